@@ -1,0 +1,64 @@
+# embed_web_files(target folder): puts the files of a folder into the target, as the table that
+# gateway/web_files.h declares.  A changed, new or removed file configures and builds again.
+
+set(web_mimes
+    html "text/html; charset=utf-8"
+    js "text/javascript; charset=utf-8"
+    css "text/css; charset=utf-8"
+    txt "text/plain; charset=utf-8"
+    svg image/svg+xml
+    png image/png
+    ico image/x-icon
+    json application/json
+    map application/json
+    woff2 font/woff2)
+
+function(embed_web_files target folder)
+    set(root ${PROJECT_SOURCE_DIR}/${folder})
+    file(GLOB_RECURSE names CONFIGURE_DEPENDS RELATIVE ${root} ${root}/*)
+    list(FILTER names EXCLUDE REGEX "(^|/)(\\.|node_modules/)|\\.md$|\\.test\\.")
+
+    set(n 0)
+    set(externs "")
+    set(incbins "")
+    set(rows "")
+    set(files "")
+    foreach(name ${names})
+        set(file ${root}/${name})
+        string(REGEX MATCH "[^.]*$" extension ${name})
+        list(FIND web_mimes "${extension}" at)
+        if(at EQUAL -1)
+            message(FATAL_ERROR "${folder}/${name}: cmake/embed.cmake knows no such type")
+        endif()
+        math(EXPR at "${at} + 1")
+        list(GET web_mimes ${at} mime)
+        file(SIZE ${file} size)
+        file(SHA256 ${file} hash)
+        string(SUBSTRING ${hash} 0 16 hash)
+
+        string(APPEND externs "extern const unsigned char web_file_${n}[];\n")
+        string(APPEND incbins "    \"web_file_${n}: .incbin \\\"${file}\\\"\\n\"\n")
+        string(APPEND rows
+            "    {\"/${name}\", \"${mime}\", web_file_${n}, ${size}, \"\\\"${hash}\\\"\"},\n")
+        list(APPEND files ${file})
+        math(EXPR n "${n} + 1")
+    endforeach()
+
+    set(generated ${PROJECT_BINARY_DIR}/web_files.c)
+    file(CONFIGURE OUTPUT ${generated} @ONLY CONTENT [[
+/* Made by cmake/embed.cmake. */
+#include "gateway/web_files.h"
+
+@externs@
+__asm__(".pushsection .rodata\n"
+@incbins@    ".popsection\n");
+
+const size_t n_web_files = @n@;
+const struct web_file web_files[] = {
+@rows@    {NULL, NULL, NULL, 0, NULL},
+};
+]])
+    target_sources(${target} PRIVATE ${generated})
+    set_source_files_properties(${generated} PROPERTIES OBJECT_DEPENDS "${files}")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files})
+endfunction()
