@@ -1,0 +1,83 @@
+#include "proto/buf.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void buf_done(struct buf *b)
+{
+    free(b->bytes);
+    *b = (struct buf){0};
+}
+
+char *buf_reserve(struct buf *b, size_t n)
+{
+    if (b->cap - b->len <= n) { /* one more than asked: the NUL */
+        size_t cap = b->cap ? b->cap : 64;
+        while (cap - b->len <= n)
+            cap *= 2;
+        b->bytes = xrealloc(b->bytes, cap);
+        b->cap = cap;
+    }
+    return b->bytes + b->len;
+}
+
+void buf_put(struct buf *b, const void *bytes, size_t n)
+{
+    char *to = buf_reserve(b, n);
+    if (n)
+        memcpy(to, bytes, n);
+    b->len += n;
+    b->bytes[b->len] = 0;
+}
+
+void buf_putc(struct buf *b, char c)
+{
+    buf_put(b, &c, 1);
+}
+
+void buf_puts(struct buf *b, const char *text)
+{
+    buf_put(b, text, strlen(text));
+}
+
+void buf_putf(struct buf *b, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    ASSERT(n >= 0);
+    char *to = buf_reserve(b, (size_t)n);
+    va_start(args, format);
+    vsnprintf(to, (size_t)n + 1, format, args);
+    va_end(args);
+    b->len += (size_t)n;
+}
+
+void buf_put_u64(struct buf *b, uint64_t n)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    do
+        digits[--at] = (char)('0' + n % 10);
+    while ((n /= 10) != 0);
+    buf_put(b, digits + at, sizeof digits - at);
+}
+
+void buf_consume(struct buf *b, size_t n)
+{
+    ASSERT(n <= b->len);
+    if (n == 0)
+        return;
+    memmove(b->bytes, b->bytes + n, b->len - n);
+    b->len -= n;
+    b->bytes[b->len] = 0;
+}
+
+char *buf_take(struct buf *b)
+{
+    char *bytes = b->bytes ? b->bytes : xcalloc(1);
+    *b = (struct buf){0};
+    return bytes;
+}

@@ -1,0 +1,45 @@
+/* buf -- growable bytes.
+ *
+ * Shape:    a zeroed struct is a valid empty buffer.  bytes[len] is always a readable NUL once
+ *           anything was put.
+ * Thread:   any; one at a time.
+ * Owns:     its bytes; buf_done frees them, buf_take hands them over (free() them).
+ * Errors:   growth aborts when memory is out.  Whoever puts bytes that a peer sizes checks the
+ *           limit first (limits.h).
+ */
+#ifndef PROTO_BUF_H
+#define PROTO_BUF_H
+
+#include "proto/base.h"
+
+struct buf {
+    char *bytes;
+    size_t len;
+    size_t cap;
+};
+
+void buf_done(struct buf *b); /* frees; leaves an empty, usable buffer */
+static inline void buf_clear(struct buf *b)
+{
+    b->len = 0;
+}
+/* Room for n more bytes, returned as a pointer behind the last one; add to len what was used. */
+char *buf_reserve(struct buf *b, size_t n);
+void buf_put(struct buf *b, const void *bytes, size_t n);
+void buf_putc(struct buf *b, char c);
+void buf_puts(struct buf *b, const char *text);
+static inline void buf_putstr(struct buf *b, struct str s)
+{
+    buf_put(b, s.p, s.n);
+}
+void buf_putf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void buf_put_u64(struct buf *b, uint64_t n);
+/* Drops n bytes at the front (memmove: for small remainders). */
+void buf_consume(struct buf *b, size_t n);
+char *buf_take(struct buf *b);
+static inline struct str buf_str(const struct buf *b)
+{
+    return (struct str){b->bytes ? b->bytes : "", b->len};
+}
+
+#endif
