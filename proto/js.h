@@ -1,0 +1,110 @@
+/* js -- JSON text: a strict RFC 8259 reader into a flat array of nodes, and a writer.
+ *
+ * Shape:    js_parse reads one value; nodes are numbered in document order, the root is 0.  A node
+ *           knows its raw text and where its next sibling is; nothing is copied or unescaped until
+ *           asked for.  No recursion: depth is bounded by MAX_JSON_DEPTH.
+ * Why:      our own reader, since the wire needs what the libraries do not give: numbers that pass
+ *           through as they were written, unpaired surrogate escapes that become U+FFFD, NUL kept,
+ *           duplicate keys refused, and an error that says where.
+ * Thread:   any; one at a time.
+ * Owns:     the doc owns its nodes and is reused from parse to parse; the text stays the caller's
+ *           and must outlive the use of the nodes.
+ * Errors:   js_parse returns false and fills doc->error ("…" and doc->error_at, a byte offset), and
+ *           there are no nodes; but for js_duplicate_key, where the text is whole and the nodes
+ *           stand, and error_at is where the second key's text begins.
+ */
+#ifndef PROTO_JS_H
+#define PROTO_JS_H
+
+#include "proto/buf.h"
+
+enum js_type { JS_NULL, JS_FALSE, JS_TRUE, JS_NUMBER, JS_STRING, JS_ARRAY, JS_OBJECT };
+
+struct js_node {
+    uint32_t at;   /* offset of the first byte; of a string: behind its quote */
+    uint32_t len;  /* bytes; of a string: without the quotes */
+    uint32_t next; /* index of the node behind this one and all its children */
+    uint16_t
+        kids; /* child nodes (a member counts two); saturates at 65535: use js_first / next to walk */
+    uint8_t type;  /* enum js_type */
+    uint8_t plain; /* of a string: no escape and no invalid byte inside: raw text = value */
+};
+
+enum js_flags {
+    JS_CLIENT = 0,      /* strict: invalid UTF-8 is an error, so is an integer beyond 2^53-1 */
+    JS_REPAIR_UTF8 = 1, /* invalid bytes inside strings become U+FFFD */
+    JS_ANY_NUMBER = 2,  /* integers of any size pass */
+    JS_AGENT = JS_REPAIR_UTF8 | JS_ANY_NUMBER,
+};
+
+struct js_doc {
+    const char *text;
+    struct js_node *nodes;
+    uint32_t n_nodes, cap;
+    const char *error; /* static text, e.g. "duplicate key", "unexpected end" */
+    size_t error_at;
+};
+
+extern const char js_duplicate_key[]; /* doc->error points to it; compare the pointers */
+
+/* Reads exactly one value, white space around it allowed; anything behind it is an error. */
+bool js_parse(struct js_doc *doc, const char *text, size_t len, enum js_flags flags) MUST_USE;
+void js_done(struct js_doc *doc);
+
+/* Children: for (i = js_first(doc, parent); i < js_end(doc, parent); i = js_next(doc, i)).
+ * An object's children alternate key, value, key, value … */
+static inline uint32_t js_first(const struct js_doc *d, uint32_t node)
+{
+    (void)d;
+    return node + 1;
+}
+static inline uint32_t js_end(const struct js_doc *d, uint32_t node)
+{
+    return d->nodes[node].next;
+}
+static inline uint32_t js_next(const struct js_doc *d, uint32_t node)
+{
+    return d->nodes[node].next;
+}
+static inline enum js_type js_type(const struct js_doc *d, uint32_t node)
+{
+    return (enum js_type)d->nodes[node].type;
+}
+/* The value of a member, 0 when the object has none of that name (the root is no member). */
+uint32_t js_get(const struct js_doc *d, uint32_t object, const char *key);
+/* The raw text of a node as it stands, a string's without its quotes. */
+static inline struct str js_raw(const struct js_doc *d, uint32_t node)
+{
+    return (struct str){d->text + d->nodes[node].at, d->nodes[node].len};
+}
+/* True when a string's value is exactly that text (escapes understood). */
+bool js_is(const struct js_doc *d, uint32_t node, const char *text);
+/* A number in plain integer syntax (no fraction, no exponent, not "-0") that an int64_t holds. */
+bool js_int(const struct js_doc *d, uint32_t node, int64_t *ret) MUST_USE;
+/* A number in plain integer syntax beyond 2^53-1 (or below its negative). */
+bool js_is_unsafe_integer(const struct js_doc *d, uint32_t node);
+/* Any number, as a double; false for one that is not finite. */
+bool js_double(const struct js_doc *d, uint32_t node, double *ret) MUST_USE;
+
+/* Appends a string's value: unescaped, repaired, no quotes. */
+void js_value(const struct js_doc *d, uint32_t node, struct buf *out);
+/* Appends any node as compact JSON: no white space, numbers as written, strings normalised
+ * (shortest escapes, U+FFFD for what was broken, all else as UTF-8).  Valid UTF-8 always. */
+void js_copy(const struct js_doc *d, uint32_t node, struct buf *out);
+
+/* Writing: appends a quoted, escaped string; invalid UTF-8 becomes U+FFFD.  null for STR_NULL. */
+void js_put_str(struct buf *out, struct str value);
+/* Appends `,"key":` – without the comma right behind an opening brace or bracket. */
+void js_put_key(struct buf *out, const char *key);
+void js_put_field(struct buf *out, const char *key, struct str value); /* key and string */
+void js_put_int(struct buf *out, const char *key, int64_t value);      /* key and number */
+void js_put_bool(struct buf *out, const char *key, bool value);
+void js_put_raw(struct buf *out, const char *key, struct str json); /* key and ready JSON */
+
+/* The longest prefix of at most max bytes that ends on a character border. */
+size_t utf8_cut(struct str text, size_t max);
+/* The first n characters (code points) of text, in bytes. */
+size_t utf8_chars(struct str text, size_t n);
+bool utf8_valid(struct str text);
+
+#endif
