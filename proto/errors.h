@@ -1,0 +1,79 @@
+/* errors -- every error code and close code of the wire, from two tables.
+ *
+ * Shape:    enum error for replies (PROTOCOL.md section 6, HTTP status of section 7), enum
+ *           task_error for a task's record, enum close_code for the end of a connection.
+ * Thread:   any.
+ */
+#ifndef PROTO_ERRORS_H
+#define PROTO_ERRORS_H
+
+#include "proto/buf.h"
+
+/* X(enum name, wire code, HTTP status) */
+#define ERROR_TABLE(X)                             \
+    X(ERR_BAD_REQUEST, "bad_request", 400)         \
+    X(ERR_UNAUTHORIZED, "unauthorized", 401)       \
+    X(ERR_NOT_FOUND, "not_found", 404)             \
+    X(ERR_CONFLICT, "conflict", 409)               \
+    X(ERR_OUT_OF_RANGE, "out_of_range", 409)       \
+    X(ERR_TASK_TERMINATED, "task_terminated", 409) \
+    X(ERR_NO_INBOX, "no_inbox", 409)               \
+    X(ERR_TOO_LARGE, "too_large", 413)             \
+    X(ERR_RATE_LIMITED, "rate_limited", 429)       \
+    X(ERR_OVERLOADED, "overloaded", 503)           \
+    X(ERR_UNSUPPORTED, "unsupported", 400)         \
+    X(ERR_INTERNAL, "internal", 500)
+
+enum error {
+    ERR_NONE = 0,
+#define X(name, code, status) name,
+    ERROR_TABLE(X)
+#undef X
+};
+
+/* X(enum name, wire code): why a task failed; the message always contains the word */
+#define TASK_ERROR_TABLE(X)              \
+    X(TASK_AGENT_ERROR, "agent_error")   \
+    X(TASK_TIMEOUT, "timeout")           \
+    X(TASK_CANCELLED_ERROR, "cancelled") \
+    X(TASK_ORPHANED, "orphaned")         \
+    X(TASK_LIMIT, "limit")               \
+    X(TASK_OVERLOADED, "overloaded")     \
+    X(TASK_INTERNAL, "internal")
+
+enum task_error {
+    TASK_OK = 0,
+#define X(name, code) name,
+    TASK_ERROR_TABLE(X)
+#undef X
+};
+
+/* X(enum name, code, text in the close frame) */
+#define CLOSE_TABLE(X)                                \
+    X(CLOSE_GOING_AWAY, 1001, "going away")           \
+    X(CLOSE_POLICY, 1008, "too many malformed lines") \
+    X(CLOSE_TOO_BIG, 1009, "message too big")         \
+    X(CLOSE_UNAUTHORIZED, 4401, "unauthorized")       \
+    X(CLOSE_SILENT, 4408, "silent")                   \
+    X(CLOSE_SLOW, 4413, "reader too slow")            \
+    X(CLOSE_FLOOD, 4429, "flood")
+
+enum close_code {
+    CLOSE_NONE = 0,
+#define X(name, code, text) name = code,
+    CLOSE_TABLE(X)
+#undef X
+};
+
+const char *error_code(enum error e); /* "not_found" */
+int error_status(enum error e);       /* HTTP: 404 */
+const char *task_error_code(enum task_error e);
+enum task_error task_error_find(struct str code); /* TASK_OK when unknown */
+const char *close_text(enum close_code c);
+
+/* Appends `{"type":"error",…}` without a newline.  id is the echoed id's value, STR_NULL for none;
+ * retry_after_ms and head are left out when negative. */
+void error_line(struct buf *out, enum error e, struct str id, const char *message,
+                msec_t retry_after_ms, int64_t head);
+
+#endif

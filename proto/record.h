@@ -1,0 +1,93 @@
+/* record -- what is known of a task, a message and a conversation, and how it reads on the wire.
+ *
+ * Shape:    plain structs; strings are spans that somebody else owns (an arena, the batch, the
+ *           task).  The store writes and reads these, the wire shows them.
+ * Units:    times are Unix milliseconds, 0 for "not yet"; progress is 0 to 1, negative for unknown.
+ * Thread:   any.
+ */
+#ifndef PROTO_RECORD_H
+#define PROTO_RECORD_H
+
+#include "proto/buf.h"
+#include "proto/errors.h"
+#include "proto/limits.h"
+
+enum task_status {
+    STATUS_PENDING,
+    STATUS_RUNNING,
+    STATUS_COMPLETED,
+    STATUS_FAILED,
+    STATUS_CANCELLED
+};
+enum task_type { TYPE_CHAT, TYPE_BACKGROUND, TYPE_CHILD, TYPE_NOTICE };
+enum message_role { ROLE_USER, ROLE_ASSISTANT, ROLE_SYSTEM };
+
+/* What changes while a task lives. */
+struct task_state {
+    enum task_status status;
+    enum task_error error;
+    double progress;
+    uint64_t first; /* oldest seq that retention has kept; 1 for all */
+    uint64_t head;  /* newest seq; the terminal event's when ended */
+    int64_t cancel_requested_at;
+    int64_t started_at;
+    int64_t completed_at;
+    bool output_truncated;
+    bool acked; /* a background result that its reader has acknowledged */
+    struct str error_message;
+    struct str output;      /* NULL until the end */
+    struct str result;      /* JSON; NULL for none */
+    struct str undelivered; /* JSON array; NULL for none */
+    struct str waiting_for; /* input_id of the oldest open question; NULL for none */
+};
+
+struct task_record {
+    int64_t key; /* the store's number of the task, given by core, never reused */
+    enum task_type type;
+    bool notify_on_complete;
+    int64_t created_at;
+    struct str owner;
+    struct str conversation_id;
+    struct str task_id;
+    struct str agent;
+    struct str name;        /* NULL for none */
+    struct str description; /* NULL for none */
+    struct str input;
+    struct str metadata; /* JSON object; NULL for none */
+    struct str parent_task_id, parent_run_id, parent_call_id, parent_agent_id; /* NULL for none */
+    struct task_state state;
+};
+
+struct message_record {
+    struct str message_id; /* a ULID */
+    struct str task_id;
+    struct str content;
+    enum message_role role;
+    bool partial;
+    int64_t created_at;
+};
+
+struct conversation_record {
+    struct str conversation_id;
+    struct str title;
+    int64_t updated_at;
+    uint32_t running; /* live tasks */
+};
+
+static inline bool status_is_terminal(enum task_status s)
+{
+    return s >= STATUS_COMPLETED;
+}
+const char *status_name(enum task_status s);
+bool status_find(struct str name, enum task_status *ret);
+const char *type_name(enum task_type t);
+const char *role_name(enum message_role r);
+
+/* Appends the task summary of PROTOCOL.md section 3, its members in that order, null, false and
+ * empty ones left out except status, head and progress.  brief leaves out output, result, metadata
+ * and undelivered, as lists and pushes do. */
+void task_write(struct buf *out, const struct task_record *task, bool brief);
+void message_write(struct buf *out, const struct message_record *message);
+void conversation_write(struct buf *out, const struct conversation_record *conversation);
+
+#endif
