@@ -1,0 +1,151 @@
+#include "proto/event.h"
+
+#include "proto/event_head.h"
+
+static const struct str names[N_EVENT_TYPES] = {
+#define X(name, wire, agent) [name] = {wire, sizeof(wire) - 1},
+    EVENT_TABLE(X)
+#undef X
+};
+
+const char *event_name(enum event_type e)
+{
+    ASSERT((unsigned)e < N_EVENT_TYPES);
+    return names[e].p;
+}
+
+bool event_find(struct str name, enum event_type *ret)
+{
+    for (size_t i = 0; i < N_EVENT_TYPES; i++) {
+        if (str_eq(name, names[i])) {
+            *ret = (enum event_type)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void put_i64(struct buf *out, int64_t n)
+{
+    if (n < 0)
+        buf_putc(out, '-');
+    buf_put_u64(out, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
+}
+
+void event_put_head(struct buf *out, const char task_id[TASK_ID_LEN], uint64_t seq, uint64_t from,
+                    int64_t ts_wall_ms, enum event_type event)
+{
+    ASSERT((unsigned)event < N_EVENT_TYPES);
+    buf_putstr(out, STR(EVENT_PREFIX));
+    buf_put(out, task_id, TASK_ID_LEN);
+    buf_putstr(out, STR("\",\"seq\":"));
+    buf_put_u64(out, seq);
+    if (from != seq) {
+        buf_putstr(out, STR(",\"from\":"));
+        buf_put_u64(out, from);
+    }
+    buf_putstr(out, STR(",\"ts\":"));
+    put_i64(out, ts_wall_ms);
+    buf_putstr(out, STR(",\"event\":\""));
+    buf_putstr(out, names[event]);
+    buf_putstr(out, STR("\",\"data\":"));
+}
+
+void event_line(struct buf *out, const char task_id[TASK_ID_LEN], uint64_t seq, int64_t ts_wall_ms,
+                enum event_type event, struct str data)
+{
+    buf_reserve(out, EVENT_SEQ_AT + 128 + data.n); /* one growth for the whole line */
+    event_put_head(out, task_id, seq, seq, ts_wall_ms, event);
+    buf_putstr(out, data);
+    buf_put(out, "}\n", 2);
+}
+
+/* What is left of a line that is taken apart from the left. */
+static bool take(struct str *rest, struct str expected)
+{
+    if (rest->n < expected.n || memcmp(rest->p, expected.p, expected.n) != 0)
+        return false;
+    rest->p += expected.n;
+    rest->n -= expected.n;
+    return true;
+}
+
+static bool take_u64(struct str *rest, uint64_t *ret)
+{
+    uint64_t value = 0;
+    size_t i = 0;
+    for (; i < rest->n && rest->p[i] >= '0' && rest->p[i] <= '9'; i++) {
+        if (__builtin_mul_overflow(value, 10u, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(rest->p[i] - '0'), &value))
+            return false;
+    }
+    rest->p += i;
+    rest->n -= i;
+    *ret = value;
+    return i > 0;
+}
+
+static bool take_i64(struct str *rest, int64_t *ret)
+{
+    uint64_t magnitude;
+    bool negative = take(rest, STR("-"));
+    if (!take_u64(rest, &magnitude) || magnitude > (uint64_t)INT64_MAX + negative)
+        return false;
+    *ret = (int64_t)(negative ? 0 - magnitude : magnitude);
+    return true;
+}
+
+static bool take_event(struct str *rest, enum event_type *ret)
+{
+    const char *quote = rest->n ? memchr(rest->p, '"', rest->n) : NULL;
+    if (!quote)
+        return false;
+    struct str name = {rest->p, (size_t)(quote - rest->p)};
+    rest->p += name.n;
+    rest->n -= name.n;
+    return event_find(name, ret);
+}
+
+uint64_t event_line_seq(const char *line, size_t len)
+{
+    uint64_t seq = 0;
+    ASSERT(len > EVENT_SEQ_AT && line[EVENT_SEQ_AT - 1] == ':');
+    struct str rest = {line + EVENT_SEQ_AT, len - EVENT_SEQ_AT};
+    bool ok = take_u64(&rest, &seq);
+    ASSERT(ok && rest.n > 0 && rest.p[0] == ',');
+    return seq;
+}
+
+bool event_split_from(struct str line, struct event_parts *ret, uint64_t *ret_from)
+{
+    struct event_parts parts;
+    struct str rest = line;
+    if (!take(&rest, STR(EVENT_PREFIX)) || rest.n < TASK_ID_LEN)
+        return false;
+    rest.p += TASK_ID_LEN;
+    rest.n -= TASK_ID_LEN;
+    if (!take(&rest, STR("\",\"seq\":")) || !take_u64(&rest, &parts.seq))
+        return false;
+    uint64_t from = parts.seq;
+    if (take(&rest, STR(",\"from\":")) && !take_u64(&rest, &from))
+        return false;
+    if (!take(&rest, STR(",\"ts\":")) || !take_i64(&rest, &parts.ts) ||
+        !take(&rest, STR(",\"event\":\"")) || !take_event(&rest, &parts.event) ||
+        !take(&rest, STR("\",\"data\":")))
+        return false;
+    if (rest.n > 0 && rest.p[rest.n - 1] == '\n')
+        rest.n--;
+    if (rest.n < sizeof("{}}") - 1 || rest.p[0] != '{' || rest.p[rest.n - 1] != '}' ||
+        rest.p[rest.n - 2] != '}')
+        return false;
+    parts.data = (struct str){rest.p, rest.n - 1};
+    *ret = parts;
+    *ret_from = from;
+    return true;
+}
+
+bool event_line_split(struct str line, struct event_parts *ret)
+{
+    uint64_t from;
+    return event_split_from(line, ret, &from);
+}

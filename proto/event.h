@@ -1,0 +1,85 @@
+/* event -- the events of a task and their wire lines (PROTOCOL.md section 4).
+ *
+ * Shape:    a line is {"type":"event","task_id":"<26>","seq":N,"ts":N,"event":"…","data":{…}}\n and
+ *           is encoded once, at birth; journal, replay and subscribers all carry these bytes.
+ *           The prefix before seq has one fixed length: EVENT_SEQ_AT.
+ * Thread:   any.
+ */
+#ifndef PROTO_EVENT_H
+#define PROTO_EVENT_H
+
+#include "proto/js.h"
+#include "proto/limits.h"
+
+/* X(enum name, wire name, may an agent say it) */
+#define EVENT_TABLE(X)                               \
+    X(EVENT_TASK_CREATED, "task.created", false)     \
+    X(EVENT_TASK_STARTED, "task.started", false)     \
+    X(EVENT_THINKING, "thinking", true)              \
+    X(EVENT_TOKEN, "token", true)                    \
+    X(EVENT_TOOL_CALL, "tool_call", true)            \
+    X(EVENT_TOOL_RESULT, "tool_result", true)        \
+    X(EVENT_PROGRESS, "progress", true)              \
+    X(EVENT_CHILD, "child", false)                   \
+    X(EVENT_MESSAGE, "message", false)               \
+    X(EVENT_INPUT_REQUIRED, "input_required", true)  \
+    X(EVENT_INPUT_RECEIVED, "input_received", false) \
+    X(EVENT_CUSTOM, "custom", true)                  \
+    X(EVENT_FINAL_ANSWER, "final_answer", true)      \
+    X(EVENT_TASK_COMPLETED, "task.completed", false) \
+    X(EVENT_TASK_FAILED, "task.failed", false)
+
+enum event_type {
+#define X(name, wire, agent) name,
+    EVENT_TABLE(X)
+#undef X
+        N_EVENT_TYPES
+};
+
+#define EVENT_PREFIX "{\"type\":\"event\",\"task_id\":\""
+#define EVENT_SEQ_AT (sizeof(EVENT_PREFIX) - 1 + TASK_ID_LEN + sizeof("\",\"seq\":") - 1)
+
+const char *event_name(enum event_type e);
+bool event_find(struct str name, enum event_type *ret); /* false when there is no such event */
+static inline bool event_is_terminal(enum event_type e)
+{
+    return e == EVENT_TASK_COMPLETED || e == EVENT_TASK_FAILED;
+}
+
+/* Appends one line with its newline.  data is a ready JSON object, "{}" for none. */
+void event_line(struct buf *out, const char task_id[TASK_ID_LEN], uint64_t seq, int64_t ts_wall_ms,
+                enum event_type event, struct str data);
+
+/* The seq of a line that event_line made; asserts that it is one. */
+uint64_t event_line_seq(const char *line, size_t len);
+/* The parts of such a line (spans into it).  data is its raw JSON object. */
+struct event_parts {
+    uint64_t seq;
+    int64_t ts;
+    enum event_type event;
+    struct str data;
+};
+bool event_line_split(struct str line, struct event_parts *ret) MUST_USE;
+
+/* Merges runs of consecutive token (or thinking) events whose data is {"text":…} alone and appends
+ * what comes out: the merged line has the last one's seq and ts, and "from", the first one's seq,
+ * behind "seq".  lines are whole lines of one task, in order.  A run is cut so that no merged
+ * line passes MAX_MESSAGE_OUT; a run of one stays as it is. */
+void event_coalesce(struct str lines, struct buf *out);
+
+/* The text that a task has said so far, from its lines in order: call for each line; the last
+ * final_answer counts, else the tokens joined.  Used where the running total was lost (a restart). */
+struct said {
+    struct buf tokens; /* joined token text, cut at MAX_OUTPUT behind a whole character */
+    struct buf final;  /* the last final_answer */
+    bool has_final;
+    bool tokens_cut;
+};
+void said_token(struct said *s, struct str text);
+void said_final(struct said *s, struct str text);
+void said_line(struct said *s, struct str line);
+/* final when there is one, else the tokens; STR_NULL when nothing was said. */
+struct str said_output(const struct said *s);
+void said_done(struct said *s);
+
+#endif
