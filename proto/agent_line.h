@@ -1,0 +1,55 @@
+/* agent_line -- what an agent prints: one JSON object per line (PROTOCOL.md section 8).
+ *
+ * Shape:    agent_line_decode reads a line, checks it against the tables of events and calls, and
+ *           hands out spans into the decoder's own buffers, valid until its next call.
+ * Thread:   any; one decoder at a time.
+ * Errors:   false, and error says in one sentence what is wrong and names the event, call or field.
+ */
+#ifndef PROTO_AGENT_LINE_H
+#define PROTO_AGENT_LINE_H
+
+#include "proto/event.h"
+
+enum agent_line_kind {
+    LINE_EMPTY,
+    LINE_EVENT,
+    LINE_RESULT,
+    LINE_TOOL,
+    LINE_SPAWN,
+    LINE_SEND,
+    LINE_CANCEL
+};
+
+struct agent_line {
+    enum agent_line_kind kind;
+    /* LINE_EVENT */
+    enum event_type event;
+    struct str
+        data; /* compact JSON object, as the event's line carries it; LINE_RESULT: the result */
+    struct str text;     /* decoded value of text (token, thinking) or output (final_answer) */
+    double progress;     /* progress */
+    struct str input_id; /* input_required */
+    bool approval;       /* input_required: kind is approval */
+    int64_t timeout_s;   /* input_required; -1 for ever */
+    /* calls */
+    struct str call_id;
+    struct str name;                      /* the tool's; LINE_SPAWN: the task's, NULL for none */
+    struct str arguments;                 /* LINE_TOOL: compact JSON object */
+    struct str agent, input, description; /* LINE_SPAWN; agent NULL for the default */
+    struct str task_id, content;          /* LINE_SEND, LINE_CANCEL */
+    bool tree;
+    char error[256];
+};
+
+struct agent_line_decoder {
+    struct js_doc doc;
+    struct buf arena; /* decoded spans */
+    struct buf repaired;
+};
+
+/* An empty line (white space only) is LINE_EMPTY. Unknown members are ignored. */
+bool agent_line_decode(struct agent_line_decoder *d, struct str line, struct agent_line *ret)
+    MUST_USE;
+void agent_line_done(struct agent_line_decoder *d);
+
+#endif

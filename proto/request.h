@@ -1,0 +1,117 @@
+/* request -- what a client says, decoded and checked from one table (PROTOCOL.md sections 1 to 5).
+ *
+ * Shape:    request_decode reads one line into a struct request: the verb, the echoed id, and the
+ *           fields of its verb, each checked for type, length and range.  request_from_fields does
+ *           the same for HTTP, where the ids come from the path and the body brings the rest.
+ * Thread:   any.
+ * Owns:     a request owns one block of memory that all of its spans point into.
+ * Errors:   false with request_fault filled: the code, a sentence that names the field, and the id
+ *           to echo when it could be read.
+ */
+#ifndef PROTO_REQUEST_H
+#define PROTO_REQUEST_H
+
+#include "proto/errors.h"
+#include "proto/js.h"
+#include "proto/record.h"
+
+/* X(enum name, wire type, flags) */
+#define VERB_TABLE(X)                                   \
+    X(VERB_HELLO, "hello", VERB_BEFORE_WELCOME)         \
+    X(VERB_PING, "ping", 0)                             \
+    X(VERB_CHAT, "chat", VERB_WRITES)                   \
+    X(VERB_RESUME, "resume", VERB_TASK)                 \
+    X(VERB_UNSUBSCRIBE, "unsubscribe", VERB_TASK)       \
+    X(VERB_CANCEL, "cancel", VERB_TASK | VERB_WRITES)   \
+    X(VERB_CANCEL_ALL, "cancel_all", VERB_WRITES)       \
+    X(VERB_SEND, "send", VERB_TASK | VERB_WRITES)       \
+    X(VERB_RESPOND, "respond", VERB_TASK | VERB_WRITES) \
+    X(VERB_OPEN, "open", 0)                             \
+    X(VERB_CLOSE, "close", 0)                           \
+    X(VERB_WATCH, "watch", 0)                           \
+    X(VERB_TASK_GET, "task", VERB_TASK)                 \
+    X(VERB_TASKS, "tasks", 0)                           \
+    X(VERB_HISTORY, "history", 0)                       \
+    X(VERB_CONVERSATIONS, "conversations", 0)           \
+    X(VERB_TITLE, "title", VERB_WRITES)                 \
+    X(VERB_DELETE, "delete", VERB_WRITES)               \
+    X(VERB_RESULTS, "results", 0)                       \
+    X(VERB_ACK, "ack", VERB_WRITES)
+
+enum verb_flags {
+    VERB_BEFORE_WELCOME = 1, /* legal as the first line */
+    VERB_TASK = 2,   /* about one task: a fault of task_id or conversation_id is not_found */
+    VERB_WRITES = 4, /* needs a commit */
+};
+
+enum verb {
+#define X(name, wire, flags) name,
+    VERB_TABLE(X)
+#undef X
+        N_VERBS
+};
+
+enum when_busy { BUSY_PARALLEL, BUSY_REJECT, BUSY_ENQUEUE, BUSY_INTERRUPT };
+enum answer_kind { ANSWER_NONE, ANSWER_TRUE, ANSWER_FALSE, ANSWER_TEXT };
+
+struct request {
+    enum verb verb;
+    struct str id; /* value to echo; NULL for none */
+    struct str task_id;
+    struct str conversation_id; /* chat: NULL when absent */
+    /* hello */
+    struct str token; /* NULL when absent */
+    struct str client_name, client_version;
+    bool keepalive_data; /* keepalive: "data" */
+    /* chat; name and description also serve nothing else */
+    struct str message, agent, request_key, name, description;
+    struct str metadata; /* compact JSON object */
+    bool background, notify_on_complete;
+    enum when_busy when_busy;
+    /* resume */
+    uint64_t after;
+    bool coalesce;
+    bool tree;               /* cancel */
+    bool follow;             /* open */
+    struct str content;      /* send */
+    struct str input_id;     /* respond */
+    enum answer_kind answer; /* respond: of whatever legal type; the question's kind decides */
+    struct str answer_text;
+    struct str title;
+    /* lists */
+    uint32_t limit;    /* LIST_DEFAULT when absent */
+    struct str before; /* NULL when absent */
+    bool has_status;
+    enum task_status status;
+    struct str *task_ids; /* ack; n_task_ids of them */
+    size_t n_task_ids;
+    char *memory; /* the block that everything above points into */
+};
+
+struct request_fault {
+    enum error code;
+    char message[256];
+    char id[MAX_REQUEST_ID + 1]; /* the id's value to echo */
+    size_t id_len;
+    bool has_id;
+    bool malformed; /* not JSON, not an object, no type: counts towards 1008 */
+};
+
+/* Reads one line.  The doc is scratch, reused from call to call.  On success request_done frees. */
+bool request_decode(struct js_doc *doc, struct str line, struct request *ret,
+                    struct request_fault *fault) MUST_USE;
+
+/* The same for a verb that is already known: body is a JSON object or empty, and its members
+ * type, id, task_id and conversation_id are ignored; the ids are given (STR_NULL when the path
+ * has none). */
+bool request_from_body(struct js_doc *doc, enum verb verb, struct str conversation_id,
+                       struct str task_id, struct str body, struct request *ret,
+                       struct request_fault *fault) MUST_USE;
+void request_done(struct request *r);
+
+const char *verb_name(enum verb v);
+unsigned verb_flags(enum verb v);
+/* 1–128 bytes of [A-Za-z0-9._-], the first a letter or digit. */
+bool conversation_id_is_valid(struct str id);
+
+#endif
