@@ -22,7 +22,7 @@
 #define KEEP_NODES \
     8192 /* a doc that grew beyond this gives its memory back before the next parse */
 
-static const char out_of_memory[] = "out of memory";
+const char js_duplicate_key[] = "duplicate key", js_out_of_memory[] = "out of memory";
 static const char unexpected_end[] = "unexpected end";
 
 struct parser {
@@ -54,7 +54,7 @@ static bool grow(struct parser *p)
     uint32_t cap = doc->cap ? doc->cap * 2 : 64;
     struct js_node *nodes = try_realloc(doc->nodes, cap * sizeof *nodes);
     if (!nodes)
-        return fail(p, out_of_memory, p->at);
+        return fail(p, js_out_of_memory, p->at);
     doc->nodes = nodes;
     doc->cap = cap;
     return true;
@@ -150,7 +150,7 @@ static bool check_many_keys(struct parser *p, uint32_t object)
         n++;
     struct key *keys = try_alloc(n * sizeof *keys);
     if (!keys)
-        return fail(p, out_of_memory, p->at);
+        return fail(p, js_out_of_memory, p->at);
     n = 0;
     for (uint32_t i = js_first(doc, object); i < js_end(doc, object); i = js_next(doc, i + 1))
         keys[n++] = key_of(doc, i);
@@ -424,8 +424,6 @@ void js_done(struct js_doc *doc)
     free(doc->nodes);
     *doc = (struct js_doc){0};
 }
-
-const char js_duplicate_key[] = "duplicate key";
 
 uint32_t js_get(const struct js_doc *d, uint32_t object, const char *key)
 {

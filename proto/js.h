@@ -45,7 +45,8 @@ struct js_doc {
     size_t error_at;
 };
 
-extern const char js_duplicate_key[]; /* doc->error points to it; compare the pointers */
+/* Two errors that callers tell apart, by comparing doc->error with the pointer. */
+extern const char js_duplicate_key[], js_out_of_memory[];
 
 /* Reads exactly one value, white space around it allowed; anything behind it is an error. */
 bool js_parse(struct js_doc *doc, const char *text, size_t len, enum js_flags flags) MUST_USE;

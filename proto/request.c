@@ -1,0 +1,252 @@
+#include "proto/request.h"
+
+#include "proto/quote.h"
+#include "proto/request_fields.h"
+#include "proto/ulid.h"
+
+#include <stdlib.h>
+
+/* Design.  The order of the checks is part of the wire:
+ *   1. the text: JSON, an object, no key twice, a type that is a string (else it is malformed);
+ *   2. the id, so that everything after this can be answered under it;
+ *   3. the type: one that we know;
+ *   4. the fields of the verb, in the order of its table, then integers that nobody asked for;
+ *   5. of a VERB_TASK the two ids, last: who sees not_found knows that all else was right, and
+ *      learns nothing of the task, whatever was wrong with the ids (DESIGN.md, promise 5).
+ *
+ * One block holds everything.  Values are never longer than their text, so the line's length is
+ * room enough for all of them; ack's array of spans stands before them. */
+
+static const struct {
+    const char *name;
+    unsigned flags;
+} verbs[N_VERBS] = {
+#define X(verb, wire, bits) [verb] = {wire, bits},
+    VERB_TABLE(X)
+#undef X
+};
+
+const char *verb_name(enum verb v)
+{
+    ASSERT((unsigned)v < N_VERBS);
+    return verbs[v].name;
+}
+
+unsigned verb_flags(enum verb v)
+{
+    ASSERT((unsigned)v < N_VERBS);
+    return verbs[v].flags;
+}
+
+static bool is_alphanumeric(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+bool conversation_id_is_valid(struct str id)
+{
+    if (id.n < 1 || id.n > MAX_CONVERSATION_ID || !is_alphanumeric(id.p[0]))
+        return false;
+    for (size_t i = 1; i < id.n; i++)
+        if (!is_alphanumeric(id.p[i]) && id.p[i] != '.' && id.p[i] != '_' && id.p[i] != '-')
+            return false;
+    return true;
+}
+
+/* The value of the member "id" of the root, when it is one that may be echoed. */
+static bool read_id(const struct js_doc *doc, uint32_t node, struct request_fault *fault)
+{
+    char bytes[MAX_REQUEST_ID * 6 + 1]; /* an escape has 6 bytes at most for each of the value's */
+    struct buf value = {bytes, 0, sizeof bytes};
+    if (js_type(doc, node) != JS_STRING || js_raw(doc, node).n >= sizeof bytes)
+        return false;
+    js_value(doc, node, &value);
+    if (value.len < 1 || value.len > MAX_REQUEST_ID)
+        return false;
+    memcpy(fault->id, value.bytes, value.len);
+    fault->id[value.len] = 0;
+    fault->id_len = value.len;
+    fault->has_id = true;
+    return true;
+}
+
+/* Of an object with a duplicate key somewhere: its id, when just that stands there once. */
+static void read_only_id(const struct js_doc *doc, struct request_fault *fault)
+{
+    uint32_t found = 0;
+    if (js_type(doc, 0) != JS_OBJECT)
+        return;
+    for (uint32_t i = js_first(doc, 0); i < js_end(doc, 0); i = js_next(doc, i + 1)) {
+        if (!js_is(doc, i, "id"))
+            continue;
+        if (found)
+            return;
+        found = i + 1;
+    }
+    if (found)
+        (void)read_id(doc, found, fault);
+}
+
+static bool parse(struct js_doc *doc, struct str line, struct request_fault *fault)
+{
+    *fault = (struct request_fault){0};
+    if (js_parse(doc, line.p, line.n, JS_ANY_NUMBER)) {
+        if (js_type(doc, 0) == JS_OBJECT)
+            return true;
+        fault->malformed = true;
+        return request_fail(fault, ERR_BAD_REQUEST, "not a JSON object");
+    }
+    if (doc->error == js_out_of_memory)
+        return request_fail(fault, ERR_OVERLOADED, "out of memory");
+    fault->malformed = true;
+    if (doc->error == js_duplicate_key) {
+        char key[QUOTE_SIZE];
+        quote_raw(doc->text + doc->error_at, line.p + line.n, key);
+        read_only_id(doc, fault);
+        return request_fail(fault, ERR_BAD_REQUEST, "duplicate key \"%s\" at byte %zu", key,
+                            doc->error_at);
+    }
+    return request_fail(fault, ERR_BAD_REQUEST, "not JSON: %s at byte %zu", doc->error,
+                        doc->error_at);
+}
+
+static bool find_verb(const struct js_doc *doc, struct request_fault *fault, enum verb *ret)
+{
+    uint32_t type = js_get(doc, 0, "type"), id = js_get(doc, 0, "id");
+    bool id_is_bad = id && !read_id(doc, id, fault);
+    if (!type || js_type(doc, type) != JS_STRING) {
+        fault->malformed = true;
+        return request_fail(fault, ERR_BAD_REQUEST,
+                            type ? "\"type\" must be a string" : "\"type\" is missing");
+    }
+    if (id_is_bad)
+        return request_fail(fault, ERR_BAD_REQUEST, "\"id\" must be a string of 1 to %d bytes",
+                            MAX_REQUEST_ID);
+    for (size_t i = 0; i < N_VERBS; i++) {
+        if (js_is(doc, type, verbs[i].name)) {
+            *ret = (enum verb)i;
+            return true;
+        }
+    }
+    char name[QUOTE_SIZE];
+    struct str raw = js_raw(doc, type);
+    quote_raw(raw.p, raw.p + raw.n, name);
+    return request_fail(fault, ERR_UNSUPPORTED, "unknown type \"%s\"", name);
+}
+
+/* Members that hold a task's ids, or that HTTP takes from the path: their faults are not named. */
+static bool is_ignored(const struct decoding *d, uint32_t key)
+{
+    bool ids = d->from_path || (verb_flags(d->to->verb) & VERB_TASK);
+    return (ids && (js_is(d->doc, key, "task_id") || js_is(d->doc, key, "conversation_id"))) ||
+           (d->from_path && (js_is(d->doc, key, "type") || js_is(d->doc, key, "id")));
+}
+
+/* Integers that JavaScript would round, in members of any name and at any depth. */
+static bool check_integers(struct decoding *d)
+{
+    const struct js_doc *doc = d->doc;
+    for (uint32_t key = js_first(doc, 0); key < js_end(doc, 0); key = js_next(doc, key + 1)) {
+        for (uint32_t i = key + 1; i < js_end(doc, key + 1); i++) {
+            if (!js_is_unsafe_integer(doc, i) || is_ignored(d, key))
+                continue;
+            char name[QUOTE_SIZE];
+            struct str raw = js_raw(doc, key);
+            quote_raw(raw.p, raw.p + raw.n, name);
+            return request_fail(d->fault, ERR_BAD_REQUEST,
+                                "\"%s\" has an integer beyond %lld, the largest that is safe", name,
+                                MAX_SAFE_INTEGER);
+        }
+    }
+    return true;
+}
+
+static struct str read_task_id(struct decoding *d, const char *name, struct str from_path)
+{
+    if (d->from_path)
+        return from_path.p ? request_keep_str(d, from_path) : STR_NULL;
+    uint32_t node = js_get(d->doc, 0, name);
+    if (!node || js_type(d->doc, node) != JS_STRING)
+        return STR_NULL;
+    return request_keep(d, node);
+}
+
+/* The two ids of a VERB_TASK: any fault of either is one answer. */
+static bool read_task_ids(struct decoding *d)
+{
+    if (!(verb_flags(d->to->verb) & VERB_TASK))
+        return true;
+    d->to->conversation_id = read_task_id(d, "conversation_id", d->path_conversation_id);
+    d->to->task_id = read_task_id(d, "task_id", d->path_task_id);
+    if (conversation_id_is_valid(d->to->conversation_id) && ulid_is_valid(d->to->task_id))
+        return true;
+    return request_fail(d->fault, ERR_NOT_FOUND, "no such task");
+}
+
+/* Bytes at the front of the block for ack's spans. */
+static size_t spans_size(const struct js_doc *doc, enum verb verb)
+{
+    uint32_t ids = verb == VERB_ACK ? js_get(doc, 0, "task_ids") : 0;
+    if (!ids || js_type(doc, ids) != JS_ARRAY || doc->nodes[ids].kids > MAX_ACK_IDS)
+        return 0;
+    return doc->nodes[ids].kids * sizeof(struct str);
+}
+
+static bool decode(struct decoding *d, size_t text_len)
+{
+    struct request *r = d->to;
+    size_t front = spans_size(d->doc, r->verb);
+    size_t size = front + text_len + d->path_conversation_id.n + d->path_task_id.n + 1;
+    r->limit = LIST_DEFAULT;
+    r->memory = try_alloc(size);
+    if (!r->memory)
+        return request_fail(d->fault, ERR_OVERLOADED, "out of memory");
+    d->block = (struct buf){r->memory, front, size};
+    if (d->fault->has_id)
+        r->id = request_keep_str(d, (struct str){d->fault->id, d->fault->id_len});
+    if (request_read_fields(d) && check_integers(d) && read_task_ids(d))
+        return true;
+    request_done(r);
+    return false;
+}
+
+bool request_decode(struct js_doc *doc, struct str line, struct request *ret,
+                    struct request_fault *fault)
+{
+    struct request request = {0};
+    struct decoding d = {.doc = doc, .to = &request, .fault = fault};
+    if (!parse(doc, line, fault) || !find_verb(doc, fault, &request.verb) || !decode(&d, line.n))
+        return false;
+    *ret = request;
+    return true;
+}
+
+bool request_from_body(struct js_doc *doc, enum verb verb, struct str conversation_id,
+                       struct str task_id, struct str body, struct request *ret,
+                       struct request_fault *fault)
+{
+    struct request request = {.verb = verb};
+    struct decoding d = {
+        .doc = doc,
+        .to = &request,
+        .fault = fault,
+        .from_path = true,
+        .path_conversation_id = conversation_id,
+        .path_task_id = task_id,
+    };
+    ASSERT((unsigned)verb < N_VERBS);
+    struct str text = body.n > 0 ? body : STR("{}");
+    if (!parse(doc, text, fault))
+        return false;
+    fault->has_id = false; /* HTTP echoes none */
+    if (!decode(&d, text.n))
+        return false;
+    *ret = request;
+    return true;
+}
+
+void request_done(struct request *r)
+{
+    free(r->memory);
+    *r = (struct request){0};
+}

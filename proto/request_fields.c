@@ -1,0 +1,409 @@
+#include "proto/request_fields.h"
+
+#include "proto/ulid.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+enum kind {
+    KIND_TEXT, /* min to max bytes */
+    KIND_NAME,
+    KIND_BOOL,
+    KIND_INTEGER, /* min to max, into a uint64_t */
+    KIND_LIMIT,
+    KIND_CONVERSATION_ID,
+    KIND_ULID,
+    KIND_METADATA,
+    KIND_WHEN_BUSY,
+    KIND_STATUS,
+    KIND_CLIENT,
+    KIND_KEEPALIVE,
+    KIND_ANSWER,
+    KIND_TASK_IDS,
+};
+
+struct field {
+    const char *name;
+    enum kind kind;
+    bool required;
+    uint64_t min, max;
+    size_t offset; /* in struct request; of kinds that fill more than one member, unused */
+};
+
+#define AT(member) .offset = offsetof(struct request, member)
+#define REQUIRED .required = true
+#define OPTIONAL .required = false
+#define ANY_SIZE UINT64_MAX /* the message's own limit bounds it */
+
+/* Rows that several verbs have. */
+#define CONVERSATION_ID "conversation_id", KIND_CONVERSATION_ID, REQUIRED, AT(conversation_id)
+#define LIMIT "limit", KIND_LIMIT, OPTIONAL, .min = 1, .max = LIST_MAX, AT(limit)
+
+static const struct field hello_fields[] = {
+    {"token", KIND_TEXT, OPTIONAL, .max = ANY_SIZE, AT(token)},
+    {"client", KIND_CLIENT, OPTIONAL},
+    {"keepalive", KIND_KEEPALIVE, OPTIONAL},
+};
+static const struct field chat_fields[] = {
+    {"message", KIND_TEXT, REQUIRED, .min = 1, .max = ANY_SIZE, AT(message)},
+    {"conversation_id", KIND_CONVERSATION_ID, OPTIONAL, AT(conversation_id)},
+    {"agent", KIND_TEXT, OPTIONAL, .min = 1, .max = MAX_NAME, AT(agent)},
+    {"request_key", KIND_TEXT, OPTIONAL, .min = 1, .max = MAX_REQUEST_KEY, AT(request_key)},
+    {"background", KIND_BOOL, OPTIONAL, AT(background)},
+    {"name", KIND_NAME, OPTIONAL, .min = 1, .max = MAX_NAME, AT(name)},
+    {"description", KIND_TEXT, OPTIONAL, .max = MAX_DESCRIPTION, AT(description)},
+    {"notify_on_complete", KIND_BOOL, OPTIONAL, AT(notify_on_complete)},
+    {"when_busy", KIND_WHEN_BUSY, OPTIONAL},
+    {"metadata", KIND_METADATA, OPTIONAL, .max = MAX_METADATA, AT(metadata)},
+};
+static const struct field resume_fields[] = {
+    {"after", KIND_INTEGER, OPTIONAL, .max = MAX_SAFE_INTEGER, AT(after)},
+    {"coalesce", KIND_BOOL, OPTIONAL, AT(coalesce)},
+};
+static const struct field cancel_fields[] = {{"tree", KIND_BOOL, OPTIONAL, AT(tree)}};
+static const struct field send_fields[] = {
+    {"content", KIND_TEXT, REQUIRED, .max = ANY_SIZE, AT(content)},
+};
+static const struct field respond_fields[] = {
+    {"input_id", KIND_TEXT, REQUIRED, .min = 1, .max = MAX_INPUT_ID, AT(input_id)},
+    {"answer", KIND_ANSWER, REQUIRED},
+};
+static const struct field open_fields[] = {
+    {CONVERSATION_ID},
+    {LIMIT},
+    {"follow", KIND_BOOL, OPTIONAL, AT(follow)},
+};
+static const struct field conversation_fields[] = {{CONVERSATION_ID}};
+static const struct field tasks_fields[] = {
+    {CONVERSATION_ID},
+    {"status", KIND_STATUS, OPTIONAL},
+    {LIMIT},
+    {"before", KIND_ULID, OPTIONAL, AT(before)},
+};
+static const struct field list_fields[] = {
+    {CONVERSATION_ID},
+    {LIMIT},
+    {"before", KIND_ULID, OPTIONAL, AT(before)},
+};
+static const struct field conversations_fields[] = {
+    {LIMIT},
+    {"before", KIND_CONVERSATION_ID, OPTIONAL, AT(before)},
+};
+static const struct field title_fields[] = {
+    {CONVERSATION_ID},
+    {"title", KIND_TEXT, REQUIRED, .min = 1, .max = MAX_TITLE, AT(title)},
+};
+static const struct field ack_fields[] = {
+    {CONVERSATION_ID},
+    {"task_ids", KIND_TASK_IDS, REQUIRED, .max = MAX_ACK_IDS},
+};
+
+static const struct {
+    const struct field *fields;
+    size_t n;
+} verbs[N_VERBS] = {
+#define FIELDS(table) .fields = (table), .n = countof(table)
+    [VERB_HELLO] = {FIELDS(hello_fields)},
+    [VERB_CHAT] = {FIELDS(chat_fields)},
+    [VERB_RESUME] = {FIELDS(resume_fields)},
+    [VERB_CANCEL] = {FIELDS(cancel_fields)},
+    [VERB_CANCEL_ALL] = {FIELDS(conversation_fields)},
+    [VERB_SEND] = {FIELDS(send_fields)},
+    [VERB_RESPOND] = {FIELDS(respond_fields)},
+    [VERB_OPEN] = {FIELDS(open_fields)},
+    [VERB_CLOSE] = {FIELDS(conversation_fields)},
+    [VERB_TASKS] = {FIELDS(tasks_fields)},
+    [VERB_HISTORY] = {FIELDS(list_fields)},
+    [VERB_CONVERSATIONS] = {FIELDS(conversations_fields)},
+    [VERB_TITLE] = {FIELDS(title_fields)},
+    [VERB_DELETE] = {FIELDS(conversation_fields)},
+    [VERB_RESULTS] = {FIELDS(list_fields)},
+    [VERB_ACK] = {FIELDS(ack_fields)},
+#undef FIELDS
+};
+
+bool request_fail(struct request_fault *fault, enum error code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fault->code = code;
+    vsnprintf(fault->message, sizeof fault->message, format, args);
+    va_end(args);
+    return false;
+}
+
+struct str request_keep_str(struct decoding *d, struct str value)
+{
+    size_t from = d->block.len;
+    buf_putstr(&d->block, value);
+    ASSERT(d->block.bytes == d->to->memory);
+    return (struct str){d->block.bytes + from, d->block.len - from};
+}
+
+struct str request_keep(struct decoding *d, uint32_t node)
+{
+    size_t from = d->block.len;
+    js_value(d->doc, node, &d->block);
+    ASSERT(d->block.bytes == d->to->memory);
+    return (struct str){d->block.bytes + from, d->block.len - from};
+}
+
+/* ---- one reader per kind: false when the value is not what the field asks for ---- */
+
+static void *member_of(struct decoding *d, const struct field *f)
+{
+    return (char *)d->to + f->offset;
+}
+
+static bool is_string(struct decoding *d, uint32_t node)
+{
+    return js_type(d->doc, node) == JS_STRING;
+}
+
+static bool read_text(struct decoding *d, const struct field *f, uint32_t node)
+{
+    if (!is_string(d, node))
+        return false;
+    struct str value = request_keep(d, node);
+    *(struct str *)member_of(d, f) = value;
+    return value.n >= f->min && value.n <= f->max;
+}
+
+static bool read_name(struct decoding *d, const struct field *f, uint32_t node)
+{
+    return !js_is(d->doc, node, "parent") && !js_is(d->doc, node, "self") &&
+           !js_is(d->doc, node, "all") && !js_is(d->doc, node, "broadcast") &&
+           read_text(d, f, node);
+}
+
+static bool read_bool(struct decoding *d, const struct field *f, uint32_t node)
+{
+    enum js_type type = js_type(d->doc, node);
+    *(bool *)member_of(d, f) = type == JS_TRUE;
+    return type == JS_TRUE || type == JS_FALSE;
+}
+
+static bool read_integer(struct decoding *d, const struct field *f, uint32_t node)
+{
+    int64_t value;
+    if (!js_int(d->doc, node, &value) || value < 0)
+        return false;
+    *(uint64_t *)member_of(d, f) = (uint64_t)value;
+    return (uint64_t)value >= f->min && (uint64_t)value <= f->max;
+}
+
+static bool read_limit(struct decoding *d, const struct field *f, uint32_t node)
+{
+    int64_t value;
+    if (!js_int(d->doc, node, &value) || value < (int64_t)f->min || value > (int64_t)f->max)
+        return false;
+    d->to->limit = (uint32_t)value;
+    return true;
+}
+
+static bool read_conversation_id(struct decoding *d, const struct field *f, uint32_t node)
+{
+    if (!is_string(d, node))
+        return false;
+    struct str value = request_keep(d, node);
+    *(struct str *)member_of(d, f) = value;
+    return conversation_id_is_valid(value);
+}
+
+static bool read_ulid(struct decoding *d, const struct field *f, uint32_t node)
+{
+    if (!is_string(d, node))
+        return false;
+    struct str value = request_keep(d, node);
+    *(struct str *)member_of(d, f) = value;
+    return ulid_is_valid(value);
+}
+
+static bool read_metadata(struct decoding *d, const struct field *f, uint32_t node)
+{
+    if (js_type(d->doc, node) != JS_OBJECT)
+        return false;
+    size_t from = d->block.len;
+    js_copy(d->doc, node, &d->block);
+    ASSERT(d->block.bytes == d->to->memory);
+    d->to->metadata = (struct str){d->block.bytes + from, d->block.len - from};
+    return d->to->metadata.n <= f->max;
+}
+
+static bool read_when_busy(struct decoding *d, const struct field *f, uint32_t node)
+{
+    static const char *const words[] = {
+        [BUSY_PARALLEL] = "parallel",
+        [BUSY_REJECT] = "reject",
+        [BUSY_ENQUEUE] = "enqueue",
+        [BUSY_INTERRUPT] = "interrupt",
+    };
+    (void)f;
+    for (size_t i = 0; i < countof(words); i++) {
+        if (js_is(d->doc, node, words[i])) {
+            d->to->when_busy = (enum when_busy)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_status(struct decoding *d, const struct field *f, uint32_t node)
+{
+    (void)f;
+    if (!is_string(d, node))
+        return false;
+    d->to->has_status = status_find(request_keep(d, node), &d->to->status);
+    return d->to->has_status;
+}
+
+/* What a client calls itself is for the log: an odd member is no reason to refuse it. */
+static bool read_client(struct decoding *d, const struct field *f, uint32_t node)
+{
+    (void)f;
+    if (js_type(d->doc, node) != JS_OBJECT)
+        return false;
+    uint32_t name = js_get(d->doc, node, "name"), version = js_get(d->doc, node, "version");
+    if (name && is_string(d, name))
+        d->to->client_name = request_keep(d, name);
+    if (version && is_string(d, version))
+        d->to->client_version = request_keep(d, version);
+    return true;
+}
+
+static bool read_keepalive(struct decoding *d, const struct field *f, uint32_t node)
+{
+    (void)f;
+    d->to->keepalive_data = js_is(d->doc, node, "data");
+    return d->to->keepalive_data;
+}
+
+static bool read_answer(struct decoding *d, const struct field *f, uint32_t node)
+{
+    (void)f;
+    switch (js_type(d->doc, node)) {
+    case JS_TRUE: d->to->answer = ANSWER_TRUE; return true;
+    case JS_FALSE: d->to->answer = ANSWER_FALSE; return true;
+    case JS_STRING:
+        d->to->answer = ANSWER_TEXT;
+        d->to->answer_text = request_keep(d, node);
+        return true;
+    case JS_NULL:
+    case JS_NUMBER:
+    case JS_ARRAY:
+    case JS_OBJECT: return false;
+    }
+    UNREACHABLE();
+}
+
+/* The spans' array stands at the front of the block, where request.c has left room. */
+static bool read_task_ids(struct decoding *d, const struct field *f, uint32_t node)
+{
+    const struct js_doc *doc = d->doc;
+    if (js_type(doc, node) != JS_ARRAY || doc->nodes[node].kids > f->max)
+        return false;
+    d->to->task_ids = (void *)d->to->memory;
+    for (uint32_t i = js_first(doc, node); i < js_end(doc, node); i = js_next(doc, i)) {
+        if (!is_string(d, i))
+            return false;
+        d->to->task_ids[d->to->n_task_ids++] = request_keep(d, i);
+    }
+    return true;
+}
+
+static const struct {
+    bool (*read)(struct decoding *d, const struct field *f, uint32_t node);
+    const char *expects; /* NULL: expect() makes it of min and max */
+} kinds[] = {
+    [KIND_TEXT] = {read_text, NULL},
+    [KIND_NAME] = {read_name, NULL},
+    [KIND_BOOL] = {read_bool, "must be true or false"},
+    [KIND_INTEGER] = {read_integer, NULL},
+    [KIND_LIMIT] = {read_limit, NULL},
+    [KIND_CONVERSATION_ID] = {read_conversation_id,
+                              "must be a string of 1 to 128 letters, digits, '.', '_' and '-', "
+                              "the first a letter or digit"},
+    [KIND_ULID] = {read_ulid, "must be an id of 26 characters, as the gateway gives them"},
+    [KIND_METADATA] = {read_metadata, NULL},
+    [KIND_WHEN_BUSY] = {read_when_busy, "must be one of parallel, reject, enqueue, interrupt"},
+    [KIND_STATUS] = {read_status, "must be one of pending, running, completed, failed, cancelled"},
+    [KIND_CLIENT] = {read_client, "must be an object"},
+    [KIND_KEEPALIVE] = {read_keepalive, "must be \"data\" when given"},
+    [KIND_ANSWER] = {read_answer, "must be true, false or a string"},
+    [KIND_TASK_IDS] = {read_task_ids, NULL},
+};
+
+static void expect_text(const struct field *f, char *text, size_t size)
+{
+    if (f->max < ANY_SIZE && f->min > 0)
+        snprintf(text, size, "must be a string of %" PRIu64 " to %" PRIu64 " bytes", f->min,
+                 f->max);
+    else if (f->max < ANY_SIZE)
+        snprintf(text, size, "must be a string of at most %" PRIu64 " bytes", f->max);
+    else
+        snprintf(text, size, "must be a string%s", f->min > 0 ? " of 1 byte or more" : "");
+}
+
+/* What the field asks for, as the end of a sentence. */
+static void expect(const struct field *f, char *text, size_t size)
+{
+    switch (f->kind) {
+    case KIND_TEXT: expect_text(f, text, size); return;
+    case KIND_NAME:
+        snprintf(text, size,
+                 "must be a string of %" PRIu64 " to %" PRIu64
+                 " bytes, not one of parent, self, all, broadcast",
+                 f->min, f->max);
+        return;
+    case KIND_INTEGER:
+    case KIND_LIMIT:
+        snprintf(text, size, "must be an integer from %" PRIu64 " to %" PRIu64, f->min, f->max);
+        return;
+    case KIND_METADATA:
+        snprintf(text, size, "must be an object of at most %" PRIu64 " bytes", f->max);
+        return;
+    case KIND_TASK_IDS:
+        snprintf(text, size, "must be an array of at most %" PRIu64 " strings", f->max);
+        return;
+    case KIND_BOOL:
+    case KIND_CONVERSATION_ID:
+    case KIND_ULID:
+    case KIND_WHEN_BUSY:
+    case KIND_STATUS:
+    case KIND_CLIENT:
+    case KIND_KEEPALIVE:
+    case KIND_ANSWER: snprintf(text, size, "%s", kinds[f->kind].expects); return;
+    }
+    UNREACHABLE();
+}
+
+static bool is_path_field(const struct decoding *d, const struct field *f)
+{
+    return d->from_path && strcmp(f->name, "conversation_id") == 0;
+}
+
+bool request_read_fields(struct decoding *d)
+{
+    for (size_t i = 0; i < verbs[d->to->verb].n; i++) {
+        const struct field *f = &verbs[d->to->verb].fields[i];
+        char expectation[160];
+        bool given, right;
+        if (is_path_field(d, f)) {
+            given = d->path_conversation_id.p != NULL;
+            right = given && conversation_id_is_valid(d->path_conversation_id);
+            if (right)
+                d->to->conversation_id = request_keep_str(d, d->path_conversation_id);
+        } else {
+            uint32_t node = js_get(d->doc, 0, f->name);
+            given = node != 0;
+            right = given && kinds[f->kind].read(d, f, node);
+        }
+        if (right || (!given && !f->required))
+            continue;
+        expect(f, expectation, sizeof expectation);
+        return request_fail(d->fault, ERR_BAD_REQUEST,
+                            given ? "\"%s\" %s" : "\"%s\" is missing: it %s", f->name, expectation);
+    }
+    return true;
+}
