@@ -1,0 +1,81 @@
+#include "core/store.h"
+
+/* The arrays of an answer live in its arena and grow by doubling at each power of two, so that no
+ * capacity need be kept; what they outgrow is freed with the whole. */
+static void *add_row(struct answer *a, void *rows, size_t *n, size_t bytes)
+{
+    char *to = rows;
+    if ((*n & (*n - 1)) == 0) {
+        to = arena_alloc(&a->chunks, (*n ? *n * 2 : 1) * bytes);
+        if (*n)
+            memcpy(to, rows, *n * bytes);
+    }
+    memset(to + *n * bytes, 0, bytes);
+    ++*n;
+    return to;
+}
+
+struct task_record *answer_add_task(struct answer *a)
+{
+    a->tasks = add_row(a, a->tasks, &a->n_tasks, sizeof *a->tasks);
+    return &a->tasks[a->n_tasks - 1];
+}
+
+struct message_record *answer_add_message(struct answer *a)
+{
+    a->messages = add_row(a, a->messages, &a->n_messages, sizeof *a->messages);
+    return &a->messages[a->n_messages - 1];
+}
+
+struct conversation_record *answer_add_conversation(struct answer *a)
+{
+    a->conversations = add_row(a, a->conversations, &a->n_conversations, sizeof *a->conversations);
+    return &a->conversations[a->n_conversations - 1];
+}
+
+void answer_add_block(struct answer *a, struct block *b)
+{
+    a->blocks = add_row(a, a->blocks, &a->n_blocks, sizeof(struct block *));
+    a->blocks[a->n_blocks - 1] = b;
+}
+
+void answer_reverse(struct answer *a)
+{
+    for (size_t i = 0; i < a->n_tasks / 2; i++) {
+        struct task_record swap = a->tasks[i];
+        a->tasks[i] = a->tasks[a->n_tasks - 1 - i];
+        a->tasks[a->n_tasks - 1 - i] = swap;
+    }
+    for (size_t i = 0; i < a->n_messages / 2; i++) {
+        struct message_record swap = a->messages[i];
+        a->messages[i] = a->messages[a->n_messages - 1 - i];
+        a->messages[a->n_messages - 1 - i] = swap;
+    }
+}
+
+void answer_done(struct answer *a)
+{
+    for (size_t i = 0; i < a->n_blocks; i++)
+        block_unref(a->blocks[i]);
+    arena_done(&a->chunks);
+    *a = (struct answer){0};
+}
+
+bool query_has_room(const struct query *q, size_t rows, size_t bytes, size_t next)
+{
+    size_t max = q->max_bytes;
+    if (max == 0 || max > QUERY_MAX_BYTES)
+        max = QUERY_MAX_BYTES;
+    if (q->limit && rows >= q->limit)
+        return false;
+    return rows == 0 || bytes + next <= max;
+}
+
+size_t task_record_bytes(const struct task_record *t)
+{
+    return t->owner.n + t->conversation_id.n + t->task_id.n + t->agent.n + t->name.n +
+           t->description.n + t->input.n + t->metadata.n + t->parent_task_id.n +
+           t->parent_run_id.n + t->parent_call_id.n + t->parent_agent_id.n +
+           t->state.error_message.n + t->state.output.n + t->state.result.n +
+           t->state.undelivered.n + t->state.waiting_for.n;
+}

@@ -1,0 +1,120 @@
+/* store -- the port behind which everything durable lives.
+ *
+ * Shape:    two layers.  A *backend* (struct store_ops: memory, SQLite) is synchronous: apply a
+ *           batch, answer a query.  The *port* that core uses (struct store_port) is asynchronous:
+ *           one batch in flight at a time, any number of queries, answers as callbacks on the loop
+ *           thread.  gateway/store_thread turns a backend into a port with a writing thread and a
+ *           pool of readers; core/store_inline does it on one thread, step by step, for tests.
+ * Errors:   negative enum store_error.  A commit that fails has changed nothing, and may be tried
+ *           again unchanged.
+ */
+#ifndef CORE_STORE_H
+#define CORE_STORE_H
+
+#include "core/batch.h"
+
+enum store_error {
+    STORE_OK = 0,
+    STORE_NOT_FOUND = -1,
+    STORE_BUSY = -2,    /* somebody holds a lock: try again */
+    STORE_FULL = -3,    /* no space, or a limit of the file system */
+    STORE_IO = -4,      /* input/output error, read-only, out of memory */
+    STORE_CORRUPT = -5, /* a record that cannot be read */
+};
+
+enum query_kind {
+    QUERY_TASK,          /* owner, conversation_id, task_id -> one task, input included */
+    QUERY_KEY,           /* owner, key -> one task (the one that the request key made) */
+    QUERY_TASKS,         /* owner, conversation_id, status?, limit, before? -> tasks, newest first,
+                           * without input, metadata, output, result and undelivered */
+    QUERY_MESSAGES,      /* owner, conversation_id, limit, before?, max_bytes (of contents) -> the
+                           * newest that fit, oldest first; before is a message_id, exclusive */
+    QUERY_CONVERSATION,  /* owner, conversation_id -> one conversation */
+    QUERY_CONVERSATIONS, /* owner, limit, before? (a conversation_id) -> newest change first */
+    QUERY_RESULTS,       /* owner, conversation_id, limit, before? -> ended background tasks that
+                           * are not acknowledged: the newest (before), oldest first; all included */
+    QUERY_BLOCKS,        /* task_key, after, max_bytes -> sealed blocks with lines behind after, at
+                           * least one when there is any, in order, without a gap between them */
+    QUERY_LIVE,          /* after (a task key, 0 at first), limit -> tasks not ended, all owners,
+                           * oldest key first: for the start; head counts sealed lines too */
+    QUERY_TAILS,         /* after (a task key), limit -> unsealed tails, as blocks with all unsealed
+                           * lines of one task each, by task key: for the start */
+    QUERY_INBOX,         /* task_key -> waiting inbox lines, as one block each (first = position) */
+};
+
+/* Every answer is bounded: rows of more bytes than max_bytes end it early, with more set, but never
+ * before its first row.  0 for max_bytes, or a larger one, means this; 0 for limit means none. */
+#define QUERY_MAX_BYTES (4u << 20)
+
+struct query {
+    enum query_kind kind;
+    struct str owner, conversation_id, task_id, key, before;
+    int64_t task_key;
+    uint64_t after;
+    bool has_status;
+    enum task_status status;
+    uint32_t limit;
+    size_t max_bytes;
+};
+
+struct answer {
+    struct task_record *tasks;
+    size_t n_tasks;
+    struct message_record *messages;
+    size_t n_messages;
+    struct conversation_record *conversations;
+    size_t n_conversations;
+    struct block **blocks; /* one reference each, the answer's; take by setting to NULL */
+    size_t n_blocks;
+    bool more; /* a list that has further rows */
+    struct arena_chunk *chunks;
+};
+void answer_done(struct answer *a);
+
+/* For backends.  Room for one more row, zeroed; its strings belong into a->chunks. */
+struct task_record *answer_add_task(struct answer *a);
+struct message_record *answer_add_message(struct answer *a);
+struct conversation_record *answer_add_conversation(struct answer *a);
+void answer_add_block(struct answer *a, struct block *b); /* takes the reference */
+void answer_reverse(struct answer *a);                    /* the order of tasks and of messages */
+/* Whether a row of next bytes may follow that many rows and bytes. */
+bool query_has_room(const struct query *q, size_t rows, size_t bytes, size_t next);
+size_t task_record_bytes(const struct task_record *task); /* of its strings */
+
+/* What a backend must remember for core from run to run; read once at the start. */
+struct store_start {
+    int64_t next_key;                /* a task key never used before */
+    char newest_id[TASK_ID_LEN + 1]; /* the newest ULID of any record, "" for none */
+};
+
+/* A backend.  commit and start are called by one thread at a time (the writer); query by any number
+ * of threads, each with a reader of its own. */
+struct store_ops {
+    const char *name;
+    /* Applies the batch as one transaction.  May block.  Durable on return (promise 2). */
+    int (*commit)(void *store, const struct batch *batch);
+    int (*start)(void *store, struct store_start *ret);
+    /* A reader is what one thread needs to ask (a read-only connection). */
+    void *(*reader_open)(void *store);
+    void (*reader_close)(void *reader);
+    /* Answers from a snapshot that holds everything committed before the call. STORE_NOT_FOUND only
+     * from QUERY_TASK, QUERY_KEY and QUERY_CONVERSATION.  ret is empty on failure. */
+    int (*query)(void *reader, const struct query *query, struct answer *ret);
+    /* Housekeeping between commits on the writer's thread (checkpoints); may be NULL. */
+    void (*idle)(void *store);
+    void (*close)(void *store);
+};
+
+typedef void (*store_commit_fn)(void *arg, struct batch *batch, int status);
+typedef void (*store_query_fn)(void *arg, int status, struct answer *answer);
+
+/* The port.  Callbacks come on the loop thread, never from inside commit or query. */
+struct store_port {
+    /* Hands the batch over until done.  Only one at a time: the caller waits for done. */
+    void (*commit)(struct store_port *port, struct batch *batch, store_commit_fn done, void *arg);
+    /* Copies the query.  The answer is the callback's only while it runs, except what it takes. */
+    void (*query)(struct store_port *port, const struct query *query, store_query_fn done,
+                  void *arg);
+};
+
+#endif

@@ -1,0 +1,39 @@
+/* store_inline -- a backend as a store port on one thread, carried out step by step.
+ *
+ * Shape:    commit and query only queue; nothing happens until somebody steps.  Tests decide the
+ *           order in which commits and answers come, and which commits fail.
+ * Thread:   one.
+ * Owns:     what is queued, and its reader; not the backend (which a test keeps over a "restart").
+ * Errors:   the backend's, or those that store_inline_fail_* ask for.
+ */
+#ifndef CORE_STORE_INLINE_H
+#define CORE_STORE_INLINE_H
+
+#include "core/store.h"
+
+struct store_inline;
+
+struct store_inline *store_inline_new(const struct store_ops *ops, void *store);
+/* Drops what is queued without a callback, as a crash would.  NULL is fine. */
+void store_inline_free(struct store_inline *s);
+struct store_port *store_inline_port(struct store_inline *s);
+
+/* Each carries out the oldest queued thing (of its kind) and calls its callback; false when there
+ * was none. */
+bool store_inline_step(struct store_inline *s);
+bool store_inline_step_commit(struct store_inline *s);
+bool store_inline_step_query(struct store_inline *s);
+/* Commits now, but leaves the callback to the next step: the moment in which a crash hurts most.
+ * False when no batch waits to be committed. */
+bool store_inline_apply(struct store_inline *s);
+void store_inline_run(struct store_inline *s); /* steps until nothing is queued */
+
+/* The next n commits (queries) change nothing and answer with error. */
+void store_inline_fail_commits(struct store_inline *s, unsigned n, enum store_error error);
+void store_inline_fail_queries(struct store_inline *s, unsigned n, enum store_error error);
+
+/* What was queued and not yet answered. */
+unsigned store_inline_commits(const struct store_inline *s); /* 0 or 1 */
+unsigned store_inline_queries(const struct store_inline *s);
+
+#endif

@@ -1,0 +1,82 @@
+/* store_memory_rows -- what the memory backend keeps, shared by its two halves.
+ *
+ * Shape:    plain arrays, searched from one end to the other.
+ * Thread:   one at a time.
+ * Owns:     see store_memory.h.
+ */
+#ifndef CORE_STORE_MEMORY_ROWS_H
+#define CORE_STORE_MEMORY_ROWS_H
+
+#include "core/store.h"
+
+/* A run of lines, or an inbox message (first is its position). */
+struct run {
+    uint64_t first, last;
+    struct buf bytes;
+};
+
+struct runs {
+    struct run *at;
+    size_t n;
+};
+
+struct mem_task {
+    struct task_record record;
+    struct arena_chunk *fixed, *changing; /* strings of the record, of its state */
+    struct runs blocks, inbox;
+    struct run tail; /* unsealed lines; none when bytes.len is 0 */
+    uint64_t head;   /* newest line, sealed or not */
+};
+
+struct mem_message {
+    struct str owner, conversation_id;
+    struct message_record record;
+    struct arena_chunk *chunks;
+};
+
+struct mem_conversation {
+    struct str owner, conversation_id, title, agent;
+    int64_t updated_at;
+    struct arena_chunk *chunks;
+};
+
+struct mem_key {
+    struct str owner, key, conversation_id, task_id;
+    struct arena_chunk *chunks;
+};
+
+/* Each list is an array of pointers in the order in which the rows came. */
+struct rows {
+    void **at;
+    size_t n;
+};
+
+struct memory {
+    struct rows tasks, messages, conversations, keys;
+    struct store_start start;
+};
+
+void memory_rows_add(struct rows *r, void *row);
+
+/* NULL when there is none. */
+struct mem_task *memory_task_find(const struct memory *m, struct str owner, struct str conversation,
+                                  struct str task_id);
+struct mem_task *memory_task_by_key(const struct memory *m, int64_t key);
+struct mem_message *memory_message_find(const struct memory *m, struct str owner,
+                                        struct str conversation, struct str message_id);
+struct mem_conversation *memory_conversation_find(const struct memory *m, struct str owner,
+                                                  struct str conversation);
+struct mem_key *memory_key_find(const struct memory *m, struct str owner, struct str key);
+
+/* brief leaves out the long strings.  record_copy copies all but the state. */
+struct task_state memory_state_copy(struct arena_chunk **chunks, const struct task_state *from,
+                                    bool brief);
+struct task_record memory_record_copy(struct arena_chunk **chunks, const struct task_record *from,
+                                      bool brief);
+struct message_record memory_message_copy(struct arena_chunk **chunks,
+                                          const struct message_record *from);
+
+/* The query half: answers into an empty ret; on failure the caller empties it. */
+int memory_ask(const struct memory *m, const struct query *q, struct answer *ret);
+
+#endif
