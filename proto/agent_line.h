@@ -39,12 +39,13 @@ struct agent_line {
     struct str task_id, content;          /* LINE_SEND, LINE_CANCEL */
     bool tree;
     char error[256];
+    bool over_limit; /* the error is that something is too long (TASK_LIMIT), not a fault of form */
 };
 
 struct agent_line_decoder {
     struct js_doc doc;
-    struct buf arena; /* decoded spans */
-    struct buf repaired;
+    struct buf arena; /* decoded strings */
+    struct buf json;  /* data or arguments, copied */
 };
 
 /* An empty line (white space only) is LINE_EMPTY. Unknown members are ignored. */

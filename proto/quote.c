@@ -7,22 +7,42 @@ static bool is_tame(uint32_t c)
     return c >= 0x20 && c != '"' && (c < 0x7F || c > 0x9F) && c != UTF8_REPLACEMENT;
 }
 
+/* Adds one character; false, with dots in its place, when there is no room. */
+static bool put(char text[QUOTE_SIZE], size_t *n, uint32_t c)
+{
+    char bytes[4];
+    size_t len = utf8_encode(is_tame(c) ? c : '?', bytes);
+    bool fits = *n + len <= QUOTE_SIZE - sizeof "...";
+    if (!fits) {
+        len = 3;
+        memcpy(bytes, "...", len);
+    }
+    memcpy(text + *n, bytes, len);
+    *n += len;
+    text[*n] = 0;
+    return fits;
+}
+
 void quote_raw(const char *p, const char *end, char ret_text[QUOTE_SIZE])
 {
-    const size_t room = QUOTE_SIZE - 4; /* the dots and the NUL */
     size_t n = 0;
+    ret_text[0] = 0;
     while (p < end && *p != '"') {
         uint32_t c;
-        char bytes[4];
         p = js_char(p, end, &c);
-        size_t len = utf8_encode(is_tame(c) ? c : '?', bytes);
-        if (n + len > room) {
-            memcpy(ret_text + n, "...", 3);
-            n += 3;
-            break;
-        }
-        memcpy(ret_text + n, bytes, len);
-        n += len;
+        if (!put(ret_text, &n, c))
+            return;
     }
-    ret_text[n] = 0;
+}
+
+void quote_text(struct str text, char ret_text[QUOTE_SIZE])
+{
+    size_t n = 0;
+    ret_text[0] = 0;
+    for (size_t at = 0; at < text.n;) {
+        uint32_t c;
+        at += utf8_step(text.p + at, text.n - at, &c);
+        if (!put(ret_text, &n, c == UTF8_BROKEN ? '?' : c))
+            return;
+    }
 }

@@ -13,5 +13,7 @@
  * writes its first 40 bytes or so, as valid UTF-8 with a NUL: what is cut off shows as "...",
  * controls, quotes and broken bytes as '?'. */
 void quote_raw(const char *p, const char *end, char ret_text[QUOTE_SIZE]);
+/* The same of any bytes, escapes not understood. */
+void quote_text(struct str text, char ret_text[QUOTE_SIZE]);
 
 #endif
