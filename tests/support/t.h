@@ -1,0 +1,59 @@
+/* t -- what every cmocka test includes: the headers in the order that cmocka wants, and a few
+ * helpers.  cmocka's asserts longjmp: tests own what they allocate in fixtures, or free it before
+ * they assert.
+ *
+ * Thread:   the test's.
+ */
+#ifndef TESTS_SUPPORT_T_H
+#define TESTS_SUPPORT_T_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "proto/base.h"
+#include "proto/buf.h"
+
+/* The span holds exactly these bytes; on failure both are shown. */
+#define assert_span(span, expected, n) t_assert_span((span), (expected), (n), __FILE__, __LINE__)
+#define assert_text(span, literal) assert_span((span), "" literal, sizeof(literal) - 1)
+#define assert_null_span(span) assert_null((span).p)
+
+static inline void t_assert_span(struct str got, const char *expected, size_t n, const char *file,
+                                 int line)
+{
+    if (got.p && got.n == n && (n == 0 || memcmp(got.p, expected, n) == 0))
+        return;
+    print_error("got      (%zu bytes): %.*s\nexpected (%zu bytes): %.*s\n", got.n, (int)got.n,
+                got.p ? got.p : "NULL", n, (int)n, expected);
+    _fail(file, line);
+}
+
+/* Random numbers (splitmix64) from a seed that T_SEED may give, and that a failing test prints. */
+static inline uint64_t t_seed(void)
+{
+    const char *given = getenv("T_SEED");
+    uint64_t seed = given ? strtoull(given, NULL, 0) : 20240229;
+    print_message("T_SEED=%llu\n", (unsigned long long)seed);
+    return seed;
+}
+
+static inline uint64_t t_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+}
+
+static inline size_t t_below(uint64_t *state, size_t n)
+{
+    return (size_t)(t_random(state) % n);
+}
+
+#endif
