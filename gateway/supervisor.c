@@ -1,0 +1,454 @@
+#include "gateway/supervisor.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Design
+ *
+ *   gateway ──control (SOCK_SEQPACKET)── supervisor ──fork, setsid, exec── program ── grandchildren
+ *      └────────────── three pipes: stdin, stdout, stderr ───────────────────┘
+ *
+ * The supervisor is a session of its own, so that no signal to the program's group reaches it; it
+ * blocks all signals besides.  It is a subreaper: whoever of the tree loses its parent becomes its
+ * child, also after a setsid of its own, and is found there.  The program has PDEATHSIG, in case
+ * somebody kills the supervisor itself.
+ * The stdio pipes are pipes and no sockets: "echo > /dev/stdout" must work in the program.
+ */
+
+#define CONTROL_FD 3 /* in the supervisor */
+
+enum { END_CONTROL = 3, N_ENDS };
+
+/* ------------------------------------------------------------------ the gateway's side */
+
+/* A gateway that was started with 0, 1 or 2 closed must not have its pipes there: the dup2's of
+ * the spawn would trample them. */
+static int lift(int fd)
+{
+    if (fd > CONTROL_FD)
+        return fd;
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, CONTROL_FD + 1);
+    int error = errno;
+    close(fd);
+    errno = error;
+    return high;
+}
+
+static void close_ends(int ends[N_ENDS])
+{
+    for (int i = 0; i < N_ENDS; i++)
+        if (ends[i] >= 0)
+            close(ends[i]);
+}
+
+/* ours[i] and theirs[i] are the two ends of what becomes descriptor i in the supervisor. */
+static bool open_ends(int ours[N_ENDS], int theirs[N_ENDS])
+{
+    for (int i = 0; i < N_ENDS; i++)
+        ours[i] = theirs[i] = -1;
+    for (int i = 0; i < N_ENDS; i++) {
+        int pair[2];
+        int failed = i == END_CONTROL ? socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)
+                                      : pipe2(pair, O_CLOEXEC);
+        if (failed)
+            return false;
+        ours[i] = lift(pair[i == 0]);
+        theirs[i] = lift(pair[i != 0]);
+        if (ours[i] < 0 || theirs[i] < 0 || fcntl(ours[i], F_SETFL, O_NONBLOCK) < 0)
+            return false;
+    }
+    return true;
+}
+
+static const char *env_find(char **env, const char *key, size_t key_len)
+{
+    for (; env && *env; env++)
+        if (strncmp(*env, key, key_len) == 0 && (*env)[key_len] == '=')
+            return *env;
+    return NULL;
+}
+
+static size_t count(char **list)
+{
+    size_t n = 0;
+    while (list && list[n])
+        n++;
+    return n;
+}
+
+/* The whole environment of the program; only the array is to be freed. */
+static char **make_env(char **extra)
+{
+    static const char *const inherited[] = {"PATH", "HOME", "LANG"};
+    char **env = xcalloc((count(extra) + countof(inherited) + 1) * sizeof *env);
+    size_t n = 0;
+
+    for (size_t i = 0; i < countof(inherited); i++) {
+        size_t key_len = strlen(inherited[i]);
+        const char *own = env_find(environ, inherited[i], key_len);
+        if (own && !env_find(extra, inherited[i], key_len))
+            env[n++] = (char *)(uintptr_t)own;
+    }
+    for (; extra && *extra; extra++)
+        env[n++] = *extra;
+    return env;
+}
+
+static char **make_argv(char **command)
+{
+    static char name[] = "holdfast", verb[] = "supervise", dashes[] = "--";
+    size_t n = count(command);
+    char **argv = xcalloc((n + 4) * sizeof *argv);
+
+    argv[0] = name;
+    argv[1] = verb;
+    argv[2] = dashes;
+    memcpy(argv + 3, command, n * sizeof *argv);
+    return argv;
+}
+
+static int check_file(int cwd, const char *path)
+{
+    struct stat st;
+    if (fstatat(cwd, path, &st, 0) < 0)
+        return errno;
+    if (!S_ISREG(st.st_mode))
+        return EACCES;
+    return faccessat(cwd, path, X_OK, AT_EACCESS) < 0 ? errno : 0;
+}
+
+/* 0, or the errno with which execvp would fail, as far as one can know before. */
+static int check_program(int cwd, const char *program, char **env)
+{
+    if (strchr(program, '/'))
+        return check_file(cwd, program);
+
+    const char *entry = env_find(env, "PATH", 4);
+    const char *path = entry ? entry + strlen("PATH=") : "/bin:/usr/bin";
+    int error = ENOENT;
+    for (;;) {
+        char file[PATH_MAX];
+        size_t n = strcspn(path, ":");
+        int len = snprintf(file, sizeof file, "%.*s%s%s", (int)n, path, n ? "/" : "", program);
+        int fault = len < (int)sizeof file ? check_file(cwd, file) : ENAMETOOLONG;
+        if (!fault)
+            return 0;
+        if (fault == EACCES)
+            error = fault;
+        if (!path[n])
+            return error;
+        path += n + 1;
+    }
+}
+
+static bool refuse(char *ret_error, const char *program, const char *where, int error)
+{
+    snprintf(ret_error, SUPERVISOR_ERROR, "cannot start \"%s\"%s%s: %s", program,
+             where ? " in " : "", where ? where : "", strerror(error));
+    return false;
+}
+
+static bool check(const struct supervisor_spec *spec, char **env, char *ret_error)
+{
+    const char *program = spec->command[0];
+    int cwd = AT_FDCWD;
+
+    if (spec->cwd && (cwd = open(spec->cwd, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
+        return refuse(ret_error, program, spec->cwd, errno);
+    int error = check_program(cwd, program, env);
+    if (cwd >= 0)
+        close(cwd);
+    return error ? refuse(ret_error, program, NULL, error) : true;
+}
+
+/* posix_spawn of the supervisor: 0 or an errno. */
+static int launch(const struct supervisor_spec *spec, char **env, const int theirs[N_ENDS],
+                  pid_t *ret_pid)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    sigset_t none, all;
+    char **argv = make_argv(spec->command);
+    int error = 0;
+
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setflags(
+        &attr, (short)(POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &all);
+    posix_spawn_file_actions_init(&actions);
+    if (spec->cwd)
+        error = posix_spawn_file_actions_addchdir_np(&actions, spec->cwd);
+    for (int i = 0; i < N_ENDS && !error; i++)
+        error = posix_spawn_file_actions_adddup2(&actions, theirs[i], i);
+    if (!error)
+        error = posix_spawn_file_actions_addclosefrom_np(&actions, N_ENDS);
+    if (!error)
+        error = posix_spawn(ret_pid, spec->self ? spec->self : "/proc/self/exe", &actions, &attr,
+                            argv, env);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attr);
+    free(argv);
+    return error;
+}
+
+bool supervisor_spawn(const struct supervisor_spec *spec, struct supervisor *ret, char *ret_error)
+{
+    int ours[N_ENDS], theirs[N_ENDS];
+    int error = 0, pidfd = -1;
+    pid_t pid = 0;
+
+    ASSERT(spec->command && spec->command[0]);
+    char **env = make_env(spec->env);
+    if (!check(spec, env, ret_error)) {
+        free(env);
+        return false;
+    }
+    if (!open_ends(ours, theirs))
+        error = errno;
+    if (!error)
+        error = launch(spec, env, theirs, &pid);
+    free(env);
+    close_ends(theirs);
+    if (!error && (pidfd = (int)syscall(SYS_pidfd_open, pid, 0)) < 0) { /* sets close-on-exec */
+        error = errno;
+        kill(pid, SIGKILL); /* unreaped, so it is still this one; PDEATHSIG takes its child along */
+        waitpid(pid, NULL, 0);
+    }
+    if (error) {
+        close_ends(ours);
+        return refuse(ret_error, spec->command[0], NULL, error);
+    }
+    *ret = (struct supervisor){.pid = pid,
+                               .pidfd = pidfd,
+                               .control = ours[END_CONTROL],
+                               .stdio = {ours[0], ours[1], ours[2]}};
+    return true;
+}
+
+void supervisor_send(int control, enum supervisor_command command)
+{
+    char byte = (char)command;
+    (void)!send(control, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+bool supervisor_read_report(int control, struct supervisor_report *ret)
+{
+    struct supervisor_report report;
+    ssize_t n;
+    do /* a reset (it exited before it read our last command) is told first, and once */
+        n = recv(control, &report, sizeof report, MSG_DONTWAIT);
+    while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+    if (n != (ssize_t)sizeof report)
+        return false;
+    *ret = report;
+    return true;
+}
+
+/* ------------------------------------------------------------------ the supervisor's side */
+
+struct tree {
+    pid_t program; /* the direct child and its group; 0 once it is reaped: no signals any more */
+    int signals;   /* signalfd for SIGCHLD */
+};
+
+static void report(int error, int status)
+{
+    struct supervisor_report r = {.error = error, .status = status};
+    (void)!send(CONTROL_FD, &r, sizeof r, MSG_NOSIGNAL);
+}
+
+_Noreturn static void become(char **command, pid_t supervisor, int fault)
+{
+    sigset_t none;
+
+    setsid();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != supervisor)
+        _exit(127);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    execvp(command[0], command);
+    int error = errno;
+    (void)!write(fault, &error, sizeof error);
+    _exit(127);
+}
+
+/* The program's pipes are the program's alone: it decides when they end. */
+static void leave_stdio(void)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; fd < CONTROL_FD; fd++)
+        if (dup2(null, fd) < 0)
+            close(fd);
+    if (null >= 0)
+        close(null);
+}
+
+/* Returns when the program runs: its group exists and can be signalled.  0 or an errno. */
+static int start_program(struct tree *t, char **command)
+{
+    int fault[2], error = 0;
+    pid_t self = getpid();
+
+    if (pipe2(fault, O_CLOEXEC))
+        return errno;
+    t->program = fork();
+    if (t->program == 0)
+        become(command, self, fault[1]);
+    if (t->program < 0) {
+        t->program = 0;
+        return errno;
+    }
+    leave_stdio();
+    close(fault[1]);
+    if (read(fault[0], &error, sizeof error) != (ssize_t)sizeof error)
+        error = 0; /* closed by exec */
+    close(fault[0]);
+    if (error) {
+        waitpid(t->program, NULL, 0);
+        t->program = 0;
+    }
+    return error;
+}
+
+/* True while there are children. */
+static bool reap(struct tree *t)
+{
+    for (;;) {
+        int status;
+        pid_t pid = waitpid(-1, &status, WNOHANG);
+        if (pid == 0)
+            return true;
+        if (pid < 0)
+            return false;
+        if (pid == t->program) {
+            t->program = 0;
+            report(0, status);
+        }
+    }
+}
+
+static void wait_for(struct tree *t, int timeout_ms)
+{
+    struct signalfd_siginfo info;
+    struct pollfd p = {.fd = t->signals, .events = POLLIN};
+
+    poll(&p, 1, timeout_ms);
+    while (read(t->signals, &info, sizeof info) > 0)
+        ;
+}
+
+/* The parent of a process; 0 when it cannot be read. */
+static pid_t parent_of(pid_t pid)
+{
+    char path[64], text[512];
+
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0)
+        return 0;
+    text[n] = 0;
+    const char *at = strrchr(text, ')'); /* "pid (name) S ppid …"; the name may hold anything */
+    if (!at || strlen(at) < 5)
+        return 0;
+    return (pid_t)strtol(at + 4, NULL, 10);
+}
+
+/* A pid whose parent we are cannot become another's before we reap it.  All of /proc is read since
+ * /proc/self/task/N/children is not in every kernel; it happens only when something is left. */
+static void kill_children(void)
+{
+    pid_t self = getpid();
+    struct dirent *entry;
+    DIR *proc = opendir("/proc");
+
+    if (!proc)
+        return;
+    while ((entry = readdir(proc))) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10); /* 0 for all but the processes */
+        if (pid > 0 && parent_of(pid) == self)
+            kill(pid, SIGKILL);
+    }
+    closedir(proc);
+}
+
+/* One generation a round: the children of the dead become ours.  Goes on for as long as something
+ * does not die (a process in the kernel, another user's); the gateway does not wait for that. */
+static void kill_tree(struct tree *t)
+{
+    for (int wait_ms = 10; reap(t); wait_ms = wait_ms < 1000 ? wait_ms * 2 : wait_ms) {
+        if (t->program)
+            kill(-t->program, SIGKILL);
+        kill_children();
+        wait_for(t, wait_ms);
+    }
+}
+
+/* Until the tree has ended, or is to be killed. */
+static void watch(struct tree *t)
+{
+    while (reap(t)) {
+        struct pollfd p[] = {{.fd = CONTROL_FD, .events = POLLIN},
+                             {.fd = t->signals, .events = POLLIN}};
+        char command;
+
+        if (poll(p, countof(p), -1) < 0 && errno != EINTR)
+            return;
+        wait_for(t, 0);
+        if (!p[0].revents)
+            continue;
+        ssize_t n = recv(CONTROL_FD, &command, 1, MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            continue;
+        if (n <= 0 || command == SUPERVISOR_KILL)
+            return;
+        if (command == SUPERVISOR_TERM && t->program)
+            kill(-t->program, SIGTERM);
+    }
+}
+
+int supervisor_main(int argc, char **argv)
+{
+    struct tree tree = {0};
+    sigset_t set;
+
+    if (argc < 4 || strcmp(argv[2], "--") != 0 || fcntl(CONTROL_FD, F_SETFD, FD_CLOEXEC) < 0) {
+        fprintf(stderr, "holdfast supervise: only the gateway itself starts this\n");
+        return 2;
+    }
+    sigfillset(&set);
+    sigprocmask(SIG_SETMASK, &set, NULL);
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    tree.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    int error = tree.signals < 0 ? errno : start_program(&tree, argv + 3);
+    if (error) {
+        report(error, 0);
+        return 1;
+    }
+    watch(&tree);
+    kill_tree(&tree);
+    return 0;
+}
