@@ -1,0 +1,565 @@
+#include "gateway/agent_exec.h"
+
+#include "gateway/supervisor.h"
+#include "proto/buf.h"
+#include "proto/js.h"
+#include "proto/limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Design
+ *
+ *            report             stdout ended, or            supervisor            all lines
+ *           (child ended)       EXEC_DRAIN_MS, or kill      exited                handed over
+ *   RUNNING ────────────▶ EXITED ───────────▶ KILLED ─────────────────▶ GONE ──────────────▶ ENDED
+ *      └────────────────────kill─────────────────▲    or EXEC_KILL_MS    ▲                  on_end
+ *      └─────────────── the supervisor exited (nothing was left) ────────┘
+ *
+ * - Descriptors are watched with uv_poll and read and written here: a run needs to know "nothing
+ *   there now" at its end, and where exactly a write stopped; uv_stream hides both.
+ * - Backpressure: while paused stdout is not watched, and the agent sleeps in write.  At most one
+ *   read (CHUNK) and the beginning of a line are held.
+ * - stdout is closed when it has ended or is given up; out.fd < 0 says so, and what is left in the
+ *   buffer then counts as a line.
+ * - Memory goes with the last close callback after free.  A freed run only waits for its supervisor.
+ */
+
+#define CHUNK 65536 /* bytes of one read: what a pipe holds; one a turn, so that all get theirs */
+#define STDERR_TAIL 4096
+#define RUN_MAGIC 0x65786563u
+
+enum exec_state { EXEC_RUNNING, EXEC_EXITED, EXEC_KILLED, EXEC_GONE, EXEC_ENDED };
+
+struct watched {
+    uv_poll_t poll;
+    int fd;     /* -1: closed, or never opened */
+    int events; /* for which it is watched; 0: not */
+};
+
+struct run {
+    unsigned magic;
+    enum exec_state state;
+    const char *program;
+    struct run_events events;
+    void *task;
+
+    uv_timer_t timer; /* EXITED: the drain; KILLED: the wait for the dead */
+    struct watched in, out, err, control, pidfd;
+    int n_handles; /* that are open or closing */
+
+    struct buf lines; /* read, not handed over */
+    size_t lines_at;  /* the first byte that is not handed over */
+    size_t scanned;   /* no newline in [lines_at, scanned) */
+    struct buf queue; /* for stdin */
+    size_t queue_at;  /* the first byte that is not written */
+    size_t queue_max;
+
+    bool paused;
+    bool handing; /* on_line is on the stack */
+    bool cancelled;
+    bool freed;
+    bool reported;
+    struct supervisor_report report;
+    const char *fault; /* why we ended it ourselves; NULL: we did not */
+    size_t tail_len;
+    char tail[STDERR_TAIL];
+};
+
+static char chunk[CHUNK]; /* one loop, one thread */
+
+static void on_timer(uv_timer_t *timer);
+static void on_stdin_ready(uv_poll_t *poll, int status, int events);
+static void run_go_on(struct run *r);
+
+static struct run *run_of(const void *data)
+{
+    struct run *r = (struct run *)(uintptr_t)data;
+    ASSERT(r && r->magic == RUN_MAGIC);
+    return r;
+}
+
+/* ------------------------------------------------------------------ handles */
+
+static void run_drop(struct run *r)
+{
+    buf_done(&r->lines);
+    buf_done(&r->queue);
+    r->magic = 0;
+    free(r);
+}
+
+static void on_handle_close(uv_handle_t *handle)
+{
+    struct run *r = run_of(handle->data);
+    r->n_handles--;
+    if (r->freed && r->n_handles == 0)
+        run_drop(r);
+}
+
+/* The descriptor is ours from here on, also on failure. */
+static bool watched_open(struct run *r, struct watched *w, int fd)
+{
+    w->fd = fd;
+    w->poll.data = r;
+    if (uv_poll_init(r->timer.loop, &w->poll, fd) == 0) {
+        r->n_handles++;
+        return true;
+    }
+    close(fd);
+    w->fd = -1;
+    return false;
+}
+
+static void watched_close(struct watched *w)
+{
+    if (w->fd < 0)
+        return;
+    uv_close((uv_handle_t *)&w->poll, on_handle_close);
+    close(w->fd);
+    w->fd = -1;
+}
+
+/* Costs nothing when nothing changes: uv_poll_start itself is two system calls. */
+static void watched_start(struct watched *w, int events, uv_poll_cb on_ready)
+{
+    if (w->fd < 0 || w->events == events)
+        return;
+    w->events = events;
+    uv_poll_start(&w->poll, events, on_ready);
+}
+
+static void watched_stop(struct watched *w)
+{
+    if (w->fd < 0 || w->events == 0)
+        return;
+    w->events = 0;
+    uv_poll_stop(&w->poll);
+}
+
+static void timer_close(struct run *r)
+{
+    if (!uv_is_closing((uv_handle_t *)&r->timer))
+        uv_close((uv_handle_t *)&r->timer, on_handle_close);
+}
+
+/* -1: nothing there now; 0: it has ended, and is closed. */
+static ssize_t read_chunk(struct watched *w)
+{
+    ssize_t n;
+    do
+        n = read(w->fd, chunk, sizeof chunk);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EAGAIN)
+        return -1;
+    if (n > 0)
+        return n;
+    watched_close(w);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ stdin */
+
+/* Writes what the pipe takes; waits for room with the rest.  False when nobody will read it. */
+static bool stdin_flush(struct run *r)
+{
+    while (r->queue_at < r->queue.len) {
+        ssize_t n = write(r->in.fd, r->queue.bytes + r->queue_at, r->queue.len - r->queue_at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            break;
+        if (n < 0) {
+            watched_close(&r->in);
+            buf_done(&r->queue);
+            r->queue_at = 0;
+            return false;
+        }
+        r->queue_at += (size_t)n;
+    }
+    if (r->queue_at < r->queue.len) {
+        if (r->queue_at >= r->queue.len / 2) { /* not at each write: the rest may be large */
+            buf_consume(&r->queue, r->queue_at);
+            r->queue_at = 0;
+        }
+        watched_start(&r->in, UV_WRITABLE, on_stdin_ready);
+    } else {
+        buf_done(&r->queue);
+        r->queue_at = 0;
+        watched_stop(&r->in);
+    }
+    return true;
+}
+
+static void on_stdin_ready(uv_poll_t *poll, int status, int events)
+{
+    struct run *r = run_of(poll->data);
+    (void)status, (void)events; /* an error (then it is not watched any more) shows in write */
+    watched_stop(&r->in);
+    stdin_flush(r);
+}
+
+static bool stdin_put(struct run *r, struct str line, size_t max)
+{
+    if (r->in.fd < 0 || r->queue.len - r->queue_at + line.n + 1 > max)
+        return false;
+    buf_putstr(&r->queue, line);
+    buf_putc(&r->queue, '\n');
+    return stdin_flush(r);
+}
+
+/* ------------------------------------------------------------------ stdout and stderr */
+
+static void run_kill(struct run *r)
+{
+    if (r->state >= EXEC_KILLED)
+        return;
+    r->state = EXEC_KILLED;
+    supervisor_send(r->control.fd, SUPERVISOR_KILL);
+    uv_timer_start(&r->timer, on_timer, EXEC_KILL_MS, 0);
+}
+
+static void lines_consume(struct run *r)
+{
+    buf_consume(&r->lines, r->lines_at);
+    r->scanned -= r->lines_at;
+    r->lines_at = 0;
+    if (r->lines.len == 0 && r->lines.cap > 2 * (size_t)CHUNK)
+        buf_done(&r->lines);
+}
+
+static void fail_long_line(struct run *r)
+{
+    r->fault = "a line of the agent passes 1 MiB";
+    watched_close(&r->out);
+    buf_done(&r->lines);
+    r->lines_at = r->scanned = 0;
+}
+
+/* The next line; false when there is none, or it is too long and the run has failed. */
+static bool lines_take(struct run *r, struct str *ret)
+{
+    size_t left = r->lines.len - r->scanned;
+    const char *newline = left ? memchr(r->lines.bytes + r->scanned, '\n', left) : NULL;
+    size_t end = newline ? (size_t)(newline - r->lines.bytes) : r->lines.len;
+
+    r->scanned = end;
+    if (end - r->lines_at > MAX_EVENT_LINE) {
+        fail_long_line(r);
+        return false;
+    }
+    if (!newline && (r->out.fd >= 0 || end == r->lines_at))
+        return false; /* a last line may have no newline */
+    *ret = (struct str){r->lines.bytes + r->lines_at, end - r->lines_at};
+    if (ret->n && ret->p[ret->n - 1] == '\r')
+        ret->n--;
+    r->lines_at = r->scanned = newline ? end + 1 : end;
+    return true;
+}
+
+static void lines_hand_over(struct run *r)
+{
+    struct str line;
+
+    if (r->handing)
+        return;
+    r->handing = true;
+    while (!r->paused && lines_take(r, &line)) {
+        r->paused = true; /* first, so that an unpause from inside is not forgotten */
+        if (r->events.on_line(r->task, line))
+            r->paused = false;
+    }
+    lines_consume(r);
+    r->handing = false;
+}
+
+/* False when there is nothing to read now. */
+static bool stdout_read(struct run *r)
+{
+    ssize_t n = read_chunk(&r->out);
+    if (n > 0)
+        buf_put(&r->lines, chunk, (size_t)n);
+    lines_hand_over(r);
+    return n > 0;
+}
+
+static void on_stdout_ready(uv_poll_t *poll, int status, int events)
+{
+    struct run *r = run_of(poll->data);
+    (void)status, (void)events;
+    stdout_read(r);
+    run_go_on(r);
+}
+
+static bool stderr_read(struct run *r)
+{
+    ssize_t n = read_chunk(&r->err);
+    if (n <= 0)
+        return false;
+    size_t fresh = (size_t)n < STDERR_TAIL ? (size_t)n : STDERR_TAIL;
+    size_t kept = r->tail_len < STDERR_TAIL - fresh ? r->tail_len : STDERR_TAIL - fresh;
+    memmove(r->tail, r->tail + r->tail_len - kept, kept);
+    memcpy(r->tail + kept, chunk + (size_t)n - fresh, fresh);
+    r->tail_len = kept + fresh;
+    return true;
+}
+
+static void on_stderr_ready(uv_poll_t *poll, int status, int events)
+{
+    (void)status, (void)events;
+    stderr_read(run_of(poll->data));
+}
+
+/* ------------------------------------------------------------------ the end */
+
+/* Reads what the pipe holds now.  True when all is handed over (false: paused).  With nothing of the
+ * tree left there is no more to come; what somebody else still writes (a descriptor that was passed on) is not
+ * waited for, hence at most one pipe full. */
+static bool stdout_drain(struct run *r)
+{
+    int most = r->out.fd >= 0 ? fcntl(r->out.fd, F_GETPIPE_SZ) : 0;
+
+    lines_hand_over(r);
+    for (int got = 0; !r->paused && r->out.fd >= 0 && got <= most; got += CHUNK)
+        if (!stdout_read(r))
+            break;
+    if (r->paused)
+        return false;
+    watched_close(&r->out);
+    lines_hand_over(r);
+    return !r->paused;
+}
+
+static void stderr_drain(struct run *r)
+{
+    for (int n = 0; n < 16 && r->err.fd >= 0 && stderr_read(r); n++)
+        ;
+}
+
+static void put_signal(struct buf *out, int number)
+{
+    const char *name = sigabbrev_np(number);
+    buf_putf(out, "killed by signal %d", number);
+    if (name)
+        buf_putf(out, " (SIG%s)", name);
+}
+
+static enum run_end describe_end(const struct run *r, struct buf *out)
+{
+    int status = r->report.status;
+    size_t n = r->tail_len;
+
+    if (r->fault) {
+        buf_puts(out, r->fault);
+        return RUN_FAILED;
+    }
+    if (!r->reported)
+        buf_puts(out, r->pidfd.fd < 0 ? "its supervisor ended without a report"
+                                      : "does not die of SIGKILL");
+    else if (r->report.error)
+        buf_putf(out, "cannot start \"%s\": %s", r->program, strerror(r->report.error));
+    else if (WIFSIGNALED(status))
+        put_signal(out, WTERMSIG(status));
+    else if (WEXITSTATUS(status) == 0)
+        return RUN_DONE;
+    else
+        buf_putf(out, "exit status %d", WEXITSTATUS(status));
+    while (n && strchr(" \t\r\n", r->tail[n - 1]))
+        n--;
+    if (n) {
+        buf_puts(out, ": ");
+        buf_put(out, r->tail, n);
+    }
+    return RUN_FAILED;
+}
+
+static void run_end(struct run *r)
+{
+    struct buf text = {0};
+
+    stderr_drain(r);
+    r->state = EXEC_ENDED;
+    watched_close(&r->in);
+    watched_close(&r->err);
+    watched_close(&r->control); /* whatever still lives there is to be killed */
+    timer_close(r);
+    enum run_end end = describe_end(r, &text);
+    r->events.on_end(r->task, end, buf_str(&text));
+    buf_done(&text);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct run *r = run_of(timer->data);
+    if (r->state == EXEC_EXITED)
+        run_kill(r);
+    else if (r->state == EXEC_KILLED)
+        r->state = EXEC_GONE;
+    run_go_on(r);
+}
+
+/* Does whatever the state allows; called after anything has happened. */
+static void run_go_on(struct run *r)
+{
+    if (r->freed || r->handing || r->state == EXEC_ENDED)
+        return;
+    if (r->fault || (r->state == EXEC_EXITED && r->out.fd < 0))
+        run_kill(r);
+    if (r->paused || r->state == EXEC_GONE)
+        watched_stop(&r->out);
+    else
+        watched_start(&r->out, UV_READABLE, on_stdout_ready);
+    if (r->state == EXEC_GONE && stdout_drain(r))
+        run_end(r);
+}
+
+static void take_report(struct run *r)
+{
+    if (r->reported || r->control.fd < 0 || !supervisor_read_report(r->control.fd, &r->report))
+        return;
+    r->reported = true;
+    watched_close(&r->in);
+    if (r->state != EXEC_RUNNING)
+        return;
+    r->state = EXEC_EXITED;
+    uv_timer_start(&r->timer, on_timer, EXEC_DRAIN_MS, 0);
+}
+
+static void on_control_ready(uv_poll_t *poll, int status, int events)
+{
+    struct run *r = run_of(poll->data);
+    (void)status, (void)events;
+    take_report(r);
+    watched_stop(&r->control); /* one report, or the end */
+    run_go_on(r);
+}
+
+static void on_supervisor_exit(uv_poll_t *poll, int status, int events)
+{
+    struct run *r = run_of(poll->data);
+    siginfo_t info;
+
+    (void)status, (void)events;
+    if (waitid(P_PIDFD, (id_t)r->pidfd.fd, &info, WEXITED | WNOHANG) < 0 && errno == EINTR)
+        return;
+    take_report(r);
+    watched_close(&r->pidfd);
+    if (r->state < EXEC_GONE)
+        r->state = EXEC_GONE;
+    run_go_on(r);
+}
+
+/* ------------------------------------------------------------------ the port */
+
+static void put_run_line(struct buf *out, const struct run_spec *spec)
+{
+    buf_puts(out, "{\"type\":\"run\"");
+    js_put_field(out, "task_id", spec->task_id);
+    js_put_field(out, "conversation_id", spec->conversation_id);
+    js_put_field(out, "input", spec->input);
+    js_put_raw(out, "history", spec->history.n ? spec->history : STR("[]"));
+    js_put_raw(out, "parent", spec->parent.n ? spec->parent : STR("{}"));
+    js_put_raw(out, "metadata", spec->metadata.n ? spec->metadata : STR("null"));
+    buf_puts(out, "}\n");
+}
+
+static void exec_cancel(struct run *run)
+{
+    struct run *r = run_of(run);
+    if (r->cancelled || r->state != EXEC_RUNNING)
+        return;
+    r->cancelled = true;
+    stdin_put(r, STR("{\"type\":\"cancel\"}"), SIZE_MAX);
+    supervisor_send(r->control.fd, SUPERVISOR_TERM);
+}
+
+static void exec_kill(struct run *run)
+{
+    run_kill(run_of(run));
+}
+
+static bool exec_deliver(struct run *run, struct str line)
+{
+    struct run *r = run_of(run);
+    return stdin_put(r, line, r->queue_max);
+}
+
+static void exec_unpause(struct run *run)
+{
+    struct run *r = run_of(run);
+    r->paused = false;
+    lines_hand_over(r);
+    run_go_on(r);
+}
+
+static void exec_free(struct run *run)
+{
+    if (!run)
+        return;
+    struct run *r = run_of(run);
+    ASSERT(!r->freed && !r->handing);
+    r->freed = true;
+    watched_close(&r->in);
+    watched_close(&r->out);
+    watched_close(&r->err);
+    watched_close(&r->control); /* its end kills the tree; the supervisor's exit closes pidfd */
+    timer_close(r);
+    if (r->n_handles == 0)
+        run_drop(r);
+}
+
+static struct run *exec_start(void *settings, const struct run_spec *spec,
+                              const struct run_events *events, void *task, char *ret_error)
+{
+    const struct exec_settings *s = settings;
+    struct supervisor sup;
+
+    if (!supervisor_spawn(&(struct supervisor_spec){s->command, s->env, s->cwd, s->self}, &sup,
+                          ret_error))
+        return NULL;
+
+    struct run *r = xcalloc(sizeof *r);
+    r->magic = RUN_MAGIC;
+    r->program = s->command[0];
+    r->events = *events;
+    r->task = task;
+    uv_timer_init(s->loop, &r->timer);
+    r->timer.data = r;
+    r->n_handles = 1;
+    bool watches = watched_open(r, &r->pidfd, sup.pidfd);
+    watches &= watched_open(r, &r->control, sup.control);
+    watches &= watched_open(r, &r->in, sup.stdio[0]);
+    watches &= watched_open(r, &r->out, sup.stdio[1]);
+    watches &= watched_open(r, &r->err, sup.stdio[2]);
+    watched_start(&r->pidfd, UV_READABLE, on_supervisor_exit);
+    if (!watches) {
+        snprintf(ret_error, SUPERVISOR_ERROR, "cannot start \"%s\": too many watches", r->program);
+        bool reaped_later = r->pidfd.fd >= 0;
+        exec_free(r);
+        if (!reaped_later)
+            waitpid(sup.pid, NULL, 0); /* it ends at once: its control has */
+        return NULL;
+    }
+    watched_start(&r->control, UV_READABLE, on_control_ready);
+    watched_start(&r->out, UV_READABLE, on_stdout_ready);
+    watched_start(&r->err, UV_READABLE, on_stderr_ready);
+    put_run_line(&r->queue, spec);
+    r->queue_max = r->queue.len + EXEC_QUEUE;
+    stdin_flush(r);
+    return r;
+}
+
+const struct agent_ops agent_exec_ops = {
+    .kind = "exec",
+    .start = exec_start,
+    .cancel = exec_cancel,
+    .kill = exec_kill,
+    .deliver = exec_deliver,
+    .unpause = exec_unpause,
+    .free = exec_free,
+};
