@@ -1,0 +1,244 @@
+/* The two ids of a request about a task (PROTOCOL.md section 5: any fault of either is not_found), and
+ * the same requests over HTTP, where the path brings the ids. */
+#include "tests/support/t.h"
+
+#include "proto/request.h"
+
+#define TID "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+
+static struct js_doc doc;
+static struct request request;
+static struct request_fault fault;
+
+static int teardown(void **state)
+{
+    (void)state;
+    request_done(&request);
+    js_done(&doc);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, teardown)
+
+static bool decode(struct str line)
+{
+    request_done(&request);
+    return request_decode(&doc, line, &request, &fault);
+}
+
+/* Each verb about a task, with its other fields right. */
+static const char *const task_verbs[] = {
+    "\"type\":\"resume\",\"after\":3",
+    "\"type\":\"unsubscribe\"",
+    "\"type\":\"cancel\",\"tree\":false",
+    "\"type\":\"send\",\"content\":\"x\"",
+    "\"type\":\"respond\",\"input_id\":\"q\",\"answer\":true",
+    "\"type\":\"task\"",
+};
+
+static void test_request_ids_any_fault_is_one_answer(void **state)
+{
+    (void)state;
+    static const char *const ids[] = {
+        "",
+        ",\"task_id\":\"" TID "\"",
+        ",\"conversation_id\":\"c\"",
+        ",\"task_id\":\"\",\"conversation_id\":\"c\"",
+        ",\"task_id\":\"" TID "\",\"conversation_id\":\"\"",
+        ",\"task_id\":null,\"conversation_id\":\"c\"",
+        ",\"task_id\":\"" TID "\",\"conversation_id\":null",
+        ",\"task_id\":5,\"conversation_id\":\"c\"",
+        ",\"task_id\":18446744073709551616,\"conversation_id\":\"c\"",
+        ",\"task_id\":[{\"x\":9007199254740992}],\"conversation_id\":{\"y\":-9007199254740992}",
+        ",\"task_id\":\"" TID "\",\"conversation_id\":true",
+        ",\"task_id\":\"" TID "X\",\"conversation_id\":\"c\"",
+        ",\"task_id\":\"01arz3ndektsv4rrffq69g5fav\",\"conversation_id\":\"c\"",
+        ",\"task_id\":\"81ARZ3NDEKTSV4RRFFQ69G5FAV\",\"conversation_id\":\"c\"",
+        ",\"task_id\":\"a-name\",\"conversation_id\":\"c\"",
+        ",\"task_id\":\"" TID "\\u0000\",\"conversation_id\":\"c\"",
+        ",\"task_id\":\"" TID "\",\"conversation_id\":\"/\"",
+        ",\"task_id\":\"" TID "\",\"conversation_id\":\"c\\u0000\"",
+    };
+    for (size_t v = 0; v < countof(task_verbs); v++) {
+        for (size_t i = 0; i < countof(ids); i++) {
+            char line[300];
+            int n = snprintf(line, sizeof line, "{\"id\":\"7\",%s%s}", task_verbs[v], ids[i]);
+            if (decode((struct str){line, (size_t)n}))
+                fail_msg("accepted: %s", line);
+            if (fault.code != ERR_NOT_FOUND || strcmp(fault.message, "no such task") != 0)
+                fail_msg("%s: %s", line, fault.message);
+            assert_false(fault.malformed);
+            assert_string_equal(fault.id, "7");
+        }
+    }
+}
+
+static void test_request_ids_right_ones_are_accepted(void **state)
+{
+    (void)state;
+    for (size_t v = 0; v < countof(task_verbs); v++) {
+        char line[300];
+        int n = snprintf(line, sizeof line,
+                         "{%s,\"task_id\":\"\\u0030"
+                         "1ARZ3NDEKTSV4RRFFQ69G5FAV\","
+                         "\"conversation_id\":\"\\u0063\"}",
+                         task_verbs[v]);
+        assert_true(decode((struct str){line, (size_t)n}));
+        assert_text(request.task_id, TID);
+        assert_text(request.conversation_id, "c");
+        assert_true(verb_flags(request.verb) & VERB_TASK);
+    }
+}
+
+static void test_request_ids_other_faults_come_first(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "{\"type\":\"resume\",\"after\":null}",
+        "{\"type\":\"resume\",\"coalesce\":5,\"task_id\":5}",
+        "{\"type\":\"cancel\",\"conversation_id\":\"/\",\"tree\":\"yes\"}",
+        "{\"type\":\"send\"}",
+        "{\"type\":\"send\",\"content\":null}",
+        "{\"type\":\"respond\",\"answer\":true}",
+        "{\"type\":\"respond\",\"input_id\":\"\",\"answer\":true}",
+        "{\"type\":\"respond\",\"input_id\":\"q\"}",
+        "{\"type\":\"respond\",\"input_id\":\"q\",\"answer\":null}",
+        "{\"type\":\"respond\",\"input_id\":\"q\",\"answer\":1}",
+        "{\"type\":\"respond\",\"input_id\":\"q\",\"answer\":{}}",
+    };
+    for (size_t i = 0; i < countof(lines); i++) {
+        assert_false(decode(str_of(lines[i])));
+        if (fault.code != ERR_BAD_REQUEST)
+            fail_msg("%s: %s", lines[i], fault.message);
+    }
+}
+
+static void test_conversation_id_is_valid_by_its_characters(void **state)
+{
+    (void)state;
+    char longest[130];
+    memset(longest, 'a', sizeof longest);
+    assert_true(conversation_id_is_valid((struct str){longest, 128}));
+    assert_false(conversation_id_is_valid((struct str){longest, 129}));
+    assert_false(conversation_id_is_valid(STR("")));
+    assert_false(conversation_id_is_valid(STR_NULL));
+    for (int c = 0; c < 256; c++) {
+        char first[2] = {(char)c, 'a'}, second[2] = {'a', (char)c};
+        bool letter =
+            c && strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", c);
+        bool mark = c && strchr("._-", c);
+        assert_int_equal(conversation_id_is_valid((struct str){first, 2}), letter);
+        assert_int_equal(conversation_id_is_valid((struct str){second, 2}), letter || mark);
+    }
+}
+
+/* ---- over HTTP ---- */
+
+static bool from_body(enum verb verb, struct str conversation_id, struct str task_id,
+                      struct str body)
+{
+    request_done(&request);
+    return request_from_body(&doc, verb, conversation_id, task_id, body, &request, &fault);
+}
+
+static void test_request_body_takes_the_ids_of_the_path(void **state)
+{
+    (void)state;
+    assert_true(from_body(VERB_CHAT, STR("c-1"), STR_NULL,
+                          STR("{\"type\":5,\"id\":[],\"task_id\":18446744073709551616,"
+                              "\"conversation_id\":{},\"message\":\"m\"}")));
+    assert_int_equal(request.verb, VERB_CHAT);
+    assert_text(request.conversation_id, "c-1");
+    assert_text(request.message, "m");
+    assert_null_span(request.id);
+    assert_null_span(request.task_id);
+    assert_true(from_body(VERB_RESUME, STR("c-1"), STR(TID), STR("{\"after\":5}")));
+    assert_text(request.conversation_id, "c-1");
+    assert_text(request.task_id, TID);
+    assert_int_equal(request.after, 5);
+    assert_true(from_body(VERB_TASKS, STR("c-1"), STR_NULL, STR("")));
+    assert_int_equal(request.limit, 50);
+    assert_true(from_body(VERB_CONVERSATIONS, STR_NULL, STR_NULL, STR_NULL));
+    assert_true(from_body(VERB_CHAT, STR_NULL, STR_NULL, STR("{\"message\":\"m\"}")));
+    assert_null_span(request.conversation_id);
+}
+
+static void test_request_body_faults_are_those_of_a_line(void **state)
+{
+    (void)state;
+    static const struct {
+        enum verb verb;
+        struct str conversation_id, task_id, body;
+        enum error code;
+        const char *message;
+    } rows[] = {
+        {VERB_CHAT,
+         {"c", 1},
+         {NULL, 0},
+         {"", 0},
+         ERR_BAD_REQUEST,
+         "\"message\" is missing: it must be a string of 1 byte or more"},
+        {VERB_CHAT,
+         {"/", 1},
+         {NULL, 0},
+         {"{\"message\":\"m\"}", 15},
+         ERR_BAD_REQUEST,
+         "\"conversation_id\" must be a string of 1 to 128 letters, digits, '.', '_' and '-', the "
+         "first a letter or digit"},
+        {VERB_HISTORY,
+         {NULL, 0},
+         {NULL, 0},
+         {"{\"conversation_id\":\"c\"}", 23},
+         ERR_BAD_REQUEST,
+         "\"conversation_id\" is missing: it must be a string of 1 to 128 letters, digits, '.', '_' "
+         "and '-', the first a letter or digit"},
+        {VERB_TASK_GET, {"c", 1}, {"x", 1}, {"", 0}, ERR_NOT_FOUND, "no such task"},
+        {VERB_TASK_GET, {"/", 1}, {TID, 26}, {"", 0}, ERR_NOT_FOUND, "no such task"},
+        {VERB_TASK_GET, {NULL, 0}, {NULL, 0}, {"", 0}, ERR_NOT_FOUND, "no such task"},
+        {VERB_SEND,
+         {"c", 1},
+         {"x", 1},
+         {"", 0},
+         ERR_BAD_REQUEST,
+         "\"content\" is missing: it must be a string"},
+        {VERB_SEND, {"c", 1}, {TID, 26}, {"[]", 2}, ERR_BAD_REQUEST, "not a JSON object"},
+        {VERB_SEND,
+         {"c", 1},
+         {TID, 26},
+         {"{", 1},
+         ERR_BAD_REQUEST,
+         "not JSON: unexpected end at byte 1"},
+    };
+    for (size_t i = 0; i < countof(rows); i++) {
+        assert_false(
+            from_body(rows[i].verb, rows[i].conversation_id, rows[i].task_id, rows[i].body));
+        assert_string_equal(fault.message, rows[i].message);
+        assert_int_equal(fault.code, rows[i].code);
+        assert_false(fault.has_id);
+    }
+}
+
+static void test_verb_names_and_flags_are_those_of_the_wire(void **state)
+{
+    (void)state;
+    assert_string_equal(verb_name(VERB_TASK_GET), "task");
+    assert_string_equal(verb_name(VERB_CANCEL_ALL), "cancel_all");
+    assert_int_equal(verb_flags(VERB_HELLO), VERB_BEFORE_WELCOME);
+    assert_int_equal(verb_flags(VERB_CANCEL), VERB_TASK | VERB_WRITES);
+    assert_int_equal(verb_flags(VERB_CANCEL_ALL), VERB_WRITES);
+    assert_int_equal(N_VERBS, 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_request_ids_any_fault_is_one_answer),
+        TEST(test_request_ids_right_ones_are_accepted),
+        TEST(test_request_ids_other_faults_come_first),
+        TEST(test_conversation_id_is_valid_by_its_characters),
+        TEST(test_request_body_takes_the_ids_of_the_path),
+        TEST(test_request_body_faults_are_those_of_a_line),
+        TEST(test_verb_names_and_flags_are_those_of_the_wire),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
