@@ -1,0 +1,331 @@
+/* Batches into transactions.  What is kept in memory about the database (marks, the journal's tails)
+ * follows a transaction only after its COMMIT; a failure rolls both back. */
+#include "gateway/store_sqlite_private.h"
+
+#define GARBAGE_BLOCKS 64 /* removed in one go */
+#define GARBAGE_TASKS 64
+
+static void note_id(struct store_sqlite *s, struct str id)
+{
+    if (id.n == TASK_ID_LEN && memcmp(id.p, s->new_marks.newest_id, TASK_ID_LEN) > 0)
+        memcpy(s->new_marks.newest_id, id.p, TASK_ID_LEN);
+}
+
+static void call_conversation(struct call *c, const struct op *op)
+{
+    call_text(c, op->owner);
+    call_text(c, op->conversation_id);
+}
+
+/* The columns of TASK_STATE. */
+static void call_state(struct call *c, const struct task_state *state)
+{
+    call_int(c, state->status);
+    call_int(c, state->error);
+    call_real(c, state->progress);
+    call_int(c, (int64_t)state->first);
+    call_int(c, (int64_t)state->head);
+    call_int(c, state->cancel_requested_at);
+    call_int(c, state->started_at);
+    call_int(c, state->completed_at);
+    call_int(c, state->output_truncated);
+    call_int(c, state->acked);
+    call_text(c, state->error_message);
+    call_text(c, state->waiting_for);
+    call_text(c, state->output);
+    call_text(c, state->result);
+    call_text(c, state->undelivered);
+}
+
+static int apply_task_new(struct store_sqlite *s, const struct op *op)
+{
+    const struct task_record *t = op->record;
+    struct call c = call_begin(&s->writer, STMT_TASK_NEW);
+    call_int(&c, t->key);
+    call_int(&c, t->type);
+    call_int(&c, t->notify_on_complete);
+    call_int(&c, t->created_at);
+    call_text(&c, t->owner);
+    call_text(&c, t->conversation_id);
+    call_text(&c, t->task_id);
+    call_text(&c, t->agent);
+    call_text(&c, t->name);
+    call_text(&c, t->description);
+    call_text(&c, t->parent_task_id);
+    call_text(&c, t->parent_run_id);
+    call_text(&c, t->parent_call_id);
+    call_text(&c, t->parent_agent_id);
+    call_state(&c, &t->state);
+    int status = call_run(&c);
+    if (status < 0)
+        return status;
+
+    if (t->key >= s->new_marks.next_key)
+        s->new_marks.next_key = t->key + 1;
+    note_id(s, t->task_id);
+    if (!t->input.p && !t->metadata.p)
+        return STORE_OK;
+    c = call_begin(&s->writer, STMT_INPUT_NEW);
+    call_int(&c, t->key);
+    call_text(&c, t->input);
+    call_text(&c, t->metadata);
+    return call_run(&c);
+}
+
+static int apply_task_set(struct store_sqlite *s, const struct op *op)
+{
+    struct call c = call_begin(&s->writer, STMT_TASK_SET);
+    call_state(&c, op->state);
+    call_int(&c, op->task_key);
+    return call_run(&c);
+}
+
+/* STORE_NOT_FOUND when there is no such task: then what is meant for it has no effect.  That a task
+ * has a tail proves it, unless this very transaction deletes. */
+static int task_exists(struct store_sqlite *s, int64_t task_key)
+{
+    if (!s->deletes && sqlite_journal_has(&s->journal, task_key))
+        return STORE_OK;
+    struct call c = call_begin(&s->writer, STMT_TASK_EXISTS);
+    call_int(&c, task_key);
+    bool exists = call_step(&c);
+    int status = call_end(&c);
+    return status < 0 ? status : exists ? STORE_OK : STORE_NOT_FOUND;
+}
+
+static int apply_lines(struct store_sqlite *s, const struct op *op)
+{
+    ASSERT(op->first > 0 && op->last >= op->first);
+    int status = task_exists(s, op->task_key);
+    if (status < 0)
+        return status;
+    return sqlite_journal_lines(&s->journal, op->task_key, op->first, op->last, op->bytes);
+}
+
+static int apply_seal(struct store_sqlite *s, const struct op *op)
+{
+    ASSERT(op->first > 0 && op->last >= op->first);
+    int status = task_exists(s, op->task_key);
+    if (status < 0)
+        return status;
+    struct call c = call_begin(&s->writer, STMT_BLOCK_NEW);
+    call_int(&c, op->task_key);
+    call_int(&c, (int64_t)op->first);
+    call_int(&c, (int64_t)op->last);
+    call_blob(&c, op->bytes);
+    sqlite_journal_drop(&s->journal, op->task_key);
+    return call_run(&c);
+}
+
+static int apply_message(struct store_sqlite *s, const struct op *op)
+{
+    const struct message_record *m = op->message;
+    struct call c = call_begin(&s->writer, STMT_CONVERSATION_ENSURE);
+    call_conversation(&c, op);
+    call_int(&c, m->created_at);
+    int status = call_run(&c);
+    if (status < 0)
+        return status;
+
+    note_id(s, m->message_id);
+    c = call_begin(&s->writer, STMT_MESSAGE_NEW);
+    call_conversation(&c, op);
+    call_text(&c, m->message_id);
+    call_text(&c, m->task_id);
+    call_int(&c, m->role);
+    call_int(&c, m->partial);
+    call_int(&c, m->created_at);
+    call_text(&c, m->content);
+    return call_run(&c);
+}
+
+static int apply_conversation(struct store_sqlite *s, const struct op *op)
+{
+    struct call c = call_begin(&s->writer, STMT_CONVERSATION_SET);
+    call_conversation(&c, op);
+    call_text(&c, op->title);
+    call_text(&c, op->agent);
+    call_int(&c, op->at);
+    call_int(&c, op->force);
+    return call_run(&c);
+}
+
+/* The tasks' rows go at once, so that no look-up finds them; their blocks, inputs and inboxes, which
+ * may be large, are named in garbage and go in pieces (sqlite_collect_garbage). */
+static int apply_delete(struct store_sqlite *s, const struct op *op)
+{
+    static const enum stmt steps[] = {STMT_GARBAGE_ADD, STMT_TASKS_DELETE, STMT_MESSAGES_DELETE,
+                                      STMT_KEYS_DELETE, STMT_CONVERSATION_DELETE};
+    struct call c = call_begin(&s->writer, STMT_TASK_KEYS);
+    call_conversation(&c, op);
+    while (call_step(&c))
+        sqlite_journal_drop(&s->journal, call_col_int(&c, 0));
+    int status = call_end(&c);
+    s->deletes = true;
+    for (size_t i = 0; i < countof(steps) && status == STORE_OK; i++) {
+        c = call_begin(&s->writer, steps[i]);
+        call_conversation(&c, op);
+        status = call_run(&c);
+    }
+    return status;
+}
+
+static int apply_request_key(struct store_sqlite *s, const struct op *op)
+{
+    struct call c = call_begin(&s->writer, STMT_KEY_SET);
+    call_text(&c, op->owner);
+    call_text(&c, op->key);
+    call_text(&c, op->conversation_id);
+    call_text(&c, op->task_id);
+    call_int(&c, op->at);
+    return call_run(&c);
+}
+
+static int apply_ack(struct store_sqlite *s, const struct op *op)
+{
+    struct call c = call_begin(&s->writer, STMT_ACK);
+    call_conversation(&c, op);
+    call_text(&c, op->key);
+    return call_run(&c);
+}
+
+static int apply_inbox_put(struct store_sqlite *s, const struct op *op)
+{
+    struct call c = call_begin(&s->writer, STMT_INBOX_PUT);
+    call_int(&c, op->task_key);
+    call_int(&c, (int64_t)op->first);
+    call_blob(&c, op->bytes);
+    return call_run(&c);
+}
+
+static int apply_inbox_take(struct store_sqlite *s, const struct op *op)
+{
+    struct call c = call_begin(&s->writer, STMT_INBOX_TAKE);
+    call_int(&c, op->task_key);
+    call_int(&c, (int64_t)op->last);
+    return call_run(&c);
+}
+
+static int apply(struct store_sqlite *s, const struct op *op)
+{
+    switch (op->kind) {
+    case OP_TASK_NEW: return apply_task_new(s, op);
+    case OP_TASK_SET: return apply_task_set(s, op);
+    case OP_LINES: return apply_lines(s, op);
+    case OP_SEAL: return apply_seal(s, op);
+    case OP_MESSAGE: return apply_message(s, op);
+    case OP_CONVERSATION: return apply_conversation(s, op);
+    case OP_CONVERSATION_DELETE: return apply_delete(s, op);
+    case OP_REQUEST_KEY: return apply_request_key(s, op);
+    case OP_ACK: return apply_ack(s, op);
+    case OP_INBOX_PUT: return apply_inbox_put(s, op);
+    case OP_INBOX_TAKE: return apply_inbox_take(s, op);
+    }
+    UNREACHABLE();
+}
+
+static int write_marks(struct store_sqlite *s)
+{
+    if (memcmp(&s->marks, &s->new_marks, sizeof s->marks) == 0)
+        return STORE_OK;
+    struct call c = call_begin(&s->writer, STMT_MARKS_SET);
+    call_int(&c, s->new_marks.next_key);
+    call_text(&c, str_of(s->new_marks.newest_id));
+    return call_run(&c);
+}
+
+static int apply_all(struct store_sqlite *s, const struct batch *batch)
+{
+    int status = run_plain(&s->writer, STMT_BEGIN);
+    for (size_t i = 0; i < batch->n_ops && status == STORE_OK; i++) {
+        status = apply(s, &batch->ops[i]);
+        if (status == STORE_NOT_FOUND)
+            status = STORE_OK;
+    }
+    if (status == STORE_OK)
+        status = write_marks(s);
+    if (status == STORE_OK)
+        status = sqlite_journal_finish(&s->journal);
+    if (status == STORE_OK)
+        status = run_plain(&s->writer, STMT_COMMIT);
+    return status;
+}
+
+/* Some failures (disk full, I/O) have rolled back by themselves already. */
+static void roll_back(struct store_sqlite *s)
+{
+    if (!sqlite3_get_autocommit(s->writer.db))
+        (void)run_plain(&s->writer, STMT_ROLLBACK);
+    ASSERT(sqlite3_get_autocommit(s->writer.db));
+}
+
+int sqlite_commit(void *store, const struct batch *batch)
+{
+    struct store_sqlite *s = store;
+    s->new_marks = s->marks;
+    s->deletes = false;
+    int status = apply_all(s, batch);
+    if (status < 0) {
+        store_note_error(s, &s->writer);
+        roll_back(s);
+        sqlite_journal_rollback(&s->journal);
+        return status;
+    }
+    s->marks = s->new_marks;
+    sqlite_journal_commit(&s->journal);
+    s->has_garbage = s->has_garbage || s->deletes;
+    return STORE_OK;
+}
+
+/* ---------------------------------------------------------------------------- garbage */
+
+static int collect_task(struct store_sqlite *s, int64_t task_key, int *budget)
+{
+    struct call c = call_begin(&s->writer, STMT_GARBAGE_BLOCKS);
+    call_int(&c, task_key);
+    call_int(&c, *budget);
+    int status = call_run(&c);
+    if (status < 0)
+        return status;
+    *budget -= sqlite3_changes(s->writer.db);
+    if (*budget <= 0)
+        return STORE_OK; /* there may be more of it */
+
+    static const enum stmt rest[] = {STMT_GARBAGE_INPUT, STMT_GARBAGE_INBOX, STMT_GARBAGE_DONE};
+    for (size_t i = 0; i < countof(rest) && status == STORE_OK; i++) {
+        c = call_begin(&s->writer, rest[i]);
+        call_int(&c, task_key);
+        status = call_run(&c);
+    }
+    return status;
+}
+
+static int collect_some(struct store_sqlite *s, bool *ret_all)
+{
+    int budget = GARBAGE_BLOCKS;
+    int status = run_plain(&s->writer, STMT_BEGIN);
+    for (int i = 0; i < GARBAGE_TASKS && budget > 0 && status == STORE_OK && !*ret_all; i++) {
+        struct call c = call_begin(&s->writer, STMT_GARBAGE_FIRST);
+        *ret_all = !call_step(&c);
+        int64_t task_key = *ret_all ? 0 : call_col_int(&c, 0);
+        status = call_end(&c);
+        if (status == STORE_OK && !*ret_all)
+            status = collect_task(s, task_key, &budget);
+    }
+    if (status == STORE_OK)
+        status = run_plain(&s->writer, STMT_COMMIT);
+    return status;
+}
+
+void sqlite_collect_garbage(struct store_sqlite *s)
+{
+    bool all = false;
+    if (!s->has_garbage)
+        return;
+    if (collect_some(s, &all) < 0) {
+        store_note_error(s, &s->writer);
+        roll_back(s); /* it stays named, and is tried again */
+    } else if (all) {
+        s->has_garbage = false;
+    }
+}

@@ -1,0 +1,360 @@
+/* store_kit -- what the tests of stores share: opening either backend, short ways to say a batch and a
+ * question, and answers as text, to be compared.
+ *
+ * Thread:   one.
+ * Owns:     the fixture owns the store, its reader, the batch being filled and the last answer; a
+ *           test that fails leaves all to its teardown.
+ */
+#ifndef TESTS_STORE_KIT_H
+#define TESTS_STORE_KIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/store_memory.h"
+#include "gateway/store_sqlite.h"
+
+struct fixture {
+    const struct store_ops *ops;
+    void *store, *reader;
+    char dir[64]; /* "" for memory */
+    bool power;
+    struct batch *batch;
+    struct answer answer;
+};
+
+static inline void kit_open(struct fixture *f)
+{
+    char error[STORE_ERROR_TEXT] = "";
+    if (f->dir[0]) {
+        struct store_sqlite_options options = {.dir = f->dir, .power = f->power};
+        struct store_sqlite *sqlite = NULL;
+        f->ops = &store_sqlite_ops;
+        if (store_sqlite_open(&options, &sqlite, error) < 0)
+            fail_msg("%s", error);
+        f->store = sqlite;
+    } else {
+        f->ops = &store_memory_ops;
+        f->store = store_memory_new();
+    }
+    f->reader = f->ops->reader_open(f->store);
+    assert_non_null(f->reader);
+}
+
+static inline void kit_shut(struct fixture *f)
+{
+    answer_done(&f->answer);
+    if (f->reader)
+        f->ops->reader_close(f->reader);
+    if (f->store)
+        f->ops->close(f->store);
+    f->store = f->reader = NULL;
+}
+
+/* A restart; nothing for memory, which would forget. */
+static inline void kit_reopen(struct fixture *f)
+{
+    if (!f->dir[0])
+        return;
+    kit_shut(f);
+    kit_open(f);
+}
+
+static inline struct fixture *kit_new(bool sqlite)
+{
+    struct fixture *f = xcalloc(sizeof *f);
+    if (sqlite) {
+        snprintf(f->dir, sizeof f->dir, "/tmp/holdfast-test-XXXXXX");
+        assert_non_null(mkdtemp(f->dir));
+    }
+    f->batch = batch_new();
+    kit_open(f);
+    return f;
+}
+
+static inline void dir_remove(const char *path)
+{
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir)))
+        (void)unlinkat(dirfd(dir), entry->d_name, 0);
+    if (dir)
+        closedir(dir);
+    (void)rmdir(path);
+}
+
+static inline void kit_free(struct fixture *f)
+{
+    kit_shut(f);
+    batch_free(f->batch);
+    if (f->dir[0])
+        dir_remove(f->dir);
+    free(f);
+}
+
+/* ---------------------------------------------------------------------------- batches */
+
+/* Line seq of a task, in a static buffer: of a length that depends on both. */
+static inline struct str line_of(int64_t key, uint64_t seq)
+{
+    static char text[512];
+    int pad = (int)(((uint64_t)key * 31 + seq * 7) % 200);
+    int n = snprintf(text, sizeof text, "{\"k\":%lld,\"seq\":%llu,\"pad\":\"%*s\"}\n",
+                     (long long)key, (unsigned long long)seq, pad, "");
+    return (struct str){text, (size_t)n};
+}
+
+static inline void lines_of(struct buf *b, int64_t key, uint64_t first, uint64_t last)
+{
+    buf_clear(b);
+    for (uint64_t seq = first; seq <= last; seq++)
+        buf_putstr(b, line_of(key, seq));
+}
+
+static inline struct task_record task_of(int64_t key, const char *owner, const char *conversation,
+                                         const char *task_id)
+{
+    return (struct task_record){
+        .key = key,
+        .created_at = 1000 + key,
+        .owner = str_of(owner),
+        .conversation_id = str_of(conversation),
+        .task_id = str_of(task_id),
+        .agent = STR("assistant"),
+        .input = STR("do it"),
+        .state = {.status = STATUS_RUNNING, .progress = -1, .first = 1, .head = 1},
+    };
+}
+
+static inline void put_record(struct fixture *f, struct task_record record)
+{
+    batch_put(f->batch, &(struct op){.kind = OP_TASK_NEW, .record = &record});
+}
+
+static inline void put_task(struct fixture *f, int64_t key, const char *owner,
+                            const char *conversation, const char *task_id)
+{
+    put_record(f, task_of(key, owner, conversation, task_id));
+}
+
+static inline void put_state(struct fixture *f, int64_t key, struct task_state state)
+{
+    batch_put(f->batch, &(struct op){.kind = OP_TASK_SET, .task_key = key, .state = &state});
+}
+
+static inline void put_run(struct fixture *f, enum op_kind kind, int64_t key, uint64_t first,
+                           uint64_t last)
+{
+    struct buf bytes = {0};
+    lines_of(&bytes, key, first, last);
+    batch_put(f->batch, &(struct op){.kind = kind,
+                                     .task_key = key,
+                                     .first = first,
+                                     .last = last,
+                                     /* a seal's bytes are borrowed: they live in the batch here */
+                                     .bytes = arena_str(&f->batch->chunks, buf_str(&bytes))});
+    buf_done(&bytes);
+}
+
+static inline void put_lines(struct fixture *f, int64_t key, uint64_t first, uint64_t last)
+{
+    put_run(f, OP_LINES, key, first, last);
+}
+
+static inline void put_seal(struct fixture *f, int64_t key, uint64_t first, uint64_t last)
+{
+    put_run(f, OP_SEAL, key, first, last);
+}
+
+static inline void put_message(struct fixture *f, const char *owner, const char *conversation,
+                               const char *message_id, const char *content)
+{
+    struct message_record m = {.message_id = str_of(message_id),
+                               .task_id = STR("t"),
+                               .content = str_of(content),
+                               .role = ROLE_ASSISTANT,
+                               .partial = true,
+                               .created_at = 77};
+    batch_put(f->batch, &(struct op){.kind = OP_MESSAGE,
+                                     .owner = str_of(owner),
+                                     .conversation_id = str_of(conversation),
+                                     .message = &m});
+}
+
+static inline void put_conversation(struct fixture *f, const char *owner, const char *conversation,
+                                    const char *title, bool force, int64_t at)
+{
+    batch_put(f->batch, &(struct op){.kind = OP_CONVERSATION,
+                                     .owner = str_of(owner),
+                                     .conversation_id = str_of(conversation),
+                                     .title = str_of(title),
+                                     .force = force,
+                                     .at = at});
+}
+
+static inline void put_delete(struct fixture *f, const char *owner, const char *conversation)
+{
+    batch_put(f->batch, &(struct op){.kind = OP_CONVERSATION_DELETE,
+                                     .owner = str_of(owner),
+                                     .conversation_id = str_of(conversation)});
+}
+
+static inline void put_key(struct fixture *f, const char *owner, const char *key,
+                           const char *conversation, const char *task_id)
+{
+    batch_put(f->batch, &(struct op){.kind = OP_REQUEST_KEY,
+                                     .owner = str_of(owner),
+                                     .key = str_of(key),
+                                     .conversation_id = str_of(conversation),
+                                     .task_id = str_of(task_id),
+                                     .at = 5});
+}
+
+static inline void put_ack(struct fixture *f, const char *owner, const char *conversation,
+                           const char *task_id)
+{
+    batch_put(f->batch, &(struct op){.kind = OP_ACK,
+                                     .owner = str_of(owner),
+                                     .conversation_id = str_of(conversation),
+                                     .key = str_of(task_id)});
+}
+
+static inline void put_inbox(struct fixture *f, int64_t key, uint64_t position, const char *line)
+{
+    batch_put(f->batch,
+              &(struct op){
+                  .kind = OP_INBOX_PUT, .task_key = key, .first = position, .bytes = str_of(line)});
+}
+
+static inline void put_inbox_take(struct fixture *f, int64_t key, uint64_t last)
+{
+    batch_put(f->batch, &(struct op){.kind = OP_INBOX_TAKE, .task_key = key, .last = last});
+}
+
+/* Commits what was put, and begins a new batch. */
+static inline int commit_status(struct fixture *f)
+{
+    int status = f->ops->commit(f->store, f->batch);
+    batch_free(f->batch);
+    f->batch = batch_new();
+    return status;
+}
+
+static inline void commit(struct fixture *f)
+{
+    assert_int_equal(commit_status(f), STORE_OK);
+}
+
+/* ---------------------------------------------------------------------------- questions */
+
+static inline int ask_status(struct fixture *f, struct query q)
+{
+    answer_done(&f->answer);
+    return f->ops->query(f->reader, &q, &f->answer);
+}
+
+static inline struct answer *ask(struct fixture *f, struct query q)
+{
+    assert_int_equal(ask_status(f, q), STORE_OK);
+    return &f->answer;
+}
+
+static inline void text_str(struct buf *out, struct str s)
+{
+    if (!s.p) {
+        buf_puts(out, "- ");
+        return;
+    }
+    buf_putf(out, "%zu:", s.n);
+    buf_putstr(out, s);
+    buf_putc(out, ' ');
+}
+
+static inline void text_task(struct buf *out, const struct task_record *t)
+{
+    const struct task_state *s = &t->state;
+    const struct str all[] = {
+        t->owner,          t->conversation_id, t->task_id,        t->agent,
+        t->name,           t->description,     t->input,          t->metadata,
+        t->parent_task_id, t->parent_run_id,   t->parent_call_id, t->parent_agent_id,
+        s->error_message,  s->output,          s->result,         s->undelivered,
+        s->waiting_for};
+    buf_putf(out, "task %lld %d %d %lld ", (long long)t->key, t->type, t->notify_on_complete,
+             (long long)t->created_at);
+    buf_putf(out, "%d %d %.3f %llu %llu %lld %lld %lld %d %d ", s->status, s->error, s->progress,
+             (unsigned long long)s->first, (unsigned long long)s->head,
+             (long long)s->cancel_requested_at, (long long)s->started_at,
+             (long long)s->completed_at, s->output_truncated, s->acked);
+    for (size_t i = 0; i < countof(all); i++)
+        text_str(out, all[i]);
+    buf_putc(out, '\n');
+}
+
+/* Everything in the answer, as text. */
+static inline void text_answer(struct buf *out, int status, const struct answer *a)
+{
+    buf_putf(out, "status %d more %d\n", status, a->more);
+    for (size_t i = 0; i < a->n_tasks; i++)
+        text_task(out, &a->tasks[i]);
+    for (size_t i = 0; i < a->n_messages; i++) {
+        const struct message_record *m = &a->messages[i];
+        buf_putf(out, "message %d %d %lld ", m->role, m->partial, (long long)m->created_at);
+        text_str(out, m->message_id);
+        text_str(out, m->task_id);
+        text_str(out, m->content);
+        buf_putc(out, '\n');
+    }
+    for (size_t i = 0; i < a->n_conversations; i++) {
+        const struct conversation_record *c = &a->conversations[i];
+        buf_putf(out, "conversation %lld %u ", (long long)c->updated_at, c->running);
+        text_str(out, c->conversation_id);
+        text_str(out, c->title);
+        text_str(out, c->agent);
+        buf_putc(out, '\n');
+    }
+    for (size_t i = 0; i < a->n_blocks; i++) {
+        const struct block *b = a->blocks[i];
+        buf_putf(out, "block %lld %llu %llu ", (long long)b->task_key, (unsigned long long)b->first,
+                 (unsigned long long)b->last);
+        text_str(out, (struct str){b->bytes, b->len});
+        buf_putc(out, '\n');
+    }
+}
+
+static inline void assert_str(struct str s, const char *expected)
+{
+    assert_non_null(s.p);
+    assert_int_equal(s.n, strlen(expected));
+    assert_memory_equal(s.p, expected, s.n);
+}
+
+/* Lines first to last of a task, in the answer's blocks from i on; returns the block behind them. */
+static inline size_t assert_lines(const struct answer *a, size_t i, int64_t key, uint64_t first,
+                                  uint64_t last)
+{
+    struct buf expected = {0}, got = {0};
+    lines_of(&expected, key, first, last);
+    for (uint64_t next = first; next <= last; i++) {
+        bool in_order =
+            i < a->n_blocks && a->blocks[i]->task_key == key && a->blocks[i]->first == next;
+        if (!in_order)
+            break;
+        buf_put(&got, a->blocks[i]->bytes, a->blocks[i]->len);
+        next = a->blocks[i]->last + 1;
+    }
+    bool same = str_eq(buf_str(&expected), buf_str(&got));
+    buf_done(&expected);
+    buf_done(&got);
+    assert_true(same);
+    return i;
+}
+
+#endif
