@@ -1,0 +1,140 @@
+#include "core/batch.h"
+
+#include <stdlib.h>
+
+#define CHUNK_BYTES (64 * 1024 - sizeof(struct arena_chunk))
+
+void *arena_alloc(struct arena_chunk **chunks, size_t bytes)
+{
+    bytes = (bytes + 15) & ~(size_t)15;
+    struct arena_chunk *c = *chunks;
+    if (!c || c->cap - c->used < bytes) {
+        /* Small wholes stay small: the first chunk is 1 KiB, then each doubles up to the full size. */
+        size_t cap = c ? c->cap * 2 : 1024;
+        if (cap > CHUNK_BYTES)
+            cap = CHUNK_BYTES;
+        if (cap < bytes)
+            cap = bytes;
+        c = xalloc(sizeof *c + cap);
+        *c = (struct arena_chunk){.next = *chunks, .cap = cap};
+        *chunks = c;
+    }
+    void *at = c->bytes + c->used;
+    c->used += bytes;
+    return at;
+}
+
+struct str arena_str(struct arena_chunk **chunks, struct str s)
+{
+    if (!s.p)
+        return STR_NULL;
+    char *copy = arena_alloc(chunks, s.n + 1);
+    if (s.n)
+        memcpy(copy, s.p, s.n);
+    copy[s.n] = 0;
+    return (struct str){copy, s.n};
+}
+
+void arena_done(struct arena_chunk **chunks)
+{
+    while (*chunks) {
+        struct arena_chunk *c = *chunks;
+        *chunks = c->next;
+        free(c);
+    }
+}
+
+struct batch *batch_new(void)
+{
+    return xcalloc(sizeof(struct batch));
+}
+
+void batch_free(struct batch *b)
+{
+    if (!b)
+        return;
+    arena_done(&b->chunks);
+    free(b->ops);
+    free(b);
+}
+
+static struct str copy(struct batch *b, struct str s)
+{
+    b->bytes += s.n;
+    return arena_str(&b->chunks, s);
+}
+
+static struct task_state state_copy(struct batch *b, const struct task_state *from)
+{
+    struct task_state to = *from;
+    to.error_message = copy(b, from->error_message);
+    to.output = copy(b, from->output);
+    to.result = copy(b, from->result);
+    to.undelivered = copy(b, from->undelivered);
+    to.waiting_for = copy(b, from->waiting_for);
+    return to;
+}
+
+static struct task_record *record_copy(struct batch *b, const struct task_record *from)
+{
+    struct task_record *to = arena_alloc(&b->chunks, sizeof *to);
+    *to = *from;
+    to->owner = copy(b, from->owner);
+    to->conversation_id = copy(b, from->conversation_id);
+    to->task_id = copy(b, from->task_id);
+    to->agent = copy(b, from->agent);
+    to->name = copy(b, from->name);
+    to->description = copy(b, from->description);
+    to->input = copy(b, from->input);
+    to->metadata = copy(b, from->metadata);
+    to->parent_task_id = copy(b, from->parent_task_id);
+    to->parent_run_id = copy(b, from->parent_run_id);
+    to->parent_call_id = copy(b, from->parent_call_id);
+    to->parent_agent_id = copy(b, from->parent_agent_id);
+    to->state = state_copy(b, &from->state);
+    return to;
+}
+
+static struct message_record *message_copy(struct batch *b, const struct message_record *from)
+{
+    struct message_record *to = arena_alloc(&b->chunks, sizeof *to);
+    *to = *from;
+    to->message_id = copy(b, from->message_id);
+    to->task_id = copy(b, from->task_id);
+    to->content = copy(b, from->content);
+    return to;
+}
+
+void batch_set_state(struct batch *b, struct op *op, const struct task_state *state)
+{
+    *op->state = state_copy(b, state);
+}
+
+struct op *batch_put(struct batch *b, const struct op *op)
+{
+    if (b->n_ops == b->cap_ops) {
+        b->cap_ops = b->cap_ops ? b->cap_ops * 2 : 16;
+        b->ops = xrealloc(b->ops, b->cap_ops * sizeof *b->ops);
+    }
+    struct op *to = &b->ops[b->n_ops++];
+    *to = *op;
+    if (op->kind == OP_SEAL)
+        b->bytes += op->bytes.n;
+    else
+        to->bytes = copy(b, op->bytes);
+    to->owner = copy(b, op->owner);
+    to->conversation_id = copy(b, op->conversation_id);
+    to->task_id = copy(b, op->task_id);
+    to->key = copy(b, op->key);
+    to->title = copy(b, op->title);
+    to->agent = copy(b, op->agent);
+    if (op->record)
+        to->record = record_copy(b, op->record);
+    if (op->state) {
+        to->state = arena_alloc(&b->chunks, sizeof *to->state);
+        batch_set_state(b, to, op->state);
+    }
+    if (op->message)
+        to->message = message_copy(b, op->message);
+    return to;
+}

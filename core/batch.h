@@ -1,0 +1,73 @@
+/* batch -- a list of changes that the store applies together or not at all (promises 2 and 3).
+ *
+ * Shape:    ops in the order in which they were put; applying them in that order is the whole
+ *           meaning.  Every string is copied in, so that a batch can cross threads and be tried
+ *           again unchanged.
+ * Thread:   one side at a time: the loop fills it, the store thread reads it, the loop frees it.
+ * Owns:     all of its bytes.
+ */
+#ifndef CORE_BATCH_H
+#define CORE_BATCH_H
+
+#include "core/block.h"
+#include "proto/record.h"
+
+enum op_kind {
+    OP_TASK_NEW,            /* record: a new row, with its key; the key and the id are fresh */
+    OP_TASK_SET,            /* task_key, state: the changing half of the row */
+    OP_LINES,               /* task_key, first, last, bytes: lines appended behind those it has */
+    OP_SEAL,                /* task_key, first, last, bytes: the task's whole unsealed tail becomes a
+                             * block, and its journal rows go.  bytes hold all lines from first to
+                             * last, also those of this batch, which then have no OP_LINES. */
+    OP_MESSAGE,             /* owner, conversation_id, message; the conversation exists or is made */
+    OP_CONVERSATION,        /* owner, conversation_id, title?, agent?, at: made when missing; title
+                             * sets only where none is, or always with force; at moves updated_at */
+    OP_CONVERSATION_DELETE, /* owner, conversation_id: it, its messages, tasks, events, keys */
+    OP_REQUEST_KEY,         /* owner, key, conversation_id, task_id, at */
+    OP_ACK,                 /* owner, conversation_id, key = task_id: acked becomes true */
+    OP_INBOX_PUT,           /* task_key, first = position, bytes = line: an inbox message */
+    OP_INBOX_TAKE,          /* task_key, last: inbox messages up to that position are gone */
+};
+
+struct op {
+    enum op_kind kind;
+    void *ref;               /* core's, for when the batch is done; the store leaves it alone */
+    bool force;
+    int64_t task_key;
+    uint64_t first, last;
+    int64_t at;              /* Unix ms */
+    struct str bytes;
+    struct str owner, conversation_id, task_id, key, title, agent;
+    struct task_record *record;       /* OP_TASK_NEW */
+    struct task_state *state;         /* OP_TASK_SET */
+    struct message_record *message;   /* OP_MESSAGE */
+};
+
+struct batch {
+    struct op *ops;
+    size_t n_ops, cap_ops;
+    size_t bytes;            /* of lines and strings: what the limits of a batch count */
+    uint64_t n_events;
+    struct arena_chunk *chunks;
+};
+
+struct batch *batch_new(void);
+void batch_free(struct batch *b);
+/* Copies op and all that it points to; returns the copy (valid until the next put: ops may move,
+ * the strings do not). */
+struct op *batch_put(struct batch *b, const struct op *op);
+
+/* Puts a newer state in the place of the one that the op brought. */
+void batch_set_state(struct batch *b, struct op *op, const struct task_state *state);
+
+/* A bump allocator whose memory lives as long as the whole: for batches and answers. */
+struct arena_chunk {
+    struct arena_chunk *next;
+    size_t used, cap;
+    char bytes[];
+};
+void *arena_alloc(struct arena_chunk **chunks, size_t bytes);  /* aligned to 16 */
+struct str arena_str(struct arena_chunk **chunks, struct str s); /* STR_NULL stays STR_NULL */
+void arena_done(struct arena_chunk **chunks);
+
+#endif

@@ -1,0 +1,29 @@
+#include "core/block.h"
+
+#include <stdlib.h>
+
+struct block *block_new(int64_t task_key, uint64_t first, uint64_t last, size_t len)
+{
+    struct block *b = try_alloc(sizeof *b + len);
+    if (!b)
+        return NULL;
+    *b = (struct block){
+        .refs = 1, .len = (uint32_t)len, .task_key = task_key, .first = first, .last = last};
+    return b;
+}
+
+struct block *block_ref(struct block *b)
+{
+    ASSERT(b->refs > 0);
+    b->refs++;
+    return b;
+}
+
+void block_unref(struct block *b)
+{
+    if (!b)
+        return;
+    ASSERT(b->refs > 0);
+    if (--b->refs == 0)
+        free(b);
+}

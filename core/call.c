@@ -1,0 +1,130 @@
+#include "core/call.h"
+
+#include "core/session.h"
+
+#include <stdlib.h>
+
+#define RETRY_OVERLOADED_MS 1000
+
+static void verb_none(struct call *c)
+{
+    call_fail(c, ERR_INTERNAL, "not a request of an owner");
+}
+
+static const verb_fn verbs[N_VERBS] = {
+    [VERB_HELLO] = verb_none, /* the session's own, like ping */
+    [VERB_PING] = verb_none,
+    [VERB_CHAT] = verb_chat,
+    [VERB_RESUME] = verb_resume,
+    [VERB_UNSUBSCRIBE] = verb_unsubscribe,
+    [VERB_CANCEL] = verb_cancel,
+    [VERB_CANCEL_ALL] = verb_cancel_all,
+    [VERB_SEND] = verb_send,
+    [VERB_RESPOND] = verb_respond,
+    [VERB_OPEN] = verb_open,
+    [VERB_CLOSE] = verb_close,
+    [VERB_WATCH] = verb_watch,
+    [VERB_TASK_GET] = verb_task,
+    [VERB_TASKS] = verb_tasks,
+    [VERB_HISTORY] = verb_history,
+    [VERB_CONVERSATIONS] = verb_conversations,
+    [VERB_TITLE] = verb_title,
+    [VERB_DELETE] = verb_delete,
+    [VERB_RESULTS] = verb_results,
+    [VERB_ACK] = verb_ack,
+};
+
+struct call *hub_request(struct hub *h, struct owner *owner, struct session *session,
+                         struct request *req, call_reply_fn reply, void *arg)
+{
+    struct call *c = xcalloc(sizeof *c);
+    bool replied = false;
+    c->hub = h;
+    c->owner = owner;
+    owner->refs++;
+    c->req = *req;
+    *req = (struct request){0};
+    c->session = session;
+    c->reply = reply;
+    c->arg = arg;
+    c->replied = &replied;
+    if (call_needs_store(c))
+        call_fail(c, ERR_OVERLOADED, "the store does not take writes now");
+    else
+        verbs[c->req.verb](c);
+    if (replied)
+        return NULL;
+    c->replied = NULL;
+    return c;
+}
+
+void call_forget(struct call *c)
+{
+    c->session = NULL;
+    c->reply = NULL;
+}
+
+static void done(struct call *c)
+{
+    if (c->replied)
+        *c->replied = true;
+    if (c->conversation)
+        conversation_unref(c->conversation);
+    owner_unref(c->hub, c->owner);
+    request_done(&c->req);
+    buf_done(&c->out);
+    free(c);
+}
+
+void call_end(struct call *c, enum error e, struct str line)
+{
+    call_reply_fn reply = c->reply;
+    void *arg = c->arg;
+    struct buf copy = {0};
+    buf_putstr(&copy, line);
+    done(c);
+    if (reply)
+        reply(arg, e, buf_str(&copy));
+    buf_done(&copy);
+}
+
+void call_reply(struct call *c, struct str line)
+{
+    call_end(c, ERR_NONE, line);
+}
+
+void call_fail(struct call *c, enum error e, const char *message)
+{
+    struct buf line = {0};
+    error_line(&line, e, c->req.id, message, e == ERR_OVERLOADED ? RETRY_OVERLOADED_MS : -1, -1);
+    call_end(c, e, buf_str(&line));
+    buf_done(&line);
+}
+
+void call_begin(struct call *c, struct buf *out, const char *type)
+{
+    buf_putc(out, '{');
+    js_put_field(out, "type", str_of(type));
+    if (c->req.id.p)
+        js_put_field(out, "id", c->req.id);
+}
+
+void call_ok(struct call *c)
+{
+    struct buf line = {0};
+    call_begin(c, &line, "ok");
+    buf_putc(&line, '}');
+    call_reply(c, buf_str(&line));
+    buf_done(&line);
+}
+
+void call_query(struct call *c, struct query *q, store_query_fn done_fn)
+{
+    q->owner = str_of(c->owner->name);
+    c->hub->port->query(c->hub->port, q, done_fn, c);
+}
+
+void call_store_failed(struct call *c)
+{
+    call_fail(c, ERR_OVERLOADED, "the store cannot be read now");
+}

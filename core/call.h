@@ -1,0 +1,86 @@
+/* call -- one request that is being carried out, for a session or for HTTP.
+ *
+ * Shape:    hub_request takes a decoded request and an owner that has been proved, and calls reply
+ *           exactly once: at once, or after a look-up or a commit.  Verbs are in verb_*.c, found
+ *           through one table.
+ * Thread:   loop.
+ * Owns:     the call owns its request.  It ends itself in call_reply or call_fail.
+ * Errors:   replies carry them: promise 5, one answer for what is not the owner's.
+ */
+#ifndef CORE_CALL_H
+#define CORE_CALL_H
+
+#include "core/task.h"
+
+struct session;
+
+/* line is the whole reply without newline; error is ERR_NONE for an answer.  status is the HTTP
+ * status where it differs from 200 (201 for what was made). */
+typedef void (*call_reply_fn)(void *arg, enum error error, struct str line);
+
+struct opening;
+struct claim; /* a request key that is being looked up or used for the first time */
+
+struct call {
+    struct hub *hub;
+    struct owner *owner;
+    struct request req;
+    struct session *session;   /* where subscriptions go; NULL for HTTP, or when it has gone */
+    call_reply_fn reply;       /* NULL when nobody waits any more */
+    void *arg;
+    struct waiter waiter;
+    struct list node;          /* in what it waits for: a claim */
+    struct claim *claim;
+    struct conversation *conversation; /* a reference */
+    struct stream *stream;     /* chat: pinned until the commit */
+    struct buf out;            /* cancel: the ids that were asked to stop */
+    uint32_t n;                /* how many they are; delete: how many tasks have not ended yet */
+    struct opening *opening;   /* open: held until its snapshot is there */
+    bool *replied;             /* while hub_request is on the stack */
+};
+
+/* Carries the request out; takes its memory.  Returns the call when it waits, NULL when it has
+ * replied already. */
+struct call *hub_request(struct hub *h, struct owner *owner, struct session *session,
+                         struct request *req, call_reply_fn reply, void *arg);
+/* Nobody waits for the reply any more; the call itself goes on. */
+void call_forget(struct call *c);
+
+/* For the verbs. */
+void call_reply(struct call *c, struct str line);   /* and frees the call */
+void call_fail(struct call *c, enum error e, const char *message);
+void call_end(struct call *c, enum error e, struct str line); /* an error with more in it */
+void call_ok(struct call *c);                       /* {"type":"ok"} */
+void call_begin(struct call *c, struct buf *out, const char *type); /* {"type":"…","id":… open */
+static inline bool call_needs_store(const struct call *c)
+{
+    return (verb_flags(c->req.verb) & VERB_WRITES) && !hub_can_write(c->hub);
+}
+void call_query(struct call *c, struct query *q, store_query_fn done);
+/* The store could not answer: everyone gets the same. */
+void call_store_failed(struct call *c);
+
+typedef void (*verb_fn)(struct call *c);
+void verb_chat(struct call *c);
+void verb_resume(struct call *c);
+void verb_unsubscribe(struct call *c);
+void verb_cancel(struct call *c);
+void verb_cancel_all(struct call *c);
+void verb_send(struct call *c);
+void verb_respond(struct call *c);
+void verb_open(struct call *c);
+void verb_close(struct call *c);
+void verb_watch(struct call *c);
+void verb_task(struct call *c);
+void verb_tasks(struct call *c);
+void verb_history(struct call *c);
+void verb_conversations(struct call *c);
+void verb_title(struct call *c);
+void verb_delete(struct call *c);
+void verb_results(struct call *c);
+void verb_ack(struct call *c);
+
+/* Request keys (verb_chat.c). */
+struct map_key claim_key(const struct map_node *node);
+
+#endif

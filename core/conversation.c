@@ -1,0 +1,148 @@
+#include "core/conversation.h"
+
+#include "proto/js.h"
+
+#include <stdlib.h>
+
+struct map_key conversation_key(const struct map_node *node)
+{
+    const struct conversation *c = container_of(node, const struct conversation, node);
+    return (struct map_key){{str_of(c->owner->name), str_of(c->id)}};
+}
+
+struct conversation *conversation_find(struct hub *h, struct str owner, struct str id)
+{
+    struct map_node *node = map_find(&h->conversations, (struct map_key){{owner, id}});
+    return node ? container_of(node, struct conversation, node) : NULL;
+}
+
+struct conversation *conversation_ref(struct hub *h, struct owner *owner, struct str id)
+{
+    struct conversation *c = conversation_find(h, str_of(owner->name), id);
+    if (c) {
+        c->refs++;
+        return c;
+    }
+    c = xcalloc(sizeof *c);
+    c->hub = h;
+    c->owner = owner;
+    owner->refs++;
+    c->id = xstrdup(id);
+    c->refs = 1;
+    list_init(&c->tasks);
+    list_init(&c->openings);
+    feed_init(&c->feed);
+    map_put(&h->conversations, &c->node);
+    return c;
+}
+
+void conversation_unref(struct conversation *c)
+{
+    ASSERT(c->refs > 0);
+    if (--c->refs > 0)
+        return;
+    ASSERT(list_is_empty(&c->tasks) && list_is_empty(&c->openings));
+    map_remove(&c->hub->conversations, &c->node);
+    list_remove(&c->changed);
+    feed_forget(&c->entry);
+    feed_done(&c->feed);
+    owner_unref(c->hub, c->owner);
+    free(c->id);
+    free(c);
+}
+
+void conversation_tell_message(struct conversation *c, const struct message_record *m)
+{
+    if (!feed_has_readers(&c->feed))
+        return;
+    struct buf line = {0};
+    buf_puts(&line, "{\"type\":\"message\",");
+    js_put_field(&line, "conversation_id", str_of(c->id));
+    buf_puts(&line, ",\"message\":");
+    message_write(&line, m);
+    buf_putc(&line, '}');
+    feed_put(&c->feed, NULL, m->message_id, buf_str(&line));
+    buf_done(&line);
+}
+
+void conversation_touch(struct conversation *c)
+{
+    if (list_is_in(&c->changed))
+        return;
+    c->refs++;
+    list_push(&c->hub->changed, &c->changed);
+}
+
+static void put_changed(struct conversation *c, const struct conversation_record *record)
+{
+    struct buf line = {0};
+    buf_puts(&line, "{\"type\":\"conversation_changed\",\"conversation\":");
+    if (record) {
+        conversation_write(&line, record);
+    } else {
+        buf_putc(&line, '{');
+        js_put_field(&line, "conversation_id", str_of(c->id));
+        buf_puts(&line, "},\"deleted\":true");
+    }
+    buf_putc(&line, '}');
+    feed_put(&c->owner->watch, &c->entry, STR_NULL, buf_str(&line));
+    buf_done(&line);
+}
+
+static void drop_stream(struct map_node *node, void *arg)
+{
+    struct stream *s = container_of(node, struct stream, node);
+    const struct conversation *c = arg;
+    if (s->task || strcmp(s->owner, c->owner->name) != 0 || strcmp(s->conversation_id, c->id) != 0)
+        return;
+    block_cache_drop(&c->hub->cache, s);
+    list_each(it, &s->cursors)
+    {
+        struct cursor *cursor = list_item(it, struct cursor, in_stream);
+        cursor->seq = s->head; /* nothing is left to read */
+        cursor->wake(cursor);
+    }
+    hub_release_stream(c->hub, s);
+}
+
+void conversation_deleted(struct conversation *c)
+{
+    map_each(&c->hub->streams, drop_stream, c);
+}
+
+static void on_record(void *arg, int status, struct answer *answer)
+{
+    struct conversation *c = arg;
+    c->asking = false;
+    if (status == STORE_NOT_FOUND)
+        put_changed(c, NULL);
+    else if (status == 0)
+        put_changed(c, &answer->conversations[0]);
+    conversation_unref(c);
+}
+
+void conversations_tell(struct hub *h)
+{
+    struct list now, *node;
+    list_init(&now);
+    list_splice(&now, &h->changed);
+    while ((node = list_pop(&now)) != NULL) {
+        struct conversation *c = list_item(node, struct conversation, changed);
+        feed_trim(&c->feed);
+        feed_trim(&c->owner->watch);
+        if (c->asking) {
+            list_push(&h->changed, &c->changed); /* asked again when the answer is here */
+            continue;
+        }
+        if (feed_has_readers(&c->owner->watch)) {
+            c->asking = true;
+            h->port->query(h->port,
+                           &(struct query){.kind = QUERY_CONVERSATION,
+                                           .owner = str_of(c->owner->name),
+                                           .conversation_id = str_of(c->id)},
+                           on_record, c);
+            continue; /* the reference goes with the query */
+        }
+        conversation_unref(c);
+    }
+}

@@ -1,0 +1,42 @@
+/* conversation -- one owner's conversation while something of it is live: a task, a reader.
+ *
+ * Shape:    its live tasks in order of creation, and the feed of those who opened it.  What is not
+ *           live is in the store alone.
+ * Thread:   loop.
+ * Owns:     itself by reference count: tasks, openers and requests hold one each.
+ */
+#ifndef CORE_CONVERSATION_H
+#define CORE_CONVERSATION_H
+
+#include "core/hub.h"
+
+struct conversation {
+    struct map_node node;
+    struct hub *hub;
+    struct owner *owner;
+    char *id;
+    uint32_t refs;
+    struct list tasks;          /* live, in order of creation */
+    struct feed feed;
+    struct list openings;       /* of struct opening with follow: new tasks are followed */
+    struct list changed;        /* in the hub's list */
+    struct feed_entry *entry;   /* in the owner's watch feed */
+    struct call *deleting;      /* the request that removes it, NULL */
+    bool asking;                /* its record is being read for the watchers */
+};
+
+struct map_key conversation_key(const struct map_node *node);
+struct conversation *conversation_find(struct hub *h, struct str owner, struct str id);
+struct conversation *conversation_ref(struct hub *h, struct owner *owner, struct str id);
+void conversation_unref(struct conversation *c);
+
+/* A committed message reaches those who opened the conversation. */
+void conversation_tell_message(struct conversation *c, const struct message_record *m);
+/* It is gone from the store: watchers are told, and those who follow its tasks are let go. */
+void conversation_deleted(struct conversation *c);
+/* Its entry in lists has changed: watchers get the newest state, read once a turn. */
+void conversation_touch(struct conversation *c);
+/* Tells what was touched; called once a turn. */
+void conversations_tell(struct hub *h);
+
+#endif

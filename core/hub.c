@@ -1,0 +1,295 @@
+#include "core/hub.h"
+
+#include "core/call.h"
+#include "core/session.h"
+
+#include <stdlib.h>
+
+#define MIN_CACHE_BYTES (1u << 20) /* a load must survive until its reader has had its turn */
+#define LOAD_RETRY_MS 200
+#define LOAD_BYTES (256 * 1024)    /* of blocks in one read: a bounded piece at a time */
+
+static struct map_key owner_key(const struct map_node *node)
+{
+    const struct owner *o = container_of(node, const struct owner, node);
+    return (struct map_key){{str_of(o->name)}};
+}
+
+static void wake_cursors(struct stream *s)
+{
+    list_each(it, &s->cursors)
+    {
+        struct cursor *c = list_item(it, struct cursor, in_stream);
+        c->wake(c);
+    }
+}
+
+static void on_advanced(void *arg, struct stream *s)
+{
+    (void)arg;
+    wake_cursors(s);
+}
+
+/* A change of a task names the task; one of a conversation or message names the conversation. */
+static void on_op_done(void *arg, const struct op *op, int status)
+{
+    (void)arg;
+    if (op->kind == OP_TASK_NEW || op->kind == OP_TASK_SET || op->kind == OP_INBOX_PUT) {
+        task_op_done(op->ref, op, status);
+        return;
+    }
+    struct conversation *c = op->ref;
+    if (status == 0 && op->kind == OP_MESSAGE)
+        conversation_tell_message(c, op->message);
+    if (status == 0)
+        conversation_touch(c);
+    conversation_unref(c);
+}
+
+static void on_settled(void *arg, struct stream *s)
+{
+    hub_release_stream(arg, s);
+}
+
+static void on_lost(void *arg, struct stream *s)
+{
+    (void)arg;
+    if (s->task)
+        task_lost(s->task);
+}
+
+static void on_failing(void *arg, bool failing)
+{
+    struct hub *h = arg;
+    if (!failing)
+        tasks_proceed(h);
+}
+
+static void on_stream_idle(struct stream *s, void *arg)
+{
+    hub_release_stream(arg, s);
+}
+
+static const struct journal_events journal_events = {
+    .advanced = on_advanced, .op_done = on_op_done, .settled = on_settled, .lost = on_lost, .failing = on_failing};
+
+void hub_init(struct hub *h, const struct hub_options *options, struct store_port *port,
+              const struct store_start *start)
+{
+    *h = (struct hub){.o = *options, .port = port, .next_key = start->next_key};
+    clock_init(&h->clock);
+    block_cache_init(&h->cache, h->o.cache_bytes > MIN_CACHE_BYTES ? h->o.cache_bytes : MIN_CACHE_BYTES);
+    h->cache.idle = on_stream_idle;
+    h->cache.arg = h;
+    journal_init(&h->journal, port, &h->clock, &h->cache, &journal_events, h, h->o.retry_ms);
+    uint64_t secret[2] = {0, 0};
+    ASSERT(h->o.random(secret, sizeof secret));
+    map_init(&h->streams, secret, stream_key);
+    map_init(&h->conversations, secret, conversation_key);
+    map_init(&h->owners, secret, owner_key);
+    map_init(&h->claims, secret, claim_key);
+    h->ulids.random = h->o.random;
+    if (start->newest_id[0])
+        ulid_after(&h->ulids, str_of(start->newest_id));
+    list_init(&h->waiting);
+    list_init(&h->paused);
+    list_init(&h->woken);
+    list_init(&h->dead_tasks);
+    list_init(&h->dead_runs);
+    list_init(&h->changed);
+}
+
+static void drop_stream(struct map_node *node, void *arg)
+{
+    struct hub *h = arg;
+    struct stream *s = container_of(node, struct stream, node);
+    if (s->task)
+        task_free(s->task);
+    s->task = NULL;
+    block_cache_drop(&h->cache, s);
+    s->pins = 0;
+    stream_free(s);
+}
+
+void hub_done(struct hub *h)
+{
+    hub_reap(h);
+    map_each(&h->streams, drop_stream, h);
+    hub_reap(h);
+    journal_done(&h->journal);
+    map_done(&h->streams);
+    map_done(&h->conversations);
+    map_done(&h->owners);
+    map_done(&h->claims);
+    clock_done(&h->clock);
+    agent_line_done(&h->decoder);
+    js_done(&h->doc);
+    buf_done(&h->scratch);
+}
+
+struct owner *owner_ref(struct hub *h, struct str name)
+{
+    struct map_node *node = map_find(&h->owners, (struct map_key){{name}});
+    if (node) {
+        struct owner *o = container_of(node, struct owner, node);
+        o->refs++;
+        return o;
+    }
+    struct owner *o = xcalloc(sizeof *o);
+    o->name = xstrdup(name);
+    o->refs = 1;
+    feed_init(&o->watch);
+    map_put(&h->owners, &o->node);
+    return o;
+}
+
+void owner_unref(struct hub *h, struct owner *o)
+{
+    ASSERT(o->refs > 0);
+    if (--o->refs > 0)
+        return;
+    map_remove(&h->owners, &o->node);
+    feed_done(&o->watch);
+    free(o->name);
+    free(o);
+}
+
+struct stream *hub_find_stream(struct hub *h, struct str owner, struct str conversation_id,
+                               struct str task_id)
+{
+    struct map_node *node =
+        map_find(&h->streams, (struct map_key){{owner, conversation_id, task_id}});
+    return node ? container_of(node, struct stream, node) : NULL;
+}
+
+struct stream *hub_add_stream(struct hub *h, struct str owner, struct str conversation_id,
+                              struct str task_id, int64_t task_key)
+{
+    struct stream *s = stream_new(owner, conversation_id, task_id, task_key);
+    map_put(&h->streams, &s->node);
+    return s;
+}
+
+void hub_release_stream(struct hub *h, struct stream *s)
+{
+    if (s->task || s->pins || s->n_blocks || s->sealing || s->tail.len || s->loading ||
+        !list_is_empty(&s->cursors))
+        return;
+    map_remove(&h->streams, &s->node);
+    stream_free(s);
+}
+
+/* A read of blocks that a cursor of the stream waits for. */
+struct load {
+    struct hub *hub;
+    struct stream *stream;
+    uint64_t seq; /* the first that is needed */
+    struct timer again;
+};
+
+static void end_load(struct load *load)
+{
+    struct stream *s = load->stream;
+    s->loading = false;
+    wake_cursors(s);
+    hub_release_stream(load->hub, s);
+    free(load);
+}
+
+static void on_load_again(struct timer *timer)
+{
+    end_load(container_of(timer, struct load, again));
+}
+
+static void on_loaded(void *arg, int status, struct answer *answer)
+{
+    struct load *load = arg;
+    struct stream *s = load->stream;
+    load->hub->cache.loads++;
+    if (status < 0) { /* the cursors ask again, a little later */
+        timer_arm(&load->hub->clock, &load->again, load->hub->clock.now_ms + LOAD_RETRY_MS);
+        return;
+    }
+    bool found = answer->n_blocks > 0 && answer->blocks[0]->first <= load->seq;
+    for (size_t i = 0; i < answer->n_blocks; i++) {
+        block_cache_put(&load->hub->cache, s, answer->blocks[i]);
+        answer->blocks[i] = NULL;
+    }
+    s->broken = s->broken || !found;
+    end_load(load);
+}
+
+void hub_load(struct hub *h, struct cursor *c)
+{
+    struct stream *s = c->stream;
+    if (s->loading)
+        return;
+    s->loading = true;
+    struct load *load = xcalloc(sizeof *load);
+    *load = (struct load){.hub = h, .stream = s, .seq = c->seq + 1, .again.fire = on_load_again};
+    h->port->query(h->port,
+                   &(struct query){.kind = QUERY_BLOCKS,
+                                   .task_key = s->task_key,
+                                   .after = c->seq,
+                                   .max_bytes = LOAD_BYTES},
+                   on_loaded, load);
+}
+
+const struct agent *hub_find_agent(const struct hub *h, struct str name)
+{
+    for (size_t i = 0; i < h->o.n_agents; i++) {
+        const struct agent *a = &h->o.agents[i];
+        if (name.p ? str_eq(name, str_of(a->name)) : a->is_default)
+            return a;
+    }
+    return NULL;
+}
+
+void hub_new_id(struct hub *h, char ret_id[TASK_ID_LEN + 1])
+{
+    ulid_next(&h->ulids, h->clock.wall_ms, ret_id);
+}
+
+void hub_drain(struct hub *h)
+{
+    h->draining = true;
+}
+
+static void abandon(struct map_node *node, void *arg)
+{
+    (void)arg;
+    const struct stream *s = container_of(node, const struct stream, node);
+    if (s->task && s->task->phase < PHASE_ENDING)
+        task_finish(s->task, s->task->rec.state.cancel_requested_at ? STATUS_CANCELLED : STATUS_FAILED,
+                    s->task->rec.state.cancel_requested_at ? TASK_CANCELLED_ERROR : TASK_ORPHANED,
+                    s->task->rec.state.cancel_requested_at ? STR("cancelled")
+                                                           : STR("orphaned: the gateway is stopping"));
+}
+
+void hub_abandon(struct hub *h)
+{
+    map_each(&h->streams, abandon, NULL);
+}
+
+void hub_submit(struct hub *h)
+{
+    tasks_proceed(h);
+    conversations_tell(h);
+    journal_submit(&h->journal);
+}
+
+void hub_reap(struct hub *h)
+{
+    struct list *node;
+    while ((node = list_pop(&h->dead_runs)) != NULL) {
+        struct dead_run *dead = list_item(node, struct dead_run, node);
+        dead->ops->free(dead->run);
+        free(dead);
+    }
+    list_each(it, &h->dead_tasks)
+    {
+        struct task *t = list_item(it, struct task, in_wait);
+        if (t->refs == 0)
+            task_free(t);
+    }
+}

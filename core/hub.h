@@ -1,0 +1,126 @@
+/* hub -- the domain as a whole: all owners, conversations, tasks and streams, and the turn.
+ *
+ * Shape:    maps from (owner, conversation, task) to what is live; the journal that makes changes
+ *           durable; the cache of blocks.  hub_request carries out one request of one owner and
+ *           answers through a callback; sessions (session.h) and HTTP both come in there.
+ * Thread:   loop.
+ * Owns:     everything of the domain.  Objects that were closed are freed in hub_reap, at the end of
+ *           the turn, so that nobody's caller is freed under it.
+ */
+#ifndef CORE_HUB_H
+#define CORE_HUB_H
+
+#include "core/agent.h"
+#include "core/clock.h"
+#include "core/feed.h"
+#include "core/journal.h"
+#include "core/tool.h"
+#include "proto/request.h"
+#include "proto/ulid.h"
+
+struct session;
+struct call;
+
+struct hub_limits {
+    uint32_t tasks, tasks_per_owner; /* live */
+    uint32_t processes;              /* running agents that are processes */
+    uint64_t task_bytes, task_events;
+    uint32_t inbox_messages;
+    size_t inbox_bytes;
+    uint32_t subscriptions;          /* of one session */
+    uint32_t requests_per_second, burst;
+    uint32_t message_bytes;
+};
+
+struct hub_options {
+    const struct agent *agents;
+    size_t n_agents;
+    struct hub_limits limits;
+    size_t cache_bytes;
+    msec_t retry_ms;           /* how long a failing commit is tried again */
+    const char *version;
+    bool (*random)(void *bytes, size_t n);
+};
+
+/* What the operator sees; counters but for the ones that say "now". */
+struct hub_stats {
+    uint64_t tasks_started, tasks_ended[STATUS_CANCELLED + 1];
+    uint64_t resumes_exact, resumes_coalesced, resumes_gap, resumes_ahead, resumes_refused;
+    uint64_t limit_hits[8];    /* by enum hub_limit */
+};
+enum hub_limit {
+    LIMIT_TASKS, LIMIT_TASKS_PER_OWNER, LIMIT_PROCESSES, LIMIT_RATE, LIMIT_SUBSCRIPTIONS,
+    LIMIT_TASK_BYTES, LIMIT_TASK_EVENTS, LIMIT_INBOX,
+};
+
+struct owner {
+    struct map_node node;
+    char *name;
+    uint32_t refs;             /* sessions, tasks, conversations, requests */
+    uint32_t n_live;           /* tasks */
+    struct feed watch;
+};
+
+struct hub {
+    struct hub_options o;
+    struct clock clock;
+    struct block_cache cache;
+    struct journal journal;
+    struct store_port *port;
+    struct map streams, conversations, owners, claims;
+    struct ulid_source ulids;
+    struct agent_line_decoder decoder; /* scratch, like the next two */
+    struct js_doc doc;
+    struct buf scratch;
+    int64_t next_key;
+    uint32_t n_live;           /* tasks */
+    uint32_t n_processes;
+    uint32_t n_sessions;
+    struct list waiting;       /* tasks that wait for a process slot */
+    struct list paused;        /* tasks whose agents are not read until the next commit */
+    struct list woken;         /* sessions with something to send: the rim takes them */
+    struct list dead_tasks;    /* freed in hub_reap */
+    struct list dead_runs;
+    struct list changed;       /* conversations whose watchers or readers are to be told */
+    bool draining;
+    struct hub_stats stats;
+};
+
+/* start says what the store remembers from earlier runs. */
+void hub_init(struct hub *h, const struct hub_options *options, struct store_port *port,
+              const struct store_start *start);
+void hub_done(struct hub *h);
+
+/* Repairs what an earlier process left: orphans end, waiting tasks start, tails are sealed.  ready
+ * is called when all of it is committed; no request may come before. */
+void hub_restore(struct hub *h, void (*ready)(void *arg, int status), void *arg);
+
+struct owner *owner_ref(struct hub *h, struct str name); /* found or made */
+void owner_unref(struct hub *h, struct owner *o);
+
+/* The stream of a live, or recently read, task; NULL when it must be looked up in the store. */
+struct stream *hub_find_stream(struct hub *h, struct str owner, struct str conversation_id,
+                               struct str task_id);
+struct stream *hub_add_stream(struct hub *h, struct str owner, struct str conversation_id,
+                              struct str task_id, int64_t task_key);
+/* Frees a stream that nothing needs any more. */
+void hub_release_stream(struct hub *h, struct stream *s);
+/* Asks the store for the blocks behind the cursor; its cursors are woken when they are there. */
+void hub_load(struct hub *h, struct cursor *c);
+
+const struct agent *hub_find_agent(const struct hub *h, struct str name); /* NULL name: the default */
+void hub_new_id(struct hub *h, char ret_id[TASK_ID_LEN + 1]);
+static inline bool hub_can_write(const struct hub *h)
+{
+    return !h->journal.failing;
+}
+
+/* No new tasks from now on.  hub_abandon then ends what still runs, as orphaned. */
+void hub_drain(struct hub *h);
+void hub_abandon(struct hub *h);
+
+/* The end of a turn, in this order: submit the next batch; the rim sends; free what was closed. */
+void hub_submit(struct hub *h);
+void hub_reap(struct hub *h);
+
+#endif

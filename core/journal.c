@@ -1,0 +1,319 @@
+#include "core/journal.h"
+
+#include <stdlib.h>
+
+#define BACKOFF_FIRST_MS 10
+#define BACKOFF_MAX_MS 1000
+
+static void on_committed(void *arg, struct batch *batch, int status);
+
+static void on_retry(struct timer *t)
+{
+    struct journal *j = container_of(t, struct journal, retry);
+    j->port->commit(j->port, j->flying, on_committed, j);
+}
+
+static void arm_age(struct journal *j)
+{
+    if (list_is_empty(&j->aging) || timer_is_armed(&j->age))
+        return;
+    const struct stream *oldest = list_item(j->aging.next, struct stream, aging);
+    timer_arm(j->clock, &j->age, oldest->tail_since + TAIL_AGE_MS);
+}
+
+static void on_age(struct timer *t)
+{
+    struct journal *j = container_of(t, struct journal, age);
+    list_each(it, &j->aging)
+    {
+        struct stream *s = list_item(it, struct stream, aging);
+        if (s->tail_since + TAIL_AGE_MS > j->clock->now_ms)
+            break;
+        list_remove(&s->aging);
+        journal_want_seal(j, s);
+    }
+    arm_age(j);
+}
+
+void journal_init(struct journal *j, struct store_port *port, struct clock *clock,
+                  struct block_cache *cache, const struct journal_events *events, void *arg,
+                  msec_t retry_ms)
+{
+    *j = (struct journal){.port = port,
+                          .clock = clock,
+                          .cache = cache,
+                          .events = events,
+                          .arg = arg,
+                          .retry_ms = retry_ms,
+                          .retry.fire = on_retry,
+                          .age.fire = on_age};
+    list_init(&j->building_waiters);
+    list_init(&j->flying_waiters);
+    list_init(&j->dirty);
+    list_init(&j->aging);
+    list_init(&j->want_seal);
+}
+
+void journal_done(struct journal *j)
+{
+    ASSERT(!j->flying);
+    timer_disarm(j->clock, &j->retry);
+    timer_disarm(j->clock, &j->age);
+    batch_free(j->building);
+    free(j->aboard);
+}
+
+static void begin(struct journal *j)
+{
+    j->building = batch_new();
+    j->building_number++;
+}
+
+struct op *journal_put(struct journal *j, const struct op *op)
+{
+    if (!j->building)
+        begin(j);
+    return batch_put(j->building, op);
+}
+
+void journal_dirty(struct journal *j, struct stream *s, size_t bytes)
+{
+    j->pending_bytes += bytes;
+    if (!list_is_in(&s->dirty))
+        list_push(&j->dirty, &s->dirty);
+    if (!list_is_in(&s->aging) && !list_is_in(&s->want_seal)) {
+        s->tail_since = j->clock->now_ms;
+        list_push(&j->aging, &s->aging);
+        arm_age(j);
+    }
+}
+
+void journal_want_seal(struct journal *j, struct stream *s)
+{
+    if (s->tail.len > 0 && !list_is_in(&s->want_seal))
+        list_push(&j->want_seal, &s->want_seal);
+}
+
+static bool has_work(const struct journal *j)
+{
+    return (j->building && j->building->n_ops) || !list_is_empty(&j->dirty);
+}
+
+void journal_wait(struct journal *j, struct waiter *w)
+{
+    if (has_work(j))
+        list_push(&j->building_waiters, &w->node);
+    else if (j->flying)
+        list_push(&j->flying_waiters, &w->node);
+    else
+        w->done(w, 0);
+}
+
+static void board(struct journal *j, struct stream *s)
+{
+    if (j->n_aboard == j->cap_aboard) {
+        j->cap_aboard = j->cap_aboard ? j->cap_aboard * 2 : 16;
+        j->aboard = xrealloc(j->aboard, j->cap_aboard * sizeof *j->aboard);
+    }
+    s->pins++;
+    j->aboard[j->n_aboard++] = s;
+}
+
+/* False when there is no memory for the block now: its lines go into the journal instead. */
+static bool seal(struct journal *j, struct stream *s)
+{
+    uint64_t fresh = s->next - 1 - s->head;
+    struct block *b = stream_seal(s);
+    if (!b)
+        return false;
+    list_remove(&s->want_seal);
+    list_remove(&s->aging);
+    batch_put(j->building, &(struct op){.kind = OP_SEAL,
+                                        .task_key = s->task_key,
+                                        .first = b->first,
+                                        .last = b->last,
+                                        .bytes = {b->bytes, b->len}});
+    j->building->n_events += fresh;
+    return true;
+}
+
+static void put_lines(struct journal *j, struct stream *s)
+{
+    struct op op = {.kind = OP_LINES, .task_key = s->task_key};
+    op.bytes = stream_take_lines(s, &op.first, &op.last);
+    batch_put(j->building, &op);
+    j->building->n_events += op.last - op.first + 1;
+}
+
+/* Sealing in lockstep stalls commits (a thousand tasks fill their blocks together): a batch seals a
+ * few streams, or as many bytes as it brings, so that no tail waits for ever. */
+static void collect(struct journal *j)
+{
+    size_t budget = j->pending_bytes / BLOCK_BYTES;
+    if (budget < SEALS_PER_COMMIT)
+        budget = SEALS_PER_COMMIT;
+    while (budget > 0 && !list_is_empty(&j->want_seal)) {
+        struct stream *s = list_item(list_pop(&j->want_seal), struct stream, want_seal);
+        if (s->tail.len == 0)
+            continue;
+        if (!seal(j, s))
+            break;
+        list_remove(&s->dirty);
+        board(j, s);
+        budget--;
+    }
+    while (!list_is_empty(&j->dirty)) {
+        struct stream *s = list_item(list_pop(&j->dirty), struct stream, dirty);
+        board(j, s);
+        bool due = s->tail.len >= BLOCK_BYTES;
+        if (due && budget > 0 && seal(j, s)) {
+            budget--;
+            continue;
+        }
+        put_lines(j, s);
+        if (due)
+            journal_want_seal(j, s);
+    }
+}
+
+void journal_submit(struct journal *j)
+{
+    if (j->flying || (!has_work(j) && list_is_empty(&j->want_seal)))
+        return;
+    if (!j->building)
+        begin(j);
+    collect(j);
+    j->flying = j->building;
+    j->building = NULL;
+    j->building_number++;
+    j->flying_bytes = j->pending_bytes;
+    list_splice(&j->flying_waiters, &j->building_waiters);
+    j->submitted_at = j->clock->now_ms;
+    j->port->commit(j->port, j->flying, on_committed, j);
+}
+
+static void run_waiters(struct list *waiters, int status)
+{
+    struct list now;
+    list_init(&now);
+    list_splice(&now, waiters);
+    while (!list_is_empty(&now)) {
+        struct waiter *w = list_item(list_pop(&now), struct waiter, node);
+        w->done(w, status);
+    }
+}
+
+static void tell_ops(struct journal *j, const struct batch *b, int status)
+{
+    for (size_t i = 0; b && i < b->n_ops; i++)
+        if (b->ops[i].ref)
+            j->events->op_done(j->arg, &b->ops[i], status);
+}
+
+static void advance(struct journal *j)
+{
+    for (size_t i = 0; i < j->n_aboard; i++)
+        stream_committed(j->aboard[i], j->cache);
+}
+
+/* Everything that was appended and is not on disk goes, of the batch's streams and of those behind
+ * it; all of them are aboard afterwards. */
+static void roll_back(struct journal *j)
+{
+    list_each(it, &j->dirty)
+    {
+        struct stream *s = list_item(it, struct stream, dirty);
+        list_remove(&s->dirty);
+        bool aboard = s->sealing || s->tail_put > s->tail_seen;
+        if (!aboard)
+            board(j, s);
+    }
+    for (size_t i = 0; i < j->n_aboard; i++)
+        stream_roll_back(j->aboard[i]);
+    for (size_t i = 0; i < j->n_aboard; i++)
+        j->events->lost(j->arg, j->aboard[i]);
+}
+
+/* Told only when all streams have moved: a callback may look at any of them. */
+static void tell_streams(struct journal *j)
+{
+    for (size_t i = 0; i < j->n_aboard; i++) {
+        struct stream *s = j->aboard[i];
+        s->pins--;
+        j->events->advanced(j->arg, s);
+        if (s->tail.len == 0)
+            j->events->settled(j->arg, s);
+    }
+    j->n_aboard = 0;
+}
+
+static void finish(struct journal *j)
+{
+    struct batch *batch = j->flying;
+    j->flying = NULL;
+    j->pending_bytes -= j->flying_bytes;
+    j->flying_bytes = 0;
+    advance(j);
+    tell_ops(j, batch, 0);
+    tell_streams(j);
+    run_waiters(&j->flying_waiters, 0);
+    batch_free(batch);
+}
+
+/* Nothing of the batch is on disk, nor will it be; what was staged behind it stands on it. */
+static void give_up(struct journal *j, int status)
+{
+    struct batch *lost = j->flying, *behind = j->building;
+    j->flying = j->building = NULL;
+    j->building_number++;
+    j->failing_since = 0;
+    j->pending_bytes = j->flying_bytes = 0;
+    list_splice(&j->flying_waiters, &j->building_waiters);
+    struct list waiters;
+    list_init(&waiters);
+    list_splice(&waiters, &j->flying_waiters);
+    tell_ops(j, lost, status);
+    tell_ops(j, behind, status);
+    roll_back(j);
+    tell_streams(j);
+    run_waiters(&waiters, status);
+    batch_free(lost);
+    batch_free(behind);
+}
+
+static void on_failed(struct journal *j, int status)
+{
+    j->n_failures++;
+    if (!j->failing_since) {
+        j->failing_since = j->clock->now_ms;
+        j->backoff = BACKOFF_FIRST_MS;
+    }
+    if (!j->failing) {
+        j->failing = true;
+        j->events->failing(j->arg, true);
+    }
+    if (j->clock->now_ms - j->failing_since >= j->retry_ms) {
+        give_up(j, status);
+        return;
+    }
+    timer_arm(j->clock, &j->retry, j->clock->now_ms + j->backoff);
+    j->backoff = j->backoff * 2 < BACKOFF_MAX_MS ? j->backoff * 2 : BACKOFF_MAX_MS;
+}
+
+static void on_committed(void *arg, struct batch *batch, int status)
+{
+    struct journal *j = arg;
+    ASSERT(batch == j->flying);
+    if (status < 0) {
+        on_failed(j, status);
+        return;
+    }
+    j->n_commits++;
+    j->n_events += batch->n_events;
+    j->failing_since = 0;
+    bool recovered = j->failing;
+    j->failing = false;
+    finish(j);
+    if (recovered)
+        j->events->failing(j->arg, false);
+}

@@ -1,0 +1,87 @@
+/* journal -- the commit cycle: what is staged in one turn becomes one batch, one in flight.
+ *
+ * Shape:    changes are put into the batch that is being built; lines of streams are collected when
+ *           it is submitted; when it is committed the streams advance, and those who wait are told.
+ *           A batch that fails is tried again unchanged, with backoff; after retry_ms it is given up:
+ *           the streams roll back to what is on disk, and everyone concerned is told so.
+ *
+ *             building ──submit──▶ flying ──committed──▶ streams advance, waiters run
+ *                                     └──failed──▶ again … ──given up──▶ roll back, waiters run
+ * Thread:   loop.
+ * Owns:     both batches.  Waiters are embedded in what waits.
+ * Errors:   a waiter gets 0, or the store's error when its batch was given up.
+ */
+#ifndef CORE_JOURNAL_H
+#define CORE_JOURNAL_H
+
+#include "core/clock.h"
+#include "core/store.h"
+#include "core/stream.h"
+
+#define JOURNAL_FULL_BYTES (4u << 20) /* appended and not committed: agents are not read beyond it */
+#define SEALS_PER_COMMIT 4            /* at least; else as many bytes as the batch brings */
+#define TAIL_AGE_MS 60000             /* a tail older than this is sealed, so that it pins nothing */
+
+struct waiter {
+    struct list node;
+    void (*done)(struct waiter *waiter, int status);
+};
+
+struct journal_events {
+    void (*advanced)(void *arg, struct stream *stream);            /* its head moved */
+    void (*op_done)(void *arg, const struct op *op, int status);   /* for each op with a ref */
+    void (*settled)(void *arg, struct stream *stream);             /* its tail is sealed */
+    void (*lost)(void *arg, struct stream *stream);                /* lines of it were rolled back */
+    void (*failing)(void *arg, bool failing);                      /* the first failure, the recovery */
+};
+
+struct journal {
+    struct store_port *port;
+    struct clock *clock;
+    struct block_cache *cache;
+    const struct journal_events *events;
+    void *arg;
+
+    struct batch *building, *flying;
+    uint64_t building_number; /* of the batch that is being built: never the same twice */
+    struct list building_waiters, flying_waiters;
+    struct list dirty, aging, want_seal;
+    struct stream **aboard; /* the streams whose lines the flying batch has */
+    size_t n_aboard, cap_aboard;
+    size_t pending_bytes;   /* appended and not committed */
+    size_t flying_bytes;
+
+    msec_t retry_ms;        /* how long a failing batch is tried again */
+    msec_t failing_since;   /* of this batch; 0 while all is well */
+    bool failing;           /* until the next success */
+    msec_t backoff;
+    struct timer retry, age;
+    uint64_t n_commits, n_failures, n_events;
+    msec_t submitted_at;
+};
+
+void journal_init(struct journal *j, struct store_port *port, struct clock *clock,
+                  struct block_cache *cache, const struct journal_events *events, void *arg,
+                  msec_t retry_ms);
+void journal_done(struct journal *j); /* nothing may be in flight */
+/* Puts a change; returns its copy, valid until the next put. */
+struct op *journal_put(struct journal *j, const struct op *op);
+/* The stream has lines that no batch has. */
+void journal_dirty(struct journal *j, struct stream *s, size_t bytes);
+/* The stream will get no more lines, or was found with an old tail: seal what it has. */
+void journal_want_seal(struct journal *j, struct stream *s);
+/* Calls w->done when everything that is staged now is committed or given up; at once, from inside
+ * this call, when nothing is. */
+void journal_wait(struct journal *j, struct waiter *w);
+static inline bool journal_is_full(const struct journal *j)
+{
+    return j->failing || j->pending_bytes >= JOURNAL_FULL_BYTES;
+}
+static inline bool journal_is_idle(const struct journal *j)
+{
+    return !j->flying && !j->building && list_is_empty(&j->dirty);
+}
+/* Once a turn: submits the next batch when none is in flight. */
+void journal_submit(struct journal *j);
+
+#endif

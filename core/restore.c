@@ -1,0 +1,257 @@
+/* The repair at a start, before anything new runs.  In this order:
+ *
+ *   1. tails: the journal's unsealed lines, by task;
+ *   2. live tasks: each is adopted with its tail; one that never ran waits for its start, one that
+ *      ran is an orphan: what it had said is read back from its blocks and tail, and it ends;
+ *   3. tails of ended tasks are sealed;
+ *   4. when all of it is committed, the hub is ready. */
+#include "core/hub.h"
+
+#include "core/call.h"
+
+#include <stdlib.h>
+
+#define PAGE 256
+
+struct restore {
+    struct hub *hub;
+    void (*ready)(void *arg, int status);
+    void *arg;
+    struct block **tails; /* by task key; NULL where one was taken */
+    size_t n_tails, next_tail, next_seal;
+    struct task **tasks;
+    size_t n_tasks, next_task;
+    uint64_t after;
+    struct waiter waiter;
+};
+
+static void finish(struct restore *r, int status)
+{
+    void (*ready)(void *, int) = r->ready;
+    void *arg = r->arg;
+    for (size_t i = 0; i < r->n_tails; i++)
+        block_unref(r->tails[i]);
+    free(r->tails);
+    free(r->tasks);
+    free(r);
+    ready(arg, status);
+}
+
+/* --- 4 ----------------------------------------------------------------------------------------- */
+
+static void on_repaired(struct waiter *w, int status)
+{
+    struct restore *r = container_of(w, struct restore, waiter);
+    finish(r, status);
+}
+
+static void start_waiting(struct restore *r)
+{
+    for (size_t i = 0; i < r->n_tasks; i++)
+        if (r->tasks[i]->phase == PHASE_PENDING)
+            task_try_start(r->tasks[i]);
+    r->waiter.done = on_repaired;
+    journal_wait(&r->hub->journal, &r->waiter);
+}
+
+/* --- 3 ----------------------------------------------------------------------------------------- */
+
+static void seal_some(struct restore *r);
+
+static void on_sealed(struct waiter *w, int status)
+{
+    struct restore *r = container_of(w, struct restore, waiter);
+    if (status < 0)
+        finish(r, status);
+    else
+        seal_some(r);
+}
+
+static void seal_some(struct restore *r)
+{
+    size_t n = 0;
+    for (; r->next_seal < r->n_tails && n < PAGE; r->next_seal++) {
+        const struct block *b = r->tails[r->next_seal];
+        if (!b)
+            continue;
+        journal_put(&r->hub->journal, &(struct op){.kind = OP_SEAL,
+                                                   .task_key = b->task_key,
+                                                   .first = b->first,
+                                                   .last = b->last,
+                                                   .bytes = {b->bytes, b->len}});
+        n++;
+    }
+    if (n == 0) {
+        start_waiting(r);
+        return;
+    }
+    r->waiter.done = on_sealed;
+    journal_wait(&r->hub->journal, &r->waiter);
+}
+
+/* --- 2 ----------------------------------------------------------------------------------------- */
+
+static void repair_next(struct restore *r);
+
+static void say_lines(struct said *said, struct str lines)
+{
+    while (lines.n > 0) {
+        const char *newline = memchr(lines.p, '\n', lines.n);
+        size_t n = newline ? (size_t)(newline - lines.p) + 1 : lines.n;
+        said_line(said, (struct str){lines.p, n});
+        lines.p += n;
+        lines.n -= n;
+    }
+}
+
+/* Both lists are by task key, so one walk finds all. */
+static struct block *take_tail(struct restore *r, int64_t key)
+{
+    while (r->next_tail < r->n_tails && r->tails[r->next_tail]->task_key < key)
+        r->next_tail++;
+    if (r->next_tail == r->n_tails || r->tails[r->next_tail]->task_key != key)
+        return NULL;
+    struct block *b = r->tails[r->next_tail];
+    r->tails[r->next_tail++] = NULL;
+    return b;
+}
+
+static void conclude(struct restore *r, struct task *t)
+{
+    struct block *tail = take_tail(r, t->rec.key);
+    stream_set(t->stream, t->rec.state.first, r->after, false);
+    if (tail) {
+        say_lines(&t->said, (struct str){tail->bytes, tail->len});
+        stream_set_tail(t->stream, tail);
+        block_unref(tail);
+        journal_want_seal(&r->hub->journal, t->stream);
+    }
+    t->rec.state.head = t->shown.head = t->stream->head;
+    if (t->phase == PHASE_PENDING && !t->rec.state.cancel_requested_at)
+        return;
+    if (t->rec.state.cancel_requested_at)
+        task_finish(t, STATUS_CANCELLED, TASK_CANCELLED_ERROR, STR("cancelled"));
+    else
+        task_finish(t, STATUS_FAILED, TASK_ORPHANED,
+                    STR("orphaned: the gateway was restarted while the task ran"));
+}
+
+static void on_inbox(void *arg, int status, struct answer *answer)
+{
+    struct restore *r = arg;
+    if (status < 0) {
+        finish(r, status);
+        return;
+    }
+    struct task *t = r->tasks[r->next_task++];
+    for (size_t i = 0; i < answer->n_blocks; i++)
+        task_restore_message(t, answer->blocks[i]->first,
+                             (struct str){answer->blocks[i]->bytes, answer->blocks[i]->len});
+    conclude(r, t);
+    repair_next(r);
+}
+
+static void read_blocks(struct restore *r);
+
+static void on_blocks(void *arg, int status, struct answer *answer)
+{
+    struct restore *r = arg;
+    struct task *t = r->tasks[r->next_task];
+    if (status < 0) {
+        finish(r, status);
+        return;
+    }
+    for (size_t i = 0; i < answer->n_blocks; i++) {
+        say_lines(&t->said, (struct str){answer->blocks[i]->bytes, answer->blocks[i]->len});
+        r->after = answer->blocks[i]->last;
+    }
+    if (answer->n_blocks > 0)
+        read_blocks(r);
+    else
+        r->hub->port->query(r->hub->port,
+                            &(struct query){.kind = QUERY_INBOX, .task_key = t->rec.key}, on_inbox, r);
+}
+
+static void read_blocks(struct restore *r)
+{
+    r->hub->port->query(r->hub->port,
+                        &(struct query){.kind = QUERY_BLOCKS,
+                                        .task_key = r->tasks[r->next_task]->rec.key,
+                                        .after = r->after,
+                                        .max_bytes = 1 << 20},
+                        on_blocks, r);
+}
+
+static void repair_next(struct restore *r)
+{
+    r->after = 0;
+    if (r->next_task == r->n_tasks)
+        seal_some(r);
+    else
+        read_blocks(r);
+}
+
+static void ask_live(struct restore *r);
+
+static void on_live(void *arg, int status, struct answer *answer)
+{
+    struct restore *r = arg;
+    if (status < 0) {
+        finish(r, status);
+        return;
+    }
+    r->tasks = xrealloc(r->tasks, (r->n_tasks + answer->n_tasks) * sizeof(struct task *));
+    for (size_t i = 0; i < answer->n_tasks; i++) {
+        r->tasks[r->n_tasks++] = task_adopt(r->hub, &answer->tasks[i]);
+        r->after = (uint64_t)answer->tasks[i].key;
+    }
+    if (answer->n_tasks > 0)
+        ask_live(r);
+    else
+        repair_next(r);
+}
+
+static void ask_live(struct restore *r)
+{
+    r->hub->port->query(r->hub->port,
+                        &(struct query){.kind = QUERY_LIVE, .after = r->after, .limit = PAGE}, on_live, r);
+}
+
+/* --- 1 ----------------------------------------------------------------------------------------- */
+
+static void ask_tails(struct restore *r);
+
+static void on_tails(void *arg, int status, struct answer *answer)
+{
+    struct restore *r = arg;
+    if (status < 0) {
+        finish(r, status);
+        return;
+    }
+    r->tails = xrealloc(r->tails, (r->n_tails + answer->n_blocks) * sizeof(struct block *));
+    for (size_t i = 0; i < answer->n_blocks; i++) {
+        r->after = (uint64_t)answer->blocks[i]->task_key;
+        r->tails[r->n_tails++] = answer->blocks[i];
+        answer->blocks[i] = NULL;
+    }
+    if (answer->n_blocks > 0) {
+        ask_tails(r);
+        return;
+    }
+    r->after = 0;
+    ask_live(r);
+}
+
+static void ask_tails(struct restore *r)
+{
+    r->hub->port->query(r->hub->port,
+                        &(struct query){.kind = QUERY_TAILS, .after = r->after, .limit = PAGE}, on_tails,
+                        r);
+}
+
+void hub_restore(struct hub *h, void (*ready)(void *arg, int status), void *arg)
+{
+    struct restore *r = xcalloc(sizeof *r);
+    *r = (struct restore){.hub = h, .ready = ready, .arg = arg};
+    ask_tails(r);
+}

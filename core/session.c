@@ -1,0 +1,799 @@
+#include "core/session.h"
+
+#include <stdlib.h>
+
+#define HELLO_DEADLINE_MS 10000
+#define EXPIRING_MS 60000
+#define LEEWAY_MS 30000
+#define FREE_RESUMES 1000
+#define TIMER_MAX_MS (24 * 3600 * 1000)
+
+/* A request that waits for its turn, or a reply that does (an error keeps its place). */
+struct pending {
+    struct list node;
+    bool is_reply;
+    struct request req;
+    struct buf line;
+};
+
+struct reply {
+    struct list node;
+    size_t len;
+    char line[];
+};
+
+static void run(struct session *s);
+static void on_timer(struct timer *timer);
+
+void session_init(struct session *s, struct hub *h, const struct session_ops *ops, void *rim)
+{
+    *s = (struct session){.ops = ops,
+                          .rim = rim,
+                          .hub = h,
+                          .tokens = h->o.limits.burst,
+                          .tokens_at = h->clock.now_ms,
+                          .free_resumes = FREE_RESUMES,
+                          .timer.fire = on_timer};
+    list_init(&s->subscriptions);
+    list_init(&s->ready);
+    list_init(&s->openings);
+    list_init(&s->ready_openings);
+    list_init(&s->replies);
+    list_init(&s->urgent);
+    list_init(&s->requests);
+    timer_arm(&h->clock, &s->timer, h->clock.now_ms + HELLO_DEADLINE_MS);
+    h->n_sessions++;
+}
+
+/* --- what it holds ----------------------------------------------------------------------------- */
+
+static void unfollow(struct subscription *sub)
+{
+    struct session *s = sub->session;
+    struct stream *stream = sub->cursor.stream;
+    cursor_detach(&sub->cursor);
+    list_remove(&sub->in_session);
+    list_remove(&sub->ready);
+    s->n_subscriptions--;
+    free(sub);
+    hub_release_stream(s->hub, stream);
+}
+
+static void shut(struct opening *o)
+{
+    struct conversation *c = o->conversation;
+    feed_leave(c ? &c->feed : &o->session->owner->watch, &o->reader);
+    list_remove(&o->in_session);
+    list_remove(&o->ready);
+    list_remove(&o->in_conversation);
+    free(o);
+    if (c)
+        conversation_unref(c);
+}
+
+static void drop_replies(struct session *s, struct list *replies)
+{
+    struct list *node;
+    while ((node = list_pop(replies)) != NULL) {
+        free(list_item(node, struct reply, node));
+        s->n_replies--;
+    }
+}
+
+static void drop_pending(struct pending *p)
+{
+    request_done(&p->req);
+    buf_done(&p->line);
+    free(p);
+}
+
+/* Lets go of all but what was already said. */
+static void let_go(struct session *s)
+{
+    struct list *node;
+    list_each(it, &s->subscriptions) unfollow(list_item(it, struct subscription, in_session));
+    list_each(it, &s->openings) shut(list_item(it, struct opening, in_session));
+    while ((node = list_pop(&s->requests)) != NULL)
+        drop_pending(list_item(node, struct pending, node));
+    s->n_requests = 0;
+    if (s->call)
+        call_forget(s->call);
+    s->call = NULL;
+    buf_done(&s->input);
+    timer_disarm(&s->hub->clock, &s->timer);
+}
+
+void session_done(struct session *s)
+{
+    let_go(s);
+    drop_replies(s, &s->replies);
+    drop_replies(s, &s->urgent);
+    list_remove(&s->woken);
+    if (s->owner)
+        owner_unref(s->hub, s->owner);
+    s->owner = NULL;
+    s->hub->n_sessions--;
+}
+
+void session_wake(struct session *s)
+{
+    if (!list_is_in(&s->woken))
+        list_push(&s->hub->woken, &s->woken);
+}
+
+static void put_reply(struct session *s, struct list *where, struct str line)
+{
+    struct reply *r = xalloc(sizeof *r + line.n);
+    *r = (struct reply){.len = line.n};
+    memcpy(r->line, line.p, line.n);
+    list_push(where, &r->node);
+    s->n_replies++;
+    s->reply_bytes += line.n;
+    session_wake(s);
+}
+
+void session_push(struct session *s, struct str line)
+{
+    if (s->state != SESSION_CLOSING)
+        put_reply(s, &s->replies, line);
+}
+
+void session_close(struct session *s, enum close_code code)
+{
+    if (s->state == SESSION_CLOSING)
+        return;
+    s->state = SESSION_CLOSING;
+    s->close_code = code;
+    let_go(s);
+    session_wake(s);
+}
+
+static void push_error(struct session *s, enum error e, struct str id, const char *message)
+{
+    struct buf line = {0};
+    error_line(&line, e, id, message, -1, -1);
+    put_reply(s, &s->replies, buf_str(&line));
+    buf_done(&line);
+}
+
+/* --- subscriptions and openings ---------------------------------------------------------------- */
+
+static void on_cursor_wake(struct cursor *cursor)
+{
+    struct subscription *sub = container_of(cursor, struct subscription, cursor);
+    if (!list_is_in(&sub->ready))
+        list_push(&sub->session->ready, &sub->ready);
+    session_wake(sub->session);
+}
+
+struct subscription *session_find(struct session *s, const struct stream *stream)
+{
+    list_each(it, &s->subscriptions)
+    {
+        struct subscription *sub = list_item(it, struct subscription, in_session);
+        if (sub->cursor.stream == stream)
+            return sub;
+    }
+    return NULL;
+}
+
+/* One that is there already is moved: a task is never followed twice. */
+struct subscription *session_subscribe(struct session *s, struct stream *stream, uint64_t after)
+{
+    struct subscription *sub = session_find(s, stream);
+    if (sub) {
+        cursor_detach(&sub->cursor);
+    } else {
+        sub = xcalloc(sizeof *sub);
+        sub->session = s;
+        sub->cursor.wake = on_cursor_wake;
+        list_push(&s->subscriptions, &sub->in_session);
+        s->n_subscriptions++;
+    }
+    sub->coalesce = sub->marks = false;
+    sub->since = s->hub->clock.now_ms;
+    cursor_attach(&sub->cursor, stream, after);
+    on_cursor_wake(&sub->cursor);
+    return sub;
+}
+
+void session_unsubscribe(struct session *s, struct stream *stream)
+{
+    struct subscription *sub = session_find(s, stream);
+    if (sub)
+        unfollow(sub);
+}
+
+void session_follow(struct opening *o, struct stream *stream, uint64_t after)
+{
+    struct session *s = o->session;
+    if (!session_find(s, stream) && s->n_subscriptions < s->hub->o.limits.subscriptions)
+        session_subscribe(s, stream, after);
+}
+
+static void on_feed_wake(struct feed_reader *reader)
+{
+    struct opening *o = container_of(reader, struct opening, reader);
+    if (o->held)
+        return;
+    if (!list_is_in(&o->ready))
+        list_push(&o->session->ready_openings, &o->ready);
+    session_wake(o->session);
+}
+
+static void on_feed_lost(struct feed_reader *reader)
+{
+    struct opening *o = container_of(reader, struct opening, reader);
+    o->session->too_slow = true; /* closed in its own turn: the feed is being walked */
+    session_wake(o->session);
+}
+
+static struct opening *find_opening(struct session *s, const struct conversation *c)
+{
+    list_each(it, &s->openings)
+    {
+        struct opening *o = list_item(it, struct opening, in_session);
+        if (o->conversation == c)
+            return o;
+    }
+    return NULL;
+}
+
+static void follow_all(struct opening *o)
+{
+    list_each(it, &o->conversation->tasks)
+    {
+        const struct task *t = list_item(it, const struct task, in_conversation);
+        if (t->phase != PHASE_CREATING)
+            session_follow(o, t->stream, t->stream->head);
+    }
+    if (!list_is_in(&o->in_conversation))
+        list_push(&o->conversation->openings, &o->in_conversation);
+}
+
+struct opening *session_open(struct session *s, struct conversation *c, bool follow)
+{
+    struct opening *o = find_opening(s, c);
+    if (!o) {
+        o = xcalloc(sizeof *o);
+        o->session = s;
+        o->conversation = c;
+        if (c)
+            c->refs++;
+        o->reader.wake = on_feed_wake;
+        o->reader.lost = on_feed_lost;
+        list_push(&s->openings, &o->in_session);
+        feed_join(c ? &c->feed : &s->owner->watch, &o->reader);
+    }
+    o->held = true;
+    o->follow = follow;
+    if (!follow)
+        list_remove(&o->in_conversation);
+    return o;
+}
+
+/* Its snapshot is ready to go: from here on it gets what changes, and with follow every live task
+ * from its head. */
+void opening_release(struct opening *o)
+{
+    o->held = false;
+    if (o->follow)
+        follow_all(o);
+    on_feed_wake(&o->reader);
+}
+
+void session_shut(struct session *s, struct conversation *c)
+{
+    struct opening *o = find_opening(s, c);
+    if (!o)
+        return;
+    if (o->follow)
+        list_each(it, &c->tasks)
+            session_unsubscribe(s, list_item(it, struct task, in_conversation)->stream);
+    shut(o);
+}
+
+/* --- hello ------------------------------------------------------------------------------------- */
+
+static void arm_expiry(struct session *s)
+{
+    struct clock *c = &s->hub->clock;
+    if (!s->expires_at_ms)
+        return;
+    int64_t at = s->expiring_said ? s->expires_at_ms : s->expires_at_ms - EXPIRING_MS;
+    msec_t in = at > c->wall_ms ? at - c->wall_ms : 0;
+    /* The wall clock may be set: look again at least once a day. */
+    timer_arm(c, &s->timer, c->now_ms + (in < TIMER_MAX_MS ? in : TIMER_MAX_MS));
+}
+
+static void say_expiring(struct session *s)
+{
+    struct buf line = {0};
+    buf_puts(&line, "{\"type\":\"token_expiring\"");
+    js_put_int(&line, "expires_at", s->expires_at_ms);
+    buf_putc(&line, '}');
+    put_reply(s, &s->replies, buf_str(&line));
+    buf_done(&line);
+    s->expiring_said = true;
+}
+
+static void on_timer(struct timer *timer)
+{
+    struct session *s = container_of(timer, struct session, timer);
+    int64_t now = s->hub->clock.wall_ms;
+    if (s->state == SESSION_HELLO) {
+        push_error(s, ERR_UNAUTHORIZED, STR_NULL, "no hello within 10 s");
+        session_close(s, CLOSE_UNAUTHORIZED);
+    } else if (s->expiring_said && now >= s->expires_at_ms) {
+        push_error(s, ERR_UNAUTHORIZED, STR_NULL, "the token has expired");
+        session_close(s, CLOSE_UNAUTHORIZED);
+    } else {
+        if (!s->expiring_said && now >= s->expires_at_ms - EXPIRING_MS)
+            say_expiring(s);
+        arm_expiry(s);
+    }
+}
+
+static void put_agents(struct buf *line, const struct hub *h)
+{
+    js_put_raw(line, "agents", STR("["));
+    for (size_t i = 0; i < h->o.n_agents; i++) {
+        const struct agent *a = &h->o.agents[i];
+        buf_puts(line, i ? ",{" : "{");
+        js_put_field(line, "name", str_of(a->name));
+        js_put_field(line, "description", str_of(a->description));
+        js_put_bool(line, "default", a->is_default);
+        buf_putc(line, '}');
+    }
+    buf_putc(line, ']');
+}
+
+static void welcome(struct session *s, struct str id, struct str guest_token)
+{
+    const struct hub *h = s->hub;
+    struct buf line = {0};
+    buf_puts(&line, "{\"type\":\"welcome\"");
+    if (id.p)
+        js_put_field(&line, "id", id);
+    js_put_field(&line, "owner", str_of(s->owner->name));
+    if (guest_token.n)
+        js_put_field(&line, "token", guest_token);
+    js_put_raw(&line, "server", STR("{\"name\":\"holdfast\""));
+    js_put_field(&line, "version", str_of(h->o.version));
+    buf_putc(&line, '}');
+    put_agents(&line, h);
+    js_put_raw(&line, "limits", STR("{"));
+    js_put_int(&line, "message_bytes", h->o.limits.message_bytes);
+    js_put_int(&line, "tasks_per_owner", h->o.limits.tasks_per_owner);
+    js_put_int(&line, "heartbeat_ms", HEARTBEAT_MS);
+    buf_puts(&line, "}}");
+    put_reply(s, &s->replies, buf_str(&line));
+    buf_done(&line);
+}
+
+static void hello(struct session *s, const struct request *r)
+{
+    struct identity who = {0};
+    bool known = s->ops->authenticate(s, r->token, &who);
+    bool same = known && (!s->owner || str_eq(str_of(s->owner->name), (struct str){who.owner, who.owner_len}));
+    if (!same) {
+        push_error(s, ERR_UNAUTHORIZED, r->id, known ? "the token is another owner's" : who.error);
+        session_close(s, CLOSE_UNAUTHORIZED);
+        buf_done(&who.token);
+        return;
+    }
+    if (!s->owner)
+        s->owner = owner_ref(s->hub, (struct str){who.owner, who.owner_len});
+    s->state = SESSION_OPEN;
+    s->keepalive_data = r->keepalive_data;
+    s->expires_at_ms = who.expires_at_ms;
+    if (s->expires_at_ms && s->expires_at_ms <= s->hub->clock.wall_ms)
+        s->expires_at_ms += LEEWAY_MS; /* it was taken within the leeway, and lives as long */
+    s->expiring_said = false;
+    timer_disarm(&s->hub->clock, &s->timer);
+    welcome(s, r->id, buf_str(&who.token));
+    arm_expiry(s);
+    buf_done(&who.token);
+}
+
+/* --- requests ---------------------------------------------------------------------------------- */
+
+static void on_reply(void *arg, enum error error, struct str line)
+{
+    struct session *s = arg;
+    s->call = NULL;
+    if (error == ERR_NOT_FOUND)
+        s->tokens -= 1; /* a resume is free only for own tasks */
+    put_reply(s, &s->replies, line);
+    if (!s->running)
+        run(s);
+}
+
+static void carry_out(struct session *s, struct pending *p)
+{
+    if (p->is_reply)
+        put_reply(s, &s->replies, buf_str(&p->line));
+    else if (p->req.verb == VERB_HELLO)
+        hello(s, &p->req);
+    else
+        s->call = hub_request(s->hub, s->owner, s, &p->req, on_reply, s);
+    drop_pending(p);
+}
+
+static void take_lines(struct session *s, struct str message);
+
+/* One after the other: the next begins when the one before has replied. */
+static void run(struct session *s)
+{
+    s->running = true;
+    while (!s->call && s->reply_bytes < MAX_REPLY && s->state != SESSION_CLOSING) {
+        struct list *node = list_pop(&s->requests);
+        if (!node)
+            break;
+        s->n_requests--;
+        carry_out(s, list_item(node, struct pending, node));
+    }
+    s->running = false;
+}
+
+static bool has_room(const struct session *s)
+{
+    return s->n_replies + s->n_requests < MAX_REPLIES_WAITING;
+}
+
+static struct pending *wait_in_line(struct session *s)
+{
+    struct pending *p = xcalloc(sizeof *p);
+    list_push(&s->requests, &p->node);
+    s->n_requests++;
+    return p;
+}
+
+static void pong(struct session *s, const struct request *r)
+{
+    struct buf line = {0};
+    buf_puts(&line, "{\"type\":\"pong\"");
+    if (r->id.p)
+        js_put_field(&line, "id", r->id);
+    js_put_int(&line, "ts", s->hub->clock.wall_ms);
+    buf_putc(&line, '}');
+    put_reply(s, &s->urgent, buf_str(&line));
+    buf_done(&line);
+}
+
+/* A bucket of burst lines that fills at requests_per_second.  What is refused costs as well: a
+ * client that goes on past twice the burst is a flood. */
+static bool is_charged(struct session *s, bool is_resume)
+{
+    const struct hub_limits *l = &s->hub->o.limits;
+    msec_t now = s->hub->clock.now_ms;
+    s->tokens += (double)(now - s->tokens_at) * l->requests_per_second / 1000.0;
+    s->tokens_at = now;
+    if (s->tokens > l->burst)
+        s->tokens = l->burst;
+    if (is_resume && s->free_resumes > 0) {
+        s->free_resumes--;
+        return true;
+    }
+    s->tokens -= 1;
+    return s->tokens >= 0;
+}
+
+static void refuse_rate(struct session *s, struct str id)
+{
+    const struct hub_limits *l = &s->hub->o.limits;
+    struct pending *p = wait_in_line(s);
+    p->is_reply = true;
+    msec_t wait = (msec_t)(-s->tokens * 1000.0 / l->requests_per_second) + 1;
+    s->hub->stats.limit_hits[LIMIT_RATE]++;
+    error_line(&p->line, ERR_RATE_LIMITED, id, "too many requests", wait, -1);
+    if (s->tokens < -(double)l->burst) {
+        put_reply(s, &s->replies, buf_str(&p->line));
+        session_close(s, CLOSE_FLOOD);
+    }
+}
+
+static void refuse_fault(struct session *s, const struct request_fault *fault)
+{
+    struct pending *p = wait_in_line(s);
+    p->is_reply = true;
+    error_line(&p->line, fault->code, fault->has_id ? (struct str){fault->id, fault->id_len} : STR_NULL,
+               fault->message, fault->code == ERR_OVERLOADED ? 1000 : -1, -1);
+    if (!fault->malformed)
+        return;
+    msec_t now = s->hub->clock.now_ms;
+    if (s->n_malformed == 0 || now - s->malformed_since > 60000) {
+        s->malformed_since = now;
+        s->n_malformed = 0;
+    }
+    if (++s->n_malformed >= MAX_MALFORMED_PER_MINUTE) {
+        run(s); /* what was asked before is answered first, as far as it can be */
+        if (list_is_in(&p->node))
+            put_reply(s, &s->replies, buf_str(&p->line));
+        session_close(s, CLOSE_POLICY);
+    }
+}
+
+static void accept(struct session *s, struct request *r)
+{
+    if (s->state == SESSION_HELLO && !(verb_flags(r->verb) & VERB_BEFORE_WELCOME) && s->n_requests == 0) {
+        push_error(s, ERR_UNAUTHORIZED, r->id, "the first line of a connection must be hello");
+        request_done(r);
+        session_close(s, CLOSE_UNAUTHORIZED);
+        return;
+    }
+    if (r->verb == VERB_PING) {
+        pong(s, r);
+        request_done(r);
+        return;
+    }
+    struct pending *p = wait_in_line(s);
+    p->req = *r;
+}
+
+static bool is_blank(struct str line)
+{
+    for (size_t i = 0; i < line.n; i++)
+        if (line.p[i] != ' ' && line.p[i] != '\t' && line.p[i] != '\r')
+            return false;
+    return true;
+}
+
+static void take_line(struct session *s, struct str line)
+{
+    struct request r;
+    struct request_fault fault;
+    bool good = request_decode(&s->hub->doc, line, &r, &fault);
+    bool first = s->state == SESSION_HELLO && !s->owner;
+    if (!first && !is_charged(s, good && r.verb == VERB_RESUME)) {
+        struct str id = good ? r.id : fault.has_id ? (struct str){fault.id, fault.id_len} : STR_NULL;
+        refuse_rate(s, id);
+        if (good)
+            request_done(&r);
+        return;
+    }
+    if (good)
+        accept(s, &r);
+    else
+        refuse_fault(s, &fault);
+}
+
+/* Lines are taken while there is room for their replies; the rest of the message waits, and the
+ * rim is asked for no more. */
+static void take_lines(struct session *s, struct str message)
+{
+    while (message.n > 0 && s->state != SESSION_CLOSING && has_room(s)) {
+        const char *newline = memchr(message.p, '\n', message.n);
+        size_t n = newline ? (size_t)(newline - message.p) : message.n;
+        struct str line = {message.p, n};
+        size_t used = newline ? n + 1 : n;
+        if (!is_blank(line)) {
+            take_line(s, line);
+            run(s);
+        }
+        message.p += used;
+        message.n -= used;
+    }
+    if (s->state == SESSION_CLOSING)
+        message.n = 0;
+    struct buf rest = {0};
+    if (message.n)
+        buf_putstr(&rest, message);
+    buf_done(&s->input);
+    s->input = rest;
+    bool hold = rest.len > 0 || !has_room(s);
+    if (hold != s->held) {
+        s->held = hold;
+        s->ops->hold(s, hold);
+    }
+}
+
+void session_receive(struct session *s, struct str message)
+{
+    if (s->state == SESSION_CLOSING)
+        return;
+    if (s->input.len == 0) {
+        take_lines(s, message);
+        return;
+    }
+    buf_putc(&s->input, '\n');
+    buf_putstr(&s->input, message);
+}
+
+void session_receive_binary(struct session *s)
+{
+    if (s->state == SESSION_CLOSING)
+        return;
+    struct request_fault fault = {.code = ERR_BAD_REQUEST, .malformed = true};
+    memcpy(fault.message, STR("messages must be text, not binary").p, 34);
+    refuse_fault(s, &fault);
+    run(s);
+}
+
+/* What was sent has made room. */
+static void go_on(struct session *s)
+{
+    if (s->state == SESSION_CLOSING)
+        return;
+    run(s);
+    if (s->held && has_room(s)) {
+        struct buf input = s->input;
+        s->input = (struct buf){0};
+        take_lines(s, buf_str(&input));
+        buf_done(&input);
+    }
+}
+
+/* --- messages out ------------------------------------------------------------------------------ */
+
+struct message {
+    struct buf *out;
+    size_t start, max;
+};
+
+static size_t room(const struct message *m)
+{
+    size_t used = m->out->len - m->start;
+    return used + 1 < m->max ? m->max - used - 1 : 0;
+}
+
+/* False when it does not fit behind what is there: it opens the next message, alone if need be. */
+static bool fits(const struct message *m, size_t len)
+{
+    return m->out->len == m->start || len <= room(m);
+}
+
+static void put_line(struct message *m, struct str line)
+{
+    if (m->out->len > m->start)
+        buf_putc(m->out, '\n');
+    buf_putstr(m->out, line);
+}
+
+static bool put_replies(struct session *s, struct list *replies, struct message *m)
+{
+    while (!list_is_empty(replies)) {
+        struct reply *r = list_item(replies->next, struct reply, node);
+        if (!fits(m, r->len))
+            return false;
+        put_line(m, (struct str){r->line, r->len});
+        list_remove(&r->node);
+        s->n_replies--;
+        s->reply_bytes -= r->len;
+        free(r);
+    }
+    return true;
+}
+
+static bool put_feeds(struct session *s, struct message *m)
+{
+    while (!list_is_empty(&s->ready_openings)) {
+        struct opening *o = list_item(s->ready_openings.next, struct opening, ready);
+        struct feed *feed = o->conversation ? &o->conversation->feed : &s->owner->watch;
+        size_t len;
+        while ((len = feed_peek(feed, &o->reader)) > 0) {
+            if (!fits(m, len))
+                return false;
+            put_line(m, feed_next(feed, &o->reader));
+        }
+        list_remove(&o->ready);
+    }
+    return true;
+}
+
+static void put_caught_up(struct subscription *sub, struct message *m)
+{
+    struct buf line = {0};
+    buf_puts(&line, "{\"type\":\"caught_up\"");
+    js_put_field(&line, "task_id", (struct str){sub->cursor.stream->task_id, TASK_ID_LEN});
+    js_put_int(&line, "seq", (int64_t)sub->caught_up_at);
+    buf_putc(&line, '}');
+    put_line(m, buf_str(&line));
+    buf_done(&line);
+    sub->marks = sub->coalesce = false;
+}
+
+/* The lines up to seq last, of lines that begin behind seq after. */
+static struct str lines_up_to(struct str lines, uint64_t after, uint64_t last)
+{
+    const char *at = lines.p;
+    for (uint64_t n = last - after; n > 0 && at < lines.p + lines.n; n--)
+        at = (const char *)memchr(at, '\n', lines.n - (size_t)(at - lines.p)) + 1;
+    return (struct str){lines.p, (size_t)(at - lines.p)};
+}
+
+enum progress { WENT_ON, NO_ROOM, NOTHING_MORE };
+
+static enum progress put_run(struct subscription *sub, struct str lines, struct message *m)
+{
+    struct cursor *c = &sub->cursor;
+    if (sub->marks)
+        lines = lines_up_to(lines, c->seq, sub->caught_up_at);
+    if (!(sub->marks && sub->coalesce)) {
+        if (!fits(m, lines.n - 1))
+            return NO_ROOM;
+        put_line(m, (struct str){lines.p, lines.n - 1});
+        cursor_take(c, lines);
+        return WENT_ON;
+    }
+    struct buf *merged = &sub->session->hub->scratch;
+    buf_clear(merged);
+    event_coalesce(lines, merged);
+    if (!fits(m, merged->len - 1))
+        return NO_ROOM;
+    put_line(m, (struct str){merged->bytes, merged->len - 1});
+    cursor_take(c, lines);
+    return WENT_ON;
+}
+
+static void say_broken(struct subscription *sub)
+{
+    struct session *s = sub->session;
+    push_error(s, ERR_INTERNAL, STR_NULL, "events of a followed task cannot be read");
+    unfollow(sub);
+}
+
+/* One step of one subscription.  NOTHING_MORE: it is no longer ready, or no longer there. */
+static enum progress put_events(struct subscription *sub, struct message *m)
+{
+    struct cursor *c = &sub->cursor;
+    struct hub *h = sub->session->hub;
+    struct str lines;
+    if (sub->marks && c->seq >= sub->caught_up_at) {
+        if (!fits(m, 128))
+            return NO_ROOM;
+        put_caught_up(sub, m);
+    }
+    /* A merged replay reads a whole run at a time, however little room is left. */
+    size_t max = sub->coalesce && sub->marks ? MAX_MESSAGE_OUT : room(m);
+    switch (cursor_peek(c, &h->cache, max, &lines)) {
+    case READ_LINES: return put_run(sub, lines, m);
+    case READ_LOAD:
+        list_remove(&sub->ready);
+        if (c->stream->broken)
+            say_broken(sub);
+        else
+            hub_load(h, c);
+        return NOTHING_MORE;
+    case READ_NONE: break;
+    }
+    list_remove(&sub->ready);
+    if (c->stream->ended)
+        unfollow(sub);
+    return NOTHING_MORE;
+}
+
+/* In turn, so that one long replay does not keep the others from their lines. */
+static bool put_subscriptions(struct session *s, struct message *m)
+{
+    while (!list_is_empty(&s->ready)) {
+        struct subscription *sub = list_item(s->ready.next, struct subscription, ready);
+        enum progress p = put_events(sub, m);
+        if (p == NO_ROOM)
+            return false;
+        if (p == WENT_ON) {
+            list_remove(&sub->ready);
+            list_push(&s->ready, &sub->ready);
+            if (room(m) == 0)
+                return false;
+        }
+    }
+    return true;
+}
+
+bool session_has_output(const struct session *s)
+{
+    return !list_is_empty(&s->urgent) || !list_is_empty(&s->replies) ||
+           !list_is_empty(&s->ready_openings) || !list_is_empty(&s->ready);
+}
+
+bool session_fill(struct session *s, struct buf *out, size_t max)
+{
+    struct message m = {.out = out, .start = out->len, .max = max};
+    if (s->too_slow)
+        session_close(s, CLOSE_SLOW);
+    if (put_replies(s, &s->urgent, &m) && put_replies(s, &s->replies, &m) && put_feeds(s, &m))
+        put_subscriptions(s, &m);
+    go_on(s);
+    return out->len > m.start;
+}

@@ -1,0 +1,117 @@
+/* session -- one client's side of the protocol, whatever carries it.
+ *
+ * Shape:    messages in (session_receive), messages out (session_fill), and a table of what it asks
+ *           of the rim.  Requests run one after the other, so that replies keep their order; events
+ *           come between.  What it may hold is bounded: 64 replies, cursors, newest states.
+ *
+ *             HELLO ──hello──▶ OPEN ──close──▶ CLOSING        (a fault in HELLO closes: 4401)
+ * Thread:   loop.
+ * Owns:     its subscriptions and replies.  The rim owns the session and ends it by session_done.
+ */
+#ifndef CORE_SESSION_H
+#define CORE_SESSION_H
+
+#include "core/call.h"
+
+#define HEARTBEAT_MS 20000
+
+struct identity {
+    char owner[MAX_OWNER + 1];
+    size_t owner_len;
+    int64_t expires_at_ms;     /* Unix ms; 0 for never */
+    struct buf token;          /* a guest's token to hand out; empty for none; the taker frees */
+    char error[128];           /* why not, when authenticate says false */
+};
+
+struct session_ops {
+    /* Who is it?  token is hello.token, or STR_NULL.  Fills identity, or its error. */
+    bool (*authenticate)(struct session *s, struct str token, struct identity *ret);
+    /* No more messages are wanted (true), or they are again. */
+    void (*hold)(struct session *s, bool hold);
+};
+
+enum session_state { SESSION_HELLO, SESSION_OPEN, SESSION_CLOSING };
+
+/* A followed task. */
+struct subscription {
+    struct list in_session;
+    struct list ready;
+    struct cursor cursor;
+    struct session *session;
+    bool coalesce;
+    bool marks;                /* caught_up is still to be said, at this seq: */
+    uint64_t caught_up_at;
+    msec_t since;              /* when the resume came */
+};
+
+/* An opened conversation, or (conversation NULL) the owner's watch. */
+struct opening {
+    struct list in_session;
+    struct list ready;
+    struct list in_conversation; /* with follow */
+    struct session *session;
+    struct conversation *conversation;
+    struct feed_reader reader;
+    bool held;                 /* its snapshot has not been sent yet */
+    bool follow;
+};
+
+struct session {
+    const struct session_ops *ops;
+    void *rim;                 /* the rim's own */
+    struct hub *hub;
+    struct owner *owner;       /* NULL before welcome */
+    enum session_state state;
+    enum close_code close_code;
+    bool too_slow;             /* fell behind a feed's limit */
+    bool held;
+    bool running;              /* inside session_run */
+    bool keepalive_data;
+    struct list woken;         /* in the hub's list */
+    struct list subscriptions;
+    struct list ready;         /* of struct subscription */
+    struct list openings;
+    struct list ready_openings;
+    struct list replies;       /* of struct reply: lines ready to go */
+    struct list urgent;        /* pongs */
+    struct list requests;      /* of struct pending: decoded, waiting for their turn */
+    struct call *call;         /* the one that is being carried out */
+    struct buf input;          /* the rest of a message whose lines wait */
+    uint32_t n_subscriptions, n_replies, n_requests;
+    size_t reply_bytes;
+    uint32_t free_resumes;
+    double tokens;             /* of the rate limit, in lines; negative in a flood */
+    msec_t tokens_at;
+    msec_t malformed_since;
+    uint32_t n_malformed;
+    int64_t expires_at_ms;
+    bool expiring_said;
+    struct timer timer;        /* hello's deadline, then the token's expiry */
+};
+
+void session_init(struct session *s, struct hub *h, const struct session_ops *ops, void *rim);
+void session_done(struct session *s);
+
+/* One whole message of the client, valid UTF-8. */
+void session_receive(struct session *s, struct str message);
+void session_receive_binary(struct session *s);
+
+/* Appends the next message to out, at most max bytes but for one long line that travels alone.
+ * Returns false when there is nothing to send. */
+bool session_fill(struct session *s, struct buf *out, size_t max);
+bool session_has_output(const struct session *s);
+
+void session_push(struct session *s, struct str line); /* a line that answers nothing (goaway) */
+void session_close(struct session *s, enum close_code code);
+
+/* For the verbs. */
+struct subscription *session_subscribe(struct session *s, struct stream *stream, uint64_t after);
+void session_unsubscribe(struct session *s, struct stream *stream);
+struct subscription *session_find(struct session *s, const struct stream *stream);
+void session_follow(struct opening *o, struct stream *stream, uint64_t after);
+struct opening *session_open(struct session *s, struct conversation *c, bool follow);
+void session_shut(struct session *s, struct conversation *c);
+void opening_release(struct opening *o);
+void session_wake(struct session *s);
+
+#endif

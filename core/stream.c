@@ -1,0 +1,296 @@
+#include "core/stream.h"
+
+#include <stdlib.h>
+
+struct map_key stream_key(const struct map_node *node)
+{
+    const struct stream *s = container_of(node, const struct stream, node);
+    return (struct map_key){
+        {str_of(s->owner), str_of(s->conversation_id), {s->task_id, TASK_ID_LEN}}};
+}
+
+struct stream *stream_new(struct str owner, struct str conversation_id, struct str task_id,
+                          int64_t task_key)
+{
+    ASSERT(task_id.n == TASK_ID_LEN);
+    struct stream *s = xcalloc(sizeof *s);
+    s->owner = xcalloc(owner.n + conversation_id.n + 2);
+    memcpy(s->owner, owner.p, owner.n);
+    s->conversation_id = s->owner + owner.n + 1;
+    memcpy(s->conversation_id, conversation_id.p, conversation_id.n);
+    memcpy(s->task_id, task_id.p, TASK_ID_LEN);
+    s->task_key = task_key;
+    s->first = s->next = s->tail_first = 1;
+    list_init(&s->cursors);
+    list_init(&s->own_lru);
+    return s;
+}
+
+void stream_free(struct stream *s)
+{
+    if (!s)
+        return;
+    ASSERT(list_is_empty(&s->cursors) && s->pins == 0 && s->n_blocks == 0 && !s->sealing);
+    list_remove(&s->dirty);
+    list_remove(&s->want_seal);
+    list_remove(&s->aging);
+    buf_done(&s->tail);
+    free(s->blocks);
+    free(s->owner);
+    free(s->summary);
+    free(s);
+}
+
+void stream_set(struct stream *s, uint64_t first, uint64_t head, bool ended)
+{
+    s->first = first;
+    s->head = head;
+    s->next = s->tail_first = head + 1;
+    s->ended = ended;
+}
+
+void stream_set_tail(struct stream *s, const struct block *lines)
+{
+    buf_clear(&s->tail);
+    buf_put(&s->tail, lines->bytes, lines->len);
+    s->tail_first = lines->first;
+    s->tail_put = s->tail_seen = lines->len;
+    s->head = lines->last;
+    s->next = lines->last + 1;
+}
+
+uint64_t stream_append(struct stream *s, int64_t ts_wall_ms, enum event_type event, struct str data)
+{
+    event_line(&s->tail, s->task_id, s->next, ts_wall_ms, event, data);
+    return s->next++;
+}
+
+struct str stream_take_lines(struct stream *s, uint64_t *ret_first, uint64_t *ret_last)
+{
+    struct str lines = {s->tail.bytes + s->tail_put, s->tail.len - s->tail_put};
+    ASSERT(lines.n > 0);
+    *ret_first = event_line_seq(lines.p, lines.n);
+    *ret_last = s->next - 1;
+    s->tail_put = s->tail.len;
+    return lines;
+}
+
+struct block *stream_seal(struct stream *s)
+{
+    ASSERT(!s->sealing && s->tail.len > 0);
+    struct block *b = block_new(s->task_key, s->tail_first, s->next - 1, s->tail.len);
+    if (!b)
+        return NULL;
+    memcpy(b->bytes, s->tail.bytes, s->tail.len);
+    s->sealing = b;
+    s->sealing_seen = s->tail_seen;
+    /* A tail that has ended or is short keeps no spare room: memory per live task counts. */
+    if (s->tail.cap > 4 * BLOCK_BYTES)
+        buf_done(&s->tail);
+    buf_clear(&s->tail);
+    s->tail_first = s->next;
+    s->tail_put = s->tail_seen = 0;
+    return b;
+}
+
+void stream_committed(struct stream *s, struct block_cache *cache)
+{
+    if (s->sealing) {
+        struct block *b = s->sealing;
+        s->sealing = NULL;
+        s->head = b->last;
+        block_cache_put(cache, s, b);
+    }
+    s->tail_seen = s->tail_put;
+    if (s->tail_seen) {
+        size_t at = s->tail_seen - 1; /* on the newline of the last committed line */
+        const char *start = at ? memrchr(s->tail.bytes, '\n', at) : NULL;
+        start = start ? start + 1 : s->tail.bytes;
+        s->head = event_line_seq(start, s->tail_seen - (size_t)(start - s->tail.bytes));
+    }
+}
+
+void stream_roll_back(struct stream *s)
+{
+    if (s->sealing) {
+        struct block *b = s->sealing;
+        s->sealing = NULL;
+        buf_clear(&s->tail);
+        buf_put(&s->tail, b->bytes, s->sealing_seen);
+        s->tail_first = b->first;
+        s->tail_seen = s->sealing_seen;
+        block_unref(b);
+    }
+    s->tail.len = s->tail_put = s->tail_seen;
+    s->next = s->head + 1;
+    if (s->tail.len == 0)
+        s->tail_first = s->next;
+    list_remove(&s->dirty);
+}
+
+void cursor_attach(struct cursor *c, struct stream *s, uint64_t after)
+{
+    c->stream = s;
+    c->seq = after;
+    c->run_first = 0;
+    c->run_at = 0;
+    list_push(&s->cursors, &c->in_stream);
+}
+
+void cursor_detach(struct cursor *c)
+{
+    list_remove(&c->in_stream);
+    c->stream = NULL;
+}
+
+/* The index of the cached block that holds seq, or -1. */
+static ptrdiff_t find_block(const struct stream *s, uint64_t seq)
+{
+    size_t low = 0, high = s->n_blocks;
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        if (s->blocks[mid]->block->last < seq)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < s->n_blocks && s->blocks[low]->block->first <= seq ? (ptrdiff_t)low : -1;
+}
+
+/* The offset of line seq in a run of lines that begins with first: by the hint, else counted. */
+static size_t offset_of(const struct cursor *c, uint64_t seq, uint64_t first, struct str run)
+{
+    if (c->run_first == first)
+        return c->run_at;
+    const char *at = run.p;
+    for (uint64_t skip = seq - first; skip > 0; skip--) {
+        at = memchr(at, '\n', run.n - (size_t)(at - run.p));
+        ASSERT(at);
+        at++;
+    }
+    return (size_t)(at - run.p);
+}
+
+static void touch(struct block_cache *cache, struct cached_block *cached)
+{
+    list_remove(&cached->lru);
+    list_push(&cache->lru, &cached->lru);
+    list_remove(&cached->own_lru);
+    list_push(&cached->stream->own_lru, &cached->own_lru);
+}
+
+enum read_result cursor_peek(struct cursor *c, struct block_cache *cache, size_t max,
+                             struct str *ret_lines)
+{
+    struct stream *s = c->stream;
+    if (c->seq >= s->head)
+        return READ_NONE;
+    uint64_t seq = c->seq + 1;
+    uint64_t first;
+    struct str run;
+    if (seq >= s->tail_first) {
+        first = s->tail_first;
+        run = (struct str){s->tail.bytes, s->tail_seen};
+    } else if (s->sealing && seq >= s->sealing->first) {
+        first = s->sealing->first;
+        run = (struct str){s->sealing->bytes, s->sealing_seen};
+    } else {
+        ptrdiff_t i = find_block(s, seq);
+        if (i < 0)
+            return READ_LOAD;
+        struct cached_block *cached = s->blocks[i];
+        touch(cache, cached);
+        first = cached->block->first;
+        run = (struct str){cached->block->bytes, cached->block->len};
+    }
+    size_t at = offset_of(c, seq, first, run);
+    ASSERT(at < run.n);
+    struct str lines = {run.p + at, run.n - at};
+    if (lines.n > max) {
+        const char *cut = max ? memrchr(lines.p, '\n', max) : NULL;
+        if (!cut)
+            cut = memchr(lines.p, '\n', lines.n); /* one long line travels alone */
+        lines.n = (size_t)(cut - lines.p) + 1;
+    }
+    c->run_first = first;
+    c->run_at = at;
+    *ret_lines = lines;
+    return READ_LINES;
+}
+
+void cursor_take(struct cursor *c, struct str lines)
+{
+    ASSERT(lines.n > 0 && lines.p[lines.n - 1] == '\n');
+    const char *start = lines.n > 1 ? memrchr(lines.p, '\n', lines.n - 1) : NULL;
+    start = start ? start + 1 : lines.p;
+    uint64_t last = event_line_seq(start, lines.n - (size_t)(start - lines.p));
+    ASSERT(last > c->seq && last <= c->stream->head);
+    c->seq = last;
+    c->run_at += lines.n;
+}
+
+void block_cache_init(struct block_cache *cache, size_t max_bytes)
+{
+    *cache = (struct block_cache){.max_bytes = max_bytes};
+    list_init(&cache->lru);
+}
+
+static void uncache(struct block_cache *cache, struct cached_block *cached)
+{
+    struct stream *s = cached->stream;
+    size_t at = (size_t)find_block(s, cached->block->first);
+    ASSERT(s->blocks[at] == cached);
+    memmove(s->blocks + at, s->blocks + at + 1, (s->n_blocks - at - 1) * sizeof *s->blocks);
+    s->n_blocks--;
+    s->cached_bytes -= cached->block->len;
+    cache->bytes -= cached->block->len;
+    list_remove(&cached->lru);
+    list_remove(&cached->own_lru);
+    block_unref(cached->block);
+    free(cached);
+}
+
+/* The least recently used go: of the stream's own beyond its share, of all beyond the whole. */
+static void make_room(struct block_cache *cache, struct stream *s, size_t len)
+{
+    while (s->n_blocks && s->cached_bytes + len > STREAM_CACHE_BYTES)
+        uncache(cache, list_item(s->own_lru.next, struct cached_block, own_lru));
+    while (!list_is_empty(&cache->lru) && cache->bytes + len > cache->max_bytes) {
+        struct cached_block *old = list_item(cache->lru.next, struct cached_block, lru);
+        struct stream *owner = old->stream;
+        uncache(cache, old);
+        if (owner != s && owner->n_blocks == 0 && cache->idle)
+            cache->idle(owner, cache->arg);
+    }
+}
+
+void block_cache_put(struct block_cache *cache, struct stream *s, struct block *b)
+{
+    if (find_block(s, b->first) >= 0) {
+        block_unref(b);
+        return;
+    }
+    make_room(cache, s, b->len);
+    if (s->n_blocks == s->cap_blocks) {
+        s->cap_blocks = s->cap_blocks ? s->cap_blocks * 2 : 4;
+        s->blocks = xrealloc(s->blocks, s->cap_blocks * sizeof *s->blocks);
+    }
+    size_t at = s->n_blocks;
+    while (at > 0 && s->blocks[at - 1]->block->first > b->first)
+        at--;
+    memmove(s->blocks + at + 1, s->blocks + at, (s->n_blocks - at) * sizeof *s->blocks);
+    struct cached_block *cached = xcalloc(sizeof *cached);
+    cached->stream = s;
+    cached->block = b;
+    s->blocks[at] = cached;
+    s->n_blocks++;
+    s->cached_bytes += b->len;
+    cache->bytes += b->len;
+    touch(cache, cached);
+}
+
+void block_cache_drop(struct block_cache *cache, struct stream *s)
+{
+    while (s->n_blocks)
+        uncache(cache, s->blocks[s->n_blocks - 1]);
+}

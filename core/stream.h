@@ -1,0 +1,139 @@
+/* stream -- one task's ordered log of event lines, and the cursors that read it.
+ *
+ * Shape:    seqs 1 … head are committed and may be seen; head+1 … next-1 are appended and may not
+ *           (promise 2).  Lines lie in one of three places, in this order:
+ *
+ *             blocks (in the store, some in the cache) │ sealing (a block on its way) │ tail
+ *             first ………………………………………………… sealed │ ……………………………………………… │ … head … next-1
+ *
+ *           The tail grows at its end; when it has BLOCK_BYTES it becomes a block as a whole.  A run
+ *           of lines keeps its first seq and its bytes on its way from tail to block, so a cursor's
+ *           (run, offset) stays good.
+ * Thread:   loop.
+ * Owns:     its tail and its references on blocks.  Cursors are embedded in what reads.
+ */
+#ifndef CORE_STREAM_H
+#define CORE_STREAM_H
+
+#include "core/block.h"
+#include "core/list.h"
+#include "core/map.h"
+#include "core/resume.h"
+#include "proto/event.h"
+
+#define STREAM_CACHE_BYTES (4u << 20) /* of one stream: a long replay passes through, and does not
+                                       * push out everybody else's */
+
+struct stream;
+struct task;
+struct block_cache;
+
+struct cached_block {
+    struct list lru;             /* of the whole cache */
+    struct list own_lru;         /* of its stream */
+    struct stream *stream;
+    struct block *block;
+};
+
+struct stream {
+    struct map_node node;        /* in the hub, by (owner, conversation, task) */
+    char *owner;                 /* the three key parts in one allocation, NUL-terminated */
+    char *conversation_id;
+    char task_id[TASK_ID_LEN + 1];
+    int64_t task_key;
+    struct task *task;           /* while it lives; NULL when it has ended and is sealed */
+    char *summary;               /* of an ended task: its summary as JSON, NULL until known */
+
+    uint64_t first;              /* oldest seq kept */
+    uint64_t head;
+    uint64_t next;
+    bool ended;                  /* head is the terminal event */
+
+    struct buf tail;
+    uint64_t tail_first;         /* seq of the tail's first line (= next when empty) */
+    size_t tail_put;             /* bytes of the tail that a batch already has */
+    size_t tail_seen;            /* bytes of the tail that are committed */
+    struct block *sealing;       /* in the batch in flight */
+    size_t sealing_seen;         /* of its bytes that were committed before */
+    struct list dirty;           /* has lines that no batch has */
+    struct list aging;           /* has a tail: by tail_since */
+    struct list want_seal;       /* its tail is due for sealing */
+    msec_t tail_since;           /* when the oldest line of the tail was appended */
+
+    struct cached_block **blocks; /* in memory, by first */
+    size_t n_blocks, cap_blocks;
+    struct list own_lru;
+    size_t cached_bytes;
+    bool loading;                /* a read of blocks is under way */
+    bool broken;                 /* the store has not what it must have: readers are told */
+
+    struct list cursors;
+    uint32_t pins;               /* reads and others that need it to stay */
+};
+
+/* A reader of a stream: a position and a way to be woken, never a queue (promise 7). */
+struct cursor {
+    struct list in_stream;
+    struct stream *stream;
+    uint64_t seq;                /* the last seq that was taken */
+    uint64_t run_first;          /* hint: the run (block or tail) that seq+1 is in … */
+    size_t run_at;               /* … and its offset there */
+    void (*wake)(struct cursor *cursor);
+};
+
+struct stream *stream_new(struct str owner, struct str conversation_id, struct str task_id,
+                          int64_t task_key);
+void stream_free(struct stream *s); /* no cursor, no pin may be left */
+struct map_key stream_key(const struct map_node *node);
+static inline struct stream_bounds stream_bounds(const struct stream *s)
+{
+    return (struct stream_bounds){.first = s->first, .head = s->head, .ended = s->ended};
+}
+/* A stream that was read from the store: events first to head are there, none is in the tail. */
+void stream_set(struct stream *s, uint64_t first, uint64_t head, bool ended);
+/* At a start: the unsealed lines that the journal had, all committed. */
+void stream_set_tail(struct stream *s, const struct block *lines);
+
+/* Appends an event; its seq is the return value.  It may be seen when its batch is committed. */
+uint64_t stream_append(struct stream *s, int64_t ts_wall_ms, enum event_type event, struct str data);
+
+/* The lines that no batch has yet: what OP_LINES carries.  Marks them as put. */
+struct str stream_take_lines(struct stream *s, uint64_t *ret_first, uint64_t *ret_last);
+/* Turns the whole tail into the block that OP_SEAL carries. */
+struct block *stream_seal(struct stream *s);
+/* The batch with what was taken is committed: everything put before it may be seen now. */
+void stream_committed(struct stream *s, struct block_cache *cache);
+/* The batch is given up: the stream is again what it was at head. */
+void stream_roll_back(struct stream *s);
+
+void cursor_attach(struct cursor *c, struct stream *s, uint64_t after);
+void cursor_detach(struct cursor *c);
+static inline bool cursor_has_more(const struct cursor *c)
+{
+    return c->seq < c->stream->head;
+}
+
+enum read_result {
+    READ_NONE,  /* nothing is committed behind the cursor */
+    READ_LINES, /* ret_lines is a span of whole lines, at least one; valid until the next append */
+    READ_LOAD,  /* what comes next is in the store alone: load it */
+};
+/* Looks at the lines behind the cursor in one run: as many whole ones as fit into max bytes, but
+ * one at least.  cursor_take moves past what was used: a prefix of whole lines. */
+enum read_result cursor_peek(struct cursor *c, struct block_cache *cache, size_t max,
+                             struct str *ret_lines);
+void cursor_take(struct cursor *c, struct str lines);
+
+/* The cache of blocks of all streams: least recently used go first. */
+struct block_cache {
+    struct list lru;
+    size_t bytes, max_bytes;
+    uint64_t hits, loads;
+    void (*idle)(struct stream *stream, void *arg); /* a stream lost its last block */
+    void *arg;
+};
+void block_cache_init(struct block_cache *cache, size_t max_bytes);
+void block_cache_put(struct block_cache *cache, struct stream *s, struct block *b); /* takes the reference */
+void block_cache_drop(struct block_cache *cache, struct stream *s); /* all of a stream's */
+
+#endif

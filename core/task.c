@@ -1,0 +1,564 @@
+#include "core/task.h"
+
+#include "core/session.h"
+
+#include <stdio.h>
+
+#include <stdlib.h>
+
+static void on_timeout(struct timer *timer);
+static void on_idle(struct timer *timer);
+static void on_grace(struct timer *timer);
+
+#define FORCE_MS 2000 /* behind a kill: then the task ends without waiting for the run */
+
+static struct task *task_alloc(struct hub *h, struct conversation *c, struct str agent)
+{
+    struct task *t = xcalloc(sizeof *t);
+    t->agent = hub_find_agent(h, agent);
+    t->agent_name = xstrdup(agent);
+    t->hub = h;
+    t->conversation = c;
+    c->refs++;
+    t->timeout.fire = on_timeout;
+    t->idle.fire = on_idle;
+    t->grace.fire = on_grace;
+    list_init(&t->inbox);
+    list_init(&t->questions);
+    list_init(&t->enders);
+    list_push(&c->tasks, &t->in_conversation);
+    h->n_live++;
+    c->owner->n_live++;
+    return t;
+}
+
+static struct str own(struct str s)
+{
+    return (struct str){xstrdup(s), s.n};
+}
+
+/* The owner's and the conversation's names and the id are borrowed from the stream. */
+static void borrow_names(struct task *t)
+{
+    t->rec.owner = str_of(t->stream->owner);
+    t->rec.conversation_id = str_of(t->stream->conversation_id);
+    t->rec.task_id = (struct str){t->stream->task_id, TASK_ID_LEN};
+    t->rec.agent = str_of(t->agent_name);
+}
+
+static void put_created_event(struct task *t)
+{
+    struct buf data = {0};
+    buf_putc(&data, '{');
+    js_put_field(&data, "agent", t->rec.agent);
+    js_put_field(&data, "input", t->rec.input);
+    if (t->rec.name.p)
+        js_put_field(&data, "name", t->rec.name);
+    if (t->rec.description.p)
+        js_put_field(&data, "description", t->rec.description);
+    buf_putc(&data, '}');
+    task_event(t, EVENT_TASK_CREATED, buf_str(&data));
+    buf_done(&data);
+}
+
+static void put_message(struct task *t, enum message_role role, struct str content, bool partial)
+{
+    char id[TASK_ID_LEN + 1];
+    hub_new_id(t->hub, id);
+    struct message_record m = {.message_id = {id, TASK_ID_LEN},
+                               .task_id = t->rec.task_id,
+                               .content = content,
+                               .role = role,
+                               .partial = partial,
+                               .created_at = t->hub->clock.wall_ms};
+    t->conversation->refs++;
+    journal_put(&t->hub->journal, &(struct op){.kind = OP_MESSAGE,
+                                               .ref = t->conversation,
+                                               .owner = t->rec.owner,
+                                               .conversation_id = t->rec.conversation_id,
+                                               .message = &m});
+}
+
+static void touch_conversation(struct task *t, struct str title)
+{
+    t->conversation->refs++;
+    journal_put(&t->hub->journal, &(struct op){.kind = OP_CONVERSATION,
+                                               .ref = t->conversation,
+                                               .owner = t->rec.owner,
+                                               .conversation_id = t->rec.conversation_id,
+                                               .title = title,
+                                               .agent = t->rec.agent,
+                                               .at = t->hub->clock.wall_ms});
+}
+
+struct task *task_create(struct hub *h, const struct task_plan *plan)
+{
+    struct task *t = task_alloc(h, plan->conversation, str_of(plan->agent->name));
+    char id[TASK_ID_LEN + 1];
+    hub_new_id(h, id);
+    t->rec = (struct task_record){.key = h->next_key++,
+                                  .type = plan->type,
+                                  .notify_on_complete = plan->notify_on_complete,
+                                  .created_at = h->clock.wall_ms,
+                                  .name = own(plan->name),
+                                  .description = own(plan->description),
+                                  .input = own(plan->input),
+                                  .metadata = own(plan->metadata),
+                                  .parent_task_id = own(plan->parent_task_id),
+                                  .parent_call_id = own(plan->parent_call_id),
+                                  .parent_run_id = own(plan->parent_task_id),
+                                  .parent_agent_id = own(plan->parent_agent_id)};
+    t->rec.state = (struct task_state){.status = STATUS_PENDING, .progress = -1, .first = 1};
+    t->shown = t->rec.state;
+    t->enqueued = plan->wait_for_others;
+    t->stream = hub_add_stream(h, str_of(plan->owner->name), str_of(plan->conversation->id),
+                               (struct str){id, TASK_ID_LEN}, t->rec.key);
+    t->stream->task = t;
+    borrow_names(t);
+
+    size_t title = utf8_chars(t->rec.input, AUTO_TITLE_CHARS);
+    touch_conversation(t, task_talks(t) ? (struct str){t->rec.input.p, title} : STR_NULL);
+    t->refs++;
+    journal_put(&h->journal, &(struct op){.kind = OP_TASK_NEW, .ref = t, .record = &t->rec});
+    if (task_talks(t))
+        put_message(t, t->rec.type == TYPE_NOTICE ? ROLE_SYSTEM : ROLE_USER, t->rec.input, false);
+    if (plan->request_key.p)
+        journal_put(&h->journal, &(struct op){.kind = OP_REQUEST_KEY,
+                                              .owner = t->rec.owner,
+                                              .conversation_id = t->rec.conversation_id,
+                                              .task_id = t->rec.task_id,
+                                              .key = plan->request_key,
+                                              .at = h->clock.wall_ms});
+    put_created_event(t);
+    h->stats.tasks_started++;
+    return t;
+}
+
+struct task *task_adopt(struct hub *h, const struct task_record *rec)
+{
+    struct owner *owner = owner_ref(h, rec->owner);
+    struct conversation *c = conversation_ref(h, owner, rec->conversation_id);
+    struct task *t = task_alloc(h, c, rec->agent);
+    conversation_unref(c);
+    owner_unref(h, owner);
+    t->rec = *rec;
+    t->rec.name = own(rec->name);
+    t->rec.description = own(rec->description);
+    t->rec.input = own(rec->input);
+    t->rec.metadata = own(rec->metadata);
+    t->stream = hub_find_stream(h, rec->owner, rec->conversation_id, rec->task_id);
+    if (!t->stream)
+        t->stream = hub_add_stream(h, rec->owner, rec->conversation_id, rec->task_id, rec->key);
+    t->stream->task = t;
+    borrow_names(t);
+    t->rec.parent_task_id = own(rec->parent_task_id);
+    t->rec.parent_run_id = own(rec->parent_run_id);
+    t->rec.parent_call_id = own(rec->parent_call_id);
+    t->rec.parent_agent_id = own(rec->parent_agent_id);
+    t->rec.state.waiting_for = STR_NULL; /* whoever asked is gone */
+    t->rec.state.output = t->rec.state.result = t->rec.state.undelivered = STR_NULL;
+    t->rec.state.error_message = STR_NULL;
+    t->shown = t->rec.state;
+    t->phase = rec->state.status == STATUS_PENDING ? PHASE_PENDING : PHASE_RUNNING;
+    t->enqueued = task_talks(t) && t->phase == PHASE_PENDING;
+    t->cancel_shown = rec->state.cancel_requested_at != 0;
+    return t;
+}
+
+void task_free(struct task *t)
+{
+    if (!t)
+        return;
+    task_stop_run(t);
+    list_remove(&t->in_wait);
+    list_remove(&t->in_conversation);
+    feed_forget(&t->entry);
+    task_free_inbox(t);
+    said_done(&t->said);
+    free((char *)t->rec.name.p);
+    free((char *)t->rec.description.p);
+    free((char *)t->rec.input.p);
+    free((char *)t->rec.metadata.p);
+    free((char *)t->rec.parent_task_id.p);
+    free((char *)t->rec.parent_run_id.p);
+    free((char *)t->rec.parent_call_id.p);
+    free((char *)t->rec.parent_agent_id.p);
+    free((char *)t->rec.state.error_message.p);
+    free((char *)t->rec.state.output.p);
+    free((char *)t->rec.state.undelivered.p);
+    free((char *)t->rec.state.waiting_for.p);
+    free(t->shown_waiting_for);
+    free(t->result);
+    free(t->stop_text);
+    free(t->agent_name);
+    conversation_unref(t->conversation);
+    free(t);
+}
+
+struct task_record task_view(const struct task *t)
+{
+    struct task_record view = t->rec;
+    view.state = t->shown;
+    view.state.head = t->stream->head;
+    return view;
+}
+
+uint64_t task_event(struct task *t, enum event_type event, struct str data)
+{
+    size_t before = t->stream->tail.len;
+    uint64_t seq = stream_append(t->stream, t->hub->clock.wall_ms, event, data);
+    size_t bytes = t->stream->tail.len - before;
+    t->bytes += bytes;
+    t->heard_ms = t->hub->clock.now_ms;
+    t->rec.state.head = seq;
+    journal_dirty(&t->hub->journal, t->stream, bytes);
+    return seq;
+}
+
+void task_stage(struct task *t)
+{
+    struct journal *j = &t->hub->journal;
+    if (t->staged_in == j->building_number && j->building) {
+        batch_set_state(j->building, &j->building->ops[t->staged_op], &t->rec.state);
+        return;
+    }
+    t->refs++;
+    journal_put(j, &(struct op){.kind = OP_TASK_SET,
+                                .ref = t,
+                                .task_key = t->rec.key,
+                                .state = &t->rec.state});
+    t->staged_in = j->building_number;
+    t->staged_op = j->building->n_ops - 1;
+}
+
+/* Everyone who opened the conversation gets the newest committed state. */
+static void announce(struct task *t)
+{
+    if (!feed_has_readers(&t->conversation->feed))
+        return;
+    struct buf line = {0};
+    struct task_record view = task_view(t);
+    buf_puts(&line, "{\"type\":\"task\",\"task\":");
+    task_write(&line, &view, true);
+    buf_putc(&line, '}');
+    feed_put(&t->conversation->feed, &t->entry, STR_NULL, buf_str(&line));
+    buf_done(&line);
+}
+
+void task_on_end(struct task *t, struct waiter *w)
+{
+    list_push(&t->enders, &w->node);
+}
+
+static void run_enders(struct task *t, int status)
+{
+    struct list *node;
+    while ((node = list_pop(&t->enders)) != NULL) {
+        struct waiter *w = list_item(node, struct waiter, node);
+        w->done(w, status);
+    }
+}
+
+static void bury(struct task *t)
+{
+    t->phase = PHASE_ENDED;
+    list_remove(&t->in_conversation);
+    t->hub->n_live--;
+    t->conversation->owner->n_live--;
+    list_remove(&t->in_wait);
+    list_push(&t->hub->dead_tasks, &t->in_wait);
+}
+
+#define MAX_KEPT_SUMMARY 4096 /* bytes; a longer one is read from the store again */
+
+/* The end is on disk: from here on the stream stands for the task. */
+static void ended(struct task *t)
+{
+    struct stream *s = t->stream;
+    struct conversation *c = t->conversation;
+    s->ended = true;
+    t->hub->stats.tasks_ended[t->shown.status]++;
+    announce(t);
+    struct task_record view = task_view(t);
+    struct buf summary = {0};
+    task_write(&summary, &view, false);
+    if (summary.len <= MAX_KEPT_SUMMARY)
+        s->summary = buf_take(&summary);
+    buf_done(&summary);
+    s->task = NULL;
+    bury(t);
+    task_tell_parent(t, &view);
+    run_enders(t, 0);
+    list_each(it, &c->tasks) task_try_start(list_item(it, struct task, in_conversation));
+    t->stream = NULL;
+    hub_release_stream(t->hub, s);
+}
+
+static void show(struct task *t, const struct task_state *state)
+{
+    t->shown = *state;
+    t->shown.error_message = t->rec.state.error_message;
+    t->shown.output = t->rec.state.output;
+    t->shown.result = t->rec.state.result;
+    t->shown.undelivered = t->rec.state.undelivered;
+    free(t->shown_waiting_for);
+    t->shown_waiting_for = xstrdup(state->waiting_for);
+    t->shown.waiting_for = (struct str){t->shown_waiting_for, state->waiting_for.n};
+}
+
+static void shown_new(struct task *t)
+{
+    struct conversation *c = t->conversation;
+    t->phase = PHASE_PENDING;
+    list_each(it, &c->openings)
+        session_follow(list_item(it, struct opening, in_conversation), t->stream, 0);
+    announce(t);
+    task_try_start(t);
+}
+
+static void shown_set(struct task *t)
+{
+    if (status_is_terminal(t->shown.status)) {
+        ended(t);
+        return;
+    }
+    announce(t);
+    bool cancel = t->shown.cancel_requested_at && !t->cancel_shown;
+    t->cancel_shown = t->shown.cancel_requested_at != 0;
+    if (cancel)
+        task_stop(t, TASK_CANCELLED_ERROR, "cancelled");
+    if (t->phase == PHASE_STARTING && t->shown.status == STATUS_RUNNING)
+        task_run(t);
+}
+
+/* It never was: nobody has been told of it, and nothing of it is on disk. */
+static void never_was(struct task *t)
+{
+    struct stream *s = t->stream;
+    t->lost = true;
+    t->stream->task = NULL;
+    t->stream = NULL;
+    run_enders(t, STORE_IO);
+    bury(t);
+    (void)s; /* released when the journal has told it settled */
+}
+
+void task_op_done(struct task *t, const struct op *op, int status)
+{
+    t->refs--;
+    if (t->lost || t->phase == PHASE_ENDED)
+        return;
+    if (op->kind == OP_INBOX_PUT) {
+        if (status == 0)
+            task_inbox_committed(t, op->first);
+        return;
+    }
+    if (status == 0) {
+        show(t, op->kind == OP_TASK_NEW ? &op->record->state : op->state);
+        if (op->kind == OP_TASK_NEW)
+            shown_new(t);
+        else
+            shown_set(t);
+        return;
+    }
+    if (op->kind == OP_TASK_NEW) {
+        never_was(t);
+        return;
+    }
+    t->rec.state.status = t->shown.status;
+    t->rec.state.cancel_requested_at = t->shown.cancel_requested_at;
+}
+
+void task_lost(struct task *t)
+{
+    if (t->phase == PHASE_ENDED || t->phase == PHASE_CREATING)
+        return;
+    t->phase = PHASE_RUNNING; /* an end that was staged is lost too */
+    bool cancelled = t->shown.cancel_requested_at != 0;
+    task_finish(t, cancelled ? STATUS_CANCELLED : STATUS_FAILED,
+                cancelled ? TASK_CANCELLED_ERROR : TASK_INTERNAL,
+                cancelled ? STR("cancelled")
+                          : STR("internal: the store did not take what the task said"));
+}
+
+bool task_cancel(struct task *t)
+{
+    if (task_is_ending(t) || t->rec.state.cancel_requested_at)
+        return false;
+    t->rec.state.cancel_requested_at = t->hub->clock.wall_ms;
+    task_stage(t);
+    return true;
+}
+
+/* Text as a JSON string that leaves room for the rest of its line. */
+static void put_output(struct buf *data, const char *key, struct str text, bool *truncated)
+{
+    size_t room = MAX_EVENT_LINE - MAX_OUTPUT - 16384;
+    size_t start = data->len;
+    for (size_t max = text.n; text.p; max = max / 4 * 3) {
+        size_t n = utf8_cut(text, max);
+        js_put_field(data, key, (struct str){text.p, n});
+        *truncated = *truncated || n < text.n;
+        if (data->len - start <= room)
+            return;
+        data->len = start;
+    }
+    js_put_field(data, key, STR_NULL);
+}
+
+static void put_terminal(struct task *t, struct str message)
+{
+    struct task_state *s = &t->rec.state;
+    struct buf data = {0};
+    buf_putc(&data, '{');
+    if (s->status == STATUS_COMPLETED) {
+        put_output(&data, "output", s->output, &s->output_truncated);
+        js_put_raw(&data, "result", s->result.p ? s->result : STR("null"));
+    } else {
+        js_put_field(&data, "status", str_of(status_name(s->status)));
+        js_put_raw(&data, "error", STR("{"));
+        js_put_field(&data, "code", str_of(task_error_code(s->error)));
+        js_put_field(&data, "message", message);
+        buf_putc(&data, '}');
+        put_output(&data, "output", s->output, &s->output_truncated);
+    }
+    if (s->status == STATUS_CANCELLED) {
+        js_put_raw(&data, "cancel", STR("{"));
+        js_put_int(&data, "requested_at", s->cancel_requested_at);
+        js_put_int(&data, "stopped_at", t->stopped_wall_ms ? t->stopped_wall_ms : s->completed_at);
+        buf_putc(&data, '}');
+    }
+    buf_putc(&data, '}');
+    task_event(t, s->status == STATUS_COMPLETED ? EVENT_TASK_COMPLETED : EVENT_TASK_FAILED,
+               buf_str(&data));
+    buf_done(&data);
+}
+
+/* The agent that said no final answer has still answered: with all that it said. */
+static void put_final_answer(struct task *t)
+{
+    struct buf data = {0};
+    buf_putc(&data, '{');
+    put_output(&data, "output", buf_str(&t->said.tokens), &t->said.tokens_cut);
+    buf_putc(&data, '}');
+    task_event(t, EVENT_FINAL_ANSWER, buf_str(&data));
+    said_final(&t->said, buf_str(&t->said.tokens));
+    buf_done(&data);
+}
+
+void task_finish(struct task *t, enum task_status status, enum task_error error, struct str message)
+{
+    if (task_is_ending(t))
+        return;
+    t->phase = PHASE_ENDING;
+    task_stop_run(t);
+    list_remove(&t->in_wait);
+    if (status == STATUS_COMPLETED && !t->said.has_final)
+        put_final_answer(t);
+    struct task_state *s = &t->rec.state;
+    free((char *)s->output.p);
+    free((char *)s->error_message.p);
+    free((char *)s->waiting_for.p);
+    s->status = status;
+    s->error = error;
+    s->error_message = own(message);
+    s->output = own(said_output(&t->said));
+    s->output_truncated = t->said.tokens_cut;
+    s->result = str_of(t->result);
+    s->waiting_for = STR_NULL;
+    s->completed_at = t->hub->clock.wall_ms;
+    if (status == STATUS_COMPLETED)
+        s->progress = 1;
+    task_close_inbox(t);
+    put_terminal(t, message);
+    if (task_talks(t) && s->output.n)
+        put_message(t, ROLE_ASSISTANT, s->output, status != STATUS_COMPLETED);
+    touch_conversation(t, STR_NULL);
+    task_stage(t);
+    journal_want_seal(&t->hub->journal, t->stream);
+}
+
+void task_stop(struct task *t, enum task_error why, const char *text)
+{
+    if (task_is_ending(t))
+        return;
+    if (t->stopping == TASK_OK) {
+        t->stopping = why;
+        t->stop_text = xstrdup(str_of(text));
+    }
+    if (!t->run) {
+        bool cancelled = t->rec.state.cancel_requested_at != 0;
+        task_finish(t, cancelled ? STATUS_CANCELLED : STATUS_FAILED,
+                    cancelled ? TASK_CANCELLED_ERROR : t->stopping,
+                    cancelled ? STR("cancelled") : str_of(t->stop_text));
+        return;
+    }
+    if (timer_is_armed(&t->grace))
+        return; /* it was asked already */
+    timer_arm(&t->hub->clock, &t->grace, t->hub->clock.now_ms + t->agent->grace_ms);
+    t->agent->ops->cancel(t->run);
+}
+
+static void on_grace(struct timer *timer)
+{
+    struct task *t = container_of(timer, struct task, grace);
+    if (!t->killed) {
+        t->killed = true;
+        timer_arm(&t->hub->clock, &t->grace, t->hub->clock.now_ms + FORCE_MS);
+        t->agent->ops->kill(t->run);
+        return;
+    }
+    task_stop_run(t); /* it cannot even be killed: the task ends all the same */
+    task_stop(t, t->stopping, t->stop_text);
+}
+
+static void on_timeout(struct timer *timer)
+{
+    struct task *t = container_of(timer, struct task, timeout);
+    char text[96];
+    snprintf(text, sizeof text, "timeout: no end within %lld s", (long long)(t->agent->timeout_ms / 1000));
+    task_stop(t, TASK_TIMEOUT, text);
+}
+
+static void on_idle(struct timer *timer)
+{
+    struct task *t = container_of(timer, struct task, idle);
+    msec_t due = t->heard_ms + t->agent->idle_timeout_ms;
+    if (due > t->hub->clock.now_ms) {
+        timer_arm(&t->hub->clock, &t->idle, due);
+        return;
+    }
+    char text[96];
+    snprintf(text, sizeof text, "timeout: no event for %lld s",
+             (long long)(t->agent->idle_timeout_ms / 1000));
+    task_stop(t, TASK_TIMEOUT, text);
+}
+
+void task_arm_clocks(struct task *t)
+{
+    struct clock *c = &t->hub->clock;
+    t->heard_ms = c->now_ms;
+    if (t->agent->timeout_ms)
+        timer_arm(c, &t->timeout, c->now_ms + t->agent->timeout_ms);
+    if (t->agent->idle_timeout_ms)
+        timer_arm(c, &t->idle, c->now_ms + t->agent->idle_timeout_ms);
+}
+
+void task_stand_clocks(struct task *t, bool stand)
+{
+    struct clock *c = &t->hub->clock;
+    if (stand == t->clocks_stand || !t->run)
+        return;
+    t->clocks_stand = stand;
+    if (stand) {
+        t->timeout_left = timer_is_armed(&t->timeout) ? t->timeout.due - c->now_ms : 0;
+        timer_disarm(c, &t->timeout);
+        timer_disarm(c, &t->idle);
+        return;
+    }
+    t->heard_ms = c->now_ms;
+    if (t->timeout_left > 0)
+        timer_arm(c, &t->timeout, c->now_ms + t->timeout_left);
+    if (t->agent->idle_timeout_ms)
+        timer_arm(c, &t->idle, c->now_ms + t->agent->idle_timeout_ms);
+}

@@ -1,0 +1,261 @@
+/* A task's inbox and its open questions: what reaches a running agent from outside.
+ *
+ * A message is staged as an op, and handed to the agent when that is committed; the event `message`
+ * and the op that takes it from the inbox are one batch.  What an ended task did not take stands in
+ * its record as undelivered: never silently gone. */
+#include "core/task.h"
+
+#include <stdlib.h>
+
+static bool fits(const struct task *t, size_t bytes)
+{
+    const struct hub_limits *l = &t->hub->o.limits;
+    return t->n_inbox < l->inbox_messages && t->inbox_bytes + bytes <= l->inbox_bytes;
+}
+
+static void put_message_line(struct buf *line, struct str from, struct str content, struct str child)
+{
+    buf_puts(line, "{\"type\":\"message\"");
+    js_put_field(line, "from", from);
+    js_put_field(line, "content", content.p ? content : STR(""));
+    if (child.p)
+        js_put_raw(line, "child", child);
+    buf_putc(line, '}');
+}
+
+static void keep(struct task *t, uint64_t position, struct str line)
+{
+    struct input_message *m = xalloc(sizeof *m + line.n);
+    *m = (struct input_message){.position = position, .len = line.n};
+    memcpy(m->line, line.p, line.n);
+    list_push(&t->inbox, &m->node);
+    t->n_inbox++;
+    t->inbox_bytes += m->len;
+}
+
+void task_restore_message(struct task *t, uint64_t position, struct str line)
+{
+    keep(t, position, line);
+    t->inbox_position = t->inbox_committed = position;
+}
+
+/* The end of a child always fits. */
+enum error task_send(struct task *t, struct str from, struct str content, struct str child)
+{
+    if (task_is_ending(t))
+        return ERR_TASK_TERMINATED;
+    if (t->no_inbox || !t->agent || !t->agent->has_inbox)
+        return ERR_NO_INBOX;
+    struct buf line = {0};
+    put_message_line(&line, from, content, child);
+    if (!child.p && !fits(t, line.len)) {
+        t->hub->stats.limit_hits[LIMIT_INBOX]++;
+        buf_done(&line);
+        return ERR_OVERLOADED;
+    }
+    keep(t, ++t->inbox_position, buf_str(&line));
+    t->refs++;
+    journal_put(&t->hub->journal, &(struct op){.kind = OP_INBOX_PUT,
+                                               .ref = t,
+                                               .task_key = t->rec.key,
+                                               .first = t->inbox_position,
+                                               .bytes = buf_str(&line)});
+    buf_done(&line);
+    return ERR_NONE;
+}
+
+static void forget(struct task *t, struct input_message *m)
+{
+    list_remove(&m->node);
+    t->n_inbox--;
+    t->inbox_bytes -= m->len;
+    free(m);
+}
+
+/* The event is the line's members from and content. */
+static void put_message_event(struct task *t, const struct input_message *m)
+{
+    struct js_doc doc = {0};
+    struct buf data = {0};
+    if (js_parse(&doc, m->line, m->len, JS_AGENT)) {
+        buf_puts(&data, "{\"from\":");
+        js_copy(&doc, js_get(&doc, 0, "from"), &data);
+        buf_puts(&data, ",\"content\":");
+        js_copy(&doc, js_get(&doc, 0, "content"), &data);
+        buf_putc(&data, '}');
+        task_event(t, EVENT_MESSAGE, buf_str(&data));
+    }
+    buf_done(&data);
+    js_done(&doc);
+}
+
+void task_inbox_committed(struct task *t, uint64_t position)
+{
+    t->inbox_committed = position;
+    task_deliver(t);
+}
+
+void task_deliver(struct task *t)
+{
+    if (!t->run || task_is_ending(t))
+        return;
+    uint64_t last = 0;
+    while (!list_is_empty(&t->inbox)) {
+        struct input_message *m = list_item(t->inbox.next, struct input_message, node);
+        if (m->position > t->inbox_committed)
+            break;
+        if (!t->agent->ops->deliver(t->run, (struct str){m->line, m->len})) {
+            t->no_inbox = true;
+            break;
+        }
+        put_message_event(t, m);
+        last = m->position;
+        forget(t, m);
+    }
+    if (last)
+        journal_put(&t->hub->journal,
+                    &(struct op){.kind = OP_INBOX_TAKE, .task_key = t->rec.key, .last = last});
+}
+
+void task_close_inbox(struct task *t)
+{
+    if (list_is_empty(&t->inbox))
+        return;
+    struct buf all = {0};
+    uint64_t last = 0;
+    buf_putc(&all, '[');
+    list_each(it, &t->inbox)
+    {
+        struct input_message *m = list_item(it, struct input_message, node);
+        if (last)
+            buf_putc(&all, ',');
+        buf_put(&all, m->line, m->len);
+        last = m->position;
+        forget(t, m);
+    }
+    buf_putc(&all, ']');
+    free((char *)t->rec.state.undelivered.p);
+    t->rec.state.undelivered = (struct str){all.bytes, all.len};
+    journal_put(&t->hub->journal,
+                &(struct op){.kind = OP_INBOX_TAKE, .task_key = t->rec.key, .last = last});
+}
+
+void task_free_inbox(struct task *t)
+{
+    list_each(it, &t->inbox) forget(t, list_item(it, struct input_message, node));
+    list_each(it, &t->questions)
+    {
+        struct question *q = list_item(it, struct question, node);
+        timer_disarm(&t->hub->clock, &q->expiry);
+        list_remove(&q->node);
+        free(q->input_id);
+        free(q->answer);
+        free(q);
+    }
+}
+
+static struct question *find_question(const struct task *t, struct str id)
+{
+    list_each(it, &t->questions)
+    {
+        struct question *q = list_item(it, struct question, node);
+        if (str_eq(str_of(q->input_id), id))
+            return q;
+    }
+    return NULL;
+}
+
+/* waiting_for is the oldest open question; while there is one, the clocks stand still. */
+static void review(struct task *t)
+{
+    const struct question *open = NULL;
+    list_each(it, &t->questions)
+    {
+        const struct question *q = list_item(it, const struct question, node);
+        if (!q->answer && !open)
+            open = q;
+    }
+    free((char *)t->rec.state.waiting_for.p);
+    t->rec.state.waiting_for = open ? (struct str){xstrdup(str_of(open->input_id)), strlen(open->input_id)}
+                                    : STR_NULL;
+    task_stage(t);
+    task_stand_clocks(t, open != NULL);
+}
+
+static void settle(struct task *t, struct question *q, struct str answer)
+{
+    timer_disarm(&t->hub->clock, &q->expiry);
+    q->answer = xstrdup(answer);
+    struct buf data = {0};
+    buf_putc(&data, '{');
+    js_put_field(&data, "input_id", str_of(q->input_id));
+    js_put_raw(&data, "answer", answer);
+    buf_putc(&data, '}');
+    task_event(t, EVENT_INPUT_RECEIVED, buf_str(&data));
+    review(t);
+    if (t->run) {
+        struct buf line = {0};
+        buf_puts(&line, "{\"type\":\"input\",");
+        buf_put(&line, data.bytes + 1, data.len - 1);
+        if (!t->agent->ops->deliver(t->run, buf_str(&line)))
+            t->no_inbox = true;
+        buf_done(&line);
+    }
+    buf_done(&data);
+}
+
+static void on_expiry(struct timer *timer)
+{
+    struct question *q = container_of(timer, struct question, expiry);
+    if (!task_is_ending(q->task))
+        settle(q->task, q, STR("null"));
+}
+
+void task_ask(struct task *t, const struct agent_line *line)
+{
+    if (find_question(t, line->input_id)) {
+        task_stop(t, TASK_AGENT_ERROR, "agent_error: input_required: \"input_id\" was used before");
+        return;
+    }
+    struct question *q = xcalloc(sizeof *q);
+    q->task = t;
+    q->input_id = xstrdup(line->input_id);
+    q->approval = line->approval;
+    q->expiry.fire = on_expiry;
+    list_push(&t->questions, &q->node);
+    struct buf data = {0};
+    buf_put(&data, line->data.p, line->data.n - 1); /* without its closing brace */
+    if (line->timeout_s >= 0) {
+        msec_t ms = (msec_t)line->timeout_s * 1000;
+        timer_arm(&t->hub->clock, &q->expiry, t->hub->clock.now_ms + ms);
+        js_put_int(&data, "expires_at", t->hub->clock.wall_ms + ms);
+    }
+    buf_putc(&data, '}');
+    task_event(t, EVENT_INPUT_REQUIRED, buf_str(&data));
+    buf_done(&data);
+    review(t);
+}
+
+enum error task_respond(struct task *t, const struct request *r, const char **ret_why)
+{
+    struct question *q = find_question(t, r->input_id);
+    *ret_why = "no such question";
+    if (!q)
+        return ERR_NOT_FOUND;
+    bool boolean = r->answer == ANSWER_TRUE || r->answer == ANSWER_FALSE;
+    *ret_why = q->approval ? "\"answer\" must be true or false" : "\"answer\" must be a string";
+    if (boolean != q->approval)
+        return ERR_BAD_REQUEST;
+    struct buf answer = {0};
+    if (boolean)
+        buf_puts(&answer, r->answer == ANSWER_TRUE ? "true" : "false");
+    else
+        js_put_str(&answer, r->answer_text);
+    bool same = q->answer && str_eq(str_of(q->answer), buf_str(&answer));
+    bool late = q->answer || task_is_ending(t);
+    if (!late)
+        settle(t, q, buf_str(&answer));
+    buf_done(&answer);
+    *ret_why = "the question has been answered";
+    return late && !same ? ERR_CONFLICT : ERR_NONE;
+}

@@ -1,0 +1,288 @@
+/* What an agent says: events of its own, calls of tools, and of tasks that it starts. */
+#include "core/task.h"
+
+#include <stdlib.h>
+
+static bool is_too_much(struct task *t)
+{
+    struct hub *h = t->hub;
+    if (t->bytes > h->o.limits.task_bytes) {
+        h->stats.limit_hits[LIMIT_TASK_BYTES]++;
+        task_stop(t, TASK_LIMIT, "limit: the task's events take more than limits.task_bytes");
+        return true;
+    }
+    if (t->stream->next > h->o.limits.task_events) {
+        h->stats.limit_hits[LIMIT_TASK_EVENTS]++;
+        task_stop(t, TASK_LIMIT, "limit: the task has more events than limits.task_events");
+        return true;
+    }
+    return false;
+}
+
+static void take_event(struct task *t, const struct agent_line *line)
+{
+    if (line->event == EVENT_INPUT_REQUIRED) {
+        task_ask(t, line);
+        return;
+    }
+    task_event(t, line->event, line->data);
+    if (line->event == EVENT_TOKEN)
+        said_token(&t->said, line->text);
+    if (line->event == EVENT_FINAL_ANSWER)
+        said_final(&t->said, line->text);
+    if (line->event == EVENT_PROGRESS && line->progress != t->rec.state.progress) {
+        t->rec.state.progress = line->progress;
+        task_stage(t);
+    }
+}
+
+static void take_result(struct task *t, struct str result)
+{
+    free(t->result);
+    t->result = xstrdup(result);
+}
+
+/* {"type":"…","call_id":"…" – open, for more. */
+static void begin_answer(struct buf *out, const char *type, struct str call_id)
+{
+    buf_putc(out, '{');
+    js_put_field(out, "type", str_of(type));
+    js_put_field(out, "call_id", call_id);
+}
+
+static void deliver(struct task *t, struct buf *line)
+{
+    buf_putc(line, '}');
+    if (t->run && !t->agent->ops->deliver(t->run, buf_str(line)))
+        t->no_inbox = true;
+    buf_done(line);
+}
+
+static void answer_error(struct task *t, struct str call_id, enum error e, const char *message)
+{
+    struct buf line = {0};
+    begin_answer(&line, "error", call_id);
+    js_put_field(&line, "code", str_of(error_code(e)));
+    js_put_field(&line, "message", str_of(message));
+    deliver(t, &line);
+}
+
+static const struct tool *find_tool(const struct agent *a, struct str name)
+{
+    for (size_t i = 0; i < a->n_tools; i++)
+        if (str_eq(name, str_of(a->tools[i]->name)))
+            return a->tools[i];
+    return NULL;
+}
+
+static void call_tool(struct task *t, const struct agent_line *line)
+{
+    const struct tool *tool = find_tool(t->agent, line->name);
+    if (!tool) {
+        answer_error(t, line->call_id, ERR_NOT_FOUND, "the agent has no such tool");
+        return;
+    }
+    struct buf data = {0}, output = {0};
+    buf_putc(&data, '{');
+    js_put_field(&data, "call_id", line->call_id);
+    js_put_field(&data, "name", line->name);
+    js_put_raw(&data, "arguments", line->arguments);
+    buf_putc(&data, '}');
+    task_event(t, EVENT_TOOL_CALL, buf_str(&data));
+
+    bool good = tool->call(line->arguments, t->hub->clock.wall_ms, &output);
+    buf_clear(&data);
+    buf_putc(&data, '{');
+    js_put_field(&data, "call_id", line->call_id);
+    js_put_field(&data, "name", line->name);
+    js_put_field(&data, "output", buf_str(&output));
+    js_put_bool(&data, "is_error", !good);
+    buf_putc(&data, '}');
+    task_event(t, EVENT_TOOL_RESULT, buf_str(&data));
+    buf_done(&data);
+
+    struct buf answer = {0};
+    begin_answer(&answer, "tool_result", line->call_id);
+    js_put_field(&answer, "output", buf_str(&output));
+    js_put_bool(&answer, "is_error", !good);
+    deliver(t, &answer);
+    buf_done(&output);
+}
+
+static struct task *find_relative(const struct task *t, struct str id)
+{
+    struct stream *s = hub_find_stream(t->hub, t->rec.owner, t->rec.conversation_id, id);
+    return s ? s->task : NULL;
+}
+
+static const char *why_no_child(const struct task *t, const struct agent *a)
+{
+    const struct hub *h = t->hub;
+    if (t->rec.state.cancel_requested_at || t->stopping != TASK_OK)
+        return "the task is being stopped";
+    if (!a)
+        return "no such agent";
+    if (h->draining)
+        return "the gateway is stopping";
+    if (h->n_live >= h->o.limits.tasks ||
+        t->conversation->owner->n_live >= h->o.limits.tasks_per_owner)
+        return "too many tasks";
+    return NULL;
+}
+
+static bool name_is_taken(const struct conversation *c, struct str name)
+{
+    list_each(it, &c->tasks)
+    {
+        const struct task *t = list_item(it, const struct task, in_conversation);
+        if (name.p && t->rec.name.p && str_eq(name, t->rec.name))
+            return true;
+    }
+    return false;
+}
+
+static void put_child_event(struct task *t, const struct task *child)
+{
+    struct buf data = {0};
+    buf_putc(&data, '{');
+    js_put_field(&data, "task_id", child->rec.task_id);
+    if (child->rec.name.p)
+        js_put_field(&data, "name", child->rec.name);
+    if (child->rec.description.p)
+        js_put_field(&data, "description", child->rec.description);
+    buf_putc(&data, '}');
+    task_event(t, EVENT_CHILD, buf_str(&data));
+    buf_done(&data);
+}
+
+static void spawn(struct task *t, const struct agent_line *line)
+{
+    const struct agent *a = hub_find_agent(t->hub, line->agent);
+    const char *why = why_no_child(t, a);
+    if (why) {
+        answer_error(t, line->call_id, a ? ERR_OVERLOADED : ERR_BAD_REQUEST, why);
+        return;
+    }
+    if (name_is_taken(t->conversation, line->name)) {
+        answer_error(t, line->call_id, ERR_CONFLICT, "a live task has that name");
+        return;
+    }
+    struct task_plan plan = {.owner = t->conversation->owner,
+                             .conversation = t->conversation,
+                             .agent = a,
+                             .type = TYPE_CHILD,
+                             .input = line->input,
+                             .name = line->name,
+                             .description = line->description,
+                             .parent_task_id = t->rec.task_id,
+                             .parent_call_id = line->call_id,
+                             .parent_agent_id = t->rec.agent};
+    struct task *child = task_create(t->hub, &plan);
+    put_child_event(t, child);
+    struct buf answer = {0};
+    begin_answer(&answer, "child", line->call_id);
+    js_put_field(&answer, "task_id", child->rec.task_id);
+    deliver(t, &answer);
+}
+
+static bool is_child_of(const struct task *child, const struct task *parent)
+{
+    return child && child->rec.parent_task_id.p &&
+           str_eq(child->rec.parent_task_id, parent->rec.task_id);
+}
+
+static void send_to_relative(struct task *t, const struct agent_line *line)
+{
+    bool up = str_eq(line->task_id, STR("parent"));
+    struct task *to = find_relative(t, up ? t->rec.parent_task_id : line->task_id);
+    if (!to || !(up || is_child_of(to, t))) {
+        answer_error(t, line->call_id, ERR_NOT_FOUND, "no such task");
+        return;
+    }
+    enum error e = task_send(to, up ? STR("child") : STR("parent"), line->content, STR_NULL);
+    if (e) {
+        answer_error(t, line->call_id, e, "the message was not taken");
+        return;
+    }
+    struct buf answer = {0};
+    begin_answer(&answer, "ok", line->call_id);
+    deliver(t, &answer);
+}
+
+static void cancel_child(struct task *t, const struct agent_line *line)
+{
+    struct task *child = find_relative(t, line->task_id);
+    if (!is_child_of(child, t)) {
+        answer_error(t, line->call_id, ERR_NOT_FOUND, "no such task");
+        return;
+    }
+    struct buf ids = {0}, answer = {0};
+    buf_putc(&ids, '[');
+    uint32_t n = task_cancel_tree(child, line->tree, &ids);
+    buf_putc(&ids, ']');
+    begin_answer(&answer, "ok", line->call_id);
+    js_put_int(&answer, "cancelled", n);
+    js_put_raw(&answer, "task_ids", buf_str(&ids));
+    deliver(t, &answer);
+    buf_done(&ids);
+}
+
+static uint32_t cancel_one(struct task *t, struct buf *ids)
+{
+    if (!task_cancel(t))
+        return 0;
+    if (ids->len && ids->bytes[ids->len - 1] != '[')
+        buf_putc(ids, ',');
+    js_put_str(ids, t->rec.task_id);
+    return 1;
+}
+
+static bool descends(const struct task *t, const struct task *root)
+{
+    for (int depth = 0; t && depth < 1000; depth++) {
+        if (t == root)
+            return true;
+        t = t->rec.parent_task_id.p ? find_relative(t, t->rec.parent_task_id) : NULL;
+    }
+    return false;
+}
+
+/* A parent that has ended is no longer found: its children were asked when it was. */
+uint32_t task_cancel_tree(struct task *t, bool tree, struct buf *ids)
+{
+    uint32_t n = 0;
+    if (!tree)
+        return cancel_one(t, ids);
+    list_each(it, &t->conversation->tasks)
+    {
+        struct task *other = list_item(it, struct task, in_conversation);
+        if (descends(other, t))
+            n += cancel_one(other, ids);
+    }
+    return n;
+}
+
+void task_tell_parent(struct task *t, const struct task_record *view)
+{
+    struct task *parent = t->rec.parent_task_id.p ? find_relative(t, t->rec.parent_task_id) : NULL;
+    if (!parent || task_is_ending(parent))
+        return;
+    struct buf child = {0};
+    task_write(&child, view, false);
+    (void)task_send(parent, STR("child"), view->state.output, buf_str(&child));
+    buf_done(&child);
+}
+
+bool task_line(struct task *t, const struct agent_line *line)
+{
+    switch (line->kind) {
+    case LINE_EMPTY: return true;
+    case LINE_EVENT: take_event(t, line); break;
+    case LINE_RESULT: take_result(t, line->data); break;
+    case LINE_TOOL: call_tool(t, line); break;
+    case LINE_SPAWN: spawn(t, line); break;
+    case LINE_SEND: send_to_relative(t, line); break;
+    case LINE_CANCEL: cancel_child(t, line); break;
+    }
+    return !is_too_much(t);
+}

@@ -1,0 +1,253 @@
+/* chat: a request key is claimed, looked up, and only then a task is made (promise 6).
+ *
+ * A claim stands for a (owner, key) from its look-up until its task is committed or refused; a
+ * second chat with the same key waits for it and then looks again. */
+#include "core/call.h"
+
+#include "core/session.h"
+
+#include <stdlib.h>
+
+struct claim {
+    struct map_node node;
+    struct hub *hub;
+    char *owner, *key;
+    size_t key_len;
+    struct list waiting; /* of struct call */
+};
+
+struct map_key claim_key(const struct map_node *node)
+{
+    const struct claim *c = container_of(node, const struct claim, node);
+    return (struct map_key){{str_of(c->owner), {c->key, c->key_len}}};
+}
+
+static void look_up(struct call *c);
+
+static void release_claim(struct call *c)
+{
+    struct claim *claim = c->claim;
+    if (!claim)
+        return;
+    c->claim = NULL;
+    map_remove(&c->hub->claims, &claim->node);
+    struct list waiting, *node;
+    list_init(&waiting);
+    list_splice(&waiting, &claim->waiting);
+    free(claim->owner);
+    free(claim->key);
+    free(claim);
+    while ((node = list_pop(&waiting)) != NULL)
+        look_up(list_item(node, struct call, node));
+}
+
+/* The claim goes first: those who wait for it must see what was decided. */
+static void refuse(struct call *c, enum error e, const char *message)
+{
+    release_claim(c);
+    call_fail(c, e, message);
+}
+
+static void put_started(struct call *c, struct buf *line, const struct task_record *task, bool repeated)
+{
+    call_begin(c, line, "started");
+    js_put_raw(line, "task", STR(""));
+    task_write(line, task, false);
+    if (repeated)
+        js_put_bool(line, "repeated", true);
+    buf_putc(line, '}');
+}
+
+static void reply_started(struct call *c, const struct task_record *task, struct stream *s, bool repeated)
+{
+    struct buf line = {0};
+    put_started(c, &line, task, repeated);
+    struct session *session = c->session;
+    s->pins++;
+    struct hub *h = c->hub;
+    if (session) /* the subscription first: a reply may end the session's turn */
+        session_subscribe(session, s, 0);
+    call_reply(c, buf_str(&line));
+    s->pins--;
+    hub_release_stream(h, s);
+    buf_done(&line);
+}
+
+static void on_created(struct waiter *w, int status)
+{
+    struct call *c = container_of(w, struct call, waiter);
+    struct stream *s = c->stream;
+    struct hub *h = c->hub;
+    release_claim(c);
+    s->pins--;
+    if (status < 0) {
+        hub_release_stream(h, s);
+        call_fail(c, ERR_OVERLOADED, "the store did not take the task");
+        return;
+    }
+    if (s->task) {
+        struct task_record view = task_view(s->task);
+        reply_started(c, &view, s, false);
+        return;
+    }
+    UNREACHABLE(); /* a task cannot end in the commit that made it */
+}
+
+static bool name_is_taken(const struct conversation *conversation, struct str name)
+{
+    list_each(it, &conversation->tasks)
+    {
+        const struct task *t = list_item(it, const struct task, in_conversation);
+        if (t->rec.name.p && str_eq(name, t->rec.name))
+            return true;
+    }
+    return false;
+}
+
+static bool is_busy(const struct conversation *conversation)
+{
+    list_each(it, &conversation->tasks)
+    {
+        if (task_talks(list_item(it, const struct task, in_conversation)))
+            return true;
+    }
+    return false;
+}
+
+/* Everything that talks, with what descends from it. */
+static void interrupt(struct conversation *conversation)
+{
+    struct buf ids = {0};
+    list_each(it, &conversation->tasks)
+    {
+        struct task *t = list_item(it, struct task, in_conversation);
+        if (task_talks(t))
+            task_cancel_tree(t, true, &ids);
+    }
+    buf_done(&ids);
+}
+
+static enum error find_fault(struct call *c, const struct agent *agent, const char **ret_why)
+{
+    struct hub *h = c->hub;
+    const struct request *r = &c->req;
+    *ret_why = "\"agent\" names no configured agent";
+    if (!agent)
+        return ERR_BAD_REQUEST;
+    *ret_why = "the gateway is stopping";
+    if (h->draining)
+        return ERR_OVERLOADED;
+    *ret_why = "too many tasks in all";
+    if (h->n_live >= h->o.limits.tasks)
+        return h->stats.limit_hits[LIMIT_TASKS]++, ERR_OVERLOADED;
+    *ret_why = "too many tasks of this owner";
+    if (c->owner->n_live >= h->o.limits.tasks_per_owner)
+        return h->stats.limit_hits[LIMIT_TASKS_PER_OWNER]++, ERR_OVERLOADED;
+    *ret_why = "the conversation is being deleted";
+    if (c->conversation->deleting)
+        return ERR_CONFLICT;
+    *ret_why = "\"name\" is in use by a live task of the conversation";
+    if (r->name.p && name_is_taken(c->conversation, r->name))
+        return ERR_CONFLICT;
+    *ret_why = "the conversation is busy";
+    if (r->when_busy == BUSY_REJECT && !r->background && is_busy(c->conversation))
+        return ERR_CONFLICT;
+    return ERR_NONE;
+}
+
+static void create(struct call *c)
+{
+    struct hub *h = c->hub;
+    const struct request *r = &c->req;
+    char id[TASK_ID_LEN + 1];
+    hub_new_id(h, id);
+    struct str conversation_id = r->conversation_id.p ? r->conversation_id : str_of(id);
+    c->conversation = conversation_ref(h, c->owner, conversation_id);
+    const struct agent *agent = hub_find_agent(h, r->agent);
+    const char *why;
+    enum error e = call_needs_store(c) ? ERR_OVERLOADED : find_fault(c, agent, &why);
+    if (e) {
+        refuse(c, e, call_needs_store(c) ? "the store does not take writes now" : why);
+        return;
+    }
+    if (r->when_busy == BUSY_INTERRUPT && !r->background)
+        interrupt(c->conversation);
+    struct task_plan plan = {.owner = c->owner,
+                             .conversation = c->conversation,
+                             .agent = agent,
+                             .type = r->background ? TYPE_BACKGROUND : TYPE_CHAT,
+                             .input = r->message,
+                             .name = r->name,
+                             .description = r->description,
+                             .metadata = r->metadata,
+                             .request_key = r->request_key,
+                             .notify_on_complete = r->notify_on_complete,
+                             .wait_for_others = r->when_busy >= BUSY_ENQUEUE && !r->background};
+    struct task *t = task_create(h, &plan);
+    c->stream = t->stream;
+    c->stream->pins++;
+    c->waiter.done = on_created;
+    journal_wait(&h->journal, &c->waiter);
+}
+
+static bool is_same_request(const struct request *r, const struct hub *h, const struct task_record *task)
+{
+    const struct agent *agent = hub_find_agent(h, r->agent);
+    return str_eq(r->message, task->input) && agent && str_eq(str_of(agent->name), task->agent) &&
+           (!r->conversation_id.p || str_eq(r->conversation_id, task->conversation_id));
+}
+
+static void on_key(void *arg, int status, struct answer *answer)
+{
+    struct call *c = arg;
+    if (status == STORE_NOT_FOUND) {
+        create(c);
+        return;
+    }
+    if (status < 0) {
+        release_claim(c);
+        call_store_failed(c);
+        return;
+    }
+    struct task_record task = answer->tasks[0];
+    if (!is_same_request(&c->req, c->hub, &task)) {
+        refuse(c, ERR_CONFLICT, "\"request_key\" was used for another request");
+        return;
+    }
+    struct stream *s = hub_find_stream(c->hub, task.owner, task.conversation_id, task.task_id);
+    if (!s) {
+        s = hub_add_stream(c->hub, task.owner, task.conversation_id, task.task_id, task.key);
+        stream_set(s, task.state.first, task.state.head, true);
+    }
+    if (s->task)
+        task = task_view(s->task);
+    release_claim(c);
+    reply_started(c, &task, s, true);
+}
+
+static void look_up(struct call *c)
+{
+    struct map_node *node =
+        map_find(&c->hub->claims, (struct map_key){{str_of(c->owner->name), c->req.request_key}});
+    if (node) {
+        list_push(&container_of(node, struct claim, node)->waiting, &c->node);
+        return;
+    }
+    struct claim *claim = xcalloc(sizeof *claim);
+    claim->hub = c->hub;
+    claim->owner = xstrdup(str_of(c->owner->name));
+    claim->key = xstrdup(c->req.request_key);
+    claim->key_len = c->req.request_key.n;
+    list_init(&claim->waiting);
+    map_put(&c->hub->claims, &claim->node);
+    c->claim = claim;
+    call_query(c, &(struct query){.kind = QUERY_KEY, .key = c->req.request_key}, on_key);
+}
+
+void verb_chat(struct call *c)
+{
+    if (c->req.request_key.p)
+        look_up(c);
+    else
+        create(c);
+}

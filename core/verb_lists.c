@@ -1,0 +1,431 @@
+/* The lists of a conversation and of an owner, and what is pushed when they change. */
+#include "core/call.h"
+
+#include "core/session.h"
+
+#include <stdio.h>
+
+static bool failed(struct call *c, int status)
+{
+    if (status == 0 || status == STORE_NOT_FOUND)
+        return false;
+    call_store_failed(c);
+    return true;
+}
+
+/* Appends one item, and says whether the list has room for more behind it. */
+static bool put_item(struct buf *line, size_t start, bool first, const struct buf *item)
+{
+    if (!first && line->len - start + item->len > MAX_REPLY)
+        return false;
+    if (!first)
+        buf_putc(line, ',');
+    buf_putstr(line, buf_str(item));
+    return true;
+}
+
+static void finish_list(struct call *c, struct buf *line, bool more)
+{
+    buf_putc(line, ']');
+    js_put_raw(line, "more", more ? STR("true") : STR("false"));
+    buf_putc(line, '}');
+    call_reply(c, buf_str(line));
+    buf_done(line);
+}
+
+/* What is live is told from memory: there it is as committed as in the store, and newer. */
+static struct task_record newest(struct call *c, const struct task_record *task)
+{
+    struct stream *s = hub_find_stream(c->hub, task->owner, task->conversation_id, task->task_id);
+    return s && s->task && s->task->phase != PHASE_CREATING ? task_view(s->task) : *task;
+}
+
+static bool put_tasks(struct call *c, struct buf *line, const struct answer *answer)
+{
+    struct buf item = {0};
+    size_t start = line->len;
+    bool fits = true;
+    for (size_t i = 0; i < answer->n_tasks && fits; i++) {
+        struct task_record view = newest(c, &answer->tasks[i]);
+        buf_clear(&item);
+        task_write(&item, &view, true);
+        fits = put_item(line, start, i == 0, &item);
+    }
+    buf_done(&item);
+    return fits;
+}
+
+/* Messages come oldest first; when they do not all fit it is the newest that stay. */
+static size_t skip_messages(const struct answer *answer, size_t room)
+{
+    struct buf item = {0};
+    size_t skip = answer->n_messages, used = 0;
+    while (skip > 0) {
+        buf_clear(&item);
+        message_write(&item, &answer->messages[skip - 1]);
+        if (used > 0 && used + item.len + 1 > room)
+            break;
+        used += item.len + 1;
+        skip--;
+    }
+    buf_done(&item);
+    return skip;
+}
+
+static bool put_messages(struct buf *line, const struct answer *answer, size_t room)
+{
+    size_t skip = skip_messages(answer, room);
+    for (size_t i = skip; i < answer->n_messages; i++) {
+        if (i > skip)
+            buf_putc(line, ',');
+        message_write(line, &answer->messages[i]);
+    }
+    return skip == 0;
+}
+
+/* --- tasks, history, conversations, results ---------------------------------------------------- */
+
+static struct query list_query(const struct call *c, enum query_kind kind)
+{
+    return (struct query){.kind = kind,
+                          .conversation_id = c->req.conversation_id,
+                          .before = c->req.before,
+                          .limit = c->req.limit,
+                          .has_status = c->req.has_status,
+                          .status = c->req.status,
+                          .max_bytes = MAX_REPLY};
+}
+
+static void on_tasks(void *arg, int status, struct answer *answer)
+{
+    struct call *c = arg;
+    if (failed(c, status))
+        return;
+    struct buf line = {0};
+    call_begin(c, &line, "tasks");
+    js_put_raw(&line, "tasks", STR("["));
+    bool fits = put_tasks(c, &line, answer);
+    finish_list(c, &line, answer->more || !fits);
+}
+
+void verb_tasks(struct call *c)
+{
+    struct query q = list_query(c, QUERY_TASKS);
+    call_query(c, &q, on_tasks);
+}
+
+static void on_history(void *arg, int status, struct answer *answer)
+{
+    struct call *c = arg;
+    if (failed(c, status))
+        return;
+    struct buf line = {0};
+    call_begin(c, &line, "history");
+    js_put_raw(&line, "messages", STR("["));
+    bool all = put_messages(&line, answer, MAX_REPLY);
+    finish_list(c, &line, answer->more || !all);
+}
+
+void verb_history(struct call *c)
+{
+    struct query q = list_query(c, QUERY_MESSAGES);
+    call_query(c, &q, on_history);
+}
+
+static void on_conversations(void *arg, int status, struct answer *answer)
+{
+    struct call *c = arg;
+    if (failed(c, status))
+        return;
+    struct buf line = {0}, item = {0};
+    call_begin(c, &line, "conversations");
+    js_put_raw(&line, "conversations", STR("["));
+    size_t start = line.len;
+    bool fits = true;
+    for (size_t i = 0; i < answer->n_conversations && fits; i++) {
+        buf_clear(&item);
+        conversation_write(&item, &answer->conversations[i]);
+        fits = put_item(&line, start, i == 0, &item);
+    }
+    buf_done(&item);
+    finish_list(c, &line, answer->more || !fits);
+}
+
+void verb_conversations(struct call *c)
+{
+    struct query q = list_query(c, QUERY_CONVERSATIONS);
+    call_query(c, &q, on_conversations);
+}
+
+static void put_result(struct buf *out, const struct task_record *t)
+{
+    buf_putc(out, '{');
+    js_put_field(out, "task_id", t->task_id);
+    js_put_field(out, "status", str_of(status_name(t->state.status)));
+    js_put_field(out, "prompt", t->input);
+    js_put_field(out, "answer", t->state.output.p ? t->state.output : STR(""));
+    js_put_int(out, "completed_at", t->state.completed_at);
+    buf_putc(out, '}');
+}
+
+static void on_results(void *arg, int status, struct answer *answer)
+{
+    struct call *c = arg;
+    if (failed(c, status))
+        return;
+    struct buf line = {0}, item = {0};
+    call_begin(c, &line, "results");
+    js_put_raw(&line, "results", STR("["));
+    size_t start = line.len;
+    bool fits = true;
+    for (size_t i = 0; i < answer->n_tasks && fits; i++) {
+        buf_clear(&item);
+        put_result(&item, &answer->tasks[i]);
+        fits = put_item(&line, start, i == 0, &item);
+    }
+    buf_done(&item);
+    finish_list(c, &line, answer->more || !fits);
+}
+
+void verb_results(struct call *c)
+{
+    struct query q = list_query(c, QUERY_RESULTS);
+    call_query(c, &q, on_results);
+}
+
+/* --- open, close, watch ------------------------------------------------------------------------ */
+
+static void release(struct call *c)
+{
+    struct opening *o = c->opening;
+    c->opening = NULL;
+    if (c->session && o)
+        opening_release(o);
+}
+
+/* The live tasks that are older than the newest ones of the list: all live ones are shown. */
+static void put_older_live(struct call *c, struct buf *line, const struct answer *answer)
+{
+    struct conversation *conversation =
+        conversation_find(c->hub, str_of(c->owner->name), c->req.conversation_id);
+    if (!conversation || answer->n_tasks == 0 || !answer->more)
+        return;
+    struct str oldest = answer->tasks[answer->n_tasks - 1].task_id;
+    for (struct list *it = conversation->tasks.prev; it != &conversation->tasks; it = it->prev) {
+        const struct task *t = list_item(it, const struct task, in_conversation);
+        if (t->phase == PHASE_CREATING || memcmp(t->rec.task_id.p, oldest.p, TASK_ID_LEN) >= 0)
+            continue;
+        struct task_record view = task_view(t);
+        buf_putc(line, ',');
+        task_write(line, &view, true);
+    }
+}
+
+static void on_open_tasks(void *arg, int status, struct answer *answer)
+{
+    struct call *c = arg;
+    if (failed(c, status))
+        return;
+    struct buf *line = &c->out;
+    js_put_raw(line, "tasks", STR("["));
+    if (put_tasks(c, line, answer))
+        put_older_live(c, line, answer);
+    buf_puts(line, "]}");
+    struct buf reply = *line;
+    c->out = (struct buf){0};
+    /* The snapshot goes out before what the feed has: replies come first in a message. */
+    release(c);
+    call_reply(c, buf_str(&reply));
+    buf_done(&reply);
+}
+
+static void on_open_messages(void *arg, int status, struct answer *answer)
+{
+    struct call *c = arg;
+    if (failed(c, status))
+        return;
+    struct buf *line = &c->out;
+    call_begin(c, line, "conversation");
+    js_put_field(line, "conversation_id", c->req.conversation_id);
+    js_put_raw(line, "messages", STR("["));
+    (void)put_messages(line, answer, MAX_REPLY / 2);
+    buf_putc(line, ']');
+    if (c->session && c->opening && answer->n_messages) {
+        const struct message_record *last = &answer->messages[answer->n_messages - 1];
+        snprintf(c->opening->reader.skip_id, sizeof c->opening->reader.skip_id, "%.*s",
+                 (int)last->message_id.n, last->message_id.p);
+    }
+    struct query q = list_query(c, QUERY_TASKS);
+    q.max_bytes = MAX_REPLY / 2;
+    call_query(c, &q, on_open_tasks);
+}
+
+/* The feed is joined before the snapshot is read, and held until it has been sent: what changes
+ * between the two comes once more, and nothing is missed. */
+void verb_open(struct call *c)
+{
+    if (c->session) {
+        c->conversation = conversation_ref(c->hub, c->owner, c->req.conversation_id);
+        c->opening = session_open(c->session, c->conversation, c->req.follow);
+    }
+    struct query q = list_query(c, QUERY_MESSAGES);
+    call_query(c, &q, on_open_messages);
+}
+
+void verb_close(struct call *c)
+{
+    struct conversation *conversation =
+        conversation_find(c->hub, str_of(c->owner->name), c->req.conversation_id);
+    if (c->session && conversation)
+        session_shut(c->session, conversation);
+    call_ok(c);
+}
+
+void verb_watch(struct call *c)
+{
+    if (c->session)
+        opening_release(session_open(c->session, NULL, false));
+    call_ok(c);
+}
+
+/* --- title, delete, ack ------------------------------------------------------------------------ */
+
+static void on_written(struct waiter *w, int status)
+{
+    struct call *c = container_of(w, struct call, waiter);
+    if (status < 0)
+        call_fail(c, ERR_OVERLOADED, "the store did not take it");
+    else
+        call_ok(c);
+}
+
+static void wait(struct call *c, void (*done)(struct waiter *, int))
+{
+    c->waiter.done = done;
+    journal_wait(&c->hub->journal, &c->waiter);
+}
+
+static void on_title(void *arg, int status, struct answer *answer)
+{
+    struct call *c = arg;
+    (void)answer;
+    if (status == STORE_NOT_FOUND) {
+        call_fail(c, ERR_NOT_FOUND, "no such conversation");
+        return;
+    }
+    if (failed(c, status))
+        return;
+    c->conversation = conversation_ref(c->hub, c->owner, c->req.conversation_id);
+    c->conversation->refs++;
+    journal_put(&c->hub->journal, &(struct op){.kind = OP_CONVERSATION,
+                                               .force = true,
+                                               .ref = c->conversation,
+                                               .owner = str_of(c->owner->name),
+                                               .conversation_id = c->req.conversation_id,
+                                               .title = c->req.title,
+                                               .at = c->hub->clock.wall_ms});
+    wait(c, on_written);
+}
+
+void verb_title(struct call *c)
+{
+    struct query q = list_query(c, QUERY_CONVERSATION);
+    call_query(c, &q, on_title);
+}
+
+static void on_deleted(struct waiter *w, int status)
+{
+    struct call *c = container_of(w, struct call, waiter);
+    c->conversation->deleting = NULL;
+    if (status == 0)
+        conversation_deleted(c->conversation);
+    on_written(w, status);
+}
+
+/* All of its tasks have ended and are on disk as ended: now it goes as a whole. */
+static void remove_it(struct call *c)
+{
+    c->conversation->refs++;
+    journal_put(&c->hub->journal, &(struct op){.kind = OP_CONVERSATION_DELETE,
+                                               .ref = c->conversation,
+                                               .owner = str_of(c->owner->name),
+                                               .conversation_id = c->req.conversation_id});
+    wait(c, on_deleted);
+}
+
+static void check_ended(struct call *c)
+{
+    if (list_is_empty(&c->conversation->tasks))
+        remove_it(c);
+    else
+        task_on_end(list_item(c->conversation->tasks.next, struct task, in_conversation), &c->waiter);
+}
+
+static void on_one_ended(struct waiter *w, int status)
+{
+    (void)status; /* one that never was is gone as well */
+    check_ended(container_of(w, struct call, waiter));
+}
+
+void verb_delete(struct call *c)
+{
+    c->conversation = conversation_ref(c->hub, c->owner, c->req.conversation_id);
+    if (c->conversation->deleting) {
+        call_fail(c, ERR_CONFLICT, "the conversation is being deleted");
+        return;
+    }
+    c->conversation->deleting = c;
+    list_each(it, &c->conversation->tasks)
+        (void)task_cancel(list_item(it, struct task, in_conversation));
+    c->waiter.done = on_one_ended;
+    check_ended(c);
+}
+
+static void on_acked(struct waiter *w, int status)
+{
+    struct call *c = container_of(w, struct call, waiter);
+    if (status < 0) {
+        call_fail(c, ERR_OVERLOADED, "the store did not take it");
+        return;
+    }
+    struct buf line = {0};
+    call_begin(c, &line, "ok");
+    js_put_int(&line, "acked", c->n);
+    buf_putc(&line, '}');
+    call_reply(c, buf_str(&line));
+    buf_done(&line);
+}
+
+static bool is_asked(const struct request *r, struct str task_id)
+{
+    for (size_t i = 0; i < r->n_task_ids; i++)
+        if (str_eq(task_id, r->task_ids[i]))
+            return true;
+    return false;
+}
+
+/* Only results that are there and were not acknowledged count: they are looked at first. */
+static void on_ack(void *arg, int status, struct answer *answer)
+{
+    struct call *c = arg;
+    if (failed(c, status))
+        return;
+    for (size_t i = 0; i < answer->n_tasks; i++) {
+        if (!is_asked(&c->req, answer->tasks[i].task_id))
+            continue;
+        c->n++;
+        journal_put(&c->hub->journal, &(struct op){.kind = OP_ACK,
+                                                   .owner = str_of(c->owner->name),
+                                                   .conversation_id = c->req.conversation_id,
+                                                   .key = answer->tasks[i].task_id});
+    }
+    wait(c, on_acked);
+}
+
+void verb_ack(struct call *c)
+{
+    struct query q = list_query(c, QUERY_RESULTS);
+    q.limit = 100000;
+    q.max_bytes = 0;
+    call_query(c, &q, on_ack);
+}

@@ -1,0 +1,333 @@
+/* The requests about one task.  All look it up by (owner, conversation, task), and what is not
+ * there for this owner gets one answer (promise 5). */
+#include "core/call.h"
+
+#include "core/session.h"
+
+#define NO_SUCH_TASK "no such task"
+
+static struct stream *find(struct call *c)
+{
+    return hub_find_stream(c->hub, str_of(c->owner->name), c->req.conversation_id, c->req.task_id);
+}
+
+static void ask_store(struct call *c, store_query_fn done)
+{
+    call_query(c,
+               &(struct query){.kind = QUERY_TASK,
+                               .conversation_id = c->req.conversation_id,
+                               .task_id = c->req.task_id},
+               done);
+}
+
+/* True when the call is over: the task is not there, or cannot be asked for. */
+static bool is_absent(struct call *c, int status)
+{
+    if (status == 0)
+        return false;
+    if (status == STORE_NOT_FOUND)
+        call_fail(c, ERR_NOT_FOUND, NO_SUCH_TASK);
+    else
+        call_store_failed(c);
+    return true;
+}
+
+/* While it was looked up, the task may have become known: live, or read by somebody else. */
+static struct stream *stream_for(struct call *c, const struct task_record *task)
+{
+    struct stream *s = find(c);
+    if (s)
+        return s;
+    s = hub_add_stream(c->hub, task->owner, task->conversation_id, task->task_id, task->key);
+    stream_set(s, task->state.first, task->state.head, true);
+    return s;
+}
+
+/* --- resume ------------------------------------------------------------------------------------ */
+
+static void count_resume(struct hub *h, enum resume_plan plan, bool coalesce)
+{
+    if (plan == RESUME_GAP)
+        h->stats.resumes_gap++;
+    else if (coalesce)
+        h->stats.resumes_coalesced++;
+    else
+        h->stats.resumes_exact++;
+}
+
+static void refuse_ahead(struct call *c, const struct stream *s)
+{
+    struct buf line = {0};
+    c->hub->stats.resumes_ahead++;
+    error_line(&line, ERR_OUT_OF_RANGE, c->req.id, "\"after\" is beyond the task's newest event", -1,
+               (int64_t)s->head);
+    call_end(c, ERR_OUT_OF_RANGE, buf_str(&line));
+    buf_done(&line);
+}
+
+/* Bounds, plan and subscription in one turn: nothing can slip between (promise 1). */
+static void attach(struct call *c, struct stream *s, struct str summary)
+{
+    struct stream_bounds have = stream_bounds(s);
+    enum resume_plan plan = resume_decide(c->req.after, have);
+    if (plan == RESUME_AHEAD) {
+        refuse_ahead(c, s);
+        return;
+    }
+    if (c->session && !session_find(c->session, s) &&
+        c->session->n_subscriptions >= c->hub->o.limits.subscriptions) {
+        c->hub->stats.limit_hits[LIMIT_SUBSCRIPTIONS]++;
+        call_fail(c, ERR_OVERLOADED, "too many followed tasks on this connection");
+        return;
+    }
+    count_resume(c->hub, plan, c->req.coalesce);
+    struct buf line = {0};
+    call_begin(c, &line, "resumed");
+    js_put_raw(&line, "task", summary);
+    js_put_int(&line, "after", (int64_t)c->req.after);
+    js_put_int(&line, "head", (int64_t)have.head);
+    if (plan == RESUME_GAP)
+        js_put_int(&line, "first", (int64_t)have.first);
+    buf_putc(&line, '}');
+    if (c->session) {
+        uint64_t after = plan == RESUME_GAP ? have.first - 1 : c->req.after;
+        struct subscription *sub = session_subscribe(c->session, s, after);
+        sub->coalesce = c->req.coalesce;
+        sub->marks = true;
+        sub->caught_up_at = have.head;
+    }
+    call_reply(c, buf_str(&line));
+    buf_done(&line);
+}
+
+static void on_resume(void *arg, int status, struct answer *answer)
+{
+    struct call *c = arg;
+    if (is_absent(c, status)) {
+        return;
+    }
+    struct stream *s = stream_for(c, &answer->tasks[0]);
+    struct task_record view = s->task ? task_view(s->task) : answer->tasks[0];
+    struct hub *h = c->hub;
+    struct buf summary = {0};
+    task_write(&summary, &view, false);
+    s->pins++;
+    attach(c, s, buf_str(&summary));
+    s->pins--;
+    hub_release_stream(h, s);
+    buf_done(&summary);
+}
+
+void verb_resume(struct call *c)
+{
+    struct stream *s = find(c);
+    if (!s || (!s->task && !s->summary)) {
+        ask_store(c, on_resume);
+        return;
+    }
+    if (s->task && s->task->phase == PHASE_CREATING) { /* not committed: it does not exist yet */
+        call_fail(c, ERR_NOT_FOUND, NO_SUCH_TASK);
+        return;
+    }
+    struct buf summary = {0};
+    if (s->task) {
+        struct task_record view = task_view(s->task);
+        task_write(&summary, &view, false);
+    } else {
+        buf_puts(&summary, s->summary);
+    }
+    attach(c, s, buf_str(&summary));
+    buf_done(&summary);
+}
+
+/* --- unsubscribe ------------------------------------------------------------------------------- */
+
+static void on_unsubscribe(void *arg, int status, struct answer *answer)
+{
+    struct call *c = arg;
+    (void)answer;
+    if (!is_absent(c, status))
+        call_ok(c);
+}
+
+void verb_unsubscribe(struct call *c)
+{
+    struct stream *s = find(c);
+    if (s && s->task && s->task->phase == PHASE_CREATING)
+        s = NULL;
+    if (!s) {
+        ask_store(c, on_unsubscribe);
+        return;
+    }
+    if (c->session)
+        session_unsubscribe(c->session, s);
+    call_ok(c);
+}
+
+/* --- task -------------------------------------------------------------------------------------- */
+
+static void reply_task(struct call *c, const struct task_record *task)
+{
+    struct buf line = {0};
+    call_begin(c, &line, "task");
+    js_put_raw(&line, "task", STR(""));
+    task_write(&line, task, false);
+    buf_putc(&line, '}');
+    call_reply(c, buf_str(&line));
+    buf_done(&line);
+}
+
+static struct task *live(struct call *c)
+{
+    struct stream *s = find(c);
+    return s && s->task && s->task->phase != PHASE_CREATING ? s->task : NULL;
+}
+
+static void on_task(void *arg, int status, struct answer *answer)
+{
+    struct call *c = arg;
+    if (is_absent(c, status))
+        return;
+    struct task *t = live(c);
+    struct task_record view = t ? task_view(t) : answer->tasks[0];
+    reply_task(c, &view);
+}
+
+void verb_task(struct call *c)
+{
+    struct task *t = live(c);
+    if (!t) {
+        ask_store(c, on_task);
+        return;
+    }
+    struct task_record view = task_view(t);
+    reply_task(c, &view);
+}
+
+/* --- cancel, cancel_all ------------------------------------------------------------------------ */
+
+static void on_cancelled(struct waiter *w, int status)
+{
+    struct call *c = container_of(w, struct call, waiter);
+    if (status < 0) {
+        call_fail(c, ERR_OVERLOADED, "the store did not take the cancel");
+        return;
+    }
+    struct buf line = {0};
+    call_begin(c, &line, "ok");
+    js_put_int(&line, "cancelled", c->n);
+    js_put_raw(&line, "task_ids", STR("["));
+    buf_putstr(&line, buf_str(&c->out));
+    buf_puts(&line, "]}");
+    call_reply(c, buf_str(&line));
+    buf_done(&line);
+}
+
+/* The reply waits until everything staged so far is on disk: this intent, one that was asked
+ * before, or the completion that was first. */
+static void wait_for_cancel(struct call *c)
+{
+    c->waiter.done = on_cancelled;
+    journal_wait(&c->hub->journal, &c->waiter);
+}
+
+static void on_cancel(void *arg, int status, struct answer *answer)
+{
+    struct call *c = arg;
+    (void)answer;
+    if (!is_absent(c, status))
+        wait_for_cancel(c);
+}
+
+void verb_cancel(struct call *c)
+{
+    struct task *t = live(c);
+    if (!t) {
+        ask_store(c, on_cancel);
+        return;
+    }
+    c->n = task_cancel_tree(t, c->req.tree, &c->out);
+    wait_for_cancel(c);
+}
+
+void verb_cancel_all(struct call *c)
+{
+    struct conversation *conversation =
+        conversation_find(c->hub, str_of(c->owner->name), c->req.conversation_id);
+    if (conversation)
+        list_each(it, &conversation->tasks)
+        {
+            struct task *t = list_item(it, struct task, in_conversation);
+            c->n += task_cancel_tree(t, false, &c->out);
+        }
+    wait_for_cancel(c);
+}
+
+/* --- send, respond ----------------------------------------------------------------------------- */
+
+static void on_staged(struct waiter *w, int status)
+{
+    struct call *c = container_of(w, struct call, waiter);
+    if (status < 0)
+        call_fail(c, ERR_OVERLOADED, "the store did not take it");
+    else
+        call_ok(c);
+}
+
+static void wait_for_ok(struct call *c)
+{
+    c->waiter.done = on_staged;
+    journal_wait(&c->hub->journal, &c->waiter);
+}
+
+static void on_send(void *arg, int status, struct answer *answer)
+{
+    struct call *c = arg;
+    (void)answer;
+    if (!is_absent(c, status))
+        call_fail(c, ERR_TASK_TERMINATED, "the task has ended");
+}
+
+static const char *why_not_sent(enum error e)
+{
+    return e == ERR_TASK_TERMINATED ? "the task has ended"
+           : e == ERR_NO_INBOX      ? "the task takes no messages"
+                                    : "the task's inbox is full";
+}
+
+void verb_send(struct call *c)
+{
+    struct task *t = live(c);
+    if (!t) {
+        ask_store(c, on_send);
+        return;
+    }
+    enum error e = task_send(t, STR("user"), c->req.content, STR_NULL);
+    if (e)
+        call_fail(c, e, why_not_sent(e));
+    else
+        wait_for_ok(c);
+}
+
+static void on_respond(void *arg, int status, struct answer *answer)
+{
+    struct call *c = arg;
+    (void)answer;
+    if (!is_absent(c, status))
+        call_fail(c, ERR_CONFLICT, "the task has ended");
+}
+
+void verb_respond(struct call *c)
+{
+    struct task *t = live(c);
+    if (!t) {
+        ask_store(c, on_respond);
+        return;
+    }
+    const char *why;
+    enum error e = task_respond(t, &c->req, &why);
+    if (e)
+        call_fail(c, e, why);
+    else
+        wait_for_ok(c);
+}
