@@ -1,0 +1,130 @@
+#include "tests/support/t.h"
+
+#include "proto/errors.h"
+
+static void test_error_codes_and_statuses_are_those_of_the_wire(void **state)
+{
+    (void)state;
+    static const struct {
+        enum error error;
+        const char *code;
+        int status;
+    } rows[] = {
+        {ERR_BAD_REQUEST, "bad_request", 400},
+        {ERR_UNSUPPORTED, "unsupported", 400},
+        {ERR_UNAUTHORIZED, "unauthorized", 401},
+        {ERR_NOT_FOUND, "not_found", 404},
+        {ERR_CONFLICT, "conflict", 409},
+        {ERR_OUT_OF_RANGE, "out_of_range", 409},
+        {ERR_TASK_TERMINATED, "task_terminated", 409},
+        {ERR_NO_INBOX, "no_inbox", 409},
+        {ERR_TOO_LARGE, "too_large", 413},
+        {ERR_RATE_LIMITED, "rate_limited", 429},
+        {ERR_INTERNAL, "internal", 500},
+        {ERR_OVERLOADED, "overloaded", 503},
+    };
+    for (size_t i = 0; i < countof(rows); i++) {
+        assert_string_equal(error_code(rows[i].error), rows[i].code);
+        assert_int_equal(error_status(rows[i].error), rows[i].status);
+    }
+}
+
+static void test_task_error_code_is_found_again(void **state)
+{
+    (void)state;
+    static const struct {
+        enum task_error error;
+        const char *code;
+    } rows[] = {
+        {TASK_AGENT_ERROR, "agent_error"},
+        {TASK_TIMEOUT, "timeout"},
+        {TASK_CANCELLED_ERROR, "cancelled"},
+        {TASK_ORPHANED, "orphaned"},
+        {TASK_LIMIT, "limit"},
+        {TASK_OVERLOADED, "overloaded"},
+        {TASK_INTERNAL, "internal"},
+    };
+    for (size_t i = 0; i < countof(rows); i++) {
+        assert_string_equal(task_error_code(rows[i].error), rows[i].code);
+        assert_int_equal(task_error_find(str_of(rows[i].code)), rows[i].error);
+    }
+    assert_int_equal(task_error_find(STR("")), TASK_OK);
+    assert_int_equal(task_error_find(STR("Timeout")), TASK_OK);
+    assert_int_equal(task_error_find(STR_NULL), TASK_OK);
+}
+
+static void test_close_codes_are_those_of_the_wire(void **state)
+{
+    (void)state;
+    static const struct {
+        enum close_code code;
+        int number;
+    } rows[] = {
+        {CLOSE_GOING_AWAY, 1001},   {CLOSE_POLICY, 1008}, {CLOSE_TOO_BIG, 1009},
+        {CLOSE_UNAUTHORIZED, 4401}, {CLOSE_SILENT, 4408}, {CLOSE_SLOW, 4413},
+        {CLOSE_FLOOD, 4429},
+    };
+    for (size_t i = 0; i < countof(rows); i++) {
+        assert_int_equal(rows[i].code, rows[i].number);
+        assert_true(strlen(close_text(rows[i].code)) > 0);
+        assert_true(strlen(close_text(rows[i].code)) <= 123); /* what a close frame holds */
+    }
+}
+
+static void test_error_line_leaves_out_what_is_not_there(void **state)
+{
+    (void)state;
+    static const struct {
+        enum error error;
+        struct str id;
+        const char *message;
+        msec_t retry_after_ms;
+        int64_t head;
+        const char *line;
+    } rows[] = {
+        {ERR_NOT_FOUND,
+         {"7", 1},
+         "no such task",
+         -1,
+         -1,
+         "{\"type\":\"error\",\"id\":\"7\",\"code\":\"not_found\",\"message\":\"no such task\"}"},
+        {ERR_NOT_FOUND,
+         {NULL, 0},
+         "no such task",
+         -1,
+         -1,
+         "{\"type\":\"error\",\"code\":\"not_found\",\"message\":\"no such task\"}"},
+        {ERR_OVERLOADED,
+         {"a\"\n", 3},
+         "later",
+         1500,
+         -1,
+         "{\"type\":\"error\",\"id\":\"a\\\"\\n\",\"code\":\"overloaded\",\"message\":\"later\","
+         "\"retry_after_ms\":1500}"},
+        {ERR_OUT_OF_RANGE,
+         {"x", 1},
+         "beyond the head",
+         -1,
+         0,
+         "{\"type\":\"error\",\"id\":\"x\",\"code\":\"out_of_range\",\"message\":\"beyond the head\","
+         "\"head\":0}"},
+    };
+    for (size_t i = 0; i < countof(rows); i++) {
+        struct buf out = {0};
+        error_line(&out, rows[i].error, rows[i].id, rows[i].message, rows[i].retry_after_ms,
+                   rows[i].head);
+        assert_span(buf_str(&out), rows[i].line, strlen(rows[i].line));
+        buf_done(&out);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_error_codes_and_statuses_are_those_of_the_wire),
+        cmocka_unit_test(test_task_error_code_is_found_again),
+        cmocka_unit_test(test_close_codes_are_those_of_the_wire),
+        cmocka_unit_test(test_error_line_leaves_out_what_is_not_there),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

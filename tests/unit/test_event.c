@@ -1,0 +1,198 @@
+#include "tests/support/t.h"
+
+#include "proto/event.h"
+
+#define TID "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+#define LINE(seq, event, data)                                                                   \
+    "{\"type\":\"event\",\"task_id\":\"" TID "\",\"seq\":" seq ",\"ts\":1000,\"event\":\"" event \
+    "\",\"data\":" data "}\n"
+#define MERGED(seq, from, event, data)                                           \
+    "{\"type\":\"event\",\"task_id\":\"" TID "\",\"seq\":" seq ",\"from\":" from \
+    ",\"ts\":1000,\"event\":\"" event "\",\"data\":" data "}\n"
+
+static struct buf out;
+
+static int teardown(void **state)
+{
+    (void)state;
+    buf_done(&out);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, teardown)
+
+static void test_event_line_is_that_of_the_page(void **state)
+{
+    (void)state;
+    event_line(&out, TID, 17, 1764280000123, EVENT_TOKEN, STR("{\"text\":\"Hel\"}"));
+    event_line(&out, TID, UINT64_MAX, -5, EVENT_TASK_STARTED, STR("{}"));
+    assert_text(buf_str(&out),
+                "{\"type\":\"event\",\"task_id\":\"" TID "\",\"seq\":17,\"ts\":1764280000123,"
+                "\"event\":\"token\",\"data\":{\"text\":\"Hel\"}}\n"
+                "{\"type\":\"event\",\"task_id\":\"" TID
+                "\",\"seq\":18446744073709551615,\"ts\":-5,"
+                "\"event\":\"task.started\",\"data\":{}}\n");
+    assert_int_equal(out.bytes[EVENT_SEQ_AT], '1');
+    assert_int_equal(out.bytes[EVENT_SEQ_AT + 1], '7');
+    assert_int_equal(event_line_seq(out.bytes, out.len), 17);
+}
+
+static void test_event_names_are_those_of_the_wire(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "task.created",   "task.started", "thinking",     "token",          "tool_call",
+        "tool_result",    "progress",     "child",        "message",        "input_required",
+        "input_received", "custom",       "final_answer", "task.completed", "task.failed"};
+    assert_int_equal(N_EVENT_TYPES, countof(names));
+    for (size_t i = 0; i < countof(names); i++) {
+        enum event_type event = EVENT_TOKEN;
+        assert_string_equal(event_name((enum event_type)i), names[i]);
+        assert_true(event_find(str_of(names[i]), &event));
+        assert_int_equal(event, i);
+        assert_int_equal(event_is_terminal(event), i >= 13);
+    }
+    enum event_type untouched = EVENT_CHILD;
+    assert_false(event_find(STR("tok"), &untouched));
+    assert_false(event_find(STR(""), &untouched));
+    assert_false(event_find(STR_NULL, &untouched));
+    assert_int_equal(untouched, EVENT_CHILD);
+}
+
+static void test_event_line_split_gives_back_every_part(void **state)
+{
+    (void)state;
+    static const int64_t times[] = {0, 1, -1, 1764280000123, INT64_MAX, INT64_MIN};
+    static const uint64_t seqs[] = {0, 1, 9, 10, 9007199254740991, UINT64_MAX};
+    static const char *const data[] = {"{}", "{\"text\":\"}\\n\\\"\"}", "{\"a\":{\"b\":[{}]}}"};
+    for (int event = 0; event < N_EVENT_TYPES; event++) {
+        for (size_t i = 0; i < countof(times); i++) {
+            struct event_parts parts;
+            struct str given = str_of(data[i % countof(data)]);
+            buf_clear(&out);
+            event_line(&out, TID, seqs[i], times[i], (enum event_type)event, given);
+            for (size_t newline = 0; newline < 2; newline++) {
+                assert_true(event_line_split((struct str){out.bytes, out.len - newline}, &parts));
+                assert_true(parts.seq == seqs[i]);
+                assert_true(parts.ts == times[i]);
+                assert_int_equal(parts.event, event);
+                assert_span(parts.data, given.p, given.n);
+            }
+            assert_true(event_line_seq(out.bytes, out.len) == seqs[i]);
+        }
+    }
+    struct event_parts parts;
+    assert_true(event_line_split(STR(MERGED("9", "3", "token", "{\"text\":\"x\"}")), &parts));
+    assert_int_equal(parts.seq, 9);
+    assert_text(parts.data, "{\"text\":\"x\"}");
+}
+
+static void test_event_line_split_refuses_what_is_no_line(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "",
+        "\n",
+        "{}",
+        "{\"type\":\"event\"}",
+        "x" LINE("1", "token", "{}"),
+        LINE("", "token", "{}"),
+        LINE("-1", "token", "{}"),
+        LINE("18446744073709551616", "token", "{}"),
+        LINE("1", "tokens", "{}"),
+        LINE("1", "", "{}"),
+        LINE("1", "token", ""),
+        LINE("1", "token", "[]"),
+        LINE("1", "token", "1"),
+        LINE("1", "token", "{"),
+    };
+    struct event_parts parts;
+    for (size_t i = 0; i < countof(lines); i++)
+        if (event_line_split(str_of(lines[i]), &parts))
+            fail_msg("accepted: %s", lines[i]);
+    assert_false(event_line_split(STR_NULL, &parts));
+}
+
+static void test_event_line_split_refuses_every_cut(void **state)
+{
+    (void)state;
+    static const char line[] = LINE("12", "token", "{\"a\":\"x\"}");
+    size_t whole = sizeof line - 1;
+    for (size_t n = 0; n < whole; n++) {
+        struct event_parts parts;
+        char *cut = xalloc(n);
+        memcpy(cut, line, n);
+        bool ok = event_line_split((struct str){cut, n}, &parts);
+        free(cut);
+        if (ok != (n == whole - 1)) /* without its newline it is a line */
+            fail_msg("%zu bytes", n);
+    }
+}
+
+/* ---- what was said ---- */
+
+static void test_said_joins_tokens_until_a_final_answer(void **state)
+{
+    (void)state;
+    struct said said = {0};
+    assert_null_span(said_output(&said));
+    said_line(&said, STR(LINE("1", "task.created", "{\"input\":\"x\",\"text\":\"no\"}")));
+    said_line(&said, STR(LINE("2", "thinking", "{\"text\":\"hm\"}")));
+    assert_null_span(said_output(&said));
+    said_line(&said, STR(LINE("3", "token", "{\"text\":\"\"}")));
+    assert_null_span(said_output(&said));
+    said_line(&said, STR(LINE("4", "token", "{\"text\":\"a\\n\"}")));
+    said_line(&said, STR(LINE("5", "token", "{\"x\":1,\"text\":\"\\u0062\"}")));
+    said_line(&said, STR("garbage\n"));
+    said_line(&said, STR(LINE("6", "token", "{\"text\":5}")));
+    said_line(&said, STR(LINE("7", "token", "{\"text\"}")));
+    assert_text(said_output(&said), "a\nb");
+    said_line(&said, STR(LINE("8", "final_answer", "{\"output\":\"F1\"}")));
+    said_token(&said, STR("c"));
+    assert_text(said_output(&said), "F1");
+    said_line(&said, STR(LINE("9", "final_answer", "{\"output\":\"\"}")));
+    assert_text(said_output(&said), "");
+    assert_text(buf_str(&said.tokens), "a\nbc");
+    said_done(&said);
+    assert_null_span(said_output(&said));
+}
+
+static void test_said_tokens_are_cut_behind_a_whole_character(void **state)
+{
+    (void)state;
+    struct said said = {0};
+    char *text = xalloc(MAX_OUTPUT);
+    memset(text, 'a', MAX_OUTPUT);
+    said_token(&said, (struct str){text, MAX_OUTPUT - 2});
+    assert_false(said.tokens_cut);
+    said_token(&said, STR("\xe2\x82\xac"));
+    assert_true(said.tokens_cut);
+    assert_int_equal(said.tokens.len, MAX_OUTPUT - 2);
+    said_token(&said, STR("b")); /* would fit, but is not the text's beginning */
+    assert_int_equal(said.tokens.len, MAX_OUTPUT - 2);
+    said_done(&said);
+
+    said_token(&said, (struct str){text, MAX_OUTPUT}); /* all that may be is not cut */
+    said_token(&said, STR(""));
+    assert_false(said.tokens_cut);
+    assert_int_equal(said.tokens.len, MAX_OUTPUT);
+    said_token(&said, STR("b"));
+    assert_true(said.tokens_cut);
+    assert_int_equal(said.tokens.len, MAX_OUTPUT);
+    said_done(&said);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_event_line_is_that_of_the_page),
+        TEST(test_event_names_are_those_of_the_wire),
+        TEST(test_event_line_split_gives_back_every_part),
+        TEST(test_event_line_split_refuses_what_is_no_line),
+        TEST(test_event_line_split_refuses_every_cut),
+        TEST(test_said_joins_tokens_until_a_final_answer),
+        TEST(test_said_tokens_are_cut_behind_a_whole_character),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
