@@ -1,0 +1,138 @@
+/* config -- what the operator has decided: the JSON file, the command line, and the defaults.
+ *
+ * Shape:    one table of keys (config_keys.c) has each key's type, range, default and description;
+ *           reading, faults and config_print come from it.  config_check.c holds what a table cannot
+ *           say: what goes together.  After config_load the struct is const.
+ * Thread:   loop; read by any thread once loaded.
+ * Owns:     all its texts and lists.  config_done takes a half-filled struct too.
+ * Errors:   all faults of a file are told, one a line, each beginning with its key's path:
+ *             limits.burst: must be an integer from 1 to 100000
+ *           No value of the file stands in a fault, since it may be a secret.
+ * Paths:    of files and directories are relative to the working directory.
+ * A NULL text means: not given.
+ */
+#ifndef GATEWAY_CONFIG_H
+#define GATEWAY_CONFIG_H
+
+#include "core/hub.h"
+#include "gateway/log.h"
+#include "gateway/net.h"
+#include "gateway/origin.h"
+
+struct config_texts {
+    char **list; /* a NULL behind the last; NULL when n is 0 */
+    size_t n;
+};
+
+enum key_alg { ALG_HS256, ALG_RS256, ALG_ES256, ALG_EDDSA };
+
+struct config_key {
+    char *kid;
+    uint32_t alg;          /* enum key_alg */
+    char *public_key_file; /* PEM, JWK or JWK set; not for HS256 */
+    char *secret_file;     /* HS256 only */
+};
+
+enum model_kind { MODEL_OPENAI, MODEL_BUILTIN };
+
+struct config_model {
+    char *name;
+    uint32_t kind; /* enum model_kind */
+    char *base_url;
+    char *model;       /* its name at base_url */
+    char *api_key_env; /* the environment variable that holds the key */
+};
+
+enum agent_kind { AGENT_REACT, AGENT_EXEC, AGENT_HTTP };
+
+struct config_agent {
+    char *name;
+    char *description; /* "" by default */
+    uint32_t kind;     /* enum agent_kind */
+    char *model;       /* react: of models, or "builtin" (the default) */
+    char *system;      /* react: the system message */
+    struct config_texts tools;
+    struct config_texts command;        /* exec: argv; command.list is what exec_settings wants */
+    struct config_texts env;            /* exec: "KEY=value" */
+    char *cwd;                          /* exec */
+    char *url;                          /* http */
+    bool is_default;                    /* exactly one is */
+    uint32_t timeout_s, idle_timeout_s; /* 0: never */
+    uint32_t grace_s;
+};
+
+enum store_kind { STORE_SQLITE, STORE_MEMORY };
+enum store_durability { DURABLE_PROCESS, DURABLE_POWER };
+
+struct config {
+    char *listen;         /* as written: "127.0.0.1:8080" */
+    char *listen_host;    /* an address without brackets: "127.0.0.1", "::1" */
+    uint16_t listen_port; /* 0: any free one */
+    bool is_loopback;     /* listen_host is */
+    char *data;           /* directory */
+    struct {
+        char *cert, *key; /* both or neither */
+    } tls;
+    struct config_texts origins;
+    struct origin *parsed_origins; /* as many */
+    struct {
+        struct config_key *keys;
+        size_t n_keys;
+        char *issuer, *audience;
+        char *cookie; /* its name */
+    } auth;
+    bool guests;        /* "guests": true was said */
+    bool serves_guests; /* guests, or no keys */
+    struct config_model *models;
+    size_t n_models;
+    struct config_agent *agents; /* at least one */
+    size_t n_agents;
+    struct {
+        uint32_t kind;       /* enum store_kind */
+        uint32_t durability; /* enum store_durability */
+        uint32_t replay_cache_mib;
+        uint32_t retry_s;
+    } store;
+    struct {
+        uint32_t task_days;
+        uint32_t store_gib;
+    } retention;
+    struct hub_limits limits;
+    struct { /* the limits that are the rim's */
+        uint32_t connections, connections_per_address;
+        uint64_t store_mib_per_owner;
+    } rim_limits;
+    struct config_texts trusted_proxies;
+    struct net *trusted_nets; /* as many */
+    struct {
+        struct config_texts allow;
+        struct net *allow_nets; /* as many */
+        bool is_public;
+    } metrics;
+    uint32_t drain_s;
+    struct {
+        uint32_t level;  /* enum log_level */
+        uint32_t format; /* enum log_format */
+    } log;
+};
+
+/* What the command line says; wins over the file.  NULL: not given. */
+struct config_flags {
+    const char *listen, *data, *log_level, *log_format;
+};
+
+/* Reads the file (NULL: defaults alone) and the flags (NULL: none), checks everything, and appends
+ * the faults to ret_faults.  Returns their number; with faults, *ret is good for config_done only. */
+int config_load(const char *file, const struct config_flags *flags, struct config *ret,
+                struct buf *ret_faults) MUST_USE;
+void config_done(struct config *c);
+
+/* The configuration as it works, as indented JSON; what may be secret shows as "***". */
+void config_print(const struct config *c, struct buf *out);
+/* All keys with type, range, default and description, one a line. */
+void config_print_keys(struct buf *out);
+
+/* NULL for "builtin" (also when models has an entry of kind builtin and that name). */
+const struct config_model *config_find_model(const struct config *c, const char *name);
+
+#endif
