@@ -1,0 +1,16 @@
+/* tools -- the tools that need nothing of the gateway: calculator and clock.
+ *
+ * Shape:    a table of struct tool (core/tool.h).  Arguments are the JSON object of a call; "" counts
+ *           as {}.
+ * Thread:   any.
+ * Errors:   a call that returns false has a sentence in out, written for a model to read.
+ */
+#ifndef GATEWAY_TOOLS_H
+#define GATEWAY_TOOLS_H
+
+#include "core/tool.h"
+
+/* NULL when there is none of that name. */
+const struct tool *tool_find(struct str name);
+
+#endif
