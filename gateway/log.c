@@ -1,0 +1,173 @@
+#include "gateway/log.h"
+
+#include "proto/js.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *const level_names[] = {"debug", "info", "warn", "error"};
+
+static _Atomic int log_level = LEVEL_INFO;
+static _Atomic int log_format = FORMAT_LOGFMT;
+static pthread_mutex_t rate_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t write_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void log_open(enum log_level level, enum log_format format)
+{
+    atomic_store(&log_level, (int)level);
+    atomic_store(&log_format, (int)format);
+}
+
+bool log_is_on(enum log_level level)
+{
+    return (int)level >= atomic_load_explicit(&log_level, memory_order_relaxed);
+}
+
+/* ------------------------------------------------------------------ one line */
+
+/* A terminal must not obey what a peer has written: DEL and the C1 controls (U+0080 to U+009F) are
+ * valid in JSON as they stand. */
+static void put_quoted(struct buf *out, struct str text)
+{
+    size_t begun = out->len;
+
+    js_put_str(out, text);
+    for (size_t i = begun; i < out->len; i++) {
+        unsigned char c = (unsigned char)out->bytes[i];
+        if (c == 0x7f)
+            out->bytes[i] = '?';
+        else if (c == 0xc2 && i + 1 < out->len && (unsigned char)out->bytes[i + 1] < 0xa0)
+            out->bytes[i] = out->bytes[i + 1] = '?';
+    }
+}
+
+static bool is_bare(struct str text)
+{
+    for (size_t i = 0; i < text.n; i++) {
+        char c = text.p[i];
+        bool plain = c > ' ' && c < 0x7f && c != '"' && c != '=' && c != '\\';
+        if (!plain)
+            return false;
+    }
+    return text.n > 0;
+}
+
+static void put_text(struct buf *out, enum log_format format, const char *key, struct str text)
+{
+    text.n = utf8_cut(text, LOG_VALUE_MAX);
+    if (format == FORMAT_JSON) {
+        js_put_key(out, key);
+        put_quoted(out, text);
+        return;
+    }
+    buf_putf(out, "%s%s=", out->len ? " " : "", key);
+    if (is_bare(text))
+        buf_putstr(out, text);
+    else
+        put_quoted(out, text);
+}
+
+static void put_number(struct buf *out, enum log_format format, const char *key, int64_t number)
+{
+    if (format == FORMAT_JSON)
+        js_put_int(out, key, number);
+    else
+        buf_putf(out, " %s=%lld", key, (long long)number);
+}
+
+void log_line(struct buf *out, enum log_format format, int64_t wall_ms, enum log_level level,
+              const char *component, const char *event, const struct log_field *fields)
+{
+    time_t seconds = (time_t)(wall_ms / 1000);
+    struct tm tm;
+    char day[32], ts[48];
+
+    gmtime_r(&seconds, &tm);
+    strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &tm);
+    snprintf(ts, sizeof ts, "%s.%03dZ", day, (int)(wall_ms % 1000));
+    if (format == FORMAT_JSON)
+        buf_putc(out, '{');
+    put_text(out, format, "ts", str_of(ts));
+    put_text(out, format, "level", str_of(level_names[level]));
+    put_text(out, format, "component", str_of(component));
+    put_text(out, format, "event", str_of(event));
+    for (; fields->key; fields++) {
+        if (fields->text.p)
+            put_text(out, format, fields->key, fields->text);
+        else
+            put_number(out, format, fields->key, fields->number);
+    }
+    if (format == FORMAT_JSON)
+        buf_putc(out, '}');
+}
+
+/* ------------------------------------------------------------------ out */
+
+/* What cannot be written is lost: there is nobody to tell. */
+static void write_all(struct str text)
+{
+    pthread_mutex_lock(&write_lock);
+    while (text.n > 0) {
+        ssize_t n = write(STDERR_FILENO, text.p, text.n);
+        if (n < 0 && errno != EINTR)
+            break;
+        if (n > 0)
+            text = (struct str){text.p + n, text.n - (size_t)n};
+    }
+    pthread_mutex_unlock(&write_lock);
+}
+
+static int64_t milliseconds(clockid_t of)
+{
+    struct timespec t;
+
+    clock_gettime(of, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+void log_write(enum log_level level, const char *component, const char *event,
+               const struct log_field *fields, uint64_t left_out)
+{
+    struct buf line = {0};
+    enum log_format format = (enum log_format)atomic_load(&log_format);
+
+    log_line(&line, format, milliseconds(CLOCK_REALTIME), level, component, event, fields);
+    if (left_out > 0) {
+        if (format == FORMAT_JSON)
+            line.len--;
+        put_number(&line, format, "left_out", (int64_t)left_out);
+        if (format == FORMAT_JSON)
+            buf_putc(&line, '}');
+    }
+    buf_putc(&line, '\n');
+    write_all(buf_str(&line));
+    buf_done(&line);
+}
+
+bool log_rate_allows(struct log_rate *rate, uint64_t *ret_left_out)
+{
+    msec_t now = milliseconds(CLOCK_MONOTONIC);
+
+    pthread_mutex_lock(&rate_lock);
+    msec_t regained = (now - rate->since) / 1000;
+    if (rate->spent <= regained) {
+        rate->spent = 0;
+        rate->since = now;
+    } else if (regained > 0) {
+        rate->spent -= (uint32_t)regained;
+        rate->since += regained * 1000;
+    }
+    bool allowed = rate->spent < LOG_BURST;
+    if (allowed) {
+        rate->spent++;
+        *ret_left_out = rate->left_out;
+        rate->left_out = 0;
+    } else {
+        rate->left_out++;
+    }
+    pthread_mutex_unlock(&rate_lock);
+    return allowed;
+}
