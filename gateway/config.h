@@ -26,6 +26,8 @@ struct config_texts {
 
 enum key_alg { ALG_HS256, ALG_RS256, ALG_ES256, ALG_EDDSA };
 
+const char *key_alg_text(enum key_alg alg); /* "HS256" */
+
 struct config_key {
     char *kid;
     uint32_t alg;          /* enum key_alg */
