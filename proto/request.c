@@ -221,6 +221,7 @@ bool request_decode(struct js_doc *doc, struct str line, struct request *ret,
     return true;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): five of the seven are what HTTP has, two come back */
 bool request_from_body(struct js_doc *doc, enum verb verb, struct str conversation_id,
                        struct str task_id, struct str body, struct request *ret,
                        struct request_fault *fault)

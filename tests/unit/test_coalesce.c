@@ -141,8 +141,8 @@ static size_t render(const struct event *e, char *line, size_t size)
     int n = snprintf(line, size,
                      "{\"type\":\"event\",\"task_id\":\"" TID "\",\"seq\":%llu%s,\"ts\":%llu,"
                      "\"event\":\"%s\",\"data\":{\"text\":\"%s\"%s}}\n",
-                     (unsigned long long)e->seq, from, (unsigned long long)(5000 + e->seq),
-                     event_name(e->type), e->text, e->bare ? "" : ",\"x\":\"\"");
+                     (unsigned long long)e->seq, from, 5000ull + e->seq, event_name(e->type),
+                     e->text, e->bare ? "" : ",\"x\":\"\"");
     return (size_t)n;
 }
 

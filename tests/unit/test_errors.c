@@ -6,22 +6,22 @@ static void test_error_codes_and_statuses_are_those_of_the_wire(void **state)
 {
     (void)state;
     static const struct {
-        enum error error;
         const char *code;
+        enum error error;
         int status;
     } rows[] = {
-        {ERR_BAD_REQUEST, "bad_request", 400},
-        {ERR_UNSUPPORTED, "unsupported", 400},
-        {ERR_UNAUTHORIZED, "unauthorized", 401},
-        {ERR_NOT_FOUND, "not_found", 404},
-        {ERR_CONFLICT, "conflict", 409},
-        {ERR_OUT_OF_RANGE, "out_of_range", 409},
-        {ERR_TASK_TERMINATED, "task_terminated", 409},
-        {ERR_NO_INBOX, "no_inbox", 409},
-        {ERR_TOO_LARGE, "too_large", 413},
-        {ERR_RATE_LIMITED, "rate_limited", 429},
-        {ERR_INTERNAL, "internal", 500},
-        {ERR_OVERLOADED, "overloaded", 503},
+        {"bad_request", ERR_BAD_REQUEST, 400},
+        {"unsupported", ERR_UNSUPPORTED, 400},
+        {"unauthorized", ERR_UNAUTHORIZED, 401},
+        {"not_found", ERR_NOT_FOUND, 404},
+        {"conflict", ERR_CONFLICT, 409},
+        {"out_of_range", ERR_OUT_OF_RANGE, 409},
+        {"task_terminated", ERR_TASK_TERMINATED, 409},
+        {"no_inbox", ERR_NO_INBOX, 409},
+        {"too_large", ERR_TOO_LARGE, 413},
+        {"rate_limited", ERR_RATE_LIMITED, 429},
+        {"internal", ERR_INTERNAL, 500},
+        {"overloaded", ERR_OVERLOADED, 503},
     };
     for (size_t i = 0; i < countof(rows); i++) {
         assert_string_equal(error_code(rows[i].error), rows[i].code);

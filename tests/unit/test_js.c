@@ -73,73 +73,74 @@ static void test_js_legal_text_is_accepted(void **state)
     }
 }
 
+static const struct {
+    const char *text, *error;
+    size_t at;
+} illegal[] = {
+    {"", "unexpected end", 0},
+    {"  ", "unexpected end", 2},
+    {"[", "unexpected end", 1},
+    {"{\"a\"", "unexpected end", 4},
+    {"{\"a\":", "unexpected end", 5},
+    {"{\"a\":1", "unexpected end", 6},
+    {"{\"a\":1,", "unexpected end", 7},
+    {"\"abc", "unexpected end", 4},
+    {"\"", "unexpected end", 1},
+    {"1 2", "unexpected text behind the value", 2},
+    {"{}}", "unexpected text behind the value", 2},
+    {"[1,]", "unexpected character", 3},
+    {"[,1]", "unexpected character", 1},
+    {"[1 2]", "expected ',' or ']'", 3},
+    {"[1}", "expected ',' or ']'", 2},
+    {"{\"a\":1]", "expected ',' or '}'", 6},
+    {"{\"a\":1,}", "expected a key", 7},
+    {"{,}", "expected a key", 1},
+    {"{1:2}", "expected a key", 1},
+    {"{'a':1}", "expected a key", 1},
+    {"{\"a\" 1}", "expected ':'", 5},
+    {"{\"a\",1}", "expected ':'", 4},
+    {"{\"a\"::1}", "unexpected character", 5},
+    {"01", "unexpected text behind the value", 1},
+    {"[01]", "expected ',' or ']'", 2},
+    {"-", "bad number", 0},
+    {"+1", "unexpected character", 0},
+    {".5", "unexpected character", 0},
+    {"1.", "bad number", 0},
+    {"[1.e3]", "bad number", 1},
+    {"1e", "bad number", 0},
+    {"1e+", "bad number", 0},
+    {"-a", "bad number", 0},
+    {"0x10", "unexpected text behind the value", 1},
+    {"NaN", "unexpected character", 0},
+    {"Infinity", "unexpected character", 0},
+    {"tru", "unexpected character", 0},
+    {"nul", "unexpected character", 0},
+    {"True", "unexpected character", 0},
+    {"truex", "unexpected text behind the value", 4},
+    {"\"a\tb\"", "control character in a string", 2},
+    {"\"a\nb\"", "control character in a string", 2},
+    {"\"\x1f\"", "control character in a string", 1},
+    {"\"\\x\"", "bad escape", 1},
+    {"\"\\u12g4\"", "bad escape", 1},
+    {"\"\\u123\"", "bad escape", 1},
+    {"\"\\", "bad escape", 1},
+    {"\"\\U0041\"", "bad escape", 1},
+    {"\"\\'\"", "bad escape", 1},
+    {"/* */1", "unexpected character", 0},
+    {"1//", "unexpected text behind the value", 1},
+    {"\xef\xbb\xbf{}", "unexpected character", 0},
+    {"\xc2\xa0{}", "unexpected character", 0},
+    {"{\"a\":1,\"b\":2,\"a\":3}", "duplicate key", 14},
+};
+
 static void test_js_illegal_text_is_refused_with_its_place(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text, *error;
-        size_t at;
-    } rows[] = {
-        {"", "unexpected end", 0},
-        {"  ", "unexpected end", 2},
-        {"[", "unexpected end", 1},
-        {"{\"a\"", "unexpected end", 4},
-        {"{\"a\":", "unexpected end", 5},
-        {"{\"a\":1", "unexpected end", 6},
-        {"{\"a\":1,", "unexpected end", 7},
-        {"\"abc", "unexpected end", 4},
-        {"\"", "unexpected end", 1},
-        {"1 2", "unexpected text behind the value", 2},
-        {"{}}", "unexpected text behind the value", 2},
-        {"[1,]", "unexpected character", 3},
-        {"[,1]", "unexpected character", 1},
-        {"[1 2]", "expected ',' or ']'", 3},
-        {"[1}", "expected ',' or ']'", 2},
-        {"{\"a\":1]", "expected ',' or '}'", 6},
-        {"{\"a\":1,}", "expected a key", 7},
-        {"{,}", "expected a key", 1},
-        {"{1:2}", "expected a key", 1},
-        {"{'a':1}", "expected a key", 1},
-        {"{\"a\" 1}", "expected ':'", 5},
-        {"{\"a\",1}", "expected ':'", 4},
-        {"{\"a\"::1}", "unexpected character", 5},
-        {"01", "unexpected text behind the value", 1},
-        {"[01]", "expected ',' or ']'", 2},
-        {"-", "bad number", 0},
-        {"+1", "unexpected character", 0},
-        {".5", "unexpected character", 0},
-        {"1.", "bad number", 0},
-        {"[1.e3]", "bad number", 1},
-        {"1e", "bad number", 0},
-        {"1e+", "bad number", 0},
-        {"-a", "bad number", 0},
-        {"0x10", "unexpected text behind the value", 1},
-        {"NaN", "unexpected character", 0},
-        {"Infinity", "unexpected character", 0},
-        {"tru", "unexpected character", 0},
-        {"nul", "unexpected character", 0},
-        {"True", "unexpected character", 0},
-        {"truex", "unexpected text behind the value", 4},
-        {"\"a\tb\"", "control character in a string", 2},
-        {"\"a\nb\"", "control character in a string", 2},
-        {"\"\x1f\"", "control character in a string", 1},
-        {"\"\\x\"", "bad escape", 1},
-        {"\"\\u12g4\"", "bad escape", 1},
-        {"\"\\u123\"", "bad escape", 1},
-        {"\"\\", "bad escape", 1},
-        {"\"\\U0041\"", "bad escape", 1},
-        {"\"\\'\"", "bad escape", 1},
-        {"/* */1", "unexpected character", 0},
-        {"1//", "unexpected text behind the value", 1},
-        {"\xef\xbb\xbf{}", "unexpected character", 0},
-        {"\xc2\xa0{}", "unexpected character", 0},
-        {"{\"a\":1,\"b\":2,\"a\":3}", "duplicate key", 14},
-    };
-    for (size_t i = 0; i < countof(rows); i++) {
-        if (parse(rows[i].text, JS_CLIENT))
-            fail_msg("accepted: %s", rows[i].text);
-        if (strcmp(doc.error, rows[i].error) != 0 || doc.error_at != rows[i].at)
-            fail_msg("%s: %s at %zu", rows[i].text, doc.error, doc.error_at);
+    for (size_t i = 0; i < countof(illegal); i++) {
+        if (parse(illegal[i].text, JS_CLIENT))
+            fail_msg("accepted: %s", illegal[i].text);
+        if (strcmp(doc.error, illegal[i].error) != 0 || doc.error_at != illegal[i].at)
+            fail_msg("%s: %s at %zu", illegal[i].text, doc.error, doc.error_at);
     }
 }
 

@@ -168,45 +168,45 @@ static void test_request_body_faults_are_those_of_a_line(void **state)
     (void)state;
     static const struct {
         enum verb verb;
-        struct str conversation_id, task_id, body;
         enum error code;
+        struct str conversation_id, task_id, body;
         const char *message;
     } rows[] = {
         {VERB_CHAT,
+         ERR_BAD_REQUEST,
          {"c", 1},
          {NULL, 0},
          {"", 0},
-         ERR_BAD_REQUEST,
          "\"message\" is missing: it must be a string of 1 byte or more"},
         {VERB_CHAT,
+         ERR_BAD_REQUEST,
          {"/", 1},
          {NULL, 0},
          {"{\"message\":\"m\"}", 15},
-         ERR_BAD_REQUEST,
          "\"conversation_id\" must be a string of 1 to 128 letters, digits, '.', '_' and '-', the "
          "first a letter or digit"},
         {VERB_HISTORY,
+         ERR_BAD_REQUEST,
          {NULL, 0},
          {NULL, 0},
          {"{\"conversation_id\":\"c\"}", 23},
-         ERR_BAD_REQUEST,
          "\"conversation_id\" is missing: it must be a string of 1 to 128 letters, digits, '.', '_' "
          "and '-', the first a letter or digit"},
-        {VERB_TASK_GET, {"c", 1}, {"x", 1}, {"", 0}, ERR_NOT_FOUND, "no such task"},
-        {VERB_TASK_GET, {"/", 1}, {TID, 26}, {"", 0}, ERR_NOT_FOUND, "no such task"},
-        {VERB_TASK_GET, {NULL, 0}, {NULL, 0}, {"", 0}, ERR_NOT_FOUND, "no such task"},
+        {VERB_TASK_GET, ERR_NOT_FOUND, {"c", 1}, {"x", 1}, {"", 0}, "no such task"},
+        {VERB_TASK_GET, ERR_NOT_FOUND, {"/", 1}, {TID, 26}, {"", 0}, "no such task"},
+        {VERB_TASK_GET, ERR_NOT_FOUND, {NULL, 0}, {NULL, 0}, {"", 0}, "no such task"},
         {VERB_SEND,
+         ERR_BAD_REQUEST,
          {"c", 1},
          {"x", 1},
          {"", 0},
-         ERR_BAD_REQUEST,
          "\"content\" is missing: it must be a string"},
-        {VERB_SEND, {"c", 1}, {TID, 26}, {"[]", 2}, ERR_BAD_REQUEST, "not a JSON object"},
+        {VERB_SEND, ERR_BAD_REQUEST, {"c", 1}, {TID, 26}, {"[]", 2}, "not a JSON object"},
         {VERB_SEND,
+         ERR_BAD_REQUEST,
          {"c", 1},
          {TID, 26},
          {"{", 1},
-         ERR_BAD_REQUEST,
          "not JSON: unexpected end at byte 1"},
     };
     for (size_t i = 0; i < countof(rows); i++) {
