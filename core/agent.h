@@ -70,6 +70,7 @@ struct agent {
     size_t n_tools;
     const struct agent_ops *ops;
     void *settings;
+    void *holder;            /* the rim's: what the settings need to stay */
 };
 
 #endif

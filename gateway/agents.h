@@ -1,0 +1,19 @@
+/* agents -- the configured agents, as core knows them.
+ *
+ * Thread:   loop.
+ * Owns:     agents_build makes, agents_free frees; the configuration must outlive them.
+ */
+#ifndef GATEWAY_AGENTS_H
+#define GATEWAY_AGENTS_H
+
+#include <uv.h>
+
+#include "core/agent.h"
+#include "gateway/config.h"
+
+/* False with a sentence in ret_error when an agent needs what this gateway does not have. */
+bool agents_build(const struct config *config, uv_loop_t *loop, struct agent **ret, size_t *ret_n,
+                  char *ret_error, size_t error_bytes);
+void agents_free(struct agent *agents, size_t n);
+
+#endif

@@ -1,0 +1,23 @@
+/* http -- the page, the operator's endpoints, and what an upgrade is checked for.
+ *
+ * Shape:    one request at a time on a connection; each answer is written whole.
+ * Thread:   loop.
+ * Errors:   answers are {"error":{"code","message"}} with the status of PROTOCOL.md section 7.
+ */
+#ifndef GATEWAY_HTTP_H
+#define GATEWAY_HTTP_H
+
+#include "gateway/origin.h"
+#include "gateway/server.h"
+
+/* What libwebsockets calls that is not about an open WebSocket. */
+int http_callback(struct server *s, struct lws *wsi, enum lws_callback_reasons why, void *user,
+                  void *in, size_t len);
+/* Answers an upgrade that is not to be; returns 1, which the callback returns. */
+int http_refuse(struct lws *wsi, int status, enum error e, const char *message);
+enum origin_verdict http_check_origin(struct server *s, struct lws *wsi);
+/* The tokens that the request brought, NULL for none; the caller frees. */
+char *http_bearer(struct lws *wsi);
+char *http_cookie(struct server *s, struct lws *wsi);
+
+#endif

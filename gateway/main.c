@@ -1,0 +1,197 @@
+/* holdfast -- the program: its commands and their options. */
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "gateway/auth.h"
+#include "gateway/config.h"
+#include "gateway/log.h"
+#include "gateway/server.h"
+#include "gateway/supervisor.h"
+
+#define EXIT_BAD_CONFIG 2
+
+static const char usage[] =
+    "holdfast " HOLDFAST_VERSION " - a WebSocket gateway with resumable task streams\n"
+    "\n"
+    "  holdfast serve [--config FILE] [--listen HOST:PORT] [--data DIR]\n"
+    "                 [--log-level debug|info|warn|error] [--log-format logfmt|json]\n"
+    "  holdfast check-config FILE         all faults of a configuration, each with its key\n"
+    "  holdfast print-config [FILE]       the configuration as it works, secrets masked\n"
+    "  holdfast keys                      all keys of the configuration\n"
+    "  holdfast token --sub NAME [--ttl 1h] [--config FILE] [--data DIR]\n"
+    "  holdfast version\n";
+
+struct options {
+    const char *config, *sub, *ttl;
+    struct config_flags flags;
+};
+
+static int say_usage(const char *why)
+{
+    fprintf(stderr, "holdfast: %s\n\n%s", why, usage);
+    return EXIT_BAD_CONFIG;
+}
+
+static bool read_options(int argc, char **argv, struct options *o)
+{
+    static const struct option known[] = {
+        {"config", required_argument, NULL, 'c'},     {"listen", required_argument, NULL, 'l'},
+        {"data", required_argument, NULL, 'd'},       {"log-level", required_argument, NULL, 'v'},
+        {"log-format", required_argument, NULL, 'f'}, {"sub", required_argument, NULL, 's'},
+        {"ttl", required_argument, NULL, 't'},        {0},
+    };
+    for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+        switch (c) {
+        case 'c': o->config = optarg; break;
+        case 'l': o->flags.listen = optarg; break;
+        case 'd': o->flags.data = optarg; break;
+        case 'v': o->flags.log_level = optarg; break;
+        case 'f': o->flags.log_format = optarg; break;
+        case 's': o->sub = optarg; break;
+        case 't': o->ttl = optarg; break;
+        default: return false;
+        }
+    }
+    return true;
+}
+
+/* Prints the faults and is false when there are any. */
+static bool load(const struct options *o, struct config *ret)
+{
+    struct buf faults = {0};
+    int n = config_load(o->config, &o->flags, ret, &faults);
+    if (n > 0) {
+        fprintf(stderr, "holdfast: the configuration has %d fault%s\n%.*s", n, n == 1 ? "" : "s",
+                (int)faults.len, faults.bytes ? faults.bytes : "");
+        config_done(ret);
+    }
+    buf_done(&faults);
+    return n == 0;
+}
+
+static int serve(const struct options *o)
+{
+    struct config config;
+    if (!load(o, &config))
+        return EXIT_BAD_CONFIG;
+    log_open((enum log_level)config.log.level, (enum log_format)config.log.format);
+    int code = server_run(&config);
+    config_done(&config);
+    return code;
+}
+
+static int check_config(struct options *o, const char *file)
+{
+    struct config config;
+    if (!file)
+        return say_usage("check-config needs a file");
+    o->config = file;
+    if (!load(o, &config))
+        return EXIT_BAD_CONFIG;
+    struct buf faults = {0};
+    struct auth *auth = auth_open(&config, NULL, &faults);
+    if (!auth)
+        fprintf(stderr, "%.*s", (int)faults.len, faults.bytes ? faults.bytes : "");
+    else
+        printf("%s: good\n", file);
+    bool good = auth != NULL;
+    auth_close(auth);
+    buf_done(&faults);
+    config_done(&config);
+    return good ? 0 : EXIT_BAD_CONFIG;
+}
+
+static int print_config(struct options *o, const char *file)
+{
+    struct config config;
+    struct buf out = {0};
+    o->config = file;
+    if (!load(o, &config))
+        return EXIT_BAD_CONFIG;
+    config_print(&config, &out);
+    fwrite(out.bytes, 1, out.len, stdout);
+    buf_done(&out);
+    config_done(&config);
+    return 0;
+}
+
+static int print_keys(void)
+{
+    struct buf out = {0};
+    config_print_keys(&out);
+    fwrite(out.bytes, 1, out.len, stdout);
+    buf_done(&out);
+    return 0;
+}
+
+/* "90", "90s", "15m", "1h", "7d" in seconds; negative when it is none of these. */
+static int64_t seconds(const char *text)
+{
+    static const struct {
+        const char *unit;
+        int64_t factor;
+    } units[] = {{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
+    char *end;
+    long long n = strtoll(text, &end, 10);
+    for (size_t i = 0; i < countof(units); i++)
+        if (end != text && n > 0 && n < 1000000000 && strcmp(end, units[i].unit) == 0)
+            return n * units[i].factor;
+    return -1;
+}
+
+static int make_token(const struct options *o)
+{
+    struct config config;
+    struct buf faults = {0}, token = {0};
+    char why[128] = "";
+    int64_t ttl = seconds(o->ttl ? o->ttl : "1h");
+    if (!o->sub || ttl < 0)
+        return say_usage(o->sub ? "--ttl is a time such as 90s, 15m, 1h or 7d" : "token needs --sub");
+    if (!load(o, &config))
+        return EXIT_BAD_CONFIG;
+    struct auth *auth = auth_open(&config, config.data, &faults);
+    bool good = auth && auth_token(auth, str_of(o->sub), ttl, (int64_t)time(NULL) * 1000, &token, why);
+    if (good)
+        printf("%s\n", token.bytes);
+    else
+        fprintf(stderr, "holdfast: %s%.*s\n", why, (int)faults.len, faults.bytes ? faults.bytes : "");
+    auth_close(auth);
+    buf_done(&faults);
+    buf_done(&token);
+    config_done(&config);
+    return good ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    const char *command = argc > 1 ? argv[1] : "";
+    struct options o = {0};
+    if (strcmp(command, "supervise") == 0)
+        return supervisor_main(argc, argv);
+    signal(SIGPIPE, SIG_IGN);
+    if (argc > 1 && !read_options(argc - 1, argv + 1, &o))
+        return say_usage("an option was not understood");
+    const char *file = optind < argc - 1 ? argv[1 + optind] : NULL;
+    if (strcmp(command, "serve") == 0)
+        return file ? say_usage("serve takes options only") : serve(&o);
+    if (strcmp(command, "check-config") == 0)
+        return check_config(&o, file);
+    if (strcmp(command, "print-config") == 0)
+        return print_config(&o, file);
+    if (strcmp(command, "keys") == 0)
+        return print_keys();
+    if (strcmp(command, "token") == 0)
+        return make_token(&o);
+    if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0) {
+        printf("holdfast %s\n", HOLDFAST_VERSION);
+        return 0;
+    }
+    if (strcmp(command, "help") == 0 || strcmp(command, "--help") == 0) {
+        fputs(usage, stdout);
+        return 0;
+    }
+    return say_usage(*command ? "there is no such command" : "a command is missing");
+}

@@ -1,0 +1,473 @@
+#include "gateway/server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <openssl/rand.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/store_memory.h"
+#include "gateway/agents.h"
+#include "gateway/log.h"
+#include "gateway/ws.h"
+
+#define ACCEPTS_PER_TURN 64
+#define ACCEPT_AGAIN_MS 200
+#define BACKLOG 4096
+#define TICK_MS 1000
+#define CLOSE_WAIT_MS 1000     /* for the clients' side of the close handshake */
+#define GOAWAY_RETRY_MS 2000
+#define SPARE_DESCRIPTORS 64   /* store, listener, timers */
+#define DESCRIPTORS_PER_PROCESS 4
+#define RX_BUFFER 1024
+#define HEADER_BYTES 16384
+
+/* --- the clock --------------------------------------------------------------------------------- */
+
+void server_refresh_clock(struct server *s)
+{
+    struct timespec wall;
+    uv_update_time(&s->loop);
+    clock_gettime(CLOCK_REALTIME, &wall);
+    s->hub.clock.now_ms = (msec_t)uv_now(&s->loop);
+    s->hub.clock.wall_ms = (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000;
+}
+
+static bool random_bytes(void *bytes, size_t n)
+{
+    return RAND_bytes(bytes, (int)n) == 1;
+}
+
+bool server_is_ready(const struct server *s)
+{
+    return s->phase == SERVER_SERVING && hub_can_write(&s->hub);
+}
+
+/* --- accepting --------------------------------------------------------------------------------- */
+
+static void on_accept_again(struct timer *timer);
+
+/* Out of descriptors: the listener stays readable, so it is left alone for a while. */
+static void pause_accepting(struct server *s)
+{
+    log_event_limited(LEVEL_WARN, "server", "accept_paused", LOG_TEXT("why", strerror(errno)));
+    uv_poll_stop(&s->listener);
+    s->accepting = false;
+    timer_arm(&s->hub.clock, &s->accept_again, s->hub.clock.now_ms + ACCEPT_AGAIN_MS);
+}
+
+static void on_acceptable(uv_poll_t *poll, int status, int events)
+{
+    struct server *s = poll->data;
+    (void)status;
+    (void)events;
+    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+        int fd = accept4(s->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            ws_accept(s, fd);
+            continue;
+        }
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            pause_accepting(s);
+        if (errno != EINTR && errno != ECONNABORTED)
+            return;
+    }
+}
+
+static void start_accepting(struct server *s)
+{
+    s->accepting = true;
+    uv_poll_start(&s->listener, UV_READABLE, on_acceptable);
+}
+
+static void on_accept_again(struct timer *timer)
+{
+    start_accepting(container_of(timer, struct server, accept_again));
+}
+
+static bool bind_to(struct server *s, const struct addrinfo *a)
+{
+    int one = 1;
+    s->listen_fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (s->listen_fd < 0)
+        return false;
+    setsockopt(s->listen_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    return bind(s->listen_fd, a->ai_addr, a->ai_addrlen) == 0 && listen(s->listen_fd, BACKLOG) == 0;
+}
+
+static int port_of(int fd)
+{
+    struct sockaddr_storage at = {0};
+    socklen_t n = sizeof at;
+    getsockname(fd, (struct sockaddr *)&at, &n);
+    return ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
+                                          : ((struct sockaddr_in *)&at)->sin_port);
+}
+
+static bool open_listener(struct server *s)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
+    char port[16];
+    snprintf(port, sizeof port, "%d", s->config->listen_port);
+    int e = getaddrinfo(s->config->listen_host, port, &hints, &found);
+    if (e || !bind_to(s, found)) {
+        log_event(LEVEL_ERROR, "server", "cannot_listen", LOG_TEXT("host", s->config->listen_host),
+                  LOG_INT("port", s->config->listen_port),
+                  LOG_TEXT("why", e ? gai_strerror(e) : strerror(errno)));
+        if (found)
+            freeaddrinfo(found);
+        return false;
+    }
+    freeaddrinfo(found);
+    s->port = port_of(s->listen_fd);
+    uv_poll_init(&s->loop, &s->listener, s->listen_fd);
+    s->listener.data = s;
+    return true;
+}
+
+/* --- libwebsockets ----------------------------------------------------------------------------- */
+
+static void on_lws_log(int level, const char *line)
+{
+    size_t n = strcspn(line, "\n");
+    char text[256];
+    snprintf(text, sizeof text, "%.*s", (int)(n < 200 ? n : 200), line);
+    log_event_limited(level == LLL_ERR ? LEVEL_WARN : LEVEL_DEBUG, "lws", "said", LOG_TEXT("text", text));
+}
+
+static const struct lws_protocols protocols[] = {
+    {.name = "holdfast.v1",
+     .callback = ws_callback,
+     .per_session_data_size = sizeof(void *),
+     .rx_buffer_size = RX_BUFFER,
+     .tx_packet_size = MAX_MESSAGE_OUT + 64},
+    {0},
+};
+
+/* No timers of lws's own on open connections: they are a sorted list, and eat the accept path. */
+static const lws_retry_bo_t no_validity_checks = {0};
+
+static bool open_lws(struct server *s)
+{
+    void *loops[] = {&s->loop};
+    lws_set_log_level(LLL_ERR | LLL_WARN, on_lws_log);
+    struct lws_context_creation_info info = {
+        .port = CONTEXT_PORT_NO_LISTEN_SERVER,
+        .foreign_loops = loops,
+        .pcontext = &s->lws,
+        .options = LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS |
+                   LWS_SERVER_OPTION_VALIDATE_UTF8,
+        .user = s,
+        .max_http_header_data = HEADER_BYTES,
+        .pt_serv_buf_size = 65536 + 1024,
+        .gid = -1,
+        .uid = -1,
+    };
+    s->lws = lws_create_context(&info);
+    if (!s->lws)
+        return false;
+    info.protocols = protocols;
+    info.retry_and_idle_policy = &no_validity_checks;
+    info.vhost_name = "holdfast";
+    info.keepalive_timeout = 30;
+    s->vhost = lws_create_vhost(s->lws, &info);
+    return s->vhost != NULL;
+}
+
+/* Destroy, turn until every wsi has gone, destroy again: twice at once crashes, once alone leaks. */
+static void close_lws(struct server *s)
+{
+    if (!s->lws)
+        return;
+    lws_context_destroy(s->lws);
+    for (int extra = 0; s->n_wsi > 0 || extra < 3; extra++) {
+        uv_run(&s->loop, UV_RUN_NOWAIT);
+        ws_reap(s);
+        if (extra > 100000)
+            break;
+    }
+    if (s->lws)
+        lws_context_destroy(s->lws);
+}
+
+/* --- stopping ---------------------------------------------------------------------------------- */
+
+static void close_connections(struct server *s)
+{
+    s->phase = SERVER_CLOSING;
+    ws_close_all(s, CLOSE_GOING_AWAY);
+    timer_arm(&s->hub.clock, &s->drain, s->hub.clock.now_ms + CLOSE_WAIT_MS);
+}
+
+static void on_drain(struct timer *timer)
+{
+    struct server *s = container_of(timer, struct server, drain);
+    if (s->phase == SERVER_CLOSING) {
+        s->stopped = true;
+        return;
+    }
+    hub_abandon(&s->hub);
+    s->abandoned = true;
+}
+
+static void begin_drain(struct server *s)
+{
+    if (s->phase >= SERVER_DRAINING) {
+        timer_arm(&s->hub.clock, &s->drain, s->hub.clock.now_ms); /* asked twice: at once */
+        return;
+    }
+    log_event(LEVEL_INFO, "server", "draining", LOG_INT("tasks", s->hub.n_live));
+    s->phase = SERVER_DRAINING;
+    hub_drain(&s->hub);
+    ws_say_goaway(s, GOAWAY_RETRY_MS);
+    timer_arm(&s->hub.clock, &s->drain, s->hub.clock.now_ms + (msec_t)s->config->drain_s * 1000);
+}
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+    (void)number;
+    begin_drain(signal->data);
+}
+
+/* The last task has ended and its end is sent, or the store takes no more writes: close. */
+static void proceed_drain(struct server *s)
+{
+    if (s->phase == SERVER_DRAINING && s->hub.n_live == 0 && journal_is_idle(&s->hub.journal))
+        close_connections(s);
+    else if (s->abandoned && s->phase == SERVER_DRAINING && s->hub.journal.failing)
+        close_connections(s);
+    if (s->phase == SERVER_CLOSING && s->n_conns == 0)
+        s->stopped = true;
+}
+
+/* --- the turn ---------------------------------------------------------------------------------- */
+
+static void on_tick(struct timer *timer)
+{
+    struct server *s = container_of(timer, struct server, tick);
+    ws_tick(s);
+    timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
+}
+
+static int time_to_sleep(struct server *s)
+{
+    msec_t next = clock_next(&s->hub.clock);
+    int loop = uv_backend_timeout(&s->loop);
+    if (!list_is_empty(&s->hub.woken) || s->stopped)
+        return 0;
+    if (loop < 0 || (next >= 0 && next < loop))
+        loop = next > 60000 ? 60000 : (int)next;
+    return loop;
+}
+
+/* The sleep is ours, not libuv's, so that the clock is right before the first callback. */
+static void server_turn(struct server *s)
+{
+    int timeout = time_to_sleep(s);
+    if (timeout != 0) {
+        struct pollfd backend = {.fd = uv_backend_fd(&s->loop), .events = POLLIN};
+        poll(&backend, 1, timeout);
+    }
+    server_refresh_clock(s);
+    uv_run(&s->loop, UV_RUN_NOWAIT);
+    clock_run(&s->hub.clock);
+
+    hub_submit(&s->hub);     /* what this turn staged is the next batch */
+    ws_flush_woken(s);       /* what is committed goes out, many lines at once */
+    proceed_drain(s);
+    hub_reap(&s->hub);       /* nobody is inside anything any more */
+    ws_reap(s);
+}
+
+/* --- the store --------------------------------------------------------------------------------- */
+
+static bool open_store(struct server *s)
+{
+    char error[STORE_ERROR_TEXT] = "";
+    if (s->config->store.kind == STORE_MEMORY) {
+        s->store = store_memory_new();
+        s->store_ops = &store_memory_ops;
+    } else {
+        struct store_sqlite_options o = {.dir = s->config->data, .power = s->config->store.durability == DURABLE_POWER};
+        if (store_sqlite_open(&o, &s->sqlite, error) < 0) {
+            log_event(LEVEL_ERROR, "store", "cannot_open", LOG_TEXT("why", error));
+            return false;
+        }
+        s->store = s->sqlite;
+        s->store_ops = &store_sqlite_ops;
+    }
+    if (store_thread_open(&s->loop, s->store_ops, s->store, 0, &s->store_thread) < 0) {
+        log_event(LEVEL_ERROR, "store", "cannot_start", LOG_TEXT("why", "no thread or reader to be had"));
+        return false;
+    }
+    return true;
+}
+
+static bool open_hub(struct server *s)
+{
+    struct store_start start = {0};
+    if (s->store_ops->start(s->store, &start) < 0) {
+        log_event(LEVEL_ERROR, "store", "cannot_read", LOG_TEXT("why", "the store's state"));
+        return false;
+    }
+    struct hub_options o = {.agents = s->agents,
+                            .n_agents = s->n_agents,
+                            .limits = s->config->limits,
+                            .cache_bytes = (size_t)s->config->store.replay_cache_mib << 20,
+                            .retry_ms = (msec_t)s->config->store.retry_s * 1000,
+                            .version = HOLDFAST_VERSION,
+                            .random = random_bytes};
+    hub_init(&s->hub, &o, store_thread_port(s->store_thread), &start);
+    s->accept_again.fire = on_accept_again;
+    s->drain.fire = on_drain;
+    s->tick.fire = on_tick;
+    server_refresh_clock(s);
+    uint64_t secret[2];
+    ASSERT(random_bytes(secret, sizeof secret));
+    map_init(&s->addresses, secret, address_key);
+    return true;
+}
+
+/* --- start and stop ---------------------------------------------------------------------------- */
+
+static void on_restored(void *arg, int status)
+{
+    struct server *s = arg;
+    if (status < 0) {
+        log_event(LEVEL_ERROR, "store", "cannot_repair", LOG_INT("status", status));
+        s->failed = s->stopped = true;
+        return;
+    }
+    start_accepting(s);
+    if (s->phase == SERVER_STARTING)
+        s->phase = SERVER_SERVING;
+    timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
+    bool v6 = strchr(s->config->listen_host, ':') != NULL;
+    printf("{\"event\":\"ready\",\"listen\":\"%s%s%s:%d\",\"version\":\"%s\"}\n", v6 ? "[" : "",
+           s->config->listen_host, v6 ? "]" : "", s->port, HOLDFAST_VERSION);
+    fflush(stdout);
+    log_event(LEVEL_INFO, "server", "ready", LOG_INT("port", s->port), LOG_INT("tasks", s->hub.n_live));
+}
+
+static void watch_signal(struct server *s, uv_signal_t *signal, int number)
+{
+    uv_signal_init(&s->loop, signal);
+    signal->data = s;
+    uv_signal_start(signal, on_signal, number);
+}
+
+/* Connections beyond what the descriptors carry would only fail later. */
+static void fit_limits(struct server *s, struct config *config)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+        return;
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+    (void)s;
+    uint64_t processes = (uint64_t)config->limits.processes * DESCRIPTORS_PER_PROCESS;
+    uint64_t reserved = SPARE_DESCRIPTORS + (processes < files.rlim_cur / 4 ? processes : files.rlim_cur / 4);
+    uint64_t room = files.rlim_cur > reserved + 16 ? files.rlim_cur - reserved : 16;
+    if (config->rim_limits.connections <= room)
+        return;
+    log_event(LEVEL_WARN, "server", "limit_lowered", LOG_TEXT("limit", "connections"),
+              LOG_INT("from", config->rim_limits.connections), LOG_INT("to", (int64_t)room));
+    config->rim_limits.connections = (uint32_t)room;
+}
+
+static bool start(struct server *s)
+{
+    char error[256] = "";
+    if (!open_store(s))
+        return false;
+    struct buf faults = {0};
+    s->auth = auth_open(s->config, s->config->data, &faults);
+    if (!s->auth) {
+        log_event(LEVEL_ERROR, "auth", "cannot_open", LOG_STR("why", buf_str(&faults)));
+        buf_done(&faults);
+        return false;
+    }
+    if (!agents_build(s->config, &s->loop, &s->agents, &s->n_agents, error, sizeof error)) {
+        log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
+        return false;
+    }
+    if (!open_hub(s))
+        return false;
+    s->hub_is_open = true;
+    if (!open_lws(s) || !open_listener(s))
+        return false;
+    watch_signal(s, &s->sigterm, SIGTERM);
+    watch_signal(s, &s->sigint, SIGINT);
+    hub_restore(&s->hub, on_restored, s);
+    return true;
+}
+
+static void close_handle(uv_handle_t *handle, void *arg)
+{
+    (void)arg;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+static void stop(struct server *s)
+{
+    if (s->store_thread) /* first: lws closes a descriptor twice, which must not be another's */
+        store_thread_close(s->store_thread, NULL, NULL);
+    ws_close_all(s, CLOSE_GOING_AWAY);
+    if (s->listener.data)
+        uv_close((uv_handle_t *)&s->listener, NULL);
+    if (s->sigterm.data)
+        uv_close((uv_handle_t *)&s->sigterm, NULL);
+    if (s->sigint.data)
+        uv_close((uv_handle_t *)&s->sigint, NULL);
+    close_lws(s);
+    ws_reap(s);
+    if (s->hub_is_open) {
+        hub_done(&s->hub);
+        map_done(&s->addresses);
+    }
+    agents_free(s->agents, s->n_agents);
+    for (int i = 0; uv_run(&s->loop, UV_RUN_NOWAIT) && i < 1000; i++)
+        uv_run(&s->loop, UV_RUN_ONCE);
+    uv_walk(&s->loop, close_handle, NULL);
+    while (uv_run(&s->loop, UV_RUN_NOWAIT))
+        ;
+    if (s->listen_fd >= 0)
+        close(s->listen_fd);
+    uv_loop_close(&s->loop);
+    if (s->store)
+        s->store_ops->close(s->store);
+    auth_close(s->auth);
+    buf_done(&s->out);
+}
+
+int server_run(const struct config *config)
+{
+    struct config fitted = *config;
+    struct server *s = xcalloc(sizeof *s);
+    s->config = &fitted;
+    s->listen_fd = -1;
+    list_init(&s->conns);
+    list_init(&s->silent);
+    list_init(&s->blocked);
+    list_init(&s->dead);
+    fit_limits(s, &fitted);
+    uv_loop_init(&s->loop);
+    buf_reserve(&s->out, LWS_PRE + MAX_EVENT_LINE);
+    memset(s->out.bytes, 0, LWS_PRE);
+    bool started = start(s);
+    while (started && !s->stopped)
+        server_turn(s);
+    int code = started && !s->failed ? 0 : 1;
+    stop(s);
+    free(s);
+    log_event(LEVEL_INFO, "server", "stopped", LOG_INT("code", code));
+    return code;
+}

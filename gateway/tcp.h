@@ -1,0 +1,13 @@
+/* tcp -- what the kernel knows of a connection.
+ *
+ * Thread:   any.
+ */
+#ifndef GATEWAY_TCP_H
+#define GATEWAY_TCP_H
+
+#include "proto/base.h"
+
+/* Bytes that the peer's kernel has acknowledged so far; 0 when that cannot be told. */
+uint64_t tcp_bytes_acked(int fd);
+
+#endif

@@ -1,0 +1,495 @@
+#include "gateway/ws.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "gateway/http.h"
+#include "gateway/log.h"
+#include "gateway/origin.h"
+#include "gateway/tcp.h"
+
+#define PING_AFTER_MS HEARTBEAT_MS
+#define SILENT_AFTER_MS 50000
+#define KEEPALIVE_MS 20000
+#define SLOW_AFTER_MS 30000
+#define CLOSE_WAIT_S 5
+#define MESSAGES_PER_TURN 8         /* of one connection, so that a long replay shares the turn */
+#define SEND_BUFFER (64 * 1024)     /* the kernel doubles it: what waits there delays a pong */
+
+/* Connections of one peer address. */
+struct address {
+    struct map_node node;
+    char ip[INET6_ADDRSTRLEN];
+    uint32_t n, n_strangers;
+};
+
+struct map_key address_key(const struct map_node *node)
+{
+    return (struct map_key){{str_of(container_of(node, const struct address, node)->ip)}};
+}
+
+/* --- who may connect: before the upgrade ------------------------------------------------------- */
+
+static struct address *address_get(struct server *s, struct lws *wsi)
+{
+    char ip[INET6_ADDRSTRLEN] = "?";
+    lws_get_peer_simple(wsi, ip, sizeof ip);
+    struct map_node *node = map_find(&s->addresses, (struct map_key){{str_of(ip)}});
+    if (node)
+        return container_of(node, struct address, node);
+    struct address *a = xcalloc(sizeof *a);
+    memcpy(a->ip, ip, sizeof ip);
+    map_put(&s->addresses, &a->node);
+    return a;
+}
+
+static void address_leave(struct server *s, struct address *a)
+{
+    if (--a->n > 0)
+        return;
+    map_remove(&s->addresses, &a->node);
+    free(a);
+}
+
+/* Strangers may hold at most half of what there is. */
+static bool is_full(struct server *s, const struct address *a)
+{
+    uint32_t all = s->config->rim_limits.connections, each = s->config->rim_limits.connections_per_address;
+    return s->n_conns >= all || a->n >= each || s->n_strangers >= (all + 1) / 2 ||
+           a->n_strangers >= (each + 1) / 2;
+}
+
+static bool offers_us(struct lws *wsi)
+{
+    char offered[256];
+    int n = lws_hdr_total_length(wsi, WSI_TOKEN_PROTOCOL);
+    if (n <= 0)
+        return true;
+    if (lws_hdr_copy(wsi, offered, sizeof offered, WSI_TOKEN_PROTOCOL) < 0)
+        return false;
+    for (char *at = offered; *at;) {
+        at += strspn(at, " ,\t");
+        size_t len = strcspn(at, " ,\t");
+        if (len == strlen("holdfast.v1") && strncmp(at, "holdfast.v1", len) == 0)
+            return true;
+        at += len;
+    }
+    return false;
+}
+
+/* 1 refuses, and has answered. */
+static int admit(struct server *s, struct lws *wsi, const char *upgrade)
+{
+    char path[64] = "";
+    if (strcmp(upgrade, "websocket") != 0)
+        return http_refuse(wsi, 400, ERR_BAD_REQUEST, "only an upgrade to websocket is served");
+    if (lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI) < 0 || strcmp(path, "/v1/ws") != 0)
+        return http_refuse(wsi, 404, ERR_NOT_FOUND, "the WebSocket is at /v1/ws");
+    if (http_check_origin(s, wsi) != ORIGIN_OK)
+        return http_refuse(wsi, 403, ERR_UNAUTHORIZED, "this origin or host is not allowed");
+    if (!offers_us(wsi))
+        return http_refuse(wsi, 400, ERR_UNSUPPORTED, "the subprotocol is holdfast.v1");
+    struct address *a = address_get(s, wsi);
+    a->n++;
+    bool full = is_full(s, a) || s->phase == SERVER_CLOSING;
+    a->n--;
+    if (full) {
+        if (a->n == 0) {
+            a->n = 1;
+            address_leave(s, a);
+        }
+        log_event_limited(LEVEL_WARN, "ws", "refused", LOG_TEXT("why", "too many connections"));
+        return http_refuse(wsi, 503, ERR_OVERLOADED, "too many connections");
+    }
+    return 0;
+}
+
+/* --- the session's side ------------------------------------------------------------------------ */
+
+static bool authenticate(struct session *session, struct str token, struct identity *ret)
+{
+    struct conn *c = session->rim;
+    struct str cookie = str_of(c->cookie);
+    if (!token.p && !c->bearer && cookie.p && !c->from_browser) {
+        snprintf(ret->error, sizeof ret->error, "a cookie needs an Origin");
+        return false;
+    }
+    if (!auth_check(c->server->auth, token, str_of(c->bearer), cookie, c->server->hub.clock.wall_ms, ret))
+        return false;
+    if (c->stranger) {
+        c->stranger = false;
+        c->server->n_strangers--;
+        c->address->n_strangers--;
+        free(c->bearer);
+        free(c->cookie);
+        c->bearer = c->cookie = NULL;
+    }
+    return true;
+}
+
+static void hold(struct session *session, bool on)
+{
+    struct conn *c = session->rim;
+    if (c->state == CONN_OPEN)
+        lws_rx_flow_control(c->wsi, on ? 0 : 1);
+}
+
+static const struct session_ops session_ops = {.authenticate = authenticate, .hold = hold};
+
+/* --- opening and closing ----------------------------------------------------------------------- */
+
+static int open_conn(struct server *s, struct lws *wsi, struct conn **user)
+{
+    struct conn *c = xcalloc(sizeof *c);
+    *user = c;
+    c->server = s;
+    c->wsi = wsi;
+    c->number = ++s->next_conn;
+    c->stranger = true;
+    c->address = address_get(s, wsi);
+    c->address->n++;
+    c->address->n_strangers++;
+    c->from_browser = lws_hdr_total_length(wsi, WSI_TOKEN_ORIGIN) > 0;
+    c->bearer = http_bearer(wsi);
+    c->cookie = http_cookie(s, wsi);
+    c->heard_ms = c->kept_ms = s->hub.clock.now_ms;
+    session_init(&c->session, &s->hub, &session_ops, c);
+    list_push(&s->conns, &c->all);
+    list_push(&s->silent, &c->silent);
+    s->n_conns++;
+    s->n_strangers++;
+    log_event(LEVEL_DEBUG, "ws", "opened", LOG_INT("conn", (int64_t)c->number), LOG_TEXT("peer", c->address->ip));
+    return 0;
+}
+
+static void count_close(struct server *s, enum close_code code)
+{
+    static const enum close_code codes[] = {
+#define X(name, value, text) name,
+        CLOSE_TABLE(X)
+#undef X
+    };
+    size_t i = 0;
+    while (i < countof(codes) && codes[i] != code)
+        i++;
+    s->closes[i < countof(codes) ? i : countof(s->closes) - 1]++;
+}
+
+static int closed(struct conn *c)
+{
+    struct server *s = c->server;
+    log_event(LEVEL_DEBUG, "ws", "closed", LOG_INT("conn", (int64_t)c->number),
+              LOG_INT("code", c->session.close_code));
+    count_close(s, c->session.close_code);
+    session_done(&c->session);
+    c->state = CONN_DEAD;
+    if (c->stranger) {
+        s->n_strangers--;
+        c->address->n_strangers--;
+    }
+    address_leave(s, c->address);
+    s->n_conns--;
+    list_remove(&c->all);
+    list_remove(&c->silent);
+    list_remove(&c->blocked);
+    list_push(&s->dead, &c->all);
+    return 0;
+}
+
+void ws_reap(struct server *s)
+{
+    struct list *node;
+    while ((node = list_pop(&s->dead)) != NULL) {
+        struct conn *c = list_item(node, struct conn, all);
+        buf_done(&c->message);
+        free(c->bearer);
+        free(c->cookie);
+        free(c);
+    }
+}
+
+/* lws sends no close frame when asked for one from here: it is written as it stands, the one write
+ * that is allowed behind a partial one. */
+static void send_close(struct conn *c)
+{
+    enum close_code code = c->session.close_code;
+    const char *why = close_text(code);
+    unsigned char frame[LWS_PRE + 128];
+    unsigned char *p = frame + LWS_PRE;
+    size_t n = strlen(why);
+    p[0] = 0x88;
+    p[1] = (unsigned char)(2 + n);
+    p[2] = (unsigned char)(code >> 8);
+    p[3] = (unsigned char)(code & 255);
+    memcpy(p + 4, why, n);
+    lws_write(c->wsi, p, 4 + n, LWS_WRITE_RAW);
+    lws_set_timeout(c->wsi, PENDING_TIMEOUT_USER_OK, CLOSE_WAIT_S);
+    c->state = CONN_CLOSING;
+    list_remove(&c->silent);
+    list_remove(&c->blocked);
+}
+
+/* --- messages in ------------------------------------------------------------------------------- */
+
+static void heard(struct conn *c)
+{
+    struct server *s = c->server;
+    c->heard_ms = s->hub.clock.now_ms;
+    c->pinged = false;
+    if (c->state != CONN_OPEN)
+        return;
+    list_remove(&c->silent);
+    list_push(&s->silent, &c->silent);
+}
+
+static size_t message_limit(const struct conn *c)
+{
+    size_t limit = c->server->config->limits.message_bytes;
+    if (c->session.state == SESSION_HELLO && limit > MAX_HELLO_MESSAGE)
+        return MAX_HELLO_MESSAGE;
+    return limit;
+}
+
+static int receive(struct conn *c, const char *piece, size_t len)
+{
+    struct lws *wsi = c->wsi;
+    heard(c);
+    if (c->state != CONN_OPEN || c->session.state == SESSION_CLOSING)
+        return 0;
+    if (lws_is_first_fragment(wsi))
+        c->message_is_binary = lws_frame_is_binary(wsi);
+    bool whole = lws_is_final_fragment(wsi) && !lws_remaining_packet_payload(wsi);
+    size_t total = c->message.len + len + lws_remaining_packet_payload(wsi);
+    if (total > message_limit(c)) {
+        buf_done(&c->message);
+        session_close(&c->session, CLOSE_TOO_BIG);
+        return 0;
+    }
+    if (!whole) {
+        buf_put(&c->message, piece, len);
+        return 0;
+    }
+    struct str message = {piece, len};
+    struct buf assembled = c->message;
+    c->message = (struct buf){0};
+    if (assembled.len) {
+        buf_put(&assembled, piece, len);
+        message = buf_str(&assembled);
+    }
+    if (c->message_is_binary)
+        session_receive_binary(&c->session);
+    else
+        session_receive(&c->session, message);
+    buf_done(&assembled);
+    return 0;
+}
+
+/* --- messages out ------------------------------------------------------------------------------ */
+
+static uint64_t bytes_acked(const struct conn *c)
+{
+    return tcp_bytes_acked(lws_get_socket_fd(c->wsi));
+}
+
+static void block(struct conn *c)
+{
+    lws_callback_on_writable(c->wsi);
+    if (list_is_in(&c->blocked))
+        return;
+    c->moved_ms = c->server->hub.clock.now_ms;
+    c->acked = bytes_acked(c);
+    list_push(&c->server->blocked, &c->blocked);
+}
+
+static void write_message(struct conn *c, struct buf *out)
+{
+    struct server *s = c->server;
+    size_t n = out->len - LWS_PRE;
+    s->bytes_out += n;
+    s->messages_out++;
+    if (lws_write(c->wsi, (unsigned char *)out->bytes + LWS_PRE, n, LWS_WRITE_TEXT) < 0)
+        lws_set_timeout(c->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+}
+
+/* Writes what is ready, unless something is still pending: then the cursor waits (promise 7). */
+static void flush(struct conn *c)
+{
+    struct server *s = c->server;
+    if (c->state != CONN_OPEN)
+        return;
+    for (int n = 0; n < MESSAGES_PER_TURN; n++) {
+        if (lws_partial_buffered(c->wsi)) {
+            if (c->session.state == SESSION_CLOSING)
+                send_close(c);
+            else
+                block(c);
+            return;
+        }
+        s->out.len = LWS_PRE;
+        if (!session_fill(&c->session, &s->out, MAX_MESSAGE_OUT))
+            break;
+        write_message(c, &s->out);
+    }
+    list_remove(&c->blocked);
+    if (session_has_output(&c->session)) {
+        if (lws_partial_buffered(c->wsi))
+            block(c);
+        else
+            session_wake(&c->session);
+    } else if (c->session.state == SESSION_CLOSING) {
+        send_close(c);
+    } else if (lws_partial_buffered(c->wsi)) {
+        block(c);
+    }
+}
+
+void ws_flush_woken(struct server *s)
+{
+    struct list now, *node;
+    list_init(&now);
+    list_splice(&now, &s->hub.woken);
+    while ((node = list_pop(&now)) != NULL)
+        flush(list_item(node, struct session, woken)->rim);
+}
+
+static int writable(struct conn *c)
+{
+    list_remove(&c->blocked);
+    session_wake(&c->session);
+    return 0;
+}
+
+/* --- once a second ----------------------------------------------------------------------------- */
+
+static void ping(struct conn *c)
+{
+    unsigned char frame[LWS_PRE + 2];
+    if (lws_partial_buffered(c->wsi))
+        return; /* what is on its way asks the same of the peer */
+    memcpy(frame + LWS_PRE, "hf", 2);
+    lws_write(c->wsi, frame + LWS_PRE, 2, LWS_WRITE_PING);
+}
+
+static void check_silence(struct server *s)
+{
+    msec_t now = s->hub.clock.now_ms;
+    list_each(it, &s->silent)
+    {
+        struct conn *c = list_item(it, struct conn, silent);
+        if (now - c->heard_ms < PING_AFTER_MS)
+            break;
+        if (now - c->heard_ms >= SILENT_AFTER_MS)
+            session_close(&c->session, CLOSE_SILENT);
+        else if (!c->pinged)
+            ping(c);
+        c->pinged = true;
+    }
+}
+
+static void check_blocked(struct server *s)
+{
+    msec_t now = s->hub.clock.now_ms;
+    list_each(it, &s->blocked)
+    {
+        struct conn *c = list_item(it, struct conn, blocked);
+        uint64_t acked = bytes_acked(c);
+        if (acked != c->acked) {
+            c->acked = acked;
+            c->moved_ms = now;
+        } else if (now - c->moved_ms >= SLOW_AFTER_MS) {
+            session_close(&c->session, CLOSE_SLOW);
+        }
+    }
+}
+
+/* For proxies that count data alone: an empty line, which every client skips. */
+static void keep_alive(struct conn *c, msec_t now)
+{
+    if (!c->session.keepalive_data || now - c->kept_ms < KEEPALIVE_MS)
+        return;
+    c->kept_ms = now;
+    if (c->state != CONN_OPEN || lws_partial_buffered(c->wsi))
+        return;
+    unsigned char line[LWS_PRE + 1];
+    line[LWS_PRE] = '\n';
+    lws_write(c->wsi, line + LWS_PRE, 1, LWS_WRITE_TEXT);
+}
+
+void ws_tick(struct server *s)
+{
+    check_silence(s);
+    check_blocked(s);
+    if (s->n_keepalive == 0)
+        return;
+    list_each(it, &s->conns) keep_alive(list_item(it, struct conn, all), s->hub.clock.now_ms);
+}
+
+void ws_say_goaway(struct server *s, msec_t retry_after_ms)
+{
+    char line[96];
+    int n = snprintf(line, sizeof line, "{\"type\":\"goaway\",\"retry_after_ms\":%lld}",
+                     (long long)retry_after_ms);
+    list_each(it, &s->conns)
+        session_push(&list_item(it, struct conn, all)->session, (struct str){line, (size_t)n});
+}
+
+void ws_close_all(struct server *s, enum close_code code)
+{
+    list_each(it, &s->conns) session_close(&list_item(it, struct conn, all)->session, code);
+}
+
+/* --- the callback ------------------------------------------------------------------------------ */
+
+static int peer_closes(struct conn *c)
+{
+    return c->state == CONN_CLOSING; /* its echo of our close frame: no second one */
+}
+
+static int created(struct server *s)
+{
+    s->n_wsi++;
+    return 0;
+}
+
+static int destroyed(struct server *s)
+{
+    s->n_wsi--;
+    return 0;
+}
+
+static int pong_came(struct conn *c)
+{
+    heard(c);
+    return 0;
+}
+
+int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void *in, size_t len)
+{
+    struct server *s = lws_context_user(lws_get_context(wsi));
+    struct conn **slot = user;
+
+    switch (why) {
+    case LWS_CALLBACK_WSI_CREATE: return created(s);
+    case LWS_CALLBACK_WSI_DESTROY: return destroyed(s);
+    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE: return admit(s, wsi, in);
+    case LWS_CALLBACK_ESTABLISHED: return open_conn(s, wsi, slot);
+    case LWS_CALLBACK_RECEIVE: return receive(*slot, in, len);
+    case LWS_CALLBACK_RECEIVE_PONG: return pong_came(*slot);
+    case LWS_CALLBACK_SERVER_WRITEABLE: return writable(*slot);
+    case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE: return peer_closes(*slot);
+    case LWS_CALLBACK_CLOSED: return closed(*slot);
+    default: return http_callback(s, wsi, why, user, in, len);
+    }
+}
+
+void ws_accept(struct server *s, int fd)
+{
+    int one = 1, bytes = SEND_BUFFER;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    lws_adopt_socket_vhost(s->vhost, fd); /* closes it when it fails */
+}

@@ -1,0 +1,48 @@
+/* ws -- connections: one WebSocket each, between libwebsockets and a session.
+ *
+ * Shape:    messages are assembled under a cap and handed to the session; what the session has to say
+ *           is written at the end of the turn, many lines at once, as long as nothing is pending;
+ *           only a full socket asks for the writable callback.
+ * Thread:   loop.
+ * Owns:     each conn its session.  A conn is freed at the end of the turn in which it closed.
+ */
+#ifndef GATEWAY_WS_H
+#define GATEWAY_WS_H
+
+#include "core/session.h"
+#include "gateway/server.h"
+
+struct address;
+
+enum conn_state { CONN_OPEN, CONN_CLOSING, CONN_DEAD };
+
+struct conn {
+    struct server *server;
+    struct lws *wsi;
+    uint64_t number;            /* in the log */
+    struct session session;
+    struct buf message;         /* the pieces of one that has not ended */
+    bool message_is_binary;
+    bool from_browser;          /* it sent Origin */
+    bool pinged;
+    bool stranger;              /* before welcome: counted apart */
+    enum conn_state state;
+    char *bearer, *cookie;      /* until it is known who it is */
+    struct address *address;
+    msec_t heard_ms, pinged_ms, kept_ms;
+    msec_t moved_ms;            /* the reader took something last */
+    uint64_t acked;             /* bytes, then */
+    struct list all, silent, blocked;
+};
+
+/* The callback of the vhost's only protocol: HTTP and WebSocket. */
+int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void *in, size_t len);
+void ws_accept(struct server *s, int fd); /* a fresh socket */
+void ws_flush_woken(struct server *s);    /* the end of the turn */
+void ws_reap(struct server *s);
+void ws_tick(struct server *s);           /* once a second: heartbeats, slow readers */
+void ws_say_goaway(struct server *s, msec_t retry_after_ms);
+void ws_close_all(struct server *s, enum close_code code);
+struct map_key address_key(const struct map_node *node);
+
+#endif

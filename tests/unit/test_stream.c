@@ -1,0 +1,207 @@
+/* Streams and cursors against a naive log: an array of lines, and a number. */
+#include "core/stream.h"
+#include "tests/support/t.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TASK "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+#define MAX_LINES 20000
+
+struct oracle {
+    struct str lines[MAX_LINES]; /* by seq - 1 */
+    uint64_t next, head;
+};
+
+struct reader {
+    struct cursor cursor;
+    uint64_t seq; /* what the oracle says it has */
+    unsigned woken;
+};
+
+static void on_wake(struct cursor *c)
+{
+    container_of(c, struct reader, cursor)->woken++;
+}
+
+static uint64_t rng;
+
+static size_t below(size_t n)
+{
+    return t_below(&rng, n);
+}
+
+static void append(struct stream *s, struct oracle *o)
+{
+    char text[600];
+    int n = snprintf(text, sizeof text, "{\"text\":\"%0*d\"}", 1 + (int)below(400), (int)below(1000));
+    struct buf line = {0};
+    assert_int_equal(stream_append(s, 1000, EVENT_TOKEN, (struct str){text, (size_t)n}), o->next);
+    event_line(&line, TASK, o->next, 1000, EVENT_TOKEN, (struct str){text, (size_t)n});
+    o->lines[o->next - 1] = (struct str){line.bytes, line.len};
+    o->next++;
+}
+
+/* The sealed blocks, as a store would have them. */
+struct shelf {
+    struct block *blocks[MAX_LINES];
+    size_t n;
+};
+
+static void put_on_shelf(struct shelf *shelf, const struct block *b)
+{
+    struct block *copy = block_new(b->task_key, b->first, b->last, b->len);
+    memcpy(copy->bytes, b->bytes, b->len);
+    shelf->blocks[shelf->n++] = copy;
+}
+
+static void load_from_shelf(const struct shelf *shelf, struct block_cache *cache, struct stream *s, uint64_t seq)
+{
+    for (size_t i = 0; i < shelf->n; i++) {
+        const struct block *b = shelf->blocks[i];
+        if (seq < b->first || seq > b->last)
+            continue;
+        struct block *copy = block_new(b->task_key, b->first, b->last, b->len);
+        memcpy(copy->bytes, b->bytes, b->len);
+        block_cache_put(cache, s, copy);
+        return;
+    }
+    fail_msg("seq %llu is nowhere", (unsigned long long)seq);
+}
+
+static void read_some(struct reader *r, struct block_cache *cache, const struct shelf *shelf, const struct oracle *o)
+{
+    struct str lines;
+    size_t max = below(3000);
+    switch (cursor_peek(&r->cursor, cache, max, &lines)) {
+    case READ_NONE: assert_int_equal(r->seq, o->head); return;
+    case READ_LOAD: load_from_shelf(shelf, cache, r->cursor.stream, r->cursor.seq + 1); return;
+    case READ_LINES: break;
+    }
+    const char *at = lines.p;
+    size_t n = 0;
+    while (at < lines.p + lines.n) {
+        struct str want = o->lines[r->seq];
+        assert_true((size_t)(lines.p + lines.n - at) >= want.n);
+        assert_memory_equal(at, want.p, want.n);
+        at += want.n;
+        r->seq++;
+        n++;
+    }
+    assert_true(r->seq <= o->head);
+    assert_true(lines.n <= max || n == 1);
+    cursor_take(&r->cursor, lines);
+    assert_int_equal(r->cursor.seq, r->seq);
+}
+
+/* Batches are taken, committed or rolled back at random; cursors read at random; all that they get
+ * is exactly the oracle's log, and never a line that was not committed (promises 1 and 2). */
+static void test_stream_random_life_equals_naive_log(void **state)
+{
+    (void)state;
+    rng = t_seed();
+    static struct oracle o;
+    static struct shelf shelf;
+    static struct reader readers[8];
+    struct block_cache cache;
+    block_cache_init(&cache, 100000);
+    struct stream *s = stream_new(STR("me"), STR("c"), STR(TASK), 7);
+    o.next = 1;
+    for (size_t i = 0; i < countof(readers); i++) {
+        readers[i].cursor.wake = on_wake;
+        cursor_attach(&readers[i].cursor, s, 0);
+    }
+    bool flying = false;
+    uint64_t flying_next = 1;
+    for (int step = 0; step < 60000 && o.next < MAX_LINES; step++) {
+        size_t what = below(10);
+        struct reader *r = &readers[below(countof(readers))];
+        if (what < 3) {
+            append(s, &o);
+        } else if (what == 3 && !flying && o.next > o.head + 1) {
+            uint64_t first, last;
+            flying_next = o.next;
+            if (s->tail.len >= BLOCK_BYTES || below(20) == 0) {
+                assert_non_null(stream_seal(s));
+            } else {
+                struct str lines = stream_take_lines(s, &first, &last);
+                assert_int_equal(first, o.head + 1);
+                assert_int_equal(last, o.next - 1);
+                assert_memory_equal(lines.p, o.lines[first - 1].p, o.lines[first - 1].n);
+            }
+            flying = true;
+        } else if (what == 4 && flying) {
+            if (s->sealing)
+                put_on_shelf(&shelf, s->sealing);
+            stream_committed(s, &cache);
+            o.head = flying_next - 1;
+            assert_int_equal(s->head, o.head);
+            flying = false;
+        } else if (what == 5 && flying && below(10) == 0) {
+            stream_roll_back(s);
+            for (uint64_t seq = o.head + 1; seq < o.next; seq++)
+                free((char *)o.lines[seq - 1].p);
+            o.next = o.head + 1;
+            assert_int_equal(s->next, o.next);
+            flying = false;
+        } else if (what == 6 && below(50) == 0) {
+            uint64_t after = o.head ? below(o.head + 1) : 0;
+            cursor_detach(&r->cursor);
+            cursor_attach(&r->cursor, s, after);
+            r->seq = after;
+        } else {
+            read_some(r, &cache, &shelf, &o);
+        }
+        assert_true(cache.bytes <= 100000 + BLOCK_BYTES * 4);
+    }
+    for (size_t i = 0; i < countof(readers); i++) {
+        while (cursor_has_more(&readers[i].cursor))
+            read_some(&readers[i], &cache, &shelf, &o);
+        assert_int_equal(readers[i].seq, o.head);
+        cursor_detach(&readers[i].cursor);
+    }
+    if (flying)
+        stream_roll_back(s);
+    block_cache_drop(&cache, s);
+    stream_free(s);
+    assert_int_equal(cache.bytes, 0);
+    for (size_t i = 0; i < shelf.n; i++)
+        block_unref(shelf.blocks[i]);
+    for (uint64_t seq = 1; seq < o.next; seq++)
+        free((char *)o.lines[seq - 1].p);
+}
+
+/* One stream's long replay keeps to its share and leaves the others' blocks where they are. */
+static void test_stream_long_replay_keeps_to_its_share_of_the_cache(void **state)
+{
+    (void)state;
+    struct block_cache cache;
+    block_cache_init(&cache, 64u << 20);
+    struct stream *small = stream_new(STR("a"), STR("c"), STR(TASK), 1);
+    struct stream *large = stream_new(STR("b"), STR("c"), STR(TASK), 2);
+    for (uint64_t i = 0; i < 10; i++)
+        block_cache_put(&cache, small, block_new(1, i * 10 + 1, i * 10 + 10, BLOCK_BYTES));
+    for (uint64_t i = 0; i < 20000; i++)
+        block_cache_put(&cache, large, block_new(2, i * 10 + 1, i * 10 + 10, BLOCK_BYTES));
+    assert_true(large->cached_bytes <= STREAM_CACHE_BYTES);
+    assert_int_equal(small->n_blocks, 10);
+    /* What was put last is there, in order, wherever in the stream it lies. */
+    block_cache_put(&cache, large, block_new(2, 1, 10, BLOCK_BYTES));
+    block_cache_put(&cache, large, block_new(2, 11, 20, BLOCK_BYTES));
+    assert_int_equal(large->blocks[0]->block->first, 1);
+    assert_int_equal(large->blocks[1]->block->first, 11);
+    block_cache_drop(&cache, small);
+    block_cache_drop(&cache, large);
+    assert_int_equal(cache.bytes, 0);
+    stream_free(small);
+    stream_free(large);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stream_random_life_equals_naive_log),
+        cmocka_unit_test(test_stream_long_replay_keeps_to_its_share_of_the_cache),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
