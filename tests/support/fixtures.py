@@ -1,0 +1,43 @@
+"""Fixtures of all Python tests: one gateway for each file, clients that are closed in the end."""
+
+import pytest
+
+from gateway import Gateway
+from holdfast import Client
+
+
+@pytest.fixture(scope="module")
+def gateway(request):
+    """The file's gateway, with the changes that its CONFIG makes to the usual configuration."""
+    with Gateway(getattr(request.module, "CONFIG", None)) as running:
+        yield running
+
+
+@pytest.fixture
+def clients(gateway):
+    """clients(…) is a Client of the file's gateway: a new guest, or another one's by token=…"""
+    made = []
+
+    def make(**options):
+        made.append(Client(gateway, **options))
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.close()
+
+
+@pytest.fixture
+def client(clients):
+    """A new guest."""
+    return clients()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A test that fails shows what its gateway logged."""
+    outcome = yield
+    report = outcome.get_result()
+    gateway = getattr(item, "funcargs", {}).get("gateway")
+    if report.failed and gateway is not None:
+        report.sections.append(("the gateway's log", gateway.tail()))

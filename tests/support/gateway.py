@@ -1,0 +1,246 @@
+"""The gateway as a test sees it: a process with a configuration, a data folder and a port."""
+
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import queue
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+
+SUPPORT = pathlib.Path(__file__).resolve().parent
+BINARY = os.environ.get("HOLDFAST") or str(SUPPORT.parent.parent / "build" / "holdfast")
+SANITIZE = os.environ.get("HOLDFAST_SANITIZE", "")
+SCALE = {"address": 3, "thread": 6}.get(SANITIZE, 1)  # how much longer everything may take
+WAIT_S = 15 * SCALE  # for things that come at once when all is well
+
+SCRIPT = ["/usr/bin/python3", "-I", "-S", str(SUPPORT / "agents" / "script.py")]
+MARK = "HOLDFAST_TEST_MARK"  # in the environment of the gateway and of all that it starts
+REPORTS = re.compile(r"AddressSanitizer|LeakSanitizer|ThreadSanitizer|runtime error:")
+
+
+def merged(base, changes):
+    """A copy of base with changes laid over it; None removes a key."""
+    result = dict(base)
+    for key, value in (changes or {}).items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict) and isinstance(result.get(key), dict):
+            result[key] = merged(result[key], value)
+        else:
+            result[key] = value
+    return result
+
+
+def script_agent(name="script", **options):
+    return {"name": name, "kind": "exec", "command": SCRIPT, "grace_s": 1, **options}
+
+
+# All clients of a test share one address, so what counts by address must not be in the way.
+DEFAULTS = {
+    "agents": [script_agent(default=True)],
+    "drain_s": 1,
+    "limits": {"tasks_per_owner": 5000, "connections_per_address": 5000,
+               "requests_per_second": 100000, "burst": 100000},
+}
+
+
+def processes_with(mark):
+    """pid → command line of every living process that was started, however deep, under mark."""
+    found = {}
+    needle = f"{MARK}={mark}".encode()
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit() or int(entry) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            environ = pathlib.Path("/proc", entry, "environ").read_bytes()
+            state = pathlib.Path("/proc", entry, "stat").read_text().rsplit(")", 1)[1].split()[0]
+            if needle in environ.split(b"\0") and state != "Z":
+                found[int(entry)] = pathlib.Path("/proc", entry, "cmdline").read_bytes().decode()
+    return found
+
+
+def wait_until(condition, what, seconds=WAIT_S):
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: not within {seconds} s")
+        time.sleep(0.01)
+
+
+def is_alive(pid):
+    with contextlib.suppress(OSError):
+        return pathlib.Path("/proc", str(pid), "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    return False
+
+
+class Gateway:
+    """One data folder, and the process that serves it now.  start, stop, kill, start …"""
+
+    def __init__(self, config=None, *, listen="127.0.0.1:0", folder=None, environ=None):
+        self.own_folder = folder is None
+        self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="holdfast-test-"))
+        self.data = self.folder / "data"
+        self.config = merged(DEFAULTS, config)
+        self.listen = listen
+        self.environ = environ or {}
+        self.process = None
+        self.mark = None
+        self.log = []  # the lines of stderr, of all runs
+        self.port = None
+        self.version = None
+        self.reports = []
+
+    # -------------------------------------------------------------- life
+
+    def command(self, *more):
+        config = self.folder / "config.json"
+        agents = [
+            merged(agent, {"env": {MARK: self.mark}}) if agent.get("kind") == "exec" else agent
+            for agent in self.config.get("agents", [])
+        ]
+        config.write_text(json.dumps(merged(self.config, {"agents": agents})))
+        return [BINARY, "serve", "--config", str(config), "--listen", self.listen,
+                "--data", str(self.data), "--log-level", "debug", *more]
+
+    def start(self):
+        """Starts it and waits for its ready line."""
+        self.spawn()
+        line = self.stdout_line(WAIT_S)
+        if not line:
+            self.process.wait(WAIT_S)
+            self.reader.join(WAIT_S)
+            raise AssertionError(f"no ready line, exit {self.process.returncode}:\n{self.tail()}")
+        ready = json.loads(line)
+        assert ready["event"] == "ready", ready
+        self.host, port = ready["listen"].rsplit(":", 1)
+        self.port = int(port)
+        self.version = ready["version"]
+        return self
+
+    def spawn(self):
+        """Starts it without waiting for anything."""
+        assert self.process is None
+        self.mark = uuid.uuid4().hex
+        environ = {**os.environ, MARK: self.mark, **self.environ}
+        # Only what happens after the start of a run is of interest to a test: the rest is noise.
+        self.process = subprocess.Popen(
+            self.command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, env=environ)
+        self.printed = queue.Queue()
+        self.stdout_reader = threading.Thread(
+            target=self._collect, args=(self.process.stdout, self.printed.put), daemon=True)
+        self.reader = threading.Thread(
+            target=self._collect, args=(self.process.stderr, self.log.append), daemon=True)
+        self.stdout_reader.start()
+        self.reader.start()
+        return self.process
+
+    @staticmethod
+    def _collect(stream, put):
+        for line in stream:
+            put(line.decode("utf-8", "replace").rstrip("\n"))
+        put("")
+
+    def stdout_line(self, seconds):
+        try:
+            return self.printed.get(timeout=seconds)
+        except queue.Empty:
+            raise AssertionError(f"nothing on stdout within {seconds} s:\n{self.tail()}") from None
+
+    def stop(self, seconds=None):
+        """SIGTERM, and its exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.wait(seconds)
+
+    def wait(self, seconds=None):
+        try:
+            status = self.process.wait(seconds or 10 + self.config.get("drain_s", 20) + WAIT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            self._finish()
+            raise AssertionError(f"it does not end:\n{self.tail()}") from None
+        self._finish()
+        return status
+
+    def kill(self):
+        """kill -9: nothing of it can clean up."""
+        self.process.kill()
+        self.process.wait()
+        self._finish()
+
+    def _finish(self):
+        self.reader.join(WAIT_S)
+        self.process.stdout.close()
+        self.process.stderr.close()
+        self.process = None
+        self.reports = [line for line in self.log if REPORTS.search(line)]
+
+    def close(self):
+        """Stops what runs, checks that it ended well, and removes its folder."""
+        try:
+            if self.process:
+                status = self.stop()
+                assert status == 0, f"exit {status}:\n{self.tail()}"
+            assert not self.reports, "\n".join(self.log[-200:])
+        finally:
+            if self.own_folder:
+                shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, kind, *_):
+        if kind is None:
+            self.close()
+            return
+        if self.process:
+            self.process.kill()
+            self.wait()
+        print(self.tail(), file=sys.stderr)
+
+    # -------------------------------------------------------------- looking at it
+
+    def tail(self, lines=40):
+        return "\n".join(self.log[-lines:])
+
+    def path(self, name=None):
+        """A path in its folder that nothing else uses."""
+        return str(self.folder / (name or uuid.uuid4().hex))
+
+    def rss(self):
+        """Resident bytes."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) * 1024
+
+    def n_fds(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def http(self, method, path, body=None, headers=None):
+        """(status, headers, body) of one HTTP exchange."""
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=WAIT_S)
+        try:
+            connection.request(method, path, body, headers or {})
+            reply = connection.getresponse()
+            return reply.status, reply.headers, reply.read()
+        finally:
+            connection.close()
+
+
+def run(*arguments, seconds=WAIT_S, environ=None):
+    """One invocation of the binary that ends by itself."""
+    return subprocess.run([BINARY, *arguments], capture_output=True, text=True, check=False,
+                          timeout=seconds, env={**os.environ, **(environ or {})},
+                          stdin=subprocess.DEVNULL)
