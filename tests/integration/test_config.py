@@ -1,0 +1,159 @@
+"""The command line and the configuration (DESIGN 8)."""
+
+import json
+import re
+import subprocess
+
+import pytest
+
+import tokens
+from gateway import BINARY, Gateway, run, script_agent
+from holdfast import Client
+
+
+def check(tmp_path, config):
+    """(exit status, all that was said) of check-config."""
+    path = tmp_path / "config.json"
+    path.write_text(config if isinstance(config, str) else json.dumps(config))
+    done = run("check-config", str(path))
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_version():
+    done = run("version")
+    assert done.returncode == 0
+    assert re.search(r"\d+\.\d+", done.stdout)
+
+
+def test_no_command_or_an_unknown_one_is_a_usage_error():
+    for arguments in ((), ("dance",), ("serve", "--dance")):
+        done = run(*arguments)
+        assert done.returncode == 2 and "serve" in done.stderr
+
+
+def test_good_configuration(tmp_path):
+    status, _ = check(tmp_path, {})
+    assert status == 0
+    status, _ = check(tmp_path, {"agents": [script_agent(default=True)], "limits": {"burst": 10}})
+    assert status == 0
+
+
+NEAREST = [  # a key that is not, and the known one that is nearest
+    ({"lisen": "127.0.0.1:1"}, "lisen", "listen"),
+    ({"limits": {"mesage_bytes": 1000}}, "mesage_bytes", "message_bytes"),
+    ({"store": {"durabilty": "power"}}, "durabilty", "durability"),
+    ({"agents": [{"name": "a", "kind": "exec", "comand": ["x"]}]}, "comand", "command"),
+    ({"auth": {"isuer": "x"}}, "isuer", "issuer"),
+]
+
+
+@pytest.mark.parametrize("config,wrong,near", NEAREST, ids=lambda v: v if isinstance(v, str) else "")
+def test_unknown_key_is_an_error_that_names_the_nearest(tmp_path, config, wrong, near):
+    status, said = check(tmp_path, config)
+    assert status == 2
+    assert wrong in said and near in said
+
+
+FAULTS = [
+    ("{", None), ("[]", None), ('{"listen":1}', "listen"), ('{"listen":"nowhere"}', "listen"),
+    ('{"listen":"127.0.0.1:99999"}', "listen"), ('{"drain_s":"1"}', "drain_s"), ('{"drain_s":-1}', "drain_s"),
+    ('{"agents":[{"name":"a","kind":"dance"}]}', "kind"), ('{"agents":[{"kind":"exec","command":["x"]}]}', "name"),
+    ('{"agents":[{"name":"a","kind":"exec"}]}', "command"),
+    ('{"agents":[{"name":"a","kind":"exec","command":[]}]}', "command"),
+    ('{"agents":[{"name":"a","kind":"exec","command":["x"]},{"name":"a","kind":"exec","command":["y"]}]}', "name"),
+    ('{"store":{"kind":"paper"}}', "store.kind"), ('{"store":{"durability":"none"}}', "durability"),
+    ('{"limits":{"burst":0.5}}', "burst"), ('{"limits":{"message_bytes":0}}', "message_bytes"),
+    ('{"auth":{"keys":[{"kid":"k","alg":"none"}]}}', "alg"),
+    ('{"auth":{"keys":[{"kid":"k","alg":"HS256","secret_file":"/nonexistent"}]}}', "secret_file"),
+    ('{"auth":{"keys":[{"kid":"k","alg":"HS256"}]}}', "secret_file"),
+    ('{"listen":"a","listen":"b"}', "listen"),
+    ('{"origins":["not an origin"]}', "origins"),
+]
+
+
+@pytest.mark.parametrize("text,named", FAULTS, ids=range(len(FAULTS)))
+def test_fault_is_named_with_its_key(tmp_path, text, named):
+    status, said = check(tmp_path, text)
+    assert status == 2
+    if named:
+        assert named in said
+
+
+def test_all_faults_are_listed(tmp_path):
+    status, said = check(tmp_path, {"lisen": 1, "drain_s": "x", "limits": {"burst": -5}, "store": {"kind": "x"}})
+    assert status == 2
+    for key in ("lisen", "drain_s", "burst", "store.kind"):
+        assert key in said
+
+
+def test_serve_refuses_a_bad_configuration_with_2(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text('{"lisen": 1}')
+    done = run("serve", "--config", str(path), "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data"))
+    assert done.returncode == 2 and "lisen" in done.stderr and not done.stdout
+    done = run("serve", "--config", str(tmp_path / "absent.json"))
+    assert done.returncode == 2 and "absent.json" in done.stderr
+
+
+def test_empty_key_refuses_to_start(tmp_path):  # F63
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"")
+    status, _ = check(tmp_path, {"auth": {"keys": [{"kid": "k", "alg": "HS256", "secret_file": str(secret)}]}})
+    assert status == 2
+
+
+@pytest.mark.parametrize("config,ok", [
+    ({"listen": "0.0.0.0:0"}, False),
+    ({"listen": "0.0.0.0:0", "guests": True}, True),
+    ({"listen": "0.0.0.0:0", "auth": "keys"}, True),
+    ({"listen": "0.0.0.0:0", "auth": "cookie"}, False),
+    ({"listen": "0.0.0.0:0", "auth": "cookie", "origins": ["https://chat.example"]}, True),
+])
+def test_public_bind_needs_keys_or_guests_on_purpose(tmp_path, config, ok):
+    if "auth" in config:
+        more = {"cookie": "session"} if config["auth"] == "cookie" else {}
+        config = {**config, "auth": tokens.config(tmp_path, **more)}
+    status, said = check(tmp_path, config)
+    assert status == (0 if ok else 2), said
+
+
+def test_key_is_not_in_what_is_said(tmp_path):
+    auth = tokens.config(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"auth": auth, "lisen": 1}))
+    done = run("check-config", str(path))
+    assert tokens.SECRET.decode() not in done.stdout + done.stderr
+
+
+def test_port_that_is_taken_is_a_failure(tmp_path):
+    with Gateway() as gateway:
+        done = run("serve", "--listen", f"127.0.0.1:{gateway.port}", "--data", str(tmp_path / "data"))
+        assert done.returncode == 1
+        assert str(gateway.port) in done.stderr
+
+
+def test_without_a_file_it_is_guest_mode_with_the_builtin_agent(tmp_path):
+    gateway = Gateway(folder=tmp_path)
+    gateway.command = lambda: [BINARY, "serve", "--listen", "127.0.0.1:0", "--data", str(gateway.data)]
+    with gateway, Client(gateway) as client:
+        assert client.owner.startswith("guest-")
+        assert len(client.welcome["agents"]) == 1 and client.welcome["agents"][0]["default"] is True
+        task, _ = client.finish("hello")
+        assert task["status"] == "completed" and task["output"]
+
+
+def test_token_command_makes_a_token_that_serves(tmp_path):
+    auth = tokens.config(tmp_path)
+    with Gateway({"auth": auth}) as gateway:
+        done = subprocess.run(
+            [BINARY, "token", "--sub", "alice", "--ttl", "1h", "--config", str(gateway.folder / "config.json"),
+             "--data", str(gateway.data)], capture_output=True, text=True, check=False, timeout=20)
+        assert done.returncode == 0, done.stderr
+        with Client(gateway, token=done.stdout.strip()) as client:
+            assert client.owner == "alice"
+
+
+def test_ready_line_and_logs_are_apart():
+    with Gateway() as gateway:
+        assert gateway.printed.empty()  # stdout: that one line
+        assert gateway.version
