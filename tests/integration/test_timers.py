@@ -1,0 +1,172 @@
+"""What the gateway does when a client is silent, frozen or late (PROTOCOL.md 1, 2, 6).
+
+These times are fixed by the protocol, so all connections wait together: one fixture of a minute.
+"""
+
+import json
+import threading
+import time
+
+import pytest
+
+import tokens
+from gateway import SCALE, Gateway
+from holdfast import Client, ids
+from wire import CLOSE, PING, PONG, TEXT, Wire, frame
+
+HELLO = '{"type":"hello","id":"h"%s}'
+SLACK = 2 + 2 * SCALE
+TOTAL_S = 58
+
+
+class Watcher(threading.Thread):
+    """Reads one connection to its end, or to the end of the test, and notes what came when."""
+
+    def __init__(self, wire, answer_pings=False):
+        super().__init__(daemon=True)
+        self.wire, self.answer_pings = wire, answer_pings
+        self.begun = time.monotonic()
+        self.seen = []  # (seconds, opcode, payload)
+        self.ended = None
+        self.start()
+
+    def run(self):
+        self.wire.sock.settimeout(TOTAL_S)
+        while True:
+            try:
+                found = self.wire.recv()
+            except OSError:
+                found = None
+            now = time.monotonic() - self.begun
+            if found is None:
+                self.ended = now
+                return
+            self.seen.append((now, *found))
+            if found[0] == PING and self.answer_pings:
+                self.wire.send(frame(PONG, found[1]))
+
+    def first(self, opcode, part=b""):
+        return next((entry for entry in self.seen if entry[1] == opcode and part in entry[2]), None)
+
+    def close_code(self):
+        entry = self.first(CLOSE)
+        return int.from_bytes(entry[2][:2], "big") if entry else None
+
+    def ended_at(self):
+        """When it was closed, by a close frame or by a cut."""
+        entry = self.first(CLOSE)
+        return entry[0] if entry else self.ended
+
+
+@pytest.fixture(scope="module")
+def waited(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("keys")
+    with Gateway({"auth": tokens.config(folder), "guests": True}) as gateway:
+        with Client(gateway) as client:
+            task = client.chat({"flood": 12000, "per_s": 200})  # for a minute
+            large, _ = client.finish({"flood": 20000, "bytes": 500})
+            owner = client.token
+
+            def opened(hello="", rcvbuf=None, **options):
+                wire = Wire(gateway, rcvbuf=rcvbuf)
+                watcher = Watcher(wire, **options)
+                if hello is not None:
+                    wire.text(HELLO % hello)
+                return watcher
+
+            found = {
+                "no_hello": opened(None),
+                "no_upgrade": Watcher(Wire(gateway, upgrade=False)),
+                "silent": opened(),
+                "answering": opened(answer_pings=True),
+                "keepalive": opened(',"keepalive":"data"', answer_pings=True),
+                "expiring": opened(',"token":"%s"' % tokens.token("alice", seconds=2), answer_pings=True),
+                "silent_but_fed": opened(',"token":"%s"' % owner),
+            }
+            found["silent_but_fed"].wire.text(json.dumps({"type": "resume", **ids(task)}))
+            frozen = Wire(gateway, rcvbuf=4096)
+            frozen.text(HELLO % (',"token":"%s"' % owner))
+            frozen.text(json.dumps({"type": "resume", **ids(large)}))
+            found["frozen_since"] = time.monotonic()
+            found["frozen"] = frozen
+            over = threading.Event()
+
+            def prod():  # a client that never reads, yet is not silent
+                while not over.wait(5):
+                    if not frozen.send(frame(PONG, b"")):
+                        break
+
+            prodder = threading.Thread(target=prod, daemon=True)
+            prodder.start()
+            before = gateway.n_fds()
+            time.sleep(TOTAL_S)
+            over.set()
+            found["fds"] = (before, gateway.n_fds())
+            found["gateway"] = gateway
+            found["log"] = list(gateway.log)
+            yield found
+            for wire in [frozen] + [w.wire for w in found.values() if isinstance(w, Watcher)]:
+                wire.close()
+
+
+def test_hello_is_due_within_10_s(waited):
+    watcher = waited["no_hello"]
+    assert watcher.first(TEXT, b'"unauthorized"')
+    assert watcher.close_code() == 4401
+    assert 9 < watcher.ended_at() < 10 + SLACK
+
+
+def test_connection_without_any_request_is_ended(waited):
+    assert waited["no_upgrade"].ended is not None and waited["no_upgrade"].ended < 50
+
+
+def test_silent_client_is_pinged_at_20_s_and_closed_at_50_s(waited):
+    watcher = waited["silent"]
+    assert 19 < watcher.first(PING)[0] < 20 + SLACK
+    assert watcher.close_code() in (4408, None)
+    assert 49 < watcher.ended_at() < 50 + SLACK
+
+
+def test_client_that_answers_pings_is_kept(waited):
+    watcher = waited["answering"]
+    assert len([entry for entry in watcher.seen if entry[1] == PING]) == 2
+    assert watcher.ended is None and watcher.close_code() is None
+
+
+def test_what_is_being_sent_to_it_does_not_count_as_life(waited):
+    watcher = waited["silent_but_fed"]
+    assert watcher.first(TEXT, b'"event"')
+    assert 19 < watcher.first(PING)[0] < 20 + SLACK
+    assert 49 < watcher.ended_at() < 50 + SLACK
+
+
+def test_keepalive_data_is_an_empty_line_every_20_s(waited):  # F45
+    watcher = waited["keepalive"]
+    empty = [entry for entry in watcher.seen if entry[1] == TEXT and not entry[2].strip(b"\n")]
+    assert len(empty) == 2
+    assert 19 < empty[0][0] < 20 + SLACK
+    assert watcher.ended is None
+
+
+def test_token_is_announced_to_expire_and_then_closes(waited):
+    watcher = waited["expiring"]
+    announced = watcher.first(TEXT, b"token_expiring")
+    assert announced and announced[0] < SLACK  # less than 60 s were left
+    told = json.loads(next(line for line in announced[2].split(b"\n") if b"token_expiring" in line))
+    assert told["expires_at"]
+    assert watcher.close_code() == 4401
+    assert watcher.ended_at() < 2 + 30 + SLACK  # the leeway is 30 s
+
+
+def test_frozen_reader_is_closed_after_30_s(waited):
+    """Its close code cannot reach it before it reads; the log has the reason, and the socket is gone."""
+    wire = waited["frozen"]
+    assert any("4413" in line or "reader too slow" in line for line in waited["log"]), "4413 in the log"
+    wire.sock.settimeout(5)
+    code = wire.close_code(20)
+    assert code in (4413, None)
+
+
+def test_descriptors_of_the_dead_are_freed(waited):  # F44
+    before, after = waited["fds"]
+    assert after <= before - 4  # no_hello, no_upgrade, silent, silent_but_fed, expiring, frozen
