@@ -1,0 +1,267 @@
+"""kill -9 at random moments under load; then every promise is called in (PROTOCOL.md 4, 5).
+
+Each round: tasks that emit fast, one with a grandchild, one with a grandchild in a session of its
+own; clients that note every line to the byte; one request_key from two connections at once; cancels.
+Then the gateway is killed, started again on the same data, and asked for everything.
+
+HOLDFAST_SEED and HOLDFAST_CRASH_ROUNDS choose the run; the seed is printed.
+"""
+
+import contextlib
+import os
+import random
+import threading
+import time
+
+from gateway import SANITIZE, SCALE, Gateway, processes_with, script_agent, wait_until
+from holdfast import TERMINAL, Client, Closed, ids, program
+
+ROUNDS = int(os.environ.get("HOLDFAST_CRASH_ROUNDS", 15 if SANITIZE else 55))
+SEED = int(os.environ.get("HOLDFAST_SEED", random.randrange(2**32)))
+
+# A grace that no round outlives: a cancel of the patient agent is always cut short by the kill.
+CONFIG = {"agents": [script_agent(default=True), script_agent("patient", grace_s=60)]}
+
+
+class Round:
+    """What the clients of one round have seen, whatever happened to their connections."""
+
+    def __init__(self, gateway, token, number, rng):
+        self.gateway, self.token, self.number, self.rng = gateway, token, number, rng
+        self.conversation = f"round-{number}"
+        self.key = f"key-{number}"
+        self.counted = gateway.path(f"counted-{number}")
+        self.message = program({"count": self.counted}, {"flood": 50}, {"final_answer": "once"})
+        self.tasks = {}       # task_id → summary, as a reply showed it
+        self.keyed = set()    # task ids that the key was answered with
+        self.cancelled = set()  # of which a cancel was answered with 1
+        self.clients = []
+        self.failures = []
+        self.lock = threading.Lock()
+
+    # ---------------------------------------------------------- the load
+
+    def follow(self, work):
+        """Runs work(client) on a connection of its own, then reads until the gateway is gone."""
+        def body():
+            try:
+                client = Client(self.gateway, token=self.token)
+            except (OSError, Closed):
+                return
+            self.clients.append(client)
+            try:
+                work(client)
+                while True:
+                    client.pump(1)
+            except (Closed, OSError):
+                pass
+            except AssertionError as failure:
+                if client.ws.state.name == "OPEN":
+                    self.failures.append(failure)
+
+        return threading.Thread(target=body)
+
+    def note(self, task):
+        with self.lock:
+            self.tasks[task["task_id"]] = task
+        return task
+
+    def start_tasks(self, client):
+        path = self.gateway.path
+        for steps in self.rng.sample([
+            [{"flood": 100_000, "bytes": 40, "per_s": 3000}],
+            [{"grandchild": path(), "hold_stdout": True, "ignore_term": True},
+             {"flood": 100_000, "per_s": 500}],
+            [{"grandchild": path(), "setsid": True}, {"flood": 300, "bytes": 200}, {"hang": 1}],
+            [{"flood": 200, "bytes": 20}, {"final_answer": "quick"}],
+            [{"token": "x"}, {"exit": 3}],
+        ], 5):
+            self.note(client.chat(*steps, conversation=self.conversation))
+        self.note(client.chat({"ignore_term": 1}, {"flood": 20}, {"hang": 1}, agent="patient",
+                              conversation=self.conversation))
+
+    def start_by_key(self, barrier):
+        def work(client):
+            barrier.wait(20)
+            reply = client.call("chat", message=self.message, request_key=self.key,
+                                conversation_id=self.conversation)
+            self.keyed.add(self.note(reply["task"])["task_id"])
+
+        return work
+
+    def read_along(self, client):
+        """Follows whatever there is, from anywhere."""
+        rng = random.Random(self.rng.random())
+        while True:
+            with self.lock:
+                known = list(self.tasks.values())
+            for task in known:
+                head = client.call("task", **ids(task))["task"]["head"]
+                client.resume(task, rng.randint(0, head))
+            client.pump(0.05)
+
+    def cancel_some(self, client):
+        rng = random.Random(self.rng.random())
+        while True:
+            client.pump(rng.random() * 0.1)
+            with self.lock:
+                known = list(self.tasks.values())
+            if known:
+                task = rng.choice(known[-1:] if rng.random() < 0.4 else known)
+                if task["task_id"] in self.keyed:
+                    continue
+                if client.call("cancel", **ids(task))["cancelled"]:
+                    self.cancelled.add(task["task_id"])
+
+    def run(self, seconds):
+        barrier = threading.Barrier(2)
+        threads = [self.follow(work) for work in (
+            self.start_tasks, self.start_by_key(barrier), self.start_by_key(barrier),
+            self.read_along, self.read_along, self.cancel_some)]
+        for thread in threads:
+            thread.start()
+        time.sleep(seconds)
+        self.gateway.kill()
+        for thread in threads:
+            thread.join()
+        for client in self.clients:
+            client.close()
+        assert not self.failures, self.failures
+
+    # ---------------------------------------------------------- the reckoning
+
+    def seen(self):
+        """task_id → seq → line: all that any client has seen.  Two that saw the same saw equal bytes."""
+        found = {}
+        for client in self.clients:
+            for line, raw in zip(client.log, client.raw):
+                if line["type"] in ("started", "resumed"):
+                    self.tasks.setdefault(line["task"]["task_id"], line["task"])
+                if line["type"] == "event":
+                    lines = found.setdefault(line["task_id"], {})
+                    assert lines.setdefault(line["seq"], raw) == raw, "two clients saw different lines"
+        return found
+
+    def check(self, client):
+        """Asks the new gateway for all of it.  Gives task_id → all its lines."""
+        seen, kept = self.seen(), {}
+        again = client.call("chat", message=self.message, request_key=self.key,
+                            conversation_id=self.conversation)
+        task = again["task"]
+        client.wait_terminal(task, client.log.index(again))
+        if self.keyed:
+            assert again.get("repeated") is True, "a key that was answered was forgotten"
+            assert self.keyed == {task["task_id"]}, "one key, two tasks"
+        if os.path.exists(self.counted):
+            with open(self.counted, "rb") as file:
+                assert file.read().split() in ([], [task["task_id"].encode()]), "it ran twice"
+        listed = client.call("tasks", conversation_id=self.conversation)["tasks"]
+        assert len({t["task_id"] for t in listed}) == len(listed)
+        assert set(self.tasks) | set(seen) <= {t["task_id"] for t in listed}, "a task was lost"
+        for record in listed:
+            kept[record["task_id"]] = self.check_task(client, record, seen.get(record["task_id"], {}))
+        return kept
+
+    def check_task(self, client, listed, seen):
+        events = client.replay(listed, 0)  # dense from 1: the client checks
+        lines = client.raw_events(listed, client.log.index(events[0]))
+        for seq, line in seen.items():
+            assert lines.get(seq) == line, f"seen {line}, now {lines.get(seq)}"
+        ends = [event for event in events if event["event"] in TERMINAL]
+        assert len(ends) == 1 and events[-1] is ends[0], f"{len(ends)} ends"
+        end = ends[0]
+        record = client.task(listed)
+        assert record["head"] == end["seq"] == len(events)
+        status = "completed" if end["event"] == "task.completed" else end["data"]["status"]
+        assert record["status"] == status == listed["status"]
+        if end["event"] == "task.failed":
+            assert record["error"] == end["data"]["error"]
+            code = record["error"]["code"]
+            assert code in record["error"]["message"]
+            assert (status == "cancelled") == (code == "cancelled")
+            assert code in ("cancelled", "orphaned", "agent_error")
+            if code == "agent_error":
+                assert "3" in record["error"]["message"]  # only the one with {"exit": 3}
+        if listed["task_id"] in self.cancelled:
+            assert status == "cancelled", f"its cancel was answered ok, and it ended as {record}"
+        elif status == "cancelled":  # asked, and the answer was lost with the gateway
+            assert record["cancel_requested_at"]
+        return lines
+
+
+def check_processes(mark):
+    wait_until(lambda: not processes_with(mark), f"the end of {processes_with(mark)}", 5 * SCALE)
+
+
+def forget(client):
+    """What was checked is not needed any more."""
+    client.log.clear()
+    client.raw.clear()
+
+
+def test_nothing_that_was_seen_is_ever_undone():
+    print(f"seed {SEED}, {ROUNDS} rounds")
+    rng = random.Random(SEED)
+    rounds, kept = [], {}
+    statuses = {}
+    with Gateway(CONFIG) as gateway:
+        with Client(gateway) as client:
+            token = client.token
+        for number in range(ROUNDS):
+            current = Round(gateway, token, number, rng)
+            rounds.append(current)
+            mark = gateway.mark
+            current.run(rng.uniform(0.05, 0.7) * SCALE)
+            check_processes(mark)
+            if rng.random() < 0.15:  # and once more while it repairs what the first kill left
+                gateway.spawn()
+                time.sleep(rng.uniform(0, 0.06) * SCALE)
+                mark = gateway.mark
+                gateway.kill()
+                check_processes(mark)
+            gateway.start()
+            with Client(gateway, token=token) as client:
+                lines = current.check(client)
+                kept.update(lines)
+                for task in client.call("tasks", conversation_id=current.conversation)["tasks"]:
+                    statuses[task["status"]] = statuses.get(task["status"], 0) + 1
+            current.clients.clear()
+        # After all of it: every task of every round is still as it was, to the byte.
+        gateway.kill()
+        gateway.start()
+        with Client(gateway, token=token) as client:
+            for current in rounds:
+                for task in client.call("tasks", conversation_id=current.conversation)["tasks"]:
+                    client.replay(task, 0)
+                    assert client.raw_events(task) == kept.pop(task["task_id"])
+                forget(client)
+        assert not kept, "tasks that are gone"
+    print(f"{statuses}, {sum(len(r.cancelled) for r in rounds)} cancels answered")
+    assert min(statuses.get(status, 0) for status in ("completed", "failed", "cancelled")) > ROUNDS // 5
+
+
+def test_kill_in_a_tight_loop_of_starts():  # F35
+    """Nothing but chats, all answered ones must be there; killed where most commits are."""
+    rng = random.Random(SEED)
+    answered = []
+    with Gateway(CONFIG) as gateway:
+        with Client(gateway) as client:
+            token = client.token
+        for number in range(max(5, ROUNDS // 5)):
+            with contextlib.suppress(Closed, OSError), Client(gateway, token=token) as client:
+                timer = threading.Timer(rng.uniform(0.02, 0.25) * SCALE, gateway.process.kill)
+                timer.start()
+                while True:
+                    reply = client.call("chat", message="x", conversation_id=f"tight-{number}")
+                    answered.append(reply["task"])
+            timer.join()
+            gateway.kill()
+            gateway.start()
+        with Client(gateway, token=token) as client:
+            for task in answered:
+                record = client.task(task)
+                assert record["status"] in ("completed", "failed")
+                events = client.replay(task)
+                assert sum(event["event"] in TERMINAL for event in events) == 1
+                forget(client)
+    assert len(answered) > 20
