@@ -123,7 +123,9 @@ static void on_step(void *arg)
         end(r, RUN_FAILED, STR("cancelled"));
         return;
     }
-    for (int64_t i = 0; i < r->plan.burst && r->n_said < r->plan.events && !r->paused; i++) {
+    for (int64_t i = 0; i < r->plan.burst && r->n_said < r->plan.events; i++) {
+        if (r->paused || r->cancelled)
+            break;
         r->n_said++;
         r->paused = true; /* first, so that an unpause from inside is not forgotten */
         if (r->events.on_event(r->task, &r->line))
