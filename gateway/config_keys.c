@@ -238,7 +238,7 @@ static void find_nearest(struct nearest *n, const struct key_table *table, struc
 {
     for (size_t i = 0; i < table->n; i++) {
         const struct key *key = &table->keys[i];
-        size_t score = 2 * distance_of(n->name, str_of(key->name)) + (table != n->home);
+        size_t score = 2 * distance_of(n->name, str_of(key->name)) + (table != n->home ? 3 : 0);
         if (score < n->score) {
             n->score = score;
             buf_clear(&n->path);

@@ -4,7 +4,9 @@
  */
 #include "gateway/config_keys.h"
 
+#include <errno.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct reader {
@@ -229,29 +231,35 @@ static void read_object(struct reader *r, const struct key_table *table, void *b
 }
 
 /* jansson's text quotes what it found, which may be a secret: "… near 'x'" is cut off. */
-static void fault_json(struct faults *f, const char *file, json_error_t *error)
+static json_t *load_json(const char *file, struct faults *f)
 {
-    char *quote = strstr(error->text, " near ");
+    json_error_t error;
+    json_t *root = NULL;
+    FILE *stream = fopen(file, "re");
 
-    if (quote)
-        *quote = '\0';
-    if (error->line > 0)
-        fault(f, file, "line %d, column %d: %s", error->line, error->column, error->text);
-    else
-        fault(f, file, "%s", error->text);
+    if (stream)
+        root = json_loadf(stream, JSON_REJECT_DUPLICATES, &error);
+    if (!stream || (!root && ferror(stream))) {
+        fault(f, file, "cannot be read: %s", strerror(errno));
+    } else if (!root) {
+        char *quote = strstr(error.text, " near ");
+        if (quote)
+            *quote = '\0';
+        fault(f, file, "line %d, column %d: %s", error.line, error.column, error.text);
+    }
+    if (stream)
+        (void)fclose(stream);
+    return root;
 }
 
 bool config_read(const char *file, struct config *c, struct faults *f)
 {
     struct reader r = {.faults = f};
-    json_error_t error;
-    json_t *root = json_load_file(file, JSON_REJECT_DUPLICATES, &error);
-
-    if (!root) {
-        fault_json(f, file, &error);
-        return false;
-    }
+    json_t *root = load_json(file, f);
     bool is_object = json_is_object(root);
+
+    if (!root)
+        return false;
     read_object(&r, &config_table, c, root);
     json_decref(root);
     buf_done(&r.path);
