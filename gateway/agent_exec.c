@@ -317,9 +317,9 @@ static void on_stderr_ready(uv_poll_t *poll, int status, int events)
 
 /* ------------------------------------------------------------------ the end */
 
-/* Reads what the pipe holds now.  True when all is handed over (false: paused).  With nothing of the
- * tree left there is no more to come; what somebody else still writes (a descriptor that was passed on) is not
- * waited for, hence at most one pipe full. */
+/* Reads what the pipe holds now.  True when all is handed over; false: paused.  With nothing of the
+ * tree left there is no more to come.  What somebody else still writes (a descriptor was passed on)
+ * is not waited for, hence at most one pipe full. */
 static bool stdout_drain(struct run *r)
 {
     int most = r->out.fd >= 0 ? fcntl(r->out.fd, F_GETPIPE_SZ) : 0;
@@ -442,11 +442,11 @@ static void on_control_ready(uv_poll_t *poll, int status, int events)
 static void on_supervisor_exit(uv_poll_t *poll, int status, int events)
 {
     struct run *r = run_of(poll->data);
-    siginfo_t info;
+    siginfo_t info = {0};
 
     (void)status, (void)events;
-    if (waitid(P_PIDFD, (id_t)r->pidfd.fd, &info, WEXITED | WNOHANG) < 0 && errno == EINTR)
-        return;
+    if (waitid(P_PIDFD, (id_t)r->pidfd.fd, &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0)
+        return; /* not yet */
     take_report(r);
     watched_close(&r->pidfd);
     if (r->state < EXEC_GONE)

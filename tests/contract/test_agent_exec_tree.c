@@ -4,9 +4,11 @@
  */
 #include "tests/support/exec_probe.h"
 
+#include <sys/prctl.h>
+
 /* Its grandchildren ignore SIGTERM, hold stdout and write to a file; one leaves the group. */
 static const char stubborn_tree[] =
-    "trap '' TERM\n"
+    "trap '' TERM; rm -f $0/marker.*\n"
     "writer='trap \"\" TERM; while :; do echo x >> $0/marker.$1; sleep 0.02; done'\n"
     "sh -c \"$writer\" $0 1 &\n"
     "setsid sh -c \"$writer\" $0 2 &\n"
@@ -367,6 +369,12 @@ _Noreturn static void gateway_main(char **argv)
         uv_run(&loop, UV_RUN_ONCE);
 }
 
+static bool four_marked(void *arg)
+{
+    (void)arg;
+    return count_marked() >= 4; /* the supervisor, the agent, its two */
+}
+
 /* F33: kill -9 of the gateway. */
 static void test_exec_killed_gateway_takes_all_trees_along(void **state)
 {
@@ -377,6 +385,7 @@ static void test_exec_killed_gateway_takes_all_trees_along(void **state)
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
     pid_t gateway = fork();
     if (gateway == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no gateway */
         dup2(out[1], 1);
         execl("/proc/self/exe", "test", "gateway", folder, mark, (char *)NULL);
         _exit(127);
@@ -384,7 +393,7 @@ static void test_exec_killed_gateway_takes_all_trees_along(void **state)
     close(out[1]);
     assert_int_equal(read(out[0], up, sizeof up), 3);
     close(out[0]);
-    assert_true(count_marked() >= 4); /* the supervisor, the agent, its two */
+    wait_until(four_marked, NULL);
     kill(gateway, SIGKILL);
     assert_int_equal(waitpid(gateway, NULL, 0), gateway);
     wait_until(none_marked, NULL);
