@@ -2,7 +2,6 @@
 
 #include "proto/quote.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -230,7 +229,10 @@ static bool read_timeout(struct decoding *d, uint32_t node)
     double seconds;
     if (!js_double(&d->d->doc, node, &seconds) || !(seconds > 0))
         return false;
-    d->to->timeout_s = (int64_t)ceil(fmin(seconds, LONGEST_TIMEOUT_S));
+    if (seconds > LONGEST_TIMEOUT_S)
+        seconds = LONGEST_TIMEOUT_S;
+    int64_t whole = (int64_t)seconds;
+    d->to->timeout_s = whole + ((double)whole < seconds); /* rounded up: never 0 */
     return true;
 }
 
