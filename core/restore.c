@@ -31,6 +31,9 @@ static void finish(struct restore *r, int status)
     void *arg = r->arg;
     for (size_t i = 0; i < r->n_tails; i++)
         block_unref(r->tails[i]);
+    for (size_t i = 0; i < r->n_tasks; i++)
+        r->tasks[i]->refs--;
+    r->hub->restoring = false;
     free(r->tails);
     free(r->tasks);
     free(r);
@@ -47,6 +50,7 @@ static void on_repaired(struct waiter *w, int status)
 
 static void start_waiting(struct restore *r)
 {
+    r->hub->restoring = false;
     for (size_t i = 0; i < r->n_tasks; i++)
         if (r->tasks[i]->phase == PHASE_PENDING)
             task_try_start(r->tasks[i]);
@@ -202,7 +206,8 @@ static void on_live(void *arg, int status, struct answer *answer)
     }
     r->tasks = xrealloc(r->tasks, (r->n_tasks + answer->n_tasks) * sizeof(struct task *));
     for (size_t i = 0; i < answer->n_tasks; i++) {
-        r->tasks[r->n_tasks++] = task_adopt(r->hub, &answer->tasks[i]);
+        r->tasks[r->n_tasks] = task_adopt(r->hub, &answer->tasks[i]);
+        r->tasks[r->n_tasks++]->refs++;
         r->after = (uint64_t)answer->tasks[i].key;
     }
     if (answer->n_tasks > 0)
@@ -253,5 +258,6 @@ void hub_restore(struct hub *h, void (*ready)(void *arg, int status), void *arg)
 {
     struct restore *r = xcalloc(sizeof *r);
     *r = (struct restore){.hub = h, .ready = ready, .arg = arg};
+    h->restoring = true;
     ask_tails(r);
 }

@@ -43,7 +43,7 @@ static bool take_slot(struct task *t)
 
 void task_try_start(struct task *t)
 {
-    if (t->phase != PHASE_PENDING || list_is_in(&t->in_wait))
+    if (t->hub->restoring || t->phase != PHASE_PENDING || list_is_in(&t->in_wait))
         return;
     if (!t->agent) {
         task_finish(t, STATUS_FAILED, TASK_AGENT_ERROR,

@@ -134,6 +134,9 @@ static enum error find_fault(struct call *c, const struct agent *agent, const ch
     *ret_why = "\"agent\" names no configured agent";
     if (!agent)
         return ERR_BAD_REQUEST;
+    *ret_why = "the store does not take writes now";
+    if (!hub_can_write(h))
+        return ERR_OVERLOADED;
     *ret_why = "the gateway is stopping";
     if (h->draining)
         return ERR_OVERLOADED;
@@ -164,10 +167,10 @@ static void create(struct call *c)
     struct str conversation_id = r->conversation_id.p ? r->conversation_id : str_of(id);
     c->conversation = conversation_ref(h, c->owner, conversation_id);
     const struct agent *agent = hub_find_agent(h, r->agent);
-    const char *why;
-    enum error e = call_needs_store(c) ? ERR_OVERLOADED : find_fault(c, agent, &why);
+    const char *why = "";
+    enum error e = find_fault(c, agent, &why);
     if (e) {
-        refuse(c, e, call_needs_store(c) ? "the store does not take writes now" : why);
+        refuse(c, e, why);
         return;
     }
     if (r->when_busy == BUSY_INTERRUPT && !r->background)

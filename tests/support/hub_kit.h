@@ -1,0 +1,358 @@
+/* hub_kit -- a whole hub without a rim: the memory store stepped by hand, agents that do as the test
+ * says, sessions whose lines are kept.
+ *
+ * Thread:   the test's.
+ */
+#ifndef TESTS_SUPPORT_HUB_KIT_H
+#define TESTS_SUPPORT_HUB_KIT_H
+
+#include "core/call.h"
+#include "core/session.h"
+#include "core/store_inline.h"
+#include "core/store_memory.h"
+#include "tests/support/t.h"
+
+struct run {
+    const struct run_events *events;
+    void *task;
+    char input[64];
+    struct buf history;
+    struct buf delivered; /* lines, each with a newline */
+    unsigned cancels, kills;
+    bool paused, freed, wants_more;
+};
+
+#define KIT_RUNS 256
+
+struct kit {
+    struct hub hub;
+    void *store;
+    struct store_inline *inline_store;
+    struct agent agents[2];
+    struct run *runs[KIT_RUNS]; /* every run ever started, in order; freed at the end */
+    size_t n_runs;
+};
+
+/* One client. */
+struct client {
+    struct kit *kit;
+    struct session session;
+    char owner[32];
+    struct buf got; /* every line, each with a newline */
+    size_t seen;    /* of got */
+    bool held;
+    bool frozen;    /* reads nothing */
+};
+
+static struct kit *kit_now; /* the agents' settings point to nothing: one kit at a time */
+
+static struct run *kit_start(void *settings, const struct run_spec *spec, const struct run_events *events,
+                             void *task, char *ret_error)
+{
+    (void)settings;
+    struct run *r = xcalloc(sizeof *r);
+    if (str_eq(spec->input, STR("cannot start"))) {
+        snprintf(ret_error, 256, "it cannot start");
+        free(r);
+        return NULL;
+    }
+    r->events = events;
+    r->task = task;
+    r->wants_more = true;
+    snprintf(r->input, sizeof r->input, "%.*s", (int)spec->input.n, spec->input.p);
+    buf_putstr(&r->history, spec->history);
+    assert_true(kit_now->n_runs < KIT_RUNS);
+    kit_now->runs[kit_now->n_runs++] = r;
+    return r;
+}
+
+static void kit_cancel(struct run *r)
+{
+    r->cancels++;
+}
+
+static void kit_kill(struct run *r)
+{
+    r->kills++;
+}
+
+static bool kit_deliver(struct run *r, struct str line)
+{
+    buf_putstr(&r->delivered, line);
+    buf_putc(&r->delivered, '\n');
+    return true;
+}
+
+static void kit_unpause(struct run *r)
+{
+    r->wants_more = true;
+}
+
+static void kit_free(struct run *r)
+{
+    assert_false(r->freed);
+    r->freed = true;
+}
+
+static const struct agent_ops kit_ops = {.kind = "kit",
+                                         .start = kit_start,
+                                         .cancel = kit_cancel,
+                                         .kill = kit_kill,
+                                         .deliver = kit_deliver,
+                                         .unpause = kit_unpause,
+                                         .free = kit_free};
+
+static bool kit_random(void *bytes, size_t n)
+{
+    static uint64_t state = 42;
+    for (size_t i = 0; i < n; i++)
+        ((uint8_t *)bytes)[i] = (uint8_t)t_random(&state);
+    return true;
+}
+
+static void kit_open_hub(struct kit *k)
+{
+    struct hub_options o = {.agents = k->agents,
+                            .n_agents = countof(k->agents),
+                            .limits = {.tasks = 100,
+                                       .tasks_per_owner = 32,
+                                       .processes = 100,
+                                       .task_bytes = 1 << 30,
+                                       .task_events = 1000000,
+                                       .inbox_messages = 10,
+                                       .inbox_bytes = 1 << 20,
+                                       .subscriptions = 1000,
+                                       .requests_per_second = 50,
+                                       .burst = 200,
+                                       .message_bytes = 65536},
+                            .cache_bytes = 64u << 20,
+                            .retry_ms = 30000,
+                            .version = "test",
+                            .random = kit_random};
+    struct store_start start;
+    assert_int_equal(store_memory_ops.start(k->store, &start), 0);
+    k->inline_store = store_inline_new(&store_memory_ops, k->store);
+    msec_t now = k->hub.clock.now_ms;
+    int64_t wall = k->hub.clock.wall_ms;
+    hub_init(&k->hub, &o, store_inline_port(k->inline_store), &start);
+    k->hub.clock.now_ms = now ? now : 1000;
+    k->hub.clock.wall_ms = wall ? wall : 1764280000000;
+}
+
+static struct kit *kit_new(void)
+{
+    struct kit *k = xcalloc(sizeof *k);
+    kit_now = k;
+    for (size_t i = 0; i < countof(k->agents); i++)
+        k->agents[i] = (struct agent){.name = i ? "second" : "first",
+                                      .description = "",
+                                      .is_default = i == 0,
+                                      .has_inbox = true,
+                                      .is_process = true,
+                                      .timeout_ms = 1800000,
+                                      .idle_timeout_ms = 300000,
+                                      .grace_ms = 5000,
+                                      .ops = &kit_ops};
+    k->store = store_memory_new();
+    kit_open_hub(k);
+    return k;
+}
+
+/* The end of a turn, without anything of the store. */
+static void kit_turn(struct kit *k)
+{
+    clock_run(&k->hub.clock);
+    hub_submit(&k->hub);
+    struct list now, *node;
+    list_init(&now);
+    list_splice(&now, &k->hub.woken);
+    while ((node = list_pop(&now)) != NULL) {
+        struct client *c = list_item(node, struct session, woken)->rim;
+        if (!c->frozen)
+            while (session_fill(&c->session, &c->got, MAX_MESSAGE_OUT))
+                buf_putc(&c->got, '\n');
+    }
+    hub_reap(&k->hub);
+}
+
+/* Turns until nothing more happens by itself. */
+static void kit_settle(struct kit *k)
+{
+    int quiet = 0;
+    while (quiet < 2) {
+        kit_turn(k);
+        quiet = store_inline_step(k->inline_store) ? 0 : quiet + 1;
+    }
+}
+
+static void kit_pass(struct kit *k, msec_t ms)
+{
+    k->hub.clock.now_ms += ms;
+    k->hub.clock.wall_ms += ms;
+    kit_settle(k);
+}
+
+static void kit_close_hub(struct kit *k)
+{
+    store_inline_free(k->inline_store);
+    if (k->hub.journal.flying) { /* dropped by the crash */
+        batch_free(k->hub.journal.flying);
+        k->hub.journal.flying = NULL;
+    }
+    hub_done(&k->hub);
+}
+
+static void kit_free_all(struct kit *k)
+{
+    kit_settle(k);
+    kit_close_hub(k);
+    store_memory_ops.close(k->store);
+    for (size_t i = 0; i < k->n_runs; i++) {
+        assert_true(k->runs[i]->freed);
+        buf_done(&k->runs[i]->history);
+        buf_done(&k->runs[i]->delivered);
+        free(k->runs[i]);
+    }
+    free(k);
+}
+
+static bool client_authenticate(struct session *s, struct str token, struct identity *ret)
+{
+    const struct client *c = s->rim;
+    if (str_eq(token, STR("bad"))) {
+        snprintf(ret->error, sizeof ret->error, "a bad token");
+        return false;
+    }
+    struct str owner = token.p ? token : str_of(c->owner);
+    memcpy(ret->owner, owner.p, owner.n);
+    ret->owner_len = owner.n;
+    return true;
+}
+
+static void client_hold(struct session *s, bool hold)
+{
+    ((struct client *)s->rim)->held = hold;
+}
+
+static const struct session_ops client_ops = {.authenticate = client_authenticate, .hold = client_hold};
+
+static void client_say(struct client *c, const char *line)
+{
+    session_receive(&c->session, str_of(line));
+    kit_settle(c->kit);
+}
+
+static struct client *client_new(struct kit *k, const char *owner)
+{
+    struct client *c = xcalloc(sizeof *c);
+    c->kit = k;
+    snprintf(c->owner, sizeof c->owner, "%s", owner);
+    session_init(&c->session, &k->hub, &client_ops, c);
+    client_say(c, "{\"type\":\"hello\"}");
+    return c;
+}
+
+static void client_free(struct client *c)
+{
+    session_done(&c->session);
+    buf_done(&c->got);
+    free(c);
+}
+
+/* The next line that came, without its newline; "" when there is none.  Good until the next call. */
+static const char *client_line(struct client *c)
+{
+    static struct buf line;
+    buf_clear(&line);
+    buf_puts(&line, "");
+    while (c->seen < c->got.len) {
+        const char *at = c->got.bytes + c->seen;
+        const char *end = memchr(at, '\n', c->got.len - c->seen);
+        size_t n = end ? (size_t)(end - at) : c->got.len - c->seen;
+        c->seen += n + (end ? 1 : 0);
+        if (n == 0)
+            continue;
+        buf_put(&line, at, n);
+        break;
+    }
+    return line.bytes;
+}
+
+/* Skips lines until one has this in it. */
+static const char *client_await(struct client *c, const char *part)
+{
+    for (;;) {
+        const char *line = client_line(c);
+        if (!*line)
+            fail_msg("no line with %s came; at last: %s", part, c->got.len > 700 ? c->got.bytes + c->got.len - 700 : c->got.bytes);
+        if (strstr(line, part))
+            return line;
+    }
+}
+
+static void client_expect(struct client *c, const char *part)
+{
+    const char *line = client_line(c);
+    if (!strstr(line, part))
+        fail_msg("wanted %s, got %s", part, line);
+}
+
+static void client_expect_nothing(struct client *c)
+{
+    assert_string_equal(client_line(c), "");
+}
+
+/* The value of a string member of a line, by plain search. */
+static const char *line_field(const char *line, const char *key)
+{
+    static char values[8][160];
+    static size_t turn;
+    char *value = values[turn++ % countof(values)];
+    char name[64];
+    snprintf(name, sizeof name, "\"%s\":\"", key);
+    const char *at = strstr(line, name);
+    if (!at)
+        fail_msg("no %s in %s", key, line);
+    at += strlen(name);
+    snprintf(value, sizeof values[0], "%.*s", (int)strcspn(at, "\""), at);
+    return value;
+}
+
+/* Starts a task and gives its id (copied: good for 8 more). */
+static const char *client_start(struct client *c, const char *conversation, const char *message)
+{
+    char line[512];
+    snprintf(line, sizeof line, "{\"type\":\"chat\",\"conversation_id\":\"%s\",\"message\":\"%s\"}",
+             conversation, message);
+    client_say(c, line);
+    return line_field(client_await(c, "\"started\""), "task_id");
+}
+
+static void client_ask(struct client *c, const char *type, const char *conversation, const char *task,
+                       const char *more)
+{
+    char line[512];
+    snprintf(line, sizeof line, "{\"type\":\"%s\",\"id\":\"q\",\"conversation_id\":\"%s\",\"task_id\":\"%s\"%s}",
+             type, conversation, task, more);
+    client_say(c, line);
+}
+
+static struct run *kit_run(struct kit *k, size_t i)
+{
+    assert_true(i < k->n_runs);
+    return k->runs[i];
+}
+
+static void run_say(struct kit *k, struct run *r, const char *line)
+{
+    r->wants_more = r->events->on_line(r->task, str_of(line));
+    kit_settle(k);
+}
+
+static void run_end(struct kit *k, struct run *r, enum run_end how, const char *text)
+{
+    r->events->on_end(r->task, how, str_of(text));
+    kit_settle(k);
+}
+
+#endif
