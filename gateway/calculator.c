@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Design.  Recursive descent; what goes deeper counts itself, so that no input reaches the end of
- * the stack.
+/* Design.  Recursive descent; whatever goes deeper goes through signed, which counts, so that no input
+ * reaches the end of the stack.
  *
  *   sum      product ((+|-) product)*
  *   product  signed ((*|/|%) signed)*
@@ -198,7 +198,7 @@ static double parse_operand(struct parser *c)
 {
     double value = 0;
     char ch = peek(c);
-    if (c->failed || !enter(c))
+    if (c->failed)
         return 0;
     if (ch == '(') {
         c->p++;
@@ -212,7 +212,6 @@ static double parse_operand(struct parser *c)
     } else {
         fail_here(c, "a number");
     }
-    c->depth--;
     return value;
 }
 
