@@ -76,7 +76,7 @@ static void done(struct call *c)
     free(c);
 }
 
-void call_end(struct call *c, enum error e, struct str line)
+void call_finish(struct call *c, enum error e, struct str line)
 {
     call_reply_fn reply = c->reply;
     void *arg = c->arg;
@@ -90,18 +90,18 @@ void call_end(struct call *c, enum error e, struct str line)
 
 void call_reply(struct call *c, struct str line)
 {
-    call_end(c, ERR_NONE, line);
+    call_finish(c, ERR_NONE, line);
 }
 
 void call_fail(struct call *c, enum error e, const char *message)
 {
     struct buf line = {0};
     error_line(&line, e, c->req.id, message, e == ERR_OVERLOADED ? RETRY_OVERLOADED_MS : -1, -1);
-    call_end(c, e, buf_str(&line));
+    call_finish(c, e, buf_str(&line));
     buf_done(&line);
 }
 
-void call_begin(struct call *c, struct buf *out, const char *type)
+void reply_begin(struct call *c, struct buf *out, const char *type)
 {
     buf_putc(out, '{');
     js_put_field(out, "type", str_of(type));
@@ -112,7 +112,7 @@ void call_begin(struct call *c, struct buf *out, const char *type)
 void call_ok(struct call *c)
 {
     struct buf line = {0};
-    call_begin(c, &line, "ok");
+    reply_begin(c, &line, "ok");
     buf_putc(&line, '}');
     call_reply(c, buf_str(&line));
     buf_done(&line);

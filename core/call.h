@@ -49,9 +49,9 @@ void call_forget(struct call *c);
 /* For the verbs. */
 void call_reply(struct call *c, struct str line);   /* and frees the call */
 void call_fail(struct call *c, enum error e, const char *message);
-void call_end(struct call *c, enum error e, struct str line); /* an error with more in it */
+void call_finish(struct call *c, enum error e, struct str line); /* an error with more in it */
 void call_ok(struct call *c);                       /* {"type":"ok"} */
-void call_begin(struct call *c, struct buf *out, const char *type); /* {"type":"…","id":… open */
+void reply_begin(struct call *c, struct buf *out, const char *type); /* {"type":"…","id":… open */
 static inline bool call_needs_store(const struct call *c)
 {
     return (verb_flags(c->req.verb) & VERB_WRITES) && !hub_can_write(c->hub);

@@ -50,7 +50,7 @@ static void refuse(struct call *c, enum error e, const char *message)
 
 static void put_started(struct call *c, struct buf *line, const struct task_record *task, bool repeated)
 {
-    call_begin(c, line, "started");
+    reply_begin(c, line, "started");
     js_put_raw(line, "task", STR(""));
     task_write(line, task, false);
     if (repeated)

@@ -102,7 +102,7 @@ static void on_tasks(void *arg, int status, struct answer *answer)
     if (failed(c, status))
         return;
     struct buf line = {0};
-    call_begin(c, &line, "tasks");
+    reply_begin(c, &line, "tasks");
     js_put_raw(&line, "tasks", STR("["));
     bool fits = put_tasks(c, &line, answer);
     finish_list(c, &line, answer->more || !fits);
@@ -120,7 +120,7 @@ static void on_history(void *arg, int status, struct answer *answer)
     if (failed(c, status))
         return;
     struct buf line = {0};
-    call_begin(c, &line, "history");
+    reply_begin(c, &line, "history");
     js_put_raw(&line, "messages", STR("["));
     bool all = put_messages(&line, answer, MAX_REPLY);
     finish_list(c, &line, answer->more || !all);
@@ -138,7 +138,7 @@ static void on_conversations(void *arg, int status, struct answer *answer)
     if (failed(c, status))
         return;
     struct buf line = {0}, item = {0};
-    call_begin(c, &line, "conversations");
+    reply_begin(c, &line, "conversations");
     js_put_raw(&line, "conversations", STR("["));
     size_t start = line.len;
     bool fits = true;
@@ -174,7 +174,7 @@ static void on_results(void *arg, int status, struct answer *answer)
     if (failed(c, status))
         return;
     struct buf line = {0}, item = {0};
-    call_begin(c, &line, "results");
+    reply_begin(c, &line, "results");
     js_put_raw(&line, "results", STR("["));
     size_t start = line.len;
     bool fits = true;
@@ -245,7 +245,7 @@ static void on_open_messages(void *arg, int status, struct answer *answer)
     if (failed(c, status))
         return;
     struct buf *line = &c->out;
-    call_begin(c, line, "conversation");
+    reply_begin(c, line, "conversation");
     js_put_field(line, "conversation_id", c->req.conversation_id);
     js_put_raw(line, "messages", STR("["));
     (void)put_messages(line, answer, MAX_REPLY / 2);
@@ -389,7 +389,7 @@ static void on_acked(struct waiter *w, int status)
         return;
     }
     struct buf line = {0};
-    call_begin(c, &line, "ok");
+    reply_begin(c, &line, "ok");
     js_put_int(&line, "acked", c->n);
     buf_putc(&line, '}');
     call_reply(c, buf_str(&line));

@@ -61,7 +61,7 @@ static void refuse_ahead(struct call *c, const struct stream *s)
     c->hub->stats.resumes_ahead++;
     error_line(&line, ERR_OUT_OF_RANGE, c->req.id, "\"after\" is beyond the task's newest event", -1,
                (int64_t)s->head);
-    call_end(c, ERR_OUT_OF_RANGE, buf_str(&line));
+    call_finish(c, ERR_OUT_OF_RANGE, buf_str(&line));
     buf_done(&line);
 }
 
@@ -82,7 +82,7 @@ static void attach(struct call *c, struct stream *s, struct str summary)
     }
     count_resume(c->hub, plan, c->req.coalesce);
     struct buf line = {0};
-    call_begin(c, &line, "resumed");
+    reply_begin(c, &line, "resumed");
     js_put_raw(&line, "task", summary);
     js_put_int(&line, "after", (int64_t)c->req.after);
     js_put_int(&line, "head", (int64_t)have.head);
@@ -169,7 +169,7 @@ void verb_unsubscribe(struct call *c)
 static void reply_task(struct call *c, const struct task_record *task)
 {
     struct buf line = {0};
-    call_begin(c, &line, "task");
+    reply_begin(c, &line, "task");
     js_put_raw(&line, "task", STR(""));
     task_write(&line, task, false);
     buf_putc(&line, '}');
@@ -214,7 +214,7 @@ static void on_cancelled(struct waiter *w, int status)
         return;
     }
     struct buf line = {0};
-    call_begin(c, &line, "ok");
+    reply_begin(c, &line, "ok");
     js_put_int(&line, "cancelled", c->n);
     js_put_raw(&line, "task_ids", STR("["));
     buf_putstr(&line, buf_str(&c->out));

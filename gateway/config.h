@@ -45,7 +45,8 @@ struct config_model {
     char *api_key_env; /* the environment variable that holds the key */
 };
 
-enum agent_kind { AGENT_REACT, AGENT_EXEC, AGENT_HTTP };
+/* AGENT_SOURCE says as many tokens as it is asked for: for benchmarks and tests. */
+enum agent_kind { AGENT_REACT, AGENT_EXEC, AGENT_HTTP, AGENT_SOURCE };
 
 struct config_agent {
     char *name;

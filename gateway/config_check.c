@@ -274,7 +274,7 @@ static void check_kind_keys(const struct config_agent *agent, size_t at, struct 
         {"cwd", AGENT_EXEC, agent->cwd},
         {"url", AGENT_HTTP, agent->url},
     };
-    static const char *const kinds[] = {"react", "exec", "http"};
+    static const char *const kinds[] = {"react", "exec", "http", "source"};
 
     for (size_t i = 0; i < countof(rows); i++)
         if (rows[i].given && rows[i].kind != agent->kind)
@@ -300,6 +300,7 @@ static void check_agent_kind(const struct config *c, size_t at, struct faults *f
             fault(f, path_of("agents[%zu].command", at).text, "is missing: a program to run");
         return;
     case AGENT_HTTP: check_url(agent->url, path_of("agents[%zu].url", at).text, f); return;
+    case AGENT_SOURCE: return;
     }
     UNREACHABLE();
 }

@@ -13,7 +13,7 @@
 
 static const char *const alg_names[] = {"HS256", "RS256", "ES256", "EdDSA", NULL};
 static const char *const model_kinds[] = {"openai", "builtin", NULL};
-static const char *const agent_kinds[] = {"react", "exec", "http", NULL};
+static const char *const agent_kinds[] = {"react", "exec", "http", "source", NULL};
 static const char *const store_kinds[] = {"sqlite", "memory", NULL};
 static const char *const durabilities[] = {"process", "power", NULL};
 const char *const log_level_names[] = {"debug", "info", "warn", "error", NULL};
