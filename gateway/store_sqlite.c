@@ -172,7 +172,7 @@ static int configure(struct conn *conn, bool power)
     /* secure_delete is on in Debian's build, and would write each page that is freed. */
     int status = conn_exec(conn, "PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0;"
                                  "PRAGMA journal_size_limit = 33554432;"
-                                 "PRAGMA secure_delete = OFF; PRAGMA cache_size = -16384;"
+                                 "PRAGMA secure_delete = OFF; PRAGMA cache_size = -8192;"
                                  "PRAGMA temp_store = MEMORY;");
     if (status == STORE_OK)
         status =

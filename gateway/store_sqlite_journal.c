@@ -12,15 +12,16 @@
  * An entry is live while no block of its task reaches its last line and the task exists; else dead.
  * The writer keeps the number of the oldest row with live entries for each task that has any (struct
  * tail), in a list that is by itself in the order of those numbers, since a tail that is new has
- * lines in the newest row.  All rows below the first of that list are dead: each commit deletes some
- * of them, a bounded number.  A task that is silent pins the journal; core seals such tails by age.
+ * lines in the newest row.  All rows below the first of that list are dead: once there are some, a
+ * commit deletes them, a bounded number.  A task that is silent pins the journal; core seals such tails by age.
  */
 #include <stdlib.h>
 
 #include "gateway/store_sqlite_private.h"
 
 #define ROW_BYTES 65536
-#define CUT_SPARE 4 /* rows that a commit may delete beyond three times its own */
+#define CUT_ROWS \
+    32 /* dead rows that are worth a deletion, and what one may take beyond 3 x its own */
 
 struct tail {
     struct map_node node;
@@ -348,14 +349,14 @@ void sqlite_journal_drop(struct sqlite_journal *j, int64_t task_key)
 /* Goes by what is committed: rows that die in this transaction go in a later one. */
 static int cut(struct sqlite_journal *j)
 {
-    int64_t to = j->first_row + 3 * (j->batch_row - j->next_row) + CUT_SPARE;
+    int64_t to = j->first_row + 3 * (j->batch_row - j->next_row) + CUT_ROWS;
     int64_t live = j->next_row;
     if (!list_is_empty(&j->order))
         live = list_item(j->order.next, struct tail, at)->row;
+    if (live - j->first_row < CUT_ROWS)
+        return STORE_OK;
     if (to > live)
         to = live;
-    if (to <= j->first_row)
-        return STORE_OK;
     j->cut_to = to;
     struct call c = call_begin(j->conn, STMT_JOURNAL_CUT);
     call_int(&c, to);

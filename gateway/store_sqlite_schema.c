@@ -17,7 +17,9 @@ _Static_assert(ROLE_USER == 0 && ROLE_ASSISTANT == 1 && ROLE_SYSTEM == 2, "store
 _Static_assert(TASK_OK == 0 && TASK_AGENT_ERROR == 1 && TASK_INTERNAL == 7, "stored as numbers");
 
 /* A task's row is written anew at each change of its state, so that its long and constant part has a
- * table of its own, inputs.  The journal's format is in store_sqlite_journal.c. */
+ * table of its own, inputs.  The journal's format is in store_sqlite_journal.c.  Blocks are appended
+ * by rowid and found by a small index: WITHOUT ROWID took a quarter longer per commit, pages of 8 and
+ * 16 KiB wrote a fifth and two thirds more. */
 static const char version_1[] =
     "CREATE TABLE marks (next_key INTEGER NOT NULL, newest_id TEXT NOT NULL);"
     "INSERT INTO marks VALUES (1, '');"
@@ -54,7 +56,7 @@ static const char version_1[] =
 
     "CREATE TABLE journal (row INTEGER PRIMARY KEY, bytes BLOB NOT NULL);"
     "CREATE TABLE blocks (task_key INTEGER NOT NULL, first INTEGER NOT NULL,"
-    " last INTEGER NOT NULL, bytes BLOB NOT NULL, PRIMARY KEY (task_key, first)) WITHOUT ROWID;"
+    " last INTEGER NOT NULL, bytes BLOB NOT NULL, UNIQUE (task_key, first));"
     "CREATE TABLE inbox (task_key INTEGER NOT NULL, position INTEGER NOT NULL,"
     " line BLOB NOT NULL, PRIMARY KEY (task_key, position)) WITHOUT ROWID;"
     /* Tasks whose rows are gone and whose blocks, input and inbox still are to go. */

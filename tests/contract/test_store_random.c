@@ -1,0 +1,315 @@
+/* Random batches, to the naive store and to SQLite: every question gets the same answer, also after
+ * restarts.  SEED=n repeats a run. */
+#include "tests/contract/store_kit.h"
+
+#include <time.h>
+
+#define ROUNDS 400
+#define MAX_TASKS 60
+
+/* What core knows of a task. */
+struct known {
+    int64_t key;
+    const char *owner, *conversation;
+    char id[TASK_ID_LEN + 1];
+    uint64_t sealed, head, inbox;
+    bool ended, deleted;
+};
+
+struct world {
+    struct fixture *memory, *sqlite;
+    uint64_t random;
+    struct known tasks[MAX_TASKS];
+    size_t n_tasks;
+    int64_t next_key;
+    unsigned next_id;
+};
+
+static const char *const owners[] = {"ann", "bob", ""};
+static const char *const conversations[] = {"c-1", "c-2", "c-3", "c-4"};
+static const char *const keys[] = {"k1", "k2", "k3"};
+
+static unsigned pick(struct world *w, unsigned n)
+{
+    w->random = w->random * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (unsigned)(w->random >> 33) % n;
+}
+
+static const char *any(struct world *w, const char *const *names, size_t n)
+{
+    return names[pick(w, (unsigned)n)];
+}
+#define ANY(w, names) any(w, names, countof(names))
+
+static void next_id(struct world *w, char id[TASK_ID_LEN + 1])
+{
+    snprintf(id, TASK_ID_LEN + 1, "01HF%022u", w->next_id++);
+}
+
+/* ---------------------------------------------------------------------------- batches */
+
+static void step_new(struct world *w, struct fixture *f)
+{
+    struct known *k = &w->tasks[w->n_tasks < MAX_TASKS ? w->n_tasks++ : pick(w, MAX_TASKS)];
+    if (k->key && !k->deleted && !k->ended)
+        return;
+    *k = (struct known){
+        .key = w->next_key++, .owner = ANY(w, owners), .conversation = ANY(w, conversations)};
+    next_id(w, k->id);
+    struct task_record t = task_of(k->key, k->owner, k->conversation, k->id);
+    t.type = (enum task_type)pick(w, 4);
+    t.state.status = STATUS_PENDING;
+    if (pick(w, 3) == 0)
+        t.input = STR_NULL;
+    put_record(f, t);
+}
+
+static void step_state(struct world *w, struct fixture *f, struct known *k)
+{
+    struct task_state s = {.status = STATUS_RUNNING, .first = 1, .head = k->head, .progress = 0.5};
+    if (pick(w, 3) == 0) {
+        s.status = (enum task_status)(STATUS_COMPLETED + pick(w, 3));
+        s.output = STR("done\0really");
+        s.completed_at = 5;
+        k->ended = true;
+    }
+    put_state(f, k->key, s);
+}
+
+static void step_lines(struct world *w, struct fixture *f, struct known *k)
+{
+    uint64_t last = k->head + 1 + pick(w, 5);
+    if (pick(w, 4) == 0) {
+        put_seal(f, k->key, k->sealed + 1, last);
+        k->sealed = last;
+    } else {
+        put_lines(f, k->key, k->head + 1, last);
+    }
+    k->head = last;
+}
+
+static void step_inbox(struct world *w, struct fixture *f, struct known *k)
+{
+    if (pick(w, 2))
+        put_inbox(f, k->key, ++k->inbox, "{\"content\":\"hi\"}\n");
+    else
+        put_inbox_take(f, k->key, k->inbox ? pick(w, (unsigned)k->inbox) : 0);
+}
+
+static void step_task(struct world *w, struct fixture *f)
+{
+    if (w->n_tasks == 0)
+        return;
+    struct known *k = &w->tasks[pick(w, (unsigned)w->n_tasks)];
+    unsigned what = pick(w, 10);
+    if (k->deleted && what < 8) {
+        /* Late ops of a deleted task, whatever their numbers: no effect. */
+        put_run(f, pick(w, 2) ? OP_LINES : OP_SEAL, k->key, k->head + 1, k->head + 2);
+        return;
+    }
+    if (what < 6)
+        step_lines(w, f, k);
+    else if (what == 6)
+        step_state(w, f, k);
+    else if (what == 7)
+        step_inbox(w, f, k);
+    else if (what == 8)
+        put_ack(f, k->owner, k->conversation, k->id);
+    else
+        put_key(f, k->owner, ANY(w, keys), k->conversation, k->id);
+}
+
+static void step_delete(struct world *w, struct fixture *f)
+{
+    const char *owner = ANY(w, owners), *conversation = ANY(w, conversations);
+    put_delete(f, owner, conversation);
+    for (size_t i = 0; i < w->n_tasks; i++) {
+        struct known *k = &w->tasks[i];
+        if (strcmp(k->owner, owner) == 0 && strcmp(k->conversation, conversation) == 0)
+            k->deleted = true;
+    }
+}
+
+static void step_conversation(struct world *w, struct fixture *f)
+{
+    char id[TASK_ID_LEN + 1];
+    next_id(w, id);
+    if (pick(w, 2)) {
+        put_message(f, ANY(w, owners), ANY(w, conversations), id, "some words");
+    } else {
+        put_conversation(f, ANY(w, owners), ANY(w, conversations), pick(w, 2) ? id : NULL,
+                         pick(w, 4) == 0, 100 + pick(w, 50));
+    }
+}
+
+static void make_batch(struct world *w, struct fixture *f)
+{
+    unsigned n = pick(w, 12);
+    for (unsigned i = 0; i < n; i++) {
+        unsigned what = pick(w, 100);
+        if (what < 15)
+            step_new(w, f);
+        else if (what < 80)
+            step_task(w, f);
+        else if (what < 96)
+            step_conversation(w, f);
+        else
+            step_delete(w, f);
+    }
+}
+
+/* ---------------------------------------------------------------------------- comparing */
+
+static void compare(struct world *w, struct query q)
+{
+    struct buf expected = {0}, got = {0};
+    int status = ask_status(w->memory, q);
+    text_answer(&expected, status, &w->memory->answer);
+    status = ask_status(w->sqlite, q);
+    text_answer(&got, status, &w->sqlite->answer);
+    bool same = str_eq(buf_str(&expected), buf_str(&got));
+    if (!same)
+        print_error("query %d\nexpected:\n%sgot:\n%s", q.kind, expected.bytes, got.bytes);
+    buf_done(&expected);
+    buf_done(&got);
+    assert_true(same);
+}
+
+static void compare_conversation(struct world *w, const char *owner, const char *conversation)
+{
+    static const enum query_kind kinds[] = {QUERY_TASKS, QUERY_MESSAGES, QUERY_CONVERSATION,
+                                            QUERY_CONVERSATIONS, QUERY_RESULTS};
+    char before[TASK_ID_LEN + 1];
+    snprintf(before, sizeof before, "01HF%022u", pick(w, w->next_id + 1));
+    for (size_t i = 0; i < countof(kinds); i++) {
+        struct query q = {.kind = kinds[i],
+                          .owner = str_of(owner),
+                          .conversation_id = str_of(conversation),
+                          .limit = pick(w, 5)};
+        compare(w, q);
+        q.max_bytes = pick(w, 300);
+        q.has_status = pick(w, 2);
+        q.status = (enum task_status)pick(w, 5);
+        q.before = kinds[i] == QUERY_CONVERSATIONS ? str_of(ANY(w, conversations)) : str_of(before);
+        compare(w, q);
+    }
+}
+
+static void compare_task(struct world *w, const struct known *k)
+{
+    struct query q = {.task_key = k->key,
+                      .owner = str_of(k->owner),
+                      .conversation_id = str_of(k->conversation),
+                      .task_id = str_of(k->id),
+                      .after = pick(w, (unsigned)k->head + 3),
+                      .max_bytes = pick(w, 3000)};
+    static const enum query_kind kinds[] = {QUERY_TASK, QUERY_BLOCKS, QUERY_INBOX};
+    for (size_t i = 0; i < countof(kinds); i++) {
+        q.kind = kinds[i];
+        compare(w, q);
+    }
+}
+
+static void compare_all(struct world *w)
+{
+    struct store_start a, b;
+    assert_int_equal(w->memory->ops->start(w->memory->store, &a), STORE_OK);
+    assert_int_equal(w->sqlite->ops->start(w->sqlite->store, &b), STORE_OK);
+    assert_int_equal(a.next_key, b.next_key);
+    assert_string_equal(a.newest_id, b.newest_id);
+    compare(w, (struct query){.kind = QUERY_LIVE});
+    compare(w, (struct query){.kind = QUERY_LIVE, .limit = 3, .after = pick(w, 20)});
+    compare(w, (struct query){.kind = QUERY_TAILS});
+    compare(w, (struct query){.kind = QUERY_TAILS, .limit = 2});
+    compare(w, (struct query){.kind = QUERY_TAILS, .limit = 2, .after = pick(w, 20)});
+    for (size_t i = 0; i < countof(owners); i++) {
+        for (size_t k = 0; k < countof(keys); k++)
+            compare(w, (struct query){
+                           .kind = QUERY_KEY, .owner = str_of(owners[i]), .key = str_of(keys[k])});
+        compare_conversation(w, owners[i], ANY(w, conversations));
+    }
+    for (size_t i = 0; i < w->n_tasks; i++)
+        compare_task(w, &w->tasks[i]);
+}
+
+/* ---------------------------------------------------------------------------- the test */
+
+static void commit_both(struct world *w)
+{
+    struct fixture *f = w->memory;
+    int status = w->sqlite->ops->commit(w->sqlite->store, f->batch);
+    assert_int_equal(commit_status(f), status);
+}
+
+/* The last op cannot be done; nothing of the batch may show. */
+static void fail_both(struct world *w)
+{
+    if (w->n_tasks == 0)
+        return;
+    struct known before[MAX_TASKS];
+    size_t n = w->n_tasks;
+    int64_t next = w->next_key;
+    const struct known *taken = NULL;
+    for (size_t i = 0; i < n; i++)
+        taken = w->tasks[i].deleted ? taken : &w->tasks[i];
+    if (!taken)
+        return;
+    memcpy(before, w->tasks, sizeof before);
+    step_task(w, w->memory);
+    step_conversation(w, w->memory);
+    put_task(w->memory, taken->key, "ann", "c-9", "again");
+    int status = w->sqlite->ops->commit(w->sqlite->store, w->memory->batch);
+    assert_int_equal(status, STORE_IO);
+    assert_int_equal(commit_status(w->memory), STORE_IO);
+    memcpy(w->tasks, before, sizeof before);
+    w->n_tasks = n;
+    w->next_key = next;
+}
+
+static int setup(void **state)
+{
+    struct world *w = xcalloc(sizeof *w);
+    const char *seed = getenv("SEED");
+    w->random = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000 + (uint64_t)getpid();
+    print_message("SEED=%llu\n", (unsigned long long)w->random);
+    w->memory = kit_new(false);
+    w->sqlite = kit_new(true);
+    w->next_key = 1;
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    kit_free(w->memory);
+    kit_free(w->sqlite);
+    free(w);
+    return 0;
+}
+
+static void test_sqlite_answers_as_the_naive_store_does(void **state)
+{
+    struct world *w = *state;
+    for (int i = 0; i < ROUNDS; i++) {
+        make_batch(w, w->memory);
+        commit_both(w);
+        if (pick(w, 8) == 0)
+            fail_both(w);
+        if (pick(w, 3) == 0)
+            w->sqlite->ops->idle(w->sqlite->store);
+        if (pick(w, 20) == 0)
+            kit_reopen(w->sqlite);
+        if (pick(w, 5) == 0 || i == ROUNDS - 1)
+            compare_all(w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_sqlite_answers_as_the_naive_store_does, setup,
+                                        teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
