@@ -27,7 +27,8 @@
  *   read (CHUNK) and the beginning of a line are held.
  * - stdout is closed when it has ended or is given up; out.fd < 0 says so, and what is left in the
  *   buffer then counts as a line.
- * - Memory goes with the last close callback after free.  A freed run only waits for its supervisor.
+ * - Memory goes with the last close callback after free.  A freed run only waits for its
+ *   supervisor.
  */
 
 #define CHUNK 65536 /* bytes of one read: what a pipe holds; one a turn, so that all get theirs */

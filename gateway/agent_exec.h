@@ -1,18 +1,19 @@
 /* agent_exec -- agents that are programs: JSON lines on stdin and stdout (PROTOCOL.md section 8).
  *
- * Shape:    agent_exec_ops is the adapter behind core/agent.h; its settings are exec_settings.  Each
- *           run is one supervisor (gateway/supervisor.h) with the program below it.
+ * Shape:    agent_exec_ops is the adapter behind core/agent.h; its settings are exec_settings.
+ *           Each run is one supervisor (gateway/supervisor.h) with the program below it.
  * Thread:   loop.  SIGPIPE must be ignored by the process.
- * Owns:     the run, until its last handle has closed: some turns of the loop after free.  settings
- *           stay the caller's and must outlive the runs.
- * Errors:   start: a program that is missing or may not be executed.  Everything later ends the run
- *           as RUN_FAILED with a sentence, followed by the last 4 KiB of stderr, bytes as they came.
- * Limits:   a line of MAX_EVENT_LINE bytes; EXEC_QUEUE bytes that wait for the program to read them,
- *           beside the run line (deliver returns false beyond it).
- * End:      on_end comes when the direct child has exited, its stdout has ended or EXEC_DRAIN_MS have
- *           passed, all lines are handed over (so a paused run ends after unpause), and nothing of
- *           its tree is left: what still runs of it is killed then.  Something that does not die
- *           within EXEC_KILL_MS of a SIGKILL is not waited for.
+ * Owns:     the run, until its last handle has closed: some turns of the loop after free.
+ *           settings stay the caller's and must outlive the runs.
+ * Errors:   start: a program that is missing or may not be executed.  Everything later ends the
+ *           run as RUN_FAILED with a sentence, followed by the last 4 KiB of stderr, bytes as they
+ *           came.
+ * Limits:   a line of MAX_EVENT_LINE bytes; EXEC_QUEUE bytes that wait for the program to read
+ *           them, beside the run line (deliver returns false beyond it).
+ * End:      on_end comes when the direct child has exited, its stdout has ended or EXEC_DRAIN_MS
+ *           have passed, all lines are handed over (so a paused run ends after unpause), and
+ *           nothing of its tree is left: what still runs of it is killed then.  Something that
+ *           does not die within EXEC_KILL_MS of a SIGKILL is not waited for.
  *           An unpause may hand over lines, and on_end, before it returns.
  */
 #ifndef GATEWAY_AGENT_EXEC_H

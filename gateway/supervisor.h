@@ -57,7 +57,8 @@ void supervisor_send(int control, enum supervisor_command command);
 /* False when there is none (yet). */
 bool supervisor_read_report(int control, struct supervisor_report *ret) MUST_USE;
 
-/* The process itself: argv is {"holdfast", "supervise", "--", COMMAND…}; returns the exit status. */
+/* The process itself: argv is {"holdfast", "supervise", "--", COMMAND…}.  Returns the exit status
+ * when it was not started by supervisor_spawn, or could not start the program; else it exits. */
 int supervisor_main(int argc, char **argv);
 
 #endif

@@ -4,8 +4,8 @@
 #include "tests/support/exec_probe.h"
 
 static const char run_line[] =
-    "{\"type\":\"run\",\"task_id\":\"01J0\",\"conversation_id\":\"c-1\",\"input\":\"say \\\"h\xc3\xa9\\\"\\n\","
-    "\"history\":[],\"parent\":{\"task_id\":null},\"metadata\":null}\n";
+    "{\"type\":\"run\",\"task_id\":\"01J0\",\"conversation_id\":\"c-1\","
+    "\"input\":\"say \\\"h\xc3\xa9\\\"\\n\",\"history\":[],\"parent\":{\"task_id\":null},\"metadata\":null}\n";
 
 /* ------------------------------------------------------------------ lines and endings */
 

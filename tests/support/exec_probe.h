@@ -39,6 +39,8 @@ struct probe {
     struct run *run;
     struct buf said; /* the lines, each with '\n' */
     size_t n_lines;
+    bool numbered; /* the lines begin with 0, 1, 2 …: checked and counted, not kept */
+    size_t n_bytes;
     size_t pause_every; /* on_line returns false at each so many lines; 0: never */
     void (*on_first)(struct probe *p);
     bool ended;
@@ -58,8 +60,13 @@ static inline bool on_line(void *task, struct str line)
 {
     struct probe *p = task;
     assert_false(p->ended);
-    buf_putstr(&p->said, line);
-    buf_putc(&p->said, '\n');
+    if (p->numbered) {
+        assert_int_equal(strtol(line.p, NULL, 10), (long)p->n_lines);
+        p->n_bytes += line.n + 1;
+    } else {
+        buf_putstr(&p->said, line);
+        buf_putc(&p->said, '\n');
+    }
     p->n_lines++;
     if (p->n_lines == 1 && p->on_first)
         p->on_first(p);
