@@ -1,0 +1,232 @@
+// network.test.mjs -- the chat page when networks, tabs and gateways come and go.
+//
+// Written like chat.test.mjs: puppets as agents, and the page must say what the journal says.
+
+import assert from "node:assert/strict";
+import { Gateway } from "./support/gateway.mjs";
+import { tasksOf } from "./support/journal.mjs";
+import { scene } from "./support/scene.mjs";
+
+scene("the network is cut in mid-answer and comes back", async (its) => {
+  const { chat, puppet } = await its.asked();
+  for (const text of [" deep", " indeed", ", fathoms"]) {
+    await its.network.cut();
+    await chat.waitForState("waiting", "offline");
+    puppet.say(text);
+    await its.network.restore();
+    await chat.waitForState("live");
+    puppet.say(" and");
+  }
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  assert.equal(await chat.textOf(".turn .answer"), "Deep – very deep and indeed and, fathoms and");
+  await chat.assertIsJournal();
+});
+
+scene("an answer that ends while the network is down is there afterwards", async (its) => {
+  const { chat, puppet } = await its.asked();
+  const { token } = await chat.guest();
+  await its.network.cut();
+  puppet.say(" deep");
+  puppet.exit();
+  const id = chat.conversationId();
+  while ((await tasksOf(its.gateway.port, token, id))[0].status !== "completed");
+  await its.network.restore();
+  await chat.waitForStatus("completed");
+  assert.equal(await chat.textOf(".turn .answer"), "Deep – very deep");
+  await chat.assertIsJournal();
+});
+
+scene("a half-open connection is found when the page wakes", async (its) => {
+  const { chat, puppet } = await its.asked();
+  its.network.freeze();
+  puppet.say(" deep");
+  await chat.page.evaluate(() => dispatchEvent(new Event("online")));
+  await chat.waitForText("Deep – very deep");
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  await chat.assertIsJournal();
+});
+
+scene("a half-open connection is found by a page that only waits", async (its) => {
+  const { chat, puppet } = await its.asked({ prepare: (page) => page.clock.install() });
+  its.network.freeze();
+  puppet.say(" deep");
+  await chat.page.clock.fastForward(30_000); // silence: it pings
+  await chat.page.clock.fastForward(5_000); // no pong
+  await chat.page.clock.fastForward(5_000); // the wait before the next attempt
+  await chat.waitForText("Deep – very deep");
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  await chat.assertIsJournal();
+});
+
+scene("a question asked without a network is asked when it is back", async (its) => {
+  const chat = await its.chat();
+  await chat.waitForState("live");
+  await its.network.cut();
+  await chat.ask("Anybody there?");
+  assert.equal(await chat.textOf(".turn .asked"), "Anybody there?");
+  const url = chat.page.url();
+  await chat.page.goto("about:blank"); // and then the user turns to something else
+  await its.network.restore();
+  await chat.page.goto(url);
+  const puppet = await its.stage.puppet();
+  assert.equal(puppet.run.input, "Anybody there?");
+  puppet.exit();
+});
+
+scene("a question whose reply was lost starts nothing twice", async (its) => {
+  const chat = await its.chat();
+  await chat.waitForState("live");
+  its.network.deafen();
+  await chat.ask("Once?");
+  const puppet = await its.stage.puppet();
+  puppet.say("Once", " and");
+  await its.network.cut();
+  await its.network.restore();
+  await chat.waitForText("Once and");
+  puppet.say(" for all");
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  assert.equal(await chat.textOf(".turn .answer"), "Once and for all");
+  assert.deepEqual(await chat.allTexts(".turn .asked"), ["Once?"]);
+  const { token } = await chat.guest();
+  assert.equal((await tasksOf(its.gateway.port, token, chat.conversationId())).length, 1);
+  await chat.assertIsJournal();
+});
+
+scene("the page is reloaded in mid-answer", async (its) => {
+  const { chat, puppet } = await its.asked();
+  puppet.emit("thinking", { text: "hm" });
+  await chat.page.reload();
+  await chat.waitForText("Deep – very");
+  puppet.say(" deep");
+  await chat.waitForText("Deep – very deep");
+  assert.equal(await chat.textOf(".turn .thoughts"), "hm");
+  await chat.page.reload();
+  puppet.say(" indeed");
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  assert.equal(await chat.textOf(".turn .answer"), "Deep – very deep indeed");
+  assert.deepEqual(await chat.allTexts(".turn .asked"), ["How deep is the sea?"]);
+  await chat.assertIsJournal();
+});
+
+scene("a second tab opens the conversation and follows along", async (its) => {
+  const profile = await its.profile();
+  const { chat, puppet } = await its.asked({ profile });
+  const second = await its.chat({ profile, hash: `#${chat.conversationId()}` });
+  await second.waitForText("Deep – very");
+  puppet.say(" deep");
+  await Promise.all([chat.waitForText("Deep – very deep"), second.waitForText("Deep – very deep")]);
+  puppet.exit();
+  await Promise.all([chat.waitForStatus("completed"), second.waitForStatus("completed")]);
+
+  // And the other way: asked there, seen here, from the first word.
+  await second.ask("And the sky?");
+  const other = await its.stage.puppet();
+  other.say("High", "er");
+  await chat.waitForText("Higher", ".turn:nth-of-type(2) .answer");
+  other.exit();
+  await chat.page.waitForSelector(".turn:nth-of-type(2)[data-status=completed]");
+  assert.deepEqual(await chat.allTexts(".turn .asked"), ["How deep is the sea?", "And the sky?"]);
+  await second.page.waitForSelector(".turn:nth-of-type(2)[data-status=completed]");
+  await Promise.all([chat.assertIsJournal(), second.assertIsJournal()]);
+});
+
+scene("two tabs that start at once are one guest", async (its) => {
+  const profile = await its.profile();
+  const chats = await Promise.all([its.chat({ profile }), its.chat({ profile })]);
+  await chats[0].ask("Who am I?");
+  const puppet = await its.stage.puppet();
+  await Promise.all(chats.map((chat) => chat.page.waitForSelector("#conversations .running")));
+  puppet.exit();
+  await chats[0].waitForStatus("completed");
+});
+
+scene("a cancel pressed without a network is carried out", async (its) => {
+  const { chat } = await its.asked();
+  await its.network.cut();
+  await chat.waitForState("waiting", "offline");
+  await chat.page.click(".turn .cancel");
+  await chat.waitForText("stopping…", ".turn .told .marks");
+  await its.network.restore();
+  await chat.waitForStatus("cancelled");
+  await chat.assertIsJournal();
+});
+
+scene("the gateway is killed and started again", async (its) => {
+  const { chat } = await its.asked();
+  await its.gateway.stop("SIGKILL");
+  await chat.waitForState("waiting", "offline");
+  assert.equal(await chat.textOf(".turn .answer"), "Deep – very");
+  await its.gateway.start();
+  await chat.waitForStatus("failed");
+  assert.equal(await chat.textOf(".turn .answer"), "Deep – very");
+  assert.match(await chat.textOf(".turn .told .marks"), /^failed: .*orphaned.* · partial answer$/s);
+  await chat.assertIsJournal();
+
+  await chat.ask("And now?");
+  const puppet = await its.stage.puppet();
+  puppet.say("Now it goes on.");
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  assert.equal((await chat.taskIds()).length, 2);
+  await chat.assertIsJournal();
+});
+
+scene("ten thousand tokens arrive whole, over a cut, and in few steps", async (its) => {
+  const chat = await its.chat();
+  await chat.waitForState("live");
+  await chat.page.selectOption("#agent", "slow");
+  await chat.ask("10000 0.1");
+  await chat.page.waitForSelector(".turn .answer:not(:empty)");
+  await chat.page.evaluate(() => {
+    const count = (records) => (window.steps = (window.steps ?? 0) + records.length);
+    const all = { subtree: true, childList: true, characterData: true };
+    new MutationObserver(count).observe(document.querySelector(".turn .answer"), all);
+  });
+  await chat.page.waitForFunction(() => document.querySelector(".answer").textContent.length > 5000);
+  await its.network.cut();
+  await its.network.restore();
+  const numbers = Array.from({ length: 10_000 }, (_, at) => `${at + 1} `).join("");
+  await chat.waitForStatus("completed");
+  assert.equal(await chat.textOf(".turn .answer"), numbers);
+  const steps = await chat.page.evaluate(() => window.steps);
+  assert.ok(steps < 2_000, `${steps} steps`); // at most one a frame
+  await chat.assertIsJournal();
+});
+
+scene("a guest whom the gateway does not know becomes a new one", async (its) => {
+  const elsewhere = new Gateway({});
+  await elsewhere.start();
+  const reply = await fetch(`http://127.0.0.1:${elsewhere.port}/v1/guest`, { method: "POST" });
+  const guest = await reply.json();
+  await elsewhere.remove();
+
+  const keep = (value) => localStorage.getItem("holdfast.guest") ?? localStorage.setItem("holdfast.guest", value);
+  const prepare = (page) => page.addInitScript(keep, JSON.stringify(guest));
+  const chat = await its.chat({ prepare });
+  await chat.waitForState("live");
+  assert.notEqual((await chat.guest()).owner, guest.owner);
+});
+
+scene("close codes that end it end it, and others do not", async (its) => {
+  const closes = [1001, 4413, 4408, 1008];
+  let opened = 0;
+  const prepare = (page) =>
+    page.routeWebSocket(/\/v1\/ws$/, (socket) => {
+      const code = closes[opened++];
+      socket.onMessage((text) => {
+        if (JSON.parse(text).type !== "hello") return;
+        if (code === 1001) socket.send(JSON.stringify({ type: "goaway", retry_after_ms: 50 }));
+        socket.close({ code });
+      });
+    });
+  const chat = await its.chat({ prepare });
+  await chat.waitForState("closed");
+  assert.equal(opened, closes.length);
+  assert.match(await chat.textOf("#connection-text"), /1008/);
+  assert.deepEqual(await chat.allTexts("#reconnect"), ["Try again"]);
+});

@@ -1,0 +1,60 @@
+// gateway.mjs -- the built gateway, as a process of the test.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+const PROGRAM =
+  process.env.HOLDFAST ?? fileURLToPath(new URL("../../../build/holdfast", import.meta.url));
+
+export class Gateway {
+  port = 0;
+  /** What it has written to stderr. */
+  log = "";
+  #process = null;
+
+  /** @param {object} config */
+  constructor(config) {
+    this.config = config;
+  }
+
+  /** Starts it; once more on the same data and port. */
+  async start() {
+    this.folder ??= await mkdtemp(join(tmpdir(), "holdfast-browser-"));
+    const config = join(this.folder, "config.json");
+    await writeFile(config, JSON.stringify(this.config));
+    const listen = `127.0.0.1:${this.port}`;
+    const data = join(this.folder, "data");
+    this.#process = spawn(
+      PROGRAM,
+      ["serve", "--listen", listen, "--data", data, "--config", config],
+      { stdio: ["ignore", "pipe", "pipe"] },
+    );
+    this.#process.stderr.setEncoding("utf8").on("data", (text) => (this.log += text));
+    const failed = once(this.#process, "exit").then(([code, signal]) => {
+      throw new Error(`the gateway ended (${signal ?? code}) before it was ready:\n${this.log}`);
+    });
+    const lines = createInterface({ input: this.#process.stdout });
+    const [line] = await Promise.race([once(lines, "line"), failed]);
+    failed.catch(() => {});
+    this.port = Number(JSON.parse(line).listen.split(":").at(-1));
+  }
+
+  /** @param {NodeJS.Signals} signal */
+  async stop(signal = "SIGTERM") {
+    if (!this.#process || this.#process.exitCode !== null) return;
+    const ended = once(this.#process, "exit");
+    this.#process.kill(signal);
+    await ended;
+    this.#process = null;
+  }
+
+  async remove() {
+    await this.stop("SIGKILL");
+    if (this.folder) await rm(this.folder, { recursive: true, force: true });
+  }
+}

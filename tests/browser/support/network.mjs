@@ -1,0 +1,66 @@
+// network.mjs -- a network between browser and gateway that can be cut: a TCP proxy.
+
+import { once } from "node:events";
+import net from "node:net";
+
+export class Network {
+  #connections = new Set();
+  #server = null;
+  port = 0;
+
+  /** @param {() => number} upstream the gateway's port, asked anew for each connection */
+  constructor(upstream) {
+    this.upstream = upstream;
+  }
+
+  /** Carries connections; after a cut, on the same port as before. */
+  async restore() {
+    this.#server = net.createServer((near) => this.#join(near));
+    this.#server.listen(this.port, "127.0.0.1");
+    await once(this.#server, "listening");
+    this.port = this.#server.address().port;
+  }
+
+  #join(near) {
+    const far = net.connect(this.upstream(), "127.0.0.1");
+    const connection = { near, far, frozen: false, deaf: false };
+    this.#connections.add(connection);
+    const end = () => {
+      this.#connections.delete(connection);
+      near.destroy();
+      far.destroy();
+    };
+    near.on("data", (bytes) => connection.frozen || far.write(bytes));
+    far.on("data", (bytes) => connection.frozen || connection.deaf || near.write(bytes));
+    for (const from of [near, far]) {
+      from.setNoDelay(true);
+      from.on("error", end);
+      from.on("close", () => connection.frozen || end());
+    }
+  }
+
+  /** Resets every connection, and refuses new ones. */
+  async cut() {
+    const closed = once(this.#server, "close");
+    this.#server.close();
+    for (const { near, far } of this.#connections) {
+      near.resetAndDestroy();
+      far.destroy();
+    }
+    await closed;
+  }
+
+  /** Lets nothing through any more, and tells nobody.  New connections work. */
+  freeze() {
+    for (const connection of this.#connections) connection.frozen = true;
+  }
+
+  /** Lets nothing through to the browser any more; the gateway still hears it. */
+  deafen() {
+    for (const connection of this.#connections) connection.deaf = true;
+  }
+
+  async close() {
+    if (this.#server?.listening) await this.cut();
+  }
+}

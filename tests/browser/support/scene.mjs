@@ -1,0 +1,181 @@
+// scene.mjs -- everything that one browser test needs: gateway, agents, network, pages.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+import { Gateway } from "./gateway.mjs";
+import { eventsOf, textOf } from "./journal.mjs";
+import { Network } from "./network.mjs";
+import { Stage } from "./stage.mjs";
+
+const PYTHON = "/usr/bin/python3";
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const FLAGS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-dev-shm-usage",
+  "--no-first-run",
+];
+const WAIT_MS = 20_000; // for what must happen at once; a machine may be busy
+const TEST_MS = 60_000;
+const NETWORK_TROUBLE = /^WebSocket connection to .* failed|net::ERR_/;
+
+const fixture = (name) => fileURLToPath(new URL(`../fixtures/${name}`, import.meta.url));
+
+/** One tab with the chat page. */
+export class Chat {
+  constructor(page, scene) {
+    this.page = page;
+    this.scene = scene;
+  }
+
+  async ask(text) {
+    await this.page.fill("#message", text);
+    await this.page.press("#message", "Enter");
+  }
+
+  async waitForState(...states) {
+    const selector = states.map((state) => `#connection[data-state=${state}]`).join(", ");
+    await this.page.waitForSelector(selector, { state: "attached" });
+  }
+
+  waitForStatus(status) {
+    return this.page.waitForSelector(`[data-task-id][data-status=${status}]`, { state: "attached" });
+  }
+
+  /** Waits until an element says exactly this. */
+  async waitForText(text, selector = ".turn .answer") {
+    const same = ([where, what]) => document.querySelector(where)?.textContent === what;
+    try {
+      await this.page.waitForFunction(same, [selector, text]);
+    } catch (error) {
+      assert.equal(await this.textOf(selector), text);
+      throw error;
+    }
+  }
+
+  textOf(selector) {
+    return this.page.evaluate((where) => document.querySelector(where)?.textContent, selector);
+  }
+
+  /** The texts of all such elements that can be seen. */
+  async allTexts(selector) {
+    const visible = this.page.locator(`${selector}:visible`);
+    return visible.allTextContents();
+  }
+
+  conversationId() {
+    return decodeURIComponent(new URL(this.page.url()).hash.slice(1));
+  }
+
+  /** The tasks shown as turns. */
+  taskIds() {
+    const ids = (turns) => turns.map((turn) => turn.dataset.taskId);
+    return this.page.locator(".turn[data-task-id]").evaluateAll(ids);
+  }
+
+  guest() {
+    return this.page.evaluate(() => JSON.parse(localStorage.getItem("holdfast.guest")));
+  }
+
+  /** The page says of each task what the journal says, to the letter, and says it once. */
+  async assertIsJournal() {
+    const { token } = await this.guest();
+    for (const task_id of await this.taskIds()) {
+      const ids = { task_id, conversation_id: this.conversationId() };
+      const events = await eventsOf(this.scene.gateway.port, token, ids);
+      const shown = await this.page.locator(`.turn[data-task-id="${task_id}"] .answer`).allTextContents();
+      assert.deepEqual(shown, [textOf(events)]);
+    }
+  }
+}
+
+class Scene {
+  stage = new Stage();
+  /** What went wrong in any page, but for what a cut network brings. */
+  faults = [];
+  #contexts = [];
+
+  constructor(browser) {
+    this.browser = browser;
+    this.network = new Network(() => this.gateway.port);
+  }
+
+  async open() {
+    await this.stage.open();
+    const puppet = [PYTHON, fixture("puppet_agent.py"), String(this.stage.port)];
+    this.gateway = new Gateway({
+      agents: [
+        { name: "puppet", kind: "exec", command: puppet, default: true },
+        { name: "slow", kind: "exec", command: [PYTHON, fixture("slow_agent.py")] },
+      ],
+    });
+    await this.gateway.start();
+    await this.network.restore();
+  }
+
+  /** Another browser profile: nothing kept from any other. */
+  async profile(options) {
+    const context = await this.browser.newContext(options);
+    context.setDefaultTimeout(WAIT_MS);
+    this.#contexts.push(context);
+    return context;
+  }
+
+  /** A tab with the page, in a profile of its own unless one is given. */
+  async chat({ profile, hash = "", prepare } = {}) {
+    const page = await (profile ?? (await this.profile())).newPage();
+    page.on("pageerror", (error) => this.faults.push(String(error)));
+    page.on("console", (message) => {
+      if (message.type() !== "error" || NETWORK_TROUBLE.test(message.text())) return;
+      this.faults.push(`${message.text()} (${message.location().url})`);
+    });
+    await prepare?.(page);
+    await page.goto(`http://127.0.0.1:${this.network.port}/${hash}`);
+    return new Chat(page, this);
+  }
+
+  /** A tab that has asked something, and the agent that has begun to answer. */
+  async asked({ text = "How deep is the sea?", said = ["Deep", " – ", "very"], ...options } = {}) {
+    const chat = await this.chat(options);
+    await chat.ask(text);
+    const puppet = await this.stage.puppet();
+    assert.equal(puppet.run.input, text);
+    puppet.say(...said);
+    await chat.waitForText(said.join(""));
+    return { chat, puppet };
+  }
+
+  async close() {
+    for (const context of this.#contexts) await context.close();
+    await this.network.close();
+    await this.gateway?.remove();
+    this.stage.close();
+  }
+}
+
+let browser = null;
+test.before(async () => {
+  browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+});
+test.after(() => browser?.close());
+
+/** A test with a gateway, a network and a stage of its own. */
+export function scene(name, body) {
+  test(name, { timeout: TEST_MS }, async () => {
+    const its = new Scene(browser);
+    try {
+      await its.open();
+      await body(its);
+      assert.deepEqual(its.faults, []);
+    } catch (error) {
+      if (its.gateway?.log) console.error(its.gateway.log.slice(-4000));
+      throw error;
+    } finally {
+      await its.close();
+    }
+  });
+}
