@@ -206,11 +206,19 @@ const handlers = {
   },
   error: (line, request) => {
     if (request?.type === "resume") tasks.refused(request, line);
-    else if (request?.type === "open" && line.retry_after_ms) {
-      setTimeout(openOnGateway, line.retry_after_ms);
+    else if (line.retry_after_ms && LOOKING.has(request?.type)) {
+      setTimeout(() => lookAgain(request), line.retry_after_ms);
     }
   },
 };
+
+const LOOKING = new Set(["watch", "conversations", "open"]);
+
+/** Repeats a request that the gateway had no room for, if it is still wanted. */
+function lookAgain(request) {
+  const { conversation_id } = request;
+  if (conversation_id === undefined || conversation_id === current?.id) connection.send(request);
+}
 
 function onLine(line, request) {
   handlers[line.type]?.(line, request);
