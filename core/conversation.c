@@ -56,7 +56,7 @@ void conversation_tell_message(struct conversation *c, const struct message_reco
     if (!feed_has_readers(&c->feed))
         return;
     struct buf line = {0};
-    buf_puts(&line, "{\"type\":\"message\",");
+    buf_puts(&line, "{\"type\":\"message\"");
     js_put_field(&line, "conversation_id", str_of(c->id));
     buf_puts(&line, ",\"message\":");
     message_write(&line, m);

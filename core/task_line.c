@@ -1,7 +1,22 @@
 /* What an agent says: events of its own, calls of tools, and of tasks that it starts. */
 #include "core/task.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+
+#define EVENT_OVERHEAD 192 /* of a line, beside its data */
+
+/* An event whose line would be too long is no event: the task fails, and the stream stays whole. */
+static bool is_too_long(struct task *t, const struct agent_line *line)
+{
+    if (line->data.n + EVENT_OVERHEAD <= MAX_EVENT_LINE)
+        return false;
+    char why[128];
+    snprintf(why, sizeof why, "agent_error: %s: the event's line passes %d bytes",
+             event_name(line->event), MAX_EVENT_LINE);
+    task_stop(t, TASK_AGENT_ERROR, why);
+    return true;
+}
 
 static bool is_too_much(struct task *t)
 {
@@ -21,6 +36,8 @@ static bool is_too_much(struct task *t)
 
 static void take_event(struct task *t, const struct agent_line *line)
 {
+    if (is_too_long(t, line))
+        return;
     if (line->event == EVENT_INPUT_REQUIRED) {
         task_ask(t, line);
         return;
@@ -124,6 +141,8 @@ static const char *why_no_child(const struct task *t, const struct agent *a)
         return "no such agent";
     if (h->draining)
         return "the gateway is stopping";
+    if (a->is_process && h->n_processes >= h->o.limits.processes)
+        return "too many processes";
     if (h->n_live >= h->o.limits.tasks ||
         t->conversation->owner->n_live >= h->o.limits.tasks_per_owner)
         return "too many tasks";
@@ -139,6 +158,24 @@ static bool name_is_taken(const struct conversation *c, struct str name)
             return true;
     }
     return false;
+}
+
+static bool is_reserved(struct str name)
+{
+    static const char *const names[] = {"parent", "self", "all", "broadcast"};
+    for (size_t i = 0; i < countof(names); i++)
+        if (name.p && str_eq(name, str_of(names[i])))
+            return true;
+    return false;
+}
+
+static const char *why_bad_child(const struct agent_line *line)
+{
+    if (is_reserved(line->name) || line->name.n > MAX_NAME || (line->name.p && line->name.n == 0))
+        return "\"name\" must be 1 to 128 bytes, and not parent, self, all or broadcast";
+    if (line->description.n > MAX_DESCRIPTION)
+        return "\"description\" is longer than 1024 bytes";
+    return NULL;
 }
 
 static void put_child_event(struct task *t, const struct task *child)
@@ -158,7 +195,12 @@ static void put_child_event(struct task *t, const struct task *child)
 static void spawn(struct task *t, const struct agent_line *line)
 {
     const struct agent *a = hub_find_agent(t->hub, line->agent);
-    const char *why = why_no_child(t, a);
+    const char *why = why_bad_child(line);
+    if (why) {
+        answer_error(t, line->call_id, ERR_BAD_REQUEST, why);
+        return;
+    }
+    why = why_no_child(t, a);
     if (why) {
         answer_error(t, line->call_id, a ? ERR_OVERLOADED : ERR_BAD_REQUEST, why);
         return;

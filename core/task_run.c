@@ -124,16 +124,23 @@ static bool on_event(void *arg, const struct agent_line *line)
     return wants_more(t);
 }
 
+/* What an agent says behind a line that was none is not listened to. */
+static bool is_broken(const struct task *t)
+{
+    return t->stopping == TASK_AGENT_ERROR || t->stopping == TASK_LIMIT;
+}
+
 static bool on_line(void *arg, struct str text)
 {
     struct task *t = arg;
-    if (!t->run || task_is_ending(t) || t->stopping == TASK_AGENT_ERROR)
+    if (!t->run || task_is_ending(t) || is_broken(t))
         return true;
     struct agent_line line;
     if (!agent_line_decode(&t->hub->decoder, text, &line)) {
         char why[320];
-        snprintf(why, sizeof why, "agent_error: %s", line.error);
-        task_stop(t, TASK_AGENT_ERROR, why);
+        enum task_error e = line.over_limit ? TASK_LIMIT : TASK_AGENT_ERROR;
+        snprintf(why, sizeof why, "%s: %s", task_error_code(e), line.error);
+        task_stop(t, e, why);
         return true;
     }
     return on_event(t, &line);

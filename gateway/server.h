@@ -53,7 +53,6 @@ struct server {
     struct list dead;             /* of struct conn, freed at the end of the turn */
     struct map addresses;
     uint32_t n_conns, n_strangers; /* strangers: before welcome */
-    uint32_t n_keepalive;         /* that asked for data as heartbeat */
     uint32_t n_wsi;               /* lws's own, of every kind */
     uint64_t next_conn;
     struct buf out;               /* LWS_PRE bytes, then the message that is being made */

@@ -423,8 +423,6 @@ void ws_tick(struct server *s)
 {
     check_silence(s);
     check_blocked(s);
-    if (s->n_keepalive == 0)
-        return;
     list_each(it, &s->conns) keep_alive(list_item(it, struct conn, all), s->hub.clock.now_ms);
 }
 
