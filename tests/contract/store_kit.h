@@ -357,4 +357,38 @@ static inline size_t assert_lines(const struct answer *a, size_t i, int64_t key,
     return i;
 }
 
+/* For tests that run on both: see BOTH. */
+static inline int both_setup(void **state)
+{
+    bool sqlite = strcmp(*state, "sqlite") == 0;
+    *state = kit_new(sqlite);
+    return 0;
+}
+
+static inline int both_teardown(void **state)
+{
+    kit_free(*state);
+    return 0;
+}
+
+static inline struct query about(enum query_kind kind, const char *owner, const char *conversation)
+{
+    return (struct query){
+        .kind = kind, .owner = str_of(owner), .conversation_id = str_of(conversation)};
+}
+
+static inline struct query about_task(const char *owner, const char *conversation,
+                                      const char *task_id)
+{
+    struct query q = about(QUERY_TASK, owner, conversation);
+    q.task_id = str_of(task_id);
+    return q;
+}
+
+#define ON(kind, test)                                             \
+    {                                                              \
+#test " (" kind ")", test, both_setup, both_teardown, kind \
+    }
+#define BOTH(test) ON("memory", test), ON("sqlite", test)
+
 #endif

@@ -1,0 +1,255 @@
+/* One suite for every store, on both backends: conversations, and what holds for all. */
+#include "tests/contract/store_kit.h"
+
+/* ---------------------------------------------------------------------------- conversations */
+
+static void test_messages_newest_that_fit_oldest_first(void **state)
+{
+    struct fixture *f = *state;
+    put_message(f, "o", "c", "m2", "22");
+    put_message(f, "o", "c", "m1", "1");
+    put_message(f, "o", "c", "m4", "4444");
+    put_message(f, "o", "c", "m3", "333");
+    put_message(f, "p", "c", "m5", "5");
+    put_message(f, "o", "d", "m6", "6");
+    commit(f);
+    struct query q = about(QUERY_MESSAGES, "o", "c");
+    struct answer *a = ask(f, q);
+    assert_int_equal(a->n_messages, 4);
+    assert_false(a->more);
+    assert_str(a->messages[0].message_id, "m1");
+    assert_str(a->messages[3].content, "4444");
+    assert_int_equal(a->messages[3].role, ROLE_ASSISTANT);
+    assert_true(a->messages[3].partial);
+    assert_int_equal(a->messages[3].created_at, 77);
+    q.max_bytes = 7;
+    a = ask(f, q);
+    assert_int_equal(a->n_messages, 2);
+    assert_true(a->more);
+    assert_str(a->messages[0].message_id, "m3");
+    q.max_bytes = 1; /* one at least, else nobody gets on */
+    assert_int_equal(ask(f, q)->n_messages, 1);
+    q.max_bytes = 0;
+    q.limit = 2;
+    q.before = STR("m4");
+    a = ask(f, q);
+    assert_int_equal(a->n_messages, 2);
+    assert_true(a->more);
+    assert_str(a->messages[0].message_id, "m2");
+    q.before = STR("m2");
+    assert_false(ask(f, q)->more);
+    q.before = STR("m1");
+    assert_int_equal(ask(f, q)->n_messages, 0);
+}
+
+static void test_title_is_set_once_unless_forced(void **state)
+{
+    struct fixture *f = *state;
+    struct query q = about(QUERY_CONVERSATION, "o", "c");
+    put_message(f, "o", "c", "m1", "x"); /* makes it */
+    commit(f);
+    assert_null(ask(f, q)->conversations[0].title.p);
+    assert_int_equal(f->answer.conversations[0].updated_at, 77);
+    put_conversation(f, "o", "c", "first", false, 100);
+    put_conversation(f, "o", "c", "second", false, 200);
+    commit(f);
+    assert_str(ask(f, q)->conversations[0].title, "first");
+    assert_int_equal(f->answer.conversations[0].updated_at, 200);
+    put_conversation(f, "o", "c", "forced", true, 0);
+    put_conversation(f, "o", "c", NULL, true, 0);
+    commit(f);
+    assert_str(ask(f, q)->conversations[0].title, "forced");
+    assert_int_equal(f->answer.conversations[0].updated_at, 200);
+    batch_put(f->batch, &(struct op){.kind = OP_CONVERSATION,
+                                     .owner = STR("o"),
+                                     .conversation_id = STR("c"),
+                                     .agent = STR("coder"),
+                                     .at = 300});
+    put_conversation(f, "o", "c", NULL, false, 0);
+    commit(f);
+    assert_str(ask(f, q)->conversations[0].agent, "coder");
+    assert_str(f->answer.conversations[0].title, "forced");
+}
+
+static void test_conversations_newest_change_first(void **state)
+{
+    struct fixture *f = *state;
+    put_conversation(f, "o", "a", NULL, false, 10);
+    put_conversation(f, "o", "b", NULL, false, 30);
+    put_conversation(f, "o", "c", NULL, false, 20);
+    put_conversation(f, "o", "d", NULL, false, 20);
+    put_conversation(f, "p", "e", NULL, false, 99);
+    put_task(f, 1, "o", "c", "t1");
+    put_task(f, 2, "o", "c", "t2");
+    put_task(f, 3, "o", "c", "t3");
+    put_task(f, 4, "p", "c", "t4");
+    put_state(f, 3, (struct task_state){.status = STATUS_COMPLETED});
+    commit(f);
+    struct query q = {.kind = QUERY_CONVERSATIONS, .owner = STR("o"), .limit = 3};
+    struct answer *a = ask(f, q);
+    assert_int_equal(a->n_conversations, 3);
+    assert_true(a->more);
+    assert_str(a->conversations[0].conversation_id, "b");
+    assert_str(a->conversations[1].conversation_id, "d");
+    assert_str(a->conversations[2].conversation_id, "c");
+    assert_int_equal(a->conversations[2].running, 2);
+    assert_int_equal(a->conversations[0].running, 0);
+    q.before = STR("d");
+    a = ask(f, q);
+    assert_int_equal(a->n_conversations, 2);
+    assert_false(a->more);
+    assert_str(a->conversations[0].conversation_id, "c");
+    q.before = STR("unknown");
+    assert_int_equal(ask(f, q)->n_conversations, 0);
+}
+
+static void test_deleted_conversation_leaves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 0; i < 2; i++) {
+        const char *owner = i ? "p" : "o";
+        put_conversation(f, owner, "c", "title", false, 10);
+        put_message(f, owner, "c", "m1", "x");
+        put_task(f, 10 + i, owner, "c", "t1");
+        put_key(f, owner, "k", "c", "t1");
+        put_inbox(f, 10 + i, 1, "hello\n");
+        put_lines(f, 10 + i, 1, 3);
+        put_seal(f, 10 + i, 1, 4);
+        put_lines(f, 10 + i, 5, 6);
+    }
+    commit(f);
+    put_lines(f, 10, 7, 7);
+    put_delete(f, "o", "c");
+    put_lines(f, 10, 8, 8); /* late ones change nothing */
+    put_seal(f, 10, 5, 8);
+    put_state(f, 10, (struct task_state){.status = STATUS_COMPLETED});
+    put_inbox(f, 10, 2, "late\n");
+    put_delete(f, "o", "never");
+    commit(f);
+
+    for (int i = 0; i < 3; i++) {
+        struct query key = {.kind = QUERY_KEY, .owner = STR("o"), .key = STR("k")};
+        struct query blocks = {.kind = QUERY_BLOCKS, .task_key = 10};
+        struct query inbox = {.kind = QUERY_INBOX, .task_key = 10};
+        assert_int_equal(ask_status(f, about_task("o", "c", "t1")), STORE_NOT_FOUND);
+        assert_int_equal(ask_status(f, about(QUERY_CONVERSATION, "o", "c")), STORE_NOT_FOUND);
+        assert_int_equal(ask_status(f, key), STORE_NOT_FOUND);
+        assert_int_equal(ask(f, about(QUERY_MESSAGES, "o", "c"))->n_messages, 0);
+        assert_int_equal(ask(f, about(QUERY_TASKS, "o", "c"))->n_tasks, 0);
+        assert_int_equal(ask(f, about(QUERY_LIVE, NULL, NULL))->n_tasks, 1);
+        assert_int_equal(ask(f, blocks)->n_blocks, 0);
+        assert_int_equal(ask(f, inbox)->n_blocks, 0);
+        struct answer *a = ask(f, about(QUERY_TAILS, NULL, NULL));
+        assert_int_equal(a->n_blocks, 1);
+        assert_lines(a, 0, 11, 5, 6);
+        blocks.task_key = 11;
+        assert_int_equal(ask(f, blocks)->n_blocks, 1);
+        assert_int_equal(ask(f, about_task("p", "c", "t1"))->tasks[0].key, 11);
+        if (i == 1 && f->ops->idle)
+            f->ops->idle(f->store);
+        kit_reopen(f);
+    }
+
+    struct store_start start;
+    put_delete(f, "p", "c");
+    commit(f);
+    kit_reopen(f);
+    assert_int_equal(f->ops->start(f->store, &start), STORE_OK);
+    assert_int_equal(start.next_key, 12); /* never used again */
+    put_task(f, 12, "o", "c", "t1");      /* the ids are free again */
+    put_message(f, "o", "c", "m1", "x");
+    commit(f);
+}
+
+static void test_start_knows_the_newest_id(void **state)
+{
+    struct fixture *f = *state;
+    struct store_start start;
+    put_task(f, 5, "o", "c", "01BX5ZZKBKACTAV9WEVGEMMVRZ");
+    put_message(f, "o", "c", "01BX5ZZKBKACTAV9WEVGEMMVS0", "x");
+    put_task(f, 4, "o", "c", "01BX5ZZKBKACTAV9WEVGEMMVS1-not-a-ulid");
+    commit(f);
+    kit_reopen(f);
+    assert_int_equal(f->ops->start(f->store, &start), STORE_OK);
+    assert_int_equal(start.next_key, 6);
+    assert_string_equal(start.newest_id, "01BX5ZZKBKACTAV9WEVGEMMVS0");
+}
+
+/* ---------------------------------------------------------------------------- atomicity */
+
+static void test_batch_that_fails_changes_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct store_start start;
+    struct query conversation = about(QUERY_CONVERSATION, "o", "c");
+    put_task(f, 1, "o", "c", "t1");
+    put_conversation(f, "o", "c", "old", false, 1);
+    put_lines(f, 1, 1, 2);
+    commit(f);
+    for (int i = 0; i < 3; i++) {
+        put_task(f, 2, "o", "c", "t2");
+        put_message(f, "o", "c", "m1", "x");
+        put_conversation(f, "o", "c", "new", true, 2);
+        put_lines(f, 1, 3, 4);
+        put_seal(f, 1, 1, 5);
+        put_lines(f, 2, 1, 1);
+        put_state(f, 1, (struct task_state){.status = STATUS_COMPLETED});
+        put_key(f, "o", "k", "c", "t2");
+        if (i == 0)
+            put_task(f, 1, "o", "c", "t3"); /* the key is taken */
+        else if (i == 1)
+            put_task(f, 3, "o", "c", "t1"); /* the id is taken */
+        else
+            put_message(f, "o", "c", "m1", "y");
+        assert_int_equal(commit_status(f), STORE_IO);
+        if (i == 1)
+            kit_reopen(f);
+        assert_int_equal(ask_status(f, about_task("o", "c", "t2")), STORE_NOT_FOUND);
+        assert_str(ask(f, conversation)->conversations[0].title, "old");
+        assert_int_equal(ask(f, about_task("o", "c", "t1"))->tasks[0].state.status, STATUS_RUNNING);
+        assert_int_equal(ask(f, about(QUERY_MESSAGES, "o", "c"))->n_messages, 0);
+        struct answer *a = ask(f, about(QUERY_TAILS, NULL, NULL));
+        assert_int_equal(a->n_blocks, 1);
+        assert_lines(a, 0, 1, 1, 2);
+        assert_int_equal(f->ops->start(f->store, &start), STORE_OK);
+        assert_int_equal(start.next_key, 2);
+    }
+    put_lines(f, 1, 3, 3); /* and the next one works */
+    put_seal(f, 1, 1, 4);
+    commit(f);
+    assert_int_equal(ask(f, about(QUERY_TAILS, NULL, NULL))->n_blocks, 0);
+}
+
+static void test_answer_beyond_its_bytes_ends_early(void **state)
+{
+    struct fixture *f = *state;
+    char *big = xalloc(1 << 20);
+    memset(big, 'x', 1 << 20);
+    for (int i = 0; i < 6; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "t%d", i);
+        struct task_record t = task_of(1 + i, "o", "c", id);
+        t.input = (struct str){big, 1 << 20};
+        put_record(f, t);
+    }
+    free(big);
+    commit(f);
+    struct answer *a = ask(f, about(QUERY_LIVE, NULL, NULL));
+    assert_int_equal(a->n_tasks, 3); /* QUERY_MAX_BYTES, though nobody asked for a limit */
+    assert_true(a->more);
+    assert_int_equal(ask(f, about(QUERY_TASKS, "o", "c"))->n_tasks, 6);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BOTH(test_messages_newest_that_fit_oldest_first),
+        BOTH(test_title_is_set_once_unless_forced),
+        BOTH(test_conversations_newest_change_first),
+        BOTH(test_deleted_conversation_leaves_nothing),
+        BOTH(test_start_knows_the_newest_id),
+        BOTH(test_batch_that_fails_changes_nothing),
+        BOTH(test_answer_beyond_its_bytes_ends_early),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
