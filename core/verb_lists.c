@@ -13,6 +13,12 @@ static bool failed(struct call *c, int status)
     return true;
 }
 
+static void put_comma(struct buf *line)
+{
+    if (line->bytes[line->len - 1] != '[')
+        buf_putc(line, ',');
+}
+
 /* Appends one item, and says whether the list has room for more behind it. */
 static bool put_item(struct buf *line, size_t start, bool first, const struct buf *item)
 {
@@ -33,26 +39,30 @@ static void finish_list(struct call *c, struct buf *line, bool more)
     buf_done(line);
 }
 
-/* What is live is told from memory: there it is as committed as in the store, and newer. */
-static struct task_record newest(struct call *c, const struct task_record *task)
-{
-    struct stream *s = hub_find_stream(c->hub, task->owner, task->conversation_id, task->task_id);
-    return s && s->task && s->task->phase != PHASE_CREATING ? task_view(s->task) : *task;
-}
-
-static bool put_tasks(struct call *c, struct buf *line, const struct answer *answer)
+/* The store has the newest first; the list shows the newest that fit, in order of creation.
+ * put_before puts what must stand before them. */
+static bool put_tasks(struct call *c, struct buf *line, const struct answer *answer,
+                      void (*put_before)(struct call *, struct buf *, const struct answer *))
 {
     struct buf item = {0};
-    size_t start = line->len;
-    bool fits = true;
-    for (size_t i = 0; i < answer->n_tasks && fits; i++) {
-        struct task_record view = newest(c, &answer->tasks[i]);
+    size_t n = 0, bytes = 0;
+    for (; n < answer->n_tasks; n++) {
+        struct task_record view = newest(c, &answer->tasks[n]);
         buf_clear(&item);
         task_write(&item, &view, true);
-        fits = put_item(line, start, i == 0, &item);
+        bytes += item.len + 1;
+        if (n > 0 && bytes > MAX_REPLY)
+            break;
     }
     buf_done(&item);
-    return fits;
+    if (put_before)
+        put_before(c, line, answer);
+    for (size_t i = n; i > 0; i--) {
+        struct task_record view = newest(c, &answer->tasks[i - 1]);
+        put_comma(line);
+        task_write(line, &view, true);
+    }
+    return n == answer->n_tasks;
 }
 
 /* Messages come oldest first; when they do not all fit it is the newest that stay. */
@@ -104,7 +114,7 @@ static void on_tasks(void *arg, int status, struct answer *answer)
     struct buf line = {0};
     reply_begin(c, &line, "tasks");
     js_put_raw(&line, "tasks", STR("["));
-    bool fits = put_tasks(c, &line, answer);
+    bool fits = put_tasks(c, &line, answer, NULL);
     finish_list(c, &line, answer->more || !fits);
 }
 
@@ -211,12 +221,13 @@ static void put_older_live(struct call *c, struct buf *line, const struct answer
     if (!conversation || answer->n_tasks == 0 || !answer->more)
         return;
     struct str oldest = answer->tasks[answer->n_tasks - 1].task_id;
-    for (struct list *it = conversation->tasks.prev; it != &conversation->tasks; it = it->prev) {
+    list_each(it, &conversation->tasks)
+    {
         const struct task *t = list_item(it, const struct task, in_conversation);
         if (t->phase == PHASE_CREATING || memcmp(t->rec.task_id.p, oldest.p, TASK_ID_LEN) >= 0)
             continue;
         struct task_record view = task_view(t);
-        buf_putc(line, ',');
+        put_comma(line);
         task_write(line, &view, true);
     }
 }
@@ -228,8 +239,7 @@ static void on_open_tasks(void *arg, int status, struct answer *answer)
         return;
     struct buf *line = &c->out;
     js_put_raw(line, "tasks", STR("["));
-    if (put_tasks(c, line, answer))
-        put_older_live(c, line, answer);
+    (void)put_tasks(c, line, answer, put_older_live);
     buf_puts(line, "]}");
     struct buf reply = *line;
     c->out = (struct buf){0};

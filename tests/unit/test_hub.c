@@ -383,7 +383,7 @@ static void test_hub_open_follow_sees_tasks_messages_and_events(void **state)
     unsigned tasks = 0, messages = 0, events = 0;
     for (const char *got = client_line(b); *got; got = client_line(b)) {
         tasks += strstr(got, "{\"type\":\"task\",") != NULL;
-        messages += strstr(got, "{\"type\":\"message\",") != NULL;
+        messages += strstr(got, "{\"type\":\"message\",\"conversation_id\":\"c\",\"message\":{\"message_id\"") != NULL;
         events += strstr(got, "{\"type\":\"event\",") != NULL;
     }
     assert_true(tasks >= 2);
