@@ -39,6 +39,13 @@ static void finish_list(struct call *c, struct buf *line, bool more)
     buf_done(line);
 }
 
+/* What is live is told from memory: there it is as committed as in the store, and newer. */
+static struct task_record newest(struct call *c, const struct task_record *task)
+{
+    struct stream *s = hub_find_stream(c->hub, task->owner, task->conversation_id, task->task_id);
+    return s && s->task && s->task->phase != PHASE_CREATING ? task_view(s->task) : *task;
+}
+
 /* The store has the newest first; the list shows the newest that fit, in order of creation.
  * put_before puts what must stand before them. */
 static bool put_tasks(struct call *c, struct buf *line, const struct answer *answer,
