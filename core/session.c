@@ -516,12 +516,6 @@ static void refuse_fault(struct session *s, const struct request_fault *fault)
 
 static void accept(struct session *s, struct request *r)
 {
-    if (s->state == SESSION_HELLO && !(verb_flags(r->verb) & VERB_BEFORE_WELCOME) && s->n_requests == 0) {
-        push_error(s, ERR_UNAUTHORIZED, r->id, "the first line of a connection must be hello");
-        request_done(r);
-        session_close(s, CLOSE_UNAUTHORIZED);
-        return;
-    }
     if (r->verb == VERB_PING) {
         pong(s, r);
         request_done(r);
@@ -539,14 +533,29 @@ static bool is_blank(struct str line)
     return true;
 }
 
+/* What is no request at all may be corrected; any other type may not come first. */
+static bool is_hello(const struct js_doc *doc, const struct request_fault *fault)
+{
+    if (fault && fault->malformed)
+        return true;
+    uint32_t type = js_get(doc, 0, "type");
+    return type && js_is(doc, type, "hello");
+}
+
 static void take_line(struct session *s, struct str line)
 {
     struct request r;
     struct request_fault fault;
     bool good = request_decode(&s->hub->doc, line, &r, &fault);
-    bool first = s->state == SESSION_HELLO && !s->owner;
-    if (!first && !is_charged(s, good && r.verb == VERB_RESUME)) {
-        struct str id = good ? r.id : fault.has_id ? (struct str){fault.id, fault.id_len} : STR_NULL;
+    struct str id = good ? r.id : fault.has_id ? (struct str){fault.id, fault.id_len} : STR_NULL;
+    if (s->state == SESSION_HELLO && !is_hello(&s->hub->doc, good ? NULL : &fault)) {
+        push_error(s, ERR_UNAUTHORIZED, id, "the first line of a connection must be hello");
+        session_close(s, CLOSE_UNAUTHORIZED);
+        if (good)
+            request_done(&r);
+        return;
+    }
+    if (!is_charged(s, good && r.verb == VERB_RESUME)) {
         refuse_rate(s, id);
         if (good)
             request_done(&r);

@@ -139,7 +139,7 @@ void task_stop_run(struct task *t);              /* forgets the run, in whatever
 void task_stop(struct task *t, enum task_error why, const char *text);
 void task_arm_clocks(struct task *t);
 void task_stand_clocks(struct task *t, bool stand);
-bool task_line(struct task *t, const struct agent_line *line); /* one decoded line of the agent */
+void task_line(struct task *t, const struct agent_line *line); /* one decoded line of the agent */
 void task_unpause(struct task *t);
 void task_tell_parent(struct task *t, const struct task_record *view); /* a child has ended */
 

@@ -18,10 +18,11 @@ static bool is_too_long(struct task *t, const struct agent_line *line)
     return true;
 }
 
-static bool is_too_much(struct task *t)
+/* One more event would be too many, or too much: it is not taken, and the task fails. */
+static bool is_too_much(struct task *t, const struct agent_line *line)
 {
     struct hub *h = t->hub;
-    if (t->bytes > h->o.limits.task_bytes) {
+    if (t->bytes + line->data.n + EVENT_OVERHEAD > h->o.limits.task_bytes) {
         h->stats.limit_hits[LIMIT_TASK_BYTES]++;
         task_stop(t, TASK_LIMIT, "limit: the task's events take more than limits.task_bytes");
         return true;
@@ -36,7 +37,7 @@ static bool is_too_much(struct task *t)
 
 static void take_event(struct task *t, const struct agent_line *line)
 {
-    if (is_too_long(t, line))
+    if (is_too_long(t, line) || is_too_much(t, line))
         return;
     if (line->event == EVENT_INPUT_REQUIRED) {
         task_ask(t, line);
@@ -315,10 +316,10 @@ void task_tell_parent(struct task *t, const struct task_record *view)
     buf_done(&child);
 }
 
-bool task_line(struct task *t, const struct agent_line *line)
+void task_line(struct task *t, const struct agent_line *line)
 {
     switch (line->kind) {
-    case LINE_EMPTY: return true;
+    case LINE_EMPTY: break;
     case LINE_EVENT: take_event(t, line); break;
     case LINE_RESULT: take_result(t, line->data); break;
     case LINE_TOOL: call_tool(t, line); break;
@@ -326,5 +327,4 @@ bool task_line(struct task *t, const struct agent_line *line)
     case LINE_SEND: send_to_relative(t, line); break;
     case LINE_CANCEL: cancel_child(t, line); break;
     }
-    return !is_too_much(t);
 }

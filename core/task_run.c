@@ -116,18 +116,18 @@ static bool wants_more(struct task *t)
     return false;
 }
 
-static bool on_event(void *arg, const struct agent_line *line)
-{
-    struct task *t = arg;
-    if (t->run && !task_is_ending(t))
-        task_line(t, line);
-    return wants_more(t);
-}
-
 /* What an agent says behind a line that was none is not listened to. */
 static bool is_broken(const struct task *t)
 {
     return t->stopping == TASK_AGENT_ERROR || t->stopping == TASK_LIMIT;
+}
+
+static bool on_event(void *arg, const struct agent_line *line)
+{
+    struct task *t = arg;
+    if (t->run && !task_is_ending(t) && !is_broken(t))
+        task_line(t, line);
+    return wants_more(t);
 }
 
 static bool on_line(void *arg, struct str text)

@@ -47,12 +47,18 @@ static struct address *address_get(struct server *s, struct lws *wsi)
     return a;
 }
 
-static void address_leave(struct server *s, struct address *a)
+static void address_forget(struct server *s, struct address *a)
 {
-    if (--a->n > 0)
+    if (a->n > 0)
         return;
     map_remove(&s->addresses, &a->node);
     free(a);
+}
+
+static void address_leave(struct server *s, struct address *a)
+{
+    a->n--;
+    address_forget(s, a);
 }
 
 /* Strangers may hold at most half of what there is. */
@@ -89,19 +95,16 @@ static int admit(struct server *s, struct lws *wsi, const char *upgrade)
         return http_refuse(wsi, 400, ERR_BAD_REQUEST, "only an upgrade to websocket is served");
     if (lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI) < 0 || strcmp(path, "/v1/ws") != 0)
         return http_refuse(wsi, 404, ERR_NOT_FOUND, "the WebSocket is at /v1/ws");
+    if (lws_hdr_total_length(wsi, WSI_TOKEN_KEY) <= 0) /* lws would read it all the same */
+        return http_refuse(wsi, 400, ERR_BAD_REQUEST, "Sec-WebSocket-Key is missing");
     if (http_check_origin(s, wsi) != ORIGIN_OK)
         return http_refuse(wsi, 403, ERR_UNAUTHORIZED, "this origin or host is not allowed");
     if (!offers_us(wsi))
         return http_refuse(wsi, 400, ERR_UNSUPPORTED, "the subprotocol is holdfast.v1");
     struct address *a = address_get(s, wsi);
-    a->n++;
     bool full = is_full(s, a) || s->phase == SERVER_CLOSING;
-    a->n--;
+    address_forget(s, a);
     if (full) {
-        if (a->n == 0) {
-            a->n = 1;
-            address_leave(s, a);
-        }
         log_event_limited(LEVEL_WARN, "ws", "refused", LOG_TEXT("why", "too many connections"));
         return http_refuse(wsi, 503, ERR_OVERLOADED, "too many connections");
     }
