@@ -43,16 +43,21 @@ static void set_text(char **member, const char *text)
 
 /* ------------------------------------------------------------------ the command line */
 
-static void take_choice(uint32_t *member, const char *flag, const char *value,
-                        const char *const *choices, struct faults *f)
+/* As if the file had said it. */
+static void take_choice(struct config *c, const char *flag, const char *name, const char *value,
+                        struct faults *f)
 {
-    int choice = value ? key_choice(choices, value) : -1;
+    const struct key *key = key_find(key_find(&config_table, "log")->table, name);
+    struct buf wanted = {0};
+    int choice = value ? key_choice(key->choices, value) : -1;
 
     if (choice >= 0)
-        *member = (uint32_t)choice;
-    else if (value)
-        fault(f, flag, "must be one of %s, %s%s", choices[0], choices[1],
-              choices[2] ? ", warn, error" : "");
+        key_put_number(key, c, choice);
+    if (!value || choice >= 0)
+        return;
+    key_put_wanted(key, &wanted);
+    fault(f, flag, "must be %s", wanted.bytes);
+    buf_done(&wanted);
 }
 
 static void take_flags(struct config *c, const struct config_flags *flags, struct faults *f)
@@ -63,8 +68,8 @@ static void take_flags(struct config *c, const struct config_flags *flags, struc
         set_text(&c->data, flags->data);
     else if (flags->data)
         fault(f, "--data", "must name a directory");
-    take_choice(&c->log.level, "--log-level", flags->log_level, log_level_names, f);
-    take_choice(&c->log.format, "--log-format", flags->log_format, log_format_names, f);
+    take_choice(c, "--log-level", "level", flags->log_level, f);
+    take_choice(c, "--log-format", "format", flags->log_format, f);
 }
 
 /* ------------------------------------------------------------------ where and for whom */

@@ -16,8 +16,8 @@ static const char *const model_kinds[] = {"openai", "builtin", NULL};
 static const char *const agent_kinds[] = {"react", "exec", "http", "source", NULL};
 static const char *const store_kinds[] = {"sqlite", "memory", NULL};
 static const char *const durabilities[] = {"process", "power", NULL};
-const char *const log_level_names[] = {"debug", "info", "warn", "error", NULL};
-const char *const log_format_names[] = {"logfmt", "json", NULL};
+static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
+static const char *const log_formats[] = {"logfmt", "json", NULL};
 
 #define AT(of, field) .offset = (uint32_t)offsetof(struct of, field)
 #define INT(of, field, lowest, highest, default_number)                                       \
@@ -150,9 +150,8 @@ static const struct key metrics_keys[] = {
 TABLE(metrics_table, metrics_keys);
 
 static const struct key log_keys[] = {
-    {"level", "the least that is logged", CHOICE(config, log.level, log_level_names, LEVEL_INFO)},
-    {"format", "of the lines on stderr",
-     CHOICE(config, log.format, log_format_names, FORMAT_LOGFMT)},
+    {"level", "the least that is logged", CHOICE(config, log.level, log_levels, LEVEL_INFO)},
+    {"format", "of the lines on stderr", CHOICE(config, log.format, log_formats, FORMAT_LOGFMT)},
 };
 TABLE(log_table, log_keys);
 

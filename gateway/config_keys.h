@@ -44,7 +44,6 @@ struct key_table {
 };
 
 extern const struct key_table config_table;
-extern const char *const log_level_names[], *const log_format_names[];
 
 /* The member of the struct that base points to. */
 static inline void *key_member(const struct key *key, void *base)
