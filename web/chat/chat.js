@@ -403,7 +403,11 @@ $("earlier").onclick = () =>
 $("reconnect").onclick = () => connection.retry();
 $("menu").onclick = () => (document.body.classList.contains("menu") ? closeMenu() : openMenu());
 $("shade").onclick = closeMenu;
-addEventListener("keydown", (event) => event.key === "Escape" && closeMenu());
+addEventListener("keydown", ({ key }) => {
+  if (key !== "Escape" || $("shade").hidden) return;
+  closeMenu();
+  $("menu").focus();
+});
 addEventListener("hashchange", () => look(idInHash()));
 addEventListener("popstate", () => look(idInHash()));
 

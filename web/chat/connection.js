@@ -36,6 +36,16 @@ export class Refusal extends Error {
   }
 }
 
+/** A line that is no JSON is the gateway's fault; it shall not cost those that came with it. */
+function parse(text) {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    console.error(`not a line of ${SUBPROTOCOL}: ${text}`, error);
+    return { type: "" };
+  }
+}
+
 export class Connection {
   /** @type {State} */
   state = "closed";
@@ -166,7 +176,7 @@ export class Connection {
     this.#probe = 0;
     const socket = this.#socket;
     for (const line of data.split("\n")) {
-      if (line !== "" && socket === this.#socket) this.#take(JSON.parse(line));
+      if (line !== "" && socket === this.#socket) this.#take(parse(line));
     }
   }
 
