@@ -63,8 +63,7 @@ export class Chat {
 
   /** The texts of all such elements that can be seen. */
   async allTexts(selector) {
-    const visible = this.page.locator(`${selector}:visible`);
-    return visible.allTextContents();
+    return this.page.locator(selector).filter({ visible: true }).allTextContents();
   }
 
   conversationId() {
