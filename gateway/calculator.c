@@ -150,11 +150,24 @@ static struct str take_word(struct parser *c)
     return (struct str){begin, (size_t)(c->p - begin)};
 }
 
+static bool is_called(struct str name, const char *text)
+{
+    return name.n == strlen(text) && memcmp(name.p, text, name.n) == 0;
+}
+
 static const struct function *find_function(struct str name)
 {
     for (size_t i = 0; i < countof(functions); i++)
-        if (str_eq(name, str_of(functions[i].name)))
+        if (is_called(name, functions[i].name))
             return &functions[i];
+    return NULL;
+}
+
+static const double *find_constant(struct str name)
+{
+    for (size_t i = 0; i < countof(constants); i++)
+        if (is_called(name, constants[i].name))
+            return &constants[i].value;
     return NULL;
 }
 
@@ -181,9 +194,9 @@ static double parse_word(struct parser *c)
 {
     const char *begin = c->p;
     struct str word = take_word(c);
-    for (size_t i = 0; i < countof(constants); i++)
-        if (str_eq(word, str_of(constants[i].name)))
-            return constants[i].value;
+    const double *constant = find_constant(word);
+    if (constant)
+        return *constant;
     const struct function *f = find_function(word);
     if (!f) {
         c->p = begin;
@@ -315,8 +328,5 @@ bool calculator_has_function(struct str name)
 
 bool calculator_has_constant(struct str name)
 {
-    for (size_t i = 0; i < countof(constants); i++)
-        if (str_eq(name, str_of(constants[i].name)))
-            return true;
-    return false;
+    return find_constant(name) != NULL;
 }

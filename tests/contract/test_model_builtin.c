@@ -297,8 +297,8 @@ static void test_rules_take_any_messages(void **state)
         "[{\"role\":\"user\",\"content\":\"a\\u0000b fail\"}]",
         "[{\"role\":\"tool\",\"content\":\"84\"}]",
         "[{\"role\":\"assistant\",\"tool_calls\":[1,{},{\"id\":1}]},{\"role\":\"tool\"}]",
-        "[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"c\",\"function\":{\"name\":\"calculator\","
-        "\"arguments\":\"{broken\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"c\"}]",
+        "[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"c\",\"function\":{\"name\":\"calculator\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"c\"}]",
+        "[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"c\",\"function\":{\"arguments\":\"{\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"c\"}]",
     };
     static const char *const bad[] = {"", "{}", "[", "7"};
     struct rules_plan plan;

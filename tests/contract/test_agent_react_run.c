@@ -1,0 +1,243 @@
+/* The ReAct adapter behind core/agent.h: inbox, stopping, backpressure.  The tools and the loop are
+ * real, the model follows a script. */
+#include "tests/support/script_model.h"
+
+/* ------------------------------------------------------------------ the inbox */
+
+static void deliver_once(struct probe *p)
+{
+    if (p->n_events == 1)
+        assert_true(deliver(MESSAGE("and \\u00fc?")));
+}
+
+static void test_react_message_in_a_turn_enters_after_it(void **state)
+{
+    (void)state;
+    START(SAY("One."), SAY(" Two."), DONE, SAY("Three."), DONE);
+    probe.on_event = deliver_once;
+    expect_end(RUN_DONE, "");
+    assert_string_equal(text_of(&probe.log), "token {\"text\":\"One.\"}\n"
+                                             "token {\"text\":\" Two.\"}\n"
+                                             "token {\"text\":\"Three.\"}\n"
+                                             "final_answer {\"output\":\"Three.\"}\n");
+    assert_string_equal(text_of(&script.requests), QUESTION
+                        "]\n" QUESTION ",{\"role\":\"assistant\",\"content\":\"One. Two.\"},"
+                        "{\"role\":\"user\",\"content\":\"and \xc3\xbc?\"}]\n");
+}
+
+static void test_react_message_waits_for_the_results_of_calls(void **state)
+{
+    (void)state;
+    START(SAY("Hm."), CALL("c", "calculator", "{\"expression\":\"1+1\"}"), DONE, SAY("Two."), DONE);
+    probe.on_event = deliver_once;
+    expect_end(RUN_DONE, "");
+    assert_int_equal(script.n_turns, 2);
+    assert_non_null(strstr(text_of(&script.requests), "\"content\":\"2\"},{\"role\":\"user\","));
+}
+
+static void test_react_messages_enter_one_a_turn_in_order(void **state)
+{
+    (void)state;
+    settings.max_turns = 1; /* each message begins a count of its own */
+    START(SAY("A"), DONE, SAY("B"), DONE, SAY("C"), DONE);
+    assert_true(deliver(MESSAGE("first")));
+    assert_true(deliver(MESSAGE("second\\nline")));
+    turn_loop(1);
+    assert_true(deliver(MESSAGE("third")));
+    expect_end(RUN_DONE, "");
+    const char *last = strrchr(text_of(&script.requests), '[');
+    assert_string_equal(last, QUESTION ",{\"role\":\"user\",\"content\":\"first\"},"
+                                       "{\"role\":\"assistant\",\"content\":\"A\"},"
+                                       "{\"role\":\"user\",\"content\":\"second\\nline\"},"
+                                       "{\"role\":\"assistant\",\"content\":\"B\"},"
+                                       "{\"role\":\"user\",\"content\":\"third\"}]\n");
+    assert_string_equal(text_of(&probe.final), "C");
+    assert_false(deliver(MESSAGE("too late")));
+}
+
+static void test_react_message_of_a_child_names_it(void **state)
+{
+    (void)state;
+    START(SAY("A"), DONE);
+    assert_true(
+        deliver("{\"type\":\"message\",\"from\":\"child\",\"content\":\"out\",\"child\":"
+                "{\"task_id\":\"01J\",\"name\":\"probe\",\"status\":\"failed\",\"x\":null}}"));
+    expect_end(RUN_DONE, "");
+    assert_non_null(strstr(text_of(&script.requests),
+                           "\"content\":\"[from child, name probe, task_id 01J, "
+                           "status failed]\\nout\""));
+}
+
+static void test_react_other_lines_are_ignored(void **state)
+{
+    static const char *const lines[] = {
+        "{\"type\":\"cancel\"}",
+        "{\"type\":\"tool_result\",\"call_id\":\"c\",\"output\":\"\",\"is_error\":false}",
+        "{\"type\":\"input\",\"input_id\":\"q\",\"answer\":null}",
+        "{\"type\":\"message\",\"content\":7}",
+        "{\"type\":\"message\"}",
+        "[]",
+        "",
+        "{"};
+    (void)state;
+    START(SAY("A"), DONE);
+    for (size_t i = 0; i < countof(lines); i++)
+        assert_true(deliver(lines[i]));
+    expect_end(RUN_DONE, "");
+    assert_int_equal(script.n_turns, 1);
+}
+
+static void test_react_inbox_has_a_limit(void **state)
+{
+    static char line[100100];
+    size_t n = 0;
+    (void)state;
+    START(WAIT);
+    snprintf(line, sizeof line, "{\"type\":\"message\",\"from\":\"user\",\"content\":\"%0*d\"}",
+             100000, 0);
+    turn_loop(3);
+    while (deliver(line))
+        n++;
+    assert_int_equal(n, REACT_INBOX / 100060);
+    assert_true(deliver(MESSAGE("small")));
+}
+
+/* ------------------------------------------------------------------ stopping */
+
+static void expect_cancelled_soon(void (*stop)(struct run *run))
+{
+    uint64_t asked = uv_hrtime();
+    stop(probe.run);
+    assert_false(probe.ended);
+    turn_loop(2);
+    assert_true(probe.ended);
+    assert_int_equal(probe.end, RUN_FAILED);
+    assert_string_equal(probe.text, "cancelled");
+    assert_true(probe.ended_at - asked < 10000000);
+    assert_false(deliver(MESSAGE("late")));
+    stop(probe.run); /* once more: nothing */
+    agent_react_ops.unpause(probe.run);
+    turn_loop(3);
+    finish();
+}
+
+static void test_react_cancel_and_kill_end_it_at_once(void **state)
+{
+    void (*const ways[])(struct run *) = {agent_react_ops.cancel, agent_react_ops.kill};
+    (void)state;
+    for (size_t i = 0; i < countof(ways); i++) {
+        START(SAY("never"), DONE); /* before the first step */
+        expect_cancelled_soon(ways[i]);
+        START(WAIT); /* the model says nothing */
+        turn_loop(10);
+        expect_cancelled_soon(ways[i]);
+        script.loops = true;
+        START(SAY("on and on ")); /* in the middle of a stream */
+        wait_until(has_events);
+        expect_cancelled_soon(ways[i]);
+        script.loops = false;
+    }
+}
+
+static void test_react_cancel_between_calls_leaves_the_rest(void **state)
+{
+    (void)state;
+    START(CALL("a", "clock", "{}"), CALL("b", "clock", "{}"), DONE, SAY("never"), DONE);
+    probe.pause_at = 1; /* before the second */
+    wait_until(is_paused);
+    turn_loop(5);
+    assert_int_equal(probe.n_events, 2);
+    expect_cancelled_soon(agent_react_ops.cancel); /* paused as it is */
+}
+
+static void cancel_inside(struct probe *p)
+{
+    agent_react_ops.cancel(p->run);
+}
+
+static void test_react_cancel_from_inside_an_event(void **state)
+{
+    (void)state;
+    START(SAY("a"), SAY("b"), SAY("c"), DONE);
+    probe.on_event = cancel_inside;
+    expect_end(RUN_FAILED, "cancelled");
+    assert_string_equal(text_of(&probe.log), "token {\"text\":\"a\"}\n");
+}
+
+static void test_react_free_at_any_time(void **state)
+{
+    (void)state;
+    for (int n = 0; n < 40; n++) {
+        START(THINK("Hm."), SAY("A"), CALL("a", "clock", "{}"), CALL("b", "x", "{"), DONE, SAY("B"),
+              DONE, SAY("C"), WAIT);
+        turn_loop(n / 2);
+        assert_true(deliver(MESSAGE("more")) || probe.ended);
+        if (n % 2)
+            agent_react_ops.cancel(probe.run);
+        size_t before = probe.n_events;
+        agent_react_ops.free(probe.run);
+        probe.run = NULL;
+        uv_run(&loop, UV_RUN_DEFAULT);
+        assert_int_equal(probe.n_events, before);
+    }
+}
+
+/* ------------------------------------------------------------------ backpressure */
+
+static void test_react_pause_stops_every_step(void **state)
+{
+    size_t n = 0;
+    (void)state;
+    START(THINK("Hm."), SAY("A"), CALL("a", "clock", "{}"), CALL("b", "clock", "{}"), DONE,
+          SAY("B"), SAY("C"), DONE);
+    for (probe.pause_at = 1; !probe.ended; n++) {
+        wait_until(is_paused);
+        size_t before = probe.n_events;
+        turn_loop(20);
+        if (probe.ended)
+            break;
+        assert_true(probe.n_events <= before + 1); /* the result of a call under way */
+        probe.pause_at = probe.n_events + 1;
+        agent_react_ops.unpause(probe.run);
+    }
+    expect_end(RUN_DONE, "");
+    assert_int_equal(probe.n_events, 9);
+    assert_true(n >= 6);
+    assert_string_equal(text_of(&probe.final), "BC");
+}
+
+static void unpause_inside(struct probe *p)
+{
+    agent_react_ops.unpause(p->run);
+}
+
+static void test_react_unpause_from_inside_is_not_forgotten(void **state)
+{
+    (void)state;
+    START(SAY("A"), SAY("B"), CALL("a", "clock", "{}"), DONE, SAY("C"), DONE);
+    probe.pause_at = 1;
+    probe.on_event = unpause_inside;
+    expect_end(RUN_DONE, "");
+    assert_int_equal(probe.n_events, 6);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_react, teardown_react)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_react_message_in_a_turn_enters_after_it),
+        TEST(test_react_message_waits_for_the_results_of_calls),
+        TEST(test_react_messages_enter_one_a_turn_in_order),
+        TEST(test_react_message_of_a_child_names_it),
+        TEST(test_react_other_lines_are_ignored),
+        TEST(test_react_inbox_has_a_limit),
+        TEST(test_react_cancel_and_kill_end_it_at_once),
+        TEST(test_react_cancel_between_calls_leaves_the_rest),
+        TEST(test_react_cancel_from_inside_an_event),
+        TEST(test_react_free_at_any_time),
+        TEST(test_react_pause_stops_every_step),
+        TEST(test_react_unpause_from_inside_is_not_forgotten),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
