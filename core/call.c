@@ -34,17 +34,19 @@ static const verb_fn verbs[N_VERBS] = {
     [VERB_ACK] = verb_ack,
 };
 
-struct call *hub_request(struct hub *h, struct owner *owner, struct session *session,
-                         struct request *req, call_reply_fn reply, void *arg)
+struct call *hub_request(struct hub *h, const struct asker *who, struct request *req,
+                         call_reply_fn reply, void *arg)
 {
     struct call *c = xcalloc(sizeof *c);
     bool replied = false;
     c->hub = h;
-    c->owner = owner;
-    owner->refs++;
+    c->owner = who->owner;
+    c->owner->refs++;
+    c->quota = who->quota;
+    c->quota->refs++;
     c->req = *req;
     *req = (struct request){0};
-    c->session = session;
+    c->session = who->session;
     c->reply = reply;
     c->arg = arg;
     c->replied = &replied;
@@ -71,6 +73,7 @@ static void done(struct call *c)
     if (c->conversation)
         conversation_unref(c->conversation);
     owner_unref(c->hub, c->owner);
+    owner_unref(c->hub, c->quota);
     request_done(&c->req);
     buf_done(&c->out);
     free(c);

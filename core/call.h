@@ -21,9 +21,16 @@ typedef void (*call_reply_fn)(void *arg, enum error error, struct str line);
 struct opening;
 struct claim; /* a request key that is being looked up or used for the first time */
 
+/* Who asks. */
+struct asker {
+    struct owner *owner;
+    struct owner *quota;     /* whose live tasks are counted: the owner, or all guests of an address */
+    struct session *session; /* where subscriptions go; NULL for HTTP */
+};
+
 struct call {
     struct hub *hub;
-    struct owner *owner;
+    struct owner *owner, *quota;
     struct request req;
     struct session *session;   /* where subscriptions go; NULL for HTTP, or when it has gone */
     call_reply_fn reply;       /* NULL when nobody waits any more */
@@ -41,8 +48,8 @@ struct call {
 
 /* Carries the request out; takes its memory.  Returns the call when it waits, NULL when it has
  * replied already. */
-struct call *hub_request(struct hub *h, struct owner *owner, struct session *session,
-                         struct request *req, call_reply_fn reply, void *arg);
+struct call *hub_request(struct hub *h, const struct asker *who, struct request *req,
+                         call_reply_fn reply, void *arg);
 /* Nobody waits for the reply any more; the call itself goes on. */
 void call_forget(struct call *c);
 

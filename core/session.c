@@ -109,9 +109,11 @@ void session_done(struct session *s)
     drop_replies(s, &s->replies);
     drop_replies(s, &s->urgent);
     list_remove(&s->woken);
-    if (s->owner)
+    if (s->owner) {
         owner_unref(s->hub, s->owner);
-    s->owner = NULL;
+        owner_unref(s->hub, s->quota);
+    }
+    s->owner = s->quota = NULL;
     s->hub->n_sessions--;
 }
 
@@ -382,8 +384,11 @@ static void hello(struct session *s, const struct request *r)
         buf_done(&who.token);
         return;
     }
-    if (!s->owner)
-        s->owner = owner_ref(s->hub, (struct str){who.owner, who.owner_len});
+    if (!s->owner) {
+        struct str name = {who.owner, who.owner_len};
+        s->owner = owner_ref(s->hub, name);
+        s->quota = owner_ref(s->hub, who.quota[0] ? str_of(who.quota) : name);
+    }
     s->state = SESSION_OPEN;
     s->keepalive_data = r->keepalive_data;
     s->expires_at_ms = who.expires_at_ms;
@@ -416,7 +421,7 @@ static void carry_out(struct session *s, struct pending *p)
     else if (p->req.verb == VERB_HELLO)
         hello(s, &p->req);
     else
-        s->call = hub_request(s->hub, s->owner, s, &p->req, on_reply, s);
+        s->call = hub_request(s->hub, &(struct asker){s->owner, s->quota, s}, &p->req, on_reply, s);
     drop_pending(p);
 }
 

@@ -18,6 +18,8 @@
 struct identity {
     char owner[MAX_OWNER + 1];
     size_t owner_len;
+    char quota[64];            /* whose tasks its own count as, when not the owner's: all guests of
+                                * one address are one; "" for the owner's */
     int64_t expires_at_ms;     /* Unix ms; 0 for never */
     struct buf token;          /* a guest's token to hand out; empty for none; the taker frees */
     char error[128];           /* why not, when authenticate says false */
@@ -61,6 +63,7 @@ struct session {
     void *rim;                 /* the rim's own */
     struct hub *hub;
     struct owner *owner;       /* NULL before welcome */
+    struct owner *quota;       /* whose live tasks are counted */
     enum session_state state;
     enum close_code close_code;
     bool too_slow;             /* fell behind a feed's limit */

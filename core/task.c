@@ -12,7 +12,7 @@ static void on_grace(struct timer *timer);
 
 #define FORCE_MS 2000 /* behind a kill: then the task ends without waiting for the run */
 
-static struct task *task_alloc(struct hub *h, struct conversation *c, struct str agent)
+static struct task *task_alloc(struct hub *h, struct conversation *c, struct owner *quota, struct str agent)
 {
     struct task *t = xcalloc(sizeof *t);
     t->agent = hub_find_agent(h, agent);
@@ -28,7 +28,9 @@ static struct task *task_alloc(struct hub *h, struct conversation *c, struct str
     list_init(&t->enders);
     list_push(&c->tasks, &t->in_conversation);
     h->n_live++;
-    c->owner->n_live++;
+    t->quota = quota;
+    quota->refs++;
+    quota->n_live++;
     return t;
 }
 
@@ -93,7 +95,7 @@ static void touch_conversation(struct task *t, struct str title)
 
 struct task *task_create(struct hub *h, const struct task_plan *plan)
 {
-    struct task *t = task_alloc(h, plan->conversation, str_of(plan->agent->name));
+    struct task *t = task_alloc(h, plan->conversation, plan->quota, str_of(plan->agent->name));
     char id[TASK_ID_LEN + 1];
     hub_new_id(h, id);
     t->rec = (struct task_record){.key = h->next_key++,
@@ -138,7 +140,7 @@ struct task *task_adopt(struct hub *h, const struct task_record *rec)
 {
     struct owner *owner = owner_ref(h, rec->owner);
     struct conversation *c = conversation_ref(h, owner, rec->conversation_id);
-    struct task *t = task_alloc(h, c, rec->agent);
+    struct task *t = task_alloc(h, c, owner, rec->agent);
     conversation_unref(c);
     owner_unref(h, owner);
     t->rec = *rec;
@@ -191,6 +193,7 @@ void task_free(struct task *t)
     free(t->result);
     free(t->stop_text);
     free(t->agent_name);
+    owner_unref(t->hub, t->quota);
     conversation_unref(t->conversation);
     free(t);
 }
@@ -264,7 +267,7 @@ static void bury(struct task *t)
     t->phase = PHASE_ENDED;
     list_remove(&t->in_conversation);
     t->hub->n_live--;
-    t->conversation->owner->n_live--;
+    t->quota->n_live--;
     list_remove(&t->in_wait);
     list_push(&t->hub->dead_tasks, &t->in_wait);
 }

@@ -40,6 +40,7 @@ struct task {
     struct list in_wait;        /* for a slot, paused, or dead: one at a time */
     struct hub *hub;
     struct conversation *conversation;
+    struct owner *quota;        /* a reference: whose live tasks count this one */
     struct stream *stream;
     const struct agent *agent;  /* NULL: no longer configured */
     char *agent_name;
@@ -86,7 +87,7 @@ struct dead_run {
 
 /* What a new task is made of. */
 struct task_plan {
-    struct owner *owner;
+    struct owner *owner, *quota;
     struct conversation *conversation;
     const struct agent *agent;
     enum task_type type;

@@ -145,7 +145,7 @@ static const char *why_no_child(const struct task *t, const struct agent *a)
     if (a->is_process && h->n_processes >= h->o.limits.processes)
         return "too many processes";
     if (h->n_live >= h->o.limits.tasks ||
-        t->conversation->owner->n_live >= h->o.limits.tasks_per_owner)
+        t->quota->n_live >= h->o.limits.tasks_per_owner)
         return "too many tasks";
     return NULL;
 }
@@ -211,6 +211,7 @@ static void spawn(struct task *t, const struct agent_line *line)
         return;
     }
     struct task_plan plan = {.owner = t->conversation->owner,
+                             .quota = t->quota,
                              .conversation = t->conversation,
                              .agent = a,
                              .type = TYPE_CHILD,

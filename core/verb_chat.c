@@ -144,7 +144,7 @@ static enum error find_fault(struct call *c, const struct agent *agent, const ch
     if (h->n_live >= h->o.limits.tasks)
         return h->stats.limit_hits[LIMIT_TASKS]++, ERR_OVERLOADED;
     *ret_why = "too many tasks of this owner";
-    if (c->owner->n_live >= h->o.limits.tasks_per_owner)
+    if (c->quota->n_live >= h->o.limits.tasks_per_owner)
         return h->stats.limit_hits[LIMIT_TASKS_PER_OWNER]++, ERR_OVERLOADED;
     *ret_why = "the conversation is being deleted";
     if (c->conversation->deleting)
@@ -176,6 +176,7 @@ static void create(struct call *c)
     if (r->when_busy == BUSY_INTERRUPT && !r->background)
         interrupt(c->conversation);
     struct task_plan plan = {.owner = c->owner,
+                             .quota = c->quota,
                              .conversation = c->conversation,
                              .agent = agent,
                              .type = r->background ? TYPE_BACKGROUND : TYPE_CHAT,

@@ -15,6 +15,7 @@
 #include "core/store_memory.h"
 #include "gateway/agents.h"
 #include "gateway/log.h"
+#include "gateway/store_locked.h"
 #include "gateway/ws.h"
 
 #define ACCEPTS_PER_TURN 64
@@ -24,7 +25,7 @@
 #define CLOSE_WAIT_MS 1000     /* for the clients' side of the close handshake */
 #define GOAWAY_RETRY_MS 2000
 #define SPARE_DESCRIPTORS 64   /* store, listener, timers */
-#define DESCRIPTORS_PER_PROCESS 4
+#define DESCRIPTORS_PER_PROCESS 5
 #define RX_BUFFER 1024
 #define HEADER_BYTES 16384
 
@@ -292,8 +293,8 @@ static bool open_store(struct server *s)
 {
     char error[STORE_ERROR_TEXT] = "";
     if (s->config->store.kind == STORE_MEMORY) {
-        s->store = store_memory_new();
-        s->store_ops = &store_memory_ops;
+        s->store = store_locked_new(&store_memory_ops, store_memory_new());
+        s->store_ops = &store_locked_ops;
     } else {
         struct store_sqlite_options o = {.dir = s->config->data, .power = s->config->store.durability == DURABLE_POWER};
         if (store_sqlite_open(&o, &s->sqlite, error) < 0) {

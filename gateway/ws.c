@@ -123,6 +123,8 @@ static bool authenticate(struct session *session, struct str token, struct ident
     }
     if (!auth_check(c->server->auth, token, str_of(c->bearer), cookie, c->server->hub.clock.wall_ms, ret))
         return false;
+    if (ret->owner_len > strlen(GUEST_PREFIX) && memcmp(ret->owner, GUEST_PREFIX, strlen(GUEST_PREFIX)) == 0)
+        snprintf(ret->quota, sizeof ret->quota, "\x01guests of %s", c->address->ip);
     if (c->stranger) {
         c->stranger = false;
         c->server->n_strangers--;
