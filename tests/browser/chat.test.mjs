@@ -190,6 +190,24 @@ scene("conversations stand at the side, and going back shows them again", async 
   await chat.page.waitForSelector("#conversations:not(:has(.running:not([hidden])))");
 });
 
+scene("earlier messages come when asked for", async (its) => {
+  const chat = await its.chat();
+  await chat.waitForState("live");
+  await chat.page.selectOption("#agent", "slow");
+  const counts = Array.from({ length: 27 }, (_, at) => `${at + 1} 0`); // 54 messages; a page has 50
+  for (const [at, count] of counts.entries()) {
+    await chat.ask(count);
+    await chat.page.waitForSelector(`.turn:nth-of-type(${at + 1})[data-status=completed]`);
+  }
+  await chat.page.reload();
+  await chat.page.waitForSelector("#earlier:visible");
+  assert.deepEqual(await chat.allTexts(".turn .asked"), counts.slice(2));
+  await chat.page.click("#earlier");
+  await chat.page.waitForSelector("#earlier", { state: "hidden" });
+  assert.deepEqual(await chat.allTexts(".turn .asked"), counts);
+  await chat.assertIsJournal();
+});
+
 scene("the page fits a phone and works by keyboard alone", async (its) => {
   const profile = await its.profile({ viewport: { width: 360, height: 640 }, hasTouch: true });
   const chat = await its.chat({ profile });

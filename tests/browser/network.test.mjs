@@ -176,6 +176,18 @@ scene("the gateway is killed and started again", async (its) => {
   await chat.assertIsJournal();
 });
 
+scene("the gateway is stopped as planned and started again", async (its) => {
+  const { chat } = await its.asked();
+  await its.gateway.stop("SIGTERM");
+  await chat.waitForStatus("failed");
+  await chat.waitForState("waiting", "offline");
+  assert.match(await chat.textOf(".turn .told .marks"), /^failed: .*orphaned.* · partial answer$/s);
+  await its.gateway.start();
+  await chat.waitForState("live");
+  assert.equal(await chat.textOf(".turn .answer"), "Deep – very");
+  await chat.assertIsJournal();
+});
+
 scene("ten thousand tokens arrive whole, over a cut, and in few steps", async (its) => {
   const chat = await its.chat();
   await chat.waitForState("live");

@@ -107,6 +107,7 @@ class Scene {
     await this.stage.open();
     const puppet = [PYTHON, fixture("puppet_agent.py"), String(this.stage.port)];
     this.gateway = new Gateway({
+      drain_s: 1,
       agents: [
         { name: "puppet", kind: "exec", command: puppet, default: true },
         { name: "slow", kind: "exec", command: [PYTHON, fixture("slow_agent.py")] },
