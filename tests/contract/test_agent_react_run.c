@@ -104,16 +104,15 @@ static void test_react_inbox_has_a_limit(void **state)
 
 /* ------------------------------------------------------------------ stopping */
 
+/* In turns of the loop, not in milliseconds: those depend on what else the machine does. */
 static void expect_cancelled_soon(void (*stop)(struct run *run))
 {
-    uint64_t asked = uv_hrtime();
     stop(probe.run);
     assert_false(probe.ended);
-    turn_loop(2);
+    turn_loop(1);
     assert_true(probe.ended);
     assert_int_equal(probe.end, RUN_FAILED);
     assert_string_equal(probe.text, "cancelled");
-    assert_true(probe.ended_at - asked < 10000000);
     assert_false(deliver(MESSAGE("late")));
     stop(probe.run); /* once more: nothing */
     agent_react_ops.unpause(probe.run);

@@ -76,7 +76,7 @@ static void test_source_interval_holds(void **state)
     start("events=10 burst=2 interval_ms=20");
     expect_end(RUN_DONE, "");
     uint64_t ms = (uv_hrtime() - begun) / 1000000;
-    assert_true(ms >= 75 && ms < 1000);
+    assert_true(ms >= 75);
     assert_int_equal(probe.n_events, 10);
 }
 

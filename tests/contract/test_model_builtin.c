@@ -152,16 +152,16 @@ static void test_builtin_pace_holds_and_slowly_is_slower(void **state)
     ask_after(NULL, "count to 100");
     wait_until(has_five_tokens);
     uint64_t ms = (uv_hrtime() - begun) / 1000000;
-    assert_true(ms >= 35 && ms < 1000);
+    assert_true(ms >= 35);
     begun = uv_hrtime();
     ask_after(NULL, "count to 100 slowly");
     wait_until(has_five_tokens);
     ms = (uv_hrtime() - begun) / 1000000;
-    assert_true(ms >= 190 && ms < 2000);
-    begun = uv_hrtime();
-    agent_react_ops.cancel(probe.run); /* between two words: not at the next one */
+    assert_true(ms >= 190);
+    agent_react_ops.cancel(probe.run);
+    turn_loop(1); /* between two words: not at the next one */
+    assert_true(probe.ended);
     expect_end(RUN_FAILED, "cancelled");
-    assert_true(probe.ended_at - begun < 10000000);
 }
 
 static void test_builtin_long_words_are_cut_between_characters(void **state)

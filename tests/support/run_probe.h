@@ -30,7 +30,6 @@ struct probe {
     bool ended;
     enum run_end end;
     char text[512];
-    uint64_t ended_at; /* ns */
 };
 
 static uv_loop_t loop;
@@ -81,7 +80,6 @@ static inline void probe_on_end(void *task, enum run_end end, struct str text)
     if (text.n)
         memcpy(p->text, text.p, text.n);
     p->text[text.n] = 0;
-    p->ended_at = uv_hrtime();
 }
 
 static const struct run_events run_events = {.on_event = probe_on_event, .on_end = probe_on_end};
