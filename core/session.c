@@ -373,6 +373,26 @@ static void welcome(struct session *s, struct str id, struct str guest_token)
     buf_done(&line);
 }
 
+static void set_expiry(struct session *s, int64_t expires_at_ms)
+{
+    s->expires_at_ms = expires_at_ms;
+    if (expires_at_ms && expires_at_ms <= s->hub->clock.wall_ms)
+        s->expires_at_ms += LEEWAY_MS; /* it was taken within the leeway, and lives as long */
+    s->expiring_said = false;
+    timer_disarm(&s->hub->clock, &s->timer);
+}
+
+void session_adopt(struct session *s, struct owner *owner, struct owner *quota, int64_t expires_at_ms)
+{
+    s->owner = owner;
+    s->quota = quota;
+    owner->refs++;
+    quota->refs++;
+    s->state = SESSION_OPEN;
+    set_expiry(s, expires_at_ms);
+    arm_expiry(s);
+}
+
 static void hello(struct session *s, const struct request *r)
 {
     struct identity who = {0};
@@ -391,11 +411,7 @@ static void hello(struct session *s, const struct request *r)
     }
     s->state = SESSION_OPEN;
     s->keepalive_data = r->keepalive_data;
-    s->expires_at_ms = who.expires_at_ms;
-    if (s->expires_at_ms && s->expires_at_ms <= s->hub->clock.wall_ms)
-        s->expires_at_ms += LEEWAY_MS; /* it was taken within the leeway, and lives as long */
-    s->expiring_said = false;
-    timer_disarm(&s->hub->clock, &s->timer);
+    set_expiry(s, who.expires_at_ms);
     welcome(s, r->id, buf_str(&who.token));
     arm_expiry(s);
     buf_done(&who.token);

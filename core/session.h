@@ -30,6 +30,8 @@ struct session_ops {
     bool (*authenticate)(struct session *s, struct str token, struct identity *ret);
     /* No more messages are wanted (true), or they are again. */
     void (*hold)(struct session *s, bool hold);
+    /* Send what it has: it was woken.  Called at the end of the turn. */
+    void (*flush)(struct session *s);
 };
 
 enum session_state { SESSION_HELLO, SESSION_OPEN, SESSION_CLOSING };
@@ -94,6 +96,8 @@ struct session {
 
 void session_init(struct session *s, struct hub *h, const struct session_ops *ops, void *rim);
 void session_done(struct session *s);
+/* In the place of a hello: who it is was proved in another way (HTTP). */
+void session_adopt(struct session *s, struct owner *owner, struct owner *quota, int64_t expires_at_ms);
 
 /* One whole message of the client, valid UTF-8. */
 void session_receive(struct session *s, struct str message);

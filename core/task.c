@@ -456,7 +456,8 @@ void task_finish(struct task *t, enum task_status status, enum task_error error,
     t->phase = PHASE_ENDING;
     task_stop_run(t);
     list_remove(&t->in_wait);
-    if (status == STATUS_COMPLETED && !t->said.has_final)
+    bool joined = !t->said.has_final; /* the output is not the agent's own, but what it said */
+    if (status == STATUS_COMPLETED && joined)
         put_final_answer(t);
     struct task_state *s = &t->rec.state;
     free((char *)s->output.p);
@@ -466,7 +467,7 @@ void task_finish(struct task *t, enum task_status status, enum task_error error,
     s->error = error;
     s->error_message = own(message);
     s->output = own(said_output(&t->said));
-    s->output_truncated = t->said.tokens_cut;
+    s->output_truncated = joined && t->said.tokens_cut;
     s->result = str_of(t->result);
     s->waiting_for = STR_NULL;
     s->completed_at = t->hub->clock.wall_ms;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/http_api.h"
 #include "gateway/metrics.h"
 #include "gateway/web_files.h"
 #include "gateway/ws.h"
@@ -42,12 +43,50 @@ char *http_cookie(struct server *s, struct lws *wsi)
     return token;
 }
 
+bool http_has_origin(struct lws *wsi)
+{
+    return lws_hdr_total_length(wsi, WSI_TOKEN_ORIGIN) > 0;
+}
+
+bool http_identity_is_cookie(struct server *s, struct lws *wsi)
+{
+    char *bearer = http_bearer(wsi), *cookie = http_cookie(s, wsi);
+    bool is = !bearer && cookie;
+    free(bearer);
+    free(cookie);
+    return is;
+}
+
+char *http_listed_origin(struct server *s, struct lws *wsi)
+{
+    char *origin = header(wsi, WSI_TOKEN_ORIGIN);
+    if (origin && origin_is_listed(s->config, str_of(origin)))
+        return origin;
+    free(origin);
+    return NULL;
+}
+
+void http_set_quota(struct lws *wsi, struct identity *who)
+{
+    char ip[64] = "?";
+    size_t n = strlen(GUEST_PREFIX);
+    if (who->owner_len <= n || memcmp(who->owner, GUEST_PREFIX, n) != 0)
+        return;
+    lws_get_peer_simple(wsi, ip, sizeof ip);
+    snprintf(who->quota, sizeof who->quota, "\x01guests of %.46s", ip);
+}
+
 enum origin_verdict http_check_origin(struct server *s, struct lws *wsi)
+{
+    return http_check_origin_of(s, wsi, false);
+}
+
+enum origin_verdict http_check_origin_of(struct server *s, struct lws *wsi, bool from_cookie)
 {
     char *origin = header(wsi, WSI_TOKEN_ORIGIN);
     char *host = header(wsi, WSI_TOKEN_HOST);
     enum origin_verdict verdict = origin_check(s->config, str_of(origin), str_of(host),
-                                               s->config->is_loopback, false);
+                                               s->config->is_loopback, from_cookie);
     free(origin);
     free(host);
     return verdict;
@@ -57,6 +96,7 @@ struct answer_head {
     int status;
     const char *type;
     const char *etag;     /* NULL for none */
+    const char *origin;   /* that may read it from another page; NULL for none */
     bool is_page;
     bool no_body;         /* HEAD, 304 */
     msec_t retry_after_s; /* 0 for none */
@@ -64,8 +104,16 @@ struct answer_head {
 
 static bool add(struct lws *wsi, const char *name, const char *value, unsigned char **p, unsigned char *end)
 {
-    return !lws_add_http_header_by_name(wsi, (const unsigned char *)name, (const unsigned char *)value,
+    return !value || !lws_add_http_header_by_name(wsi, (const unsigned char *)name, (const unsigned char *)value,
                                         (int)strlen(value), p, end);
+}
+
+/* For the entries of origins alone, exact, with credentials. */
+static bool add_cors(struct lws *wsi, const char *origin, unsigned char **p, unsigned char *end)
+{
+    return !origin || (add(wsi, "access-control-allow-origin:", origin, p, end) &&
+                       add(wsi, "access-control-allow-credentials:", "true", p, end) &&
+                       add(wsi, "vary:", "Origin", p, end));
 }
 
 /* Head and body in one write. */
@@ -79,8 +127,7 @@ static int answer(struct lws *wsi, const struct answer_head *head, struct str bo
               add(wsi, "content-type:", head->type, &p, end) &&
               add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
               add(wsi, "cache-control:", head->etag ? "no-cache" : "no-store", &p, end);
-    if (ok && head->etag)
-        ok = add(wsi, "etag:", head->etag, &p, end);
+    ok = ok && add(wsi, "etag:", head->etag, &p, end) && add_cors(wsi, head->origin, &p, end);
     if (ok && head->is_page)
         ok = add(wsi, "content-security-policy:", PAGE_POLICY, &p, end) &&
              add(wsi, "referrer-policy:", "no-referrer", &p, end);
@@ -101,7 +148,7 @@ static int complete(struct lws *wsi, int result)
     return result < 0 || lws_http_transaction_completed(wsi) ? -1 : 0;
 }
 
-static void put_error(struct buf *out, enum error e, const char *message)
+void http_put_error(struct buf *out, enum error e, const char *message)
 {
     buf_puts(out, "{\"error\":{");
     js_put_field(out, "code", str_of(error_code(e)));
@@ -109,10 +156,65 @@ static void put_error(struct buf *out, enum error e, const char *message)
     buf_puts(out, "}}");
 }
 
+void http_put_error_line(struct buf *out, struct str line)
+{
+    static const char head[] = "{\"type\":\"error\",";
+    ASSERT(line.n > sizeof head && memcmp(line.p, head, sizeof head - 1) == 0);
+    buf_puts(out, "{\"error\":{");
+    buf_put(out, line.p + sizeof head - 1, line.n - sizeof head + 1);
+    buf_putc(out, '}');
+}
+
+int http_answer_json(struct lws *wsi, int status, const char *origin, struct str body)
+{
+    return answer(wsi,
+                  &(struct answer_head){.status = status,
+                                        .type = "application/json",
+                                        .origin = origin,
+                                        .no_body = status == 204,
+                                        .retry_after_s = status == 503 || status == 429 ? 1 : 0},
+                  status == 204 ? STR("") : body);
+}
+
+int http_answer_preflight(struct server *s, struct lws *wsi)
+{
+    unsigned char bytes[LWS_PRE + HEADERS_MAX], *start = bytes + LWS_PRE, *p = start;
+    unsigned char *end = bytes + sizeof bytes - 1;
+    char *origin = http_listed_origin(s, wsi);
+    bool ok = !lws_add_http_header_status(wsi, origin ? 204 : 403, &p, end) &&
+              !lws_add_http_header_content_length(wsi, 0, &p, end) && add_cors(wsi, origin, &p, end);
+    if (ok && origin)
+        ok = add(wsi, "access-control-allow-methods:", "GET, POST, PATCH, DELETE", &p, end) &&
+             add(wsi, "access-control-allow-headers:",
+                 "Authorization, Content-Type, Idempotency-Key, Last-Event-ID", &p, end) &&
+             add(wsi, "access-control-max-age:", "600", &p, end);
+    free(origin);
+    ok = ok && !lws_finalize_http_header(wsi, &p, end) &&
+         lws_write(wsi, start, (size_t)(p - start), LWS_WRITE_HTTP_HEADERS) >= 0;
+    return ok && !lws_http_transaction_completed(wsi) ? 0 : -1;
+}
+
+/* Chunked by hand: else every cut would look like a clean end. */
+int http_begin_events(struct lws *wsi, const char *origin)
+{
+    unsigned char bytes[LWS_PRE + HEADERS_MAX], *start = bytes + LWS_PRE, *p = start;
+    unsigned char *end = bytes + sizeof bytes - 1;
+    bool ok = !lws_add_http_header_status(wsi, 200, &p, end) &&
+              add(wsi, "content-type:", "text/event-stream", &p, end) &&
+              add(wsi, "transfer-encoding:", "chunked", &p, end) &&
+              add(wsi, "cache-control:", "no-store", &p, end) &&
+              add(wsi, "x-accel-buffering:", "no", &p, end) &&
+              add(wsi, "x-content-type-options:", "nosniff", &p, end) && add_cors(wsi, origin, &p, end) &&
+              !lws_finalize_http_header(wsi, &p, end) &&
+              lws_write(wsi, start, (size_t)(p - start), LWS_WRITE_HTTP_HEADERS) >= 0;
+    lws_set_timeout(wsi, NO_PENDING_TIMEOUT, 0);
+    return ok ? 0 : -1;
+}
+
 static int answer_error(struct lws *wsi, int status, enum error e, const char *message, bool no_body)
 {
     struct buf body = {0};
-    put_error(&body, e, message);
+    http_put_error(&body, e, message);
     int result = answer(wsi,
                         &(struct answer_head){.status = status,
                                               .type = "application/json",
@@ -186,11 +288,46 @@ static int serve(struct server *s, struct lws *wsi, const char *path)
     return serve_file(wsi, strcmp(path, "/") == 0 ? "/index.html" : path, head);
 }
 
+static int begin(struct server *s, struct lws *wsi, struct exchange **slot, const char *path)
+{
+    if (http_api_serves(path))
+        return http_api_begin(s, wsi, slot, path);
+    return complete(wsi, serve(s, wsi, path));
+}
+
+static int body_came(struct exchange **slot, const char *piece, size_t len)
+{
+    return slot && *slot ? http_api_body(*slot, piece, len) : 0;
+}
+
+static int body_ended(struct exchange **slot)
+{
+    return slot && *slot ? http_api_run(*slot) : 0;
+}
+
+static int writable(struct exchange **slot)
+{
+    return slot && *slot ? http_api_writable(*slot) : 0;
+}
+
+static int closed(struct exchange **slot)
+{
+    if (!slot)
+        return 0;
+    http_api_closed(*slot);
+    *slot = NULL;
+    return 0;
+}
+
 int http_callback(struct server *s, struct lws *wsi, enum lws_callback_reasons why, void *user,
                   void *in, size_t len)
 {
     switch (why) {
-    case LWS_CALLBACK_HTTP: return complete(wsi, serve(s, wsi, in));
+    case LWS_CALLBACK_HTTP: return begin(s, wsi, user, in);
+    case LWS_CALLBACK_HTTP_BODY: return body_came(user, in, len);
+    case LWS_CALLBACK_HTTP_BODY_COMPLETION: return body_ended(user);
+    case LWS_CALLBACK_HTTP_WRITEABLE: return writable(user);
+    case LWS_CALLBACK_CLOSED_HTTP: return closed(user);
     default: return lws_callback_http_dummy(wsi, why, user, in, len);
     }
 }

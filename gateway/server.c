@@ -14,6 +14,7 @@
 
 #include "core/store_memory.h"
 #include "gateway/agents.h"
+#include "gateway/http_api.h"
 #include "gateway/log.h"
 #include "gateway/store_locked.h"
 #include "gateway/ws.h"
@@ -254,6 +255,7 @@ static void on_tick(struct timer *timer)
 {
     struct server *s = container_of(timer, struct server, tick);
     ws_tick(s);
+    sse_tick(s);
     timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
 }
 
@@ -459,6 +461,7 @@ int server_run(const struct config *config)
     list_init(&s->silent);
     list_init(&s->blocked);
     list_init(&s->dead);
+    list_init(&s->streams);
     fit_limits(s, &fitted);
     uv_loop_init(&s->loop);
     buf_reserve(&s->out, LWS_PRE + MAX_EVENT_LINE);

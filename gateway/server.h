@@ -50,6 +50,7 @@ struct server {
     struct list conns;            /* of struct conn, all */
     struct list silent;           /* of struct conn, the one heard longest ago first */
     struct list blocked;          /* of struct conn with a partial write */
+    struct list streams;          /* of struct exchange: events over HTTP */
     struct list dead;             /* of struct conn, freed at the end of the turn */
     struct map addresses;
     uint32_t n_conns, n_strangers; /* strangers: before welcome */

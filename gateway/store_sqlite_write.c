@@ -226,7 +226,8 @@ static int apply(struct store_sqlite *s, const struct op *op)
 
 static int write_marks(struct store_sqlite *s)
 {
-    if (memcmp(&s->marks, &s->new_marks, sizeof s->marks) == 0)
+    if (s->new_marks.next_key == s->marks.next_key &&
+        memcmp(s->new_marks.newest_id, s->marks.newest_id, sizeof s->marks.newest_id) == 0)
         return STORE_OK;
     struct call c = call_begin(&s->writer, STMT_MARKS_SET);
     call_int(&c, s->new_marks.next_key);

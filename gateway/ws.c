@@ -123,8 +123,7 @@ static bool authenticate(struct session *session, struct str token, struct ident
     }
     if (!auth_check(c->server->auth, token, str_of(c->bearer), cookie, c->server->hub.clock.wall_ms, ret))
         return false;
-    if (ret->owner_len > strlen(GUEST_PREFIX) && memcmp(ret->owner, GUEST_PREFIX, strlen(GUEST_PREFIX)) == 0)
-        snprintf(ret->quota, sizeof ret->quota, "\x01guests of %s", c->address->ip);
+    http_set_quota(c->wsi, ret);
     if (c->stranger) {
         c->stranger = false;
         c->server->n_strangers--;
@@ -143,7 +142,9 @@ static void hold(struct session *session, bool on)
         lws_rx_flow_control(c->wsi, on ? 0 : 1);
 }
 
-static const struct session_ops session_ops = {.authenticate = authenticate, .hold = hold};
+static void flush(struct session *session);
+
+static const struct session_ops session_ops = {.authenticate = authenticate, .hold = hold, .flush = flush};
 
 /* --- opening and closing ----------------------------------------------------------------------- */
 
@@ -321,8 +322,9 @@ static void write_message(struct conn *c, struct buf *out)
 }
 
 /* Writes what is ready, unless something is still pending: then the cursor waits (promise 7). */
-static void flush(struct conn *c)
+static void flush(struct session *session)
 {
+    struct conn *c = session->rim;
     struct server *s = c->server;
     if (c->state != CONN_OPEN)
         return;
@@ -357,8 +359,10 @@ void ws_flush_woken(struct server *s)
     struct list now, *node;
     list_init(&now);
     list_splice(&now, &s->hub.woken);
-    while ((node = list_pop(&now)) != NULL)
-        flush(list_item(node, struct session, woken)->rim);
+    while ((node = list_pop(&now)) != NULL) {
+        struct session *session = list_item(node, struct session, woken);
+        session->ops->flush(session);
+    }
 }
 
 static int writable(struct conn *c)

@@ -1,0 +1,387 @@
+#include "gateway/http_api.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include "gateway/log.h"
+
+#define LAST_EVENT_ID "last-event-id:"
+
+enum method { GET, POST, DELETE, PATCH, OTHER };
+
+struct route {
+    enum method method;
+    const char *pattern; /* {c}: conversation_id, {t}: task_id */
+    enum verb verb;
+    const char *query;   /* parameters that become members, separated by spaces */
+    int made_status;     /* of a good answer */
+    bool is_events, is_guest;
+};
+
+static const struct route routes[] = {
+    {POST, "/v1/conversations/{c}/tasks", VERB_CHAT, "", 201, false, false},
+    {GET, "/v1/conversations", VERB_CONVERSATIONS, "limit before", 200, false, false},
+    {DELETE, "/v1/conversations/{c}", VERB_DELETE, "", 200, false, false},
+    {PATCH, "/v1/conversations/{c}", VERB_TITLE, "", 200, false, false},
+    {GET, "/v1/conversations/{c}/tasks", VERB_TASKS, "limit before status", 200, false, false},
+    {DELETE, "/v1/conversations/{c}/tasks", VERB_CANCEL_ALL, "", 200, false, false},
+    {GET, "/v1/conversations/{c}/tasks/{t}", VERB_TASK_GET, "", 200, false, false},
+    {DELETE, "/v1/conversations/{c}/tasks/{t}", VERB_CANCEL, "tree", 200, false, false},
+    {GET, "/v1/conversations/{c}/tasks/{t}/events", VERB_RESUME, "after coalesce", 200, true, false},
+    {POST, "/v1/conversations/{c}/tasks/{t}/messages", VERB_SEND, "", 200, false, false},
+    {POST, "/v1/conversations/{c}/tasks/{t}/responses", VERB_RESPOND, "", 200, false, false},
+    {GET, "/v1/conversations/{c}/messages", VERB_HISTORY, "limit before", 200, false, false},
+    {GET, "/v1/conversations/{c}/results", VERB_RESULTS, "limit before", 200, false, false},
+    {POST, "/v1/conversations/{c}/results/ack", VERB_ACK, "", 200, false, false},
+    {POST, "/v1/guest", VERB_HELLO, "", 201, false, true},
+};
+
+bool http_api_serves(const char *path)
+{
+    return strncmp(path, "/v1/", 4) == 0;
+}
+
+/* --- routes ------------------------------------------------------------------------------------ */
+
+static enum method method_of(struct lws *wsi)
+{
+    if (lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) > 0)
+        return GET;
+    if (lws_hdr_total_length(wsi, WSI_TOKEN_POST_URI) > 0)
+        return POST;
+    if (lws_hdr_total_length(wsi, WSI_TOKEN_DELETE_URI) > 0)
+        return DELETE;
+    return lws_hdr_total_length(wsi, WSI_TOKEN_PATCH_URI) > 0 ? PATCH : OTHER;
+}
+
+/* Walks pattern and path together; a brace takes one segment. */
+static bool match(const char *pattern, const char *path, char **ret_conversation, char **ret_task)
+{
+    while (*pattern) {
+        if (*pattern != '{') {
+            if (*pattern++ != *path++)
+                return false;
+            continue;
+        }
+        char **to = pattern[1] == 'c' ? ret_conversation : ret_task;
+        size_t n = strcspn(path, "/");
+        free(*to);
+        *to = xstrdup((struct str){path, n});
+        path += n;
+        pattern += 3;
+    }
+    return *path == 0;
+}
+
+static const struct route *find_route(struct exchange *x, enum method method, const char *path)
+{
+    for (size_t i = 0; i < countof(routes); i++)
+        if (routes[i].method == method &&
+            match(routes[i].pattern, path, &x->conversation_id, &x->task_id))
+            return &routes[i];
+    return NULL;
+}
+
+/* --- identity ---------------------------------------------------------------------------------- */
+
+static enum error identify(struct exchange *x, char *why, size_t n)
+{
+    struct server *s = x->server;
+    char *bearer = http_bearer(x->wsi), *cookie = http_cookie(s, x->wsi);
+    struct identity who = {0};
+    enum error e = ERR_NONE;
+    if (!bearer && !cookie) {
+        snprintf(why, n, "a token is missing");
+        e = ERR_UNAUTHORIZED;
+    } else if (!auth_check(s->auth, STR_NULL, str_of(bearer), str_of(cookie), s->hub.clock.wall_ms, &who)) {
+        snprintf(why, n, "%s", who.error);
+        e = ERR_UNAUTHORIZED;
+    } else {
+        struct str name = {who.owner, who.owner_len};
+        http_set_quota(x->wsi, &who);
+        x->owner = owner_ref(&s->hub, name);
+        x->quota = owner_ref(&s->hub, who.quota[0] ? str_of(who.quota) : name);
+        x->expires_at_ms = who.expires_at_ms;
+    }
+    buf_done(&who.token);
+    free(bearer);
+    free(cookie);
+    return e;
+}
+
+/* --- answers ----------------------------------------------------------------------------------- */
+
+static void ready(struct exchange *x, int status)
+{
+    x->answered = true;
+    x->status = status;
+    lws_callback_on_writable(x->wsi);
+}
+
+static void fail(struct exchange *x, enum error e, const char *message)
+{
+    buf_clear(&x->answer);
+    http_put_error(&x->answer, e, message);
+    ready(x, error_status(e));
+}
+
+static void on_reply(void *arg, enum error e, struct str line)
+{
+    struct exchange *x = arg;
+    x->call = NULL;
+    if (e) {
+        http_put_error_line(&x->answer, line);
+        ready(x, error_status(e));
+        return;
+    }
+    static const char repeated[] = ",\"repeated\":true}";
+    bool again = line.n > sizeof repeated &&
+                 memcmp(line.p + line.n - sizeof repeated + 1, repeated, sizeof repeated - 1) == 0;
+    buf_putstr(&x->answer, line);
+    ready(x, again ? 200 : x->route->made_status);
+}
+
+static void make_guest(struct exchange *x)
+{
+    struct server *s = x->server;
+    struct identity who = {0};
+    if (!auth_serves_guests(s->auth)) {
+        fail(x, ERR_NOT_FOUND, "guests are not served");
+        return;
+    }
+    if (!auth_check(s->auth, STR_NULL, STR_NULL, STR_NULL, s->hub.clock.wall_ms, &who)) {
+        fail(x, ERR_INTERNAL, who.error);
+        return;
+    }
+    buf_putc(&x->answer, '{');
+    js_put_field(&x->answer, "owner", (struct str){who.owner, who.owner_len});
+    js_put_field(&x->answer, "token", buf_str(&who.token));
+    buf_putc(&x->answer, '}');
+    buf_done(&who.token);
+    ready(x, x->route->made_status);
+}
+
+/* --- the request ------------------------------------------------------------------------------- */
+
+static bool is_number_or_word(struct str v)
+{
+    if (str_eq(v, STR("true")) || str_eq(v, STR("false")))
+        return true;
+    for (size_t i = 0; i < v.n; i++)
+        if (v.p[i] < '0' || v.p[i] > '9')
+            return false;
+    return v.n > 0 && v.n < 20 && (v.p[0] != '0' || v.n == 1);
+}
+
+/* ?limit=10&before=… of those that the route knows, as members of a JSON object. */
+static void put_query(struct exchange *x, struct buf *out)
+{
+    char pair[512];
+    buf_putc(out, '{');
+    for (int i = 0; lws_hdr_copy_fragment(x->wsi, pair, sizeof pair, WSI_TOKEN_HTTP_URI_ARGS, i) >= 0; i++) {
+        char *value = strchr(pair, '=');
+        if (!value)
+            continue;
+        *value++ = 0;
+        const char *known = strstr(x->route->query, pair);
+        if (!*pair || !known || (known[strlen(pair)] != ' ' && known[strlen(pair)] != 0))
+            continue;
+        struct str v = str_of(value);
+        if (strcmp(pair, "after") == 0 && lws_hdr_custom_length(x->wsi, LAST_EVENT_ID, sizeof LAST_EVENT_ID - 1) > 0)
+            continue; /* EventSource repeats its address, and knows better */
+        bool raw = strcmp(pair, "before") != 0 && is_number_or_word(v);
+        if (raw)
+            js_put_raw(out, pair, v);
+        else
+            js_put_field(out, pair, v);
+    }
+    buf_putc(out, '}');
+}
+
+static char *custom_header(struct lws *wsi, const char *name)
+{
+    int n = lws_hdr_custom_length(wsi, name, (int)strlen(name));
+    if (n <= 0 || n > 1024)
+        return NULL;
+    char *value = xcalloc((size_t)n + 1);
+    if (lws_hdr_custom_copy(wsi, value, n + 1, name, (int)strlen(name)) < 0)
+        value[0] = 0;
+    return value;
+}
+
+/* A header that stands for a member: its value goes in front, so that a body that says it too is a
+ * duplicate, and refused. */
+static void put_header(struct exchange *x, struct buf *body, const char *header, const char *member, bool number)
+{
+    char *value = custom_header(x->wsi, header);
+    if (!value)
+        return;
+    struct buf with = {0};
+    struct str v = str_of(value);
+    buf_putc(&with, '{');
+    if (number && is_number_or_word(v))
+        js_put_raw(&with, member, v);
+    else
+        js_put_field(&with, member, v);
+    size_t skip = strspn(body->bytes ? body->bytes : "", " \t\r\n");
+    const char *rest = body->len > skip ? body->bytes + skip + 1 : "}";
+    if (*(rest + strspn(rest, " \t\r\n")) != '}')
+        buf_putc(&with, ',');
+    buf_puts(&with, rest);
+    buf_done(body);
+    *body = with;
+    free(value);
+}
+
+int http_api_run(struct exchange *x)
+{
+    struct hub *h = &x->server->hub;
+    struct request req;
+    struct request_fault fault;
+    if (x->answered)
+        return 0;
+    if (x->route->is_guest) {
+        make_guest(x);
+        return 0;
+    }
+    if (x->route->method == GET || x->route->method == DELETE) {
+        buf_clear(&x->body);
+        put_query(x, &x->body);
+    }
+    if (x->route->is_events)
+        put_header(x, &x->body, LAST_EVENT_ID, "after", true);
+    if (x->route->verb == VERB_CHAT)
+        put_header(x, &x->body, "idempotency-key:", "request_key", false);
+    if (!request_from_body(&h->doc, x->route->verb, str_of(x->conversation_id), str_of(x->task_id),
+                           buf_str(&x->body), &req, &fault)) {
+        fail(x, fault.code, fault.message);
+        return 0;
+    }
+    if (x->route->is_events)
+        sse_resume(x, &req);
+    else
+        x->call = hub_request(h, &(struct asker){x->owner, x->quota, NULL}, &req, on_reply, x);
+    return 0;
+}
+
+int http_api_body(struct exchange *x, const char *piece, size_t len)
+{
+    if (!x->answered)
+        buf_put(&x->body, piece, len);
+    return 0;
+}
+
+/* --- the beginning ----------------------------------------------------------------------------- */
+
+static bool is_json(struct lws *wsi)
+{
+    char type[128] = "";
+    lws_hdr_copy(wsi, type, sizeof type, WSI_TOKEN_HTTP_CONTENT_TYPE);
+    size_t n = strcspn(type, "; ");
+    return n == strlen("application/json") && strncasecmp(type, "application/json", n) == 0;
+}
+
+static size_t content_length(struct lws *wsi)
+{
+    char text[32] = "";
+    lws_hdr_copy(wsi, text, sizeof text, WSI_TOKEN_HTTP_CONTENT_LENGTH);
+    return (size_t)strtoull(text, NULL, 10);
+}
+
+/* What must hold before anything of the body is read; answered when it does not. */
+static bool is_welcome(struct exchange *x, bool from_cookie)
+{
+    struct server *s = x->server;
+    char why[128] = "";
+    if (from_cookie && x->route->method != GET && (!is_json(x->wsi) || !http_has_origin(x->wsi))) {
+        buf_clear(&x->answer);
+        http_put_error(&x->answer, ERR_UNAUTHORIZED, "with a cookie a change needs an allowed Origin and application/json");
+        ready(x, 403);
+        return false;
+    }
+    if (!x->route->is_guest && identify(x, why, sizeof why) != ERR_NONE) {
+        fail(x, ERR_UNAUTHORIZED, why);
+        return false;
+    }
+    if (x->length > s->config->limits.message_bytes) {
+        fail(x, ERR_TOO_LARGE, "the body is larger than limits.message_bytes");
+        return false;
+    }
+    if (x->length > 0 && !is_json(x->wsi)) {
+        buf_clear(&x->answer);
+        http_put_error(&x->answer, ERR_UNSUPPORTED, "the body must be application/json");
+        ready(x, 415);
+        return false;
+    }
+    return true;
+}
+
+int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, const char *path)
+{
+    if (lws_hdr_total_length(wsi, WSI_TOKEN_OPTIONS_URI) > 0)
+        return http_answer_preflight(s, wsi);
+    struct exchange *x = xcalloc(sizeof *x);
+    x->server = s;
+    x->wsi = wsi;
+    *slot = x;
+    bool from_cookie = http_identity_is_cookie(s, wsi);
+    if (http_check_origin_of(s, wsi, from_cookie) != ORIGIN_OK) {
+        http_put_error(&x->answer, ERR_UNAUTHORIZED, "this origin or host is not allowed");
+        ready(x, 403);
+        return 0;
+    }
+    x->origin = http_listed_origin(s, wsi);
+    x->route = find_route(x, method_of(wsi), path);
+    if (!x->route) {
+        fail(x, ERR_NOT_FOUND, "there is nothing at this path for this method");
+        return 0;
+    }
+    if (lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0) {
+        http_put_error(&x->answer, ERR_BAD_REQUEST, "a body needs a Content-Length");
+        ready(x, 411);
+        return 0;
+    }
+    x->length = content_length(wsi);
+    if (is_welcome(x, from_cookie) && x->length == 0)
+        return http_api_run(x);
+    return 0;
+}
+
+int http_api_writable(struct exchange *x)
+{
+    if (!x)
+        return 0;
+    if (x->streams)
+        return sse_writable(x);
+    if (!x->answered)
+        return 0;
+    int result = http_answer_json(x->wsi, x->status, x->origin, buf_str(&x->answer));
+    struct lws *wsi = x->wsi;
+    struct exchange **slot = lws_wsi_user(wsi);
+    bool close = x->status == 411;
+    *slot = NULL;
+    http_api_closed(x);
+    if (result < 0 || close)
+        return -1;
+    return lws_http_transaction_completed(wsi) ? -1 : 0;
+}
+
+void http_api_closed(struct exchange *x)
+{
+    if (!x)
+        return;
+    if (x->call)
+        call_forget(x->call);
+    sse_done(x);
+    if (x->owner) {
+        owner_unref(&x->server->hub, x->owner);
+        owner_unref(&x->server->hub, x->quota);
+    }
+    buf_done(&x->body);
+    buf_done(&x->answer);
+    free(x->conversation_id);
+    free(x->task_id);
+    free(x->origin);
+    free(x);
+}

@@ -1,0 +1,52 @@
+/* http_api -- the requests of the wire over HTTP (PROTOCOL.md section 7), and events as SSE.
+ *
+ * Shape:    a table of routes names the verb of each; path, query and body become one decoded
+ *           request, and the same code as for WebSocket carries it out.  One exchange at a time on a
+ *           connection; its memory is the wsi's user space.
+ * Thread:   loop.
+ * Owns:     an exchange until its answer was written or the connection has gone.
+ */
+#ifndef GATEWAY_HTTP_API_H
+#define GATEWAY_HTTP_API_H
+
+#include "core/session.h"
+#include "gateway/http.h"
+
+struct route;
+
+struct exchange {
+    struct server *server;
+    struct lws *wsi;
+    const struct route *route;
+    char *conversation_id, *task_id;
+    struct buf body;            /* of the request */
+    size_t length;              /* that it has said it has */
+    struct owner *owner, *quota;
+    int64_t expires_at_ms;
+    struct call *call;          /* under way */
+    bool answered;
+    int status;
+    struct buf answer;          /* the reply's line */
+    char *origin;               /* that gets CORS headers; NULL for none */
+    /* events */
+    bool streams, starts, ended;
+    struct session session;
+    msec_t said_ms;             /* the last bytes */
+    struct list all;            /* in the server's list of streams */
+};
+
+/* True when the path is of the API. */
+bool http_api_serves(const char *path);
+int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, const char *path);
+int http_api_body(struct exchange *x, const char *piece, size_t len);
+int http_api_run(struct exchange *x);      /* the body is whole */
+int http_api_writable(struct exchange *x);
+void http_api_closed(struct exchange *x);  /* frees it; NULL is fine */
+
+/* Events (http_sse.c). */
+void sse_resume(struct exchange *x, struct request *req);
+int sse_writable(struct exchange *x);
+void sse_done(struct exchange *x);
+void sse_tick(struct server *s);           /* once a second: comments, ends of tokens */
+
+#endif

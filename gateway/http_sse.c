@@ -1,0 +1,217 @@
+/* Events as Server-Sent Events.  The stream is chunked by hand, so that a cut can be told from an end:
+ * the last chunk comes behind the terminal event and nowhere else (never at a token's expiry, never
+ * at a stop). */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "gateway/http_api.h"
+
+#define COMMENT_AFTER_MS 15000
+#define CHUNK_HEAD 16
+#define MESSAGES_PER_TURN 8
+
+static void on_resumed(void *arg, enum error e, struct str line);
+static void flush_session(struct session *session);
+
+static void hold(struct session *session, bool on)
+{
+    (void)session; /* nothing is received here */
+    (void)on;
+}
+
+static const struct session_ops sse_ops = {.hold = hold, .flush = flush_session};
+
+void sse_resume(struct exchange *x, struct request *req)
+{
+    session_init(&x->session, &x->server->hub, &sse_ops, x);
+    session_adopt(&x->session, x->owner, x->quota, x->expires_at_ms);
+    x->streams = true;
+    list_push(&x->server->streams, &x->all);
+    struct call *c = hub_request(&x->server->hub, &(struct asker){x->owner, x->quota, &x->session}, req,
+                                 on_resumed, x);
+    if (c)
+        x->call = c;
+}
+
+static bool write_raw(struct exchange *x, struct buf *out)
+{
+    x->said_ms = x->server->hub.clock.now_ms;
+    return lws_write(x->wsi, (unsigned char *)out->bytes + LWS_PRE, out->len - LWS_PRE, LWS_WRITE_HTTP) >= 0;
+}
+
+static void kill_wsi(struct exchange *x)
+{
+    lws_set_timeout(x->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+}
+
+/* The chunk's size goes in front of what was put behind CHUNK_HEAD free bytes. */
+static void write_chunk(struct exchange *x, const struct buf *data)
+{
+    struct buf *out = &x->server->out;
+    out->len = LWS_PRE;
+    buf_putf(out, "%zx\r\n", data->len);
+    buf_putstr(out, buf_str(data));
+    buf_puts(out, "\r\n");
+    if (!write_raw(x, out))
+        kill_wsi(x);
+}
+
+static bool nothing_is_left(struct exchange *x)
+{
+    if (list_is_empty(&x->session.subscriptions))
+        return true;
+    const struct subscription *sub =
+        list_item(x->session.subscriptions.next, struct subscription, in_session);
+    return sub->cursor.stream->ended && !cursor_has_more(&sub->cursor);
+}
+
+static void put_gap(struct exchange *x, struct str line)
+{
+    struct js_doc doc = {0};
+    if (js_parse(&doc, line.p, line.n, JS_AGENT)) {
+        uint32_t first = js_get(&doc, 0, "first");
+        if (first) {
+            buf_puts(&x->answer, "event: gap\ndata: {\"after\":");
+            js_copy(&doc, js_get(&doc, 0, "after"), &x->answer);
+            buf_puts(&x->answer, ",\"first\":");
+            js_copy(&doc, first, &x->answer);
+            buf_puts(&x->answer, ",\"head\":");
+            js_copy(&doc, js_get(&doc, 0, "head"), &x->answer);
+            buf_puts(&x->answer, "}\n\n");
+        }
+    }
+    js_done(&doc);
+}
+
+static void on_resumed(void *arg, enum error e, struct str line)
+{
+    struct exchange *x = arg;
+    x->call = NULL;
+    if (e) {
+        sse_done(x);
+        http_put_error_line(&x->answer, line);
+        x->answered = true;
+        x->status = error_status(e);
+    } else if (nothing_is_left(x)) {
+        sse_done(x);
+        x->answered = true;
+        x->status = 204;
+    } else {
+        put_gap(x, line);
+        x->starts = true;
+    }
+    lws_callback_on_writable(x->wsi);
+}
+
+/* One line of the session as an event of the stream; caught_up and the like are not events. */
+static void put_event(struct exchange *x, struct buf *out, struct str line)
+{
+    struct event_parts parts;
+    if (!event_line_split(line, &parts))
+        return;
+    buf_puts(out, "id: ");
+    buf_put_u64(out, parts.seq);
+    buf_puts(out, "\nevent: ");
+    buf_puts(out, event_name(parts.event));
+    buf_puts(out, "\ndata: ");
+    buf_putstr(out, line);
+    buf_puts(out, "\n\n");
+    x->ended = x->ended || event_is_terminal(parts.event);
+}
+
+static void put_events(struct exchange *x, struct buf *out, struct str lines)
+{
+    while (lines.n > 0) {
+        const char *newline = memchr(lines.p, '\n', lines.n);
+        size_t n = newline ? (size_t)(newline - lines.p) : lines.n;
+        put_event(x, out, (struct str){lines.p, n});
+        n += newline ? 1 : 0;
+        lines.p += n;
+        lines.n -= n;
+    }
+}
+
+static int end_stream(struct exchange *x)
+{
+    struct buf *out = &x->server->out;
+    out->len = LWS_PRE;
+    buf_puts(out, "0\r\n\r\n");
+    (void)write_raw(x, out);
+    struct lws *wsi = x->wsi;
+    struct exchange **slot = lws_wsi_user(wsi);
+    *slot = NULL;
+    http_api_closed(x);
+    return lws_http_transaction_completed(wsi) ? -1 : 0;
+}
+
+/* Sends what is ready while nothing is pending; asks to be called again where the end must be. */
+static void flush_session(struct session *session)
+{
+    struct exchange *x = session->rim;
+    struct buf lines = {0}, events = {0};
+    if (x->starts || x->answered || !x->streams || x->call)
+        return; /* the head goes first, from the writable callback */
+    if (session->state == SESSION_CLOSING) {
+        kill_wsi(x);
+        return;
+    }
+    for (int i = 0; i < MESSAGES_PER_TURN && !x->ended && !lws_partial_buffered(x->wsi); i++) {
+        buf_clear(&lines);
+        buf_clear(&events);
+        if (!session_fill(session, &lines, MAX_MESSAGE_OUT))
+            break;
+        put_events(x, &events, buf_str(&lines));
+        if (events.len)
+            write_chunk(x, &events);
+    }
+    buf_done(&lines);
+    buf_done(&events);
+    if (x->ended || lws_partial_buffered(x->wsi))
+        lws_callback_on_writable(x->wsi);
+    else if (session_has_output(session))
+        session_wake(session);
+}
+
+int sse_writable(struct exchange *x)
+{
+    if (x->starts) {
+        x->starts = false;
+        x->said_ms = x->server->hub.clock.now_ms;
+        if (http_begin_events(x->wsi, x->origin) < 0)
+            return -1;
+        if (x->answer.len)
+            write_chunk(x, &x->answer);
+    }
+    if (x->ended && !lws_partial_buffered(x->wsi))
+        return end_stream(x);
+    session_wake(&x->session);
+    return 0;
+}
+
+void sse_done(struct exchange *x)
+{
+    if (!x->streams)
+        return;
+    x->streams = false;
+    if (x->call)
+        call_forget(x->call);
+    x->call = NULL;
+    list_remove(&x->all);
+    session_done(&x->session);
+}
+
+void sse_tick(struct server *s)
+{
+    static const char comment[] = ":\n\n";
+    list_each(it, &s->streams)
+    {
+        struct exchange *x = list_item(it, struct exchange, all);
+        if (x->starts || x->answered || x->call || lws_partial_buffered(x->wsi) ||
+            s->hub.clock.now_ms - x->said_ms < COMMENT_AFTER_MS)
+            continue;
+        struct buf data = {0};
+        buf_puts(&data, comment);
+        write_chunk(x, &data);
+        buf_done(&data);
+    }
+}
