@@ -44,12 +44,10 @@ class Follower(asyncio.Protocol):
     def connection_made(self, transport):
         Totals.connections += 1
         self.transport = transport
-        lines = json.dumps({"type": "hello", "token": self.token}) + "\n" + json.dumps(
-            {"type": "resume", "id": "r", **ids(self.task), "after": self.cursor})
         key = base64.b64encode(os.urandom(16)).decode()
         transport.write((f"GET /v1/ws HTTP/1.1\r\nHost: {self.gateway.host}:{self.gateway.port}\r\n"
                          "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-                         f"Sec-WebSocket-Key: {key}\r\n\r\n").encode() + frame(TEXT, lines.encode()))
+                         f"Sec-WebSocket-Key: {key}\r\n\r\n").encode())
 
     def data_received(self, data):
         try:
@@ -67,6 +65,9 @@ class Follower(asyncio.Protocol):
         if mark:
             assert head.startswith(b"HTTP/1.1 101"), head
             self.upgraded, self.buffer = True, bytearray(rest)
+            lines = json.dumps({"type": "hello", "token": self.token}) + "\n" + json.dumps(
+                {"type": "resume", "id": "r", **ids(self.task), "after": self.cursor})
+            self.transport.write(frame(TEXT, lines.encode()))
         return self.upgraded
 
     def take_frame(self):
@@ -165,11 +166,15 @@ async def run(gateway, client, rng):
     over.set()
     if not done:
         await asyncio.wait(clients, timeout=WAIT_S * 6, return_when=asyncio.FIRST_EXCEPTION)
-    for one in clients:
-        if one.done():
-            one.result()
-    assert all(one.done() for one in clients), "clients that never came to an end"
+    failures = [one.exception() for one in clients if one.done() and one.exception()]
+    unfinished = [one for one in clients if not one.done()]
+    for one in unfinished:
+        one.cancel()
+    await asyncio.gather(*clients, return_exceptions=True)
     await keeper
+    if failures:
+        raise failures[0]
+    assert not unfinished, f"{len(unfinished)} clients never came to an end"
 
 
 def test_churn_has_no_gap_and_no_duplicate(gateway):

@@ -66,7 +66,7 @@ FAULTS = [
     ('{"auth":{"keys":[{"kid":"k","alg":"none"}]}}', "alg"),
     ('{"auth":{"keys":[{"kid":"k","alg":"HS256","secret_file":"/nonexistent"}]}}', "secret_file"),
     ('{"auth":{"keys":[{"kid":"k","alg":"HS256"}]}}', "secret_file"),
-    ('{"listen":"a","listen":"b"}', "listen"),
+    ('{"listen":"a","listen":"b"}', "duplicate"),
     ('{"origins":["not an origin"]}', "origins"),
 ]
 

@@ -63,7 +63,7 @@ def test_message_is_delivered_or_undelivered_never_gone(client):  # F29
 
 def asking(client, kind, **more):
     task = client.chat({"question": "q1", "kind": kind, "prompt": "May I?", **more},
-                       {"hear": "input", "say": True})
+                       {"hear": "input", "say": True}, {"hear": "message"})
     client.event(task, "input_required")
     return task
 
@@ -76,11 +76,13 @@ def test_answer_reaches_the_agent(client, kind, answer, other):  # F31
     assert client.call("respond", **ids(task), input_id="q1", answer=answer)["type"] == "ok"
     received = client.event(task, "input_received")
     assert received["data"] == {"input_id": "q1", "answer": answer}
-    output = json.loads(client.wait_terminal(task)["data"]["output"])
-    assert (output["input_id"], output["answer"]) == ("q1", answer)
     assert client.call("respond", **ids(task), input_id="q1", answer=answer)["type"] == "ok"
     client.refused("conflict", "respond", **ids(task), input_id="q1", answer=other)
     assert not client.task(task).get("waiting_for")
+    client.call("send", **ids(task), content="go on")
+    output = json.loads(client.wait_terminal(task)["data"]["output"])
+    assert (output["input_id"], output["answer"]) == ("q1", answer)
+    client.refused("conflict", "respond", **ids(task), input_id="q1", answer=other)  # too late
 
 
 def test_wrong_answers(client):
@@ -90,6 +92,7 @@ def test_wrong_answers(client):
         client.refused("bad_request", "respond", **ids(task), input_id="q1", answer=answer)
     client.refused("bad_request", "respond", **ids(task), input_id="q1")
     client.call("respond", **ids(task), input_id="q1", answer=True)
+    client.call("send", **ids(task), content="go on")
     client.wait_terminal(task)
 
 

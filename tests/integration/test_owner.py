@@ -30,7 +30,7 @@ def world(gateway):
     """Two guests, each with a running and an ended task in a conversation c-1 of the same name."""
     with Client(gateway) as alice, Client(gateway) as bob:
         for client in (alice, bob):
-            client.ended, client.events_of_ended = client.finish("secret", conversation="c-1")
+            client.done, client.events_of_done = client.finish("secret", conversation="c-1")
             client.dumped = gateway.path()
             client.running = client.chat({"token": "secret"}, {"dump": client.dumped}, {"hang": 1},
                                          conversation="c-1")
@@ -60,10 +60,10 @@ def test_foreign_missing_and_malformed_are_one_answer(world, verb):
     assert (reply["type"], reply["code"]) == ("error", "not_found")
     assert "retry_after_ms" not in reply and "head" not in reply
     pairs = []
-    for task in (bob.ended["task_id"], bob.running["task_id"], none):
+    for task in (bob.done["task_id"], bob.running["task_id"], none):
         for conversation in ("c-1", "c-2", "c-9", "missing"):
             pairs.append((task, conversation))
-    for task in (alice.ended["task_id"], alice.running["task_id"]):  # own, in another conversation
+    for task in (alice.done["task_id"], alice.running["task_id"]):  # own, in another conversation
         for conversation in ("c-2", "c-9"):
             pairs.append((task, conversation))
         pairs.append((task.lower(), "c-1"))
@@ -87,7 +87,7 @@ def test_name_does_not_serve_as_a_task_id(client):
 
 def test_own_ids_are_served(world):
     alice, _ = world
-    assert alice.task(alice.ended)["output"] == "secret"
+    assert alice.task(alice.done)["output"] == "secret"
     assert alice.task(alice.running)["status"] == "running"
 
 
@@ -95,24 +95,24 @@ def test_nothing_of_the_other_was_touched(world):
     """After all of the above: bob's tasks, inbox and journal are as they were."""
     alice, bob = world
     for verb in VERBS:
-        for task in (bob.ended, bob.running):
+        for task in (bob.done, bob.running):
             answer(alice, verb, task["task_id"], "c-1")
     running = bob.task(bob.running)
     assert running["status"] == "running" and not running.get("cancel_requested_at")
     assert running["head"] == 3 and not running.get("undelivered")
-    assert bob.replay(bob.ended) == bob.events_of_ended
+    assert bob.replay(bob.done) == bob.events_of_done
     assert json.load(open(bob.dumped, encoding="utf-8"))["heard"] == []
     told = {line["task_id"] for line in alice.log if line["type"] == "event"}
-    assert not told & {bob.ended["task_id"], bob.running["task_id"]}
+    assert not told & {bob.done["task_id"], bob.running["task_id"]}
 
 
 def test_same_conversation_id_is_another_conversation(world):
     alice, bob = world
     for client, other in ((alice, bob), (bob, alice)):
         tasks = client.call("tasks", conversation_id="c-1")["tasks"]
-        mine = {client.ended["task_id"], client.running["task_id"]}
+        mine = {client.done["task_id"], client.running["task_id"]}
         assert mine <= {t["task_id"] for t in tasks}
-        assert not {other.ended["task_id"], other.running["task_id"]} & {t["task_id"] for t in tasks}
+        assert not {other.done["task_id"], other.running["task_id"]} & {t["task_id"] for t in tasks}
         messages = client.call("history", conversation_id="c-1")["messages"]
         assert {m["task_id"] for m in messages} <= {t["task_id"] for t in tasks}
 
@@ -127,7 +127,7 @@ def test_verbs_of_a_conversation_never_reach_the_others(world, clients):
     assert carol.call("history", conversation_id="c-1")["messages"] == []
     assert carol.call("results", conversation_id="c-1")["results"] == []
     assert carol.call("cancel_all", conversation_id="c-1")["cancelled"] == 0
-    assert carol.call("ack", conversation_id="c-1", task_ids=[bob.ended["task_id"]])["acked"] == 0
+    assert carol.call("ack", conversation_id="c-1", task_ids=[bob.done["task_id"]])["acked"] == 0
     carol.call("watch")
     carol.ask("title", conversation_id="c-1", title="mine now")
     carol.call("delete", conversation_id="c-1")
@@ -166,6 +166,6 @@ def test_ownership_holds_after_a_restart():
 def test_a_batch_with_own_and_foreign_ids(world):
     alice, bob = world
     alice.send(*({"type": "task", "id": f"x{i}", **ids(task)}
-                 for i, task in enumerate((alice.ended, bob.ended, alice.running, bob.running))))
+                 for i, task in enumerate((alice.done, bob.done, alice.running, bob.running))))
     replies = [alice.reply(f"x{i}") for i in range(4)]
     assert [reply["type"] for reply in replies] == ["task", "error", "task", "error"]

@@ -330,7 +330,7 @@ def test_replay_after_a_restart_is_the_same_to_the_byte():
 
 
 def test_replay_is_packed_into_few_messages(client, clients):  # F11
-    task, events = client.finish({"flood": 10000, "bytes": 40})
+    task, events = client.finish({"flood": 10000, "bytes": 40}, {"final_answer": "x"})
     reader = clients(token=client.token)
     reader.replay(task)
     assert reader.largest <= 65536

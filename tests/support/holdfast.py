@@ -41,11 +41,10 @@ class Closed(Exception):
 class Refused(Exception):
     """The handshake was answered with another status than 101."""
 
-    def __init__(self, status, headers=None, body=b""):
+    def __init__(self, status, answer):
         super().__init__(f"HTTP {status}")
         self.status = status
-        self.headers = headers
-        self.body = body
+        self.answer = answer
 
 
 def new_id(prefix="c"):
@@ -103,21 +102,24 @@ class Client:
             request.headers[name] = value
         self.ws.send_request(request)
         self._flush()
-        deadline = time.monotonic() + WAIT_S
-        self.early = []
-        while self.ws.state is State.CONNECTING:
-            exception = getattr(self.ws, "handshake_exc", None)
-            if exception or not self._read(deadline):
-                break
-            for event in self.ws.events_received():
-                if isinstance(event, Response) and event.status_code != 101:
-                    self.sock.close()
-                    raise Refused(event.status_code, event.headers, event.body)
-                if not isinstance(event, Response):
-                    self.early.append(event)
-        if self.ws.state is not State.OPEN:
+        self._handshake()
+
+    def _handshake(self):
+        """Reads up to the answer's empty line.  A refusal may well be HTTP/1.0."""
+        head = b""
+        while b"\r\n\r\n" not in head:
+            data = self._recv(time.monotonic() + WAIT_S)
+            if not data:
+                self.sock.close()
+                raise Closed(None, "during the handshake")
+            head += data
+        status = int(head.split(b" ", 2)[1])
+        if status != 101:
             self.sock.close()
-            raise Closed(None, f"during the handshake: {getattr(self.ws, 'handshake_exc', '')}")
+            raise Refused(status, head.decode("latin-1"))
+        self.ws.receive_data(head)
+        self.early = [event for event in self.ws.events_received() if not isinstance(event, Response)]
+        assert self.ws.state is State.OPEN, getattr(self.ws, "handshake_exc", None)
 
     def _flush(self):
         data = b"".join(self.ws.data_to_send())
@@ -127,15 +129,21 @@ class Client:
             except (ConnectionError, BrokenPipeError):
                 pass  # what it had said before stays readable
 
-    def _read(self, deadline):
-        """Takes what the socket has; False when nothing came before the deadline."""
+    def _recv(self, deadline):
+        """What the socket has; b"" at its end, None when nothing came before the deadline."""
         left = deadline - time.monotonic()
         if not select.select([self.sock], [], [], max(0, left))[0]:
-            return False
+            return None
         try:
-            data = self.sock.recv(1 << 18)
+            return self.sock.recv(1 << 18)
         except ConnectionError:
-            data = b""
+            return b""
+
+    def _read(self, deadline):
+        """Takes what the socket has; False when nothing came before the deadline."""
+        data = self._recv(deadline)
+        if data is None:
+            return False
         if data:
             self.ws.receive_data(data)
         else:
@@ -154,10 +162,13 @@ class Client:
                     self._take_frame(event)
                 return True
             if self.ws.state is State.CLOSED:
-                raise Closed(self.ws.close_rcvd.code if self.ws.close_rcvd else None,
-                             self.ws.close_rcvd.reason if self.ws.close_rcvd else "")
+                raise self._closed()
             if not self._read(deadline):
                 return False
+
+    def _closed(self):
+        frame = self.ws.close_rcvd
+        return Closed(frame.code, frame.reason) if frame else Closed(None)
 
     def _take_frame(self, frame):
         if frame.opcode is Opcode.PING:
@@ -193,6 +204,8 @@ class Client:
             assert value["task"]["conversation_id"] not in self.shut, "a push after close"
         elif kind == "message":
             assert value["conversation_id"] not in self.shut, "a push after close"
+        elif kind in ("started", "resumed"):
+            self._follow_task(value)
         elif kind != "error" and value.get("id") in self.asked:
             self._follow_reply(self.asked[value["id"]], value)
 
@@ -210,14 +223,15 @@ class Client:
         if event["event"] in TERMINAL:
             self.ended.add(task)
 
+    def _follow_task(self, reply):
+        task = reply["task"]["task_id"]
+        self.ended.discard(task)
+        self.away.discard(task)
+        self.last[task] = reply["first"] - 1 if "first" in reply else reply.get("after", 0)
+
     def _follow_reply(self, request, reply):
         kind = reply["type"]
-        if kind in ("started", "resumed"):
-            task = reply["task"]["task_id"]
-            self.ended.discard(task)
-            self.away.discard(task)
-            self.last[task] = reply["first"] - 1 if "first" in reply else reply.get("after", 0)
-        elif kind == "conversation":
+        if kind == "conversation":
             self.shut.discard(request["conversation_id"])
             if request.get("follow"):
                 self.follows.add(request["conversation_id"])
@@ -233,6 +247,8 @@ class Client:
     # -------------------------------------------------------------- sending
 
     def send_text(self, text):
+        if self.ws.state is not State.OPEN:
+            raise self._closed()
         self.ws.send_text(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
         self._flush()
 

@@ -14,7 +14,7 @@ TEXT, BINARY, CLOSE, PING, PONG, CONTINUATION = 1, 2, 8, 9, 10, 0
 GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
-def frame(opcode, payload=b"", *, fin=True, rsv=0, mask=True, length=None):
+def frame(opcode, payload=b"", *, fin=True, rsv=0, mask=True, length=None, key=None):
     """The bytes of a frame.  length: what the header claims instead of the payload's."""
     n = len(payload) if length is None else length
     head = bytes([(0x80 if fin else 0) | rsv << 4 | opcode])
@@ -27,7 +27,7 @@ def frame(opcode, payload=b"", *, fin=True, rsv=0, mask=True, length=None):
         head += bytes([bit | 127]) + struct.pack(">Q", n)
     if not mask:
         return head + payload
-    key = os.urandom(4)
+    key = key or os.urandom(4)
     pad = key * (len(payload) // 4 + 1)
     masked = (int.from_bytes(payload, "big") ^ int.from_bytes(pad[: len(payload)], "big"))
     return head + key + masked.to_bytes(len(payload), "big")
