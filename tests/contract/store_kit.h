@@ -385,10 +385,9 @@ static inline struct query about_task(const char *owner, const char *conversatio
     return q;
 }
 
-#define ON(kind, test)                                             \
-    {                                                              \
-#test " (" kind ")", test, both_setup, both_teardown, kind \
-    }
+// clang-format off
+#define ON(kind, test) {#test " (" kind ")", test, both_setup, both_teardown, kind}
+// clang-format on
 #define BOTH(test) ON("memory", test), ON("sqlite", test)
 
 #endif

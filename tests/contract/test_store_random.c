@@ -11,8 +11,8 @@
 struct known {
     int64_t key;
     const char *owner, *conversation;
-    char id[TASK_ID_LEN + 1];
     uint64_t sealed, head, inbox;
+    char id[TASK_ID_LEN + 1];
     bool ended, deleted;
 };
 
