@@ -21,10 +21,10 @@
 #define MAX_EXPIRY 253402300799LL /* the last second of the year 9999 */
 
 struct auth {
-    struct jwt_key *keys;
-    size_t n_keys;
-    struct jwt_key guest_key; /* without a secret: guests are not served */
     char *issuer, *audience, *cookie;
+    struct jwt_key guest_key; /* without a secret: guests are not served */
+    size_t n_keys;
+    struct jwt_key keys[];
 };
 
 /* ------------------------------------------------------------------ keys */
@@ -53,15 +53,15 @@ static bool open_guest_key(struct auth *auth, const char *data_dir, struct buf *
 
 struct auth *auth_open(const struct config *config, const char *data_dir, struct buf *ret_faults)
 {
-    struct auth *auth = xcalloc(sizeof *auth);
+    size_t n_keys = config->auth.n_keys;
+    struct auth *auth = xcalloc(sizeof *auth + n_keys * sizeof *auth->keys);
     bool good = true;
 
     auth->issuer = copy(config->auth.issuer);
     auth->audience = copy(config->auth.audience);
     auth->cookie = copy(config->auth.cookie);
-    auth->n_keys = config->auth.n_keys;
-    auth->keys = xcalloc(auth->n_keys * sizeof *auth->keys + 1);
-    for (size_t i = 0; i < auth->n_keys; i++) {
+    auth->n_keys = n_keys;
+    for (size_t i = 0; i < n_keys; i++) {
         const struct config_key *key = &config->auth.keys[i];
         const char *wrong = jwt_key_open(key, &auth->keys[i]);
         if (wrong)
@@ -85,7 +85,6 @@ void auth_close(struct auth *auth)
     for (size_t i = 0; i < auth->n_keys; i++)
         jwt_key_done(&auth->keys[i]);
     jwt_key_done(&auth->guest_key);
-    free(auth->keys);
     free(auth->issuer);
     free(auth->audience);
     free(auth->cookie);
@@ -165,11 +164,12 @@ static const char *take_owner(const struct js_doc *claims, struct identity *ret)
 
     if (sub && js_type(claims, sub) == JS_STRING)
         js_value(claims, sub, &owner);
-    bool good = is_owner(buf_str(&owner));
+    struct str text = buf_str(&owner);
+    bool good = is_owner(text);
     if (good) {
-        memcpy(ret->owner, owner.bytes, owner.len);
-        ret->owner[owner.len] = '\0';
-        ret->owner_len = owner.len;
+        memcpy(ret->owner, text.p, text.n);
+        ret->owner[text.n] = '\0';
+        ret->owner_len = text.n;
     }
     buf_done(&owner);
     return good ? NULL : "sub must be a text of 1 to 255 bytes without controls";

@@ -99,7 +99,7 @@ static const char *read_file(const char *path, struct buf *ret)
 
 static bool has(const struct buf *text, const char *what)
 {
-    return memmem(text->bytes, text->len, what, strlen(what)) != NULL;
+    return text->len > 0 && memmem(text->bytes, text->len, what, strlen(what)) != NULL;
 }
 
 static const char *open_secret(const char *path, struct jwt_key *ret)

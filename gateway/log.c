@@ -46,13 +46,15 @@ static void put_quoted(struct buf *out, struct str text)
 
 static bool is_bare(struct str text)
 {
+    if (!text.p || text.n == 0)
+        return false;
     for (size_t i = 0; i < text.n; i++) {
         char c = text.p[i];
         bool plain = c > ' ' && c < 0x7f && c != '"' && c != '=' && c != '\\';
         if (!plain)
             return false;
     }
-    return text.n > 0;
+    return true;
 }
 
 static void put_text(struct buf *out, enum log_format format, const char *key, struct str text)
@@ -78,8 +80,8 @@ static void put_number(struct buf *out, enum log_format format, const char *key,
         buf_putf(out, " %s=%lld", key, (long long)number);
 }
 
-void log_line(struct buf *out, enum log_format format, int64_t wall_ms, enum log_level level,
-              const char *component, const char *event, const struct log_field *fields)
+void log_line(struct buf *out, enum log_format format, int64_t wall_ms,
+              const struct log_entry *entry)
 {
     time_t seconds = (time_t)(wall_ms / 1000);
     struct tm tm;
@@ -91,14 +93,14 @@ void log_line(struct buf *out, enum log_format format, int64_t wall_ms, enum log
     if (format == FORMAT_JSON)
         buf_putc(out, '{');
     put_text(out, format, "ts", str_of(ts));
-    put_text(out, format, "level", str_of(level_names[level]));
-    put_text(out, format, "component", str_of(component));
-    put_text(out, format, "event", str_of(event));
-    for (; fields->key; fields++) {
-        if (fields->text.p)
-            put_text(out, format, fields->key, fields->text);
+    put_text(out, format, "level", str_of(level_names[entry->level]));
+    put_text(out, format, "component", str_of(entry->component));
+    put_text(out, format, "event", str_of(entry->event));
+    for (const struct log_field *field = entry->fields; field->key; field++) {
+        if (field->text.p)
+            put_text(out, format, field->key, field->text);
         else
-            put_number(out, format, fields->key, fields->number);
+            put_number(out, format, field->key, field->number);
     }
     if (format == FORMAT_JSON)
         buf_putc(out, '}');
@@ -133,8 +135,9 @@ void log_write(enum log_level level, const char *component, const char *event,
 {
     struct buf line = {0};
     enum log_format format = (enum log_format)atomic_load(&log_format);
+    struct log_entry entry = {level, component, event, fields};
 
-    log_line(&line, format, milliseconds(CLOCK_REALTIME), level, component, event, fields);
+    log_line(&line, format, milliseconds(CLOCK_REALTIME), &entry);
     if (left_out > 0) {
         if (format == FORMAT_JSON)
             line.len--;

@@ -67,8 +67,13 @@ void log_write(enum log_level level, const char *component, const char *event,
                const struct log_field *fields, uint64_t left_out);
 
 /* One line, without its newline, as log_write writes it (wall_ms: Unix time). */
+struct log_entry {
+    enum log_level level;
+    const char *component, *event;
+    const struct log_field *fields;
+};
 struct buf;
-void log_line(struct buf *out, enum log_format format, int64_t wall_ms, enum log_level level,
-              const char *component, const char *event, const struct log_field *fields);
+void log_line(struct buf *out, enum log_format format, int64_t wall_ms,
+              const struct log_entry *entry);
 
 #endif

@@ -13,7 +13,7 @@ static struct buf line_of(enum log_format format, const struct log_field *fields
 {
     struct buf out = {0};
 
-    log_line(&out, format, 1772366400007, LEVEL_INFO, "ws", "closed", fields);
+    log_line(&out, format, 1772366400007, &(struct log_entry){LEVEL_INFO, "ws", "closed", fields});
     return out;
 }
 
