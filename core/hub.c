@@ -99,34 +99,6 @@ void hub_init(struct hub *h, const struct hub_options *options, struct store_por
     list_init(&h->changed);
 }
 
-static void drop_stream(struct map_node *node, void *arg)
-{
-    struct hub *h = arg;
-    struct stream *s = container_of(node, struct stream, node);
-    if (s->task)
-        task_free(s->task);
-    s->task = NULL;
-    block_cache_drop(&h->cache, s);
-    s->pins = 0;
-    stream_free(s);
-}
-
-void hub_done(struct hub *h)
-{
-    hub_reap(h);
-    map_each(&h->streams, drop_stream, h);
-    hub_reap(h);
-    journal_done(&h->journal);
-    map_done(&h->streams);
-    map_done(&h->conversations);
-    map_done(&h->owners);
-    map_done(&h->claims);
-    clock_done(&h->clock);
-    agent_line_done(&h->decoder);
-    js_done(&h->doc);
-    buf_done(&h->scratch);
-}
-
 struct owner *owner_ref(struct hub *h, struct str name)
 {
     struct map_node *node = map_find(&h->owners, (struct map_key){{name}});
@@ -172,7 +144,7 @@ struct stream *hub_add_stream(struct hub *h, struct str owner, struct str conver
 
 void hub_release_stream(struct hub *h, struct stream *s)
 {
-    if (s->task || s->pins || s->n_blocks || s->sealing || s->tail.len || s->loading ||
+    if (s->task || s->pins || s->n_blocks || s->sealing || s->tail.len || s->load ||
         !list_is_empty(&s->cursors))
         return;
     map_remove(&h->streams, &s->node);
@@ -190,7 +162,7 @@ struct load {
 static void end_load(struct load *load)
 {
     struct stream *s = load->stream;
-    s->loading = false;
+    s->load = NULL;
     wake_cursors(s);
     hub_release_stream(load->hub, s);
     free(load);
@@ -222,10 +194,9 @@ static void on_loaded(void *arg, int status, struct answer *answer)
 void hub_load(struct hub *h, struct cursor *c)
 {
     struct stream *s = c->stream;
-    if (s->loading)
+    if (s->load)
         return;
-    s->loading = true;
-    struct load *load = xcalloc(sizeof *load);
+    struct load *load = s->load = xcalloc(sizeof *load);
     *load = (struct load){.hub = h, .stream = s, .seq = c->seq + 1, .again.fire = on_load_again};
     h->port->query(h->port,
                    &(struct query){.kind = QUERY_BLOCKS,
@@ -233,6 +204,41 @@ void hub_load(struct hub *h, struct cursor *c)
                                    .after = c->seq,
                                    .max_bytes = LOAD_BYTES},
                    on_loaded, load);
+}
+
+static void drop_stream(struct map_node *node, void *arg)
+{
+    struct hub *h = arg;
+    struct stream *s = container_of(node, struct stream, node);
+    if (s->task)
+        task_free(s->task);
+    s->task = NULL;
+    block_cache_drop(&h->cache, s);
+    if (s->load) /* its answer came, and was none: it waited to ask again */
+        timer_disarm(&h->clock, &s->load->again);
+    free(s->load);
+    s->pins = 0;
+    stream_free(s);
+}
+
+void hub_done(struct hub *h)
+{
+    hub_reap(h);
+    journal_done(&h->journal);
+    map_each(&h->streams, drop_stream, h);
+    struct list *node;
+    while ((node = list_pop(&h->changed)) != NULL)
+        conversation_unref(list_item(node, struct conversation, changed));
+    list_each(it, &h->dead_tasks) list_item(it, struct task, in_wait)->refs = 0;
+    hub_reap(h);
+    map_done(&h->streams);
+    map_done(&h->conversations);
+    map_done(&h->owners);
+    map_done(&h->claims);
+    clock_done(&h->clock);
+    agent_line_done(&h->decoder);
+    js_done(&h->doc);
+    buf_done(&h->scratch);
 }
 
 const struct agent *hub_find_agent(const struct hub *h, struct str name)

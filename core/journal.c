@@ -54,15 +54,6 @@ void journal_init(struct journal *j, struct store_port *port, struct clock *cloc
     list_init(&j->want_seal);
 }
 
-void journal_done(struct journal *j)
-{
-    ASSERT(!j->flying);
-    timer_disarm(j->clock, &j->retry);
-    timer_disarm(j->clock, &j->age);
-    batch_free(j->building);
-    free(j->aboard);
-}
-
 static void begin(struct journal *j)
 {
     j->building = batch_new();
@@ -208,6 +199,27 @@ static void tell_ops(struct journal *j, const struct batch *b, int status)
     for (size_t i = 0; b && i < b->n_ops; i++)
         if (b->ops[i].ref)
             j->events->op_done(j->arg, &b->ops[i], status);
+}
+
+void journal_done(struct journal *j)
+{
+    struct batch *flying = j->flying, *building = j->building;
+    j->flying = j->building = NULL;
+    tell_ops(j, flying, STORE_IO);
+    tell_ops(j, building, STORE_IO);
+    for (size_t i = 0; i < j->n_aboard; i++) {
+        stream_roll_back(j->aboard[i]);
+        j->aboard[i]->pins--;
+    }
+    j->n_aboard = 0;
+    list_splice(&j->flying_waiters, &j->building_waiters);
+    run_waiters(&j->flying_waiters, STORE_IO);
+    timer_disarm(j->clock, &j->retry);
+    timer_disarm(j->clock, &j->age);
+    batch_free(flying);
+    batch_free(building);
+    batch_free(j->building); /* what the told have staged since */
+    free(j->aboard);
 }
 
 static void advance(struct journal *j)

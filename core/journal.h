@@ -63,7 +63,8 @@ struct journal {
 void journal_init(struct journal *j, struct store_port *port, struct clock *clock,
                   struct block_cache *cache, const struct journal_events *events, void *arg,
                   msec_t retry_ms);
-void journal_done(struct journal *j); /* nothing may be in flight */
+/* What is staged or in flight is dropped, and those who wait for it are told. */
+void journal_done(struct journal *j);
 /* Puts a change; returns its copy, valid until the next put. */
 struct op *journal_put(struct journal *j, const struct op *op);
 /* The stream has lines that no batch has. */

@@ -27,6 +27,7 @@
 struct stream;
 struct task;
 struct block_cache;
+struct load;
 
 struct cached_block {
     struct list lru;             /* of the whole cache */
@@ -64,7 +65,7 @@ struct stream {
     size_t n_blocks, cap_blocks;
     struct list own_lru;
     size_t cached_bytes;
-    bool loading;                /* a read of blocks is under way */
+    struct load *load;           /* a read of blocks that is under way; the hub's */
     bool broken;                 /* the store has not what it must have: readers are told */
 
     struct list cursors;

@@ -167,10 +167,20 @@ struct task *task_adopt(struct hub *h, const struct task_record *rec)
     return t;
 }
 
+static void run_enders(struct task *t, int status)
+{
+    struct list *node;
+    while ((node = list_pop(&t->enders)) != NULL) {
+        struct waiter *w = list_item(node, struct waiter, node);
+        w->done(w, status);
+    }
+}
+
 void task_free(struct task *t)
 {
     if (!t)
         return;
+    run_enders(t, STORE_IO); /* of a task that has not ended: the hub goes */
     task_stop_run(t);
     list_remove(&t->in_wait);
     list_remove(&t->in_conversation);
@@ -251,15 +261,6 @@ static void announce(struct task *t)
 void task_on_end(struct task *t, struct waiter *w)
 {
     list_push(&t->enders, &w->node);
-}
-
-static void run_enders(struct task *t, int status)
-{
-    struct list *node;
-    while ((node = list_pop(&t->enders)) != NULL) {
-        struct waiter *w = list_item(node, struct waiter, node);
-        w->done(w, status);
-    }
 }
 
 static void bury(struct task *t)

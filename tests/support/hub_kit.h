@@ -18,11 +18,13 @@ struct run {
     char input[64];
     struct buf history;
     struct buf delivered; /* lines, each with a newline */
-    unsigned cancels, kills;
+    unsigned cancels, kills, spoke;
     bool paused, freed, wants_more;
 };
 
+#ifndef KIT_RUNS
 #define KIT_RUNS 256
+#endif
 
 struct kit {
     struct hub hub;
@@ -46,7 +48,7 @@ struct client {
 
 static struct kit *kit_now; /* the agents' settings point to nothing: one kit at a time */
 
-static struct run *kit_start(void *settings, const struct run_spec *spec, const struct run_events *events,
+static inline struct run *kit_start(void *settings, const struct run_spec *spec, const struct run_events *events,
                              void *task, char *ret_error)
 {
     (void)settings;
@@ -66,29 +68,29 @@ static struct run *kit_start(void *settings, const struct run_spec *spec, const 
     return r;
 }
 
-static void kit_cancel(struct run *r)
+static inline void kit_cancel(struct run *r)
 {
     r->cancels++;
 }
 
-static void kit_kill(struct run *r)
+static inline void kit_kill(struct run *r)
 {
     r->kills++;
 }
 
-static bool kit_deliver(struct run *r, struct str line)
+static inline bool kit_deliver(struct run *r, struct str line)
 {
     buf_putstr(&r->delivered, line);
     buf_putc(&r->delivered, '\n');
     return true;
 }
 
-static void kit_unpause(struct run *r)
+static inline void kit_unpause(struct run *r)
 {
     r->wants_more = true;
 }
 
-static void kit_free(struct run *r)
+static inline void kit_free(struct run *r)
 {
     assert_false(r->freed);
     r->freed = true;
@@ -102,7 +104,7 @@ static const struct agent_ops kit_ops = {.kind = "kit",
                                          .unpause = kit_unpause,
                                          .free = kit_free};
 
-static bool kit_random(void *bytes, size_t n)
+static inline bool kit_random(void *bytes, size_t n)
 {
     static uint64_t state = 42;
     for (size_t i = 0; i < n; i++)
@@ -110,7 +112,7 @@ static bool kit_random(void *bytes, size_t n)
     return true;
 }
 
-static void kit_open_hub(struct kit *k)
+static inline void kit_open_hub(struct kit *k)
 {
     struct hub_options o = {.agents = k->agents,
                             .n_agents = countof(k->agents),
@@ -139,7 +141,7 @@ static void kit_open_hub(struct kit *k)
     k->hub.clock.wall_ms = wall ? wall : 1764280000000;
 }
 
-static struct kit *kit_new(void)
+static inline struct kit *kit_new(void)
 {
     struct kit *k = xcalloc(sizeof *k);
     kit_now = k;
@@ -159,7 +161,7 @@ static struct kit *kit_new(void)
 }
 
 /* The end of a turn, without anything of the store. */
-static void kit_turn(struct kit *k)
+static inline void kit_turn(struct kit *k)
 {
     clock_run(&k->hub.clock);
     hub_submit(&k->hub);
@@ -176,7 +178,7 @@ static void kit_turn(struct kit *k)
 }
 
 /* Turns until nothing more happens by itself. */
-static void kit_settle(struct kit *k)
+static inline void kit_settle(struct kit *k)
 {
     int quiet = 0;
     while (quiet < 2) {
@@ -185,24 +187,27 @@ static void kit_settle(struct kit *k)
     }
 }
 
-static void kit_pass(struct kit *k, msec_t ms)
+static inline void kit_pass(struct kit *k, msec_t ms)
 {
     k->hub.clock.now_ms += ms;
     k->hub.clock.wall_ms += ms;
     kit_settle(k);
 }
 
-static void kit_close_hub(struct kit *k)
+/* As a crash would: nothing more is committed.  What waits for an answer is let go. */
+static inline void kit_close_hub(struct kit *k)
 {
+    store_inline_fail_queries(k->inline_store, 1000000, STORE_IO);
+    while (store_inline_step_query(k->inline_store))
+        ;
+    store_inline_fail_commits(k->inline_store, 1000000, STORE_IO);
+    while (store_inline_step_commit(k->inline_store))
+        ;
     store_inline_free(k->inline_store);
-    if (k->hub.journal.flying) { /* dropped by the crash */
-        batch_free(k->hub.journal.flying);
-        k->hub.journal.flying = NULL;
-    }
     hub_done(&k->hub);
 }
 
-static void kit_free_all(struct kit *k)
+static inline void kit_free_all(struct kit *k)
 {
     kit_settle(k);
     kit_close_hub(k);
@@ -216,7 +221,7 @@ static void kit_free_all(struct kit *k)
     free(k);
 }
 
-static bool client_authenticate(struct session *s, struct str token, struct identity *ret)
+static inline bool client_authenticate(struct session *s, struct str token, struct identity *ret)
 {
     const struct client *c = s->rim;
     if (str_eq(token, STR("bad"))) {
@@ -229,20 +234,20 @@ static bool client_authenticate(struct session *s, struct str token, struct iden
     return true;
 }
 
-static void client_hold(struct session *s, bool hold)
+static inline void client_hold(struct session *s, bool hold)
 {
     ((struct client *)s->rim)->held = hold;
 }
 
 static const struct session_ops client_ops = {.authenticate = client_authenticate, .hold = client_hold};
 
-static void client_say(struct client *c, const char *line)
+static inline void client_say(struct client *c, const char *line)
 {
     session_receive(&c->session, str_of(line));
     kit_settle(c->kit);
 }
 
-static struct client *client_new(struct kit *k, const char *owner)
+static inline struct client *client_new(struct kit *k, const char *owner)
 {
     struct client *c = xcalloc(sizeof *c);
     c->kit = k;
@@ -252,7 +257,7 @@ static struct client *client_new(struct kit *k, const char *owner)
     return c;
 }
 
-static void client_free(struct client *c)
+static inline void client_free(struct client *c)
 {
     session_done(&c->session);
     buf_done(&c->got);
@@ -260,7 +265,7 @@ static void client_free(struct client *c)
 }
 
 /* The next line that came, without its newline; "" when there is none.  Good until the next call. */
-static const char *client_line(struct client *c)
+static inline const char *client_line(struct client *c)
 {
     static struct buf line;
     buf_clear(&line);
@@ -279,7 +284,7 @@ static const char *client_line(struct client *c)
 }
 
 /* Skips lines until one has this in it. */
-static const char *client_await(struct client *c, const char *part)
+static inline const char *client_await(struct client *c, const char *part)
 {
     for (;;) {
         const char *line = client_line(c);
@@ -290,20 +295,20 @@ static const char *client_await(struct client *c, const char *part)
     }
 }
 
-static void client_expect(struct client *c, const char *part)
+static inline void client_expect(struct client *c, const char *part)
 {
     const char *line = client_line(c);
     if (!strstr(line, part))
         fail_msg("wanted %s, got %s", part, line);
 }
 
-static void client_expect_nothing(struct client *c)
+static inline void client_expect_nothing(struct client *c)
 {
     assert_string_equal(client_line(c), "");
 }
 
 /* The value of a string member of a line, by plain search. */
-static const char *line_field(const char *line, const char *key)
+static inline const char *line_field(const char *line, const char *key)
 {
     static char values[8][160];
     static size_t turn;
@@ -319,7 +324,7 @@ static const char *line_field(const char *line, const char *key)
 }
 
 /* Starts a task and gives its id (copied: good for 8 more). */
-static const char *client_start(struct client *c, const char *conversation, const char *message)
+static inline const char *client_start(struct client *c, const char *conversation, const char *message)
 {
     char line[512];
     snprintf(line, sizeof line, "{\"type\":\"chat\",\"conversation_id\":\"%s\",\"message\":\"%s\"}",
@@ -328,7 +333,7 @@ static const char *client_start(struct client *c, const char *conversation, cons
     return line_field(client_await(c, "\"started\""), "task_id");
 }
 
-static void client_ask(struct client *c, const char *type, const char *conversation, const char *task,
+static inline void client_ask(struct client *c, const char *type, const char *conversation, const char *task,
                        const char *more)
 {
     char line[512];
@@ -337,19 +342,19 @@ static void client_ask(struct client *c, const char *type, const char *conversat
     client_say(c, line);
 }
 
-static struct run *kit_run(struct kit *k, size_t i)
+static inline struct run *kit_run(struct kit *k, size_t i)
 {
     assert_true(i < k->n_runs);
     return k->runs[i];
 }
 
-static void run_say(struct kit *k, struct run *r, const char *line)
+static inline void run_say(struct kit *k, struct run *r, const char *line)
 {
     r->wants_more = r->events->on_line(r->task, str_of(line));
     kit_settle(k);
 }
 
-static void run_end(struct kit *k, struct run *r, enum run_end how, const char *text)
+static inline void run_end(struct kit *k, struct run *r, enum run_end how, const char *text)
 {
     r->events->on_end(r->task, how, str_of(text));
     kit_settle(k);

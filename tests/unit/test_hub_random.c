@@ -1,0 +1,363 @@
+/* Random lives against a naive witness.  Clients of two owners start, follow, cancel, drop and come
+ * back; agents talk and end; the store commits, answers, fails and crashes at any step.  The witness
+ * keeps every line that any client ever saw, and checks the promises on each one:
+ *
+ *   1 dense        each subscription's lines go up by one from where it began
+ *   2 committed    a line that was seen once is the same for ever, also after a crash
+ *   3 one ending   one terminal event, and nothing behind it
+ *   5 owned        no line of another owner's task
+ *   6 once         one request key, one task
+ *
+ * and in the end that every task can be replayed from the start, as it was seen, to its ending. */
+#define KIT_RUNS 8192
+#include "tests/support/hub_kit.h"
+
+#define CLIENTS 6
+#define TASKS 512
+#define SEQS 400
+
+struct witness {
+    char id[TASK_ID_LEN + 1];
+    char owner[8];
+    char key[16];
+    bool cancel_ok; /* a cancel was answered that it asks this one to stop */
+    uint64_t terminal;
+    char *lines[SEQS]; /* by seq */
+};
+
+struct follower {
+    bool follows;
+    uint64_t last;
+};
+
+struct watcher {
+    struct client *client;
+    struct follower of[TASKS];
+};
+
+struct world {
+    struct kit *kit;
+    uint64_t rng;
+    struct witness tasks[TASKS];
+    size_t n_tasks;
+    struct watcher watchers[CLIENTS];
+    unsigned crashes, lines, started;
+};
+
+static struct world w;
+
+static size_t below(size_t n)
+{
+    return t_below(&w.rng, n);
+}
+
+static size_t witness_of(const char *id, const char *owner)
+{
+    for (size_t i = 0; i < w.n_tasks; i++)
+        if (strcmp(w.tasks[i].id, id) == 0) {
+            assert_string_equal(w.tasks[i].owner, owner); /* promise 5 */
+            return i;
+        }
+    assert_true(w.n_tasks < TASKS);
+    struct witness *t = &w.tasks[w.n_tasks];
+    snprintf(t->id, sizeof t->id, "%s", id);
+    snprintf(t->owner, sizeof t->owner, "%s", owner);
+    return w.n_tasks++;
+}
+
+static uint64_t number(const char *line, const char *key)
+{
+    char name[32];
+    snprintf(name, sizeof name, "\"%s\":", key);
+    const char *at = strstr(line, name);
+    assert_non_null(at);
+    return strtoull(at + strlen(name), NULL, 10);
+}
+
+static void see_event(struct watcher *watcher, const char *line)
+{
+    size_t i = witness_of(line_field(line, "task_id"), watcher->client->owner);
+    struct witness *t = &w.tasks[i];
+    struct follower *f = &watcher->of[i];
+    uint64_t seq = number(line, "seq");
+    assert_true(f->follows);
+    assert_int_equal(seq, f->last + 1); /* promise 1 */
+    f->last = seq;
+    assert_true(seq < SEQS);
+    if (t->lines[seq])
+        assert_string_equal(t->lines[seq], line); /* promise 2 */
+    else
+        t->lines[seq] = xstrdup(str_of(line));
+    bool terminal = strstr(line, "\"event\":\"task.completed\"") || strstr(line, "\"event\":\"task.failed\"");
+    if (terminal) {
+        assert_true(t->terminal == 0 || t->terminal == seq); /* promise 3 */
+        t->terminal = seq;
+        f->follows = false;
+        if (t->cancel_ok)
+            assert_non_null(strstr(line, "\"status\":\"cancelled\""));
+    }
+    assert_true(t->terminal == 0 || seq <= t->terminal);
+}
+
+static void see_started(struct watcher *watcher, const char *line)
+{
+    size_t i = witness_of(line_field(line, "task_id"), watcher->client->owner);
+    watcher->of[i] = (struct follower){true, 0};
+    const char *key = line_field(line, "id"); /* the tests use the key as the request's id */
+    if (w.tasks[i].key[0])
+        assert_string_equal(w.tasks[i].key, key); /* promise 6 */
+    for (size_t k = 0; k < w.n_tasks; k++)
+        assert_true(k == i || strcmp(w.tasks[k].key, key) != 0 ||
+                    strcmp(w.tasks[k].owner, w.tasks[i].owner) != 0);
+    snprintf(w.tasks[i].key, sizeof w.tasks[i].key, "%s", key);
+}
+
+static void see_line(struct watcher *watcher, const char *line)
+{
+    w.lines++;
+    if (strstr(line, "{\"type\":\"event\""))
+        see_event(watcher, line);
+    else if (strstr(line, "{\"type\":\"started\""))
+        see_started(watcher, line);
+    else if (strstr(line, "{\"type\":\"resumed\"")) {
+        size_t i = witness_of(line_field(line, "task_id"), watcher->client->owner);
+        watcher->of[i] = (struct follower){true, number(line, "after")};
+    } else if (strstr(line, "\"cancelled\":1,")) {
+        const char *at = strstr(line, "\"task_ids\":[\"") + strlen("\"task_ids\":[\"");
+        char id[TASK_ID_LEN + 1];
+        snprintf(id, sizeof id, "%.26s", at);
+        struct witness *t = &w.tasks[witness_of(id, watcher->client->owner)];
+        t->cancel_ok = true;
+    }
+}
+
+static void see_all(void)
+{
+    for (size_t i = 0; i < CLIENTS; i++)
+        for (;;) {
+            const char *line = client_line(w.watchers[i].client);
+            if (!*line)
+                break;
+            see_line(&w.watchers[i], line);
+        }
+}
+
+static void come(size_t i)
+{
+    struct client *c = xcalloc(sizeof *c);
+    memset(w.watchers[i].of, 0, sizeof w.watchers[i].of);
+    w.watchers[i].client = c;
+    c->kit = w.kit;
+    snprintf(c->owner, sizeof c->owner, "%s", i % 2 ? "ann" : "bob");
+    session_init(&c->session, &w.kit->hub, &client_ops, c);
+    session_receive(&c->session, STR("{\"type\":\"hello\"}"));
+}
+
+static void say(size_t i, const char *line)
+{
+    session_receive(&w.watchers[i].client->session, str_of(line));
+}
+
+static void start(size_t i)
+{
+    char line[256];
+    if (w.started >= TASKS / 2)
+        return;
+    w.started++;
+    /* The same key now and then: the id says which. */
+    size_t key = w.started - below(3) % w.started;
+    snprintf(line, sizeof line,
+             "{\"type\":\"chat\",\"id\":\"k%zu\",\"request_key\":\"k%zu\",\"message\":\"hi\",\"conversation_id\":\"c\"}",
+             key, key);
+    say(i, line);
+}
+
+static const struct witness *any_task_of(size_t i)
+{
+    for (int tries = 0; tries < 8 && w.n_tasks; tries++) {
+        /* The newest are the ones that live. */
+        size_t back = below(2) ? below(w.n_tasks) : below(w.n_tasks < 8 ? w.n_tasks : 8);
+        const struct witness *t = &w.tasks[w.n_tasks - 1 - back];
+        if (strcmp(t->owner, w.watchers[i].client->owner) == 0)
+            return t;
+    }
+    return NULL;
+}
+
+static void ask(size_t i, const char *type)
+{
+    const struct witness *t = any_task_of(i);
+    char line[256];
+    if (!t)
+        return;
+    snprintf(line, sizeof line,
+             "{\"type\":\"%s\",\"id\":\"q\",\"conversation_id\":\"c\",\"task_id\":\"%s\",\"after\":%zu}", type,
+             t->id, below(6));
+    say(i, line);
+}
+
+static void agent_talks(void)
+{
+    struct kit *k = w.kit;
+    if (k->n_runs == 0)
+        return;
+    size_t back = below(k->n_runs < 12 ? k->n_runs : 12);
+    struct run *r = k->runs[k->n_runs - 1 - back];
+    if (r->freed || !r->wants_more || r->spoke > SEQS - 50)
+        return;
+    r->spoke++;
+    switch (below(12)) {
+    case 0: r->events->on_end(r->task, RUN_DONE, STR("")); break;
+    case 1: r->events->on_end(r->task, RUN_FAILED, STR("exit status 3")); break;
+    case 2: r->events->on_line(r->task, STR("this is no line")); break;
+    default:
+        r->wants_more = r->events->on_line(r->task, STR("{\"event\":\"token\",\"data\":{\"text\":\"some words \"}}"));
+    }
+}
+
+static void on_ready(void *arg, int status)
+{
+    assert_int_equal(status, 0);
+    *(bool *)arg = true;
+}
+
+/* Everything that was not committed is gone, with every connection. */
+static void crash(void)
+{
+    if (below(2))
+        store_inline_apply(w.kit->inline_store); /* on disk, but nobody was told */
+    see_all();
+    for (size_t i = 0; i < CLIENTS; i++)
+        client_free(w.watchers[i].client);
+    kit_close_hub(w.kit);
+    kit_open_hub(w.kit);
+    bool done = false;
+    hub_restore(&w.kit->hub, on_ready, &done);
+    kit_settle(w.kit);
+    assert_true(done);
+    for (size_t i = 0; i < CLIENTS; i++)
+        come(i);
+    w.crashes++;
+}
+
+static void drop(size_t i)
+{
+    see_all();
+    client_free(w.watchers[i].client);
+    come(i);
+}
+
+static void step(void)
+{
+    size_t i = below(CLIENTS);
+    struct client *c = w.watchers[i].client;
+    switch (below(40)) {
+    case 0: start(i); break;
+    case 1: ask(i, "cancel"); break;
+    case 2:
+    case 3: ask(i, "resume"); break;
+    case 4: drop(i); break;
+    case 5: c->frozen = !c->frozen; session_wake(&c->session); break;
+    case 6: w.kit->hub.clock.now_ms += (msec_t)below(3000); break;
+    case 7:
+        if (below(40) == 0)
+            crash();
+        break;
+    case 8:
+        if (below(30) == 0)
+            store_inline_fail_commits(w.kit->inline_store, (unsigned)below(5), STORE_BUSY);
+        break;
+    case 9:
+        if (below(30) == 0)
+            store_inline_fail_queries(w.kit->inline_store, (unsigned)below(3), STORE_BUSY);
+        break;
+    default:
+        if (below(2))
+            agent_talks();
+        else
+            store_inline_step(w.kit->inline_store);
+    }
+    if (below(3) == 0) {
+        kit_turn(w.kit);
+        see_all();
+    }
+}
+
+/* Everyone lets go, all that runs ends, and each task is replayed from its start. */
+static void close_the_world(void)
+{
+    struct kit *k = w.kit;
+    store_inline_fail_commits(k->inline_store, 0, STORE_OK);
+    store_inline_fail_queries(k->inline_store, 0, STORE_OK);
+    for (int i = 0; i < 10; i++)
+        kit_pass(k, 1000);
+    for (size_t i = 0; i < k->n_runs; i++)
+        if (!k->runs[i]->freed)
+            k->runs[i]->events->on_end(k->runs[i]->task, RUN_DONE, STR(""));
+    for (int i = 0; i < 10; i++) {
+        kit_pass(k, 10000);
+        for (size_t r = 0; r < k->n_runs; r++)
+            if (!k->runs[r]->freed)
+                k->runs[r]->events->on_end(k->runs[r]->task, RUN_DONE, STR(""));
+    }
+    kit_settle(k);
+    see_all();
+    for (size_t i = 0; i < CLIENTS; i++)
+        drop(i);
+    for (size_t t = 0; t < w.n_tasks; t++) {
+        size_t i = strcmp(w.tasks[t].owner, "ann") == 0 ? 1 : 0;
+        char line[200];
+        snprintf(line, sizeof line, "{\"type\":\"resume\",\"conversation_id\":\"c\",\"task_id\":\"%s\"}", w.tasks[t].id);
+        w.watchers[i].client->frozen = false;
+        k->hub.clock.now_ms += 100;
+        say(i, line);
+        kit_settle(k);
+        see_all();
+        assert_true(w.tasks[t].terminal > 0);
+        assert_int_equal(w.watchers[i].of[t].last, w.tasks[t].terminal);
+    }
+}
+
+static void live_once(uint64_t seed)
+{
+    memset(&w, 0, sizeof w);
+    w.rng = seed;
+    w.kit = kit_new();
+    w.kit->hub.o.limits.requests_per_second = 1000000;
+    for (size_t i = 0; i < CLIENTS; i++)
+        come(i);
+    for (int i = 0; i < 6000; i++)
+        step();
+    close_the_world();
+    for (size_t i = 0; i < CLIENTS; i++)
+        client_free(w.watchers[i].client);
+    kit_free_all(w.kit);
+    for (size_t t = 0; t < w.n_tasks; t++)
+        for (size_t s = 0; s < SEQS; s++)
+            free(w.tasks[t].lines[s]);
+}
+
+static void test_hub_random_lives_keep_the_promises(void **state)
+{
+    (void)state;
+    uint64_t seed = t_seed();
+    unsigned crashes = 0, lines = 0;
+    size_t tasks = 0;
+    for (uint64_t life = 0; life < 8; life++) {
+        print_message("life %llu\n", (unsigned long long)(seed + life));
+        live_once(seed + life);
+        crashes += w.crashes;
+        lines += w.lines;
+        tasks += w.n_tasks;
+    }
+    print_message("%zu tasks, %u lines, %u crashes\n", tasks, lines, crashes);
+    assert_true(tasks > 100 && lines > 5000 && crashes > 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hub_random_lives_keep_the_promises),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
