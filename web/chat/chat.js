@@ -9,15 +9,7 @@
 import { Connection } from "./connection.js";
 import { Conversation } from "./conversation.js";
 import { Tasks } from "./tasks.js";
-import {
-  $,
-  arrange,
-  ConnectionView,
-  ConversationLink,
-  make,
-  TaskRow,
-  TurnView,
-} from "./view.js";
+import { $, arrange, ConnectionView, ConversationLink, make, TaskRow, TurnView } from "./view.js";
 
 const GUEST = "holdfast.guest"; // in localStorage: {owner, token}
 const ASKS = "holdfast.asks"; // in sessionStorage: asked, and not known to have started
@@ -58,7 +50,7 @@ function newId() {
 }
 
 function idInHash() {
-  const id = decodeURIComponent(location.hash.slice(1));
+  const id = location.hash.slice(1);
   return /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(id) ? id : null;
 }
 
@@ -103,8 +95,7 @@ function drawNow() {
   arrange($("turns"), turnViews, turns, changed, () => new TurnView(actions));
   drawOthers(changed);
   $("empty").hidden = turns.length > 0;
-  document.title = titleOf(current?.id);
-  $("title").textContent = titleOf(current?.id);
+  drawTitle();
 
   if (follows) thread.scrollTop = thread.scrollHeight;
 }
@@ -130,12 +121,13 @@ function drawConversations() {
     .map((each) => ({ key: each.conversation_id, value: each }));
   arrange($("conversations"), linkViews, rows, null, () => new ConversationLink());
   for (const [id, { link }] of linkViews) link.ariaCurrent = id === current?.id ? "page" : null;
-  document.title = titleOf(current?.id);
-  $("title").textContent = titleOf(current?.id);
+  drawTitle();
 }
 
-function titleOf(id) {
-  return conversations.get(id)?.title || (id ? "Conversation" : "New conversation");
+function drawTitle() {
+  const title = conversations.get(current?.id)?.title;
+  $("title").textContent = title || (current ? "Conversation" : "New conversation");
+  document.title = title ? `${title} – Holdfast` : "Holdfast";
 }
 
 function taskChanged(task) {
@@ -163,7 +155,7 @@ function onWelcome(line) {
 function forgetEverything() {
   conversations.clear();
   tasks.clear();
-  if (current) current = new Conversation(current.id);
+  if (current) current = newConversation(current.id);
   drawConversations();
   draw();
 }
@@ -194,16 +186,14 @@ const handlers = {
     $("older").hidden = !more;
     drawConversations();
   },
-  conversation_changed: ({ conversation, deleted, conversation_id }) => {
-    const gone = deleted || conversation?.deleted;
-    if (gone) conversations.delete(conversation?.conversation_id ?? conversation_id);
-    else conversations.set(conversation.conversation_id, conversation);
+  conversation_changed: ({ conversation, deleted }) => {
+    const id = conversation.conversation_id;
+    if (deleted) conversations.delete(id);
+    else conversations.set(id, conversation);
+    if (deleted && id === current?.id) lookAtNone();
     drawConversations();
   },
-  started: (line) => {
-    const task = tasks.started(line);
-    taskChanged(task);
-  },
+  started: (line) => taskChanged(tasks.started(line)),
   error: (line, request) => {
     if (request?.type === "resume") tasks.refused(request, line);
     else if (line.retry_after_ms && LOOKING.has(request?.type)) {
@@ -252,13 +242,23 @@ function openOnGateway() {
 function look(id) {
   if (id === (current?.id ?? null)) return;
   if (current) leave(current);
-  current = id === null ? null : new Conversation(id);
-  if (current) for (const ask of asks) if (ask.conversationId === id) current.takeAsk(ask);
+  current = id === null ? null : newConversation(id);
   $("earlier").hidden = true;
   closeMenu();
   drawConversations();
   draw();
   openOnGateway();
+}
+
+function lookAtNone() {
+  history.pushState(null, "", location.pathname + location.search);
+  look(null);
+}
+
+function newConversation(id) {
+  const conversation = new Conversation(id);
+  for (const one of asks) if (one.conversationId === id) conversation.takeAsk(one);
+  return conversation;
 }
 
 function leave({ id }) {
@@ -276,7 +276,7 @@ function ask(message) {
     look(idInHash());
   }
   const agent = $("agent").value || undefined;
-  const made = { key: newId(), conversationId: current.id, order: Date.now(), message, agent };
+  const made = { key: newId(), conversationId: current.id, askedAt: Date.now(), message, agent };
   asks.push(made);
   say(made);
   $("thread").scrollTop = $("thread").scrollHeight;
@@ -303,7 +303,11 @@ async function say(one) {
 }
 
 function asksChanged(one) {
-  keep(sessionStorage, ASKS, asks.filter(({ error }) => error === null));
+  keep(
+    sessionStorage,
+    ASKS,
+    asks.filter(({ error }) => error === null),
+  );
   if (one.conversationId !== current?.id) return;
   if (asks.includes(one)) current.takeAsk(one);
   else current.dropAsk(one);
@@ -384,8 +388,7 @@ $("message").onkeydown = (event) => {
   submit();
 };
 $("new").onclick = () => {
-  history.pushState(null, "", location.pathname + location.search);
-  look(null);
+  lookAtNone();
   closeMenu();
   $("message").focus();
 };

@@ -18,7 +18,8 @@
  * @property {Ask|null} ask      not answered by `started` yet
  */
 
-/** @typedef {{key: string, conversationId: string, message: string, agent?: string, error: Error|null}} Ask */
+/** @typedef {{key: string, conversationId: string, askedAt: number, message: string, agent?: string,
+ *             error: Error|null}} Ask */
 
 const LAST = "~"; // behind every ULID
 
@@ -36,7 +37,9 @@ export class Conversation {
 
   /** @returns {Turn[]} */
   turns() {
-    return [...this.#turns.values()].sort((a, b) => (a.order < b.order ? -1 : 1));
+    return [...this.#turns.values()].sort(
+      (a, b) => Number(a.order > b.order) - Number(a.order < b.order),
+    );
   }
 
   /** Takes the newest messages; what is known already is kept if these join on to it. */
@@ -80,7 +83,7 @@ export class Conversation {
 
   /** @param {Ask} ask */
   takeAsk(ask) {
-    const turn = this.#turn(`ask:${ask.key}`, LAST + String(ask.order));
+    const turn = this.#turn(`ask:${ask.key}`, LAST + ask.askedAt);
     turn.input = ask.message;
     turn.ask = ask;
     return turn;

@@ -170,7 +170,11 @@ class TaskBody {
     this.note = make("span", { className: "note" });
     this.progressRow = make("div", { className: "row progress" }, this.progress, this.note);
     this.marks = make("p", { className: "marks" });
-    this.cancel = make("button", { type: "button", className: "quiet cancel", textContent: "Cancel" });
+    this.cancel = make("button", {
+      type: "button",
+      className: "quiet cancel",
+      textContent: "Cancel",
+    });
     this.cancel.onclick = () => actions.cancel(this.task);
     this.elements = [
       this.thinking,
@@ -183,7 +187,9 @@ class TaskBody {
     ];
 
     this.#answer = new GrowingText(this.answer);
-    this.#thinking = new GrowingText(this.thinking.appendChild(make("div", { className: "thoughts" })));
+    this.#thinking = new GrowingText(
+      this.thinking.appendChild(make("div", { className: "thoughts" })),
+    );
     this.#tools = new Cards(this.toolList, toolCard);
     this.#inbox = new Cards(this.inboxList, inboxCard);
     this.#inputs = new Cards(this.inputList, (input) =>
