@@ -199,7 +199,9 @@ scene("ten thousand tokens arrive whole, over a cut, and in few steps", async (i
     const all = { subtree: true, childList: true, characterData: true };
     new MutationObserver(count).observe(document.querySelector(".turn .answer"), all);
   });
-  await chat.page.waitForFunction(() => document.querySelector(".answer").textContent.length > 5000);
+  await chat.page.waitForFunction(
+    () => document.querySelector(".answer").textContent.length > 5000,
+  );
   await its.network.cut();
   await its.network.restore();
   const numbers = Array.from({ length: 10_000 }, (_, at) => `${at + 1} `).join("");
@@ -217,7 +219,8 @@ scene("a guest whom the gateway does not know becomes a new one", async (its) =>
   const guest = await reply.json();
   await elsewhere.remove();
 
-  const keep = (value) => localStorage.getItem("holdfast.guest") ?? localStorage.setItem("holdfast.guest", value);
+  const keep = (value) =>
+    localStorage.getItem("holdfast.guest") ?? localStorage.setItem("holdfast.guest", value);
   const prepare = (page) => page.addInitScript(keep, JSON.stringify(guest));
   const chat = await its.chat({ prepare });
   await chat.waitForState("live");

@@ -43,7 +43,9 @@ export class Chat {
   }
 
   waitForStatus(status) {
-    return this.page.waitForSelector(`[data-task-id][data-status=${status}]`, { state: "attached" });
+    return this.page.waitForSelector(`[data-task-id][data-status=${status}]`, {
+      state: "attached",
+    });
   }
 
   /** Waits until an element says exactly this. */
@@ -86,7 +88,9 @@ export class Chat {
     for (const task_id of await this.taskIds()) {
       const ids = { task_id, conversation_id: this.conversationId() };
       const events = await eventsOf(this.scene.gateway.port, token, ids);
-      const shown = await this.page.locator(`.turn[data-task-id="${task_id}"] .answer`).allTextContents();
+      const shown = await this.page
+        .locator(`.turn[data-task-id="${task_id}"] .answer`)
+        .allTextContents();
       assert.deepEqual(shown, [textOf(events)]);
     }
   }
