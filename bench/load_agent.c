@@ -1,0 +1,73 @@
+/* The generator as an agent: it listens at --socket, where bench/relay connects for each task. */
+#include "load.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define LINES 256
+
+static int listener;
+
+void agent_listen(void)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    if (!options.socket || strlen(options.socket) >= sizeof at.sun_path)
+        die("--socket PATH is needed");
+    memcpy(at.sun_path, options.socket, strlen(options.socket));
+    unlink(options.socket);
+    listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (listener < 0 || bind(listener, (struct sockaddr *)&at, sizeof at) < 0 ||
+        listen(listener, 64) < 0)
+        die("%s: %s", options.socket, strerror(errno));
+    clients_watch(listener, 0);
+}
+
+int agent_accept(void)
+{
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0)
+        die("accept: %s", strerror(errno));
+    return fd;
+}
+
+static void say(int fd, const char *lines, size_t n)
+{
+    for (ssize_t sent; n > 0; lines += sent, n -= (size_t)sent)
+        if ((sent = write(fd, lines, n)) <= 0)
+            die("the agent takes no more: %s", strerror(errno));
+}
+
+void agent_say_tokens(int fd, uint64_t n)
+{
+    static char *lines;
+    static size_t line_n;
+    if (!lines) {
+        char text[4096];
+        memset(text, 'x', sizeof text);
+        line_n = (size_t)options.bytes + 64;
+        lines = malloc(LINES * line_n);
+        if (!lines || options.bytes > (int64_t)sizeof text)
+            die("--bytes is at most %zu here", sizeof text);
+        line_n =
+            (size_t)snprintf(lines, line_n, "{\"event\":\"token\",\"data\":{\"text\":\"%.*s\"}}\n",
+                             (int)options.bytes, text);
+        for (size_t i = 1; i < LINES; i++)
+            memcpy(lines + i * line_n, lines, line_n);
+    }
+    for (uint64_t piece; n > 0; n -= piece) {
+        piece = n < LINES ? n : LINES;
+        say(fd, lines, piece * line_n);
+    }
+}
+
+void agent_finish(int fd)
+{
+    static const char last[] = "{\"event\":\"final_answer\",\"data\":{\"output\":\"done\"}}\n";
+    say(fd, last, sizeof last - 1);
+    shutdown(fd, SHUT_WR);
+}
