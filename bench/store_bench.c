@@ -4,11 +4,11 @@
  *
  * The bound appends the same lines once to one rowid table: same commits, same pragmas, WAL of the
  * same size.  Ours does what core makes it do: each task's tail is sealed when it has BLOCK_BYTES, at
- * most max(4, bytes of the batch / BLOCK_BYTES) seals a commit, a seal carries the lines of its batch.
- * Timed is what the writing thread does (commit and housekeeping), not the making of batches; then
- * the store is opened anew and all blocks are read.  POWER=1 is durability "power".  Prints one JSON
- * object: medians of the rounds (the ratio is the median of each pair's), the rest of the last round;
- * bytes are those handed to write(), WAL and database. */
+ * most max(4, bytes of the batch / BLOCK_BYTES) seals a commit, those that wait longest first; a seal
+ * carries the lines of its batch.  Timed is what the writing thread does (commit and housekeeping), not
+ * the making of batches; then the store is opened anew and all blocks are read.  POWER=1 is durability
+ * "power".  Prints one JSON object: medians of the rounds (the ratio is the median of each pair's), the
+ * rest of the last round; bytes are those handed to write(), WAL and database. */
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/list.h"
 #include "gateway/store_sqlite.h"
 
 #define LINE_BYTES 190
@@ -111,7 +112,7 @@ static struct result run_bare(const struct setup *s, const char *dir)
         die("bare.db");
     bare_exec(db, "PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 2048;"
                   "PRAGMA journal_size_limit = 33554432; PRAGMA secure_delete = OFF;"
-                  "PRAGMA cache_size = -16384;");
+                  "PRAGMA cache_size = -8192;");
     bare_exec(db, s->power ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
     bare_exec(db,
               "CREATE TABLE lines (row INTEGER PRIMARY KEY, task INTEGER, seq INTEGER, line BLOB)");
@@ -158,9 +159,12 @@ static struct result run_bare(const struct setup *s, const char *dir)
 /* ---------------------------------------------------------------------------- ours */
 
 struct task {
+    struct list want_seal; /* in it when its tail is due and no seal was left */
+    int64_t key;
     uint64_t first, next; /* of the tail; next to be made */
     struct buf tail;
-    bool seals; /* in this batch */
+    uint64_t fresh;      /* first of the lines of this batch; 0 for none, or sealed */
+    size_t fresh_offset; /* where they begin in the tail */
 };
 
 static void tasks_create(struct store_sqlite *store, int64_t n)
@@ -183,35 +187,69 @@ static void tasks_create(struct store_sqlite *store, int64_t n)
     batch_free(b);
 }
 
-/* A batch of lines, one task after the other; *seq counts all events. */
-static struct batch *batch_make(const struct setup *s, struct task *tasks, size_t *seq)
+static void put_seal(struct batch *b, struct task *t)
+{
+    batch_put(b, &(struct op){.kind = OP_SEAL,
+                              .task_key = t->key,
+                              .first = t->first,
+                              .last = t->next - 1,
+                              .bytes = arena_str(&b->chunks, buf_str(&t->tail))});
+    list_remove(&t->want_seal);
+    t->first = t->next;
+    t->fresh = 0;
+    buf_clear(&t->tail);
+}
+
+static void put_lines(struct batch *b, struct task *t)
+{
+    batch_put(
+        b, &(struct op){.kind = OP_LINES,
+                        .task_key = t->key,
+                        .first = t->fresh,
+                        .last = t->next - 1,
+                        .bytes = {t->tail.bytes + t->fresh_offset, t->tail.len - t->fresh_offset}});
+    t->fresh = 0;
+}
+
+static void lines_add(struct task *t, size_t n)
+{
+    t->fresh = t->next;
+    t->fresh_offset = t->tail.len;
+    for (size_t i = 0; i < n; i++) {
+        line_make(buf_reserve(&t->tail, LINE_BYTES), t->key, t->next++);
+        t->tail.len += LINE_BYTES;
+    }
+}
+
+/* A batch of lines, one task after the other; *seq counts all events.  Tails that wait for a seal
+ * come first, in the order in which they fell due. */
+static struct batch *batch_make(const struct setup *s, struct task *tasks, struct list *want_seal,
+                                size_t *seq)
 {
     struct batch *b = batch_new();
-    size_t seals = s->batch * LINE_BYTES / BLOCK_BYTES;
+    size_t n_tasks = (size_t)s->tasks, seals = s->batch * LINE_BYTES / BLOCK_BYTES;
+    /* With fewer tasks than lines in a batch, a task has several lines in it, in one op. */
+    size_t per = s->batch / n_tasks > 1 ? s->batch / n_tasks : 1;
+    size_t begin = *seq / per, n = s->batch / per;
     if (seals < SEALS_MIN)
         seals = SEALS_MIN;
-    /* With fewer tasks than lines in a batch, a task has several lines in it, in one op. */
-    size_t per = s->batch / (size_t)s->tasks > 1 ? s->batch / (size_t)s->tasks : 1;
-    for (size_t done = 0; done < s->batch; done += per) {
-        int64_t i = (int64_t)(*seq / per % (size_t)s->tasks);
-        struct task *t = &tasks[i];
-        uint64_t first = t->next;
-        size_t from = t->tail.len;
-        for (size_t k = 0; k < per; k++, ++*seq) {
-            line_make(buf_reserve(&t->tail, LINE_BYTES), i + 1, t->next++);
-            t->tail.len += LINE_BYTES;
-        }
-        struct op op = {.kind = OP_LINES, .task_key = i + 1, .first = first, .last = t->next - 1};
-        op.bytes = (struct str){t->tail.bytes + from, t->tail.len - from};
+    for (size_t i = begin; i < begin + n; i++)
+        lines_add(&tasks[i % n_tasks], per);
+    *seq += n * per;
+    for (; seals > 0 && !list_is_empty(want_seal); seals--)
+        put_seal(b, list_item(want_seal->next, struct task, want_seal));
+    for (size_t i = begin; i < begin + n; i++) {
+        struct task *t = &tasks[i % n_tasks];
+        if (!t->fresh)
+            continue;
         if (t->tail.len >= BLOCK_BYTES && seals > 0) {
+            put_seal(b, t);
             seals--;
-            op.kind = OP_SEAL;
-            op.first = t->first;
-            op.bytes = arena_str(&b->chunks, buf_str(&t->tail));
-            t->first = t->next;
-            buf_clear(&t->tail);
+            continue;
         }
-        batch_put(b, &op);
+        put_lines(b, t);
+        if (t->tail.len >= BLOCK_BYTES && !list_is_in(&t->want_seal))
+            list_push(want_seal, &t->want_seal);
     }
     return b;
 }
@@ -268,15 +306,19 @@ static struct result run_ours(const struct setup *s, const char *dir)
     size_t n_commits = s->events / s->batch, seq = 0;
     double *took = xalloc(n_commits * sizeof *took);
     struct task *tasks = xcalloc((size_t)s->tasks * sizeof *tasks);
+    struct list want_seal;
     uint64_t before = bytes_written(), most = 0;
 
     if (store_sqlite_open(&options, &store, error) < 0)
         die(error);
-    for (int64_t i = 0; i < s->tasks; i++)
+    list_init(&want_seal);
+    for (int64_t i = 0; i < s->tasks; i++) {
+        tasks[i].key = i + 1;
         tasks[i].first = tasks[i].next = 1;
+    }
     tasks_create(store, s->tasks);
     for (size_t i = 0; i < n_commits; i++) {
-        struct batch *b = batch_make(s, tasks, &seq);
+        struct batch *b = batch_make(s, tasks, &want_seal, &seq);
         double begun = now();
         if (store_sqlite_ops.commit(store, b) < 0)
             die("commit failed");
