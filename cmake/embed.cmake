@@ -2,10 +2,10 @@
 # gateway/web_files.h declares.  A changed, new or removed file configures and builds again.
 
 set(web_mimes
-    html "text/html; charset=utf-8"
-    js "text/javascript; charset=utf-8"
-    css "text/css; charset=utf-8"
-    txt "text/plain; charset=utf-8"
+    html text/html
+    js text/javascript
+    css text/css
+    txt text/plain
     svg image/svg+xml
     png image/png
     ico image/x-icon
@@ -32,6 +32,9 @@ function(embed_web_files target folder)
         endif()
         math(EXPR at "${at} + 1")
         list(GET web_mimes ${at} mime)
+        if(mime MATCHES "^text/")
+            string(APPEND mime "\; charset=utf-8")
+        endif()
         file(SIZE ${file} size)
         file(SHA256 ${file} hash)
         string(SUBSTRING ${hash} 0 16 hash)

@@ -332,6 +332,10 @@ static void add_assistant(struct config *c)
     c->n_agents = 1;
     keys_set_defaults(agents->table, c->agents);
     set_text(&c->agents[0].name, "assistant");
+    struct config_texts *tools = &c->agents[0].tools;
+    tools->list = xcalloc(3 * sizeof *tools->list); /* a NULL behind the last */
+    tools->list[tools->n++] = xstrdup(STR("calculator"));
+    tools->list[tools->n++] = xstrdup(STR("clock"));
 }
 
 static void check_default(struct config *c, struct faults *f)

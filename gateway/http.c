@@ -14,7 +14,7 @@
 /* The page talks to its own origin alone, and runs and shows nothing that was not built in. */
 #define PAGE_POLICY                                                                              \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "            \
-    "connect-src 'self' ws: wss:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 static char *header(struct lws *wsi, enum lws_token_indexes token)
 {
