@@ -17,7 +17,7 @@ struct tool;
 struct run; /* the adapter's */
 
 enum run_end {
-    RUN_DONE,   /* it ended well: exit 0 */
+    RUN_DONE, /* it ended well: exit 0 */
     RUN_FAILED, /* it ended badly; text says how: "exit status 3: <stderr tail>", "killed by signal 9" */
 };
 
@@ -45,8 +45,8 @@ struct agent_ops {
     const char *kind; /* "exec" */
     /* Starts a run for the named agent's settings.  NULL with a sentence in ret_error (256 bytes)
      * when it cannot be started. */
-    struct run *(*start)(void *settings, const struct run_spec *spec, const struct run_events *events,
-                         void *task, char *ret_error);
+    struct run *(*start)(void *settings, const struct run_spec *spec,
+                         const struct run_events *events, void *task, char *ret_error);
     /* Asks it to stop: the line {"type":"cancel"}, then SIGTERM to the whole group. */
     void (*cancel)(struct run *run);
     /* Makes it stop: SIGKILL to the whole group.  on_end follows soon. */
@@ -64,13 +64,13 @@ struct agent {
     const char *description; /* "" for none */
     bool is_default;
     bool has_inbox;
-    bool is_process;         /* counts towards limits.processes */
+    bool is_process;                              /* counts towards limits.processes */
     msec_t timeout_ms, idle_timeout_ms, grace_ms; /* 0: never */
-    const struct tool *const *tools; /* that it may call */
+    const struct tool *const *tools;              /* that it may call */
     size_t n_tools;
     const struct agent_ops *ops;
     void *settings;
-    void *holder;            /* the rim's: what the settings need to stay */
+    void *holder; /* the rim's: what the settings need to stay */
 };
 
 #endif

@@ -13,14 +13,14 @@
 #include "proto/record.h"
 
 enum op_kind {
-    OP_TASK_NEW,            /* record: a new row, with its key; the key and the id are fresh */
-    OP_TASK_SET,            /* task_key, state: the changing half of the row */
-    OP_LINES,               /* task_key, first, last, bytes: lines appended behind those it has */
-    OP_SEAL,                /* task_key, first, last, bytes: the task's whole unsealed tail becomes a
+    OP_TASK_NEW,     /* record: a new row, with its key; the key and the id are fresh */
+    OP_TASK_SET,     /* task_key, state: the changing half of the row */
+    OP_LINES,        /* task_key, first, last, bytes: lines appended behind those it has */
+    OP_SEAL,         /* task_key, first, last, bytes: the task's whole unsealed tail becomes a
                              * block, and its journal rows go.  bytes hold all lines from first to
                              * last, also those of this batch, which then have no OP_LINES. */
-    OP_MESSAGE,             /* owner, conversation_id, message; the conversation exists or is made */
-    OP_CONVERSATION,        /* owner, conversation_id, title?, agent?, at: made when missing; title
+    OP_MESSAGE,      /* owner, conversation_id, message; the conversation exists or is made */
+    OP_CONVERSATION, /* owner, conversation_id, title?, agent?, at: made when missing; title
                              * sets only where none is, or always with force; at moves updated_at */
     OP_CONVERSATION_DELETE, /* owner, conversation_id: it, its messages, tasks, events, keys */
     OP_REQUEST_KEY,         /* owner, key, conversation_id, task_id, at */
@@ -31,22 +31,22 @@ enum op_kind {
 
 struct op {
     enum op_kind kind;
-    void *ref;               /* core's, for when the batch is done; the store leaves it alone */
+    void *ref; /* core's, for when the batch is done; the store leaves it alone */
     bool force;
     int64_t task_key;
     uint64_t first, last;
-    int64_t at;              /* Unix ms */
+    int64_t at; /* Unix ms */
     struct str bytes;
     struct str owner, conversation_id, task_id, key, title, agent;
-    struct task_record *record;       /* OP_TASK_NEW */
-    struct task_state *state;         /* OP_TASK_SET */
-    struct message_record *message;   /* OP_MESSAGE */
+    struct task_record *record;     /* OP_TASK_NEW */
+    struct task_state *state;       /* OP_TASK_SET */
+    struct message_record *message; /* OP_MESSAGE */
 };
 
 struct batch {
     struct op *ops;
     size_t n_ops, cap_ops;
-    size_t bytes;            /* of lines and strings: what the limits of a batch count */
+    size_t bytes; /* of lines and strings: what the limits of a batch count */
     uint64_t n_events;
     struct arena_chunk *chunks;
 };
@@ -66,7 +66,7 @@ struct arena_chunk {
     size_t used, cap;
     char bytes[];
 };
-void *arena_alloc(struct arena_chunk **chunks, size_t bytes);  /* aligned to 16 */
+void *arena_alloc(struct arena_chunk **chunks, size_t bytes);    /* aligned to 16 */
 struct str arena_str(struct arena_chunk **chunks, struct str s); /* STR_NULL stays STR_NULL */
 void arena_done(struct arena_chunk **chunks);
 

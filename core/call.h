@@ -24,7 +24,7 @@ struct claim; /* a request key that is being looked up or used for the first tim
 /* Who asks. */
 struct asker {
     struct owner *owner;
-    struct owner *quota;     /* whose live tasks are counted: the owner, or all guests of an address */
+    struct owner *quota; /* whose live tasks are counted: the owner, or all guests of an address */
     struct session *session; /* where subscriptions go; NULL for HTTP */
 };
 
@@ -32,18 +32,18 @@ struct call {
     struct hub *hub;
     struct owner *owner, *quota;
     struct request req;
-    struct session *session;   /* where subscriptions go; NULL for HTTP, or when it has gone */
-    call_reply_fn reply;       /* NULL when nobody waits any more */
+    struct session *session; /* where subscriptions go; NULL for HTTP, or when it has gone */
+    call_reply_fn reply;     /* NULL when nobody waits any more */
     void *arg;
     struct waiter waiter;
-    struct list node;          /* in what it waits for: a claim */
+    struct list node; /* in what it waits for: a claim */
     struct claim *claim;
     struct conversation *conversation; /* a reference */
-    struct stream *stream;     /* chat: pinned until the commit */
-    struct buf out;            /* cancel: the ids that were asked to stop */
-    uint32_t n;                /* how many they are; delete: how many tasks have not ended yet */
-    struct opening *opening;   /* open: held until its snapshot is there */
-    bool *replied;             /* while hub_request is on the stack */
+    struct stream *stream;             /* chat: pinned until the commit */
+    struct buf out;                    /* cancel: the ids that were asked to stop */
+    uint32_t n;              /* how many they are; delete: how many tasks have not ended yet */
+    struct opening *opening; /* open: held until its snapshot is there */
+    bool *replied;           /* while hub_request is on the stack */
 };
 
 /* Carries the request out; takes its memory.  Returns the call when it waits, NULL when it has
@@ -54,10 +54,10 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
 void call_forget(struct call *c);
 
 /* For the verbs. */
-void call_reply(struct call *c, struct str line);   /* and frees the call */
+void call_reply(struct call *c, struct str line); /* and frees the call */
 void call_fail(struct call *c, enum error e, const char *message);
-void call_finish(struct call *c, enum error e, struct str line); /* an error with more in it */
-void call_ok(struct call *c);                       /* {"type":"ok"} */
+void call_finish(struct call *c, enum error e, struct str line);     /* an error with more in it */
+void call_ok(struct call *c);                                        /* {"type":"ok"} */
 void reply_begin(struct call *c, struct buf *out, const char *type); /* {"type":"…","id":… open */
 static inline bool call_needs_store(const struct call *c)
 {

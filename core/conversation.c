@@ -96,8 +96,7 @@ static void drop_stream(struct map_node *node, void *arg)
     if (s->task || strcmp(s->owner, c->owner->name) != 0 || strcmp(s->conversation_id, c->id) != 0)
         return;
     block_cache_drop(&c->hub->cache, s);
-    list_each(it, &s->cursors)
-    {
+    list_each (it, &s->cursors) {
         struct cursor *cursor = list_item(it, struct cursor, in_stream);
         cursor->seq = s->head; /* nothing is left to read */
         cursor->wake(cursor);

@@ -16,13 +16,13 @@ struct conversation {
     struct owner *owner;
     char *id;
     uint32_t refs;
-    struct list tasks;          /* live, in order of creation */
+    struct list tasks; /* live, in order of creation */
     struct feed feed;
-    struct list openings;       /* of struct opening with follow: new tasks are followed */
-    struct list changed;        /* in the hub's list */
-    struct feed_entry *entry;   /* in the owner's watch feed */
-    struct call *deleting;      /* the request that removes it, NULL */
-    bool asking;                /* its record is being read for the watchers */
+    struct list openings;     /* of struct opening with follow: new tasks are followed */
+    struct list changed;      /* in the hub's list */
+    struct feed_entry *entry; /* in the owner's watch feed */
+    struct call *deleting;    /* the request that removes it, NULL */
+    bool asking;              /* its record is being read for the watchers */
 };
 
 struct map_key conversation_key(const struct map_node *node);

@@ -31,7 +31,8 @@ static void drop(struct feed *f, struct feed_entry *e)
 void feed_done(struct feed *f)
 {
     ASSERT(!feed_has_readers(f));
-    list_each(it, &f->entries) drop(f, list_item(it, struct feed_entry, node));
+    list_each (it, &f->entries)
+        drop(f, list_item(it, struct feed_entry, node));
 }
 
 void feed_join(struct feed *f, struct feed_reader *r)
@@ -61,8 +62,7 @@ static void bound(struct feed *f)
     }
     if (!kept_after)
         return;
-    list_each(it, &f->readers)
-    {
+    list_each (it, &f->readers) {
         struct feed_reader *r = list_item(it, struct feed_reader, node);
         if (r->seen < kept_after)
             r->lost(r);
@@ -87,8 +87,7 @@ void feed_put(struct feed *f, struct feed_entry **slot, struct str message_id, s
     if (slot)
         *slot = e;
     bound(f);
-    list_each(it, &f->readers)
-    {
+    list_each (it, &f->readers) {
         struct feed_reader *r = list_item(it, struct feed_reader, node);
         r->wake(r);
     }
@@ -134,8 +133,7 @@ size_t feed_peek(const struct feed *f, const struct feed_reader *r)
 void feed_trim(struct feed *f)
 {
     uint64_t seen = f->version;
-    list_each(it, &f->readers)
-    {
+    list_each (it, &f->readers) {
         const struct feed_reader *r = list_item(it, struct feed_reader, node);
         if (r->seen < seen)
             seen = r->seen;

@@ -14,7 +14,7 @@
 #include "proto/buf.h"
 #include "proto/limits.h"
 
-#define FEED_MAX_ENTRIES 4096          /* a reader further behind is too slow */
+#define FEED_MAX_ENTRIES 4096 /* a reader further behind is too slow */
 #define FEED_MAX_BYTES (4 * 1024 * 1024)
 
 struct feed {

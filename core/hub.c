@@ -7,7 +7,7 @@
 
 #define MIN_CACHE_BYTES (1u << 20) /* a load must survive until its reader has had its turn */
 #define LOAD_RETRY_MS 200
-#define LOAD_BYTES (256 * 1024)    /* of blocks in one read: a bounded piece at a time */
+#define LOAD_BYTES (256 * 1024) /* of blocks in one read: a bounded piece at a time */
 
 static struct map_key owner_key(const struct map_node *node)
 {
@@ -17,8 +17,7 @@ static struct map_key owner_key(const struct map_node *node)
 
 static void wake_cursors(struct stream *s)
 {
-    list_each(it, &s->cursors)
-    {
+    list_each (it, &s->cursors) {
         struct cursor *c = list_item(it, struct cursor, in_stream);
         c->wake(c);
     }
@@ -70,15 +69,19 @@ static void on_stream_idle(struct stream *s, void *arg)
     hub_release_stream(arg, s);
 }
 
-static const struct journal_events journal_events = {
-    .advanced = on_advanced, .op_done = on_op_done, .settled = on_settled, .lost = on_lost, .failing = on_failing};
+static const struct journal_events journal_events = {.advanced = on_advanced,
+                                                     .op_done = on_op_done,
+                                                     .settled = on_settled,
+                                                     .lost = on_lost,
+                                                     .failing = on_failing};
 
 void hub_init(struct hub *h, const struct hub_options *options, struct store_port *port,
               const struct store_start *start)
 {
     *h = (struct hub){.o = *options, .port = port, .next_key = start->next_key};
     clock_init(&h->clock);
-    block_cache_init(&h->cache, h->o.cache_bytes > MIN_CACHE_BYTES ? h->o.cache_bytes : MIN_CACHE_BYTES);
+    block_cache_init(&h->cache,
+                     h->o.cache_bytes > MIN_CACHE_BYTES ? h->o.cache_bytes : MIN_CACHE_BYTES);
     h->cache.idle = on_stream_idle;
     h->cache.arg = h;
     journal_init(&h->journal, port, &h->clock, &h->cache, &journal_events, h, h->o.retry_ms);
@@ -229,7 +232,8 @@ void hub_done(struct hub *h)
     struct list *node;
     while ((node = list_pop(&h->changed)) != NULL)
         conversation_unref(list_item(node, struct conversation, changed));
-    list_each(it, &h->dead_tasks) list_item(it, struct task, in_wait)->refs = 0;
+    list_each (it, &h->dead_tasks)
+        list_item(it, struct task, in_wait)->refs = 0;
     hub_reap(h);
     map_done(&h->streams);
     map_done(&h->conversations);
@@ -266,10 +270,11 @@ static void abandon(struct map_node *node, void *arg)
     (void)arg;
     const struct stream *s = container_of(node, const struct stream, node);
     if (s->task && s->task->phase < PHASE_ENDING)
-        task_finish(s->task, s->task->rec.state.cancel_requested_at ? STATUS_CANCELLED : STATUS_FAILED,
-                    s->task->rec.state.cancel_requested_at ? TASK_CANCELLED_ERROR : TASK_ORPHANED,
-                    s->task->rec.state.cancel_requested_at ? STR("cancelled")
-                                                           : STR("orphaned: the gateway is stopping"));
+        task_finish(
+            s->task, s->task->rec.state.cancel_requested_at ? STATUS_CANCELLED : STATUS_FAILED,
+            s->task->rec.state.cancel_requested_at ? TASK_CANCELLED_ERROR : TASK_ORPHANED,
+            s->task->rec.state.cancel_requested_at ? STR("cancelled")
+                                                   : STR("orphaned: the gateway is stopping"));
 }
 
 void hub_abandon(struct hub *h)
@@ -292,8 +297,7 @@ void hub_reap(struct hub *h)
         dead->ops->free(dead->run);
         free(dead);
     }
-    list_each(it, &h->dead_tasks)
-    {
+    list_each (it, &h->dead_tasks) {
         struct task *t = list_item(it, struct task, in_wait);
         if (t->refs == 0)
             task_free(t);

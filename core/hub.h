@@ -27,7 +27,7 @@ struct hub_limits {
     uint64_t task_bytes, task_events;
     uint32_t inbox_messages;
     size_t inbox_bytes;
-    uint32_t subscriptions;          /* of one session */
+    uint32_t subscriptions; /* of one session */
     uint32_t requests_per_second, burst;
     uint32_t message_bytes;
 };
@@ -37,7 +37,7 @@ struct hub_options {
     size_t n_agents;
     struct hub_limits limits;
     size_t cache_bytes;
-    msec_t retry_ms;           /* how long a failing commit is tried again */
+    msec_t retry_ms; /* how long a failing commit is tried again */
     const char *version;
     bool (*random)(void *bytes, size_t n);
 };
@@ -46,18 +46,24 @@ struct hub_options {
 struct hub_stats {
     uint64_t tasks_started, tasks_ended[STATUS_CANCELLED + 1];
     uint64_t resumes_exact, resumes_coalesced, resumes_gap, resumes_ahead, resumes_refused;
-    uint64_t limit_hits[8];    /* by enum hub_limit */
+    uint64_t limit_hits[8]; /* by enum hub_limit */
 };
 enum hub_limit {
-    LIMIT_TASKS, LIMIT_TASKS_PER_OWNER, LIMIT_PROCESSES, LIMIT_RATE, LIMIT_SUBSCRIPTIONS,
-    LIMIT_TASK_BYTES, LIMIT_TASK_EVENTS, LIMIT_INBOX,
+    LIMIT_TASKS,
+    LIMIT_TASKS_PER_OWNER,
+    LIMIT_PROCESSES,
+    LIMIT_RATE,
+    LIMIT_SUBSCRIPTIONS,
+    LIMIT_TASK_BYTES,
+    LIMIT_TASK_EVENTS,
+    LIMIT_INBOX,
 };
 
 struct owner {
     struct map_node node;
     char *name;
-    uint32_t refs;             /* sessions, tasks, conversations, requests */
-    uint32_t n_live;           /* tasks */
+    uint32_t refs;   /* sessions, tasks, conversations, requests */
+    uint32_t n_live; /* tasks */
     struct feed watch;
 };
 
@@ -73,17 +79,17 @@ struct hub {
     struct js_doc doc;
     struct buf scratch;
     int64_t next_key;
-    uint32_t n_live;           /* tasks */
+    uint32_t n_live; /* tasks */
     uint32_t n_processes;
     uint32_t n_sessions;
-    struct list waiting;       /* tasks that wait for a process slot */
-    struct list paused;        /* tasks whose agents are not read until the next commit */
-    struct list woken;         /* sessions with something to send: the rim takes them */
-    struct list dead_tasks;    /* freed in hub_reap */
+    struct list waiting;    /* tasks that wait for a process slot */
+    struct list paused;     /* tasks whose agents are not read until the next commit */
+    struct list woken;      /* sessions with something to send: the rim takes them */
+    struct list dead_tasks; /* freed in hub_reap */
     struct list dead_runs;
-    struct list changed;       /* conversations whose watchers or readers are to be told */
+    struct list changed; /* conversations whose watchers or readers are to be told */
     bool draining;
-    bool restoring;            /* nothing starts until all that was left is repaired */
+    bool restoring; /* nothing starts until all that was left is repaired */
     struct hub_stats stats;
 };
 
@@ -109,7 +115,8 @@ void hub_release_stream(struct hub *h, struct stream *s);
 /* Asks the store for the blocks behind the cursor; its cursors are woken when they are there. */
 void hub_load(struct hub *h, struct cursor *c);
 
-const struct agent *hub_find_agent(const struct hub *h, struct str name); /* NULL name: the default */
+const struct agent *hub_find_agent(const struct hub *h,
+                                   struct str name); /* NULL name: the default */
 void hub_new_id(struct hub *h, char ret_id[TASK_ID_LEN + 1]);
 static inline bool hub_can_write(const struct hub *h)
 {

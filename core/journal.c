@@ -24,8 +24,7 @@ static void arm_age(struct journal *j)
 static void on_age(struct timer *t)
 {
     struct journal *j = container_of(t, struct journal, age);
-    list_each(it, &j->aging)
-    {
+    list_each (it, &j->aging) {
         struct stream *s = list_item(it, struct stream, aging);
         if (s->tail_since + TAIL_AGE_MS > j->clock->now_ms)
             break;
@@ -232,8 +231,7 @@ static void advance(struct journal *j)
  * it; all of them are aboard afterwards. */
 static void roll_back(struct journal *j)
 {
-    list_each(it, &j->dirty)
-    {
+    list_each (it, &j->dirty) {
         struct stream *s = list_item(it, struct stream, dirty);
         list_remove(&s->dirty);
         bool aboard = s->sealing || s->tail_put > s->tail_seen;

@@ -18,9 +18,10 @@
 #include "core/store.h"
 #include "core/stream.h"
 
-#define JOURNAL_FULL_BYTES (4u << 20) /* appended and not committed: agents are not read beyond it */
-#define SEALS_PER_COMMIT 4            /* at least; else as many bytes as the batch brings */
-#define TAIL_AGE_MS 60000             /* a tail older than this is sealed, so that it pins nothing */
+#define JOURNAL_FULL_BYTES \
+    (4u << 20)             /* appended and not committed: agents are not read beyond it */
+#define SEALS_PER_COMMIT 4 /* at least; else as many bytes as the batch brings */
+#define TAIL_AGE_MS 60000  /* a tail older than this is sealed, so that it pins nothing */
 
 struct waiter {
     struct list node;
@@ -28,11 +29,11 @@ struct waiter {
 };
 
 struct journal_events {
-    void (*advanced)(void *arg, struct stream *stream);            /* its head moved */
-    void (*op_done)(void *arg, const struct op *op, int status);   /* for each op with a ref */
-    void (*settled)(void *arg, struct stream *stream);             /* its tail is sealed */
-    void (*lost)(void *arg, struct stream *stream);                /* lines of it were rolled back */
-    void (*failing)(void *arg, bool failing);                      /* the first failure, the recovery */
+    void (*advanced)(void *arg, struct stream *stream);          /* its head moved */
+    void (*op_done)(void *arg, const struct op *op, int status); /* for each op with a ref */
+    void (*settled)(void *arg, struct stream *stream);           /* its tail is sealed */
+    void (*lost)(void *arg, struct stream *stream);              /* lines of it were rolled back */
+    void (*failing)(void *arg, bool failing); /* the first failure, the recovery */
 };
 
 struct journal {
@@ -48,12 +49,12 @@ struct journal {
     struct list dirty, aging, want_seal;
     struct stream **aboard; /* the streams whose lines the flying batch has */
     size_t n_aboard, cap_aboard;
-    size_t pending_bytes;   /* appended and not committed */
+    size_t pending_bytes; /* appended and not committed */
     size_t flying_bytes;
 
-    msec_t retry_ms;        /* how long a failing batch is tried again */
-    msec_t failing_since;   /* of this batch; 0 while all is well */
-    bool failing;           /* until the next success */
+    msec_t retry_ms;      /* how long a failing batch is tried again */
+    msec_t failing_since; /* of this batch; 0 while all is well */
+    bool failing;         /* until the next success */
     msec_t backoff;
     struct timer retry, age;
     uint64_t n_commits, n_failures, n_events;

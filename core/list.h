@@ -63,7 +63,7 @@ static inline void list_splice(struct list *to, struct list *from)
 
 #define list_item(node, type, member) container_of(node, type, member)
 /* The current node may be removed inside the loop; no other one may. */
-#define list_each(it, head) \
+#define list_each(it, head)                                                   \
     for (struct list *it = (head)->next, *it##_next = it->next; it != (head); \
          it = it##_next, it##_next = it->next)
 

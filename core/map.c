@@ -52,7 +52,8 @@ static uint64_t hash_key(const uint64_t secret[2], const struct map_key *key)
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-void map_init(struct map *m, const uint64_t secret[2], struct map_key (*key_of)(const struct map_node *))
+void map_init(struct map *m, const uint64_t secret[2],
+              struct map_key (*key_of)(const struct map_node *))
 {
     *m = (struct map){.mask = 15, .secret = {secret[0], secret[1]}, .key_of = key_of};
     m->slots = xcalloc((m->mask + 1) * sizeof *m->slots);

@@ -27,7 +27,8 @@ struct map {
     struct map_key (*key_of)(const struct map_node *node);
 };
 
-void map_init(struct map *m, const uint64_t secret[2], struct map_key (*key_of)(const struct map_node *));
+void map_init(struct map *m, const uint64_t secret[2],
+              struct map_key (*key_of)(const struct map_node *));
 void map_done(struct map *m); /* the table, not the nodes */
 struct map_node *map_find(const struct map *m, struct map_key key);
 void map_put(struct map *m, struct map_node *node); /* its key must not be in the map */

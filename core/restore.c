@@ -173,7 +173,8 @@ static void on_blocks(void *arg, int status, struct answer *answer)
         read_blocks(r);
     else
         r->hub->port->query(r->hub->port,
-                            &(struct query){.kind = QUERY_INBOX, .task_key = t->rec.key}, on_inbox, r);
+                            &(struct query){.kind = QUERY_INBOX, .task_key = t->rec.key}, on_inbox,
+                            r);
 }
 
 static void read_blocks(struct restore *r)
@@ -219,7 +220,8 @@ static void on_live(void *arg, int status, struct answer *answer)
 static void ask_live(struct restore *r)
 {
     r->hub->port->query(r->hub->port,
-                        &(struct query){.kind = QUERY_LIVE, .after = r->after, .limit = PAGE}, on_live, r);
+                        &(struct query){.kind = QUERY_LIVE, .after = r->after, .limit = PAGE},
+                        on_live, r);
 }
 
 /* --- 1 ----------------------------------------------------------------------------------------- */
@@ -250,8 +252,8 @@ static void on_tails(void *arg, int status, struct answer *answer)
 static void ask_tails(struct restore *r)
 {
     r->hub->port->query(r->hub->port,
-                        &(struct query){.kind = QUERY_TAILS, .after = r->after, .limit = PAGE}, on_tails,
-                        r);
+                        &(struct query){.kind = QUERY_TAILS, .after = r->after, .limit = PAGE},
+                        on_tails, r);
 }
 
 void hub_restore(struct hub *h, void (*ready)(void *arg, int status), void *arg)

@@ -16,12 +16,6 @@ struct pending {
     struct buf line;
 };
 
-struct reply {
-    struct list node;
-    size_t len;
-    char line[];
-};
-
 static void run(struct session *s);
 static void on_timer(struct timer *timer);
 
@@ -47,30 +41,6 @@ void session_init(struct session *s, struct hub *h, const struct session_ops *op
 
 /* --- what it holds ----------------------------------------------------------------------------- */
 
-static void unfollow(struct subscription *sub)
-{
-    struct session *s = sub->session;
-    struct stream *stream = sub->cursor.stream;
-    cursor_detach(&sub->cursor);
-    list_remove(&sub->in_session);
-    list_remove(&sub->ready);
-    s->n_subscriptions--;
-    free(sub);
-    hub_release_stream(s->hub, stream);
-}
-
-static void shut(struct opening *o)
-{
-    struct conversation *c = o->conversation;
-    feed_leave(c ? &c->feed : &o->session->owner->watch, &o->reader);
-    list_remove(&o->in_session);
-    list_remove(&o->ready);
-    list_remove(&o->in_conversation);
-    free(o);
-    if (c)
-        conversation_unref(c);
-}
-
 static void drop_replies(struct session *s, struct list *replies)
 {
     struct list *node;
@@ -91,8 +61,10 @@ static void drop_pending(struct pending *p)
 static void let_go(struct session *s)
 {
     struct list *node;
-    list_each(it, &s->subscriptions) unfollow(list_item(it, struct subscription, in_session));
-    list_each(it, &s->openings) shut(list_item(it, struct opening, in_session));
+    list_each (it, &s->subscriptions)
+        subscription_end(list_item(it, struct subscription, in_session));
+    list_each (it, &s->openings)
+        opening_end(list_item(it, struct opening, in_session));
     while ((node = list_pop(&s->requests)) != NULL)
         drop_pending(list_item(node, struct pending, node));
     s->n_requests = 0;
@@ -123,7 +95,7 @@ void session_wake(struct session *s)
         list_push(&s->hub->woken, &s->woken);
 }
 
-static void put_reply(struct session *s, struct list *where, struct str line)
+void session_put_reply(struct session *s, struct list *where, struct str line)
 {
     struct reply *r = xalloc(sizeof *r + line.n);
     *r = (struct reply){.len = line.n};
@@ -137,7 +109,7 @@ static void put_reply(struct session *s, struct list *where, struct str line)
 void session_push(struct session *s, struct str line)
 {
     if (s->state != SESSION_CLOSING)
-        put_reply(s, &s->replies, line);
+        session_put_reply(s, &s->replies, line);
 }
 
 void session_close(struct session *s, enum close_code code)
@@ -150,149 +122,12 @@ void session_close(struct session *s, enum close_code code)
     session_wake(s);
 }
 
-static void push_error(struct session *s, enum error e, struct str id, const char *message)
+void session_push_error(struct session *s, enum error e, struct str id, const char *message)
 {
     struct buf line = {0};
     error_line(&line, e, id, message, -1, -1);
-    put_reply(s, &s->replies, buf_str(&line));
+    session_put_reply(s, &s->replies, buf_str(&line));
     buf_done(&line);
-}
-
-/* --- subscriptions and openings ---------------------------------------------------------------- */
-
-static void on_cursor_wake(struct cursor *cursor)
-{
-    struct subscription *sub = container_of(cursor, struct subscription, cursor);
-    if (!list_is_in(&sub->ready))
-        list_push(&sub->session->ready, &sub->ready);
-    session_wake(sub->session);
-}
-
-struct subscription *session_find(struct session *s, const struct stream *stream)
-{
-    list_each(it, &s->subscriptions)
-    {
-        struct subscription *sub = list_item(it, struct subscription, in_session);
-        if (sub->cursor.stream == stream)
-            return sub;
-    }
-    return NULL;
-}
-
-/* One that is there already is moved: a task is never followed twice. */
-struct subscription *session_subscribe(struct session *s, struct stream *stream, uint64_t after)
-{
-    struct subscription *sub = session_find(s, stream);
-    if (sub) {
-        cursor_detach(&sub->cursor);
-    } else {
-        sub = xcalloc(sizeof *sub);
-        sub->session = s;
-        sub->cursor.wake = on_cursor_wake;
-        list_push(&s->subscriptions, &sub->in_session);
-        s->n_subscriptions++;
-    }
-    sub->coalesce = sub->marks = false;
-    sub->since = s->hub->clock.now_ms;
-    cursor_attach(&sub->cursor, stream, after);
-    on_cursor_wake(&sub->cursor);
-    return sub;
-}
-
-void session_unsubscribe(struct session *s, struct stream *stream)
-{
-    struct subscription *sub = session_find(s, stream);
-    if (sub)
-        unfollow(sub);
-}
-
-void session_follow(struct opening *o, struct stream *stream, uint64_t after)
-{
-    struct session *s = o->session;
-    if (!session_find(s, stream) && s->n_subscriptions < s->hub->o.limits.subscriptions)
-        session_subscribe(s, stream, after);
-}
-
-static void on_feed_wake(struct feed_reader *reader)
-{
-    struct opening *o = container_of(reader, struct opening, reader);
-    if (o->held)
-        return;
-    if (!list_is_in(&o->ready))
-        list_push(&o->session->ready_openings, &o->ready);
-    session_wake(o->session);
-}
-
-static void on_feed_lost(struct feed_reader *reader)
-{
-    struct opening *o = container_of(reader, struct opening, reader);
-    o->session->too_slow = true; /* closed in its own turn: the feed is being walked */
-    session_wake(o->session);
-}
-
-static struct opening *find_opening(struct session *s, const struct conversation *c)
-{
-    list_each(it, &s->openings)
-    {
-        struct opening *o = list_item(it, struct opening, in_session);
-        if (o->conversation == c)
-            return o;
-    }
-    return NULL;
-}
-
-static void follow_all(struct opening *o)
-{
-    list_each(it, &o->conversation->tasks)
-    {
-        const struct task *t = list_item(it, const struct task, in_conversation);
-        if (t->phase != PHASE_CREATING)
-            session_follow(o, t->stream, t->stream->head);
-    }
-    if (!list_is_in(&o->in_conversation))
-        list_push(&o->conversation->openings, &o->in_conversation);
-}
-
-struct opening *session_open(struct session *s, struct conversation *c, bool follow)
-{
-    struct opening *o = find_opening(s, c);
-    if (!o) {
-        o = xcalloc(sizeof *o);
-        o->session = s;
-        o->conversation = c;
-        if (c)
-            c->refs++;
-        o->reader.wake = on_feed_wake;
-        o->reader.lost = on_feed_lost;
-        list_push(&s->openings, &o->in_session);
-        feed_join(c ? &c->feed : &s->owner->watch, &o->reader);
-    }
-    o->held = true;
-    o->follow = follow;
-    if (!follow)
-        list_remove(&o->in_conversation);
-    return o;
-}
-
-/* Its snapshot is ready to go: from here on it gets what changes, and with follow every live task
- * from its head. */
-void opening_release(struct opening *o)
-{
-    o->held = false;
-    if (o->follow)
-        follow_all(o);
-    on_feed_wake(&o->reader);
-}
-
-void session_shut(struct session *s, struct conversation *c)
-{
-    struct opening *o = find_opening(s, c);
-    if (!o)
-        return;
-    if (o->follow)
-        list_each(it, &c->tasks)
-            session_unsubscribe(s, list_item(it, struct task, in_conversation)->stream);
-    shut(o);
 }
 
 /* --- hello ------------------------------------------------------------------------------------- */
@@ -314,7 +149,7 @@ static void say_expiring(struct session *s)
     buf_puts(&line, "{\"type\":\"token_expiring\"");
     js_put_int(&line, "expires_at", s->expires_at_ms);
     buf_putc(&line, '}');
-    put_reply(s, &s->replies, buf_str(&line));
+    session_put_reply(s, &s->replies, buf_str(&line));
     buf_done(&line);
     s->expiring_said = true;
 }
@@ -324,10 +159,10 @@ static void on_timer(struct timer *timer)
     struct session *s = container_of(timer, struct session, timer);
     int64_t now = s->hub->clock.wall_ms;
     if (s->state == SESSION_HELLO) {
-        push_error(s, ERR_UNAUTHORIZED, STR_NULL, "no hello within 10 s");
+        session_push_error(s, ERR_UNAUTHORIZED, STR_NULL, "no hello within 10 s");
         session_close(s, CLOSE_UNAUTHORIZED);
     } else if (s->expiring_said && now >= s->expires_at_ms) {
-        push_error(s, ERR_UNAUTHORIZED, STR_NULL, "the token has expired");
+        session_push_error(s, ERR_UNAUTHORIZED, STR_NULL, "the token has expired");
         session_close(s, CLOSE_UNAUTHORIZED);
     } else {
         if (!s->expiring_said && now >= s->expires_at_ms - EXPIRING_MS)
@@ -369,7 +204,7 @@ static void welcome(struct session *s, struct str id, struct str guest_token)
     js_put_int(&line, "tasks_per_owner", h->o.limits.tasks_per_owner);
     js_put_int(&line, "heartbeat_ms", HEARTBEAT_MS);
     buf_puts(&line, "}}");
-    put_reply(s, &s->replies, buf_str(&line));
+    session_put_reply(s, &s->replies, buf_str(&line));
     buf_done(&line);
 }
 
@@ -382,7 +217,8 @@ static void set_expiry(struct session *s, int64_t expires_at_ms)
     timer_disarm(&s->hub->clock, &s->timer);
 }
 
-void session_adopt(struct session *s, struct owner *owner, struct owner *quota, int64_t expires_at_ms)
+void session_adopt(struct session *s, struct owner *owner, struct owner *quota,
+                   int64_t expires_at_ms)
 {
     s->owner = owner;
     s->quota = quota;
@@ -397,9 +233,11 @@ static void hello(struct session *s, const struct request *r)
 {
     struct identity who = {0};
     bool known = s->ops->authenticate(s, r->token, &who);
-    bool same = known && (!s->owner || str_eq(str_of(s->owner->name), (struct str){who.owner, who.owner_len}));
+    bool same = known && (!s->owner ||
+                          str_eq(str_of(s->owner->name), (struct str){who.owner, who.owner_len}));
     if (!same) {
-        push_error(s, ERR_UNAUTHORIZED, r->id, known ? "the token is another owner's" : who.error);
+        session_push_error(s, ERR_UNAUTHORIZED, r->id,
+                           known ? "the token is another owner's" : who.error);
         session_close(s, CLOSE_UNAUTHORIZED);
         buf_done(&who.token);
         return;
@@ -425,7 +263,7 @@ static void on_reply(void *arg, enum error error, struct str line)
     s->call = NULL;
     if (error == ERR_NOT_FOUND)
         s->tokens -= 1; /* a resume is free only for own tasks */
-    put_reply(s, &s->replies, line);
+    session_put_reply(s, &s->replies, line);
     if (!s->running)
         run(s);
 }
@@ -433,7 +271,7 @@ static void on_reply(void *arg, enum error error, struct str line)
 static void carry_out(struct session *s, struct pending *p)
 {
     if (p->is_reply)
-        put_reply(s, &s->replies, buf_str(&p->line));
+        session_put_reply(s, &s->replies, buf_str(&p->line));
     else if (p->req.verb == VERB_HELLO)
         hello(s, &p->req);
     else
@@ -478,7 +316,7 @@ static void pong(struct session *s, const struct request *r)
         js_put_field(&line, "id", r->id);
     js_put_int(&line, "ts", s->hub->clock.wall_ms);
     buf_putc(&line, '}');
-    put_reply(s, &s->urgent, buf_str(&line));
+    session_put_reply(s, &s->urgent, buf_str(&line));
     buf_done(&line);
 }
 
@@ -509,7 +347,7 @@ static void refuse_rate(struct session *s, struct str id)
     s->hub->stats.limit_hits[LIMIT_RATE]++;
     error_line(&p->line, ERR_RATE_LIMITED, id, "too many requests", wait, -1);
     if (s->tokens < -(double)l->burst) {
-        put_reply(s, &s->replies, buf_str(&p->line));
+        session_put_reply(s, &s->replies, buf_str(&p->line));
         session_close(s, CLOSE_FLOOD);
     }
 }
@@ -518,8 +356,9 @@ static void refuse_fault(struct session *s, const struct request_fault *fault)
 {
     struct pending *p = wait_in_line(s);
     p->is_reply = true;
-    error_line(&p->line, fault->code, fault->has_id ? (struct str){fault->id, fault->id_len} : STR_NULL,
-               fault->message, fault->code == ERR_OVERLOADED ? 1000 : -1, -1);
+    error_line(&p->line, fault->code,
+               fault->has_id ? (struct str){fault->id, fault->id_len} : STR_NULL, fault->message,
+               fault->code == ERR_OVERLOADED ? 1000 : -1, -1);
     if (!fault->malformed)
         return;
     msec_t now = s->hub->clock.now_ms;
@@ -530,7 +369,7 @@ static void refuse_fault(struct session *s, const struct request_fault *fault)
     if (++s->n_malformed >= MAX_MALFORMED_PER_MINUTE) {
         run(s); /* what was asked before is answered first, as far as it can be */
         if (list_is_in(&p->node))
-            put_reply(s, &s->replies, buf_str(&p->line));
+            session_put_reply(s, &s->replies, buf_str(&p->line));
         session_close(s, CLOSE_POLICY);
     }
 }
@@ -570,7 +409,7 @@ static void take_line(struct session *s, struct str line)
     bool good = request_decode(&s->hub->doc, line, &r, &fault);
     struct str id = good ? r.id : fault.has_id ? (struct str){fault.id, fault.id_len} : STR_NULL;
     if (s->state == SESSION_HELLO && !is_hello(&s->hub->doc, good ? NULL : &fault)) {
-        push_error(s, ERR_UNAUTHORIZED, id, "the first line of a connection must be hello");
+        session_push_error(s, ERR_UNAUTHORIZED, id, "the first line of a connection must be hello");
         session_close(s, CLOSE_UNAUTHORIZED);
         if (good)
             request_done(&r);
@@ -641,7 +480,7 @@ void session_receive_binary(struct session *s)
 }
 
 /* What was sent has made room. */
-static void go_on(struct session *s)
+void session_go_on(struct session *s)
 {
     if (s->state == SESSION_CLOSING)
         return;
@@ -652,178 +491,4 @@ static void go_on(struct session *s)
         take_lines(s, buf_str(&input));
         buf_done(&input);
     }
-}
-
-/* --- messages out ------------------------------------------------------------------------------ */
-
-struct message {
-    struct buf *out;
-    size_t start, max;
-};
-
-static size_t room(const struct message *m)
-{
-    size_t used = m->out->len - m->start;
-    return used + 1 < m->max ? m->max - used - 1 : 0;
-}
-
-/* False when it does not fit behind what is there: it opens the next message, alone if need be. */
-static bool fits(const struct message *m, size_t len)
-{
-    return m->out->len == m->start || len <= room(m);
-}
-
-static void put_line(struct message *m, struct str line)
-{
-    if (m->out->len > m->start)
-        buf_putc(m->out, '\n');
-    buf_putstr(m->out, line);
-}
-
-static bool put_replies(struct session *s, struct list *replies, struct message *m)
-{
-    while (!list_is_empty(replies)) {
-        struct reply *r = list_item(replies->next, struct reply, node);
-        if (!fits(m, r->len))
-            return false;
-        put_line(m, (struct str){r->line, r->len});
-        list_remove(&r->node);
-        s->n_replies--;
-        s->reply_bytes -= r->len;
-        free(r);
-    }
-    return true;
-}
-
-static bool put_feeds(struct session *s, struct message *m)
-{
-    while (!list_is_empty(&s->ready_openings)) {
-        struct opening *o = list_item(s->ready_openings.next, struct opening, ready);
-        struct feed *feed = o->conversation ? &o->conversation->feed : &s->owner->watch;
-        size_t len;
-        while ((len = feed_peek(feed, &o->reader)) > 0) {
-            if (!fits(m, len))
-                return false;
-            put_line(m, feed_next(feed, &o->reader));
-        }
-        list_remove(&o->ready);
-    }
-    return true;
-}
-
-static void put_caught_up(struct subscription *sub, struct message *m)
-{
-    struct buf line = {0};
-    buf_puts(&line, "{\"type\":\"caught_up\"");
-    js_put_field(&line, "task_id", (struct str){sub->cursor.stream->task_id, TASK_ID_LEN});
-    js_put_int(&line, "seq", (int64_t)sub->caught_up_at);
-    buf_putc(&line, '}');
-    put_line(m, buf_str(&line));
-    buf_done(&line);
-    sub->marks = sub->coalesce = false;
-}
-
-/* The lines up to seq last, of lines that begin behind seq after. */
-static struct str lines_up_to(struct str lines, uint64_t after, uint64_t last)
-{
-    const char *at = lines.p;
-    for (uint64_t n = last - after; n > 0 && at < lines.p + lines.n; n--)
-        at = (const char *)memchr(at, '\n', lines.n - (size_t)(at - lines.p)) + 1;
-    return (struct str){lines.p, (size_t)(at - lines.p)};
-}
-
-enum progress { WENT_ON, NO_ROOM, NOTHING_MORE };
-
-static enum progress put_run(struct subscription *sub, struct str lines, struct message *m)
-{
-    struct cursor *c = &sub->cursor;
-    if (sub->marks)
-        lines = lines_up_to(lines, c->seq, sub->caught_up_at);
-    if (!(sub->marks && sub->coalesce)) {
-        if (!fits(m, lines.n - 1))
-            return NO_ROOM;
-        put_line(m, (struct str){lines.p, lines.n - 1});
-        cursor_take(c, lines);
-        return WENT_ON;
-    }
-    struct buf *merged = &sub->session->hub->scratch;
-    buf_clear(merged);
-    event_coalesce(lines, merged);
-    if (!fits(m, merged->len - 1))
-        return NO_ROOM;
-    put_line(m, (struct str){merged->bytes, merged->len - 1});
-    cursor_take(c, lines);
-    return WENT_ON;
-}
-
-static void say_broken(struct subscription *sub)
-{
-    struct session *s = sub->session;
-    push_error(s, ERR_INTERNAL, STR_NULL, "events of a followed task cannot be read");
-    unfollow(sub);
-}
-
-/* One step of one subscription.  NOTHING_MORE: it is no longer ready, or no longer there. */
-static enum progress put_events(struct subscription *sub, struct message *m)
-{
-    struct cursor *c = &sub->cursor;
-    struct hub *h = sub->session->hub;
-    struct str lines;
-    if (sub->marks && c->seq >= sub->caught_up_at) {
-        if (!fits(m, 128))
-            return NO_ROOM;
-        put_caught_up(sub, m);
-    }
-    /* A merged replay reads a whole run at a time, however little room is left. */
-    size_t max = sub->coalesce && sub->marks ? MAX_MESSAGE_OUT : room(m);
-    switch (cursor_peek(c, &h->cache, max, &lines)) {
-    case READ_LINES: return put_run(sub, lines, m);
-    case READ_LOAD:
-        list_remove(&sub->ready);
-        if (c->stream->broken)
-            say_broken(sub);
-        else
-            hub_load(h, c);
-        return NOTHING_MORE;
-    case READ_NONE: break;
-    }
-    list_remove(&sub->ready);
-    if (c->stream->ended)
-        unfollow(sub);
-    return NOTHING_MORE;
-}
-
-/* In turn, so that one long replay does not keep the others from their lines. */
-static bool put_subscriptions(struct session *s, struct message *m)
-{
-    while (!list_is_empty(&s->ready)) {
-        struct subscription *sub = list_item(s->ready.next, struct subscription, ready);
-        enum progress p = put_events(sub, m);
-        if (p == NO_ROOM)
-            return false;
-        if (p == WENT_ON) {
-            list_remove(&sub->ready);
-            list_push(&s->ready, &sub->ready);
-            if (room(m) == 0)
-                return false;
-        }
-    }
-    return true;
-}
-
-bool session_has_output(const struct session *s)
-{
-    return !list_is_empty(&s->urgent) || !list_is_empty(&s->replies) ||
-           !list_is_empty(&s->ready_openings) || !list_is_empty(&s->ready);
-}
-
-bool session_fill(struct session *s, struct buf *out, size_t max)
-{
-    struct message m = {.out = out, .start = out->len, .max = max};
-    if (s->too_slow)
-        session_close(s, CLOSE_SLOW);
-    if (put_replies(s, &s->urgent, &m) && put_replies(s, &s->replies, &m) && put_feeds(s, &m))
-        put_subscriptions(s, &m);
-    go_on(s);
-    return out->len > m.start;
 }

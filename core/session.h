@@ -18,11 +18,11 @@
 struct identity {
     char owner[MAX_OWNER + 1];
     size_t owner_len;
-    char quota[64];            /* whose tasks its own count as, when not the owner's: all guests of
+    char quota[64];        /* whose tasks its own count as, when not the owner's: all guests of
                                 * one address are one; "" for the owner's */
-    int64_t expires_at_ms;     /* Unix ms; 0 for never */
-    struct buf token;          /* a guest's token to hand out; empty for none; the taker frees */
-    char error[128];           /* why not, when authenticate says false */
+    int64_t expires_at_ms; /* Unix ms; 0 for never */
+    struct buf token;      /* a guest's token to hand out; empty for none; the taker frees */
+    char error[128];       /* why not, when authenticate says false */
 };
 
 struct session_ops {
@@ -43,9 +43,9 @@ struct subscription {
     struct cursor cursor;
     struct session *session;
     bool coalesce;
-    bool marks;                /* caught_up is still to be said, at this seq: */
+    bool marks; /* caught_up is still to be said, at this seq: */
     uint64_t caught_up_at;
-    msec_t since;              /* when the resume came */
+    msec_t since; /* when the resume came */
 };
 
 /* An opened conversation, or (conversation NULL) the owner's watch. */
@@ -56,48 +56,49 @@ struct opening {
     struct session *session;
     struct conversation *conversation;
     struct feed_reader reader;
-    bool held;                 /* its snapshot has not been sent yet */
+    bool held; /* its snapshot has not been sent yet */
     bool follow;
 };
 
 struct session {
     const struct session_ops *ops;
-    void *rim;                 /* the rim's own */
+    void *rim; /* the rim's own */
     struct hub *hub;
-    struct owner *owner;       /* NULL before welcome */
-    struct owner *quota;       /* whose live tasks are counted */
+    struct owner *owner; /* NULL before welcome */
+    struct owner *quota; /* whose live tasks are counted */
     enum session_state state;
     enum close_code close_code;
-    bool too_slow;             /* fell behind a feed's limit */
+    bool too_slow; /* fell behind a feed's limit */
     bool held;
-    bool running;              /* inside session_run */
+    bool running; /* inside session_run */
     bool keepalive_data;
-    struct list woken;         /* in the hub's list */
+    struct list woken; /* in the hub's list */
     struct list subscriptions;
-    struct list ready;         /* of struct subscription */
+    struct list ready; /* of struct subscription */
     struct list openings;
     struct list ready_openings;
-    struct list replies;       /* of struct reply: lines ready to go */
-    struct list urgent;        /* pongs */
-    struct list requests;      /* of struct pending: decoded, waiting for their turn */
-    struct call *call;         /* the one that is being carried out */
-    struct buf input;          /* the rest of a message whose lines wait */
+    struct list replies;  /* of struct reply: lines ready to go */
+    struct list urgent;   /* pongs */
+    struct list requests; /* of struct pending: decoded, waiting for their turn */
+    struct call *call;    /* the one that is being carried out */
+    struct buf input;     /* the rest of a message whose lines wait */
     uint32_t n_subscriptions, n_replies, n_requests;
     size_t reply_bytes;
     uint32_t free_resumes;
-    double tokens;             /* of the rate limit, in lines; negative in a flood */
+    double tokens; /* of the rate limit, in lines; negative in a flood */
     msec_t tokens_at;
     msec_t malformed_since;
     uint32_t n_malformed;
     int64_t expires_at_ms;
     bool expiring_said;
-    struct timer timer;        /* hello's deadline, then the token's expiry */
+    struct timer timer; /* hello's deadline, then the token's expiry */
 };
 
 void session_init(struct session *s, struct hub *h, const struct session_ops *ops, void *rim);
 void session_done(struct session *s);
 /* In the place of a hello: who it is was proved in another way (HTTP). */
-void session_adopt(struct session *s, struct owner *owner, struct owner *quota, int64_t expires_at_ms);
+void session_adopt(struct session *s, struct owner *owner, struct owner *quota,
+                   int64_t expires_at_ms);
 
 /* One whole message of the client, valid UTF-8. */
 void session_receive(struct session *s, struct str message);
@@ -120,5 +121,17 @@ struct opening *session_open(struct session *s, struct conversation *c, bool fol
 void session_shut(struct session *s, struct conversation *c);
 void opening_release(struct opening *o);
 void session_wake(struct session *s);
+
+/* Between session.c, session_send.c and subscription.c. */
+struct reply {
+    struct list node;
+    size_t len;
+    char line[];
+};
+void session_put_reply(struct session *s, struct list *where, struct str line);
+void session_push_error(struct session *s, enum error e, struct str id, const char *message);
+void session_go_on(struct session *s); /* what was sent has made room */
+void subscription_end(struct subscription *sub);
+void opening_end(struct opening *o);
 
 #endif

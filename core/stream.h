@@ -21,7 +21,8 @@
 #include "core/resume.h"
 #include "proto/event.h"
 
-#define STREAM_CACHE_BYTES (4u << 20) /* of one stream: a long replay passes through, and does not
+#define STREAM_CACHE_BYTES \
+    (4u << 20) /* of one stream: a long replay passes through, and does not
                                        * push out everybody else's */
 
 struct stream;
@@ -30,55 +31,55 @@ struct block_cache;
 struct load;
 
 struct cached_block {
-    struct list lru;             /* of the whole cache */
-    struct list own_lru;         /* of its stream */
+    struct list lru;     /* of the whole cache */
+    struct list own_lru; /* of its stream */
     struct stream *stream;
     struct block *block;
 };
 
 struct stream {
-    struct map_node node;        /* in the hub, by (owner, conversation, task) */
-    char *owner;                 /* the three key parts in one allocation, NUL-terminated */
+    struct map_node node; /* in the hub, by (owner, conversation, task) */
+    char *owner;          /* the three key parts in one allocation, NUL-terminated */
     char *conversation_id;
     char task_id[TASK_ID_LEN + 1];
     int64_t task_key;
-    struct task *task;           /* while it lives; NULL when it has ended and is sealed */
-    char *summary;               /* of an ended task: its summary as JSON, NULL until known */
+    struct task *task; /* while it lives; NULL when it has ended and is sealed */
+    char *summary;     /* of an ended task: its summary as JSON, NULL until known */
 
-    uint64_t first;              /* oldest seq kept */
+    uint64_t first; /* oldest seq kept */
     uint64_t head;
     uint64_t next;
-    bool ended;                  /* head is the terminal event */
+    bool ended; /* head is the terminal event */
 
     struct buf tail;
-    uint64_t tail_first;         /* seq of the tail's first line (= next when empty) */
-    size_t tail_put;             /* bytes of the tail that a batch already has */
-    size_t tail_seen;            /* bytes of the tail that are committed */
-    struct block *sealing;       /* in the batch in flight */
-    size_t sealing_seen;         /* of its bytes that were committed before */
-    struct list dirty;           /* has lines that no batch has */
-    struct list aging;           /* has a tail: by tail_since */
-    struct list want_seal;       /* its tail is due for sealing */
-    msec_t tail_since;           /* when the oldest line of the tail was appended */
+    uint64_t tail_first;   /* seq of the tail's first line (= next when empty) */
+    size_t tail_put;       /* bytes of the tail that a batch already has */
+    size_t tail_seen;      /* bytes of the tail that are committed */
+    struct block *sealing; /* in the batch in flight */
+    size_t sealing_seen;   /* of its bytes that were committed before */
+    struct list dirty;     /* has lines that no batch has */
+    struct list aging;     /* has a tail: by tail_since */
+    struct list want_seal; /* its tail is due for sealing */
+    msec_t tail_since;     /* when the oldest line of the tail was appended */
 
     struct cached_block **blocks; /* in memory, by first */
     size_t n_blocks, cap_blocks;
     struct list own_lru;
     size_t cached_bytes;
-    struct load *load;           /* a read of blocks that is under way; the hub's */
-    bool broken;                 /* the store has not what it must have: readers are told */
+    struct load *load; /* a read of blocks that is under way; the hub's */
+    bool broken;       /* the store has not what it must have: readers are told */
 
     struct list cursors;
-    uint32_t pins;               /* reads and others that need it to stay */
+    uint32_t pins; /* reads and others that need it to stay */
 };
 
 /* A reader of a stream: a position and a way to be woken, never a queue (promise 7). */
 struct cursor {
     struct list in_stream;
     struct stream *stream;
-    uint64_t seq;                /* the last seq that was taken */
-    uint64_t run_first;          /* hint: the run (block or tail) that seq+1 is in … */
-    size_t run_at;               /* … and its offset there */
+    uint64_t seq;       /* the last seq that was taken */
+    uint64_t run_first; /* hint: the run (block or tail) that seq+1 is in … */
+    size_t run_at;      /* … and its offset there */
     void (*wake)(struct cursor *cursor);
 };
 
@@ -96,7 +97,8 @@ void stream_set(struct stream *s, uint64_t first, uint64_t head, bool ended);
 void stream_set_tail(struct stream *s, const struct block *lines);
 
 /* Appends an event; its seq is the return value.  It may be seen when its batch is committed. */
-uint64_t stream_append(struct stream *s, int64_t ts_wall_ms, enum event_type event, struct str data);
+uint64_t stream_append(struct stream *s, int64_t ts_wall_ms, enum event_type event,
+                       struct str data);
 
 /* The lines that no batch has yet: what OP_LINES carries.  Marks them as put. */
 struct str stream_take_lines(struct stream *s, uint64_t *ret_first, uint64_t *ret_last);
@@ -134,7 +136,8 @@ struct block_cache {
     void *arg;
 };
 void block_cache_init(struct block_cache *cache, size_t max_bytes);
-void block_cache_put(struct block_cache *cache, struct stream *s, struct block *b); /* takes the reference */
+void block_cache_put(struct block_cache *cache, struct stream *s,
+                     struct block *b);                              /* takes the reference */
 void block_cache_drop(struct block_cache *cache, struct stream *s); /* all of a stream's */
 
 #endif

@@ -12,7 +12,8 @@ static void on_grace(struct timer *timer);
 
 #define FORCE_MS 2000 /* behind a kill: then the task ends without waiting for the run */
 
-static struct task *task_alloc(struct hub *h, struct conversation *c, struct owner *quota, struct str agent)
+static struct task *task_alloc(struct hub *h, struct conversation *c, struct owner *quota,
+                               struct str agent)
 {
     struct task *t = xcalloc(sizeof *t);
     t->agent = hub_find_agent(h, agent);
@@ -236,10 +237,9 @@ void task_stage(struct task *t)
         return;
     }
     t->refs++;
-    journal_put(j, &(struct op){.kind = OP_TASK_SET,
-                                .ref = t,
-                                .task_key = t->rec.key,
-                                .state = &t->rec.state});
+    journal_put(j,
+                &(struct op){
+                    .kind = OP_TASK_SET, .ref = t, .task_key = t->rec.key, .state = &t->rec.state});
     t->staged_in = j->building_number;
     t->staged_op = j->building->n_ops - 1;
 }
@@ -293,7 +293,8 @@ static void ended(struct task *t)
     bury(t);
     task_tell_parent(t, &view);
     run_enders(t, 0);
-    list_each(it, &c->tasks) task_try_start(list_item(it, struct task, in_conversation));
+    list_each (it, &c->tasks)
+        task_try_start(list_item(it, struct task, in_conversation));
     t->stream = NULL;
     hub_release_stream(t->hub, s);
 }
@@ -314,7 +315,7 @@ static void shown_new(struct task *t)
 {
     struct conversation *c = t->conversation;
     t->phase = PHASE_PENDING;
-    list_each(it, &c->openings)
+    list_each (it, &c->openings)
         session_follow(list_item(it, struct opening, in_conversation), t->stream, 0);
     announce(t);
     task_try_start(t);
@@ -521,7 +522,8 @@ static void on_timeout(struct timer *timer)
 {
     struct task *t = container_of(timer, struct task, timeout);
     char text[96];
-    snprintf(text, sizeof text, "timeout: no end within %lld s", (long long)(t->agent->timeout_ms / 1000));
+    snprintf(text, sizeof text, "timeout: no end within %lld s",
+             (long long)(t->agent->timeout_ms / 1000));
     task_stop(t, TASK_TIMEOUT, text);
 }
 

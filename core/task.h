@@ -17,7 +17,14 @@
 
 #include "core/conversation.h"
 
-enum task_phase { PHASE_CREATING, PHASE_PENDING, PHASE_STARTING, PHASE_RUNNING, PHASE_ENDING, PHASE_ENDED };
+enum task_phase {
+    PHASE_CREATING,
+    PHASE_PENDING,
+    PHASE_STARTING,
+    PHASE_RUNNING,
+    PHASE_ENDING,
+    PHASE_ENDED
+};
 
 struct input_message {
     struct list node;
@@ -31,51 +38,51 @@ struct question {
     struct task *task;
     char *input_id;
     bool approval;
-    char *answer;               /* JSON; NULL while it is open */
+    char *answer; /* JSON; NULL while it is open */
     struct timer expiry;
 };
 
 struct task {
     struct list in_conversation;
-    struct list in_wait;        /* for a slot, paused, or dead: one at a time */
+    struct list in_wait; /* for a slot, paused, or dead: one at a time */
     struct hub *hub;
     struct conversation *conversation;
-    struct owner *quota;        /* a reference: whose live tasks count this one */
+    struct owner *quota; /* a reference: whose live tasks count this one */
     struct stream *stream;
-    const struct agent *agent;  /* NULL: no longer configured */
+    const struct agent *agent; /* NULL: no longer configured */
     char *agent_name;
-    struct task_record rec;     /* its strings are this task's own */
-    struct task_state shown;    /* its strings are rec's, but for waiting_for */
+    struct task_record rec;  /* its strings are this task's own */
+    struct task_state shown; /* its strings are rec's, but for waiting_for */
     char *shown_waiting_for;
     enum task_phase phase;
-    bool cancel_shown;          /* the intent is on disk */
+    bool cancel_shown; /* the intent is on disk */
     bool paused;
-    bool killed;                /* the grace was over */
-    bool lost;                  /* was never committed: it does not exist */
-    bool has_slot;              /* of limits.processes */
-    bool enqueued;              /* waits until the conversation is free */
-    enum task_error stopping;   /* why the run was asked to stop, TASK_OK while it was not */
+    bool killed;              /* the grace was over */
+    bool lost;                /* was never committed: it does not exist */
+    bool has_slot;            /* of limits.processes */
+    bool enqueued;            /* waits until the conversation is free */
+    enum task_error stopping; /* why the run was asked to stop, TASK_OK while it was not */
     char *stop_text;
     int64_t stopped_wall_ms;
-    msec_t heard_ms;            /* the last event: the idle clock starts there */
+    msec_t heard_ms; /* the last event: the idle clock starts there */
     struct run *run;
     struct said said;
     char *result;
-    uint64_t bytes;             /* of its stream, against limits.task_bytes */
+    uint64_t bytes; /* of its stream, against limits.task_bytes */
     struct timer timeout, idle, grace;
-    msec_t timeout_left;        /* while the clocks stand still: a question is open */
+    msec_t timeout_left; /* while the clocks stand still: a question is open */
     bool clocks_stand;
-    struct list inbox;          /* of struct input_message: committed or staged, not yet delivered */
+    struct list inbox; /* of struct input_message: committed or staged, not yet delivered */
     uint32_t n_inbox;
     size_t inbox_bytes;
     uint64_t inbox_position, inbox_committed;
-    bool no_inbox;              /* the agent closed its input */
+    bool no_inbox; /* the agent closed its input */
     struct list questions;
-    struct feed_entry *entry;   /* in the conversation's feed */
-    struct list enders;         /* of struct waiter: told when the end is committed */
-    uint64_t staged_in;         /* number of the batch that has the newest staged state … */
-    size_t staged_op;           /* … and its place there */
-    uint32_t refs;              /* ops and look-ups that name it */
+    struct feed_entry *entry; /* in the conversation's feed */
+    struct list enders;       /* of struct waiter: told when the end is committed */
+    uint64_t staged_in;       /* number of the batch that has the newest staged state … */
+    size_t staged_op;         /* … and its place there */
+    uint32_t refs;            /* ops and look-ups that name it */
 };
 
 /* A run that its task has left: freed in hub_reap, since its callbacks may be on the stack. */
@@ -93,9 +100,9 @@ struct task_plan {
     enum task_type type;
     struct str input, name, description, metadata;
     struct str parent_task_id, parent_call_id, parent_agent_id;
-    struct str request_key;     /* NULL for none */
+    struct str request_key; /* NULL for none */
     bool notify_on_complete;
-    bool wait_for_others;       /* enqueue */
+    bool wait_for_others; /* enqueue */
 };
 /* Stages the task, its first event and its message; the caller waits for the commit. */
 struct task *task_create(struct hub *h, const struct task_plan *plan);
@@ -113,7 +120,8 @@ void task_lost(struct task *t);
 /* Asks for its end.  Stages the intent; false when it has ended, is ending or was asked before. */
 bool task_cancel(struct task *t);
 /* Stages the terminal event, the record and the message (promise 3); once. */
-void task_finish(struct task *t, enum task_status status, enum task_error error, struct str message);
+void task_finish(struct task *t, enum task_status status, enum task_error error,
+                 struct str message);
 static inline bool task_is_ending(const struct task *t)
 {
     return t->phase >= PHASE_ENDING;
@@ -132,11 +140,11 @@ static inline bool task_talks(const struct task *t)
 }
 
 /* Between task.c, task_run.c, task_line.c and task_inbox.c. */
-void task_stage(struct task *t);                 /* the row as rec.state has it */
+void task_stage(struct task *t); /* the row as rec.state has it */
 uint64_t task_event(struct task *t, enum event_type event, struct str data);
-void task_try_start(struct task *t);             /* when it may: slot, order of the conversation */
-void task_run(struct task *t);                   /* task.started is committed: let the agent go */
-void task_stop_run(struct task *t);              /* forgets the run, in whatever state it is */
+void task_try_start(struct task *t); /* when it may: slot, order of the conversation */
+void task_run(struct task *t);       /* task.started is committed: let the agent go */
+void task_stop_run(struct task *t);  /* forgets the run, in whatever state it is */
 void task_stop(struct task *t, enum task_error why, const char *text);
 void task_arm_clocks(struct task *t);
 void task_stand_clocks(struct task *t, bool stand);
@@ -147,10 +155,10 @@ void task_tell_parent(struct task *t, const struct task_record *view); /* a chil
 /* Inbox and questions (task_inbox.c). */
 enum error task_send(struct task *t, struct str from, struct str content, struct str child);
 void task_inbox_committed(struct task *t, uint64_t position);
-void task_deliver(struct task *t);               /* what is committed goes to the agent */
+void task_deliver(struct task *t); /* what is committed goes to the agent */
 void task_ask(struct task *t, const struct agent_line *line);
 enum error task_respond(struct task *t, const struct request *r, const char **ret_why);
-void task_close_inbox(struct task *t);           /* at the end: rec.state.undelivered */
+void task_close_inbox(struct task *t); /* at the end: rec.state.undelivered */
 void task_free_inbox(struct task *t);
 void task_restore_message(struct task *t, uint64_t position, struct str line); /* at a start */
 

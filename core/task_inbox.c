@@ -13,7 +13,8 @@ static bool fits(const struct task *t, size_t bytes)
     return t->n_inbox < l->inbox_messages && t->inbox_bytes + bytes <= l->inbox_bytes;
 }
 
-static void put_message_line(struct buf *line, struct str from, struct str content, struct str child)
+static void put_message_line(struct buf *line, struct str from, struct str content,
+                             struct str child)
 {
     buf_puts(line, "{\"type\":\"message\"");
     js_put_field(line, "from", from);
@@ -124,8 +125,7 @@ void task_close_inbox(struct task *t)
     struct buf all = {0};
     uint64_t last = 0;
     buf_putc(&all, '[');
-    list_each(it, &t->inbox)
-    {
+    list_each (it, &t->inbox) {
         struct input_message *m = list_item(it, struct input_message, node);
         if (last)
             buf_putc(&all, ',');
@@ -142,9 +142,9 @@ void task_close_inbox(struct task *t)
 
 void task_free_inbox(struct task *t)
 {
-    list_each(it, &t->inbox) forget(t, list_item(it, struct input_message, node));
-    list_each(it, &t->questions)
-    {
+    list_each (it, &t->inbox)
+        forget(t, list_item(it, struct input_message, node));
+    list_each (it, &t->questions) {
         struct question *q = list_item(it, struct question, node);
         timer_disarm(&t->hub->clock, &q->expiry);
         list_remove(&q->node);
@@ -156,8 +156,7 @@ void task_free_inbox(struct task *t)
 
 static struct question *find_question(const struct task *t, struct str id)
 {
-    list_each(it, &t->questions)
-    {
+    list_each (it, &t->questions) {
         struct question *q = list_item(it, struct question, node);
         if (str_eq(str_of(q->input_id), id))
             return q;
@@ -169,15 +168,14 @@ static struct question *find_question(const struct task *t, struct str id)
 static void review(struct task *t)
 {
     const struct question *open = NULL;
-    list_each(it, &t->questions)
-    {
+    list_each (it, &t->questions) {
         const struct question *q = list_item(it, const struct question, node);
         if (!q->answer && !open)
             open = q;
     }
     free((char *)t->rec.state.waiting_for.p);
-    t->rec.state.waiting_for = open ? (struct str){xstrdup(str_of(open->input_id)), strlen(open->input_id)}
-                                    : STR_NULL;
+    t->rec.state.waiting_for =
+        open ? (struct str){xstrdup(str_of(open->input_id)), strlen(open->input_id)} : STR_NULL;
     task_stage(t);
     task_stand_clocks(t, open != NULL);
 }

@@ -144,16 +144,14 @@ static const char *why_no_child(const struct task *t, const struct agent *a)
         return "the gateway is stopping";
     if (a->is_process && h->n_processes >= h->o.limits.processes)
         return "too many processes";
-    if (h->n_live >= h->o.limits.tasks ||
-        t->quota->n_live >= h->o.limits.tasks_per_owner)
+    if (h->n_live >= h->o.limits.tasks || t->quota->n_live >= h->o.limits.tasks_per_owner)
         return "too many tasks";
     return NULL;
 }
 
 static bool name_is_taken(const struct conversation *c, struct str name)
 {
-    list_each(it, &c->tasks)
-    {
+    list_each (it, &c->tasks) {
         const struct task *t = list_item(it, const struct task, in_conversation);
         if (name.p && t->rec.name.p && str_eq(name, t->rec.name))
             return true;
@@ -297,8 +295,7 @@ uint32_t task_cancel_tree(struct task *t, bool tree, struct buf *ids)
     uint32_t n = 0;
     if (!tree)
         return cancel_one(t, ids);
-    list_each(it, &t->conversation->tasks)
-    {
+    list_each (it, &t->conversation->tasks) {
         struct task *other = list_item(it, struct task, in_conversation);
         if (descends(other, t))
             n += cancel_one(other, ids);

@@ -16,8 +16,7 @@ static bool must_wait(const struct task *t)
     if (!t->enqueued)
         return false;
     bool behind = false; /* what follows came later than t */
-    list_each(it, &t->conversation->tasks)
-    {
+    list_each (it, &t->conversation->tasks) {
         const struct task *other = list_item(it, struct task, in_conversation);
         if (other == t)
             behind = true;
@@ -168,7 +167,8 @@ static void on_end(void *arg, enum run_end end, struct str text)
     }
 }
 
-static const struct run_events run_events = {.on_line = on_line, .on_event = on_event, .on_end = on_end};
+static const struct run_events run_events = {
+    .on_line = on_line, .on_event = on_event, .on_end = on_end};
 
 static void put_history(struct buf *out, const struct answer *answer)
 {
@@ -226,7 +226,8 @@ static void on_history(void *arg, int status, struct answer *answer)
     if (t->phase != PHASE_STARTING)
         return;
     if (status < 0)
-        task_finish(t, STATUS_FAILED, TASK_INTERNAL, STR("internal: the conversation cannot be read"));
+        task_finish(t, STATUS_FAILED, TASK_INTERNAL,
+                    STR("internal: the conversation cannot be read"));
     else
         launch(t, answer);
 }

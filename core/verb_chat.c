@@ -48,7 +48,8 @@ static void refuse(struct call *c, enum error e, const char *message)
     call_fail(c, e, message);
 }
 
-static void put_started(struct call *c, struct buf *line, const struct task_record *task, bool repeated)
+static void put_started(struct call *c, struct buf *line, const struct task_record *task,
+                        bool repeated)
 {
     reply_begin(c, line, "started");
     js_put_raw(line, "task", STR(""));
@@ -58,7 +59,8 @@ static void put_started(struct call *c, struct buf *line, const struct task_reco
     buf_putc(line, '}');
 }
 
-static void reply_started(struct call *c, const struct task_record *task, struct stream *s, bool repeated)
+static void reply_started(struct call *c, const struct task_record *task, struct stream *s,
+                          bool repeated)
 {
     struct buf line = {0};
     put_started(c, &line, task, repeated);
@@ -95,8 +97,7 @@ static void on_created(struct waiter *w, int status)
 
 static bool name_is_taken(const struct conversation *conversation, struct str name)
 {
-    list_each(it, &conversation->tasks)
-    {
+    list_each (it, &conversation->tasks) {
         const struct task *t = list_item(it, const struct task, in_conversation);
         if (t->rec.name.p && str_eq(name, t->rec.name))
             return true;
@@ -106,8 +107,7 @@ static bool name_is_taken(const struct conversation *conversation, struct str na
 
 static bool is_busy(const struct conversation *conversation)
 {
-    list_each(it, &conversation->tasks)
-    {
+    list_each (it, &conversation->tasks) {
         if (task_talks(list_item(it, const struct task, in_conversation)))
             return true;
     }
@@ -118,8 +118,7 @@ static bool is_busy(const struct conversation *conversation)
 static void interrupt(struct conversation *conversation)
 {
     struct buf ids = {0};
-    list_each(it, &conversation->tasks)
-    {
+    list_each (it, &conversation->tasks) {
         struct task *t = list_item(it, struct task, in_conversation);
         if (task_talks(t))
             task_cancel_tree(t, true, &ids);
@@ -194,7 +193,8 @@ static void create(struct call *c)
     journal_wait(&h->journal, &c->waiter);
 }
 
-static bool is_same_request(const struct request *r, const struct hub *h, const struct task_record *task)
+static bool is_same_request(const struct request *r, const struct hub *h,
+                            const struct task_record *task)
 {
     const struct agent *agent = hub_find_agent(h, r->agent);
     return str_eq(r->message, task->input) && agent && str_eq(str_of(agent->name), task->agent) &&

@@ -228,8 +228,7 @@ static void put_older_live(struct call *c, struct buf *line, const struct answer
     if (!conversation || answer->n_tasks == 0 || !answer->more)
         return;
     struct str oldest = answer->tasks[answer->n_tasks - 1].task_id;
-    list_each(it, &conversation->tasks)
-    {
+    list_each (it, &conversation->tasks) {
         const struct task *t = list_item(it, const struct task, in_conversation);
         if (t->phase == PHASE_CREATING || memcmp(t->rec.task_id.p, oldest.p, TASK_ID_LEN) >= 0)
             continue;
@@ -375,7 +374,8 @@ static void check_ended(struct call *c)
     if (list_is_empty(&c->conversation->tasks))
         remove_it(c);
     else
-        task_on_end(list_item(c->conversation->tasks.next, struct task, in_conversation), &c->waiter);
+        task_on_end(list_item(c->conversation->tasks.next, struct task, in_conversation),
+                    &c->waiter);
 }
 
 static void on_one_ended(struct waiter *w, int status)
@@ -392,7 +392,7 @@ void verb_delete(struct call *c)
         return;
     }
     c->conversation->deleting = c;
-    list_each(it, &c->conversation->tasks)
+    list_each (it, &c->conversation->tasks)
         (void)task_cancel(list_item(it, struct task, in_conversation));
     c->waiter.done = on_one_ended;
     check_ended(c);

@@ -59,8 +59,8 @@ static void refuse_ahead(struct call *c, const struct stream *s)
 {
     struct buf line = {0};
     c->hub->stats.resumes_ahead++;
-    error_line(&line, ERR_OUT_OF_RANGE, c->req.id, "\"after\" is beyond the task's newest event", -1,
-               (int64_t)s->head);
+    error_line(&line, ERR_OUT_OF_RANGE, c->req.id, "\"after\" is beyond the task's newest event",
+               -1, (int64_t)s->head);
     call_finish(c, ERR_OUT_OF_RANGE, buf_str(&line));
     buf_done(&line);
 }
@@ -255,8 +255,7 @@ void verb_cancel_all(struct call *c)
     struct conversation *conversation =
         conversation_find(c->hub, str_of(c->owner->name), c->req.conversation_id);
     if (conversation)
-        list_each(it, &conversation->tasks)
-        {
+        list_each (it, &conversation->tasks) {
             struct task *t = list_item(it, struct task, in_conversation);
             c->n += task_cancel_tree(t, false, &c->out);
         }

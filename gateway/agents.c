@@ -28,7 +28,8 @@ static bool find_tools(const struct config_agent *from, struct agent *to, struct
     for (size_t i = 0; i < from->tools.n; i++) {
         h->tools[i] = tool_find(str_of(from->tools.list[i]));
         if (!h->tools[i]) {
-            snprintf(ret_error, n, "agent %s: there is no tool \"%s\"", from->name, from->tools.list[i]);
+            snprintf(ret_error, n, "agent %s: there is no tool \"%s\"", from->name,
+                     from->tools.list[i]);
             return false;
         }
     }
@@ -37,7 +38,8 @@ static bool find_tools(const struct config_agent *from, struct agent *to, struct
     return true;
 }
 
-static void build_exec(const struct config_agent *from, uv_loop_t *loop, struct agent *to, struct holder *h)
+static void build_exec(const struct config_agent *from, uv_loop_t *loop, struct agent *to,
+                       struct holder *h)
 {
     h->exec = (struct exec_settings){
         .loop = loop, .command = from->command.list, .env = from->env.list, .cwd = from->cwd};
@@ -46,10 +48,12 @@ static void build_exec(const struct config_agent *from, uv_loop_t *loop, struct 
     to->is_process = true;
 }
 
-static void build_react(const struct config_agent *from, uv_loop_t *loop, struct agent *to, struct holder *h)
+static void build_react(const struct config_agent *from, uv_loop_t *loop, struct agent *to,
+                        struct holder *h)
 {
     h->builtin = (struct builtin_settings){.loop = loop, .pace_ms = BUILTIN_PACE_MS};
-    h->model = (struct model){.name = "builtin", .ops = &model_builtin_ops, .settings = &h->builtin};
+    h->model =
+        (struct model){.name = "builtin", .ops = &model_builtin_ops, .settings = &h->builtin};
     h->react = (struct react_settings){.loop = loop,
                                        .model = &h->model,
                                        .system = from->system,
@@ -89,7 +93,8 @@ static bool build(const struct config *config, const struct config_agent *from, 
     case AGENT_REACT: break;
     }
     if (config_find_model(config, from->model)) {
-        snprintf(ret_error, n, "agent %s: only the model \"builtin\" is served by this version", from->name);
+        snprintf(ret_error, n, "agent %s: only the model \"builtin\" is served by this version",
+                 from->name);
         return false;
     }
     build_react(from, loop, to, h);
@@ -101,7 +106,8 @@ bool agents_build(const struct config *config, uv_loop_t *loop, struct agent **r
 {
     *ret = xcalloc(config->n_agents * sizeof(struct agent));
     for (*ret_n = 0; *ret_n < config->n_agents; ++*ret_n) {
-        if (!build(config, &config->agents[*ret_n], loop, &(*ret)[*ret_n], ret_error, error_bytes)) {
+        if (!build(config, &config->agents[*ret_n], loop, &(*ret)[*ret_n], ret_error,
+                   error_bytes)) {
             ++*ret_n;
             return false;
         }

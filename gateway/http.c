@@ -12,8 +12,8 @@
 #define HEADER_VALUE_MAX 16384
 
 /* The page talks to its own origin alone, and runs and shows nothing that was not built in. */
-#define PAGE_POLICY                                                                              \
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "            \
+#define PAGE_POLICY                                                                   \
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " \
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 static char *header(struct lws *wsi, enum lws_token_indexes token)
@@ -85,8 +85,8 @@ enum origin_verdict http_check_origin_of(struct server *s, struct lws *wsi, bool
 {
     char *origin = header(wsi, WSI_TOKEN_ORIGIN);
     char *host = header(wsi, WSI_TOKEN_HOST);
-    enum origin_verdict verdict = origin_check(s->config, str_of(origin), str_of(host),
-                                               s->config->is_loopback, from_cookie);
+    enum origin_verdict verdict =
+        origin_check(s->config, str_of(origin), str_of(host), s->config->is_loopback, from_cookie);
     free(origin);
     free(host);
     return verdict;
@@ -95,17 +95,19 @@ enum origin_verdict http_check_origin_of(struct server *s, struct lws *wsi, bool
 struct answer_head {
     int status;
     const char *type;
-    const char *etag;     /* NULL for none */
-    const char *origin;   /* that may read it from another page; NULL for none */
+    const char *etag;   /* NULL for none */
+    const char *origin; /* that may read it from another page; NULL for none */
     bool is_page;
     bool no_body;         /* HEAD, 304 */
     msec_t retry_after_s; /* 0 for none */
 };
 
-static bool add(struct lws *wsi, const char *name, const char *value, unsigned char **p, unsigned char *end)
+static bool add(struct lws *wsi, const char *name, const char *value, unsigned char **p,
+                unsigned char *end)
 {
-    return !value || !lws_add_http_header_by_name(wsi, (const unsigned char *)name, (const unsigned char *)value,
-                                        (int)strlen(value), p, end);
+    return !value ||
+           !lws_add_http_header_by_name(wsi, (const unsigned char *)name,
+                                        (const unsigned char *)value, (int)strlen(value), p, end);
 }
 
 /* For the entries of origins alone, exact, with credentials. */
@@ -182,7 +184,8 @@ int http_answer_preflight(struct server *s, struct lws *wsi)
     unsigned char *end = bytes + sizeof bytes - 1;
     char *origin = http_listed_origin(s, wsi);
     bool ok = !lws_add_http_header_status(wsi, origin ? 204 : 403, &p, end) &&
-              !lws_add_http_header_content_length(wsi, 0, &p, end) && add_cors(wsi, origin, &p, end);
+              !lws_add_http_header_content_length(wsi, 0, &p, end) &&
+              add_cors(wsi, origin, &p, end);
     if (ok && origin)
         ok = add(wsi, "access-control-allow-methods:", "GET, POST, PATCH, DELETE", &p, end) &&
              add(wsi, "access-control-allow-headers:",
@@ -204,14 +207,15 @@ int http_begin_events(struct lws *wsi, const char *origin)
               add(wsi, "transfer-encoding:", "chunked", &p, end) &&
               add(wsi, "cache-control:", "no-store", &p, end) &&
               add(wsi, "x-accel-buffering:", "no", &p, end) &&
-              add(wsi, "x-content-type-options:", "nosniff", &p, end) && add_cors(wsi, origin, &p, end) &&
-              !lws_finalize_http_header(wsi, &p, end) &&
+              add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
+              add_cors(wsi, origin, &p, end) && !lws_finalize_http_header(wsi, &p, end) &&
               lws_write(wsi, start, (size_t)(p - start), LWS_WRITE_HTTP_HEADERS) >= 0;
     lws_set_timeout(wsi, NO_PENDING_TIMEOUT, 0);
     return ok ? 0 : -1;
 }
 
-static int answer_error(struct lws *wsi, int status, enum error e, const char *message, bool no_body)
+static int answer_error(struct lws *wsi, int status, enum error e, const char *message,
+                        bool no_body)
 {
     struct buf body = {0};
     http_put_error(&body, e, message);
@@ -254,7 +258,8 @@ static int serve_file(struct lws *wsi, const char *path, bool head)
 
 static int serve_text(struct lws *wsi, int status, const char *type, struct str body, bool head)
 {
-    return answer(wsi, &(struct answer_head){.status = status, .type = type, .no_body = head}, body);
+    return answer(wsi, &(struct answer_head){.status = status, .type = type, .no_body = head},
+                  body);
 }
 
 static int serve_metrics(struct server *s, struct lws *wsi, bool head)

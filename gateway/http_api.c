@@ -14,8 +14,8 @@ struct route {
     enum method method;
     const char *pattern; /* {c}: conversation_id, {t}: task_id */
     enum verb verb;
-    const char *query;   /* parameters that become members, separated by spaces */
-    int made_status;     /* of a good answer */
+    const char *query; /* parameters that become members, separated by spaces */
+    int made_status;   /* of a good answer */
     bool is_events, is_guest;
 };
 
@@ -28,7 +28,8 @@ static const struct route routes[] = {
     {DELETE, "/v1/conversations/{c}/tasks", VERB_CANCEL_ALL, "", 200, false, false},
     {GET, "/v1/conversations/{c}/tasks/{t}", VERB_TASK_GET, "", 200, false, false},
     {DELETE, "/v1/conversations/{c}/tasks/{t}", VERB_CANCEL, "tree", 200, false, false},
-    {GET, "/v1/conversations/{c}/tasks/{t}/events", VERB_RESUME, "after coalesce", 200, true, false},
+    {GET, "/v1/conversations/{c}/tasks/{t}/events", VERB_RESUME, "after coalesce", 200, true,
+     false},
     {POST, "/v1/conversations/{c}/tasks/{t}/messages", VERB_SEND, "", 200, false, false},
     {POST, "/v1/conversations/{c}/tasks/{t}/responses", VERB_RESPOND, "", 200, false, false},
     {GET, "/v1/conversations/{c}/messages", VERB_HISTORY, "limit before", 200, false, false},
@@ -94,7 +95,8 @@ static enum error identify(struct exchange *x, char *why, size_t n)
     if (!bearer && !cookie) {
         snprintf(why, n, "a token is missing");
         e = ERR_UNAUTHORIZED;
-    } else if (!auth_check(s->auth, STR_NULL, str_of(bearer), str_of(cookie), s->hub.clock.wall_ms, &who)) {
+    } else if (!auth_check(s->auth, STR_NULL, str_of(bearer), str_of(cookie), s->hub.clock.wall_ms,
+                           &who)) {
         snprintf(why, n, "%s", who.error);
         e = ERR_UNAUTHORIZED;
     } else {
@@ -179,7 +181,8 @@ static void put_query(struct exchange *x, struct buf *out)
 {
     char pair[512];
     buf_putc(out, '{');
-    for (int i = 0; lws_hdr_copy_fragment(x->wsi, pair, sizeof pair, WSI_TOKEN_HTTP_URI_ARGS, i) >= 0; i++) {
+    for (int i = 0;
+         lws_hdr_copy_fragment(x->wsi, pair, sizeof pair, WSI_TOKEN_HTTP_URI_ARGS, i) >= 0; i++) {
         char *value = strchr(pair, '=');
         if (!value)
             continue;
@@ -188,7 +191,8 @@ static void put_query(struct exchange *x, struct buf *out)
         if (!*pair || !known || (known[strlen(pair)] != ' ' && known[strlen(pair)] != 0))
             continue;
         struct str v = str_of(value);
-        if (strcmp(pair, "after") == 0 && lws_hdr_custom_length(x->wsi, LAST_EVENT_ID, sizeof LAST_EVENT_ID - 1) > 0)
+        if (strcmp(pair, "after") == 0 &&
+            lws_hdr_custom_length(x->wsi, LAST_EVENT_ID, sizeof LAST_EVENT_ID - 1) > 0)
             continue; /* EventSource repeats its address, and knows better */
         bool raw = strcmp(pair, "before") != 0 && is_number_or_word(v);
         if (raw)
@@ -212,7 +216,8 @@ static char *custom_header(struct lws *wsi, const char *name)
 
 /* A header that stands for a member: its value goes in front, so that a body that says it too is a
  * duplicate, and refused. */
-static void put_header(struct exchange *x, struct buf *body, const char *header, const char *member, bool number)
+static void put_header(struct exchange *x, struct buf *body, const char *header, const char *member,
+                       bool number)
 {
     char *value = custom_header(x->wsi, header);
     if (!value)
@@ -296,7 +301,8 @@ static bool is_welcome(struct exchange *x, bool from_cookie)
     char why[128] = "";
     if (from_cookie && x->route->method != GET && (!is_json(x->wsi) || !http_has_origin(x->wsi))) {
         buf_clear(&x->answer);
-        http_put_error(&x->answer, ERR_UNAUTHORIZED, "with a cookie a change needs an allowed Origin and application/json");
+        http_put_error(&x->answer, ERR_UNAUTHORIZED,
+                       "with a cookie a change needs an allowed Origin and application/json");
         ready(x, 403);
         return false;
     }

@@ -19,34 +19,34 @@ struct exchange {
     struct lws *wsi;
     const struct route *route;
     char *conversation_id, *task_id;
-    struct buf body;            /* of the request */
-    size_t length;              /* that it has said it has */
+    struct buf body; /* of the request */
+    size_t length;   /* that it has said it has */
     struct owner *owner, *quota;
     int64_t expires_at_ms;
-    struct call *call;          /* under way */
+    struct call *call; /* under way */
     bool answered;
     int status;
-    struct buf answer;          /* the reply's line */
-    char *origin;               /* that gets CORS headers; NULL for none */
+    struct buf answer; /* the reply's line */
+    char *origin;      /* that gets CORS headers; NULL for none */
     /* events */
     bool streams, starts, ended;
     struct session session;
-    msec_t said_ms;             /* the last bytes */
-    struct list all;            /* in the server's list of streams */
+    msec_t said_ms;  /* the last bytes */
+    struct list all; /* in the server's list of streams */
 };
 
 /* True when the path is of the API. */
 bool http_api_serves(const char *path);
 int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, const char *path);
 int http_api_body(struct exchange *x, const char *piece, size_t len);
-int http_api_run(struct exchange *x);      /* the body is whole */
+int http_api_run(struct exchange *x); /* the body is whole */
 int http_api_writable(struct exchange *x);
-void http_api_closed(struct exchange *x);  /* frees it; NULL is fine */
+void http_api_closed(struct exchange *x); /* frees it; NULL is fine */
 
 /* Events (http_sse.c). */
 void sse_resume(struct exchange *x, struct request *req);
 int sse_writable(struct exchange *x);
 void sse_done(struct exchange *x);
-void sse_tick(struct server *s);           /* once a second: comments, ends of tokens */
+void sse_tick(struct server *s); /* once a second: comments, ends of tokens */
 
 #endif

@@ -27,8 +27,8 @@ void sse_resume(struct exchange *x, struct request *req)
     session_adopt(&x->session, x->owner, x->quota, x->expires_at_ms);
     x->streams = true;
     list_push(&x->server->streams, &x->all);
-    struct call *c = hub_request(&x->server->hub, &(struct asker){x->owner, x->quota, &x->session}, req,
-                                 on_resumed, x);
+    struct call *c = hub_request(&x->server->hub, &(struct asker){x->owner, x->quota, &x->session},
+                                 req, on_resumed, x);
     if (c)
         x->call = c;
 }
@@ -36,7 +36,8 @@ void sse_resume(struct exchange *x, struct request *req)
 static bool write_raw(struct exchange *x, struct buf *out)
 {
     x->said_ms = x->server->hub.clock.now_ms;
-    return lws_write(x->wsi, (unsigned char *)out->bytes + LWS_PRE, out->len - LWS_PRE, LWS_WRITE_HTTP) >= 0;
+    return lws_write(x->wsi, (unsigned char *)out->bytes + LWS_PRE, out->len - LWS_PRE,
+                     LWS_WRITE_HTTP) >= 0;
 }
 
 static void kill_wsi(struct exchange *x)
@@ -203,8 +204,7 @@ void sse_done(struct exchange *x)
 void sse_tick(struct server *s)
 {
     static const char comment[] = ":\n\n";
-    list_each(it, &s->streams)
-    {
+    list_each (it, &s->streams) {
         struct exchange *x = list_item(it, struct exchange, all);
         if (x->starts || x->answered || x->call || lws_partial_buffered(x->wsi) ||
             s->hub.clock.now_ms - x->said_ms < COMMENT_AFTER_MS)

@@ -149,15 +149,18 @@ static int make_token(const struct options *o)
     char why[128] = "";
     int64_t ttl = seconds(o->ttl ? o->ttl : "1h");
     if (!o->sub || ttl < 0)
-        return say_usage(o->sub ? "--ttl is a time such as 90s, 15m, 1h or 7d" : "token needs --sub");
+        return say_usage(o->sub ? "--ttl is a time such as 90s, 15m, 1h or 7d"
+                                : "token needs --sub");
     if (!load(o, &config))
         return EXIT_BAD_CONFIG;
     struct auth *auth = auth_open(&config, config.data, &faults);
-    bool good = auth && auth_token(auth, str_of(o->sub), ttl, (int64_t)time(NULL) * 1000, &token, why);
+    bool good =
+        auth && auth_token(auth, str_of(o->sub), ttl, (int64_t)time(NULL) * 1000, &token, why);
     if (good)
         printf("%s\n", token.bytes);
     else
-        fprintf(stderr, "holdfast: %s%.*s\n", why, (int)faults.len, faults.bytes ? faults.bytes : "");
+        fprintf(stderr, "holdfast: %s%.*s\n", why, (int)faults.len,
+                faults.bytes ? faults.bytes : "");
     auth_close(auth);
     buf_done(&faults);
     buf_done(&token);

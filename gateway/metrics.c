@@ -68,8 +68,9 @@ static void resumes(struct server *s, struct buf *out, const char *name)
 
 static void limits(struct server *s, struct buf *out, const char *name)
 {
-    static const char *const names[] = {"tasks",         "tasks_per_owner", "processes",   "requests_per_second",
-                                        "subscriptions", "task_bytes",      "task_events", "inbox"};
+    static const char *const names[] = {
+        "tasks",         "tasks_per_owner", "processes",   "requests_per_second",
+        "subscriptions", "task_bytes",      "task_events", "inbox"};
     for (size_t i = 0; i < countof(names); i++)
         buf_putf(out, "%s{limit=\"%s\"} %" PRIu64 "\n", name, names[i], s->hub.stats.limit_hits[i]);
 }
@@ -86,7 +87,8 @@ static void sent(struct server *s, struct buf *out, const char *name)
 
 static const struct metric metrics[] = {
     {"holdfast_connections", GAUGE, "Open WebSocket connections.", connections},
-    {"holdfast_closes_total", COUNTER, "Closed connections, by the code that we closed with.", closes},
+    {"holdfast_closes_total", COUNTER, "Closed connections, by the code that we closed with.",
+     closes},
     {"holdfast_tasks", GAUGE, "Tasks: live now, and ended since the start by status.", tasks},
     {"holdfast_events_total", COUNTER, "Committed events.", events},
     {"holdfast_store_commits_total", COUNTER, "Committed batches.", commits},

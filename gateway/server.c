@@ -23,9 +23,9 @@
 #define ACCEPT_AGAIN_MS 200
 #define BACKLOG 4096
 #define TICK_MS 1000
-#define CLOSE_WAIT_MS 1000     /* for the clients' side of the close handshake */
+#define CLOSE_WAIT_MS 1000 /* for the clients' side of the close handshake */
 #define GOAWAY_RETRY_MS 2000
-#define SPARE_DESCRIPTORS 64   /* store, listener, timers */
+#define SPARE_DESCRIPTORS 64 /* store, listener, timers */
 #define DESCRIPTORS_PER_PROCESS 5
 #define RX_BUFFER 1024
 #define HEADER_BYTES 16384
@@ -141,7 +141,8 @@ static void on_lws_log(int level, const char *line)
     size_t n = strcspn(line, "\n");
     char text[256];
     snprintf(text, sizeof text, "%.*s", (int)(n < 200 ? n : 200), line);
-    log_event_limited(level == LLL_ERR ? LEVEL_WARN : LEVEL_DEBUG, "lws", "said", LOG_TEXT("text", text));
+    log_event_limited(level == LLL_ERR ? LEVEL_WARN : LEVEL_DEBUG, "lws", "said",
+                      LOG_TEXT("text", text));
 }
 
 static const struct lws_protocols protocols[] = {
@@ -282,10 +283,10 @@ static void server_turn(struct server *s)
     uv_run(&s->loop, UV_RUN_NOWAIT);
     clock_run(&s->hub.clock);
 
-    hub_submit(&s->hub);     /* what this turn staged is the next batch */
-    ws_flush_woken(s);       /* what is committed goes out, many lines at once */
+    hub_submit(&s->hub); /* what this turn staged is the next batch */
+    ws_flush_woken(s);   /* what is committed goes out, many lines at once */
     proceed_drain(s);
-    hub_reap(&s->hub);       /* nobody is inside anything any more */
+    hub_reap(&s->hub); /* nobody is inside anything any more */
     ws_reap(s);
 }
 
@@ -298,7 +299,8 @@ static bool open_store(struct server *s)
         s->store = store_locked_new(&store_memory_ops, store_memory_new());
         s->store_ops = &store_locked_ops;
     } else {
-        struct store_sqlite_options o = {.dir = s->config->data, .power = s->config->store.durability == DURABLE_POWER};
+        struct store_sqlite_options o = {.dir = s->config->data,
+                                         .power = s->config->store.durability == DURABLE_POWER};
         if (store_sqlite_open(&o, &s->sqlite, error) < 0) {
             log_event(LEVEL_ERROR, "store", "cannot_open", LOG_TEXT("why", error));
             return false;
@@ -307,7 +309,8 @@ static bool open_store(struct server *s)
         s->store_ops = &store_sqlite_ops;
     }
     if (store_thread_open(&s->loop, s->store_ops, s->store, 0, &s->store_thread) < 0) {
-        log_event(LEVEL_ERROR, "store", "cannot_start", LOG_TEXT("why", "no thread or reader to be had"));
+        log_event(LEVEL_ERROR, "store", "cannot_start",
+                  LOG_TEXT("why", "no thread or reader to be had"));
         return false;
     }
     return true;
@@ -356,7 +359,8 @@ static void on_restored(void *arg, int status)
     printf("{\"event\":\"ready\",\"listen\":\"%s%s%s:%d\",\"version\":\"%s\"}\n", v6 ? "[" : "",
            s->config->listen_host, v6 ? "]" : "", s->port, HOLDFAST_VERSION);
     fflush(stdout);
-    log_event(LEVEL_INFO, "server", "ready", LOG_INT("port", s->port), LOG_INT("tasks", s->hub.n_live));
+    log_event(LEVEL_INFO, "server", "ready", LOG_INT("port", s->port),
+              LOG_INT("tasks", s->hub.n_live));
 }
 
 static void watch_signal(struct server *s, uv_signal_t *signal, int number)
@@ -376,7 +380,8 @@ static void fit_limits(struct server *s, struct config *config)
     setrlimit(RLIMIT_NOFILE, &files);
     (void)s;
     uint64_t processes = (uint64_t)config->limits.processes * DESCRIPTORS_PER_PROCESS;
-    uint64_t reserved = SPARE_DESCRIPTORS + (processes < files.rlim_cur / 4 ? processes : files.rlim_cur / 4);
+    uint64_t reserved =
+        SPARE_DESCRIPTORS + (processes < files.rlim_cur / 4 ? processes : files.rlim_cur / 4);
     uint64_t room = files.rlim_cur > reserved + 16 ? files.rlim_cur - reserved : 16;
     if (config->rim_limits.connections <= room)
         return;

@@ -30,7 +30,7 @@ struct server {
     struct agent *agents;
     size_t n_agents;
     struct store_sqlite *sqlite;
-    void *store;                  /* the backend, whichever it is */
+    void *store; /* the backend, whichever it is */
     const struct store_ops *store_ops;
     struct store_thread *store_thread;
 
@@ -40,24 +40,24 @@ struct server {
     int port;
     uv_poll_t listener;
     bool accepting;
-    struct timer accept_again;    /* descriptors were out */
+    struct timer accept_again; /* descriptors were out */
     uv_signal_t sigterm, sigint;
 
     enum server_phase phase;
     bool failed, stopped, abandoned, hub_is_open;
     struct timer drain;
-    struct timer tick;            /* heartbeats and slow readers: once a second */
-    struct list conns;            /* of struct conn, all */
-    struct list silent;           /* of struct conn, the one heard longest ago first */
-    struct list blocked;          /* of struct conn with a partial write */
-    struct list streams;          /* of struct exchange: events over HTTP */
-    struct list dead;             /* of struct conn, freed at the end of the turn */
+    struct timer tick;   /* heartbeats and slow readers: once a second */
+    struct list conns;   /* of struct conn, all */
+    struct list silent;  /* of struct conn, the one heard longest ago first */
+    struct list blocked; /* of struct conn with a partial write */
+    struct list streams; /* of struct exchange: events over HTTP */
+    struct list dead;    /* of struct conn, freed at the end of the turn */
     struct map addresses;
     uint32_t n_conns, n_strangers; /* strangers: before welcome */
-    uint32_t n_wsi;               /* lws's own, of every kind */
+    uint32_t n_wsi;                /* lws's own, of every kind */
     uint64_t next_conn;
-    struct buf out;               /* LWS_PRE bytes, then the message that is being made */
-    uint64_t closes[16];          /* by row of CLOSE_TABLE; the last: without a code */
+    struct buf out;      /* LWS_PRE bytes, then the message that is being made */
+    uint64_t closes[16]; /* by row of CLOSE_TABLE; the last: without a code */
     uint64_t bytes_out, messages_out;
 };
 

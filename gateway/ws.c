@@ -17,8 +17,8 @@
 #define KEEPALIVE_MS 20000
 #define SLOW_AFTER_MS 30000
 #define CLOSE_WAIT_S 5
-#define MESSAGES_PER_TURN 8         /* of one connection, so that a long replay shares the turn */
-#define SEND_BUFFER (64 * 1024)     /* the kernel doubles it: what waits there delays a pong */
+#define MESSAGES_PER_TURN 8     /* of one connection, so that a long replay shares the turn */
+#define SEND_BUFFER (64 * 1024) /* the kernel doubles it: what waits there delays a pong */
 
 /* Connections of one peer address. */
 struct address {
@@ -64,7 +64,8 @@ static void address_leave(struct server *s, struct address *a)
 /* Strangers may hold at most half of what there is. */
 static bool is_full(struct server *s, const struct address *a)
 {
-    uint32_t all = s->config->rim_limits.connections, each = s->config->rim_limits.connections_per_address;
+    uint32_t all = s->config->rim_limits.connections,
+             each = s->config->rim_limits.connections_per_address;
     return s->n_conns >= all || a->n >= each || s->n_strangers >= (all + 1) / 2 ||
            a->n_strangers >= (each + 1) / 2;
 }
@@ -121,7 +122,8 @@ static bool authenticate(struct session *session, struct str token, struct ident
         snprintf(ret->error, sizeof ret->error, "a cookie needs an Origin");
         return false;
     }
-    if (!auth_check(c->server->auth, token, str_of(c->bearer), cookie, c->server->hub.clock.wall_ms, ret))
+    if (!auth_check(c->server->auth, token, str_of(c->bearer), cookie, c->server->hub.clock.wall_ms,
+                    ret))
         return false;
     http_set_quota(c->wsi, ret);
     if (c->stranger) {
@@ -144,7 +146,8 @@ static void hold(struct session *session, bool on)
 
 static void flush(struct session *session);
 
-static const struct session_ops session_ops = {.authenticate = authenticate, .hold = hold, .flush = flush};
+static const struct session_ops session_ops = {
+    .authenticate = authenticate, .hold = hold, .flush = flush};
 
 /* --- opening and closing ----------------------------------------------------------------------- */
 
@@ -168,7 +171,8 @@ static int open_conn(struct server *s, struct lws *wsi, struct conn **user)
     list_push(&s->silent, &c->silent);
     s->n_conns++;
     s->n_strangers++;
-    log_event(LEVEL_DEBUG, "ws", "opened", LOG_INT("conn", (int64_t)c->number), LOG_TEXT("peer", c->address->ip));
+    log_event(LEVEL_DEBUG, "ws", "opened", LOG_INT("conn", (int64_t)c->number),
+              LOG_TEXT("peer", c->address->ip));
     return 0;
 }
 
@@ -386,8 +390,7 @@ static void ping(struct conn *c)
 static void check_silence(struct server *s)
 {
     msec_t now = s->hub.clock.now_ms;
-    list_each(it, &s->silent)
-    {
+    list_each (it, &s->silent) {
         struct conn *c = list_item(it, struct conn, silent);
         if (now - c->heard_ms < PING_AFTER_MS)
             break;
@@ -402,8 +405,7 @@ static void check_silence(struct server *s)
 static void check_blocked(struct server *s)
 {
     msec_t now = s->hub.clock.now_ms;
-    list_each(it, &s->blocked)
-    {
+    list_each (it, &s->blocked) {
         struct conn *c = list_item(it, struct conn, blocked);
         uint64_t acked = bytes_acked(c);
         if (acked != c->acked) {
@@ -432,7 +434,8 @@ void ws_tick(struct server *s)
 {
     check_silence(s);
     check_blocked(s);
-    list_each(it, &s->conns) keep_alive(list_item(it, struct conn, all), s->hub.clock.now_ms);
+    list_each (it, &s->conns)
+        keep_alive(list_item(it, struct conn, all), s->hub.clock.now_ms);
 }
 
 void ws_say_goaway(struct server *s, msec_t retry_after_ms)
@@ -440,13 +443,14 @@ void ws_say_goaway(struct server *s, msec_t retry_after_ms)
     char line[96];
     int n = snprintf(line, sizeof line, "{\"type\":\"goaway\",\"retry_after_ms\":%lld}",
                      (long long)retry_after_ms);
-    list_each(it, &s->conns)
+    list_each (it, &s->conns)
         session_push(&list_item(it, struct conn, all)->session, (struct str){line, (size_t)n});
 }
 
 void ws_close_all(struct server *s, enum close_code code)
 {
-    list_each(it, &s->conns) session_close(&list_item(it, struct conn, all)->session, code);
+    list_each (it, &s->conns)
+        session_close(&list_item(it, struct conn, all)->session, code);
 }
 
 /* --- the callback ------------------------------------------------------------------------------ */

@@ -19,19 +19,19 @@ enum conn_state { CONN_OPEN, CONN_CLOSING, CONN_DEAD };
 struct conn {
     struct server *server;
     struct lws *wsi;
-    uint64_t number;            /* in the log */
+    uint64_t number; /* in the log */
     struct session session;
-    struct buf message;         /* the pieces of one that has not ended */
+    struct buf message; /* the pieces of one that has not ended */
     bool message_is_binary;
-    bool from_browser;          /* it sent Origin */
+    bool from_browser; /* it sent Origin */
     bool pinged;
-    bool stranger;              /* before welcome: counted apart */
+    bool stranger; /* before welcome: counted apart */
     enum conn_state state;
-    char *bearer, *cookie;      /* until it is known who it is */
+    char *bearer, *cookie; /* until it is known who it is */
     struct address *address;
     msec_t heard_ms, pinged_ms, kept_ms;
-    msec_t moved_ms;            /* the reader took something last */
-    uint64_t acked;             /* bytes, then */
+    msec_t moved_ms; /* the reader took something last */
+    uint64_t acked;  /* bytes, then */
     struct list all, silent, blocked;
 };
 
@@ -40,7 +40,7 @@ int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void
 void ws_accept(struct server *s, int fd); /* a fresh socket */
 void ws_flush_woken(struct server *s);    /* the end of the turn */
 void ws_reap(struct server *s);
-void ws_tick(struct server *s);           /* once a second: heartbeats, slow readers */
+void ws_tick(struct server *s); /* once a second: heartbeats, slow readers */
 void ws_say_goaway(struct server *s, msec_t retry_after_ms);
 void ws_close_all(struct server *s, enum close_code code);
 struct map_key address_key(const struct map_node *node);

@@ -70,7 +70,7 @@ struct message_record {
 struct conversation_record {
     struct str conversation_id;
     struct str title;
-    struct str agent;           /* of its last chat; NULL for none; not on the wire */
+    struct str agent; /* of its last chat; NULL for none; not on the wire */
     int64_t updated_at;
     uint32_t running; /* live tasks */
 };

@@ -43,13 +43,13 @@ struct client {
     struct buf got; /* every line, each with a newline */
     size_t seen;    /* of got */
     bool held;
-    bool frozen;    /* reads nothing */
+    bool frozen; /* reads nothing */
 };
 
 static struct kit *kit_now; /* the agents' settings point to nothing: one kit at a time */
 
-static inline struct run *kit_start(void *settings, const struct run_spec *spec, const struct run_events *events,
-                             void *task, char *ret_error)
+static inline struct run *kit_start(void *settings, const struct run_spec *spec,
+                                    const struct run_events *events, void *task, char *ret_error)
 {
     (void)settings;
     struct run *r = xcalloc(sizeof *r);
@@ -239,7 +239,8 @@ static inline void client_hold(struct session *s, bool hold)
     ((struct client *)s->rim)->held = hold;
 }
 
-static const struct session_ops client_ops = {.authenticate = client_authenticate, .hold = client_hold};
+static const struct session_ops client_ops = {.authenticate = client_authenticate,
+                                              .hold = client_hold};
 
 static inline void client_say(struct client *c, const char *line)
 {
@@ -289,7 +290,8 @@ static inline const char *client_await(struct client *c, const char *part)
     for (;;) {
         const char *line = client_line(c);
         if (!*line)
-            fail_msg("no line with %s came; at last: %s", part, c->got.len > 700 ? c->got.bytes + c->got.len - 700 : c->got.bytes);
+            fail_msg("no line with %s came; at last: %s", part,
+                     c->got.len > 700 ? c->got.bytes + c->got.len - 700 : c->got.bytes);
         if (strstr(line, part))
             return line;
     }
@@ -324,7 +326,8 @@ static inline const char *line_field(const char *line, const char *key)
 }
 
 /* Starts a task and gives its id (copied: good for 8 more). */
-static inline const char *client_start(struct client *c, const char *conversation, const char *message)
+static inline const char *client_start(struct client *c, const char *conversation,
+                                       const char *message)
 {
     char line[512];
     snprintf(line, sizeof line, "{\"type\":\"chat\",\"conversation_id\":\"%s\",\"message\":\"%s\"}",
@@ -333,12 +336,13 @@ static inline const char *client_start(struct client *c, const char *conversatio
     return line_field(client_await(c, "\"started\""), "task_id");
 }
 
-static inline void client_ask(struct client *c, const char *type, const char *conversation, const char *task,
-                       const char *more)
+static inline void client_ask(struct client *c, const char *type, const char *conversation,
+                              const char *task, const char *more)
 {
     char line[512];
-    snprintf(line, sizeof line, "{\"type\":\"%s\",\"id\":\"q\",\"conversation_id\":\"%s\",\"task_id\":\"%s\"%s}",
-             type, conversation, task, more);
+    snprintf(line, sizeof line,
+             "{\"type\":\"%s\",\"id\":\"q\",\"conversation_id\":\"%s\",\"task_id\":\"%s\"%s}", type,
+             conversation, task, more);
     client_say(c, line);
 }
 

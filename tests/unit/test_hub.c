@@ -19,9 +19,12 @@ static void test_hub_chat_streams_from_seq_1_to_the_end(void **state)
     struct kit *k = *state;
     struct client *c = client_new(k, "ann");
     client_expect(c, "\"welcome\"");
-    client_say(c, "{\"type\":\"chat\",\"id\":\"1\",\"conversation_id\":\"c-1\",\"message\":\"hi\"}");
+    client_say(c,
+               "{\"type\":\"chat\",\"id\":\"1\",\"conversation_id\":\"c-1\",\"message\":\"hi\"}");
     client_expect(c, "{\"type\":\"started\",\"id\":\"1\",\"task\":{\"task_id\":\"");
-    client_expect(c, "\"seq\":1,\"ts\":1764280000000,\"event\":\"task.created\",\"data\":{\"agent\":\"first\",\"input\":\"hi\"}}");
+    client_expect(
+        c,
+        "\"seq\":1,\"ts\":1764280000000,\"event\":\"task.created\",\"data\":{\"agent\":\"first\",\"input\":\"hi\"}}");
     client_expect(c, "\"seq\":2,\"ts\":1764280000000,\"event\":\"task.started\"");
     struct run *r = kit_run(k, 0);
     run_say(k, r, "{\"event\":\"token\",\"data\":{\"text\":\"Hel\"}}");
@@ -29,8 +32,12 @@ static void test_hub_chat_streams_from_seq_1_to_the_end(void **state)
     run_end(k, r, RUN_DONE, "");
     client_expect(c, "\"seq\":3,");
     client_expect(c, "\"seq\":4,");
-    client_expect(c, "\"seq\":5,\"ts\":1764280000000,\"event\":\"final_answer\",\"data\":{\"output\":\"Hello\"}}");
-    client_expect(c, "\"seq\":6,\"ts\":1764280000000,\"event\":\"task.completed\",\"data\":{\"output\":\"Hello\",\"result\":null}}");
+    client_expect(
+        c,
+        "\"seq\":5,\"ts\":1764280000000,\"event\":\"final_answer\",\"data\":{\"output\":\"Hello\"}}");
+    client_expect(
+        c,
+        "\"seq\":6,\"ts\":1764280000000,\"event\":\"task.completed\",\"data\":{\"output\":\"Hello\",\"result\":null}}");
     client_expect_nothing(c);
     client_say(c, "{\"type\":\"history\",\"conversation_id\":\"c-1\"}");
     const char *line = client_line(c);
@@ -45,7 +52,8 @@ static void test_hub_nothing_is_seen_before_its_commit(void **state)
     struct kit *k = *state;
     struct client *c = client_new(k, "ann");
     client_expect(c, "\"welcome\"");
-    session_receive(&c->session, STR("{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"hi\"}"));
+    session_receive(&c->session,
+                    STR("{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"hi\"}"));
     for (int i = 0; i < 5; i++)
         kit_turn(k);
     client_expect_nothing(c);
@@ -80,9 +88,10 @@ static void test_hub_resume_barrier_no_event_slips_between_replay_and_live(void 
         client_expect(b, "\"welcome\"");
         uint64_t head = 50 + (uint64_t)barrier;
         char line[256];
-        snprintf(line, sizeof line,
-                 "{\"type\":\"resume\",\"task_id\":\"%s\",\"conversation_id\":\"c\",\"after\":%llu}", task,
-                 (unsigned long long)head - 3);
+        snprintf(
+            line, sizeof line,
+            "{\"type\":\"resume\",\"task_id\":\"%s\",\"conversation_id\":\"c\",\"after\":%llu}",
+            task, (unsigned long long)head - 3);
         /* The event is emitted, submitted or committed at each of the steps in turn. */
         if (barrier % 4 == 0)
             r->events->on_line(r->task, STR("{\"event\":\"token\",\"data\":{\"text\":\"y\"}}"));
@@ -125,23 +134,24 @@ static void test_hub_foreign_and_missing_get_the_same_bytes(void **state)
     struct client *ann = client_new(k, "ann"), *bob = client_new(k, "bob");
     const char *task = client_start(ann, "c", "hi");
     static const char *const verbs[][2] = {
-        {"resume", ""},  {"unsubscribe", ""}, {"cancel", ""},
-        {"task", ""},    {"send", ",\"content\":\"x\""},
+        {"resume", ""},
+        {"unsubscribe", ""},
+        {"cancel", ""},
+        {"task", ""},
+        {"send", ",\"content\":\"x\""},
         {"respond", ",\"input_id\":\"q1\",\"answer\":\"x\""},
     };
     client_await(bob, "welcome");
     for (int ended = 0; ended < 2; ended++) {
         for (size_t i = 0; i < countof(verbs); i++) {
-            static const char *const ids[][2] = {{"c", NULL},
-                                                 {"other", NULL},
-                                                 {"c", "01ARZ3NDEKTSV4RRFFQ69G5FAV"},
-                                                 {"c", ""},
-                                                 {"", NULL},
-                                                 {"c", "../../x"}};
+            static const char *const ids[][2] = {
+                {"c", NULL}, {"other", NULL}, {"c", "01ARZ3NDEKTSV4RRFFQ69G5FAV"},
+                {"c", ""},   {"", NULL},      {"c", "../../x"}};
             for (size_t m = 0; m < countof(ids); m++) {
                 client_ask(bob, verbs[i][0], ids[m][0], ids[m][1] ? ids[m][1] : task, verbs[i][1]);
-                assert_string_equal(client_line(bob), "{\"type\":\"error\",\"id\":\"q\",\"code\":\"not_found\","
-                                                      "\"message\":\"no such task\"}");
+                assert_string_equal(client_line(bob),
+                                    "{\"type\":\"error\",\"id\":\"q\",\"code\":\"not_found\","
+                                    "\"message\":\"no such task\"}");
             }
         }
         if (!ended)
@@ -157,7 +167,8 @@ static void test_hub_repeated_key_starts_nothing(void **state)
 {
     struct kit *k = *state;
     struct client *a = client_new(k, "ann"), *b = client_new(k, "ann");
-    const char *chat = "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"hi\",\"request_key\":\"k\"}";
+    const char *chat =
+        "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"hi\",\"request_key\":\"k\"}";
     session_receive(&a->session, str_of(chat));
     session_receive(&b->session, str_of(chat));
     kit_settle(k);
@@ -166,7 +177,9 @@ static void test_hub_repeated_key_starts_nothing(void **state)
     assert_string_equal(line_field(again, "task_id"), first);
     assert_non_null(strstr(again, "\"repeated\":true"));
     assert_int_equal(k->n_runs, 1);
-    client_say(a, "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"other\",\"request_key\":\"k\"}");
+    client_say(
+        a,
+        "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"other\",\"request_key\":\"k\"}");
     client_await(a, "\"code\":\"conflict\"");
     struct client *other = client_new(k, "bob"); /* another owner's key is another key */
     client_say(other, chat);
@@ -217,6 +230,12 @@ static void test_hub_cancel_ends_as_cancelled_whatever_the_agent_says(void **sta
     client_free(c);
 }
 
+static void on_ready(void *arg, int status)
+{
+    assert_int_equal(status, 0);
+    *(bool *)arg = true;
+}
+
 /* Promise 3 over a restart: what ran is orphaned, what waited starts, what was cancelled is. */
 static void test_hub_restart_repairs_before_anything_new(void **state)
 {
@@ -226,7 +245,9 @@ static void test_hub_restart_repairs_before_anything_new(void **state)
     snprintf(ran, sizeof ran, "%s", client_start(c, "c", "ran"));
     run_say(k, kit_run(k, 0), "{\"event\":\"token\",\"data\":{\"text\":\"half\"}}");
     snprintf(asked, sizeof asked, "%s", client_start(c, "c", "asked"));
-    client_say(c, "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"waits\",\"when_busy\":\"enqueue\"}");
+    client_say(
+        c,
+        "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"waits\",\"when_busy\":\"enqueue\"}");
     snprintf(waits, sizeof waits, "%s", line_field(client_await(c, "\"started\""), "task_id"));
     client_ask(c, "cancel", "c", asked, "");
     client_await(c, "\"cancelled\":1");
@@ -234,11 +255,6 @@ static void test_hub_restart_repairs_before_anything_new(void **state)
     kit_close_hub(k); /* as a crash would */
     kit_open_hub(k);
     bool done = false;
-    void on_ready(void *arg, int status)
-    {
-        assert_int_equal(status, 0);
-        *(bool *)arg = true;
-    }
     hub_restore(&k->hub, on_ready, &done);
     kit_settle(k);
     assert_true(done);
@@ -255,88 +271,6 @@ static void test_hub_restart_repairs_before_anything_new(void **state)
     assert_string_equal(kit_run(k, k->n_runs - 1)->input, "waits");
     run_end(k, kit_run(k, k->n_runs - 1), RUN_DONE, "");
     client_free(c);
-}
-
-/* F37: a store that fails is told to nobody, and agents and writers are held. */
-static void test_hub_store_failure_is_survived_and_nothing_of_it_sent(void **state)
-{
-    struct kit *k = *state;
-    struct client *c = client_new(k, "ann");
-    const char *task = client_start(c, "c", "hi");
-    struct run *r = kit_run(k, 0);
-    client_await(c, "task.started");
-    store_inline_fail_commits(k->inline_store, 3, STORE_FULL);
-    run_say(k, r, "{\"event\":\"token\",\"data\":{\"text\":\"x\"}}");
-    client_expect_nothing(c);
-    assert_false(r->events->on_line(r->task, STR("{\"event\":\"token\",\"data\":{\"text\":\"y\"}}")));
-    client_say(c, "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"no\"}");
-    client_expect(c, "\"code\":\"overloaded\"");
-    client_ask(c, "cancel", "c", task, "");
-    client_expect(c, "\"code\":\"overloaded\"");
-    assert_int_equal(r->cancels, 0);
-    for (int i = 0; i < 5; i++)
-        kit_pass(k, 1000);
-    client_expect(c, "\"seq\":3,");
-    client_expect(c, "\"seq\":4,");
-    assert_true(r->wants_more);
-    run_end(k, r, RUN_DONE, "");
-    client_await(c, "task.completed");
-    client_free(c);
-}
-
-/* After retry_ms the task ends as failed (internal), with what is on disk, and life goes on. */
-static void test_hub_store_failure_that_lasts_ends_the_tasks_and_the_gateway_goes_on(void **state)
-{
-    struct kit *k = *state;
-    struct client *c = client_new(k, "ann");
-    const char *task = client_start(c, "c", "hi");
-    struct run *r = kit_run(k, 0);
-    run_say(k, r, "{\"event\":\"token\",\"data\":{\"text\":\"kept\"}}");
-    client_await(c, "\"seq\":3,");
-    store_inline_fail_commits(k->inline_store, 60, STORE_IO);
-    run_say(k, r, "{\"event\":\"token\",\"data\":{\"text\":\"lost\"}}");
-    for (int i = 0; i < 100; i++)
-        kit_pass(k, 1000);
-    assert_true(r->freed);
-    const char *end = client_await(c, "task.failed");
-    assert_non_null(strstr(end, "\"seq\":4,"));
-    assert_non_null(strstr(end, "\"code\":\"internal\""));
-    client_ask(c, "resume", "c", task, "");
-    client_await(c, "\"caught_up\"");
-    client_start(c, "c", "again");
-    run_end(k, kit_run(k, 1), RUN_DONE, "");
-    client_await(c, "task.completed");
-    client_free(c);
-}
-
-/* Promise 7: a reader that takes nothing holds a cursor, and nobody else waits for it. */
-static void test_hub_frozen_reader_keeps_a_cursor_not_a_queue(void **state)
-{
-    struct kit *k = *state;
-    struct client *slow = client_new(k, "ann"), *fast = client_new(k, "ann");
-    const char *task = client_start(fast, "c", "hi");
-    client_ask(slow, "resume", "c", task, "");
-    client_await(slow, "\"resumed\"");
-    slow->frozen = true;
-    struct run *r = kit_run(k, 0);
-    char line[400];
-    snprintf(line, sizeof line, "{\"event\":\"token\",\"data\":{\"text\":\"%0300d\"}}", 7);
-    for (int i = 0; i < 5000; i++)
-        run_say(k, r, line);
-    client_await(fast, "\"seq\":5002,");
-    assert_true(k->hub.cache.bytes <= STREAM_CACHE_BYTES + BLOCK_BYTES);
-    slow->frozen = false;
-    session_wake(&slow->session);
-    kit_settle(k);
-    uint64_t seq = 2;
-    for (const char *got = client_line(slow); *got; got = client_line(slow)) {
-        if (strstr(got, "\"type\":\"event\""))
-            seq++;
-    }
-    assert_true(seq >= 5002);
-    run_end(k, r, RUN_DONE, "");
-    client_free(slow);
-    client_free(fast);
 }
 
 static void test_hub_coalesced_replay_has_the_same_text(void **state)
@@ -376,20 +310,27 @@ static void test_hub_open_follow_sees_tasks_messages_and_events(void **state)
     client_say(w, "{\"type\":\"watch\"}");
     client_await(w, "\"ok\"");
     client_say(b, "{\"type\":\"open\",\"id\":\"o\",\"conversation_id\":\"c\",\"follow\":true}");
-    client_await(b, "{\"type\":\"conversation\",\"id\":\"o\",\"conversation_id\":\"c\",\"messages\":[],\"tasks\":[]}");
+    client_await(
+        b,
+        "{\"type\":\"conversation\",\"id\":\"o\",\"conversation_id\":\"c\",\"messages\":[],\"tasks\":[]}");
     client_start(a, "c", "hi");
     run_say(k, kit_run(k, 0), "{\"event\":\"progress\",\"data\":{\"progress\":0.5}}");
     run_end(k, kit_run(k, 0), RUN_DONE, "");
     unsigned tasks = 0, messages = 0, events = 0;
     for (const char *got = client_line(b); *got; got = client_line(b)) {
         tasks += strstr(got, "{\"type\":\"task\",") != NULL;
-        messages += strstr(got, "{\"type\":\"message\",\"conversation_id\":\"c\",\"message\":{\"message_id\"") != NULL;
+        messages +=
+            strstr(got,
+                   "{\"type\":\"message\",\"conversation_id\":\"c\",\"message\":{\"message_id\"") !=
+            NULL;
         events += strstr(got, "{\"type\":\"event\",") != NULL;
     }
     assert_true(tasks >= 2);
     assert_int_equal(messages, 1); /* the user's: an empty answer is no message */
     assert_int_equal(events, 5);
-    client_await(w, "{\"type\":\"conversation_changed\",\"conversation\":{\"conversation_id\":\"c\",\"title\":\"hi\"");
+    client_await(
+        w,
+        "{\"type\":\"conversation_changed\",\"conversation\":{\"conversation_id\":\"c\",\"title\":\"hi\"");
     client_say(b, "{\"type\":\"delete\",\"id\":\"d\",\"conversation_id\":\"c\"}");
     client_await(b, "{\"type\":\"ok\",\"id\":\"d\"}");
     client_await(w, "\"deleted\":true");
@@ -405,7 +346,8 @@ static void test_hub_delete_ends_what_runs_and_frees_the_id(void **state)
     struct kit *k = *state;
     struct client *c = client_new(k, "ann");
     client_start(c, "c", "hi");
-    session_receive(&c->session, STR("{\"type\":\"delete\",\"id\":\"d\",\"conversation_id\":\"c\"}"));
+    session_receive(&c->session,
+                    STR("{\"type\":\"delete\",\"id\":\"d\",\"conversation_id\":\"c\"}"));
     kit_settle(k);
     assert_int_equal(kit_run(k, 0)->cancels, 1);
     run_end(k, kit_run(k, 0), RUN_DONE, "");
@@ -425,7 +367,8 @@ static void test_hub_inbox_message_is_delivered_or_undelivered(void **state)
     struct run *r = kit_run(k, 0);
     client_ask(c, "send", "c", task, ",\"content\":\"more\"");
     client_await(c, "{\"type\":\"ok\",\"id\":\"q\"}");
-    assert_string_equal(r->delivered.bytes, "{\"type\":\"message\",\"from\":\"user\",\"content\":\"more\"}\n");
+    assert_string_equal(r->delivered.bytes,
+                        "{\"type\":\"message\",\"from\":\"user\",\"content\":\"more\"}\n");
     client_await(c, "\"event\":\"message\",\"data\":{\"from\":\"user\",\"content\":\"more\"}");
     run_end(k, r, RUN_DONE, "");
     client_ask(c, "send", "c", task, ",\"content\":\"late\"");
@@ -439,7 +382,9 @@ static void test_hub_question_is_answered_once_for_everyone(void **state)
     struct client *a = client_new(k, "ann"), *b = client_new(k, "ann");
     const char *task = client_start(a, "c", "hi");
     struct run *r = kit_run(k, 0);
-    run_say(k, r, "{\"event\":\"input_required\",\"data\":{\"input_id\":\"q1\",\"kind\":\"approval\",\"prompt\":\"ok?\"}}");
+    run_say(
+        k, r,
+        "{\"event\":\"input_required\",\"data\":{\"input_id\":\"q1\",\"kind\":\"approval\",\"prompt\":\"ok?\"}}");
     client_await(a, "\"event\":\"input_required\"");
     client_ask(b, "task", "c", task, "");
     client_await(b, "\"waiting_for\":\"q1\"");
@@ -453,90 +398,11 @@ static void test_hub_question_is_answered_once_for_everyone(void **state)
     client_await(a, "{\"type\":\"ok\",\"id\":\"q\"}");
     client_ask(a, "respond", "c", task, ",\"input_id\":\"q1\",\"answer\":false");
     client_await(a, "\"code\":\"conflict\"");
-    assert_string_equal(r->delivered.bytes, "{\"type\":\"input\",\"input_id\":\"q1\",\"answer\":true}\n");
+    assert_string_equal(r->delivered.bytes,
+                        "{\"type\":\"input\",\"input_id\":\"q1\",\"answer\":true}\n");
     run_end(k, r, RUN_DONE, "");
     client_free(a);
     client_free(b);
-}
-
-static void test_hub_time_outs_end_a_task_and_say_so(void **state)
-{
-    struct kit *k = *state;
-    struct client *c = client_new(k, "ann");
-    client_start(c, "c", "hi");
-    kit_pass(k, 299000);
-    run_say(k, kit_run(k, 0), "{\"event\":\"token\",\"data\":{\"text\":\"x\"}}");
-    kit_pass(k, 299000);
-    assert_int_equal(kit_run(k, 0)->cancels, 0);
-    kit_pass(k, 2000);
-    assert_int_equal(kit_run(k, 0)->cancels, 1);
-    run_end(k, kit_run(k, 0), RUN_DONE, "");
-    client_await(c, "\"code\":\"timeout\"");
-    client_free(c);
-}
-
-static void test_hub_rate_limit_then_flood_closes(void **state)
-{
-    struct kit *k = *state;
-    struct client *c = client_new(k, "ann");
-    for (int i = 0; i < 200; i++)
-        session_receive(&c->session, STR("{\"type\":\"conversations\"}"));
-    kit_settle(k);
-    client_say(c, "{\"type\":\"conversations\",\"id\":\"x\"}");
-    client_await(c, "{\"type\":\"error\",\"id\":\"x\",\"code\":\"rate_limited\"");
-    for (int i = 0; i < 300; i++)
-        client_say(c, "{\"type\":\"conversations\"}");
-    assert_int_equal(c->session.state, SESSION_CLOSING);
-    assert_int_equal(c->session.close_code, CLOSE_FLOOD);
-    client_free(c);
-}
-
-/* A connection with 64 replies waiting is not read, and goes on when they have been taken. */
-static void test_hub_unread_replies_hold_the_connection(void **state)
-{
-    struct kit *k = *state;
-    struct client *c = client_new(k, "ann");
-    client_await(c, "welcome");
-    c->frozen = true;
-    struct buf many = {0};
-    for (int i = 0; i < 150; i++)
-        buf_puts(&many, "{\"type\":\"ping\"}\n");
-    session_receive(&c->session, buf_str(&many));
-    kit_settle(k);
-    assert_true(c->held);
-    assert_true(c->session.n_replies + c->session.n_requests <= MAX_REPLIES_WAITING);
-    c->frozen = false;
-    session_wake(&c->session);
-    kit_settle(k);
-    int pongs = 0;
-    while (*client_line(c))
-        pongs++;
-    assert_int_equal(pongs, 150);
-    assert_false(c->held);
-    buf_done(&many);
-    client_free(c);
-}
-
-static void test_hub_first_line_must_be_hello(void **state)
-{
-    struct kit *k = *state;
-    struct client *c = client_new(k, "ann");
-    client_await(c, "welcome");
-    struct client raw = {.kit = k};
-    session_init(&raw.session, &k->hub, &client_ops, &raw);
-    client_say(&raw, "{\"type\":\"tasks\",\"id\":\"1\",\"conversation_id\":\"c\"}");
-    client_await(&raw, "{\"type\":\"error\",\"id\":\"1\",\"code\":\"unauthorized\"");
-    assert_int_equal(raw.session.close_code, CLOSE_UNAUTHORIZED);
-    session_done(&raw.session);
-    session_init(&raw.session, &k->hub, &client_ops, &raw);
-    kit_pass(k, 10001);
-    assert_int_equal(raw.session.close_code, CLOSE_UNAUTHORIZED);
-    session_done(&raw.session);
-    client_say(c, "{\"type\":\"hello\",\"token\":\"bob\"}");
-    client_await(c, "unauthorized");
-    assert_int_equal(c->session.close_code, CLOSE_UNAUTHORIZED);
-    buf_done(&raw.got);
-    client_free(c);
 }
 
 static void test_hub_children_reach_their_parent_and_a_tree_is_cancelled(void **state)
@@ -545,13 +411,16 @@ static void test_hub_children_reach_their_parent_and_a_tree_is_cancelled(void **
     struct client *c = client_new(k, "ann");
     const char *task = client_start(c, "c", "parent");
     struct run *parent = kit_run(k, 0);
-    run_say(k, parent, "{\"call\":\"spawn\",\"call_id\":\"c1\",\"input\":\"kid\",\"name\":\"one\"}");
-    assert_non_null(strstr(parent->delivered.bytes, "{\"type\":\"child\",\"call_id\":\"c1\",\"task_id\":\""));
+    run_say(k, parent,
+            "{\"call\":\"spawn\",\"call_id\":\"c1\",\"input\":\"kid\",\"name\":\"one\"}");
+    assert_non_null(
+        strstr(parent->delivered.bytes, "{\"type\":\"child\",\"call_id\":\"c1\",\"task_id\":\""));
     client_await(c, "\"event\":\"child\"");
     struct run *kid = kit_run(k, 1);
     run_say(k, kid, "{\"event\":\"token\",\"data\":{\"text\":\"done\"}}");
     run_end(k, kid, RUN_DONE, "");
-    assert_non_null(strstr(parent->delivered.bytes, "\"from\":\"child\",\"content\":\"done\",\"child\":{"));
+    assert_non_null(
+        strstr(parent->delivered.bytes, "\"from\":\"child\",\"content\":\"done\",\"child\":{"));
     run_say(k, parent, "{\"call\":\"spawn\",\"call_id\":\"c2\",\"input\":\"kid2\"}");
     client_ask(c, "cancel", "c", task, ",\"tree\":true");
     client_await(c, "\"cancelled\":2,");
@@ -569,15 +438,21 @@ static void test_hub_enqueued_chats_run_one_after_the_other(void **state)
     struct client *c = client_new(k, "ann");
     client_start(c, "c", "a");
     for (int i = 0; i < 2; i++)
-        client_say(c, "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"b\",\"when_busy\":\"enqueue\"}");
+        client_say(
+            c,
+            "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"b\",\"when_busy\":\"enqueue\"}");
     assert_int_equal(k->n_runs, 1);
-    client_say(c, "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"x\",\"when_busy\":\"reject\"}");
+    client_say(
+        c,
+        "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"x\",\"when_busy\":\"reject\"}");
     client_await(c, "\"code\":\"conflict\"");
     run_end(k, kit_run(k, 0), RUN_DONE, "");
     assert_int_equal(k->n_runs, 2);
     run_end(k, kit_run(k, 1), RUN_DONE, "");
     assert_int_equal(k->n_runs, 3);
-    client_say(c, "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"now\",\"when_busy\":\"interrupt\"}");
+    client_say(
+        c,
+        "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"now\",\"when_busy\":\"interrupt\"}");
     assert_int_equal(kit_run(k, 2)->cancels, 1);
     run_end(k, kit_run(k, 2), RUN_DONE, "");
     assert_string_equal(kit_run(k, 3)->input, "now");
@@ -593,8 +468,9 @@ static void test_hub_second_turn_has_the_history(void **state)
     run_say(k, kit_run(k, 0), "{\"event\":\"final_answer\",\"data\":{\"output\":\"two\"}}");
     run_end(k, kit_run(k, 0), RUN_DONE, "");
     client_start(c, "c", "three");
-    assert_string_equal(kit_run(k, 1)->history.bytes,
-                        "[{\"role\":\"user\",\"content\":\"one\"},{\"role\":\"assistant\",\"content\":\"two\"}]");
+    assert_string_equal(
+        kit_run(k, 1)->history.bytes,
+        "[{\"role\":\"user\",\"content\":\"one\"},{\"role\":\"assistant\",\"content\":\"two\"}]");
     run_end(k, kit_run(k, 1), RUN_FAILED, "exit status 1");
     client_await(c, "agent_error: exit status 1");
     client_start(c, "c", "cannot start");
@@ -614,18 +490,11 @@ int main(void)
         HUB_TEST(test_hub_repeated_key_starts_nothing),
         HUB_TEST(test_hub_cancel_ends_as_cancelled_whatever_the_agent_says),
         HUB_TEST(test_hub_restart_repairs_before_anything_new),
-        HUB_TEST(test_hub_store_failure_is_survived_and_nothing_of_it_sent),
-        HUB_TEST(test_hub_store_failure_that_lasts_ends_the_tasks_and_the_gateway_goes_on),
-        HUB_TEST(test_hub_frozen_reader_keeps_a_cursor_not_a_queue),
         HUB_TEST(test_hub_coalesced_replay_has_the_same_text),
         HUB_TEST(test_hub_open_follow_sees_tasks_messages_and_events),
         HUB_TEST(test_hub_delete_ends_what_runs_and_frees_the_id),
         HUB_TEST(test_hub_inbox_message_is_delivered_or_undelivered),
         HUB_TEST(test_hub_question_is_answered_once_for_everyone),
-        HUB_TEST(test_hub_time_outs_end_a_task_and_say_so),
-        HUB_TEST(test_hub_rate_limit_then_flood_closes),
-        HUB_TEST(test_hub_unread_replies_hold_the_connection),
-        HUB_TEST(test_hub_first_line_must_be_hello),
         HUB_TEST(test_hub_children_reach_their_parent_and_a_tree_is_cancelled),
         HUB_TEST(test_hub_enqueued_chats_run_one_after_the_other),
         HUB_TEST(test_hub_second_turn_has_the_history),

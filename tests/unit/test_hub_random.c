@@ -88,7 +88,8 @@ static void see_event(struct watcher *watcher, const char *line)
         assert_string_equal(t->lines[seq], line); /* promise 2 */
     else
         t->lines[seq] = xstrdup(str_of(line));
-    bool terminal = strstr(line, "\"event\":\"task.completed\"") || strstr(line, "\"event\":\"task.failed\"");
+    bool terminal =
+        strstr(line, "\"event\":\"task.completed\"") || strstr(line, "\"event\":\"task.failed\"");
     if (terminal) {
         assert_true(t->terminal == 0 || t->terminal == seq); /* promise 3 */
         t->terminal = seq;
@@ -166,9 +167,10 @@ static void start(size_t i)
     w.started++;
     /* The same key now and then: the id says which. */
     size_t key = w.started - below(3) % w.started;
-    snprintf(line, sizeof line,
-             "{\"type\":\"chat\",\"id\":\"k%zu\",\"request_key\":\"k%zu\",\"message\":\"hi\",\"conversation_id\":\"c\"}",
-             key, key);
+    snprintf(
+        line, sizeof line,
+        "{\"type\":\"chat\",\"id\":\"k%zu\",\"request_key\":\"k%zu\",\"message\":\"hi\",\"conversation_id\":\"c\"}",
+        key, key);
     say(i, line);
 }
 
@@ -190,9 +192,10 @@ static void ask(size_t i, const char *type)
     char line[256];
     if (!t)
         return;
-    snprintf(line, sizeof line,
-             "{\"type\":\"%s\",\"id\":\"q\",\"conversation_id\":\"c\",\"task_id\":\"%s\",\"after\":%zu}", type,
-             t->id, below(6));
+    snprintf(
+        line, sizeof line,
+        "{\"type\":\"%s\",\"id\":\"q\",\"conversation_id\":\"c\",\"task_id\":\"%s\",\"after\":%zu}",
+        type, t->id, below(6));
     say(i, line);
 }
 
@@ -211,7 +214,8 @@ static void agent_talks(void)
     case 1: r->events->on_end(r->task, RUN_FAILED, STR("exit status 3")); break;
     case 2: r->events->on_line(r->task, STR("this is no line")); break;
     default:
-        r->wants_more = r->events->on_line(r->task, STR("{\"event\":\"token\",\"data\":{\"text\":\"some words \"}}"));
+        r->wants_more = r->events->on_line(
+            r->task, STR("{\"event\":\"token\",\"data\":{\"text\":\"some words \"}}"));
     }
 }
 
@@ -257,7 +261,10 @@ static void step(void)
     case 2:
     case 3: ask(i, "resume"); break;
     case 4: drop(i); break;
-    case 5: c->frozen = !c->frozen; session_wake(&c->session); break;
+    case 5:
+        c->frozen = !c->frozen;
+        session_wake(&c->session);
+        break;
     case 6: w.kit->hub.clock.now_ms += (msec_t)below(3000); break;
     case 7:
         if (below(40) == 0)
@@ -307,7 +314,9 @@ static void close_the_world(void)
     for (size_t t = 0; t < w.n_tasks; t++) {
         size_t i = strcmp(w.tasks[t].owner, "ann") == 0 ? 1 : 0;
         char line[200];
-        snprintf(line, sizeof line, "{\"type\":\"resume\",\"conversation_id\":\"c\",\"task_id\":\"%s\"}", w.tasks[t].id);
+        snprintf(line, sizeof line,
+                 "{\"type\":\"resume\",\"conversation_id\":\"c\",\"task_id\":\"%s\"}",
+                 w.tasks[t].id);
         w.watchers[i].client->frozen = false;
         k->hub.clock.now_ms += 100;
         say(i, line);

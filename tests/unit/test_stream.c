@@ -34,7 +34,8 @@ static size_t below(size_t n)
 static void append(struct stream *s, struct oracle *o)
 {
     char text[600];
-    int n = snprintf(text, sizeof text, "{\"text\":\"%0*d\"}", 1 + (int)below(400), (int)below(1000));
+    int n =
+        snprintf(text, sizeof text, "{\"text\":\"%0*d\"}", 1 + (int)below(400), (int)below(1000));
     struct buf line = {0};
     assert_int_equal(stream_append(s, 1000, EVENT_TOKEN, (struct str){text, (size_t)n}), o->next);
     event_line(&line, TASK, o->next, 1000, EVENT_TOKEN, (struct str){text, (size_t)n});
@@ -55,7 +56,8 @@ static void put_on_shelf(struct shelf *shelf, const struct block *b)
     shelf->blocks[shelf->n++] = copy;
 }
 
-static void load_from_shelf(const struct shelf *shelf, struct block_cache *cache, struct stream *s, uint64_t seq)
+static void load_from_shelf(const struct shelf *shelf, struct block_cache *cache, struct stream *s,
+                            uint64_t seq)
 {
     for (size_t i = 0; i < shelf->n; i++) {
         const struct block *b = shelf->blocks[i];
@@ -69,7 +71,8 @@ static void load_from_shelf(const struct shelf *shelf, struct block_cache *cache
     fail_msg("seq %llu is nowhere", (unsigned long long)seq);
 }
 
-static void read_some(struct reader *r, struct block_cache *cache, const struct shelf *shelf, const struct oracle *o)
+static void read_some(struct reader *r, struct block_cache *cache, const struct shelf *shelf,
+                      const struct oracle *o)
 {
     struct str lines;
     size_t max = below(3000);

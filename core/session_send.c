@@ -1,0 +1,176 @@
+/* What a session has to say, packed into messages: pongs, replies, newest states, then events. */
+#include "core/session.h"
+
+#include <stdlib.h>
+
+struct message {
+    struct buf *out;
+    size_t start, max;
+};
+
+static size_t room(const struct message *m)
+{
+    size_t used = m->out->len - m->start;
+    return used + 1 < m->max ? m->max - used - 1 : 0;
+}
+
+/* False when it does not fit behind what is there: it opens the next message, alone if need be. */
+static bool fits(const struct message *m, size_t len)
+{
+    return m->out->len == m->start || len <= room(m);
+}
+
+static void put_line(struct message *m, struct str line)
+{
+    if (m->out->len > m->start)
+        buf_putc(m->out, '\n');
+    buf_putstr(m->out, line);
+}
+
+static bool put_replies(struct session *s, struct list *replies, struct message *m)
+{
+    while (!list_is_empty(replies)) {
+        struct reply *r = list_item(replies->next, struct reply, node);
+        if (!fits(m, r->len))
+            return false;
+        put_line(m, (struct str){r->line, r->len});
+        list_remove(&r->node);
+        s->n_replies--;
+        s->reply_bytes -= r->len;
+        free(r);
+    }
+    return true;
+}
+
+static bool put_feeds(struct session *s, struct message *m)
+{
+    while (!list_is_empty(&s->ready_openings)) {
+        struct opening *o = list_item(s->ready_openings.next, struct opening, ready);
+        struct feed *feed = o->conversation ? &o->conversation->feed : &s->owner->watch;
+        size_t len;
+        while ((len = feed_peek(feed, &o->reader)) > 0) {
+            if (!fits(m, len))
+                return false;
+            put_line(m, feed_next(feed, &o->reader));
+        }
+        list_remove(&o->ready);
+    }
+    return true;
+}
+
+static void put_caught_up(struct subscription *sub, struct message *m)
+{
+    struct buf line = {0};
+    buf_puts(&line, "{\"type\":\"caught_up\"");
+    js_put_field(&line, "task_id", (struct str){sub->cursor.stream->task_id, TASK_ID_LEN});
+    js_put_int(&line, "seq", (int64_t)sub->caught_up_at);
+    buf_putc(&line, '}');
+    put_line(m, buf_str(&line));
+    buf_done(&line);
+    sub->marks = sub->coalesce = false;
+}
+
+/* The lines up to seq last, of lines that begin behind seq after. */
+static struct str lines_up_to(struct str lines, uint64_t after, uint64_t last)
+{
+    const char *at = lines.p;
+    for (uint64_t n = last - after; n > 0 && at < lines.p + lines.n; n--)
+        at = (const char *)memchr(at, '\n', lines.n - (size_t)(at - lines.p)) + 1;
+    return (struct str){lines.p, (size_t)(at - lines.p)};
+}
+
+enum progress { WENT_ON, NO_ROOM, NOTHING_MORE };
+
+static enum progress put_run(struct subscription *sub, struct str lines, struct message *m)
+{
+    struct cursor *c = &sub->cursor;
+    if (sub->marks)
+        lines = lines_up_to(lines, c->seq, sub->caught_up_at);
+    if (!(sub->marks && sub->coalesce)) {
+        if (!fits(m, lines.n - 1))
+            return NO_ROOM;
+        put_line(m, (struct str){lines.p, lines.n - 1});
+        cursor_take(c, lines);
+        return WENT_ON;
+    }
+    struct buf *merged = &sub->session->hub->scratch;
+    buf_clear(merged);
+    event_coalesce(lines, merged);
+    if (!fits(m, merged->len - 1))
+        return NO_ROOM;
+    put_line(m, (struct str){merged->bytes, merged->len - 1});
+    cursor_take(c, lines);
+    return WENT_ON;
+}
+
+static void say_broken(struct subscription *sub)
+{
+    struct session *s = sub->session;
+    session_push_error(s, ERR_INTERNAL, STR_NULL, "events of a followed task cannot be read");
+    subscription_end(sub);
+}
+
+/* One step of one subscription.  NOTHING_MORE: it is no longer ready, or no longer there. */
+static enum progress put_events(struct subscription *sub, struct message *m)
+{
+    struct cursor *c = &sub->cursor;
+    struct hub *h = sub->session->hub;
+    struct str lines;
+    if (sub->marks && c->seq >= sub->caught_up_at) {
+        if (!fits(m, 128))
+            return NO_ROOM;
+        put_caught_up(sub, m);
+    }
+    /* A merged replay reads a whole run at a time, however little room is left. */
+    size_t max = sub->coalesce && sub->marks ? MAX_MESSAGE_OUT : room(m);
+    switch (cursor_peek(c, &h->cache, max, &lines)) {
+    case READ_LINES: return put_run(sub, lines, m);
+    case READ_LOAD:
+        list_remove(&sub->ready);
+        if (c->stream->broken)
+            say_broken(sub);
+        else
+            hub_load(h, c);
+        return NOTHING_MORE;
+    case READ_NONE: break;
+    }
+    list_remove(&sub->ready);
+    if (c->stream->ended)
+        subscription_end(sub);
+    return NOTHING_MORE;
+}
+
+/* In turn, so that one long replay does not keep the others from their lines. */
+static bool put_subscriptions(struct session *s, struct message *m)
+{
+    while (!list_is_empty(&s->ready)) {
+        struct subscription *sub = list_item(s->ready.next, struct subscription, ready);
+        enum progress p = put_events(sub, m);
+        if (p == NO_ROOM)
+            return false;
+        if (p == WENT_ON) {
+            list_remove(&sub->ready);
+            list_push(&s->ready, &sub->ready);
+            if (room(m) == 0)
+                return false;
+        }
+    }
+    return true;
+}
+
+bool session_has_output(const struct session *s)
+{
+    return !list_is_empty(&s->urgent) || !list_is_empty(&s->replies) ||
+           !list_is_empty(&s->ready_openings) || !list_is_empty(&s->ready);
+}
+
+bool session_fill(struct session *s, struct buf *out, size_t max)
+{
+    struct message m = {.out = out, .start = out->len, .max = max};
+    if (s->too_slow)
+        session_close(s, CLOSE_SLOW);
+    if (put_replies(s, &s->urgent, &m) && put_replies(s, &s->replies, &m) && put_feeds(s, &m))
+        put_subscriptions(s, &m);
+    session_go_on(s);
+    return out->len > m.start;
+}

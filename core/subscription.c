@@ -1,0 +1,160 @@
+/* What a session follows: tasks (subscriptions), conversations and the owner's list (openings). */
+#include "core/session.h"
+
+#include <stdlib.h>
+
+void subscription_end(struct subscription *sub)
+{
+    struct session *s = sub->session;
+    struct stream *stream = sub->cursor.stream;
+    cursor_detach(&sub->cursor);
+    list_remove(&sub->in_session);
+    list_remove(&sub->ready);
+    s->n_subscriptions--;
+    free(sub);
+    hub_release_stream(s->hub, stream);
+}
+
+void opening_end(struct opening *o)
+{
+    struct conversation *c = o->conversation;
+    feed_leave(c ? &c->feed : &o->session->owner->watch, &o->reader);
+    list_remove(&o->in_session);
+    list_remove(&o->ready);
+    list_remove(&o->in_conversation);
+    free(o);
+    if (c)
+        conversation_unref(c);
+}
+
+static void on_cursor_wake(struct cursor *cursor)
+{
+    struct subscription *sub = container_of(cursor, struct subscription, cursor);
+    if (!list_is_in(&sub->ready))
+        list_push(&sub->session->ready, &sub->ready);
+    session_wake(sub->session);
+}
+
+struct subscription *session_find(struct session *s, const struct stream *stream)
+{
+    list_each (it, &s->subscriptions) {
+        struct subscription *sub = list_item(it, struct subscription, in_session);
+        if (sub->cursor.stream == stream)
+            return sub;
+    }
+    return NULL;
+}
+
+/* One that is there already is moved: a task is never followed twice. */
+struct subscription *session_subscribe(struct session *s, struct stream *stream, uint64_t after)
+{
+    struct subscription *sub = session_find(s, stream);
+    if (sub) {
+        cursor_detach(&sub->cursor);
+    } else {
+        sub = xcalloc(sizeof *sub);
+        sub->session = s;
+        sub->cursor.wake = on_cursor_wake;
+        list_push(&s->subscriptions, &sub->in_session);
+        s->n_subscriptions++;
+    }
+    sub->coalesce = sub->marks = false;
+    sub->since = s->hub->clock.now_ms;
+    cursor_attach(&sub->cursor, stream, after);
+    on_cursor_wake(&sub->cursor);
+    return sub;
+}
+
+void session_unsubscribe(struct session *s, struct stream *stream)
+{
+    struct subscription *sub = session_find(s, stream);
+    if (sub)
+        subscription_end(sub);
+}
+
+void session_follow(struct opening *o, struct stream *stream, uint64_t after)
+{
+    struct session *s = o->session;
+    if (!session_find(s, stream) && s->n_subscriptions < s->hub->o.limits.subscriptions)
+        session_subscribe(s, stream, after);
+}
+
+static void on_feed_wake(struct feed_reader *reader)
+{
+    struct opening *o = container_of(reader, struct opening, reader);
+    if (o->held)
+        return;
+    if (!list_is_in(&o->ready))
+        list_push(&o->session->ready_openings, &o->ready);
+    session_wake(o->session);
+}
+
+static void on_feed_lost(struct feed_reader *reader)
+{
+    struct opening *o = container_of(reader, struct opening, reader);
+    o->session->too_slow = true; /* closed in its own turn: the feed is being walked */
+    session_wake(o->session);
+}
+
+static struct opening *find_opening(struct session *s, const struct conversation *c)
+{
+    list_each (it, &s->openings) {
+        struct opening *o = list_item(it, struct opening, in_session);
+        if (o->conversation == c)
+            return o;
+    }
+    return NULL;
+}
+
+static void follow_all(struct opening *o)
+{
+    list_each (it, &o->conversation->tasks) {
+        const struct task *t = list_item(it, const struct task, in_conversation);
+        if (t->phase != PHASE_CREATING)
+            session_follow(o, t->stream, t->stream->head);
+    }
+    if (!list_is_in(&o->in_conversation))
+        list_push(&o->conversation->openings, &o->in_conversation);
+}
+
+struct opening *session_open(struct session *s, struct conversation *c, bool follow)
+{
+    struct opening *o = find_opening(s, c);
+    if (!o) {
+        o = xcalloc(sizeof *o);
+        o->session = s;
+        o->conversation = c;
+        if (c)
+            c->refs++;
+        o->reader.wake = on_feed_wake;
+        o->reader.lost = on_feed_lost;
+        list_push(&s->openings, &o->in_session);
+        feed_join(c ? &c->feed : &s->owner->watch, &o->reader);
+    }
+    o->held = true;
+    o->follow = follow;
+    if (!follow)
+        list_remove(&o->in_conversation);
+    return o;
+}
+
+/* Its snapshot is ready to go: from here on it gets what changes, and with follow every live task
+ * from its head. */
+void opening_release(struct opening *o)
+{
+    o->held = false;
+    if (o->follow)
+        follow_all(o);
+    on_feed_wake(&o->reader);
+}
+
+void session_shut(struct session *s, struct conversation *c)
+{
+    struct opening *o = find_opening(s, c);
+    if (!o)
+        return;
+    if (o->follow)
+        list_each (it, &c->tasks)
+            session_unsubscribe(s, list_item(it, struct task, in_conversation)->stream);
+    opening_end(o);
+}

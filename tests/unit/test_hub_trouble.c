@@ -1,0 +1,194 @@
+/* What the domain does when things go wrong: stores that fail, readers that do not read, clients
+ * that ask too much. */
+#include "tests/support/hub_kit.h"
+
+static int setup(void **state)
+{
+    *state = kit_new();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    kit_free_all(*state);
+    return 0;
+}
+
+/* F37: a store that fails is told to nobody, and agents and writers are held. */
+static void test_hub_store_failure_is_survived_and_nothing_of_it_sent(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "hi");
+    struct run *r = kit_run(k, 0);
+    client_await(c, "task.started");
+    store_inline_fail_commits(k->inline_store, 3, STORE_FULL);
+    run_say(k, r, "{\"event\":\"token\",\"data\":{\"text\":\"x\"}}");
+    client_expect_nothing(c);
+    assert_false(
+        r->events->on_line(r->task, STR("{\"event\":\"token\",\"data\":{\"text\":\"y\"}}")));
+    client_say(c, "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"no\"}");
+    client_expect(c, "\"code\":\"overloaded\"");
+    client_ask(c, "cancel", "c", task, "");
+    client_expect(c, "\"code\":\"overloaded\"");
+    assert_int_equal(r->cancels, 0);
+    for (int i = 0; i < 5; i++)
+        kit_pass(k, 1000);
+    client_expect(c, "\"seq\":3,");
+    client_expect(c, "\"seq\":4,");
+    assert_true(r->wants_more);
+    run_end(k, r, RUN_DONE, "");
+    client_await(c, "task.completed");
+    client_free(c);
+}
+
+/* After retry_ms the task ends as failed (internal), with what is on disk, and life goes on. */
+static void test_hub_store_failure_that_lasts_ends_the_tasks_and_the_gateway_goes_on(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "hi");
+    struct run *r = kit_run(k, 0);
+    run_say(k, r, "{\"event\":\"token\",\"data\":{\"text\":\"kept\"}}");
+    client_await(c, "\"seq\":3,");
+    store_inline_fail_commits(k->inline_store, 60, STORE_IO);
+    run_say(k, r, "{\"event\":\"token\",\"data\":{\"text\":\"lost\"}}");
+    for (int i = 0; i < 100; i++)
+        kit_pass(k, 1000);
+    assert_true(r->freed);
+    const char *end = client_await(c, "task.failed");
+    assert_non_null(strstr(end, "\"seq\":4,"));
+    assert_non_null(strstr(end, "\"code\":\"internal\""));
+    client_ask(c, "resume", "c", task, "");
+    client_await(c, "\"caught_up\"");
+    client_start(c, "c", "again");
+    run_end(k, kit_run(k, 1), RUN_DONE, "");
+    client_await(c, "task.completed");
+    client_free(c);
+}
+
+/* Promise 7: a reader that takes nothing holds a cursor, and nobody else waits for it. */
+static void test_hub_frozen_reader_keeps_a_cursor_not_a_queue(void **state)
+{
+    struct kit *k = *state;
+    struct client *slow = client_new(k, "ann"), *fast = client_new(k, "ann");
+    const char *task = client_start(fast, "c", "hi");
+    client_ask(slow, "resume", "c", task, "");
+    client_await(slow, "\"resumed\"");
+    slow->frozen = true;
+    struct run *r = kit_run(k, 0);
+    char line[400];
+    snprintf(line, sizeof line, "{\"event\":\"token\",\"data\":{\"text\":\"%0300d\"}}", 7);
+    for (int i = 0; i < 5000; i++)
+        run_say(k, r, line);
+    client_await(fast, "\"seq\":5002,");
+    assert_true(k->hub.cache.bytes <= STREAM_CACHE_BYTES + BLOCK_BYTES);
+    slow->frozen = false;
+    session_wake(&slow->session);
+    kit_settle(k);
+    uint64_t seq = 2;
+    for (const char *got = client_line(slow); *got; got = client_line(slow)) {
+        if (strstr(got, "\"type\":\"event\""))
+            seq++;
+    }
+    assert_true(seq >= 5002);
+    run_end(k, r, RUN_DONE, "");
+    client_free(slow);
+    client_free(fast);
+}
+
+static void test_hub_time_outs_end_a_task_and_say_so(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_start(c, "c", "hi");
+    kit_pass(k, 299000);
+    run_say(k, kit_run(k, 0), "{\"event\":\"token\",\"data\":{\"text\":\"x\"}}");
+    kit_pass(k, 299000);
+    assert_int_equal(kit_run(k, 0)->cancels, 0);
+    kit_pass(k, 2000);
+    assert_int_equal(kit_run(k, 0)->cancels, 1);
+    run_end(k, kit_run(k, 0), RUN_DONE, "");
+    client_await(c, "\"code\":\"timeout\"");
+    client_free(c);
+}
+
+static void test_hub_rate_limit_then_flood_closes(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    for (int i = 0; i < 200; i++)
+        session_receive(&c->session, STR("{\"type\":\"conversations\"}"));
+    kit_settle(k);
+    client_say(c, "{\"type\":\"conversations\",\"id\":\"x\"}");
+    client_await(c, "{\"type\":\"error\",\"id\":\"x\",\"code\":\"rate_limited\"");
+    for (int i = 0; i < 300; i++)
+        client_say(c, "{\"type\":\"conversations\"}");
+    assert_int_equal(c->session.state, SESSION_CLOSING);
+    assert_int_equal(c->session.close_code, CLOSE_FLOOD);
+    client_free(c);
+}
+
+/* A connection with 64 replies waiting is not read, and goes on when they have been taken. */
+static void test_hub_unread_replies_hold_the_connection(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_await(c, "welcome");
+    c->frozen = true;
+    struct buf many = {0};
+    for (int i = 0; i < 150; i++)
+        buf_puts(&many, "{\"type\":\"ping\"}\n");
+    session_receive(&c->session, buf_str(&many));
+    kit_settle(k);
+    assert_true(c->held);
+    assert_true(c->session.n_replies + c->session.n_requests <= MAX_REPLIES_WAITING);
+    c->frozen = false;
+    session_wake(&c->session);
+    kit_settle(k);
+    int pongs = 0;
+    while (*client_line(c))
+        pongs++;
+    assert_int_equal(pongs, 150);
+    assert_false(c->held);
+    buf_done(&many);
+    client_free(c);
+}
+
+static void test_hub_first_line_must_be_hello(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_await(c, "welcome");
+    struct client raw = {.kit = k};
+    session_init(&raw.session, &k->hub, &client_ops, &raw);
+    client_say(&raw, "{\"type\":\"tasks\",\"id\":\"1\",\"conversation_id\":\"c\"}");
+    client_await(&raw, "{\"type\":\"error\",\"id\":\"1\",\"code\":\"unauthorized\"");
+    assert_int_equal(raw.session.close_code, CLOSE_UNAUTHORIZED);
+    session_done(&raw.session);
+    session_init(&raw.session, &k->hub, &client_ops, &raw);
+    kit_pass(k, 10001);
+    assert_int_equal(raw.session.close_code, CLOSE_UNAUTHORIZED);
+    session_done(&raw.session);
+    client_say(c, "{\"type\":\"hello\",\"token\":\"bob\"}");
+    client_await(c, "unauthorized");
+    assert_int_equal(c->session.close_code, CLOSE_UNAUTHORIZED);
+    buf_done(&raw.got);
+    client_free(c);
+}
+
+#define HUB_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        HUB_TEST(test_hub_store_failure_is_survived_and_nothing_of_it_sent),
+        HUB_TEST(test_hub_store_failure_that_lasts_ends_the_tasks_and_the_gateway_goes_on),
+        HUB_TEST(test_hub_frozen_reader_keeps_a_cursor_not_a_queue),
+        HUB_TEST(test_hub_time_outs_end_a_task_and_say_so),
+        HUB_TEST(test_hub_rate_limit_then_flood_closes),
+        HUB_TEST(test_hub_unread_replies_hold_the_connection),
+        HUB_TEST(test_hub_first_line_must_be_hello),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
