@@ -84,7 +84,8 @@ void hub_init(struct hub *h, const struct hub_options *options, struct store_por
                      h->o.cache_bytes > MIN_CACHE_BYTES ? h->o.cache_bytes : MIN_CACHE_BYTES);
     h->cache.idle = on_stream_idle;
     h->cache.arg = h;
-    journal_init(&h->journal, port, &h->clock, &h->cache, &journal_events, h, h->o.retry_ms);
+    journal_init(&h->journal, port, &h->clock, &h->cache, &journal_events, h);
+    h->journal.retry_ms = h->o.retry_ms;
     uint64_t secret[2] = {0, 0};
     ASSERT(h->o.random(secret, sizeof secret));
     map_init(&h->streams, secret, stream_key);

@@ -35,15 +35,13 @@ static void on_age(struct timer *t)
 }
 
 void journal_init(struct journal *j, struct store_port *port, struct clock *clock,
-                  struct block_cache *cache, const struct journal_events *events, void *arg,
-                  msec_t retry_ms)
+                  struct block_cache *cache, const struct journal_events *events, void *arg)
 {
     *j = (struct journal){.port = port,
                           .clock = clock,
                           .cache = cache,
                           .events = events,
                           .arg = arg,
-                          .retry_ms = retry_ms,
                           .retry.fire = on_retry,
                           .age.fire = on_age};
     list_init(&j->building_waiters);

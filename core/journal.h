@@ -61,9 +61,9 @@ struct journal {
     msec_t submitted_at;
 };
 
+/* How long a failing batch is tried again is set by the caller: retry_ms. */
 void journal_init(struct journal *j, struct store_port *port, struct clock *clock,
-                  struct block_cache *cache, const struct journal_events *events, void *arg,
-                  msec_t retry_ms);
+                  struct block_cache *cache, const struct journal_events *events, void *arg);
 /* What is staged or in flight is dropped, and those who wait for it are told. */
 void journal_done(struct journal *j);
 /* Puts a change; returns its copy, valid until the next put. */

@@ -229,8 +229,9 @@ static void put_header(struct exchange *x, struct buf *body, const char *header,
         js_put_raw(&with, member, v);
     else
         js_put_field(&with, member, v);
-    size_t skip = strspn(body->bytes ? body->bytes : "", " \t\r\n");
-    const char *rest = body->len > skip ? body->bytes + skip + 1 : "}";
+    const char *text = body->len ? body->bytes : "{}";
+    text += strspn(text, " \t\r\n");
+    const char *rest = *text ? text + 1 : "}";
     if (*(rest + strspn(rest, " \t\r\n")) != '}')
         buf_putc(&with, ',');
     buf_puts(&with, rest);

@@ -103,13 +103,16 @@ static bool bind_to(struct server *s, const struct addrinfo *a)
     return bind(s->listen_fd, a->ai_addr, a->ai_addrlen) == 0 && listen(s->listen_fd, BACKLOG) == 0;
 }
 
+/* The port lies in the same place in both families' addresses. */
+_Static_assert(offsetof(struct sockaddr_in, sin_port) == offsetof(struct sockaddr_in6, sin6_port),
+               "ports");
+
 static int port_of(int fd)
 {
-    struct sockaddr_storage at = {0};
+    struct sockaddr_in6 at = {0};
     socklen_t n = sizeof at;
     getsockname(fd, (struct sockaddr *)&at, &n);
-    return ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
-                                          : ((struct sockaddr_in *)&at)->sin_port);
+    return ntohs(at.sin6_port);
 }
 
 static bool open_listener(struct server *s)

@@ -76,7 +76,7 @@ void ulid_after(struct ulid_source *source, struct str id)
 {
     if (!ulid_is_valid(id))
         return;
-    uint8_t bytes[16];
+    uint8_t bytes[16] = {0};
     unsigned bits = 0, n_bits = 0;
     int to = 0;
     for (int i = 0; i < TASK_ID_LEN; i++) {

@@ -97,15 +97,86 @@ static void read_some(struct reader *r, struct block_cache *cache, const struct 
     assert_int_equal(r->cursor.seq, r->seq);
 }
 
+/* What lives: the stream, what it must be, where its blocks went, who reads. */
+static struct oracle o;
+static struct shelf shelf;
+static struct reader readers[8];
+static bool flying;
+static uint64_t flying_next;
+
+static void take(struct stream *s)
+{
+    uint64_t first, last;
+    if (flying || o.next == o.head + 1)
+        return;
+    flying = true;
+    flying_next = o.next;
+    if (s->tail.len >= BLOCK_BYTES || below(20) == 0) {
+        assert_non_null(stream_seal(s));
+        return;
+    }
+    struct str lines = stream_take_lines(s, &first, &last);
+    assert_int_equal(first, o.head + 1);
+    assert_int_equal(last, o.next - 1);
+    assert_memory_equal(lines.p, o.lines[first - 1].p, o.lines[first - 1].n);
+}
+
+static void commit(struct stream *s, struct block_cache *cache)
+{
+    if (!flying)
+        return;
+    if (s->sealing)
+        put_on_shelf(&shelf, s->sealing);
+    stream_committed(s, cache);
+    o.head = flying_next - 1;
+    assert_int_equal(s->head, o.head);
+    flying = false;
+}
+
+static void roll_back(struct stream *s)
+{
+    if (!flying || below(10) > 0)
+        return;
+    stream_roll_back(s);
+    for (uint64_t seq = o.head + 1; seq < o.next; seq++)
+        free((char *)o.lines[seq - 1].p);
+    o.next = o.head + 1;
+    assert_int_equal(s->next, o.next);
+    flying = false;
+}
+
+static void jump(struct reader *r, struct stream *s)
+{
+    if (below(50) > 0)
+        return;
+    uint64_t after = o.head ? below(o.head + 1) : 0;
+    cursor_detach(&r->cursor);
+    cursor_attach(&r->cursor, s, after);
+    r->seq = after;
+}
+
+static void step(struct stream *s, struct block_cache *cache)
+{
+    struct reader *r = &readers[below(countof(readers))];
+    switch (below(10)) {
+    case 0:
+    case 1:
+    case 2: append(s, &o); break;
+    case 3: take(s); break;
+    case 4: commit(s, cache); break;
+    case 5: roll_back(s); break;
+    case 6: jump(r, s); break;
+    default: read_some(r, cache, &shelf, &o);
+    }
+    assert_true(cache->bytes <= 100000 + BLOCK_BYTES * 4);
+}
+
 /* Batches are taken, committed or rolled back at random; cursors read at random; all that they get
  * is exactly the oracle's log, and never a line that was not committed (promises 1 and 2). */
 static void test_stream_random_life_equals_naive_log(void **state)
 {
     (void)state;
     rng = t_seed();
-    static struct oracle o;
-    static struct shelf shelf;
-    static struct reader readers[8];
     struct block_cache cache;
     block_cache_init(&cache, 100000);
     struct stream *s = stream_new(STR("me"), STR("c"), STR(TASK), 7);
@@ -114,49 +185,8 @@ static void test_stream_random_life_equals_naive_log(void **state)
         readers[i].cursor.wake = on_wake;
         cursor_attach(&readers[i].cursor, s, 0);
     }
-    bool flying = false;
-    uint64_t flying_next = 1;
-    for (int step = 0; step < 60000 && o.next < MAX_LINES; step++) {
-        size_t what = below(10);
-        struct reader *r = &readers[below(countof(readers))];
-        if (what < 3) {
-            append(s, &o);
-        } else if (what == 3 && !flying && o.next > o.head + 1) {
-            uint64_t first, last;
-            flying_next = o.next;
-            if (s->tail.len >= BLOCK_BYTES || below(20) == 0) {
-                assert_non_null(stream_seal(s));
-            } else {
-                struct str lines = stream_take_lines(s, &first, &last);
-                assert_int_equal(first, o.head + 1);
-                assert_int_equal(last, o.next - 1);
-                assert_memory_equal(lines.p, o.lines[first - 1].p, o.lines[first - 1].n);
-            }
-            flying = true;
-        } else if (what == 4 && flying) {
-            if (s->sealing)
-                put_on_shelf(&shelf, s->sealing);
-            stream_committed(s, &cache);
-            o.head = flying_next - 1;
-            assert_int_equal(s->head, o.head);
-            flying = false;
-        } else if (what == 5 && flying && below(10) == 0) {
-            stream_roll_back(s);
-            for (uint64_t seq = o.head + 1; seq < o.next; seq++)
-                free((char *)o.lines[seq - 1].p);
-            o.next = o.head + 1;
-            assert_int_equal(s->next, o.next);
-            flying = false;
-        } else if (what == 6 && below(50) == 0) {
-            uint64_t after = o.head ? below(o.head + 1) : 0;
-            cursor_detach(&r->cursor);
-            cursor_attach(&r->cursor, s, after);
-            r->seq = after;
-        } else {
-            read_some(r, &cache, &shelf, &o);
-        }
-        assert_true(cache.bytes <= 100000 + BLOCK_BYTES * 4);
-    }
+    for (int i = 0; i < 60000 && o.next < MAX_LINES; i++)
+        step(s, &cache);
     for (size_t i = 0; i < countof(readers); i++) {
         while (cursor_has_more(&readers[i].cursor))
             read_some(&readers[i], &cache, &shelf, &o);
