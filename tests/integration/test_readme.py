@@ -141,11 +141,6 @@ def test_served_address_is_the_default():
 # ---------------------------------------------------------------- what the pages name
 
 
-def body_of(path):
-    """The text of a source file, given with or without its ending."""
-    return (ROOT / path).read_text()
-
-
 def functions_in(text):
     return re.findall(r"`((?:proto|core|gateway|web|bench|tests)/[\w/.-]+\.(?:c|h|py|js|mjs)):(\w+)`", text)
 
@@ -164,7 +159,7 @@ def test_named_files_are_there(page):
 def test_named_functions_and_tests_are_there(page):
     text = (ROOT / page).read_text()
     for path, name in functions_in(text):
-        assert re.search(rf"\b{name}\(", body_of(path)), f"{path}:{name}"
+        assert re.search(rf"\b{name}\(", (ROOT / path).read_text()), f"{path}:{name}"
     every_test = "\n".join(path.read_text() for path in sorted((ROOT / "tests").rglob("test_*"))
                            if path.suffix in (".c", ".py"))
     for name in re.findall(r"`(test_\w+)`", text):
