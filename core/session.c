@@ -366,12 +366,16 @@ static void refuse_fault(struct session *s, const struct request_fault *fault)
         s->malformed_since = now;
         s->n_malformed = 0;
     }
-    if (++s->n_malformed >= MAX_MALFORMED_PER_MINUTE) {
-        run(s); /* what was asked before is answered first, as far as it can be */
-        if (list_is_in(&p->node))
-            session_put_reply(s, &s->replies, buf_str(&p->line));
-        session_close(s, CLOSE_POLICY);
-    }
+    if (++s->n_malformed < MAX_MALFORMED_PER_MINUTE)
+        return;
+    /* What was asked before is answered first, as far as it can be; then this, the last. */
+    struct buf last = {0};
+    buf_putstr(&last, buf_str(&p->line));
+    run(s); /* may carry p out, and free it */
+    if (s->n_requests > 0)
+        session_put_reply(s, &s->replies, buf_str(&last));
+    buf_done(&last);
+    session_close(s, CLOSE_POLICY);
 }
 
 static void accept(struct session *s, struct request *r)

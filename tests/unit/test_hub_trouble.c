@@ -177,6 +177,23 @@ static void test_hub_first_line_must_be_hello(void **state)
     client_free(c);
 }
 
+static void test_hub_tenth_malformed_line_is_answered_and_closes(void **state)
+{
+    struct kit *k = *state;
+    for (int waits = 0; waits < 2; waits++) {
+        struct client *c = client_new(k, "ann");
+        client_await(c, "welcome");
+        if (waits) /* a request before them has no answer yet */
+            session_receive(&c->session, STR("{\"type\":\"conversations\"}"));
+        for (int i = 0; i < 10; i++)
+            session_receive(&c->session, STR("rubbish"));
+        kit_settle(k);
+        assert_int_equal(c->session.close_code, CLOSE_POLICY);
+        client_await(c, "bad_request");
+        client_free(c);
+    }
+}
+
 #define HUB_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -189,6 +206,7 @@ int main(void)
         HUB_TEST(test_hub_rate_limit_then_flood_closes),
         HUB_TEST(test_hub_unread_replies_hold_the_connection),
         HUB_TEST(test_hub_first_line_must_be_hello),
+        HUB_TEST(test_hub_tenth_malformed_line_is_answered_and_closes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
