@@ -261,8 +261,8 @@ static void on_reply(void *arg, enum error error, struct str line)
 {
     struct session *s = arg;
     s->call = NULL;
-    if (error == ERR_NOT_FOUND)
-        s->tokens -= 1; /* a resume is free only for own tasks */
+    if (error == ERR_NOT_FOUND && s->resumes)
+        s->tokens -= 1; /* it is free only for own tasks */
     session_put_reply(s, &s->replies, line);
     if (!s->running)
         run(s);
@@ -270,6 +270,7 @@ static void on_reply(void *arg, enum error error, struct str line)
 
 static void carry_out(struct session *s, struct pending *p)
 {
+    s->resumes = !p->is_reply && p->req.verb == VERB_RESUME;
     if (p->is_reply)
         session_put_reply(s, &s->replies, buf_str(&p->line));
     else if (p->req.verb == VERB_HELLO)

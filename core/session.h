@@ -70,7 +70,8 @@ struct session {
     enum close_code close_code;
     bool too_slow; /* fell behind a feed's limit */
     bool held;
-    bool running; /* inside session_run */
+    bool running; /* inside run */
+    bool resumes; /* the request under way is a resume */
     bool keepalive_data;
     struct list woken; /* in the hub's list */
     struct list subscriptions;

@@ -114,6 +114,7 @@ struct task *task_create(struct hub *h, const struct task_plan *plan)
     t->rec.state = (struct task_state){.status = STATUS_PENDING, .progress = -1, .first = 1};
     t->shown = t->rec.state;
     t->enqueued = plan->wait_for_others;
+    t->ancestors = xstrdup(plan->ancestors);
     t->stream = hub_add_stream(h, str_of(plan->owner->name), str_of(plan->conversation->id),
                                (struct str){id, TASK_ID_LEN}, t->rec.key);
     t->stream->task = t;
@@ -164,6 +165,7 @@ struct task *task_adopt(struct hub *h, const struct task_record *rec)
     t->shown = t->rec.state;
     t->phase = rec->state.status == STATUS_PENDING ? PHASE_PENDING : PHASE_RUNNING;
     t->enqueued = task_talks(t) && t->phase == PHASE_PENDING;
+    t->ancestors = xstrdup(rec->parent_task_id);
     t->cancel_shown = rec->state.cancel_requested_at != 0;
     return t;
 }
@@ -204,6 +206,7 @@ void task_free(struct task *t)
     free(t->result);
     free(t->stop_text);
     free(t->agent_name);
+    free(t->ancestors);
     owner_unref(t->hub, t->quota);
     conversation_unref(t->conversation);
     free(t);

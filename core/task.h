@@ -8,7 +8,7 @@
  *             see to it that it does.
  *
  *           rec.state is what is staged; shown is what is committed, and the only thing that anyone
- *           is told (promise 2).  Connections appear nowhere here (promise 4).
+ *           is told (promise 2).  No connection event ever comes here (promise 4).
  * Thread:   loop.
  * Owns:     its strings, its run, its place in the conversation.  Its stream outlives it.
  */
@@ -51,6 +51,7 @@ struct task {
     struct stream *stream;
     const struct agent *agent; /* NULL: no longer configured */
     char *agent_name;
+    char *ancestors;         /* of a child: ids, one behind the other; NULL for none */
     struct task_record rec;  /* its strings are this task's own */
     struct task_state shown; /* its strings are rec's, but for waiting_for */
     char *shown_waiting_for;
@@ -100,6 +101,7 @@ struct task_plan {
     enum task_type type;
     struct str input, name, description, metadata;
     struct str parent_task_id, parent_call_id, parent_agent_id;
+    struct str ancestors;   /* ids of the parent and of all above it, one behind the other */
     struct str request_key; /* NULL for none */
     bool notify_on_complete;
     bool wait_for_others; /* enqueue */

@@ -6,15 +6,21 @@
 
 #define EVENT_OVERHEAD 192 /* of a line, beside its data */
 
+/* The bytes that an event of this line would carry. */
+static size_t payload(const struct agent_line *line)
+{
+    return line->data.n + line->arguments.n + line->name.n + line->description.n + EVENT_OVERHEAD;
+}
+
 /* An event whose line would be too long is no event: the task fails, and the stream stays whole. */
 static bool is_too_long(struct task *t, const struct agent_line *line)
 {
-    if (line->data.n + EVENT_OVERHEAD <= MAX_EVENT_LINE)
+    if (payload(line) <= MAX_EVENT_LINE)
         return false;
     char why[128];
-    snprintf(why, sizeof why, "agent_error: %s: the event's line passes %d bytes",
-             event_name(line->event), MAX_EVENT_LINE);
-    task_stop(t, TASK_AGENT_ERROR, why);
+    snprintf(why, sizeof why, "limit: %s: the event's line passes %d bytes",
+             line->kind == LINE_EVENT ? event_name(line->event) : "call", MAX_EVENT_LINE);
+    task_stop(t, TASK_LIMIT, why);
     return true;
 }
 
@@ -22,7 +28,7 @@ static bool is_too_long(struct task *t, const struct agent_line *line)
 static bool is_too_much(struct task *t, const struct agent_line *line)
 {
     struct hub *h = t->hub;
-    if (t->bytes + line->data.n + EVENT_OVERHEAD > h->o.limits.task_bytes) {
+    if (t->bytes + payload(line) > h->o.limits.task_bytes) {
         h->stats.limit_hits[LIMIT_TASK_BYTES]++;
         task_stop(t, TASK_LIMIT, "limit: the task's events take more than limits.task_bytes");
         return true;
@@ -37,8 +43,6 @@ static bool is_too_much(struct task *t, const struct agent_line *line)
 
 static void take_event(struct task *t, const struct agent_line *line)
 {
-    if (is_too_long(t, line) || is_too_much(t, line))
-        return;
     if (line->event == EVENT_INPUT_REQUIRED) {
         task_ask(t, line);
         return;
@@ -208,7 +212,11 @@ static void spawn(struct task *t, const struct agent_line *line)
         answer_error(t, line->call_id, ERR_CONFLICT, "a live task has that name");
         return;
     }
-    struct task_plan plan = {.owner = t->conversation->owner,
+    struct buf ancestors = {0};
+    buf_puts(&ancestors, t->ancestors ? t->ancestors : "");
+    buf_putstr(&ancestors, t->rec.task_id);
+    struct task_plan plan = {.ancestors = buf_str(&ancestors),
+                             .owner = t->conversation->owner,
                              .quota = t->quota,
                              .conversation = t->conversation,
                              .agent = a,
@@ -220,6 +228,7 @@ static void spawn(struct task *t, const struct agent_line *line)
                              .parent_call_id = line->call_id,
                              .parent_agent_id = t->rec.agent};
     struct task *child = task_create(t->hub, &plan);
+    buf_done(&ancestors);
     put_child_event(t, child);
     struct buf answer = {0};
     begin_answer(&answer, "child", line->call_id);
@@ -279,17 +288,17 @@ static uint32_t cancel_one(struct task *t, struct buf *ids)
     return 1;
 }
 
+/* By the ids of all that it descends from: those in between may have ended long ago. */
 static bool descends(const struct task *t, const struct task *root)
 {
-    for (int depth = 0; t && depth < 1000; depth++) {
-        if (t == root)
+    if (t == root)
+        return true;
+    for (const char *id = t->ancestors; id && *id; id += TASK_ID_LEN)
+        if (memcmp(id, root->rec.task_id.p, TASK_ID_LEN) == 0)
             return true;
-        t = t->rec.parent_task_id.p ? find_relative(t, t->rec.parent_task_id) : NULL;
-    }
     return false;
 }
 
-/* A parent that has ended is no longer found: its children were asked when it was. */
 uint32_t task_cancel_tree(struct task *t, bool tree, struct buf *ids)
 {
     uint32_t n = 0;
@@ -316,6 +325,8 @@ void task_tell_parent(struct task *t, const struct task_record *view)
 
 void task_line(struct task *t, const struct agent_line *line)
 {
+    if (line->kind == LINE_EMPTY || is_too_long(t, line) || is_too_much(t, line))
+        return;
     switch (line->kind) {
     case LINE_EMPTY: break;
     case LINE_EVENT: take_event(t, line); break;

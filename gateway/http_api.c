@@ -220,8 +220,12 @@ static void put_header(struct exchange *x, struct buf *body, const char *header,
                        bool number)
 {
     char *value = custom_header(x->wsi, header);
-    if (!value)
+    const char *text = body->len ? body->bytes : "{}";
+    text += strspn(text, " \t\r\n");
+    if (!value || *text != '{') { /* what is no object is told so by the decoder */
+        free(value);
         return;
+    }
     struct buf with = {0};
     struct str v = str_of(value);
     buf_putc(&with, '{');
@@ -229,9 +233,7 @@ static void put_header(struct exchange *x, struct buf *body, const char *header,
         js_put_raw(&with, member, v);
     else
         js_put_field(&with, member, v);
-    const char *text = body->len ? body->bytes : "{}";
-    text += strspn(text, " \t\r\n");
-    const char *rest = *text ? text + 1 : "}";
+    const char *rest = text + 1;
     if (*(rest + strspn(rest, " \t\r\n")) != '}')
         buf_putc(&with, ',');
     buf_puts(&with, rest);

@@ -169,7 +169,8 @@ static bool open_lws(struct server *s)
         .foreign_loops = loops,
         .pcontext = &s->lws,
         .options = LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS |
-                   LWS_SERVER_OPTION_VALIDATE_UTF8,
+                   LWS_SERVER_OPTION_VALIDATE_UTF8 |
+                   (s->config->tls.cert ? LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT : 0),
         .user = s,
         .max_http_header_data = HEADER_BYTES,
         .pt_serv_buf_size = 65536 + 1024,
@@ -183,6 +184,9 @@ static bool open_lws(struct server *s)
     info.retry_and_idle_policy = &no_validity_checks;
     info.vhost_name = "holdfast";
     info.keepalive_timeout = 30;
+    info.ssl_cert_filepath = s->config->tls.cert; /* NULL: plain */
+    info.ssl_private_key_filepath = s->config->tls.key;
+    info.alpn = "http/1.1"; /* else HTTP/2 is spoken, and hand-made chunks break */
     s->vhost = lws_create_vhost(s->lws, &info);
     return s->vhost != NULL;
 }
@@ -412,7 +416,12 @@ static bool start(struct server *s)
     if (!open_hub(s))
         return false;
     s->hub_is_open = true;
-    if (!open_lws(s) || !open_listener(s))
+    if (!open_lws(s)) {
+        log_event(LEVEL_ERROR, "lws", "cannot_open",
+                  LOG_TEXT("why", s->config->tls.cert ? "see tls.cert and tls.key" : "no context"));
+        return false;
+    }
+    if (!open_listener(s))
         return false;
     watch_signal(s, &s->sigterm, SIGTERM);
     watch_signal(s, &s->sigint, SIGINT);

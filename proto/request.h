@@ -1,7 +1,7 @@
 /* request -- what a client says, decoded and checked from one table (PROTOCOL.md sections 1 to 5).
  *
  * Shape:    request_decode reads one line into a struct request: the verb, the echoed id, and the
- *           fields of its verb, each checked for type, length and range.  request_from_fields does
+ *           fields of its verb, each checked for type, length and range.  request_from_body does
  *           the same for HTTP, where the ids come from the path and the body brings the rest.
  * Thread:   any.
  * Owns:     a request owns one block of memory that all of its spans point into.

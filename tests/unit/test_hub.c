@@ -432,6 +432,23 @@ static void test_hub_children_reach_their_parent_and_a_tree_is_cancelled(void **
     client_free(c);
 }
 
+/* The one in between has ended by itself: the tree is still a tree. */
+static void test_hub_tree_is_cancelled_through_tasks_that_have_ended(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "root");
+    run_say(k, kit_run(k, 0), "{\"call\":\"spawn\",\"call_id\":\"a\",\"input\":\"middle\"}");
+    run_say(k, kit_run(k, 1), "{\"call\":\"spawn\",\"call_id\":\"b\",\"input\":\"leaf\"}");
+    run_end(k, kit_run(k, 1), RUN_DONE, "");
+    client_ask(c, "cancel", "c", task, ",\"tree\":true");
+    client_await(c, "\"cancelled\":2,");
+    assert_int_equal(kit_run(k, 2)->cancels, 1);
+    run_end(k, kit_run(k, 2), RUN_DONE, "");
+    run_end(k, kit_run(k, 0), RUN_DONE, "");
+    client_free(c);
+}
+
 static void test_hub_enqueued_chats_run_one_after_the_other(void **state)
 {
     struct kit *k = *state;
@@ -496,6 +513,7 @@ int main(void)
         HUB_TEST(test_hub_inbox_message_is_delivered_or_undelivered),
         HUB_TEST(test_hub_question_is_answered_once_for_everyone),
         HUB_TEST(test_hub_children_reach_their_parent_and_a_tree_is_cancelled),
+        HUB_TEST(test_hub_tree_is_cancelled_through_tasks_that_have_ended),
         HUB_TEST(test_hub_enqueued_chats_run_one_after_the_other),
         HUB_TEST(test_hub_second_turn_has_the_history),
     };

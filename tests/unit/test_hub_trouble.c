@@ -194,6 +194,25 @@ static void test_hub_tenth_malformed_line_is_answered_and_closes(void **state)
     }
 }
 
+/* Whatever an agent says counts: events of its own and those that its calls make. */
+static void test_hub_calls_count_towards_the_limit_of_events(void **state)
+{
+    struct kit *k = *state;
+    k->hub.o.limits.task_events = 20;
+    struct client *c = client_new(k, "ann");
+    client_start(c, "c", "hi");
+    struct run *r = kit_run(k, 0);
+    for (int i = 0; i < 40; i++)
+        run_say(k, r,
+                "{\"call\":\"spawn\",\"call_id\":\"c\",\"input\":\"x\",\"agent\":\"second\"}");
+    assert_int_equal(r->cancels, 1);
+    run_end(k, r, RUN_DONE, "");
+    assert_non_null(strstr(client_await(c, "task.failed"), "\"seq\":21,"));
+    for (size_t i = 1; i < k->n_runs; i++)
+        run_end(k, kit_run(k, i), RUN_DONE, "");
+    client_free(c);
+}
+
 #define HUB_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -206,6 +225,7 @@ int main(void)
         HUB_TEST(test_hub_rate_limit_then_flood_closes),
         HUB_TEST(test_hub_unread_replies_hold_the_connection),
         HUB_TEST(test_hub_first_line_must_be_hello),
+        HUB_TEST(test_hub_calls_count_towards_the_limit_of_events),
         HUB_TEST(test_hub_tenth_malformed_line_is_answered_and_closes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
