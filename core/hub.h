@@ -45,6 +45,8 @@ struct hub_options {
 /* What the operator sees; counters but for the ones that say "now". */
 struct hub_stats {
     uint64_t tasks_started, tasks_ended[STATUS_CANCELLED + 1];
+    struct histogram caught_up_time; /* from the resume to its caught_up */
+    struct histogram cancel_time;    /* from the intent to the terminal event */
     uint64_t resumes_exact, resumes_coalesced, resumes_gap, resumes_ahead, resumes_refused;
     uint64_t limit_hits[8]; /* by enum hub_limit */
 };

@@ -317,6 +317,7 @@ static void on_committed(void *arg, struct batch *batch, int status)
         return;
     }
     j->n_commits++;
+    histogram_add(&j->commit_time, j->clock->now_ms - j->submitted_at);
     j->n_events += batch->n_events;
     j->failing_since = 0;
     bool recovered = j->failing;

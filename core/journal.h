@@ -15,6 +15,7 @@
 #define CORE_JOURNAL_H
 
 #include "core/clock.h"
+#include "core/histogram.h"
 #include "core/store.h"
 #include "core/stream.h"
 
@@ -59,6 +60,7 @@ struct journal {
     struct timer retry, age;
     uint64_t n_commits, n_failures, n_events;
     msec_t submitted_at;
+    struct histogram commit_time; /* from submitted to committed, failures and all */
 };
 
 /* How long a failing batch is tried again is set by the caller: retry_ms. */

@@ -68,6 +68,8 @@ static void put_caught_up(struct subscription *sub, struct message *m)
     put_line(m, buf_str(&line));
     buf_done(&line);
     sub->marks = sub->coalesce = false;
+    struct hub *h = sub->session->hub;
+    histogram_add(&h->stats.caught_up_time, h->clock.now_ms - sub->since);
 }
 
 /* The lines up to seq last, of lines that begin behind seq after. */

@@ -284,6 +284,9 @@ static void ended(struct task *t)
     struct stream *s = t->stream;
     struct conversation *c = t->conversation;
     s->ended = true;
+    if (t->shown.status == STATUS_CANCELLED)
+        histogram_add(&t->hub->stats.cancel_time,
+                      t->shown.completed_at - t->shown.cancel_requested_at);
     t->hub->stats.tasks_ended[t->shown.status]++;
     announce(t);
     struct task_record view = task_view(t);

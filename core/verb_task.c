@@ -103,9 +103,10 @@ static void attach(struct call *c, struct stream *s, struct str summary)
 static void on_resume(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
-    if (is_absent(c, status)) {
+    if (status == STORE_NOT_FOUND)
+        c->hub->stats.resumes_refused++;
+    if (is_absent(c, status))
         return;
-    }
     struct stream *s = stream_for(c, &answer->tasks[0]);
     struct task_record view = s->task ? task_view(s->task) : answer->tasks[0];
     struct hub *h = c->hub;

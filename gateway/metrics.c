@@ -2,7 +2,9 @@
 
 #include <inttypes.h>
 
-enum metric_kind { COUNTER, GAUGE };
+#include "core/task.h"
+
+enum metric_kind { COUNTER, GAUGE, HISTOGRAM };
 
 struct metric {
     const char *name;
@@ -33,12 +35,67 @@ static void closes(struct server *s, struct buf *out, const char *name)
     put(out, name, "{code=\"none\"}", s->closes[countof(s->closes) - 1]);
 }
 
+/* Live tasks by status and agent, counted when asked for. */
+struct census {
+    const struct server *server;
+    uint64_t n[64][2]; /* by agent: pending, running; the last row: agents that are no more */
+};
+
+static void count_task(struct map_node *node, void *arg)
+{
+    struct census *census = arg;
+    const struct task *t = container_of(node, const struct stream, node)->task;
+    if (!t)
+        return;
+    size_t i = 0, last = countof(census->n) - 1;
+    while (i < census->server->n_agents && i < last && &census->server->agents[i] != t->agent)
+        i++;
+    census->n[i < census->server->n_agents ? i : last][t->shown.status == STATUS_RUNNING]++;
+}
+
 static void tasks(struct server *s, struct buf *out, const char *name)
 {
-    put(out, name, "{status=\"live\"}", s->hub.n_live);
+    struct census census = {.server = s};
+    map_each(&s->hub.streams, count_task, &census);
+    for (size_t i = 0; i < s->n_agents && i < countof(census.n) - 1; i++)
+        for (int running = 0; running < 2; running++)
+            buf_putf(out, "%s{status=\"%s\",agent=\"%s\"} %" PRIu64 "\n", name,
+                     running ? "running" : "pending", s->agents[i].name, census.n[i][running]);
+}
+
+static void tasks_ended(struct server *s, struct buf *out, const char *name)
+{
     for (int i = STATUS_COMPLETED; i <= STATUS_CANCELLED; i++)
         buf_putf(out, "%s{status=\"%s\"} %" PRIu64 "\n", name, status_name((enum task_status)i),
                  s->hub.stats.tasks_ended[i]);
+}
+
+static void put_histogram(struct buf *out, const char *name, const struct histogram *h)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
+        sum += h->n[i];
+        buf_putf(out, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name,
+                 (double)histogram_bounds[i] / 1000, sum);
+    }
+    buf_putf(out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, h->count);
+    buf_putf(out, "%s_sum %g\n%s_count %" PRIu64 "\n", name, (double)h->sum_ms / 1000, name,
+             h->count);
+}
+
+static void commit_time(struct server *s, struct buf *out, const char *name)
+{
+    put_histogram(out, name, &s->hub.journal.commit_time);
+}
+
+static void caught_up_time(struct server *s, struct buf *out, const char *name)
+{
+    put_histogram(out, name, &s->hub.stats.caught_up_time);
+}
+
+static void cancel_time(struct server *s, struct buf *out, const char *name)
+{
+    put_histogram(out, name, &s->hub.stats.cancel_time);
 }
 
 static void events(struct server *s, struct buf *out, const char *name)
@@ -89,8 +146,14 @@ static const struct metric metrics[] = {
     {"holdfast_connections", GAUGE, "Open WebSocket connections.", connections},
     {"holdfast_closes_total", COUNTER, "Closed connections, by the code that we closed with.",
      closes},
-    {"holdfast_tasks", GAUGE, "Tasks: live now, and ended since the start by status.", tasks},
+    {"holdfast_tasks", GAUGE, "Live tasks, by status and agent.", tasks},
+    {"holdfast_tasks_ended_total", COUNTER, "Ended tasks, by status.", tasks_ended},
     {"holdfast_events_total", COUNTER, "Committed events.", events},
+    {"holdfast_store_commit_seconds", HISTOGRAM, "From a batch's submission to its commit.",
+     commit_time},
+    {"holdfast_resume_caught_up_seconds", HISTOGRAM, "From a resume to its caught_up.",
+     caught_up_time},
+    {"holdfast_cancel_seconds", HISTOGRAM, "From a cancel to the end of its task.", cancel_time},
     {"holdfast_store_commits_total", COUNTER, "Committed batches.", commits},
     {"holdfast_store_commit_failures_total", COUNTER, "Commits that failed and were tried again.",
      commit_failures},
@@ -102,10 +165,10 @@ static const struct metric metrics[] = {
 
 void metrics_write(struct server *s, struct buf *out)
 {
+    static const char *const kinds[] = {"counter", "gauge", "histogram"};
     for (size_t i = 0; i < countof(metrics); i++) {
         const struct metric *m = &metrics[i];
-        buf_putf(out, "# HELP %s %s\n# TYPE %s %s\n", m->name, m->help, m->name,
-                 m->kind == GAUGE ? "gauge" : "counter");
+        buf_putf(out, "# HELP %s %s\n# TYPE %s %s\n", m->name, m->help, m->name, kinds[m->kind]);
         m->write(s, out, m->name);
     }
 }
