@@ -286,7 +286,9 @@ static void *sqlite_reader_open(void *store)
     struct store_sqlite *s = store;
     struct reader *r = xcalloc(sizeof *r);
     r->store = s;
-    if (conn_open(&r->conn, s->path, true) == STORE_OK)
+    /* A small page cache: what is read often, blocks, is kept by core. */
+    if (conn_open(&r->conn, s->path, true) == STORE_OK &&
+        conn_exec(&r->conn, "PRAGMA cache_size = -512") == STORE_OK)
         return r;
     store_note_error(s, &r->conn);
     conn_close(&r->conn);
