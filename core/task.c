@@ -212,6 +212,16 @@ void task_free(struct task *t)
     free(t);
 }
 
+bool task_name_is_taken(const struct conversation *c, struct str name)
+{
+    list_each (it, &c->tasks) {
+        const struct task *t = list_item(it, const struct task, in_conversation);
+        if (t->rec.name.p && str_eq(name, t->rec.name))
+            return true;
+    }
+    return false;
+}
+
 struct task_record task_view(const struct task *t)
 {
     struct task_record view = t->rec;

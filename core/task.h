@@ -135,6 +135,8 @@ uint32_t task_cancel_tree(struct task *t, bool tree, struct buf *ids);
 void task_on_end(struct task *t, struct waiter *w);
 /* Starts what waits for a slot, and reads agents again that waited for a commit: once a turn. */
 void tasks_proceed(struct hub *h);
+/* A name is one live task's of a conversation. */
+bool task_name_is_taken(const struct conversation *c, struct str name);
 /* True for the types that read and write the conversation. */
 static inline bool task_talks(const struct task *t)
 {

@@ -153,16 +153,6 @@ static const char *why_no_child(const struct task *t, const struct agent *a)
     return NULL;
 }
 
-static bool name_is_taken(const struct conversation *c, struct str name)
-{
-    list_each (it, &c->tasks) {
-        const struct task *t = list_item(it, const struct task, in_conversation);
-        if (name.p && t->rec.name.p && str_eq(name, t->rec.name))
-            return true;
-    }
-    return false;
-}
-
 static bool is_reserved(struct str name)
 {
     static const char *const names[] = {"parent", "self", "all", "broadcast"};
@@ -208,7 +198,7 @@ static void spawn(struct task *t, const struct agent_line *line)
         answer_error(t, line->call_id, a ? ERR_OVERLOADED : ERR_BAD_REQUEST, why);
         return;
     }
-    if (name_is_taken(t->conversation, line->name)) {
+    if (line->name.p && task_name_is_taken(t->conversation, line->name)) {
         answer_error(t, line->call_id, ERR_CONFLICT, "a live task has that name");
         return;
     }

@@ -95,16 +95,6 @@ static void on_created(struct waiter *w, int status)
     UNREACHABLE(); /* a task cannot end in the commit that made it */
 }
 
-static bool name_is_taken(const struct conversation *conversation, struct str name)
-{
-    list_each (it, &conversation->tasks) {
-        const struct task *t = list_item(it, const struct task, in_conversation);
-        if (t->rec.name.p && str_eq(name, t->rec.name))
-            return true;
-    }
-    return false;
-}
-
 static bool is_busy(const struct conversation *conversation)
 {
     list_each (it, &conversation->tasks) {
@@ -149,7 +139,7 @@ static enum error find_fault(struct call *c, const struct agent *agent, const ch
     if (c->conversation->deleting)
         return ERR_CONFLICT;
     *ret_why = "\"name\" is in use by a live task of the conversation";
-    if (r->name.p && name_is_taken(c->conversation, r->name))
+    if (r->name.p && task_name_is_taken(c->conversation, r->name))
         return ERR_CONFLICT;
     *ret_why = "the conversation is busy";
     if (r->when_busy == BUSY_REJECT && !r->background && is_busy(c->conversation))
