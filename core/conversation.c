@@ -30,7 +30,7 @@ struct conversation *conversation_ref(struct hub *h, struct owner *owner, struct
     c->id = xstrdup(id);
     c->refs = 1;
     list_init(&c->tasks);
-    list_init(&c->openings);
+    list_init(&c->followers);
     feed_init(&c->feed);
     map_put(&h->conversations, &c->node);
     return c;
@@ -41,7 +41,7 @@ void conversation_unref(struct conversation *c)
     ASSERT(c->refs > 0);
     if (--c->refs > 0)
         return;
-    ASSERT(list_is_empty(&c->tasks) && list_is_empty(&c->openings));
+    ASSERT(list_is_empty(&c->tasks) && list_is_empty(&c->followers));
     map_remove(&c->hub->conversations, &c->node);
     list_remove(&c->changed);
     feed_forget(&c->entry);

@@ -10,6 +10,12 @@
 
 #include "core/hub.h"
 
+/* Embedded in what follows: the domain knows no connections (promise 4). */
+struct follower {
+    struct list node;
+    void (*task_came)(struct follower *follower, struct stream *stream);
+};
+
 struct conversation {
     struct map_node node;
     struct hub *hub;
@@ -18,7 +24,7 @@ struct conversation {
     uint32_t refs;
     struct list tasks; /* live, in order of creation */
     struct feed feed;
-    struct list openings;     /* of struct opening with follow: new tasks are followed */
+    struct list followers;    /* who wants to see each new task from its first event */
     struct list changed;      /* in the hub's list */
     struct feed_entry *entry; /* in the owner's watch feed */
     struct call *deleting;    /* the request that removes it, NULL */

@@ -52,7 +52,7 @@ struct subscription {
 struct opening {
     struct list in_session;
     struct list ready;
-    struct list in_conversation; /* with follow */
+    struct follower follower; /* in the conversation, with follow */
     struct session *session;
     struct conversation *conversation;
     struct feed_reader reader;

@@ -21,7 +21,7 @@ void opening_end(struct opening *o)
     feed_leave(c ? &c->feed : &o->session->owner->watch, &o->reader);
     list_remove(&o->in_session);
     list_remove(&o->ready);
-    list_remove(&o->in_conversation);
+    list_remove(&o->follower.node);
     free(o);
     if (c)
         conversation_unref(c);
@@ -106,6 +106,11 @@ static struct opening *find_opening(struct session *s, const struct conversation
     return NULL;
 }
 
+static void on_task_came(struct follower *follower, struct stream *stream)
+{
+    session_follow(container_of(follower, struct opening, follower), stream, 0);
+}
+
 static void follow_all(struct opening *o)
 {
     list_each (it, &o->conversation->tasks) {
@@ -113,8 +118,8 @@ static void follow_all(struct opening *o)
         if (t->phase != PHASE_CREATING)
             session_follow(o, t->stream, t->stream->head);
     }
-    if (!list_is_in(&o->in_conversation))
-        list_push(&o->conversation->openings, &o->in_conversation);
+    if (!list_is_in(&o->follower.node))
+        list_push(&o->conversation->followers, &o->follower.node);
 }
 
 struct opening *session_open(struct session *s, struct conversation *c, bool follow)
@@ -126,6 +131,7 @@ struct opening *session_open(struct session *s, struct conversation *c, bool fol
         o->conversation = c;
         if (c)
             c->refs++;
+        o->follower.task_came = on_task_came;
         o->reader.wake = on_feed_wake;
         o->reader.lost = on_feed_lost;
         list_push(&s->openings, &o->in_session);
@@ -134,7 +140,7 @@ struct opening *session_open(struct session *s, struct conversation *c, bool fol
     o->held = true;
     o->follow = follow;
     if (!follow)
-        list_remove(&o->in_conversation);
+        list_remove(&o->follower.node);
     return o;
 }
 

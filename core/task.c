@@ -1,9 +1,6 @@
 #include "core/task.h"
 
-#include "core/session.h"
-
 #include <stdio.h>
-
 #include <stdlib.h>
 
 static void on_timeout(struct timer *timer);
@@ -331,8 +328,10 @@ static void shown_new(struct task *t)
 {
     struct conversation *c = t->conversation;
     t->phase = PHASE_PENDING;
-    list_each (it, &c->openings)
-        session_follow(list_item(it, struct opening, in_conversation), t->stream, 0);
+    list_each (it, &c->followers) {
+        struct follower *f = list_item(it, struct follower, node);
+        f->task_came(f, t->stream);
+    }
     announce(t);
     task_try_start(t);
 }

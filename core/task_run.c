@@ -4,8 +4,6 @@
  * never run and may be started again, and one that it finds running is an orphan. */
 #include "core/task.h"
 
-#include "core/session.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 
