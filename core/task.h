@@ -8,7 +8,7 @@
  *             see to it that it does.
  *
  *           rec.state is what is staged; shown is what is committed, and the only thing that anyone
- *           is told (promise 2).  No connection event ever comes here (promise 4).
+ *           is told (promise 2).  Connections appear nowhere here (promise 4).
  * Thread:   loop.
  * Owns:     its strings, its run, its place in the conversation.  Its stream outlives it.
  */

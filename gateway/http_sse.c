@@ -8,7 +8,7 @@
 
 #define COMMENT_AFTER_MS 15000
 #define CHUNK_HEAD 16
-#define MESSAGES_PER_TURN 8
+#define MESSAGES_PER_TURN 1
 
 static void on_resumed(void *arg, enum error e, struct str line);
 static void flush_session(struct session *session);
