@@ -82,7 +82,7 @@ def test_frozen_and_slow_readers_harm_nobody(gateway, client):  # F41
 
     def follow(reader):
         payload, last = b"", 0
-        while b'"event":"task.' not in payload or last < 3:
+        while b'"event":"task.completed"' not in payload:
             payload = reader.until(TEXT)
             now = time.time() * 1000
             found = [(int(seq), int(ts)) for seq, ts in SEQ_TS.findall(payload)]
