@@ -25,14 +25,14 @@ struct witness {
     char *lines[SEQS]; /* by seq */
 };
 
-struct follower {
+struct followed {
     bool follows;
     uint64_t last;
 };
 
 struct watcher {
     struct client *client;
-    struct follower of[TASKS];
+    struct followed of[TASKS];
 };
 
 struct world {
@@ -78,7 +78,7 @@ static void see_event(struct watcher *watcher, const char *line)
 {
     size_t i = witness_of(line_field(line, "task_id"), watcher->client->owner);
     struct witness *t = &w.tasks[i];
-    struct follower *f = &watcher->of[i];
+    struct followed *f = &watcher->of[i];
     uint64_t seq = number(line, "seq");
     assert_true(f->follows);
     assert_int_equal(seq, f->last + 1); /* promise 1 */
@@ -103,7 +103,7 @@ static void see_event(struct watcher *watcher, const char *line)
 static void see_started(struct watcher *watcher, const char *line)
 {
     size_t i = witness_of(line_field(line, "task_id"), watcher->client->owner);
-    watcher->of[i] = (struct follower){true, 0};
+    watcher->of[i] = (struct followed){true, 0};
     const char *key = line_field(line, "id"); /* the tests use the key as the request's id */
     if (w.tasks[i].key[0])
         assert_string_equal(w.tasks[i].key, key); /* promise 6 */
@@ -122,7 +122,7 @@ static void see_line(struct watcher *watcher, const char *line)
         see_started(watcher, line);
     else if (strstr(line, "{\"type\":\"resumed\"")) {
         size_t i = witness_of(line_field(line, "task_id"), watcher->client->owner);
-        watcher->of[i] = (struct follower){true, number(line, "after")};
+        watcher->of[i] = (struct followed){true, number(line, "after")};
     } else if (strstr(line, "\"cancelled\":1,")) {
         const char *at = strstr(line, "\"task_ids\":[\"") + strlen("\"task_ids\":[\"");
         char id[TASK_ID_LEN + 1];
