@@ -191,6 +191,8 @@ static bool is_same_request(const struct request *r, const struct hub *h,
            (!r->conversation_id.p || str_eq(r->conversation_id, task->conversation_id));
 }
 
+static void ask_key(struct call *c);
+
 static void on_key(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
@@ -209,6 +211,10 @@ static void on_key(void *arg, int status, struct answer *answer)
         return;
     }
     struct stream *s = hub_find_stream(c->hub, task.owner, task.conversation_id, task.task_id);
+    if (!(s && s->task) && !status_is_terminal(task.state.status)) {
+        ask_key(c); /* it lived when it was read, and has ended since: read it again */
+        return;
+    }
     if (!s) {
         s = hub_add_stream(c->hub, task.owner, task.conversation_id, task.task_id, task.key);
         stream_set(s, task.state.first, task.state.head, true);
@@ -217,6 +223,11 @@ static void on_key(void *arg, int status, struct answer *answer)
         task = task_view(s->task);
     release_claim(c);
     reply_started(c, &task, s, true);
+}
+
+static void ask_key(struct call *c)
+{
+    call_query(c, &(struct query){.kind = QUERY_KEY, .key = c->req.request_key}, on_key);
 }
 
 static void look_up(struct call *c)
@@ -235,7 +246,7 @@ static void look_up(struct call *c)
     list_init(&claim->waiting);
     map_put(&c->hub->claims, &claim->node);
     c->claim = claim;
-    call_query(c, &(struct query){.kind = QUERY_KEY, .key = c->req.request_key}, on_key);
+    ask_key(c);
 }
 
 void verb_chat(struct call *c)

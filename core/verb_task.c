@@ -32,6 +32,13 @@ static bool is_absent(struct call *c, int status)
     return true;
 }
 
+/* The record was read while the task lived, and it has ended since: read it again. */
+static bool is_stale(struct call *c, const struct task_record *task)
+{
+    const struct stream *s = find(c);
+    return !(s && s->task) && !status_is_terminal(task->state.status);
+}
+
 /* While it was looked up, the task may have become known: live, or read by somebody else. */
 static struct stream *stream_for(struct call *c, const struct task_record *task)
 {
@@ -107,6 +114,10 @@ static void on_resume(void *arg, int status, struct answer *answer)
         c->hub->stats.resumes_refused++;
     if (is_absent(c, status))
         return;
+    if (is_stale(c, &answer->tasks[0])) {
+        ask_store(c, on_resume);
+        return;
+    }
     struct stream *s = stream_for(c, &answer->tasks[0]);
     struct task_record view = s->task ? task_view(s->task) : answer->tasks[0];
     struct hub *h = c->hub;
@@ -189,6 +200,10 @@ static void on_task(void *arg, int status, struct answer *answer)
     struct call *c = arg;
     if (is_absent(c, status))
         return;
+    if (is_stale(c, &answer->tasks[0])) {
+        ask_store(c, on_task);
+        return;
+    }
     struct task *t = live(c);
     struct task_record view = t ? task_view(t) : answer->tasks[0];
     reply_task(c, &view);
