@@ -234,6 +234,7 @@ scene("earlier messages come when asked for", async (its) => {
   await chat.page.waitForSelector("#earlier:visible");
   assert.deepEqual(await chat.allTexts(".turn .asked"), counts.slice(2));
   await chat.page.click("#earlier");
+  await chat.page.waitForFunction((n) => document.querySelectorAll(".turn .asked").length === n, counts.length);
   await chat.page.waitForSelector("#earlier", { state: "hidden" });
   assert.deepEqual(await chat.allTexts(".turn .asked"), counts);
   await chat.assertIsJournal();
