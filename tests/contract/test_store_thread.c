@@ -384,7 +384,10 @@ static void test_sqlite_under_load_stays_bounded(void **state)
         commit_port(st, f->batch);
         f->batch = batch_new();
         for (int k = 0; k < 4; k++)
-            ask_port(st, (struct query){.kind = QUERY_BLOCKS, .task_key = 1, .after = first / 2});
+            ask_port(st, (struct query){.kind = QUERY_BLOCKS,
+                                        .task_key = 1,
+                                        .after = first / 2,
+                                        .max_bytes = 256 * 1024});
         wait_for(st, i, 0);
         if (store_sqlite_wal_bytes(f->store) > most)
             most = store_sqlite_wal_bytes(f->store);
