@@ -266,20 +266,22 @@ void hub_drain(struct hub *h)
     h->draining = true;
 }
 
+/* A task that is being created ends in the commit after the one that makes it (task_try_start). */
 static void abandon(struct map_node *node, void *arg)
 {
     (void)arg;
-    const struct stream *s = container_of(node, const struct stream, node);
-    if (s->task && s->task->phase < PHASE_ENDING)
-        task_finish(
-            s->task, s->task->rec.state.cancel_requested_at ? STATUS_CANCELLED : STATUS_FAILED,
-            s->task->rec.state.cancel_requested_at ? TASK_CANCELLED_ERROR : TASK_ORPHANED,
-            s->task->rec.state.cancel_requested_at ? STR("cancelled")
-                                                   : STR("orphaned: the gateway is stopping"));
+    struct task *t = container_of(node, struct stream, node)->task;
+    if (!t || t->phase == PHASE_CREATING || task_is_ending(t))
+        return;
+    if (t->rec.state.cancel_requested_at)
+        task_finish(t, STATUS_CANCELLED, TASK_CANCELLED_ERROR, STR("cancelled"));
+    else
+        task_finish(t, STATUS_FAILED, TASK_ORPHANED, STR("orphaned: the gateway is stopping"));
 }
 
 void hub_abandon(struct hub *h)
 {
+    h->abandoned = true;
     map_each(&h->streams, abandon, NULL);
 }
 

@@ -91,6 +91,7 @@ struct hub {
     struct list dead_runs;
     struct list changed; /* conversations whose watchers or readers are to be told */
     bool draining;
+    bool abandoned; /* what is still being created ends as soon as it is committed */
     bool restoring; /* nothing starts until all that was left is repaired */
     struct hub_stats stats;
 };

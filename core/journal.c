@@ -10,6 +10,8 @@ static void on_committed(void *arg, struct batch *batch, int status);
 static void on_retry(struct timer *t)
 {
     struct journal *j = container_of(t, struct journal, retry);
+    if (!j->flying) /* given up: the end of this turn asks the store again */
+        return;
     j->port->commit(j->port, j->flying, on_committed, j);
 }
 
@@ -166,7 +168,10 @@ static void collect(struct journal *j)
 
 void journal_submit(struct journal *j)
 {
-    if (j->flying || (!has_work(j) && list_is_empty(&j->want_seal)))
+    bool probes = j->failing; /* nothing but a commit that succeeds shows that the store is back */
+    if (j->flying || timer_is_armed(&j->retry))
+        return;
+    if (!has_work(j) && list_is_empty(&j->want_seal) && !probes)
         return;
     if (!j->building)
         begin(j);
@@ -294,17 +299,15 @@ static void on_failed(struct journal *j, int status)
     j->n_failures++;
     if (!j->failing_since) {
         j->failing_since = j->clock->now_ms;
-        j->backoff = BACKOFF_FIRST_MS;
     }
     if (!j->failing) {
         j->failing = true;
+        j->backoff = BACKOFF_FIRST_MS;
         j->events->failing(j->arg, true);
     }
-    if (j->clock->now_ms - j->failing_since >= j->retry_ms) {
-        give_up(j, status);
-        return;
-    }
     timer_arm(j->clock, &j->retry, j->clock->now_ms + j->backoff);
+    if (j->clock->now_ms - j->failing_since >= j->retry_ms)
+        give_up(j, status);
     j->backoff = j->backoff * 2 < BACKOFF_MAX_MS ? j->backoff * 2 : BACKOFF_MAX_MS;
 }
 

@@ -169,8 +169,10 @@ struct task *task_adopt(struct hub *h, const struct task_record *rec)
 
 static void run_enders(struct task *t, int status)
 {
-    struct list *node;
-    while ((node = list_pop(&t->enders)) != NULL) {
+    struct list now, *node;
+    list_init(&now);
+    list_splice(&now, &t->enders);
+    while ((node = list_pop(&now)) != NULL) {
         struct waiter *w = list_item(node, struct waiter, node);
         w->done(w, status);
     }
@@ -180,6 +182,7 @@ void task_free(struct task *t)
 {
     if (!t)
         return;
+    list_remove(&t->in_conversation);
     run_enders(t, STORE_IO); /* of a task that has not ended: the hub goes */
     task_stop_run(t);
     list_remove(&t->in_wait);
@@ -327,6 +330,7 @@ static void show(struct task *t, const struct task_state *state)
 static void shown_new(struct task *t)
 {
     struct conversation *c = t->conversation;
+    ASSERT(t->phase == PHASE_CREATING);
     t->phase = PHASE_PENDING;
     list_each (it, &c->followers) {
         struct follower *f = list_item(it, struct follower, node);
@@ -354,13 +358,17 @@ static void shown_set(struct task *t)
 /* It never was: nobody has been told of it, and nothing of it is on disk. */
 static void never_was(struct task *t)
 {
-    struct stream *s = t->stream;
+    struct conversation *c = t->conversation;
     t->lost = true;
-    t->stream->task = NULL;
+    t->stream->task = NULL; /* released when the journal has told it settled */
     t->stream = NULL;
-    run_enders(t, STORE_IO);
     bury(t);
-    (void)s; /* released when the journal has told it settled */
+    run_enders(t, 0);
+    list_each (it, &c->tasks) { /* who waited for it: in the next turn, when all is rolled back */
+        struct task *other = list_item(it, struct task, in_conversation);
+        if (other->phase == PHASE_PENDING && !list_is_in(&other->in_wait))
+            list_push(&t->hub->waiting, &other->in_wait);
+    }
 }
 
 void task_op_done(struct task *t, const struct op *op, int status)

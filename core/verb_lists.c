@@ -378,10 +378,31 @@ static void check_ended(struct call *c)
                     &c->waiter);
 }
 
+static void give_up_delete(struct call *c)
+{
+    c->conversation->deleting = NULL;
+    call_fail(c, ERR_OVERLOADED, "the store did not take it");
+}
+
+/* A task that never was is as gone as one that has ended; a status says that the hub goes. */
 static void on_one_ended(struct waiter *w, int status)
 {
-    (void)status; /* one that never was is gone as well */
-    check_ended(container_of(w, struct call, waiter));
+    struct call *c = container_of(w, struct call, waiter);
+    if (status < 0)
+        give_up_delete(c);
+    else
+        check_ended(c);
+}
+
+static void on_all_asked(struct waiter *w, int status)
+{
+    struct call *c = container_of(w, struct call, waiter);
+    if (status < 0) {
+        give_up_delete(c);
+        return;
+    }
+    c->waiter.done = on_one_ended;
+    check_ended(c);
 }
 
 void verb_delete(struct call *c)
@@ -394,8 +415,7 @@ void verb_delete(struct call *c)
     c->conversation->deleting = c;
     list_each (it, &c->conversation->tasks)
         (void)task_cancel(list_item(it, struct task, in_conversation));
-    c->waiter.done = on_one_ended;
-    check_ended(c);
+    wait(c, on_all_asked);
 }
 
 static void on_acked(struct waiter *w, int status)

@@ -213,6 +213,77 @@ static void test_hub_calls_count_towards_the_limit_of_events(void **state)
     client_free(c);
 }
 
+/* Whatever was given up, the store is asked again until it takes writes. */
+static void test_hub_given_up_chat_leaves_a_gateway_that_takes_the_next(void **state)
+{
+    struct kit *k = *state;
+    k->hub.journal.retry_ms = 1000;
+    struct client *c = client_new(k, "ann");
+    store_inline_fail_commits(k->inline_store, 30, STORE_BUSY);
+    client_say(c, "{\"type\":\"chat\",\"id\":\"1\",\"conversation_id\":\"c\",\"message\":\"hi\"}");
+    for (int i = 0; i < 40; i++)
+        kit_pass(k, 1000);
+    client_await(c, "{\"type\":\"error\",\"id\":\"1\",\"code\":\"overloaded\"");
+    assert_true(hub_can_write(&k->hub));
+    client_start(c, "c", "again");
+    run_end(k, kit_run(k, 0), RUN_DONE, "");
+    client_free(c);
+}
+
+/* The task that a delete waits for was never committed: it is gone, and the delete goes on. */
+static void test_hub_delete_of_a_conversation_whose_task_never_was_ends(void **state)
+{
+    struct kit *k = *state;
+    k->hub.journal.retry_ms = 1000;
+    struct client *a = client_new(k, "ann"), *b = client_new(k, "ann");
+    session_receive(
+        &a->session,
+        STR("{\"type\":\"chat\",\"id\":\"1\",\"conversation_id\":\"c\",\"message\":\"hi\"}"));
+    session_receive(&b->session,
+                    STR("{\"type\":\"delete\",\"id\":\"2\",\"conversation_id\":\"c\"}"));
+    store_inline_fail_commits(k->inline_store, 30, STORE_BUSY);
+    for (int i = 0; i < 60; i++)
+        kit_pass(k, 1000);
+    client_await(a, "{\"type\":\"error\",\"id\":\"1\"");
+    client_await(b, "\"id\":\"2\"");
+    client_say(b, "{\"type\":\"delete\",\"id\":\"3\",\"conversation_id\":\"c\"}");
+    client_await(b, "{\"type\":\"ok\",\"id\":\"3\"}");
+    client_free(a);
+    client_free(b);
+}
+
+/* A stop that comes while tasks are being created, at each of the steps: one ending, nothing behind. */
+static void test_hub_abandoned_while_it_is_created_ends_once(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    session_receive(
+        &c->session,
+        STR("{\"type\":\"chat\",\"id\":\"1\",\"conversation_id\":\"c\",\"message\":\"hi\"}"));
+    hub_submit(&k->hub); /* one in flight … */
+    struct client *d = xcalloc(sizeof *d);
+    d->kit = k;
+    snprintf(d->owner, sizeof d->owner, "ann");
+    session_init(&d->session, &k->hub, &client_ops, d);
+    session_receive(&d->session, STR("{\"type\":\"hello\"}"));
+    session_receive(
+        &d->session,
+        STR("{\"type\":\"chat\",\"id\":\"2\",\"conversation_id\":\"c\",\"message\":\"ho\"}"));
+    hub_drain(&k->hub); /* … and one staged behind it */
+    hub_abandon(&k->hub);
+    kit_settle(k);
+    assert_int_equal(k->n_runs, 0);
+    assert_int_equal(k->hub.n_live, 0);
+    struct client *both[] = {c, d};
+    for (size_t i = 0; i < countof(both); i++) {
+        client_await(both[i], "\"started\"");
+        client_expect(both[i], "\"seq\":1,");
+        client_expect(both[i], "\"code\":\"orphaned\"");
+        client_expect_nothing(both[i]);
+        client_free(both[i]);
+    }
+}
+
 #define HUB_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -225,6 +296,9 @@ int main(void)
         HUB_TEST(test_hub_rate_limit_then_flood_closes),
         HUB_TEST(test_hub_unread_replies_hold_the_connection),
         HUB_TEST(test_hub_first_line_must_be_hello),
+        HUB_TEST(test_hub_given_up_chat_leaves_a_gateway_that_takes_the_next),
+        HUB_TEST(test_hub_delete_of_a_conversation_whose_task_never_was_ends),
+        HUB_TEST(test_hub_abandoned_while_it_is_created_ends_once),
         HUB_TEST(test_hub_calls_count_towards_the_limit_of_events),
         HUB_TEST(test_hub_tenth_malformed_line_is_answered_and_closes),
     };
