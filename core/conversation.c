@@ -95,10 +95,9 @@ static void drop_stream(struct map_node *node, void *arg)
     const struct conversation *c = arg;
     if (s->task || strcmp(s->owner, c->owner->name) != 0 || strcmp(s->conversation_id, c->id) != 0)
         return;
-    block_cache_drop(&c->hub->cache, s);
+    stream_forget(s, &c->hub->cache);
     list_each (it, &s->cursors) {
         struct cursor *cursor = list_item(it, struct cursor, in_stream);
-        cursor->seq = s->head; /* nothing is left to read */
         cursor->wake(cursor);
     }
     hub_release_stream(c->hub, s);

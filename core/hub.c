@@ -135,7 +135,8 @@ struct stream *hub_find_stream(struct hub *h, struct str owner, struct str conve
 {
     struct map_node *node =
         map_find(&h->streams, (struct map_key){{owner, conversation_id, task_id}});
-    return node ? container_of(node, struct stream, node) : NULL;
+    struct stream *s = node ? container_of(node, struct stream, node) : NULL;
+    return s && !s->gone ? s : NULL;
 }
 
 struct stream *hub_add_stream(struct hub *h, struct str owner, struct str conversation_id,
@@ -187,7 +188,7 @@ static void on_loaded(void *arg, int status, struct answer *answer)
         return;
     }
     bool found = answer->n_blocks > 0 && answer->blocks[0]->first <= load->seq;
-    for (size_t i = 0; i < answer->n_blocks; i++) {
+    for (size_t i = 0; i < answer->n_blocks && !s->gone; i++) {
         block_cache_put(&load->hub->cache, s, answer->blocks[i]);
         answer->blocks[i] = NULL;
     }

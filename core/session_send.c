@@ -105,10 +105,13 @@ static enum progress put_run(struct subscription *sub, struct str lines, struct 
     return WENT_ON;
 }
 
-static void say_broken(struct subscription *sub)
+/* Its events cannot be told any more: that is said, and not passed over. */
+static void end_broken(struct subscription *sub)
 {
-    struct session *s = sub->session;
-    session_push_error(s, ERR_INTERNAL, STR_NULL, "events of a followed task cannot be read");
+    bool gone = sub->cursor.stream->gone;
+    session_push_error(sub->session, gone ? ERR_NOT_FOUND : ERR_INTERNAL, STR_NULL,
+                       gone ? "a followed task was deleted"
+                            : "events of a followed task cannot be read");
     subscription_end(sub);
 }
 
@@ -118,6 +121,10 @@ static enum progress put_events(struct subscription *sub, struct message *m)
     struct cursor *c = &sub->cursor;
     struct hub *h = sub->session->hub;
     struct str lines;
+    if (c->stream->gone) {
+        end_broken(sub);
+        return NOTHING_MORE;
+    }
     if (sub->marks && c->seq >= sub->caught_up_at) {
         if (!fits(m, 128))
             return NO_ROOM;
@@ -130,7 +137,7 @@ static enum progress put_events(struct subscription *sub, struct message *m)
     case READ_LOAD:
         list_remove(&sub->ready);
         if (c->stream->broken)
-            say_broken(sub);
+            end_broken(sub);
         else
             hub_load(h, c);
         return NOTHING_MORE;

@@ -229,6 +229,21 @@ void cursor_take(struct cursor *c, struct str lines)
     c->run_at += lines.n;
 }
 
+void stream_forget(struct stream *s, struct block_cache *cache)
+{
+    ASSERT(!s->sealing && !s->task);
+    s->gone = true;
+    block_cache_drop(cache, s);
+    list_remove(&s->dirty);
+    list_remove(&s->aging);
+    list_remove(&s->want_seal);
+    buf_done(&s->tail);
+    s->tail_first = s->next;
+    s->tail_put = s->tail_seen = 0;
+    free(s->summary);
+    s->summary = NULL;
+}
+
 void block_cache_init(struct block_cache *cache, size_t max_bytes)
 {
     *cache = (struct block_cache){.max_bytes = max_bytes};

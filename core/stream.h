@@ -67,6 +67,7 @@ struct stream {
     struct list own_lru;
     size_t cached_bytes;
     struct load *load; /* a read of blocks that is under way; the hub's */
+    bool gone;         /* its conversation was deleted: nobody finds it, readers are told */
     bool broken;       /* the store has not what it must have: readers are told */
 
     struct list cursors;
@@ -85,6 +86,8 @@ struct cursor {
 
 struct stream *stream_new(struct str owner, struct str conversation_id, struct str task_id,
                           int64_t task_key);
+/* Its conversation was deleted: what it still holds goes. */
+void stream_forget(struct stream *s, struct block_cache *cache);
 void stream_free(struct stream *s); /* no cursor, no pin may be left */
 struct map_key stream_key(const struct map_node *node);
 static inline struct stream_bounds stream_bounds(const struct stream *s)

@@ -167,6 +167,10 @@ static void flush_session(struct session *session)
     }
     buf_done(&lines);
     buf_done(&events);
+    if (!x->ended && list_is_empty(&session->subscriptions)) {
+        kill_wsi(x); /* its events cannot be told any more: a cut, never a clean end */
+        return;
+    }
     if (x->ended || lws_partial_buffered(x->wsi))
         lws_callback_on_writable(x->wsi);
     else if (session_has_output(session))

@@ -13,7 +13,7 @@
 #include "gateway/tcp.h"
 
 #define PING_AFTER_MS HEARTBEAT_MS
-#define SILENT_AFTER_MS 50000
+#define SILENT_AFTER_MS 30000 /* behind the ping */
 #define KEEPALIVE_MS 20000
 #define SLOW_AFTER_MS 30000
 #define CLOSE_WAIT_S 5
@@ -248,7 +248,7 @@ static void heard(struct conn *c)
 {
     struct server *s = c->server;
     c->heard_ms = s->hub.clock.now_ms;
-    c->pinged = false;
+    c->pinged = c->ping_due = false;
     if (c->state != CONN_OPEN)
         return;
     list_remove(&c->silent);
@@ -324,6 +324,19 @@ static void write_message(struct conn *c, struct buf *out)
         lws_set_timeout(c->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
 }
 
+/* Whatever is being sent: when something is pending it follows behind that. */
+static void ping(struct conn *c)
+{
+    unsigned char frame[LWS_PRE + 2];
+    c->ping_due = lws_partial_buffered(c->wsi);
+    if (c->ping_due)
+        return;
+    memcpy(frame + LWS_PRE, "hf", 2);
+    lws_write(c->wsi, frame + LWS_PRE, 2, LWS_WRITE_PING);
+    c->pinged = true;
+    c->pinged_ms = c->server->hub.clock.now_ms;
+}
+
 /* Writes one message, unless something is still pending: then the cursor waits (promise 7).  One a
  * turn: readers of one stream stay side by side, and copy lines that are still in the processor's
  * cache (eight a turn took five times as long with a hundred readers). */
@@ -333,6 +346,8 @@ static void flush(struct session *session)
     struct server *s = c->server;
     if (c->state != CONN_OPEN)
         return;
+    if (c->ping_due)
+        ping(c);
     bool pending = lws_partial_buffered(c->wsi);
     if (!pending) {
         s->out.len = LWS_PRE;
@@ -369,15 +384,6 @@ static int writable(struct conn *c)
 
 /* --- once a second ----------------------------------------------------------------------------- */
 
-static void ping(struct conn *c)
-{
-    unsigned char frame[LWS_PRE + 2];
-    if (lws_partial_buffered(c->wsi))
-        return; /* what is on its way asks the same of the peer */
-    memcpy(frame + LWS_PRE, "hf", 2);
-    lws_write(c->wsi, frame + LWS_PRE, 2, LWS_WRITE_PING);
-}
-
 static void check_silence(struct server *s)
 {
     msec_t now = s->hub.clock.now_ms;
@@ -385,11 +391,10 @@ static void check_silence(struct server *s)
         struct conn *c = list_item(it, struct conn, silent);
         if (now - c->heard_ms < PING_AFTER_MS)
             break;
-        if (now - c->heard_ms >= SILENT_AFTER_MS)
+        if (c->pinged && now - c->pinged_ms >= SILENT_AFTER_MS)
             session_close(&c->session, CLOSE_SILENT);
         else if (!c->pinged)
             ping(c);
-        c->pinged = true;
     }
 }
 

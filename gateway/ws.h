@@ -24,8 +24,9 @@ struct conn {
     struct buf message; /* the pieces of one that has not ended */
     bool message_is_binary;
     bool from_browser; /* it sent Origin */
-    bool pinged;
-    bool stranger; /* before welcome: counted apart */
+    bool ping_due;     /* it could not be sent yet: something was pending */
+    bool pinged;       /* at pinged_ms, and nothing was heard since */
+    bool stranger;     /* before welcome: counted apart */
     enum conn_state state;
     char *bearer, *cookie; /* until it is known who it is */
     struct address *address;
