@@ -37,11 +37,14 @@ struct session_ops {
 enum session_state { SESSION_HELLO, SESSION_OPEN, SESSION_CLOSING };
 
 /* A followed task. */
+struct opening;
+
 struct subscription {
     struct list in_session;
     struct list ready;
     struct cursor cursor;
     struct session *session;
+    struct opening *opening; /* that follows it; NULL: the client asked for it by itself */
     bool coalesce;
     bool marks; /* caught_up is still to be said, at this seq: */
     uint64_t caught_up_at;
@@ -56,7 +59,8 @@ struct opening {
     struct session *session;
     struct conversation *conversation;
     struct feed_reader reader;
-    bool held; /* its snapshot has not been sent yet */
+    bool held;  /* its snapshot has not been sent yet */
+    bool fresh; /* nor was any before */
     bool follow;
 };
 
@@ -83,6 +87,7 @@ struct session {
     struct list requests; /* of struct pending: decoded, waiting for their turn */
     struct call *call;    /* the one that is being carried out */
     struct buf input;     /* the rest of a message whose lines wait */
+    uint32_t n_openings;
     uint32_t n_subscriptions, n_replies, n_requests;
     size_t reply_bytes;
     uint32_t free_resumes;
@@ -118,6 +123,7 @@ struct subscription *session_subscribe(struct session *s, struct stream *stream,
 void session_unsubscribe(struct session *s, struct stream *stream);
 struct subscription *session_find(struct session *s, const struct stream *stream);
 void session_follow(struct opening *o, struct stream *stream, uint64_t after);
+bool session_may_open(struct session *s, const struct conversation *c); /* limits.subscriptions */
 struct opening *session_open(struct session *s, struct conversation *c, bool follow);
 void session_shut(struct session *s, struct conversation *c);
 void opening_release(struct opening *o);

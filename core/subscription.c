@@ -18,6 +18,12 @@ void subscription_end(struct subscription *sub)
 void opening_end(struct opening *o)
 {
     struct conversation *c = o->conversation;
+    list_each (it, &o->session->subscriptions) {
+        struct subscription *sub = list_item(it, struct subscription, in_session);
+        if (sub->opening == o)
+            sub->opening = NULL;
+    }
+    o->session->n_openings--;
     feed_leave(c ? &c->feed : &o->session->owner->watch, &o->reader);
     list_remove(&o->in_session);
     list_remove(&o->ready);
@@ -58,6 +64,7 @@ struct subscription *session_subscribe(struct session *s, struct stream *stream,
         list_push(&s->subscriptions, &sub->in_session);
         s->n_subscriptions++;
     }
+    sub->opening = NULL;
     sub->coalesce = sub->marks = false;
     sub->since = s->hub->clock.now_ms;
     cursor_attach(&sub->cursor, stream, after);
@@ -76,7 +83,7 @@ void session_follow(struct opening *o, struct stream *stream, uint64_t after)
 {
     struct session *s = o->session;
     if (!session_find(s, stream) && s->n_subscriptions < s->hub->o.limits.subscriptions)
-        session_subscribe(s, stream, after);
+        session_subscribe(s, stream, after)->opening = o;
 }
 
 static void on_feed_wake(struct feed_reader *reader)
@@ -122,11 +129,18 @@ static void follow_all(struct opening *o)
         list_push(&o->conversation->followers, &o->follower.node);
 }
 
+bool session_may_open(struct session *s, const struct conversation *c)
+{
+    return s->n_openings < s->hub->o.limits.subscriptions || find_opening(s, c);
+}
+
 struct opening *session_open(struct session *s, struct conversation *c, bool follow)
 {
     struct opening *o = find_opening(s, c);
     if (!o) {
         o = xcalloc(sizeof *o);
+        o->fresh = true;
+        s->n_openings++;
         o->session = s;
         o->conversation = c;
         if (c)
@@ -148,19 +162,22 @@ struct opening *session_open(struct session *s, struct conversation *c, bool fol
  * from its head. */
 void opening_release(struct opening *o)
 {
-    o->held = false;
+    o->held = o->fresh = false;
     if (o->follow)
         follow_all(o);
     on_feed_wake(&o->reader);
 }
 
+/* What it followed ends with it; what the client asked for by itself goes on. */
 void session_shut(struct session *s, struct conversation *c)
 {
     struct opening *o = find_opening(s, c);
     if (!o)
         return;
-    if (o->follow)
-        list_each (it, &c->tasks)
-            session_unsubscribe(s, list_item(it, struct task, in_conversation)->stream);
+    list_each (it, &s->subscriptions) {
+        struct subscription *sub = list_item(it, struct subscription, in_session);
+        if (sub->opening == o)
+            subscription_end(sub);
+    }
     opening_end(o);
 }

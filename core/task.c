@@ -379,6 +379,8 @@ void task_op_done(struct task *t, const struct op *op, int status)
     if (op->kind == OP_INBOX_PUT) {
         if (status == 0)
             task_inbox_committed(t, op->first);
+        else
+            task_inbox_lost(t, op->first);
         return;
     }
     if (status == 0) {

@@ -159,7 +159,8 @@ void task_tell_parent(struct task *t, const struct task_record *view); /* a chil
 /* Inbox and questions (task_inbox.c). */
 enum error task_send(struct task *t, struct str from, struct str content, struct str child);
 void task_inbox_committed(struct task *t, uint64_t position);
-void task_deliver(struct task *t); /* what is committed goes to the agent */
+void task_inbox_lost(struct task *t, uint64_t position); /* its sender was refused */
+void task_deliver(struct task *t);                       /* what is committed goes to the agent */
 void task_ask(struct task *t, const struct agent_line *line);
 enum error task_respond(struct task *t, const struct request *r, const char **ret_why);
 void task_close_inbox(struct task *t); /* at the end: rec.state.undelivered */

@@ -90,6 +90,15 @@ static void put_message_event(struct task *t, const struct input_message *m)
     js_done(&doc);
 }
 
+void task_inbox_lost(struct task *t, uint64_t position)
+{
+    list_each (it, &t->inbox) {
+        struct input_message *m = list_item(it, struct input_message, node);
+        if (m->position == position)
+            forget(t, m);
+    }
+}
+
 void task_inbox_committed(struct task *t, uint64_t position)
 {
     t->inbox_committed = position;

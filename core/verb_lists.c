@@ -185,23 +185,37 @@ static void put_result(struct buf *out, const struct task_record *t)
     buf_putc(out, '}');
 }
 
+/* Results come oldest first; when they do not all fit it is the newest that stay, as for messages. */
+static size_t skip_results(const struct answer *answer)
+{
+    struct buf item = {0};
+    size_t skip = answer->n_tasks, used = 0;
+    while (skip > 0) {
+        buf_clear(&item);
+        put_result(&item, &answer->tasks[skip - 1]);
+        if (used > 0 && used + item.len + 1 > MAX_REPLY)
+            break;
+        used += item.len + 1;
+        skip--;
+    }
+    buf_done(&item);
+    return skip;
+}
+
 static void on_results(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
     if (failed(c, status))
         return;
-    struct buf line = {0}, item = {0};
+    struct buf line = {0};
     reply_begin(c, &line, "results");
     js_put_raw(&line, "results", STR("["));
-    size_t start = line.len;
-    bool fits = true;
-    for (size_t i = 0; i < answer->n_tasks && fits; i++) {
-        buf_clear(&item);
-        put_result(&item, &answer->tasks[i]);
-        fits = put_item(&line, start, i == 0, &item);
+    size_t skip = skip_results(answer);
+    for (size_t i = skip; i < answer->n_tasks; i++) {
+        put_comma(&line);
+        put_result(&line, &answer->tasks[i]);
     }
-    buf_done(&item);
-    finish_list(c, &line, answer->more || !fits);
+    finish_list(c, &line, answer->more || skip > 0);
 }
 
 void verb_results(struct call *c)
@@ -238,10 +252,23 @@ static void put_older_live(struct call *c, struct buf *line, const struct answer
     }
 }
 
+static bool open_failed(struct call *c, int status)
+{
+    if (status == 0 || status == STORE_NOT_FOUND)
+        return false;
+    struct opening *o = c->opening;
+    if (c->session && o && o->fresh)
+        opening_end(o);
+    else
+        release(c); /* one that was there before goes on */
+    call_store_failed(c);
+    return true;
+}
+
 static void on_open_tasks(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
-    if (failed(c, status))
+    if (open_failed(c, status))
         return;
     struct buf *line = &c->out;
     js_put_raw(line, "tasks", STR("["));
@@ -258,7 +285,7 @@ static void on_open_tasks(void *arg, int status, struct answer *answer)
 static void on_open_messages(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
-    if (failed(c, status))
+    if (open_failed(c, status))
         return;
     struct buf *line = &c->out;
     reply_begin(c, line, "conversation");
@@ -282,6 +309,11 @@ void verb_open(struct call *c)
 {
     if (c->session) {
         c->conversation = conversation_ref(c->hub, c->owner, c->req.conversation_id);
+        if (!session_may_open(c->session, c->conversation)) {
+            c->hub->stats.limit_hits[LIMIT_SUBSCRIPTIONS]++;
+            call_fail(c, ERR_OVERLOADED, "too many open conversations on this connection");
+            return;
+        }
         c->opening = session_open(c->session, c->conversation, c->req.follow);
     }
     struct query q = list_query(c, QUERY_MESSAGES);
@@ -433,36 +465,49 @@ static void on_acked(struct waiter *w, int status)
     buf_done(&line);
 }
 
-static bool is_asked(const struct request *r, struct str task_id)
+static void ack_next(struct call *c);
+
+static bool came_before(const struct request *r, size_t at)
 {
-    for (size_t i = 0; i < r->n_task_ids; i++)
-        if (str_eq(task_id, r->task_ids[i]))
+    for (size_t i = 0; i < at; i++)
+        if (str_eq(r->task_ids[i], r->task_ids[at]))
             return true;
     return false;
 }
 
-/* Only results that are there and were not acknowledged count: they are looked at first. */
+/* Only a result that is there and was not acknowledged counts. */
 static void on_ack(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
     if (failed(c, status))
         return;
-    for (size_t i = 0; i < answer->n_tasks; i++) {
-        if (!is_asked(&c->req, answer->tasks[i].task_id))
-            continue;
+    const struct task_record *t = answer->n_tasks ? &answer->tasks[0] : NULL;
+    if (t && t->type == TYPE_BACKGROUND && status_is_terminal(t->state.status) && !t->state.acked &&
+        !came_before(&c->req, c->at)) {
         c->n++;
         journal_put(&c->hub->journal, &(struct op){.kind = OP_ACK,
                                                    .owner = str_of(c->owner->name),
                                                    .conversation_id = c->req.conversation_id,
-                                                   .key = answer->tasks[i].task_id});
+                                                   .key = t->task_id});
     }
-    wait(c, on_acked);
+    c->at++;
+    ack_next(c);
+}
+
+static void ack_next(struct call *c)
+{
+    if (c->at == c->req.n_task_ids) {
+        wait(c, on_acked);
+        return;
+    }
+    call_query(c,
+               &(struct query){.kind = QUERY_TASK,
+                               .conversation_id = c->req.conversation_id,
+                               .task_id = c->req.task_ids[c->at]},
+               on_ack);
 }
 
 void verb_ack(struct call *c)
 {
-    struct query q = list_query(c, QUERY_RESULTS);
-    q.limit = 100000;
-    q.max_bytes = 0;
-    call_query(c, &q, on_ack);
+    ack_next(c);
 }

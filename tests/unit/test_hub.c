@@ -369,7 +369,8 @@ static void test_hub_deleted_tasks_are_gone_at_once_for_everyone(void **state)
         snprintf(ids[i], sizeof ids[i], "%s", client_start(c, "c", "hi"));
     for (size_t i = 0; i < countof(ids); i++)
         k->runs[i]->events->on_end(k->runs[i]->task, RUN_DONE, STR(""));
-    session_receive(&c->session, STR("{\"type\":\"delete\",\"id\":\"d\",\"conversation_id\":\"c\"}"));
+    session_receive(&c->session,
+                    STR("{\"type\":\"delete\",\"id\":\"d\",\"conversation_id\":\"c\"}"));
     slow->frozen = true;
     kit_settle(k);
     client_await(c, "{\"type\":\"ok\",\"id\":\"d\"}");
@@ -401,6 +402,31 @@ static void test_hub_reader_of_a_deleted_task_is_told(void **state)
     client_expect_nothing(slow);
     client_free(c);
     client_free(slow);
+}
+
+/* Behind the ok of close there is nothing of what it followed, ended or not; the rest goes on. */
+static void test_hub_close_ends_what_it_followed_and_nothing_else(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann"), *b = client_new(k, "ann");
+    client_say(b, "{\"type\":\"open\",\"conversation_id\":\"c\",\"follow\":true}");
+    client_start(c, "c", "ended");
+    const char *own = client_start(b, "c", "own");
+    b->frozen = true;
+    run_say(k, kit_run(k, 0), "{\"event\":\"token\",\"data\":{\"text\":\"unread\"}}");
+    run_end(k, kit_run(k, 0), RUN_DONE, "");
+    session_receive(&b->session,
+                    STR("{\"type\":\"close\",\"id\":\"x\",\"conversation_id\":\"c\"}"));
+    b->frozen = false;
+    session_wake(&b->session);
+    kit_settle(k);
+    client_await(b, "{\"type\":\"ok\",\"id\":\"x\"}");
+    client_expect_nothing(b);
+    run_say(k, kit_run(k, 1), "{\"event\":\"token\",\"data\":{\"text\":\"mine\"}}");
+    client_expect(b, own);
+    run_end(k, kit_run(k, 1), RUN_DONE, "");
+    client_free(c);
+    client_free(b);
 }
 
 static void test_hub_inbox_message_is_delivered_or_undelivered(void **state)
@@ -556,6 +582,7 @@ int main(void)
         HUB_TEST(test_hub_delete_ends_what_runs_and_frees_the_id),
         HUB_TEST(test_hub_deleted_tasks_are_gone_at_once_for_everyone),
         HUB_TEST(test_hub_reader_of_a_deleted_task_is_told),
+        HUB_TEST(test_hub_close_ends_what_it_followed_and_nothing_else),
         HUB_TEST(test_hub_inbox_message_is_delivered_or_undelivered),
         HUB_TEST(test_hub_question_is_answered_once_for_everyone),
         HUB_TEST(test_hub_children_reach_their_parent_and_a_tree_is_cancelled),

@@ -284,6 +284,50 @@ static void test_hub_abandoned_while_it_is_created_ends_once(void **state)
     }
 }
 
+/* Large results: every one is shown on some page, and each can be acknowledged. */
+static void test_hub_large_results_are_all_shown_and_acknowledged(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    struct buf line = {0};
+    char ids[8][32];
+    buf_puts(&line, "{\"event\":\"final_answer\",\"data\":{\"output\":\"");
+    for (int i = 0; i < 100000; i++)
+        buf_putc(&line, 'x');
+    buf_puts(&line, "\"}}");
+    for (size_t i = 0; i < countof(ids); i++) {
+        client_say(
+            c,
+            "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"hi\",\"background\":true}");
+        snprintf(ids[i], sizeof ids[i], "%s",
+                 line_field(client_await(c, "\"started\""), "task_id"));
+        run_say(k, kit_run(k, i), line.bytes);
+        run_end(k, kit_run(k, i), RUN_DONE, "");
+    }
+    size_t shown = 0;
+    char ask[160] = "{\"type\":\"results\",\"conversation_id\":\"c\"}";
+    for (bool more = true; more;) {
+        client_say(c, ask);
+        const char *page = client_await(c, "{\"type\":\"results\"");
+        for (size_t i = 0; i < countof(ids); i++)
+            shown += strstr(page, ids[i]) != NULL;
+        more = strstr(page, "\"more\":true") != NULL;
+        snprintf(ask, sizeof ask,
+                 "{\"type\":\"results\",\"conversation_id\":\"c\",\"before\":\"%s\"}",
+                 line_field(page, "task_id"));
+    }
+    assert_int_equal(shown, countof(ids));
+    for (size_t i = 0; i < countof(ids); i++) {
+        snprintf(ask, sizeof ask,
+                 "{\"type\":\"ack\",\"conversation_id\":\"c\",\"task_ids\":[\"%s\",\"%s\"]}",
+                 ids[i], ids[i]);
+        client_say(c, ask);
+        client_await(c, "\"acked\":1}");
+    }
+    buf_done(&line);
+    client_free(c);
+}
+
 #define HUB_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -299,6 +343,7 @@ int main(void)
         HUB_TEST(test_hub_given_up_chat_leaves_a_gateway_that_takes_the_next),
         HUB_TEST(test_hub_delete_of_a_conversation_whose_task_never_was_ends),
         HUB_TEST(test_hub_abandoned_while_it_is_created_ends_once),
+        HUB_TEST(test_hub_large_results_are_all_shown_and_acknowledged),
         HUB_TEST(test_hub_calls_count_towards_the_limit_of_events),
         HUB_TEST(test_hub_tenth_malformed_line_is_answered_and_closes),
     };
