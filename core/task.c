@@ -22,6 +22,8 @@ static struct task *task_alloc(struct hub *h, struct conversation *c, struct own
     t->idle.fire = on_idle;
     t->grace.fire = on_grace;
     list_init(&t->inbox);
+    list_init(&t->answers);
+    task_init_inbox(t);
     list_init(&t->questions);
     list_init(&t->enders);
     list_push(&c->tasks, &t->in_conversation);

@@ -77,7 +77,10 @@ struct task {
     uint32_t n_inbox;
     size_t inbox_bytes;
     uint64_t inbox_position, inbox_committed;
-    bool no_inbox; /* the agent closed its input */
+    bool no_inbox;       /* the agent closed its input */
+    struct list answers; /* of struct input_message: what its calls and questions wait for */
+    size_t answer_bytes;
+    struct timer again; /* its input was full */
     struct list questions;
     struct feed_entry *entry; /* in the conversation's feed */
     struct list enders;       /* of struct waiter: told when the end is committed */
@@ -160,10 +163,13 @@ void task_tell_parent(struct task *t, const struct task_record *view); /* a chil
 enum error task_send(struct task *t, struct str from, struct str content, struct str child);
 void task_inbox_committed(struct task *t, uint64_t position);
 void task_inbox_lost(struct task *t, uint64_t position); /* its sender was refused */
-void task_deliver(struct task *t);                       /* what is committed goes to the agent */
+void task_answer(struct task *t,
+                 struct str line); /* to a call or a question; never lost in silence */
+void task_deliver(struct task *t); /* what is committed goes to the agent */
 void task_ask(struct task *t, const struct agent_line *line);
 enum error task_respond(struct task *t, const struct request *r, const char **ret_why);
 void task_close_inbox(struct task *t); /* at the end: rec.state.undelivered */
+void task_init_inbox(struct task *t);
 void task_free_inbox(struct task *t);
 void task_restore_message(struct task *t, uint64_t position, struct str line); /* at a start */
 

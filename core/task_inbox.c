@@ -7,6 +7,9 @@
 
 #include <stdlib.h>
 
+#define AGAIN_MS 20                       /* an agent whose input was full is tried again */
+#define MAX_ANSWERS_WAITING (1024 * 1024) /* bytes; an agent that calls and does not read fails */
+
 static bool fits(const struct task *t, size_t bytes)
 {
     const struct hub_limits *l = &t->hub->o.limits;
@@ -24,11 +27,72 @@ static void put_message_line(struct buf *line, struct str from, struct str conte
     buf_putc(line, '}');
 }
 
-static void keep(struct task *t, uint64_t position, struct str line)
+static struct input_message *copy_line(uint64_t position, struct str line)
 {
     struct input_message *m = xalloc(sizeof *m + line.n);
     *m = (struct input_message){.position = position, .len = line.n};
     memcpy(m->line, line.p, line.n);
+    return m;
+}
+
+static void on_again(struct timer *timer)
+{
+    task_deliver(container_of(timer, struct task, again));
+}
+
+void task_init_inbox(struct task *t)
+{
+    t->again.fire = on_again;
+}
+
+/* True when the agent has it.  Else it is deaf, or full: then it is tried again soon. */
+static bool hand_over(struct task *t, const struct input_message *m)
+{
+    if (t->agent->ops->deliver(t->run, (struct str){m->line, m->len}))
+        return true;
+    if (t->agent->ops->is_deaf(t->run))
+        t->no_inbox = true;
+    else
+        timer_arm(&t->hub->clock, &t->again, t->hub->clock.now_ms + AGAIN_MS);
+    return false;
+}
+
+static void drop_answer(struct task *t, struct input_message *m)
+{
+    list_remove(&m->node);
+    t->answer_bytes -= m->len;
+    free(m);
+}
+
+void task_answer(struct task *t, struct str line)
+{
+    if (!t->run || t->no_inbox)
+        return;
+    struct input_message *m = copy_line(0, line);
+    list_push(&t->answers, &m->node);
+    t->answer_bytes += m->len;
+    if (t->answer_bytes > MAX_ANSWERS_WAITING)
+        task_stop(t, TASK_AGENT_ERROR,
+                  "agent_error: the agent does not read the answers to its calls");
+    else
+        task_deliver(t);
+}
+
+/* Answers go first: the agent waits for them. */
+static bool deliver_answers(struct task *t)
+{
+    while (!list_is_empty(&t->answers)) {
+        struct input_message *m = list_item(t->answers.next, struct input_message, node);
+        if (!hand_over(t, m))
+            return false;
+        drop_answer(t, m);
+    }
+    return true;
+}
+
+static void keep(struct task *t, uint64_t position, struct str line)
+{
+    struct input_message *m = copy_line(position, line);
     list_push(&t->inbox, &m->node);
     t->n_inbox++;
     t->inbox_bytes += m->len;
@@ -107,17 +171,15 @@ void task_inbox_committed(struct task *t, uint64_t position)
 
 void task_deliver(struct task *t)
 {
-    if (!t->run || task_is_ending(t))
+    if (!t->run || task_is_ending(t) || !deliver_answers(t))
         return;
     uint64_t last = 0;
     while (!list_is_empty(&t->inbox)) {
         struct input_message *m = list_item(t->inbox.next, struct input_message, node);
         if (m->position > t->inbox_committed)
             break;
-        if (!t->agent->ops->deliver(t->run, (struct str){m->line, m->len})) {
-            t->no_inbox = true;
+        if (!hand_over(t, m))
             break;
-        }
         put_message_event(t, m);
         last = m->position;
         forget(t, m);
@@ -151,6 +213,9 @@ void task_close_inbox(struct task *t)
 
 void task_free_inbox(struct task *t)
 {
+    timer_disarm(&t->hub->clock, &t->again);
+    list_each (it, &t->answers)
+        drop_answer(t, list_item(it, struct input_message, node));
     list_each (it, &t->inbox)
         forget(t, list_item(it, struct input_message, node));
     list_each (it, &t->questions) {
@@ -204,8 +269,7 @@ static void settle(struct task *t, struct question *q, struct str answer)
         struct buf line = {0};
         buf_puts(&line, "{\"type\":\"input\",");
         buf_put(&line, data.bytes + 1, data.len - 1);
-        if (!t->agent->ops->deliver(t->run, buf_str(&line)))
-            t->no_inbox = true;
+        task_answer(t, buf_str(&line));
         buf_done(&line);
     }
     buf_done(&data);

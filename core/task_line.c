@@ -75,8 +75,7 @@ static void begin_answer(struct buf *out, const char *type, struct str call_id)
 static void deliver(struct task *t, struct buf *line)
 {
     buf_putc(line, '}');
-    if (t->run && !t->agent->ops->deliver(t->run, buf_str(line)))
-        t->no_inbox = true;
+    task_answer(t, buf_str(line));
     buf_done(line);
 }
 

@@ -484,6 +484,11 @@ static void exec_kill(struct run *run)
     run_kill(run_of(run));
 }
 
+static bool exec_is_deaf(struct run *run)
+{
+    return run_of(run)->in.fd < 0;
+}
+
 static bool exec_deliver(struct run *run, struct str line)
 {
     struct run *r = run_of(run);
@@ -561,6 +566,7 @@ const struct agent_ops agent_exec_ops = {
     .cancel = exec_cancel,
     .kill = exec_kill,
     .deliver = exec_deliver,
+    .is_deaf = exec_is_deaf,
     .unpause = exec_unpause,
     .free = exec_free,
 };

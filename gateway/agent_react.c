@@ -468,6 +468,12 @@ static void put_sender(struct run *r, struct buf *out)
     buf_puts(out, "]\n");
 }
 
+static bool react_is_deaf(struct run *run)
+{
+    const struct run *r = run_of(run);
+    return r->state == REACT_ENDED || r->cancelled;
+}
+
 static bool react_deliver(struct run *run, struct str line)
 {
     struct run *r = run_of(run);
@@ -558,6 +564,7 @@ const struct agent_ops agent_react_ops = {
     .cancel = react_cancel,
     .kill = react_cancel,
     .deliver = react_deliver,
+    .is_deaf = react_is_deaf,
     .unpause = react_unpause,
     .free = react_free,
 };

@@ -155,6 +155,11 @@ static void source_unpause(struct run *run)
     stepper_start(&r->stepper);
 }
 
+static bool source_is_deaf(struct run *run)
+{
+    return run_of(run)->ended;
+}
+
 static bool source_deliver(struct run *run, struct str line)
 {
     (void)line;
@@ -217,6 +222,7 @@ const struct agent_ops agent_source_ops = {
     .cancel = source_cancel,
     .kill = source_cancel,
     .deliver = source_deliver,
+    .is_deaf = source_is_deaf,
     .unpause = source_unpause,
     .free = source_free,
 };

@@ -19,7 +19,7 @@ struct run {
     struct buf history;
     struct buf delivered; /* lines, each with a newline */
     unsigned cancels, kills, spoke;
-    bool paused, freed, wants_more;
+    bool paused, freed, wants_more, full, deaf;
 };
 
 #ifndef KIT_RUNS
@@ -78,8 +78,15 @@ static inline void kit_kill(struct run *r)
     r->kills++;
 }
 
+static inline bool kit_is_deaf(struct run *r)
+{
+    return r->deaf;
+}
+
 static inline bool kit_deliver(struct run *r, struct str line)
 {
+    if (r->full || r->deaf)
+        return false;
     buf_putstr(&r->delivered, line);
     buf_putc(&r->delivered, '\n');
     return true;
@@ -101,6 +108,7 @@ static const struct agent_ops kit_ops = {.kind = "kit",
                                          .cancel = kit_cancel,
                                          .kill = kit_kill,
                                          .deliver = kit_deliver,
+                                         .is_deaf = kit_is_deaf,
                                          .unpause = kit_unpause,
                                          .free = kit_free};
 
@@ -341,7 +349,7 @@ static inline const char *client_start(struct client *c, const char *conversatio
 static inline void client_ask(struct client *c, const char *type, const char *conversation,
                               const char *task, const char *more)
 {
-    char line[512];
+    char line[1024];
     snprintf(line, sizeof line,
              "{\"type\":\"%s\",\"id\":\"q\",\"conversation_id\":\"%s\",\"task_id\":\"%s\"%s}", type,
              conversation, task, more);

@@ -359,51 +359,6 @@ static void test_hub_delete_ends_what_runs_and_frees_the_id(void **state)
     client_free(c);
 }
 
-/* More tails than one batch seals: none of them can be read any more, and a reader is told so. */
-static void test_hub_deleted_tasks_are_gone_at_once_for_everyone(void **state)
-{
-    struct kit *k = *state;
-    struct client *c = client_new(k, "ann"), *slow = client_new(k, "ann");
-    char ids[20][32];
-    for (size_t i = 0; i < countof(ids); i++)
-        snprintf(ids[i], sizeof ids[i], "%s", client_start(c, "c", "hi"));
-    for (size_t i = 0; i < countof(ids); i++)
-        k->runs[i]->events->on_end(k->runs[i]->task, RUN_DONE, STR(""));
-    session_receive(&c->session,
-                    STR("{\"type\":\"delete\",\"id\":\"d\",\"conversation_id\":\"c\"}"));
-    slow->frozen = true;
-    kit_settle(k);
-    client_await(c, "{\"type\":\"ok\",\"id\":\"d\"}");
-    for (size_t i = 0; i < countof(ids); i++) {
-        client_ask(c, "resume", "c", ids[i], "");
-        client_await(c, "\"code\":\"not_found\"");
-    }
-    slow->frozen = false;
-    client_free(c);
-    client_free(slow);
-}
-
-static void test_hub_reader_of_a_deleted_task_is_told(void **state)
-{
-    struct kit *k = *state;
-    struct client *c = client_new(k, "ann"), *slow = client_new(k, "ann");
-    const char *task = client_start(c, "c", "hi");
-    run_end(k, kit_run(k, 0), RUN_DONE, "");
-    client_await(slow, "welcome");
-    slow->frozen = true;
-    client_ask(slow, "resume", "c", task, "");
-    client_say(c, "{\"type\":\"delete\",\"id\":\"d\",\"conversation_id\":\"c\"}");
-    client_await(c, "{\"type\":\"ok\",\"id\":\"d\"}");
-    slow->frozen = false;
-    session_wake(&slow->session);
-    kit_settle(k);
-    client_expect(slow, "\"resumed\"");
-    client_expect(slow, "\"code\":\"not_found\"");
-    client_expect_nothing(slow);
-    client_free(c);
-    client_free(slow);
-}
-
 /* Behind the ok of close there is nothing of what it followed, ended or not; the rest goes on. */
 static void test_hub_close_ends_what_it_followed_and_nothing_else(void **state)
 {
@@ -443,6 +398,39 @@ static void test_hub_inbox_message_is_delivered_or_undelivered(void **state)
     run_end(k, r, RUN_DONE, "");
     client_ask(c, "send", "c", task, ",\"content\":\"late\"");
     client_await(c, "\"code\":\"task_terminated\"");
+    client_free(c);
+}
+
+/* An input that is full is no input that is closed: messages and answers wait, and come. */
+static void test_hub_full_agent_gets_its_messages_and_answers_later(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "hi");
+    struct run *r = kit_run(k, 0);
+    run_say(
+        k, r,
+        "{\"event\":\"input_required\",\"data\":{\"input_id\":\"q\",\"kind\":\"question\",\"prompt\":\"?\"}}");
+    r->full = true;
+    client_ask(c, "send", "c", task, ",\"content\":\"more\"");
+    client_await(c, "{\"type\":\"ok\",\"id\":\"q\"}");
+    client_ask(c, "respond", "c", task, ",\"input_id\":\"q\",\"answer\":\"a\"");
+    client_await(c, "{\"type\":\"ok\",\"id\":\"q\"}");
+    assert_int_equal(r->delivered.len, 0);
+    r->full = false;
+    kit_pass(k, 100);
+    assert_string_equal(r->delivered.bytes,
+                        "{\"type\":\"input\",\"input_id\":\"q\",\"answer\":\"a\"}\n"
+                        "{\"type\":\"message\",\"from\":\"user\",\"content\":\"more\"}\n");
+    r->deaf = true;
+    client_ask(c, "send", "c", task, ",\"content\":\"lost?\"");
+    client_await(c, "{\"type\":\"ok\",\"id\":\"q\"}");
+    client_ask(c, "send", "c", task, ",\"content\":\"no\"");
+    client_await(c, "\"code\":\"no_inbox\"");
+    run_end(k, r, RUN_DONE, "");
+    client_ask(c, "task", "c", task, "");
+    client_await(
+        c, "\"undelivered\":[{\"type\":\"message\",\"from\":\"user\",\"content\":\"lost?\"}]");
     client_free(c);
 }
 
@@ -580,10 +568,9 @@ int main(void)
         HUB_TEST(test_hub_coalesced_replay_has_the_same_text),
         HUB_TEST(test_hub_open_follow_sees_tasks_messages_and_events),
         HUB_TEST(test_hub_delete_ends_what_runs_and_frees_the_id),
-        HUB_TEST(test_hub_deleted_tasks_are_gone_at_once_for_everyone),
-        HUB_TEST(test_hub_reader_of_a_deleted_task_is_told),
         HUB_TEST(test_hub_close_ends_what_it_followed_and_nothing_else),
         HUB_TEST(test_hub_inbox_message_is_delivered_or_undelivered),
+        HUB_TEST(test_hub_full_agent_gets_its_messages_and_answers_later),
         HUB_TEST(test_hub_question_is_answered_once_for_everyone),
         HUB_TEST(test_hub_children_reach_their_parent_and_a_tree_is_cancelled),
         HUB_TEST(test_hub_tree_is_cancelled_through_tasks_that_have_ended),

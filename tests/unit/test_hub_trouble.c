@@ -305,7 +305,7 @@ static void test_hub_large_results_are_all_shown_and_acknowledged(void **state)
         run_end(k, kit_run(k, i), RUN_DONE, "");
     }
     size_t shown = 0;
-    char ask[160] = "{\"type\":\"results\",\"conversation_id\":\"c\"}";
+    char ask[1024] = "{\"type\":\"results\",\"conversation_id\":\"c\"}";
     for (bool more = true; more;) {
         client_say(c, ask);
         const char *page = client_await(c, "{\"type\":\"results\"");
@@ -328,6 +328,51 @@ static void test_hub_large_results_are_all_shown_and_acknowledged(void **state)
     client_free(c);
 }
 
+/* More tails than one batch seals: none of them can be read any more, and a reader is told so. */
+static void test_hub_deleted_tasks_are_gone_at_once_for_everyone(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann"), *slow = client_new(k, "ann");
+    char ids[20][32];
+    for (size_t i = 0; i < countof(ids); i++)
+        snprintf(ids[i], sizeof ids[i], "%s", client_start(c, "c", "hi"));
+    for (size_t i = 0; i < countof(ids); i++)
+        k->runs[i]->events->on_end(k->runs[i]->task, RUN_DONE, STR(""));
+    session_receive(&c->session,
+                    STR("{\"type\":\"delete\",\"id\":\"d\",\"conversation_id\":\"c\"}"));
+    slow->frozen = true;
+    kit_settle(k);
+    client_await(c, "{\"type\":\"ok\",\"id\":\"d\"}");
+    for (size_t i = 0; i < countof(ids); i++) {
+        client_ask(c, "resume", "c", ids[i], "");
+        client_await(c, "\"code\":\"not_found\"");
+    }
+    slow->frozen = false;
+    client_free(c);
+    client_free(slow);
+}
+
+static void test_hub_reader_of_a_deleted_task_is_told(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann"), *slow = client_new(k, "ann");
+    const char *task = client_start(c, "c", "hi");
+    run_end(k, kit_run(k, 0), RUN_DONE, "");
+    client_await(slow, "welcome");
+    slow->frozen = true;
+    client_ask(slow, "resume", "c", task, "");
+    client_say(c, "{\"type\":\"delete\",\"id\":\"d\",\"conversation_id\":\"c\"}");
+    client_await(c, "{\"type\":\"ok\",\"id\":\"d\"}");
+    slow->frozen = false;
+    session_wake(&slow->session);
+    kit_settle(k);
+    client_expect(slow, "\"resumed\"");
+    client_expect(slow, "\"code\":\"not_found\"");
+    client_expect_nothing(slow);
+    client_free(c);
+    client_free(slow);
+}
+
 #define HUB_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -344,6 +389,8 @@ int main(void)
         HUB_TEST(test_hub_delete_of_a_conversation_whose_task_never_was_ends),
         HUB_TEST(test_hub_abandoned_while_it_is_created_ends_once),
         HUB_TEST(test_hub_large_results_are_all_shown_and_acknowledged),
+        HUB_TEST(test_hub_deleted_tasks_are_gone_at_once_for_everyone),
+        HUB_TEST(test_hub_reader_of_a_deleted_task_is_told),
         HUB_TEST(test_hub_calls_count_towards_the_limit_of_events),
         HUB_TEST(test_hub_tenth_malformed_line_is_answered_and_closes),
     };
