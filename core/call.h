@@ -14,6 +14,8 @@
 
 struct session;
 
+#define FOLLOWS_TOO_MUCH "too much is followed on this connection"
+
 /* line is the whole reply without newline; error is ERR_NONE for an answer.  status is the HTTP
  * status where it differs from 200 (201 for what was made). */
 typedef void (*call_reply_fn)(void *arg, enum error error, struct str line);

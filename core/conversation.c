@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#define TELL_AGAIN_MS 200
+
 struct map_key conversation_key(const struct map_node *node)
 {
     const struct conversation *c = container_of(node, const struct conversation, node);
@@ -108,6 +110,14 @@ void conversation_deleted(struct conversation *c)
     map_each(&c->hub->streams, drop_stream, c);
 }
 
+/* The store could not say: watchers are to have the newest state all the same. */
+static void tell_later(struct conversation *c)
+{
+    struct clock *clock = &c->hub->clock;
+    conversation_touch(c);
+    timer_arm(clock, &c->hub->tell_again, clock->now_ms + TELL_AGAIN_MS);
+}
+
 static void on_record(void *arg, int status, struct answer *answer)
 {
     struct conversation *c = arg;
@@ -116,12 +126,16 @@ static void on_record(void *arg, int status, struct answer *answer)
         put_changed(c, NULL);
     else if (status == 0)
         put_changed(c, &answer->conversations[0]);
+    else
+        tell_later(c);
     conversation_unref(c);
 }
 
 void conversations_tell(struct hub *h)
 {
     struct list now, *node;
+    if (timer_is_armed(&h->tell_again))
+        return;
     list_init(&now);
     list_splice(&now, &h->changed);
     while ((node = list_pop(&now)) != NULL) {

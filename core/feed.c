@@ -18,8 +18,19 @@ void feed_init(struct feed *f)
     list_init(&f->readers);
 }
 
+static struct feed_entry *behind(const struct feed *f, const struct feed_entry *e)
+{
+    return e->node.next == &f->entries ? NULL : list_item(e->node.next, struct feed_entry, node);
+}
+
+/* Readers that have not come to it go on with the one behind it. */
 static void drop(struct feed *f, struct feed_entry *e)
 {
+    list_each (it, &f->readers) {
+        struct feed_reader *r = list_item(it, struct feed_reader, node);
+        if (r->next == e)
+            r->next = behind(f, e);
+    }
     if (e->slot)
         *e->slot = NULL;
     list_remove(&e->node);
@@ -37,7 +48,7 @@ void feed_done(struct feed *f)
 
 void feed_join(struct feed *f, struct feed_reader *r)
 {
-    r->seen = f->version;
+    r->next = NULL;
     list_push(&f->readers, &r->node);
 }
 
@@ -55,17 +66,14 @@ static struct feed_entry *oldest(const struct feed *f)
 
 static void bound(struct feed *f)
 {
-    uint64_t kept_after = 0;
     while (f->n_entries > FEED_MAX_ENTRIES || f->bytes > FEED_MAX_BYTES) {
-        kept_after = oldest(f)->version;
-        drop(f, oldest(f));
-    }
-    if (!kept_after)
-        return;
-    list_each (it, &f->readers) {
-        struct feed_reader *r = list_item(it, struct feed_reader, node);
-        if (r->seen < kept_after)
-            r->lost(r);
+        struct feed_entry *e = oldest(f);
+        list_each (it, &f->readers) {
+            struct feed_reader *r = list_item(it, struct feed_reader, node);
+            if (r->next == e)
+                r->lost(r);
+        }
+        drop(f, e);
     }
 }
 
@@ -86,6 +94,11 @@ void feed_put(struct feed *f, struct feed_entry **slot, struct str message_id, s
     f->bytes += line.n;
     if (slot)
         *slot = e;
+    list_each (it, &f->readers) {
+        struct feed_reader *r = list_item(it, struct feed_reader, node);
+        if (!r->next)
+            r->next = e;
+    }
     bound(f);
     list_each (it, &f->readers) {
         struct feed_reader *r = list_item(it, struct feed_reader, node);
@@ -100,44 +113,37 @@ void feed_forget(struct feed_entry **slot)
     *slot = NULL;
 }
 
-/* Readers are nearly always at the end: search from there. */
-static struct feed_entry *after(const struct feed *f, const struct feed_reader *r)
+/* What came with the reader's snapshot is passed over. */
+static struct feed_entry *next(const struct feed *f, struct feed_reader *r)
 {
-    struct feed_entry *found = NULL;
-    for (struct list *it = f->entries.prev; it != &f->entries; it = it->prev) {
-        struct feed_entry *e = list_item(it, struct feed_entry, node);
-        if (e->version <= r->seen)
-            break;
-        if (e->message_id[0] && strcmp(e->message_id, r->skip_id) <= 0)
-            continue;
-        found = e;
-    }
-    return found;
+    while (r->next && r->next->message_id[0] && strcmp(r->next->message_id, r->skip_id) <= 0)
+        r->next = behind(f, r->next);
+    return r->next;
 }
 
 struct str feed_next(struct feed *f, struct feed_reader *r)
 {
-    struct feed_entry *e = after(f, r);
+    struct feed_entry *e = next(f, r);
     if (!e)
         return STR_NULL;
-    r->seen = e->version;
+    r->next = behind(f, e);
     return (struct str){e->line, e->len};
 }
 
-size_t feed_peek(const struct feed *f, const struct feed_reader *r)
+size_t feed_peek(const struct feed *f, struct feed_reader *r)
 {
-    const struct feed_entry *e = after(f, r);
+    const struct feed_entry *e = next(f, r);
     return e ? e->len : 0;
 }
 
 void feed_trim(struct feed *f)
 {
-    uint64_t seen = f->version;
+    uint64_t keep = UINT64_MAX; /* the oldest that somebody has not read */
     list_each (it, &f->readers) {
-        const struct feed_reader *r = list_item(it, struct feed_reader, node);
-        if (r->seen < seen)
-            seen = r->seen;
+        const struct feed_reader *r = list_item(it, const struct feed_reader, node);
+        if (r->next && r->next->version < keep)
+            keep = r->next->version;
     }
-    while (oldest(f) && oldest(f)->version <= seen)
+    while (oldest(f) && oldest(f)->version < keep)
         drop(f, oldest(f));
 }

@@ -2,8 +2,8 @@
  *
  * Shape:    a list of ready lines in order of change.  A thing that changes again replaces its line
  *           and moves to the end (pushes are newest states, not histories); a message is put once
- *           and stays.  A reader is a cursor: the version that it has seen (promise 7).  Lines that
- *           all readers have seen go; with no reader nothing is kept at all.
+ *           and stays.  A reader is a cursor: the next line that it has not seen (promise 7).  Lines
+ *           that all readers have seen go; with no reader nothing is kept at all.
  * Thread:   loop.
  * Owns:     its entries.  Readers are embedded in what reads.
  */
@@ -17,6 +17,8 @@
 #define FEED_MAX_ENTRIES 4096 /* a reader further behind is too slow */
 #define FEED_MAX_BYTES (4 * 1024 * 1024)
 
+struct feed_entry;
+
 struct feed {
     struct list entries; /* of struct feed_entry, by version */
     struct list readers; /* of struct feed_reader */
@@ -24,11 +26,9 @@ struct feed {
     size_t n_entries, bytes;
 };
 
-struct feed_entry;
-
 struct feed_reader {
     struct list node;
-    uint64_t seen;
+    struct feed_entry *next;       /* NULL: it has seen all */
     char skip_id[TASK_ID_LEN + 1]; /* messages up to this id came with a snapshot: not again */
     void (*wake)(struct feed_reader *reader);
     void (*lost)(struct feed_reader *reader); /* fell behind the limit: the connection must go */
@@ -52,7 +52,7 @@ void feed_forget(struct feed_entry **slot);
 /* The next line that the reader has not seen, NULL span when there is none; the reader moves on. */
 struct str feed_next(struct feed *f, struct feed_reader *r);
 /* How long the next line is without taking it; 0 when there is none. */
-size_t feed_peek(const struct feed *f, const struct feed_reader *r);
+size_t feed_peek(const struct feed *f, struct feed_reader *r);
 /* Drops what everybody has seen: once a turn. */
 void feed_trim(struct feed *f);
 

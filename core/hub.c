@@ -69,6 +69,11 @@ static void on_stream_idle(struct stream *s, void *arg)
     hub_release_stream(arg, s);
 }
 
+static void on_tell_again(struct timer *timer)
+{
+    (void)timer; /* the turn that it began goes on with them */
+}
+
 static const struct journal_events journal_events = {.advanced = on_advanced,
                                                      .op_done = on_op_done,
                                                      .settled = on_settled,
@@ -101,6 +106,7 @@ void hub_init(struct hub *h, const struct hub_options *options, struct store_por
     list_init(&h->dead_tasks);
     list_init(&h->dead_runs);
     list_init(&h->changed);
+    h->tell_again.fire = on_tell_again;
 }
 
 struct owner *owner_ref(struct hub *h, struct str name)

@@ -89,7 +89,8 @@ struct hub {
     struct list woken;      /* sessions with something to send: the rim takes them */
     struct list dead_tasks; /* freed in hub_reap */
     struct list dead_runs;
-    struct list changed; /* conversations whose watchers or readers are to be told */
+    struct list changed;     /* conversations whose watchers or readers are to be told */
+    struct timer tell_again; /* armed: a record could not be read, they wait */
     bool draining;
     bool abandoned; /* what is still being created ends as soon as it is committed */
     bool restoring; /* nothing starts until all that was left is repaired */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #define HELLO_DEADLINE_MS 10000
+#define GOAWAY_RETRY_MS 2000
 #define EXPIRING_MS 60000
 #define LEEWAY_MS 30000
 #define FREE_RESUMES 1000
@@ -106,10 +107,17 @@ void session_put_reply(struct session *s, struct list *where, struct str line)
     session_wake(s);
 }
 
-void session_push(struct session *s, struct str line)
+/* Nothing comes before welcome: who has had none is told behind it. */
+void session_say_goaway(struct session *s)
 {
-    if (s->state != SESSION_CLOSING)
-        session_put_reply(s, &s->replies, line);
+    if (s->state != SESSION_OPEN)
+        return;
+    struct buf line = {0};
+    buf_puts(&line, "{\"type\":\"goaway\"");
+    js_put_int(&line, "retry_after_ms", GOAWAY_RETRY_MS);
+    buf_putc(&line, '}');
+    session_put_reply(s, &s->replies, buf_str(&line));
+    buf_done(&line);
 }
 
 void session_close(struct session *s, enum close_code code)
@@ -242,7 +250,8 @@ static void hello(struct session *s, const struct request *r)
         buf_done(&who.token);
         return;
     }
-    if (!s->owner) {
+    bool first = !s->owner;
+    if (first) {
         struct str name = {who.owner, who.owner_len};
         s->owner = owner_ref(s->hub, name);
         s->quota = owner_ref(s->hub, who.quota[0] ? str_of(who.quota) : name);
@@ -251,6 +260,8 @@ static void hello(struct session *s, const struct request *r)
     s->keepalive_data = r->keepalive_data;
     set_expiry(s, who.expires_at_ms);
     welcome(s, r->id, buf_str(&who.token));
+    if (first && s->hub->draining)
+        session_say_goaway(s);
     arm_expiry(s);
     buf_done(&who.token);
 }

@@ -62,6 +62,7 @@ struct opening {
     bool held;  /* its snapshot has not been sent yet */
     bool fresh; /* nor was any before */
     bool follow;
+    char newest[TASK_ID_LEN]; /* of the snapshot: what is newer is followed from its first event */
 };
 
 struct session {
@@ -115,15 +116,16 @@ void session_receive_binary(struct session *s);
 bool session_fill(struct session *s, struct buf *out, size_t max);
 bool session_has_output(const struct session *s);
 
-void session_push(struct session *s, struct str line); /* a line that answers nothing (goaway) */
+void session_say_goaway(struct session *s); /* a planned stop is near */
 void session_close(struct session *s, enum close_code code);
 
 /* For the verbs. */
 struct subscription *session_subscribe(struct session *s, struct stream *stream, uint64_t after);
 void session_unsubscribe(struct session *s, struct stream *stream);
-struct subscription *session_find(struct session *s, const struct stream *stream);
-void session_follow(struct opening *o, struct stream *stream, uint64_t after);
-bool session_may_open(struct session *s, const struct conversation *c); /* limits.subscriptions */
+struct subscription *session_find(const struct session *s, const struct stream *stream);
+/* limits.subscriptions: of followed tasks, and of opened conversations. */
+bool session_may_follow(const struct session *s, const struct stream *stream);
+bool session_may_open(struct session *s, const struct conversation *c, bool follow);
 struct opening *session_open(struct session *s, struct conversation *c, bool follow);
 void session_shut(struct session *s, struct conversation *c);
 void opening_release(struct opening *o);

@@ -11,6 +11,9 @@ struct pending_query {
     struct arena_chunk *chunks;
     store_query_fn done;
     void *arg;
+    bool asked; /* answered, callback still due */
+    int status;
+    struct answer answer;
 };
 
 struct store_inline {
@@ -63,6 +66,7 @@ static void on_query(struct store_port *port, const struct query *query, store_q
 
 static void query_free(struct pending_query *p)
 {
+    answer_done(&p->answer);
     arena_done(&p->chunks);
     free(p);
 }
@@ -122,23 +126,36 @@ bool store_inline_step_commit(struct store_inline *s)
     return true;
 }
 
+static void ask(struct store_inline *s, struct pending_query *p)
+{
+    if (p->asked)
+        return;
+    p->asked = true;
+    if (s->fail_queries) {
+        s->fail_queries--;
+        p->status = s->query_error;
+    } else {
+        p->status = s->ops->query(s->reader, &p->query, &p->answer);
+    }
+}
+
+bool store_inline_ask(struct store_inline *s)
+{
+    if (list_is_empty(&s->queries))
+        return false;
+    ask(s, list_item(s->queries.next, struct pending_query, at));
+    return true;
+}
+
 bool store_inline_step_query(struct store_inline *s)
 {
     struct list *at = list_pop(&s->queries);
     if (!at)
         return false;
     struct pending_query *p = list_item(at, struct pending_query, at);
-    struct answer answer = {0};
-    int status;
     s->n_queries--;
-    if (s->fail_queries) {
-        s->fail_queries--;
-        status = s->query_error;
-    } else {
-        status = s->ops->query(s->reader, &p->query, &answer);
-    }
-    p->done(p->arg, status, &answer);
-    answer_done(&answer);
+    ask(s, p);
+    p->done(p->arg, p->status, &p->answer);
     query_free(p);
     return true;
 }

@@ -26,6 +26,9 @@ bool store_inline_step_query(struct store_inline *s);
 /* Commits now, but leaves the callback to the next step: the moment in which a crash hurts most.
  * False when no batch waits to be committed. */
 bool store_inline_apply(struct store_inline *s);
+/* Answers the oldest query now, but leaves the callback to the next step: what is committed between
+ * the two is not in the answer.  False when there is none. */
+bool store_inline_ask(struct store_inline *s);
 void store_inline_run(struct store_inline *s); /* steps until nothing is queued */
 
 /* The next n commits (queries) change nothing and answer with error. */

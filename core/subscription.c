@@ -1,6 +1,7 @@
 /* What a session follows: tasks (subscriptions), conversations and the owner's list (openings). */
 #include "core/session.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 void subscription_end(struct subscription *sub)
@@ -41,7 +42,7 @@ static void on_cursor_wake(struct cursor *cursor)
     session_wake(sub->session);
 }
 
-struct subscription *session_find(struct session *s, const struct stream *stream)
+struct subscription *session_find(const struct session *s, const struct stream *stream)
 {
     list_each (it, &s->subscriptions) {
         struct subscription *sub = list_item(it, struct subscription, in_session);
@@ -79,11 +80,26 @@ void session_unsubscribe(struct session *s, struct stream *stream)
         subscription_end(sub);
 }
 
-void session_follow(struct opening *o, struct stream *stream, uint64_t after)
+bool session_may_follow(const struct session *s, const struct stream *stream)
+{
+    return s->n_subscriptions < s->hub->o.limits.subscriptions || session_find(s, stream);
+}
+
+/* What is not followed is said, and not passed over. */
+static void follow(struct opening *o, struct stream *stream, uint64_t after)
 {
     struct session *s = o->session;
-    if (!session_find(s, stream) && s->n_subscriptions < s->hub->o.limits.subscriptions)
+    if (session_find(s, stream))
+        return;
+    if (session_may_follow(s, stream)) {
         session_subscribe(s, stream, after)->opening = o;
+        return;
+    }
+    char why[96];
+    snprintf(why, sizeof why, "too much is followed on this connection: not task %s",
+             stream->task_id);
+    s->hub->stats.limit_hits[LIMIT_SUBSCRIPTIONS]++;
+    session_push_error(s, ERR_OVERLOADED, STR_NULL, why);
 }
 
 static void on_feed_wake(struct feed_reader *reader)
@@ -115,23 +131,31 @@ static struct opening *find_opening(struct session *s, const struct conversation
 
 static void on_task_came(struct follower *follower, struct stream *stream)
 {
-    session_follow(container_of(follower, struct opening, follower), stream, 0);
+    follow(container_of(follower, struct opening, follower), stream, 0);
 }
 
 static void follow_all(struct opening *o)
 {
     list_each (it, &o->conversation->tasks) {
         const struct task *t = list_item(it, const struct task, in_conversation);
+        bool came_since = memcmp(t->rec.task_id.p, o->newest, TASK_ID_LEN) > 0;
         if (t->phase != PHASE_CREATING)
-            session_follow(o, t->stream, t->stream->head);
+            follow(o, t->stream, came_since ? 0 : t->stream->head);
     }
     if (!list_is_in(&o->follower.node))
         list_push(&o->conversation->followers, &o->follower.node);
 }
 
-bool session_may_open(struct session *s, const struct conversation *c)
+bool session_may_open(struct session *s, const struct conversation *c, bool follow)
 {
-    return s->n_openings < s->hub->o.limits.subscriptions || find_opening(s, c);
+    uint32_t max = s->hub->o.limits.subscriptions, more = 0;
+    list_each (it, &c->tasks) {
+        const struct task *t = list_item(it, const struct task, in_conversation);
+        more += t->phase != PHASE_CREATING && !session_find(s, t->stream);
+    }
+    if (follow && s->n_subscriptions + more > max)
+        return false;
+    return s->n_openings < max || find_opening(s, c);
 }
 
 struct opening *session_open(struct session *s, struct conversation *c, bool follow)

@@ -135,6 +135,9 @@ static enum error find_fault(struct call *c, const struct agent *agent, const ch
     *ret_why = "too many tasks of this owner";
     if (c->quota->n_live >= h->o.limits.tasks_per_owner)
         return h->stats.limit_hits[LIMIT_TASKS_PER_OWNER]++, ERR_OVERLOADED;
+    *ret_why = FOLLOWS_TOO_MUCH;
+    if (c->session && !session_may_follow(c->session, NULL))
+        return h->stats.limit_hits[LIMIT_SUBSCRIPTIONS]++, ERR_OVERLOADED;
     *ret_why = "the conversation is being deleted";
     if (c->conversation->deleting)
         return ERR_CONFLICT;
@@ -218,6 +221,12 @@ static void on_key(void *arg, int status, struct answer *answer)
     if (!s) {
         s = hub_add_stream(c->hub, task.owner, task.conversation_id, task.task_id, task.key);
         stream_set(s, task.state.first, task.state.head, true);
+    }
+    if (c->session && !session_may_follow(c->session, s)) {
+        c->hub->stats.limit_hits[LIMIT_SUBSCRIPTIONS]++;
+        hub_release_stream(c->hub, s);
+        refuse(c, ERR_OVERLOADED, FOLLOWS_TOO_MUCH);
+        return;
     }
     if (s->task)
         task = task_view(s->task);

@@ -49,7 +49,7 @@ static struct task_record newest(struct call *c, const struct task_record *task)
 /* The store has the newest first; the list shows the newest that fit, in order of creation.
  * put_before puts what must stand before them. */
 static bool put_tasks(struct call *c, struct buf *line, const struct answer *answer,
-                      void (*put_before)(struct call *, struct buf *, const struct answer *))
+                      void (*put_before)(struct call *, struct buf *, struct str oldest))
 {
     struct buf item = {0};
     size_t n = 0, bytes = 0;
@@ -62,8 +62,8 @@ static bool put_tasks(struct call *c, struct buf *line, const struct answer *ans
             break;
     }
     buf_done(&item);
-    if (put_before)
-        put_before(c, line, answer);
+    if (put_before && n > 0)
+        put_before(c, line, answer->tasks[n - 1].task_id);
     for (size_t i = n; i > 0; i--) {
         struct task_record view = newest(c, &answer->tasks[i - 1]);
         put_comma(line);
@@ -234,14 +234,13 @@ static void release(struct call *c)
         opening_release(o);
 }
 
-/* The live tasks that are older than the newest ones of the list: all live ones are shown. */
-static void put_older_live(struct call *c, struct buf *line, const struct answer *answer)
+/* The live tasks that are older than what the list shows: all live ones are shown. */
+static void put_older_live(struct call *c, struct buf *line, struct str oldest)
 {
     struct conversation *conversation =
         conversation_find(c->hub, str_of(c->owner->name), c->req.conversation_id);
-    if (!conversation || answer->n_tasks == 0 || !answer->more)
+    if (!conversation)
         return;
-    struct str oldest = answer->tasks[answer->n_tasks - 1].task_id;
     list_each (it, &conversation->tasks) {
         const struct task *t = list_item(it, const struct task, in_conversation);
         if (t->phase == PHASE_CREATING || memcmp(t->rec.task_id.p, oldest.p, TASK_ID_LEN) >= 0)
@@ -274,6 +273,8 @@ static void on_open_tasks(void *arg, int status, struct answer *answer)
     js_put_raw(line, "tasks", STR("["));
     (void)put_tasks(c, line, answer, put_older_live);
     buf_puts(line, "]}");
+    if (c->session && c->opening && answer->n_tasks)
+        memcpy(c->opening->newest, answer->tasks[0].task_id.p, TASK_ID_LEN);
     struct buf reply = *line;
     c->out = (struct buf){0};
     /* The snapshot goes out before what the feed has: replies come first in a message. */
@@ -309,9 +310,9 @@ void verb_open(struct call *c)
 {
     if (c->session) {
         c->conversation = conversation_ref(c->hub, c->owner, c->req.conversation_id);
-        if (!session_may_open(c->session, c->conversation)) {
+        if (!session_may_open(c->session, c->conversation, c->req.follow)) {
             c->hub->stats.limit_hits[LIMIT_SUBSCRIPTIONS]++;
-            call_fail(c, ERR_OVERLOADED, "too many open conversations on this connection");
+            call_fail(c, ERR_OVERLOADED, FOLLOWS_TOO_MUCH);
             return;
         }
         c->opening = session_open(c->session, c->conversation, c->req.follow);

@@ -81,10 +81,9 @@ static void attach(struct call *c, struct stream *s, struct str summary)
         refuse_ahead(c, s);
         return;
     }
-    if (c->session && !session_find(c->session, s) &&
-        c->session->n_subscriptions >= c->hub->o.limits.subscriptions) {
+    if (c->session && !session_may_follow(c->session, s)) {
         c->hub->stats.limit_hits[LIMIT_SUBSCRIPTIONS]++;
-        call_fail(c, ERR_OVERLOADED, "too many followed tasks on this connection");
+        call_fail(c, ERR_OVERLOADED, FOLLOWS_TOO_MUCH);
         return;
     }
     count_resume(c->hub, plan, c->req.coalesce);

@@ -23,8 +23,7 @@
 #define ACCEPT_AGAIN_MS 200
 #define BACKLOG 4096
 #define TICK_MS 1000
-#define CLOSE_WAIT_MS 1000 /* for the clients' side of the close handshake */
-#define GOAWAY_RETRY_MS 2000
+#define CLOSE_WAIT_MS 1000   /* for the clients' side of the close handshake */
 #define SPARE_DESCRIPTORS 64 /* store, listener, timers */
 #define DESCRIPTORS_PER_PROCESS 5
 #define RX_BUFFER 1024
@@ -236,7 +235,7 @@ static void begin_drain(struct server *s)
     log_event(LEVEL_INFO, "server", "draining", LOG_INT("tasks", s->hub.n_live));
     s->phase = SERVER_DRAINING;
     hub_drain(&s->hub);
-    ws_say_goaway(s, GOAWAY_RETRY_MS);
+    ws_say_goaway(s);
     timer_arm(&s->hub.clock, &s->drain, s->hub.clock.now_ms + (msec_t)s->config->drain_s * 1000);
 }
 

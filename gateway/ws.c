@@ -434,13 +434,10 @@ void ws_tick(struct server *s)
         keep_alive(list_item(it, struct conn, all), s->hub.clock.now_ms);
 }
 
-void ws_say_goaway(struct server *s, msec_t retry_after_ms)
+void ws_say_goaway(struct server *s)
 {
-    char line[96];
-    int n = snprintf(line, sizeof line, "{\"type\":\"goaway\",\"retry_after_ms\":%lld}",
-                     (long long)retry_after_ms);
     list_each (it, &s->conns)
-        session_push(&list_item(it, struct conn, all)->session, (struct str){line, (size_t)n});
+        session_say_goaway(&list_item(it, struct conn, all)->session);
 }
 
 void ws_close_all(struct server *s, enum close_code code)

@@ -42,7 +42,7 @@ void ws_accept(struct server *s, int fd); /* a fresh socket */
 void ws_flush_woken(struct server *s);    /* the end of the turn */
 void ws_reap(struct server *s);
 void ws_tick(struct server *s); /* once a second: heartbeats, slow readers */
-void ws_say_goaway(struct server *s, msec_t retry_after_ms);
+void ws_say_goaway(struct server *s);
 void ws_close_all(struct server *s, enum close_code code);
 struct map_key address_key(const struct map_node *node);
 

@@ -407,6 +407,7 @@ def test_subscriptions_are_limited():
             third = other.chat({"hang": 1})
         client.refused("overloaded", "resume", **ids(third))
         client.resume(first)  # already followed: no new one
+        client.refused("overloaded", "chat", message="x")  # a chat is followed
         client.call("unsubscribe", **ids(second))
         client.resume(third)
 
