@@ -71,6 +71,7 @@ static struct task_state state_copy(struct batch *b, const struct task_state *fr
     to.output = copy(b, from->output);
     to.result = copy(b, from->result);
     to.undelivered = copy(b, from->undelivered);
+    to.answers = copy(b, from->answers);
     to.waiting_for = copy(b, from->waiting_for);
     return to;
 }
@@ -91,6 +92,7 @@ static struct task_record *record_copy(struct batch *b, const struct task_record
     to->parent_run_id = copy(b, from->parent_run_id);
     to->parent_call_id = copy(b, from->parent_call_id);
     to->parent_agent_id = copy(b, from->parent_agent_id);
+    to->ancestors = copy(b, from->ancestors);
     to->state = state_copy(b, &from->state);
     return to;
 }
@@ -102,6 +104,17 @@ static struct message_record *message_copy(struct batch *b, const struct message
     to->message_id = copy(b, from->message_id);
     to->task_id = copy(b, from->task_id);
     to->content = copy(b, from->content);
+    return to;
+}
+
+static struct notice_record *notice_copy(struct batch *b, const struct notice_record *from)
+{
+    struct notice_record *to = arena_alloc(&b->chunks, sizeof *to);
+    *to = *from;
+    to->owner = copy(b, from->owner);
+    to->conversation_id = copy(b, from->conversation_id);
+    to->agent = copy(b, from->agent);
+    to->text = copy(b, from->text);
     return to;
 }
 
@@ -136,5 +149,7 @@ struct op *batch_put(struct batch *b, const struct op *op)
     }
     if (op->message)
         to->message = message_copy(b, op->message);
+    if (op->notice)
+        to->notice = notice_copy(b, op->notice);
     return to;
 }

@@ -20,19 +20,25 @@ enum op_kind {
                              * block, and its journal rows go.  bytes hold all lines from first to
                              * last, also those of this batch, which then have no OP_LINES. */
     OP_MESSAGE,      /* owner, conversation_id, message; the conversation exists or is made */
-    OP_CONVERSATION, /* owner, conversation_id, title?, agent?, at: made when missing; title
+    OP_CONVERSATION, /* owner, conversation_id, title?, agent?, at, turns: made when missing; title
                              * sets only where none is, or always with force; at moves updated_at */
     OP_CONVERSATION_DELETE, /* owner, conversation_id: it, its messages, tasks, events, keys */
     OP_REQUEST_KEY,         /* owner, key, conversation_id, task_id, at */
     OP_ACK,                 /* owner, conversation_id, key = task_id: acked becomes true */
     OP_INBOX_PUT,           /* task_key, first = position, bytes = line: an inbox message */
     OP_INBOX_TAKE,          /* task_key, last: inbox messages up to that position are gone */
+    OP_NOTICE_PUT,          /* notice; the conversation exists */
+    OP_NOTICE_TAKE,         /* task_key = the notice's key: it is told */
 };
+
+/* What a change does to the count of notice turns in a row. */
+enum turn_count { TURNS_KEEP, TURNS_RESET, TURNS_ADD };
 
 struct op {
     enum op_kind kind;
     void *ref; /* core's, for when the batch is done; the store leaves it alone */
     bool force;
+    enum turn_count turns;
     int64_t task_key;
     uint64_t first, last;
     int64_t at; /* Unix ms */
@@ -41,6 +47,7 @@ struct op {
     struct task_record *record;     /* OP_TASK_NEW */
     struct task_state *state;       /* OP_TASK_SET */
     struct message_record *message; /* OP_MESSAGE */
+    struct notice_record *notice;   /* OP_NOTICE_PUT */
 };
 
 struct batch {

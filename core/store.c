@@ -33,6 +33,12 @@ struct conversation_record *answer_add_conversation(struct answer *a)
     return &a->conversations[a->n_conversations - 1];
 }
 
+struct notice_record *answer_add_notice(struct answer *a)
+{
+    a->notices = add_row(a, a->notices, &a->n_notices, sizeof *a->notices);
+    return &a->notices[a->n_notices - 1];
+}
+
 void answer_add_block(struct answer *a, struct block *b)
 {
     a->blocks = add_row(a, a->blocks, &a->n_blocks, sizeof(struct block *));
@@ -75,7 +81,7 @@ size_t task_record_bytes(const struct task_record *t)
 {
     return t->owner.n + t->conversation_id.n + t->task_id.n + t->agent.n + t->name.n +
            t->description.n + t->input.n + t->metadata.n + t->parent_task_id.n +
-           t->parent_run_id.n + t->parent_call_id.n + t->parent_agent_id.n +
+           t->parent_run_id.n + t->parent_call_id.n + t->parent_agent_id.n + t->ancestors.n +
            t->state.error_message.n + t->state.output.n + t->state.result.n +
-           t->state.undelivered.n + t->state.waiting_for.n;
+           t->state.undelivered.n + t->state.answers.n + t->state.waiting_for.n;
 }

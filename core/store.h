@@ -27,7 +27,7 @@ enum query_kind {
     QUERY_TASK,          /* owner, conversation_id, task_id -> one task, input included */
     QUERY_KEY,           /* owner, key -> one task (the one that the request key made) */
     QUERY_TASKS,         /* owner, conversation_id, status?, limit, before? -> tasks, newest first,
-                           * without input, metadata, output, result and undelivered */
+                           * without input, metadata, output, result, undelivered and answers */
     QUERY_MESSAGES,      /* owner, conversation_id, limit, before?, max_bytes (of contents) -> the
                            * newest that fit, oldest first; before is a message_id, exclusive */
     QUERY_CONVERSATION,  /* owner, conversation_id -> one conversation */
@@ -41,6 +41,8 @@ enum query_kind {
     QUERY_TAILS,         /* after (a task key), limit -> unsealed tails, as blocks with all unsealed
                            * lines of one task each, by task key: for the start */
     QUERY_INBOX,         /* task_key -> waiting inbox lines, as one block each (first = position) */
+    QUERY_NOTICES,       /* after (a key, 0 at first), limit -> notices of all owners, by key: for
+                           * the start */
 };
 
 /* Every answer is bounded: rows of more bytes than max_bytes end it early, with more set, but never
@@ -65,6 +67,8 @@ struct answer {
     size_t n_messages;
     struct conversation_record *conversations;
     size_t n_conversations;
+    struct notice_record *notices;
+    size_t n_notices;
     struct block **blocks; /* one reference each, the answer's; take by setting to NULL */
     size_t n_blocks;
     bool more; /* a list that has further rows */
@@ -76,6 +80,7 @@ void answer_done(struct answer *a);
 struct task_record *answer_add_task(struct answer *a);
 struct message_record *answer_add_message(struct answer *a);
 struct conversation_record *answer_add_conversation(struct answer *a);
+struct notice_record *answer_add_notice(struct answer *a);
 void answer_add_block(struct answer *a, struct block *b); /* takes the reference */
 void answer_reverse(struct answer *a);                    /* the order of tasks and of messages */
 /* Whether a row of next bytes may follow that many rows and bytes. */

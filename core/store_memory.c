@@ -54,6 +54,12 @@ static void conversation_free(struct mem_conversation *c)
     free(c);
 }
 
+static void notice_free(struct mem_notice *n)
+{
+    arena_done(&n->chunks);
+    free(n);
+}
+
 static void key_free(struct mem_key *k)
 {
     arena_done(&k->chunks);
@@ -133,6 +139,7 @@ struct task_state memory_state_copy(struct arena_chunk **chunks, const struct ta
     to.output = brief ? STR_NULL : arena_str(chunks, from->output);
     to.result = brief ? STR_NULL : arena_str(chunks, from->result);
     to.undelivered = brief ? STR_NULL : arena_str(chunks, from->undelivered);
+    to.answers = brief ? STR_NULL : arena_str(chunks, from->answers);
     return to;
 }
 
@@ -152,6 +159,7 @@ struct task_record memory_record_copy(struct arena_chunk **chunks, const struct 
     to.parent_run_id = arena_str(chunks, from->parent_run_id);
     to.parent_call_id = arena_str(chunks, from->parent_call_id);
     to.parent_agent_id = arena_str(chunks, from->parent_agent_id);
+    to.ancestors = arena_str(chunks, from->ancestors);
     return to;
 }
 
@@ -162,6 +170,17 @@ struct message_record memory_message_copy(struct arena_chunk **chunks,
     to.message_id = arena_str(chunks, from->message_id);
     to.task_id = arena_str(chunks, from->task_id);
     to.content = arena_str(chunks, from->content);
+    return to;
+}
+
+struct notice_record memory_notice_copy(struct arena_chunk **chunks,
+                                        const struct notice_record *from)
+{
+    struct notice_record to = *from;
+    to.owner = arena_str(chunks, from->owner);
+    to.conversation_id = arena_str(chunks, from->conversation_id);
+    to.agent = arena_str(chunks, from->agent);
+    to.text = arena_str(chunks, from->text);
     return to;
 }
 
@@ -243,6 +262,8 @@ static void apply_conversation(struct memory *m, const struct op *op)
         c->agent = arena_str(&c->chunks, op->agent);
     if (op->at)
         c->updated_at = op->at;
+    if (op->turns != TURNS_KEEP)
+        c->notices = op->turns == TURNS_ADD ? c->notices + 1 : 0;
 }
 
 static void apply_delete(struct memory *m, const struct op *op)
@@ -277,6 +298,32 @@ static void apply_delete(struct memory *m, const struct op *op)
             rows_remove(&m->keys, i);
         }
     }
+    for (size_t i = m->notices.n; i-- > 0;) {
+        struct mem_notice *n = m->notices.at[i];
+        if (str_eq(n->record.owner, op->owner) &&
+            str_eq(n->record.conversation_id, op->conversation_id)) {
+            notice_free(n);
+            rows_remove(&m->notices, i);
+        }
+    }
+}
+
+static void apply_notice_take(struct memory *m, const struct op *op)
+{
+    for (size_t i = m->notices.n; i-- > 0;) {
+        struct mem_notice *n = m->notices.at[i];
+        if (n->record.key == op->task_key) {
+            notice_free(n);
+            rows_remove(&m->notices, i);
+        }
+    }
+}
+
+static void apply_notice_put(struct memory *m, const struct op *op)
+{
+    struct mem_notice *n = xcalloc(sizeof *n);
+    n->record = memory_notice_copy(&n->chunks, op->notice);
+    memory_rows_add(&m->notices, n);
 }
 
 static void apply_request_key(struct memory *m, const struct op *op)
@@ -338,6 +385,8 @@ static void apply(struct memory *m, const struct op *op)
     case OP_CONVERSATION: apply_conversation(m, op); return;
     case OP_CONVERSATION_DELETE: apply_delete(m, op); return;
     case OP_REQUEST_KEY: apply_request_key(m, op); return;
+    case OP_NOTICE_PUT: apply_notice_put(m, op); return;
+    case OP_NOTICE_TAKE: apply_notice_take(m, op); return;
     case OP_ACK:
         apply_to_task(memory_task_find(m, op->owner, op->conversation_id, op->key), op);
         return;
@@ -442,6 +491,9 @@ static void memory_close(void *store)
         conversation_free(m->conversations.at[i]);
     for (size_t i = 0; i < m->keys.n; i++)
         key_free(m->keys.at[i]);
+    for (size_t i = 0; i < m->notices.n; i++)
+        notice_free(m->notices.at[i]);
+    free(m->notices.at);
     free(m->tasks.at);
     free(m->messages.at);
     free(m->conversations.at);

@@ -40,6 +40,12 @@ static int by_change_newest(const void *a, const void *b)
     return str_order(y->conversation_id, x->conversation_id);
 }
 
+static int by_notice_key(const void *a, const void *b)
+{
+    const struct mem_notice *x = *(void *const *)a, *y = *(void *const *)b;
+    return (x->record.key > y->record.key) - (x->record.key < y->record.key);
+}
+
 static int by_position(const void *a, const void *b)
 {
     const struct run *x = a, *y = b;
@@ -101,7 +107,7 @@ static size_t asked_bytes(const struct mem_task *t, const struct query *q)
         return bytes;
     const struct task_state *state = &t->record.state;
     return bytes - t->record.input.n - t->record.metadata.n - state->output.n - state->result.n -
-           state->undelivered.n;
+           state->undelivered.n - state->answers.n;
 }
 
 static int ask_tasks(const struct memory *m, const struct query *q, struct answer *ret)
@@ -183,6 +189,7 @@ static void put_conversation(const struct memory *m, const struct mem_conversati
     to->title = arena_str(&ret->chunks, c->title);
     to->agent = arena_str(&ret->chunks, c->agent);
     to->updated_at = c->updated_at;
+    to->notices = c->notices;
     for (size_t i = 0; i < m->tasks.n; i++) {
         const struct task_record *t = &((struct mem_task *)m->tasks.at[i])->record;
         if (str_eq(t->owner, c->owner) && str_eq(t->conversation_id, c->conversation_id) &&
@@ -251,6 +258,29 @@ static int ask_runs(const struct memory *m, const struct query *q, struct answer
     return STORE_OK;
 }
 
+static int ask_notices(const struct memory *m, const struct query *q, struct answer *ret)
+{
+    struct rows found = {0};
+    size_t n = 0, bytes = 0;
+    for (size_t i = 0; i < m->notices.n; i++) {
+        const struct mem_notice *notice = m->notices.at[i];
+        if (notice->record.key > (int64_t)q->after)
+            memory_rows_add(&found, m->notices.at[i]);
+    }
+    if (found.n)
+        qsort(found.at, found.n, sizeof *found.at, by_notice_key);
+    for (; n < found.n; n++) {
+        const struct mem_notice *notice = found.at[n];
+        if (!query_has_room(q, n, bytes, notice->record.text.n))
+            break;
+        bytes += notice->record.text.n;
+        *answer_add_notice(ret) = memory_notice_copy(&ret->chunks, &notice->record);
+    }
+    ret->more = n < found.n;
+    free(found.at);
+    return STORE_OK;
+}
+
 int memory_ask(const struct memory *m, const struct query *q, struct answer *ret)
 {
     switch (q->kind) {
@@ -266,6 +296,7 @@ int memory_ask(const struct memory *m, const struct query *q, struct answer *ret
     case QUERY_CONVERSATIONS: return ask_conversations(m, q, ret);
     case QUERY_BLOCKS:
     case QUERY_INBOX: return ask_runs(m, q, ret);
+    case QUERY_NOTICES: return ask_notices(m, q, ret);
     }
     UNREACHABLE();
 }

@@ -37,6 +37,12 @@ struct mem_message {
 struct mem_conversation {
     struct str owner, conversation_id, title, agent;
     int64_t updated_at;
+    uint32_t notices;
+    struct arena_chunk *chunks;
+};
+
+struct mem_notice {
+    struct notice_record record;
     struct arena_chunk *chunks;
 };
 
@@ -52,7 +58,7 @@ struct rows {
 };
 
 struct memory {
-    struct rows tasks, messages, conversations, keys;
+    struct rows tasks, messages, conversations, keys, notices;
     struct store_start start;
 };
 
@@ -75,6 +81,8 @@ struct task_record memory_record_copy(struct arena_chunk **chunks, const struct 
                                       bool brief);
 struct message_record memory_message_copy(struct arena_chunk **chunks,
                                           const struct message_record *from);
+struct notice_record memory_notice_copy(struct arena_chunk **chunks,
+                                        const struct notice_record *from);
 
 /* The query half: answers into an empty ret; on failure the caller empties it. */
 int memory_ask(const struct memory *m, const struct query *q, struct answer *ret);

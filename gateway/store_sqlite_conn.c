@@ -8,30 +8,31 @@
 
 /* Of a task's row, in the order in which the reader takes them and the writer binds them.  What is
  * long comes last: a list never touches the overflow pages it lies in. */
-#define TASK_FIXED                                                                                   \
-    "task_key, type, notify_on_complete, created_at, owner, conversation_id, task_id, agent, name, " \
-    "description, parent_task_id, parent_run_id, parent_call_id, parent_agent_id"
+#define TASK_FIXED                                                                                          \
+    "task_key, type, notify_on_complete, waits, created_at, owner, conversation_id, task_id, agent, name, " \
+    "description, parent_task_id, parent_run_id, parent_call_id, parent_agent_id, ancestors"
 #define TASK_STATE                                                                          \
     "status, error, progress, first, head, cancel_requested_at, started_at, completed_at, " \
-    "output_truncated, acked, error_message, waiting_for, output, result, undelivered"
+    "output_truncated, acked, error_message, waiting_for, output, result, undelivered, answers"
 
-#define COLUMNS(head, tail)                                                                   \
-    "t.task_key, t.type, t.notify_on_complete, t.created_at, t.owner, t.conversation_id, "    \
-    "t.task_id, t.agent, t.name, t.description, t.parent_task_id, t.parent_run_id, "          \
-    "t.parent_call_id, t.parent_agent_id, t.status, t.error, t.progress, t.first, " head ", " \
-    "t.cancel_requested_at, t.started_at, t.completed_at, t.output_truncated, t.acked, "      \
+#define COLUMNS(head, tail)                                                                           \
+    "t.task_key, t.type, t.notify_on_complete, t.waits, t.created_at, t.owner, t.conversation_id, "   \
+    "t.task_id, t.agent, t.name, t.description, t.parent_task_id, t.parent_run_id, "                  \
+    "t.parent_call_id, t.parent_agent_id, t.ancestors, t.status, t.error, t.progress, t.first, " head \
+    ", "                                                                                              \
+    "t.cancel_requested_at, t.started_at, t.completed_at, t.output_truncated, t.acked, "              \
     "t.error_message, t.waiting_for, " tail
-#define FULL COLUMNS("t.head", "t.output, t.result, t.undelivered, i.input, i.metadata")
-#define BRIEF COLUMNS("t.head", "NULL, NULL, NULL, NULL, NULL")
+#define FULL COLUMNS("t.head", "t.output, t.result, t.undelivered, t.answers, i.input, i.metadata")
+#define BRIEF COLUMNS("t.head", "NULL, NULL, NULL, NULL, NULL, NULL")
 #define LIVE                                                                                   \
     COLUMNS("max(t.head, coalesce((SELECT b.last FROM blocks b WHERE b.task_key = t.task_key " \
             "ORDER BY b.first DESC LIMIT 1), 0))",                                             \
-            "t.output, t.result, t.undelivered, i.input, i.metadata")
+            "t.output, t.result, t.undelivered, t.answers, i.input, i.metadata")
 #define WITH_INPUT " LEFT JOIN inputs i ON i.task_key = t.task_key "
 #define IN_CONVERSATION "t.owner = ?1 AND t.conversation_id = ?2 AND t.task_id < ?3"
 #define NEWEST_FIRST " ORDER BY t.task_id DESC"
 #define CONVERSATION                                                             \
-    "SELECT c.conversation_id, c.title, c.agent, c.updated_at, "                 \
+    "SELECT c.conversation_id, c.title, c.agent, c.updated_at, c.notices, "      \
     "(SELECT count(*) FROM tasks t INDEXED BY tasks_live_in WHERE t.status < 2 " \
     "AND t.owner = c.owner AND t.conversation_id = c.conversation_id) FROM conversations c "
 
@@ -45,19 +46,20 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_MARKS_SET] = "UPDATE marks SET next_key = ?, newest_id = ?",
 
     [STMT_TASK_NEW] = "INSERT INTO tasks (" TASK_FIXED ", " TASK_STATE ") VALUES "
-                      "(?,?,?,?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                      "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
     [STMT_INPUT_NEW] = "INSERT OR REPLACE INTO inputs (task_key, input, metadata) VALUES (?,?,?)",
-    [STMT_TASK_SET] = "UPDATE tasks SET (" TASK_STATE ") = (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
+    [STMT_TASK_SET] = "UPDATE tasks SET (" TASK_STATE ") = (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
                       "WHERE task_key = ?",
     [STMT_TASK_EXISTS] = "SELECT 1 FROM tasks WHERE task_key = ?",
     [STMT_BLOCK_NEW] = "INSERT INTO blocks (task_key, first, last, bytes) VALUES (?,?,?,?)",
     [STMT_CONVERSATION_ENSURE] = "INSERT INTO conversations (owner, conversation_id, updated_at) "
                                  "VALUES (?,?,?) ON CONFLICT DO NOTHING",
     [STMT_CONVERSATION_SET] =
-        "INSERT INTO conversations (owner, conversation_id, title, agent, updated_at) "
-        "VALUES (?1,?2,?3,?4,?5) ON CONFLICT (owner, conversation_id) DO UPDATE SET "
+        "INSERT INTO conversations (owner, conversation_id, title, agent, updated_at, notices) "
+        "VALUES (?1,?2,?3,?4,?5,?7 = 2) ON CONFLICT (owner, conversation_id) DO UPDATE SET "
         "title = CASE WHEN ?6 THEN coalesce(?3, title) ELSE coalesce(title, ?3) END, "
-        "agent = coalesce(?4, agent), updated_at = CASE WHEN ?5 THEN ?5 ELSE updated_at END",
+        "agent = coalesce(?4, agent), updated_at = CASE WHEN ?5 THEN ?5 ELSE updated_at END, "
+        "notices = CASE ?7 WHEN 0 THEN notices WHEN 1 THEN 0 ELSE notices + 1 END",
     [STMT_MESSAGE_NEW] = "INSERT INTO messages (owner, conversation_id, message_id, task_id, role, "
                          "partial, created_at, content) VALUES (?,?,?,?,?,?,?,?)",
     [STMT_KEY_SET] = "INSERT OR REPLACE INTO request_keys (owner, key, conversation_id, task_id, "
@@ -68,12 +70,17 @@ static const char *const sql[STMT_COUNT] = {
                        "WHERE EXISTS (SELECT 1 FROM tasks WHERE task_key = ?1)",
     [STMT_INBOX_TAKE] = "DELETE FROM inbox WHERE task_key = ? AND position <= ?",
 
+    [STMT_NOTICE_PUT] = "INSERT INTO notices (key, silent, owner, conversation_id, agent, text) "
+                        "VALUES (?,?,?,?,?,?)",
+    [STMT_NOTICE_TAKE] = "DELETE FROM notices WHERE key = ?",
+
     [STMT_TASK_KEYS] = "SELECT task_key FROM tasks WHERE owner = ? AND conversation_id = ?",
     [STMT_GARBAGE_ADD] = "INSERT INTO garbage (task_key) SELECT task_key FROM tasks "
                          "WHERE owner = ? AND conversation_id = ?",
     [STMT_TASKS_DELETE] = "DELETE FROM tasks WHERE owner = ? AND conversation_id = ?",
     [STMT_MESSAGES_DELETE] = "DELETE FROM messages WHERE owner = ? AND conversation_id = ?",
     [STMT_KEYS_DELETE] = "DELETE FROM request_keys WHERE owner = ? AND conversation_id = ?",
+    [STMT_NOTICES_DELETE] = "DELETE FROM notices WHERE owner = ? AND conversation_id = ?",
     [STMT_CONVERSATION_DELETE] =
         "DELETE FROM conversations WHERE owner = ? AND conversation_id = ?",
     [STMT_GARBAGE_FIRST] = "SELECT task_key FROM garbage ORDER BY task_key LIMIT 1",
@@ -126,6 +133,8 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_ASK_INBOX] = "SELECT position, position, line FROM inbox WHERE task_key = ?1 AND "
                        "position > ?2 AND EXISTS (SELECT 1 FROM tasks WHERE task_key = ?1) "
                        "ORDER BY position",
+    [STMT_ASK_NOTICES] = "SELECT key, silent, owner, conversation_id, agent, text FROM notices "
+                         "WHERE key > ? ORDER BY key",
 };
 
 /* ---------------------------------------------------------------------------- errors */

@@ -23,6 +23,7 @@ static void take_state(const struct call *c, int at, struct arena_chunk **chunks
         .output = arena_str(chunks, call_col(c, at + 12)),
         .result = arena_str(chunks, call_col(c, at + 13)),
         .undelivered = arena_str(chunks, call_col(c, at + 14)),
+        .answers = arena_str(chunks, call_col(c, at + 15)),
     };
 }
 
@@ -32,21 +33,23 @@ static void take_task(const struct call *c, struct arena_chunk **chunks, struct 
         .key = call_col_int(c, 0),
         .type = (enum task_type)call_col_int(c, 1),
         .notify_on_complete = call_col_int(c, 2) != 0,
-        .created_at = call_col_int(c, 3),
-        .owner = arena_str(chunks, call_col(c, 4)),
-        .conversation_id = arena_str(chunks, call_col(c, 5)),
-        .task_id = arena_str(chunks, call_col(c, 6)),
-        .agent = arena_str(chunks, call_col(c, 7)),
-        .name = arena_str(chunks, call_col(c, 8)),
-        .description = arena_str(chunks, call_col(c, 9)),
-        .parent_task_id = arena_str(chunks, call_col(c, 10)),
-        .parent_run_id = arena_str(chunks, call_col(c, 11)),
-        .parent_call_id = arena_str(chunks, call_col(c, 12)),
-        .parent_agent_id = arena_str(chunks, call_col(c, 13)),
-        .input = arena_str(chunks, call_col(c, 29)),
-        .metadata = arena_str(chunks, call_col(c, 30)),
+        .waits = call_col_int(c, 3) != 0,
+        .created_at = call_col_int(c, 4),
+        .owner = arena_str(chunks, call_col(c, 5)),
+        .conversation_id = arena_str(chunks, call_col(c, 6)),
+        .task_id = arena_str(chunks, call_col(c, 7)),
+        .agent = arena_str(chunks, call_col(c, 8)),
+        .name = arena_str(chunks, call_col(c, 9)),
+        .description = arena_str(chunks, call_col(c, 10)),
+        .parent_task_id = arena_str(chunks, call_col(c, 11)),
+        .parent_run_id = arena_str(chunks, call_col(c, 12)),
+        .parent_call_id = arena_str(chunks, call_col(c, 13)),
+        .parent_agent_id = arena_str(chunks, call_col(c, 14)),
+        .ancestors = arena_str(chunks, call_col(c, 15)),
+        .input = arena_str(chunks, call_col(c, 32)),
+        .metadata = arena_str(chunks, call_col(c, 33)),
     };
-    take_state(c, 14, chunks, &ret->state);
+    take_state(c, 16, chunks, &ret->state);
 }
 
 static bool task_is_sound(const struct task_record *t)
@@ -180,7 +183,8 @@ static int list_conversations(struct call *c, const struct query *q, struct answ
         to->title = arena_str(&ret->chunks, title);
         to->agent = arena_str(&ret->chunks, agent);
         to->updated_at = call_col_int(c, 3);
-        to->running = (uint32_t)call_col_int(c, 4);
+        to->notices = (uint32_t)call_col_int(c, 4);
+        to->running = (uint32_t)call_col_int(c, 5);
     }
     return call_end(c);
 }
@@ -241,6 +245,30 @@ static int ask_blocks(struct reader *r, const struct query *q, struct answer *re
     call_int(&c, q->task_key);
     call_int(&c, (int64_t)q->after);
     return list_blocks(&c, q, ret);
+}
+
+static int ask_notices(struct reader *r, const struct query *q, struct answer *ret)
+{
+    size_t bytes = 0;
+    struct call c = call_begin(&r->conn, STMT_ASK_NOTICES);
+    call_int(&c, (int64_t)q->after);
+    while (call_step(&c)) {
+        struct str text = call_col(&c, 5);
+        if (!query_has_room(q, ret->n_notices, bytes, text.n)) {
+            ret->more = true;
+            break;
+        }
+        bytes += text.n;
+        *answer_add_notice(ret) = (struct notice_record){
+            .key = call_col_int(&c, 0),
+            .silent = call_col_int(&c, 1) != 0,
+            .owner = arena_str(&ret->chunks, call_col(&c, 2)),
+            .conversation_id = arena_str(&ret->chunks, call_col(&c, 3)),
+            .agent = arena_str(&ret->chunks, call_col(&c, 4)),
+            .text = arena_str(&ret->chunks, text),
+        };
+    }
+    return call_end(&c);
 }
 
 static int data_version(struct reader *r, int64_t *ret)
@@ -309,6 +337,7 @@ static int ask(struct reader *r, const struct query *q, struct answer *ret)
     case QUERY_TAILS: return ask_tails(r, q, ret);
     case QUERY_BLOCKS:
     case QUERY_INBOX: return ask_blocks(r, q, ret);
+    case QUERY_NOTICES: return ask_notices(r, q, ret);
     }
     UNREACHABLE();
 }

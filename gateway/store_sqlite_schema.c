@@ -25,7 +25,8 @@ static const char version_1[] =
     "INSERT INTO marks VALUES (1, '');"
 
     "CREATE TABLE conversations (owner TEXT NOT NULL, conversation_id TEXT NOT NULL, title TEXT,"
-    " agent TEXT, updated_at INTEGER NOT NULL, PRIMARY KEY (owner, conversation_id)) WITHOUT ROWID;"
+    " agent TEXT, updated_at INTEGER NOT NULL, notices INTEGER NOT NULL DEFAULT 0,"
+    " PRIMARY KEY (owner, conversation_id)) WITHOUT ROWID;"
     "CREATE INDEX conversations_changed ON conversations (owner, updated_at, conversation_id);"
 
     "CREATE TABLE messages (owner TEXT NOT NULL, conversation_id TEXT NOT NULL,"
@@ -34,14 +35,15 @@ static const char version_1[] =
     " UNIQUE (owner, conversation_id, message_id));"
 
     "CREATE TABLE tasks (task_key INTEGER PRIMARY KEY, type INTEGER NOT NULL,"
-    " notify_on_complete INTEGER NOT NULL, created_at INTEGER NOT NULL, owner TEXT NOT NULL,"
+    " notify_on_complete INTEGER NOT NULL, waits INTEGER NOT NULL, created_at INTEGER NOT NULL,"
+    " owner TEXT NOT NULL,"
     " conversation_id TEXT NOT NULL, task_id TEXT NOT NULL, agent TEXT, name TEXT,"
     " description TEXT, parent_task_id TEXT, parent_run_id TEXT, parent_call_id TEXT,"
-    " parent_agent_id TEXT, status INTEGER NOT NULL, error INTEGER NOT NULL, progress REAL,"
+    " parent_agent_id TEXT, ancestors TEXT, status INTEGER NOT NULL, error INTEGER NOT NULL, progress REAL,"
     " first INTEGER NOT NULL, head INTEGER NOT NULL, cancel_requested_at INTEGER NOT NULL,"
     " started_at INTEGER NOT NULL, completed_at INTEGER NOT NULL,"
     " output_truncated INTEGER NOT NULL, acked INTEGER NOT NULL, error_message TEXT,"
-    " waiting_for TEXT, output TEXT, result TEXT, undelivered TEXT,"
+    " waiting_for TEXT, output TEXT, result TEXT, undelivered TEXT, answers TEXT,"
     " UNIQUE (owner, conversation_id, task_id));"
     "CREATE INDEX tasks_live ON tasks (task_key) WHERE status < 2;"
     "CREATE INDEX tasks_live_in ON tasks (owner, conversation_id, task_id) WHERE status < 2;"
@@ -59,6 +61,9 @@ static const char version_1[] =
     " last INTEGER NOT NULL, bytes BLOB NOT NULL, UNIQUE (task_key, first));"
     "CREATE TABLE inbox (task_key INTEGER NOT NULL, position INTEGER NOT NULL,"
     " line BLOB NOT NULL, PRIMARY KEY (task_key, position)) WITHOUT ROWID;"
+    "CREATE TABLE notices (key INTEGER PRIMARY KEY, silent INTEGER NOT NULL, owner TEXT NOT NULL,"
+    " conversation_id TEXT NOT NULL, agent TEXT, text TEXT);"
+    "CREATE INDEX notices_of ON notices (owner, conversation_id);"
     /* Tasks whose rows are gone and whose blocks, input and inbox still are to go. */
     "CREATE TABLE garbage (task_key INTEGER PRIMARY KEY);";
 

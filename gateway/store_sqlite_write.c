@@ -35,6 +35,7 @@ static void call_state(struct call *c, const struct task_state *state)
     call_text(c, state->output);
     call_text(c, state->result);
     call_text(c, state->undelivered);
+    call_text(c, state->answers);
 }
 
 static int apply_task_new(struct store_sqlite *s, const struct op *op)
@@ -44,6 +45,7 @@ static int apply_task_new(struct store_sqlite *s, const struct op *op)
     call_int(&c, t->key);
     call_int(&c, t->type);
     call_int(&c, t->notify_on_complete);
+    call_int(&c, t->waits);
     call_int(&c, t->created_at);
     call_text(&c, t->owner);
     call_text(&c, t->conversation_id);
@@ -55,6 +57,7 @@ static int apply_task_new(struct store_sqlite *s, const struct op *op)
     call_text(&c, t->parent_run_id);
     call_text(&c, t->parent_call_id);
     call_text(&c, t->parent_agent_id);
+    call_text(&c, t->ancestors);
     call_state(&c, &t->state);
     int status = call_run(&c);
     if (status < 0)
@@ -147,6 +150,7 @@ static int apply_conversation(struct store_sqlite *s, const struct op *op)
     call_text(&c, op->agent);
     call_int(&c, op->at);
     call_int(&c, op->force);
+    call_int(&c, op->turns);
     return call_run(&c);
 }
 
@@ -154,8 +158,9 @@ static int apply_conversation(struct store_sqlite *s, const struct op *op)
  * may be large, are named in garbage and go in pieces (sqlite_collect_garbage). */
 static int apply_delete(struct store_sqlite *s, const struct op *op)
 {
-    static const enum stmt steps[] = {STMT_GARBAGE_ADD, STMT_TASKS_DELETE, STMT_MESSAGES_DELETE,
-                                      STMT_KEYS_DELETE, STMT_CONVERSATION_DELETE};
+    static const enum stmt steps[] = {STMT_GARBAGE_ADD,     STMT_TASKS_DELETE,
+                                      STMT_MESSAGES_DELETE, STMT_KEYS_DELETE,
+                                      STMT_NOTICES_DELETE,  STMT_CONVERSATION_DELETE};
     struct call c = call_begin(&s->writer, STMT_TASK_KEYS);
     call_conversation(&c, op);
     while (call_step(&c))
@@ -206,6 +211,26 @@ static int apply_inbox_take(struct store_sqlite *s, const struct op *op)
     return call_run(&c);
 }
 
+static int apply_notice_put(struct store_sqlite *s, const struct op *op)
+{
+    const struct notice_record *n = op->notice;
+    struct call c = call_begin(&s->writer, STMT_NOTICE_PUT);
+    call_int(&c, n->key);
+    call_int(&c, n->silent);
+    call_text(&c, n->owner);
+    call_text(&c, n->conversation_id);
+    call_text(&c, n->agent);
+    call_text(&c, n->text);
+    return call_run(&c);
+}
+
+static int apply_notice_take(struct store_sqlite *s, const struct op *op)
+{
+    struct call c = call_begin(&s->writer, STMT_NOTICE_TAKE);
+    call_int(&c, op->task_key);
+    return call_run(&c);
+}
+
 static int apply(struct store_sqlite *s, const struct op *op)
 {
     switch (op->kind) {
@@ -220,6 +245,8 @@ static int apply(struct store_sqlite *s, const struct op *op)
     case OP_ACK: return apply_ack(s, op);
     case OP_INBOX_PUT: return apply_inbox_put(s, op);
     case OP_INBOX_TAKE: return apply_inbox_take(s, op);
+    case OP_NOTICE_PUT: return apply_notice_put(s, op);
+    case OP_NOTICE_TAKE: return apply_notice_take(s, op);
     }
     UNREACHABLE();
 }

@@ -38,6 +38,8 @@ struct task_state {
     struct str output;      /* NULL until the end */
     struct str result;      /* JSON; NULL for none */
     struct str undelivered; /* JSON array; NULL for none */
+    struct str answers;     /* JSON object, input_id to answer, null for none given; NULL until the
+                             * end, and without questions; not on the wire */
     struct str waiting_for; /* input_id of the oldest open question; NULL for none */
 };
 
@@ -45,6 +47,7 @@ struct task_record {
     int64_t key; /* the store's number of the task, given by core, never reused */
     enum task_type type;
     bool notify_on_complete;
+    bool waits; /* starts when its conversation is free; not on the wire */
     int64_t created_at;
     struct str owner;
     struct str conversation_id;
@@ -55,6 +58,8 @@ struct task_record {
     struct str input;
     struct str metadata; /* JSON object; NULL for none */
     struct str parent_task_id, parent_run_id, parent_call_id, parent_agent_id; /* NULL for none */
+    struct str ancestors; /* ids of all above it, the eldest first, one behind the other; NULL for
+                           * none; not on the wire */
     struct task_state state;
 };
 
@@ -73,6 +78,16 @@ struct conversation_record {
     struct str agent; /* of its last chat; NULL for none; not on the wire */
     int64_t updated_at;
     uint32_t running; /* live tasks */
+    uint32_t notices; /* turns in a row that the gateway started by itself; not on the wire */
+};
+
+/* Something has ended, and the conversation's agent is still to be told. */
+struct notice_record {
+    int64_t key; /* of what has ended */
+    bool silent; /* starts no turn: told in the next one */
+    struct str owner, conversation_id;
+    struct str agent; /* whose task it was */
+    struct str text;
 };
 
 static inline bool status_is_terminal(enum task_status s)

@@ -239,6 +239,33 @@ static inline void put_inbox_take(struct fixture *f, int64_t key, uint64_t last)
     batch_put(f->batch, &(struct op){.kind = OP_INBOX_TAKE, .task_key = key, .last = last});
 }
 
+static inline void put_notice(struct fixture *f, int64_t key, const char *owner,
+                              const char *conversation, bool silent)
+{
+    struct notice_record n = {.key = key,
+                              .silent = silent,
+                              .owner = str_of(owner),
+                              .conversation_id = str_of(conversation),
+                              .agent = STR("assistant"),
+                              .text = STR("it has ended")};
+    batch_put(f->batch, &(struct op){.kind = OP_NOTICE_PUT, .notice = &n});
+}
+
+static inline void put_notice_take(struct fixture *f, int64_t key)
+{
+    batch_put(f->batch, &(struct op){.kind = OP_NOTICE_TAKE, .task_key = key});
+}
+
+static inline void put_turns(struct fixture *f, const char *owner, const char *conversation,
+                             enum turn_count turns)
+{
+    batch_put(f->batch, &(struct op){.kind = OP_CONVERSATION,
+                                     .owner = str_of(owner),
+                                     .conversation_id = str_of(conversation),
+                                     .turns = turns,
+                                     .at = 1});
+}
+
 /* Commits what was put, and begins a new batch. */
 static inline int commit_status(struct fixture *f)
 {
@@ -286,9 +313,9 @@ static inline void text_task(struct buf *out, const struct task_record *t)
         t->name,           t->description,     t->input,          t->metadata,
         t->parent_task_id, t->parent_run_id,   t->parent_call_id, t->parent_agent_id,
         s->error_message,  s->output,          s->result,         s->undelivered,
-        s->waiting_for};
-    buf_putf(out, "task %lld %d %d %lld ", (long long)t->key, t->type, t->notify_on_complete,
-             (long long)t->created_at);
+        s->waiting_for,    s->answers,         t->ancestors};
+    buf_putf(out, "task %lld %d %d %d %lld ", (long long)t->key, t->type, t->notify_on_complete,
+             t->waits, (long long)t->created_at);
     buf_putf(out, "%d %d %.3f %llu %llu %lld %lld %lld %d %d ", s->status, s->error, s->progress,
              (unsigned long long)s->first, (unsigned long long)s->head,
              (long long)s->cancel_requested_at, (long long)s->started_at,
@@ -314,10 +341,19 @@ static inline void text_answer(struct buf *out, int status, const struct answer 
     }
     for (size_t i = 0; i < a->n_conversations; i++) {
         const struct conversation_record *c = &a->conversations[i];
-        buf_putf(out, "conversation %lld %u ", (long long)c->updated_at, c->running);
+        buf_putf(out, "conversation %lld %u %u ", (long long)c->updated_at, c->running, c->notices);
         text_str(out, c->conversation_id);
         text_str(out, c->title);
         text_str(out, c->agent);
+        buf_putc(out, '\n');
+    }
+    for (size_t i = 0; i < a->n_notices; i++) {
+        const struct notice_record *n = &a->notices[i];
+        buf_putf(out, "notice %lld %d ", (long long)n->key, n->silent);
+        text_str(out, n->owner);
+        text_str(out, n->conversation_id);
+        text_str(out, n->agent);
+        text_str(out, n->text);
         buf_putc(out, '\n');
     }
     for (size_t i = 0; i < a->n_blocks; i++) {

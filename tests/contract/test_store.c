@@ -38,6 +38,8 @@ static void test_task_comes_back_as_it_was_put(void **state)
         .parent_run_id = STR("p2"),
         .parent_call_id = STR("p3"),
         .parent_agent_id = STR("p4"),
+        .ancestors = STR("p0p1"),
+        .waits = true,
         .state = {.status = STATUS_FAILED,
                   .error = TASK_LIMIT,
                   .progress = 0.25,
@@ -52,6 +54,7 @@ static void test_task_comes_back_as_it_was_put(void **state)
                   .output = STR("\0\0"),
                   .result = STR("[1]"),
                   .undelivered = STR("[2]"),
+                  .answers = STR("{\"q\":true}"),
                   .waiting_for = STR("q")},
     };
     struct buf expected = {0}, got = {0};

@@ -113,6 +113,7 @@ static void test_deleted_conversation_leaves_nothing(void **state)
         put_task(f, 10 + i, owner, "c", "t1");
         put_key(f, owner, "k", "c", "t1");
         put_inbox(f, 10 + i, 1, "hello\n");
+        put_notice(f, 10 + i, owner, "c", false);
         put_lines(f, 10 + i, 1, 3);
         put_seal(f, 10 + i, 1, 4);
         put_lines(f, 10 + i, 5, 6);
@@ -139,6 +140,7 @@ static void test_deleted_conversation_leaves_nothing(void **state)
         assert_int_equal(ask(f, about(QUERY_LIVE, NULL, NULL))->n_tasks, 1);
         assert_int_equal(ask(f, blocks)->n_blocks, 0);
         assert_int_equal(ask(f, inbox)->n_blocks, 0);
+        assert_int_equal(ask(f, about(QUERY_NOTICES, NULL, NULL))->n_notices, 1);
         struct answer *a = ask(f, about(QUERY_TAILS, NULL, NULL));
         assert_int_equal(a->n_blocks, 1);
         assert_lines(a, 0, 11, 5, 6);
@@ -159,6 +161,51 @@ static void test_deleted_conversation_leaves_nothing(void **state)
     put_task(f, 12, "o", "c", "t1");      /* the ids are free again */
     put_message(f, "o", "c", "m1", "x");
     commit(f);
+}
+
+static void test_notices_wait_until_they_are_taken(void **state)
+{
+    struct fixture *f = *state;
+    put_notice(f, 7, "p", "d", true);
+    put_notice(f, 3, "o", "c", false);
+    put_notice(f, 5, "o", "c", false);
+    commit(f);
+    kit_reopen(f);
+    struct query q = {.kind = QUERY_NOTICES, .limit = 2};
+    struct answer *a = ask(f, q);
+    assert_int_equal(a->n_notices, 2);
+    assert_true(a->more);
+    assert_int_equal(a->notices[0].key, 3);
+    assert_int_equal(a->notices[1].key, 5);
+    assert_false(a->notices[1].silent);
+    assert_str(a->notices[1].text, "it has ended");
+    put_notice_take(f, 5);
+    put_notice_take(f, 5); /* once more changes nothing */
+    put_notice_take(f, 99);
+    commit(f);
+    q.after = 3;
+    a = ask(f, q);
+    assert_int_equal(a->n_notices, 1);
+    assert_false(a->more);
+    assert_int_equal(a->notices[0].key, 7);
+    assert_true(a->notices[0].silent);
+    assert_str(a->notices[0].owner, "p");
+    assert_str(a->notices[0].conversation_id, "d");
+    assert_str(a->notices[0].agent, "assistant");
+}
+
+static void test_notice_turns_are_counted_until_a_user_speaks(void **state)
+{
+    struct fixture *f = *state;
+    static const enum turn_count turns[] = {TURNS_ADD,  TURNS_ADD,   TURNS_KEEP,
+                                            TURNS_KEEP, TURNS_RESET, TURNS_ADD};
+    static const unsigned counts[] = {1, 2, 2, 2, 0, 1};
+    for (size_t i = 0; i < countof(turns); i++) {
+        put_turns(f, "o", "c", turns[i]);
+        commit(f);
+        struct answer *a = ask(f, about(QUERY_CONVERSATION, "o", "c"));
+        assert_int_equal(a->conversations[0].notices, counts[i]);
+    }
 }
 
 static void test_start_knows_the_newest_id(void **state)
@@ -247,6 +294,8 @@ int main(void)
         BOTH(test_title_is_set_once_unless_forced),
         BOTH(test_conversations_newest_change_first),
         BOTH(test_deleted_conversation_leaves_nothing),
+        BOTH(test_notices_wait_until_they_are_taken),
+        BOTH(test_notice_turns_are_counted_until_a_user_speaks),
         BOTH(test_start_knows_the_newest_id),
         BOTH(test_batch_that_fails_changes_nothing),
         BOTH(test_answer_beyond_its_bytes_ends_early),

@@ -58,6 +58,8 @@ static void step_new(struct world *w, struct fixture *f)
     next_id(w, k->id);
     struct task_record t = task_of(k->key, k->owner, k->conversation, k->id);
     t.type = (enum task_type)pick(w, 4);
+    t.waits = pick(w, 2);
+    t.ancestors = pick(w, 2) ? STR("above") : STR_NULL;
     t.state.status = STATUS_PENDING;
     if (pick(w, 3) == 0)
         t.input = STR_NULL;
@@ -70,6 +72,7 @@ static void step_state(struct world *w, struct fixture *f, struct known *k)
     if (pick(w, 3) == 0) {
         s.status = (enum task_status)(STATUS_COMPLETED + pick(w, 3));
         s.output = STR("done\0really");
+        s.answers = pick(w, 2) ? STR("{\"q\":1}") : STR_NULL;
         s.completed_at = 5;
         k->ended = true;
     }
@@ -130,11 +133,23 @@ static void step_delete(struct world *w, struct fixture *f)
     }
 }
 
+static void step_notice(struct world *w, struct fixture *f)
+{
+    if (pick(w, 3) == 0)
+        put_turns(f, ANY(w, owners), ANY(w, conversations), (enum turn_count)pick(w, 3));
+    else if (pick(w, 2))
+        put_notice(f, w->next_key++, ANY(w, owners), ANY(w, conversations), pick(w, 2));
+    else
+        put_notice_take(f, pick(w, (unsigned)w->next_key));
+}
+
 static void step_conversation(struct world *w, struct fixture *f)
 {
     char id[TASK_ID_LEN + 1];
     next_id(w, id);
-    if (pick(w, 2)) {
+    if (pick(w, 3) == 0) {
+        step_notice(w, f);
+    } else if (pick(w, 2)) {
         put_message(f, ANY(w, owners), ANY(w, conversations), id, "some words");
     } else {
         put_conversation(f, ANY(w, owners), ANY(w, conversations), pick(w, 2) ? id : NULL,
@@ -219,6 +234,8 @@ static void compare_all(struct world *w)
     assert_string_equal(a.newest_id, b.newest_id);
     compare(w, (struct query){.kind = QUERY_LIVE});
     compare(w, (struct query){.kind = QUERY_LIVE, .limit = 3, .after = pick(w, 20)});
+    compare(w, (struct query){.kind = QUERY_NOTICES});
+    compare(w, (struct query){.kind = QUERY_NOTICES, .limit = 2, .after = pick(w, 200)});
     compare(w, (struct query){.kind = QUERY_TAILS});
     compare(w, (struct query){.kind = QUERY_TAILS, .limit = 2});
     compare(w, (struct query){.kind = QUERY_TAILS, .limit = 2, .after = pick(w, 20)});
