@@ -1,10 +1,8 @@
-#include "core/conversation.h"
+#include "core/notice.h"
 
 #include "proto/js.h"
 
 #include <stdlib.h>
-
-#define TELL_AGAIN_MS 200
 
 struct map_key conversation_key(const struct map_node *node)
 {
@@ -33,6 +31,7 @@ struct conversation *conversation_ref(struct hub *h, struct owner *owner, struct
     c->refs = 1;
     list_init(&c->tasks);
     list_init(&c->followers);
+    list_init(&c->notices);
     feed_init(&c->feed);
     map_put(&h->conversations, &c->node);
     return c;
@@ -46,11 +45,36 @@ void conversation_unref(struct conversation *c)
     ASSERT(list_is_empty(&c->tasks) && list_is_empty(&c->followers));
     map_remove(&c->hub->conversations, &c->node);
     list_remove(&c->changed);
+    list_remove(&c->due);
     feed_forget(&c->entry);
     feed_done(&c->feed);
     owner_unref(c->hub, c->owner);
     free(c->id);
     free(c);
+}
+
+bool conversation_is_busy(const struct conversation *c)
+{
+    list_each (it, &c->tasks) {
+        if (task_talks(list_item(it, const struct task, in_conversation)))
+            return true;
+    }
+    return false;
+}
+
+void conversation_say(struct conversation *c, const struct message_record *message)
+{
+    char id[TASK_ID_LEN + 1];
+    hub_new_id(c->hub, id);
+    struct message_record m = *message;
+    m.message_id = (struct str){id, TASK_ID_LEN};
+    m.created_at = c->hub->clock.wall_ms;
+    c->refs++;
+    journal_put(&c->hub->journal, &(struct op){.kind = OP_MESSAGE,
+                                               .ref = c,
+                                               .owner = str_of(c->owner->name),
+                                               .conversation_id = str_of(c->id),
+                                               .message = &m});
 }
 
 void conversation_tell_message(struct conversation *c, const struct message_record *m)
@@ -108,14 +132,14 @@ static void drop_stream(struct map_node *node, void *arg)
 void conversation_deleted(struct conversation *c)
 {
     map_each(&c->hub->streams, drop_stream, c);
+    notices_forget(c);
 }
 
 /* The store could not say: watchers are to have the newest state all the same. */
 static void tell_later(struct conversation *c)
 {
-    struct clock *clock = &c->hub->clock;
     conversation_touch(c);
-    timer_arm(clock, &c->hub->tell_again, clock->now_ms + TELL_AGAIN_MS);
+    hub_ask_again(c->hub);
 }
 
 static void on_record(void *arg, int status, struct answer *answer)
@@ -134,7 +158,7 @@ static void on_record(void *arg, int status, struct answer *answer)
 void conversations_tell(struct hub *h)
 {
     struct list now, *node;
-    if (timer_is_armed(&h->tell_again))
+    if (timer_is_armed(&h->ask_again))
         return;
     list_init(&now);
     list_splice(&now, &h->changed);

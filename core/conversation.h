@@ -28,7 +28,10 @@ struct conversation {
     struct list changed;      /* in the hub's list */
     struct feed_entry *entry; /* in the owner's watch feed */
     struct call *deleting;    /* the request that removes it, NULL */
-    bool asking;              /* its record is being read for the watchers */
+    struct list notices;      /* of struct notice, by key: what has ended and is still to be told */
+    struct list due;          /* in the hub's list: a notice turn may be possible */
+    bool asking;              /* its record is being read for the watchers … */
+    bool noticing;            /* … and for a notice turn */
 };
 
 struct map_key conversation_key(const struct map_node *node);
@@ -36,6 +39,10 @@ struct conversation *conversation_find(struct hub *h, struct str owner, struct s
 struct conversation *conversation_ref(struct hub *h, struct owner *owner, struct str id);
 void conversation_unref(struct conversation *c);
 
+/* A chat or notice task of it is live, or waits. */
+bool conversation_is_busy(const struct conversation *c);
+/* Stages a message, with an id and the time of now. */
+void conversation_say(struct conversation *c, const struct message_record *message);
 /* A committed message reaches those who opened the conversation. */
 void conversation_tell_message(struct conversation *c, const struct message_record *m);
 /* It is gone from the store: watchers are told, and those who follow its tasks are let go. */

@@ -1,12 +1,13 @@
 #include "core/hub.h"
 
-#include "core/call.h"
+#include "core/notice.h"
 #include "core/session.h"
 
 #include <stdlib.h>
 
 #define MIN_CACHE_BYTES (1u << 20) /* a load must survive until its reader has had its turn */
 #define LOAD_RETRY_MS 200
+#define ASK_AGAIN_MS 200
 #define LOAD_BYTES (256 * 1024) /* of blocks in one read: a bounded piece at a time */
 
 static struct map_key owner_key(const struct map_node *node)
@@ -32,9 +33,12 @@ static void on_advanced(void *arg, struct stream *s)
 /* A change of a task names the task; one of a conversation or message names the conversation. */
 static void on_op_done(void *arg, const struct op *op, int status)
 {
-    (void)arg;
     if (op->kind == OP_TASK_NEW || op->kind == OP_TASK_SET || op->kind == OP_INBOX_PUT) {
         task_op_done(op->ref, op, status);
+        return;
+    }
+    if (op->kind == OP_NOTICE_PUT || op->kind == OP_NOTICE_TAKE) {
+        notice_op_done(arg, op, status);
         return;
     }
     struct conversation *c = op->ref;
@@ -60,8 +64,10 @@ static void on_lost(void *arg, struct stream *s)
 static void on_failing(void *arg, bool failing)
 {
     struct hub *h = arg;
-    if (!failing)
-        tasks_proceed(h);
+    if (failing)
+        return;
+    h->notices_may_go = true;
+    tasks_proceed(h);
 }
 
 static void on_stream_idle(struct stream *s, void *arg)
@@ -69,9 +75,16 @@ static void on_stream_idle(struct stream *s, void *arg)
     hub_release_stream(arg, s);
 }
 
-static void on_tell_again(struct timer *timer)
+static void on_ask_again(struct timer *timer)
 {
-    (void)timer; /* the turn that it began goes on with them */
+    struct hub *h = container_of(timer, struct hub, ask_again);
+    h->notices_may_go = true;
+}
+
+void hub_ask_again(struct hub *h)
+{
+    h->notices_may_go = false;
+    timer_arm(&h->clock, &h->ask_again, h->clock.now_ms + ASK_AGAIN_MS);
 }
 
 static const struct journal_events journal_events = {.advanced = on_advanced,
@@ -106,7 +119,8 @@ void hub_init(struct hub *h, const struct hub_options *options, struct store_por
     list_init(&h->dead_tasks);
     list_init(&h->dead_runs);
     list_init(&h->changed);
-    h->tell_again.fire = on_tell_again;
+    list_init(&h->due);
+    h->ask_again.fire = on_ask_again;
 }
 
 struct owner *owner_ref(struct hub *h, struct str name)
@@ -232,10 +246,17 @@ static void drop_stream(struct map_node *node, void *arg)
     stream_free(s);
 }
 
+static void drop_notices(struct map_node *node, void *arg)
+{
+    (void)arg;
+    notices_forget(container_of(node, struct conversation, node));
+}
+
 void hub_done(struct hub *h)
 {
     hub_reap(h);
     journal_done(&h->journal);
+    map_each(&h->conversations, drop_notices, NULL);
     map_each(&h->streams, drop_stream, h);
     struct list *node;
     while ((node = list_pop(&h->changed)) != NULL)
@@ -295,6 +316,7 @@ void hub_abandon(struct hub *h)
 void hub_submit(struct hub *h)
 {
     tasks_proceed(h);
+    notices_proceed(h);
     conversations_tell(h);
     journal_submit(&h->journal);
 }

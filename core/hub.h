@@ -89,8 +89,10 @@ struct hub {
     struct list woken;      /* sessions with something to send: the rim takes them */
     struct list dead_tasks; /* freed in hub_reap */
     struct list dead_runs;
-    struct list changed;     /* conversations whose watchers or readers are to be told */
-    struct timer tell_again; /* armed: a record could not be read, they wait */
+    struct list changed;    /* conversations whose watchers or readers are to be told */
+    struct list due;        /* conversations where a notice turn may be possible */
+    bool notices_may_go;    /* something has made room since they were looked at */
+    struct timer ask_again; /* armed: a record could not be read, who needs it waits */
     bool draining;
     bool abandoned; /* what is still being created ends as soon as it is committed */
     bool restoring; /* nothing starts until all that was left is repaired */
@@ -118,6 +120,9 @@ struct stream *hub_add_stream(struct hub *h, struct str owner, struct str conver
 void hub_release_stream(struct hub *h, struct stream *s);
 /* Asks the store for the blocks behind the cursor; its cursors are woken when they are there. */
 void hub_load(struct hub *h, struct cursor *c);
+
+/* The store could not be read: what waits for a record is looked at again a little later. */
+void hub_ask_again(struct hub *h);
 
 const struct agent *hub_find_agent(const struct hub *h,
                                    struct str name); /* NULL name: the default */

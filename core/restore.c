@@ -1,13 +1,13 @@
 /* The repair at a start, before anything new runs.  In this order:
  *
- *   1. tails: the journal's unsealed lines, by task;
+ *   1. tails: the journal's unsealed lines, by task; notices that nobody was told of;
  *   2. live tasks: each is adopted with its tail; one that never ran waits for its start, one that
  *      ran is an orphan: what it had said is read back from its blocks and tail, and it ends;
  *   3. tails of ended tasks are sealed;
  *   4. when all of it is committed, the hub is ready. */
 #include "core/hub.h"
 
-#include "core/call.h"
+#include "core/notice.h"
 
 #include <stdlib.h>
 
@@ -51,6 +51,7 @@ static void on_repaired(struct waiter *w, int status)
 static void start_waiting(struct restore *r)
 {
     r->hub->restoring = false;
+    r->hub->notices_may_go = true;
     for (size_t i = 0; i < r->n_tasks; i++)
         if (r->tasks[i]->phase == PHASE_PENDING)
             task_try_start(r->tasks[i]);
@@ -97,12 +98,18 @@ static void seal_some(struct restore *r)
 
 static void repair_next(struct restore *r);
 
-static void say_lines(struct said *said, struct str lines)
+/* What it had said is read again: for its output, and for who answers a question once more. */
+static void say_lines(struct task *t, struct str lines)
 {
     while (lines.n > 0) {
         const char *newline = memchr(lines.p, '\n', lines.n);
         size_t n = newline ? (size_t)(newline - lines.p) + 1 : lines.n;
-        said_line(said, (struct str){lines.p, n});
+        struct event_parts line;
+        if (event_line_split((struct str){lines.p, n}, &line)) {
+            said_line(&t->said, &line);
+            if (line.event == EVENT_INPUT_REQUIRED || line.event == EVENT_INPUT_RECEIVED)
+                task_restore_question(t, &line);
+        }
         lines.p += n;
         lines.n -= n;
     }
@@ -125,7 +132,7 @@ static void conclude(struct restore *r, struct task *t)
     struct block *tail = take_tail(r, t->rec.key);
     stream_set(t->stream, t->rec.state.first, r->after, false);
     if (tail) {
-        say_lines(&t->said, (struct str){tail->bytes, tail->len});
+        say_lines(t, (struct str){tail->bytes, tail->len});
         stream_set_tail(t->stream, tail);
         block_unref(tail);
         journal_want_seal(&r->hub->journal, t->stream);
@@ -166,7 +173,7 @@ static void on_blocks(void *arg, int status, struct answer *answer)
         return;
     }
     for (size_t i = 0; i < answer->n_blocks; i++) {
-        say_lines(&t->said, (struct str){answer->blocks[i]->bytes, answer->blocks[i]->len});
+        say_lines(t, (struct str){answer->blocks[i]->bytes, answer->blocks[i]->len});
         r->after = answer->blocks[i]->last;
     }
     if (answer->n_blocks > 0)
@@ -226,6 +233,34 @@ static void ask_live(struct restore *r)
 
 /* --- 1 ----------------------------------------------------------------------------------------- */
 
+static void ask_notices(struct restore *r);
+
+static void on_notices(void *arg, int status, struct answer *answer)
+{
+    struct restore *r = arg;
+    if (status < 0) {
+        finish(r, status);
+        return;
+    }
+    for (size_t i = 0; i < answer->n_notices; i++) {
+        notice_restore(r->hub, &answer->notices[i]);
+        r->after = (uint64_t)answer->notices[i].key;
+    }
+    if (answer->n_notices > 0) {
+        ask_notices(r);
+        return;
+    }
+    r->after = 0;
+    ask_live(r);
+}
+
+static void ask_notices(struct restore *r)
+{
+    r->hub->port->query(r->hub->port,
+                        &(struct query){.kind = QUERY_NOTICES, .after = r->after, .limit = PAGE},
+                        on_notices, r);
+}
+
 static void ask_tails(struct restore *r);
 
 static void on_tails(void *arg, int status, struct answer *answer)
@@ -246,7 +281,7 @@ static void on_tails(void *arg, int status, struct answer *answer)
         return;
     }
     r->after = 0;
-    ask_live(r);
+    ask_notices(r);
 }
 
 static void ask_tails(struct restore *r)

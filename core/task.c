@@ -1,13 +1,7 @@
-#include "core/task.h"
+#include "core/notice.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-static void on_timeout(struct timer *timer);
-static void on_idle(struct timer *timer);
-static void on_grace(struct timer *timer);
-
-#define FORCE_MS 2000 /* behind a kill: then the task ends without waiting for the run */
 
 static struct task *task_alloc(struct hub *h, struct conversation *c, struct owner *quota,
                                struct str agent)
@@ -18,11 +12,7 @@ static struct task *task_alloc(struct hub *h, struct conversation *c, struct own
     t->hub = h;
     t->conversation = c;
     c->refs++;
-    t->timeout.fire = on_timeout;
-    t->idle.fire = on_idle;
-    t->grace.fire = on_grace;
-    list_init(&t->inbox);
-    list_init(&t->answers);
+    task_init_clocks(t);
     task_init_inbox(t);
     list_init(&t->questions);
     list_init(&t->enders);
@@ -65,31 +55,28 @@ static void put_created_event(struct task *t)
 
 static void put_message(struct task *t, enum message_role role, struct str content, bool partial)
 {
-    char id[TASK_ID_LEN + 1];
-    hub_new_id(t->hub, id);
-    struct message_record m = {.message_id = {id, TASK_ID_LEN},
-                               .task_id = t->rec.task_id,
-                               .content = content,
-                               .role = role,
-                               .partial = partial,
-                               .created_at = t->hub->clock.wall_ms};
-    t->conversation->refs++;
-    journal_put(&t->hub->journal, &(struct op){.kind = OP_MESSAGE,
-                                               .ref = t->conversation,
-                                               .owner = t->rec.owner,
-                                               .conversation_id = t->rec.conversation_id,
-                                               .message = &m});
+    conversation_say(t->conversation, &(struct message_record){.task_id = t->rec.task_id,
+                                                               .content = content,
+                                                               .role = role,
+                                                               .partial = partial});
 }
 
-static void touch_conversation(struct task *t, struct str title)
+/* A chat names the conversation and its agent; it ends a row of turns that nobody asked for. */
+static void touch_conversation(struct task *t, bool is_new)
 {
+    bool chats = is_new && t->rec.type == TYPE_CHAT;
+    bool notices = is_new && t->rec.type == TYPE_NOTICE;
+    struct str title = {t->rec.input.p, utf8_chars(t->rec.input, AUTO_TITLE_CHARS)};
     t->conversation->refs++;
     journal_put(&t->hub->journal, &(struct op){.kind = OP_CONVERSATION,
                                                .ref = t->conversation,
                                                .owner = t->rec.owner,
                                                .conversation_id = t->rec.conversation_id,
-                                               .title = title,
-                                               .agent = t->rec.agent,
+                                               .title = chats ? title : STR_NULL,
+                                               .agent = chats ? t->rec.agent : STR_NULL,
+                                               .turns = chats     ? TURNS_RESET
+                                                        : notices ? TURNS_ADD
+                                                                  : TURNS_KEEP,
                                                .at = t->hub->clock.wall_ms});
 }
 
@@ -101,6 +88,7 @@ struct task *task_create(struct hub *h, const struct task_plan *plan)
     t->rec = (struct task_record){.key = h->next_key++,
                                   .type = plan->type,
                                   .notify_on_complete = plan->notify_on_complete,
+                                  .waits = plan->wait_for_others,
                                   .created_at = h->clock.wall_ms,
                                   .name = own(plan->name),
                                   .description = own(plan->description),
@@ -109,18 +97,16 @@ struct task *task_create(struct hub *h, const struct task_plan *plan)
                                   .parent_task_id = own(plan->parent_task_id),
                                   .parent_call_id = own(plan->parent_call_id),
                                   .parent_run_id = own(plan->parent_task_id),
-                                  .parent_agent_id = own(plan->parent_agent_id)};
+                                  .parent_agent_id = own(plan->parent_agent_id),
+                                  .ancestors = own(plan->ancestors)};
     t->rec.state = (struct task_state){.status = STATUS_PENDING, .progress = -1, .first = 1};
     t->shown = t->rec.state;
-    t->enqueued = plan->wait_for_others;
-    t->ancestors = xstrdup(plan->ancestors);
     t->stream = hub_add_stream(h, str_of(plan->owner->name), str_of(plan->conversation->id),
                                (struct str){id, TASK_ID_LEN}, t->rec.key);
     t->stream->task = t;
     borrow_names(t);
 
-    size_t title = utf8_chars(t->rec.input, AUTO_TITLE_CHARS);
-    touch_conversation(t, task_talks(t) ? (struct str){t->rec.input.p, title} : STR_NULL);
+    touch_conversation(t, true);
     t->refs++;
     journal_put(&h->journal, &(struct op){.kind = OP_TASK_NEW, .ref = t, .record = &t->rec});
     if (task_talks(t))
@@ -158,13 +144,12 @@ struct task *task_adopt(struct hub *h, const struct task_record *rec)
     t->rec.parent_run_id = own(rec->parent_run_id);
     t->rec.parent_call_id = own(rec->parent_call_id);
     t->rec.parent_agent_id = own(rec->parent_agent_id);
+    t->rec.ancestors = own(rec->ancestors);
     t->rec.state.waiting_for = STR_NULL; /* whoever asked is gone */
     t->rec.state.output = t->rec.state.result = t->rec.state.undelivered = STR_NULL;
-    t->rec.state.error_message = STR_NULL;
+    t->rec.state.error_message = t->rec.state.answers = STR_NULL;
     t->shown = t->rec.state;
     t->phase = rec->state.status == STATUS_PENDING ? PHASE_PENDING : PHASE_RUNNING;
-    t->enqueued = task_talks(t) && t->phase == PHASE_PENDING;
-    t->ancestors = xstrdup(rec->parent_task_id);
     t->cancel_shown = rec->state.cancel_requested_at != 0;
     return t;
 }
@@ -191,6 +176,7 @@ void task_free(struct task *t)
     list_remove(&t->in_conversation);
     feed_forget(&t->entry);
     task_free_inbox(t);
+    task_free_questions(t);
     said_done(&t->said);
     free((char *)t->rec.name.p);
     free((char *)t->rec.description.p);
@@ -200,15 +186,16 @@ void task_free(struct task *t)
     free((char *)t->rec.parent_run_id.p);
     free((char *)t->rec.parent_call_id.p);
     free((char *)t->rec.parent_agent_id.p);
+    free((char *)t->rec.ancestors.p);
     free((char *)t->rec.state.error_message.p);
     free((char *)t->rec.state.output.p);
     free((char *)t->rec.state.undelivered.p);
+    free((char *)t->rec.state.answers.p);
     free((char *)t->rec.state.waiting_for.p);
     free(t->shown_waiting_for);
     free(t->result);
     free(t->stop_text);
     free(t->agent_name);
-    free(t->ancestors);
     owner_unref(t->hub, t->quota);
     conversation_unref(t->conversation);
     free(t);
@@ -284,6 +271,7 @@ static void bury(struct task *t)
     list_remove(&t->in_conversation);
     t->hub->n_live--;
     t->quota->n_live--;
+    t->hub->notices_may_go = true; /* there is room for one more */
     list_remove(&t->in_wait);
     list_push(&t->hub->dead_tasks, &t->in_wait);
 }
@@ -313,6 +301,7 @@ static void ended(struct task *t)
     run_enders(t, 0);
     list_each (it, &c->tasks)
         task_try_start(list_item(it, struct task, in_conversation));
+    notice_due(c);
     t->stream = NULL;
     hub_release_stream(t->hub, s);
 }
@@ -324,6 +313,7 @@ static void show(struct task *t, const struct task_state *state)
     t->shown.output = t->rec.state.output;
     t->shown.result = t->rec.state.result;
     t->shown.undelivered = t->rec.state.undelivered;
+    t->shown.answers = t->rec.state.answers;
     free(t->shown_waiting_for);
     t->shown_waiting_for = xstrdup(state->waiting_for);
     t->shown.waiting_for = (struct str){t->shown_waiting_for, state->waiting_for.n};
@@ -371,6 +361,7 @@ static void never_was(struct task *t)
         if (other->phase == PHASE_PENDING && !list_is_in(&other->in_wait))
             list_push(&t->hub->waiting, &other->in_wait);
     }
+    notice_due(c);
 }
 
 void task_op_done(struct task *t, const struct op *op, int status)
@@ -503,96 +494,12 @@ void task_finish(struct task *t, enum task_status status, enum task_error error,
     if (status == STATUS_COMPLETED)
         s->progress = 1;
     task_close_inbox(t);
+    task_close_questions(t);
     put_terminal(t, message);
     if (task_talks(t) && s->output.n)
         put_message(t, ROLE_ASSISTANT, s->output, status != STATUS_COMPLETED);
-    touch_conversation(t, STR_NULL);
+    touch_conversation(t, false);
+    notice_stage(t);
     task_stage(t);
     journal_want_seal(&t->hub->journal, t->stream);
-}
-
-void task_stop(struct task *t, enum task_error why, const char *text)
-{
-    if (task_is_ending(t))
-        return;
-    if (t->stopping == TASK_OK) {
-        t->stopping = why;
-        t->stop_text = xstrdup(str_of(text));
-    }
-    if (!t->run) {
-        bool cancelled = t->rec.state.cancel_requested_at != 0;
-        task_finish(t, cancelled ? STATUS_CANCELLED : STATUS_FAILED,
-                    cancelled ? TASK_CANCELLED_ERROR : t->stopping,
-                    cancelled ? STR("cancelled") : str_of(t->stop_text));
-        return;
-    }
-    if (timer_is_armed(&t->grace))
-        return; /* it was asked already */
-    timer_arm(&t->hub->clock, &t->grace, t->hub->clock.now_ms + t->agent->grace_ms);
-    t->agent->ops->cancel(t->run);
-}
-
-static void on_grace(struct timer *timer)
-{
-    struct task *t = container_of(timer, struct task, grace);
-    if (!t->killed) {
-        t->killed = true;
-        timer_arm(&t->hub->clock, &t->grace, t->hub->clock.now_ms + FORCE_MS);
-        t->agent->ops->kill(t->run);
-        return;
-    }
-    task_stop_run(t); /* it cannot even be killed: the task ends all the same */
-    task_stop(t, t->stopping, t->stop_text);
-}
-
-static void on_timeout(struct timer *timer)
-{
-    struct task *t = container_of(timer, struct task, timeout);
-    char text[96];
-    snprintf(text, sizeof text, "timeout: no end within %lld s",
-             (long long)(t->agent->timeout_ms / 1000));
-    task_stop(t, TASK_TIMEOUT, text);
-}
-
-static void on_idle(struct timer *timer)
-{
-    struct task *t = container_of(timer, struct task, idle);
-    msec_t due = t->heard_ms + t->agent->idle_timeout_ms;
-    if (due > t->hub->clock.now_ms) {
-        timer_arm(&t->hub->clock, &t->idle, due);
-        return;
-    }
-    char text[96];
-    snprintf(text, sizeof text, "timeout: no event for %lld s",
-             (long long)(t->agent->idle_timeout_ms / 1000));
-    task_stop(t, TASK_TIMEOUT, text);
-}
-
-void task_arm_clocks(struct task *t)
-{
-    struct clock *c = &t->hub->clock;
-    t->heard_ms = c->now_ms;
-    if (t->agent->timeout_ms)
-        timer_arm(c, &t->timeout, c->now_ms + t->agent->timeout_ms);
-    if (t->agent->idle_timeout_ms)
-        timer_arm(c, &t->idle, c->now_ms + t->agent->idle_timeout_ms);
-}
-
-void task_stand_clocks(struct task *t, bool stand)
-{
-    struct clock *c = &t->hub->clock;
-    if (stand == t->clocks_stand || !t->run)
-        return;
-    t->clocks_stand = stand;
-    if (stand) {
-        t->timeout_left = timer_is_armed(&t->timeout) ? t->timeout.due - c->now_ms : 0;
-        timer_disarm(c, &t->timeout);
-        timer_disarm(c, &t->idle);
-        return;
-    }
-    t->heard_ms = c->now_ms;
-    if (t->timeout_left > 0)
-        timer_arm(c, &t->timeout, c->now_ms + t->timeout_left);
-    if (t->agent->idle_timeout_ms)
-        timer_arm(c, &t->idle, c->now_ms + t->agent->idle_timeout_ms);
 }

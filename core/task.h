@@ -51,7 +51,6 @@ struct task {
     struct stream *stream;
     const struct agent *agent; /* NULL: no longer configured */
     char *agent_name;
-    char *ancestors;         /* of a child: ids, one behind the other; NULL for none */
     struct task_record rec;  /* its strings are this task's own */
     struct task_state shown; /* its strings are rec's, but for waiting_for */
     char *shown_waiting_for;
@@ -61,7 +60,6 @@ struct task {
     bool killed;              /* the grace was over */
     bool lost;                /* was never committed: it does not exist */
     bool has_slot;            /* of limits.processes */
-    bool enqueued;            /* waits until the conversation is free */
     enum task_error stopping; /* why the run was asked to stop, TASK_OK while it was not */
     char *stop_text;
     int64_t stopped_wall_ms;
@@ -131,9 +129,10 @@ static inline bool task_is_ending(const struct task *t)
 {
     return t->phase >= PHASE_ENDING;
 }
-/* The same for it and, with tree, for all that descends from it; appends the ids that were asked to
- * stop to ids, as JSON strings with commas, and returns how many they are. */
-uint32_t task_cancel_tree(struct task *t, bool tree, struct buf *ids);
+/* The same, and appends the id to ids, as a JSON string with commas between; returns 1 or 0. */
+uint32_t task_cancel_told(struct task *t, struct buf *ids);
+/* The same for a task, which may have ended, and all that descends from it: how many. */
+uint32_t task_cancel_tree(struct conversation *c, struct str root, struct buf *ids);
 /* w->done is called when the end is committed. */
 void task_on_end(struct task *t, struct waiter *w);
 /* Starts what waits for a slot, and reads agents again that waited for a commit: once a turn. */
@@ -146,31 +145,40 @@ static inline bool task_talks(const struct task *t)
     return t->rec.type == TYPE_CHAT || t->rec.type == TYPE_NOTICE;
 }
 
-/* Between task.c, task_run.c, task_line.c and task_inbox.c. */
+/* Between task.c and its parts: task_run, task_stop, task_line, task_inbox, task_question. */
 void task_stage(struct task *t); /* the row as rec.state has it */
 uint64_t task_event(struct task *t, enum event_type event, struct str data);
 void task_try_start(struct task *t); /* when it may: slot, order of the conversation */
 void task_run(struct task *t);       /* task.started is committed: let the agent go */
 void task_stop_run(struct task *t);  /* forgets the run, in whatever state it is */
 void task_stop(struct task *t, enum task_error why, const char *text);
+void task_init_clocks(struct task *t);
 void task_arm_clocks(struct task *t);
 void task_stand_clocks(struct task *t, bool stand);
 void task_line(struct task *t, const struct agent_line *line); /* one decoded line of the agent */
 void task_unpause(struct task *t);
 void task_tell_parent(struct task *t, const struct task_record *view); /* a child has ended */
 
-/* Inbox and questions (task_inbox.c). */
+/* The inbox (task_inbox.c). */
 enum error task_send(struct task *t, struct str from, struct str content, struct str child);
 void task_inbox_committed(struct task *t, uint64_t position);
 void task_inbox_lost(struct task *t, uint64_t position); /* its sender was refused */
 void task_answer(struct task *t,
-                 struct str line); /* to a call or a question; never lost in silence */
-void task_deliver(struct task *t); /* what is committed goes to the agent */
-void task_ask(struct task *t, const struct agent_line *line);
-enum error task_respond(struct task *t, const struct request *r, const char **ret_why);
+                 struct str line);     /* to a call or a question; never lost in silence */
+void task_deliver(struct task *t);     /* what is committed goes to the agent */
 void task_close_inbox(struct task *t); /* at the end: rec.state.undelivered */
 void task_init_inbox(struct task *t);
 void task_free_inbox(struct task *t);
 void task_restore_message(struct task *t, uint64_t position, struct str line); /* at a start */
+
+/* Questions (task_question.c). */
+void task_ask(struct task *t, const struct agent_line *line);
+enum error task_respond(struct task *t, const struct request *r, const char **ret_why);
+void task_close_questions(struct task *t); /* at the end: rec.state.answers */
+void task_free_questions(struct task *t);
+/* The same of a task that has ended: answers are its record's. */
+enum error question_respond_late(struct str answers, const struct request *r, const char **ret_why);
+/* At a start: an input_required or input_received that it had said. */
+void task_restore_question(struct task *t, const struct event_parts *line);
 
 #endif

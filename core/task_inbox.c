@@ -1,4 +1,4 @@
-/* A task's inbox and its open questions: what reaches a running agent from outside.
+/* A task's inbox: what reaches a running agent from outside.
  *
  * A message is staged as an op, and handed to the agent when that is committed; the event `message`
  * and the op that takes it from the inbox are one batch.  What an ended task did not take stands in
@@ -42,6 +42,8 @@ static void on_again(struct timer *timer)
 
 void task_init_inbox(struct task *t)
 {
+    list_init(&t->inbox);
+    list_init(&t->answers);
     t->again.fire = on_again;
 }
 
@@ -218,115 +220,4 @@ void task_free_inbox(struct task *t)
         drop_answer(t, list_item(it, struct input_message, node));
     list_each (it, &t->inbox)
         forget(t, list_item(it, struct input_message, node));
-    list_each (it, &t->questions) {
-        struct question *q = list_item(it, struct question, node);
-        timer_disarm(&t->hub->clock, &q->expiry);
-        list_remove(&q->node);
-        free(q->input_id);
-        free(q->answer);
-        free(q);
-    }
-}
-
-static struct question *find_question(const struct task *t, struct str id)
-{
-    list_each (it, &t->questions) {
-        struct question *q = list_item(it, struct question, node);
-        if (str_eq(str_of(q->input_id), id))
-            return q;
-    }
-    return NULL;
-}
-
-/* waiting_for is the oldest open question; while there is one, the clocks stand still. */
-static void review(struct task *t)
-{
-    const struct question *open = NULL;
-    list_each (it, &t->questions) {
-        const struct question *q = list_item(it, const struct question, node);
-        if (!q->answer && !open)
-            open = q;
-    }
-    free((char *)t->rec.state.waiting_for.p);
-    t->rec.state.waiting_for =
-        open ? (struct str){xstrdup(str_of(open->input_id)), strlen(open->input_id)} : STR_NULL;
-    task_stage(t);
-    task_stand_clocks(t, open != NULL);
-}
-
-static void settle(struct task *t, struct question *q, struct str answer)
-{
-    timer_disarm(&t->hub->clock, &q->expiry);
-    q->answer = xstrdup(answer);
-    struct buf data = {0};
-    buf_putc(&data, '{');
-    js_put_field(&data, "input_id", str_of(q->input_id));
-    js_put_raw(&data, "answer", answer);
-    buf_putc(&data, '}');
-    task_event(t, EVENT_INPUT_RECEIVED, buf_str(&data));
-    review(t);
-    if (t->run) {
-        struct buf line = {0};
-        buf_puts(&line, "{\"type\":\"input\",");
-        buf_put(&line, data.bytes + 1, data.len - 1);
-        task_answer(t, buf_str(&line));
-        buf_done(&line);
-    }
-    buf_done(&data);
-}
-
-static void on_expiry(struct timer *timer)
-{
-    struct question *q = container_of(timer, struct question, expiry);
-    if (!task_is_ending(q->task))
-        settle(q->task, q, STR("null"));
-}
-
-void task_ask(struct task *t, const struct agent_line *line)
-{
-    if (find_question(t, line->input_id)) {
-        task_stop(t, TASK_AGENT_ERROR, "agent_error: input_required: \"input_id\" was used before");
-        return;
-    }
-    struct question *q = xcalloc(sizeof *q);
-    q->task = t;
-    q->input_id = xstrdup(line->input_id);
-    q->approval = line->approval;
-    q->expiry.fire = on_expiry;
-    list_push(&t->questions, &q->node);
-    struct buf data = {0};
-    buf_put(&data, line->data.p, line->data.n - 1); /* without its closing brace */
-    if (line->timeout_s >= 0) {
-        msec_t ms = (msec_t)line->timeout_s * 1000;
-        timer_arm(&t->hub->clock, &q->expiry, t->hub->clock.now_ms + ms);
-        js_put_int(&data, "expires_at", t->hub->clock.wall_ms + ms);
-    }
-    buf_putc(&data, '}');
-    task_event(t, EVENT_INPUT_REQUIRED, buf_str(&data));
-    buf_done(&data);
-    review(t);
-}
-
-enum error task_respond(struct task *t, const struct request *r, const char **ret_why)
-{
-    struct question *q = find_question(t, r->input_id);
-    *ret_why = "no such question";
-    if (!q)
-        return ERR_NOT_FOUND;
-    bool boolean = r->answer == ANSWER_TRUE || r->answer == ANSWER_FALSE;
-    *ret_why = q->approval ? "\"answer\" must be true or false" : "\"answer\" must be a string";
-    if (boolean != q->approval)
-        return ERR_BAD_REQUEST;
-    struct buf answer = {0};
-    if (boolean)
-        buf_puts(&answer, r->answer == ANSWER_TRUE ? "true" : "false");
-    else
-        js_put_str(&answer, r->answer_text);
-    bool same = q->answer && str_eq(str_of(q->answer), buf_str(&answer));
-    bool late = q->answer || task_is_ending(t);
-    if (!late)
-        settle(t, q, buf_str(&answer));
-    buf_done(&answer);
-    *ret_why = "the question has been answered";
-    return late && !same ? ERR_CONFLICT : ERR_NONE;
 }

@@ -202,7 +202,7 @@ static void spawn(struct task *t, const struct agent_line *line)
         return;
     }
     struct buf ancestors = {0};
-    buf_puts(&ancestors, t->ancestors ? t->ancestors : "");
+    buf_putstr(&ancestors, t->rec.ancestors);
     buf_putstr(&ancestors, t->rec.task_id);
     struct task_plan plan = {.ancestors = buf_str(&ancestors),
                              .owner = t->conversation->owner,
@@ -258,7 +258,8 @@ static void cancel_child(struct task *t, const struct agent_line *line)
     }
     struct buf ids = {0}, answer = {0};
     buf_putc(&ids, '[');
-    uint32_t n = task_cancel_tree(child, line->tree, &ids);
+    uint32_t n = line->tree ? task_cancel_tree(t->conversation, child->rec.task_id, &ids)
+                            : task_cancel_told(child, &ids);
     buf_putc(&ids, ']');
     begin_answer(&answer, "ok", line->call_id);
     js_put_int(&answer, "cancelled", n);
@@ -267,7 +268,7 @@ static void cancel_child(struct task *t, const struct agent_line *line)
     buf_done(&ids);
 }
 
-static uint32_t cancel_one(struct task *t, struct buf *ids)
+uint32_t task_cancel_told(struct task *t, struct buf *ids)
 {
     if (!task_cancel(t))
         return 0;
@@ -278,25 +279,23 @@ static uint32_t cancel_one(struct task *t, struct buf *ids)
 }
 
 /* By the ids of all that it descends from: those in between may have ended long ago. */
-static bool descends(const struct task *t, const struct task *root)
+static bool descends(const struct task *t, struct str root)
 {
-    if (t == root)
+    if (str_eq(t->rec.task_id, root))
         return true;
-    for (const char *id = t->ancestors; id && *id; id += TASK_ID_LEN)
-        if (memcmp(id, root->rec.task_id.p, TASK_ID_LEN) == 0)
+    for (size_t at = 0; at < t->rec.ancestors.n; at += TASK_ID_LEN)
+        if (str_eq((struct str){t->rec.ancestors.p + at, TASK_ID_LEN}, root))
             return true;
     return false;
 }
 
-uint32_t task_cancel_tree(struct task *t, bool tree, struct buf *ids)
+uint32_t task_cancel_tree(struct conversation *c, struct str root, struct buf *ids)
 {
     uint32_t n = 0;
-    if (!tree)
-        return cancel_one(t, ids);
-    list_each (it, &t->conversation->tasks) {
-        struct task *other = list_item(it, struct task, in_conversation);
-        if (descends(other, t))
-            n += cancel_one(other, ids);
+    list_each (it, &c->tasks) {
+        struct task *t = list_item(it, struct task, in_conversation);
+        if (descends(t, root))
+            n += task_cancel_told(t, ids);
     }
     return n;
 }

@@ -11,14 +11,15 @@
  * way, and none that waits was there before it. */
 static bool must_wait(const struct task *t)
 {
-    if (!t->enqueued)
+    if (!t->rec.waits)
         return false;
     bool behind = false; /* what follows came later than t */
     list_each (it, &t->conversation->tasks) {
         const struct task *other = list_item(it, struct task, in_conversation);
         if (other == t)
             behind = true;
-        else if (task_talks(other) && !(other->enqueued && other->phase <= PHASE_PENDING && behind))
+        else if (task_talks(other) &&
+                 !(other->rec.waits && other->phase <= PHASE_PENDING && behind))
             return true;
     }
     return false;

@@ -4,6 +4,7 @@
  * second chat with the same key waits for it and then looks again. */
 #include "core/call.h"
 
+#include "core/notice.h"
 #include "core/session.h"
 
 #include <stdlib.h>
@@ -95,15 +96,6 @@ static void on_created(struct waiter *w, int status)
     UNREACHABLE(); /* a task cannot end in the commit that made it */
 }
 
-static bool is_busy(const struct conversation *conversation)
-{
-    list_each (it, &conversation->tasks) {
-        if (task_talks(list_item(it, const struct task, in_conversation)))
-            return true;
-    }
-    return false;
-}
-
 /* Everything that talks, with what descends from it. */
 static void interrupt(struct conversation *conversation)
 {
@@ -111,7 +103,7 @@ static void interrupt(struct conversation *conversation)
     list_each (it, &conversation->tasks) {
         struct task *t = list_item(it, struct task, in_conversation);
         if (task_talks(t))
-            task_cancel_tree(t, true, &ids);
+            task_cancel_tree(conversation, t->rec.task_id, &ids);
     }
     buf_done(&ids);
 }
@@ -145,7 +137,7 @@ static enum error find_fault(struct call *c, const struct agent *agent, const ch
     if (r->name.p && task_name_is_taken(c->conversation, r->name))
         return ERR_CONFLICT;
     *ret_why = "the conversation is busy";
-    if (r->when_busy == BUSY_REJECT && !r->background && is_busy(c->conversation))
+    if (r->when_busy == BUSY_REJECT && !r->background && conversation_is_busy(c->conversation))
         return ERR_CONFLICT;
     return ERR_NONE;
 }
@@ -167,6 +159,8 @@ static void create(struct call *c)
     }
     if (r->when_busy == BUSY_INTERRUPT && !r->background)
         interrupt(c->conversation);
+    if (!r->background)
+        notices_tell_silent(c->conversation);
     struct task_plan plan = {.owner = c->owner,
                              .quota = c->quota,
                              .conversation = c->conversation,

@@ -246,12 +246,23 @@ static void wait_for_cancel(struct call *c)
     journal_wait(&c->hub->journal, &c->waiter);
 }
 
+static void cancel_tree(struct call *c)
+{
+    struct conversation *conversation =
+        conversation_find(c->hub, str_of(c->owner->name), c->req.conversation_id);
+    if (conversation)
+        c->n = task_cancel_tree(conversation, c->req.task_id, &c->out);
+}
+
 static void on_cancel(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
     (void)answer;
-    if (!is_absent(c, status))
-        wait_for_cancel(c);
+    if (is_absent(c, status))
+        return;
+    if (c->req.tree) /* it has ended, and what descends from it may not have */
+        cancel_tree(c);
+    wait_for_cancel(c);
 }
 
 void verb_cancel(struct call *c)
@@ -261,7 +272,10 @@ void verb_cancel(struct call *c)
         ask_store(c, on_cancel);
         return;
     }
-    c->n = task_cancel_tree(t, c->req.tree, &c->out);
+    if (c->req.tree)
+        cancel_tree(c);
+    else
+        c->n = task_cancel_told(t, &c->out);
     wait_for_cancel(c);
 }
 
@@ -272,7 +286,7 @@ void verb_cancel_all(struct call *c)
     if (conversation)
         list_each (it, &conversation->tasks) {
             struct task *t = list_item(it, struct task, in_conversation);
-            c->n += task_cancel_tree(t, false, &c->out);
+            c->n += task_cancel_told(t, &c->out);
         }
     wait_for_cancel(c);
 }
@@ -326,9 +340,18 @@ void verb_send(struct call *c)
 static void on_respond(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
-    (void)answer;
-    if (!is_absent(c, status))
-        call_fail(c, ERR_CONFLICT, "the task has ended");
+    if (is_absent(c, status))
+        return;
+    if (is_stale(c, &answer->tasks[0])) {
+        ask_store(c, on_respond);
+        return;
+    }
+    const char *why;
+    enum error e = question_respond_late(answer->tasks[0].state.answers, &c->req, &why);
+    if (e)
+        call_fail(c, e, why);
+    else
+        call_ok(c);
 }
 
 void verb_respond(struct call *c)

@@ -77,7 +77,7 @@ struct said {
 };
 void said_token(struct said *s, struct str text);
 void said_final(struct said *s, struct str text);
-void said_line(struct said *s, struct str line);
+void said_line(struct said *s, const struct event_parts *line);
 /* final when there is one, else the tokens; STR_NULL when nothing was said. */
 struct str said_output(const struct said *s);
 void said_done(struct said *s);

@@ -106,6 +106,8 @@ void js_put_raw(struct buf *out, const char *key, struct str json); /* key and r
 size_t utf8_cut(struct str text, size_t max);
 /* The first n characters (code points) of text, in bytes. */
 size_t utf8_chars(struct str text, size_t n);
+/* The last n characters of valid text. */
+struct str utf8_tail(struct str text, size_t n);
 bool utf8_valid(struct str text);
 
 #endif

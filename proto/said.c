@@ -16,16 +16,14 @@ void said_final(struct said *s, struct str text)
     s->has_final = true;
 }
 
-void said_line(struct said *s, struct str line)
+void said_line(struct said *s, const struct event_parts *line)
 {
-    struct event_parts parts;
-    if (!event_line_split(line, &parts) ||
-        (parts.event != EVENT_TOKEN && parts.event != EVENT_FINAL_ANSWER))
+    if (line->event != EVENT_TOKEN && line->event != EVENT_FINAL_ANSWER)
         return;
-    bool final = parts.event == EVENT_FINAL_ANSWER;
+    bool final = line->event == EVENT_FINAL_ANSWER;
     struct js_doc doc = {0};
     struct buf text = {0};
-    if (js_parse(&doc, parts.data.p, parts.data.n, JS_AGENT)) {
+    if (js_parse(&doc, line->data.p, line->data.n, JS_AGENT)) {
         uint32_t node = js_get(&doc, 0, final ? "output" : "text");
         if (node && js_type(&doc, node) == JS_STRING) {
             js_value(&doc, node, &text);

@@ -137,6 +137,14 @@ size_t utf8_chars(struct str text, size_t n)
     return at;
 }
 
+struct str utf8_tail(struct str text, size_t n)
+{
+    size_t at = text.n;
+    while (at > 0 && n > 0)
+        n -= !is_trail(text.p[--at]);
+    return (struct str){text.p + at, text.n - at};
+}
+
 bool utf8_valid(struct str text)
 {
     for (size_t at = 0; at < text.n;) {

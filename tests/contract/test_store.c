@@ -54,7 +54,7 @@ static void test_task_comes_back_as_it_was_put(void **state)
                   .output = STR("\0\0"),
                   .result = STR("[1]"),
                   .undelivered = STR("[2]"),
-                  .answers = STR("{\"q\":true}"),
+                  .answers = STR("[\"q\",true]"),
                   .waiting_for = STR("q")},
     };
     struct buf expected = {0}, got = {0};

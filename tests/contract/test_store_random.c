@@ -72,7 +72,7 @@ static void step_state(struct world *w, struct fixture *f, struct known *k)
     if (pick(w, 3) == 0) {
         s.status = (enum task_status)(STATUS_COMPLETED + pick(w, 3));
         s.output = STR("done\0really");
-        s.answers = pick(w, 2) ? STR("{\"q\":1}") : STR_NULL;
+        s.answers = pick(w, 2) ? STR("[\"q\",1]") : STR_NULL;
         s.completed_at = 5;
         k->ended = true;
     }

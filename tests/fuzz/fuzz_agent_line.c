@@ -28,7 +28,8 @@ static void check_event(const struct agent_line *line)
         const char *end = memchr(merged.bytes + at, '\n', merged.len - at);
         ASSERT(end);
         size_t n = (size_t)(end + 1 - merged.bytes) - at;
-        said_line(&said, (struct str){merged.bytes + at, n});
+        ASSERT(event_line_split((struct str){merged.bytes + at, n}, &parts));
+        said_line(&said, &parts);
         at += n;
     }
     struct str output = said_output(&said);
@@ -48,10 +49,11 @@ static void check_strange_lines(struct str lines)
     struct buf merged = {0};
     struct event_parts parts;
     struct said said = {0};
-    if (event_line_split(lines, &parts))
+    if (event_line_split(lines, &parts)) {
         ASSERT(parts.data.n >= 2);
+        said_line(&said, &parts);
+    }
     event_coalesce(lines, &merged);
-    said_line(&said, lines);
     said_done(&said);
     buf_done(&merged);
 }

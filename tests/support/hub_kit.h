@@ -33,6 +33,8 @@ struct kit {
     struct agent agents[2];
     struct run *runs[KIT_RUNS]; /* every run ever started, in order; freed at the end */
     size_t n_runs;
+    bool bounded; /* the store takes steps_left more steps: what comes then is as after a kill */
+    unsigned steps_left;
 };
 
 /* One client. */
@@ -185,13 +187,21 @@ static inline void kit_turn(struct kit *k)
     hub_reap(&k->hub);
 }
 
+static inline bool kit_step(struct kit *k)
+{
+    if (k->bounded && k->steps_left == 0)
+        return false;
+    k->steps_left -= k->bounded;
+    return store_inline_step(k->inline_store);
+}
+
 /* Turns until nothing more happens by itself. */
 static inline void kit_settle(struct kit *k)
 {
     int quiet = 0;
     while (quiet < 2) {
         kit_turn(k);
-        quiet = store_inline_step(k->inline_store) ? 0 : quiet + 1;
+        quiet = kit_step(k) ? 0 : quiet + 1;
     }
 }
 
@@ -213,6 +223,24 @@ static inline void kit_close_hub(struct kit *k)
         ;
     store_inline_free(k->inline_store);
     hub_done(&k->hub);
+}
+
+static inline void kit_on_ready(void *arg, int status)
+{
+    assert_int_equal(status, 0);
+    *(bool *)arg = true;
+}
+
+/* What was not committed is gone; the next process repairs what it finds.  Clients must have gone. */
+static inline void kit_crash(struct kit *k)
+{
+    bool ready = false;
+    kit_close_hub(k);
+    kit_open_hub(k);
+    k->bounded = false;
+    hub_restore(&k->hub, kit_on_ready, &ready);
+    kit_settle(k);
+    assert_true(ready);
 }
 
 static inline void kit_free_all(struct kit *k)

@@ -1,0 +1,260 @@
+#include "core/notice.h"
+
+#include <stdlib.h>
+
+struct notice {
+    struct list node; /* in its conversation, by key */
+    struct conversation *conversation;
+    struct notice_record rec;
+};
+
+/* --- what is told ------------------------------------------------------------------------------ */
+
+static void put_text(struct buf *out, const struct task *t)
+{
+    static const char *const ends[] = {[STATUS_COMPLETED] = "has completed",
+                                       [STATUS_FAILED] = "has failed",
+                                       [STATUS_CANCELLED] = "was cancelled"};
+    const struct task_state *s = &t->rec.state;
+    buf_puts(out, t->rec.type == TYPE_BACKGROUND ? "Background task " : "Task ");
+    buf_putstr(out, t->rec.task_id);
+    if (t->rec.name.p) {
+        buf_puts(out, " (");
+        buf_putstr(out, t->rec.name);
+        buf_putc(out, ')');
+    }
+    buf_putc(out, ' ');
+    buf_puts(out, ends[s->status]);
+    if (s->status == STATUS_FAILED) {
+        buf_puts(out, ": ");
+        buf_putstr(out, s->error_message);
+    }
+    buf_puts(out, ".");
+    if (s->output.n == 0)
+        return;
+    struct str tail = utf8_tail(s->output, NOTICE_OUTPUT_CHARS);
+    buf_puts(out, tail.n < s->output.n ? " The end of its output:\n" : " Its output:\n");
+    buf_putstr(out, tail);
+}
+
+void notice_stage(struct task *t)
+{
+    if (!t->rec.notify_on_complete)
+        return;
+    struct buf text = {0};
+    put_text(&text, t);
+    struct notice_record n = {.key = t->rec.key,
+                              .silent = t->rec.state.status == STATUS_CANCELLED,
+                              .owner = t->rec.owner,
+                              .conversation_id = t->rec.conversation_id,
+                              .agent = t->rec.agent,
+                              .text = buf_str(&text)};
+    t->conversation->refs++;
+    journal_put(&t->hub->journal,
+                &(struct op){.kind = OP_NOTICE_PUT, .ref = t->conversation, .notice = &n});
+    buf_done(&text);
+}
+
+/* --- what waits -------------------------------------------------------------------------------- */
+
+void notice_due(struct conversation *c)
+{
+    if (list_is_empty(&c->notices) || list_is_in(&c->due))
+        return;
+    list_push(&c->hub->due, &c->due);
+    c->hub->notices_may_go = true;
+}
+
+static void keep(struct notice *n)
+{
+    struct list *before = &n->conversation->notices;
+    while (before->prev != &n->conversation->notices &&
+           list_item(before->prev, struct notice, node)->rec.key > n->rec.key)
+        before = before->prev;
+    list_push(before, &n->node); /* in front of it */
+    notice_due(n->conversation);
+}
+
+static void add(struct conversation *c, const struct notice_record *from)
+{
+    struct notice *n = xcalloc(sizeof *n);
+    n->conversation = c;
+    c->refs++;
+    n->rec = *from;
+    n->rec.owner = str_of(c->owner->name);
+    n->rec.conversation_id = str_of(c->id);
+    n->rec.agent = (struct str){xstrdup(from->agent), from->agent.n};
+    n->rec.text = (struct str){xstrdup(from->text), from->text.n};
+    keep(n);
+}
+
+static void drop(struct notice *n)
+{
+    struct conversation *c = n->conversation;
+    list_remove(&n->node);
+    free((char *)n->rec.agent.p);
+    free((char *)n->rec.text.p);
+    free(n);
+    conversation_unref(c);
+}
+
+void notice_restore(struct hub *h, const struct notice_record *n)
+{
+    struct owner *owner = owner_ref(h, n->owner);
+    struct conversation *c = conversation_ref(h, owner, n->conversation_id);
+    add(c, n);
+    conversation_unref(c);
+    owner_unref(h, owner);
+}
+
+void notices_forget(struct conversation *c)
+{
+    list_remove(&c->due);
+    c->refs++;
+    list_each (it, &c->notices)
+        drop(list_item(it, struct notice, node));
+    conversation_unref(c);
+}
+
+void notice_op_done(struct hub *h, const struct op *op, int status)
+{
+    (void)h;
+    if (op->kind == OP_NOTICE_PUT) {
+        struct conversation *c = op->ref;
+        if (status == 0)
+            add(c, op->notice);
+        conversation_unref(c);
+        return;
+    }
+    struct notice *n = op->ref;
+    if (status == 0)
+        drop(n);
+    else
+        keep(n); /* its turn never was */
+}
+
+/* --- turns ------------------------------------------------------------------------------------- */
+
+static void take(struct notice *n)
+{
+    list_remove(&n->node); /* the op has it now */
+    journal_put(&n->conversation->hub->journal,
+                &(struct op){.kind = OP_NOTICE_TAKE, .ref = n, .task_key = n->rec.key});
+}
+
+void notices_tell_silent(struct conversation *c)
+{
+    list_each (it, &c->notices) {
+        struct notice *n = list_item(it, struct notice, node);
+        if (!n->rec.silent)
+            continue;
+        conversation_say(c, &(struct message_record){.role = ROLE_SYSTEM, .content = n->rec.text});
+        take(n);
+    }
+}
+
+static struct notice *first_loud(const struct conversation *c)
+{
+    list_each (it, &c->notices) {
+        struct notice *n = list_item(it, struct notice, node);
+        if (!n->rec.silent)
+            return n;
+    }
+    return NULL;
+}
+
+/* Of the conversation's last chat, else of the one that ended, else the default. */
+static const struct agent *pick_agent(const struct hub *h, struct str last_chat, struct str ended)
+{
+    const struct agent *a = last_chat.p ? hub_find_agent(h, last_chat) : NULL;
+    if (!a && ended.p)
+        a = hub_find_agent(h, ended);
+    return a ? a : hub_find_agent(h, STR_NULL);
+}
+
+static void put_paused_event(struct task *t)
+{
+    struct buf data = {0};
+    buf_puts(&data, "{\"event_type\":\"notices_paused\",\"payload\":{");
+    js_put_int(&data, "turns", MAX_NOTICE_TURNS);
+    buf_puts(&data, "}}");
+    task_event(t, EVENT_CUSTOM, buf_str(&data));
+    buf_done(&data);
+}
+
+static void begin_turn(struct conversation *c, struct notice *n,
+                       const struct conversation_record *record)
+{
+    struct hub *h = c->hub;
+    notices_tell_silent(c);
+    struct task_plan plan = {.owner = c->owner,
+                             .quota = c->owner,
+                             .conversation = c,
+                             .agent = pick_agent(h, record->agent, n->rec.agent),
+                             .type = TYPE_NOTICE,
+                             .input = n->rec.text};
+    struct task *t = task_create(h, &plan);
+    if (record->notices + 1 >= MAX_NOTICE_TURNS)
+        put_paused_event(t);
+    take(n);
+}
+
+static bool is_free(const struct conversation *c)
+{
+    return !c->deleting && !conversation_is_busy(c) && first_loud(c);
+}
+
+static bool has_room(const struct conversation *c)
+{
+    const struct hub *h = c->hub;
+    return h->n_live < h->o.limits.tasks && c->owner->n_live < h->o.limits.tasks_per_owner;
+}
+
+static void on_record(void *arg, int status, struct answer *answer)
+{
+    struct conversation *c = arg;
+    struct hub *h = c->hub;
+    c->noticing = false;
+    if (status < 0 && status != STORE_NOT_FOUND) {
+        notice_due(c);
+        hub_ask_again(h);
+    } else if (status == 0 && is_free(c) && !h->draining) {
+        if (!has_room(c) || !hub_can_write(h))
+            notice_due(c);
+        else if (answer->conversations[0].notices < MAX_NOTICE_TURNS)
+            begin_turn(c, first_loud(c), &answer->conversations[0]);
+    }
+    conversation_unref(c);
+}
+
+/* False when it has to wait for room. */
+static bool proceed(struct conversation *c)
+{
+    if (c->noticing || !is_free(c))
+        return true; /* what ends in it makes it due again */
+    if (!has_room(c))
+        return false;
+    c->noticing = true;
+    c->refs++;
+    c->hub->port->query(c->hub->port,
+                        &(struct query){.kind = QUERY_CONVERSATION,
+                                        .owner = str_of(c->owner->name),
+                                        .conversation_id = str_of(c->id)},
+                        on_record, c);
+    return true;
+}
+
+void notices_proceed(struct hub *h)
+{
+    if (!h->notices_may_go || h->restoring || h->draining || !hub_can_write(h))
+        return;
+    h->notices_may_go = false;
+    struct list now, *node;
+    list_init(&now);
+    list_splice(&now, &h->due);
+    while ((node = list_pop(&now)) != NULL) {
+        struct conversation *c = list_item(node, struct conversation, due);
+        if (!proceed(c))
+            list_push(&h->due, &c->due);
+    }
+}

@@ -1,0 +1,208 @@
+/* Questions that a task asks: each is answered once, for everyone (PROTOCOL.md 4, 5). */
+#include "core/task.h"
+
+#include <stdlib.h>
+
+#define NO_SUCH_QUESTION "no such question"
+
+static struct question *find(const struct task *t, struct str id)
+{
+    list_each (it, &t->questions) {
+        struct question *q = list_item(it, struct question, node);
+        if (str_eq(str_of(q->input_id), id))
+            return q;
+    }
+    return NULL;
+}
+
+/* waiting_for is the oldest open question; while there is one, the clocks stand still. */
+static void review(struct task *t)
+{
+    const struct question *open = NULL;
+    list_each (it, &t->questions) {
+        const struct question *q = list_item(it, const struct question, node);
+        if (!q->answer && !open)
+            open = q;
+    }
+    free((char *)t->rec.state.waiting_for.p);
+    t->rec.state.waiting_for =
+        open ? (struct str){xstrdup(str_of(open->input_id)), strlen(open->input_id)} : STR_NULL;
+    task_stage(t);
+    task_stand_clocks(t, open != NULL);
+}
+
+static void settle(struct task *t, struct question *q, struct str answer)
+{
+    timer_disarm(&t->hub->clock, &q->expiry);
+    q->answer = xstrdup(answer);
+    struct buf data = {0};
+    buf_putc(&data, '{');
+    js_put_field(&data, "input_id", str_of(q->input_id));
+    js_put_raw(&data, "answer", answer);
+    buf_putc(&data, '}');
+    task_event(t, EVENT_INPUT_RECEIVED, buf_str(&data));
+    review(t);
+    if (t->run) {
+        struct buf line = {0};
+        buf_puts(&line, "{\"type\":\"input\",");
+        buf_put(&line, data.bytes + 1, data.len - 1);
+        task_answer(t, buf_str(&line));
+        buf_done(&line);
+    }
+    buf_done(&data);
+}
+
+static void on_expiry(struct timer *timer)
+{
+    struct question *q = container_of(timer, struct question, expiry);
+    if (!task_is_ending(q->task))
+        settle(q->task, q, STR("null"));
+}
+
+static struct question *add(struct task *t, struct str input_id)
+{
+    struct question *q = xcalloc(sizeof *q);
+    q->task = t;
+    q->input_id = xstrdup(input_id);
+    q->expiry.fire = on_expiry;
+    list_push(&t->questions, &q->node);
+    return q;
+}
+
+void task_ask(struct task *t, const struct agent_line *line)
+{
+    if (find(t, line->input_id)) {
+        task_stop(t, TASK_AGENT_ERROR, "agent_error: input_required: \"input_id\" was used before");
+        return;
+    }
+    struct question *q = add(t, line->input_id);
+    q->approval = line->approval;
+    struct buf data = {0};
+    buf_put(&data, line->data.p, line->data.n - 1); /* without its closing brace */
+    if (line->timeout_s >= 0) {
+        msec_t ms = (msec_t)line->timeout_s * 1000;
+        timer_arm(&t->hub->clock, &q->expiry, t->hub->clock.now_ms + ms);
+        js_put_int(&data, "expires_at", t->hub->clock.wall_ms + ms);
+    }
+    buf_putc(&data, '}');
+    task_event(t, EVENT_INPUT_REQUIRED, buf_str(&data));
+    buf_done(&data);
+    review(t);
+}
+
+/* The answer as JSON. */
+static void put_answer(struct buf *out, const struct request *r)
+{
+    if (r->answer == ANSWER_TEXT)
+        js_put_str(out, r->answer_text);
+    else
+        buf_puts(out, r->answer == ANSWER_TRUE ? "true" : "false");
+}
+
+static enum error judge_late(bool same, const char **ret_why)
+{
+    *ret_why = "the question is no longer open, and had another answer";
+    return same ? ERR_NONE : ERR_CONFLICT;
+}
+
+enum error task_respond(struct task *t, const struct request *r, const char **ret_why)
+{
+    struct question *q = find(t, r->input_id);
+    *ret_why = NO_SUCH_QUESTION;
+    if (!q)
+        return ERR_NOT_FOUND;
+    *ret_why = q->approval ? "\"answer\" must be true or false" : "\"answer\" must be a string";
+    if ((r->answer != ANSWER_TEXT) != q->approval)
+        return ERR_BAD_REQUEST;
+    struct buf answer = {0};
+    put_answer(&answer, r);
+    bool same = q->answer && str_eq(str_of(q->answer), buf_str(&answer));
+    bool late = q->answer || task_is_ending(t);
+    if (!late)
+        settle(t, q, buf_str(&answer));
+    buf_done(&answer);
+    return late ? judge_late(same, ret_why) : ERR_NONE;
+}
+
+void task_close_questions(struct task *t)
+{
+    if (list_is_empty(&t->questions))
+        return;
+    struct buf all = {0};
+    list_each (it, &t->questions) {
+        const struct question *q = list_item(it, const struct question, node);
+        buf_putc(&all, all.len ? ',' : '[');
+        js_put_str(&all, str_of(q->input_id));
+        buf_putc(&all, ',');
+        buf_puts(&all, q->answer ? q->answer : "null");
+    }
+    buf_putc(&all, ']');
+    free((char *)t->rec.state.answers.p);
+    t->rec.state.answers = (struct str){all.bytes, all.len};
+}
+
+void task_free_questions(struct task *t)
+{
+    list_each (it, &t->questions) {
+        struct question *q = list_item(it, struct question, node);
+        timer_disarm(&t->hub->clock, &q->expiry);
+        list_remove(&q->node);
+        free(q->input_id);
+        free(q->answer);
+        free(q);
+    }
+}
+
+/* --- of a task that has ended, or that a restart found ----------------------------------------- */
+
+static bool is_value(const struct js_doc *doc, uint32_t node, struct str value)
+{
+    struct buf text = {0};
+    js_value(doc, node, &text);
+    bool same = str_eq(buf_str(&text), value);
+    buf_done(&text);
+    return same;
+}
+
+enum error question_respond_late(struct str answers, const struct request *r, const char **ret_why)
+{
+    struct js_doc doc = {0};
+    struct buf answer = {0};
+    enum error e = ERR_NOT_FOUND;
+    *ret_why = NO_SUCH_QUESTION;
+    put_answer(&answer, r);
+    if (answers.p && js_parse(&doc, answers.p, answers.n, JS_AGENT)) {
+        for (uint32_t id = js_first(&doc, 0); id < js_end(&doc, 0); id += 2)
+            if (is_value(&doc, id, r->input_id)) {
+                struct buf given = {0};
+                js_copy(&doc, id + 1, &given);
+                e = judge_late(str_eq(buf_str(&given), buf_str(&answer)), ret_why);
+                buf_done(&given);
+                break;
+            }
+    }
+    buf_done(&answer);
+    js_done(&doc);
+    return e;
+}
+
+void task_restore_question(struct task *t, const struct event_parts *line)
+{
+    struct js_doc doc = {0};
+    struct buf input_id = {0}, answer = {0};
+    if (js_parse(&doc, line->data.p, line->data.n, JS_AGENT)) {
+        uint32_t id = js_get(&doc, 0, "input_id"), value = js_get(&doc, 0, "answer");
+        if (id && js_type(&doc, id) == JS_STRING)
+            js_value(&doc, id, &input_id);
+        struct question *q = find(t, buf_str(&input_id));
+        if (line->event == EVENT_INPUT_REQUIRED && !q)
+            add(t, buf_str(&input_id));
+        if (line->event == EVENT_INPUT_RECEIVED && q && value) {
+            js_copy(&doc, value, &answer);
+            q->answer = xstrdup(buf_str(&answer));
+        }
+    }
+    buf_done(&input_id);
+    buf_done(&answer);
+    js_done(&doc);
+}
