@@ -295,9 +295,26 @@ static void proceed_drain(struct server *s)
 
 /* --- the turn ---------------------------------------------------------------------------------- */
 
+/* Said when it begins and when it is over, at most once a second each. */
+static void report_store(struct server *s)
+{
+    bool fails = s->hub.journal.failing;
+    if (fails == s->store_fails)
+        return;
+    s->store_fails = fails;
+    char why[STORE_ERROR_TEXT] = "";
+    if (s->sqlite)
+        store_sqlite_last_error(s->sqlite, why);
+    if (fails)
+        log_event(LEVEL_ERROR, "store", "commits_fail", LOG_TEXT("why", why));
+    else
+        log_event(LEVEL_INFO, "store", "commits_again", LOG_INT("tasks", s->hub.n_live));
+}
+
 static void on_tick(struct timer *timer)
 {
     struct server *s = container_of(timer, struct server, tick);
+    report_store(s);
     ws_tick(s);
     sse_tick(s);
     pace_tick(s);

@@ -46,6 +46,7 @@ struct server {
 
     enum server_phase phase;
     bool failed, stopped, abandoned, hub_is_open;
+    bool store_fails; /* as the log has it */
     struct timer drain;
     struct timer tick;           /* heartbeats and slow readers: once a second */
     struct list conns;           /* of struct conn, all */
