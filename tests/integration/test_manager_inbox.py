@@ -192,6 +192,7 @@ def test_a99_unnamed_task_is_addressed_by_its_id(client):
     client.event(task, "task.started")
     record = client.task(task)
     assert record["description"] == "no name" and not record.get("name")
+    client.refused("not_found", "send", conversation_id=task["conversation_id"], task_id="no name", content="")
     client.call("send", **ids(task), content="by id")
     assert message_events(client.events(task)) == [{"from": "user", "content": "by id"}]
 
@@ -203,3 +204,10 @@ def test_a100_empty_message_is_delivered(client):
     events = list(client.events(task))
     assert message_events(events) == [{"from": "user", "content": ""}]
     assert said(events) == [{"type": "message", "from": "user", "content": ""}]
+
+
+def test_a100_empty_message_of_an_agent_is_delivered(client):
+    task, _ = client.finish(spawn("kid", LISTEN), {"call": "send", "child": "kid", "content": ""},
+                            {"hear": "message"})
+    kid = child(client, task)
+    assert message_events(client.replay(kid)) == [{"from": "parent", "content": ""}]

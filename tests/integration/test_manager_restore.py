@@ -23,8 +23,9 @@ def build(client, gateway):
     timeout = client.chat(HANG, conversation="thread-2", agent="hurried")
     made["orphan"] = client.chat({"token": "half"}, HANG, conversation="thread-1", description="orphan")
     client.event(made["orphan"], "token")
-    made["queued"] = client.chat({"final_answer": "late"}, conversation="thread-1", when_busy="enqueue",
-                                 description="queued")
+    made["gate"] = gateway.path()
+    made["queued"] = client.chat({"wait": made["gate"]}, {"final_answer": "late"}, conversation="thread-1",
+                                 when_busy="enqueue", name="researcher")
     made["shell"], _ = client.finish({"result": {"exit_code": 0}}, conversation="thread-r", agent="shell",
                                      description="restored", background=True)
     made["failed"], _ = client.finish({"stderr": "err\n"}, {"exit": 1}, conversation="thread-2")
@@ -51,6 +52,8 @@ def world():
             gateway.kill()
         gateway.start()
         with Client(gateway, token=token) as client:
+            name_in_use = client.ask("chat", message="x", conversation_id="thread-1", name="researcher")
+            make(made["gate"])
             wait_until(lambda: client.task(made["queued"])["status"] not in LIVE, "the queued one's end")
             killed = look(client)
             new, _ = client.finish("new", conversation="thread-r")
@@ -58,7 +61,7 @@ def world():
         gateway.start()
         client = Client(gateway, token=token)
         yield types.SimpleNamespace(gateway=gateway, client=client, made=made, before=before, shell=shell,
-                                    killed=killed, stopped=look(client), new=new)
+                                    killed=killed, stopped=look(client), new=new, name_in_use=name_in_use)
         client.close()
 
 
@@ -128,6 +131,13 @@ def test_a101_result_outlives_its_gateway(world):
     record = world.client.task(world.made["shell"])
     assert record["result"] == {"exit_code": 0}
     assert record["completed_at"] == world.made["shell"]["completed_at"] > 0
+
+
+def test_a79_name_is_held_over_a_restart(world):
+    assert (world.name_in_use["type"], world.name_in_use["code"]) == ("error", "conflict")
+    assert world.client.task(world.made["queued"])["name"] == "researcher"
+    again = world.client.chat("x", conversation="thread-1", name="researcher")  # free: that one has ended
+    world.client.wait_terminal(again)
 
 
 # ------------------------------------------------------------------ what a start repairs

@@ -163,14 +163,14 @@ def test_a34_lineage_is_the_same_wherever_it_is_shown(client):
     assert listed(client, task["conversation_id"])[kid["task_id"]]["parent"] == parent
 
 
-def test_a35_child_inherits_the_call_and_the_agent(client):
-    """The agent names none of them: the gateway fills them in."""
+def test_a35_child_inherits_the_run_the_call_and_the_agent(client):
+    """The agent names none of them: the gateway fills them in.  A task is one run of an agent."""
     gate = client.gateway.path()
     task, events = client.finish(spawn("kid", {"wait": gate}, call_id="call-ambient", say=True),
                                  agent="http")
     kid = client.task({**ids(task), "task_id": said(events)[0]["task_id"]})
     assert (kid["type"], kid["conversation_id"]) == ("child", task["conversation_id"])
-    assert kid["parent"]["task_id"] == task["task_id"]
+    assert kid["parent"]["task_id"] == kid["parent"]["run_id"] == task["task_id"]
     assert (kid["parent"]["call_id"], kid["parent"]["agent_id"]) == ("call-ambient", "http")
     assert kid["agent"] == "script"  # not inherited: the default
     assert not task.get("parent")

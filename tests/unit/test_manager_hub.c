@@ -296,6 +296,25 @@ static void test_a83_end_that_cannot_be_written_is_told_when_it_is(void **state)
     client_free(d);
 }
 
+/* Nor is a parent told of the end of its child before. */
+static void test_a83_parent_is_told_of_an_end_when_it_is_written(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_start(c, "c", "parent");
+    struct run *parent = kit_run(k, 0);
+    run_say(k, parent, "{\"call\":\"spawn\",\"call_id\":\"s\",\"input\":\"kid\"}");
+    store_inline_fail_commits(k->inline_store, 3, STORE_BUSY);
+    run_end(k, kit_run(k, 1), RUN_DONE, "");
+    assert_false(hub_can_write(&k->hub));
+    assert_null(strstr(parent->delivered.bytes, "\"from\":\"child\""));
+    for (int i = 0; i < 5; i++)
+        kit_pass(k, 1000);
+    assert_int_equal(count_of(parent->delivered.bytes, "\"from\":\"child\""), 1);
+    run_end(k, parent, RUN_DONE, "");
+    client_free(c);
+}
+
 /* An inbox is bounded, and the end of a child fits nevertheless. */
 static void test_a72_inbox_is_bounded_and_the_end_of_a_child_fits(void **state)
 {
@@ -361,6 +380,7 @@ int main(void)
         HUB_TEST(test_a80_chat_that_cannot_be_recorded_starts_nothing),
         HUB_TEST(test_a81_child_that_cannot_be_recorded_starts_nothing),
         HUB_TEST(test_a83_end_that_cannot_be_written_is_told_when_it_is),
+        HUB_TEST(test_a83_parent_is_told_of_an_end_when_it_is_written),
         HUB_TEST(test_w04_conversation_that_was_read_is_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
