@@ -218,3 +218,15 @@ def test_a96_cancel_all_while_they_emit(client):
     ends = [line for line in client.log if line["type"] == "event" and line["event"] == "task.failed"]
     assert len(ends) == 5 and {line["data"]["status"] for line in ends} == {"cancelled"}
     assert {line["task_id"] for line in ends} == {task["task_id"] for task in tasks}
+
+
+
+def test_a09_tree_of_a_root_that_has_ended(client):
+    """It has nothing left to stop, but its descendants have."""
+    root, _ = client.finish(spawn("child", HANG), {"token": "x"})
+    kid = child(client, root)
+    client.resume(kid)
+    reply = client.call("cancel", **ids(root), tree=True)
+    assert (reply["cancelled"], reply["task_ids"]) == (1, [kid["task_id"]])
+    cancelled(client, kid)
+    assert client.task(root) == root  # it completed, and that is final

@@ -6,6 +6,8 @@ There an owner has an inbox in memory; here it is the task's stream, as its subs
 
 import json
 
+import pytest
+
 from holdfast import ids, names, new_id, wait_until
 from manager import HANG, customs, listed, make
 
@@ -196,3 +198,34 @@ def test_a94_terminal_event_has_the_error(client):
     assert events[-1]["event"] == "task.failed" and events[-1]["data"]["status"] == "failed"
     assert "disk full" in events[-1]["data"]["error"]["message"]
     assert events[-1]["data"]["error"] == task["error"]
+
+
+# ------------------------------------------------------------------ when nobody hears the end
+
+
+def notice(client, conversation):
+    """The turn that the gateway started by itself, when it has ended."""
+    found = [task for task in listed(client, conversation).values() if task["type"] == "notice"]
+    return found[0] if found and found[0]["status"] == "completed" else None
+
+
+@pytest.mark.parametrize("gone", ["before it starts", "while it runs"])
+def test_a48_a75_end_that_nobody_hears_wakes_a_turn(client, clients, gone):
+    conversation, gate = new_id(), client.gateway.path()
+    if gone == "before it starts":
+        make(gate)
+    task = client.chat({"token": "started "}, {"wait": gate}, {"token": "the words"},
+                       conversation=conversation, background=True, notify_on_complete=True)
+    if gone == "while it runs":
+        client.event(task, "token")
+    client.drop()
+    make(gate)
+    again = clients(token=client.token)
+    turn = wait_until(lambda: notice(again, conversation), "the turn")
+    assert turn["task_id"] > task["task_id"]
+    system, answer = again.call("history", conversation_id=conversation)["messages"]
+    assert (system["role"], system["task_id"]) == ("system", turn["task_id"])
+    assert "the words" in system["content"]
+    assert (answer["role"], answer["content"]) == ("assistant", system["content"])  # it is said back
+    again.quiet()
+    assert len(listed(again, conversation)) == 2  # once
