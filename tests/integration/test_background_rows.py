@@ -192,6 +192,18 @@ def test_w09_running_ones_stay_tracked_until_they_end(client):
     assert read(client, conversation) == []
 
 
+def test_w09_ack_of_a_running_one_loses_nothing(client):
+    conversation, gate = new_id(), client.gateway.path()
+    task = ask(client, conversation, {"wait": gate}, {"token": "kept"})
+    for _ in range(2):
+        client.event(task, "task.started")
+        ack = client.call("ack", conversation_id=conversation, task_ids=[task["task_id"]])
+        assert ack["acked"] == 0
+    make(gate)
+    client.wait_terminal(task)
+    assert read(client, conversation) == [(task["task_id"], "kept")]
+
+
 def test_w09_results_are_in_the_order_of_their_start(client):
     conversation, gate = new_id(), client.gateway.path()
     first = ask(client, conversation, {"wait": gate}, {"token": "first"})
