@@ -7,8 +7,8 @@ There a cancelled task has an event of its own; here it is `task.failed` with th
 import os
 import time
 
-from gateway import SCALE, wait_until
-from holdfast import LIVE, ids, names, new_id
+from gateway import SCALE, Gateway, wait_until
+from holdfast import LIVE, Client, ids, names, new_id
 from manager import HANG, child, customs, listed, running, said, spawn
 
 GRACE_S = 1  # of the scripted agent
@@ -230,3 +230,16 @@ def test_a09_tree_of_a_root_that_has_ended(client):
     assert (reply["cancelled"], reply["task_ids"]) == (1, [kid["task_id"]])
     cancelled(client, kid)
     assert client.task(root) == root  # it completed, and that is final
+
+
+def test_a23_agent_cancels_a_child_that_ended(client):
+    _, events = client.finish(spawn("kid", {"token": "x"}), {"hear": "message"},
+                              {"call": "cancel", "child": "kid", "say": True})
+    answer = said(events)[0]
+    assert (answer["type"], answer.get("cancelled"), answer.get("task_ids")) == ("ok", 0, [])
+
+
+def test_a12_agents_can_have_the_tool_cancel_task():
+    agent = {"name": "thinker", "kind": "react", "tools": ["spawn_task", "cancel_task"], "default": True}
+    with Gateway({"agents": [agent]}) as gateway, Client(gateway) as client:
+        assert [a["name"] for a in client.welcome["agents"]] == ["thinker"]

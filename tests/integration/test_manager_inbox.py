@@ -211,3 +211,22 @@ def test_a100_empty_message_of_an_agent_is_delivered(client):
                             {"hear": "message"})
     kid = child(client, task)
     assert message_events(client.replay(kid)) == [{"from": "parent", "content": ""}]
+
+
+def test_a95_child_that_ended_is_terminated_for_its_parent(client):
+    _, events = client.finish(spawn("kid", {"token": "x"}), {"hear": "message"},
+                              {"call": "send", "child": "kid", "content": "late", "say": True})
+    answer = said(events)[0]
+    assert (answer["type"], answer["code"]) == ("error", "task_terminated")
+
+
+def test_a95_parent_that_ended_is_terminated_for_its_child(client):
+    gate = client.gateway.path()
+    task = client.chat(spawn("kid", {"wait": gate}, {"call": "send", "task_id": "parent", "content": "late",
+                                                     "say": True}))
+    kid = child(client, task)
+    client.wait_terminal(task)
+    client.resume(kid)
+    make(gate)
+    answer = said(client.events(kid))[0]
+    assert (answer["type"], answer["code"]) == ("error", "task_terminated")

@@ -98,3 +98,8 @@ def test_a82_one_that_crashes_harms_nobody_else(client, last):
     assert again["status"] == "completed"
     client.call("send", task_id=good["task_id"], conversation_id="c", content="go on")
     assert client.wait_terminal(good)["event"] == "task.completed"
+
+
+def test_a84_failed_commit_of_an_end_is_counted_as_such(trouble):
+    assert trouble.after.get("task_completion", 0) > trouble.before.get("task_completion", 0)
+    assert trouble.after["task_completion"] >= 1
