@@ -95,6 +95,7 @@ struct hub {
     struct timer ask_again; /* armed: a record could not be read, who needs it waits */
     bool draining;
     bool abandoned; /* what is still being created ends as soon as it is committed */
+    bool closing;   /* in hub_done: the port is no more */
     bool restoring; /* nothing starts until all that was left is repaired */
     struct hub_stats stats;
 };
@@ -121,6 +122,8 @@ void hub_release_stream(struct hub *h, struct stream *s);
 /* Asks the store for the blocks behind the cursor; its cursors are woken when they are there. */
 void hub_load(struct hub *h, struct cursor *c);
 
+/* Asks the store; in hub_done, when there is none any more, done is told STORE_IO at once. */
+void hub_query(struct hub *h, const struct query *q, store_query_fn done, void *arg);
 /* The store could not be read: what waits for a record is looked at again a little later. */
 void hub_ask_again(struct hub *h);
 

@@ -140,11 +140,8 @@ static void conclude(struct restore *r, struct task *t)
     t->rec.state.head = t->shown.head = t->stream->head;
     if (t->phase == PHASE_PENDING && !t->rec.state.cancel_requested_at)
         return;
-    if (t->rec.state.cancel_requested_at)
-        task_finish(t, STATUS_CANCELLED, TASK_CANCELLED_ERROR, STR("cancelled"));
-    else
-        task_finish(t, STATUS_FAILED, TASK_ORPHANED,
-                    STR("orphaned: the gateway was restarted while the task ran"));
+    task_finish(t, STATUS_FAILED, TASK_ORPHANED,
+                STR("orphaned: the gateway was restarted while the task ran"));
 }
 
 static void on_inbox(void *arg, int status, struct answer *answer)
@@ -179,19 +176,18 @@ static void on_blocks(void *arg, int status, struct answer *answer)
     if (answer->n_blocks > 0)
         read_blocks(r);
     else
-        r->hub->port->query(r->hub->port,
-                            &(struct query){.kind = QUERY_INBOX, .task_key = t->rec.key}, on_inbox,
-                            r);
+        hub_query(r->hub, &(struct query){.kind = QUERY_INBOX, .task_key = t->rec.key}, on_inbox,
+                  r);
 }
 
 static void read_blocks(struct restore *r)
 {
-    r->hub->port->query(r->hub->port,
-                        &(struct query){.kind = QUERY_BLOCKS,
-                                        .task_key = r->tasks[r->next_task]->rec.key,
-                                        .after = r->after,
-                                        .max_bytes = 1 << 20},
-                        on_blocks, r);
+    hub_query(r->hub,
+              &(struct query){.kind = QUERY_BLOCKS,
+                              .task_key = r->tasks[r->next_task]->rec.key,
+                              .after = r->after,
+                              .max_bytes = 1 << 20},
+              on_blocks, r);
 }
 
 static void repair_next(struct restore *r)
@@ -226,9 +222,8 @@ static void on_live(void *arg, int status, struct answer *answer)
 
 static void ask_live(struct restore *r)
 {
-    r->hub->port->query(r->hub->port,
-                        &(struct query){.kind = QUERY_LIVE, .after = r->after, .limit = PAGE},
-                        on_live, r);
+    hub_query(r->hub, &(struct query){.kind = QUERY_LIVE, .after = r->after, .limit = PAGE},
+              on_live, r);
 }
 
 /* --- 1 ----------------------------------------------------------------------------------------- */
@@ -256,9 +251,8 @@ static void on_notices(void *arg, int status, struct answer *answer)
 
 static void ask_notices(struct restore *r)
 {
-    r->hub->port->query(r->hub->port,
-                        &(struct query){.kind = QUERY_NOTICES, .after = r->after, .limit = PAGE},
-                        on_notices, r);
+    hub_query(r->hub, &(struct query){.kind = QUERY_NOTICES, .after = r->after, .limit = PAGE},
+              on_notices, r);
 }
 
 static void ask_tails(struct restore *r);
@@ -286,9 +280,8 @@ static void on_tails(void *arg, int status, struct answer *answer)
 
 static void ask_tails(struct restore *r)
 {
-    r->hub->port->query(r->hub->port,
-                        &(struct query){.kind = QUERY_TAILS, .after = r->after, .limit = PAGE},
-                        on_tails, r);
+    hub_query(r->hub, &(struct query){.kind = QUERY_TAILS, .after = r->after, .limit = PAGE},
+              on_tails, r);
 }
 
 void hub_restore(struct hub *h, void (*ready)(void *arg, int status), void *arg)

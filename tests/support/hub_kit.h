@@ -216,10 +216,8 @@ static inline void kit_pass(struct kit *k, msec_t ms)
 static inline void kit_close_hub(struct kit *k)
 {
     store_inline_fail_queries(k->inline_store, 1000000, STORE_IO);
-    while (store_inline_step_query(k->inline_store))
-        ;
     store_inline_fail_commits(k->inline_store, 1000000, STORE_IO);
-    while (store_inline_step_commit(k->inline_store))
+    while (store_inline_step_query(k->inline_store) || store_inline_step_commit(k->inline_store))
         ;
     store_inline_free(k->inline_store);
     hub_done(&k->hub);
