@@ -119,6 +119,7 @@ export class Client extends Observable {
 
   /** Ends the connection, and what waits for it; messages in the outbox stay for the next time. */
   close(): void {
+    if (this.#closed) return;
     this.#closed = true;
     this.#unlisten();
     if (this.#link) this.#link.close();
