@@ -11,6 +11,15 @@ import { eventsOf } from "./support/journal.mjs";
 
 const CUTS = Number(process.env.HOLDFAST_SOAK_CUTS ?? 12); // 200 in the long form
 const withoutWorker = (page) => page.addInitScript(() => delete window.SharedWorker);
+const withBrokenWorker = (page) =>
+  page.addInitScript(() => {
+    const Worker = window.SharedWorker;
+    window.SharedWorker = class extends Worker {
+      constructor(_, options) {
+        super("/nothing.js", options);
+      }
+    };
+  });
 
 for (const seconds of [1, 30, 120]) {
   scene(`the network is cut for ${seconds} s in mid-answer`, async (its) => {
@@ -89,6 +98,7 @@ scene("the gateway is stopped as planned: the client comes back when it said", a
 for (const [where, prepare] of [
   ["a SharedWorker", undefined],
   ["the leading tab", withoutWorker],
+  ["the leading tab, where the worker cannot be loaded", withBrokenWorker],
 ]) {
   scene(`two tabs share one socket in ${where}, and closing the first loses nothing`, async (its) => {
     const profile = await its.profile();
