@@ -11,7 +11,7 @@ import { Observable } from "./observable.js";
 import { Outbox, type Outgoing } from "./outbox.js";
 import { Requests, type Asked } from "./requests.js";
 import { browserStore, ForgivingStore, type Store } from "./store.js";
-import { Task } from "./task.js";
+import type { Task } from "./task.js";
 import { FetchedTokens, GuestTokens, type FetchToken, type TokenSource } from "./token.js";
 import type { Agent, Line, Replies, RequestFields, TaskSummary, Verb, Welcome } from "./wire.js";
 
@@ -136,11 +136,6 @@ export class Client extends Observable {
   }
 
   /** @internal */
-  newTask(conversationId: string, id: string): Task {
-    return new Task(this, conversationId, id);
-  }
-
-  /** @internal */
   meet(summary: TaskSummary): Task {
     const task = this.task(summary.conversation_id, summary.task_id);
     task.meet(summary);
@@ -241,6 +236,7 @@ export class Client extends Observable {
         break;
       case "conversation_changed":
         this.conversations.pushed(line.conversation, line.deleted);
+        if (line.deleted) this.#conversations.get(line.conversation.conversation_id)?.forget();
         break;
       case "error":
         if (line.code === "not_found" || line.code === "internal") this.#lookAgain();
@@ -259,18 +255,13 @@ const canShare = (): boolean =>
   typeof BroadcastChannel !== "undefined" &&
   Boolean(globalThis.navigator?.locks);
 
-/** Calls back when the network or the user returns. */
+/** Calls back when the network or the user may have come back, or gone. */
 function onWake(wake: () => void): () => void {
-  if (typeof addEventListener === "undefined") return () => {};
+  const ending = new AbortController();
+  for (const name of ["online", "offline", "pageshow"]) {
+    globalThis.addEventListener?.(name, wake, ending);
+  }
   const shown = () => document.hidden || wake();
-  addEventListener("online", wake);
-  addEventListener("offline", wake);
-  addEventListener("pageshow", wake);
-  globalThis.document?.addEventListener("visibilitychange", shown);
-  return () => {
-    removeEventListener("online", wake);
-    removeEventListener("offline", wake);
-    removeEventListener("pageshow", wake);
-    globalThis.document?.removeEventListener("visibilitychange", shown);
-  };
+  globalThis.document?.addEventListener("visibilitychange", shown, ending);
+  return () => ending.abort();
 }

@@ -117,7 +117,7 @@ export class Outbox {
   discard(one: Outgoing): void {
     one.takeBack();
     this.remove(one);
-    one.reject(new HoldfastError("discarded", "the message was discarded"));
+    one.reject(new HoldfastError("discarded", "discarded"));
     void this.#forget(one);
   }
 

@@ -32,7 +32,7 @@ export class Requests {
   #pending = new Map<string, Pending>();
   #count = 0;
   #live = false;
-  #maxBytes = Infinity;
+  #maxBytes!: number;
   #send: (text: string) => void;
 
   constructor(send: (text: string) => void) {

@@ -288,9 +288,7 @@ export class Task extends Observable {
     if (!this.#readers.has(reader)) return;
     this.#drop(reader);
     if (this.#readers.size > 0 || (this.#cursor < 0 && !this.#resuming)) return;
-    this.#cursor = -1;
-    this.#turn++;
-    this.#resuming = false;
+    this.reconnected(false);
     if (this.#client.state === "live") this.#client.ask("unsubscribe", this.#ref, { kept: false });
   }
 

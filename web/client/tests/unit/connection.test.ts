@@ -379,6 +379,18 @@ describe("waking", () => {
     expect(script.sockets).toHaveLength(9);
   });
 
+  it("begins an attempt anew that hangs", async () => {
+    const { script } = await scene();
+    await vi.advanceTimersByTimeAsync(4_000);
+    page.dispatchEvent(new Event("online"));
+    await settle();
+    expect(script.sockets).toHaveLength(1);
+    await vi.advanceTimersByTimeAsync(1);
+    page.dispatchEvent(new Event("online"));
+    await settle();
+    expect(script.sockets).toHaveLength(2);
+  });
+
   it("visibilitychange: comes back when shown, not when hidden", async () => {
     const { client, script, socket } = await liveScene();
     socket.break();

@@ -225,6 +225,16 @@ describe("the list of conversations", () => {
     expect(ids()).toEqual(["b", "z"]);
   });
 
+  it("empties a conversation that was deleted elsewhere, and looks at it anew", () => {
+    void conversation.open();
+    socket.answer("open", snapshot([message("m1", "user", "hi")], [summary()]));
+    const deleted = { conversation_id: "c1", updated_at: 1 };
+    socket.say({ type: "conversation_changed", conversation: deleted, deleted: true });
+    expect(conversation.messages).toEqual([]);
+    expect(conversation.tasks).toEqual([]);
+    expect(socket.all("open")).toHaveLength(2);
+  });
+
   it("is read again on a new connection: what was deleted meanwhile is gone", async () => {
     its.client.conversations.open();
     socket.answer("conversations", listed("a", "b"));
