@@ -58,7 +58,7 @@ export class Client extends Observable {
     this.conversations = new ConversationList(this);
     this.outgoing = new Outbox(this, store, place);
     this.#unlisten = onWake(() => this.#link?.wake());
-    this.#connect(url, options, place, tokensOf(options, store, place));
+    void this.#connect(url, options, place, tokensOf(options, store, place));
   }
 
   get state() {
@@ -150,28 +150,17 @@ export class Client extends Observable {
 
   // ---- the link
 
-  #connect(url: string, options: Options, place: string, tokens: TokenSource): void {
-    const { backoff, client, faults } = options;
-    const socket = (options.WebSocket ?? globalThis.WebSocket) as typeof WebSocket;
-    const share = options.share ?? (socket === globalThis.WebSocket && canShare());
-    const direct = (WebSocket = socket) =>
-      this.#use(() => new Connection({ url, backoff, client, WebSocket }, tokens, this.#events));
-    const shared = () =>
-      import("./shared.js").then(({ SharedLink }) => {
-        const { prefix } = this.#requests;
-        const its = { url, backoff, client };
-        this.#use(() => new SharedLink(prefix, place, its, tokens, this.#events));
-      }, () => direct());
-    const plain = () => (share ? shared() : direct());
-    if (!faults) return void plain();
-    void import("./faults.js").then(({ faulty }) => {
-      const bad = faulty(faults, socket);
-      return bad === socket ? plain() : direct(bad);
-    });
-  }
-
-  #use(link: () => Link): void {
-    if (!this.#closed) this.#link = link();
+  async #connect(url: string, options: Options, place: string, tokens: TokenSource): Promise<void> {
+    const { backoff, client, faults, share = canShare() } = options;
+    const plain = (options.WebSocket ?? globalThis.WebSocket) as typeof globalThis.WebSocket;
+    const WebSocket = faults ? (await import("./faults.js")).faulty(faults, plain) : plain;
+    const sharing = share && WebSocket === globalThis.WebSocket;
+    const shared = sharing && (await import("./shared.js").catch(() => undefined));
+    if (this.#closed) return;
+    const its = { url, backoff, client };
+    this.#link = shared
+      ? new shared.SharedLink(this.#requests.prefix, place, its, tokens, this.#events)
+      : new Connection({ ...its, WebSocket }, tokens, this.#events);
   }
 
   #events: LinkEvents = {
@@ -189,7 +178,7 @@ export class Client extends Observable {
       if (this.welcome && this.welcome.owner !== line.owner) this.#forget();
       this.welcome = line;
       this.outgoing.welcomed();
-      this.#requests.resume(line.limits?.message_bytes);
+      this.#requests.connected(line.limits?.message_bytes);
       this.conversations.reconnected();
       for (const conversation of this.#conversations.values()) conversation.reconnected();
       for (const task of this.following.values()) task.reconnected(true);

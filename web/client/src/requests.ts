@@ -81,7 +81,7 @@ export class Requests {
     }
   }
 
-  resume(maxBytes = Infinity): void {
+  connected(maxBytes = Infinity): void {
     this.#live = true;
     this.#maxBytes = maxBytes;
     for (const [id, pending] of this.#pending) this.#put(id, pending);
