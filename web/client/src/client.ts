@@ -108,7 +108,11 @@ export class Client extends Observable {
    * Any request of the protocol.  It waits for a connection; one that is kept is sent again when its
    * connection is lost, so it must be safe to repeat.
    */
-  request<T extends Verb>(type: T, fields: RequestFields[T], { kept = true } = {}): Promise<Replies[T]> {
+  request<T extends Verb>(
+    type: T,
+    fields: RequestFields[T],
+    { kept = true } = {},
+  ): Promise<Replies[T]> {
     return new Promise((onReply, onError) => this.ask(type, fields, { kept, onReply, onError }));
   }
 

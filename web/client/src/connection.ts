@@ -117,7 +117,8 @@ export class Connection implements Link {
       this.#token = token;
     } catch (error) {
       if (attempt !== this.#attempt) return;
-      if ((error as HoldfastError).code === "unauthorized") return this.#end(error as HoldfastError);
+      if ((error as HoldfastError).code === "unauthorized")
+        return this.#end(error as HoldfastError);
       return this.#wait(this.#backoff.next());
     }
     try {
@@ -211,11 +212,14 @@ export class Connection implements Link {
   // ---- what a close asks for
 
   #closed(code: number): void {
-    if (this.#status.state === "live" && Date.now() - this.#since >= STEADY_MS) this.#backoff.reset();
+    if (this.#status.state === "live" && Date.now() - this.#since >= STEADY_MS)
+      this.#backoff.reset();
     switch (code) {
       case 1007:
       case 1008:
-        return this.#end(new HoldfastError("closed", `the gateway does not understand us (${code})`));
+        return this.#end(
+          new HoldfastError("closed", `the gateway does not understand us (${code})`),
+        );
       case 1009:
         if (this.#status.state === "live") break;
         return this.#end(new HoldfastError("too_large", "our token is too large"));

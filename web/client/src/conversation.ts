@@ -4,7 +4,14 @@ import type { Client } from "./client.js";
 import { Observable } from "./observable.js";
 import type { Outgoing } from "./outbox.js";
 import { isLive, Task } from "./task.js";
-import type { BackgroundResult, ChatOptions, Message, Replies, TaskStatus, TaskSummary } from "./wire.js";
+import type {
+  BackgroundResult,
+  ChatOptions,
+  Message,
+  Replies,
+  TaskStatus,
+  TaskSummary,
+} from "./wire.js";
 
 const PAGE = 50;
 const LARGE = 65_536; // a snapshot of so many characters may have been cut
@@ -162,7 +169,10 @@ export class Conversation extends Observable {
 
   /** Tasks as the gateway lists them. */
   async listTasks(page: Page & { status?: TaskStatus } = {}) {
-    const { tasks, more } = await this.#client.request("tasks", { conversation_id: this.id, ...page });
+    const { tasks, more } = await this.#client.request("tasks", {
+      conversation_id: this.id,
+      ...page,
+    });
     return { tasks: tasks.map((summary) => this.#client.meet(summary)), more: Boolean(more) };
   }
 

@@ -94,7 +94,9 @@ export class SharedLink implements Link {
 
   async #answer({ question, method, stale, reason }: ToTab & { kind: "token" }): Promise<void> {
     try {
-      const token = await (method === "get" ? this.#tokens.get(stale, reason) : this.#tokens.keep(stale!));
+      const token = await (method === "get"
+        ? this.#tokens.get(stale, reason)
+        : this.#tokens.keep(stale!));
       this.#say({ kind: "token", question, token });
     } catch (error) {
       this.#say({ kind: "token", question, error: troubleOf(error as HoldfastError) });

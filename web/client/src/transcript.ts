@@ -94,7 +94,8 @@ function news(so: Transcript, { event, data }: TaskEvent): Partial<Transcript> |
 
 /** How the task ended, if this is the event that says so. */
 export function endingOf({ event, data }: TaskEvent): Ending | null {
-  if (event === "task.completed") return { ...data, status: "completed", output: data.output ?? "" };
+  if (event === "task.completed")
+    return { ...data, status: "completed", output: data.output ?? "" };
   if (event === "task.failed") return { ...data, output: data.output ?? "" };
   return null;
 }

@@ -16,7 +16,10 @@ const run = promisify(execFile);
 const here = fileURLToPath(new URL("../../", import.meta.url));
 const bin = (path) => join(here, "node_modules", path);
 const npm = (args, cwd) =>
-  run("npm", args, { cwd, env: { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` } });
+  run("npm", args, {
+    cwd,
+    env: { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` },
+  });
 /** Node 20 has a WebSocket too, behind a flag. */
 const flags = globalThis.WebSocket ? [] : ["--experimental-websocket"];
 const node = (file) => run(process.execPath, [...flags, file], { cwd: project });
@@ -31,7 +34,10 @@ before(async () => {
   await write("package.json", JSON.stringify({ name: "clean", private: true, type: "module" }));
   const { version } = JSON.parse(await readFile(join(here, "package.json"), "utf8"));
   const tarball = `holdfast-client-${version}.tgz`;
-  await npm(["install", "--offline", "--no-audit", "--no-fund", "--silent", join(project, tarball)], project);
+  await npm(
+    ["install", "--offline", "--no-audit", "--no-fund", "--silent", join(project, tarball)],
+    project,
+  );
 });
 after(async () => {
   await gateway.remove();
@@ -103,19 +109,31 @@ const { tasks, more }: { tasks: { task_id: string }[]; more?: boolean } = await 
 void [tasks, more];
 `;
 
-for (const [module, moduleResolution] of [["NodeNext", "NodeNext"], ["ESNext", "Bundler"]]) {
+for (const [module, moduleResolution] of [
+  ["NodeNext", "NodeNext"],
+  ["ESNext", "Bundler"],
+]) {
   test(`its types are right for ${moduleResolution}`, async () => {
     await write("typed.ts", TYPED);
     await write("hooks.ts", `export { useConversation, useTask } from "@holdfast/client/react";\n`);
-    await write("tsconfig.json", JSON.stringify({
-      compilerOptions: {
-        strict: true, noEmit: true, target: "ES2022", lib: ["ES2022", "DOM"], module, moduleResolution,
-        types: [], paths: { react: [bin("@types/react")] },
-      },
-      files: ["typed.ts", "hooks.ts"],
-    }));
-    await run(process.execPath, [bin("typescript/bin/tsc"), "-p", "."], { cwd: project }).catch(({ stdout }) =>
-      assert.fail(stdout),
+    await write(
+      "tsconfig.json",
+      JSON.stringify({
+        compilerOptions: {
+          strict: true,
+          noEmit: true,
+          target: "ES2022",
+          lib: ["ES2022", "DOM"],
+          module,
+          moduleResolution,
+          types: [],
+          paths: { react: [bin("@types/react")] },
+        },
+        files: ["typed.ts", "hooks.ts"],
+      }),
+    );
+    await run(process.execPath, [bin("typescript/bin/tsc"), "-p", "."], { cwd: project }).catch(
+      ({ stdout }) => assert.fail(stdout),
     );
   });
 }
@@ -123,8 +141,18 @@ for (const [module, moduleResolution] of [["NodeNext", "NodeNext"], ["ESNext", "
 test("it holds what is needed and no more", async () => {
   const { stdout } = await npm(["pack", "--dry-run", "--json", "--ignore-scripts"], here);
   const paths = JSON.parse(stdout)[0].files.map(({ path }) => path);
-  for (const path of ["README.md", "package.json", "dist/index.js", "dist/index.d.ts", "dist/react.js", "dist/worker.js"]) {
+  for (const path of [
+    "README.md",
+    "package.json",
+    "dist/index.js",
+    "dist/index.d.ts",
+    "dist/react.js",
+    "dist/worker.js",
+  ]) {
     assert.ok(paths.includes(path), path);
   }
-  assert.deepEqual(paths.filter((path) => !/^(dist\/|README\.md$|package\.json$)/.test(path)), []);
+  assert.deepEqual(
+    paths.filter((path) => !/^(dist\/|README\.md$|package\.json$)/.test(path)),
+    [],
+  );
 });

@@ -8,7 +8,9 @@ import { Gateway } from "../../../../tests/browser/support/gateway.mjs";
 import { Stage } from "../../../../tests/browser/support/stage.mjs";
 import { connect, MemoryStore } from "../../dist/index.js";
 
-const agent = fileURLToPath(new URL("../../../../tests/browser/fixtures/puppet_agent.py", import.meta.url));
+const agent = fileURLToPath(
+  new URL("../../../../tests/browser/fixtures/puppet_agent.py", import.meta.url),
+);
 const stage = new Stage();
 const store = new MemoryStore(); // whose guest all clients here are
 let gateway;
@@ -59,7 +61,11 @@ test("chat, events, result, transcript", async () => {
     last = seq;
   }
   assert.deepEqual(events.find(({ event }) => event === "custom").data.payload, { good: true });
-  assert.deepEqual(await task.result(), { status: "completed", output: "It is 42.", result: { answer: 42 } });
+  assert.deepEqual(await task.result(), {
+    status: "completed",
+    output: "It is 42.",
+    result: { answer: 42 },
+  });
   const { text, thinking, tools, progress, note } = task.transcript;
   assert.deepEqual([text, thinking, progress, note], ["It is 42.", "hm", 0.5, "half"]);
   assert.equal(tools[0].output, "42");
@@ -77,7 +83,10 @@ test("respond: a question and an approval", async () => {
   await until(task, ({ transcript }) => transcript.questions[1]?.open);
   await task.respond("a", true);
   await until(task, ({ transcript }) => transcript.questions.every(({ open }) => !open));
-  assert.deepEqual(task.transcript.questions.map(({ answer }) => answer), ["the red one", true]);
+  assert.deepEqual(
+    task.transcript.questions.map(({ answer }) => answer),
+    ["the red one", true],
+  );
   puppet.exit();
   await task.result();
 });
@@ -106,22 +115,30 @@ test("children are found, followed and cancelled with their parent", async () =>
   assert.equal(cancelled, 2);
   assert.equal(task.cancelling, true);
   const failures = await Promise.allSettled([task.result(), child.result()]);
-  assert.deepEqual(failures.map(({ reason }) => [reason.name, reason.status]), [
-    ["TaskFailed", "cancelled"],
-    ["TaskFailed", "cancelled"],
-  ]);
+  assert.deepEqual(
+    failures.map(({ reason }) => [reason.name, reason.status]),
+    [
+      ["TaskFailed", "cancelled"],
+      ["TaskFailed", "cancelled"],
+    ],
+  );
   assert.equal(failures[1].reason.output, "Here");
   assert.equal((await task.cancel()).cancelled, 0);
 });
 
 test("background, results, ack", async () => {
   const { conversation, task, puppet } = await asked("sums", { background: true, name: "sums" });
-  await assert.rejects(conversation.ask("again", { background: true, name: "sums" }).started, { code: "conflict" });
+  await assert.rejects(conversation.ask("again", { background: true, name: "sums" }).started, {
+    code: "conflict",
+  });
   puppet.say("4");
   puppet.exit();
   await task.result();
   const { results } = await conversation.results();
-  assert.deepEqual(results.map(({ task_id, answer }) => [task_id, answer]), [[task.id, "4"]]);
+  assert.deepEqual(
+    results.map(({ task_id, answer }) => [task_id, answer]),
+    [[task.id, "4"]],
+  );
   assert.equal(await conversation.acknowledge([task.id]), 1);
   assert.deepEqual((await conversation.results()).results, []);
 });
@@ -134,14 +151,23 @@ test("open: another client sees what is asked here, from the first word", async 
   puppet.say("Me");
   await until(theirs, ({ turns }) => turns[0]?.text === "Me");
   puppet.exit();
-  await until(theirs, ({ turns, messages }) => turns[0].task.status === "completed" && messages.length === 2);
-  assert.deepEqual(theirs.messages.map(({ role, content }) => [role, content]), [
-    ["user", "Who is there?"],
-    ["assistant", "Me"],
-  ]);
+  await until(
+    theirs,
+    ({ turns, messages }) => turns[0].task.status === "completed" && messages.length === 2,
+  );
+  assert.deepEqual(
+    theirs.messages.map(({ role, content }) => [role, content]),
+    [
+      ["user", "Who is there?"],
+      ["assistant", "Me"],
+    ],
+  );
   const late = another();
   const again = await late.conversation(conversation.id).open();
-  assert.deepEqual(again.turns.map(({ input, text }) => [input, text]), [["Who is there?", "Me"]]);
+  assert.deepEqual(
+    again.turns.map(({ input, text }) => [input, text]),
+    [["Who is there?", "Me"]],
+  );
   assert.equal((await task.result()).output, "Me");
   watcher.close();
   late.close();
@@ -160,14 +186,19 @@ test("history and tasks come in pages; earlier() joins them", async () => {
   assert.equal(newest.more, true);
   while (await conversation.earlier(2));
   const asks = conversation.messages.filter(({ role }) => role === "user");
-  assert.deepEqual(asks.map(({ content }) => content), ["one", "two", "three"]);
+  assert.deepEqual(
+    asks.map(({ content }) => content),
+    ["one", "two", "three"],
+  );
   const { tasks, more } = await conversation.listTasks({ limit: 2, status: "completed" });
   assert.deepEqual([tasks.length, more], [2, true]);
 });
 
 test("when_busy and cancel_all", async () => {
   const { conversation, task } = await asked();
-  await assert.rejects(conversation.ask("now", { when_busy: "reject" }).started, { code: "conflict" });
+  await assert.rejects(conversation.ask("now", { when_busy: "reject" }).started, {
+    code: "conflict",
+  });
   const queued = await conversation.ask("then", { when_busy: "enqueue" }).started;
   assert.equal(queued.status, "pending");
   assert.equal((await conversation.cancelAll()).cancelled, 2);
@@ -195,7 +226,9 @@ test("a request key makes one task", async () => {
   const { conversation, task, puppet } = await asked("once", { request_key: "the-key" });
   const again = await conversation.ask("once", { request_key: "the-key" }).started;
   assert.equal(again, task);
-  await assert.rejects(conversation.ask("twice", { request_key: "the-key" }).started, { code: "conflict" });
+  await assert.rejects(conversation.ask("twice", { request_key: "the-key" }).started, {
+    code: "conflict",
+  });
   puppet.exit();
   await task.result();
 });

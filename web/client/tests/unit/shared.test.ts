@@ -31,7 +31,7 @@ function tab(options: Options = {}): Client {
 }
 
 const until = (condition: () => unknown) =>
-  vi.waitUntil(condition, { timeout: 5_000, interval: 2 });
+  vi.waitUntil(condition, { timeout: 20_000, interval: 2 });
 
 async function twoTabs() {
   const tabs = [tab(), tab()] as const;
