@@ -176,7 +176,7 @@ describe("tabs of one browser", () => {
   });
 
   it("use a hub that runs elsewhere, such as in a worker", async () => {
-    const stop = lead(`${url} `);
+    const stop = lead(`1 ${url} `);
     const [first] = await twoTabs();
     first.close();
     await new Promise((resolve) => setTimeout(resolve));
