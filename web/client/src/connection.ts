@@ -286,7 +286,7 @@ function parse(text: string): Line | undefined {
   try {
     return JSON.parse(text);
   } catch {
-    console.error(`not a line of ${SUBPROTOCOL}: ${text}`);
+    console.error("not a line:", text);
     return undefined;
   }
 }

@@ -202,6 +202,16 @@ describe("turns", () => {
     expect(conversation.turns).toMatchObject([{ key: "t1", input: "q", text: "streamed" }]);
   });
 
+  it("shows no task whose messages are older than those that were loaded", () => {
+    void conversation.open();
+    const messages = Array.from({ length: 50 }, (_, at) =>
+      message(`m${at + 10}`, "user", "x", { task_id: `t${at + 10}` }),
+    );
+    const ended = (task_id: string) => summary({ task_id, status: "completed" });
+    socket.answer("open", snapshot(messages, [ended("t0"), ended("t10"), summary()]));
+    expect(conversation.turns.slice(0, 2).map(({ key }) => key)).toEqual(["t1", "t10"]);
+  });
+
   it("shows a notice", () => {
     void conversation.open();
     socket.answer(

@@ -248,6 +248,13 @@ describe("events()", () => {
     expect((await all).map(({ seq }) => seq)).toEqual([3, 4, 5]);
   });
 
+  it("asks for pieces as they came when it shall be exact", async () => {
+    followed();
+    void gather(task.events({ exact: true }));
+    await settle();
+    expect(socket.all("resume").map(({ coalesce }) => coalesce)).toEqual([true, false]);
+  });
+
   it("ends at once when all of it had been read", async () => {
     const all = gather(task.events({ after: 5 }));
     await settle();

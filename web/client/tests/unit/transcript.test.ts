@@ -30,11 +30,13 @@ describe("transcript", () => {
   it("brings calls and results together", () => {
     const call = { call_id: "1", name: "clock", arguments: { zone: "UTC" } };
     const result = { call_id: "1", name: "clock", output: "noon", is_error: false };
-    expect(told(["tool_call", call]).tools).toEqual([call]);
+    expect(told(["tool_call", call]).tools).toEqual([{ ...call, calledAt: 1 }]);
     expect(told(["tool_call", call], ["tool_result", result]).tools).toEqual([
-      { ...call, ...result },
+      { ...call, ...result, calledAt: 1, returnedAt: 2 },
     ]);
-    expect(told(["tool_result", result]).tools).toEqual([{ arguments: {}, ...result }]);
+    expect(told(["tool_result", result]).tools).toEqual([
+      { arguments: {}, ...result, returnedAt: 1 },
+    ]);
   });
 
   it("opens and closes questions", () => {
