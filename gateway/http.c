@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/address.h"
 #include "gateway/http_api.h"
 #include "gateway/metrics.h"
 #include "gateway/web_files.h"
@@ -66,13 +67,11 @@ char *http_listed_origin(struct server *s, struct lws *wsi)
     return NULL;
 }
 
-void http_set_quota(struct lws *wsi, struct identity *who)
+void http_set_quota(const char *ip, struct identity *who)
 {
-    char ip[64] = "?";
     size_t n = strlen(GUEST_PREFIX);
     if (who->owner_len <= n || memcmp(who->owner, GUEST_PREFIX, n) != 0)
         return;
-    lws_get_peer_simple(wsi, ip, sizeof ip);
     snprintf(who->quota, sizeof who->quota, "\x01guests of %.46s", ip);
 }
 
@@ -264,8 +263,8 @@ static int serve_text(struct lws *wsi, int status, const char *type, struct str 
 
 static int serve_metrics(struct server *s, struct lws *wsi, bool head)
 {
-    char ip[64] = "";
-    lws_get_peer_simple(wsi, ip, sizeof ip);
+    char ip[NET_TEXT];
+    address_text(s, wsi, ip);
     if (!metrics_are_allowed(s->config, ip))
         return answer_error(wsi, 403, ERR_UNAUTHORIZED, "metrics are for allowed addresses", head);
     struct buf body = {0};

@@ -23,7 +23,7 @@ enum origin_verdict http_check_origin_of(struct server *s, struct lws *wsi, bool
 bool http_identity_is_cookie(struct server *s, struct lws *wsi); /* no other token came */
 bool http_has_origin(struct lws *wsi);
 char *http_listed_origin(struct server *s, struct lws *wsi); /* for CORS; NULL; the caller frees */
-void http_set_quota(struct lws *wsi, struct identity *who);  /* guests of an address are one */
+void http_set_quota(const char *ip, struct identity *who);   /* guests of an address are one */
 void http_put_error(struct buf *out, enum error e, const char *message);
 /* {"type":"error","code":…} becomes {"error":{"code":…}}. */
 void http_put_error_line(struct buf *out, struct str line);

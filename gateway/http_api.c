@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "gateway/address.h"
 #include "gateway/log.h"
 
 #define LAST_EVENT_ID "last-event-id:"
@@ -101,7 +102,9 @@ static enum error identify(struct exchange *x, char *why, size_t n)
         e = ERR_UNAUTHORIZED;
     } else {
         struct str name = {who.owner, who.owner_len};
-        http_set_quota(x->wsi, &who);
+        char ip[NET_TEXT];
+        address_text(s, x->wsi, ip);
+        http_set_quota(ip, &who);
         x->owner = owner_ref(&s->hub, name);
         x->quota = owner_ref(&s->hub, who.quota[0] ? str_of(who.quota) : name);
         x->expires_at_ms = who.expires_at_ms;
@@ -297,6 +300,20 @@ static size_t content_length(struct lws *wsi)
     return (size_t)strtoull(text, NULL, 10);
 }
 
+/* Paced by owner; who is none is paced by address. */
+static bool is_in_time(struct exchange *x)
+{
+    struct server *s = x->server;
+    char ip[NET_TEXT + 1] = "\x01"; /* no owner is named so */
+    if (!x->owner)
+        address_text(s, x->wsi, ip + 1);
+    if (pace_take(s, str_of(x->owner ? x->owner->name : ip)))
+        return true;
+    s->hub.stats.limit_hits[LIMIT_RATE]++;
+    fail(x, ERR_RATE_LIMITED, "too many requests");
+    return false;
+}
+
 /* What must hold before anything of the body is read; answered when it does not. */
 static bool is_welcome(struct exchange *x, bool from_cookie)
 {
@@ -309,7 +326,10 @@ static bool is_welcome(struct exchange *x, bool from_cookie)
         ready(x, 403);
         return false;
     }
-    if (!x->route->is_guest && identify(x, why, sizeof why) != ERR_NONE) {
+    bool known = x->route->is_guest || identify(x, why, sizeof why) == ERR_NONE;
+    if (!is_in_time(x))
+        return false;
+    if (!known) {
         fail(x, ERR_UNAUTHORIZED, why);
         return false;
     }

@@ -13,6 +13,7 @@
 #include "gateway/http.h"
 
 struct route;
+struct address;
 
 struct exchange {
     struct server *server;
@@ -31,8 +32,11 @@ struct exchange {
     /* events */
     bool streams, starts, ended;
     struct session session;
-    msec_t said_ms;  /* the last bytes */
-    struct list all; /* in the server's list of streams */
+    msec_t said_ms;          /* the last bytes */
+    msec_t moved_ms;         /* the reader took something last … */
+    uint64_t acked;          /* … so many bytes, then */
+    struct address *address; /* that counts the stream; NULL for none */
+    struct list all;         /* in the server's list of streams */
 };
 
 /* True when the path is of the API. */
@@ -44,9 +48,9 @@ int http_api_writable(struct exchange *x);
 void http_api_closed(struct exchange *x); /* frees it; NULL is fine */
 
 /* Events (http_sse.c). */
-void sse_resume(struct exchange *x, struct request *req);
+void sse_resume(struct exchange *x, struct request *req); /* takes the request */
 int sse_writable(struct exchange *x);
 void sse_done(struct exchange *x);
-void sse_tick(struct server *s); /* once a second: comments, ends of tokens */
+void sse_tick(struct server *s); /* once a second: comments, slow readers */
 
 #endif

@@ -4,10 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/address.h"
 #include "gateway/http_api.h"
+#include "gateway/tcp.h"
 
 #define COMMENT_AFTER_MS 15000
-#define CHUNK_HEAD 16
 #define MESSAGES_PER_TURN 1
 
 static void on_resumed(void *arg, enum error e, struct str line);
@@ -21,8 +22,39 @@ static void hold(struct session *session, bool on)
 
 static const struct session_ops sse_ops = {.hold = hold, .flush = flush_session};
 
+/* A stream is a connection like any other. */
+static bool take_place(struct exchange *x)
+{
+    struct server *s = x->server;
+    struct address *a = address_get(s, x->wsi);
+    if (address_is_full(s, a, false)) {
+        address_forget(s, a);
+        return false;
+    }
+    a->n++;
+    s->n_streams++;
+    x->address = a;
+    return true;
+}
+
+static void leave_place(struct exchange *x)
+{
+    x->address->n--;
+    x->server->n_streams--;
+    address_forget(x->server, x->address);
+    x->address = NULL;
+}
+
 void sse_resume(struct exchange *x, struct request *req)
 {
+    if (!take_place(x)) {
+        request_done(req);
+        http_put_error(&x->answer, ERR_OVERLOADED, "too many connections");
+        x->answered = true;
+        x->status = error_status(ERR_OVERLOADED);
+        lws_callback_on_writable(x->wsi);
+        return;
+    }
     session_init(&x->session, &x->server->hub, &sse_ops, x);
     session_adopt(&x->session, x->owner, x->quota, x->expires_at_ms);
     x->streams = true;
@@ -45,7 +77,7 @@ static void kill_wsi(struct exchange *x)
     lws_set_timeout(x->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
 }
 
-/* The chunk's size goes in front of what was put behind CHUNK_HEAD free bytes. */
+/* The size of a chunk goes in front of it (RFC 9112 7.1). */
 static void write_chunk(struct exchange *x, const struct buf *data)
 {
     struct buf *out = &x->server->out;
@@ -206,6 +238,20 @@ void sse_done(struct exchange *x)
     x->call = NULL;
     list_remove(&x->all);
     session_done(&x->session);
+    leave_place(x);
+}
+
+/* The peer takes nothing of what is pending: a cut, as by any broken network. */
+static void check_slow(struct exchange *x)
+{
+    msec_t now = x->server->hub.clock.now_ms;
+    uint64_t acked = tcp_bytes_acked(lws_get_socket_fd(x->wsi));
+    if (!lws_partial_buffered(x->wsi) || acked != x->acked) {
+        x->acked = acked;
+        x->moved_ms = now;
+    } else if (now - x->moved_ms >= SLOW_AFTER_MS) {
+        kill_wsi(x);
+    }
 }
 
 void sse_tick(struct server *s)
@@ -213,6 +259,7 @@ void sse_tick(struct server *s)
     static const char comment[] = ":\n\n";
     list_each (it, &s->streams) {
         struct exchange *x = list_item(it, struct exchange, all);
+        check_slow(x);
         if (x->starts || x->answered || x->call || lws_partial_buffered(x->wsi) ||
             s->hub.clock.now_ms - x->said_ms < COMMENT_AFTER_MS)
             continue;

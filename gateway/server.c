@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/store_memory.h"
+#include "gateway/address.h"
 #include "gateway/agents.h"
 #include "gateway/http_api.h"
 #include "gateway/log.h"
@@ -263,6 +264,7 @@ static void on_tick(struct timer *timer)
     struct server *s = container_of(timer, struct server, tick);
     ws_tick(s);
     sse_tick(s);
+    pace_tick(s);
     timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
 }
 
@@ -344,6 +346,7 @@ static bool open_hub(struct server *s)
     uint64_t secret[2];
     ASSERT(random_bytes(secret, sizeof secret));
     map_init(&s->addresses, secret, address_key);
+    map_init(&s->paces, secret, pace_key);
     return true;
 }
 
@@ -451,6 +454,8 @@ static void stop(struct server *s)
     if (s->hub_is_open) {
         hub_done(&s->hub);
         map_done(&s->addresses);
+        pace_done(s);
+        map_done(&s->paces);
     }
     agents_free(s->agents, s->n_agents);
     for (int i = 0; uv_run(&s->loop, UV_RUN_NOWAIT) && i < 1000; i++)
@@ -478,6 +483,7 @@ int server_run(const struct config *config)
     list_init(&s->blocked);
     list_init(&s->dead);
     list_init(&s->streams);
+    list_init(&s->paced);
     fit_limits(s, &fitted);
     uv_loop_init(&s->loop);
     buf_reserve(&s->out, LWS_PRE + MAX_EVENT_LINE);

@@ -46,14 +46,16 @@ struct server {
     enum server_phase phase;
     bool failed, stopped, abandoned, hub_is_open;
     struct timer drain;
-    struct timer tick;   /* heartbeats and slow readers: once a second */
-    struct list conns;   /* of struct conn, all */
-    struct list silent;  /* of struct conn, the one heard longest ago first */
-    struct list blocked; /* of struct conn with a partial write */
-    struct list streams; /* of struct exchange: events over HTTP */
-    struct list dead;    /* of struct conn, freed at the end of the turn */
-    struct map addresses;
-    uint32_t n_conns, n_strangers; /* strangers: before welcome */
+    struct timer tick;           /* heartbeats and slow readers: once a second */
+    struct list conns;           /* of struct conn, all */
+    struct list silent;          /* of struct conn, the one heard longest ago first */
+    struct list blocked;         /* of struct conn with a partial write */
+    struct list streams;         /* of struct exchange: events over HTTP */
+    struct list dead;            /* of struct conn, freed at the end of the turn */
+    struct map addresses, paces; /* address.h */
+    struct list paced;
+    uint32_t n_conns, n_strangers; /* WebSockets; strangers: before welcome */
+    uint32_t n_streams;            /* of events over HTTP */
     uint32_t n_wsi;                /* lws's own, of every kind */
     uint64_t next_conn;
     struct buf out;      /* LWS_PRE bytes, then the message that is being made */

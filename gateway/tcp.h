@@ -7,6 +7,8 @@
 
 #include "proto/base.h"
 
+#define SLOW_AFTER_MS 30000 /* a reader that takes nothing for so long is cut off */
+
 /* Bytes that the peer's kernel has acknowledged so far; 0 when that cannot be told. */
 uint64_t tcp_bytes_acked(int fd);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "gateway/address.h"
 #include "gateway/http.h"
 #include "gateway/log.h"
 #include "gateway/origin.h"
@@ -15,58 +16,15 @@
 #define PING_AFTER_MS HEARTBEAT_MS
 #define SILENT_AFTER_MS 30000 /* behind the ping */
 #define KEEPALIVE_MS 20000
-#define SLOW_AFTER_MS 30000
 #define CLOSE_WAIT_S 5
 #define SEND_BUFFER (64 * 1024) /* the kernel doubles it: what waits there delays a pong */
 
-/* Connections of one peer address. */
-struct address {
-    struct map_node node;
-    char ip[INET6_ADDRSTRLEN];
-    uint32_t n, n_strangers;
-};
-
-struct map_key address_key(const struct map_node *node)
-{
-    return (struct map_key){{str_of(container_of(node, const struct address, node)->ip)}};
-}
-
 /* --- who may connect: before the upgrade ------------------------------------------------------- */
-
-static struct address *address_get(struct server *s, struct lws *wsi)
-{
-    char ip[INET6_ADDRSTRLEN] = "?";
-    lws_get_peer_simple(wsi, ip, sizeof ip);
-    struct map_node *node = map_find(&s->addresses, (struct map_key){{str_of(ip)}});
-    if (node)
-        return container_of(node, struct address, node);
-    struct address *a = xcalloc(sizeof *a);
-    memcpy(a->ip, ip, sizeof ip);
-    map_put(&s->addresses, &a->node);
-    return a;
-}
-
-static void address_forget(struct server *s, struct address *a)
-{
-    if (a->n > 0)
-        return;
-    map_remove(&s->addresses, &a->node);
-    free(a);
-}
 
 static void address_leave(struct server *s, struct address *a)
 {
     a->n--;
     address_forget(s, a);
-}
-
-/* Strangers may hold at most half of what there is. */
-static bool is_full(struct server *s, const struct address *a)
-{
-    uint32_t all = s->config->rim_limits.connections,
-             each = s->config->rim_limits.connections_per_address;
-    return s->n_conns >= all || a->n >= each || s->n_strangers >= (all + 1) / 2 ||
-           a->n_strangers >= (each + 1) / 2;
 }
 
 static bool offers_us(struct lws *wsi)
@@ -102,7 +60,7 @@ static int admit(struct server *s, struct lws *wsi, const char *upgrade)
     if (!offers_us(wsi))
         return http_refuse(wsi, 400, ERR_UNSUPPORTED, "the subprotocol is holdfast.v1");
     struct address *a = address_get(s, wsi);
-    bool full = is_full(s, a) || s->phase == SERVER_CLOSING;
+    bool full = address_is_full(s, a, true) || s->phase == SERVER_CLOSING;
     address_forget(s, a);
     if (full) {
         log_event_limited(LEVEL_WARN, "ws", "refused", LOG_TEXT("why", "too many connections"));
@@ -124,7 +82,7 @@ static bool authenticate(struct session *session, struct str token, struct ident
     if (!auth_check(c->server->auth, token, str_of(c->bearer), cookie, c->server->hub.clock.wall_ms,
                     ret))
         return false;
-    http_set_quota(c->wsi, ret);
+    http_set_quota(c->address->ip, ret);
     if (c->stranger) {
         c->stranger = false;
         c->server->n_strangers--;

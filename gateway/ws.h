@@ -44,6 +44,5 @@ void ws_reap(struct server *s);
 void ws_tick(struct server *s); /* once a second: heartbeats, slow readers */
 void ws_say_goaway(struct server *s);
 void ws_close_all(struct server *s, enum close_code code);
-struct map_key address_key(const struct map_node *node);
 
 #endif

@@ -4,6 +4,7 @@ These times are fixed by the protocol, so all connections wait together: one fix
 """
 
 import json
+import socket
 import threading
 import time
 
@@ -58,6 +59,16 @@ class Watcher(threading.Thread):
         return entry[0] if entry else self.ended
 
 
+def frozen_events(gateway, token, task):
+    """A stream over HTTP whose reader reads nothing."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.connect((gateway.host, gateway.port))
+    sock.sendall(f"GET /v1/conversations/{task['conversation_id']}/tasks/{task['task_id']}/events "
+                 f"HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+    return sock
+
+
 @pytest.fixture(scope="module")
 def waited(tmp_path_factory):
     folder = tmp_path_factory.mktemp("keys")
@@ -89,6 +100,7 @@ def waited(tmp_path_factory):
             frozen.text(json.dumps({"type": "resume", **ids(large)}))
             found["frozen_since"] = time.monotonic()
             found["frozen"] = frozen
+            found["frozen_events"] = frozen_events(gateway, owner, large)
             over = threading.Event()
 
             def prod():  # a client that never reads, yet is not silent
@@ -105,6 +117,7 @@ def waited(tmp_path_factory):
             found["gateway"] = gateway
             found["log"] = list(gateway.log)
             yield found
+            found["frozen_events"].close()
             for wire in [frozen] + [w.wire for w in found.values() if isinstance(w, Watcher)]:
                 wire.close()
 
@@ -170,3 +183,16 @@ def test_frozen_reader_is_closed_after_30_s(waited):
 def test_descriptors_of_the_dead_are_freed(waited):  # F44
     before, after = waited["fds"]
     assert after <= before - 4  # no_hello, no_upgrade, silent, silent_but_fed, expiring, frozen
+
+
+def test_frozen_reader_of_events_over_http_is_cut(waited):
+    sock = waited["frozen_events"]
+    sock.settimeout(10 * SCALE)
+    got = b""
+    try:
+        while piece := sock.recv(1 << 20):
+            got += piece
+    except ConnectionResetError:
+        pass
+    assert b"text/event-stream" in got and len(got) < 9_000_000  # not all of it
+    assert not got.endswith(b"0\r\n\r\n")  # a cut, and no clean end

@@ -1,0 +1,159 @@
+#include "gateway/address.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define FORWARDED_MAX 2048 /* bytes of X-Forwarded-For; a longer one is nobody's */
+
+/* --- who it is --------------------------------------------------------------------------------- */
+
+static bool is_trusted(const struct server *s, const struct net_address *a)
+{
+    const struct config *c = s->config;
+    return net_list_has(c->trusted_nets, c->trusted_proxies.n, a);
+}
+
+/* From the right, as the nearest proxy has written last: the first who is no proxy of ours.  What is
+ * no address ends the walk at the proxy that passed it on. */
+static void walk_forwarded(const struct server *s, struct str list, struct net_address *at)
+{
+    while (list.n > 0 && is_trusted(s, at)) {
+        size_t end = list.n;
+        while (list.n > 0 && list.p[list.n - 1] != ',')
+            list.n--;
+        struct str one = {list.p + list.n, end - list.n};
+        while (one.n && (one.p[0] == ' ' || one.p[0] == '\t'))
+            one.p++, one.n--;
+        while (one.n && (one.p[one.n - 1] == ' ' || one.p[one.n - 1] == '\t'))
+            one.n--;
+        if (!net_parse_address(one, at))
+            return;
+        list.n -= list.n > 0; /* the comma */
+    }
+}
+
+void address_text(struct server *s, struct lws *wsi, char ret_ip[NET_TEXT])
+{
+    char forwarded[FORWARDED_MAX];
+    struct net_address at;
+    snprintf(ret_ip, NET_TEXT, "?");
+    lws_get_peer_simple(wsi, ret_ip, NET_TEXT);
+    if (s->config->trusted_proxies.n == 0 || !net_parse_address(str_of(ret_ip), &at))
+        return;
+    int n = lws_hdr_copy(wsi, forwarded, sizeof forwarded, WSI_TOKEN_X_FORWARDED_FOR);
+    if (n > 0)
+        walk_forwarded(s, (struct str){forwarded, (size_t)n}, &at);
+    net_format(&at, ret_ip);
+}
+
+/* --- connections ------------------------------------------------------------------------------- */
+
+struct map_key address_key(const struct map_node *node)
+{
+    return (struct map_key){{str_of(container_of(node, const struct address, node)->ip)}};
+}
+
+struct address *address_get(struct server *s, struct lws *wsi)
+{
+    char ip[NET_TEXT];
+    address_text(s, wsi, ip);
+    struct map_node *node = map_find(&s->addresses, (struct map_key){{str_of(ip)}});
+    if (node)
+        return container_of(node, struct address, node);
+    struct address *a = xcalloc(sizeof *a);
+    memcpy(a->ip, ip, sizeof ip);
+    map_put(&s->addresses, &a->node);
+    return a;
+}
+
+void address_forget(struct server *s, struct address *a)
+{
+    if (a->n > 0)
+        return;
+    map_remove(&s->addresses, &a->node);
+    free(a);
+}
+
+bool address_is_full(const struct server *s, const struct address *a, bool for_stranger)
+{
+    uint32_t all = s->config->rim_limits.connections,
+             each = s->config->rim_limits.connections_per_address;
+    if (s->n_conns + s->n_streams >= all || a->n >= each)
+        return true;
+    return for_stranger && (s->n_strangers >= (all + 1) / 2 || a->n_strangers >= (each + 1) / 2);
+}
+
+/* --- requests ---------------------------------------------------------------------------------- */
+
+struct pace {
+    struct map_node node;
+    struct list by_age; /* who asked longest ago first */
+    char *who;
+    double tokens;
+    msec_t at;
+};
+
+struct map_key pace_key(const struct map_node *node)
+{
+    return (struct map_key){{str_of(container_of(node, const struct pace, node)->who)}};
+}
+
+static struct pace *pace_get(struct server *s, struct str who)
+{
+    struct map_node *node = map_find(&s->paces, (struct map_key){{who}});
+    if (node)
+        return container_of(node, struct pace, node);
+    struct pace *p = xcalloc(sizeof *p);
+    p->who = xstrdup(who);
+    p->tokens = s->config->limits.burst;
+    p->at = s->hub.clock.now_ms;
+    map_put(&s->paces, &p->node);
+    return p;
+}
+
+static double full_after_ms(const struct server *s)
+{
+    const struct hub_limits *l = &s->config->limits;
+    return 1000.0 * l->burst / l->requests_per_second;
+}
+
+bool pace_take(struct server *s, struct str who)
+{
+    const struct hub_limits *l = &s->config->limits;
+    struct pace *p = pace_get(s, who);
+    msec_t now = s->hub.clock.now_ms;
+    p->tokens += (double)(now - p->at) * l->requests_per_second / 1000.0;
+    if (p->tokens > l->burst)
+        p->tokens = l->burst;
+    p->at = now;
+    list_remove(&p->by_age);
+    list_push(&s->paced, &p->by_age);
+    if (p->tokens < 1)
+        return false;
+    p->tokens -= 1;
+    return true;
+}
+
+static void forget(struct server *s, struct pace *p)
+{
+    list_remove(&p->by_age);
+    map_remove(&s->paces, &p->node);
+    free(p->who);
+    free(p);
+}
+
+void pace_tick(struct server *s)
+{
+    list_each (it, &s->paced) {
+        struct pace *p = list_item(it, struct pace, by_age);
+        if ((double)(s->hub.clock.now_ms - p->at) < full_after_ms(s))
+            return;
+        forget(s, p);
+    }
+}
+
+void pace_done(struct server *s)
+{
+    list_each (it, &s->paced)
+        forget(s, list_item(it, struct pace, by_age));
+}

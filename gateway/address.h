@@ -1,0 +1,37 @@
+/* address -- who is at the other end of a connection, and how much of us each may have.
+ *
+ * Shape:    the peer's address, or, when the peer is one of trusted_proxies, the last entry of its
+ *           X-Forwarded-For that is none of them: who may speak for another is configured, and nobody
+ *           else is believed.  Connections are counted by address; requests over HTTP, which have no
+ *           connection of their own, are paced by who asks.
+ * Thread:   loop.
+ * Owns:     the server owns the addresses and paces; both go when nothing needs them.
+ */
+#ifndef GATEWAY_ADDRESS_H
+#define GATEWAY_ADDRESS_H
+
+#include "core/map.h"
+#include "gateway/net.h"
+#include "gateway/server.h"
+
+/* Connections of one address: WebSockets, and streams of events over HTTP. */
+struct address {
+    struct map_node node;
+    char ip[NET_TEXT];
+    uint32_t n, n_strangers; /* strangers: before welcome */
+};
+
+struct map_key address_key(const struct map_node *node);
+void address_text(struct server *s, struct lws *wsi, char ret_ip[NET_TEXT]);
+struct address *address_get(struct server *s, struct lws *wsi); /* found or made */
+void address_forget(struct server *s, struct address *a);       /* when it holds nothing */
+/* limits.connections and limits.connections_per_address; strangers may hold half of either. */
+bool address_is_full(const struct server *s, const struct address *a, bool for_stranger);
+
+/* A bucket of limits.burst requests that fills at limits.requests_per_second. */
+struct map_key pace_key(const struct map_node *node);
+bool pace_take(struct server *s, struct str who); /* false: too many */
+void pace_tick(struct server *s);                 /* once a second: forgets the full buckets */
+void pace_done(struct server *s);
+
+#endif

@@ -1,0 +1,129 @@
+"""Limits over HTTP, and who a peer is behind a proxy (DESIGN: limits; trusted_proxies)."""
+
+import socket
+
+from gateway import Gateway, wait_until
+from holdfast import Client, ids
+from test_http_api import Api
+from wire import Wire
+
+
+def events(gateway, api, task):
+    """(socket, status) of a stream that stays open."""
+    sock = socket.create_connection((gateway.host, gateway.port), 10)
+    sock.sendall(f"GET /v1/conversations/{task['conversation_id']}/tasks/{task['task_id']}/events "
+                 f"HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {api.token}\r\n\r\n".encode())
+    head = b""
+    while b"\r\n\r\n" not in head:
+        piece = sock.recv(4096)
+        if not piece:
+            break
+        head += piece
+    return sock, int(head.split()[1])
+
+
+def test_requests_of_one_owner_are_paced_and_others_are_not():
+    with Gateway({"limits": {"requests_per_second": 1, "burst": 8}}) as gateway:
+        one, other = Api(gateway), Api(gateway)
+        answers = [one.ask("GET", "/conversations") for _ in range(12)]
+        refused = [answer for status, answer in answers if status == 429]
+        assert [status for status, _ in answers][:8] == [200] * 8 and refused
+        assert refused[0]["error"]["code"] == "rate_limited"
+        status, headers, _ = gateway.http("GET", "/v1/conversations",
+                                          headers={"Authorization": "Bearer " + one.token})
+        assert status == 429 and int(headers["Retry-After"]) >= 1
+        assert other.ask("GET", "/conversations")[0] == 200
+        wait_until(lambda: one.ask("GET", "/conversations")[0] == 200, "the bucket fills")
+
+
+def test_guesses_of_a_token_are_paced_by_address():
+    with Gateway({"limits": {"requests_per_second": 1, "burst": 8}}) as gateway:
+        guesses = [gateway.http("GET", "/v1/conversations", headers={"Authorization": f"Bearer {n}"})[0]
+                   for n in range(12)]
+        assert guesses[:8] == [401] * 8 and guesses[-1] == 429
+        assert gateway.http("POST", "/v1/guest")[0] == 429  # tokens cannot be minted faster
+
+
+def test_streams_of_events_count_as_connections():
+    with Gateway({"limits": {"connections_per_address": 4}}) as gateway:
+        api = Api(gateway)
+        with Client(gateway, token=api.token) as client:
+            task = client.chat({"hang": 1})
+            client.event(task, "task.started")
+        open_ones = []
+        for _ in range(4):
+            sock, status = events(gateway, api, task)
+            assert status == 200
+            open_ones.append(sock)
+        sock, status = events(gateway, api, task)
+        assert status == 503
+        sock.close()
+        with Wire(gateway) as wire:
+            assert wire.status == 503
+        assert api.ask("GET", "/conversations")[0] == 200  # short requests go on
+        open_ones.pop().close()
+
+        def has_room():
+            again, result = events(gateway, api, task)
+            again.close()
+            return result == 200
+
+        wait_until(has_room, "room for one more")
+        for sock in open_ones:
+            sock.close()
+
+
+def status_from(gateway, *forwarded):
+    """The status of an upgrade that comes with these lines of X-Forwarded-For, and the connection."""
+    wire = Wire(gateway, headers={"X-Forwarded-For": list(forwarded)})
+    return wire.status, wire
+
+
+def test_address_is_what_a_trusted_proxy_says():
+    config = {"trusted_proxies": ["127.0.0.1", "10.0.0.0/8"], "limits": {"connections_per_address": 1}}
+    with Gateway(config) as gateway:
+        kept = []
+
+        def takes(*forwarded):
+            status, wire = status_from(gateway, *forwarded)
+            kept.append(wire)
+            return status == 101
+
+        assert takes("203.0.113.7")
+        assert not takes("203.0.113.7")
+        assert not takes("198.51.100.1, 203.0.113.7")  # what a client claims in front counts nothing
+        assert not takes("203.0.113.7, 10.1.2.3")      # a second proxy of ours stands between
+        assert not takes("203.0.113.7,10.1.2.3 , 10.9.9.9")
+        assert takes("203.0.113.8")
+        assert takes("2001:db8::1")
+        assert not takes("2001:0db8:0::1")
+        assert takes("nonsense")  # then it is the proxy's own
+        assert not takes("198.51.100.1, nonsense")
+        for wire in kept:
+            wire.close()
+        assert gateway.http("GET", "/metrics")[0] == 200
+        assert gateway.http("GET", "/metrics", headers={"X-Forwarded-For": "203.0.113.7"})[0] == 403
+
+
+def test_nobody_else_is_believed():
+    with Gateway({"limits": {"connections_per_address": 1}}) as gateway:
+        status, wire = status_from(gateway, "203.0.113.7")
+        assert status == 101
+        assert status_from(gateway, "203.0.113.8")[0] == 503
+        wire.close()
+        assert gateway.http("GET", "/metrics", headers={"X-Forwarded-For": "203.0.113.7"})[0] == 200
+
+
+def test_guests_behind_a_proxy_have_a_quota_each():
+    config = {"trusted_proxies": ["127.0.0.1"], "limits": {"tasks_per_owner": 1}}
+    with Gateway(config) as gateway:
+        def guest(address):
+            return Client(gateway, headers={"X-Forwarded-For": address}.items())
+
+        with guest("203.0.113.7") as one, guest("203.0.113.7") as same, guest("203.0.113.8") as other:
+            task = one.chat({"hang": 1})
+            same.refused("overloaded", "chat", message="x")
+            other.finish("x")
+            one.call("cancel", **ids(task))
+            one.wait_terminal(task)
+            same.finish("x")
