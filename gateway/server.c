@@ -46,6 +46,13 @@ static bool random_bytes(void *bytes, size_t n)
     return RAND_bytes(bytes, (int)n) == 1;
 }
 
+static void report_damage(const char *task_id, uint64_t seq)
+{
+    log_event_limited(LEVEL_ERROR, "store", "damaged", LOG_TEXT("task", task_id),
+                      LOG_INT("from_seq", (int64_t)seq),
+                      LOG_TEXT("why", "its events are not on disk as they were written"));
+}
+
 bool server_is_ready(const struct server *s)
 {
     return s->phase == SERVER_SERVING && hub_can_write(&s->hub);
@@ -337,7 +344,8 @@ static bool open_hub(struct server *s)
                             .cache_bytes = (size_t)s->config->store.replay_cache_mib << 20,
                             .retry_ms = (msec_t)s->config->store.retry_s * 1000,
                             .version = HOLDFAST_VERSION,
-                            .random = random_bytes};
+                            .random = random_bytes,
+                            .damaged = report_damage};
     hub_init(&s->hub, &o, store_thread_port(s->store_thread), &start);
     s->accept_again.fire = on_accept_again;
     s->drain.fire = on_drain;
@@ -356,7 +364,9 @@ static void on_restored(void *arg, int status)
 {
     struct server *s = arg;
     if (status < 0) {
-        log_event(LEVEL_ERROR, "store", "cannot_repair", LOG_INT("status", status));
+        log_event(LEVEL_ERROR, "store", "cannot_repair", LOG_INT("status", status),
+                  LOG_TEXT("why", status == STORE_CORRUPT ? "a record of a live task is damaged"
+                                                          : "the store cannot be read"));
         s->failed = s->stopped = true;
         return;
     }

@@ -244,7 +244,12 @@ static int ask_blocks(struct reader *r, const struct query *q, struct answer *re
         call_begin(&r->conn, q->kind == QUERY_BLOCKS ? STMT_ASK_BLOCKS : STMT_ASK_INBOX);
     call_int(&c, q->task_key);
     call_int(&c, (int64_t)q->after);
-    return list_blocks(&c, q, ret);
+    int status = list_blocks(&c, q, ret);
+    if (status == STORE_CORRUPT && q->kind == QUERY_BLOCKS && ret->n_blocks > 0) {
+        ret->more = true; /* what is in front of the damage is served; who goes on meets it */
+        status = STORE_OK;
+    }
+    return status;
 }
 
 static int ask_notices(struct reader *r, const struct query *q, struct answer *ret)
