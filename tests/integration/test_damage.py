@@ -6,7 +6,7 @@ import re
 import pytest
 
 import database
-from gateway import Gateway
+from gateway import Gateway, wait_until
 from holdfast import Client
 
 HALF = {"flood": 125, "bytes": 400}
@@ -81,7 +81,8 @@ def test_damaged_events_end_the_replay_with_an_error(damaged, kind):  # F35
         client.replay(whole)  # nobody else is harmed
         assert client.raw_events(whole) == lines
     assert damaged.process.pid == pid and damaged.process.poll() is None
-    assert re.search(f"level=error component=store event=damaged task={task['task_id']}", "\n".join(damaged.log))
+    told = f"level=error component=store event=damaged task={task['task_id']}"
+    wait_until(lambda: told in "\n".join(damaged.log), "the line in the log")
 
 
 def test_damage_of_a_task_that_ran_ends_it_all_the_same():  # F35
@@ -148,4 +149,4 @@ def test_damaged_file_is_told_and_what_is_whole_is_served():  # F35
             assert events[:len(got)] == got and len(got) < 1500
             assert client.task(small)["output"] == "small"
             assert client.finish("more")[0]["status"] == "completed"
-        assert "event=damaged" in "\n".join(gateway.log)
+        wait_until(lambda: "event=damaged" in "\n".join(gateway.log), "the line in the log")
