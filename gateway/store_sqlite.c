@@ -16,7 +16,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "gateway/log.h"
 #include "gateway/store_sqlite_private.h"
 
 #define PAGE_BYTES 4096
@@ -27,8 +26,6 @@ void store_note_error(struct store_sqlite *s, const struct conn *conn)
     uv_mutex_lock(&s->lock);
     memcpy(s->error, conn->error, sizeof s->error);
     uv_mutex_unlock(&s->lock);
-    log_event_limited(LEVEL_ERROR, "store", "failing",
-                      LOG_TEXT("why", conn->error[0] ? conn->error : "a record makes no sense"));
 }
 
 void store_sqlite_last_error(struct store_sqlite *store, char ret[STORE_ERROR_TEXT])

@@ -1,5 +1,6 @@
 /* Answers.  Each is one short read transaction of bounded size (query_has_room), so that no reader
  * holds back checkpoints for long. */
+#include "gateway/log.h"
 #include "gateway/store_sqlite_private.h"
 
 /* ---------------------------------------------------------------------------- rows */
@@ -356,7 +357,11 @@ int sqlite_query(void *reader, const struct query *query, struct answer *ret)
     int status = ask(r, query, ret);
     if (status < 0)
         answer_done(ret);
-    if (status < 0 && status != STORE_NOT_FOUND)
+    if (status < 0 && status != STORE_NOT_FOUND) {
         store_note_error(r->store, &r->conn);
+        log_event_limited(
+            LEVEL_ERROR, "store", "reads_fail",
+            LOG_TEXT("why", r->conn.error[0] ? r->conn.error : "a record is damaged"));
+    }
     return status;
 }

@@ -85,6 +85,7 @@ def test_lock_beyond_the_wait_is_told_and_changes_nothing(gateway, clients):  # 
     with locked(gateway):
         open(gate, "w", encoding="utf-8").close()
         wait_until(lambda: gateway.http("GET", "/readyz")[0] == 503, "the end of the wait")
+        wait_until(lambda: "event=commits_fail why=\"database is locked" in "\n".join(gateway.log), "the line in the log")
         before = asking.call("tasks", conversation_id="c")["tasks"]
         for refused in (lambda: asking.refused("overloaded", "chat", message=program({"count": path}), request_key="k"),
                         lambda: asking.refused("overloaded", "cancel", **ids(other)),
@@ -103,7 +104,6 @@ def test_lock_beyond_the_wait_is_told_and_changes_nothing(gateway, clients):  # 
     assert asking.raw_events(task) == watching.raw_events(task)
     assert "repeated" not in asking.call("chat", message=program({"count": path}), request_key="k")
     assert asking.task(other)["status"] == "running"
-    wait_until(lambda: "event=failing why=\"database is locked" in "\n".join(gateway.log), "the line in the log")
     asking.call("cancel", **ids(other))
 
 
