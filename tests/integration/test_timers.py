@@ -190,7 +190,7 @@ def test_token_is_announced_to_expire_and_then_closes(waited):
     assert watcher.ended_at() < 2 + 30 + SLACK  # the leeway is 30 s
 
 
-def test_frozen_reader_is_closed_after_30_s(waited):
+def test_frozen_reader_is_closed_after_30_s(waited):  # F41
     """Its close code cannot reach it before it reads; the log has the reason, and the socket is gone."""
     wire = waited["frozen"]
     assert any("4413" in line or "reader too slow" in line for line in waited["log"]), "4413 in the log"
