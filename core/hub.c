@@ -206,21 +206,30 @@ static void on_load_again(struct timer *timer)
     end_load(container_of(timer, struct load, again));
 }
 
+static bool is_block_of(const struct stream *s, const struct block *b)
+{
+    return b->last <= s->head && stream_owns(s, b);
+}
+
 static void on_loaded(void *arg, int status, struct answer *answer)
 {
     struct load *load = arg;
     struct stream *s = load->stream;
     load->hub->cache.loads++;
-    if (status < 0) { /* the cursors ask again, a little later */
+    if (status < 0 && status != STORE_CORRUPT) { /* the cursors ask again, a little later */
         timer_arm(&load->hub->clock, &load->again, load->hub->clock.now_ms + LOAD_RETRY_MS);
         return;
     }
-    bool found = answer->n_blocks > 0 && answer->blocks[0]->first <= load->seq;
-    for (size_t i = 0; i < answer->n_blocks && !s->gone; i++) {
+    bool found = answer->n_blocks > 0 && answer->blocks[0]->first <= load->seq &&
+                 is_block_of(s, answer->blocks[0]);
+    for (size_t i = 0; i < answer->n_blocks && !s->gone && is_block_of(s, answer->blocks[i]); i++) {
         block_cache_put(&load->hub->cache, s, answer->blocks[i]);
         answer->blocks[i] = NULL;
     }
-    s->broken = s->broken || !found;
+    if (!found && !s->gone) {
+        s->broken = true;
+        load->hub->o.damaged(s->task_id, load->seq);
+    }
     end_load(load);
 }
 

@@ -40,6 +40,8 @@ struct hub_options {
     msec_t retry_ms; /* how long a failing commit is tried again */
     const char *version;
     bool (*random)(void *bytes, size_t n);
+    /* Told when events of a task, from that one on, are not on disk as they must be. */
+    void (*damaged)(const char *task_id, uint64_t seq);
 };
 
 /* What the operator sees; counters but for the ones that say "now". */

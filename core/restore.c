@@ -130,7 +130,7 @@ static struct block *take_tail(struct restore *r, int64_t key)
 static void conclude(struct restore *r, struct task *t)
 {
     struct block *tail = take_tail(r, t->rec.key);
-    stream_set(t->stream, t->rec.state.first, r->after, false);
+    stream_set(t->stream, t->rec.state.first, tail ? tail->first - 1 : r->after, false);
     if (tail) {
         say_lines(t, (struct str){tail->bytes, tail->len});
         stream_set_tail(t->stream, tail);
@@ -159,25 +159,40 @@ static void on_inbox(void *arg, int status, struct answer *answer)
     repair_next(r);
 }
 
+static void ask_inbox(struct restore *r, const struct task *t)
+{
+    hub_query(r->hub, &(struct query){.kind = QUERY_INBOX, .task_key = t->rec.key},
+                        on_inbox, r);
+}
+
 static void read_blocks(struct restore *r);
 
 static void on_blocks(void *arg, int status, struct answer *answer)
 {
     struct restore *r = arg;
     struct task *t = r->tasks[r->next_task];
-    if (status < 0) {
+    if (status < 0 && status != STORE_CORRUPT) {
         finish(r, status);
         return;
     }
-    for (size_t i = 0; i < answer->n_blocks; i++) {
-        say_lines(t, (struct str){answer->blocks[i]->bytes, answer->blocks[i]->len});
-        r->after = answer->blocks[i]->last;
+    bool sound = status == 0;
+    for (size_t i = 0; i < answer->n_blocks && sound; i++) {
+        const struct block *b = answer->blocks[i];
+        sound = b->first == r->after + 1 && stream_owns(t->stream, b);
+        if (sound) {
+            say_lines(t, (struct str){b->bytes, b->len});
+            r->after = b->last;
+        }
     }
-    if (answer->n_blocks > 0)
+    if (sound && answer->n_blocks > 0) {
         read_blocks(r);
-    else
-        hub_query(r->hub, &(struct query){.kind = QUERY_INBOX, .task_key = t->rec.key}, on_inbox,
-                  r);
+        return;
+    }
+    if (!sound) { /* it ends all the same, with what can be read; its numbers go on behind the rest */
+        r->hub->o.damaged(t->stream->task_id, r->after + 1);
+        r->after = t->rec.state.head;
+    }
+    ask_inbox(r, t);
 }
 
 static void read_blocks(struct restore *r)
@@ -266,7 +281,12 @@ static void on_tails(void *arg, int status, struct answer *answer)
     }
     r->tails = xrealloc(r->tails, (r->n_tails + answer->n_blocks) * sizeof(struct block *));
     for (size_t i = 0; i < answer->n_blocks; i++) {
-        r->after = (uint64_t)answer->blocks[i]->task_key;
+        const struct block *b = answer->blocks[i];
+        if (!event_lines_are((struct str){b->bytes, b->len}, b->first, b->last)) {
+            finish(r, STORE_CORRUPT);
+            return;
+        }
+        r->after = (uint64_t)b->task_key;
         r->tails[r->n_tails++] = answer->blocks[i];
         answer->blocks[i] = NULL;
     }
