@@ -161,8 +161,7 @@ static void on_inbox(void *arg, int status, struct answer *answer)
 
 static void ask_inbox(struct restore *r, const struct task *t)
 {
-    hub_query(r->hub, &(struct query){.kind = QUERY_INBOX, .task_key = t->rec.key},
-                        on_inbox, r);
+    hub_query(r->hub, &(struct query){.kind = QUERY_INBOX, .task_key = t->rec.key}, on_inbox, r);
 }
 
 static void read_blocks(struct restore *r);
