@@ -137,12 +137,17 @@ def test_nothing_of_an_illegal_frame_is_carried_out(gateway, client, kind):  # F
     assert client.call("tasks", conversation_id=conversation)["tasks"] == []
 
 
-def test_close_inside_a_message_carries_out_nothing(gateway, client):  # F53
+@pytest.mark.parametrize("cut", [0, 300])
+def test_nothing_behind_a_close_frame_is_carried_out(gateway, client, cut):  # F53
+    """In the middle of a message, and between two."""
     conversation = new_id()
     line, _ = chat_of(400, conversation)
-    with connected(gateway, client.token) as wire:
-        wire.send(frame(TEXT, line[:300], fin=False) + frame(8, b"\x03\xe8") + frame(CONTINUATION, line[300:]))
-        assert wire.close_code() in (1000, None)
+    start, rest = (frame(TEXT, line[:cut], fin=False), CONTINUATION) if cut else (b"", TEXT)
+    for _ in range(5):
+        with connected(gateway, client.token) as wire:
+            wire.send(start + frame(8, b"\x03\xe8") + frame(rest, line[cut:]) * 3)
+            assert wire.close_code() in (1000, None)
+        client.quiet()
     assert client.call("tasks", conversation_id=conversation)["tasks"] == []
 
 
