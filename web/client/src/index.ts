@@ -18,5 +18,6 @@ export type { Outgoing, OutgoingState } from "./outbox.js";
 export { IndexedStore, MemoryStore, type Store } from "./store.js";
 export type { Task } from "./task.js";
 export type { FetchToken } from "./token.js";
+export { BLANK, tell } from "./transcript.js";
 export type { Ending, Question, ToolCall, Transcript } from "./transcript.js";
 export type * from "./wire.js";

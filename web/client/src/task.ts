@@ -21,6 +21,8 @@ interface Reader {
   readonly after?: number;
   /** It takes no more until it asks again. */
   full?: boolean;
+  /** It wants pieces of text as they came, not merged. */
+  readonly exact?: boolean;
   take(event: TaskEvent): void;
   /** Nothing more comes. */
   finish(error?: HoldfastError): void;
@@ -92,14 +94,18 @@ export class Task extends Observable {
     if (this.#followers.size === 0) this.#detach(this.#own);
   }
 
-  /** All events behind `after`, each once, to the last one. */
-  async *events({ after = 0 } = {}): AsyncGenerator<TaskEvent, void, void> {
+  /**
+   * All events behind `after`, each once, to the last one.  Pieces of text that are replayed come
+   * merged, which is the same text in a fraction of the bytes, unless `exact` says otherwise.
+   */
+  async *events({ after = 0, exact = false } = {}): AsyncGenerator<TaskEvent, void, void> {
     let queue: TaskEvent[] = [];
     let finished: { error?: HoldfastError } | undefined;
     let wake = () => {};
     const reader: Reader = {
       last: after,
       after,
+      exact,
       take(event) {
         this.last = event.seq;
         this.full = queue.push(event) >= QUEUE;
@@ -299,7 +305,7 @@ export class Task extends Observable {
     const isNewest = () => turn === this.#turn;
     this.#client.ask(
       "resume",
-      { ...this.#ref, after, coalesce: true },
+      { ...this.#ref, after, coalesce: !reading.some(({ exact }) => exact) },
       {
         kept: false,
         onReply: (reply) => isNewest() && this.#resumed(reply),

@@ -2,7 +2,8 @@
 
 import type { EventData, TaskError, TaskEvent } from "./wire.js";
 
-export type ToolCall = EventData["tool_call"] & Partial<EventData["tool_result"]>;
+export type ToolCall = EventData["tool_call"] &
+  Partial<EventData["tool_result"]> & { calledAt?: number; returnedAt?: number };
 export type Question = EventData["input_required"] & {
   open: boolean;
   answer?: boolean | string | null;
@@ -58,7 +59,7 @@ export function tell(so: Transcript, event: TaskEvent): Transcript {
   return { ...so, ...news(so, event), last: event.seq };
 }
 
-function news(so: Transcript, { event, data }: TaskEvent): Partial<Transcript> | undefined {
+function news(so: Transcript, { event, data, ts }: TaskEvent): Partial<Transcript> | undefined {
   switch (event) {
     case "reset":
       return { ...BLANK, first: data.first, started: data.first > 1 };
@@ -71,9 +72,9 @@ function news(so: Transcript, { event, data }: TaskEvent): Partial<Transcript> |
     case "token":
       return { text: so.text + data.text };
     case "tool_call":
-      return { tools: [...so.tools, data] };
+      return { tools: [...so.tools, { ...data, calledAt: ts }] };
     case "tool_result":
-      return { tools: withResult(so.tools, data) };
+      return { tools: withResult(so.tools, { ...data, returnedAt: ts }) };
     case "progress":
       return { progress: data.progress, note: data.note ?? "" };
     case "message":
@@ -110,7 +111,7 @@ function end(so: Transcript, ending: Ending): Partial<Transcript> {
 const closed = (one: Question, id: string, answer = one.answer): Question =>
   one.open && one.input_id === id ? { ...one, open: false, answer } : one;
 
-function withResult(tools: readonly ToolCall[], result: EventData["tool_result"]): ToolCall[] {
+function withResult(tools: readonly ToolCall[], result: EventData["tool_result"] & { returnedAt: number }): ToolCall[] {
   const known = tools.some(({ call_id }) => call_id === result.call_id);
   if (!known) return [...tools, { arguments: {}, ...result }];
   return tools.map((tool) => (tool.call_id === result.call_id ? { ...tool, ...result } : tool));
