@@ -1,0 +1,24 @@
+/** CopyButton.tsx -- copies a text, and says that it did. */
+
+import { useEffect, useState } from "react";
+import { Icon } from "./Icon";
+
+const SAID_MS = 1_600;
+
+export function CopyButton({ label, text }: { label: string; text: () => string }) {
+  const [copied, setCopied] = useState(false);
+  useEffect(() => {
+    if (!copied) return;
+    const timer = setTimeout(() => setCopied(false), SAID_MS);
+    return () => clearTimeout(timer);
+  }, [copied]);
+  const copy = async () => {
+    await navigator.clipboard.writeText(text());
+    setCopied(true);
+  };
+  return (
+    <button type="button" className="quiet copy" onClick={copy} aria-label={copied ? "Copied" : label} title={label}>
+      <Icon name={copied ? "check" : "copy"} />
+    </button>
+  );
+}
