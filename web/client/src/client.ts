@@ -3,7 +3,7 @@
 import type { BackoffOptions } from "./backoff.js";
 import { Connection, type Link, type LinkEvents, type Status } from "./connection.js";
 import { Conversation } from "./conversation.js";
-import { HoldfastError } from "./errors.js";
+import { HoldfastError, ownerChanged } from "./errors.js";
 import type { Faults } from "./faults.js";
 import { newId } from "./id.js";
 import { ConversationList } from "./list.js";
@@ -42,13 +42,11 @@ export class Client extends Observable {
 
   /** @internal */ readonly following = new Map<string, Task>();
   /** @internal */ readonly outgoing: Outbox;
-  /** @internal */ readonly welcomed: Promise<void>;
 
   #status: Status = { state: "connecting", retryAt: 0, error: null };
   #link: Link | undefined;
   #requests = new Requests((text) => this.#link!.send(text));
   #conversations = new Map<string, Conversation>();
-  #firstWelcome!: () => void;
   #closed = false;
   #unlisten: () => void;
 
@@ -57,7 +55,6 @@ export class Client extends Observable {
     super();
     const store = new ForgivingStore(options.store ?? browserStore());
     const place = `${url} ${options.user ?? ""}`;
-    this.welcomed = new Promise((resolve) => (this.#firstWelcome = resolve));
     this.conversations = new ConversationList(this);
     this.outgoing = new Outbox(this, store, place);
     this.#unlisten = onWake(() => this.#link?.wake());
@@ -76,6 +73,11 @@ export class Client extends Observable {
   /** Why it is closed; null when that was asked for. */
   get error(): HoldfastError | null {
     return this.#status.error;
+  }
+
+  /** @internal */
+  get reason(): HoldfastError {
+    return this.error ?? new HoldfastError("closed", "the client was closed");
   }
 
   get owner(): string | null {
@@ -117,6 +119,7 @@ export class Client extends Observable {
 
   /** Ends the connection, and what waits for it; messages in the outbox stay for the next time. */
   close(): void {
+    if (this.#closed) return;
     this.#closed = true;
     this.#unlisten();
     if (this.#link) this.#link.close();
@@ -127,7 +130,9 @@ export class Client extends Observable {
 
   /** @internal */
   ask<T extends Verb>(type: T, fields: RequestFields[T], asked: Asked<T>): () => void {
-    return this.#requests.ask(type, fields, asked);
+    const takeBack = this.#requests.ask(type, fields, asked);
+    if (this.state === "closed") this.#requests.drop(this.reason, this.#closed);
+    return takeBack;
   }
 
   /** @internal */
@@ -156,17 +161,18 @@ export class Client extends Observable {
     const share = options.share ?? (socket === globalThis.WebSocket && canShare());
     const direct = (WebSocket = socket) =>
       this.#use(() => new Connection({ url, backoff, client, WebSocket }, tokens, this.#events));
-    if (faults) {
-      void import("./faults.js").then(({ faulty }) => direct(faulty(faults, socket)));
-    } else if (share) {
-      void import("./shared.js").then(
-        ({ SharedLink }) =>
-          this.#use(() => new SharedLink(this.#requests.prefix, place, { url, backoff, client }, tokens, this.#events)),
-        () => direct(),
-      );
-    } else {
-      direct();
-    }
+    const shared = () =>
+      import("./shared.js").then(({ SharedLink }) => {
+        const { prefix } = this.#requests;
+        const its = { url, backoff, client };
+        this.#use(() => new SharedLink(prefix, place, its, tokens, this.#events));
+      }, () => direct());
+    const plain = () => (share ? shared() : direct());
+    if (!faults) return void plain();
+    void import("./faults.js").then(({ faulty }) => {
+      const bad = faulty(faults, socket);
+      return bad === socket ? plain() : direct(bad);
+    });
   }
 
   #use(link: () => Link): void {
@@ -181,15 +187,14 @@ export class Client extends Observable {
         this.#requests.lost();
         for (const task of this.following.values()) task.reconnected(false);
       }
-      if (status.state === "closed") this.#giveUp(status.error);
+      if (status.state === "closed") this.#giveUp();
       this.changed();
     },
     onWelcome: (line) => {
       if (this.welcome && this.welcome.owner !== line.owner) this.#forget();
       this.welcome = line;
-      this.outgoing.welcomed(line.owner);
+      this.outgoing.welcomed();
       this.#requests.resume(line.limits?.message_bytes);
-      this.#firstWelcome();
       this.conversations.reconnected();
       for (const conversation of this.#conversations.values()) conversation.reconnected();
       for (const task of this.following.values()) task.reconnected(true);
@@ -199,15 +204,14 @@ export class Client extends Observable {
   };
 
   /** Nobody will answer; messages in the outbox may yet be sent, unless the client itself is closed. */
-  #giveUp(error: HoldfastError | null): void {
-    const reason = error ?? new HoldfastError("closed", "the client was closed");
-    this.#requests.drop(reason, this.#closed);
-    for (const task of this.following.values()) task.closed(reason);
+  #giveUp(): void {
+    this.#requests.drop(this.reason, this.#closed);
+    for (const task of this.following.values()) task.closed(this.reason);
   }
 
   /** Somebody else is signed in. */
   #forget(): void {
-    this.#requests.drop(new HoldfastError("owner_changed", "somebody else is signed in"), true);
+    this.#requests.drop(ownerChanged(), false);
     this.following.clear();
     for (const conversation of this.#conversations.values()) conversation.forget();
     this.conversations.forget();

@@ -172,7 +172,7 @@ export class Connection implements Link {
     if (this.#status.state === "live") return; // the answer to a second hello
     const attempt = this.#attempt;
     if (line.token && !this.#token) {
-      const kept = await this.#tokens.keep(line.token);
+      const kept = await this.#tokens.keep(line.token).catch(() => line.token);
       if (attempt !== this.#attempt) return;
       if (kept !== line.token) return this.#open(); // another tab was first: we are that guest
       this.#token = kept;

@@ -38,3 +38,5 @@ export class TaskFailed extends HoldfastError {
     super(error.code, error.message);
   }
 }
+
+export const ownerChanged = () => new HoldfastError("owner_changed", "somebody else is signed in");

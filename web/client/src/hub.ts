@@ -9,7 +9,7 @@
 import { Connection, type ConnectionOptions, type State } from "./connection.js";
 import { HoldfastError } from "./errors.js";
 import type { TokenSource } from "./token.js";
-import type { Line, Welcome } from "./wire.js";
+import { isTerminal, type Line, type Welcome } from "./wire.js";
 
 const TOKEN_MS = 5_000; // for a tab to come up with a token, before another one is asked
 
@@ -46,7 +46,9 @@ export function lead(place: string): () => void {
   return stop;
 }
 
-/** What a tab has asked to be told, by what undoes it. */
+const keyOf = (task_id: string | undefined, conversation_id: string) => task_id ?? ` ${conversation_id}`;
+
+/** What a tab has asked to be told, and what undoes it. */
 type Wants = Map<string, { type: "close" | "unsubscribe"; task_id?: string; conversation_id: string }>;
 
 class Hub {
@@ -126,7 +128,7 @@ class Hub {
   #send(tab: string, text: string): void {
     const { wants } = this.#tabs.get(tab)!;
     const { id, type, task_id, conversation_id } = JSON.parse(text);
-    const key = `${task_id ?? ""} ${conversation_id}`;
+    const key = keyOf(task_id, conversation_id);
     if (type === "open") wants.set(key, { type: "close", conversation_id });
     if (type === "resume") wants.set(key, { type: "unsubscribe", task_id, conversation_id });
     if (type === "close" || type === "unsubscribe") {
@@ -148,10 +150,10 @@ class Hub {
       const its = lines.filter(({ id }) => id === undefined || id.startsWith(tab));
       if (its.length > 0) this.#tell(tab, { kind: "lines", lines: its });
       for (const line of its) {
+        if (line.type === "event" && isTerminal(line)) wants.delete(line.task_id);
         if (line.type !== "started") continue;
         const { task_id, conversation_id } = line.task;
-        const undo = { type: "unsubscribe" as const, task_id, conversation_id };
-        wants.set(`${task_id} ${conversation_id}`, undo);
+        wants.set(task_id, { type: "unsubscribe", task_id, conversation_id });
       }
     }
   }

@@ -7,7 +7,7 @@
  */
 
 import type { Client } from "./client.js";
-import { HoldfastError } from "./errors.js";
+import { HoldfastError, ownerChanged } from "./errors.js";
 import { newId } from "./id.js";
 import { Observable } from "./observable.js";
 import type { Store } from "./store.js";
@@ -21,6 +21,8 @@ interface Kept {
   askedAt: number;
   owner: string | null;
 }
+
+const isGuest = (owner: string) => owner.startsWith("guest-");
 
 export type OutgoingState = "queued" | "sent" | "started" | "failed";
 
@@ -101,7 +103,7 @@ export class Outbox {
 
   add(request: RequestFields["chat"] & { conversation_id: string }): Outgoing {
     this.#lastAskedAt = Math.max(Date.now(), this.#lastAskedAt + 1);
-    const owner = this.#client.welcome?.owner ?? null;
+    const { owner } = this.#client;
     const full = { ...request, request_key: request.request_key ?? newId() };
     const one = this.#show({ request: full, askedAt: this.#lastAskedAt, owner });
     const kept = this.#keep(one);
@@ -124,15 +126,28 @@ export class Outbox {
     this.#client.outgoingChanged(one);
   }
 
-  /** Who is signed in is known: what somebody else has asked is not shown. */
-  welcomed(owner: string): void {
-    for (const one of this.#items) if (one.owner && one.owner !== owner) this.remove(one);
+  /** Who is signed in is known: what somebody else has asked stays kept for them, and is not shown. */
+  welcomed(): void {
+    for (const one of this.#items) {
+      if (!this.#isForeign(one)) continue;
+      one.takeBack();
+      one.become("failed", ownerChanged());
+      one.reject(one.error!);
+      this.remove(one);
+    }
+  }
+
+  #isForeign({ owner }: { owner: string | null }): boolean {
+    const now = this.#client.owner;
+    if (!owner || !now || owner === now) return false;
+    return !isGuest(owner) || !isGuest(now); // one guest who lost a name is still the same person
   }
 
   async #load(): Promise<void> {
     const all = await this.#store.list<Kept>(this.#place);
     for (const kept of all.sort((a, b) => a.askedAt - b.askedAt)) {
       if (this.#items.some(({ key }) => key === kept.request.request_key)) continue;
+      if (this.#isForeign(kept)) continue;
       const one = this.#show(kept);
       void this.#alone(one, async () => {
         const still = await this.#store.update<Kept>(this.#keyOf(one), (now) => now);
@@ -157,9 +172,8 @@ export class Outbox {
 
   /** Sends it until it has started or failed, or the client is closed. */
   async #send(one: Outgoing): Promise<void> {
-    await this.#client.welcomed;
     if (!this.#items.includes(one)) return;
-    await new Promise<void>((settled) => {
+    await new Promise<unknown>((settled) => {
       const takeBack = this.#client.ask("chat", one.request, {
         kept: true,
         patient: true,
@@ -170,21 +184,21 @@ export class Outbox {
           one.become("started");
           one.resolve(one.task);
           this.remove(one);
-          settled();
+          settled(this.#forget(one));
         },
         onError: (error) => {
-          one.become(error.code === "closed" ? "queued" : "failed", error);
+          const failed = error.code !== "closed";
+          settled(failed ? this.#forget(one) : undefined);
+          one.become(failed ? "failed" : "queued", error);
           one.reject(error);
           this.#client.outgoingChanged(one);
-          settled();
         },
       });
       one.takeBack = () => {
         takeBack();
-        settled();
+        settled(undefined);
       };
     });
-    if (one.state !== "queued") await this.#forget(one);
   }
 
   #keyOf = (one: Outgoing): string => this.#place + one.key;

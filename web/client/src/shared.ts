@@ -15,6 +15,7 @@ export class SharedLink implements Link {
   #inbox: BroadcastChannel;
   #hub: BroadcastChannel;
   #stopLeading = () => {};
+  #closed = false;
   #leave!: () => void;
 
   /** @param tab a name that no other tab has, and with which the ids of its requests begin */
@@ -62,6 +63,7 @@ export class SharedLink implements Link {
     this.#leave();
     this.#stopLeading();
     for (const channel of [this.#ups, this.#inbox, this.#hub]) channel.close();
+    this.#closed = true;
     this.#events.onStatus({ state: "closed", retryAt: 0, error: null });
   }
 
@@ -79,7 +81,7 @@ export class SharedLink implements Link {
   }
 
   #say(what: Said): void {
-    this.#hub.postMessage({ ...what, tab: this.#tab });
+    if (!this.#closed) this.#hub.postMessage({ ...what, tab: this.#tab });
   }
 
   #take(told: ToTab): void {

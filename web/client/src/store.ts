@@ -67,10 +67,11 @@ export class ForgivingStore implements Store {
   list: Store["list"] = (prefix) => this.#ask((store) => store.list(prefix));
 
   async #ask<T>(question: (store: Store) => Promise<T>): Promise<T> {
+    const store = this.#store;
     try {
-      return await question(this.#store);
+      return await question(store);
     } catch {
-      this.#store = new MemoryStore();
+      if (store === this.#store) this.#store = new MemoryStore();
       return question(this.#store);
     }
   }

@@ -11,7 +11,8 @@ import type { Client } from "./client.js";
 import { HoldfastError, TaskFailed } from "./errors.js";
 import { Observable } from "./observable.js";
 import { BLANK, endingOf, tell, type Ending, type Transcript } from "./transcript.js";
-import type { Replies, TaskEvent, TaskRecord, TaskStatus, TaskSummary } from "./wire.js";
+import { isTerminal, type Replies, type TaskEvent, type TaskRecord } from "./wire.js";
+import type { TaskStatus, TaskSummary } from "./wire.js";
 
 const QUEUE = 4_096; // events that an iterator holds; beyond it asks again for what comes then
 
@@ -27,8 +28,6 @@ interface Reader {
   /** Nothing more comes. */
   finish(error?: HoldfastError): void;
 }
-
-const isTerminal = (event: TaskEvent): boolean => endingOf(event) !== null;
 
 export const isLive = (status: TaskStatus): boolean => status === "pending" || status === "running";
 
@@ -48,6 +47,7 @@ export class Task extends Observable {
   #resuming = false; // it is not answered
   #over = false; // it was answered that the task has ended
   #restarted = false;
+  #ending: Ending | null = null;
 
   /** @internal */
   constructor(
@@ -142,14 +142,13 @@ export class Task extends Observable {
 
   /** How it ended; rejects with `TaskFailed` when it failed or was cancelled. */
   async result(): Promise<Ending> {
-    const { ending, last } = this.transcript;
-    return settled(ending ?? (await this.#end(last)));
+    return settled(this.#ending ?? (await this.#end()));
   }
 
-  #end(last: number): Promise<Ending> {
+  #end(): Promise<Ending> {
     return new Promise((resolve, reject) =>
       this.#attach({
-        last,
+        last: this.transcript.last,
         take(event) {
           this.last = event.seq;
           const ending = endingOf(event);
@@ -219,12 +218,13 @@ export class Task extends Observable {
 
   /** @internal Nobody will come back. */
   closed(error: HoldfastError): void {
-    for (const reader of this.#readers) if (reader !== this.#own) this.#drop(reader, error);
+    for (const reader of this.#readers) if (reader !== this.#own) this.#finish(reader, error);
   }
 
   /** @internal */
   take(event: TaskEvent): void {
     const first = event.from ?? event.seq;
+    this.#ending ??= endingOf(event);
     this.#cursor = event.seq;
     let missed = false;
     for (const reader of [...this.#readers]) {
@@ -244,7 +244,7 @@ export class Task extends Observable {
   caughtUp(): void {
     if (this.#resuming || !this.#over) return;
     this.#cursor = -1;
-    for (const reader of this.#reading()) if (reader.last === reader.after) this.#drop(reader, null);
+    for (const reader of this.#reading()) if (reader.last === reader.after) this.#finish(reader);
     if (this.#reading().length === 0) return;
     // It has ended, nothing is left to send, and yet its end was not seen: not the events we know.
     if (this.#restarted) return this.#fail(new HoldfastError("internal", "no end in the events"));
@@ -276,14 +276,18 @@ export class Task extends Observable {
   #attach(reader: Reader): void {
     this.#readers.add(reader);
     this.#client.following.set(this.id, this);
-    if (reader.last !== this.#cursor) this.#resume();
+    if (this.#client.state === "closed") this.closed(this.#client.reason);
+    else if (reader.last !== this.#cursor) this.#resume();
   }
 
-  /** It has had all that it will get; null: and that was the end. */
-  #drop(reader: Reader, error?: HoldfastError | null): void {
+  #drop(reader: Reader): void {
     this.#readers.delete(reader);
     if (this.#readers.size === 0) this.#client.following.delete(this.id);
-    if (error !== undefined) reader.finish(error ?? undefined);
+  }
+
+  #finish(reader: Reader, error?: HoldfastError): void {
+    this.#drop(reader);
+    reader.finish(error);
   }
 
   #detach(reader: Reader): void {
@@ -343,7 +347,7 @@ export class Task extends Observable {
 
   #fail(error: HoldfastError): void {
     this.#cursor = -1;
-    for (const reader of this.#readers) this.#drop(reader, error);
+    for (const reader of this.#readers) this.#finish(reader, error);
   }
 }
 

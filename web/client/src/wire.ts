@@ -117,6 +117,9 @@ export type TaskEvent<E extends EventName = EventName> = {
   [N in E]: { event: N; seq: number; from?: number; ts: number; task_id: string; data: EventData[N] };
 }[E];
 
+export const isTerminal = ({ event }: { event: EventName }): boolean =>
+  event === "task.completed" || event === "task.failed";
+
 // ---- requests and their replies
 
 interface ConversationRef {
