@@ -245,7 +245,10 @@ scene("a guest whom the gateway does not know becomes a new one", async (its) =>
   await elsewhere.remove();
 
   const prepare = async (page) => {
-    await page.goto(`http://127.0.0.1:${its.network.port}/icon.svg`);
+    const blank = `http://127.0.0.1:${its.network.port}/blank`;
+    const body = '<link rel="icon" href="data:,">';
+    await page.route(blank, (route) => route.fulfill({ contentType: "text/html", body }));
+    await page.goto(blank);
     await page.evaluate(keepGuest, guest.token);
   };
   const chat = await its.chat({ prepare });

@@ -15,6 +15,7 @@ export default defineConfig({
   },
   build: {
     target: "es2023",
+    cssTarget: ["chrome123", "firefox120", "safari17.5"], // those that know light-dark()
     assetsInlineLimit: 0, // the policy of the page allows no inlined script or font
     modulePreload: { polyfill: false },
     rollupOptions: {

@@ -70,10 +70,13 @@ export class Conversation extends Observable {
       else if (role === "system") turn(key, { notice: content });
       else turn(key, { text: content, partial });
     }
+    const { task_id, message_id } = this.messages[0] ?? {};
+    const oldest = task_id ?? message_id ?? ""; // tasks before it come with their messages
     for (const task of this.tasks) {
       const { last, input, text } = task.transcript;
       const { type } = task.summary;
       if (type !== "chat" && type !== "notice") continue;
+      if (this.hasEarlier && !task.live && !turns.has(task.id) && task.id < oldest) continue;
       turn(task.id, { task });
       if (last === 0) continue;
       const said = type === "chat" ? "input" : "notice";

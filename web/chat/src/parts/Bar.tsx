@@ -42,7 +42,7 @@ export function Bar({ conversation, isNew, menu, tray, gone }: Props) {
           className="quiet danger"
           onClick={() => void conversation.cancelAll().catch(() => {})}
         >
-          <Icon name="stop" /> Stop all
+          <Icon name="stop" /> Stop <span>all</span>
         </button>
       )}
       <button

@@ -13,7 +13,7 @@ export function CopyButton({ label, text }: { label: string; text: () => string 
     return () => clearTimeout(timer);
   }, [copied]);
   const copy = async () => {
-    await navigator.clipboard.writeText(text());
+    await copyText(text());
     setCopied(true);
   };
   return (
@@ -21,4 +21,15 @@ export function CopyButton({ label, text }: { label: string; text: () => string 
       <Icon name={copied ? "check" : "copy"} />
     </button>
   );
+}
+
+async function copyText(text: string) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  // A page that did not come over TLS has no clipboard, but for this.
+  const field = document.createElement("textarea");
+  field.value = text;
+  document.body.append(field);
+  field.select();
+  document.execCommand("copy");
+  field.remove();
 }
