@@ -11,6 +11,15 @@ import { eventsOf } from "./support/journal.mjs";
 
 const CUTS = Number(process.env.HOLDFAST_SOAK_CUTS ?? 12); // 200 in the long form
 const withoutWorker = (page) => page.addInitScript(() => delete window.SharedWorker);
+const withBrokenWorker = (page) =>
+  page.addInitScript(() => {
+    const Worker = window.SharedWorker;
+    window.SharedWorker = class extends Worker {
+      constructor(_, options) {
+        super("/nothing.js", options);
+      }
+    };
+  });
 
 for (const seconds of [1, 30, 120]) {
   scene(`the network is cut for ${seconds} s in mid-answer`, async (its) => {
@@ -89,50 +98,57 @@ scene("the gateway is stopped as planned: the client comes back when it said", a
 for (const [where, prepare] of [
   ["a SharedWorker", undefined],
   ["the leading tab", withoutWorker],
+  ["the leading tab, where the worker cannot be loaded", withBrokenWorker],
 ]) {
-  scene(`two tabs share one socket in ${where}, and closing the first loses nothing`, async (its) => {
-    const profile = await its.profile();
-    const { tab: first, puppet } = await its.asked({ profile, prepare });
-    const second = await its.tab({ profile, prepare });
-    await second.waitForText("Deep – very");
-    assert.equal(await its.connections(), 1);
-    await second.ask("100 1", { agent: "slow" });
-    await second.waitFor(() => conversation.tasks[1]?.text);
+  scene(
+    `two tabs share one socket in ${where}, and closing the first loses nothing`,
+    async (its) => {
+      const profile = await its.profile();
+      const { tab: first, puppet } = await its.asked({ profile, prepare });
+      const second = await its.tab({ profile, prepare });
+      await second.waitForText("Deep – very");
+      assert.equal(await its.connections(), 1);
+      await second.ask("100 1", { agent: "slow" });
+      await second.waitFor(() => conversation.tasks[1]?.text);
 
-    puppet.say(" deep");
-    const closed = first.page.close();
-    puppet.say(" and", " then");
-    await closed;
-    puppet.say(" some");
-    await second.waitFor(() => conversation.tasks[0].text === "Deep – very deep and then some");
-    puppet.exit();
-    await second.waitFor(() => conversation.tasks[0].status === "completed");
-    await second.waitForState("live");
-    await second.waitFor(() => conversation.tasks[1].status === "completed");
-    assert.equal(await its.connections(), 1);
-    const states = await second.page.evaluate(() => window.states);
-    const lives = states.filter((state) => state === "live").length;
-    assert.equal(lives, prepare ? 2 : 1, "only a worker's socket outlives the first tab");
-    await second.assertIsJournal();
-  });
+      puppet.say(" deep");
+      const closed = first.page.close();
+      puppet.say(" and", " then");
+      await closed;
+      puppet.say(" some");
+      await second.waitFor(() => conversation.tasks[0].text === "Deep – very deep and then some");
+      puppet.exit();
+      await second.waitFor(() => conversation.tasks[0].status === "completed");
+      await second.waitForState("live");
+      await second.waitFor(() => conversation.tasks[1].status === "completed");
+      assert.equal(await its.connections(), 1);
+      const states = await second.page.evaluate(() => window.states);
+      const lives = states.filter((state) => state === "live").length;
+      assert.equal(lives, prepare ? 2 : 1, "only a worker's socket outlives the first tab");
+      await second.assertIsJournal();
+    },
+  );
 }
 
-scene("a tab that opens while the leading one is busy is led too, and a third one leads on", async (its) => {
-  const profile = await its.profile();
-  const { tab: first, puppet } = await its.asked({ profile, prepare: withoutWorker });
-  const tabs = [first];
-  for (const word of [" one", " two", " three"]) {
-    const next = await its.tab({ profile, prepare: withoutWorker });
-    await next.waitForState("live");
-    await tabs.shift().page.close();
-    tabs.push(next);
-    puppet.say(word);
-    await next.waitFor((end) => conversation.tasks[0]?.text.endsWith(end), word);
-  }
-  puppet.exit();
-  await tabs[0].waitForStatus("completed");
-  await tabs[0].assertIsJournal();
-});
+scene(
+  "a tab that opens while the leading one is busy is led too, and a third one leads on",
+  async (its) => {
+    const profile = await its.profile();
+    const { tab: first, puppet } = await its.asked({ profile, prepare: withoutWorker });
+    const tabs = [first];
+    for (const word of [" one", " two", " three"]) {
+      const next = await its.tab({ profile, prepare: withoutWorker });
+      await next.waitForState("live");
+      await tabs.shift().page.close();
+      tabs.push(next);
+      puppet.say(word);
+      await next.waitFor((end) => conversation.tasks[0]?.text.endsWith(end), word);
+    }
+    puppet.exit();
+    await tabs[0].waitForStatus("completed");
+    await tabs[0].assertIsJournal();
+  },
+);
 
 scene("a message typed without a network survives a reload and is sent once", async (its) => {
   const tab = await its.tab();
@@ -258,33 +274,36 @@ scene("faults from the page's address: an answer over many cuts", async (its) =>
   );
 });
 
-scene(`${CUTS} random cuts over one long task: the text is the journal's, the heap stays flat`, async (its) => {
-  const tab = await its.tab({ backoff: { baseMs: 20, capMs: 100 } });
-  await tab.waitForState("live");
-  const words = CUTS * 400;
-  await tab.ask(`${words} 0.5`, { agent: "slow" });
-  const heaps = [];
-  for (let cut = 1; cut <= CUTS; cut++) {
-    const more = Math.round(Math.random() * 300);
-    const seen = await tab.page.evaluate(() => conversation.tasks[0]?.transcript.last ?? 0);
-    await tab.waitFor(
-      (wanted) => {
+scene(
+  `${CUTS} random cuts over one long task: the text is the journal's, the heap stays flat`,
+  async (its) => {
+    const tab = await its.tab({ backoff: { baseMs: 20, capMs: 100 } });
+    await tab.waitForState("live");
+    const words = CUTS * 400;
+    await tab.ask(`${words} 0.5`, { agent: "slow" });
+    const heaps = [];
+    for (let cut = 1; cut <= CUTS; cut++) {
+      const more = Math.round(Math.random() * 300);
+      const seen = await tab.page.evaluate(() => conversation.tasks[0]?.transcript.last ?? 0);
+      await tab.waitFor((wanted) => {
         const { last = 0, ending = null } = conversation.tasks[0]?.transcript ?? {};
         return last >= wanted || ending;
-      },
-      seen + more,
-    );
-    await its.network.cut();
-    await its.network.restore();
-    await tab.waitForState("live");
-    heaps.push((await tab.heap()) - (await tab.page.evaluate(() => conversation.tasks[0]?.text.length ?? 0)));
-  }
-  await tab.waitForStatus("completed");
-  await tab.assertIsJournal();
-  const token = await tab.token();
-  const task_id = await tab.page.evaluate(() => conversation.tasks[0].id);
-  const events = await eventsOf(its.gateway.port, token, { task_id, conversation_id: "c-1" });
-  assert.equal(events.length, words + 4); // created, started, the final answer, completed
-  const early = heaps[Math.floor(CUTS / 4)];
-  assert.ok(heaps.at(-1) < early + 2_000_000, `the heap grew: ${heaps.join(" ")}`);
-});
+      }, seen + more);
+      await its.network.cut();
+      await its.network.restore();
+      await tab.waitForState("live");
+      heaps.push(
+        (await tab.heap()) -
+          (await tab.page.evaluate(() => conversation.tasks[0]?.text.length ?? 0)),
+      );
+    }
+    await tab.waitForStatus("completed");
+    await tab.assertIsJournal();
+    const token = await tab.token();
+    const task_id = await tab.page.evaluate(() => conversation.tasks[0].id);
+    const events = await eventsOf(its.gateway.port, token, { task_id, conversation_id: "c-1" });
+    assert.equal(events.length, words + 4); // created, started, the final answer, completed
+    const early = heaps[Math.floor(CUTS / 4)];
+    assert.ok(heaps.at(-1) < early + 2_000_000, `the heap grew: ${heaps.join(" ")}`);
+  },
+);

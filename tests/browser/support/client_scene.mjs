@@ -15,7 +15,13 @@ import { Network } from "./network.mjs";
 import { Stage } from "./stage.mjs";
 
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
-const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--js-flags=--expose-gc"];
+const FLAGS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-dev-shm-usage",
+  "--no-first-run",
+  "--js-flags=--expose-gc",
+];
 const PYTHON = "/usr/bin/python3";
 const WAIT_MS = 30_000; // for what must happen at once; a machine may be busy
 const TEST_MS = Number(process.env.HOLDFAST_SOAK_CUTS ?? 0) * 10_000 + 120_000;

@@ -11,7 +11,7 @@ import { Observable } from "./observable.js";
 import { Outbox, type Outgoing } from "./outbox.js";
 import { Requests, type Asked } from "./requests.js";
 import { browserStore, ForgivingStore, type Store } from "./store.js";
-import { Task } from "./task.js";
+import type { Task } from "./task.js";
 import { FetchedTokens, GuestTokens, type FetchToken, type TokenSource } from "./token.js";
 import type { Agent, Line, Replies, RequestFields, TaskSummary, Verb, Welcome } from "./wire.js";
 
@@ -58,7 +58,7 @@ export class Client extends Observable {
     this.conversations = new ConversationList(this);
     this.outgoing = new Outbox(this, store, place);
     this.#unlisten = onWake(() => this.#link?.wake());
-    this.#connect(url, options, place, tokensOf(options, store, place));
+    void this.#connect(url, options, place, tokensOf(options, store, place));
   }
 
   get state() {
@@ -108,7 +108,11 @@ export class Client extends Observable {
    * Any request of the protocol.  It waits for a connection; one that is kept is sent again when its
    * connection is lost, so it must be safe to repeat.
    */
-  request<T extends Verb>(type: T, fields: RequestFields[T], { kept = true } = {}): Promise<Replies[T]> {
+  request<T extends Verb>(
+    type: T,
+    fields: RequestFields[T],
+    { kept = true } = {},
+  ): Promise<Replies[T]> {
     return new Promise((onReply, onError) => this.ask(type, fields, { kept, onReply, onError }));
   }
 
@@ -136,11 +140,6 @@ export class Client extends Observable {
   }
 
   /** @internal */
-  newTask(conversationId: string, id: string): Task {
-    return new Task(this, conversationId, id);
-  }
-
-  /** @internal */
   meet(summary: TaskSummary): Task {
     const task = this.task(summary.conversation_id, summary.task_id);
     task.meet(summary);
@@ -155,28 +154,17 @@ export class Client extends Observable {
 
   // ---- the link
 
-  #connect(url: string, options: Options, place: string, tokens: TokenSource): void {
-    const { backoff, client, faults } = options;
-    const socket = (options.WebSocket ?? globalThis.WebSocket) as typeof WebSocket;
-    const share = options.share ?? (socket === globalThis.WebSocket && canShare());
-    const direct = (WebSocket = socket) =>
-      this.#use(() => new Connection({ url, backoff, client, WebSocket }, tokens, this.#events));
-    const shared = () =>
-      import("./shared.js").then(({ SharedLink }) => {
-        const { prefix } = this.#requests;
-        const its = { url, backoff, client };
-        this.#use(() => new SharedLink(prefix, place, its, tokens, this.#events));
-      }, () => direct());
-    const plain = () => (share ? shared() : direct());
-    if (!faults) return void plain();
-    void import("./faults.js").then(({ faulty }) => {
-      const bad = faulty(faults, socket);
-      return bad === socket ? plain() : direct(bad);
-    });
-  }
-
-  #use(link: () => Link): void {
-    if (!this.#closed) this.#link = link();
+  async #connect(url: string, options: Options, place: string, tokens: TokenSource): Promise<void> {
+    const { backoff, client, faults, share = canShare() } = options;
+    const plain = (options.WebSocket ?? globalThis.WebSocket) as typeof globalThis.WebSocket;
+    const WebSocket = faults ? (await import("./faults.js")).faulty(faults, plain) : plain;
+    const sharing = share && WebSocket === globalThis.WebSocket;
+    const shared = sharing && (await import("./shared.js").catch(() => undefined));
+    if (this.#closed) return;
+    const its = { url, backoff, client };
+    this.#link = shared
+      ? new shared.SharedLink(this.#requests.prefix, place, its, tokens, this.#events)
+      : new Connection({ ...its, WebSocket }, tokens, this.#events);
   }
 
   #events: LinkEvents = {
@@ -194,7 +182,7 @@ export class Client extends Observable {
       if (this.welcome && this.welcome.owner !== line.owner) this.#forget();
       this.welcome = line;
       this.outgoing.welcomed();
-      this.#requests.resume(line.limits?.message_bytes);
+      this.#requests.connected(line.limits?.message_bytes);
       this.conversations.reconnected();
       for (const conversation of this.#conversations.values()) conversation.reconnected();
       for (const task of this.following.values()) task.reconnected(true);
@@ -241,6 +229,7 @@ export class Client extends Observable {
         break;
       case "conversation_changed":
         this.conversations.pushed(line.conversation, line.deleted);
+        if (line.deleted) this.#conversations.get(line.conversation.conversation_id)?.forget();
         break;
       case "error":
         if (line.code === "not_found" || line.code === "internal") this.#lookAgain();
@@ -259,18 +248,13 @@ const canShare = (): boolean =>
   typeof BroadcastChannel !== "undefined" &&
   Boolean(globalThis.navigator?.locks);
 
-/** Calls back when the network or the user returns. */
+/** Calls back when the network or the user may have come back, or gone. */
 function onWake(wake: () => void): () => void {
-  if (typeof addEventListener === "undefined") return () => {};
+  const ending = new AbortController();
+  for (const name of ["online", "offline", "pageshow"]) {
+    globalThis.addEventListener?.(name, wake, ending);
+  }
   const shown = () => document.hidden || wake();
-  addEventListener("online", wake);
-  addEventListener("offline", wake);
-  addEventListener("pageshow", wake);
-  globalThis.document?.addEventListener("visibilitychange", shown);
-  return () => {
-    removeEventListener("online", wake);
-    removeEventListener("offline", wake);
-    removeEventListener("pageshow", wake);
-    globalThis.document?.removeEventListener("visibilitychange", shown);
-  };
+  globalThis.document?.addEventListener("visibilitychange", shown, ending);
+  return () => ending.abort();
 }

@@ -67,7 +67,7 @@ export class Connection implements Link {
   #timer: Timer; // welcome overdue, next attempt, or silence
   #probe: Timer;
   #heardAt = 0;
-  #liveAt = 0;
+  #since = 0; // when it came to its state
   #token: string | undefined; // that hello brought
   #stale: string | undefined; // that was refused, or has run out
   #reason: string | undefined; // why it was refused
@@ -89,7 +89,8 @@ export class Connection implements Link {
 
   wake(): void {
     const { state } = this.#status;
-    if (state === "waiting" || state === "offline") void this.#open();
+    const hangs = state === "connecting" && Date.now() - this.#since > PROBE_MS;
+    if (state === "waiting" || state === "offline" || hangs) void this.#open();
     else if (state === "live") this.#ask();
   }
 
@@ -116,7 +117,8 @@ export class Connection implements Link {
       this.#token = token;
     } catch (error) {
       if (attempt !== this.#attempt) return;
-      if ((error as HoldfastError).code === "unauthorized") return this.#end(error as HoldfastError);
+      if ((error as HoldfastError).code === "unauthorized")
+        return this.#end(error as HoldfastError);
       return this.#wait(this.#backoff.next());
     }
     try {
@@ -178,7 +180,6 @@ export class Connection implements Link {
       this.#token = kept;
     }
     clearTimeout(this.#timer);
-    this.#liveAt = Date.now();
     this.#refusals = 0;
     this.#stale = this.#reason = undefined;
     this.#set("live");
@@ -211,14 +212,17 @@ export class Connection implements Link {
   // ---- what a close asks for
 
   #closed(code: number): void {
-    if (this.#status.state === "live" && Date.now() - this.#liveAt >= STEADY_MS) this.#backoff.reset();
+    if (this.#status.state === "live" && Date.now() - this.#since >= STEADY_MS)
+      this.#backoff.reset();
     switch (code) {
       case 1007:
       case 1008:
-        return this.#end(new HoldfastError("closed", `the gateway does not understand us (${code})`));
+        return this.#end(
+          new HoldfastError("closed", `the gateway does not understand us (${code})`),
+        );
       case 1009:
         if (this.#status.state === "live") break;
-        return this.#end(new HoldfastError("too_large", "the gateway does not take our token"));
+        return this.#end(new HoldfastError("too_large", "our token is too large"));
       case 1001:
         if (this.#goawayMs === undefined) break;
         return this.#wait(Math.random() * this.#goawayMs);
@@ -254,6 +258,7 @@ export class Connection implements Link {
 
   #set(state: State, retryAt = 0, error: HoldfastError | null = null): void {
     this.#status = { state, retryAt, error };
+    this.#since = Date.now();
     this.#events.onStatus(this.#status);
   }
 
@@ -281,7 +286,7 @@ function parse(text: string): Line | undefined {
   try {
     return JSON.parse(text);
   } catch {
-    console.error(`not a line of ${SUBPROTOCOL}: ${text}`);
+    console.error("not a line:", text);
     return undefined;
   }
 }

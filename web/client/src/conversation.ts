@@ -3,8 +3,15 @@
 import type { Client } from "./client.js";
 import { Observable } from "./observable.js";
 import type { Outgoing } from "./outbox.js";
-import { isLive, type Task } from "./task.js";
-import type { BackgroundResult, ChatOptions, Message, Replies, TaskStatus, TaskSummary } from "./wire.js";
+import { isLive, Task } from "./task.js";
+import type {
+  BackgroundResult,
+  ChatOptions,
+  Message,
+  Replies,
+  TaskStatus,
+  TaskSummary,
+} from "./wire.js";
 
 const PAGE = 50;
 const LARGE = 65_536; // a snapshot of so many characters may have been cut
@@ -25,6 +32,8 @@ export interface Turn {
   outgoing: Outgoing | null;
 }
 
+const BLANK = { input: null, notice: null, text: "", partial: false, task: null, outgoing: null };
+
 export class Conversation extends Observable {
   /** Those that were loaded, and all since; oldest first. */
   messages: readonly Message[] = [];
@@ -37,6 +46,7 @@ export class Conversation extends Observable {
   #tasks = new Map<string, Task>();
   #users = 0; // of those who opened it and did not close it
   #opening: Promise<this> | undefined;
+  #loading = false;
 
   /** @internal */
   constructor(
@@ -60,10 +70,8 @@ export class Conversation extends Observable {
   /** Messages, `chat` and `notice` tasks, and what is on its way, put together. */
   get turns(): readonly Turn[] {
     const turns = new Map<string, Turn>();
-    const turn = (key: string, more: Partial<Turn>) => {
-      const blank = { key, input: null, notice: null, text: "", partial: false };
-      turns.set(key, { task: null, outgoing: null, ...blank, ...turns.get(key), ...more });
-    };
+    const turn = (key: string, more: Partial<Turn>) =>
+      turns.set(key, { ...BLANK, key, ...turns.get(key), ...more });
     for (const { message_id, task_id, role, content, partial = false } of this.messages) {
       const key = task_id ?? message_id;
       if (role === "user") turn(key, { input: content });
@@ -97,13 +105,12 @@ export class Conversation extends Observable {
   }
 
   #load(): void {
-    this.#opening = new Promise((resolve, reject) => {
-      this.#client.ask("open", { conversation_id: this.id, limit: PAGE }, {
-        kept: true,
-        onReply: (reply) => resolve(this.#snapshot(reply)),
-        onError: reject,
-      });
-    });
+    this.#loading = true;
+    const fields = { conversation_id: this.id, limit: PAGE };
+    this.#opening = new Promise<this>((resolve, onError) => {
+      const onReply = (reply: Replies["open"]) => resolve(this.#snapshot(reply));
+      this.#client.ask("open", fields, { kept: true, onReply, onError });
+    }).finally(() => (this.#loading = false));
     this.#opening.catch(() => {});
   }
 
@@ -146,6 +153,7 @@ export class Conversation extends Observable {
   /** All of it: tasks are cancelled, then everything is removed. */
   async delete(): Promise<void> {
     await this.#client.request("delete", { conversation_id: this.id });
+    this.forget();
   }
 
   /** What background tasks have answered, and was not acknowledged. */
@@ -164,7 +172,10 @@ export class Conversation extends Observable {
 
   /** Tasks as the gateway lists them. */
   async listTasks(page: Page & { status?: TaskStatus } = {}) {
-    const { tasks, more } = await this.#client.request("tasks", { conversation_id: this.id, ...page });
+    const { tasks, more } = await this.#client.request("tasks", {
+      conversation_id: this.id,
+      ...page,
+    });
     return { tasks: tasks.map((summary) => this.#client.meet(summary)), more: Boolean(more) };
   }
 
@@ -174,7 +185,7 @@ export class Conversation extends Observable {
   task(id: string): Task {
     let task = this.#tasks.get(id);
     if (!task) {
-      task = this.#client.newTask(this.id, id);
+      task = new Task(this.#client, this.id, id);
       task.subscribe(() => this.changed());
       this.#tasks.set(id, task);
       this.changed();
@@ -184,11 +195,7 @@ export class Conversation extends Observable {
 
   /** @internal */
   reconnected(): void {
-    if (this.#users === 0 || !this.loaded) return; // else the first request still waits
-    this.#client.ask("open", { conversation_id: this.id, limit: PAGE }, {
-      kept: false,
-      onReply: (reply) => this.#snapshot(reply),
-    });
+    if (this.#users > 0 && !this.#loading) this.#load();
   }
 
   /** @internal */

@@ -31,7 +31,14 @@ export function faultsOf(search: string): Faults | null {
 export function faulty(faults: Faults | boolean, Plain: typeof WebSocket): typeof WebSocket {
   const wanted = faults === true ? faultsOf(globalThis.location?.search ?? "") : faults;
   if (!wanted) return Plain;
-  const { dropAfter, freezeAfter, latencyMs = 0, jitterMs = 0, refuse = 0, closeCode = 1006 } = wanted;
+  const {
+    dropAfter,
+    freezeAfter,
+    latencyMs = 0,
+    jitterMs = 0,
+    refuse = 0,
+    closeCode = 1006,
+  } = wanted;
   let refused = 0;
 
   class FaultySocket {

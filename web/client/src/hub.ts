@@ -46,10 +46,14 @@ export function lead(place: string): () => void {
   return stop;
 }
 
-const keyOf = (task_id: string | undefined, conversation_id: string) => task_id ?? ` ${conversation_id}`;
+const keyOf = (task_id: string | undefined, conversation_id: string) =>
+  task_id ?? ` ${conversation_id}`;
 
 /** What a tab has asked to be told, and what undoes it. */
-type Wants = Map<string, { type: "close" | "unsubscribe"; task_id?: string; conversation_id: string }>;
+type Wants = Map<
+  string,
+  { type: "close" | "unsubscribe"; task_id?: string; conversation_id: string }
+>;
 
 class Hub {
   #place: string;
@@ -133,7 +137,8 @@ class Hub {
     if (type === "resume") wants.set(key, { type: "unsubscribe", task_id, conversation_id });
     if (type === "close" || type === "unsubscribe") {
       wants.delete(key);
-      if (this.#isWanted(key)) return this.#tell(tab, { kind: "lines", lines: [{ type: "ok", id }] });
+      if (this.#isWanted(key))
+        return this.#tell(tab, { kind: "lines", lines: [{ type: "ok", id }] });
     }
     this.#connection?.send(text);
   }
@@ -175,11 +180,13 @@ class Hub {
   async #ask(what: { method: "get" | "keep"; stale?: string; reason?: string }) {
     for (const tab of [...this.#tabs.keys()].reverse()) {
       const question = ++this.#asked;
-      const answer = await new Promise<{ token?: string; error?: Trouble } | undefined>((resolve) => {
-        this.#questions.set(question, resolve);
-        setTimeout(() => resolve(undefined), TOKEN_MS);
-        this.#tell(tab, { kind: "token", question, ...what });
-      });
+      const answer = await new Promise<{ token?: string; error?: Trouble } | undefined>(
+        (resolve) => {
+          this.#questions.set(question, resolve);
+          setTimeout(() => resolve(undefined), TOKEN_MS);
+          this.#tell(tab, { kind: "token", question, ...what });
+        },
+      );
       this.#questions.delete(question);
       if (answer?.error) throw errorOf(answer.error);
       if (answer) return answer.token;

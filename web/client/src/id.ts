@@ -1,9 +1,6 @@
-/** id.ts -- a UUID, also where the page does not come from a secure context. */
+/** id.ts -- an id that nobody else has: 128 random bits. */
 
 export function newId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
-  bytes[6] = (bytes[6]! & 0x0f) | 0x40;
-  bytes[8] = (bytes[8]! & 0x3f) | 0x80;
-  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-  return hex.replace(/(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -54,13 +54,17 @@ export class ConversationList extends Observable {
     if (this.#users === 0 || this.#client.state !== "live") return;
     const limit = Math.min(MOST, Math.max(PAGE, this.#items.size));
     this.#client.ask("watch", {}, { kept: false });
-    this.#client.ask("conversations", { limit }, {
-      kept: false,
-      onReply: (reply) => {
-        this.#items.clear();
-        this.#add(reply);
+    this.#client.ask(
+      "conversations",
+      { limit },
+      {
+        kept: false,
+        onReply: (reply) => {
+          this.#items.clear();
+          this.#add(reply);
+        },
       },
-    });
+    );
   }
 
   /** @internal */

@@ -17,7 +17,7 @@ export abstract class Observable {
     let wake: () => void = () => {};
     const end = this.subscribe(() => wake());
     try {
-      for (let seen = -1; ; ) {
+      for (let seen = -1; ;) {
         if (seen === this.version) await new Promise<void>((resolve) => (wake = resolve));
         seen = this.version;
         yield this;

@@ -103,12 +103,15 @@ export class Outbox {
 
   add(request: RequestFields["chat"] & { conversation_id: string }): Outgoing {
     this.#lastAskedAt = Math.max(Date.now(), this.#lastAskedAt + 1);
-    const { owner } = this.#client;
-    const full = { ...request, request_key: request.request_key ?? newId() };
-    const one = this.#show({ request: full, askedAt: this.#lastAskedAt, owner });
-    const kept = this.#keep(one);
+    const kept: Kept = {
+      request: { ...request, request_key: request.request_key ?? newId() },
+      askedAt: this.#lastAskedAt,
+      owner: this.#client.owner,
+    };
+    const one = this.#show(kept);
+    const keeping = this.#store.update<Kept>(this.#keyOf(one), () => kept);
     void this.#alone(one, async () => {
-      await kept;
+      await keeping;
       await this.#send(one);
     });
     return one;
@@ -117,7 +120,7 @@ export class Outbox {
   discard(one: Outgoing): void {
     one.takeBack();
     this.remove(one);
-    one.reject(new HoldfastError("discarded", "the message was discarded"));
+    one.reject(new HoldfastError("discarded", "discarded"));
     void this.#forget(one);
   }
 
@@ -202,11 +205,6 @@ export class Outbox {
   }
 
   #keyOf = (one: Outgoing): string => this.#place + one.key;
-
-  #keep(one: Outgoing) {
-    const { request, askedAt, owner } = one;
-    return this.#store.update<Kept>(this.#keyOf(one), () => ({ request, askedAt, owner }));
-  }
 
   #forget(one: Outgoing) {
     return this.#store.update<Kept>(this.#keyOf(one), () => undefined);

@@ -32,7 +32,7 @@ export class Requests {
   #pending = new Map<string, Pending>();
   #count = 0;
   #live = false;
-  #maxBytes = Infinity;
+  #maxBytes!: number;
   #send: (text: string) => void;
 
   constructor(send: (text: string) => void) {
@@ -81,7 +81,7 @@ export class Requests {
     }
   }
 
-  resume(maxBytes = Infinity): void {
+  connected(maxBytes = Infinity): void {
     this.#live = true;
     this.#maxBytes = maxBytes;
     for (const [id, pending] of this.#pending) this.#put(id, pending);

@@ -7,6 +7,8 @@ import type { TokenSource } from "./token.js";
 
 type Said = ToHub extends infer Each ? (Each extends ToHub ? Omit<Each, "tab"> : never) : never;
 
+const SAYING = 1; // version of what tabs and hubs say: those of another one share nothing with us
+
 export class SharedLink implements Link {
   #tab: string;
   #tokens: TokenSource;
@@ -18,14 +20,18 @@ export class SharedLink implements Link {
   #closed = false;
   #leave!: () => void;
 
-  /** @param tab a name that no other tab has, and with which the ids of its requests begin */
+  /**
+   * @param tab a name that no other tab has, and with which the ids of its requests begin
+   * @param client what tabs that share have in common
+   */
   constructor(
     tab: string,
-    place: string,
+    client: string,
     options: ConnectionOptions,
     tokens: TokenSource,
     events: LinkEvents,
   ) {
+    const place = `${SAYING} ${client}`;
     this.#tab = tab;
     this.#tokens = tokens;
     this.#events = events;
@@ -94,7 +100,9 @@ export class SharedLink implements Link {
 
   async #answer({ question, method, stale, reason }: ToTab & { kind: "token" }): Promise<void> {
     try {
-      const token = await (method === "get" ? this.#tokens.get(stale, reason) : this.#tokens.keep(stale!));
+      const token = await (method === "get"
+        ? this.#tokens.get(stale, reason)
+        : this.#tokens.keep(stale!));
       this.#say({ kind: "token", question, token });
     } catch (error) {
       this.#say({ kind: "token", question, error: troubleOf(error as HoldfastError) });

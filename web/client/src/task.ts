@@ -17,6 +17,7 @@ import type { TaskStatus, TaskSummary } from "./wire.js";
 const QUEUE = 4_096; // events that an iterator holds; beyond it asks again for what comes then
 
 interface Reader {
+  /** Seq of the newest event that it has taken. */
   last: number;
   /** Where it began, when the caller said so: that may have been behind the end. */
   readonly after?: number;
@@ -107,7 +108,6 @@ export class Task extends Observable {
       after,
       exact,
       take(event) {
-        this.last = event.seq;
         this.full = queue.push(event) >= QUEUE;
         wake();
       },
@@ -150,7 +150,6 @@ export class Task extends Observable {
       this.#attach({
         last: this.transcript.last,
         take(event) {
-          this.last = event.seq;
           const ending = endingOf(event);
           if (ending) resolve(ending);
         },
@@ -210,9 +209,7 @@ export class Task extends Observable {
 
   /** @internal Its connection is gone, and perhaps there is another one. */
   reconnected(live: boolean): void {
-    this.#cursor = -1;
-    this.#turn++;
-    this.#resuming = false;
+    this.#unsubscribed();
     if (live) this.#resume();
   }
 
@@ -233,7 +230,7 @@ export class Task extends Observable {
         missed = true;
         continue;
       }
-      reader.take(event);
+      this.#give(reader, event);
       if (isTerminal(event)) this.#drop(reader);
     }
     if (isTerminal(event)) this.#cursor = -1;
@@ -254,20 +251,17 @@ export class Task extends Observable {
 
   // ---- the subscription
 
-  #own: Reader = ((task) => ({
-    get last() {
-      return task.transcript.last;
+  #own: Reader = {
+    last: 0,
+    take: (event) => {
+      this.transcript = tell(this.transcript, event);
+      this.changed();
     },
-    set last(_) {},
-    take(event: TaskEvent) {
-      task.transcript = tell(task.transcript, event);
-      task.changed();
+    finish: (error) => {
+      this.error = error ?? null;
+      this.changed();
     },
-    finish(error?: HoldfastError) {
-      task.error = error ?? null;
-      task.changed();
-    },
-  }))(this);
+  };
 
   #reading(): Reader[] {
     return [...this.#readers].filter((reader) => !reader.full);
@@ -294,10 +288,14 @@ export class Task extends Observable {
     if (!this.#readers.has(reader)) return;
     this.#drop(reader);
     if (this.#readers.size > 0 || (this.#cursor < 0 && !this.#resuming)) return;
+    this.#unsubscribed();
+    if (this.#client.state === "live") this.#client.ask("unsubscribe", this.#ref, { kept: false });
+  }
+
+  #unsubscribed(): void {
     this.#cursor = -1;
     this.#turn++;
     this.#resuming = false;
-    if (this.#client.state === "live") this.#client.ask("unsubscribe", this.#ref, { kept: false });
   }
 
   #resume(): void {
@@ -342,7 +340,12 @@ export class Task extends Observable {
 
   #reset(reader: Reader, first: number): void {
     const data = { after: reader.last, first };
-    reader.take({ event: "reset", seq: first - 1, ts: Date.now(), task_id: this.id, data });
+    this.#give(reader, { event: "reset", seq: first - 1, ts: Date.now(), task_id: this.id, data });
+  }
+
+  #give(reader: Reader, event: TaskEvent): void {
+    reader.last = event.seq;
+    reader.take(event);
   }
 
   #fail(error: HoldfastError): void {

@@ -95,7 +95,8 @@ function news(so: Transcript, { event, data, ts }: TaskEvent): Partial<Transcrip
 
 /** How the task ended, if this is the event that says so. */
 export function endingOf({ event, data }: TaskEvent): Ending | null {
-  if (event === "task.completed") return { ...data, status: "completed", output: data.output ?? "" };
+  if (event === "task.completed")
+    return { ...data, status: "completed", output: data.output ?? "" };
   if (event === "task.failed") return { ...data, output: data.output ?? "" };
   return null;
 }
@@ -111,7 +112,7 @@ function end(so: Transcript, ending: Ending): Partial<Transcript> {
 const closed = (one: Question, id: string, answer = one.answer): Question =>
   one.open && one.input_id === id ? { ...one, open: false, answer } : one;
 
-function withResult(tools: readonly ToolCall[], result: EventData["tool_result"] & { returnedAt: number }): ToolCall[] {
+function withResult(tools: readonly ToolCall[], result: Omit<ToolCall, "arguments">): ToolCall[] {
   const known = tools.some(({ call_id }) => call_id === result.call_id);
   if (!known) return [...tools, { arguments: {}, ...result }];
   return tools.map((tool) => (tool.call_id === result.call_id ? { ...tool, ...result } : tool));

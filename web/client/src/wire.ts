@@ -114,7 +114,14 @@ export type EventName = keyof EventData;
 
 /** `from` stands in merged pieces of text: the seq of the first of them. */
 export type TaskEvent<E extends EventName = EventName> = {
-  [N in E]: { event: N; seq: number; from?: number; ts: number; task_id: string; data: EventData[N] };
+  [N in E]: {
+    event: N;
+    seq: number;
+    from?: number;
+    ts: number;
+    task_id: string;
+    data: EventData[N];
+  };
 }[E];
 
 export const isTerminal = ({ event }: { event: EventName }): boolean =>
@@ -174,7 +181,12 @@ export interface Replies {
   cancel_all: Ok & { cancelled: number; task_ids: string[] };
   send: Ok;
   respond: Ok;
-  open: { type: "conversation"; conversation_id: string; messages: Message[]; tasks: TaskSummary[] };
+  open: {
+    type: "conversation";
+    conversation_id: string;
+    messages: Message[];
+    tasks: TaskSummary[];
+  };
   close: Ok;
   watch: Ok;
   task: { type: "task"; task: TaskRecord };

@@ -5,7 +5,10 @@ export function fakeLocks() {
   return {
     request<T>(name: string, body: () => T | Promise<T>): Promise<T> {
       const granted = (tails.get(name) ?? Promise.resolve()).then(body);
-      tails.set(name, granted.catch(() => {}));
+      tails.set(
+        name,
+        granted.catch(() => {}),
+      );
       return granted;
     },
   };

@@ -6,7 +6,12 @@ import { connect, MemoryStore, type Client, type Options } from "../../src/index
 type Json = Record<string, any>;
 
 /** Fields that most tests do not look at. */
-export const WELCOME = { type: "welcome", id: "hello", owner: "ada", limits: { message_bytes: 1_000 } };
+export const WELCOME = {
+  type: "welcome",
+  id: "hello",
+  owner: "ada",
+  limits: { message_bytes: 1_000 },
+};
 
 export class ScriptedSocket {
   readyState = 0;
@@ -23,7 +28,12 @@ export class ScriptedSocket {
   ) {}
 
   send(text: string): void {
-    this.sent.push(...text.split("\n").filter(Boolean).map((line) => JSON.parse(line)));
+    this.sent.push(
+      ...text
+        .split("\n")
+        .filter(Boolean)
+        .map((line) => JSON.parse(line)),
+    );
   }
 
   close(): void {
@@ -155,7 +165,8 @@ export const event = (seq: number, name: string, data: Json = {}, more: Json = {
   ...more,
 });
 
-export const token = (seq: number, text = `${seq} `, more: Json = {}) => event(seq, "token", { text }, more);
+export const token = (seq: number, text = `${seq} `, more: Json = {}) =>
+  event(seq, "token", { text }, more);
 
 export const completed = (seq: number, output = "done") => event(seq, "task.completed", { output });
 

@@ -127,12 +127,15 @@ describe("waiting", () => {
 });
 
 describe("what a close asks for", () => {
-  it.each([1000, 1005, 1006, 1011, 1012, 4408, 4413])("%i: comes back after a backoff", async (code) => {
-    const { client, socket } = await liveScene();
-    socket.break(code);
-    expect(client.state).toBe("waiting");
-    expect(client.retryAt).toBe(Date.now() + 250);
-  });
+  it.each([1000, 1005, 1006, 1011, 1012, 4408, 4413])(
+    "%i: comes back after a backoff",
+    async (code) => {
+      const { client, socket } = await liveScene();
+      socket.break(code);
+      expect(client.state).toBe("waiting");
+      expect(client.retryAt).toBe(Date.now() + 250);
+    },
+  );
 
   it("1001 after goaway: comes back a random part of what it said, after the close", async () => {
     const { client, socket } = await liveScene();
@@ -171,7 +174,12 @@ describe("what a close asks for", () => {
 
   it("4429: waits what the last error said, if that is longer", async () => {
     const { client, socket } = await liveScene();
-    socket.say({ type: "error", code: "rate_limited", message: "slow down", retry_after_ms: 7_000 });
+    socket.say({
+      type: "error",
+      code: "rate_limited",
+      message: "slow down",
+      retry_after_ms: 7_000,
+    });
     socket.break(4429);
     expect(client.retryAt).toBe(Date.now() + 7_000);
   });
@@ -251,7 +259,10 @@ describe("tokens", () => {
   });
 
   it("waits with backoff while the token cannot be fetched", async () => {
-    const token = vi.fn().mockRejectedValueOnce(new TypeError("fetch failed")).mockResolvedValue("a");
+    const token = vi
+      .fn()
+      .mockRejectedValueOnce(new TypeError("fetch failed"))
+      .mockResolvedValue("a");
     const { client, script } = await scene({ token });
     expect(client.state).toBe("waiting");
     await vi.advanceTimersByTimeAsync(250);
@@ -337,7 +348,10 @@ describe("guests", () => {
 
   it("is the guest of the tab that was first, when two start at once", async () => {
     const store = new MemoryStore();
-    const tabs = [await scene({ token: undefined, store }), await scene({ token: undefined, store })];
+    const tabs = [
+      await scene({ token: undefined, store }),
+      await scene({ token: undefined, store }),
+    ];
     tabs[0]!.socket.welcome(guest("guest-1", "g1"));
     tabs[1]!.socket.welcome(guest("guest-2", "g2"));
     await settle();
@@ -377,6 +391,18 @@ describe("waking", () => {
       await settle();
     }
     expect(script.sockets).toHaveLength(9);
+  });
+
+  it("begins an attempt anew that hangs", async () => {
+    const { script } = await scene();
+    await vi.advanceTimersByTimeAsync(4_000);
+    page.dispatchEvent(new Event("online"));
+    await settle();
+    expect(script.sockets).toHaveLength(1);
+    await vi.advanceTimersByTimeAsync(1);
+    page.dispatchEvent(new Event("online"));
+    await settle();
+    expect(script.sockets).toHaveLength(2);
   });
 
   it("visibilitychange: comes back when shown, not when hidden", async () => {

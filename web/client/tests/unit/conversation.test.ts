@@ -2,7 +2,15 @@
 
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Conversation } from "../../src/index.js";
-import { comeBack, completed, event, liveScene, settle, summary, token } from "../support/script.js";
+import {
+  comeBack,
+  completed,
+  event,
+  liveScene,
+  settle,
+  summary,
+  token,
+} from "../support/script.js";
 import type { Scene, ScriptedSocket } from "../support/script.js";
 
 let its: Scene;
@@ -37,18 +45,28 @@ describe("open()", () => {
     const opened = conversation.open();
     socket.answer(
       "open",
-      snapshot([message("m1", "user", "hi")], [summary(), summary({ task_id: "t0", status: "completed" })]),
+      snapshot(
+        [message("m1", "user", "hi")],
+        [summary(), summary({ task_id: "t0", status: "completed" })],
+      ),
     );
     expect(await opened).toBe(conversation);
     expect(conversation.loaded).toBe(true);
     expect(conversation.tasks.map(({ id }) => id)).toEqual(["t0", "t1"]);
     expect(socket.all("resume").map(({ task_id }) => task_id)).toEqual(["t1"]);
 
-    socket.say({ type: "message", conversation_id: "c1", message: message("m2", "assistant", "yes") });
+    socket.say({
+      type: "message",
+      conversation_id: "c1",
+      message: message("m2", "assistant", "yes"),
+    });
     expect(contents()).toEqual(["hi", "yes"]);
     socket.say({ type: "task", task: summary({ task_id: "t2", status: "pending" }) });
     expect(socket.all("resume").map(({ task_id }) => task_id)).toEqual(["t1", "t2"]);
-    socket.say({ type: "task", task: summary({ task_id: "t2", status: "running", progress: 0.5 }) });
+    socket.say({
+      type: "task",
+      task: summary({ task_id: "t2", status: "running", progress: 0.5 }),
+    });
     expect(its.client.task("c1", "t2").summary.progress).toBe(0.5);
     expect(socket.all("resume")).toHaveLength(2);
   });
@@ -83,7 +101,10 @@ describe("open()", () => {
     void conversation.open();
     socket.answer("open", snapshot([message("m1", "user", "1")]));
     const second = await comeBack(its);
-    second.answer("open", snapshot(Array.from({ length: 50 }, (_, at) => message(`m${at + 50}`, "user", "x"))));
+    second.answer(
+      "open",
+      snapshot(Array.from({ length: 50 }, (_, at) => message(`m${at + 50}`, "user", "x"))),
+    );
     expect(conversation.messages[0]!.message_id).toBe("m50");
     expect(conversation.hasEarlier).toBe(true);
   });
@@ -127,27 +148,79 @@ describe("turns", () => {
         [summary(), summary({ task_id: "t2", type: "background" })],
       ),
     );
-    socket.say(event(1, "task.created", { input: "new question" }), event(2, "task.started"), token(3, "so"));
+    socket.say(
+      event(1, "task.created", { input: "new question" }),
+      event(2, "task.started"),
+      token(3, "so"),
+    );
     const outgoing = conversation.ask("next question");
     const task = its.client.task("c1", "t1");
     expect(conversation.turns).toEqual([
-      { key: "t0", input: "old question", notice: null, text: "half an answer", partial: true, task: null, outgoing: null },
-      { key: "t1", input: "new question", notice: null, text: "so", partial: false, task, outgoing: null },
-      { key: outgoing.key, input: "next question", notice: null, text: "", partial: false, task: null, outgoing },
+      {
+        key: "t0",
+        input: "old question",
+        notice: null,
+        text: "half an answer",
+        partial: true,
+        task: null,
+        outgoing: null,
+      },
+      {
+        key: "t1",
+        input: "new question",
+        notice: null,
+        text: "so",
+        partial: false,
+        task,
+        outgoing: null,
+      },
+      {
+        key: outgoing.key,
+        input: "next question",
+        notice: null,
+        text: "",
+        partial: false,
+        task: null,
+        outgoing,
+      },
     ]);
   });
 
   it("shows what the events say in the place of the stored answer", () => {
     void conversation.open();
     socket.answer("open", snapshot([], [summary()]));
-    socket.say(event(1, "task.created", { input: "q" }), token(2, "streamed"), completed(3, "streamed"));
-    socket.say({ type: "message", conversation_id: "c1", message: message("m1", "assistant", "stored", { task_id: "t1" }) });
+    socket.say(
+      event(1, "task.created", { input: "q" }),
+      token(2, "streamed"),
+      completed(3, "streamed"),
+    );
+    socket.say({
+      type: "message",
+      conversation_id: "c1",
+      message: message("m1", "assistant", "stored", { task_id: "t1" }),
+    });
     expect(conversation.turns).toMatchObject([{ key: "t1", input: "q", text: "streamed" }]);
+  });
+
+  it("shows no task whose messages are older than those that were loaded", () => {
+    void conversation.open();
+    const messages = Array.from({ length: 50 }, (_, at) =>
+      message(`m${at + 10}`, "user", "x", { task_id: `t${at + 10}` }),
+    );
+    const ended = (task_id: string) => summary({ task_id, status: "completed" });
+    socket.answer("open", snapshot(messages, [ended("t0"), ended("t10"), summary()]));
+    expect(conversation.turns.slice(0, 2).map(({ key }) => key)).toEqual(["t1", "t10"]);
   });
 
   it("shows a notice", () => {
     void conversation.open();
-    socket.answer("open", snapshot([message("m1", "system", "it has ended", { task_id: "t1" })], [summary({ type: "notice" })]));
+    socket.answer(
+      "open",
+      snapshot(
+        [message("m1", "system", "it has ended", { task_id: "t1" })],
+        [summary({ type: "notice" })],
+      ),
+    );
     socket.say(event(1, "task.created", { input: "it has ended" }));
     expect(conversation.turns).toMatchObject([{ input: null, notice: "it has ended" }]);
   });
@@ -184,13 +257,27 @@ describe("requests", () => {
   });
 
   it("asks for a background task, whose answer is fetched and acknowledged", async () => {
-    const outgoing = conversation.ask("sums", { background: true, notify_on_complete: true, name: "sums" });
+    const outgoing = conversation.ask("sums", {
+      background: true,
+      notify_on_complete: true,
+      name: "sums",
+    });
     await settle();
-    expect(socket.asked("chat")).toMatchObject({ background: true, notify_on_complete: true, name: "sums" });
+    expect(socket.asked("chat")).toMatchObject({
+      background: true,
+      notify_on_complete: true,
+      name: "sums",
+    });
     socket.answer("chat", { type: "started", task: summary({ type: "background" }) });
     await outgoing.started;
     const fetched = conversation.results();
-    const result = { task_id: "t1", status: "completed", prompt: "sums", answer: "4", completed_at: 2 };
+    const result = {
+      task_id: "t1",
+      status: "completed",
+      prompt: "sums",
+      answer: "4",
+      completed_at: 2,
+    };
     socket.answer("results", { type: "results", results: [result] });
     expect((await fetched).results).toEqual([result]);
     const acked = conversation.acknowledge(["t1"]);
@@ -215,7 +302,11 @@ describe("the list of conversations", () => {
     const changed = { conversation_id: "b", updated_at: 200, title: "B", running: 1 };
     socket.say({ type: "conversation_changed", conversation: changed });
     expect(list.items[0]).toEqual(changed);
-    socket.say({ type: "conversation_changed", conversation: { conversation_id: "a", updated_at: 1 }, deleted: true });
+    socket.say({
+      type: "conversation_changed",
+      conversation: { conversation_id: "a", updated_at: 1 },
+      deleted: true,
+    });
     expect(ids()).toEqual(["b"]);
     expect(list.hasOlder).toBe(true);
     const older = list.older();
@@ -223,6 +314,16 @@ describe("the list of conversations", () => {
     socket.answer("conversations", { ...listed("z"), more: false });
     expect(await older).toBe(false);
     expect(ids()).toEqual(["b", "z"]);
+  });
+
+  it("empties a conversation that was deleted elsewhere, and looks at it anew", () => {
+    void conversation.open();
+    socket.answer("open", snapshot([message("m1", "user", "hi")], [summary()]));
+    const deleted = { conversation_id: "c1", updated_at: 1 };
+    socket.say({ type: "conversation_changed", conversation: deleted, deleted: true });
+    expect(conversation.messages).toEqual([]);
+    expect(conversation.tasks).toEqual([]);
+    expect(socket.all("open")).toHaveLength(2);
   });
 
   it("is read again on a new connection: what was deleted meanwhile is gone", async () => {

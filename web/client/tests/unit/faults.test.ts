@@ -63,7 +63,10 @@ describe("faults", () => {
   });
 
   it("reads them from the page's address", () => {
-    expect(faultsOf("?x=1&fault=dropAfter:120,latencyMs:200")).toEqual({ dropAfter: 120, latencyMs: 200 });
+    expect(faultsOf("?x=1&fault=dropAfter:120,latencyMs:200")).toEqual({
+      dropAfter: 120,
+      latencyMs: 200,
+    });
     expect(faultsOf("?x=1")).toBeNull();
   });
 

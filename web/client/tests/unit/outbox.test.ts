@@ -3,7 +3,15 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { MemoryStore, type OutgoingState } from "../../src/index.js";
 import { fakeLocks } from "../support/locks.js";
-import { comeBack, liveScene, nextAttempt, scene, settle, summary, token } from "../support/script.js";
+import {
+  comeBack,
+  liveScene,
+  nextAttempt,
+  scene,
+  settle,
+  summary,
+  token,
+} from "../support/script.js";
 
 beforeEach(() => vi.useFakeTimers());
 afterEach(() => vi.useRealTimers());
@@ -56,7 +64,11 @@ describe("a message", () => {
     await nextAttempt(its);
     its.script.socket.welcome();
     await settle();
-    expect(its.script.socket.all("chat").map(({ message }) => message)).toEqual(["one", "two", "three"]);
+    expect(its.script.socket.all("chat").map(({ message }) => message)).toEqual([
+      "one",
+      "two",
+      "three",
+    ]);
   });
 
   it("is sent again under its key when `started` was lost", async () => {
@@ -78,7 +90,12 @@ describe("a message", () => {
     const { client, socket } = await liveScene();
     const outgoing = client.conversation("c1").ask("hi");
     await settle();
-    const busy = { type: "error", code: "overloaded", message: "too many tasks", retry_after_ms: 500 };
+    const busy = {
+      type: "error",
+      code: "overloaded",
+      message: "too many tasks",
+      retry_after_ms: 500,
+    };
     socket.answer("chat", busy);
     expect(outgoing).toMatchObject({ state: "queued", error: { code: "overloaded" } });
     await vi.advanceTimersByTimeAsync(500);
@@ -148,7 +165,10 @@ describe("a page that is loaded again", () => {
     expect(after.client.conversation("c2").outgoing).toHaveLength(1);
     after.socket.welcome();
     await settle();
-    expect(after.socket.all("chat").map((chat) => chat["request_key"])).toEqual([first.key, second.key]);
+    expect(after.socket.all("chat").map((chat) => chat["request_key"])).toEqual([
+      first.key,
+      second.key,
+    ]);
   });
 
   it("does not show, and does not send, what somebody else had asked; that stays kept", async () => {

@@ -31,7 +31,7 @@ function tab(options: Options = {}): Client {
 }
 
 const until = (condition: () => unknown) =>
-  vi.waitUntil(condition, { timeout: 5_000, interval: 2 });
+  vi.waitUntil(condition, { timeout: 20_000, interval: 2 });
 
 async function twoTabs() {
   const tabs = [tab(), tab()] as const;
@@ -176,7 +176,7 @@ describe("tabs of one browser", () => {
   });
 
   it("use a hub that runs elsewhere, such as in a worker", async () => {
-    const stop = lead(`${url} `);
+    const stop = lead(`1 ${url} `);
     const [first] = await twoTabs();
     first.close();
     await new Promise((resolve) => setTimeout(resolve));

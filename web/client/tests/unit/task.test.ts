@@ -2,7 +2,16 @@
 
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { TaskFailed, type Task } from "../../src/index.js";
-import { comeBack, completed, event, gather, liveScene, settle, summary, token } from "../support/script.js";
+import {
+  comeBack,
+  completed,
+  event,
+  gather,
+  liveScene,
+  settle,
+  summary,
+  token,
+} from "../support/script.js";
 import type { Scene, ScriptedSocket } from "../support/script.js";
 
 let its: Scene;
@@ -24,7 +33,10 @@ const resumed = (after: number, more = {}) => ({
   head: after,
   ...more,
 });
-const begin = () => [event(1, "task.created", { agent: "a", input: "hi" }), event(2, "task.started")];
+const begin = () => [
+  event(1, "task.created", { agent: "a", input: "hi" }),
+  event(2, "task.started"),
+];
 
 /** Follows, as if three events had come. */
 function followed(): void {
@@ -234,6 +246,13 @@ describe("events()", () => {
     second.answer("resume", resumed(3));
     second.say(token(4), completed(5));
     expect((await all).map(({ seq }) => seq)).toEqual([3, 4, 5]);
+  });
+
+  it("asks for pieces as they came when it shall be exact", async () => {
+    followed();
+    void gather(task.events({ exact: true }));
+    await settle();
+    expect(socket.all("resume").map(({ coalesce }) => coalesce)).toEqual([true, false]);
   });
 
   it("ends at once when all of it had been read", async () => {

@@ -9,30 +9,43 @@ function told(...events: [name: string, data?: object][]): Transcript {
 
 describe("transcript", () => {
   it("joins tokens and thoughts", () => {
-    const so = told(["thinking", { text: "h" }], ["token", { text: "a" }], ["thinking", { text: "m" }], ["token", { text: "b" }]);
+    const so = told(
+      ["thinking", { text: "h" }],
+      ["token", { text: "a" }],
+      ["thinking", { text: "m" }],
+      ["token", { text: "b" }],
+    );
     expect(so).toMatchObject({ last: 4, text: "ab", thinking: "hm" });
   });
 
   it("puts the final answer in the place of what was said; the last one counts", () => {
-    const so = told(["token", { text: "draft" }], ["final_answer", { output: "A" }], ["final_answer", { output: "B" }]);
+    const so = told(
+      ["token", { text: "draft" }],
+      ["final_answer", { output: "A" }],
+      ["final_answer", { output: "B" }],
+    );
     expect(so.text).toBe("B");
   });
 
   it("brings calls and results together", () => {
     const call = { call_id: "1", name: "clock", arguments: { zone: "UTC" } };
     const result = { call_id: "1", name: "clock", output: "noon", is_error: false };
-    expect(told(["tool_call", call]).tools).toEqual([call]);
-    expect(told(["tool_call", call], ["tool_result", result]).tools).toEqual([{ ...call, ...result }]);
-    expect(told(["tool_result", result]).tools).toEqual([{ arguments: {}, ...result }]);
+    expect(told(["tool_call", call]).tools).toEqual([{ ...call, calledAt: 1 }]);
+    expect(told(["tool_call", call], ["tool_result", result]).tools).toEqual([
+      { ...call, ...result, calledAt: 1, returnedAt: 2 },
+    ]);
+    expect(told(["tool_result", result]).tools).toEqual([
+      { arguments: {}, ...result, returnedAt: 1 },
+    ]);
   });
 
   it("opens and closes questions", () => {
     const ask = { input_id: "q", kind: "question", prompt: "Which?" };
     const open = told(["input_required", ask]);
     expect(open.questions).toEqual([{ ...ask, open: true }]);
-    expect(tell(open, event(2, "input_received", { input_id: "q", answer: "red" }) as any).questions).toEqual([
-      { ...ask, open: false, answer: "red" },
-    ]);
+    expect(
+      tell(open, event(2, "input_received", { input_id: "q", answer: "red" }) as any).questions,
+    ).toEqual([{ ...ask, open: false, answer: "red" }]);
     const ended = tell(open, event(2, "task.completed", { output: "" }) as any);
     expect(ended.questions).toMatchObject([{ open: false }]);
   });
@@ -63,7 +76,10 @@ describe("transcript", () => {
 
   it("knows how it ended", () => {
     const error = { code: "cancelled", message: "cancelled" };
-    const so = told(["token", { text: "ab" }], ["task.failed", { status: "cancelled", error, output: "ab" }]);
+    const so = told(
+      ["token", { text: "ab" }],
+      ["task.failed", { status: "cancelled", error, output: "ab" }],
+    );
     expect(so.ending).toEqual({ status: "cancelled", error, output: "ab" });
     expect(so.text).toBe("ab");
     expect(endingOf(event(1, "token") as any)).toBeNull();
