@@ -224,8 +224,9 @@ test.before(async () => {
 test.after(() => browser?.close());
 
 /** A test with a gateway, a network and a stage of its own. */
-export function scene(name, body) {
-  test(name, { timeout: TEST_MS }, async () => {
+export function scene(name, ...rest) {
+  const body = rest.pop();
+  test(name, { timeout: TEST_MS, ...rest[0] }, async () => {
     const its = new Scene(browser);
     try {
       await its.open();

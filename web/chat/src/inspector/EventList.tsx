@@ -24,7 +24,9 @@ interface Props {
 export function EventList({ recording, count, seek }: Props) {
   const [shown, setShown] = useState<number | null>(null);
   const current = useRef<HTMLTableRowElement>(null);
-  useEffect(() => current.current?.scrollIntoView({ block: "nearest" }), [count]);
+  useEffect(() => {
+    void current.current?.scrollIntoView({ block: "nearest" });
+  }, [count]);
   const from = Math.max(0, count - AROUND);
   const event = shown === null ? undefined : recording.events.find(({ seq }) => seq === shown);
   return (

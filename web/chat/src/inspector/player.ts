@@ -20,7 +20,7 @@ export function usePlayer(duration: number): Player {
     if (!playing) return;
     let last = performance.now();
     let frame = requestAnimationFrame(function step(now) {
-      const passed = (now - last) * speed;
+      const passed = Math.max(0, now - last) * speed; // a frame's time may lie before ours
       last = now;
       setPlace((was) => was + passed);
       frame = requestAnimationFrame(step);
