@@ -9,13 +9,15 @@ const folder = process.env.PICTURES ?? fileURLToPath(new URL("../../web/pictures
 await mkdir(folder, { recursive: true });
 
 const desk = { viewport: { width: 1120, height: 720 } };
+const tall = { viewport: { width: 1120, height: 980 } };
 const phone = { viewport: { width: 390, height: 760 }, hasTouch: true, isMobile: true };
 const pictures = {
-  answer: ["answer", desk],
+  answer: ["answer", tall],
   working: ["working", { ...desk, colorScheme: "dark" }],
   question: ["question", desk],
   tray: ["tray", desk],
   reconnecting: ["reconnecting", { ...desk, colorScheme: "dark" }],
+  "catching-up": ["catchingUp", desk],
   inspector: ["inspector", desk],
   "phone-empty": ["empty", phone],
   "phone-working": ["working", phone],

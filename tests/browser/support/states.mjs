@@ -1,6 +1,8 @@
 // states.mjs -- brings the page into each of its main states: for pictures, and for axe.
 
 import { readFile } from "node:fs/promises";
+import { setTimeout } from "node:timers/promises";
+import { tasksOf } from "./journal.mjs";
 
 const ANSWER = `A token bucket allows bursts and bounds the average. In C it is a handful of lines:
 
@@ -130,10 +132,37 @@ export const states = {
     return chat;
   },
 
+  async catchingUp(its, options) {
+    const profile = await its.profile(options);
+    const { chat, puppet } = await its.asked({ profile, text: "Read the whole log aloud", said: ["It begins", " well."] });
+    await its.network.cut();
+    for (let n = 0; n < 1_650; n++) puppet.emit("thinking", { text: `${n} ` }), puppet.say(` ${n}`);
+    puppet.emit("progress", { progress: 0.8, note: "nearly there" });
+    const { token } = await chat.guest();
+    const id = chat.conversationId();
+    while ((await tasksOf(its.gateway.port, token, id))[0].head < 3_305);
+    its.network.hold(150_000);
+    await its.network.restore();
+    await chat.page.evaluate(() => dispatchEvent(new Event("online")));
+    await chat.waitForState("catching-up");
+    return chat;
+  },
+
   async inspector(its, options) {
-    const chat = await this.answer(its, options);
+    const profile = await its.profile(options);
+    const text = "How do I limit a client's rate in C?";
+    const { chat, puppet } = await its.asked({ profile, text, said: [] });
+    await calls(puppet);
+    for (const piece of ANSWER.match(/.{1,16}/gs)) {
+      puppet.say(piece);
+      await setTimeout(5 + 2 * (piece.length % 7)); // a time line wants some time
+    }
+    puppet.exit();
+    await chat.waitForStatus("completed");
     await chat.page.click(".turn .inspect");
-    await chat.page.waitForSelector("#place:text('event 13 of 13')");
+    await chat.page.waitForSelector(".rows td:text('task.completed')");
+    await chat.page.focus("#scrub");
+    for (let step = 0; step < 3; step++) await chat.page.keyboard.press("PageDown");
     return chat;
   },
 };
