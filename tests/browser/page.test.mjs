@@ -184,7 +184,8 @@ scene("the look follows the system until one is chosen, and then that", async (i
 });
 
 const phone = { viewport: { width: 360, height: 640 }, hasTouch: true, isMobile: true };
-for (const [name, bring] of Object.entries(states)) {
+const others = { answer: "reconnecting", failed: "tray" }; // which hold these, too
+for (const [name, bring] of Object.entries(states).filter(([name]) => !others[name])) {
   scene(`axe finds no fault: ${name}`, async (its) => {
     const chat = await bring.call(states, its, { colorScheme: "light", bypassCSP: true, reducedMotion: "reduce" });
     await chat.page.evaluate(await axeSource());

@@ -21,8 +21,11 @@ function atNextFrame(listener: () => void) {
   });
 }
 
-/** The same object, and a new rendering in the frame after it has changed. */
-export function useWatched<T extends Watchable>(it: T): T {
+/**
+ * The same object, and a new rendering in the frame after it has changed; with `of`, only when what
+ * that says of it has changed.
+ */
+export function useWatched<T extends Watchable>(it: T, of?: (it: T) => string | number): T {
   const subscribe = useCallback(
     (listener: () => void) => {
       const end = it.subscribe(() => atNextFrame(listener));
@@ -33,6 +36,6 @@ export function useWatched<T extends Watchable>(it: T): T {
     },
     [it],
   );
-  useSyncExternalStore(subscribe, () => it.version);
+  useSyncExternalStore(subscribe, () => (of ? of(it) : it.version));
   return it;
 }

@@ -7,19 +7,22 @@
  */
 
 import { memo, useRef } from "react";
+import { usePaced } from "./pace";
 import ReactMarkdown, { type Components, type Options } from "react-markdown";
 import rehypeSanitize from "rehype-sanitize";
-import remarkGfm from "remark-gfm";
 import remend from "remend";
 import { Blocks } from "./blocks";
 import { CodeBlock } from "./CodeBlock";
 import { colourCode } from "./colour";
+import { extras } from "./extras";
 import { htmlAsText } from "./plain";
 
-const options: Options = {
-  remarkPlugins: [remarkGfm, htmlAsText],
+const optionsWith = (tables: boolean): Options => ({
+  remarkPlugins: [[extras, { tables }], htmlAsText],
   rehypePlugins: [rehypeSanitize, colourCode],
-};
+});
+const plain = optionsWith(false);
+const tables = optionsWith(true);
 
 const components: Components = {
   pre: ({ children }) => <CodeBlock>{children}</CodeBlock>,
@@ -37,18 +40,22 @@ const components: Components = {
   ),
 };
 
-const Piece = memo(({ text }: { text: string }) => (
-  <ReactMarkdown {...options} components={components}>
-    {text}
+const CHARACTERS_PER_MS = 100; // so that reading takes a tenth of the time, or less
+
+const Piece = memo(({ text, growing }: { text: string; growing: boolean }) => (
+  <ReactMarkdown {...(text.includes("|") ? tables : plain)} components={components}>
+    {growing ? remend(text) : text}
   </ReactMarkdown>
 ));
 
 export function Markdown({ text, growing }: { text: string; growing: boolean }) {
   const blocks = useRef<Blocks>(null);
   blocks.current ??= new Blocks();
-  const pieces = blocks.current.of(text);
+  const read = useRef(0); // characters of the last piece
+  const pieces = blocks.current.of(usePaced(text, growing ? read.current / CHARACTERS_PER_MS : 0));
+  read.current = pieces.at(-1)!.length;
   const last = pieces.length - 1;
   return pieces.map((piece, at) => (
-    <Piece key={at} text={growing && at === last ? remend(piece) : piece} />
+    <Piece key={at} text={piece} growing={growing && at === last} />
   ));
 }

@@ -6,8 +6,11 @@
  *
  * The rule: behind an empty line, outside a fence, a line that begins in the first column with
  * anything but a list's marker begins something new, whatever stood before.  Where one piece may
- * reach into another (raw HTML, definitions of links and footnotes) nothing more is cut.
+ * reach into another (raw HTML, definitions of links and footnotes) nothing more is cut.  Nor are
+ * pieces cut too small: each costs something of its own.
  */
+
+const SMALL = 600; // characters
 
 const LIST = /^(?:[-+*]|\d{1,9}[.)])(?:[ \t]|$)/;
 const FENCE = /^ {0,3}(`{3,}(?=[^`]*$)|~{3,})/;
@@ -25,6 +28,11 @@ export class Blocks {
   #inList = false;
   #whole = false;
   #pieces: string[] = [];
+  #small: number;
+
+  constructor(small = SMALL) {
+    this.#small = small;
+  }
 
   /** The pieces of a text; joined they are the text.  Those of the text before are kept. */
   of(text: string): string[] {
@@ -63,9 +71,10 @@ export class Blocks {
   }
 
   #begin(start: number) {
-    if (start > this.#cut) this.#pieces.push(this.#text.slice(this.#cut, start));
-    this.#cut = start;
     this.#inList = false;
+    if (start - this.#cut < this.#small) return;
+    this.#pieces.push(this.#text.slice(this.#cut, start));
+    this.#cut = start;
   }
 
   /** A definition counts for what stands before it, too. */

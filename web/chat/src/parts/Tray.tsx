@@ -13,9 +13,12 @@ export const inTray = (tasks: readonly Task[]): Task[] => {
   return tasks.filter(isRoot).toReversed();
 };
 
+/** What the rest of the page wants to know of a conversation's tasks. */
+const stateOf = ({ tasks }: Conversation) => tasks.map(({ id, status }) => `${id} ${status}`).join();
+
 /** Ids of the answers that nobody has acknowledged. */
 export function useFresh(conversation: Conversation) {
-  useWatched(conversation);
+  useWatched(conversation, stateOf);
   const [fresh, setFresh] = useState<ReadonlySet<string>>(new Set());
   const ended = inTray(conversation.tasks).filter(({ live }) => !live).length;
   useEffect(() => {
