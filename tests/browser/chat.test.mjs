@@ -180,7 +180,7 @@ scene("a child task is listed, with its progress and its answer", async (its) =>
   assert.equal(child.run.input, "help");
   child.emit("progress", { progress: 0.25 });
   await chat.waitForText("A friend", ".turn .tree .name");
-  await chat.page.waitForFunction(() => document.querySelector(".tree progress").value === 0.25);
+  await chat.page.waitForFunction(() => document.querySelector(".tree progress")?.value === 0.25);
   child.tell({ call: "spawn", call_id: "c1", agent: "puppet", input: "more help", name: "helper" });
   const grandchild = await its.stage.puppet();
   grandchild.say("Deeper");
