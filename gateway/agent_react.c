@@ -50,6 +50,8 @@ struct run {
     size_t n_calls, at_call;
     size_t turn_bytes;
     char *fault; /* why the turn failed; NULL: it did not */
+    struct model_usage usage;
+    bool has_usage;
 
     struct buf data; /* scratch: the event that is being made */
     struct js_doc doc;
@@ -68,10 +70,27 @@ static void set_state(struct run *r, enum react_state state)
     stepper_start(&r->stepper);
 }
 
+/* The structured result: what the models' servers have counted. */
+static void tell_usage(struct run *r)
+{
+    struct model_usage u = r->usage;
+    struct buf data = {0};
+    buf_puts(&data, "{\"usage\":{");
+    js_put_int(&data, "prompt_tokens", u.prompt_tokens);
+    js_put_int(&data, "completion_tokens", u.completion_tokens);
+    js_put_int(&data, "total_tokens", u.prompt_tokens + u.completion_tokens);
+    buf_puts(&data, "}}");
+    struct agent_line line = {.kind = LINE_RESULT, .data = buf_str(&data), .timeout_s = -1};
+    (void)r->events.on_event(r->task, &line); /* nothing is said behind it */
+    buf_done(&data);
+}
+
 static void end(struct run *r, enum run_end how, struct str text)
 {
     r->state = REACT_ENDED;
     stepper_stop(&r->stepper);
+    if (r->has_usage)
+        tell_usage(r);
     r->events.on_end(r->task, how, text);
 }
 
@@ -220,6 +239,14 @@ static void on_tool_call(void *user, const struct model_call *asked)
     read_arguments(r, asked->arguments, call);
 }
 
+static void on_usage(void *user, const struct model_usage *usage)
+{
+    struct run *r = run_of(user);
+    r->has_usage = true;
+    r->usage.prompt_tokens += usage->prompt_tokens;
+    r->usage.completion_tokens += usage->completion_tokens;
+}
+
 static void on_done(void *user, struct str error)
 {
     struct run *r = run_of(user);
@@ -227,7 +254,7 @@ static void on_done(void *user, struct str error)
         turn_over(r, error);
 }
 
-static const struct model_events model_events = {on_piece, on_tool_call, on_done};
+static const struct model_events model_events = {on_piece, on_tool_call, on_usage, on_done};
 
 /* ------------------------------------------------------------------ what the model is given */
 

@@ -1,6 +1,6 @@
 /* Any bytes as an event stream, cut into pieces whose length the first byte gives: the same events
  * as whole, and as a reader that is written down from the standard, line after line. */
-#include "proto/sse.h"
+#include "proto/sse_reader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -14,18 +14,18 @@ static void note(struct buf *seen, struct str event, struct str text, struct str
 
 static void read_in_pieces(struct str text, size_t piece, struct buf *seen)
 {
-    struct sse s = {0};
+    struct sse_reader s = {0};
     struct sse_event e;
     while (text.n) {
         struct str in = {text.p, text.n < piece ? text.n : piece};
         text = (struct str){text.p + in.n, text.n - in.n};
-        while (sse_next(&s, &in, &e) == SSE_EVENT)
+        while (sse_reader_next(&s, &in, &e) == SSE_EVENT)
             note(seen, e.event, e.data, e.id);
         ASSERT(in.n == 0);
     }
-    if (sse_last(&s, &e) == SSE_EVENT)
+    if (sse_reader_last(&s, &e) == SSE_EVENT)
         note(seen, e.event, e.data, e.id);
-    sse_done(&s);
+    sse_reader_done(&s);
 }
 
 struct naive {

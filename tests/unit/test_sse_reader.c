@@ -1,6 +1,6 @@
 #include "tests/support/t.h"
 
-#include "proto/sse.h"
+#include "proto/sse_reader.h"
 
 #include <stdio.h>
 
@@ -16,14 +16,14 @@ static void note(struct buf *seen, const struct sse_event *e)
 }
 
 /* A copy that is gone after the call, so that nothing points into it later. */
-static void feed(struct sse *s, const char *bytes, size_t n, struct buf *seen)
+static void feed(struct sse_reader *s, const char *bytes, size_t n, struct buf *seen)
 {
     char *copy = xalloc(n);
     if (n)
         memcpy(copy, bytes, n);
     struct str in = {copy, n};
     struct sse_event e;
-    while (sse_next(s, &in, &e) == SSE_EVENT)
+    while (sse_reader_next(s, &in, &e) == SSE_EVENT)
         note(seen, &e);
     assert_int_equal(in.n, 0);
     free(copy);
@@ -41,17 +41,17 @@ static void check(struct str text, const char *want)
 {
     struct buf seen = {0};
     for (size_t cut = 0; cut <= text.n; cut++) {
-        struct sse s = {0};
+        struct sse_reader s = {0};
         feed(&s, text.p, cut, &seen);
         feed(&s, text.p + cut, text.n - cut, &seen);
         expect(&seen, want, text.p, cut);
-        sse_done(&s);
+        sse_reader_done(&s);
     }
-    struct sse s = {0};
+    struct sse_reader s = {0};
     for (size_t i = 0; i < text.n; i++)
         feed(&s, text.p + i, 1, &seen);
     expect(&seen, want, text.p, text.n);
-    sse_done(&s);
+    sse_reader_done(&s);
 }
 
 struct row {
@@ -65,7 +65,7 @@ static void check_rows(const struct row *rows, size_t n)
 }
 
 /* The examples of the HTML Standard, section 9.2.6. */
-static void test_sse_examples_of_the_standard(void **state)
+static void test_sse_reader_examples_of_the_standard(void **state)
 {
     (void)state;
     static const struct row rows[] = {
@@ -78,7 +78,7 @@ static void test_sse_examples_of_the_standard(void **state)
     check_rows(rows, countof(rows));
 }
 
-static void test_sse_line_ends_of_all_three_kinds(void **state)
+static void test_sse_reader_line_ends_of_all_three_kinds(void **state)
 {
     (void)state;
     static const struct row rows[] = {
@@ -92,7 +92,7 @@ static void test_sse_line_ends_of_all_three_kinds(void **state)
     check_rows(rows, countof(rows));
 }
 
-static void test_sse_fields(void **state)
+static void test_sse_reader_fields(void **state)
 {
     (void)state;
     static const struct row rows[] = {
@@ -111,7 +111,7 @@ static void test_sse_fields(void **state)
     check_rows(rows, countof(rows));
 }
 
-static void test_sse_characters_split_at_any_byte(void **state)
+static void test_sse_reader_characters_split_at_any_byte(void **state)
 {
     (void)state;
     static const struct row rows[] = {
@@ -124,7 +124,7 @@ static void test_sse_characters_split_at_any_byte(void **state)
     check_rows(rows, countof(rows));
 }
 
-static void test_sse_byte_order_mark_only_at_the_start(void **state)
+static void test_sse_reader_byte_order_mark_only_at_the_start(void **state)
 {
     (void)state;
     static const struct row rows[] = {
@@ -144,20 +144,20 @@ static void test_sse_byte_order_mark_only_at_the_start(void **state)
     check_rows(rows, countof(rows));
 }
 
-static void test_sse_nul_passes_in_data_and_not_in_an_id(void **state)
+static void test_sse_reader_nul_passes_in_data_and_not_in_an_id(void **state)
 {
     (void)state;
-    struct sse s = {0};
+    struct sse_reader s = {0};
     struct str in = STR("id: a\ndata: x\0y\n\nid: b\0\ndata: 1\n\n");
     struct sse_event e;
-    assert_int_equal(sse_next(&s, &in, &e), SSE_EVENT);
+    assert_int_equal(sse_reader_next(&s, &in, &e), SSE_EVENT);
     assert_true(str_eq(e.data, STR("x\0y")) && str_eq(e.id, STR("a")));
-    assert_int_equal(sse_next(&s, &in, &e), SSE_EVENT);
+    assert_int_equal(sse_reader_next(&s, &in, &e), SSE_EVENT);
     assert_true(str_eq(e.data, STR("1")) && str_eq(e.id, STR("a")));
-    sse_done(&s);
+    sse_reader_done(&s);
 }
 
-static void test_sse_retry_takes_digits_only(void **state)
+static void test_sse_reader_retry_takes_digits_only(void **state)
 {
     (void)state;
     static const struct {
@@ -166,21 +166,21 @@ static void test_sse_retry_takes_digits_only(void **state)
     } rows[] = {{"retry: 3000\n", 3000}, {"retry:0\n", 0},         {"retry: 1.5\n", 0},
                 {"retry: -1\n", 0},      {"retry: 5\nretry\n", 5}, {"retry: 5\nretry: 6x\n", 5}};
     for (size_t i = 0; i < countof(rows); i++) {
-        struct sse s = {0};
+        struct sse_reader s = {0};
         struct buf seen = {0};
         feed(&s, rows[i].text, strlen(rows[i].text), &seen);
         assert_int_equal(s.retry_ms, rows[i].ms);
         assert_int_equal(seen.len, 0);
-        sse_done(&s);
+        sse_reader_done(&s);
     }
-    struct sse s = {0};
+    struct sse_reader s = {0};
     struct str in = STR("retry: 99999999999999999999999999\n");
-    assert_int_equal(sse_next(&s, &in, &(struct sse_event){0}), SSE_MORE);
+    assert_int_equal(sse_reader_next(&s, &in, &(struct sse_event){0}), SSE_MORE);
     assert_true(s.retry_ms > 1000000);
-    sse_done(&s);
+    sse_reader_done(&s);
 }
 
-static void test_sse_last_gives_what_has_no_empty_line_behind_it(void **state)
+static void test_sse_reader_last_gives_what_has_no_empty_line_behind_it(void **state)
 {
     (void)state;
     static const struct row rows[] = {
@@ -196,54 +196,54 @@ static void test_sse_last_gives_what_has_no_empty_line_behind_it(void **state)
     for (size_t i = 0; i < countof(rows); i++) {
         struct str text = str_of(rows[i].text);
         for (size_t cut = 0; cut <= text.n; cut++) {
-            struct sse s = {0};
+            struct sse_reader s = {0};
             struct buf seen = {0}, late = {0};
             struct sse_event e;
             feed(&s, text.p, cut, &seen);
             feed(&s, text.p + cut, text.n - cut, &seen);
-            if (sse_last(&s, &e) == SSE_EVENT)
+            if (sse_reader_last(&s, &e) == SSE_EVENT)
                 note(&late, &e);
-            assert_int_equal(sse_last(&s, &e), SSE_MORE);
+            assert_int_equal(sse_reader_last(&s, &e), SSE_MORE);
             expect(&late, rows[i].want, text.p, cut);
             buf_done(&seen);
-            sse_done(&s);
+            sse_reader_done(&s);
         }
     }
 }
 
-static void test_sse_event_that_is_too_long_breaks_the_stream(void **state)
+static void test_sse_reader_event_that_is_too_long_breaks_the_stream(void **state)
 {
     (void)state;
     static const char *const endless[] = {"data: xxxxxxxxxxxxxxxxxxxxxxxxx",
                                           "data: xxxxxxx\ndata: xxxxxxx\ndata: xxxxxxx\n",
                                           ":xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n"};
     for (size_t i = 0; i < countof(endless); i++) {
-        struct sse s = {.max = 24};
+        struct sse_reader s = {.max = 24};
         struct sse_event e;
         struct str in = STR("data: just short enough\n\n"), more = str_of(endless[i]);
-        assert_int_equal(sse_next(&s, &in, &e), SSE_EVENT);
-        assert_int_equal(sse_next(&s, &more, &e), SSE_TOO_LONG);
+        assert_int_equal(sse_reader_next(&s, &in, &e), SSE_EVENT);
+        assert_int_equal(sse_reader_next(&s, &more, &e), SSE_TOO_LONG);
         struct str after = STR("\n\ndata: 1\n\n");
-        assert_int_equal(sse_next(&s, &after, &e), SSE_TOO_LONG);
-        assert_int_equal(sse_last(&s, &e), SSE_TOO_LONG);
-        sse_done(&s);
-        assert_int_equal(sse_next(&s, &after, &e), SSE_EVENT); /* as new */
-        sse_done(&s);
+        assert_int_equal(sse_reader_next(&s, &after, &e), SSE_TOO_LONG);
+        assert_int_equal(sse_reader_last(&s, &e), SSE_TOO_LONG);
+        sse_reader_done(&s);
+        assert_int_equal(sse_reader_next(&s, &after, &e), SSE_EVENT); /* as new */
+        sse_reader_done(&s);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sse_examples_of_the_standard),
-        cmocka_unit_test(test_sse_line_ends_of_all_three_kinds),
-        cmocka_unit_test(test_sse_fields),
-        cmocka_unit_test(test_sse_characters_split_at_any_byte),
-        cmocka_unit_test(test_sse_byte_order_mark_only_at_the_start),
-        cmocka_unit_test(test_sse_nul_passes_in_data_and_not_in_an_id),
-        cmocka_unit_test(test_sse_retry_takes_digits_only),
-        cmocka_unit_test(test_sse_last_gives_what_has_no_empty_line_behind_it),
-        cmocka_unit_test(test_sse_event_that_is_too_long_breaks_the_stream),
+        cmocka_unit_test(test_sse_reader_examples_of_the_standard),
+        cmocka_unit_test(test_sse_reader_line_ends_of_all_three_kinds),
+        cmocka_unit_test(test_sse_reader_fields),
+        cmocka_unit_test(test_sse_reader_characters_split_at_any_byte),
+        cmocka_unit_test(test_sse_reader_byte_order_mark_only_at_the_start),
+        cmocka_unit_test(test_sse_reader_nul_passes_in_data_and_not_in_an_id),
+        cmocka_unit_test(test_sse_reader_retry_takes_digits_only),
+        cmocka_unit_test(test_sse_reader_last_gives_what_has_no_empty_line_behind_it),
+        cmocka_unit_test(test_sse_reader_event_that_is_too_long_breaks_the_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

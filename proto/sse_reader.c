@@ -1,4 +1,4 @@
-#include "proto/sse.h"
+#include "proto/sse_reader.h"
 
 /* Design.  A line is taken as soon as its end is seen: a CR ends it at once, and an LF that comes
  * next, maybe in another piece, is passed over.  So no event waits for a byte that need not come.
@@ -18,7 +18,7 @@ static void skip(struct str *text, size_t n)
     text->n -= n;
 }
 
-static void take_retry(struct sse *s, struct str value)
+static void take_retry(struct sse_reader *s, struct str value)
 {
     int64_t ms = 0;
     for (size_t i = 0; i < value.n; i++) {
@@ -37,7 +37,7 @@ static void set(struct buf *to, struct str value)
     buf_putstr(to, value);
 }
 
-static void take_field(struct sse *s, struct str name, struct str value)
+static void take_field(struct sse_reader *s, struct str name, struct str value)
 {
     if (str_eq(name, STR("data"))) {
         buf_putstr(&s->data, value);
@@ -53,7 +53,7 @@ static void take_field(struct sse *s, struct str name, struct str value)
 }
 
 /* True when the line ended an event that has data. */
-static bool take_line(struct sse *s, struct str line)
+static bool take_line(struct sse_reader *s, struct str line)
 {
     if (!s->begun && line.n >= 3 && memcmp(line.p, "\xEF\xBB\xBF", 3) == 0)
         skip(&line, 3);
@@ -76,7 +76,7 @@ static bool take_line(struct sse *s, struct str line)
 }
 
 /* The n bytes before a line end, and that end. */
-static bool end_line(struct sse *s, struct str *in, size_t n)
+static bool end_line(struct sse_reader *s, struct str *in, size_t n)
 {
     struct str line = {in->p, n};
     s->after_cr = in->p[n] == '\r';
@@ -90,7 +90,7 @@ static bool end_line(struct sse *s, struct str *in, size_t n)
     return is_event;
 }
 
-static enum sse_result hand_out(struct sse *s, struct sse_event *ret)
+static enum sse_result hand_out(struct sse_reader *s, struct sse_event *ret)
 {
     s->is_out = true;
     *ret = (struct sse_event){.event = s->event.len ? buf_str(&s->event) : STR("message"),
@@ -99,7 +99,7 @@ static enum sse_result hand_out(struct sse *s, struct sse_event *ret)
     return SSE_EVENT;
 }
 
-static void begin(struct sse *s)
+static void begin(struct sse_reader *s)
 {
     if (!s->is_out)
         return;
@@ -108,7 +108,7 @@ static void begin(struct sse *s)
     buf_clear(&s->event);
 }
 
-enum sse_result sse_next(struct sse *s, struct str *in, struct sse_event *ret)
+enum sse_result sse_reader_next(struct sse_reader *s, struct str *in, struct sse_event *ret)
 {
     begin(s);
     while (in->n && !s->broken) {
@@ -135,7 +135,7 @@ enum sse_result sse_next(struct sse *s, struct str *in, struct sse_event *ret)
     return s->broken ? SSE_TOO_LONG : SSE_MORE;
 }
 
-enum sse_result sse_last(struct sse *s, struct sse_event *ret)
+enum sse_result sse_reader_last(struct sse_reader *s, struct sse_event *ret)
 {
     begin(s);
     if (s->broken)
@@ -146,11 +146,11 @@ enum sse_result sse_last(struct sse *s, struct sse_event *ret)
     return s->data.len ? hand_out(s, ret) : SSE_MORE;
 }
 
-void sse_done(struct sse *s)
+void sse_reader_done(struct sse_reader *s)
 {
     buf_done(&s->line);
     buf_done(&s->data);
     buf_done(&s->event);
     buf_done(&s->id);
-    *s = (struct sse){.max = s->max};
+    *s = (struct sse_reader){.max = s->max};
 }
