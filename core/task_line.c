@@ -99,7 +99,7 @@ static const struct tool *find_tool(const struct agent *a, struct str name)
 static void call_tool(struct task *t, const struct agent_line *line)
 {
     const struct tool *tool = find_tool(t->agent, line->name);
-    if (!tool) {
+    if (!tool || !tool->call) {
         answer_error(t, line->call_id, ERR_NOT_FOUND, "the agent has no such tool");
         return;
     }

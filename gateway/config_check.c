@@ -262,8 +262,16 @@ static const char *const tool_names[] = {
     "ask_user",   "terminal", "process",    "http_get",    NULL,
 };
 
+/* What an exec agent has calls for. */
+static const char *const react_tools[] = {"spawn_task", "cancel_task", "send_message", "ask_user",
+                                          NULL};
+
 static void check_tools(const struct config_agent *agent, size_t at, struct faults *f)
 {
+    for (size_t i = 0; i < agent->tools.n; i++)
+        if (agent->kind != AGENT_REACT && key_choice(react_tools, agent->tools.list[i]) >= 0)
+            fault(f, path_of("agents[%zu].tools[%zu]", at, i).text,
+                  "is for agents of kind react only: others have calls of their own for it");
     for (size_t i = 0; i < agent->tools.n; i++)
         if (key_choice(tool_names, agent->tools.list[i]) < 0)
             fault(f, path_of("agents[%zu].tools[%zu]", at, i).text,

@@ -310,3 +310,19 @@ def test_inbox_message_enters_between_turns(client, server):
     said = messages_of(server.requests[1])
     assert [role for role, _ in said] == ["system", "user", "assistant", "tool", "user"]
     assert said[-1][1] == "hurry up"
+
+
+def test_long_history_is_shortened_and_that_is_said(client, server):
+    server.script = [answer("a" * 300)]
+    task, _ = client.finish("one " + "x" * 300, agent="narrow")
+    for word in ("two", "three"):
+        server.requests.clear()
+        _, events = client.finish(word + " x" * 150, agent="narrow",
+                                  conversation=task["conversation_id"])
+    [custom] = [e["data"] for e in events if e["event"] == "custom"]
+    assert custom["event_type"] == "history_shortened"
+    assert custom["payload"]["messages"] == 2 and custom["payload"]["context_bytes"] == 1500
+    said = messages_of(server.requests[0])
+    assert [content[:5] for _, content in said] == ["two x", "aaaaa", "three"]
+    task, _ = client.finish("y" * 2000, agent="narrow")
+    assert "passes 1500 bytes" in task["error"]["message"]
