@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "gateway/agent_exec.h"
+#include "gateway/agent_http.h"
 #include "gateway/agent_react.h"
 #include "gateway/agent_source.h"
 #include "gateway/model_builtin.h"
@@ -16,6 +17,7 @@ struct holder {
     struct exec_settings exec;
     struct react_settings react;
     struct source_settings source;
+    struct http_settings http;
     struct builtin_settings builtin;
     struct openai_settings openai;
     struct model model;
@@ -114,6 +116,26 @@ struct builder {
     uv_loop_t *loop;
 };
 
+static bool build_http(const struct builder *b, const struct config_agent *from, struct agent *to,
+                       struct holder *h, char *ret_error, size_t n)
+{
+    char why[256];
+    if (!peer_open(&from->peer, &h->peer, why, sizeof why)) {
+        snprintf(ret_error, n, "agent %s: %s", from->name, why);
+        return false;
+    }
+    h->peer.options.once = true;
+    h->http = (struct http_settings){.loop = b->loop,
+                                     .fetcher = b->fetcher,
+                                     .options = h->peer.options,
+                                     .url = from->url,
+                                     .headers = (const char *const *)h->peer.headers.list};
+    to->ops = &agent_http_ops;
+    to->settings = &h->http;
+    to->has_inbox = false;
+    return true;
+}
+
 static bool build(const struct builder *b, const struct config_agent *from, struct agent *to,
                   char *ret_error, size_t n)
 {
@@ -131,9 +153,7 @@ static bool build(const struct builder *b, const struct config_agent *from, stru
     switch ((enum agent_kind)from->kind) {
     case AGENT_EXEC: build_exec(from, b->loop, to, h); return true;
     case AGENT_SOURCE: build_source(b->loop, to, h); return true;
-    case AGENT_HTTP:
-        snprintf(ret_error, n, "agent %s: kind \"http\" is not served by this version", from->name);
-        return false;
+    case AGENT_HTTP: return build_http(b, from, to, h, ret_error, n);
     case AGENT_REACT: break;
     }
     const struct config_model *model = config_find_model(b->config, from->model);

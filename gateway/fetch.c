@@ -6,6 +6,7 @@
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -43,6 +44,7 @@ struct fetch {
     struct buf in;  /* of the reply's body, not handed out */
     char type[128]; /* its content type */
     long status;    /* 0 before there is one */
+    bool framed;
     bool told_head;
     bool paused; /* the user wants no more */
     bool held;   /* libcurl does not read */
@@ -94,6 +96,12 @@ static size_t on_write(char *bytes, size_t size, size_t n, void *user)
     return n;
 }
 
+static bool begins(const char *bytes, size_t n, const char *with)
+{
+    size_t length = strlen(with);
+    return n >= length && strncasecmp(bytes, with, length) == 0;
+}
+
 /* Each reply begins with its status line: that of a redirect, and a 100, come before the last. */
 static size_t on_header(char *bytes, size_t size, size_t n, void *user)
 {
@@ -102,7 +110,10 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *user)
     f->heard_ms = (msec_t)uv_now(f->fetcher->loop);
     if (n >= 5 && memcmp(bytes, "HTTP/", 5) == 0) {
         buf_clear(&f->in);
+        f->framed = false;
         curl_easy_getinfo(f->easy, CURLINFO_RESPONSE_CODE, &f->status);
+    } else if (begins(bytes, n, "content-length:") || begins(bytes, n, "transfer-encoding:")) {
+        f->framed = true;
     } else if (n <= 2) { /* the line that ends them */
         const char *type = NULL;
         curl_easy_getinfo(f->easy, CURLINFO_CONTENT_TYPE, &type);
@@ -236,16 +247,18 @@ static void on_idle(struct timer *timer)
 
 static bool may_pass(const struct fetch *f, CURLcode result)
 {
-    if (f->told_head || f->refused[0])
+    if (f->told_head || (is_good(f) && f->in.len) || f->refused[0])
         return false;
     switch (result) {
     case CURLE_OK:
+        if (f->options->once)
+            return f->status == 429 || f->status == 503;
         return f->status == 429 || (f->status >= 500 && f->status <= 599 && f->status != 501);
-    case CURLE_COULDNT_CONNECT:
+    case CURLE_COULDNT_CONNECT: return true;
     case CURLE_GOT_NOTHING:
     case CURLE_SEND_ERROR:
     case CURLE_RECV_ERROR:
-    case CURLE_PARTIAL_FILE: return true;
+    case CURLE_PARTIAL_FILE: return !f->options->once;
     default: return false;
     }
 }
@@ -300,7 +313,8 @@ static void tell_head(struct fetch *f)
 {
     f->told_head = true;
     if (f->events.on_head)
-        f->events.on_head(f->user, &(struct fetch_head){(int)f->status, str_of(f->type)});
+        f->events.on_head(f->user,
+                          &(struct fetch_head){(int)f->status, f->framed, str_of(f->type)});
 }
 
 static void hand_out(struct fetch *f)

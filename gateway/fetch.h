@@ -8,7 +8,8 @@
  *           that fetch itself freed.
  * Owns:     a fetch belongs to whoever started it, until fetch_free, which closes its connection at
  *           once; options stay the caller's and must outlive it, a request is copied.
- * Retries:  a refused or lost connection, 429 and 5xx (not 501), as long as nothing was handed out;
+ * Retries:  a refused or lost connection, 429 and 5xx (not 501), as long as nothing was handed out
+ *           (with once: a refused connection, 429 and 503);
  *           after 0.5 s, doubled each time, at most 8 s, with jitter; not before Retry-After, and
  *           not at all when that is more than a minute.
  * Safety:   descriptors are close-on-exec.  Certificates are checked.  Redirects are followed only
@@ -38,6 +39,7 @@ struct fetch_options {
     msec_t idle_ms;      /* longest silence; 0: never */
     msec_t total_ms;     /* 0: never */
     unsigned retries;    /* beside the first try */
+    bool once; /* what may have done something is not tried again: a lost connection, 500, 502 … */
     unsigned redirects;
     bool guarded;
     const struct net *allow; /* guarded: addresses that are not public and may be reached */
@@ -52,6 +54,7 @@ struct fetch_request {
 
 struct fetch_head {
     int status;
+    bool framed;             /* its end can be seen: it has a length, or chunks */
     struct str content_type; /* "" when there is none */
 };
 

@@ -1,6 +1,7 @@
 #include "gateway/model_openai.h"
 
 #include "gateway/complaint.h"
+#include "gateway/openai_chunk.h"
 #include "proto/sse_reader.h"
 
 #include <stdarg.h>
@@ -25,7 +26,7 @@ struct model_turn {
     struct buf whole; /* the reply of a server that does not stream */
     bool is_stream;
     bool paused;
-    bool has_choice;
+    bool has_choices;
     char finish[32]; /* finish_reason, "" until it came */
     bool done;       /* on_done was called */
     struct call_parts *calls;
@@ -71,13 +72,9 @@ static void fail(struct model_turn *t, const char *format, ...)
 
 static void finish(struct model_turn *t)
 {
-    if (strcmp(t->finish, "length") == 0) {
-        fail(t, "the answer was cut off: the model's limit of length is reached (finish_reason "
-                "\"length\")");
-        return;
-    }
-    if (strcmp(t->finish, "content_filter") == 0) {
-        fail(t, "the answer was cut off by a content filter (finish_reason \"content_filter\")");
+    const char *why = openai_fault_of(t->finish);
+    if (why) {
+        end(t, str_of(why));
         return;
     }
     for (size_t i = 0; i < t->n_calls; i++) {
@@ -100,8 +97,12 @@ static bool read_text(struct model_turn *t, uint32_t object, const char *name)
     return t->text.len > 0;
 }
 
-static void say(struct model_turn *t, enum model_piece kind)
+static void say(struct model_turn *t, enum model_piece kind, uint32_t node)
 {
+    if (!node)
+        return;
+    buf_clear(&t->text);
+    js_value(&t->doc, node, &t->text);
     t->paused = true; /* first, so that an unpause from inside is not forgotten */
     if (t->events.on_piece(t->user, kind, buf_str(&t->text)))
         t->paused = false;
@@ -156,34 +157,6 @@ static void take_call(struct model_turn *t, uint32_t piece)
         fail(t, "the calls of a turn pass 4 MiB");
 }
 
-static void take_delta(struct model_turn *t, uint32_t delta)
-{
-    const struct js_doc *doc = &t->doc;
-    if (read_text(t, delta, "reasoning_content") || read_text(t, delta, "reasoning"))
-        say(t, PIECE_THINKING);
-    if (read_text(t, delta, "content") || read_text(t, delta, "refusal"))
-        say(t, PIECE_TOKEN);
-    uint32_t calls = js_get(doc, delta, "tool_calls");
-    if (!calls || js_type(doc, calls) != JS_ARRAY)
-        return;
-    for (uint32_t i = js_first(doc, calls); i < js_end(doc, calls) && !t->done; i = js_next(doc, i))
-        take_call(t, i);
-}
-
-static void take_choices(struct model_turn *t, uint32_t choices)
-{
-    const struct js_doc *doc = &t->doc;
-    uint32_t first = js_first(doc, choices);
-    if (first >= js_end(doc, choices) || js_type(doc, first) != JS_OBJECT)
-        return;
-    t->has_choice = true;
-    uint32_t delta = js_get(doc, first, t->is_stream ? "delta" : "message");
-    if (delta && js_type(doc, delta) == JS_OBJECT)
-        take_delta(t, delta);
-    if (read_text(t, first, "finish_reason"))
-        snprintf(t->finish, sizeof t->finish, "%.*s", (int)t->text.len, t->text.bytes);
-}
-
 static int64_t count_of(const struct js_doc *doc, uint32_t usage, const char *name)
 {
     uint32_t node = js_get(doc, usage, name);
@@ -191,30 +164,38 @@ static int64_t count_of(const struct js_doc *doc, uint32_t usage, const char *na
     return node && js_type(doc, node) == JS_NUMBER && js_int(doc, node, &n) && n > 0 ? n : 0;
 }
 
-/* False when the text is no chunk; t->done when it was the last that counts. */
 static void take_chunk(struct model_turn *t, struct str text)
 {
     struct js_doc *doc = &t->doc;
+    struct openai_chunk c;
     if (!js_parse(doc, text.p, text.n, JS_AGENT) || js_type(doc, 0) != JS_OBJECT) {
         fail(t, "the server sent what is no JSON object (%s)", doc->error ? doc->error : "");
         return;
     }
-    uint32_t error = js_get(doc, 0, "error"), choices = js_get(doc, 0, "choices");
-    uint32_t usage = js_get(doc, 0, "usage");
-    if (error && js_type(doc, error) != JS_NULL) {
+    openai_read_chunk(doc, &c);
+    if (c.error) {
         struct buf why = {0};
         complaint_put_node(&why, doc, 0);
         fail(t, "the server said: %s", why.len ? why.bytes : "error");
         buf_done(&why);
         return;
     }
-    if (usage && js_type(doc, usage) == JS_OBJECT) {
-        t->usage = (struct model_usage){count_of(doc, usage, "prompt_tokens"),
-                                        count_of(doc, usage, "completion_tokens")};
+    if (c.usage) {
+        t->usage = (struct model_usage){count_of(doc, c.usage, "prompt_tokens"),
+                                        count_of(doc, c.usage, "completion_tokens")};
         t->has_usage = true;
     }
-    if (choices && js_type(doc, choices) == JS_ARRAY)
-        take_choices(t, choices);
+    t->has_choices |= c.has_choices;
+    say(t, PIECE_THINKING, c.thinking);
+    say(t, PIECE_TOKEN, c.content);
+    for (uint32_t i = c.tool_calls ? js_first(doc, c.tool_calls) : 0;
+         i && i < js_end(doc, c.tool_calls) && !t->done; i = js_next(doc, i))
+        take_call(t, i);
+    if (c.finish_reason) {
+        buf_clear(&t->text);
+        js_value(doc, c.finish_reason, &t->text);
+        snprintf(t->finish, sizeof t->finish, "%.*s", (int)t->text.len, t->text.bytes);
+    }
 }
 
 /* ------------------------------------------------------------------ the reply */
@@ -266,7 +247,7 @@ static void take_whole(struct model_turn *t)
         fail(t, "the reply is neither an event stream nor JSON");
     else
         take_chunk(t, text);
-    if (!t->done && !t->has_choice)
+    if (!t->done && !t->has_choices)
         fail(t, "the reply has no choices");
     else if (!t->done)
         finish(t);

@@ -206,15 +206,25 @@ def test_cap_on_turns_is_told(ask):
     ([text("I was going to"), b"event: error\n", m.data({"error": "overloaded"})], "overloaded"),
     ([text("I was going to")], "broke off"),
     ([text("I was going to"), b'data: {"choices": [{"delta": {"con'], "broke off"),
-    ([text("I was going to"), RESET], "broke off"),
     ([text("I was going to"), b"data: {nonsense}\n\n"], "no JSON"),
-], ids=["length", "filter", "error", "error-text", "close", "half", "reset", "nonsense"])
+], ids=["length", "filter", "error", "error-text", "close", "half", "nonsense"])
 def test_stream_that_ends_badly_keeps_what_was_said(ask, client, steps, why):
     task, events, requests = ask([reply(*steps)])
     assert task["status"] == "failed" and task["error"]["code"] == "agent_error", task
     assert why in task["error"]["message"] and task["error"]["message"].startswith("agent_error: model:")
     assert task["output"] == "I was going to" == text_of(events)
     assert len(requests) == 1  # no second try behind the first piece
+
+
+def test_connection_that_is_reset_behind_the_first_piece(client, server):
+    seen = threading.Event()
+    server.script = [[m.head(), text("I was going to"), seen, RESET]]
+    server.requests.clear()
+    task = client.chat("hello")
+    client.event(task, "token")
+    seen.set()
+    assert "broke off" in client.wait_terminal(task)["data"]["error"]["message"]
+    assert client.task(task)["output"] == "I was going to" and len(server.requests) == 1
 
 
 def test_length_of_declared_body_that_does_not_come(ask):
