@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define NO_SUCH_TASK "no such task"
 #define EVENT_OVERHEAD 192 /* of a line, beside its data */
 
 /* The bytes that an event of this line would carry. */
@@ -231,12 +232,74 @@ static bool is_child_of(const struct task *child, const struct task *parent)
            str_eq(child->rec.parent_task_id, parent->rec.task_id);
 }
 
+/* A call about a task that is not live: what became of it is in the store. */
+struct late_call {
+    struct task *task; /* a reference */
+    bool cancels;
+    size_t n;
+    char call_id[];
+};
+
+static void answer_late(struct task *t, bool cancels, struct str call_id)
+{
+    if (!cancels) {
+        answer_error(t, call_id, ERR_TASK_TERMINATED, "the task has ended");
+        return;
+    }
+    struct buf answer = {0};
+    begin_answer(&answer, "ok", call_id);
+    js_put_int(&answer, "cancelled", 0);
+    js_put_raw(&answer, "task_ids", STR("[]"));
+    deliver(t, &answer);
+}
+
+static void on_late(void *arg, int status, struct answer *found)
+{
+    struct late_call *late = arg;
+    struct task *t = late->task;
+    struct str call_id = {late->call_id, late->n};
+    t->refs--;
+    if (t->phase == PHASE_RUNNING) {
+        if (status == 0 && str_eq(found->tasks[0].parent_task_id, t->rec.task_id))
+            answer_late(t, late->cancels, call_id);
+        else if (status == 0 || status == STORE_NOT_FOUND)
+            answer_error(t, call_id, ERR_NOT_FOUND, NO_SUCH_TASK);
+        else
+            answer_error(t, call_id, ERR_OVERLOADED, "the store cannot be read now");
+    }
+    free(late);
+}
+
+static void look_up_late(struct task *t, const struct agent_line *line)
+{
+    struct late_call *late = xalloc(sizeof *late + line->call_id.n);
+    *late =
+        (struct late_call){.task = t, .cancels = line->kind == LINE_CANCEL, .n = line->call_id.n};
+    if (late->n)
+        memcpy(late->call_id, line->call_id.p, late->n);
+    t->refs++;
+    t->hub->port->query(t->hub->port,
+                        &(struct query){.kind = QUERY_TASK,
+                                        .owner = t->rec.owner,
+                                        .conversation_id = t->rec.conversation_id,
+                                        .task_id = line->task_id},
+                        on_late, late);
+}
+
 static void send_to_relative(struct task *t, const struct agent_line *line)
 {
     bool up = str_eq(line->task_id, STR("parent"));
     struct task *to = find_relative(t, up ? t->rec.parent_task_id : line->task_id);
+    if (!to && up && t->rec.parent_task_id.p) {
+        answer_late(t, false, line->call_id);
+        return;
+    }
+    if (!to && !up) {
+        look_up_late(t, line);
+        return;
+    }
     if (!to || !(up || is_child_of(to, t))) {
-        answer_error(t, line->call_id, ERR_NOT_FOUND, "no such task");
+        answer_error(t, line->call_id, ERR_NOT_FOUND, NO_SUCH_TASK);
         return;
     }
     enum error e = task_send(to, up ? STR("child") : STR("parent"), line->content, STR_NULL);
@@ -252,8 +315,12 @@ static void send_to_relative(struct task *t, const struct agent_line *line)
 static void cancel_child(struct task *t, const struct agent_line *line)
 {
     struct task *child = find_relative(t, line->task_id);
+    if (!child) {
+        look_up_late(t, line);
+        return;
+    }
     if (!is_child_of(child, t)) {
-        answer_error(t, line->call_id, ERR_NOT_FOUND, "no such task");
+        answer_error(t, line->call_id, ERR_NOT_FOUND, NO_SUCH_TASK);
         return;
     }
     struct buf ids = {0}, answer = {0};

@@ -179,6 +179,7 @@ int main(int argc, char **argv)
     if (strcmp(command, "supervise") == 0)
         return supervisor_main(argc, argv);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file at its limit is a full disk, and no end */
     if (argc > 1 && !read_options(argc - 1, argv + 1, &o))
         return say_usage("an option was not understood");
     const char *file = optind < argc - 1 ? argv[1 + optind] : NULL;
