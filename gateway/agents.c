@@ -10,6 +10,7 @@
 #include "gateway/model_builtin.h"
 #include "gateway/model_openai.h"
 #include "gateway/peer.h"
+#include "gateway/tool_http_get.h"
 #include "gateway/tools.h"
 
 /* What an agent's settings need to stay. */
@@ -23,17 +24,27 @@ struct holder {
     struct model model;
     struct peer peer;
     char *url;
+    struct http_get http_get;
     const struct tool **tools;
 };
 
-static bool find_tools(const struct config_agent *from, struct agent *to, struct holder *h,
-                       char *ret_error, size_t n)
+struct builder {
+    const struct config *config;
+    struct fetcher *fetcher;
+    uv_loop_t *loop;
+};
+
+static bool find_tools(const struct builder *b, const struct config_agent *from, struct agent *to,
+                       struct holder *h, char *ret_error, size_t n)
 {
     if (from->tools.n == 0)
         return true;
+    http_get_init(&h->http_get, b->fetcher, b->config->http_get.allow_nets,
+                  b->config->http_get.allow.n);
     h->tools = xcalloc(from->tools.n * sizeof(struct tool *));
     for (size_t i = 0; i < from->tools.n; i++) {
-        h->tools[i] = tool_find(str_of(from->tools.list[i]));
+        struct str name = str_of(from->tools.list[i]);
+        h->tools[i] = str_eq(name, STR("http_get")) ? &h->http_get.tool : tool_find(name);
         if (!h->tools[i]) {
             snprintf(ret_error, n, "agent %s: there is no tool \"%s\"", from->name,
                      from->tools.list[i]);
@@ -110,12 +121,6 @@ static void build_source(uv_loop_t *loop, struct agent *to, struct holder *h)
     to->settings = &h->source;
 }
 
-struct builder {
-    const struct config *config;
-    struct fetcher *fetcher;
-    uv_loop_t *loop;
-};
-
 static bool build_http(const struct builder *b, const struct config_agent *from, struct agent *to,
                        struct holder *h, char *ret_error, size_t n)
 {
@@ -148,7 +153,7 @@ static bool build(const struct builder *b, const struct config_agent *from, stru
                          .idle_timeout_ms = (msec_t)from->idle_timeout_s * 1000,
                          .grace_ms = (msec_t)from->grace_s * 1000,
                          .holder = h};
-    if (!find_tools(from, to, h, ret_error, n))
+    if (!find_tools(b, from, to, h, ret_error, n))
         return false;
     switch ((enum agent_kind)from->kind) {
     case AGENT_EXEC: build_exec(from, b->loop, to, h); return true;

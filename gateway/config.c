@@ -25,6 +25,7 @@ void config_done(struct config *c)
     free(c->parsed_origins);
     free(c->trusted_nets);
     free(c->metrics.allow_nets);
+    free(c->http_get.allow_nets);
     free(c->listen_host);
     keys_free(&config_table, c);
     *c = (struct config){0};

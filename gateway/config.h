@@ -126,6 +126,10 @@ struct config {
         struct net *allow_nets; /* as many */
         bool is_public;
     } metrics;
+    struct {
+        struct config_texts allow;
+        struct net *allow_nets; /* as many */
+    } http_get;
     uint32_t drain_s;
     struct {
         uint32_t level;  /* enum log_level */

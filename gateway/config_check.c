@@ -389,6 +389,7 @@ void config_check(struct config *c, const struct config_flags *flags, struct fau
     check_origins(c, f);
     c->trusted_nets = check_nets(&c->trusted_proxies, "trusted_proxies", f);
     c->metrics.allow_nets = check_nets(&c->metrics.allow, "metrics.allow", f);
+    c->http_get.allow_nets = check_nets(&c->http_get.allow, "http_get.allow", f);
     for (size_t i = 0; i < c->n_models; i++)
         check_model(c, i, f);
     if (c->n_agents == 0)

@@ -177,6 +177,12 @@ static const struct key metrics_keys[] = {
 };
 TABLE(metrics_table, metrics_keys);
 
+static const struct key http_get_keys[] = {
+    {"allow", "networks that the tool may reach although they are not public",
+     TEXTS(config, http_get.allow, 256)},
+};
+TABLE(http_get_table, http_get_keys);
+
 static const struct key log_keys[] = {
     {"level", "the least that is logged", CHOICE(config, log.level, log_levels, LEVEL_INFO)},
     {"format", "of the lines on stderr", CHOICE(config, log.format, log_formats, FORMAT_LOGFMT)},
@@ -203,6 +209,8 @@ static const struct key root_keys[] = {
     {"trusted_proxies", "networks whose X-Forwarded-For is believed",
      TEXTS(config, trusted_proxies, 256)},
     {"metrics", "who reads /metrics", GROUP(metrics_table)},
+    {"http_get", "the tool http_get, which works for the agents that list it",
+     GROUP(http_get_table)},
     {"drain_s", "how long a stopping gateway waits for its tasks",
      INT(config, drain_s, 0, 86400, 20)},
     {"log", "the log", GROUP(log_table)},
