@@ -118,6 +118,7 @@ void hub_init(struct hub *h, const struct hub_options *options, struct store_por
     list_init(&h->woken);
     list_init(&h->dead_tasks);
     list_init(&h->dead_runs);
+    list_init(&h->dead_tools);
     list_init(&h->changed);
     list_init(&h->due);
     h->ask_again.fire = on_ask_again;
@@ -344,6 +345,7 @@ void hub_reap(struct hub *h)
         dead->ops->free(dead->run);
         free(dead);
     }
+    task_reap_tools(h);
     list_each (it, &h->dead_tasks) {
         struct task *t = list_item(it, struct task, in_wait);
         if (t->refs == 0)

@@ -91,6 +91,7 @@ struct hub {
     struct list woken;      /* sessions with something to send: the rim takes them */
     struct list dead_tasks; /* freed in hub_reap */
     struct list dead_runs;
+    struct list dead_tools; /* of struct tool_use */
     struct list changed;    /* conversations whose watchers or readers are to be told */
     struct list due;        /* conversations where a notice turn may be possible */
     bool notices_may_go;    /* something has made room since they were looked at */

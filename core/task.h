@@ -79,6 +79,7 @@ struct task {
     struct list answers; /* of struct input_message: what its calls and questions wait for */
     size_t answer_bytes;
     struct timer again; /* its input was full */
+    struct list tools;  /* of struct tool_use: calls of tools that take time */
     struct list questions;
     struct feed_entry *entry; /* in the conversation's feed */
     struct list enders;       /* of struct waiter: told when the end is committed */
@@ -146,7 +147,7 @@ static inline bool task_talks(const struct task *t)
     return t->rec.type == TYPE_CHAT || t->rec.type == TYPE_NOTICE;
 }
 
-/* Between task.c and its parts: task_run, task_stop, task_line, task_inbox, task_question. */
+/* Between task.c and its parts: task_run, task_stop, task_line, task_tool, task_inbox, task_question. */
 void task_stage(struct task *t); /* the row as rec.state has it */
 uint64_t task_event(struct task *t, enum event_type event, struct str data);
 void task_try_start(struct task *t); /* when it may: slot, order of the conversation */
@@ -158,6 +159,14 @@ void task_arm_clocks(struct task *t);
 void task_stand_clocks(struct task *t, bool stand);
 void task_line(struct task *t, const struct agent_line *line); /* one decoded line of the agent */
 void task_unpause(struct task *t);
+/* {"type":"…","call_id":"…" – open, for more; then closed and handed to the agent. */
+void task_begin_answer(struct buf *out, const char *type, struct str call_id);
+void task_end_answer(struct task *t, struct buf *line);
+void task_answer_error(struct task *t, struct str call_id, enum error e, const char *message);
+void task_call_tool(struct task *t, const struct agent_line *line);
+void task_stop_tools(struct task *t); /* nobody waits for them */
+void task_reap_tools(struct hub *h);
+bool task_has_children(const struct task *t);                          /* that live */
 void task_tell_parent(struct task *t, const struct task_record *view); /* a child has ended */
 
 /* The inbox (task_inbox.c). */

@@ -44,6 +44,7 @@ void task_init_inbox(struct task *t)
 {
     list_init(&t->inbox);
     list_init(&t->answers);
+    list_init(&t->tools);
     t->again.fire = on_again;
 }
 

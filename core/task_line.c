@@ -65,70 +65,27 @@ static void take_result(struct task *t, struct str result)
     t->result = xstrdup(result);
 }
 
-/* {"type":"…","call_id":"…" – open, for more. */
-static void begin_answer(struct buf *out, const char *type, struct str call_id)
+void task_begin_answer(struct buf *out, const char *type, struct str call_id)
 {
     buf_putc(out, '{');
     js_put_field(out, "type", str_of(type));
     js_put_field(out, "call_id", call_id);
 }
 
-static void deliver(struct task *t, struct buf *line)
+void task_end_answer(struct task *t, struct buf *line)
 {
     buf_putc(line, '}');
     task_answer(t, buf_str(line));
     buf_done(line);
 }
 
-static void answer_error(struct task *t, struct str call_id, enum error e, const char *message)
+void task_answer_error(struct task *t, struct str call_id, enum error e, const char *message)
 {
     struct buf line = {0};
-    begin_answer(&line, "error", call_id);
+    task_begin_answer(&line, "error", call_id);
     js_put_field(&line, "code", str_of(error_code(e)));
     js_put_field(&line, "message", str_of(message));
-    deliver(t, &line);
-}
-
-static const struct tool *find_tool(const struct agent *a, struct str name)
-{
-    for (size_t i = 0; i < a->n_tools; i++)
-        if (str_eq(name, str_of(a->tools[i]->name)))
-            return a->tools[i];
-    return NULL;
-}
-
-static void call_tool(struct task *t, const struct agent_line *line)
-{
-    const struct tool *tool = find_tool(t->agent, line->name);
-    if (!tool) {
-        answer_error(t, line->call_id, ERR_NOT_FOUND, "the agent has no such tool");
-        return;
-    }
-    struct buf data = {0}, output = {0};
-    buf_putc(&data, '{');
-    js_put_field(&data, "call_id", line->call_id);
-    js_put_field(&data, "name", line->name);
-    js_put_raw(&data, "arguments", line->arguments);
-    buf_putc(&data, '}');
-    task_event(t, EVENT_TOOL_CALL, buf_str(&data));
-
-    bool good = tool->call(line->arguments, t->hub->clock.wall_ms, &output);
-    buf_clear(&data);
-    buf_putc(&data, '{');
-    js_put_field(&data, "call_id", line->call_id);
-    js_put_field(&data, "name", line->name);
-    js_put_field(&data, "output", buf_str(&output));
-    js_put_bool(&data, "is_error", !good);
-    buf_putc(&data, '}');
-    task_event(t, EVENT_TOOL_RESULT, buf_str(&data));
-    buf_done(&data);
-
-    struct buf answer = {0};
-    begin_answer(&answer, "tool_result", line->call_id);
-    js_put_field(&answer, "output", buf_str(&output));
-    js_put_bool(&answer, "is_error", !good);
-    deliver(t, &answer);
-    buf_done(&output);
+    task_end_answer(t, &line);
 }
 
 static struct task *find_relative(const struct task *t, struct str id)
@@ -190,16 +147,16 @@ static void spawn(struct task *t, const struct agent_line *line)
     const struct agent *a = hub_find_agent(t->hub, line->agent);
     const char *why = why_bad_child(line);
     if (why) {
-        answer_error(t, line->call_id, ERR_BAD_REQUEST, why);
+        task_answer_error(t, line->call_id, ERR_BAD_REQUEST, why);
         return;
     }
     why = why_no_child(t, a);
     if (why) {
-        answer_error(t, line->call_id, a ? ERR_OVERLOADED : ERR_BAD_REQUEST, why);
+        task_answer_error(t, line->call_id, a ? ERR_OVERLOADED : ERR_BAD_REQUEST, why);
         return;
     }
     if (line->name.p && task_name_is_taken(t->conversation, line->name)) {
-        answer_error(t, line->call_id, ERR_CONFLICT, "a live task has that name");
+        task_answer_error(t, line->call_id, ERR_CONFLICT, "a live task has that name");
         return;
     }
     struct buf ancestors = {0};
@@ -221,9 +178,9 @@ static void spawn(struct task *t, const struct agent_line *line)
     buf_done(&ancestors);
     put_child_event(t, child);
     struct buf answer = {0};
-    begin_answer(&answer, "child", line->call_id);
+    task_begin_answer(&answer, "child", line->call_id);
     js_put_field(&answer, "task_id", child->rec.task_id);
-    deliver(t, &answer);
+    task_end_answer(t, &answer);
 }
 
 static bool is_child_of(const struct task *child, const struct task *parent)
@@ -243,14 +200,14 @@ struct late_call {
 static void answer_late(struct task *t, bool cancels, struct str call_id)
 {
     if (!cancels) {
-        answer_error(t, call_id, ERR_TASK_TERMINATED, "the task has ended");
+        task_answer_error(t, call_id, ERR_TASK_TERMINATED, "the task has ended");
         return;
     }
     struct buf answer = {0};
-    begin_answer(&answer, "ok", call_id);
+    task_begin_answer(&answer, "ok", call_id);
     js_put_int(&answer, "cancelled", 0);
     js_put_raw(&answer, "task_ids", STR("[]"));
-    deliver(t, &answer);
+    task_end_answer(t, &answer);
 }
 
 static void on_late(void *arg, int status, struct answer *found)
@@ -263,9 +220,9 @@ static void on_late(void *arg, int status, struct answer *found)
         if (status == 0 && str_eq(found->tasks[0].parent_task_id, t->rec.task_id))
             answer_late(t, late->cancels, call_id);
         else if (status == 0 || status == STORE_NOT_FOUND)
-            answer_error(t, call_id, ERR_NOT_FOUND, NO_SUCH_TASK);
+            task_answer_error(t, call_id, ERR_NOT_FOUND, NO_SUCH_TASK);
         else
-            answer_error(t, call_id, ERR_OVERLOADED, "the store cannot be read now");
+            task_answer_error(t, call_id, ERR_OVERLOADED, "the store cannot be read now");
     }
     free(late);
 }
@@ -299,17 +256,17 @@ static void send_to_relative(struct task *t, const struct agent_line *line)
         return;
     }
     if (!to || !(up || is_child_of(to, t))) {
-        answer_error(t, line->call_id, ERR_NOT_FOUND, NO_SUCH_TASK);
+        task_answer_error(t, line->call_id, ERR_NOT_FOUND, NO_SUCH_TASK);
         return;
     }
     enum error e = task_send(to, up ? STR("child") : STR("parent"), line->content, STR_NULL);
     if (e) {
-        answer_error(t, line->call_id, e, "the message was not taken");
+        task_answer_error(t, line->call_id, e, "the message was not taken");
         return;
     }
     struct buf answer = {0};
-    begin_answer(&answer, "ok", line->call_id);
-    deliver(t, &answer);
+    task_begin_answer(&answer, "ok", line->call_id);
+    task_end_answer(t, &answer);
 }
 
 static void cancel_child(struct task *t, const struct agent_line *line)
@@ -320,7 +277,7 @@ static void cancel_child(struct task *t, const struct agent_line *line)
         return;
     }
     if (!is_child_of(child, t)) {
-        answer_error(t, line->call_id, ERR_NOT_FOUND, NO_SUCH_TASK);
+        task_answer_error(t, line->call_id, ERR_NOT_FOUND, NO_SUCH_TASK);
         return;
     }
     struct buf ids = {0}, answer = {0};
@@ -328,10 +285,10 @@ static void cancel_child(struct task *t, const struct agent_line *line)
     uint32_t n = line->tree ? task_cancel_tree(t->conversation, child->rec.task_id, &ids)
                             : task_cancel_told(child, &ids);
     buf_putc(&ids, ']');
-    begin_answer(&answer, "ok", line->call_id);
+    task_begin_answer(&answer, "ok", line->call_id);
     js_put_int(&answer, "cancelled", n);
     js_put_raw(&answer, "task_ids", buf_str(&ids));
-    deliver(t, &answer);
+    task_end_answer(t, &answer);
     buf_done(&ids);
 }
 
@@ -367,6 +324,16 @@ uint32_t task_cancel_tree(struct conversation *c, struct str root, struct buf *i
     return n;
 }
 
+bool task_has_children(const struct task *t)
+{
+    list_each (it, &t->conversation->tasks) {
+        const struct task *other = list_item(it, const struct task, in_conversation);
+        if (is_child_of(other, t) && !task_is_ending(other))
+            return true;
+    }
+    return false;
+}
+
 void task_tell_parent(struct task *t, const struct task_record *view)
 {
     struct task *parent = t->rec.parent_task_id.p ? find_relative(t, t->rec.parent_task_id) : NULL;
@@ -386,7 +353,7 @@ void task_line(struct task *t, const struct agent_line *line)
     case LINE_EMPTY: break;
     case LINE_EVENT: take_event(t, line); break;
     case LINE_RESULT: take_result(t, line->data); break;
-    case LINE_TOOL: call_tool(t, line); break;
+    case LINE_TOOL: task_call_tool(t, line); break;
     case LINE_SPAWN: spawn(t, line); break;
     case LINE_SEND: send_to_relative(t, line); break;
     case LINE_CANCEL: cancel_child(t, line); break;

@@ -96,6 +96,7 @@ void task_stop_run(struct task *t)
     if (t->has_slot)
         t->hub->n_processes--;
     t->has_slot = false;
+    task_stop_tools(t);
     if (!t->run)
         return;
     struct dead_run *dead = xalloc(sizeof *dead);

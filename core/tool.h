@@ -1,11 +1,24 @@
 /* tool -- the port behind which an agent's tools lie.
  *
- * Thread:   loop.  call must not block.
+ * Shape:    one of three ways to carry out a call:
+ *             call   computes, and is through at once;
+ *             start  takes time: done comes later, once, never from inside start or stop;
+ *             says   the core does it: the call of PROTOCOL.md section 8 with the arguments as its
+ *                    members ("spawn"), or the event input_required.  For agents of kind react, which
+ *                    have no other way to say these.
+ * Thread:   loop.  Nothing blocks.
+ * Owns:     a job belongs to its tool until stop, which is called exactly once, after done or instead
+ *           of it, never from inside done.
+ * Errors:   texts that a model can read.
  */
 #ifndef CORE_TOOL_H
 #define CORE_TOOL_H
 
 #include "proto/js.h"
+
+struct tool;
+struct tool_job; /* the tool's */
+typedef void (*tool_done_fn)(void *user, bool good, struct str output);
 
 struct tool {
     const char *name;
@@ -13,6 +26,12 @@ struct tool {
     const char *parameters; /* JSON Schema of the arguments */
     /* Appends the output (plain text) to out; false for an error, whose text is then in out. */
     bool (*call)(struct str arguments, int64_t wall_ms, struct buf *out);
+    /* NULL for an error, whose text is then in out. */
+    struct tool_job *(*start)(const struct tool *tool, struct str arguments, tool_done_fn done,
+                              void *user, struct buf *out);
+    void (*stop)(struct tool_job *job);
+    void *settings; /* of start */
+    const char *says;
 };
 
 #endif

@@ -1,5 +1,6 @@
 #include "gateway/agent_exec.h"
 
+#include "gateway/run_line.h"
 #include "gateway/supervisor.h"
 #include "proto/buf.h"
 #include "proto/js.h"
@@ -457,18 +458,6 @@ static void on_supervisor_exit(uv_poll_t *poll, int status, int events)
 
 /* ------------------------------------------------------------------ the port */
 
-static void put_run_line(struct buf *out, const struct run_spec *spec)
-{
-    buf_puts(out, "{\"type\":\"run\"");
-    js_put_field(out, "task_id", spec->task_id);
-    js_put_field(out, "conversation_id", spec->conversation_id);
-    js_put_field(out, "input", spec->input);
-    js_put_raw(out, "history", spec->history.n ? spec->history : STR("[]"));
-    js_put_raw(out, "parent", spec->parent.n ? spec->parent : STR("{}"));
-    js_put_raw(out, "metadata", spec->metadata.n ? spec->metadata : STR("null"));
-    buf_puts(out, "}\n");
-}
-
 static void exec_cancel(struct run *run)
 {
     struct run *r = run_of(run);
@@ -554,7 +543,7 @@ static struct run *exec_start(void *settings, const struct run_spec *spec,
     watched_start(&r->control, UV_READABLE, on_control_ready);
     watched_start(&r->out, UV_READABLE, on_stdout_ready);
     watched_start(&r->err, UV_READABLE, on_stderr_ready);
-    put_run_line(&r->queue, spec);
+    run_line_put(&r->queue, spec);
     r->queue_max = r->queue.len + EXEC_QUEUE;
     stdin_flush(r);
     return r;

@@ -1,5 +1,6 @@
 #include "gateway/agent_react.h"
 
+#include "gateway/react_calls.h"
 #include "gateway/stepper.h"
 
 #include <stdio.h>
@@ -9,50 +10,40 @@
  *
  *            the model starts           on_done              calls tools
  *   READY ───────────────────▶ STREAMING ───────▶ STREAMED ───────────────▶ CALLING ──┐
- *     ▲                                              │ │ calls none, the inbox is     │ one call
+ *     ▲                                              │ │ calls none, the inbox is     │ one begins
  *     ├───────────── calls none, a message waits ────┘ │ empty: final_answer          │ a step
- *     └────────────────────────────────────────────────┼──────────── all are made ────┘
+ *     └────────────────────────────────────────────────┼──────────── all are closed ──┘
  *                                                      ▼
  *                  cancel, a fault ─────────────▶    ENDED  on_end
  *
  * - Everything but the model's pieces happens in on_step, in a turn of the loop of its own: a cancel
  *   is seen between any two of them, and nothing of the model is freed inside its callbacks.
- * - messages is the conversation as the model gets it, but for its closing bracket.  A call that the
- *   model made badly stands in it repaired: not every model takes back what it said.
+ * - Calls are begun one a step, and run side by side (react_calls.h).  One that the model made badly
+ *   stands in the talk repaired: not every model takes back what it said.
  */
 
 #define RUN_MAGIC 0x72656163u
 
 enum react_state { REACT_READY, REACT_STREAMING, REACT_STREAMED, REACT_CALLING, REACT_ENDED };
 
-struct tool_call {
-    char *id, *name;
-    char *arguments;   /* compact JSON object */
-    const char *fault; /* why it cannot be made; NULL: it can */
-};
-
 struct run {
     unsigned magic;
     enum react_state state;
     const struct react_settings *settings;
-    struct run_events events;
-    void *task;
+    struct teller teller;
     struct stepper stepper;
     struct model_turn *turn; /* NULL between turns */
     unsigned n_turns;        /* since the user's last message */
-    bool paused;
     bool cancelled;
 
-    struct buf messages;
-    struct buf inbox; /* messages for it, one a line */
+    struct talk talk;
+    struct buf inbox; /* messages for it: each its length in decimal, a blank, its text */
     struct buf text;  /* what the turn has said */
-    struct tool_call *calls;
-    size_t n_calls, at_call;
+    struct react_calls calls;
     size_t turn_bytes;
     char *fault; /* why the turn failed; NULL: it did not */
-
-    struct buf data; /* scratch: the event that is being made */
-    struct js_doc doc;
+    struct model_usage usage;
+    bool has_usage;
 };
 
 static struct run *run_of(void *arg)
@@ -68,82 +59,37 @@ static void set_state(struct run *r, enum react_state state)
     stepper_start(&r->stepper);
 }
 
+/* The structured result: what the models' servers have counted. */
+static void tell_usage(struct run *r)
+{
+    struct model_usage u = r->usage;
+    struct buf data = {0};
+    buf_puts(&data, "{\"usage\":{");
+    js_put_int(&data, "prompt_tokens", u.prompt_tokens);
+    js_put_int(&data, "completion_tokens", u.completion_tokens);
+    js_put_int(&data, "total_tokens", u.prompt_tokens + u.completion_tokens);
+    buf_puts(&data, "}}");
+    teller_result(&r->teller, buf_str(&data));
+    buf_done(&data);
+}
+
 static void end(struct run *r, enum run_end how, struct str text)
 {
     r->state = REACT_ENDED;
     stepper_stop(&r->stepper);
-    r->events.on_end(r->task, how, text);
-}
-
-/* ------------------------------------------------------------------ events */
-
-static void event_begin(struct run *r)
-{
-    buf_clear(&r->data);
-    buf_putc(&r->data, '{');
-}
-
-static void event_emit(struct run *r, enum event_type event, struct str text)
-{
-    buf_putc(&r->data, '}');
-    struct agent_line line = {.kind = LINE_EVENT,
-                              .event = event,
-                              .data = buf_str(&r->data),
-                              .text = text,
-                              .timeout_s = -1};
-    r->paused = true; /* first, so that an unpause from inside is not forgotten */
-    if (r->events.on_event(r->task, &line))
-        r->paused = false;
-}
-
-/* As much of a text as an output may have and a line can carry, escapes and all. */
-static struct str put_output(struct buf *data, struct str text)
-{
-    size_t before = data->len;
-    for (size_t max = MAX_OUTPUT;; max = max / 4 * 3) {
-        struct str cut = {text.p, utf8_cut(text, max)};
-        js_put_field(data, "output", cut);
-        if (data->len <= MAX_EVENT_LINE - 4096)
-            return cut;
-        data->len = before;
-    }
-}
-
-#define PIECE_BYTES 65536 /* of one event's text: a model may hand in any */
-
-static void emit_piece(struct run *r, enum event_type event, struct str text)
-{
-    while (text.n) {
-        size_t n = utf8_cut(text, PIECE_BYTES);
-        struct str piece = {text.p, n ? n : text.n};
-        event_begin(r);
-        js_put_field(&r->data, "text", piece);
-        event_emit(r, event, piece);
-        text = (struct str){text.p + piece.n, text.n - piece.n};
-    }
-}
-
-static void emit_final_answer(struct run *r)
-{
-    event_begin(r);
-    struct str said = put_output(&r->data, buf_str(&r->text));
-    event_emit(r, EVENT_FINAL_ANSWER, said);
+    if (r->has_usage)
+        tell_usage(r);
+    r->teller.events.on_end(r->teller.task, how, text);
 }
 
 /* ------------------------------------------------------------------ what the model says */
 
 static void turn_clear(struct run *r)
 {
-    for (size_t i = 0; i < r->n_calls; i++) {
-        free(r->calls[i].id);
-        free(r->calls[i].name);
-        free(r->calls[i].arguments);
-    }
-    free(r->calls);
+    react_calls_clear(&r->calls);
     free(r->fault);
-    r->calls = NULL;
     r->fault = NULL;
-    r->n_calls = r->at_call = r->turn_bytes = 0;
+    r->turn_bytes = 0;
     buf_done(&r->text);
 }
 
@@ -173,36 +119,14 @@ static bool on_piece(void *user, enum model_piece kind, struct str text)
     if (r->state != REACT_STREAMING || r->cancelled)
         return false;
     if (kind == PIECE_THINKING) {
-        emit_piece(r, EVENT_THINKING, text);
-        return !r->paused;
+        teller_piece(&r->teller, EVENT_THINKING, text);
+        return !r->teller.paused;
     }
     if (!has_room(r, text.n))
         return false;
     buf_putstr(&r->text, text);
-    emit_piece(r, EVENT_TOKEN, text);
-    return !r->paused;
-}
-
-/* The arguments as a compact object; "{}" and a fault when they are none. */
-static void read_arguments(struct run *r, struct str text, struct tool_call *call)
-{
-    if (text.n == 0)
-        text = STR("{}");
-    buf_clear(&r->data);
-    if (!js_parse(&r->doc, text.p, text.n, JS_AGENT))
-        call->fault = "the arguments are not JSON";
-    else if (js_type(&r->doc, 0) != JS_OBJECT)
-        call->fault = "the arguments are not a JSON object";
-    else
-        js_copy(&r->doc, 0, &r->data);
-    if (r->data.len > MAX_OUTPUT)
-        call->fault = "the arguments pass 256 KiB";
-    call->arguments = xstrdup(call->fault ? STR("{}") : buf_str(&r->data));
-}
-
-static char *own_name(struct str name)
-{
-    return xstrdup(name.p ? (struct str){name.p, utf8_cut(name, MAX_NAME)} : STR(""));
+    teller_piece(&r->teller, EVENT_TOKEN, text);
+    return !r->teller.paused;
 }
 
 static void on_tool_call(void *user, const struct model_call *asked)
@@ -210,14 +134,18 @@ static void on_tool_call(void *user, const struct model_call *asked)
     struct run *r = run_of(user);
     if (r->state != REACT_STREAMING || !has_room(r, asked->arguments.n))
         return;
-    if (r->n_calls == REACT_CALLS) {
+    if (r->calls.n == REACT_CALLS)
         turn_over(r, STR("a turn calls more than 64 tools"));
-        return;
-    }
-    r->calls = xrealloc(r->calls, (r->n_calls + 1) * sizeof *r->calls);
-    struct tool_call *call = &r->calls[r->n_calls++];
-    *call = (struct tool_call){.id = own_name(asked->id), .name = own_name(asked->name)};
-    read_arguments(r, asked->arguments, call);
+    else
+        react_calls_add(&r->calls, asked);
+}
+
+static void on_usage(void *user, const struct model_usage *usage)
+{
+    struct run *r = run_of(user);
+    r->has_usage = true;
+    r->usage.prompt_tokens += usage->prompt_tokens;
+    r->usage.completion_tokens += usage->completion_tokens;
 }
 
 static void on_done(void *user, struct str error)
@@ -227,42 +155,19 @@ static void on_done(void *user, struct str error)
         turn_over(r, error);
 }
 
-static const struct model_events model_events = {on_piece, on_tool_call, on_done};
+static const struct model_events model_events = {on_piece, on_tool_call, on_usage, on_done};
 
 /* ------------------------------------------------------------------ what the model is given */
-
-static void message_begin(struct run *r, const char *role)
-{
-    buf_puts(&r->messages, r->messages.len > 1 ? ",{" : "{");
-    js_put_field(&r->messages, "role", str_of(role));
-}
-
-static void put_message(struct run *r, const char *role, struct str content)
-{
-    message_begin(r, role);
-    js_put_field(&r->messages, "content", content);
-    buf_putc(&r->messages, '}');
-}
 
 /* What the turn said and called. */
 static void put_turn(struct run *r)
 {
-    struct buf *m = &r->messages;
-    message_begin(r, "assistant");
-    js_put_field(m, "content", r->text.len || !r->n_calls ? buf_str(&r->text) : STR_NULL);
-    if (r->n_calls)
-        js_put_raw(m, "tool_calls", STR("["));
-    for (size_t i = 0; i < r->n_calls; i++) {
-        const struct tool_call *call = &r->calls[i];
-        buf_puts(m, i ? ",{" : "{");
-        js_put_field(m, "id", str_of(call->id));
-        js_put_field(m, "type", STR("function"));
-        js_put_raw(m, "function", STR("{"));
-        js_put_field(m, "name", str_of(call->name));
-        js_put_field(m, "arguments", str_of(call->arguments));
-        buf_puts(m, "}}");
-    }
-    buf_puts(m, r->n_calls ? "]}" : "}");
+    struct buf *out = &r->talk.json;
+    talk_begin(&r->talk, TALK_ASSISTANT);
+    js_put_field(out, "content", r->text.len || !r->calls.n ? buf_str(&r->text) : STR_NULL);
+    if (r->calls.n)
+        react_calls_put(&r->calls, out);
+    talk_end(&r->talk, false);
 }
 
 static void put_tools(const struct react_settings *s, struct buf *out)
@@ -284,12 +189,29 @@ static void put_tools(const struct react_settings *s, struct buf *out)
 /* The oldest message of the inbox becomes the user's next. */
 static void take_message(struct run *r)
 {
-    const char *newline = memchr(r->inbox.bytes, '\n', r->inbox.len);
-    size_t n = (size_t)(newline - r->inbox.bytes);
-    buf_putc(&r->messages, ',');
-    buf_put(&r->messages, r->inbox.bytes, n);
-    buf_consume(&r->inbox, n + 1);
+    char *text;
+    size_t n = strtoul(r->inbox.bytes, &text, 10);
+    talk_put(&r->talk, TALK_USER, (struct str){text + 1, n}, false);
+    buf_consume(&r->inbox, (size_t)(text + 1 - r->inbox.bytes) + n);
     r->n_turns = 0;
+}
+
+/* What does not fit into the model's context is left out, and said to be. */
+static void fit_context(struct run *r)
+{
+    size_t max = r->settings->model->context_bytes, before = r->talk.json.len;
+    size_t n = max ? talk_shorten(&r->talk, max) : 0;
+    if (n == 0)
+        return;
+    struct buf *data = &r->teller.data;
+    teller_begin(&r->teller);
+    js_put_field(data, "event_type", STR("history_shortened"));
+    js_put_raw(data, "payload", STR("{"));
+    js_put_int(data, "messages", (int64_t)n);
+    js_put_int(data, "bytes", (int64_t)(before - r->talk.json.len));
+    js_put_int(data, "context_bytes", (int64_t)max);
+    buf_putc(data, '}');
+    teller_tell(&r->teller, EVENT_CUSTOM, STR_NULL);
 }
 
 /* ------------------------------------------------------------------ steps */
@@ -299,32 +221,40 @@ static unsigned max_turns(const struct run *r)
     return r->settings->max_turns ? r->settings->max_turns : REACT_MAX_TURNS;
 }
 
+/* Why there can be no further turn; false: there can. */
+static bool is_at_limit(struct run *r, char ret_why[96])
+{
+    size_t max = r->settings->model->context_bytes;
+    if (max == 0 || max > REACT_TALK_BYTES)
+        max = REACT_TALK_BYTES;
+    if (r->n_turns == max_turns(r))
+        snprintf(ret_why, 96, "no answer within %u turns of the model", max_turns(r));
+    else if (r->talk.json.len >= max)
+        snprintf(ret_why, 96, "the conversation with the model passes %zu bytes", max);
+    else
+        return false;
+    return true;
+}
+
 static void begin_turn(struct run *r)
 {
+    const struct model *model = r->settings->model;
+    char error[256] = "";
     if (r->inbox.len)
         take_message(r);
-    if (r->n_turns == max_turns(r)) {
-        char why[64];
-        snprintf(why, sizeof why, "no answer within %u turns of the model", max_turns(r));
-        end(r, RUN_FAILED, str_of(why));
-        return;
-    }
-    if (r->messages.len > REACT_TALK_BYTES) {
-        end(r, RUN_FAILED, STR("the conversation with the model passes 16 MiB"));
+    fit_context(r);
+    if (is_at_limit(r, error)) {
+        end(r, RUN_FAILED, str_of(error));
         return;
     }
     r->n_turns++;
     turn_clear(r);
     r->state = REACT_STREAMING;
 
-    const struct model *model = r->settings->model;
-    char error[256] = "";
     struct buf tools = {0};
     put_tools(r->settings, &tools);
-    buf_putc(&r->messages, ']');
-    struct model_request request = {buf_str(&r->messages), buf_str(&tools)};
+    struct model_request request = {talk_str(&r->talk), buf_str(&tools)};
     r->turn = model->ops->start(model->settings, &request, &model_events, r, error);
-    r->messages.len--;
     buf_done(&tools);
     if (!r->turn)
         turn_over(r, str_of(error));
@@ -339,70 +269,34 @@ static void finish_turn(struct run *r)
         return;
     }
     put_turn(r);
-    if (r->n_calls) {
+    if (r->calls.n) {
         set_state(r, REACT_CALLING);
     } else if (r->inbox.len) {
         set_state(r, REACT_READY);
     } else {
-        emit_final_answer(r);
+        teller_final_answer(&r->teller, buf_str(&r->text));
         end(r, RUN_DONE, STR_NULL);
     }
 }
 
-static const struct tool *find_tool(const struct react_settings *s, const char *name)
+/* The next call, or, when all are through, what came of them.  Open calls are waited for. */
+static void go_on_calling(struct run *r)
 {
-    for (size_t i = 0; i < s->n_tools; i++)
-        if (strcmp(s->tools[i]->name, name) == 0)
-            return s->tools[i];
-    return NULL;
-}
-
-static bool carry_out(struct run *r, const struct tool_call *call, struct buf *output)
-{
-    const struct tool *tool = find_tool(r->settings, call->name);
-    uv_timeval64_t now = {0};
-    if (!tool) {
-        buf_putf(output, "there is no tool \"%s\"", call->name);
-        return false;
+    if (r->calls.at < r->calls.n)
+        react_calls_begin(&r->calls);
+    if (react_calls_are_through(&r->calls)) {
+        react_calls_put_results(&r->calls, &r->talk);
+        set_state(r, REACT_READY);
+    } else if (r->calls.at < r->calls.n) {
+        stepper_start(&r->stepper);
     }
-    if (call->fault) {
-        buf_puts(output, call->fault);
-        return false;
-    }
-    uv_gettimeofday(&now);
-    return tool->call(str_of(call->arguments), now.tv_sec * 1000 + now.tv_usec / 1000, output);
 }
 
-static void call_begin(struct run *r, const struct tool_call *call)
+static void on_call_closed(void *user)
 {
-    event_begin(r);
-    js_put_field(&r->data, "call_id", str_of(call->id));
-    js_put_field(&r->data, "name", str_of(call->name));
-}
-
-static void make_call(struct run *r)
-{
-    const struct tool_call *call = &r->calls[r->at_call++];
-    struct buf output = {0};
-    call_begin(r, call);
-    js_put_raw(&r->data, "arguments", str_of(call->arguments));
-    event_emit(r, EVENT_TOOL_CALL, STR_NULL);
-
-    bool good = carry_out(r, call, &output);
-    call_begin(r, call);
-    struct str told = put_output(&r->data, buf_str(&output));
-    js_put_bool(&r->data, "is_error", !good);
-    event_emit(r, EVENT_TOOL_RESULT, STR_NULL);
-
-    message_begin(r, "tool");
-    js_put_field(&r->messages, "tool_call_id", str_of(call->id));
-    buf_clear(&r->data);
-    buf_puts(&r->data, good ? "" : "error: ");
-    buf_putstr(&r->data, told);
-    js_put_field(&r->messages, "content", buf_str(&r->data));
-    buf_putc(&r->messages, '}');
-    buf_done(&output);
-    set_state(r, r->at_call < r->n_calls ? REACT_CALLING : REACT_READY);
+    struct run *r = run_of(user);
+    if (r->state == REACT_CALLING)
+        stepper_start(&r->stepper);
 }
 
 static void on_step(void *arg)
@@ -415,12 +309,12 @@ static void on_step(void *arg)
         end(r, RUN_FAILED, STR("cancelled"));
         return;
     }
-    if (r->paused)
+    if (r->teller.paused)
         return;
     switch (r->state) {
     case REACT_READY: begin_turn(r); break;
     case REACT_STREAMED: finish_turn(r); break;
-    case REACT_CALLING: make_call(r); break;
+    case REACT_CALLING: go_on_calling(r); break;
     case REACT_STREAMING:
     case REACT_ENDED: break;
     }
@@ -442,7 +336,7 @@ static void react_unpause(struct run *run)
     struct run *r = run_of(run);
     if (r->state == REACT_ENDED)
         return;
-    r->paused = false;
+    r->teller.paused = false;
     stepper_start(&r->stepper);
     if (r->state == REACT_STREAMING)
         r->settings->model->ops->unpause(r->turn);
@@ -451,7 +345,7 @@ static void react_unpause(struct run *run)
 /* Who says it, when that is not the user: a task that this one started, or its parent. */
 static void put_sender(struct run *r, struct buf *out)
 {
-    const struct js_doc *doc = &r->doc;
+    const struct js_doc *doc = &r->calls.doc;
     uint32_t from = js_get(doc, 0, "from"), child = js_get(doc, 0, "child");
     if (!from || js_type(doc, from) != JS_STRING || js_is(doc, from, "user"))
         return;
@@ -477,21 +371,22 @@ static bool react_is_deaf(struct run *run)
 static bool react_deliver(struct run *run, struct str line)
 {
     struct run *r = run_of(run);
-    if (r->state == REACT_ENDED || r->cancelled || r->inbox.len + line.n > REACT_INBOX)
+    struct js_doc *doc = &r->calls.doc;
+    if (r->state == REACT_ENDED || r->cancelled)
         return false;
-    if (!js_parse(&r->doc, line.p, line.n, JS_AGENT) || js_type(&r->doc, 0) != JS_OBJECT)
+    if (!js_parse(doc, line.p, line.n, JS_AGENT) || js_type(doc, 0) != JS_OBJECT ||
+        react_calls_deliver(&r->calls))
         return true;
-    uint32_t type = js_get(&r->doc, 0, "type"), content = js_get(&r->doc, 0, "content");
-    if (!type || !js_is(&r->doc, type, "message") || !content ||
-        js_type(&r->doc, content) != JS_STRING)
-        return true; /* answers to calls that it does not make */
+    uint32_t type = js_get(doc, 0, "type"), content = js_get(doc, 0, "content");
+    if (!type || !js_is(doc, type, "message") || !content || js_type(doc, content) != JS_STRING)
+        return true; /* answers to calls that it no longer makes */
+    if (r->inbox.len + line.n > REACT_INBOX)
+        return false;
     struct buf text = {0};
     put_sender(r, &text);
-    js_value(&r->doc, content, &text);
-    buf_putc(&r->inbox, '{');
-    js_put_field(&r->inbox, "role", STR("user"));
-    js_put_field(&r->inbox, "content", buf_str(&text));
-    buf_puts(&r->inbox, "}\n");
+    js_value(doc, content, &text);
+    buf_putf(&r->inbox, "%zu ", text.len);
+    buf_putstr(&r->inbox, buf_str(&text));
     buf_done(&text);
     return true;
 }
@@ -512,48 +407,38 @@ static void react_free(struct run *run)
         r->settings->model->ops->free(r->turn);
     r->turn = NULL;
     turn_clear(r);
-    buf_done(&r->messages);
+    react_calls_done(&r->calls);
+    talk_done(&r->talk);
     buf_done(&r->inbox);
-    buf_done(&r->data);
-    js_done(&r->doc);
+    teller_done(&r->teller);
     stepper_close(&r->stepper, on_closed);
-}
-
-static bool put_history(struct run *r, struct str history)
-{
-    if (history.n == 0)
-        return true;
-    if (!js_parse(&r->doc, history.p, history.n, JS_AGENT) || js_type(&r->doc, 0) != JS_ARRAY)
-        return false;
-    for (uint32_t i = js_first(&r->doc, 0); i < js_end(&r->doc, 0); i = js_next(&r->doc, i)) {
-        if (r->messages.len > 1)
-            buf_putc(&r->messages, ',');
-        js_copy(&r->doc, i, &r->messages);
-    }
-    js_done(&r->doc); /* it may be large, and what comes later is small */
-    return true;
 }
 
 static struct run *react_start(void *settings, const struct run_spec *spec,
                                const struct run_events *events, void *task, char *ret_error)
 {
+    const struct react_settings *s = settings;
     struct run *r = xcalloc(sizeof *r);
     r->magic = RUN_MAGIC;
-    r->settings = settings;
-    r->events = *events;
-    r->task = task;
-    buf_putc(&r->messages, '[');
-    if (r->settings->system)
-        put_message(r, "system", str_of(r->settings->system));
-    if (!put_history(r, spec->history)) {
+    r->settings = s;
+    r->teller = (struct teller){.events = *events, .task = task};
+    r->calls = (struct react_calls){.teller = &r->teller,
+                                    .tools = s->tools,
+                                    .n_tools = s->n_tools,
+                                    .on_closed = on_call_closed,
+                                    .user = r};
+    talk_init(&r->talk);
+    if (s->system)
+        talk_put(&r->talk, TALK_SYSTEM, str_of(s->system), true);
+    if (!talk_put_history(&r->talk, &r->calls.doc, spec->history)) {
         snprintf(ret_error, 256, "the history is no JSON array");
-        js_done(&r->doc);
-        buf_done(&r->messages);
+        react_calls_done(&r->calls);
+        talk_done(&r->talk);
         free(r);
         return NULL;
     }
-    put_message(r, "user", spec->input);
-    stepper_init(&r->stepper, r->settings->loop, 0, on_step, r);
+    talk_put(&r->talk, TALK_USER, spec->input, true);
+    stepper_init(&r->stepper, s->loop, 0, on_step, r);
     set_state(r, REACT_READY);
     return r;
 }

@@ -4,9 +4,13 @@
 #include <stdlib.h>
 
 #include "gateway/agent_exec.h"
+#include "gateway/agent_http.h"
 #include "gateway/agent_react.h"
 #include "gateway/agent_source.h"
 #include "gateway/model_builtin.h"
+#include "gateway/model_openai.h"
+#include "gateway/peer.h"
+#include "gateway/tool_http_get.h"
 #include "gateway/tools.h"
 
 /* What an agent's settings need to stay. */
@@ -14,19 +18,33 @@ struct holder {
     struct exec_settings exec;
     struct react_settings react;
     struct source_settings source;
+    struct http_settings http;
     struct builtin_settings builtin;
+    struct openai_settings openai;
     struct model model;
+    struct peer peer;
+    char *url;
+    struct http_get http_get;
     const struct tool **tools;
 };
 
-static bool find_tools(const struct config_agent *from, struct agent *to, struct holder *h,
-                       char *ret_error, size_t n)
+struct builder {
+    const struct config *config;
+    struct fetcher *fetcher;
+    uv_loop_t *loop;
+};
+
+static bool find_tools(const struct builder *b, const struct config_agent *from, struct agent *to,
+                       struct holder *h, char *ret_error, size_t n)
 {
     if (from->tools.n == 0)
         return true;
+    http_get_init(&h->http_get, b->fetcher, b->config->http_get.allow_nets,
+                  b->config->http_get.allow.n);
     h->tools = xcalloc(from->tools.n * sizeof(struct tool *));
     for (size_t i = 0; i < from->tools.n; i++) {
-        h->tools[i] = tool_find(str_of(from->tools.list[i]));
+        struct str name = str_of(from->tools.list[i]);
+        h->tools[i] = str_eq(name, STR("http_get")) ? &h->http_get.tool : tool_find(name);
         if (!h->tools[i]) {
             snprintf(ret_error, n, "agent %s: there is no tool \"%s\"", from->name,
                      from->tools.list[i]);
@@ -48,17 +66,50 @@ static void build_exec(const struct config_agent *from, uv_loop_t *loop, struct 
     to->is_process = true;
 }
 
-static void build_react(const struct config_agent *from, uv_loop_t *loop, struct agent *to,
-                        struct holder *h)
+static void build_builtin(uv_loop_t *loop, struct holder *h)
 {
     h->builtin = (struct builtin_settings){.loop = loop, .pace_ms = BUILTIN_PACE_MS};
     h->model =
         (struct model){.name = "builtin", .ops = &model_builtin_ops, .settings = &h->builtin};
+}
+
+static bool build_openai(const struct config_model *from, struct fetcher *fetcher, struct holder *h,
+                         char *ret_error, size_t n)
+{
+    struct buf url = {0};
+    size_t base = strlen(from->base_url);
+    char why[256];
+    if (!peer_open(&from->peer, &h->peer, why, sizeof why)) {
+        snprintf(ret_error, n, "model %s: %s", from->name, why);
+        return false;
+    }
+    while (base && from->base_url[base - 1] == '/')
+        base--;
+    buf_put(&url, from->base_url, base);
+    buf_puts(&url, "/chat/completions");
+    h->url = buf_take(&url);
+    h->peer.options.idle_ms = (msec_t)from->idle_timeout_s * 1000;
+    h->openai = (struct openai_settings){.fetcher = fetcher,
+                                         .options = h->peer.options,
+                                         .url = h->url,
+                                         .model = from->model,
+                                         .headers = (const char *const *)h->peer.headers.list};
+    h->model = (struct model){.name = from->name,
+                              .ops = &model_openai_ops,
+                              .settings = &h->openai,
+                              .context_bytes = from->context_bytes};
+    return true;
+}
+
+static void build_react(const struct config_agent *from, uv_loop_t *loop, struct agent *to,
+                        struct holder *h)
+{
     h->react = (struct react_settings){.loop = loop,
                                        .model = &h->model,
                                        .system = from->system,
                                        .tools = to->tools,
-                                       .n_tools = to->n_tools};
+                                       .n_tools = to->n_tools,
+                                       .max_turns = from->max_turns};
     to->ops = &agent_react_ops;
     to->settings = &h->react;
 }
@@ -70,8 +121,28 @@ static void build_source(uv_loop_t *loop, struct agent *to, struct holder *h)
     to->settings = &h->source;
 }
 
-static bool build(const struct config *config, const struct config_agent *from, uv_loop_t *loop,
-                  struct agent *to, char *ret_error, size_t n)
+static bool build_http(const struct builder *b, const struct config_agent *from, struct agent *to,
+                       struct holder *h, char *ret_error, size_t n)
+{
+    char why[256];
+    if (!peer_open(&from->peer, &h->peer, why, sizeof why)) {
+        snprintf(ret_error, n, "agent %s: %s", from->name, why);
+        return false;
+    }
+    h->peer.options.once = true;
+    h->http = (struct http_settings){.loop = b->loop,
+                                     .fetcher = b->fetcher,
+                                     .options = h->peer.options,
+                                     .url = from->url,
+                                     .headers = (const char *const *)h->peer.headers.list};
+    to->ops = &agent_http_ops;
+    to->settings = &h->http;
+    to->has_inbox = false;
+    return true;
+}
+
+static bool build(const struct builder *b, const struct config_agent *from, struct agent *to,
+                  char *ret_error, size_t n)
 {
     struct holder *h = xcalloc(sizeof *h);
     *to = (struct agent){.name = from->name,
@@ -82,32 +153,30 @@ static bool build(const struct config *config, const struct config_agent *from, 
                          .idle_timeout_ms = (msec_t)from->idle_timeout_s * 1000,
                          .grace_ms = (msec_t)from->grace_s * 1000,
                          .holder = h};
-    if (!find_tools(from, to, h, ret_error, n))
+    if (!find_tools(b, from, to, h, ret_error, n))
         return false;
     switch ((enum agent_kind)from->kind) {
-    case AGENT_EXEC: build_exec(from, loop, to, h); return true;
-    case AGENT_SOURCE: build_source(loop, to, h); return true;
-    case AGENT_HTTP:
-        snprintf(ret_error, n, "agent %s: kind \"http\" is not served by this version", from->name);
-        return false;
+    case AGENT_EXEC: build_exec(from, b->loop, to, h); return true;
+    case AGENT_SOURCE: build_source(b->loop, to, h); return true;
+    case AGENT_HTTP: return build_http(b, from, to, h, ret_error, n);
     case AGENT_REACT: break;
     }
-    if (config_find_model(config, from->model)) {
-        snprintf(ret_error, n, "agent %s: only the model \"builtin\" is served by this version",
-                 from->name);
+    const struct config_model *model = config_find_model(b->config, from->model);
+    if (!model)
+        build_builtin(b->loop, h);
+    else if (!build_openai(model, b->fetcher, h, ret_error, n))
         return false;
-    }
-    build_react(from, loop, to, h);
+    build_react(from, b->loop, to, h);
     return true;
 }
 
-bool agents_build(const struct config *config, uv_loop_t *loop, struct agent **ret, size_t *ret_n,
-                  char *ret_error, size_t error_bytes)
+bool agents_build(const struct config *config, struct fetcher *fetcher, uv_loop_t *loop,
+                  struct agent **ret, size_t *ret_n, char *ret_error, size_t error_bytes)
 {
+    struct builder b = {config, fetcher, loop};
     *ret = xcalloc(config->n_agents * sizeof(struct agent));
     for (*ret_n = 0; *ret_n < config->n_agents; ++*ret_n) {
-        if (!build(config, &config->agents[*ret_n], loop, &(*ret)[*ret_n], ret_error,
-                   error_bytes)) {
+        if (!build(&b, &config->agents[*ret_n], &(*ret)[*ret_n], ret_error, error_bytes)) {
             ++*ret_n;
             return false;
         }
@@ -119,6 +188,8 @@ void agents_free(struct agent *agents, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         struct holder *h = agents[i].holder;
+        peer_done(&h->peer);
+        free(h->url);
         free(h->tools);
         free(h);
     }

@@ -1,7 +1,8 @@
 /* agents -- the configured agents, as core knows them.
  *
  * Thread:   loop.
- * Owns:     agents_build makes, agents_free frees; the configuration must outlive them.
+ * Owns:     agents_build makes, agents_free frees; the configuration and the fetcher must
+ *           outlive them.
  */
 #ifndef GATEWAY_AGENTS_H
 #define GATEWAY_AGENTS_H
@@ -10,10 +11,11 @@
 
 #include "core/agent.h"
 #include "gateway/config.h"
+#include "gateway/fetch.h"
 
 /* False with a sentence in ret_error when an agent needs what this gateway does not have. */
-bool agents_build(const struct config *config, uv_loop_t *loop, struct agent **ret, size_t *ret_n,
-                  char *ret_error, size_t error_bytes);
+bool agents_build(const struct config *config, struct fetcher *fetcher, uv_loop_t *loop,
+                  struct agent **ret, size_t *ret_n, char *ret_error, size_t error_bytes);
 void agents_free(struct agent *agents, size_t n);
 
 #endif

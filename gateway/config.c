@@ -25,6 +25,7 @@ void config_done(struct config *c)
     free(c->parsed_origins);
     free(c->trusted_nets);
     free(c->metrics.allow_nets);
+    free(c->http_get.allow_nets);
     free(c->listen_host);
     keys_free(&config_table, c);
     *c = (struct config){0};
@@ -69,12 +70,12 @@ static json_t *texts_json(const struct config_texts *texts)
     return array;
 }
 
-static json_t *env_json(const struct config_texts *texts)
+static json_t *env_json(const struct config_texts *texts, const char *border)
 {
     json_t *object = json_object();
 
     for (size_t i = 0; i < texts->n; i++) {
-        size_t n = strcspn(texts->list[i], "=");
+        size_t n = strcspn(texts->list[i], border);
         char *name = xstrdup((struct str){texts->list[i], n});
         json_object_set_new(object, name, json_string("***"));
         free(name);
@@ -106,7 +107,8 @@ static json_t *value_json(const struct key *key, const void *base)
     case KEY_TEXT: text = *(char *const *)member; return text ? text_json(text) : NULL;
     case KEY_URL: text = *(char *const *)member; return text ? url_json(text) : NULL;
     case KEY_TEXTS: return texts_json(member);
-    case KEY_ENV: return env_json(member);
+    case KEY_ENV: return env_json(member, "=");
+    case KEY_HEADERS: return env_json(member, ":");
     case KEY_GROUP: return table_json(key->table, base);
     case KEY_LIST: return list_json(key, base);
     }

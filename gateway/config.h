@@ -35,14 +35,26 @@ struct config_key {
     char *secret_file;     /* HS256 only */
 };
 
+/* How another HTTP server is talked to. */
+struct config_peer {
+    char *api_key_env;           /* the environment variable that holds the key */
+    char *api_key_file;          /* the file whose first line is the key; not both */
+    struct config_texts headers; /* "Name: value" */
+    char *ca_file;
+    char *proxy; /* "" for none */
+    uint32_t connect_timeout_s, retries;
+};
+
 enum model_kind { MODEL_OPENAI, MODEL_BUILTIN };
 
 struct config_model {
     char *name;
     uint32_t kind; /* enum model_kind */
     char *base_url;
-    char *model;       /* its name at base_url */
-    char *api_key_env; /* the environment variable that holds the key */
+    char *model; /* its name at base_url */
+    struct config_peer peer;
+    uint32_t idle_timeout_s; /* longest silence; 0: no limit */
+    uint64_t context_bytes;  /* of messages that it can be given; 0: no limit */
 };
 
 /* AGENT_SOURCE says as many tokens as it is asked for: for benchmarks and tests. */
@@ -59,6 +71,8 @@ struct config_agent {
     struct config_texts env;            /* exec: "KEY=value" */
     char *cwd;                          /* exec */
     char *url;                          /* http */
+    struct config_peer peer;            /* http */
+    uint32_t max_turns;                 /* react */
     bool is_default;                    /* exactly one is */
     uint32_t timeout_s, idle_timeout_s; /* 0: never */
     uint32_t grace_s;
@@ -112,6 +126,10 @@ struct config {
         struct net *allow_nets; /* as many */
         bool is_public;
     } metrics;
+    struct {
+        struct config_texts allow;
+        struct net *allow_nets; /* as many */
+    } http_get;
     uint32_t drain_s;
     struct {
         uint32_t level;  /* enum log_level */

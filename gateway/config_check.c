@@ -213,6 +213,12 @@ static void check_url(const char *url, const char *path, struct faults *f)
         fault(f, path, "must begin with http:// or https://");
 }
 
+static void check_peer(const struct config_peer *peer, const char *path, struct faults *f)
+{
+    if (peer->api_key_env && peer->api_key_file)
+        fault(f, path, "is not for use together with api_key_env");
+}
+
 static void check_model(const struct config *c, size_t at, struct faults *f)
 {
     const struct config_model *model = &c->models[at];
@@ -228,6 +234,7 @@ static void check_model(const struct config *c, size_t at, struct faults *f)
     if (model->kind != MODEL_OPENAI)
         return;
     check_url(model->base_url, path_of("models[%zu].base_url", at).text, f);
+    check_peer(&model->peer, path_of("models[%zu].api_key_file", at).text, f);
     if (!model->model)
         fault(f, path_of("models[%zu].model", at).text, "is missing");
 }
@@ -255,8 +262,16 @@ static const char *const tool_names[] = {
     "ask_user",   "terminal", "process",    "http_get",    NULL,
 };
 
+/* What an exec agent has calls for. */
+static const char *const react_tools[] = {"spawn_task", "cancel_task", "send_message", "ask_user",
+                                          NULL};
+
 static void check_tools(const struct config_agent *agent, size_t at, struct faults *f)
 {
+    for (size_t i = 0; i < agent->tools.n; i++)
+        if (agent->kind != AGENT_REACT && key_choice(react_tools, agent->tools.list[i]) >= 0)
+            fault(f, path_of("agents[%zu].tools[%zu]", at, i).text,
+                  "is for agents of kind react only: others have calls of their own for it");
     for (size_t i = 0; i < agent->tools.n; i++)
         if (key_choice(tool_names, agent->tools.list[i]) < 0)
             fault(f, path_of("agents[%zu].tools[%zu]", at, i).text,
@@ -278,6 +293,11 @@ static void check_kind_keys(const struct config_agent *agent, size_t at, struct 
         {"env", AGENT_EXEC, agent->env.list},
         {"cwd", AGENT_EXEC, agent->cwd},
         {"url", AGENT_HTTP, agent->url},
+        {"api_key_env", AGENT_HTTP, agent->peer.api_key_env},
+        {"api_key_file", AGENT_HTTP, agent->peer.api_key_file},
+        {"headers", AGENT_HTTP, agent->peer.headers.list},
+        {"ca_file", AGENT_HTTP, agent->peer.ca_file},
+        {"proxy", AGENT_HTTP, agent->peer.proxy},
     };
     static const char *const kinds[] = {"react", "exec", "http", "source"};
 
@@ -304,7 +324,10 @@ static void check_agent_kind(const struct config *c, size_t at, struct faults *f
         if (agent->command.n == 0 || !*agent->command.list[0])
             fault(f, path_of("agents[%zu].command", at).text, "is missing: a program to run");
         return;
-    case AGENT_HTTP: check_url(agent->url, path_of("agents[%zu].url", at).text, f); return;
+    case AGENT_HTTP:
+        check_url(agent->url, path_of("agents[%zu].url", at).text, f);
+        check_peer(&agent->peer, path_of("agents[%zu].api_key_file", at).text, f);
+        return;
     case AGENT_SOURCE: return;
     }
     UNREACHABLE();
@@ -366,6 +389,7 @@ void config_check(struct config *c, const struct config_flags *flags, struct fau
     check_origins(c, f);
     c->trusted_nets = check_nets(&c->trusted_proxies, "trusted_proxies", f);
     c->metrics.allow_nets = check_nets(&c->metrics.allow, "metrics.allow", f);
+    c->http_get.allow_nets = check_nets(&c->http_get.allow, "http_get.allow", f);
     for (size_t i = 0; i < c->n_models; i++)
         check_model(c, i, f);
     if (c->n_agents == 0)

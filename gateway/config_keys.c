@@ -31,6 +31,7 @@ static const char *const log_formats[] = {"logfmt", "json", NULL};
 #define URL(of, field) .type = KEY_URL, AT(of, field), .min = 1, .max = MAX_PATH_TEXT
 #define TEXTS(of, field, entries) .type = KEY_TEXTS, AT(of, field), .max = (entries)
 #define ENV(of, field, entries) .type = KEY_ENV, AT(of, field), .max = (entries)
+#define HEADERS(of, field, entries) .type = KEY_HEADERS, AT(of, field), .max = (entries)
 #define GROUP(keys_table) .type = KEY_GROUP, .table = &(keys_table)
 #define LIST(field, n_field, keys_table, entries)                                  \
     .type = KEY_LIST, AT(config, field), .table = &(keys_table), .max = (entries), \
@@ -65,13 +66,37 @@ static const struct key auth_keys[] = {
 };
 TABLE(auth_table, auth_keys);
 
+#define PEER_KEYS(of, kind)                                                                    \
+    {"api_key_env", kind ": environment variable that holds the API key",                      \
+     TEXT(of, peer.api_key_env, 128)},                                                         \
+        {"api_key_file", kind ": file whose first line is the API key",                        \
+         TEXT(of, peer.api_key_file, MAX_PATH_TEXT)},                                          \
+        {"headers", kind ": more headers of each request", HEADERS(of, peer.headers, 64)},     \
+        {"ca_file", kind ": PEM file of the certificates to believe, instead of the system's", \
+         TEXT(of, peer.ca_file, MAX_PATH_TEXT)},                                               \
+        {"proxy",                                                                              \
+         kind ": URL of a proxy; \"\" for none",                                               \
+         .type = KEY_URL,                                                                      \
+         AT(of, peer.proxy),                                                                   \
+         .max = MAX_PATH_TEXT,                                                                 \
+         .computed = "as http_proxy, https_proxy and no_proxy say"},                           \
+        {"connect_timeout_s", kind ": longest wait for a connection",                          \
+         INT(of, peer.connect_timeout_s, 1, 3600, 10)},                                        \
+    {                                                                                          \
+        "retries", kind ": further tries, before the first piece of an answer",                \
+            INT(of, peer.retries, 0, 10, 3)                                                    \
+    }
+
 static const struct key model_keys[] = {
     {"name", "by which agents choose it", TEXT(config_model, name, MAX_NAME), .required = true},
     {"kind", "how it is talked to", CHOICE(config_model, kind, model_kinds, MODEL_OPENAI)},
     {"base_url", "openai: where /chat/completions is", URL(config_model, base_url)},
     {"model", "openai: the model's name there", TEXT(config_model, model, 256)},
-    {"api_key_env", "environment variable that holds the API key",
-     TEXT(config_model, api_key_env, 128)},
+    PEER_KEYS(config_model, "openai"),
+    {"idle_timeout_s", "openai: longest silence; 0: no limit",
+     INT(config_model, idle_timeout_s, 0, MAX_SECONDS, 120)},
+    {"context_bytes", "of messages that it can be given: older ones are left out; 0: no limit",
+     INT(config_model, context_bytes, 0, 16 * 1024 * 1024, 0)},
 };
 TABLE(model_table, model_keys);
 
@@ -82,11 +107,14 @@ static const struct key agent_keys[] = {
     {"kind", "what it is", CHOICE(config_agent, kind, agent_kinds, AGENT_REACT)},
     {"model", "react: name of a model", TEXT(config_agent, model, MAX_NAME), .computed = "builtin"},
     {"system", "react: the system message", TEXT(config_agent, system, 262144)},
+    {"max_turns", "react: of the model, for one message of the user",
+     INT(config_agent, max_turns, 1, 1000, 10)},
     {"tools", "tools that it may call", TEXTS(config_agent, tools, 64)},
     {"command", "exec: program and arguments", TEXTS(config_agent, command, 1024)},
     {"env", "exec: environment beside PATH, HOME and LANG", ENV(config_agent, env, 1024)},
     {"cwd", "exec: working directory", TEXT(config_agent, cwd, MAX_PATH_TEXT)},
     {"url", "http: where runs are posted to", URL(config_agent, url)},
+    PEER_KEYS(config_agent, "http"),
     {"default", "the agent of a chat that names none", BOOL(config_agent, is_default),
      .computed = "true for the first, when none says so"},
     {"timeout_s", "longest run; 0: no limit", INT(config_agent, timeout_s, 0, MAX_SECONDS, 1800)},
@@ -149,6 +177,12 @@ static const struct key metrics_keys[] = {
 };
 TABLE(metrics_table, metrics_keys);
 
+static const struct key http_get_keys[] = {
+    {"allow", "networks that the tool may reach although they are not public",
+     TEXTS(config, http_get.allow, 256)},
+};
+TABLE(http_get_table, http_get_keys);
+
 static const struct key log_keys[] = {
     {"level", "the least that is logged", CHOICE(config, log.level, log_levels, LEVEL_INFO)},
     {"format", "of the lines on stderr", CHOICE(config, log.format, log_formats, FORMAT_LOGFMT)},
@@ -175,6 +209,8 @@ static const struct key root_keys[] = {
     {"trusted_proxies", "networks whose X-Forwarded-For is believed",
      TEXTS(config, trusted_proxies, 256)},
     {"metrics", "who reads /metrics", GROUP(metrics_table)},
+    {"http_get", "the tool http_get, which works for the agents that list it",
+     GROUP(http_get_table)},
     {"drain_s", "how long a stopping gateway waits for its tasks",
      INT(config, drain_s, 0, 86400, 20)},
     {"log", "the log", GROUP(log_table)},
@@ -282,7 +318,8 @@ void key_put_wanted(const struct key *key, struct buf *out)
         buf_putf(out, "a text of %lld to %lld bytes", (long long)key->min, (long long)key->max);
         return;
     case KEY_TEXTS: buf_putf(out, "a list of at most %lld texts", (long long)key->max); return;
-    case KEY_ENV: buf_putf(out, "an object of at most %lld texts", (long long)key->max); return;
+    case KEY_ENV:
+    case KEY_HEADERS: buf_putf(out, "an object of at most %lld texts", (long long)key->max); return;
     case KEY_GROUP: buf_puts(out, "an object"); return;
     case KEY_LIST: buf_putf(out, "a list of at most %lld objects", (long long)key->max); return;
     }
@@ -325,6 +362,7 @@ void keys_set_defaults(const struct key_table *table, void *base)
         case KEY_GROUP: keys_set_defaults(key->table, base); break;
         case KEY_TEXTS:
         case KEY_ENV:
+        case KEY_HEADERS:
         case KEY_LIST: break;
         }
     }
@@ -355,7 +393,8 @@ void keys_free(const struct key_table *table, void *base)
         case KEY_TEXT:
         case KEY_URL: free(*(char **)key_member(key, base)); break;
         case KEY_TEXTS:
-        case KEY_ENV: free_texts(key_member(key, base)); break;
+        case KEY_ENV:
+        case KEY_HEADERS: free_texts(key_member(key, base)); break;
         case KEY_GROUP: keys_free(key->table, base); break;
         case KEY_LIST: free_list(key, base); break;
         case KEY_INT:

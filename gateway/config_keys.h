@@ -12,15 +12,16 @@
 #include "gateway/config.h"
 
 enum key_type {
-    KEY_INT,    /* uint32_t or uint64_t */
-    KEY_BOOL,   /* bool */
-    KEY_CHOICE, /* uint32_t: place in choices */
-    KEY_TEXT,   /* char * */
-    KEY_URL,    /* char *; what stands before an @ is a secret */
-    KEY_TEXTS,  /* struct config_texts, from a list of texts */
-    KEY_ENV,    /* struct config_texts of "KEY=value", from an object; values are secrets */
-    KEY_GROUP,  /* an object; its keys are members of struct config */
-    KEY_LIST,   /* a list of objects: a pointer, and a size_t at count_offset */
+    KEY_INT,     /* uint32_t or uint64_t */
+    KEY_BOOL,    /* bool */
+    KEY_CHOICE,  /* uint32_t: place in choices */
+    KEY_TEXT,    /* char * */
+    KEY_URL,     /* char *; what stands before an @ is a secret */
+    KEY_TEXTS,   /* struct config_texts, from a list of texts */
+    KEY_ENV,     /* struct config_texts of "KEY=value", from an object; values are secrets */
+    KEY_HEADERS, /* the same of "Name: value": header fields of HTTP */
+    KEY_GROUP,   /* an object; its keys are members of struct config */
+    KEY_LIST,    /* a list of objects: a pointer, and a size_t at count_offset */
 };
 
 struct key {

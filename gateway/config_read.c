@@ -117,9 +117,42 @@ static bool is_variable(const char *name)
                '\0';
 }
 
-static void read_env(struct reader *r, const struct key *key, void *base, const json_t *value)
+/* RFC 9110: a token. */
+static bool is_header(const char *name)
+{
+    for (const char *p = name; *p; p++)
+        if (*p <= ' ' || *p >= 0x7f || strchr("()<>@,;:\\\"/[]?={}", *p))
+            return false;
+    return *name;
+}
+
+static bool is_header_value(const char *text)
+{
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++)
+        if ((*p < ' ' && *p != '\t') || *p == 0x7f)
+            return false;
+    return *text;
+}
+
+/* What is wrong with a pair; NULL: nothing. */
+static const char *fault_of_pair(const struct key *key, const char *name, const json_t *text)
+{
+    if (key->type == KEY_ENV && !is_variable(name))
+        return "is no name of an environment variable";
+    if (key->type == KEY_HEADERS && !is_header(name))
+        return "is no name of a header";
+    if (!json_is_string(text))
+        return "must be a text";
+    if (key->type == KEY_HEADERS && !is_header_value(json_string_value(text)))
+        return "must be a text of one line";
+    return NULL;
+}
+
+/* An object into "KEY=value" or "Name: value". */
+static void read_pairs(struct reader *r, const struct key *key, void *base, const json_t *value)
 {
     struct config_texts *texts = key_member(key, base);
+    const char *border = key->type == KEY_ENV ? "=" : ": ";
     size_t len = r->path.len;
     const char *name;
     json_t *text;
@@ -132,13 +165,12 @@ static void read_env(struct reader *r, const struct key *key, void *base, const 
     json_object_foreach((json_t *)value, name, text)
     {
         push_name(r, name);
-        if (!is_variable(name)) {
-            fault(r->faults, path_of(r), "is no name of an environment variable");
-        } else if (!json_is_string(text)) {
-            fault(r->faults, path_of(r), "must be a text");
+        const char *why = fault_of_pair(key, name, text);
+        if (why) {
+            fault(r->faults, path_of(r), "%s", why);
         } else {
             struct buf both = {0};
-            buf_putf(&both, "%s=%s", name, json_string_value(text));
+            buf_putf(&both, "%s%s%s", name, border, json_string_value(text));
             texts->list[texts->n++] = buf_take(&both);
         }
         pop(r, len);
@@ -175,7 +207,8 @@ static void read_value(struct reader *r, const struct key *key, void *base, cons
     case KEY_TEXT:
     case KEY_URL: read_text(r, key, base, value); return;
     case KEY_TEXTS: read_texts(r, key, base, value); return;
-    case KEY_ENV: read_env(r, key, base, value); return;
+    case KEY_ENV:
+    case KEY_HEADERS: read_pairs(r, key, base, value); return;
     case KEY_GROUP: read_object(r, key->table, base, value); return;
     case KEY_LIST: read_list(r, key, base, value); return;
     }

@@ -31,11 +31,18 @@ struct model_call {
     struct str arguments; /* as the model wrote them: an object's JSON, if it did well */
 };
 
+/* What a turn has cost, as its server counts. */
+struct model_usage {
+    int64_t prompt_tokens, completion_tokens;
+};
+
 struct model_events {
     /* Whole characters.  Returns false when no more is wanted for now: the adapter stops until
      * unpause; what it has already may still be handed in. */
     bool (*on_piece)(void *user, enum model_piece kind, struct str text);
     void (*on_tool_call)(void *user, const struct model_call *call);
+    /* Once at most, before on_done. */
+    void (*on_usage)(void *user, const struct model_usage *usage);
     /* Exactly once, last, unless free comes first.  STR_NULL: it ended well. */
     void (*on_done)(void *user, struct str error);
 };
@@ -54,6 +61,7 @@ struct model {
     const char *name;
     const struct model_ops *ops;
     void *settings;
+    size_t context_bytes; /* of messages that it can be given; 0: any */
 };
 
 #endif

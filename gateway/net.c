@@ -128,6 +128,31 @@ bool net_is_loopback(const struct net_address *address)
     return memcmp(address, &six, sizeof six) == 0;
 }
 
+/* IPv6 is given out in 2000::/3 alone; what else there is, is special. */
+bool net_is_public(const struct net_address *address)
+{
+    static const char *const special4[] = {
+        "0.0.0.0/8",      "10.0.0.0/8",     "100.64.0.0/10",   "127.0.0.0/8",     "169.254.0.0/16",
+        "172.16.0.0/12",  "192.0.0.0/24",   "192.0.2.0/24",    "192.31.196.0/24", "192.52.193.0/24",
+        "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24", "198.18.0.0/15",   "198.51.100.0/24",
+        "203.0.113.0/24", "224.0.0.0/3"};
+    static const char *const special6[] = {"2001::/23", "2001:db8::/32", "2002::/16",
+                                           "2620:4f:8000::/48", "3fff::/20"};
+    bool four = is_ipv4(address);
+    const char *const *special = four ? special4 : special6;
+    struct net net;
+
+    if (!four && (address->bytes[0] & 0xe0) != 0x20)
+        return false;
+    for (size_t i = 0; i < (four ? countof(special4) : countof(special6)); i++) {
+        bool good = net_parse(str_of(special[i]), &net);
+        ASSERT(good);
+        if (net_has(&net, address))
+            return false;
+    }
+    return true;
+}
+
 void net_format(const struct net_address *address, char ret_text[NET_TEXT])
 {
     const char *text = is_ipv4(address)

@@ -15,6 +15,7 @@
 #include "core/store_memory.h"
 #include "gateway/address.h"
 #include "gateway/agents.h"
+#include "gateway/fetch.h"
 #include "gateway/http_api.h"
 #include "gateway/log.h"
 #include "gateway/store_locked.h"
@@ -491,7 +492,9 @@ static bool start(struct server *s)
         buf_done(&faults);
         return false;
     }
-    if (!agents_build(s->config, &s->loop, &s->agents, &s->n_agents, error, sizeof error)) {
+    s->fetcher = fetcher_open(&s->loop);
+    if (!agents_build(s->config, s->fetcher, &s->loop, &s->agents, &s->n_agents, error,
+                      sizeof error)) {
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
         return false;
     }
@@ -539,6 +542,7 @@ static void stop(struct server *s)
         map_done(&s->paces);
     }
     agents_free(s->agents, s->n_agents);
+    fetcher_close(s->fetcher);
     for (int i = 0; uv_run(&s->loop, UV_RUN_NOWAIT) && i < 1000; i++)
         uv_run(&s->loop, UV_RUN_ONCE);
     uv_walk(&s->loop, close_handle, NULL);

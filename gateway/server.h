@@ -19,6 +19,7 @@
 #include "gateway/store_thread.h"
 
 struct address;
+struct fetcher;
 
 enum server_phase { SERVER_STARTING, SERVER_SERVING, SERVER_DRAINING, SERVER_CLOSING };
 
@@ -27,6 +28,7 @@ struct server {
     const struct config *config;
     struct auth *auth;
     struct hub hub;
+    struct fetcher *fetcher; /* requests of the agents' own */
     struct agent *agents;
     size_t n_agents;
     struct store_sqlite *sqlite;

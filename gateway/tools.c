@@ -156,6 +156,44 @@ static const struct tool tools[] = {
          "\"utc_offset_minutes\":{\"type\":\"integer\",\"description\":\"minutes east of UTC; "
          "0 when left out\"}},\"additionalProperties\":false}",
      .call = call_clock},
+    {.name = "spawn_task",
+     .description =
+         "Starts another agent on a task of its own and gives back what it answers. Several calls in "
+         "one turn run side by side. It knows nothing of this conversation: say all that it needs.",
+     .parameters =
+         "{\"type\":\"object\",\"properties\":{\"input\":{\"type\":\"string\",\"description\":\"the "
+         "task, in full\"},\"agent\":{\"type\":\"string\",\"description\":\"which agent; the usual one "
+         "when left out\"},\"name\":{\"type\":\"string\",\"description\":\"a short name to find the "
+         "task by\"},\"description\":{\"type\":\"string\",\"description\":\"one line for the user\"},"
+         "\"wait\":{\"type\":\"boolean\",\"description\":\"false: come back at once with its "
+         "task_id; a message tells its end. true when left out\"}},\"required\":[\"input\"],"
+         "\"additionalProperties\":false}",
+     .says = "spawn"},
+    {.name = "cancel_task",
+     .description = "Cancels a task that you have started.",
+     .parameters =
+         "{\"type\":\"object\",\"properties\":{\"task_id\":{\"type\":\"string\"},\"tree\":{\"type\":"
+         "\"boolean\",\"description\":\"also all tasks that it has started\"}},\"required\":"
+         "[\"task_id\"],\"additionalProperties\":false}",
+     .says = "cancel"},
+    {.name = "send_message",
+     .description = "Sends a message to a running task that you have started, or to the task that "
+                    "has started you.",
+     .parameters =
+         "{\"type\":\"object\",\"properties\":{\"task_id\":{\"type\":\"string\",\"description\":"
+         "\"the task's id, or parent\"},\"content\":{\"type\":\"string\"}},\"required\":[\"task_id\","
+         "\"content\"],\"additionalProperties\":false}",
+     .says = "send"},
+    {.name = "ask_user",
+     .description = "Asks the user a question and waits for the answer. Only for what you cannot "
+                    "find out or decide yourself.",
+     .parameters =
+         "{\"type\":\"object\",\"properties\":{\"prompt\":{\"type\":\"string\",\"description\":\"the "
+         "question, as the user shall read it\"},\"kind\":{\"type\":\"string\",\"enum\":[\"question\","
+         "\"approval\"],\"description\":\"question (when left out): a text; approval: yes or no\"},"
+         "\"timeout_s\":{\"type\":\"number\",\"description\":\"seconds to wait; for ever when left "
+         "out\"}},\"required\":[\"prompt\"],\"additionalProperties\":false}",
+     .says = "input_required"},
 };
 
 const struct tool *tool_find(struct str name)

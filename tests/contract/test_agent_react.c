@@ -20,7 +20,8 @@ static void test_react_answer_without_tools(void **state)
 static void test_react_model_gets_system_history_input_and_tools(void **state)
 {
     static const struct act acts[] = {SAY("yes"), DONE};
-    static const struct tool echo = {"echo", "Says \"it\".", "{\"type\":\"object\"}", NULL};
+    static const struct tool echo = {
+        .name = "echo", .description = "Says \"it\".", .parameters = "{\"type\":\"object\"}"};
     static const struct tool *const one[] = {&echo};
     (void)state;
     settings.system = "Be brief.";

@@ -511,6 +511,19 @@ static void test_config_other_rules(void **state)
     } rows[] = {
         {"{\"models\":[{\"name\":\"builtin\",\"base_url\":\"http://x\",\"model\":\"m\"}]}",
          "models[0].name: \"builtin\" is always the builtin model\n"},
+        {"{\"models\":[{\"name\":\"m\",\"base_url\":\"http://x\",\"model\":\"m\",\"api_key_env\":\"A\","
+         "\"api_key_file\":\"f\",\"headers\":{\"a b\":\"1\",\"X\":\"sekrit\\nX: y\",\"Y\":5}}]}",
+         "models[0].headers.a b: is no name of a header\n"
+         "models[0].headers.X: must be a text of one line\n"
+         "models[0].headers.Y: must be a text\n"
+         "models[0].api_key_file: is not for use together with api_key_env\n"},
+        {"{\"http_get\":{\"allow\":[\"here\"]}}",
+         "http_get.allow[0]: must be an address or a network, such as 10.0.0.0/8\n"},
+        {"{\"agents\":[{\"name\":\"a\",\"kind\":\"exec\",\"command\":[\"x\"],\"tools\":[\"clock\","
+         "\"spawn_task\"],\"headers\":{\"X\":\"1\"}}]}",
+         "agents[0].headers: is for agents of kind http only\n"
+         "agents[0].tools[1]: is for agents of kind react only: others have calls of their own for "
+         "it\n"},
         {"{\"tls\":{\"key\":\"k\"}}", "tls.cert: is missing: a certificate needs its key\n"},
         {"{\"auth\":{\"cookie\":\"a b\"}}", "auth.cookie: is no name of a cookie\n"},
         {"{\"trusted_proxies\":[\"10.0.0.1/8\"]}",

@@ -7,7 +7,8 @@
 #include "gateway/tools.h"
 
 static struct builtin_settings builtin = {.loop = &loop};
-static const struct model model = {"builtin", &model_builtin_ops, &builtin};
+static const struct model model = {
+    .name = "builtin", .ops = &model_builtin_ops, .settings = &builtin};
 static const struct tool *tools[2];
 static struct react_settings settings;
 

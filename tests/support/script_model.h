@@ -108,7 +108,7 @@ static inline void fake_free(struct model_turn *t)
 }
 
 static const struct model_ops fake_ops = {"fake", fake_start, fake_unpause, fake_free};
-static const struct model fake_model = {"fake", &fake_ops, NULL};
+static const struct model fake_model = {.name = "fake", .ops = &fake_ops};
 static const struct tool *tools[2];
 static struct react_settings settings;
 

@@ -1,0 +1,128 @@
+/* The tools that a task's agent calls through a line: those that are through at once, and those that
+ * take time.  Jobs are stopped at the end of the turn (hub_reap), since their callbacks may be on the
+ * stack. */
+#include "core/task.h"
+
+#include <stdlib.h>
+
+struct tool_use {
+    struct list node;  /* in the task's tools, then in the hub's dead_tools */
+    struct task *task; /* NULL once it is told, or nobody waits for it */
+    const struct tool *tool;
+    struct tool_job *job;
+    char *call_id;
+};
+
+static const struct tool *find_tool(const struct agent *a, struct str name)
+{
+    for (size_t i = 0; i < a->n_tools; i++)
+        if (str_eq(name, str_of(a->tools[i]->name)))
+            return a->tools[i];
+    return NULL;
+}
+
+/* As much of it as a line can carry, escapes and all. */
+static void put_output(struct buf *data, struct str output)
+{
+    size_t before = data->len;
+    for (size_t max = MAX_OUTPUT;; max = max / 4 * 3) {
+        js_put_field(data, "output", (struct str){output.p, utf8_cut(output, max)});
+        if (data->len <= MAX_EVENT_LINE - 4096)
+            return;
+        data->len = before;
+    }
+}
+
+static void tell_result(struct task *t, const struct tool *tool, struct str call_id, bool good,
+                        struct str output)
+{
+    struct buf data = {0};
+    buf_putc(&data, '{');
+    js_put_field(&data, "call_id", call_id);
+    js_put_field(&data, "name", str_of(tool->name));
+    put_output(&data, output);
+    js_put_bool(&data, "is_error", !good);
+    buf_putc(&data, '}');
+    task_event(t, EVENT_TOOL_RESULT, buf_str(&data));
+    buf_done(&data);
+
+    struct buf answer = {0};
+    task_begin_answer(&answer, "tool_result", call_id);
+    put_output(&answer, output);
+    js_put_bool(&answer, "is_error", !good);
+    task_end_answer(t, &answer);
+}
+
+static void drop_use(struct hub *h, struct tool_use *use)
+{
+    use->task = NULL;
+    list_remove(&use->node);
+    list_push(&h->dead_tools, &use->node);
+}
+
+static void on_done(void *user, bool good, struct str output)
+{
+    struct tool_use *use = user;
+    struct task *t = use->task;
+    if (!t)
+        return;
+    drop_use(t->hub, use);
+    if (!task_is_ending(t))
+        tell_result(t, use->tool, str_of(use->call_id), good, output);
+}
+
+static void start_tool(struct task *t, const struct tool *tool, const struct agent_line *line)
+{
+    struct buf why = {0};
+    struct tool_use *use = xcalloc(sizeof *use);
+    *use = (struct tool_use){.task = t, .tool = tool, .call_id = xstrdup(line->call_id)};
+    list_push(&t->tools, &use->node);
+    use->job = tool->start(tool, line->arguments, on_done, use, &why);
+    if (!use->job) {
+        drop_use(t->hub, use);
+        tell_result(t, tool, line->call_id, false, buf_str(&why));
+    }
+    buf_done(&why);
+}
+
+void task_call_tool(struct task *t, const struct agent_line *line)
+{
+    const struct tool *tool = find_tool(t->agent, line->name);
+    if (!tool || tool->says) {
+        task_answer_error(t, line->call_id, ERR_NOT_FOUND, "the agent has no such tool");
+        return;
+    }
+    struct buf data = {0}, output = {0};
+    buf_putc(&data, '{');
+    js_put_field(&data, "call_id", line->call_id);
+    js_put_field(&data, "name", line->name);
+    js_put_raw(&data, "arguments", line->arguments);
+    buf_putc(&data, '}');
+    task_event(t, EVENT_TOOL_CALL, buf_str(&data));
+    buf_done(&data);
+    if (tool->start) {
+        start_tool(t, tool, line);
+        return;
+    }
+    bool good = tool->call(line->arguments, t->hub->clock.wall_ms, &output);
+    tell_result(t, tool, line->call_id, good, buf_str(&output));
+    buf_done(&output);
+}
+
+void task_stop_tools(struct task *t)
+{
+    list_each (it, &t->tools)
+        drop_use(t->hub, list_item(it, struct tool_use, node));
+}
+
+void task_reap_tools(struct hub *h)
+{
+    struct list *node;
+    while ((node = list_pop(&h->dead_tools)) != NULL) {
+        struct tool_use *use = list_item(node, struct tool_use, node);
+        if (use->job)
+            use->tool->stop(use->job);
+        free(use->call_id);
+        free(use);
+    }
+}

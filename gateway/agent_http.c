@@ -1,0 +1,276 @@
+#include "gateway/agent_http.h"
+
+#include "gateway/complaint.h"
+#include "gateway/openai_chunk.h"
+#include "gateway/run_line.h"
+#include "gateway/stepper.h"
+#include "gateway/teller.h"
+#include "proto/sse_reader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define RUN_MAGIC 0x68747470u
+
+struct run {
+    unsigned magic;
+    struct teller teller;
+    struct stepper stepper; /* ends it after a cancel */
+    struct fetch *fetch;
+    bool is_stream;
+    bool framed;
+    bool is_whole; /* final_answer, finish_reason or [DONE] was said */
+    bool ended;
+    struct sse_reader events;
+    struct buf line; /* the beginning of a line whose end has not come */
+    struct agent_line_decoder decoder;
+    struct buf text;
+};
+
+static struct run *run_of(void *arg)
+{
+    struct run *r = arg;
+    ASSERT(r && r->magic == RUN_MAGIC);
+    return r;
+}
+
+static void end(struct run *r, enum run_end how, struct str text)
+{
+    if (r->ended)
+        return;
+    r->ended = true;
+    stepper_stop(&r->stepper);
+    r->teller.events.on_end(r->teller.task, how, text);
+}
+
+/* ------------------------------------------------------------------ what it says */
+
+static void say_node(struct run *r, enum event_type event, uint32_t node)
+{
+    if (!node)
+        return;
+    buf_clear(&r->text);
+    js_value(&r->decoder.doc, node, &r->text);
+    teller_piece(&r->teller, event, buf_str(&r->text));
+}
+
+static void end_with_complaint(struct run *r)
+{
+    struct buf why = {0};
+    buf_puts(&why, "the agent said: ");
+    complaint_put_node(&why, &r->decoder.doc, 0);
+    end(r, RUN_FAILED, buf_str(&why));
+    buf_done(&why);
+}
+
+/* A chunk of OpenAI's, or an error object; false when it is neither. */
+static bool take_chunk(struct run *r, struct str text)
+{
+    struct js_doc *doc = &r->decoder.doc;
+    struct openai_chunk c;
+    if (!js_parse(doc, text.p, text.n, JS_AGENT) || js_type(doc, 0) != JS_OBJECT ||
+        js_get(doc, 0, "event") || js_get(doc, 0, "call"))
+        return false;
+    openai_read_chunk(doc, &c);
+    if (!c.error && !c.has_choices)
+        return false;
+    if (c.error) {
+        end_with_complaint(r);
+        return true;
+    }
+    say_node(r, EVENT_THINKING, c.thinking);
+    say_node(r, EVENT_TOKEN, c.content);
+    if (!c.finish_reason)
+        return true;
+    buf_clear(&r->text);
+    js_value(doc, c.finish_reason, &r->text);
+    const char *why = openai_fault_of(r->text.bytes);
+    r->is_whole = true;
+    if (why)
+        end(r, RUN_FAILED, str_of(why));
+    return true;
+}
+
+static void take_line(struct run *r, struct str text)
+{
+    struct agent_line line;
+    if (r->ended || text.n == 0)
+        return;
+    if (str_eq(text, STR("[DONE]"))) {
+        r->is_whole = true;
+        return;
+    }
+    if (take_chunk(r, text))
+        return;
+    if (!agent_line_decode(&r->decoder, text, &line)) {
+        (void)r->teller.events.on_line(r->teller.task, text); /* the core says what is wrong */
+        return;
+    }
+    if (line.kind != LINE_EMPTY && line.kind != LINE_EVENT && line.kind != LINE_RESULT) {
+        end(r, RUN_FAILED, STR("a call, which an agent of kind http cannot make"));
+        return;
+    }
+    if (line.kind == LINE_EVENT && line.event == EVENT_INPUT_REQUIRED) {
+        end(r, RUN_FAILED, STR("a question, which an agent of kind http cannot ask"));
+        return;
+    }
+    if (line.kind == LINE_EVENT && line.event == EVENT_FINAL_ANSWER)
+        r->is_whole = true;
+    if (line.kind != LINE_EMPTY)
+        teller_say(&r->teller, &line);
+}
+
+/* ------------------------------------------------------------------ the reply */
+
+static void on_head(void *user, const struct fetch_head *head)
+{
+    struct run *r = run_of(user);
+    struct str type = STR("text/event-stream");
+    r->framed = head->framed;
+    r->is_stream =
+        head->content_type.n >= type.n && str_eq((struct str){head->content_type.p, type.n}, type);
+}
+
+static void take_lines(struct run *r, struct str bytes)
+{
+    const char *newline;
+    while (!r->ended && (newline = memchr(bytes.p, '\n', bytes.n)) != NULL) {
+        struct str line = {bytes.p, (size_t)(newline - bytes.p)};
+        bytes = (struct str){newline + 1, bytes.n - line.n - 1};
+        if (r->line.len) {
+            buf_putstr(&r->line, line);
+            line = buf_str(&r->line);
+        }
+        if (line.n && line.p[line.n - 1] == '\r')
+            line.n--;
+        take_line(r, line);
+        buf_clear(&r->line);
+    }
+    if (r->line.len + bytes.n > SSE_MAX_EVENT)
+        end(r, RUN_FAILED, STR("a line of the reply passes 4 MiB"));
+    else
+        buf_putstr(&r->line, bytes);
+}
+
+static bool on_bytes(void *user, struct str bytes)
+{
+    struct run *r = run_of(user);
+    struct sse_event e;
+    enum sse_result got = SSE_MORE;
+    if (!r->ended && !r->is_stream)
+        take_lines(r, bytes);
+    while (!r->ended && r->is_stream &&
+           (got = sse_reader_next(&r->events, &bytes, &e)) == SSE_EVENT)
+        take_line(r, e.data);
+    if (got == SSE_TOO_LONG)
+        end(r, RUN_FAILED, STR("an event of the reply passes 4 MiB"));
+    return !r->ended && !r->teller.paused;
+}
+
+static void on_done(void *user, struct str error)
+{
+    struct run *r = run_of(user);
+    struct sse_event e;
+    if (error.p) {
+        end(r, RUN_FAILED, error);
+        return;
+    }
+    if (r->is_stream && sse_reader_last(&r->events, &e) == SSE_EVENT)
+        take_line(r, e.data);
+    else if (r->line.len)
+        take_line(r, buf_str(&r->line));
+    if (r->is_whole || r->framed)
+        end(r, RUN_DONE, STR_NULL);
+    else
+        end(r, RUN_FAILED, STR("the reply broke off before its end"));
+}
+
+static const struct fetch_events fetch_events = {on_head, on_bytes, on_done};
+
+/* ------------------------------------------------------------------ the port */
+
+static void on_step(void *arg)
+{
+    struct run *r = run_of(arg);
+    fetch_free(r->fetch);
+    r->fetch = NULL;
+    end(r, RUN_FAILED, STR("cancelled"));
+}
+
+static void http_cancel(struct run *run)
+{
+    struct run *r = run_of(run);
+    if (!r->ended)
+        stepper_start(&r->stepper);
+}
+
+static void http_unpause(struct run *run)
+{
+    struct run *r = run_of(run);
+    r->teller.paused = false;
+    if (!r->ended && r->fetch)
+        fetch_unpause(r->fetch);
+}
+
+static bool http_deliver(struct run *run, struct str line)
+{
+    (void)run;
+    (void)line;
+    return false;
+}
+
+static bool http_is_deaf(struct run *run)
+{
+    (void)run;
+    return true;
+}
+
+static void on_closed(void *arg)
+{
+    struct run *r = run_of(arg);
+    r->magic = 0;
+    free(r);
+}
+
+static void http_free(struct run *run)
+{
+    if (!run)
+        return;
+    struct run *r = run_of(run);
+    r->ended = true;
+    fetch_free(r->fetch);
+    sse_reader_done(&r->events);
+    agent_line_done(&r->decoder);
+    buf_done(&r->line);
+    buf_done(&r->text);
+    teller_done(&r->teller);
+    stepper_close(&r->stepper, on_closed);
+}
+
+static struct run *http_start(void *settings, const struct run_spec *spec,
+                              const struct run_events *events, void *task, char *ret_error)
+{
+    const struct http_settings *s = settings;
+    struct buf body = {0};
+    (void)ret_error;
+    run_line_put(&body, spec);
+    struct run *r = xcalloc(sizeof *r);
+    r->magic = RUN_MAGIC;
+    r->teller = (struct teller){.events = *events, .task = task};
+    stepper_init(&r->stepper, s->loop, 0, on_step, r);
+    struct fetch_request request = {.url = s->url, .headers = s->headers, .body = buf_str(&body)};
+    r->fetch = fetch_start(s->fetcher, &s->options, &request, &fetch_events, r);
+    buf_done(&body);
+    return r;
+}
+
+const struct agent_ops agent_http_ops = {
+    .kind = "http",
+    .start = http_start,
+    .cancel = http_cancel,
+    .kill = http_cancel,
+    .deliver = http_deliver,
+    .is_deaf = http_is_deaf,
+    .unpause = http_unpause,
+    .free = http_free,
+};

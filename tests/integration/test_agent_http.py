@@ -1,0 +1,208 @@
+"""Agents of kind http: the run is posted, the reply is what they say."""
+
+import json
+import ssl
+import subprocess
+import threading
+
+import pytest
+
+import model_server as m
+from gateway import Gateway, wait_until
+from holdfast import ids, names, text_of
+from model_server import CLOSE, DONE, RESET, ModelServer, data, finish, head, reply, text
+
+
+def certificate(folder):
+    """A key and a self-signed certificate for 127.0.0.1."""
+    key, cert = str(folder / "key.pem"), str(folder / "cert.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=test",
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", cert],
+                   check=True, capture_output=True)
+    return key, cert
+
+
+@pytest.fixture(scope="module")
+def server():
+    running = ModelServer()
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory):
+    key, cert = certificate(tmp_path_factory.mktemp("tls"))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    running = ModelServer(wrap=lambda sock: context.wrap_socket(sock, server_side=True))
+    running.certificate = cert
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def gateway(server, tls):
+    def agent(name, url, **options):
+        return {"name": name, "kind": "http", "url": url, "grace_s": 1, "retries": 1, **options}
+
+    config = {"agents": [
+        agent("plain", server.url + "/run", default=True, api_key_env="TEST_AGENT_KEY",
+              headers={"X-Team": "kelp"}),
+        agent("tls", tls.url + "/run", ca_file=tls.certificate),
+        agent("stranger", tls.url + "/run"),
+        agent("proxied", "http://agent.invalid/run", proxy=server.url),
+        agent("gone", "http://127.0.0.1:1/"),
+        agent("idle", server.url, idle_timeout_s=1)]}
+    with Gateway(config, environ={"TEST_AGENT_KEY": "key-of-the-agent"}) as running:
+        yield running
+
+
+def event(event, **data):
+    return {"event": event, "data": data}
+
+
+def lines(*objects):
+    return b"".join(json.dumps(o, ensure_ascii=False).encode() + b"\n" for o in objects)
+
+
+NDJSON = {"content_type": "application/x-ndjson"}
+
+
+@pytest.fixture
+def ask(client, server):
+    def run(*script, message="hello", **fields):
+        server.script = list(script)
+        server.requests.clear()
+        return client.finish(message, **fields)
+
+    return run
+
+
+def test_run_is_posted(ask, server):
+    task, _ = ask(reply(lines(event("final_answer", output="Hi.")), **NDJSON), message="hé")
+    [request] = server.requests
+    assert (request.method, request.path) == ("POST", "/run")
+    assert request.headers["Authorization"] == "Bearer key-of-the-agent"
+    assert request.headers["X-Team"] == "kelp"
+    run = request.json
+    assert run["type"] == "run" and run["input"] == "hé" and run["history"] == []
+    assert run["task_id"] == task["task_id"] and task["output"] == "Hi."
+
+
+def test_json_lines_are_events(ask):
+    body = lines(event("thinking", text="Hm."), event("token", text="Hel"),
+                 event("tool_call", call_id="1", name="x", arguments={}),
+                 event("tool_result", call_id="1", name="x", output="y"),
+                 event("progress", progress=0.5), event("token", text="lo 🌊"),
+                 event("result", n=1), event("final_answer", output="Hello 🌊"))
+    for step in (1, 3, len(body)):
+        task, events = ask([head(**NDJSON), *(body[i:i + step] for i in range(0, len(body), step)),
+                            CLOSE])
+        assert task["status"] == "completed" and task["output"] == "Hello 🌊"
+        assert text_of(events) == "Hello 🌊" and task["result"] == {"n": 1}
+        assert names(events)[2:-1] == ["thinking", "token", "tool_call", "tool_result", "progress",
+                                       "token", "final_answer"]
+
+
+@pytest.mark.parametrize("end", ["\n\n", "\r\n\r\n", "\r\r"])
+def test_server_sent_events(ask, end):
+    task, events = ask(reply(b": hello" + end.encode(), data(event("token", text="a"), end),
+                             b"id: 5\nevent: message\n", data(event("token", text="b"), end),
+                             data(event("final_answer", output="ab"), "")))
+    assert (task["status"], task["output"], text_of(events)) == ("completed", "ab", "ab")
+
+
+def test_chunks_of_openai(ask):
+    task, events = ask(reply(m.delta(role="assistant"), m.delta(reasoning="Hm."), text("Hel"),
+                             text("lo"), finish(), DONE))
+    assert (task["output"], text_of(events, "thinking")) == ("Hello", "Hm.")
+    task, _ = ask(reply(text("Hel"), finish("length"), DONE))
+    assert "length" in task["error"]["message"] and task["output"] == "Hel"
+
+
+def test_reply_with_a_length_may_end_without_final_answer(ask):
+    body = lines(event("token", text="short"))
+    task, _ = ask([head(Content_Length=len(body), **NDJSON), body, CLOSE])
+    assert (task["status"], task["output"]) == ("completed", "short")
+
+
+@pytest.mark.parametrize("steps, why", [
+    ([lines(event("token", text="I was"))], "broke off before its end"),
+    ([lines(event("token", text="I was")), b"nonsense\n"], "not JSON"),
+    ([lines(event("token", text="I was"), {"hello": 1})], "neither"),
+    ([lines(event("token", text="I was"), event("task.started"))], "made by the gateway alone"),
+    ([lines(event("token", text="I was"), {"call": "spawn", "call_id": "1", "input": "x"})],
+     "a call, which"),
+    ([lines(event("token", text="I was"),
+            event("input_required", input_id="1", kind="question", prompt="?"))],
+     "a question, which"),
+    ([lines(event("token", text="I was"), {"error": {"message": "out of ink"}})],
+     "the agent said: out of ink"),
+], ids=["close", "nonsense", "other", "reserved", "call", "question", "error"])
+def test_what_ends_badly_keeps_what_was_said(ask, server, steps, why):
+    task, events = ask(reply(*steps, **NDJSON))
+    assert task["status"] == "failed" and task["error"]["code"] == "agent_error", task
+    assert why in task["error"]["message"], task["error"]
+    assert task["output"] == "I was" and len(server.requests) == 1
+
+
+def test_connection_that_is_reset(client, server):
+    seen = threading.Event()
+    server.script = [[head(**NDJSON), lines(event("token", text="I was")), seen, RESET]]
+    task = client.chat("x")
+    client.event(task, "token")
+    seen.set()
+    assert "broke off" in client.wait_terminal(task)["data"]["error"]["message"]
+
+
+def test_refusals(ask, server):
+    task, _ = ask(reply(b'{"detail": "no such graph"}', status=404))
+    assert "HTTP 404: no such graph" in task["error"]["message"] and len(server.requests) == 1
+    task, _ = ask(reply(status=500))  # it may have done something
+    assert "HTTP 500" in task["error"]["message"] and len(server.requests) == 1
+    task, _ = ask([RESET])
+    assert task["status"] == "failed" and len(server.requests) == 1
+    task, _ = ask(reply(status=503), reply(lines(event("final_answer", output="now")), **NDJSON))
+    assert task["output"] == "now" and len(server.requests) == 2
+    task, _ = ask(agent="gone")
+    assert "127.0.0.1 port 1" in task["error"]["message"]
+
+
+def test_tls(client, tls):
+    tls.script = [reply(lines(event("final_answer", output="safe")), **NDJSON)]
+    task, _ = client.finish("x", agent="tls")
+    assert task["output"] == "safe"
+    task, _ = client.finish("x", agent="stranger")
+    assert task["status"] == "failed" and "certificate" in task["error"]["message"]
+
+
+def test_proxy(ask, server):
+    task, _ = ask(reply(lines(event("final_answer", output="by proxy")), **NDJSON), agent="proxied")
+    assert task["output"] == "by proxy"
+    assert server.requests[0].path == "http://agent.invalid/run"
+
+
+def test_cancel_closes_the_request(client, server):
+    server.script = [[head(**NDJSON), lines(event("token", text="I am")), threading.Event()]]
+    before = server.closed
+    task = client.chat("x")
+    client.event(task, "token")
+    client.refused("no_inbox", "send", **ids(task), content="x")
+    client.call("cancel", **ids(task))
+    wait_until(lambda: server.closed == before + 1, "the request's end")
+    assert client.wait_terminal(task)["data"]["error"]["code"] == "cancelled"
+
+
+def test_silence_is_a_timeout(ask):
+    task, _ = ask([head(**NDJSON), lines(event("token", text="I am")), threading.Event()],
+                  agent="idle")
+    assert task["error"]["code"] == "timeout" and task["output"] == "I am"
+
+
+def test_fast_agent_is_read_whole(ask):
+    body = [lines(*(event("token", text=f"{i} ") for i in range(j, j + 1000)))
+            for j in range(0, 20000, 1000)]
+    task, events = ask(reply(*body, lines(event("final_answer", output="all")), **NDJSON))
+    assert task["output"] == "all"
+    assert text_of(events) == "".join(f"{i} " for i in range(20000))

@@ -1,0 +1,144 @@
+"""The ReAct agent with a server of OpenAI's interface that nobody here wrote: aimock, from tests/models."""
+
+import http.client
+import json
+import os
+import pathlib
+import re
+import subprocess
+import threading
+
+import pytest
+
+from gateway import Gateway, WAIT_S, wait_until
+from holdfast import Client, ids, text_of
+
+MODELS = pathlib.Path(__file__).resolve().parent.parent / "models"
+STORY = "Once upon a time there was a kelp that held fast to its rock. " * 6
+FIXTURES = [
+    {"match": {"userMessage": "sum", "hasToolResult": False}, "response": {"content": "One moment.",
+     "toolCalls": [
+        {"name": "calculator", "arguments": "{\"expression\":\"2^10\"}"},
+        {"name": "clock", "arguments": "{\"format\":\"date\"}"}]}},
+    {"match": {"userMessage": "sum", "hasToolResult": True}, "response": {"content": "It is 1024."}},
+    {"match": {"userMessage": "lost", "hasToolResult": False}, "response": {"toolCalls": [
+        {"name": "teleport", "arguments": "{}"}]}},
+    {"match": {"userMessage": "lost", "hasToolResult": True}, "response": {"content": "I cannot."}},
+    {"match": {"userMessage": "think"},
+     "response": {"reasoning": "Let me think of six times seven.", "content": "42 🌊"}},
+    {"match": {"userMessage": "fail"},
+     "response": {"error": {"message": "all busy", "type": "server_error"}, "status": 503}},
+    {"match": {"userMessage": "drop"}, "response": {"content": STORY}, "latency": 20, "chunkSize": 4,
+     "disconnectAfterMs": 150},
+    {"match": {"userMessage": "story"}, "response": {"content": STORY}, "latency": 10},
+    {"match": {"userMessage": "saga"}, "response": {"content": STORY * 100}, "latency": 25},
+]
+
+
+class Aimock:
+    """The server's process."""
+
+    def __init__(self, folder):
+        node = os.environ.get("HOLDFAST_NODE") or "node"
+        program = MODELS / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"
+        (folder / "all.json").write_text(json.dumps({"fixtures": FIXTURES}))
+        self.process = subprocess.Popen(
+            [node, str(program), "-p", "0", "-f", str(folder), "-c", "8", "-l", "2"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for line in self.process.stdout:
+            listening = re.search(r"listening on (http://127\.0\.0\.1:(\d+))", line)
+            if listening:
+                self.url, self.port = listening[1], int(listening[2])
+                break
+        else:
+            raise AssertionError("aimock does not start: run ./dev test once")
+        threading.Thread(target=self.process.stdout.read, daemon=True).start()
+
+    def journal(self):
+        """The requests that it has got."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
+        connection.request("GET", "/__aimock/journal")
+        entries = json.loads(connection.getresponse().read())
+        connection.close()
+        return entries if isinstance(entries, list) else entries.get("entries") or entries["requests"]
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture(scope="module")
+def aimock(tmp_path_factory):
+    running = Aimock(tmp_path_factory.mktemp("fixtures"))
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def gateway(aimock):
+    config = {"models": [{"name": "mock", "base_url": aimock.url + "/v1", "model": "gpt-4o",
+                          "retries": 1}],
+              "agents": [{"name": "a", "kind": "react", "model": "mock", "default": True,
+                          "tools": ["calculator", "clock"], "grace_s": 1}]}
+    with Gateway(config) as running:
+        yield running
+
+
+def test_conversation_that_uses_tools(client, aimock):
+    task, events = client.finish("what is the sum?")
+    assert (task["status"], task["output"]) == ("completed", "It is 1024."), task
+    results = {e["data"]["name"]: e["data"] for e in events if e["event"] == "tool_result"}
+    assert results["calculator"]["output"] == "1024"
+    assert re.match(r"\w+day, \d{4}-\d\d-\d\d$", results["clock"]["output"])
+    assert task["result"]["usage"]["total_tokens"] > 0
+    asked = [entry["body"] for entry in aimock.journal() if "sum" in json.dumps(entry["body"])]
+    roles = [message["role"] for message in asked[-1]["messages"]]
+    assert roles == ["user", "assistant", "tool", "tool"]
+    task, _ = client.finish("think again", conversation=task["conversation_id"])
+    assert task["output"] == "42 🌊"
+
+
+def test_thinking_and_unknown_tools(client):
+    task, events = client.finish("think")
+    assert text_of(events, "thinking") == "Let me think of six times seven."
+    assert task["output"] == "42 🌊"
+    task, events = client.finish("get lost")
+    assert task["output"] == "I cannot."
+    assert [e["data"]["is_error"] for e in events if e["event"] == "tool_result"] == [True]
+
+
+def test_errors_and_streams_that_break_off(client, aimock):
+    task, _ = client.finish("fail")
+    assert task["error"]["message"] == "agent_error: model: HTTP 503: all busy"
+    assert sum("fail" in json.dumps(entry["body"]) for entry in aimock.journal()) == 2
+    task, events = client.finish("drop it")
+    assert "broke off" in task["error"]["message"]
+    assert STORY.startswith(task["output"]) and 0 < len(task["output"]) < len(STORY)
+    assert task["output"] == text_of(events)
+
+
+def test_hundred_conversations_side_by_side(gateway):
+    """Fifty are cancelled in the middle, fifty end well; no descriptor stays."""
+    with Client(gateway) as client:
+        client.finish("think")  # what is opened once, is
+    before = gateway.n_fds()
+    with Client(gateway) as client:
+        posts = [client.post("chat", message="a story" if i % 2 else "a saga") for i in range(100)]
+        tasks = [client.reply(post)["task"] for post in posts]
+        seen = set()
+        for line in client.scan():  # all stream at the same time
+            if line["type"] == "event" and line["event"] == "token":
+                seen.add(line["task_id"])
+            if len(seen) == 100:
+                break
+        cancels = [client.post("cancel", **ids(task)) for task in tasks[::2]]
+        for cancel in cancels:
+            assert client.reply(cancel)["type"] != "error"
+        for number, task in enumerate(tasks):
+            end = client.wait_terminal(task)
+            if number % 2:
+                assert end["data"]["output"] == STORY
+            else:
+                assert end["data"]["error"]["code"] == "cancelled"
+                assert (STORY * 100).startswith(client.task(task)["output"])
+    wait_until(lambda: gateway.n_fds() <= before, f"{before} descriptors, not {gateway.n_fds()}")

@@ -1,0 +1,338 @@
+"""Models over HTTP, spoken by a server of ours that does well or badly, byte by byte."""
+
+import json
+import threading
+
+import pytest
+
+import model_server as m
+from gateway import Gateway, wait_until
+from holdfast import Client, names, text_of
+from model_server import DONE, RESET, ModelServer, answer, call, finish, reply, text
+
+
+@pytest.fixture(scope="module")
+def server():
+    running = ModelServer()
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def gateway(server, tmp_path_factory):
+    key = tmp_path_factory.mktemp("key") / "key"
+    key.write_text("sk-from-a-file\n")
+    url = server.url + "/v1"
+
+    def model(name, **options):
+        return {"name": name, "base_url": url, "model": "qwen3", **options}
+
+    def agent(name, **options):
+        return {"name": name, "kind": "react", "grace_s": 1,
+                "tools": ["calculator", "clock"], **options}
+
+    config = {
+        "models": [model("plain", api_key_env="TEST_MODEL_KEY", headers={"X-Team": "kelp"}),
+                   model("filed", api_key_file=str(key), base_url=url + "/"),
+                   model("hasty", idle_timeout_s=1, retries=0),
+                   model("narrow", context_bytes=1500)],
+        "agents": [agent("plain", model="plain", system="Be brief.", default=True),
+                   agent("filed", model="filed"), agent("hasty", model="hasty"),
+                   agent("narrow", model="narrow", max_turns=3)],
+    }
+    with Gateway(config, environ={"TEST_MODEL_KEY": "sk-from-the-environment"}) as running:
+        yield running
+
+
+@pytest.fixture
+def ask(client, server):
+    """ask(script, …): the ended task, its events, the requests that its model has got."""
+
+    def run(script, message="hello", **fields):
+        server.script = script
+        server.requests.clear()
+        task, events = client.finish(message, **fields)
+        return task, events, list(server.requests)
+
+    return run
+
+
+def messages_of(request):
+    return [(message["role"], message["content"]) for message in request.json["messages"]]
+
+
+# ------------------------------------------------------------------ what goes well
+
+
+def test_answer_streams_and_usage_is_the_result(ask):
+    task, events, [request] = ask([reply(
+        m.delta(role="assistant", content=""), m.delta(reasoning_content="Hm. "),
+        m.delta(reasoning="So. "), text("Hel"), text("lo 🌊"), finish(), m.usage(9, 4), DONE)])
+    assert task["status"] == "completed" and task["output"] == "Hello 🌊"
+    assert text_of(events, "thinking") == "Hm. So. "
+    assert [e["data"]["text"] for e in events if e["event"] == "token"] == ["Hel", "lo 🌊"]
+    assert task["result"] == {"usage": {"prompt_tokens": 9, "completion_tokens": 4,
+                                        "total_tokens": 13}}
+
+
+def test_request_is_what_openai_describes(ask):
+    _, _, [request] = ask([answer("Hi.")], "hé")
+    assert (request.method, request.path) == ("POST", "/v1/chat/completions")
+    assert request.headers["Authorization"] == "Bearer sk-from-the-environment"
+    assert request.headers["X-Team"] == "kelp"
+    assert request.headers["Content-Type"] == "application/json"
+    assert "text/event-stream" in request.headers["Accept"]
+    body = request.json
+    assert body["model"] == "qwen3" and body["stream"] is True
+    assert body["stream_options"] == {"include_usage": True}
+    assert body["messages"] == [{"role": "system", "content": "Be brief."},
+                                {"role": "user", "content": "hé"}]
+    assert [tool["function"]["name"] for tool in body["tools"]] == ["calculator", "clock"]
+    assert all(tool["function"]["parameters"]["type"] == "object" for tool in body["tools"])
+
+
+def test_key_from_a_file_and_slash_behind_the_url(ask):
+    _, _, [request] = ask([answer("Hi.")], agent="filed")
+    assert request.headers["Authorization"] == "Bearer sk-from-a-file"
+    assert request.path == "/v1/chat/completions"
+
+
+def test_secrets_are_not_logged(gateway, ask):
+    ask([reply(status=401)])
+    assert not [line for line in gateway.log if "sk-from" in line]
+
+
+def whole_answer():
+    return b"".join([text("Hél"), text("lo 🌊!"), finish(), m.usage(1, 2), DONE])
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 5, 7, 64])
+def test_stream_cut_into_pieces_of_any_size(ask, step):
+    whole = whole_answer()
+    pieces = [whole[at:at + step] for at in range(0, len(whole), step)]
+    task, events, _ = ask([reply(*pieces)])
+    assert task["output"] == "Héllo 🌊!"
+    assert [e["data"]["text"] for e in events if e["event"] == "token"] == ["Hél", "lo 🌊!"]
+
+
+@pytest.mark.parametrize("change", [
+    lambda b: b.replace(b"\n", b"\r\n"),
+    lambda b: b.replace(b"\n", b"\r"),
+    lambda b: b.replace(b"data: ", b": ping\n\ndata:"),
+    lambda b: b"\xef\xbb\xbfretry: 10\nid: 7\n\n" + b,
+    lambda b: b.replace(b',"', b',\ndata: "').replace(b', "', b',\ndata: "'),  # data of many lines
+    lambda b: b.rstrip(b"\n"),
+    lambda b: b[:-len(DONE)],  # finish_reason came: that is an end
+    lambda b: b + b"data: {\"choices\": []}\n\n" + text("ignored"),
+], ids=["crlf", "cr", "comments", "bom", "lines", "no-last-newline", "no-done", "after-done"])
+def test_forms_of_a_stream(ask, change):
+    task, _, _ = ask([reply(change(whole_answer()))])
+    assert (task["status"], task["output"]) == ("completed", "Héllo 🌊!")
+
+
+def test_server_that_does_not_stream(ask):
+    whole = {"choices": [{"index": 0, "finish_reason": "stop",
+                          "message": {"role": "assistant", "content": "All at once."}}],
+             "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}}
+    task, _, _ = ask([reply(json.dumps(whole, indent=1).encode(), content_type="application/json")])
+    assert task["output"] == "All at once." and task["result"]["usage"]["total_tokens"] == 7
+
+
+# ------------------------------------------------------------------ tools
+
+
+def test_tool_calls_in_pieces_are_made_and_answered(ask):
+    task, events, requests = ask([
+        reply(text("Let me see."), call(0, "c1", "calculator", ""), call(1, "c2", "clock", "{}"),
+              call(0, arguments='{"expres'), call(0, arguments='sion": "6*7"}'),
+              finish("tool_calls"), m.usage(10, 5), DONE),
+        reply(text("42."), finish(), m.usage(20, 6), DONE)], "what is 6*7?")
+    assert task["output"] == "42." and task["result"]["usage"]["total_tokens"] == 41
+    results = {e["data"]["call_id"]: e["data"] for e in events if e["event"] == "tool_result"}
+    assert results["c1"]["output"] == "42" and not results["c1"]["is_error"]
+    assert results["c2"]["name"] == "clock"
+    said = requests[1].json["messages"]
+    assert said[2]["role"] == "assistant" and said[2]["content"] == "Let me see."
+    assert [c["id"] for c in said[2]["tool_calls"]] == ["c1", "c2"]
+    assert said[2]["tool_calls"][0] == {
+        "id": "c1", "type": "function",
+        "function": {"name": "calculator", "arguments": '{"expression":"6*7"}'}}
+    assert (said[3]["role"], said[3]["tool_call_id"], said[3]["content"]) == ("tool", "c1", "42")
+    assert said[4]["tool_call_id"] == "c2"
+
+
+def test_calls_that_cannot_be_made_go_back_to_the_model(ask):
+    task, events, requests = ask([
+        reply(call(0, "a", "calculator", '{"expression": '), call(1, "b", "teleport", "{}"),
+              call(2, "c", "calculator", "[]"), finish("tool_calls"), DONE),
+        answer("Sorry.")])
+    assert task["status"] == "completed"
+    told = [content for role, content in messages_of(requests[1]) if role == "tool"]
+    assert "not JSON" in told[0] and "no tool" in told[1] and "not a JSON object" in told[2]
+    assert all(e["data"]["is_error"] for e in events if e["event"] == "tool_result")
+
+
+def test_calls_without_ids_and_indexes(ask):
+    """Some servers leave them out, or give each call the same id."""
+    def piece(**function):
+        return m.delta(tool_calls=[{"function": function}])
+
+    first = m.delta(tool_calls=[{"id": "x", "function": {"name": "clock", "arguments": "{}"}}])
+    second = m.delta(tool_calls=[{"id": "x", "function": {"name": "calculator"}}])
+    task, events, requests = ask([
+        reply(first, second, piece(arguments='{"expression":"1+1"}'), finish("tool_calls"), DONE),
+        answer("2")])
+    called = [e["data"] for e in events if e["event"] == "tool_call"]
+    assert [c["name"] for c in called] == ["clock", "calculator"]
+    assert len({c["call_id"] for c in called}) == 2
+    assert task["output"] == "2"
+
+
+def test_cap_on_turns_is_told(ask):
+    task, _, requests = ask([reply(call(0, "a", "clock", "{}"), finish("tool_calls"), DONE)],
+                            agent="narrow")
+    assert task["status"] == "failed" and "within 3 turns" in task["error"]["message"]
+    assert len(requests) == 3
+
+
+# ------------------------------------------------------------------ what goes wrong
+
+
+@pytest.mark.parametrize("steps, why", [
+    ([text("I was going to"), finish("length"), DONE], "length"),
+    ([text("I was going to"), finish("content_filter"), DONE], "content_filter"),
+    ([text("I was going to"), m.data({"error": {"message": "GPU on\nfire", "code": 500}})],
+     "the server said: GPU on fire"),
+    ([text("I was going to"), b"event: error\n", m.data({"error": "overloaded"})], "overloaded"),
+    ([text("I was going to")], "broke off"),
+    ([text("I was going to"), b'data: {"choices": [{"delta": {"con'], "broke off"),
+    ([text("I was going to"), b"data: {nonsense}\n\n"], "no JSON"),
+], ids=["length", "filter", "error", "error-text", "close", "half", "nonsense"])
+def test_stream_that_ends_badly_keeps_what_was_said(ask, client, steps, why):
+    task, events, requests = ask([reply(*steps)])
+    assert task["status"] == "failed" and task["error"]["code"] == "agent_error", task
+    assert why in task["error"]["message"] and task["error"]["message"].startswith("agent_error: model:")
+    assert task["output"] == "I was going to" == text_of(events)
+    assert len(requests) == 1  # no second try behind the first piece
+
+
+def test_connection_that_is_reset_behind_the_first_piece(client, server):
+    seen = threading.Event()
+    server.script = [[m.head(), text("I was going to"), seen, RESET]]
+    server.requests.clear()
+    task = client.chat("hello")
+    client.event(task, "token")
+    seen.set()
+    assert "broke off" in client.wait_terminal(task)["data"]["error"]["message"]
+    assert client.task(task)["output"] == "I was going to" and len(server.requests) == 1
+
+
+def test_length_of_declared_body_that_does_not_come(ask):
+    task, _, _ = ask([[m.head(Content_Length=100000), text("I was going to"), m.CLOSE]])
+    assert task["status"] == "failed" and "broke off" in task["error"]["message"]
+    assert task["output"] == "I was going to"
+
+
+@pytest.mark.parametrize("how, body, why", [
+    ({"status": 401, "content_type": "application/json"},
+     b'{"error": {"message": "Incorrect API key", "type": "auth"}}', "HTTP 401: Incorrect API key"),
+    ({"status": 404, "content_type": "text/plain"}, b"no such model\nbye", "HTTP 404: no such model"),
+    ({"status": 400, "content_type": "text/html"}, b"<html>oh", "HTTP 400"),
+    ({"status": 302, "Location": "http://127.0.0.1:1/"}, b"", "HTTP 302"),
+    ({"content_type": "text/html"}, b"<html>Welcome to nginx", "neither an event stream nor JSON"),
+    ({"content_type": "application/json"}, b'{"hello": 1}', "no choices"),
+    ({"content_type": "application/json"}, b'{"choices": [', "no JSON object"),
+    ({"content_type": "application/json"}, b'{"error": {"message": "no"}}', "the server said: no"),
+])
+def test_reply_that_is_none_is_told_once(ask, how, body, why):
+    task, _, requests = ask([reply(body, **how)])
+    assert task["status"] == "failed" and why in task["error"]["message"], task["error"]
+    assert len(requests) == 1
+
+
+def test_trouble_before_the_first_piece_is_tried_again(ask):
+    task, _, requests = ask([reply(status=503), [RESET], reply(status=429, Retry_After="1"),
+                             answer("At last.")])
+    assert task["output"] == "At last." and len(requests) == 4
+    assert requests[3].at - requests[2].at >= 1  # Retry-After
+    assert requests[1].at - requests[0].at >= 0.25
+
+
+def test_retries_end(ask):
+    task, _, requests = ask([reply(b'{"error":{"message":"busy"}}', status=503, Retry_After="0")],
+                            agent="hasty")
+    assert "HTTP 503: busy" in task["error"]["message"] and len(requests) == 1
+    task, _, requests = ask([reply(status=429, Retry_After="3600")])
+    assert "HTTP 429" in task["error"]["message"] and len(requests) == 1
+
+
+def test_silence_is_ended(ask):
+    never = threading.Event()
+    task, _, _ = ask([[m.head(), text("I was"), never]], agent="hasty")
+    assert "no byte came for 1 s" in task["error"]["message"] and task["output"] == "I was"
+
+
+def test_nobody_listens():
+    config = {"models": [{"name": "gone", "base_url": "http://127.0.0.1:1", "model": "x",
+                          "retries": 1}],
+              "agents": [{"name": "a", "kind": "react", "model": "gone", "default": True}]}
+    with Gateway(config) as gateway, Client(gateway) as client:
+        task, _ = client.finish("hello")
+        assert "127.0.0.1 port 1" in task["error"]["message"]
+
+
+# ------------------------------------------------------------------ cancel, history, inbox
+
+
+def test_cancel_closes_the_connection_at_once(client, server):
+    never = threading.Event()
+    server.script = [[m.head(), text("One "), never]]
+    before = server.closed
+    task = client.chat("hello")
+    client.event(task, "token")
+    client.call("cancel", task_id=task["task_id"], conversation_id=task["conversation_id"])
+    wait_until(lambda: server.closed == before + 1, "the connection's end")
+    assert client.wait_terminal(task)["data"]["error"]["code"] == "cancelled"
+    assert client.task(task)["output"] == "One "
+
+
+def test_history_is_given(client, server):
+    server.script = [answer("First.")]
+    task, _ = client.finish("one")
+    server.script, server.requests[:] = [answer("Second.")], []
+    client.finish("two", conversation=task["conversation_id"])
+    assert messages_of(server.requests[0]) == [("system", "Be brief."), ("user", "one"),
+                                               ("assistant", "First."), ("user", "two")]
+
+
+def test_inbox_message_enters_between_turns(client, server):
+    go = threading.Event()
+    server.script = [[m.head(), call(0, "a", "clock", "{}"), go, finish("tool_calls"), DONE,
+                      m.CLOSE], answer("Aye.")]
+    server.requests.clear()
+    task = client.chat("hello")
+    server.wait_requests(1)
+    client.call("send", task_id=task["task_id"], conversation_id=task["conversation_id"],
+                content="hurry up")
+    client.event(task, "message")
+    go.set()
+    client.wait_terminal(task)
+    said = messages_of(server.requests[1])
+    assert [role for role, _ in said] == ["system", "user", "assistant", "tool", "user"]
+    assert said[-1][1] == "hurry up"
+
+
+def test_long_history_is_shortened_and_that_is_said(client, server):
+    server.script = [answer("a" * 300)]
+    task, _ = client.finish("one " + "x" * 300, agent="narrow")
+    for word in ("two", "three"):
+        server.requests.clear()
+        _, events = client.finish(word + " x" * 150, agent="narrow",
+                                  conversation=task["conversation_id"])
+    [custom] = [e["data"] for e in events if e["event"] == "custom"]
+    assert custom["event_type"] == "history_shortened"
+    assert custom["payload"]["messages"] == 2 and custom["payload"]["context_bytes"] == 1500
+    said = messages_of(server.requests[0])
+    assert [content[:5] for _, content in said] == ["two x", "aaaaa", "three"]
+    task, _ = client.finish("y" * 2000, agent="narrow")
+    assert "passes 1500 bytes" in task["error"]["message"]

@@ -1,0 +1,158 @@
+/* Tools that take time, and what the idle clock makes of them and of children. */
+#include "tests/support/hub_kit.h"
+
+#include <stdio.h>
+
+struct tool_job {
+    tool_done_fn done;
+    void *user;
+    bool stopped;
+};
+
+static struct tool_job jobs[4];
+static size_t n_jobs;
+
+static struct tool_job *slow_start(const struct tool *tool, struct str arguments, tool_done_fn done,
+                                   void *user, struct buf *out)
+{
+    (void)tool;
+    if (!str_eq(arguments, STR("{}"))) {
+        buf_puts(out, "no arguments, please");
+        return NULL;
+    }
+    jobs[n_jobs] = (struct tool_job){.done = done, .user = user};
+    return &jobs[n_jobs++];
+}
+
+static void slow_stop(struct tool_job *job)
+{
+    assert_false(job->stopped);
+    job->stopped = true;
+}
+
+static const struct tool slow = {.name = "slow", .start = slow_start, .stop = slow_stop};
+static const struct tool said = {.name = "spawn_task", .says = "spawn"};
+static const struct tool *const tools[] = {&slow, &said};
+
+static int setup(void **state)
+{
+    struct kit *k = kit_new();
+    n_jobs = 0;
+    for (size_t i = 0; i < countof(k->agents); i++) {
+        k->agents[i].tools = tools;
+        k->agents[i].n_tools = countof(tools);
+    }
+    *state = k;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    kit_free_all(*state);
+    return 0;
+}
+
+#define CALL(id) "{\"call\":\"tool\",\"call_id\":\"" id "\",\"name\":\"slow\",\"arguments\":{}}"
+
+static void test_hub_tool_that_takes_time_is_answered_when_it_is_done(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_start(c, "c", "go");
+    struct run *r = kit_run(k, 0);
+    run_say(k, r, CALL("a"));
+    run_say(k, r, CALL("b"));
+    client_await(c, "\"event\":\"tool_call\",\"data\":{\"call_id\":\"b\"");
+    assert_int_equal(n_jobs, 2);
+    assert_int_equal(r->delivered.len, 0);
+    jobs[1].done(jobs[1].user, true, STR("two"));
+    jobs[0].done(jobs[0].user, false, STR("one"));
+    kit_settle(k);
+    assert_string_equal(
+        r->delivered.bytes,
+        "{\"type\":\"tool_result\",\"call_id\":\"b\",\"output\":\"two\",\"is_error\":false}\n"
+        "{\"type\":\"tool_result\",\"call_id\":\"a\",\"output\":\"one\",\"is_error\":true}\n");
+    client_await(c, "\"event\":\"tool_result\",\"data\":{\"call_id\":\"a\",\"name\":\"slow\"");
+    assert_true(jobs[0].stopped && jobs[1].stopped);
+    run_end(k, r, RUN_DONE, "");
+    client_free(c);
+}
+
+static void test_hub_tool_that_does_not_start_is_an_error(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_start(c, "c", "go");
+    struct run *r = kit_run(k, 0);
+    run_say(k, r,
+            "{\"call\":\"tool\",\"call_id\":\"a\",\"name\":\"slow\",\"arguments\":{\"x\":1}}");
+    assert_non_null(strstr(r->delivered.bytes, "\"output\":\"no arguments, please\",\"is_error\":"
+                                               "true}"));
+    run_say(k, r, "{\"call\":\"tool\",\"call_id\":\"b\",\"name\":\"spawn_task\",\"arguments\":{}}");
+    assert_non_null(strstr(r->delivered.bytes, "\"call_id\":\"b\",\"code\":\"not_found\""));
+    run_end(k, r, RUN_DONE, "");
+    client_free(c);
+}
+
+static void test_hub_tool_is_stopped_with_its_task(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_start(c, "c", "go");
+    struct run *r = kit_run(k, 0);
+    run_say(k, r, CALL("a"));
+    run_end(k, r, RUN_DONE, "");
+    assert_true(jobs[0].stopped);
+    client_await(c, "\"event\":\"task.completed\"");
+    client_free(c);
+}
+
+static void test_hub_idle_clock_stands_still_while_a_tool_runs(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_start(c, "c", "go");
+    struct run *r = kit_run(k, 0);
+    run_say(k, r, CALL("a"));
+    kit_pass(k, 700000);
+    jobs[0].done(jobs[0].user, true, STR("late"));
+    kit_settle(k);
+    assert_non_null(strstr(r->delivered.bytes, "\"output\":\"late\""));
+    kit_pass(k, 310000);
+    run_end(k, r, RUN_FAILED, "");
+    client_await(c, "timeout: no event for 300 s");
+    client_free(c);
+}
+
+static void test_hub_idle_clock_stands_still_while_a_child_lives(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_start(c, "c", "go");
+    struct run *r = kit_run(k, 0);
+    run_say(k, r, "{\"call\":\"spawn\",\"call_id\":\"c1\",\"input\":\"kid\"}");
+    struct run *kid = kit_run(k, 1);
+    for (int i = 0; i < 3; i++) {
+        kit_pass(k, 200000);
+        run_say(k, kid, "{\"event\":\"token\",\"data\":{\"text\":\"busy\"}}");
+    }
+    run_end(k, kid, RUN_DONE, "");
+    assert_non_null(strstr(r->delivered.bytes, "busybusybusy"));
+    run_end(k, r, RUN_DONE, "");
+    client_await(c, "\"event\":\"task.completed\"");
+    client_free(c);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_hub_tool_that_takes_time_is_answered_when_it_is_done),
+        TEST(test_hub_tool_that_does_not_start_is_an_error),
+        TEST(test_hub_tool_is_stopped_with_its_task),
+        TEST(test_hub_idle_clock_stands_still_while_a_tool_runs),
+        TEST(test_hub_idle_clock_stands_still_while_a_child_lives),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
