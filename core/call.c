@@ -124,7 +124,7 @@ void call_ok(struct call *c)
 void call_query(struct call *c, struct query *q, store_query_fn done_fn)
 {
     q->owner = str_of(c->owner->name);
-    c->hub->port->query(c->hub->port, q, done_fn, c);
+    hub_query(c->hub, q, done_fn, c);
 }
 
 void call_store_failed(struct call *c)

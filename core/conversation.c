@@ -172,11 +172,11 @@ void conversations_tell(struct hub *h)
         }
         if (feed_has_readers(&c->owner->watch)) {
             c->asking = true;
-            h->port->query(h->port,
-                           &(struct query){.kind = QUERY_CONVERSATION,
-                                           .owner = str_of(c->owner->name),
-                                           .conversation_id = str_of(c->id)},
-                           on_record, c);
+            hub_query(h,
+                      &(struct query){.kind = QUERY_CONVERSATION,
+                                      .owner = str_of(c->owner->name),
+                                      .conversation_id = str_of(c->id)},
+                      on_record, c);
             continue; /* the reference goes with the query */
         }
         conversation_unref(c);

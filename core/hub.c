@@ -124,6 +124,14 @@ void hub_init(struct hub *h, const struct hub_options *options, struct store_por
     h->ask_again.fire = on_ask_again;
 }
 
+void hub_query(struct hub *h, const struct query *q, store_query_fn done, void *arg)
+{
+    if (h->closing)
+        done(arg, STORE_IO, &(struct answer){0});
+    else
+        h->port->query(h->port, q, done, arg);
+}
+
 struct owner *owner_ref(struct hub *h, struct str name)
 {
     struct map_node *node = map_find(&h->owners, (struct map_key){{name}});
@@ -199,21 +207,30 @@ static void on_load_again(struct timer *timer)
     end_load(container_of(timer, struct load, again));
 }
 
+static bool is_block_of(const struct stream *s, const struct block *b)
+{
+    return b->last <= s->head && stream_owns(s, b);
+}
+
 static void on_loaded(void *arg, int status, struct answer *answer)
 {
     struct load *load = arg;
     struct stream *s = load->stream;
     load->hub->cache.loads++;
-    if (status < 0) { /* the cursors ask again, a little later */
+    if (status < 0 && status != STORE_CORRUPT) { /* the cursors ask again, a little later */
         timer_arm(&load->hub->clock, &load->again, load->hub->clock.now_ms + LOAD_RETRY_MS);
         return;
     }
-    bool found = answer->n_blocks > 0 && answer->blocks[0]->first <= load->seq;
-    for (size_t i = 0; i < answer->n_blocks && !s->gone; i++) {
+    bool found = answer->n_blocks > 0 && answer->blocks[0]->first <= load->seq &&
+                 is_block_of(s, answer->blocks[0]);
+    for (size_t i = 0; i < answer->n_blocks && !s->gone && is_block_of(s, answer->blocks[i]); i++) {
         block_cache_put(&load->hub->cache, s, answer->blocks[i]);
         answer->blocks[i] = NULL;
     }
-    s->broken = s->broken || !found;
+    if (!found && !s->gone) {
+        s->broken = true;
+        load->hub->o.damaged(s->task_id, load->seq);
+    }
     end_load(load);
 }
 
@@ -224,12 +241,12 @@ void hub_load(struct hub *h, struct cursor *c)
         return;
     struct load *load = s->load = xcalloc(sizeof *load);
     *load = (struct load){.hub = h, .stream = s, .seq = c->seq + 1, .again.fire = on_load_again};
-    h->port->query(h->port,
-                   &(struct query){.kind = QUERY_BLOCKS,
-                                   .task_key = s->task_key,
-                                   .after = c->seq,
-                                   .max_bytes = LOAD_BYTES},
-                   on_loaded, load);
+    hub_query(h,
+              &(struct query){.kind = QUERY_BLOCKS,
+                              .task_key = s->task_key,
+                              .after = c->seq,
+                              .max_bytes = LOAD_BYTES},
+              on_loaded, load);
 }
 
 static void drop_stream(struct map_node *node, void *arg)
@@ -255,6 +272,7 @@ static void drop_notices(struct map_node *node, void *arg)
 
 void hub_done(struct hub *h)
 {
+    h->closing = true;
     hub_reap(h);
     journal_done(&h->journal);
     map_each(&h->conversations, drop_notices, NULL);
@@ -302,10 +320,7 @@ static void abandon(struct map_node *node, void *arg)
     struct task *t = container_of(node, struct stream, node)->task;
     if (!t || t->phase == PHASE_CREATING || task_is_ending(t))
         return;
-    if (t->rec.state.cancel_requested_at)
-        task_finish(t, STATUS_CANCELLED, TASK_CANCELLED_ERROR, STR("cancelled"));
-    else
-        task_finish(t, STATUS_FAILED, TASK_ORPHANED, STR("orphaned: the gateway is stopping"));
+    task_finish(t, STATUS_FAILED, TASK_ORPHANED, STR("orphaned: the gateway is stopping"));
 }
 
 void hub_abandon(struct hub *h)

@@ -40,6 +40,8 @@ struct hub_options {
     msec_t retry_ms; /* how long a failing commit is tried again */
     const char *version;
     bool (*random)(void *bytes, size_t n);
+    /* Told when events of a task, from that one on, are not on disk as they must be. */
+    void (*damaged)(const char *task_id, uint64_t seq);
 };
 
 /* What the operator sees; counters but for the ones that say "now". */
@@ -96,6 +98,7 @@ struct hub {
     struct timer ask_again; /* armed: a record could not be read, who needs it waits */
     bool draining;
     bool abandoned; /* what is still being created ends as soon as it is committed */
+    bool closing;   /* in hub_done: the port is no more */
     bool restoring; /* nothing starts until all that was left is repaired */
     struct hub_stats stats;
 };
@@ -122,6 +125,8 @@ void hub_release_stream(struct hub *h, struct stream *s);
 /* Asks the store for the blocks behind the cursor; its cursors are woken when they are there. */
 void hub_load(struct hub *h, struct cursor *c);
 
+/* Asks the store; in hub_done, when there is none any more, done is told STORE_IO at once. */
+void hub_query(struct hub *h, const struct query *q, store_query_fn done, void *arg);
 /* The store could not be read: what waits for a record is looked at again a little later. */
 void hub_ask_again(struct hub *h);
 

@@ -236,11 +236,11 @@ static bool proceed(struct conversation *c)
         return false;
     c->noticing = true;
     c->refs++;
-    c->hub->port->query(c->hub->port,
-                        &(struct query){.kind = QUERY_CONVERSATION,
-                                        .owner = str_of(c->owner->name),
-                                        .conversation_id = str_of(c->id)},
-                        on_record, c);
+    hub_query(c->hub,
+              &(struct query){.kind = QUERY_CONVERSATION,
+                              .owner = str_of(c->owner->name),
+                              .conversation_id = str_of(c->id)},
+              on_record, c);
     return true;
 }
 

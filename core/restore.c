@@ -130,7 +130,7 @@ static struct block *take_tail(struct restore *r, int64_t key)
 static void conclude(struct restore *r, struct task *t)
 {
     struct block *tail = take_tail(r, t->rec.key);
-    stream_set(t->stream, t->rec.state.first, r->after, false);
+    stream_set(t->stream, t->rec.state.first, tail ? tail->first - 1 : r->after, false);
     if (tail) {
         say_lines(t, (struct str){tail->bytes, tail->len});
         stream_set_tail(t->stream, tail);
@@ -140,11 +140,8 @@ static void conclude(struct restore *r, struct task *t)
     t->rec.state.head = t->shown.head = t->stream->head;
     if (t->phase == PHASE_PENDING && !t->rec.state.cancel_requested_at)
         return;
-    if (t->rec.state.cancel_requested_at)
-        task_finish(t, STATUS_CANCELLED, TASK_CANCELLED_ERROR, STR("cancelled"));
-    else
-        task_finish(t, STATUS_FAILED, TASK_ORPHANED,
-                    STR("orphaned: the gateway was restarted while the task ran"));
+    task_finish(t, STATUS_FAILED, TASK_ORPHANED,
+                STR("orphaned: the gateway was restarted while the task ran"));
 }
 
 static void on_inbox(void *arg, int status, struct answer *answer)
@@ -162,36 +159,49 @@ static void on_inbox(void *arg, int status, struct answer *answer)
     repair_next(r);
 }
 
+static void ask_inbox(struct restore *r, const struct task *t)
+{
+    hub_query(r->hub, &(struct query){.kind = QUERY_INBOX, .task_key = t->rec.key}, on_inbox, r);
+}
+
 static void read_blocks(struct restore *r);
 
 static void on_blocks(void *arg, int status, struct answer *answer)
 {
     struct restore *r = arg;
     struct task *t = r->tasks[r->next_task];
-    if (status < 0) {
+    if (status < 0 && status != STORE_CORRUPT) {
         finish(r, status);
         return;
     }
-    for (size_t i = 0; i < answer->n_blocks; i++) {
-        say_lines(t, (struct str){answer->blocks[i]->bytes, answer->blocks[i]->len});
-        r->after = answer->blocks[i]->last;
+    bool sound = status == 0;
+    for (size_t i = 0; i < answer->n_blocks && sound; i++) {
+        const struct block *b = answer->blocks[i];
+        sound = b->first == r->after + 1 && stream_owns(t->stream, b);
+        if (sound) {
+            say_lines(t, (struct str){b->bytes, b->len});
+            r->after = b->last;
+        }
     }
-    if (answer->n_blocks > 0)
+    if (sound && answer->n_blocks > 0) {
         read_blocks(r);
-    else
-        r->hub->port->query(r->hub->port,
-                            &(struct query){.kind = QUERY_INBOX, .task_key = t->rec.key}, on_inbox,
-                            r);
+        return;
+    }
+    if (!sound) { /* it ends all the same, with what can be read; its numbers go on behind the rest */
+        r->hub->o.damaged(t->stream->task_id, r->after + 1);
+        r->after = t->rec.state.head;
+    }
+    ask_inbox(r, t);
 }
 
 static void read_blocks(struct restore *r)
 {
-    r->hub->port->query(r->hub->port,
-                        &(struct query){.kind = QUERY_BLOCKS,
-                                        .task_key = r->tasks[r->next_task]->rec.key,
-                                        .after = r->after,
-                                        .max_bytes = 1 << 20},
-                        on_blocks, r);
+    hub_query(r->hub,
+              &(struct query){.kind = QUERY_BLOCKS,
+                              .task_key = r->tasks[r->next_task]->rec.key,
+                              .after = r->after,
+                              .max_bytes = 1 << 20},
+              on_blocks, r);
 }
 
 static void repair_next(struct restore *r)
@@ -226,9 +236,8 @@ static void on_live(void *arg, int status, struct answer *answer)
 
 static void ask_live(struct restore *r)
 {
-    r->hub->port->query(r->hub->port,
-                        &(struct query){.kind = QUERY_LIVE, .after = r->after, .limit = PAGE},
-                        on_live, r);
+    hub_query(r->hub, &(struct query){.kind = QUERY_LIVE, .after = r->after, .limit = PAGE},
+              on_live, r);
 }
 
 /* --- 1 ----------------------------------------------------------------------------------------- */
@@ -256,9 +265,8 @@ static void on_notices(void *arg, int status, struct answer *answer)
 
 static void ask_notices(struct restore *r)
 {
-    r->hub->port->query(r->hub->port,
-                        &(struct query){.kind = QUERY_NOTICES, .after = r->after, .limit = PAGE},
-                        on_notices, r);
+    hub_query(r->hub, &(struct query){.kind = QUERY_NOTICES, .after = r->after, .limit = PAGE},
+              on_notices, r);
 }
 
 static void ask_tails(struct restore *r);
@@ -272,7 +280,12 @@ static void on_tails(void *arg, int status, struct answer *answer)
     }
     r->tails = xrealloc(r->tails, (r->n_tails + answer->n_blocks) * sizeof(struct block *));
     for (size_t i = 0; i < answer->n_blocks; i++) {
-        r->after = (uint64_t)answer->blocks[i]->task_key;
+        const struct block *b = answer->blocks[i];
+        if (!event_lines_are((struct str){b->bytes, b->len}, b->first, b->last)) {
+            finish(r, STORE_CORRUPT);
+            return;
+        }
+        r->after = (uint64_t)b->task_key;
         r->tails[r->n_tails++] = answer->blocks[i];
         answer->blocks[i] = NULL;
     }
@@ -286,9 +299,8 @@ static void on_tails(void *arg, int status, struct answer *answer)
 
 static void ask_tails(struct restore *r)
 {
-    r->hub->port->query(r->hub->port,
-                        &(struct query){.kind = QUERY_TAILS, .after = r->after, .limit = PAGE},
-                        on_tails, r);
+    hub_query(r->hub, &(struct query){.kind = QUERY_TAILS, .after = r->after, .limit = PAGE},
+              on_tails, r);
 }
 
 void hub_restore(struct hub *h, void (*ready)(void *arg, int status), void *arg)

@@ -7,7 +7,7 @@
 #define EXPIRING_MS 60000
 #define LEEWAY_MS 30000
 #define FREE_RESUMES 1000
-#define TIMER_MAX_MS (24 * 3600 * 1000)
+#define EXPIRY_CHECK_MS 30000
 
 /* A request that waits for its turn, or a reply that does (an error keeps its place). */
 struct pending {
@@ -147,8 +147,8 @@ static void arm_expiry(struct session *s)
         return;
     int64_t at = s->expiring_said ? s->expires_at_ms : s->expires_at_ms - EXPIRING_MS;
     msec_t in = at > c->wall_ms ? at - c->wall_ms : 0;
-    /* The wall clock may be set: look again at least once a day. */
-    timer_arm(c, &s->timer, c->now_ms + (in < TIMER_MAX_MS ? in : TIMER_MAX_MS));
+    /* The wall clock may be set (F40), and the timer counts what passes: so look again now and then. */
+    timer_arm(c, &s->timer, c->now_ms + (in < EXPIRY_CHECK_MS ? in : EXPIRY_CHECK_MS));
 }
 
 static void say_expiring(struct session *s)

@@ -1,6 +1,7 @@
 /* What a session has to say, packed into messages: pongs, replies, newest states, then events. */
 #include "core/session.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 struct message {
@@ -108,10 +109,12 @@ static enum progress put_run(struct subscription *sub, struct str lines, struct 
 /* Its events cannot be told any more: that is said, and not passed over. */
 static void end_broken(struct subscription *sub)
 {
-    bool gone = sub->cursor.stream->gone;
-    session_push_error(sub->session, gone ? ERR_NOT_FOUND : ERR_INTERNAL, STR_NULL,
-                       gone ? "a followed task was deleted"
-                            : "events of a followed task cannot be read");
+    const struct stream *s = sub->cursor.stream;
+    char why[96];
+    snprintf(why, sizeof why,
+             s->gone ? "a followed task was deleted: %s" : "events cannot be read: task %s",
+             s->task_id);
+    session_push_error(sub->session, s->gone ? ERR_NOT_FOUND : ERR_INTERNAL, STR_NULL, why);
     subscription_end(sub);
 }
 

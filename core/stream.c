@@ -49,6 +49,12 @@ void stream_set(struct stream *s, uint64_t first, uint64_t head, bool ended)
     s->ended = ended;
 }
 
+bool stream_owns(const struct stream *s, const struct block *b)
+{
+    return event_lines_are((struct str){b->bytes, b->len}, b->first, b->last) &&
+           memcmp(b->bytes + sizeof(EVENT_PREFIX) - 1, s->task_id, TASK_ID_LEN) == 0;
+}
+
 void stream_set_tail(struct stream *s, const struct block *lines)
 {
     buf_clear(&s->tail);

@@ -96,6 +96,8 @@ static inline struct stream_bounds stream_bounds(const struct stream *s)
 }
 /* A stream that was read from the store: events first to head are there, none is in the tail. */
 void stream_set(struct stream *s, uint64_t first, uint64_t head, bool ended);
+/* Whether a block that was read holds what its seqs say, and lines of this task alone. */
+bool stream_owns(const struct stream *s, const struct block *b);
 /* At a start: the unsealed lines that the journal had, all committed. */
 void stream_set_tail(struct stream *s, const struct block *lines);
 

@@ -397,11 +397,8 @@ void task_lost(struct task *t)
     if (t->phase == PHASE_ENDED || t->phase == PHASE_CREATING)
         return;
     t->phase = PHASE_RUNNING; /* an end that was staged is lost too */
-    bool cancelled = t->shown.cancel_requested_at != 0;
-    task_finish(t, cancelled ? STATUS_CANCELLED : STATUS_FAILED,
-                cancelled ? TASK_CANCELLED_ERROR : TASK_INTERNAL,
-                cancelled ? STR("cancelled")
-                          : STR("internal: the store did not take what the task said"));
+    task_finish(t, STATUS_FAILED, TASK_INTERNAL,
+                STR("internal: the store did not take what the task said"));
 }
 
 bool task_cancel(struct task *t)
@@ -473,6 +470,11 @@ void task_finish(struct task *t, enum task_status status, enum task_error error,
 {
     if (task_is_ending(t))
         return;
+    if (t->rec.state.cancel_requested_at) { /* whatever else has become of it */
+        status = STATUS_CANCELLED;
+        error = TASK_CANCELLED_ERROR;
+        message = STR("cancelled");
+    }
     t->phase = PHASE_ENDING;
     task_stop_run(t);
     list_remove(&t->in_wait);

@@ -123,7 +123,8 @@ void task_lost(struct task *t);
 
 /* Asks for its end.  Stages the intent; false when it has ended, is ending or was asked before. */
 bool task_cancel(struct task *t);
-/* Stages the terminal event, the record and the message (promise 3); once. */
+/* Stages the terminal event, the record and the message (promise 3); once.  What was asked to stop is
+ * cancelled, whatever the caller says. */
 void task_finish(struct task *t, enum task_status status, enum task_error error,
                  struct str message);
 static inline bool task_is_ending(const struct task *t)

@@ -235,12 +235,12 @@ static void look_up_late(struct task *t, const struct agent_line *line)
     if (late->n)
         memcpy(late->call_id, line->call_id.p, late->n);
     t->refs++;
-    t->hub->port->query(t->hub->port,
-                        &(struct query){.kind = QUERY_TASK,
-                                        .owner = t->rec.owner,
-                                        .conversation_id = t->rec.conversation_id,
-                                        .task_id = line->task_id},
-                        on_late, late);
+    hub_query(t->hub,
+              &(struct query){.kind = QUERY_TASK,
+                              .owner = t->rec.owner,
+                              .conversation_id = t->rec.conversation_id,
+                              .task_id = line->task_id},
+              on_late, late);
 }
 
 static void send_to_relative(struct task *t, const struct agent_line *line)

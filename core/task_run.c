@@ -156,9 +156,7 @@ static void on_end(void *arg, enum run_end end, struct str text)
         return;
     t->stopped_wall_ms = t->hub->clock.wall_ms;
     task_stop_run(t);
-    if (t->rec.state.cancel_requested_at) {
-        task_finish(t, STATUS_CANCELLED, TASK_CANCELLED_ERROR, STR("cancelled"));
-    } else if (t->stopping != TASK_OK) {
+    if (t->stopping != TASK_OK) {
         task_finish(t, STATUS_FAILED, t->stopping, str_of(t->stop_text));
     } else if (end == RUN_DONE) {
         task_finish(t, STATUS_COMPLETED, TASK_OK, STR_NULL);
@@ -245,12 +243,12 @@ void task_run(struct task *t)
         return;
     }
     t->refs++;
-    t->hub->port->query(t->hub->port,
-                        &(struct query){.kind = QUERY_MESSAGES,
-                                        .owner = t->rec.owner,
-                                        .conversation_id = t->rec.conversation_id,
-                                        .before = t->rec.task_id,
-                                        .limit = HISTORY_MESSAGES,
-                                        .max_bytes = MAX_HISTORY},
-                        on_history, t);
+    hub_query(t->hub,
+              &(struct query){.kind = QUERY_MESSAGES,
+                              .owner = t->rec.owner,
+                              .conversation_id = t->rec.conversation_id,
+                              .before = t->rec.task_id,
+                              .limit = HISTORY_MESSAGES,
+                              .max_bytes = MAX_HISTORY},
+              on_history, t);
 }

@@ -14,10 +14,7 @@ void task_stop(struct task *t, enum task_error why, const char *text)
         t->stop_text = xstrdup(str_of(text));
     }
     if (!t->run) {
-        bool cancelled = t->rec.state.cancel_requested_at != 0;
-        task_finish(t, cancelled ? STATUS_CANCELLED : STATUS_FAILED,
-                    cancelled ? TASK_CANCELLED_ERROR : t->stopping,
-                    cancelled ? STR("cancelled") : str_of(t->stop_text));
+        task_finish(t, STATUS_FAILED, t->stopping, str_of(t->stop_text));
         return;
     }
     if (timer_is_armed(&t->grace))

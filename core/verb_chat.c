@@ -49,14 +49,17 @@ static void refuse(struct call *c, enum error e, const char *message)
     call_fail(c, e, message);
 }
 
+/* A repeat may come when the task's oldest events are gone: that is said, as resumed says it. */
 static void put_started(struct call *c, struct buf *line, const struct task_record *task,
-                        bool repeated)
+                        const struct stream *s, bool repeated)
 {
     reply_begin(c, line, "started");
     js_put_raw(line, "task", STR(""));
     task_write(line, task, false);
     if (repeated)
         js_put_bool(line, "repeated", true);
+    if (s->first > 1)
+        js_put_int(line, "first", (int64_t)s->first);
     buf_putc(line, '}');
 }
 
@@ -64,12 +67,12 @@ static void reply_started(struct call *c, const struct task_record *task, struct
                           bool repeated)
 {
     struct buf line = {0};
-    put_started(c, &line, task, repeated);
+    put_started(c, &line, task, s, repeated);
     struct session *session = c->session;
     s->pins++;
     struct hub *h = c->hub;
     if (session) /* the subscription first: a reply may end the session's turn */
-        session_subscribe(session, s, 0);
+        session_subscribe(session, s, s->first - 1);
     call_reply(c, buf_str(&line));
     s->pins--;
     hub_release_stream(h, s);

@@ -12,10 +12,13 @@
 #define HEADERS_MAX 2048
 #define HEADER_VALUE_MAX 16384
 
-/* The page talks to its own origin alone, and runs and shows nothing that was not built in. */
+#define ETAG_MAX 32
+
+/* The pages talk to their own origin alone, and run and show nothing that was not built in. */
 #define PAGE_POLICY                                                                   \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " \
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; "    \
+    "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types default"
 
 static char *header(struct lws *wsi, enum lws_token_indexes token)
 {
@@ -94,8 +97,10 @@ enum origin_verdict http_check_origin_of(struct server *s, struct lws *wsi, bool
 struct answer_head {
     int status;
     const char *type;
-    const char *etag;   /* NULL for none */
-    const char *origin; /* that may read it from another page; NULL for none */
+    const char *etag;     /* NULL for none */
+    const char *origin;   /* that may read it from another page; NULL for none */
+    const char *caching;  /* NULL: not at all */
+    const char *encoding; /* NULL: as it is */
     bool is_page;
     bool no_body;         /* HEAD, 304 */
     msec_t retry_after_s; /* 0 for none */
@@ -117,6 +122,16 @@ static bool add_cors(struct lws *wsi, const char *origin, unsigned char **p, uns
                        add(wsi, "vary:", "Origin", p, end));
 }
 
+static bool add_page(struct lws *wsi, const char *encoding, unsigned char **p, unsigned char *end)
+{
+    return add(wsi, "content-encoding:", encoding, p, end) &&
+           add(wsi, "vary:", "Accept-Encoding", p, end) &&
+           add(wsi, "content-security-policy:", PAGE_POLICY, p, end) &&
+           add(wsi, "cross-origin-opener-policy:", "same-origin", p, end) &&
+           add(wsi, "cross-origin-resource-policy:", "same-origin", p, end) &&
+           add(wsi, "referrer-policy:", "no-referrer", p, end);
+}
+
 /* Head and body in one write. */
 static int answer(struct lws *wsi, const struct answer_head *head, struct str body)
 {
@@ -127,11 +142,10 @@ static int answer(struct lws *wsi, const struct answer_head *head, struct str bo
               !lws_add_http_header_content_length(wsi, body.n, &p, end) &&
               add(wsi, "content-type:", head->type, &p, end) &&
               add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
-              add(wsi, "cache-control:", head->etag ? "no-cache" : "no-store", &p, end);
+              add(wsi, "cache-control:", head->caching ? head->caching : "no-store", &p, end);
     ok = ok && add(wsi, "etag:", head->etag, &p, end) && add_cors(wsi, head->origin, &p, end);
     if (ok && head->is_page)
-        ok = add(wsi, "content-security-policy:", PAGE_POLICY, &p, end) &&
-             add(wsi, "referrer-policy:", "no-referrer", &p, end);
+        ok = add_page(wsi, head->encoding, &p, end);
     if (ok && head->retry_after_s)
         ok = add(wsi, "retry-after:", "1", &p, end);
     ok = ok && !lws_finalize_http_header(wsi, &p, end);
@@ -234,24 +248,57 @@ int http_refuse(struct lws *wsi, int status, enum error e, const char *message)
     return 1;
 }
 
-static int serve_file(struct lws *wsi, const char *path, bool head)
+/* Whether a list of codings ("br, gzip;q=0.5, *;q=0") allows gzip.  It must name it: "*" may mean it,
+ * and plain is right for that, too. */
+static bool takes_gzip(struct lws *wsi)
 {
-    for (size_t i = 0; i < n_web_files; i++) {
-        const struct web_file *f = &web_files[i];
-        if (strcmp(path, f->path) != 0)
+    char *list = header(wsi, WSI_TOKEN_HTTP_ACCEPT_ENCODING), *rest = NULL;
+    bool takes = false;
+    for (char *item = list ? strtok_r(list, ",", &rest) : NULL; item && !takes;
+         item = strtok_r(NULL, ",", &rest)) {
+        item += strspn(item, " \t");
+        if (strncasecmp(item, "gzip", 4) != 0 || !strchr(" \t;", item[4]))
             continue;
-        char *have = header(wsi, WSI_TOKEN_HTTP_IF_NONE_MATCH);
-        bool fresh = have && strcmp(have, f->etag) == 0;
-        free(have);
-        struct str body = {(const char *)f->bytes, fresh ? 0 : f->len};
-        return answer(wsi,
-                      &(struct answer_head){.status = fresh ? 304 : 200,
-                                            .type = f->mime,
-                                            .etag = f->etag,
-                                            .is_page = true,
-                                            .no_body = head || fresh},
-                      body);
+        const char *weight = strcasestr(item, "q=");
+        takes = !weight || strtod(weight + 2, NULL) > 0;
     }
+    free(list);
+    return takes;
+}
+
+/* Whether If-None-Match names it, in whichever coding. */
+static bool is_fresh(struct lws *wsi, const struct web_file *f)
+{
+    char *have = header(wsi, WSI_TOKEN_HTTP_IF_NONE_MATCH);
+    bool fresh = have && strstr(have, f->hash);
+    free(have);
+    return fresh;
+}
+
+static int serve_file(struct lws *wsi, const struct web_file *f, bool head)
+{
+    bool packed = f->gzip.p && takes_gzip(wsi), fresh = is_fresh(wsi, f);
+    const struct web_bytes *bytes = packed ? &f->gzip : &f->plain;
+    char etag[ETAG_MAX];
+    snprintf(etag, sizeof etag, packed ? "\"%s-gzip\"" : "\"%s\"", f->hash);
+    return answer(wsi,
+                  &(struct answer_head){.status = fresh ? 304 : 200,
+                                        .type = f->mime,
+                                        .etag = etag,
+                                        .caching = f->is_immutable
+                                                       ? "public, max-age=31536000, immutable"
+                                                       : "no-cache",
+                                        .encoding = packed ? "gzip" : NULL,
+                                        .is_page = true,
+                                        .no_body = head || fresh},
+                  (struct str){(const char *)bytes->p, fresh ? 0 : bytes->n});
+}
+
+static int serve_page(struct lws *wsi, const char *path, bool head)
+{
+    for (size_t i = 0; i < n_web_files; i++)
+        if (strcmp(path, web_files[i].path) == 0)
+            return serve_file(wsi, &web_files[i], head);
     return answer_error(wsi, 404, ERR_NOT_FOUND, "no such page", head);
 }
 
@@ -289,7 +336,7 @@ static int serve(struct server *s, struct lws *wsi, const char *path)
                                   : serve_text(wsi, 503, "text/plain", STR("not ready\n"), head);
     if (strcmp(path, "/metrics") == 0)
         return serve_metrics(s, wsi, head);
-    return serve_file(wsi, strcmp(path, "/") == 0 ? "/index.html" : path, head);
+    return serve_page(wsi, strcmp(path, "/") == 0 ? "/index.html" : path, head);
 }
 
 static int begin(struct server *s, struct lws *wsi, struct exchange **slot, const char *path)

@@ -125,13 +125,16 @@ static void on_resumed(void *arg, enum error e, struct str line)
         http_put_error_line(&x->answer, line);
         x->answered = true;
         x->status = error_status(e);
-    } else if (nothing_is_left(x)) {
-        sse_done(x);
-        x->answered = true;
-        x->status = 204;
     } else {
         put_gap(x, line);
-        x->starts = true;
+        x->ended = nothing_is_left(x);
+        x->starts =
+            !x->ended || x->answer.len > 0; /* a gap is told, also when nothing is behind it */
+        x->answered = !x->starts;
+        if (x->answered) {
+            sse_done(x);
+            x->status = 204;
+        }
     }
     lws_callback_on_writable(x->wsi);
 }

@@ -29,6 +29,7 @@
 #define CLOSE_WAIT_MS 1000   /* for the clients' side of the close handshake */
 #define SPARE_DESCRIPTORS 64 /* store, listener, timers */
 #define DESCRIPTORS_PER_PROCESS 5
+#define SOCKETS_TO_REFUSE 64
 #define RX_BUFFER 1024
 #define HEADER_BYTES 16384
 
@@ -48,6 +49,13 @@ static bool random_bytes(void *bytes, size_t n)
     return RAND_bytes(bytes, (int)n) == 1;
 }
 
+static void report_damage(const char *task_id, uint64_t seq)
+{
+    log_event_limited(LEVEL_ERROR, "store", "damaged", LOG_TEXT("task", task_id),
+                      LOG_INT("from_seq", (int64_t)seq),
+                      LOG_TEXT("why", "its events are not on disk as they were written"));
+}
+
 bool server_is_ready(const struct server *s)
 {
     return s->phase == SERVER_SERVING && hub_can_write(&s->hub);
@@ -58,9 +66,9 @@ bool server_is_ready(const struct server *s)
 static void on_accept_again(struct timer *timer);
 
 /* Out of descriptors: the listener stays readable, so it is left alone for a while. */
-static void pause_accepting(struct server *s)
+static void pause_accepting(struct server *s, const char *why)
 {
-    log_event_limited(LEVEL_WARN, "server", "accept_paused", LOG_TEXT("why", strerror(errno)));
+    log_event_limited(LEVEL_WARN, "server", "accept_paused", LOG_TEXT("why", why));
     uv_poll_stop(&s->listener);
     s->accepting = false;
     timer_arm(&s->hub.clock, &s->accept_again, s->hub.clock.now_ms + ACCEPT_AGAIN_MS);
@@ -72,13 +80,17 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
     (void)status;
     (void)events;
     for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+        if (s->n_wsi >= s->max_sockets) {
+            pause_accepting(s, "too many sockets");
+            return;
+        }
         int fd = accept4(s->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             ws_accept(s, fd);
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-            pause_accepting(s);
+            pause_accepting(s, strerror(errno));
         if (errno != EINTR && errno != ECONNABORTED)
             return;
     }
@@ -391,7 +403,8 @@ static bool open_hub(struct server *s)
                             .cache_bytes = (size_t)s->config->store.replay_cache_mib << 20,
                             .retry_ms = (msec_t)s->config->store.retry_s * 1000,
                             .version = HOLDFAST_VERSION,
-                            .random = random_bytes};
+                            .random = random_bytes,
+                            .damaged = report_damage};
     hub_init(&s->hub, &o, store_thread_port(s->store_thread), &start);
     s->accept_again.fire = on_accept_again;
     s->drain.fire = on_drain;
@@ -410,7 +423,9 @@ static void on_restored(void *arg, int status)
 {
     struct server *s = arg;
     if (status < 0) {
-        log_event(LEVEL_ERROR, "store", "cannot_repair", LOG_INT("status", status));
+        log_event(LEVEL_ERROR, "store", "cannot_repair", LOG_INT("status", status),
+                  LOG_TEXT("why", status == STORE_CORRUPT ? "a record of a live task is damaged"
+                                                          : "the store cannot be read"));
         s->failed = s->stopped = true;
         return;
     }
@@ -433,24 +448,36 @@ static void watch_signal(struct server *s, uv_signal_t *signal, int number, uv_s
     uv_signal_start(signal, on_it, number);
 }
 
-/* Connections beyond what the descriptors carry would only fail later. */
+static void lower(uint32_t *limit, uint64_t to, const char *name)
+{
+    if (*limit <= to)
+        return;
+    log_event(LEVEL_WARN, "server", "limit_lowered", LOG_TEXT("limit", name),
+              LOG_INT("from", *limit), LOG_INT("to", (int64_t)to));
+    *limit = (uint32_t)to;
+}
+
+/* What the descriptors do not carry would only fail later, and half way.  Agents have a share that
+ * no socket takes (F47); of the sockets a few are left for those who are told that it is full. */
 static void fit_limits(struct server *s, struct config *config)
 {
     struct rlimit files;
+    s->max_sockets = UINT32_MAX;
     if (getrlimit(RLIMIT_NOFILE, &files) < 0)
         return;
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
-    (void)s;
+    uint64_t all = files.rlim_cur < UINT32_MAX ? files.rlim_cur : UINT32_MAX;
+    uint64_t spare = all / 2 < SPARE_DESCRIPTORS ? all / 2 : SPARE_DESCRIPTORS;
+    uint64_t room = all - spare;
     uint64_t processes = (uint64_t)config->limits.processes * DESCRIPTORS_PER_PROCESS;
-    uint64_t reserved =
-        SPARE_DESCRIPTORS + (processes < files.rlim_cur / 4 ? processes : files.rlim_cur / 4);
-    uint64_t room = files.rlim_cur > reserved + 16 ? files.rlim_cur - reserved : 16;
-    if (config->rim_limits.connections <= room)
-        return;
-    log_event(LEVEL_WARN, "server", "limit_lowered", LOG_TEXT("limit", "connections"),
-              LOG_INT("from", config->rim_limits.connections), LOG_INT("to", (int64_t)room));
-    config->rim_limits.connections = (uint32_t)room;
+    if (processes > room / 3)
+        processes = room / 3;
+    s->max_sockets = (uint32_t)(room - processes);
+    uint64_t carried = processes / DESCRIPTORS_PER_PROCESS;
+    lower(&config->limits.processes, carried ? carried : 1, "processes");
+    uint32_t told = s->max_sockets / 8 < SOCKETS_TO_REFUSE ? s->max_sockets / 8 : SOCKETS_TO_REFUSE;
+    lower(&config->rim_limits.connections, s->max_sockets - told, "connections");
 }
 
 static bool start(struct server *s)

@@ -43,6 +43,7 @@ struct server {
     int port;
     uv_poll_t listener;
     bool accepting;
+    uint32_t max_sockets;      /* of every kind: beyond, new ones wait in the listener's backlog */
     struct timer accept_again; /* descriptors were out */
     uv_signal_t sigterm, sigint, sighup;
 

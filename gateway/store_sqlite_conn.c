@@ -4,7 +4,7 @@
 
 #include "gateway/store_sqlite_private.h"
 
-#define BUSY_MS 2000
+#define BUSY_MS 3000 /* an operator's shell that writes for a moment is waited for (F38) */
 
 /* Of a task's row, in the order in which the reader takes them and the writer binds them.  What is
  * long comes last: a list never touches the overflow pages it lies in. */

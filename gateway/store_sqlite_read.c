@@ -1,5 +1,6 @@
 /* Answers.  Each is one short read transaction of bounded size (query_has_room), so that no reader
  * holds back checkpoints for long. */
+#include "gateway/log.h"
 #include "gateway/store_sqlite_private.h"
 
 /* ---------------------------------------------------------------------------- rows */
@@ -244,7 +245,12 @@ static int ask_blocks(struct reader *r, const struct query *q, struct answer *re
         call_begin(&r->conn, q->kind == QUERY_BLOCKS ? STMT_ASK_BLOCKS : STMT_ASK_INBOX);
     call_int(&c, q->task_key);
     call_int(&c, (int64_t)q->after);
-    return list_blocks(&c, q, ret);
+    int status = list_blocks(&c, q, ret);
+    if (status == STORE_CORRUPT && q->kind == QUERY_BLOCKS && ret->n_blocks > 0) {
+        ret->more = true; /* what is in front of the damage is served; who goes on meets it */
+        status = STORE_OK;
+    }
+    return status;
 }
 
 static int ask_notices(struct reader *r, const struct query *q, struct answer *ret)
@@ -351,7 +357,11 @@ int sqlite_query(void *reader, const struct query *query, struct answer *ret)
     int status = ask(r, query, ret);
     if (status < 0)
         answer_done(ret);
-    if (status < 0 && status != STORE_NOT_FOUND)
+    if (status < 0 && status != STORE_NOT_FOUND) {
         store_note_error(r->store, &r->conn);
+        log_event_limited(
+            LEVEL_ERROR, "store", "reads_fail",
+            LOG_TEXT("why", r->conn.error[0] ? r->conn.error : "a record is damaged"));
+    }
     return status;
 }

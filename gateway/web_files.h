@@ -1,4 +1,4 @@
-/* web_files -- the files of web/chat/, embedded in the program when it is built.
+/* web_files -- the files of web/chat/dist/, embedded in the program when it is built.
  *
  * Thread:   any; all of it is constant.
  * Units:    n_web_files rows; a row of NULLs follows them.
@@ -6,14 +6,21 @@
 #ifndef GATEWAY_WEB_FILES_H
 #define GATEWAY_WEB_FILES_H
 
+#include <stdbool.h>
 #include <stddef.h>
+
+struct web_bytes {
+    const unsigned char *p;
+    size_t n;
+};
 
 struct web_file {
     const char *path; /* "/index.html" */
     const char *mime;
-    const unsigned char *bytes;
-    size_t len;
-    const char *etag; /* quoted, ready for the header; changes with the bytes */
+    struct web_bytes plain;
+    struct web_bytes gzip; /* NULL where it would not be smaller */
+    const char *hash;      /* of the plain bytes, in hexadecimal */
+    bool is_immutable;     /* the hash stands in the path: other bytes will be at another path */
 };
 
 extern const struct web_file web_files[];

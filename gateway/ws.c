@@ -180,6 +180,15 @@ void ws_reap(struct server *s)
     }
 }
 
+/* What waits for the end from here on: the peer has so long to take what is pending. */
+static void say_no_more(struct conn *c)
+{
+    lws_set_timeout(c->wsi, PENDING_TIMEOUT_USER_OK, CLOSE_WAIT_S);
+    c->state = CONN_CLOSING;
+    list_remove(&c->silent);
+    list_remove(&c->blocked);
+}
+
 /* lws sends no close frame when asked for one from here: it is written as it stands, the one write
  * that is allowed behind a partial one. */
 static void send_close(struct conn *c)
@@ -195,10 +204,7 @@ static void send_close(struct conn *c)
     p[3] = (unsigned char)(code & 255);
     memcpy(p + 4, why, n);
     lws_write(c->wsi, p, 4 + n, LWS_WRITE_RAW);
-    lws_set_timeout(c->wsi, PENDING_TIMEOUT_USER_OK, CLOSE_WAIT_S);
-    c->state = CONN_CLOSING;
-    list_remove(&c->silent);
-    list_remove(&c->blocked);
+    say_no_more(c);
 }
 
 /* --- messages in ------------------------------------------------------------------------------- */
@@ -407,9 +413,13 @@ void ws_close_all(struct server *s, enum close_code code)
 
 /* --- the callback ------------------------------------------------------------------------------ */
 
+/* What comes behind the peer's close frame is not carried out (F53): lws would still hand it over. */
 static int peer_closes(struct conn *c)
 {
-    return c->state == CONN_CLOSING; /* its echo of our close frame: no second one */
+    if (c->state == CONN_CLOSING)
+        return 1; /* its echo of our close frame: no second one */
+    say_no_more(c);
+    return 0;
 }
 
 static int keep_tls(struct server *s, SSL_CTX *context)

@@ -116,6 +116,27 @@ uint64_t event_line_seq(const char *line, size_t len)
     return seq;
 }
 
+bool event_lines_are(struct str lines, uint64_t first, uint64_t last)
+{
+    const char *head = lines.p; /* of the first line; the others begin with the same bytes */
+    if (lines.n <= EVENT_SEQ_AT || memcmp(head, EVENT_PREFIX, sizeof(EVENT_PREFIX) - 1) != 0)
+        return false;
+    for (uint64_t seq = first; lines.n > 0; seq++) {
+        const char *newline = memchr(lines.p, '\n', lines.n);
+        uint64_t found = 0;
+        if (!newline || (size_t)(newline - lines.p) <= EVENT_SEQ_AT || seq > last ||
+            memcmp(lines.p, head, EVENT_SEQ_AT) != 0)
+            return false;
+        struct str rest = {lines.p + EVENT_SEQ_AT, (size_t)(newline - lines.p) - EVENT_SEQ_AT};
+        if (!take_u64(&rest, &found) || found != seq || !take(&rest, STR(",")) ||
+            (seq == last) != (newline + 1 == lines.p + lines.n))
+            return false;
+        lines.n -= (size_t)(newline + 1 - lines.p);
+        lines.p = newline + 1;
+    }
+    return true;
+}
+
 bool event_split_from(struct str line, struct event_parts *ret, uint64_t *ret_from)
 {
     struct event_parts parts;

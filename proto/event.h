@@ -52,6 +52,8 @@ void event_line(struct buf *out, const char task_id[TASK_ID_LEN], uint64_t seq, 
 
 /* The seq of a line that event_line made; asserts that it is one. */
 uint64_t event_line_seq(const char *line, size_t len);
+/* Whether these are whole lines of one task, with the seqs first to last: for what was on a disk. */
+bool event_lines_are(struct str lines, uint64_t first, uint64_t last);
 /* The parts of such a line (spans into it).  data is its raw JSON object. */
 struct event_parts {
     uint64_t seq;

@@ -27,6 +27,8 @@ scene("a question is asked and answered", async (its) => {
   assert.equal(await chat.textOf(".turn .thoughts"), "Multiply them.");
   assert.equal(await chat.textOf(".turn .tool code"), "calculator");
   assert.equal(await chat.textOf(".turn .tool .state"), "done");
+  assert.match(await chat.textOf(".turn .tool .took"), /^\d+ ms$|^\d\.\d s$/);
+  assert.equal(await chat.textOf(".turn .tool .output"), "42");
   assert.deepEqual(await chat.allTexts(".turn progress, .turn .cancel, .turn .marks"), []);
   assert.equal(await chat.textOf(".turn .answer"), "It is 42.\nTräum’ süß 🪸");
   await chat.assertIsJournal();
@@ -83,10 +85,10 @@ scene("another browser profile sees nothing of it", async (its) => {
   await chat.waitForText("Deep – very deep");
   await stranger.waitForText("Only you.");
   assert.deepEqual(await stranger.allTexts(".turn .asked"), ["Is somebody here?"]);
-  assert.deepEqual(await stranger.allTexts("#conversations li span:first-child"), [
+  assert.deepEqual(await stranger.allTexts("#conversations .title"), [
     "Is somebody here?",
   ]);
-  assert.deepEqual(await chat.allTexts("#conversations li span:first-child"), [
+  assert.deepEqual(await chat.allTexts("#conversations .title"), [
     "How deep is the sea?",
   ]);
 
@@ -122,12 +124,12 @@ scene("hostile text shows as text", async (its) => {
     ".thoughts",
     ".tool code",
     ".note",
-    ".tool pre:last-child",
+    ".tool .output",
   ]) {
     assert.equal(await chat.textOf(`.turn ${place}`), hostile);
   }
   assert.equal(await chat.textOf("#conversations span"), [...hostile].slice(0, 80).join(""));
-  assert.equal(await chat.page.locator("#turns :is(script, img, a)").count(), 0);
+  assert.equal(await chat.page.locator("#turns :is(script, img, a, iframe, style)").count(), 0);
   assert.equal(await chat.page.evaluate(() => window.hacked), undefined);
   puppet.exit();
   await chat.waitForStatus("completed");
@@ -165,7 +167,7 @@ scene("a question to the user survives a reload and is answered", async (its) =>
 });
 
 scene("a child task is listed, with its progress and its answer", async (its) => {
-  const { chat, puppet } = await its.asked({ said: ["I ask a friend. "] });
+  const { chat, puppet } = await its.asked({ said: ["I ask a friend."] });
   puppet.tell({
     call: "spawn",
     call_id: "c1",
@@ -177,21 +179,25 @@ scene("a child task is listed, with its progress and its answer", async (its) =>
   const child = await its.stage.puppet();
   assert.equal(child.run.input, "help");
   child.emit("progress", { progress: 0.25 });
-  await chat.page.waitForSelector("#others[open], #others:not([hidden])");
-  await chat.page.click("#others > summary");
-  await chat.waitForText("A friend", "#others .name");
-  await chat.page.waitForFunction(() => document.querySelector("#others progress").value === 0.25);
+  await chat.waitForText("A friend", ".turn .tree .name");
+  await chat.page.waitForFunction(() => document.querySelector(".tree progress")?.value === 0.25);
+  child.tell({ call: "spawn", call_id: "c1", agent: "puppet", input: "more help", name: "helper" });
+  const grandchild = await its.stage.puppet();
+  grandchild.say("Deeper");
+  grandchild.exit();
+  await chat.waitForText("helper", ".turn .tree .tree .name");
   child.say("Here", " it is");
   child.exit();
-  await chat.page.waitForSelector("#others [data-status=completed]");
-  assert.equal(await chat.textOf("#others .answer"), "Here it is");
+  await chat.page.waitForSelector(".tree > li > .task[data-status=completed]");
+  assert.equal(await chat.textOf(".tree .answer"), "Here it is");
   puppet.exit();
   await chat.page.waitForSelector(".turn[data-status=completed]");
 
   await chat.page.reload();
-  await chat.page.click("#others > summary");
-  await chat.page.click("#others .task > summary");
-  await chat.waitForText("Here it is", "#others .answer");
+  await chat.page.click(".tree > li > .task > summary");
+  await chat.waitForText("Here it is", ".tree .answer");
+  await chat.page.click(".tree .tree > li > .task > summary");
+  await chat.waitForText("Deeper", ".tree .tree .answer");
   await chat.assertIsJournal();
 });
 
@@ -218,7 +224,7 @@ scene("conversations stand at the side, and going back shows them again", async 
   const conversation_id = chat.conversationId();
   await answerTo(its.gateway.port, token, { type: "delete", conversation_id });
   await chat.page.waitForSelector("#empty:visible");
-  assert.deepEqual(await chat.allTexts("#conversations a"), ["How deep is the sea?"]);
+  assert.deepEqual(await chat.allTexts("#conversations .title"), ["How deep is the sea?"]);
 });
 
 scene("earlier messages come when asked for", async (its) => {

@@ -188,7 +188,7 @@ def test_numbers_in_unknown_fields_are_harmless(client, number):
 
 
 @pytest.mark.parametrize("id", ["1", "a" * 64, "9007199254740993", "é\u0001\"\\\n", "😀" * 16, "\u0000", " "])
-def test_id_is_echoed_to_the_byte(client, id):
+def test_id_is_echoed_to_the_byte(client, id):  # F58
     assert client.ask("ping", id=id)["id"] == id
     assert client.ask("nonsense", id=id)["id"] == id
 

@@ -4,6 +4,7 @@ These times are fixed by the protocol, so all connections wait together: one fix
 """
 
 import json
+import re
 import socket
 import threading
 import time
@@ -59,6 +60,11 @@ class Watcher(threading.Thread):
         return entry[0] if entry else self.ended
 
 
+def connections(gateway):
+    text = gateway.http("GET", "/metrics")[2].decode()
+    return int(float(re.search(r"^holdfast_connections (\S+)", text, re.MULTILINE)[1]))
+
+
 def frozen_events(gateway, token, task):
     """A stream over HTTP whose reader reads nothing."""
     sock = socket.socket()
@@ -110,10 +116,20 @@ def waited(tmp_path_factory):
 
             prodder = threading.Thread(target=prod, daemon=True)
             prodder.start()
-            before = gateway.n_fds()
-            time.sleep(TOTAL_S)
+            black_hole = Client(gateway, token=owner, answer_pings=False)  # neither says nor takes a word
+            black_hole.post("resume", **ids(task))
+            before = gateway.n_fds(), connections(gateway)
+            time.sleep(5)
+            with Client(gateway, token=owner) as back:  # the same owner from a new connection, at once
+                begun = time.monotonic()
+                back.replay(task, 1)
+                found["back"] = (time.monotonic() - begun, back.task(task)["status"])
+            time.sleep(TOTAL_S - 5)
             over.set()
-            found["fds"] = (before, gateway.n_fds())
+            found["fds"] = before, (gateway.n_fds(), connections(gateway))
+            found["black_hole"] = black_hole
+            with Client(gateway, token=owner) as back:
+                found["status"] = back.task(task)["status"]
             found["gateway"] = gateway
             found["log"] = list(gateway.log)
             yield found
@@ -144,6 +160,9 @@ def test_client_that_answers_pings_is_kept(waited):
     watcher = waited["answering"]
     assert len([entry for entry in watcher.seen if entry[1] == PING]) == 2
     assert watcher.ended is None and watcher.close_code() is None
+    # F45: no proxy that cuts after 30 s without a byte has a reason to
+    times = [0] + [entry[0] for entry in watcher.seen] + [TOTAL_S]
+    assert max(later - earlier for earlier, later in zip(times, times[1:])) < 20 + 2 * SLACK
 
 
 def test_what_is_being_sent_to_it_does_not_count_as_life(waited):
@@ -171,7 +190,7 @@ def test_token_is_announced_to_expire_and_then_closes(waited):
     assert watcher.ended_at() < 2 + 30 + SLACK  # the leeway is 30 s
 
 
-def test_frozen_reader_is_closed_after_30_s(waited):
+def test_frozen_reader_is_closed_after_30_s(waited):  # F41
     """Its close code cannot reach it before it reads; the log has the reason, and the socket is gone."""
     wire = waited["frozen"]
     assert any("4413" in line or "reader too slow" in line for line in waited["log"]), "4413 in the log"
@@ -181,8 +200,16 @@ def test_frozen_reader_is_closed_after_30_s(waited):
 
 
 def test_descriptors_of_the_dead_are_freed(waited):  # F44
-    before, after = waited["fds"]
+    (before, connected), (after, left) = waited["fds"]
     assert after <= before - 4  # no_hello, no_upgrade, silent, silent_but_fed, expiring, frozen
+    assert left <= connected - 6  # the black hole and the first client too
+
+
+def test_black_hole_is_left_and_its_owner_goes_on_elsewhere(waited):  # F44
+    took, status = waited["back"]
+    assert took < 2 * SCALE and status == "running"
+    assert waited["status"] in ("running", "completed")  # nothing of it touched the task
+    assert waited["black_hole"].closing().code in (4408, 4413, None)
 
 
 def test_frozen_reader_of_events_over_http_is_cut(waited):

@@ -35,6 +35,7 @@ struct kit {
     size_t n_runs;
     bool bounded; /* the store takes steps_left more steps: what comes then is as after a kill */
     unsigned steps_left;
+    uint64_t damaged_at; /* the first event that was told to be damaged last; 0: none */
 };
 
 /* One client. */
@@ -122,6 +123,12 @@ static inline bool kit_random(void *bytes, size_t n)
     return true;
 }
 
+static inline void kit_damaged(const char *task_id, uint64_t seq)
+{
+    (void)task_id;
+    kit_now->damaged_at = seq;
+}
+
 static inline void kit_open_hub(struct kit *k)
 {
     struct hub_options o = {.agents = k->agents,
@@ -140,7 +147,8 @@ static inline void kit_open_hub(struct kit *k)
                             .cache_bytes = 64u << 20,
                             .retry_ms = 30000,
                             .version = "test",
-                            .random = kit_random};
+                            .random = kit_random,
+                            .damaged = kit_damaged};
     struct store_start start;
     assert_int_equal(store_memory_ops.start(k->store, &start), 0);
     k->inline_store = store_inline_new(&store_memory_ops, k->store);
@@ -216,10 +224,8 @@ static inline void kit_pass(struct kit *k, msec_t ms)
 static inline void kit_close_hub(struct kit *k)
 {
     store_inline_fail_queries(k->inline_store, 1000000, STORE_IO);
-    while (store_inline_step_query(k->inline_store))
-        ;
     store_inline_fail_commits(k->inline_store, 1000000, STORE_IO);
-    while (store_inline_step_commit(k->inline_store))
+    while (store_inline_step_query(k->inline_store) || store_inline_step_commit(k->inline_store))
         ;
     store_inline_free(k->inline_store);
     hub_done(&k->hub);

@@ -190,6 +190,40 @@ static void test_said_tokens_are_cut_behind_a_whole_character(void **state)
     free(text);
 }
 
+static void assert_lines_are(const char *lines, bool good)
+{
+    assert_int_equal(event_lines_are(str_of(lines), 7, 9), good);
+}
+
+static void test_event_lines_are_dense_whole_and_of_one_task(void **state)
+{
+    (void)state;
+    struct buf lines = {0};
+    for (uint64_t seq = 7; seq <= 9; seq++)
+        event_line(&lines, "01ARZ3NDEKTSV4RRFFQ69G5FAV", seq, 1, EVENT_TOKEN,
+                   STR("{\"text\":\"\"}"));
+    assert_true(event_lines_are(buf_str(&lines), 7, 9));
+    assert_false(event_lines_are(buf_str(&lines), 7, 8));
+    assert_false(event_lines_are(buf_str(&lines), 7, 10));
+    assert_false(event_lines_are(buf_str(&lines), 6, 8));
+    assert_false(event_lines_are(buf_str(&lines), 7, 6));
+    for (size_t n = 0; n < lines.len; n++) /* every cut */
+        assert_false(event_lines_are((struct str){lines.bytes, n}, 7, 9));
+    for (size_t i = 0; i < EVENT_SEQ_AT + 2; i++) { /* in the first line, and then in the last */
+        struct buf other = {0};
+        buf_putstr(&other, buf_str(&lines));
+        other.bytes[i] ^= 1;
+        assert_false(event_lines_are(buf_str(&other), 7, 9));
+        other.bytes[i] ^= 1;
+        other.bytes[lines.len / 3 * 2 + i] ^= 1;
+        assert_false(event_lines_are(buf_str(&other), 7, 9));
+        buf_done(&other);
+    }
+    assert_lines_are("", false);
+    assert_lines_are("\n\n\n", false);
+    buf_done(&lines);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +232,7 @@ int main(void)
         TEST(test_event_line_split_gives_back_every_part),
         TEST(test_event_line_split_refuses_what_is_no_line),
         TEST(test_event_line_split_refuses_every_cut),
+        TEST(test_event_lines_are_dense_whole_and_of_one_task),
         TEST(test_said_joins_tokens_until_a_final_answer),
         TEST(test_said_tokens_are_cut_behind_a_whole_character),
     };

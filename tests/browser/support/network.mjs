@@ -7,6 +7,8 @@ export class Network {
   #connections = new Set();
   #server = null;
   port = 0;
+  /** So many more bytes go to the browser; then it waits for `release`. */
+  #allowance = Infinity;
 
   /** @param {() => number} upstream the gateway's port, asked anew for each connection */
   constructor(upstream) {
@@ -31,7 +33,12 @@ export class Network {
       far.destroy();
     };
     near.on("data", (bytes) => connection.frozen || far.write(bytes));
-    far.on("data", (bytes) => connection.frozen || connection.deaf || near.write(bytes));
+    far.on("data", (bytes) => {
+      if (connection.frozen || connection.deaf) return;
+      near.write(bytes);
+      this.#allowance -= bytes.length;
+      if (this.#allowance <= 0) far.pause();
+    });
     for (const from of [near, far]) {
       from.setNoDelay(true);
       from.on("error", end);
@@ -58,6 +65,16 @@ export class Network {
   /** Lets nothing through to the browser any more; the gateway still hears it. */
   deafen() {
     for (const connection of this.#connections) connection.deaf = true;
+  }
+
+  /** Lets so many bytes through to the browser, and then none, until `release`. */
+  hold(bytes) {
+    this.#allowance = bytes;
+  }
+
+  release() {
+    this.#allowance = Infinity;
+    for (const { far } of this.#connections) far.resume();
   }
 
   async close() {

@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 import { Gateway } from "./gateway.mjs";
 import { eventsOf, textOf } from "./journal.mjs";
+import { words, wordsOf } from "./meaning.mjs";
 import { Network } from "./network.mjs";
 import { Stage } from "./stage.mjs";
 
@@ -78,22 +79,76 @@ export class Chat {
     return this.page.locator(".turn[data-task-id]").evaluateAll(ids);
   }
 
-  guest() {
-    return this.page.evaluate(() => JSON.parse(localStorage.getItem("holdfast.guest")));
+  /** Who this browser is: the token that the page keeps, and the owner that it names. */
+  async guest() {
+    const token = await this.page.evaluate(readGuest);
+    const { sub: owner } = JSON.parse(Buffer.from(token.split(".")[1], "base64url"));
+    return { owner, token };
   }
 
-  /** The page says of each task what the journal says, to the letter, and says it once. */
+  /** What "copy" of this task's answer copies; nothing where there is no answer to copy. */
+  copyOf(taskId) {
+    return this.page.evaluate(async (id) => {
+      window.copied = "";
+      document.querySelector(`.turn[data-task-id="${id}"] > .told > .actions > .copy`)?.click();
+      await Promise.resolve();
+      return window.copied;
+    }, taskId);
+  }
+
+  /** The words of a task's answer, as they stand on the page. */
+  async shownOf(taskId) {
+    const shown = await this.page
+      .locator(`.turn[data-task-id="${taskId}"] > .told > .answer`)
+      .evaluateAll((answers) =>
+        answers.map((answer) => {
+          const copy = answer.cloneNode(true);
+          for (const bar of copy.querySelectorAll(".code-bar")) bar.remove();
+          const ends = copy.querySelectorAll("p, li, h1, h2, h3, h4, h5, h6, pre, td, th");
+          for (const end of ends) end.append(" ");
+          return copy.textContent;
+        }),
+      );
+    return shown.map(words);
+  }
+
+  /**
+   * The page says of each task what the journal says, and says it once: to the letter where it is
+   * copied, and word by word, as the reference reader of Markdown reads it, where it is shown.
+   */
   async assertIsJournal() {
     const { token } = await this.guest();
     for (const task_id of await this.taskIds()) {
       const ids = { task_id, conversation_id: this.conversationId() };
-      const events = await eventsOf(this.scene.gateway.port, token, ids);
-      const shown = await this.page
-        .locator(`.turn[data-task-id="${task_id}"] .answer`)
-        .allTextContents();
-      assert.deepEqual(shown, [textOf(events)]);
+      const text = textOf(await eventsOf(this.scene.gateway.port, token, ids));
+      assert.deepEqual(await this.shownOf(task_id), [wordsOf(text)]);
+      assert.equal(await this.copyOf(task_id), text);
     }
   }
+}
+
+/** In the page. */
+function readGuest() {
+  return new Promise((resolve, reject) => {
+    const opening = indexedDB.open("holdfast");
+    opening.onerror = () => reject(opening.error);
+    opening.onsuccess = () => {
+      const kept = opening.result.transaction("kept").objectStore("kept");
+      const keys = kept.getAllKeys();
+      keys.onsuccess = () => {
+        const token = kept.get(keys.result.find((key) => key.endsWith(" guest")));
+        token.onsuccess = () => resolve(token.result);
+      };
+    };
+  });
+}
+
+/** In the page, before its own scripts: what is copied can be read. */
+function catchCopies() {
+  if (!navigator.clipboard) return; // about:blank
+  navigator.clipboard.writeText = async (text) => {
+    window.copied = text;
+  };
 }
 
 class Scene {
@@ -137,19 +192,20 @@ class Scene {
       if (message.type() !== "error" || NETWORK_TROUBLE.test(message.text())) return;
       this.faults.push(`${message.text()} (${message.location().url})`);
     });
+    await page.addInitScript(catchCopies);
     await prepare?.(page);
     await page.goto(`http://127.0.0.1:${this.network.port}/${hash}`);
     return new Chat(page, this);
   }
 
   /** A tab that has asked something, and the agent that has begun to answer. */
-  async asked({ text = "How deep is the sea?", said = ["Deep", " – ", "very"], ...options } = {}) {
+  async asked({ text = "How deep is the sea?", said = ["Deep", " – ", "very"], shown, ...options } = {}) {
     const chat = await this.chat(options);
     await chat.ask(text);
     const puppet = await this.stage.puppet();
     assert.equal(puppet.run.input, text);
     puppet.say(...said);
-    await chat.waitForText(said.join(""));
+    if (shown ?? said.length > 0) await chat.waitForText(shown ?? said.join(""));
     return { chat, puppet };
   }
 
@@ -168,8 +224,9 @@ test.before(async () => {
 test.after(() => browser?.close());
 
 /** A test with a gateway, a network and a stage of its own. */
-export function scene(name, body) {
-  test(name, { timeout: TEST_MS }, async () => {
+export function scene(name, ...rest) {
+  const body = rest.pop();
+  test(name, { timeout: TEST_MS, ...rest[0] }, async () => {
     const its = new Scene(browser);
     try {
       await its.open();

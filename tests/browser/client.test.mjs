@@ -1,0 +1,302 @@
+// client.test.mjs -- web/client in Chromium against the built gateway, when networks, tabs and
+// gateways come and go.  Written like network.test.mjs: each text must be what the journal says.
+
+import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { scene } from "./support/client_scene.mjs";
+
+const CUTS = Number(process.env.HOLDFAST_SOAK_CUTS ?? 12); // 200 in the long form
+const PIECES = 300; // of text between two cuts
+const withoutWorker = (page) => page.addInitScript(() => delete window.SharedWorker);
+const withBrokenWorker = (page) =>
+  page.addInitScript(() => {
+    const Worker = window.SharedWorker;
+    window.SharedWorker = class extends Worker {
+      constructor(_, options) {
+        super("/nothing.js", options);
+      }
+    };
+  });
+
+for (const seconds of [1, 30, 120]) {
+  scene(`the network is cut for ${seconds} s in mid-answer`, async (its) => {
+    const prepare = (page) => page.clock.install();
+    const { tab, puppet } = await its.asked({ prepare, share: false });
+    await its.network.cut();
+    await tab.waitForState("waiting", "offline");
+    puppet.say(" deep");
+    for (let passed = 0; passed < seconds; passed += 10) {
+      await tab.page.clock.fastForward(Math.min(10, seconds - passed) * 1_000);
+      await tab.waitForState("waiting", "offline");
+    }
+    puppet.say(" indeed");
+    await its.network.restore();
+    await tab.page.clock.fastForward(30_000);
+    await tab.waitForText("Deep – very deep indeed");
+    puppet.exit();
+    await tab.waitForStatus("completed");
+    await tab.assertIsJournal();
+  });
+}
+
+scene("a task that ends while the network is down is read to its end", async (its) => {
+  const { tab, puppet } = await its.asked();
+  await its.network.cut();
+  puppet.say(" deep");
+  puppet.exit();
+  while ((await tab.tasks())[0].status !== "completed");
+  await its.network.restore();
+  await tab.waitForStatus("completed");
+  await tab.assertIsJournal();
+});
+
+scene("a half-open socket is found when the page wakes", async (its) => {
+  const { tab, puppet } = await its.asked({ share: false });
+  its.network.freeze();
+  puppet.say(" deep");
+  await tab.page.evaluate(() => dispatchEvent(new Event("online")));
+  await tab.waitForText("Deep – very deep");
+  puppet.exit();
+  await tab.waitForStatus("completed");
+  await tab.assertIsJournal();
+});
+
+scene("the gateway is killed and started again", async (its) => {
+  const { tab } = await its.asked();
+  await its.gateway.stop("SIGKILL");
+  await tab.waitForState("waiting", "offline");
+  await its.gateway.start();
+  await tab.waitForStatus("failed");
+  const { code, output } = await tab.page.evaluate(() =>
+    conversation.tasks[0].result().catch(({ code, output }) => ({ code, output })),
+  );
+  assert.deepEqual([code, output], ["orphaned", "Deep – very"]);
+  await tab.assertIsJournal();
+
+  await tab.ask("And now?");
+  const puppet = await its.stage.puppet();
+  puppet.say("Now it goes on.");
+  puppet.exit();
+  await tab.waitForText("Now it goes on.");
+  await tab.waitForStatus("completed");
+  await tab.assertIsJournal();
+});
+
+scene("the gateway is stopped as planned: the client comes back when it said", async (its) => {
+  const { tab } = await its.asked();
+  await its.gateway.stop("SIGTERM");
+  await tab.waitForState("waiting", "offline");
+  await its.gateway.start();
+  await tab.waitForState("live");
+  await tab.waitForStatus("failed");
+  await tab.assertIsJournal();
+});
+
+for (const [where, prepare] of [
+  ["a SharedWorker", undefined],
+  ["the leading tab", withoutWorker],
+  ["the leading tab, where the worker cannot be loaded", withBrokenWorker],
+]) {
+  scene(
+    `two tabs share one socket in ${where}, and closing the first loses nothing`,
+    async (its) => {
+      const profile = await its.profile();
+      const { tab: first, puppet } = await its.asked({ profile, prepare });
+      const second = await its.tab({ profile, prepare });
+      await second.waitForText("Deep – very");
+      assert.equal(await its.connections(), 1);
+      await second.ask("100 1", { agent: "slow" });
+      await second.waitFor(() => conversation.tasks[1]?.text);
+
+      puppet.say(" deep");
+      const closed = first.page.close();
+      puppet.say(" and", " then");
+      await closed;
+      puppet.say(" some");
+      await second.waitFor(() => conversation.tasks[0].text === "Deep – very deep and then some");
+      puppet.exit();
+      await second.waitFor(() => conversation.tasks[0].status === "completed");
+      await second.waitForState("live");
+      await second.waitFor(() => conversation.tasks[1].status === "completed");
+      assert.equal(await its.connections(), 1);
+      const states = await second.page.evaluate(() => window.states);
+      const lives = states.filter((state) => state === "live").length;
+      assert.equal(lives, prepare ? 2 : 1, "only a worker's socket outlives the first tab");
+      await second.assertIsJournal();
+    },
+  );
+}
+
+scene(
+  "a tab that opens while the leading one is busy is led too, and a third one leads on",
+  async (its) => {
+    const profile = await its.profile();
+    const { tab: first, puppet } = await its.asked({ profile, prepare: withoutWorker });
+    const tabs = [first];
+    for (const word of [" one", " two", " three"]) {
+      const next = await its.tab({ profile, prepare: withoutWorker });
+      await next.waitForState("live");
+      await tabs.shift().page.close();
+      tabs.push(next);
+      puppet.say(word);
+      await next.waitFor((end) => conversation.tasks[0]?.text.endsWith(end), word);
+    }
+    puppet.exit();
+    await tabs[0].waitForStatus("completed");
+    await tabs[0].assertIsJournal();
+  },
+);
+
+scene("a message typed without a network survives a reload and is sent once", async (its) => {
+  const tab = await its.tab();
+  await tab.waitForState("live");
+  await its.network.cut();
+  await tab.waitForState("waiting", "offline");
+  await tab.ask("Anybody there?");
+  await tab.waitFor(() => conversation.outgoing[0]?.state === "queued");
+  await tab.load();
+  await tab.connect();
+  await tab.waitFor(() => conversation.outgoing[0]?.state === "queued");
+  assert.equal(await tab.page.evaluate(() => conversation.turns[0].input), "Anybody there?");
+  await its.network.restore();
+  await tab.page.evaluate(() => client.retry());
+  const puppet = await its.stage.puppet();
+  assert.equal(puppet.run.input, "Anybody there?");
+  puppet.say("Yes");
+  await tab.waitForText("Yes");
+  assert.equal(await tab.page.evaluate(() => client.outbox.length), 0);
+  puppet.exit();
+  await tab.waitForStatus("completed");
+  assert.equal((await tab.tasks()).length, 1);
+  await tab.load();
+  await tab.connect();
+  await tab.waitFor(() => conversation.loaded);
+  assert.equal((await tab.tasks()).length, 1);
+});
+
+scene("a message whose `started` was lost starts nothing twice", async (its) => {
+  const tab = await its.tab();
+  await tab.waitForState("live");
+  its.network.deafen();
+  await tab.ask("Once?");
+  const puppet = await its.stage.puppet();
+  puppet.say("Once");
+  await its.network.cut();
+  await its.network.restore();
+  await tab.waitForText("Once");
+  puppet.exit();
+  await tab.waitForStatus("completed");
+  assert.equal((await tab.tasks()).length, 1);
+});
+
+scene("two tabs that start at once, each on its own socket, are one guest", async (its) => {
+  const profile = await its.profile();
+  const [one, two] = await Promise.all([1, 2].map(() => its.tab({ profile, share: false })));
+  await Promise.all([one.waitForState("live"), two.waitForState("live")]);
+  const owners = await Promise.all([one, two].map(({ page }) => page.evaluate(() => client.owner)));
+  assert.equal(owners[0], owners[1]);
+});
+
+// ---- tokens
+
+const SECRET = "a secret of more than thirty-two bytes, for the tests";
+
+function jwt(sub, seconds) {
+  const part = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const exp = Math.floor(Date.now() / 1000) + seconds;
+  const signed = `${part({ alg: "HS256", typ: "JWT", kid: "k1" })}.${part({ sub, exp })}`;
+  return `${signed}.${createHmac("sha256", SECRET).update(signed).digest("base64url")}`;
+}
+
+const folder = await mkdtemp(join(tmpdir(), "holdfast-keys-"));
+process.on("exit", () => rm(folder, { recursive: true, force: true }));
+const secret_file = join(folder, "secret");
+await writeFile(secret_file, SECRET);
+const keys = { auth: { keys: [{ kid: "k1", alg: "HS256", secret_file }] } };
+
+scene(
+  "tokens are fetched again after a refusal, and before they expire",
+  async (its) => {
+    const lives = [-60, 61, 3_600]; // refused; soon to expire; good
+    const stale = [];
+    const prepare = (page) =>
+      page.exposeFunction("fetchToken", (old) => {
+        stale.push(old ? "stale" : "none");
+        return jwt("ada", lives.shift());
+      });
+    its.journalToken = jwt("ada", 3_600);
+    const { tab, puppet } = await its.asked({ prepare });
+    await tab.waitFor(() => states.includes("live"));
+    while (lives.length > 0) await tab.page.evaluate(() => client.request("ping", {}));
+    await tab.page.evaluate(() => client.request("ping", {}));
+    assert.deepEqual(stale, ["none", "stale", "stale"]);
+    const states = await tab.page.evaluate(() => window.states);
+    assert.equal(states.filter((state) => state === "live").length, 1);
+    puppet.exit();
+    await tab.waitForStatus("completed");
+    await tab.assertIsJournal();
+  },
+  keys,
+);
+
+// ---- the rest
+
+scene("the example works", async (its) => {
+  const page = await (await its.profile()).newPage();
+  await page.goto(`${its.origin}/example/index.html?gateway=${encodeURIComponent(its.url)}`);
+  await page.waitForFunction(() => document.getElementById("state").value === "live");
+  await page.fill("#message", "Hello?");
+  await page.press("#message", "Enter");
+  const puppet = await its.stage.puppet();
+  puppet.say("Hello", " you");
+  puppet.exit();
+  await page.waitForFunction(
+    () => document.querySelector("li")?.textContent === "Hello?\nHello you\ncompleted",
+  );
+});
+
+scene("faults from the page's address: an answer over many cuts", async (its) => {
+  const page = await (await its.profile()).newPage();
+  const gateway = encodeURIComponent(its.url);
+  await page.goto(`${its.origin}/example/index.html?fault=dropAfter:25&gateway=${gateway}`);
+  await page.fill("#message", "What?");
+  await page.press("#message", "Enter");
+  const puppet = await its.stage.puppet();
+  const words = Array.from({ length: 60 }, (_, at) => `${at} `);
+  puppet.say(...words);
+  puppet.exit();
+  await page.waitForFunction(
+    (text) => document.querySelector("li")?.textContent === text,
+    `What?\n${words.join("")}\ncompleted`,
+  );
+});
+
+scene(
+  `${CUTS} random cuts over one long task: its text is the journal's, the heap stays flat`,
+  async (its) => {
+    const tab = await its.tab({ backoff: { baseMs: 20, capMs: 100 } });
+    await tab.ask("Count");
+    const puppet = await its.stage.puppet();
+    const heaps = [];
+    let said = 2; // task.created, task.started
+    for (let cut = 1; cut <= CUTS; cut++) {
+      const seen = said + Math.floor(Math.random() * PIECES);
+      puppet.say(...Array.from({ length: PIECES }, () => `${++said} `));
+      await tab.waitFor((seq) => conversation.tasks[0]?.transcript.last >= seq, seen);
+      await its.network.cut();
+      await its.network.restore();
+      await tab.waitForState("live");
+      heaps.push(await tab.heap());
+    }
+    puppet.exit();
+    await tab.waitForStatus("completed");
+    await tab.assertIsJournal();
+    const last = await tab.page.evaluate(() => conversation.tasks[0].transcript.last);
+    assert.equal(last, said + 2); // the final answer, task.completed
+    const growth = heaps.at(-1) - heaps[Math.floor(CUTS / 4)];
+    assert.ok(growth < 2_000_000, `the heap grew: ${heaps.join(" ")}`);
+  },
+);

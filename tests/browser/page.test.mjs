@@ -1,0 +1,210 @@
+// page.test.mjs -- what the page is beyond a place to ask: Markdown, tray, care for who uses it.
+
+import assert from "node:assert/strict";
+import { scene } from "./support/scene.mjs";
+import { axeSource, states } from "./support/states.mjs";
+
+scene("Markdown is shown as it is meant, and what stands there stays as it is", async (its) => {
+  const { chat, puppet } = await its.asked({ said: ["# Title\n\nSome **bold", "** text.\n\n"], shown: "TitleSome bold text." });
+  await chat.page.evaluate(() => {
+    for (const each of document.querySelectorAll(".answer > *")) each.wasThere = true;
+  });
+  puppet.say("- one\n- two\n\n```python\nprint(", '"hi")\n```\n\n| a | b |\n| - | - |\n| 1 | 2 |\n');
+  await chat.waitForText("2", ".answer td:last-child");
+  const shown = (selector) => chat.allTexts(`.turn .answer ${selector}`);
+  assert.deepEqual(await shown("h1"), ["Title"]);
+  assert.deepEqual(await shown("strong"), ["bold"]);
+  assert.deepEqual(await shown("li"), ["one", "two"]);
+  assert.deepEqual(await shown(".hljs-string"), ['"hi"']);
+  const kept = await chat.page.locator(".answer > *").evaluateAll((all) => all.map((each) => each.wasThere ?? false));
+  assert.deepEqual(kept, [true, true, false, false, false]);
+  await chat.page.click(".answer .code .copy");
+  assert.equal(await chat.page.evaluate(() => window.copied), 'print("hi")\n');
+  puppet.exit();
+  await chat.waitForStatus("completed");
+});
+
+scene("an answer of hostile Markdown does nothing", async (its) => {
+  const hostile = [
+    "<script>window.hacked = 1</script>\n",
+    '<img src="/v1/x" onerror="window.hacked = 2"> <svg onload="window.hacked = 3"></svg>\n',
+    "[a](javascript:window.hacked=4) [b](JaVaScRiPt:window.hacked=5) [c](data:text/html,<script>alert(1)</script>)\n",
+    "[d](vbscript:x) <javascript:window.hacked=6> [e]: javascript:window.hacked=7\n\n[e]\n",
+    '![f](https://tracker.example/pixel.png) ![g](javascript:window.hacked=8 "h")\n',
+    '<iframe srcdoc="<script>parent.hacked = 9</script>"></iframe><style>body { display: none }</style>\n',
+    '<a href="#" onclick="window.hacked=10">i</a> <form action="/"><button formaction="/">j</button></form>\n',
+    '```html"onmouseover="window.hacked=11\n<b>\n```\n',
+    "[k](https://example.org/ok 'l')\n",
+  ];
+  const { chat, puppet } = await its.asked({ said: ["Look:\n\n"], shown: "Look:" });
+  const wanted = [];
+  chat.page.on("request", (request) => wanted.push(request.url()));
+  puppet.say(...hostile.map((text) => `${text}\n`));
+  await chat.page.waitForSelector(".answer a[href='https://example.org/ok']");
+  const links = chat.page.locator(".answer a");
+  const addresses = await links.evaluateAll((all) => all.map((link) => link.getAttribute("href") ?? ""));
+  for (const address of addresses) assert.match(address, /^$|^https:/);
+  for (const rel of await links.evaluateAll((all) => all.map((link) => link.rel))) {
+    assert.equal(rel, "noopener noreferrer nofollow");
+  }
+  const bad = ".answer :is(script, img, svg:not(.icon), iframe, style, form, object, embed, [onclick], [onerror])";
+  assert.equal(await chat.page.locator(bad).count(), 0);
+  for (const link of await links.filter({ hasText: /^[a-eg]$/ }).all()) await link.click({ noWaitAfter: true });
+  await chat.page.hover(".answer .code pre");
+  assert.equal(await chat.page.evaluate(() => window.hacked), undefined);
+  assert.deepEqual(wanted, []);
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  await chat.assertIsJournal();
+});
+
+scene("a background task goes into the tray, and tells when it has ended", async (its) => {
+  const prepare = (page) => page.addInitScript(catchNotifications);
+  const chat = await its.chat({ prepare });
+  await chat.waitForState("live");
+  await chat.page.click("#background");
+  await chat.ask("Count the sand");
+  const puppet = await its.stage.puppet();
+  puppet.emit("progress", { progress: 0.5 });
+  await chat.page.waitForFunction(() => document.querySelector("#tray progress")?.value === 0.5);
+  assert.equal(await chat.page.locator(".turn").count(), 0);
+  assert.equal(await chat.page.getAttribute("#tray-button", "aria-label"), "Background tasks: 1 running, 0 new");
+  puppet.say("A *lot*");
+  puppet.exit();
+  await chat.page.waitForSelector("#tray li[data-fresh] [data-status=completed]");
+  const told = await chat.page.evaluate(() => window.notified);
+  assert.deepEqual(told, [{ title: "“Count the sand” is done", body: "A *lot*" }]);
+
+  await chat.page.reload();
+  await chat.page.click("#tray-button");
+  await chat.page.waitForSelector("#tray li[data-fresh]");
+  await chat.page.click("#tray .task summary");
+  await chat.waitForText("A lot", "#tray .answer");
+  await chat.page.click("#tray header button:has-text('Seen')");
+  await chat.page.waitForSelector("#tray li:not([data-fresh])");
+  await chat.page.reload();
+  await chat.page.waitForSelector("#tray-button[aria-label='Background tasks: 0 running, 0 new']");
+});
+
+/** In the page: notifications are allowed, wanted, and can be read. */
+function catchNotifications() {
+  window.notified = [];
+  document.hasFocus = () => false;
+  window.Notification = class {
+    static permission = "granted";
+    constructor(title, { body }) {
+      window.notified.push({ title, body });
+    }
+  };
+}
+
+scene("all of it is stopped at once, and what failed is tried again", async (its) => {
+  const { chat, puppet } = await its.asked();
+  puppet.tell({ call: "spawn", call_id: "c1", agent: "puppet", input: "help", name: "friend" });
+  await its.stage.puppet();
+  await chat.page.click("#stop-all");
+  await chat.page.waitForSelector(".turn[data-status=cancelled]");
+  await chat.page.waitForSelector(".tree .task[data-status=cancelled]");
+  await chat.page.waitForSelector("#stop-all", { state: "detached" });
+
+  await chat.page.click(".turn .retry");
+  const again = await its.stage.puppet();
+  assert.equal(again.run.input, "How deep is the sea?");
+  again.say("Very.");
+  again.exit();
+  await chat.waitForText("Very.", ".turn:nth-of-type(2) .answer");
+  await chat.page.waitForSelector(".turn:nth-of-type(2)[data-status=completed]");
+  await chat.assertIsJournal();
+});
+
+scene("a message that is too long is refused, and can be thrown away", async (its) => {
+  const chat = await its.chat();
+  await chat.waitForState("live");
+  await chat.ask("x".repeat(70_000));
+  await chat.waitForText("Not sent: longer than 65536 bytes", ".turn .unsent .marks");
+  await chat.page.click(".turn button:has-text('Discard')");
+  await chat.page.waitForSelector("#empty");
+});
+
+scene("a conversation is renamed and deleted, and a draft outlives a reload", async (its) => {
+  const { chat, puppet } = await its.asked();
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  await chat.page.click(".more summary");
+  await chat.page.click(".menu button:has-text('Rename')");
+  await chat.page.fill("dialog[open] input", "The deep");
+  await chat.page.press("dialog[open] input", "Enter");
+  await chat.waitForText("The deep", "#title");
+  await chat.waitForText("The deep", "#conversations .title");
+
+  await chat.page.fill("#message", "half a sentence");
+  await chat.page.reload();
+  await chat.waitForText("The deep", "#title");
+  assert.equal(await chat.page.inputValue("#message"), "half a sentence");
+
+  await chat.page.click(".more summary");
+  await chat.page.click(".menu button:has-text('Delete')");
+  await chat.page.click("dialog[open] button.danger");
+  await chat.page.waitForSelector("#empty");
+  assert.deepEqual(await chat.allTexts("#conversations .title"), []);
+});
+
+scene("the keyboard reaches everything, and what matters is said", async (its) => {
+  const { chat, puppet } = await its.asked();
+  const { page } = chat;
+  await page.focus("#thread");
+  await page.keyboard.press("?");
+  await page.waitForSelector("#shortcuts[open]");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("#shortcuts:not([open])", { state: "attached" });
+  await page.focus("#thread");
+  await page.keyboard.press("b");
+  await page.waitForSelector("#tray");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("#tray", { state: "detached" });
+  await page.keyboard.press("/");
+  await page.waitForSelector("#message:focus");
+  puppet.emit("input_required", { input_id: "q", kind: "question", prompt: "Which sea?" });
+  await chat.waitForText("How deep is the sea? asks: Which sea?", "#news");
+  puppet.exit();
+  await chat.waitForText("The answer to How deep is the sea? is there", "#news");
+});
+
+scene("the look follows the system until one is chosen, and then that", async (its) => {
+  const profile = await its.profile({ colorScheme: "dark" });
+  const chat = await its.chat({ profile });
+  const ground = () => chat.page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  await chat.waitForState("live");
+  assert.equal(await ground(), "rgb(16, 21, 22)");
+  await chat.page.click(".look");
+  assert.equal(await ground(), "rgb(255, 255, 255)");
+  await chat.page.reload();
+  await chat.waitForState("live");
+  assert.equal(await ground(), "rgb(255, 255, 255)");
+});
+
+const phone = { viewport: { width: 360, height: 640 }, hasTouch: true, isMobile: true };
+const others = { answer: "reconnecting", failed: "tray" }; // which hold these, too
+for (const [name, bring] of Object.entries(states).filter(([name]) => !others[name])) {
+  scene(`axe finds no fault: ${name}`, async (its) => {
+    const chat = await bring.call(states, its, { colorScheme: "light", bypassCSP: true, reducedMotion: "reduce" });
+    await chat.page.evaluate(await axeSource());
+    for (const colorScheme of ["light", "dark"]) {
+      await chat.page.emulateMedia({ colorScheme });
+      assert.deepEqual(await faultsOf(chat.page), [], colorScheme);
+    }
+    await chat.page.setViewportSize(phone.viewport);
+    assert.deepEqual(await faultsOf(chat.page), [], "on a phone");
+    assert.ok(await chat.page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+  });
+}
+
+/** What axe finds that is serious, in words. */
+const faultsOf = (page) =>
+  page.evaluate(async () => {
+    const { violations } = await window.axe.run({ resultTypes: ["violations"] });
+    const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+    return serious.flatMap(({ id, nodes }) =>
+      nodes.map(({ target, failureSummary }) => `${id}: ${target} ${failureSummary}`),
+    );
+  });

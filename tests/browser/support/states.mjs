@@ -1,0 +1,171 @@
+// states.mjs -- brings the page into each of its main states: for pictures, and for axe.
+
+import { readFile } from "node:fs/promises";
+import { setTimeout } from "node:timers/promises";
+import { tasksOf } from "./journal.mjs";
+
+const ANSWER = `A token bucket allows bursts and bounds the average. In C it is a handful of lines:
+
+\`\`\`c
+/* Takes one token if there is one; now_ms never goes back. */
+bool bucket_take(struct bucket *b, msec_t now_ms)
+{
+    double grown = (double)(now_ms - b->seen_ms) * b->per_ms;
+    b->tokens = fmin(b->tokens + grown, b->burst);
+    b->seen_ms = now_ms;
+    return b->tokens >= 1 && (b->tokens -= 1, true);
+}
+\`\`\`
+
+| limit | burst | what the client sees |
+| --- | ---: | --- |
+| 50 per second | 200 | nothing, until it floods |
+| beyond it | | \`rate_limited\`, with \`retry_after_ms\` |
+
+Two things to watch:
+
+1. **Clocks.** Use the monotonic one: wall time jumps.
+2. **Fairness.** One bucket for each connection, not one for all; see [the protocol](https://example.org/protocol).`;
+
+async function calls(puppet) {
+  puppet.emit("thinking", { text: "They want code that holds under load. " });
+  puppet.emit("thinking", { text: "Look at how the gateway counts, then measure." });
+  const call = (call_id, name, given, output, is_error = false) => {
+    puppet.emit("tool_call", { call_id, name, arguments: given });
+    if (output !== undefined) puppet.emit("tool_result", { call_id, name, output, is_error });
+  };
+  call("t1", "search", { query: "token bucket", folder: "gateway/" }, "gateway/ws.c:118: bucket_take");
+  call("t2", "read_file", { path: "gateway/ws.c", lines: "100-140" }, "/* Takes one token … */");
+  call("t3", "run_tests", { filter: "test_requests" }, "1 failed: test_flood_is_closed", true);
+}
+
+/** By name; each gets a scene and how the profile is made, and returns the page in that state. */
+export const states = {
+  async empty(its, options) {
+    const chat = await its.chat({ profile: await its.profile(options) });
+    await chat.waitForState("live");
+    return chat;
+  },
+
+  async answer(its, options) {
+    const profile = await its.profile(options);
+    const { chat, puppet } = await its.asked({ profile, text: "How do I limit a client's rate in C?", said: [] });
+    await calls(puppet);
+    puppet.say(ANSWER);
+    puppet.exit();
+    await chat.waitForStatus("completed");
+    await chat.page.waitForSelector(".turn .code");
+    return chat;
+  },
+
+  async working(its, options) {
+    const profile = await its.profile(options);
+    const text = "Compare the three stores under load, and tell me which one to use";
+    const { chat, puppet } = await its.asked({ profile, text, said: [] });
+    await calls(puppet);
+    puppet.emit("tool_call", { call_id: "t4", name: "bench", arguments: { store: "sqlite", clients: 2000 } });
+    const spawn = (call_id, name, description) =>
+      puppet.tell({ call: "spawn", call_id, agent: "puppet", input: name, name, description });
+    spawn("c1", "sqlite", "Measure SQLite in WAL mode");
+    const sqlite = await its.stage.puppet();
+    spawn("c2", "redis", "Measure Redis Streams");
+    const redis = await its.stage.puppet();
+    sqlite.emit("progress", { progress: 0.7 });
+    sqlite.tell({ call: "spawn", call_id: "c3", agent: "puppet", input: "x", name: "fsync", description: "Count fsyncs" });
+    const fsync = await its.stage.puppet();
+    fsync.say("212 fsyncs");
+    fsync.exit();
+    redis.say("Redis: 41,000 events a second");
+    redis.exit();
+    puppet.emit("progress", { progress: 0.45, note: "4 of 9 runs" });
+    puppet.say("So far **SQLite keeps up** with two thousand clients; the commit");
+    await chat.page.waitForSelector(".tree .tree [data-status=completed]");
+    await chat.waitForText("4 of 9 runs", ".turn .note");
+    return chat;
+  },
+
+  async question(its, options) {
+    const profile = await its.profile(options);
+    const text = "Tidy up the old snapshots";
+    const { chat, puppet } = await its.asked({ profile, text, said: ["I found 14 snapshots older than 30 days."] });
+    puppet.emit("input_required", {
+      input_id: "q1",
+      kind: "approval",
+      prompt: "Delete 14 snapshots (38 GiB)?",
+      tool: "terminal",
+      arguments: { command: "snapshots prune --older-than 30d" },
+    });
+    puppet.emit("input_required", { input_id: "q2", kind: "question", prompt: "Where shall the report go?" });
+    await chat.page.waitForSelector("[data-input-id=q2]");
+    return chat;
+  },
+
+  async failed(its, options) {
+    const profile = await its.profile(options);
+    const { chat, puppet } = await its.asked({ profile, said: ["The Mariana Trench is almost"] });
+    puppet.exit(3);
+    await chat.waitForStatus("failed");
+    return chat;
+  },
+
+  async tray(its, options) {
+    const chat = await this.failed(its, options);
+    await chat.page.click("#background");
+    await chat.ask("Index the archive");
+    const index = await its.stage.puppet();
+    await chat.ask("Summarise this week's incidents");
+    const summary = await its.stage.puppet();
+    index.emit("progress", { progress: 0.3, note: "1,204 of 4,010 files" });
+    summary.say("Three incidents, **none open**.");
+    summary.exit();
+    await chat.page.waitForSelector("#tray [data-fresh] [data-status=completed]");
+    await chat.page.click("#tray [data-fresh] summary");
+    return chat;
+  },
+
+  async reconnecting(its, options) {
+    const chat = await this.answer(its, options);
+    await its.network.cut();
+    await chat.waitForState("waiting", "offline");
+    await chat.ask("And in Go?");
+    await chat.page.waitForSelector("#connection .detail:text('waiting')");
+    return chat;
+  },
+
+  async catchingUp(its, options) {
+    const profile = await its.profile(options);
+    const { chat, puppet } = await its.asked({ profile, text: "Read the whole log aloud", said: ["It begins", " well."] });
+    await its.network.cut();
+    for (let n = 0; n < 1_650; n++) puppet.emit("thinking", { text: `${n} ` }), puppet.say(` ${n}`);
+    puppet.emit("progress", { progress: 0.8, note: "nearly there" });
+    const { token } = await chat.guest();
+    const id = chat.conversationId();
+    while ((await tasksOf(its.gateway.port, token, id))[0].head < 3_305);
+    its.network.hold(150_000);
+    await its.network.restore();
+    await chat.page.evaluate(() => dispatchEvent(new Event("online")));
+    await chat.waitForState("catching-up");
+    return chat;
+  },
+
+  async inspector(its, options) {
+    const profile = await its.profile(options);
+    const text = "How do I limit a client's rate in C?";
+    const { chat, puppet } = await its.asked({ profile, text, said: [] });
+    await calls(puppet);
+    for (const piece of ANSWER.match(/.{1,16}/gs)) {
+      puppet.say(piece);
+      await setTimeout(5 + 2 * (piece.length % 7)); // a time line wants some time
+    }
+    puppet.exit();
+    await chat.waitForStatus("completed");
+    await chat.page.click(".turn .inspect");
+    await chat.page.waitForSelector(".rows td:text('task.completed')");
+    await chat.page.focus("#scrub");
+    for (let step = 0; step < 3; step++) await chat.page.keyboard.press("PageDown");
+    return chat;
+  },
+};
+
+export const axeSource = () =>
+  readFile(new URL("../node_modules/axe-core/axe.min.js", import.meta.url), "utf8");

@@ -1,0 +1,152 @@
+"""Damage to what is on disk is told, harms only what it hit, and is never passed over (F35)."""
+
+import os
+import re
+
+import pytest
+
+import database
+from gateway import Gateway, wait_until
+from holdfast import Client
+
+HALF = {"flood": 125, "bytes": 400}
+REPLACED = "UPDATE blocks SET bytes = CAST(replace(CAST(bytes AS TEXT), '{}', '{}') AS BLOB) WHERE rowid = ?"
+CHANGES = {
+    "missing": "DELETE FROM blocks WHERE rowid = ?",
+    "empty": "UPDATE blocks SET bytes = x'' WHERE rowid = ?",
+    "cut_short": "UPDATE blocks SET bytes = substr(bytes, 1, length(bytes) - 700) WHERE rowid = ?",
+    "zeros": "UPDATE blocks SET bytes = zeroblob(length(bytes)) WHERE rowid = ?",
+    "last_newline": "UPDATE blocks SET bytes = substr(bytes, 1, length(bytes) - 1) WHERE rowid = ?",
+    "first_line": "UPDATE blocks SET bytes = substr(bytes, instr(bytes, x'0a') + 1) WHERE rowid = ?",
+    "other_seqs": REPLACED.format('"seq":2', '"seq":7'),
+    "other_task": REPLACED.format('"task_id":"0', '"task_id":"1'),
+    "last_too_far": "UPDATE blocks SET last = last + 1 WHERE rowid = ?",
+    "first_too_near": "UPDATE blocks SET first = first - 1 WHERE rowid = ?",
+}
+
+
+def halves(client, *more):
+    """A task whose lines lie in two blocks at least, at its last token."""
+    gate = client.gateway.path()
+    task = client.chat(HALF, {"wait": gate}, HALF, *more)
+    client.expect(lambda line: line.get("task_id") == task["task_id"] and line.get("seq") == 127)
+    open(gate, "w", encoding="utf-8").close()
+    client.expect(lambda line: line.get("task_id") == task["task_id"] and line.get("seq") == 252)
+    return task
+
+
+def damage(gateway, task, sql):
+    """Carries it out on the task's last block; gives that one's first seq."""
+    with database.opened(gateway) as db:
+        blocks = db.execute("SELECT rowid, first FROM blocks WHERE task_key = ? ORDER BY first",
+                            (database.key_of(db, task),)).fetchall()
+        db.execute(sql, blocks[-1][:1])
+        return blocks[-1][1]
+
+
+@pytest.fixture(scope="module")
+def damaged():
+    """A gateway that found, for each kind of damage, an ended task with it; and one without."""
+    with Gateway() as gateway:
+        with Client(gateway) as client:
+            gateway.token, gateway.tasks = client.token, {}
+            for kind in [*CHANGES, "none"]:
+                task = halves(client)
+                client.wait_terminal(task)
+                gateway.tasks[kind] = task, client.raw_events(task)
+        database.seal(gateway)
+        gateway.first = {kind: damage(gateway, gateway.tasks[kind][0], sql) for kind, sql in CHANGES.items()}
+        assert min(gateway.first.values()) > 1
+        gateway.start()
+        yield gateway
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_damaged_events_end_the_replay_with_an_error(damaged, kind):  # F35
+    task, raw = damaged.tasks[kind]
+    pid = damaged.process.pid
+    with Client(damaged, token=damaged.token) as client:
+        for after in (0, 20):
+            since = len(client.log)
+            client.resume(task, after)
+            error = client.expect_type("error", since)
+            assert error["code"] == "internal" and task["task_id"] in error["message"]
+            got = client.raw_events(task, since)
+            assert list(got) == list(range(after + 1, damaged.first[kind])) or \
+                kind == "first_too_near" and list(got) == list(range(after + 1, damaged.first[kind] - 1))
+            assert all(raw[seq] == line for seq, line in got.items())
+        client.quiet()
+        assert not [line for line in client.log if line["type"] == "caught_up"]
+        whole, lines = damaged.tasks["none"]
+        client.replay(whole)  # nobody else is harmed
+        assert client.raw_events(whole) == lines
+    assert damaged.process.pid == pid and damaged.process.poll() is None
+    told = f"level=error component=store event=damaged task={task['task_id']}"
+    wait_until(lambda: told in "\n".join(damaged.log), "the line in the log")
+
+
+def test_damage_of_a_task_that_ran_ends_it_all_the_same():  # F35
+    with Gateway() as gateway:
+        with Client(gateway) as client:
+            token, task = client.token, halves(client, {"hang": 1})
+            other = client.chat({"token": "x"}, {"hang": 1})
+            client.event(other, "token")
+            gateway.kill()
+        damage(gateway, task, CHANGES["cut_short"])
+        gateway.start()
+        with Client(gateway, token=token) as client:
+            for orphan in (task, other):
+                record = client.task(orphan)
+                assert (record["status"], record["error"]["code"]) == ("failed", "orphaned")
+            assert client.replay(other)[-1]["event"] == "task.failed"
+            end = client.replay(task, client.task(task)["head"] - 1)
+            assert end[0]["event"] == "task.failed" and end[0]["seq"] > 252
+            client.resume(task, 0)
+            assert client.expect_type("error")["code"] == "internal"
+            assert client.finish("next")[0]["status"] == "completed"
+
+
+@pytest.mark.parametrize("sql", [
+    "UPDATE journal SET bytes = substr(bytes, 1, length(bytes) - 3)",
+    "UPDATE journal SET bytes = CAST(replace(CAST(bytes AS BLOB), x'0a', x'20') AS BLOB)",
+    "DELETE FROM journal WHERE row = (SELECT min(row) + 1 FROM journal)",
+], ids=["cut_short", "no_lines", "a_row_is_missing"])
+def test_damaged_journal_is_refused_with_a_reason(sql):  # F35
+    with Gateway() as gateway:
+        with Client(gateway) as client:
+            client.chat({"repeat": 5, "steps": [{"token": "x"}, {"sleep_ms": 20}]}, {"hang": 1})
+            client.expect(lambda line: line.get("seq") == 7)
+            gateway.kill()
+        with database.opened(gateway) as db:
+            assert db.execute("SELECT count(*) FROM journal").fetchone()[0] > 2
+            db.execute(sql)
+        gateway.spawn()
+        assert gateway.process.wait(20) == 1
+        gateway._finish()
+        assert re.search("level=error component=store .*(journal|damaged)", "\n".join(gateway.log))
+
+
+def test_damaged_file_is_told_and_what_is_whole_is_served():  # F35
+    """Pages of events in the middle of the file: the records beside them are served on."""
+    with Gateway() as gateway:
+        with Client(gateway) as client:
+            token = client.token
+            task, events = client.finish({"flood": 3000, "bytes": 900})
+            small, _ = client.finish("small")
+        database.seal(gateway)
+        path = gateway.data / "holdfast.db"
+        data = bytearray(path.read_bytes())
+        at = data.index(b'"seq":1500,')
+        at -= at % 4096
+        data[at - 40960 : at] = os.urandom(40960)
+        path.write_bytes(data)
+        gateway.start()
+        with Client(gateway, token=token) as client:
+            client.resume(task, 0)
+            error = client.expect_type("error")
+            assert error["code"] == "internal"
+            got = client.events_since(task)
+            assert events[:len(got)] == got and len(got) < 1500
+            assert client.task(small)["output"] == "small"
+            assert client.finish("more")[0]["status"] == "completed"
+        wait_until(lambda: "event=damaged" in "\n".join(gateway.log), "the line in the log")

@@ -1,0 +1,109 @@
+"""How the page and its files are served: caching, compression, and what they may do."""
+
+import gzip
+import re
+
+import pytest
+
+POLICY = {
+    "default-src": "'none'",
+    "script-src": "'self'",
+    "style-src": "'self'",
+    "img-src": "'self' data:",
+    "connect-src": "'self'",
+    "worker-src": "'self'",
+    "base-uri": "'none'",
+    "form-action": "'none'",
+    "frame-ancestors": "'none'",
+    "require-trusted-types-for": "'script'",
+    "trusted-types": "default",
+}
+
+
+def assets(gateway, page="/"):
+    """The paths of all files that a page names."""
+    body = gateway.http("GET", page)[2].decode()
+    return [f"/{path}" for path in re.findall(r'(?:src|href)="\.?/?([^":]+)"', body)]
+
+
+@pytest.mark.parametrize("page", ["/", "/inspector.html"])
+def test_page_and_all_that_it_names_are_served(gateway, page):
+    names = assets(gateway, page)
+    assert any(name.endswith(".js") for name in names)
+    assert any(name.endswith(".css") for name in names)
+    types = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+    for name in names:
+        status, headers, body = gateway.http("GET", name)
+        assert status == 200 and len(body) == int(headers["Content-Length"]) > 0, name
+        assert headers["Content-Type"].startswith(types[name.rsplit(".", 1)[1]]), name
+
+
+@pytest.mark.parametrize("page", ["/", "/index.html", "/inspector.html"])
+def test_policy_is_strict_and_stands_on_all_of_it(gateway, page):
+    for path in [page, *assets(gateway, page)]:
+        headers = gateway.http("GET", path)[1]
+        policy = dict(each.strip().split(" ", 1) for each in headers["Content-Security-Policy"].split(";"))
+        assert policy == POLICY
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Referrer-Policy"] == "no-referrer"
+        assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
+        assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+
+
+def test_page_has_nothing_that_the_policy_forbids(gateway):
+    for page in ("/", "/inspector.html"):
+        body = gateway.http("GET", page)[2].decode()
+        assert not re.search(r"<script(?![^>]*\ssrc=)|<style|\sstyle=|\son[a-z]+=|https?://", body)
+
+
+def test_what_has_its_hash_in_its_name_is_kept_for_ever(gateway):
+    hashed = [name for name in assets(gateway) if name.startswith("/assets/")]
+    assert hashed
+    for name in hashed:
+        assert re.search(r"-[\w-]{8}\.\w+$", name)
+        assert gateway.http("GET", name)[1]["Cache-Control"] == "public, max-age=31536000, immutable"
+    for name in ("/", "/icon.svg"):
+        assert gateway.http("GET", name)[1]["Cache-Control"] == "no-cache"
+
+
+@pytest.mark.parametrize("coding", ["identity", "gzip"])
+def test_page_that_has_not_changed_is_not_sent_again(gateway, coding):
+    accept = {"Accept-Encoding": coding}
+    etag = gateway.http("GET", "/", headers=accept)[1]["ETag"]
+    for known in (etag, f'"other", {etag}'):
+        status, headers, body = gateway.http("GET", "/", headers={**accept, "If-None-Match": known})
+        assert (status, body) == (304, b"")
+        assert headers["ETag"] == etag
+    status, _, body = gateway.http("GET", "/", headers={**accept, "If-None-Match": '"other"'})
+    assert status == 200 and body
+
+
+def test_gzip_is_sent_to_who_takes_it(gateway):
+    script = next(name for name in assets(gateway) if name.endswith(".js"))
+    _, plain_headers, plain = gateway.http("GET", script)
+    assert "Content-Encoding" not in plain_headers
+    for accept in ("gzip", "br, gzip;q=0.5", "deflate,gzip", "GZIP ; q=1"):
+        status, headers, body = gateway.http("GET", script, headers={"Accept-Encoding": accept})
+        assert (status, headers["Content-Encoding"]) == (200, "gzip"), accept
+        assert headers["Vary"] == "Accept-Encoding"
+        assert headers["ETag"] != plain_headers["ETag"]
+        assert gzip.decompress(body) == plain
+        assert len(body) < len(plain) / 2
+    for accept in ("", "br", "identity", "gzip;q=0", "gzip; q=0.0", "gzipped", "x-gzip"):
+        headers, body = gateway.http("GET", script, headers={"Accept-Encoding": accept})[1:]
+        assert "Content-Encoding" not in headers, accept
+        assert body == plain
+
+
+def test_head_says_what_get_would(gateway):
+    for accept in ("identity", "gzip"):
+        of_get = gateway.http("GET", "/", headers={"Accept-Encoding": accept})[1]
+        status, of_head, body = gateway.http("HEAD", "/", headers={"Accept-Encoding": accept})
+        assert (status, body) == (200, b"")
+        same = ("ETag", "Content-Type", "Content-Length", "Cache-Control", "Vary")
+        assert [of_head[name] for name in same] == [of_get[name] for name in same]
+
+
+def test_only_files_that_were_built_in_are_there(gateway):
+    for path in ("/assets/", "/assets/nothing.js", "/src/main.tsx", "/index.html.gz", "/inspector"):
+        assert gateway.http("GET", path)[0] in (400, 404), path

@@ -1,0 +1,115 @@
+"""A task whose oldest events are gone: that is said, and never skipped in silence (PROTOCOL.md 5, 7)."""
+
+import pytest
+
+import database
+from gateway import Gateway
+from holdfast import Client, program, text_of
+from test_http_api import Api, sse
+from test_metrics import scrape
+
+HEAD = 254
+
+
+def message(gateway):
+    """250 tokens in two halves, so that they lie in two blocks at least, and an answer."""
+    half = {"flood": 125, "bytes": 400}
+    return program(half, {"wait": gateway.path("gate")}, half, {"final_answer": "the end"})
+
+
+def started(client, key):
+    """A task of 254 events that has ended, and all its lines."""
+    task = client.call("chat", message=message(client.gateway), request_key=key, conversation_id="c")["task"]
+    client.expect(lambda line: line.get("task_id") == task["task_id"] and line.get("seq") == 127)
+    open(client.gateway.path("gate"), "w", encoding="utf-8").close()
+    client.wait_terminal(task)
+    return task, client.events_since(task), client.raw_events(task)
+
+
+@pytest.fixture(scope="module")
+def pruned():
+    """A gateway with two ended tasks: one without its oldest events, one without any."""
+    with Gateway() as gateway:
+        with Client(gateway) as client:
+            gateway.token = client.token
+            gateway.task, gateway.events, gateway.raw = started(client, "k")
+            gateway.empty, _, _ = started(client, "all")
+        database.seal(gateway)
+        gateway.first = database.prune(gateway, gateway.task, 130)
+        assert 1 < gateway.first < 200
+        assert database.prune(gateway, gateway.empty, HEAD + 1) == HEAD + 1
+        gateway.start()
+        yield gateway
+
+
+@pytest.fixture
+def reader(pruned):
+    with Client(pruned, token=pruned.token) as client:
+        yield client
+
+
+@pytest.mark.parametrize("behind", [None, 10, 2])
+def test_gap_is_told_before_the_rest(pruned, reader, behind):  # F01
+    after = pruned.first - behind if behind else 0
+    reply = reader.resume(pruned.task, after)
+    assert (reply["after"], reply["first"], reply["head"]) == (after, pruned.first, HEAD)
+    assert reader.expect_type("caught_up")["seq"] == HEAD
+    assert reader.events_since(pruned.task) == pruned.events[pruned.first - 1:]
+    assert all(pruned.raw[seq] == raw for seq, raw in reader.raw_events(pruned.task).items())
+
+
+@pytest.mark.parametrize("behind", [1, 0, -50])
+def test_cursor_at_or_behind_the_first_that_is_kept_has_no_gap(pruned, reader, behind):  # F01
+    after = pruned.first - behind
+    assert "first" not in reader.resume(pruned.task, after)
+    reader.expect_type("caught_up")
+    assert reader.events_since(pruned.task) == pruned.events[after:]
+
+
+def test_coalesced_replay_tells_the_gap_too(pruned, reader):  # F01
+    since = len(reader.log)
+    merged = reader.replay(pruned.task, 0, coalesce=True)
+    assert reader.log[since]["first"] == pruned.first
+    assert text_of(merged) == text_of(pruned.events[pruned.first - 1:])
+
+
+def test_last_events_are_there_as_long_as_any(pruned, reader):  # F12
+    assert reader.replay(pruned.task, 240) == pruned.events[240:]
+    assert pruned.events[-1]["event"] == "task.completed"
+
+
+def test_repeated_start_tells_the_gap(pruned, reader):  # F01
+    reply = reader.call("chat", message=message(pruned), request_key="k")
+    assert reply["repeated"] is True and reply["first"] == pruned.first
+    assert list(reader.events(pruned.task)) == pruned.events[pruned.first - 1:]
+
+
+def test_nothing_kept_is_told_as_a_gap_up_to_the_head(pruned, reader):  # F01
+    for _ in range(2):
+        since = len(reader.log)
+        assert reader.replay(pruned.empty, 0) == []
+        reply = reader.log[since]
+        assert (reply["first"], reply["head"], reply["task"]["status"]) == (HEAD + 1, HEAD, "completed")
+    assert "first" not in reader.resume(pruned.empty, HEAD)
+    reply = reader.call("chat", message=message(pruned), request_key="all")
+    assert (reply["repeated"], reply["first"]) == (True, HEAD + 1)
+    reader.quiet()
+    assert not [line for line in reader.log if line["type"] == "error"]
+
+
+def test_gap_is_the_first_event_over_http(pruned):  # F01
+    api = Api(pruned, pruned.token)
+    clean, events = sse(api, "c", pruned.task["task_id"], 3)
+    assert events[0] == (None, "gap", {"after": 3, "first": pruned.first, "head": HEAD})
+    assert clean and [data for _, _, data in events[1:]] == pruned.events[pruned.first - 1:]
+    clean, events = sse(api, "c", pruned.empty["task_id"], 3)
+    assert clean and events == [(None, "gap", {"after": 3, "first": HEAD + 1, "head": HEAD})]
+    assert sse(api, "c", pruned.empty["task_id"], HEAD)[0] == 204
+
+
+def test_gaps_are_counted(pruned, reader):
+    name = 'holdfast_resume_total{outcome="gap"}'
+    before = scrape(pruned)[1][name]
+    reader.replay(pruned.task, 0)
+    reader.replay(pruned.task, pruned.first)
+    assert scrape(pruned)[1][name] == before + 1

@@ -1,0 +1,160 @@
+"""Every way in checks the same: tokens by each of them, origins and hosts on each path (F63, F66)."""
+
+import hashlib
+import hmac
+import json
+import re
+import time
+
+import pytest
+
+import tokens
+from gateway import Gateway
+from holdfast import Client, new_id
+from test_hello import BAD_TOKENS, ORIGINS, WRONG
+from wire import Wire
+
+SITE = "https://chat.example"
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory):
+    """A gateway with an HS256 and an RS256 key, and a cookie of its site."""
+    folder = tmp_path_factory.mktemp("keys")
+    rsa = tokens.Rsa(folder)
+    auth = tokens.config(folder, cookie="session")
+    auth["keys"].append({"kid": "k2", "alg": "RS256", "public_key_file": str(rsa.public)})
+    with Gateway({"auth": auth, "origins": [SITE]}) as gateway:
+        gateway.rsa = rsa
+        with Client(gateway, token=tokens.token("alice")) as client:
+            gateway.task, _ = client.finish("secret", conversation="c")
+        yield gateway
+
+
+MORE_WRONG = {
+    "hs256_by_public_key_without_kid": lambda k: tokens.hs256(claims(), k.rsa.public.read_bytes()),
+    "other_signature": lambda k: ".".join(tokens.token("alice").split(".")[:2] + [tokens.token("bob").split(".")[2]]),
+    "other_payload": lambda k: ".".join([tokens.token("alice").split(".")[0], tokens.part({**claims(), "x": 1}),
+                                         tokens.token("alice").split(".")[2]]),
+    "no_alg": lambda k: tokens.part({"typ": "JWT", "kid": "k1"}) + "." + ".".join(tokens.token("alice").split(".")[1:]),
+    "plain_base64": lambda k: tokens.token("alice").replace("-", "+").replace("_", "/") + "=",
+    "inner_padding": lambda k: "=.".join(tokens.token("alice").split(".")),
+    "empty_parts": lambda k: "..",
+    "only_dots": lambda k: "....",
+    "deep_payload_that_is_signed": lambda k: signed_raw(b"[" * 20000),
+    "deep_claim_that_is_signed": lambda k: signed_raw(
+        json.dumps(claims())[:-1].encode() + b',"x":' + b"[" * 5000 + b"]" * 5000 + b"}"),
+    "two_subs_that_are_signed": lambda k: signed_raw(
+        b'{"sub":"bob","sub":"alice","exp":%d}' % (time.time() + 60)),
+}
+BAD = {**{name: lambda k, make=make: make(tokens.token("alice")) for name, make in BAD_TOKENS.items()
+        if name != "empty"}, **WRONG, **MORE_WRONG}
+
+
+def claims():
+    return {"sub": "alice", "exp": int(time.time()) + 60}
+
+
+def signed_raw(payload):
+    head = tokens.part({"alg": "HS256", "kid": "k1"}) + "." + tokens.b64(payload)
+    return head + "." + tokens.b64(hmac.new(tokens.SECRET, head.encode(), hashlib.sha256).digest())
+
+
+def closed_with_4401(gateway, line, **headers):
+    with Wire(gateway, headers={"Origin": SITE, **headers}) as wire:
+        if wire.status != 101:
+            return wire.status in (400, 401, 403)
+        wire.text(json.dumps({"type": "hello", "id": "h", **line}) + "\n"
+                  + json.dumps({"type": "task", "id": "t", "task_id": gateway.task["task_id"], "conversation_id": "c"}))
+        seen = b""
+        while (found := wire.recv()) is not None:
+            seen += found[1]
+            if found[0] == 8:
+                assert b"secret" not in seen and b'"welcome"' not in seen, seen
+                return int.from_bytes(found[1][:2], "big") == 4401
+    return False
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_wrong_token_is_refused_by_each_way_in(keyed, kind):  # F63
+    token = BAD[kind](keyed)
+    fits = len(token) < 4000  # a header's; the message may have more
+    assert closed_with_4401(keyed, {"token": token})
+    if fits:
+        assert closed_with_4401(keyed, {}, Authorization=f"Bearer {token}")
+        assert closed_with_4401(keyed, {}, Cookie=f"session={token}")
+        path = f"/v1/conversations/c/tasks/{keyed.task['task_id']}"
+        for identity in ({"Authorization": f"Bearer {token}"}, {"Cookie": f"session={token}", "Origin": SITE}):
+            for method, tail, body in (("GET", "", None), ("GET", "/events", None), ("DELETE", "", None),
+                                       ("POST", "/messages", '{"content":"x"}')):
+                status, _, answer = keyed.http(method, path + tail, body, {**identity, **JSON})
+                assert (status, json.loads(answer)["error"]["code"]) == (401, "unauthorized"), (method, tail)
+                assert token[:40] not in answer.decode() or len(token) < 8
+
+
+def test_right_token_is_taken_by_each_way_in(keyed):  # F63: else the above shows nothing
+    token = tokens.token("alice")
+    path = f"/v1/conversations/c/tasks/{keyed.task['task_id']}"
+    for headers in ({"Authorization": f"Bearer {token}"}, {"Cookie": f"session={token}", "Origin": SITE}):
+        assert keyed.http("GET", path, headers=headers)[0] == 200
+        with Client(keyed, headers=headers, hello=False) as client:
+            assert client.call("hello")["owner"] == "alice"
+
+
+def test_tokens_stay_out_of_the_log(keyed):  # Spares
+    token = tokens.token("carol", seconds=-3600)
+    closed_with_4401(keyed, {"token": token})
+    closed_with_4401(keyed, {}, Authorization=f"Bearer {token}")
+    keyed.http("GET", f"/v1/conversations?token={token}", headers={"Authorization": f"Bearer {token}"})
+    keyed.http("GET", f"/v1/ws?token={token}")
+    with Client(keyed, token=tokens.token("alice")):
+        pass  # what was logged before this has been read
+    log = "\n".join(keyed.log)
+    assert token not in log and token.split(".")[2] not in log and token.split(".")[1] not in log
+
+
+def test_empty_origin_counts_as_none_and_the_cookie_not(keyed):  # F66
+    assert closed_with_4401(keyed, {}, Origin="", Cookie=f"session={tokens.token('alice')}")
+    assert closed_with_4401(keyed, {}, Origin=None, Cookie=f"session={tokens.token('alice')}")
+
+
+# ------------------------------------------------------------------ origins and hosts
+
+PATHS = [("GET", "/"), ("GET", "/v1/conversations"), ("POST", "/v1/guest"), ("DELETE", "/v1/conversations/c"),
+         ("POST", "/v1/conversations/c/tasks")]
+
+
+@pytest.mark.parametrize("kind", [kind for kind, (_, status) in ORIGINS.items() if status == 403])
+def test_foreign_origin_reaches_no_path(gateway, client, kind):  # F66
+    origin = ORIGINS[kind][0](gateway)
+    for method, path in PATHS:
+        lines = [f"{method} {path} HTTP/1.1", f"Host: {gateway.host}:{gateway.port}", "Connection: close",
+                 f"Authorization: Bearer {client.token}", "Content-Type: application/json", "Content-Length: 15"]
+        lines += [f"Origin: {one}" for one in ([origin] if isinstance(origin, str) else origin)]
+        with Wire(gateway, upgrade=False) as wire:
+            wire.send(("\r\n".join(lines) + '\r\n\r\n{"message":"x"}').encode())
+            while wire._more():
+                pass
+            answer = bytes(wire.buffer).decode("latin-1")
+        assert " 403 " in answer.split("\r\n")[0], (method, path, answer[:200])
+        assert "access-control-allow-origin" not in answer.lower()
+    assert client.call("conversations")["conversations"] == []
+
+
+@pytest.mark.parametrize("origin,status", [
+    (SITE, 101), ("HTTPS://CHAT.EXAMPLE", (101, 403)), (SITE + ":443", (101, 403)), (SITE + "/", (101, 403)),
+    ("http://chat.example", 403), ("https://chat.example:8443", 403), ("https://chat.example.evil.test", 403),
+    ("https://evil.test/https://chat.example", 403), ("https://sub.chat.example", 403), ("null", 403),
+    ([SITE, "https://evil.test"], 403), (["https://evil.test", SITE], 403), (f"{SITE}, https://evil.test", 403),
+    ("file://", 403), ("null, null", 403),
+])
+def test_cookie_is_taken_from_the_exact_origin_alone(keyed, origin, status):  # F66
+    cookie = {"Cookie": f"session={tokens.token('alice')}", "Origin": origin}
+    with Wire(keyed, headers=cookie) as wire:
+        assert wire.status == status or wire.status in (status if isinstance(status, tuple) else ())
+        if wire.status == 101:
+            wire.text('{"type":"hello","id":"h"}')
+            assert re.search('"owner":"alice"', wire.until_text('"welcome"'))
+    assert keyed.http("POST", f"/v1/conversations/{new_id()}/tasks", '{"message":"x"}',
+                      {"Cookie": cookie["Cookie"], **JSON})[0] in (401, 403)  # none at all

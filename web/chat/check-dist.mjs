@@ -1,0 +1,36 @@
+// check-dist.mjs -- fails when dist/ is not what the sources give.  It builds into a folder of its own.
+
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import { build } from "vite";
+
+const MOST = 250 * 1024; // bytes of all of it, compressed
+
+const root = fileURLToPath(new URL(".", import.meta.url));
+const made = await mkdtemp(join(tmpdir(), "holdfast-dist-"));
+
+async function filesOf(folder) {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath ?? entry.path, entry.name));
+  const read = async (file) => [file.slice(folder.length + 1), await readFile(file)];
+  return new Map(await Promise.all(files.sort().map(read)));
+}
+
+try {
+  await build({ root, logLevel: "error", build: { outDir: made, emptyOutDir: true } });
+  const [kept, fresh] = await Promise.all([filesOf(join(root, "dist")), filesOf(made)]);
+  const differing = [...new Set([...kept.keys(), ...fresh.keys()])].filter(
+    (name) => !kept.has(name) || !fresh.has(name) || !kept.get(name).equals(fresh.get(name)),
+  );
+  const size = [...fresh.values()].reduce((sum, bytes) => sum + gzipSync(bytes, { level: 9 }).length, 0);
+  console.log(`${fresh.size} files, ${size} bytes compressed`);
+  if (size > MOST) throw new Error(`more than ${MOST} bytes`);
+  if (differing.length > 0) {
+    throw new Error(`not what the sources give; run npm run build in web/chat: ${differing.join(", ")}`);
+  }
+} finally {
+  await rm(made, { recursive: true, force: true });
+}

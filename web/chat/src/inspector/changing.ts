@@ -1,0 +1,20 @@
+/** changing.ts -- something of the page's own that changes, and tells so. */
+
+import type { Watchable } from "../watch";
+
+export class Observable implements Watchable {
+  version = 0;
+  #listeners = new Set<() => void>();
+
+  subscribe = (listener: () => void) => {
+    this.#listeners.add(listener);
+    return () => {
+      this.#listeners.delete(listener);
+    };
+  };
+
+  protected changed() {
+    this.version++;
+    for (const listener of this.#listeners) listener();
+  }
+}

@@ -1,0 +1,9 @@
+/** main.tsx -- starts the stream inspector. */
+
+import "../trust";
+import { createRoot } from "react-dom/client";
+import "../styles/index.css";
+import "../styles/inspector.css";
+import { Inspector } from "./Inspector";
+
+createRoot(document.getElementById("root")!).render(<Inspector />);

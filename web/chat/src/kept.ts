@@ -1,0 +1,34 @@
+/** kept.ts -- small things that a browser remembers: drafts, the look of the page. */
+
+import { useCallback, useState } from "react";
+
+function read(storage: Storage, name: string): string {
+  try {
+    return storage.getItem(name) ?? "";
+  } catch {
+    return ""; // storage is forbidden
+  }
+}
+
+function write(storage: Storage, name: string, value: string) {
+  try {
+    if (value === "") storage.removeItem(name);
+    else storage.setItem(name, value);
+  } catch {
+    // Storage is full or forbidden: then it is not remembered.
+  }
+}
+
+/** A text that outlives a reload; "" is nothing. */
+export function useKept(name: string, storage: Storage = localStorage) {
+  const [kept, setKept] = useState(() => ({ name, value: read(storage, name) }));
+  const value = kept.name === name ? kept.value : read(storage, name);
+  const set = useCallback(
+    (next: string) => {
+      write(storage, name, next);
+      setKept({ name, value: next });
+    },
+    [storage, name],
+  );
+  return [value, set] as const;
+}

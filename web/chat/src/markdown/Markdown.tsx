@@ -1,0 +1,61 @@
+/**
+ * Markdown.tsx -- an answer as it is meant, while it is still coming.
+ *
+ * Text from anywhere becomes React's elements, never HTML: there is no place where a script could
+ * enter.  rehype-sanitize stands behind that once more.  A text that grows is cut (blocks.ts), so
+ * that only its last piece is read again; what is not closed there yet is closed for now (remend).
+ */
+
+import { memo, useRef } from "react";
+import { usePaced } from "./pace";
+import ReactMarkdown, { type Components, type Options } from "react-markdown";
+import rehypeSanitize from "rehype-sanitize";
+import remend from "remend";
+import { Blocks } from "./blocks";
+import { CodeBlock } from "./CodeBlock";
+import { colourCode } from "./colour";
+import { extras } from "./extras";
+import { htmlAsText } from "./plain";
+
+const optionsWith = (tables: boolean): Options => ({
+  remarkPlugins: [[extras, { tables }], htmlAsText],
+  rehypePlugins: [rehypeSanitize, colourCode],
+});
+const plain = optionsWith(false);
+const tables = optionsWith(true);
+
+const components: Components = {
+  pre: ({ children }) => <CodeBlock>{children}</CodeBlock>,
+  a: ({ node: _, ...link }) => <a {...link} target="_blank" rel="noopener noreferrer nofollow" />,
+  // Not loaded: a picture from elsewhere would tell that somebody reads this.
+  img: ({ src, alt }) => (
+    <a href={typeof src === "string" ? src : undefined} target="_blank" rel="noopener noreferrer nofollow">
+      {alt || "picture"}
+    </a>
+  ),
+  table: ({ node: _, ...table }) => (
+    <div className="table" tabIndex={0} role="region" aria-label="Table">
+      <table {...table} />
+    </div>
+  ),
+};
+
+const CHARACTERS_PER_MS = 100; // so that reading takes a tenth of the time, or less
+
+const Piece = memo(({ text, growing }: { text: string; growing: boolean }) => (
+  <ReactMarkdown {...(text.includes("|") ? tables : plain)} components={components}>
+    {growing ? remend(text) : text}
+  </ReactMarkdown>
+));
+
+export function Markdown({ text, growing }: { text: string; growing: boolean }) {
+  const blocks = useRef<Blocks>(null);
+  blocks.current ??= new Blocks();
+  const read = useRef(0); // characters of the last piece
+  const pieces = blocks.current.of(usePaced(text, growing ? read.current / CHARACTERS_PER_MS : 0));
+  read.current = pieces.at(-1)!.length;
+  const last = pieces.length - 1;
+  return pieces.map((piece, at) => (
+    <Piece key={at} text={piece} growing={growing && at === last} />
+  ));
+}

@@ -1,0 +1,90 @@
+/** Pieces mean what the whole text means, and stay as they are while it grows. */
+
+import { renderToStaticMarkup } from "react-dom/server";
+import ReactMarkdown from "react-markdown";
+import { expect, test } from "vitest";
+import { Blocks } from "./blocks";
+import { extras } from "./extras";
+import { htmlAsText } from "./plain";
+
+const html = (text: string) =>
+  renderToStaticMarkup(<ReactMarkdown remarkPlugins={[[extras, { tables: true }], htmlAsText]}>{text}</ReactMarkdown>);
+
+/** White space between blocks says nothing. */
+const meaning = (pieces: string[]) => pieces.map(html).join("\n").replaceAll(/>\s+</g, "><").trim();
+
+const PARTS = [
+  "A paragraph\nof two lines.\n",
+  "# A title\n",
+  "Under\n===\n",
+  "- one\n- two\n",
+  "- loose\n\n- list\n",
+  "1. first\n\n   more of it\n2. second\n",
+  "1. with code\n   ```c\n   int a;\n\n   int b;\n   ```\n",
+  "```c\nint a;\n\nint b;\n```\n",
+  "~~~\n```\n\nnot closed by that\n~~~\n",
+  "    indented\n\n    code\n",
+  "> quoted\n\n> again\n",
+  "| a | b |\n| - | - |\n| 1 | 2 |\n",
+  "---\n",
+  "<div>\n\nafter html\n",
+  "<!-- a\n\ncomment -->\n",
+  "<script>\n\nalert(1)\n</script>\n",
+  "See [it].\n",
+  "[it]: https://example.org\n",
+  "A note[^1].\n\n[^1]: here\n",
+  "**bold** `code` <b>raw</b>\n",
+  "* * *\n",
+  "  ```\n  indented fence\n\n  goes on\n  ```\n",
+];
+
+/** A small generator of random numbers, always the same. */
+function dice(seed: number) {
+  return (n: number) => {
+    seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+    return Math.floor((seed / 2 ** 32) * n);
+  };
+}
+
+test("pieces of random texts mean what the text means", { timeout: 60_000 }, () => {
+  const roll = dice(7);
+  for (let round = 0; round < 150; round++) {
+    const parts = Array.from({ length: 1 + roll(6) }, () => PARTS[roll(PARTS.length)]!);
+    const text = parts.join(roll(4) === 0 ? "" : "\n");
+    const pieces = new Blocks(1 + roll(80)).of(text);
+    expect(pieces.join("")).toBe(text);
+    expect(meaning(pieces), text).toBe(meaning([text]));
+  }
+});
+
+test("however a text arrives, its pieces are the same, and those before the last stay", () => {
+  const roll = dice(11);
+  for (let round = 0; round < 100; round++) {
+    const text = Array.from({ length: 6 }, () => PARTS[roll(13)]!).join("\n");
+    const blocks = new Blocks(1);
+    let before: string[] = [];
+    for (let end = 0; end <= text.length; end += 1 + roll(7)) {
+      const now = blocks.of(text.slice(0, end));
+      expect(now.slice(0, before.length - 1)).toEqual(before.slice(0, -1));
+      before = now;
+    }
+    expect(blocks.of(text)).toEqual(new Blocks(1).of(text));
+  }
+});
+
+test("another text begins anew", () => {
+  const blocks = new Blocks(1);
+  blocks.of("One.\n\nTwo.\n");
+  expect(blocks.of("Other.\n\nText.\n")).toEqual(["Other.\n\n", "Text.\n"]);
+});
+
+test("tables, tasks, struck text and bare links are read", () => {
+  expect(html("~~a~~ b")).toBe("<p><del>a</del> b</p>");
+  expect(html("| a |\n| - |\n| 1 |")).toContain("<td>1</td>");
+  expect(html("- [x] done")).toContain('type="checkbox"');
+  expect(html("See https://example.org/a?b=c. (http://x.y)")).toBe(
+    '<p>See <a href="https://example.org/a?b=c">https://example.org/a?b=c</a>. (<a href="http://x.y">http://x.y</a>)</p>',
+  );
+  expect(html("[https://a.b](https://c.d)")).toBe('<p><a href="https://c.d">https://a.b</a></p>');
+  expect(html("`https://a.b` javascript:alert(1)")).not.toContain("<a");
+});

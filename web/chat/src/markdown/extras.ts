@@ -1,0 +1,51 @@
+/**
+ * extras.ts -- what people write beyond CommonMark: tables, lists of tasks, struck text, bare links.
+ *
+ * Not all of remark-gfm: its search for addresses takes half a second of a paragraph of 50,000
+ * characters, and that is read again while it grows.
+ */
+
+import type { Nodes, PhrasingContent, Text } from "mdast";
+import { gfmStrikethroughFromMarkdown } from "mdast-util-gfm-strikethrough";
+import { gfmTableFromMarkdown } from "mdast-util-gfm-table";
+import { gfmTaskListItemFromMarkdown } from "mdast-util-gfm-task-list-item";
+import { gfmStrikethrough } from "micromark-extension-gfm-strikethrough";
+import { gfmTable } from "micromark-extension-gfm-table";
+import { gfmTaskListItem } from "micromark-extension-gfm-task-list-item";
+import type { Processor } from "unified";
+
+const ADDRESS = /\bhttps?:\/\/[^\s<>"'`)\]]*[^\s<>"'`)\].,;:!?]/g;
+
+/** Tables cost a paragraph eight times its reading: those who have none can do without. */
+export function extras(this: Processor, { tables }: { tables: boolean }) {
+  const data = this.data() as { micromarkExtensions?: object[]; fromMarkdownExtensions?: object[] };
+  (data.micromarkExtensions ??= []).push(gfmStrikethrough(), gfmTaskListItem());
+  (data.fromMarkdownExtensions ??= []).push(gfmStrikethroughFromMarkdown(), gfmTaskListItemFromMarkdown());
+  if (tables) {
+    data.micromarkExtensions.push(gfmTable());
+    data.fromMarkdownExtensions.push(gfmTableFromMarkdown());
+  }
+  return link;
+}
+
+function link(node: Nodes) {
+  if (!("children" in node) || node.type === "link" || node.type === "linkReference") return;
+  const children = node.children as Nodes[];
+  node.children = children.flatMap<Nodes>((child) => {
+    if (child.type === "text") return linked(child);
+    link(child);
+    return child;
+  }) as never;
+}
+
+function linked({ value }: Text): PhrasingContent[] {
+  const parts: PhrasingContent[] = [];
+  let end = 0;
+  for (const { 0: url, index } of value.matchAll(ADDRESS)) {
+    parts.push({ type: "text", value: value.slice(end, index) });
+    parts.push({ type: "link", url, children: [{ type: "text", value: url }] });
+    end = index + url.length;
+  }
+  parts.push({ type: "text", value: value.slice(end) });
+  return parts.filter((part) => part.type !== "text" || part.value !== "");
+}

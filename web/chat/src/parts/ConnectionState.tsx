@@ -1,0 +1,59 @@
+/** ConnectionState.tsx -- how it stands with the connection, and the way to hurry it. */
+
+import type { Task } from "@holdfast/client";
+import { useEffect, useState } from "react";
+import { backlogOf } from "../behind";
+import { gateway } from "../gateway";
+import { useWatched } from "../watch";
+import { number, plural } from "../words";
+
+type Shown = "connecting" | "live" | "waiting" | "offline" | "closed" | "catching-up";
+
+export function ConnectionState({ tasks }: { tasks: readonly Task[] }) {
+  const { state, retryAt, error, outbox } = useWatched(gateway);
+  const seconds = useSecondsUntil(retryAt, state === "waiting" || state === "offline");
+  const backlog = backlogOf(tasks);
+  const waiting = outbox.filter((one) => one.state !== "failed").length;
+  const shown: Shown = backlog ? "catching-up" : state;
+
+  const words: Record<Shown, string> = {
+    connecting: "Connecting",
+    live: "Live",
+    waiting: "Reconnecting",
+    offline: "Offline",
+    closed: error ? `Closed: ${error.message}` : "Closed",
+    "catching-up": "Catching up",
+  };
+  // What changes by the second is shown, and not read out.
+  const details: string[] = [];
+  if (backlog) details.push(`${number(backlog.told)} of ${number(backlog.of)}`);
+  if (shown === "waiting") details.push(`in ${seconds} s`);
+  if (state !== "live" && waiting > 0) {
+    details.push(`${shown === "waiting" ? "· " : "with "}${plural(waiting, "message")} waiting`);
+  }
+  return (
+    <div id="connection" data-state={shown}>
+      <span className="dot" aria-hidden="true" />
+      <span id="connection-text">
+        <span role="status">{words[shown]}</span>
+        {details.length > 0 && <span className="detail"> {details.join(" ")}</span>}
+      </span>
+      {state !== "live" && state !== "connecting" && (
+        <button id="reconnect" type="button" className="quiet" onClick={() => gateway.retry()}>
+          {state === "closed" ? "Try again" : "Now"}
+        </button>
+      )}
+    </div>
+  );
+}
+
+function useSecondsUntil(time: number, counts: boolean): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    if (!counts) return;
+    setNow(Date.now());
+    const timer = setInterval(() => setNow(Date.now()), 500);
+    return () => clearInterval(timer);
+  }, [time, counts]);
+  return Math.max(0, Math.ceil((time - now) / 1_000));
+}

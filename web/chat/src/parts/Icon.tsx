@@ -1,0 +1,51 @@
+/** Icon.tsx -- the page's signs, drawn with one pen. */
+
+const paths = {
+  plus: "M10 4v12M4 10h12",
+  menu: "M3 5.5h14M3 10h14M3 14.5h14",
+  send: "M10 16V4M5 9l5-5 5 5",
+  stop: "M6 6h8v8H6z",
+  copy: "M7 7V4h9v9h-3M4 7h9v9H4z",
+  check: "M4 10.5l4 4 8-9",
+  retry: "M15.5 8A6 6 0 1 0 16 11M16 4v4h-4",
+  tool: "M12.5 3.5a4 4 0 0 0-4.6 5.4L3.5 13.3a2.2 2.2 0 0 0 3.2 3.2l4.4-4.4a4 4 0 0 0 5.4-4.6l-2.5 2.5-2.5-.9-.9-2.5z",
+  think: "M7.5 15h5M8.5 17.5h3M10 2.5a5 5 0 0 0-3 9c.7.6 1 1.2 1 2h4c0-.8.3-1.4 1-2a5 5 0 0 0-3-9z",
+  tray: "M3 11l2.5-7h9L17 11v5H3zM3 11h4l1 2h4l1-2h4",
+  branch: "M6 3.5v13M6 9h5a3 3 0 0 1 3 3v.5M14 16.5v-1M6 16.5h0",
+  down: "M10 4v12M5 11l5 5 5-5",
+  chevron: "M7.5 5l5 5-5 5",
+  close: "M5 5l10 10M15 5L5 15",
+  more: "M4.5 10h.01M10 10h.01M15.5 10h.01",
+  trash: "M4 6h12M8 6V4h4v2M6 6l.7 10h6.6L14 6",
+  pen: "M4 16l.8-3.5L13.5 4l2.5 2.5L7.5 15.2z",
+  inspect: "M3 10h3l2-5 4 10 2-5h3",
+  moon: "M15.5 12A6.5 6.5 0 0 1 8 4.5a6.5 6.5 0 1 0 7.5 7.5z",
+  sun: "M10 6.5a3.5 3.5 0 1 0 0 7 3.5 3.5 0 0 0 0-7zM10 2v1.5M10 16.5V18M2 10h1.5M16.5 10H18M4.3 4.3l1.1 1.1M14.6 14.6l1.1 1.1M4.3 15.7l1.1-1.1M14.6 5.4l1.1-1.1",
+  screen: "M3 4.5h14v9H3zM7.5 16.5h5M10 13.5v3",
+  keys: "M2.5 5.5h15v9h-15zM5.5 8.5h.01M8.5 8.5h.01M11.5 8.5h.01M14.5 8.5h.01M7 11.5h6",
+  play: "M6.5 4.5v11l9-5.5z",
+  pause: "M7 5v10M13 5v10",
+  save: "M10 3v9M6 8.5l4 4 4-4M4 16h12",
+  open: "M10 13V4M6 7.5l4-4 4 4M4 16h12",
+  question: "M7.5 7.5a2.5 2.5 0 1 1 3.5 2.3c-.7.3-1 .8-1 1.7M10 14.5h.01",
+} as const;
+
+export type IconName = keyof typeof paths;
+
+export function Icon({ name }: { name: IconName }) {
+  return (
+    <svg className="icon" data-name={name} viewBox="0 0 20 20" width="18" height="18" aria-hidden="true">
+      <path d={paths[name]} />
+    </svg>
+  );
+}
+
+/** The holdfast itself. */
+export function Mark({ size = 26 }: { size?: number }) {
+  return (
+    <svg className="brand-mark" viewBox="0 0 32 32" width={size} height={size} aria-hidden="true">
+      <rect width="32" height="32" rx="8" />
+      <path d="M16 5c-3 4 3 6 0 10m0 0c-1 4-6 4-8 11m8-11c0 5-1 7-1 11m1-11c1 4 6 4 8 11" />
+    </svg>
+  );
+}

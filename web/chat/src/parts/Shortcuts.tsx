@@ -1,0 +1,67 @@
+/** Shortcuts.tsx -- what the keyboard can do, and the list of it. */
+
+import { useEffect, useRef } from "react";
+
+const isWriting = (target: EventTarget | null) =>
+  target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+
+interface Props {
+  write(): void;
+  begin(): void;
+  tray(): void;
+  escape(): void;
+}
+
+export function Shortcuts({ write, begin, tray, escape }: Props) {
+  const list = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if (event.key === "Escape") return escape();
+      if (event.ctrlKey || event.metaKey || event.altKey || isWriting(event.target)) return;
+      const does: Record<string, () => void> = {
+        "/": write,
+        n: begin,
+        b: tray,
+        "?": () => list.current?.showModal(),
+      };
+      const act = does[event.key];
+      if (!act) return;
+      event.preventDefault();
+      act();
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, [write, begin, tray, escape]);
+  return (
+    <dialog ref={list} id="shortcuts" aria-label="Keyboard">
+      <h2>Keyboard</h2>
+      <dl>
+        <dt>
+          <kbd>/</kbd>
+        </dt>
+        <dd>write a message</dd>
+        <dt>
+          <kbd>n</kbd>
+        </dt>
+        <dd>new conversation</dd>
+        <dt>
+          <kbd>b</kbd>
+        </dt>
+        <dd>background tasks</dd>
+        <dt>
+          <kbd>Esc</kbd>
+        </dt>
+        <dd>close what is open</dd>
+        <dt>
+          <kbd>?</kbd>
+        </dt>
+        <dd>this list</dd>
+      </dl>
+      <div className="row end">
+        <button type="button" onClick={() => list.current?.close()}>
+          Close
+        </button>
+      </div>
+    </dialog>
+  );
+}

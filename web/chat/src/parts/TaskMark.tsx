@@ -1,0 +1,7 @@
+/** TaskMark.tsx -- a task's state as a sign. */
+
+import type { TaskStatus } from "@holdfast/client";
+
+export function TaskMark({ status, asks = false }: { status: TaskStatus; asks?: boolean }) {
+  return <span className="mark" data-status={asks ? "asks" : status} aria-hidden="true" />;
+}

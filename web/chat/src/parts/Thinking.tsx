@@ -1,0 +1,17 @@
+/** Thinking.tsx -- what the agent thought, folded. */
+
+import { Icon } from "./Icon";
+
+export function Thinking({ text, busy }: { text: string; busy: boolean }) {
+  if (text === "") return null;
+  return (
+    <details className="thinking">
+      <summary>
+        <Icon name="think" />
+        <span className={busy ? "shimmer" : ""}>{busy ? "Thinking" : "Thoughts"}</span>
+        <Icon name="chevron" />
+      </summary>
+      <div className="thoughts">{text}</div>
+    </details>
+  );
+}

@@ -1,0 +1,80 @@
+/** Thread.tsx -- the open conversation, turn by turn; it follows the text while its end is in view. */
+
+import type { Conversation } from "@holdfast/client";
+import { useLayoutEffect, useRef, useState } from "react";
+import { useStickToBottom } from "use-stick-to-bottom";
+import { useWatched } from "../watch";
+import { Icon } from "./Icon";
+import { childrenOf } from "./TaskTree";
+import { TurnView, versionOf } from "./TurnView";
+import { Welcome } from "./Welcome";
+
+export function Thread({ conversation, ask }: { conversation: Conversation; ask(text: string): void }) {
+  useWatched(conversation);
+  const { scrollRef, contentRef, isAtBottom, scrollToBottom } = useStickToBottom({
+    initial: "instant",
+    resize: "instant",
+  });
+  const { turns, tasks } = conversation;
+  return (
+    <div className="thread-frame">
+      <section id="thread" ref={scrollRef} aria-label="Messages" tabIndex={0}>
+        <div className="thread-content" ref={contentRef}>
+          {conversation.hasEarlier && <Earlier conversation={conversation} scroller={scrollRef} />}
+          {turns.length === 0 && conversation.loaded && <Welcome ask={ask} />}
+          <div id="turns" role="log" aria-live="off">
+            {turns.map((turn) => (
+              <TurnView
+                key={turn.key}
+                turn={turn}
+                conversation={conversation}
+                tasks={tasks}
+                version={versionOf(turn, childrenOf(turn.key, tasks))}
+              />
+            ))}
+          </div>
+        </div>
+      </section>
+      {!isAtBottom && (
+        <button
+          type="button"
+          className="to-end"
+          aria-label="To the newest message"
+          onClick={() => void scrollToBottom("instant")}
+        >
+          <Icon name="down" />
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** Brings older messages, and keeps the place where one reads. */
+function Earlier({
+  conversation,
+  scroller,
+}: {
+  conversation: Conversation;
+  scroller: React.RefObject<HTMLElement | null>;
+}) {
+  const [busy, setBusy] = useState(false);
+  const fromEnd = useRef<number | null>(null);
+  useLayoutEffect(() => {
+    const at = scroller.current;
+    if (fromEnd.current === null || !at) return;
+    at.scrollTop = at.scrollHeight - fromEnd.current;
+    fromEnd.current = null;
+  }, [conversation.messages, scroller]);
+
+  const bring = async () => {
+    const at = scroller.current!;
+    fromEnd.current = at.scrollHeight - at.scrollTop;
+    setBusy(true);
+    await conversation.earlier().finally(() => setBusy(false));
+  };
+  return (
+    <button id="earlier" type="button" className="quiet" disabled={busy} onClick={() => void bring()}>
+      Earlier messages
+    </button>
+  );
+}

@@ -1,0 +1,17 @@
+/**
+ * trust.ts -- what the policy of the page asks about (Trusted Types): text never becomes HTML or a
+ * script here, and the one script that is started by its address is the client's worker.
+ */
+
+interface Factory {
+  createPolicy(name: string, rules: { createScriptURL(url: string): string }): unknown;
+}
+
+const { trustedTypes } = window as { trustedTypes?: Factory };
+
+trustedTypes?.createPolicy("default", {
+  createScriptURL(url) {
+    if (new URL(url, location.href).origin !== location.origin) throw new TypeError(`not ours: ${url}`);
+    return url;
+  },
+});

@@ -1,0 +1,41 @@
+/** watch.ts -- shows what changes, at most once a frame, however fast it changes. */
+
+import { useCallback, useSyncExternalStore } from "react";
+
+export interface Watchable {
+  /** Grows with each change. */
+  version: number;
+  subscribe(listener: () => void): () => void;
+}
+
+const due = new Set<() => void>();
+let frame = 0;
+
+function atNextFrame(listener: () => void) {
+  due.add(listener);
+  frame ||= requestAnimationFrame(() => {
+    frame = 0;
+    const listeners = [...due];
+    due.clear();
+    for (const each of listeners) each();
+  });
+}
+
+/**
+ * The same object, and a new rendering in the frame after it has changed; with `of`, only when what
+ * that says of it has changed.
+ */
+export function useWatched<T extends Watchable>(it: T, of?: (it: T) => string | number): T {
+  const subscribe = useCallback(
+    (listener: () => void) => {
+      const end = it.subscribe(() => atNextFrame(listener));
+      return () => {
+        end();
+        due.delete(listener);
+      };
+    },
+    [it],
+  );
+  useSyncExternalStore(subscribe, () => (of ? of(it) : it.version));
+  return it;
+}

@@ -1,0 +1,26 @@
+/** words.ts -- numbers and times as people read them. */
+
+const count = new Intl.NumberFormat("en");
+const ago = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
+
+export const number = (value: number) => count.format(value);
+
+export const plural = (n: number, one: string, many = `${one}s`) => `${number(n)} ${n === 1 ? one : many}`;
+
+export function duration(ms: number): string {
+  if (ms < 1_000) return `${Math.max(0, Math.round(ms))} ms`;
+  if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`;
+  const s = Math.round(ms / 1_000);
+  return s < 3_600 ? `${Math.floor(s / 60)} min ${s % 60} s` : `${Math.floor(s / 3_600)} h ${Math.floor((s % 3_600) / 60)} min`;
+}
+
+export function timeAgo(ms: number, now = Date.now()): string {
+  const s = (ms - now) / 1_000;
+  if (s > -45) return "now";
+  if (s > -3_600) return ago.format(Math.round(s / 60), "minute");
+  if (s > -86_400) return ago.format(Math.round(s / 3_600), "hour");
+  return ago.format(Math.round(s / 86_400), "day");
+}
+
+/** Anything, as JSON that can be read. */
+export const pretty = (value: unknown): string => (value === undefined ? "" : JSON.stringify(value, null, 2));

@@ -1,0 +1,35 @@
+// vite.config.ts -- builds dist/, which the gateway embeds.  The same sources give the same bytes.
+
+import { fileURLToPath } from "node:url";
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vitest/config";
+
+const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+export default defineConfig({
+  base: "./",
+  plugins: [react()],
+  resolve: {
+    alias: { "@holdfast/client": here("../client/src/index.ts") },
+    dedupe: ["react", "react-dom"],
+  },
+  build: {
+    target: "es2023",
+    cssTarget: ["chrome123", "firefox120", "safari17.5"], // those that know light-dark()
+    assetsInlineLimit: 0, // the policy of the page allows no inlined script or font
+    modulePreload: { polyfill: false },
+    rollupOptions: {
+      input: [here("index.html"), here("inspector.html")],
+      // The hash in a name is what lets the gateway say that the file never changes.
+      output: {
+        entryFileNames: "assets/[name]-[hash].js",
+        chunkFileNames: "assets/[name]-[hash].js",
+        assetFileNames: "assets/[name]-[hash][extname]",
+      },
+    },
+  },
+  server: {
+    proxy: { "/v1": { target: process.env.HOLDFAST_URL ?? "http://127.0.0.1:8080", ws: true } },
+  },
+  test: { include: ["src/**/*.test.{ts,tsx}"] },
+});

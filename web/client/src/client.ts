@@ -1,0 +1,260 @@
+/** client.ts -- one user's view of one gateway: routes lines to tasks and conversations. */
+
+import type { BackoffOptions } from "./backoff.js";
+import { Connection, type Link, type LinkEvents, type Status } from "./connection.js";
+import { Conversation } from "./conversation.js";
+import { HoldfastError, ownerChanged } from "./errors.js";
+import type { Faults } from "./faults.js";
+import { newId } from "./id.js";
+import { ConversationList } from "./list.js";
+import { Observable } from "./observable.js";
+import { Outbox, type Outgoing } from "./outbox.js";
+import { Requests, type Asked } from "./requests.js";
+import { browserStore, ForgivingStore, type Store } from "./store.js";
+import type { Task } from "./task.js";
+import { FetchedTokens, GuestTokens, type FetchToken, type TokenSource } from "./token.js";
+import type { Agent, Line, Replies, RequestFields, TaskSummary, Verb, Welcome } from "./wire.js";
+
+export interface Options {
+  /** A token, or what fetches one; without it the client is a guest, and keeps its token by itself. */
+  token?: string | FetchToken;
+  /** Who is signed in, by any name: different users of a browser share nothing. */
+  user?: string;
+  /** One socket for all tabs; the default in browsers that can. */
+  share?: boolean;
+  /** Where unsent messages and guests' tokens are kept: IndexedDB, or memory where there is none. */
+  store?: Store;
+  /** For Node before 22: the one of the package `ws`. */
+  WebSocket?: unknown;
+  backoff?: BackoffOptions;
+  /** Trouble on purpose, to see how a page takes it; true reads it from `?fault=` of the page. */
+  faults?: Faults | boolean;
+  /** How this client calls itself to the gateway. */
+  client?: { name: string; version?: string };
+}
+
+const LOOK_AGAIN_MS = 1_000;
+
+export class Client extends Observable {
+  /** What the gateway said of itself and of us; null before the first time. */
+  welcome: Welcome | null = null;
+  readonly conversations: ConversationList;
+
+  /** @internal */ readonly following = new Map<string, Task>();
+  /** @internal */ readonly outgoing: Outbox;
+
+  #status: Status = { state: "connecting", retryAt: 0, error: null };
+  #link: Link | undefined;
+  #requests = new Requests((text) => this.#link!.send(text));
+  #conversations = new Map<string, Conversation>();
+  #closed = false;
+  #unlisten: () => void;
+
+  /** @internal */
+  constructor(url: string, options: Options) {
+    super();
+    const store = new ForgivingStore(options.store ?? browserStore());
+    const place = `${url} ${options.user ?? ""}`;
+    this.conversations = new ConversationList(this);
+    this.outgoing = new Outbox(this, store, place);
+    this.#unlisten = onWake(() => this.#link?.wake());
+    void this.#connect(url, options, place, tokensOf(options, store, place));
+  }
+
+  get state() {
+    return this.#status.state;
+  }
+
+  /** When the next attempt is due, in the states `waiting` and `offline`. */
+  get retryAt(): number {
+    return this.#status.retryAt;
+  }
+
+  /** Why it is closed; null when that was asked for. */
+  get error(): HoldfastError | null {
+    return this.#status.error;
+  }
+
+  /** @internal */
+  get reason(): HoldfastError {
+    return this.error ?? new HoldfastError("closed", "the client was closed");
+  }
+
+  get owner(): string | null {
+    return this.welcome?.owner ?? null;
+  }
+
+  get agents(): readonly Agent[] {
+    return this.welcome?.agents ?? [];
+  }
+
+  /** Messages that are not known to have started, in the order in which they were asked. */
+  get outbox(): readonly Outgoing[] {
+    return this.outgoing.items;
+  }
+
+  /** The conversation of this id; a new one without. */
+  conversation(id: string = newId()): Conversation {
+    let conversation = this.#conversations.get(id);
+    if (!conversation) this.#conversations.set(id, (conversation = new Conversation(this, id)));
+    return conversation;
+  }
+
+  task(conversationId: string, taskId: string): Task {
+    return this.conversation(conversationId).task(taskId);
+  }
+
+  /**
+   * Any request of the protocol.  It waits for a connection; one that is kept is sent again when its
+   * connection is lost, so it must be safe to repeat.
+   */
+  request<T extends Verb>(
+    type: T,
+    fields: RequestFields[T],
+    { kept = true } = {},
+  ): Promise<Replies[T]> {
+    return new Promise((onReply, onError) => this.ask(type, fields, { kept, onReply, onError }));
+  }
+
+  /** Connects at once; also after the gateway said never to come back. */
+  retry(): void {
+    this.#link?.retry();
+  }
+
+  /** Ends the connection, and what waits for it; messages in the outbox stay for the next time. */
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#unlisten();
+    if (this.#link) this.#link.close();
+    else this.#events.onStatus({ state: "closed", retryAt: 0, error: null });
+  }
+
+  // ---- for tasks, conversations and the outbox
+
+  /** @internal */
+  ask<T extends Verb>(type: T, fields: RequestFields[T], asked: Asked<T>): () => void {
+    const takeBack = this.#requests.ask(type, fields, asked);
+    if (this.state === "closed") this.#requests.drop(this.reason, this.#closed);
+    return takeBack;
+  }
+
+  /** @internal */
+  meet(summary: TaskSummary): Task {
+    const task = this.task(summary.conversation_id, summary.task_id);
+    task.meet(summary);
+    return task;
+  }
+
+  /** @internal */
+  outgoingChanged(one: Outgoing): void {
+    this.#conversations.get(one.conversationId)?.changed();
+    this.changed();
+  }
+
+  // ---- the link
+
+  async #connect(url: string, options: Options, place: string, tokens: TokenSource): Promise<void> {
+    const { backoff, client, faults, share = canShare() } = options;
+    const plain = (options.WebSocket ?? globalThis.WebSocket) as typeof globalThis.WebSocket;
+    const WebSocket = faults ? (await import("./faults.js")).faulty(faults, plain) : plain;
+    const sharing = share && WebSocket === globalThis.WebSocket;
+    const shared = sharing && (await import("./shared.js").catch(() => undefined));
+    if (this.#closed) return;
+    const its = { url, backoff, client };
+    this.#link = shared
+      ? new shared.SharedLink(this.#requests.prefix, place, its, tokens, this.#events)
+      : new Connection({ ...its, WebSocket }, tokens, this.#events);
+  }
+
+  #events: LinkEvents = {
+    onStatus: (status) => {
+      const { state } = this.#status;
+      this.#status = status;
+      if (state === "live") {
+        this.#requests.lost();
+        for (const task of this.following.values()) task.reconnected(false);
+      }
+      if (status.state === "closed") this.#giveUp();
+      this.changed();
+    },
+    onWelcome: (line) => {
+      if (this.welcome && this.welcome.owner !== line.owner) this.#forget();
+      this.welcome = line;
+      this.outgoing.welcomed();
+      this.#requests.connected(line.limits?.message_bytes);
+      this.conversations.reconnected();
+      for (const conversation of this.#conversations.values()) conversation.reconnected();
+      for (const task of this.following.values()) task.reconnected(true);
+      this.changed();
+    },
+    onLines: (lines) => lines.forEach((line) => this.#take(line)),
+  };
+
+  /** Nobody will answer; messages in the outbox may yet be sent, unless the client itself is closed. */
+  #giveUp(): void {
+    this.#requests.drop(this.reason, this.#closed);
+    for (const task of this.following.values()) task.closed(this.reason);
+  }
+
+  /** Somebody else is signed in. */
+  #forget(): void {
+    this.#requests.drop(ownerChanged(), false);
+    this.following.clear();
+    for (const conversation of this.#conversations.values()) conversation.forget();
+    this.conversations.forget();
+  }
+
+  /** Events of a followed task will not come; the line does not say of which. */
+  #lookAgain(): void {
+    setTimeout(() => {
+      for (const task of this.following.values()) task.reconnected(true);
+    }, LOOK_AGAIN_MS);
+  }
+
+  #take(line: Line): void {
+    if (line.id !== undefined) return this.#requests.settle(line.id, line);
+    switch (line.type) {
+      case "event":
+        this.following.get(line.task_id)?.take(line);
+        break;
+      case "caught_up":
+        this.following.get(line.task_id)?.caughtUp();
+        break;
+      case "task":
+        this.#conversations.get(line.task.conversation_id)?.pushed(line.task);
+        break;
+      case "message":
+        this.#conversations.get(line.conversation_id)?.said(line.message);
+        break;
+      case "conversation_changed":
+        this.conversations.pushed(line.conversation, line.deleted);
+        if (line.deleted) this.#conversations.get(line.conversation.conversation_id)?.forget();
+        break;
+      case "error":
+        if (line.code === "not_found" || line.code === "internal") this.#lookAgain();
+    }
+  }
+}
+
+function tokensOf({ token }: Options, store: Store, place: string): TokenSource {
+  if (token === undefined) return new GuestTokens(store, `${place} guest`);
+  return new FetchedTokens(typeof token === "string" ? () => token : token);
+}
+
+/** Only a page has other tabs; only with locks can they tell who is still there. */
+const canShare = (): boolean =>
+  typeof document !== "undefined" &&
+  typeof BroadcastChannel !== "undefined" &&
+  Boolean(globalThis.navigator?.locks);
+
+/** Calls back when the network or the user may have come back, or gone. */
+function onWake(wake: () => void): () => void {
+  const ending = new AbortController();
+  for (const name of ["online", "offline", "pageshow"]) {
+    globalThis.addEventListener?.(name, wake, ending);
+  }
+  const shown = () => document.hidden || wake();
+  globalThis.document?.addEventListener("visibilitychange", shown, ending);
+  return () => ending.abort();
+}

@@ -1,0 +1,292 @@
+/**
+ * connection.ts -- one connection to the gateway, kept up: hello and tokens, coming back after every
+ * close that allows it, finding sockets that died in silence.
+ *
+ *            ┌──────────────── wake, or the wait is over ───────────────┐
+ *            ▼                                                          │
+ *       connecting ──welcome──▶ live ──close, no answer to a ping──▶ waiting (offline: no network)
+ *            │                    │
+ *            └── never come back ─┴──▶ closed ──retry──▶ connecting
+ */
+
+import { Backoff, type BackoffOptions } from "./backoff.js";
+import { HoldfastError } from "./errors.js";
+import type { TokenSource } from "./token.js";
+import { SUBPROTOCOL, type ErrorLine, type Line, type Welcome } from "./wire.js";
+
+const STEADY_MS = 10_000; // a connection that lasted so long makes the next wait a first one
+const WELCOME_MS = 15_000; // from the first step of an attempt to welcome
+const PROBE_MS = 4_000; // for anything at all to come after a ping
+const QUIET_MS = 25_000; // who can be seen and has heard nothing for so long asks
+const REFUSALS = 3; // so many tokens in a row, and it is not the token
+
+const HELLO = "hello"; // the id of our hello, and of our ping: not those of requests
+const PING = "ping";
+
+export type State = "connecting" | "live" | "waiting" | "offline" | "closed";
+
+export interface Status {
+  state: State;
+  /** When the next attempt is due, in `waiting` and `offline`. */
+  retryAt: number;
+  /** Why it is closed. */
+  error: HoldfastError | null;
+}
+
+export interface Link {
+  /** Sends lines; only for who was told that it is live. */
+  send(text: string): void;
+  /** The world may have changed: comes back at once, or finds out whether the socket still lives. */
+  wake(): void;
+  /** The user says so: also after a close that ended all attempts. */
+  retry(): void;
+  close(): void;
+}
+
+export interface LinkEvents {
+  onStatus(status: Status): void;
+  onWelcome(line: Welcome): void;
+  onLines(lines: Line[]): void;
+}
+
+export interface ConnectionOptions {
+  url: string;
+  backoff?: BackoffOptions;
+  WebSocket?: typeof WebSocket;
+  client?: { name: string; version?: string };
+}
+
+export class Connection implements Link {
+  #options: ConnectionOptions;
+  #tokens: TokenSource;
+  #events: LinkEvents;
+  #backoff: Backoff;
+  #status: Status = { state: "closed", retryAt: 0, error: null };
+  #attempt: object = {}; // what belongs to another one counts no more
+  #socket: WebSocket | undefined;
+  #timer: Timer; // welcome overdue, next attempt, or silence
+  #probe: Timer;
+  #heardAt = 0;
+  #since = 0; // when it came to its state
+  #token: string | undefined; // that hello brought
+  #stale: string | undefined; // that was refused, or has run out
+  #reason: string | undefined; // why it was refused
+  #refusals = 0;
+  #goawayMs: number | undefined;
+  #retryMs = 0; // of the last error of this socket
+
+  constructor(options: ConnectionOptions, tokens: TokenSource, events: LinkEvents) {
+    this.#options = options;
+    this.#tokens = tokens;
+    this.#events = events;
+    this.#backoff = new Backoff(options.backoff);
+    void this.#open();
+  }
+
+  send(text: string): void {
+    if (this.#status.state === "live") this.#socket!.send(text);
+  }
+
+  wake(): void {
+    const { state } = this.#status;
+    const hangs = state === "connecting" && Date.now() - this.#since > PROBE_MS;
+    if (state === "waiting" || state === "offline" || hangs) void this.#open();
+    else if (state === "live") this.#ask();
+  }
+
+  retry(): void {
+    if (this.#status.state === "live" || this.#status.state === "connecting") return;
+    this.#backoff.reset();
+    this.#refusals = 0;
+    void this.#open();
+  }
+
+  close(): void {
+    this.#end(null);
+  }
+
+  // ---- an attempt
+
+  async #open(): Promise<void> {
+    const attempt = this.#abandon();
+    this.#set("connecting");
+    this.#timer = setTimeout(() => this.#closed(0), WELCOME_MS);
+    try {
+      const token = await this.#tokens.get(this.#stale, this.#reason);
+      if (attempt !== this.#attempt) return;
+      this.#token = token;
+    } catch (error) {
+      if (attempt !== this.#attempt) return;
+      if ((error as HoldfastError).code === "unauthorized")
+        return this.#end(error as HoldfastError);
+      return this.#wait(this.#backoff.next());
+    }
+    try {
+      this.#dial(attempt);
+    } catch (error) {
+      this.#end(new HoldfastError("bad_url", String(error)));
+    }
+  }
+
+  #dial(attempt: object): void {
+    const socket = new (this.#options.WebSocket ?? WebSocket)(this.#options.url, SUBPROTOCOL);
+    const current = () => attempt === this.#attempt;
+    this.#socket = socket;
+    socket.onopen = () => current() && this.#hello();
+    socket.onmessage = ({ data }) => current() && this.#read(String(data), current);
+    socket.onclose = ({ code }) => current() && this.#closed(code);
+    socket.onerror = () => {}; // a close follows
+  }
+
+  #hello(): void {
+    const { client = { name: "@holdfast/client" } } = this.#options;
+    this.#socket!.send(JSON.stringify({ type: "hello", id: HELLO, token: this.#token, client }));
+  }
+
+  #read(data: string, current: () => boolean): void {
+    this.#heardAt = Date.now();
+    clearTimeout(this.#probe);
+    this.#probe = undefined;
+    let lines: Line[] = [];
+    for (const text of data.split("\n")) {
+      const line = text && parse(text);
+      if (!line) continue;
+      if (line.type === "welcome") void this.#welcomed(line);
+      else if (!this.#isMine(line)) lines.push(line);
+    }
+    if (lines.length > 0 && current()) this.#events.onLines(lines);
+  }
+
+  /** Takes what is said to the connection itself. */
+  #isMine(line: Line): boolean {
+    if (line.type === "goaway") this.#goawayMs = line.retry_after_ms;
+    if (line.type === "token_expiring") void this.#renew();
+    if (line.type === "error") this.#note(line);
+    return line.id === HELLO || line.id === PING;
+  }
+
+  #note(line: ErrorLine): void {
+    if (line.retry_after_ms !== undefined) this.#retryMs = line.retry_after_ms;
+    if (line.id === HELLO) this.#reason = line.message;
+  }
+
+  async #welcomed(line: Welcome): Promise<void> {
+    if (this.#status.state === "live") return; // the answer to a second hello
+    const attempt = this.#attempt;
+    if (line.token && !this.#token) {
+      const kept = await this.#tokens.keep(line.token).catch(() => line.token);
+      if (attempt !== this.#attempt) return;
+      if (kept !== line.token) return this.#open(); // another tab was first: we are that guest
+      this.#token = kept;
+    }
+    clearTimeout(this.#timer);
+    this.#refusals = 0;
+    this.#stale = this.#reason = undefined;
+    this.#set("live");
+    this.#listen();
+    this.#events.onWelcome(line);
+  }
+
+  /** A second hello, with a fresh token. */
+  async #renew(): Promise<void> {
+    const attempt = this.#attempt;
+    const token = await this.#tokens.get(this.#token, "token_expiring").catch(() => undefined);
+    if (attempt !== this.#attempt || !token) return; // then the close tells
+    this.#token = token;
+    this.#hello();
+  }
+
+  /** Lets go of the socket: the closing handshake of a dead one takes minutes. */
+  #abandon(): object {
+    clearTimeout(this.#timer);
+    clearTimeout(this.#probe);
+    this.#probe = undefined;
+    this.#attempt = {};
+    this.#socket?.close();
+    this.#socket = undefined;
+    this.#goawayMs = undefined;
+    this.#retryMs = 0;
+    return this.#attempt;
+  }
+
+  // ---- what a close asks for
+
+  #closed(code: number): void {
+    if (this.#status.state === "live" && Date.now() - this.#since >= STEADY_MS)
+      this.#backoff.reset();
+    switch (code) {
+      case 1007:
+      case 1008:
+        return this.#end(
+          new HoldfastError("closed", `the gateway does not understand us (${code})`),
+        );
+      case 1009:
+        if (this.#status.state === "live") break;
+        return this.#end(new HoldfastError("too_large", "our token is too large"));
+      case 1001:
+        if (this.#goawayMs === undefined) break;
+        return this.#wait(Math.random() * this.#goawayMs);
+      case 4401:
+        return this.#unauthorized();
+      case 4429:
+        return this.#wait(Math.max(this.#retryMs, this.#backoff.next()));
+    }
+    this.#wait(this.#backoff.next());
+  }
+
+  #unauthorized(): void {
+    this.#stale = this.#token;
+    if (this.#reason !== undefined && (!this.#token || ++this.#refusals >= REFUSALS)) {
+      return this.#end(new HoldfastError("unauthorized", this.#reason));
+    }
+    this.#wait(this.#backoff.next());
+  }
+
+  #wait(ms: number): void {
+    this.#abandon();
+    this.#timer = setTimeout(() => void this.#open(), ms);
+    // A guess of the browser, and the gateway may be on this very machine: attempts go on.
+    const offline = globalThis.navigator?.onLine === false;
+    this.#set(offline ? "offline" : "waiting", Date.now() + ms);
+  }
+
+  #end(error: HoldfastError | null): void {
+    this.#abandon();
+    this.#stale = this.#reason = undefined;
+    this.#set("closed", 0, error);
+  }
+
+  #set(state: State, retryAt = 0, error: HoldfastError | null = null): void {
+    this.#status = { state, retryAt, error };
+    this.#since = Date.now();
+    this.#events.onStatus(this.#status);
+  }
+
+  // ---- half-open sockets
+
+  /** Nothing was heard for long: asks, if anybody looks. */
+  #listen(): void {
+    const quiet = Date.now() - this.#heardAt;
+    if (quiet >= QUIET_MS && !globalThis.document?.hidden) this.#ask();
+    this.#timer = setTimeout(() => this.#listen(), quiet < QUIET_MS ? QUIET_MS - quiet : QUIET_MS);
+  }
+
+  /** A ping, and something must come soon: a browser never tells of a socket that died in silence. */
+  #ask(): void {
+    if (this.#probe !== undefined) return;
+    this.#probe = setTimeout(() => this.#closed(0), PROBE_MS);
+    this.#socket!.send(JSON.stringify({ type: "ping", id: PING }));
+  }
+}
+
+type Timer = ReturnType<typeof setTimeout> | undefined;
+
+/** A line that is no JSON is the gateway's fault; it shall not cost those that came with it. */
+function parse(text: string): Line | undefined {
+  try {
+    return JSON.parse(text);
+  } catch {
+    console.error("not a line:", text);
+    return undefined;
+  }
+}

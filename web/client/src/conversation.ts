@@ -1,0 +1,248 @@
+/** conversation.ts -- one conversation: its messages, its tasks, and what is on its way to it. */
+
+import type { Client } from "./client.js";
+import { Observable } from "./observable.js";
+import type { Outgoing } from "./outbox.js";
+import { isLive, Task } from "./task.js";
+import type {
+  BackgroundResult,
+  ChatOptions,
+  Message,
+  Replies,
+  TaskStatus,
+  TaskSummary,
+} from "./wire.js";
+
+const PAGE = 50;
+const LARGE = 65_536; // a snapshot of so many characters may have been cut
+
+/** One step of the conversation: what was asked, and what came of it. */
+export interface Turn {
+  /** Of the task, or of the message that is on its way. */
+  key: string;
+  /** What the user asked. */
+  input: string | null;
+  /** What the gateway said in the user's place. */
+  notice: string | null;
+  /** The answer: of the task's events where they are followed, else as stored. */
+  text: string;
+  /** What was said is not all: the task failed or was cancelled. */
+  partial: boolean;
+  task: Task | null;
+  outgoing: Outgoing | null;
+}
+
+const BLANK = { input: null, notice: null, text: "", partial: false, task: null, outgoing: null };
+
+export class Conversation extends Observable {
+  /** Those that were loaded, and all since; oldest first. */
+  messages: readonly Message[] = [];
+  /** There are older ones: `earlier()` brings them. */
+  hasEarlier = false;
+  /** The first snapshot has come. */
+  loaded = false;
+
+  #client: Client;
+  #tasks = new Map<string, Task>();
+  #users = 0; // of those who opened it and did not close it
+  #opening: Promise<this> | undefined;
+  #loading = false;
+
+  /** @internal */
+  constructor(
+    client: Client,
+    readonly id: string,
+  ) {
+    super();
+    this.#client = client;
+  }
+
+  /** In order of creation. */
+  get tasks(): readonly Task[] {
+    return [...this.#tasks.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  /** What was asked here and is not known to have started. */
+  get outgoing(): readonly Outgoing[] {
+    return this.#client.outbox.filter(({ conversationId }) => conversationId === this.id);
+  }
+
+  /** Messages, `chat` and `notice` tasks, and what is on its way, put together. */
+  get turns(): readonly Turn[] {
+    const turns = new Map<string, Turn>();
+    const turn = (key: string, more: Partial<Turn>) =>
+      turns.set(key, { ...BLANK, key, ...turns.get(key), ...more });
+    for (const { message_id, task_id, role, content, partial = false } of this.messages) {
+      const key = task_id ?? message_id;
+      if (role === "user") turn(key, { input: content });
+      else if (role === "system") turn(key, { notice: content });
+      else turn(key, { text: content, partial });
+    }
+    const { task_id, message_id } = this.messages[0] ?? {};
+    const oldest = task_id ?? message_id ?? ""; // tasks before it come with their messages
+    for (const task of this.tasks) {
+      const { last, input, text } = task.transcript;
+      const { type } = task.summary;
+      if (type !== "chat" && type !== "notice") continue;
+      if (this.hasEarlier && !task.live && !turns.has(task.id) && task.id < oldest) continue;
+      turn(task.id, { task });
+      if (last === 0) continue;
+      const said = type === "chat" ? "input" : "notice";
+      const partial = task.status === "failed" || task.status === "cancelled";
+      turn(task.id, { text, partial, [said]: input ?? turns.get(task.id)![said] });
+    }
+    const known = [...turns.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
+    for (const outgoing of this.outgoing) turn(outgoing.key, { input: outgoing.text, outgoing });
+    return [...known, ...[...turns.values()].filter(({ outgoing }) => outgoing)];
+  }
+
+  // ---- looking
+
+  /** Loads the newest messages and tasks, and keeps all of it going until it is closed as often. */
+  open(): Promise<this> {
+    if (this.#users++ === 0) this.#load();
+    return this.#opening!;
+  }
+
+  #load(): void {
+    this.#loading = true;
+    const fields = { conversation_id: this.id, limit: PAGE };
+    this.#opening = new Promise<this>((resolve, onError) => {
+      const onReply = (reply: Replies["open"]) => resolve(this.#snapshot(reply));
+      this.#client.ask("open", fields, { kept: true, onReply, onError });
+    }).finally(() => (this.#loading = false));
+    this.#opening.catch(() => {});
+  }
+
+  close(): void {
+    if (this.#users === 0 || --this.#users > 0) return;
+    if (this.#client.state === "live") {
+      this.#client.ask("close", { conversation_id: this.id }, { kept: false });
+    }
+    for (const task of this.#tasks.values()) task.unfollow(this);
+  }
+
+  /** Loads messages older than the oldest; whether there are still older ones. */
+  async earlier(limit = PAGE): Promise<boolean> {
+    const before = this.messages[0]?.message_id;
+    const page = await this.history({ limit, before });
+    if (before === this.messages[0]?.message_id) {
+      this.#merge(page.messages);
+      this.hasEarlier = Boolean(page.more);
+      this.changed();
+    }
+    return this.hasEarlier;
+  }
+
+  // ---- asking
+
+  /** Asks; also without a network, over reloads, and once. */
+  ask(message: string, options: ChatOptions = {}): Outgoing {
+    return this.#client.outgoing.add({ ...options, message, conversation_id: this.id });
+  }
+
+  /** Asks every live task of the conversation to stop. */
+  cancelAll(): Promise<Replies["cancel_all"]> {
+    return this.#client.request("cancel_all", { conversation_id: this.id });
+  }
+
+  async rename(title: string): Promise<void> {
+    await this.#client.request("title", { conversation_id: this.id, title });
+  }
+
+  /** All of it: tasks are cancelled, then everything is removed. */
+  async delete(): Promise<void> {
+    await this.#client.request("delete", { conversation_id: this.id });
+    this.forget();
+  }
+
+  /** What background tasks have answered, and was not acknowledged. */
+  async results(page: Page = {}): Promise<{ results: BackgroundResult[]; more?: boolean }> {
+    return this.#client.request("results", { conversation_id: this.id, ...page });
+  }
+
+  /** These results are not offered again. */
+  async acknowledge(task_ids: string[]): Promise<number> {
+    return (await this.#client.request("ack", { conversation_id: this.id, task_ids })).acked;
+  }
+
+  history(page: Page = {}): Promise<Replies["history"]> {
+    return this.#client.request("history", { conversation_id: this.id, ...page });
+  }
+
+  /** Tasks as the gateway lists them. */
+  async listTasks(page: Page & { status?: TaskStatus } = {}) {
+    const { tasks, more } = await this.#client.request("tasks", {
+      conversation_id: this.id,
+      ...page,
+    });
+    return { tasks: tasks.map((summary) => this.#client.meet(summary)), more: Boolean(more) };
+  }
+
+  // ---- from the gateway
+
+  /** @internal */
+  task(id: string): Task {
+    let task = this.#tasks.get(id);
+    if (!task) {
+      task = new Task(this.#client, this.id, id);
+      task.subscribe(() => this.changed());
+      this.#tasks.set(id, task);
+      this.changed();
+    }
+    return task;
+  }
+
+  /** @internal */
+  reconnected(): void {
+    if (this.#users > 0 && !this.#loading) this.#load();
+  }
+
+  /** @internal */
+  forget(): void {
+    this.messages = [];
+    this.hasEarlier = this.loaded = false;
+    this.#tasks.clear();
+    if (this.#users > 0) this.#load();
+    this.changed();
+  }
+
+  #snapshot({ messages, tasks }: Replies["open"]): this {
+    const known = new Set(this.messages.map(({ message_id }) => message_id));
+    if (!messages.some(({ message_id }) => known.has(message_id))) {
+      this.messages = []; // these do not join on
+      this.hasEarlier = messages.length >= PAGE || JSON.stringify(messages).length > LARGE;
+    }
+    this.#merge(messages);
+    for (const summary of tasks) {
+      const task = this.#client.meet(summary);
+      if (isLive(summary.status)) task.follow(this);
+    }
+    this.loaded = true;
+    this.changed();
+    return this;
+  }
+
+  /** @internal A task that is new or has changed. */
+  pushed(summary: TaskSummary): void {
+    const isNew = !this.#tasks.has(summary.task_id);
+    const task = this.#client.meet(summary);
+    if (isNew && this.#users > 0) task.follow(this);
+  }
+
+  /** @internal */
+  said(message: Message): void {
+    this.#merge([message]);
+    this.changed();
+  }
+
+  #merge(messages: readonly Message[]): void {
+    const all = new Map([...this.messages, ...messages].map((one) => [one.message_id, one]));
+    this.messages = [...all.values()].sort((a, b) => (a.message_id < b.message_id ? -1 : 1));
+  }
+}
+
+interface Page {
+  limit?: number;
+  before?: string;
+}

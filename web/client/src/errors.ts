@@ -1,0 +1,42 @@
+/** errors.ts -- what a call is rejected with. */
+
+import type { ErrorLine, TaskError } from "./wire.js";
+
+/**
+ * `code` is one of the wire's, or one of the client's own: `connection_lost` (sent, and whether it
+ * was carried out is not known), `owner_changed` (another owner is signed in now), `closed` (by
+ * `client.close()`, or by a gateway that does not want this client back).
+ */
+export class HoldfastError extends Error {
+  override name = "HoldfastError";
+
+  constructor(
+    readonly code: string,
+    message: string,
+    readonly retryAfterMs?: number,
+    /** Of `out_of_range`. */
+    readonly head?: number,
+  ) {
+    super(message);
+  }
+
+  static of({ code, message, retry_after_ms, head }: ErrorLine): HoldfastError {
+    return new HoldfastError(code, message, retry_after_ms, head);
+  }
+}
+
+/** A task that ended otherwise than by completing; `code` is its error's. */
+export class TaskFailed extends HoldfastError {
+  override name = "TaskFailed";
+
+  constructor(
+    readonly status: "failed" | "cancelled",
+    error: TaskError,
+    /** What it had said. */
+    readonly output: string,
+  ) {
+    super(error.code, error.message);
+  }
+}
+
+export const ownerChanged = () => new HoldfastError("owner_changed", "somebody else is signed in");

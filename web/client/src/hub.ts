@@ -1,0 +1,196 @@
+/**
+ * hub.ts -- the connection that the tabs of a browser share.  It runs in a SharedWorker, or in one of
+ * the tabs; a lock says where.  When that context goes, the next one gets the lock and says "up".
+ *
+ * Three kinds of BroadcastChannel, by name: PLACE hears "up"; `PLACE hub` takes what tabs tell the
+ * hub; `PLACE TAB` what the hub tells a tab.  A tab holds the lock `PLACE TAB` for as long as it lives.
+ */
+
+import { Connection, type ConnectionOptions, type State } from "./connection.js";
+import { HoldfastError } from "./errors.js";
+import type { TokenSource } from "./token.js";
+import { isTerminal, type Line, type Welcome } from "./wire.js";
+
+const TOKEN_MS = 5_000; // for a tab to come up with a token, before another one is asked
+
+export type ToHub = { tab: string } & (
+  | { kind: "join"; options: ConnectionOptions }
+  | { kind: "send"; text: string }
+  | { kind: "wake" | "retry" | "leave" }
+  | { kind: "token"; question: number; token?: string; error?: Trouble }
+);
+
+export type ToTab =
+  | { kind: "status"; state: State; retryAt: number; error: Trouble | null }
+  | { kind: "welcome"; line: Welcome }
+  | { kind: "lines"; lines: Line[] }
+  | { kind: "token"; question: number; method: "get" | "keep"; stale?: string; reason?: string };
+
+export interface Trouble {
+  code: string;
+  message: string;
+}
+
+export const troubleOf = ({ code = "", message }: HoldfastError): Trouble => ({ code, message });
+export const errorOf = ({ code, message }: Trouble) => new HoldfastError(code, message);
+
+/** Runs the hub here when no other context does (any more); returns what ends that. */
+export function lead(place: string): () => void {
+  let stop = () => {};
+  const stopped = new Promise<void>((resolve) => (stop = resolve));
+  void navigator.locks.request(`${place} hub`, async () => {
+    const hub = new Hub(place);
+    await stopped;
+    hub.close();
+  });
+  return stop;
+}
+
+const keyOf = (task_id: string | undefined, conversation_id: string) =>
+  task_id ?? ` ${conversation_id}`;
+
+/** What a tab has asked to be told, and what undoes it. */
+type Wants = Map<
+  string,
+  { type: "close" | "unsubscribe"; task_id?: string; conversation_id: string }
+>;
+
+class Hub {
+  #place: string;
+  #inbox: BroadcastChannel;
+  #tabs = new Map<string, { channel: BroadcastChannel; wants: Wants }>();
+  #connection: Connection | undefined;
+  #status: ToTab | undefined;
+  #welcome: Welcome | undefined;
+  #questions = new Map<number, (answer: { token?: string; error?: Trouble }) => void>();
+  #asked = 0;
+
+  constructor(place: string) {
+    this.#place = place;
+    this.#inbox = new BroadcastChannel(`${place} hub`);
+    this.#inbox.onmessage = ({ data }) => this.#take(data);
+    const up = new BroadcastChannel(place);
+    up.postMessage("up");
+    up.close();
+  }
+
+  close(): void {
+    this.#inbox.close();
+    this.#connection?.close();
+  }
+
+  // ---- from tabs
+
+  #take(said: ToHub): void {
+    if (said.kind === "join") return this.#join(said.tab, said.options);
+    if (!this.#tabs.has(said.tab)) return;
+    if (said.kind === "send") this.#send(said.tab, said.text);
+    else if (said.kind === "token") this.#questions.get(said.question)?.(said);
+    else if (said.kind === "leave") this.#leave(said.tab);
+    else this.#connection?.[said.kind]();
+  }
+
+  #join(tab: string, options: ConnectionOptions): void {
+    if (!this.#tabs.has(tab)) {
+      const channel = new BroadcastChannel(`${this.#place} ${tab}`);
+      this.#tabs.set(tab, { channel, wants: new Map() });
+      void navigator.locks.request(`${this.#place} ${tab}`, () => this.#leave(tab));
+    }
+    if (this.#connection) {
+      this.#tell(tab, this.#status!);
+      if (this.#welcome) this.#tell(tab, { kind: "welcome", line: this.#welcome });
+      return;
+    }
+    this.#connection = new Connection(options, this.#tokens, {
+      onStatus: ({ state, retryAt, error }) => {
+        this.#status = { kind: "status", state, retryAt, error: error && troubleOf(error) };
+        this.#welcome = undefined;
+        this.#tellAll(this.#status);
+      },
+      onWelcome: (line) => {
+        this.#welcome = line;
+        this.#tellAll({ kind: "welcome", line });
+      },
+      onLines: (lines) => this.#route(lines),
+    });
+  }
+
+  #leave(tab: string): void {
+    const gone = this.#tabs.get(tab);
+    if (!gone) return;
+    this.#tabs.delete(tab);
+    gone.channel.close();
+    for (const [key, undo] of gone.wants) {
+      if (!this.#isWanted(key)) this.#connection?.send(JSON.stringify(undo));
+    }
+    if (this.#tabs.size > 0) return;
+    this.#connection?.close();
+    this.#connection = this.#welcome = undefined;
+  }
+
+  /** Sends a request, but for one that would end what another tab still wants. */
+  #send(tab: string, text: string): void {
+    const { wants } = this.#tabs.get(tab)!;
+    const { id, type, task_id, conversation_id } = JSON.parse(text);
+    const key = keyOf(task_id, conversation_id);
+    if (type === "open") wants.set(key, { type: "close", conversation_id });
+    if (type === "resume") wants.set(key, { type: "unsubscribe", task_id, conversation_id });
+    if (type === "close" || type === "unsubscribe") {
+      wants.delete(key);
+      if (this.#isWanted(key))
+        return this.#tell(tab, { kind: "lines", lines: [{ type: "ok", id }] });
+    }
+    this.#connection?.send(text);
+  }
+
+  #isWanted(key: string): boolean {
+    return [...this.#tabs.values()].some(({ wants }) => wants.has(key));
+  }
+
+  // ---- to tabs
+
+  /** Answers to who asked, everything else to all. */
+  #route(lines: Line[]): void {
+    for (const [tab, { wants }] of this.#tabs) {
+      const its = lines.filter(({ id }) => id === undefined || id.startsWith(tab));
+      if (its.length > 0) this.#tell(tab, { kind: "lines", lines: its });
+      for (const line of its) {
+        if (line.type === "event" && isTerminal(line)) wants.delete(line.task_id);
+        if (line.type !== "started") continue;
+        const { task_id, conversation_id } = line.task;
+        wants.set(task_id, { type: "unsubscribe", task_id, conversation_id });
+      }
+    }
+  }
+
+  #tell(tab: string, what: ToTab): void {
+    this.#tabs.get(tab)?.channel.postMessage(what);
+  }
+
+  #tellAll(what: ToTab): void {
+    for (const tab of this.#tabs.keys()) this.#tell(tab, what);
+  }
+
+  /** Tokens come from a tab: the application's code runs there. */
+  #tokens: TokenSource = {
+    get: (stale, reason) => this.#ask({ method: "get", stale, reason }),
+    keep: async (token) => (await this.#ask({ method: "keep", stale: token })) ?? token,
+  };
+
+  async #ask(what: { method: "get" | "keep"; stale?: string; reason?: string }) {
+    for (const tab of [...this.#tabs.keys()].reverse()) {
+      const question = ++this.#asked;
+      const answer = await new Promise<{ token?: string; error?: Trouble } | undefined>(
+        (resolve) => {
+          this.#questions.set(question, resolve);
+          setTimeout(() => resolve(undefined), TOKEN_MS);
+          this.#tell(tab, { kind: "token", question, ...what });
+        },
+      );
+      this.#questions.delete(question);
+      if (answer?.error) throw errorOf(answer.error);
+      if (answer) return answer.token;
+    }
+    throw new Error("no tab has answered");
+  }
+}

@@ -1,0 +1,6 @@
+/** id.ts -- an id that nobody else has: 128 random bits. */
+
+export function newId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

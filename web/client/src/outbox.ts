@@ -1,0 +1,212 @@
+/**
+ * outbox.ts -- what the user has asked and the gateway has not confirmed.
+ *
+ * It is kept before it is sent, and until `started` comes; a page that is loaded again, or another
+ * tab, sends what one that has gone left behind.  The request key makes one task of it, however
+ * often it is sent; a lock, where there are locks, lets only one tab send it at a time.
+ */
+
+import type { Client } from "./client.js";
+import { HoldfastError, ownerChanged } from "./errors.js";
+import { newId } from "./id.js";
+import { Observable } from "./observable.js";
+import type { Store } from "./store.js";
+import type { Task } from "./task.js";
+import type { RequestFields } from "./wire.js";
+
+export type ChatRequest = RequestFields["chat"] & { conversation_id: string; request_key: string };
+
+interface Kept {
+  request: ChatRequest;
+  askedAt: number;
+  owner: string | null;
+}
+
+const isGuest = (owner: string) => owner.startsWith("guest-");
+
+export type OutgoingState = "queued" | "sent" | "started" | "failed";
+
+export class Outgoing extends Observable {
+  state: OutgoingState = "queued";
+  /** Why it failed; or why it still waits, when the gateway has no room. */
+  error: HoldfastError | null = null;
+  task: Task | null = null;
+  /** The task that answers; rejects when it fails or is discarded. */
+  readonly started: Promise<Task>;
+
+  /** @internal */ resolve!: (task: Task) => void;
+  /** @internal */ reject!: (error: HoldfastError) => void;
+  /** @internal */ takeBack = (): void => {};
+
+  /** @internal */
+  constructor(
+    readonly request: Readonly<ChatRequest>,
+    readonly askedAt: number,
+    /** @internal */ readonly owner: string | null,
+    private readonly outbox: Outbox,
+  ) {
+    super();
+    this.started = new Promise((resolve, reject) => Object.assign(this, { resolve, reject }));
+    this.started.catch(() => {});
+  }
+
+  get key(): string {
+    return this.request.request_key;
+  }
+
+  get text(): string {
+    return this.request.message;
+  }
+
+  get conversationId(): string {
+    return this.request.conversation_id;
+  }
+
+  /** Sends one that failed once more; returns what stands in its place. */
+  retry(): Outgoing {
+    if (this.state !== "failed") return this;
+    this.outbox.remove(this);
+    return this.outbox.add(this.request);
+  }
+
+  /** Forgets it.  If it was sent already it may have started. */
+  discard(): void {
+    this.outbox.discard(this);
+  }
+
+  /** @internal */
+  become(state: OutgoingState, error: HoldfastError | null = null): void {
+    this.state = state;
+    this.error = error;
+    this.changed();
+  }
+}
+
+export class Outbox {
+  #client: Client;
+  #store: Store;
+  #place: string;
+  #items: Outgoing[] = [];
+  #lastAskedAt = 0;
+
+  /** @param place under which it is kept: one for each gateway and user */
+  constructor(client: Client, store: Store, place: string) {
+    this.#client = client;
+    this.#store = store;
+    this.#place = `${place} asked `;
+    void this.#load();
+  }
+
+  get items(): readonly Outgoing[] {
+    return this.#items;
+  }
+
+  add(request: RequestFields["chat"] & { conversation_id: string }): Outgoing {
+    this.#lastAskedAt = Math.max(Date.now(), this.#lastAskedAt + 1);
+    const kept: Kept = {
+      request: { ...request, request_key: request.request_key ?? newId() },
+      askedAt: this.#lastAskedAt,
+      owner: this.#client.owner,
+    };
+    const one = this.#show(kept);
+    const keeping = this.#store.update<Kept>(this.#keyOf(one), () => kept);
+    void this.#alone(one, async () => {
+      await keeping;
+      await this.#send(one);
+    });
+    return one;
+  }
+
+  discard(one: Outgoing): void {
+    one.takeBack();
+    this.remove(one);
+    one.reject(new HoldfastError("discarded", "discarded"));
+    void this.#forget(one);
+  }
+
+  remove(one: Outgoing): void {
+    this.#items = this.#items.filter((other) => other !== one);
+    this.#client.outgoingChanged(one);
+  }
+
+  /** Who is signed in is known: what somebody else has asked stays kept for them, and is not shown. */
+  welcomed(): void {
+    for (const one of this.#items) {
+      if (!this.#isForeign(one)) continue;
+      one.takeBack();
+      one.become("failed", ownerChanged());
+      one.reject(one.error!);
+      this.remove(one);
+    }
+  }
+
+  #isForeign({ owner }: { owner: string | null }): boolean {
+    const now = this.#client.owner;
+    if (!owner || !now || owner === now) return false;
+    return !isGuest(owner) || !isGuest(now); // one guest who lost a name is still the same person
+  }
+
+  async #load(): Promise<void> {
+    const all = await this.#store.list<Kept>(this.#place);
+    for (const kept of all.sort((a, b) => a.askedAt - b.askedAt)) {
+      if (this.#items.some(({ key }) => key === kept.request.request_key)) continue;
+      if (this.#isForeign(kept)) continue;
+      const one = this.#show(kept);
+      void this.#alone(one, async () => {
+        const still = await this.#store.update<Kept>(this.#keyOf(one), (now) => now);
+        if (still) await this.#send(one);
+        else this.remove(one); // another tab has sent it
+      });
+    }
+  }
+
+  #show({ request, askedAt, owner }: Kept): Outgoing {
+    const one = new Outgoing(request, askedAt, owner, this);
+    this.#items = [...this.#items, one];
+    this.#client.outgoingChanged(one);
+    return one;
+  }
+
+  /** Holds the lock of this message until `body` is done. */
+  async #alone(one: Outgoing, body: () => Promise<void>): Promise<void> {
+    const locks = globalThis.navigator?.locks;
+    await (locks ? locks.request(`holdfast ${one.key}`, body) : body());
+  }
+
+  /** Sends it until it has started or failed, or the client is closed. */
+  async #send(one: Outgoing): Promise<void> {
+    if (!this.#items.includes(one)) return;
+    await new Promise<unknown>((settled) => {
+      const takeBack = this.#client.ask("chat", one.request, {
+        kept: true,
+        patient: true,
+        onSent: (sent, why) => one.become(sent ? "sent" : "queued", why),
+        onReply: ({ task: summary }) => {
+          one.task = this.#client.meet(summary);
+          one.task.begun();
+          one.become("started");
+          one.resolve(one.task);
+          this.remove(one);
+          settled(this.#forget(one));
+        },
+        onError: (error) => {
+          const failed = error.code !== "closed";
+          settled(failed ? this.#forget(one) : undefined);
+          one.become(failed ? "failed" : "queued", error);
+          one.reject(error);
+          this.#client.outgoingChanged(one);
+        },
+      });
+      one.takeBack = () => {
+        takeBack();
+        settled(undefined);
+      };
+    });
+  }
+
+  #keyOf = (one: Outgoing): string => this.#place + one.key;
+
+  #forget(one: Outgoing) {
+    return this.#store.update<Kept>(this.#keyOf(one), () => undefined);
+  }
+}

@@ -1,0 +1,78 @@
+/** @holdfast/client/react -- conversations and tasks as hooks. */
+
+import { useCallback, useEffect, useSyncExternalStore } from "react";
+import type { Client } from "./client.js";
+import type { Conversation, Turn } from "./conversation.js";
+import type { ConversationList } from "./list.js";
+import type { Observable } from "./observable.js";
+import type { Outgoing } from "./outbox.js";
+import type { Task } from "./task.js";
+import type { Transcript } from "./transcript.js";
+import type { ChatOptions, TaskStatus } from "./wire.js";
+
+/** Renders again when it changes. */
+function useVersion(observed: Observable | null | undefined): void {
+  const subscribe = useCallback(
+    (listener: () => void) => observed?.subscribe(listener) ?? (() => {}),
+    [observed],
+  );
+  const version = () => observed?.version;
+  useSyncExternalStore(subscribe, version, version);
+}
+
+/** The state of the connection: `state`, `retryAt`, `error`, `owner`, `agents`. */
+export function useClient(client: Client) {
+  useVersion(client);
+  const { state, retryAt, error, owner, agents } = client;
+  return { state, retryAt, error, owner, agents };
+}
+
+export interface ConversationView {
+  conversation: Conversation;
+  loaded: boolean;
+  hasEarlier: boolean;
+  turns: readonly Turn[];
+  tasks: readonly Task[];
+  ask(message: string, options?: ChatOptions): Outgoing;
+}
+
+/** A conversation, open for as long as it is shown. */
+export function useConversation(client: Client, id: string): ConversationView {
+  const conversation = client.conversation(id);
+  useVersion(conversation);
+  useEffect(() => {
+    void conversation.open().catch(() => {});
+    return () => conversation.close();
+  }, [conversation]);
+  const ask = useCallback(
+    (message: string, options?: ChatOptions) => conversation.ask(message, options),
+    [conversation],
+  );
+  const { loaded, hasEarlier, turns, tasks } = conversation;
+  return { conversation, loaded, hasEarlier, turns, tasks, ask };
+}
+
+export type TaskView = Transcript & { status: TaskStatus; live: boolean; cancelling: boolean };
+
+/** What a task says, followed for as long as it is shown; null without a task. */
+export function useTask(task: Task | null | undefined): TaskView | null {
+  useVersion(task);
+  useEffect(() => {
+    const who = {};
+    task?.follow(who);
+    return () => task?.unfollow(who);
+  }, [task]);
+  if (!task) return null;
+  const { transcript, status, live, cancelling } = task;
+  return { ...transcript, status, live, cancelling };
+}
+
+/** The list of conversations, kept going for as long as it is shown. */
+export function useConversations({ conversations }: Client): ConversationList["items"] {
+  useVersion(conversations);
+  useEffect(() => {
+    conversations.open();
+    return () => conversations.close();
+  }, [conversations]);
+  return conversations.items;
+}

@@ -1,0 +1,104 @@
+/**
+ * requests.ts -- what was asked and is not answered yet.
+ *
+ * A kept request is safe to repeat: it is sent again on each connection until it is answered.  One
+ * that is not kept fails when its connection is lost.  Both wait while there is no connection, and
+ * when the gateway has no room (`retry_after_ms`).
+ */
+
+import { HoldfastError } from "./errors.js";
+import { newId } from "./id.js";
+import type { Line, Replies, RequestFields, Verb } from "./wire.js";
+
+export interface Asked<T extends Verb> {
+  kept: boolean;
+  /** It outlives a connection that nobody brings back. */
+  patient?: boolean;
+  /** In the turn in which the reply comes: before the lines behind it are read. */
+  onReply?(reply: Replies[T]): void;
+  onError?(error: HoldfastError): void;
+  /** It is on its way; or no longer, and will be sent again. */
+  onSent?(sent: boolean, why?: HoldfastError): void;
+}
+
+interface Pending extends Asked<any> {
+  text: string;
+  sent: boolean;
+}
+
+export class Requests {
+  /** Ids begin so; none of another tab does. */
+  readonly prefix = `${newId().slice(0, 8)}-`;
+  #pending = new Map<string, Pending>();
+  #count = 0;
+  #live = false;
+  #maxBytes!: number;
+  #send: (text: string) => void;
+
+  constructor(send: (text: string) => void) {
+    this.#send = send;
+  }
+
+  /** Returns what takes it back. */
+  ask<T extends Verb>(type: T, fields: RequestFields[T], asked: Asked<T>): () => void {
+    const id = this.prefix + ++this.#count;
+    const pending = { ...asked, text: JSON.stringify({ ...fields, type, id }), sent: false };
+    this.#pending.set(id, pending);
+    this.#put(id, pending);
+    return () => this.#pending.delete(id);
+  }
+
+  #put(id: string, pending: Pending): void {
+    if (!this.#live || pending.sent) return;
+    if (new TextEncoder().encode(pending.text).length > this.#maxBytes) {
+      const error = new HoldfastError("too_large", `longer than ${this.#maxBytes} bytes`);
+      return queueMicrotask(() => this.#fail(id, error));
+    }
+    pending.sent = true;
+    pending.onSent?.(true);
+    this.#send(pending.text);
+  }
+
+  #fail(id: string, error: HoldfastError): void {
+    const pending = this.#pending.get(id);
+    this.#pending.delete(id);
+    pending?.onError?.(error);
+  }
+
+  /** Takes an answer. */
+  settle(id: string, line: Line): void {
+    const pending = this.#pending.get(id);
+    if (!pending) return;
+    if (line.type !== "error") {
+      this.#pending.delete(id);
+      pending.onReply?.(line);
+    } else if (line.retry_after_ms === undefined) {
+      this.#fail(id, HoldfastError.of(line));
+    } else {
+      pending.sent = false;
+      pending.onSent?.(false, HoldfastError.of(line));
+      setTimeout(() => this.#pending.has(id) && this.#put(id, pending), line.retry_after_ms);
+    }
+  }
+
+  connected(maxBytes = Infinity): void {
+    this.#live = true;
+    this.#maxBytes = maxBytes;
+    for (const [id, pending] of this.#pending) this.#put(id, pending);
+  }
+
+  lost(): void {
+    this.#live = false;
+    for (const [id, pending] of this.#pending) {
+      if (!pending.sent) continue;
+      pending.sent = false;
+      if (pending.kept) pending.onSent?.(false);
+      else this.#fail(id, new HoldfastError("connection_lost", "the connection was lost"));
+    }
+  }
+
+  /** Nobody will answer any more; those that are patient may wait, unless it is all. */
+  drop(error: HoldfastError, all: boolean): void {
+    for (const [id, { patient }] of this.#pending) if (all || !patient) this.#fail(id, error);
+  }
+}

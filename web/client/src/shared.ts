@@ -1,0 +1,111 @@
+/** shared.ts -- a tab's end of the connection that all tabs share. */
+
+import type { ConnectionOptions, Link, LinkEvents } from "./connection.js";
+import { HoldfastError } from "./errors.js";
+import { errorOf, lead, troubleOf, type ToHub, type ToTab } from "./hub.js";
+import type { TokenSource } from "./token.js";
+
+type Said = ToHub extends infer Each ? (Each extends ToHub ? Omit<Each, "tab"> : never) : never;
+
+const SAYING = 1; // version of what tabs and hubs say: those of another one share nothing with us
+
+export class SharedLink implements Link {
+  #tab: string;
+  #tokens: TokenSource;
+  #events: LinkEvents;
+  #ups: BroadcastChannel;
+  #inbox: BroadcastChannel;
+  #hub: BroadcastChannel;
+  #stopLeading = () => {};
+  #closed = false;
+  #leave!: () => void;
+
+  /**
+   * @param tab a name that no other tab has, and with which the ids of its requests begin
+   * @param client what tabs that share have in common
+   */
+  constructor(
+    tab: string,
+    client: string,
+    options: ConnectionOptions,
+    tokens: TokenSource,
+    events: LinkEvents,
+  ) {
+    const place = `${SAYING} ${client}`;
+    this.#tab = tab;
+    this.#tokens = tokens;
+    this.#events = events;
+    this.#ups = new BroadcastChannel(place);
+    this.#inbox = new BroadcastChannel(`${place} ${tab}`);
+    this.#hub = new BroadcastChannel(`${place} hub`);
+    const left = new Promise<void>((resolve) => (this.#leave = resolve));
+    const join = () => {
+      events.onStatus({ state: "connecting", retryAt: 0, error: null });
+      this.#say({ kind: "join", options });
+    };
+    this.#inbox.onmessage = ({ data }) => this.#take(data);
+    void navigator.locks.request(`${place} ${tab}`, () => {
+      this.#ups.onmessage = join;
+      join();
+      return left;
+    });
+    this.#host(place);
+  }
+
+  send(text: string): void {
+    this.#say({ kind: "send", text });
+  }
+
+  wake(): void {
+    this.#say({ kind: "wake" });
+  }
+
+  retry(): void {
+    this.#say({ kind: "retry" });
+  }
+
+  close(): void {
+    this.#say({ kind: "leave" });
+    this.#leave();
+    this.#stopLeading();
+    for (const channel of [this.#ups, this.#inbox, this.#hub]) channel.close();
+    this.#closed = true;
+    this.#events.onStatus({ state: "closed", retryAt: 0, error: null });
+  }
+
+  /** Gives the hub a place to run: a worker that all tabs keep alive, else one of the tabs. */
+  #host(place: string): void {
+    const here = () => (this.#stopLeading = lead(place));
+    if (typeof SharedWorker === "undefined") return void here();
+    try {
+      const worker = new SharedWorker(new URL("./worker.js", import.meta.url), { type: "module" });
+      worker.onerror = here;
+      worker.port.postMessage(place);
+    } catch {
+      here();
+    }
+  }
+
+  #say(what: Said): void {
+    if (!this.#closed) this.#hub.postMessage({ ...what, tab: this.#tab });
+  }
+
+  #take(told: ToTab): void {
+    if (told.kind === "lines") return this.#events.onLines(told.lines);
+    if (told.kind === "welcome") return this.#events.onWelcome(told.line);
+    if (told.kind === "token") return void this.#answer(told);
+    const { state, retryAt, error } = told;
+    this.#events.onStatus({ state, retryAt, error: error && errorOf(error) });
+  }
+
+  async #answer({ question, method, stale, reason }: ToTab & { kind: "token" }): Promise<void> {
+    try {
+      const token = await (method === "get"
+        ? this.#tokens.get(stale, reason)
+        : this.#tokens.keep(stale!));
+      this.#say({ kind: "token", question, token });
+    } catch (error) {
+      this.#say({ kind: "token", question, error: troubleOf(error as HoldfastError) });
+    }
+  }
+}

@@ -1,0 +1,81 @@
+/** store.ts -- where a client keeps what must outlive the page: a guest's token, unsent messages. */
+
+export interface Store {
+  /** Changes what is kept under a key, as one step; undefined is nothing.  Returns what is there now. */
+  update<T>(key: string, change: (kept: T | undefined) => T | undefined): Promise<T | undefined>;
+  /** All that is kept under keys that begin so. */
+  list<T>(prefix: string): Promise<T[]>;
+}
+
+export class MemoryStore implements Store {
+  #kept = new Map<string, unknown>();
+
+  async update<T>(key: string, change: (kept: T | undefined) => T | undefined) {
+    const value = change(this.#kept.get(key) as T | undefined);
+    if (value === undefined) this.#kept.delete(key);
+    else this.#kept.set(key, value);
+    return value;
+  }
+
+  async list<T>(prefix: string) {
+    return [...this.#kept].flatMap(([key, value]) => (key.startsWith(prefix) ? [value as T] : []));
+  }
+}
+
+const done = <T>(request: IDBRequest<T>): Promise<T> =>
+  new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+
+export class IndexedStore implements Store {
+  #database: Promise<IDBDatabase>;
+
+  constructor(name = "holdfast") {
+    const opening = indexedDB.open(name, 1);
+    opening.onupgradeneeded = () => opening.result.createObjectStore("kept");
+    this.#database = done(opening);
+    this.#database.catch(() => {});
+  }
+
+  async #kept(mode: IDBTransactionMode) {
+    return (await this.#database).transaction("kept", mode).objectStore("kept");
+  }
+
+  async update<T>(key: string, change: (kept: T | undefined) => T | undefined) {
+    const kept = await this.#kept("readwrite");
+    const value = change(await done<T | undefined>(kept.get(key)));
+    await (value === undefined ? done(kept.delete(key)) : done(kept.put(value, key)));
+    return value;
+  }
+
+  async list<T>(prefix: string) {
+    const kept = await this.#kept("readonly");
+    return done<T[]>(kept.getAll(IDBKeyRange.bound(prefix, `${prefix}\uffff`)));
+  }
+}
+
+/** Memory, when the first store fails: then a reload forgets. */
+export class ForgivingStore implements Store {
+  #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  update: Store["update"] = (key, change) => this.#ask((store) => store.update(key, change));
+  list: Store["list"] = (prefix) => this.#ask((store) => store.list(prefix));
+
+  async #ask<T>(question: (store: Store) => Promise<T>): Promise<T> {
+    const store = this.#store;
+    try {
+      return await question(store);
+    } catch {
+      if (store === this.#store) this.#store = new MemoryStore();
+      return question(this.#store);
+    }
+  }
+}
+
+export const browserStore = (): Store =>
+  typeof indexedDB === "undefined" ? new MemoryStore() : new IndexedStore();

@@ -1,0 +1,361 @@
+/**
+ * task.ts -- one task: what it says, over any number of connections, and what can be asked of it.
+ *
+ * Its events are read by readers, each with the seq that it has last taken: the task's own transcript
+ * while somebody follows it, and one for each `events()`.  There is one subscription for all of them.
+ * An event goes to those whose turn it is; those that have it drop it; who misses one makes the task
+ * resume behind the reader that is furthest back.
+ */
+
+import type { Client } from "./client.js";
+import { HoldfastError, TaskFailed } from "./errors.js";
+import { Observable } from "./observable.js";
+import { BLANK, endingOf, tell, type Ending, type Transcript } from "./transcript.js";
+import { isTerminal, type Replies, type TaskEvent, type TaskRecord } from "./wire.js";
+import type { TaskStatus, TaskSummary } from "./wire.js";
+
+const QUEUE = 4_096; // events that an iterator holds; beyond it asks again for what comes then
+
+interface Reader {
+  /** Seq of the newest event that it has taken. */
+  last: number;
+  /** Where it began, when the caller said so: that may have been behind the end. */
+  readonly after?: number;
+  /** It takes no more until it asks again. */
+  full?: boolean;
+  /** It wants pieces of text as they came, not merged. */
+  readonly exact?: boolean;
+  take(event: TaskEvent): void;
+  /** Nothing more comes. */
+  finish(error?: HoldfastError): void;
+}
+
+export const isLive = (status: TaskStatus): boolean => status === "pending" || status === "running";
+
+export class Task extends Observable {
+  /** The newest from a reply or a push; without most members before the first. */
+  summary: Partial<TaskSummary> = {};
+  /** What its events tell; grows while the task is followed. */
+  transcript: Transcript = BLANK;
+  /** Why it cannot be followed. */
+  error: HoldfastError | null = null;
+
+  #client: Client;
+  #readers = new Set<Reader>();
+  #followers = new Set<unknown>();
+  #cursor = -1; // seq of the last event of the subscription; -1: there is none
+  #turn = 0; // of the newest resume
+  #resuming = false; // it is not answered
+  #over = false; // it was answered that the task has ended
+  #restarted = false;
+  #ending: Ending | null = null;
+
+  /** @internal */
+  constructor(
+    client: Client,
+    readonly conversationId: string,
+    readonly id: string,
+  ) {
+    super();
+    this.#client = client;
+  }
+
+  get text(): string {
+    return this.transcript.text;
+  }
+
+  /** As far as what is told goes; of a task that is not followed, what the gateway said last. */
+  get status(): TaskStatus {
+    const { ending, last, started } = this.transcript;
+    if (ending) return ending.status;
+    if (last > 0) return started ? "running" : "pending";
+    return this.summary.status ?? "pending";
+  }
+
+  get live(): boolean {
+    return isLive(this.status);
+  }
+
+  /** Somebody asked it to stop, and it has not ended yet. */
+  get cancelling(): boolean {
+    return this.live && Boolean(this.summary.cancel_requested_at);
+  }
+
+  // ---- reading
+
+  /** Keeps the transcript going until it ends, or until everybody who follows has let go. */
+  follow(who: unknown = this): this {
+    this.#followers.add(who);
+    if (!this.transcript.ending) this.#attach(this.#own);
+    return this;
+  }
+
+  unfollow(who: unknown = this): void {
+    this.#followers.delete(who);
+    if (this.#followers.size === 0) this.#detach(this.#own);
+  }
+
+  /**
+   * All events behind `after`, each once, to the last one.  Pieces of text that are replayed come
+   * merged, which is the same text in a fraction of the bytes, unless `exact` says otherwise.
+   */
+  async *events({ after = 0, exact = false } = {}): AsyncGenerator<TaskEvent, void, void> {
+    let queue: TaskEvent[] = [];
+    let finished: { error?: HoldfastError } | undefined;
+    let wake = () => {};
+    const reader: Reader = {
+      last: after,
+      after,
+      exact,
+      take(event) {
+        this.full = queue.push(event) >= QUEUE;
+        wake();
+      },
+      finish(error) {
+        finished = { error };
+        wake();
+      },
+    };
+    this.#attach(reader);
+    try {
+      for (;;) {
+        const batch = queue;
+        queue = [];
+        for (const event of batch) {
+          yield event;
+          if (isTerminal(event)) return;
+        }
+        if (queue.length > 0) continue;
+        if (finished?.error) throw finished.error;
+        if (finished) return;
+        const more = new Promise<void>((resolve) => (wake = resolve));
+        if (reader.full) {
+          reader.full = false;
+          this.#attach(reader);
+        }
+        await more;
+      }
+    } finally {
+      this.#detach(reader);
+    }
+  }
+
+  /** How it ended; rejects with `TaskFailed` when it failed or was cancelled. */
+  async result(): Promise<Ending> {
+    return settled(this.#ending ?? (await this.#end()));
+  }
+
+  #end(): Promise<Ending> {
+    return new Promise((resolve, reject) =>
+      this.#attach({
+        last: this.transcript.last,
+        take(event) {
+          const ending = endingOf(event);
+          if (ending) resolve(ending);
+        },
+        finish: reject,
+      }),
+    );
+  }
+
+  // ---- asking
+
+  get #ref() {
+    return { task_id: this.id, conversation_id: this.conversationId };
+  }
+
+  /** Asks it, and with `tree` its descendants, to stop; the end comes as an event. */
+  async cancel({ tree }: { tree?: boolean } = {}): Promise<Replies["cancel"]> {
+    const { cancel_requested_at } = this.summary;
+    this.meet({ ...this.summary, cancel_requested_at: cancel_requested_at ?? Date.now() });
+    try {
+      return await this.#client.request("cancel", { ...this.#ref, tree });
+    } catch (error) {
+      this.meet({ ...this.summary, cancel_requested_at });
+      throw error;
+    }
+  }
+
+  /** Puts a message into its inbox.  Rejects with `connection_lost` when it may or may not be there. */
+  async send(content: string): Promise<void> {
+    await this.#client.request("send", { ...this.#ref, content }, { kept: false });
+  }
+
+  /** Answers a question of the transcript. */
+  async respond(input_id: string, answer: boolean | string): Promise<void> {
+    await this.#client.request("respond", { ...this.#ref, input_id, answer });
+  }
+
+  /** Its whole record. */
+  async record(): Promise<TaskRecord> {
+    const { task } = await this.#client.request("task", this.#ref);
+    this.meet(task);
+    return task;
+  }
+
+  // ---- from the gateway
+
+  /** @internal */
+  meet(summary: Partial<TaskSummary>): void {
+    this.summary = summary;
+    this.changed();
+  }
+
+  /** @internal The gateway sends events from the first on: the answer to `chat`. */
+  begun(): void {
+    this.#cursor = this.transcript.last;
+    this.follow();
+  }
+
+  /** @internal Its connection is gone, and perhaps there is another one. */
+  reconnected(live: boolean): void {
+    this.#unsubscribed();
+    if (live) this.#resume();
+  }
+
+  /** @internal Nobody will come back. */
+  closed(error: HoldfastError): void {
+    for (const reader of this.#readers) if (reader !== this.#own) this.#finish(reader, error);
+  }
+
+  /** @internal */
+  take(event: TaskEvent): void {
+    const first = event.from ?? event.seq;
+    this.#ending ??= endingOf(event);
+    this.#cursor = event.seq;
+    let missed = false;
+    for (const reader of [...this.#readers]) {
+      if (reader.full || event.seq <= reader.last) continue;
+      if (first !== reader.last + 1) {
+        missed = true;
+        continue;
+      }
+      this.#give(reader, event);
+      if (isTerminal(event)) this.#drop(reader);
+    }
+    if (isTerminal(event)) this.#cursor = -1;
+    if (missed && !this.#resuming) this.#resume();
+  }
+
+  /** @internal All that there was is sent. */
+  caughtUp(): void {
+    if (this.#resuming || !this.#over) return;
+    this.#cursor = -1;
+    for (const reader of this.#reading()) if (reader.last === reader.after) this.#finish(reader);
+    if (this.#reading().length === 0) return;
+    // It has ended, nothing is left to send, and yet its end was not seen: not the events we know.
+    if (this.#restarted) return this.#fail(new HoldfastError("internal", "no end in the events"));
+    this.#restarted = true;
+    this.#restart();
+  }
+
+  // ---- the subscription
+
+  #own: Reader = {
+    last: 0,
+    take: (event) => {
+      this.transcript = tell(this.transcript, event);
+      this.changed();
+    },
+    finish: (error) => {
+      this.error = error ?? null;
+      this.changed();
+    },
+  };
+
+  #reading(): Reader[] {
+    return [...this.#readers].filter((reader) => !reader.full);
+  }
+
+  #attach(reader: Reader): void {
+    this.#readers.add(reader);
+    this.#client.following.set(this.id, this);
+    if (this.#client.state === "closed") this.closed(this.#client.reason);
+    else if (reader.last !== this.#cursor) this.#resume();
+  }
+
+  #drop(reader: Reader): void {
+    this.#readers.delete(reader);
+    if (this.#readers.size === 0) this.#client.following.delete(this.id);
+  }
+
+  #finish(reader: Reader, error?: HoldfastError): void {
+    this.#drop(reader);
+    reader.finish(error);
+  }
+
+  #detach(reader: Reader): void {
+    if (!this.#readers.has(reader)) return;
+    this.#drop(reader);
+    if (this.#readers.size > 0 || (this.#cursor < 0 && !this.#resuming)) return;
+    this.#unsubscribed();
+    if (this.#client.state === "live") this.#client.ask("unsubscribe", this.#ref, { kept: false });
+  }
+
+  #unsubscribed(): void {
+    this.#cursor = -1;
+    this.#turn++;
+    this.#resuming = false;
+  }
+
+  #resume(): void {
+    const reading = this.#reading();
+    if (reading.length === 0 || this.#client.state !== "live") return;
+    const after = Math.min(...reading.map(({ last }) => last));
+    const turn = ++this.#turn;
+    this.#resuming = true;
+    const isNewest = () => turn === this.#turn;
+    this.#client.ask(
+      "resume",
+      { ...this.#ref, after, coalesce: !reading.some(({ exact }) => exact) },
+      {
+        kept: false,
+        onReply: (reply) => isNewest() && this.#resumed(reply),
+        onError: (error) => isNewest() && this.#refused(error),
+      },
+    );
+  }
+
+  #resumed({ task, after, first = 0 }: Replies["resume"]): void {
+    this.#resuming = false;
+    this.#over = !isLive(task.status);
+    this.#cursor = Math.max(after, first - 1);
+    this.error = null;
+    this.meet(task);
+    for (const reader of this.#reading()) if (reader.last + 1 < first) this.#reset(reader, first);
+  }
+
+  #refused(error: HoldfastError): void {
+    this.#resuming = false;
+    if (error.code === "connection_lost" || this.#client.state === "closed") return;
+    if (error.code === "out_of_range") this.#restart(error.head);
+    else this.#fail(error);
+  }
+
+  /** Those who have seen more than there is begin anew. */
+  #restart(head = 0): void {
+    for (const reader of this.#reading()) if (reader.last > head) this.#reset(reader, 1);
+    this.#resume();
+  }
+
+  #reset(reader: Reader, first: number): void {
+    const data = { after: reader.last, first };
+    this.#give(reader, { event: "reset", seq: first - 1, ts: Date.now(), task_id: this.id, data });
+  }
+
+  #give(reader: Reader, event: TaskEvent): void {
+    reader.last = event.seq;
+    reader.take(event);
+  }
+
+  #fail(error: HoldfastError): void {
+    this.#cursor = -1;
+    for (const reader of this.#readers) this.#finish(reader, error);
+  }
+}
+
+function settled(ending: Ending): Ending {
+  const { status, error, output } = ending;
+  if (status === "completed") return ending;
+  throw new TaskFailed(status, error ?? { code: "internal", message: status }, output);
+}

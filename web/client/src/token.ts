@@ -1,0 +1,66 @@
+/** token.ts -- where the token of `hello` comes from. */
+
+import { HoldfastError } from "./errors.js";
+import type { Store } from "./store.js";
+
+/**
+ * Fetches a token; `stale` is the one that the gateway no longer takes, or soon will not.  Nothing,
+ * or the stale one again, means that nobody is signed in: the client closes.  What it throws is
+ * taken for trouble of the network, and it is asked again.
+ */
+export type FetchToken = (stale?: string) => string | undefined | Promise<string | undefined>;
+
+export interface TokenSource {
+  /** `stale`, and why the gateway said no to it.  Throws `unauthorized` when there is no other. */
+  get(stale?: string, reason?: string): Promise<string | undefined>;
+  /** Keeps the token of a new guest; returns the one that was kept first. */
+  keep(token: string): Promise<string>;
+}
+
+const unauthorized = (reason = "no token") => new HoldfastError("unauthorized", reason);
+
+/** Tokens from the application. */
+export class FetchedTokens implements TokenSource {
+  #fetch: FetchToken;
+  #token: Promise<string | undefined> | undefined;
+
+  constructor(fetch: FetchToken) {
+    this.#fetch = fetch;
+  }
+
+  async get(stale?: string, reason?: string) {
+    const kept = await this.#token?.catch(() => undefined);
+    if (kept === undefined || kept === stale) this.#token = (async () => this.#fetch(stale))();
+    const token = await this.#token;
+    if (!token || token === stale) throw unauthorized(reason);
+    return token;
+  }
+
+  async keep(token: string) {
+    return token;
+  }
+}
+
+/** A guest's token, kept in the store. */
+export class GuestTokens implements TokenSource {
+  #store: Store;
+  #key: string;
+
+  constructor(store: Store, key: string) {
+    this.#store = store;
+    this.#key = key;
+  }
+
+  async get(stale?: string, reason?: string) {
+    const unknown = reason?.includes("unknown guest");
+    const token = await this.#store.update<string>(this.#key, (kept) =>
+      unknown && kept === stale ? undefined : kept,
+    );
+    if (reason && !unknown && token === stale) throw unauthorized(reason);
+    return token;
+  }
+
+  async keep(token: string) {
+    return (await this.#store.update<string>(this.#key, (kept) => kept ?? token))!;
+  }
+}

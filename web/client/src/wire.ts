@@ -1,0 +1,239 @@
+/** wire.ts -- the lines of `holdfast.v1` as types.  What goes over the wire keeps its names here. */
+
+export const SUBPROTOCOL = "holdfast.v1";
+
+export type TaskType = "chat" | "background" | "child" | "notice";
+export type TaskStatus = "pending" | "running" | "completed" | "failed" | "cancelled";
+
+export interface TaskError {
+  code: "agent_error" | "timeout" | "cancelled" | "orphaned" | "limit" | "overloaded" | "internal";
+  message: string;
+}
+
+export interface TaskSummary {
+  task_id: string;
+  conversation_id: string;
+  agent: string;
+  type: TaskType;
+  status: TaskStatus;
+  head: number;
+  created_at: number;
+  name?: string | null;
+  description?: string | null;
+  progress?: number | null;
+  waiting_for?: string | null;
+  cancel_requested_at?: number | null;
+  error?: TaskError | null;
+  notify_on_complete?: boolean;
+  parent?: Parent | null;
+  started_at?: number | null;
+  completed_at?: number | null;
+}
+
+/** What `task` replies with: the summary and what lists and pushes leave out. */
+export interface TaskRecord extends TaskSummary {
+  output?: string | null;
+  output_truncated?: boolean;
+  result?: unknown;
+  undelivered?: unknown[];
+  metadata?: Record<string, unknown> | null;
+}
+
+export interface Parent {
+  task_id?: string | null;
+  run_id?: string | null;
+  call_id?: string | null;
+  agent_id?: string | null;
+}
+
+export interface Message {
+  message_id: string;
+  role: "user" | "assistant" | "system";
+  content: string;
+  created_at: number;
+  task_id?: string | null;
+  partial?: boolean;
+}
+
+export interface ConversationSummary {
+  conversation_id: string;
+  title?: string;
+  updated_at: number;
+  running?: number;
+}
+
+export interface BackgroundResult {
+  task_id: string;
+  status: TaskStatus;
+  prompt: string;
+  answer: string;
+  completed_at: number;
+}
+
+export interface Agent {
+  name: string;
+  description?: string;
+  default?: boolean;
+}
+
+// ---- events
+
+export interface EventData {
+  "task.created": { agent: string; input: string; name?: string; description?: string };
+  "task.started": Record<string, never>;
+  thinking: { text: string };
+  token: { text: string };
+  tool_call: { call_id: string; name: string; arguments: Record<string, unknown> };
+  tool_result: { call_id: string; name: string; output: string; is_error?: boolean };
+  progress: { progress: number; note?: string };
+  child: { task_id: string; name?: string; description?: string };
+  message: { from: string; content: string };
+  input_required: {
+    input_id: string;
+    kind: "approval" | "question";
+    prompt: string;
+    tool?: string;
+    arguments?: Record<string, unknown>;
+    expires_at?: number;
+  };
+  input_received: { input_id: string; answer: boolean | string | null };
+  custom: { event_type: string; payload: unknown };
+  final_answer: { output: string };
+  "task.completed": { output: string; result?: unknown };
+  "task.failed": {
+    status: "failed" | "cancelled";
+    error: TaskError;
+    output?: string;
+    cancel?: { requested_at: number; stopped_at: number };
+  };
+  /** Not from the wire: what was told up to now does not join on, and `first` comes next. */
+  reset: { after: number; first: number };
+}
+
+export type EventName = keyof EventData;
+
+/** `from` stands in merged pieces of text: the seq of the first of them. */
+export type TaskEvent<E extends EventName = EventName> = {
+  [N in E]: {
+    event: N;
+    seq: number;
+    from?: number;
+    ts: number;
+    task_id: string;
+    data: EventData[N];
+  };
+}[E];
+
+export const isTerminal = ({ event }: { event: EventName }): boolean =>
+  event === "task.completed" || event === "task.failed";
+
+// ---- requests and their replies
+
+interface ConversationRef {
+  conversation_id: string;
+}
+interface TaskRef extends ConversationRef {
+  task_id: string;
+}
+interface Page {
+  limit?: number;
+  before?: string;
+}
+
+export interface ChatOptions {
+  agent?: string;
+  request_key?: string;
+  background?: boolean;
+  name?: string;
+  description?: string;
+  notify_on_complete?: boolean;
+  when_busy?: "parallel" | "reject" | "enqueue" | "interrupt";
+  metadata?: Record<string, unknown>;
+}
+
+export interface RequestFields {
+  chat: ChatOptions & { message: string; conversation_id?: string };
+  resume: TaskRef & { after?: number; coalesce?: boolean };
+  unsubscribe: TaskRef;
+  cancel: TaskRef & { tree?: boolean };
+  cancel_all: ConversationRef;
+  send: TaskRef & { content: string };
+  respond: TaskRef & { input_id: string; answer: boolean | string };
+  open: ConversationRef & { limit?: number; follow?: boolean };
+  close: ConversationRef;
+  watch: Record<never, never>;
+  task: TaskRef;
+  tasks: ConversationRef & Page & { status?: TaskStatus };
+  history: ConversationRef & Page;
+  conversations: Page;
+  title: ConversationRef & { title: string };
+  delete: ConversationRef;
+  results: ConversationRef & Page;
+  ack: ConversationRef & { task_ids: string[] };
+  ping: Record<never, never>;
+}
+
+export interface Replies {
+  chat: { type: "started"; task: TaskSummary; repeated?: boolean };
+  resume: { type: "resumed"; task: TaskSummary; after: number; head: number; first?: number };
+  unsubscribe: Ok;
+  cancel: Ok & { cancelled: number; task_ids: string[] };
+  cancel_all: Ok & { cancelled: number; task_ids: string[] };
+  send: Ok;
+  respond: Ok;
+  open: {
+    type: "conversation";
+    conversation_id: string;
+    messages: Message[];
+    tasks: TaskSummary[];
+  };
+  close: Ok;
+  watch: Ok;
+  task: { type: "task"; task: TaskRecord };
+  tasks: { type: "tasks"; tasks: TaskSummary[]; more?: boolean };
+  history: { type: "history"; messages: Message[]; more?: boolean };
+  conversations: { type: "conversations"; conversations: ConversationSummary[]; more?: boolean };
+  title: Ok;
+  delete: Ok;
+  results: { type: "results"; results: BackgroundResult[]; more?: boolean };
+  ack: Ok & { acked: number };
+  ping: { type: "pong"; ts: number };
+}
+
+interface Ok {
+  type: "ok";
+}
+
+export type Verb = keyof RequestFields;
+
+export interface ErrorLine {
+  type: "error";
+  id?: string;
+  code: string;
+  message: string;
+  retry_after_ms?: number;
+  head?: number;
+}
+
+export interface Welcome {
+  type: "welcome";
+  id?: string;
+  owner: string;
+  token?: string;
+  server?: { name: string; version: string };
+  agents?: Agent[];
+  limits?: { message_bytes?: number; tasks_per_owner?: number; heartbeat_ms?: number };
+}
+
+/** Whatever the gateway says unasked. */
+export type Push =
+  | ({ type: "event" } & Exclude<TaskEvent, TaskEvent<"reset">>)
+  | { type: "caught_up"; task_id: string; seq: number }
+  | { type: "task"; task: TaskSummary }
+  | { type: "message"; conversation_id: string; message: Message }
+  | { type: "conversation_changed"; conversation: ConversationSummary; deleted?: boolean }
+  | { type: "goaway"; retry_after_ms: number }
+  | { type: "token_expiring"; expires_at: number };
+
+/** A line from the gateway. */
+export type Line = (Push | Replies[Verb] | ErrorLine | Welcome) & { id?: string };

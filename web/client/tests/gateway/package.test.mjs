@@ -1,0 +1,158 @@
+// package.test.mjs -- what `npm pack` gives, in a clean project: in Node, with types, in a bundler;
+// and the ten lines of the README, run as they stand there.
+
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { after, before, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { build } from "esbuild";
+import { Gateway } from "../../../../tests/browser/support/gateway.mjs";
+
+const run = promisify(execFile);
+const here = fileURLToPath(new URL("../../", import.meta.url));
+const bin = (path) => join(here, "node_modules", path);
+const npm = (args, cwd) =>
+  run("npm", args, {
+    cwd,
+    env: { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` },
+  });
+/** Node 20 has a WebSocket too, behind a flag. */
+const flags = globalThis.WebSocket ? [] : ["--experimental-websocket"];
+const node = (file) => run(process.execPath, [...flags, file], { cwd: project });
+
+const gateway = new Gateway({});
+let project;
+
+before(async () => {
+  project = await mkdtemp(join(tmpdir(), "holdfast-project-"));
+  await gateway.start();
+  await npm(["pack", "--ignore-scripts", "--silent", "--pack-destination", project], here);
+  await write("package.json", JSON.stringify({ name: "clean", private: true, type: "module" }));
+  const { version } = JSON.parse(await readFile(join(here, "package.json"), "utf8"));
+  const tarball = `holdfast-client-${version}.tgz`;
+  await npm(
+    ["install", "--offline", "--no-audit", "--no-fund", "--silent", join(project, tarball)],
+    project,
+  );
+});
+after(async () => {
+  await gateway.remove();
+  await rm(project, { recursive: true, force: true });
+});
+
+const write = (name, text) => writeFile(join(project, name), text);
+
+/** The README's lines, talking to the gateway of this test. */
+async function tenLines() {
+  const readme = await readFile(join(here, "README.md"), "utf8");
+  const [, code] = /<!-- run: ten-lines -->\n```js\n(.*?)```/s.exec(readme);
+  assert.ok(code.includes("127.0.0.1:8080"));
+  assert.ok(code.trim().split("\n").filter(Boolean).length <= 10);
+  return code.replace("127.0.0.1:8080", `127.0.0.1:${gateway.port}`);
+}
+
+const SAID = "1 \n2 \n3 \n4 \n5\n1 2 3 4 5\n";
+
+test("the README's ten lines run in Node", async () => {
+  await write("ten.js", await tenLines());
+  assert.equal((await node("ten.js")).stdout, SAID);
+});
+
+test("and from a bundle", async () => {
+  await write("ten.js", await tenLines());
+  await build({
+    absWorkingDir: project,
+    entryPoints: ["ten.js"],
+    bundle: true,
+    minify: true,
+    splitting: true,
+    format: "esm",
+    outdir: "bundle",
+  });
+  assert.equal((await node("bundle/ten.js")).stdout, SAID);
+});
+
+const TYPED = `
+import { connect, HoldfastError, TaskFailed, type Client, type Task, type TaskEvent } from "@holdfast/client";
+
+export async function talk(client: Client, text: string): Promise<string> {
+  const outgoing = client.conversation("c-1").ask(text, { when_busy: "enqueue" });
+  const task: Task = await outgoing.started;
+  for await (const event of task.events()) show(event);
+  try {
+    return (await task.result()).output;
+  } catch (error) {
+    if (error instanceof TaskFailed) return error.output;
+    throw error instanceof HoldfastError ? new Error(error.code) : error;
+  }
+}
+
+function show(event: TaskEvent): void {
+  if (event.event === "token") event.data.text.toUpperCase();
+  if (event.event === "tool_call") event.data.arguments["x"];
+  // @ts-expect-error a token has no output
+  if (event.event === "token") event.data.output;
+}
+
+const client = connect("ws://127.0.0.1/v1/ws", { token: async (stale) => stale });
+// @ts-expect-error there is no such state
+client.state === "asleep";
+// @ts-expect-error a field of the request is missing
+void client.request("task", { task_id: "t" });
+const { tasks, more }: { tasks: { task_id: string }[]; more?: boolean } = await client.request("tasks", {
+  conversation_id: "c",
+});
+void [tasks, more];
+`;
+
+for (const [module, moduleResolution] of [
+  ["NodeNext", "NodeNext"],
+  ["ESNext", "Bundler"],
+]) {
+  test(`its types are right for ${moduleResolution}`, async () => {
+    await write("typed.ts", TYPED);
+    await write("hooks.ts", `export { useConversation, useTask } from "@holdfast/client/react";\n`);
+    await write(
+      "tsconfig.json",
+      JSON.stringify({
+        compilerOptions: {
+          strict: true,
+          noEmit: true,
+          target: "ES2022",
+          lib: ["ES2022", "DOM"],
+          module,
+          moduleResolution,
+          types: [],
+          paths: { react: [bin("@types/react")] },
+        },
+        files: ["typed.ts", "hooks.ts"],
+      }),
+    );
+    await run(process.execPath, [bin("typescript/bin/tsc"), "-p", "."], { cwd: project }).catch(
+      ({ stdout }) => assert.fail(stdout),
+    );
+  });
+}
+
+test("it holds what is needed and no more", async () => {
+  const { stdout } = await npm(["pack", "--dry-run", "--json", "--ignore-scripts"], here);
+  const paths = JSON.parse(stdout)[0].files.map(({ path }) => path);
+  for (const path of [
+    "README.md",
+    "package.json",
+    "dist/index.js",
+    "dist/index.d.ts",
+    "dist/react.js",
+    "dist/worker.js",
+  ]) {
+    assert.ok(paths.includes(path), path);
+  }
+  assert.deepEqual(
+    paths.filter((path) => !/^(dist\/|README\.md$|package\.json$)/.test(path)),
+    [],
+  );
+});

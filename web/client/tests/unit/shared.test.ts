@@ -1,0 +1,186 @@
+// One connection for all tabs: who runs it, what goes to whom, and what happens when tabs go.
+
+import { beforeEach, afterEach, describe, expect, it, vi } from "vitest";
+import { MemoryStore, type Client, type Options } from "../../src/index.js";
+import { connect } from "../../src/index.js";
+import { lead } from "../../src/hub.js";
+import { fakeLocks } from "../support/locks.js";
+import { Script, summary, token } from "../support/script.js";
+
+let script: Script;
+let store: MemoryStore;
+let count = 0;
+let url: string;
+const open: Client[] = [];
+
+beforeEach(() => {
+  script = new Script();
+  store = new MemoryStore();
+  url = `ws://gateway-${++count}/v1/ws`;
+  vi.stubGlobal("navigator", { locks: fakeLocks() });
+  vi.stubGlobal("WebSocket", script.WebSocket);
+});
+afterEach(() => {
+  for (const client of open.splice(0)) client.close();
+});
+
+function tab(options: Options = {}): Client {
+  const client = connect(url, { share: true, store, token: "token-1", ...options });
+  open.push(client);
+  return client;
+}
+
+const until = (condition: () => unknown) =>
+  vi.waitUntil(condition, { timeout: 20_000, interval: 2 });
+
+async function twoTabs() {
+  const tabs = [tab(), tab()] as const;
+  await until(() => script.sockets.length === 1);
+  script.socket.welcome();
+  await until(() => tabs.every(({ state }) => state === "live"));
+  return tabs;
+}
+
+const follows = (n: number) => script.socket.all("resume").length === n;
+
+describe("tabs of one browser", () => {
+  it("share one socket, and see the same state", async () => {
+    const tabs = await twoTabs();
+    expect(script.sockets).toHaveLength(1);
+    expect(script.socket.asked("hello")["token"]).toBe("token-1");
+    expect(tabs.map(({ owner }) => owner)).toEqual(["ada", "ada"]);
+    script.socket.break();
+    await until(() => tabs.every(({ state }) => state === "waiting"));
+    tabs[1].retry();
+    await until(() => script.sockets.length === 2);
+    script.socket.break(1008);
+    await until(() => tabs.every(({ state }) => state === "closed"));
+    expect(tabs[1].error).toMatchObject({ name: "HoldfastError", code: "closed" });
+  });
+
+  it("get the answers that they asked for, and all events", async () => {
+    const tabs = await twoTabs();
+    const tasks = tabs.map((client) => client.task("c1", "t1").follow());
+    await until(() => follows(2));
+    const listed = tabs[0].conversation("c1").history();
+    await until(() => script.socket.all("history").length === 1);
+    script.socket.answer("history", { type: "history", messages: [] });
+    await listed;
+    script.socket.say(token(1, "Hel"), token(2, "lo"));
+    await until(() => tasks.every(({ text }) => text === "Hello"));
+  });
+
+  it("catch up each from where it is, though they share one cursor", async () => {
+    const tabs = await twoTabs();
+    const first = tabs[0].task("c1", "t1").follow();
+    await until(() => follows(1));
+    script.socket.say(token(1, "a"), token(2, "b"));
+    await until(() => first.text === "ab");
+    const second = tabs[1].task("c1", "t1").follow();
+    await until(() => follows(2));
+    expect(script.socket.asked("resume")["after"]).toBe(0);
+    script.socket.say(token(1, "a"), token(2, "b"), token(3, "c"));
+    await until(() => first.text === "abc" && second.text === "abc");
+  });
+
+  it("end no subscription that another one still wants", async () => {
+    const tabs = await twoTabs();
+    for (const client of tabs) {
+      client.task("c1", "t1").follow();
+      void client.conversation("c1").open();
+    }
+    await until(() => follows(2) && script.socket.all("open").length === 2);
+    tabs[0].task("c1", "t1").unfollow();
+    tabs[0].conversation("c1").close();
+    const ping = tabs[0].request("ping", {});
+    await until(() => script.socket.all("ping").length === 1);
+    script.socket.answer("ping", { type: "pong", ts: 1 });
+    await ping;
+    expect(script.socket.all("unsubscribe")).toHaveLength(0);
+    expect(script.socket.all("close")).toHaveLength(0);
+    tabs[1].close(); // and what a tab wanted ends with it
+    await until(() => script.socket.all("unsubscribe").length === 1);
+    await until(() => script.socket.all("close").length === 1);
+  });
+
+  it("hand over when the one that leads is closed; nothing is lost", async () => {
+    const tabs = await twoTabs();
+    const task = tabs[1].task("c1", "t1").follow();
+    await until(() => follows(1));
+    script.socket.say(token(1, "a"));
+    await until(() => task.text === "a");
+    const outgoing = tabs[1].conversation("c1").ask("hi");
+    await until(() => outgoing.state === "sent");
+
+    const [before] = script.sockets;
+    tabs[0].close();
+    await until(() => before!.hungUp && script.sockets.length === 2);
+    script.socket.welcome();
+    await until(() => follows(1));
+    expect(script.socket.asked("resume")["after"]).toBe(1);
+    expect(script.socket.asked("chat")["request_key"]).toBe(outgoing.key);
+    script.socket.say(token(2, "b"));
+    await until(() => task.text === "ab");
+    script.socket.answer("chat", { type: "started", task: summary({ task_id: "t2" }) });
+    await outgoing.started;
+  });
+
+  it("close the socket when the last one has gone", async () => {
+    const tabs = await twoTabs();
+    for (const client of tabs) client.close();
+    await until(() => script.socket.hungUp);
+    expect(script.sockets).toHaveLength(1);
+  });
+
+  it("come live at once when the connection is there already", async () => {
+    await twoTabs();
+    const third = tab();
+    await until(() => third.state === "live");
+    expect(script.sockets).toHaveLength(1);
+  });
+
+  it("fetch tokens in the newest tab, and are refused together", async () => {
+    const fetched: string[] = [];
+    const first = tab({ token: () => (fetched.push("first"), "a") });
+    await until(() => script.sockets.length === 1);
+    script.socket.welcome();
+    await until(() => first.state === "live");
+    const second = tab({ token: (stale) => (fetched.push("second"), stale ? undefined : "b") });
+    await until(() => second.state === "live");
+    expect(fetched).toEqual(["first"]);
+    script.socket.say({ type: "token_expiring", expires_at: 1 });
+    await until(() => fetched.length === 2);
+    script.socket.break(4401);
+    await until(() => first.state === "closed" && second.state === "closed");
+    expect(first.error?.code).toBe("unauthorized");
+    expect(fetched).toEqual(["first", "second", "second"]);
+  });
+
+  it("are one guest", async () => {
+    const tabs = [tab({ token: undefined }), tab({ token: undefined })];
+    await until(() => script.sockets.length === 1);
+    script.socket.welcome({ owner: "guest-1", token: "g1" });
+    await until(() => tabs.every(({ owner }) => owner === "guest-1"));
+    script.socket.break();
+    await until(() => tabs.every(({ state }) => state === "waiting"));
+    tabs[0]!.retry();
+    await until(() => script.sockets.length === 2);
+    script.socket.open();
+    expect(script.socket.asked("hello")["token"]).toBe("g1");
+  });
+
+  it("share nothing with those of another user", async () => {
+    tab({ user: "ada" });
+    tab({ user: "bob" });
+    await until(() => script.sockets.length === 2);
+  });
+
+  it("use a hub that runs elsewhere, such as in a worker", async () => {
+    const stop = lead(`1 ${url} `);
+    const [first] = await twoTabs();
+    first.close();
+    await new Promise((resolve) => setTimeout(resolve));
+    expect(script.socket.hungUp).toBe(false);
+    stop();
+  });
+});

@@ -1,0 +1,24 @@
+import { build } from "esbuild";
+import { gzipSync } from "node:zlib";
+import { expect, it } from "vitest";
+
+const sizeOf = async (entry: string, external: string[]) => {
+  const { outputFiles } = await build({
+    entryPoints: [new URL(`../../src/${entry}`, import.meta.url).pathname],
+    bundle: true,
+    minify: true,
+    format: "esm",
+    target: "es2022",
+    write: false,
+    external,
+  });
+  return gzipSync(outputFiles[0]!.contents, { level: 9 }).length;
+};
+
+it("all that a page loads is less than 8 KiB", async () => {
+  expect(await sizeOf("index.ts", ["./shared.js", "./faults.js"])).toBeLessThan(8 * 1024);
+});
+
+it("the hooks are less than 1 KiB", async () => {
+  expect(await sizeOf("react.ts", ["react"])).toBeLessThan(1024);
+});

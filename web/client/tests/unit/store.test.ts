@@ -1,0 +1,41 @@
+import "fake-indexeddb/auto";
+import { describe, expect, it } from "vitest";
+import { IndexedStore, MemoryStore, type Store } from "../../src/index.js";
+import { ForgivingStore } from "../../src/store.js";
+
+const broken: Store = {
+  update: () => Promise.reject(new Error("forbidden")),
+  list: () => Promise.reject(new Error("forbidden")),
+};
+
+describe.each([
+  ["memory", () => new MemoryStore()],
+  ["IndexedDB", () => new IndexedStore(`test ${Math.random()}`)],
+  ["memory in the place of one that fails", () => new ForgivingStore(broken)],
+])("%s", (_, make: () => Store) => {
+  it("keeps, changes, lists and forgets", async () => {
+    const store = make();
+    expect(await store.update<number>("a 1", (kept) => kept)).toBeUndefined();
+    await store.update("a 1", () => 1);
+    await store.update("a 2", () => 2);
+    await store.update("b 1", () => 3);
+    expect(await store.update<number>("a 1", (kept) => kept! + 10)).toBe(11);
+    expect(await store.list("a ")).toEqual([11, 2]);
+    await store.update("a 1", () => undefined);
+    expect(await store.list("a ")).toEqual([2]);
+  });
+
+  it("changes as one step", async () => {
+    const store = make();
+    const count = () => store.update<number>("n", (kept = 0) => kept + 1);
+    await Promise.all(Array.from({ length: 50 }, count));
+    expect(await store.update<number>("n", (kept) => kept)).toBe(50);
+  });
+});
+
+describe("IndexedDB", () => {
+  it("outlives the page", async () => {
+    await new IndexedStore("same").update("a", () => ({ deep: [1] }));
+    expect(await new IndexedStore("same").list("a")).toEqual([{ deep: [1] }]);
+  });
+});

@@ -1,0 +1,87 @@
+import { describe, expect, it } from "vitest";
+import { BLANK, endingOf, tell, type Transcript } from "../../src/transcript.js";
+import { event } from "../support/script.js";
+
+/** What is told by these events, numbered from 1. */
+function told(...events: [name: string, data?: object][]): Transcript {
+  return events.reduce((so, [name, data], at) => tell(so, event(at + 1, name, data) as any), BLANK);
+}
+
+describe("transcript", () => {
+  it("joins tokens and thoughts", () => {
+    const so = told(
+      ["thinking", { text: "h" }],
+      ["token", { text: "a" }],
+      ["thinking", { text: "m" }],
+      ["token", { text: "b" }],
+    );
+    expect(so).toMatchObject({ last: 4, text: "ab", thinking: "hm" });
+  });
+
+  it("puts the final answer in the place of what was said; the last one counts", () => {
+    const so = told(
+      ["token", { text: "draft" }],
+      ["final_answer", { output: "A" }],
+      ["final_answer", { output: "B" }],
+    );
+    expect(so.text).toBe("B");
+  });
+
+  it("brings calls and results together", () => {
+    const call = { call_id: "1", name: "clock", arguments: { zone: "UTC" } };
+    const result = { call_id: "1", name: "clock", output: "noon", is_error: false };
+    expect(told(["tool_call", call]).tools).toEqual([{ ...call, calledAt: 1 }]);
+    expect(told(["tool_call", call], ["tool_result", result]).tools).toEqual([
+      { ...call, ...result, calledAt: 1, returnedAt: 2 },
+    ]);
+    expect(told(["tool_result", result]).tools).toEqual([
+      { arguments: {}, ...result, returnedAt: 1 },
+    ]);
+  });
+
+  it("opens and closes questions", () => {
+    const ask = { input_id: "q", kind: "question", prompt: "Which?" };
+    const open = told(["input_required", ask]);
+    expect(open.questions).toEqual([{ ...ask, open: true }]);
+    expect(
+      tell(open, event(2, "input_received", { input_id: "q", answer: "red" }) as any).questions,
+    ).toEqual([{ ...ask, open: false, answer: "red" }]);
+    const ended = tell(open, event(2, "task.completed", { output: "" }) as any);
+    expect(ended.questions).toMatchObject([{ open: false }]);
+  });
+
+  it("keeps progress, children, inbox messages, and ignores what it does not know", () => {
+    const so = told(
+      ["progress", { progress: 0.5, note: "half" }],
+      ["child", { task_id: "t2", name: "friend" }],
+      ["message", { from: "user", content: "hi" }],
+      ["custom", { event_type: "x", payload: 1 }],
+      ["from_the_future", { x: 1 }],
+    );
+    expect(so).toMatchObject({
+      last: 5,
+      progress: 0.5,
+      note: "half",
+      children: [{ task_id: "t2", name: "friend" }],
+      inbox: [{ from: "user", content: "hi" }],
+    });
+  });
+
+  it("changes nothing that was given out before", () => {
+    const before = told(["tool_call", { call_id: "1", name: "a", arguments: {} }]);
+    const copy = structuredClone(before);
+    tell(before, event(2, "tool_result", { call_id: "1", name: "a", output: "x" }) as any);
+    expect(before).toEqual(copy);
+  });
+
+  it("knows how it ended", () => {
+    const error = { code: "cancelled", message: "cancelled" };
+    const so = told(
+      ["token", { text: "ab" }],
+      ["task.failed", { status: "cancelled", error, output: "ab" }],
+    );
+    expect(so.ending).toEqual({ status: "cancelled", error, output: "ab" });
+    expect(so.text).toBe("ab");
+    expect(endingOf(event(1, "token") as any)).toBeNull();
+  });
+});
