@@ -3,11 +3,16 @@
  * Shape:    agent_react_ops is an adapter behind core/agent.h; its settings are react_settings.  A
  *           run asks the model (model.h) for turns until one calls no tool; the text of that turn
  *           is the final_answer.  What goes wrong in a tool is the model's to deal with: it is told.
+ * Calls:    those of one turn run side by side (react_calls.h); the next turn begins when all are
+ *           through.  A spawn_task that waits ends with its child.
+ * Context:  when the messages pass the model's context_bytes, the oldest are left out, and the event
+ *           custom "history_shortened" says so.
  * Inbox:    a message waits for the turn under way and what it called, then enters as the user's
  *           next turn, one message a turn; a run whose inbox is not empty goes on instead of ending.
  * Thread:   loop.
  * Owns:     the run, until its last handle has closed: a turn of the loop after free.  settings,
  *           model and tools stay the caller's and must outlive the runs.
+ * Result:   the usage that the model's server has counted, if any: also of a run that failed.
  * Errors:   start: a history that is no JSON array.  Everything later ends the run as RUN_FAILED:
  *           "model: …" for what the model said, else a sentence.
  * Limits:   below; beyond REACT_INBOX deliver returns false, an output past MAX_OUTPUT is cut, all

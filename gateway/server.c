@@ -493,6 +493,10 @@ static bool start(struct server *s)
         return false;
     }
     s->fetcher = fetcher_open(&s->loop);
+    if (!s->fetcher) {
+        log_event(LEVEL_ERROR, "fetch", "cannot_open", LOG_TEXT("why", "libcurl does not start"));
+        return false;
+    }
     if (!agents_build(s->config, s->fetcher, &s->loop, &s->agents, &s->n_agents, error,
                       sizeof error)) {
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
