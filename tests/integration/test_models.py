@@ -106,9 +106,10 @@ def whole_answer():
     return b"".join([text("Hél"), text("lo 🌊!"), finish(), m.usage(1, 2), DONE])
 
 
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n", b"\r"], ids=["lf", "crlf", "cr"])
 @pytest.mark.parametrize("step", [1, 2, 3, 5, 7, 64])
-def test_stream_cut_into_pieces_of_any_size(ask, step):
-    whole = whole_answer()
+def test_stream_cut_into_pieces_of_any_size(ask, step, newline):  # F59
+    whole = whole_answer().replace(b"\n", newline)
     pieces = [whole[at:at + step] for at in range(0, len(whole), step)]
     task, events, _ = ask([reply(*pieces)])
     assert task["output"] == "Héllo 🌊!"
@@ -125,7 +126,7 @@ def test_stream_cut_into_pieces_of_any_size(ask, step):
     lambda b: b[:-len(DONE)],  # finish_reason came: that is an end
     lambda b: b + b"data: {\"choices\": []}\n\n" + text("ignored"),
 ], ids=["crlf", "cr", "comments", "bom", "lines", "no-last-newline", "no-done", "after-done"])
-def test_forms_of_a_stream(ask, change):
+def test_forms_of_a_stream(ask, change):  # F59
     task, _, _ = ask([reply(change(whole_answer()))])
     assert (task["status"], task["output"]) == ("completed", "Héllo 🌊!")
 
@@ -284,7 +285,7 @@ def test_nobody_listens():
 # ------------------------------------------------------------------ cancel, history, inbox
 
 
-def test_cancel_closes_the_connection_at_once(client, server):
+def test_cancel_closes_the_connection_at_once(client, server):  # F17
     never = threading.Event()
     server.script = [[m.head(), text("One "), never]]
     before = server.closed
