@@ -107,7 +107,7 @@ def whole_answer():
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 5, 7, 64])
-def test_stream_cut_into_pieces_of_any_size(ask, step):
+def test_stream_cut_into_pieces_of_any_size(ask, step):  # F59
     whole = whole_answer()
     pieces = [whole[at:at + step] for at in range(0, len(whole), step)]
     task, events, _ = ask([reply(*pieces)])
@@ -284,7 +284,7 @@ def test_nobody_listens():
 # ------------------------------------------------------------------ cancel, history, inbox
 
 
-def test_cancel_closes_the_connection_at_once(client, server):
+def test_cancel_closes_the_connection_at_once(client, server):  # F17
     never = threading.Event()
     server.script = [[m.head(), text("One "), never]]
     before = server.closed

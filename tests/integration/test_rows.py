@@ -20,21 +20,18 @@ FIELD_CASES = (1, 3, 5, 6, 8, 9, 11, 12, 14, 15, 16, 17, 19, 21, 24, 25, 26, 27,
 
 
 def react(**agent):
-    return {"agents": [{"name": "a", "kind": "react", "default": True, **agent}],
-            "models": [{"name": "far", "kind": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "x"}]}
+    return {"agents": [{"name": "a", "kind": "react", "default": True, **agent}]}
 
 
 # What a case speaks of and the gateway does not have yet: why, and a configuration that it refuses for as
 # long.  When it is served this fails, and the case wants the rest of its tests.  WHOLLY: no row at all.
 NOT_YET = {
-    "F17": ("a cancel while the agent waits for a model over HTTP", react(model="far")),
     "F21": ("the end of a background process", react(tools=["terminal"])),
     "F24": ("the ends of background processes", react(tools=["process"])),
     "F25": ("background processes over a restart", react(tools=["terminal", "process"])),
     "F27": ("the output of a background process", react(tools=["terminal"])),
-    "F59": ("event streams of models", react(model="far")),
 }
-WHOLLY = {"F25", "F59"}
+WHOLLY = {"F25"}
 REQUIRED += [f"F{n:02}" for n in FIELD_CASES if f"F{n:02}" not in WHOLLY]
 NAMED = re.compile(r"test((?:_[pwa][0-9]+)+)_")  # its name begins with its rows
 
