@@ -78,6 +78,7 @@ static void test_sse_reader_examples_of_the_standard(void **state)
     check_rows(rows, countof(rows));
 }
 
+/* F59 */
 static void test_sse_reader_line_ends_of_all_three_kinds(void **state)
 {
     (void)state;
