@@ -7,7 +7,9 @@
 #include <time.h>
 
 #include "gateway/auth.h"
+#include "gateway/backup.h"
 #include "gateway/config.h"
+#include "gateway/doctor.h"
 #include "gateway/log.h"
 #include "gateway/server.h"
 #include "gateway/supervisor.h"
@@ -22,11 +24,15 @@ static const char usage[] =
     "  holdfast check-config FILE         all faults of a configuration, each with its key\n"
     "  holdfast print-config [FILE]       the configuration as it works, secrets masked\n"
     "  holdfast keys                      all keys of the configuration\n"
+    "  holdfast doctor [--data DIR] [--full]\n"
+    "                                     whether a data directory is sound; reads only\n"
+    "  holdfast backup [--data DIR] FILE  a copy of the database, also of a running gateway\n"
     "  holdfast token --sub NAME [--ttl 1h] [--config FILE] [--data DIR]\n"
     "  holdfast version\n";
 
 struct options {
     const char *config, *sub, *ttl;
+    bool full;
     struct config_flags flags;
 };
 
@@ -39,10 +45,15 @@ static int say_usage(const char *why)
 static bool read_options(int argc, char **argv, struct options *o)
 {
     static const struct option known[] = {
-        {"config", required_argument, NULL, 'c'},     {"listen", required_argument, NULL, 'l'},
-        {"data", required_argument, NULL, 'd'},       {"log-level", required_argument, NULL, 'v'},
-        {"log-format", required_argument, NULL, 'f'}, {"sub", required_argument, NULL, 's'},
-        {"ttl", required_argument, NULL, 't'},        {0},
+        {"config", required_argument, NULL, 'c'},
+        {"listen", required_argument, NULL, 'l'},
+        {"data", required_argument, NULL, 'd'},
+        {"log-level", required_argument, NULL, 'v'},
+        {"log-format", required_argument, NULL, 'f'},
+        {"sub", required_argument, NULL, 's'},
+        {"ttl", required_argument, NULL, 't'},
+        {"full", no_argument, NULL, 'F'},
+        {0},
     };
     for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         switch (c) {
@@ -53,6 +64,7 @@ static bool read_options(int argc, char **argv, struct options *o)
         case 'f': o->flags.log_format = optarg; break;
         case 's': o->sub = optarg; break;
         case 't': o->ttl = optarg; break;
+        case 'F': o->full = true; break;
         default: return false;
         }
     }
@@ -172,6 +184,28 @@ static int make_token(const struct options *o)
     return good ? 0 : 1;
 }
 
+static int doctor(const struct options *o)
+{
+    struct config config;
+    if (!load(o, &config))
+        return EXIT_BAD_CONFIG;
+    int code = doctor_run(config.data, o->full);
+    config_done(&config);
+    return code;
+}
+
+static int backup(const struct options *o, const char *file)
+{
+    struct config config;
+    if (!file)
+        return say_usage("backup needs a file to write to");
+    if (!load(o, &config))
+        return EXIT_BAD_CONFIG;
+    int code = backup_run(config.data, file);
+    config_done(&config);
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     const char *command = argc > 1 ? argv[1] : "";
@@ -190,6 +224,10 @@ int main(int argc, char **argv)
         return print_config(&o, file);
     if (strcmp(command, "keys") == 0)
         return print_keys();
+    if (strcmp(command, "doctor") == 0)
+        return file ? say_usage("doctor takes options only") : doctor(&o);
+    if (strcmp(command, "backup") == 0)
+        return backup(&o, file);
     if (strcmp(command, "token") == 0)
         return make_token(&o);
     if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0) {
