@@ -8,6 +8,7 @@
 
 #include "gateway/auth.h"
 #include "gateway/backup.h"
+#include "gateway/chat.h"
 #include "gateway/config.h"
 #include "gateway/doctor.h"
 #include "gateway/log.h"
@@ -38,7 +39,7 @@ struct options {
 
 static int say_usage(const char *why)
 {
-    fprintf(stderr, "holdfast: %s\n\n%s", why, usage);
+    fprintf(stderr, "holdfast: %s\n\n%s%s", why, usage, chat_usage);
     return EXIT_BAD_CONFIG;
 }
 
@@ -206,6 +207,17 @@ static int backup(const struct options *o, const char *file)
     return code;
 }
 
+static int chat(int argc, char **argv)
+{
+    struct chat_options options;
+    const char *error;
+    if (!chat_options_read(argc, argv, &options, &error))
+        return say_usage(error);
+    int code = chat_run(&options);
+    chat_options_done(&options);
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     const char *command = argc > 1 ? argv[1] : "";
@@ -213,6 +225,8 @@ int main(int argc, char **argv)
     if (strcmp(command, "supervise") == 0)
         return supervisor_main(argc, argv);
     signal(SIGPIPE, SIG_IGN);
+    if (strcmp(command, "chat") == 0)
+        return chat(argc - 1, argv + 1);
     if (argc > 1 && !read_options(argc - 1, argv + 1, &o))
         return say_usage("an option was not understood");
     const char *file = optind < argc - 1 ? argv[1 + optind] : NULL;
@@ -235,7 +249,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (strcmp(command, "help") == 0 || strcmp(command, "--help") == 0) {
-        fputs(usage, stdout);
+        printf("%s%s", usage, chat_usage);
         return 0;
     }
     return say_usage(*command ? "there is no such command" : "a command is missing");

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 import test_readme as readme
-from gateway import BINARY, Gateway
+from gateway import BINARY, Gateway, script_agent
 from holdfast import WAIT_S, Client
 
 ROOT = readme.ROOT
@@ -29,14 +29,17 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def serving(place, tmp_path_factory):
-    with Gateway(folder=tmp_path_factory.mktemp("serving")) as gateway:
+    agents = {"agents": [script_agent("assistant", default=True)]}
+    with Gateway(agents, folder=tmp_path_factory.mktemp("serving")) as gateway:
         (place / "var/lib/holdfast").symlink_to(gateway.data)
         yield gateway
 
 
-def carry_out(name, place, **environ):
+def carry_out(name, place, gateway=None, **environ):
     """What the commands of a block print."""
     text = RUN[name].replace("/var/", f"{place}/var/")
+    if gateway:
+        text = text.replace("127.0.0.1:8080", f"127.0.0.1:{gateway.port}")
     ran = subprocess.run(["sh", "-eu", "-c", text], cwd=place, capture_output=True, text=True, check=False,
                          env={**os.environ, "PATH": f"{place / 'bin'}:{os.environ['PATH']}", **environ},
                          timeout=4 * WAIT_S, stdin=subprocess.DEVNULL)
@@ -55,6 +58,13 @@ def test_doctor_backup_and_restore(place, serving, tmp_path):
     (tmp_path / "data").symlink_to(place / "var/lib/holdfast-restored")
     with Gateway(folder=tmp_path) as gateway, Client(gateway, token=token) as client:
         assert client.replay(task) == events
+
+
+def test_chat_on_the_command_line(place, serving):
+    printed = carry_out("chat", place, serving, XDG_STATE_HOME=str(place / "state")).splitlines()
+    assert printed[:2] == ["count to 3"] * 2  # the scripted agent says it back
+    assert printed[2].startswith("c-1\t0 running\tcount to 3")
+    assert printed[-1].startswith("c-1/") and "\tcompleted" in printed[-1]
 
 
 # ---------------------------------------------------------------- the page itself
