@@ -294,9 +294,29 @@ static void give_up(struct journal *j, int status)
     batch_free(behind);
 }
 
+static enum operation operation_of(const struct op *op)
+{
+    if (op->kind == OP_TASK_NEW)
+        return OPERATION_TASK_CREATION;
+    if (op->kind == OP_TASK_SET && status_is_terminal(op->state->status))
+        return OPERATION_TASK_COMPLETION;
+    return op->kind == OP_LINES || op->kind == OP_SEAL ? OPERATION_EVENTS : OPERATION_OTHER;
+}
+
+static void count_failure(struct journal *j)
+{
+    bool brings[N_OPERATIONS] = {false};
+    for (size_t i = 0; i < j->flying->n_ops; i++)
+        brings[operation_of(&j->flying->ops[i])] = true;
+    brings[OPERATION_OTHER] = !brings[OPERATION_EVENTS] && !brings[OPERATION_TASK_CREATION] &&
+                              !brings[OPERATION_TASK_COMPLETION];
+    for (size_t i = 0; i < N_OPERATIONS; i++)
+        j->n_failures[i] += brings[i];
+}
+
 static void on_failed(struct journal *j, int status)
 {
-    j->n_failures++;
+    count_failure(j);
     if (!j->failing_since) {
         j->failing_since = j->clock->now_ms;
     }

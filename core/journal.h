@@ -24,6 +24,15 @@
 #define SEALS_PER_COMMIT 4 /* at least; else as many bytes as the batch brings */
 #define TAIL_AGE_MS 60000  /* a tail older than this is sealed, so that it pins nothing */
 
+/* What a batch brings, as far as an operator wants to know; one may bring several. */
+enum operation {
+    OPERATION_EVENTS,
+    OPERATION_TASK_CREATION,
+    OPERATION_TASK_COMPLETION,
+    OPERATION_OTHER, /* nothing of these: a title, an acknowledgement, a probe */
+    N_OPERATIONS
+};
+
 struct waiter {
     struct list node;
     void (*done)(struct waiter *waiter, int status);
@@ -58,7 +67,8 @@ struct journal {
     bool failing;         /* until the next success */
     msec_t backoff;
     struct timer retry, age;
-    uint64_t n_commits, n_failures, n_events;
+    uint64_t n_commits, n_events;
+    uint64_t n_failures[N_OPERATIONS]; /* commits that failed, by what they were to bring */
     msec_t submitted_at;
     struct histogram commit_time; /* from submitted to committed, failures and all */
 };

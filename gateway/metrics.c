@@ -110,7 +110,11 @@ static void commits(struct server *s, struct buf *out, const char *name)
 
 static void commit_failures(struct server *s, struct buf *out, const char *name)
 {
-    put(out, name, "{operation=\"batch\"}", s->hub.journal.n_failures);
+    const uint64_t *n = s->hub.journal.n_failures;
+    put(out, name, "{operation=\"events\"}", n[OPERATION_EVENTS]);
+    put(out, name, "{operation=\"task_creation\"}", n[OPERATION_TASK_CREATION]);
+    put(out, name, "{operation=\"task_completion\"}", n[OPERATION_TASK_COMPLETION]);
+    put(out, name, "{operation=\"other\"}", n[OPERATION_OTHER]);
 }
 
 static void resumes(struct server *s, struct buf *out, const char *name)

@@ -18,6 +18,7 @@
 #include "gateway/http_api.h"
 #include "gateway/log.h"
 #include "gateway/store_locked.h"
+#include "gateway/tls.h"
 #include "gateway/ws.h"
 
 #define ACCEPTS_PER_TURN 64
@@ -246,6 +247,41 @@ static void on_signal(uv_signal_t *signal, int number)
     begin_drain(signal->data);
 }
 
+/* --- reading keys and certificates again ------------------------------------------------------- */
+
+static void reload_keys(struct server *s)
+{
+    struct buf faults = {0};
+    struct auth *fresh = auth_open(s->config, s->config->data, &faults);
+    if (fresh) {
+        auth_close(s->auth);
+        s->auth = fresh;
+        log_event(LEVEL_INFO, "auth", "reloaded", LOG_INT("keys", (int64_t)s->config->auth.n_keys));
+    } else {
+        log_event(LEVEL_ERROR, "auth", "not_reloaded", LOG_STR("why", buf_str(&faults)));
+    }
+    buf_done(&faults);
+}
+
+static void reload_certificate(struct server *s)
+{
+    const char *wrong = tls_reload(s->tls, s->config);
+    if (wrong)
+        log_event(LEVEL_ERROR, "tls", "not_reloaded", LOG_TEXT("why", wrong));
+    else
+        log_event(LEVEL_INFO, "tls", "reloaded", LOG_TEXT("cert", s->config->tls.cert));
+}
+
+/* What cannot be read stays as it was: open connections and new ones go on. */
+static void on_hangup(uv_signal_t *signal, int number)
+{
+    struct server *s = signal->data;
+    (void)number;
+    reload_keys(s);
+    if (s->tls)
+        reload_certificate(s);
+}
+
 /* The last task has ended and its end is sent, or the store takes no more writes: close. */
 static void proceed_drain(struct server *s)
 {
@@ -259,9 +295,26 @@ static void proceed_drain(struct server *s)
 
 /* --- the turn ---------------------------------------------------------------------------------- */
 
+/* Said when it begins and when it is over, at most once a second each. */
+static void report_store(struct server *s)
+{
+    bool fails = s->hub.journal.failing;
+    if (fails == s->store_fails)
+        return;
+    s->store_fails = fails;
+    char why[STORE_ERROR_TEXT] = "";
+    if (s->sqlite)
+        store_sqlite_last_error(s->sqlite, why);
+    if (fails)
+        log_event(LEVEL_ERROR, "store", "commits_fail", LOG_TEXT("why", why));
+    else
+        log_event(LEVEL_INFO, "store", "commits_again", LOG_INT("tasks", s->hub.n_live));
+}
+
 static void on_tick(struct timer *timer)
 {
     struct server *s = container_of(timer, struct server, tick);
+    report_store(s);
     ws_tick(s);
     sse_tick(s);
     pace_tick(s);
@@ -372,11 +425,11 @@ static void on_restored(void *arg, int status)
               LOG_INT("tasks", s->hub.n_live));
 }
 
-static void watch_signal(struct server *s, uv_signal_t *signal, int number)
+static void watch_signal(struct server *s, uv_signal_t *signal, int number, uv_signal_cb on_it)
 {
     uv_signal_init(&s->loop, signal);
     signal->data = s;
-    uv_signal_start(signal, on_signal, number);
+    uv_signal_start(signal, on_it, number);
 }
 
 /* Connections beyond what the descriptors carry would only fail later. */
@@ -425,8 +478,9 @@ static bool start(struct server *s)
     }
     if (!open_listener(s))
         return false;
-    watch_signal(s, &s->sigterm, SIGTERM);
-    watch_signal(s, &s->sigint, SIGINT);
+    watch_signal(s, &s->sigterm, SIGTERM, on_signal);
+    watch_signal(s, &s->sigint, SIGINT, on_signal);
+    watch_signal(s, &s->sighup, SIGHUP, on_hangup);
     hub_restore(&s->hub, on_restored, s);
     return true;
 }
@@ -445,10 +499,10 @@ static void stop(struct server *s)
     ws_close_all(s, CLOSE_GOING_AWAY);
     if (s->listener.data)
         uv_close((uv_handle_t *)&s->listener, NULL);
-    if (s->sigterm.data)
-        uv_close((uv_handle_t *)&s->sigterm, NULL);
-    if (s->sigint.data)
-        uv_close((uv_handle_t *)&s->sigint, NULL);
+    uv_signal_t *const signals[] = {&s->sigterm, &s->sigint, &s->sighup};
+    for (size_t i = 0; i < countof(signals); i++)
+        if (signals[i]->data)
+            uv_close((uv_handle_t *)signals[i], NULL);
     close_lws(s);
     ws_reap(s);
     if (s->hub_is_open) {

@@ -36,15 +36,17 @@ struct server {
 
     struct lws_context *lws;
     struct lws_vhost *vhost;
+    struct ssl_ctx_st *tls; /* of the vhost, NULL without TLS */
     int listen_fd;
     int port;
     uv_poll_t listener;
     bool accepting;
     struct timer accept_again; /* descriptors were out */
-    uv_signal_t sigterm, sigint;
+    uv_signal_t sigterm, sigint, sighup;
 
     enum server_phase phase;
     bool failed, stopped, abandoned, hub_is_open;
+    bool store_fails; /* as the log has it */
     struct timer drain;
     struct timer tick;           /* heartbeats and slow readers: once a second */
     struct list conns;           /* of struct conn, all */

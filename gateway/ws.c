@@ -12,6 +12,7 @@
 #include "gateway/log.h"
 #include "gateway/origin.h"
 #include "gateway/tcp.h"
+#include "gateway/tls.h"
 
 #define PING_AFTER_MS HEARTBEAT_MS
 #define SILENT_AFTER_MS 30000 /* behind the ping */
@@ -411,6 +412,13 @@ static int peer_closes(struct conn *c)
     return c->state == CONN_CLOSING; /* its echo of our close frame: no second one */
 }
 
+static int keep_tls(struct server *s, SSL_CTX *context)
+{
+    s->tls = context;
+    tls_begin(context);
+    return 0;
+}
+
 static int created(struct server *s)
 {
     s->n_wsi++;
@@ -435,6 +443,7 @@ int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void
     struct conn **slot = user;
 
     switch (why) {
+    case LWS_CALLBACK_OPENSSL_LOAD_EXTRA_SERVER_VERIFY_CERTS: return keep_tls(s, user);
     case LWS_CALLBACK_WSI_CREATE: return created(s);
     case LWS_CALLBACK_WSI_DESTROY: return destroyed(s);
     case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE: return admit(s, wsi, in);

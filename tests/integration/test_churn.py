@@ -5,15 +5,12 @@ connections; whatever comes must be exactly the cursor's successors.
 """
 
 import asyncio
-import base64
-import json
 import os
 import random
-import re
 
+from follower import Follower
 from gateway import SANITIZE, WAIT_S, wait_until
 from holdfast import Client, ids
-from wire import CLOSE, PING, PONG, TEXT, frame
 
 SECONDS = float(os.environ.get("HOLDFAST_CHURN_S", 20 if SANITIZE else 60))
 SEED = int(os.environ.get("HOLDFAST_SEED", random.randrange(2**32)))
@@ -21,99 +18,8 @@ CLIENTS = 200
 TASKS = 5
 RATE = 800  # events/s of each
 TASK_S = 8
-EVENT = re.compile(rb'\{"type":"event","task_id":"[^"]+","seq":(\d+),"ts":\d+,"event":"([^"]+)"')
-LAST_TEXT = re.compile(rb'"seq":(\d+),"ts":\d+,"event":"token","data":\{"text":"(\d+) ')
-
-
 class Totals:
     events = connections = replays = ends = 0
-
-
-class Follower(asyncio.Protocol):
-    """One connection: resumes one task behind the cursor, and checks that nothing is amiss."""
-
-    def __init__(self, gateway, token, task, cursor):
-        self.task, self.cursor, self.token = task, cursor, token
-        self.gateway = gateway
-        self.buffer = bytearray()
-        self.upgraded = False
-        self.ended = False
-        self.failure = None
-        self.closed = asyncio.get_running_loop().create_future()
-
-    def connection_made(self, transport):
-        Totals.connections += 1
-        self.transport = transport
-        key = base64.b64encode(os.urandom(16)).decode()
-        transport.write((f"GET /v1/ws HTTP/1.1\r\nHost: {self.gateway.host}:{self.gateway.port}\r\n"
-                         "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-                         f"Sec-WebSocket-Key: {key}\r\n\r\n").encode())
-
-    def data_received(self, data):
-        try:
-            self.buffer += data
-            if not self.upgraded and not self.upgrade():
-                return
-            while self.take_frame():
-                pass
-        except AssertionError as failure:
-            self.failure = failure
-            self.transport.abort()
-
-    def upgrade(self):
-        head, mark, rest = bytes(self.buffer).partition(b"\r\n\r\n")
-        if mark:
-            assert head.startswith(b"HTTP/1.1 101"), head
-            self.upgraded, self.buffer = True, bytearray(rest)
-            lines = json.dumps({"type": "hello", "token": self.token}) + "\n" + json.dumps(
-                {"type": "resume", "id": "r", **ids(self.task), "after": self.cursor})
-            self.transport.write(frame(TEXT, lines.encode()))
-        return self.upgraded
-
-    def take_frame(self):
-        if len(self.buffer) < 2:
-            return False
-        n, at = self.buffer[1], 2
-        if n > 125:
-            at += 2 if n == 126 else 8
-            if len(self.buffer) < at:
-                return False
-            n = int.from_bytes(self.buffer[2:at], "big")
-        if len(self.buffer) < at + n:
-            return False
-        opcode, payload = self.buffer[0], bytes(self.buffer[at : at + n])
-        del self.buffer[: at + n]
-        assert opcode & 0x80, "no fragments from the gateway"
-        if opcode & 15 == PING:
-            self.transport.write(frame(PONG, payload))
-        elif opcode & 15 == TEXT:
-            self.take_message(payload)
-        else:
-            assert opcode & 15 != CLOSE, f"closed: {payload}"
-        return True
-
-    def take_message(self, payload):
-        found = EVENT.findall(payload)
-        assert len(found) == payload.count(b'{"type":"event"'), payload[:300]
-        assert b'{"type":"error"' not in payload, payload[:300]
-        assert not (found and self.ended), "after the end"
-        seqs = [int(seq) for seq, _ in found]
-        assert seqs == list(range(self.cursor + 1, self.cursor + 1 + len(seqs))), \
-            f"cursor {self.cursor}, then {seqs[:5]} … {seqs[-5:]}"
-        numbered = LAST_TEXT.findall(payload)
-        if numbered:  # the numbers that the agent gave its tokens: what came is what it said
-            assert int(numbered[-1][0]) == int(numbered[-1][1]) + 2, payload[-300:]
-        self.cursor += len(seqs)
-        Totals.events += len(seqs)
-        if found and found[-1][1].startswith(b"task."):
-            self.ended = found[-1][1] in (b"task.completed", b"task.failed")
-            if self.ended:
-                assert found[-1][1] == b"task.completed"
-                self.transport.abort()
-
-    def connection_lost(self, _):
-        if not self.closed.done():
-            self.closed.set_result(None)
 
 
 async def churn(gateway, token, tasks, rng, over):
@@ -135,7 +41,10 @@ async def churn(gateway, token, tasks, rng, over):
             follower.transport.abort()
             if follower.failure:
                 raise follower.failure
+            assert follower.ended in (None, "task.completed") and not follower.close_code
             cursor = follower.cursor
+            Totals.events += follower.n_events
+            Totals.connections += 1
             if follower.ended:
                 Totals.ends += 1
                 break

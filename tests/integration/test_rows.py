@@ -1,10 +1,14 @@
 """rows.tsv: every row that must have a test names tests that exist."""
 
 import ast
+import functools
 import pathlib
+import re
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
-REQUIRED = [f"P{n}" for n in range(1, 24)]
+REQUIRED = [f"{letter}{n}" for letter, last in (("P", 23), ("W", 10), ("A", 101))
+            for n in range(1, last + 1)]
+NAMED = re.compile(r"test((?:_[pwa][0-9]+)+)_")  # its name begins with its rows
 
 
 def rows():
@@ -14,9 +18,12 @@ def rows():
             yield row, tests.split()
 
 
+@functools.cache
 def functions(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".c":
+        return set(re.findall(r"^static void (test_\w+)\(", text, re.M))
+    return {node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
 
 
 def test_every_required_row_has_a_test():
@@ -36,15 +43,30 @@ def test_every_named_test_exists():
             file, _, name = test.partition("::")
             path = TESTS / file
             assert path.is_file(), f"{row}: {file}"
-            if path.suffix == ".py":
+            if path.suffix in (".py", ".c"):
                 assert name in functions(path), f"{row}: {test}"
             else:
                 assert name and name in path.read_text(encoding="utf-8"), f"{row}: {test}"
 
 
-def test_every_portal_test_stands_in_its_row():
+def rows_in(name):
+    """The rows that a test's name begins with."""
+    named = NAMED.match(name)
+    return [row[0].upper() + row[1:].lstrip("0") for row in named[1].strip("_").split("_")] if named else []
+
+
+def test_every_test_that_names_rows_stands_in_them():
     found = dict(rows())
-    for name in functions(TESTS / "integration" / "test_portal.py"):
-        if name.startswith("test_p"):
-            row = f"P{int(name[6:8])}"
-            assert f"integration/test_portal.py::{name}" in found[row], name
+    for path in sorted(TESTS.glob("*/test_*.[cp]*")):
+        for name in functions(path):
+            for row in rows_in(name):
+                assert f"{path.parent.name}/{path.name}::{name}" in found.get(row, []), f"{row}: {name}"
+
+
+def test_every_test_of_a_required_row_carries_its_number():
+    found = dict(rows())
+    for row in REQUIRED:
+        for test in found[row]:
+            file, _, name = test.partition("::")
+            text = (TESTS / file).read_text(encoding="utf-8")
+            assert row in rows_in(name) or re.search(rf"\b{row}\b", text), f"{row}: {test}"

@@ -16,6 +16,8 @@ import time
 POLL_S = 0.005
 out = sys.stdout.buffer
 heard = []  # the objects that came on stdin after the run
+waiting = []  # those of them that came while a call waited for its answer
+children = {}  # the ids of those that it spawned, by the label that its program gave them
 
 
 def write(data):
@@ -32,6 +34,10 @@ def event(name, data):
 
 
 def hear():
+    return waiting.pop(0) if waiting else hear_more()
+
+
+def hear_more():
     line = sys.stdin.buffer.readline()
     if not line:
         return None
@@ -50,6 +56,28 @@ def hear_until(step):
             break
     if step.get("say"):
         event("token", {"text": json.dumps(line, ensure_ascii=False, sort_keys=True)})
+
+
+def call(step):
+    """{"call": "spawn", …}: a call, and its answer; "say": true tells that as a token.
+
+    A spawn's "input" may be steps, and "as" is a label: for "child" in a later send or cancel.
+    """
+    line = {key: value for key, value in step.items() if key not in ("as", "child", "say")}
+    line.setdefault("call_id", f"call-{len(heard)}")
+    if isinstance(line.get("input"), list):
+        line["input"] = json.dumps(line["input"], ensure_ascii=False)
+    if "child" in step:
+        line["task_id"] = children[step["child"]]
+    say(line)
+    reply = hear_more()
+    while reply and reply.get("call_id") != line["call_id"]:
+        waiting.append(reply)
+        reply = hear_more()
+    if reply and "as" in step:
+        children[step["as"]] = reply.get("task_id")
+    if step.get("say"):
+        event("token", {"text": json.dumps(reply, ensure_ascii=False, sort_keys=True)})
 
 
 def answer(step):
@@ -176,6 +204,7 @@ VERBS = {
     "line_of": lambda s: write(b'{"event":"token","data":{"text":"%s"}}\n' % (b"x" * s["line_of"])),
     "stderr": lambda s: (sys.stderr.write(s["stderr"]), sys.stderr.flush()),
     "hear": hear_until,
+    "call": call,
     "answer": answer,
     "flood": flood,
     "wait": wait,

@@ -1,0 +1,169 @@
+/* Rows A14 to A17, A33 and A37 to A39 of the task manager, on every store: what was recorded of a
+ * task is what is read back, over a restart too. */
+#include "tests/contract/store_kit.h"
+
+/* Puts it, restarts, reads it back, and compares all of it. */
+static const struct task_record *round_trip(struct fixture *f, struct task_record task)
+{
+    struct buf expected = {0}, got = {0};
+    text_task(&expected, &task);
+    put_record(f, task);
+    commit(f);
+    kit_reopen(f);
+    struct query q = {.kind = QUERY_TASK,
+                      .owner = task.owner,
+                      .conversation_id = task.conversation_id,
+                      .task_id = task.task_id};
+    const struct task_record *read = ask(f, q)->tasks;
+    text_task(&got, read);
+    bool same = str_eq(buf_str(&expected), buf_str(&got));
+    buf_done(&expected);
+    buf_done(&got);
+    assert_true(same);
+    return read;
+}
+
+static struct task_record ended(const char *task_id, enum task_status status)
+{
+    struct task_record task = task_of(42, "ann", "thread-1", task_id);
+    task.state.status = status;
+    task.state.completed_at = 2000;
+    return task;
+}
+
+static void assert_shows(const struct task_record *task, const char *part, bool there)
+{
+    struct buf out = {0};
+    task_write(&out, task, false);
+    bool found = strstr(out.bytes, part) != NULL;
+    buf_done(&out);
+    assert_int_equal(found, there);
+}
+
+static void test_a14_record_has_what_the_task_had_and_its_thread(void **state)
+{
+    struct task_record task = ended("t", STATUS_COMPLETED);
+    task.type = TYPE_BACKGROUND;
+    task.state.result = STR("{\"ok\":true}");
+    const struct task_record *read = round_trip(*state, task);
+    assert_str(read->task_id, "t");
+    assert_int_equal(read->type, TYPE_BACKGROUND);
+    assert_int_equal(read->state.status, STATUS_COMPLETED);
+    assert_int_equal(read->state.completed_at, 2000);
+    assert_str(read->state.result, "{\"ok\":true}");
+    assert_str(read->owner, "ann");
+    assert_str(read->conversation_id, "thread-1");
+}
+
+static void test_a15_failed_record_survives(void **state)
+{
+    struct task_record task = ended("t", STATUS_FAILED);
+    task.state.error = TASK_TIMEOUT;
+    task.state.error_message = STR("timeout");
+    const struct task_record *read = round_trip(*state, task);
+    assert_int_equal(read->state.status, STATUS_FAILED);
+    assert_shows(read, "\"error\":{\"code\":\"timeout\",\"message\":\"timeout\"}", true);
+}
+
+static void test_a16_second_state_of_a_task_replaces_the_first(void **state)
+{
+    struct fixture *f = *state;
+    put_task(f, 1, "ann", "thread-1", "t");
+    commit(f);
+    struct query q = about(QUERY_TASKS, "ann", "thread-1");
+    assert_int_equal(ask(f, q)->n_tasks, 1);
+    assert_int_equal(f->answer.tasks[0].state.status, STATUS_RUNNING);
+    put_state(f, 1, (struct task_state){.status = STATUS_COMPLETED, .head = 4});
+    commit(f);
+    kit_reopen(f);
+    assert_int_equal(ask(f, q)->n_tasks, 1);
+    assert_int_equal(f->answer.tasks[0].state.status, STATUS_COMPLETED);
+}
+
+static void test_a17_all_of_a_conversation_is_replaced_in_one_batch(void **state)
+{
+    struct fixture *f = *state;
+    put_conversation(f, "ann", "thread-1", "title", false, 1);
+    put_task(f, 1, "ann", "thread-1", "old");
+    put_task(f, 2, "ann", "thread-2", "other");
+    commit(f);
+    put_delete(f, "ann", "thread-1");
+    put_task(f, 3, "ann", "thread-1", "new");
+    commit(f);
+    kit_reopen(f);
+    assert_int_equal(ask(f, about(QUERY_TASKS, "ann", "thread-1"))->n_tasks, 1);
+    assert_str(f->answer.tasks[0].task_id, "new");
+    assert_int_equal(ask(f, about(QUERY_TASKS, "ann", "thread-2"))->n_tasks, 1);
+    assert_int_equal(ask_status(f, about_task("ann", "thread-1", "old")), STORE_NOT_FOUND);
+}
+
+static void test_a33_failed_summary_survives(void **state)
+{
+    struct task_record task = ended("bg_42", STATUS_FAILED);
+    task.description = STR("fetch data");
+    task.state.error = TASK_AGENT_ERROR;
+    task.state.error_message = STR("agent_error: connection refused");
+    const struct task_record *read = round_trip(*state, task);
+    assert_int_equal(read->state.completed_at, 2000);
+    assert_shows(read, "connection refused", true);
+    assert_shows(read, "\"completed_at\":2000", true);
+    assert_shows(read, "\"result\"", false);
+}
+
+static void test_a37_parent_survives_and_what_it_lacks_stays_absent(void **state)
+{
+    struct task_record task = ended("t", STATUS_COMPLETED);
+    task.parent_run_id = STR("run-123");
+    task.parent_agent_id = STR("agent-a");
+    const struct task_record *read = round_trip(*state, task);
+    assert_null(read->parent_call_id.p);
+    assert_null(read->parent_task_id.p);
+    assert_shows(read, "\"parent\":{\"run_id\":\"run-123\",\"agent_id\":\"agent-a\"}", true);
+}
+
+/* A record that has only what every record must have. */
+static void test_a38_least_record_loads_with_nothing_made_up(void **state)
+{
+    struct task_record task = {.key = 42,
+                               .created_at = 1000,
+                               .owner = STR("ann"),
+                               .conversation_id = STR("thread-1"),
+                               .task_id = STR("bg_0"),
+                               .agent = STR("shell"),
+                               .description = STR("old"),
+                               .input = STR(""),
+                               .state = {.status = STATUS_COMPLETED,
+                                         .progress = -1,
+                                         .first = 1,
+                                         .head = 1,
+                                         .completed_at = 2000}};
+    const struct task_record *read = round_trip(*state, task);
+    assert_int_equal(read->type, TYPE_CHAT);
+    assert_null(read->state.result.p);
+    assert_null(read->name.p);
+    assert_shows(read, "\"parent\"", false);
+    assert_shows(read, "\"result\"", false);
+}
+
+static void test_a39_result_stands_under_its_key_as_it_was(void **state)
+{
+    struct task_record task = ended("t", STATUS_COMPLETED);
+    task.state.result = STR("{\"output\":\"built ok\",\"lines\":42}");
+    const struct task_record *read = round_trip(*state, task);
+    assert_shows(read, ",\"result\":{\"output\":\"built ok\",\"lines\":42},", true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BOTH(test_a14_record_has_what_the_task_had_and_its_thread),
+        BOTH(test_a15_failed_record_survives),
+        BOTH(test_a16_second_state_of_a_task_replaces_the_first),
+        BOTH(test_a17_all_of_a_conversation_is_replaced_in_one_batch),
+        BOTH(test_a33_failed_summary_survives),
+        BOTH(test_a37_parent_survives_and_what_it_lacks_stays_absent),
+        BOTH(test_a38_least_record_loads_with_nothing_made_up),
+        BOTH(test_a39_result_stands_under_its_key_as_it_was),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,123 @@
+"""SIGHUP: keys and certificates are read again, and no connection is dropped for it."""
+
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+
+import pytest
+
+import tokens
+from gateway import Gateway, wait_until
+from holdfast import Client
+from wire import Wire
+
+
+def make_certificate(folder, name):
+    key, cert = str(folder / f"{name}.key"), str(folder / f"{name}.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                    "-nodes", "-keyout", key, "-out", cert, "-days", "2", "-subj", f"/CN={name}"],
+                   check=True, capture_output=True)
+    return cert, key
+
+
+def hang_up(gateway, component, event):
+    """Sends SIGHUP and waits until the gateway says what came of it."""
+    before = len(gateway.log)
+    gateway.process.send_signal(signal.SIGHUP)
+    said = f"component={component} event={event}"
+    return wait_until(lambda: next((line for line in gateway.log[before:] if said in line), None), said)
+
+
+def handshake(gateway, **options):
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    for name, value in options.items():
+        setattr(tls, name, value)
+    tls.set_ciphers("ALL:@SECLEVEL=0")
+    return tls.wrap_socket(socket.create_connection((gateway.host, gateway.port), 10))
+
+
+def fingerprint(gateway):
+    with handshake(gateway) as wire:
+        return wire.getpeercert(binary_form=True)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """The certificate that is served, and two to change it for."""
+    one, two = make_certificate(tmp_path, "one"), make_certificate(tmp_path, "two")
+    served = str(tmp_path / "served.pem"), str(tmp_path / "served.key")
+    for source, target in zip(one, served):
+        shutil.copy(source, target)
+    return served, one, two
+
+
+def test_certificate_is_changed_under_open_connections(files):
+    served, one, two = files
+    with Gateway({"tls": {"cert": served[0], "key": served[1]}}) as gateway:
+        with handshake(gateway) as before:
+            first = before.getpeercert(binary_form=True)
+            assert fingerprint(gateway) == first
+            for source, target in zip(two, served):
+                shutil.copy(source, target)
+            hang_up(gateway, "tls", "reloaded")
+            assert fingerprint(gateway) != first
+            assert fingerprint(gateway) == ssl.PEM_cert_to_DER_cert(open(two[0], encoding="ascii").read())
+            before.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")  # it goes on
+            assert before.recv(100).startswith(b"HTTP/1.1 200")
+
+
+def test_pair_that_does_not_fit_changes_nothing(files):
+    served, one, two = files
+    with Gateway({"tls": {"cert": served[0], "key": served[1]}}) as gateway:
+        first = fingerprint(gateway)
+        shutil.copy(two[0], served[0])  # with the key of the other one
+        assert served[1] in hang_up(gateway, "tls", "not_reloaded")
+        assert fingerprint(gateway) == first
+        open(served[0], "w", encoding="ascii").close()
+        assert served[0] in hang_up(gateway, "tls", "not_reloaded")
+        assert fingerprint(gateway) == first
+        shutil.copy(two[0], served[0])
+        shutil.copy(two[1], served[1])
+        hang_up(gateway, "tls", "reloaded")
+        assert fingerprint(gateway) != first
+
+
+def test_only_tls_1_2_and_1_3_are_spoken(files):
+    served, _, _ = files
+    with Gateway({"tls": {"cert": served[0], "key": served[1]}}) as gateway:
+        for version, name in ((ssl.TLSVersion.TLSv1_2, "TLSv1.2"), (ssl.TLSVersion.TLSv1_3, "TLSv1.3")):
+            with handshake(gateway, minimum_version=version, maximum_version=version) as wire:
+                assert wire.version() == name
+        with pytest.raises((ssl.SSLError, OSError)):
+            handshake(gateway, minimum_version=ssl.TLSVersion.TLSv1, maximum_version=ssl.TLSVersion.TLSv1_1)
+
+
+def test_keys_are_changed_under_open_connections(tmp_path):
+    with Gateway({"auth": tokens.config(tmp_path)}) as gateway:
+        with Client(gateway, token=tokens.token("ann")) as client:
+            fresh = b"another secret of more than thirty-two bytes, for the tests"
+            (tmp_path / "secret").write_bytes(fresh)
+            hang_up(gateway, "auth", "reloaded")
+            client.quiet()  # who is in stays in
+            with Client(gateway, hello=False) as late:
+                late.post("hello", token=tokens.token("ann"))
+                assert late.closing().code == 4401
+            with Client(gateway, token=tokens.token("ann", secret=fresh)) as late:
+                assert late.owner == client.owner
+            (tmp_path / "secret").write_bytes(b"short")
+            assert "auth.keys[0]" in hang_up(gateway, "auth", "not_reloaded")
+            with Client(gateway, token=tokens.token("ann", secret=fresh)) as late:
+                late.quiet()
+
+
+def test_without_keys_or_certificate_it_is_no_harm():
+    with Gateway() as gateway, Client(gateway) as client:
+        hang_up(gateway, "auth", "reloaded")
+        client.quiet()
+        with Wire(gateway) as wire:
+            assert wire.status == 101
+        with Client(gateway, token=client.token) as again:  # the guests' key is the same
+            assert again.owner == client.owner
