@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -67,12 +68,19 @@ def test_chat_on_the_command_line(place, serving):
     assert printed[-1].startswith("c-1/") and "\tcompleted" in printed[-1]
 
 
+def test_what_is_installed_is_there():
+    """systemd is not run here: test_packaging.py runs what the unit says."""
+    for kind, _, _, text in BLOCKS:
+        for name in re.findall(r"\bpackaging/[\w.]+", text if kind == "install" else ""):
+            assert (ROOT / name).exists(), name
+
+
 # ---------------------------------------------------------------- the page itself
 
 
 def test_every_block_is_marked_and_run():
     assert len(BLOCKS) == TEXT.count("\n```") // 2
-    assert {kind for kind, *_ in BLOCKS} <= {"run", "shows", "file", "dev"}
+    assert {kind for kind, *_ in BLOCKS} <= {"run", "install", "dev"}
     here = pathlib.Path(__file__).read_text()
     assert [name for name in RUN if f'carry_out("{name}"' not in here] == []
 
