@@ -81,8 +81,7 @@ def proxied(request, tmp_path_factory):
                 wait_until(lambda: is_listening(port, process), "the proxy listens")
                 yield Proxied(gateway, port)
             finally:
-                process.terminate()
-                process.wait(WAIT_S)
+                process.kill()  # a polite stop waits for all connections
 
 
 def test_websocket_and_resume(proxied):
