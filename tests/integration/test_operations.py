@@ -68,6 +68,14 @@ def test_chat_on_the_command_line(place, serving):
     assert printed[-1].startswith("c-1/") and "\tcompleted" in printed[-1]
 
 
+def test_what_to_watch(place, serving):
+    printed = carry_out("watch", place, serving)
+    for name in set(re.findall(r"`(holdfast_\w+)", TEXT)):
+        assert f"# TYPE {name} " in printed, name
+    for code in re.findall(r'closes_total\{(code="\d+")\}', TEXT) + re.findall(r'\{(outcome="\w+")\}', TEXT):
+        assert code in printed
+
+
 def test_what_is_installed_is_there():
     """systemd is not run here: test_packaging.py runs what the unit says."""
     for kind, _, _, text in BLOCKS:
