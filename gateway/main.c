@@ -7,7 +7,10 @@
 #include <time.h>
 
 #include "gateway/auth.h"
+#include "gateway/backup.h"
+#include "gateway/chat.h"
 #include "gateway/config.h"
+#include "gateway/doctor.h"
 #include "gateway/log.h"
 #include "gateway/server.h"
 #include "gateway/supervisor.h"
@@ -22,27 +25,36 @@ static const char usage[] =
     "  holdfast check-config FILE         all faults of a configuration, each with its key\n"
     "  holdfast print-config [FILE]       the configuration as it works, secrets masked\n"
     "  holdfast keys                      all keys of the configuration\n"
+    "  holdfast doctor [--data DIR] [--full]\n"
+    "                                     whether a data directory is sound; reads only\n"
+    "  holdfast backup [--data DIR] FILE  a copy of the database, also of a running gateway\n"
     "  holdfast token --sub NAME [--ttl 1h] [--config FILE] [--data DIR]\n"
     "  holdfast version\n";
 
 struct options {
     const char *config, *sub, *ttl;
+    bool full;
     struct config_flags flags;
 };
 
 static int say_usage(const char *why)
 {
-    fprintf(stderr, "holdfast: %s\n\n%s", why, usage);
+    fprintf(stderr, "holdfast: %s\n\n%s%s", why, usage, chat_usage);
     return EXIT_BAD_CONFIG;
 }
 
 static bool read_options(int argc, char **argv, struct options *o)
 {
     static const struct option known[] = {
-        {"config", required_argument, NULL, 'c'},     {"listen", required_argument, NULL, 'l'},
-        {"data", required_argument, NULL, 'd'},       {"log-level", required_argument, NULL, 'v'},
-        {"log-format", required_argument, NULL, 'f'}, {"sub", required_argument, NULL, 's'},
-        {"ttl", required_argument, NULL, 't'},        {0},
+        {"config", required_argument, NULL, 'c'},
+        {"listen", required_argument, NULL, 'l'},
+        {"data", required_argument, NULL, 'd'},
+        {"log-level", required_argument, NULL, 'v'},
+        {"log-format", required_argument, NULL, 'f'},
+        {"sub", required_argument, NULL, 's'},
+        {"ttl", required_argument, NULL, 't'},
+        {"full", no_argument, NULL, 'F'},
+        {0},
     };
     for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         switch (c) {
@@ -53,6 +65,7 @@ static bool read_options(int argc, char **argv, struct options *o)
         case 'f': o->flags.log_format = optarg; break;
         case 's': o->sub = optarg; break;
         case 't': o->ttl = optarg; break;
+        case 'F': o->full = true; break;
         default: return false;
         }
     }
@@ -172,6 +185,39 @@ static int make_token(const struct options *o)
     return good ? 0 : 1;
 }
 
+static int doctor(const struct options *o)
+{
+    struct config config;
+    if (!load(o, &config))
+        return EXIT_BAD_CONFIG;
+    int code = doctor_run(config.data, o->full);
+    config_done(&config);
+    return code;
+}
+
+static int backup(const struct options *o, const char *file)
+{
+    struct config config;
+    if (!file)
+        return say_usage("backup needs a file to write to");
+    if (!load(o, &config))
+        return EXIT_BAD_CONFIG;
+    int code = backup_run(config.data, file);
+    config_done(&config);
+    return code;
+}
+
+static int chat(int argc, char **argv)
+{
+    struct chat_options options;
+    const char *error;
+    if (!chat_options_read(argc, argv, &options, &error))
+        return say_usage(error);
+    int code = chat_run(&options);
+    chat_options_done(&options);
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     const char *command = argc > 1 ? argv[1] : "";
@@ -180,6 +226,8 @@ int main(int argc, char **argv)
         return supervisor_main(argc, argv);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file at its limit is a full disk, and no end */
+    if (strcmp(command, "chat") == 0)
+        return chat(argc - 1, argv + 1);
     if (argc > 1 && !read_options(argc - 1, argv + 1, &o))
         return say_usage("an option was not understood");
     const char *file = optind < argc - 1 ? argv[1 + optind] : NULL;
@@ -191,6 +239,10 @@ int main(int argc, char **argv)
         return print_config(&o, file);
     if (strcmp(command, "keys") == 0)
         return print_keys();
+    if (strcmp(command, "doctor") == 0)
+        return file ? say_usage("doctor takes options only") : doctor(&o);
+    if (strcmp(command, "backup") == 0)
+        return backup(&o, file);
     if (strcmp(command, "token") == 0)
         return make_token(&o);
     if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0) {
@@ -198,7 +250,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (strcmp(command, "help") == 0 || strcmp(command, "--help") == 0) {
-        fputs(usage, stdout);
+        printf("%s%s", usage, chat_usage);
         return 0;
     }
     return say_usage(*command ? "there is no such command" : "a command is missing");

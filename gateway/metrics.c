@@ -53,14 +53,26 @@ static void count_task(struct map_node *node, void *arg)
     census->n[i < census->server->n_agents ? i : last][t->shown.status == STATUS_RUNNING]++;
 }
 
+/* A label's value; a name has no control characters. */
+static void put_escaped(struct buf *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            buf_putc(out, '\\');
+        buf_putc(out, *text);
+    }
+}
+
 static void tasks(struct server *s, struct buf *out, const char *name)
 {
     struct census census = {.server = s};
     map_each(&s->hub.streams, count_task, &census);
     for (size_t i = 0; i < s->n_agents && i < countof(census.n) - 1; i++)
-        for (int running = 0; running < 2; running++)
-            buf_putf(out, "%s{status=\"%s\",agent=\"%s\"} %" PRIu64 "\n", name,
-                     running ? "running" : "pending", s->agents[i].name, census.n[i][running]);
+        for (int running = 0; running < 2; running++) {
+            buf_putf(out, "%s{status=\"%s\",agent=\"", name, running ? "running" : "pending");
+            put_escaped(out, s->agents[i].name);
+            buf_putf(out, "\"} %" PRIu64 "\n", census.n[i][running]);
+        }
 }
 
 static void tasks_ended(struct server *s, struct buf *out, const char *name)

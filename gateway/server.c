@@ -18,6 +18,7 @@
 #include "gateway/fetch.h"
 #include "gateway/http_api.h"
 #include "gateway/log.h"
+#include "gateway/notify.h"
 #include "gateway/store_locked.h"
 #include "gateway/tls.h"
 #include "gateway/ws.h"
@@ -249,6 +250,7 @@ static void begin_drain(struct server *s)
     }
     log_event(LEVEL_INFO, "server", "draining", LOG_INT("tasks", s->hub.n_live));
     s->phase = SERVER_DRAINING;
+    notify_manager("STOPPING=1\nSTATUS=waiting for the last tasks");
     hub_drain(&s->hub);
     ws_say_goaway(s);
     timer_arm(&s->hub.clock, &s->drain, s->hub.clock.now_ms + (msec_t)s->config->drain_s * 1000);
@@ -433,6 +435,7 @@ static void on_restored(void *arg, int status)
     if (s->phase == SERVER_STARTING)
         s->phase = SERVER_SERVING;
     timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
+    notify_manager("READY=1\nSTATUS=serving");
     bool v6 = strchr(s->config->listen_host, ':') != NULL;
     printf("{\"event\":\"ready\",\"listen\":\"%s%s%s:%d\",\"version\":\"%s\"}\n", v6 ? "[" : "",
            s->config->listen_host, v6 ? "]" : "", s->port, HOLDFAST_VERSION);

@@ -1,4 +1,4 @@
-/* Connections, and all SQL but the schema. */
+/* Connections, and all SQL but the schema's and store_check's. */
 #include <errno.h>
 #include <stdio.h>
 

@@ -15,6 +15,7 @@
  * lines in the newest row.  All rows below the first of that list are dead: once there are some, a
  * commit deletes them, a bounded number.  A task that is silent pins the journal; core seals such tails by age.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "gateway/store_sqlite_private.h"
@@ -146,8 +147,12 @@ static int scan_entry(struct scan *scan, int64_t row, const struct entry *e)
         scan->n_live++;
         f->row = row;
         f->first = e->first;
-    } else if (e->first != f->last + 1) {
-        return STORE_CORRUPT; /* promise 1: dense, or not at all */
+    } else if (e->first != f->last + 1) { /* promise 1: dense, or not at all */
+        snprintf(scan->conn->error, sizeof scan->conn->error,
+                 "row %lld: event %llu of the task with key %lld follows its event %llu",
+                 (long long)row, (unsigned long long)e->first, (long long)e->task_key,
+                 (unsigned long long)f->last);
+        return STORE_CORRUPT;
     }
     f->last = e->last;
     if (scan->want_bytes)
@@ -164,7 +169,11 @@ static int scan_rows(struct scan *scan)
         struct str bytes = call_col(&c, 1);
         while (status == STORE_OK && bytes.n) {
             struct entry e;
-            status = take_entry(&bytes, &e) ? scan_entry(scan, row, &e) : STORE_CORRUPT;
+            bool good = take_entry(&bytes, &e);
+            status = good ? scan_entry(scan, row, &e) : STORE_CORRUPT;
+            if (!good)
+                snprintf(scan->conn->error, sizeof scan->conn->error,
+                         "row %lld of the journal holds no entry", (long long)row);
         }
     }
     int end = call_end(&c);

@@ -1,7 +1,15 @@
 """GET /metrics: every family of PROTOCOL.md section 7, in the text format, moved by what it counts."""
 
+import json
+import pathlib
 import re
+import shutil
+import subprocess
 
+import pytest
+
+import exposition
+from gateway import Gateway, script_agent
 from holdfast import new_id
 
 FAMILIES = {
@@ -19,15 +27,19 @@ FAMILIES = {
 LINE = re.compile(r'([a-z_]+)(\{(?:[a-z_]+="[^"\\\n]*",?)+\})? ([0-9.e+-]+)$')
 
 
-def scrape(gateway):
+def scrape_text(gateway):
     status, _, body = gateway.http("GET", "/metrics")
     assert status == 200
-    values = {}
-    for line in body.decode().splitlines():
+    return body.decode()
+
+
+def scrape(gateway):
+    text, values = scrape_text(gateway), {}
+    for line in text.splitlines():
         if not line.startswith("#"):
             name, labels, value = LINE.match(line).groups()
             values[name + (labels or "")] = float(value)
-    return body.decode(), values
+    return text, values
 
 
 def test_every_family_is_there_with_its_type(gateway, client):
@@ -57,3 +69,68 @@ def test_what_happens_is_counted(gateway, client):
     assert {"holdfast_events_total", "holdfast_store_commit_seconds_count",
             'holdfast_resume_total{outcome="exact"}', 'holdfast_resume_total{outcome="refused"}',
             "holdfast_resume_caught_up_seconds_count"} <= grown
+
+
+# ---------------------------------------------------------------- the format, and who draws it
+
+DASHBOARD = pathlib.Path(__file__).resolve().parent.parent.parent / "packaging/grafana-dashboard.json"
+
+
+def test_text_is_what_prometheus_reads(gateway, client):
+    client.finish({"token": "x"})
+    families = exposition.read(scrape(gateway)[0])
+    assert {name: family.kind for name, family in families.items()}.items() >= FAMILIES.items()
+
+
+def test_name_of_an_agent_cannot_break_the_text():
+    name = 'we"ird\\ {näme}'
+    with Gateway({"agents": [script_agent(name, default=True)]}) as gateway:
+        samples = exposition.read(scrape_text(gateway))["holdfast_tasks"].samples
+    assert {labels["agent"] for _, labels, _ in samples} == {'we\\"ird\\\\ {näme}'}
+
+
+@pytest.mark.parametrize("text", [
+    "# HELP a_total A.\n# TYPE a_total counter\na_total 1", "# HELP a A.\n# TYPE a counter\na 1\n",
+    "# HELP a A.\n# TYPE a gauge\na 1\na 2\n", "# HELP a A.\n# TYPE a gauge\na{b=\"1\",b=\"2\"} 1\n",
+    "# HELP a A.\n# TYPE a gauge\nb 1\n", "a 1\n", "# HELP a A.\n# TYPE a gauge\na one\n",
+    "# HELP a_ms A.\n# TYPE a_ms gauge\na_ms 1\n", "# HELP a A.\n# TYPE a gauge\na{b=\"\\x\"} 1\n",
+    "# HELP a A.\n# TYPE a histogram\na_bucket{le=\"1\"} 2\na_bucket{le=\"+Inf\"} 1\na_sum 1\na_count 1\n"])
+def test_the_reader_is_strict(text):
+    with pytest.raises(AssertionError):
+        exposition.read(text)
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="Prometheus is not installed for this alone")
+def test_promtool_finds_no_fault(gateway, client):
+    done = subprocess.run(["promtool", "check", "metrics"], input=scrape(gateway)[0], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def expressions(panel):
+    return [target["expr"] for target in panel["targets"]]
+
+
+def test_dashboard_draws_what_is_exported(gateway, client):
+    client.finish({"token": "x"})
+    families = exposition.read(scrape(gateway)[0])
+    names, labels = set(families), {}
+    for family in families.values():
+        for sample, pairs, _ in family.samples:
+            names.add(sample)
+            labels.setdefault(sample, set()).update(pairs)
+    board = json.loads(DASHBOARD.read_text())
+    drawn = set()
+    for panel in board["panels"]:
+        assert panel["title"] and expressions(panel)
+        for expression in expressions(panel):
+            found = re.findall(r"holdfast_\w+", expression)
+            assert len(found) == 1 and set(found) <= names, expression
+            drawn |= set(found)
+            for by in re.findall(r"by \(([\w, ]+)\)", expression):
+                assert set(by.split(", ")) <= labels[found[0]], expression
+            assert ("rate(" in expression) == (found[0].endswith(("_total", "_bucket"))), expression
+    assert {name.removesuffix("_bucket") for name in drawn} == set(families), "a family that is not drawn"
+    ids = [panel["id"] for panel in board["panels"]]
+    assert len(set(ids)) == len(ids)
+    assert "holdfast_connections" in json.dumps(board["templating"])

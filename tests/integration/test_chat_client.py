@@ -1,0 +1,311 @@
+"""holdfast chat: asks, follows, leaves, comes back; what goes to stdout and what it exits with."""
+
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+
+import pytest
+
+import tokens
+from gateway import BINARY, Gateway, run
+from holdfast import Client, ids, program, wait_until
+from relay import Relay
+from terminal import Command
+
+
+class Chat:
+    """holdfast chat for one gateway, with a state directory of its own."""
+
+    def __init__(self, gateway, folder):
+        self.gateway = gateway
+        self.environ = {**os.environ, "XDG_STATE_HOME": str(folder), "TERM": "xterm"}
+        for name in ("HOLDFAST_TOKEN", "NO_COLOR"):
+            self.environ.pop(name, None)
+
+    @property
+    def url(self):
+        return f"ws://{self.gateway.host}:{self.gateway.port}"
+
+    def start(self, *arguments, **options):
+        return Command("chat", self.url, *arguments, environ=self.environ, **options)
+
+    def run(self, *arguments, **options):
+        return self.start(*arguments, **options).end()
+
+    def ask(self, *steps, **options):
+        return self.run(program(*steps), **options)
+
+    def token_file(self):
+        return next(pathlib.Path(self.environ["XDG_STATE_HOME"], "holdfast").iterdir())
+
+    def client(self):
+        """The same guest over the tests' own client."""
+        return Client(self.gateway, token=self.token_file().read_text())
+
+
+@pytest.fixture
+def chat(gateway, tmp_path):
+    return Chat(gateway, tmp_path)
+
+
+def task_of(said):
+    """The conversation and the task that were told on stderr."""
+    return re.search(r"task ([\w-]+)/(\w+)", said).groups()
+
+
+def resume_command(said):
+    """The arguments of the command that it tells for coming back."""
+    return shlex.split(re.search(r"holdfast (chat .* --after \d+)", said)[1])
+
+
+# ---------------------------------------------------------------- asking
+
+
+def test_answer_alone_is_on_stdout(chat):
+    status, out, err = chat.ask({"token": "Hel"}, {"token": "lo"})
+    assert (status, out) == (0, "Hello\n")
+    assert task_of(err)
+    assert chat.run(stdin=program({"token": "from stdin"}) + "\n")[:2] == (0, "from stdin\n")
+    assert chat.run("plain", "words")[:2] == (0, "plain words\n")
+
+
+def test_final_answer_that_was_not_said_in_tokens_is_printed_once(chat):
+    assert chat.ask({"final_answer": "42"})[:2] == (0, "42\n")
+    assert chat.ask({"token": "so "}, {"token": "42"}, {"final_answer": "42"})[1] == "so 42\n"
+    assert chat.ask({"token": "working"}, {"final_answer": "42"})[1] == "working\n42\n"
+
+
+def test_failure_keeps_what_was_said_and_exits_with_1(chat):
+    status, out, err = chat.ask({"token": "half"}, {"exit": 3})
+    assert (status, out) == (1, "half\n")
+    assert "agent_error" in err
+
+
+def test_usage_is_2(chat):
+    for arguments in (("--dance",), ("--resume", "no-slash"), ("--resume", "a/b", "--after", "x"),
+                      ("--list", "words"), ("",)):
+        status, _, err = chat.run(*arguments)
+        assert status == 2 and "holdfast chat" in err, arguments
+    assert run("chat", "ftp://x", "hi").returncode == 2
+    assert run("chat", "ws://host:port", "hi").returncode == 2
+
+
+def test_agent_and_conversation_are_chosen(chat):
+    status, _, err = chat.run("--agent", "nobody", "hi")
+    assert status == 1 and "nobody" in err or "agent" in err
+    assert chat.run("--agent", "script", "--conversation", "c-7", "hi")[0] == 0
+    status, out, _ = chat.run("--list")
+    assert status == 0 and out.startswith("c-7\t0 running\thi\n")
+
+
+def test_list_pages_through_everything(chat):
+    chat.ask({"token": "x"})
+    with chat.client() as client:
+        client.event(client.chat({"hang": 1}, conversation="many"), "task.started")
+        made = [client.chat("x", conversation="many", when_busy="enqueue")["task_id"] for _ in range(60)]
+        status, out, _ = chat.run("--list", "--conversation", "many")
+        client.call("cancel_all", conversation_id="many")
+    rows = [line.split("\t")[:2] for line in out.splitlines()]
+    assert status == 0 and rows[:-1] == [[f"many/{task}", "pending"] for task in reversed(made)]
+
+
+def test_unreachable_gateway_is_told_at_once(chat):
+    with Relay(chat.gateway) as relay:
+        port = relay.port
+    status, _, err = Command("chat", f"ws://127.0.0.1:{port}", "hi", environ=chat.environ).end()
+    assert status == 1 and "cannot connect" in err
+
+
+# ---------------------------------------------------------------- leaving and coming back
+
+
+def test_broken_connection_is_resumed_and_starts_nothing_twice(chat, gateway):
+    with Relay(gateway) as relay:
+        chat.gateway = relay
+        gates = [gateway.path() for _ in range(2)]
+        command = chat.start(program({"token": "a"}, {"wait": gates[0]}, {"token": "b"}, {"wait": gates[1]},
+                                     {"token": "c"}))
+        command.until("a")
+        relay.cut()
+        command.until("connecting again", "err")
+        open(gates[0], "w", encoding="utf-8").close()
+        command.until("b")
+        relay.cut()
+        open(gates[1], "w", encoding="utf-8").close()
+        status, out, err = command.end()
+        assert (status, out) == (0, "abc\n"), err
+        assert relay.accepted == 3
+        assert len(chat.run("--list")[1].splitlines()) == 1
+
+
+def test_kill_of_the_gateway_is_survived(tmp_path):
+    with Gateway() as gateway:
+        chat = Chat(gateway, tmp_path)
+        gateway.listen = f"127.0.0.1:{gateway.port}"
+        command = chat.start(program({"token": "seen"}, {"hang": 1}))
+        command.until("seen")
+        gateway.kill()
+        command.until("connecting again", "err")
+        gateway.start()
+        status, out, err = command.end()
+        assert (status, out) == (1, "seen\n") and "orphaned" in err
+
+
+def test_planned_stop_is_waited_for(tmp_path):
+    with Gateway({"drain_s": 1}) as gateway:
+        chat = Chat(gateway, tmp_path)
+        gateway.listen = f"127.0.0.1:{gateway.port}"
+        command = chat.start(program({"token": "seen"}, {"hang": 1}))
+        command.until("seen")
+        assert gateway.stop() == 0
+        gateway.start()
+        status, out, err = command.end()
+        assert (status, out) == (1, "seen\n") and "orphaned" in err
+
+
+def test_ctrl_c_leaves_and_says_how_to_come_back(chat, gateway):
+    gate = gateway.path()
+    command = chat.start(program({"token": "first"}, {"wait": gate}, {"token": "second"}))
+    command.until("first")
+    command.interrupt()
+    status, out, err = command.end()
+    assert (status, out) == (1, "first\n") and "runs on" in err
+    again = Command(*resume_command(err), environ=chat.environ)
+    open(gate, "w", encoding="utf-8").close()
+    assert again.end()[:2] == (0, "second\n")
+    whole = "/".join(task_of(err))
+    assert chat.run("--resume", whole)[:2] == (0, "firstsecond\n")
+    status, out, err = chat.run("--resume", whole, "--after", "6")
+    assert (status, out) == (0, "") and "ended" in err
+    assert chat.run("--resume", whole, "--after", "99")[:2] == (0, "firstsecond\n")
+    assert chat.run("--resume", "c-1/01ARZ3NDEKTSV4RRFFQ69G5FAV")[0] == 1
+
+
+def test_cancel_ends_it_for_everybody(chat):
+    command = chat.start(program({"token": "a"}, {"hang": 1}))
+    command.until("a")
+    command.until("task ", "err")
+    task = "/".join(task_of(command.seen["err"].decode()))
+    status, _, err = chat.run("--cancel", task)
+    assert status == 0 and "stops" in err
+    status, out, err = command.end()
+    assert (status, out) == (1, "a\n") and "cancelled" in err
+    assert "ended" in chat.run("--cancel", task)[2]
+
+
+def test_nobody_reads_stdout(chat, gateway):
+    gate = gateway.path()
+    command = chat.start(program({"token": "a"}, {"wait": gate}, {"token": "b"}, {"hang": 1}))
+    command.until("a")
+    out = next(end for end, name in command.ends.items() if name == "out")
+    os.close(out)
+    del command.ends[out]
+    open(gate, "w", encoding="utf-8").close()
+    assert command.end()[0] == 1
+
+
+# ---------------------------------------------------------------- who asks
+
+
+def test_guest_is_the_same_one_the_next_time(chat):
+    chat.ask({"token": "x"})
+    assert chat.token_file().stat().st_mode & 0o777 == 0o600
+    assert chat.token_file().parent.stat().st_mode & 0o777 == 0o700
+    chat.ask({"token": "x"})
+    assert len(chat.run("--list")[1].splitlines()) == 2
+    chat.token_file().chmod(0o644)
+    status, out, err = chat.run("--list")
+    assert (status, out) == (0, "") and "not used" in err
+
+
+def test_guest_whose_key_is_gone_starts_anew(tmp_path):
+    with Gateway() as gateway:
+        chat = Chat(gateway, tmp_path)
+        chat.ask({"token": "x"})
+        gateway.stop()
+        (gateway.data / "guest.key").unlink()
+        gateway.listen = f"127.0.0.1:{gateway.port}"
+        gateway.start()
+        assert chat.run("--list")[0] == 1
+        assert chat.ask({"token": "y"})[:2] == (0, "y\n")
+        assert len(chat.run("--list")[1].splitlines()) == 1
+
+
+def test_tokens_of_keys(tmp_path):
+    with Gateway({"auth": tokens.config(tmp_path)}) as gateway:
+        chat = Chat(gateway, tmp_path)
+        status, _, err = chat.ask({"token": "x"})
+        assert status == 1 and "token" in err
+        assert chat.run("--token", tokens.token("alice"), program({"token": "x"}))[0] == 0
+        chat.environ["HOLDFAST_TOKEN"] = tokens.token("alice")
+        assert len(chat.run("--list")[1].splitlines()) == 1
+        chat.environ["HOLDFAST_TOKEN"] = tokens.token("bob")
+        assert chat.run("--list")[:2] == (0, "")
+        chat.environ["HOLDFAST_TOKEN"] = tokens.token("bob", seconds=-100)
+        assert chat.run("--list")[0] == 1
+        assert not (tmp_path / "holdfast").exists() or not list((tmp_path / "holdfast").iterdir())
+
+
+def test_busy_gateway_is_asked_again(tmp_path):
+    with Gateway({"limits": {"tasks": 1}}) as gateway, Client(gateway) as client:
+        chat = Chat(gateway, tmp_path)
+        task = client.chat({"hang": 1})
+        command = chat.start(program({"token": "x"}))
+        command.until("busy", "err")
+        client.call("cancel", **ids(task))
+        assert command.end()[:2] == (0, "x\n")
+
+
+def test_tls_is_checked(tmp_path):
+    key, cert = str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-keyout", key, "-out", cert, "-days", "2", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=DNS:localhost"], check=True, capture_output=True)
+    with Gateway({"tls": {"cert": cert, "key": key}}) as gateway:
+        chat = Chat(gateway, tmp_path)
+        url = f"https://localhost:{gateway.port}"
+        assert Command("chat", url, "hi", environ=chat.environ).end()[0] == 1
+        chat.environ["SSL_CERT_FILE"] = cert
+        assert Command("chat", url, "hi", environ=chat.environ).end()[:2] == (0, "hi\n")
+
+
+# ---------------------------------------------------------------- on a terminal
+
+
+def test_terminal_is_not_at_the_agents_mercy(chat):
+    evil = "a\x1b[31mb\x07c\u009bd\te"
+    assert chat.ask({"token": evil})[1] == evil + "\n"  # to a file: as it is
+    status, out, _ = chat.ask({"token": evil}, terminal=True)
+    assert status == 0 and "a?[31mb?c?d\te\r\n" in out
+
+
+def test_colours_on_a_terminal_only(chat):
+    assert "\x1b" not in "".join(chat.ask({"token": "x"})[1:])
+    assert "\x1b[2m" in chat.ask({"token": "x"}, terminal=True)[1]
+    chat.environ["NO_COLOR"] = "1"
+    assert "\x1b" not in chat.ask({"token": "x"}, terminal=True)[1]
+
+
+@pytest.mark.parametrize("kind, typed, answer", [("approval", "y\n", True), ("approval", "\n", False),
+                                                 ("question", "blue\n", "blue")])
+def test_question_is_answered_on_the_terminal(chat, kind, typed, answer):
+    command = chat.start(program({"question": "q1", "kind": kind, "prompt": "Which colour?"},
+                                 {"hear": "input", "say": True}), terminal=True)
+    command.until("Which colour?")
+    command.type(typed)
+    status, out, _ = command.end()
+    assert status == 0 and f'"answer": {json.dumps(answer)}' in out, out
+
+
+def test_question_without_a_terminal_is_told(chat):
+    command = chat.start(program({"question": "q1", "kind": "question", "prompt": "Which?"},
+                                 {"hear": "input", "say": True}))
+    command.until("from a terminal only", "err")
+    with chat.client() as client:
+        conversation, task = task_of(command.seen["err"].decode())
+        client.call("respond", conversation_id=conversation, task_id=task, input_id="q1", answer="red")
+    status, out, _ = command.end()
+    assert status == 0 and '"red"' in out

@@ -1,0 +1,227 @@
+"""holdfast doctor and holdfast backup: of a gateway that runs, one that was killed, and a broken store."""
+
+import os
+import pathlib
+import shutil
+import sqlite3
+import threading
+
+import pytest
+
+from gateway import Gateway, run
+from holdfast import WAIT_S, Client, ids
+
+
+def doctor(data, *more):
+    """(exit status, what is wrong, all that was said)."""
+    done = run("doctor", "--data", str(data), *more, seconds=4 * WAIT_S)
+    assert not done.stderr, done.stderr
+    wrong = [line[len("WRONG "):] for line in done.stdout.splitlines() if line.startswith("WRONG ")]
+    assert (done.returncode == 1) == bool(wrong), done.stdout
+    return done.returncode, wrong, done.stdout
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """A data directory with ended tasks in blocks, a tail in the journal, and a task that waits."""
+    folder = tmp_path_factory.mktemp("doctor")
+    with Gateway(folder=folder) as gateway, Client(gateway) as client:
+        client.finish({"flood": 2000, "bytes": 200})
+        client.finish({"token": "short"})
+        task = client.chat({"token": "a"}, {"hang": 1})
+        client.event(task, "token")
+        gateway.kill()
+    return folder / "data"
+
+
+@pytest.fixture
+def data(stopped, tmp_path):
+    shutil.copytree(stopped, tmp_path / "data")
+    return tmp_path / "data"
+
+
+def change(data, *statements):
+    with sqlite3.connect(data / "holdfast.db") as db:
+        for statement in statements:
+            db.execute(statement)
+    db.close()
+
+
+# ---------------------------------------------------------------- sound
+
+
+def test_running_gateway_is_sound_and_not_disturbed(tmp_path):
+    with Gateway(folder=tmp_path) as gateway, Client(gateway) as client:
+        client.finish({"flood": 1000, "bytes": 200})
+        task = client.chat({"token": "a"}, {"hang": 1})
+        client.event(task, "token")
+        for more in ((), ("--full",)):
+            status, wrong, said = doctor(gateway.data, *more)
+            assert (status, wrong) == (0, [])
+            assert f"in use by process {gateway.process.pid}" in said
+            assert "2 tasks" in said and "1 tasks are live" in said
+        client.call("cancel", **ids(task))
+        client.wait_terminal(task)
+
+
+def test_killed_and_stopped_stores_are_sound_and_left_as_they_are(data):
+    status, wrong, said = doctor(data, "--full")
+    assert (status, wrong) == (0, []), said
+    assert "the last one did not stop by itself" in said and "1 tasks are live" in said
+    with Gateway(folder=data.parent):
+        pass
+    before = contents(data)
+    assert doctor(data, "--full")[0] == 0
+    assert contents(data) == before
+
+
+# ---------------------------------------------------------------- wrong
+
+FAULTS = [
+    ("DELETE FROM blocks WHERE rowid = (SELECT rowid FROM blocks ORDER BY first LIMIT 1 OFFSET 2)", "are missing"),
+    ("DELETE FROM blocks WHERE first = 1", "first events"),
+    ("DELETE FROM journal", "events"),
+    ("UPDATE blocks SET first = first - 1 WHERE first > 1", "are there twice"),
+    ("UPDATE tasks SET head = head + 5 WHERE status = 2", "last events"),
+    ("UPDATE tasks SET head = head - 1 WHERE status = 2", "has more"),
+    ("UPDATE tasks SET status = 9 WHERE status = 2", "status 9"),
+    ("UPDATE tasks SET started_at = 0 WHERE status = 1", "was never started"),
+    ("UPDATE tasks SET completed_at = 0 WHERE status = 2", "no time of its end"),
+    ("UPDATE tasks SET created_at = 99999999999999", "is no time before now"),
+    ("UPDATE marks SET next_key = 1", "would be given again"),
+    ("UPDATE marks SET newest_id = ''", "newer than the newest"),
+    ("DELETE FROM marks", "rows of marks are missing"),
+    ("UPDATE blocks SET task_key = 99 WHERE task_key = 1", "belong to no task"),
+    ("INSERT INTO inbox VALUES (99, 1, 'x')", "a task that does not exist"),
+    ("UPDATE journal SET bytes = x'ff'", "holds no entry"),
+    ("DROP TABLE blocks", "cannot be read"),
+    ("PRAGMA user_version = 99", "version 99"),
+    ("PRAGMA user_version = 0", "none of a gateway"),
+]
+
+
+@pytest.mark.parametrize("statement, named", FAULTS, ids=lambda text: text[:40].replace(" ", "_"))
+def test_fault_is_told_in_a_sentence(data, statement, named):
+    change(data, statement)
+    status, wrong, said = doctor(data)
+    assert status == 1 and any(named in line for line in wrong), said
+
+
+def test_lines_are_read_with_full(data):
+    change(data, "UPDATE blocks SET bytes = replace(CAST(bytes AS TEXT), '\"seq\":3,', '\"seq\":4,') WHERE first = 1")
+    assert doctor(data)[0] == 0
+    assert any("has the number 4" in line for line in doctor(data, "--full")[1])
+    change(data, "UPDATE blocks SET bytes = 'x' WHERE first = 1")
+    wrong = doctor(data, "--full")[1]
+    assert any("is no line of it" in line for line in wrong) and any("lines" in line for line in wrong)
+
+
+def test_broken_pages_are_told(data):
+    with Gateway(folder=data.parent):
+        pass
+    with open(data / "holdfast.db", "r+b") as file:
+        for page in range(4, os.path.getsize(data / "holdfast.db") // 4096):
+            file.seek(page * 4096)
+            file.write(b"\xff" * 64)
+    status, wrong, said = doctor(data)
+    assert status == 1 and any("SQLite" in line for line in wrong), said
+    (data / "holdfast.db").write_bytes(b"not a database, not even nearly one" * 200)
+    assert doctor(data)[0] == 1
+
+
+def test_modes_and_the_guest_key_are_looked_at(data):
+    for name in ("holdfast.db", "guest.key", "."):
+        (data / name).chmod(0o644 if name != "." else 0o755)
+    wrong = doctor(data)[1]
+    assert len(wrong) == 3 and all("others than its owner" in line for line in wrong)
+    for name in ("holdfast.db", "guest.key", "."):
+        (data / name).chmod(0o600 if name != "." else 0o700)
+    (data / "guest.key").write_bytes(b"short")
+    assert any("no key of 32 bytes" in line for line in doctor(data)[1])
+    (data / "guest.key").unlink()
+    assert "there is no guest key" in doctor(data)[2]
+
+
+def test_what_is_no_data_directory(tmp_path):
+    assert "no such directory" in doctor(tmp_path / "none")[1][0]
+    assert "holdfast.db" in doctor(tmp_path)[1][0]
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---------------------------------------------------------------- backup
+
+
+def restore(folder, file, key):
+    """As docs/operations.md says."""
+    (folder / "data").mkdir(parents=True, mode=0o700)
+    shutil.copy(file, folder / "data" / "holdfast.db")
+    shutil.copy(key, folder / "data" / "guest.key")
+
+
+def test_backup_under_load_serves(tmp_path):
+    file, stop, failed = tmp_path / "copy.db", threading.Event(), []
+
+    def load(gateway):
+        try:
+            with Client(gateway) as client:
+                while not stop.is_set():
+                    client.finish({"flood": 20, "bytes": 100})
+        except Exception as error:  # told by the test's own thread
+            failed.append(error)
+
+    (tmp_path / "one").mkdir()
+    with Gateway(folder=tmp_path / "one") as gateway, Client(gateway) as client:
+        workers = [threading.Thread(target=load, args=(gateway,)) for _ in range(2)]
+        for worker in workers:
+            worker.start()
+        done = [client.finish({"flood": 300, "bytes": 100}, conversation=f"c-{i}") for i in range(3)]
+        keyed = client.chat({"token": "k"}, request_key="once")
+        client.wait_terminal(keyed)
+        running = client.chat({"token": "seen"}, {"hang": 1})
+        client.event(running, "token")
+        said = run("backup", "--data", str(gateway.data), str(file), seconds=4 * WAIT_S)
+        assert said.returncode == 0 and "sound" in said.stdout and "guest.key" in said.stdout, said
+        assert file.stat().st_mode & 0o777 == 0o600
+        stop.set()
+        for worker in workers:
+            worker.join()
+        assert not failed
+        again = run("backup", "--data", str(gateway.data), str(file))
+        assert again.returncode == 1 and "exists" in again.stderr
+        restore(tmp_path / "two", file, gateway.data / "guest.key")
+        token, seen = client.token, client.raw_events(running)
+    assert doctor(tmp_path / "two" / "data", "--full")[0] == 0
+    with Gateway(folder=tmp_path / "two") as gateway, Client(gateway, token=token) as client:
+        for task, events in done:
+            assert client.replay(task) == events and client.task(task) == task
+        assert client.call("chat", message="[]", request_key="other")["task"]["task_id"] > running["task_id"]
+        assert client.refused("conflict", "chat", message="another", request_key="once")
+        client.replay(running)
+        got = client.raw_events(running)
+        assert all(got[seq] == line for seq, line in seen.items())
+        assert client.task(running)["error"]["code"] == "orphaned"
+
+
+def test_backup_of_a_stopped_store_changes_nothing(data, tmp_path):
+    with Gateway(folder=data.parent):
+        pass
+    before = contents(data)
+    assert run("backup", "--data", str(data), str(tmp_path / "copy.db")).returncode == 0
+    assert contents(data) == before
+
+
+def test_backup_that_fails_leaves_nothing(data, tmp_path):
+    change(data, "UPDATE tasks SET head = head + 5 WHERE status = 2")
+    done = run("backup", "--data", str(data), str(tmp_path / "copy.db"))
+    assert done.returncode == 1 and "not sound" in done.stderr and "last events" in done.stderr
+    assert not list(tmp_path.glob("copy*"))
+    assert run("backup", "--data", str(tmp_path / "none"), str(tmp_path / "copy.db")).returncode == 1
+    assert run("backup", "--data", str(data), str(tmp_path / "no" / "copy.db")).returncode == 1
+    assert run("backup").returncode == 2
+    (tmp_path / "copy.db.part").touch()
+    done = run("backup", "--data", str(data), str(tmp_path / "copy.db"))
+    assert done.returncode == 1 and "cut off" in done.stderr

@@ -1,0 +1,208 @@
+"""packaging/ and docker/: the unit, the image and the compose file, as far as they can be run without their engines."""
+
+import configparser
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+
+import pytest
+import yaml
+
+from gateway import BINARY, WAIT_S, Gateway, run
+from holdfast import Client
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+DATA, CONFIG = "/var/lib/holdfast", "/etc/holdfast/config.json"
+
+
+class Manager:
+    """What systemd is to a service of Type=notify: a socket, and who is told what."""
+
+    def __init__(self, name):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(name)
+        self.socket.settimeout(WAIT_S)
+
+    def told(self):
+        return dict(line.split("=", 1) for line in self.socket.recv(4096).decode().splitlines())
+
+
+# ---------------------------------------------------------------- systemd
+
+
+def unit():
+    """Section → key → values.  A key may stand twice, which configparser alone does not like."""
+    text = (ROOT / "packaging/holdfast.service").read_text()
+    parser = configparser.RawConfigParser(strict=True, comment_prefixes="#")
+    parser.optionxform = str
+    parser.read_string(text)
+    return {name: dict(parser[name]) for name in parser.sections()}
+
+
+def test_unit_says_what_the_gateway_does():
+    service = unit()["Service"]
+    assert service["Type"] == "notify" and service["KillMode"] == "process"
+    drain = int(re.search(r"^drain_s: .*default: (\d+)", run("keys").stdout, re.M)[1])
+    assert int(service["TimeoutStopSec"]) >= drain + 5
+    assert int(service["LimitNOFILE"]) > 100000  # limits.connections
+    assert service["RestartPreventExitStatus"] == "2"
+    assert service["StateDirectory"] == "holdfast" and service["StateDirectoryMode"] == "0700"
+
+
+def started(service, tmp_path):
+    """Its commands, with the paths of a test."""
+    (tmp_path / "config.json").write_text(json.dumps({"listen": "127.0.0.1:0"}))
+    return [[{"/usr/bin/holdfast": BINARY, CONFIG: str(tmp_path / "config.json"), DATA: str(tmp_path / "data")}
+             .get(word, word) for word in shlex.split(service[key])] for key in ("ExecStartPre", "ExecStart")]
+
+
+@pytest.mark.parametrize("kind", ["path", "abstract"])
+def test_commands_of_the_unit_run_and_tell_the_manager(tmp_path, kind):
+    check, serve = started(unit()["Service"], tmp_path)
+    name = str(tmp_path / "notify") if kind == "path" else f"\0holdfast-{os.getpid()}"
+    manager = Manager(name)
+    assert subprocess.run(check, check=False, capture_output=True, timeout=WAIT_S).returncode == 0
+    environ = {**os.environ, "NOTIFY_SOCKET": name.replace("\0", "@")}
+    with subprocess.Popen(serve, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert manager.told()["READY"] == "1"
+        assert b'"ready"' in process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        assert manager.told()["STOPPING"] == "1"
+        assert process.wait(WAIT_S) == 0
+
+
+def test_agents_do_not_speak_to_the_manager(tmp_path):
+    manager = Manager(str(tmp_path / "notify"))
+    environ = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
+    with Gateway(environ=environ) as gateway, Client(gateway) as client:
+        assert manager.told()["READY"] == "1"
+        dumped = gateway.path()
+        client.finish({"dump": dumped})
+        assert "NOTIFY_SOCKET" not in json.loads(pathlib.Path(dumped).read_text())["environ"]
+
+
+@pytest.mark.parametrize("path", ["", "relative", "/nowhere/at/all", "@", "/" + "x" * 200])
+def test_manager_that_is_not_there_stops_nothing(path):
+    with Gateway(environ={"NOTIFY_SOCKET": path}):
+        pass
+
+
+def test_kill_mode_process_is_enough():
+    """SIGTERM reaches the gateway alone; a kill of it takes its agents along."""
+    with Gateway({"drain_s": 20}) as gateway, Client(gateway) as client:
+        gate = gateway.path()
+        task = client.chat({"token": "a"}, {"wait": gate}, {"token": "b"})
+        client.event(task, "token")
+        gateway.process.send_signal(signal.SIGTERM)
+        client.expect_type("goaway")
+        assert client.task(task)["status"] == "running"
+        pathlib.Path(gate).touch()
+        assert client.wait_terminal(task)["data"]["output"] == "ab"
+        assert gateway.wait() == 0
+        gateway.start()
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd here")
+def test_systemd_accepts_the_unit(tmp_path):
+    text = (ROOT / "packaging/holdfast.service").read_text().replace("/usr/bin/holdfast", "/bin/true")
+    (tmp_path / "holdfast.service").write_text(text)
+    done = subprocess.run(["systemd-analyze", "verify", str(tmp_path / "holdfast.service")], capture_output=True,
+                          text=True, check=False, timeout=2 * WAIT_S)
+    assert "holdfast.service" not in done.stderr, done.stderr
+
+
+# ---------------------------------------------------------------- Docker
+
+
+def instructions():
+    """[(keyword, rest)] of the Dockerfile, its continued lines joined."""
+    text = re.sub(r"\\\n\s*", " ", (ROOT / "docker/Dockerfile").read_text())
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return [tuple(line.split(" ", 1)) for line in lines]
+
+
+def stage(number):
+    found = instructions()
+    starts = [at for at, (keyword, _) in enumerate(found) if keyword == "FROM"] + [len(found)]
+    return found[starts[number]:starts[number + 1]]
+
+
+def of(stage, keyword):
+    return [rest for found, rest in stage if found == keyword]
+
+
+def packages(stage):
+    installed = [command for rest in of(stage, "RUN") for command in rest.split("&&") if "apt-get install" in command]
+    return {word for word in installed[0].split() if not word.startswith("-")} - {"apt-get", "install"}
+
+
+def test_image_is_built_of_what_dev_installs():
+    listed = re.search(r"^run_packages=\((.*?)\)", (ROOT / "dev").read_text(), re.M | re.S)[1].split()
+    assert of(stage(0), "FROM") == ["debian:12-slim AS build"] and of(stage(1), "FROM") == ["debian:12-slim"]
+    assert packages(stage(0)) == set(listed)
+
+
+def test_build_command_goes_with_the_build():
+    """The compilation is what every build does; here only that what it names is there."""
+    configure, build, install = of(stage(0), "RUN")[1].split(" && ")
+    cache = (pathlib.Path(BINARY).parent / "CMakeCache.txt").read_text()
+    for option in re.findall(r"-D(\w+)=", configure):
+        assert f"\n{option}:" in cache, option
+    target = re.search(r"--target (\w+)", build)[1]
+    lists = (ROOT / "CMakeLists.txt").read_text()
+    assert f"add_executable({target} " in lists and f"install(TARGETS {target})" in lists
+    assert "DESTDIR=/out" in install and "CMAKE_INSTALL_PREFIX=/usr " in configure + " "
+    assert "/out/usr/bin/holdfast /usr/bin/holdfast" in " ".join(of(stage(1), "COPY"))
+
+
+def test_image_has_the_libraries_that_the_program_wants():
+    needed = re.findall(r"NEEDED\s+(\S+)", subprocess.run(["objdump", "-p", BINARY], capture_output=True, text=True,
+                                                            check=True).stdout)
+    wanted = [name for name in needed if not re.match(r"lib(c|m|asan|ubsan|tsan|gcc_s)\.so|ld-linux", name)]
+    found = subprocess.run(["dpkg", "-S", *(f"*/{name}" for name in wanted)], capture_output=True, text=True,
+                           check=True).stdout
+    owners = {line.split(": ")[1].rsplit("/", 1)[1]: line.split(":")[0] for line in found.splitlines()}
+    assert wanted and set(wanted) <= set(owners)
+    assert {owners[name] for name in wanted} <= packages(stage(1))
+    assert "libwebsockets-evlib-uv" in packages(stage(1))  # is loaded by name
+
+
+def test_image_is_not_root_and_its_command_serves(tmp_path):
+    kinds = [keyword for keyword, _ in stage(1)]
+    assert of(stage(1), "USER") == ["10001"] and kinds.index("USER") < kinds.index("CMD")
+    assert "--uid 10001" in of(stage(1), "RUN")[0]
+    assert of(stage(1), "STOPSIGNAL") == ["SIGTERM"]
+    words = json.loads(of(stage(1), "ENTRYPOINT")[0]) + json.loads(of(stage(1), "CMD")[0])
+    config = json.loads((ROOT / "docker/config.json").read_text())
+    config["listen"] = config["listen"].replace(":8080", ":0")
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    words = [{"/usr/bin/holdfast": BINARY, CONFIG: str(tmp_path / "config.json"), DATA: str(tmp_path / "data")}
+             .get(word, word) for word in words]
+    health = json.loads(of(stage(1), "HEALTHCHECK")[0].split("CMD ")[1])
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        port = json.loads(process.stdout.readline())["listen"].rsplit(":", 1)[1]
+        check = [word.replace(":8080", f":{port}") for word in health]
+        assert check[0] in packages(stage(1)) and check[-1].endswith("/readyz")
+        if shutil.which(check[0]):
+            assert subprocess.run(check, check=False, timeout=WAIT_S).returncode == 0
+        process.terminate()
+        assert process.wait(WAIT_S) == 0
+
+
+def test_compose_file_gives_it_time_and_a_place():
+    compose = yaml.safe_load((ROOT / "docker/compose.yaml").read_text())
+    service = compose["services"]["holdfast"]
+    build = service["build"]
+    assert (ROOT / "docker" / build["context"] / build["dockerfile"]).exists()
+    assert service["stop_grace_period"] == "30s" and service["init"] is True
+    volumes = dict(volume.split(":")[:2] for volume in service["volumes"])
+    assert volumes["data"] == DATA and "data" in compose["volumes"]
+    assert (ROOT / "docker" / "config.json").exists() and volumes["./config.json"] == CONFIG
+    assert service["ports"] == ["127.0.0.1:8080:8080"], "guests are served: loopback only"
+    assert service["cap_drop"] == ["ALL"] and service["read_only"] is True

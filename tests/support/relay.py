@@ -1,0 +1,66 @@
+"""A wire that a test can cut: a TCP relay in front of a gateway."""
+
+import contextlib
+import selectors
+import socket
+import threading
+
+
+class Relay:
+    def __init__(self, gateway):
+        self.host, self.port = "127.0.0.1", None
+        self.to = (gateway.host, gateway.port)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.wires = []
+        self.accepted = 0
+        self.lock = threading.Lock()
+        self.thread = threading.Thread(target=self._accept, daemon=True)
+        self.thread.start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self.listener.accept()
+                far = socket.create_connection(self.to)
+                with self.lock:
+                    self.accepted += 1
+                    self.wires.append((near, far))
+                threading.Thread(target=self._carry, args=(near, far), daemon=True).start()
+
+    @staticmethod
+    def _carry(near, far):
+        other = {near: far, far: near}
+        with contextlib.suppress(OSError, ValueError), selectors.DefaultSelector() as selector:
+            for end in other:
+                selector.register(end, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select():
+                    data = key.fileobj.recv(65536)
+                    if not data:
+                        raise OSError
+                    other[key.fileobj].sendall(data)
+        for end in other:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def cut(self):
+        """Every connection, with a reset."""
+        with self.lock:
+            for wire in self.wires:
+                for end in wire:
+                    with contextlib.suppress(OSError):
+                        end.shutdown(socket.SHUT_RDWR)
+            self.wires.clear()
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.cut()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
