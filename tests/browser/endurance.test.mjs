@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { eventsOf, tasksOf } from "./support/journal.mjs";
 import { scene } from "./support/scene.mjs";
 
-const CUTS = Number(process.env.HOLDFAST_SOAK_CUTS ?? 200);
+const CUTS = Number(process.env.HOLDFAST_SOAK_CUTS ?? 40);
 const KIB = 1024;
 
 /** In the page: its connection runs in the tab, where there is a clock to play with. */

@@ -2,7 +2,7 @@
 
 import socket
 
-from gateway import Gateway, wait_until
+from gateway import SCALE, Gateway, wait_until
 from holdfast import Client, ids
 from test_http_api import Api
 from wire import Wire
@@ -68,7 +68,7 @@ def test_streams_of_events_count_as_connections():
             again.close()
             return result == 200
 
-        wait_until(has_room, "room for one more")
+        wait_until(has_room, "room for one more", 40 * SCALE)  # at the next comment, at the latest
         for sock in open_ones:
             sock.close()
 
