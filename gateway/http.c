@@ -191,11 +191,19 @@ int http_answer_json(struct lws *wsi, int status, const char *origin, struct str
                   status == 204 ? STR("") : body);
 }
 
+/* Of a request to which no body belongs: nobody reads it, so the connection ends behind the answer. */
+static bool has_body(struct lws *wsi)
+{
+    return lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) > 0 ||
+           lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0;
+}
+
 int http_answer_preflight(struct server *s, struct lws *wsi)
 {
     unsigned char bytes[LWS_PRE + HEADERS_MAX], *start = bytes + LWS_PRE, *p = start;
     unsigned char *end = bytes + sizeof bytes - 1;
     char *origin = http_listed_origin(s, wsi);
+    bool unread = has_body(wsi);
     bool ok = !lws_add_http_header_status(wsi, origin ? 204 : 403, &p, end) &&
               !lws_add_http_header_content_length(wsi, 0, &p, end) &&
               add_cors(wsi, origin, &p, end);
@@ -207,7 +215,7 @@ int http_answer_preflight(struct server *s, struct lws *wsi)
     free(origin);
     ok = ok && !lws_finalize_http_header(wsi, &p, end) &&
          lws_write(wsi, start, (size_t)(p - start), LWS_WRITE_HTTP_HEADERS) >= 0;
-    return ok && !lws_http_transaction_completed(wsi) ? 0 : -1;
+    return ok && !unread && !lws_http_transaction_completed(wsi) ? 0 : -1;
 }
 
 /* Chunked by hand: else every cut would look like a clean end. */
@@ -343,7 +351,9 @@ static int begin(struct server *s, struct lws *wsi, struct exchange **slot, cons
 {
     if (http_api_serves(path))
         return http_api_begin(s, wsi, slot, path);
-    return complete(wsi, serve(s, wsi, path));
+    bool unread = has_body(wsi);
+    int result = serve(s, wsi, path);
+    return unread ? -1 : complete(wsi, result);
 }
 
 static int body_came(struct exchange **slot, const char *piece, size_t len)
@@ -353,7 +363,8 @@ static int body_came(struct exchange **slot, const char *piece, size_t len)
 
 static int body_ended(struct exchange **slot)
 {
-    return slot && *slot ? http_api_run(*slot) : 0;
+    /* A body behind its answer: libwebsockets 4.1 would say for ever that it is whole. */
+    return slot && *slot ? http_api_body_ended(*slot) : -1;
 }
 
 static int writable(struct exchange **slot)

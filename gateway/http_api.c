@@ -245,7 +245,7 @@ static void put_header(struct exchange *x, struct buf *body, const char *header,
     free(value);
 }
 
-int http_api_run(struct exchange *x)
+static int run(struct exchange *x)
 {
     struct hub *h = &x->server->hub;
     struct request req;
@@ -274,6 +274,17 @@ int http_api_run(struct exchange *x)
     else
         x->call = hub_request(h, &(struct asker){x->owner, x->quota, NULL}, &req, on_reply, x);
     return 0;
+}
+
+/* While a request is carried out what lies behind its body is not taken: libwebsockets 4.1 then says
+ * again and again that the body is whole, and turns to nobody else.  So whoever does not wait for the
+ * answer is hung up on. */
+int http_api_body_ended(struct exchange *x)
+{
+    if (x->body_ended)
+        return -1;
+    x->body_ended = true;
+    return x->length > 0 ? run(x) : 0; /* without a body it was carried out at once */
 }
 
 int http_api_body(struct exchange *x, const char *piece, size_t len)
@@ -312,6 +323,12 @@ static bool is_in_time(struct exchange *x)
     s->hub.stats.limit_hits[LIMIT_RATE]++;
     fail(x, ERR_RATE_LIMITED, "too many requests");
     return false;
+}
+
+static bool has_two_lengths(struct lws *wsi)
+{
+    char text[32];
+    return lws_hdr_copy_fragment(wsi, text, sizeof text, WSI_TOKEN_HTTP_CONTENT_LENGTH, 1) >= 0;
 }
 
 /* What must hold before anything of the body is read; answered when it does not. */
@@ -368,12 +385,19 @@ int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, co
     }
     if (lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0) {
         http_put_error(&x->answer, ERR_BAD_REQUEST, "a body needs a Content-Length");
+        x->hangs_up = true;
         ready(x, 411);
+        return 0;
+    }
+    if (has_two_lengths(wsi)) { /* a proxy may have read it another way (RFC 9112 6.3) */
+        http_put_error(&x->answer, ERR_BAD_REQUEST, "Content-Length stands twice");
+        x->hangs_up = true;
+        ready(x, 400);
         return 0;
     }
     x->length = content_length(wsi);
     if (is_welcome(x, from_cookie) && x->length == 0)
-        return http_api_run(x);
+        return run(x);
     return 0;
 }
 
@@ -388,7 +412,7 @@ int http_api_writable(struct exchange *x)
     int result = http_answer_json(x->wsi, x->status, x->origin, buf_str(&x->answer));
     struct lws *wsi = x->wsi;
     struct exchange **slot = lws_wsi_user(wsi);
-    bool close = x->status == 411;
+    bool close = x->hangs_up;
     *slot = NULL;
     http_api_closed(x);
     if (result < 0 || close)

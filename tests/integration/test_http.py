@@ -1,5 +1,8 @@
 """The HTTP side that a browser or a load balancer sees first (PROTOCOL.md 7)."""
 
+import contextlib
+import socket
+
 import pytest
 
 
@@ -34,3 +37,48 @@ def test_wrong_method_is_refused(gateway, path):
 
 def test_ws_path_without_upgrade_is_no_success(gateway):
     assert gateway.http("GET", "/v1/ws")[0] >= 400
+
+
+HEADS = [  # each is refused, or answered, before its body is read
+    "POST /v1/conversations/c-1/tasks", "POST /v1/conversations/c-1/tasks/x/messages", "DELETE /v1/conversations/c-1",
+    "POST /v1/nothing", "POST /healthz", "GET /", "GET /v1/conversations", "PUT /v1/conversations", "OPTIONS /v1/guest",
+    "GET /v1/ws",
+]
+
+
+@pytest.mark.parametrize("upgrade", ["", "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+                                         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: http://evil.example\r\n"])
+@pytest.mark.parametrize("head", HEADS)
+def test_body_that_comes_late_holds_nobody_up(gateway, head, upgrade):
+    """libwebsockets turned for ever when a body came behind the answer: one stranger stopped the gateway."""
+    text = f"{head} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 15\r\n{upgrade}\r\n"
+    for wait in (True, False):
+        with socket.create_connection((gateway.host, gateway.port), 10) as wire, contextlib.suppress(OSError):
+            wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for _ in range(3):
+                wire.sendall(text.encode())
+                if wait:  # a gateway that waits for the body says nothing yet
+                    wire.settimeout(0.05)
+                    with contextlib.suppress(TimeoutError):
+                        wire.recv(4096)
+                    wire.settimeout(10)
+                wire.sendall(b'{"content":"x"}')
+                if not wait and not wire.recv(4096):
+                    break
+        assert gateway.http("GET", "/healthz")[0] == 200, (head, wait)
+
+
+def test_refused_body_is_read_and_the_connection_goes_on(gateway):
+    head = (b"POST /v1/conversations/c-1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 15\r\n\r\n")
+    with socket.create_connection((gateway.host, gateway.port), 10) as wire:
+        stream = wire.makefile("rb")
+        for _ in range(5):
+            wire.sendall(head)
+            wire.sendall(b'{"message":"x"}')
+            assert b" 401 " in stream.readline()
+            length = 0
+            while (line := stream.readline().strip()):
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            assert b"unauthorized" in stream.read(length)
