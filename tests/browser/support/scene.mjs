@@ -49,9 +49,10 @@ export class Chat {
     });
   }
 
-  /** Waits until an element says exactly this. */
+  /** Waits until an element says exactly this; between blocks there may be a newline or none. */
   async waitForText(text, selector = ".turn .answer") {
-    const same = ([where, what]) => document.querySelector(where)?.textContent === what;
+    const same = ([where, what]) =>
+      document.querySelector(where)?.textContent.replaceAll("\n", "") === what.replaceAll("\n", "");
     try {
       await this.page.waitForFunction(same, [selector, text]);
     } catch (error) {
