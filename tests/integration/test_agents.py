@@ -6,14 +6,14 @@ import time
 
 import pytest
 
-from gateway import SANITIZE, Gateway, script_agent, wait_until
+from gateway import SANITIZE, SCALE, Gateway, script_agent, wait_until
 from holdfast import Client, ids, names, new_id, text_of
 
 CONFIG = {
     "agents": [
         script_agent(default=True, env={"MY_KEY": "my value"}),
         script_agent("hurried", timeout_s=1),
-        script_agent("idle", idle_timeout_s=1),
+        script_agent("idle", idle_timeout_s=2 * SCALE),
         {"name": "missing", "kind": "exec", "command": ["/nonexistent/program"]},
         {"name": "cat", "kind": "exec", "command": ["/bin/cat"]},
         {"name": "true", "kind": "exec", "command": ["/bin/true"]},
@@ -318,7 +318,7 @@ def test_idle_timeout_fails_the_task(client):
 
 
 def test_events_keep_the_idle_clock_off(client):
-    task, _ = client.finish({"repeat": 8, "steps": [{"token": "."}, {"sleep_ms": 250}]}, agent="idle")
+    task, _ = client.finish({"repeat": 8, "steps": [{"token": "."}, {"sleep_ms": 350 * SCALE}]}, agent="idle")
     assert task["status"] == "completed"
 
 
