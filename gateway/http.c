@@ -103,6 +103,7 @@ struct answer_head {
     const char *encoding; /* NULL: as it is */
     bool is_page;
     bool no_body;         /* HEAD, 304 */
+    bool is_last;         /* of its connection */
     msec_t retry_after_s; /* 0 for none */
 };
 
@@ -142,6 +143,7 @@ static int answer(struct lws *wsi, const struct answer_head *head, struct str bo
               !lws_add_http_header_content_length(wsi, body.n, &p, end) &&
               add(wsi, "content-type:", head->type, &p, end) &&
               add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
+              add(wsi, "connection:", head->is_last ? "close" : NULL, &p, end) &&
               add(wsi, "cache-control:", head->caching ? head->caching : "no-store", &p, end);
     ok = ok && add(wsi, "etag:", head->etag, &p, end) && add_cors(wsi, head->origin, &p, end);
     if (ok && head->is_page)
@@ -180,15 +182,22 @@ void http_put_error_line(struct buf *out, struct str line)
     buf_putc(out, '}');
 }
 
-int http_answer_json(struct lws *wsi, int status, const char *origin, struct str body)
+int http_answer_json(struct lws *wsi, int status, const char *origin, bool is_last, struct str body)
 {
     return answer(wsi,
                   &(struct answer_head){.status = status,
                                         .type = "application/json",
                                         .origin = origin,
                                         .no_body = status == 204,
+                                        .is_last = is_last,
                                         .retry_after_s = status == 503 || status == 429 ? 1 : 0},
                   status == 204 ? STR("") : body);
+}
+
+static bool has_body(struct lws *wsi)
+{
+    return lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) > 0 ||
+           lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0;
 }
 
 int http_answer_preflight(struct server *s, struct lws *wsi)
@@ -196,6 +205,7 @@ int http_answer_preflight(struct server *s, struct lws *wsi)
     unsigned char bytes[LWS_PRE + HEADERS_MAX], *start = bytes + LWS_PRE, *p = start;
     unsigned char *end = bytes + sizeof bytes - 1;
     char *origin = http_listed_origin(s, wsi);
+    bool unread = has_body(wsi);
     bool ok = !lws_add_http_header_status(wsi, origin ? 204 : 403, &p, end) &&
               !lws_add_http_header_content_length(wsi, 0, &p, end) &&
               add_cors(wsi, origin, &p, end);
@@ -207,7 +217,7 @@ int http_answer_preflight(struct server *s, struct lws *wsi)
     free(origin);
     ok = ok && !lws_finalize_http_header(wsi, &p, end) &&
          lws_write(wsi, start, (size_t)(p - start), LWS_WRITE_HTTP_HEADERS) >= 0;
-    return ok && !lws_http_transaction_completed(wsi) ? 0 : -1;
+    return ok && !unread && !lws_http_transaction_completed(wsi) ? 0 : -1;
 }
 
 /* Chunked by hand: else every cut would look like a clean end. */
@@ -343,7 +353,10 @@ static int begin(struct server *s, struct lws *wsi, struct exchange **slot, cons
 {
     if (http_api_serves(path))
         return http_api_begin(s, wsi, slot, path);
-    return complete(wsi, serve(s, wsi, path));
+    /* A body that nobody reads must not come behind the answer (http_api_writable). */
+    bool unread = has_body(wsi);
+    int result = serve(s, wsi, path);
+    return unread ? -1 : complete(wsi, result);
 }
 
 static int body_came(struct exchange **slot, const char *piece, size_t len)
@@ -353,7 +366,7 @@ static int body_came(struct exchange **slot, const char *piece, size_t len)
 
 static int body_ended(struct exchange **slot)
 {
-    return slot && *slot ? http_api_run(*slot) : 0;
+    return slot && *slot ? http_api_body_ended(*slot) : 0;
 }
 
 static int writable(struct exchange **slot)

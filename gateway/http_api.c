@@ -8,6 +8,8 @@
 #include "gateway/log.h"
 
 #define LAST_EVENT_ID "last-event-id:"
+#define DROPPED_BODY \
+    (1u << 20) /* bytes that are read though nobody wants them; more: it is hung up */
 
 enum method { GET, POST, DELETE, PATCH, OTHER };
 
@@ -245,7 +247,7 @@ static void put_header(struct exchange *x, struct buf *body, const char *header,
     free(value);
 }
 
-int http_api_run(struct exchange *x)
+static int run(struct exchange *x)
 {
     struct hub *h = &x->server->hub;
     struct request req;
@@ -278,6 +280,7 @@ int http_api_run(struct exchange *x)
 
 int http_api_body(struct exchange *x, const char *piece, size_t len)
 {
+    x->to_come -= len < x->to_come ? len : x->to_come;
     if (!x->answered)
         buf_put(&x->body, piece, len);
     return 0;
@@ -354,6 +357,7 @@ int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, co
     x->server = s;
     x->wsi = wsi;
     *slot = x;
+    x->length = x->to_come = content_length(wsi);
     bool from_cookie = http_identity_is_cookie(s, wsi);
     if (http_check_origin_of(s, wsi, from_cookie) != ORIGIN_OK) {
         http_put_error(&x->answer, ERR_UNAUTHORIZED, "this origin or host is not allowed");
@@ -371,9 +375,8 @@ int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, co
         ready(x, 411);
         return 0;
     }
-    x->length = content_length(wsi);
     if (is_welcome(x, from_cookie) && x->length == 0)
-        return http_api_run(x);
+        return run(x);
     return 0;
 }
 
@@ -383,17 +386,32 @@ int http_api_writable(struct exchange *x)
         return 0;
     if (x->streams)
         return sse_writable(x);
-    if (!x->answered)
+    if (!x->answered || (x->to_come > 0 && x->to_come <= DROPPED_BODY))
         return 0;
-    int result = http_answer_json(x->wsi, x->status, x->origin, buf_str(&x->answer));
     struct lws *wsi = x->wsi;
     struct exchange **slot = lws_wsi_user(wsi);
-    bool close = x->status == 411;
+    bool is_last = x->length > 0 || x->status == 411;
+    int result = http_answer_json(wsi, x->status, x->origin, is_last, buf_str(&x->answer));
     *slot = NULL;
     http_api_closed(x);
-    if (result < 0 || close)
+    if (result < 0 || is_last)
         return -1;
     return lws_http_transaction_completed(wsi) ? -1 : 0;
+}
+
+/* libwebsockets 4.1 goes round for ever, and serves nobody any more, when something lies behind a body
+ * that it has not taken yet: a stranger could stop the gateway with two requests in one packet.  So an
+ * answer that is ready waits for the body, and a request with a body is the last of its connection; who
+ * sends on before the answer is hung up on. */
+int http_api_body_ended(struct exchange *x)
+{
+    if (x->body_has_ended)
+        return -1;
+    x->body_has_ended = true;
+    x->to_come = 0;
+    if (x->length > 0 && !x->answered)
+        (void)run(x);
+    return x->answered && !x->streams ? http_api_writable(x) : 0;
 }
 
 void http_api_closed(struct exchange *x)

@@ -1,5 +1,8 @@
 """The HTTP side that a browser or a load balancer sees first (PROTOCOL.md 7)."""
 
+import contextlib
+import socket
+
 import pytest
 
 
@@ -34,3 +37,62 @@ def test_wrong_method_is_refused(gateway, path):
 
 def test_ws_path_without_upgrade_is_no_success(gateway):
     assert gateway.http("GET", "/v1/ws")[0] >= 400
+
+
+HEADS = [  # each is refused, or answered, before its body is read
+    "POST /v1/conversations/c-1/tasks", "POST /v1/conversations/c-1/tasks/x/messages", "DELETE /v1/conversations/c-1",
+    "POST /v1/nothing", "POST /healthz", "GET /", "GET /v1/conversations", "PUT /v1/conversations", "OPTIONS /v1/guest",
+    "GET /v1/ws",
+]
+
+
+@pytest.mark.parametrize("upgrade", ["", "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+                                         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: http://evil.example\r\n"])
+@pytest.mark.parametrize("head", HEADS)
+def test_body_that_comes_late_holds_nobody_up(gateway, head, upgrade):
+    """libwebsockets turned for ever when a body came behind the answer: one stranger stopped the gateway."""
+    text = f"{head} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 15\r\n{upgrade}\r\n"
+    for wait in (True, False):
+        with socket.create_connection((gateway.host, gateway.port), 10) as wire, contextlib.suppress(OSError):
+            wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for _ in range(3):
+                wire.sendall(text.encode())
+                if wait:  # a gateway that waits for the body says nothing yet
+                    wire.settimeout(0.05)
+                    with contextlib.suppress(TimeoutError):
+                        wire.recv(4096)
+                    wire.settimeout(10)
+                wire.sendall(b'{"content":"x"}')
+                if not wait and not wire.recv(4096):
+                    break
+        assert gateway.http("GET", "/healthz")[0] == 200, (head, wait)
+
+
+def test_request_with_a_body_is_the_last_of_its_connection(gateway):
+    head = (b"POST /v1/conversations/c-1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 15\r\n\r\n")
+    for pieces in ((head + b'{"message":"x"}',), (head, b'{"message":"x"}'), (head + b'{"mess', b'age":"x"}')):
+        with socket.create_connection((gateway.host, gateway.port), 10) as wire:
+            wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for piece in pieces:
+                wire.sendall(piece)
+            answer = wire.makefile("rb").read()
+        assert b" 401 " in answer.split(b"\r\n")[0] and b"connection: close\r\n" in answer.lower()
+        assert b'"unauthorized"' in answer
+
+
+@pytest.mark.parametrize("first", ["GET /v1/conversations", "GET /healthz", "POST /v1/guest", "DELETE /v1/conversations/c-1",
+                                   "GET /", "GET /metrics"])
+@pytest.mark.parametrize("length", ["", "Content-Length: 0\r\n"])
+def test_requests_in_one_packet_hold_nobody_up(gateway, client, first, length):
+    text = f"{first} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {client.token}\r\n{length}\r\n".encode()
+    body = b'{"message":"[]"}'
+    post = (f"POST /v1/conversations/c-1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            f"Authorization: Bearer {client.token}\r\nContent-Length: {len(body)}\r\n\r\n").encode() + body
+    for packet in (text * 5, text + post * 3, post * 4 + text):
+        with socket.create_connection((gateway.host, gateway.port), 10) as wire, contextlib.suppress(OSError):
+            wire.sendall(packet)
+            answer = wire.recv(4096)  # b"": who sends on behind a body is hung up on
+            assert answer.startswith(b"HTTP/1.") or (not answer and packet.startswith(post)), packet[:40]
+        for _ in range(2):
+            assert gateway.http("GET", "/healthz")[0] == 200
