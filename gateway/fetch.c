@@ -122,21 +122,36 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *user)
     return n;
 }
 
+/* Of a guarded fetch. */
+static bool may_go_to(struct fetch *f, const struct net_address *address)
+{
+    if (net_is_public(address) || net_list_has(f->options->allow, f->options->n_allow, address))
+        return true;
+    net_format(address, f->refused);
+    return false;
+}
+
 static curl_socket_t on_open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *to)
 {
     struct fetch *f = fetch_of(user);
     struct net_address address;
     (void)purpose;
-    if (f->options->guarded) {
-        if (!net_of_sockaddr(&to->addr, &address))
-            return CURL_SOCKET_BAD;
-        if (!net_is_public(&address) &&
-            !net_list_has(f->options->allow, f->options->n_allow, &address)) {
-            net_format(&address, f->refused);
-            return CURL_SOCKET_BAD;
-        }
-    }
+    if (f->options->guarded && (!net_of_sockaddr(&to->addr, &address) || !may_go_to(f, &address)))
+        return CURL_SOCKET_BAD;
     return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+}
+
+/* Before each request: a connection that another fetch has left open was not opened for this one. */
+static int on_request(void *user, char *to, char *from, int to_port, int from_port)
+{
+    struct fetch *f = fetch_of(user);
+    struct net_address address;
+    (void)from;
+    (void)to_port;
+    (void)from_port;
+    return net_parse_address(str_of(to), &address) && may_go_to(f, &address)
+               ? CURL_PREREQFUNC_OK
+               : CURL_PREREQFUNC_ABORT;
 }
 
 /* ------------------------------------------------------------------ one try */
@@ -168,6 +183,10 @@ static void set_network(struct fetch *f)
     SET(QUICK_EXIT, 1L); /* else the end of a fetch waits for its name to be resolved */
     SET(OPENSOCKETFUNCTION, on_open_socket);
     SET(OPENSOCKETDATA, f);
+    if (o->guarded) {
+        SET(PREREQFUNCTION, on_request);
+        SET(PREREQDATA, f);
+    }
     SET(CONNECTTIMEOUT_MS, (long)o->connect_ms);
     SET(TIMEOUT_MS, (long)o->total_ms);
     SET(FOLLOWLOCATION, o->redirects ? 1L : 0L);
@@ -282,7 +301,7 @@ static bool try_again(struct fetch *f, CURLcode result)
 static void judge(struct fetch *f, CURLcode result)
 {
     struct buf why = {0};
-    if (result == CURLE_COULDNT_CONNECT && f->refused[0]) {
+    if (f->refused[0] && (result == CURLE_COULDNT_CONNECT || result == CURLE_ABORTED_BY_CALLBACK)) {
         fail(f, "the address %s is not a public one", f->refused);
     } else if (result != CURLE_OK && f->status == 0) {
         fail(f, "%s", f->curl_says[0] ? f->curl_says : curl_easy_strerror(result));

@@ -13,8 +13,9 @@
  *           after 0.5 s, doubled each time, at most 8 s, with jitter; not before Retry-After, and
  *           not at all when that is more than a minute.
  * Safety:   descriptors are close-on-exec.  Certificates are checked.  Redirects are followed only
- *           where redirects says so.  A guarded fetch opens no connection to an address that is not
- *           public (net_is_public), whatever name or redirect led there, and uses no proxy.
+ *           where redirects says so.  A guarded fetch sends nothing to an address that is not public
+ *           (net_is_public), whatever name, redirect or connection of another fetch leads there, and
+ *           uses no proxy.
  */
 #ifndef GATEWAY_FETCH_H
 #define GATEWAY_FETCH_H

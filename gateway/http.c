@@ -103,7 +103,6 @@ struct answer_head {
     const char *encoding; /* NULL: as it is */
     bool is_page;
     bool no_body;         /* HEAD, 304 */
-    bool is_last;         /* of its connection */
     msec_t retry_after_s; /* 0 for none */
 };
 
@@ -143,7 +142,6 @@ static int answer(struct lws *wsi, const struct answer_head *head, struct str bo
               !lws_add_http_header_content_length(wsi, body.n, &p, end) &&
               add(wsi, "content-type:", head->type, &p, end) &&
               add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
-              add(wsi, "connection:", head->is_last ? "close" : NULL, &p, end) &&
               add(wsi, "cache-control:", head->caching ? head->caching : "no-store", &p, end);
     ok = ok && add(wsi, "etag:", head->etag, &p, end) && add_cors(wsi, head->origin, &p, end);
     if (ok && head->is_page)
@@ -182,18 +180,18 @@ void http_put_error_line(struct buf *out, struct str line)
     buf_putc(out, '}');
 }
 
-int http_answer_json(struct lws *wsi, int status, const char *origin, bool is_last, struct str body)
+int http_answer_json(struct lws *wsi, int status, const char *origin, struct str body)
 {
     return answer(wsi,
                   &(struct answer_head){.status = status,
                                         .type = "application/json",
                                         .origin = origin,
                                         .no_body = status == 204,
-                                        .is_last = is_last,
                                         .retry_after_s = status == 503 || status == 429 ? 1 : 0},
                   status == 204 ? STR("") : body);
 }
 
+/* Of a request to which no body belongs: nobody reads it, so the connection ends behind the answer. */
 static bool has_body(struct lws *wsi)
 {
     return lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) > 0 ||
@@ -353,7 +351,6 @@ static int begin(struct server *s, struct lws *wsi, struct exchange **slot, cons
 {
     if (http_api_serves(path))
         return http_api_begin(s, wsi, slot, path);
-    /* A body that nobody reads must not come behind the answer (http_api_writable). */
     bool unread = has_body(wsi);
     int result = serve(s, wsi, path);
     return unread ? -1 : complete(wsi, result);
@@ -366,7 +363,8 @@ static int body_came(struct exchange **slot, const char *piece, size_t len)
 
 static int body_ended(struct exchange **slot)
 {
-    return slot && *slot ? http_api_body_ended(*slot) : 0;
+    /* A body behind its answer: libwebsockets 4.1 would say for ever that it is whole. */
+    return slot && *slot ? http_api_body_ended(*slot) : -1;
 }
 
 static int writable(struct exchange **slot)

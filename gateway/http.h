@@ -27,8 +27,7 @@ void http_set_quota(const char *ip, struct identity *who);   /* guests of an add
 void http_put_error(struct buf *out, enum error e, const char *message);
 /* {"type":"error","code":…} becomes {"error":{"code":…}}. */
 void http_put_error_line(struct buf *out, struct str line);
-int http_answer_json(struct lws *wsi, int status, const char *origin, bool is_last,
-                     struct str body);
+int http_answer_json(struct lws *wsi, int status, const char *origin, struct str body);
 int http_answer_preflight(struct server *s, struct lws *wsi);
 int http_begin_events(struct lws *wsi, const char *origin);
 /* The tokens that the request brought, NULL for none; the caller frees. */

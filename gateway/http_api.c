@@ -8,8 +8,6 @@
 #include "gateway/log.h"
 
 #define LAST_EVENT_ID "last-event-id:"
-#define DROPPED_BODY \
-    (1u << 20) /* bytes that are read though nobody wants them; more: it is hung up */
 
 enum method { GET, POST, DELETE, PATCH, OTHER };
 
@@ -278,9 +276,19 @@ static int run(struct exchange *x)
     return 0;
 }
 
+/* While a request is carried out what lies behind its body is not taken: libwebsockets 4.1 then says
+ * again and again that the body is whole, and turns to nobody else.  So whoever does not wait for the
+ * answer is hung up on. */
+int http_api_body_ended(struct exchange *x)
+{
+    if (x->body_ended)
+        return -1;
+    x->body_ended = true;
+    return x->length > 0 ? run(x) : 0; /* without a body it was carried out at once */
+}
+
 int http_api_body(struct exchange *x, const char *piece, size_t len)
 {
-    x->to_come -= len < x->to_come ? len : x->to_come;
     if (!x->answered)
         buf_put(&x->body, piece, len);
     return 0;
@@ -315,6 +323,12 @@ static bool is_in_time(struct exchange *x)
     s->hub.stats.limit_hits[LIMIT_RATE]++;
     fail(x, ERR_RATE_LIMITED, "too many requests");
     return false;
+}
+
+static bool has_two_lengths(struct lws *wsi)
+{
+    char text[32];
+    return lws_hdr_copy_fragment(wsi, text, sizeof text, WSI_TOKEN_HTTP_CONTENT_LENGTH, 1) >= 0;
 }
 
 /* What must hold before anything of the body is read; answered when it does not. */
@@ -357,7 +371,6 @@ int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, co
     x->server = s;
     x->wsi = wsi;
     *slot = x;
-    x->length = x->to_come = content_length(wsi);
     bool from_cookie = http_identity_is_cookie(s, wsi);
     if (http_check_origin_of(s, wsi, from_cookie) != ORIGIN_OK) {
         http_put_error(&x->answer, ERR_UNAUTHORIZED, "this origin or host is not allowed");
@@ -372,9 +385,17 @@ int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, co
     }
     if (lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0) {
         http_put_error(&x->answer, ERR_BAD_REQUEST, "a body needs a Content-Length");
+        x->hangs_up = true;
         ready(x, 411);
         return 0;
     }
+    if (has_two_lengths(wsi)) { /* a proxy may have read it another way (RFC 9112 6.3) */
+        http_put_error(&x->answer, ERR_BAD_REQUEST, "Content-Length stands twice");
+        x->hangs_up = true;
+        ready(x, 400);
+        return 0;
+    }
+    x->length = content_length(wsi);
     if (is_welcome(x, from_cookie) && x->length == 0)
         return run(x);
     return 0;
@@ -386,32 +407,17 @@ int http_api_writable(struct exchange *x)
         return 0;
     if (x->streams)
         return sse_writable(x);
-    if (!x->answered || (x->to_come > 0 && x->to_come <= DROPPED_BODY))
+    if (!x->answered)
         return 0;
+    int result = http_answer_json(x->wsi, x->status, x->origin, buf_str(&x->answer));
     struct lws *wsi = x->wsi;
     struct exchange **slot = lws_wsi_user(wsi);
-    bool is_last = x->length > 0 || x->status == 411;
-    int result = http_answer_json(wsi, x->status, x->origin, is_last, buf_str(&x->answer));
+    bool close = x->hangs_up;
     *slot = NULL;
     http_api_closed(x);
-    if (result < 0 || is_last)
+    if (result < 0 || close)
         return -1;
     return lws_http_transaction_completed(wsi) ? -1 : 0;
-}
-
-/* libwebsockets 4.1 goes round for ever, and serves nobody any more, when something lies behind a body
- * that it has not taken yet: a stranger could stop the gateway with two requests in one packet.  So an
- * answer that is ready waits for the body, and a request with a body is the last of its connection; who
- * sends on before the answer is hung up on. */
-int http_api_body_ended(struct exchange *x)
-{
-    if (x->body_has_ended)
-        return -1;
-    x->body_has_ended = true;
-    x->to_come = 0;
-    if (x->length > 0 && !x->answered)
-        (void)run(x);
-    return x->answered && !x->streams ? http_api_writable(x) : 0;
 }
 
 void http_api_closed(struct exchange *x)

@@ -22,8 +22,8 @@ struct exchange {
     char *conversation_id, *task_id;
     struct buf body; /* of the request */
     size_t length;   /* that it has said it has */
-    size_t to_come;  /* of it; when the answer is ready before, it is read and dropped */
-    bool body_has_ended;
+    bool body_ended; /* that was said: see http_api_body_ended */
+    bool hangs_up;   /* behind the answer: what follows cannot be trusted */
     struct owner *owner, *quota;
     int64_t expires_at_ms;
     struct call *call; /* under way */
@@ -45,7 +45,7 @@ struct exchange {
 bool http_api_serves(const char *path);
 int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, const char *path);
 int http_api_body(struct exchange *x, const char *piece, size_t len);
-int http_api_body_ended(struct exchange *x);
+int http_api_body_ended(struct exchange *x); /* the body is whole, and so is the request */
 int http_api_writable(struct exchange *x);
 void http_api_closed(struct exchange *x); /* frees it; NULL is fine */
 

@@ -178,3 +178,16 @@ def test_identity_body_and_method_are_checked(gateway, api):
         wire.sendall(f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {api.token}\r\n"
                      "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
         assert b" 411 " in wire.makefile("rb").readline()
+
+
+@pytest.mark.parametrize("lengths", [("15", "16"), ("15", "15"), ("16", "15")])
+def test_two_lengths_are_refused(gateway, api, lengths):
+    """What a proxy in front may have read another way is no request (RFC 9112 6.3)."""
+    lines = "".join(f"Content-Length: {n}\r\n" for n in lengths)
+    with socket.create_connection((gateway.host, gateway.port), 10) as wire:
+        wire.sendall(f"POST /v1/conversations/{new_id()}/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                     f"Authorization: Bearer {api.token}\r\nContent-Type: application/json\r\n{lines}\r\n"
+                     '{"message":"x"}'.encode())
+        stream = wire.makefile("rb")
+        assert b" 400 " in stream.readline()
+        assert b"Content-Length stands twice" in stream.read()  # and it is hung up

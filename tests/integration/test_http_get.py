@@ -90,6 +90,20 @@ def test_redirects_are_followed_and_guarded(get, model, web):
     assert is_error and len(web.requests) == 6
 
 
+@pytest.mark.parametrize("by_redirect", [False, True])
+def test_connection_that_is_open_already_is_no_way_around(client, model, web, by_redirect):
+    """The model's own, which stays open behind its turn (test_models: it is used again)."""
+    web.script = [reply(status=302, Location=model.url + "/inside")]
+    model.script = [m.kept(call(0, "c", "http_get", json.dumps(
+        {"url": web.url if by_redirect else model.url + "/inside"})), finish("tool_calls"), DONE),
+        answer("ok")]
+    model.requests.clear()
+    _, events = client.finish("go")
+    [result] = [e["data"] for e in events if e["event"] == "tool_result"]
+    assert result["is_error"] and "127.0.0.1 is not a public one" in result["output"]
+    assert [request.method for request in model.requests] == ["POST", "POST"]
+
+
 def test_what_is_no_page_is_an_error(get, web):
     for url in ("ftp://example.org/", "file:///etc/passwd", "", "http://a b/", "gopher://x"):
         [(text, is_error)] = get(url)

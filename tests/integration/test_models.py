@@ -139,6 +139,12 @@ def test_server_that_does_not_stream(ask):
     assert task["output"] == "All at once." and task["result"]["usage"]["total_tokens"] == 7
 
 
+def test_connection_is_used_again(ask):
+    _, _, [first, second] = ask([m.kept(call(0, "a", "clock", "{}"), finish("tool_calls"), DONE),
+                                 m.kept(text("Now."), finish(), DONE)])
+    assert first.peer == second.peer
+
+
 # ------------------------------------------------------------------ tools
 
 

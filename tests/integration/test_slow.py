@@ -172,7 +172,7 @@ def test_replay_of_200_mb_costs_a_few_mib(gateway, large):  # F11
     peak = max(peak, gateway.rss())
     slowest = probe.finish()
     assert total > head * 900 and largest <= 65536
-    assert slowest["ping"] < 0.2 * SCALE, f"{slowest} over {took:.1f} s"
+    assert slowest["ping"] < 0.5 * SCALE, f"{slowest} over {took:.1f} s"
     if not SANITIZE:
         assert peak - rss < 12 * MIB, f"{(peak - rss) / MIB:.1f} MiB"
 

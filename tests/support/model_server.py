@@ -3,7 +3,8 @@
     server.script = [reply(chunks(text("Hel"), text("lo"), finish("stop"), DONE))]
 
 Each request takes the next reply of script (the last one stays).  A reply is a list of steps: bytes are
-sent, CLOSE ends the connection, RESET cuts it, an Event is waited for.  Requests are kept as they came.
+sent, CLOSE ends the connection, KEEP waits for its next request, RESET cuts it, an Event is waited for.
+Requests are kept as they came.
 """
 
 import http.server
@@ -15,7 +16,7 @@ import time
 
 from gateway import WAIT_S, wait_until
 
-CLOSE, RESET = object(), object()
+CLOSE, KEEP, RESET = object(), object(), object()
 DONE = b"data: [DONE]\n\n"
 
 
@@ -51,8 +52,9 @@ def usage(prompt, completion):
                                           "total_tokens": prompt + completion}})
 
 
-def head(status=200, content_type="text/event-stream", **headers):
-    lines = [f"HTTP/1.1 {status} Whatever", f"Content-Type: {content_type}", "Connection: close"]
+def head(status=200, content_type="text/event-stream", connection="close", **headers):
+    lines = [f"HTTP/1.1 {status} Whatever", f"Content-Type: {content_type}",
+             f"Connection: {connection}"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
@@ -62,13 +64,21 @@ def reply(*steps, **how):
     return [head(**how), *steps, CLOSE]
 
 
+def kept(*steps, **how):
+    """A whole answer with a length, behind which the connection stays."""
+    body = b"".join(steps)
+    return [head(connection="keep-alive", Content_Length=len(body), **how) + body, KEEP]
+
+
 def answer(content):
     return reply(text(content), finish(), DONE)
 
 
 class Request:
-    def __init__(self, method, path, headers, body):
-        self.method, self.path, self.headers, self.body = method, path, headers, body
+    def __init__(self, handler, body):
+        self.method, self.path, self.headers = handler.command, handler.path, handler.headers
+        self.body = body
+        self.peer = handler.client_address
         self.at = time.monotonic()
 
     @property
@@ -89,7 +99,8 @@ class ModelServer:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def handle(self):
-                outer._serve(self)
+                while outer._serve(self):
+                    pass
 
         class Server(http.server.ThreadingHTTPServer):
             daemon_threads = True
@@ -115,21 +126,22 @@ class ModelServer:
             return script.pop(0) if len(script) > 1 else script[0]
 
     def _serve(self, handler):
+        """One request; whether the connection has another."""
         handler.raw_requestline = handler.rfile.readline(65537)
         if not handler.raw_requestline or not handler.parse_request():
-            return
+            return False
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
-        steps = self._next(Request(handler.command, handler.path, handler.headers, body))
+        steps = self._next(Request(handler, body))
         connection = handler.connection
         try:
             for step in steps:
-                if step is CLOSE:
-                    break
+                if step is CLOSE or step is KEEP:
+                    return step is KEEP
                 if step is RESET:
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
                                           struct.pack("ii", 1, 0))
                     connection.close()
-                    return
+                    return False
                 if isinstance(step, threading.Event):
                     self._wait(step, connection)
                 else:
@@ -137,6 +149,7 @@ class ModelServer:
         except OSError:
             with self.lock:
                 self.closed += 1
+        return False
 
     def _wait(self, event, connection):
         """Until the event; an OSError when the client goes first."""

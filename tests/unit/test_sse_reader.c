@@ -233,6 +233,22 @@ static void test_sse_reader_event_that_is_too_long_breaks_the_stream(void **stat
     }
 }
 
+/* What costs the square of a piece would take a minute here. */
+static void test_sse_reader_takes_line_ends_in_no_time(void **state)
+{
+    (void)state;
+    static char text[2 * 1024 * 1024];
+    struct buf seen = {0};
+    for (const char *end = "\r\n"; *end; end++) {
+        struct sse_reader s = {0};
+        memset(text, *end, sizeof text);
+        feed(&s, text, sizeof text, &seen);
+        assert_int_equal(seen.len, 0);
+        sse_reader_done(&s);
+    }
+    buf_done(&seen);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +261,7 @@ int main(void)
         cmocka_unit_test(test_sse_reader_retry_takes_digits_only),
         cmocka_unit_test(test_sse_reader_last_gives_what_has_no_empty_line_behind_it),
         cmocka_unit_test(test_sse_reader_event_that_is_too_long_breaks_the_stream),
+        cmocka_unit_test(test_sse_reader_takes_line_ends_in_no_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
