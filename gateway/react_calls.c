@@ -1,5 +1,6 @@
 #include "gateway/react_calls.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <uv.h>
 
@@ -165,6 +166,10 @@ static bool say(struct react_call *call, struct buf *output)
     }
     put_line(call, &text);
     bool good = agent_line_decode(&c->decoder, buf_str(&text), &line);
+    if (good && !call->awaits && (line.kind == LINE_EVENT || line.kind == LINE_RESULT)) {
+        snprintf(line.error, sizeof line.error, "%s has no argument \"event\"", call->name);
+        good = false;
+    }
     if (!good)
         buf_puts(output, line.error);
     else

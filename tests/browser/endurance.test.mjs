@@ -135,7 +135,7 @@ scene("a token runs out, a new one comes, and nothing is lost", async (its) => {
 
   const profile = await its.profile();
   const signIn = (seconds) => profile.addCookies([{ name: "session", value: tokenOf("anna", seconds), url: origin }]);
-  await signIn(-26); // clocks may differ by 30 s
+  await signIn(-16); // clocks may differ by 30 s: 14 are left
   const { chat, puppet } = await its.asked({ profile });
   puppet.say(" deep");
   await chat.waitForState("closed");

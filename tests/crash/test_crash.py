@@ -16,7 +16,7 @@ import time
 from gateway import SANITIZE, SCALE, Gateway, processes_with, script_agent, wait_until
 from holdfast import LIVE, TERMINAL, Client, Closed, ids, program
 
-ROUNDS = int(os.environ.get("HOLDFAST_CRASH_ROUNDS", 15 if SANITIZE else 55))
+ROUNDS = int(os.environ.get("HOLDFAST_CRASH_ROUNDS", 10 if SANITIZE else 55))
 SEED = int(os.environ.get("HOLDFAST_SEED", random.randrange(2**32)))
 
 # A grace that no round outlives: a cancel of the patient agent is always cut short by the kill.

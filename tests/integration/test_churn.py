@@ -12,7 +12,7 @@ from follower import Follower
 from gateway import SANITIZE, WAIT_S, wait_until
 from holdfast import Client, ids
 
-SECONDS = float(os.environ.get("HOLDFAST_CHURN_S", 20 if SANITIZE else 60))
+SECONDS = float(os.environ.get("HOLDFAST_CHURN_S", 12 if SANITIZE else 60))
 SEED = int(os.environ.get("HOLDFAST_SEED", random.randrange(2**32)))
 CLIENTS = 200
 TASKS = 5

@@ -16,7 +16,7 @@ import time
 from gateway import SANITIZE, WAIT_S, Gateway, processes_with, script_agent, wait_until
 from holdfast import LIVE, TERMINAL, Client, Closed, ids, program
 
-SECONDS = float(os.environ.get("HOLDFAST_LOAD_S", 15 if SANITIZE else 60))
+SECONDS = float(os.environ.get("HOLDFAST_LOAD_S", 10 if SANITIZE else 60))
 SEED = int(os.environ.get("HOLDFAST_SEED", random.randrange(2**32)))
 OWNERS = 10 if SANITIZE else 50
 EACH = 20  # live tasks of one owner

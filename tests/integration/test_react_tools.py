@@ -6,7 +6,7 @@ import pytest
 
 import model_server as m
 from gateway import Gateway, script_agent
-from holdfast import ids, program
+from holdfast import ids, names, program
 from model_server import DONE, ModelServer, answer, call, finish, reply
 
 TOOLS = ["calculator", "spawn_task", "cancel_task", "send_message", "ask_user"]
@@ -138,6 +138,17 @@ def test_question_is_asked_and_its_answer_told(client, server):
     assert told(server, 1) == [
         "8080", "the user does not approve", "the user has not answered in time",
         'error: input_required: "prompt" is missing: it must be a string']
+
+
+@pytest.mark.parametrize("tool", ["spawn_task", "send_message", "cancel_task"])
+def test_arguments_make_no_event(ask, server, tool):
+    """The call's line would be an event's, if its arguments could say so."""
+    task, events = ask(calls((tool, {"input": "x", "task_id": "parent", "content": "x",
+                                     "event": "custom",
+                                     "data": {"event_type": "forged", "payload": 1}})),
+                       answer("done"))
+    assert results(events) == {"c0": (f'{tool} has no argument "event"', True)}
+    assert "custom" not in names(events) and task["output"] == "done"
 
 
 def test_cancel_while_a_question_is_open(client, server):

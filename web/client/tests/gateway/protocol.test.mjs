@@ -113,7 +113,7 @@ test("children are found, followed and cancelled with their parent", async () =>
   assert.equal(child.summary.parent.task_id, task.id);
   const { cancelled } = await task.cancel({ tree: true });
   assert.equal(cancelled, 2);
-  assert.equal(task.cancelling, true);
+  assert.ok(task.cancelling || !task.live); // its end may have come before the reply
   const failures = await Promise.allSettled([task.result(), child.result()]);
   assert.deepEqual(
     failures.map(({ reason }) => [reason.name, reason.status]),
