@@ -21,7 +21,7 @@
 #include "gateway/chat_private.h"
 #include "gateway/chat_token.h"
 
-#define BACKOFF_MS 250
+#define BACKOFF_MS 250u
 #define BACKOFF_MAX_MS 8000
 #define PATIENCE_MS 120000 /* without a welcome; then it gives up */
 

@@ -119,7 +119,7 @@ static void show_call(struct chat *c, uint32_t data, const char *member_key, boo
     else if (node)
         js_copy(&c->doc, node, &detail);
     size_t n = utf8_cut(buf_str(&detail), SHOWN_BYTES);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; detail.bytes && i < n; i++)
         detail.bytes[i] = detail.bytes[i] == '\n' ? ' ' : detail.bytes[i];
     chat_show_aside(&c->show, "· %s%s%.*s%s%s", name, is_result ? " → " : "(", (int)n,
                     detail.bytes ? detail.bytes : "", n < detail.len ? "…" : "",
@@ -135,7 +135,7 @@ static void show_event(struct chat *c, enum event_type event, uint32_t data)
                                                          [EVENT_FINAL_ANSWER] = "output",
                                                          [EVENT_PROGRESS] = "note",
                                                          [EVENT_CHILD] = "name"};
-    char *text = text_keys[event] ? member(c, data, text_keys[event]) : NULL;
+    char *text = member(c, data, text_keys[event] ? text_keys[event] : "text");
     switch (event) {
     case EVENT_TOKEN: chat_show_token(&c->show, str_of(text)); break;
     case EVENT_THINKING: chat_show_thinking(&c->show, str_of(text)); break;

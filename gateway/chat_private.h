@@ -50,6 +50,6 @@ void chat_put_task(struct chat *c, struct buf *out);
 void chat_send(struct chat *c, struct buf *request); /* and frees it */
 
 /* chat_lines.c: takes one line of the gateway's */
-void chat_take_line(void *chat, struct str line);
+void chat_take_line(void *arg, struct str line); /* arg: the struct chat */
 
 #endif

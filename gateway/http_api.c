@@ -8,6 +8,7 @@
 #include "gateway/log.h"
 
 #define LAST_EVENT_ID "last-event-id:"
+#define DROPPED_BODY (1u << 20) /* bytes of a body that nobody wants that are read nevertheless */
 
 enum method { GET, POST, DELETE, PATCH, OTHER };
 
@@ -284,11 +285,15 @@ int http_api_body_ended(struct exchange *x)
     if (x->body_ended)
         return -1;
     x->body_ended = true;
-    return x->length > 0 ? run(x) : 0; /* without a body it was carried out at once */
+    x->to_come = 0;
+    if (x->answered)
+        lws_callback_on_writable(x->wsi); /* it waited for this */
+    return x->length > 0 ? run(x) : 0;    /* without a body it was carried out at once */
 }
 
 int http_api_body(struct exchange *x, const char *piece, size_t len)
 {
+    x->to_come -= len < x->to_come ? len : x->to_come;
     if (!x->answered)
         buf_put(&x->body, piece, len);
     return 0;
@@ -363,6 +368,20 @@ static bool is_welcome(struct exchange *x, bool from_cookie)
     return true;
 }
 
+/* How much comes behind the head.  Where that is not clear, or too much, the answer is the last one. */
+static void expect_body(struct exchange *x)
+{
+    x->hangs_up = true;
+    if (lws_hdr_total_length(x->wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0 ||
+        has_two_lengths(x->wsi))
+        return;
+    x->length = content_length(x->wsi);
+    if (x->length > DROPPED_BODY)
+        return;
+    x->to_come = x->length;
+    x->hangs_up = false;
+}
+
 int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, const char *path)
 {
     if (lws_hdr_total_length(wsi, WSI_TOKEN_OPTIONS_URI) > 0)
@@ -371,6 +390,7 @@ int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, co
     x->server = s;
     x->wsi = wsi;
     *slot = x;
+    expect_body(x);
     bool from_cookie = http_identity_is_cookie(s, wsi);
     if (http_check_origin_of(s, wsi, from_cookie) != ORIGIN_OK) {
         http_put_error(&x->answer, ERR_UNAUTHORIZED, "this origin or host is not allowed");
@@ -385,17 +405,14 @@ int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, co
     }
     if (lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0) {
         http_put_error(&x->answer, ERR_BAD_REQUEST, "a body needs a Content-Length");
-        x->hangs_up = true;
         ready(x, 411);
         return 0;
     }
     if (has_two_lengths(wsi)) { /* a proxy may have read it another way (RFC 9112 6.3) */
         http_put_error(&x->answer, ERR_BAD_REQUEST, "Content-Length stands twice");
-        x->hangs_up = true;
         ready(x, 400);
         return 0;
     }
-    x->length = content_length(wsi);
     if (is_welcome(x, from_cookie) && x->length == 0)
         return run(x);
     return 0;
@@ -407,7 +424,9 @@ int http_api_writable(struct exchange *x)
         return 0;
     if (x->streams)
         return sse_writable(x);
-    if (!x->answered)
+    /* Who sends head and body in two packets would find the connection closed behind a refusal of the
+     * head, and the refusal lost in a reset. */
+    if (!x->answered || x->to_come > 0)
         return 0;
     int result = http_answer_json(x->wsi, x->status, x->origin, buf_str(&x->answer));
     struct lws *wsi = x->wsi;

@@ -22,6 +22,7 @@ struct exchange {
     char *conversation_id, *task_id;
     struct buf body; /* of the request */
     size_t length;   /* that it has said it has */
+    size_t to_come;  /* of it, while nothing is known against waiting for it */
     bool body_ended; /* that was said: see http_api_body_ended */
     bool hangs_up;   /* behind the answer: what follows cannot be trusted */
     struct owner *owner, *quota;

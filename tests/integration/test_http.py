@@ -82,3 +82,21 @@ def test_refused_body_is_read_and_the_connection_goes_on(gateway):
                 if line.lower().startswith(b"content-length:"):
                     length = int(line.split(b":")[1])
             assert b"unauthorized" in stream.read(length)
+
+
+def test_refusal_of_the_head_waits_for_the_body_and_is_not_lost(gateway):
+    """A client that sends them in two packets, as many do, over one connection."""
+    heads = ["POST /v1/conversations/c-1/tasks", "POST /v1/nothing", "PATCH /v1/conversations/c-1"]
+    with socket.create_connection((gateway.host, gateway.port), 10) as wire:
+        wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        stream = wire.makefile("rb")
+        for head in heads * 10:
+            wire.sendall(f"{head} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+                         "Content-Length: 15\r\n\r\n".encode())
+            wire.sendall(b'{"message":"x"}')
+            assert stream.readline().split()[1] in (b"401", b"404")
+            length = 0
+            while line := stream.readline().strip():
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            assert stream.read(length).startswith(b'{"error":')

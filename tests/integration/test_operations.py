@@ -83,6 +83,13 @@ def test_what_is_installed_is_there():
             assert (ROOT / name).exists(), name
 
 
+def test_dev_commands_are_there():
+    """owner-check is carried out by test_owner_check.py."""
+    for kind, name, _, text in BLOCKS:
+        if kind == "dev":
+            readme.test_dev_command_is_there(name, text)
+
+
 # ---------------------------------------------------------------- the page itself
 
 

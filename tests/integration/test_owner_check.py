@@ -1,0 +1,118 @@
+"""./dev owner-check against our own gateway: it finds nothing, and it would find something."""
+
+import http.server
+import importlib.util
+import pathlib
+import re
+import subprocess
+import threading
+
+import pytest
+
+import tokens
+from gateway import SCALE, Gateway, merged
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+SCRIPT = ROOT / "tests/owner_check.py"
+FAST = {"agents": None, "limits": {"requests_per_second": 100000, "burst": 100000}}
+
+
+def load():
+    spec = importlib.util.spec_from_file_location("owner_check", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def check(gateway, *more):
+    done = subprocess.run(["/usr/bin/python3", "-B", SCRIPT, f"http://{gateway.host}:{gateway.port}", *more],
+                          capture_output=True, text=True, check=False, timeout=60 * SCALE)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_nothing_is_found_as_guests():
+    with Gateway(FAST) as gateway:
+        status, said = check(gateway, "--timing", "300")
+        assert status == 0, said
+        assert int(re.search(r"(\d+) answers looked at, 0 wrong", said)[1]) > 400
+        assert "timing, 300 of each" in said
+
+
+def test_nothing_is_found_with_keys_and_an_expired_token(tmp_path):
+    with Gateway(merged(FAST, {"auth": tokens.config(tmp_path)})) as gateway:
+        status, said = check(gateway, "--owner", tokens.token("alice"), "--other", tokens.token("bob"),
+                             "--bad", tokens.token("alice", seconds=-100),
+                             "--bad", tokens.token("alice", secret=b"another secret that is long enough to be one"))
+        assert status == 0, said
+        assert check(gateway)[0] == 2  # no guests here
+
+
+def test_what_cannot_be_tried_is_no_success():
+    with Gateway(FAST) as gateway:
+        port = gateway.port
+    done = subprocess.run(["/usr/bin/python3", "-B", SCRIPT, f"http://127.0.0.1:{port}"], capture_output=True,
+                          text=True, check=False, timeout=20 * SCALE)
+    assert done.returncode == 2 and "could not be tried" in done.stderr
+
+
+# ---------------------------------------------------------------- it would find something
+
+
+class Leaky(http.server.BaseHTTPRequestHandler):
+    """Tells a task that exists from one that does not: by one byte, or by a header."""
+
+    protocol_version = "HTTP/1.1"
+    wbufsize = 65536  # head and body in one packet: without that each answer waits for an ACK
+    leak = None
+
+    def answer(self):
+        body = b'{"error":{"code":"not_found","message":"no such task"}}'
+        known = self.server.known in self.path
+        if self.leak == "body" and known:
+            body = body.replace(b"task", b"Task")
+        status = 401 if self.headers.get("Authorization") in (None, "Bearer ") else 404
+        if self.headers.get("Content-Length"):
+            self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(status)
+        if self.leak == "header" and known:
+            self.send_header("X-Seen", "1")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST = do_DELETE = do_PATCH = answer
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.parametrize("leak", ["body", "header"])
+def test_a_difference_of_one_byte_is_found(leak):
+    module = load()
+    kind = type("Kind", (Leaky,), {"leak": leak})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), kind) as server:
+        server.known = "TASK"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        world = module.World.__new__(module.World)
+        world.http = module.Http(module.urllib.parse.urlsplit(f"http://127.0.0.1:{server.server_port}"))
+        world.found, world.other, world.bad = module.Findings(), "other", {"missing": None}
+        world.conversations, world.task, world.ended, world.nowhere = ["c-1", "c-2"], "TASK", "TASK", "c-9"
+        module.try_http(world)
+        server.shutdown()
+    assert any("…/tasks/…:" in wrong and "is not" in wrong for wrong in world.found.wrong)
+
+
+def test_a_difference_in_time_is_found(monkeypatch):
+    module = load()
+
+    async def slow(_, n):
+        return {"other": [0.0011 + i % 7 * 1e-5 for i in range(n)], "no": [0.001 + i % 7 * 1e-5 for i in range(n)],
+                "none": [0.001 + i % 5 * 1e-5 for i in range(n)]}
+
+    monkeypatch.setattr(module, "measure", slow)
+    world = module.World.__new__(module.World)
+    world.found = module.Findings()
+    module.asyncio.run(module.try_timing(world, 500))
+    assert world.found.wrong
+
+

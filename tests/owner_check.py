@@ -1,0 +1,402 @@
+#!/usr/bin/env python3
+"""Tries on a running deployment that nobody learns anything of another's tasks.
+
+    ./dev owner-check URL [--owner TOKEN --other TOKEN] [--bad TOKEN]... [--message TEXT] [--timing N]
+
+Every verb of both transports is asked as the owner of a task, as another owner, and with an identity that is missing,
+malformed, forged, or given by --bad (an expired token, say).  For all but the owner, the answers about a task that
+exists and about one that does not must be equal to the byte.  Afterwards the owner's task must be untouched.
+Without --owner and --other it makes two guests.  It starts two tasks and removes their conversations in the end.
+
+--timing N also asks N times each about another's and about no task, in random order, and compares how long the
+answers take: the medians may differ by what two samples of the same kind differ, and by a few standard errors.
+
+Exit status: 0 nothing was found, 1 something was, 2 it could not be tried.
+"""
+
+import argparse
+import asyncio
+import base64
+import http.client
+import itertools
+import json
+import random
+import ssl
+import statistics
+import sys
+import time
+import urllib.parse
+import uuid
+
+import websockets
+
+WAIT_S = 20
+NO_TASK = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+MALFORMED_IDS = ["", "x", "../etc", NO_TASK.lower(), NO_TASK + "0", "%00", "é" * 13]
+PASSING = {"date", "server", "content-length", "via", "cf-ray", "x-request-id", "age"}  # of proxies and clocks
+
+# verb → fields beside the two ids
+TASK_VERBS = {
+    "task": {}, "resume": {}, "resume from 3": {"after": 3}, "resume beyond": {"after": 10**6}, "unsubscribe": {},
+    "send": {"content": "x"}, "respond": {"input_id": "q", "answer": "x"}, "cancel": {}, "cancel tree": {"tree": True},
+}
+CONVERSATION_VERBS = {
+    "tasks": {}, "history": {}, "results": {}, "ack": {"task_ids": [NO_TASK]}, "title": {"title": "x"},
+    "cancel_all": {}, "open": {"follow": True}, "close": {}, "delete": {},
+}
+# method, path behind the task, body
+TASK_ROUTES = [
+    ("GET", "", None), ("GET", "/events", None), ("GET", "/events?after=3", None), ("GET", "/events?after=999999", None),
+    ("POST", "/messages", {"content": "x"}), ("POST", "/responses", {"input_id": "q", "answer": "x"}),
+    ("DELETE", "", None), ("DELETE", "?tree=true", None),
+]
+CONVERSATION_ROUTES = [
+    ("GET", "/tasks", None), ("GET", "/messages", None), ("GET", "/results", None),
+    ("POST", "/results/ack", {"task_ids": [NO_TASK]}), ("PATCH", "", {"title": "x"}), ("DELETE", "/tasks", None),
+    ("DELETE", "", None),
+]
+
+
+class CannotTry(Exception):
+    pass
+
+
+class Findings:
+    def __init__(self):
+        self.compared = 0
+        self.wrong = []
+
+    def equal(self, what, got, expected):
+        self.compared += 1
+        if got != expected:
+            self.wrong.append(f"{what}:\n    {got}\n  is not\n    {expected}")
+
+    def that(self, what, condition):
+        self.compared += 1
+        if not condition:
+            self.wrong.append(what)
+
+
+# ---------------------------------------------------------------- the two transports
+
+
+class Http:
+    def __init__(self, url):
+        self.url = url
+        kind = http.client.HTTPSConnection if url.scheme in ("https", "wss") else http.client.HTTPConnection
+        self.connection = kind(url.hostname, url.port, timeout=WAIT_S)
+
+    def ask(self, method, path, body=None, token=None):
+        """(status, headers that may be compared, body)."""
+        headers = {"Authorization": "Bearer " + token} if token is not None else {}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        for _ in range(100):
+            try:
+                self.connection.request(method, "/v1" + urllib.parse.quote(path, "/?=&%"),
+                                        None if body is None else json.dumps(body), headers)
+                reply = self.connection.getresponse()
+                answer = b"" if "event-stream" in reply.headers.get("Content-Type", "") else reply.read()
+            except (http.client.HTTPException, OSError) as error:
+                self.connection.close()
+                raise CannotTry(f"{method} {path}: {error}") from None
+            if "event-stream" in reply.headers.get("Content-Type", ""):
+                self.connection.close()
+            if reply.status != 429:
+                kept = sorted((name.lower(), value) for name, value in reply.headers.items()
+                              if name.lower() not in PASSING)
+                return reply.status, kept, answer
+            time.sleep(float(reply.headers.get("Retry-After", 0.2)))
+        raise CannotTry("the rate limit does not let this through")
+
+
+class Wire:
+    """One WebSocket, its requests asked one after the other."""
+
+    def __init__(self, url):
+        secure = url.scheme in ("https", "wss")
+        self.address = f"{'wss' if secure else 'ws'}://{url.netloc}/v1/ws"
+        self.tls = ssl.create_default_context() if secure else None
+        self.ids = map(str, itertools.count(1))
+
+    async def __aenter__(self):
+        extra = {"ssl": self.tls} if self.tls else {}
+        self.ws = await websockets.connect(self.address, subprotocols=["holdfast.v1"], max_size=None, **extra)
+        self.lines = []
+        return self
+
+    async def __aexit__(self, *_):
+        await self.ws.close()
+
+    async def line(self):
+        while not self.lines:
+            message = await asyncio.wait_for(self.ws.recv(), WAIT_S)
+            self.lines = [line for line in message.split("\n") if line]
+        return self.lines.pop(0)
+
+    async def ask(self, type, **fields):
+        """The reply's text, its id taken out."""
+        for _ in range(100):
+            id = next(self.ids)
+            await self.ws.send(json.dumps({"type": type, "id": id, **fields}, ensure_ascii=False))
+            while json.loads(text := await self.line()).get("id") != id:
+                pass
+            if json.loads(text).get("code") != "rate_limited":
+                return text.replace(f'"id":"{id}"', '"id":"…"', 1)
+            await asyncio.sleep(json.loads(text)["retry_after_ms"] / 1000)
+        raise CannotTry("the rate limit does not let this through")
+
+    async def hello(self, token=None):
+        reply = json.loads(await self.ask("hello", **({} if token is None else {"token": token})))
+        if reply["type"] != "welcome":
+            raise CannotTry(f"hello: {reply.get('message')}")
+        return reply
+
+
+def code_of(text):
+    return json.loads(text).get("code")
+
+
+# ---------------------------------------------------------------- the world
+
+
+class World:
+    """An owner with a task that runs, and one who should see nothing of it."""
+
+    def __init__(self, options):
+        self.url = urllib.parse.urlsplit(options.url if "://" in options.url else "http://" + options.url)
+        self.message = options.message
+        self.http = Http(self.url)
+        self.found = Findings()
+        self.owner, self.other = options.owner or self.guest(), options.other or self.guest()
+        self.conversations = [f"owner-check-{uuid.uuid4()}", f"owner-check-{uuid.uuid4()}"]
+        self.task = self.start(self.owner, self.conversations[0])
+        self.ended = self.start(self.owner, self.conversations[1])
+        self.path = f"/conversations/{self.conversations[1]}/tasks/{self.ended}"
+        self.http.ask("DELETE", self.path, token=self.owner)  # it ends soon, and is an ended task then
+        self.nowhere = f"owner-check-{uuid.uuid4()}"
+        self.bad = self.bad_tokens(options.bad)
+
+    def guest(self):
+        status, _, answer = self.http.ask("POST", "/guest")
+        if status != 201:
+            raise CannotTry("there are no guests here: give --owner and --other")
+        return json.loads(answer)["token"]
+
+    def start(self, token, conversation):
+        status, _, answer = self.http.ask("POST", f"/conversations/{conversation}/tasks",
+                                          {"message": self.message}, token)
+        if status != 201:
+            raise CannotTry(f"a task could not be started: {status} {answer.decode(errors='replace')}")
+        return json.loads(answer)["task"]["task_id"]
+
+    def bad_tokens(self, given):
+        """name → token.  None: no token at all."""
+        head, claims, signature = self.owner.split(".")
+        none = base64.urlsafe_b64encode(b'{"alg":"none","typ":"JWT"}').decode().rstrip("=")
+        bad = {"missing": None, "empty": "", "malformed": "x.y.z", "cut": self.owner[:-10],
+               "forged": f"{head}.{claims}.{'A' * len(signature)}", "unsigned": f"{none}.{claims}."}
+        return {**bad, **{f"given {n}": token for n, token in enumerate(given, 1)}}
+
+    def pairs(self):
+        """(conversation, task) about which another must hear what he hears of nothing."""
+        real = list(zip(self.conversations, (self.task, self.ended)))
+        mixed = [(self.conversations[0], self.ended), (self.nowhere, self.task)]
+        return real + mixed
+
+    def clean_up(self):
+        self.http.connection.close()
+        for conversation in self.conversations:
+            self.http.ask("DELETE", f"/conversations/{conversation}", token=self.owner)
+
+
+def told(answer, *names):
+    """An answer without the names that its request gave."""
+    text = repr(answer)
+    for name in names:
+        text = text.replace(name, "…")
+    return text
+
+
+# ---------------------------------------------------------------- what is tried
+
+
+def try_http(world):
+    found, ask, nowhere = world.found, world.http.ask, world.nowhere
+    for method, tail, body in TASK_ROUTES:
+        what = f"HTTP {method} …/tasks/…{tail}"
+        expected = ask(method, f"/conversations/{nowhere}/tasks/{NO_TASK}{tail}", body, world.other)
+        found.that(f"{what}: {expected[0]} for no task", expected[0] == 404)
+        for conversation, task in world.pairs():
+            found.equal(what, ask(method, f"/conversations/{conversation}/tasks/{task}{tail}", body, world.other), expected)
+        for bad in MALFORMED_IDS:
+            if not bad or "/" in bad or "%" in bad:
+                continue  # in a path that is another path
+            found.equal(f"{what}, task {bad!r}",
+                        ask(method, f"/conversations/{world.conversations[0]}/tasks/{bad}{tail}", body, world.other), expected)
+        for name, token in world.bad.items():
+            refused = [ask(method, f"/conversations/{c}/tasks/{t}{tail}", body, token)
+                       for c, t in ((world.conversations[0], world.task), (nowhere, NO_TASK))]
+            found.that(f"{what}, {name} identity: {refused[0][0]}", refused[0][0] == 401)
+            found.equal(f"{what}, {name} identity", *refused)
+    for method, tail, body in CONVERSATION_ROUTES:
+        what = f"HTTP {method} /v1/conversations/…{tail}"
+        expected = told(ask(method, f"/conversations/{nowhere}{tail}", body, world.other), nowhere)
+        for conversation in world.conversations:
+            got = ask(method, f"/conversations/{conversation}{tail}", body, world.other)
+            found.equal(what, told(got, conversation), expected)
+        for name, token in world.bad.items():
+            refused = [told(ask(method, f"/conversations/{c}{tail}", body, token), c)
+                       for c in (world.conversations[0], nowhere)]
+            found.that(f"{what}, {name} identity", refused[0].startswith("(401"))
+            found.equal(f"{what}, {name} identity", *refused)
+    status, _, answer = ask("GET", "/conversations", None, world.other)
+    found.that("HTTP GET /v1/conversations names another's",
+               status == 200 and not any(c.encode() in answer for c in world.conversations))
+
+
+async def try_wire(world):
+    found, nowhere = world.found, world.nowhere
+    async with Wire(world.url) as wire:
+        await wire.hello(world.other)
+        for verb, fields in TASK_VERBS.items():
+            type = verb.split()[0]
+            expected = await wire.ask(type, conversation_id=nowhere, task_id=NO_TASK, **fields)
+            found.that(f"WebSocket {verb}: {expected} for no task", code_of(expected) == "not_found")
+            pairs = world.pairs() + [(c, bad) for c in world.conversations[:1] for bad in MALFORMED_IDS]
+            pairs += [(bad, world.task) for bad in MALFORMED_IDS]
+            for conversation, task in pairs:
+                got = await wire.ask(type, conversation_id=conversation, task_id=task, **fields)
+                found.equal(f"WebSocket {verb}", got, expected)
+        for verb, fields in CONVERSATION_VERBS.items():
+            expected = told(await wire.ask(verb, conversation_id=nowhere, **fields), nowhere)
+            for conversation in world.conversations:
+                got = told(await wire.ask(verb, conversation_id=conversation, **fields), conversation)
+                found.equal(f"WebSocket {verb}", got, expected)
+        listed = await wire.ask("conversations")
+        await wire.ask("watch")
+        found.that("WebSocket conversations names another's", not any(c in listed for c in world.conversations))
+
+
+async def try_identities(world):
+    """A line before hello, and a hello with a bad token: the same, whatever task it is about."""
+    for name, token in world.bad.items():
+        heard = []
+        for conversation, task in ((world.conversations[0], world.task), (world.nowhere, NO_TASK)):
+            async with Wire(world.url) as wire:
+                if token is None:
+                    said = {"type": "task", "id": "1", "conversation_id": conversation, "task_id": task}
+                    await wire.ws.send(json.dumps(said))
+                else:
+                    await wire.ws.send(json.dumps({"type": "hello", "id": "1", "token": token}))
+                    await wire.ws.send(json.dumps({"type": "task", "id": "2", "conversation_id": conversation,
+                                                   "task_id": task}))
+                lines = []
+                try:
+                    while True:
+                        lines.append(await wire.line())
+                except websockets.ConnectionClosed as closed:
+                    heard.append((lines, closed.rcvd.code if closed.rcvd else None))
+        world.found.equal(f"WebSocket, {name} identity", *heard)
+        world.found.that(f"WebSocket, {name} identity: {heard[0]}",
+                         heard[0][1] == 4401 and code_of(heard[0][0][0]) == "unauthorized")
+
+
+async def try_owner(world):
+    """The owner's own answers, without which the others' prove nothing; and that nothing was touched."""
+    found, ids = world.found, {"conversation_id": world.conversations[0], "task_id": world.task}
+    async with Wire(world.url) as wire:
+        await wire.hello(world.owner)
+        task = json.loads(await wire.ask("task", **ids)).get("task", {})
+        found.that(f"the owner's task is not there: {task}", task.get("task_id") == world.task)
+        found.that("the owner's task was cancelled", not task.get("cancel_requested_at")
+                   and task.get("status") != "cancelled")
+        found.that("the owner's task has messages that nobody of his sent", not task.get("undelivered"))
+        history = json.loads(await wire.ask("history", conversation_id=world.conversations[0]))
+        found.that("the owner's messages are gone", len(history.get("messages", [])) >= 1)
+        listed = json.loads(await wire.ask("conversations"))["conversations"]
+        titles = {row["conversation_id"]: row.get("title") for row in listed}
+        found.that("the owner's conversations were renamed or removed",
+                   all(titles.get(c) == world.message[:80] for c in world.conversations))
+        for type, fields, good in (("resume", {}, "resumed"), ("unsubscribe", {}, "ok"), ("cancel", {}, "ok")):
+            reply = json.loads(await wire.ask(type, **ids, **fields))
+            found.that(f"WebSocket {type} of the owner: {reply}", reply["type"] == good)
+    status, _, _ = world.http.ask("GET", world.path, token=world.owner)
+    found.that(f"HTTP GET of the owner: {status}", status == 200)
+
+
+# ---------------------------------------------------------------- how long it takes
+
+
+def spread(samples):
+    """The standard error of the median, by the quartiles: a few slow answers do not count."""
+    low, _, high = statistics.quantiles(samples, n=4)
+    return 1.2533 * (high - low) / 1.349 / len(samples) ** 0.5
+
+
+async def measure(world, n):
+    """kind → seconds.  no and none are the same kind, as a measure of the noise."""
+    taken = {"other": [], "no": [], "none": []}
+    questions = {"other": (world.conversations[0], world.task)}
+    async with Wire(world.url) as wire:
+        await wire.hello(world.other)
+        for kind in random.sample(list(taken) * n, 3 * n):
+            conversation, task = questions.get(kind, (world.nowhere, NO_TASK))
+            begun = time.perf_counter()
+            await wire.ask("task", conversation_id=conversation, task_id=task)
+            taken[kind].append(time.perf_counter() - begun)
+    return taken
+
+
+async def try_timing(world, n):
+    """A difference that is real is there each time; one of a busy machine is not."""
+    for _ in range(3):
+        taken = await measure(world, n)
+        median = {kind: statistics.median(samples) for kind, samples in taken.items()}
+        noise = abs(median["no"] - median["none"])
+        error = (spread(taken["other"]) ** 2 + spread(taken["no"] + taken["none"]) ** 2) ** 0.5
+        difference = abs(median["other"] - statistics.median(taken["no"] + taken["none"]))
+        print(f"timing, {n} of each: another's task {median['other'] * 1e6:.1f} µs, no task {median['no'] * 1e6:.1f} µs; "
+              f"they differ by {difference * 1e6:.1f} µs, two samples of one kind by {noise * 1e6:.1f} µs, the standard "
+              f"error is {error * 1e6:.1f} µs")
+        if difference <= noise + 4 * error + 1e-6:
+            world.found.compared += 1
+            return
+    world.found.wrong.append("timing: the medians differ by more than noise, three times in a row")
+
+
+def options_of(arguments):
+    parser = argparse.ArgumentParser(prog="./dev owner-check", description=__doc__.split("\n")[0])
+    parser.add_argument("url", metavar="URL", help="such as http://127.0.0.1:8080")
+    parser.add_argument("--owner", help="a token")
+    parser.add_argument("--other", help="a token of somebody else")
+    parser.add_argument("--bad", action="append", default=[], metavar="TOKEN", help="must be refused: an expired one")
+    parser.add_argument("--message", default="count to 200 slowly", help="what the owner's tasks are asked")
+    parser.add_argument("--timing", type=int, default=0, metavar="N", help="compare times, N tries of each")
+    return parser.parse_args(arguments)
+
+
+def main(arguments):
+    options = options_of(arguments)
+    try:
+        world = World(options)
+        try:
+            try_http(world)
+            asyncio.run(try_wire(world))
+            asyncio.run(try_identities(world))
+            if options.timing:
+                asyncio.run(try_timing(world, options.timing))
+            asyncio.run(try_owner(world))
+        finally:
+            world.clean_up()
+    except (CannotTry, OSError, asyncio.TimeoutError, websockets.WebSocketException) as error:
+        print(f"owner-check: it could not be tried: {error}", file=sys.stderr)
+        return 2
+    for wrong in world.found.wrong:
+        print("WRONG", wrong)
+    print(f"{world.found.compared} answers looked at, {len(world.found.wrong)} wrong")
+    return 1 if world.found.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
