@@ -6,13 +6,13 @@ import time
 
 import pytest
 
-from gateway import SANITIZE, SCALE, Gateway, script_agent, wait_until
+from gateway import LATE_S, SANITIZE, SCALE, Gateway, script_agent, wait_until
 from holdfast import Client, ids, names, new_id, text_of
 
 CONFIG = {
     "agents": [
         script_agent(default=True, env={"MY_KEY": "my value"}),
-        script_agent("hurried", timeout_s=1),
+        script_agent("hurried", timeout_s=3 * SCALE),
         script_agent("idle", idle_timeout_s=2 * SCALE),
         {"name": "missing", "kind": "exec", "command": ["/nonexistent/program"]},
         {"name": "cat", "kind": "exec", "command": ["/bin/cat"]},
@@ -306,10 +306,10 @@ def test_numbers_pass_through_as_written(client):
 
 def test_timeout_fails_the_task(client):
     begun = time.monotonic()
-    task, _ = failed(client, {"token": "a"}, {"repeat": 400, "steps": [{"thinking": "."}, {"sleep_ms": 20}]},
+    task, _ = failed(client, {"token": "a"}, {"repeat": 4000, "steps": [{"thinking": "."}, {"sleep_ms": 20}]},
                      code="timeout", agent="hurried")
     assert task["output"] == "a"
-    assert 0.8 < time.monotonic() - begun < 10
+    assert 2.8 * SCALE < time.monotonic() - begun < 3 * SCALE + LATE_S
 
 
 def test_idle_timeout_fails_the_task(client):

@@ -7,13 +7,13 @@ import json
 
 import pytest
 
-from gateway import Gateway, is_alive, script_agent, wait_until
+from gateway import SCALE, Gateway, is_alive, script_agent, wait_until
 from holdfast import LIVE, Client, ids, new_id
 from manager import HANG, listed, make
 
 CONFIG = {"agents": [
     script_agent(default=True),
-    script_agent("hurried", timeout_s=1),
+    script_agent("hurried", timeout_s=3 * SCALE),
     {"name": "missing", "kind": "exec", "command": ["/nonexistent/program"]},
 ]}
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from gateway import Gateway, SCALE, is_alive, processes_with, script_agent, wait_until
+from gateway import Gateway, LATE_S, is_alive, processes_with, script_agent, wait_until
 from holdfast import TERMINAL, Client, ids, names, new_id, text_of
 
 CONFIG = {"agents": [script_agent(default=True), script_agent("patient", grace_s=3)]}
@@ -83,7 +83,7 @@ def test_cancel_from_a_connection_that_never_followed(client, clients):  # F17
     asked = time.monotonic()
     assert other.call("cancel", **ids(task))["cancelled"] == 1
     end = cancelled(client, task)
-    assert time.monotonic() - asked < GRACE_S * SCALE + 1
+    assert time.monotonic() - asked < GRACE_S + LATE_S
     assert watching.wait_terminal(task) == end
 
 
@@ -149,11 +149,11 @@ def test_an_agent_that_ignores_everything_is_killed_after_the_grace(client):  # 
     task = started(client, {"ignore_term": 1}, conversation=conversation)
     asked = time.monotonic()
     client.call("cancel", **ids(task))
-    assert time.monotonic() - asked < 1 * SCALE
+    assert time.monotonic() - asked < LATE_S
     new, _ = client.finish("the next turn", conversation=conversation)
     assert new["status"] == "completed"
     cancelled(client, task)
-    assert GRACE_S - 0.2 < time.monotonic() - asked < GRACE_S + 2 * SCALE
+    assert GRACE_S - 0.2 < time.monotonic() - asked < GRACE_S + LATE_S
     wait_until(lambda: not is_alive(task["pid"]), "its death")
     tasks = client.call("tasks", conversation_id=conversation)["tasks"]
     assert [t["status"] for t in tasks] == ["cancelled", "completed"]
@@ -170,7 +170,7 @@ def test_grandchildren_go_with_their_agent(client, options):  # F19
     assert is_alive(grandchild)
     client.call("cancel", **ids(task))
     cancelled(client, task)
-    wait_until(lambda: not is_alive(grandchild), "the grandchild's death", GRACE_S + 3 * SCALE)
+    wait_until(lambda: not is_alive(grandchild), "the grandchild's death", GRACE_S + LATE_S)
     assert client.finish("next", conversation=conversation)[0]["status"] == "completed"
 
 
@@ -179,9 +179,9 @@ def test_grandchildren_go_when_the_agent_ends(client):
     begun = time.monotonic()
     task, _ = client.finish({"grandchild": path, "hold_stdout": True, "ignore_term": True}, {"token": "x"})
     assert task["status"] == "completed" and task["output"] == "x"
-    assert time.monotonic() - begun < 3 * SCALE  # not waited for longer than 1 s
+    assert time.monotonic() - begun < 1 + LATE_S  # not waited for longer than 1 s
     grandchild = int(open(path, encoding="utf-8").read())
-    wait_until(lambda: not is_alive(grandchild), "the grandchild's death", GRACE_S + 3 * SCALE)
+    wait_until(lambda: not is_alive(grandchild), "the grandchild's death", GRACE_S + LATE_S)
 
 
 def test_no_zombies_are_left(gateway, client):
@@ -317,7 +317,7 @@ def test_cancel_of_a_flooding_task_is_prompt(client):
     asked = time.monotonic()
     assert client.call("cancel", **ids(task))["cancelled"] == 1
     end = cancelled(client, task)
-    assert time.monotonic() - asked < (GRACE_S + 5) * SCALE
+    assert time.monotonic() - asked < GRACE_S + LATE_S
     assert end["data"]["output"].startswith(text_of(client.events_since(task))[:1000])
 
 

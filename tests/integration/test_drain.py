@@ -4,7 +4,7 @@ import json
 import signal
 import time
 
-from gateway import SCALE, Gateway, processes_with, wait_until
+from gateway import LATE_S, Gateway, processes_with, wait_until
 from holdfast import TERMINAL, Client, ids
 from wire import Wire
 
@@ -14,7 +14,7 @@ def term(gateway):
 
 
 def test_idle_gateway_stops_at_once():
-    with Gateway({"drain_s": 20}) as gateway:
+    with Gateway({"drain_s": 60}) as gateway:
         with Client(gateway) as client:
             begun = time.monotonic()
             term(gateway)
@@ -22,7 +22,7 @@ def test_idle_gateway_stops_at_once():
             assert goaway["retry_after_ms"] > 0
             assert client.closing().code == 1001
             assert gateway.wait() == 0
-            assert time.monotonic() - begun < 5 * SCALE
+            assert time.monotonic() - begun < 2 + LATE_S
         gateway.start()
 
 
@@ -50,7 +50,7 @@ def test_while_draining_all_but_chat_works():
         open(gates[1], "w", encoding="utf-8").close()
         assert client.wait_terminal(running[1])["data"]["output"] == "ab"
         assert client.closing().code == 1001  # the last task has ended
-        assert gateway.wait(10 * SCALE) == 0
+        assert gateway.wait() == 0
         gateway.start()
 
 
@@ -67,7 +67,7 @@ def test_after_drain_s_what_runs_is_orphaned_and_told():
             assert end["data"]["output"] == "a"
         assert client.closing().code == 1001
         assert gateway.wait() == 0
-        assert 0.9 < time.monotonic() - begun < 6 * SCALE
+        assert 0.9 < time.monotonic() - begun < 2 + LATE_S
         wait_until(lambda: not processes_with(mark), "the agents' end")
         gateway.start()
         with Client(gateway, token=token) as again:
@@ -93,7 +93,7 @@ def test_peers_that_do_not_answer_do_not_hold_it_up():
         wires += [Wire(gateway, upgrade=False) for _ in range(5)]  # without anything
         begun = time.monotonic()
         assert gateway.stop() == 0
-        assert time.monotonic() - begun < 6 * SCALE
+        assert time.monotonic() - begun < 2 + LATE_S
         for wire in wires:
             wire.close()
         gateway.start()

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 
-from gateway import SCALE, Gateway, wait_until
+from gateway import LATE_S, Gateway, wait_until
 from holdfast import Client, ids, new_id, program
 
 
@@ -68,7 +68,7 @@ def test_lock_of_two_seconds_is_waited_for(gateway):  # F38
     wait_until(lambda: all(worker.done for worker in workers), "the load")
     with locked(gateway):
         time.sleep(2)
-    assert max(worker.finish() for worker in workers) < 2 + 3 * SCALE
+    assert max(worker.finish() for worker in workers) < 2 + LATE_S
     failures = re.findall(r'commit_failures_total\{[^}]*\} (\d+)', gateway.http("GET", "/metrics")[2].decode())
     assert set(failures) == {"0"}
 

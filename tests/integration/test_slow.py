@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from gateway import SANITIZE, SCALE, wait_until
+from gateway import LATE_S, SANITIZE, SCALE, wait_until
 from holdfast import Client, ids
 from wire import PING, PONG, TEXT, Wire, frame
 
@@ -105,10 +105,10 @@ def test_frozen_and_slow_readers_harm_nobody(gateway, client):  # F41
     assert ends == [seconds * rate + 4] * 8
     record = client.task(task)
     took = (record["completed_at"] - record["started_at"]) / 1000
-    assert took < (seconds + 1.5) * SCALE  # the task is not slowed
+    assert took < seconds + LATE_S  # the task is not slowed
     late.sort()
     assert late[len(late) * 99 // 100] < 0.5 * SCALE, f"p99 {late[len(late) * 99 // 100]:.3f} s"
-    assert slowest["ping"] < 0.5 * SCALE, slowest
+    assert slowest["ping"] < 1 * SCALE, slowest
     if not SANITIZE:
         assert peak - rss < 24 * MIB, f"{(peak - rss) / MIB:.1f} MiB"
     # The frozen one thaws, and has everything from the beginning on.
@@ -172,7 +172,7 @@ def test_replay_of_200_mb_costs_a_few_mib(gateway, large):  # F11
     peak = max(peak, gateway.rss())
     slowest = probe.finish()
     assert total > head * 900 and largest <= 65536
-    assert slowest["ping"] < 0.5 * SCALE, f"{slowest} over {took:.1f} s"
+    assert slowest["ping"] < 1 * SCALE, f"{slowest} over {took:.1f} s"
     if not SANITIZE:
         assert peak - rss < 12 * MIB, f"{(peak - rss) / MIB:.1f} MiB"
 
@@ -189,7 +189,7 @@ def test_many_replays_at_once_are_bounded(gateway, large):
     slowest = probe.finish()
     if not SANITIZE:
         assert gateway.rss() - rss < 32 * MIB, f"{(gateway.rss() - rss) / MIB:.1f} MiB"
-    assert slowest["ping"] < 0.3 * SCALE
+    assert slowest["ping"] < 1 * SCALE
     for wire in wires:
         wire.close()
 

@@ -20,7 +20,8 @@ SUPPORT = pathlib.Path(__file__).resolve().parent
 BINARY = os.environ.get("HOLDFAST") or str(SUPPORT.parent.parent / "build" / "holdfast")
 SANITIZE = os.environ.get("HOLDFAST_SANITIZE", "")
 SCALE = {"address": 3, "thread": 6}.get(SANITIZE, 1)  # how much longer everything may take
-WAIT_S = 15 * SCALE  # for things that come at once when all is well
+WAIT_S = 30 * SCALE  # for things that come at once when all is well
+LATE_S = 5 * SCALE  # by how much a busy machine may be late with anything
 
 SCRIPT = ["/usr/bin/python3", "-I", "-S", str(SUPPORT / "agents" / "script.py")]
 MARK = "HOLDFAST_TEST_MARK"  # in the environment of the gateway and of all that it starts
