@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "gateway/address.h"
+#include "gateway/fault.h"
 #include "gateway/http_api.h"
 #include "gateway/tcp.h"
 
@@ -68,8 +69,8 @@ void sse_resume(struct exchange *x, struct request *req)
 static bool write_raw(struct exchange *x, struct buf *out)
 {
     x->said_ms = x->server->hub.clock.now_ms;
-    return lws_write(x->wsi, (unsigned char *)out->bytes + LWS_PRE, out->len - LWS_PRE,
-                     LWS_WRITE_HTTP) >= 0;
+    return !FAULT(SEND) && lws_write(x->wsi, (unsigned char *)out->bytes + LWS_PRE,
+                                     out->len - LWS_PRE, LWS_WRITE_HTTP) >= 0;
 }
 
 static void kill_wsi(struct exchange *x)

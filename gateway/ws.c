@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "gateway/address.h"
+#include "gateway/fault.h"
 #include "gateway/http.h"
 #include "gateway/log.h"
 #include "gateway/origin.h"
@@ -285,7 +286,8 @@ static void write_message(struct conn *c, struct buf *out)
     size_t n = out->len - LWS_PRE;
     s->bytes_out += n;
     s->messages_out++;
-    if (lws_write(c->wsi, (unsigned char *)out->bytes + LWS_PRE, n, LWS_WRITE_TEXT) < 0)
+    if (FAULT(SEND) ||
+        lws_write(c->wsi, (unsigned char *)out->bytes + LWS_PRE, n, LWS_WRITE_TEXT) < 0)
         lws_set_timeout(c->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
 }
 
