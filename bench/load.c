@@ -9,6 +9,7 @@
  *   make     tasks of a source agent, for those that follow: writes --state
  *   replay   conns connections resume tasks of --state: events/s and MB/s
  *   storm    conns connections at once, hello and resume of tasks of --state: until caught up
+ *   live     tasks that are silent, and that nobody follows: memory of --pid for each
  *   idle     conns connections that follow live tasks: memory of --pid for each
  *
  * With --pid the server's CPU seconds within the timed part are told as well (cpu_s): on a machine
@@ -67,8 +68,9 @@ static const struct {
     const char *name;
     void (*run)(void);
 } modes[] = {
-    {"many", run_many}, {"fanout", run_fanout}, {"latency", run_latency}, {"cancel", run_cancel},
-    {"make", run_make}, {"replay", run_replay}, {"storm", run_storm},     {"idle", run_idle},
+    {"many", run_many},     {"fanout", run_fanout}, {"latency", run_latency},
+    {"cancel", run_cancel}, {"make", run_make},     {"replay", run_replay},
+    {"storm", run_storm},   {"idle", run_idle},     {"live", run_live},
 };
 
 char load_token[2048];

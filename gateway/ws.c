@@ -291,6 +291,13 @@ static void block(struct conn *c)
     list_push(&c->server->blocked, &c->blocked);
 }
 
+/* Behind what could not be written nothing may follow: it would be a gap. */
+static void cut(struct conn *c)
+{
+    say_no_more(c);
+    lws_set_timeout(c->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+}
+
 static void write_message(struct conn *c, struct buf *out)
 {
     struct server *s = c->server;
@@ -299,7 +306,7 @@ static void write_message(struct conn *c, struct buf *out)
     s->messages_out++;
     if (FAULT(SEND) ||
         lws_write(c->wsi, (unsigned char *)out->bytes + LWS_PRE, n, LWS_WRITE_TEXT) < 0)
-        lws_set_timeout(c->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+        cut(c);
 }
 
 /* Whatever is being sent: when something is pending it follows behind that. */
@@ -331,6 +338,8 @@ static void flush(struct session *session)
         s->out.len = LWS_PRE;
         if (session_fill(session, &s->out, MAX_MESSAGE_OUT))
             write_message(c, &s->out);
+        if (c->state != CONN_OPEN)
+            return;
         pending = lws_partial_buffered(c->wsi);
         list_remove(&c->blocked);
     }

@@ -6,6 +6,7 @@ comes back, asks again, and keeps what it has seen.  It gets to its end each tim
 next gateway, without a fault, is asked for all that was seen.
 """
 
+import http.client
 import json
 import re
 import time
@@ -123,7 +124,28 @@ def hold_conversation(person, point=None):
     last = person.follow(second, "task.failed")
     for verb in ("tasks", "history", "open"):
         assert person.ask(verb, conversation_id=conversation)["type"] != "error"
+    if first["task_id"] in person.seen:
+        read_over_http(person, first)
     return {"first": (first, said, ended), "second": (second, cancelled, last)}
+
+
+def read_over_http(person, task):
+    """The events of an ended task as a stream over HTTP: one that is cut is read again; one that ends
+    cleanly has all of them."""
+    gateway, deadline = person.gateway, time.monotonic() + person.patience_s
+    path = f"/v1/conversations/{task['conversation_id']}/tasks/{task['task_id']}/events"
+    while time.monotonic() < deadline:
+        try:
+            status, _, body = gateway.http("GET", path, headers={"Authorization": f"Bearer {person.token}"})
+        except (OSError, http.client.HTTPException):
+            continue
+        if status != 200:
+            assert status in (500, 503), body
+            continue
+        seqs = [int(line[4:]) for line in body.decode().split("\n") if line.startswith("id: ")]
+        assert seqs == list(range(1, max(person.seen[task["task_id"]]) + 1)), "a clean end, and not all of it"
+        return
+    raise Stuck
 
 
 # What a task may end with when the thing that failed was needed for its start.
