@@ -314,7 +314,8 @@ int main(int argc, char **argv)
         die("--url HOST:PORT is needed");
     options.mode = argv[1];
     deadline_ns = now_ns() + options.timeout_s * 1000000000;
-    int64_t most = options.conns > options.tasks ? options.conns : options.tasks;
+    bool has_one_each = strcmp(options.mode, "live") != 0; /* a connection for each task */
+    int64_t most = has_one_each && options.tasks > options.conns ? options.tasks : options.conns;
     clients_init(options.url, (uint32_t)(most + options.idle + 2), (uint32_t)options.connecting,
                  options.spin != 0);
     modes[mode].run();
