@@ -208,7 +208,7 @@ class Figure:
         return statistics.median(pairs) if pairs else None
 
     def value(self):
-        return self.ratio() if self.of_ratio else statistics.median(self.ours)
+        return self.ratio() if self.of_ratio else statistics.median(self.ours)  # None without a bound
 
     def target(self):
         if self.least is None and self.most is None:
@@ -217,7 +217,8 @@ class Figure:
         return f"{sign} {limit:g}" + ("" if self.of_ratio else f" {self.unit}")
 
     def met(self):
-        if self.least is None and self.most is None:
+        """None: there is no target, or no bound to hold it against."""
+        if (self.least is None and self.most is None) or self.value() is None:
             return None
         return self.value() >= self.least if self.least is not None else self.value() <= self.most
 
