@@ -261,13 +261,14 @@ static void live_line(struct client *c, const char *line)
     }
 }
 
-/* Its first token has come: from now on it is silent, and nobody follows it. */
+/* Its first token has come, or it waits for a slot: from now on it is silent, and nobody follows it. */
 static void live_event(struct client *c, const struct event *e)
 {
+    bool says_nothing = strcmp(options.agent, "source") != 0;
     if (e->is_terminal)
         die("connection %u: its task ended", c->number);
     n_token_bytes += e->bytes + 1; /* the whole tail, in fact */
-    if (e->is_token)
+    if (says_nothing ? e->seq == 1 : e->is_token)
         client_sendf(c, "{\"type\":\"unsubscribe\",\"task_id\":\"%s\",\"conversation_id\":\"%s\"}",
                      load_tasks[c->n].id, load_tasks[c->n].conversation);
 }

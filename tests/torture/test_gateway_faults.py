@@ -17,7 +17,7 @@ from gateway import WAIT_S, Gateway, script_agent
 from holdfast import LIVE, TERMINAL, Client, Closed, ids, new_id, program
 
 POINTS = ["commit", "read", "spawn", "send", "accept", "timer"]
-STRIDE = {"send": 3}  # of those that are passed often: each n-th
+STRIDE = {"send": 3, "read": 2}  # of those that are passed often: each n-th
 CONFIG = {"agents": [script_agent(default=True)], "store": {"retry_s": 1},
           "limits": {"requests_per_second": 10_000, "burst": 10_000}}
 
