@@ -6,7 +6,7 @@
 #include "tests/support/hub_world.h"
 
 #ifdef __SANITIZE_ADDRESS__ /* each life takes ten times as long */
-#define LIVES 3
+#define LIVES 2
 #else
 #define LIVES 5 /* of different seeds */
 #endif
