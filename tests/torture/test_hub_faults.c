@@ -6,9 +6,11 @@
 #include "tests/support/hub_world.h"
 
 #ifdef __SANITIZE_ADDRESS__ /* each life takes ten times as long */
-#define LIVES 2
+#define LIVES 3
+#define TIMES 1, FOR_GOOD
 #else
 #define LIVES 5 /* of different seeds */
+#define TIMES 1, 3, FOR_GOOD
 #endif
 #define STEPS 240     /* of each, with a crash in the middle */
 #define RETRY_MS 2000 /* so that what fails for good is given up within a life */
@@ -75,7 +77,7 @@ static unsigned fail_at_each(enum kit_point point, unsigned times, enum store_er
 
 static void torture(enum kit_point point, const enum store_error *errors, size_t n_errors)
 {
-    static const unsigned times[] = {1, 3, FOR_GOOD};
+    static const unsigned times[] = {TIMES};
     static const char *const names[] = {
 #define X(NAME, name, what) #name,
         KIT_POINTS(X)
