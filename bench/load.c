@@ -9,6 +9,7 @@
  *   make     tasks of a source agent, for those that follow: writes --state
  *   replay   conns connections resume tasks of --state: events/s and MB/s
  *   storm    conns connections at once, hello and resume of tasks of --state: until caught up
+ *   live     tasks that are silent, and that nobody follows: memory of --pid for each
  *   idle     conns connections that follow live tasks: memory of --pid for each
  *
  * With --pid the server's CPU seconds within the timed part are told as well (cpu_s): on a machine
@@ -67,8 +68,9 @@ static const struct {
     const char *name;
     void (*run)(void);
 } modes[] = {
-    {"many", run_many}, {"fanout", run_fanout}, {"latency", run_latency}, {"cancel", run_cancel},
-    {"make", run_make}, {"replay", run_replay}, {"storm", run_storm},     {"idle", run_idle},
+    {"many", run_many},     {"fanout", run_fanout}, {"latency", run_latency},
+    {"cancel", run_cancel}, {"make", run_make},     {"replay", run_replay},
+    {"storm", run_storm},   {"idle", run_idle},     {"live", run_live},
 };
 
 char load_token[2048];
@@ -312,7 +314,8 @@ int main(int argc, char **argv)
         die("--url HOST:PORT is needed");
     options.mode = argv[1];
     deadline_ns = now_ns() + options.timeout_s * 1000000000;
-    int64_t most = options.conns > options.tasks ? options.conns : options.tasks;
+    bool has_one_each = strcmp(options.mode, "live") != 0; /* a connection for each task */
+    int64_t most = has_one_each && options.tasks > options.conns ? options.tasks : options.conns;
     clients_init(options.url, (uint32_t)(most + options.idle + 2), (uint32_t)options.connecting,
                  options.spin != 0);
     modes[mode].run();

@@ -65,5 +65,6 @@ void run_make(void);
 void run_replay(void);
 void run_storm(void);
 void run_idle(void);
+void run_live(void);
 
 #endif

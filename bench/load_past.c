@@ -1,4 +1,4 @@
-/* The modes about what has been said: make, replay, storm; and idle connections. */
+/* The modes about what has been said: make, replay, storm; idle connections, live tasks. */
 #include "load.h"
 
 #include <stdio.h>
@@ -239,4 +239,58 @@ void run_idle(void)
            "\"rss_after_mib\":%.1f}\n",
            (long long)n, (double)more_rss * 1024 / (double)n, (double)more_pss * 1024 / (double)n,
            (double)rss / 1024, (double)(rss + more_rss) / 1024);
+}
+
+/* --- live -------------------------------------------------------------------------------------- */
+
+static void live_one(struct client *c)
+{
+    if (to_make > 0)
+        chat(c, to_make--, load_source(2, 3600 * 1000));
+}
+
+static void live_line(struct client *c, const char *line)
+{
+    load_unexpected(c, line);
+    if (load_is(line, "started")) {
+        c->n = n_load_tasks;
+        client_follow(c, load_add_task(line)->id, 0);
+    } else if (load_is(line, "ok")) {
+        n_done++;
+        live_one(c);
+    }
+}
+
+/* Its first token has come, or it waits for a slot: from now on it is silent, and nobody follows it. */
+static void live_event(struct client *c, const struct event *e)
+{
+    bool says_nothing = strcmp(options.agent, "source") != 0;
+    if (e->is_terminal)
+        die("connection %u: its task ended", c->number);
+    n_token_bytes += e->bytes + 1; /* the whole tail, in fact */
+    if (says_nothing ? e->seq == 1 : e->is_token)
+        client_sendf(c, "{\"type\":\"unsubscribe\",\"task_id\":\"%s\",\"conversation_id\":\"%s\"}",
+                     load_tasks[c->n].id, load_tasks[c->n].conversation);
+}
+
+void run_live(void)
+{
+    int64_t n = options.tasks < 32 ? options.tasks : 32;
+    struct client *c = load_login();
+    load_open((uint32_t)n - 1);
+    load_rest(1000);
+    int64_t rss = memory_kib("Rss"), pss = memory_kib("Pss");
+    client_ops = (struct client_ops){.on_line = live_line, .on_event = live_event};
+    to_make = options.tasks;
+    for (int64_t i = 0; i < n; i++)
+        live_one(c + i);
+    load_wait(&n_done, (uint64_t)options.tasks, "live tasks");
+    load_rest((int)options.seconds * 1000);
+    int64_t more_rss = memory_kib("Rss") - rss, more_pss = memory_kib("Pss") - pss;
+    double tail = (double)n_token_bytes / (double)options.tasks;
+    printf("{\"tasks\":%lld,\"rss_bytes\":%.0f,\"pss_bytes\":%.0f,\"tail_bytes\":%.0f,"
+           "\"own_bytes\":%.0f}\n",
+           (long long)options.tasks, (double)more_rss * 1024 / (double)options.tasks,
+           (double)more_pss * 1024 / (double)options.tasks, tail,
+           (double)more_pss * 1024 / (double)options.tasks - tail);
 }

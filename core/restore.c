@@ -25,6 +25,7 @@ struct restore {
     struct waiter waiter;
 };
 
+/* After a failure the hub goes on restoring: what was adopted and not repaired must not start. */
 static void finish(struct restore *r, int status)
 {
     void (*ready)(void *, int) = r->ready;
@@ -33,7 +34,6 @@ static void finish(struct restore *r, int status)
         block_unref(r->tails[i]);
     for (size_t i = 0; i < r->n_tasks; i++)
         r->tasks[i]->refs--;
-    r->hub->restoring = false;
     free(r->tails);
     free(r->tasks);
     free(r);

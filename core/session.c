@@ -409,10 +409,11 @@ static bool is_blank(struct str line)
     return true;
 }
 
-/* What is no request at all may be corrected; any other type may not come first. */
+/* What is no request at all may be corrected, what there was no memory for may be sent again; any other
+ * type may not come first. */
 static bool is_hello(const struct js_doc *doc, const struct request_fault *fault)
 {
-    if (fault && fault->malformed)
+    if (fault && (fault->malformed || doc->n_nodes == 0))
         return true;
     uint32_t type = js_get(doc, 0, "type");
     return type && js_is(doc, type, "hello");

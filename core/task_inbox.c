@@ -145,7 +145,7 @@ static void put_message_event(struct task *t, const struct input_message *m)
 {
     struct js_doc doc = {0};
     struct buf data = {0};
-    if (js_parse(&doc, m->line, m->len, JS_AGENT)) {
+    if (js_parse(&doc, m->line, m->len, JS_OURS)) {
         buf_puts(&data, "{\"from\":");
         js_copy(&doc, js_get(&doc, 0, "from"), &data);
         buf_puts(&data, ",\"content\":");

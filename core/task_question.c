@@ -171,7 +171,7 @@ enum error question_respond_late(struct str answers, const struct request *r, co
     enum error e = ERR_NOT_FOUND;
     *ret_why = NO_SUCH_QUESTION;
     put_answer(&answer, r);
-    if (answers.p && js_parse(&doc, answers.p, answers.n, JS_AGENT)) {
+    if (answers.p && js_parse(&doc, answers.p, answers.n, JS_OURS)) {
         for (uint32_t id = js_first(&doc, 0); id < js_end(&doc, 0); id += 2)
             if (is_value(&doc, id, r->input_id)) {
                 struct buf given = {0};
@@ -190,7 +190,7 @@ void task_restore_question(struct task *t, const struct event_parts *line)
 {
     struct js_doc doc = {0};
     struct buf input_id = {0}, answer = {0};
-    if (js_parse(&doc, line->data.p, line->data.n, JS_AGENT)) {
+    if (js_parse(&doc, line->data.p, line->data.n, JS_OURS)) {
         uint32_t id = js_get(&doc, 0, "input_id"), value = js_get(&doc, 0, "answer");
         if (id && js_type(&doc, id) == JS_STRING)
             js_value(&doc, id, &input_id);

@@ -148,6 +148,8 @@ static int answer(struct lws *wsi, const struct answer_head *head, struct str bo
         ok = add_page(wsi, head->encoding, &p, end);
     if (ok && head->retry_after_s)
         ok = add(wsi, "retry-after:", "1", &p, end);
+    if (ok && head->status == 426) /* RFC 6455 4.4: which version is spoken */
+        ok = add(wsi, "sec-websocket-version:", "13", &p, end);
     ok = ok && !lws_finalize_http_header(wsi, &p, end);
     if (ok && !head->no_body && body.n) {
         memcpy(p, body.p, body.n);

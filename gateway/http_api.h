@@ -34,6 +34,7 @@ struct exchange {
     char *origin;      /* that gets CORS headers; NULL for none */
     /* events */
     bool streams, starts, ended;
+    bool broken; /* something could not be written: nothing more is */
     struct session session;
     msec_t said_ms;          /* the last bytes */
     msec_t moved_ms;         /* the reader took something last … */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "gateway/address.h"
+#include "gateway/fault.h"
 #include "gateway/http_api.h"
 #include "gateway/tcp.h"
 
@@ -65,16 +66,21 @@ void sse_resume(struct exchange *x, struct request *req)
         x->call = c;
 }
 
-static bool write_raw(struct exchange *x, struct buf *out)
-{
-    x->said_ms = x->server->hub.clock.now_ms;
-    return lws_write(x->wsi, (unsigned char *)out->bytes + LWS_PRE, out->len - LWS_PRE,
-                     LWS_WRITE_HTTP) >= 0;
-}
-
 static void kill_wsi(struct exchange *x)
 {
     lws_set_timeout(x->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+}
+
+/* Behind what could not be written nothing may follow: neither an event nor a clean end. */
+static void write_raw(struct exchange *x, struct buf *out)
+{
+    x->said_ms = x->server->hub.clock.now_ms;
+    if (x->broken)
+        return;
+    unsigned char *at = (unsigned char *)out->bytes + LWS_PRE;
+    x->broken = FAULT(SEND) || lws_write(x->wsi, at, out->len - LWS_PRE, LWS_WRITE_HTTP) < 0;
+    if (x->broken)
+        kill_wsi(x);
 }
 
 /* The size of a chunk goes in front of it (RFC 9112 7.1). */
@@ -85,8 +91,7 @@ static void write_chunk(struct exchange *x, const struct buf *data)
     buf_putf(out, "%zx\r\n", data->len);
     buf_putstr(out, buf_str(data));
     buf_puts(out, "\r\n");
-    if (!write_raw(x, out))
-        kill_wsi(x);
+    write_raw(x, out);
 }
 
 static bool nothing_is_left(struct exchange *x)
@@ -172,7 +177,9 @@ static int end_stream(struct exchange *x)
     struct buf *out = &x->server->out;
     out->len = LWS_PRE;
     buf_puts(out, "0\r\n\r\n");
-    (void)write_raw(x, out);
+    write_raw(x, out);
+    if (x->broken)
+        return -1;
     struct lws *wsi = x->wsi;
     struct exchange **slot = lws_wsi_user(wsi);
     *slot = NULL;
@@ -185,13 +192,14 @@ static void flush_session(struct session *session)
 {
     struct exchange *x = session->rim;
     struct buf lines = {0}, events = {0};
-    if (x->starts || x->answered || !x->streams || x->call)
+    if (x->broken || x->starts || x->answered || !x->streams || x->call)
         return; /* the head goes first, from the writable callback */
     if (session->state == SESSION_CLOSING) {
         kill_wsi(x);
         return;
     }
-    for (int i = 0; i < MESSAGES_PER_TURN && !x->ended && !lws_partial_buffered(x->wsi); i++) {
+    for (int i = 0;
+         i < MESSAGES_PER_TURN && !x->ended && !x->broken && !lws_partial_buffered(x->wsi); i++) {
         buf_clear(&lines);
         buf_clear(&events);
         if (!session_fill(session, &lines, MAX_MESSAGE_OUT))
@@ -202,6 +210,8 @@ static void flush_session(struct session *session)
     }
     buf_done(&lines);
     buf_done(&events);
+    if (x->broken)
+        return;
     if (!x->ended && list_is_empty(&session->subscriptions)) {
         kill_wsi(x); /* its events cannot be told any more: a cut, never a clean end */
         return;
@@ -222,6 +232,8 @@ int sse_writable(struct exchange *x)
         if (x->answer.len)
             write_chunk(x, &x->answer);
     }
+    if (x->broken)
+        return -1;
     if (x->ended && !lws_partial_buffered(x->wsi))
         return end_stream(x);
     session_wake(&x->session);

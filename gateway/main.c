@@ -11,6 +11,7 @@
 #include "gateway/chat.h"
 #include "gateway/config.h"
 #include "gateway/doctor.h"
+#include "gateway/fault.h"
 #include "gateway/log.h"
 #include "gateway/server.h"
 #include "gateway/supervisor.h"
@@ -95,7 +96,17 @@ static int serve(const struct options *o)
      * each reader would keep what has passed through it (a replay of 200 MB kept 27 MiB). */
     mallopt(M_ARENA_MAX, 1);
     log_open((enum log_level)config.log.level, (enum log_format)config.log.format);
+#ifdef HOLDFAST_FAULTS
+    const char *wrong = fault_open();
+    if (wrong) {
+        config_done(&config);
+        return say_usage(wrong);
+    }
+#endif
     int code = server_run(&config);
+#ifdef HOLDFAST_FAULTS
+    fault_report();
+#endif
     config_done(&config);
     return code;
 }

@@ -15,6 +15,7 @@
 #include "core/store_memory.h"
 #include "gateway/address.h"
 #include "gateway/agents.h"
+#include "gateway/fault.h"
 #include "gateway/fetch.h"
 #include "gateway/http_api.h"
 #include "gateway/log.h"
@@ -85,7 +86,8 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
             pause_accepting(s, "too many sockets");
             return;
         }
-        int fd = accept4(s->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = FAULT(ACCEPT) ? (errno = EMFILE, -1)
+                               : accept4(s->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             ws_accept(s, fd);
             continue;
@@ -357,7 +359,8 @@ static void server_turn(struct server *s)
     }
     server_refresh_clock(s);
     uv_run(&s->loop, UV_RUN_NOWAIT);
-    clock_run(&s->hub.clock);
+    if (clock_next(&s->hub.clock) != 0 || !FAULT(TIMER))
+        clock_run(&s->hub.clock);
 
     hub_submit(&s->hub); /* what this turn staged is the next batch */
     ws_flush_woken(s);   /* what is committed goes out, many lines at once */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "core/list.h"
+#include "gateway/fault.h"
 
 #define READY_MAX 256
 #define IDLE_NS 250000000ULL /* housekeeping when nothing is committed */
@@ -71,7 +72,7 @@ static void run_writer(void *arg)
         if (item) {
             t->batch = NULL;
             uv_mutex_unlock(&t->lock);
-            item->status = t->ops->commit(t->store, item->batch);
+            item->status = FAULT(COMMIT) ? STORE_IO : t->ops->commit(t->store, item->batch);
             uv_mutex_lock(&t->lock);
             put_done(t, item); /* the loop goes on while this thread is idle */
         } else if (uv_cond_timedwait(&t->to_write, &t->lock, IDLE_NS) == 0) {
@@ -102,7 +103,8 @@ static void run_reader(void *arg)
             struct item *item = list_item(at, struct item, at);
             t->n_queries--;
             uv_mutex_unlock(&t->lock);
-            item->status = t->ops->query(r.reader, &item->query, &item->answer);
+            item->status =
+                FAULT(READ) ? STORE_IO : t->ops->query(r.reader, &item->query, &item->answer);
             uv_mutex_lock(&t->lock);
             put_done(t, item);
         } else if (t->stop) {

@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "gateway/fault.h"
+
 /* Design
  *
  *   gateway ──control (SOCK_SEQPACKET)── supervisor ──fork, setsid, exec── program ── grandchildren
@@ -223,7 +225,7 @@ bool supervisor_spawn(const struct supervisor_spec *spec, struct supervisor *ret
     if (!open_ends(ours, theirs))
         error = errno;
     if (!error)
-        error = launch(spec, env, theirs, &pid);
+        error = FAULT(SPAWN) ? EAGAIN : launch(spec, env, theirs, &pid);
     free(env);
     close_ends(theirs);
     if (!error && (pidfd = (int)syscall(SYS_pidfd_open, pid, 0)) < 0) { /* sets close-on-exec */

@@ -5,9 +5,12 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 #include "gateway/address.h"
+#include "gateway/echo.h"
+#include "gateway/fault.h"
 #include "gateway/http.h"
 #include "gateway/log.h"
 #include "gateway/origin.h"
@@ -46,16 +49,25 @@ static bool offers_us(struct lws *wsi)
     return false;
 }
 
+static bool is_version_13(struct lws *wsi)
+{
+    char version[8] = "";
+    return lws_hdr_copy(wsi, version, sizeof version, WSI_TOKEN_VERSION) == 2 &&
+           memcmp(version, "13", 2) == 0;
+}
+
 /* 1 refuses, and has answered. */
 static int admit(struct server *s, struct lws *wsi, const char *upgrade)
 {
     char path[64] = "";
-    if (strcmp(upgrade, "websocket") != 0)
+    if (strcasecmp(upgrade, "websocket") != 0)
         return http_refuse(wsi, 400, ERR_BAD_REQUEST, "only an upgrade to websocket is served");
     if (lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI) < 0 || strcmp(path, "/v1/ws") != 0)
         return http_refuse(wsi, 404, ERR_NOT_FOUND, "the WebSocket is at /v1/ws");
     if (lws_hdr_total_length(wsi, WSI_TOKEN_KEY) <= 0) /* lws would read it all the same */
         return http_refuse(wsi, 400, ERR_BAD_REQUEST, "Sec-WebSocket-Key is missing");
+    if (!is_version_13(wsi)) /* RFC 6455 4.4 */
+        return http_refuse(wsi, 426, ERR_UNSUPPORTED, "Sec-WebSocket-Version must be 13");
     if (http_check_origin(s, wsi) != ORIGIN_OK)
         return http_refuse(wsi, 403, ERR_UNAUTHORIZED, "this origin or host is not allowed");
     if (!offers_us(wsi))
@@ -279,14 +291,22 @@ static void block(struct conn *c)
     list_push(&c->server->blocked, &c->blocked);
 }
 
+/* Behind what could not be written nothing may follow: it would be a gap. */
+static void cut(struct conn *c)
+{
+    say_no_more(c);
+    lws_set_timeout(c->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+}
+
 static void write_message(struct conn *c, struct buf *out)
 {
     struct server *s = c->server;
     size_t n = out->len - LWS_PRE;
     s->bytes_out += n;
     s->messages_out++;
-    if (lws_write(c->wsi, (unsigned char *)out->bytes + LWS_PRE, n, LWS_WRITE_TEXT) < 0)
-        lws_set_timeout(c->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+    if (FAULT(SEND) ||
+        lws_write(c->wsi, (unsigned char *)out->bytes + LWS_PRE, n, LWS_WRITE_TEXT) < 0)
+        cut(c);
 }
 
 /* Whatever is being sent: when something is pending it follows behind that. */
@@ -318,6 +338,8 @@ static void flush(struct session *session)
         s->out.len = LWS_PRE;
         if (session_fill(session, &s->out, MAX_MESSAGE_OUT))
             write_message(c, &s->out);
+        if (c->state != CONN_OPEN)
+            return;
         pending = lws_partial_buffered(c->wsi);
         list_remove(&c->blocked);
     }
@@ -413,11 +435,29 @@ void ws_close_all(struct server *s, enum close_code code)
 
 /* --- the callback ------------------------------------------------------------------------------ */
 
+/* Half a code is none, and from 5000 on there are none (RFC 6455 5.5.1, 7.4): lws would echo both. */
+static bool is_no_close(const unsigned char *payload, size_t len)
+{
+    return len == 1 || (len >= 2 && (payload[0] << 8 | payload[1]) >= 5000);
+}
+
+int ws_refuse_close(struct lws *wsi, const unsigned char *payload, size_t len)
+{
+    unsigned char frame[LWS_PRE + 4];
+    if (!is_no_close(payload, len))
+        return 0;
+    memcpy(frame + LWS_PRE, "\x88\x02\x03\xea", 4); /* 1002 */
+    lws_write(wsi, frame + LWS_PRE, 4, LWS_WRITE_RAW);
+    return 1;
+}
+
 /* What comes behind the peer's close frame is not carried out (F53): lws would still hand it over. */
-static int peer_closes(struct conn *c)
+static int peer_closes(struct conn *c, const unsigned char *payload, size_t len)
 {
     if (c->state == CONN_CLOSING)
         return 1; /* its echo of our close frame: no second one */
+    if (ws_refuse_close(c->wsi, payload, len))
+        return 1;
     say_no_more(c);
     return 0;
 }
@@ -451,7 +491,10 @@ int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void
 {
     struct server *s = lws_context_user(lws_get_context(wsi));
     struct conn **slot = user;
+    int result;
 
+    if (echo_takes(wsi, why, in, len, &result))
+        return result;
     switch (why) {
     case LWS_CALLBACK_OPENSSL_LOAD_EXTRA_SERVER_VERIFY_CERTS: return keep_tls(s, user);
     case LWS_CALLBACK_WSI_CREATE: return created(s);
@@ -461,7 +504,7 @@ int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void
     case LWS_CALLBACK_RECEIVE: return receive(*slot, in, len);
     case LWS_CALLBACK_RECEIVE_PONG: return pong_came(*slot);
     case LWS_CALLBACK_SERVER_WRITEABLE: return writable(*slot);
-    case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE: return peer_closes(*slot);
+    case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE: return peer_closes(*slot, in, len);
     case LWS_CALLBACK_CLOSED: return closed(*slot);
     default: return http_callback(s, wsi, why, user, in, len);
     }

@@ -36,6 +36,8 @@ struct conn {
     struct list all, silent, blocked;
 };
 
+/* Answers the peer's close frame with 1002 when it is none, and says 1: the connection ends. */
+int ws_refuse_close(struct lws *wsi, const unsigned char *payload, size_t len);
 /* The callback of the vhost's only protocol: HTTP and WebSocket. */
 int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void *in, size_t len);
 void ws_accept(struct server *s, int fd); /* a fresh socket */

@@ -52,7 +52,9 @@ static bool grow(struct parser *p)
 {
     struct js_doc *doc = p->doc;
     uint32_t cap = doc->cap ? doc->cap * 2 : 64;
-    struct js_node *nodes = try_realloc(doc->nodes, cap * sizeof *nodes);
+    size_t bytes = cap * sizeof(struct js_node);
+    bool must = p->flags & JS_MUST;
+    struct js_node *nodes = must ? xrealloc(doc->nodes, bytes) : try_realloc(doc->nodes, bytes);
     if (!nodes)
         return fail(p, js_out_of_memory, p->at);
     doc->nodes = nodes;
@@ -148,7 +150,8 @@ static bool check_many_keys(struct parser *p, uint32_t object)
     size_t n = 0;
     for (uint32_t i = js_first(doc, object); i < js_end(doc, object); i = js_next(doc, i + 1))
         n++;
-    struct key *keys = try_alloc(n * sizeof *keys);
+    size_t bytes = n * sizeof(struct key);
+    struct key *keys = p->flags & JS_MUST ? xalloc(bytes) : try_alloc(bytes);
     if (!keys)
         return fail(p, js_out_of_memory, p->at);
     n = 0;

@@ -35,6 +35,8 @@ enum js_flags {
     JS_REPAIR_UTF8 = 1, /* invalid bytes inside strings become U+FFFD */
     JS_ANY_NUMBER = 2,  /* integers of any size pass */
     JS_AGENT = JS_REPAIR_UTF8 | JS_ANY_NUMBER,
+    JS_MUST = 4, /* aborts when memory is out: for what we have taken, and answer for, already */
+    JS_OURS = JS_AGENT | JS_MUST,
 };
 
 struct js_doc {

@@ -23,7 +23,7 @@ void said_line(struct said *s, const struct event_parts *line)
     bool final = line->event == EVENT_FINAL_ANSWER;
     struct js_doc doc = {0};
     struct buf text = {0};
-    if (js_parse(&doc, line->data.p, line->data.n, JS_AGENT)) {
+    if (js_parse(&doc, line->data.p, line->data.n, JS_OURS)) {
         uint32_t node = js_get(&doc, 0, final ? "output" : "text");
         if (node && js_type(&doc, node) == JS_STRING) {
             js_value(&doc, node, &text);

@@ -21,6 +21,7 @@ SEED = int(os.environ.get("HOLDFAST_SEED", random.randrange(2**32)))
 OWNERS = 10 if SANITIZE else 50
 EACH = 20  # live tasks of one owner
 KILLS = 1 if SANITIZE else 3
+WAL_MAX = 64 << 20
 CONFIG = {"agents": [script_agent(default=True, grace_s=1), {"name": "source", "kind": "source"}],
           "store": {"replay_cache_mib": 8}}
 LISTENER = program({"question": "q", "kind": "approval", "prompt": "go on?"},
@@ -205,12 +206,13 @@ def live_tasks(gateway):
 
 
 def settled(gateway):
-    """(descriptors, bytes of memory in use) with no client and no process of an agent."""
+    """(descriptors, bytes of memory in use, threads) with no client and no process of an agent."""
     wait_until(lambda: len(processes_with(gateway.mark)) == 1, "no agent's process")
     with Client(gateway) as client:
         client.quiet()
     wait_until(lambda: "holdfast_connections 0" in metrics(gateway), "no connection")
-    return gateway.n_fds(), int(re.search(r'^holdfast_heap_bytes{state="used"} (\d+)', metrics(gateway), re.M)[1])
+    used = re.search(r'^holdfast_heap_bytes{state="used"} (\d+)', metrics(gateway), re.M)
+    return gateway.n_fds(), int(used[1]), gateway.n_threads()
 
 
 def metrics(gateway):
@@ -230,6 +232,7 @@ def test_thousand_tasks_of_fifty_owners():
             while time.monotonic() < until or highest < OWNERS * EACH * 0.9:
                 raise_failure(owners)
                 highest = max(highest, live_tasks(gateway))
+                assert gateway.wal_bytes() < WAL_MAX, "the write-ahead log is not cut"
                 time.sleep(0.2)
             peak = max(peak, highest)
             if kill < KILLS:
@@ -247,11 +250,12 @@ def test_thousand_tasks_of_fifty_owners():
               f"{sum(len(s) for o in owners for s in o.sent.values())} messages, "
               f"{sum(o.n_lives for o in owners)} connections")
         wait_until(lambda: live_tasks(gateway) == 0, "no live task")
-        descriptors, memory = settled(gateway)
+        descriptors, memory, threads = settled(gateway)
         gateway.stop()
         gateway.start()
         fresh = settled(gateway)
         print(f"{memory / 1e6:.0f} MB, {descriptors} descriptors; fresh {fresh[1] / 1e6:.0f}, {fresh[0]}")
+        assert threads == fresh[2]
         assert abs(descriptors - fresh[0]) <= 2  # of the request for /metrics, closed a little later
         if not SANITIZE:  # the cache of blocks is 8 MiB
             assert memory - fresh[1] < 20e6

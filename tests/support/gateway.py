@@ -229,6 +229,15 @@ class Gateway:
     def n_fds(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
+    def n_threads(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/task"))
+
+    def wal_bytes(self):
+        """Of the write-ahead log's file."""
+        with contextlib.suppress(FileNotFoundError):
+            return (self.data / "holdfast.db-wal").stat().st_size
+        return 0
+
     def http(self, method, path, body=None, headers=None):
         """(status, headers, body) of one HTTP exchange."""
         connection = http.client.HTTPConnection(self.host, self.port, timeout=WAIT_S)

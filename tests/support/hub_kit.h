@@ -1,6 +1,8 @@
 /* hub_kit -- a whole hub without a rim: the memory store stepped by hand, agents that do as the test
  * says, sessions whose lines are kept.
  *
+ * Faults:   whatever the hub asks of its rim passes one of the points of KIT_POINTS.  kit_fault names one
+ *           of them, and from which passing on, and how often, it fails.  kit_passed counts.
  * Thread:   the test's.
  */
 #ifndef TESTS_SUPPORT_HUB_KIT_H
@@ -21,6 +23,38 @@ struct run {
     unsigned cancels, kills, spoke;
     bool paused, freed, wants_more, full, deaf;
 };
+
+/* X(NAME, name, what happens when it fails) */
+#define KIT_POINTS(X)                                                       \
+    X(COMMIT, commit, "a commit changes nothing, and says kit_fault.error") \
+    X(READ, read, "a query says kit_fault.error")                           \
+    X(SPAWN, spawn, "an agent cannot be started")                           \
+    X(DELIVER, deliver, "an agent does not take a message")                 \
+    X(HELLO, hello, "a client is refused")                                  \
+    X(SEND, send, "a connection breaks instead of taking lines")            \
+    X(TIMER, timer, "timers that are due wait for the next turn")
+
+enum kit_point {
+#define X(NAME, name, what) KIT_##NAME,
+    KIT_POINTS(X)
+#undef X
+        N_KIT_POINTS
+};
+
+static struct {
+    enum kit_point point;
+    unsigned first, times; /* the passings that fail: times from first (1 …) on; times 0: none */
+    enum store_error error;
+} kit_fault;
+static unsigned kit_passed[N_KIT_POINTS]; /* since kit_new */
+static bool kit_start_may_fail;           /* once, without a fault of kit_fault's: no memory */
+
+static inline bool kit_fails(enum kit_point point)
+{
+    unsigned n = ++kit_passed[point];
+    return point == kit_fault.point && n >= kit_fault.first &&
+           n - kit_fault.first < kit_fault.times;
+}
 
 #ifndef KIT_RUNS
 #define KIT_RUNS 256
@@ -47,6 +81,7 @@ struct client {
     size_t seen;    /* of got */
     bool held;
     bool frozen; /* reads nothing */
+    bool broken; /* so is its connection: it only has to notice */
 };
 
 static struct kit *kit_now; /* the agents' settings point to nothing: one kit at a time */
@@ -56,7 +91,7 @@ static inline struct run *kit_start(void *settings, const struct run_spec *spec,
 {
     (void)settings;
     struct run *r = xcalloc(sizeof *r);
-    if (str_eq(spec->input, STR("cannot start"))) {
+    if (str_eq(spec->input, STR("cannot start")) || kit_fails(KIT_SPAWN)) {
         snprintf(ret_error, 256, "it cannot start");
         free(r);
         return NULL;
@@ -88,7 +123,7 @@ static inline bool kit_is_deaf(struct run *r)
 
 static inline bool kit_deliver(struct run *r, struct str line)
 {
-    if (r->full || r->deaf)
+    if (r->full || r->deaf || kit_fails(KIT_DELIVER))
         return false;
     buf_putstr(&r->delivered, line);
     buf_putc(&r->delivered, '\n');
@@ -115,13 +150,40 @@ static const struct agent_ops kit_ops = {.kind = "kit",
                                          .unpause = kit_unpause,
                                          .free = kit_free};
 
+static uint64_t kit_random_state;
+
 static inline bool kit_random(void *bytes, size_t n)
 {
-    static uint64_t state = 42;
     for (size_t i = 0; i < n; i++)
-        ((uint8_t *)bytes)[i] = (uint8_t)t_random(&state);
+        ((uint8_t *)bytes)[i] = (uint8_t)t_random(&kit_random_state);
     return true;
 }
+
+static inline int kit_commit(void *store, const struct batch *batch)
+{
+    return kit_fails(KIT_COMMIT) ? (int)kit_fault.error : store_memory_ops.commit(store, batch);
+}
+
+static inline int kit_query(void *reader, const struct query *query, struct answer *ret)
+{
+    return kit_fails(KIT_READ) ? (int)kit_fault.error : store_memory_ops.query(reader, query, ret);
+}
+
+static inline void *kit_reader_open(void *store)
+{
+    return store_memory_ops.reader_open(store);
+}
+
+static inline void kit_reader_close(void *reader)
+{
+    store_memory_ops.reader_close(reader);
+}
+
+static const struct store_ops kit_store_ops = {.name = "kit",
+                                               .commit = kit_commit,
+                                               .query = kit_query,
+                                               .reader_open = kit_reader_open,
+                                               .reader_close = kit_reader_close};
 
 static inline void kit_damaged(const char *task_id, uint64_t seq)
 {
@@ -151,7 +213,7 @@ static inline void kit_open_hub(struct kit *k)
                             .damaged = kit_damaged};
     struct store_start start;
     assert_int_equal(store_memory_ops.start(k->store, &start), 0);
-    k->inline_store = store_inline_new(&store_memory_ops, k->store);
+    k->inline_store = store_inline_new(&kit_store_ops, k->store);
     msec_t now = k->hub.clock.now_ms;
     int64_t wall = k->hub.clock.wall_ms;
     hub_init(&k->hub, &o, store_inline_port(k->inline_store), &start);
@@ -163,6 +225,8 @@ static inline struct kit *kit_new(void)
 {
     struct kit *k = xcalloc(sizeof *k);
     kit_now = k;
+    kit_random_state = 42;
+    memset(kit_passed, 0, sizeof kit_passed);
     for (size_t i = 0; i < countof(k->agents); i++)
         k->agents[i] = (struct agent){.name = i ? "second" : "first",
                                       .description = "",
@@ -181,14 +245,20 @@ static inline struct kit *kit_new(void)
 /* The end of a turn, without anything of the store. */
 static inline void kit_turn(struct kit *k)
 {
-    clock_run(&k->hub.clock);
+    msec_t due = clock_next(&k->hub.clock);
+    if (due != 0 || !kit_fails(KIT_TIMER))
+        clock_run(&k->hub.clock);
     hub_submit(&k->hub);
     struct list now, *node;
     list_init(&now);
     list_splice(&now, &k->hub.woken);
     while ((node = list_pop(&now)) != NULL) {
         struct client *c = list_item(node, struct session, woken)->rim;
-        if (!c->frozen)
+        if (c->frozen || c->broken)
+            continue;
+        if (session_has_output(&c->session) && kit_fails(KIT_SEND))
+            c->broken = true;
+        else
             while (session_fill(&c->session, &c->got, MAX_MESSAGE_OUT))
                 buf_putc(&c->got, '\n');
     }
@@ -233,20 +303,29 @@ static inline void kit_close_hub(struct kit *k)
 
 static inline void kit_on_ready(void *arg, int status)
 {
-    assert_int_equal(status, 0);
-    *(bool *)arg = true;
+    *(int *)arg = status;
 }
 
-/* What was not committed is gone; the next process repairs what it finds.  Clients must have gone. */
+/* What was not committed is gone; the next process repairs what it finds.  Clients must have gone.
+ * A process that cannot read its store ends; the one behind it finds the store well again. */
 static inline void kit_crash(struct kit *k)
 {
-    bool ready = false;
-    kit_close_hub(k);
-    kit_open_hub(k);
+    int status = 1;
     k->bounded = false;
-    hub_restore(&k->hub, kit_on_ready, &ready);
-    kit_settle(k);
-    assert_true(ready);
+    for (int tries = 0; tries < 2 && status != 0; tries++) {
+        if (tries > 0) {
+            assert_true(kit_fault.times > 0 || kit_start_may_fail); /* else: why? */
+            kit_fault.times = 0;
+        }
+        status = 1;
+        kit_close_hub(k);
+        kit_open_hub(k);
+        hub_restore(&k->hub, kit_on_ready, &status);
+        kit_settle(k);
+        for (int i = 0; status == 1 && i < 100; i++) /* a commit that fails is tried again */
+            kit_pass(k, 1000);
+    }
+    assert_int_equal(status, 0);
 }
 
 static inline void kit_free_all(struct kit *k)
@@ -266,7 +345,7 @@ static inline void kit_free_all(struct kit *k)
 static inline bool client_authenticate(struct session *s, struct str token, struct identity *ret)
 {
     const struct client *c = s->rim;
-    if (str_eq(token, STR("bad"))) {
+    if (str_eq(token, STR("bad")) || kit_fails(KIT_HELLO)) {
         snprintf(ret->error, sizeof ret->error, "a bad token");
         return false;
     }

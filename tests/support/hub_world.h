@@ -12,6 +12,7 @@
  *   5 owned        no line of another owner's task
  *   6 once         one request key, one task
  *   7 bounded      a frozen client holds cursors and a few replies, and no lines
+ *   - answered     every list that was asked for on a connection that lives is answered, once
  *
  * and in the end that every task can be replayed from the start, as it was seen, to its ending.
  *
@@ -43,7 +44,8 @@ struct followed {
 
 struct watcher {
     struct client *client;
-    bool opened; /* the conversation, with follow */
+    bool opened;                  /* the conversation, with follow */
+    unsigned n_asked, n_answered; /* lists, on this connection */
     struct followed of[TASKS];
 };
 
@@ -53,10 +55,12 @@ struct world {
     size_t n_tasks;
     struct watcher watchers[CLIENTS];
     unsigned crashes, lines, started, spawned, asked;
+    unsigned may_be_mute; /* so many requests may be answered without their id (no memory for it) */
 };
 
 static struct world w;
 static size_t (*world_choose)(size_t n); /* 0 to n - 1 */
+static void (*world_heal)(void);         /* ends what else the test does to it; NULL: nothing */
 
 static size_t below(size_t n)
 {
@@ -174,7 +178,9 @@ static void see_line(struct watcher *watcher, const char *line)
     else if (strstr(line, "{\"type\":\"resumed\"") == line) {
         size_t i = witness_of(line_field(line, "task_id"), watcher->client->owner);
         watcher->of[i] = (struct followed){true, number(line, "after")};
-    } else if (strstr(line, "\"cancelled\":"))
+    } else if (strstr(line, "\"id\":\"list\""))
+        watcher->n_answered++;
+    else if (strstr(line, "\"cancelled\":"))
         see_cancelled(watcher, line);
 }
 
@@ -194,6 +200,7 @@ static void come(size_t i)
     struct client *c = xcalloc(sizeof *c);
     memset(w.watchers[i].of, 0, sizeof w.watchers[i].of);
     w.watchers[i].opened = false;
+    w.watchers[i].n_asked = w.watchers[i].n_answered = 0;
     w.watchers[i].client = c;
     c->kit = w.kit;
     snprintf(c->owner, sizeof c->owner, "%s", i % 2 ? "ann" : "bob");
@@ -259,6 +266,20 @@ static void resume(size_t i)
     ask(i, "resume", more);
 }
 
+static void list(size_t i)
+{
+    static const char *const verbs[] = {"tasks", "history", "results", "conversations"};
+    struct watcher *watcher = &w.watchers[i];
+    size_t verb = below(countof(verbs));
+    char line[128];
+    if (watcher->client->session.state != SESSION_OPEN)
+        return;
+    snprintf(line, sizeof line, "{\"type\":\"%s\",\"id\":\"list\"%s}", verbs[verb],
+             verb < 3 ? ",\"conversation_id\":\"c\"" : "");
+    watcher->n_asked++;
+    say(i, line);
+}
+
 static void answer(size_t i)
 {
     char more[64];
@@ -311,6 +332,7 @@ static void crash(void)
     for (size_t i = 0; i < CLIENTS; i++)
         client_free(w.watchers[i].client);
     kit_crash(w.kit);
+    w.kit->hub.o.limits.requests_per_second = 1000000;
     for (size_t i = 0; i < CLIENTS; i++)
         come(i);
     w.crashes++;
@@ -363,6 +385,7 @@ static void step(void)
     case 11: answer(i); break;
     case 12: say(i, "{\"type\":\"open\",\"conversation_id\":\"c\",\"follow\":true}"); break;
     case 13: store_inline_ask(w.kit->inline_store); break;
+    case 15: list(i); break;
     case 14:
         if (below(20) == 0)
             say(i, "{\"type\":\"cancel_all\",\"id\":\"q\",\"conversation_id\":\"c\"}");
@@ -380,10 +403,30 @@ static void step(void)
     }
 }
 
+/* Nobody is left without a word: each reads all that there is for it. */
+static void check_answers(void)
+{
+    for (size_t i = 0; i < CLIENTS; i++) {
+        w.watchers[i].client->frozen = false;
+        session_wake(&w.watchers[i].client->session);
+    }
+    kit_settle(w.kit);
+    see_all();
+    for (size_t i = 0; i < CLIENTS; i++) {
+        const struct watcher *watcher = &w.watchers[i];
+        assert_true(watcher->n_answered <= watcher->n_asked);
+        if (watcher->client->session.state == SESSION_OPEN && !watcher->client->broken)
+            assert_true(watcher->n_asked - watcher->n_answered <= w.may_be_mute);
+    }
+}
+
 /* Everyone lets go, all that runs ends, and each task is replayed from its start. */
 static void close_the_world(void)
 {
     struct kit *k = w.kit;
+    kit_fault.times = 0;
+    if (world_heal)
+        world_heal();
     store_inline_fail_commits(k->inline_store, 0, STORE_OK);
     store_inline_fail_queries(k->inline_store, 0, STORE_OK);
     for (int i = 0; i < 10; i++)
@@ -399,6 +442,7 @@ static void close_the_world(void)
     }
     kit_settle(k);
     see_all();
+    check_answers();
     for (size_t i = 0; i < CLIENTS; i++)
         drop(i);
     for (size_t t = 0; t < w.n_tasks; t++) {
@@ -417,16 +461,17 @@ static void close_the_world(void)
     }
 }
 
-/* A whole world, from its beginning to its end, in so many steps. */
-static void live_once(size_t steps)
+static inline void begin_the_world(void)
 {
     memset(&w, 0, sizeof w);
     w.kit = kit_new();
     w.kit->hub.o.limits.requests_per_second = 1000000;
     for (size_t i = 0; i < CLIENTS; i++)
         come(i);
-    for (size_t i = 0; i < steps; i++)
-        step();
+}
+
+static inline void end_the_world(void)
+{
     close_the_world();
     for (size_t i = 0; i < CLIENTS; i++)
         client_free(w.watchers[i].client);
@@ -434,6 +479,15 @@ static void live_once(size_t steps)
     for (size_t t = 0; t < w.n_tasks; t++)
         for (size_t s = 0; s < SEQS; s++)
             free(w.tasks[t].lines[s]);
+}
+
+/* A whole world, from its beginning to its end, in so many steps. */
+static inline void live_once(size_t steps)
+{
+    begin_the_world();
+    for (size_t i = 0; i < steps; i++)
+        step();
+    end_the_world();
 }
 
 #endif

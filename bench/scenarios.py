@@ -1,0 +1,277 @@
+"""scenarios -- each yields its figures, then carries out one round each time that it is asked."""
+import json
+import os
+import subprocess
+import urllib.request
+
+from harness import Figure, fail, pair, pinned
+
+
+def journal(bench, small):
+    """1,000 tasks in turn through the SQLite store, beside one rowid table."""
+    figures = [Figure("journal, 100 events a commit", "events/s", least=0.5),
+               Figure("journal, bytes written per event", "bytes", most=1024, of_ratio=False)]
+    command = pinned(0, bench.o.nice) + [bench.compile_with_store("store_bench"), "1000", "100",
+                                         "100000" if small else "500000", "1"]
+    yield figures
+    while True:
+        done = subprocess.run(command, capture_output=True, text=True, start_new_session=True,
+                              env={**os.environ, "TMPDIR": bench.dir})
+        if done.returncode:
+            fail("store_bench: " + done.stderr)
+        r = json.loads(done.stdout)
+        figures[0].add(r["events_per_s"], r["bare_events_per_s"])
+        figures[1].add(r["bytes_per_event"], r["bare_bytes_per_event"])
+        yield
+
+
+def many(bench, small):
+    """1,000 tasks with a subscriber each, from the agent over the journal to the socket."""
+    figures = [Figure("end to end, 1,000 tasks, 1 event a turn", "events/s", least=0.55),
+               Figure("end to end, 1,000 tasks, 16 events a turn", "events/s",
+                      note="the bound sends 16 lines at once and has no journal")]
+    yield figures
+    while True:
+        for figure, burst in zip(figures, (1, 16)):
+            pair(bench, [figure], lambda s: bench.load(s, "many", tasks=1000, burst=burst,
+                                                       events=50 if small else 300), ["tokens_s"])
+        yield
+
+
+def fanout(bench, small):
+    """One task, 1,000 subscribers; the generator is the agent and waits for all of them."""
+    figures = [Figure("fan-out 1 to 1,000, 1 in flight", "deliveries/s", least=0.8),
+               Figure("fan-out 1 to 1,000, 16 in flight", "deliveries/s", least=0.5)]
+    yield figures
+    while True:
+        for figure, window, events in zip(figures, (1, 16), (200, 1000) if small else (1000, 6000)):
+            pair(bench, [figure], lambda s: bench.load(s, "fanout", agent="relay", socket=bench.socket,
+                                                       window=window, events=events), ["deliveries_s"])
+        yield
+
+
+def replay_of(events):
+    label = f"{events:,}"
+
+    def scenario(bench, small):
+        figures = [Figure(f"replay of {label}, 1 subscriber", "MB/s", least=0.3),
+                   Figure(f"replay of {label}, 1 subscriber", "events/s"),
+                   Figure(f"replay of {label}, 100 subscribers", "MB/s", least=0.3)]
+        times = (20 if small else 200) * 1000 // events + 5
+
+        def measure(server):
+            bench.make(server, 1, events)
+            return {"one": bench.load(server, "replay", state=bench.state, conns=1, warm=2, repeat=times),
+                    "hundred": bench.load(server, "replay", state=bench.state, conns=100, warm=1,
+                                          repeat=max(times // 20, 2))}
+
+        yield figures
+        while True:
+            pair(bench, figures, measure, [("one", "mb_s"), ("one", "events_s"), ("hundred", "mb_s")])
+            yield
+    return scenario
+
+
+def cold(bench, small):
+    """Replays from the blocks on disk, each the first after a restart, beside those from memory."""
+    figures = [Figure(f"cold replay of {n:,} / from memory", "MB/s", least=0.3) for n in (1000, 10000)]
+    yield figures
+    while True:
+        for figure, events, tasks in zip(figures, (1000, 10000), (8, 4) if small else (40, 10)):
+            with bench.gateway() as first:
+                bench.make(first, tasks, events)
+            with bench.gateway(first.data) as server:
+                options = {"state": bench.state, "conns": 1, "repeat": tasks}
+                once = bench.load(server, "replay", **options)
+                again = bench.load(server, "replay", **options)
+            figure.add(once["mb_s"], again["mb_s"], once["cpu_s"], again["cpu_s"])
+            bench.discard(server)
+        yield
+
+
+def storm(bench, small):
+    """Connections at once, each with hello and resume of 200 events, until all have them."""
+    sizes = [(500, None)] if small else [(2000, 3.2), (9900, 6.3)]
+    figures = [Figure(f"storm of {n:,}, until all are caught up", "s", most=most,
+                      note="target: 0.15 (2,000) and 0.3 (9,900) of Nchan's time, as multiples of bare epoll")
+               for n, most in sizes]
+
+    def measure(server):
+        bench.make(server, 50, 197)
+        return {n: bench.load(server, "storm", state=bench.state, conns=n) for n, _ in sizes}
+
+    yield figures
+    while True:
+        pair(bench, figures, measure, [(n, "seconds") for n, _ in sizes])
+        yield
+
+
+def idle(bench, small):
+    """Memory of a connection that follows a live task and hears nothing."""
+    figures = [Figure("memory per idle connection, PSS", "bytes", most=6144, of_ratio=False),
+               Figure("memory per idle connection, RSS", "bytes", of_ratio=False)]
+    yield figures
+    while True:
+        with bench.gateway() as server:
+            r = bench.load(server, "idle", conns=2000 if small else 9900, tasks=100, seconds=2)
+        bench.discard(server)
+        figures[0].add(r["pss_bytes"])
+        figures[1].add(r["rss_bytes"])
+        yield
+
+
+def latency(bench, small):
+    """From the event's ts to the subscriber, at a fixed rate."""
+    busy = [Figure(f"latency at 20,000/s over 1,000 tasks, {p}", "ms", most=most, of_ratio=False)
+            for p, most in (("p50", 2), ("p99", 10))]
+    beside = [Figure(f"latency at 2,000/s beside 9,000 idle, {p}", "ms", most=most, of_ratio=False)
+              for p, most in (("p50", 2), ("p99", 10))]
+    cost = Figure("CPU at 2,000/s: beside 9,000 idle / alone", "s", most=1.2)
+    yield busy + beside + [cost]
+    seconds = 2 if small else 5
+    while True:
+        results = []
+        for tasks, idle_conns in ((1000, 0), (100, 9000), (100, 0)):
+            with bench.gateway() as server:
+                results.append(bench.load(server, "latency", tasks=tasks, interval=50, idle=idle_conns,
+                                          seconds=seconds))
+            bench.discard(server)
+        for figures, r in ((busy, results[0]), (beside, results[1])):
+            figures[0].add(r["p50_ms"])
+            figures[1].add(r["p99_ms"])
+        cost.add(results[1]["cpu_s"], results[2]["cpu_s"])
+        yield
+
+
+def cancel(bench, small):
+    """From the request to the terminal event, one after the other."""
+    agents = (("source", 10), ("react", 10), ("obey", 30))
+    figures = [Figure(f"cancel of {agent}, {p}", "ms", most=most if p == "p99" else None, of_ratio=False)
+               for agent, most in agents for p in ("p50", "p99")]
+    yield figures
+    while True:
+        with bench.gateway() as server:
+            for i, (agent, _) in enumerate(agents):
+                r = bench.load(server, "cancel", agent=agent, repeat=30 if small else 200)
+                figures[2 * i].add(r["p50_ms"])
+                figures[2 * i + 1].add(r["p99_ms"])
+        bench.discard(server)
+        yield
+
+
+def coalesce(bench, small):
+    """10,000 tokens of 4 bytes: what a merged replay sends, beside the plain one."""
+    figures = [Figure("coalesced replay / plain, token lines", "bytes", most=0.05),
+               Figure("coalesced replay / plain, all lines", "bytes")]
+    yield figures
+    while True:
+        with bench.gateway() as server:
+            bench.make(server, 1, 10000, bytes=4)
+            plain, merged = (bench.load(server, "replay", state=bench.state, conns=1, coalesce=c)
+                             for c in (0, 1))
+        bench.discard(server)
+        figures[0].add(merged["token_bytes"], plain["token_bytes"])
+        figures[1].add(merged["bytes"], plain["bytes"])
+        yield
+
+
+def live(bench, small):
+    """Memory of a task that is silent: one that waits for the slot of a process, so stream, record and
+    indexes alone; and one that runs, with the run of its source agent."""
+    figures = [Figure("memory per live task beside its tail, without a run, PSS", "bytes", most=1024, of_ratio=False),
+               Figure("memory per live task beside its tail, with its run, PSS", "bytes", of_ratio=False)]
+    yield figures
+    while True:
+        for figure, agent in zip(figures, ("obey", "source")):
+            with bench.gateway() as server:
+                r = bench.load(server, "live", agent=agent, tasks=2000 if small else 50000, seconds=2)
+            bench.discard(server)
+            figure.add(r["own_bytes"])
+        yield
+
+
+def run_json(bench, command):
+    done = subprocess.run(pinned(0, bench.o.nice) + command, capture_output=True, text=True, start_new_session=True)
+    if done.returncode:
+        fail(f"{' '.join(command)}\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def filled(bench, tasks, events):
+    """A data folder with some tasks of 1,000 events of our own, then as many more as asked for."""
+    with bench.gateway() as server:
+        bench.make(server, 20, 1000)
+    run_json(bench, [bench.compile_with_store("store_fill"), server.data, str(tasks), str(events)])
+    with bench.gateway(server.data):  # what ran when it was filled is repaired once
+        pass
+    return server.data
+
+
+def cold_start(bench, data):
+    """The time to ready, and a first replay of each of our tasks."""
+    with bench.gateway(data) as server:
+        once = bench.load(server, "replay", state=bench.state, conns=1, repeat=20)
+    return {"ready_ms": server.ready_ms, "mb_s": once["mb_s"]}
+
+
+def start(bench, small):
+    """The start with a large store, and a replay out of it, beside those with a small one."""
+    tasks, events = (2000, 200000) if small else (100000, 10000000)
+    label = f"{events:,} events, {tasks:,} tasks in the store"
+    figures = [Figure(f"start, {label}", "ms", most=2000, of_ratio=False),
+               Figure("cold replay of 1,000 out of it / out of a small store", "MB/s", least=0.8)]
+    yield figures
+    small_store = filled(bench, 1, 1)
+    own = open(bench.state).read()
+    large_store = filled(bench, tasks, events)
+    large = open(bench.state).read()
+    while True:
+        results = []
+        for data, state in ((small_store, own), (large_store, large)):
+            with open(bench.state, "w") as f:
+                f.write(state)
+            results.append(cold_start(bench, data))
+        figures[0].add(results[1]["ready_ms"], results[0]["ready_ms"])
+        figures[1].add(results[1]["mb_s"], results[0]["mb_s"])
+        yield
+
+
+def commits_of(server):
+    """(commits, events) so far, of the gateway's metrics."""
+    with urllib.request.urlopen(f"http://{server.url}/metrics", timeout=20) as answer:
+        text = answer.read().decode()
+    value = {line.split()[0]: float(line.split()[1]) for line in text.splitlines() if line and line[0] != "#"
+             and line.count(" ") == 1}
+    return value["holdfast_store_commits_total"], value["holdfast_events_total"]
+
+
+def power(bench, small):
+    """Commits that outlive a power failure, beside a bare file with the same batches and an fdatasync each."""
+    sizes = (1, 10, 100)
+    figures = [Figure(f"durable to power loss, {n} tasks emitting", "events/s", least=0.6,
+                      note="the bound: the same number of lines a batch in a bare file") for n in sizes]
+    yield figures
+    while True:
+        bench.write_config(durability="power")
+        for figure, n in zip(figures, sizes):
+            with bench.gateway() as server:
+                before = commits_of(server)
+                ours = bench.load(server, "many", tasks=n, burst=1, events=(400 if small else 4000) // min(n, 10))
+                after = commits_of(server)
+            bench.discard(server)
+            commits, events = (b - a for a, b in zip(before, after))
+            batch = max(round(events / commits), 1)
+            bound = run_json(bench, [os.path.join(bench.out, "bound_file"), os.path.join(bench.dir, "bound"),
+                                     str(batch), "190", str(int(min(commits, 3000)))])
+            figure.add(ours["tokens_s"], bound["events_s"])
+        bench.write_config()
+        yield
+
+
+SCENARIOS = {"journal": journal, "many": many, "fanout": fanout, "replay1k": replay_of(1000),
+             "replay10k": replay_of(10000), "cold": cold, "storm": storm, "idle": idle,
+             "latency": latency, "cancel": cancel, "coalesce": coalesce, "live": live, "start": start,
+             "power": power}
+REPLAYS = ["replay1k", "replay10k", "cold"]
+QUICK = ["journal", "many", "fanout", "replay1k", "cold", "storm", "cancel", "coalesce", "live", "start", "power"]
+TAKE_URL = ["many", "replay1k", "replay10k", "storm", "coalesce"]  # what needs nothing but an agent named source
