@@ -25,7 +25,7 @@ enum run_end {
  * start only. */
 struct run_spec {
     struct str task_id, conversation_id, input;
-    struct str owner; /* for its tools; the agent itself is not told */
+    struct str owner;    /* for its tools; the agent itself is not told */
     struct str history;  /* JSON array of {"role","content"}, oldest first */
     struct str parent;   /* JSON object */
     struct str metadata; /* JSON object or "null" */

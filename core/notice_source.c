@@ -107,11 +107,10 @@ static void on_task(void *arg, int status, struct answer *answer)
         end(t, status, 0);
         return;
     }
-    hub_query(t->hub,
-              &(struct query){.kind = QUERY_KEY,
-                              .owner = t->source.owner,
-                              .key = str_of(t->request_key)},
-              on_key, t);
+    hub_query(
+        t->hub,
+        &(struct query){.kind = QUERY_KEY, .owner = t->source.owner, .key = str_of(t->request_key)},
+        on_key, t);
 }
 
 static struct str own(struct str s)

@@ -186,8 +186,8 @@ void task_restore_message(struct task *t, uint64_t position, struct str line); /
 
 /* Questions (task_question.c). */
 void task_ask(struct task *t, const struct agent_line *line);
-/* An approval that the gateway itself asks for; members: further ones of the event, ",…" or "". */
-void task_ask_approval(struct task *t, struct str prompt, struct str members,
+/* The approval of a call, which the gateway itself asks for. */
+void task_ask_approval(struct task *t, struct str prompt, struct str tool, struct str arguments,
                        void (*answered)(void *arg, struct str answer), void *arg);
 enum error task_respond(struct task *t, const struct request *r, const char **ret_why);
 void task_close_questions(struct task *t); /* at the end: rec.state.answers */

@@ -72,7 +72,7 @@ static struct question *add(struct task *t, struct str input_id)
     return q;
 }
 
-void task_ask_approval(struct task *t, struct str prompt, struct str members,
+void task_ask_approval(struct task *t, struct str prompt, struct str tool, struct str arguments,
                        void (*answered)(void *arg, struct str answer), void *arg)
 {
     struct buf data = {0};
@@ -87,7 +87,8 @@ void task_ask_approval(struct task *t, struct str prompt, struct str members,
     js_put_field(&data, "input_id", str_of(id));
     js_put_field(&data, "kind", STR("approval"));
     js_put_field(&data, "prompt", prompt);
-    buf_putstr(&data, members);
+    js_put_field(&data, "tool", tool);
+    js_put_raw(&data, "arguments", arguments);
     buf_putc(&data, '}');
     task_event(t, EVENT_INPUT_REQUIRED, buf_str(&data));
     buf_done(&data);

@@ -104,7 +104,7 @@ static void on_approval(void *arg, struct str answer)
 static bool ask_first(struct tool_use *use, struct str arguments)
 {
     struct task *t = use->task;
-    struct buf question = {0}, members = {0};
+    struct buf question = {0};
     struct tool_caller caller = {.owner = t->rec.owner,
                                  .conversation_id = t->rec.conversation_id,
                                  .task_id = t->rec.task_id,
@@ -112,13 +112,10 @@ static bool ask_first(struct tool_use *use, struct str arguments)
     bool asks = use->tool->asks && use->tool->asks(use->tool, &caller, arguments, &question);
     if (asks) {
         use->arguments = xstrdup(arguments);
-        js_put_key(&members, "tool");
-        js_put_str(&members, str_of(use->tool->name));
-        js_put_raw(&members, "arguments", arguments);
-        task_ask_approval(t, buf_str(&question), buf_str(&members), on_approval, use);
+        task_ask_approval(t, buf_str(&question), str_of(use->tool->name), arguments, on_approval,
+                          use);
     }
     buf_done(&question);
-    buf_done(&members);
     return asks;
 }
 

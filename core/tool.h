@@ -29,8 +29,7 @@ struct tool {
     bool (*call)(struct str arguments, int64_t wall_ms, struct buf *out);
     /* NULL for an error, whose text is then in out. */
     struct tool_job *(*start)(const struct tool *tool, const struct tool_caller *caller,
-                              struct str arguments, tool_done_fn done, void *user,
-                              struct buf *out);
+                              struct str arguments, tool_done_fn done, void *user, struct buf *out);
     void (*stop)(struct tool_job *job);
     /* Whether the user is to approve of the call before it is started; what he is asked is appended
      * to question then.  NULL: never. */

@@ -305,8 +305,8 @@ uint64_t keep_ring_read(int ring, size_t max, struct buf *out)
     for (uint64_t at = first; at < total;) {
         uint64_t place = at % KEEP_RING;
         uint64_t part = total - at < KEEP_RING - place ? total - at : KEEP_RING - place;
-        ssize_t n = pread(ring, buf_reserve(out, (size_t)part), (size_t)part,
-                          (off_t)(RING_HEAD + place));
+        ssize_t n =
+            pread(ring, buf_reserve(out, (size_t)part), (size_t)part, (off_t)(RING_HEAD + place));
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)

@@ -18,11 +18,12 @@
 
 #include <sys/types.h>
 
-#define KEEP_CHUNK 65536     /* bytes of one read of the keeper's */
-#define KEEP_CHARS 200000    /* of output that are kept, as characters */
-#define KEEP_RING (4 * KEEP_CHARS + KEEP_CHUNK) /* bytes; the oldest chunk may be half written over */
-#define KEEP_FRAME 4096      /* bytes of a frame, its head included: a write of them is atomic */
-#define KEEP_ID_LEN 17       /* "proc_" and 12 hexadecimal digits */
+#define KEEP_CHUNK 65536  /* bytes of one read of the keeper's */
+#define KEEP_CHARS 200000 /* of output that are kept, as characters */
+#define KEEP_RING \
+    (4 * KEEP_CHARS + KEEP_CHUNK) /* bytes; the oldest chunk may be half written over */
+#define KEEP_FRAME 4096 /* bytes of a frame, its head included: a write of them is atomic */
+#define KEEP_ID_LEN 17  /* "proc_" and 12 hexadecimal digits */
 
 struct keep_texts {
     char **list; /* NULL-terminated, when n > 0 */
@@ -31,11 +32,11 @@ struct keep_texts {
 
 struct keep_spec {
     char *owner, *conversation_id, *task_id, *agent; /* who started it */
-    char *command;           /* as it was asked for */
-    struct keep_texts argv;  /* what is executed */
-    char *cwd;               /* NULL: the keeper's own */
-    char *workdir;           /* as it is told: inside of the sandbox */
-    bool background;         /* else a tool call waits for it, and it goes with that call */
+    char *command;                                   /* as it was asked for */
+    struct keep_texts argv;                          /* what is executed */
+    char *cwd;                                       /* NULL: the keeper's own */
+    char *workdir;                                   /* as it is told: inside of the sandbox */
+    bool background; /* else a tool call waits for it, and it goes with that call */
     bool pty;
     bool notify_on_complete; /* false when the file does not say */
     struct keep_texts watch_patterns;
@@ -55,12 +56,12 @@ const char *keep_state_name(enum keep_state state);
 
 struct keep_status {
     enum keep_state state;
-    pid_t keeper, pid; /* 0: not said */
+    pid_t keeper, pid;                /* 0: not said */
     uint64_t keeper_ticks, pid_ticks; /* their starts (tree.h); 0: not said */
     bool has_exit_code;
-    int exit_code;      /* negative: the signal that ended it; -15 for what was asked to end */
-    int64_t ended_at;   /* Unix ms; 0 while it runs */
-    char error[128];    /* of KEEP_FAILED */
+    int exit_code;    /* negative: the signal that ended it; -15 for what was asked to end */
+    int64_t ended_at; /* Unix ms; 0 while it runs */
+    char error[128];  /* of KEEP_FAILED */
 };
 
 bool keep_spec_write(int folder, const struct keep_spec *spec) MUST_USE;

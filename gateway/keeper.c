@@ -361,8 +361,8 @@ static void conclude(struct keeper *k)
         s->exit_code = -SIGTERM;
     } else {
         s->state = KEEP_EXITED;
-        s->exit_code = WIFSIGNALED(k->exit_status) ? -WTERMSIG(k->exit_status)
-                                                   : WEXITSTATUS(k->exit_status);
+        s->exit_code =
+            WIFSIGNALED(k->exit_status) ? -WTERMSIG(k->exit_status) : WEXITSTATUS(k->exit_status);
     }
     write_status(k);
 }

@@ -100,8 +100,7 @@ static void on_told(void *user, int status, int64_t notice_key)
 
 void process_tell_end(struct process *p)
 {
-    struct notice_source source = {.key = str_of(p->id),
-                                   .silent = p->status.state == KEEP_KILLED};
+    struct notice_source source = {.key = str_of(p->id), .silent = p->status.state == KEEP_KILLED};
     struct buf text = {0};
     if (p->told != UNTOLD)
         return;

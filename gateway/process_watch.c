@@ -19,7 +19,7 @@
 #define WINDOW_MS 15000
 #define MAX_STRIKES 3
 #define MAX_TOLD 8
-#define MAX_LINES 20 /* of one notice */
+#define MAX_LINES 20          /* of one notice */
 #define LINE_BYTES KEEP_CHUNK /* without a newline: then it counts as a line */
 
 static bool has_pattern(const struct process *p, struct str line)
@@ -55,8 +55,9 @@ static uint32_t find_lines(const struct process *p, struct str text, struct buf 
 static void record(const struct process *p)
 {
     int folder = process_folder(p);
-    int fd = folder < 0 ? -1
-                        : openat(folder, "watch", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = folder < 0
+                 ? -1
+                 : openat(folder, "watch", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     char text[128];
     int n = snprintf(text, sizeof text, "%020llu %010u %010u %020lld\n",
                      (unsigned long long)p->watch.position, p->watch.n_told, p->watch.n_strikes,

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TICK_MS 500 /* notices that could not be told, and lines that are watched for */
+#define TICK_MS 500       /* notices that could not be told, and lines that are watched for */
 #define WRITE_BYTES 49152 /* in frames, into an empty FIFO of 64 KiB */
 
 struct list *processes_list(struct processes *all)
@@ -344,8 +344,8 @@ static bool write_frames(int fifo, struct str bytes, bool close_behind)
 bool process_write(struct process *p, struct str bytes, bool close_behind)
 {
     int folder = process_folder(p), unread = 0;
-    int fifo = folder < 0 ? -1
-                          : openat(folder, "input", O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+    int fifo =
+        folder < 0 ? -1 : openat(folder, "input", O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
     if (folder >= 0)
         close(folder);
     if (fifo < 0)

@@ -39,9 +39,9 @@ struct process_watch {
     bool on;
     uint64_t position; /* of its output, behind what was looked at */
     uint32_t n_told, n_left_out;
-    uint32_t n_strikes;  /* windows in a row in which something was left out */
-    bool struck;         /* this window is one */
-    int64_t told_at;     /* Unix ms of the last */
+    uint32_t n_strikes; /* windows in a row in which something was left out */
+    bool struck;        /* this window is one */
+    int64_t told_at;    /* Unix ms of the last */
 };
 
 struct process {

@@ -211,8 +211,8 @@ static bool open_job(struct react_call *call, struct buf *output)
 {
     const struct tool *tool = call->tool;
     struct buf question = {0};
-    bool asks = tool->asks &&
-                tool->asks(tool, &call->calls->caller, str_of(call->arguments), &question);
+    bool asks =
+        tool->asks && tool->asks(tool, &call->calls->caller, str_of(call->arguments), &question);
     if (asks)
         ask_approval(call, buf_str(&question));
     buf_done(&question);

@@ -64,6 +64,7 @@ static const struct {
     {ROW_PAIR, "--dev", "/dev"},
     {ROW_PAIR, "--tmpfs", "/tmp"},
     {ROW_WORK, NULL, SANDBOX_WORK},
+    {ROW_PAIR, "--remount-ro", "/"}, /* what holds all these together */
 };
 
 static void add(struct keep_texts *argv, const char *text)

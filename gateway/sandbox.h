@@ -14,7 +14,7 @@
 
 #include "gateway/keep_folder.h"
 
-#define SANDBOX_WORK "/work" /* inside */
+#define SANDBOX_WORK "/files" /* inside */
 #define SANDBOX_ERROR 256
 
 enum sandbox_kind { SANDBOX_BUBBLEWRAP, SANDBOX_NONE };

@@ -408,7 +408,7 @@ static bool open_hub(struct server *s)
                             .random = random_bytes,
                             .damaged = report_damage,
                             .deleted = processes_delete,
-                            .arg = s->processes};
+                            .arg = s->terminal.processes};
     hub_init(&s->hub, &o, store_thread_port(s->store_thread), &start);
     s->accept_again.fire = on_accept_again;
     s->drain.fire = on_drain;
@@ -433,7 +433,7 @@ static void on_restored(void *arg, int status)
         s->failed = s->stopped = true;
         return;
     }
-    processes_restore(s->processes);
+    processes_restore(s->terminal.processes);
     start_accepting(s);
     if (s->phase == SERVER_STARTING)
         s->phase = SERVER_SERVING;
@@ -486,20 +486,6 @@ static void fit_limits(struct server *s, struct config *config)
     lower(&config->rim_limits.connections, s->max_sockets - told, "connections");
 }
 
-static void open_terminal(struct server *s)
-{
-    const struct config *c = s->config;
-    s->processes = processes_open(
-        &(struct processes_options){.loop = &s->loop, .hub = &s->hub, .data = c->data});
-    s->terminal = (struct terminal){.processes = s->processes,
-                                    .hub = &s->hub,
-                                    .approved = c->terminal.approved.list,
-                                    .sandbox = {.kind = (enum sandbox_kind)c->terminal.sandbox,
-                                                .network = c->terminal.network,
-                                                .work = c->terminal.workdir}};
-    terminal_init(&s->terminal);
-}
-
 static bool start(struct server *s)
 {
     char error[256] = "";
@@ -517,9 +503,9 @@ static bool start(struct server *s)
         log_event(LEVEL_ERROR, "fetch", "cannot_open", LOG_TEXT("why", "libcurl does not start"));
         return false;
     }
-    open_terminal(s);
-    if (!agents_build(s->config, s->fetcher, &s->terminal, &s->loop, &s->agents, &s->n_agents, error,
-                      sizeof error)) {
+    terminal_open(&s->terminal, s->config, &s->loop, &s->hub);
+    if (!agents_build(s->config, s->fetcher, &s->terminal, &s->loop, &s->agents, &s->n_agents,
+                      error, sizeof error)) {
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
         return false;
     }
@@ -567,7 +553,7 @@ static void stop(struct server *s)
         map_done(&s->paces);
     }
     agents_free(s->agents, s->n_agents);
-    processes_close(s->processes);
+    terminal_close(&s->terminal);
     fetcher_close(s->fetcher);
     for (int i = 0; uv_run(&s->loop, UV_RUN_NOWAIT) && i < 1000; i++)
         uv_run(&s->loop, UV_RUN_ONCE);

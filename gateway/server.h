@@ -30,7 +30,6 @@ struct server {
     struct auth *auth;
     struct hub hub;
     struct fetcher *fetcher; /* requests of the agents' own */
-    struct processes *processes;
     struct terminal terminal;
     struct agent *agents;
     size_t n_agents;

@@ -16,9 +16,9 @@ struct tool_job {
     void *user;
     struct timer timer;
     struct process_waiter waiter;
-    struct process *waited; /* NULL: for none */
+    struct process *waited;  /* NULL: for none */
     int64_t wait_s, asked_s; /* asked_s: longer than is waited; 0 */
-    bool learns; /* its end is the agent's answer: it is not told again */
+    bool learns;             /* its end is the agent's answer: it is not told again */
     bool good;
     struct buf output;
 };
@@ -245,9 +245,9 @@ static void run_close(struct tool_job *job, struct process *p, const struct want
 }
 
 static const struct action actions[] = {
-    {"list", false, false, run_list}, {"poll", true, false, run_poll},
-    {"log", true, false, run_log},    {"wait", true, false, run_wait},
-    {"kill", true, false, run_kill},  {"write", true, true, run_write},
+    {"list", false, false, run_list},   {"poll", true, false, run_poll},
+    {"log", true, false, run_log},      {"wait", true, false, run_wait},
+    {"kill", true, false, run_kill},    {"write", true, true, run_write},
     {"submit", true, true, run_submit}, {"close", true, false, run_close},
 };
 
@@ -272,8 +272,8 @@ static bool read_call(struct str arguments, struct wanted *w, struct buf *out)
     struct js_doc doc = {0};
     char *name = NULL;
     *w = (struct wanted){.limit = PROCESS_LOG_LINES, .timeout = PROCESS_WAIT_S};
-    bool good = arguments_open(&doc, arguments, out) &&
-                arguments_text(&doc, "action", 1, 32, &name, out);
+    bool good =
+        arguments_open(&doc, arguments, out) && arguments_text(&doc, "action", 1, 32, &name, out);
     w->action = find_action(name);
     if (good && !w->action)
         buf_puts(out, "\"action\" must be list, poll, log, wait, kill, write, submit or close");

@@ -22,7 +22,7 @@ struct tool_job {
     struct process *process; /* NULL when it has ended, or is nobody's business any more */
     struct process_waiter waiter;
     struct timer timer;
-    msec_t deadline;      /* of the wait for the pid */
+    msec_t deadline;       /* of the wait for the pid */
     bool ignored_patterns; /* both were asked for */
 };
 
@@ -295,8 +295,16 @@ static void stop(struct tool_job *job)
     free(job);
 }
 
-void terminal_init(struct terminal *t)
+void terminal_open(struct terminal *t, const struct config *config, uv_loop_t *loop,
+                   struct hub *hub)
 {
+    *t = (struct terminal){.hub = hub,
+                           .approved = config->terminal.approved.list,
+                           .sandbox = {.kind = (enum sandbox_kind)config->terminal.sandbox,
+                                       .network = config->terminal.network,
+                                       .work = config->terminal.workdir},
+                           .processes = processes_open(&(struct processes_options){
+                               .loop = loop, .hub = hub, .data = config->data})};
     t->terminal = (struct tool){
         .name = "terminal",
         .description =
@@ -325,4 +333,10 @@ void terminal_init(struct terminal *t)
         .asks = asks,
         .settings = t};
     tool_process_init(t);
+}
+
+void terminal_close(struct terminal *t)
+{
+    processes_close(t->processes);
+    t->processes = NULL;
 }

@@ -1,8 +1,8 @@
 /* tool_terminal -- the tools with which an agent runs commands: terminal starts them, process looks
  * after those in the background.
  *
- * Shape:    terminal_init makes the two struct tool; struct terminal stays the caller's and must
- *           outlive them.  Outputs are JSON objects.
+ * Shape:    terminal_open makes the two struct tool, and the registry of what they start; struct
+ *           terminal stays the caller's and must outlive them.  Outputs are JSON objects.
  * Safety:   commands run in a sandbox (sandbox.h).  The user is asked before each (struct tool's
  *           asks), but for a plain call of one of the programs that the configuration names: one
  *           without anything that a shell would take for its own.  Writing to a process is asked for
@@ -16,6 +16,7 @@
 #define GATEWAY_TOOL_TERMINAL_H
 
 #include "core/tool.h"
+#include "gateway/config.h"
 #include "gateway/processes.h"
 #include "gateway/sandbox.h"
 
@@ -42,10 +43,13 @@ struct terminal {
 /* Arguments of terminal that a program may not use; NULL ends them. */
 extern const char *const terminal_refused[];
 
-void terminal_init(struct terminal *t);
-void tool_process_init(struct terminal *t);
+/* The configuration, the loop and the hub (which need not be open yet) must outlive it. */
+void terminal_open(struct terminal *t, const struct config *config, uv_loop_t *loop,
+                   struct hub *hub);
+void terminal_close(struct terminal *t);
 
-/* Between the two. */
+/* Between tool_terminal.c and tool_process.c. */
+void tool_process_init(struct terminal *t);
 bool terminal_is_approved(const struct terminal *t, const char *command);
 
 #endif
