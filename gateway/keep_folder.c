@@ -128,6 +128,7 @@ bool keep_spec_write(int folder, const struct keep_spec *s)
     put_texts(&out, "argv", &s->argv);
     js_put_field(&out, "cwd", str_of(s->cwd));
     js_put_field(&out, "workdir", str_of(s->workdir));
+    js_put_bool(&out, "sandboxed", s->sandboxed);
     js_put_bool(&out, "background", s->background);
     js_put_bool(&out, "pty", s->pty);
     js_put_bool(&out, "notify_on_complete", s->notify_on_complete);
@@ -155,6 +156,7 @@ bool keep_spec_read(int folder, struct keep_spec *ret)
         take_texts(&doc, "argv", &ret->argv);
         ret->cwd = take_text(&doc, "cwd");
         ret->workdir = take_text(&doc, "workdir");
+        ret->sandboxed = take_bool(&doc, "sandboxed");
         ret->background = take_bool(&doc, "background");
         ret->pty = take_bool(&doc, "pty");
         ret->notify_on_complete = take_bool(&doc, "notify_on_complete");

@@ -36,6 +36,7 @@ struct keep_spec {
     struct keep_texts argv;                          /* what is executed */
     char *cwd;                                       /* NULL: the keeper's own */
     char *workdir;                                   /* as it is told: inside of the sandbox */
+    bool sandboxed;                                  /* argv is bubblewrap's */
     bool background; /* else a tool call waits for it, and it goes with that call */
     bool pty;
     bool notify_on_complete; /* false when the file does not say */

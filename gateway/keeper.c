@@ -265,10 +265,7 @@ static void ask_to_end(struct keeper *k, enum keep_state why)
     k->asked = true;
     k->status.state = why;
     k->due = now_ms(CLOCK_MONOTONIC) + KEEPER_GRACE_MS;
-    if (k->tree.program) {
-        kill(-k->tree.program, SIGTERM);
-        kill(-k->tree.program, SIGCONT); /* one that is stopped could not even die of it */
-    }
+    tree_ask(&k->tree, k->spec.sandboxed);
 }
 
 static void take_frame(struct keeper *k, char kind, struct str bytes)

@@ -212,6 +212,7 @@ bool sandbox_plan(const struct sandbox *s, struct str owner, struct str conversa
         return false;
     if (s->kind == SANDBOX_BUBBLEWRAP) {
         add_bubblewrap(s, work, &spec->argv);
+        spec->sandboxed = true;
         spec->workdir = join(SANDBOX_WORK, workdir);
         add(&spec->argv, "--chdir");
         add(&spec->argv, spec->workdir);

@@ -133,6 +133,41 @@ uint64_t process_start_ticks(pid_t pid)
     return pid > 0 ? stat_column(pid, 19) : 0;
 }
 
+/* A stopped process could not even die of a SIGTERM. */
+static void ask(pid_t pid)
+{
+    kill(pid, SIGTERM);
+    kill(pid, SIGCONT);
+}
+
+/* Each process of the program's session but the program and its children; false when there is none.  A pid that was seen in the
+ * session and is another's a moment later would have to be new there. */
+static bool ask_inside(pid_t program)
+{
+    struct dirent *entry;
+    DIR *proc = opendir("/proc");
+    bool found = false;
+
+    if (!proc)
+        return false;
+    while ((entry = readdir(proc))) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (pid > 0 && pid != program && (pid_t)stat_column(pid, 3) == program &&
+            parent_of(pid) != program) {
+            ask(pid);
+            found = true;
+        }
+    }
+    closedir(proc);
+    return found;
+}
+
+void tree_ask(struct tree *t, bool wrapped)
+{
+    if (t->program && !(wrapped && ask_inside(t->program)))
+        ask(-t->program);
+}
+
 /* A pid whose parent we are cannot become another's before we reap it.  All of /proc is read since
  * /proc/self/task/N/children is not in every kernel; it happens only when something is left. */
 static void kill_children(void)

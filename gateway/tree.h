@@ -29,6 +29,9 @@ int tree_start(struct tree *t, char **command, int (*prepare)(void *arg), void *
 bool tree_reap(struct tree *t);
 /* Waits for the end of a child, at most so long; true when a SIGTERM has asked for the end. */
 bool tree_wait(struct tree *t, int timeout_ms);
+/* SIGTERM to the program's group; of one that is wrapped (bubblewrap: two processes of its own, which
+ * would take all with them at once) to all of its session but these two. */
+void tree_ask(struct tree *t, bool wrapped);
 /* SIGKILL, until nothing is left. */
 void tree_kill(struct tree *t);
 

@@ -388,6 +388,17 @@ def test_stranger_with_the_pid_of_a_record_is_never_signalled(own, forge):  # F2
             stranger.kill()
 
 
+def test_gateway_that_stops_leaves_what_runs_running(own):
+    with Client(own) as client:
+        conversation, started = start(client, "exec sleep 600")
+    assert own.stop() == 0 and is_alive(started["pid"])
+    own.start()
+    with Client(own, token=client.token) as again:
+        found = run(again, process("poll", started["session_id"]), process("kill", started["session_id"]),
+                    conversation=conversation)
+        assert [one["status"] for one in found] == ["running", "killed"]
+
+
 def test_keeper_that_is_killed_takes_its_command_along_and_leaves_it_lost(client, gateway):
     conversation, started = start(client, "exec sleep 600", notify_on_complete=True)
     os.kill(record(gateway, started["session_id"], "status")["keeper"], signal.SIGKILL)

@@ -107,6 +107,24 @@ def test_exit_codes_kill_and_pty_are_as_without(client):
 
 
 @confined
+def test_command_in_the_sandbox_can_clean_up_when_it_is_asked_to_end(client):
+    conversation = new_id()
+    (started,) = run(client, background("trap 'echo cleaned > file; exit 0' TERM; echo ready; "
+                                        "while :; do sleep 0.05; done"), conversation=conversation)
+
+    def look():
+        return run(client, process("poll", started["session_id"]), conversation=conversation)[0]
+
+    wait_until(lambda: look()["output_preview"] == "ready\n", "its trap")
+    seen = run(client, process("kill", started["session_id"]), terminal("cat file"), conversation=conversation)
+    assert seen[0]["status"] == "killed" and seen[1]["output"] == "cleaned\n"
+    stubborn = run(client, background("trap '' TERM; while :; do sleep 1; done"), process("kill"),
+                   conversation=conversation)
+    assert stubborn[1]["status"] == "killed"
+    wait_until(lambda: not is_alive(stubborn[0]["pid"]), "its end")
+
+
+@confined
 def test_processes_in_the_sandbox_outlive_the_gateway(model):
     with Gateway(commands.config(model, SANDBOX)) as own:
         with Client(own) as client:
