@@ -3,7 +3,8 @@
  * A pattern is a plain text; a line that has one is told once, whichever it was.  Agents are not to be
  * flooded: what matches within WINDOW_MS of the last that was told is left out and counted, and makes
  * that window a strike; after MAX_STRIKES of them in a row, or MAX_TOLD in all, nothing more is
- * watched, and the end is told instead. */
+ * watched, and the end is told instead.  More than ALL_TOLD of all processes within ALL_MS, and nobody's
+ * are told for QUIET_MS. */
 #include "gateway/processes_private.h"
 
 #include "core/notice.h"
@@ -18,6 +19,9 @@
 
 #define WINDOW_MS 15000
 #define MAX_STRIKES 3
+#define ALL_MS 10000
+#define ALL_TOLD 15
+#define QUIET_MS 30000
 #define MAX_TOLD 8
 #define MAX_LINES 20          /* of one notice */
 #define LINE_BYTES KEEP_CHUNK /* without a newline: then it counts as a line */
@@ -111,10 +115,30 @@ static void stop_watching(struct process *p)
     close(folder);
 }
 
+/* All processes together have said too much: counts one more. */
+static bool is_flood(struct processes *all, int64_t now)
+{
+    if (now < all->matches.quiet_until)
+        return true;
+    if (now - all->matches.since >= ALL_MS) {
+        all->matches.since = now;
+        all->matches.n = 0;
+    }
+    if (++all->matches.n <= ALL_TOLD)
+        return false;
+    all->matches.quiet_until = now + QUIET_MS;
+    log_event(LEVEL_WARN, "process", "matches_paused", LOG_INT("for_ms", QUIET_MS));
+    return true;
+}
+
 static void take_matches(struct process *p, uint32_t n, const struct buf *lines)
 {
     struct process_watch *w = &p->watch;
     int64_t now = p->all->o.hub->clock.wall_ms;
+    if (!(w->told_at && now - w->told_at < WINDOW_MS) && is_flood(p->all, now)) {
+        w->n_left_out += n;
+        return;
+    }
     if (w->told_at && now - w->told_at < WINDOW_MS) {
         w->n_left_out += n;
         w->n_strikes += !w->struck;

@@ -16,7 +16,8 @@
 #include <unistd.h>
 
 #define TICK_MS 500       /* notices that could not be told, and lines that are watched for */
-#define WRITE_BYTES 49152 /* in frames, into an empty FIFO of 64 KiB */
+#define WRITE_BYTES 49152 /* in frames, into an empty FIFO of 16 pages */
+#define WRITE_MORE 28672  /* that it may hold then: pages may be half empty */
 
 struct list *processes_list(struct processes *all)
 {
@@ -182,7 +183,7 @@ static void prune(struct processes *all)
 
 static bool has_room(struct processes *all, const char *owner, char ret_error[256])
 {
-    const struct hub *h = all->o.hub;
+    struct hub *h = all->o.hub;
     struct process *oldest = NULL;
     size_t n = 0;
     prune(all);
@@ -200,8 +201,10 @@ static bool has_room(struct processes *all, const char *owner, char ret_error[25
         snprintf(ret_error, 256, "%d processes run already: end one first", PROCESSES_PER_OWNER);
     else if (h->n_processes < h->o.limits.processes)
         return true;
-    if (h->n_processes >= h->o.limits.processes)
+    if (h->n_processes >= h->o.limits.processes) {
+        h->stats.limit_hits[LIMIT_PROCESSES]++;
         snprintf(ret_error, 256, "too many processes run now: try again later");
+    }
     return ret_error[0] == 0;
 }
 
@@ -350,7 +353,8 @@ bool process_write(struct process *p, struct str bytes, bool close_behind)
         close(folder);
     if (fifo < 0)
         return false;
-    bool good = bytes.n <= WRITE_BYTES && ioctl(fifo, FIONREAD, &unread) == 0 && unread == 0 &&
+    bool good = ioctl(fifo, FIONREAD, &unread) == 0 &&
+                bytes.n + (size_t)unread <= (unread ? WRITE_MORE : WRITE_BYTES) &&
                 write_frames(fifo, bytes, close_behind);
     close(fifo);
     return good;

@@ -15,6 +15,10 @@ struct processes {
     char *path; /* DATA/processes */
     int dir;    /* -1: there is none yet */
     struct timer tick;
+    struct {                        /* matches of all processes, as process_watch.c counts them */
+        int64_t since, quiet_until; /* Unix ms */
+        uint32_t n;
+    } matches;
 };
 
 /* The descriptor of a keeper, readable when it has exited.  Its memory goes with the handle. */

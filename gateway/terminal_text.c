@@ -71,6 +71,14 @@ static void put_control(char c, struct buf *out)
         buf_puts(out, "\xef\xbf\xbd");
 }
 
+/* How many bytes stand for themselves, as far as that is quick to see. */
+static size_t plain_run(struct str text)
+{
+    size_t n = clean_run(text.p, text.n);
+    const char *delete = n ? memchr(text.p, DELETE, n) : NULL;
+    return delete ? (size_t)(delete - text.p) : n;
+}
+
 void terminal_text(struct str bytes, bool cut, bool ended, struct buf *out)
 {
     size_t at = 0;
@@ -81,7 +89,11 @@ void terminal_text(struct str bytes, bool cut, bool ended, struct buf *out)
     while (at < bytes.n) {
         struct str rest = {bytes.p + at, bytes.n - at};
         unsigned char c = (unsigned char)rest.p[0];
-        if (c == ESCAPE) {
+        size_t plain = plain_run(rest);
+        if (plain) {
+            buf_put(out, rest.p, plain);
+            at += plain;
+        } else if (c == ESCAPE) {
             at += escape_length(rest);
         } else if (c == '\r') {
             at += rest.n > 1 && rest.p[1] == '\n' ? 2 : 1;

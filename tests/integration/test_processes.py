@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 import commands
-from commands import background, message, notices, outputs, process, run, terminal, turns_of
+from commands import background, message, notices, process, run, terminal, turns_of
 from gateway import SCRIPT, Gateway, is_alive, merged, wait_until
 from holdfast import Client, ids, new_id
 
@@ -267,21 +267,21 @@ def test_n19_end_that_nobody_saw_is_told_after_a_restart_once(own):
 # ------------------------------------------------------------------ exactly once, whatever was looked at
 
 
-def test_looking_at_an_ended_process_takes_nothing_of_its_notice(client):  # F21
+def test_looking_at_an_ended_process_takes_nothing_of_its_notice(client, clients):  # F21
     gate, conversation = client.gateway.path(), new_id()
-    end = client.gateway.path()
-    # The turn holds the notice back until all has been looked at.
-    task = client.chat(message(background(f"echo out; {until(end)}", notify_on_complete=True),
-                               terminal(f"touch {end}; sleep 0.3"), process("poll"), process("poll"),
-                               process("log"), terminal(until(gate))), conversation=conversation)
-    client.expect(lambda line: line.get("event") == "tool_result" and line["data"]["call_id"] == "call-4-0")
+    # A turn that holds the notice back until all has been looked at.
+    holder = client.chat(message(terminal(until(gate))), conversation=conversation)
+    other = clients(token=client.token)
+    (started,) = run(other, background("echo out", notify_on_complete=True), conversation=conversation)
+    session = started["session_id"]
+    first = ended(other, conversation, session)
+    assert status(other, conversation, session) == first == status(other, conversation, session)
+    (log,) = run(other, process("log", session), conversation=conversation)
+    assert (log["output"], log["exit_code"]) == ("out\n", 0) and turns_of(other, conversation) == []
     touch(gate)
-    client.wait_terminal(task)
-    seen = outputs([line for line in client.log if line.get("event") == "tool_result"])
-    first, second = seen[2:4]
-    assert {**first, "uptime_seconds": 0} == {**second, "uptime_seconds": 0}
+    client.wait_terminal(holder)
     (text,) = told(client, conversation)
-    assert seen[0]["session_id"] in text and text.endswith("out\n") and "status 0" in text
+    assert session in text and text.endswith("out\n") and "status 0" in text
     assert len(turns_of(client, conversation)) == 1
 
 
