@@ -96,7 +96,7 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_JOURNAL_CUT] = "DELETE FROM journal WHERE row < ?",
     [STMT_JOURNAL_ROWS] = "SELECT row, bytes FROM journal ORDER BY row",
     [STMT_SEALED] = "SELECT coalesce((SELECT last FROM blocks WHERE task_key = ?1 "
-                    "ORDER BY first DESC LIMIT 1), 0) FROM tasks WHERE task_key = ?1",
+                    "ORDER BY first DESC LIMIT 1), first - 1) FROM tasks WHERE task_key = ?1",
 
     [STMT_ASK_TASK] = "SELECT " FULL " FROM tasks t" WITH_INPUT
                       "WHERE t.owner = ? AND t.conversation_id = ? AND t.task_id = ?",
