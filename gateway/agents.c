@@ -192,14 +192,13 @@ static bool runs_commands(const struct config *config)
     return false;
 }
 
-bool agents_build(const struct config *config, struct fetcher *fetcher, struct terminal *terminal,
-                  uv_loop_t *loop, struct agent **ret, size_t *ret_n, char *ret_error,
-                  size_t error_bytes)
+bool agents_build(const struct config *config, const struct agents_rim *rim, struct agent **ret,
+                  size_t *ret_n, char *ret_error, size_t error_bytes)
 {
-    struct builder b = {config, fetcher, terminal, loop};
+    struct builder b = {config, rim->fetcher, rim->terminal, rim->loop};
     char why[SANDBOX_ERROR] = "";
     *ret_n = 0;
-    if (runs_commands(config) && !sandbox_check(&terminal->sandbox, why)) {
+    if (runs_commands(config) && !sandbox_check(&rim->terminal->sandbox, why)) {
         snprintf(ret_error, error_bytes, "%s", why);
         return false;
     }

@@ -14,10 +14,16 @@
 #include "gateway/fetch.h"
 #include "gateway/tool_terminal.h"
 
+/* What they run with. */
+struct agents_rim {
+    struct fetcher *fetcher;
+    struct terminal *terminal;
+    uv_loop_t *loop;
+};
+
 /* False with a sentence in ret_error when an agent needs what this gateway does not have. */
-bool agents_build(const struct config *config, struct fetcher *fetcher, struct terminal *terminal,
-                  uv_loop_t *loop, struct agent **ret, size_t *ret_n, char *ret_error,
-                  size_t error_bytes);
+bool agents_build(const struct config *config, const struct agents_rim *rim, struct agent **ret,
+                  size_t *ret_n, char *ret_error, size_t error_bytes);
 void agents_free(struct agent *agents, size_t n);
 
 #endif

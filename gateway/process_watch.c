@@ -198,10 +198,7 @@ void process_watch_begin(struct process *p)
 
 void process_watch_restore(struct process *p, int folder)
 {
-    unsigned long long position = 0;
-    long long told_at = 0;
-    unsigned n_told = 0, n_strikes = 0;
-    char text[128] = "";
+    char text[128] = "", *at = text;
     if (p->spec.watch_patterns.n == 0 || p->spec.notify_on_complete)
         return;
     int fd = openat(folder, "watch", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -209,12 +206,10 @@ void process_watch_restore(struct process *p, int folder)
         (void)!read(fd, text, sizeof text - 1);
         close(fd);
     }
-    if (sscanf(text, "%llu %u %u %lld", &position, &n_told, &n_strikes, &told_at) != 4)
-        position = 0;
-    p->watch = (struct process_watch){.on = true,
-                                      .position = position,
-                                      .n_told = n_told,
-                                      .n_strikes = n_strikes,
-                                      .told_at = told_at};
+    p->watch.on = true; /* members in the order in which record wrote them; 0 where it did not */
+    p->watch.position = strtoull(at, &at, 10);
+    p->watch.n_told = (uint32_t)strtoul(at, &at, 10);
+    p->watch.n_strikes = (uint32_t)strtoul(at, &at, 10);
+    p->watch.told_at = strtoll(at, &at, 10);
     processes_arm_tick(p->all);
 }

@@ -76,8 +76,9 @@ struct processes *processes_open(const struct processes_options *options);
 void processes_close(struct processes *all);
 /* At a start, when the hub is restored: finds what earlier gateways have left. */
 void processes_restore(struct processes *all);
-/* hub_options.deleted: what ran in a conversation that is no more is killed and forgotten. */
-void processes_delete(void *all, struct str owner, struct str conversation_id);
+/* hub_options.deleted: what ran in a conversation that is no more is killed and forgotten.
+ * arg: struct processes. */
+void processes_delete(void *arg, struct str owner, struct str conversation_id);
 
 /* Takes the spec in any case.  env: all of its environment.  NULL with a sentence. */
 struct process *process_start(struct processes *all, struct keep_spec *spec, char **env,

@@ -202,12 +202,11 @@ void sandbox_env_done(char **env)
 
 /* ------------------------------------------------------------------ the plan */
 
-bool sandbox_plan(const struct sandbox *s, struct str owner, struct str conversation_id,
-                  const char *workdir, struct keep_spec *spec, char ***ret_env,
-                  char ret_error[SANDBOX_ERROR])
+bool sandbox_plan(const struct sandbox *s, const char *workdir, struct keep_spec *spec,
+                  char ***ret_env, char ret_error[SANDBOX_ERROR])
 {
     struct stat st;
-    char *work = make_work(s, owner, conversation_id, ret_error);
+    char *work = make_work(s, str_of(spec->owner), str_of(spec->conversation_id), ret_error);
     if (!work)
         return false;
     if (s->kind == SANDBOX_BUBBLEWRAP) {

@@ -28,11 +28,10 @@ struct sandbox {
 /* Whether bubblewrap is there and may make namespaces here. */
 bool sandbox_check(const struct sandbox *s, char ret_error[SANDBOX_ERROR]);
 
-/* Fills argv, cwd and workdir; makes the work folder.  workdir: as asked, NULL for none.  ret_env: a
- * NULL-terminated list, with its texts in one block: free both ends with sandbox_env_done. */
-bool sandbox_plan(const struct sandbox *s, struct str owner, struct str conversation_id,
-                  const char *workdir, struct keep_spec *spec, char ***ret_env,
-                  char ret_error[SANDBOX_ERROR]);
+/* Fills argv, cwd, workdir and sandboxed of a spec that has owner, conversation_id, command and pty;
+ * makes the work folder.  workdir: as asked, NULL for none.  ret_env: for sandbox_env_done. */
+bool sandbox_plan(const struct sandbox *s, const char *workdir, struct keep_spec *spec,
+                  char ***ret_env, char ret_error[SANDBOX_ERROR]);
 void sandbox_env_done(char **env);
 
 #endif

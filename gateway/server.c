@@ -504,8 +504,8 @@ static bool start(struct server *s)
         return false;
     }
     terminal_open(&s->terminal, s->config, &s->loop, &s->hub);
-    if (!agents_build(s->config, s->fetcher, &s->terminal, &s->loop, &s->agents, &s->n_agents,
-                      error, sizeof error)) {
+    struct agents_rim rim = {s->fetcher, &s->terminal, &s->loop};
+    if (!agents_build(s->config, &rim, &s->agents, &s->n_agents, error, sizeof error)) {
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
         return false;
     }

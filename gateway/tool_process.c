@@ -157,8 +157,7 @@ static void run_log(struct tool_job *job, struct process *p, const struct wanted
     js_put_field(&job->output, "output", tail);
     js_put_int(&job->output, "total_lines", total);
     int64_t n = count_lines(shown);
-    buf_putf(&showing, "lines %lld to %lld", (long long)(n ? from + 1 : from),
-             (long long)(from + n));
+    buf_putf(&showing, "lines %lld to %lld", (long long)from + (n > 0), (long long)from + n);
     js_put_field(&job->output, "showing", buf_str(&showing));
     if (cut || tail.n < shown.n)
         js_put_bool(&job->output, "output_cut", true);

@@ -240,8 +240,7 @@ static bool complete(const struct terminal *t, const struct tool_caller *caller,
     s->conversation_id = xstrdup(caller->conversation_id);
     s->task_id = xstrdup(caller->task_id);
     s->agent = task ? xstrdup(task->rec.agent) : NULL;
-    return sandbox_plan(&t->sandbox, caller->owner, caller->conversation_id, w->workdir, s, ret_env,
-                        ret_error);
+    return sandbox_plan(&t->sandbox, w->workdir, s, ret_env, ret_error);
 }
 
 static struct tool_job *begin(struct terminal *t, struct process *p, bool ignored)

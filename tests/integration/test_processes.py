@@ -450,3 +450,21 @@ def test_notice_whose_conversation_went_with_the_gateway_down_goes_nowhere(own):
     with Client(own, token=client.token) as again:
         wait_until(lambda: any("notice_parked" in line for line in own.log), "a line in the log")
         assert turns_of(again, conversation) == [] == turns_of(again, "another")
+
+
+def test_line_that_was_printed_while_the_gateway_was_down_is_told_once(own):
+    gate, printed = own.path(), own.path()
+    with Client(own) as client:
+        conversation, started = start(client, f"{until(gate)}; echo ERROR here; touch {printed}; exec sleep 1000",
+                                      watch_patterns=["ERROR"])
+    own.kill()
+    touch(gate)
+    wait_until(lambda: pathlib.Path(printed).exists(), "the line")
+    own.start()
+    with Client(own, token=client.token) as again:
+        (text,) = told(again, conversation)
+        assert text.endswith("\nERROR here") and started["session_id"] in text
+    with restart(own, client) as again:
+        run(again, process("kill", started["session_id"]), conversation=conversation)
+        assert len(turns_of(again, conversation)) == 1
+        assert sum("ERROR here" in text for text in notices(again, conversation)) == 1
