@@ -1,6 +1,7 @@
 #include "gateway/metrics.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 
 #include "core/task.h"
 
@@ -153,6 +154,15 @@ static void cache(struct server *s, struct buf *out, const char *name)
     put(out, name, "", s->hub.cache.bytes);
 }
 
+/* What is free is kept for what comes: much of it after a peak is no leak. */
+static void heap(struct server *s, struct buf *out, const char *name)
+{
+    struct mallinfo2 info = mallinfo2();
+    (void)s;
+    put(out, name, "{state=\"used\"}", info.uordblks + info.hblkhd);
+    put(out, name, "{state=\"free\"}", info.fordblks);
+}
+
 static void sent(struct server *s, struct buf *out, const char *name)
 {
     put(out, name, "", s->bytes_out);
@@ -176,6 +186,7 @@ static const struct metric metrics[] = {
     {"holdfast_resume_total", COUNTER, "Resumes, by outcome.", resumes},
     {"holdfast_limit_hits_total", COUNTER, "Requests that met a limit.", limits},
     {"holdfast_replay_cache_bytes", GAUGE, "Blocks of events in memory.", cache},
+    {"holdfast_heap_bytes", GAUGE, "Memory that malloc holds, by whether it is in use.", heap},
     {"holdfast_sent_bytes_total", COUNTER, "Bytes of messages sent.", sent},
 };
 
