@@ -25,6 +25,7 @@ enum run_end {
  * start only. */
 struct run_spec {
     struct str task_id, conversation_id, input;
+    struct str owner;    /* for its tools; the agent itself is not told */
     struct str history;  /* JSON array of {"role","content"}, oldest first */
     struct str parent;   /* JSON object */
     struct str metadata; /* JSON object or "null" */
@@ -58,6 +59,8 @@ struct agent_ops {
      * tried again a little later. */
     bool (*is_deaf)(struct run *run);
     void (*unpause)(struct run *run);
+    /* It waits for a tool of the gateway's that takes time: the idle clock stands.  NULL: never. */
+    bool (*waits)(struct run *run);
     void (*free)(struct run *run); /* kills what still runs, forgets the task */
 };
 

@@ -131,8 +131,11 @@ static void drop_stream(struct map_node *node, void *arg)
 
 void conversation_deleted(struct conversation *c)
 {
+    const struct hub_options *o = &c->hub->o;
     map_each(&c->hub->streams, drop_stream, c);
     notices_forget(c);
+    if (o->deleted)
+        o->deleted(o->arg, str_of(c->owner->name), str_of(c->id));
 }
 
 /* The store could not say: watchers are to have the newest state all the same. */

@@ -42,6 +42,9 @@ struct hub_options {
     bool (*random)(void *bytes, size_t n);
     /* Told when events of a task, from that one on, are not on disk as they must be. */
     void (*damaged)(const char *task_id, uint64_t seq);
+    /* Told when a conversation is deleted; NULL: nobody needs to know. */
+    void (*deleted)(void *arg, struct str owner, struct str conversation_id);
+    void *arg; /* of deleted */
 };
 
 /* What the operator sees; counters but for the ones that say "now". */

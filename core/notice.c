@@ -118,11 +118,12 @@ void notices_forget(struct conversation *c)
 
 void notice_op_done(struct hub *h, const struct op *op, int status)
 {
-    (void)h;
     if (op->kind == OP_NOTICE_PUT) {
         struct conversation *c = op->ref;
         if (status == 0)
             add(c, op->notice);
+        else if (op->key.p && !h->closing)
+            notice_stage_again(h, op);
         conversation_unref(c);
         return;
     }
@@ -133,14 +134,30 @@ void notice_op_done(struct hub *h, const struct op *op, int status)
         keep(n); /* its turn never was */
 }
 
-/* --- turns ------------------------------------------------------------------------------------- */
-
 static void take(struct notice *n)
 {
     list_remove(&n->node); /* the op has it now */
     journal_put(&n->conversation->hub->journal,
                 &(struct op){.kind = OP_NOTICE_TAKE, .ref = n, .task_key = n->rec.key});
 }
+
+bool notice_withdraw(struct hub *h, struct str owner, struct str conversation_id,
+                     int64_t notice_key)
+{
+    struct conversation *c = conversation_find(h, owner, conversation_id);
+    if (!c)
+        return false;
+    list_each (it, &c->notices) {
+        struct notice *n = list_item(it, struct notice, node);
+        if (n->rec.key != notice_key)
+            continue;
+        take(n);
+        return true;
+    }
+    return false;
+}
+
+/* --- turns ------------------------------------------------------------------------------------- */
 
 void notices_tell_silent(struct conversation *c)
 {

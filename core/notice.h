@@ -23,8 +23,30 @@
 
 /* The task is ending: stages its notice, when it was asked for. */
 void notice_stage(struct task *t);
+/* Something that is no task of the store's has ended, or has something to tell: a process. */
+struct notice_source {
+    struct str key; /* of what is told: it is told once, also over restarts; at most 64 bytes */
+    struct str owner, conversation_id;
+    struct str task_id; /* that began it: a notice whose task is gone goes nowhere */
+    struct str agent;
+    struct str text;
+    bool silent;
+};
+/* 0: it is told, now or earlier, under that key of notices (0: earlier); STORE_NOT_FOUND: there is no
+ * such task any more; another error: the store cannot be read now. */
+typedef void (*notice_told_fn)(void *user, int status, int64_t notice_key);
+void notice_tell(struct hub *h, const struct notice_source *source, notice_told_fn done,
+                 void *user);
+/* It is told already, in another way: staged, so that no restart tells it. */
+void notice_settle(struct hub *h, const struct notice_source *source);
+/* It waits no longer, since the agent has learnt of it; false when it does not wait. */
+bool notice_withdraw(struct hub *h, struct str owner, struct str conversation_id,
+                     int64_t notice_key);
+
 /* A put or a take is committed, or given up (journal_events.op_done). */
 void notice_op_done(struct hub *h, const struct op *op, int status);
+/* Between notice.c and notice_source.c: a put that the store has given up. */
+void notice_stage_again(struct hub *h, const struct op *op);
 /* At a start: one that an earlier process left. */
 void notice_restore(struct hub *h, const struct notice_record *n);
 /* A turn may have become possible: something of the conversation has ended. */

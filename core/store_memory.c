@@ -323,6 +323,8 @@ static void apply_notice_put(struct memory *m, const struct op *op)
 {
     struct mem_notice *n = xcalloc(sizeof *n);
     n->record = memory_notice_copy(&n->chunks, op->notice);
+    if (n->record.key >= m->start.next_key) /* of something that is no task */
+        m->start.next_key = n->record.key + 1;
     memory_rows_add(&m->notices, n);
 }
 

@@ -39,6 +39,9 @@ struct question {
     char *input_id;
     bool approval;
     char *answer; /* JSON; NULL while it is open */
+    /* Who asks, when that is not the agent: told instead of it, if at all. */
+    void (*answered)(void *arg, struct str answer);
+    void *arg;
     struct timer expiry;
 };
 
@@ -190,6 +193,9 @@ void task_restore_message(struct task *t, uint64_t position, struct str line); /
 
 /* Questions (task_question.c). */
 void task_ask(struct task *t, const struct agent_line *line);
+/* The approval of a call, which the gateway itself asks for. */
+void task_ask_approval(struct task *t, struct str prompt, struct str tool, struct str arguments,
+                       void (*answered)(void *arg, struct str answer), void *arg);
 enum error task_respond(struct task *t, const struct request *r, const char **ret_why);
 void task_close_questions(struct task *t); /* at the end: rec.state.answers */
 void task_free_questions(struct task *t);

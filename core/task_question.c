@@ -1,6 +1,7 @@
 /* Questions that a task asks: each is answered once, for everyone (PROTOCOL.md 4, 5). */
 #include "core/task.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define NO_SUCH_QUESTION "no such question"
@@ -42,7 +43,9 @@ static void settle(struct task *t, struct question *q, struct str answer)
     buf_putc(&data, '}');
     task_event(t, EVENT_INPUT_RECEIVED, buf_str(&data));
     review(t);
-    if (t->run) {
+    if (q->answered) {
+        q->answered(q->arg, str_of(q->answer));
+    } else if (t->run) {
         struct buf line = {0};
         buf_puts(&line, "{\"type\":\"input\",");
         buf_put(&line, data.bytes + 1, data.len - 1);
@@ -67,6 +70,29 @@ static struct question *add(struct task *t, struct str input_id)
     q->expiry.fire = on_expiry;
     list_push(&t->questions, &q->node);
     return q;
+}
+
+void task_ask_approval(struct task *t, struct str prompt, struct str tool, struct str arguments,
+                       void (*answered)(void *arg, struct str answer), void *arg)
+{
+    struct buf data = {0};
+    char id[32];
+    for (unsigned n = 1; n == 1 || find(t, str_of(id)); n++)
+        snprintf(id, sizeof id, "approve-%u", n);
+    struct question *q = add(t, str_of(id));
+    q->approval = true;
+    q->answered = answered;
+    q->arg = arg;
+    buf_putc(&data, '{');
+    js_put_field(&data, "input_id", str_of(id));
+    js_put_field(&data, "kind", STR("approval"));
+    js_put_field(&data, "prompt", prompt);
+    js_put_field(&data, "tool", tool);
+    js_put_raw(&data, "arguments", arguments);
+    buf_putc(&data, '}');
+    task_event(t, EVENT_INPUT_REQUIRED, buf_str(&data));
+    buf_done(&data);
+    review(t);
 }
 
 void task_ask(struct task *t, const struct agent_line *line)

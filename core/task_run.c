@@ -202,6 +202,7 @@ static void launch(struct task *t, const struct answer *answer)
     put_parent(&parent, &t->rec);
     struct run_spec spec = {.task_id = t->rec.task_id,
                             .conversation_id = t->rec.conversation_id,
+                            .owner = t->rec.owner,
                             .input = t->rec.input,
                             .history = buf_str(&history),
                             .parent = buf_str(&parent),

@@ -49,7 +49,9 @@ static void on_idle(struct timer *timer)
 {
     struct task *t = container_of(timer, struct task, idle);
     msec_t due = t->heard_ms + t->agent->idle_timeout_ms;
-    if (!list_is_empty(&t->tools) || task_has_children(t)) /* it waits: the clock stands still */
+    bool waits = t->run && t->agent->ops->waits && t->agent->ops->waits(t->run);
+    if (waits || !list_is_empty(&t->tools) ||
+        task_has_children(t)) /* it waits: the clock stands still */
         due = t->hub->clock.now_ms + t->agent->idle_timeout_ms;
     if (due > t->hub->clock.now_ms) {
         timer_arm(&t->hub->clock, &t->idle, due);

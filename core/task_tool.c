@@ -11,6 +11,7 @@ struct tool_use {
     const struct tool *tool;
     struct tool_job *job;
     char *call_id;
+    char *arguments; /* while the user is asked; NULL else */
 };
 
 static const struct tool *find_tool(const struct agent *a, struct str name)
@@ -71,18 +72,60 @@ static void on_done(void *user, bool good, struct str output)
         tell_result(t, use->tool, str_of(use->call_id), good, output);
 }
 
+static void start_job(struct tool_use *use, struct str arguments)
+{
+    struct task *t = use->task;
+    struct buf why = {0};
+    struct tool_caller caller = {.owner = t->rec.owner,
+                                 .conversation_id = t->rec.conversation_id,
+                                 .task_id = t->rec.task_id,
+                                 .is_program = true};
+    use->job = use->tool->start(use->tool, &caller, arguments, on_done, use, &why);
+    if (!use->job) {
+        drop_use(t->hub, use);
+        tell_result(t, use->tool, str_of(use->call_id), false, buf_str(&why));
+    }
+    buf_done(&why);
+}
+
+static void on_approval(void *arg, struct str answer)
+{
+    struct tool_use *use = arg;
+    if (str_eq(answer, STR("true"))) {
+        start_job(use, str_of(use->arguments));
+        return;
+    }
+    struct task *t = use->task;
+    drop_use(t->hub, use);
+    tell_result(t, use->tool, str_of(use->call_id), false, STR("the user does not approve"));
+}
+
+/* True when the user is to say first whether it may be started. */
+static bool ask_first(struct tool_use *use, struct str arguments)
+{
+    struct task *t = use->task;
+    struct buf question = {0};
+    struct tool_caller caller = {.owner = t->rec.owner,
+                                 .conversation_id = t->rec.conversation_id,
+                                 .task_id = t->rec.task_id,
+                                 .is_program = true};
+    bool asks = use->tool->asks && use->tool->asks(use->tool, &caller, arguments, &question);
+    if (asks) {
+        use->arguments = xstrdup(arguments);
+        task_ask_approval(t, buf_str(&question), str_of(use->tool->name), arguments, on_approval,
+                          use);
+    }
+    buf_done(&question);
+    return asks;
+}
+
 static void start_tool(struct task *t, const struct tool *tool, const struct agent_line *line)
 {
-    struct buf why = {0};
     struct tool_use *use = xcalloc(sizeof *use);
     *use = (struct tool_use){.task = t, .tool = tool, .call_id = xstrdup(line->call_id)};
     list_push(&t->tools, &use->node);
-    use->job = tool->start(tool, line->arguments, on_done, use, &why);
-    if (!use->job) {
-        drop_use(t->hub, use);
-        tell_result(t, tool, line->call_id, false, buf_str(&why));
-    }
-    buf_done(&why);
+    if (!ask_first(use, line->arguments))
+        start_job(use, line->arguments);
 }
 
 void task_call_tool(struct task *t, const struct agent_line *line)
@@ -123,6 +166,7 @@ void task_reap_tools(struct hub *h)
         if (use->job)
             use->tool->stop(use->job);
         free(use->call_id);
+        free(use->arguments);
         free(use);
     }
 }

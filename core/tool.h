@@ -17,6 +17,7 @@
 #include "proto/js.h"
 
 struct tool;
+struct tool_caller;
 struct tool_job; /* the tool's */
 typedef void (*tool_done_fn)(void *user, bool good, struct str output);
 
@@ -27,11 +28,21 @@ struct tool {
     /* Appends the output (plain text) to out; false for an error, whose text is then in out. */
     bool (*call)(struct str arguments, int64_t wall_ms, struct buf *out);
     /* NULL for an error, whose text is then in out. */
-    struct tool_job *(*start)(const struct tool *tool, struct str arguments, tool_done_fn done,
-                              void *user, struct buf *out);
+    struct tool_job *(*start)(const struct tool *tool, const struct tool_caller *caller,
+                              struct str arguments, tool_done_fn done, void *user, struct buf *out);
     void (*stop)(struct tool_job *job);
-    void *settings; /* of start */
+    /* Whether the user is to approve of the call before it is started; what he is asked is appended
+     * to question then.  NULL: never. */
+    bool (*asks)(const struct tool *tool, const struct tool_caller *caller, struct str arguments,
+                 struct buf *question);
+    void *settings; /* of start and asks */
     const char *says;
+};
+
+/* For whom a call is made.  Spans live during the call into the tool. */
+struct tool_caller {
+    struct str owner, conversation_id, task_id;
+    bool is_program; /* a program makes it, and no model: some arguments are refused then */
 };
 
 #endif

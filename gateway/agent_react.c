@@ -44,6 +44,7 @@ struct run {
     char *fault; /* why the turn failed; NULL: it did not */
     struct model_usage usage;
     bool has_usage;
+    char *owner, *conversation_id, *task_id; /* for its tools */
 };
 
 static struct run *run_of(void *arg)
@@ -331,6 +332,12 @@ static void react_cancel(struct run *run)
     stepper_start(&r->stepper);
 }
 
+static bool react_waits(struct run *run)
+{
+    const struct run *r = run_of(run);
+    return r->state == REACT_CALLING && r->calls.n_open > 0;
+}
+
 static void react_unpause(struct run *run)
 {
     struct run *r = run_of(run);
@@ -391,11 +398,18 @@ static bool react_deliver(struct run *run, struct str line)
     return true;
 }
 
+static void run_drop(struct run *r)
+{
+    r->magic = 0;
+    free(r->owner);
+    free(r->conversation_id);
+    free(r->task_id);
+    free(r);
+}
+
 static void on_closed(void *arg)
 {
-    struct run *r = run_of(arg);
-    r->magic = 0;
-    free(r);
+    run_drop(run_of(arg));
 }
 
 static void react_free(struct run *run)
@@ -427,6 +441,12 @@ static struct run *react_start(void *settings, const struct run_spec *spec,
                                     .n_tools = s->n_tools,
                                     .on_closed = on_call_closed,
                                     .user = r};
+    r->owner = xstrdup(spec->owner);
+    r->conversation_id = xstrdup(spec->conversation_id);
+    r->task_id = xstrdup(spec->task_id);
+    r->calls.caller = (struct tool_caller){.owner = str_of(r->owner),
+                                           .conversation_id = str_of(r->conversation_id),
+                                           .task_id = str_of(r->task_id)};
     talk_init(&r->talk);
     if (s->system)
         talk_put(&r->talk, TALK_SYSTEM, str_of(s->system), true);
@@ -434,7 +454,7 @@ static struct run *react_start(void *settings, const struct run_spec *spec,
         snprintf(ret_error, 256, "the history is no JSON array");
         react_calls_done(&r->calls);
         talk_done(&r->talk);
-        free(r);
+        run_drop(r);
         return NULL;
     }
     talk_put(&r->talk, TALK_USER, spec->input, true);
@@ -451,5 +471,6 @@ const struct agent_ops agent_react_ops = {
     .deliver = react_deliver,
     .is_deaf = react_is_deaf,
     .unpause = react_unpause,
+    .waits = react_waits,
     .free = react_free,
 };

@@ -31,8 +31,22 @@ struct holder {
 struct builder {
     const struct config *config;
     struct fetcher *fetcher;
+    struct terminal *terminal;
     uv_loop_t *loop;
 };
+
+/* NULL when there is none of that name. */
+static const struct tool *find_tool(const struct builder *b, const struct holder *h,
+                                    struct str name)
+{
+    if (str_eq(name, STR("http_get")))
+        return &h->http_get.tool;
+    if (str_eq(name, STR("terminal")))
+        return &b->terminal->terminal;
+    if (str_eq(name, STR("process")))
+        return &b->terminal->process;
+    return tool_find(name);
+}
 
 static bool find_tools(const struct builder *b, const struct config_agent *from, struct agent *to,
                        struct holder *h, char *ret_error, size_t n)
@@ -43,8 +57,7 @@ static bool find_tools(const struct builder *b, const struct config_agent *from,
                   b->config->http_get.allow.n);
     h->tools = xcalloc(from->tools.n * sizeof(struct tool *));
     for (size_t i = 0; i < from->tools.n; i++) {
-        struct str name = str_of(from->tools.list[i]);
-        h->tools[i] = str_eq(name, STR("http_get")) ? &h->http_get.tool : tool_find(name);
+        h->tools[i] = find_tool(b, h, str_of(from->tools.list[i]));
         if (!h->tools[i]) {
             snprintf(ret_error, n, "agent %s: there is no tool \"%s\"", from->name,
                      from->tools.list[i]);
@@ -170,10 +183,25 @@ static bool build(const struct builder *b, const struct config_agent *from, stru
     return true;
 }
 
-bool agents_build(const struct config *config, struct fetcher *fetcher, uv_loop_t *loop,
-                  struct agent **ret, size_t *ret_n, char *ret_error, size_t error_bytes)
+static bool runs_commands(const struct config *config)
 {
-    struct builder b = {config, fetcher, loop};
+    for (size_t i = 0; i < config->n_agents; i++)
+        for (size_t j = 0; j < config->agents[i].tools.n; j++)
+            if (str_eq(str_of(config->agents[i].tools.list[j]), STR("terminal")))
+                return true;
+    return false;
+}
+
+bool agents_build(const struct config *config, const struct agents_rim *rim, struct agent **ret,
+                  size_t *ret_n, char *ret_error, size_t error_bytes)
+{
+    struct builder b = {config, rim->fetcher, rim->terminal, rim->loop};
+    char why[SANDBOX_ERROR] = "";
+    *ret_n = 0;
+    if (runs_commands(config) && !sandbox_check(&rim->terminal->sandbox, why)) {
+        snprintf(ret_error, error_bytes, "%s", why);
+        return false;
+    }
     *ret = xcalloc(config->n_agents * sizeof(struct agent));
     for (*ret_n = 0; *ret_n < config->n_agents; ++*ret_n) {
         if (!build(&b, &config->agents[*ret_n], &(*ret)[*ret_n], ret_error, error_bytes)) {

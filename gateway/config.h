@@ -130,6 +130,12 @@ struct config {
         struct config_texts allow;
         struct net *allow_nets; /* as many */
     } http_get;
+    struct {                          /* the tools terminal and process */
+        uint32_t sandbox;             /* enum sandbox_kind */
+        char *workdir;                /* of all conversations */
+        bool network;                 /* commands may use it */
+        struct config_texts approved; /* programs that need no approval; "*": all */
+    } terminal;
     uint32_t drain_s;
     struct {
         uint32_t level;  /* enum log_level */

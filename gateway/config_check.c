@@ -333,6 +333,22 @@ static void check_agent_kind(const struct config *c, size_t at, struct faults *f
     UNREACHABLE();
 }
 
+/* What an agent can run, anyone who comes can have it run. */
+static void check_terminal(struct config *c, struct faults *f)
+{
+    struct buf path = {0};
+    for (size_t i = 0; c->serves_guests && !c->is_loopback && i < c->n_agents; i++)
+        for (size_t j = 0; j < c->agents[i].tools.n; j++)
+            if (is(c->agents[i].tools.list[j], "terminal") ||
+                is(c->agents[i].tools.list[j], "process"))
+                fault(f, path_of("agents[%zu].tools[%zu]", i, j).text,
+                      "runs commands, which is not for guests that come from beyond loopback");
+    if (c->terminal.workdir || !c->data)
+        return;
+    buf_putf(&path, "%s-work", c->data);
+    c->terminal.workdir = buf_take(&path);
+}
+
 static void check_agent(const struct config *c, size_t at, struct faults *f)
 {
     const struct config_agent *agent = &c->agents[at];
@@ -397,6 +413,7 @@ void config_check(struct config *c, const struct config_flags *flags, struct fau
     for (size_t i = 0; i < c->n_agents; i++)
         check_agent(c, i, f);
     check_default(c, f);
+    check_terminal(c, f);
     if (c->rim_limits.store_mib_per_owner == 0) {
         uint64_t tenth = (uint64_t)c->retention.store_gib * 1024 / 10;
         c->rim_limits.store_mib_per_owner = tenth > 0 ? tenth : 1;

@@ -1,5 +1,7 @@
 #include "gateway/config_keys.h"
 
+#include "gateway/sandbox.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +18,7 @@ static const char *const model_kinds[] = {"openai", "builtin", NULL};
 static const char *const agent_kinds[] = {"react", "exec", "http", "source", NULL};
 static const char *const store_kinds[] = {"sqlite", "memory", NULL};
 static const char *const durabilities[] = {"process", "power", NULL};
+static const char *const sandbox_kinds[] = {"bubblewrap", "none", NULL};
 static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const log_formats[] = {"logfmt", "json", NULL};
 
@@ -183,6 +186,18 @@ static const struct key http_get_keys[] = {
 };
 TABLE(http_get_table, http_get_keys);
 
+static const struct key terminal_keys[] = {
+    {"sandbox", "what confines commands; none: nothing does",
+     CHOICE(config, terminal.sandbox, sandbox_kinds, SANDBOX_BUBBLEWRAP)},
+    {"workdir", "where commands write: each conversation has a folder of its own in it",
+     TEXT(config, terminal.workdir, MAX_PATH_TEXT), .computed = "data with -work behind it"},
+    {"network", "commands may use the network (without a sandbox they always may)",
+     BOOL(config, terminal.network)},
+    {"approved", "programs whose plain calls need no approval of the user; \"*\": any command",
+     TEXTS(config, terminal.approved, 256)},
+};
+TABLE(terminal_table, terminal_keys);
+
 static const struct key log_keys[] = {
     {"level", "the least that is logged", CHOICE(config, log.level, log_levels, LEVEL_INFO)},
     {"format", "of the lines on stderr", CHOICE(config, log.format, log_formats, FORMAT_LOGFMT)},
@@ -211,6 +226,8 @@ static const struct key root_keys[] = {
     {"metrics", "who reads /metrics", GROUP(metrics_table)},
     {"http_get", "the tool http_get, which works for the agents that list it",
      GROUP(http_get_table)},
+    {"terminal", "the tools terminal and process, which work for the agents that list them",
+     GROUP(terminal_table)},
     {"drain_s", "how long a stopping gateway waits for its tasks",
      INT(config, drain_s, 0, 86400, 20)},
     {"log", "the log", GROUP(log_table)},

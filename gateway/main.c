@@ -12,6 +12,7 @@
 #include "gateway/config.h"
 #include "gateway/doctor.h"
 #include "gateway/fault.h"
+#include "gateway/keeper.h"
 #include "gateway/log.h"
 #include "gateway/server.h"
 #include "gateway/supervisor.h"
@@ -235,6 +236,8 @@ int main(int argc, char **argv)
     struct options o = {0};
     if (strcmp(command, "supervise") == 0)
         return supervisor_main(argc, argv);
+    if (strcmp(command, "keep") == 0)
+        return keeper_main(argc, argv);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file at its limit is a full disk, and no end */
     if (strcmp(command, "chat") == 0)

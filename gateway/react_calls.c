@@ -24,7 +24,7 @@ struct react_call {
     struct tool_job *job;
     char *
         awaits; /* the input_id, or the child's task_id, whose answer closes it; NULL: its own id */
-    bool good;
+    bool asking;       /* awaits the user's approval, then starts */
     struct buf output; /* what the model is told */
 };
 
@@ -178,6 +178,47 @@ static bool say(struct react_call *call, struct buf *output)
     return good;
 }
 
+/* {"event":"input_required","data":{…}}: the approval that the tool asks for. */
+static void ask_approval(struct react_call *call, struct str question)
+{
+    struct react_calls *c = call->calls;
+    struct agent_line line;
+    struct buf text = {0};
+    buf_putf(&text, "ask-%u", ++c->n_questions);
+    call->awaits = buf_take(&text);
+    call->asking = true;
+    buf_puts(&text, "{\"event\":\"input_required\",\"data\":{");
+    js_put_field(&text, "input_id", str_of(call->awaits));
+    js_put_field(&text, "kind", STR("approval"));
+    js_put_field(&text, "prompt", question);
+    js_put_field(&text, "tool", str_of(call->name));
+    js_put_raw(&text, "arguments", str_of(call->arguments));
+    buf_puts(&text, "}}");
+    bool good = agent_line_decode(&c->decoder, buf_str(&text), &line);
+    ASSERT(good);
+    teller_say(c->teller, &line);
+    buf_done(&text);
+}
+
+static bool start_job(struct react_call *call, struct buf *output)
+{
+    call->job = call->tool->start(call->tool, &call->calls->caller, str_of(call->arguments),
+                                  on_job_done, call, output);
+    return call->job != NULL;
+}
+
+static bool open_job(struct react_call *call, struct buf *output)
+{
+    const struct tool *tool = call->tool;
+    struct buf question = {0};
+    bool asks =
+        tool->asks && tool->asks(tool, &call->calls->caller, str_of(call->arguments), &question);
+    if (asks)
+        ask_approval(call, buf_str(&question));
+    buf_done(&question);
+    return asks || start_job(call, output);
+}
+
 /* False when it is through, with a sentence in output, and whether that is a good one. */
 static bool is_opened(struct react_call *call, bool *ret_good, struct buf *output)
 {
@@ -193,11 +234,8 @@ static bool is_opened(struct react_call *call, bool *ret_good, struct buf *outpu
     }
     if (call->tool->says)
         return say(call, output);
-    if (call->tool->start) {
-        call->job =
-            call->tool->start(call->tool, str_of(call->arguments), on_job_done, call, output);
-        return call->job != NULL;
-    }
+    if (call->tool->start)
+        return open_job(call, output);
     uv_gettimeofday(&now);
     *ret_good =
         call->tool->call(str_of(call->arguments), now.tv_sec * 1000 + now.tv_usec / 1000, output);
@@ -312,10 +350,25 @@ static void take_ok(struct react_calls *c, struct react_call *call)
     buf_done(&output);
 }
 
+static void take_approval(struct react_call *call, bool approved)
+{
+    struct buf output = {0};
+    call->asking = false;
+    if (!approved)
+        buf_puts(&output, "the user does not approve");
+    if (!approved || !start_job(call, &output))
+        close_call(call, false, buf_str(&output));
+    buf_done(&output);
+}
+
 static void take_input(struct react_calls *c, struct react_call *call)
 {
     struct buf output = {0};
     uint32_t answer = js_get(&c->doc, 0, "answer");
+    if (call->asking) {
+        take_approval(call, answer && js_type(&c->doc, answer) == JS_TRUE);
+        return;
+    }
     switch (answer ? js_type(&c->doc, answer) : JS_NULL) {
     case JS_TRUE: buf_puts(&output, "the user approves"); break;
     case JS_FALSE: buf_puts(&output, "the user does not approve"); break;

@@ -21,6 +21,7 @@ struct react_calls {
     struct teller *teller;
     const struct tool *const *tools;
     size_t n_tools;
+    struct tool_caller caller;     /* its spans are the run's */
     void (*on_closed)(void *user); /* a call, from outside of react_calls_begin */
     void *user;
 

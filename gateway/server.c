@@ -409,7 +409,9 @@ static bool open_hub(struct server *s)
                             .retry_ms = (msec_t)s->config->store.retry_s * 1000,
                             .version = HOLDFAST_VERSION,
                             .random = random_bytes,
-                            .damaged = report_damage};
+                            .damaged = report_damage,
+                            .deleted = processes_delete,
+                            .arg = s->terminal.processes};
     hub_init(&s->hub, &o, store_thread_port(s->store_thread), &start);
     s->accept_again.fire = on_accept_again;
     s->drain.fire = on_drain;
@@ -434,6 +436,7 @@ static void on_restored(void *arg, int status)
         s->failed = s->stopped = true;
         return;
     }
+    processes_restore(s->terminal.processes);
     start_accepting(s);
     if (s->phase == SERVER_STARTING)
         s->phase = SERVER_SERVING;
@@ -503,8 +506,9 @@ static bool start(struct server *s)
         log_event(LEVEL_ERROR, "fetch", "cannot_open", LOG_TEXT("why", "libcurl does not start"));
         return false;
     }
-    if (!agents_build(s->config, s->fetcher, &s->loop, &s->agents, &s->n_agents, error,
-                      sizeof error)) {
+    terminal_open(&s->terminal, s->config, &s->loop, &s->hub);
+    struct agents_rim rim = {s->fetcher, &s->terminal, &s->loop};
+    if (!agents_build(s->config, &rim, &s->agents, &s->n_agents, error, sizeof error)) {
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
         return false;
     }
@@ -552,6 +556,7 @@ static void stop(struct server *s)
         map_done(&s->paces);
     }
     agents_free(s->agents, s->n_agents);
+    terminal_close(&s->terminal);
     fetcher_close(s->fetcher);
     for (int i = 0; uv_run(&s->loop, UV_RUN_NOWAIT) && i < 1000; i++)
         uv_run(&s->loop, UV_RUN_ONCE);

@@ -17,6 +17,7 @@
 #include "gateway/config.h"
 #include "gateway/store_sqlite.h"
 #include "gateway/store_thread.h"
+#include "gateway/tool_terminal.h"
 
 struct address;
 struct fetcher;
@@ -29,6 +30,7 @@ struct server {
     struct auth *auth;
     struct hub hub;
     struct fetcher *fetcher; /* requests of the agents' own */
+    struct terminal terminal;
     struct agent *agents;
     size_t n_agents;
     struct store_sqlite *sqlite;

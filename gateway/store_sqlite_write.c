@@ -214,6 +214,8 @@ static int apply_inbox_take(struct store_sqlite *s, const struct op *op)
 static int apply_notice_put(struct store_sqlite *s, const struct op *op)
 {
     const struct notice_record *n = op->notice;
+    if (n->key >= s->new_marks.next_key) /* of something that is no task */
+        s->new_marks.next_key = n->key + 1;
     struct call c = call_begin(&s->writer, STMT_NOTICE_PUT);
     call_int(&c, n->key);
     call_int(&c, n->silent);

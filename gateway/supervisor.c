@@ -1,6 +1,7 @@
 #include "gateway/supervisor.h"
 
-#include <dirent.h>
+#include "gateway/tree.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -9,8 +10,6 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -265,31 +264,16 @@ bool supervisor_read_report(int control, struct supervisor_report *ret)
 
 /* ------------------------------------------------------------------ the supervisor's side */
 
-struct tree {
-    pid_t program; /* the direct child and its group; 0 once it is reaped: no signals any more */
-    int signals;   /* signalfd for SIGCHLD */
-};
-
 static void report(int error, int status)
 {
     struct supervisor_report r = {.error = error, .status = status};
     (void)!send(CONTROL_FD, &r, sizeof r, MSG_NOSIGNAL);
 }
 
-_Noreturn static void become(char **command, pid_t supervisor, int fault)
+static void on_ended(struct tree *t, int status)
 {
-    sigset_t none;
-
-    setsid();
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != supervisor)
-        _exit(127);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    execvp(command[0], command);
-    int error = errno;
-    (void)!write(fault, &error, sizeof error);
-    _exit(127);
+    (void)t;
+    report(0, status);
 }
 
 /* The program's pipes are the program's alone: it decides when they end. */
@@ -303,121 +287,17 @@ static void leave_stdio(void)
         close(null);
 }
 
-/* Returns when the program runs: its group exists and can be signalled.  0 or an errno. */
-static int start_program(struct tree *t, char **command)
-{
-    int fault[2], error = 0;
-    pid_t self = getpid();
-
-    if (pipe2(fault, O_CLOEXEC))
-        return errno;
-    t->program = fork();
-    if (t->program == 0)
-        become(command, self, fault[1]);
-    if (t->program < 0) {
-        t->program = 0;
-        return errno;
-    }
-    leave_stdio();
-    close(fault[1]);
-    if (read(fault[0], &error, sizeof error) != (ssize_t)sizeof error)
-        error = 0; /* closed by exec */
-    close(fault[0]);
-    if (error) {
-        waitpid(t->program, NULL, 0);
-        t->program = 0;
-    }
-    return error;
-}
-
-/* True while there are children. */
-static bool reap(struct tree *t)
-{
-    for (;;) {
-        int status;
-        pid_t pid = waitpid(-1, &status, WNOHANG);
-        if (pid == 0)
-            return true;
-        if (pid < 0)
-            return false;
-        if (pid == t->program) {
-            t->program = 0;
-            report(0, status);
-        }
-    }
-}
-
-static void wait_for(struct tree *t, int timeout_ms)
-{
-    struct signalfd_siginfo info;
-    struct pollfd p = {.fd = t->signals, .events = POLLIN};
-
-    poll(&p, 1, timeout_ms);
-    while (read(t->signals, &info, sizeof info) > 0)
-        ;
-}
-
-/* The parent of a process; 0 when it cannot be read. */
-static pid_t parent_of(pid_t pid)
-{
-    char path[64], text[512];
-
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (n <= 0)
-        return 0;
-    text[n] = 0;
-    const char *at = strrchr(text, ')'); /* "pid (name) S ppid …"; the name may hold anything */
-    if (!at || strlen(at) < 5)
-        return 0;
-    return (pid_t)strtol(at + 4, NULL, 10);
-}
-
-/* A pid whose parent we are cannot become another's before we reap it.  All of /proc is read since
- * /proc/self/task/N/children is not in every kernel; it happens only when something is left. */
-static void kill_children(void)
-{
-    pid_t self = getpid();
-    struct dirent *entry;
-    DIR *proc = opendir("/proc");
-
-    if (!proc)
-        return;
-    while ((entry = readdir(proc))) {
-        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10); /* 0 for all but the processes */
-        if (pid > 0 && parent_of(pid) == self)
-            kill(pid, SIGKILL);
-    }
-    closedir(proc);
-}
-
-/* One generation a round: the children of the dead become ours.  Goes on for as long as something
- * does not die (a process in the kernel, another user's); the gateway does not wait for that. */
-static void kill_tree(struct tree *t)
-{
-    for (int wait_ms = 10; reap(t); wait_ms = wait_ms < 1000 ? wait_ms * 2 : wait_ms) {
-        if (t->program)
-            kill(-t->program, SIGKILL);
-        kill_children();
-        wait_for(t, wait_ms);
-    }
-}
-
 /* Until the tree has ended, or is to be killed. */
 static void watch(struct tree *t)
 {
-    while (reap(t)) {
+    while (tree_reap(t)) {
         struct pollfd p[] = {{.fd = CONTROL_FD, .events = POLLIN},
                              {.fd = t->signals, .events = POLLIN}};
         char command;
 
         if (poll(p, countof(p), -1) < 0 && errno != EINTR)
             return;
-        wait_for(t, 0);
+        tree_wait(t, 0);
         if (!p[0].revents)
             continue;
         ssize_t n = recv(CONTROL_FD, &command, 1, MSG_DONTWAIT);
@@ -432,25 +312,21 @@ static void watch(struct tree *t)
 
 int supervisor_main(int argc, char **argv)
 {
-    struct tree tree = {0};
-    sigset_t set;
+    struct tree tree = {.ended = on_ended};
 
     if (argc < 4 || strcmp(argv[2], "--") != 0 || fcntl(CONTROL_FD, F_SETFD, FD_CLOEXEC) < 0) {
         fprintf(stderr, "holdfast supervise: only the gateway itself starts this\n");
         return 2;
     }
-    sigfillset(&set);
-    sigprocmask(SIG_SETMASK, &set, NULL);
-    sigemptyset(&set);
-    sigaddset(&set, SIGCHLD);
-    tree.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
-    int error = tree.signals < 0 ? errno : start_program(&tree, argv + 3);
+    int error = tree_open(&tree);
+    if (!error)
+        error = tree_start(&tree, argv + 3, NULL, NULL);
+    leave_stdio();
     if (error) {
         report(error, 0);
         return 1;
     }
     watch(&tree);
-    kill_tree(&tree);
+    tree_kill(&tree);
     _exit(0); /* without the exit handlers of all the libraries of the gateway */
 }

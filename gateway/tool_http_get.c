@@ -97,9 +97,10 @@ static char *read_url(struct str arguments, struct buf *out)
     return NULL;
 }
 
-static struct tool_job *start(const struct tool *tool, struct str arguments, tool_done_fn done,
-                              void *user, struct buf *out)
+static struct tool_job *start(const struct tool *tool, const struct tool_caller *caller,
+                              struct str arguments, tool_done_fn done, void *user, struct buf *out)
 {
+    (void)caller;
     const struct http_get *h = tool->settings;
     char *url = read_url(arguments, out);
     if (!url)

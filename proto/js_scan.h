@@ -1,5 +1,5 @@
-/* js_scan -- the inner loops that reading and writing JSON share.  Internal to js.c, js_write.c and
- * utf8.c.
+/* js_scan -- the inner loops that reading and writing JSON share.  Internal to js.c, js_write.c,
+ * utf8.c, and to who else takes bytes apart into characters.
  *
  * Thread:   any; pure functions.
  */

@@ -52,7 +52,7 @@ def test_unit_says_what_the_gateway_does():
     assert int(service["TimeoutStopSec"]) >= drain + 5
     assert int(service["LimitNOFILE"]) > 100000  # limits.connections
     assert service["RestartPreventExitStatus"] == "2"
-    assert service["StateDirectory"] == "holdfast" and service["StateDirectoryMode"] == "0700"
+    assert service["StateDirectory"] == "holdfast holdfast-work" and service["StateDirectoryMode"] == "0700"
 
 
 def started(service, tmp_path):

@@ -2,38 +2,17 @@
 
 import ast
 import functools
-import json
 import pathlib
 import re
-import subprocess
-
-import pytest
-
-from gateway import run
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
-REQUIRED = [f"{letter}{n}" for letter, last in (("P", 23), ("W", 10), ("A", 101))
+REQUIRED = [f"{letter}{n}" for letter, last in (("P", 23), ("W", 10), ("N", 20), ("A", 101))
             for n in range(1, last + 1)]
 
 FIELD_CASES = (1, 3, 5, 6, 8, 9, 11, 12, 14, 15, 16, 17, 19, 21, 24, 25, 26, 27, 28, 29, 31, 33, 35, 37, 38, 40,
                41, 43, 44, 45, 47, 48, 49, 51, 52, 53, 55, 56, 58, 59, 61, 62, 63, 66)
-
-
-def react(**agent):
-    return {"agents": [{"name": "a", "kind": "react", "default": True, **agent}]}
-
-
-# What a case speaks of and the gateway does not have yet: why, and a configuration that it refuses for as
-# long.  When it is served this fails, and the case wants the rest of its tests.  WHOLLY: no row at all.
-NOT_YET = {
-    "F21": ("the end of a background process", react(tools=["terminal"])),
-    "F24": ("the ends of background processes", react(tools=["process"])),
-    "F25": ("background processes over a restart", react(tools=["terminal", "process"])),
-    "F27": ("the output of a background process", react(tools=["terminal"])),
-}
-WHOLLY = {"F25"}
-REQUIRED += [f"F{n:02}" for n in FIELD_CASES if f"F{n:02}" not in WHOLLY]
-NAMED = re.compile(r"test((?:_[pwa][0-9]+)+)_")  # its name begins with its rows
+REQUIRED += [f"F{n:02}" for n in FIELD_CASES]
+NAMED = re.compile(r"test((?:_[pwna][0-9]+)+)_")  # its name begins with its rows
 
 
 def rows():
@@ -58,20 +37,6 @@ def test_every_required_row_has_a_test():
 
 def test_field_cases_are_44():
     assert len(set(FIELD_CASES)) == 44
-    assert set(NOT_YET) <= {f"F{n:02}" for n in FIELD_CASES} and WHOLLY <= set(NOT_YET)
-
-
-@pytest.mark.parametrize("case", NOT_YET)
-def test_what_is_not_there_yet_is_refused(case, tmp_path):
-    (why, config), path = NOT_YET[case], tmp_path / "config.json"
-    path.write_text(json.dumps(config), encoding="utf-8")
-    try:
-        done = run("serve", "--config", str(path), "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data"))
-        refused = done.returncode in (1, 2) and "cannot_build" in done.stderr
-    except subprocess.TimeoutExpired:
-        refused = False  # it serves
-    assert refused, f"the gateway has it now: {case} wants tests for {why}"
-    assert case not in WHOLLY or case not in dict(rows())
 
 
 def test_no_row_stands_twice():

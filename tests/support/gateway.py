@@ -189,6 +189,16 @@ class Gateway:
         self.process = None
         self.reports = [line for line in self.log if REPORTS.search(line)]
 
+    def end_commands(self):
+        """Ends what its tools have started, which outlives it on purpose."""
+        for status in self.data.glob("processes/*/status"):
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                keeper = json.loads(status.read_text(encoding="utf-8"))["keeper"]
+                command = pathlib.Path("/proc", str(keeper), "cmdline").read_bytes().split(b"\0")
+                if command[1:3] == [b"keep", bytes(status.parent)]:
+                    os.kill(keeper, signal.SIGTERM)
+                    wait_until(lambda pid=keeper: not is_alive(pid), "the end of a keeper")
+
     def close(self):
         """Stops what runs, checks that it ended well, and removes its folder."""
         try:
@@ -197,6 +207,7 @@ class Gateway:
                 assert status == 0, f"exit {status}:\n{self.tail()}"
             assert not self.reports, "\n".join(self.log[-200:])
         finally:
+            self.end_commands()
             if self.own_folder:
                 shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -210,6 +221,7 @@ class Gateway:
         if self.process:
             self.process.kill()
             self.wait()
+        self.end_commands()
         print(self.tail(), file=sys.stderr)
 
     # -------------------------------------------------------------- looking at it

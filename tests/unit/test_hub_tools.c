@@ -12,9 +12,11 @@ struct tool_job {
 static struct tool_job jobs[4];
 static size_t n_jobs;
 
-static struct tool_job *slow_start(const struct tool *tool, struct str arguments, tool_done_fn done,
-                                   void *user, struct buf *out)
+static struct tool_job *slow_start(const struct tool *tool, const struct tool_caller *caller,
+                                   struct str arguments, tool_done_fn done, void *user,
+                                   struct buf *out)
 {
+    (void)caller;
     (void)tool;
     if (!str_eq(arguments, STR("{}"))) {
         buf_puts(out, "no arguments, please");

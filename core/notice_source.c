@@ -1,0 +1,145 @@
+/* Notices of what is no task: told once, whoever is killed in between.
+ *
+ * A task puts its notice in the batch of its end.  What has its state elsewhere (a process its folder)
+ * has no such batch: that it is told is kept as a request key of its owner, in the batch of the
+ * notice, and looked up before.  The key is longer than a client's can be, and names the task that
+ * began it: so it goes with the conversation. */
+#include "core/notice.h"
+
+#include <stdlib.h>
+
+struct telling {
+    struct hub *hub;
+    struct notice_source source; /* its strings are its own */
+    char *request_key;
+    notice_told_fn done;
+    void *user;
+};
+
+static char *request_key_of(struct str key)
+{
+    struct buf text = {0};
+    buf_putf(&text, "%*s", MAX_REQUEST_KEY + 1, "notice ");
+    buf_putstr(&text, key);
+    return buf_take(&text);
+}
+
+static void end(struct telling *t, int status, int64_t notice_key)
+{
+    t->done(t->user, status, notice_key);
+    const struct str strings[] = {t->source.owner, t->source.conversation_id, t->source.task_id,
+                                  t->source.agent, t->source.text};
+    for (size_t i = 0; i < countof(strings); i++)
+        free((char *)(uintptr_t)strings[i].p);
+    free(t->request_key);
+    free(t);
+}
+
+static void stage_key(struct hub *h, const struct notice_source *s, struct str request_key)
+{
+    journal_put(&h->journal, &(struct op){.kind = OP_REQUEST_KEY,
+                                          .owner = s->owner,
+                                          .conversation_id = s->conversation_id,
+                                          .task_id = s->task_id,
+                                          .key = request_key,
+                                          .at = h->clock.wall_ms});
+}
+
+/* The reference to the conversation is the op's. */
+static void stage(struct hub *h, struct conversation *c, const struct notice_source *s,
+                  int64_t notice_key, struct str request_key)
+{
+    struct notice_record n = {.key = notice_key,
+                              .silent = s->silent,
+                              .owner = s->owner,
+                              .conversation_id = s->conversation_id,
+                              .agent = s->agent,
+                              .text = s->text};
+    stage_key(h, s, request_key);
+    journal_put(&h->journal, &(struct op){.kind = OP_NOTICE_PUT,
+                                          .ref = c,
+                                          .task_id = s->task_id,
+                                          .key = request_key,
+                                          .notice = &n});
+}
+
+void notice_stage_again(struct hub *h, const struct op *op)
+{
+    struct conversation *c = op->ref;
+    const struct notice_record *n = op->notice;
+    struct notice_source s = {.owner = n->owner,
+                              .conversation_id = n->conversation_id,
+                              .task_id = op->task_id,
+                              .agent = n->agent,
+                              .text = n->text,
+                              .silent = n->silent};
+    c->refs++;
+    stage(h, c, &s, n->key, op->key);
+}
+
+static void on_key(void *arg, int status, struct answer *answer)
+{
+    struct telling *t = arg;
+    struct hub *h = t->hub;
+    (void)answer;
+    if (status != STORE_NOT_FOUND || h->closing) {
+        end(t, status, 0);
+        return;
+    }
+    struct owner *owner = owner_ref(h, t->source.owner);
+    struct conversation *c = conversation_ref(h, owner, t->source.conversation_id);
+    owner_unref(h, owner);
+    if (c->deleting) {
+        conversation_unref(c);
+        end(t, STORE_NOT_FOUND, 0);
+        return;
+    }
+    int64_t notice_key = h->next_key++;
+    stage(h, c, &t->source, notice_key, str_of(t->request_key));
+    end(t, 0, notice_key);
+}
+
+static void on_task(void *arg, int status, struct answer *answer)
+{
+    struct telling *t = arg;
+    (void)answer;
+    if (status < 0) {
+        end(t, status, 0);
+        return;
+    }
+    hub_query(
+        t->hub,
+        &(struct query){.kind = QUERY_KEY, .owner = t->source.owner, .key = str_of(t->request_key)},
+        on_key, t);
+}
+
+static struct str own(struct str s)
+{
+    return (struct str){xstrdup(s), s.n};
+}
+
+void notice_tell(struct hub *h, const struct notice_source *source, notice_told_fn done, void *user)
+{
+    struct telling *t = xcalloc(sizeof *t);
+    *t = (struct telling){.hub = h, .done = done, .user = user};
+    t->source = (struct notice_source){.owner = own(source->owner),
+                                       .conversation_id = own(source->conversation_id),
+                                       .task_id = own(source->task_id),
+                                       .agent = own(source->agent),
+                                       .text = own(source->text),
+                                       .silent = source->silent};
+    t->request_key = request_key_of(source->key);
+    hub_query(h,
+              &(struct query){.kind = QUERY_TASK,
+                              .owner = t->source.owner,
+                              .conversation_id = t->source.conversation_id,
+                              .task_id = t->source.task_id},
+              on_task, t);
+}
+
+void notice_settle(struct hub *h, const struct notice_source *source)
+{
+    char *request_key = request_key_of(source->key);
+    stage_key(h, source, str_of(request_key));
+    free(request_key);
+}

@@ -1,0 +1,93 @@
+"""An agent of kind react that runs commands: a model that calls what the user's message says.
+
+The message is a JSON list of turns, each a list of calls [tool, arguments]; "$session" in an argument is
+the session_id of the newest process.  Behind the last turn, and to anything else (a notice), the model
+answers in a few words.  Each test sees what the tools gave back, and what the model was told.
+"""
+
+import json
+
+from gateway import merged
+from model_server import DONE, ModelServer, answer, call, finish, reply
+
+TOOLS = ["terminal", "process"]
+FREE = {"sandbox": "none", "approved": ["*"]}  # no sandbox, no questions
+
+
+def _session(messages):
+    for message in reversed(messages):
+        if message["role"] == "tool" and '"session_id":"proc_' in message["content"]:
+            return json.loads(message["content"])["session_id"]
+    return None
+
+
+def _think(request):
+    messages = request.json["messages"]
+    last = max(i for i, message in enumerate(messages) if message["role"] == "user")
+    done = sum(message["role"] == "assistant" for message in messages[last:])
+    try:
+        turns = json.loads(messages[last]["content"])
+    except ValueError:
+        turns = []
+    if done >= len(turns):
+        return answer("that is all")
+    pieces = [call(i, f"call-{done}-{i}", tool,
+                   json.dumps(arguments).replace('"$session"', json.dumps(_session(messages))))
+              for i, (tool, arguments) in enumerate(turns[done])]
+    return reply(*pieces, finish("tool_calls"), DONE)
+
+
+def model():
+    """A running server for config()."""
+    server = ModelServer()
+    server.script = _think
+    return server
+
+
+def config(server, terminal=None, **more):
+    agent = {"name": "operator", "kind": "react", "model": "m", "tools": TOOLS, "default": True, "grace_s": 1}
+    return merged({"models": [{"name": "m", "base_url": server.url, "model": "x"}], "agents": [agent],
+                   "terminal": FREE if terminal is None else terminal}, more)
+
+
+def message(*turns):
+    """The message for these turns: each a call, or a list of calls made side by side."""
+    return json.dumps([turn if isinstance(turn, list) else [turn] for turn in turns])
+
+
+def outputs(events):
+    """What each call has given back, in the order of the calls: an object, or the text of an error."""
+    results = [event["data"] for event in events if event["event"] == "tool_result"]
+    results.sort(key=lambda data: [int(part) for part in data["call_id"].split("-")[1:]])
+    return [data["output"] if data.get("is_error") else json.loads(data["output"]) for data in results]
+
+
+def run(client, *turns, **fields):
+    """A whole task of these turns; what its calls have given back."""
+    task, events = client.finish(message(*turns), **fields)
+    assert task["status"] == "completed", task
+    return outputs(events)
+
+
+def terminal(command, **arguments):
+    return ("terminal", {"command": command, **arguments})
+
+
+def background(command, **arguments):
+    return terminal(command, background=True, **arguments)
+
+
+def process(action, session_id="$session", **arguments):
+    return ("process", {"action": action, "session_id": session_id, **arguments})
+
+
+def notices(client, conversation):
+    """The contents of its system messages: what agents were told had ended."""
+    messages = client.call("history", conversation_id=conversation, limit=200)["messages"]
+    return [m["content"] for m in messages if m["role"] == "system"]
+
+
+def turns_of(client, conversation):
+    """Its tasks of type notice, the oldest first."""
+    tasks = client.call("tasks", conversation_id=conversation, limit=200)["tasks"]
+    return [t for t in tasks if t["type"] == "notice"]
