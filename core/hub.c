@@ -122,6 +122,7 @@ void hub_init(struct hub *h, const struct hub_options *options, struct store_por
     list_init(&h->changed);
     list_init(&h->due);
     h->ask_again.fire = on_ask_again;
+    retention_init(&h->retention, h);
 }
 
 void hub_query(struct hub *h, const struct query *q, store_query_fn done, void *arg)
@@ -283,6 +284,7 @@ void hub_done(struct hub *h)
     list_each (it, &h->dead_tasks)
         list_item(it, struct task, in_wait)->refs = 0;
     hub_reap(h);
+    retention_done(&h->retention);
     map_done(&h->streams);
     map_done(&h->conversations);
     map_done(&h->owners);

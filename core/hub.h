@@ -14,6 +14,7 @@
 #include "core/clock.h"
 #include "core/feed.h"
 #include "core/journal.h"
+#include "core/retention.h"
 #include "core/tool.h"
 #include "proto/request.h"
 #include "proto/ulid.h"
@@ -36,6 +37,7 @@ struct hub_options {
     const struct agent *agents;
     size_t n_agents;
     struct hub_limits limits;
+    struct retention_options retention;
     size_t cache_bytes;
     msec_t retry_ms; /* how long a failing commit is tried again */
     const char *version;
@@ -44,14 +46,6 @@ struct hub_options {
     void (*damaged)(const char *task_id, uint64_t seq);
 };
 
-/* What the operator sees; counters but for the ones that say "now". */
-struct hub_stats {
-    uint64_t tasks_started, tasks_ended[STATUS_CANCELLED + 1];
-    struct histogram caught_up_time; /* from the resume to its caught_up */
-    struct histogram cancel_time;    /* from the intent to the terminal event */
-    uint64_t resumes_exact, resumes_coalesced, resumes_gap, resumes_ahead, resumes_refused;
-    uint64_t limit_hits[8]; /* by enum hub_limit */
-};
 enum hub_limit {
     LIMIT_TASKS,
     LIMIT_TASKS_PER_OWNER,
@@ -61,6 +55,18 @@ enum hub_limit {
     LIMIT_TASK_BYTES,
     LIMIT_TASK_EVENTS,
     LIMIT_INBOX,
+    LIMIT_STORE,
+    LIMIT_STORE_PER_OWNER,
+    N_LIMITS
+};
+
+/* What the operator sees; counters but for the ones that say "now". */
+struct hub_stats {
+    uint64_t tasks_started, tasks_ended[STATUS_CANCELLED + 1];
+    struct histogram caught_up_time; /* from the resume to its caught_up */
+    struct histogram cancel_time;    /* from the intent to the terminal event */
+    uint64_t resumes_exact, resumes_coalesced, resumes_gap, resumes_ahead, resumes_refused;
+    uint64_t limit_hits[N_LIMITS];
 };
 
 struct owner {
@@ -76,6 +82,7 @@ struct hub {
     struct clock clock;
     struct block_cache cache;
     struct journal journal;
+    struct retention retention;
     struct store_port *port;
     struct map streams, conversations, owners, claims;
     struct ulid_source ulids;

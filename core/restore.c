@@ -33,10 +33,13 @@ static void finish(struct restore *r, int status)
         block_unref(r->tails[i]);
     for (size_t i = 0; i < r->n_tasks; i++)
         r->tasks[i]->refs--;
-    r->hub->restoring = false;
+    struct hub *h = r->hub;
+    h->restoring = false;
     free(r->tails);
     free(r->tasks);
     free(r);
+    if (status == 0)
+        retention_start(&h->retention);
     ready(arg, status);
 }
 

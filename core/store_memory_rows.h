@@ -62,7 +62,28 @@ struct memory {
     struct store_start start;
 };
 
+static inline int str_order(struct str a, struct str b)
+{
+    size_t n = a.n < b.n ? a.n : b.n;
+    int order = n ? memcmp(a.p, b.p, n) : 0;
+    return order ? order : (a.n > b.n) - (a.n < b.n);
+}
+
 void memory_rows_add(struct rows *r, void *row);
+void memory_rows_remove(struct rows *r, size_t i);
+
+/* What retention takes (store_memory_retention.c). */
+void memory_events_remove(struct mem_task *t);
+void memory_task_remove(struct memory *m, const struct op *op);
+int memory_ask_ended(const struct memory *m, const struct query *q, struct answer *ret);
+int memory_ask_usage(const struct memory *m, const struct query *q, struct answer *ret);
+
+/* Rows and all that they own. */
+void memory_task_free(struct mem_task *t);
+void memory_message_free(struct mem_message *m);
+void memory_conversation_free(struct mem_conversation *c);
+void memory_key_free(struct mem_key *k);
+void memory_runs_done(struct runs *r);
 
 /* NULL when there is none. */
 struct mem_task *memory_task_find(const struct memory *m, struct str owner, struct str conversation,

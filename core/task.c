@@ -297,6 +297,7 @@ static void ended(struct task *t)
     buf_done(&summary);
     s->task = NULL;
     bury(t);
+    retention_look_at(&t->hub->retention, view.owner);
     task_tell_parent(t, &view);
     run_enders(t, 0);
     list_each (it, &c->tasks)

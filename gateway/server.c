@@ -399,14 +399,18 @@ static bool open_hub(struct server *s)
         log_event(LEVEL_ERROR, "store", "cannot_read", LOG_TEXT("why", "the store's state"));
         return false;
     }
-    struct hub_options o = {.agents = s->agents,
-                            .n_agents = s->n_agents,
-                            .limits = s->config->limits,
-                            .cache_bytes = (size_t)s->config->store.replay_cache_mib << 20,
-                            .retry_ms = (msec_t)s->config->store.retry_s * 1000,
-                            .version = HOLDFAST_VERSION,
-                            .random = random_bytes,
-                            .damaged = report_damage};
+    struct hub_options o = {
+        .agents = s->agents,
+        .n_agents = s->n_agents,
+        .limits = s->config->limits,
+        .retention = {.task_ms = (int64_t)s->config->retention.task_days * 86400000,
+                      .owner_bytes = (int64_t)(s->config->rim_limits.store_mib_per_owner << 20),
+                      .store_bytes = (int64_t)s->config->retention.store_gib << 30},
+        .cache_bytes = (size_t)s->config->store.replay_cache_mib << 20,
+        .retry_ms = (msec_t)s->config->store.retry_s * 1000,
+        .version = HOLDFAST_VERSION,
+        .random = random_bytes,
+        .damaged = report_damage};
     hub_init(&s->hub, &o, store_thread_port(s->store_thread), &start);
     s->accept_again.fire = on_accept_again;
     s->drain.fire = on_drain;

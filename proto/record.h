@@ -60,6 +60,7 @@ struct task_record {
     struct str parent_task_id, parent_run_id, parent_call_id, parent_agent_id; /* NULL for none */
     struct str ancestors; /* ids of all above it, the eldest first, one behind the other; NULL for
                            * none; not on the wire */
+    int64_t event_bytes;  /* of its events in the store, where a query says so; not on the wire */
     struct task_state state;
 };
 
