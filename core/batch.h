@@ -31,6 +31,7 @@ enum op_kind {
     OP_NOTICE_TAKE,         /* task_key = the notice's key: it is told */
     OP_EVENTS_REMOVE, /* owner, task_key of a task that has ended and has no tail, freed: all of its
                              * events go, first becomes head + 1 */
+    OP_REVOKE,        /* owner, at: the owner is revoked until then; 0: no longer */
     OP_TASK_REMOVE, /* owner, conversation_id, task_id, task_key of such a task, freed, at: it goes,
                      * with its events, messages and request keys; so does the conversation when
                      * nothing is left in it and it has not changed since at */

@@ -123,6 +123,7 @@ void hub_init(struct hub *h, const struct hub_options *options, struct store_por
     list_init(&h->due);
     h->ask_again.fire = on_ask_again;
     retention_init(&h->retention, h);
+    revocations_init(&h->revocations, secret);
 }
 
 void hub_query(struct hub *h, const struct query *q, store_query_fn done, void *arg)
@@ -285,6 +286,7 @@ void hub_done(struct hub *h)
         list_item(it, struct task, in_wait)->refs = 0;
     hub_reap(h);
     retention_done(&h->retention);
+    revocations_done(&h->revocations);
     map_done(&h->streams);
     map_done(&h->conversations);
     map_done(&h->owners);

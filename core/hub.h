@@ -15,6 +15,7 @@
 #include "core/feed.h"
 #include "core/journal.h"
 #include "core/retention.h"
+#include "core/revocations.h"
 #include "core/tool.h"
 #include "proto/request.h"
 #include "proto/ulid.h"
@@ -83,6 +84,7 @@ struct hub {
     struct block_cache cache;
     struct journal journal;
     struct retention retention;
+    struct revocations revocations;
     struct store_port *port;
     struct map streams, conversations, owners, claims;
     struct ulid_source ulids;

@@ -195,7 +195,7 @@ static void on_size(void *arg, int status, struct answer *answer)
     if (is_no_answer(r, status))
         return;
     r->sees_size = false;
-    r->store_bytes = answer->n_usage ? answer->usage[0].bytes : 0;
+    r->store_bytes = answer->n_owners ? answer->owners[0].value : 0;
     int64_t max = r->hub->o.retention.store_bytes;
     r->store_is_full = max && r->store_bytes > max;
     next(r);
@@ -225,13 +225,13 @@ static void on_full_page(void *arg, int status, struct answer *answer)
         return;
     free(r->full_after);
     r->full_after = NULL;
-    for (size_t i = 0; i < answer->n_usage; i++) { /* full, until it has been looked at */
-        set_full(r, quota_get(r, answer->usage[i].owner), true);
-        retention_look_at(r, answer->usage[i].owner);
+    for (size_t i = 0; i < answer->n_owners; i++) { /* full, until it has been looked at */
+        set_full(r, quota_get(r, answer->owners[i].owner), true);
+        retention_look_at(r, answer->owners[i].owner);
     }
     r->sees_full = answer->more;
     if (answer->more)
-        r->full_after = xstrdup(answer->usage[answer->n_usage - 1].owner);
+        r->full_after = xstrdup(answer->owners[answer->n_owners - 1].owner);
     next(r);
 }
 
@@ -280,12 +280,12 @@ static void on_oldest(void *arg, int status, struct answer *answer)
     }
 }
 
-static void on_usage(void *arg, int status, struct answer *answer)
+static void on_owners(void *arg, int status, struct answer *answer)
 {
     struct retention *r = arg;
     if (is_no_answer(r, status))
         return;
-    if (answer->n_usage == 0 || answer->usage[0].bytes <= r->hub->o.retention.owner_bytes) {
+    if (answer->n_owners == 0 || answer->owners[0].value <= r->hub->o.retention.owner_bytes) {
         finish_owner(r, false);
         return;
     }
@@ -352,7 +352,7 @@ static void next(struct retention *r)
             r->now = list_item(node, struct quota, queued);
             r->in_records = false;
         }
-        ask(r, (struct query){.kind = QUERY_USAGE, .owner = str_of(r->now->name)}, on_usage);
+        ask(r, (struct query){.kind = QUERY_USAGE, .owner = str_of(r->now->name)}, on_owners);
     } else {
         bool soon = !list_is_empty(&r->busy) && r->busy_until < r->next_tick;
         pause_until(r, soon ? r->busy_until : r->next_tick);

@@ -39,10 +39,10 @@ struct notice_record *answer_add_notice(struct answer *a)
     return &a->notices[a->n_notices - 1];
 }
 
-struct usage_record *answer_add_usage(struct answer *a)
+struct owner_record *answer_add_owner(struct answer *a)
 {
-    a->usage = add_row(a, a->usage, &a->n_usage, sizeof *a->usage);
-    return &a->usage[a->n_usage - 1];
+    a->owners = add_row(a, a->owners, &a->n_owners, sizeof *a->owners);
+    return &a->owners[a->n_owners - 1];
 }
 
 void answer_add_block(struct answer *a, struct block *b)

@@ -153,17 +153,17 @@ int memory_ask_ended(const struct memory *m, const struct query *q, struct answe
 
 static void add_usage(struct answer *ret, struct str owner, int64_t bytes)
 {
-    for (size_t i = 0; i < ret->n_usage; i++)
-        if (str_eq(ret->usage[i].owner, owner)) {
-            ret->usage[i].bytes += bytes;
+    for (size_t i = 0; i < ret->n_owners; i++)
+        if (str_eq(ret->owners[i].owner, owner)) {
+            ret->owners[i].value += bytes;
             return;
         }
-    *answer_add_usage(ret) = (struct usage_record){arena_str(&ret->chunks, owner), bytes};
+    *answer_add_owner(ret) = (struct owner_record){arena_str(&ret->chunks, owner), bytes};
 }
 
 static int by_owner(const void *a, const void *b)
 {
-    const struct usage_record *x = a, *y = b;
+    const struct owner_record *x = a, *y = b;
     return str_order(x->owner, y->owner);
 }
 
@@ -171,29 +171,29 @@ static int by_owner(const void *a, const void *b)
 static void keep_full(struct answer *ret, const struct query *q)
 {
     size_t n = 0;
-    if (ret->n_usage)
-        qsort(ret->usage, ret->n_usage, sizeof *ret->usage, by_owner);
-    for (size_t i = 0; i < ret->n_usage; i++) {
-        const struct usage_record *u = &ret->usage[i];
-        if (u->bytes <= q->at || (q->before.p && str_order(u->owner, q->before) <= 0))
+    if (ret->n_owners)
+        qsort(ret->owners, ret->n_owners, sizeof *ret->owners, by_owner);
+    for (size_t i = 0; i < ret->n_owners; i++) {
+        const struct owner_record *u = &ret->owners[i];
+        if (u->value <= q->at || (q->before.p && str_order(u->owner, q->before) <= 0))
             continue;
         ret->more = !query_has_room(q, n, 0, 0);
         if (ret->more)
             break;
-        ret->usage[n++] = *u;
+        ret->owners[n++] = *u;
     }
-    ret->n_usage = n;
+    ret->n_owners = n;
 }
 
 int memory_ask_usage(const struct memory *m, const struct query *q, struct answer *ret)
 {
     bool is_all = q->kind == QUERY_USAGE && !q->owner.p;
     if (is_all)
-        answer_add_usage(ret);
+        answer_add_owner(ret);
     for (size_t i = 0; i < m->tasks.n; i++) {
         const struct mem_task *t = m->tasks.at[i];
         if (is_all)
-            ret->usage[0].bytes += usage_of(t);
+            ret->owners[0].value += usage_of(t);
         else if (usage_of(t) && (q->kind == QUERY_FULL || str_eq(t->record.owner, q->owner)))
             add_usage(ret, t->record.owner, usage_of(t));
     }

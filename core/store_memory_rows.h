@@ -46,6 +46,11 @@ struct mem_notice {
     struct arena_chunk *chunks;
 };
 
+struct mem_revocation {
+    char *owner;
+    int64_t until;
+};
+
 struct mem_key {
     struct str owner, key, conversation_id, task_id;
     struct arena_chunk *chunks;
@@ -58,7 +63,7 @@ struct rows {
 };
 
 struct memory {
-    struct rows tasks, messages, conversations, keys, notices;
+    struct rows tasks, messages, conversations, keys, notices, revocations;
     struct store_start start;
 };
 
@@ -76,6 +81,9 @@ void memory_rows_remove(struct rows *r, size_t i);
 void memory_events_remove(struct mem_task *t);
 void memory_task_remove(struct memory *m, const struct op *op);
 int memory_ask_ended(const struct memory *m, const struct query *q, struct answer *ret);
+void memory_revoke(struct memory *m, const struct op *op);
+void memory_revocations_done(struct memory *m);
+int memory_ask_revoked(const struct memory *m, const struct query *q, struct answer *ret);
 int memory_ask_usage(const struct memory *m, const struct query *q, struct answer *ret);
 
 /* Rows and all that they own. */

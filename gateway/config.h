@@ -98,6 +98,9 @@ struct config {
         char *issuer, *audience;
         char *cookie; /* its name */
     } auth;
+    struct {
+        char *socket; /* path; NULL for none */
+    } admin;
     bool guests;        /* "guests": true was said */
     bool serves_guests; /* guests, or no keys */
     struct config_model *models;

@@ -149,6 +149,19 @@ static void check_data(struct config *c, struct faults *f)
     c->data = buf_take(&path);
 }
 
+static void check_admin(struct config *c)
+{
+    struct buf path = {0};
+
+    if (!c->admin.socket && c->data) {
+        buf_putf(&path, "%s/admin.sock", c->data);
+        c->admin.socket = buf_take(&path);
+    } else if (c->admin.socket && !*c->admin.socket) {
+        free(c->admin.socket);
+        c->admin.socket = NULL;
+    }
+}
+
 /* ------------------------------------------------------------------ keys */
 
 /* A name that can stand in a log, a header and a list. */
@@ -385,6 +398,7 @@ void config_check(struct config *c, const struct config_flags *flags, struct fau
     take_flags(c, flags, f);
     check_listen(c, flags->listen ? "--listen" : "listen", f);
     check_data(c, f);
+    check_admin(c);
     check_auth(c, f);
     check_origins(c, f);
     c->trusted_nets = check_nets(&c->trusted_proxies, "trusted_proxies", f);

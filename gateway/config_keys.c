@@ -183,6 +183,13 @@ static const struct key http_get_keys[] = {
 };
 TABLE(http_get_table, http_get_keys);
 
+static const struct key admin_keys[] = {
+    {"socket", "path of the operator's Unix socket; \"\" for none", .type = KEY_TEXT,
+     AT(config, admin.socket), .max = MAX_PATH_TEXT,
+     .computed = "admin.sock in the data directory"},
+};
+TABLE(admin_table, admin_keys);
+
 static const struct key log_keys[] = {
     {"level", "the least that is logged", CHOICE(config, log.level, log_levels, LEVEL_INFO)},
     {"format", "of the lines on stderr", CHOICE(config, log.format, log_formats, FORMAT_LOGFMT)},
@@ -198,6 +205,7 @@ static const struct key root_keys[] = {
     {"origins", "web origins that may connect: scheme://host[:port], scheme://*.host",
      TEXTS(config, origins, 1024)},
     {"auth", "whose tokens are believed", GROUP(auth_table)},
+    {"admin", "the operator's socket: requests for any owner, revoke, kick", GROUP(admin_table)},
     {"guests", "serve connections without a token also beyond loopback or beside keys",
      BOOL(config, guests)},
     {"models", "language models", LIST(models, n_models, model_table, 256)},

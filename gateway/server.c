@@ -1,31 +1,26 @@
 #include "gateway/server.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netdb.h>
 #include <openssl/rand.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/store_memory.h"
 #include "gateway/address.h"
+#include "gateway/admin.h"
 #include "gateway/agents.h"
 #include "gateway/fetch.h"
 #include "gateway/http_api.h"
+#include "gateway/listener.h"
 #include "gateway/log.h"
 #include "gateway/notify.h"
 #include "gateway/store_locked.h"
 #include "gateway/tls.h"
 #include "gateway/ws.h"
 
-#define ACCEPTS_PER_TURN 64
-#define ACCEPT_AGAIN_MS 200
-#define BACKLOG 4096
 #define TICK_MS 1000
 #define CLOSE_WAIT_MS 1000   /* for the clients' side of the close handshake */
 #define SPARE_DESCRIPTORS 64 /* store, listener, timers */
@@ -57,99 +52,22 @@ static void report_damage(const char *task_id, uint64_t seq)
                       LOG_TEXT("why", "its events are not on disk as they were written"));
 }
 
+bool server_identify(struct server *s, struct str hello_token, struct str bearer, struct str cookie,
+                     struct identity *ret)
+{
+    if (!auth_check(s->auth, hello_token, bearer, cookie, s->hub.clock.wall_ms, ret))
+        return false;
+    struct str owner = {ret->owner, ret->owner_len};
+    if (!revocations_have(&s->hub.revocations, owner, s->hub.clock.wall_ms))
+        return true;
+    buf_done(&ret->token);
+    snprintf(ret->error, sizeof ret->error, "revoked");
+    return false;
+}
+
 bool server_is_ready(const struct server *s)
 {
     return s->phase == SERVER_SERVING && hub_can_write(&s->hub);
-}
-
-/* --- accepting --------------------------------------------------------------------------------- */
-
-static void on_accept_again(struct timer *timer);
-
-/* Out of descriptors: the listener stays readable, so it is left alone for a while. */
-static void pause_accepting(struct server *s, const char *why)
-{
-    log_event_limited(LEVEL_WARN, "server", "accept_paused", LOG_TEXT("why", why));
-    uv_poll_stop(&s->listener);
-    s->accepting = false;
-    timer_arm(&s->hub.clock, &s->accept_again, s->hub.clock.now_ms + ACCEPT_AGAIN_MS);
-}
-
-static void on_acceptable(uv_poll_t *poll, int status, int events)
-{
-    struct server *s = poll->data;
-    (void)status;
-    (void)events;
-    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-        if (s->n_wsi >= s->max_sockets) {
-            pause_accepting(s, "too many sockets");
-            return;
-        }
-        int fd = accept4(s->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0) {
-            ws_accept(s, fd);
-            continue;
-        }
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-            pause_accepting(s, strerror(errno));
-        if (errno != EINTR && errno != ECONNABORTED)
-            return;
-    }
-}
-
-static void start_accepting(struct server *s)
-{
-    s->accepting = true;
-    uv_poll_start(&s->listener, UV_READABLE, on_acceptable);
-}
-
-static void on_accept_again(struct timer *timer)
-{
-    start_accepting(container_of(timer, struct server, accept_again));
-}
-
-static bool bind_to(struct server *s, const struct addrinfo *a)
-{
-    int one = 1;
-    s->listen_fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (s->listen_fd < 0)
-        return false;
-    setsockopt(s->listen_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    return bind(s->listen_fd, a->ai_addr, a->ai_addrlen) == 0 && listen(s->listen_fd, BACKLOG) == 0;
-}
-
-/* The port lies in the same place in both families' addresses. */
-_Static_assert(offsetof(struct sockaddr_in, sin_port) == offsetof(struct sockaddr_in6, sin6_port),
-               "ports");
-
-static int port_of(int fd)
-{
-    struct sockaddr_in6 at = {0};
-    socklen_t n = sizeof at;
-    getsockname(fd, (struct sockaddr *)&at, &n);
-    return ntohs(at.sin6_port);
-}
-
-static bool open_listener(struct server *s)
-{
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    struct addrinfo *found = NULL;
-    char port[16];
-    snprintf(port, sizeof port, "%d", s->config->listen_port);
-    int e = getaddrinfo(s->config->listen_host, port, &hints, &found);
-    if (e || !bind_to(s, found)) {
-        log_event(LEVEL_ERROR, "server", "cannot_listen", LOG_TEXT("host", s->config->listen_host),
-                  LOG_INT("port", s->config->listen_port),
-                  LOG_TEXT("why", e ? gai_strerror(e) : strerror(errno)));
-        if (found)
-            freeaddrinfo(found);
-        return false;
-    }
-    freeaddrinfo(found);
-    s->port = port_of(s->listen_fd);
-    uv_poll_init(&s->loop, &s->listener, s->listen_fd);
-    s->listener.data = s;
-    return true;
 }
 
 /* --- libwebsockets ----------------------------------------------------------------------------- */
@@ -203,7 +121,11 @@ static bool open_lws(struct server *s)
     info.ssl_private_key_filepath = s->config->tls.key;
     info.alpn = "http/1.1"; /* else HTTP/2 is spoken, and hand-made chunks break */
     s->vhost = lws_create_vhost(s->lws, &info);
-    return s->vhost != NULL;
+    info.vhost_name = "admin";
+    info.ssl_cert_filepath = info.ssl_private_key_filepath = NULL;
+    if (s->vhost && s->config->admin.socket)
+        s->admin_vhost = lws_create_vhost(s->lws, &info);
+    return s->vhost && (s->admin_vhost || !s->config->admin.socket);
 }
 
 /* Destroy, turn until every wsi has gone, destroy again: twice at once crashes, once alone leaks. */
@@ -412,7 +334,6 @@ static bool open_hub(struct server *s)
         .random = random_bytes,
         .damaged = report_damage};
     hub_init(&s->hub, &o, store_thread_port(s->store_thread), &start);
-    s->accept_again.fire = on_accept_again;
     s->drain.fire = on_drain;
     s->tick.fire = on_tick;
     server_refresh_clock(s);
@@ -435,7 +356,8 @@ static void on_restored(void *arg, int status)
         s->failed = s->stopped = true;
         return;
     }
-    start_accepting(s);
+    listener_start(s);
+    admin_start(s);
     if (s->phase == SERVER_STARTING)
         s->phase = SERVER_SERVING;
     timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
@@ -517,7 +439,7 @@ static bool start(struct server *s)
                   LOG_TEXT("why", s->config->tls.cert ? "see tls.cert and tls.key" : "no context"));
         return false;
     }
-    if (!open_listener(s))
+    if (!listener_open(s) || !admin_open(s))
         return false;
     watch_signal(s, &s->sigterm, SIGTERM, on_signal);
     watch_signal(s, &s->sigint, SIGINT, on_signal);
@@ -540,6 +462,7 @@ static void stop(struct server *s)
     ws_close_all(s, CLOSE_GOING_AWAY);
     if (s->listener.data)
         uv_close((uv_handle_t *)&s->listener, NULL);
+    admin_close(s);
     uv_signal_t *const signals[] = {&s->sigterm, &s->sigint, &s->sighup};
     for (size_t i = 0; i < countof(signals); i++)
         if (signals[i]->data)
@@ -573,7 +496,7 @@ int server_run(const struct config *config)
     struct config fitted = *config;
     struct server *s = xcalloc(sizeof *s);
     s->config = &fitted;
-    s->listen_fd = -1;
+    s->listen_fd = s->admin_fd = -1;
     list_init(&s->conns);
     list_init(&s->silent);
     list_init(&s->blocked);

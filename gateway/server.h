@@ -38,10 +38,13 @@ struct server {
 
     struct lws_context *lws;
     struct lws_vhost *vhost;
-    struct ssl_ctx_st *tls; /* of the vhost, NULL without TLS */
+    struct lws_vhost *admin_vhost; /* NULL without an operator's socket */
+    struct ssl_ctx_st *tls;        /* of the vhost, NULL without TLS */
     int listen_fd;
     int port;
     uv_poll_t listener;
+    int admin_fd;
+    uv_poll_t admin_listener;
     bool accepting;
     uint32_t max_sockets;      /* of every kind: beyond, new ones wait in the listener's backlog */
     struct timer accept_again; /* descriptors were out */
@@ -72,5 +75,8 @@ struct server {
 int server_run(const struct config *config);
 void server_refresh_clock(struct server *s);
 bool server_is_ready(const struct server *s);
+/* Who it is (auth_check), unless that owner is revoked. */
+bool server_identify(struct server *s, struct str hello_token, struct str bearer, struct str cookie,
+                     struct identity *ret);
 
 #endif

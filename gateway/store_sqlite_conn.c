@@ -89,6 +89,8 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_NOTICES_DELETE] = "DELETE FROM notices WHERE owner = ? AND conversation_id = ?",
     [STMT_CONVERSATION_DELETE] =
         "DELETE FROM conversations WHERE owner = ? AND conversation_id = ?",
+    [STMT_REVOKE] = "INSERT OR REPLACE INTO revocations (owner, until) VALUES (?,?)",
+    [STMT_UNREVOKE] = "DELETE FROM revocations WHERE owner = ?",
     [STMT_USAGE_ENDED] = "INSERT INTO usage (owner, bytes) SELECT t.owner, " SQL_TASK_COST
                          " FROM tasks t" WITH_INPUT "WHERE t.task_key = ? "
                          "ON CONFLICT (owner) DO UPDATE SET bytes = bytes + excluded.bytes",
@@ -184,6 +186,8 @@ static const char *const sql[STMT_COUNT] = {
                                "WHERE t.status >= 2 AND t.first <= t.head AND t.owner = ?1 "
                                "ORDER BY t.task_key",
     [STMT_ASK_USAGE] = "SELECT owner, bytes FROM usage WHERE owner = ? AND bytes > 0",
+    [STMT_ASK_REVOKED] = "SELECT owner, until FROM revocations WHERE owner >= ?1 AND "
+                         "owner IS NOT ?2 ORDER BY owner",
     [STMT_ASK_SIZE] = "SELECT NULL, (p.page_count - f.freelist_count) * s.page_size FROM "
                       "pragma_page_count p, pragma_freelist_count f, pragma_page_size s",
     [STMT_ASK_FULL] =

@@ -296,36 +296,51 @@ static int ask_ended(struct reader *r, const struct query *q, struct answer *ret
     return list_tasks(&c, q, ret);
 }
 
-static int list_usage(struct call *c, const struct query *q, struct answer *ret)
+static int list_owners(struct call *c, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
     while (call_step(c)) {
         struct str owner = call_col(c, 0);
-        if (!query_has_room(q, ret->n_usage, bytes, owner.n)) {
+        if (!query_has_room(q, ret->n_owners, bytes, owner.n)) {
             ret->more = true;
             break;
         }
         bytes += owner.n;
-        *answer_add_usage(ret) = (struct usage_record){.owner = arena_str(&ret->chunks, owner),
-                                                       .bytes = call_col_int(c, 1)};
+        *answer_add_owner(ret) = (struct owner_record){.owner = arena_str(&ret->chunks, owner),
+                                                       .value = call_col_int(c, 1)};
     }
     return call_end(c);
 }
 
 static int ask_usage(struct reader *r, const struct query *q, struct answer *ret)
 {
-    bool is_all = q->kind == QUERY_USAGE && !q->owner.p;
-    struct call c = call_begin(&r->conn, q->kind == QUERY_FULL ? STMT_ASK_FULL
-                                         : is_all              ? STMT_ASK_SIZE
-                                                               : STMT_ASK_USAGE);
-    if (q->kind == QUERY_FULL) {
-        call_int(&c, q->at);
-        call_text(&c, q->before.p ? q->before : STR(""));
-        call_text(&c, q->before);
-    } else if (!is_all) {
+    bool is_all = !q->owner.p;
+    struct call c = call_begin(&r->conn, is_all ? STMT_ASK_SIZE : STMT_ASK_USAGE);
+    if (!is_all)
         call_text(&c, q->owner);
-    }
-    return list_usage(&c, q, ret);
+    return list_owners(&c, q, ret);
+}
+
+/* Behind an owner, or all of them. */
+static void call_behind(struct call *c, struct str before)
+{
+    call_text(c, before.p ? before : STR(""));
+    call_text(c, before);
+}
+
+static int ask_full(struct reader *r, const struct query *q, struct answer *ret)
+{
+    struct call c = call_begin(&r->conn, STMT_ASK_FULL);
+    call_int(&c, q->at);
+    call_behind(&c, q->before);
+    return list_owners(&c, q, ret);
+}
+
+static int ask_revoked(struct reader *r, const struct query *q, struct answer *ret)
+{
+    struct call c = call_begin(&r->conn, STMT_ASK_REVOKED);
+    call_behind(&c, q->before);
+    return list_owners(&c, q, ret);
 }
 
 /* ---------------------------------------------------------------------------- tails */
@@ -400,8 +415,9 @@ static int ask(struct reader *r, const struct query *q, struct answer *ret)
     case QUERY_EXPIRED:
     case QUERY_OLDEST:
     case QUERY_OLDEST_EVENTS: return ask_ended(r, q, ret);
-    case QUERY_USAGE:
-    case QUERY_FULL: return ask_usage(r, q, ret);
+    case QUERY_USAGE: return ask_usage(r, q, ret);
+    case QUERY_FULL: return ask_full(r, q, ret);
+    case QUERY_REVOKED: return ask_revoked(r, q, ret);
     }
     UNREACHABLE();
 }

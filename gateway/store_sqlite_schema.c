@@ -85,7 +85,11 @@ static const char version_2[] =
     "ALTER TABLE garbage ADD COLUMN owner TEXT;"
     "ALTER TABLE garbage ADD COLUMN keeps_record INTEGER NOT NULL DEFAULT 0;";
 
-const char *const schema_scripts[] = {version_1, version_2};
+/* Owners who are let in no more, until a time in Unix ms. */
+static const char version_3[] = "CREATE TABLE revocations (owner TEXT PRIMARY KEY, "
+                                "until INTEGER NOT NULL) WITHOUT ROWID;";
+
+const char *const schema_scripts[] = {version_1, version_2, version_3};
 const int schema_version = (int)countof(schema_scripts);
 
 static int version_read(struct conn *conn, int *ret)

@@ -237,6 +237,15 @@ static int apply_notice_take(struct store_sqlite *s, const struct op *op)
     return call_run(&c);
 }
 
+static int apply_revoke(struct store_sqlite *s, const struct op *op)
+{
+    struct call c = call_begin(&s->writer, op->at ? STMT_REVOKE : STMT_UNREVOKE);
+    call_text(&c, op->owner);
+    if (op->at)
+        call_int(&c, op->at);
+    return call_run(&c);
+}
+
 static int apply(struct store_sqlite *s, const struct op *op)
 {
     switch (op->kind) {
@@ -253,6 +262,7 @@ static int apply(struct store_sqlite *s, const struct op *op)
     case OP_INBOX_TAKE: return apply_inbox_take(s, op);
     case OP_NOTICE_PUT: return apply_notice_put(s, op);
     case OP_NOTICE_TAKE: return apply_notice_take(s, op);
+    case OP_REVOKE: return apply_revoke(s, op);
     case OP_EVENTS_REMOVE: return sqlite_events_remove(s, op);
     case OP_TASK_REMOVE: return sqlite_task_remove(s, op);
     }

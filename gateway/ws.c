@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "gateway/address.h"
+#include "gateway/admin.h"
 #include "gateway/http.h"
 #include "gateway/log.h"
 #include "gateway/origin.h"
@@ -50,6 +51,8 @@ static bool offers_us(struct lws *wsi)
 static int admit(struct server *s, struct lws *wsi, const char *upgrade)
 {
     char path[64] = "";
+    if (admin_is(wsi))
+        return http_refuse(wsi, 400, ERR_UNSUPPORTED, "the operator's socket has no WebSocket");
     if (strcmp(upgrade, "websocket") != 0)
         return http_refuse(wsi, 400, ERR_BAD_REQUEST, "only an upgrade to websocket is served");
     if (lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI) < 0 || strcmp(path, "/v1/ws") != 0)
@@ -80,8 +83,7 @@ static bool authenticate(struct session *session, struct str token, struct ident
         snprintf(ret->error, sizeof ret->error, "a cookie needs an Origin");
         return false;
     }
-    if (!auth_check(c->server->auth, token, str_of(c->bearer), cookie, c->server->hub.clock.wall_ms,
-                    ret))
+    if (!server_identify(c->server, token, str_of(c->bearer), cookie, ret))
         return false;
     http_set_quota(c->address->ip, ret);
     if (c->stranger) {
@@ -403,6 +405,21 @@ void ws_say_goaway(struct server *s)
 {
     list_each (it, &s->conns)
         session_say_goaway(&list_item(it, struct conn, all)->session);
+}
+
+uint32_t ws_close_owner(struct server *s, struct str owner, enum close_code code, const char *why)
+{
+    uint32_t n = 0;
+    list_each (it, &s->conns) {
+        struct session *session = &list_item(it, struct conn, all)->session;
+        bool is = session->state == SESSION_OPEN && str_eq(str_of(session->owner->name), owner);
+        if (is && why)
+            session_push_error(session, ERR_UNAUTHORIZED, STR_NULL, why);
+        if (is)
+            session_close(session, code);
+        n += is;
+    }
+    return n;
 }
 
 void ws_close_all(struct server *s, enum close_code code)

@@ -43,6 +43,8 @@ void ws_flush_woken(struct server *s);    /* the end of the turn */
 void ws_reap(struct server *s);
 void ws_tick(struct server *s); /* once a second: heartbeats, slow readers */
 void ws_say_goaway(struct server *s);
+/* Those of one owner, after an error line when why is given; how many. */
+uint32_t ws_close_owner(struct server *s, struct str owner, enum close_code code, const char *why);
 void ws_close_all(struct server *s, enum close_code code);
 
 #endif

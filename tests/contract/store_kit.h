@@ -379,9 +379,9 @@ static inline void text_answer(struct buf *out, int status, const struct answer 
         text_str(out, n->text);
         buf_putc(out, '\n');
     }
-    for (size_t i = 0; i < a->n_usage; i++) {
-        buf_putf(out, "usage %lld ", (long long)a->usage[i].bytes);
-        text_str(out, a->usage[i].owner);
+    for (size_t i = 0; i < a->n_owners; i++) {
+        buf_putf(out, "usage %lld ", (long long)a->owners[i].value);
+        text_str(out, a->owners[i].owner);
         buf_putc(out, '\n');
     }
     for (size_t i = 0; i < a->n_blocks; i++) {

@@ -153,6 +153,36 @@ static void test_a39_result_stands_under_its_key_as_it_was(void **state)
     assert_shows(read, ",\"result\":{\"output\":\"built ok\",\"lines\":42},", true);
 }
 
+static void put_revoke(struct fixture *f, const char *owner, int64_t until)
+{
+    batch_put(f->batch, &(struct op){.kind = OP_REVOKE, .owner = str_of(owner), .at = until});
+}
+
+static void test_revocations_are_kept_until_they_are_lifted(void **state)
+{
+    struct fixture *f = *state;
+    put_revoke(f, "bob", 200);
+    put_revoke(f, "ann", 100);
+    put_revoke(f, "eve", 300);
+    commit(f);
+    put_revoke(f, "bob", 250); /* again, for longer */
+    put_revoke(f, "eve", 0);
+    put_revoke(f, "nobody", 0);
+    commit(f);
+    kit_reopen(f);
+    const struct answer *a = ask(f, (struct query){.kind = QUERY_REVOKED});
+    assert_int_equal(a->n_owners, 2);
+    assert_str(a->owners[0].owner, "ann");
+    assert_int_equal(a->owners[0].value, 100);
+    assert_str(a->owners[1].owner, "bob");
+    assert_int_equal(a->owners[1].value, 250);
+    a = ask(f, (struct query){.kind = QUERY_REVOKED, .limit = 1});
+    assert_true(a->more && a->n_owners == 1);
+    a = ask(f, (struct query){.kind = QUERY_REVOKED, .before = STR("ann")});
+    assert_int_equal(a->n_owners, 1);
+    assert_str(a->owners[0].owner, "bob");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +193,7 @@ int main(void)
         BOTH(test_a33_failed_summary_survives),
         BOTH(test_a37_parent_survives_and_what_it_lacks_stays_absent),
         BOTH(test_a38_least_record_loads_with_nothing_made_up),
+        BOTH(test_revocations_are_kept_until_they_are_lifted),
         BOTH(test_a39_result_stands_under_its_key_as_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

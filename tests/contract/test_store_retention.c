@@ -9,7 +9,7 @@ static const char *const id_of[] = {"", "01HF0000000000000000000001", "01HF00000
 static int64_t usage_of(struct fixture *f, const char *owner)
 {
     const struct answer *a = ask(f, (struct query){.kind = QUERY_USAGE, .owner = str_of(owner)});
-    return a->n_usage ? a->usage[0].bytes : 0;
+    return a->n_owners ? a->owners[0].value : 0;
 }
 
 static int64_t bytes_of(int64_t key, uint64_t first, uint64_t last)
@@ -97,17 +97,17 @@ static void test_usage_counts_blocks_and_ended_records(void **state)
     assert_int_equal(usage_of(f, "p"), p);
     kit_reopen(f);
     const struct answer *a = ask(f, (struct query){.kind = QUERY_FULL, .at = p - 1});
-    assert_int_equal(a->n_usage, 2);
-    assert_str(a->usage[0].owner, "o");
-    assert_int_equal(a->usage[1].bytes, p);
+    assert_int_equal(a->n_owners, 2);
+    assert_str(a->owners[0].owner, "o");
+    assert_int_equal(a->owners[1].value, p);
     a = ask(f, (struct query){.kind = QUERY_FULL, .at = p});
-    assert_int_equal(a->n_usage, 1);
+    assert_int_equal(a->n_owners, 1);
     a = ask(f, (struct query){.kind = QUERY_FULL, .at = 1, .before = STR("o")});
-    assert_int_equal(a->n_usage, 1);
-    assert_str(a->usage[0].owner, "p");
+    assert_int_equal(a->n_owners, 1);
+    assert_str(a->owners[0].owner, "p");
     a = ask(f, (struct query){.kind = QUERY_USAGE});
-    assert_int_equal(a->n_usage, 1);
-    assert_true(a->usage[0].bytes > p); /* of all; a file has more than its rows */
+    assert_int_equal(a->n_owners, 1);
+    assert_true(a->owners[0].value > p); /* of all; a file has more than its rows */
     put_delete(f, "o", "c");
     commit(f);
     if (f->ops->idle)
