@@ -31,6 +31,8 @@ enum op_kind {
     OP_NOTICE_TAKE,         /* task_key = the notice's key: it is told */
     OP_EVENTS_REMOVE, /* owner, task_key of a task that has ended and has no tail, freed: all of its
                              * events go, first becomes head + 1 */
+    OP_OUTBOX_PUT,    /* outbox: its key is fresh */
+    OP_OUTBOX_TAKE,   /* task_key = the key: it was delivered, or given up */
     OP_REVOKE,        /* owner, at: the owner is revoked until then; 0: no longer */
     OP_TASK_REMOVE, /* owner, conversation_id, task_id, task_key of such a task, freed, at: it goes,
                      * with its events, messages and request keys; so does the conversation when
@@ -55,6 +57,7 @@ struct op {
     struct task_state *state;       /* OP_TASK_SET */
     struct message_record *message; /* OP_MESSAGE */
     struct notice_record *notice;   /* OP_NOTICE_PUT */
+    struct outbox_record *outbox;   /* OP_OUTBOX_PUT */
 };
 
 struct batch {

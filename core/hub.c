@@ -37,6 +37,10 @@ static void on_op_done(void *arg, const struct op *op, int status)
         task_op_done(op->ref, op, status);
         return;
     }
+    if (op->kind == OP_OUTBOX_PUT) {
+        outbox_op_done(arg, op, status);
+        return;
+    }
     if (op->kind == OP_NOTICE_PUT || op->kind == OP_NOTICE_TAKE) {
         notice_op_done(arg, op, status);
         return;

@@ -14,6 +14,7 @@
 #include "core/clock.h"
 #include "core/feed.h"
 #include "core/journal.h"
+#include "core/outbox.h"
 #include "core/retention.h"
 #include "core/revocations.h"
 #include "core/tool.h"
@@ -39,6 +40,7 @@ struct hub_options {
     size_t n_agents;
     struct hub_limits limits;
     struct retention_options retention;
+    struct outbox_options outbox;
     size_t cache_bytes;
     msec_t retry_ms; /* how long a failing commit is tried again */
     const char *version;

@@ -45,6 +45,12 @@ struct owner_record *answer_add_owner(struct answer *a)
     return &a->owners[a->n_owners - 1];
 }
 
+struct outbox_record *answer_add_outbox(struct answer *a)
+{
+    a->outbox = add_row(a, a->outbox, &a->n_outbox, sizeof *a->outbox);
+    return &a->outbox[a->n_outbox - 1];
+}
+
 void answer_add_block(struct answer *a, struct block *b)
 {
     a->blocks = add_row(a, a->blocks, &a->n_blocks, sizeof(struct block *));

@@ -47,9 +47,10 @@ enum query_kind {
                            * event_bytes and without what QUERY_TASKS leaves out, as the next two */
     QUERY_OLDEST,  /* owner, at, limit -> the owner's tasks that ended before at, oldest first */
     QUERY_OLDEST_EVENTS, /* owner, limit -> the owner's ended tasks that have events, oldest first */
-    QUERY_USAGE,   /* owner? -> its usage (none: it has nothing), or that of the whole store */
-    QUERY_FULL,    /* at (bytes), before? (an owner, exclusive), limit -> the usage of each owner
+    QUERY_USAGE,  /* owner? -> its usage (none: it has nothing), or that of the whole store */
+    QUERY_FULL,   /* at (bytes), before? (an owner, exclusive), limit -> the usage of each owner
                            * who has more, by owner: for the start */
+    QUERY_OUTBOX, /* key (a hook), after (a key), limit, max_bytes -> what the hook is to be told */
     QUERY_REVOKED, /* before? (an owner, exclusive), limit -> revocations, by owner: for the start */
 };
 
@@ -90,6 +91,8 @@ struct answer {
     size_t n_conversations;
     struct notice_record *notices;
     size_t n_notices;
+    struct outbox_record *outbox;
+    size_t n_outbox;
     struct owner_record *owners;
     size_t n_owners;
     struct block **blocks; /* one reference each, the answer's; take by setting to NULL */
@@ -105,6 +108,7 @@ struct message_record *answer_add_message(struct answer *a);
 struct conversation_record *answer_add_conversation(struct answer *a);
 struct notice_record *answer_add_notice(struct answer *a);
 struct owner_record *answer_add_owner(struct answer *a);
+struct outbox_record *answer_add_outbox(struct answer *a);
 void answer_add_block(struct answer *a, struct block *b); /* takes the reference */
 void answer_reverse(struct answer *a);                    /* the order of tasks and of messages */
 /* Whether a row of next bytes may follow that many rows and bytes. */

@@ -389,6 +389,8 @@ static void apply(struct memory *m, const struct op *op)
     case OP_REQUEST_KEY: apply_request_key(m, op); return;
     case OP_NOTICE_PUT: apply_notice_put(m, op); return;
     case OP_NOTICE_TAKE: apply_notice_take(m, op); return;
+    case OP_OUTBOX_PUT: memory_outbox_put(m, op); return;
+    case OP_OUTBOX_TAKE: memory_outbox_take(m, op); return;
     case OP_REVOKE: memory_revoke(m, op); return;
     case OP_TASK_REMOVE: memory_task_remove(m, op); return;
     case OP_ACK:
@@ -499,6 +501,7 @@ static void memory_close(void *store)
     for (size_t i = 0; i < m->notices.n; i++)
         notice_free(m->notices.at[i]);
     memory_revocations_done(m);
+    memory_outbox_done(m);
     free(m->notices.at);
     free(m->tasks.at);
     free(m->messages.at);

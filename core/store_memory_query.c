@@ -295,6 +295,7 @@ int memory_ask(const struct memory *m, const struct query *q, struct answer *ret
     case QUERY_OLDEST_EVENTS: return memory_ask_ended(m, q, ret);
     case QUERY_USAGE:
     case QUERY_FULL: return memory_ask_usage(m, q, ret);
+    case QUERY_OUTBOX: return memory_ask_outbox(m, q, ret);
     case QUERY_REVOKED: return memory_ask_revoked(m, q, ret);
     }
     UNREACHABLE();

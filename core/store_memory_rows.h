@@ -46,6 +46,11 @@ struct mem_notice {
     struct arena_chunk *chunks;
 };
 
+struct mem_outbox {
+    struct outbox_record record;
+    struct arena_chunk *chunks;
+};
+
 struct mem_revocation {
     char *owner;
     int64_t until;
@@ -63,7 +68,7 @@ struct rows {
 };
 
 struct memory {
-    struct rows tasks, messages, conversations, keys, notices, revocations;
+    struct rows tasks, messages, conversations, keys, notices, revocations, outbox;
     struct store_start start;
 };
 
@@ -81,6 +86,10 @@ void memory_rows_remove(struct rows *r, size_t i);
 void memory_events_remove(struct mem_task *t);
 void memory_task_remove(struct memory *m, const struct op *op);
 int memory_ask_ended(const struct memory *m, const struct query *q, struct answer *ret);
+void memory_outbox_put(struct memory *m, const struct op *op);
+void memory_outbox_take(struct memory *m, const struct op *op);
+void memory_outbox_done(struct memory *m);
+int memory_ask_outbox(const struct memory *m, const struct query *q, struct answer *ret);
 void memory_revoke(struct memory *m, const struct op *op);
 void memory_revocations_done(struct memory *m);
 int memory_ask_revoked(const struct memory *m, const struct query *q, struct answer *ret);

@@ -503,6 +503,7 @@ void task_finish(struct task *t, enum task_status status, enum task_error error,
         put_message(t, ROLE_ASSISTANT, s->output, status != STATUS_COMPLETED);
     touch_conversation(t, false);
     notice_stage(t);
+    outbox_stage(t->hub, &t->rec);
     task_stage(t);
     journal_want_seal(&t->hub->journal, t->stream);
 }

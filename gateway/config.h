@@ -78,6 +78,12 @@ struct config_agent {
     uint32_t grace_s;
 };
 
+struct config_hook {
+    char *name, *url, *secret_file;
+    char *ca_file;
+    uint32_t timeout_s, give_up_s, at_once;
+};
+
 enum store_kind { STORE_SQLITE, STORE_MEMORY };
 enum store_durability { DURABLE_PROCESS, DURABLE_POWER };
 
@@ -133,6 +139,10 @@ struct config {
         struct config_texts allow;
         struct net *allow_nets; /* as many */
     } http_get;
+    struct config_hook *webhooks;
+    size_t n_webhooks;
+    struct config_texts webhook_allow;
+    struct net *webhook_allow_nets; /* as many */
     uint32_t drain_s;
     struct {
         uint32_t level;  /* enum log_level */

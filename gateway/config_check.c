@@ -232,6 +232,20 @@ static void check_peer(const struct config_peer *peer, const char *path, struct 
         fault(f, path, "is not for use together with api_key_env");
 }
 
+static void check_hook(const struct config *c, size_t at, struct faults *f)
+{
+    const struct config_hook *hook = &c->webhooks[at];
+    struct path path = path_of("webhooks[%zu].name", at);
+
+    if (hook->name && !is_name(hook->name))
+        fault(f, path.text, "must not have control characters");
+    for (size_t i = 0; hook->name && i < at; i++)
+        if (is(c->webhooks[i].name, hook->name))
+            fault(f, path.text, "is the same as that of webhooks[%zu]", i);
+    if (hook->url)
+        check_url(hook->url, path_of("webhooks[%zu].url", at).text, f);
+}
+
 static void check_model(const struct config *c, size_t at, struct faults *f)
 {
     const struct config_model *model = &c->models[at];
@@ -404,6 +418,9 @@ void config_check(struct config *c, const struct config_flags *flags, struct fau
     c->trusted_nets = check_nets(&c->trusted_proxies, "trusted_proxies", f);
     c->metrics.allow_nets = check_nets(&c->metrics.allow, "metrics.allow", f);
     c->http_get.allow_nets = check_nets(&c->http_get.allow, "http_get.allow", f);
+    c->webhook_allow_nets = check_nets(&c->webhook_allow, "webhook_allow", f);
+    for (size_t i = 0; i < c->n_webhooks; i++)
+        check_hook(c, i, f);
     for (size_t i = 0; i < c->n_models; i++)
         check_model(c, i, f);
     if (c->n_agents == 0)

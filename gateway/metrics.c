@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "core/task.h"
+#include "gateway/webhook.h"
 
 enum metric_kind { COUNTER, GAUGE, HISTOGRAM };
 
@@ -170,6 +171,19 @@ static void full_owners(struct server *s, struct buf *out, const char *name)
     put(out, name, "", s->hub.retention.n_full);
 }
 
+static void hook_tries(struct server *s, struct buf *out, const char *name)
+{
+    struct webhook_stats stats = webhooks_stats(s->webhooks);
+    put(out, name, "{outcome=\"delivered\"}", stats.delivered);
+    put(out, name, "{outcome=\"failed\"}", stats.failed);
+    put(out, name, "{outcome=\"given_up\"}", stats.given_up);
+}
+
+static void hooks_pending(struct server *s, struct buf *out, const char *name)
+{
+    put(out, name, "", webhooks_stats(s->webhooks).pending);
+}
+
 static void sent(struct server *s, struct buf *out, const char *name)
 {
     put(out, name, "", s->bytes_out);
@@ -198,6 +212,10 @@ static const struct metric metrics[] = {
      removed},
     {"holdfast_store_used_bytes", GAUGE, "What the store holds, seen every 10 s.", store_bytes},
     {"holdfast_store_full_owners", GAUGE, "Owners who may store no more.", full_owners},
+    {"holdfast_webhook_messages_total", COUNTER,
+     "Messages to webhooks: delivered, given up, and tries that failed.", hook_tries},
+    {"holdfast_webhook_pending", GAUGE,
+     "Messages to webhooks that wait, as far as they are in memory.", hooks_pending},
     {"holdfast_sent_bytes_total", COUNTER, "Bytes of messages sent.", sent},
 };
 

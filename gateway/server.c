@@ -19,6 +19,7 @@
 #include "gateway/notify.h"
 #include "gateway/store_locked.h"
 #include "gateway/tls.h"
+#include "gateway/webhook.h"
 #include "gateway/ws.h"
 
 #define TICK_MS 1000
@@ -328,6 +329,7 @@ static bool open_hub(struct server *s)
         .retention = {.task_ms = (int64_t)s->config->retention.task_days * 86400000,
                       .owner_bytes = (int64_t)(s->config->rim_limits.store_mib_per_owner << 20),
                       .store_bytes = (int64_t)s->config->retention.store_gib << 30},
+        .outbox = webhooks_outbox(s->webhooks),
         .cache_bytes = (size_t)s->config->store.replay_cache_mib << 20,
         .retry_ms = (msec_t)s->config->store.retry_s * 1000,
         .version = HOLDFAST_VERSION,
@@ -358,6 +360,7 @@ static void on_restored(void *arg, int status)
     }
     listener_start(s);
     admin_start(s);
+    webhooks_start(s->webhooks);
     if (s->phase == SERVER_STARTING)
         s->phase = SERVER_SERVING;
     timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
@@ -431,6 +434,11 @@ static bool start(struct server *s)
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
         return false;
     }
+    s->webhooks = webhooks_open(s, error, sizeof error);
+    if (!s->webhooks) {
+        log_event(LEVEL_ERROR, "webhook", "cannot_open", LOG_TEXT("why", error));
+        return false;
+    }
     if (!open_hub(s))
         return false;
     s->hub_is_open = true;
@@ -475,6 +483,7 @@ static void stop(struct server *s)
         pace_done(s);
         map_done(&s->paces);
     }
+    webhooks_close(s->webhooks);
     agents_free(s->agents, s->n_agents);
     fetcher_close(s->fetcher);
     for (int i = 0; uv_run(&s->loop, UV_RUN_NOWAIT) && i < 1000; i++)

@@ -20,6 +20,7 @@
 
 struct address;
 struct fetcher;
+struct webhooks;
 
 enum server_phase { SERVER_STARTING, SERVER_SERVING, SERVER_DRAINING, SERVER_CLOSING };
 
@@ -28,6 +29,7 @@ struct server {
     const struct config *config;
     struct auth *auth;
     struct hub hub;
+    struct webhooks *webhooks;
     struct fetcher *fetcher; /* requests of the agents' own */
     struct agent *agents;
     size_t n_agents;

@@ -89,6 +89,8 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_NOTICES_DELETE] = "DELETE FROM notices WHERE owner = ? AND conversation_id = ?",
     [STMT_CONVERSATION_DELETE] =
         "DELETE FROM conversations WHERE owner = ? AND conversation_id = ?",
+    [STMT_OUTBOX_PUT] = "INSERT INTO outbox (key, hook, id, at, body) VALUES (?,?,?,?,?)",
+    [STMT_OUTBOX_TAKE] = "DELETE FROM outbox WHERE key = ?",
     [STMT_REVOKE] = "INSERT OR REPLACE INTO revocations (owner, until) VALUES (?,?)",
     [STMT_UNREVOKE] = "DELETE FROM revocations WHERE owner = ?",
     [STMT_USAGE_ENDED] = "INSERT INTO usage (owner, bytes) SELECT t.owner, " SQL_TASK_COST
@@ -186,6 +188,8 @@ static const char *const sql[STMT_COUNT] = {
                                "WHERE t.status >= 2 AND t.first <= t.head AND t.owner = ?1 "
                                "ORDER BY t.task_key",
     [STMT_ASK_USAGE] = "SELECT owner, bytes FROM usage WHERE owner = ? AND bytes > 0",
+    [STMT_ASK_OUTBOX] = "SELECT key, hook, id, at, body FROM outbox INDEXED BY outbox_of "
+                        "WHERE hook = ? AND key > ? ORDER BY key",
     [STMT_ASK_REVOKED] = "SELECT owner, until FROM revocations WHERE owner >= ?1 AND "
                          "owner IS NOT ?2 ORDER BY owner",
     [STMT_ASK_SIZE] = "SELECT NULL, (p.page_count - f.freelist_count) * s.page_size FROM "

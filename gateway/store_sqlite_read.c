@@ -343,6 +343,30 @@ static int ask_revoked(struct reader *r, const struct query *q, struct answer *r
     return list_owners(&c, q, ret);
 }
 
+static int ask_outbox(struct reader *r, const struct query *q, struct answer *ret)
+{
+    size_t bytes = 0;
+    struct call c = call_begin(&r->conn, STMT_ASK_OUTBOX);
+    call_text(&c, q->key);
+    call_int(&c, (int64_t)q->after);
+    while (call_step(&c)) {
+        struct str body = call_col(&c, 4);
+        if (!query_has_room(q, ret->n_outbox, bytes, body.n)) {
+            ret->more = true;
+            break;
+        }
+        bytes += body.n;
+        *answer_add_outbox(ret) = (struct outbox_record){
+            .key = call_col_int(&c, 0),
+            .hook = arena_str(&ret->chunks, call_col(&c, 1)),
+            .id = arena_str(&ret->chunks, call_col(&c, 2)),
+            .at = call_col_int(&c, 3),
+            .body = arena_str(&ret->chunks, body),
+        };
+    }
+    return call_end(&c);
+}
+
 /* ---------------------------------------------------------------------------- tails */
 
 static int data_version(struct reader *r, int64_t *ret)
@@ -417,6 +441,7 @@ static int ask(struct reader *r, const struct query *q, struct answer *ret)
     case QUERY_OLDEST_EVENTS: return ask_ended(r, q, ret);
     case QUERY_USAGE: return ask_usage(r, q, ret);
     case QUERY_FULL: return ask_full(r, q, ret);
+    case QUERY_OUTBOX: return ask_outbox(r, q, ret);
     case QUERY_REVOKED: return ask_revoked(r, q, ret);
     }
     UNREACHABLE();

@@ -89,7 +89,13 @@ static const char version_2[] =
 static const char version_3[] = "CREATE TABLE revocations (owner TEXT PRIMARY KEY, "
                                 "until INTEGER NOT NULL) WITHOUT ROWID;";
 
-const char *const schema_scripts[] = {version_1, version_2, version_3};
+/* What other servers are still to be told. */
+static const char version_4[] =
+    "CREATE TABLE outbox (key INTEGER PRIMARY KEY, hook TEXT NOT NULL, id TEXT NOT NULL,"
+    " at INTEGER NOT NULL, body TEXT NOT NULL);"
+    "CREATE INDEX outbox_of ON outbox (hook);";
+
+const char *const schema_scripts[] = {version_1, version_2, version_3, version_4};
 const int schema_version = (int)countof(schema_scripts);
 
 static int version_read(struct conn *conn, int *ret)

@@ -237,6 +237,27 @@ static int apply_notice_take(struct store_sqlite *s, const struct op *op)
     return call_run(&c);
 }
 
+static int apply_outbox_put(struct store_sqlite *s, const struct op *op)
+{
+    const struct outbox_record *o = op->outbox;
+    struct call c = call_begin(&s->writer, STMT_OUTBOX_PUT);
+    call_int(&c, o->key);
+    call_text(&c, o->hook);
+    call_text(&c, o->id);
+    call_int(&c, o->at);
+    call_text(&c, o->body);
+    if (o->key >= s->new_marks.next_key)
+        s->new_marks.next_key = o->key + 1;
+    return call_run(&c);
+}
+
+static int apply_outbox_take(struct store_sqlite *s, const struct op *op)
+{
+    struct call c = call_begin(&s->writer, STMT_OUTBOX_TAKE);
+    call_int(&c, op->task_key);
+    return call_run(&c);
+}
+
 static int apply_revoke(struct store_sqlite *s, const struct op *op)
 {
     struct call c = call_begin(&s->writer, op->at ? STMT_REVOKE : STMT_UNREVOKE);
@@ -262,6 +283,8 @@ static int apply(struct store_sqlite *s, const struct op *op)
     case OP_INBOX_TAKE: return apply_inbox_take(s, op);
     case OP_NOTICE_PUT: return apply_notice_put(s, op);
     case OP_NOTICE_TAKE: return apply_notice_take(s, op);
+    case OP_OUTBOX_PUT: return apply_outbox_put(s, op);
+    case OP_OUTBOX_TAKE: return apply_outbox_take(s, op);
     case OP_REVOKE: return apply_revoke(s, op);
     case OP_EVENTS_REMOVE: return sqlite_events_remove(s, op);
     case OP_TASK_REMOVE: return sqlite_task_remove(s, op);

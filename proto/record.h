@@ -91,6 +91,15 @@ struct notice_record {
     struct str text;
 };
 
+/* Something that another server is to be told. */
+struct outbox_record {
+    int64_t key;     /* given by core, never reused */
+    struct str hook; /* the name of whom to tell */
+    struct str id;   /* a ULID: the same at each try */
+    int64_t at;      /* Unix ms */
+    struct str body; /* JSON */
+};
+
 static inline bool status_is_terminal(enum task_status s)
 {
     return s >= STATUS_COMPLETED;
