@@ -130,6 +130,7 @@ struct config {
     } rim_limits;
     struct config_texts trusted_proxies;
     struct net *trusted_nets; /* as many */
+    bool proxy_protocol;
     struct {
         struct config_texts allow;
         struct net *allow_nets; /* as many */

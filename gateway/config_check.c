@@ -416,6 +416,8 @@ void config_check(struct config *c, const struct config_flags *flags, struct fau
     check_auth(c, f);
     check_origins(c, f);
     c->trusted_nets = check_nets(&c->trusted_proxies, "trusted_proxies", f);
+    if (c->proxy_protocol && c->trusted_proxies.n == 0)
+        fault(f, "proxy_protocol", "needs trusted_proxies: nobody else may speak for a client");
     c->metrics.allow_nets = check_nets(&c->metrics.allow, "metrics.allow", f);
     c->http_get.allow_nets = check_nets(&c->http_get.allow, "http_get.allow", f);
     c->webhook_allow_nets = check_nets(&c->webhook_allow, "webhook_allow", f);

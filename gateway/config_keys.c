@@ -231,6 +231,8 @@ static const struct key root_keys[] = {
     {"limits", "what one peer, or all, can use", GROUP(limits_table)},
     {"trusted_proxies", "networks whose X-Forwarded-For is believed",
      TEXTS(config, trusted_proxies, 256)},
+    {"proxy_protocol", "connections of trusted_proxies begin with a PROXY header, version 1 or 2",
+     BOOL(config, proxy_protocol)},
     {"metrics", "who reads /metrics", GROUP(metrics_table)},
     {"http_get", "the tool http_get, which works for the agents that list it",
      GROUP(http_get_table)},

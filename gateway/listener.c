@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "gateway/log.h"
+#include "gateway/proxied.h"
 #include "gateway/ws.h"
 
 #define ACCEPTS_PER_TURN 64
@@ -31,13 +32,14 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
     (void)status;
     (void)events;
     for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-        if (s->n_wsi >= s->max_sockets) {
+        if (s->n_wsi + s->n_greetings >= s->max_sockets) {
             pause_accepting(s, "too many sockets");
             return;
         }
         int fd = accept4(s->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            ws_accept(s, fd);
+            if (!proxied_accept(s, fd))
+                ws_accept(s, fd);
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)

@@ -17,6 +17,7 @@
 #include "gateway/listener.h"
 #include "gateway/log.h"
 #include "gateway/notify.h"
+#include "gateway/proxied.h"
 #include "gateway/store_locked.h"
 #include "gateway/tls.h"
 #include "gateway/webhook.h"
@@ -471,6 +472,7 @@ static void stop(struct server *s)
     if (s->listener.data)
         uv_close((uv_handle_t *)&s->listener, NULL);
     admin_close(s);
+    proxied_close_all(s);
     uv_signal_t *const signals[] = {&s->sigterm, &s->sigint, &s->sighup};
     for (size_t i = 0; i < countof(signals); i++)
         if (signals[i]->data)
@@ -511,6 +513,7 @@ int server_run(const struct config *config)
     list_init(&s->blocked);
     list_init(&s->dead);
     list_init(&s->streams);
+    list_init(&s->greetings);
     list_init(&s->paced);
     fit_limits(s, &fitted);
     uv_loop_init(&s->loop);

@@ -66,7 +66,9 @@ struct server {
     struct list paced;
     uint32_t n_conns, n_strangers; /* WebSockets; strangers: before welcome */
     uint32_t n_streams;            /* of events over HTTP */
-    uint32_t n_wsi;                /* lws's own, of every kind */
+    struct list greetings;         /* of struct greeting: PROXY headers that are due (proxied.c) */
+    uint32_t n_greetings;
+    uint32_t n_wsi; /* lws's own, of every kind */
     uint64_t next_conn;
     struct buf out;      /* LWS_PRE bytes, then the message that is being made */
     uint64_t closes[16]; /* by row of CLOSE_TABLE; the last: without a code */

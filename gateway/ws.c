@@ -12,6 +12,7 @@
 #include "gateway/http.h"
 #include "gateway/log.h"
 #include "gateway/origin.h"
+#include "gateway/proxied.h"
 #include "gateway/tcp.h"
 #include "gateway/tls.h"
 
@@ -452,8 +453,9 @@ static int created(struct server *s)
     return 0;
 }
 
-static int destroyed(struct server *s)
+static int destroyed(struct server *s, struct lws *wsi)
 {
+    proxied_forget(wsi);
     s->n_wsi--;
     return 0;
 }
@@ -472,7 +474,7 @@ int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void
     switch (why) {
     case LWS_CALLBACK_OPENSSL_LOAD_EXTRA_SERVER_VERIFY_CERTS: return keep_tls(s, user);
     case LWS_CALLBACK_WSI_CREATE: return created(s);
-    case LWS_CALLBACK_WSI_DESTROY: return destroyed(s);
+    case LWS_CALLBACK_WSI_DESTROY: return destroyed(s, wsi);
     case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE: return admit(s, wsi, in);
     case LWS_CALLBACK_ESTABLISHED: return open_conn(s, wsi, slot);
     case LWS_CALLBACK_RECEIVE: return receive(*slot, in, len);
@@ -484,10 +486,10 @@ int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void
     }
 }
 
-void ws_accept(struct server *s, int fd)
+struct lws *ws_accept(struct server *s, int fd)
 {
     int one = 1, bytes = SEND_BUFFER;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-    lws_adopt_socket_vhost(s->vhost, fd); /* closes it when it fails */
+    return lws_adopt_socket_vhost(s->vhost, fd); /* closes it when it fails */
 }
