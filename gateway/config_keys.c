@@ -229,6 +229,8 @@ static const struct key root_keys[] = {
     {"store", "the store", GROUP(store_table)},
     {"retention", "what is kept", GROUP(retention_table)},
     {"limits", "what one peer, or all, can use", GROUP(limits_table)},
+    {"compression", "of WebSocket messages (permessage-deflate): refused, see docs/operations.md",
+     BOOL(config, compression)},
     {"trusted_proxies", "networks whose X-Forwarded-For is believed",
      TEXTS(config, trusted_proxies, 256)},
     {"proxy_protocol", "connections of trusted_proxies begin with a PROXY header, version 1 or 2",
