@@ -256,6 +256,13 @@ void block_cache_init(struct block_cache *cache, size_t max_bytes)
     list_init(&cache->lru);
 }
 
+/* What a cached block holds in memory: its bytes, and beside them its place here and, often, the
+ * stream and the summary that it alone keeps. */
+static size_t cost_of(const struct block *b)
+{
+    return b->len + CACHED_OVERHEAD;
+}
+
 static void uncache(struct block_cache *cache, struct cached_block *cached)
 {
     struct stream *s = cached->stream;
@@ -263,8 +270,8 @@ static void uncache(struct block_cache *cache, struct cached_block *cached)
     ASSERT(s->blocks[at] == cached);
     memmove(s->blocks + at, s->blocks + at + 1, (s->n_blocks - at - 1) * sizeof *s->blocks);
     s->n_blocks--;
-    s->cached_bytes -= cached->block->len;
-    cache->bytes -= cached->block->len;
+    s->cached_bytes -= cost_of(cached->block);
+    cache->bytes -= cost_of(cached->block);
     list_remove(&cached->lru);
     list_remove(&cached->own_lru);
     block_unref(cached->block);
@@ -272,11 +279,11 @@ static void uncache(struct block_cache *cache, struct cached_block *cached)
 }
 
 /* The least recently used go: of the stream's own beyond its share, of all beyond the whole. */
-static void make_room(struct block_cache *cache, struct stream *s, size_t len)
+static void make_room(struct block_cache *cache, struct stream *s, size_t cost)
 {
-    while (s->n_blocks && s->cached_bytes + len > STREAM_CACHE_BYTES)
+    while (s->n_blocks && s->cached_bytes + cost > STREAM_CACHE_BYTES)
         uncache(cache, list_item(s->own_lru.next, struct cached_block, own_lru));
-    while (!list_is_empty(&cache->lru) && cache->bytes + len > cache->max_bytes) {
+    while (!list_is_empty(&cache->lru) && cache->bytes + cost > cache->max_bytes) {
         struct cached_block *old = list_item(cache->lru.next, struct cached_block, lru);
         struct stream *owner = old->stream;
         uncache(cache, old);
@@ -291,7 +298,7 @@ void block_cache_put(struct block_cache *cache, struct stream *s, struct block *
         block_unref(b);
         return;
     }
-    make_room(cache, s, b->len);
+    make_room(cache, s, cost_of(b));
     if (s->n_blocks == s->cap_blocks) {
         s->cap_blocks = s->cap_blocks ? s->cap_blocks * 2 : 4;
         s->blocks = xrealloc(s->blocks, s->cap_blocks * sizeof *s->blocks);
@@ -305,8 +312,8 @@ void block_cache_put(struct block_cache *cache, struct stream *s, struct block *
     cached->block = b;
     s->blocks[at] = cached;
     s->n_blocks++;
-    s->cached_bytes += b->len;
-    cache->bytes += b->len;
+    s->cached_bytes += cost_of(b);
+    cache->bytes += cost_of(b);
     touch(cache, cached);
 }
 

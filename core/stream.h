@@ -21,9 +21,10 @@
 #include "core/resume.h"
 #include "proto/event.h"
 
-#define STREAM_CACHE_BYTES \
-    (4u << 20) /* of one stream: a long replay passes through, and does not
-                                       * push out everybody else's */
+/* Of one stream: a long replay passes through, and does not push out everybody else's. */
+#define STREAM_CACHE_BYTES (4u << 20)
+/* What a cached block is counted with beside its bytes: its place, and a stream that it keeps. */
+#define CACHED_OVERHEAD 1536
 
 struct stream;
 struct task;
@@ -65,10 +66,10 @@ struct stream {
     struct cached_block **blocks; /* in memory, by first */
     size_t n_blocks, cap_blocks;
     struct list own_lru;
-    size_t cached_bytes;
-    struct load *load; /* a read of blocks that is under way; the hub's */
-    bool gone;         /* its conversation was deleted: nobody finds it, readers are told */
-    bool broken;       /* the store has not what it must have: readers are told */
+    size_t cached_bytes; /* with CACHED_OVERHEAD each */
+    struct load *load;   /* a read of blocks that is under way; the hub's */
+    bool gone;           /* its conversation was deleted: nobody finds it, readers are told */
+    bool broken;         /* the store has not what it must have: readers are told */
 
     struct list cursors;
     uint32_t pins; /* reads and others that need it to stay */
@@ -135,7 +136,7 @@ void cursor_take(struct cursor *c, struct str lines);
 /* The cache of blocks of all streams: least recently used go first. */
 struct block_cache {
     struct list lru;
-    size_t bytes, max_bytes;
+    size_t bytes, max_bytes; /* with CACHED_OVERHEAD for each block */
     uint64_t hits, loads;
     void (*idle)(struct stream *stream, void *arg); /* a stream lost its last block */
     void *arg;

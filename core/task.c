@@ -276,7 +276,7 @@ static void bury(struct task *t)
     list_push(&t->hub->dead_tasks, &t->in_wait);
 }
 
-#define MAX_KEPT_SUMMARY 4096 /* bytes; a longer one is read from the store again */
+#define MAX_KEPT_SUMMARY 2048 /* bytes; a longer one is read from the store again */
 
 /* The end is on disk: from here on the stream stands for the task. */
 static void ended(struct task *t)
@@ -293,7 +293,7 @@ static void ended(struct task *t)
     struct buf summary = {0};
     task_write(&summary, &view, false);
     if (summary.len <= MAX_KEPT_SUMMARY)
-        s->summary = buf_take(&summary);
+        s->summary = xstrdup(buf_str(&summary));
     buf_done(&summary);
     s->task = NULL;
     bury(t);

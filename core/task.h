@@ -147,7 +147,8 @@ static inline bool task_talks(const struct task *t)
     return t->rec.type == TYPE_CHAT || t->rec.type == TYPE_NOTICE;
 }
 
-/* Between task.c and its parts: task_run, task_stop, task_line, task_tool, task_inbox, task_question. */
+/* Between task.c and its parts: task_run, task_stop, task_line, task_family, task_tool,
+ * task_inbox, task_question. */
 void task_stage(struct task *t); /* the row as rec.state has it */
 uint64_t task_event(struct task *t, enum event_type event, struct str data);
 void task_try_start(struct task *t); /* when it may: slot, order of the conversation */
@@ -166,6 +167,12 @@ void task_answer_error(struct task *t, struct str call_id, enum error e, const c
 void task_call_tool(struct task *t, const struct agent_line *line);
 void task_stop_tools(struct task *t); /* nobody waits for them */
 void task_reap_tools(struct hub *h);
+
+/* Relatives (task_family.c): calls of an agent, each answered once, at once or when the store has
+ * said what became of one that has ended. */
+void task_spawn(struct task *t, const struct agent_line *line);
+void task_send_to_relative(struct task *t, const struct agent_line *line);
+void task_cancel_child(struct task *t, const struct agent_line *line);
 bool task_has_children(const struct task *t);                          /* that live */
 void task_tell_parent(struct task *t, const struct task_record *view); /* a child has ended */
 

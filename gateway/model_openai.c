@@ -168,8 +168,12 @@ static void take_chunk(struct model_turn *t, struct str text)
 {
     struct js_doc *doc = &t->doc;
     struct openai_chunk c;
-    if (!js_parse(doc, text.p, text.n, JS_AGENT) || js_type(doc, 0) != JS_OBJECT) {
-        fail(t, "the server sent what is no JSON object (%s)", doc->error ? doc->error : "");
+    if (!js_parse(doc, text.p, text.n, JS_AGENT)) {
+        fail(t, "the server sent what is no JSON: %s", doc->error);
+        return;
+    }
+    if (js_type(doc, 0) != JS_OBJECT) {
+        fail(t, "the server sent JSON that is no object");
         return;
     }
     openai_read_chunk(doc, &c);

@@ -9,7 +9,7 @@
  *   entry  := task_key, first, last - first, length (each a varint: 7 bits a byte, low ones first,
  *             the high bit set in all but the last), then length bytes of lines
  *
- * An entry is live while no block of its task reaches its last line and the task exists; else dead.
+ * An entry is live while its task exists, and neither a block nor what was removed reaches its last line.
  * The writer keeps the number of the oldest row with live entries for each task that has any (struct
  * tail), in a list that is by itself in the order of those numbers, since a tail that is new has
  * lines in the newest row.  All rows below the first of that list are dead: once there are some, a

@@ -305,6 +305,27 @@ static void test_deleted_tasks_do_not_pin_the_journal(void **state)
     assert_in_range(number(f, "SELECT count(*) FROM journal"), 0, 64);
 }
 
+/* F12: lines of which a block had been made, and then removed, lie dead in the journal; they do not come
+ * back as a tail, nor as a gap. */
+static void test_journal_does_not_bring_removed_events_back(void **state)
+{
+    struct fixture *f = *state;
+    put_task(f, 1, "o", "c", "t1");
+    put_lines(f, 1, 1, 2);
+    commit(f);
+    put_seal(f, 1, 1, 252);
+    commit(f);
+    put_lines(f, 1, 253, 254);
+    commit(f);
+    put_seal(f, 1, 253, 254);
+    commit(f);
+    assert_true(number(f, "SELECT count(*) FROM journal") > 0);
+    run_sql(f, "DELETE FROM blocks");
+    run_sql(f, "UPDATE tasks SET first = 255, head = 254");
+    kit_reopen(f);
+    assert_int_equal(ask(f, (struct query){.kind = QUERY_TAILS})->n_blocks, 0);
+}
+
 static void test_garbage_goes_in_pieces(void **state)
 {
     struct fixture *f = *state;
@@ -437,6 +458,7 @@ int main(void)
         TEST(test_journal_is_cut_behind_the_oldest_tail),
         TEST(test_deleted_tasks_do_not_pin_the_journal),
         TEST(test_old_database_learns_who_has_how_much),
+        TEST(test_journal_does_not_bring_removed_events_back),
         TEST(test_garbage_goes_in_pieces),
         TEST(test_full_disk_changes_nothing_and_passes),
         TEST(test_lock_held_by_another_program_is_busy),

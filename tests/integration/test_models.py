@@ -248,7 +248,7 @@ def test_length_of_declared_body_that_does_not_come(ask):
     ({"status": 302, "Location": "http://127.0.0.1:1/"}, b"", "HTTP 302"),
     ({"content_type": "text/html"}, b"<html>Welcome to nginx", "neither an event stream nor JSON"),
     ({"content_type": "application/json"}, b'{"hello": 1}', "no choices"),
-    ({"content_type": "application/json"}, b'{"choices": [', "no JSON object"),
+    ({"content_type": "application/json"}, b'{"choices": [', "what is no JSON: unexpected end"),
     ({"content_type": "application/json"}, b'{"error": {"message": "no"}}', "the server said: no"),
 ])
 def test_reply_that_is_none_is_told_once(ask, how, body, why):

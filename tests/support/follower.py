@@ -21,6 +21,7 @@ class Follower(asyncio.Protocol):
         self.gateway = gateway
         self.buffer = bytearray()
         self.upgraded = False
+        self.greeted = False  # a first message came
         self.ended = None  # the terminal event's name
         self.close_code = None
         self.goaway = False
@@ -80,6 +81,7 @@ class Follower(asyncio.Protocol):
         return True
 
     def take_message(self, payload):
+        self.greeted = True
         found = EVENT.findall(payload)
         assert len(found) == payload.count(b'{"type":"event"'), payload[:300]
         assert b'{"type":"error"' not in payload, payload[:300]

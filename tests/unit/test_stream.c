@@ -204,6 +204,34 @@ static void test_stream_random_life_equals_naive_log(void **state)
         free((char *)o.lines[seq - 1].p);
 }
 
+static void count_idle(struct stream *stream, void *arg)
+{
+    stream_free(stream);
+    ++*(size_t *)arg;
+}
+
+/* Blocks of a few bytes cost what their streams cost: many short tasks do not pass the bound. */
+static void test_stream_small_blocks_count_for_what_they_keep(void **state)
+{
+    (void)state;
+    struct block_cache cache;
+    size_t n_idle = 0;
+    enum { N = 3000, KEPT = 1024 };
+    block_cache_init(&cache, KEPT * (CACHED_OVERHEAD + 10));
+    cache.idle = count_idle;
+    cache.arg = &n_idle;
+    for (int64_t i = 0; i < N; i++)
+        block_cache_put(&cache, stream_new(STR("a"), STR("c"), STR(TASK), i),
+                        block_new(i, 1, 4, 10));
+    assert_int_equal(n_idle, N - KEPT);
+    while (!list_is_empty(&cache.lru)) {
+        struct stream *s = list_item(cache.lru.next, struct cached_block, lru)->stream;
+        block_cache_drop(&cache, s);
+        stream_free(s);
+    }
+    assert_int_equal(cache.bytes, 0);
+}
+
 /* One stream's long replay keeps to its share and leaves the others' blocks where they are. */
 static void test_stream_long_replay_keeps_to_its_share_of_the_cache(void **state)
 {
@@ -234,6 +262,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stream_random_life_equals_naive_log),
+        cmocka_unit_test(test_stream_small_blocks_count_for_what_they_keep),
         cmocka_unit_test(test_stream_long_replay_keeps_to_its_share_of_the_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,264 @@
+/* Parents, children and what they say to each other: what a task may do with its relatives. */
+#include "core/task.h"
+
+#include <stdlib.h>
+
+#define NO_SUCH_TASK "no such task"
+
+static struct task *find_relative(const struct task *t, struct str id)
+{
+    struct stream *s = hub_find_stream(t->hub, t->rec.owner, t->rec.conversation_id, id);
+    return s ? s->task : NULL;
+}
+
+static const char *why_no_child(const struct task *t, const struct agent *a)
+{
+    const struct hub *h = t->hub;
+    if (t->rec.state.cancel_requested_at || t->stopping != TASK_OK)
+        return "the task is being stopped";
+    if (!a)
+        return "no such agent";
+    if (h->draining)
+        return "the gateway is stopping";
+    if (a->is_process && h->n_processes >= h->o.limits.processes)
+        return "too many processes";
+    if (h->n_live >= h->o.limits.tasks || t->quota->n_live >= h->o.limits.tasks_per_owner)
+        return "too many tasks";
+    bool is_all;
+    return retention_refuses(&h->retention, t->rec.owner, &is_all);
+}
+
+static bool is_reserved(struct str name)
+{
+    static const char *const names[] = {"parent", "self", "all", "broadcast"};
+    for (size_t i = 0; i < countof(names); i++)
+        if (name.p && str_eq(name, str_of(names[i])))
+            return true;
+    return false;
+}
+
+static const char *why_bad_child(const struct agent_line *line)
+{
+    if (is_reserved(line->name) || line->name.n > MAX_NAME || (line->name.p && line->name.n == 0))
+        return "\"name\" must be 1 to 128 bytes, and not parent, self, all or broadcast";
+    if (line->description.n > MAX_DESCRIPTION)
+        return "\"description\" is longer than 1024 bytes";
+    return NULL;
+}
+
+static void put_child_event(struct task *t, const struct task *child)
+{
+    struct buf data = {0};
+    buf_putc(&data, '{');
+    js_put_field(&data, "task_id", child->rec.task_id);
+    if (child->rec.name.p)
+        js_put_field(&data, "name", child->rec.name);
+    if (child->rec.description.p)
+        js_put_field(&data, "description", child->rec.description);
+    buf_putc(&data, '}');
+    task_event(t, EVENT_CHILD, buf_str(&data));
+    buf_done(&data);
+}
+
+void task_spawn(struct task *t, const struct agent_line *line)
+{
+    const struct agent *a = hub_find_agent(t->hub, line->agent);
+    const char *why = why_bad_child(line);
+    if (why) {
+        task_answer_error(t, line->call_id, ERR_BAD_REQUEST, why);
+        return;
+    }
+    why = why_no_child(t, a);
+    if (why) {
+        task_answer_error(t, line->call_id, a ? ERR_OVERLOADED : ERR_BAD_REQUEST, why);
+        return;
+    }
+    if (line->name.p && task_name_is_taken(t->conversation, line->name)) {
+        task_answer_error(t, line->call_id, ERR_CONFLICT, "a live task has that name");
+        return;
+    }
+    struct buf ancestors = {0};
+    buf_putstr(&ancestors, t->rec.ancestors);
+    buf_putstr(&ancestors, t->rec.task_id);
+    struct task_plan plan = {.ancestors = buf_str(&ancestors),
+                             .owner = t->conversation->owner,
+                             .quota = t->quota,
+                             .conversation = t->conversation,
+                             .agent = a,
+                             .type = TYPE_CHILD,
+                             .input = line->input,
+                             .name = line->name,
+                             .description = line->description,
+                             .parent_task_id = t->rec.task_id,
+                             .parent_call_id = line->call_id,
+                             .parent_agent_id = t->rec.agent};
+    struct task *child = task_create(t->hub, &plan);
+    buf_done(&ancestors);
+    put_child_event(t, child);
+    struct buf answer = {0};
+    task_begin_answer(&answer, "child", line->call_id);
+    js_put_field(&answer, "task_id", child->rec.task_id);
+    task_end_answer(t, &answer);
+}
+
+static bool is_child_of(const struct task *child, const struct task *parent)
+{
+    return child && child->rec.parent_task_id.p &&
+           str_eq(child->rec.parent_task_id, parent->rec.task_id);
+}
+
+/* A call about a task that is not live: what became of it is in the store. */
+struct late_call {
+    struct task *task; /* a reference */
+    bool cancels;
+    size_t n;
+    char call_id[];
+};
+
+static void answer_late(struct task *t, bool cancels, struct str call_id)
+{
+    if (!cancels) {
+        task_answer_error(t, call_id, ERR_TASK_TERMINATED, "the task has ended");
+        return;
+    }
+    struct buf answer = {0};
+    task_begin_answer(&answer, "ok", call_id);
+    js_put_int(&answer, "cancelled", 0);
+    js_put_raw(&answer, "task_ids", STR("[]"));
+    task_end_answer(t, &answer);
+}
+
+static void on_late(void *arg, int status, struct answer *found)
+{
+    struct late_call *late = arg;
+    struct task *t = late->task;
+    struct str call_id = {late->call_id, late->n};
+    t->refs--;
+    if (t->phase == PHASE_RUNNING) {
+        if (status == 0 && str_eq(found->tasks[0].parent_task_id, t->rec.task_id))
+            answer_late(t, late->cancels, call_id);
+        else if (status == 0 || status == STORE_NOT_FOUND)
+            task_answer_error(t, call_id, ERR_NOT_FOUND, NO_SUCH_TASK);
+        else
+            task_answer_error(t, call_id, ERR_OVERLOADED, "the store cannot be read now");
+    }
+    free(late);
+}
+
+static void look_up_late(struct task *t, const struct agent_line *line)
+{
+    struct late_call *late = xalloc(sizeof *late + line->call_id.n);
+    *late =
+        (struct late_call){.task = t, .cancels = line->kind == LINE_CANCEL, .n = line->call_id.n};
+    if (late->n)
+        memcpy(late->call_id, line->call_id.p, late->n);
+    t->refs++;
+    hub_query(t->hub,
+              &(struct query){.kind = QUERY_TASK,
+                              .owner = t->rec.owner,
+                              .conversation_id = t->rec.conversation_id,
+                              .task_id = line->task_id},
+              on_late, late);
+}
+
+void task_send_to_relative(struct task *t, const struct agent_line *line)
+{
+    bool up = str_eq(line->task_id, STR("parent"));
+    struct task *to = find_relative(t, up ? t->rec.parent_task_id : line->task_id);
+    if (!to && up && t->rec.parent_task_id.p) {
+        answer_late(t, false, line->call_id);
+        return;
+    }
+    if (!to && !up) {
+        look_up_late(t, line);
+        return;
+    }
+    if (!to || !(up || is_child_of(to, t))) {
+        task_answer_error(t, line->call_id, ERR_NOT_FOUND, NO_SUCH_TASK);
+        return;
+    }
+    enum error e = task_send(to, up ? STR("child") : STR("parent"), line->content, STR_NULL);
+    if (e) {
+        task_answer_error(t, line->call_id, e, "the message was not taken");
+        return;
+    }
+    struct buf answer = {0};
+    task_begin_answer(&answer, "ok", line->call_id);
+    task_end_answer(t, &answer);
+}
+
+void task_cancel_child(struct task *t, const struct agent_line *line)
+{
+    struct task *child = find_relative(t, line->task_id);
+    if (!child) {
+        look_up_late(t, line);
+        return;
+    }
+    if (!is_child_of(child, t)) {
+        task_answer_error(t, line->call_id, ERR_NOT_FOUND, NO_SUCH_TASK);
+        return;
+    }
+    struct buf ids = {0}, answer = {0};
+    buf_putc(&ids, '[');
+    uint32_t n = line->tree ? task_cancel_tree(t->conversation, child->rec.task_id, &ids)
+                            : task_cancel_told(child, &ids);
+    buf_putc(&ids, ']');
+    task_begin_answer(&answer, "ok", line->call_id);
+    js_put_int(&answer, "cancelled", n);
+    js_put_raw(&answer, "task_ids", buf_str(&ids));
+    task_end_answer(t, &answer);
+    buf_done(&ids);
+}
+
+uint32_t task_cancel_told(struct task *t, struct buf *ids)
+{
+    if (!task_cancel(t))
+        return 0;
+    if (ids->len && ids->bytes[ids->len - 1] != '[')
+        buf_putc(ids, ',');
+    js_put_str(ids, t->rec.task_id);
+    return 1;
+}
+
+/* By the ids of all that it descends from: those in between may have ended long ago. */
+static bool descends(const struct task *t, struct str root)
+{
+    if (str_eq(t->rec.task_id, root))
+        return true;
+    for (size_t at = 0; at < t->rec.ancestors.n; at += TASK_ID_LEN)
+        if (str_eq((struct str){t->rec.ancestors.p + at, TASK_ID_LEN}, root))
+            return true;
+    return false;
+}
+
+uint32_t task_cancel_tree(struct conversation *c, struct str root, struct buf *ids)
+{
+    uint32_t n = 0;
+    list_each (it, &c->tasks) {
+        struct task *t = list_item(it, struct task, in_conversation);
+        if (descends(t, root))
+            n += task_cancel_told(t, ids);
+    }
+    return n;
+}
+
+bool task_has_children(const struct task *t)
+{
+    list_each (it, &t->conversation->tasks) {
+        const struct task *other = list_item(it, const struct task, in_conversation);
+        if (is_child_of(other, t) && !task_is_ending(other))
+            return true;
+    }
+    return false;
+}
+
+void task_tell_parent(struct task *t, const struct task_record *view)
+{
+    struct task *parent = t->rec.parent_task_id.p ? find_relative(t, t->rec.parent_task_id) : NULL;
+    if (!parent || task_is_ending(parent))
+        return;
+    struct buf child = {0};
+    task_write(&child, view, false);
+    (void)task_send(parent, STR("child"), view->state.output, buf_str(&child));
+    buf_done(&child);
+}
