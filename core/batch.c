@@ -118,6 +118,16 @@ static struct notice_record *notice_copy(struct batch *b, const struct notice_re
     return to;
 }
 
+static struct outbox_record *outbox_copy(struct batch *b, const struct outbox_record *from)
+{
+    struct outbox_record *to = arena_alloc(&b->chunks, sizeof *to);
+    *to = *from;
+    to->hook = copy(b, from->hook);
+    to->id = copy(b, from->id);
+    to->body = copy(b, from->body);
+    return to;
+}
+
 void batch_set_state(struct batch *b, struct op *op, const struct task_state *state)
 {
     *op->state = state_copy(b, state);
@@ -151,5 +161,7 @@ struct op *batch_put(struct batch *b, const struct op *op)
         to->message = message_copy(b, op->message);
     if (op->notice)
         to->notice = notice_copy(b, op->notice);
+    if (op->outbox)
+        to->outbox = outbox_copy(b, op->outbox);
     return to;
 }

@@ -29,6 +29,14 @@ enum op_kind {
     OP_INBOX_TAKE,          /* task_key, last: inbox messages up to that position are gone */
     OP_NOTICE_PUT,          /* notice; the conversation exists */
     OP_NOTICE_TAKE,         /* task_key = the notice's key: it is told */
+    OP_EVENTS_REMOVE, /* owner, task_key of a task that has ended and has no tail, freed: all of its
+                             * events go, first becomes head + 1 */
+    OP_OUTBOX_PUT,    /* outbox: its key is fresh */
+    OP_OUTBOX_TAKE,   /* task_key = the key: it was delivered, or given up */
+    OP_REVOKE,        /* owner, at: the owner is revoked until then; 0: no longer */
+    OP_TASK_REMOVE, /* owner, conversation_id, task_id, task_key of such a task, freed, at: it goes,
+                     * with its events, messages and request keys; so does the conversation when
+                     * nothing is left in it and it has not changed since at */
 };
 
 /* What a change does to the count of notice turns in a row. */
@@ -41,13 +49,15 @@ struct op {
     enum turn_count turns;
     int64_t task_key;
     uint64_t first, last;
-    int64_t at; /* Unix ms */
+    int64_t at;    /* Unix ms */
+    int64_t freed; /* bytes of the events that go: event_bytes of the query that named the task */
     struct str bytes;
     struct str owner, conversation_id, task_id, key, title, agent;
     struct task_record *record;     /* OP_TASK_NEW */
     struct task_state *state;       /* OP_TASK_SET */
     struct message_record *message; /* OP_MESSAGE */
     struct notice_record *notice;   /* OP_NOTICE_PUT */
+    struct outbox_record *outbox;   /* OP_OUTBOX_PUT */
 };
 
 struct batch {

@@ -37,6 +37,10 @@ static void on_op_done(void *arg, const struct op *op, int status)
         task_op_done(op->ref, op, status);
         return;
     }
+    if (op->kind == OP_OUTBOX_PUT) {
+        outbox_op_done(arg, op, status);
+        return;
+    }
     if (op->kind == OP_NOTICE_PUT || op->kind == OP_NOTICE_TAKE) {
         notice_op_done(arg, op, status);
         return;
@@ -122,6 +126,8 @@ void hub_init(struct hub *h, const struct hub_options *options, struct store_por
     list_init(&h->changed);
     list_init(&h->due);
     h->ask_again.fire = on_ask_again;
+    retention_init(&h->retention, h);
+    revocations_init(&h->revocations, secret);
 }
 
 void hub_query(struct hub *h, const struct query *q, store_query_fn done, void *arg)
@@ -283,6 +289,8 @@ void hub_done(struct hub *h)
     list_each (it, &h->dead_tasks)
         list_item(it, struct task, in_wait)->refs = 0;
     hub_reap(h);
+    retention_done(&h->retention);
+    revocations_done(&h->revocations);
     map_done(&h->streams);
     map_done(&h->conversations);
     map_done(&h->owners);

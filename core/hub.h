@@ -14,6 +14,9 @@
 #include "core/clock.h"
 #include "core/feed.h"
 #include "core/journal.h"
+#include "core/outbox.h"
+#include "core/retention.h"
+#include "core/revocations.h"
 #include "core/tool.h"
 #include "proto/request.h"
 #include "proto/ulid.h"
@@ -36,6 +39,8 @@ struct hub_options {
     const struct agent *agents;
     size_t n_agents;
     struct hub_limits limits;
+    struct retention_options retention;
+    struct outbox_options outbox;
     size_t cache_bytes;
     msec_t retry_ms; /* how long a failing commit is tried again */
     const char *version;
@@ -47,14 +52,6 @@ struct hub_options {
     void *arg; /* of deleted */
 };
 
-/* What the operator sees; counters but for the ones that say "now". */
-struct hub_stats {
-    uint64_t tasks_started, tasks_ended[STATUS_CANCELLED + 1];
-    struct histogram caught_up_time; /* from the resume to its caught_up */
-    struct histogram cancel_time;    /* from the intent to the terminal event */
-    uint64_t resumes_exact, resumes_coalesced, resumes_gap, resumes_ahead, resumes_refused;
-    uint64_t limit_hits[8]; /* by enum hub_limit */
-};
 enum hub_limit {
     LIMIT_TASKS,
     LIMIT_TASKS_PER_OWNER,
@@ -64,6 +61,18 @@ enum hub_limit {
     LIMIT_TASK_BYTES,
     LIMIT_TASK_EVENTS,
     LIMIT_INBOX,
+    LIMIT_STORE,
+    LIMIT_STORE_PER_OWNER,
+    N_LIMITS
+};
+
+/* What the operator sees; counters but for the ones that say "now". */
+struct hub_stats {
+    uint64_t tasks_started, tasks_ended[STATUS_CANCELLED + 1];
+    struct histogram caught_up_time; /* from the resume to its caught_up */
+    struct histogram cancel_time;    /* from the intent to the terminal event */
+    uint64_t resumes_exact, resumes_coalesced, resumes_gap, resumes_ahead, resumes_refused;
+    uint64_t limit_hits[N_LIMITS];
 };
 
 struct owner {
@@ -79,6 +88,8 @@ struct hub {
     struct clock clock;
     struct block_cache cache;
     struct journal journal;
+    struct retention retention;
+    struct revocations revocations;
     struct store_port *port;
     struct map streams, conversations, owners, claims;
     struct ulid_source ulids;

@@ -224,7 +224,9 @@ static bool is_free(const struct conversation *c)
 static bool has_room(const struct conversation *c)
 {
     const struct hub *h = c->hub;
-    return h->n_live < h->o.limits.tasks && c->owner->n_live < h->o.limits.tasks_per_owner;
+    bool is_all;
+    return h->n_live < h->o.limits.tasks && c->owner->n_live < h->o.limits.tasks_per_owner &&
+           !retention_refuses(&h->retention, str_of(c->owner->name), &is_all);
 }
 
 static void on_record(void *arg, int status, struct answer *answer)

@@ -1,5 +1,6 @@
 /* The repair at a start, before anything new runs.  In this order:
  *
+ *   0. who is revoked;
  *   1. tails: the journal's unsealed lines, by task; notices that nobody was told of;
  *   2. live tasks: each is adopted with its tail; one that never ran waits for its start, one that
  *      ran is an orphan: what it had said is read back from its blocks and tail, and it ends;
@@ -22,6 +23,7 @@ struct restore {
     struct task **tasks;
     size_t n_tasks, next_task;
     uint64_t after;
+    char *revoked; /* the last owner of the page before */
     struct waiter waiter;
 };
 
@@ -34,9 +36,13 @@ static void finish(struct restore *r, int status)
         block_unref(r->tails[i]);
     for (size_t i = 0; i < r->n_tasks; i++)
         r->tasks[i]->refs--;
+    struct hub *h = r->hub;
     free(r->tails);
     free(r->tasks);
+    free(r->revoked);
     free(r);
+    if (status == 0)
+        retention_start(&h->retention);
     ready(arg, status);
 }
 
@@ -303,10 +309,35 @@ static void ask_tails(struct restore *r)
               on_tails, r);
 }
 
+static void ask_revoked(struct restore *r);
+
+static void on_revoked(void *arg, int status, struct answer *answer)
+{
+    struct restore *r = arg;
+    if (status < 0) {
+        finish(r, status);
+        return;
+    }
+    revocations_restore(r->hub, answer);
+    free(r->revoked);
+    r->revoked = answer->more ? xstrdup(answer->owners[answer->n_owners - 1].owner) : NULL;
+    if (answer->more)
+        ask_revoked(r);
+    else
+        ask_tails(r);
+}
+
+static void ask_revoked(struct restore *r)
+{
+    hub_query(r->hub,
+              &(struct query){.kind = QUERY_REVOKED, .before = str_of(r->revoked), .limit = PAGE},
+              on_revoked, r);
+}
+
 void hub_restore(struct hub *h, void (*ready)(void *arg, int status), void *arg)
 {
     struct restore *r = xcalloc(sizeof *r);
     *r = (struct restore){.hub = h, .ready = ready, .arg = arg};
     h->restoring = true;
-    ask_tails(r);
+    ask_revoked(r);
 }

@@ -39,6 +39,18 @@ struct notice_record *answer_add_notice(struct answer *a)
     return &a->notices[a->n_notices - 1];
 }
 
+struct owner_record *answer_add_owner(struct answer *a)
+{
+    a->owners = add_row(a, a->owners, &a->n_owners, sizeof *a->owners);
+    return &a->owners[a->n_owners - 1];
+}
+
+struct outbox_record *answer_add_outbox(struct answer *a)
+{
+    a->outbox = add_row(a, a->outbox, &a->n_outbox, sizeof *a->outbox);
+    return &a->outbox[a->n_outbox - 1];
+}
+
 void answer_add_block(struct answer *a, struct block *b)
 {
     a->blocks = add_row(a, a->blocks, &a->n_blocks, sizeof(struct block *));
@@ -84,4 +96,13 @@ size_t task_record_bytes(const struct task_record *t)
            t->parent_run_id.n + t->parent_call_id.n + t->parent_agent_id.n + t->ancestors.n +
            t->state.error_message.n + t->state.output.n + t->state.result.n +
            t->state.undelivered.n + t->state.answers.n + t->state.waiting_for.n;
+}
+
+int64_t task_record_cost(const struct task_record *t)
+{
+    const struct task_state *s = &t->state;
+    bool talks = t->type == TYPE_CHAT || t->type == TYPE_NOTICE;
+    size_t said = t->input.n + s->output.n;
+    return (int64_t)(TASK_ROW_BYTES + said + (talks ? said : 0) + t->metadata.n + s->result.n +
+                     s->undelivered.n + s->answers.n);
 }

@@ -43,7 +43,22 @@ enum query_kind {
     QUERY_INBOX,         /* task_key -> waiting inbox lines, as one block each (first = position) */
     QUERY_NOTICES,       /* after (a key, 0 at first), limit -> notices of all owners, by key: for
                            * the start */
+    QUERY_EXPIRED, /* at, limit -> tasks of all owners that ended before at, by their ends; with
+                           * event_bytes and without what QUERY_TASKS leaves out, as the next two */
+    QUERY_OLDEST,  /* owner, at, limit -> the owner's tasks that ended before at, oldest first */
+    QUERY_OLDEST_EVENTS, /* owner, limit -> the owner's ended tasks that have events, oldest first */
+    QUERY_USAGE,  /* owner? -> its usage (none: it has nothing), or that of the whole store */
+    QUERY_FULL,   /* at (bytes), before? (an owner, exclusive), limit -> the usage of each owner
+                           * who has more, by owner: for the start */
+    QUERY_OUTBOX, /* key (a hook), after (a key), limit, max_bytes -> what the hook is to be told */
+    QUERY_REVOKED, /* before? (an owner, exclusive), limit -> revocations, by owner: for the start */
 };
+
+/* What an owner has in the store: the lines in blocks, and for each task that has ended this much
+ * more.  A conversation's messages are its tasks' inputs and outputs, so those of tasks that talk count
+ * twice.  What is still running counts when it is sealed, or has ended. */
+#define TASK_ROW_BYTES 1024
+int64_t task_record_cost(const struct task_record *task);
 
 /* Every answer is bounded: rows of more bytes than max_bytes end it early, with more set, but never
  * before its first row.  0 for max_bytes, or a larger one, means this; 0 for limit means none. */
@@ -53,11 +68,18 @@ struct query {
     enum query_kind kind;
     struct str owner, conversation_id, task_id, key, before;
     int64_t task_key;
+    int64_t at;
     uint64_t after;
     bool has_status;
     enum task_status status;
     uint32_t limit;
     size_t max_bytes;
+};
+
+/* What is kept for each owner: bytes in the store, or until when a revocation holds (Unix ms). */
+struct owner_record {
+    struct str owner; /* NULL: all */
+    int64_t value;
 };
 
 struct answer {
@@ -69,6 +91,10 @@ struct answer {
     size_t n_conversations;
     struct notice_record *notices;
     size_t n_notices;
+    struct outbox_record *outbox;
+    size_t n_outbox;
+    struct owner_record *owners;
+    size_t n_owners;
     struct block **blocks; /* one reference each, the answer's; take by setting to NULL */
     size_t n_blocks;
     bool more; /* a list that has further rows */
@@ -81,6 +107,8 @@ struct task_record *answer_add_task(struct answer *a);
 struct message_record *answer_add_message(struct answer *a);
 struct conversation_record *answer_add_conversation(struct answer *a);
 struct notice_record *answer_add_notice(struct answer *a);
+struct owner_record *answer_add_owner(struct answer *a);
+struct outbox_record *answer_add_outbox(struct answer *a);
 void answer_add_block(struct answer *a, struct block *b); /* takes the reference */
 void answer_reverse(struct answer *a);                    /* the order of tasks and of messages */
 /* Whether a row of next bytes may follow that many rows and bytes. */

@@ -12,7 +12,7 @@ void memory_rows_add(struct rows *r, void *row)
     r->at[r->n++] = row;
 }
 
-static void rows_remove(struct rows *r, size_t i)
+void memory_rows_remove(struct rows *r, size_t i)
 {
     memmove(&r->at[i], &r->at[i + 1], (r->n - i - 1) * sizeof *r->at);
     r->n--;
@@ -25,30 +25,30 @@ static void runs_add(struct runs *r, uint64_t first, uint64_t last, struct str b
     buf_putstr(&r->at[r->n++].bytes, bytes);
 }
 
-static void runs_done(struct runs *r)
+void memory_runs_done(struct runs *r)
 {
     for (size_t i = 0; i < r->n; i++)
         buf_done(&r->at[i].bytes);
     free(r->at);
 }
 
-static void task_free(struct mem_task *t)
+void memory_task_free(struct mem_task *t)
 {
     arena_done(&t->fixed);
     arena_done(&t->changing);
-    runs_done(&t->blocks);
-    runs_done(&t->inbox);
+    memory_runs_done(&t->blocks);
+    memory_runs_done(&t->inbox);
     buf_done(&t->tail.bytes);
     free(t);
 }
 
-static void message_free(struct mem_message *m)
+void memory_message_free(struct mem_message *m)
 {
     arena_done(&m->chunks);
     free(m);
 }
 
-static void conversation_free(struct mem_conversation *c)
+void memory_conversation_free(struct mem_conversation *c)
 {
     arena_done(&c->chunks);
     free(c);
@@ -60,7 +60,7 @@ static void notice_free(struct mem_notice *n)
     free(n);
 }
 
-static void key_free(struct mem_key *k)
+void memory_key_free(struct mem_key *k)
 {
     arena_done(&k->chunks);
     free(k);
@@ -272,30 +272,30 @@ static void apply_delete(struct memory *m, const struct op *op)
         struct mem_task *t = m->tasks.at[i];
         if (str_eq(t->record.owner, op->owner) &&
             str_eq(t->record.conversation_id, op->conversation_id)) {
-            task_free(t);
-            rows_remove(&m->tasks, i);
+            memory_task_free(t);
+            memory_rows_remove(&m->tasks, i);
         }
     }
     for (size_t i = m->messages.n; i-- > 0;) {
         struct mem_message *message = m->messages.at[i];
         if (str_eq(message->owner, op->owner) &&
             str_eq(message->conversation_id, op->conversation_id)) {
-            message_free(message);
-            rows_remove(&m->messages, i);
+            memory_message_free(message);
+            memory_rows_remove(&m->messages, i);
         }
     }
     for (size_t i = m->conversations.n; i-- > 0;) {
         struct mem_conversation *c = m->conversations.at[i];
         if (str_eq(c->owner, op->owner) && str_eq(c->conversation_id, op->conversation_id)) {
-            conversation_free(c);
-            rows_remove(&m->conversations, i);
+            memory_conversation_free(c);
+            memory_rows_remove(&m->conversations, i);
         }
     }
     for (size_t i = m->keys.n; i-- > 0;) {
         struct mem_key *k = m->keys.at[i];
         if (str_eq(k->owner, op->owner) && str_eq(k->conversation_id, op->conversation_id)) {
-            key_free(k);
-            rows_remove(&m->keys, i);
+            memory_key_free(k);
+            memory_rows_remove(&m->keys, i);
         }
     }
     for (size_t i = m->notices.n; i-- > 0;) {
@@ -303,7 +303,7 @@ static void apply_delete(struct memory *m, const struct op *op)
         if (str_eq(n->record.owner, op->owner) &&
             str_eq(n->record.conversation_id, op->conversation_id)) {
             notice_free(n);
-            rows_remove(&m->notices, i);
+            memory_rows_remove(&m->notices, i);
         }
     }
 }
@@ -314,7 +314,7 @@ static void apply_notice_take(struct memory *m, const struct op *op)
         struct mem_notice *n = m->notices.at[i];
         if (n->record.key == op->task_key) {
             notice_free(n);
-            rows_remove(&m->notices, i);
+            memory_rows_remove(&m->notices, i);
         }
     }
 }
@@ -373,6 +373,8 @@ static void apply_to_task(struct mem_task *t, const struct op *op)
         apply_seal(t, op);
     else if (op->kind == OP_ACK)
         t->record.state.acked = true;
+    else if (op->kind == OP_EVENTS_REMOVE)
+        memory_events_remove(t);
     else if (op->kind == OP_INBOX_PUT)
         apply_inbox_put(t, op);
     else if (op->kind == OP_INBOX_TAKE)
@@ -389,12 +391,17 @@ static void apply(struct memory *m, const struct op *op)
     case OP_REQUEST_KEY: apply_request_key(m, op); return;
     case OP_NOTICE_PUT: apply_notice_put(m, op); return;
     case OP_NOTICE_TAKE: apply_notice_take(m, op); return;
+    case OP_OUTBOX_PUT: memory_outbox_put(m, op); return;
+    case OP_OUTBOX_TAKE: memory_outbox_take(m, op); return;
+    case OP_REVOKE: memory_revoke(m, op); return;
+    case OP_TASK_REMOVE: memory_task_remove(m, op); return;
     case OP_ACK:
         apply_to_task(memory_task_find(m, op->owner, op->conversation_id, op->key), op);
         return;
     case OP_TASK_SET:
     case OP_LINES:
     case OP_SEAL:
+    case OP_EVENTS_REMOVE:
     case OP_INBOX_PUT:
     case OP_INBOX_TAKE: apply_to_task(memory_task_by_key(m, op->task_key), op); return;
     }
@@ -486,15 +493,17 @@ static void memory_close(void *store)
     if (!m)
         return;
     for (size_t i = 0; i < m->tasks.n; i++)
-        task_free(m->tasks.at[i]);
+        memory_task_free(m->tasks.at[i]);
     for (size_t i = 0; i < m->messages.n; i++)
-        message_free(m->messages.at[i]);
+        memory_message_free(m->messages.at[i]);
     for (size_t i = 0; i < m->conversations.n; i++)
-        conversation_free(m->conversations.at[i]);
+        memory_conversation_free(m->conversations.at[i]);
     for (size_t i = 0; i < m->keys.n; i++)
-        key_free(m->keys.at[i]);
+        memory_key_free(m->keys.at[i]);
     for (size_t i = 0; i < m->notices.n; i++)
         notice_free(m->notices.at[i]);
+    memory_revocations_done(m);
+    memory_outbox_done(m);
     free(m->notices.at);
     free(m->tasks.at);
     free(m->messages.at);

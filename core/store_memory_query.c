@@ -2,13 +2,6 @@
 
 #include "core/store_memory_rows.h"
 
-static int str_order(struct str a, struct str b)
-{
-    size_t n = a.n < b.n ? a.n : b.n;
-    int order = n ? memcmp(a.p, b.p, n) : 0;
-    return order ? order : (a.n > b.n) - (a.n < b.n);
-}
-
 static bool is_before(struct str id, struct str before)
 {
     return !before.p || str_order(id, before) < 0;
@@ -297,6 +290,13 @@ int memory_ask(const struct memory *m, const struct query *q, struct answer *ret
     case QUERY_BLOCKS:
     case QUERY_INBOX: return ask_runs(m, q, ret);
     case QUERY_NOTICES: return ask_notices(m, q, ret);
+    case QUERY_EXPIRED:
+    case QUERY_OLDEST:
+    case QUERY_OLDEST_EVENTS: return memory_ask_ended(m, q, ret);
+    case QUERY_USAGE:
+    case QUERY_FULL: return memory_ask_usage(m, q, ret);
+    case QUERY_OUTBOX: return memory_ask_outbox(m, q, ret);
+    case QUERY_REVOKED: return memory_ask_revoked(m, q, ret);
     }
     UNREACHABLE();
 }

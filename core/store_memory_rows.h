@@ -46,6 +46,16 @@ struct mem_notice {
     struct arena_chunk *chunks;
 };
 
+struct mem_outbox {
+    struct outbox_record record;
+    struct arena_chunk *chunks;
+};
+
+struct mem_revocation {
+    char *owner;
+    int64_t until;
+};
+
 struct mem_key {
     struct str owner, key, conversation_id, task_id;
     struct arena_chunk *chunks;
@@ -58,11 +68,39 @@ struct rows {
 };
 
 struct memory {
-    struct rows tasks, messages, conversations, keys, notices;
+    struct rows tasks, messages, conversations, keys, notices, revocations, outbox;
     struct store_start start;
 };
 
+static inline int str_order(struct str a, struct str b)
+{
+    size_t n = a.n < b.n ? a.n : b.n;
+    int order = n ? memcmp(a.p, b.p, n) : 0;
+    return order ? order : (a.n > b.n) - (a.n < b.n);
+}
+
 void memory_rows_add(struct rows *r, void *row);
+void memory_rows_remove(struct rows *r, size_t i);
+
+/* What retention takes (store_memory_retention.c). */
+void memory_events_remove(struct mem_task *t);
+void memory_task_remove(struct memory *m, const struct op *op);
+int memory_ask_ended(const struct memory *m, const struct query *q, struct answer *ret);
+void memory_outbox_put(struct memory *m, const struct op *op);
+void memory_outbox_take(struct memory *m, const struct op *op);
+void memory_outbox_done(struct memory *m);
+int memory_ask_outbox(const struct memory *m, const struct query *q, struct answer *ret);
+void memory_revoke(struct memory *m, const struct op *op);
+void memory_revocations_done(struct memory *m);
+int memory_ask_revoked(const struct memory *m, const struct query *q, struct answer *ret);
+int memory_ask_usage(const struct memory *m, const struct query *q, struct answer *ret);
+
+/* Rows and all that they own. */
+void memory_task_free(struct mem_task *t);
+void memory_message_free(struct mem_message *m);
+void memory_conversation_free(struct mem_conversation *c);
+void memory_key_free(struct mem_key *k);
+void memory_runs_done(struct runs *r);
 
 /* NULL when there is none. */
 struct mem_task *memory_task_find(const struct memory *m, struct str owner, struct str conversation,

@@ -297,6 +297,7 @@ static void ended(struct task *t)
     buf_done(&summary);
     s->task = NULL;
     bury(t);
+    retention_look_at(&t->hub->retention, view.owner);
     task_tell_parent(t, &view);
     run_enders(t, 0);
     list_each (it, &c->tasks)
@@ -502,6 +503,7 @@ void task_finish(struct task *t, enum task_status status, enum task_error error,
         put_message(t, ROLE_ASSISTANT, s->output, status != STATUS_COMPLETED);
     touch_conversation(t, false);
     notice_stage(t);
+    outbox_stage(t->hub, &t->rec);
     task_stage(t);
     journal_want_seal(&t->hub->journal, t->stream);
 }

@@ -24,7 +24,8 @@ static const char *why_no_child(const struct task *t, const struct agent *a)
         return "too many processes";
     if (h->n_live >= h->o.limits.tasks || t->quota->n_live >= h->o.limits.tasks_per_owner)
         return "too many tasks";
-    return NULL;
+    bool is_all;
+    return retention_refuses(&h->retention, t->rec.owner, &is_all);
 }
 
 static bool is_reserved(struct str name)

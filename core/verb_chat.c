@@ -130,6 +130,10 @@ static enum error find_fault(struct call *c, const struct agent *agent, const ch
     *ret_why = "too many tasks of this owner";
     if (c->quota->n_live >= h->o.limits.tasks_per_owner)
         return h->stats.limit_hits[LIMIT_TASKS_PER_OWNER]++, ERR_OVERLOADED;
+    bool is_all;
+    *ret_why = retention_refuses(&h->retention, str_of(c->owner->name), &is_all);
+    if (*ret_why)
+        return h->stats.limit_hits[is_all ? LIMIT_STORE : LIMIT_STORE_PER_OWNER]++, ERR_OVERLOADED;
     *ret_why = FOLLOWS_TOO_MUCH;
     if (c->session && !session_may_follow(c->session, NULL))
         return h->stats.limit_hits[LIMIT_SUBSCRIPTIONS]++, ERR_OVERLOADED;
@@ -211,8 +215,14 @@ static void on_key(void *arg, int status, struct answer *answer)
         return;
     }
     struct stream *s = hub_find_stream(c->hub, task.owner, task.conversation_id, task.task_id);
-    if (!(s && s->task) && !status_is_terminal(task.state.status)) {
-        ask_key(c); /* it lived when it was read, and has ended since: read it again */
+    bool is_taken = !s && retention_has_taken(&c->hub->retention, &task);
+    if (is_taken && !hub_can_write(c->hub)) {
+        release_claim(c);
+        call_store_failed(c);
+        return;
+    }
+    if (is_taken || (!(s && s->task) && !status_is_terminal(task.state.status))) {
+        ask_key(c); /* it has ended, or events of it have gone, since it was read: read it again */
         return;
     }
     if (!s) {

@@ -388,6 +388,7 @@ static void on_deleted(struct waiter *w, int status)
     c->conversation->deleting = NULL;
     if (status == 0)
         conversation_deleted(c->conversation);
+    retention_look_at(&c->hub->retention, str_of(c->owner->name));
     on_written(w, status);
 }
 

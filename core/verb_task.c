@@ -113,7 +113,12 @@ static void on_resume(void *arg, int status, struct answer *answer)
         c->hub->stats.resumes_refused++;
     if (is_absent(c, status))
         return;
-    if (is_stale(c, &answer->tasks[0])) {
+    bool is_taken = !find(c) && retention_has_taken(&c->hub->retention, &answer->tasks[0]);
+    if (is_taken && !hub_can_write(c->hub)) { /* whether it has gone is not decided */
+        call_store_failed(c);
+        return;
+    }
+    if (is_taken || is_stale(c, &answer->tasks[0])) {
         ask_store(c, on_resume);
         return;
     }

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/proxied.h"
+
 #define FORWARDED_MAX 2048 /* bytes of X-Forwarded-For; a longer one is nobody's */
 
 /* --- who it is --------------------------------------------------------------------------------- */
@@ -37,7 +39,11 @@ void address_text(struct server *s, struct lws *wsi, char ret_ip[NET_TEXT])
     char forwarded[FORWARDED_MAX];
     struct net_address at;
     snprintf(ret_ip, NET_TEXT, "?");
-    lws_get_peer_simple(wsi, ret_ip, NET_TEXT);
+    const struct net_address *named = proxied_client(wsi);
+    if (named)
+        net_format(named, ret_ip);
+    else
+        lws_get_peer_simple(wsi, ret_ip, NET_TEXT);
     if (s->config->trusted_proxies.n == 0 || !net_parse_address(str_of(ret_ip), &at))
         return;
     int n = lws_hdr_copy(wsi, forwarded, sizeof forwarded, WSI_TOKEN_X_FORWARDED_FOR);

@@ -107,7 +107,7 @@ static bool is_guest_name(struct str owner)
 
 /* An owner is a key of the store and a word in the log: no controls (C0, DEL, C1), and no U+FFFD,
  * in which different broken texts would meet. */
-static bool is_owner(struct str text)
+bool auth_is_owner(struct str text)
 {
     if (text.n < 1 || text.n > MAX_OWNER || !utf8_valid(text))
         return false;
@@ -165,7 +165,7 @@ static const char *take_owner(const struct js_doc *claims, struct identity *ret)
     if (sub && js_type(claims, sub) == JS_STRING)
         js_value(claims, sub, &owner);
     struct str text = buf_str(&owner);
-    bool good = is_owner(text);
+    bool good = auth_is_owner(text);
     if (good) {
         memcpy(ret->owner, text.p, text.n);
         ret->owner[text.n] = '\0';
@@ -303,7 +303,7 @@ bool auth_token(const struct auth *auth, struct str sub, int64_t ttl_s, int64_t 
 
     if (!key)
         wrong = "there is no HS256 key to sign with";
-    else if (!is_owner(sub))
+    else if (!auth_is_owner(sub))
         wrong = "the name must be a text of 1 to 255 bytes without controls";
     else if (key != &auth->guest_key && is_guest_name(sub))
         wrong = "a name that begins with \"" GUEST_PREFIX "\" is a guest's";

@@ -38,6 +38,8 @@ struct str auth_bearer(struct str authorization);
 /* The value of the configured cookie in a Cookie header, STR_NULL when there is none, or when the
  * configuration names no cookie. */
 struct str auth_cookie(const struct auth *auth, struct str cookie_header);
+/* Whether a text can be an owner: 1 to 255 bytes, no controls. */
+bool auth_is_owner(struct str text);
 bool auth_serves_guests(const struct auth *auth);
 
 /* Appends a token for sub, signed with the first HS256 key, else, where no keys are configured, with

@@ -26,6 +26,7 @@ void config_done(struct config *c)
     free(c->trusted_nets);
     free(c->metrics.allow_nets);
     free(c->http_get.allow_nets);
+    free(c->webhook_allow_nets);
     free(c->listen_host);
     keys_free(&config_table, c);
     *c = (struct config){0};

@@ -78,6 +78,12 @@ struct config_agent {
     uint32_t grace_s;
 };
 
+struct config_hook {
+    char *name, *url, *secret_file;
+    char *ca_file;
+    uint32_t timeout_s, give_up_s, at_once;
+};
+
 enum store_kind { STORE_SQLITE, STORE_MEMORY };
 enum store_durability { DURABLE_PROCESS, DURABLE_POWER };
 
@@ -98,6 +104,9 @@ struct config {
         char *issuer, *audience;
         char *cookie; /* its name */
     } auth;
+    struct {
+        char *socket; /* path; NULL for none */
+    } admin;
     bool guests;        /* "guests": true was said */
     bool serves_guests; /* guests, or no keys */
     struct config_model *models;
@@ -121,6 +130,8 @@ struct config {
     } rim_limits;
     struct config_texts trusted_proxies;
     struct net *trusted_nets; /* as many */
+    bool proxy_protocol;
+    bool compression; /* never true: see check_compression */
     struct {
         struct config_texts allow;
         struct net *allow_nets; /* as many */
@@ -136,6 +147,10 @@ struct config {
         bool network;                 /* commands may use it */
         struct config_texts approved; /* programs that need no approval; "*": all */
     } terminal;
+    struct config_hook *webhooks;
+    size_t n_webhooks;
+    struct config_texts webhook_allow;
+    struct net *webhook_allow_nets; /* as many */
     uint32_t drain_s;
     struct {
         uint32_t level;  /* enum log_level */

@@ -149,6 +149,19 @@ static void check_data(struct config *c, struct faults *f)
     c->data = buf_take(&path);
 }
 
+static void check_admin(struct config *c)
+{
+    struct buf path = {0};
+
+    if (!c->admin.socket && c->data) {
+        buf_putf(&path, "%s/admin.sock", c->data);
+        c->admin.socket = buf_take(&path);
+    } else if (c->admin.socket && !*c->admin.socket) {
+        free(c->admin.socket);
+        c->admin.socket = NULL;
+    }
+}
+
 /* ------------------------------------------------------------------ keys */
 
 /* A name that can stand in a log, a header and a list. */
@@ -217,6 +230,32 @@ static void check_peer(const struct config_peer *peer, const char *path, struct 
 {
     if (peer->api_key_env && peer->api_key_file)
         fault(f, path, "is not for use together with api_key_env");
+}
+
+/* libwebsockets 4.1.6 has the extension, and it was tried: what a client sends is stuck when it inflates to
+ * more than three receive buffers, and the end of such a connection is an assertion of the library, which
+ * is the end of the gateway (extension-permessage-deflate.c:351). */
+static void check_compression(const struct config *c, struct faults *f)
+{
+    if (c->compression)
+        fault(
+            f, "compression",
+            "cannot be had: with libwebsockets' permessage-deflate a client's message can end the "
+            "gateway");
+}
+
+static void check_hook(const struct config *c, size_t at, struct faults *f)
+{
+    const struct config_hook *hook = &c->webhooks[at];
+    struct path path = path_of("webhooks[%zu].name", at);
+
+    if (hook->name && !is_name(hook->name))
+        fault(f, path.text, "must not have control characters");
+    for (size_t i = 0; hook->name && i < at; i++)
+        if (is(c->webhooks[i].name, hook->name))
+            fault(f, path.text, "is the same as that of webhooks[%zu]", i);
+    if (hook->url)
+        check_url(hook->url, path_of("webhooks[%zu].url", at).text, f);
 }
 
 static void check_model(const struct config *c, size_t at, struct faults *f)
@@ -401,11 +440,18 @@ void config_check(struct config *c, const struct config_flags *flags, struct fau
     take_flags(c, flags, f);
     check_listen(c, flags->listen ? "--listen" : "listen", f);
     check_data(c, f);
+    check_admin(c);
     check_auth(c, f);
     check_origins(c, f);
     c->trusted_nets = check_nets(&c->trusted_proxies, "trusted_proxies", f);
+    check_compression(c, f);
+    if (c->proxy_protocol && c->trusted_proxies.n == 0)
+        fault(f, "proxy_protocol", "needs trusted_proxies: nobody else may speak for a client");
     c->metrics.allow_nets = check_nets(&c->metrics.allow, "metrics.allow", f);
     c->http_get.allow_nets = check_nets(&c->http_get.allow, "http_get.allow", f);
+    c->webhook_allow_nets = check_nets(&c->webhook_allow, "webhook_allow", f);
+    for (size_t i = 0; i < c->n_webhooks; i++)
+        check_hook(c, i, f);
     for (size_t i = 0; i < c->n_models; i++)
         check_model(c, i, f);
     if (c->n_agents == 0)

@@ -197,6 +197,27 @@ static const struct key terminal_keys[] = {
      TEXTS(config, terminal.approved, 256)},
 };
 TABLE(terminal_table, terminal_keys);
+static const struct key hook_keys[] = {
+    {"name", "by which the store knows it: do not change it", TEXT(config_hook, name, MAX_NAME),
+     .required = true},
+    {"url", "where ends of tasks are posted to", URL(config_hook, url), .required = true},
+    {"secret_file", "file whose first line signs: 24 to 512 bytes, or whsec_ and base64 of them",
+     TEXT(config_hook, secret_file, MAX_PATH_TEXT), .required = true},
+    {"ca_file", "PEM file of the certificates to believe, instead of the system's",
+     TEXT(config_hook, ca_file, MAX_PATH_TEXT)},
+    {"timeout_s", "longest wait for an answer", INT(config_hook, timeout_s, 1, 3600, 10)},
+    {"give_up_s", "how long a message is tried again",
+     INT(config_hook, give_up_s, 1, MAX_SECONDS, 259200)},
+    {"at_once", "messages on their way together", INT(config_hook, at_once, 1, 64, 4)},
+};
+TABLE(hook_table, hook_keys);
+
+static const struct key admin_keys[] = {
+    {"socket", "path of the operator's Unix socket; \"\" for none", .type = KEY_TEXT,
+     AT(config, admin.socket), .max = MAX_PATH_TEXT,
+     .computed = "admin.sock in the data directory"},
+};
+TABLE(admin_table, admin_keys);
 
 static const struct key log_keys[] = {
     {"level", "the least that is logged", CHOICE(config, log.level, log_levels, LEVEL_INFO)},
@@ -213,6 +234,7 @@ static const struct key root_keys[] = {
     {"origins", "web origins that may connect: scheme://host[:port], scheme://*.host",
      TEXTS(config, origins, 1024)},
     {"auth", "whose tokens are believed", GROUP(auth_table)},
+    {"admin", "the operator's socket: requests for any owner, revoke, kick", GROUP(admin_table)},
     {"guests", "serve connections without a token also beyond loopback or beside keys",
      BOOL(config, guests)},
     {"models", "language models", LIST(models, n_models, model_table, 256)},
@@ -221,13 +243,21 @@ static const struct key root_keys[] = {
     {"store", "the store", GROUP(store_table)},
     {"retention", "what is kept", GROUP(retention_table)},
     {"limits", "what one peer, or all, can use", GROUP(limits_table)},
+    {"compression", "of WebSocket messages (permessage-deflate): refused, see docs/operations.md",
+     BOOL(config, compression)},
     {"trusted_proxies", "networks whose X-Forwarded-For is believed",
      TEXTS(config, trusted_proxies, 256)},
+    {"proxy_protocol", "connections of trusted_proxies begin with a PROXY header, version 1 or 2",
+     BOOL(config, proxy_protocol)},
     {"metrics", "who reads /metrics", GROUP(metrics_table)},
     {"http_get", "the tool http_get, which works for the agents that list it",
      GROUP(http_get_table)},
     {"terminal", "the tools terminal and process, which work for the agents that list them",
      GROUP(terminal_table)},
+    {"webhooks", "servers that are told of tasks that end",
+     LIST(webhooks, n_webhooks, hook_table, 64)},
+    {"webhook_allow", "networks that webhooks may reach although they are not public",
+     TEXTS(config, webhook_allow, 256)},
     {"drain_s", "how long a stopping gateway waits for its tasks",
      INT(config, drain_s, 0, 86400, 20)},
     {"log", "the log", GROUP(log_table)},

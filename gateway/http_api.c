@@ -5,7 +5,7 @@
 #include <strings.h>
 
 #include "gateway/address.h"
-#include "gateway/log.h"
+#include "gateway/admin.h"
 
 #define LAST_EVENT_ID "last-event-id:"
 #define DROPPED_BODY (1u << 20) /* bytes of a body that nobody wants that are read nevertheless */
@@ -18,26 +18,35 @@ struct route {
     enum verb verb;
     const char *query; /* parameters that become members, separated by spaces */
     int made_status;   /* of a good answer */
-    bool is_events, is_guest;
+    bool is_events;
+    void (*own)(struct exchange *x); /* no request of the wire: it answers by itself */
+    bool is_admins;                  /* on the operator's socket alone */
 };
 
+static void make_guest(struct exchange *x);
+
 static const struct route routes[] = {
-    {POST, "/v1/conversations/{c}/tasks", VERB_CHAT, "", 201, false, false},
-    {GET, "/v1/conversations", VERB_CONVERSATIONS, "limit before", 200, false, false},
-    {DELETE, "/v1/conversations/{c}", VERB_DELETE, "", 200, false, false},
-    {PATCH, "/v1/conversations/{c}", VERB_TITLE, "", 200, false, false},
-    {GET, "/v1/conversations/{c}/tasks", VERB_TASKS, "limit before status", 200, false, false},
-    {DELETE, "/v1/conversations/{c}/tasks", VERB_CANCEL_ALL, "", 200, false, false},
-    {GET, "/v1/conversations/{c}/tasks/{t}", VERB_TASK_GET, "", 200, false, false},
-    {DELETE, "/v1/conversations/{c}/tasks/{t}", VERB_CANCEL, "tree", 200, false, false},
-    {GET, "/v1/conversations/{c}/tasks/{t}/events", VERB_RESUME, "after coalesce", 200, true,
+    {POST, "/v1/conversations/{c}/tasks", VERB_CHAT, "", 201, false, NULL, false},
+    {GET, "/v1/conversations", VERB_CONVERSATIONS, "limit before", 200, false, NULL, false},
+    {DELETE, "/v1/conversations/{c}", VERB_DELETE, "", 200, false, NULL, false},
+    {PATCH, "/v1/conversations/{c}", VERB_TITLE, "", 200, false, NULL, false},
+    {GET, "/v1/conversations/{c}/tasks", VERB_TASKS, "limit before status", 200, false, NULL,
      false},
-    {POST, "/v1/conversations/{c}/tasks/{t}/messages", VERB_SEND, "", 200, false, false},
-    {POST, "/v1/conversations/{c}/tasks/{t}/responses", VERB_RESPOND, "", 200, false, false},
-    {GET, "/v1/conversations/{c}/messages", VERB_HISTORY, "limit before", 200, false, false},
-    {GET, "/v1/conversations/{c}/results", VERB_RESULTS, "limit before", 200, false, false},
-    {POST, "/v1/conversations/{c}/results/ack", VERB_ACK, "", 200, false, false},
-    {POST, "/v1/guest", VERB_HELLO, "", 201, false, true},
+    {DELETE, "/v1/conversations/{c}/tasks", VERB_CANCEL_ALL, "", 200, false, NULL, false},
+    {GET, "/v1/conversations/{c}/tasks/{t}", VERB_TASK_GET, "", 200, false, NULL, false},
+    {DELETE, "/v1/conversations/{c}/tasks/{t}", VERB_CANCEL, "tree", 200, false, NULL, false},
+    {GET, "/v1/conversations/{c}/tasks/{t}/events", VERB_RESUME, "after coalesce", 200, true, NULL,
+     false},
+    {POST, "/v1/conversations/{c}/tasks/{t}/messages", VERB_SEND, "", 200, false, NULL, false},
+    {POST, "/v1/conversations/{c}/tasks/{t}/responses", VERB_RESPOND, "", 200, false, NULL, false},
+    {GET, "/v1/conversations/{c}/messages", VERB_HISTORY, "limit before", 200, false, NULL, false},
+    {GET, "/v1/conversations/{c}/results", VERB_RESULTS, "limit before", 200, false, NULL, false},
+    {POST, "/v1/conversations/{c}/results/ack", VERB_ACK, "", 200, false, NULL, false},
+    {POST, "/v1/guest", VERB_HELLO, "", 201, false, make_guest, false},
+    {POST, "/v1/admin/kick", VERB_HELLO, "", 200, false, admin_kick, true},
+    {POST, "/v1/admin/revoke", VERB_HELLO, "", 200, false, admin_revoke, true},
+    {POST, "/v1/admin/unrevoke", VERB_HELLO, "", 200, false, admin_unrevoke, true},
+    {GET, "/v1/admin/revocations", VERB_HELLO, "", 200, false, admin_revocations, true},
 };
 
 bool http_api_serves(const char *path)
@@ -80,7 +89,7 @@ static bool match(const char *pattern, const char *path, char **ret_conversation
 static const struct route *find_route(struct exchange *x, enum method method, const char *path)
 {
     for (size_t i = 0; i < countof(routes); i++)
-        if (routes[i].method == method &&
+        if (routes[i].method == method && (x->is_admins || !routes[i].is_admins) &&
             match(routes[i].pattern, path, &x->conversation_id, &x->task_id))
             return &routes[i];
     return NULL;
@@ -97,8 +106,7 @@ static enum error identify(struct exchange *x, char *why, size_t n)
     if (!bearer && !cookie) {
         snprintf(why, n, "a token is missing");
         e = ERR_UNAUTHORIZED;
-    } else if (!auth_check(s->auth, STR_NULL, str_of(bearer), str_of(cookie), s->hub.clock.wall_ms,
-                           &who)) {
+    } else if (!server_identify(s, STR_NULL, str_of(bearer), str_of(cookie), &who)) {
         snprintf(why, n, "%s", who.error);
         e = ERR_UNAUTHORIZED;
     } else {
@@ -118,18 +126,18 @@ static enum error identify(struct exchange *x, char *why, size_t n)
 
 /* --- answers ----------------------------------------------------------------------------------- */
 
-static void ready(struct exchange *x, int status)
+void http_api_ready(struct exchange *x, int status)
 {
     x->answered = true;
     x->status = status;
     lws_callback_on_writable(x->wsi);
 }
 
-static void fail(struct exchange *x, enum error e, const char *message)
+void http_api_fail(struct exchange *x, enum error e, const char *message)
 {
     buf_clear(&x->answer);
     http_put_error(&x->answer, e, message);
-    ready(x, error_status(e));
+    http_api_ready(x, error_status(e));
 }
 
 static void on_reply(void *arg, enum error e, struct str line)
@@ -138,14 +146,14 @@ static void on_reply(void *arg, enum error e, struct str line)
     x->call = NULL;
     if (e) {
         http_put_error_line(&x->answer, line);
-        ready(x, error_status(e));
+        http_api_ready(x, error_status(e));
         return;
     }
     static const char repeated[] = ",\"repeated\":true}";
     bool again = line.n > sizeof repeated &&
                  memcmp(line.p + line.n - sizeof repeated + 1, repeated, sizeof repeated - 1) == 0;
     buf_putstr(&x->answer, line);
-    ready(x, again ? 200 : x->route->made_status);
+    http_api_ready(x, again ? 200 : x->route->made_status);
 }
 
 static void make_guest(struct exchange *x)
@@ -153,11 +161,11 @@ static void make_guest(struct exchange *x)
     struct server *s = x->server;
     struct identity who = {0};
     if (!auth_serves_guests(s->auth)) {
-        fail(x, ERR_NOT_FOUND, "guests are not served");
+        http_api_fail(x, ERR_NOT_FOUND, "guests are not served");
         return;
     }
     if (!auth_check(s->auth, STR_NULL, STR_NULL, STR_NULL, s->hub.clock.wall_ms, &who)) {
-        fail(x, ERR_INTERNAL, who.error);
+        http_api_fail(x, ERR_INTERNAL, who.error);
         return;
     }
     buf_putc(&x->answer, '{');
@@ -165,7 +173,7 @@ static void make_guest(struct exchange *x)
     js_put_field(&x->answer, "token", buf_str(&who.token));
     buf_putc(&x->answer, '}');
     buf_done(&who.token);
-    ready(x, x->route->made_status);
+    http_api_ready(x, x->route->made_status);
 }
 
 /* --- the request ------------------------------------------------------------------------------- */
@@ -253,8 +261,8 @@ static int run(struct exchange *x)
     struct request_fault fault;
     if (x->answered)
         return 0;
-    if (x->route->is_guest) {
-        make_guest(x);
+    if (x->route->own) {
+        x->route->own(x);
         return 0;
     }
     if (x->route->method == GET || x->route->method == DELETE) {
@@ -267,7 +275,7 @@ static int run(struct exchange *x)
         put_header(x, &x->body, "idempotency-key:", "request_key", false);
     if (!request_from_body(&h->doc, x->route->verb, str_of(x->conversation_id), str_of(x->task_id),
                            buf_str(&x->body), &req, &fault)) {
-        fail(x, fault.code, fault.message);
+        http_api_fail(x, fault.code, fault.message);
         return 0;
     }
     if (x->route->is_events)
@@ -326,7 +334,7 @@ static bool is_in_time(struct exchange *x)
     if (pace_take(s, str_of(x->owner ? x->owner->name : ip)))
         return true;
     s->hub.stats.limit_hits[LIMIT_RATE]++;
-    fail(x, ERR_RATE_LIMITED, "too many requests");
+    http_api_fail(x, ERR_RATE_LIMITED, "too many requests");
     return false;
 }
 
@@ -345,24 +353,26 @@ static bool is_welcome(struct exchange *x, bool from_cookie)
         buf_clear(&x->answer);
         http_put_error(&x->answer, ERR_UNAUTHORIZED,
                        "with a cookie a change needs an allowed Origin and application/json");
-        ready(x, 403);
+        http_api_ready(x, 403);
         return false;
     }
-    bool known = x->route->is_guest || identify(x, why, sizeof why) == ERR_NONE;
-    if (!is_in_time(x))
+    if (x->is_admins && !x->route->own && !admin_take_owner(x))
+        return false;
+    bool known = x->is_admins || x->route->own || identify(x, why, sizeof why) == ERR_NONE;
+    if (!x->is_admins && !is_in_time(x))
         return false;
     if (!known) {
-        fail(x, ERR_UNAUTHORIZED, why);
+        http_api_fail(x, ERR_UNAUTHORIZED, why);
         return false;
     }
     if (x->length > s->config->limits.message_bytes) {
-        fail(x, ERR_TOO_LARGE, "the body is larger than limits.message_bytes");
+        http_api_fail(x, ERR_TOO_LARGE, "the body is larger than limits.message_bytes");
         return false;
     }
     if (x->length > 0 && !is_json(x->wsi)) {
         buf_clear(&x->answer);
         http_put_error(&x->answer, ERR_UNSUPPORTED, "the body must be application/json");
-        ready(x, 415);
+        http_api_ready(x, 415);
         return false;
     }
     return true;
@@ -391,26 +401,27 @@ int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, co
     x->wsi = wsi;
     *slot = x;
     expect_body(x);
-    bool from_cookie = http_identity_is_cookie(s, wsi);
+    x->is_admins = admin_is(wsi);
+    bool from_cookie = !x->is_admins && http_identity_is_cookie(s, wsi);
     if (http_check_origin_of(s, wsi, from_cookie) != ORIGIN_OK) {
         http_put_error(&x->answer, ERR_UNAUTHORIZED, "this origin or host is not allowed");
-        ready(x, 403);
+        http_api_ready(x, 403);
         return 0;
     }
     x->origin = http_listed_origin(s, wsi);
     x->route = find_route(x, method_of(wsi), path);
     if (!x->route) {
-        fail(x, ERR_NOT_FOUND, "there is nothing at this path for this method");
+        http_api_fail(x, ERR_NOT_FOUND, "there is nothing at this path for this method");
         return 0;
     }
     if (lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0) {
         http_put_error(&x->answer, ERR_BAD_REQUEST, "a body needs a Content-Length");
-        ready(x, 411);
+        http_api_ready(x, 411);
         return 0;
     }
     if (has_two_lengths(wsi)) { /* a proxy may have read it another way (RFC 9112 6.3) */
         http_put_error(&x->answer, ERR_BAD_REQUEST, "Content-Length stands twice");
-        ready(x, 400);
+        http_api_ready(x, 400);
         return 0;
     }
     if (is_welcome(x, from_cookie) && x->length == 0)
@@ -445,6 +456,7 @@ void http_api_closed(struct exchange *x)
         return;
     if (x->call)
         call_forget(x->call);
+    admin_forget(x);
     sse_done(x);
     if (x->owner) {
         owner_unref(&x->server->hub, x->owner);

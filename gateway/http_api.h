@@ -14,6 +14,7 @@
 
 struct route;
 struct address;
+struct admin_wait;
 
 struct exchange {
     struct server *server;
@@ -25,9 +26,11 @@ struct exchange {
     size_t to_come;  /* of it, while nothing is known against waiting for it */
     bool body_ended; /* that was said: see http_api_body_ended */
     bool hangs_up;   /* behind the answer: what follows cannot be trusted */
+    bool is_admins;  /* it came through the operator's socket */
     struct owner *owner, *quota;
     int64_t expires_at_ms;
-    struct call *call; /* under way */
+    struct call *call;          /* under way */
+    struct admin_wait *waiting; /* the same, of a request of the operator */
     bool answered;
     int status;
     struct buf answer; /* the reply's line */
@@ -51,10 +54,15 @@ int http_api_body_ended(struct exchange *x); /* the body is whole, and so is the
 int http_api_writable(struct exchange *x);
 void http_api_closed(struct exchange *x); /* frees it; NULL is fine */
 
+/* For those who answer by themselves: x->answer, or the error, is sent with that status. */
+void http_api_ready(struct exchange *x, int status);
+void http_api_fail(struct exchange *x, enum error e, const char *message);
+
 /* Events (http_sse.c). */
 void sse_resume(struct exchange *x, struct request *req); /* takes the request */
 int sse_writable(struct exchange *x);
 void sse_done(struct exchange *x);
+uint32_t sse_close_owner(struct server *s, struct str owner); /* cut, never a clean end */
 void sse_tick(struct server *s); /* once a second: comments, slow readers */
 
 #endif

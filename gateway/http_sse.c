@@ -281,3 +281,16 @@ void sse_tick(struct server *s)
         buf_done(&data);
     }
 }
+
+uint32_t sse_close_owner(struct server *s, struct str owner)
+{
+    uint32_t n = 0;
+    list_each (it, &s->streams) {
+        struct exchange *x = list_item(it, struct exchange, all);
+        if (!str_eq(str_of(x->owner->name), owner))
+            continue;
+        kill_wsi(x);
+        n++;
+    }
+    return n;
+}

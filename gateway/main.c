@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "gateway/admin_client.h"
 #include "gateway/auth.h"
 #include "gateway/backup.h"
 #include "gateway/chat.h"
@@ -41,7 +42,7 @@ struct options {
 
 static int say_usage(const char *why)
 {
-    fprintf(stderr, "holdfast: %s\n\n%s%s", why, usage, chat_usage);
+    fprintf(stderr, "holdfast: %s\n\n%s%s%s", why, usage, admin_usage, chat_usage);
     return EXIT_BAD_CONFIG;
 }
 
@@ -219,6 +220,19 @@ static int backup(const struct options *o, const char *file)
     return code;
 }
 
+static int admin(const struct options *o, int argc, char **argv)
+{
+    struct config config;
+    int64_t for_s = o->ttl ? seconds(o->ttl) : 0;
+    if (for_s < 0)
+        return say_usage("--ttl is a time such as 90s, 15m, 1h or 7d");
+    if (!load(o, &config))
+        return EXIT_BAD_CONFIG;
+    int code = admin_run(config.admin.socket, argc, argv, for_s);
+    config_done(&config);
+    return code;
+}
+
 static int chat(int argc, char **argv)
 {
     struct chat_options options;
@@ -257,6 +271,8 @@ int main(int argc, char **argv)
         return file ? say_usage("doctor takes options only") : doctor(&o);
     if (strcmp(command, "backup") == 0)
         return backup(&o, file);
+    if (strcmp(command, "admin") == 0)
+        return admin(&o, argc - 1 - optind, argv + 1 + optind);
     if (strcmp(command, "token") == 0)
         return make_token(&o);
     if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0) {
@@ -264,7 +280,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (strcmp(command, "help") == 0 || strcmp(command, "--help") == 0) {
-        printf("%s%s", usage, chat_usage);
+        printf("%s%s%s", usage, admin_usage, chat_usage);
         return 0;
     }
     return say_usage(*command ? "there is no such command" : "a command is missing");

@@ -4,6 +4,7 @@
 #include <malloc.h>
 
 #include "core/task.h"
+#include "gateway/webhook.h"
 
 enum metric_kind { COUNTER, GAUGE, HISTOGRAM };
 
@@ -143,8 +144,9 @@ static void resumes(struct server *s, struct buf *out, const char *name)
 static void limits(struct server *s, struct buf *out, const char *name)
 {
     static const char *const names[] = {
-        "tasks",         "tasks_per_owner", "processes",   "requests_per_second",
-        "subscriptions", "task_bytes",      "task_events", "inbox"};
+        "tasks",      "tasks_per_owner", "processes", "requests_per_second", "subscriptions",
+        "task_bytes", "task_events",     "inbox",     "store_gib",           "store_mib_per_owner"};
+    _Static_assert(countof(names) == N_LIMITS, "by enum hub_limit");
     for (size_t i = 0; i < countof(names); i++)
         buf_putf(out, "%s{limit=\"%s\"} %" PRIu64 "\n", name, names[i], s->hub.stats.limit_hits[i]);
 }
@@ -161,6 +163,35 @@ static void heap(struct server *s, struct buf *out, const char *name)
     (void)s;
     put(out, name, "{state=\"used\"}", info.uordblks + info.hblkhd);
     put(out, name, "{state=\"free\"}", info.fordblks);
+}
+
+static void removed(struct server *s, struct buf *out, const char *name)
+{
+    put(out, name, "{what=\"task\"}", s->hub.retention.n_tasks);
+    put(out, name, "{what=\"events\"}", s->hub.retention.n_events);
+}
+
+static void store_bytes(struct server *s, struct buf *out, const char *name)
+{
+    put(out, name, "", (uint64_t)s->hub.retention.store_bytes);
+}
+
+static void full_owners(struct server *s, struct buf *out, const char *name)
+{
+    put(out, name, "", s->hub.retention.n_full);
+}
+
+static void hook_tries(struct server *s, struct buf *out, const char *name)
+{
+    struct webhook_stats stats = webhooks_stats(s->webhooks);
+    put(out, name, "{outcome=\"delivered\"}", stats.delivered);
+    put(out, name, "{outcome=\"failed\"}", stats.failed);
+    put(out, name, "{outcome=\"given_up\"}", stats.given_up);
+}
+
+static void hooks_pending(struct server *s, struct buf *out, const char *name)
+{
+    put(out, name, "", webhooks_stats(s->webhooks).pending);
 }
 
 static void sent(struct server *s, struct buf *out, const char *name)
@@ -187,6 +218,15 @@ static const struct metric metrics[] = {
     {"holdfast_limit_hits_total", COUNTER, "Requests that met a limit.", limits},
     {"holdfast_replay_cache_bytes", GAUGE, "Blocks of events in memory.", cache},
     {"holdfast_heap_bytes", GAUGE, "Memory that malloc holds, by whether it is in use.", heap},
+    {"holdfast_retention_removed_total", COUNTER,
+     "Tasks that retention removed, and ended tasks of which it removed the events alone.",
+     removed},
+    {"holdfast_store_used_bytes", GAUGE, "What the store holds, seen every 10 s.", store_bytes},
+    {"holdfast_store_full_owners", GAUGE, "Owners who may store no more.", full_owners},
+    {"holdfast_webhook_messages_total", COUNTER,
+     "Messages to webhooks: delivered, given up, and tries that failed.", hook_tries},
+    {"holdfast_webhook_pending", GAUGE,
+     "Messages to webhooks that wait, as far as they are in memory.", hooks_pending},
     {"holdfast_sent_bytes_total", COUNTER, "Bytes of messages sent.", sent},
 };
 

@@ -1,32 +1,29 @@
 #include "gateway/server.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netdb.h>
 #include <openssl/rand.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/store_memory.h"
 #include "gateway/address.h"
+#include "gateway/admin.h"
 #include "gateway/agents.h"
 #include "gateway/fault.h"
 #include "gateway/fetch.h"
 #include "gateway/http_api.h"
+#include "gateway/listener.h"
 #include "gateway/log.h"
 #include "gateway/notify.h"
+#include "gateway/proxied.h"
 #include "gateway/store_locked.h"
 #include "gateway/tls.h"
+#include "gateway/webhook.h"
 #include "gateway/ws.h"
 
-#define ACCEPTS_PER_TURN 64
-#define ACCEPT_AGAIN_MS 200
-#define BACKLOG 4096
 #define TICK_MS 1000
 #define CLOSE_WAIT_MS 1000   /* for the clients' side of the close handshake */
 #define SPARE_DESCRIPTORS 64 /* store, listener, timers */
@@ -58,100 +55,22 @@ static void report_damage(const char *task_id, uint64_t seq)
                       LOG_TEXT("why", "its events are not on disk as they were written"));
 }
 
+bool server_identify(struct server *s, struct str hello_token, struct str bearer, struct str cookie,
+                     struct identity *ret)
+{
+    if (!auth_check(s->auth, hello_token, bearer, cookie, s->hub.clock.wall_ms, ret))
+        return false;
+    struct str owner = {ret->owner, ret->owner_len};
+    if (!revocations_have(&s->hub.revocations, owner, s->hub.clock.wall_ms))
+        return true;
+    buf_done(&ret->token);
+    snprintf(ret->error, sizeof ret->error, "revoked");
+    return false;
+}
+
 bool server_is_ready(const struct server *s)
 {
     return s->phase == SERVER_SERVING && hub_can_write(&s->hub);
-}
-
-/* --- accepting --------------------------------------------------------------------------------- */
-
-static void on_accept_again(struct timer *timer);
-
-/* Out of descriptors: the listener stays readable, so it is left alone for a while. */
-static void pause_accepting(struct server *s, const char *why)
-{
-    log_event_limited(LEVEL_WARN, "server", "accept_paused", LOG_TEXT("why", why));
-    uv_poll_stop(&s->listener);
-    s->accepting = false;
-    timer_arm(&s->hub.clock, &s->accept_again, s->hub.clock.now_ms + ACCEPT_AGAIN_MS);
-}
-
-static void on_acceptable(uv_poll_t *poll, int status, int events)
-{
-    struct server *s = poll->data;
-    (void)status;
-    (void)events;
-    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-        if (s->n_wsi >= s->max_sockets) {
-            pause_accepting(s, "too many sockets");
-            return;
-        }
-        int fd = FAULT(ACCEPT) ? (errno = EMFILE, -1)
-                               : accept4(s->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0) {
-            ws_accept(s, fd);
-            continue;
-        }
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-            pause_accepting(s, strerror(errno));
-        if (errno != EINTR && errno != ECONNABORTED)
-            return;
-    }
-}
-
-static void start_accepting(struct server *s)
-{
-    s->accepting = true;
-    uv_poll_start(&s->listener, UV_READABLE, on_acceptable);
-}
-
-static void on_accept_again(struct timer *timer)
-{
-    start_accepting(container_of(timer, struct server, accept_again));
-}
-
-static bool bind_to(struct server *s, const struct addrinfo *a)
-{
-    int one = 1;
-    s->listen_fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (s->listen_fd < 0)
-        return false;
-    setsockopt(s->listen_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    return bind(s->listen_fd, a->ai_addr, a->ai_addrlen) == 0 && listen(s->listen_fd, BACKLOG) == 0;
-}
-
-/* The port lies in the same place in both families' addresses. */
-_Static_assert(offsetof(struct sockaddr_in, sin_port) == offsetof(struct sockaddr_in6, sin6_port),
-               "ports");
-
-static int port_of(int fd)
-{
-    struct sockaddr_in6 at = {0};
-    socklen_t n = sizeof at;
-    getsockname(fd, (struct sockaddr *)&at, &n);
-    return ntohs(at.sin6_port);
-}
-
-static bool open_listener(struct server *s)
-{
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    struct addrinfo *found = NULL;
-    char port[16];
-    snprintf(port, sizeof port, "%d", s->config->listen_port);
-    int e = getaddrinfo(s->config->listen_host, port, &hints, &found);
-    if (e || !bind_to(s, found)) {
-        log_event(LEVEL_ERROR, "server", "cannot_listen", LOG_TEXT("host", s->config->listen_host),
-                  LOG_INT("port", s->config->listen_port),
-                  LOG_TEXT("why", e ? gai_strerror(e) : strerror(errno)));
-        if (found)
-            freeaddrinfo(found);
-        return false;
-    }
-    freeaddrinfo(found);
-    s->port = port_of(s->listen_fd);
-    uv_poll_init(&s->loop, &s->listener, s->listen_fd);
-    s->listener.data = s;
-    return true;
 }
 
 /* --- libwebsockets ----------------------------------------------------------------------------- */
@@ -205,7 +124,11 @@ static bool open_lws(struct server *s)
     info.ssl_private_key_filepath = s->config->tls.key;
     info.alpn = "http/1.1"; /* else HTTP/2 is spoken, and hand-made chunks break */
     s->vhost = lws_create_vhost(s->lws, &info);
-    return s->vhost != NULL;
+    info.vhost_name = "admin";
+    info.ssl_cert_filepath = info.ssl_private_key_filepath = NULL;
+    if (s->vhost && s->config->admin.socket)
+        s->admin_vhost = lws_create_vhost(s->lws, &info);
+    return s->vhost && (s->admin_vhost || !s->config->admin.socket);
 }
 
 /* Destroy, turn until every wsi has gone, destroy again: twice at once crashes, once alone leaks. */
@@ -402,18 +325,22 @@ static bool open_hub(struct server *s)
         log_event(LEVEL_ERROR, "store", "cannot_read", LOG_TEXT("why", "the store's state"));
         return false;
     }
-    struct hub_options o = {.agents = s->agents,
-                            .n_agents = s->n_agents,
-                            .limits = s->config->limits,
-                            .cache_bytes = (size_t)s->config->store.replay_cache_mib << 20,
-                            .retry_ms = (msec_t)s->config->store.retry_s * 1000,
-                            .version = HOLDFAST_VERSION,
-                            .random = random_bytes,
-                            .damaged = report_damage,
-                            .deleted = processes_delete,
-                            .arg = s->terminal.processes};
+    struct hub_options o = {
+        .agents = s->agents,
+        .n_agents = s->n_agents,
+        .limits = s->config->limits,
+        .retention = {.task_ms = (int64_t)s->config->retention.task_days * 86400000,
+                      .owner_bytes = (int64_t)(s->config->rim_limits.store_mib_per_owner << 20),
+                      .store_bytes = (int64_t)s->config->retention.store_gib << 30},
+        .outbox = webhooks_outbox(s->webhooks),
+        .cache_bytes = (size_t)s->config->store.replay_cache_mib << 20,
+        .retry_ms = (msec_t)s->config->store.retry_s * 1000,
+        .version = HOLDFAST_VERSION,
+        .random = random_bytes,
+        .damaged = report_damage,
+        .deleted = processes_delete,
+        .arg = s->terminal.processes};
     hub_init(&s->hub, &o, store_thread_port(s->store_thread), &start);
-    s->accept_again.fire = on_accept_again;
     s->drain.fire = on_drain;
     s->tick.fire = on_tick;
     server_refresh_clock(s);
@@ -437,7 +364,9 @@ static void on_restored(void *arg, int status)
         return;
     }
     processes_restore(s->terminal.processes);
-    start_accepting(s);
+    listener_start(s);
+    admin_start(s);
+    webhooks_start(s->webhooks);
     if (s->phase == SERVER_STARTING)
         s->phase = SERVER_SERVING;
     timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
@@ -512,6 +441,11 @@ static bool start(struct server *s)
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
         return false;
     }
+    s->webhooks = webhooks_open(s, error, sizeof error);
+    if (!s->webhooks) {
+        log_event(LEVEL_ERROR, "webhook", "cannot_open", LOG_TEXT("why", error));
+        return false;
+    }
     if (!open_hub(s))
         return false;
     s->hub_is_open = true;
@@ -520,7 +454,7 @@ static bool start(struct server *s)
                   LOG_TEXT("why", s->config->tls.cert ? "see tls.cert and tls.key" : "no context"));
         return false;
     }
-    if (!open_listener(s))
+    if (!listener_open(s) || !admin_open(s))
         return false;
     watch_signal(s, &s->sigterm, SIGTERM, on_signal);
     watch_signal(s, &s->sigint, SIGINT, on_signal);
@@ -543,6 +477,8 @@ static void stop(struct server *s)
     ws_close_all(s, CLOSE_GOING_AWAY);
     if (s->listener.data)
         uv_close((uv_handle_t *)&s->listener, NULL);
+    admin_close(s);
+    proxied_close_all(s);
     uv_signal_t *const signals[] = {&s->sigterm, &s->sigint, &s->sighup};
     for (size_t i = 0; i < countof(signals); i++)
         if (signals[i]->data)
@@ -555,6 +491,7 @@ static void stop(struct server *s)
         pace_done(s);
         map_done(&s->paces);
     }
+    webhooks_close(s->webhooks);
     agents_free(s->agents, s->n_agents);
     terminal_close(&s->terminal);
     fetcher_close(s->fetcher);
@@ -577,12 +514,13 @@ int server_run(const struct config *config)
     struct config fitted = *config;
     struct server *s = xcalloc(sizeof *s);
     s->config = &fitted;
-    s->listen_fd = -1;
+    s->listen_fd = s->admin_fd = -1;
     list_init(&s->conns);
     list_init(&s->silent);
     list_init(&s->blocked);
     list_init(&s->dead);
     list_init(&s->streams);
+    list_init(&s->greetings);
     list_init(&s->paced);
     fit_limits(s, &fitted);
     uv_loop_init(&s->loop);

@@ -21,6 +21,7 @@
 
 struct address;
 struct fetcher;
+struct webhooks;
 
 enum server_phase { SERVER_STARTING, SERVER_SERVING, SERVER_DRAINING, SERVER_CLOSING };
 
@@ -29,6 +30,7 @@ struct server {
     const struct config *config;
     struct auth *auth;
     struct hub hub;
+    struct webhooks *webhooks;
     struct fetcher *fetcher; /* requests of the agents' own */
     struct terminal terminal;
     struct agent *agents;
@@ -40,10 +42,13 @@ struct server {
 
     struct lws_context *lws;
     struct lws_vhost *vhost;
-    struct ssl_ctx_st *tls; /* of the vhost, NULL without TLS */
+    struct lws_vhost *admin_vhost; /* NULL without an operator's socket */
+    struct ssl_ctx_st *tls;        /* of the vhost, NULL without TLS */
     int listen_fd;
     int port;
     uv_poll_t listener;
+    int admin_fd;
+    uv_poll_t admin_listener;
     bool accepting;
     uint32_t max_sockets;      /* of every kind: beyond, new ones wait in the listener's backlog */
     struct timer accept_again; /* descriptors were out */
@@ -63,7 +68,9 @@ struct server {
     struct list paced;
     uint32_t n_conns, n_strangers; /* WebSockets; strangers: before welcome */
     uint32_t n_streams;            /* of events over HTTP */
-    uint32_t n_wsi;                /* lws's own, of every kind */
+    struct list greetings;         /* of struct greeting: PROXY headers that are due (proxied.c) */
+    uint32_t n_greetings;
+    uint32_t n_wsi; /* lws's own, of every kind */
     uint64_t next_conn;
     struct buf out;      /* LWS_PRE bytes, then the message that is being made */
     uint64_t closes[16]; /* by row of CLOSE_TABLE; the last: without a code */
@@ -74,5 +81,8 @@ struct server {
 int server_run(const struct config *config);
 void server_refresh_clock(struct server *s);
 bool server_is_ready(const struct server *s);
+/* Who it is (auth_check), unless that owner is revoked. */
+bool server_identify(struct server *s, struct str hello_token, struct str bearer, struct str cookie,
+                     struct identity *ret);
 
 #endif

@@ -295,6 +295,23 @@ static const struct {
     {"SELECT 1 - count(*) FROM marks", "rows of marks are missing"},
 };
 
+/* Reads the size of every block. */
+static const char wrong_usage[] =
+    "SELECT count(*) FROM (SELECT owner, sum(bytes) AS bytes FROM ("
+    "SELECT t.owner AS owner, " SQL_TASK_COST " AS bytes FROM tasks t" SQL_WITH_INPUT
+    "WHERE t.status >= 2 UNION ALL SELECT t.owner, length(b.bytes) FROM tasks t JOIN blocks b ON "
+    "b.task_key = t.task_key WHERE t.task_key NOT IN (SELECT task_key FROM garbage) UNION ALL "
+    "SELECT g.owner, length(b.bytes) FROM garbage g JOIN blocks b ON b.task_key = g.task_key "
+    "WHERE g.owner IS NOT NULL) GROUP BY owner) h "
+    "LEFT JOIN usage u ON u.owner = h.owner WHERE h.bytes <> coalesce(u.bytes, 0)";
+
+static void check_usage(struct walk *w)
+{
+    int64_t n = 0;
+    if (ask_number(w, wrong_usage, &n) && n != 0)
+        fault(w->out, "%" PRId64 " owners have more or less in the store than it counts", n);
+}
+
 static void check_counts(struct walk *w)
 {
     for (size_t i = 0; i < countof(counts); i++) {
@@ -348,6 +365,8 @@ void store_check(const char *database, bool is_still, bool full, struct store_ch
         if (known) {
             check_tasks(&w);
             check_counts(&w);
+            if (full)
+                check_usage(&w);
         }
         (void)conn_exec(&conn, "COMMIT");
     }

@@ -24,11 +24,16 @@
     "t.error_message, t.waiting_for, " tail
 #define FULL COLUMNS("t.head", "t.output, t.result, t.undelivered, t.answers, i.input, i.metadata")
 #define BRIEF COLUMNS("t.head", "NULL, NULL, NULL, NULL, NULL, NULL")
+#define ENDED                                                                             \
+    COLUMNS("t.head",                                                                     \
+            "NULL, NULL, NULL, NULL, NULL, NULL, CASE WHEN t.first > t.head THEN 0 ELSE " \
+            "(SELECT coalesce(sum(length(b.bytes)), 0) FROM blocks b "                    \
+            "WHERE b.task_key = t.task_key) END")
 #define LIVE                                                                                   \
     COLUMNS("max(t.head, coalesce((SELECT b.last FROM blocks b WHERE b.task_key = t.task_key " \
             "ORDER BY b.first DESC LIMIT 1), 0))",                                             \
             "t.output, t.result, t.undelivered, t.answers, i.input, i.metadata")
-#define WITH_INPUT " LEFT JOIN inputs i ON i.task_key = t.task_key "
+#define WITH_INPUT SQL_WITH_INPUT
 #define IN_CONVERSATION "t.owner = ?1 AND t.conversation_id = ?2 AND t.task_id < ?3"
 #define NEWEST_FIRST " ORDER BY t.task_id DESC"
 #define CONVERSATION                                                             \
@@ -75,18 +80,55 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_NOTICE_TAKE] = "DELETE FROM notices WHERE key = ?",
 
     [STMT_TASK_KEYS] = "SELECT task_key FROM tasks WHERE owner = ? AND conversation_id = ?",
-    [STMT_GARBAGE_ADD] = "INSERT INTO garbage (task_key) SELECT task_key FROM tasks "
-                         "WHERE owner = ? AND conversation_id = ?",
+    [STMT_GARBAGE_ADD] = "INSERT INTO garbage (task_key, owner) SELECT task_key, owner FROM tasks "
+                         "WHERE owner = ? AND conversation_id = ? "
+                         "ON CONFLICT (task_key) DO UPDATE SET keeps_record = 0",
     [STMT_TASKS_DELETE] = "DELETE FROM tasks WHERE owner = ? AND conversation_id = ?",
     [STMT_MESSAGES_DELETE] = "DELETE FROM messages WHERE owner = ? AND conversation_id = ?",
     [STMT_KEYS_DELETE] = "DELETE FROM request_keys WHERE owner = ? AND conversation_id = ?",
     [STMT_NOTICES_DELETE] = "DELETE FROM notices WHERE owner = ? AND conversation_id = ?",
     [STMT_CONVERSATION_DELETE] =
         "DELETE FROM conversations WHERE owner = ? AND conversation_id = ?",
-    [STMT_GARBAGE_FIRST] = "SELECT task_key FROM garbage ORDER BY task_key LIMIT 1",
+    [STMT_OUTBOX_PUT] = "INSERT INTO outbox (key, hook, id, at, body) VALUES (?,?,?,?,?)",
+    [STMT_OUTBOX_TAKE] = "DELETE FROM outbox WHERE key = ?",
+    [STMT_REVOKE] = "INSERT OR REPLACE INTO revocations (owner, until) VALUES (?,?)",
+    [STMT_UNREVOKE] = "DELETE FROM revocations WHERE owner = ?",
+    [STMT_USAGE_ENDED] = "INSERT INTO usage (owner, bytes) SELECT t.owner, " SQL_TASK_COST
+                         " FROM tasks t" WITH_INPUT "WHERE t.task_key = ? "
+                         "ON CONFLICT (owner) DO UPDATE SET bytes = bytes + excluded.bytes",
+    [STMT_USAGE_FORGET] = "UPDATE usage SET bytes = bytes - (SELECT " SQL_TASK_COST
+                          " FROM tasks t" WITH_INPUT "WHERE t.task_key = ?1) WHERE owner = "
+                          "(SELECT owner FROM tasks WHERE task_key = ?1 AND status >= 2)",
+    [STMT_USAGE_FORGET_ALL] =
+        "UPDATE usage SET bytes = bytes - (SELECT coalesce(sum(" SQL_TASK_COST "), 0) "
+        "FROM tasks t" WITH_INPUT
+        "WHERE t.owner = ?1 AND t.conversation_id = ?2 AND t.status >= 2) WHERE owner = ?1",
+    [STMT_USAGE_SEALED] = "INSERT INTO usage (owner, bytes) SELECT owner, ?2 FROM tasks "
+                          "WHERE task_key = ?1 "
+                          "ON CONFLICT (owner) DO UPDATE SET bytes = bytes + excluded.bytes",
+    [STMT_USAGE_LESS] = "UPDATE usage SET bytes = bytes - ?2 WHERE owner = ?1",
+    [STMT_USAGE_NONE] = "DELETE FROM usage WHERE owner = ? AND bytes <= 0",
+    [STMT_HAS_ENDED] = "SELECT 1 FROM tasks WHERE task_key = ? AND status >= 2",
+    [STMT_GARBAGE_EVENTS] = "INSERT OR IGNORE INTO garbage (task_key, keeps_record) VALUES (?, 1)",
+    [STMT_GARBAGE_TASK] = "INSERT INTO garbage (task_key) VALUES (?) "
+                          "ON CONFLICT (task_key) DO UPDATE SET keeps_record = 0",
+    [STMT_TASK_EMPTY] = "UPDATE tasks SET first = head + 1 WHERE task_key = ?",
+    [STMT_TASK_DELETE] = "DELETE FROM tasks WHERE task_key = ?",
+    [STMT_TASK_MESSAGES_DELETE] = "DELETE FROM messages INDEXED BY messages_of_task "
+                                  "WHERE owner = ? AND conversation_id = ? AND task_id = ?",
+    [STMT_TASK_KEYS_DELETE] = "DELETE FROM request_keys INDEXED BY request_keys_of_task "
+                              "WHERE owner = ? AND conversation_id = ? AND task_id = ?",
+    [STMT_CONVERSATION_EMPTY] =
+        "SELECT 1 FROM conversations WHERE owner = ?1 AND conversation_id = ?2 AND "
+        "updated_at < ?3 "
+        "AND NOT EXISTS (SELECT 1 FROM tasks WHERE owner = ?1 AND conversation_id = ?2) "
+        "AND NOT EXISTS (SELECT 1 FROM notices WHERE owner = ?1 AND conversation_id = ?2)",
+    [STMT_GARBAGE_FIRST] =
+        "SELECT task_key, owner, keeps_record FROM garbage ORDER BY task_key LIMIT 1",
     [STMT_GARBAGE_BLOCKS] =
         "DELETE FROM blocks WHERE task_key = ?1 AND first <= coalesce((SELECT first FROM blocks "
-        "WHERE task_key = ?1 ORDER BY first LIMIT 1 OFFSET ?2 - 1), 9223372036854775807)",
+        "WHERE task_key = ?1 ORDER BY first LIMIT 1 OFFSET ?2 - 1), 9223372036854775807) "
+        "RETURNING length(bytes)",
     [STMT_GARBAGE_INPUT] = "DELETE FROM inputs WHERE task_key = ?",
     [STMT_GARBAGE_INBOX] = "DELETE FROM inbox WHERE task_key = ?",
     [STMT_GARBAGE_DONE] = "DELETE FROM garbage WHERE task_key = ?",
@@ -95,8 +137,9 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_JOURNAL_PUT] = "INSERT INTO journal (row, bytes) VALUES (?,?)",
     [STMT_JOURNAL_CUT] = "DELETE FROM journal WHERE row < ?",
     [STMT_JOURNAL_ROWS] = "SELECT row, bytes FROM journal ORDER BY row",
-    [STMT_SEALED] = "SELECT coalesce((SELECT last FROM blocks WHERE task_key = ?1 "
-                    "ORDER BY first DESC LIMIT 1), first - 1) FROM tasks WHERE task_key = ?1",
+    /* The last line that is in blocks, or was: removed events are as dead to the journal. */
+    [STMT_SEALED] = "SELECT max(first - 1, coalesce((SELECT last FROM blocks WHERE task_key = ?1 "
+                    "ORDER BY first DESC LIMIT 1), 0)) FROM tasks WHERE task_key = ?1",
 
     [STMT_ASK_TASK] = "SELECT " FULL " FROM tasks t" WITH_INPUT
                       "WHERE t.owner = ? AND t.conversation_id = ? AND t.task_id = ?",
@@ -135,6 +178,24 @@ static const char *const sql[STMT_COUNT] = {
                        "ORDER BY position",
     [STMT_ASK_NOTICES] = "SELECT key, silent, owner, conversation_id, agent, text FROM notices "
                          "WHERE key > ? ORDER BY key",
+    [STMT_ASK_EXPIRED] = "SELECT " ENDED " FROM tasks t INDEXED BY tasks_ended "
+                         "WHERE t.status >= 2 AND t.completed_at < ?1 "
+                         "ORDER BY t.completed_at, t.task_key",
+    [STMT_ASK_OLDEST] = "SELECT " ENDED " FROM tasks t INDEXED BY tasks_ended_of WHERE "
+                        "t.status >= 2 AND t.owner = ?1 AND t.completed_at < ?2 "
+                        "ORDER BY t.task_key",
+    [STMT_ASK_OLDEST_EVENTS] = "SELECT " ENDED " FROM tasks t INDEXED BY tasks_with_events_of "
+                               "WHERE t.status >= 2 AND t.first <= t.head AND t.owner = ?1 "
+                               "ORDER BY t.task_key",
+    [STMT_ASK_USAGE] = "SELECT owner, bytes FROM usage WHERE owner = ? AND bytes > 0",
+    [STMT_ASK_OUTBOX] = "SELECT key, hook, id, at, body FROM outbox INDEXED BY outbox_of "
+                        "WHERE hook = ? AND key > ? ORDER BY key",
+    [STMT_ASK_REVOKED] = "SELECT owner, until FROM revocations WHERE owner >= ?1 AND "
+                         "owner IS NOT ?2 ORDER BY owner",
+    [STMT_ASK_SIZE] = "SELECT NULL, (p.page_count - f.freelist_count) * s.page_size FROM "
+                      "pragma_page_count p, pragma_freelist_count f, pragma_page_size s",
+    [STMT_ASK_FULL] =
+        "SELECT owner, bytes FROM usage WHERE bytes > ?1 AND owner >= ?2 AND owner IS NOT ?3 ORDER BY owner",
 };
 
 /* ---------------------------------------------------------------------------- errors */

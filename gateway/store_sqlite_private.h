@@ -48,6 +48,24 @@ enum stmt {
     STMT_KEYS_DELETE,
     STMT_NOTICES_DELETE,
     STMT_CONVERSATION_DELETE,
+    STMT_OUTBOX_PUT,
+    STMT_OUTBOX_TAKE,
+    STMT_REVOKE,
+    STMT_UNREVOKE,
+    STMT_USAGE_ENDED,
+    STMT_USAGE_FORGET,
+    STMT_USAGE_FORGET_ALL,
+    STMT_USAGE_SEALED,
+    STMT_USAGE_LESS,
+    STMT_USAGE_NONE,
+    STMT_HAS_ENDED,
+    STMT_GARBAGE_EVENTS,
+    STMT_GARBAGE_TASK,
+    STMT_TASK_EMPTY,
+    STMT_TASK_DELETE,
+    STMT_TASK_MESSAGES_DELETE,
+    STMT_TASK_KEYS_DELETE,
+    STMT_CONVERSATION_EMPTY,
     STMT_GARBAGE_FIRST,
     STMT_GARBAGE_BLOCKS,
     STMT_GARBAGE_INPUT,
@@ -72,6 +90,14 @@ enum stmt {
     STMT_ASK_BLOCKS,
     STMT_ASK_INBOX,
     STMT_ASK_NOTICES,
+    STMT_ASK_EXPIRED,
+    STMT_ASK_OLDEST,
+    STMT_ASK_OLDEST_EVENTS,
+    STMT_ASK_USAGE,
+    STMT_ASK_SIZE,
+    STMT_ASK_FULL,
+    STMT_ASK_REVOKED,
+    STMT_ASK_OUTBOX,
     STMT_COUNT
 };
 
@@ -115,6 +141,13 @@ static inline int run_plain(struct conn *conn, enum stmt stmt)
 }
 
 /* ---------------------------------------------------------------------------- schema */
+
+/* task_record_cost of tasks t and inputs i. */
+#define SQL_BYTES(column) "coalesce(length(CAST(" column " AS BLOB)), 0)"
+#define SQL_TASK_COST                                                                                         \
+    "(1024 + (1 + (t.type IN (0, 3))) * (" SQL_BYTES("i.input") " + " SQL_BYTES("t.output") ") + " SQL_BYTES( \
+        "i.metadata") " + " SQL_BYTES("t.result") " + " SQL_BYTES("t.undelivered") " + " SQL_BYTES("t.answers") ")"
+#define SQL_WITH_INPUT " LEFT JOIN inputs i ON i.task_key = t.task_key "
 
 /* Brings the database to version n by scripts[version..n-1], each in a transaction of its own. */
 int schema_migrate(struct conn *conn, const char *const *scripts, int n,
@@ -193,6 +226,15 @@ void store_note_error(struct store_sqlite *s, const struct conn *conn);
 
 /* store_sqlite_write.c */
 int sqlite_commit(void *store, const struct batch *batch);
+void sqlite_roll_back(struct store_sqlite *s);
+
+/* store_sqlite_retention.c: inside a transaction but for the last. */
+int sqlite_usage_ended(struct store_sqlite *s,
+                       int64_t task_key); /* its record counts from now on */
+int sqlite_usage_forget(struct store_sqlite *s, int64_t task_key); /* it does not, if it did */
+int sqlite_usage_sealed(struct store_sqlite *s, int64_t task_key, size_t bytes);
+int sqlite_events_remove(struct store_sqlite *s, const struct op *op);
+int sqlite_task_remove(struct store_sqlite *s, const struct op *op);
 void sqlite_collect_garbage(struct store_sqlite *s); /* a bounded piece */
 
 /* store_sqlite_read.c */

@@ -28,6 +28,8 @@ static void take_state(const struct call *c, int at, struct arena_chunk **chunks
     };
 }
 
+#define EVENT_BYTES 34 /* the column, of statements that have it */
+
 static void take_task(const struct call *c, struct arena_chunk **chunks, struct task_record *ret)
 {
     *ret = (struct task_record){
@@ -51,6 +53,8 @@ static void take_task(const struct call *c, struct arena_chunk **chunks, struct 
         .metadata = arena_str(chunks, call_col(c, 33)),
     };
     take_state(c, 16, chunks, &ret->state);
+    if (sqlite3_column_count(c->stmt) > EVENT_BYTES)
+        ret->event_bytes = call_col_int(c, EVENT_BYTES);
 }
 
 static bool task_is_sound(const struct task_record *t)
@@ -277,6 +281,94 @@ static int ask_notices(struct reader *r, const struct query *q, struct answer *r
     return call_end(&c);
 }
 
+/* ---------------------------------------------------------------------------- retention */
+
+static int ask_ended(struct reader *r, const struct query *q, struct answer *ret)
+{
+    static const enum stmt stmts[] = {[QUERY_EXPIRED] = STMT_ASK_EXPIRED,
+                                      [QUERY_OLDEST] = STMT_ASK_OLDEST,
+                                      [QUERY_OLDEST_EVENTS] = STMT_ASK_OLDEST_EVENTS};
+    struct call c = call_begin(&r->conn, stmts[q->kind]);
+    if (q->kind != QUERY_EXPIRED)
+        call_text(&c, q->owner);
+    if (q->kind != QUERY_OLDEST_EVENTS)
+        call_int(&c, q->at);
+    return list_tasks(&c, q, ret);
+}
+
+static int list_owners(struct call *c, const struct query *q, struct answer *ret)
+{
+    size_t bytes = 0;
+    while (call_step(c)) {
+        struct str owner = call_col(c, 0);
+        if (!query_has_room(q, ret->n_owners, bytes, owner.n)) {
+            ret->more = true;
+            break;
+        }
+        bytes += owner.n;
+        *answer_add_owner(ret) = (struct owner_record){.owner = arena_str(&ret->chunks, owner),
+                                                       .value = call_col_int(c, 1)};
+    }
+    return call_end(c);
+}
+
+static int ask_usage(struct reader *r, const struct query *q, struct answer *ret)
+{
+    bool is_all = !q->owner.p;
+    struct call c = call_begin(&r->conn, is_all ? STMT_ASK_SIZE : STMT_ASK_USAGE);
+    if (!is_all)
+        call_text(&c, q->owner);
+    return list_owners(&c, q, ret);
+}
+
+/* Behind an owner, or all of them. */
+static void call_behind(struct call *c, struct str before)
+{
+    call_text(c, before.p ? before : STR(""));
+    call_text(c, before);
+}
+
+static int ask_full(struct reader *r, const struct query *q, struct answer *ret)
+{
+    struct call c = call_begin(&r->conn, STMT_ASK_FULL);
+    call_int(&c, q->at);
+    call_behind(&c, q->before);
+    return list_owners(&c, q, ret);
+}
+
+static int ask_revoked(struct reader *r, const struct query *q, struct answer *ret)
+{
+    struct call c = call_begin(&r->conn, STMT_ASK_REVOKED);
+    call_behind(&c, q->before);
+    return list_owners(&c, q, ret);
+}
+
+static int ask_outbox(struct reader *r, const struct query *q, struct answer *ret)
+{
+    size_t bytes = 0;
+    struct call c = call_begin(&r->conn, STMT_ASK_OUTBOX);
+    call_text(&c, q->key);
+    call_int(&c, (int64_t)q->after);
+    while (call_step(&c)) {
+        struct str body = call_col(&c, 4);
+        if (!query_has_room(q, ret->n_outbox, bytes, body.n)) {
+            ret->more = true;
+            break;
+        }
+        bytes += body.n;
+        *answer_add_outbox(ret) = (struct outbox_record){
+            .key = call_col_int(&c, 0),
+            .hook = arena_str(&ret->chunks, call_col(&c, 1)),
+            .id = arena_str(&ret->chunks, call_col(&c, 2)),
+            .at = call_col_int(&c, 3),
+            .body = arena_str(&ret->chunks, body),
+        };
+    }
+    return call_end(&c);
+}
+
+/* ---------------------------------------------------------------------------- tails */
+
 static int data_version(struct reader *r, int64_t *ret)
 {
     struct call c = call_begin(&r->conn, STMT_DATA_VERSION);
@@ -344,6 +436,13 @@ static int ask(struct reader *r, const struct query *q, struct answer *ret)
     case QUERY_BLOCKS:
     case QUERY_INBOX: return ask_blocks(r, q, ret);
     case QUERY_NOTICES: return ask_notices(r, q, ret);
+    case QUERY_EXPIRED:
+    case QUERY_OLDEST:
+    case QUERY_OLDEST_EVENTS: return ask_ended(r, q, ret);
+    case QUERY_USAGE: return ask_usage(r, q, ret);
+    case QUERY_FULL: return ask_full(r, q, ret);
+    case QUERY_OUTBOX: return ask_outbox(r, q, ret);
+    case QUERY_REVOKED: return ask_revoked(r, q, ret);
     }
     UNREACHABLE();
 }

@@ -67,7 +67,35 @@ static const char version_1[] =
     /* Tasks whose rows are gone and whose blocks, input and inbox still are to go. */
     "CREATE TABLE garbage (task_key INTEGER PRIMARY KEY);";
 
-const char *const schema_scripts[] = {version_1};
+/* Retention: who has how much, what goes next, and rows that go with their task. */
+static const char version_2[] =
+    "CREATE TABLE usage (owner TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;"
+    "INSERT INTO usage SELECT owner, sum(bytes) FROM ("
+    "SELECT t.owner AS owner, " SQL_TASK_COST " AS bytes FROM tasks t" SQL_WITH_INPUT
+    "WHERE t.status >= 2 UNION ALL "
+    "SELECT t.owner, length(b.bytes) FROM tasks t JOIN blocks b ON b.task_key = t.task_key) "
+    "GROUP BY owner;"
+    "CREATE INDEX tasks_ended ON tasks (completed_at) WHERE status >= 2;"
+    "CREATE INDEX tasks_ended_of ON tasks (owner) WHERE status >= 2;"
+    "CREATE INDEX tasks_with_events_of ON tasks (owner) WHERE status >= 2 AND first <= head;"
+    "CREATE INDEX messages_of_task ON messages (task_id);"
+    "DROP INDEX request_keys_of;"
+    "CREATE INDEX request_keys_of_task ON request_keys (owner, conversation_id, task_id);"
+    /* Whose usage the blocks still are, NULL for nobody's; whether the task itself stays. */
+    "ALTER TABLE garbage ADD COLUMN owner TEXT;"
+    "ALTER TABLE garbage ADD COLUMN keeps_record INTEGER NOT NULL DEFAULT 0;";
+
+/* Owners who are let in no more, until a time in Unix ms. */
+static const char version_3[] = "CREATE TABLE revocations (owner TEXT PRIMARY KEY, "
+                                "until INTEGER NOT NULL) WITHOUT ROWID;";
+
+/* What other servers are still to be told. */
+static const char version_4[] =
+    "CREATE TABLE outbox (key INTEGER PRIMARY KEY, hook TEXT NOT NULL, id TEXT NOT NULL,"
+    " at INTEGER NOT NULL, body TEXT NOT NULL);"
+    "CREATE INDEX outbox_of ON outbox (hook);";
+
+const char *const schema_scripts[] = {version_1, version_2, version_3, version_4};
 const int schema_version = (int)countof(schema_scripts);
 
 static int version_read(struct conn *conn, int *ret)

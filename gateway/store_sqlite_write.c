@@ -2,9 +2,6 @@
  * follows a transaction only after its COMMIT; a failure rolls both back. */
 #include "gateway/store_sqlite_private.h"
 
-#define GARBAGE_BLOCKS 64 /* removed in one go */
-#define GARBAGE_TASKS 64
-
 static void note_id(struct store_sqlite *s, struct str id)
 {
     if (id.n == TASK_ID_LEN && memcmp(id.p, s->new_marks.newest_id, TASK_ID_LEN) > 0)
@@ -66,21 +63,29 @@ static int apply_task_new(struct store_sqlite *s, const struct op *op)
     if (t->key >= s->new_marks.next_key)
         s->new_marks.next_key = t->key + 1;
     note_id(s, t->task_id);
-    if (!t->input.p && !t->metadata.p)
-        return STORE_OK;
-    c = call_begin(&s->writer, STMT_INPUT_NEW);
-    call_int(&c, t->key);
-    call_text(&c, t->input);
-    call_text(&c, t->metadata);
-    return call_run(&c);
+    if (t->input.p || t->metadata.p) {
+        c = call_begin(&s->writer, STMT_INPUT_NEW);
+        call_int(&c, t->key);
+        call_text(&c, t->input);
+        call_text(&c, t->metadata);
+        status = call_run(&c);
+    }
+    if (status == STORE_OK && status_is_terminal(t->state.status))
+        status = sqlite_usage_ended(s, t->key);
+    return status;
 }
 
 static int apply_task_set(struct store_sqlite *s, const struct op *op)
 {
+    bool ends = status_is_terminal(op->state->status);
+    int status = ends ? sqlite_usage_forget(s, op->task_key) : STORE_OK; /* it may be told twice */
+    if (status < 0)
+        return status;
     struct call c = call_begin(&s->writer, STMT_TASK_SET);
     call_state(&c, op->state);
     call_int(&c, op->task_key);
-    return call_run(&c);
+    status = call_run(&c);
+    return status == STORE_OK && ends ? sqlite_usage_ended(s, op->task_key) : status;
 }
 
 /* STORE_NOT_FOUND when there is no such task: then what is meant for it has no effect.  That a task
@@ -117,7 +122,8 @@ static int apply_seal(struct store_sqlite *s, const struct op *op)
     call_int(&c, (int64_t)op->last);
     call_blob(&c, op->bytes);
     sqlite_journal_drop(&s->journal, op->task_key);
-    return call_run(&c);
+    status = call_run(&c);
+    return status < 0 ? status : sqlite_usage_sealed(s, op->task_key, op->bytes.n);
 }
 
 static int apply_message(struct store_sqlite *s, const struct op *op)
@@ -158,9 +164,9 @@ static int apply_conversation(struct store_sqlite *s, const struct op *op)
  * may be large, are named in garbage and go in pieces (sqlite_collect_garbage). */
 static int apply_delete(struct store_sqlite *s, const struct op *op)
 {
-    static const enum stmt steps[] = {STMT_GARBAGE_ADD,     STMT_TASKS_DELETE,
-                                      STMT_MESSAGES_DELETE, STMT_KEYS_DELETE,
-                                      STMT_NOTICES_DELETE,  STMT_CONVERSATION_DELETE};
+    static const enum stmt steps[] = {
+        STMT_USAGE_FORGET_ALL, STMT_GARBAGE_ADD,    STMT_TASKS_DELETE,       STMT_MESSAGES_DELETE,
+        STMT_KEYS_DELETE,      STMT_NOTICES_DELETE, STMT_CONVERSATION_DELETE};
     struct call c = call_begin(&s->writer, STMT_TASK_KEYS);
     call_conversation(&c, op);
     while (call_step(&c))
@@ -233,6 +239,36 @@ static int apply_notice_take(struct store_sqlite *s, const struct op *op)
     return call_run(&c);
 }
 
+static int apply_outbox_put(struct store_sqlite *s, const struct op *op)
+{
+    const struct outbox_record *o = op->outbox;
+    struct call c = call_begin(&s->writer, STMT_OUTBOX_PUT);
+    call_int(&c, o->key);
+    call_text(&c, o->hook);
+    call_text(&c, o->id);
+    call_int(&c, o->at);
+    call_text(&c, o->body);
+    if (o->key >= s->new_marks.next_key)
+        s->new_marks.next_key = o->key + 1;
+    return call_run(&c);
+}
+
+static int apply_outbox_take(struct store_sqlite *s, const struct op *op)
+{
+    struct call c = call_begin(&s->writer, STMT_OUTBOX_TAKE);
+    call_int(&c, op->task_key);
+    return call_run(&c);
+}
+
+static int apply_revoke(struct store_sqlite *s, const struct op *op)
+{
+    struct call c = call_begin(&s->writer, op->at ? STMT_REVOKE : STMT_UNREVOKE);
+    call_text(&c, op->owner);
+    if (op->at)
+        call_int(&c, op->at);
+    return call_run(&c);
+}
+
 static int apply(struct store_sqlite *s, const struct op *op)
 {
     switch (op->kind) {
@@ -249,6 +285,11 @@ static int apply(struct store_sqlite *s, const struct op *op)
     case OP_INBOX_TAKE: return apply_inbox_take(s, op);
     case OP_NOTICE_PUT: return apply_notice_put(s, op);
     case OP_NOTICE_TAKE: return apply_notice_take(s, op);
+    case OP_OUTBOX_PUT: return apply_outbox_put(s, op);
+    case OP_OUTBOX_TAKE: return apply_outbox_take(s, op);
+    case OP_REVOKE: return apply_revoke(s, op);
+    case OP_EVENTS_REMOVE: return sqlite_events_remove(s, op);
+    case OP_TASK_REMOVE: return sqlite_task_remove(s, op);
     }
     UNREACHABLE();
 }
@@ -282,7 +323,7 @@ static int apply_all(struct store_sqlite *s, const struct batch *batch)
 }
 
 /* Some failures (disk full, I/O) have rolled back by themselves already. */
-static void roll_back(struct store_sqlite *s)
+void sqlite_roll_back(struct store_sqlite *s)
 {
     if (!sqlite3_get_autocommit(s->writer.db))
         (void)run_plain(&s->writer, STMT_ROLLBACK);
@@ -297,7 +338,7 @@ int sqlite_commit(void *store, const struct batch *batch)
     int status = apply_all(s, batch);
     if (status < 0) {
         store_note_error(s, &s->writer);
-        roll_back(s);
+        sqlite_roll_back(s);
         sqlite_journal_rollback(&s->journal);
         return status;
     }
@@ -305,57 +346,4 @@ int sqlite_commit(void *store, const struct batch *batch)
     sqlite_journal_commit(&s->journal);
     s->has_garbage = s->has_garbage || s->deletes;
     return STORE_OK;
-}
-
-/* ---------------------------------------------------------------------------- garbage */
-
-static int collect_task(struct store_sqlite *s, int64_t task_key, int *budget)
-{
-    struct call c = call_begin(&s->writer, STMT_GARBAGE_BLOCKS);
-    call_int(&c, task_key);
-    call_int(&c, *budget);
-    int status = call_run(&c);
-    if (status < 0)
-        return status;
-    *budget -= sqlite3_changes(s->writer.db);
-    if (*budget <= 0)
-        return STORE_OK; /* there may be more of it */
-
-    static const enum stmt rest[] = {STMT_GARBAGE_INPUT, STMT_GARBAGE_INBOX, STMT_GARBAGE_DONE};
-    for (size_t i = 0; i < countof(rest) && status == STORE_OK; i++) {
-        c = call_begin(&s->writer, rest[i]);
-        call_int(&c, task_key);
-        status = call_run(&c);
-    }
-    return status;
-}
-
-static int collect_some(struct store_sqlite *s, bool *ret_all)
-{
-    int budget = GARBAGE_BLOCKS;
-    int status = run_plain(&s->writer, STMT_BEGIN);
-    for (int i = 0; i < GARBAGE_TASKS && budget > 0 && status == STORE_OK && !*ret_all; i++) {
-        struct call c = call_begin(&s->writer, STMT_GARBAGE_FIRST);
-        *ret_all = !call_step(&c);
-        int64_t task_key = *ret_all ? 0 : call_col_int(&c, 0);
-        status = call_end(&c);
-        if (status == STORE_OK && !*ret_all)
-            status = collect_task(s, task_key, &budget);
-    }
-    if (status == STORE_OK)
-        status = run_plain(&s->writer, STMT_COMMIT);
-    return status;
-}
-
-void sqlite_collect_garbage(struct store_sqlite *s)
-{
-    bool all = false;
-    if (!s->has_garbage)
-        return;
-    if (collect_some(s, &all) < 0) {
-        store_note_error(s, &s->writer);
-        roll_back(s); /* it stays named, and is tried again */
-    } else if (all) {
-        s->has_garbage = false;
-    }
 }

@@ -9,11 +9,13 @@
 #include <sys/socket.h>
 
 #include "gateway/address.h"
+#include "gateway/admin.h"
 #include "gateway/echo.h"
 #include "gateway/fault.h"
 #include "gateway/http.h"
 #include "gateway/log.h"
 #include "gateway/origin.h"
+#include "gateway/proxied.h"
 #include "gateway/tcp.h"
 #include "gateway/tls.h"
 
@@ -60,6 +62,8 @@ static bool is_version_13(struct lws *wsi)
 static int admit(struct server *s, struct lws *wsi, const char *upgrade)
 {
     char path[64] = "";
+    if (admin_is(wsi))
+        return http_refuse(wsi, 400, ERR_UNSUPPORTED, "the operator's socket has no WebSocket");
     if (strcasecmp(upgrade, "websocket") != 0)
         return http_refuse(wsi, 400, ERR_BAD_REQUEST, "only an upgrade to websocket is served");
     if (lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI) < 0 || strcmp(path, "/v1/ws") != 0)
@@ -92,8 +96,7 @@ static bool authenticate(struct session *session, struct str token, struct ident
         snprintf(ret->error, sizeof ret->error, "a cookie needs an Origin");
         return false;
     }
-    if (!auth_check(c->server->auth, token, str_of(c->bearer), cookie, c->server->hub.clock.wall_ms,
-                    ret))
+    if (!server_identify(c->server, token, str_of(c->bearer), cookie, ret))
         return false;
     http_set_quota(c->address->ip, ret);
     if (c->stranger) {
@@ -427,6 +430,21 @@ void ws_say_goaway(struct server *s)
         session_say_goaway(&list_item(it, struct conn, all)->session);
 }
 
+uint32_t ws_close_owner(struct server *s, struct str owner, enum close_code code, const char *why)
+{
+    uint32_t n = 0;
+    list_each (it, &s->conns) {
+        struct session *session = &list_item(it, struct conn, all)->session;
+        bool is = session->state == SESSION_OPEN && str_eq(str_of(session->owner->name), owner);
+        if (is && why)
+            session_push_error(session, ERR_UNAUTHORIZED, STR_NULL, why);
+        if (is)
+            session_close(session, code);
+        n += is;
+    }
+    return n;
+}
+
 void ws_close_all(struct server *s, enum close_code code)
 {
     list_each (it, &s->conns)
@@ -475,8 +493,9 @@ static int created(struct server *s)
     return 0;
 }
 
-static int destroyed(struct server *s)
+static int destroyed(struct server *s, struct lws *wsi)
 {
+    proxied_forget(wsi);
     s->n_wsi--;
     return 0;
 }
@@ -498,7 +517,7 @@ int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void
     switch (why) {
     case LWS_CALLBACK_OPENSSL_LOAD_EXTRA_SERVER_VERIFY_CERTS: return keep_tls(s, user);
     case LWS_CALLBACK_WSI_CREATE: return created(s);
-    case LWS_CALLBACK_WSI_DESTROY: return destroyed(s);
+    case LWS_CALLBACK_WSI_DESTROY: return destroyed(s, wsi);
     case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE: return admit(s, wsi, in);
     case LWS_CALLBACK_ESTABLISHED: return open_conn(s, wsi, slot);
     case LWS_CALLBACK_RECEIVE: return receive(*slot, in, len);
@@ -510,10 +529,10 @@ int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void
     }
 }
 
-void ws_accept(struct server *s, int fd)
+struct lws *ws_accept(struct server *s, int fd)
 {
     int one = 1, bytes = SEND_BUFFER;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-    lws_adopt_socket_vhost(s->vhost, fd); /* closes it when it fails */
+    return lws_adopt_socket_vhost(s->vhost, fd); /* closes it when it fails */
 }

@@ -40,11 +40,14 @@ struct conn {
 int ws_refuse_close(struct lws *wsi, const unsigned char *payload, size_t len);
 /* The callback of the vhost's only protocol: HTTP and WebSocket. */
 int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void *in, size_t len);
-void ws_accept(struct server *s, int fd); /* a fresh socket */
-void ws_flush_woken(struct server *s);    /* the end of the turn */
+/* A fresh socket; NULL when it could not be taken, and was closed. */
+struct lws *ws_accept(struct server *s, int fd);
+void ws_flush_woken(struct server *s); /* the end of the turn */
 void ws_reap(struct server *s);
 void ws_tick(struct server *s); /* once a second: heartbeats, slow readers */
 void ws_say_goaway(struct server *s);
+/* Those of one owner, after an error line when why is given; how many. */
+uint32_t ws_close_owner(struct server *s, struct str owner, enum close_code code, const char *why);
 void ws_close_all(struct server *s, enum close_code code);
 
 #endif

@@ -60,6 +60,7 @@ struct task_record {
     struct str parent_task_id, parent_run_id, parent_call_id, parent_agent_id; /* NULL for none */
     struct str ancestors; /* ids of all above it, the eldest first, one behind the other; NULL for
                            * none; not on the wire */
+    int64_t event_bytes;  /* of its events in the store, where a query says so; not on the wire */
     struct task_state state;
 };
 
@@ -88,6 +89,15 @@ struct notice_record {
     struct str owner, conversation_id;
     struct str agent; /* whose task it was */
     struct str text;
+};
+
+/* Something that another server is to be told. */
+struct outbox_record {
+    int64_t key;     /* given by core, never reused */
+    struct str hook; /* the name of whom to tell */
+    struct str id;   /* a ULID: the same at each try */
+    int64_t at;      /* Unix ms */
+    struct str body; /* JSON */
 };
 
 static inline bool status_is_terminal(enum task_status s)

@@ -227,6 +227,29 @@ static inline void put_ack(struct fixture *f, const char *owner, const char *con
                                      .key = str_of(task_id)});
 }
 
+/* freed is what a query said of the task's events. */
+static inline void put_events_remove(struct fixture *f, int64_t key, const char *owner,
+                                     int64_t freed)
+{
+    batch_put(f->batch, &(struct op){.kind = OP_EVENTS_REMOVE,
+                                     .task_key = key,
+                                     .owner = str_of(owner),
+                                     .freed = freed});
+}
+
+static inline void put_task_remove(struct fixture *f, int64_t key, const char *owner,
+                                   const char *conversation, const char *task_id, int64_t freed,
+                                   int64_t at)
+{
+    batch_put(f->batch, &(struct op){.kind = OP_TASK_REMOVE,
+                                     .task_key = key,
+                                     .owner = str_of(owner),
+                                     .conversation_id = str_of(conversation),
+                                     .task_id = str_of(task_id),
+                                     .freed = freed,
+                                     .at = at});
+}
+
 static inline void put_inbox(struct fixture *f, int64_t key, uint64_t position, const char *line)
 {
     batch_put(f->batch,
@@ -314,8 +337,8 @@ static inline void text_task(struct buf *out, const struct task_record *t)
         t->parent_task_id, t->parent_run_id,   t->parent_call_id, t->parent_agent_id,
         s->error_message,  s->output,          s->result,         s->undelivered,
         s->waiting_for,    s->answers,         t->ancestors};
-    buf_putf(out, "task %lld %d %d %d %lld ", (long long)t->key, t->type, t->notify_on_complete,
-             t->waits, (long long)t->created_at);
+    buf_putf(out, "task %lld %lld %d %d %d %lld ", (long long)t->event_bytes, (long long)t->key,
+             t->type, t->notify_on_complete, t->waits, (long long)t->created_at);
     buf_putf(out, "%d %d %.3f %llu %llu %lld %lld %lld %d %d ", s->status, s->error, s->progress,
              (unsigned long long)s->first, (unsigned long long)s->head,
              (long long)s->cancel_requested_at, (long long)s->started_at,
@@ -354,6 +377,11 @@ static inline void text_answer(struct buf *out, int status, const struct answer 
         text_str(out, n->conversation_id);
         text_str(out, n->agent);
         text_str(out, n->text);
+        buf_putc(out, '\n');
+    }
+    for (size_t i = 0; i < a->n_owners; i++) {
+        buf_putf(out, "usage %lld ", (long long)a->owners[i].value);
+        text_str(out, a->owners[i].owner);
         buf_putc(out, '\n');
     }
     for (size_t i = 0; i < a->n_blocks; i++) {

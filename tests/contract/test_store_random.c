@@ -73,10 +73,47 @@ static void step_state(struct world *w, struct fixture *f, struct known *k)
         s.status = (enum task_status)(STATUS_COMPLETED + pick(w, 3));
         s.output = STR("done\0really");
         s.answers = pick(w, 2) ? STR("[\"q\",1]") : STR_NULL;
-        s.completed_at = 5;
+        s.completed_at = 100 + pick(w, 20);
         k->ended = true;
+        if (k->sealed < k->head)
+            put_seal(f, k->key, k->sealed + 1, k->head);
+        k->sealed = k->head;
     }
     put_state(f, k->key, s);
+}
+
+static void commit_both(struct world *w)
+{
+    struct fixture *f = w->memory;
+    int status = w->sqlite->ops->commit(w->sqlite->store, f->batch);
+    assert_int_equal(commit_status(f), status);
+}
+
+/* What core is told of a task's events before it removes them. */
+static int64_t event_bytes(struct world *w, const struct known *k)
+{
+    const struct answer *a = ask(w->memory, (struct query){.kind = QUERY_EXPIRED, .at = INT64_MAX});
+    for (size_t i = 0; i < a->n_tasks; i++)
+        if (a->tasks[i].key == k->key)
+            return a->tasks[i].event_bytes;
+    return 0;
+}
+
+static void step_remove(struct world *w, struct fixture *f)
+{
+    if (w->n_tasks == 0 || f->batch->n_ops > 0) /* what a query says must be of this moment */
+        return;
+    struct known *k = &w->tasks[pick(w, (unsigned)w->n_tasks)];
+    if (!k->ended || k->deleted)
+        return;
+    int64_t freed = event_bytes(w, k);
+    if (pick(w, 2)) {
+        put_events_remove(f, k->key, k->owner, freed);
+    } else {
+        put_task_remove(f, k->key, k->owner, k->conversation, k->id, freed, 90 + pick(w, 60));
+        k->deleted = true;
+    }
+    commit_both(w);
 }
 
 static void step_lines(struct world *w, struct fixture *f, struct known *k)
@@ -110,6 +147,8 @@ static void step_task(struct world *w, struct fixture *f)
         put_run(f, pick(w, 2) ? OP_LINES : OP_SEAL, k->key, k->head + 1, k->head + 2);
         return;
     }
+    if (k->ended && what < 7)
+        return;
     if (what < 6)
         step_lines(w, f, k);
     else if (what == 6)
@@ -162,7 +201,9 @@ static void make_batch(struct world *w, struct fixture *f)
     unsigned n = pick(w, 12);
     for (unsigned i = 0; i < n; i++) {
         unsigned what = pick(w, 100);
-        if (what < 15)
+        if (what < 6)
+            step_remove(w, f);
+        else if (what < 15)
             step_new(w, f);
         else if (what < 80)
             step_task(w, f);
@@ -188,6 +229,23 @@ static void compare(struct world *w, struct query q)
     buf_done(&expected);
     buf_done(&got);
     assert_true(same);
+}
+
+static void compare_retention(struct world *w)
+{
+    for (int i = 0; i < 10; i++) /* what deleted conversations had counts until it is collected */
+        w->sqlite->ops->idle(w->sqlite->store);
+    compare(w, (struct query){.kind = QUERY_EXPIRED, .at = 100 + pick(w, 25), .limit = pick(w, 4)});
+    compare(w, (struct query){.kind = QUERY_FULL, .at = 1000 * pick(w, 9), .limit = pick(w, 3)});
+    compare(w, (struct query){.kind = QUERY_FULL, .before = STR("ann")});
+    for (size_t i = 0; i < countof(owners); i++) {
+        struct query q = {.owner = str_of(owners[i]), .at = 100 + pick(w, 25), .limit = pick(w, 4)};
+        static const enum query_kind kinds[] = {QUERY_OLDEST, QUERY_OLDEST_EVENTS, QUERY_USAGE};
+        for (size_t kind = 0; kind < countof(kinds); kind++) {
+            q.kind = kinds[kind];
+            compare(w, q);
+        }
+    }
 }
 
 static void compare_conversation(struct world *w, const char *owner, const char *conversation)
@@ -247,16 +305,10 @@ static void compare_all(struct world *w)
     }
     for (size_t i = 0; i < w->n_tasks; i++)
         compare_task(w, &w->tasks[i]);
+    compare_retention(w);
 }
 
 /* ---------------------------------------------------------------------------- the test */
-
-static void commit_both(struct world *w)
-{
-    struct fixture *f = w->memory;
-    int status = w->sqlite->ops->commit(w->sqlite->store, f->batch);
-    assert_int_equal(commit_status(f), status);
-}
 
 /* The last op cannot be done; nothing of the batch may show. */
 static void fail_both(struct world *w)

@@ -153,6 +153,76 @@ static void test_a39_result_stands_under_its_key_as_it_was(void **state)
     assert_shows(read, ",\"result\":{\"output\":\"built ok\",\"lines\":42},", true);
 }
 
+static void put_revoke(struct fixture *f, const char *owner, int64_t until)
+{
+    batch_put(f->batch, &(struct op){.kind = OP_REVOKE, .owner = str_of(owner), .at = until});
+}
+
+static void test_revocations_are_kept_until_they_are_lifted(void **state)
+{
+    struct fixture *f = *state;
+    put_revoke(f, "bob", 200);
+    put_revoke(f, "ann", 100);
+    put_revoke(f, "eve", 300);
+    commit(f);
+    put_revoke(f, "bob", 250); /* again, for longer */
+    put_revoke(f, "eve", 0);
+    put_revoke(f, "nobody", 0);
+    commit(f);
+    kit_reopen(f);
+    const struct answer *a = ask(f, (struct query){.kind = QUERY_REVOKED});
+    assert_int_equal(a->n_owners, 2);
+    assert_str(a->owners[0].owner, "ann");
+    assert_int_equal(a->owners[0].value, 100);
+    assert_str(a->owners[1].owner, "bob");
+    assert_int_equal(a->owners[1].value, 250);
+    a = ask(f, (struct query){.kind = QUERY_REVOKED, .limit = 1});
+    assert_true(a->more && a->n_owners == 1);
+    a = ask(f, (struct query){.kind = QUERY_REVOKED, .before = STR("ann")});
+    assert_int_equal(a->n_owners, 1);
+    assert_str(a->owners[0].owner, "bob");
+}
+
+static void put_outbox(struct fixture *f, int64_t key, const char *hook, const char *body)
+{
+    struct outbox_record o = {.key = key,
+                              .hook = str_of(hook),
+                              .id = STR("01HF000000000000000000000X"),
+                              .at = 77,
+                              .body = str_of(body)};
+    batch_put(f->batch, &(struct op){.kind = OP_OUTBOX_PUT, .outbox = &o});
+}
+
+static void test_outbox_keeps_what_is_to_be_told(void **state)
+{
+    struct fixture *f = *state;
+    put_outbox(f, 5, "a", "{\"n\":5}");
+    put_outbox(f, 6, "b", "{\"n\":6}");
+    put_outbox(f, 9, "a", "{\"n\":9}");
+    put_outbox(f, 10, "a", "{\"n\":10}");
+    commit(f);
+    batch_put(f->batch, &(struct op){.kind = OP_OUTBOX_TAKE, .task_key = 9});
+    batch_put(f->batch, &(struct op){.kind = OP_OUTBOX_TAKE, .task_key = 99});
+    commit(f);
+    kit_reopen(f);
+    struct query q = {.kind = QUERY_OUTBOX, .key = STR("a")};
+    const struct answer *a = ask(f, q);
+    assert_int_equal(a->n_outbox, 2);
+    assert_int_equal(a->outbox[0].key, 5);
+    assert_int_equal(a->outbox[0].at, 77);
+    assert_str(a->outbox[0].hook, "a");
+    assert_str(a->outbox[0].id, "01HF000000000000000000000X");
+    assert_str(a->outbox[1].body, "{\"n\":10}");
+    q.after = 5;
+    assert_int_equal(ask(f, q)->n_outbox, 1);
+    q = (struct query){.kind = QUERY_OUTBOX, .key = STR("a"), .max_bytes = 8};
+    assert_int_equal(ask(f, q)->n_outbox, 1);
+    assert_true(f->answer.more);
+    struct store_start start;
+    assert_int_equal(f->ops->start(f->store, &start), STORE_OK);
+    assert_int_equal(start.next_key, 11); /* no key is given twice */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +233,8 @@ int main(void)
         BOTH(test_a33_failed_summary_survives),
         BOTH(test_a37_parent_survives_and_what_it_lacks_stays_absent),
         BOTH(test_a38_least_record_loads_with_nothing_made_up),
+        BOTH(test_revocations_are_kept_until_they_are_lifted),
+        BOTH(test_outbox_keeps_what_is_to_be_told),
         BOTH(test_a39_result_stands_under_its_key_as_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -147,32 +147,81 @@ static void test_migrations_go_forward_one_by_one(void **state)
     struct store_sqlite *s = f->store;
     char error[STORE_ERROR_TEXT] = "", from[STORE_ERROR_TEXT];
     const char *const next[] = {schema_scripts[0],
+                                schema_scripts[1],
+                                schema_scripts[2],
+                                schema_scripts[3],
                                 "CREATE TABLE two (x); INSERT INTO two VALUES (2)",
                                 "UPDATE two SET x = x + 1"};
-    const char *const bad[] = {schema_scripts[0], next[1], next[2],
+    const char *const bad[] = {next[0],
+                               next[1],
+                               next[2],
+                               next[3],
+                               next[4],
+                               next[5],
                                "INSERT INTO two VALUES (9); SELECT * FROM missing"};
     put_task(f, 1, "o", "c", "t1");
     commit(f);
     assert_int_equal(number(f, "PRAGMA user_version"), schema_version);
-    assert_int_equal(schema_version, 1); /* else this test must grow */
-    assert_int_equal(schema_migrate(&s->writer, next, 3, error), STORE_OK);
+    assert_int_equal(schema_version, 4); /* else this test must grow */
+    assert_int_equal(schema_migrate(&s->writer, next, 6, error), STORE_OK);
     assert_int_equal(number(f, "SELECT x FROM two"), 3);
-    assert_int_equal(schema_migrate(&s->writer, next, 3, error), STORE_OK); /* nothing to do */
+    assert_int_equal(schema_migrate(&s->writer, next, 6, error), STORE_OK); /* nothing to do */
     assert_int_equal(number(f, "SELECT x FROM two"), 3);
 
-    assert_true(schema_migrate(&s->writer, bad, 4, error) < 0); /* all of a script or nothing */
-    assert_non_null(strstr(error, "version 4"));
+    assert_true(schema_migrate(&s->writer, bad, 7, error) < 0); /* all of a script or nothing */
+    assert_non_null(strstr(error, "version 7"));
     assert_non_null(strstr(error, "missing"));
-    assert_int_equal(number(f, "PRAGMA user_version"), 3);
+    assert_int_equal(number(f, "PRAGMA user_version"), 6);
     assert_int_equal(number(f, "SELECT count(*) FROM two"), 1);
 
-    kit_shut(f); /* this gateway knows version 1 */
+    kit_shut(f); /* this gateway knows version 4 */
     assert_true(open_again(f->dir, error) < 0);
-    snprintf(from, sizeof from, "schema version 3, this gateway knows versions up to %d",
+    snprintf(from, sizeof from, "schema version 6, this gateway knows versions up to %d",
              schema_version);
     assert_non_null(strstr(error, from));
     dir_remove(f->dir);
     kit_open(f);
+}
+
+/* What an older gateway stored counts as if this one had. */
+static void test_old_database_learns_who_has_how_much(void **state)
+{
+    struct fixture *f = *state;
+    for (int64_t key = 1; key <= 3; key++) {
+        char id[16];
+        snprintf(id, sizeof id, "t%lld", (long long)key);
+        put_task(f, key, key == 3 ? "p" : "o", "c", id);
+        put_seal(f, key, 1, 20);
+        if (key != 2)
+            put_state(f, key,
+                      (struct task_state){.status = STATUS_COMPLETED,
+                                          .first = 1,
+                                          .head = 20,
+                                          .completed_at = 50,
+                                          .output = STR("the \xc3\xa4nd"),
+                                          .result = STR("{}")});
+    }
+    commit(f);
+    struct buf before = {0}, after = {0};
+    struct query all = {.kind = QUERY_FULL};
+    text_answer(&before, 0, ask(f, all));
+    assert_int_equal(f->answer.n_owners, 2);
+
+    struct store_sqlite *s = f->store; /* back to version 1, as far as it matters */
+    assert_int_equal(
+        conn_exec(&s->writer, "DROP TABLE usage; DROP INDEX tasks_ended; DROP INDEX tasks_ended_of;"
+                              "DROP INDEX tasks_with_events_of; DROP INDEX messages_of_task;"
+                              "DROP INDEX request_keys_of_task;"
+                              "CREATE INDEX request_keys_of ON request_keys (owner);"
+                              "ALTER TABLE garbage DROP COLUMN owner;"
+                              "ALTER TABLE garbage DROP COLUMN keeps_record;"
+                              "DROP TABLE revocations; DROP TABLE outbox; PRAGMA user_version = 1"),
+        STORE_OK);
+    kit_reopen(f);
+    text_answer(&after, 0, ask(f, all));
+    assert_true(str_eq(buf_str(&before), buf_str(&after)));
+    buf_done(&before);
+    buf_done(&after);
 }
 
 /* ---------------------------------------------------------------------------- bounds */
@@ -408,6 +457,7 @@ int main(void)
         TEST(test_wal_stays_near_its_limit),
         TEST(test_journal_is_cut_behind_the_oldest_tail),
         TEST(test_deleted_tasks_do_not_pin_the_journal),
+        TEST(test_old_database_learns_who_has_how_much),
         TEST(test_journal_does_not_bring_removed_events_back),
         TEST(test_garbage_goes_in_pieces),
         TEST(test_full_disk_changes_nothing_and_passes),

@@ -157,3 +157,14 @@ def test_ready_line_and_logs_are_apart():
     with Gateway() as gateway:
         assert gateway.printed.empty()  # stdout: that one line
         assert gateway.version
+
+
+def test_compression_is_refused_with_its_reason(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text('{"compression": true}')
+    for command in ("check-config", "print-config"):
+        done = run(command, str(path))
+        assert done.returncode == 2
+        assert "compression: cannot be had" in done.stderr, done.stderr
+    path.write_text('{"compression": false}')
+    assert run("check-config", str(path)).returncode == 0

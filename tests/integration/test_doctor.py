@@ -40,7 +40,7 @@ def stopped(tmp_path_factory):
 
 @pytest.fixture
 def data(stopped, tmp_path):
-    shutil.copytree(stopped, tmp_path / "data")
+    shutil.copytree(stopped, tmp_path / "data", ignore=shutil.ignore_patterns("*.sock"))
     return tmp_path / "data"
 
 

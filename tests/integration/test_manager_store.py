@@ -20,7 +20,7 @@ FAILURES = re.compile(r'^holdfast_store_commit_failures_total\{operation="([a-z_
 @contextlib.contextmanager
 def locked(gateway):
     """Nobody else can write into the store meanwhile."""
-    paths = [path for path in gateway.data.iterdir() if path.read_bytes()[:15] == b"SQLite format 3"]
+    paths = [path for path in gateway.data.iterdir() if path.is_file() and path.read_bytes()[:15] == b"SQLite format 3"]
     assert len(paths) == 1
     with contextlib.closing(sqlite3.connect(paths[0], isolation_level=None)) as db:
         db.execute("BEGIN IMMEDIATE")

@@ -76,6 +76,13 @@ def test_what_to_watch(place, serving):
         assert code in printed
 
 
+def test_admin(place, serving):
+    said = carry_out("admin", place).splitlines()
+    assert [line[:24] for line in said[:2]] == ['{"type":"ok","closed":0}', '{"type":"ok","closed":0,']
+    assert '"owner":"alice"' in said[2] and said[3] == '{"type":"ok"}'
+    assert said[4] == '{"type":"conversations","conversations":[],"more":false}'
+
+
 def test_what_is_installed_is_there():
     """systemd is not run here: test_packaging.py runs what the unit says."""
     for kind, _, _, text in BLOCKS:

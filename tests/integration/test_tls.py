@@ -56,6 +56,12 @@ def test_a_conversation_is_resumed_over_tls(certificate):
         assert asyncio.run(talk(gateway)) == 3004
 
 
+def test_operators_socket_has_no_tls(certificate):
+    with Gateway({"tls": certificate}) as gateway:
+        done = run("admin", "--config", gateway.path("config.json"), "--data", str(gateway.data), "revocations")
+        assert json.loads(done.stdout) == {"type": "revocations", "revocations": []}
+
+
 def test_http_2_is_not_offered(certificate):
     import socket
     with Gateway({"tls": certificate}) as gateway:

@@ -69,6 +69,7 @@ struct kit {
     size_t n_runs;
     bool bounded; /* the store takes steps_left more steps: what comes then is as after a kill */
     unsigned steps_left;
+    struct retention_options retention; /* of the next hub_restore: see kit_crash */
     uint64_t damaged_at; /* the first event that was told to be damaged last; 0: none */
 };
 
@@ -206,6 +207,7 @@ static inline void kit_open_hub(struct kit *k)
                                        .requests_per_second = 50,
                                        .burst = 200,
                                        .message_bytes = 65536},
+                            .retention = k->retention,
                             .cache_bytes = 64u << 20,
                             .retry_ms = 30000,
                             .version = "test",

@@ -1,0 +1,215 @@
+"""Webhooks: every end of a task is told, at least once, signed; and never where it must not go."""
+
+import base64
+import hashlib
+import hmac
+import threading
+
+import pytest
+
+import model_server as m
+from gateway import Gateway, run, wait_until
+from holdfast import Client
+from model_server import CLOSE, ModelServer
+from test_metrics import scrape
+
+SECRET = b"0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture
+def receiver():
+    running = ModelServer("127.0.0.2")
+    running.script = [said(204)]
+    yield running
+    running.close()
+
+
+def said(status, **headers):
+    return [m.head(status=status, Content_Length=0, **headers), CLOSE]
+
+
+def config(tmp_path, receiver, secret=b"whsec_" + base64.b64encode(SECRET), **hook):
+    (tmp_path / "secret").write_bytes(secret + b"\n")
+    return {"webhooks": [{"name": "h", "url": receiver.url + "/told?x=1", "secret_file": str(tmp_path / "secret"),
+                          **hook}], "webhook_allow": ["127.0.0.2"]}
+
+
+def check_signature(request, secret=SECRET):
+    """By the standard's own words, and not by our code: id.timestamp.body."""
+    told = request.headers
+    signed = b".".join([told["webhook-id"].encode(), told["webhook-timestamp"].encode(), request.body])
+    mac = base64.b64encode(hmac.new(secret, signed, hashlib.sha256).digest()).decode()
+    assert told["webhook-signature"] == f"v1,{mac}"
+    assert told["Content-Type"] == "application/json"
+    return told["webhook-id"]
+
+
+def tries(gateway, outcome):
+    return scrape(gateway)[1]['holdfast_webhook_messages_total{outcome="%s"}' % outcome]
+
+
+def arrived(receiver, n):
+    wait_until(lambda: len(receiver.requests) >= n, f"{n} requests")
+    return receiver.requests
+
+
+def stored(gateway):
+    import database
+    with database.opened(gateway) as db:
+        return [row[0] for row in db.execute("SELECT id FROM outbox ORDER BY key")]
+
+
+@pytest.mark.parametrize("secret", [SECRET, b"whsec_" + base64.b64encode(SECRET)])
+def test_each_end_is_told_with_a_signature(tmp_path, receiver, secret):
+    with Gateway(config(tmp_path, receiver, secret)) as gateway, Client(gateway) as client:
+        done, _ = client.finish({"token": "ü"}, conversation="c")
+        failed, _ = client.finish({"token": "x"}, {"exit": 3})
+        hung = client.chat({"token": "a"}, {"hang": 1})
+        client.event(hung, "token")
+        client.call("cancel", task_id=hung["task_id"], conversation_id=hung["conversation_id"])
+        client.wait_terminal(hung)
+        requests = arrived(receiver, 3)
+        ends = {}
+        for request in requests:
+            assert (request.method, request.path) == ("POST", "/told?x=1")
+            check_signature(request)
+            body = request.json
+            assert body["data"]["owner"] == client.owner
+            ends[body["data"]["task"]["task_id"]] = body
+        assert len({request.headers["webhook-id"] for request in requests}) == 3
+        assert ends[done["task_id"]]["type"] == "task.completed"
+        assert ends[done["task_id"]]["data"]["task"] == done
+        assert ends[done["task_id"]]["timestamp"] == done["completed_at"]
+        assert (ends[failed["task_id"]]["type"], ends[failed["task_id"]]["data"]["task"]["status"]) \
+            == ("task.failed", "failed")
+        assert ends[hung["task_id"]]["data"]["task"]["status"] == "cancelled"
+        wait_until(lambda: tries(gateway, "delivered") == 3, "the count")
+        gateway.stop()
+        assert stored(gateway) == []
+
+
+def test_what_fails_is_tried_again_with_the_same_id(tmp_path, receiver):
+    receiver.script = [said(500), said(404), [CLOSE], said(200)]
+    with Gateway(config(tmp_path, receiver)) as gateway, Client(gateway) as client:
+        client.finish({"token": "x"})
+        requests = arrived(receiver, 4)
+        assert len({check_signature(request) for request in requests}) == 1
+        assert len({request.body for request in requests}) == 1
+        gaps = [b.at - a.at for a, b in zip(requests, requests[1:])]
+        assert 0.7 < gaps[0] and gaps[0] < gaps[1] * 1.2 and 1.4 < gaps[1] and 2.9 < gaps[2], gaps  # 1, 2, 4 s
+        wait_until(lambda: tries(gateway, "delivered") == 1, "the count")
+        assert tries(gateway, "failed") == 3
+
+
+def test_slow_receiver_holds_up_nothing_but_its_own(tmp_path, receiver):
+    gate = threading.Event()
+    receiver.script = [[gate, *said(200)]]
+    with Gateway(config(tmp_path, receiver, at_once=2)) as gateway, Client(gateway) as client:
+        for _ in range(5):
+            client.finish({"token": "x"})
+        arrived(receiver, 2)
+        client.finish({"token": "goes on"})
+        assert len(receiver.requests) == 2  # no more than two together
+        assert scrape(gateway)[1]["holdfast_webhook_pending"] == 6
+        gate.set()
+        wait_until(lambda: tries(gateway, "delivered") == 6, "all")
+
+
+def test_receiver_that_never_answers_is_left(tmp_path, receiver):
+    gate = threading.Event()
+    receiver.script = [[gate, CLOSE], said(200)]
+    with Gateway(config(tmp_path, receiver, timeout_s=1)) as gateway, Client(gateway) as client:
+        client.finish({"token": "x"})
+        wait_until(lambda: tries(gateway, "delivered") == 1, "the second try")
+        assert tries(gateway, "failed") == 1
+        gate.set()
+
+
+def test_redirect_is_not_followed_and_private_addresses_are_not_reached(tmp_path, receiver):
+    private = ModelServer("127.0.0.3")
+    private.script = [said(200)]
+    receiver.script = [said(307, Location=private.url + "/told"), said(200)]
+    both = config(tmp_path, receiver)
+    both["webhooks"].append({**both["webhooks"][0], "name": "private", "url": private.url})
+    with Gateway(both) as gateway, Client(gateway) as client:
+        client.finish({"token": "x"})
+        wait_until(lambda: tries(gateway, "delivered") == 1, "the other")
+        wait_until(lambda: tries(gateway, "failed") >= 2, "the refusals")
+        assert private.requests == [] and len(receiver.requests) == 2
+        assert any("not public" in line or "127.0.0.3" in line for line in gateway.log), gateway.tail()
+    private.close()
+
+
+def test_kill_between_commit_and_delivery_loses_nothing(tmp_path, receiver):
+    gate = threading.Event()
+    receiver.script = [[gate, *said(200)]]
+    with Gateway(config(tmp_path, receiver)) as gateway:
+        with Client(gateway) as client:
+            client.finish({"token": "x"})
+            hung = client.chat({"token": "a"}, {"hang": 1})
+            client.event(hung, "token")
+            first = check_signature(arrived(receiver, 1)[0])
+            gateway.kill()
+        assert stored(gateway) == [first]
+        receiver.script = [said(200)]
+        gate.set()
+        gateway.start()
+        wait_until(lambda: tries(gateway, "delivered") == 2, "both")
+        told = {check_signature(request): request.json for request in receiver.requests[1:]}
+        assert first in told  # the same id again
+        orphan = next(body for id_, body in told.items() if id_ != first)
+        assert orphan["data"]["task"]["task_id"] == hung["task_id"]
+        assert orphan["data"]["task"]["error"]["code"] == "orphaned"
+        gateway.stop()
+        assert stored(gateway) == []
+
+
+def test_more_than_a_window_waits_in_the_store(tmp_path, receiver):
+    gate = threading.Event()
+    receiver.script = [[gate, *said(500)]]
+    n = 600
+    made = {**config(tmp_path, receiver, at_once=64, timeout_s=300),
+            "agents": [{"name": "quick", "kind": "source", "default": True}]}
+    with Gateway(made) as gateway, Client(gateway) as client:
+        for _ in range(n):
+            client.call("chat", message="1", background=True)
+        wait_until(lambda: sum(value for name, value in scrape(gateway)[1].items()
+                               if name.startswith("holdfast_tasks_ended_total")) == n, "all tasks")
+        assert scrape(gateway)[1]["holdfast_webhook_pending"] <= 256
+        receiver.script = [said(200)]
+        gate.set()
+        wait_until(lambda: tries(gateway, "delivered") == n, "all messages")
+        assert len({request.headers["webhook-id"] for request in receiver.requests}) == n
+        gateway.stop()
+        assert stored(gateway) == []
+
+
+def test_message_that_is_too_old_is_given_up(tmp_path, receiver):
+    receiver.script = [said(500)]
+    with Gateway(config(tmp_path, receiver, give_up_s=2)) as gateway, Client(gateway) as client:
+        client.finish({"token": "x"})
+        wait_until(lambda: tries(gateway, "given_up") == 1, "the end of patience")
+        assert tries(gateway, "delivered") == 0 and any("given_up" in line for line in gateway.log)
+        gateway.stop()
+        assert stored(gateway) == []
+
+
+@pytest.mark.parametrize("secret", [b"", b"short", b"whsec_", b"whsec_!!!!", b"x" * 513,
+                                    b"whsec_" + base64.b64encode(b"x" * 23)])
+def test_bad_secret_is_no_start(tmp_path, receiver, secret):
+    gateway = Gateway(config(tmp_path, receiver, secret))
+    gateway.spawn()
+    assert gateway.wait() == 1
+    assert any("component=webhook event=cannot_open" in line for line in gateway.log), gateway.tail()
+    assert not secret or not any(secret.decode() in line for line in gateway.log if "why=" in line) or len(secret) < 8
+    gateway.close()
+
+
+def test_faults_of_the_configuration_are_named(tmp_path):
+    path = tmp_path / "c.json"
+    path.write_text('{"webhooks":[{"name":"a","url":"ftp://x","secret_file":"s"},'
+                    '{"name":"a","url":"https://x"}],"webhook_allow":["x"]}')
+    done = run("check-config", str(path))
+    for fault in ("webhooks[0].url: must begin", "webhooks[1].name: is the same",
+                  "webhooks[1].secret_file: ", "webhook_allow[0]: "):
+        assert fault in done.stderr, done.stderr
