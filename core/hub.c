@@ -125,6 +125,7 @@ void hub_init(struct hub *h, const struct hub_options *options, struct store_por
     list_init(&h->dead_tools);
     list_init(&h->changed);
     list_init(&h->due);
+    list_init(&h->notice_puts);
     h->ask_again.fire = on_ask_again;
     retention_init(&h->retention, h);
     revocations_init(&h->revocations, secret);

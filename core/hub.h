@@ -105,11 +105,12 @@ struct hub {
     struct list woken;      /* sessions with something to send: the rim takes them */
     struct list dead_tasks; /* freed in hub_reap */
     struct list dead_runs;
-    struct list dead_tools; /* of struct tool_use */
-    struct list changed;    /* conversations whose watchers or readers are to be told */
-    struct list due;        /* conversations where a notice turn may be possible */
-    bool notices_may_go;    /* something has made room since they were looked at */
-    struct timer ask_again; /* armed: a record could not be read, who needs it waits */
+    struct list dead_tools;  /* of struct tool_use */
+    struct list changed;     /* conversations whose watchers or readers are to be told */
+    struct list due;         /* conversations where a notice turn may be possible */
+    struct list notice_puts; /* of what is no task: staged, and not committed (notice_source.c) */
+    bool notices_may_go;     /* something has made room since they were looked at */
+    struct timer ask_again;  /* armed: a record could not be read, who needs it waits */
     bool draining;
     bool abandoned; /* what is still being created ends as soon as it is committed */
     bool closing;   /* in hub_done: the port is no more */

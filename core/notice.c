@@ -75,7 +75,7 @@ static void keep(struct notice *n)
     notice_due(n->conversation);
 }
 
-static void add(struct conversation *c, const struct notice_record *from)
+static struct notice *add(struct conversation *c, const struct notice_record *from)
 {
     struct notice *n = xcalloc(sizeof *n);
     n->conversation = c;
@@ -86,6 +86,7 @@ static void add(struct conversation *c, const struct notice_record *from)
     n->rec.agent = (struct str){xstrdup(from->agent), from->agent.n};
     n->rec.text = (struct str){xstrdup(from->text), from->text.n};
     keep(n);
+    return n;
 }
 
 static void drop(struct notice *n)
@@ -116,14 +117,29 @@ void notices_forget(struct conversation *c)
     conversation_unref(c);
 }
 
+static void take(struct notice *n)
+{
+    list_remove(&n->node); /* the op has it now */
+    journal_put(&n->conversation->hub->journal,
+                &(struct op){.kind = OP_NOTICE_TAKE, .ref = n, .task_key = n->rec.key});
+}
+
+/* A put is committed.  One of what is no task may have been withdrawn meanwhile: it goes again. */
+static void take_in(struct conversation *c, const struct op *op)
+{
+    struct notice *n = add(c, op->notice);
+    if (op->key.p && notice_put_done(c->hub, op->notice->key))
+        take(n);
+}
+
 void notice_op_done(struct hub *h, const struct op *op, int status)
 {
     if (op->kind == OP_NOTICE_PUT) {
         struct conversation *c = op->ref;
         if (status == 0)
-            add(c, op->notice);
-        else if (op->key.p && !h->closing)
-            notice_stage_again(h, op);
+            take_in(c, op);
+        else if (op->key.p)
+            notice_put_failed(h, op);
         conversation_unref(c);
         return;
     }
@@ -132,13 +148,6 @@ void notice_op_done(struct hub *h, const struct op *op, int status)
         drop(n);
     else
         keep(n); /* its turn never was */
-}
-
-static void take(struct notice *n)
-{
-    list_remove(&n->node); /* the op has it now */
-    journal_put(&n->conversation->hub->journal,
-                &(struct op){.kind = OP_NOTICE_TAKE, .ref = n, .task_key = n->rec.key});
 }
 
 bool notice_withdraw(struct hub *h, struct str owner, struct str conversation_id,
@@ -154,7 +163,7 @@ bool notice_withdraw(struct hub *h, struct str owner, struct str conversation_id
         take(n);
         return true;
     }
-    return false;
+    return notice_withdraw_put(h, notice_key);
 }
 
 /* --- turns ------------------------------------------------------------------------------------- */

@@ -39,14 +39,18 @@ void notice_tell(struct hub *h, const struct notice_source *source, notice_told_
                  void *user);
 /* It is told already, in another way: staged, so that no restart tells it. */
 void notice_settle(struct hub *h, const struct notice_source *source);
-/* It waits no longer, since the agent has learnt of it; false when it does not wait. */
+/* It waits no longer, since the agent has learnt of it, also when its commit is still to come; false
+ * when it does not wait. */
 bool notice_withdraw(struct hub *h, struct str owner, struct str conversation_id,
                      int64_t notice_key);
 
 /* A put or a take is committed, or given up (journal_events.op_done). */
 void notice_op_done(struct hub *h, const struct op *op, int status);
-/* Between notice.c and notice_source.c: a put that the store has given up. */
-void notice_stage_again(struct hub *h, const struct op *op);
+/* Between notice.c and notice_source.c: puts of what is no task, from the staging to the commit. */
+bool notice_withdraw_put(struct hub *h, int64_t notice_key); /* false: there is none */
+/* It is committed: whether it was withdrawn meanwhile. */
+bool notice_put_done(struct hub *h, int64_t notice_key);
+void notice_put_failed(struct hub *h, const struct op *op); /* the store has given it up */
 /* At a start: one that an earlier process left. */
 void notice_restore(struct hub *h, const struct notice_record *n);
 /* A turn may have become possible: something of the conversation has ended. */

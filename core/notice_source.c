@@ -16,6 +16,45 @@ struct telling {
     void *user;
 };
 
+struct notice_put {
+    struct list node;
+    int64_t notice_key;
+    bool withdrawn;
+};
+
+static struct notice_put *find_put(struct hub *h, int64_t notice_key)
+{
+    list_each (it, &h->notice_puts) {
+        struct notice_put *put = list_item(it, struct notice_put, node);
+        if (put->notice_key == notice_key)
+            return put;
+    }
+    return NULL;
+}
+
+static void drop_put(struct notice_put *put)
+{
+    list_remove(&put->node);
+    free(put);
+}
+
+bool notice_withdraw_put(struct hub *h, int64_t notice_key)
+{
+    struct notice_put *put = find_put(h, notice_key);
+    if (put)
+        put->withdrawn = true;
+    return put != NULL;
+}
+
+bool notice_put_done(struct hub *h, int64_t notice_key)
+{
+    struct notice_put *put = find_put(h, notice_key);
+    ASSERT(put);
+    bool withdrawn = put->withdrawn;
+    drop_put(put);
+    return withdrawn;
+}
+
 static char *request_key_of(struct str key)
 {
     struct buf text = {0};
@@ -55,6 +94,9 @@ static void stage(struct hub *h, struct conversation *c, const struct notice_sou
                               .conversation_id = s->conversation_id,
                               .agent = s->agent,
                               .text = s->text};
+    struct notice_put *put = xcalloc(sizeof *put);
+    put->notice_key = notice_key;
+    list_push(&h->notice_puts, &put->node);
     stage_key(h, s, request_key);
     journal_put(&h->journal, &(struct op){.kind = OP_NOTICE_PUT,
                                           .ref = c,
@@ -63,7 +105,8 @@ static void stage(struct hub *h, struct conversation *c, const struct notice_sou
                                           .notice = &n});
 }
 
-void notice_stage_again(struct hub *h, const struct op *op)
+/* One that was withdrawn is only settled then. */
+void notice_put_failed(struct hub *h, const struct op *op)
 {
     struct conversation *c = op->ref;
     const struct notice_record *n = op->notice;
@@ -73,6 +116,13 @@ void notice_stage_again(struct hub *h, const struct op *op)
                               .agent = n->agent,
                               .text = n->text,
                               .silent = n->silent};
+    bool withdrawn = notice_put_done(h, n->key);
+    if (h->closing)
+        return;
+    if (withdrawn) {
+        stage_key(h, &s, op->key);
+        return;
+    }
     c->refs++;
     stage(h, c, &s, n->key, op->key);
 }

@@ -80,6 +80,22 @@ static struct process *find(const struct told *t)
     return NULL;
 }
 
+static void settle(struct process *p)
+{
+    struct notice_source source = {.key = str_of(p->id)};
+    process_fill_source(p, &source);
+    notice_settle(p->all->o.hub, &source);
+    p->told = TOLD;
+}
+
+static void withdraw(struct process *p)
+{
+    if (p->notice_key)
+        notice_withdraw(p->all->o.hub, str_of(p->spec.owner), str_of(p->spec.conversation_id),
+                        p->notice_key);
+    p->notice_key = 0;
+}
+
 static void on_told(void *user, int status, int64_t notice_key)
 {
     struct told *t = user;
@@ -87,10 +103,14 @@ static void on_told(void *user, int status, int64_t notice_key)
     if (p && status == 0) {
         p->told = TOLD;
         p->notice_key = notice_key;
+        if (p->learnt)
+            withdraw(p);
     } else if (p && status == STORE_NOT_FOUND) { /* parked: it belongs to nobody else */
         p->told = TOLD;
         log_event(LEVEL_WARN, "process", "notice_parked", LOG_TEXT("id", p->id),
                   LOG_TEXT("why", "the task that started it is gone"));
+    } else if (p && p->learnt) {
+        settle(p);
     } else if (p) {
         p->told = UNTOLD;
         processes_arm_tick(p->all);
@@ -117,16 +137,12 @@ void process_tell_end(struct process *p)
 
 void process_learnt(struct process *p)
 {
-    struct hub *h = p->all->o.hub;
-    struct notice_source source = {.key = str_of(p->id)};
     if (process_runs(p) || !p->spec.background || !p->spec.notify_on_complete)
         return;
-    if (p->told == UNTOLD) {
-        process_fill_source(p, &source);
-        notice_settle(h, &source);
-        p->told = TOLD;
-    } else if (p->told == TOLD && p->notice_key) {
-        notice_withdraw(h, str_of(p->spec.owner), str_of(p->spec.conversation_id), p->notice_key);
-        p->notice_key = 0;
+    p->learnt = true;
+    switch (p->told) {
+    case UNTOLD: settle(p); break;
+    case TELLING: break; /* on_told sees to it */
+    case TOLD: withdraw(p); break;
     }
 }

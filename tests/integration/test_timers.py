@@ -3,6 +3,7 @@
 These times are fixed by the protocol, so all connections wait together: one fixture of a minute.
 """
 
+import contextlib
 import json
 import re
 import socket
@@ -12,7 +13,7 @@ import time
 import pytest
 
 import tokens
-from gateway import LATE_S, SCALE, Gateway
+from gateway import LATE_S, SCALE, Gateway, wait_until
 from holdfast import Client, ids
 from wire import CLOSE, PING, PONG, TEXT, Wire, frame
 
@@ -126,6 +127,8 @@ def waited(tmp_path_factory):
                 found["back"] = (time.monotonic() - begun, back.task(task)["status"])
             time.sleep(TOTAL_S - 5)
             over.set()
+            with contextlib.suppress(AssertionError):  # a busy machine may be late with the last of them
+                wait_until(lambda: connections(gateway) <= before[1] - 6, "the end of the dead", LATE_S)
             found["fds"] = before, (gateway.n_fds(), connections(gateway))
             found["black_hole"] = black_hole
             with Client(gateway, token=owner) as back:

@@ -132,6 +132,44 @@ static void test_source_that_waits_can_be_withdrawn(void **state)
     assert_int_equal(k->n_runs, 2);
 }
 
+static struct hub *withdraws; /* on_withdraw does it there */
+
+static void on_withdraw(void *user, int status, int64_t notice_key)
+{
+    on_told(user, status, notice_key);
+    assert_true(notice_withdraw(withdraws, STR("ann"), STR("c"), notice_key));
+}
+
+/* As soon as it is told, whose commit is still to come, or fails at first: nobody hears of it. */
+static void test_source_can_be_withdrawn_before_its_commit(void **state)
+{
+    for (int fails = 0; fails < 2; fails++) {
+        struct kit *k = *state;
+        struct notice_source source = {.key = STR("proc_1"),
+                                       .owner = STR("ann"),
+                                       .conversation_id = STR("c"),
+                                       .task_id = str_of(task_id),
+                                       .text = STR("it has ended")};
+        withdraws = &k->hub;
+        if (fails)
+            store_inline_fail_commits(k->inline_store, 1000, STORE_FULL);
+        notice_tell(&k->hub, &source, on_withdraw, &told);
+        for (int i = 0; i < 40; i++)
+            kit_pass(k, 1000);
+        store_inline_fail_commits(k->inline_store, 0, STORE_OK);
+        kit_pass(k, 5000);
+        assert_int_equal(told.calls, 1);
+        assert_int_equal(k->n_runs, 1);
+        kit_crash(k);
+        tell(k, "proc_1", false);
+        kit_settle(k);
+        assert_int_equal(told.notice_key, 0); /* earlier, as far as anybody knows */
+        assert_int_equal(k->n_runs, 1);
+        teardown(state);
+        setup(state);
+    }
+}
+
 static void test_silent_source_is_told_in_the_next_turn(void **state)
 {
     struct kit *k = *state;
@@ -202,6 +240,7 @@ int main(void)
         TEST(test_source_a_kill_between_any_two_steps_tells_it_once),
         TEST(test_source_that_is_settled_is_not_told),
         TEST(test_source_that_waits_can_be_withdrawn),
+        TEST(test_source_can_be_withdrawn_before_its_commit),
         TEST(test_silent_source_is_told_in_the_next_turn),
         TEST(test_source_whose_task_is_gone_goes_nowhere),
         TEST(test_source_whose_commit_is_given_up_is_told_later),
