@@ -72,14 +72,19 @@ static void on_done(void *user, bool good, struct str output)
         tell_result(t, use->tool, str_of(use->call_id), good, output);
 }
 
+static struct tool_caller caller_of(const struct task *t)
+{
+    return (struct tool_caller){.owner = t->rec.owner,
+                                .conversation_id = t->rec.conversation_id,
+                                .task_id = t->rec.task_id,
+                                .is_program = true};
+}
+
 static void start_job(struct tool_use *use, struct str arguments)
 {
     struct task *t = use->task;
     struct buf why = {0};
-    struct tool_caller caller = {.owner = t->rec.owner,
-                                 .conversation_id = t->rec.conversation_id,
-                                 .task_id = t->rec.task_id,
-                                 .is_program = true};
+    struct tool_caller caller = caller_of(t);
     use->job = use->tool->start(use->tool, &caller, arguments, on_done, use, &why);
     if (!use->job) {
         drop_use(t->hub, use);
@@ -91,13 +96,15 @@ static void start_job(struct tool_use *use, struct str arguments)
 static void on_approval(void *arg, struct str answer)
 {
     struct tool_use *use = arg;
-    if (str_eq(answer, STR("true"))) {
+    struct task *t = use->task;
+    bool stops = t->rec.state.cancel_requested_at || t->stopping != TASK_OK;
+    if (str_eq(answer, STR("true")) && !stops) {
         start_job(use, str_of(use->arguments));
         return;
     }
-    struct task *t = use->task;
     drop_use(t->hub, use);
-    tell_result(t, use->tool, str_of(use->call_id), false, STR("the user does not approve"));
+    tell_result(t, use->tool, str_of(use->call_id), false,
+                stops ? STR("the task is being stopped") : STR("the user does not approve"));
 }
 
 /* True when the user is to say first whether it may be started. */
@@ -105,10 +112,7 @@ static bool ask_first(struct tool_use *use, struct str arguments)
 {
     struct task *t = use->task;
     struct buf question = {0};
-    struct tool_caller caller = {.owner = t->rec.owner,
-                                 .conversation_id = t->rec.conversation_id,
-                                 .task_id = t->rec.task_id,
-                                 .is_program = true};
+    struct tool_caller caller = caller_of(t);
     bool asks = use->tool->asks && use->tool->asks(use->tool, &caller, arguments, &question);
     if (asks) {
         use->arguments = xstrdup(arguments);

@@ -164,3 +164,17 @@ def test_cancel_while_an_exec_agent_s_call_is_asked_for(client):
 def test_star_approves_of_everything(model):
     with Gateway(commands.config(model, {"sandbox": "none", "approved": ["*"]})) as own, Client(own) as client:
         assert run(client, terminal("echo a; echo b"))[0]["output"] == "a\nb\n"
+
+
+def test_approval_that_comes_behind_a_cancel_starts_nothing(client):
+    path = client.gateway.path()
+    call = {"call": "tool", "call_id": "c", "name": "terminal", "arguments": {"command": f"touch {path}"}}
+    task = client.chat({"ignore_term": 1}, {"line": call}, {"hang": 1}, agent="script")
+    asked = question(client, task)
+    client.send({"type": "cancel", "id": "stop", **ids(task)},
+                {"type": "respond", "id": "yes", **ids(task), "input_id": asked["input_id"], "answer": True})
+    assert client.reply("stop")["cancelled"] == 1
+    assert client.wait_terminal(task)["data"]["status"] == "cancelled"
+    result = [e["data"] for e in client.events_since(task) if e["event"] == "tool_result"]
+    assert [r["output"] for r in result] == ["the task is being stopped"]
+    assert not pathlib.Path(path).exists()
