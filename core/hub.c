@@ -338,12 +338,12 @@ void hub_abandon(struct hub *h)
     map_each(&h->streams, abandon, NULL);
 }
 
-void hub_submit(struct hub *h)
+void hub_submit(struct hub *h, bool busy)
 {
     tasks_proceed(h);
     notices_proceed(h);
     conversations_tell(h);
-    journal_submit(&h->journal);
+    journal_submit(&h->journal, busy);
 }
 
 void hub_reap(struct hub *h)

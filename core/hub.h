@@ -157,8 +157,9 @@ static inline bool hub_can_write(const struct hub *h)
 void hub_drain(struct hub *h);
 void hub_abandon(struct hub *h);
 
-/* The end of a turn, in this order: submit the next batch; the rim sends; free what was closed. */
-void hub_submit(struct hub *h);
+/* The end of a turn, in this order: submit the next batch; the rim sends; free what was closed.
+ * busy: see journal_submit. */
+void hub_submit(struct hub *h, bool busy);
 void hub_reap(struct hub *h);
 
 #endif

@@ -261,32 +261,41 @@ static void on_tick(struct timer *timer)
     timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
 }
 
-static int time_to_sleep(struct server *s)
+/* In ms; -1 when there is no timer. */
+static int time_to_timer(struct server *s)
 {
     msec_t next = clock_next(&s->hub.clock);
     int loop = uv_backend_timeout(&s->loop);
-    if (!list_is_empty(&s->hub.woken) || s->stopped)
-        return 0;
     if (loop < 0 || (next >= 0 && next < loop))
         loop = next > 60000 ? 60000 : (int)next;
     return loop;
 }
 
+static bool has_input(struct server *s, int timeout)
+{
+    struct pollfd backend = {.fd = uv_backend_fd(&s->loop), .events = POLLIN};
+    return poll(&backend, 1, timeout) > 0;
+}
+
+/* Whether the next turn has something to do at once, beside what it has to send. */
+static bool is_busy(struct server *s)
+{
+    return time_to_timer(s) == 0 || has_input(s, 0);
+}
+
 /* The sleep is ours, not libuv's, so that the clock is right before the first callback. */
 static void server_turn(struct server *s)
 {
-    int timeout = time_to_sleep(s);
-    if (timeout != 0) {
-        struct pollfd backend = {.fd = uv_backend_fd(&s->loop), .events = POLLIN};
-        poll(&backend, 1, timeout);
-    }
+    if (!s->busy && !s->stopped && list_is_empty(&s->hub.woken))
+        has_input(s, time_to_timer(s));
     server_refresh_clock(s);
     uv_run(&s->loop, UV_RUN_NOWAIT);
     if (clock_next(&s->hub.clock) != 0 || !FAULT(TIMER))
         clock_run(&s->hub.clock);
 
-    hub_submit(&s->hub); /* what this turn staged is the next batch */
-    ws_flush_woken(s);   /* what is committed goes out, many lines at once */
+    s->busy = is_busy(s);
+    hub_submit(&s->hub, s->busy); /* what was staged is the next batch */
+    ws_flush_woken(s);            /* what is committed goes out, many lines at once */
     proceed_drain(s);
     hub_reap(&s->hub); /* nobody is inside anything any more */
     ws_reap(s);

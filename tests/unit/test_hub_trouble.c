@@ -260,7 +260,7 @@ static void test_hub_abandoned_while_it_is_created_ends_once(void **state)
     session_receive(
         &c->session,
         STR("{\"type\":\"chat\",\"id\":\"1\",\"conversation_id\":\"c\",\"message\":\"hi\"}"));
-    hub_submit(&k->hub); /* one in flight … */
+    hub_submit(&k->hub, false); /* one in flight … */
     struct client *d = xcalloc(sizeof *d);
     d->kit = k;
     snprintf(d->owner, sizeof d->owner, "ann");
