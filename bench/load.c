@@ -68,9 +68,9 @@ static const struct {
     const char *name;
     void (*run)(void);
 } modes[] = {
-    {"many", run_many},     {"fanout", run_fanout}, {"latency", run_latency},
-    {"cancel", run_cancel}, {"make", run_make},     {"replay", run_replay},
-    {"storm", run_storm},   {"idle", run_idle},     {"live", run_live},
+    {"many", run_many},     {"turns", run_turns}, {"fanout", run_fanout}, {"latency", run_latency},
+    {"cancel", run_cancel}, {"make", run_make},   {"replay", run_replay}, {"storm", run_storm},
+    {"idle", run_idle},     {"live", run_live},
 };
 
 char load_token[2048];

@@ -59,6 +59,7 @@ double percentile(struct samples *s, double p); /* sorts */
 
 void run_many(void);
 void run_fanout(void);
+void run_turns(void);
 void run_latency(void);
 void run_cancel(void);
 void run_make(void);
