@@ -119,7 +119,8 @@ static void drop_stream(struct map_node *node, void *arg)
 {
     struct stream *s = container_of(node, struct stream, node);
     const struct conversation *c = arg;
-    if (s->task || strcmp(s->owner, c->owner->name) != 0 || strcmp(s->conversation_id, c->id) != 0)
+    if (s->task || !str_eq(stream_owner(s), str_of(c->owner->name)) ||
+        !str_eq(stream_conversation_id(s), str_of(c->id)))
         return;
     stream_forget(s, &c->hub->cache);
     list_each (it, &s->cursors) {

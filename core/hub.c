@@ -185,7 +185,7 @@ struct stream *hub_add_stream(struct hub *h, struct str owner, struct str conver
 
 void hub_release_stream(struct hub *h, struct stream *s)
 {
-    if (s->task || s->pins || s->n_blocks || s->sealing || s->tail.len || s->load ||
+    if (s->task || s->pins || s->cached || s->sealing || s->tail.len || s->load ||
         !list_is_empty(&s->cursors))
         return;
     map_remove(&h->streams, &s->node);

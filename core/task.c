@@ -32,8 +32,8 @@ static struct str own(struct str s)
 /* The owner's and the conversation's names and the id are borrowed from the stream. */
 static void borrow_names(struct task *t)
 {
-    t->rec.owner = str_of(t->stream->owner);
-    t->rec.conversation_id = str_of(t->stream->conversation_id);
+    t->rec.owner = stream_owner(t->stream);
+    t->rec.conversation_id = stream_conversation_id(t->stream);
     t->rec.task_id = (struct str){t->stream->task_id, TASK_ID_LEN};
     t->rec.agent = str_of(t->agent_name);
 }
