@@ -23,11 +23,11 @@ struct conversation *conversation_ref(struct hub *h, struct owner *owner, struct
         c->refs++;
         return c;
     }
-    c = xcalloc(sizeof *c);
+    c = xcalloc(sizeof *c + id.n + 1);
     c->hub = h;
     c->owner = owner;
     owner->refs++;
-    c->id = xstrdup(id);
+    memcpy(c->id, id.p, id.n);
     c->refs = 1;
     list_init(&c->tasks);
     list_init(&c->followers);
@@ -49,7 +49,6 @@ void conversation_unref(struct conversation *c)
     feed_forget(&c->entry);
     feed_done(&c->feed);
     owner_unref(c->hub, c->owner);
-    free(c->id);
     free(c);
 }
 
