@@ -329,6 +329,37 @@ static void test_hub_large_results_are_all_shown_and_acknowledged(void **state)
 }
 
 /* More tails than one batch seals: none of them can be read any more, and a reader is told so. */
+/* Promise 2: an earlier state is committed while the end waits for the next batch. */
+static void test_hub_end_that_is_staged_does_not_show_in_an_earlier_state(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "hi");
+    struct run *r = kit_run(k, 0);
+    char line[160];
+    snprintf(line, sizeof line,
+             "{\"type\":\"task\",\"id\":\"q\",\"conversation_id\":\"c\",\"task_id\":\"%s\"}", task);
+    r->events->on_line(r->task, STR("{\"event\":\"progress\",\"data\":{\"progress\":0.5}}"));
+    kit_turn(k);
+    r->events->on_line(r->task, STR("{\"event\":\"token\",\"data\":{\"text\":\"early\"}}"));
+    r->events->on_line(r->task, STR("{\"event\":\"result\",\"data\":{\"early\":true}}"));
+    r->events->on_end(r->task, RUN_FAILED, STR("early"));
+    assert_true(store_inline_step_commit(k->inline_store));
+    session_receive(&c->session, str_of(line));
+    kit_turn(k);
+    const char *told = client_await(c, "\"id\":\"q\"");
+    assert_non_null(strstr(told, "\"status\":\"running\",\"progress\":0.5,"));
+    assert_null(strstr(told, "early"));
+    assert_null(strstr(told, "completed_at"));
+    kit_settle(k);
+    client_say(c, line);
+    told = client_await(c, "\"id\":\"q\"");
+    assert_non_null(strstr(told, "\"status\":\"failed\",\"progress\":0.5,"));
+    assert_non_null(strstr(told, "\"output\":\"early\",\"result\":{\"early\":true}"));
+    assert_non_null(strstr(told, "\"completed_at\":"));
+    client_free(c);
+}
+
 static void test_hub_deleted_tasks_are_gone_at_once_for_everyone(void **state)
 {
     struct kit *k = *state;
@@ -389,6 +420,7 @@ int main(void)
         HUB_TEST(test_hub_delete_of_a_conversation_whose_task_never_was_ends),
         HUB_TEST(test_hub_abandoned_while_it_is_created_ends_once),
         HUB_TEST(test_hub_large_results_are_all_shown_and_acknowledged),
+        HUB_TEST(test_hub_end_that_is_staged_does_not_show_in_an_earlier_state),
         HUB_TEST(test_hub_deleted_tasks_are_gone_at_once_for_everyone),
         HUB_TEST(test_hub_reader_of_a_deleted_task_is_told),
         HUB_TEST(test_hub_calls_count_towards_the_limit_of_events),
