@@ -6,14 +6,18 @@
 
 #define HEAP_HEADER 8 /* of each piece, beside what malloc_usable_size says */
 
+static struct client *c;
+
 static int setup(void **state)
 {
     *state = kit_new();
+    c = client_new(*state, "ann");
     return 0;
 }
 
 static int teardown(void **state)
 {
+    client_free(c);
     kit_free_all(*state);
     return 0;
 }
@@ -36,7 +40,6 @@ static size_t piece(const void *p)
 static void test_hub_silent_task_holds_its_record_and_its_tail_alone(void **state)
 {
     struct kit *k = *state;
-    struct client *c = client_new(k, "ann");
     k->hub.o.limits.processes = 1;
     client_start(c, "c", "hi");
     const char *id = client_start(c, "c", "wait");
@@ -54,7 +57,6 @@ static void test_hub_silent_task_holds_its_record_and_its_tail_alone(void **stat
     assert_int_equal(t->stream->tail.len, 0);
     assert_int_equal(t->stream->tail.cap, 0);
     assert_null(t->work);
-    client_free(c);
 }
 
 /* Nobody asks for it again: the store has it, for a repeated request and for the results. */
@@ -65,7 +67,6 @@ static void test_hub_running_task_lets_go_of_its_input(void **state)
         "\"a long story\",\"name\":\"teller\",\"request_key\":\"k\","
         "\"metadata\":{\"a\":1}}";
     struct kit *k = *state;
-    struct client *c = client_new(k, "ann");
     k->hub.o.limits.processes = 0;
     client_say(c, request);
     const char *id = line_field(client_await(c, "\"started\""), "task_id");
@@ -82,14 +83,12 @@ static void test_hub_running_task_lets_go_of_its_input(void **state)
     const char *again = client_await(c, "\"repeated\":true");
     assert_non_null(strstr(again, id));
     assert_int_equal(k->n_runs, 1);
-    client_free(c);
 }
 
 /* It may wait with messages, and end so: both without a run. */
 static void test_hub_task_that_never_ran_keeps_its_messages_and_ends(void **state)
 {
     struct kit *k = *state;
-    struct client *c = client_new(k, "ann");
     k->hub.o.limits.processes = 0;
     const char *id = client_start(c, "c", "hi");
     client_ask(c, "respond", "c", id, ",\"input_id\":\"q\",\"answer\":\"x\"");
@@ -105,7 +104,6 @@ static void test_hub_task_that_never_ran_keeps_its_messages_and_ends(void **stat
     assert_non_null(strstr(told, "\"status\":\"cancelled\""));
     assert_non_null(strstr(
         told, "\"undelivered\":[{\"type\":\"message\",\"from\":\"user\",\"content\":\"more\"}]"));
-    client_free(c);
 }
 
 #define HUB_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
