@@ -471,8 +471,8 @@ static void put_final_answer(struct task *t)
 }
 
 /* Its end is known: from here on its state is that of the end. */
-static void conclude(struct task *t, enum task_status status, enum task_error error,
-                     struct str message, bool joined)
+static void set_outcome(struct task *t, enum task_status status, enum task_error error,
+                        struct str message, bool joined)
 {
     struct task_outcome *o = task_outcome(t);
     const struct said *said = &t->work->said;
@@ -502,11 +502,10 @@ void task_finish(struct task *t, enum task_status status, enum task_error error,
     t->phase = PHASE_ENDING;
     task_stop_run(t);
     list_remove(&t->in_wait);
-    bool joined =
-        !task_work(t)->said.has_final; /* the output is what it said, not an answer of its own */
+    bool joined = !task_work(t)->said.has_final; /* its output is what it said, no answer */
     if (status == STATUS_COMPLETED && joined)
         put_final_answer(t);
-    conclude(t, status, error, message, joined);
+    set_outcome(t, status, error, message, joined);
     task_close_inbox(t);
     task_close_questions(t);
     put_terminal(t, message);
