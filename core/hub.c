@@ -322,7 +322,8 @@ void hub_drain(struct hub *h)
     h->draining = true;
 }
 
-/* A task that is being created ends in the commit after the one that makes it (task_try_start). */
+/* A task that is being created ends in the commit after the one that makes it, one that waits for the
+ * repair of a start behind that (task_try_start). */
 static void abandon(struct map_node *node, void *arg)
 {
     (void)arg;
@@ -335,7 +336,8 @@ static void abandon(struct map_node *node, void *arg)
 void hub_abandon(struct hub *h)
 {
     h->abandoned = true;
-    map_each(&h->streams, abandon, NULL);
+    if (!h->restoring) /* else what ran ends as orphaned in any case, when its lines are there */
+        map_each(&h->streams, abandon, NULL);
 }
 
 void hub_submit(struct hub *h)

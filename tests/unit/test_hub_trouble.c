@@ -284,6 +284,58 @@ static void test_hub_abandoned_while_it_is_created_ends_once(void **state)
     }
 }
 
+/* Events 1, 2, 3 … without a gap or one twice, the last of them the only end. */
+static void assert_orphaned(struct client *c, const char *task)
+{
+    client_ask(c, "resume", "c", task, ",\"after\":0");
+    client_await(c, "\"resumed\"");
+    char seq[32];
+    for (unsigned n = 1;; n++) {
+        const char *line = client_line(c);
+        snprintf(seq, sizeof seq, "\"seq\":%u,", n);
+        assert_non_null(strstr(line, seq));
+        if (!strstr(line, "\"event\":\"task.failed\""))
+            continue;
+        assert_non_null(strstr(line, "\"code\":\"orphaned\""));
+        break;
+    }
+    client_expect(c, "\"caught_up\"");
+    client_expect_nothing(c);
+}
+
+/* A stop that comes while a start repairs what an earlier process left, at each of the steps. */
+static void test_hub_abandoned_while_it_repairs_ends_each_task_once(void **state)
+{
+    for (int steps = 0, more = 1; more; steps++) {
+        struct kit *k = *state;
+        struct client *c = client_new(k, "ann");
+        k->hub.o.limits.processes = 1;
+        const char *ran = client_start(c, "c", "hi"), *waited = client_start(c, "c", "ho");
+        for (int i = 0; i < 5; i++)
+            run_say(k, kit_run(k, 0), "{\"event\":\"token\",\"data\":{\"text\":\"x\"}}");
+        client_free(c);
+        kit_close_hub(k);
+        kit_open_hub(k);
+        int status = 1;
+        hub_restore(&k->hub, kit_on_ready, &status);
+        for (int i = 0; i < steps && more; i++) {
+            kit_turn(k);
+            more = kit_step(k);
+        }
+        hub_drain(&k->hub);
+        hub_abandon(&k->hub);
+        kit_settle(k);
+        assert_int_equal(status, 0);
+        assert_int_equal(k->hub.n_live, 0);
+        c = client_new(k, "ann");
+        assert_orphaned(c, ran);
+        assert_orphaned(c, waited);
+        client_free(c);
+        kit_free_all(k);
+        *state = kit_new();
+    }
+}
+
 /* Large results: every one is shown on some page, and each can be acknowledged. */
 static void test_hub_large_results_are_all_shown_and_acknowledged(void **state)
 {
@@ -419,6 +471,7 @@ int main(void)
         HUB_TEST(test_hub_given_up_chat_leaves_a_gateway_that_takes_the_next),
         HUB_TEST(test_hub_delete_of_a_conversation_whose_task_never_was_ends),
         HUB_TEST(test_hub_abandoned_while_it_is_created_ends_once),
+        HUB_TEST(test_hub_abandoned_while_it_repairs_ends_each_task_once),
         HUB_TEST(test_hub_large_results_are_all_shown_and_acknowledged),
         HUB_TEST(test_hub_end_that_is_staged_does_not_show_in_an_earlier_state),
         HUB_TEST(test_hub_deleted_tasks_are_gone_at_once_for_everyone),
