@@ -23,7 +23,10 @@ struct address {
 };
 
 struct map_key address_key(const struct map_node *node);
+/* "?": a trusted proxy has passed it on for somebody whom it does not name.  All of those are one. */
 void address_text(struct server *s, struct lws *wsi, char ret_ip[NET_TEXT]);
+/* Whether it came through a proxy that speaks HTTP, trusted or not. */
+bool address_was_forwarded(struct lws *wsi);
 struct address *address_get(struct server *s, struct lws *wsi); /* found or made */
 void address_forget(struct server *s, struct address *a);       /* when it holds nothing */
 /* limits.connections and limits.connections_per_address; strangers may hold half of either. */

@@ -55,11 +55,23 @@ static void report_damage(const char *task_id, uint64_t seq)
                       LOG_TEXT("why", "its events are not on disk as they were written"));
 }
 
+/* Who tries tokens does not learn how near one came; the log has it.  Only that one may start anew as a
+ * guest is said (PROTOCOL.md 2), and that no token came. */
+static bool refuse_token(bool has_token, struct identity *ret)
+{
+    if (!has_token)
+        return false;
+    log_event_limited(LEVEL_INFO, "auth", "refused", LOG_TEXT("why", ret->error));
+    if (strncmp(ret->error, UNKNOWN_GUEST, strlen(UNKNOWN_GUEST)) != 0)
+        snprintf(ret->error, sizeof ret->error, "the token is not valid");
+    return false;
+}
+
 bool server_identify(struct server *s, struct str hello_token, struct str bearer, struct str cookie,
                      struct identity *ret)
 {
     if (!auth_check(s->auth, hello_token, bearer, cookie, s->hub.clock.wall_ms, ret))
-        return false;
+        return refuse_token(hello_token.p || bearer.p || cookie.p, ret);
     struct str owner = {ret->owner, ret->owner_len};
     if (!revocations_have(&s->hub.revocations, owner, s->hub.clock.wall_ms))
         return true;
