@@ -48,6 +48,13 @@ char *http_cookie(struct server *s, struct lws *wsi)
     return token;
 }
 
+bool http_has_version(struct lws *wsi)
+{
+    char version[16] = "";
+    return lws_hdr_copy(wsi, version, sizeof version, WSI_TOKEN_HTTP) > 0 &&
+           strncmp(version, "HTTP/1.", 7) == 0;
+}
+
 bool http_is_head(struct lws *wsi)
 {
     return lws_hdr_total_length(wsi, WSI_TOKEN_HEAD_URI) > 0;
@@ -360,6 +367,10 @@ static int serve(struct server *s, struct lws *wsi, const char *path)
 
 static int begin(struct server *s, struct lws *wsi, struct exchange **slot, const char *path)
 {
+    if (!http_has_version(wsi)) {
+        (void)answer_error(wsi, 400, ERR_BAD_REQUEST, "the request's line is not whole", false);
+        return -1;
+    }
     if (http_api_serves(path))
         return http_api_begin(s, wsi, slot, path);
     bool unread = has_body(wsi);

@@ -64,6 +64,8 @@ static int admit(struct server *s, struct lws *wsi, const char *upgrade)
     char path[64] = "";
     if (admin_is(wsi))
         return http_refuse(wsi, 400, ERR_UNSUPPORTED, "the operator's socket has no WebSocket");
+    if (!http_has_version(wsi))
+        return http_refuse(wsi, 400, ERR_BAD_REQUEST, "the request's line is not whole");
     if (strcasecmp(upgrade, "websocket") != 0)
         return http_refuse(wsi, 400, ERR_BAD_REQUEST, "only an upgrade to websocket is served");
     if (lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI) < 0 || strcmp(path, "/v1/ws") != 0)
@@ -99,6 +101,8 @@ static bool authenticate(struct session *session, struct str token, struct ident
     if (!server_identify(c->server, token, str_of(c->bearer), cookie, ret))
         return false;
     http_set_quota(c->address->ip, ret);
+    log_event(LEVEL_DEBUG, "ws", "welcome", LOG_INT("conn", (int64_t)c->number),
+              LOG_STR("owner", ((struct str){ret->owner, ret->owner_len})));
     if (c->stranger) {
         c->stranger = false;
         c->server->n_strangers--;

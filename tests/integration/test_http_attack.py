@@ -74,6 +74,16 @@ def test_header_that_only_some_see_is_refused(keyed, header):
     assert got.startswith(b"HTTP/1.1 400 "), got
 
 
+@pytest.mark.parametrize("upgrade", ["", "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+                                     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"])
+@pytest.mark.parametrize("path", ["/healthz%0d%0aOrigin:https://chat.example", "/healthz%0aX:", "/healthz%0d", "/healthz%0d%0a%0d%0a",
+                                  "/v1/conversations%0d%0aCookie:session=x;y=", "/v1/ws%0aHost:127.0.0.1", "/?x=%0d%0aX:"])
+def test_encoded_newline_in_a_path_makes_no_header(keyed, path, upgrade):
+    """A link would bring its own headers: another's cookie, an Origin."""
+    got = exchange(keyed, head_of(keyed, "GET", path) + upgrade)
+    assert re.match(rb"HTTP/1.. 400 ", got), got
+
+
 @pytest.mark.parametrize("path", ["/", "/healthz", "/nowhere", "/v1/conversations", "/v1/nowhere", "/v1/guest"])
 def test_answer_to_head_has_no_body(keyed, path):
     """A proxy takes a body there for the next answer, and the next client gets it."""
