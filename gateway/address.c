@@ -5,11 +5,14 @@
 
 #include "gateway/proxied.h"
 
-#define UNKNOWN "?" /* no address is written so */
+#include <sys/socket.h>
+
+#define SOCKETS_BEYOND 16 /* of one address, beyond twice its connections */
+#define UNKNOWN "?"       /* no address is written so */
 
 /* --- who it is --------------------------------------------------------------------------------- */
 
-static bool is_trusted(const struct server *s, const struct net_address *a)
+bool address_is_trusted(const struct server *s, const struct net_address *a)
 {
     const struct config *c = s->config;
     return net_list_has(c->trusted_nets, c->trusted_proxies.n, a);
@@ -35,7 +38,7 @@ static bool parse_forwarded(struct str one, struct net_address *ret)
  * what stands there is no address: then it is not known who that is, and it is not the proxy. */
 static bool walk_forwarded(const struct server *s, struct str list, struct net_address *at)
 {
-    while (list.n > 0 && is_trusted(s, at)) {
+    while (list.n > 0 && address_is_trusted(s, at)) {
         size_t end = list.n;
         while (list.n > 0 && list.p[list.n - 1] != ',')
             list.n--;
@@ -87,22 +90,27 @@ struct map_key address_key(const struct map_node *node)
     return (struct map_key){{str_of(container_of(node, const struct address, node)->ip)}};
 }
 
-struct address *address_get(struct server *s, struct lws *wsi)
+static struct address *address_of(struct server *s, const char ip[NET_TEXT])
 {
-    char ip[NET_TEXT];
-    address_text(s, wsi, ip);
     struct map_node *node = map_find(&s->addresses, (struct map_key){{str_of(ip)}});
     if (node)
         return container_of(node, struct address, node);
     struct address *a = xcalloc(sizeof *a);
-    memcpy(a->ip, ip, sizeof ip);
+    memcpy(a->ip, ip, sizeof a->ip);
     map_put(&s->addresses, &a->node);
     return a;
 }
 
+struct address *address_get(struct server *s, struct lws *wsi)
+{
+    char ip[NET_TEXT] = "";
+    address_text(s, wsi, ip);
+    return address_of(s, ip);
+}
+
 void address_forget(struct server *s, struct address *a)
 {
-    if (a->n > 0)
+    if (a->n > 0 || a->n_sockets > 0)
         return;
     map_remove(&s->addresses, &a->node);
     free(a);
@@ -115,6 +123,46 @@ bool address_is_full(const struct server *s, const struct address *a, bool for_s
     if (s->n_conns + s->n_streams >= all || a->n >= each)
         return true;
     return for_stranger && (s->n_strangers >= (all + 1) / 2 || a->n_strangers >= (each + 1) / 2);
+}
+
+/* --- sockets ----------------------------------------------------------------------------------- */
+
+static bool address_of_socket(int fd, struct net_address *ret)
+{
+    struct sockaddr_storage at;
+    socklen_t n = sizeof at;
+    return getpeername(fd, (struct sockaddr *)&at, &n) == 0 &&
+           net_of_sockaddr((const struct sockaddr *)&at, ret);
+}
+
+struct peer *peer_new(struct server *s, int fd, const struct net_address *named)
+{
+    struct net_address at;
+    char ip[NET_TEXT] = "";
+    struct peer *p = xcalloc(sizeof *p);
+    p->is_named = named != NULL;
+    if (named)
+        p->named = at = *named;
+    if (!named && (!address_of_socket(fd, &at) || address_is_trusted(s, &at)))
+        return p;
+    net_format(&at, ip);
+    p->address = address_of(s, ip);
+    if (p->address->n_sockets >=
+        2 * (uint64_t)s->config->rim_limits.connections_per_address + SOCKETS_BEYOND) {
+        free(p);
+        return NULL;
+    }
+    p->address->n_sockets++;
+    return p;
+}
+
+void peer_free(struct server *s, struct peer *p)
+{
+    if (p && p->address) {
+        p->address->n_sockets--;
+        address_forget(s, p->address);
+    }
+    free(p);
 }
 
 /* --- requests ---------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <strings.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "gateway/address.h"
 #include "gateway/admin.h"
@@ -15,7 +16,6 @@
 #include "gateway/http.h"
 #include "gateway/log.h"
 #include "gateway/origin.h"
-#include "gateway/proxied.h"
 #include "gateway/tcp.h"
 #include "gateway/tls.h"
 
@@ -499,7 +499,8 @@ static int created(struct server *s)
 
 static int destroyed(struct server *s, struct lws *wsi)
 {
-    proxied_forget(wsi);
+    peer_free(s, lws_get_opaque_user_data(wsi));
+    lws_set_opaque_user_data(wsi, NULL);
     s->n_wsi--;
     return 0;
 }
@@ -533,10 +534,21 @@ int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void
     }
 }
 
-struct lws *ws_accept(struct server *s, int fd)
+void ws_accept(struct server *s, int fd, const struct net_address *named)
 {
     int one = 1, bytes = SEND_BUFFER;
+    struct peer *peer = peer_new(s, fd, named);
+    if (!peer) {
+        log_event_limited(LEVEL_WARN, "ws", "refused",
+                          LOG_TEXT("why", "too many sockets of one address"));
+        close(fd);
+        return;
+    }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-    return lws_adopt_socket_vhost(s->vhost, fd); /* closes it when it fails */
+    struct lws *wsi = lws_adopt_socket_vhost(s->vhost, fd); /* closes it when it fails */
+    if (wsi)
+        lws_set_opaque_user_data(wsi, peer);
+    else
+        peer_free(s, peer);
 }

@@ -3,6 +3,7 @@ named in KEPT; a key that is in neither place fails test_every_limit_has_a_test.
 
 import pathlib
 import re
+import socket
 
 import pytest
 
@@ -63,6 +64,38 @@ def test_strangers_hold_at_most_half():
         strangers.append(Client(gateway, hello=False))
         for client in strangers:
             client.close()
+
+
+def test_sockets_of_one_address_are_bounded_whatever_they_do():
+    """Silent ones, and those between two requests, are no connections yet: twice the limit and 16 for all together."""
+    with Gateway({"limits": {"connections_per_address": 2}, "trusted_proxies": ["127.0.0.2"]}) as gateway:
+        def opened(source="127.0.0.1"):
+            return socket.create_connection((gateway.host, gateway.port), 10, (source, 0))
+
+        def is_served(wire):
+            wire.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            try:
+                return wire.recv(100).startswith(b"HTTP/1.1 200")
+            except ConnectionError:
+                return False
+
+        held = [opened() for _ in range(20)]
+        assert all(is_served(wire) for wire in held[::2])
+        for _ in range(3):
+            with opened() as beyond:
+                assert not is_served(beyond)
+        with opened("127.0.0.2") as proxy, opened("127.0.0.3") as other:  # whose clients are counted by themselves
+            assert is_served(proxy) and is_served(other)
+        held.pop().close()
+
+        def comes_in():
+            with opened() as wire:
+                return is_served(wire)
+
+        wait_until(comes_in, "the place that is free")
+        for wire in held:
+            wire.close()
+        wait_until(lambda: gateway.n_fds() < 40, "the descriptors' end")
 
 
 def test_tasks_of_all_are_overloaded_beyond():
