@@ -320,11 +320,20 @@ static void show(struct task *t, const struct task_state *state)
                                    .waiting_for = xstrdup(state->waiting_for)};
 }
 
+static void report(const struct task *t)
+{
+    const struct task_record *r = &t->rec;
+    if (t->hub->o.reported)
+        t->hub->o.reported(r->task_id, r->conversation_id, r->agent, t->shown.status,
+                           t->shown.error);
+}
+
 static void shown_new(struct task *t)
 {
     struct conversation *c = t->conversation;
     ASSERT(t->phase == PHASE_CREATING);
     t->phase = PHASE_PENDING;
+    report(t);
     list_each (it, &c->followers) {
         struct follower *f = list_item(it, struct follower, node);
         f->task_came(f, t->stream);
@@ -336,6 +345,7 @@ static void shown_new(struct task *t)
 static void shown_set(struct task *t)
 {
     if (status_is_terminal(t->shown.status)) {
+        report(t);
         ended(t);
         return;
     }
@@ -344,8 +354,10 @@ static void shown_set(struct task *t)
     t->cancel_shown = t->shown.cancel_requested_at != 0;
     if (cancel)
         task_stop(t, TASK_CANCELLED_ERROR, "cancelled");
-    if (t->phase == PHASE_STARTING && t->shown.status == STATUS_RUNNING)
+    if (t->phase == PHASE_STARTING && t->shown.status == STATUS_RUNNING) {
+        report(t);
         task_run(t);
+    }
 }
 
 /* It never was: nobody has been told of it, and nothing of it is on disk. */
