@@ -23,7 +23,7 @@ SCALE = {"address": 3, "thread": 6}.get(SANITIZE, 1)  # how much longer everythi
 WAIT_S = 30 * SCALE  # for things that come at once when all is well
 LATE_S = 5 * SCALE  # by how much a busy machine may be late with anything
 
-SCRIPT = ["/usr/bin/python3", "-I", "-S", str(SUPPORT / "agents" / "script.py")]
+SCRIPT = [str(pathlib.Path(BINARY).resolve().parent / "tests" / "script_agent")]
 MARK = "HOLDFAST_TEST_MARK"  # in the environment of the gateway and of all that it starts
 REPORTS = re.compile(r"AddressSanitizer|LeakSanitizer|ThreadSanitizer|runtime error:")
 
