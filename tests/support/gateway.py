@@ -238,6 +238,11 @@ class Gateway:
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) * 1024
 
+    def heap(self):
+        """Bytes that it has allocated, without what malloc keeps for later."""
+        metrics = self.http("GET", "/metrics")[2].decode()
+        return int(re.search(r'^holdfast_heap_bytes\{state="used"\} (\d+)', metrics, re.M)[1])
+
     def n_fds(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
