@@ -127,8 +127,11 @@ class Round:
         for thread in threads:
             thread.start()
         time.sleep(seconds)
-        if self.number % 4 == 3:  # on a slow machine no task would have come to its end
-            wait_until(self.has_seen_the_keyed_end, "the end of a task")
+        # On a slow machine the kill would always come before any end and any cancel.
+        if self.number % 4 == 1:
+            wait_until(lambda: self.cancelled or self.failures, "a cancel's answer")
+        if self.number % 4 == 3:
+            wait_until(lambda: self.has_seen_the_keyed_end() or self.failures, "the end of a task")
         self.gateway.kill()
         for thread in threads:
             thread.join()
