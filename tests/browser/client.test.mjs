@@ -177,6 +177,30 @@ scene("a message typed without a network survives a reload and is sent once", as
   assert.equal((await tab.tasks()).length, 1);
 });
 
+scene("a message is kept although the page is left in the same breath", async (its) => {
+  const tab = await its.tab();
+  await tab.waitForState("live");
+  await its.network.cut();
+  await tab.waitForState("waiting", "offline");
+  for (const text of ["one", "two", "three"]) {
+    await tab.page.evaluate((text) => {
+      conversation.ask(text, { when_busy: "enqueue" });
+      location.href = "about:blank";
+    }, text);
+    await tab.page.waitForURL("about:blank");
+    await tab.load();
+    await tab.connect();
+    await tab.waitFor((last) => client.outbox.at(-1)?.text === last, text);
+  }
+  await its.network.restore();
+  await tab.page.evaluate(() => client.retry());
+  for (const text of ["one", "two", "three"]) {
+    const puppet = await its.stage.puppet();
+    assert.equal(puppet.run.input, text);
+    puppet.exit();
+  }
+});
+
 scene("a message whose `started` was lost starts nothing twice", async (its) => {
   const tab = await its.tab();
   await tab.waitForState("live");
