@@ -23,6 +23,9 @@ import * as holdfast from "/dist/index.js";
 window.holdfast = holdfast;
 </script>`;
 
+/** A worker that can be made to die. */
+const MORTAL = `import "/dist/worker.js"; new BroadcastChannel("die").onmessage = () => close();`;
+
 const fixture = (name) => fileURLToPath(new URL(`../fixtures/${name}`, import.meta.url));
 const client = fileURLToPath(new URL("../../../web/client/", import.meta.url));
 
@@ -30,6 +33,7 @@ const client = fileURLToPath(new URL("../../../web/client/", import.meta.url));
 const pages = createServer(({ url }, response) => {
   const { pathname } = new URL(url, "http://pages");
   if (pathname === "/") return response.setHeader("content-type", "text/html").end(BLANK);
+  if (pathname === "/mortal.js") return response.setHeader("content-type", "text/javascript").end(MORTAL);
   if (!/^\/(dist|example)\/[\w.]+$/.test(pathname)) return response.writeHead(404).end();
   response.setHeader("content-type", TYPES[pathname.split(".").at(-1)]);
   createReadStream(client + pathname)
