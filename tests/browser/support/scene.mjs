@@ -176,7 +176,7 @@ class Scene {
   }
 
   /** A tab with the page, in a profile of its own unless one is given. */
-  async chat({ profile, hash = "", prepare } = {}) {
+  async chat({ profile, file = "", hash = "", prepare } = {}) {
     const page = await (profile ?? (await this.profile())).newPage();
     page.on("pageerror", (error) => this.faults.push(String(error)));
     page.on("console", (message) => {
@@ -185,7 +185,7 @@ class Scene {
     });
     await page.addInitScript(catchCopies);
     await prepare?.(page);
-    await page.goto(`http://127.0.0.1:${this.network.port}/${hash}`);
+    await page.goto(`http://127.0.0.1:${this.network.port}/${file}${hash}`);
     return new Chat(page, this);
   }
 
