@@ -24,6 +24,22 @@ scene("Markdown is shown as it is meant, and what stands there stays as it is", 
   await chat.waitForStatus("completed");
 });
 
+scene("the last words of a long paragraph are there, however close they came to those before", async (its) => {
+  const long = "word ".repeat(1_500).trim(); // it is read again only so often
+  const { chat, puppet } = await its.asked({ said: [long] });
+  let text = long;
+  for (let round = 0; round < 20; round++) {
+    const end = chat.page.waitForFunction((end) => document.querySelector(".answer").textContent.endsWith(end), ` a${round}`);
+    puppet.say(` a${round}`);
+    await end;
+    puppet.say(` b${round}`);
+    text += ` a${round} b${round}`;
+    await chat.waitForText(text);
+  }
+  puppet.exit();
+  await chat.waitForStatus("completed");
+});
+
 scene("an answer of hostile Markdown does nothing", async (its) => {
   const hostile = [
     "<script>window.hacked = 1</script>\n",
