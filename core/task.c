@@ -322,10 +322,9 @@ static void show(struct task *t, const struct task_state *state)
 
 static void report(const struct task *t)
 {
-    const struct task_record *r = &t->rec;
+    struct task_record view = task_view(t);
     if (t->hub->o.reported)
-        t->hub->o.reported(r->task_id, r->conversation_id, r->agent, t->shown.status,
-                           t->shown.error);
+        t->hub->o.reported(&view);
 }
 
 static void shown_new(struct task *t)

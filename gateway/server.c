@@ -56,14 +56,14 @@ static void report_damage(const char *task_id, uint64_t seq)
 }
 
 /* Ids and codes, never what is said.  A busy gateway ends more tasks than anybody reads lines. */
-static void report_task(struct str task_id, struct str conversation_id, struct str agent,
-                        enum task_status status, enum task_error error)
+static void report_task(const struct task_record *t)
 {
-    struct str code = error ? str_of(task_error_code(error)) : STR("none"),
+    enum task_status status = t->state.status;
+    struct str code = t->state.error ? str_of(task_error_code(t->state.error)) : STR("none"),
                name = str_of(status_name(status));
-#define FIELDS                                                                                   \
-    LOG_STR("task", task_id), LOG_STR("conversation", conversation_id), LOG_STR("agent", agent), \
-        LOG_STR("status", name), LOG_STR("error", code)
+#define FIELDS                                                                \
+    LOG_STR("task", t->task_id), LOG_STR("conversation", t->conversation_id), \
+        LOG_STR("agent", t->agent), LOG_STR("status", name), LOG_STR("error", code)
     if (status == STATUS_FAILED)
         log_event_limited(LEVEL_WARN, "task", "ended", FIELDS);
     else if (status_is_terminal(status))
