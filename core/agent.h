@@ -53,7 +53,7 @@ struct agent_ops {
     /* Makes it stop: SIGKILL to the whole group.  on_end follows soon. */
     void (*kill)(struct run *run);
     /* Hands over one line of PROTOCOL.md section 8 (message, input, tool_result …), without its
-     * newline.  False when it does not take it: see is_deaf. */
+     * newline.  False when it does not take it, and has called nothing back: see is_deaf. */
     bool (*deliver)(struct run *run, struct str line);
     /* It will never take a line again (it closed its input); else one that was not taken may be
      * tried again a little later. */

@@ -33,6 +33,10 @@ static inline void list_push(struct list *head, struct list *node) /* at the end
     head->prev->next = node;
     head->prev = node;
 }
+static inline void list_push_front(struct list *head, struct list *node)
+{
+    list_push(head->next, node);
+}
 static inline void list_remove(struct list *node) /* a node in no list is left alone */
 {
     if (!node->next)

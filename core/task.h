@@ -80,6 +80,7 @@ struct task_work {
     bool clocks_stand;
     bool killed;   /* the grace was over */
     bool no_inbox; /* the agent closed its input */
+    bool delivers; /* task_deliver is at it */
     uint32_t n_inbox;
     struct list inbox; /* of struct input_message: committed or staged, not yet delivered */
     size_t inbox_bytes;

@@ -47,16 +47,24 @@ void task_init_inbox(struct task_work *w)
     w->again.fire = on_again;
 }
 
-/* True when the agent has it.  Else it is deaf, or full: then it is tried again soon. */
-static bool hand_over(struct task *t, const struct input_message *m)
+/* True when the agent has it, which may have ended by it.  Else it is deaf, or full: then it is tried
+ * again soon. */
+static bool hand_over(struct task *t, struct list *from, struct input_message *m)
 {
+    list_remove(&m->node);
     if (t->agent->ops->deliver(t->run, (struct str){m->line, m->len}))
         return true;
+    list_push_front(from, &m->node);
     if (t->agent->ops->is_deaf(t->run))
         t->work->no_inbox = true;
     else
         timer_arm(&t->hub->clock, &t->work->again, t->hub->clock.now_ms + AGAIN_MS);
     return false;
+}
+
+static bool takes_lines(const struct task *t)
+{
+    return t->run && !task_is_ending(t);
 }
 
 static void drop_answer(struct task *t, struct input_message *m)
@@ -84,9 +92,10 @@ void task_answer(struct task *t, struct str line)
 /* Answers go first: the agent waits for them. */
 static bool deliver_answers(struct task *t)
 {
-    while (!list_is_empty(&t->work->answers)) {
-        struct input_message *m = list_item(t->work->answers.next, struct input_message, node);
-        if (!hand_over(t, m))
+    struct list *answers = &t->work->answers;
+    while (takes_lines(t) && !list_is_empty(answers)) {
+        struct input_message *m = list_item(answers->next, struct input_message, node);
+        if (!hand_over(t, answers, m))
             return false;
         drop_answer(t, m);
     }
@@ -176,25 +185,34 @@ void task_inbox_committed(struct task *t, uint64_t position)
     task_deliver(t);
 }
 
-void task_deliver(struct task *t)
+static void deliver_messages(struct task *t)
 {
-    if (!t->run || task_is_ending(t) || !deliver_answers(t))
-        return;
     struct task_work *w = t->work;
     uint64_t last = 0;
-    while (!list_is_empty(&w->inbox)) {
+    while (takes_lines(t) && !list_is_empty(&w->inbox)) {
         struct input_message *m = list_item(w->inbox.next, struct input_message, node);
-        if (m->position > w->inbox_committed)
+        if (m->position > w->inbox_committed || !hand_over(t, &w->inbox, m))
             break;
-        if (!hand_over(t, m))
-            break;
-        put_message_event(t, m);
+        if (takes_lines(t)) /* nothing follows the end */
+            put_message_event(t, m);
         last = m->position;
         forget(t, m);
     }
     if (last)
         journal_put(&t->hub->journal,
                     &(struct op){.kind = OP_INBOX_TAKE, .task_key = task_key(t), .last = last});
+}
+
+/* What the agent does with a line may ask for the next one: that is for the loop that runs already. */
+void task_deliver(struct task *t)
+{
+    struct task_work *w = t->work;
+    if (!takes_lines(t) || w->delivers)
+        return;
+    w->delivers = true;
+    if (deliver_answers(t))
+        deliver_messages(t);
+    w->delivers = false;
 }
 
 void task_close_inbox(struct task *t)

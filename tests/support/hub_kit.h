@@ -22,6 +22,7 @@ struct run {
     struct buf delivered; /* lines, each with a newline */
     unsigned cancels, kills, spoke;
     bool paused, freed, wants_more, full, deaf;
+    void (*on_delivered)(struct run *r); /* what it does with a line, from inside; NULL: nothing */
 };
 
 /* X(NAME, name, what happens when it fails) */
@@ -128,6 +129,8 @@ static inline bool kit_deliver(struct run *r, struct str line)
         return false;
     buf_putstr(&r->delivered, line);
     buf_putc(&r->delivered, '\n');
+    if (r->on_delivered)
+        r->on_delivered(r);
     return true;
 }
 

@@ -336,6 +336,70 @@ static void test_hub_abandoned_while_it_repairs_ends_each_task_once(void **state
     }
 }
 
+static void end_it(struct run *r)
+{
+    r->events->on_end(r->task, RUN_DONE, STR(""));
+}
+
+/* The first of two messages makes the agent end, from inside the call: it had that one and no other, and
+ * nothing stands behind the end. */
+static void test_hub_agent_that_ends_by_a_message_had_it(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "hi");
+    struct run *r = kit_run(k, 0);
+    r->full = true;
+    client_ask(c, "send", "c", task, ",\"content\":\"bye\"");
+    client_ask(c, "send", "c", task, ",\"content\":\"wait\"");
+    kit_settle(k);
+    r->full = false;
+    r->on_delivered = end_it;
+    kit_pass(k, 100);
+    assert_string_equal(r->delivered.bytes,
+                        "{\"type\":\"message\",\"from\":\"user\",\"content\":\"bye\"}\n");
+    client_await(c, "\"event\":\"task.completed\"");
+    client_expect_nothing(c);
+    client_ask(c, "task", "c", task, "");
+    client_await(c,
+                 "\"undelivered\":[{\"type\":\"message\",\"from\":\"user\",\"content\":\"wait\"}]");
+    client_free(c);
+}
+
+static void call_again(struct run *r)
+{
+    static const char call[] =
+        "{\"call\":\"tool\",\"call_id\":\"%u\",\"name\":\"none\",\"arguments\":{}}";
+    char line[128];
+    if (++r->spoke > 3)
+        return;
+    snprintf(line, sizeof line, call, r->spoke);
+    r->events->on_line(r->task, str_of(line));
+}
+
+/* Each answer makes the agent call again, from inside: each call gets its answer, once, in order. */
+static void test_hub_agent_that_calls_by_an_answer_gets_each_once(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_start(c, "c", "hi");
+    struct run *r = kit_run(k, 0);
+    r->on_delivered = call_again;
+    call_again(r);
+    kit_settle(k);
+    const char *at = r->delivered.bytes;
+    for (const char *id = "123"; *id; id++) {
+        const char expected[] = {'"', 'c', 'a', 'l', 'l', '_', 'i',
+                                 'd', '"', ':', '"', *id, '"', 0};
+        at = strstr(at, expected);
+        assert_non_null(at);
+        at++;
+        assert_null(strstr(at, expected));
+    }
+    run_end(k, r, RUN_DONE, "");
+    client_free(c);
+}
+
 /* Large results: every one is shown on some page, and each can be acknowledged. */
 static void test_hub_large_results_are_all_shown_and_acknowledged(void **state)
 {
@@ -472,6 +536,8 @@ int main(void)
         HUB_TEST(test_hub_delete_of_a_conversation_whose_task_never_was_ends),
         HUB_TEST(test_hub_abandoned_while_it_is_created_ends_once),
         HUB_TEST(test_hub_abandoned_while_it_repairs_ends_each_task_once),
+        HUB_TEST(test_hub_agent_that_ends_by_a_message_had_it),
+        HUB_TEST(test_hub_agent_that_calls_by_an_answer_gets_each_once),
         HUB_TEST(test_hub_large_results_are_all_shown_and_acknowledged),
         HUB_TEST(test_hub_end_that_is_staged_does_not_show_in_an_earlier_state),
         HUB_TEST(test_hub_deleted_tasks_are_gone_at_once_for_everyone),
