@@ -56,14 +56,14 @@ static void report_damage(const char *task_id, uint64_t seq)
 }
 
 /* Ids and codes, never what is said.  A busy gateway ends more tasks than anybody reads lines. */
-static void report_task(struct str task_id, struct str conversation_id, struct str agent,
-                        enum task_status status, enum task_error error)
+static void report_task(const struct task_record *t)
 {
-    struct str code = error ? str_of(task_error_code(error)) : STR("none"),
+    enum task_status status = t->state.status;
+    struct str code = t->state.error ? str_of(task_error_code(t->state.error)) : STR("none"),
                name = str_of(status_name(status));
-#define FIELDS                                                                                   \
-    LOG_STR("task", task_id), LOG_STR("conversation", conversation_id), LOG_STR("agent", agent), \
-        LOG_STR("status", name), LOG_STR("error", code)
+#define FIELDS                                                                \
+    LOG_STR("task", t->task_id), LOG_STR("conversation", t->conversation_id), \
+        LOG_STR("agent", t->agent), LOG_STR("status", name), LOG_STR("error", code)
     if (status == STATUS_FAILED)
         log_event_limited(LEVEL_WARN, "task", "ended", FIELDS);
     else if (status_is_terminal(status))
@@ -291,32 +291,41 @@ static void on_tick(struct timer *timer)
     timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
 }
 
-static int time_to_sleep(struct server *s)
+/* In ms; -1 when there is no timer. */
+static int time_to_timer(struct server *s)
 {
     msec_t next = clock_next(&s->hub.clock);
     int loop = uv_backend_timeout(&s->loop);
-    if (!list_is_empty(&s->hub.woken) || s->stopped)
-        return 0;
     if (loop < 0 || (next >= 0 && next < loop))
         loop = next > 60000 ? 60000 : (int)next;
     return loop;
 }
 
+static bool has_input(struct server *s, int timeout)
+{
+    struct pollfd backend = {.fd = uv_backend_fd(&s->loop), .events = POLLIN};
+    return poll(&backend, 1, timeout) > 0;
+}
+
+/* Whether the next turn has something to do at once, beside what it has to send. */
+static bool is_busy(struct server *s)
+{
+    return time_to_timer(s) == 0 || has_input(s, 0);
+}
+
 /* The sleep is ours, not libuv's, so that the clock is right before the first callback. */
 static void server_turn(struct server *s)
 {
-    int timeout = time_to_sleep(s);
-    if (timeout != 0) {
-        struct pollfd backend = {.fd = uv_backend_fd(&s->loop), .events = POLLIN};
-        poll(&backend, 1, timeout);
-    }
+    if (!s->busy && !s->stopped && list_is_empty(&s->hub.woken))
+        has_input(s, time_to_timer(s));
     server_refresh_clock(s);
     uv_run(&s->loop, UV_RUN_NOWAIT);
     if (clock_next(&s->hub.clock) != 0 || !FAULT(TIMER))
         clock_run(&s->hub.clock);
 
-    hub_submit(&s->hub); /* what this turn staged is the next batch */
-    ws_flush_woken(s);   /* what is committed goes out, many lines at once */
+    s->busy = is_busy(s);
+    hub_submit(&s->hub, s->busy); /* what was staged is the next batch */
+    ws_flush_woken(s);            /* what is committed goes out, many lines at once */
     proceed_drain(s);
     hub_reap(&s->hub); /* nobody is inside anything any more */
     ws_reap(s);
