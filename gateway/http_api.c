@@ -14,40 +14,40 @@
 enum method { GET, POST, DELETE, PATCH, OTHER };
 
 struct route {
-    enum method method;
-    const char *pattern; /* {c}: conversation_id, {t}: task_id */
-    enum verb verb;
-    const char *query; /* parameters that become members, separated by spaces */
-    int made_status;   /* of a good answer */
-    bool is_events;
+    const char *pattern;             /* {c}: conversation_id, {t}: task_id */
+    const char *query;               /* parameters that become members, separated by spaces */
     void (*own)(struct exchange *x); /* no request of the wire: it answers by itself */
-    bool is_admins;                  /* on the operator's socket alone */
+    enum method method;
+    enum verb verb;
+    int made_status; /* of a good answer */
+    bool is_events;
+    bool is_admins; /* on the operator's socket alone */
 };
 
 static void make_guest(struct exchange *x);
 
 static const struct route routes[] = {
-    {POST, "/v1/conversations/{c}/tasks", VERB_CHAT, "", 201, false, NULL, false},
-    {GET, "/v1/conversations", VERB_CONVERSATIONS, "limit before", 200, false, NULL, false},
-    {DELETE, "/v1/conversations/{c}", VERB_DELETE, "", 200, false, NULL, false},
-    {PATCH, "/v1/conversations/{c}", VERB_TITLE, "", 200, false, NULL, false},
-    {GET, "/v1/conversations/{c}/tasks", VERB_TASKS, "limit before status", 200, false, NULL,
+    {"/v1/conversations/{c}/tasks", "", NULL, POST, VERB_CHAT, 201, false, false},
+    {"/v1/conversations", "limit before", NULL, GET, VERB_CONVERSATIONS, 200, false, false},
+    {"/v1/conversations/{c}", "", NULL, DELETE, VERB_DELETE, 200, false, false},
+    {"/v1/conversations/{c}", "", NULL, PATCH, VERB_TITLE, 200, false, false},
+    {"/v1/conversations/{c}/tasks", "limit before status", NULL, GET, VERB_TASKS, 200, false,
      false},
-    {DELETE, "/v1/conversations/{c}/tasks", VERB_CANCEL_ALL, "", 200, false, NULL, false},
-    {GET, "/v1/conversations/{c}/tasks/{t}", VERB_TASK_GET, "", 200, false, NULL, false},
-    {DELETE, "/v1/conversations/{c}/tasks/{t}", VERB_CANCEL, "tree", 200, false, NULL, false},
-    {GET, "/v1/conversations/{c}/tasks/{t}/events", VERB_RESUME, "after coalesce", 200, true, NULL,
+    {"/v1/conversations/{c}/tasks", "", NULL, DELETE, VERB_CANCEL_ALL, 200, false, false},
+    {"/v1/conversations/{c}/tasks/{t}", "", NULL, GET, VERB_TASK_GET, 200, false, false},
+    {"/v1/conversations/{c}/tasks/{t}", "tree", NULL, DELETE, VERB_CANCEL, 200, false, false},
+    {"/v1/conversations/{c}/tasks/{t}/events", "after coalesce", NULL, GET, VERB_RESUME, 200, true,
      false},
-    {POST, "/v1/conversations/{c}/tasks/{t}/messages", VERB_SEND, "", 200, false, NULL, false},
-    {POST, "/v1/conversations/{c}/tasks/{t}/responses", VERB_RESPOND, "", 200, false, NULL, false},
-    {GET, "/v1/conversations/{c}/messages", VERB_HISTORY, "limit before", 200, false, NULL, false},
-    {GET, "/v1/conversations/{c}/results", VERB_RESULTS, "limit before", 200, false, NULL, false},
-    {POST, "/v1/conversations/{c}/results/ack", VERB_ACK, "", 200, false, NULL, false},
-    {POST, "/v1/guest", VERB_HELLO, "", 201, false, make_guest, false},
-    {POST, "/v1/admin/kick", VERB_HELLO, "", 200, false, admin_kick, true},
-    {POST, "/v1/admin/revoke", VERB_HELLO, "", 200, false, admin_revoke, true},
-    {POST, "/v1/admin/unrevoke", VERB_HELLO, "", 200, false, admin_unrevoke, true},
-    {GET, "/v1/admin/revocations", VERB_HELLO, "", 200, false, admin_revocations, true},
+    {"/v1/conversations/{c}/tasks/{t}/messages", "", NULL, POST, VERB_SEND, 200, false, false},
+    {"/v1/conversations/{c}/tasks/{t}/responses", "", NULL, POST, VERB_RESPOND, 200, false, false},
+    {"/v1/conversations/{c}/messages", "limit before", NULL, GET, VERB_HISTORY, 200, false, false},
+    {"/v1/conversations/{c}/results", "limit before", NULL, GET, VERB_RESULTS, 200, false, false},
+    {"/v1/conversations/{c}/results/ack", "", NULL, POST, VERB_ACK, 200, false, false},
+    {"/v1/guest", "", make_guest, POST, VERB_HELLO, 201, false, false},
+    {"/v1/admin/kick", "", admin_kick, POST, VERB_HELLO, 200, false, true},
+    {"/v1/admin/revoke", "", admin_revoke, POST, VERB_HELLO, 200, false, true},
+    {"/v1/admin/unrevoke", "", admin_unrevoke, POST, VERB_HELLO, 200, false, true},
+    {"/v1/admin/revocations", "", admin_revocations, GET, VERB_HELLO, 200, false, true},
 };
 
 bool http_api_serves(const char *path)

@@ -77,10 +77,11 @@ static void report_task(const struct task_record *t)
  * guest is said (PROTOCOL.md 2), and that no token came. */
 static bool refuse_token(bool has_token, struct identity *ret)
 {
+    bool may_start_anew = strncmp(ret->error, UNKNOWN_GUEST, strlen(UNKNOWN_GUEST)) == 0;
     if (!has_token)
         return false;
     log_event_limited(LEVEL_INFO, "auth", "refused", LOG_TEXT("why", ret->error));
-    if (strncmp(ret->error, UNKNOWN_GUEST, strlen(UNKNOWN_GUEST)) != 0)
+    if (!may_start_anew)
         snprintf(ret->error, sizeof ret->error, "the token is not valid");
     return false;
 }

@@ -145,9 +145,11 @@ def test_disk_that_breaks_is_told_and_nothing_that_was_seen_is_lost(ext4):
     gateway.data = ext4.at / "data"
     with gateway, Client(gateway) as client, Client(gateway, token=client.token) as other:
         before, events = other.finish("said before")
-        task = client.chat(FILL)
-        client.expect(lambda line: line.get("seq") == 500)
-        ext4.fail()
+        gate = gateway.path()
+        task = client.chat({"flood": 500, "bytes": 200}, {"wait": gate}, FILL)
+        client.expect(lambda line: line.get("seq") == 502)
+        ext4.fail()  # between two commits: the kernel says of an fdatasync under way that all is well
+        open(gate, "w", encoding="utf-8").close()
         wait_until(lambda: not is_ready(gateway), "its being told")
         wait_until(lambda: any("event=commits_fail" in line for line in gateway.log), "the log says so")
         other.refused("overloaded", "chat", message="x")
@@ -155,7 +157,7 @@ def test_disk_that_breaks_is_told_and_nothing_that_was_seen_is_lost(ext4):
         assert other.replay(before, 0) == events and gateway.http("GET", "/healthz")[0] == 200
         client.quiet()
         seen = client.raw_events(task)
-        assert failures(gateway) > 0
+        assert failures(gateway) > 0 and max(seen) == 502  # nothing that is not on disk
         gateway.kill()
         ext4.unmount()
         ext4.mend()
