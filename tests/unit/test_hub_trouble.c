@@ -252,8 +252,9 @@ static void test_hub_delete_of_a_conversation_whose_task_never_was_ends(void **s
     client_free(b);
 }
 
-/* A stop that comes while tasks are being created, at each of the steps: one ending, nothing behind. */
-static void test_hub_abandoned_while_it_is_created_ends_once(void **state)
+/* A stop that comes while tasks are being created, at each of the steps: they are not started, and
+ * the next process starts them. */
+static void test_hub_abandoned_while_it_is_created_starts_later(void **state)
 {
     struct kit *k = *state;
     struct client *c = client_new(k, "ann");
@@ -273,15 +274,40 @@ static void test_hub_abandoned_while_it_is_created_ends_once(void **state)
     hub_abandon(&k->hub);
     kit_settle(k);
     assert_int_equal(k->n_runs, 0);
-    assert_int_equal(k->hub.n_live, 0);
+    assert_true(hub_is_over(&k->hub));
     struct client *both[] = {c, d};
     for (size_t i = 0; i < countof(both); i++) {
         client_await(both[i], "\"started\"");
         client_expect(both[i], "\"seq\":1,");
-        client_expect(both[i], "\"code\":\"orphaned\"");
         client_expect_nothing(both[i]);
         client_free(both[i]);
     }
+    kit_crash(k);
+    assert_int_equal(k->n_runs, 2);
+}
+
+/* One runs, one waits behind it: the stop ends the first, and the next process runs the second. */
+static void test_hub_abandoned_ends_what_runs_and_keeps_what_waits(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_start(c, "c", "runs");
+    client_say(c, "{\"type\":\"chat\",\"id\":\"2\",\"conversation_id\":\"c\",\"message\":\"waits\","
+                  "\"when_busy\":\"enqueue\"}");
+    client_await(c, "\"status\":\"pending\"");
+    hub_drain(&k->hub);
+    kit_settle(k);
+    assert_false(hub_is_over(&k->hub));
+    hub_abandon(&k->hub);
+    assert_false(hub_is_over(&k->hub)); /* its end is not on disk */
+    kit_settle(k);
+    assert_true(hub_is_over(&k->hub));
+    client_await(c, "\"code\":\"orphaned\"");
+    client_free(c);
+    assert_int_equal(k->n_runs, 1);
+    kit_crash(k);
+    assert_int_equal(k->n_runs, 2);
+    assert_int_equal(k->hub.n_live, 1);
 }
 
 /* Large results: every one is shown on some page, and each can be acknowledged. */
@@ -387,7 +413,8 @@ int main(void)
         HUB_TEST(test_hub_first_line_must_be_hello),
         HUB_TEST(test_hub_given_up_chat_leaves_a_gateway_that_takes_the_next),
         HUB_TEST(test_hub_delete_of_a_conversation_whose_task_never_was_ends),
-        HUB_TEST(test_hub_abandoned_while_it_is_created_ends_once),
+        HUB_TEST(test_hub_abandoned_while_it_is_created_starts_later),
+        HUB_TEST(test_hub_abandoned_ends_what_runs_and_keeps_what_waits),
         HUB_TEST(test_hub_large_results_are_all_shown_and_acknowledged),
         HUB_TEST(test_hub_deleted_tasks_are_gone_at_once_for_everyone),
         HUB_TEST(test_hub_reader_of_a_deleted_task_is_told),
