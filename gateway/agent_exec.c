@@ -243,6 +243,23 @@ static void fail_long_line(struct run *r)
     r->lines_at = r->scanned = 0;
 }
 
+/* Text behind the last newline is a line when nothing can follow it.  What an agent was about to
+ * write when it died is none: how it died says more. */
+static bool lines_rest_is_one(struct run *r)
+{
+    struct js_doc doc = {0};
+
+    if (r->state != EXEC_GONE || r->out.fd >= 0 || r->lines_at == r->lines.len)
+        return false;
+    if (r->reported && r->report.status == 0)
+        return true;
+    bool whole = js_parse(&doc, r->lines.bytes + r->lines_at, r->lines.len - r->lines_at, JS_AGENT);
+    js_done(&doc);
+    if (!whole)
+        r->lines_at = r->lines.len;
+    return whole;
+}
+
 /* The next line; false when there is none, or it is too long and the run has failed. */
 static bool lines_take(struct run *r, struct str *ret)
 {
@@ -255,8 +272,8 @@ static bool lines_take(struct run *r, struct str *ret)
         fail_long_line(r);
         return false;
     }
-    if (!newline && (r->out.fd >= 0 || end == r->lines_at))
-        return false; /* a last line may have no newline */
+    if (!newline && !lines_rest_is_one(r))
+        return false;
     *ret = (struct str){r->lines.bytes + r->lines_at, end - r->lines_at};
     if (ret->n && ret->p[ret->n - 1] == '\r')
         ret->n--;
