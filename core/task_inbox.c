@@ -107,12 +107,20 @@ void task_restore_message(struct task *t, uint64_t position, struct str line)
     t->inbox_position = t->inbox_committed = position;
 }
 
+/* An agent that was asked to stop is not asked whether it listens: what comes now is undelivered. */
+static bool has_no_inbox(struct task *t)
+{
+    if (t->run && !t->rec.state.cancel_requested_at && t->agent->ops->is_deaf(t->run))
+        t->no_inbox = true;
+    return t->no_inbox || !t->agent || !t->agent->has_inbox;
+}
+
 /* The end of a child always fits. */
 enum error task_send(struct task *t, struct str from, struct str content, struct str child)
 {
     if (task_is_ending(t))
         return ERR_TASK_TERMINATED;
-    if (t->no_inbox || !t->agent || !t->agent->has_inbox)
+    if (has_no_inbox(t))
         return ERR_NO_INBOX;
     struct buf line = {0};
     put_message_line(&line, from, content, child);

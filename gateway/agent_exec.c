@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -490,9 +491,11 @@ static void exec_kill(struct run *run)
     run_kill(run_of(run));
 }
 
+/* A pipe that nobody can read any more says so before anything is lost in it. */
 static bool exec_is_deaf(struct run *run)
 {
-    return run_of(run)->in.fd < 0;
+    struct pollfd in = {.fd = run_of(run)->in.fd};
+    return in.fd < 0 || (poll(&in, 1, 0) > 0 && (in.revents & (POLLERR | POLLHUP)));
 }
 
 static bool exec_deliver(struct run *run, struct str line)
