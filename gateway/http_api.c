@@ -402,8 +402,10 @@ int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, co
     *slot = x;
     expect_body(x);
     x->is_admins = admin_is(wsi);
+    /* A browser sends no Origin with a GET to the page's own site, EventSource's neither; to another
+     * site it does, or lets nobody read the answer. */
     bool from_cookie = !x->is_admins && http_identity_is_cookie(s, wsi);
-    if (http_check_origin_of(s, wsi, from_cookie) != ORIGIN_OK) {
+    if (http_check_origin_of(s, wsi, from_cookie && method_of(wsi) != GET) != ORIGIN_OK) {
         http_put_error(&x->answer, ERR_UNAUTHORIZED, "this origin or host is not allowed");
         http_api_ready(x, 403);
         return 0;
