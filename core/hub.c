@@ -185,7 +185,7 @@ struct stream *hub_add_stream(struct hub *h, struct str owner, struct str conver
 
 void hub_release_stream(struct hub *h, struct stream *s)
 {
-    if (s->task || s->pins || s->n_blocks || s->sealing || s->tail.len || s->load ||
+    if (s->task || s->pins || s->cached || s->sealing || s->tail.len || s->load ||
         !list_is_empty(&s->cursors))
         return;
     map_remove(&h->streams, &s->node);
@@ -322,6 +322,7 @@ void hub_drain(struct hub *h)
     h->draining = true;
 }
 
+/* One that waits stays as it is (task_try_start), also one whose creation is on its way. */
 static void abandon(struct map_node *node, void *arg)
 {
     (void)arg;
@@ -334,7 +335,8 @@ static void abandon(struct map_node *node, void *arg)
 void hub_abandon(struct hub *h)
 {
     h->abandoned = true;
-    map_each(&h->streams, abandon, NULL);
+    if (!h->restoring) /* else what ran ends as orphaned in any case, when its lines are there */
+        map_each(&h->streams, abandon, NULL);
 }
 
 static void find_unended(struct map_node *node, void *arg)
@@ -347,7 +349,7 @@ static void find_unended(struct map_node *node, void *arg)
 bool hub_is_over(struct hub *h)
 {
     bool unended = h->n_live > 0;
-    if (unended && h->abandoned) {
+    if (unended && h->abandoned && !h->restoring) {
         unended = false;
         map_each(&h->streams, find_unended, &unended);
     }

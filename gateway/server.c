@@ -55,11 +55,41 @@ static void report_damage(const char *task_id, uint64_t seq)
                       LOG_TEXT("why", "its events are not on disk as they were written"));
 }
 
+/* Ids and codes, never what is said.  A busy gateway ends more tasks than anybody reads lines. */
+static void report_task(const struct task_record *t)
+{
+    enum task_status status = t->state.status;
+    struct str code = t->state.error ? str_of(task_error_code(t->state.error)) : STR("none"),
+               name = str_of(status_name(status));
+#define FIELDS                                                                \
+    LOG_STR("task", t->task_id), LOG_STR("conversation", t->conversation_id), \
+        LOG_STR("agent", t->agent), LOG_STR("status", name), LOG_STR("error", code)
+    if (status == STATUS_FAILED)
+        log_event_limited(LEVEL_WARN, "task", "ended", FIELDS);
+    else if (status_is_terminal(status))
+        log_event_limited(LEVEL_INFO, "task", "ended", FIELDS);
+    else
+        log_event(LEVEL_DEBUG, "task", status == STATUS_PENDING ? "created" : "started", FIELDS);
+#undef FIELDS
+}
+
+/* Who tries tokens does not learn how near one came; the log has it.  Only that one may start anew as a
+ * guest is said (PROTOCOL.md 2), and that no token came. */
+static bool refuse_token(bool has_token, struct identity *ret)
+{
+    if (!has_token)
+        return false;
+    log_event_limited(LEVEL_INFO, "auth", "refused", LOG_TEXT("why", ret->error));
+    if (strncmp(ret->error, UNKNOWN_GUEST, strlen(UNKNOWN_GUEST)) != 0)
+        snprintf(ret->error, sizeof ret->error, "the token is not valid");
+    return false;
+}
+
 bool server_identify(struct server *s, struct str hello_token, struct str bearer, struct str cookie,
                      struct identity *ret)
 {
     if (!auth_check(s->auth, hello_token, bearer, cookie, s->hub.clock.wall_ms, ret))
-        return false;
+        return refuse_token(hello_token.p || bearer.p || cookie.p, ret);
     struct str owner = {ret->owner, ret->owner_len};
     if (!revocations_have(&s->hub.revocations, owner, s->hub.clock.wall_ms))
         return true;
@@ -347,6 +377,7 @@ static bool open_hub(struct server *s)
         .version = HOLDFAST_VERSION,
         .random = random_bytes,
         .damaged = report_damage,
+        .reported = report_task,
         .deleted = processes_delete,
         .arg = s->terminal.processes};
     hub_init(&s->hub, &o, store_thread_port(s->store_thread), &start);

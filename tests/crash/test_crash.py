@@ -8,6 +8,7 @@ HOLDFAST_SEED and HOLDFAST_CRASH_ROUNDS choose the run; the seed is printed.
 """
 
 import contextlib
+import itertools
 import os
 import random
 import threading
@@ -114,6 +115,10 @@ class Round:
                 if client.call("cancel", **ids(task))["cancelled"]:
                     self.cancelled.add(task["task_id"])
 
+    def has_seen_the_keyed_end(self):
+        """Of the task that nobody cancels."""
+        return any(self.keyed & client.ended for client in list(self.clients))
+
     def run(self, seconds):
         barrier = threading.Barrier(2)
         threads = [self.follow(work) for work in (
@@ -122,6 +127,11 @@ class Round:
         for thread in threads:
             thread.start()
         time.sleep(seconds)
+        # On a slow machine the kill would always come before any end and any cancel.
+        if self.number % 4 == 1:
+            wait_until(lambda: self.cancelled or self.failures, "a cancel's answer")
+        if self.number % 4 == 3:
+            wait_until(lambda: self.has_seen_the_keyed_end() or self.failures, "the end of a task")
         self.gateway.kill()
         for thread in threads:
             thread.join()
@@ -263,12 +273,13 @@ def test_kill_in_a_tight_loop_of_starts():  # F35
         with Client(gateway) as client:
             token = client.token
         for number in range(max(5, ROUNDS // 5)):
+            timer = threading.Timer(rng.uniform(0, 0.2) * SCALE, gateway.process.kill)
             with contextlib.suppress(Closed, OSError), Client(gateway, token=token) as client:
-                timer = threading.Timer(rng.uniform(0.02, 0.25) * SCALE, gateway.process.kill)
-                timer.start()
-                while True:
+                for n in itertools.count(1):
                     reply = client.call("chat", message="x", conversation_id=f"tight-{number}")
                     answered.append(reply["task"])
+                    if n == 5:
+                        timer.start()
             timer.join()
             gateway.kill()
             gateway.start()

@@ -297,7 +297,7 @@ def test_question_is_answered_on_the_terminal(chat, kind, typed, answer):
     command.until("Which colour?")
     command.type(typed)
     status, out, _ = command.end()
-    assert status == 0 and f'"answer": {json.dumps(answer)}' in out, out
+    assert status == 0 and f'"answer":{json.dumps(answer)}' in out, out
 
 
 def test_question_without_a_terminal_is_told(chat):

@@ -155,10 +155,11 @@ def test_exec_agent_calls_it(client, web):
 
     web.script = [reply(b"for exec", content_type="text/plain")]
     task, events = client.finish(*steps(web.url), agent="script")
-    assert '"output": "for exec"' in task["output"] and '"is_error": false' in task["output"]
+    told = json.loads(task["output"])
+    assert (told["output"], told["is_error"]) == ("for exec", False)
     assert [e["event"] for e in events if e["event"].startswith("tool")] == ["tool_call", "tool_result"]
     task, _ = client.finish(*steps("http://127.0.0.1:1/"), agent="script")
-    assert '"is_error": true' in task["output"]
+    assert json.loads(task["output"])["is_error"] is True
     web.script = [[head(content_type="text/plain"), threading.Event()]]
     web.requests.clear()
     before, task = web.closed, client.chat(*steps(web.url), agent="script")

@@ -23,7 +23,7 @@ SCALE = {"address": 3, "thread": 6}.get(SANITIZE, 1)  # how much longer everythi
 WAIT_S = 30 * SCALE  # for things that come at once when all is well
 LATE_S = 5 * SCALE  # by how much a busy machine may be late with anything
 
-SCRIPT = ["/usr/bin/python3", "-I", "-S", str(SUPPORT / "agents" / "script.py")]
+SCRIPT = [str(pathlib.Path(BINARY).resolve().parent / "tests" / "script_agent")]
 MARK = "HOLDFAST_TEST_MARK"  # in the environment of the gateway and of all that it starts
 REPORTS = re.compile(r"AddressSanitizer|LeakSanitizer|ThreadSanitizer|runtime error:")
 
@@ -237,6 +237,11 @@ class Gateway:
         """Resident bytes."""
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) * 1024
+
+    def heap(self):
+        """Bytes that it has allocated, without what malloc keeps for later."""
+        metrics = self.http("GET", "/metrics")[2].decode()
+        return int(re.search(r'^holdfast_heap_bytes\{state="used"\} (\d+)', metrics, re.M)[1])
 
     def n_fds(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))

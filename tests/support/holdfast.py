@@ -278,8 +278,11 @@ class Client:
             while position < len(self.log):
                 yield self.log[position]
                 position += 1
-            if not self.pump(seconds):
-                raise AssertionError(f"nothing more within {seconds} s; last: {self.log[-3:]}")
+            deadline = time.monotonic() + seconds
+            while position == len(self.log):  # pings are frames, and no lines
+                left = deadline - time.monotonic()
+                if left <= 0 or not self.pump(left):
+                    raise AssertionError(f"nothing more within {seconds} s; last: {self.log[-3:]}")
 
     def expect(self, matches, since=0, seconds=WAIT_S):
         """The first line, from that place of the log on, that matches."""
