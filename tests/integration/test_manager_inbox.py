@@ -107,6 +107,25 @@ def test_a61_agent_without_an_inbox_says_so(client):
     assert not client.task(task).get("undelivered")
 
 
+def test_end_of_a_child_that_a_deaf_parent_cannot_take_is_undelivered(gateway, client):
+    go, end = gateway.path(), gateway.path()
+    task = client.chat(spawn("one", {"wait": go}), spawn("two", {"wait": go}), {"close_stdin": 1},
+                       {"token": "closed"}, {"wait": end})
+    client.event(task, "token")
+    kids = [child(client, task, n) for n in (1, 2)]
+    for kid in kids:
+        client.resume(kid)
+    make(go)
+    for kid in kids:
+        client.wait_terminal(kid)
+    client.refused("no_inbox", "send", **ids(task), content="x")
+    make(end)
+    client.wait_terminal(task)
+    undelivered = client.task(task)["undelivered"]
+    assert [m["from"] for m in undelivered] == ["child", "child"]
+    assert {m["child"]["task_id"] for m in undelivered} == {kid["task_id"] for kid in kids}
+
+
 def test_a63_full_life_of_an_agent_with_children(client):
     conversation = new_id()
     leaf = spawn("leaf", {"custom": "progress", "payload": 1}, {"result": {"leaf": True}},
