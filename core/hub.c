@@ -322,13 +322,12 @@ void hub_drain(struct hub *h)
     h->draining = true;
 }
 
-/* A task that is being created ends in the commit after the one that makes it, one that waits for the
- * repair of a start behind that (task_try_start). */
+/* One that waits stays as it is (task_try_start), also one whose creation is on its way. */
 static void abandon(struct map_node *node, void *arg)
 {
     (void)arg;
     struct task *t = container_of(node, struct stream, node)->task;
-    if (!t || t->phase == PHASE_CREATING || task_is_ending(t))
+    if (!t || t->phase <= PHASE_PENDING || task_is_ending(t))
         return;
     task_finish(t, STATUS_FAILED, TASK_ORPHANED, STR("orphaned: the gateway is stopping"));
 }
@@ -338,6 +337,23 @@ void hub_abandon(struct hub *h)
     h->abandoned = true;
     if (!h->restoring) /* else what ran ends as orphaned in any case, when its lines are there */
         map_each(&h->streams, abandon, NULL);
+}
+
+static void find_unended(struct map_node *node, void *arg)
+{
+    const struct task *t = container_of(node, struct stream, node)->task;
+    if (t && t->phase != PHASE_PENDING)
+        *(bool *)arg = true;
+}
+
+bool hub_is_over(struct hub *h)
+{
+    bool unended = h->n_live > 0;
+    if (unended && h->abandoned && !h->restoring) {
+        unended = false;
+        map_each(&h->streams, find_unended, &unended);
+    }
+    return !unended && journal_is_idle(&h->journal);
 }
 
 void hub_submit(struct hub *h, bool busy)

@@ -115,7 +115,7 @@ struct hub {
     bool notices_may_go;     /* something has made room since they were looked at */
     struct timer ask_again;  /* armed: a record could not be read, who needs it waits */
     bool draining;
-    bool abandoned; /* what is still being created ends as soon as it is committed */
+    bool abandoned; /* nothing starts any more */
     bool closing;   /* in hub_done: the port is no more */
     bool restoring; /* nothing starts until all that was left is repaired */
     struct hub_stats stats;
@@ -156,9 +156,12 @@ static inline bool hub_can_write(const struct hub *h)
     return !h->journal.failing;
 }
 
-/* No new tasks from now on.  hub_abandon then ends what still runs, as orphaned. */
+/* No new tasks from now on.  hub_abandon then ends what still runs, as orphaned; what was never
+ * started stays pending, and the next process starts it. */
 void hub_drain(struct hub *h);
 void hub_abandon(struct hub *h);
+/* Every task that has to end before the process may has ended, on disk. */
+bool hub_is_over(struct hub *h);
 
 /* The end of a turn, in this order: submit the next batch; the rim sends; free what was closed.
  * busy: see journal_submit. */

@@ -117,7 +117,15 @@ void task_restore_message(struct task *t, uint64_t position, struct str line)
     t->work->inbox_position = t->work->inbox_committed = position;
 }
 
-/* The end of a child always fits. */
+/* One that was asked to stop is not asked whether it listens: what comes now is undelivered. */
+static bool is_deaf(const struct task *t, struct task_work *w)
+{
+    if (t->run && !t->staged.cancel_requested_at && t->agent->ops->is_deaf(t->run))
+        w->no_inbox = true;
+    return w->no_inbox;
+}
+
+/* The end of a child always fits; an agent that is deaf finds it among what was not delivered. */
 enum error task_send(struct task *t, struct str from, struct str content, struct str child)
 {
     if (task_is_ending(t))
@@ -125,7 +133,7 @@ enum error task_send(struct task *t, struct str from, struct str content, struct
     if (!t->agent || !t->agent->has_inbox)
         return ERR_NO_INBOX;
     struct task_work *w = task_work(t);
-    if (w->no_inbox)
+    if (!child.p && is_deaf(t, w))
         return ERR_NO_INBOX;
     struct buf line = {0};
     put_message_line(&line, from, content, child);

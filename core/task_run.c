@@ -41,12 +41,9 @@ static bool take_slot(struct task *t)
 
 void task_try_start(struct task *t)
 {
-    if (t->hub->restoring || t->phase != PHASE_PENDING || list_is_in(&t->in_wait))
+    if (t->hub->restoring || t->hub->abandoned || t->phase != PHASE_PENDING ||
+        list_is_in(&t->in_wait))
         return;
-    if (t->hub->abandoned) {
-        task_finish(t, STATUS_FAILED, TASK_ORPHANED, STR("orphaned: the gateway is stopping"));
-        return;
-    }
     if (!t->agent) {
         task_finish(t, STATUS_FAILED, TASK_AGENT_ERROR,
                     STR("agent_error: the agent is no longer configured"));

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -243,6 +244,23 @@ static void fail_long_line(struct run *r)
     r->lines_at = r->scanned = 0;
 }
 
+/* Text behind the last newline is a line when nothing can follow it.  What an agent was about to
+ * write when it died is none: how it died says more. */
+static bool lines_rest_is_one(struct run *r)
+{
+    struct js_doc doc = {0};
+
+    if (r->state != EXEC_GONE || r->out.fd >= 0 || r->lines_at == r->lines.len)
+        return false;
+    if (r->reported && r->report.status == 0)
+        return true;
+    bool whole = js_parse(&doc, r->lines.bytes + r->lines_at, r->lines.len - r->lines_at, JS_AGENT);
+    js_done(&doc);
+    if (!whole)
+        r->lines_at = r->lines.len;
+    return whole;
+}
+
 /* The next line; false when there is none, or it is too long and the run has failed. */
 static bool lines_take(struct run *r, struct str *ret)
 {
@@ -255,8 +273,8 @@ static bool lines_take(struct run *r, struct str *ret)
         fail_long_line(r);
         return false;
     }
-    if (!newline && (r->out.fd >= 0 || end == r->lines_at))
-        return false; /* a last line may have no newline */
+    if (!newline && !lines_rest_is_one(r))
+        return false;
     *ret = (struct str){r->lines.bytes + r->lines_at, end - r->lines_at};
     if (ret->n && ret->p[ret->n - 1] == '\r')
         ret->n--;
@@ -473,9 +491,11 @@ static void exec_kill(struct run *run)
     run_kill(run_of(run));
 }
 
+/* A pipe that nobody can read any more says so before anything is lost in it. */
 static bool exec_is_deaf(struct run *run)
 {
-    return run_of(run)->in.fd < 0;
+    struct pollfd in = {.fd = run_of(run)->in.fd};
+    return in.fd < 0 || (poll(&in, 1, 0) > 0 && (in.revents & (POLLERR | POLLHUP)));
 }
 
 static bool exec_deliver(struct run *run, struct str line)

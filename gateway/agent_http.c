@@ -167,6 +167,17 @@ static bool on_bytes(void *user, struct str bytes)
     return !r->ended && !r->teller.paused;
 }
 
+/* A last line needs no end, but for one that broke off in its middle: that is no fault of its text. */
+static void take_last(struct run *r, struct str text)
+{
+    struct js_doc doc = {0};
+    bool is_torn = !r->framed && !r->is_whole && !str_eq(text, STR("[DONE]")) &&
+                   !js_parse(&doc, text.p, text.n, JS_AGENT);
+    js_done(&doc);
+    if (!is_torn)
+        take_line(r, text);
+}
+
 static void on_done(void *user, struct str error)
 {
     struct run *r = run_of(user);
@@ -176,9 +187,9 @@ static void on_done(void *user, struct str error)
         return;
     }
     if (r->is_stream && sse_reader_last(&r->events, &e) == SSE_EVENT)
-        take_line(r, e.data);
+        take_last(r, e.data);
     else if (r->line.len)
-        take_line(r, buf_str(&r->line));
+        take_last(r, buf_str(&r->line));
     if (r->is_whole || r->framed)
         end(r, RUN_DONE, STR_NULL);
     else

@@ -8,6 +8,7 @@
 #include "gateway/guest_key.h"
 #include "gateway/jwt.h"
 
+#include <math.h>
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
 #include <stdio.h>
@@ -141,17 +142,27 @@ static bool has_audience(const struct js_doc *claims, const char *audience)
 
 static const char expired[] = "expired token";
 
+/* A NumericDate may have a fraction (RFC 7519 2); what is cut off makes exp earlier, never later. */
+static bool read_time(const struct js_doc *claims, uint32_t node, int64_t *ret)
+{
+    double value;
+
+    if (!js_double(claims, node, &value))
+        return false;
+    value = value > MAX_EXPIRY ? MAX_EXPIRY : value < -MAX_EXPIRY ? -MAX_EXPIRY : value;
+    *ret = (int64_t)floor(value);
+    return true;
+}
+
 static const char *check_times(const struct js_doc *claims, int64_t now_s, int64_t *ret_exp)
 {
     uint32_t exp = js_get(claims, 0, "exp"), nbf = js_get(claims, 0, "nbf");
     int64_t from = 0;
 
-    if (!exp || !js_int(claims, exp, ret_exp))
-        return "exp must be an integer";
-    if (nbf && !js_int(claims, nbf, &from))
-        return "nbf must be an integer";
-    if (*ret_exp > MAX_EXPIRY)
-        *ret_exp = MAX_EXPIRY;
+    if (!exp || !read_time(claims, exp, ret_exp))
+        return "exp must be a number";
+    if (nbf && !read_time(claims, nbf, &from))
+        return "nbf must be a number";
     if (*ret_exp <= now_s - AUTH_LEEWAY_S)
         return expired;
     return from > now_s + AUTH_LEEWAY_S ? "token is not valid yet" : NULL;

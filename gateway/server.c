@@ -256,7 +256,7 @@ static void on_hangup(uv_signal_t *signal, int number)
 /* The last task has ended and its end is sent, or the store takes no more writes: close. */
 static void proceed_drain(struct server *s)
 {
-    if (s->phase == SERVER_DRAINING && s->hub.n_live == 0 && journal_is_idle(&s->hub.journal))
+    if (s->phase == SERVER_DRAINING && hub_is_over(&s->hub))
         close_connections(s);
     else if (s->abandoned && s->phase == SERVER_DRAINING && s->hub.journal.failing)
         close_connections(s);

@@ -65,6 +65,18 @@ static void test_exec_last_line_without_newline_counts(void **state)
     expect(&p, RUN_DONE, "", "a\nb\rc\n\nd\n");
 }
 
+static void test_exec_line_that_its_death_cut_is_none(void **state)
+{
+    struct probe p = {0};
+    (void)state;
+    start_sh(&p, "printf '{}\\n{\"a\":'; echo why >&2; exit 1");
+    expect(&p, RUN_FAILED, "exit status 1: why", "{}\n");
+    start_sh(&p, "printf '{\"a\":\"b'; kill -9 $$");
+    expect(&p, RUN_FAILED, "killed by signal 9 (SIGKILL)", "");
+    start_sh(&p, "printf '{\"a\":1}'; exit 1"); /* this one is whole */
+    expect(&p, RUN_FAILED, "exit status 1", "{\"a\":1}\n");
+}
+
 /* F27 */
 static void test_exec_bytes_come_as_they_are(void **state)
 {
@@ -267,6 +279,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_exec_exit_status_is_told_with_stderr, setup, teardown),
         cmocka_unit_test_setup_teardown(test_exec_signal_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(test_exec_stderr_keeps_the_last_4_kib, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_exec_line_that_its_death_cut_is_none, setup, teardown),
         cmocka_unit_test_setup_teardown(test_exec_last_line_without_newline_counts, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_exec_bytes_come_as_they_are, setup, teardown),

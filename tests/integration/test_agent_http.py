@@ -129,6 +129,7 @@ def test_reply_with_a_length_may_end_without_final_answer(ask):
 
 @pytest.mark.parametrize("steps, why", [
     ([lines(event("token", text="I was"))], "broke off before its end"),
+    ([lines(event("token", text="I was")), b'{"event":"tok'], "broke off before its end"),
     ([lines(event("token", text="I was")), b"nonsense\n"], "not JSON"),
     ([lines(event("token", text="I was"), {"hello": 1})], "neither"),
     ([lines(event("token", text="I was"), event("task.started"))], "made by the gateway alone"),
@@ -139,7 +140,7 @@ def test_reply_with_a_length_may_end_without_final_answer(ask):
      "a question, which"),
     ([lines(event("token", text="I was"), {"error": {"message": "out of ink"}})],
      "the agent said: out of ink"),
-], ids=["close", "nonsense", "other", "reserved", "call", "question", "error"])
+], ids=["close", "torn", "nonsense", "other", "reserved", "call", "question", "error"])
 def test_what_ends_badly_keeps_what_was_said(ask, server, steps, why):
     task, events = ask(reply(*steps, **NDJSON))
     assert task["status"] == "failed" and task["error"]["code"] == "agent_error", task

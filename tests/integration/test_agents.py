@@ -111,6 +111,19 @@ def test_signal_is_named(client, signal, name):
     assert name in message or {9: "kill", 11: "seg", 15: "term"}[signal] in message
 
 
+def test_death_in_the_middle_of_a_line_is_told_as_what_it_is(client):
+    """Not as the torn line: the status and stderr say what the user can act on."""
+    torn = '{"event":"token","data":{"te'
+    task, _ = failed(client, {"token": "x"}, {"raw": torn}, {"stderr": "Traceback: why\n"}, {"exit": 3})
+    assert "exit status 3: Traceback: why" in task["error"]["message"] and task["output"] == "x"
+    task, _ = failed(client, {"token": "x"}, {"raw": torn}, {"kill": 9})
+    assert "SIGKILL" in task["error"]["message"] and task["output"] == "x"
+    task, _ = failed(client, {"raw": torn})
+    assert "not JSON" in task["error"]["message"]
+    task, _ = failed(client, {"raw": '{"event":"token","data":{"text":"whole"}}'}, {"exit": 3})
+    assert task["output"] == "whole"
+
+
 def test_failure_after_final_answer_keeps_that_text(client):
     task, events = failed(client, {"token": "draft"}, {"final_answer": "answer"}, {"exit": 1})
     assert task["output"] == "answer" == events[-1]["data"]["output"]

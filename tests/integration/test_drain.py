@@ -5,7 +5,7 @@ import signal
 import time
 
 from gateway import LATE_S, Gateway, processes_with, wait_until
-from holdfast import TERMINAL, Client, ids
+from holdfast import TERMINAL, Client, ids, names, new_id
 from wire import Wire
 
 
@@ -75,6 +75,25 @@ def test_after_drain_s_what_runs_is_orphaned_and_told():
                 events = again.replay(task)
                 assert sum(event["event"] in TERMINAL for event in events) == 1
                 assert again.raw_events(task) == client.raw_events(task)
+
+
+def test_queued_task_waits_for_the_next_start():
+    """Only what runs is orphaned; a planned stop loses no more than a kill -9 would."""
+    with Gateway({"drain_s": 1}) as gateway, Client(gateway) as client:
+        conversation = new_id()
+        running = client.chat({"token": "a"}, {"hang": 1}, conversation=conversation)
+        client.event(running, "token")
+        queued = client.chat({"token": "later"}, conversation=conversation, when_busy="enqueue")
+        client.call("send", **ids(queued), content="kept")
+        term(gateway)
+        assert client.wait_terminal(running)["data"]["error"]["code"] == "orphaned"
+        assert client.closing().code == 1001
+        assert gateway.wait() == 0
+        assert names(client.events_since(queued)) == ["task.created"]
+        gateway.start()
+        with Client(gateway, token=client.token) as again:
+            again.resume(queued)
+            assert again.wait_terminal(queued)["data"]["output"] == "later"
 
 
 def test_peers_that_do_not_answer_do_not_hold_it_up():

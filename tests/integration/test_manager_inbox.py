@@ -3,7 +3,6 @@
 What refuses a message, in this order: not found, another's (the same answer), ended, no inbox.
 """
 
-from gateway import wait_until
 from holdfast import ids, names, new_id
 from manager import HANG, child, listed, make, running, said, spawn
 
@@ -98,23 +97,33 @@ def test_a60_nonexistent_task_is_not_found(client):
 
 
 def test_a61_agent_without_an_inbox_says_so(client):
-    """At the latest when one message could not be handed over; that one is never silently gone."""
+    """The agent closed its stdin before the token: the first message is refused, none is taken and lost."""
     task = client.chat({"close_stdin": 1}, {"token": "closed"}, HANG)
     client.event(task, "token")
-    taken = []
-
-    def refused():
-        reply = client.ask("send", **ids(task), content=f"message {len(taken)}")
-        if reply["type"] == "ok":
-            taken.append(f"message {len(taken)}")
-        return reply["type"] == "error" and reply["code"] == "no_inbox"
-
-    wait_until(refused, "no_inbox")
     client.refused("no_inbox", "send", **ids(task), content="x")
+    client.refused("no_inbox", "send", **ids(task), content="y")
     client.call("cancel", **ids(task))
     assert message_events(client.events(task)) == []
-    assert [m["content"] for m in client.task(task).get("undelivered", [])] == taken
-    assert len(taken) <= 1
+    assert not client.task(task).get("undelivered")
+
+
+def test_end_of_a_child_that_a_deaf_parent_cannot_take_is_undelivered(gateway, client):
+    go, end = gateway.path(), gateway.path()
+    task = client.chat(spawn("one", {"wait": go}), spawn("two", {"wait": go}), {"close_stdin": 1},
+                       {"token": "closed"}, {"wait": end})
+    client.event(task, "token")
+    kids = [child(client, task, n) for n in (1, 2)]
+    for kid in kids:
+        client.resume(kid)
+    make(go)
+    for kid in kids:
+        client.wait_terminal(kid)
+    client.refused("no_inbox", "send", **ids(task), content="x")
+    make(end)
+    client.wait_terminal(task)
+    undelivered = client.task(task)["undelivered"]
+    assert [m["from"] for m in undelivered] == ["child", "child"]
+    assert {m["child"]["task_id"] for m in undelivered} == {kid["task_id"] for kid in kids}
 
 
 def test_a63_full_life_of_an_agent_with_children(client):

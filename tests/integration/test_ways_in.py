@@ -102,6 +102,19 @@ def test_right_token_is_taken_by_each_way_in(keyed):  # F63: else the above show
             assert client.call("hello")["owner"] == "alice"
 
 
+def test_cookie_reads_over_http_without_an_origin(keyed):
+    """As a page of the same site does, EventSource above all; whatever changes something needs one."""
+    cookie = {"Cookie": f"session={tokens.token('alice')}"}
+    path = f"/v1/conversations/c/tasks/{keyed.task['task_id']}"
+    for tail in ("", "/events"):
+        assert keyed.http("GET", path + tail, headers=cookie)[0] == 200
+        status, _, answer = keyed.http("GET", path + tail, headers={**cookie, "Origin": "https://evil.test"})
+        assert status == 403 and keyed.task["task_id"] not in answer.decode()
+    for method, tail, body in (("DELETE", "", None), ("POST", "/messages", '{"content":"x"}')):
+        assert keyed.http(method, path + tail, body, {**cookie, **JSON})[0] == 403
+        assert keyed.http(method, path + tail, body, {**cookie, **JSON, "Origin": SITE})[0] in (200, 409)
+
+
 def test_tokens_stay_out_of_the_log(keyed):  # Spares
     token = tokens.token("carol", seconds=-3600)
     closed_with_4401(keyed, {"token": token})

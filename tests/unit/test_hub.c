@@ -422,9 +422,10 @@ static void test_hub_full_agent_gets_its_messages_and_answers_later(void **state
     assert_string_equal(r->delivered.bytes,
                         "{\"type\":\"input\",\"input_id\":\"q\",\"answer\":\"a\"}\n"
                         "{\"type\":\"message\",\"from\":\"user\",\"content\":\"more\"}\n");
-    r->deaf = true;
+    r->full = true;
     client_ask(c, "send", "c", task, ",\"content\":\"lost?\"");
     client_await(c, "{\"type\":\"ok\",\"id\":\"q\"}");
+    r->deaf = true;
     client_ask(c, "send", "c", task, ",\"content\":\"no\"");
     client_await(c, "\"code\":\"no_inbox\"");
     run_end(k, r, RUN_DONE, "");
