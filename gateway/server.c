@@ -74,15 +74,15 @@ static void report_task(const struct task_record *t)
 }
 
 /* Who tries tokens does not learn how near one came; the log has it.  Only that one may start anew as a
- * guest is said (PROTOCOL.md 2), and that no token came. */
-static bool refuse_token(bool has_token, struct identity *ret)
+ * guest is said (PROTOCOL.md 2), which without keys is anybody, and that no token came. */
+static bool refuse_token(struct server *s, bool has_token, struct identity *ret)
 {
-    bool may_start_anew = strncmp(ret->error, UNKNOWN_GUEST, strlen(UNKNOWN_GUEST)) == 0;
+    bool is_guest = strncmp(ret->error, UNKNOWN_GUEST, strlen(UNKNOWN_GUEST)) == 0;
     if (!has_token)
         return false;
     log_event_limited(LEVEL_INFO, "auth", "refused", LOG_TEXT("why", ret->error));
-    if (!may_start_anew)
-        snprintf(ret->error, sizeof ret->error, "the token is not valid");
+    snprintf(ret->error, sizeof ret->error, "%s",
+             is_guest || s->config->auth.n_keys == 0 ? UNKNOWN_GUEST : "the token is not valid");
     return false;
 }
 
@@ -90,7 +90,7 @@ bool server_identify(struct server *s, struct str hello_token, struct str bearer
                      struct identity *ret)
 {
     if (!auth_check(s->auth, hello_token, bearer, cookie, s->hub.clock.wall_ms, ret))
-        return refuse_token(hello_token.p || bearer.p || cookie.p, ret);
+        return refuse_token(s, hello_token.p || bearer.p || cookie.p, ret);
     struct str owner = {ret->owner, ret->owner_len};
     if (!revocations_have(&s->hub.revocations, owner, s->hub.clock.wall_ms))
         return true;

@@ -106,11 +106,7 @@ BAD_TOKENS = {
 def test_bad_token_never_falls_back_to_guest(gateway, client, kind):  # F63
     error = refused_hello(gateway, BAD_TOKENS[kind](client.token))
     assert client.token not in json.dumps(error)
-
-
-def test_unknown_guest_is_told_that_it_may_start_anew(gateway, client):
-    error = refused_hello(gateway, tokens.hs256(tokens.claims_of(client.token), b"k" * 32))
-    assert "unknown guest" in error["message"]
+    assert error["message"] == "unknown guest"  # without keys, whoever brings it may start anew as one
 
 
 def test_token_of_wrong_type_names_the_field(gateway):
