@@ -168,14 +168,40 @@ scene("a page of ten thousand events of every kind is drawn in few steps", async
   }
   puppet.exit();
   await chat.waitForStatus("completed");
-  assert.equal(await chat.page.locator(".answer h2").count(), 1_000);
+  await chat.page.waitForFunction(() => document.querySelectorAll(".answer h2").length === 1_000);
   assert.equal(await chat.page.locator(".turn .tool").count(), 20);
   const frames = await chat.page.evaluate(() => window.frames);
   assert.ok(frames < 1_000, `${frames} steps for 10,000 events`);
   await chat.page.click(".cards > button");
   await chat.page.waitForFunction(() => document.querySelectorAll(".turn .tool").length === 1_000);
   await chat.assertIsJournal();
+
+  // Another tab gets all of it at once, and goes on answering while it reads.
+  const profile = chat.page.context();
+  const prepare = (page) => page.addInitScript(countTurns);
+  const second = await its.chat({ profile, prepare, hash: `#${chat.conversationId()}` });
+  await second.page.waitForFunction(() => window.shownAt);
+  const { first, last, steps } = await second.page.evaluate(() => window.shownAt);
+  assert.equal(steps, 1, "it is shown at once");
+  assert.ok(last - first >= 5, `only ${last - first} turns of the loop in between`);
+  await second.assertIsJournal();
 });
+
+/** In the page: counts turns of the event loop, from when a turn is there to when its text is. */
+function countTurns() {
+  let turns = 0;
+  let first = null;
+  const { port1, port2 } = new MessageChannel();
+  port1.onmessage = () => (turns++, port2.postMessage(""));
+  port2.postMessage("");
+  let steps = 0;
+  new MutationObserver(() => {
+    if (document.querySelector(".turn[data-status=completed] .answer:empty")) first ??= turns;
+    const parts = document.querySelectorAll(".answer h2").length;
+    if (parts > 0) steps++;
+    if (parts === 1_000) window.shownAt ??= { first: first ?? turns, last: turns, steps };
+  }).observe(document, { subtree: true, childList: true });
+}
 
 async function heapOf(client) {
   await client.send("HeapProfiler.collectGarbage");
