@@ -203,6 +203,23 @@ function countTurns() {
   }).observe(document, { subtree: true, childList: true });
 }
 
+scene("much text is shown although words keep coming", async (its) => {
+  const { chat, puppet } = await its.asked({ said: ["Begin."], shown: "Begin." });
+  const parts = Array.from({ length: 1_500 }, (_, n) => `\n\n## Part ${n}\n\nSome **words** and \`code\`.`);
+  for (let at = 0; at < parts.length; at += 100) puppet.say(parts.slice(at, at + 100).join(""));
+  let said = 0;
+  const talk = setInterval(() => puppet.say(` w${said++}`), 4); // no gap is long enough to read it all
+  try {
+    await chat.page.waitForFunction((n) => document.querySelectorAll(".answer h2").length === n, parts.length);
+  } finally {
+    clearInterval(talk);
+  }
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  await chat.page.waitForFunction((end) => document.querySelector(".answer").textContent.endsWith(end), ` w${said - 1}`);
+  await chat.assertIsJournal();
+});
+
 async function heapOf(client) {
   await client.send("HeapProfiler.collectGarbage");
   return (await client.send("Runtime.getHeapUsage")).usedSize / KIB;

@@ -35,13 +35,19 @@ export function usePaced<T>(value: T, pauseMs: number): T {
  * gaps that other work leaves.  Where there are no gaps it is read at once, after a while.
  */
 export function useInGaps(text: string): string {
-  const read = useDeferredValue(text, "");
+  const shown = useRef("");
   const since = useRef(0);
-  const fresh = text.startsWith(read) ? text.length - read.length : text.length;
-  if (fresh <= MUCH) {
-    since.current = 0;
-    return text;
+  const before = shown.current;
+  const fresh = text.startsWith(before) ? text.length - before.length : text.length;
+  const read = useDeferredValue(fresh > MUCH ? text : null, null);
+  let now = text;
+  if (fresh > MUCH && read !== text) {
+    since.current ||= performance.now();
+    if (performance.now() - since.current < PATIENCE_MS) now = before;
   }
-  since.current ||= performance.now();
-  return performance.now() - since.current > PATIENCE_MS ? text : read;
+  useEffect(() => {
+    shown.current = now;
+    if (now === text) since.current = 0;
+  });
+  return now;
 }
