@@ -21,13 +21,13 @@ function say(puppet, n) {
 /** What the page's main thread did while `body` ran: each task, in ms of the processor. */
 async function tasksDuring(page, body) {
   const its = await browser();
-  await its.startTracing(page, { categories: ["toplevel", "disabled-by-default-devtools.timeline", "devtools.timeline", "__metadata"] });
+  await its.startTracing(page, { categories: ["toplevel", "disabled-by-default-devtools.timeline", "__metadata"] });
   await body();
   const { traceEvents } = JSON.parse(await its.stopTracing());
   const threads = new Set(
     traceEvents.filter(({ name, args }) => name === "thread_name" && args.name === "CrRendererMain").map(({ pid, tid }) => `${pid} ${tid}`),
   );
-  const tasks = traceEvents.filter(({ name, pid, tid }) => /RunTask$/.test(name) && threads.has(`${pid} ${tid}`));
+  const tasks = traceEvents.filter(({ name, pid, tid }) => name === "RunTask" && threads.has(`${pid} ${tid}`));
   return tasks.map(({ tdur = 0 }) => tdur / 1_000);
 }
 
