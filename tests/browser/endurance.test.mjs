@@ -168,12 +168,55 @@ scene("a page of ten thousand events of every kind is drawn in few steps", async
   }
   puppet.exit();
   await chat.waitForStatus("completed");
-  assert.equal(await chat.page.locator(".answer h2").count(), 1_000);
+  await chat.page.waitForFunction(() => document.querySelectorAll(".answer h2").length === 1_000);
   assert.equal(await chat.page.locator(".turn .tool").count(), 20);
   const frames = await chat.page.evaluate(() => window.frames);
   assert.ok(frames < 1_000, `${frames} steps for 10,000 events`);
   await chat.page.click(".cards > button");
   await chat.page.waitForFunction(() => document.querySelectorAll(".turn .tool").length === 1_000);
+  await chat.assertIsJournal();
+
+  // Another tab gets all of it at once, and goes on answering while it reads.
+  const profile = chat.page.context();
+  const prepare = (page) => page.addInitScript(countTurns);
+  const second = await its.chat({ profile, prepare, hash: `#${chat.conversationId()}` });
+  await second.page.waitForFunction(() => window.shownAt);
+  const { first, last, steps } = await second.page.evaluate(() => window.shownAt);
+  assert.equal(steps, 1, "it is shown at once");
+  assert.ok(last - first >= 5, `only ${last - first} turns of the loop in between`);
+  await second.assertIsJournal();
+});
+
+/** In the page: counts turns of the event loop, from when a turn is there to when its text is. */
+function countTurns() {
+  let turns = 0;
+  let first = null;
+  const { port1, port2 } = new MessageChannel();
+  port1.onmessage = () => (turns++, port2.postMessage(""));
+  port2.postMessage("");
+  let steps = 0;
+  new MutationObserver(() => {
+    if (document.querySelector(".turn[data-status=completed] .answer:empty")) first ??= turns;
+    const parts = document.querySelectorAll(".answer h2").length;
+    if (parts > 0) steps++;
+    if (parts === 1_000) window.shownAt ??= { first: first ?? turns, last: turns, steps };
+  }).observe(document, { subtree: true, childList: true });
+}
+
+scene("much text is shown although words keep coming", async (its) => {
+  const { chat, puppet } = await its.asked({ said: ["Begin."], shown: "Begin." });
+  const parts = Array.from({ length: 1_500 }, (_, n) => `\n\n## Part ${n}\n\nSome **words** and \`code\`.`);
+  for (let at = 0; at < parts.length; at += 100) puppet.say(parts.slice(at, at + 100).join(""));
+  let said = 0;
+  const talk = setInterval(() => puppet.say(` w${said++}`), 4); // no gap is long enough to read it all
+  try {
+    await chat.page.waitForFunction((n) => document.querySelectorAll(".answer h2").length === n, parts.length);
+  } finally {
+    clearInterval(talk);
+  }
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  await chat.page.waitForFunction((end) => document.querySelector(".answer").textContent.endsWith(end), ` w${said - 1}`);
   await chat.assertIsJournal();
 });
 

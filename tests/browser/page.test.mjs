@@ -199,6 +199,16 @@ scene("the look follows the system until one is chosen, and then that", async (i
   assert.equal(await ground(), "rgb(255, 255, 255)");
 });
 
+scene("the messages scroll, and the page around them stays", async (its) => {
+  const { page } = await states.answer(its, { viewport: { width: 1280, height: 720 } });
+  const moved = await page.evaluate(() => {
+    const whole = document.querySelector("#page");
+    whole.scrollTop = 1_000; // what the focus, or a search in the page, would do
+    return [whole.scrollTop, scrollY, document.querySelector("#thread").scrollTop > 0];
+  });
+  assert.deepEqual(moved, [0, 0, true]);
+});
+
 const phone = { width: 360, height: 640 };
 const desk = { width: 1280, height: 720 };
 const looks = { colorScheme: "light", bypassCSP: true, reducedMotion: "reduce", viewport: desk };

@@ -12,7 +12,8 @@ const FLAGS = [
   "--disable-component-update",
   "--disable-dev-shm-usage",
   "--no-first-run",
-  "--js-flags=--expose-gc", // some tests weigh the heap
+  "--js-flags=--expose-gc", // some tests weigh the heap:
+  "--enable-precise-memory-info", // to the byte, and not to the nearest ten million
 ];
 
 let launched = null;

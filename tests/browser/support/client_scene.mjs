@@ -129,9 +129,10 @@ export class Tab {
     return tasksOf(this.scene.gateway.port, await this.token(), "c-1");
   }
 
-  /** Bytes of the heap, once what is garbage has gone. */
+  /** Bytes of the heap, once what is garbage has gone, and texts are whole: as for who shows them. */
   heap() {
     return this.page.evaluate(() => {
+      for (const { text } of conversation.tasks) text.indexOf("\n");
       gc();
       return performance.memory.usedJSHeapSize;
     });

@@ -156,7 +156,7 @@ function Desk({ recording }: { recording: Recording }) {
             event {event?.seq ?? 0} of {recording.events.at(-1)?.seq ?? 0}
           </output>
           <span className="hint">
-            {(player.at / 1000).toFixed(2)} s of {duration(recording.duration)} · {plural(recording.length, "line")}
+            {duration(player.at)} of {duration(recording.duration)} · {plural(recording.length, "line")}
           </span>
         </div>
         <Timeline recording={recording} version={recording.version} at={player.at} seek={player.seek} />

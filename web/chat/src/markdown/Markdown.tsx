@@ -7,7 +7,7 @@
  */
 
 import { memo, useRef } from "react";
-import { usePaced } from "./pace";
+import { useInGaps, usePaced } from "./pace";
 import ReactMarkdown, { type Components, type Options } from "react-markdown";
 import rehypeSanitize from "rehype-sanitize";
 import remend from "remend";
@@ -52,7 +52,8 @@ export function Markdown({ text, growing }: { text: string; growing: boolean }) 
   const blocks = useRef<Blocks>(null);
   blocks.current ??= new Blocks();
   const read = useRef(0); // characters of the last piece
-  const pieces = blocks.current.of(usePaced(text, growing ? read.current / CHARACTERS_PER_MS : 0));
+  const paced = usePaced(text, growing ? read.current / CHARACTERS_PER_MS : 0);
+  const pieces = blocks.current.of(useInGaps(paced));
   read.current = pieces.at(-1)!.length;
   const last = pieces.length - 1;
   return pieces.map((piece, at) => (

@@ -1,8 +1,13 @@
-/** pace.ts -- lets a value that changes fast through only so often, and its last state always. */
+/**
+ * pace.ts -- when a text is read that grows fast, or is long at once: only so often, and so that the
+ * page goes on answering.  Its last state is always shown.
+ */
 
-import { useEffect, useReducer, useRef } from "react";
+import { useDeferredValue, useEffect, useReducer, useRef } from "react";
 
 const FRAME_MS = 20;
+const MUCH = 8_000; // characters that cannot be read within a frame or two
+const PATIENCE_MS = 1_000;
 
 /** The value, or what it was up to `pauseMs` ago. */
 export function usePaced<T>(value: T, pauseMs: number): T {
@@ -23,4 +28,26 @@ export function usePaced<T>(value: T, pauseMs: number): T {
     return () => clearTimeout(timer);
   });
   return shown.current;
+}
+
+/**
+ * The text; or, while much of it is new, what it was before: until React has read the new one in the
+ * gaps that other work leaves.  Where there are no gaps it is read at once, after a while.
+ */
+export function useInGaps(text: string): string {
+  const shown = useRef("");
+  const since = useRef(0);
+  const before = shown.current;
+  const fresh = text.startsWith(before) ? text.length - before.length : text.length;
+  const read = useDeferredValue(fresh > MUCH ? text : null, null);
+  let now = text;
+  if (fresh > MUCH && read !== text) {
+    since.current ||= performance.now();
+    if (performance.now() - since.current < PATIENCE_MS) now = before;
+  }
+  useEffect(() => {
+    shown.current = now;
+    if (now === text) since.current = 0;
+  });
+  return now;
 }

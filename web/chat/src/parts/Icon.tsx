@@ -27,7 +27,7 @@ const paths = {
   pause: "M7 5v10M13 5v10",
   save: "M10 3v9M6 8.5l4 4 4-4M4 16h12",
   open: "M10 13V4M6 7.5l4-4 4 4M4 16h12",
-  question: "M7.5 7.5a2.5 2.5 0 1 1 3.5 2.3c-.7.3-1 .8-1 1.7M10 14.5h.01",
+  question: "M10 2.5a7.5 7.5 0 1 1 0 15 7.5 7.5 0 0 1 0-15M8 8a2 2 0 1 1 2.8 1.8c-.5.3-.8.6-.8 1.3M10 13.7h.01",
 } as const;
 
 export type IconName = keyof typeof paths;

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, before, test } from "node:test";
@@ -74,6 +74,17 @@ test("and from a bundle", async () => {
     outdir: "bundle",
   });
   assert.equal((await node("bundle/ten.js")).stdout, SAID);
+});
+
+test("and the hooks, in Node and from a bundle, with the React of the project", async () => {
+  const code = `import { useClient, useConversation, useConversations, useTask } from "@holdfast/client/react";
+console.log(typeof useClient, typeof useConversation, typeof useConversations, typeof useTask);\n`;
+  await write("hooks.js", code);
+  await symlink(bin("react"), join(project, "node_modules/react"));
+  await build({ absWorkingDir: project, entryPoints: ["hooks.js"], bundle: true, format: "esm", outdir: "bundle" });
+  for (const file of ["hooks.js", "bundle/hooks.js"]) {
+    assert.equal((await node(file)).stdout, "function function function function\n");
+  }
 });
 
 const TYPED = `

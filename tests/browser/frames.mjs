@@ -1,0 +1,66 @@
+// frames.mjs -- measures how smoothly the page shows ten thousand events of one task: at once, at a
+// thousand a second, and as a replay.  It prints figures, and judges none: endurance.test.mjs holds
+// what does not depend on the machine.  Times are those of the processor, so that it matters less
+// what else the machine does.    node --test tests/browser/frames.mjs
+
+import { setTimeout } from "node:timers/promises";
+import { browser } from "./support/browser.mjs";
+import { scene } from "./support/scene.mjs";
+
+const ROUNDS = 1_000; // of ten events each
+const LONG_MS = 50;
+
+function say(puppet, n) {
+  puppet.emit("thinking", { text: `Thought ${n}. ` });
+  puppet.emit("tool_call", { call_id: `t${n}`, name: "look", arguments: { n } });
+  puppet.emit("tool_result", { call_id: `t${n}`, name: "look", output: `${n}`, is_error: false });
+  puppet.emit("progress", { progress: n / ROUNDS, note: `${n} of 1,000` });
+  puppet.say("## Part ", `${n}`, "\n\nSome **words** and `code`.\n\n", "- a\n- b\n\n", "| a | b |\n| - | - |\n", "| 1 | 2 |\n\n");
+}
+
+/** What the page's main thread did while `body` ran: each task, in ms of the processor. */
+async function tasksDuring(page, body) {
+  const its = await browser();
+  await its.startTracing(page, { categories: ["toplevel", "disabled-by-default-devtools.timeline", "__metadata"] });
+  await body();
+  const { traceEvents } = JSON.parse(await its.stopTracing());
+  const threads = new Set(
+    traceEvents.filter(({ name, args }) => name === "thread_name" && args.name === "CrRendererMain").map(({ pid, tid }) => `${pid} ${tid}`),
+  );
+  const tasks = traceEvents.filter(({ name, pid, tid }) => name === "RunTask" && threads.has(`${pid} ${tid}`));
+  return tasks.map(({ tdur = 0 }) => tdur / 1_000);
+}
+
+function report(name, tasks) {
+  const longs = tasks.filter((ms) => ms >= LONG_MS);
+  const sum = (some) => some.reduce((a, b) => a + b, 0).toFixed(0);
+  console.log(
+    `${name}: ${tasks.length} tasks, ${sum(tasks)} ms; longest ${Math.max(...tasks).toFixed(0)} ms; ` +
+      `${longs.length} of ${LONG_MS} ms or more, ${sum(longs)} ms together`,
+  );
+}
+
+for (const [name, pause_ms] of [["at once", 0], ["at 1,000 a second", 10]]) {
+  scene(`ten thousand events, ${name}`, async (its) => {
+    const { chat, puppet } = await its.asked({ said: ["Begin.\n\n"], shown: "Begin." });
+    const all = () => chat.page.waitForFunction((n) => document.querySelectorAll(".answer h2").length === n, ROUNDS);
+    const live = await tasksDuring(chat.page, async () => {
+      const begun = Date.now();
+      for (let n = 0; n < ROUNDS; n++) {
+        say(puppet, n);
+        const early = begun + n * pause_ms - Date.now();
+        if (early > 0) await setTimeout(early);
+      }
+      puppet.exit();
+      await chat.waitForStatus("completed");
+      await all();
+    });
+    report(`live, ${name}`, live);
+    if (pause_ms > 0) return;
+    const replay = await tasksDuring(chat.page, async () => {
+      await chat.page.reload();
+      await all();
+    });
+    report("as a replay", replay);
+  });
+}
