@@ -229,6 +229,11 @@ class Gateway:
     def tail(self, lines=40):
         return "\n".join(self.log[-lines:])
 
+    def logged(self, *texts):
+        """Waits for a line of its log with these: a line may come later than what it tells of."""
+        return wait_until(lambda: next((line for line in self.log if all(text in line for text in texts)), None),
+                          f"{texts} in the log")
+
     def path(self, name=None):
         """A path in its folder that nothing else uses."""
         return str(self.folder / (name or uuid.uuid4().hex))
