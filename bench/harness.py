@@ -132,7 +132,7 @@ class Bench:
                   {"name": "obey", "kind": "exec", "command": [relay, "obey"]},
                   {"name": "react", "kind": "react"}]
         limits = {"connections": 1000000, "connections_per_address": 1000000, "requests_per_second": 100000,
-                  "burst": 100000, "tasks": 100000, "tasks_per_owner": 100000, "processes": 16}
+                  "burst": 100000, "tasks": 100000, "tasks_per_owner": 100000, "processes": 128}
         with open(self.config, "w") as f:
             json.dump({"agents": agents, "limits": limits, "drain_s": 0, "log": {"level": "warn"},
                        "store": store}, f)

@@ -9,7 +9,8 @@
  *   make     tasks of a source agent, for those that follow: writes --state
  *   replay   conns connections resume tasks of --state: events/s and MB/s
  *   storm    conns connections at once, hello and resume of tasks of --state: until caught up
- *   live     tasks that are silent, and that nobody follows: memory of --pid for each
+ *   live     tasks that are silent, and that nobody follows, --per of them in a conversation: memory
+ *            of --pid for each
  *   idle     conns connections that follow live tasks: memory of --pid for each
  *
  * With --pid the server's CPU seconds within the timed part are told as well (cpu_s): on a machine
@@ -29,6 +30,7 @@ struct options options = {.agent = "source",
                           .tasks = 1000,
                           .events = 1000,
                           .bytes = 120,
+                          .per = 1,
                           .burst = 1,
                           .window = 1,
                           .repeat = 1,
@@ -49,6 +51,7 @@ static const struct {
     {"tasks", NULL, &options.tasks},
     {"events", NULL, &options.events},
     {"bytes", NULL, &options.bytes},
+    {"per", NULL, &options.per},
     {"burst", NULL, &options.burst},
     {"interval", NULL, &options.interval_ms},
     {"window", NULL, &options.window},
@@ -68,9 +71,9 @@ static const struct {
     const char *name;
     void (*run)(void);
 } modes[] = {
-    {"many", run_many},     {"fanout", run_fanout}, {"latency", run_latency},
-    {"cancel", run_cancel}, {"make", run_make},     {"replay", run_replay},
-    {"storm", run_storm},   {"idle", run_idle},     {"live", run_live},
+    {"many", run_many},     {"turns", run_turns}, {"fanout", run_fanout}, {"latency", run_latency},
+    {"cancel", run_cancel}, {"make", run_make},   {"replay", run_replay}, {"storm", run_storm},
+    {"idle", run_idle},     {"live", run_live},
 };
 
 char load_token[2048];
@@ -304,7 +307,7 @@ int main(int argc, char **argv)
            strcmp(argv[1], modes[mode].name) != 0)
         mode++;
     if (argc < 2 || argc % 2 || mode == sizeof modes / sizeof *modes)
-        die("usage: load many|fanout|latency|cancel|make|replay|storm|idle --url HOST:PORT [--NAME VALUE]...");
+        die("usage: load many|fanout|latency|cancel|make|replay|storm|idle|live --url HOST:PORT [--NAME VALUE]...");
     for (int i = 2; i + 1 < argc; i += 2) {
         if (strncmp(argv[i], "--", 2) != 0)
             die("%s is no option", argv[i]);

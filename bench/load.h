@@ -13,7 +13,7 @@
 struct options {
     const char *mode, *url, *state, *agent, *socket;
     int64_t conns, tasks, events, bytes, burst, interval_ms, window, repeat, warm, connecting, pid,
-        idle, seconds, timeout_s, spin, coalesce, skip;
+        idle, seconds, timeout_s, spin, coalesce, skip, per;
 };
 
 struct task_ref {
@@ -59,6 +59,7 @@ double percentile(struct samples *s, double p); /* sorts */
 
 void run_many(void);
 void run_fanout(void);
+void run_turns(void);
 void run_latency(void);
 void run_cancel(void);
 void run_make(void);

@@ -1,7 +1,8 @@
-/* The modes about live tasks: many, fanout, latency, cancel. */
+/* The modes about live tasks: many, fanout, turns, latency, cancel. */
 #include "load.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static uint64_t n_started, n_ended, n_events, n_tokens, n_followed;
 static int64_t first_ns, last_ns, last_token_ns;
@@ -159,6 +160,57 @@ void run_fanout(void)
            "\"events_per_read\":%.1f}\n",
            s, cpu, (unsigned long long)n_delivered, (double)n_delivered / s,
            (double)n_delivered / (double)reads);
+}
+
+/* --- turns ------------------------------------------------------------------------------------- */
+
+static int *agent_fds;
+
+static void turns_agent(uint32_t tag)
+{
+    (void)tag;
+    agent_fds[n_agents++] = agent_accept();
+}
+
+/* Each agent says its next event when its subscriber has the last one. */
+static void turns_event(struct client *c, const struct event *e)
+{
+    n_ended += e->is_terminal;
+    if (!e->is_token)
+        return;
+    n_tokens++;
+    last_token_ns = now_ns();
+    if (++c->n < (uint64_t)options.events)
+        agent_say_tokens(agent_fds[c->number], 1);
+    else
+        agent_finish(agent_fds[c->number]);
+}
+
+void run_turns(void)
+{
+    struct client *c = load_login();
+    load_open((uint32_t)options.tasks - 1);
+    agent_listen();
+    agent_fds = calloc((size_t)options.tasks, sizeof *agent_fds);
+    if (!agent_fds)
+        die("memory");
+    client_ops =
+        (struct client_ops){.on_line = on_started, .on_event = turns_event, .on_fd = turns_agent};
+    for (int64_t i = 0; i < options.tasks; i++) { /* one by one: whose agent it is */
+        chat(c + i, options.socket);
+        load_wait(&n_agents, (uint64_t)i + 1, "agents");
+    }
+    load_wait(&n_started, (uint64_t)options.tasks, "tasks");
+    double cpu = load_server_cpu();
+    first_ns = now_ns();
+    for (int64_t i = 0; i < options.tasks; i++)
+        agent_say_tokens(agent_fds[i], 1);
+    load_wait(&n_tokens, (uint64_t)(options.tasks * options.events), "events");
+    double s = (double)(last_token_ns - first_ns) / 1e9;
+    cpu = load_server_cpu() - cpu;
+    load_wait(&n_ended, (uint64_t)options.tasks, "terminal events");
+    printf("{\"seconds\":%.3f,\"cpu_s\":%.3f,\"events\":%llu,\"events_s\":%.0f}\n", s, cpu,
+           (unsigned long long)n_tokens, (double)n_tokens / s);
 }
 
 /* --- latency ----------------------------------------------------------------------------------- */

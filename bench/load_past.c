@@ -246,7 +246,7 @@ void run_idle(void)
 static void live_one(struct client *c)
 {
     if (to_make > 0)
-        chat(c, to_make--, load_source(2, 3600 * 1000));
+        chat(c, --to_make / options.per, load_source(2, 3600 * 1000));
 }
 
 static void live_line(struct client *c, const char *line)

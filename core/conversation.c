@@ -23,11 +23,11 @@ struct conversation *conversation_ref(struct hub *h, struct owner *owner, struct
         c->refs++;
         return c;
     }
-    c = xcalloc(sizeof *c);
+    c = xcalloc(sizeof *c + id.n + 1);
     c->hub = h;
     c->owner = owner;
     owner->refs++;
-    c->id = xstrdup(id);
+    memcpy(c->id, id.p, id.n);
     c->refs = 1;
     list_init(&c->tasks);
     list_init(&c->followers);
@@ -49,7 +49,6 @@ void conversation_unref(struct conversation *c)
     feed_forget(&c->entry);
     feed_done(&c->feed);
     owner_unref(c->hub, c->owner);
-    free(c->id);
     free(c);
 }
 
@@ -119,7 +118,8 @@ static void drop_stream(struct map_node *node, void *arg)
 {
     struct stream *s = container_of(node, struct stream, node);
     const struct conversation *c = arg;
-    if (s->task || strcmp(s->owner, c->owner->name) != 0 || strcmp(s->conversation_id, c->id) != 0)
+    if (s->task || !str_eq(stream_owner(s), str_of(c->owner->name)) ||
+        !str_eq(stream_conversation_id(s), str_of(c->id)))
         return;
     stream_forget(s, &c->hub->cache);
     list_each (it, &s->cursors) {

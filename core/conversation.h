@@ -20,7 +20,6 @@ struct conversation {
     struct map_node node;
     struct hub *hub;
     struct owner *owner;
-    char *id;
     uint32_t refs;
     struct list tasks; /* live, in order of creation */
     struct feed feed;
@@ -32,6 +31,7 @@ struct conversation {
     struct list due;          /* in the hub's list: a notice turn may be possible */
     bool asking;              /* its record is being read for the watchers … */
     bool noticing;            /* … and for a notice turn */
+    char id[];
 };
 
 struct map_key conversation_key(const struct map_node *node);

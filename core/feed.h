@@ -5,7 +5,8 @@
  *           and stays.  A reader is a cursor: the next line that it has not seen (promise 7).  Lines
  *           that all readers have seen go; with no reader nothing is kept at all.
  * Thread:   loop.
- * Owns:     its entries.  Readers are embedded in what reads.
+ * Owns:     its entries.  Readers are embedded in what reads; one joins and leaves in a turn of its
+ *           own, never from inside wake or lost.
  */
 #ifndef CORE_FEED_H
 #define CORE_FEED_H
@@ -19,11 +20,16 @@
 
 struct feed_entry;
 
-struct feed {
+struct feed_lines {
     struct list entries; /* of struct feed_entry, by version */
-    struct list readers; /* of struct feed_reader */
+    struct list readers; /* of struct feed_reader; at least one */
     uint64_t version;
     size_t n_entries, bytes;
+};
+
+/* One is in each live conversation, and few are read. */
+struct feed {
+    struct feed_lines *lines; /* NULL while it has no reader */
 };
 
 struct feed_reader {
@@ -38,7 +44,7 @@ void feed_init(struct feed *f);
 void feed_done(struct feed *f); /* no reader may be left */
 static inline bool feed_has_readers(const struct feed *f)
 {
-    return !list_is_empty(&f->readers);
+    return f->lines != NULL;
 }
 /* From now on: what is put after this call. */
 void feed_join(struct feed *f, struct feed_reader *r);

@@ -185,7 +185,7 @@ struct stream *hub_add_stream(struct hub *h, struct str owner, struct str conver
 
 void hub_release_stream(struct hub *h, struct stream *s)
 {
-    if (s->task || s->pins || s->n_blocks || s->sealing || s->tail.len || s->load ||
+    if (s->task || s->pins || s->cached || s->sealing || s->tail.len || s->load ||
         !list_is_empty(&s->cursors))
         return;
     map_remove(&h->streams, &s->node);
@@ -322,7 +322,8 @@ void hub_drain(struct hub *h)
     h->draining = true;
 }
 
-/* A task that is being created ends in the commit after the one that makes it (task_try_start). */
+/* A task that is being created ends in the commit after the one that makes it, one that waits for the
+ * repair of a start behind that (task_try_start). */
 static void abandon(struct map_node *node, void *arg)
 {
     (void)arg;
@@ -335,15 +336,16 @@ static void abandon(struct map_node *node, void *arg)
 void hub_abandon(struct hub *h)
 {
     h->abandoned = true;
-    map_each(&h->streams, abandon, NULL);
+    if (!h->restoring) /* else what ran ends as orphaned in any case, when its lines are there */
+        map_each(&h->streams, abandon, NULL);
 }
 
-void hub_submit(struct hub *h)
+void hub_submit(struct hub *h, bool busy)
 {
     tasks_proceed(h);
     notices_proceed(h);
     conversations_tell(h);
-    journal_submit(&h->journal);
+    journal_submit(&h->journal, busy);
 }
 
 void hub_reap(struct hub *h)

@@ -47,6 +47,9 @@ struct hub_options {
     bool (*random)(void *bytes, size_t n);
     /* Told when events of a task, from that one on, are not on disk as they must be. */
     void (*damaged)(const char *task_id, uint64_t seq);
+    /* Told when a task is there, when it runs, and when it has ended, each time as it is committed; the
+     * record is good for the call.  NULL: nobody needs to know. */
+    void (*reported)(const struct task_record *task);
     /* Told when a conversation is deleted; NULL: nobody needs to know. */
     void (*deleted)(void *arg, struct str owner, struct str conversation_id);
     void *arg; /* of deleted */
@@ -157,8 +160,9 @@ static inline bool hub_can_write(const struct hub *h)
 void hub_drain(struct hub *h);
 void hub_abandon(struct hub *h);
 
-/* The end of a turn, in this order: submit the next batch; the rim sends; free what was closed. */
-void hub_submit(struct hub *h);
+/* The end of a turn, in this order: submit the next batch; the rim sends; free what was closed.
+ * busy: see journal_submit. */
+void hub_submit(struct hub *h, bool busy);
 void hub_reap(struct hub *h);
 
 #endif

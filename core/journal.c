@@ -166,12 +166,21 @@ static void collect(struct journal *j)
     }
 }
 
-void journal_submit(struct journal *j)
+/* On a busy loop commits would be many and small, and cost more than what they bring. */
+static bool waits_for_company(const struct journal *j, bool busy)
+{
+    return busy && j->clock->now_ms - j->submitted_at < BATCH_PACE_MS &&
+           j->pending_bytes < JOURNAL_FULL_BYTES / 4;
+}
+
+void journal_submit(struct journal *j, bool busy)
 {
     bool probes = j->failing; /* nothing but a commit that succeeds shows that the store is back */
     if (j->flying || timer_is_armed(&j->retry))
         return;
     if (!has_work(j) && list_is_empty(&j->want_seal) && !probes)
+        return;
+    if (waits_for_company(j, busy))
         return;
     if (!j->building)
         begin(j);

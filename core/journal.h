@@ -23,6 +23,7 @@
     (4u << 20)             /* appended and not committed: agents are not read beyond it */
 #define SEALS_PER_COMMIT 4 /* at least; else as many bytes as the batch brings */
 #define TAIL_AGE_MS 60000  /* a tail older than this is sealed, so that it pins nothing */
+#define BATCH_PACE_MS 16   /* of a busy loop: so long a batch waits for company */
 
 /* What a batch brings, as far as an operator wants to know; one may bring several. */
 enum operation {
@@ -95,7 +96,8 @@ static inline bool journal_is_idle(const struct journal *j)
 {
     return !j->flying && !j->building && list_is_empty(&j->dirty);
 }
-/* Once a turn: submits the next batch when none is in flight. */
-void journal_submit(struct journal *j);
+/* Once a turn: submits the next batch when none is in flight.  Busy: the next turn comes at once, so
+ * that a batch may wait for company, up to BATCH_PACE_MS after the last one. */
+void journal_submit(struct journal *j, bool busy);
 
 #endif

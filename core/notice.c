@@ -10,17 +10,17 @@ struct notice {
 
 /* --- what is told ------------------------------------------------------------------------------ */
 
-static void put_text(struct buf *out, const struct task *t)
+static void put_text(struct buf *out, const struct task_record *t)
 {
     static const char *const ends[] = {[STATUS_COMPLETED] = "has completed",
                                        [STATUS_FAILED] = "has failed",
                                        [STATUS_CANCELLED] = "was cancelled"};
-    const struct task_state *s = &t->rec.state;
-    buf_puts(out, t->rec.type == TYPE_BACKGROUND ? "Background task " : "Task ");
-    buf_putstr(out, t->rec.task_id);
-    if (t->rec.name.p) {
+    const struct task_state *s = &t->state;
+    buf_puts(out, t->type == TYPE_BACKGROUND ? "Background task " : "Task ");
+    buf_putstr(out, t->task_id);
+    if (t->name.p) {
         buf_puts(out, " (");
-        buf_putstr(out, t->rec.name);
+        buf_putstr(out, t->name);
         buf_putc(out, ')');
     }
     buf_putc(out, ' ');
@@ -37,17 +37,17 @@ static void put_text(struct buf *out, const struct task *t)
     buf_putstr(out, tail);
 }
 
-void notice_stage(struct task *t)
+void notice_stage(struct task *t, const struct task_record *rec)
 {
-    if (!t->rec.notify_on_complete)
+    if (!rec->notify_on_complete)
         return;
     struct buf text = {0};
-    put_text(&text, t);
-    struct notice_record n = {.key = t->rec.key,
-                              .silent = t->rec.state.status == STATUS_CANCELLED,
-                              .owner = t->rec.owner,
-                              .conversation_id = t->rec.conversation_id,
-                              .agent = t->rec.agent,
+    put_text(&text, rec);
+    struct notice_record n = {.key = rec->key,
+                              .silent = rec->state.status == STATUS_CANCELLED,
+                              .owner = rec->owner,
+                              .conversation_id = rec->conversation_id,
+                              .agent = rec->agent,
                               .text = buf_str(&text)};
     t->conversation->refs++;
     journal_put(&t->hub->journal,

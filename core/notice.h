@@ -21,8 +21,8 @@
 #define MAX_NOTICE_TURNS 8
 #define NOTICE_OUTPUT_CHARS 2000 /* the last ones of what it said */
 
-/* The task is ending: stages its notice, when it was asked for. */
-void notice_stage(struct task *t);
+/* The task is ending, with that record: stages its notice, when it was asked for. */
+void notice_stage(struct task *t, const struct task_record *rec);
 /* Something that is no task of the store's has ended, or has something to tell: a process. */
 struct notice_source {
     struct str key; /* of what is told: it is told once, also over restarts; at most 64 bytes */

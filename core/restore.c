@@ -112,7 +112,7 @@ static void say_lines(struct task *t, struct str lines)
         size_t n = newline ? (size_t)(newline - lines.p) + 1 : lines.n;
         struct event_parts line;
         if (event_line_split((struct str){lines.p, n}, &line)) {
-            said_line(&t->said, &line);
+            said_line(&task_work(t)->said, &line);
             if (line.event == EVENT_INPUT_REQUIRED || line.event == EVENT_INPUT_RECEIVED)
                 task_restore_question(t, &line);
         }
@@ -135,16 +135,15 @@ static struct block *take_tail(struct restore *r, int64_t key)
 
 static void conclude(struct restore *r, struct task *t)
 {
-    struct block *tail = take_tail(r, t->rec.key);
-    stream_set(t->stream, t->rec.state.first, tail ? tail->first - 1 : r->after, false);
+    struct block *tail = take_tail(r, task_key(t));
+    stream_set(t->stream, t->stream->first, tail ? tail->first - 1 : r->after, false);
     if (tail) {
         say_lines(t, (struct str){tail->bytes, tail->len});
         stream_set_tail(t->stream, tail);
         block_unref(tail);
         journal_want_seal(&r->hub->journal, t->stream);
     }
-    t->rec.state.head = t->shown.head = t->stream->head;
-    if (t->phase == PHASE_PENDING && !t->rec.state.cancel_requested_at)
+    if (t->phase == PHASE_PENDING && !t->staged.cancel_requested_at)
         return;
     task_finish(t, STATUS_FAILED, TASK_ORPHANED,
                 STR("orphaned: the gateway was restarted while the task ran"));
@@ -167,7 +166,7 @@ static void on_inbox(void *arg, int status, struct answer *answer)
 
 static void ask_inbox(struct restore *r, const struct task *t)
 {
-    hub_query(r->hub, &(struct query){.kind = QUERY_INBOX, .task_key = t->rec.key}, on_inbox, r);
+    hub_query(r->hub, &(struct query){.kind = QUERY_INBOX, .task_key = task_key(t)}, on_inbox, r);
 }
 
 static void read_blocks(struct restore *r);
@@ -195,7 +194,7 @@ static void on_blocks(void *arg, int status, struct answer *answer)
     }
     if (!sound) { /* it ends all the same, with what can be read; its numbers go on behind the rest */
         r->hub->o.damaged(t->stream->task_id, r->after + 1);
-        r->after = t->rec.state.head;
+        r->after = t->stream->head;
     }
     ask_inbox(r, t);
 }
@@ -204,7 +203,7 @@ static void read_blocks(struct restore *r)
 {
     hub_query(r->hub,
               &(struct query){.kind = QUERY_BLOCKS,
-                              .task_key = r->tasks[r->next_task]->rec.key,
+                              .task_key = task_key(r->tasks[r->next_task]),
                               .after = r->after,
                               .max_bytes = 1 << 20},
               on_blocks, r);

@@ -6,23 +6,22 @@ struct map_key stream_key(const struct map_node *node)
 {
     const struct stream *s = container_of(node, const struct stream, node);
     return (struct map_key){
-        {str_of(s->owner), str_of(s->conversation_id), {s->task_id, TASK_ID_LEN}}};
+        {stream_owner(s), stream_conversation_id(s), {s->task_id, TASK_ID_LEN}}};
 }
 
 struct stream *stream_new(struct str owner, struct str conversation_id, struct str task_id,
                           int64_t task_key)
 {
-    ASSERT(task_id.n == TASK_ID_LEN);
-    struct stream *s = xcalloc(sizeof *s);
-    s->owner = xcalloc(owner.n + conversation_id.n + 2);
-    memcpy(s->owner, owner.p, owner.n);
-    s->conversation_id = s->owner + owner.n + 1;
-    memcpy(s->conversation_id, conversation_id.p, conversation_id.n);
+    ASSERT(task_id.n == TASK_ID_LEN && owner.n <= UINT16_MAX && conversation_id.n <= UINT16_MAX);
+    struct stream *s = xcalloc(offsetof(struct stream, names) + owner.n + conversation_id.n + 2);
+    s->owner_len = (uint16_t)owner.n;
+    s->conversation_len = (uint16_t)conversation_id.n;
+    memcpy(s->names, owner.p, owner.n);
+    memcpy(s->names + owner.n + 1, conversation_id.p, conversation_id.n);
     memcpy(s->task_id, task_id.p, TASK_ID_LEN);
     s->task_key = task_key;
     s->first = s->next = s->tail_first = 1;
     list_init(&s->cursors);
-    list_init(&s->own_lru);
     return s;
 }
 
@@ -30,13 +29,11 @@ void stream_free(struct stream *s)
 {
     if (!s)
         return;
-    ASSERT(list_is_empty(&s->cursors) && s->pins == 0 && s->n_blocks == 0 && !s->sealing);
+    ASSERT(list_is_empty(&s->cursors) && s->pins == 0 && !s->cached && !s->sealing);
     list_remove(&s->dirty);
     list_remove(&s->want_seal);
     list_remove(&s->aging);
     buf_done(&s->tail);
-    free(s->blocks);
-    free(s->owner);
     free(s->summary);
     free(s);
 }
@@ -77,7 +74,7 @@ struct str stream_take_lines(struct stream *s, uint64_t *ret_first, uint64_t *re
     ASSERT(lines.n > 0);
     *ret_first = event_line_seq(lines.p, lines.n);
     *ret_last = s->next - 1;
-    s->tail_put = s->tail.len;
+    s->tail_put = (uint32_t)s->tail.len;
     return lines;
 }
 
@@ -90,8 +87,8 @@ struct block *stream_seal(struct stream *s)
     memcpy(b->bytes, s->tail.bytes, s->tail.len);
     s->sealing = b;
     s->sealing_seen = s->tail_seen;
-    /* A tail that has ended or is short keeps no spare room: memory per live task counts. */
-    if (s->tail.cap > 4 * BLOCK_BYTES)
+    /* What is sealed before it is full is silent, or has ended: it keeps no room for more. */
+    if (b->len < BLOCK_BYTES || s->tail.cap > 4 * BLOCK_BYTES)
         buf_done(&s->tail);
     buf_clear(&s->tail);
     s->tail_first = s->next;
@@ -152,15 +149,16 @@ void cursor_detach(struct cursor *c)
 /* The index of the cached block that holds seq, or -1. */
 static ptrdiff_t find_block(const struct stream *s, uint64_t seq)
 {
-    size_t low = 0, high = s->n_blocks;
+    const struct cached_blocks *c = s->cached;
+    size_t low = 0, high = c ? c->n : 0, n = high;
     while (low < high) {
         size_t mid = (low + high) / 2;
-        if (s->blocks[mid]->block->last < seq)
+        if (c->at[mid]->block->last < seq)
             low = mid + 1;
         else
             high = mid;
     }
-    return low < s->n_blocks && s->blocks[low]->block->first <= seq ? (ptrdiff_t)low : -1;
+    return low < n && c->at[low]->block->first <= seq ? (ptrdiff_t)low : -1;
 }
 
 /* The offset of line seq in a run of lines that begins with first: by the hint, else counted. */
@@ -182,7 +180,7 @@ static void touch(struct block_cache *cache, struct cached_block *cached)
     list_remove(&cached->lru);
     list_push(&cache->lru, &cached->lru);
     list_remove(&cached->own_lru);
-    list_push(&cached->stream->own_lru, &cached->own_lru);
+    list_push(&cached->stream->cached->lru, &cached->own_lru);
 }
 
 enum read_result cursor_peek(struct cursor *c, struct block_cache *cache, size_t max,
@@ -204,7 +202,7 @@ enum read_result cursor_peek(struct cursor *c, struct block_cache *cache, size_t
         ptrdiff_t i = find_block(s, seq);
         if (i < 0)
             return READ_LOAD;
-        struct cached_block *cached = s->blocks[i];
+        struct cached_block *cached = s->cached->at[i];
         touch(cache, cached);
         first = cached->block->first;
         run = (struct str){cached->block->bytes, cached->block->len};
@@ -266,30 +264,55 @@ static size_t cost_of(const struct block *b)
 static void uncache(struct block_cache *cache, struct cached_block *cached)
 {
     struct stream *s = cached->stream;
+    struct cached_blocks *all = s->cached;
     size_t at = (size_t)find_block(s, cached->block->first);
-    ASSERT(s->blocks[at] == cached);
-    memmove(s->blocks + at, s->blocks + at + 1, (s->n_blocks - at - 1) * sizeof *s->blocks);
-    s->n_blocks--;
-    s->cached_bytes -= cost_of(cached->block);
+    ASSERT(all->at[at] == cached);
+    memmove(all->at + at, all->at + at + 1, (all->n - at - 1) * sizeof(struct cached_block *));
+    all->n--;
+    all->bytes -= cost_of(cached->block);
     cache->bytes -= cost_of(cached->block);
     list_remove(&cached->lru);
     list_remove(&cached->own_lru);
     block_unref(cached->block);
     free(cached);
+    if (all->n == 0) {
+        free(all->at);
+        free(all);
+        s->cached = NULL;
+    }
 }
 
 /* The least recently used go: of the stream's own beyond its share, of all beyond the whole. */
 static void make_room(struct block_cache *cache, struct stream *s, size_t cost)
 {
-    while (s->n_blocks && s->cached_bytes + cost > STREAM_CACHE_BYTES)
-        uncache(cache, list_item(s->own_lru.next, struct cached_block, own_lru));
+    while (s->cached && s->cached->bytes + cost > STREAM_CACHE_BYTES)
+        uncache(cache, list_item(s->cached->lru.next, struct cached_block, own_lru));
     while (!list_is_empty(&cache->lru) && cache->bytes + cost > cache->max_bytes) {
         struct cached_block *old = list_item(cache->lru.next, struct cached_block, lru);
         struct stream *owner = old->stream;
         uncache(cache, old);
-        if (owner != s && owner->n_blocks == 0 && cache->idle)
+        if (owner != s && !owner->cached && cache->idle)
             cache->idle(owner, cache->arg);
     }
+}
+
+static void put_in_order(struct stream *s, struct cached_block *cached)
+{
+    struct cached_blocks *all = s->cached;
+    if (!all) {
+        all = s->cached = xcalloc(sizeof *all);
+        list_init(&all->lru);
+    }
+    if (all->n == all->cap) {
+        all->cap = all->cap ? all->cap * 2 : 1; /* most silent tasks have one block */
+        all->at = xrealloc(all->at, all->cap * sizeof(struct cached_block *));
+    }
+    size_t at = all->n;
+    while (at > 0 && all->at[at - 1]->block->first > cached->block->first)
+        at--;
+    memmove(all->at + at + 1, all->at + at, (all->n - at) * sizeof(struct cached_block *));
+    all->at[at] = cached;
+    all->n++;
 }
 
 void block_cache_put(struct block_cache *cache, struct stream *s, struct block *b)
@@ -299,26 +322,17 @@ void block_cache_put(struct block_cache *cache, struct stream *s, struct block *
         return;
     }
     make_room(cache, s, cost_of(b));
-    if (s->n_blocks == s->cap_blocks) {
-        s->cap_blocks = s->cap_blocks ? s->cap_blocks * 2 : 4;
-        s->blocks = xrealloc(s->blocks, s->cap_blocks * sizeof *s->blocks);
-    }
-    size_t at = s->n_blocks;
-    while (at > 0 && s->blocks[at - 1]->block->first > b->first)
-        at--;
-    memmove(s->blocks + at + 1, s->blocks + at, (s->n_blocks - at) * sizeof *s->blocks);
     struct cached_block *cached = xcalloc(sizeof *cached);
     cached->stream = s;
     cached->block = b;
-    s->blocks[at] = cached;
-    s->n_blocks++;
-    s->cached_bytes += cost_of(b);
+    put_in_order(s, cached);
+    s->cached->bytes += cost_of(b);
     cache->bytes += cost_of(b);
     touch(cache, cached);
 }
 
 void block_cache_drop(struct block_cache *cache, struct stream *s)
 {
-    while (s->n_blocks)
-        uncache(cache, s->blocks[s->n_blocks - 1]);
+    while (s->cached)
+        uncache(cache, s->cached->at[s->cached->n - 1]);
 }

@@ -38,11 +38,17 @@ struct cached_block {
     struct block *block;
 };
 
+/* The blocks of one stream that are in the cache: at least one. */
+struct cached_blocks {
+    struct cached_block **at; /* by first */
+    size_t n, cap;
+    struct list lru;
+    size_t bytes; /* with CACHED_OVERHEAD each */
+};
+
+/* Each live task has one, and most are silent: its size counts (bench/README.md, `live`). */
 struct stream {
     struct map_node node; /* in the hub, by (owner, conversation, task) */
-    char *owner;          /* the three key parts in one allocation, NUL-terminated */
-    char *conversation_id;
-    char task_id[TASK_ID_LEN + 1];
     int64_t task_key;
     struct task *task; /* while it lives; NULL when it has ended and is sealed */
     char *summary;     /* of an ended task: its summary as JSON, NULL until known */
@@ -50,30 +56,38 @@ struct stream {
     uint64_t first; /* oldest seq kept */
     uint64_t head;
     uint64_t next;
-    bool ended; /* head is the terminal event */
 
     struct buf tail;
     uint64_t tail_first;   /* seq of the tail's first line (= next when empty) */
-    size_t tail_put;       /* bytes of the tail that a batch already has */
-    size_t tail_seen;      /* bytes of the tail that are committed */
+    uint32_t tail_put;     /* bytes of the tail that a batch already has */
+    uint32_t tail_seen;    /* bytes of the tail that are committed */
     struct block *sealing; /* in the batch in flight */
-    size_t sealing_seen;   /* of its bytes that were committed before */
     struct list dirty;     /* has lines that no batch has */
     struct list aging;     /* has a tail: by tail_since */
     struct list want_seal; /* its tail is due for sealing */
     msec_t tail_since;     /* when the oldest line of the tail was appended */
 
-    struct cached_block **blocks; /* in memory, by first */
-    size_t n_blocks, cap_blocks;
-    struct list own_lru;
-    size_t cached_bytes; /* with CACHED_OVERHEAD each */
-    struct load *load;   /* a read of blocks that is under way; the hub's */
-    bool gone;           /* its conversation was deleted: nobody finds it, readers are told */
-    bool broken;         /* the store has not what it must have: readers are told */
+    struct cached_blocks *cached; /* NULL: none */
+    struct load *load;            /* a read of blocks that is under way; the hub's */
 
     struct list cursors;
-    uint32_t pins; /* reads and others that need it to stay */
+    uint32_t sealing_seen; /* bytes of sealing that were committed before */
+    uint32_t pins;         /* reads and others that need it to stay */
+    bool ended;            /* head is the terminal event */
+    bool gone;             /* its conversation was deleted: nobody finds it, readers are told */
+    bool broken;           /* the store has not what it must have: readers are told */
+    char task_id[TASK_ID_LEN + 1];
+    uint16_t owner_len, conversation_len;
+    char names[]; /* the owner's and the conversation's, each with a NUL */
 };
+static inline struct str stream_owner(const struct stream *s)
+{
+    return (struct str){s->names, s->owner_len};
+}
+static inline struct str stream_conversation_id(const struct stream *s)
+{
+    return (struct str){s->names + s->owner_len + 1, s->conversation_len};
+}
 
 /* A reader of a stream: a position and a way to be woken, never a queue (promise 7). */
 struct cursor {

@@ -138,7 +138,7 @@ static void follow_all(struct opening *o)
 {
     list_each (it, &o->conversation->tasks) {
         const struct task *t = list_item(it, const struct task, in_conversation);
-        bool came_since = memcmp(t->rec.task_id.p, o->newest, TASK_ID_LEN) > 0;
+        bool came_since = memcmp(task_id_of(t).p, o->newest, TASK_ID_LEN) > 0;
         if (t->phase != PHASE_CREATING)
             follow(o, t->stream, came_since ? 0 : t->stream->head);
     }

@@ -4,17 +4,14 @@
 #include <stdlib.h>
 
 static struct task *task_alloc(struct hub *h, struct conversation *c, struct owner *quota,
-                               struct str agent)
+                               const struct task_record *rec)
 {
     struct task *t = xcalloc(sizeof *t);
-    t->agent = hub_find_agent(h, agent);
-    t->agent_name = xstrdup(agent);
+    t->agent = hub_find_agent(h, rec->agent);
+    t->fixed = task_fixed_new(rec);
     t->hub = h;
     t->conversation = c;
     c->refs++;
-    task_init_clocks(t);
-    task_init_inbox(t);
-    list_init(&t->questions);
     list_init(&t->enders);
     list_push(&c->tasks, &t->in_conversation);
     h->n_live++;
@@ -24,30 +21,47 @@ static struct task *task_alloc(struct hub *h, struct conversation *c, struct own
     return t;
 }
 
+struct task_work *task_work(struct task *t)
+{
+    if (t->work)
+        return t->work;
+    struct task_work *w = t->work = xcalloc(sizeof *w);
+    w->task = t;
+    task_init_clocks(w);
+    task_init_inbox(w);
+    list_init(&w->tools);
+    list_init(&w->questions);
+    return w;
+}
+
+struct task_outcome *task_outcome(struct task *t)
+{
+    if (!t->outcome)
+        t->outcome = xcalloc(sizeof *t->outcome);
+    return t->outcome;
+}
+
 static struct str own(struct str s)
 {
     return (struct str){xstrdup(s), s.n};
 }
 
-/* The owner's and the conversation's names and the id are borrowed from the stream. */
-static void borrow_names(struct task *t)
+static void disown(struct str *s)
 {
-    t->rec.owner = str_of(t->stream->owner);
-    t->rec.conversation_id = str_of(t->stream->conversation_id);
-    t->rec.task_id = (struct str){t->stream->task_id, TASK_ID_LEN};
-    t->rec.agent = str_of(t->agent_name);
+    free((char *)(uintptr_t)s->p);
+    *s = STR_NULL;
 }
 
-static void put_created_event(struct task *t)
+static void put_created_event(struct task *t, const struct task_record *rec)
 {
     struct buf data = {0};
     buf_putc(&data, '{');
-    js_put_field(&data, "agent", t->rec.agent);
-    js_put_field(&data, "input", t->rec.input);
-    if (t->rec.name.p)
-        js_put_field(&data, "name", t->rec.name);
-    if (t->rec.description.p)
-        js_put_field(&data, "description", t->rec.description);
+    js_put_field(&data, "agent", rec->agent);
+    js_put_field(&data, "input", rec->input);
+    if (rec->name.p)
+        js_put_field(&data, "name", rec->name);
+    if (rec->description.p)
+        js_put_field(&data, "description", rec->description);
     buf_putc(&data, '}');
     task_event(t, EVENT_TASK_CREATED, buf_str(&data));
     buf_done(&data);
@@ -55,7 +69,7 @@ static void put_created_event(struct task *t)
 
 static void put_message(struct task *t, enum message_role role, struct str content, bool partial)
 {
-    conversation_say(t->conversation, &(struct message_record){.task_id = t->rec.task_id,
+    conversation_say(t->conversation, &(struct message_record){.task_id = task_id_of(t),
                                                                .content = content,
                                                                .role = role,
                                                                .partial = partial});
@@ -64,61 +78,72 @@ static void put_message(struct task *t, enum message_role role, struct str conte
 /* A chat names the conversation and its agent; it ends a row of turns that nobody asked for. */
 static void touch_conversation(struct task *t, bool is_new)
 {
-    bool chats = is_new && t->rec.type == TYPE_CHAT;
-    bool notices = is_new && t->rec.type == TYPE_NOTICE;
-    struct str title = {t->rec.input.p, utf8_chars(t->rec.input, AUTO_TITLE_CHARS)};
+    bool chats = is_new && task_type(t) == TYPE_CHAT;
+    bool notices = is_new && task_type(t) == TYPE_NOTICE;
+    struct str title = chats ? task_field(t, FIELD_INPUT) : STR_NULL;
+    title.n = utf8_chars(title, AUTO_TITLE_CHARS);
     t->conversation->refs++;
-    journal_put(&t->hub->journal, &(struct op){.kind = OP_CONVERSATION,
-                                               .ref = t->conversation,
-                                               .owner = t->rec.owner,
-                                               .conversation_id = t->rec.conversation_id,
-                                               .title = chats ? title : STR_NULL,
-                                               .agent = chats ? t->rec.agent : STR_NULL,
-                                               .turns = chats     ? TURNS_RESET
-                                                        : notices ? TURNS_ADD
-                                                                  : TURNS_KEEP,
+    journal_put(&t->hub->journal,
+                &(struct op){.kind = OP_CONVERSATION,
+                             .ref = t->conversation,
+                             .owner = task_owner(t),
+                             .conversation_id = task_conversation_id(t),
+                             .title = title,
+                             .agent = chats ? task_field(t, FIELD_AGENT) : STR_NULL,
+                             .turns = chats     ? TURNS_RESET
+                                      : notices ? TURNS_ADD
+                                                : TURNS_KEEP,
+                             .at = t->hub->clock.wall_ms});
+}
+
+static void put_request_key(struct task *t, struct str key)
+{
+    journal_put(&t->hub->journal, &(struct op){.kind = OP_REQUEST_KEY,
+                                               .owner = task_owner(t),
+                                               .conversation_id = task_conversation_id(t),
+                                               .task_id = task_id_of(t),
+                                               .key = key,
                                                .at = t->hub->clock.wall_ms});
+}
+
+static struct task_record planned(const struct hub *h, const struct task_plan *plan)
+{
+    return (struct task_record){.type = plan->type,
+                                .notify_on_complete = plan->notify_on_complete,
+                                .waits = plan->wait_for_others,
+                                .created_at = h->clock.wall_ms,
+                                .agent = str_of(plan->agent->name),
+                                .name = plan->name,
+                                .description = plan->description,
+                                .input = plan->input,
+                                .metadata = plan->metadata,
+                                .parent_task_id = plan->parent_task_id,
+                                .parent_call_id = plan->parent_call_id,
+                                .parent_run_id = plan->parent_task_id,
+                                .parent_agent_id = plan->parent_agent_id,
+                                .ancestors = plan->ancestors};
 }
 
 struct task *task_create(struct hub *h, const struct task_plan *plan)
 {
-    struct task *t = task_alloc(h, plan->conversation, plan->quota, str_of(plan->agent->name));
+    struct task_record rec = planned(h, plan);
+    struct task *t = task_alloc(h, plan->conversation, plan->quota, &rec);
     char id[TASK_ID_LEN + 1];
     hub_new_id(h, id);
-    t->rec = (struct task_record){.key = h->next_key++,
-                                  .type = plan->type,
-                                  .notify_on_complete = plan->notify_on_complete,
-                                  .waits = plan->wait_for_others,
-                                  .created_at = h->clock.wall_ms,
-                                  .name = own(plan->name),
-                                  .description = own(plan->description),
-                                  .input = own(plan->input),
-                                  .metadata = own(plan->metadata),
-                                  .parent_task_id = own(plan->parent_task_id),
-                                  .parent_call_id = own(plan->parent_call_id),
-                                  .parent_run_id = own(plan->parent_task_id),
-                                  .parent_agent_id = own(plan->parent_agent_id),
-                                  .ancestors = own(plan->ancestors)};
-    t->rec.state = (struct task_state){.status = STATUS_PENDING, .progress = -1, .first = 1};
-    t->shown = t->rec.state;
+    t->staged = t->shown = (struct live_state){.status = STATUS_PENDING, .progress = -1};
     t->stream = hub_add_stream(h, str_of(plan->owner->name), str_of(plan->conversation->id),
-                               (struct str){id, TASK_ID_LEN}, t->rec.key);
+                               (struct str){id, TASK_ID_LEN}, h->next_key++);
     t->stream->task = t;
-    borrow_names(t);
 
     touch_conversation(t, true);
     t->refs++;
-    journal_put(&h->journal, &(struct op){.kind = OP_TASK_NEW, .ref = t, .record = &t->rec});
+    rec = task_staged(t);
+    journal_put(&h->journal, &(struct op){.kind = OP_TASK_NEW, .ref = t, .record = &rec});
     if (task_talks(t))
-        put_message(t, t->rec.type == TYPE_NOTICE ? ROLE_SYSTEM : ROLE_USER, t->rec.input, false);
+        put_message(t, task_type(t) == TYPE_NOTICE ? ROLE_SYSTEM : ROLE_USER, rec.input, false);
     if (plan->request_key.p)
-        journal_put(&h->journal, &(struct op){.kind = OP_REQUEST_KEY,
-                                              .owner = t->rec.owner,
-                                              .conversation_id = t->rec.conversation_id,
-                                              .task_id = t->rec.task_id,
-                                              .key = plan->request_key,
-                                              .at = h->clock.wall_ms});
-    put_created_event(t);
+        put_request_key(t, plan->request_key);
+    put_created_event(t, &rec);
     h->stats.tasks_started++;
     return t;
 }
@@ -127,28 +152,19 @@ struct task *task_adopt(struct hub *h, const struct task_record *rec)
 {
     struct owner *owner = owner_ref(h, rec->owner);
     struct conversation *c = conversation_ref(h, owner, rec->conversation_id);
-    struct task *t = task_alloc(h, c, owner, rec->agent);
+    struct task *t = task_alloc(h, c, owner, rec);
     conversation_unref(c);
     owner_unref(h, owner);
-    t->rec = *rec;
-    t->rec.name = own(rec->name);
-    t->rec.description = own(rec->description);
-    t->rec.input = own(rec->input);
-    t->rec.metadata = own(rec->metadata);
     t->stream = hub_find_stream(h, rec->owner, rec->conversation_id, rec->task_id);
     if (!t->stream)
         t->stream = hub_add_stream(h, rec->owner, rec->conversation_id, rec->task_id, rec->key);
     t->stream->task = t;
-    borrow_names(t);
-    t->rec.parent_task_id = own(rec->parent_task_id);
-    t->rec.parent_run_id = own(rec->parent_run_id);
-    t->rec.parent_call_id = own(rec->parent_call_id);
-    t->rec.parent_agent_id = own(rec->parent_agent_id);
-    t->rec.ancestors = own(rec->ancestors);
-    t->rec.state.waiting_for = STR_NULL; /* whoever asked is gone */
-    t->rec.state.output = t->rec.state.result = t->rec.state.undelivered = STR_NULL;
-    t->rec.state.error_message = t->rec.state.answers = STR_NULL;
-    t->shown = t->rec.state;
+    stream_set(t->stream, rec->state.first, rec->state.head, false);
+    t->staged = t->shown =
+        (struct live_state){.status = rec->state.status, /* whoever asked a question is gone */
+                            .progress = rec->state.progress,
+                            .cancel_requested_at = rec->state.cancel_requested_at,
+                            .started_at = rec->state.started_at};
     t->phase = rec->state.status == STATUS_PENDING ? PHASE_PENDING : PHASE_RUNNING;
     t->cancel_shown = rec->state.cancel_requested_at != 0;
     return t;
@@ -165,6 +181,32 @@ static void run_enders(struct task *t, int status)
     }
 }
 
+static void free_work(struct task *t)
+{
+    struct task_work *w = t->work;
+    if (!w)
+        return;
+    task_free_inbox(t);
+    task_free_questions(t);
+    said_done(&w->said);
+    free(w->result);
+    free(w->stop_text);
+    free(w);
+    t->work = NULL;
+}
+
+static void free_outcome(struct task *t)
+{
+    struct task_outcome *o = t->outcome;
+    if (!o)
+        return;
+    disown(&o->error_message);
+    disown(&o->output);
+    disown(&o->undelivered);
+    disown(&o->answers);
+    free(o);
+}
+
 void task_free(struct task *t)
 {
     if (!t)
@@ -173,29 +215,12 @@ void task_free(struct task *t)
     run_enders(t, STORE_IO); /* of a task that has not ended: the hub goes */
     task_stop_run(t);
     list_remove(&t->in_wait);
-    list_remove(&t->in_conversation);
     feed_forget(&t->entry);
-    task_free_inbox(t);
-    task_free_questions(t);
-    said_done(&t->said);
-    free((char *)t->rec.name.p);
-    free((char *)t->rec.description.p);
-    free((char *)t->rec.input.p);
-    free((char *)t->rec.metadata.p);
-    free((char *)t->rec.parent_task_id.p);
-    free((char *)t->rec.parent_run_id.p);
-    free((char *)t->rec.parent_call_id.p);
-    free((char *)t->rec.parent_agent_id.p);
-    free((char *)t->rec.ancestors.p);
-    free((char *)t->rec.state.error_message.p);
-    free((char *)t->rec.state.output.p);
-    free((char *)t->rec.state.undelivered.p);
-    free((char *)t->rec.state.answers.p);
-    free((char *)t->rec.state.waiting_for.p);
-    free(t->shown_waiting_for);
-    free(t->result);
-    free(t->stop_text);
-    free(t->agent_name);
+    free_work(t);
+    free_outcome(t);
+    free(t->staged.waiting_for);
+    free(t->shown.waiting_for);
+    free(t->fixed);
     owner_unref(t->hub, t->quota);
     conversation_unref(t->conversation);
     free(t);
@@ -204,19 +229,12 @@ void task_free(struct task *t)
 bool task_name_is_taken(const struct conversation *c, struct str name)
 {
     list_each (it, &c->tasks) {
-        const struct task *t = list_item(it, const struct task, in_conversation);
-        if (t->rec.name.p && str_eq(name, t->rec.name))
+        struct str taken =
+            task_field(list_item(it, const struct task, in_conversation), FIELD_NAME);
+        if (taken.p && str_eq(name, taken))
             return true;
     }
     return false;
-}
-
-struct task_record task_view(const struct task *t)
-{
-    struct task_record view = t->rec;
-    view.state = t->shown;
-    view.state.head = t->stream->head;
-    return view;
 }
 
 uint64_t task_event(struct task *t, enum event_type event, struct str data)
@@ -225,25 +243,10 @@ uint64_t task_event(struct task *t, enum event_type event, struct str data)
     uint64_t seq = stream_append(t->stream, t->hub->clock.wall_ms, event, data);
     size_t bytes = t->stream->tail.len - before;
     t->bytes += bytes;
-    t->heard_ms = t->hub->clock.now_ms;
-    t->rec.state.head = seq;
+    if (t->work)
+        t->work->heard_ms = t->hub->clock.now_ms;
     journal_dirty(&t->hub->journal, t->stream, bytes);
     return seq;
-}
-
-void task_stage(struct task *t)
-{
-    struct journal *j = &t->hub->journal;
-    if (t->staged_in == j->building_number && j->building) {
-        batch_set_state(j->building, &j->building->ops[t->staged_op], &t->rec.state);
-        return;
-    }
-    t->refs++;
-    journal_put(j,
-                &(struct op){
-                    .kind = OP_TASK_SET, .ref = t, .task_key = t->rec.key, .state = &t->rec.state});
-    t->staged_in = j->building_number;
-    t->staged_op = j->building->n_ops - 1;
 }
 
 /* Everyone who opened the conversation gets the newest committed state. */
@@ -286,7 +289,7 @@ static void ended(struct task *t)
     s->ended = true;
     if (t->shown.status == STATUS_CANCELLED)
         histogram_add(&t->hub->stats.cancel_time,
-                      t->shown.completed_at - t->shown.cancel_requested_at);
+                      t->outcome->completed_at - t->shown.cancel_requested_at);
     t->hub->stats.tasks_ended[t->shown.status]++;
     announce(t);
     struct task_record view = task_view(t);
@@ -309,15 +312,19 @@ static void ended(struct task *t)
 
 static void show(struct task *t, const struct task_state *state)
 {
-    t->shown = *state;
-    t->shown.error_message = t->rec.state.error_message;
-    t->shown.output = t->rec.state.output;
-    t->shown.result = t->rec.state.result;
-    t->shown.undelivered = t->rec.state.undelivered;
-    t->shown.answers = t->rec.state.answers;
-    free(t->shown_waiting_for);
-    t->shown_waiting_for = xstrdup(state->waiting_for);
-    t->shown.waiting_for = (struct str){t->shown_waiting_for, state->waiting_for.n};
+    free(t->shown.waiting_for);
+    t->shown = (struct live_state){.status = state->status,
+                                   .progress = state->progress,
+                                   .cancel_requested_at = state->cancel_requested_at,
+                                   .started_at = state->started_at,
+                                   .waiting_for = xstrdup(state->waiting_for)};
+}
+
+static void report(const struct task *t)
+{
+    struct task_record view = task_view(t);
+    if (t->hub->o.reported)
+        t->hub->o.reported(&view);
 }
 
 static void shown_new(struct task *t)
@@ -325,6 +332,7 @@ static void shown_new(struct task *t)
     struct conversation *c = t->conversation;
     ASSERT(t->phase == PHASE_CREATING);
     t->phase = PHASE_PENDING;
+    report(t);
     list_each (it, &c->followers) {
         struct follower *f = list_item(it, struct follower, node);
         f->task_came(f, t->stream);
@@ -336,6 +344,7 @@ static void shown_new(struct task *t)
 static void shown_set(struct task *t)
 {
     if (status_is_terminal(t->shown.status)) {
+        report(t);
         ended(t);
         return;
     }
@@ -344,8 +353,10 @@ static void shown_set(struct task *t)
     t->cancel_shown = t->shown.cancel_requested_at != 0;
     if (cancel)
         task_stop(t, TASK_CANCELLED_ERROR, "cancelled");
-    if (t->phase == PHASE_STARTING && t->shown.status == STATUS_RUNNING)
+    if (t->phase == PHASE_STARTING && t->shown.status == STATUS_RUNNING) {
+        report(t);
         task_run(t);
+    }
 }
 
 /* It never was: nobody has been told of it, and nothing of it is on disk. */
@@ -389,8 +400,8 @@ void task_op_done(struct task *t, const struct op *op, int status)
         never_was(t);
         return;
     }
-    t->rec.state.status = t->shown.status;
-    t->rec.state.cancel_requested_at = t->shown.cancel_requested_at;
+    t->staged.status = t->shown.status;
+    t->staged.cancel_requested_at = t->shown.cancel_requested_at;
 }
 
 void task_lost(struct task *t)
@@ -404,9 +415,9 @@ void task_lost(struct task *t)
 
 bool task_cancel(struct task *t)
 {
-    if (task_is_ending(t) || t->rec.state.cancel_requested_at)
+    if (task_is_ending(t) || t->staged.cancel_requested_at)
         return false;
-    t->rec.state.cancel_requested_at = t->hub->clock.wall_ms;
+    t->staged.cancel_requested_at = t->hub->clock.wall_ms;
     task_stage(t);
     return true;
 }
@@ -429,24 +440,26 @@ static void put_output(struct buf *data, const char *key, struct str text, bool 
 
 static void put_terminal(struct task *t, struct str message)
 {
-    struct task_state *s = &t->rec.state;
+    const struct live_state *s = &t->staged;
+    struct task_outcome *o = t->outcome;
+    const struct task_work *w = t->work;
     struct buf data = {0};
     buf_putc(&data, '{');
     if (s->status == STATUS_COMPLETED) {
-        put_output(&data, "output", s->output, &s->output_truncated);
-        js_put_raw(&data, "result", s->result.p ? s->result : STR("null"));
+        put_output(&data, "output", o->output, &o->output_truncated);
+        js_put_raw(&data, "result", w->result ? str_of(w->result) : STR("null"));
     } else {
         js_put_field(&data, "status", str_of(status_name(s->status)));
         js_put_raw(&data, "error", STR("{"));
-        js_put_field(&data, "code", str_of(task_error_code(s->error)));
+        js_put_field(&data, "code", str_of(task_error_code(o->error)));
         js_put_field(&data, "message", message);
         buf_putc(&data, '}');
-        put_output(&data, "output", s->output, &s->output_truncated);
+        put_output(&data, "output", o->output, &o->output_truncated);
     }
     if (s->status == STATUS_CANCELLED) {
         js_put_raw(&data, "cancel", STR("{"));
         js_put_int(&data, "requested_at", s->cancel_requested_at);
-        js_put_int(&data, "stopped_at", t->stopped_wall_ms ? t->stopped_wall_ms : s->completed_at);
+        js_put_int(&data, "stopped_at", w->stopped_wall_ms ? w->stopped_wall_ms : o->completed_at);
         buf_putc(&data, '}');
     }
     buf_putc(&data, '}');
@@ -458,20 +471,41 @@ static void put_terminal(struct task *t, struct str message)
 /* The agent that said no final answer has still answered: with all that it said. */
 static void put_final_answer(struct task *t)
 {
+    struct said *said = &t->work->said;
     struct buf data = {0};
     buf_putc(&data, '{');
-    put_output(&data, "output", buf_str(&t->said.tokens), &t->said.tokens_cut);
+    put_output(&data, "output", buf_str(&said->tokens), &said->tokens_cut);
     buf_putc(&data, '}');
     task_event(t, EVENT_FINAL_ANSWER, buf_str(&data));
-    said_final(&t->said, buf_str(&t->said.tokens));
+    said_final(said, buf_str(&said->tokens));
     buf_done(&data);
+}
+
+/* Its end is known: from here on its state is that of the end. */
+static void set_outcome(struct task *t, enum task_status status, enum task_error error,
+                        struct str message, bool joined)
+{
+    struct task_outcome *o = task_outcome(t);
+    const struct said *said = &t->work->said;
+    disown(&o->output);
+    disown(&o->error_message);
+    o->error = error;
+    o->error_message = own(message);
+    o->output = own(said_output(said));
+    o->output_truncated = joined && said->tokens_cut;
+    o->completed_at = t->hub->clock.wall_ms;
+    free(t->staged.waiting_for);
+    t->staged.waiting_for = NULL;
+    t->staged.status = status;
+    if (status == STATUS_COMPLETED)
+        t->staged.progress = 1;
 }
 
 void task_finish(struct task *t, enum task_status status, enum task_error error, struct str message)
 {
     if (task_is_ending(t))
         return;
-    if (t->rec.state.cancel_requested_at) { /* whatever else has become of it */
+    if (t->staged.cancel_requested_at) { /* whatever else has become of it */
         status = STATUS_CANCELLED;
         error = TASK_CANCELLED_ERROR;
         message = STR("cancelled");
@@ -479,31 +513,20 @@ void task_finish(struct task *t, enum task_status status, enum task_error error,
     t->phase = PHASE_ENDING;
     task_stop_run(t);
     list_remove(&t->in_wait);
-    bool joined = !t->said.has_final; /* the output is not the agent's own, but what it said */
+    bool joined = !task_work(t)->said.has_final; /* its output is what it said, no answer */
     if (status == STATUS_COMPLETED && joined)
         put_final_answer(t);
-    struct task_state *s = &t->rec.state;
-    free((char *)s->output.p);
-    free((char *)s->error_message.p);
-    free((char *)s->waiting_for.p);
-    s->status = status;
-    s->error = error;
-    s->error_message = own(message);
-    s->output = own(said_output(&t->said));
-    s->output_truncated = joined && t->said.tokens_cut;
-    s->result = str_of(t->result);
-    s->waiting_for = STR_NULL;
-    s->completed_at = t->hub->clock.wall_ms;
-    if (status == STATUS_COMPLETED)
-        s->progress = 1;
+    set_outcome(t, status, error, message, joined);
     task_close_inbox(t);
     task_close_questions(t);
     put_terminal(t, message);
-    if (task_talks(t) && s->output.n)
-        put_message(t, ROLE_ASSISTANT, s->output, status != STATUS_COMPLETED);
+    struct str output = t->outcome->output;
+    if (task_talks(t) && output.n)
+        put_message(t, ROLE_ASSISTANT, output, status != STATUS_COMPLETED);
     touch_conversation(t, false);
-    notice_stage(t);
-    outbox_stage(t->hub, &t->rec);
+    struct task_record rec = task_staged(t);
+    notice_stage(t, &rec);
+    outbox_stage(t->hub, &rec);
     task_stage(t);
     journal_want_seal(&t->hub->journal, t->stream);
 }

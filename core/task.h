@@ -7,15 +7,19 @@
  *             cancel, a time-out or a fault asks the run to stop (RUNNING stays); the grace, then force,
  *             see to it that it does.
  *
- *           rec.state is what is staged; shown is what is committed, and the only thing that anyone
- *           is told (promise 2).  Connections appear nowhere here (promise 4).
+ *           staged is what is on its way to the store; shown is what is committed, and the only
+ *           thing that anyone is told (promise 2).  Connections appear nowhere here (promise 4).
  * Thread:   loop.
- * Owns:     its strings, its run, its place in the conversation.  Its stream outlives it.
+ * Owns:     what never changes of it (task_fixed.h), what it needs at work, what its end brings; its
+ *           run, its place in the conversation.  Its stream outlives it.
+ * Why:      of many live tasks most are silent: what one needs at work is made when it is needed
+ *           first, and what its end brings when it ends.
  */
 #ifndef CORE_TASK_H
 #define CORE_TASK_H
 
 #include "core/conversation.h"
+#include "core/task_fixed.h"
 
 enum task_phase {
     PHASE_CREATING,
@@ -45,6 +49,48 @@ struct question {
     struct timer expiry;
 };
 
+/* What changes of its record before it ends. */
+struct live_state {
+    enum task_status status;
+    double progress;
+    int64_t cancel_requested_at;
+    int64_t started_at;
+    char *waiting_for; /* input_id of the oldest open question; NULL for none */
+};
+
+/* What its end brings to its record.  It is kept over an end that was lost: what was not delivered and
+ * what was answered does not come again. */
+struct task_outcome {
+    enum task_error error;
+    bool output_truncated;
+    int64_t completed_at;
+    struct str error_message, output, undelivered, answers; /* its own; NULL for none */
+};
+
+/* What it needs at work: from the start of its run, or when something comes before that. */
+struct task_work {
+    struct task *task;
+    struct said said;
+    char *result;
+    char *stop_text; /* why the run was asked to stop */
+    int64_t stopped_wall_ms;
+    msec_t heard_ms; /* the last event: the idle clock starts there */
+    struct timer timeout, idle, grace;
+    msec_t timeout_left; /* while the clocks stand still: a question is open */
+    bool clocks_stand;
+    bool killed;   /* the grace was over */
+    bool no_inbox; /* the agent closed its input */
+    uint32_t n_inbox;
+    struct list inbox; /* of struct input_message: committed or staged, not yet delivered */
+    size_t inbox_bytes;
+    uint64_t inbox_position, inbox_committed;
+    struct list answers; /* of struct input_message: what its calls and questions wait for */
+    size_t answer_bytes;
+    struct timer again; /* its input was full */
+    struct list tools;  /* of struct tool_use: calls of tools that take time */
+    struct list questions;
+};
+
 struct task {
     struct list in_conversation;
     struct list in_wait; /* for a slot, paused, or dead: one at a time */
@@ -53,43 +99,49 @@ struct task {
     struct owner *quota; /* a reference: whose live tasks count this one */
     struct stream *stream;
     const struct agent *agent; /* NULL: no longer configured */
-    char *agent_name;
-    struct task_record rec;  /* its strings are this task's own */
-    struct task_state shown; /* its strings are rec's, but for waiting_for */
-    char *shown_waiting_for;
-    enum task_phase phase;
-    bool cancel_shown; /* the intent is on disk */
-    bool paused;
-    bool killed;              /* the grace was over */
-    bool lost;                /* was never committed: it does not exist */
-    bool has_slot;            /* of limits.processes */
-    enum task_error stopping; /* why the run was asked to stop, TASK_OK while it was not */
-    char *stop_text;
-    int64_t stopped_wall_ms;
-    msec_t heard_ms; /* the last event: the idle clock starts there */
+    struct task_fixed *fixed;  /* its input until the agent has it */
     struct run *run;
-    struct said said;
-    char *result;
-    uint64_t bytes; /* of its stream, against limits.task_bytes */
-    struct timer timeout, idle, grace;
-    msec_t timeout_left; /* while the clocks stand still: a question is open */
-    bool clocks_stand;
-    struct list inbox; /* of struct input_message: committed or staged, not yet delivered */
-    uint32_t n_inbox;
-    size_t inbox_bytes;
-    uint64_t inbox_position, inbox_committed;
-    bool no_inbox;       /* the agent closed its input */
-    struct list answers; /* of struct input_message: what its calls and questions wait for */
-    size_t answer_bytes;
-    struct timer again; /* its input was full */
-    struct list tools;  /* of struct tool_use: calls of tools that take time */
-    struct list questions;
+    struct task_work *work;       /* NULL: nothing yet (task_work) */
+    struct task_outcome *outcome; /* NULL: it has not ended */
+    struct live_state staged, shown;
     struct feed_entry *entry; /* in the conversation's feed */
     struct list enders;       /* of struct waiter: told when the end is committed */
+    uint64_t bytes;           /* of its stream, against limits.task_bytes */
     uint64_t staged_in;       /* number of the batch that has the newest staged state … */
-    size_t staged_op;         /* … and its place there */
+    uint32_t staged_op;       /* … and its place there */
     uint32_t refs;            /* ops and look-ups that name it */
+    enum task_phase phase : 8;
+    enum task_error stopping : 8; /* why the run was asked to stop, TASK_OK while it was not */
+    bool cancel_shown : 1;        /* the intent is on disk */
+    bool paused : 1;
+    bool lost : 1;     /* was never committed: it does not exist */
+    bool has_slot : 1; /* of limits.processes */
 };
+
+static inline struct str task_id_of(const struct task *t)
+{
+    return (struct str){t->stream->task_id, TASK_ID_LEN};
+}
+static inline struct str task_owner(const struct task *t)
+{
+    return stream_owner(t->stream);
+}
+static inline struct str task_conversation_id(const struct task *t)
+{
+    return stream_conversation_id(t->stream);
+}
+static inline int64_t task_key(const struct task *t)
+{
+    return t->stream->task_key;
+}
+static inline struct str task_field(const struct task *t, enum task_field field)
+{
+    return task_fixed_get(t->fixed, field);
+}
+static inline enum task_type task_type(const struct task *t)
+{
+    return (enum task_type)t->fixed->type;
+}
 
 /* A run that its task has left: freed in hub_reap, since its callbacks may be on the stack. */
 struct dead_run {
@@ -117,8 +169,9 @@ struct task *task_create(struct hub *h, const struct task_plan *plan);
 struct task *task_adopt(struct hub *h, const struct task_record *rec);
 void task_free(struct task *t);
 
-/* The record as others may see it; its spans live as long as nothing changes. */
+/* The record as others may see it, and as it is staged; its spans live as long as nothing changes. */
 struct task_record task_view(const struct task *t);
+struct task_record task_staged(const struct task *t);
 /* Committed, or lost, changes of its row (journal_events.op_done). */
 void task_op_done(struct task *t, const struct op *op, int status);
 /* Its last lines could not be committed (journal_events.lost). */
@@ -147,18 +200,20 @@ bool task_name_is_taken(const struct conversation *c, struct str name);
 /* True for the types that read and write the conversation. */
 static inline bool task_talks(const struct task *t)
 {
-    return t->rec.type == TYPE_CHAT || t->rec.type == TYPE_NOTICE;
+    return task_type(t) == TYPE_CHAT || task_type(t) == TYPE_NOTICE;
 }
 
 /* Between task.c and its parts: task_run, task_stop, task_line, task_family, task_tool,
  * task_inbox, task_question. */
-void task_stage(struct task *t); /* the row as rec.state has it */
+struct task_work *task_work(struct task *t); /* made when it is asked for first */
+struct task_outcome *task_outcome(struct task *t);
+void task_stage(struct task *t); /* the row as it is now */
 uint64_t task_event(struct task *t, enum event_type event, struct str data);
 void task_try_start(struct task *t); /* when it may: slot, order of the conversation */
 void task_run(struct task *t);       /* task.started is committed: let the agent go */
 void task_stop_run(struct task *t);  /* forgets the run, in whatever state it is */
 void task_stop(struct task *t, enum task_error why, const char *text);
-void task_init_clocks(struct task *t);
+void task_init_clocks(struct task_work *w);
 void task_arm_clocks(struct task *t);
 void task_stand_clocks(struct task *t, bool stand);
 void task_line(struct task *t, const struct agent_line *line); /* one decoded line of the agent */
@@ -186,8 +241,8 @@ void task_inbox_lost(struct task *t, uint64_t position); /* its sender was refus
 void task_answer(struct task *t,
                  struct str line);     /* to a call or a question; never lost in silence */
 void task_deliver(struct task *t);     /* what is committed goes to the agent */
-void task_close_inbox(struct task *t); /* at the end: rec.state.undelivered */
-void task_init_inbox(struct task *t);
+void task_close_inbox(struct task *t); /* at the end: outcome.undelivered */
+void task_init_inbox(struct task_work *w);
 void task_free_inbox(struct task *t);
 void task_restore_message(struct task *t, uint64_t position, struct str line); /* at a start */
 
@@ -197,7 +252,7 @@ void task_ask(struct task *t, const struct agent_line *line);
 void task_ask_approval(struct task *t, struct str prompt, struct str tool, struct str arguments,
                        void (*answered)(void *arg, struct str answer), void *arg);
 enum error task_respond(struct task *t, const struct request *r, const char **ret_why);
-void task_close_questions(struct task *t); /* at the end: rec.state.answers */
+void task_close_questions(struct task *t); /* at the end: outcome.answers */
 void task_free_questions(struct task *t);
 /* The same of a task that has ended: answers are its record's. */
 enum error question_respond_late(struct str answers, const struct request *r, const char **ret_why);

@@ -7,14 +7,14 @@
 
 static struct task *find_relative(const struct task *t, struct str id)
 {
-    struct stream *s = hub_find_stream(t->hub, t->rec.owner, t->rec.conversation_id, id);
+    struct stream *s = hub_find_stream(t->hub, task_owner(t), task_conversation_id(t), id);
     return s ? s->task : NULL;
 }
 
 static const char *why_no_child(const struct task *t, const struct agent *a)
 {
     const struct hub *h = t->hub;
-    if (t->rec.state.cancel_requested_at || t->stopping != TASK_OK)
+    if (t->staged.cancel_requested_at || t->stopping != TASK_OK)
         return "the task is being stopped";
     if (!a)
         return "no such agent";
@@ -25,7 +25,7 @@ static const char *why_no_child(const struct task *t, const struct agent *a)
     if (h->n_live >= h->o.limits.tasks || t->quota->n_live >= h->o.limits.tasks_per_owner)
         return "too many tasks";
     bool is_all;
-    return retention_refuses(&h->retention, t->rec.owner, &is_all);
+    return retention_refuses(&h->retention, task_owner(t), &is_all);
 }
 
 static bool is_reserved(struct str name)
@@ -48,13 +48,15 @@ static const char *why_bad_child(const struct agent_line *line)
 
 static void put_child_event(struct task *t, const struct task *child)
 {
+    struct str name = task_field(child, FIELD_NAME);
+    struct str description = task_field(child, FIELD_DESCRIPTION);
     struct buf data = {0};
     buf_putc(&data, '{');
-    js_put_field(&data, "task_id", child->rec.task_id);
-    if (child->rec.name.p)
-        js_put_field(&data, "name", child->rec.name);
-    if (child->rec.description.p)
-        js_put_field(&data, "description", child->rec.description);
+    js_put_field(&data, "task_id", task_id_of(child));
+    if (name.p)
+        js_put_field(&data, "name", name);
+    if (description.p)
+        js_put_field(&data, "description", description);
     buf_putc(&data, '}');
     task_event(t, EVENT_CHILD, buf_str(&data));
     buf_done(&data);
@@ -78,8 +80,8 @@ void task_spawn(struct task *t, const struct agent_line *line)
         return;
     }
     struct buf ancestors = {0};
-    buf_putstr(&ancestors, t->rec.ancestors);
-    buf_putstr(&ancestors, t->rec.task_id);
+    buf_putstr(&ancestors, task_field(t, FIELD_ANCESTORS));
+    buf_putstr(&ancestors, task_id_of(t));
     struct task_plan plan = {.ancestors = buf_str(&ancestors),
                              .owner = t->conversation->owner,
                              .quota = t->quota,
@@ -89,22 +91,22 @@ void task_spawn(struct task *t, const struct agent_line *line)
                              .input = line->input,
                              .name = line->name,
                              .description = line->description,
-                             .parent_task_id = t->rec.task_id,
+                             .parent_task_id = task_id_of(t),
                              .parent_call_id = line->call_id,
-                             .parent_agent_id = t->rec.agent};
+                             .parent_agent_id = task_field(t, FIELD_AGENT)};
     struct task *child = task_create(t->hub, &plan);
     buf_done(&ancestors);
     put_child_event(t, child);
     struct buf answer = {0};
     task_begin_answer(&answer, "child", line->call_id);
-    js_put_field(&answer, "task_id", child->rec.task_id);
+    js_put_field(&answer, "task_id", task_id_of(child));
     task_end_answer(t, &answer);
 }
 
 static bool is_child_of(const struct task *child, const struct task *parent)
 {
-    return child && child->rec.parent_task_id.p &&
-           str_eq(child->rec.parent_task_id, parent->rec.task_id);
+    struct str id = child ? task_field(child, FIELD_PARENT_TASK_ID) : STR_NULL;
+    return id.p && str_eq(id, task_id_of(parent));
 }
 
 /* A call about a task that is not live: what became of it is in the store. */
@@ -135,7 +137,7 @@ static void on_late(void *arg, int status, struct answer *found)
     struct str call_id = {late->call_id, late->n};
     t->refs--;
     if (t->phase == PHASE_RUNNING) {
-        if (status == 0 && str_eq(found->tasks[0].parent_task_id, t->rec.task_id))
+        if (status == 0 && str_eq(found->tasks[0].parent_task_id, task_id_of(t)))
             answer_late(t, late->cancels, call_id);
         else if (status == 0 || status == STORE_NOT_FOUND)
             task_answer_error(t, call_id, ERR_NOT_FOUND, NO_SUCH_TASK);
@@ -155,8 +157,8 @@ static void look_up_late(struct task *t, const struct agent_line *line)
     t->refs++;
     hub_query(t->hub,
               &(struct query){.kind = QUERY_TASK,
-                              .owner = t->rec.owner,
-                              .conversation_id = t->rec.conversation_id,
+                              .owner = task_owner(t),
+                              .conversation_id = task_conversation_id(t),
                               .task_id = line->task_id},
               on_late, late);
 }
@@ -164,8 +166,9 @@ static void look_up_late(struct task *t, const struct agent_line *line)
 void task_send_to_relative(struct task *t, const struct agent_line *line)
 {
     bool up = str_eq(line->task_id, STR("parent"));
-    struct task *to = find_relative(t, up ? t->rec.parent_task_id : line->task_id);
-    if (!to && up && t->rec.parent_task_id.p) {
+    struct str id = up ? task_field(t, FIELD_PARENT_TASK_ID) : line->task_id;
+    struct task *to = find_relative(t, id);
+    if (!to && up && id.p) {
         answer_late(t, false, line->call_id);
         return;
     }
@@ -200,7 +203,7 @@ void task_cancel_child(struct task *t, const struct agent_line *line)
     }
     struct buf ids = {0}, answer = {0};
     buf_putc(&ids, '[');
-    uint32_t n = line->tree ? task_cancel_tree(t->conversation, child->rec.task_id, &ids)
+    uint32_t n = line->tree ? task_cancel_tree(t->conversation, task_id_of(child), &ids)
                             : task_cancel_told(child, &ids);
     buf_putc(&ids, ']');
     task_begin_answer(&answer, "ok", line->call_id);
@@ -216,17 +219,18 @@ uint32_t task_cancel_told(struct task *t, struct buf *ids)
         return 0;
     if (ids->len && ids->bytes[ids->len - 1] != '[')
         buf_putc(ids, ',');
-    js_put_str(ids, t->rec.task_id);
+    js_put_str(ids, task_id_of(t));
     return 1;
 }
 
 /* By the ids of all that it descends from: those in between may have ended long ago. */
 static bool descends(const struct task *t, struct str root)
 {
-    if (str_eq(t->rec.task_id, root))
+    if (str_eq(task_id_of(t), root))
         return true;
-    for (size_t at = 0; at < t->rec.ancestors.n; at += TASK_ID_LEN)
-        if (str_eq((struct str){t->rec.ancestors.p + at, TASK_ID_LEN}, root))
+    struct str ancestors = task_field(t, FIELD_ANCESTORS);
+    for (size_t at = 0; at < ancestors.n; at += TASK_ID_LEN)
+        if (str_eq((struct str){ancestors.p + at, TASK_ID_LEN}, root))
             return true;
     return false;
 }
@@ -254,7 +258,7 @@ bool task_has_children(const struct task *t)
 
 void task_tell_parent(struct task *t, const struct task_record *view)
 {
-    struct task *parent = t->rec.parent_task_id.p ? find_relative(t, t->rec.parent_task_id) : NULL;
+    struct task *parent = view->parent_task_id.p ? find_relative(t, view->parent_task_id) : NULL;
     if (!parent || task_is_ending(parent))
         return;
     struct buf child = {0};

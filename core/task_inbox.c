@@ -13,7 +13,7 @@
 static bool fits(const struct task *t, size_t bytes)
 {
     const struct hub_limits *l = &t->hub->o.limits;
-    return t->n_inbox < l->inbox_messages && t->inbox_bytes + bytes <= l->inbox_bytes;
+    return t->work->n_inbox < l->inbox_messages && t->work->inbox_bytes + bytes <= l->inbox_bytes;
 }
 
 static void put_message_line(struct buf *line, struct str from, struct str content,
@@ -37,15 +37,14 @@ static struct input_message *copy_line(uint64_t position, struct str line)
 
 static void on_again(struct timer *timer)
 {
-    task_deliver(container_of(timer, struct task, again));
+    task_deliver(container_of(timer, struct task_work, again)->task);
 }
 
-void task_init_inbox(struct task *t)
+void task_init_inbox(struct task_work *w)
 {
-    list_init(&t->inbox);
-    list_init(&t->answers);
-    list_init(&t->tools);
-    t->again.fire = on_again;
+    list_init(&w->inbox);
+    list_init(&w->answers);
+    w->again.fire = on_again;
 }
 
 /* True when the agent has it.  Else it is deaf, or full: then it is tried again soon. */
@@ -54,27 +53,28 @@ static bool hand_over(struct task *t, const struct input_message *m)
     if (t->agent->ops->deliver(t->run, (struct str){m->line, m->len}))
         return true;
     if (t->agent->ops->is_deaf(t->run))
-        t->no_inbox = true;
+        t->work->no_inbox = true;
     else
-        timer_arm(&t->hub->clock, &t->again, t->hub->clock.now_ms + AGAIN_MS);
+        timer_arm(&t->hub->clock, &t->work->again, t->hub->clock.now_ms + AGAIN_MS);
     return false;
 }
 
 static void drop_answer(struct task *t, struct input_message *m)
 {
     list_remove(&m->node);
-    t->answer_bytes -= m->len;
+    t->work->answer_bytes -= m->len;
     free(m);
 }
 
 void task_answer(struct task *t, struct str line)
 {
-    if (!t->run || t->no_inbox)
+    struct task_work *w = t->work;
+    if (!t->run || w->no_inbox)
         return;
     struct input_message *m = copy_line(0, line);
-    list_push(&t->answers, &m->node);
-    t->answer_bytes += m->len;
-    if (t->answer_bytes > MAX_ANSWERS_WAITING)
+    list_push(&w->answers, &m->node);
+    w->answer_bytes += m->len;
+    if (w->answer_bytes > MAX_ANSWERS_WAITING)
         task_stop(t, TASK_AGENT_ERROR,
                   "agent_error: the agent does not read the answers to its calls");
     else
@@ -84,8 +84,8 @@ void task_answer(struct task *t, struct str line)
 /* Answers go first: the agent waits for them. */
 static bool deliver_answers(struct task *t)
 {
-    while (!list_is_empty(&t->answers)) {
-        struct input_message *m = list_item(t->answers.next, struct input_message, node);
+    while (!list_is_empty(&t->work->answers)) {
+        struct input_message *m = list_item(t->work->answers.next, struct input_message, node);
         if (!hand_over(t, m))
             return false;
         drop_answer(t, m);
@@ -95,16 +95,17 @@ static bool deliver_answers(struct task *t)
 
 static void keep(struct task *t, uint64_t position, struct str line)
 {
+    struct task_work *w = task_work(t);
     struct input_message *m = copy_line(position, line);
-    list_push(&t->inbox, &m->node);
-    t->n_inbox++;
-    t->inbox_bytes += m->len;
+    list_push(&w->inbox, &m->node);
+    w->n_inbox++;
+    w->inbox_bytes += m->len;
 }
 
 void task_restore_message(struct task *t, uint64_t position, struct str line)
 {
     keep(t, position, line);
-    t->inbox_position = t->inbox_committed = position;
+    t->work->inbox_position = t->work->inbox_committed = position;
 }
 
 /* The end of a child always fits. */
@@ -112,7 +113,10 @@ enum error task_send(struct task *t, struct str from, struct str content, struct
 {
     if (task_is_ending(t))
         return ERR_TASK_TERMINATED;
-    if (t->no_inbox || !t->agent || !t->agent->has_inbox)
+    if (!t->agent || !t->agent->has_inbox)
+        return ERR_NO_INBOX;
+    struct task_work *w = task_work(t);
+    if (w->no_inbox)
         return ERR_NO_INBOX;
     struct buf line = {0};
     put_message_line(&line, from, content, child);
@@ -121,12 +125,12 @@ enum error task_send(struct task *t, struct str from, struct str content, struct
         buf_done(&line);
         return ERR_OVERLOADED;
     }
-    keep(t, ++t->inbox_position, buf_str(&line));
+    keep(t, ++w->inbox_position, buf_str(&line));
     t->refs++;
     journal_put(&t->hub->journal, &(struct op){.kind = OP_INBOX_PUT,
                                                .ref = t,
-                                               .task_key = t->rec.key,
-                                               .first = t->inbox_position,
+                                               .task_key = task_key(t),
+                                               .first = w->inbox_position,
                                                .bytes = buf_str(&line)});
     buf_done(&line);
     return ERR_NONE;
@@ -135,8 +139,8 @@ enum error task_send(struct task *t, struct str from, struct str content, struct
 static void forget(struct task *t, struct input_message *m)
 {
     list_remove(&m->node);
-    t->n_inbox--;
-    t->inbox_bytes -= m->len;
+    t->work->n_inbox--;
+    t->work->inbox_bytes -= m->len;
     free(m);
 }
 
@@ -159,7 +163,7 @@ static void put_message_event(struct task *t, const struct input_message *m)
 
 void task_inbox_lost(struct task *t, uint64_t position)
 {
-    list_each (it, &t->inbox) {
+    list_each (it, &t->work->inbox) {
         struct input_message *m = list_item(it, struct input_message, node);
         if (m->position == position)
             forget(t, m);
@@ -168,7 +172,7 @@ void task_inbox_lost(struct task *t, uint64_t position)
 
 void task_inbox_committed(struct task *t, uint64_t position)
 {
-    t->inbox_committed = position;
+    t->work->inbox_committed = position;
     task_deliver(t);
 }
 
@@ -176,10 +180,11 @@ void task_deliver(struct task *t)
 {
     if (!t->run || task_is_ending(t) || !deliver_answers(t))
         return;
+    struct task_work *w = t->work;
     uint64_t last = 0;
-    while (!list_is_empty(&t->inbox)) {
-        struct input_message *m = list_item(t->inbox.next, struct input_message, node);
-        if (m->position > t->inbox_committed)
+    while (!list_is_empty(&w->inbox)) {
+        struct input_message *m = list_item(w->inbox.next, struct input_message, node);
+        if (m->position > w->inbox_committed)
             break;
         if (!hand_over(t, m))
             break;
@@ -189,17 +194,17 @@ void task_deliver(struct task *t)
     }
     if (last)
         journal_put(&t->hub->journal,
-                    &(struct op){.kind = OP_INBOX_TAKE, .task_key = t->rec.key, .last = last});
+                    &(struct op){.kind = OP_INBOX_TAKE, .task_key = task_key(t), .last = last});
 }
 
 void task_close_inbox(struct task *t)
 {
-    if (list_is_empty(&t->inbox))
+    if (list_is_empty(&t->work->inbox))
         return;
     struct buf all = {0};
     uint64_t last = 0;
     buf_putc(&all, '[');
-    list_each (it, &t->inbox) {
+    list_each (it, &t->work->inbox) {
         struct input_message *m = list_item(it, struct input_message, node);
         if (last)
             buf_putc(&all, ',');
@@ -208,17 +213,18 @@ void task_close_inbox(struct task *t)
         forget(t, m);
     }
     buf_putc(&all, ']');
-    free((char *)t->rec.state.undelivered.p);
-    t->rec.state.undelivered = (struct str){all.bytes, all.len};
+    struct task_outcome *o = task_outcome(t);
+    free((char *)(uintptr_t)o->undelivered.p);
+    o->undelivered = (struct str){all.bytes, all.len};
     journal_put(&t->hub->journal,
-                &(struct op){.kind = OP_INBOX_TAKE, .task_key = t->rec.key, .last = last});
+                &(struct op){.kind = OP_INBOX_TAKE, .task_key = task_key(t), .last = last});
 }
 
 void task_free_inbox(struct task *t)
 {
-    timer_disarm(&t->hub->clock, &t->again);
-    list_each (it, &t->answers)
+    timer_disarm(&t->hub->clock, &t->work->again);
+    list_each (it, &t->work->answers)
         drop_answer(t, list_item(it, struct input_message, node));
-    list_each (it, &t->inbox)
+    list_each (it, &t->work->inbox)
         forget(t, list_item(it, struct input_message, node));
 }

@@ -49,19 +49,19 @@ static void take_event(struct task *t, const struct agent_line *line)
     }
     task_event(t, line->event, line->data);
     if (line->event == EVENT_TOKEN)
-        said_token(&t->said, line->text);
+        said_token(&t->work->said, line->text);
     if (line->event == EVENT_FINAL_ANSWER)
-        said_final(&t->said, line->text);
-    if (line->event == EVENT_PROGRESS && line->progress != t->rec.state.progress) {
-        t->rec.state.progress = line->progress;
+        said_final(&t->work->said, line->text);
+    if (line->event == EVENT_PROGRESS && line->progress != t->staged.progress) {
+        t->staged.progress = line->progress;
         task_stage(t);
     }
 }
 
 static void take_result(struct task *t, struct str result)
 {
-    free(t->result);
-    t->result = xstrdup(result);
+    free(t->work->result);
+    t->work->result = xstrdup(result);
 }
 
 void task_begin_answer(struct buf *out, const char *type, struct str call_id)

@@ -8,7 +8,9 @@
 
 static struct question *find(const struct task *t, struct str id)
 {
-    list_each (it, &t->questions) {
+    if (!t->work)
+        return NULL;
+    list_each (it, &t->work->questions) {
         struct question *q = list_item(it, struct question, node);
         if (str_eq(str_of(q->input_id), id))
             return q;
@@ -20,14 +22,13 @@ static struct question *find(const struct task *t, struct str id)
 static void review(struct task *t)
 {
     const struct question *open = NULL;
-    list_each (it, &t->questions) {
+    list_each (it, &t->work->questions) {
         const struct question *q = list_item(it, const struct question, node);
         if (!q->answer && !open)
             open = q;
     }
-    free((char *)t->rec.state.waiting_for.p);
-    t->rec.state.waiting_for =
-        open ? (struct str){xstrdup(str_of(open->input_id)), strlen(open->input_id)} : STR_NULL;
+    free(t->staged.waiting_for);
+    t->staged.waiting_for = open ? xstrdup(str_of(open->input_id)) : NULL;
     task_stage(t);
     task_stand_clocks(t, open != NULL);
 }
@@ -68,7 +69,7 @@ static struct question *add(struct task *t, struct str input_id)
     q->task = t;
     q->input_id = xstrdup(input_id);
     q->expiry.fire = on_expiry;
-    list_push(&t->questions, &q->node);
+    list_push(&task_work(t)->questions, &q->node);
     return q;
 }
 
@@ -152,10 +153,10 @@ enum error task_respond(struct task *t, const struct request *r, const char **re
 
 void task_close_questions(struct task *t)
 {
-    if (list_is_empty(&t->questions))
+    if (list_is_empty(&t->work->questions))
         return;
     struct buf all = {0};
-    list_each (it, &t->questions) {
+    list_each (it, &t->work->questions) {
         const struct question *q = list_item(it, const struct question, node);
         buf_putc(&all, all.len ? ',' : '[');
         js_put_str(&all, str_of(q->input_id));
@@ -163,13 +164,14 @@ void task_close_questions(struct task *t)
         buf_puts(&all, q->answer ? q->answer : "null");
     }
     buf_putc(&all, ']');
-    free((char *)t->rec.state.answers.p);
-    t->rec.state.answers = (struct str){all.bytes, all.len};
+    struct task_outcome *o = task_outcome(t);
+    free((char *)(uintptr_t)o->answers.p);
+    o->answers = (struct str){all.bytes, all.len};
 }
 
 void task_free_questions(struct task *t)
 {
-    list_each (it, &t->questions) {
+    list_each (it, &t->work->questions) {
         struct question *q = list_item(it, struct question, node);
         timer_disarm(&t->hub->clock, &q->expiry);
         list_remove(&q->node);

@@ -11,7 +11,7 @@
  * way, and none that waits was there before it. */
 static bool must_wait(const struct task *t)
 {
-    if (!t->rec.waits)
+    if (!t->fixed->waits)
         return false;
     bool behind = false; /* what follows came later than t */
     list_each (it, &t->conversation->tasks) {
@@ -19,7 +19,7 @@ static bool must_wait(const struct task *t)
         if (other == t)
             behind = true;
         else if (task_talks(other) &&
-                 !(other->rec.waits && other->phase <= PHASE_PENDING && behind))
+                 !(other->fixed->waits && other->phase <= PHASE_PENDING && behind))
             return true;
     }
     return false;
@@ -59,8 +59,8 @@ void task_try_start(struct task *t)
         return;
     }
     t->phase = PHASE_STARTING;
-    t->rec.state.status = STATUS_RUNNING;
-    t->rec.state.started_at = t->hub->clock.wall_ms;
+    t->staged.status = STATUS_RUNNING;
+    t->staged.started_at = t->hub->clock.wall_ms;
     task_event(t, EVENT_TASK_STARTED, STR("{}"));
     task_stage(t);
 }
@@ -90,13 +90,15 @@ void task_unpause(struct task *t)
 void task_stop_run(struct task *t)
 {
     struct clock *c = &t->hub->clock;
-    timer_disarm(c, &t->timeout);
-    timer_disarm(c, &t->idle);
-    timer_disarm(c, &t->grace);
     if (t->has_slot)
         t->hub->n_processes--;
     t->has_slot = false;
-    task_stop_tools(t);
+    if (t->work) {
+        timer_disarm(c, &t->work->timeout);
+        timer_disarm(c, &t->work->idle);
+        timer_disarm(c, &t->work->grace);
+        task_stop_tools(t);
+    }
     if (!t->run)
         return;
     struct dead_run *dead = xalloc(sizeof *dead);
@@ -154,10 +156,10 @@ static void on_end(void *arg, enum run_end end, struct str text)
     struct task *t = arg;
     if (task_is_ending(t))
         return;
-    t->stopped_wall_ms = t->hub->clock.wall_ms;
+    t->work->stopped_wall_ms = t->hub->clock.wall_ms;
     task_stop_run(t);
     if (t->stopping != TASK_OK) {
-        task_finish(t, STATUS_FAILED, t->stopping, str_of(t->stop_text));
+        task_finish(t, STATUS_FAILED, t->stopping, str_of(t->work->stop_text));
     } else if (end == RUN_DONE) {
         task_finish(t, STATUS_COMPLETED, TASK_OK, STR_NULL);
     } else {
@@ -198,19 +200,21 @@ static void put_parent(struct buf *out, const struct task_record *rec)
 static void launch(struct task *t, const struct answer *answer)
 {
     struct buf history = {0}, parent = {0};
+    struct task_record rec = task_staged(t);
     put_history(&history, answer);
-    put_parent(&parent, &t->rec);
-    struct run_spec spec = {.task_id = t->rec.task_id,
-                            .conversation_id = t->rec.conversation_id,
-                            .owner = t->rec.owner,
-                            .input = t->rec.input,
+    put_parent(&parent, &rec);
+    struct run_spec spec = {.task_id = rec.task_id,
+                            .conversation_id = rec.conversation_id,
+                            .owner = rec.owner,
+                            .input = rec.input,
                             .history = buf_str(&history),
                             .parent = buf_str(&parent),
-                            .metadata = t->rec.metadata.p ? t->rec.metadata : STR("null")};
+                            .metadata = rec.metadata.p ? rec.metadata : STR("null")};
     char error[256] = "";
     t->run = t->agent->ops->start(t->agent->settings, &spec, &run_events, t, error);
     buf_done(&history);
     buf_done(&parent);
+    t->fixed = task_fixed_drop_input(t->fixed); /* the agent has it, and nobody else asks */
     if (!t->run) {
         char why[320];
         snprintf(why, sizeof why, "agent_error: %s", error);
@@ -218,6 +222,7 @@ static void launch(struct task *t, const struct answer *answer)
         return;
     }
     t->phase = PHASE_RUNNING;
+    task_work(t);
     task_arm_clocks(t);
     task_deliver(t);
 }
@@ -246,9 +251,9 @@ void task_run(struct task *t)
     t->refs++;
     hub_query(t->hub,
               &(struct query){.kind = QUERY_MESSAGES,
-                              .owner = t->rec.owner,
-                              .conversation_id = t->rec.conversation_id,
-                              .before = t->rec.task_id,
+                              .owner = task_owner(t),
+                              .conversation_id = task_conversation_id(t),
+                              .before = task_id_of(t),
                               .limit = HISTORY_MESSAGES,
                               .max_bytes = MAX_HISTORY},
               on_history, t);

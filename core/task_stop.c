@@ -9,36 +9,38 @@ void task_stop(struct task *t, enum task_error why, const char *text)
 {
     if (task_is_ending(t))
         return;
+    struct task_work *w = task_work(t);
     if (t->stopping == TASK_OK) {
         t->stopping = why;
-        t->stop_text = xstrdup(str_of(text));
+        w->stop_text = xstrdup(str_of(text));
     }
     if (!t->run) {
-        task_finish(t, STATUS_FAILED, t->stopping, str_of(t->stop_text));
+        task_finish(t, STATUS_FAILED, t->stopping, str_of(w->stop_text));
         return;
     }
-    if (timer_is_armed(&t->grace))
+    if (timer_is_armed(&w->grace))
         return; /* it was asked already */
-    timer_arm(&t->hub->clock, &t->grace, t->hub->clock.now_ms + t->agent->grace_ms);
+    timer_arm(&t->hub->clock, &w->grace, t->hub->clock.now_ms + t->agent->grace_ms);
     t->agent->ops->cancel(t->run);
 }
 
 static void on_grace(struct timer *timer)
 {
-    struct task *t = container_of(timer, struct task, grace);
-    if (!t->killed) {
-        t->killed = true;
-        timer_arm(&t->hub->clock, &t->grace, t->hub->clock.now_ms + FORCE_MS);
+    struct task_work *w = container_of(timer, struct task_work, grace);
+    struct task *t = w->task;
+    if (!w->killed) {
+        w->killed = true;
+        timer_arm(&t->hub->clock, &w->grace, t->hub->clock.now_ms + FORCE_MS);
         t->agent->ops->kill(t->run);
         return;
     }
     task_stop_run(t); /* it cannot even be killed: the task ends all the same */
-    task_stop(t, t->stopping, t->stop_text);
+    task_stop(t, t->stopping, w->stop_text);
 }
 
 static void on_timeout(struct timer *timer)
 {
-    struct task *t = container_of(timer, struct task, timeout);
+    struct task *t = container_of(timer, struct task_work, timeout)->task;
     char text[96];
     snprintf(text, sizeof text, "timeout: no end within %lld s",
              (long long)(t->agent->timeout_ms / 1000));
@@ -47,14 +49,15 @@ static void on_timeout(struct timer *timer)
 
 static void on_idle(struct timer *timer)
 {
-    struct task *t = container_of(timer, struct task, idle);
-    msec_t due = t->heard_ms + t->agent->idle_timeout_ms;
+    struct task_work *w = container_of(timer, struct task_work, idle);
+    struct task *t = w->task;
+    msec_t due = w->heard_ms + t->agent->idle_timeout_ms;
     bool waits = t->run && t->agent->ops->waits && t->agent->ops->waits(t->run);
-    if (waits || !list_is_empty(&t->tools) ||
+    if (waits || !list_is_empty(&w->tools) ||
         task_has_children(t)) /* it waits: the clock stands still */
         due = t->hub->clock.now_ms + t->agent->idle_timeout_ms;
     if (due > t->hub->clock.now_ms) {
-        timer_arm(&t->hub->clock, &t->idle, due);
+        timer_arm(&t->hub->clock, &w->idle, due);
         return;
     }
     char text[96];
@@ -63,38 +66,40 @@ static void on_idle(struct timer *timer)
     task_stop(t, TASK_TIMEOUT, text);
 }
 
-void task_init_clocks(struct task *t)
+void task_init_clocks(struct task_work *w)
 {
-    t->timeout.fire = on_timeout;
-    t->idle.fire = on_idle;
-    t->grace.fire = on_grace;
+    w->timeout.fire = on_timeout;
+    w->idle.fire = on_idle;
+    w->grace.fire = on_grace;
 }
 
 void task_arm_clocks(struct task *t)
 {
     struct clock *c = &t->hub->clock;
-    t->heard_ms = c->now_ms;
+    struct task_work *w = t->work;
+    w->heard_ms = c->now_ms;
     if (t->agent->timeout_ms)
-        timer_arm(c, &t->timeout, c->now_ms + t->agent->timeout_ms);
+        timer_arm(c, &w->timeout, c->now_ms + t->agent->timeout_ms);
     if (t->agent->idle_timeout_ms)
-        timer_arm(c, &t->idle, c->now_ms + t->agent->idle_timeout_ms);
+        timer_arm(c, &w->idle, c->now_ms + t->agent->idle_timeout_ms);
 }
 
 void task_stand_clocks(struct task *t, bool stand)
 {
     struct clock *c = &t->hub->clock;
-    if (stand == t->clocks_stand || !t->run)
+    struct task_work *w = t->work;
+    if (!t->run || stand == w->clocks_stand)
         return;
-    t->clocks_stand = stand;
+    w->clocks_stand = stand;
     if (stand) {
-        t->timeout_left = timer_is_armed(&t->timeout) ? t->timeout.due - c->now_ms : 0;
-        timer_disarm(c, &t->timeout);
-        timer_disarm(c, &t->idle);
+        w->timeout_left = timer_is_armed(&w->timeout) ? w->timeout.due - c->now_ms : 0;
+        timer_disarm(c, &w->timeout);
+        timer_disarm(c, &w->idle);
         return;
     }
-    t->heard_ms = c->now_ms;
-    if (t->timeout_left > 0)
-        timer_arm(c, &t->timeout, c->now_ms + t->timeout_left);
+    w->heard_ms = c->now_ms;
+    if (w->timeout_left > 0)
+        timer_arm(c, &w->timeout, c->now_ms + w->timeout_left);
     if (t->agent->idle_timeout_ms)
-        timer_arm(c, &t->idle, c->now_ms + t->agent->idle_timeout_ms);
+        timer_arm(c, &w->idle, c->now_ms + t->agent->idle_timeout_ms);
 }

@@ -74,9 +74,9 @@ static void on_done(void *user, bool good, struct str output)
 
 static struct tool_caller caller_of(const struct task *t)
 {
-    return (struct tool_caller){.owner = t->rec.owner,
-                                .conversation_id = t->rec.conversation_id,
-                                .task_id = t->rec.task_id,
+    return (struct tool_caller){.owner = task_owner(t),
+                                .conversation_id = task_conversation_id(t),
+                                .task_id = task_id_of(t),
                                 .is_program = true};
 }
 
@@ -97,7 +97,7 @@ static void on_approval(void *arg, struct str answer)
 {
     struct tool_use *use = arg;
     struct task *t = use->task;
-    bool stops = t->rec.state.cancel_requested_at || t->stopping != TASK_OK;
+    bool stops = t->staged.cancel_requested_at || t->stopping != TASK_OK;
     if (str_eq(answer, STR("true")) && !stops) {
         start_job(use, str_of(use->arguments));
         return;
@@ -127,7 +127,7 @@ static void start_tool(struct task *t, const struct tool *tool, const struct age
 {
     struct tool_use *use = xcalloc(sizeof *use);
     *use = (struct tool_use){.task = t, .tool = tool, .call_id = xstrdup(line->call_id)};
-    list_push(&t->tools, &use->node);
+    list_push(&t->work->tools, &use->node);
     if (!ask_first(use, line->arguments))
         start_job(use, line->arguments);
 }
@@ -158,7 +158,7 @@ void task_call_tool(struct task *t, const struct agent_line *line)
 
 void task_stop_tools(struct task *t)
 {
-    list_each (it, &t->tools)
+    list_each (it, &t->work->tools)
         drop_use(t->hub, list_item(it, struct tool_use, node));
 }
 

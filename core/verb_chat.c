@@ -106,7 +106,7 @@ static void interrupt(struct conversation *conversation)
     list_each (it, &conversation->tasks) {
         struct task *t = list_item(it, struct task, in_conversation);
         if (task_talks(t))
-            task_cancel_tree(conversation, t->rec.task_id, &ids);
+            task_cancel_tree(conversation, task_id_of(t), &ids);
     }
     buf_done(&ids);
 }

@@ -243,7 +243,7 @@ static void put_older_live(struct call *c, struct buf *line, struct str oldest)
         return;
     list_each (it, &conversation->tasks) {
         const struct task *t = list_item(it, const struct task, in_conversation);
-        if (t->phase == PHASE_CREATING || memcmp(t->rec.task_id.p, oldest.p, TASK_ID_LEN) >= 0)
+        if (t->phase == PHASE_CREATING || memcmp(task_id_of(t).p, oldest.p, TASK_ID_LEN) >= 0)
             continue;
         struct task_record view = task_view(t);
         put_comma(line);

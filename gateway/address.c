@@ -5,21 +5,40 @@
 
 #include "gateway/proxied.h"
 
-#define FORWARDED_MAX 2048 /* bytes of X-Forwarded-For; a longer one is nobody's */
+#include <sys/socket.h>
+
+#define SOCKETS_BEYOND 16 /* of one address, beyond twice its connections */
+#define UNKNOWN "?"       /* no address is written so */
 
 /* --- who it is --------------------------------------------------------------------------------- */
 
-static bool is_trusted(const struct server *s, const struct net_address *a)
+bool address_is_trusted(const struct server *s, const struct net_address *a)
 {
     const struct config *c = s->config;
     return net_list_has(c->trusted_nets, c->trusted_proxies.n, a);
 }
 
-/* From the right, as the nearest proxy has written last: the first who is no proxy of ours.  What is
- * no address ends the walk at the proxy that passed it on. */
-static void walk_forwarded(const struct server *s, struct str list, struct net_address *at)
+/* "203.0.113.7", and as some proxies write it, "203.0.113.7:4711" and "[2001:db8::7]:4711". */
+static bool parse_forwarded(struct str one, struct net_address *ret)
 {
-    while (list.n > 0 && is_trusted(s, at)) {
+    const char *colon = one.n > 0 ? memrchr(one.p, ':', one.n) : NULL;
+    if (net_parse_address(one, ret))
+        return true;
+    size_t host = colon ? (size_t)(colon - one.p) : 0, port = one.n - host;
+    if (host == 0 || port < 2 || port > 6)
+        return false;
+    for (size_t i = host + 1; i < one.n; i++)
+        if (one.p[i] < '0' || one.p[i] > '9')
+            return false;
+    bool is_bare_ipv6 = one.p[0] != '[' && memchr(one.p, ':', host);
+    return !is_bare_ipv6 && net_parse_address((struct str){one.p, host}, ret);
+}
+
+/* From the right, as the nearest proxy has written last: the first who is no proxy of ours.  False when
+ * what stands there is no address: then it is not known who that is, and it is not the proxy. */
+static bool walk_forwarded(const struct server *s, struct str list, struct net_address *at)
+{
+    while (list.n > 0 && address_is_trusted(s, at)) {
         size_t end = list.n;
         while (list.n > 0 && list.p[list.n - 1] != ',')
             list.n--;
@@ -28,17 +47,22 @@ static void walk_forwarded(const struct server *s, struct str list, struct net_a
             one.p++, one.n--;
         while (one.n && (one.p[one.n - 1] == ' ' || one.p[one.n - 1] == '\t'))
             one.n--;
-        if (!net_parse_address(one, at))
-            return;
+        if (!parse_forwarded(one, at))
+            return false;
         list.n -= list.n > 0; /* the comma */
     }
+    return true;
+}
+
+bool address_was_forwarded(struct lws *wsi)
+{
+    return lws_hdr_total_length(wsi, WSI_TOKEN_X_FORWARDED_FOR) > 0;
 }
 
 void address_text(struct server *s, struct lws *wsi, char ret_ip[NET_TEXT])
 {
-    char forwarded[FORWARDED_MAX];
     struct net_address at;
-    snprintf(ret_ip, NET_TEXT, "?");
+    snprintf(ret_ip, NET_TEXT, UNKNOWN);
     const struct net_address *named = proxied_client(wsi);
     if (named)
         net_format(named, ret_ip);
@@ -46,10 +70,17 @@ void address_text(struct server *s, struct lws *wsi, char ret_ip[NET_TEXT])
         lws_get_peer_simple(wsi, ret_ip, NET_TEXT);
     if (s->config->trusted_proxies.n == 0 || !net_parse_address(str_of(ret_ip), &at))
         return;
-    int n = lws_hdr_copy(wsi, forwarded, sizeof forwarded, WSI_TOKEN_X_FORWARDED_FOR);
-    if (n > 0)
-        walk_forwarded(s, (struct str){forwarded, (size_t)n}, &at);
-    net_format(&at, ret_ip);
+    int n = lws_hdr_total_length(wsi, WSI_TOKEN_X_FORWARDED_FOR);
+    char *forwarded = n > 0 ? xcalloc((size_t)n + 1) : NULL;
+    if (forwarded)
+        n = lws_hdr_copy(wsi, forwarded, n + 1, WSI_TOKEN_X_FORWARDED_FOR);
+    bool known =
+        !forwarded || (n > 0 && walk_forwarded(s, (struct str){forwarded, (size_t)n}, &at));
+    free(forwarded);
+    if (known)
+        net_format(&at, ret_ip);
+    else
+        snprintf(ret_ip, NET_TEXT, UNKNOWN);
 }
 
 /* --- connections ------------------------------------------------------------------------------- */
@@ -59,22 +90,27 @@ struct map_key address_key(const struct map_node *node)
     return (struct map_key){{str_of(container_of(node, const struct address, node)->ip)}};
 }
 
-struct address *address_get(struct server *s, struct lws *wsi)
+static struct address *address_of(struct server *s, const char ip[NET_TEXT])
 {
-    char ip[NET_TEXT];
-    address_text(s, wsi, ip);
     struct map_node *node = map_find(&s->addresses, (struct map_key){{str_of(ip)}});
     if (node)
         return container_of(node, struct address, node);
     struct address *a = xcalloc(sizeof *a);
-    memcpy(a->ip, ip, sizeof ip);
+    memcpy(a->ip, ip, sizeof a->ip);
     map_put(&s->addresses, &a->node);
     return a;
 }
 
+struct address *address_get(struct server *s, struct lws *wsi)
+{
+    char ip[NET_TEXT] = "";
+    address_text(s, wsi, ip);
+    return address_of(s, ip);
+}
+
 void address_forget(struct server *s, struct address *a)
 {
-    if (a->n > 0)
+    if (a->n > 0 || a->n_sockets > 0)
         return;
     map_remove(&s->addresses, &a->node);
     free(a);
@@ -87,6 +123,46 @@ bool address_is_full(const struct server *s, const struct address *a, bool for_s
     if (s->n_conns + s->n_streams >= all || a->n >= each)
         return true;
     return for_stranger && (s->n_strangers >= (all + 1) / 2 || a->n_strangers >= (each + 1) / 2);
+}
+
+/* --- sockets ----------------------------------------------------------------------------------- */
+
+static bool address_of_socket(int fd, struct net_address *ret)
+{
+    struct sockaddr_storage at;
+    socklen_t n = sizeof at;
+    return getpeername(fd, (struct sockaddr *)&at, &n) == 0 &&
+           net_of_sockaddr((const struct sockaddr *)&at, ret);
+}
+
+struct peer *peer_new(struct server *s, int fd, const struct net_address *named)
+{
+    struct net_address at;
+    char ip[NET_TEXT] = "";
+    struct peer *p = xcalloc(sizeof *p);
+    p->is_named = named != NULL;
+    if (named)
+        p->named = at = *named;
+    if (!named && (!address_of_socket(fd, &at) || address_is_trusted(s, &at)))
+        return p;
+    net_format(&at, ip);
+    p->address = address_of(s, ip);
+    if (p->address->n_sockets >=
+        2 * (uint64_t)s->config->rim_limits.connections_per_address + SOCKETS_BEYOND) {
+        free(p);
+        return NULL;
+    }
+    p->address->n_sockets++;
+    return p;
+}
+
+void peer_free(struct server *s, struct peer *p)
+{
+    if (p && p->address) {
+        p->address->n_sockets--;
+        address_forget(s, p->address);
+    }
+    free(p);
 }
 
 /* --- requests ---------------------------------------------------------------------------------- */

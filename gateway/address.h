@@ -20,10 +20,28 @@ struct address {
     struct map_node node;
     char ip[NET_TEXT];
     uint32_t n, n_strangers; /* strangers: before welcome */
+    uint32_t n_sockets;      /* of whatever kind, also silent ones; not those of trusted proxies */
 };
 
+/* Who is at the other end of a socket: kept as long as that. */
+struct peer {
+    bool is_named; /* by its PROXY header */
+    struct net_address named;
+    struct address *address; /* that counts the socket; NULL: nobody does */
+    void *echo;              /* of builds for tests (echo.h) */
+};
+
+/* Of a fresh socket; named as in its PROXY header, or NULL.  NULL: the address has too many already, twice
+ * limits.connections_per_address and some for requests. */
+struct peer *peer_new(struct server *s, int fd, const struct net_address *named);
+void peer_free(struct server *s, struct peer *p); /* NULL is fine */
+bool address_is_trusted(const struct server *s, const struct net_address *a);
+
 struct map_key address_key(const struct map_node *node);
+/* "?": a trusted proxy has passed it on for somebody whom it does not name.  All of those are one. */
 void address_text(struct server *s, struct lws *wsi, char ret_ip[NET_TEXT]);
+/* Whether it came through a proxy that speaks HTTP, trusted or not. */
+bool address_was_forwarded(struct lws *wsi);
 struct address *address_get(struct server *s, struct lws *wsi); /* found or made */
 void address_forget(struct server *s, struct address *a);       /* when it holds nothing */
 /* limits.connections and limits.connections_per_address; strangers may hold half of either. */

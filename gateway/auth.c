@@ -185,7 +185,7 @@ static const char *check_claims(const struct auth *auth, const struct jwt_key *k
     const char *wrong = check_times(claims, wall_ms / 1000, &exp);
 
     if (wrong)
-        return is_guest && wrong == expired ? "unknown guest: expired token" : wrong;
+        return is_guest && wrong == expired ? UNKNOWN_GUEST ": expired token" : wrong;
     if (issuer && !claim_is(claims, "iss", issuer))
         return "wrong issuer";
     if (!is_guest && auth->audience && !has_audience(claims, auth->audience))
@@ -219,7 +219,7 @@ static const char *explain(const struct auth *auth, const struct jwt *jwt)
     bool fits = known && jwt_has_alg(jwt, ALG_HS256);
 
     if (fits && claim_is(&jwt->claims, "iss", GUEST_ISSUER))
-        return "unknown guest";
+        return UNKNOWN_GUEST;
     for (size_t i = 0; i < auth->n_keys; i++) {
         bool named = jwt_may_be_of(jwt, auth->keys[i].kid);
         known = known || named;

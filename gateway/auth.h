@@ -5,7 +5,8 @@
  * Thread:   any; a struct auth is const after auth_open.
  * Owns:     its keys (wiped by auth_close).
  * Errors:   auth_open tells all faults, one a line, in the form of config.h.  auth_check says in
- *           identity.error what is wrong, in a few words, never with anything of the token.
+ *           identity.error what is wrong, in a few words, never with anything of the token: for the
+ *           log, not for who brought it.
  */
 #ifndef GATEWAY_AUTH_H
 #define GATEWAY_AUTH_H
@@ -17,6 +18,8 @@ struct auth;
 
 #define AUTH_LEEWAY_S 30
 #define GUEST_PREFIX "guest-"
+#define UNKNOWN_GUEST \
+    "unknown guest" /* begins the error of whoever may start anew without a token */
 
 /* Reads the key files and, when guests are served, <data_dir>/guest.key, which is made when missing
  * (data_dir must exist).  data_dir NULL: the guest key is made up and not kept (check-config).
@@ -29,7 +32,7 @@ void auth_close(struct auth *auth);
  * STR_NULL when absent ("" is a token, and a bad one).  Without any: a new guest with a token of its
  * own in ret->token, if guests are served (HTTP asks for no guests: do not call it without a token).
  * ret->expires_at_ms is the token's exp; the token is good for AUTH_LEEWAY_S more.
- * The text "unknown guest" in ret->error: the client may start anew without a token. */
+ * UNKNOWN_GUEST begins ret->error: the client may start anew without a token. */
 bool auth_check(const struct auth *auth, struct str hello_token, struct str bearer,
                 struct str cookie, int64_t wall_ms, struct identity *ret) MUST_USE;
 

@@ -44,7 +44,7 @@ static json_t *text_json(const char *text)
     return json ? json : json_string("?");
 }
 
-/* https://user:password@host shows with *** before the @. */
+/* https://user:password@host/path?key=… shows with *** before the @, and for what is behind the path. */
 static json_t *url_json(const char *url)
 {
     const char *host = strstr(url, "://"), *at;
@@ -52,12 +52,16 @@ static json_t *url_json(const char *url)
 
     host = host ? host + 3 : url;
     at = memrchr(host, '@', strcspn(host, "/?#"));
-    if (!at)
-        return text_json(url);
-    buf_put(&shown, url, (size_t)(host - url));
-    buf_puts(&shown, "***");
-    buf_puts(&shown, at);
-    json_t *json = text_json(shown.bytes);
+    if (at) {
+        buf_put(&shown, url, (size_t)(host - url));
+        buf_puts(&shown, "***");
+        url = at;
+    }
+    size_t n = strcspn(url, "?#");
+    buf_put(&shown, url, n);
+    if (url[n])
+        buf_putf(&shown, "%c***", url[n]);
+    json_t *json = text_json(shown.len ? shown.bytes : "");
     buf_done(&shown);
     return json;
 }

@@ -28,6 +28,17 @@ static void check_mode(const char *path, const struct stat *st, size_t *n)
     wrong(n, path, what);
 }
 
+/* As when root has put a backup back: the gateway's user cannot open it. */
+static void check_owner(const char *path, const struct stat *st, const struct stat *dir, size_t *n)
+{
+    char what[96];
+    if (st->st_uid == dir->st_uid)
+        return;
+    snprintf(what, sizeof what, "belongs to user %u, its directory to user %u: chown it",
+             (unsigned)st->st_uid, (unsigned)dir->st_uid);
+    wrong(n, path, what);
+}
+
 static void check_guest_key(const char *path, const struct stat *st, size_t *n)
 {
     if (!S_ISREG(st->st_mode) || st->st_size != GUEST_KEY_BYTES)
@@ -40,14 +51,17 @@ static void check_files(const struct data_dir *d, size_t *n)
 {
     static const char *const names[] = {"holdfast.db", "holdfast.db-wal", "holdfast.db-shm", "lock",
                                         "guest.key"};
-    struct stat st;
-    if (stat(d->path, &st) == 0)
-        check_mode(d->path, &st, n);
+    struct stat st, dir;
+    bool knows_dir = stat(d->path, &dir) == 0;
+    if (knows_dir)
+        check_mode(d->path, &dir, n);
     for (size_t i = 0; i < countof(names); i++) {
         struct buf path = {0};
         buf_putf(&path, "%s/%s", d->path, names[i]);
         if (lstat(path.bytes, &st) == 0) {
             check_mode(path.bytes, &st, n);
+            if (knows_dir)
+                check_owner(path.bytes, &st, &dir, n);
             if (strcmp(names[i], "guest.key") == 0)
                 check_guest_key(path.bytes, &st, n);
         } else if (errno != ENOENT) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/list.h"
+#include "gateway/address.h"
 #include "gateway/ws.h"
 #include "proto/buf.h"
 
@@ -68,7 +69,7 @@ static int closed(struct echo *e, struct lws *wsi)
         message_free(list_item(at, struct message, at));
     message_free(e->coming);
     free(e);
-    lws_set_opaque_user_data(wsi, NULL);
+    ((struct peer *)lws_get_opaque_user_data(wsi))->echo = NULL;
     return 0;
 }
 
@@ -83,9 +84,12 @@ static bool adopt(struct lws *wsi)
 {
     if (!is_ours(wsi))
         return false;
-    struct echo *e = xcalloc(sizeof *e);
+    struct peer *p = lws_get_opaque_user_data(wsi);
+    struct echo *e = p ? xcalloc(sizeof *e) : NULL;
+    if (!e)
+        return false;
     list_init(&e->going);
-    lws_set_opaque_user_data(wsi, e);
+    p->echo = e;
     return true;
 }
 
@@ -95,7 +99,8 @@ bool echo_takes(struct lws *wsi, enum lws_callback_reasons why, void *in, size_t
     *ret_result = 0;
     if (why == LWS_CALLBACK_HTTP_CONFIRM_UPGRADE && adopt(wsi))
         return true;
-    struct echo *e = wsi ? lws_get_opaque_user_data(wsi) : NULL;
+    struct peer *p = wsi ? lws_get_opaque_user_data(wsi) : NULL;
+    struct echo *e = p ? p->echo : NULL;
     if (!e)
         return false;
     switch (why) {

@@ -48,6 +48,18 @@ char *http_cookie(struct server *s, struct lws *wsi)
     return token;
 }
 
+bool http_has_version(struct lws *wsi)
+{
+    char version[16] = "";
+    return lws_hdr_copy(wsi, version, sizeof version, WSI_TOKEN_HTTP) > 0 &&
+           strncmp(version, "HTTP/1.", 7) == 0;
+}
+
+bool http_is_head(struct lws *wsi)
+{
+    return lws_hdr_total_length(wsi, WSI_TOKEN_HEAD_URI) > 0;
+}
+
 bool http_has_origin(struct lws *wsi)
 {
     return lws_hdr_total_length(wsi, WSI_TOKEN_ORIGIN) > 0;
@@ -131,7 +143,6 @@ static bool add_page(struct lws *wsi, const char *encoding, unsigned char **p, u
            add(wsi, "vary:", "Accept-Encoding", p, end) &&
            add(wsi, "content-security-policy:", PAGE_POLICY, p, end) &&
            add(wsi, "cross-origin-opener-policy:", "same-origin", p, end) &&
-           add(wsi, "cross-origin-resource-policy:", "same-origin", p, end) &&
            add(wsi, "referrer-policy:", "no-referrer", p, end);
 }
 
@@ -145,6 +156,7 @@ static int answer(struct lws *wsi, const struct answer_head *head, struct str bo
               !lws_add_http_header_content_length(wsi, body.n, &p, end) &&
               add(wsi, "content-type:", head->type, &p, end) &&
               add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
+              add(wsi, "cross-origin-resource-policy:", "same-origin", &p, end) &&
               add(wsi, "cache-control:", head->caching ? head->caching : "no-store", &p, end);
     ok = ok && add(wsi, "etag:", head->etag, &p, end) && add_cors(wsi, head->origin, &p, end);
     if (ok && head->is_page)
@@ -185,13 +197,13 @@ void http_put_error_line(struct buf *out, struct str line)
     buf_putc(out, '}');
 }
 
-int http_answer_json(struct lws *wsi, int status, const char *origin, struct str body)
+int http_answer_json(struct lws *wsi, int status, const char *origin, bool is_head, struct str body)
 {
     return answer(wsi,
                   &(struct answer_head){.status = status,
                                         .type = "application/json",
                                         .origin = origin,
-                                        .no_body = status == 204,
+                                        .no_body = is_head || status == 204,
                                         .retry_after_s = status == 503 || status == 429 ? 1 : 0},
                   status == 204 ? STR("") : body);
 }
@@ -234,6 +246,7 @@ int http_begin_events(struct lws *wsi, const char *origin)
               add(wsi, "cache-control:", "no-store", &p, end) &&
               add(wsi, "x-accel-buffering:", "no", &p, end) &&
               add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
+              add(wsi, "cross-origin-resource-policy:", "same-origin", &p, end) &&
               add_cors(wsi, origin, &p, end) && !lws_finalize_http_header(wsi, &p, end) &&
               lws_write(wsi, start, (size_t)(p - start), LWS_WRITE_HTTP_HEADERS) >= 0;
     lws_set_timeout(wsi, NO_PENDING_TIMEOUT, 0);
@@ -257,7 +270,7 @@ static int answer_error(struct lws *wsi, int status, enum error e, const char *m
 
 int http_refuse(struct lws *wsi, int status, enum error e, const char *message)
 {
-    (void)answer_error(wsi, status, e, message, false);
+    (void)answer_error(wsi, status, e, message, http_is_head(wsi));
     return 1;
 }
 
@@ -325,7 +338,7 @@ static int serve_metrics(struct server *s, struct lws *wsi, bool head)
 {
     char ip[NET_TEXT];
     address_text(s, wsi, ip);
-    if (!admin_is(wsi) && !metrics_are_allowed(s->config, ip))
+    if (!admin_is(wsi) && !metrics_are_allowed(s->config, ip, address_was_forwarded(wsi)))
         return answer_error(wsi, 403, ERR_UNAUTHORIZED, "metrics are for allowed addresses", head);
     struct buf body = {0};
     metrics_write(s, &body);
@@ -336,7 +349,7 @@ static int serve_metrics(struct server *s, struct lws *wsi, bool head)
 
 static int serve(struct server *s, struct lws *wsi, const char *path)
 {
-    bool head = lws_hdr_total_length(wsi, WSI_TOKEN_HEAD_URI) > 0;
+    bool head = http_is_head(wsi);
     bool get = head || lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) > 0;
     if (!get)
         return answer_error(wsi, 400, ERR_UNSUPPORTED, "this method is not served here", head);
@@ -354,6 +367,10 @@ static int serve(struct server *s, struct lws *wsi, const char *path)
 
 static int begin(struct server *s, struct lws *wsi, struct exchange **slot, const char *path)
 {
+    if (!http_has_version(wsi)) {
+        (void)answer_error(wsi, 400, ERR_BAD_REQUEST, "the request's line is not whole", false);
+        return -1;
+    }
     if (http_api_serves(path))
         return http_api_begin(s, wsi, slot, path);
     bool unread = has_body(wsi);
@@ -395,6 +412,9 @@ int http_callback(struct server *s, struct lws *wsi, enum lws_callback_reasons w
     case LWS_CALLBACK_HTTP_BODY_COMPLETION: return body_ended(user);
     case LWS_CALLBACK_HTTP_WRITEABLE: return writable(user);
     case LWS_CALLBACK_CLOSED_HTTP: return closed(user);
+    case LWS_CALLBACK_RAW_CONNECTED:
+    case LWS_CALLBACK_RAW_ADOPT:
+    case LWS_CALLBACK_RAW_RX: return -1; /* CONNECT: lws would keep it, without a time-out */
     default: return lws_callback_http_dummy(wsi, why, user, in, len);
     }
 }

@@ -21,13 +21,18 @@ enum origin_verdict http_check_origin(struct server *s, struct lws *wsi);
 /* For the API (http_api.c). */
 enum origin_verdict http_check_origin_of(struct server *s, struct lws *wsi, bool from_cookie);
 bool http_identity_is_cookie(struct server *s, struct lws *wsi); /* no other token came */
+/* False: the line ended before its version.  lws takes an encoded newline in the path for its end, and what
+ * is behind that for a header, which whoever made the link has chosen. */
+bool http_has_version(struct lws *wsi);
+bool http_is_head(struct lws *wsi);
 bool http_has_origin(struct lws *wsi);
 char *http_listed_origin(struct server *s, struct lws *wsi); /* for CORS; NULL; the caller frees */
 void http_set_quota(const char *ip, struct identity *who);   /* guests of an address are one */
 void http_put_error(struct buf *out, enum error e, const char *message);
 /* {"type":"error","code":…} becomes {"error":{"code":…}}. */
 void http_put_error_line(struct buf *out, struct str line);
-int http_answer_json(struct lws *wsi, int status, const char *origin, struct str body);
+int http_answer_json(struct lws *wsi, int status, const char *origin, bool is_head,
+                     struct str body);
 int http_answer_preflight(struct server *s, struct lws *wsi);
 int http_begin_events(struct lws *wsi, const char *origin);
 /* The tokens that the request brought, NULL for none; the caller frees. */

@@ -9,6 +9,7 @@
 
 #define LAST_EVENT_ID "last-event-id:"
 #define DROPPED_BODY (1u << 20) /* bytes of a body that nobody wants that are read nevertheless */
+#define BODY_MS 30000           /* for all of a body: lws has a limit for the silence alone */
 
 enum method { GET, POST, DELETE, PATCH, OTHER };
 
@@ -191,10 +192,11 @@ static bool is_number_or_word(struct str v)
 /* ?limit=10&before=… of those that the route knows, as members of a JSON object. */
 static void put_query(struct exchange *x, struct buf *out)
 {
-    char pair[512];
+    int n = lws_hdr_total_length(x->wsi, WSI_TOKEN_HTTP_URI_ARGS); /* no pair is longer */
+    char *pair = xcalloc((size_t)(n > 0 ? n : 0) + 1);
     buf_putc(out, '{');
-    for (int i = 0;
-         lws_hdr_copy_fragment(x->wsi, pair, sizeof pair, WSI_TOKEN_HTTP_URI_ARGS, i) >= 0; i++) {
+    for (int i = 0; lws_hdr_copy_fragment(x->wsi, pair, n + 1, WSI_TOKEN_HTTP_URI_ARGS, i) >= 0;
+         i++) {
         char *value = strchr(pair, '=');
         if (!value)
             continue;
@@ -212,13 +214,14 @@ static void put_query(struct exchange *x, struct buf *out)
         else
             js_put_field(out, pair, v);
     }
+    free(pair);
     buf_putc(out, '}');
 }
 
 static char *custom_header(struct lws *wsi, const char *name)
 {
     int n = lws_hdr_custom_length(wsi, name, (int)strlen(name));
-    if (n <= 0 || n > 1024)
+    if (n <= 0)
         return NULL;
     char *value = xcalloc((size_t)n + 1);
     if (lws_hdr_custom_copy(wsi, value, n + 1, name, (int)strlen(name)) < 0)
@@ -301,6 +304,8 @@ int http_api_body_ended(struct exchange *x)
 
 int http_api_body(struct exchange *x, const char *piece, size_t len)
 {
+    if (x->server->hub.clock.now_ms - x->begun_ms > BODY_MS)
+        return -1;
     x->to_come -= len < x->to_come ? len : x->to_come;
     if (!x->answered)
         buf_put(&x->body, piece, len);
@@ -317,11 +322,44 @@ static bool is_json(struct lws *wsi)
     return n == strlen("application/json") && strncasecmp(type, "application/json", n) == 0;
 }
 
-static size_t content_length(struct lws *wsi)
+/* Digits and nothing else (RFC 9110 8.6), and few enough for lws, which has 32 bytes for them. */
+static bool is_length(const char *text, size_t n)
+{
+    while (n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\t'))
+        n--;
+    for (size_t i = 0; i < n; i++)
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+    return n > 0 && n < 20;
+}
+
+/* "Content-Length : 5" is no header to lws, and one to some others (RFC 9112 5.1). */
+static bool has_blurred_name(struct lws *wsi)
+{
+    static const char *const names[] = {
+        "content-length :", "content-length\t:", "transfer-encoding :", "transfer-encoding\t:"};
+    for (size_t i = 0; i < countof(names); i++)
+        if (lws_hdr_custom_length(wsi, names[i], (int)strlen(names[i])) >= 0)
+            return true;
+    return false;
+}
+
+/* NULL, or why nobody can say where the body ends: a proxy in front may have read it another way, and
+ * what one of the two takes for a body is a request to the other (RFC 9112 6.3). */
+static const char *read_length(struct lws *wsi, size_t *ret)
 {
     char text[32] = "";
-    lws_hdr_copy(wsi, text, sizeof text, WSI_TOKEN_HTTP_CONTENT_LENGTH);
-    return (size_t)strtoull(text, NULL, 10);
+    int total = lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH);
+    int n = lws_hdr_copy_fragment(wsi, text, sizeof text, WSI_TOKEN_HTTP_CONTENT_LENGTH, 0);
+    *ret = 0;
+    if (n >= 0 && total > n)
+        return "Content-Length stands twice";
+    if (n < 0 && total <= 0)
+        return has_blurred_name(wsi) ? "there is a blank before a colon" : NULL;
+    if (n < 0 || !is_length(text, (size_t)n))
+        return "Content-Length is no number";
+    *ret = (size_t)strtoull(text, NULL, 10);
+    return has_blurred_name(wsi) ? "there is a blank before a colon" : NULL;
 }
 
 /* Paced by owner; who is none is paced by address. */
@@ -336,12 +374,6 @@ static bool is_in_time(struct exchange *x)
     s->hub.stats.limit_hits[LIMIT_RATE]++;
     http_api_fail(x, ERR_RATE_LIMITED, "too many requests");
     return false;
-}
-
-static bool has_two_lengths(struct lws *wsi)
-{
-    char text[32];
-    return lws_hdr_copy_fragment(wsi, text, sizeof text, WSI_TOKEN_HTTP_CONTENT_LENGTH, 1) >= 0;
 }
 
 /* What must hold before anything of the body is read; answered when it does not. */
@@ -379,17 +411,27 @@ static bool is_welcome(struct exchange *x, bool from_cookie)
 }
 
 /* How much comes behind the head.  Where that is not clear, or too much, the answer is the last one. */
-static void expect_body(struct exchange *x)
+static const char *expect_body(struct exchange *x)
 {
+    const char *wrong = read_length(x->wsi, &x->length);
     x->hangs_up = true;
-    if (lws_hdr_total_length(x->wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0 ||
-        has_two_lengths(x->wsi))
-        return;
-    x->length = content_length(x->wsi);
+    if (wrong || lws_hdr_total_length(x->wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0)
+        return wrong;
     if (x->length > DROPPED_BODY)
-        return;
+        return NULL;
     x->to_come = x->length;
     x->hangs_up = false;
+    return NULL;
+}
+
+/* Whose cookie it is asks by itself: a page's GET of its own site carries no Origin.  Where the browser
+ * says from where it comes, another site's needs one. */
+static bool needs_origin(struct lws *wsi)
+{
+    char *site = custom_header(wsi, "sec-fetch-site:");
+    bool own = !site || strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0;
+    free(site);
+    return method_of(wsi) != GET || !own;
 }
 
 int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, const char *path)
@@ -400,10 +442,12 @@ int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, co
     x->server = s;
     x->wsi = wsi;
     *slot = x;
-    expect_body(x);
+    const char *wrong = expect_body(x);
+    x->begun_ms = s->hub.clock.now_ms;
+    x->is_head = http_is_head(wsi);
     x->is_admins = admin_is(wsi);
     bool from_cookie = !x->is_admins && http_identity_is_cookie(s, wsi);
-    if (http_check_origin_of(s, wsi, from_cookie) != ORIGIN_OK) {
+    if (http_check_origin_of(s, wsi, from_cookie && needs_origin(wsi)) != ORIGIN_OK) {
         http_put_error(&x->answer, ERR_UNAUTHORIZED, "this origin or host is not allowed");
         http_api_ready(x, 403);
         return 0;
@@ -419,8 +463,8 @@ int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, co
         http_api_ready(x, 411);
         return 0;
     }
-    if (has_two_lengths(wsi)) { /* a proxy may have read it another way (RFC 9112 6.3) */
-        http_put_error(&x->answer, ERR_BAD_REQUEST, "Content-Length stands twice");
+    if (wrong) {
+        http_put_error(&x->answer, ERR_BAD_REQUEST, wrong);
         http_api_ready(x, 400);
         return 0;
     }
@@ -439,7 +483,7 @@ int http_api_writable(struct exchange *x)
      * head, and the refusal lost in a reset. */
     if (!x->answered || x->to_come > 0)
         return 0;
-    int result = http_answer_json(x->wsi, x->status, x->origin, buf_str(&x->answer));
+    int result = http_answer_json(x->wsi, x->status, x->origin, x->is_head, buf_str(&x->answer));
     struct lws *wsi = x->wsi;
     struct exchange **slot = lws_wsi_user(wsi);
     bool close = x->hangs_up;

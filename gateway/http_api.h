@@ -24,8 +24,10 @@ struct exchange {
     struct buf body; /* of the request */
     size_t length;   /* that it has said it has */
     size_t to_come;  /* of it, while nothing is known against waiting for it */
+    msec_t begun_ms;
     bool body_ended; /* that was said: see http_api_body_ended */
     bool hangs_up;   /* behind the answer: what follows cannot be trusted */
+    bool is_head;    /* the answer has no body, whatever its head says */
     bool is_admins;  /* it came through the operator's socket */
     struct owner *owner, *quota;
     int64_t expires_at_ms;

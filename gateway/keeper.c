@@ -1,13 +1,13 @@
 #include "gateway/keeper.h"
 
 #include "gateway/keep_folder.h"
+#include "gateway/spawn.h"
 #include "gateway/tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -59,18 +59,9 @@ static int open_lock(int folder)
 static int launch(const char *path, int lock, char **env, const char *self, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attr;
-    sigset_t none, all;
     char name[] = "holdfast", verb[] = "keep";
     char *argv[] = {name, verb, (char *)(uintptr_t)path, NULL};
 
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_init(&attr);
-    posix_spawnattr_setflags(
-        &attr, (short)(POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &all);
     posix_spawn_file_actions_init(&actions);
     int error = 0;
     for (int fd = 0; fd < LOCK_FD && !error; fd++)
@@ -80,9 +71,8 @@ static int launch(const char *path, int lock, char **env, const char *self, pid_
     if (!error)
         error = posix_spawn_file_actions_addclosefrom_np(&actions, LOCK_FD + 1);
     if (!error)
-        error = posix_spawn(ret_pid, self ? self : "/proc/self/exe", &actions, &attr, argv, env);
+        error = spawn_session(self, &actions, argv, env, ret_pid);
     posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attr);
     return error;
 }
 

@@ -41,7 +41,7 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
                                : accept4(s->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             if (!proxied_accept(s, fd))
-                ws_accept(s, fd);
+                ws_accept(s, fd, NULL);
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)

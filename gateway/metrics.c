@@ -240,13 +240,13 @@ void metrics_write(struct server *s, struct buf *out)
     }
 }
 
-bool metrics_are_allowed(const struct config *config, const char *ip)
+bool metrics_are_allowed(const struct config *config, const char *ip, bool was_forwarded)
 {
-    if (config->metrics.is_public || strcmp(ip, "127.0.0.1") == 0 || strcmp(ip, "::1") == 0 ||
-        strcmp(ip, "::ffff:127.0.0.1") == 0)
+    struct net_address address;
+    if (config->metrics.is_public)
         return true;
-    for (size_t i = 0; i < config->metrics.allow.n; i++)
-        if (strcmp(config->metrics.allow.list[i], ip) == 0)
-            return true;
-    return false;
+    if (!net_parse_address(str_of(ip), &address))
+        return false;
+    return (net_is_loopback(&address) && !was_forwarded) ||
+           net_list_has(config->metrics.allow_nets, config->metrics.allow.n, &address);
 }

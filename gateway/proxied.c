@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "gateway/address.h"
 #include "gateway/log.h"
 #include "gateway/proxy_header.h"
 #include "gateway/ws.h"
@@ -54,12 +55,7 @@ static void on_deadline(struct timer *timer)
 static void hand_over(struct greeting *g, bool says_who, const struct net_address *client)
 {
     struct server *s = g->server;
-    struct lws *wsi = ws_accept(s, let_go(g));
-    if (!wsi || !says_who)
-        return;
-    struct net_address *kept = xcalloc(sizeof *kept);
-    *kept = *client;
-    lws_set_opaque_user_data(wsi, kept);
+    ws_accept(s, let_go(g), says_who ? client : NULL);
 }
 
 /* The poll is to tell when there are more bytes than these, which are looked at and not taken. */
@@ -126,7 +122,7 @@ static bool is_trusted_proxy(const struct server *s, int fd)
     struct net_address address;
     return getpeername(fd, (struct sockaddr *)&peer, &n) == 0 &&
            net_of_sockaddr((const struct sockaddr *)&peer, &address) &&
-           net_list_has(s->config->trusted_nets, s->config->trusted_proxies.n, &address);
+           address_is_trusted(s, &address);
 }
 
 bool proxied_accept(struct server *s, int fd)
@@ -153,13 +149,8 @@ bool proxied_accept(struct server *s, int fd)
 
 const struct net_address *proxied_client(struct lws *wsi)
 {
-    return lws_get_opaque_user_data(wsi);
-}
-
-void proxied_forget(struct lws *wsi)
-{
-    free(lws_get_opaque_user_data(wsi));
-    lws_set_opaque_user_data(wsi, NULL);
+    const struct peer *p = lws_get_opaque_user_data(wsi);
+    return p && p->is_named ? &p->named : NULL;
 }
 
 void proxied_close_all(struct server *s)

@@ -17,7 +17,6 @@
 bool proxied_accept(struct server *s, int fd);
 /* Who a header named; NULL when none did. */
 const struct net_address *proxied_client(struct lws *wsi);
-void proxied_forget(struct lws *wsi); /* the connection goes */
 void proxied_close_all(struct server *s);
 
 #endif

@@ -55,11 +55,41 @@ static void report_damage(const char *task_id, uint64_t seq)
                       LOG_TEXT("why", "its events are not on disk as they were written"));
 }
 
+/* Ids and codes, never what is said.  A busy gateway ends more tasks than anybody reads lines. */
+static void report_task(const struct task_record *t)
+{
+    enum task_status status = t->state.status;
+    struct str code = t->state.error ? str_of(task_error_code(t->state.error)) : STR("none"),
+               name = str_of(status_name(status));
+#define FIELDS                                                                \
+    LOG_STR("task", t->task_id), LOG_STR("conversation", t->conversation_id), \
+        LOG_STR("agent", t->agent), LOG_STR("status", name), LOG_STR("error", code)
+    if (status == STATUS_FAILED)
+        log_event_limited(LEVEL_WARN, "task", "ended", FIELDS);
+    else if (status_is_terminal(status))
+        log_event_limited(LEVEL_INFO, "task", "ended", FIELDS);
+    else
+        log_event(LEVEL_DEBUG, "task", status == STATUS_PENDING ? "created" : "started", FIELDS);
+#undef FIELDS
+}
+
+/* Who tries tokens does not learn how near one came; the log has it.  Only that one may start anew as a
+ * guest is said (PROTOCOL.md 2), and that no token came. */
+static bool refuse_token(bool has_token, struct identity *ret)
+{
+    if (!has_token)
+        return false;
+    log_event_limited(LEVEL_INFO, "auth", "refused", LOG_TEXT("why", ret->error));
+    if (strncmp(ret->error, UNKNOWN_GUEST, strlen(UNKNOWN_GUEST)) != 0)
+        snprintf(ret->error, sizeof ret->error, "the token is not valid");
+    return false;
+}
+
 bool server_identify(struct server *s, struct str hello_token, struct str bearer, struct str cookie,
                      struct identity *ret)
 {
     if (!auth_check(s->auth, hello_token, bearer, cookie, s->hub.clock.wall_ms, ret))
-        return false;
+        return refuse_token(hello_token.p || bearer.p || cookie.p, ret);
     struct str owner = {ret->owner, ret->owner_len};
     if (!revocations_have(&s->hub.revocations, owner, s->hub.clock.wall_ms))
         return true;
@@ -261,32 +291,41 @@ static void on_tick(struct timer *timer)
     timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
 }
 
-static int time_to_sleep(struct server *s)
+/* In ms; -1 when there is no timer. */
+static int time_to_timer(struct server *s)
 {
     msec_t next = clock_next(&s->hub.clock);
     int loop = uv_backend_timeout(&s->loop);
-    if (!list_is_empty(&s->hub.woken) || s->stopped)
-        return 0;
     if (loop < 0 || (next >= 0 && next < loop))
         loop = next > 60000 ? 60000 : (int)next;
     return loop;
 }
 
+static bool has_input(struct server *s, int timeout)
+{
+    struct pollfd backend = {.fd = uv_backend_fd(&s->loop), .events = POLLIN};
+    return poll(&backend, 1, timeout) > 0;
+}
+
+/* Whether the next turn has something to do at once, beside what it has to send. */
+static bool is_busy(struct server *s)
+{
+    return time_to_timer(s) == 0 || has_input(s, 0);
+}
+
 /* The sleep is ours, not libuv's, so that the clock is right before the first callback. */
 static void server_turn(struct server *s)
 {
-    int timeout = time_to_sleep(s);
-    if (timeout != 0) {
-        struct pollfd backend = {.fd = uv_backend_fd(&s->loop), .events = POLLIN};
-        poll(&backend, 1, timeout);
-    }
+    if (!s->busy && !s->stopped && list_is_empty(&s->hub.woken))
+        has_input(s, time_to_timer(s));
     server_refresh_clock(s);
     uv_run(&s->loop, UV_RUN_NOWAIT);
     if (clock_next(&s->hub.clock) != 0 || !FAULT(TIMER))
         clock_run(&s->hub.clock);
 
-    hub_submit(&s->hub); /* what this turn staged is the next batch */
-    ws_flush_woken(s);   /* what is committed goes out, many lines at once */
+    s->busy = is_busy(s);
+    hub_submit(&s->hub, s->busy); /* what was staged is the next batch */
+    ws_flush_woken(s);            /* what is committed goes out, many lines at once */
     proceed_drain(s);
     hub_reap(&s->hub); /* nobody is inside anything any more */
     ws_reap(s);
@@ -338,6 +377,7 @@ static bool open_hub(struct server *s)
         .version = HOLDFAST_VERSION,
         .random = random_bytes,
         .damaged = report_damage,
+        .reported = report_task,
         .deleted = processes_delete,
         .arg = s->terminal.processes};
     hub_init(&s->hub, &o, store_thread_port(s->store_thread), &start);

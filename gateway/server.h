@@ -56,6 +56,7 @@ struct server {
 
     enum server_phase phase;
     bool failed, stopped, abandoned, hub_is_open;
+    bool busy;        /* the next turn comes at once */
     bool store_fails; /* as the log has it */
     struct timer drain;
     struct timer tick;           /* heartbeats and slow readers: once a second */

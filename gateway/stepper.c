@@ -9,6 +9,9 @@ static void on_idle(uv_idle_t *idle)
 static void on_timer(uv_timer_t *timer)
 {
     struct stepper *s = timer->data;
+    uint64_t now = uv_now(timer->loop);
+    s->due += (1 + (now - s->due) / s->pace_ms) * s->pace_ms;
+    uv_timer_start(timer, on_timer, s->due - now, 0);
     s->step(s->arg);
 }
 
@@ -30,10 +33,12 @@ void stepper_init(struct stepper *s, uv_loop_t *loop, unsigned pace_ms, stepper_
 
 void stepper_start(struct stepper *s)
 {
-    if (s->pace_ms)
-        uv_timer_start(&s->handle.timer, on_timer, 0, s->pace_ms);
-    else
+    if (s->pace_ms) {
+        s->due = uv_now(s->handle.any.loop);
+        uv_timer_start(&s->handle.timer, on_timer, 0, 0);
+    } else {
         uv_idle_start(&s->handle.idle, on_idle);
+    }
 }
 
 void stepper_stop(struct stepper *s)

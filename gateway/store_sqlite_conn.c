@@ -168,11 +168,12 @@ static const char *const sql[STMT_COUNT] = {
                      "(SELECT updated_at, conversation_id FROM conversations "
                      "WHERE owner = ?1 AND conversation_id = ?2) "
                      "ORDER BY c.updated_at DESC, c.conversation_id DESC",
+    /* What was removed is gone at once, also while its blocks wait to be collected. */
     [STMT_ASK_BLOCKS] =
         "SELECT first, last, bytes FROM blocks WHERE task_key = ?1 AND last > ?2 AND first >= "
         "coalesce((SELECT first FROM blocks WHERE task_key = ?1 AND first <= ?2 + 1 "
-        "ORDER BY first DESC LIMIT 1), 0) AND EXISTS (SELECT 1 FROM tasks WHERE task_key = ?1) "
-        "ORDER BY first",
+        "ORDER BY first DESC LIMIT 1), 0) AND "
+        "last >= (SELECT first FROM tasks WHERE task_key = ?1) ORDER BY first",
     [STMT_ASK_INBOX] = "SELECT position, position, line FROM inbox WHERE task_key = ?1 AND "
                        "position > ?2 AND EXISTS (SELECT 1 FROM tasks WHERE task_key = ?1) "
                        "ORDER BY position",

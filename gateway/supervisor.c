@@ -1,5 +1,6 @@
 #include "gateway/supervisor.h"
 
+#include "gateway/spawn.h"
 #include "gateway/tree.h"
 
 #include <errno.h>
@@ -7,7 +8,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -181,18 +181,9 @@ static int launch(const struct supervisor_spec *spec, char **env, const int thei
                   pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attr;
-    sigset_t none, all;
     char **argv = make_argv(spec->command);
     int error = 0;
 
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_init(&attr);
-    posix_spawnattr_setflags(
-        &attr, (short)(POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &all);
     posix_spawn_file_actions_init(&actions);
     if (spec->cwd)
         error = posix_spawn_file_actions_addchdir_np(&actions, spec->cwd);
@@ -201,10 +192,8 @@ static int launch(const struct supervisor_spec *spec, char **env, const int thei
     if (!error)
         error = posix_spawn_file_actions_addclosefrom_np(&actions, N_ENDS);
     if (!error)
-        error = posix_spawn(ret_pid, spec->self ? spec->self : "/proc/self/exe", &actions, &attr,
-                            argv, env);
+        error = spawn_session(spec->self, &actions, argv, env, ret_pid);
     posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attr);
     free(argv);
     return error;
 }

@@ -1,11 +1,11 @@
 /* tls -- the certificate of the gateway's port, and how it is changed while connections are open.
  *
  * Shape:    libwebsockets reads certificate and key at the start; tls_begin sees the OpenSSL context
- *           that it made.  tls_reload reads the files again: into a context of its own first, so that
- *           a pair that does not fit changes nothing.  Handshakes from then on use the new pair; open
- *           connections go on.
+ *           that it made.  tls_reload reads the files again, into a context of its own, so that a pair
+ *           that does not fit changes nothing.  Handshakes from then on take their pair from there, and
+ *           none of an older one; open connections go on.
  * Thread:   loop.
- * Owns:     nothing: the context is libwebsockets's.
+ * Owns:     the pair that was read last, which goes with libwebsockets's context.
  */
 #ifndef GATEWAY_TLS_H
 #define GATEWAY_TLS_H

@@ -1,25 +1,11 @@
 #include "gateway/tools.h"
 
 #include "gateway/calculator.h"
+#include "gateway/tool_arguments.h"
 
 #include <time.h>
 
 #define DAY_MINUTES (24 * 60)
-
-/* The arguments as an object; false with a sentence in out. */
-static bool read_arguments(struct js_doc *doc, struct str arguments, struct buf *out)
-{
-    if (arguments.n == 0)
-        arguments = STR("{}");
-    if (!js_parse(doc, arguments.p, arguments.n, JS_AGENT)) {
-        buf_putf(out, "the arguments are not JSON: %s at byte %zu", doc->error, doc->error_at);
-        return false;
-    }
-    if (js_type(doc, 0) == JS_OBJECT)
-        return true;
-    buf_puts(out, "the arguments are not a JSON object");
-    return false;
-}
 
 /* ---- calculator ---- */
 
@@ -41,7 +27,7 @@ static bool call_calculator(struct str arguments, int64_t wall_ms, struct buf *o
 {
     struct js_doc doc = {0};
     (void)wall_ms;
-    bool good = read_arguments(&doc, arguments, out) && evaluate(&doc, out);
+    bool good = arguments_open(&doc, arguments, out) && evaluate(&doc, out);
     js_done(&doc);
     return good;
 }
@@ -131,7 +117,7 @@ static bool tell_time(const struct js_doc *doc, int64_t wall_ms, struct buf *out
 static bool call_clock(struct str arguments, int64_t wall_ms, struct buf *out)
 {
     struct js_doc doc = {0};
-    bool good = read_arguments(&doc, arguments, out) && tell_time(&doc, wall_ms, out);
+    bool good = arguments_open(&doc, arguments, out) && tell_time(&doc, wall_ms, out);
     js_done(&doc);
     return good;
 }

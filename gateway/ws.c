@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <strings.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "gateway/address.h"
 #include "gateway/admin.h"
@@ -15,7 +16,6 @@
 #include "gateway/http.h"
 #include "gateway/log.h"
 #include "gateway/origin.h"
-#include "gateway/proxied.h"
 #include "gateway/tcp.h"
 #include "gateway/tls.h"
 
@@ -64,6 +64,8 @@ static int admit(struct server *s, struct lws *wsi, const char *upgrade)
     char path[64] = "";
     if (admin_is(wsi))
         return http_refuse(wsi, 400, ERR_UNSUPPORTED, "the operator's socket has no WebSocket");
+    if (!http_has_version(wsi))
+        return http_refuse(wsi, 400, ERR_BAD_REQUEST, "the request's line is not whole");
     if (strcasecmp(upgrade, "websocket") != 0)
         return http_refuse(wsi, 400, ERR_BAD_REQUEST, "only an upgrade to websocket is served");
     if (lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI) < 0 || strcmp(path, "/v1/ws") != 0)
@@ -99,6 +101,8 @@ static bool authenticate(struct session *session, struct str token, struct ident
     if (!server_identify(c->server, token, str_of(c->bearer), cookie, ret))
         return false;
     http_set_quota(c->address->ip, ret);
+    log_event(LEVEL_DEBUG, "ws", "welcome", LOG_INT("conn", (int64_t)c->number),
+              LOG_STR("owner", ((struct str){ret->owner, ret->owner_len})));
     if (c->stranger) {
         c->stranger = false;
         c->server->n_strangers--;
@@ -495,7 +499,8 @@ static int created(struct server *s)
 
 static int destroyed(struct server *s, struct lws *wsi)
 {
-    proxied_forget(wsi);
+    peer_free(s, lws_get_opaque_user_data(wsi));
+    lws_set_opaque_user_data(wsi, NULL);
     s->n_wsi--;
     return 0;
 }
@@ -529,10 +534,21 @@ int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void
     }
 }
 
-struct lws *ws_accept(struct server *s, int fd)
+void ws_accept(struct server *s, int fd, const struct net_address *named)
 {
     int one = 1, bytes = SEND_BUFFER;
+    struct peer *peer = peer_new(s, fd, named);
+    if (!peer) {
+        log_event_limited(LEVEL_WARN, "ws", "refused",
+                          LOG_TEXT("why", "too many sockets of one address"));
+        close(fd);
+        return;
+    }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-    return lws_adopt_socket_vhost(s->vhost, fd); /* closes it when it fails */
+    struct lws *wsi = lws_adopt_socket_vhost(s->vhost, fd); /* closes it when it fails */
+    if (wsi)
+        lws_set_opaque_user_data(wsi, peer);
+    else
+        peer_free(s, peer);
 }

@@ -10,15 +10,23 @@ void buf_done(struct buf *b)
     *b = (struct buf){0};
 }
 
+#define MIN_CAP 56
+
+/* By half, so that what grows wastes a third at most; up to what the heap would round it to. */
+static void grow(struct buf *b, size_t need)
+{
+    size_t cap = b->cap ? b->cap + b->cap / 2 : MIN_CAP;
+    if (cap < need)
+        cap = need;
+    cap = ((cap + 8 + 15) & ~(size_t)15) - 8;
+    b->bytes = xrealloc(b->bytes, cap);
+    b->cap = cap;
+}
+
 char *buf_reserve(struct buf *b, size_t n)
 {
-    if (b->cap - b->len <= n) { /* one more than asked: the NUL */
-        size_t cap = b->cap ? b->cap : 64;
-        while (cap - b->len <= n)
-            cap *= 2;
-        b->bytes = xrealloc(b->bytes, cap);
-        b->cap = cap;
-    }
+    if (b->cap - b->len <= n)
+        grow(b, b->len + n + 1); /* one more than asked: the NUL */
     return b->bytes + b->len;
 }
 

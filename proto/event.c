@@ -51,10 +51,28 @@ void event_put_head(struct buf *out, const char task_id[TASK_ID_LEN], uint64_t s
     buf_putstr(out, STR("\",\"data\":"));
 }
 
+static size_t digits_of(uint64_t n)
+{
+    size_t digits = 1;
+    while (n >= 10) {
+        n /= 10;
+        digits++;
+    }
+    return digits;
+}
+
+static size_t line_bytes(uint64_t seq, int64_t ts, enum event_type event, struct str data)
+{
+    return EVENT_SEQ_AT + digits_of(seq) + sizeof(",\"ts\":") - 1 + (ts < 0) +
+           digits_of(ts < 0 ? 0 - (uint64_t)ts : (uint64_t)ts) + sizeof(",\"event\":\"") - 1 +
+           names[event].n + sizeof("\",\"data\":") - 1 + data.n + sizeof("}\n") - 1;
+}
+
 void event_line(struct buf *out, const char task_id[TASK_ID_LEN], uint64_t seq, int64_t ts_wall_ms,
                 enum event_type event, struct str data)
 {
-    buf_reserve(out, EVENT_SEQ_AT + 128 + data.n); /* one growth for the whole line */
+    ASSERT((unsigned)event < N_EVENT_TYPES);
+    buf_reserve(out, line_bytes(seq, ts_wall_ms, event, data)); /* one growth, by no more */
     event_put_head(out, task_id, seq, seq, ts_wall_ms, event);
     buf_putstr(out, data);
     buf_put(out, "}\n", 2);

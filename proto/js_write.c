@@ -81,14 +81,9 @@ static void put_escaped(struct buf *out, uint32_t c)
     buf_put(out, (char[]){'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]}, 6);
 }
 
-void js_value(const struct js_doc *d, uint32_t node, struct buf *out)
+/* The characters of a string with escapes, each put by put; what needs none comes in runs. */
+static void put_each(struct str raw, void (*put)(struct buf *out, uint32_t c), struct buf *out)
 {
-    struct str raw = js_raw(d, node);
-    ASSERT(js_type(d, node) == JS_STRING);
-    if (d->nodes[node].plain) {
-        buf_putstr(out, raw);
-        return;
-    }
     for (const char *p = raw.p, *end = raw.p + raw.n; p < end;) {
         size_t run = clean_run(p, (size_t)(end - p));
         buf_put(out, p, run);
@@ -96,9 +91,19 @@ void js_value(const struct js_doc *d, uint32_t node, struct buf *out)
         if (p < end) {
             uint32_t c;
             p = js_char(p, end, &c);
-            put_char(out, c);
+            put(out, c);
         }
     }
+}
+
+void js_value(const struct js_doc *d, uint32_t node, struct buf *out)
+{
+    struct str raw = js_raw(d, node);
+    ASSERT(js_type(d, node) == JS_STRING);
+    if (d->nodes[node].plain)
+        buf_putstr(out, raw);
+    else
+        put_each(raw, put_char, out);
 }
 
 static void copy_string(const struct js_doc *d, uint32_t node, struct buf *out)
@@ -114,16 +119,7 @@ static void copy_string(const struct js_doc *d, uint32_t node, struct buf *out)
         return;
     }
     buf_putc(out, '"');
-    for (const char *p = raw.p, *end = raw.p + raw.n; p < end;) {
-        size_t run = clean_run(p, (size_t)(end - p));
-        buf_put(out, p, run);
-        p += run;
-        if (p < end) {
-            uint32_t c;
-            p = js_char(p, end, &c);
-            put_escaped(out, c);
-        }
-    }
+    put_each(raw, put_escaped, out);
     buf_putc(out, '"');
 }
 

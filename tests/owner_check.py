@@ -8,8 +8,9 @@ malformed, forged, or given by --bad (an expired token, say).  For all but the o
 exists and about one that does not must be equal to the byte.  Afterwards the owner's task must be untouched.
 Without --owner and --other it makes two guests.  It starts two tasks and removes their conversations in the end.
 
---timing N also asks N times each about another's and about no task, in random order, and compares how long the
-answers take: the medians may differ by what two samples of the same kind differ, and by a few standard errors.
+--timing N also asks, with each verb about a task on both transports, N times each about another's task that runs,
+about another's that has ended, and about none, in random order, and compares how long the answers take: the medians may
+differ by what two samples of the same kind differ, and by a few standard errors.
 
 Exit status: 0 nothing was found, 1 something was, 2 it could not be tried.
 """
@@ -17,6 +18,7 @@ Exit status: 0 nothing was found, 1 something was, 2 it could not be tried.
 import argparse
 import asyncio
 import base64
+import functools
 import http.client
 import itertools
 import json
@@ -85,6 +87,7 @@ class Http:
         self.url = url
         kind = http.client.HTTPSConnection if url.scheme in ("https", "wss") else http.client.HTTPConnection
         self.connection = kind(url.hostname, url.port, timeout=WAIT_S)
+        self.waits = 0  # for the rate limit
 
     def ask(self, method, path, body=None, token=None):
         """(status, headers that may be compared, body)."""
@@ -106,6 +109,7 @@ class Http:
                 kept = sorted((name.lower(), value) for name, value in reply.headers.items()
                               if name.lower() not in PASSING)
                 return reply.status, kept, answer
+            self.waits += 1
             time.sleep(float(reply.headers.get("Retry-After", 0.2)))
         raise CannotTry("the rate limit does not let this through")
 
@@ -118,6 +122,7 @@ class Wire:
         self.address = f"{'wss' if secure else 'ws'}://{url.netloc}/v1/ws"
         self.tls = ssl.create_default_context() if secure else None
         self.ids = map(str, itertools.count(1))
+        self.waits = 0  # for the rate limit
 
     async def __aenter__(self):
         extra = {"ssl": self.tls} if self.tls else {}
@@ -143,6 +148,7 @@ class Wire:
                 pass
             if json.loads(text).get("code") != "rate_limited":
                 return text.replace(f'"id":"{id}"', '"id":"…"', 1)
+            self.waits += 1
             await asyncio.sleep(json.loads(text)["retry_after_ms"] / 1000)
         raise CannotTry("the rate limit does not let this through")
 
@@ -334,35 +340,65 @@ def spread(samples):
     return 1.2533 * (high - low) / 1.349 / len(samples) ** 0.5
 
 
-async def measure(world, n):
-    """kind → seconds.  no and none are the same kind, as a measure of the noise."""
-    taken = {"other": [], "no": [], "none": []}
-    questions = {"other": (world.conversations[0], world.task)}
-    async with Wire(world.url) as wire:
-        await wire.hello(world.other)
-        for kind in random.sample(list(taken) * n, 3 * n):
-            conversation, task = questions.get(kind, (world.nowhere, NO_TASK))
-            begun = time.perf_counter()
-            await wire.ask("task", conversation_id=conversation, task_id=task)
-            taken[kind].append(time.perf_counter() - begun)
+KINDS = ("runs", "ended", "none", "nothing")  # none and nothing are the same kind, as a measure of the noise
+
+
+async def measure(n, questions, asked):
+    """kind → seconds of n answers.  questions: kind → what asked is to ask; asked.waits counts what was held up."""
+    taken = {kind: [] for kind in KINDS}
+    for kind in random.sample(KINDS * n, len(KINDS) * n):
+        waits = -1
+        while waits != asked.waits:  # a try that had to wait for the rate limit says nothing
+            waits, begun = asked.waits, time.perf_counter()
+            await questions[kind]()
+            seconds = time.perf_counter() - begun
+        taken[kind].append(seconds)
     return taken
 
 
-async def try_timing(world, n):
+def tell_apart(taken):
+    """What the answers about each kind of another's tasks differ by from those about none, and whether that is more than noise."""
+    none = taken["none"] + taken["nothing"]
+    noise = abs(statistics.median(taken["none"]) - statistics.median(taken["nothing"]))
+    said, differ = [], False
+    for kind in ("runs", "ended"):
+        difference = statistics.median(taken[kind]) - statistics.median(none)
+        error = (spread(taken[kind]) ** 2 + spread(none) ** 2) ** 0.5
+        differ = differ or abs(difference) > noise + 4 * error + 1e-6
+        said.append(f"{kind} {difference * 1e6:+.1f} µs (standard error {error * 1e6:.1f})")
+    return differ, f"none {statistics.median(none) * 1e6:.1f} µs, {', '.join(said)}, noise {noise * 1e6:.1f} µs"
+
+
+async def try_timing_of(world, what, n, questions, asked):
     """A difference that is real is there each time; one of a busy machine is not."""
     for _ in range(3):
-        taken = await measure(world, n)
-        median = {kind: statistics.median(samples) for kind, samples in taken.items()}
-        noise = abs(median["no"] - median["none"])
-        error = (spread(taken["other"]) ** 2 + spread(taken["no"] + taken["none"]) ** 2) ** 0.5
-        difference = abs(median["other"] - statistics.median(taken["no"] + taken["none"]))
-        print(f"timing, {n} of each: another's task {median['other'] * 1e6:.1f} µs, no task {median['no'] * 1e6:.1f} µs; "
-              f"they differ by {difference * 1e6:.1f} µs, two samples of one kind by {noise * 1e6:.1f} µs, the standard "
-              f"error is {error * 1e6:.1f} µs")
-        if difference <= noise + 4 * error + 1e-6:
+        differ, said = tell_apart(await measure(n, questions, asked))
+        print(f"timing, {n} of each: {what}: {said}")
+        if not differ:
             world.found.compared += 1
             return
-    world.found.wrong.append("timing: the medians differ by more than noise, three times in a row")
+    world.found.wrong.append(f"timing of {what}: the medians differ by more than noise, three times in a row")
+
+
+async def try_timing(world, n):
+    about = {"runs": (world.conversations[0], world.task), "ended": (world.conversations[1], world.ended),
+             "none": (world.nowhere, NO_TASK), "nothing": (world.nowhere, NO_TASK)}
+    async with Wire(world.url) as wire:
+        await wire.hello(world.other)
+        for verb, fields in TASK_VERBS.items():
+            questions = {kind: functools.partial(wire.ask, verb.split()[0], conversation_id=c, task_id=t, **fields)
+                         for kind, (c, t) in about.items()}
+            await try_timing_of(world, f"WebSocket {verb}", n, questions, wire)
+
+    def over_http(method, path, body):
+        async def ask():
+            world.http.ask(method, path, body, world.other)
+        return ask
+
+    world.http.connection.close()  # it has been idle for long, and may be closed at the other end
+    for method, tail, body in TASK_ROUTES:
+        questions = {kind: over_http(method, f"/conversations/{c}/tasks/{t}{tail}", body) for kind, (c, t) in about.items()}
+        await try_timing_of(world, f"HTTP {method} …/tasks/…{tail}", n, questions, world.http)
 
 
 def options_of(arguments):

@@ -11,15 +11,15 @@ import { scene } from "./support/client_scene.mjs";
 const CUTS = Number(process.env.HOLDFAST_SOAK_CUTS ?? 12); // 200 in the long form
 const PIECES = 300; // of text between two cuts
 const withoutWorker = (page) => page.addInitScript(() => delete window.SharedWorker);
-const withBrokenWorker = (page) =>
-  page.addInitScript(() => {
+const withWorker = (url) => (page) =>
+  page.addInitScript((url) => {
     const Worker = window.SharedWorker;
     window.SharedWorker = class extends Worker {
       constructor(_, options) {
-        super("/nothing.js", options);
+        super(url, options);
       }
     };
-  });
+  }, url);
 
 for (const seconds of [1, 30, 120]) {
   scene(`the network is cut for ${seconds} s in mid-answer`, async (its) => {
@@ -98,7 +98,7 @@ scene("the gateway is stopped as planned: the client comes back when it said", a
 for (const [where, prepare] of [
   ["a SharedWorker", undefined],
   ["the leading tab", withoutWorker],
-  ["the leading tab, where the worker cannot be loaded", withBrokenWorker],
+  ["the leading tab, where the worker cannot be loaded", withWorker("/nothing.js")],
 ]) {
   scene(
     `two tabs share one socket in ${where}, and closing the first loses nothing`,
@@ -129,6 +129,22 @@ for (const [where, prepare] of [
     },
   );
 }
+
+scene("the worker dies, a tab takes its place, and nothing is lost", async (its) => {
+  const profile = await its.profile();
+  const prepare = withWorker("/mortal.js");
+  const { tab: first, puppet } = await its.asked({ profile, prepare });
+  const second = await its.tab({ profile, prepare });
+  await second.waitForText("Deep – very");
+  await first.page.evaluate(() => new BroadcastChannel("die").postMessage(""));
+  puppet.say(" deep");
+  await first.waitForText("Deep – very deep");
+  await second.waitForText("Deep – very deep");
+  assert.equal(await its.connections(), 1);
+  puppet.exit();
+  await first.waitForStatus("completed");
+  await first.assertIsJournal();
+});
 
 scene(
   "a tab that opens while the leading one is busy is led too, and a third one leads on",
@@ -175,6 +191,30 @@ scene("a message typed without a network survives a reload and is sent once", as
   await tab.connect();
   await tab.waitFor(() => conversation.loaded);
   assert.equal((await tab.tasks()).length, 1);
+});
+
+scene("a message is kept although the page is left in the same breath", async (its) => {
+  const tab = await its.tab();
+  await tab.waitForState("live");
+  await its.network.cut();
+  await tab.waitForState("waiting", "offline");
+  for (const text of ["one", "two", "three"]) {
+    await tab.page.evaluate((text) => {
+      conversation.ask(text, { when_busy: "enqueue" });
+      location.href = "about:blank";
+    }, text);
+    await tab.page.waitForURL("about:blank");
+    await tab.load();
+    await tab.connect();
+    await tab.waitFor((last) => client.outbox.at(-1)?.text === last, text);
+  }
+  await its.network.restore();
+  await tab.page.evaluate(() => client.retry());
+  for (const text of ["one", "two", "three"]) {
+    const puppet = await its.stage.puppet();
+    assert.equal(puppet.run.input, text);
+    puppet.exit();
+  }
 });
 
 scene("a message whose `started` was lost starts nothing twice", async (its) => {

@@ -24,6 +24,22 @@ scene("Markdown is shown as it is meant, and what stands there stays as it is", 
   await chat.waitForStatus("completed");
 });
 
+scene("the last words of a long paragraph are there, however close they came to those before", async (its) => {
+  const long = "word ".repeat(1_500).trim(); // it is read again only so often
+  const { chat, puppet } = await its.asked({ said: [long] });
+  let text = long;
+  for (let round = 0; round < 20; round++) {
+    const end = chat.page.waitForFunction((end) => document.querySelector(".answer").textContent.endsWith(end), ` a${round}`);
+    puppet.say(` a${round}`);
+    await end;
+    puppet.say(` b${round}`);
+    text += ` a${round} b${round}`;
+    await chat.waitForText(text);
+  }
+  puppet.exit();
+  await chat.waitForStatus("completed");
+});
+
 scene("an answer of hostile Markdown does nothing", async (its) => {
   const hostile = [
     "<script>window.hacked = 1</script>\n",
@@ -183,21 +199,58 @@ scene("the look follows the system until one is chosen, and then that", async (i
   assert.equal(await ground(), "rgb(255, 255, 255)");
 });
 
-const phone = { viewport: { width: 360, height: 640 }, hasTouch: true, isMobile: true };
+const phone = { width: 360, height: 640 };
+const desk = { width: 1280, height: 720 };
+const looks = { colorScheme: "light", bypassCSP: true, reducedMotion: "reduce", viewport: desk };
+
+/** Fails on what axe finds in a page as it stands: on a desk and on a phone, light and dark. */
+async function assertAccessible({ page }, sizes = [desk, phone]) {
+  await page.evaluate(await axeSource());
+  for (const viewport of sizes) {
+    await page.setViewportSize(viewport);
+    for (const colorScheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme });
+      assert.deepEqual(await faultsOf(page), [], `${viewport.width} px, ${colorScheme}`);
+    }
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "it fits");
+  }
+}
+
 const others = { answer: "reconnecting", failed: "tray" }; // which hold these, too
 for (const [name, bring] of Object.entries(states).filter(([name]) => !others[name])) {
   scene(`axe finds no fault: ${name}`, async (its) => {
-    const chat = await bring.call(states, its, { colorScheme: "light", bypassCSP: true, reducedMotion: "reduce" });
-    await chat.page.evaluate(await axeSource());
-    for (const colorScheme of ["light", "dark"]) {
-      await chat.page.emulateMedia({ colorScheme });
-      assert.deepEqual(await faultsOf(chat.page), [], colorScheme);
-    }
-    await chat.page.setViewportSize(phone.viewport);
-    assert.deepEqual(await faultsOf(chat.page), [], "on a phone");
-    assert.ok(await chat.page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+    await assertAccessible(await bring.call(states, its, looks));
   });
 }
+
+scene("axe finds no fault: what opens", async (its) => {
+  const chat = await its.chat({ profile: await its.profile(looks) });
+  const { page } = chat;
+  await chat.waitForState("live");
+  await chat.ask("x".repeat(70_000));
+  await page.waitForSelector(".turn .unsent");
+  await assertAccessible(chat, [phone]);
+  await page.click("#menu");
+  await page.waitForSelector("#new:visible");
+  await assertAccessible(chat, [phone]);
+  await page.keyboard.press("Escape");
+  await page.click(".turn button:has-text('Discard')");
+  await page.keyboard.press("Escape");
+  await chat.ask("How deep is the sea?");
+  (await its.stage.puppet()).exit();
+  await chat.waitForStatus("completed");
+  await page.setViewportSize(desk);
+  for (const entry of ["Rename", "Delete"]) {
+    await page.click(".more summary");
+    await page.click(`.menu button:has-text('${entry}')`);
+    await assertAccessible(chat, [desk]);
+    await page.keyboard.press("Escape");
+  }
+  await page.focus("#thread");
+  await page.keyboard.press("?");
+  await page.waitForSelector("#shortcuts[open]");
+  await assertAccessible(chat, [desk]);
+});
 
 /** What axe finds that is serious, in words. */
 const faultsOf = (page) =>

@@ -1,4 +1,4 @@
-"""A disk that is full, for real: a file system of a few MiB (DESIGN 6; F37).
+"""A disk that is full, breaks or is read-only, for real: file systems of a few MiB (DESIGN 6; F37).
 
 Needs to mount one: where that is not allowed, the tests say so and are skipped.
 """
@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from gateway import WAIT_S, Gateway, script_agent, wait_until
+from gateway import BINARY, WAIT_S, Gateway, script_agent, wait_until
 from holdfast import TERMINAL, Client
 
 MIB = 1 << 20
@@ -97,4 +97,96 @@ def test_full_disk_that_lasts_ends_the_tasks_and_the_gateway_goes_on(disk):
         assert sum(event["event"] in TERMINAL for event in events) == 1
 
 
+# ---------------------------------------------------------------- a disk that breaks
 
+
+class Ext4:
+    """A file system in a file, which can be made to give up as it does by itself when its disk fails."""
+
+    def __init__(self, folder):
+        self.image, self.at = folder / "image", folder / "ext4"
+        self.at.mkdir()
+        with open(self.image, "wb") as image:
+            image.truncate(64 * MIB)
+        run("mkfs.ext4", "-q", self.image)
+        self.mount()
+
+    def mount(self, options="loop"):
+        run("mount", "-o", options, self.image, self.at)
+
+    def fail(self):
+        """From here on each write is an error."""
+        run("mount", "-o", "remount,abort", self.at)
+
+    def unmount(self):
+        run("umount", self.at)
+
+    def mend(self):
+        subprocess.run(["e2fsck", "-fy", self.image], capture_output=True, check=False)  # 1: it has mended something
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"{command[0]}: {done.stderr.strip()}")
+
+
+@pytest.fixture
+def ext4(tmp_path):
+    made = Ext4(tmp_path)
+    yield made
+    subprocess.run(["umount", "-l", str(made.at)], capture_output=True, check=False)
+
+
+def test_disk_that_breaks_is_told_and_nothing_that_was_seen_is_lost(ext4):
+    """With what the kernel alone had gone, as at a power failure: hence its durability."""
+    store = {"retry_s": 60, "durability": "power"}
+    gateway = Gateway({**CONFIG, "store": store, "drain_s": 0}, folder=ext4.at.parent)
+    gateway.data = ext4.at / "data"
+    with gateway, Client(gateway) as client, Client(gateway, token=client.token) as other:
+        before, events = other.finish("said before")
+        task = client.chat(FILL)
+        client.expect(lambda line: line.get("seq") == 500)
+        ext4.fail()
+        wait_until(lambda: not is_ready(gateway), "its being told")
+        wait_until(lambda: any("event=commits_fail" in line for line in gateway.log), "the log says so")
+        other.refused("overloaded", "chat", message="x")
+        other.refused("overloaded", "cancel", **{key: task[key] for key in ("task_id", "conversation_id")})
+        assert other.replay(before, 0) == events and gateway.http("GET", "/healthz")[0] == 200
+        client.quiet()
+        seen = client.raw_events(task)
+        assert failures(gateway) > 0
+        gateway.kill()
+        ext4.unmount()
+        ext4.mend()
+        ext4.mount()
+        gateway.start()
+        with Client(gateway, token=client.token) as back:
+            assert back.replay(before, 0) == events
+            back.replay(task, 0)
+            lines = back.raw_events(task)
+            assert all(lines[seq] == line for seq, line in seen.items())
+            assert back.task(task)["error"]["code"] == "orphaned"
+            back.finish("and on")
+        assert gateway.stop() == 0
+        gateway.start()
+
+
+def test_read_only_disk_is_a_clear_failure_at_the_start_and_doctor_reads_it(ext4):
+    gateway = Gateway(folder=ext4.at.parent)
+    gateway.data = ext4.at / "data"
+    with gateway, Client(gateway) as client:
+        client.finish("x")
+        assert gateway.stop() == 0
+        ext4.unmount()
+        ext4.mount("loop,ro")
+        process = gateway.spawn()
+        assert process.wait(WAIT_S) == 1
+        gateway._finish()
+        assert any("Read-only file system" in line for line in gateway.log), gateway.log
+        done = subprocess.run([BINARY, "doctor", "--data", str(gateway.data)], capture_output=True, text=True, check=False,
+                              timeout=WAIT_S)
+        assert (done.returncode, "sound" in done.stdout) == (0, True), done.stdout + done.stderr
+        ext4.unmount()
+        ext4.mount()
+        gateway.start()

@@ -146,6 +146,16 @@ def test_modes_and_the_guest_key_are_looked_at(data):
     assert "there is no guest key" in doctor(data)[2]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_files_of_another_user_than_the_directorys_are_told(data):
+    os.chown(data, 12345, 12345)
+    status, wrong, said = doctor(data)
+    assert status == 1 and any("holdfast.db: belongs to user 0, its directory to user 12345" in line for line in wrong), said
+    for path in data.iterdir():
+        os.chown(path, 12345, 12345)
+    assert doctor(data)[0] == 0
+
+
 def test_what_is_no_data_directory(tmp_path):
     assert "no such directory" in doctor(tmp_path / "none")[1][0]
     assert "holdfast.db" in doctor(tmp_path)[1][0]

@@ -97,8 +97,9 @@ def test_address_is_what_a_trusted_proxy_says():
         assert takes("203.0.113.8")
         assert takes("2001:db8::1")
         assert not takes("2001:0db8:0::1")
-        assert takes("nonsense")  # then it is the proxy's own
+        assert takes("nonsense")  # somebody whom the proxy does not name: all of those are one
         assert not takes("198.51.100.1, nonsense")
+        assert takes("127.0.0.1")  # and not the proxy
         for wire in kept:
             wire.close()
         assert gateway.http("GET", "/metrics")[0] == 200
@@ -111,7 +112,7 @@ def test_nobody_else_is_believed():
         assert status == 101
         assert status_from(gateway, "203.0.113.8")[0] == 503
         wire.close()
-        assert gateway.http("GET", "/metrics", headers={"X-Forwarded-For": "203.0.113.7"})[0] == 200
+        assert gateway.http("GET", "/metrics", headers={"X-Forwarded-For": "127.0.0.1"})[0] == 403
 
 
 def test_guests_behind_a_proxy_have_a_quota_each():

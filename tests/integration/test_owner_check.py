@@ -3,6 +3,7 @@
 import http.server
 import importlib.util
 import pathlib
+import random
 import re
 import subprocess
 import threading
@@ -32,10 +33,11 @@ def check(gateway, *more):
 
 def test_nothing_is_found_as_guests():
     with Gateway(FAST) as gateway:
-        status, said = check(gateway, "--timing", "300")
+        status, said = check(gateway, "--timing", "100")
         assert status == 0, said
         assert int(re.search(r"(\d+) answers looked at, 0 wrong", said)[1]) > 400
-        assert "timing, 300 of each" in said
+        for what in ("WebSocket task:", "WebSocket cancel tree:", "HTTP GET …/tasks/…:", "HTTP DELETE …/tasks/…?tree=true:"):
+            assert f"timing, 100 of each: {what} none " in said
 
 
 def test_nothing_is_found_with_keys_and_an_expired_token(tmp_path):
@@ -102,17 +104,40 @@ def test_a_difference_of_one_byte_is_found(leak):
     assert any("…/tasks/…:" in wrong and "is not" in wrong for wrong in world.found.wrong)
 
 
-def test_a_difference_in_time_is_found(monkeypatch):
+@pytest.mark.parametrize("kind", ["runs", "ended"])
+@pytest.mark.parametrize("late_us, found", [(0, False), (100, True)])
+def test_a_difference_in_time_is_found(kind, late_us, found):
+    """Of one of the kinds alone, in answers that are otherwise as scattered as a network makes them."""
     module = load()
+    scatter = random.Random(5)
 
-    async def slow(_, n):
-        return {"other": [0.0011 + i % 7 * 1e-5 for i in range(n)], "no": [0.001 + i % 7 * 1e-5 for i in range(n)],
-                "none": [0.001 + i % 5 * 1e-5 for i in range(n)]}
+    class Asked:
+        waits = 0
 
-    monkeypatch.setattr(module, "measure", slow)
+    def question(of):
+        async def ask():
+            module.time.now += 1e-3 + scatter.expovariate(1 / 200e-6) + (late_us * 1e-6 if of == kind else 0)
+        return ask
+
+    module.time = type("Clock", (), {"now": 0.0, "perf_counter": staticmethod(lambda: module.time.now)})
     world = module.World.__new__(module.World)
     world.found = module.Findings()
-    module.asyncio.run(module.try_timing(world, 500))
-    assert world.found.wrong
+    questions = {of: question(of) for of in module.KINDS}
+    module.asyncio.run(module.try_timing_of(world, "what", 2000, questions, Asked()))
+    assert bool(world.found.wrong) == found, world.found.wrong
 
 
+def test_tries_that_wait_for_the_rate_limit_are_not_measured():
+    module = load()
+    module.time = type("Clock", (), {"now": 0.0, "perf_counter": staticmethod(lambda: module.time.now)})
+
+    class Asked:
+        waits, n = 0, 0
+
+    async def ask():
+        Asked.n += 1
+        Asked.waits += Asked.n % 10 == 0
+        module.time.now += 5 if Asked.n % 10 == 0 else 0.001
+
+    taken = module.asyncio.run(module.measure(100, {kind: ask for kind in module.KINDS}, Asked))
+    assert all(len(samples) == 100 and max(samples) < 1 for samples in taken.values())

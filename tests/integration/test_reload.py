@@ -9,15 +9,18 @@ import subprocess
 import pytest
 
 import tokens
-from gateway import Gateway, wait_until
+from gateway import WAIT_S, Gateway, wait_until
 from holdfast import Client
 from wire import Wire
 
 
-def make_certificate(folder, name):
+KINDS = {"ec": ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"], "rsa": ["-newkey", "rsa:2048"],
+         "ed25519": ["-newkey", "ed25519"]}
+
+
+def make_certificate(folder, name, kind="ec"):
     key, cert = str(folder / f"{name}.key"), str(folder / f"{name}.pem")
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-                    "-nodes", "-keyout", key, "-out", cert, "-days", "2", "-subj", f"/CN={name}"],
+    subprocess.run(["openssl", "req", "-x509", *KINDS[kind], "-nodes", "-keyout", key, "-out", cert, "-days", "2", "-subj", f"/CN={name}"],
                    check=True, capture_output=True)
     return cert, key
 
@@ -67,6 +70,53 @@ def test_certificate_is_changed_under_open_connections(files):
             assert fingerprint(gateway) == ssl.PEM_cert_to_DER_cert(open(two[0], encoding="ascii").read())
             before.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")  # it goes on
             assert before.recv(100).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("kinds", [("ec", "rsa", "ec"), ("rsa", "ec", "rsa"), ("ec", "ed25519", "rsa")])
+def test_certificate_of_another_kind_of_key_takes_the_place_of_the_old_one(tmp_path, kinds):
+    """OpenSSL keeps one for each kind, and chooses by what the client likes best: none but the new one may be left."""
+    pairs = [make_certificate(tmp_path, f"{i}-{kind}", kind) for i, kind in enumerate(kinds)]
+    served = str(tmp_path / "served.pem"), str(tmp_path / "served.key")
+    for source, target in zip(pairs[0], served):
+        shutil.copy(source, target)
+    with Gateway({"tls": {"cert": served[0], "key": served[1]}}) as gateway:
+        for pair in pairs[1:]:
+            for source, target in zip(pair, served):
+                shutil.copy(source, target)
+            hang_up(gateway, "tls", "reloaded")
+            for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+                with handshake(gateway, minimum_version=version, maximum_version=version) as wire:
+                    assert wire.getpeercert(binary_form=True) == \
+                        ssl.PEM_cert_to_DER_cert(open(pair[0], encoding="ascii").read())
+
+
+def test_chain_is_changed_with_its_certificate(tmp_path):
+    chains = []
+    for name in ("old", "new"):
+        ca, ca_key = str(tmp_path / f"{name}-ca.pem"), str(tmp_path / f"{name}-ca.key")
+        key, cert, request = (str(tmp_path / f"{name}.{end}") for end in ("key", "pem", "csr"))
+        openssl("req", "-x509", *KINDS["ec"], "-nodes", "-keyout", ca_key, "-out", ca, "-days", "2", "-subj", f"/CN={name} CA")
+        openssl("req", "-new", *KINDS["ec"], "-nodes", "-keyout", key, "-out", request, "-subj", "/CN=localhost")
+        openssl("x509", "-req", "-in", request, "-CA", ca, "-CAkey", ca_key, "-days", "2", "-out", cert)
+        with open(cert, "a", encoding="ascii") as chain:
+            chain.write(open(ca, encoding="ascii").read())
+        chains.append((cert, key, ca))
+    served = str(tmp_path / "served.pem"), str(tmp_path / "served.key")
+    with_chain = lambda gateway: openssl("s_client", "-connect", f"{gateway.host}:{gateway.port}", "-showcerts")  # noqa: E731
+    for source, target in zip(chains[0], served):
+        shutil.copy(source, target)
+    with Gateway({"tls": {"cert": served[0], "key": served[1]}}) as gateway:
+        assert "CN = old CA" in with_chain(gateway)
+        for source, target in zip(chains[1], served):
+            shutil.copy(source, target)
+        hang_up(gateway, "tls", "reloaded")
+        said = with_chain(gateway)
+        assert "CN = new CA" in said and "old CA" not in said and said.count("BEGIN CERTIFICATE") == 2
+
+
+def openssl(*arguments):
+    return subprocess.run(["openssl", *arguments], capture_output=True, text=True, check=True, input="",
+                          timeout=WAIT_S).stdout
 
 
 def test_pair_that_does_not_fit_changes_nothing(files):

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from gateway import Gateway, processes_with, script_agent, wait_until
+import database
+from gateway import WAIT_S, Gateway, processes_with, script_agent, wait_until
 from holdfast import TERMINAL, Client, ids, names, new_id
 
 
@@ -237,6 +238,29 @@ def test_unwritable_data_folder_is_a_clear_failure(tmp_path):
     assert process.wait(20) in (1, 2)
     gateway._finish()
     assert str(blocked) in "\n".join(gateway.log)
+
+
+def test_a_version_from_the_future_is_no_start():
+    """And is left as it is: the newer gateway goes on with it."""
+    with Gateway() as gateway:
+        with Client(gateway) as client:
+            task, events = client.finish({"token": "x"})
+            token = client.token
+        gateway.stop()
+        with database.opened(gateway) as db:
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            db.execute("PRAGMA user_version = 99")
+        before = (gateway.data / "holdfast.db").read_bytes()
+        process = gateway.spawn()
+        assert process.wait(WAIT_S) == 1
+        gateway._finish()
+        assert any("schema version 99, this gateway knows versions up to" in line for line in gateway.log)
+        assert (gateway.data / "holdfast.db").read_bytes() == before
+        with database.opened(gateway) as db:
+            db.execute(f"PRAGMA user_version = {version}")
+        gateway.start()
+        with Client(gateway, token=token) as client:
+            assert client.replay(task) == events
 
 
 def test_sigint_stops_as_sigterm_does():

@@ -76,6 +76,45 @@ def frozen_events(gateway, token, task):
     return sock
 
 
+class Dribble(threading.Thread):
+    """A slow loris: says a little each second, so that it is never silent, and never comes to an end."""
+
+    def __init__(self, gateway, begin):
+        super().__init__(daemon=True)
+        self.sock = socket.create_connection((gateway.host, gateway.port))
+        self.sock.sendall(begin.encode())
+        self.ended = None
+        self.start()
+
+    def run(self):
+        begun = time.monotonic()
+        self.sock.settimeout(1)
+        while time.monotonic() - begun < TOTAL_S:
+            try:
+                if self.sock.recv(65536) == b"":
+                    break
+            except TimeoutError:
+                pass
+            except OSError:
+                break
+            try:
+                self.sock.sendall(b"a")
+            except OSError:
+                break
+        else:
+            return
+        self.ended = time.monotonic() - begun
+        self.sock.close()
+
+
+DRIBBLES = {
+    "line": "G", "head": "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ",
+    "upgrade": "GET /v1/ws HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nX: ",
+    "body": "POST /v1/guest HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n\r\n",
+    "refused body": "POST /v1/x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 900000\r\n\r\n",
+}
+
+
 @pytest.fixture(scope="module")
 def waited(tmp_path_factory):
     folder = tmp_path_factory.mktemp("keys")
@@ -101,6 +140,7 @@ def waited(tmp_path_factory):
                 "expiring": opened(',"token":"%s"' % tokens.token("alice", seconds=2), answer_pings=True),
                 "silent_but_fed": opened(',"token":"%s"' % owner),
             }
+            found["dribbles"] = {kind: Dribble(gateway, begin) for kind, begin in DRIBBLES.items()}
             found["silent_but_fed"].wire.text(json.dumps({"type": "resume", **ids(task)}))
             frozen = Wire(gateway, rcvbuf=4096)
             frozen.text(HELLO % (',"token":"%s"' % owner))
@@ -146,6 +186,14 @@ def test_hello_is_due_within_10_s(waited):
     assert watcher.first(TEXT, b'"unauthorized"')
     assert watcher.close_code() == 4401
     assert 9 < watcher.ended_at() < 10 + SLACK
+
+
+@pytest.mark.parametrize("kind", DRIBBLES)
+def test_slow_loris_is_left(waited, kind):
+    """A head is due within 10 s, a body within 30 s, however lively its sender is."""
+    dribble = waited["dribbles"][kind]
+    dribble.join(LATE_S)
+    assert dribble.ended is not None and dribble.ended < (30 if "body" in kind else 10) + 1 + SLACK, dribble.ended
 
 
 def test_connection_without_any_request_is_ended(waited):

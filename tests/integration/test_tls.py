@@ -2,13 +2,15 @@
 
 import asyncio
 import json
+import socket
 import ssl
 import subprocess
+import time
 
 import pytest
 import websockets
 
-from gateway import Gateway, run
+from gateway import LATE_S, Gateway, run
 from holdfast import program
 
 
@@ -63,13 +65,50 @@ def test_operators_socket_has_no_tls(certificate):
 
 
 def test_http_2_is_not_offered(certificate):
-    import socket
     with Gateway({"tls": certificate}) as gateway:
         tls = context(certificate["cert"], ["h2", "http/1.1"])
         with tls.wrap_socket(socket.create_connection((gateway.host, gateway.port), 10)) as wire:
             assert wire.selected_alpn_protocol() == "http/1.1"
             wire.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert wire.recv(100).startswith(b"HTTP/1.1 200")
+
+
+def client_hello():
+    """The bytes with which a client begins."""
+    coming, going = ssl.MemoryBIO(), ssl.MemoryBIO()
+    connection = ssl.create_default_context().wrap_bio(coming, going, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        connection.do_handshake()
+    return going.read()
+
+
+def test_handshake_that_does_not_come_to_an_end_is_left(certificate):
+    """Within 10 s, however it dawdles: the time is the subject."""
+    hello = client_hello()
+    with Gateway({"tls": certificate}) as gateway:
+        begun, wires = time.monotonic(), {}
+        for kind, said in (("silent", b""), ("half a hello", hello[:50]), ("no more than a hello", hello), ("dripping", hello[:20])):
+            wires[kind] = socket.create_connection((gateway.host, gateway.port), 10)
+            wires[kind].sendall(said)
+        rest, ended = hello[20:], {}
+        while len(ended) < len(wires) and time.monotonic() - begun < 10 + 1 + LATE_S:
+            try:
+                wires["dripping"].sendall(rest[:1])
+            except OSError:
+                pass  # it has been left
+            rest = rest[1:]
+            for kind in [kind for kind in wires if kind not in ended]:
+                wires[kind].settimeout(0.2)
+                try:
+                    if wires[kind].recv(65536) == b"":
+                        ended[kind] = time.monotonic() - begun
+                except TimeoutError:
+                    pass
+                except OSError:
+                    ended[kind] = time.monotonic() - begun
+        assert set(ended) == set(wires), ended
+        for wire in wires.values():
+            wire.close()
 
 
 def test_a_missing_certificate_refuses_to_start(certificate, tmp_path):

@@ -126,15 +126,16 @@ def test_receiver_that_never_answers_is_left(tmp_path, receiver):
 
 
 def test_redirect_is_not_followed_and_private_addresses_are_not_reached(tmp_path, receiver):
-    private = ModelServer("127.0.0.3")
+    private = ModelServer("127.0.0.3")  # at whatever name
     private.script = [said(200)]
     receiver.script = [said(307, Location=private.url + "/told"), said(200)]
     both = config(tmp_path, receiver)
-    both["webhooks"].append({**both["webhooks"][0], "name": "private", "url": private.url})
+    for n, host in enumerate(("127.0.0.3", "localhost", "[::ffff:127.0.0.3]", "2130706435", "0x7f.3", "169.254.169.254", "0.0.0.0")):
+        both["webhooks"].append({**both["webhooks"][0], "name": f"private {n}", "url": f"http://{host}:{private.port}/"})
     with Gateway(both) as gateway, Client(gateway) as client:
         client.finish({"token": "x"})
         wait_until(lambda: tries(gateway, "delivered") == 1, "the other")
-        wait_until(lambda: tries(gateway, "failed") >= 2, "the refusals")
+        wait_until(lambda: tries(gateway, "failed") >= 8, "the refusals: a redirect, and seven that are not public")
         assert private.requests == [] and len(receiver.requests) == 2
         gateway.logged("component=webhook", "127.0.0.3")
     private.close()

@@ -250,7 +250,7 @@ static inline void kit_turn(struct kit *k)
     msec_t due = clock_next(&k->hub.clock);
     if (due != 0 || !kit_fails(KIT_TIMER))
         clock_run(&k->hub.clock);
-    hub_submit(&k->hub);
+    hub_submit(&k->hub, false);
     struct list now, *node;
     list_init(&now);
     list_splice(&now, &k->hub.woken);

@@ -40,6 +40,22 @@ static void test_buf_put_keeps_a_nul_behind(void **state)
     assert_true(same);
 }
 
+static void test_buf_grows_by_half_of_what_it_holds(void **state)
+{
+    size_t growths = 0, cap = 0;
+    (void)state;
+    for (size_t i = 0; i < 100000; i++) {
+        buf_putc(&b, 'x');
+        assert_true(b.cap <= 56 || b.cap <= b.len + b.len / 2 + 16);
+        growths += b.cap != cap;
+        cap = b.cap;
+    }
+    assert_true(growths <= 1 + 19); /* 56 * 1.5^19 > 100,000 */
+    buf_done(&b);
+    buf_reserve(&b, 999); /* one growth, when it is known how much there will be */
+    assert_in_range(b.cap, 1000, 1015);
+}
+
 static void test_buf_numbers_and_formats_are_appended(void **state)
 {
     (void)state;
@@ -110,6 +126,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_buf_zeroed_is_empty_and_usable),
         TEST(test_buf_put_keeps_a_nul_behind),
+        TEST(test_buf_grows_by_half_of_what_it_holds),
         TEST(test_buf_numbers_and_formats_are_appended),
         TEST(test_buf_consume_drops_the_front),
         TEST(test_buf_reserve_gives_room_behind_the_last_byte),

@@ -37,6 +37,22 @@ static void test_event_line_is_that_of_the_page(void **state)
     assert_int_equal(event_line_seq(out.bytes, out.len), 17);
 }
 
+/* The tail of a silent task is one line: what it reserves beyond that, each such task holds.  The heap
+ * rounds up by less than 16 bytes; one is the NUL. */
+static void test_event_line_takes_no_more_room_than_it_needs(void **state)
+{
+    static const int64_t times[] = {0, 9, 10, -10, 1764280000123, INT64_MAX, INT64_MIN};
+    static const uint64_t seqs[] = {1, 9, 10, 100, 9007199254740991, UINT64_MAX};
+    (void)state;
+    for (int event = 0; event < N_EVENT_TYPES; event++)
+        for (size_t i = 0; i < countof(times) * countof(seqs); i++) {
+            event_line(&out, TID, seqs[i % countof(seqs)], times[i / countof(seqs)],
+                       (enum event_type)event, STR("{\"text\":\"x\"}"));
+            assert_true(out.cap - out.len <= 16);
+            buf_done(&out);
+        }
+}
+
 static void test_event_names_are_those_of_the_wire(void **state)
 {
     (void)state;
@@ -228,6 +244,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_event_line_is_that_of_the_page),
+        TEST(test_event_line_takes_no_more_room_than_it_needs),
         TEST(test_event_names_are_those_of_the_wire),
         TEST(test_event_line_split_gives_back_every_part),
         TEST(test_event_line_split_refuses_what_is_no_line),

@@ -98,7 +98,7 @@ static void test_hub_resume_barrier_no_event_slips_between_replay_and_live(void 
         session_receive(&b->session, str_of(line));
         if (barrier % 4 == 1)
             r->events->on_line(r->task, STR("{\"event\":\"token\",\"data\":{\"text\":\"y\"}}"));
-        hub_submit(&k->hub);
+        hub_submit(&k->hub, false);
         if (barrier % 4 == 2)
             r->events->on_line(r->task, STR("{\"event\":\"token\",\"data\":{\"text\":\"y\"}}"));
         store_inline_step(k->inline_store);

@@ -5,6 +5,60 @@
 #define MINUTE 60000
 #define HOUR (60 * MINUTE)
 
+/* Many small commits cost a busy loop more than they bring; one that would sleep commits at once. */
+static void test_hub_busy_loop_commits_once_a_pace(void **state)
+{
+    static const struct {
+        msec_t later; /* than the last batch */
+        bool busy, submits;
+    } turns[] = {
+        {BATCH_PACE_MS, true, true},      {0, true, false}, {BATCH_PACE_MS - 1, true, false},
+        {BATCH_PACE_MS - 1, false, true}, {0, false, true}, {BATCH_PACE_MS - 1, true, false},
+        {BATCH_PACE_MS, true, true},
+    };
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_start(c, "c", "hi");
+    struct run *r = kit_run(k, 0);
+    kit_settle(k);
+    msec_t last = k->hub.clock.now_ms;
+    for (size_t i = 0; i < countof(turns); i++) {
+        r->events->on_line(r->task, STR("{\"event\":\"token\",\"data\":{\"text\":\"x\"}}"));
+        k->hub.clock.now_ms = last + turns[i].later;
+        hub_submit(&k->hub, turns[i].busy);
+        assert_int_equal(store_inline_step_commit(k->inline_store), turns[i].submits);
+        if (turns[i].submits)
+            last = k->hub.clock.now_ms;
+    }
+    run_end(k, r, RUN_DONE, "");
+    client_free(c);
+}
+
+/* What waits for company is bounded: it never waits until the journal is full. */
+static void test_hub_busy_loop_commits_at_once_what_is_much(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_start(c, "c", "hi");
+    struct run *r = kit_run(k, 0);
+    kit_settle(k);
+    static const char begin[] = "{\"event\":\"token\",\"data\":{\"text\":\"", end[] = "\"}}";
+    char line[65536];
+    memset(line, 'x', sizeof line);
+    memcpy(line, begin, sizeof begin - 1);
+    memcpy(line + sizeof line - (sizeof end - 1), end, sizeof end - 1);
+    size_t lines = 0;
+    do {
+        assert_true(lines++ < JOURNAL_FULL_BYTES / sizeof line);
+        r->events->on_line(r->task, (struct str){line, sizeof line});
+        hub_submit(&k->hub, true);
+    } while (!store_inline_step_commit(k->inline_store));
+    assert_true(lines > 1);
+    assert_int_equal(k->hub.n_live, 1); /* and all of them were taken */
+    run_end(k, r, RUN_DONE, "");
+    client_free(c);
+}
+
 static int setup(void **state)
 {
     *state = kit_new();
@@ -149,6 +203,8 @@ int main(void)
         TEST(test_hub_questions_expire_by_what_has_passed),
         TEST(test_hub_ids_grow_when_the_clock_is_set_back),
         TEST(test_hub_expiry_of_a_token_follows_the_wall_clock),
+        TEST(test_hub_busy_loop_commits_once_a_pace),
+        TEST(test_hub_busy_loop_commits_at_once_what_is_much),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -260,7 +260,7 @@ static void test_hub_abandoned_while_it_is_created_ends_once(void **state)
     session_receive(
         &c->session,
         STR("{\"type\":\"chat\",\"id\":\"1\",\"conversation_id\":\"c\",\"message\":\"hi\"}"));
-    hub_submit(&k->hub); /* one in flight … */
+    hub_submit(&k->hub, false); /* one in flight … */
     struct client *d = xcalloc(sizeof *d);
     d->kit = k;
     snprintf(d->owner, sizeof d->owner, "ann");
@@ -281,6 +281,58 @@ static void test_hub_abandoned_while_it_is_created_ends_once(void **state)
         client_expect(both[i], "\"code\":\"orphaned\"");
         client_expect_nothing(both[i]);
         client_free(both[i]);
+    }
+}
+
+/* Events 1, 2, 3 … without a gap or one twice, the last of them the only end. */
+static void assert_orphaned(struct client *c, const char *task)
+{
+    client_ask(c, "resume", "c", task, ",\"after\":0");
+    client_await(c, "\"resumed\"");
+    char seq[32];
+    for (unsigned n = 1;; n++) {
+        const char *line = client_line(c);
+        snprintf(seq, sizeof seq, "\"seq\":%u,", n);
+        assert_non_null(strstr(line, seq));
+        if (!strstr(line, "\"event\":\"task.failed\""))
+            continue;
+        assert_non_null(strstr(line, "\"code\":\"orphaned\""));
+        break;
+    }
+    client_expect(c, "\"caught_up\"");
+    client_expect_nothing(c);
+}
+
+/* A stop that comes while a start repairs what an earlier process left, at each of the steps. */
+static void test_hub_abandoned_while_it_repairs_ends_each_task_once(void **state)
+{
+    for (int steps = 0, more = 1; more; steps++) {
+        struct kit *k = *state;
+        struct client *c = client_new(k, "ann");
+        k->hub.o.limits.processes = 1;
+        const char *ran = client_start(c, "c", "hi"), *waited = client_start(c, "c", "ho");
+        for (int i = 0; i < 5; i++)
+            run_say(k, kit_run(k, 0), "{\"event\":\"token\",\"data\":{\"text\":\"x\"}}");
+        client_free(c);
+        kit_close_hub(k);
+        kit_open_hub(k);
+        int status = 1;
+        hub_restore(&k->hub, kit_on_ready, &status);
+        for (int i = 0; i < steps && more; i++) {
+            kit_turn(k);
+            more = kit_step(k);
+        }
+        hub_drain(&k->hub);
+        hub_abandon(&k->hub);
+        kit_settle(k);
+        assert_int_equal(status, 0);
+        assert_int_equal(k->hub.n_live, 0);
+        c = client_new(k, "ann");
+        assert_orphaned(c, ran);
+        assert_orphaned(c, waited);
+        client_free(c);
+        kit_free_all(k);
+        *state = kit_new();
     }
 }
 
@@ -329,6 +381,37 @@ static void test_hub_large_results_are_all_shown_and_acknowledged(void **state)
 }
 
 /* More tails than one batch seals: none of them can be read any more, and a reader is told so. */
+/* Promise 2: an earlier state is committed while the end waits for the next batch. */
+static void test_hub_end_that_is_staged_does_not_show_in_an_earlier_state(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "hi");
+    struct run *r = kit_run(k, 0);
+    char line[160];
+    snprintf(line, sizeof line,
+             "{\"type\":\"task\",\"id\":\"q\",\"conversation_id\":\"c\",\"task_id\":\"%s\"}", task);
+    r->events->on_line(r->task, STR("{\"event\":\"progress\",\"data\":{\"progress\":0.5}}"));
+    kit_turn(k);
+    r->events->on_line(r->task, STR("{\"event\":\"token\",\"data\":{\"text\":\"early\"}}"));
+    r->events->on_line(r->task, STR("{\"event\":\"result\",\"data\":{\"early\":true}}"));
+    r->events->on_end(r->task, RUN_FAILED, STR("early"));
+    assert_true(store_inline_step_commit(k->inline_store));
+    session_receive(&c->session, str_of(line));
+    kit_turn(k);
+    const char *told = client_await(c, "\"id\":\"q\"");
+    assert_non_null(strstr(told, "\"status\":\"running\",\"progress\":0.5,"));
+    assert_null(strstr(told, "early"));
+    assert_null(strstr(told, "completed_at"));
+    kit_settle(k);
+    client_say(c, line);
+    told = client_await(c, "\"id\":\"q\"");
+    assert_non_null(strstr(told, "\"status\":\"failed\",\"progress\":0.5,"));
+    assert_non_null(strstr(told, "\"output\":\"early\",\"result\":{\"early\":true}"));
+    assert_non_null(strstr(told, "\"completed_at\":"));
+    client_free(c);
+}
+
 static void test_hub_deleted_tasks_are_gone_at_once_for_everyone(void **state)
 {
     struct kit *k = *state;
@@ -388,7 +471,9 @@ int main(void)
         HUB_TEST(test_hub_given_up_chat_leaves_a_gateway_that_takes_the_next),
         HUB_TEST(test_hub_delete_of_a_conversation_whose_task_never_was_ends),
         HUB_TEST(test_hub_abandoned_while_it_is_created_ends_once),
+        HUB_TEST(test_hub_abandoned_while_it_repairs_ends_each_task_once),
         HUB_TEST(test_hub_large_results_are_all_shown_and_acknowledged),
+        HUB_TEST(test_hub_end_that_is_staged_does_not_show_in_an_earlier_state),
         HUB_TEST(test_hub_deleted_tasks_are_gone_at_once_for_everyone),
         HUB_TEST(test_hub_reader_of_a_deleted_task_is_told),
         HUB_TEST(test_hub_calls_count_towards_the_limit_of_events),

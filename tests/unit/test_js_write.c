@@ -1,39 +1,4 @@
-#include "tests/support/t.h"
-
-#include "proto/js.h"
-
-static struct js_doc doc;
-static struct buf out;
-
-static int setup(void **state)
-{
-    (void)state;
-    doc = (struct js_doc){0};
-    out = (struct buf){0};
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    js_done(&doc);
-    buf_done(&out);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-static bool parse(const char *text, enum js_flags flags)
-{
-    return js_parse(&doc, text, strlen(text), flags);
-}
-
-static struct str copy_of(uint32_t node)
-{
-    buf_clear(&out);
-    js_copy(&doc, node, &out);
-    return buf_str(&out);
-}
+#include "tests/support/js_kit.h"
 
 static struct str value_of(uint32_t node)
 {

@@ -1,24 +1,8 @@
 /* The two ids of a request about a task (PROTOCOL.md section 5: any fault of either is not_found), and
  * the same requests over HTTP, where the path brings the ids. */
-#include "tests/support/t.h"
-
-#include "proto/request.h"
+#include "tests/support/request_kit.h"
 
 #define TID "01ARZ3NDEKTSV4RRFFQ69G5FAV"
-
-static struct js_doc doc;
-static struct request request;
-static struct request_fault fault;
-
-static int teardown(void **state)
-{
-    (void)state;
-    request_done(&request);
-    js_done(&doc);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_teardown(name, teardown)
 
 static bool decode(struct str line)
 {

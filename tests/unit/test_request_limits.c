@@ -1,23 +1,7 @@
 /* Every maximum of a request, at it and one beyond (limits.h). */
-#include "tests/support/t.h"
-
-#include "proto/request.h"
+#include "tests/support/request_kit.h"
 
 #define IDS "\"task_id\":\"01ARZ3NDEKTSV4RRFFQ69G5FAV\",\"conversation_id\":\"c-1\""
-
-static struct js_doc doc;
-static struct request request;
-static struct request_fault fault;
-
-static int teardown(void **state)
-{
-    (void)state;
-    request_done(&request);
-    js_done(&doc);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_teardown(name, teardown)
 
 static bool decode(const char *line)
 {

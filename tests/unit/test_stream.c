@@ -244,18 +244,55 @@ static void test_stream_long_replay_keeps_to_its_share_of_the_cache(void **state
         block_cache_put(&cache, small, block_new(1, i * 10 + 1, i * 10 + 10, BLOCK_BYTES));
     for (uint64_t i = 0; i < 20000; i++)
         block_cache_put(&cache, large, block_new(2, i * 10 + 1, i * 10 + 10, BLOCK_BYTES));
-    assert_true(large->cached_bytes <= STREAM_CACHE_BYTES);
-    assert_int_equal(small->n_blocks, 10);
+    assert_true(large->cached->bytes <= STREAM_CACHE_BYTES);
+    assert_int_equal(small->cached->n, 10);
     /* What was put last is there, in order, wherever in the stream it lies. */
     block_cache_put(&cache, large, block_new(2, 1, 10, BLOCK_BYTES));
     block_cache_put(&cache, large, block_new(2, 11, 20, BLOCK_BYTES));
-    assert_int_equal(large->blocks[0]->block->first, 1);
-    assert_int_equal(large->blocks[1]->block->first, 11);
+    assert_int_equal(large->cached->at[0]->block->first, 1);
+    assert_int_equal(large->cached->at[1]->block->first, 11);
     block_cache_drop(&cache, small);
     block_cache_drop(&cache, large);
     assert_int_equal(cache.bytes, 0);
     stream_free(small);
     stream_free(large);
+}
+
+static void append_bytes(struct stream *s, size_t bytes)
+{
+    while (s->tail.len < bytes)
+        stream_append(s, 1000, EVENT_TOKEN, STR("{\"text\":\"a word, and one more\"}"));
+}
+
+/* A task that says little and then nothing holds its block alone; one that talks goes on in the room
+ * that it has. */
+static void test_stream_silent_one_keeps_no_room_for_a_tail(void **state)
+{
+    (void)state;
+    struct block_cache cache;
+    uint64_t first, last;
+    block_cache_init(&cache, 1u << 20);
+    struct stream *s = stream_new(STR("a"), STR("c"), STR(TASK), 1);
+    assert_null(s->cached);
+    append_bytes(s, BLOCK_BYTES);
+    assert_non_null(stream_seal(s));
+    assert_true(s->tail.cap > BLOCK_BYTES);
+    stream_committed(s, &cache);
+    append_bytes(s, 1);
+    stream_take_lines(s, &first, &last);
+    stream_committed(s, &cache);
+    assert_non_null(stream_seal(s));
+    assert_int_equal(s->tail.cap, 0);
+    stream_committed(s, &cache);
+    assert_int_equal(s->head, last);
+    assert_int_equal(s->cached->n, 2);
+    append_bytes(s, 1);
+    assert_int_equal(s->next, last + 2);
+    stream_roll_back(s);
+    assert_int_equal(s->next, last + 1);
+    block_cache_drop(&cache, s);
+    assert_null(s->cached);
+    stream_free(s);
 }
 
 int main(void)
@@ -264,6 +301,7 @@ int main(void)
         cmocka_unit_test(test_stream_random_life_equals_naive_log),
         cmocka_unit_test(test_stream_small_blocks_count_for_what_they_keep),
         cmocka_unit_test(test_stream_long_replay_keeps_to_its_share_of_the_cache),
+        cmocka_unit_test(test_stream_silent_one_keeps_no_room_for_a_tail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

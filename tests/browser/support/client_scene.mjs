@@ -8,20 +8,12 @@ import { createServer } from "node:http";
 import { once } from "node:events";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { chromium } from "playwright-core";
+import { browser } from "./browser.mjs";
 import { Gateway } from "./gateway.mjs";
 import { eventsOf, tasksOf, textOf } from "./journal.mjs";
 import { Network } from "./network.mjs";
 import { Stage } from "./stage.mjs";
 
-const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
-const FLAGS = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-dev-shm-usage",
-  "--no-first-run",
-  "--js-flags=--expose-gc",
-];
 const PYTHON = "/usr/bin/python3";
 const WAIT_MS = 30_000; // for what must happen at once; a machine may be busy
 const TEST_MS = Number(process.env.HOLDFAST_SOAK_CUTS ?? 0) * 10_000 + 120_000;
@@ -31,6 +23,9 @@ import * as holdfast from "/dist/index.js";
 window.holdfast = holdfast;
 </script>`;
 
+/** A worker that can be made to die. */
+const MORTAL = `import "/dist/worker.js"; new BroadcastChannel("die").onmessage = () => close();`;
+
 const fixture = (name) => fileURLToPath(new URL(`../fixtures/${name}`, import.meta.url));
 const client = fileURLToPath(new URL("../../../web/client/", import.meta.url));
 
@@ -38,6 +33,7 @@ const client = fileURLToPath(new URL("../../../web/client/", import.meta.url));
 const pages = createServer(({ url }, response) => {
   const { pathname } = new URL(url, "http://pages");
   if (pathname === "/") return response.setHeader("content-type", "text/html").end(BLANK);
+  if (pathname === "/mortal.js") return response.setHeader("content-type", "text/javascript").end(MORTAL);
   if (!/^\/(dist|example)\/[\w.]+$/.test(pathname)) return response.writeHead(404).end();
   response.setHeader("content-type", TYPES[pathname.split(".").at(-1)]);
   createReadStream(client + pathname)
@@ -147,8 +143,7 @@ class Scene {
   faults = [];
   #contexts = [];
 
-  constructor(browser, config) {
-    this.browser = browser;
+  constructor(config) {
     this.config = config;
     this.network = new Network(() => this.gateway.port);
   }
@@ -178,7 +173,7 @@ class Scene {
   }
 
   async profile() {
-    const context = await this.browser.newContext();
+    const context = await (await browser()).newContext();
     context.setDefaultTimeout(WAIT_MS);
     this.#contexts.push(context);
     return context;
@@ -219,14 +214,11 @@ class Scene {
   }
 }
 
-let browser = null;
 test.before(async () => {
   pages.listen(0, "127.0.0.1");
   await once(pages, "listening");
-  browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
 });
-test.after(async () => {
-  await browser?.close();
+test.after(() => {
   pages.closeAllConnections();
   pages.close();
 });
@@ -234,7 +226,7 @@ test.after(async () => {
 /** A test with a gateway, a network and a stage of its own. */
 export function scene(name, body, config = {}) {
   test(name, { timeout: TEST_MS }, async () => {
-    const its = new Scene(browser, config);
+    const its = new Scene(config);
     try {
       await its.open();
       await body(its);

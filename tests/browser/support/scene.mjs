@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { chromium } from "playwright-core";
+import { browser } from "./browser.mjs";
 import { Gateway } from "./gateway.mjs";
 import { eventsOf, textOf } from "./journal.mjs";
 import { words, wordsOf } from "./meaning.mjs";
@@ -11,15 +11,6 @@ import { Network } from "./network.mjs";
 import { Stage } from "./stage.mjs";
 
 const PYTHON = "/usr/bin/python3";
-const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
-const FLAGS = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-dev-shm-usage",
-  "--no-first-run",
-];
 const WAIT_MS = 20_000; // for what must happen at once; a machine may be busy
 const TEST_MS = 180_000;
 const NETWORK_TROUBLE = /^WebSocket connection to .* failed|net::ERR_/;
@@ -158,8 +149,7 @@ class Scene {
   faults = [];
   #contexts = [];
 
-  constructor(browser) {
-    this.browser = browser;
+  constructor() {
     this.network = new Network(() => this.gateway.port);
   }
 
@@ -179,14 +169,14 @@ class Scene {
 
   /** Another browser profile: nothing kept from any other. */
   async profile(options) {
-    const context = await this.browser.newContext(options);
+    const context = await (await browser()).newContext(options);
     context.setDefaultTimeout(WAIT_MS);
     this.#contexts.push(context);
     return context;
   }
 
   /** A tab with the page, in a profile of its own unless one is given. */
-  async chat({ profile, hash = "", prepare } = {}) {
+  async chat({ profile, file = "", hash = "", prepare } = {}) {
     const page = await (profile ?? (await this.profile())).newPage();
     page.on("pageerror", (error) => this.faults.push(String(error)));
     page.on("console", (message) => {
@@ -195,7 +185,7 @@ class Scene {
     });
     await page.addInitScript(catchCopies);
     await prepare?.(page);
-    await page.goto(`http://127.0.0.1:${this.network.port}/${hash}`);
+    await page.goto(`http://127.0.0.1:${this.network.port}/${file}${hash}`);
     return new Chat(page, this);
   }
 
@@ -218,17 +208,11 @@ class Scene {
   }
 }
 
-let browser = null;
-test.before(async () => {
-  browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
-});
-test.after(() => browser?.close());
-
 /** A test with a gateway, a network and a stage of its own. */
 export function scene(name, ...rest) {
   const body = rest.pop();
   test(name, { timeout: TEST_MS, ...rest[0] }, async () => {
-    const its = new Scene(browser);
+    const its = new Scene();
     try {
       await its.open();
       await body(its);

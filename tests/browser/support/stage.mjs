@@ -4,10 +4,17 @@ import { once } from "node:events";
 import net from "node:net";
 import { createInterface } from "node:readline";
 
+const WAIT_MS = 30_000; // for what must come at once; a machine may be busy
+
 /** A list that can be waited on; each item is taken once. */
 class Queue {
   #items = [];
   #takers = [];
+
+  /** @param {string} of what it holds, in words */
+  constructor(of) {
+    this.of = of;
+  }
 
   put(item) {
     const taker = this.#takers.shift();
@@ -17,14 +24,20 @@ class Queue {
 
   take() {
     if (this.#items.length > 0) return Promise.resolve(this.#items.shift());
-    return new Promise((resolve) => this.#takers.push(resolve));
+    return new Promise((resolve, reject) => {
+      const overdue = setTimeout(() => reject(new Error(`no ${this.of} has come`)), WAIT_MS).unref();
+      this.#takers.push((item) => {
+        clearTimeout(overdue);
+        resolve(item);
+      });
+    });
   }
 }
 
 /** One running agent. */
 class Puppet {
   /** Lines from the gateway, parsed; the first is `run`. */
-  heard = new Queue();
+  heard = new Queue("line from the gateway");
   #socket;
 
   constructor(socket) {
@@ -53,13 +66,13 @@ class Puppet {
 }
 
 export class Stage {
-  #puppets = new Queue();
+  #puppets = new Queue("agent");
   #sockets = new Set();
   #server = net.createServer(async (socket) => {
     this.#sockets.add(socket.on("close", () => this.#sockets.delete(socket)));
     const puppet = new Puppet(socket);
-    puppet.run = await puppet.heard.take();
-    this.#puppets.put(puppet);
+    puppet.run = await puppet.heard.take().catch(() => null);
+    if (puppet.run) this.#puppets.put(puppet); // else it was killed before it heard anything
   });
 
   async open() {

@@ -37,8 +37,11 @@ export const errorOf = ({ code, message }: Trouble) => new HoldfastError(code, m
 /** Runs the hub here when no other context does (any more); returns what ends that. */
 export function lead(place: string): () => void {
   let stop = () => {};
+  let wanted = true;
   const stopped = new Promise<void>((resolve) => (stop = resolve));
+  void stopped.then(() => (wanted = false));
   void navigator.locks.request(`${place} hub`, async () => {
+    if (!wanted) return;
     const hub = new Hub(place);
     await stopped;
     hub.close();

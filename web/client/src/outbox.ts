@@ -109,7 +109,7 @@ export class Outbox {
       owner: this.#client.owner,
     };
     const one = this.#show(kept);
-    const keeping = this.#store.update<Kept>(this.#keyOf(one), () => kept);
+    const keeping = this.#store.put(this.#keyOf(one), kept);
     void this.#alone(one, async () => {
       await keeping;
       await this.#send(one);

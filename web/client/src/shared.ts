@@ -7,6 +7,7 @@ import type { TokenSource } from "./token.js";
 
 type Said = ToHub extends infer Each ? (Each extends ToHub ? Omit<Each, "tab"> : never) : never;
 
+const SILENT_MS = 5_000; // a worker that says nothing for so long does not run
 const SAYING = 1; // version of what tabs and hubs say: those of another one share nothing with us
 
 export class SharedLink implements Link {
@@ -17,6 +18,7 @@ export class SharedLink implements Link {
   #inbox: BroadcastChannel;
   #hub: BroadcastChannel;
   #stopLeading = () => {};
+  #standIn = () => {};
   #closed = false;
   #leave!: () => void;
 
@@ -73,13 +75,22 @@ export class SharedLink implements Link {
     this.#events.onStatus({ state: "closed", retryAt: 0, error: null });
   }
 
-  /** Gives the hub a place to run: a worker that all tabs keep alive, else one of the tabs. */
+  /**
+   * Gives the hub a place to run: a worker that all tabs keep alive, else one of the tabs.  Once the
+   * worker has it, the tabs stand in line behind: a worker that dies tells nobody.
+   */
   #host(place: string): void {
-    const here = () => (this.#stopLeading = lead(place));
-    if (typeof SharedWorker === "undefined") return void here();
+    const here = () => {
+      clearTimeout(silent);
+      this.#standIn = () => {};
+      if (!this.#closed) this.#stopLeading = lead(place);
+    };
+    const silent = setTimeout(here, SILENT_MS);
+    if (typeof SharedWorker === "undefined") return here();
+    this.#standIn = here;
     try {
       const worker = new SharedWorker(new URL("./worker.js", import.meta.url), { type: "module" });
-      worker.onerror = here;
+      worker.onerror = () => this.#standIn();
       worker.port.postMessage(place);
     } catch {
       here();
@@ -91,6 +102,7 @@ export class SharedLink implements Link {
   }
 
   #take(told: ToTab): void {
+    this.#standIn();
     if (told.kind === "lines") return this.#events.onLines(told.lines);
     if (told.kind === "welcome") return this.#events.onWelcome(told.line);
     if (told.kind === "token") return void this.#answer(told);

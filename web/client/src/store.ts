@@ -1,6 +1,8 @@
 /** store.ts -- where a client keeps what must outlive the page: a guest's token, unsent messages. */
 
 export interface Store {
+  /** Keeps a value.  What the page does next, such as to leave, shall not undo it. */
+  put(key: string, value: unknown): Promise<void>;
   /** Changes what is kept under a key, as one step; undefined is nothing.  Returns what is there now. */
   update<T>(key: string, change: (kept: T | undefined) => T | undefined): Promise<T | undefined>;
   /** All that is kept under keys that begin so. */
@@ -9,6 +11,10 @@ export interface Store {
 
 export class MemoryStore implements Store {
   #kept = new Map<string, unknown>();
+
+  async put(key: string, value: unknown) {
+    this.#kept.set(key, value);
+  }
 
   async update<T>(key: string, change: (kept: T | undefined) => T | undefined) {
     const value = change(this.#kept.get(key) as T | undefined);
@@ -42,6 +48,13 @@ export class IndexedStore implements Store {
     return (await this.#database).transaction("kept", mode).objectStore("kept");
   }
 
+  async put(key: string, value: unknown) {
+    const kept = await this.#kept("readwrite");
+    const putting = done(kept.put(value, key));
+    kept.transaction.commit(); // now: a transaction of a page that leaves is undone
+    await putting;
+  }
+
   async update<T>(key: string, change: (kept: T | undefined) => T | undefined) {
     const kept = await this.#kept("readwrite");
     const value = change(await done<T | undefined>(kept.get(key)));
@@ -63,6 +76,7 @@ export class ForgivingStore implements Store {
     this.#store = store;
   }
 
+  put: Store["put"] = (key, value) => this.#ask((store) => store.put(key, value));
   update: Store["update"] = (key, change) => this.#ask((store) => store.update(key, change));
   list: Store["list"] = (prefix) => this.#ask((store) => store.list(prefix));
 

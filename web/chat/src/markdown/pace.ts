@@ -16,8 +16,11 @@ export function usePaced<T>(value: T, pauseMs: number): T {
   }
   useEffect(() => {
     if (shown.current === value) return;
-    const timer = setTimeout(show, shownAt.current + pauseMs - performance.now());
+    const timer = setTimeout(() => {
+      shownAt.current = -Infinity; // it is time, although a timer may be a little early
+      show();
+    }, shownAt.current + pauseMs - now);
     return () => clearTimeout(timer);
-  }, [value, pauseMs]);
+  });
   return shown.current;
 }

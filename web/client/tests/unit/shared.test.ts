@@ -184,3 +184,59 @@ describe("tabs of one browser", () => {
     stop();
   });
 });
+
+/** A SharedWorker that does this when it is told the place. */
+function worker(postMessage: (place: string) => void) {
+  vi.stubGlobal("SharedWorker", class {
+    port = { postMessage };
+  });
+}
+
+describe("a worker", () => {
+  afterEach(() => vi.stubGlobal("SharedWorker", undefined));
+
+  it("that dies is followed by a tab; nothing is lost", async () => {
+    let die = () => {};
+    let starts = 0;
+    worker((place) => starts++ || (die = lead(place)));
+    const tabs = await twoTabs();
+    expect(starts).toBe(2);
+    const task = tabs[1].task("c1", "t1").follow();
+    await until(() => follows(1));
+    script.socket.say(token(1, "a"));
+    await until(() => task.text === "a");
+    die();
+    await until(() => script.sockets.length === 2);
+    script.socket.welcome();
+    await until(() => follows(1));
+    expect(script.socket.asked("resume")["after"]).toBe(1);
+    script.socket.say(token(2, "b"));
+    await until(() => task.text === "ab" && tabs.every(({ state }) => state === "live"));
+    expect(script.sockets).toHaveLength(2);
+  });
+
+  it("that never runs is done without", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    worker(() => {});
+    const client = tab();
+    await vi.advanceTimersByTimeAsync(4_999);
+    expect(script.sockets).toHaveLength(0);
+    await vi.advanceTimersByTimeAsync(1);
+    vi.useRealTimers();
+    await until(() => script.sockets.length === 1);
+    script.socket.welcome();
+    await until(() => client.state === "live");
+  });
+
+  it("is not followed by a tab whose client was closed", async () => {
+    let die: (() => void) | undefined;
+    worker((place) => (die ??= lead(place)));
+    const tabs = await twoTabs();
+    tabs[0].close();
+    die!();
+    await until(() => script.sockets.length === 2);
+    script.socket.welcome();
+    await until(() => tabs[1].state === "live");
+    expect(script.sockets).toHaveLength(2);
+  });
+});

@@ -4,6 +4,7 @@ import { IndexedStore, MemoryStore, type Store } from "../../src/index.js";
 import { ForgivingStore } from "../../src/store.js";
 
 const broken: Store = {
+  put: () => Promise.reject(new Error("forbidden")),
   update: () => Promise.reject(new Error("forbidden")),
   list: () => Promise.reject(new Error("forbidden")),
 };
@@ -16,8 +17,9 @@ describe.each([
   it("keeps, changes, lists and forgets", async () => {
     const store = make();
     expect(await store.update<number>("a 1", (kept) => kept)).toBeUndefined();
+    await store.put("a 1", 0);
     await store.update("a 1", () => 1);
-    await store.update("a 2", () => 2);
+    await store.put("a 2", 2);
     await store.update("b 1", () => 3);
     expect(await store.update<number>("a 1", (kept) => kept! + 10)).toBe(11);
     expect(await store.list("a ")).toEqual([11, 2]);

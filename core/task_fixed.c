@@ -1,0 +1,117 @@
+#include "core/task_fixed.h"
+
+static const size_t members[N_TASK_FIELDS] = {
+    [FIELD_AGENT] = offsetof(struct task_record, agent),
+    [FIELD_NAME] = offsetof(struct task_record, name),
+    [FIELD_DESCRIPTION] = offsetof(struct task_record, description),
+    [FIELD_METADATA] = offsetof(struct task_record, metadata),
+    [FIELD_PARENT_TASK_ID] = offsetof(struct task_record, parent_task_id),
+    [FIELD_PARENT_RUN_ID] = offsetof(struct task_record, parent_run_id),
+    [FIELD_PARENT_CALL_ID] = offsetof(struct task_record, parent_call_id),
+    [FIELD_PARENT_AGENT_ID] = offsetof(struct task_record, parent_agent_id),
+    [FIELD_ANCESTORS] = offsetof(struct task_record, ancestors),
+    [FIELD_INPUT] = offsetof(struct task_record, input),
+};
+
+static struct str member(const struct task_record *rec, size_t i)
+{
+    return *(const struct str *)(const void *)((const char *)rec + members[i]);
+}
+
+/* A length is in groups of 7 bits, the lowest first; all but the last have the high bit. */
+static size_t length_bytes(size_t n)
+{
+    size_t bytes = 1;
+    while (n >>= 7)
+        bytes++;
+    return bytes;
+}
+
+static unsigned char *put(unsigned char *to, struct str s)
+{
+    size_t n = s.n;
+    for (; n >= 0x80; n >>= 7)
+        *to++ = (unsigned char)(n | 0x80);
+    *to++ = (unsigned char)n;
+    if (s.n)
+        memcpy(to, s.p, s.n);
+    return to + s.n;
+}
+
+static struct str take(const unsigned char **at)
+{
+    size_t n = 0;
+    for (unsigned shift = 0;; shift += 7) {
+        unsigned char c = *(*at)++;
+        n |= (size_t)(c & 0x7f) << shift;
+        if (!(c & 0x80))
+            break;
+    }
+    struct str s = {(const char *)*at, n};
+    *at += n;
+    return s;
+}
+
+static bool has(const struct task_fixed *f, size_t field)
+{
+    return f->has >> field & 1;
+}
+
+struct task_fixed *task_fixed_new(const struct task_record *rec)
+{
+    size_t bytes = 0;
+    uint16_t set = 0;
+    for (size_t i = 0; i < N_TASK_FIELDS; i++) {
+        struct str s = member(rec, i);
+        if (!s.p)
+            continue;
+        set |= (uint16_t)(1u << i);
+        bytes += length_bytes(s.n) + s.n;
+    }
+    struct task_fixed *f = xalloc(sizeof *f + bytes);
+    *f = (struct task_fixed){.created_at = rec->created_at,
+                             .has = set,
+                             .type = (uint8_t)rec->type,
+                             .notify_on_complete = rec->notify_on_complete,
+                             .waits = rec->waits};
+    unsigned char *to = f->packed;
+    for (size_t i = 0; i < N_TASK_FIELDS; i++)
+        if (has(f, i))
+            to = put(to, member(rec, i));
+    ASSERT(to == f->packed + bytes);
+    return f;
+}
+
+struct str task_fixed_get(const struct task_fixed *f, enum task_field field)
+{
+    if (!has(f, field))
+        return STR_NULL;
+    const unsigned char *at = f->packed;
+    for (size_t i = 0; i < field; i++)
+        if (has(f, i))
+            take(&at);
+    return take(&at);
+}
+
+void task_fixed_fill(const struct task_fixed *f, struct task_record *rec)
+{
+    const unsigned char *at = f->packed;
+    rec->created_at = f->created_at;
+    rec->type = (enum task_type)f->type;
+    rec->notify_on_complete = f->notify_on_complete;
+    rec->waits = f->waits;
+    for (size_t i = 0; i < N_TASK_FIELDS; i++)
+        *(struct str *)(void *)((char *)rec + members[i]) = has(f, i) ? take(&at) : STR_NULL;
+}
+
+struct task_fixed *task_fixed_drop_input(struct task_fixed *f)
+{
+    if (!has(f, FIELD_INPUT))
+        return f;
+    const unsigned char *end = f->packed;
+    for (size_t i = 0; i < FIELD_INPUT; i++)
+        if (has(f, i))
+            take(&end);
+    f->has &= (uint16_t) ~(1u << FIELD_INPUT);
+    return xrealloc(f, sizeof *f + (size_t)(end - f->packed));
+}

@@ -1,0 +1,133 @@
+"""Each key of limits.…: it is kept to at its edge, and told beyond it.  Those that have tests of their own elsewhere are
+named in KEPT; a key that is in neither place fails test_every_limit_has_a_test."""
+
+import pathlib
+import re
+import socket
+
+import pytest
+
+from gateway import Gateway, run, wait_until
+from holdfast import Client, Refused, ids
+
+KEPT = {
+    "connections_per_address": "test_connections_per_address_get_503",
+    "requests_per_second": "test_a_flood_is_rate_limited_then_closed_with_4429",
+    "burst": "test_requests_of_one_owner_are_paced_and_others_are_not",
+    "message_bytes": "test_configured_message_limit_is_told_and_kept",
+    "tasks_per_owner": "test_tasks_per_owner_is_overloaded_beyond",
+    "processes": "test_limits_that_the_descriptors_do_not_carry_are_lowered_with_a_line_each",
+    "task_bytes": "test_task_bytes_limit",
+    "task_events": "test_task_events_limit",
+    "inbox_messages": "test_full_inbox_refuses_and_keeps_what_it_acknowledged",
+    "subscriptions": "test_subscriptions_are_limited",
+    "store_mib_per_owner": "test_full_owner_is_refused_and_a_delete_makes_room",
+}
+
+
+def hits(gateway, limit):
+    text = gateway.http("GET", "/metrics")[2].decode()
+    return int(re.search(rf'^holdfast_limit_hits_total{{limit="{limit}"}} (\d+)', text, re.M)[1])
+
+
+def test_connections_of_all_get_503_and_the_next_one_has_the_place():
+    with Gateway({"limits": {"connections": 4}, "trusted_proxies": ["127.0.0.1"]}) as gateway:
+        def connect(n):
+            return Client(gateway, headers={"X-Forwarded-For": f"203.0.113.{n}"})
+
+        held = [connect(n) for n in range(4)]
+        with pytest.raises(Refused) as refused:
+            connect(9)
+        assert refused.value.status == 503 and "retry-after" in refused.value.answer.lower()
+        for client in held:
+            client.quiet()
+        held.pop().close()
+
+        def comes_in():
+            try:
+                return connect(9)
+            except Refused:
+                return None
+
+        held.append(wait_until(comes_in, "the place that is free"))
+        for client in held:
+            client.close()
+
+
+def test_strangers_hold_at_most_half():
+    """Those who have not said hello, so that they keep nobody out who can say who he is."""
+    with Gateway({"limits": {"connections": 4}}) as gateway:
+        strangers = [Client(gateway, hello=False) for _ in range(2)]
+        with pytest.raises(Refused):
+            Client(gateway, hello=False)
+        strangers[0].hello()
+        strangers.append(Client(gateway, hello=False))
+        for client in strangers:
+            client.close()
+
+
+def test_sockets_of_one_address_are_bounded_whatever_they_do():
+    """Silent ones, and those between two requests, are no connections yet: twice the limit and 16 for all together."""
+    with Gateway({"limits": {"connections_per_address": 2}, "trusted_proxies": ["127.0.0.2"]}) as gateway:
+        def opened(source="127.0.0.1"):
+            return socket.create_connection((gateway.host, gateway.port), 10, (source, 0))
+
+        def is_served(wire):
+            wire.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            try:
+                return wire.recv(100).startswith(b"HTTP/1.1 200")
+            except ConnectionError:
+                return False
+
+        held = [opened() for _ in range(20)]
+        assert all(is_served(wire) for wire in held[::2])
+        for _ in range(3):
+            with opened() as beyond:
+                assert not is_served(beyond)
+        with opened("127.0.0.2") as proxy, opened("127.0.0.3") as other:  # whose clients are counted by themselves
+            assert is_served(proxy) and is_served(other)
+        held.pop().close()
+
+        def comes_in():
+            with opened() as wire:
+                return is_served(wire)
+
+        wait_until(comes_in, "the place that is free")
+        for wire in held:
+            wire.close()
+        wait_until(lambda: gateway.n_fds() < 40, "the descriptors' end")
+
+
+def test_tasks_of_all_are_overloaded_beyond():
+    with Gateway({"limits": {"tasks": 2}}) as gateway, Client(gateway) as one, Client(gateway) as other:
+        first, second = one.chat({"hang": 1}), other.chat({"hang": 1})
+        for client in (one, other):
+            assert client.refused("overloaded", "chat", message="x", request_key="k")["retry_after_ms"] > 0
+        assert hits(gateway, "tasks") == 2
+        one.call("cancel", **ids(first))
+        one.wait_terminal(first)
+        assert "repeated" not in other.call("chat", message="x", request_key="k")
+        other.call("cancel", **ids(second))
+
+
+def test_bytes_of_an_inbox_are_overloaded_beyond():
+    with Gateway({"limits": {"inbox_bytes": 1000}}) as gateway, Client(gateway) as client:
+        first = client.chat({"hang": 1}, conversation="c")
+        queued = client.chat({"repeat": 2, "steps": [{"hear": "message", "say": True}]}, conversation="c", when_busy="enqueue")
+        client.call("send", **ids(queued), content="x" * 400)
+        client.call("send", **ids(queued), content="y" * 400)
+        client.refused("overloaded", "send", **ids(queued), content="z" * 400)
+        client.call("cancel", **ids(first))
+        events = list(client.events(queued))
+        assert [len(e["data"]["content"]) for e in events if e["event"] == "message"] == [400, 400]
+
+
+def test_every_limit_has_a_test():
+    named = set(re.findall(r"^limits\.(\w+):", run("keys").stdout, re.M))
+    here = pathlib.Path(__file__).read_text()
+    all_tests = "\n".join(path.read_text() for path in pathlib.Path(__file__).parent.glob("test_*.py"))
+    assert len(named) > 10
+    for limit in named:
+        assert limit in KEPT or f'"limits": {{"{limit}":' in here, limit
+    for limit, test in KEPT.items():
+        assert limit in named and f"def {test}(" in all_tests, (limit, test)
