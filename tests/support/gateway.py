@@ -6,9 +6,11 @@ import json
 import os
 import pathlib
 import queue
+import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -78,6 +80,14 @@ def wait_until(condition, what, seconds=WAIT_S):
         if time.monotonic() > deadline:
             raise AssertionError(f"{what}: not within {seconds} s")
         time.sleep(0.01)
+
+
+def free_port():
+    """One that stays free until it is used: not of those that the system gives to whoever wants any."""
+    while True:
+        port = random.randrange(20000, 32000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def is_alive(pid):
