@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 import tokens
-from gateway import BINARY, Gateway, run
+from gateway import BINARY, Gateway, free_port, run
 from holdfast import Client, ids, program, wait_until
 from relay import Relay
 from terminal import Command
@@ -142,9 +142,8 @@ def test_broken_connection_is_resumed_and_starts_nothing_twice(chat, gateway):
 
 
 def test_kill_of_the_gateway_is_survived(tmp_path):
-    with Gateway() as gateway:
+    with Gateway(listen=f"127.0.0.1:{free_port()}") as gateway:
         chat = Chat(gateway, tmp_path)
-        gateway.listen = f"127.0.0.1:{gateway.port}"
         command = chat.start(program({"token": "seen"}, {"hang": 1}))
         command.until("seen")
         gateway.kill()
@@ -155,9 +154,8 @@ def test_kill_of_the_gateway_is_survived(tmp_path):
 
 
 def test_planned_stop_is_waited_for(tmp_path):
-    with Gateway({"drain_s": 1}) as gateway:
+    with Gateway({"drain_s": 1}, listen=f"127.0.0.1:{free_port()}") as gateway:
         chat = Chat(gateway, tmp_path)
-        gateway.listen = f"127.0.0.1:{gateway.port}"
         command = chat.start(program({"token": "seen"}, {"hang": 1}))
         command.until("seen")
         assert gateway.stop() == 0
@@ -222,12 +220,11 @@ def test_guest_is_the_same_one_the_next_time(chat):
 
 
 def test_guest_whose_key_is_gone_starts_anew(tmp_path):
-    with Gateway() as gateway:
+    with Gateway(listen=f"127.0.0.1:{free_port()}") as gateway:
         chat = Chat(gateway, tmp_path)
         chat.ask({"token": "x"})
         gateway.stop()
         (gateway.data / "guest.key").unlink()
-        gateway.listen = f"127.0.0.1:{gateway.port}"
         gateway.start()
         assert chat.run("--list")[0] == 1
         assert chat.ask({"token": "y"})[:2] == (0, "y\n")

@@ -10,18 +10,13 @@ import subprocess
 
 import pytest
 
-from gateway import BINARY, WAIT_S, Gateway, wait_until
+from gateway import BINARY, WAIT_S, Gateway, free_port, wait_until
 from holdfast import Client, Refused, ids, new_id, program
 from test_http_api import Api, sse
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 def nginx(folder, gateway, port):

@@ -8,7 +8,7 @@ import time
 import pytest
 
 import database
-from gateway import WAIT_S, Gateway, processes_with, script_agent, wait_until
+from gateway import WAIT_S, Gateway, free_port, processes_with, script_agent, wait_until
 from holdfast import TERMINAL, Client, ids, names, new_id
 
 
@@ -39,13 +39,12 @@ def test_data_folder_is_private():
 
 
 def test_same_port_can_be_bound_again_at_once():  # F26
-    with Gateway() as gateway:
+    with Gateway(listen=f"127.0.0.1:{free_port()}") as gateway:
         with Client(gateway) as client:
             client.chat({"hang": 1})
             mark = gateway.mark
             gateway.kill()
             assert client.closing().code is None  # cut, not left hanging
-        gateway.listen = f"{gateway.host}:{gateway.port}"
         gateway.start()
         with Client(gateway) as client:
             client.quiet()

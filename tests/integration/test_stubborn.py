@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from gateway import LATE_S, Gateway, is_alive, processes_with, script_agent, wait_until
+from gateway import LATE_S, SCRIPT, Gateway, free_port, is_alive, processes_with, script_agent, wait_until
 from holdfast import Client, ids, names, new_id
 
 # Leaves a grandchild that ignores SIGTERM, holds stdout and writes a marker 20 times a second.
@@ -88,19 +88,21 @@ def test_agent_holds_nothing_of_the_gateway_s_while_it_serves_others(gateway, cl
     wait_until(lambda: os.path.exists(ready + "-2"), "the agent's start")
     pids = set(processes_with(gateway.mark)) - {gateway.process.pid}
     assert len(pids) >= 2
-    own = held(gateway.process.pid)
+    own, looked_at = held(gateway.process.pid), 0
     for pid in pids:
         theirs = held(pid)
         assert not [name for name in theirs.values() if str(gateway.data) in name], theirs
         assert not [name for name in theirs.values() if name.startswith("socket") and name in own.values()], theirs
-        if "python" in os.readlink(f"/proc/{pid}/exe"):  # not the supervisor, which has its line to the gateway
+        if os.readlink(f"/proc/{pid}/exe") == SCRIPT[0]:  # not the supervisor, which has its line to the gateway
             assert set(theirs) <= {"0", "1", "2"}, theirs
+            looked_at += 1
+    assert looked_at == 2  # the agent and its grandchild
     client.call("cancel", **ids(task))
     client.wait_terminal(task)
 
 
 def test_restart_on_the_same_port_within_a_second():  # F26
-    with Gateway() as gateway:
+    with Gateway(listen=f"127.0.0.1:{free_port()}") as gateway:
         with Client(gateway) as client, Client(gateway) as other:
             ready = gateway.path()
             task = client.chat({"grandchild": ready, "setsid": True, "ignore_term": True}, {"hang": 1})
@@ -108,7 +110,6 @@ def test_restart_on_the_same_port_within_a_second():  # F26
             grandchild, token = int(open(ready, encoding="utf-8").read()), client.token
             gateway.kill()
             assert client.closing().code is None and other.closing().code is None
-        gateway.listen = f"{gateway.host}:{gateway.port}"
         begun = time.monotonic()
         gateway.start()
         assert time.monotonic() - begun < 1 + LATE_S

@@ -6,9 +6,11 @@ import json
 import os
 import pathlib
 import queue
+import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -78,6 +80,14 @@ def wait_until(condition, what, seconds=WAIT_S):
         if time.monotonic() > deadline:
             raise AssertionError(f"{what}: not within {seconds} s")
         time.sleep(0.01)
+
+
+def free_port():
+    """One that stays free until it is used: not of those that the system gives to whoever wants any."""
+    while True:
+        port = random.randrange(20000, 32000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def is_alive(pid):
@@ -228,6 +238,11 @@ class Gateway:
 
     def tail(self, lines=40):
         return "\n".join(self.log[-lines:])
+
+    def logged(self, *texts):
+        """Waits for a line of its log with these: a line may come later than what it tells of."""
+        return wait_until(lambda: next((line for line in self.log if all(text in line for text in texts)), None),
+                          f"{texts} in the log")
 
     def path(self, name=None):
         """A path in its folder that nothing else uses."""
