@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -20,6 +21,8 @@
 
 #define PAGE_BYTES 4096
 #define WAL_BYTES (8u << 20)
+#define LOCK_TRIES 200
+#define LOCK_PAUSE_US 10000
 
 void store_note_error(struct store_sqlite *s, const struct conn *conn)
 {
@@ -133,18 +136,39 @@ static int file_open(const char *dir, const char *name, char *ret_error)
 
 /* flock, since it belongs to the open file: closing another descriptor of it, or a second attempt by
  * this process, does not lose it. */
+static bool lock_is_free(int fd)
+{
+    return flock(fd, LOCK_EX | LOCK_NB) == 0;
+}
+
+static long lock_owner(int fd)
+{
+    char pid[32] = "";
+    return pread(fd, pid, sizeof pid - 1, 0) > 0 ? strtol(pid, NULL, 10) : 0;
+}
+
+/* A gateway that was killed while it started a program: its child holds the lock until it has become that
+ * program. */
+static bool lock_outlives(int fd)
+{
+    long owner = lock_owner(fd);
+    return owner > 0 && kill((pid_t)owner, 0) < 0 && errno == ESRCH;
+}
+
 static int lock_take(struct store_sqlite *s, const char *dir, char *ret_error)
 {
     char pid[32] = "";
     s->lock_fd = file_open(dir, "lock", ret_error);
     if (s->lock_fd < 0)
         return STORE_IO;
-    if (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0) {
-        ssize_t n = pread(s->lock_fd, pid, sizeof pid - 1, 0);
-        pid[n > 0 ? n : 0] = 0;
-        pid[strcspn(pid, "\n")] = 0;
-        snprintf(ret_error, STORE_ERROR_TEXT, "data directory %.160s is in use by process %s", dir,
-                 pid[0] ? pid : "?");
+    bool taken = lock_is_free(s->lock_fd);
+    for (int i = 0; !taken && i < LOCK_TRIES && lock_outlives(s->lock_fd); i++) {
+        usleep(LOCK_PAUSE_US);
+        taken = lock_is_free(s->lock_fd);
+    }
+    if (!taken) {
+        snprintf(ret_error, STORE_ERROR_TEXT, "data directory %.160s is in use by process %ld", dir,
+                 lock_owner(s->lock_fd));
         return STORE_BUSY;
     }
     int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());

@@ -2,7 +2,9 @@
 #include "tests/contract/store_kit.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "gateway/store_sqlite_private.h"
 
@@ -85,6 +87,41 @@ static void test_second_gateway_is_told_who_is_there(void **state)
     commit(f); /* the first one is not disturbed */
     kit_shut(f);
     assert_int_equal(open_again(f->dir, error), STORE_OK);
+    kit_open(f);
+}
+
+/* In a child: what a gateway leaves behind that was killed while it started a program. */
+static void hold_for_the_dead(const char *dir, int ready)
+{
+    char pid[32];
+    pid_t gone = fork();
+    if (gone == 0)
+        _exit(0);
+    waitpid(gone, NULL, 0);
+    int fd = open(path_in(dir, "lock"), O_RDWR);
+    int n = snprintf(pid, sizeof pid, "%ld\n", (long)gone);
+    bool good = flock(fd, LOCK_EX) == 0 && ftruncate(fd, 0) == 0 &&
+                write(fd, pid, (size_t)n) == n && write(ready, "", 1) == 1;
+    usleep(100000);
+    _exit(good ? 0 : 1);
+}
+
+static void test_lock_of_the_dead_is_waited_for(void **state)
+{
+    struct fixture *f = *state;
+    char error[STORE_ERROR_TEXT] = "", byte;
+    int ready[2], status = -1;
+    kit_shut(f);
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0)
+        hold_for_the_dead(f->dir, ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(open_again(f->dir, error), STORE_OK);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    close(ready[0]);
+    close(ready[1]);
     kit_open(f);
 }
 
@@ -450,6 +487,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_files_are_the_operators_alone),
         TEST(test_second_gateway_is_told_who_is_there),
+        TEST(test_lock_of_the_dead_is_waited_for),
         TEST(test_directory_that_cannot_be_made_is_named),
         TEST(test_file_that_is_no_database_is_refused),
         TEST(test_copy_of_the_files_has_all_that_was_committed),
