@@ -220,7 +220,6 @@ ATTACKS = {
     "expired by 31 s": lambda k: tokens.token("alice", seconds=-31, aud="here"),
     "no exp": lambda k: tokens.hs256({"sub": "alice", "aud": "here"}, kid="k1"),
     "exp is a text": lambda k: tokens.hs256({"sub": "alice", "aud": "here", "exp": "4000000000"}, kid="k1"),
-    "exp is beyond all": lambda k: tokens.hs256({"sub": "alice", "aud": "here", "exp": 10 ** 40}, kid="k1"),
     "exp is null": lambda k: tokens.hs256({"sub": "alice", "aud": "here", "exp": None}, kid="k1"),
     "not yet": lambda k: tokens.token("alice", aud="here", nbf=1 << 33),
     "sub is a list": lambda k: tokens.token(["alice"], aud="here"),
