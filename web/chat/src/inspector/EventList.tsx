@@ -56,13 +56,13 @@ export function EventList({ recording, count, seek }: Props) {
                       type="button"
                       onClick={() => {
                         setShown(each.seq);
-                        seek(each.ts - recording.begin);
+                        seek(recording.timeOf(from + at));
                       }}
                     >
                       {each.from ? `${each.from}–${each.seq}` : each.seq}
                     </button>
                   </td>
-                  <td>{((each.ts - recording.begin) / 1000).toFixed(3)}</td>
+                  <td>{(recording.timeOf(from + at) / 1000).toFixed(3)}</td>
                   <td data-lane={laneOf(each)}>{each.event}</td>
                   <td className="gist">{gistOf(each)}</td>
                 </tr>

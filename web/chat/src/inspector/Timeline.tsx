@@ -83,8 +83,8 @@ function paint(canvas: HTMLCanvasElement, recording: Recording, at: number) {
   const x = (ms: number) => (ms / Math.max(1, recording.duration)) * (width - 3);
   pen.fillStyle = style.borderTopColor;
   lanes.forEach((_, lane) => pen.fillRect(0, lane * LANE_PX + LANE_PX / 2, width, 1));
-  for (const event of recording.events) {
-    const ms = event.ts - recording.begin;
+  for (const [index, event] of recording.events.entries()) {
+    const ms = recording.timeOf(index);
     const lane = lanes.indexOf(laneOf(event));
     pen.globalAlpha = ms <= at ? 1 : 0.3;
     pen.fillStyle = colours[lane]!;

@@ -25,6 +25,13 @@ test("a time finds the events that had come by then", () => {
   expect([-1, 0, 9, 10, 89, 90, 500].map((ms) => recording.countAt(ms))).toEqual([0, 1, 1, 2, 9, 10, 10]);
 });
 
+test("events of one moment, or behind a clock that was set back, have places of their own, in order", () => {
+  const recording = new Recording();
+  for (const [at, ts] of [1_000, 1_000, 1_000, 400, 1_002].entries()) recording.add(event(at + 1, "x", { ts }));
+  for (let at = 0; at < 5; at++) expect(recording.countAt(recording.timeOf(at))).toBe(at + 1);
+  expect(recording.duration).toBe(2);
+});
+
 test("what is saved is what is opened", () => {
   const lines = recorded(3).toLines();
   expect(lines.split("\n")[0]).toBe('{"type":"event","task_id":"T","seq":1,"ts":1010,"event":"token","data":{"text":"1 "}}');

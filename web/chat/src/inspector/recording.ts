@@ -8,16 +8,20 @@
 import { BLANK, tell, type TaskEvent, type Transcript } from "@holdfast/client";
 import { Observable } from "./changing";
 
+const INSTANT = 0.001; // ms between events of the same time, so that each has a place of its own
 const STEP = 256; // a state is kept at every so many events: any other is a few steps behind one
 
 export class Recording extends Observable {
   readonly events: TaskEvent[] = [];
+  #times: number[] = []; // growing, also where the clock was set back
   #kept: Transcript[] = [BLANK];
   #newest: Transcript = BLANK;
 
   add(event: TaskEvent) {
     this.#newest = tell(this.#newest, event);
     this.events.push(event);
+    const last = this.#times.at(-1);
+    this.#times.push(last === undefined ? 0 : Math.max(event.ts - this.events[0]!.ts, last + INSTANT));
     if (this.events.length % STEP === 0) this.#kept.push(this.#newest);
     this.changed();
   }
@@ -26,14 +30,14 @@ export class Recording extends Observable {
     return this.events.length;
   }
 
-  /** When the first event was; 0 without one. */
-  get begin(): number {
-    return this.events[0]?.ts ?? 0;
-  }
-
   /** From the first event to the last, in ms. */
   get duration(): number {
-    return (this.events.at(-1)?.ts ?? 0) - this.begin;
+    return this.#times.at(-1) ?? 0;
+  }
+
+  /** When an event came, in ms after the first. */
+  timeOf(at: number): number {
+    return this.#times[at]!;
   }
 
   /** What the task had said after so many events. */
@@ -49,7 +53,7 @@ export class Recording extends Observable {
     let high = this.length;
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (this.events[middle]!.ts - this.begin <= ms) low = middle + 1;
+      if (this.#times[middle]! <= ms) low = middle + 1;
       else high = middle;
     }
     return low;
