@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "gateway/store_sqlite_private.h"
@@ -22,7 +23,7 @@
 #define PAGE_BYTES 4096
 #define WAL_BYTES (8u << 20)
 #define LOCK_TRIES 200
-#define LOCK_PAUSE_US 10000
+#define LOCK_PAUSE_NS 10000000
 
 void store_note_error(struct store_sqlite *s, const struct conn *conn)
 {
@@ -163,7 +164,7 @@ static int lock_take(struct store_sqlite *s, const char *dir, char *ret_error)
         return STORE_IO;
     bool taken = lock_is_free(s->lock_fd);
     for (int i = 0; !taken && i < LOCK_TRIES && lock_outlives(s->lock_fd); i++) {
-        usleep(LOCK_PAUSE_US);
+        nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NS}, NULL);
         taken = lock_is_free(s->lock_fd);
     }
     if (!taken) {

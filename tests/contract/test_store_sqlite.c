@@ -102,7 +102,7 @@ static void hold_for_the_dead(const char *dir, int ready)
     int n = snprintf(pid, sizeof pid, "%ld\n", (long)gone);
     bool good = flock(fd, LOCK_EX) == 0 && ftruncate(fd, 0) == 0 &&
                 write(fd, pid, (size_t)n) == n && write(ready, "", 1) == 1;
-    usleep(100000);
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     _exit(good ? 0 : 1);
 }
 
