@@ -4,6 +4,7 @@ Plain text put together by hand: no library.  Light and dark pages alike: text a
 colour of the page, the two series have colours that both carry.
 """
 import html
+import itertools
 import math
 
 OURS, BOUND, TARGET = "#2a7de1", "#9aa4b2", "#d9480f"
@@ -108,7 +109,7 @@ def lines(title, x_name, unit, series, is_log=True, width=720, height=320):
     for x in xs if len(xs) <= 6 else [low_x, (low_x + high_x) / 2, high_x]:
         parts.append(text(at(x, low_y)[0], height - bottom + 18, number(x), "middle", "v"))
     parts.append(text((left + width - right) / 2, height - 8, x_name, "middle"))
-    palette = iter([OURS, "#2f9e44", "#ae3ec9", "#e8590c", "#0c8599"])
+    palette = itertools.cycle([OURS, "#2f9e44", "#ae3ec9", "#e8590c", "#0c8599"])
     colours = [BOUND if name == "bound" else next(palette) for name in series]
     for (name, values), colour in zip(series.items(), colours):
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*p) for p in sorted(values)))

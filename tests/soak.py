@@ -32,6 +32,8 @@ from picture import lines  # noqa: E402
 
 SEED = int(os.environ.get("HOLDFAST_SEED", random.randrange(2**32)))
 RUN_S = 600           # a run of the gateway lasts so long, at most
+PAUSE_S = 0.2         # of a life, at most: so that an hour does not fill a disk, or store_gib
+STILL_S = 60          # so long nothing of all may get done before that is a failure
 AWAY = (Closed, Refused, OSError, http.client.HTTPException)  # what a restart does to a client
 CONFIG = {
     "agents": [{"name": "source", "kind": "source", "default": True}, script_agent(grace_s=1)],
@@ -71,7 +73,7 @@ class Life(threading.Thread):
                         c.log.clear()
                         c.raw.clear()
                         c.asked.clear()
-                        if self.soak.over.is_set():
+                        if self.soak.over.wait(self.rng.random() * PAUSE_S):
                             return
             except (*AWAY, Again):
                 self.soak.over.wait(0.1 + self.rng.random() * 0.3)
@@ -154,6 +156,7 @@ class Soak:
         self.gateway = Gateway(CONFIG)
         self.over = threading.Event()
         self.serving = False
+        self.done, self.done_at = 0, time.monotonic()
         self.samples = []  # of each second: run, seconds of the run, and each of SERIES
         counts = {"short": 6, "drops": 8, "slow": 3, "cancels": 3, "processes": 1, "streams": 2}
         self.lives = [Life(self, kind, i) for kind, n in counts.items() for i in range(n)]
@@ -167,6 +170,14 @@ class Soak:
             "descriptors": self.gateway.n_fds(), "threads": self.gateway.n_threads(),
             "wal_mib": self.gateway.wal_bytes() / 1048576})
 
+    def look_for_progress(self):
+        """A gateway that refuses everything is flat as well."""
+        done, now = sum(life.n for life in self.lives), time.monotonic()
+        if done != self.done:
+            self.done, self.done_at = done, now
+        elif now - self.done_at > STILL_S:
+            raise SystemExit(f"soak: nothing was done for {STILL_S} s\n{self.gateway.tail()}")
+
     def serve(self, run, seconds):
         """One run of the gateway, and its end: a stop or a kill, in turn."""
         self.gateway.start()
@@ -179,6 +190,7 @@ class Soak:
             self.sample(run, at)
             del self.gateway.log[:-500]
             self.raise_failure()
+            self.look_for_progress()
         self.serving = False
         if run % 2:
             self.gateway.kill()
