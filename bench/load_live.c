@@ -262,8 +262,10 @@ void run_latency(void)
     if (options.idle)
         open_idle(c);
     client_ops = (struct client_ops){.on_line = on_started, .on_event = latency_event};
-    int64_t pause_ns = options.interval_ms * 1000000 / options.tasks;
-    for (int64_t i = 0; i < options.tasks; i++) { /* spread over an interval */
+    /* Spread over an interval, with enough time between two that they begin in commits of their own:
+     * those of one commit would speak in step for ever. */
+    int64_t pause_ns = 21 * options.interval_ms * 1000000 / options.tasks;
+    for (int64_t i = 0; i < options.tasks; i++) {
         int64_t next = now_ns() + pause_ns;
         chat(c + 1 + i, load_source(10000000, options.interval_ms));
         while (now_ns() < next)
