@@ -174,7 +174,7 @@ def test_replay_of_200_mb_costs_a_few_mib(gateway, large):  # F11
     assert total > head * 900 and largest <= 65536
     assert slowest["ping"] < 1 * SCALE, f"{slowest} over {took:.1f} s"
     if not SANITIZE:
-        assert highest - heap < 8 * MIB, f"{(highest - heap) / MIB:.1f} MiB"
+        assert highest - heap < 12 * MIB, f"{(highest - heap) / MIB:.1f} MiB"
         assert peak - rss < 24 * MIB, f"{(peak - rss) / MIB:.1f} MiB"  # and what malloc keeps for later
 
 
