@@ -63,6 +63,16 @@ void buf_putf(struct buf *b, const char *format, ...)
     b->len += (size_t)n;
 }
 
+size_t u64_digits(uint64_t n)
+{
+    size_t digits = 1;
+    while (n >= 10) {
+        n /= 10;
+        digits++;
+    }
+    return digits;
+}
+
 void buf_put_u64(struct buf *b, uint64_t n)
 {
     char digits[20];

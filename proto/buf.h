@@ -34,6 +34,7 @@ static inline void buf_putstr(struct buf *b, struct str s)
 }
 void buf_putf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void buf_put_u64(struct buf *b, uint64_t n);
+size_t u64_digits(uint64_t n); /* that buf_put_u64 takes */
 /* Drops n bytes at the front (memmove: for small remainders). */
 void buf_consume(struct buf *b, size_t n);
 char *buf_take(struct buf *b);

@@ -51,24 +51,14 @@ static struct piece next_piece(struct str rest)
     return piece;
 }
 
-static size_t digits(uint64_t n)
-{
-    size_t count = 1;
-    while (n >= 10) {
-        n /= 10;
-        count++;
-    }
-    return count;
-}
-
 /* The length of the run's line with next as its last piece, of which text_len bytes are text: what
  * next's own line has around its text, and the from. */
 static size_t merged_len(const struct piece *next, uint64_t from, size_t text_len)
 {
     size_t around = next->line.n - next->text.n;
     if (next->from != next->parts.seq)
-        around -= sizeof(",\"from\":") - 1 + digits(next->from);
-    return around + sizeof(",\"from\":") - 1 + digits(from) + text_len;
+        around -= sizeof(",\"from\":") - 1 + u64_digits(next->from);
+    return around + sizeof(",\"from\":") - 1 + u64_digits(from) + text_len;
 }
 
 static bool joins(const struct piece *last, const struct piece *next, uint64_t from,

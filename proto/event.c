@@ -51,20 +51,10 @@ void event_put_head(struct buf *out, const char task_id[TASK_ID_LEN], uint64_t s
     buf_putstr(out, STR("\",\"data\":"));
 }
 
-static size_t digits_of(uint64_t n)
-{
-    size_t digits = 1;
-    while (n >= 10) {
-        n /= 10;
-        digits++;
-    }
-    return digits;
-}
-
 static size_t line_bytes(uint64_t seq, int64_t ts, enum event_type event, struct str data)
 {
-    return EVENT_SEQ_AT + digits_of(seq) + sizeof(",\"ts\":") - 1 + (ts < 0) +
-           digits_of(ts < 0 ? 0 - (uint64_t)ts : (uint64_t)ts) + sizeof(",\"event\":\"") - 1 +
+    return EVENT_SEQ_AT + u64_digits(seq) + sizeof(",\"ts\":") - 1 + (ts < 0) +
+           u64_digits(ts < 0 ? 0 - (uint64_t)ts : (uint64_t)ts) + sizeof(",\"event\":\"") - 1 +
            names[event].n + sizeof("\",\"data\":") - 1 + data.n + sizeof("}\n") - 1;
 }
 
