@@ -27,6 +27,8 @@ struct address {
 struct peer {
     bool is_named; /* by its PROXY header */
     struct net_address named;
+    uint8_t n_offers;        /* of compression that were looked at (extension.h) */
+    uint8_t deflate_bits;    /* of the one that was taken; 0: none */
     struct address *address; /* that counts the socket; NULL: nobody does */
     void *echo;              /* of builds for tests (echo.h) */
 };

@@ -131,7 +131,7 @@ struct config {
     struct config_texts trusted_proxies;
     struct net *trusted_nets; /* as many */
     bool proxy_protocol;
-    bool compression; /* never true: see check_compression */
+    bool compression;
     struct {
         struct config_texts allow;
         struct net *allow_nets; /* as many */

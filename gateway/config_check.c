@@ -232,18 +232,6 @@ static void check_peer(const struct config_peer *peer, const char *path, struct 
         fault(f, path, "is not for use together with api_key_env");
 }
 
-/* libwebsockets 4.1.6 has the extension, and it was tried: what a client sends is stuck when it inflates to
- * more than three receive buffers, and the end of such a connection is an assertion of the library, which
- * is the end of the gateway (extension-permessage-deflate.c:351). */
-static void check_compression(const struct config *c, struct faults *f)
-{
-    if (c->compression)
-        fault(
-            f, "compression",
-            "cannot be had: with libwebsockets' permessage-deflate a client's message can end the "
-            "gateway");
-}
-
 static void check_hook(const struct config *c, size_t at, struct faults *f)
 {
     const struct config_hook *hook = &c->webhooks[at];
@@ -444,7 +432,6 @@ void config_check(struct config *c, const struct config_flags *flags, struct fau
     check_auth(c, f);
     check_origins(c, f);
     c->trusted_nets = check_nets(&c->trusted_proxies, "trusted_proxies", f);
-    check_compression(c, f);
     if (c->proxy_protocol && c->trusted_proxies.n == 0)
         fault(f, "proxy_protocol", "needs trusted_proxies: nobody else may speak for a client");
     c->metrics.allow_nets = check_nets(&c->metrics.allow, "metrics.allow", f);

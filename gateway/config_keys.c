@@ -243,7 +243,7 @@ static const struct key root_keys[] = {
     {"store", "the store", GROUP(store_table)},
     {"retention", "what is kept", GROUP(retention_table)},
     {"limits", "what one peer, or all, can use", GROUP(limits_table)},
-    {"compression", "of WebSocket messages (permessage-deflate): refused, see docs/operations.md",
+    {"compression", "of WebSocket messages (permessage-deflate), for clients that offer it",
      BOOL(config, compression)},
     {"trusted_proxies", "networks whose X-Forwarded-For is believed",
      TEXTS(config, trusted_proxies, 256)},

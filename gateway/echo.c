@@ -112,6 +112,7 @@ bool echo_takes(struct lws *wsi, enum lws_callback_reasons why, void *in, size_t
     case LWS_CALLBACK_WSI_CREATE:
     case LWS_CALLBACK_WSI_DESTROY: return false; /* counted with all others */
     case LWS_CALLBACK_CLOSED: *ret_result = closed(e, wsi); return true;
+    case LWS_CALLBACK_CONFIRM_EXTENSION_OKAY: *ret_result = 1; return true; /* it speaks none */
     default: return true;
     }
 }

@@ -12,6 +12,8 @@
 #include "gateway/address.h"
 #include "gateway/admin.h"
 #include "gateway/agents.h"
+#include "gateway/deflate.h"
+#include "gateway/extension.h"
 #include "gateway/fault.h"
 #include "gateway/fetch.h"
 #include "gateway/http_api.h"
@@ -135,9 +137,10 @@ static bool open_lws(struct server *s)
         .port = CONTEXT_PORT_NO_LISTEN_SERVER,
         .foreign_loops = loops,
         .pcontext = &s->lws,
-        .options = LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS |
-                   LWS_SERVER_OPTION_VALIDATE_UTF8 |
-                   (s->config->tls.cert ? LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT : 0),
+        .options =
+            LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS |
+            (s->deflate ? 0 : LWS_SERVER_OPTION_VALIDATE_UTF8) | /* it would read compressed text */
+            (s->config->tls.cert ? LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT : 0),
         .user = s,
         .max_http_header_data = HEADER_BYTES,
         .pt_serv_buf_size = 65536 + 1024,
@@ -154,8 +157,10 @@ static bool open_lws(struct server *s)
     info.ssl_cert_filepath = s->config->tls.cert; /* NULL: plain */
     info.ssl_private_key_filepath = s->config->tls.key;
     info.alpn = "http/1.1"; /* else HTTP/2 is spoken, and hand-made chunks break */
+    info.extensions = s->deflate ? extension_list : NULL;
     s->vhost = lws_create_vhost(s->lws, &info);
     info.vhost_name = "admin";
+    info.extensions = NULL;
     info.ssl_cert_filepath = info.ssl_private_key_filepath = NULL;
     if (s->vhost && s->config->admin.socket)
         s->admin_vhost = lws_create_vhost(s->lws, &info);
@@ -490,6 +495,7 @@ static bool start(struct server *s)
     if (!open_hub(s))
         return false;
     s->hub_is_open = true;
+    s->deflate = s->config->compression ? deflate_open() : NULL;
     if (!open_lws(s)) {
         log_event(LEVEL_ERROR, "lws", "cannot_open",
                   LOG_TEXT("why", s->config->tls.cert ? "see tls.cert and tls.key" : "no context"));
@@ -547,6 +553,7 @@ static void stop(struct server *s)
     if (s->store)
         s->store_ops->close(s->store);
     auth_close(s->auth);
+    deflate_close(s->deflate);
     buf_done(&s->out);
 }
 

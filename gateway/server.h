@@ -20,6 +20,7 @@
 #include "gateway/tool_terminal.h"
 
 struct address;
+struct deflate;
 struct fetcher;
 struct webhooks;
 
@@ -44,6 +45,7 @@ struct server {
     struct lws_vhost *vhost;
     struct lws_vhost *admin_vhost; /* NULL without an operator's socket */
     struct ssl_ctx_st *tls;        /* of the vhost, NULL without TLS */
+    struct deflate *deflate;       /* NULL: messages are not compressed */
     int listen_fd;
     int port;
     uv_poll_t listener;

@@ -11,13 +11,17 @@
 
 #include "gateway/address.h"
 #include "gateway/admin.h"
+#include "gateway/deflate.h"
 #include "gateway/echo.h"
+#include "gateway/extension.h"
 #include "gateway/fault.h"
 #include "gateway/http.h"
+#include "gateway/incoming.h"
 #include "gateway/log.h"
 #include "gateway/origin.h"
 #include "gateway/tcp.h"
 #include "gateway/tls.h"
+#include "proto/js.h"
 
 #define PING_AFTER_MS HEARTBEAT_MS
 #define SILENT_AFTER_MS 30000 /* behind the ping */
@@ -76,6 +80,8 @@ static int admit(struct server *s, struct lws *wsi, const char *upgrade)
         return http_refuse(wsi, 426, ERR_UNSUPPORTED, "Sec-WebSocket-Version must be 13");
     if (http_check_origin(s, wsi) != ORIGIN_OK)
         return http_refuse(wsi, 403, ERR_UNAUTHORIZED, "this origin or host is not allowed");
+    if (lws_hdr_total_length(wsi, WSI_TOKEN_EXTENSIONS) > EXTENSION_OFFERS_MOST)
+        return http_refuse(wsi, 400, ERR_BAD_REQUEST, "Sec-WebSocket-Extensions is too long");
     if (!offers_us(wsi))
         return http_refuse(wsi, 400, ERR_UNSUPPORTED, "the subprotocol is holdfast.v1");
     struct address *a = address_get(s, wsi);
@@ -142,6 +148,7 @@ static int open_conn(struct server *s, struct lws *wsi, struct conn **user)
     c->from_browser = lws_hdr_total_length(wsi, WSI_TOKEN_ORIGIN) > 0;
     c->bearer = http_bearer(wsi);
     c->cookie = http_cookie(s, wsi);
+    c->deflate_bits = (uint8_t)extension_bits(wsi);
     c->heard_ms = c->kept_ms = s->hub.clock.now_ms;
     session_init(&c->session, &s->hub, &session_ops, c);
     list_push(&s->conns, &c->all);
@@ -239,45 +246,11 @@ static void heard(struct conn *c)
     list_push(&s->silent, &c->silent);
 }
 
-static size_t message_limit(const struct conn *c)
-{
-    size_t limit = c->server->config->limits.message_bytes;
-    if (c->session.state == SESSION_HELLO && limit > MAX_HELLO_MESSAGE)
-        return MAX_HELLO_MESSAGE;
-    return limit;
-}
-
 static int receive(struct conn *c, const char *piece, size_t len)
 {
-    struct lws *wsi = c->wsi;
     heard(c);
-    if (c->state != CONN_OPEN || c->session.state == SESSION_CLOSING)
-        return 0;
-    if (lws_is_first_fragment(wsi))
-        c->message_is_binary = lws_frame_is_binary(wsi);
-    bool whole = lws_is_final_fragment(wsi) && !lws_remaining_packet_payload(wsi);
-    size_t total = c->message.len + len + lws_remaining_packet_payload(wsi);
-    if (total > message_limit(c)) {
-        buf_done(&c->message);
-        session_close(&c->session, CLOSE_TOO_BIG);
-        return 0;
-    }
-    if (!whole) {
-        buf_put(&c->message, piece, len);
-        return 0;
-    }
-    struct str message = {piece, len};
-    struct buf assembled = c->message;
-    c->message = (struct buf){0};
-    if (assembled.len) {
-        buf_put(&assembled, piece, len);
-        message = buf_str(&assembled);
-    }
-    if (c->message_is_binary)
-        session_receive_binary(&c->session);
-    else
-        session_receive(&c->session, message);
-    buf_done(&assembled);
+    if (c->state == CONN_OPEN && c->session.state != SESSION_CLOSING)
+        incoming_take(c, piece, len);
     return 0;
 }
 
@@ -308,11 +281,14 @@ static void cut(struct conn *c)
 static void write_message(struct conn *c, struct buf *out)
 {
     struct server *s = c->server;
-    size_t n = out->len - LWS_PRE;
-    s->bytes_out += n;
+    struct str text = {out->bytes + LWS_PRE, out->len - LWS_PRE}, frame = STR_NULL;
+    if (c->deflate_bits)
+        frame = deflate_frame(s->deflate, c->deflate_bits, text);
+    struct str sent = frame.p ? frame : text;
+    s->bytes_out += sent.n;
     s->messages_out++;
-    if (FAULT(SEND) ||
-        lws_write(c->wsi, (unsigned char *)out->bytes + LWS_PRE, n, LWS_WRITE_TEXT) < 0)
+    if (FAULT(SEND) || lws_write(c->wsi, (unsigned char *)sent.p, sent.n,
+                                 frame.p ? LWS_WRITE_RAW : LWS_WRITE_TEXT) < 0)
         cut(c);
 }
 
@@ -458,15 +434,18 @@ void ws_close_all(struct server *s, enum close_code code)
 /* --- the callback ------------------------------------------------------------------------------ */
 
 /* Half a code is none, and from 5000 on there are none (RFC 6455 5.5.1, 7.4): lws would echo both. */
-static bool is_no_close(const unsigned char *payload, size_t len)
+static bool is_no_close(struct lws *wsi, const unsigned char *payload, size_t len)
 {
-    return len == 1 || (len >= 2 && (payload[0] << 8 | payload[1]) >= 5000);
+    if (len < 2)
+        return len == 1 || extension_marks(wsi);
+    struct str why = {(const char *)payload + 2, len - 2};
+    return (payload[0] << 8 | payload[1]) >= 5000 || extension_marks(wsi) || !utf8_valid(why);
 }
 
 int ws_refuse_close(struct lws *wsi, const unsigned char *payload, size_t len)
 {
     unsigned char frame[LWS_PRE + 4];
-    if (!is_no_close(payload, len))
+    if (!is_no_close(wsi, payload, len))
         return 0;
     memcpy(frame + LWS_PRE, "\x88\x02\x03\xea", 4); /* 1002 */
     lws_write(wsi, frame + LWS_PRE, 4, LWS_WRITE_RAW);
@@ -508,6 +487,8 @@ static int destroyed(struct server *s, struct lws *wsi)
 static int pong_came(struct conn *c)
 {
     heard(c);
+    if (extension_marks(c->wsi))
+        session_close(&c->session, CLOSE_PROTOCOL);
     return 0;
 }
 
@@ -524,6 +505,8 @@ int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void
     case LWS_CALLBACK_WSI_CREATE: return created(s);
     case LWS_CALLBACK_WSI_DESTROY: return destroyed(s, wsi);
     case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE: return admit(s, wsi, in);
+    case LWS_CALLBACK_CONFIRM_EXTENSION_OKAY: return extension_confirm(wsi);
+    case LWS_CALLBACK_ADD_HEADERS: return extension_answer(wsi, in);
     case LWS_CALLBACK_ESTABLISHED: return open_conn(s, wsi, slot);
     case LWS_CALLBACK_RECEIVE: return receive(*slot, in, len);
     case LWS_CALLBACK_RECEIVE_PONG: return pong_came(*slot);

@@ -22,11 +22,13 @@ struct conn {
     uint64_t number; /* in the log */
     struct session session;
     struct buf message; /* the pieces of one that has not ended */
-    bool message_is_binary;
-    bool from_browser; /* it sent Origin */
-    bool ping_due;     /* it could not be sent yet: something was pending */
-    bool pinged;       /* at pinged_ms, and nothing was heard since */
-    bool stranger;     /* before welcome: counted apart */
+    bool message_is_binary, message_is_deflated;
+    bool frame_ended;     /* what comes next begins a frame */
+    uint8_t deflate_bits; /* of its compressed messages; 0: there are none */
+    bool from_browser;    /* it sent Origin */
+    bool ping_due;        /* it could not be sent yet: something was pending */
+    bool pinged;          /* at pinged_ms, and nothing was heard since */
+    bool stranger;        /* before welcome: counted apart */
     enum conn_state state;
     char *bearer, *cookie; /* until it is known who it is */
     struct address *address;

@@ -51,6 +51,8 @@ enum task_error {
 /* X(enum name, code, text in the close frame) */
 #define CLOSE_TABLE(X)                                \
     X(CLOSE_GOING_AWAY, 1001, "going away")           \
+    X(CLOSE_PROTOCOL, 1002, "protocol error")         \
+    X(CLOSE_INVALID, 1007, "invalid payload")         \
     X(CLOSE_POLICY, 1008, "too many malformed lines") \
     X(CLOSE_TOO_BIG, 1009, "message too big")         \
     X(CLOSE_UNAUTHORIZED, 4401, "unauthorized")       \

@@ -159,12 +159,9 @@ def test_ready_line_and_logs_are_apart():
         assert gateway.version
 
 
-def test_compression_is_refused_with_its_reason(tmp_path):
+def test_compression_is_off_unless_it_is_asked_for(tmp_path):
     path = tmp_path / "config.json"
-    path.write_text('{"compression": true}')
-    for command in ("check-config", "print-config"):
-        done = run(command, str(path))
-        assert done.returncode == 2
-        assert "compression: cannot be had" in done.stderr, done.stderr
-    path.write_text('{"compression": false}')
-    assert run("check-config", str(path)).returncode == 0
+    for text, value in (("{}", False), ('{"compression": true}', True), ('{"compression": false}', False)):
+        path.write_text(text)
+        assert run("check-config", str(path)).returncode == 0
+        assert json.loads(run("print-config", str(path)).stdout)["compression"] is value

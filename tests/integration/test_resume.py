@@ -337,10 +337,3 @@ def test_replay_is_packed_into_few_messages(client, clients):  # F11
     reader.replay(task)
     assert reader.largest <= 65536
     assert reader.messages < 100 < len(events)
-
-
-def test_compressed_connection_replays_the_same(client, clients):  # F49
-    task, events = client.finish({"flood": 5000, "bytes": 60}, {"line_of": 300000}, {"final_answer": "x"})
-    reader = clients(token=client.token, compression=True)
-    assert reader.replay(task) == events
-    assert reader.raw_events(task) == client.raw_events(task)

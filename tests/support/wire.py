@@ -7,6 +7,7 @@ import re
 import socket
 import struct
 import time
+import zlib
 
 from gateway import WAIT_S
 
@@ -33,7 +34,21 @@ def frame(opcode, payload=b"", *, fin=True, rsv=0, mask=True, length=None, key=N
     return head + key + masked.to_bytes(len(payload), "big")
 
 
+TRAILER = b"\0\0\xff\xff"  # the end of a flush, which is not sent (RFC 7692 7.2.1)
+
+
+def deflated(payload, level=6):
+    """The payload of a compressed message; its frame has rsv=4."""
+    z = zlib.compressobj(level, zlib.DEFLATED, -15)
+    data = z.compress(payload) + z.flush(zlib.Z_SYNC_FLUSH)
+    assert data.endswith(TRAILER)
+    return data[:-4]
+
+
 class Wire:
+    """With an offer of permessage-deflate in its headers it reads what is compressed; it sends what the test
+    writes."""
+
     def __init__(self, gateway, *, headers=None, path="/v1/ws", rcvbuf=None, upgrade=True):
         self.sock = socket.socket()
         if rcvbuf:
@@ -43,6 +58,9 @@ class Wire:
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = bytearray()
         self.status = None
+        self.window = 0      # of compressed messages that may come; 0: none may
+        self.n_deflated = 0  # that came
+        self.n_bytes = 0
         if upgrade:
             self._upgrade(gateway, headers, path)
 
@@ -64,6 +82,10 @@ class Wire:
             return
         self.status = int(head.split(b" ", 2)[1])
         self.head = head.decode("latin-1")
+        agreed = re.search(r"(?i)sec-websocket-extensions: *permessage-deflate(.*)", self.head)
+        if agreed:
+            bits = re.search(r"server_max_window_bits=(\d+)", agreed[1])
+            self.window = int(bits[1]) if bits else 15
         if self.status == 101:
             accept = re.search(rb"(?i)sec-websocket-accept: *(\S+)", head)[1]
             assert accept == base64.b64encode(hashlib.sha1(key + GUID).digest())
@@ -82,6 +104,7 @@ class Wire:
         except ConnectionError:
             data = b""
         self.buffer += data
+        self.n_bytes += len(data)
         return bool(data)
 
     # -------------------------------------------------------------- sending
@@ -118,7 +141,8 @@ class Wire:
             return None
         first, n = self.buffer[0], self.buffer[1]
         at = 2
-        assert not first & 0x70, "a reserved bit without an extension"
+        assert not first & (0x30 if self.window else 0x70), "a reserved bit without an extension"
+        assert not first & 0x40 or first & 15 == TEXT, "a reserved bit where none may be"
         assert not n & 0x80, "a server's frame must not be masked"
         if n in (126, 127):
             at += 2 if n == 126 else 8
@@ -129,6 +153,11 @@ class Wire:
             return None
         payload = bytes(self.buffer[at : at + n])
         del self.buffer[: at + n]
+        if first & 0x40:
+            self.n_deflated += 1
+            z = zlib.decompressobj(-self.window)
+            payload = z.decompress(payload + TRAILER)
+            assert not z.unconsumed_tail and not z.unused_data
         return first & 15, payload
 
     def until(self, opcode, seconds=WAIT_S):

@@ -1,0 +1,310 @@
+/* gateway/deflate: the examples of RFC 7692, offers, limits to the byte, and what is cut off. */
+#define ZLIB_CONST
+#include <stdio.h>
+#include <zlib.h>
+
+#include "gateway/deflate.h"
+#include "tests/support/t.h"
+
+static struct deflate *ours;
+
+static int open_deflate(void **state)
+{
+    (void)state;
+    ours = deflate_open();
+    return 0;
+}
+
+static int close_deflate(void **state)
+{
+    (void)state;
+    deflate_close(ours);
+    return 0;
+}
+
+/* --- offers ------------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *offers;
+    unsigned nth, bits; /* 0: declined */
+} offers[] = {
+    {"permessage-deflate", 0, 15},
+    {"permessage-deflate; client_max_window_bits", 0, 15},
+    {"permessage-deflate;client_max_window_bits=8", 0, 15},
+    {"permessage-deflate; server_no_context_takeover; client_no_context_takeover", 0, 15},
+    {"permessage-deflate; server_max_window_bits=15", 0, 15},
+    {"permessage-deflate; server_max_window_bits=\"10\"", 0, 10},
+    {"permessage-deflate ;\tserver_max_window_bits = 9 ; client_max_window_bits = 12", 0, 9},
+    {"x-webkit-deflate-frame, permessage-deflate", 0, 15},
+    {"x; a=\"permessage-deflate, \" , permessage-deflate; server_max_window_bits=11", 0, 11},
+    {"", 0, 0},
+    {"permessage-deflat", 0, 0},
+    {"permessage-deflate2", 0, 0},
+    {"permessage-deflate; server_max_window_bits=8", 0, 0}, /* zlib has no such window */
+    {"permessage-deflate; server_max_window_bits", 0, 0},
+    {"permessage-deflate; server_max_window_bits=", 0, 0},
+    {"permessage-deflate; server_max_window_bits=16", 0, 0},
+    {"permessage-deflate; server_max_window_bits=010", 0, 0},
+    {"permessage-deflate; server_max_window_bits=-9", 0, 0},
+    {"permessage-deflate; server_max_window_bits=\"10", 0, 0},
+    {"permessage-deflate; client_max_window_bits=7", 0, 0},
+    {"permessage-deflate; client_max_window_bits=16", 0, 0},
+    {"permessage-deflate; client_max_window_bits=", 0, 0},
+    {"permessage-deflate; client_max_window_bits; client_max_window_bits", 0, 0},
+    {"permessage-deflate; server_no_context_takeover=1", 0, 0},
+    {"permessage-deflate; server_no_context_takeover; server_no_context_takeover", 0, 0},
+    {"permessage-deflate; unknown", 0, 0},
+    {"permessage-deflate; server_max_window_bits=8, permessage-deflate", 0, 0},
+    {"permessage-deflate; server_max_window_bits=8, permessage-deflate", 1, 15},
+    {"permessage-deflate, permessage-deflate; server_max_window_bits=12", 0, 0},
+    {"permessage-deflate, permessage-deflate; server_max_window_bits=12", 1, 12},
+    {"permessage-deflate", 1, 0},
+};
+
+static void test_offers_are_taken_or_left(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < countof(offers); i++) {
+        unsigned bits = 0;
+        bool good = deflate_offer(str_of(offers[i].offers), offers[i].nth, &bits);
+        if (good != (offers[i].bits != 0) || (good && bits != offers[i].bits))
+            fail_msg("%s (%u): %d, %u", offers[i].offers, offers[i].nth, good, bits);
+    }
+}
+
+/* --- in ---------------------------------------------------------------------------------------- */
+
+#define HELLO_SHARED "\xf2\x00\x11\x00\x00"
+
+static const struct {
+    struct str payload;
+    const char *text; /* NULL: broken */
+} messages[] = {
+    {STR("\xf2\x48\xcd\xc9\xc9\x07\x00"), "Hello"},                         /* 7.2.3.1 */
+    {STR("\x00\x05\x00\xfa\xff\x48\x65\x6c\x6c\x6f\x00"), "Hello"},         /* 7.2.3.3 */
+    {STR("\xf3\x48\xcd\xc9\xc9\x07\x00\x00"), "Hello"},                     /* 7.2.3.4 */
+    {STR("\xf2\x48\x05\x00\x00\x00\xff\xff\xca\xc9\xc9\x07\x00"), "Hello"}, /* 7.2.3.5 */
+    {STR("\x00"), ""},                                                      /* 7.2.3.6 */
+    {STR(""), ""},
+    {STR("\xf3\x48\xcd\xc9\xc9\x07\x00" HELLO_SHARED), "HelloHello"}, /* behind a last block */
+    {STR(HELLO_SHARED), NULL}, /* 7.2.3.2: it looks back to another message */
+    {STR("\xf3\x48\xcd\xc9\xc9\x07\x00"), NULL},
+    {STR("\xf2\x48\xcd\xc9\xc9\x07"), NULL},
+    {STR("\x00\x05\x00\xfa\xfe\x48\x65\x6c\x6c\x6f\x00"), NULL},
+    {STR("\x07"), NULL}, /* a kind of block that there is not */
+    {STR("Hello"), NULL},
+};
+
+static void test_examples_of_the_rfc(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < countof(messages); i++) {
+        struct buf text = {0};
+        enum deflate_result result = deflate_expand(ours, messages[i].payload, 100, &text);
+        if (result != (messages[i].text ? DEFLATE_OK : DEFLATE_BROKEN) ||
+            (messages[i].text && !str_eq(buf_str(&text), str_of(messages[i].text))))
+            fail_msg("message %zu: %d, %.*s", i, result, (int)text.len, text.bytes);
+        buf_done(&text);
+    }
+}
+
+/* What a client sends: flushed, and its last four bytes cut off. */
+static void compress_like_a_client(struct str text, int level, struct buf *ret)
+{
+    z_stream z = {0};
+    assert_int_equal(deflateInit2(&z, level, Z_DEFLATED, -15, 1, Z_DEFAULT_STRATEGY), Z_OK);
+    size_t room = deflateBound(&z, text.n) + text.n + 64;
+    z.next_in = (const Bytef *)text.p;
+    z.avail_in = (uInt)text.n;
+    z.next_out = (Bytef *)buf_reserve(ret, room);
+    z.avail_out = (uInt)room;
+    assert_int_equal(deflate(&z, Z_SYNC_FLUSH), Z_OK);
+    ret->len = room - z.avail_out - 4;
+    deflateEnd(&z);
+}
+
+static void fill(struct buf *b, size_t n, bool at_random)
+{
+    static uint32_t seed = 7;
+    for (size_t i = 0; i < n; i++) {
+        seed = seed * 1664525 + 1013904223;
+        buf_putc(b, at_random ? (char)(seed >> 24) : ' ');
+    }
+}
+
+static void test_limit_holds_to_the_byte(void **state)
+{
+    (void)state;
+    static const size_t limits[] = {1, 255, 32768, 65536};
+    for (size_t i = 0; i < countof(limits); i++)
+        for (int over = -1; over <= 2; over++)
+            for (int level = 0; level <= 9; level += 3) {
+                struct buf text = {0}, payload = {0}, back = {0};
+                fill(&text, limits[i] + (size_t)over, level % 2);
+                compress_like_a_client(buf_str(&text), level, &payload);
+                assert_true(payload.len <= deflate_most(text.len));
+                buf_puts(&back, "before");
+                enum deflate_result result =
+                    deflate_expand(ours, buf_str(&payload), limits[i], &back);
+                assert_int_equal(result, over > 0 ? DEFLATE_TOO_BIG : DEFLATE_OK);
+                assert_true(back.len <= strlen("before") + limits[i] + 1);
+                if (over <= 0)
+                    assert_memory_equal(back.bytes + strlen("before"), text.bytes, text.len);
+                buf_done(&text);
+                buf_done(&payload);
+                buf_done(&back);
+            }
+}
+
+/* A gigabyte in a megabyte costs what the limit allows, and no more. */
+static void test_bomb_is_too_big(void **state)
+{
+    (void)state;
+    struct buf text = {0}, payload = {0}, back = {0};
+    fill(&text, 16 << 20, false);
+    compress_like_a_client(buf_str(&text), 9, &payload);
+    for (int i = 0; i < 6; i++) { /* 16 MiB, 64 times */
+        assert_int_equal(deflate_expand(ours, buf_str(&payload), 65536, &back), DEFLATE_TOO_BIG);
+        assert_true(back.cap <= 4 * 65536);
+        buf_clear(&back);
+        struct buf twice = {0};
+        for (int n = 0; n < 2; n++) {
+            buf_putstr(&twice, buf_str(&payload));
+            buf_put(&twice, "\x00\x00\xff\xff", 4);
+        }
+        twice.len -= 4;
+        buf_done(&payload);
+        payload = twice;
+    }
+    buf_done(&text);
+    buf_done(&payload);
+    buf_done(&back);
+}
+
+static void test_every_cut_is_broken(void **state)
+{
+    (void)state;
+    struct buf text = {0}, payload = {0};
+    for (int i = 0; i < 200; i++)
+        buf_putf(&text, "{\"n\":%d,\"text\":\"%x\"}\n", i, i * 7919);
+    compress_like_a_client(buf_str(&text), 6, &payload);
+    for (size_t n = 1; n < payload.len; n++) {
+        struct buf back = {0};
+        assert_int_equal(deflate_expand(ours, (struct str){payload.bytes, n}, 1 << 20, &back),
+                         DEFLATE_BROKEN);
+        buf_done(&back);
+    }
+    buf_done(&text);
+    buf_done(&payload);
+}
+
+/* --- out --------------------------------------------------------------------------------------- */
+
+/* The payload of a frame, after a look at its header (RFC 6455 5.2). */
+static struct str payload_of(struct str frame)
+{
+    const uint8_t *p = (const uint8_t *)frame.p;
+    assert_int_equal(p[0], 0xc1);
+    size_t n = p[1], at = 2, more = n == 126 ? 2 : n == 127 ? 8 : 0;
+    for (size_t i = 0; i < more; i++)
+        n = (i ? n << 8 : 0) | p[at++];
+    assert_int_equal(n, frame.n - at);
+    assert_true(more == (n < 126 ? 0u : n < 65536 ? 2u : 8u)); /* the shortest form */
+    return (struct str){frame.p + at, n};
+}
+
+/* As a client of that window would. */
+static void expand_like_a_client(struct str payload, unsigned bits, struct buf *ret)
+{
+    z_stream z = {0};
+    struct str parts[] = {payload, STR("\x00\x00\xff\xff")};
+    assert_int_equal(inflateInit2(&z, -(int)bits), Z_OK);
+    for (size_t i = 0; i < countof(parts); i++) {
+        z.next_in = (const Bytef *)parts[i].p;
+        z.avail_in = (uInt)parts[i].n;
+        do {
+            z.next_out = (Bytef *)buf_reserve(ret, 4096);
+            z.avail_out = 4096;
+            int status = inflate(&z, Z_SYNC_FLUSH);
+            assert_true(status == Z_OK || status == Z_BUF_ERROR);
+            ret->len += 4096 - z.avail_out;
+        } while (!z.avail_out);
+    }
+    inflateEnd(&z);
+}
+
+static void test_frame_is_read_back_in_every_window(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {256, 1000, 65536, 300000};
+    for (unsigned bits = 9; bits <= 15; bits++)
+        for (size_t i = 0; i < countof(sizes); i++) {
+            struct buf text = {0}, back = {0};
+            while (text.len < sizes[i])
+                fill(&text, 3 + text.len % 30, text.len % 1000 < 500);
+            struct str frame = deflate_frame(ours, bits, buf_str(&text));
+            if (!frame.p && sizes[i] < 1000) { /* this one has nothing that is alike */
+                buf_clear(&text);
+                fill(&text, sizes[i], false);
+                frame = deflate_frame(ours, bits, buf_str(&text));
+            }
+            assert_non_null(frame.p);
+            assert_true(frame.n < text.len);
+            expand_like_a_client(payload_of(frame), bits, &back);
+            assert_true(str_eq(buf_str(&back), buf_str(&text)));
+            buf_done(&text);
+            buf_done(&back);
+        }
+}
+
+static void test_same_text_is_the_same_frame(void **state)
+{
+    (void)state;
+    struct buf text = {0};
+    fill(&text, 1000, false);
+    struct str first = deflate_frame(ours, 15, buf_str(&text));
+    struct str again = deflate_frame(ours, 15, buf_str(&text));
+    assert_ptr_equal(first.p, again.p);
+    assert_int_equal(first.n, again.n);
+    text.bytes[999] = 'x'; /* the same in all but its last byte */
+    struct buf back = {0};
+    expand_like_a_client(payload_of(deflate_frame(ours, 15, buf_str(&text))), 15, &back);
+    assert_true(str_eq(buf_str(&back), buf_str(&text)));
+    buf_clear(&back);
+    expand_like_a_client(payload_of(deflate_frame(ours, 9, buf_str(&text))), 9, &back);
+    assert_true(str_eq(buf_str(&back), buf_str(&text)));
+    buf_done(&text);
+    buf_done(&back);
+}
+
+static void test_what_gets_no_smaller_stays_as_it_is(void **state)
+{
+    (void)state;
+    struct buf text = {0};
+    fill(&text, 255, false); /* too short to be worth it */
+    assert_null(deflate_frame(ours, 15, buf_str(&text)).p);
+    buf_clear(&text);
+    fill(&text, 100000, true);
+    for (int again = 0; again < 2; again++)
+        assert_null(deflate_frame(ours, 15, (struct str){text.bytes, 60000}).p);
+    assert_null(deflate_frame(ours, 15, buf_str(&text)).p);
+    buf_clear(&text);
+    fill(&text, 1000, false);
+    assert_non_null(deflate_frame(ours, 15, buf_str(&text)).p);
+    buf_done(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_offers_are_taken_or_left),
+        cmocka_unit_test(test_examples_of_the_rfc),
+        cmocka_unit_test(test_limit_holds_to_the_byte),
+        cmocka_unit_test(test_bomb_is_too_big),
+        cmocka_unit_test(test_every_cut_is_broken),
+        cmocka_unit_test(test_frame_is_read_back_in_every_window),
+        cmocka_unit_test(test_same_text_is_the_same_frame),
+        cmocka_unit_test(test_what_gets_no_smaller_stays_as_it_is),
+    };
+    return cmocka_run_group_tests(tests, open_deflate, close_deflate);
+}

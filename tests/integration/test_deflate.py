@@ -1,0 +1,334 @@
+"""permessage-deflate (RFC 7692; PROTOCOL.md 1 and 6): what is agreed, limits after expansion, and bombs."""
+
+import hashlib
+import os
+import re
+import threading
+import zlib
+
+import pytest
+
+from gateway import SANITIZE, Gateway, wait_until
+from holdfast import Client, ids, new_id
+from test_messages import HELLO, LIMIT, MIB, chat_of
+from test_slow import welcome_and_resume
+from wire import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, Wire, deflated, frame
+
+CONFIG = {"compression": True}
+NO_TAKEOVER = "server_no_context_takeover; client_no_context_takeover"
+OFFER = {"Sec-WebSocket-Extensions": "permessage-deflate; client_max_window_bits"}
+ASK = b'{"type":"ping","id":"a"}'
+
+
+def connected(gateway, token, **options):
+    wire = Wire(gateway, **{"headers": OFFER, **options})
+    assert wire.window
+    wire.send(frame(TEXT, deflated((HELLO % token).encode()), rsv=4))
+    wire.until_text("welcome")
+    return wire
+
+
+@pytest.fixture
+def wire(gateway, client):
+    with connected(gateway, client.token) as made:
+        yield made
+
+
+# ------------------------------------------------------------------ what is agreed
+
+AGREED = {
+    "permessage-deflate": NO_TAKEOVER,
+    "permessage-deflate; client_max_window_bits": NO_TAKEOVER,
+    "permessage-deflate; client_max_window_bits=9; server_no_context_takeover": NO_TAKEOVER,
+    "permessage-deflate; client_no_context_takeover": NO_TAKEOVER,
+    "permessage-deflate; server_max_window_bits=15": NO_TAKEOVER,
+    "permessage-deflate; server_max_window_bits=9": NO_TAKEOVER + "; server_max_window_bits=9",
+    'permessage-deflate;server_max_window_bits="12"': NO_TAKEOVER + "; server_max_window_bits=12",
+    "x-webkit-deflate-frame, permessage-deflate": NO_TAKEOVER,
+    "permessage-deflate; server_max_window_bits=8, permessage-deflate": NO_TAKEOVER,
+    "permessage-deflate; unknown, permessage-deflate; server_max_window_bits=10":
+        NO_TAKEOVER + "; server_max_window_bits=10",
+    "permessage-deflate, permessage-deflate; client_max_window_bits": NO_TAKEOVER,
+    "permessage-deflate; client_max_window_bits, permessage-deflate": NO_TAKEOVER,
+    "permessage-deflate; server_max_window_bits=8": None,
+    "permessage-deflate; server_max_window_bits=16": None,
+    "permessage-deflate; server_max_window_bits": None,
+    "permessage-deflate; client_max_window_bits=7": None,
+    "permessage-deflate; client_max_window_bits; client_max_window_bits": None,
+    "permessage-deflate; server_no_context_takeover=1": None,
+    "permessage-deflate; unknown": None,
+    "permessage-bzip2, deflate": None,
+}
+
+
+@pytest.mark.parametrize("offer", AGREED)
+def test_offer_is_answered(gateway, offer):
+    with Wire(gateway, headers={"Sec-WebSocket-Extensions": offer}) as wire:
+        assert wire.status == 101
+        answers = re.findall(r"(?im)^sec-websocket-extensions: *(.*?)\r?$", wire.head)
+        expected = AGREED[offer]
+        assert answers == ([f"permessage-deflate; {expected}"] if expected else [])
+        wire.text('{"type":"hello","id":"1"}')
+        wire.until_text("welcome")
+        assert bool(wire.n_deflated) == bool(expected)  # with a new guest's token it is long enough to be worth it
+
+
+def test_offers_on_two_lines_are_one_list(gateway):
+    lines = ["permessage-deflate; unknown", "permessage-deflate; server_max_window_bits=11"]
+    with Wire(gateway, headers={"Sec-WebSocket-Extensions": lines}) as wire:
+        assert wire.status == 101 and wire.window == 11
+
+
+@pytest.mark.parametrize("n", [219, 250, 251, 260, 5000])
+def test_endless_offers_are_refused_with_a_reason(gateway, n):
+    with Wire(gateway, headers={"Sec-WebSocket-Extensions": "x" * n}) as wire:
+        assert wire.status == (101 if n <= 250 else 400)
+    many = ",".join(["permessage-deflate; x"] * (n // 22 + 1))
+    with Wire(gateway, headers={"Sec-WebSocket-Extensions": many}) as wire:
+        assert wire.status == (101 if len(many) <= 250 else 400)
+        assert not wire.window
+
+
+def test_without_an_offer_or_without_the_setting_nothing_is_compressed(gateway, client):
+    with Wire(gateway) as wire:
+        wire.text(HELLO % client.token)
+        wire.until_text("welcome")
+        assert not wire.window and not wire.n_deflated
+    with Gateway() as plain, Wire(plain, headers=OFFER) as wire:
+        assert wire.status == 101 and not wire.window
+
+
+# ------------------------------------------------------------------ in
+
+
+@pytest.mark.parametrize("level", [0, 1, 9])
+@pytest.mark.parametrize("size", [28000, LIMIT - 1, LIMIT])
+@pytest.mark.parametrize("how", ["whole", "fragments", "fragments_and_pings", "one_byte_fragments", "empty_last"])
+def test_chat_up_to_the_limit_is_one_task_with_its_text(gateway, client, how, size, level):  # F48, F52
+    conversation = new_id()
+    line, digest = chat_of(size, conversation)
+    with connected(gateway, client.token) as wire:
+        send_deflated(wire, deflated(line, level), how)
+        wire.until_text('"started"')
+    tasks = client.call("tasks", conversation_id=conversation)["tasks"]
+    assert len(tasks) == 1
+    wait_until(lambda: client.task(tasks[0])["status"] == "completed", "its end")
+    created = client.replay(tasks[0], 0)[0]
+    assert hashlib.sha256(created["data"]["input"].encode()).hexdigest() == digest
+
+
+def send_deflated(wire, payload, how):
+    """RSV1 stands on the first frame of the message alone."""
+    n = {"whole": 1, "empty_last": 1, "one_byte_fragments": min(len(payload), 2000)}.get(how, 100)
+    size = -(-len(payload) // n)
+    parts = [payload[i : i + size] for i in range(0, len(payload), size)]
+    if how == "empty_last":
+        parts.append(b"")
+    between = frame(PING, b"between") if how == "fragments_and_pings" else b""
+    wire.send(between.join(
+        frame(CONTINUATION if i else TEXT, part, fin=i == len(parts) - 1, rsv=0 if i else 4)
+        for i, part in enumerate(parts)))
+
+
+@pytest.mark.parametrize("over", [1, 2, 1000])
+@pytest.mark.parametrize("level", [0, 9])
+def test_chat_over_the_limit_is_1009_and_starts_nothing(gateway, client, over, level):  # F48, F52
+    conversation = new_id()
+    with connected(gateway, client.token) as wire:
+        wire.send(frame(TEXT, deflated(chat_of(LIMIT + over, conversation)[0], level), rsv=4))
+        assert wire.close_code() == 1009
+    assert client.call("tasks", conversation_id=conversation)["tasks"] == []
+
+
+@pytest.mark.parametrize("size", [32768, 32769])
+def test_limit_before_welcome_counts_what_it_expands_to(gateway, client, size):  # F52
+    hello = (HELLO % client.token).encode()
+    with Wire(gateway, headers=OFFER) as wire:
+        wire.send(frame(TEXT, deflated(hello + b" " * (size - len(hello))), rsv=4))
+        if size == 32768:
+            wire.until_text("welcome")
+        else:
+            assert wire.close_code() == 1009
+
+
+@pytest.mark.parametrize("before_hello", [False, True])
+@pytest.mark.parametrize("size", [MIB + LIMIT, 1 << 30])
+def test_bomb_is_1009_and_costs_nothing(gateway, client, size, before_hello):  # F52
+    z = zlib.compressobj(9, zlib.DEFLATED, -15)
+    bomb = b"".join([z.compress(b" " * MIB) for _ in range(size // MIB)] + [z.flush(zlib.Z_SYNC_FLUSH)])[:-4]
+    client.quiet()
+    rss = gateway.rss()
+    for how in ("whole", "fragments"):
+        with Wire(gateway, headers=OFFER) if before_hello else connected(gateway, client.token) as wire:
+            send_deflated(wire, bomb, how)
+            assert wire.close_code() in (1009, None)
+    client.quiet()
+    if not SANITIZE:
+        assert gateway.rss() - rss < 2 * MIB
+
+
+def test_small_bomb_is_told_1009(gateway, client):  # F52: what fits on the wire is told, and not only cut
+    with connected(gateway, client.token) as wire:
+        wire.send(frame(TEXT, deflated(b" " * (32 * MIB), 9), rsv=4))
+        assert wire.close_code() == 1009
+
+
+def test_many_bombs_at_once_harm_nobody(gateway, client):  # F52
+    bomb = frame(TEXT, deflated(b" " * (40 * MIB), 9), rsv=4)
+    wires = [connected(gateway, client.token) for _ in range(30)]
+    for wire in wires:
+        wire.send(bomb)
+    client.quiet()
+    assert {wire.close_code() for wire in wires} == {1009}
+    for wire in wires:
+        wire.close()
+    client.quiet()
+
+
+BROKEN = {
+    "garbage": b"not compressed at all",
+    "no_such_block": b"\x07",
+    "cut_off": deflated(b'{"type":"ping","id":"%s"}' % os.urandom(40).hex().encode())[:-8],
+    "looks_back_to_another_message": b"\xf2\x00\x11\x00\x00",
+    "wrong_length": b"\x00\x05\x00\xfa\xfe\x48\x65\x6c\x6c\x6f\x00",
+    "no_utf8": deflated(b'{"type":"ping","id":"\xff"}'),
+    "half_a_character": deflated(b'{"type":"ping","id":"a"}' + "é".encode()[:1]),
+    "surrogate": deflated(b'{"type":"ping","id":"\xed\xa0\x80"}'),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_what_cannot_be_expanded_or_is_no_text_is_1007(wire, kind):
+    wire.send(frame(TEXT, BROKEN[kind], rsv=4) + frame(TEXT, ASK))
+    assert wire.close_code() == 1007
+
+
+@pytest.mark.parametrize("data", [b'{"type":"ping","id":"\xff"}', ASK + b"\xc3"])
+def test_plain_text_is_looked_at_as_well(wire, data):
+    """Where messages may be compressed libwebsockets does not look: it would see compressed ones."""
+    wire.send(frame(TEXT, data) + frame(TEXT, ASK))
+    assert wire.close_code() == 1007
+
+
+def test_close_frame_with_a_reason_that_is_no_text_ends_it(wire):
+    wire.send(frame(CLOSE, b"\x03\xe8\xff\xfe"))
+    assert wire.close_code() in (1002, 1007, None)
+
+
+@pytest.mark.parametrize("kind", ["continuation", "pong", "close", "rsv2", "rsv3"])
+def test_reserved_bit_where_none_may_be_ends_it(wire, kind):  # RFC 7692 6
+    """Of a ping libwebsockets tells nobody: it is answered, whatever its bits are."""
+    half = deflated(ASK)[:10]
+    wire.send({"continuation": frame(TEXT, half, fin=False, rsv=4) + frame(CONTINUATION, deflated(ASK)[10:], rsv=4),
+               "pong": frame(PONG, b"x", rsv=4), "close": frame(CLOSE, b"\x03\xe8", rsv=4),
+               "rsv2": frame(TEXT, deflated(ASK), rsv=6), "rsv3": frame(TEXT, deflated(ASK), rsv=5)}[kind])
+    wire.send(frame(TEXT, ASK))
+    while (found := wire.recv()) is not None and found[0] != CLOSE:
+        assert b'"pong"' not in found[1], "carried out"
+    assert found is None or found[1][:2] == b"\x03\xea", found
+
+
+def test_plain_compressed_and_binary_messages_take_turns(wire):
+    for i in range(20):
+        line = b'{"type":"ping","id":"%d"}' % i
+        wire.send(frame(TEXT, line) if i % 2 else frame(TEXT, deflated(line, i % 10), rsv=4))
+        assert f'"id":"{i}"' in wire.until_text('"pong"')
+    wire.send(frame(BINARY, deflated(b"x" * 1000), rsv=4))
+    assert '"bad_request"' in wire.until_text('"error"')
+    wire.send(frame(TEXT, b"\x00", rsv=4) + frame(TEXT, ASK))  # an empty one is an empty line
+    wire.until_text('"pong"')
+
+
+def test_blocks_of_every_kind_are_one_message(wire):  # RFC 7692 7.2.3
+    def blocks(text, final=False):
+        z = zlib.compressobj(6, zlib.DEFLATED, -15)
+        return z.compress(text) + z.flush(zlib.Z_FINISH if final else zlib.Z_SYNC_FLUSH)
+
+    stored = b"\x00" + len(ASK).to_bytes(2, "little") + (len(ASK) ^ 0xffff).to_bytes(2, "little") + ASK + b"\x00"
+    for payload in (stored, blocks(ASK, final=True) + b"\x00", blocks(ASK[:9]) + blocks(ASK[9:])[:-4],
+                    blocks(ASK[:9], final=True) + blocks(ASK[9:])[:-4]):
+        wire.send(frame(TEXT, payload, rsv=4))
+        wire.until_text('"pong"')
+
+
+# ------------------------------------------------------------------ out
+
+
+@pytest.fixture(scope="module")
+def large(gateway):
+    """Two ended tasks: lines of almost 1 MiB that compress well, and such that do not."""
+    with Client(gateway) as client:
+        alike, _ = client.finish(*[{"line_of": MIB - 1000}] * 6)
+        mixed, _ = client.finish(*[step for _ in range(4) for step in (
+            {"line_of": MIB - 1000}, {"token": os.urandom(6000).hex()})])
+        assert alike["status"] == mixed["status"] == "completed"
+        yield client, [alike, mixed]
+
+
+@pytest.mark.parametrize("bits", [9, 15])
+def test_large_events_to_a_slow_reader_are_whole(gateway, large, bits):  # F49
+    client, tasks = large
+    offer = {"Sec-WebSocket-Extensions": f"permessage-deflate; server_max_window_bits={bits}"}
+    for task in tasks:
+        expected = {seq: line.encode() for seq, line in client.raw_events(task).items()}
+        for part in (1, 2):
+            with Wire(gateway, rcvbuf=4096, headers=offer) as wire:
+                welcome_and_resume(wire, client.token, task)
+                got = {}
+                while len(got) < len(expected) // part:
+                    for line in wire.until(TEXT).split(b"\n"):
+                        if line.startswith(b'{"type":"event"'):
+                            got[int(re.search(rb'"seq":(\d+)', line)[1])] = line
+                assert all(expected[seq] == line for seq, line in got.items())
+                assert wire.n_deflated
+        client.quiet()
+
+
+def test_readers_that_leave_in_the_middle_of_a_large_event(gateway, large):  # F49
+    client, tasks = large
+    before = gateway.n_fds()
+
+    def leave(n):
+        wire = Wire(gateway, rcvbuf=4096, headers=OFFER)
+        welcome_and_resume(wire, client.token, tasks[1])
+        wire.sock.recv(1000 + n * 7000)
+        if n % 2 == 0:
+            wire.send(frame(CLOSE, b"\x03\xe8"))
+        wire.close()
+
+    threads = [threading.Thread(target=leave, args=(n,)) for n in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    wait_until(lambda: gateway.n_fds() <= before, "the descriptors' end")
+    assert client.call("task", **ids(tasks[1]))["task"]["status"] == "completed"
+
+
+def test_compressed_connection_replays_the_same(client, clients):  # F49
+    task, events = client.finish({"flood": 5000, "bytes": 60}, {"line_of": 300000}, {"final_answer": "x"})
+    reader = clients(token=client.token, compression=True)
+    assert reader.ws.extensions
+    assert reader.replay(task) == events
+    assert reader.raw_events(task) == client.raw_events(task)
+
+
+def test_followers_with_and_without_it_see_the_same(client, clients):  # F49
+    readers = [clients(token=client.token, compression=n % 2 == 0) for n in range(6)]
+    task = client.chat({"flood": 3000, "bytes": 40}, {"token": "é" * 3000}, {"final_answer": "x"})
+    for reader in readers:
+        reader.resume(task)
+    for reader in [client, *readers]:
+        reader.wait_terminal(task)
+    assert all(reader.raw_events(task) == client.raw_events(task) for reader in readers)
+
+
+def test_it_is_smaller_on_the_wire(gateway, client):
+    task, _ = client.finish({"flood": 3000, "bytes": 40}, {"final_answer": "x"})
+    sent = []
+    for headers in (None, OFFER):
+        with Wire(gateway, headers=headers) as wire:
+            welcome_and_resume(wire, client.token, task)
+            wire.until_text("caught_up")
+            sent.append(wire.n_bytes)
+    assert sent[1] < sent[0] / 4, sent
