@@ -314,31 +314,45 @@ scene("faults from the page's address: an answer over many cuts", async (its) =>
   );
 });
 
+const manyCuts = async (its) => {
+  const tab = await its.tab({ backoff: { baseMs: 20, capMs: 100 } });
+  await tab.ask("Count");
+  const puppet = await its.stage.puppet();
+  const heaps = [];
+  let said = 2; // task.created, task.started
+  for (let cut = 1; cut <= CUTS; cut++) {
+    const seen = said + Math.floor(Math.random() * PIECES);
+    puppet.say(...Array.from({ length: PIECES }, () => `${++said} `));
+    await tab.waitFor((seq) => conversation.tasks[0]?.transcript.last >= seq, seen);
+    await its.network.cut();
+    await its.network.restore();
+    await tab.waitForState("live");
+    heaps.push(await tab.heap());
+  }
+  puppet.exit();
+  await tab.waitForStatus("completed");
+  await tab.assertIsJournal();
+  const last = await tab.page.evaluate(() => conversation.tasks[0].transcript.last);
+  assert.equal(last, said + 2); // the final answer, task.completed
+  const quarters = [1, 2, 3, 4].map((n) => heaps[Math.floor((CUTS * n) / 4) - 1]);
+  console.log(`heap after each quarter, KiB: ${quarters.map((bytes) => Math.round(bytes / 1024)).join(" ")}`);
+  const growth = heaps.at(-1) - heaps[Math.floor(CUTS / 4)];
+  assert.ok(growth < 1_000_000, `the heap grew: ${heaps.join(" ")}`);
+};
+
+scene(`${CUTS} random cuts over one long task: its text is the journal's, the heap stays flat`, manyCuts);
+
 scene(
-  `${CUTS} random cuts over one long task: its text is the journal's, the heap stays flat`,
+  `${CUTS} random cuts, compressed: its text is the journal's, the heap stays flat`,
   async (its) => {
-    const tab = await its.tab({ backoff: { baseMs: 20, capMs: 100 } });
-    await tab.ask("Count");
-    const puppet = await its.stage.puppet();
-    const heaps = [];
-    let said = 2; // task.created, task.started
-    for (let cut = 1; cut <= CUTS; cut++) {
-      const seen = said + Math.floor(Math.random() * PIECES);
-      puppet.say(...Array.from({ length: PIECES }, () => `${++said} `));
-      await tab.waitFor((seq) => conversation.tasks[0]?.transcript.last >= seq, seen);
-      await its.network.cut();
-      await its.network.restore();
-      await tab.waitForState("live");
-      heaps.push(await tab.heap());
-    }
-    puppet.exit();
-    await tab.waitForStatus("completed");
-    await tab.assertIsJournal();
-    const last = await tab.page.evaluate(() => conversation.tasks[0].transcript.last);
-    assert.equal(last, said + 2); // the final answer, task.completed
-    const quarters = [1, 2, 3, 4].map((n) => heaps[Math.floor((CUTS * n) / 4) - 1]);
-    console.log(`heap after each quarter, KiB: ${quarters.map((bytes) => Math.round(bytes / 1024)).join(" ")}`);
-    const growth = heaps.at(-1) - heaps[Math.floor(CUTS / 4)];
-    assert.ok(growth < 1_000_000, `the heap grew: ${heaps.join(" ")}`);
+    await manyCuts(its);
+    const tab = await its.tab();
+    const agreed = await tab.page.evaluate(async (url) => {
+      const socket = new WebSocket(url, "holdfast.v1");
+      await new Promise((resolve) => (socket.onopen = resolve));
+      return socket.extensions;
+    }, its.url);
+    assert.match(agreed, /^permessage-deflate/);
   },
+  { compression: true },
 );
