@@ -18,6 +18,9 @@ CLIENTS = 200
 TASKS = 5
 RATE = 800  # events/s of each
 TASK_S = 8
+CONFIG = {"compression": True}  # which every other connection asks for
+
+
 class Totals:
     events = connections = replays = ends = late = 0
 
@@ -26,10 +29,10 @@ async def churn(gateway, token, tasks, rng, over):
     """One client: follows one task after the other, over many connections each."""
     loop = asyncio.get_running_loop()
     while not over.is_set():
-        task, cursor = rng.choice(tasks), rng.choice([0, 0, 0, 1])
+        task, cursor, compressed = rng.choice(tasks), rng.choice([0, 0, 0, 1]), rng.random() < 0.5
         while True:
             _, follower = await loop.create_connection(
-                lambda: Follower(gateway, token, task, cursor), gateway.host, gateway.port)
+                lambda: Follower(gateway, token, task, cursor, compressed), gateway.host, gateway.port)
             # To the end when time is up: nobody leaves without having seen everything.
             patience = WAIT_S * 4 if over.is_set() else rng.choice([0.05, 0.3, 1, 2]) * rng.random() * 2
             try:

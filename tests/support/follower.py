@@ -5,9 +5,10 @@ import base64
 import json
 import os
 import re
+import zlib
 
 from holdfast import ids
-from wire import CLOSE, PING, PONG, TEXT, frame
+from wire import CLOSE, PING, PONG, TEXT, TRAILER, deflated, frame
 
 EVENT = re.compile(rb'\{"type":"event","task_id":"[^"]+","seq":(\d+),"ts":\d+,"event":"([^"]+)"')
 LAST_TEXT = re.compile(rb'"seq":(\d+),"ts":\d+,"event":"token","data":\{"text":"(\d+) ')
@@ -16,9 +17,9 @@ LAST_TEXT = re.compile(rb'"seq":(\d+),"ts":\d+,"event":"token","data":\{"text":"
 class Follower(asyncio.Protocol):
     """One connection: resumes one task behind the cursor, and checks that nothing is amiss."""
 
-    def __init__(self, gateway, token, task, cursor):
+    def __init__(self, gateway, token, task, cursor, compressed=False):
         self.task, self.cursor, self.token = task, cursor, token
-        self.gateway = gateway
+        self.gateway, self.compressed = gateway, compressed
         self.buffer = bytearray()
         self.upgraded = False
         self.greeted = False  # a first message came
@@ -34,7 +35,8 @@ class Follower(asyncio.Protocol):
         key = base64.b64encode(os.urandom(16)).decode()
         transport.write((f"GET /v1/ws HTTP/1.1\r\nHost: {self.gateway.host}:{self.gateway.port}\r\n"
                          "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-                         f"Sec-WebSocket-Key: {key}\r\n\r\n").encode())
+                         + "Sec-WebSocket-Extensions: permessage-deflate\r\n" * self.compressed
+                         + f"Sec-WebSocket-Key: {key}\r\n\r\n").encode())
 
     def data_received(self, data):
         try:
@@ -51,10 +53,12 @@ class Follower(asyncio.Protocol):
         head, mark, rest = bytes(self.buffer).partition(b"\r\n\r\n")
         if mark:
             assert head.startswith(b"HTTP/1.1 101"), head
+            assert (b"permessage-deflate" in head) == self.compressed
             self.upgraded, self.buffer = True, bytearray(rest)
             lines = json.dumps({"type": "hello", "token": self.token}) + "\n" + json.dumps(
                 {"type": "resume", "id": "r", **ids(self.task), "after": self.cursor})
-            self.transport.write(frame(TEXT, lines.encode()))
+            lines = lines.encode()
+            self.transport.write(frame(TEXT, deflated(lines), rsv=4) if self.compressed else frame(TEXT, lines))
         return self.upgraded
 
     def take_frame(self):
@@ -74,6 +78,8 @@ class Follower(asyncio.Protocol):
         if opcode & 15 == PING:
             self.transport.write(frame(PONG, payload))
         elif opcode & 15 == TEXT:
+            if opcode & 0x40:
+                payload = zlib.decompressobj(-15).decompress(payload + TRAILER)
             self.take_message(payload)
         elif opcode & 15 == CLOSE:
             self.close_code = int.from_bytes(payload[:2], "big")
