@@ -32,11 +32,13 @@ def context(cafile, alpn=None):
     return made
 
 
-def test_a_conversation_is_resumed_over_tls(certificate):
+@pytest.mark.parametrize("compression", [False, True])
+def test_a_conversation_is_resumed_over_tls(certificate, compression):
     async def talk(gateway):
         url = f"wss://{gateway.host}:{gateway.port}/v1/ws"
         tls = context(certificate["cert"])
-        async with websockets.connect(url, subprotocols=["holdfast.v1"], ssl=tls) as ws:
+        async with websockets.connect(url, subprotocols=["holdfast.v1"], ssl=tls) as ws:  # which offers it
+            assert len(ws.extensions) == compression
             await ws.send('{"type":"hello"}')
             token = json.loads(await ws.recv())["token"]
             await ws.send(json.dumps({"type": "chat", "message": program({"flood": 3000, "bytes": 200})}))
@@ -54,7 +56,7 @@ def test_a_conversation_is_resumed_over_tls(certificate):
                         if line["event"] == "task.completed":
                             return last
 
-    with Gateway({"tls": certificate}) as gateway:
+    with Gateway({"tls": certificate, "compression": compression}) as gateway:
         assert asyncio.run(talk(gateway)) == 3004
 
 
