@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/deadline.h"
 #include "proto/limits.h"
 
 #define DEFAULT_PATH "/v1/ws"
@@ -239,7 +240,7 @@ void chat_link_send(struct chat_link *link, struct str line)
 void chat_link_drop(struct chat_link *link)
 {
     if (link->is_trying && link->wsi)
-        lws_set_timeout(link->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+        deadline_now(link->wsi);
 }
 
 /* Destroy, turn until every wsi has gone, destroy again: as the server does. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "gateway/address.h"
+#include "gateway/deadline.h"
 #include "gateway/fault.h"
 #include "gateway/http_api.h"
 #include "gateway/tcp.h"
@@ -66,11 +67,6 @@ void sse_resume(struct exchange *x, struct request *req)
         x->call = c;
 }
 
-static void kill_wsi(struct exchange *x)
-{
-    lws_set_timeout(x->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
-}
-
 /* Behind what could not be written nothing may follow: neither an event nor a clean end. */
 static void write_raw(struct exchange *x, struct buf *out)
 {
@@ -80,7 +76,7 @@ static void write_raw(struct exchange *x, struct buf *out)
     unsigned char *at = (unsigned char *)out->bytes + LWS_PRE;
     x->broken = FAULT(SEND) || lws_write(x->wsi, at, out->len - LWS_PRE, LWS_WRITE_HTTP) < 0;
     if (x->broken)
-        kill_wsi(x);
+        deadline_now(x->wsi);
 }
 
 /* The size of a chunk goes in front of it (RFC 9112 7.1). */
@@ -195,7 +191,7 @@ static void flush_session(struct session *session)
     if (x->broken || x->starts || x->answered || !x->streams || x->call)
         return; /* the head goes first, from the writable callback */
     if (session->state == SESSION_CLOSING) {
-        kill_wsi(x);
+        deadline_now(x->wsi);
         return;
     }
     for (int i = 0;
@@ -213,7 +209,7 @@ static void flush_session(struct session *session)
     if (x->broken)
         return;
     if (!x->ended && list_is_empty(&session->subscriptions)) {
-        kill_wsi(x); /* its events cannot be told any more: a cut, never a clean end */
+        deadline_now(x->wsi); /* its events cannot be told any more: a cut, never a clean end */
         return;
     }
     if (x->ended || lws_partial_buffered(x->wsi))
@@ -262,7 +258,7 @@ static void check_slow(struct exchange *x)
         x->acked = acked;
         x->moved_ms = now;
     } else if (now - x->moved_ms >= SLOW_AFTER_MS) {
-        kill_wsi(x);
+        deadline_now(x->wsi);
     }
 }
 
@@ -289,7 +285,7 @@ uint32_t sse_close_owner(struct server *s, struct str owner)
         struct exchange *x = list_item(it, struct exchange, all);
         if (!str_eq(str_of(x->owner->name), owner))
             continue;
-        kill_wsi(x);
+        deadline_now(x->wsi);
         n++;
     }
     return n;

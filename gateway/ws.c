@@ -11,6 +11,7 @@
 
 #include "gateway/address.h"
 #include "gateway/admin.h"
+#include "gateway/deadline.h"
 #include "gateway/deflate.h"
 #include "gateway/echo.h"
 #include "gateway/extension.h"
@@ -209,7 +210,7 @@ void ws_reap(struct server *s)
 /* What waits for the end from here on: the peer has so long to take what is pending. */
 static void say_no_more(struct conn *c)
 {
-    lws_set_timeout(c->wsi, PENDING_TIMEOUT_USER_OK, CLOSE_WAIT_S);
+    deadline_set(c->wsi, CLOSE_WAIT_S);
     c->state = CONN_CLOSING;
     list_remove(&c->silent);
     list_remove(&c->blocked);
@@ -275,7 +276,7 @@ static void block(struct conn *c)
 static void cut(struct conn *c)
 {
     say_no_more(c);
-    lws_set_timeout(c->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+    deadline_now(c->wsi);
 }
 
 static void write_message(struct conn *c, struct buf *out)

@@ -118,7 +118,7 @@ DRIBBLES = {
 @pytest.fixture(scope="module")
 def waited(tmp_path_factory):
     folder = tmp_path_factory.mktemp("keys")
-    with Gateway({"auth": tokens.config(folder), "guests": True}) as gateway:
+    with Gateway({"auth": tokens.config(folder), "guests": True}) as gateway, Gateway() as quiet:
         with Client(gateway) as client:
             task = client.chat({"flood": 12000, "per_s": 200})  # for a minute
             large, _ = client.finish({"flood": 20000, "bytes": 500})
@@ -133,6 +133,7 @@ def waited(tmp_path_factory):
 
             found = {
                 "no_hello": opened(None),
+                "nobody_else": Watcher(Wire(quiet)),
                 "no_upgrade": Watcher(Wire(gateway, upgrade=False)),
                 "silent": opened(),
                 "answering": opened(answer_pings=True),
@@ -186,6 +187,13 @@ def test_hello_is_due_within_10_s(waited):
     assert watcher.first(TEXT, b'"unauthorized"')
     assert watcher.close_code() == 4401
     assert 9 < watcher.ended_at() < 10 + SLACK
+
+
+def test_close_that_is_not_answered_ends_where_nothing_else_happens(waited):
+    """5 s after the gateway's close frame, which came after 10 s: no other socket wakes it."""
+    watcher = waited["nobody_else"]
+    assert watcher.close_code() == 4401
+    assert watcher.ended is not None and 14 < watcher.ended < 15 + SLACK, watcher.ended
 
 
 @pytest.mark.parametrize("kind", DRIBBLES)

@@ -17,7 +17,6 @@ from gateway import WAIT_S, Gateway, script_agent
 from holdfast import LIVE, TERMINAL, Client, Closed, ids, new_id, program
 
 POINTS = ["commit", "read", "spawn", "send", "accept", "timer"]
-STRIDE = {"send": 3, "read": 2}  # of those that are passed often: each n-th
 PATIENCE_S = 2  # with what fails for good
 CONFIG = {"agents": [script_agent(default=True)], "store": {"retry_s": 1},
           "limits": {"requests_per_second": 10_000, "burst": 10_000}}
@@ -238,16 +237,11 @@ def passed(gateway):
     return found
 
 
-def numbers(point, times):
-    stride = STRIDE.get(point, 1)
-    return range(1, times + 1, stride)
-
-
 @pytest.mark.parametrize("point", POINTS)
 def test_torture_each_passing_of_a_point_fails_once(gateway, passed, point):
     assert passed[point] > 0, f"{point} is not passed at all"
     struck = 0
-    for n in numbers(point, passed[point]):
+    for n in range(1, passed[point] + 1):
         started = begin(gateway, f"{point}:{n}")
         person = Person(gateway)
         told = hold_conversation(person, point)
