@@ -3,14 +3,13 @@
 import hashlib
 import os
 import re
-import threading
 import zlib
 
 import pytest
 
 from gateway import SANITIZE, Gateway, wait_until
-from holdfast import Client, ids, new_id
-from test_messages import HELLO, LIMIT, MIB, chat_of
+from holdfast import Client, new_id
+from test_messages import HELLO, LIMIT, MIB, chat_of, large, leave_in_the_middle, read_slowly  # noqa: F401
 from test_slow import welcome_and_resume
 from wire import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, Wire, deflated, frame
 
@@ -254,55 +253,19 @@ def test_blocks_of_every_kind_are_one_message(wire):  # RFC 7692 7.2.3
 # ------------------------------------------------------------------ out
 
 
-@pytest.fixture(scope="module")
-def large(gateway):
-    """Two ended tasks: lines of almost 1 MiB that compress well, and such that do not."""
-    with Client(gateway) as client:
-        alike, _ = client.finish(*[{"line_of": MIB - 1000}] * 6)
-        mixed, _ = client.finish(*[step for _ in range(4) for step in (
-            {"line_of": MIB - 1000}, {"token": os.urandom(6000).hex()})])
-        assert alike["status"] == mixed["status"] == "completed"
-        yield client, [alike, mixed]
-
-
 @pytest.mark.parametrize("bits", [9, 15])
-def test_large_events_to_a_slow_reader_are_whole(gateway, large, bits):  # F49
+@pytest.mark.parametrize("part", [0.5, 1])
+def test_large_events_to_a_slow_reader_are_whole(gateway, large, part, bits):  # F49
     client, tasks = large
     offer = {"Sec-WebSocket-Extensions": f"permessage-deflate; server_max_window_bits={bits}"}
     for task in tasks:
-        expected = {seq: line.encode() for seq, line in client.raw_events(task).items()}
-        for part in (1, 2):
-            with Wire(gateway, rcvbuf=4096, headers=offer) as wire:
-                welcome_and_resume(wire, client.token, task)
-                got = {}
-                while len(got) < len(expected) // part:
-                    for line in wire.until(TEXT).split(b"\n"):
-                        if line.startswith(b'{"type":"event"'):
-                            got[int(re.search(rb'"seq":(\d+)', line)[1])] = line
-                assert all(expected[seq] == line for seq, line in got.items())
-                assert wire.n_deflated
+        assert read_slowly(gateway, client, task, part, headers=offer).n_deflated
         client.quiet()
 
 
 def test_readers_that_leave_in_the_middle_of_a_large_event(gateway, large):  # F49
     client, tasks = large
-    before = gateway.n_fds()
-
-    def leave(n):
-        wire = Wire(gateway, rcvbuf=4096, headers=OFFER)
-        welcome_and_resume(wire, client.token, tasks[1])
-        wire.sock.recv(1000 + n * 7000)
-        if n % 2 == 0:
-            wire.send(frame(CLOSE, b"\x03\xe8"))
-        wire.close()
-
-    threads = [threading.Thread(target=leave, args=(n,)) for n in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    wait_until(lambda: gateway.n_fds() <= before, "the descriptors' end")
-    assert client.call("task", **ids(tasks[1]))["task"]["status"] == "completed"
+    leave_in_the_middle(gateway, client, tasks[1], 7000, headers=OFFER)
 
 
 def test_compressed_connection_replays_the_same(client, clients):  # F49

@@ -203,31 +203,28 @@ def large(gateway):
         yield client, [alike, mixed]
 
 
-def test_large_events_to_a_slow_reader_are_whole(gateway, large):  # F49
-    client, tasks = large
-    for task in tasks:
-        expected = {seq: line.encode() for seq, line in client.raw_events(task).items()}
-        for half in (False, True):
-            with Wire(gateway, rcvbuf=4096) as wire:
-                welcome_and_resume(wire, client.token, task)
-                got = {}
-                while len(got) < len(expected) // (2 if half else 1):
-                    payload = wire.until(TEXT)
-                    for line in payload.split(b"\n"):
-                        if line.startswith(b'{"type":"event"'):
-                            got[int(re.search(rb'"seq":(\d+)', line)[1])] = line
-                assert all(expected[seq] == line for seq, line in got.items())
-        client.quiet()
+def read_slowly(gateway, client, task, part, **options):
+    """The first part of a task's events, on a socket that takes little: each is the one that was said."""
+    expected = {seq: line.encode() for seq, line in client.raw_events(task).items()}
+    with Wire(gateway, rcvbuf=4096, **options) as wire:
+        welcome_and_resume(wire, client.token, task)
+        got = {}
+        while len(got) < len(expected) * part:
+            for line in wire.until(TEXT).split(b"\n"):
+                if line.startswith(b'{"type":"event"'):
+                    got[int(re.search(rb'"seq":(\d+)', line)[1])] = line
+        assert all(expected[seq] == line for seq, line in got.items())
+        return wire
 
 
-def test_readers_that_leave_in_the_middle_of_a_large_event(gateway, large):  # F49
-    client, tasks = large
+def leave_in_the_middle(gateway, client, task, step, **options):
+    """Twelve readers that take so many bytes more each, and go: with a close frame, a fault, or nothing."""
     before = gateway.n_fds()
 
     def leave(n):
-        wire = Wire(gateway, rcvbuf=4096)
-        welcome_and_resume(wire, client.token, tasks[1])
-        wire.sock.recv(1000 + n * 70000)
+        wire = Wire(gateway, rcvbuf=4096, **options)
+        welcome_and_resume(wire, client.token, task)
+        wire.sock.recv(1000 + n * step)
         if n % 3 == 0:
             wire.send(frame(8, b"\x03\xe8"))
         if n % 3 == 1:
@@ -240,4 +237,17 @@ def test_readers_that_leave_in_the_middle_of_a_large_event(gateway, large):  # F
     for thread in threads:
         thread.join()
     wait_until(lambda: gateway.n_fds() <= before, "the descriptors' end")
-    assert client.call("task", **ids(tasks[1]))["task"]["status"] == "completed"
+    assert client.call("task", **ids(task))["task"]["status"] == "completed"
+
+
+@pytest.mark.parametrize("part", [0.5, 1])
+def test_large_events_to_a_slow_reader_are_whole(gateway, large, part):  # F49
+    client, tasks = large
+    for task in tasks:
+        read_slowly(gateway, client, task, part)
+        client.quiet()
+
+
+def test_readers_that_leave_in_the_middle_of_a_large_event(gateway, large):  # F49
+    client, tasks = large
+    leave_in_the_middle(gateway, client, tasks[1], 70000)
