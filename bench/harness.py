@@ -129,6 +129,7 @@ class Bench:
         forever = {"timeout_s": 0, "idle_timeout_s": 0}
         agents = [{"name": "source", "kind": "source", "default": True, **forever},
                   {"name": "relay", "kind": "exec", "command": [relay, self.socket], **forever},
+                  {"name": "apart", "kind": "exec", "command": pinned(1, 0) + [relay, self.socket], **forever},
                   {"name": "obey", "kind": "exec", "command": [relay, "obey"]},
                   {"name": "react", "kind": "react"}]
         limits = {"connections": 1000000, "connections_per_address": 1000000, "requests_per_second": 100000,
