@@ -169,12 +169,16 @@ static bool send_parts(struct conn *c, struct iovec *parts)
     return false;
 }
 
+static struct iovec part(const char *bytes, size_t n)
+{
+    return (struct iovec){(void *)(uintptr_t)bytes, n};
+}
+
 /* A text frame of a text, a span of the log and another text.  False when it waits. */
-static bool send_frame(struct conn *c, const char *before, size_t n, uint64_t span, size_t span_n,
-                       const char *behind, size_t behind_n)
+static bool send_frame(struct conn *c, struct iovec before, struct iovec span, struct iovec behind)
 {
     char first[1024];
-    size_t all = n + span_n + behind_n, at = 2;
+    size_t all = before.iov_len + span.iov_len + behind.iov_len, at = 2;
     first[0] = (char)0x81;
     if (all < 126) {
         first[1] = (char)all;
@@ -184,9 +188,8 @@ static bool send_frame(struct conn *c, const char *before, size_t n, uint64_t sp
         for (size_t i = 0; i < bytes; i++)
             first[at++] = (char)(all >> (8 * (bytes - 1 - i)));
     }
-    memcpy(first + at, before, n);
-    struct iovec parts[3] = {
-        {first, at + n}, {log_bytes + span, span_n}, {(void *)(uintptr_t)behind, behind_n}};
+    memcpy(first + at, before.iov_base, before.iov_len);
+    struct iovec parts[3] = {{first, at + before.iov_len}, span, behind};
     return send_parts(c, parts);
 }
 
@@ -226,7 +229,7 @@ static bool step(struct conn *c, const char *before, size_t n)
     size_t bytes = (size_t)(log_end[to - 1] - start);
     if (bytes && !mark_n)
         bytes--; /* the last newline */
-    return send_frame(c, before, n, start, bytes, mark, mark_n);
+    return send_frame(c, part(before, n), part(log_bytes + start, bytes), part(mark, mark_n));
 }
 
 static void follow(struct conn *c, bool on)
@@ -324,7 +327,8 @@ static void resume(struct conn *c, const char *text)
         n += snprintf(line + n, sizeof line - (size_t)n, "%s\n", rest);
         if (!step(c, line, (size_t)n))
             return;
-    } else if (!send_frame(c, line, (size_t)n, output_at, output_n, rest, (size_t)m)) {
+    } else if (!send_frame(c, part(line, (size_t)n), part(log_bytes + output_at, output_n),
+                           part(rest, (size_t)m))) {
         return;
     }
     advance(c);
@@ -336,7 +340,7 @@ static void request(struct conn *c, const char *text)
         "{\"type\":\"welcome\",\"owner\":\"guest-bound\",\"token\":\"bound\",\"server\":{\"name\":"
         "\"bound\",\"version\":\"1\"},\"agents\":[],\"limits\":{}}";
     if (strstr(text, "\"type\":\"hello\""))
-        send_frame(c, welcome, sizeof welcome - 1, 0, 0, "", 0);
+        send_frame(c, part(welcome, sizeof welcome - 1), part("", 0), part("", 0));
     if (strstr(text, "\"type\":\"chat\""))
         chat(c, text);
     if (strstr(text, "\"type\":\"resume\""))

@@ -121,12 +121,12 @@ double load_server_cpu(void)
     snprintf(path, sizeof path, "/proc/%lld/task", (long long)options.pid);
     DIR *dir = options.pid ? opendir(path) : NULL;
     for (struct dirent *e; dir && (e = readdir(dir)) != NULL;) {
-        unsigned long long used = 0;
+        char used[64];
         snprintf(path, sizeof path, "/proc/%lld/task/%s/schedstat", (long long)options.pid,
                  e->d_name);
         FILE *f = e->d_name[0] == '.' ? NULL : fopen(path, "r");
-        if (f && fscanf(f, "%llu", &used) == 1)
-            ns += (double)used;
+        if (f && fgets(used, sizeof used, f))
+            ns += (double)strtoull(used, NULL, 10);
         if (f)
             fclose(f);
     }
@@ -234,10 +234,10 @@ void load_read_state(void)
     memcpy(load_token, line, strnlen(line, sizeof load_token - 1) + 1);
     while (fgets(line, sizeof line, f)) {
         struct task_ref *t = add();
-        unsigned long long head;
-        if (sscanf(line, "%26s %31s %llu", t->id, t->conversation, &head) != 3)
+        char head[24];
+        if (sscanf(line, "%26s %31s %23s", t->id, t->conversation, head) != 3)
             die("malformed state: %s", line);
-        t->head = head;
+        t->head = strtoull(head, NULL, 10);
     }
     fclose(f);
     if (n_load_tasks == 0)

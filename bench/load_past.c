@@ -167,7 +167,7 @@ void run_storm(void)
     load_wait(&n_done, (uint64_t)options.conns, "caught up");
     double s = (double)(now_ns() - begun) / 1e9;
     cpu = load_server_cpu() - cpu;
-    for (int64_t i = 0; i < options.conns; i++) {
+    for (int64_t i = 0; c && i < options.conns; i++) {
         sample(&own, (double)(c[i].done_ns - c[i].begun_ns) / 1e6);
         sample(&all, (double)(c[i].done_ns - begun) / 1e6);
     }

@@ -11,6 +11,7 @@ static void put_line(struct buf *out, struct str text)
     buf_done(&quoted);
 
     size_t n = utf8_cut(buf_str(out), COMPLAINT_BYTES);
+    ASSERT(n == 0 || out->bytes);
     bool is_cut = n < out->len;
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)out->bytes[i] < ' ' || out->bytes[i] == 0x7f)

@@ -3,6 +3,7 @@
 #include "gateway/address.h"
 #include "gateway/deflate.h"
 
+/* NOLINTNEXTLINE(readability-function-size): libwebsockets' type of callback */
 static int on_extension(struct lws_context *context, const struct lws_extension *extension,
                         struct lws *wsi, enum lws_extension_callback_reasons why, void *user,
                         void *in, size_t len)

@@ -53,11 +53,13 @@ void buf_putf(struct buf *b, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): version 14 does not see va_start */
     int n = vsnprintf(NULL, 0, format, args);
     va_end(args);
     ASSERT(n >= 0);
     char *to = buf_reserve(b, (size_t)n);
     va_start(args, format);
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): the same */
     vsnprintf(to, (size_t)n + 1, format, args);
     va_end(args);
     b->len += (size_t)n;

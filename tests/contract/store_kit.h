@@ -237,6 +237,7 @@ static inline void put_events_remove(struct fixture *f, int64_t key, const char 
                                      .freed = freed});
 }
 
+/* NOLINTNEXTLINE(readability-function-size): an operation has so many fields */
 static inline void put_task_remove(struct fixture *f, int64_t key, const char *owner,
                                    const char *conversation, const char *task_id, int64_t freed,
                                    int64_t at)

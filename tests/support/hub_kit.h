@@ -355,6 +355,7 @@ static inline bool client_authenticate(struct session *s, struct str token, stru
         return false;
     }
     struct str owner = token.p ? token : str_of(c->owner);
+    ASSERT(owner.p);
     memcpy(ret->owner, owner.p, owner.n);
     ret->owner_len = owner.n;
     return true;

@@ -99,6 +99,9 @@ bool channel_hear(struct buf *line)
 void channel_sleep(double ms)
 {
     double until = channel_now() + ms;
-    for (double left = ms; left > 0; left = until - channel_now())
+    double left = ms;
+    while (left > 0) {
         await(-1, 0, left < 1 ? 1 : left > 1e9 ? 1000000000 : (int)left);
+        left = until - channel_now();
+    }
 }

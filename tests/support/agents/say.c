@@ -2,6 +2,7 @@
 #include "tests/support/agents/channel.h"
 #include "tests/support/agents/script.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -157,9 +158,10 @@ void stderr_step(node step)
 /* {"flood": 1000, "bytes": 20, "per_s": 500, "text": "x"}: so many tokens, each numbered. */
 void flood(node step)
 {
-    double count = number(value_of(step), 0), rate = number(option(step, "per_s"), 0);
+    int64_t count = (int64_t)number(value_of(step), 0);
+    double rate = number(option(step, "per_s"), 0);
     size_t chars = (size_t)number(option(step, "bytes"), 0);
-    double burst = rate > 0 ? (double)(int64_t)(rate / 100) : FLOOD_LINES;
+    int64_t burst = rate > 0 ? (int64_t)(rate / 100) : FLOOD_LINES;
     struct buf fill = {0}, lines = {0};
     char *piece = option(step, "text") ? text(&program, option(step, "text")) : xstrdup(STR("x"));
     for (size_t i = 0; i < chars; i++)
@@ -167,16 +169,16 @@ void flood(node step)
     fill.len = fill.len ? utf8_chars(buf_str(&fill), chars) : 0;
     burst = burst < 1 ? 1 : burst;
     double begun = channel_now();
-    for (double first = 1; first <= count; first += burst) {
-        for (double i = first; i < first + burst && i <= count; i++) {
-            buf_putf(&lines, "{\"event\":\"token\",\"data\":{\"text\":\"%.0f ", i);
+    for (int64_t first = 1; first <= count; first += burst) {
+        for (int64_t i = first; i < first + burst && i <= count; i++) {
+            buf_putf(&lines, "{\"event\":\"token\",\"data\":{\"text\":\"%" PRId64 " ", i);
             buf_putstr(&lines, buf_str(&fill));
             buf_puts(&lines, "\"}}\n");
         }
         channel_say(buf_str(&lines));
         buf_clear(&lines);
         if (rate > 0)
-            channel_sleep(begun + first * 1000 / rate - channel_now());
+            channel_sleep(begun + (double)first * 1000 / rate - channel_now());
     }
     free(piece);
     buf_done(&fill);

@@ -125,7 +125,7 @@ static void sleep_ms(node step)
 static void repeat(node step)
 {
     node steps = option(step, "steps");
-    for (double n = number(value_of(step), 0); n > 0; n--)
+    for (int64_t n = (int64_t)number(value_of(step), 0); n > 0; n--)
         carry_out(steps);
 }
 

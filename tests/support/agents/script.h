@@ -24,13 +24,13 @@ node verb_of(node step);
 node value_of(node step);
 node option(node step, const char *key);
 bool is_set(node step, const char *key);
-double number(node value, double otherwise);
+double number(node at, double otherwise);
 char *text(const struct js_doc *doc, node at); /* a string's value, to be freed */
 /* Appends `"key":value,…`: all members of the step but those named (NULL ends the names). */
 void put_members(struct buf *out, node step, const char *const *without);
 
 /* Says an event with one member, a string. */
-void say_text(const char *event, const char *key, struct str value);
+void say_text(const char *name, const char *key, struct str value);
 void say(struct buf *line); /* with its '\n'; frees it */
 
 /* Verbs: say.c */
