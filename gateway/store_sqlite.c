@@ -1,11 +1,11 @@
 /* Opening, closing, checkpoints.
  *
  * Checkpoints are off the commit path, in two stages: the WAL passes its limit (the hook that SQLite
- * calls after each commit counts its frames); the thread copies most of it with a connection of its
- * own; then the writer, between two commits (idle), copies the few frames that have come since, so
- * that for once all is copied and the WAL begins anew.  The thread alone would never catch up, and
- * the writer alone would stop commits for a quarter of a second.  A limit of 8 MiB keeps the writer's
- * part below some 10 ms. */
+ * calls after each commit counts its frames); the thread copies it with a connection of its own,
+ * again and again until few frames are left, and syncs the database; then the writer, between two
+ * commits (idle), copies those few, so that for once all is copied and the WAL begins anew.  The
+ * thread alone would never catch up, and the writer alone would stop commits for as long as a disk
+ * takes to write all of it twice.  It waits for the thread where commits are faster than the disk. */
 #include "gateway/store_sqlite.h"
 
 #include <errno.h>
@@ -22,6 +22,8 @@
 
 #define PAGE_BYTES 4096
 #define WAL_BYTES (8u << 20)
+#define LEFT_FRAMES 128 /* few enough for the writer */
+#define PASSES_MAX 4    /* of the thread, under commits that are faster than it */
 #define LOCK_TRIES 200
 #define LOCK_PAUSE_NS 10000000
 
@@ -63,10 +65,32 @@ static int on_wal(void *arg, sqlite3 *db, const char *name, int frames)
     return SQLITE_OK;
 }
 
-static void checkpoint(struct conn *conn)
+/* The frames that are copied by now.  What it could not copy is copied the next time. */
+static uint64_t checkpoint(struct conn *conn)
 {
-    /* Whatever it could not copy is copied the next time. */
-    (void)sqlite3_wal_checkpoint_v2(conn->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    int copied = -1;
+    (void)sqlite3_wal_checkpoint_v2(conn->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, &copied);
+    return copied > 0 ? (uint64_t)copied : 0;
+}
+
+/* SQLite syncs the database only behind a checkpoint that copied all: else the writer's would have to
+ * wait until everything that the thread wrote is on the disk.  An error meets the writer's sync as well. */
+static void sync_database(struct conn *conn)
+{
+    sqlite3_file *file = NULL;
+    int rc = sqlite3_file_control(conn->db, NULL, SQLITE_FCNTL_FILE_POINTER, (void *)&file);
+    if (rc == SQLITE_OK && file && file->pMethods)
+        (void)file->pMethods->xSync(file, SQLITE_SYNC_NORMAL | SQLITE_SYNC_DATAONLY);
+}
+
+static void copy_most(struct store_sqlite *s)
+{
+    for (int i = 0; i < PASSES_MAX; i++) {
+        uint64_t copied = checkpoint(&s->checkpointer);
+        sync_database(&s->checkpointer);
+        if (atomic_load(&s->wal_frames) <= copied + LEFT_FRAMES)
+            break;
+    }
 }
 
 static void run_checkpoints(void *arg)
@@ -79,10 +103,11 @@ static void run_checkpoints(void *arg)
             continue;
         }
         uv_mutex_unlock(&s->lock);
-        checkpoint(&s->checkpointer);
+        copy_most(s);
         uv_mutex_lock(&s->lock);
         if (s->checkpoint == CHECKPOINT_ASKED)
             s->checkpoint = CHECKPOINT_READY;
+        uv_cond_signal(&s->copied);
     }
     uv_mutex_unlock(&s->lock);
 }
@@ -91,6 +116,8 @@ static void sqlite_idle(void *store)
 {
     struct store_sqlite *s = store;
     uv_mutex_lock(&s->lock);
+    while (s->checkpoint == CHECKPOINT_ASKED && atomic_load(&s->wal_frames) >= 2 * s->wal_limit)
+        uv_cond_wait(&s->copied, &s->lock);
     bool ready = s->checkpoint == CHECKPOINT_READY;
     uv_mutex_unlock(&s->lock);
     if (ready) {
@@ -223,6 +250,13 @@ static int marks_read(struct store_sqlite *s)
     return status;
 }
 
+/* A connection that has read nothing yet does not know of the WAL, and its checkpoints do nothing. */
+static int checkpointer_open(struct store_sqlite *s)
+{
+    int status = conn_open(&s->checkpointer, s->path, false);
+    return status == STORE_OK ? conn_exec(&s->checkpointer, "PRAGMA user_version") : status;
+}
+
 static int database_open(struct store_sqlite *s, bool power, char *ret_error)
 {
     int status = conn_open(&s->writer, s->path, false);
@@ -236,7 +270,7 @@ static int database_open(struct store_sqlite *s, bool power, char *ret_error)
     if (status == STORE_OK)
         status = sqlite_journal_open(&s->journal, &s->writer);
     if (status == STORE_OK)
-        status = conn_open(&s->checkpointer, s->path, false);
+        status = checkpointer_open(s);
     if (status < 0 && !ret_error[0])
         snprintf(ret_error, STORE_ERROR_TEXT, "cannot open %.120s: %.120s", s->path,
                  s->writer.error[0] ? s->writer.error : "the journal cannot be read");
@@ -260,6 +294,7 @@ static void sqlite_close(void *store)
     if (s->lock_fd >= 0)
         close(s->lock_fd);
     uv_cond_destroy(&s->wake);
+    uv_cond_destroy(&s->copied);
     uv_mutex_destroy(&s->lock);
     free(s->path);
     free(s);
@@ -272,7 +307,8 @@ int store_sqlite_open(const struct store_sqlite_options *options, struct store_s
     struct buf path = {0};
     s->lock_fd = -1;
     s->wal_limit = (options->wal_bytes ? options->wal_bytes : WAL_BYTES) / PAGE_BYTES;
-    ASSERT(uv_mutex_init(&s->lock) == 0 && uv_cond_init(&s->wake) == 0);
+    ASSERT(uv_mutex_init(&s->lock) == 0 && uv_cond_init(&s->wake) == 0 &&
+           uv_cond_init(&s->copied) == 0);
     buf_putf(&path, "%s/holdfast.db", options->dir);
     s->path = buf_take(&path);
 

@@ -206,8 +206,8 @@ struct store_sqlite {
     size_t wal_limit; /* frames */
     _Atomic uint64_t wal_frames;
 
-    uv_mutex_t lock; /* of what follows */
-    uv_cond_t wake;
+    uv_mutex_t lock;        /* of what follows */
+    uv_cond_t wake, copied; /* of the thread; of the writer that waits for it */
     enum checkpoint checkpoint;
     bool has_thread;
     uv_thread_t thread;
