@@ -28,6 +28,10 @@ void block_unref(struct block *b)
     if (!b)
         return;
     ASSERT(b->refs > 0);
-    if (--b->refs == 0)
+    if (--b->refs > 0)
+        return;
+    if (b->give_back)
+        b->give_back(b);
+    else
         free(b);
 }

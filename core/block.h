@@ -17,6 +17,8 @@ struct block {
     uint32_t len;
     int64_t task_key;
     uint64_t first, last;
+    void (*give_back)(
+        struct block *block); /* its memory, where that is not the heap's; else NULL */
     char bytes[];
 };
 

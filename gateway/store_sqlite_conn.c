@@ -170,11 +170,11 @@ static const char *const sql[STMT_COUNT] = {
                      "ORDER BY c.updated_at DESC, c.conversation_id DESC",
     /* What was removed is gone at once, also while its blocks wait to be collected. */
     [STMT_ASK_BLOCKS] =
-        "SELECT first, last, bytes FROM blocks WHERE task_key = ?1 AND last > ?2 AND first >= "
+        "SELECT rowid, first, last, length(bytes) FROM blocks WHERE task_key = ?1 AND last > ?2 AND first >= "
         "coalesce((SELECT first FROM blocks WHERE task_key = ?1 AND first <= ?2 + 1 "
         "ORDER BY first DESC LIMIT 1), 0) AND "
         "last >= (SELECT first FROM tasks WHERE task_key = ?1) ORDER BY first",
-    [STMT_ASK_INBOX] = "SELECT position, position, line FROM inbox WHERE task_key = ?1 AND "
+    [STMT_ASK_INBOX] = "SELECT position, line FROM inbox WHERE task_key = ?1 AND "
                        "position > ?2 AND EXISTS (SELECT 1 FROM tasks WHERE task_key = ?1) "
                        "ORDER BY position",
     [STMT_ASK_NOTICES] = "SELECT key, silent, owner, conversation_id, agent, text FROM notices "
@@ -219,7 +219,7 @@ static int map_err(sqlite3 *db, int rc)
     }
 }
 
-static int failed(struct conn *conn, int rc)
+int conn_failed(struct conn *conn, int rc)
 {
     snprintf(conn->error, sizeof conn->error, "%s (%d)",
              conn->db ? sqlite3_errmsg(conn->db) : sqlite3_errstr(rc), rc);
@@ -236,7 +236,7 @@ int conn_open(struct conn *conn, const char *path, bool read_only)
     int rc = sqlite3_open_v2(path, &conn->db, flags, NULL);
     if (rc == SQLITE_OK)
         rc = sqlite3_busy_timeout(conn->db, BUSY_MS);
-    return rc == SQLITE_OK ? STORE_OK : failed(conn, rc);
+    return rc == SQLITE_OK ? STORE_OK : conn_failed(conn, rc);
 }
 
 void conn_close(struct conn *conn)
@@ -252,7 +252,7 @@ void conn_close(struct conn *conn)
 int conn_exec(struct conn *conn, const char *script)
 {
     int rc = sqlite3_exec(conn->db, script, NULL, NULL, NULL);
-    return rc == SQLITE_OK ? STORE_OK : failed(conn, rc);
+    return rc == SQLITE_OK ? STORE_OK : conn_failed(conn, rc);
 }
 
 /* ---------------------------------------------------------------------------- calls */
@@ -312,7 +312,7 @@ bool call_step(struct call *c)
 int call_end(struct call *c)
 {
     bool good = c->rc == SQLITE_OK || c->rc == SQLITE_ROW || c->rc == SQLITE_DONE;
-    int status = good ? STORE_OK : failed(c->conn, c->rc);
+    int status = good ? STORE_OK : conn_failed(c->conn, c->rc);
     sqlite3_reset(c->stmt); /* tells the step's error again, which is noted already */
     return status;
 }

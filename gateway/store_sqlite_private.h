@@ -110,6 +110,7 @@ struct conn {
 int conn_open(struct conn *conn, const char *path, bool read_only);
 void conn_close(struct conn *conn); /* zeroed is fine */
 int conn_exec(struct conn *conn, const char *script);
+int conn_failed(struct conn *conn, int rc); /* notes what SQLite says; what rc means */
 
 /* One use of a statement: begin, bind in order, step or run, end.  After a failure the rest does
  * nothing, and end (or run) tells. */

@@ -1,5 +1,6 @@
 /* Answers.  Each is one short read transaction of bounded size (query_has_room), so that no reader
  * holds back checkpoints for long. */
+#include "gateway/block_slab.h"
 #include "gateway/log.h"
 #include "gateway/store_sqlite_private.h"
 
@@ -215,42 +216,90 @@ static int ask_conversations(struct reader *r, const struct query *q, struct ans
 
 /* ---------------------------------------------------------------------------- lines */
 
-/* Rows of first, last, bytes. */
-static int list_blocks(struct call *c, const struct query *q, struct answer *ret)
+/* Rows of position, line. */
+static int ask_inbox(struct reader *r, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
     int status = STORE_OK;
-    while (status == STORE_OK && call_step(c)) {
-        size_t n = (size_t)sqlite3_column_bytes(c->stmt, 2);
-        if (!query_has_room(q, ret->n_blocks, bytes, n)) {
+    struct call c = call_begin(&r->conn, STMT_ASK_INBOX);
+    call_int(&c, q->task_key);
+    call_int(&c, (int64_t)q->after);
+    while (status == STORE_OK && call_step(&c)) {
+        uint64_t position = (uint64_t)call_col_int(&c, 0);
+        struct str line = call_col(&c, 1);
+        if (!query_has_room(q, ret->n_blocks, bytes, line.n)) {
             ret->more = true;
             break;
         }
-        bytes += n;
-        struct str lines = call_col(c, 2);
-        struct block *b = block_new(q->task_key, (uint64_t)call_col_int(c, 0),
-                                    (uint64_t)call_col_int(c, 1), lines.n);
+        bytes += line.n;
+        struct block *b = block_new(q->task_key, position, position, line.n);
         if (b) {
-            memcpy(b->bytes, lines.p, lines.n);
+            memcpy(b->bytes, line.p, line.n);
             answer_add_block(ret, b);
         } else {
             status = STORE_IO;
         }
     }
+    int end = call_end(&c);
+    return status < 0 ? status : end;
+}
+
+/* A block's bytes go from SQLite's pages to where they stay: as a column they would be put together
+ * elsewhere first, also for a row that has no room. */
+static int read_block(struct reader *r, sqlite3_blob **blob, const struct query *q,
+                      const struct call *row, struct block **ret)
+{
+    int64_t id = call_col_int(row, 0);
+    int rc = *blob ? sqlite3_blob_reopen(*blob, id)
+                   : sqlite3_blob_open(r->conn.db, "main", "blocks", "bytes", id, 0, blob);
+    if (rc == SQLITE_ERROR)
+        return STORE_CORRUPT; /* it is no blob */
+    if (rc != SQLITE_OK)
+        return conn_failed(&r->conn, rc);
+    int n = sqlite3_blob_bytes(*blob);
+    struct block *b = block_slab_new(q->task_key, (uint64_t)call_col_int(row, 1),
+                                     (uint64_t)call_col_int(row, 2), (size_t)n);
+    if (!b)
+        return STORE_IO;
+    rc = sqlite3_blob_read(*blob, b->bytes, n, 0);
+    if (rc != SQLITE_OK) {
+        block_unref(b);
+        return conn_failed(&r->conn, rc);
+    }
+    *ret = b;
+    return STORE_OK;
+}
+
+/* Rows of rowid, first, last, length. */
+static int list_blocks(struct reader *r, struct call *c, const struct query *q, struct answer *ret)
+{
+    size_t bytes = 0;
+    int status = STORE_OK;
+    sqlite3_blob *blob = NULL;
+    while (status == STORE_OK && call_step(c)) {
+        size_t n = (size_t)call_col_int(c, 3);
+        if (!query_has_room(q, ret->n_blocks, bytes, n)) {
+            ret->more = true;
+            break;
+        }
+        bytes += n;
+        struct block *b = NULL;
+        status = read_block(r, &blob, q, c, &b);
+        if (status == STORE_OK)
+            answer_add_block(ret, b);
+    }
+    sqlite3_blob_close(blob); /* tells again what is noted already */
     int end = call_end(c);
     return status < 0 ? status : end;
 }
 
 static int ask_blocks(struct reader *r, const struct query *q, struct answer *ret)
 {
-    if (q->after >= MAX_SAFE_INTEGER)
-        return STORE_OK; /* nothing can be behind it */
-    struct call c =
-        call_begin(&r->conn, q->kind == QUERY_BLOCKS ? STMT_ASK_BLOCKS : STMT_ASK_INBOX);
+    struct call c = call_begin(&r->conn, STMT_ASK_BLOCKS);
     call_int(&c, q->task_key);
     call_int(&c, (int64_t)q->after);
-    int status = list_blocks(&c, q, ret);
-    if (status == STORE_CORRUPT && q->kind == QUERY_BLOCKS && ret->n_blocks > 0) {
+    int status = list_blocks(r, &c, q, ret);
+    if (status == STORE_CORRUPT && ret->n_blocks > 0) {
         ret->more = true; /* what is in front of the damage is served; who goes on meets it */
         status = STORE_OK;
     }
@@ -433,8 +482,8 @@ static int ask(struct reader *r, const struct query *q, struct answer *ret)
     case QUERY_RESULTS: return ask_results(r, q, ret);
     case QUERY_LIVE: return ask_live(r, q, ret);
     case QUERY_TAILS: return ask_tails(r, q, ret);
-    case QUERY_BLOCKS:
-    case QUERY_INBOX: return ask_blocks(r, q, ret);
+    case QUERY_BLOCKS: return q->after < MAX_SAFE_INTEGER ? ask_blocks(r, q, ret) : STORE_OK;
+    case QUERY_INBOX: return q->after < MAX_SAFE_INTEGER ? ask_inbox(r, q, ret) : STORE_OK;
     case QUERY_NOTICES: return ask_notices(r, q, ret);
     case QUERY_EXPIRED:
     case QUERY_OLDEST:
