@@ -83,10 +83,14 @@ static void sync_database(struct conn *conn)
         (void)file->pMethods->xSync(file, SQLITE_SYNC_NORMAL | SQLITE_SYNC_DATAONLY);
 }
 
+/* No further where a reader, as one that checks or copies the store, holds an old state. */
 static void copy_most(struct store_sqlite *s)
 {
     for (int i = 0; i < PASSES_MAX; i++) {
         uint64_t copied = checkpoint(&s->checkpointer);
+        if (copied == s->copied_frames)
+            break;
+        s->copied_frames = copied;
         sync_database(&s->checkpointer);
         if (atomic_load(&s->wal_frames) <= copied + LEFT_FRAMES)
             break;

@@ -212,7 +212,8 @@ struct store_sqlite {
     enum checkpoint checkpoint;
     bool has_thread;
     uv_thread_t thread;
-    struct conn checkpointer; /* of the thread */
+    struct conn checkpointer; /* of the thread, as is the next */
+    uint64_t copied_frames;   /* of the WAL, by the last checkpoint */
     char error[STORE_ERROR_TEXT];
 };
 

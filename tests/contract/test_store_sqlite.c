@@ -317,6 +317,28 @@ static void test_thread_copies_the_wal_without_the_writer(void **state)
     assert_int_equal(st.st_size, bytes);
 }
 
+/* Who checks or copies the store beside a gateway holds an old state for long: commits go on, and the
+ * WAL begins anew when it has gone. */
+static void test_old_reader_stops_no_commit(void **state)
+{
+    struct fixture *f = *state;
+    struct store_sqlite *s = f->store;
+    struct conn old;
+    uint64_t next = 1;
+    s->wal_limit = 64;
+    put_task(f, 1, "o", "c", "t1");
+    commit(f);
+    assert_int_equal(conn_open(&old, s->path, true), STORE_OK);
+    assert_int_equal(conn_exec(&old, "BEGIN; SELECT count(*) FROM tasks"), STORE_OK);
+    while (store_sqlite_wal_bytes(s) < 10 * 64 * 4096)
+        commit_lines(f, 1, &next);
+    assert_int_equal(conn_exec(&old, "COMMIT"), STORE_OK);
+    conn_close(&old);
+    while (store_sqlite_wal_bytes(s) >= 64 * 4096)
+        commit_lines(f, 1, &next);
+    assert_lines(ask(f, (struct query){.kind = QUERY_TAILS}), 0, 1, 1, next - 1);
+}
+
 static void test_journal_is_cut_behind_the_oldest_tail(void **state)
 {
     struct fixture *f = *state;
@@ -521,6 +543,7 @@ int main(void)
         TEST(test_migrations_go_forward_one_by_one),
         TEST(test_wal_stays_near_its_limit),
         TEST(test_thread_copies_the_wal_without_the_writer),
+        TEST(test_old_reader_stops_no_commit),
         TEST(test_journal_is_cut_behind_the_oldest_tail),
         TEST(test_deleted_tasks_do_not_pin_the_journal),
         TEST(test_old_database_learns_who_has_how_much),
