@@ -3,7 +3,10 @@
 #include <sys/mman.h>
 #include <uv.h>
 
-#if defined(__SANITIZE_ADDRESS__)
+#ifndef __has_feature /* clang's way to say what gcc has __SANITIZE_ADDRESS__ for */
+#define __has_feature(name) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
 #include <sanitizer/asan_interface.h>
 #else
 #define ASAN_POISON_MEMORY_REGION(at, n) ((void)(at), (void)(n))
