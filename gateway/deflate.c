@@ -10,7 +10,6 @@
 #define MAX_BITS 15
 #define WORTH_BYTES 256 /* shorter messages, such as a token alone, get hardly smaller */
 #define LEVEL 1
-#define MEMORY_LEVEL 8
 #define HEADER_MOST 10
 #define FLUSH_BYTES 4 /* 00 00 ff ff: the end of every flush, which is not sent (RFC 7692 7.2.1) */
 
@@ -142,8 +141,10 @@ static z_stream *compressor(struct deflate *d, unsigned bits)
     z_stream *z = &d->out[bits];
     if (d->has_out[bits])
         return deflateReset(z) == Z_OK ? z : NULL;
+    int memory_level =
+        (int)bits - 7; /* as many hashes as the window has bytes: each is aged with it */
     d->has_out[bits] =
-        deflateInit2(z, LEVEL, Z_DEFLATED, -(int)bits, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) == Z_OK;
+        deflateInit2(z, LEVEL, Z_DEFLATED, -(int)bits, memory_level, Z_DEFAULT_STRATEGY) == Z_OK;
     return d->has_out[bits] ? z : NULL;
 }
 

@@ -5,7 +5,7 @@
  *           So no connection has a window: one compressor for each size of window that is in use and one
  *           expander serve them all, and many readers of one stream share one compressed frame.
  * Thread:   any; one at a time.
- * Owns:     zlib's states, about 270 KB and 40 KB, and the last frame.
+ * Owns:     zlib's states, at most 270 KB for each size of window and 40 KB, and the last frame.
  * Errors:   a compressor that cannot be had sends plain; an expander that cannot be had breaks messages.
  */
 #ifndef GATEWAY_DEFLATE_H
