@@ -39,7 +39,7 @@ enum deflate_result {
  * after anything but DEFLATE_OK is of no use, and not more than limit and one. */
 enum deflate_result deflate_expand(struct deflate *d, struct str payload, size_t limit,
                                    struct buf *ret) MUST_USE;
-/* The most that a message of n bytes is when it is compressed, by whatever compressor (zlib's bound). */
+/* The most that zlib makes of a message of n bytes, at any level and in any window, flushed once (its bound). */
 size_t deflate_most(size_t n);
 
 #endif
