@@ -141,8 +141,7 @@ static z_stream *compressor(struct deflate *d, unsigned bits)
     z_stream *z = &d->out[bits];
     if (d->has_out[bits])
         return deflateReset(z) == Z_OK ? z : NULL;
-    int memory_level =
-        (int)bits - 7; /* as many hashes as the window has bytes: each is aged with it */
+    int memory_level = (int)bits - 7; /* as many hashes as window: all are aged when it slides */
     d->has_out[bits] =
         deflateInit2(z, LEVEL, Z_DEFLATED, -(int)bits, memory_level, Z_DEFAULT_STRATEGY) == Z_OK;
     return d->has_out[bits] ? z : NULL;
