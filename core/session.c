@@ -474,10 +474,29 @@ static void take_lines(struct session *s, struct str message)
     }
 }
 
+static bool is_empty(struct str message)
+{
+    for (size_t i = 0; i < message.n; i++)
+        if (message.p[i] != '\n' && !is_blank((struct str){message.p + i, 1}))
+            return false;
+    return true;
+}
+
+/* Who says nothing was read all the same, and perhaps expanded from next to nothing: it costs as a line. */
+static void take_empty(struct session *s)
+{
+    if (is_charged(s, false))
+        return;
+    refuse_rate(s, STR_NULL);
+    run(s);
+}
+
 void session_receive(struct session *s, struct str message)
 {
     if (s->state == SESSION_CLOSING)
         return;
+    if (is_empty(message))
+        take_empty(s);
     if (s->input.len == 0) {
         take_lines(s, message);
         return;

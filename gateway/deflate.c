@@ -10,7 +10,6 @@
 #define MAX_BITS 15
 #define WORTH_BYTES 256 /* shorter messages, such as a token alone, get hardly smaller */
 #define LEVEL 1
-#define MEMORY_LEVEL 8
 #define HEADER_MOST 10
 #define FLUSH_BYTES 4 /* 00 00 ff ff: the end of every flush, which is not sent (RFC 7692 7.2.1) */
 
@@ -142,8 +141,9 @@ static z_stream *compressor(struct deflate *d, unsigned bits)
     z_stream *z = &d->out[bits];
     if (d->has_out[bits])
         return deflateReset(z) == Z_OK ? z : NULL;
+    int memory_level = (int)bits - 7; /* as many hashes as window: all are aged when it slides */
     d->has_out[bits] =
-        deflateInit2(z, LEVEL, Z_DEFLATED, -(int)bits, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) == Z_OK;
+        deflateInit2(z, LEVEL, Z_DEFLATED, -(int)bits, memory_level, Z_DEFAULT_STRATEGY) == Z_OK;
     return d->has_out[bits] ? z : NULL;
 }
 
@@ -211,14 +211,6 @@ static bool begin(struct deflate *d)
     return d->has_in = inflateInit2(&d->in, -MAX_BITS) == Z_OK;
 }
 
-/* Behind a last block (BFINAL, RFC 7692 7.2.3.4) another may follow, and may look back beyond it. */
-static bool begin_again(z_stream *z, struct str so_far)
-{
-    size_t n = so_far.n < 1u << MAX_BITS ? so_far.n : 1u << MAX_BITS;
-    return inflateReset(z) == Z_OK &&
-           inflateSetDictionary(z, (const Bytef *)so_far.p + so_far.n - n, (uInt)n) == Z_OK;
-}
-
 static enum deflate_result expand(z_stream *z, struct str in, size_t most, struct buf *ret,
                                   size_t from)
 {
@@ -234,18 +226,21 @@ static enum deflate_result expand(z_stream *z, struct str in, size_t most, struc
         ret->len += piece - z->avail_out;
         if (ret->len - from == most)
             return DEFLATE_TOO_BIG;
+        /* Behind a last block (BFINAL, RFC 7692 7.2.3.4) another may follow, and may look back beyond it: the
+         * window is kept.  To set it anew would copy 32 KiB for each two bytes of a hostile message. */
         if (status == Z_STREAM_END)
-            status = begin_again(z, (struct str){ret->bytes + from, ret->len - from}) ? Z_OK : -1;
+            status = inflateResetKeep(z);
         if (status != Z_OK && status != Z_BUF_ERROR)
             return DEFLATE_BROKEN;
     } while (z->avail_in || !z->avail_out);
     return DEFLATE_OK;
 }
 
-/* The last call has stopped behind a block, on a byte's edge (zlib.h, Z_BLOCK). */
+/* The last call has stopped behind a block, on a byte's edge (zlib.h, Z_BLOCK).  It may be a last one: the
+ * empty block whose end is not sent may have BFINAL as well. */
 static bool is_at_end(const z_stream *z)
 {
-    return z->data_type == 128;
+    return (z->data_type & ~64) == 128;
 }
 
 enum deflate_result deflate_expand(struct deflate *d, struct str payload, size_t limit,

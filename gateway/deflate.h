@@ -5,7 +5,7 @@
  *           So no connection has a window: one compressor for each size of window that is in use and one
  *           expander serve them all, and many readers of one stream share one compressed frame.
  * Thread:   any; one at a time.
- * Owns:     zlib's states, about 270 KB and 40 KB, and the last frame.
+ * Owns:     zlib's states, at most 270 KB for each size of window and 40 KB, and the last frame.
  * Errors:   a compressor that cannot be had sends plain; an expander that cannot be had breaks messages.
  */
 #ifndef GATEWAY_DEFLATE_H
@@ -39,7 +39,7 @@ enum deflate_result {
  * after anything but DEFLATE_OK is of no use, and not more than limit and one. */
 enum deflate_result deflate_expand(struct deflate *d, struct str payload, size_t limit,
                                    struct buf *ret) MUST_USE;
-/* The most that a message of n bytes is when it is compressed, by whatever compressor (zlib's bound). */
+/* The most that zlib makes of a message of n bytes, at any level and in any window, flushed once (its bound). */
 size_t deflate_most(size_t n);
 
 #endif

@@ -32,6 +32,7 @@
 #define DESCRIPTORS_PER_PROCESS 5
 #define SOCKETS_TO_REFUSE 64
 #define RX_BUFFER 1024
+#define TLS_RX_BUFFER 16384 /* a whole record: see tls_protocols */
 #define HEADER_BYTES 16384
 
 /* --- the clock --------------------------------------------------------------------------------- */
@@ -117,14 +118,15 @@ static void on_lws_log(int level, const char *line)
                       LOG_TEXT("text", text));
 }
 
-static const struct lws_protocols protocols[] = {
-    {.name = "holdfast.v1",
-     .callback = ws_callback,
-     .per_session_data_size = sizeof(void *),
-     .rx_buffer_size = RX_BUFFER,
-     .tx_packet_size = MAX_MESSAGE_OUT + 64},
-    {0},
-};
+#define PROTOCOL(rx_bytes)                                                                       \
+    {                                                                                            \
+        .name = "holdfast.v1", .callback = ws_callback, .per_session_data_size = sizeof(void *), \
+        .rx_buffer_size = (rx_bytes), .tx_packet_size = MAX_MESSAGE_OUT + 64                     \
+    }
+static const struct lws_protocols protocols[] = {PROTOCOL(RX_BUFFER), {0}};
+/* While a connection is held (lws_rx_flow_control) with something read, and OpenSSL has the rest of that
+ * record, libwebsockets 4.1.6 goes round for ever, and the loop with it: so records are read whole. */
+static const struct lws_protocols tls_protocols[] = {PROTOCOL(TLS_RX_BUFFER), {0}};
 
 /* No timers of lws's own on open connections: they are a sorted list, and eat the accept path. */
 static const lws_retry_bo_t no_validity_checks = {0};
@@ -150,7 +152,7 @@ static bool open_lws(struct server *s)
     s->lws = lws_create_context(&info);
     if (!s->lws)
         return false;
-    info.protocols = protocols;
+    info.protocols = s->config->tls.cert ? tls_protocols : protocols;
     info.retry_and_idle_policy = &no_validity_checks;
     info.vhost_name = "holdfast";
     info.keepalive_timeout = 30;
@@ -160,6 +162,7 @@ static bool open_lws(struct server *s)
     info.extensions = s->deflate ? extension_list : NULL;
     s->vhost = lws_create_vhost(s->lws, &info);
     info.vhost_name = "admin";
+    info.protocols = protocols;
     info.extensions = NULL;
     info.ssl_cert_filepath = info.ssl_private_key_filepath = NULL;
     if (s->vhost && s->config->admin.socket)

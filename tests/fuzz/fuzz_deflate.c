@@ -21,12 +21,14 @@ static bool expand_slowly(struct str in, struct buf *ret)
     z.next_in = (const Bytef *)whole.bytes;
     z.avail_in = (uInt)whole.len;
     int status = Z_OK;
+    bool ended = false; /* by a last block, with nothing behind it */
     while (status == Z_OK && ret->len <= LIMIT) {
         z.next_out = (Bytef *)buf_reserve(ret, 100);
         z.avail_out = 100;
         status = inflate(&z, Z_BLOCK);
         ret->len += 100 - z.avail_out;
         if (status == Z_STREAM_END) {
+            ended = z.avail_in == 0;
             struct buf window = {0};
             size_t n = ret->len < 32768 ? ret->len : 32768;
             buf_put(&window, ret->bytes + ret->len - n, n);
@@ -36,7 +38,7 @@ static bool expand_slowly(struct str in, struct buf *ret)
             buf_done(&window);
         }
     }
-    bool good = status == Z_BUF_ERROR && z.avail_in == 0 && z.total_in >= 4 &&
+    bool good = status == Z_BUF_ERROR && z.avail_in == 0 && (ended || z.total_in >= 4) &&
                 memcmp(whole.bytes + whole.len - 4, "\x00\x00\xff\xff", 4) == 0;
     inflateEnd(&z);
     buf_done(&whole);

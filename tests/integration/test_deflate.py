@@ -172,6 +172,19 @@ def test_small_bomb_is_told_1009(gateway, client):  # F52: what fits on the wire
         assert wire.close_code() == 1009
 
 
+@pytest.mark.parametrize("welcome", [False, True])
+def test_messages_that_say_nothing_are_a_flood(welcome):  # F52: 50 bytes each, and 64 KiB of work
+    nothing = frame(TEXT, deflated(b" " * 32000, 9), rsv=4)
+    with Gateway({"compression": True, "limits": {"requests_per_second": 1, "burst": 50}}) as gateway:
+        with Wire(gateway, headers=OFFER) as wire:
+            if welcome:
+                wire.text('{"type":"hello"}')
+                wire.until_text("welcome")
+            wire.send(nothing * 200)
+            assert "rate_limited" in wire.until_text('"error"')
+            assert wire.close_code() == 4429
+
+
 def test_many_bombs_at_once_harm_nobody(gateway, client):  # F52
     bomb = frame(TEXT, deflated(b" " * (40 * MIB), 9), rsv=4)
     wires = [connected(gateway, client.token) for _ in range(30)]
@@ -274,6 +287,23 @@ def test_compressed_connection_replays_the_same(client, clients):  # F49
     assert reader.ws.extensions
     assert reader.replay(task) == events
     assert reader.raw_events(task) == client.raw_events(task)
+
+
+@pytest.mark.parametrize("options, bits", [
+    ({}, 15), ({"server_no_context_takeover": True}, 15), ({"client_no_context_takeover": True}, 15),
+    ({"server_max_window_bits": 9}, 9), ({"client_max_window_bits": 9}, 15),
+    ({"server_max_window_bits": 12, "client_max_window_bits": 15}, 12),
+    ({"compress_settings": {"level": 0, "memLevel": 1}}, 15), ({"server_max_window_bits": 8}, None)])
+def test_each_option_of_a_librarys_client(gateway, client, options, bits):
+    """Both ways, with messages at the limit: the library looks at what was agreed."""
+    task, events = client.finish({"flood": 500, "bytes": 300}, {"final_answer": "x" * 60000})
+    with Client(gateway, token=client.token, compression=options) as reader:
+        assert [e.remote_max_window_bits for e in reader.ws.extensions] == [bits] * bool(bits)
+        assert reader.replay(task) == events
+        done, _ = reader.finish(os.urandom(20000).hex())
+        assert done["status"] == "completed"
+        reader.send_text(" " * LIMIT + " ")
+        assert reader.closing().code == 1009
 
 
 def test_followers_with_and_without_it_see_the_same(client, clients):  # F49

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import socket
 import ssl
 import subprocess
@@ -12,6 +13,9 @@ import websockets
 
 from gateway import LATE_S, Gateway, run
 from holdfast import program
+from wire import TEXT, Wire, deflated, frame
+
+OFFER = {"Sec-WebSocket-Extensions": "permessage-deflate"}
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +62,27 @@ def test_a_conversation_is_resumed_over_tls(certificate, compression):
 
     with Gateway({"tls": certificate, "compression": compression}) as gateway:
         assert asyncio.run(talk(gateway)) == 3004
+
+
+@pytest.mark.parametrize("compression", [False, True])
+def test_requests_beyond_what_may_wait_are_all_answered(certificate, compression):
+    """64 replies wait, and what comes behind them in the same record is read later: libwebsockets went round and round
+    there, and with it the gateway."""
+    with Gateway({"tls": certificate, "compression": compression}) as gateway:
+        wire = Wire(gateway, upgrade=False)
+        wire.sock = context(certificate["cert"]).wrap_socket(wire.sock)
+        wire._upgrade(gateway, OFFER if compression else None, "/v1/ws")
+        wire.text('{"type":"hello"}')
+        wire.until_text("welcome")
+        asked = [b'{"type":"conversations","id":"%d"}' % i for i in range(1000)]
+        for size in (1, 10, 100):  # of lines in a message
+            messages = [b"\n".join(asked[at : at + size]) for at in range(0, len(asked), size)]
+            wire.send(b"".join(frame(TEXT, deflated(m), rsv=4) if compression else frame(TEXT, m) for m in messages))
+            answered = ""
+            while answered.count('"id"') < len(asked):
+                answered += wire.until(TEXT).decode() + "\n"
+            assert re.findall(r'"id":"(\d+)"', answered) == [str(i) for i in range(len(asked))]
+        wire.close()
 
 
 def test_operators_socket_has_no_tls(certificate):

@@ -93,7 +93,8 @@ class Client:
         self.ws = ClientConnection(
             parse_uri(f"ws://{self.gateway.host}:{self.gateway.port}{path}"),
             origin=origin, max_size=None, subprotocols=subprotocols or None,
-            extensions=[ClientPerMessageDeflateFactory()] if compression else None)
+            extensions=None if compression is False else
+            [ClientPerMessageDeflateFactory(**({} if compression is True else compression))])
         request = self.ws.connect()
         if host:
             del request.headers["Host"]

@@ -129,6 +129,25 @@ static void test_hub_rate_limit_then_flood_closes(void **state)
     client_free(c);
 }
 
+/* A compressed message of blanks is 50 bytes on the wire and 64 KiB of work: it costs as a line. */
+static void test_hub_messages_that_say_nothing_cost_as_lines_do(void **state)
+{
+    struct kit *k = *state;
+    static const struct str empty[] = {STR(""), STR("\n"), STR(" \t\r\n \n")};
+    for (int welcome = 0; welcome < 2; welcome++) {
+        struct client *c = xcalloc(sizeof *c);
+        c->kit = k;
+        session_init(&c->session, &k->hub, &client_ops, c);
+        client_say(c, welcome ? "{\"type\":\"hello\",\"token\":\"ann\"}" : "");
+        int n = 0;
+        for (; c->session.state != SESSION_CLOSING && n < 1000; n++, kit_settle(k))
+            session_receive(&c->session, empty[n % 3]);
+        assert_true(n >= 399 && n <= 401); /* the burst, and as many refusals */
+        assert_int_equal(c->session.close_code, CLOSE_FLOOD);
+        client_free(c);
+    }
+}
+
 /* A connection with 64 replies waiting is not read, and goes on when they have been taken. */
 static void test_hub_unread_replies_hold_the_connection(void **state)
 {
@@ -560,6 +579,7 @@ int main(void)
         HUB_TEST(test_hub_frozen_reader_keeps_a_cursor_not_a_queue),
         HUB_TEST(test_hub_time_outs_end_a_task_and_say_so),
         HUB_TEST(test_hub_rate_limit_then_flood_closes),
+        HUB_TEST(test_hub_messages_that_say_nothing_cost_as_lines_do),
         HUB_TEST(test_hub_unread_replies_hold_the_connection),
         HUB_TEST(test_hub_first_line_must_be_hello),
         HUB_TEST(test_hub_given_up_chat_leaves_a_gateway_that_takes_the_next),
