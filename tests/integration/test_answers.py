@@ -45,10 +45,12 @@ def test_message_within_5_ms_of_the_end_is_told_what_becomes_of_it(client):  # F
             tasks.append(client.chat({"token": "x"}, {"wait": gates[-1]}))
         for task in tasks:
             client.event(task, "token")
-        for task, gate in zip(tasks, gates[first:]):
-            make(gate)
-            time.sleep(rng.uniform(0, 0.010))
+        for n, (task, gate) in enumerate(zip(tasks, gates[first:])):
+            if n % 4:  # the others are told before: however slow this machine is, not all come too late
+                make(gate)
+                time.sleep(rng.uniform(0, 0.010))
             task["asked"] = client.post("send", **ids(task), content=f"to {task['task_id']}")
+            make(gate)
         for task in tasks:
             reply = client.reply(task["asked"])
             client.wait_terminal(task)

@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 from gateway import SANITIZE, Gateway, wait_until
-from holdfast import new_id
+from holdfast import Client, new_id
 from test_messages import HELLO, LIMIT, MIB, chat_of, large, leave_in_the_middle, read_slowly  # noqa: F401
 from test_slow import welcome_and_resume
 from wire import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, Wire, deflated, frame
