@@ -1,15 +1,14 @@
 """permessage-deflate (RFC 7692; PROTOCOL.md 1 and 6): what is agreed, limits after expansion, and bombs."""
 
-import hashlib
 import os
 import re
 import zlib
 
 import pytest
 
-from gateway import SANITIZE, Gateway, wait_until
+from gateway import SANITIZE, Gateway
 from holdfast import Client, new_id
-from test_messages import HELLO, LIMIT, MIB, chat_of, large, leave_in_the_middle, read_slowly  # noqa: F401
+from test_messages import HELLO, LIMIT, MIB, chat_of, is_one_task, large, leave_in_the_middle, read_slowly  # noqa: F401
 from test_slow import welcome_and_resume
 from wire import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, Wire, deflated, frame
 
@@ -109,11 +108,7 @@ def test_chat_up_to_the_limit_is_one_task_with_its_text(gateway, client, how, si
     with connected(gateway, client.token) as wire:
         send_deflated(wire, deflated(line, level), how)
         wire.until_text('"started"')
-    tasks = client.call("tasks", conversation_id=conversation)["tasks"]
-    assert len(tasks) == 1
-    wait_until(lambda: client.task(tasks[0])["status"] == "completed", "its end")
-    created = client.replay(tasks[0], 0)[0]
-    assert hashlib.sha256(created["data"]["input"].encode()).hexdigest() == digest
+        is_one_task(client, conversation, digest)
 
 
 def send_deflated(wire, payload, how):

@@ -71,6 +71,16 @@ HOWS = {"whole": lambda wire, line: wire.send(frame(TEXT, line)), "one_byte_writ
         "empty_last_fragment": empty_last_fragment}
 
 
+def is_one_task(client, conversation, digest):
+    """It was asked once, with that text, and said it back, as one token."""
+    tasks = client.call("tasks", conversation_id=conversation)["tasks"]
+    assert len(tasks) == 1
+    wait_until(lambda: client.task(tasks[0])["status"] == "completed", "its end")
+    created = client.replay(tasks[0], 0)[0]
+    assert hashlib.sha256(created["data"]["input"].encode()).hexdigest() == digest
+    assert client.task(tasks[0])["output"] == created["data"]["input"]
+
+
 @pytest.mark.parametrize("size", [28000, LIMIT - 1, LIMIT])
 @pytest.mark.parametrize("how", HOWS)
 def test_chat_up_to_the_limit_is_one_task_with_its_text(gateway, client, how, size):  # F48, F52
@@ -79,12 +89,7 @@ def test_chat_up_to_the_limit_is_one_task_with_its_text(gateway, client, how, si
     with connected(gateway, client.token) as wire:
         HOWS[how](wire, line)
         wire.until_text('"started"')
-        tasks = client.call("tasks", conversation_id=conversation)["tasks"]
-        assert len(tasks) == 1
-        wait_until(lambda: client.task(tasks[0])["status"] == "completed", "its end")
-        created = client.replay(tasks[0], 0)[0]
-        assert hashlib.sha256(created["data"]["input"].encode()).hexdigest() == digest
-        assert client.task(tasks[0])["output"] == created["data"]["input"]  # said back, as one token
+        is_one_task(client, conversation, digest)
 
 
 @pytest.mark.parametrize("over", [1, 2, 1000])
