@@ -33,7 +33,6 @@ static void make_as_agent(uint32_t tag)
     int fd = agent_accept();
     agent_say_tokens(fd, (uint64_t)options.events);
     agent_finish(fd);
-    close(fd);
 }
 
 static void make_line(struct client *c, const char *line)

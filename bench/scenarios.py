@@ -249,7 +249,7 @@ def commits_of(server):
 
 def power(bench, small):
     """Commits that outlive a power failure, beside a bare file with the same batches and an fdatasync each.
-    Each agent says its next event when its subscriber has the last; the agents run on the load generator's CPU."""
+    Each agent says its next event when its subscriber has the last."""
     sizes = (1, 10, 100)
     figures = [Figure(f"durable to power loss, {n} tasks emitting", "events/s", least=0.6,
                       note="the bound: the same number of lines a batch in a bare file") for n in sizes]
@@ -257,7 +257,7 @@ def power(bench, small):
     def emit(server, tasks, events):
         """What the generator saw, and the commits that it took."""
         before = commits_of(server)
-        seen = bench.load(server, "turns", tasks=tasks, agent="apart", socket=bench.socket, events=events)
+        seen = bench.load(server, "turns", tasks=tasks, agent="relay", socket=bench.socket, events=events)
         return seen, commits_of(server) - before
 
     yield figures
