@@ -13,7 +13,7 @@
 struct options {
     const char *mode, *url, *state, *agent, *socket;
     int64_t conns, tasks, events, bytes, burst, interval_ms, window, repeat, warm, connecting, pid,
-        idle, seconds, timeout_s, spin, coalesce, skip, per;
+        idle, seconds, timeout_s, spin, coalesce, skip, per, alone;
 };
 
 struct task_ref {

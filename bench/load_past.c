@@ -162,6 +162,8 @@ void run_storm(void)
     for (int64_t i = 0; i < options.conns; i++) {
         struct client *next = client_open();
         c = c ? c : next;
+        if (options.alone)
+            load_wait(&n_done, (uint64_t)i + 1, "caught up");
     }
     load_wait(&n_done, (uint64_t)options.conns, "caught up");
     double s = (double)(now_ns() - begun) / 1e9;
