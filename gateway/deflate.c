@@ -4,6 +4,7 @@
 #define ZLIB_CONST
 #include <zlib.h>
 
+#include "gateway/fault.h"
 #include "proto/limits.h"
 
 #define MIN_BITS 9 /* zlib has no raw windows of 8 */
@@ -23,9 +24,31 @@ struct deflate {
     unsigned bits;
 };
 
+static voidpf allocate_in(voidpf none, uInt n, uInt size)
+{
+    (void)none;
+    return FAULT(INFLATE) ? NULL : try_alloc((size_t)n * size);
+}
+
+static voidpf allocate_out(voidpf none, uInt n, uInt size)
+{
+    (void)none;
+    return FAULT(DEFLATE) ? NULL : try_alloc((size_t)n * size);
+}
+
+static void release(voidpf none, voidpf memory)
+{
+    (void)none;
+    free(memory);
+}
+
 struct deflate *deflate_open(void)
 {
-    return xcalloc(sizeof(struct deflate));
+    struct deflate *d = xcalloc(sizeof *d);
+    d->in = (z_stream){.zalloc = allocate_in, .zfree = release};
+    for (unsigned bits = MIN_BITS; bits <= MAX_BITS; bits++)
+        d->out[bits] = (z_stream){.zalloc = allocate_out, .zfree = release};
+    return d;
 }
 
 void deflate_close(struct deflate *d)
@@ -230,6 +253,8 @@ static enum deflate_result expand(z_stream *z, struct str in, size_t most, struc
          * window is kept.  To set it anew would copy 32 KiB for each two bytes of a hostile message. */
         if (status == Z_STREAM_END)
             status = inflateResetKeep(z);
+        if (status == Z_MEM_ERROR) /* its window is made when it is first wanted */
+            return DEFLATE_NO_MEMORY;
         if (status != Z_OK && status != Z_BUF_ERROR)
             return DEFLATE_BROKEN;
     } while (z->avail_in || !z->avail_out);
@@ -249,8 +274,10 @@ enum deflate_result deflate_expand(struct deflate *d, struct str payload, size_t
     size_t from = ret->len;
     if (payload.n == 0)
         return DEFLATE_OK;
-    if (payload.n > UINT32_MAX / 8 || limit > UINT32_MAX / 8 || !begin(d))
+    if (payload.n > UINT32_MAX / 8 || limit > UINT32_MAX / 8)
         return DEFLATE_BROKEN;
+    if (!begin(d))
+        return DEFLATE_NO_MEMORY;
     enum deflate_result result = expand(&d->in, payload, limit + 1, ret, from);
     if (result == DEFLATE_OK)
         result = expand(&d->in, STR("\x00\x00\xff\xff"), limit + 1, ret, from);

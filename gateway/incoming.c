@@ -2,6 +2,7 @@
 
 #include "gateway/deflate.h"
 #include "gateway/extension.h"
+#include "gateway/log.h"
 #include "proto/js.h"
 #include "proto/limits.h"
 
@@ -31,6 +32,13 @@ static void fail(struct conn *c, enum close_code code)
     session_close(&c->session, code);
 }
 
+/* No close code would tell the client that it did nothing wrong, and may come back. */
+static void give_up(struct conn *c)
+{
+    log_event_limited(LEVEL_WARN, "ws", "no_memory", LOG_TEXT("for", "a compressed message"));
+    ws_cut(c);
+}
+
 static void deliver(struct conn *c, struct str message)
 {
     if (c->message_is_binary)
@@ -48,6 +56,7 @@ static void expand(struct conn *c, struct str payload)
     case DEFLATE_OK: deliver(c, buf_str(&text)); break;
     case DEFLATE_TOO_BIG: fail(c, CLOSE_TOO_BIG); break;
     case DEFLATE_BROKEN: fail(c, CLOSE_INVALID); break;
+    case DEFLATE_NO_MEMORY: give_up(c); break;
     }
     buf_done(&text);
 }

@@ -272,8 +272,7 @@ static void block(struct conn *c)
     list_push(&c->server->blocked, &c->blocked);
 }
 
-/* Behind what could not be written nothing may follow: it would be a gap. */
-static void cut(struct conn *c)
+void ws_cut(struct conn *c)
 {
     say_no_more(c);
     deadline_now(c->wsi);
@@ -290,7 +289,7 @@ static void write_message(struct conn *c, struct buf *out)
     s->messages_out++;
     if (FAULT(SEND) || lws_write(c->wsi, (unsigned char *)sent.p, sent.n,
                                  frame.p ? LWS_WRITE_RAW : LWS_WRITE_TEXT) < 0)
-        cut(c);
+        ws_cut(c); /* behind what could not be written nothing may follow: it would be a gap */
 }
 
 /* Whatever is being sent: when something is pending it follows behind that. */
