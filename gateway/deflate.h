@@ -41,6 +41,9 @@ enum deflate_result {
  * after anything but DEFLATE_OK is of no use, and not more than limit and one. */
 enum deflate_result deflate_expand(struct deflate *d, struct str payload, size_t limit,
                                    struct buf *ret) MUST_USE;
+/* Of how many blocks the message was that was expanded last.  A block may say nothing and still cost 1 µs, ten bytes
+ * each: no limit on the text bounds them. */
+size_t deflate_blocks(const struct deflate *d);
 /* The most that zlib makes of a message of n bytes, at any level and in any window, flushed once (its bound). */
 size_t deflate_most(size_t n);
 

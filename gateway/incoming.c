@@ -6,6 +6,8 @@
 #include "proto/js.h"
 #include "proto/limits.h"
 
+#define BLOCKS_OF_A_LINE 128 /* take as long as a line */
+
 static size_t message_limit(const struct conn *c)
 {
     size_t limit = c->server->config->limits.message_bytes;
@@ -52,7 +54,10 @@ static void deliver(struct conn *c, struct str message)
 static void expand(struct conn *c, struct str payload)
 {
     struct buf text = {0};
-    switch (deflate_expand(c->server->deflate, payload, message_limit(c), &text)) {
+    enum deflate_result result =
+        deflate_expand(c->server->deflate, payload, message_limit(c), &text);
+    session_charge(&c->session, (uint32_t)(deflate_blocks(c->server->deflate) / BLOCKS_OF_A_LINE));
+    switch (result) {
     case DEFLATE_OK: deliver(c, buf_str(&text)); break;
     case DEFLATE_TOO_BIG: fail(c, CLOSE_TOO_BIG); break;
     case DEFLATE_BROKEN: fail(c, CLOSE_INVALID); break;
