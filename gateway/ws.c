@@ -305,6 +305,20 @@ static void ping(struct conn *c)
     c->pinged_ms = c->server->hub.clock.now_ms;
 }
 
+/* What was answered goes out before the close frame, in no more time than the close itself may take; of who
+ * took nothing for 30 s nothing is expected. */
+static bool is_waited_for(struct conn *c, bool pending)
+{
+    enum close_code code = c->session.close_code;
+    bool takes = !pending || (code != CLOSE_SLOW && code != CLOSE_SILENT);
+    if (!session_has_output(&c->session) || !takes)
+        return false;
+    if (pending && !c->lingers)
+        deadline_set(c->wsi, CLOSE_WAIT_S);
+    c->lingers |= pending;
+    return true;
+}
+
 /* Writes one message, unless something is still pending: then the cursor waits (promise 7).  One a
  * turn: readers of one stream stay side by side, and copy lines that are still in the processor's
  * cache (eight a turn took five times as long with a hundred readers). */
@@ -326,7 +340,7 @@ static void flush(struct session *session)
         pending = lws_partial_buffered(c->wsi);
         list_remove(&c->blocked);
     }
-    if (session->state == SESSION_CLOSING && (pending || !session_has_output(session)))
+    if (session->state == SESSION_CLOSING && !is_waited_for(c, pending))
         send_close(c);
     else if (pending)
         block(c);

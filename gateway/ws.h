@@ -29,6 +29,7 @@ struct conn {
     bool ping_due;        /* it could not be sent yet: something was pending */
     bool pinged;          /* at pinged_ms, and nothing was heard since */
     bool stranger;        /* before welcome: counted apart */
+    bool lingers; /* it is to be closed, has so long for what was said, and does not take it */
     enum conn_state state;
     char *bearer, *cookie; /* until it is known who it is */
     struct address *address;
