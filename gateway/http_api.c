@@ -6,10 +6,11 @@
 
 #include "gateway/address.h"
 #include "gateway/admin.h"
+#include "gateway/deadline.h"
 
 #define LAST_EVENT_ID "last-event-id:"
 #define DROPPED_BODY (1u << 20) /* bytes of a body that nobody wants that are read nevertheless */
-#define BODY_MS 30000           /* for all of a body: lws has a limit for the silence alone */
+#define BODY_MS 30000           /* for all of a body */
 
 enum method { GET, POST, DELETE, PATCH, OTHER };
 
@@ -297,6 +298,7 @@ int http_api_body_ended(struct exchange *x)
         return -1;
     x->body_ended = true;
     x->to_come = 0;
+    list_remove(&x->coming);
     if (x->answered)
         lws_callback_on_writable(x->wsi); /* it waited for this */
     return x->length > 0 ? run(x) : 0;    /* without a body it was carried out at once */
@@ -310,6 +312,20 @@ int http_api_body(struct exchange *x, const char *piece, size_t len)
     if (!x->answered)
         buf_put(&x->body, piece, len);
     return 0;
+}
+
+/* From each piece of a body libwebsockets allows 5 s to the next, and a phone in a tunnel is silent for longer:
+ * so what is left of all its time is set anew, before those are over. */
+void http_api_tick(struct server *s)
+{
+    list_each (it, &s->bodies) {
+        struct exchange *x = list_item(it, struct exchange, coming);
+        msec_t left = x->begun_ms + BODY_MS - s->hub.clock.now_ms;
+        if (left > 0)
+            deadline_set(x->wsi, (int)(left / 1000) + 1);
+        else
+            deadline_now(x->wsi);
+    }
 }
 
 /* --- the beginning ----------------------------------------------------------------------------- */
@@ -444,6 +460,8 @@ int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, co
     *slot = x;
     const char *wrong = expect_body(x);
     x->begun_ms = s->hub.clock.now_ms;
+    if (x->to_come > 0)
+        list_push(&s->bodies, &x->coming);
     x->is_head = http_is_head(wsi);
     x->is_admins = admin_is(wsi);
     bool from_cookie = !x->is_admins && http_identity_is_cookie(s, wsi);
@@ -502,6 +520,7 @@ void http_api_closed(struct exchange *x)
         call_forget(x->call);
     admin_forget(x);
     sse_done(x);
+    list_remove(&x->coming);
     if (x->owner) {
         owner_unref(&x->server->hub, x->owner);
         owner_unref(&x->server->hub, x->quota);

@@ -296,6 +296,7 @@ static void on_tick(struct timer *timer)
     report_store(s);
     ws_tick(s);
     sse_tick(s);
+    http_api_tick(s);
     pace_tick(s);
     timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
 }
@@ -571,6 +572,7 @@ int server_run(const struct config *config)
     list_init(&s->blocked);
     list_init(&s->dead);
     list_init(&s->streams);
+    list_init(&s->bodies);
     list_init(&s->greetings);
     list_init(&s->paced);
     fit_limits(s, &fitted);
