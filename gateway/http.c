@@ -6,6 +6,7 @@
 #include "gateway/address.h"
 #include "gateway/admin.h"
 #include "gateway/http_api.h"
+#include "gateway/log.h"
 #include "gateway/metrics.h"
 #include "gateway/web_files.h"
 #include "gateway/ws.h"
@@ -104,6 +105,11 @@ enum origin_verdict http_check_origin_of(struct server *s, struct lws *wsi, bool
     char *host = header(wsi, WSI_TOKEN_HOST);
     enum origin_verdict verdict =
         origin_check(s->config, str_of(origin), str_of(host), s->config->is_loopback, from_cookie);
+    /* A browser does not tell the page why; this tells who runs the gateway. */
+    if (verdict != ORIGIN_OK)
+        log_event_limited(LEVEL_WARN, "http", "refused",
+                          LOG_TEXT("why", origin_verdict_text(verdict)),
+                          LOG_STR("origin", str_of(origin)), LOG_STR("host", str_of(host)));
     free(origin);
     free(host);
     return verdict;
