@@ -366,7 +366,8 @@ static void refuse_rate(struct session *s, struct str id)
     const struct hub_limits *l = &s->hub->o.limits;
     struct pending *p = wait_in_line(s);
     p->is_reply = true;
-    msec_t wait = (msec_t)(-s->tokens * 1000.0 / l->requests_per_second) + 1;
+    /* The line that comes then costs one as well. */
+    msec_t wait = (msec_t)((1 - s->tokens) * 1000.0 / l->requests_per_second) + 1;
     s->hub->stats.limit_hits[LIMIT_RATE]++;
     error_line(&p->line, ERR_RATE_LIMITED, id, "too many requests", wait, -1);
     if (s->tokens < -(double)l->burst) {

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from gateway import Gateway
+from gateway import WAIT_S, Gateway
 from holdfast import new_id, program
 
 JSON = {"Content-Type": "application/json"}
@@ -41,7 +41,7 @@ def api(gateway):
 
 def sse(api, conversation, task, after=None, query="", until=None):
     """(clean end?, [(id, event, data)]) of one stream, its chunks read by hand."""
-    wire = socket.create_connection((api.gateway.host, api.gateway.port), 10)
+    wire = socket.create_connection((api.gateway.host, api.gateway.port), WAIT_S)
     last = f"Last-Event-ID: {after}\r\n" if after is not None else ""
     wire.sendall(f"GET /v1/conversations/{conversation}/tasks/{task}/events{query} HTTP/1.1\r\n"
                  f"Host: 127.0.0.1\r\nAuthorization: Bearer {api.token}\r\n{last}\r\n".encode())
@@ -174,7 +174,7 @@ def test_identity_body_and_method_are_checked(gateway, api):
     assert gateway.http("POST", path, "[1]", {**own, **JSON})[0] == 400
     assert gateway.http("POST", path, '{"message":"%s"}' % ("x" * 70000), {**own, **JSON})[0] == 413
     assert gateway.http("PUT", path, "{}", {**own, **JSON})[0] == 404
-    with socket.create_connection((gateway.host, gateway.port), 10) as wire:  # a body without a length
+    with socket.create_connection((gateway.host, gateway.port), WAIT_S) as wire:  # a body without a length
         wire.sendall(f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {api.token}\r\n"
                      "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
         assert b" 411 " in wire.makefile("rb").readline()
@@ -184,7 +184,7 @@ def test_identity_body_and_method_are_checked(gateway, api):
 def test_two_lengths_are_refused(gateway, api, lengths):
     """What a proxy in front may have read another way is no request (RFC 9112 6.3)."""
     lines = "".join(f"Content-Length: {n}\r\n" for n in lengths)
-    with socket.create_connection((gateway.host, gateway.port), 10) as wire:
+    with socket.create_connection((gateway.host, gateway.port), WAIT_S) as wire:
         wire.sendall(f"POST /v1/conversations/{new_id()}/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\n"
                      f"Authorization: Bearer {api.token}\r\nContent-Type: application/json\r\n{lines}\r\n"
                      '{"message":"x"}'.encode())

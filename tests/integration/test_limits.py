@@ -83,8 +83,8 @@ def test_sockets_of_one_address_are_bounded_whatever_they_do():
             return socket.create_connection((gateway.host, gateway.port), 10, (source, 0))
 
         def is_served(wire):
-            wire.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             try:
+                wire.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
                 return wire.recv(100).startswith(b"HTTP/1.1 200")
             except ConnectionError:
                 return False

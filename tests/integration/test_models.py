@@ -34,7 +34,7 @@ def gateway(server, tmp_path_factory):
     config = {
         "models": [model("plain", api_key_env="TEST_MODEL_KEY", headers={"X-Team": "kelp"}),
                    model("filed", api_key_file=str(key), base_url=url + "/"),
-                   model("hasty", idle_timeout_s=1, retries=0),
+                   model("hasty", idle_timeout_s=4, retries=0),
                    model("narrow", context_bytes=1500)],
         "agents": [agent("plain", model="plain", system="Be brief.", default=True),
                    agent("filed", model="filed"), agent("hasty", model="hasty"),
@@ -261,8 +261,8 @@ def test_trouble_before_the_first_piece_is_tried_again(ask):
     task, _, requests = ask([reply(status=503), [RESET], reply(status=429, Retry_After="1"),
                              answer("At last.")])
     assert task["output"] == "At last." and len(requests) == 4
-    assert requests[3].at - requests[2].at >= 1  # Retry-After
-    assert requests[1].at - requests[0].at >= 0.25
+    assert requests[3].at - requests[2].at > 0.99  # Retry-After; clocks count in whole milliseconds
+    assert requests[1].at - requests[0].at > 0.24
 
 
 def test_retries_end(ask):
@@ -276,7 +276,7 @@ def test_retries_end(ask):
 def test_silence_is_ended(ask):
     never = threading.Event()
     task, _, _ = ask([[m.head(), text("I was"), never]], agent="hasty")
-    assert "no byte came for 1 s" in task["error"]["message"] and task["output"] == "I was"
+    assert "no byte came for 4 s" in task["error"]["message"] and task["output"] == "I was"
 
 
 def test_nobody_listens():
@@ -294,11 +294,11 @@ def test_nobody_listens():
 def test_cancel_closes_the_connection_at_once(client, server):  # F17
     never = threading.Event()
     server.script = [[m.head(), text("One "), never]]
-    before = server.closed
+    server.requests.clear()
     task = client.chat("hello")
     client.event(task, "token")
     client.call("cancel", task_id=task["task_id"], conversation_id=task["conversation_id"])
-    wait_until(lambda: server.closed == before + 1, "the connection's end")
+    wait_until(lambda: server.requests[0].left, "the connection's end")
     assert client.wait_terminal(task)["data"]["error"]["code"] == "cancelled"
     assert client.task(task)["output"] == "One "
 

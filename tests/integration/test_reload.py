@@ -39,7 +39,7 @@ def handshake(gateway, **options):
     for name, value in options.items():
         setattr(tls, name, value)
     tls.set_ciphers("ALL:@SECLEVEL=0")
-    return tls.wrap_socket(socket.create_connection((gateway.host, gateway.port), 10))
+    return tls.wrap_socket(socket.create_connection((gateway.host, gateway.port), WAIT_S))
 
 
 def fingerprint(gateway):

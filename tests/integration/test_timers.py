@@ -18,7 +18,7 @@ from holdfast import Client, ids
 from wire import CLOSE, PING, PONG, TEXT, Wire, frame
 
 HELLO = '{"type":"hello","id":"h"%s}'
-SLACK = LATE_S
+SLACK = 7 * SCALE  # by how much it may be late: what is due after 50 s is seen within TOTAL_S
 TOTAL_S = 58
 
 
@@ -259,10 +259,11 @@ def test_silent_client_is_pinged_at_20_s_and_closed_at_50_s(waited):
 
 def test_client_that_answers_pings_is_kept(waited):
     watcher = waited["answering"]
-    assert len([entry for entry in watcher.seen if entry[1] == PING]) == 2
+    seen = [entry for entry in watcher.seen if entry[0] < TOTAL_S]  # it reads on while the others are looked at
+    assert len([entry for entry in seen if entry[1] == PING]) == 2
     assert watcher.ended is None and watcher.close_code() is None
     # F45: no proxy that cuts after 30 s without a byte has a reason to
-    times = [0] + [entry[0] for entry in watcher.seen] + [TOTAL_S]
+    times = [0] + [entry[0] for entry in seen] + [TOTAL_S]
     assert max(later - earlier for earlier, later in zip(times, times[1:])) < 20 + 2 * SLACK
 
 
@@ -275,7 +276,7 @@ def test_what_is_being_sent_to_it_does_not_count_as_life(waited):
 
 def test_keepalive_data_is_an_empty_line_every_20_s(waited):  # F45
     watcher = waited["keepalive"]
-    empty = [entry for entry in watcher.seen if entry[1] == TEXT and not entry[2].strip(b"\n")]
+    empty = [entry for entry in watcher.seen if entry[1] == TEXT and not entry[2].strip(b"\n") and entry[0] < TOTAL_S]
     assert len(empty) == 2
     assert 19 < empty[0][0] < 20 + SLACK
     assert watcher.ended is None

@@ -262,12 +262,13 @@ def test_torture_each_passing_of_a_point_fails_once(gateway, passed, point):
 
 @pytest.mark.parametrize("point", ["commit", "read", "send", "accept"])
 def test_torture_a_point_that_fails_for_good_shows_nothing_untrue(gateway, passed, point, monkeypatch):
-    monkeypatch.setattr("holdfast.WAIT_S", PATIENCE_S)  # a connection that is never accepted
     for n in sorted({1, 2, max(2, passed[point] // 2), passed[point]}):
         begin(gateway, f"{point}:{n}+")
         person = Person(gateway, patience_s=PATIENCE_S)
         try:
-            hold_conversation(person)
+            with monkeypatch.context() as changed:
+                changed.setattr("holdfast.WAIT_S", PATIENCE_S)  # a connection that is never accepted
+                hold_conversation(person)
         except (Stuck, AssertionError) as why:
             assert isinstance(why, Stuck) or "nothing more within" in str(why) \
                 or "not within" in str(why), why
