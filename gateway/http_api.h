@@ -27,6 +27,7 @@ struct exchange {
     msec_t begun_ms;
     struct list coming; /* in the server's list of bodies */
     bool body_ended;    /* that was said: see http_api_body_ended */
+    bool waits;         /* the body comes when it is asked for */
     bool hangs_up;      /* behind the answer: what follows cannot be trusted */
     bool is_head;       /* the answer has no body, whatever its head says */
     bool is_admins;     /* it came through the operator's socket */
@@ -40,7 +41,8 @@ struct exchange {
     char *origin;      /* that gets CORS headers; NULL for none */
     /* events */
     bool streams, starts, ended;
-    bool broken; /* something could not be written: nothing more is */
+    bool is_plain; /* to HTTP/1.0, which knows no chunks: its end is that of the connection */
+    bool broken;   /* something could not be written: nothing more is */
     struct session session;
     msec_t said_ms;          /* the last bytes */
     msec_t moved_ms;         /* the reader took something last … */
