@@ -2,6 +2,7 @@
 
 import json
 import re
+import statistics
 import threading
 import time
 
@@ -112,10 +113,9 @@ def test_frozen_and_slow_readers_harm_nobody(gateway, client):  # F41
     record = client.task(task)
     took = (record["completed_at"] - record["started_at"]) / 1000
     assert took < seconds + LATE_S  # the task is not slowed
-    # Three in four come at once: one that waited for the frozen or the slow reader would make nearly all late, a
-    # machine that sleeps for a second only what is said in that second.
-    late.sort()
-    assert late[len(late) * 3 // 4] < 0.5 * SCALE, f"p75 {late[len(late) * 3 // 4]:.3f} s"
+    # Half of it comes at once: one that waited for the frozen or the slow reader would make nearly all late, and for
+    # as long as they are; a machine that sleeps for a second, what is said in that second.
+    assert statistics.median(late) < 0.5 * SCALE, f"median {statistics.median(late):.3f} s"
     assert waits["ping"] < 1 * SCALE, waits
     if not SANITIZE:
         assert peak - rss < 24 * MIB, f"{(peak - rss) / MIB:.1f} MiB"
