@@ -6,6 +6,7 @@
 #include "gateway/address.h"
 #include "gateway/admin.h"
 #include "gateway/http_api.h"
+#include "gateway/log.h"
 #include "gateway/metrics.h"
 #include "gateway/web_files.h"
 #include "gateway/ws.h"
@@ -53,6 +54,13 @@ bool http_has_version(struct lws *wsi)
     char version[16] = "";
     return lws_hdr_copy(wsi, version, sizeof version, WSI_TOKEN_HTTP) > 0 &&
            strncmp(version, "HTTP/1.", 7) == 0;
+}
+
+bool http_is_1_0(struct lws *wsi)
+{
+    char version[16] = "";
+    lws_hdr_copy(wsi, version, sizeof version, WSI_TOKEN_HTTP);
+    return strcmp(version, "HTTP/1.0") == 0;
 }
 
 bool http_is_head(struct lws *wsi)
@@ -104,6 +112,11 @@ enum origin_verdict http_check_origin_of(struct server *s, struct lws *wsi, bool
     char *host = header(wsi, WSI_TOKEN_HOST);
     enum origin_verdict verdict =
         origin_check(s->config, str_of(origin), str_of(host), s->config->is_loopback, from_cookie);
+    /* A browser does not tell the page why; this tells who runs the gateway. */
+    if (verdict != ORIGIN_OK)
+        log_event_limited(LEVEL_WARN, "http", "refused",
+                          LOG_TEXT("why", origin_verdict_text(verdict)),
+                          LOG_STR("origin", str_of(origin)), LOG_STR("host", str_of(host)));
     free(origin);
     free(host);
     return verdict;
@@ -236,13 +249,14 @@ int http_answer_preflight(struct server *s, struct lws *wsi)
 }
 
 /* Chunked by hand: else every cut would look like a clean end. */
-int http_begin_events(struct lws *wsi, const char *origin)
+int http_begin_events(struct lws *wsi, const char *origin, bool plain)
 {
     unsigned char bytes[LWS_PRE + HEADERS_MAX], *start = bytes + LWS_PRE, *p = start;
     unsigned char *end = bytes + sizeof bytes - 1;
     bool ok = !lws_add_http_header_status(wsi, 200, &p, end) &&
               add(wsi, "content-type:", "text/event-stream", &p, end) &&
-              add(wsi, "transfer-encoding:", "chunked", &p, end) &&
+              (plain ? add(wsi, "connection:", "close", &p, end)
+                     : add(wsi, "transfer-encoding:", "chunked", &p, end)) &&
               add(wsi, "cache-control:", "no-store", &p, end) &&
               add(wsi, "x-accel-buffering:", "no", &p, end) &&
               add(wsi, "x-content-type-options:", "nosniff", &p, end) &&

@@ -141,7 +141,7 @@ static void put_separator(struct buf *out, struct copy_level *level, bool first)
 
 void js_copy(const struct js_doc *d, uint32_t node, struct buf *out)
 {
-    struct copy_level open[MAX_JSON_DEPTH];
+    struct copy_level open[MAX_JSON_DEPTH + MAX_JSON_WRAP];
     size_t depth = 0;
     bool first = true;
     for (uint32_t i = node, end = js_end(d, node); i < end; i++) {
@@ -150,7 +150,7 @@ void js_copy(const struct js_doc *d, uint32_t node, struct buf *out)
         const struct js_node *n = &d->nodes[i];
         first = n->type == JS_ARRAY || n->type == JS_OBJECT;
         if (first) {
-            ASSERT(depth < MAX_JSON_DEPTH);
+            ASSERT(depth < countof(open));
             buf_putc(out, n->type == JS_OBJECT ? '{' : '[');
             open[depth++] = (struct copy_level){n->next, n->type == JS_OBJECT, false};
         } else if (n->type == JS_STRING) {

@@ -183,6 +183,12 @@ def test_time_out_of_a_command_ends_it(client):
 # ------------------------------------------------------------------ input
 
 
+def test_question_of_a_command_that_is_waited_for_has_no_answer(client):
+    """Nobody can write to it: it must not hang until its time-out."""
+    result = alone(client, "read answer; echo got=$answer; cat; echo over")
+    assert (result["output"], result["exit_code"]) == ("got=\nover\n", 0)
+
+
 def test_write_submit_and_close(client):
     conversation = new_id()
     seen = run(client, background("read line; echo got $line; cat; echo closed"), process("write", data="a"),

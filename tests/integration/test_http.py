@@ -70,6 +70,29 @@ def test_body_that_comes_late_holds_nobody_up(gateway, head, upgrade):
         assert gateway.http("GET", "/healthz")[0] == 200, (head, wait)
 
 
+def test_body_is_asked_for_and_not_behind_a_refusal(gateway, client):
+    """Expect: 100-continue: many clients wait a second for it, some for ever (RFC 9110 10.1.1)."""
+    def head(token):
+        return (f"POST /v1/conversations/c-1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+                f"Authorization: Bearer {token}\r\nContent-Length: 15\r\nExpect: 100-continue\r\n\r\n").encode()
+
+    with socket.create_connection((gateway.host, gateway.port), 10) as wire:
+        stream = wire.makefile("rb")
+        for _ in range(2):
+            wire.sendall(head(client.token))
+            assert stream.readline() + stream.readline() == b"HTTP/1.1 100 Continue\r\n\r\n"
+            wire.sendall(b'{"message":"x"}')
+            assert b" 201 " in stream.readline()
+            length = 0
+            while line := stream.readline().strip():
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            assert stream.read(length).startswith(b'{"type":"started"')
+        wire.sendall(head("nobody's"))
+        assert b" 401 " in stream.readline()  # and then it hangs up: what follows may be the body or not
+        assert b"unauthorized" in stream.read()
+
+
 def test_refused_body_is_read_and_the_connection_goes_on(gateway):
     head = (b"POST /v1/conversations/c-1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
             b"Content-Length: 15\r\n\r\n")

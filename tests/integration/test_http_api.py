@@ -106,6 +106,21 @@ def test_events_are_numbered_and_end_cleanly(api):
     assert sse(api, c, task, len(events) + 1)[0] == 409
 
 
+def test_events_for_http_1_0_are_plain(api):
+    """It knows no chunks (RFC 9112 6.1); the connection ends with the stream."""
+    c = new_id()
+    task = api.chat(c, {"token": "a"}, {"token": "b"})["task_id"]
+    events = sse(api, c, task)[1]
+    with socket.create_connection((api.gateway.host, api.gateway.port), 10) as wire:
+        wire.sendall(f"GET /v1/conversations/{c}/tasks/{task}/events HTTP/1.0\r\nHost: 127.0.0.1\r\n"
+                     f"Authorization: Bearer {api.token}\r\n\r\n".encode())
+        head, body = wire.makefile("rb").read().decode().split("\r\n\r\n", 1)
+    assert "transfer-encoding" not in head.lower()
+    blocks = body.split("\n\n")
+    assert blocks.pop() == ""
+    assert [json.loads(block.split("\ndata: ")[1]) for block in blocks] == [data for _, _, data in events]
+
+
 def test_a_killed_gateway_is_a_cut_and_never_a_clean_end(gateway, api, tmp_path):
     c = new_id()
     task = api.chat(c, {"token": "a"}, {"wait": str(tmp_path / "never")})["task_id"]

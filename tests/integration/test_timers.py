@@ -107,6 +107,34 @@ class Dribble(threading.Thread):
         self.sock.close()
 
 
+class Upload(threading.Thread):
+    """A POST from a phone: pieces of its body, with tunnels between them.  Notes the answer, and when it came."""
+
+    def __init__(self, gateway, pieces, pause_s, length=None):
+        """length: that the head says, when it is not that of the pieces."""
+        super().__init__(daemon=True)
+        self.sock = socket.create_connection((gateway.host, gateway.port))
+        self.pieces, self.pause_s, self.length = pieces, pause_s, length
+        self.answer = b""
+        self.ended = None
+        self.start()
+
+    def run(self):
+        begun = time.monotonic()
+        length = self.length or len(b"".join(self.pieces))
+        self.sock.sendall(b"POST /v1/guest HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+                          b"Connection: close\r\nContent-Length: %d\r\n\r\n" % length)
+        with contextlib.suppress(OSError):
+            for piece in self.pieces:
+                time.sleep(self.pause_s)
+                self.sock.sendall(piece)
+            self.sock.settimeout(TOTAL_S)
+            while got := self.sock.recv(65536):
+                self.answer += got
+        self.ended = time.monotonic() - begun
+        self.sock.close()
+
+
 DRIBBLES = {
     "line": "G", "head": "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ",
     "upgrade": "GET /v1/ws HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nX: ",
@@ -142,6 +170,8 @@ def waited(tmp_path_factory):
                 "silent_but_fed": opened(',"token":"%s"' % owner),
             }
             found["dribbles"] = {kind: Dribble(gateway, begin) for kind, begin in DRIBBLES.items()}
+            found["pauses"] = Upload(gateway, [b"{", b'"x":', b"1}"], 8)
+            found["stops"] = Upload(gateway, [b'{"x":'], 1, length=8)
             found["silent_but_fed"].wire.text(json.dumps({"type": "resume", **ids(task)}))
             frozen = Wire(gateway, rcvbuf=4096)
             frozen.text(HELLO % (',"token":"%s"' % owner))
@@ -202,6 +232,18 @@ def test_slow_loris_is_left(waited, kind):
     dribble = waited["dribbles"][kind]
     dribble.join(LATE_S)
     assert dribble.ended is not None and dribble.ended < (30 if "body" in kind else 10) + 1 + SLACK, dribble.ended
+
+
+def test_body_that_pauses_is_waited_for(waited):
+    upload = waited["pauses"]
+    upload.join(LATE_S)
+    assert upload.answer.startswith(b"HTTP/1.1 201 ") and upload.ended >= 24, (upload.answer, upload.ended)
+
+
+def test_body_that_does_not_go_on_is_left_at_30_s(waited):
+    upload = waited["stops"]
+    upload.join(LATE_S)
+    assert upload.answer == b"" and 29 < upload.ended < 30 + 1 + SLACK, (upload.answer, upload.ended)
 
 
 def test_connection_without_any_request_is_ended(waited):

@@ -145,6 +145,35 @@ static void test_hub_idle_clock_stands_still_while_a_child_lives(void **state)
     client_free(c);
 }
 
+/* What a child's end says is wrapped in a line, and that in an event: its result may have been as deep
+ * as a line of the child can be. */
+static void test_hub_end_of_a_child_with_the_deepest_result_is_told(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_start(c, "c", "go");
+    struct run *r = kit_run(k, 0);
+    run_say(k, r, "{\"call\":\"spawn\",\"call_id\":\"c1\",\"input\":\"kid\"}");
+    struct run *kid = kit_run(k, 1);
+    struct buf line = {0};
+    buf_puts(&line, "{\"event\":\"result\",\"data\":");
+    for (int i = 1; i < MAX_JSON_DEPTH; i++)
+        buf_puts(&line, "{\"a\":");
+    buf_putc(&line, '0');
+    for (int i = 1; i < MAX_JSON_DEPTH; i++)
+        buf_putc(&line, '}');
+    buf_putc(&line, '}');
+    run_say(k, kid, line.bytes);
+    buf_done(&line);
+    run_say(k, kid, "{\"event\":\"token\",\"data\":{\"text\":\"deep\"}}");
+    run_end(k, kid, RUN_DONE, "");
+    assert_non_null(strstr(r->delivered.bytes, "\"result\":{\"a\":"));
+    client_await(c, "\"event\":\"message\",\"data\":{\"from\":\"child\",\"content\":\"deep\"}");
+    run_end(k, r, RUN_DONE, "");
+    client_await(c, "\"event\":\"task.completed\"");
+    client_free(c);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -155,6 +184,7 @@ int main(void)
         TEST(test_hub_tool_is_stopped_with_its_task),
         TEST(test_hub_idle_clock_stands_still_while_a_tool_runs),
         TEST(test_hub_idle_clock_stands_still_while_a_child_lives),
+        TEST(test_hub_end_of_a_child_with_the_deepest_result_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
