@@ -166,7 +166,8 @@ struct config {
 };
 
 /* Reads the file (NULL: defaults alone) and the flags (NULL: none), both of which must outlive ret, checks
- * everything, and appends the faults to ret_faults.  Returns their number; with faults, *ret is good for config_done only. */
+ * everything, and appends the faults to ret_faults.  Returns their number; with faults, *ret is good for
+ * config_done only. */
 int config_load(const char *file, const struct config_flags *flags, struct config *ret,
                 struct buf *ret_faults) MUST_USE;
 void config_done(struct config *c);
