@@ -267,6 +267,12 @@ static void submit(struct fixture *f, struct store_port *port, uint64_t *next, u
     f->batch = batch_new();
 }
 
+static void await_commits(uv_loop_t *loop, const unsigned *committed, unsigned n)
+{
+    while (*committed < n)
+        uv_run(loop, UV_RUN_ONCE);
+}
+
 static void release_in_a_while(struct step *step)
 {
     (void)step;
@@ -288,8 +294,7 @@ static void test_close_of_the_thread_behind_a_checkpoint_commits_what_it_has(voi
     disk_set(true, false);
     while (frames(f) < 2 * LIMIT) {
         submit(f, store_thread_port(t), &next, &committed);
-        for (submitted++; committed < submitted;)
-            uv_run(&loop, UV_RUN_ONCE);
+        await_commits(&loop, &committed, ++submitted);
     }
     disk_await_writer();
     submit(f, store_thread_port(t), &next, &committed);
