@@ -107,6 +107,14 @@ def test_events_are_numbered_and_end_cleanly(api):
     assert sse(api, c, task, len(events) + 1)[0] == 409
 
 
+def test_what_stands_behind_a_nul_is_read_with_a_key_too(api):
+    """A key is put in front of the body, and takes nothing from its end."""
+    path = f"/conversations/{new_id()}/tasks"
+    for key in ({}, {"Idempotency-Key": new_id()}):
+        status, answer = api.ask("POST", path, '{"message":"x"}\0{', **key)
+        assert (status, answer["error"]["code"]) == (400, "bad_request"), key
+
+
 def test_a_killed_gateway_is_a_cut_and_never_a_clean_end(gateway, api, tmp_path):
     c = new_id()
     task = api.chat(c, {"token": "a"}, {"wait": str(tmp_path / "never")})["task_id"]
