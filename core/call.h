@@ -16,8 +16,7 @@ struct session;
 
 #define FOLLOWS_TOO_MUCH "too much is followed on this connection"
 
-/* line is the whole reply without newline; error is ERR_NONE for an answer.  status is the HTTP
- * status where it differs from 200 (201 for what was made). */
+/* line is the whole reply without newline; error is ERR_NONE for an answer. */
 typedef void (*call_reply_fn)(void *arg, enum error error, struct str line);
 
 struct opening;

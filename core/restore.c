@@ -218,6 +218,12 @@ static void repair_next(struct restore *r)
         read_blocks(r);
 }
 
+/* What the rest of the core relies on without looking again. */
+static bool has_sound_ids(const struct task_record *t)
+{
+    return t->task_id.n == TASK_ID_LEN && t->ancestors.n % TASK_ID_LEN == 0;
+}
+
 static void ask_live(struct restore *r);
 
 static void on_live(void *arg, int status, struct answer *answer)
@@ -229,6 +235,10 @@ static void on_live(void *arg, int status, struct answer *answer)
     }
     r->tasks = xrealloc(r->tasks, (r->n_tasks + answer->n_tasks) * sizeof(struct task *));
     for (size_t i = 0; i < answer->n_tasks; i++) {
+        if (!has_sound_ids(&answer->tasks[i])) {
+            finish(r, STORE_CORRUPT);
+            return;
+        }
         r->tasks[r->n_tasks] = task_adopt(r->hub, &answer->tasks[i]);
         r->tasks[r->n_tasks++]->refs++;
         r->after = (uint64_t)answer->tasks[i].key;

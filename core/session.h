@@ -36,9 +36,9 @@ struct session_ops {
 
 enum session_state { SESSION_HELLO, SESSION_OPEN, SESSION_CLOSING };
 
-/* A followed task. */
 struct opening;
 
+/* A followed task. */
 struct subscription {
     struct list in_session;
     struct list ready;

@@ -54,12 +54,14 @@ static bool clear_way(const struct sockaddr_un *at)
     errno = EEXIST;
     if (!S_ISSOCK(is.st_mode))
         return false;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool answers = fd < 0 || connect(fd, (const struct sockaddr *)at, sizeof *at) == 0;
+    /* Only a refusal says that nobody listens: who is busy, or may not be spoken to, does. */
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    bool is_left = fd >= 0 && connect(fd, (const struct sockaddr *)at, sizeof *at) < 0 &&
+                   errno == ECONNREFUSED;
     if (fd >= 0)
         close(fd);
     errno = EADDRINUSE;
-    return !answers && unlink(at->sun_path) == 0;
+    return is_left && unlink(at->sun_path) == 0;
 }
 
 static bool listen_at(struct server *s, const char *path)

@@ -151,7 +151,7 @@ static const struct key limit_keys[] = {
     {"requests_per_second", "of one connection, in lines",
      INT(config, limits.requests_per_second, 1, 100000, 50)},
     {"burst", "lines of one connection at once", INT(config, limits.burst, 1, 100000, 200)},
-    /* A message must fit into its task.started event with some room: MAX_EVENT_LINE. */
+    /* A message must fit into its task.created event with some room: MAX_EVENT_LINE. */
     {"message_bytes", "of one message of a client",
      INT(config, limits.message_bytes, 1024, 1000000, 65536)},
     {"tasks", "live tasks of all", INT(config, limits.tasks, 1, MAX_COUNT, 10000)},

@@ -32,13 +32,22 @@ static bool look_at_lock(struct data_dir *d, char *ret_error)
     return true;
 }
 
+/* NULL when it is a directory. */
+static const char *why_no_directory(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) == 0)
+        return S_ISDIR(st.st_mode) ? NULL : "is no directory";
+    return errno == ENOENT ? "there is no such directory" : strerror(errno);
+}
+
 bool data_dir_look(const char *path, struct data_dir *ret, char ret_error[DATA_DIR_ERROR])
 {
     struct stat st;
     *ret = (struct data_dir){.lock_fd = -1};
-    if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode)) {
-        snprintf(ret_error, DATA_DIR_ERROR, "%.180s: %s", path,
-                 errno == ENOENT ? "there is no such directory" : "is no directory");
+    const char *why = why_no_directory(path);
+    if (why) {
+        snprintf(ret_error, DATA_DIR_ERROR, "%.180s: %s", path, why);
         return false;
     }
     ret->path = xstrdup(str_of(path));

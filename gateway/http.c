@@ -164,8 +164,9 @@ static int answer(struct lws *wsi, const struct answer_head *head, struct str bo
     size_t cap = LWS_PRE + HEADERS_MAX + body.n;
     unsigned char *bytes = xalloc(cap);
     unsigned char *start = bytes + LWS_PRE, *p = start, *end = start + HEADERS_MAX - 1;
+    bool is_empty = head->status == 204; /* RFC 9110 8.6: without a length */
     bool ok = !lws_add_http_header_status(wsi, (unsigned)head->status, &p, end) &&
-              !lws_add_http_header_content_length(wsi, body.n, &p, end) &&
+              (is_empty || !lws_add_http_header_content_length(wsi, body.n, &p, end)) &&
               add(wsi, "content-type:", head->type, &p, end) &&
               add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
               add(wsi, "cross-origin-resource-policy:", "same-origin", &p, end) &&
@@ -234,7 +235,7 @@ int http_answer_preflight(struct server *s, struct lws *wsi)
     char *origin = http_listed_origin(s, wsi);
     bool unread = has_body(wsi);
     bool ok = !lws_add_http_header_status(wsi, origin ? 204 : 403, &p, end) &&
-              !lws_add_http_header_content_length(wsi, 0, &p, end) &&
+              (origin || !lws_add_http_header_content_length(wsi, 0, &p, end)) &&
               add_cors(wsi, origin, &p, end);
     if (ok && origin)
         ok = add(wsi, "access-control-allow-methods:", "GET, POST, PATCH, DELETE", &p, end) &&

@@ -236,9 +236,9 @@ static void put_header(struct exchange *x, struct buf *body, const char *header,
                        bool number)
 {
     char *value = custom_header(x->wsi, header);
-    const char *text = body->len ? body->bytes : "{}";
-    text += strspn(text, " \t\r\n");
-    if (!value || *text != '{') { /* what is no object is told so by the decoder */
+    struct str text = body->len ? buf_str(body) : STR("{}"); /* both with a NUL behind */
+    const char *rest = text.p + strspn(text.p, " \t\r\n");
+    if (!value || *rest++ != '{') { /* what is no object is told so by the decoder */
         free(value);
         return;
     }
@@ -249,10 +249,9 @@ static void put_header(struct exchange *x, struct buf *body, const char *header,
         js_put_raw(&with, member, v);
     else
         js_put_field(&with, member, v);
-    const char *rest = text + 1;
     if (*(rest + strspn(rest, " \t\r\n")) != '}')
         buf_putc(&with, ',');
-    buf_puts(&with, rest);
+    buf_put(&with, rest, (size_t)(text.p + text.n - rest));
     buf_done(body);
     *body = with;
     free(value);

@@ -4,7 +4,7 @@
  *           of all SQL); call is one use of a statement; journal is the unsealed lines
  *           (store_sqlite_journal.c).
  * Thread:   a conn and all on it: one at a time.
- * Errors:   enum store_error, mapped from SQLite's in one place, call_end.
+ * Errors:   enum store_error, mapped from SQLite's in one place, conn_failed.
  */
 #ifndef GATEWAY_STORE_SQLITE_PRIVATE_H
 #define GATEWAY_STORE_SQLITE_PRIVATE_H

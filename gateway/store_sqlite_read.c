@@ -152,9 +152,10 @@ static int ask_key(struct reader *r, const struct query *q, struct answer *ret)
 static int ask_messages(struct reader *r, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
+    bool sound = true;
     struct call c = call_begin(&r->conn, STMT_ASK_MESSAGES);
     call_before(&c, q);
-    while (call_step(&c)) {
+    while (sound && call_step(&c)) {
         struct str content = call_col(&c, 5);
         if (!query_has_room(q, ret->n_messages, bytes, content.n)) {
             ret->more = true;
@@ -165,12 +166,14 @@ static int ask_messages(struct reader *r, const struct query *q, struct answer *
         m->message_id = arena_str(&ret->chunks, call_col(&c, 0));
         m->task_id = arena_str(&ret->chunks, call_col(&c, 1));
         m->role = (enum message_role)call_col_int(&c, 2);
+        sound = (unsigned)m->role <= ROLE_SYSTEM;
         m->partial = call_col_int(&c, 3) != 0;
         m->created_at = call_col_int(&c, 4);
         m->content = arena_str(&ret->chunks, content);
     }
     answer_reverse(ret);
-    return call_end(&c);
+    int end = call_end(&c);
+    return sound ? end : STORE_CORRUPT;
 }
 
 static int list_conversations(struct call *c, const struct query *q, struct answer *ret)

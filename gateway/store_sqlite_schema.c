@@ -138,6 +138,11 @@ int schema_migrate(struct conn *conn, const char *const *scripts, int n,
 {
     int version = 0;
     int status = version_read(conn, &version);
+    if (status == STORE_OK && version < 0) {
+        snprintf(ret_error, STORE_ERROR_TEXT, "the database has schema version %d: it is damaged",
+                 version);
+        return STORE_CORRUPT;
+    }
     if (status == STORE_OK && version > n) {
         snprintf(ret_error, STORE_ERROR_TEXT,
                  "the database has schema version %d, this gateway knows versions up to %d: "

@@ -1,4 +1,5 @@
-/* tools -- the tools that need nothing of the gateway: calculator and clock.
+/* tools -- the tools that need no settings: calculator and clock, and those that the core carries out
+ *          (spawn_task, cancel_task, send_message, ask_user).
  *
  * Shape:    a table of struct tool (core/tool.h).  Arguments are the JSON object of a call; "" counts
  *           as {}.

@@ -514,6 +514,30 @@ static void test_record_that_makes_no_sense_is_corrupt(void **state)
     kit_open(f);
 }
 
+static void test_role_or_version_that_there_is_not_is_corrupt(void **state)
+{
+    struct fixture *f = *state;
+    struct query q = {.kind = QUERY_MESSAGES,
+                      .owner = STR("o"),
+                      .conversation_id = STR("c"),
+                      .limit = 10,
+                      .max_bytes = 1000};
+    run_sql(f, "INSERT INTO messages (message_id, owner, conversation_id, task_id, role, partial, "
+               "created_at, content) VALUES ('m', 'o', 'c', 't', 2, 0, 1, 'x')");
+    assert_int_equal(ask_status(f, q), STORE_OK);
+    run_sql(f, "UPDATE messages SET role = 3");
+    assert_int_equal(ask_status(f, q), STORE_CORRUPT);
+    run_sql(f, "UPDATE messages SET role = -1");
+    assert_int_equal(ask_status(f, q), STORE_CORRUPT);
+    run_sql(f, "PRAGMA user_version = -1");
+    char error[STORE_ERROR_TEXT];
+    kit_shut(f);
+    assert_int_equal(open_again(f->dir, error), STORE_CORRUPT);
+    assert_non_null(strstr(error, "version -1"));
+    dir_remove(f->dir);
+    kit_open(f);
+}
+
 static void test_durability_power_syncs_each_commit(void **state)
 {
     struct fixture *f = *state;
@@ -548,6 +572,7 @@ int main(void)
         TEST(test_full_disk_changes_nothing_and_passes),
         TEST(test_lock_held_by_another_program_is_busy),
         TEST(test_record_that_makes_no_sense_is_corrupt),
+        TEST(test_role_or_version_that_there_is_not_is_corrupt),
         TEST(test_durability_power_syncs_each_commit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -111,6 +111,32 @@ def test_a_socket_that_cannot_be_made_is_no_start(tmp_path):
         assert Admin(None, tmp_path / "a.sock").ask("GET", "/readyz")[0] == 200
 
 
+def test_a_socket_whose_owner_is_busy_is_not_taken_away(tmp_path):
+    """Its backlog is full: a connect would wait, and must not be taken for a refusal."""
+    path = str(tmp_path / "busy.sock")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(0)
+        waiting = []
+        try:
+            while True:
+                waiting.append(socket.socket(socket.AF_UNIX))
+                waiting[-1].setblocking(False)
+                waiting[-1].connect(path)
+        except BlockingIOError:
+            pass
+        gateway = Gateway({"admin": {"socket": path}})
+        gateway.spawn()
+        try:
+            assert gateway.wait() == 1
+            assert any("cannot_listen" in line and "Address already in use" in line for line in gateway.log)
+        finally:
+            gateway.close()
+        assert stat.S_ISSOCK(os.stat(path).st_mode)
+        for wire in waiting:
+            wire.close()
+
+
 def test_no_socket_when_none_is_wanted():
     with Gateway({"admin": {"socket": ""}}) as gateway:
         assert not (gateway.data / "admin.sock").exists()

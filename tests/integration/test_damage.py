@@ -129,6 +129,39 @@ def test_damaged_journal_is_refused_with_a_reason(sql):  # F35
         assert re.search("level=error component=store ", "\n".join(gateway.log))
 
 
+@pytest.mark.parametrize("sql", [
+    "UPDATE tasks SET task_id = 'short'",
+    "UPDATE tasks SET ancestors = 'short'",
+], ids=["task_id", "ancestors"])
+def test_record_of_a_live_task_that_cannot_be_is_refused_with_a_reason(sql):  # F35
+    with Gateway() as gateway:
+        with Client(gateway) as client:
+            client.chat({"token": "x"}, {"hang": 1})
+            client.expect(lambda line: line.get("seq") == 3)
+            gateway.kill()
+        with database.opened(gateway) as db:
+            db.execute(sql)
+        gateway.spawn()
+        assert gateway.process.wait(20) == 1
+        gateway._finish()
+        assert re.search("level=error component=store ", "\n".join(gateway.log))
+
+
+def test_message_of_nobody_is_told_as_a_store_that_fails():  # F35
+    with Gateway() as gateway:
+        with Client(gateway) as client:
+            token = client.token
+            task, _ = client.finish("a word")
+        database.seal(gateway)
+        with database.opened(gateway) as db:
+            assert db.execute("UPDATE messages SET role = 9").rowcount > 0
+        gateway.start()
+        with Client(gateway, token=token) as client:
+            reply = client.ask("history", conversation_id=task["conversation_id"])
+            assert reply["code"] == "overloaded"
+            assert client.finish("next")[0]["status"] == "completed"
+
+
 def test_damaged_file_is_told_and_what_is_whole_is_served():  # F35
     """Pages of events in the middle of the file: the records beside them are served on."""
     with Gateway() as gateway:

@@ -160,6 +160,8 @@ def test_what_is_no_data_directory(tmp_path):
     assert "no such directory" in doctor(tmp_path / "none")[1][0]
     assert "holdfast.db" in doctor(tmp_path)[1][0]
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("x")
+    assert "is no directory" in doctor(tmp_path / "file")[1][0]
 
 
 # ---------------------------------------------------------------- backup

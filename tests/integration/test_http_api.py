@@ -102,7 +102,8 @@ def test_events_are_numbered_and_end_cleanly(api):
     for after, query in ((3, ""), (None, "?after=3"), (3, "?after=1")):  # the header knows better
         clean, rest = sse(api, c, task, after, query)
         assert clean and rest == events[3:]
-    assert sse(api, c, task, len(events))[0] == 204
+    status, headers = sse(api, c, task, len(events))
+    assert status == 204 and "content-length" not in headers  # RFC 9110 8.6
     assert sse(api, c, task, len(events) + 1)[0] == 409
 
 
@@ -119,6 +120,14 @@ def test_events_for_http_1_0_are_plain(api):
     blocks = body.split("\n\n")
     assert blocks.pop() == ""
     assert [json.loads(block.split("\ndata: ")[1]) for block in blocks] == [data for _, _, data in events]
+
+
+def test_what_stands_behind_a_nul_is_read_with_a_key_too(api):
+    """A key is put in front of the body, and takes nothing from its end."""
+    path = f"/conversations/{new_id()}/tasks"
+    for key in ({}, {"Idempotency-Key": new_id()}):
+        status, answer = api.ask("POST", path, '{"message":"x"}\0{', **key)
+        assert (status, answer["error"]["code"]) == (400, "bad_request"), key
 
 
 def test_a_killed_gateway_is_a_cut_and_never_a_clean_end(gateway, api, tmp_path):

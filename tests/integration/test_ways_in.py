@@ -164,6 +164,24 @@ def test_foreign_origin_reaches_no_path(gateway, client, kind):  # F66
     assert client.call("conversations")["conversations"] == []
 
 
+def test_preflight_of_a_listed_origin_is_answered_without_a_length(keyed):
+    """RFC 9110 8.6: a 204 has none; the next request on the connection is answered all the same."""
+    lines = ["OPTIONS /v1/conversations HTTP/1.1", f"Host: {keyed.host}:{keyed.port}", f"Origin: {SITE}",
+             "Access-Control-Request-Method: POST"]
+    with Wire(keyed, upgrade=False) as wire:
+        wire.send(("\r\n".join(lines) + "\r\n\r\n").encode())
+        while b"\r\n\r\n" not in wire.buffer:
+            assert wire._more()
+        answer = bytes(wire.buffer).decode("latin-1").lower()
+        assert answer.startswith("http/1.1 204 ") and answer.endswith("\r\n\r\n")
+        assert f"access-control-allow-origin: {SITE}\r\n" in answer
+        assert "content-length" not in answer
+        wire.send(f"GET /healthz HTTP/1.1\r\nHost: {keyed.host}:{keyed.port}\r\nConnection: close\r\n\r\n".encode())
+        while wire._more():
+            pass
+        assert b"HTTP/1.1 200 " in wire.buffer[len(answer):]
+
+
 @pytest.mark.parametrize("origin,status", [
     (SITE, 101), ("HTTPS://CHAT.EXAMPLE", (101, 403)), (SITE + ":443", (101, 403)), (SITE + "/", (101, 403)),
     ("http://chat.example", 403), ("https://chat.example:8443", 403), ("https://chat.example.evil.test", 403),
