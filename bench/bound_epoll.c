@@ -9,6 +9,7 @@
  * sendmsg() each; what the socket does not take waits as it is, without a copy. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdbool.h>
@@ -21,8 +22,9 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <sys/un.h>
 #include <unistd.h>
+
+#include "handover.h"
 
 #define LOG_BYTES (1ull << 31)
 #define LOG_LINES (16u << 20)
@@ -60,7 +62,7 @@ static int64_t log_events = -1, log_text = -1;
 static struct conn *conns[MAX_FD];
 static struct conn **followers;
 static uint32_t n_followers;
-static int epoll_fd, relay_fd = -1, send_buffer;
+static int epoll_fd, relay_fd = -1, relay_life, send_buffer;
 static char input[READ_BYTES + 16];
 static char relay_rest[READ_BYTES];
 static size_t relay_n;
@@ -265,15 +267,15 @@ static int64_t word_of(const char *text, const char *name, int64_t otherwise)
 
 static void start_relay(const char *text)
 {
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    struct sockaddr_un at;
+    int ends[2];
     const char *path = strstr(text, "\"message\":\"");
-    size_t n = path ? strcspn(path + 11, "\"") : 0;
-    if (n == 0 || n >= sizeof at.sun_path)
+    if (!path || !handover_address(&at, path + 11, strcspn(path + 11, "\"")))
         die("no socket in chat");
-    memcpy(at.sun_path, path + 11, n);
-    relay_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (relay_fd < 0 || connect(relay_fd, (struct sockaddr *)&at, sizeof at) < 0)
+    if (pipe2(ends, O_CLOEXEC) < 0 || (relay_life = handover_give(&at, ends[1])) < 0)
         die("relay");
+    close(ends[1]);
+    relay_fd = ends[0];
     watch(EPOLL_CTL_ADD, relay_fd, EPOLLIN);
     relay_n = 0;
     log_begin();
@@ -451,6 +453,7 @@ static void relay_readable(void)
     if (n <= 0) {
         watch(EPOLL_CTL_DEL, relay_fd, 0);
         close(relay_fd);
+        close(relay_life);
         relay_fd = -1;
         log_finish("done", 4);
     }

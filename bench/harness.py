@@ -30,7 +30,7 @@ def fail(text):
 def compile_program(out, name, sources, extra=()):
     target = os.path.join(out, name)
     paths = [os.path.join(ROOT, "bench", s) for s in sources]
-    inputs = paths + [os.path.join(ROOT, "bench", h) for h in ("client.h", "load.h")]
+    inputs = paths + [os.path.join(ROOT, "bench", h) for h in ("client.h", "handover.h", "load.h")]
     inputs += [a for a in extra if a.endswith(".a")]
     if os.path.exists(target) and all(os.path.getmtime(target) > os.path.getmtime(p) for p in inputs):
         return
@@ -129,7 +129,6 @@ class Bench:
         forever = {"timeout_s": 0, "idle_timeout_s": 0}
         agents = [{"name": "source", "kind": "source", "default": True, **forever},
                   {"name": "relay", "kind": "exec", "command": [relay, self.socket], **forever},
-                  {"name": "apart", "kind": "exec", "command": pinned(1, 0) + [relay, self.socket], **forever},
                   {"name": "obey", "kind": "exec", "command": [relay, "obey"]},
                   {"name": "react", "kind": "react"}]
         limits = {"connections": 1000000, "connections_per_address": 1000000, "requests_per_second": 100000,

@@ -3,12 +3,14 @@
  *   load MODE --url HOST:PORT [--NAME VALUE]...
  *
  *   many     tasks of a source agent, each on a connection of its own: events/s end to end
+ *   turns    tasks of our own as the agent, each with one event on its way: events/s
  *   fanout   one task, conns subscribers; we are its agent, through --socket: deliveries/s
  *   latency  paced tasks of a source agent: from the event's ts to here
  *   cancel   chat, cancel, again: from the request to the terminal event
  *   make     tasks of a source agent, for those that follow: writes --state
  *   replay   conns connections resume tasks of --state: events/s and MB/s
- *   storm    conns connections at once, hello and resume of tasks of --state: until caught up
+ *   storm    conns connections at once, hello and resume of tasks of --state: until caught up; with
+ *            --alone 1 the next connects when the last has caught up
  *   live     tasks that are silent, and that nobody follows, --per of them in a conversation: memory
  *            of --pid for each
  *   idle     conns connections that follow live tasks: memory of --pid for each
@@ -55,6 +57,7 @@ static const struct {
     {"burst", NULL, &options.burst},
     {"interval", NULL, &options.interval_ms},
     {"window", NULL, &options.window},
+    {"alone", NULL, &options.alone},
     {"repeat", NULL, &options.repeat},
     {"warm", NULL, &options.warm},
     {"skip", NULL, &options.skip},

@@ -13,7 +13,7 @@
 struct options {
     const char *mode, *url, *state, *agent, *socket;
     int64_t conns, tasks, events, bytes, burst, interval_ms, window, repeat, warm, connecting, pid,
-        idle, seconds, timeout_s, spin, coalesce, skip, per;
+        idle, seconds, timeout_s, spin, coalesce, skip, per, alone;
 };
 
 struct task_ref {
@@ -48,7 +48,8 @@ void load_write_state(void);
 struct task_ref *load_add_task(const char *started);
 void load_resume(struct client *c, const struct task_ref *t, bool with_hello);
 
-/* The generator as the agent, through --socket: a short final answer instead of all tokens joined. */
+/* The generator as the agent, through --socket: a short final answer instead of all tokens joined.
+ * An agent is the descriptor of its pipe, which agent_finish closes. */
 void agent_listen(void);
 int agent_accept(void);
 void agent_say_tokens(int fd, uint64_t n);

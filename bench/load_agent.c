@@ -1,24 +1,21 @@
-/* The generator as an agent: it listens at --socket, where bench/relay connects for each task. */
+/* The generator as an agent: at --socket, bench/relay hands it the pipe of each task. */
+#include "handover.h"
 #include "load.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #define LINES 256
+#define MAX_AGENT_FD 65536
 
 static int listener;
+static int lives[MAX_AGENT_FD]; /* by the pipe: the socket that keeps the relay */
 
 void agent_listen(void)
 {
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    if (!options.socket || strlen(options.socket) >= sizeof at.sun_path)
+    struct sockaddr_un at;
+    if (!options.socket || !handover_address(&at, options.socket, strlen(options.socket)))
         die("--socket PATH is needed");
-    memcpy(at.sun_path, options.socket, strlen(options.socket));
     unlink(options.socket);
     listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (listener < 0 || bind(listener, (struct sockaddr *)&at, sizeof at) < 0 ||
@@ -29,9 +26,11 @@ void agent_listen(void)
 
 int agent_accept(void)
 {
-    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    if (fd < 0)
-        die("accept: %s", strerror(errno));
+    int life = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    int fd = life < 0 ? -1 : handover_take(life);
+    if (fd < 0 || fd >= MAX_AGENT_FD)
+        die("no agent: %s", strerror(errno));
+    lives[fd] = life;
     return fd;
 }
 
@@ -69,5 +68,6 @@ void agent_finish(int fd)
 {
     static const char last[] = "{\"event\":\"final_answer\",\"data\":{\"output\":\"done\"}}\n";
     say(fd, last, sizeof last - 1);
-    shutdown(fd, SHUT_WR);
+    close(fd);
+    close(lives[fd]);
 }

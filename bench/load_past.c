@@ -33,7 +33,6 @@ static void make_as_agent(uint32_t tag)
     int fd = agent_accept();
     agent_say_tokens(fd, (uint64_t)options.events);
     agent_finish(fd);
-    close(fd);
 }
 
 static void make_line(struct client *c, const char *line)
@@ -163,6 +162,8 @@ void run_storm(void)
     for (int64_t i = 0; i < options.conns; i++) {
         struct client *next = client_open();
         c = c ? c : next;
+        if (options.alone)
+            load_wait(&n_done, (uint64_t)i + 1, "caught up");
     }
     load_wait(&n_done, (uint64_t)options.conns, "caught up");
     double s = (double)(now_ns() - begun) / 1e9;

@@ -1,14 +1,12 @@
 /* relay -- exec agents of the benchmark.
  *
- *   relay PATH    says what comes from the Unix socket PATH: the load generator is the agent
+ *   relay PATH    hands its stdout to the load generator at the Unix socket PATH, which is the agent from then on
  *   relay obey    says one token, then nothing until SIGTERM, which it obeys at once
  */
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
+
+#include "handover.h"
 
 static void on_term(int number)
 {
@@ -28,20 +26,18 @@ static int obey(void)
 
 static int relay(const char *path)
 {
-    static char bytes[65536];
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof at.sun_path)
+    struct sockaddr_un at;
+    char byte;
+    if (!handover_address(&at, path, strlen(path)))
         return 2;
-    memcpy(at.sun_path, path, strlen(path));
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof at) < 0) {
+    int fd = handover_give(&at, STDOUT_FILENO);
+    if (fd < 0) {
         perror(path);
         return 1;
     }
-    for (ssize_t n; (n = read(fd, bytes, sizeof bytes)) > 0;)
-        for (ssize_t sent = 0, m; sent < n; sent += m)
-            if ((m = write(STDOUT_FILENO, bytes + sent, (size_t)(n - sent))) <= 0)
-                return 1;
+    close(STDOUT_FILENO);
+    while (read(fd, &byte, 1) > 0)
+        ;
     return 0;
 }
 

@@ -66,16 +66,21 @@ struct op *journal_put(struct journal *j, const struct op *op)
     return batch_put(j->building, op);
 }
 
+static void begin_aging(struct journal *j, struct stream *s)
+{
+    if (list_is_in(&s->aging) || list_is_in(&s->want_seal))
+        return;
+    s->tail_since = j->clock->now_ms;
+    list_push(&j->aging, &s->aging);
+    arm_age(j);
+}
+
 void journal_dirty(struct journal *j, struct stream *s, size_t bytes)
 {
     j->pending_bytes += bytes;
     if (!list_is_in(&s->dirty))
         list_push(&j->dirty, &s->dirty);
-    if (!list_is_in(&s->aging) && !list_is_in(&s->want_seal)) {
-        s->tail_since = j->clock->now_ms;
-        list_push(&j->aging, &s->aging);
-        arm_age(j);
-    }
+    begin_aging(j, s);
 }
 
 void journal_want_seal(struct journal *j, struct stream *s)
@@ -146,8 +151,10 @@ static void collect(struct journal *j)
         struct stream *s = list_item(list_pop(&j->want_seal), struct stream, want_seal);
         if (s->tail.len == 0)
             continue;
-        if (!seal(j, s))
+        if (!seal(j, s)) {
+            begin_aging(j, s);
             break;
+        }
         list_remove(&s->dirty);
         board(j, s);
         budget--;
@@ -239,6 +246,21 @@ static void advance(struct journal *j)
         stream_committed(j->aboard[i], j->cache);
 }
 
+/* A stream that is aboard to be sealed alone has nothing to lose.  Returns how many have; they come
+ * first afterwards. */
+static size_t find_losers(struct journal *j)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < j->n_aboard; i++) {
+        struct stream *s = j->aboard[i];
+        if (s->next - 1 == s->head)
+            continue;
+        j->aboard[i] = j->aboard[n];
+        j->aboard[n++] = s;
+    }
+    return n;
+}
+
 /* Everything that was appended and is not on disk goes, of the batch's streams and of those behind
  * it; all of them are aboard afterwards. */
 static void roll_back(struct journal *j)
@@ -250,9 +272,13 @@ static void roll_back(struct journal *j)
         if (!aboard)
             board(j, s);
     }
-    for (size_t i = 0; i < j->n_aboard; i++)
+    const size_t n_losers = find_losers(j);
+    for (size_t i = 0; i < j->n_aboard; i++) {
         stream_roll_back(j->aboard[i]);
-    for (size_t i = 0; i < j->n_aboard; i++)
+        if (j->aboard[i]->tail.len > 0)
+            begin_aging(j, j->aboard[i]); /* it may have been about to be sealed */
+    }
+    for (size_t i = 0; i < n_losers; i++)
         j->events->lost(j->arg, j->aboard[i]);
 }
 

@@ -334,7 +334,7 @@ static void pong(struct session *s, const struct request *r)
 
 /* A bucket of burst lines that fills at requests_per_second.  What is refused costs as well: a
  * client that goes on past twice the burst is a flood. */
-static bool is_charged(struct session *s, bool is_resume)
+static void refill(struct session *s)
 {
     const struct hub_limits *l = &s->hub->o.limits;
     msec_t now = s->hub->clock.now_ms;
@@ -342,6 +342,17 @@ static bool is_charged(struct session *s, bool is_resume)
     s->tokens_at = now;
     if (s->tokens > l->burst)
         s->tokens = l->burst;
+}
+
+void session_charge(struct session *s, uint32_t lines)
+{
+    refill(s);
+    s->tokens -= lines;
+}
+
+static bool is_charged(struct session *s, bool is_resume)
+{
+    refill(s);
     if (is_resume && s->free_resumes > 0) {
         s->free_resumes--;
         return true;
@@ -355,7 +366,8 @@ static void refuse_rate(struct session *s, struct str id)
     const struct hub_limits *l = &s->hub->o.limits;
     struct pending *p = wait_in_line(s);
     p->is_reply = true;
-    msec_t wait = (msec_t)(-s->tokens * 1000.0 / l->requests_per_second) + 1;
+    /* The line that comes then costs one as well. */
+    msec_t wait = (msec_t)((1 - s->tokens) * 1000.0 / l->requests_per_second) + 1;
     s->hub->stats.limit_hits[LIMIT_RATE]++;
     error_line(&p->line, ERR_RATE_LIMITED, id, "too many requests", wait, -1);
     if (s->tokens < -(double)l->burst) {

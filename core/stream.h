@@ -65,7 +65,7 @@ struct stream {
     struct list dirty;     /* has lines that no batch has */
     struct list aging;     /* has a tail: by tail_since */
     struct list want_seal; /* its tail is due for sealing */
-    msec_t tail_since;     /* when the oldest line of the tail was appended */
+    msec_t tail_since;     /* when it got its oldest line, or sealing it failed */
 
     struct cached_blocks *cached; /* NULL: none */
     struct load *load;            /* a read of blocks that is under way; the hub's */

@@ -50,8 +50,9 @@ static void say_node(struct run *r, enum event_type event, uint32_t node)
     if (!node)
         return;
     buf_clear(&r->text);
-    js_value(&r->decoder.doc, node, &r->text);
-    teller_piece(&r->teller, event, buf_str(&r->text));
+    openai_put_piece(&r->decoder.doc, node, event == EVENT_THINKING, &r->text);
+    if (r->text.len > 0)
+        teller_piece(&r->teller, event, buf_str(&r->text));
 }
 
 static void end_with_complaint(struct run *r)
@@ -96,7 +97,7 @@ static void take_line(struct run *r, struct str text)
     struct agent_line line;
     if (r->ended || text.n == 0)
         return;
-    if (str_eq(text, STR("[DONE]"))) {
+    if (openai_is_done(text)) {
         r->is_whole = true;
         return;
     }

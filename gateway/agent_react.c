@@ -381,7 +381,7 @@ static bool react_deliver(struct run *run, struct str line)
     struct js_doc *doc = &r->calls.doc;
     if (r->state == REACT_ENDED || r->cancelled)
         return false;
-    if (!js_parse(doc, line.p, line.n, JS_AGENT) || js_type(doc, 0) != JS_OBJECT ||
+    if (!js_parse(doc, line.p, line.n, JS_OURS) || js_type(doc, 0) != JS_OBJECT ||
         react_calls_deliver(&r->calls))
         return true;
     uint32_t type = js_get(doc, 0, "type"), content = js_get(doc, 0, "content");

@@ -334,7 +334,7 @@ void chat_take_line(void *arg, struct str line)
     } kinds[] = {{"event", on_event},     {"welcome", on_welcome},     {"started", on_started},
                  {"resumed", on_resumed}, {"caught_up", on_caught_up}, {"task", on_task},
                  {"error", on_error}};
-    if (c->state == CHAT_OVER || !js_parse(&c->doc, line.p, line.n, JS_AGENT))
+    if (c->state == CHAT_OVER || !js_parse(&c->doc, line.p, line.n, JS_OURS))
         return;
     uint32_t type = js_get(&c->doc, 0, "type");
     if (!type)

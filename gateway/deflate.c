@@ -4,6 +4,7 @@
 #define ZLIB_CONST
 #include <zlib.h>
 
+#include "gateway/fault.h"
 #include "proto/limits.h"
 
 #define MIN_BITS 9 /* zlib has no raw windows of 8 */
@@ -17,15 +18,38 @@ struct deflate {
     z_stream in;
     z_stream out[MAX_BITS + 1]; /* by bits */
     bool has_in, has_out[MAX_BITS + 1];
+    size_t blocks;    /* of the message that is being expanded, or was last */
     struct buf plain; /* the text of the last frame, when it is no longer than MAX_MESSAGE_OUT */
     struct buf frame; /* HEADER_MOST bytes, then the payload */
     size_t at;        /* of the frame's header; 0: it was not worth it */
     unsigned bits;
 };
 
+static voidpf allocate_in(voidpf none, uInt n, uInt size)
+{
+    (void)none;
+    return FAULT(INFLATE) ? NULL : try_alloc((size_t)n * size);
+}
+
+static voidpf allocate_out(voidpf none, uInt n, uInt size)
+{
+    (void)none;
+    return FAULT(DEFLATE) ? NULL : try_alloc((size_t)n * size);
+}
+
+static void release(voidpf none, voidpf memory)
+{
+    (void)none;
+    free(memory);
+}
+
 struct deflate *deflate_open(void)
 {
-    return xcalloc(sizeof(struct deflate));
+    struct deflate *d = xcalloc(sizeof *d);
+    d->in = (z_stream){.zalloc = allocate_in, .zfree = release};
+    for (unsigned bits = MIN_BITS; bits <= MAX_BITS; bits++)
+        d->out[bits] = (z_stream){.zalloc = allocate_out, .zfree = release};
+    return d;
 }
 
 void deflate_close(struct deflate *d)
@@ -211,9 +235,10 @@ static bool begin(struct deflate *d)
     return d->has_in = inflateInit2(&d->in, -MAX_BITS) == Z_OK;
 }
 
-static enum deflate_result expand(z_stream *z, struct str in, size_t most, struct buf *ret,
+static enum deflate_result expand(struct deflate *d, struct str in, size_t most, struct buf *ret,
                                   size_t from)
 {
+    z_stream *z = &d->in;
     z->next_in = (const Bytef *)in.p;
     z->avail_in = (uInt)in.n;
     do {
@@ -224,12 +249,15 @@ static enum deflate_result expand(z_stream *z, struct str in, size_t most, struc
         z->avail_out = (uInt)piece;
         int status = inflate(z, Z_BLOCK);
         ret->len += piece - z->avail_out;
+        d->blocks += z->data_type >> 7 & 1; /* it has stopped behind one */
         if (ret->len - from == most)
             return DEFLATE_TOO_BIG;
         /* Behind a last block (BFINAL, RFC 7692 7.2.3.4) another may follow, and may look back beyond it: the
          * window is kept.  To set it anew would copy 32 KiB for each two bytes of a hostile message. */
         if (status == Z_STREAM_END)
             status = inflateResetKeep(z);
+        if (status == Z_MEM_ERROR) /* its window is made when it is first wanted */
+            return DEFLATE_NO_MEMORY;
         if (status != Z_OK && status != Z_BUF_ERROR)
             return DEFLATE_BROKEN;
     } while (z->avail_in || !z->avail_out);
@@ -247,14 +275,22 @@ enum deflate_result deflate_expand(struct deflate *d, struct str payload, size_t
                                    struct buf *ret)
 {
     size_t from = ret->len;
+    d->blocks = 0;
     if (payload.n == 0)
         return DEFLATE_OK;
-    if (payload.n > UINT32_MAX / 8 || limit > UINT32_MAX / 8 || !begin(d))
+    if (payload.n > UINT32_MAX / 8 || limit > UINT32_MAX / 8)
         return DEFLATE_BROKEN;
-    enum deflate_result result = expand(&d->in, payload, limit + 1, ret, from);
+    if (!begin(d))
+        return DEFLATE_NO_MEMORY;
+    enum deflate_result result = expand(d, payload, limit + 1, ret, from);
     if (result == DEFLATE_OK)
-        result = expand(&d->in, STR("\x00\x00\xff\xff"), limit + 1, ret, from);
+        result = expand(d, STR("\x00\x00\xff\xff"), limit + 1, ret, from);
     if (result == DEFLATE_OK && !is_at_end(&d->in))
         result = DEFLATE_BROKEN;
     return result;
+}
+
+size_t deflate_blocks(const struct deflate *d)
+{
+    return d->blocks;
 }

@@ -6,7 +6,8 @@
  *           expander serve them all, and many readers of one stream share one compressed frame.
  * Thread:   any; one at a time.
  * Owns:     zlib's states, at most 270 KB for each size of window and 40 KB, and the last frame.
- * Errors:   a compressor that cannot be had sends plain; an expander that cannot be had breaks messages.
+ * Errors:   a compressor for which there is no memory sends plain, an expander says so; both are asked for
+ *           again with the next message.
  */
 #ifndef GATEWAY_DEFLATE_H
 #define GATEWAY_DEFLATE_H
@@ -33,12 +34,16 @@ enum deflate_result {
     DEFLATE_OK,
     DEFLATE_TOO_BIG, /* more than limit bytes */
     DEFLATE_BROKEN,  /* it is no compressed message, or not a whole one */
+    DEFLATE_NO_MEMORY,
 };
 
 /* Expands a message's payload, as it came, to at most limit bytes behind what ret has.  What ret has
  * after anything but DEFLATE_OK is of no use, and not more than limit and one. */
 enum deflate_result deflate_expand(struct deflate *d, struct str payload, size_t limit,
                                    struct buf *ret) MUST_USE;
+/* Of how many blocks the message was that was expanded last.  A block may say nothing and still cost 1 µs, ten bytes
+ * each: no limit on the text bounds them. */
+size_t deflate_blocks(const struct deflate *d);
 /* The most that zlib makes of a message of n bytes, at any level and in any window, flushed once (its bound). */
 size_t deflate_most(size_t n);
 

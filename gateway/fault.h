@@ -15,13 +15,15 @@
 #include <stdbool.h>
 
 /* X(NAME, name): what fails when it strikes */
-#define FAULT_TABLE(X)                                                   \
-    X(COMMIT, commit) /* a batch: STORE_IO, and nothing is changed */    \
-    X(READ, read)     /* a query: STORE_IO */                            \
-    X(SPAWN, spawn)   /* the process of an agent: EAGAIN */              \
-    X(SEND, send)     /* a message to a client: as on a broken socket */ \
-    X(ACCEPT, accept) /* a connection: EMFILE */                         \
-    X(TIMER, timer)   /* timers that are due: they wait for the next turn */
+#define FAULT_TABLE(X)                                                         \
+    X(COMMIT, commit)   /* a batch: STORE_IO, and nothing is changed */        \
+    X(READ, read)       /* a query: STORE_IO */                                \
+    X(SPAWN, spawn)     /* the process of an agent: EAGAIN */                  \
+    X(SEND, send)       /* a message to a client: as on a broken socket */     \
+    X(ACCEPT, accept)   /* a connection: EMFILE */                             \
+    X(TIMER, timer)     /* timers that are due: they wait for the next turn */ \
+    X(INFLATE, inflate) /* memory of the expander of messages: none */         \
+    X(DEFLATE, deflate) /* memory of a compressor of messages: none */
 
 enum fault_point {
 #define X(NAME, name) FAULT_##NAME,

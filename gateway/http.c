@@ -56,6 +56,13 @@ bool http_has_version(struct lws *wsi)
            strncmp(version, "HTTP/1.", 7) == 0;
 }
 
+bool http_is_1_0(struct lws *wsi)
+{
+    char version[16] = "";
+    lws_hdr_copy(wsi, version, sizeof version, WSI_TOKEN_HTTP);
+    return strcmp(version, "HTTP/1.0") == 0;
+}
+
 bool http_is_head(struct lws *wsi)
 {
     return lws_hdr_total_length(wsi, WSI_TOKEN_HEAD_URI) > 0;
@@ -241,13 +248,14 @@ int http_answer_preflight(struct server *s, struct lws *wsi)
 }
 
 /* Chunked by hand: else every cut would look like a clean end. */
-int http_begin_events(struct lws *wsi, const char *origin)
+int http_begin_events(struct lws *wsi, const char *origin, bool plain)
 {
     unsigned char bytes[LWS_PRE + HEADERS_MAX], *start = bytes + LWS_PRE, *p = start;
     unsigned char *end = bytes + sizeof bytes - 1;
     bool ok = !lws_add_http_header_status(wsi, 200, &p, end) &&
               add(wsi, "content-type:", "text/event-stream", &p, end) &&
-              add(wsi, "transfer-encoding:", "chunked", &p, end) &&
+              (plain ? add(wsi, "connection:", "close", &p, end)
+                     : add(wsi, "transfer-encoding:", "chunked", &p, end)) &&
               add(wsi, "cache-control:", "no-store", &p, end) &&
               add(wsi, "x-accel-buffering:", "no", &p, end) &&
               add(wsi, "x-content-type-options:", "nosniff", &p, end) &&

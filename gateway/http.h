@@ -24,6 +24,7 @@ bool http_identity_is_cookie(struct server *s, struct lws *wsi); /* no other tok
 /* False: the line ended before its version.  lws takes an encoded newline in the path for its end, and what
  * is behind that for a header, which whoever made the link has chosen. */
 bool http_has_version(struct lws *wsi);
+bool http_is_1_0(struct lws *wsi);
 bool http_is_head(struct lws *wsi);
 bool http_has_origin(struct lws *wsi);
 char *http_listed_origin(struct server *s, struct lws *wsi); /* for CORS; NULL; the caller frees */
@@ -34,7 +35,7 @@ void http_put_error_line(struct buf *out, struct str line);
 int http_answer_json(struct lws *wsi, int status, const char *origin, bool is_head,
                      struct str body);
 int http_answer_preflight(struct server *s, struct lws *wsi);
-int http_begin_events(struct lws *wsi, const char *origin);
+int http_begin_events(struct lws *wsi, const char *origin, bool plain);
 /* The tokens that the request brought, NULL for none; the caller frees. */
 char *http_bearer(struct lws *wsi);
 char *http_cookie(struct server *s, struct lws *wsi);

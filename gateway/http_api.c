@@ -6,10 +6,11 @@
 
 #include "gateway/address.h"
 #include "gateway/admin.h"
+#include "gateway/deadline.h"
 
 #define LAST_EVENT_ID "last-event-id:"
 #define DROPPED_BODY (1u << 20) /* bytes of a body that nobody wants that are read nevertheless */
-#define BODY_MS 30000           /* for all of a body: lws has a limit for the silence alone */
+#define BODY_MS 30000           /* for all of a body */
 
 enum method { GET, POST, DELETE, PATCH, OTHER };
 
@@ -297,6 +298,7 @@ int http_api_body_ended(struct exchange *x)
         return -1;
     x->body_ended = true;
     x->to_come = 0;
+    list_remove(&x->coming);
     if (x->answered)
         lws_callback_on_writable(x->wsi); /* it waited for this */
     return x->length > 0 ? run(x) : 0;    /* without a body it was carried out at once */
@@ -310,6 +312,20 @@ int http_api_body(struct exchange *x, const char *piece, size_t len)
     if (!x->answered)
         buf_put(&x->body, piece, len);
     return 0;
+}
+
+/* From each piece of a body libwebsockets allows 5 s to the next, and a phone in a tunnel is silent for longer:
+ * so what is left of all its time is set anew, before those are over. */
+void http_api_tick(struct server *s)
+{
+    list_each (it, &s->bodies) {
+        struct exchange *x = list_item(it, struct exchange, coming);
+        msec_t left = x->begun_ms + BODY_MS - s->hub.clock.now_ms;
+        if (left > 0)
+            deadline_set(x->wsi, (int)(left / 1000) + 1);
+        else
+            deadline_now(x->wsi);
+    }
 }
 
 /* --- the beginning ----------------------------------------------------------------------------- */
@@ -410,17 +426,41 @@ static bool is_welcome(struct exchange *x, bool from_cookie)
     return true;
 }
 
+/* "Expect: 100-continue" (RFC 9110 10.1.1): the body comes when it is asked for, and not behind a refusal. */
+static bool waits_for_continue(struct lws *wsi)
+{
+    char expect[16] = "";
+    lws_hdr_copy(wsi, expect, sizeof expect, WSI_TOKEN_HTTP_EXPECT);
+    return strcasecmp(expect, "100-continue") == 0 && !http_is_1_0(wsi);
+}
+
+static void await_body(struct exchange *x)
+{
+    x->hangs_up = false;
+    x->to_come = x->length;
+    if (x->to_come > 0)
+        list_push(&x->server->bodies, &x->coming);
+}
+
+static int ask_for_body(struct exchange *x)
+{
+    static const char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    unsigned char bytes[LWS_PRE + sizeof line];
+    memcpy(bytes + LWS_PRE, line, sizeof line - 1);
+    await_body(x);
+    return lws_write(x->wsi, bytes + LWS_PRE, sizeof line - 1, LWS_WRITE_HTTP_HEADERS) < 0 ? -1 : 0;
+}
+
 /* How much comes behind the head.  Where that is not clear, or too much, the answer is the last one. */
 static const char *expect_body(struct exchange *x)
 {
     const char *wrong = read_length(x->wsi, &x->length);
     x->hangs_up = true;
+    x->waits = x->length > 0 && waits_for_continue(x->wsi);
     if (wrong || lws_hdr_total_length(x->wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0)
         return wrong;
-    if (x->length > DROPPED_BODY)
-        return NULL;
-    x->to_come = x->length;
-    x->hangs_up = false;
+    if (x->length <= DROPPED_BODY && !x->waits)
+        await_body(x);
     return NULL;
 }
 
@@ -442,8 +482,8 @@ int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, co
     x->server = s;
     x->wsi = wsi;
     *slot = x;
-    const char *wrong = expect_body(x);
     x->begun_ms = s->hub.clock.now_ms;
+    const char *wrong = expect_body(x);
     x->is_head = http_is_head(wsi);
     x->is_admins = admin_is(wsi);
     bool from_cookie = !x->is_admins && http_identity_is_cookie(s, wsi);
@@ -468,9 +508,11 @@ int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, co
         http_api_ready(x, 400);
         return 0;
     }
-    if (is_welcome(x, from_cookie) && x->length == 0)
+    if (!is_welcome(x, from_cookie))
+        return 0;
+    if (x->length == 0)
         return run(x);
-    return 0;
+    return x->waits ? ask_for_body(x) : 0;
 }
 
 int http_api_writable(struct exchange *x)
@@ -502,6 +544,7 @@ void http_api_closed(struct exchange *x)
         call_forget(x->call);
     admin_forget(x);
     sse_done(x);
+    list_remove(&x->coming);
     if (x->owner) {
         owner_unref(&x->server->hub, x->owner);
         owner_unref(&x->server->hub, x->quota);

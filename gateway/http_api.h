@@ -25,10 +25,12 @@ struct exchange {
     size_t length;   /* that it has said it has */
     size_t to_come;  /* of it, while nothing is known against waiting for it */
     msec_t begun_ms;
-    bool body_ended; /* that was said: see http_api_body_ended */
-    bool hangs_up;   /* behind the answer: what follows cannot be trusted */
-    bool is_head;    /* the answer has no body, whatever its head says */
-    bool is_admins;  /* it came through the operator's socket */
+    struct list coming; /* in the server's list of bodies */
+    bool body_ended;    /* that was said: see http_api_body_ended */
+    bool waits;         /* the body comes when it is asked for */
+    bool hangs_up;      /* behind the answer: what follows cannot be trusted */
+    bool is_head;       /* the answer has no body, whatever its head says */
+    bool is_admins;     /* it came through the operator's socket */
     struct owner *owner, *quota;
     int64_t expires_at_ms;
     struct call *call;          /* under way */
@@ -39,7 +41,8 @@ struct exchange {
     char *origin;      /* that gets CORS headers; NULL for none */
     /* events */
     bool streams, starts, ended;
-    bool broken; /* something could not be written: nothing more is */
+    bool is_plain; /* to HTTP/1.0, which knows no chunks: its end is that of the connection */
+    bool broken;   /* something could not be written: nothing more is */
     struct session session;
     msec_t said_ms;          /* the last bytes */
     msec_t moved_ms;         /* the reader took something last … */
@@ -53,6 +56,7 @@ bool http_api_serves(const char *path);
 int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, const char *path);
 int http_api_body(struct exchange *x, const char *piece, size_t len);
 int http_api_body_ended(struct exchange *x); /* the body is whole, and so is the request */
+void http_api_tick(struct server *s);        /* once a second: bodies that are late */
 int http_api_writable(struct exchange *x);
 void http_api_closed(struct exchange *x); /* frees it; NULL is fine */
 

@@ -1,6 +1,6 @@
 /* Events as Server-Sent Events.  The stream is chunked by hand, so that a cut can be told from an end:
  * the last chunk comes behind the terminal event and nowhere else (never at a token's expiry, never
- * at a stop). */
+ * at a stop).  To HTTP/1.0 it is plain, and the terminal event alone tells. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -60,6 +60,7 @@ void sse_resume(struct exchange *x, struct request *req)
     session_init(&x->session, &x->server->hub, &sse_ops, x);
     session_adopt(&x->session, x->owner, x->quota, x->expires_at_ms);
     x->streams = true;
+    x->is_plain = http_is_1_0(x->wsi);
     list_push(&x->server->streams, &x->all);
     struct call *c = hub_request(&x->server->hub, &(struct asker){x->owner, x->quota, &x->session},
                                  req, on_resumed, x);
@@ -84,9 +85,10 @@ static void write_chunk(struct exchange *x, const struct buf *data)
 {
     struct buf *out = &x->server->out;
     out->len = LWS_PRE;
-    buf_putf(out, "%zx\r\n", data->len);
+    if (!x->is_plain)
+        buf_putf(out, "%zx\r\n", data->len);
     buf_putstr(out, buf_str(data));
-    buf_puts(out, "\r\n");
+    buf_puts(out, x->is_plain ? "" : "\r\n");
     write_raw(x, out);
 }
 
@@ -173,8 +175,9 @@ static int end_stream(struct exchange *x)
     struct buf *out = &x->server->out;
     out->len = LWS_PRE;
     buf_puts(out, "0\r\n\r\n");
-    write_raw(x, out);
-    if (x->broken)
+    if (!x->is_plain)
+        write_raw(x, out);
+    if (x->broken || x->is_plain)
         return -1;
     struct lws *wsi = x->wsi;
     struct exchange **slot = lws_wsi_user(wsi);
@@ -223,7 +226,7 @@ int sse_writable(struct exchange *x)
     if (x->starts) {
         x->starts = false;
         x->said_ms = x->server->hub.clock.now_ms;
-        if (http_begin_events(x->wsi, x->origin) < 0)
+        if (http_begin_events(x->wsi, x->origin, x->is_plain) < 0)
             return -1;
         if (x->answer.len)
             write_chunk(x, &x->answer);

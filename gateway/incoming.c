@@ -2,8 +2,11 @@
 
 #include "gateway/deflate.h"
 #include "gateway/extension.h"
+#include "gateway/log.h"
 #include "proto/js.h"
 #include "proto/limits.h"
+
+#define BLOCKS_OF_A_LINE 128 /* take as long as a line */
 
 static size_t message_limit(const struct conn *c)
 {
@@ -31,6 +34,13 @@ static void fail(struct conn *c, enum close_code code)
     session_close(&c->session, code);
 }
 
+/* No close code would tell the client that it did nothing wrong, and may come back. */
+static void give_up(struct conn *c)
+{
+    log_event_limited(LEVEL_WARN, "ws", "no_memory", LOG_TEXT("for", "a compressed message"));
+    ws_cut(c);
+}
+
 static void deliver(struct conn *c, struct str message)
 {
     if (c->message_is_binary)
@@ -44,10 +54,14 @@ static void deliver(struct conn *c, struct str message)
 static void expand(struct conn *c, struct str payload)
 {
     struct buf text = {0};
-    switch (deflate_expand(c->server->deflate, payload, message_limit(c), &text)) {
+    enum deflate_result result =
+        deflate_expand(c->server->deflate, payload, message_limit(c), &text);
+    session_charge(&c->session, (uint32_t)(deflate_blocks(c->server->deflate) / BLOCKS_OF_A_LINE));
+    switch (result) {
     case DEFLATE_OK: deliver(c, buf_str(&text)); break;
     case DEFLATE_TOO_BIG: fail(c, CLOSE_TOO_BIG); break;
     case DEFLATE_BROKEN: fail(c, CLOSE_INVALID); break;
+    case DEFLATE_NO_MEMORY: give_up(c); break;
     }
     buf_done(&text);
 }

@@ -5,7 +5,7 @@
  * Thread:   loop.
  * Owns:     the connection's buffer between two pieces.
  * Errors:   close the connection: 1009 beyond the limit, 1007 what is no text or cannot be expanded, 1002
- *           a frame that may not be.
+ *           a frame that may not be; without a code when there is no memory to expand it.
  */
 #ifndef GATEWAY_INCOMING_H
 #define GATEWAY_INCOMING_H

@@ -387,6 +387,8 @@ int keeper_main(int argc, char **argv)
         error = start(k);
     if (error)
         return fail(k, error);
+    if (!k->spec.background && !k->spec.pty)
+        close_in(k); /* whoever waits for it cannot write: a question would stay for ever */
     k->status.pid = k->tree.program;
     k->status.pid_ticks = process_start_ticks(k->tree.program);
     write_status(k);

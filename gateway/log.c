@@ -3,6 +3,8 @@
 #include "proto/js.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <time.h>
@@ -14,6 +16,8 @@ static _Atomic int log_level = LEVEL_INFO;
 static _Atomic int log_format = FORMAT_LOGFMT;
 static pthread_mutex_t rate_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t write_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t n_lost; /* lines since the last one that was written whole */
+static bool is_torn;    /* the last one was not: what comes next begins a line */
 
 void log_open(enum log_level level, enum log_format format)
 {
@@ -108,18 +112,32 @@ void log_line(struct buf *out, enum log_format format, int64_t wall_ms,
 
 /* ------------------------------------------------------------------ out */
 
-/* What cannot be written is lost: there is nobody to tell. */
-static void write_all(struct str text)
+/* Who reads the log may have stopped: a pager, a log driver that is stuck.  The loop must not stop with it,
+ * so a line is given LOG_WAIT_MS once, and while nothing is taken the next ones are lost at once. */
+static bool can_write(void)
 {
-    pthread_mutex_lock(&write_lock);
-    while (text.n > 0) {
-        ssize_t n = write(STDERR_FILENO, text.p, text.n);
+    struct pollfd out = {STDERR_FILENO, POLLOUT, 0};
+    int n;
+    do
+        n = poll(&out, 1, n_lost > 0 ? 0 : LOG_WAIT_MS);
+    while (n < 0 && errno == EINTR);
+    return n > 0;
+}
+
+/* False when it was lost, or its end: there is nobody to tell.  A pipe that can be written to takes PIPE_BUF
+ * bytes without waiting. */
+static bool write_all(struct str text)
+{
+    size_t all = text.n;
+    while (text.n > 0 && can_write()) {
+        ssize_t n = write(STDERR_FILENO, text.p, text.n < PIPE_BUF ? text.n : PIPE_BUF);
         if (n < 0 && errno != EINTR)
             break;
         if (n > 0)
             text = (struct str){text.p + n, text.n - (size_t)n};
     }
-    pthread_mutex_unlock(&write_lock);
+    is_torn = text.n > 0 && (is_torn || text.n < all);
+    return text.n == 0;
 }
 
 static int64_t milliseconds(clockid_t of)
@@ -130,14 +148,12 @@ static int64_t milliseconds(clockid_t of)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-void log_write(enum log_level level, const char *component, const char *event,
-               const struct log_field *fields, uint64_t left_out)
+static void put_line(struct buf *out, const struct log_entry *entry, uint64_t left_out)
 {
     struct buf line = {0};
     enum log_format format = (enum log_format)atomic_load(&log_format);
-    struct log_entry entry = {level, component, event, fields};
 
-    log_line(&line, format, milliseconds(CLOCK_REALTIME), &entry);
+    log_line(&line, format, milliseconds(CLOCK_REALTIME), entry);
     if (left_out > 0) {
         if (format == FORMAT_JSON)
             line.len--;
@@ -146,8 +162,30 @@ void log_write(enum log_level level, const char *component, const char *event,
             buf_putc(&line, '}');
     }
     buf_putc(&line, '\n');
-    write_all(buf_str(&line));
+    buf_putstr(out, buf_str(&line));
     buf_done(&line);
+}
+
+void log_write(enum log_level level, const char *component, const char *event,
+               const struct log_field *fields, uint64_t left_out)
+{
+    struct buf text = {0};
+
+    pthread_mutex_lock(&write_lock);
+    if (is_torn)
+        buf_putc(&text, '\n');
+    if (n_lost > 0) {
+        struct log_entry lost = {LEVEL_WARN, "log", "lost", LOG_FIELDS(LOG_INT("lines", n_lost))};
+        put_line(&text, &lost, 0);
+    }
+    put_line(&text, &(struct log_entry){level, component, event, fields}, left_out);
+    if (write_all(buf_str(&text))) {
+        n_lost = 0;
+    } else {
+        n_lost++;
+    }
+    pthread_mutex_unlock(&write_lock);
+    buf_done(&text);
 }
 
 bool log_rate_allows(struct log_rate *rate, uint64_t *ret_left_out)

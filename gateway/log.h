@@ -3,7 +3,8 @@
  *     log_event(LEVEL_INFO, "ws", "closed", LOG_INT("conn", 41), LOG_INT("code", 1001));
  *     ts=2026-03-01T12:00:00.000Z level=info component=ws event=closed conn=41 code=1001
  *
- * Shape:    a line is written with one write.  Values are escaped and cut at LOG_VALUE_MAX.
+ * Shape:    values are escaped and cut at LOG_VALUE_MAX.  Who reads stderr and stops stops nobody here: a line
+ *           waits LOG_WAIT_MS at most, and what is lost is counted in the next line that is taken.
  *           ERROR: an operator must act.  WARN: we carried on, and the line says how.
  *           INFO: lifecycle.  DEBUG: anything.
  * Thread:   any.
@@ -20,6 +21,7 @@
 
 #define LOG_VALUE_MAX 1024 /* bytes of a value */
 #define LOG_BURST 10
+#define LOG_WAIT_MS 50
 
 enum log_level { LEVEL_DEBUG, LEVEL_INFO, LEVEL_WARN, LEVEL_ERROR };
 enum log_format { FORMAT_LOGFMT, FORMAT_JSON };

@@ -1,10 +1,12 @@
 /* holdfast -- the program: its commands and their options. */
+#include <fcntl.h>
 #include <getopt.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "gateway/admin_client.h"
 #include "gateway/auth.h"
@@ -244,6 +246,22 @@ static int chat(int argc, char **argv)
     return code;
 }
 
+/* What whoever started us left behind.  Without one of the first three descriptors the next socket would be
+ * it, and the log would be written into that; a signal that is blocked would never stop us. */
+static void leave_inheritance(void)
+{
+    sigset_t none;
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGCHLD, SIG_DFL); /* ignored, it would take the exit codes of children along */
+}
+
 int main(int argc, char **argv)
 {
     const char *command = argc > 1 ? argv[1] : "";
@@ -252,6 +270,7 @@ int main(int argc, char **argv)
         return supervisor_main(argc, argv);
     if (strcmp(command, "keep") == 0)
         return keeper_main(argc, argv);
+    leave_inheritance();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file at its limit is a full disk, and no end */
     if (strcmp(command, "chat") == 0)

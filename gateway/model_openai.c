@@ -102,10 +102,21 @@ static void say(struct model_turn *t, enum model_piece kind, uint32_t node)
     if (!node)
         return;
     buf_clear(&t->text);
-    js_value(&t->doc, node, &t->text);
+    openai_put_piece(&t->doc, node, kind == PIECE_THINKING, &t->text);
+    if (t->text.len == 0)
+        return;
     t->paused = true; /* first, so that an unpause from inside is not forgotten */
     if (t->events.on_piece(t->user, kind, buf_str(&t->text)))
         t->paused = false;
+}
+
+/* There are servers that number every call 0: one with another id, and a name, is another call. */
+static bool begins_another(struct model_turn *t, const struct call_parts *call, uint32_t piece)
+{
+    uint32_t function = js_get(&t->doc, piece, "function");
+    return call->id.len > 0 && read_text(t, piece, "id") &&
+           !str_eq(buf_str(&t->text), buf_str(&call->id)) && function &&
+           js_type(&t->doc, function) == JS_OBJECT && read_text(t, function, "name");
 }
 
 /* The call that a piece belongs to: by its index; without one, a piece with an id begins a new call.
@@ -117,8 +128,8 @@ static struct call_parts *find_call(struct model_turn *t, uint32_t piece)
     if (!node || js_type(&t->doc, node) != JS_NUMBER || !js_int(&t->doc, node, &index))
         index = read_text(t, piece, "id") || t->n_calls == 0 ? (int64_t)t->n_calls
                                                              : (int64_t)t->n_calls - 1;
-    for (size_t i = 0; i < t->n_calls; i++)
-        if (t->calls[i].index == index)
+    for (size_t i = t->n_calls; i-- > 0;)
+        if (t->calls[i].index == index && !begins_another(t, &t->calls[i], piece))
             return &t->calls[i];
     if (t->n_calls == OPENAI_CALLS)
         return NULL;
@@ -134,6 +145,19 @@ static void add_text(struct model_turn *t, struct buf *to, uint32_t object, cons
     t->call_bytes += t->text.len;
     if (t->call_bytes <= OPENAI_REPLY_BYTES)
         buf_putstr(to, buf_str(&t->text));
+}
+
+/* A text of JSON, in pieces; there are servers that give the object itself. */
+static void add_arguments(struct model_turn *t, struct buf *to, uint32_t function)
+{
+    uint32_t node = js_get(&t->doc, function, "arguments");
+    size_t begun = to->len;
+    if (!node || js_type(&t->doc, node) != JS_OBJECT) {
+        add_text(t, to, function, "arguments");
+        return;
+    }
+    js_copy(&t->doc, node, to);
+    t->call_bytes += to->len - begun;
 }
 
 static void take_call(struct model_turn *t, uint32_t piece)
@@ -152,7 +176,7 @@ static void take_call(struct model_turn *t, uint32_t piece)
         return;
     if (call->name.len == 0)
         add_text(t, &call->name, function, "name");
-    add_text(t, &call->arguments, function, "arguments");
+    add_arguments(t, &call->arguments, function);
     if (t->call_bytes > OPENAI_REPLY_BYTES)
         fail(t, "the calls of a turn pass 4 MiB");
 }
@@ -208,7 +232,7 @@ static void take_event(struct model_turn *t, const struct sse_event *e)
 {
     if (t->done || e->data.n == 0)
         return;
-    if (str_eq(e->data, STR("[DONE]")))
+    if (openai_is_done(e->data))
         finish(t);
     else
         take_chunk(t, e->data);
@@ -260,7 +284,7 @@ static void take_whole(struct model_turn *t)
 /* What stands behind the last empty line of a stream may be half an event. */
 static bool is_whole(struct model_turn *t, struct str text)
 {
-    return str_eq(text, STR("[DONE]")) || js_parse(&t->doc, text.p, text.n, JS_AGENT);
+    return openai_is_done(text) || js_parse(&t->doc, text.p, text.n, JS_AGENT);
 }
 
 static void on_done(void *user, struct str error)

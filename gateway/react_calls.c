@@ -178,26 +178,28 @@ static bool say(struct react_call *call, struct buf *output)
     return good;
 }
 
-/* {"event":"input_required","data":{…}}: the approval that the tool asks for. */
+/* The approval that the tool asks for. */
 static void ask_approval(struct react_call *call, struct str question)
 {
     struct react_calls *c = call->calls;
-    struct agent_line line;
-    struct buf text = {0};
+    struct buf text = {0}, data = {0};
     buf_putf(&text, "ask-%u", ++c->n_questions);
     call->awaits = buf_take(&text);
     call->asking = true;
-    buf_puts(&text, "{\"event\":\"input_required\",\"data\":{");
-    js_put_field(&text, "input_id", str_of(call->awaits));
-    js_put_field(&text, "kind", STR("approval"));
-    js_put_field(&text, "prompt", question);
-    js_put_field(&text, "tool", str_of(call->name));
-    js_put_raw(&text, "arguments", str_of(call->arguments));
-    buf_puts(&text, "}}");
-    bool good = agent_line_decode(&c->decoder, buf_str(&text), &line);
-    ASSERT(good);
-    teller_say(c->teller, &line);
-    buf_done(&text);
+    buf_putc(&data, '{');
+    js_put_field(&data, "input_id", str_of(call->awaits));
+    js_put_field(&data, "kind", STR("approval"));
+    js_put_field(&data, "prompt", question);
+    js_put_field(&data, "tool", str_of(call->name));
+    js_put_raw(&data, "arguments", str_of(call->arguments));
+    buf_putc(&data, '}');
+    teller_say(c->teller, &(struct agent_line){.kind = LINE_EVENT,
+                                               .event = EVENT_INPUT_REQUIRED,
+                                               .data = buf_str(&data),
+                                               .input_id = str_of(call->awaits),
+                                               .approval = true,
+                                               .timeout_s = -1});
+    buf_done(&data);
 }
 
 static bool start_job(struct react_call *call, struct buf *output)

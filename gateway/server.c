@@ -21,6 +21,7 @@
 #include "gateway/log.h"
 #include "gateway/notify.h"
 #include "gateway/proxied.h"
+#include "gateway/reload.h"
 #include "gateway/store_locked.h"
 #include "gateway/tls.h"
 #include "gateway/webhook.h"
@@ -30,6 +31,7 @@
 #define CLOSE_WAIT_MS 1000   /* for the clients' side of the close handshake */
 #define SPARE_DESCRIPTORS 64 /* store, listener, timers */
 #define DESCRIPTORS_PER_PROCESS 5
+#define DESCRIPTORS_PER_TASK 4 /* models, agents and pages over HTTP */
 #define SOCKETS_TO_REFUSE 64
 #define RX_BUFFER 1024
 #define TLS_RX_BUFFER 16384 /* a whole record: see tls_protocols */
@@ -226,39 +228,10 @@ static void on_signal(uv_signal_t *signal, int number)
     begin_drain(signal->data);
 }
 
-/* --- reading keys and certificates again ------------------------------------------------------- */
-
-static void reload_keys(struct server *s)
-{
-    struct buf faults = {0};
-    struct auth *fresh = auth_open(s->config, s->config->data, &faults);
-    if (fresh) {
-        auth_close(s->auth);
-        s->auth = fresh;
-        log_event(LEVEL_INFO, "auth", "reloaded", LOG_INT("keys", (int64_t)s->config->auth.n_keys));
-    } else {
-        log_event(LEVEL_ERROR, "auth", "not_reloaded", LOG_STR("why", buf_str(&faults)));
-    }
-    buf_done(&faults);
-}
-
-static void reload_certificate(struct server *s)
-{
-    const char *wrong = tls_reload(s->tls, s->config);
-    if (wrong)
-        log_event(LEVEL_ERROR, "tls", "not_reloaded", LOG_TEXT("why", wrong));
-    else
-        log_event(LEVEL_INFO, "tls", "reloaded", LOG_TEXT("cert", s->config->tls.cert));
-}
-
-/* What cannot be read stays as it was: open connections and new ones go on. */
 static void on_hangup(uv_signal_t *signal, int number)
 {
-    struct server *s = signal->data;
     (void)number;
-    reload_keys(s);
-    if (s->tls)
-        reload_certificate(s);
+    reload(signal->data);
 }
 
 /* The last task has ended and its end is sent, or the store takes no more writes: close. */
@@ -296,6 +269,7 @@ static void on_tick(struct timer *timer)
     report_store(s);
     ws_tick(s);
     sse_tick(s);
+    http_api_tick(s);
     pace_tick(s);
     timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
 }
@@ -444,6 +418,18 @@ static void lower(uint32_t *limit, uint64_t to, const char *name)
     *limit = (uint32_t)to;
 }
 
+/* To what the limits need: agents and commands inherit it, and some programs go through all of them. */
+static void raise_files(struct rlimit *files, const struct config *c, uint64_t processes)
+{
+    uint64_t sockets = (uint64_t)c->rim_limits.connections + SOCKETS_TO_REFUSE;
+    uint64_t all = SPARE_DESCRIPTORS + sockets + 3 * processes +
+                   (uint64_t)c->limits.tasks * DESCRIPTORS_PER_TASK;
+    if (files->rlim_cur < all) {
+        files->rlim_cur = all < files->rlim_max ? all : files->rlim_max;
+        setrlimit(RLIMIT_NOFILE, files);
+    }
+}
+
 /* What the descriptors do not carry would only fail later, and half way.  Agents have a share that
  * no socket takes (F47); of the sockets a few are left for those who are told that it is full. */
 static void fit_limits(struct server *s, struct config *config)
@@ -452,12 +438,11 @@ static void fit_limits(struct server *s, struct config *config)
     s->max_sockets = UINT32_MAX;
     if (getrlimit(RLIMIT_NOFILE, &files) < 0)
         return;
-    files.rlim_cur = files.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &files);
+    uint64_t processes = (uint64_t)config->limits.processes * DESCRIPTORS_PER_PROCESS;
+    raise_files(&files, config, processes);
     uint64_t all = files.rlim_cur < UINT32_MAX ? files.rlim_cur : UINT32_MAX;
     uint64_t spare = all / 2 < SPARE_DESCRIPTORS ? all / 2 : SPARE_DESCRIPTORS;
     uint64_t room = all - spare;
-    uint64_t processes = (uint64_t)config->limits.processes * DESCRIPTORS_PER_PROCESS;
     if (processes > room / 3)
         processes = room / 3;
     s->max_sockets = (uint32_t)(room - processes);
@@ -571,6 +556,7 @@ int server_run(const struct config *config)
     list_init(&s->blocked);
     list_init(&s->dead);
     list_init(&s->streams);
+    list_init(&s->bodies);
     list_init(&s->greetings);
     list_init(&s->paced);
     fit_limits(s, &fitted);

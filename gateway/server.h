@@ -66,6 +66,7 @@ struct server {
     struct list silent;          /* of struct conn, the one heard longest ago first */
     struct list blocked;         /* of struct conn with a partial write */
     struct list streams;         /* of struct exchange: events over HTTP */
+    struct list bodies;          /* of struct exchange: whose body is to come */
     struct list dead;            /* of struct conn, freed at the end of the turn */
     struct map addresses, paces; /* address.h */
     struct list paced;

@@ -272,8 +272,7 @@ static void block(struct conn *c)
     list_push(&c->server->blocked, &c->blocked);
 }
 
-/* Behind what could not be written nothing may follow: it would be a gap. */
-static void cut(struct conn *c)
+void ws_cut(struct conn *c)
 {
     say_no_more(c);
     deadline_now(c->wsi);
@@ -290,7 +289,7 @@ static void write_message(struct conn *c, struct buf *out)
     s->messages_out++;
     if (FAULT(SEND) || lws_write(c->wsi, (unsigned char *)sent.p, sent.n,
                                  frame.p ? LWS_WRITE_RAW : LWS_WRITE_TEXT) < 0)
-        cut(c);
+        ws_cut(c); /* behind what could not be written nothing may follow: it would be a gap */
 }
 
 /* Whatever is being sent: when something is pending it follows behind that. */
@@ -304,6 +303,20 @@ static void ping(struct conn *c)
     lws_write(c->wsi, frame + LWS_PRE, 2, LWS_WRITE_PING);
     c->pinged = true;
     c->pinged_ms = c->server->hub.clock.now_ms;
+}
+
+/* What was answered goes out before the close frame, in no more time than the close itself may take; of who
+ * took nothing for 30 s nothing is expected. */
+static bool is_waited_for(struct conn *c, bool pending)
+{
+    enum close_code code = c->session.close_code;
+    bool takes = !pending || (code != CLOSE_SLOW && code != CLOSE_SILENT);
+    if (!session_has_output(&c->session) || !takes)
+        return false;
+    if (pending && !c->lingers)
+        deadline_set(c->wsi, CLOSE_WAIT_S);
+    c->lingers |= pending;
+    return true;
 }
 
 /* Writes one message, unless something is still pending: then the cursor waits (promise 7).  One a
@@ -327,7 +340,7 @@ static void flush(struct session *session)
         pending = lws_partial_buffered(c->wsi);
         list_remove(&c->blocked);
     }
-    if (session->state == SESSION_CLOSING && (pending || !session_has_output(session)))
+    if (session->state == SESSION_CLOSING && !is_waited_for(c, pending))
         send_close(c);
     else if (pending)
         block(c);

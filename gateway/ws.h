@@ -29,6 +29,7 @@ struct conn {
     bool ping_due;        /* it could not be sent yet: something was pending */
     bool pinged;          /* at pinged_ms, and nothing was heard since */
     bool stranger;        /* before welcome: counted apart */
+    bool lingers; /* it is to be closed, has so long for what was said, and does not take it */
     enum conn_state state;
     char *bearer, *cookie; /* until it is known who it is */
     struct address *address;
@@ -44,6 +45,7 @@ int ws_refuse_close(struct lws *wsi, const unsigned char *payload, size_t len);
 int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void *in, size_t len);
 /* Takes a fresh socket, or closes it; named: by its PROXY header, or NULL. */
 void ws_accept(struct server *s, int fd, const struct net_address *named);
+void ws_cut(struct conn *c); /* ends it without a close frame, and without what waits to be sent */
 void ws_flush_woken(struct server *s); /* the end of the turn */
 void ws_reap(struct server *s);
 void ws_tick(struct server *s); /* once a second: heartbeats, slow readers */

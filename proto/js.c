@@ -8,7 +8,8 @@
 
 /* Design.  One loop, two steps: read_value takes a scalar or opens a container; advance takes what
  * stands between two values (closers, a comma, a key and its colon).  The stack holds the open
- * containers' node numbers, so a hostile nesting costs 4 bytes a level and ends at MAX_JSON_DEPTH.
+ * containers' node numbers, so a hostile nesting costs 4 bytes a level and ends at MAX_JSON_DEPTH;
+ * what we wrap in a line of our own may have been at that limit, so our texts may go deeper.
  *
  * Invariants: every node's next is set when its text has been read; nodes may move (growth), so
  * code holds numbers, not pointers; a string node that is not plain was checked escape by escape,
@@ -32,7 +33,7 @@ struct parser {
     bool fresh; /* the innermost container has no child yet */
     unsigned depth;
     uint32_t duplicate; /* the first key that repeats another, by place; 0 for none */
-    uint32_t open[MAX_JSON_DEPTH];
+    uint32_t open[MAX_JSON_DEPTH + MAX_JSON_WRAP];
 };
 
 static bool fail(struct parser *p, const char *error, const char *at)
@@ -169,7 +170,8 @@ static bool check_many_keys(struct parser *p, uint32_t object)
 
 static bool open_container(struct parser *p, enum js_type type)
 {
-    if (p->depth == MAX_JSON_DEPTH)
+    bool ours = p->flags & JS_MUST;
+    if (p->depth == (ours ? MAX_JSON_DEPTH + MAX_JSON_WRAP : MAX_JSON_DEPTH))
         return fail(p, "nested too deeply", p->at);
     if (!add(p, type, p->at, p->at + 1))
         return false;

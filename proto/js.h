@@ -2,7 +2,8 @@
  *
  * Shape:    js_parse reads one value; nodes are numbered in document order, the root is 0.  A node
  *           knows its raw text and where its next sibling is; nothing is copied or unescaped until
- *           asked for.  No recursion: depth is bounded by MAX_JSON_DEPTH.
+ *           asked for.  No recursion: depth is bounded by MAX_JSON_DEPTH
+ *           (by MAX_JSON_WRAP more in what is ours).
  * Why:      our own reader, since the wire needs what the libraries do not give: numbers that pass
  *           through as they were written, unpaired surrogate escapes that become U+FFFD, NUL kept,
  *           duplicate keys refused, and an error that says where.
@@ -35,7 +36,9 @@ enum js_flags {
     JS_REPAIR_UTF8 = 1, /* invalid bytes inside strings become U+FFFD */
     JS_ANY_NUMBER = 2,  /* integers of any size pass */
     JS_AGENT = JS_REPAIR_UTF8 | JS_ANY_NUMBER,
-    JS_MUST = 4, /* aborts when memory is out: for what we have taken, and answer for, already */
+    /* For what we have taken, and answer for, already: aborts when memory is out, and may be
+     * MAX_JSON_WRAP levels deeper than what others may send. */
+    JS_MUST = 4,
     JS_OURS = JS_AGENT | JS_MUST,
 };
 
@@ -97,6 +100,8 @@ void js_copy(const struct js_doc *d, uint32_t node, struct buf *out);
 
 /* Writing: appends a quoted, escaped string; invalid UTF-8 becomes U+FFFD.  null for STR_NULL. */
 void js_put_str(struct buf *out, struct str value);
+/* How many bytes js_put_str would append. */
+size_t js_str_size(struct str value);
 /* Appends `,"key":` – without the comma right behind an opening brace or bracket. */
 void js_put_key(struct buf *out, const char *key);
 void js_put_field(struct buf *out, const char *key, struct str value); /* key and string */

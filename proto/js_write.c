@@ -141,7 +141,7 @@ static void put_separator(struct buf *out, struct copy_level *level, bool first)
 
 void js_copy(const struct js_doc *d, uint32_t node, struct buf *out)
 {
-    struct copy_level open[MAX_JSON_DEPTH];
+    struct copy_level open[MAX_JSON_DEPTH + MAX_JSON_WRAP];
     size_t depth = 0;
     bool first = true;
     for (uint32_t i = node, end = js_end(d, node); i < end; i++) {
@@ -150,7 +150,7 @@ void js_copy(const struct js_doc *d, uint32_t node, struct buf *out)
         const struct js_node *n = &d->nodes[i];
         first = n->type == JS_ARRAY || n->type == JS_OBJECT;
         if (first) {
-            ASSERT(depth < MAX_JSON_DEPTH);
+            ASSERT(depth < countof(open));
             buf_putc(out, n->type == JS_OBJECT ? '{' : '[');
             open[depth++] = (struct copy_level){n->next, n->type == JS_OBJECT, false};
         } else if (n->type == JS_STRING) {
@@ -184,6 +184,26 @@ void js_put_str(struct buf *out, struct str value)
         }
     }
     buf_putc(out, '"');
+}
+
+size_t js_str_size(struct str value)
+{
+    struct buf one = {0};
+    size_t n = value.p ? 2 : 4;
+    for (const char *p = value.p, *end = value.p + value.n; p < end;) {
+        size_t run = clean_run(p, (size_t)(end - p));
+        n += run;
+        p += run;
+        if (p < end) {
+            uint32_t c;
+            p += utf8_step(p, (size_t)(end - p), &c);
+            buf_clear(&one);
+            put_escaped(&one, c == UTF8_BROKEN ? UTF8_REPLACEMENT : c);
+            n += one.len;
+        }
+    }
+    buf_done(&one);
+    return n;
 }
 
 void js_put_key(struct buf *out, const char *key)

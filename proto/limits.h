@@ -10,6 +10,7 @@
 #define MAX_EVENT_LINE (1024 * 1024)  /* bytes of one event's line, its newline included */
 #define MAX_HELLO_MESSAGE (32 * 1024) /* bytes of a message before welcome: a stranger's memory */
 #define MAX_JSON_DEPTH 128            /* nested arrays and objects; the outermost counts as 1 */
+#define MAX_JSON_WRAP 4 /* levels that we put around what was so deep when we took it */
 #define MAX_SAFE_INTEGER 9007199254740991LL /* 2^53-1: beyond it JavaScript rounds */
 #define MAX_REQUEST_ID 64                   /* bytes of a request's id */
 #define MAX_CONVERSATION_ID 128             /* bytes */

@@ -1,4 +1,4 @@
-/* The ReAct adapter behind core/agent.h: inbox, stopping, backpressure.  The tools and the loop are
+/* The ReAct adapter behind core/agent.h: inbox, approvals, stopping, backpressure.  The tools and the loop are
  * real, the model follows a script. */
 #include "tests/support/script_model.h"
 
@@ -100,6 +100,110 @@ static void test_react_inbox_has_a_limit(void **state)
         n++;
     assert_int_equal(n, REACT_INBOX / 100060);
     assert_true(deliver(MESSAGE("small")));
+}
+
+/* An object so many levels deep. */
+static void put_nested(struct buf *out, size_t depth)
+{
+    for (size_t i = 0; i < depth; i++)
+        buf_puts(out, "{\"a\":");
+    buf_puts(out, "0");
+    for (size_t i = 0; i < depth; i++)
+        buf_putc(out, '}');
+}
+
+static void test_react_message_around_the_deepest_result_enters(void **state)
+{
+    (void)state;
+    struct buf line = {0};
+    START(SAY("A"), DONE);
+    buf_puts(&line, "{\"type\":\"message\",\"from\":\"child\",\"content\":\"out\",\"child\":"
+                    "{\"task_id\":\"01J\",\"name\":\"probe\",\"status\":\"completed\",\"result\":");
+    put_nested(&line, MAX_JSON_DEPTH);
+    buf_puts(&line, "}}");
+    bool taken = deliver(line.bytes);
+    buf_done(&line);
+    assert_true(taken);
+    expect_end(RUN_DONE, "");
+    assert_non_null(strstr(text_of(&script.requests), "status completed]\\nout\""));
+}
+
+/* ------------------------------------------------------------------ approvals */
+
+static struct {
+    tool_done_fn done;
+    void *user;
+    unsigned starts, stops;
+} careful_job;
+
+static bool careful_asks(const struct tool *tool, const struct tool_caller *caller,
+                         struct str arguments, struct buf *question)
+{
+    (void)tool;
+    (void)caller;
+    (void)arguments;
+    buf_puts(question, "May it?");
+    return true;
+}
+
+static struct tool_job *careful_start(const struct tool *tool, const struct tool_caller *caller,
+                                      struct str arguments, tool_done_fn done, void *user,
+                                      struct buf *out)
+{
+    (void)tool;
+    (void)caller;
+    (void)arguments;
+    (void)out;
+    careful_job.starts++;
+    careful_job.done = done;
+    careful_job.user = user;
+    return (struct tool_job *)&careful_job;
+}
+
+static void careful_stop(struct tool_job *job)
+{
+    assert_ptr_equal(job, &careful_job);
+    careful_job.stops++;
+}
+
+static const struct tool careful = {.name = "careful",
+                                    .description = "Asks first.",
+                                    .parameters = "{}",
+                                    .start = careful_start,
+                                    .stop = careful_stop,
+                                    .asks = careful_asks};
+
+static void test_react_approval_shows_arguments_as_deep_as_may_be(void **state)
+{
+    static const struct tool *const one[] = {&careful};
+    (void)state;
+    settings.tools = one;
+    settings.n_tools = 1;
+    memset(&careful_job, 0, sizeof careful_job);
+    struct buf arguments = {0}, question = {0};
+    put_nested(&arguments, MAX_JSON_DEPTH);
+    buf_putf(&question,
+             "input_required {\"input_id\":\"ask-1\",\"kind\":\"approval\",\"prompt\":\"May it?\","
+             "\"tool\":\"careful\",\"arguments\":%s}\n",
+             arguments.bytes);
+    struct act acts[] = {CALL("c", "careful", arguments.bytes), DONE, SAY("I see."), DONE};
+    start_acts(acts, countof(acts));
+    probe.pause_at = 2; /* the call, and the question */
+    wait_until(is_paused);
+    bool asked = strstr(text_of(&probe.log), question.bytes) != NULL;
+    probe.pause_at = 0;
+    buf_done(&arguments);
+    buf_done(&question);
+    assert_true(asked);
+    assert_int_equal(careful_job.starts, 0);
+    assert_true(deliver("{\"type\":\"input\",\"input_id\":\"ask-1\",\"answer\":true}"));
+    assert_int_equal(careful_job.starts, 1);
+    agent_react_ops.unpause(probe.run);
+    careful_job.done(careful_job.user, true, STR("did it"));
+    expect_end(RUN_DONE, "");
+    assert_non_null(strstr(text_of(&script.requests), "\"content\":\"did it\"}]\n"));
+    finish();
+    assert_int_equal(careful_job.stops, 1);
 }
 
 /* ------------------------------------------------------------------ stopping */
@@ -230,6 +334,8 @@ int main(void)
         TEST(test_react_messages_enter_one_a_turn_in_order),
         TEST(test_react_message_of_a_child_names_it),
         TEST(test_react_other_lines_are_ignored),
+        TEST(test_react_message_around_the_deepest_result_enters),
+        TEST(test_react_approval_shows_arguments_as_deep_as_may_be),
         TEST(test_react_inbox_has_a_limit),
         TEST(test_react_cancel_and_kill_end_it_at_once),
         TEST(test_react_cancel_between_calls_leaves_the_rest),

@@ -202,6 +202,29 @@ static void test_many_last_blocks_are_one_message(void **state)
     buf_done(&back);
 }
 
+/* Headers alone are work without text: so they are told. */
+static void test_blocks_are_counted(void **state)
+{
+    (void)state;
+    static const struct {
+        struct str payload;
+        size_t blocks; /* with the empty one at the end, whose own end is not sent */
+    } counted[] = {
+        {STR(""), 0},
+        {STR("\x00"), 1},
+        {STR("\xf2\x48\xcd\xc9\xc9\x07\x00"), 2},
+        {STR("\xf2\x48\x05\x00\x00\x00\xff\xff\xca\xc9\xc9\x07\x00"), 4},
+        {STR("\x03\x00\x03\x00\x03\x00\x00"), 4}, /* three that are empty, and last ones */
+        {STR("\x02\x08\x20\x80\x00\x02\x08\x20\x80\x00\x00"), 9}, /* eight of ten bits each */
+    };
+    for (size_t i = 0; i < countof(counted); i++) {
+        struct buf text = {0};
+        assert_int_equal(deflate_expand(ours, counted[i].payload, 100, &text), DEFLATE_OK);
+        assert_int_equal(deflate_blocks(ours), counted[i].blocks);
+        buf_done(&text);
+    }
+}
+
 static void test_every_cut_is_broken(void **state)
 {
     (void)state;
@@ -323,6 +346,7 @@ int main(void)
         cmocka_unit_test(test_limit_holds_to_the_byte),
         cmocka_unit_test(test_bomb_is_too_big),
         cmocka_unit_test(test_many_last_blocks_are_one_message),
+        cmocka_unit_test(test_blocks_are_counted),
         cmocka_unit_test(test_every_cut_is_broken),
         cmocka_unit_test(test_frame_is_read_back_in_every_window),
         cmocka_unit_test(test_same_text_is_the_same_frame),

@@ -14,7 +14,7 @@ import random
 import threading
 import time
 
-from gateway import SANITIZE, SCALE, Gateway, processes_with, script_agent, wait_until
+from gateway import LATE_S, SANITIZE, SCALE, Gateway, processes_with, script_agent, wait_until
 from holdfast import LIVE, TERMINAL, Client, Closed, ids, program
 
 ROUNDS = int(os.environ.get("HOLDFAST_CRASH_ROUNDS", 10 if SANITIZE else 55))
@@ -207,7 +207,8 @@ class Round:
 
 
 def check_processes(mark):
-    wait_until(lambda: not processes_with(mark), f"the end of {processes_with(mark)}", 5 * SCALE)
+    """Soon: not after the grace of the patient agent, which is a minute."""
+    wait_until(lambda: not processes_with(mark), f"the end of {processes_with(mark)}", 2 * LATE_S)
 
 
 def waiting(client, current):

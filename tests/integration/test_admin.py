@@ -273,10 +273,11 @@ def test_revocation_ends_by_itself():
         admin = Admin(gateway)
         with Client(gateway) as client:
             token, owner = client.token, client.owner
-            answer = admin.good("POST", "/v1/admin/revoke", {"owner": owner, "for_s": 2})
+            answer = admin.good("POST", "/v1/admin/revoke", {"owner": owner, "for_s": 3600})
             assert client.closing().code == 4401 and answer["closed"] == 1
         assert admin.good("GET", "/v1/admin/revocations")["revocations"] == [
             {"owner": owner, "until": answer["until"]}]
+        admin.good("POST", "/v1/admin/revoke", {"owner": owner, "for_s": 1})  # the later order counts
         wait_until(lambda: Api(gateway, token).ask("GET", "/conversations")[0] == 200, "the end")
         gateway.stop()
         gateway.start()  # and is forgotten then

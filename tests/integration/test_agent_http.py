@@ -53,7 +53,7 @@ def gateway(server, tls):
         agent("stranger", tls.url + "/run"),
         agent("proxied", "http://agent.invalid/run", proxy=server.url),
         agent("gone", "http://127.0.0.1:1/"),
-        agent("idle", server.url, idle_timeout_s=1)]}
+        agent("idle", server.url, idle_timeout_s=4)]}  # more than this process may sleep
     with Gateway(config, environ={"TEST_AGENT_KEY": "key-of-the-agent"}) as running:
         yield running
 
@@ -186,12 +186,12 @@ def test_proxy(ask, server):
 
 def test_cancel_closes_the_request(client, server):
     server.script = [[head(**NDJSON), lines(event("token", text="I am")), threading.Event()]]
-    before = server.closed
+    server.requests.clear()
     task = client.chat("x")
     client.event(task, "token")
     client.refused("no_inbox", "send", **ids(task), content="x")
     client.call("cancel", **ids(task))
-    wait_until(lambda: server.closed == before + 1, "the request's end")
+    wait_until(lambda: server.requests[-1].left, "the request's end")
     assert client.wait_terminal(task)["data"]["error"]["code"] == "cancelled"
 
 

@@ -9,11 +9,12 @@ import pytest
 from gateway import LATE_S, SANITIZE, SCALE, Gateway, script_agent, wait_until
 from holdfast import Client, ids, names, new_id, text_of
 
+SHORT_S = 2 + 2 * SCALE  # a time-out that is reached soon, and in which an agent comes to say something all the same
 CONFIG = {
     "agents": [
         script_agent(default=True, env={"MY_KEY": "my value"}),
-        script_agent("hurried", timeout_s=3 * SCALE),
-        script_agent("idle", idle_timeout_s=2 * SCALE),
+        script_agent("hurried", timeout_s=SHORT_S),
+        script_agent("idle", idle_timeout_s=SHORT_S),
         {"name": "missing", "kind": "exec", "command": ["/nonexistent/program"]},
         {"name": "cat", "kind": "exec", "command": ["/bin/cat"]},
         {"name": "true", "kind": "exec", "command": ["/bin/true"]},
@@ -322,7 +323,7 @@ def test_timeout_fails_the_task(client):
     task, _ = failed(client, {"token": "a"}, {"repeat": 4000, "steps": [{"thinking": "."}, {"sleep_ms": 20}]},
                      code="timeout", agent="hurried")
     assert task["output"] == "a"
-    assert 2.8 * SCALE < time.monotonic() - begun < 3 * SCALE + LATE_S
+    assert SHORT_S - 0.2 < time.monotonic() - begun < SHORT_S + LATE_S
 
 
 def test_idle_timeout_fails_the_task(client):
@@ -331,7 +332,7 @@ def test_idle_timeout_fails_the_task(client):
 
 
 def test_events_keep_the_idle_clock_off(client):
-    task, _ = client.finish({"repeat": 8, "steps": [{"token": "."}, {"sleep_ms": 350 * SCALE}]}, agent="idle")
+    task, _ = client.finish({"repeat": 50, "steps": [{"token": "."}, {"sleep_ms": 25 * SHORT_S}]}, agent="idle")
     assert task["status"] == "completed"
 
 

@@ -109,10 +109,10 @@ def test_acknowledged_messages_survive_the_gateway(end):  # F29
 
 
 def test_messages_during_a_drain_are_not_lost():  # F29
-    with Gateway({"drain_s": 1}) as gateway:
+    with Gateway({"drain_s": 4}) as gateway:
         with Client(gateway) as client:
             token = client.token
-            task = client.chat({"ignore_term": 1}, {"token": "x"}, {"repeat": 100, "steps": [{"hear": "message"}]})
+            task = client.chat({"ignore_term": 1}, {"token": "x"}, {"repeat": 100_000, "steps": [{"hear": "message"}]})
             client.event(task, "token")
             gateway.process.send_signal(signal.SIGTERM)
             acknowledged, n = [], 0

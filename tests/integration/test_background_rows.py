@@ -13,7 +13,7 @@ from manager import HANG, listed, make
 
 CONFIG = {"agents": [
     script_agent(default=True),
-    script_agent("hurried", timeout_s=3 * SCALE),
+    script_agent("hurried", timeout_s=2 + 2 * SCALE),
     {"name": "missing", "kind": "exec", "command": ["/nonexistent/program"]},
 ]}
 

@@ -10,7 +10,8 @@ import pytest
 from gateway import Gateway, LATE_S, is_alive, processes_with, script_agent, wait_until
 from holdfast import TERMINAL, Client, ids, names, new_id, text_of
 
-CONFIG = {"agents": [script_agent(default=True), script_agent("patient", grace_s=3)]}
+# "gentle" has the time to end by itself, however busy the machine is.
+CONFIG = {"agents": [script_agent(default=True), script_agent("patient", grace_s=3), script_agent("gentle", grace_s=60)]}
 GRACE_S = 1
 
 
@@ -60,11 +61,13 @@ def test_cancel_twice_counts_once(client):
 
 
 def test_status_stays_until_the_end_with_the_request_marked(client):
-    task = started(client, {"ignore_term": 1}, agent="patient")
+    gate = client.gateway.path()
+    task = started(client, {"on_term": [{"wait": gate}, {"exit": 0}]}, agent="gentle")
     client.call("cancel", **ids(task))
     record = client.task(task)
     assert record["status"] == "running"
     assert record["cancel_requested_at"]
+    open(gate, "w", encoding="utf-8").close()
     cancelled(client, task)
 
 
@@ -114,7 +117,7 @@ def test_a_disconnect_never_cancels(client, clients):  # F17
     [{"kill": 11}],
 ], ids=["success", "failure", "more_tokens", "rubbish", "crash"])
 def test_cancelled_whatever_the_agent_says_then(client, last):  # F15
-    task = started(client, {"on_term": [{"sleep_ms": 300}, *last]}, agent="patient")
+    task = started(client, {"on_term": [{"sleep_ms": 300}, *last]}, agent="gentle")
     client.call("cancel", **ids(task))
     end = cancelled(client, task)
     said = names(client.events_since(task))
@@ -207,7 +210,7 @@ def test_no_zombies_are_left(gateway, client):
 def test_the_agent_is_told_before_the_signal(client):
     path = client.gateway.path()
     task = client.chat({"ignore_term": 1}, {"token": "ready"}, {"hear": "cancel"}, {"dump": path},
-                       {"token": "stopping"}, {"exit": 0}, agent="patient")
+                       {"token": "stopping"}, {"exit": 0}, agent="gentle")
     client.event(task, "token")
     client.call("cancel", **ids(task))
     end = cancelled(client, task)
@@ -263,8 +266,9 @@ def test_cancel_races_the_end_and_one_of_them_wins(client):
         go = client.gateway.path()
         task = client.chat({"token": "x"}, {"wait": go}, {"sleep_ms": i % 8})
         client.event(task, "token")
-        open(go, "w", encoding="utf-8").close()
-        time.sleep((i % 7) / 1000)
+        if i % 10:  # the others are cancelled before: however slow this process is, not all have ended then
+            open(go, "w", encoding="utf-8").close()
+            time.sleep((i % 7) / 1000)
         n = client.call("cancel", **ids(task))["cancelled"]
         end = client.wait_terminal(task)
         outcomes.add(n)

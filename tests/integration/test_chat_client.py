@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 import tokens
-from gateway import BINARY, Gateway, free_port, run
+from gateway import BINARY, Gateway, free_port, refusing_port, run
 from holdfast import Client, ids, program, wait_until
 from relay import Relay
 from terminal import Command
@@ -113,9 +113,8 @@ def test_list_pages_through_everything(chat):
 
 
 def test_unreachable_gateway_is_told_at_once(chat):
-    with Relay(chat.gateway) as relay:
-        port = relay.port
-    status, _, err = Command("chat", f"ws://127.0.0.1:{port}", "hi", environ=chat.environ).end()
+    with refusing_port() as port:
+        status, _, err = Command("chat", f"ws://127.0.0.1:{port}", "hi", environ=chat.environ).end()
     assert status == 1 and "cannot connect" in err
 
 

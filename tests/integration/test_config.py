@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 import tokens
-from gateway import BINARY, Gateway, run, script_agent
+from gateway import BINARY, WAIT_S, Gateway, run, script_agent
 from holdfast import Client
 
 
@@ -147,7 +147,7 @@ def test_token_command_makes_a_token_that_serves(tmp_path):
     with Gateway({"auth": auth}) as gateway:
         done = subprocess.run(
             [BINARY, "token", "--sub", "alice", "--ttl", "1h", "--config", str(gateway.folder / "config.json"),
-             "--data", str(gateway.data)], capture_output=True, text=True, check=False, timeout=20)
+             "--data", str(gateway.data)], capture_output=True, text=True, check=False, timeout=WAIT_S)
         assert done.returncode == 0, done.stderr
         with Client(gateway, token=done.stdout.strip()) as client:
             assert client.owner == "alice"

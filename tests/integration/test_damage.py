@@ -6,7 +6,7 @@ import re
 import pytest
 
 import database
-from gateway import Gateway, wait_until
+from gateway import WAIT_S, Gateway, wait_until
 from holdfast import Client
 
 HALF = {"flood": 125, "bytes": 400}
@@ -114,14 +114,17 @@ def test_damage_of_a_task_that_ran_ends_it_all_the_same():  # F35
 def test_damaged_journal_is_refused_with_a_reason(sql):  # F35
     with Gateway() as gateway:
         with Client(gateway) as client:
-            client.chat({"repeat": 5, "steps": [{"token": "x"}, {"sleep_ms": 20}]}, {"hang": 1})
-            client.expect(lambda line: line.get("seq") == 7)
+            gates = [gateway.path() for _ in range(5)]
+            task = client.chat(*[step for gate in gates for step in ({"wait": gate}, {"token": "x"})], {"hang": 1})
+            for n, gate in enumerate(gates):  # one after the other is seen: each has a commit of its own
+                open(gate, "w", encoding="utf-8").close()
+                client.expect(lambda line: line.get("task_id") == task["task_id"] and line.get("seq") == 3 + n)
             gateway.kill()
         with database.opened(gateway) as db:
             assert db.execute("SELECT count(*) FROM journal").fetchone()[0] > 2
             db.execute(sql)
         gateway.spawn()
-        assert gateway.process.wait(20) == 1
+        assert gateway.process.wait(WAIT_S) == 1
         gateway._finish()
         assert re.search("level=error component=store ", "\n".join(gateway.log))
 

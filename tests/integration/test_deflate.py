@@ -2,6 +2,7 @@
 
 import os
 import re
+import struct
 import zlib
 
 import pytest
@@ -149,7 +150,8 @@ def test_limit_before_welcome_counts_what_it_expands_to(gateway, client, size): 
 @pytest.mark.parametrize("size", [MIB + LIMIT, 1 << 30])
 def test_bomb_is_1009_and_costs_nothing(gateway, client, size, before_hello):  # F52
     z = zlib.compressobj(9, zlib.DEFLATED, -15)
-    bomb = b"".join([z.compress(b" " * MIB) for _ in range(size // MIB)] + [z.flush(zlib.Z_SYNC_FLUSH)])[:-4]
+    piece = z.compress(b" " * MIB) + z.flush(zlib.Z_FULL_FLUSH)  # looks back at nothing: any number of them is a stream
+    bomb = (piece * (size // MIB))[:-4]
     client.quiet()
     rss = gateway.rss()
     for how in ("whole", "fragments"):
@@ -178,6 +180,56 @@ def test_messages_that_say_nothing_are_a_flood(welcome):  # F52: 50 bytes each, 
             wire.send(nothing * 200)
             assert "rate_limited" in wire.until_text('"error"')
             assert wire.close_code() == 4429
+
+
+def empty_block():
+    """The bits of one with codes of its own and no text (RFC 1951 3.2.7), in the order of the stream: 10 bytes."""
+    bits = []
+
+    def put(value, n):
+        bits.extend(value >> i & 1 for i in range(n))
+
+    put(0, 1), put(2, 2)                # not the last; dynamic
+    put(0, 5), put(0, 5), put(14, 4)    # 257 literal codes, 1 distance code, 18 code length codes
+    for symbol in (16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1):
+        put(symbol in (1, 18), 3)       # two of length 1: 1 is "0", 18 is "1"
+    put(1, 1), put(138 - 11, 7), put(1, 1), put(118 - 11, 7)  # no code for 256 literals
+    put(0, 1), put(0, 1)                # a code of 1 for the end of the block, one for distance 1
+    put(0, 1)                           # the end of the block
+    return bits
+
+
+def headers_alone(n_blocks):
+    bits = empty_block() * n_blocks + [0, 0, 0]  # then a stored block: its kind, the rest of the byte, its length
+    bits += [0] * (-len(bits) % 8)
+    data = bytes(sum(bit << i for i, bit in enumerate(bits[at : at + 8])) for at in range(0, len(bits), 8))
+    return data + struct.pack("<HH", len(ASK), 0xFFFF - len(ASK)) + ASK + b"\0"
+
+
+def test_blocks_that_say_nothing_cost_as_lines_do():  # F52: 64 KiB of them are 5 ms of work
+    with Gateway({"compression": True, "limits": {"requests_per_second": 1, "burst": 50}}) as gateway:
+        with Wire(gateway, headers=OFFER) as wire:
+            wire.text('{"type":"hello"}')
+            wire.until_text("welcome")
+            wire.send(frame(TEXT, headers_alone(100), rsv=4))
+            wire.until_text('"pong"')
+            wire.send(frame(TEXT, headers_alone(6500), rsv=4) * 2)
+            assert "rate_limited" in wire.until_text('"error"')  # 50 lines of work
+            wire.send(frame(TEXT, headers_alone(6500), rsv=4))
+            assert wire.close_code() == 4429
+
+
+@pytest.mark.parametrize("level", [1, 9])
+@pytest.mark.parametrize("memory", [1, 9])
+def test_what_a_compressor_makes_costs_as_its_lines_do(level, memory):  # F52: also one that has little memory
+    z = zlib.compressobj(level, zlib.DEFLATED, -15, memory)
+    message = z.compress(b'{"type":"ping","x":"%s"}' % os.urandom(7500).hex().encode()) + z.flush(zlib.Z_SYNC_FLUSH)
+    with Gateway({"compression": True, "limits": {"requests_per_second": 1, "burst": 40}}) as gateway:
+        with Wire(gateway, headers=OFFER) as wire:
+            wire.text('{"type":"hello"}')
+            for _ in range(19):
+                wire.send(frame(TEXT, message[:-4], rsv=4))
+                wire.until_text('"pong"')
 
 
 def test_many_bombs_at_once_harm_nobody(gateway, client):  # F52

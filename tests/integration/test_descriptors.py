@@ -1,13 +1,16 @@
-"""Out of descriptors: nobody who is there is harmed, nothing spins, nothing is half started (F47)."""
+"""Out of descriptors: nobody who is there is harmed, nothing spins, nothing is half started (F47).
+And what whoever started the gateway left it: descriptors, signals, a log that is read or not."""
 
+import fcntl
 import os
 import pathlib
 import re
+import threading
 import time
 
 import pytest
 
-from gateway import LATE_S, SCALE, Gateway, wait_until
+from gateway import LATE_S, SCALE, Gateway, merged, wait_until
 from holdfast import Client, names
 from wire import Wire
 
@@ -81,3 +84,68 @@ def test_limits_that_the_descriptors_do_not_carry_are_lowered_with_a_line_each(t
         open(gate, "w", encoding="utf-8").close()
         for task in tasks:
             assert client.wait_terminal(task)["event"] == "task.completed"
+
+
+class Started(Gateway):
+    """A gateway that another program starts."""
+
+    def __init__(self, *starter):
+        super().__init__()
+        self.starter = starter
+
+    def command(self, *more):
+        return [*self.starter, *super().command(*more)]
+
+
+def test_descriptors_are_raised_to_what_the_limits_need_and_no_further():
+    """What agents start goes through all that it may have, with some programs: minutes, where that is a billion."""
+    started = Started("/bin/sh", "-c", 'ulimit -Sn 64; exec "$@"', "sh")
+    started.config = merged(started.config, {"limits": {"connections": 100, "processes": 10, "tasks": 50}})
+    with started as gateway, Client(gateway) as client:
+        limits = pathlib.Path(f"/proc/{gateway.process.pid}/limits").read_text()
+        soft, hard = map(int, re.search(r"Max open files +(\d+) +(\d+)", limits).groups())
+        assert 100 + 10 + 50 < soft <= 1000 < hard
+        assert client.finish({"token": "x"})[0]["status"] == "completed"
+        assert not [line for line in gateway.log if "limit_lowered" in line]
+
+
+@pytest.mark.parametrize("closed", ["0<&-", "2>&-", "0<&- 2>&-"])
+def test_descriptors_that_are_closed_at_the_start_go_to_no_socket(closed):
+    with Started("/bin/sh", "-c", f'exec "$@" {closed}', "sh") as gateway, Client(gateway) as client:
+        assert client.finish({"token": "x"})[0]["status"] == "completed"
+        for fd in (0, 1, 2):
+            assert os.readlink(f"/proc/{gateway.process.pid}/fd/{fd}").startswith(("/dev/null", "pipe:"))
+
+
+def test_signals_that_its_starter_has_blocked_or_ignored_count():
+    with Started("/usr/bin/env", "--ignore-signal=TERM,CHLD", "--block-signal=TERM,CHLD") as gateway:
+        with Client(gateway) as client:
+            task, _ = client.finish({"exit": 3})
+            assert "3" in task["error"]["message"]
+        assert gateway.stop() == 0
+
+
+class Unread(Gateway):
+    """A gateway whose log nobody reads, until they do."""
+
+    reads = threading.Event()
+
+    def _collect(self, stream, put):
+        if stream is self.process.stderr:
+            fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, 4096)
+            self.reads.wait()
+        super()._collect(stream, put)
+
+
+def test_log_that_nobody_reads_stops_nothing():
+    with Unread() as gateway, Client(gateway) as client:
+        try:
+            for _ in range(30):  # some 200 lines, of 150 bytes and more each
+                assert client.finish({"token": "x"})[0]["status"] == "completed"
+        finally:
+            gateway.reads.set()
+        wait_until(lambda: client.finish({"token": "x"}) and [line for line in gateway.log if "event=lost" in line],
+                   "the line that tells what was lost")
+        (lost,) = [line for line in gateway.log if "event=lost" in line]
+        assert int(re.search(r" lines=(\d+)", lost)[1]) > 50
+        assert all(line.startswith("ts=") for line in gateway.log if line)

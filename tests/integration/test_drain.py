@@ -4,7 +4,7 @@ import json
 import signal
 import time
 
-from gateway import LATE_S, Gateway, processes_with, wait_until
+from gateway import LATE_S, SCALE, Gateway, processes_with, wait_until
 from holdfast import TERMINAL, Client, ids, names, new_id
 from wire import Wire
 
@@ -112,7 +112,7 @@ def test_peers_that_do_not_answer_do_not_hold_it_up():
         wires += [Wire(gateway, upgrade=False) for _ in range(5)]  # without anything
         begun = time.monotonic()
         assert gateway.stop() == 0
-        assert time.monotonic() - begun < 2 + LATE_S
+        assert time.monotonic() - begun < 9 * SCALE  # from 10 s on those without hello would go by themselves
         for wire in wires:
             wire.close()
         gateway.start()

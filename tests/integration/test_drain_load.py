@@ -40,6 +40,9 @@ async def first_life(gateway, token, seats):
     for some in range(0, len(seats), 50):  # half of all connections may be before welcome
         await asyncio.gather(*(seat.connect(gateway, token) for seat in seats[some:some + 50]))
     while not all(seat.follower.cursor > 2 for seat in seats):
+        for seat in seats:
+            if seat.follower.closed.done() and not seat.follower.greeted:  # this process was late with its hello
+                await seat.connect(gateway, token)
         await asyncio.sleep(0.05)
     gateway.process.send_signal(signal.SIGTERM)
     await asyncio.gather(*(seat.leave() for seat in seats))

@@ -3,11 +3,10 @@
 import json
 import os
 import threading
-import time
 
 import pytest
 
-from gateway import SANITIZE
+from gateway import SANITIZE, wait_until
 from holdfast import Client, program
 from wire import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, Wire, frame
 
@@ -296,9 +295,6 @@ def test_connections_that_come_and_go_leave_nothing(gateway, client):
         thread.start()
     for thread in threads:
         thread.join()
-    deadline = time.monotonic() + 15
-    while gateway.n_fds() > before:
-        assert time.monotonic() < deadline, "descriptors are left"
-        time.sleep(0.05)
+    wait_until(lambda: gateway.n_fds() <= before, "the descriptors' end")
     with Client(gateway) as again:
         again.quiet()

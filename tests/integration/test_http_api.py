@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from gateway import Gateway
+from gateway import WAIT_S, Gateway
 from holdfast import new_id, program
 
 JSON = {"Content-Type": "application/json"}
@@ -41,7 +41,7 @@ def api(gateway):
 
 def sse(api, conversation, task, after=None, query="", until=None):
     """(clean end?, [(id, event, data)]) of one stream, its chunks read by hand."""
-    wire = socket.create_connection((api.gateway.host, api.gateway.port), 10)
+    wire = socket.create_connection((api.gateway.host, api.gateway.port), WAIT_S)
     last = f"Last-Event-ID: {after}\r\n" if after is not None else ""
     wire.sendall(f"GET /v1/conversations/{conversation}/tasks/{task}/events{query} HTTP/1.1\r\n"
                  f"Host: 127.0.0.1\r\nAuthorization: Bearer {api.token}\r\n{last}\r\n".encode())
@@ -104,6 +104,21 @@ def test_events_are_numbered_and_end_cleanly(api):
         assert clean and rest == events[3:]
     assert sse(api, c, task, len(events))[0] == 204
     assert sse(api, c, task, len(events) + 1)[0] == 409
+
+
+def test_events_for_http_1_0_are_plain(api):
+    """It knows no chunks (RFC 9112 6.1); the connection ends with the stream."""
+    c = new_id()
+    task = api.chat(c, {"token": "a"}, {"token": "b"})["task_id"]
+    events = sse(api, c, task)[1]
+    with socket.create_connection((api.gateway.host, api.gateway.port), 10) as wire:
+        wire.sendall(f"GET /v1/conversations/{c}/tasks/{task}/events HTTP/1.0\r\nHost: 127.0.0.1\r\n"
+                     f"Authorization: Bearer {api.token}\r\n\r\n".encode())
+        head, body = wire.makefile("rb").read().decode().split("\r\n\r\n", 1)
+    assert "transfer-encoding" not in head.lower()
+    blocks = body.split("\n\n")
+    assert blocks.pop() == ""
+    assert [json.loads(block.split("\ndata: ")[1]) for block in blocks] == [data for _, _, data in events]
 
 
 def test_a_killed_gateway_is_a_cut_and_never_a_clean_end(gateway, api, tmp_path):
@@ -174,7 +189,7 @@ def test_identity_body_and_method_are_checked(gateway, api):
     assert gateway.http("POST", path, "[1]", {**own, **JSON})[0] == 400
     assert gateway.http("POST", path, '{"message":"%s"}' % ("x" * 70000), {**own, **JSON})[0] == 413
     assert gateway.http("PUT", path, "{}", {**own, **JSON})[0] == 404
-    with socket.create_connection((gateway.host, gateway.port), 10) as wire:  # a body without a length
+    with socket.create_connection((gateway.host, gateway.port), WAIT_S) as wire:  # a body without a length
         wire.sendall(f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {api.token}\r\n"
                      "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
         assert b" 411 " in wire.makefile("rb").readline()
@@ -184,7 +199,7 @@ def test_identity_body_and_method_are_checked(gateway, api):
 def test_two_lengths_are_refused(gateway, api, lengths):
     """What a proxy in front may have read another way is no request (RFC 9112 6.3)."""
     lines = "".join(f"Content-Length: {n}\r\n" for n in lengths)
-    with socket.create_connection((gateway.host, gateway.port), 10) as wire:
+    with socket.create_connection((gateway.host, gateway.port), WAIT_S) as wire:
         wire.sendall(f"POST /v1/conversations/{new_id()}/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\n"
                      f"Authorization: Bearer {api.token}\r\nContent-Type: application/json\r\n{lines}\r\n"
                      '{"message":"x"}'.encode())

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 import tokens
-from gateway import Gateway
+from gateway import WAIT_S, Gateway
 from holdfast import Client, new_id
 from test_http_api import JSON, Api
 from wire import Wire
@@ -27,7 +27,7 @@ def keyed(tmp_path_factory):
 
 def exchange(gateway, head, body=b""):
     """All that comes back until the gateway hangs up, or until its answer is whole."""
-    with socket.create_connection((gateway.host, gateway.port), 10) as wire:
+    with socket.create_connection((gateway.host, gateway.port), WAIT_S) as wire:
         wire.sendall(head.encode("latin-1") + b"\r\n" + body)
         got = b""
         while piece := wire.recv(65536):
@@ -54,7 +54,7 @@ def test_length_that_is_no_number_is_refused_and_the_connection_ends(keyed, leng
     """Else the body, or what is behind it, would be the next request to one of two readers."""
     got = exchange(keyed, head_of(keyed) + f"Content-Length: {length}\r\n", BODY)
     assert got == b"" or re.match(rb"HTTP/1.1 4(00|13) ", got), got
-    with socket.create_connection((keyed.host, keyed.port), 10) as wire:
+    with socket.create_connection((keyed.host, keyed.port), WAIT_S) as wire:
         wire.sendall((head_of(keyed) + f"Content-Length: {length}\r\n\r\n").encode("latin-1")
                      + b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         stream = wire.makefile("rb").read()
@@ -87,7 +87,7 @@ def test_encoded_newline_in_a_path_makes_no_header(keyed, path, upgrade):
 @pytest.mark.parametrize("path", ["/", "/healthz", "/nowhere", "/v1/conversations", "/v1/nowhere", "/v1/guest"])
 def test_answer_to_head_has_no_body(keyed, path):
     """A proxy takes a body there for the next answer, and the next client gets it."""
-    with socket.create_connection((keyed.host, keyed.port), 10) as wire:
+    with socket.create_connection((keyed.host, keyed.port), WAIT_S) as wire:
         for origin in ("", "Origin: https://evil.example\r\n"):
             wire.sendall((head_of(keyed, "HEAD", path) + origin + "\r\n").encode()
                          + b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
@@ -104,7 +104,7 @@ def test_answer_to_head_has_no_body(keyed, path):
 def test_connect_holds_nothing(keyed):
     """libwebsockets makes a tunnel of it, which no time-out ends."""
     for target in ("127.0.0.1:22", "/v1/conversations"):
-        with socket.create_connection((keyed.host, keyed.port), 10) as wire:
+        with socket.create_connection((keyed.host, keyed.port), WAIT_S) as wire:
             wire.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
             assert wire.recv(65536) == b""
 

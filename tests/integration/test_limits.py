@@ -1,14 +1,17 @@
 """Each key of limits.…: it is kept to at its edge, and told beyond it.  Those that have tests of their own elsewhere are
 named in KEPT; a key that is in neither place fails test_every_limit_has_a_test."""
 
+import json
 import pathlib
 import re
 import socket
+import time
 
 import pytest
 
-from gateway import Gateway, run, wait_until
+from gateway import LATE_S, Gateway, run, wait_until
 from holdfast import Client, Refused, ids
+from wire import CLOSE, TEXT, Wire
 
 KEPT = {
     "connections_per_address": "test_connections_per_address_get_503",
@@ -25,9 +28,16 @@ KEPT = {
 }
 
 
-def hits(gateway, limit):
+FLOODED = {"limits": {"requests_per_second": 1, "burst": 10}}
+
+
+def metric(gateway, name):
     text = gateway.http("GET", "/metrics")[2].decode()
-    return int(re.search(rf'^holdfast_limit_hits_total{{limit="{limit}"}} (\d+)', text, re.M)[1])
+    return int(re.search(rf"^{re.escape(name)} (\d+)", text, re.M)[1])
+
+
+def hits(gateway, limit):
+    return metric(gateway, f'holdfast_limit_hits_total{{limit="{limit}"}}')
 
 
 def test_connections_of_all_get_503_and_the_next_one_has_the_place():
@@ -73,8 +83,8 @@ def test_sockets_of_one_address_are_bounded_whatever_they_do():
             return socket.create_connection((gateway.host, gateway.port), 10, (source, 0))
 
         def is_served(wire):
-            wire.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             try:
+                wire.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
                 return wire.recv(100).startswith(b"HTTP/1.1 200")
             except ConnectionError:
                 return False
@@ -120,6 +130,43 @@ def test_bytes_of_an_inbox_are_overloaded_beyond():
         client.call("cancel", **ids(first))
         events = list(client.events(queued))
         assert [len(e["data"]["content"]) for e in events if e["event"] == "message"] == [400, 400]
+
+
+def flood_behind_a_full_socket(gateway, owner):
+    """A connection that takes nothing of a long replay, and has asked twice as much as it may."""
+    task, _ = owner.finish({"flood": 20000, "bytes": 200})
+    wire = Wire(gateway, rcvbuf=4096)
+    wire.text('{"type":"hello","token":"%s"}' % owner.token)
+    wire.until_text("welcome")
+    wire.text(json.dumps({"type": "resume", **ids(task)}))
+    wire.until_text('"resumed"')
+    sent = []
+    wait_until(lambda: sent.append(metric(gateway, "holdfast_sent_bytes_total")) or sent[-1:] == sent[-2:-1], "a full socket")
+    wire.text("\n".join('{"type":"none","id":"n%d"}' % i for i in range(40)))
+    wait_until(lambda: hits(gateway, "requests_per_second") >= 11, "the flood")
+    return wire
+
+
+def test_flood_is_told_all_that_was_answered_before_its_close():
+    """Replies that wait behind a full socket: they are taken after the flood, and none is missing."""
+    with Gateway(FLOODED) as gateway, Client(gateway) as owner, flood_behind_a_full_socket(gateway, owner) as wire:
+        text = ""
+        while (found := wire.recv()) and found[0] == TEXT:
+            text += found[1].decode() + "\n"
+    assert found and found[0] == CLOSE and found[1][:2] == (4429).to_bytes(2, "big"), found
+    replies = [line for line in map(json.loads, filter(None, text.split("\n"))) if "id" in line]
+    codes = [line["code"] for line in replies]
+    assert [line["id"] for line in replies] == [f"n{i}" for i in range(len(replies))]
+    n = codes.index("rate_limited")
+    assert n >= 8 and codes == ["unsupported"] * n + ["rate_limited"] * 11  # 10, less hello and resume
+
+
+def test_flood_that_takes_nothing_is_cut_in_the_time_of_a_close():
+    with Gateway(FLOODED) as gateway, Client(gateway) as owner:
+        with flood_behind_a_full_socket(gateway, owner):
+            begun = time.monotonic()
+            wait_until(lambda: metric(gateway, "holdfast_connections") == 1, "its end", 5 + LATE_S)
+            assert time.monotonic() - begun > 3
 
 
 def test_every_limit_has_a_test():

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 
-from gateway import LATE_S, Gateway, wait_until
+from gateway import LATE_S, WAIT_S, Gateway, wait_until
 from holdfast import Client, ids, new_id, program
 
 
@@ -66,11 +66,13 @@ def test_lock_of_two_seconds_is_waited_for(gateway):  # F38
     for worker in workers:
         worker.start()
     wait_until(lambda: all(worker.done for worker in workers), "the load")
+    begun = time.monotonic()
     with locked(gateway):
         time.sleep(2)
-    assert max(worker.finish() for worker in workers) < 2 + LATE_S
+    held = time.monotonic() - begun
+    assert max(worker.finish() for worker in workers) < held + LATE_S
     failures = re.findall(r'commit_failures_total\{[^}]*\} (\d+)', gateway.http("GET", "/metrics")[2].decode())
-    assert set(failures) == {"0"}
+    assert set(failures) == {"0"} or held > 2.9  # beyond the wait of 3 s, when this process slept
 
 
 def test_lock_beyond_the_wait_is_told_and_changes_nothing(gateway, clients):  # F37, F38
@@ -133,6 +135,6 @@ def test_start_waits_for_a_lock_too():  # F38
         with locked(gateway):
             gateway.spawn()
             time.sleep(1)
-        line = gateway.stdout_line(20)
+        line = gateway.stdout_line(WAIT_S)
         assert '"ready"' in line
         gateway.port = int(re.search(r':(\d+)"', line)[1])

@@ -22,7 +22,7 @@ def locked(gateway):
     """Nobody else can write into the store meanwhile."""
     paths = [path for path in gateway.data.iterdir() if path.is_file() and path.read_bytes()[:15] == b"SQLite format 3"]
     assert len(paths) == 1
-    with contextlib.closing(sqlite3.connect(paths[0], isolation_level=None)) as db:
+    with contextlib.closing(sqlite3.connect(paths[0], isolation_level=None, timeout=30)) as db:
         db.execute("BEGIN IMMEDIATE")
         yield
         db.execute("ROLLBACK")

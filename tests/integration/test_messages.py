@@ -185,11 +185,10 @@ def test_fifty_endless_messages_are_bounded_and_harm_nobody(gateway, client, bef
         peak = max(peak, gateway.rss())
     ended = {wire.close_code() for n, wire in enumerate(wires) if n % 2 == 0}
     assert ended <= {1009, None}, ended
-    slowest = probe.finish()
+    probe.finish()  # each was answered; how fast, test_slow.py says, which has the machine for itself
     for wire in wires:
         wire.close()
     client.quiet()
-    assert slowest["ping"] < 2
     if not SANITIZE:
         assert peak - rss < 50 * (LIMIT + 32768), f"{(peak - rss) / MIB:.1f} MiB"
 

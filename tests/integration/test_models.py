@@ -1,5 +1,6 @@
 """Models over HTTP, spoken by a server of ours that does well or badly, byte by byte."""
 
+import itertools
 import json
 import threading
 
@@ -34,7 +35,7 @@ def gateway(server, tmp_path_factory):
     config = {
         "models": [model("plain", api_key_env="TEST_MODEL_KEY", headers={"X-Team": "kelp"}),
                    model("filed", api_key_file=str(key), base_url=url + "/"),
-                   model("hasty", idle_timeout_s=1, retries=0),
+                   model("hasty", idle_timeout_s=4, retries=0),
                    model("narrow", context_bytes=1500)],
         "agents": [agent("plain", model="plain", system="Be brief.", default=True),
                    agent("filed", model="filed"), agent("hasty", model="hasty"),
@@ -125,10 +126,25 @@ def test_stream_cut_into_pieces_of_any_size(ask, step, newline):  # F59
     lambda b: b.rstrip(b"\n"),
     lambda b: b[:-len(DONE)],  # finish_reason came: that is an end
     lambda b: b + b"data: {\"choices\": []}\n\n" + text("ignored"),
-], ids=["crlf", "cr", "comments", "bom", "lines", "no-last-newline", "no-done", "after-done"])
+    lambda b: b.replace(b"data: [DONE]", b"data:  [DONE] "),
+    lambda b: b.replace(b'"finish_reason": null', b'"finish_reason": ""'),  # as Ollama's and SGLang's
+    lambda b: m.data({"choices": [], "prompt_filter_results": [{"prompt_index": 0}]}) + b,  # as Azure's
+], ids=["crlf", "cr", "comments", "bom", "lines", "no-last-newline", "no-done", "after-done", "done-in-spaces",
+        "empty-reason", "no-choice-first"])
 def test_forms_of_a_stream(ask, change):  # F59
     task, _, _ = ask([reply(change(whole_answer()))])
     assert (task["status"], task["output"]) == ("completed", "Héllo 🌊!")
+
+
+def test_content_in_parts(ask):
+    """As Mistral's reasoning models write it: none of it may be lost in silence."""
+    def part(type, value):
+        return m.delta(content=[{"type": type, type: value}])
+
+    task, events, _ = ask([reply(part("thinking", [{"type": "text", "text": "Hm. "}]), part("thinking", "So. "),
+                                 part("text", "Hel"), text("lo"), part("reference", [1]), finish(), DONE)])
+    assert (task["status"], task["output"], text_of(events, "thinking")) == ("completed", "Hello", "Hm. So. ")
+    assert len([e for e in events if e["event"] == "token"]) == 2
 
 
 def test_server_that_does_not_stream(ask):
@@ -195,6 +211,20 @@ def test_calls_without_ids_and_indexes(ask):
     assert task["output"] == "2"
 
 
+@pytest.mark.parametrize("pieces", [
+    [[call(0, "a", "calculator", '{"expression":"1+1"}')], [call(0, "b", "calculator", '{"expression":"2+2"}')]],
+    [[call(0, "a", "calculator", '{"expres')], [call(0, "a", "calculator", 'sion":"1+1"}')],
+     [call(0, "b", "calculator", "")], [call(0, "b", "calculator", '{"expression":"2+2"}')]],
+    [[call(0, "a", "calculator", {"expression": "1+1"})], [call(1, "b", "calculator", {"expression": "2+2"})]],
+], ids=["all-number-0", "id-and-name-in-each-piece", "arguments-are-an-object"])
+def test_calls_of_two_are_told_apart(ask, pieces):
+    """As Gemini's, vLLM's and Ollama's servers write them."""
+    _, events, requests = ask([reply(*itertools.chain(*pieces), finish("tool_calls"), DONE), answer("2 and 4")])
+    results = [(e["data"]["call_id"], e["data"]["output"]) for e in events if e["event"] == "tool_result"]
+    assert sorted(results) == [("a", "2"), ("b", "4")]
+    assert [c["id"] for c in requests[1].json["messages"][2]["tool_calls"]] == ["a", "b"]
+
+
 def test_cap_on_turns_is_told(ask):
     task, _, requests = ask([reply(call(0, "a", "clock", "{}"), finish("tool_calls"), DONE)],
                             agent="narrow")
@@ -208,13 +238,18 @@ def test_cap_on_turns_is_told(ask):
 @pytest.mark.parametrize("steps, why", [
     ([text("I was going to"), finish("length"), DONE], "length"),
     ([text("I was going to"), finish("content_filter"), DONE], "content_filter"),
+    ([text("I was going to"), finish("model_length"), DONE], "limit of length"),
+    ([text("I was going to"), finish("max_tokens"), DONE], "limit of length"),
+    ([text("I was going to"), finish("error"), DONE], "broken off"),
+    ([text("I was going to"), finish("abort"), DONE], "broken off"),
+    ([text("I was going to"), finish("insufficient_system_resource"), DONE], "broken off"),
     ([text("I was going to"), m.data({"error": {"message": "GPU on\nfire", "code": 500}})],
      "the server said: GPU on fire"),
     ([text("I was going to"), b"event: error\n", m.data({"error": "overloaded"})], "overloaded"),
     ([text("I was going to")], "broke off"),
     ([text("I was going to"), b'data: {"choices": [{"delta": {"con'], "broke off"),
     ([text("I was going to"), b"data: {nonsense}\n\n"], "no JSON"),
-], ids=["length", "filter", "error", "error-text", "close", "half", "nonsense"])
+], ids=["length", "filter", "model-length", "max-tokens", "error-reason", "abort", "resource", "error", "error-text", "close", "half", "nonsense"])
 def test_stream_that_ends_badly_keeps_what_was_said(ask, client, steps, why):
     task, events, requests = ask([reply(*steps)])
     assert task["status"] == "failed" and task["error"]["code"] == "agent_error", task
@@ -261,8 +296,8 @@ def test_trouble_before_the_first_piece_is_tried_again(ask):
     task, _, requests = ask([reply(status=503), [RESET], reply(status=429, Retry_After="1"),
                              answer("At last.")])
     assert task["output"] == "At last." and len(requests) == 4
-    assert requests[3].at - requests[2].at >= 1  # Retry-After
-    assert requests[1].at - requests[0].at >= 0.25
+    assert requests[3].at - requests[2].at > 0.99  # Retry-After; clocks count in whole milliseconds
+    assert requests[1].at - requests[0].at > 0.24
 
 
 def test_retries_end(ask):
@@ -276,7 +311,7 @@ def test_retries_end(ask):
 def test_silence_is_ended(ask):
     never = threading.Event()
     task, _, _ = ask([[m.head(), text("I was"), never]], agent="hasty")
-    assert "no byte came for 1 s" in task["error"]["message"] and task["output"] == "I was"
+    assert "no byte came for 4 s" in task["error"]["message"] and task["output"] == "I was"
 
 
 def test_nobody_listens():
@@ -294,11 +329,11 @@ def test_nobody_listens():
 def test_cancel_closes_the_connection_at_once(client, server):  # F17
     never = threading.Event()
     server.script = [[m.head(), text("One "), never]]
-    before = server.closed
+    server.requests.clear()
     task = client.chat("hello")
     client.event(task, "token")
     client.call("cancel", task_id=task["task_id"], conversation_id=task["conversation_id"])
-    wait_until(lambda: server.closed == before + 1, "the connection's end")
+    wait_until(lambda: server.requests[0].left, "the connection's end")
     assert client.wait_terminal(task)["data"]["error"]["code"] == "cancelled"
     assert client.task(task)["output"] == "One "
 
@@ -310,6 +345,25 @@ def test_history_is_given(client, server):
     client.finish("two", conversation=task["conversation_id"])
     assert messages_of(server.requests[0]) == [("system", "Be brief."), ("user", "one"),
                                                ("assistant", "First."), ("user", "two")]
+
+
+def test_roles_take_turns_behind_a_failure_and_an_end_that_was_told(client, server):
+    """Templates of many models refuse anything else, and so every later turn of the conversation."""
+    server.script = [reply(status=400)]
+    task, _ = client.finish("one")
+    conversation = task["conversation_id"]
+    server.script = [answer("Two.")]
+    client.finish("two", conversation=conversation)
+    server.script = [answer("Done."), answer("I see.")]
+    client.finish("work", conversation=conversation, background=True, notify_on_complete=True)
+    wait_until(lambda: [t for t in client.call("tasks", conversation_id=conversation, status="completed")["tasks"]
+                        if t["type"] == "notice"], "the notice's turn")
+    server.requests.clear()
+    client.finish("three", conversation=conversation)
+    said = messages_of(server.requests[0])
+    assert said[:3] == [("system", "Be brief."), ("user", "one\n\ntwo"), ("assistant", "Two.")]
+    assert [role for role, _ in said[3:]] == ["user", "assistant", "user"] and "Done." in said[3][1]
+    assert said[4:] == [("assistant", "I see."), ("user", "three")]
 
 
 def test_inbox_message_enters_between_turns(client, server):

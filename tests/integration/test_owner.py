@@ -1,10 +1,11 @@
 """Ownership: another's, missing and malformed are one answer, whichever verb (PROTOCOL.md 3, 5; F62)."""
 
 import json
+import os
 
 import pytest
 
-from gateway import Gateway
+from gateway import Gateway, wait_until
 from holdfast import Client, ids
 
 VERBS = {
@@ -31,8 +32,8 @@ def world(gateway):
     with Client(gateway) as alice, Client(gateway) as bob:
         for client in (alice, bob):
             client.done, client.events_of_done = client.finish("secret", conversation="c-1")
-            client.dumped = gateway.path()
-            client.running = client.chat({"token": "secret"}, {"dump": client.dumped}, {"hang": 1},
+            client.end, client.dumped = gateway.path(), gateway.path()
+            client.running = client.chat({"token": "secret"}, {"wait": client.end}, {"dump": client.dumped}, {"hang": 1},
                                          conversation="c-1")
             client.event(client.running, "token")
             client.finish("elsewhere", conversation="c-2")
@@ -101,6 +102,8 @@ def test_nothing_of_the_other_was_touched(world):
     assert running["status"] == "running" and not running.get("cancel_requested_at")
     assert running["head"] == 3 and not running.get("undelivered")
     assert bob.replay(bob.done) == bob.events_of_done
+    open(bob.end, "w", encoding="utf-8").close()
+    wait_until(lambda: os.path.exists(bob.dumped), "what his agent has heard")
     assert json.load(open(bob.dumped, encoding="utf-8"))["heard"] == []
     told = {line["task_id"] for line in alice.log if line["type"] == "event"}
     assert not told & {bob.done["task_id"], bob.running["task_id"]}

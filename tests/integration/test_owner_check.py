@@ -11,7 +11,7 @@ import threading
 import pytest
 
 import tokens
-from gateway import SCALE, Gateway, merged
+from gateway import WAIT_S, Gateway, merged, refusing_port
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SCRIPT = ROOT / "tests/owner_check.py"
@@ -27,7 +27,7 @@ def load():
 
 def check(gateway, *more):
     done = subprocess.run(["/usr/bin/python3", "-B", SCRIPT, f"http://{gateway.host}:{gateway.port}", *more],
-                          capture_output=True, text=True, check=False, timeout=60 * SCALE)
+                          capture_output=True, text=True, check=False, timeout=4 * WAIT_S)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -50,10 +50,9 @@ def test_nothing_is_found_with_keys_and_an_expired_token(tmp_path):
 
 
 def test_what_cannot_be_tried_is_no_success():
-    with Gateway(FAST) as gateway:
-        port = gateway.port
-    done = subprocess.run(["/usr/bin/python3", "-B", SCRIPT, f"http://127.0.0.1:{port}"], capture_output=True,
-                          text=True, check=False, timeout=20 * SCALE)
+    with refusing_port() as port:
+        done = subprocess.run(["/usr/bin/python3", "-B", SCRIPT, f"http://127.0.0.1:{port}"], capture_output=True,
+                              text=True, check=False, timeout=4 * WAIT_S)
     assert done.returncode == 2 and "could not be tried" in done.stderr
 
 

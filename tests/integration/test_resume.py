@@ -182,7 +182,7 @@ def test_ten_reconnects_of_a_silent_client_get_everything(client, clients):
 
 
 def test_unsubscribe_then_none_of_its_lines(client):
-    task = client.chat({"flood": 100000, "per_s": 20000})
+    task = client.chat({"flood": 10_000_000, "per_s": 20000})
     client.expect(lambda line: line.get("seq", 0) > 100)
     client.call("unsubscribe", **ids(task))  # every later event of it fails the client's check
     for _ in range(20):

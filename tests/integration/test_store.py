@@ -16,7 +16,7 @@ def test_second_gateway_on_the_same_data_says_so_and_exits_1():
     with Gateway() as first:
         second = Gateway(folder=first.folder)
         process = second.spawn()
-        assert process.wait(20) == 1
+        assert process.wait(WAIT_S) == 1
         second._finish()
         said = "\n".join(second.log)
         assert str(first.data) in said
@@ -234,7 +234,7 @@ def test_unwritable_data_folder_is_a_clear_failure(tmp_path):
     gateway = Gateway(folder=tmp_path)
     gateway.data = blocked / "data"
     process = gateway.spawn()
-    assert process.wait(20) in (1, 2)
+    assert process.wait(WAIT_S) in (1, 2)
     gateway._finish()
     assert str(blocked) in "\n".join(gateway.log)
 

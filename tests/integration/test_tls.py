@@ -11,7 +11,7 @@ import time
 import pytest
 import websockets
 
-from gateway import LATE_S, Gateway, run
+from gateway import LATE_S, WAIT_S, Gateway, run
 from holdfast import program
 from wire import TEXT, Wire, deflated, frame
 
@@ -94,7 +94,7 @@ def test_operators_socket_has_no_tls(certificate):
 def test_http_2_is_not_offered(certificate):
     with Gateway({"tls": certificate}) as gateway:
         tls = context(certificate["cert"], ["h2", "http/1.1"])
-        with tls.wrap_socket(socket.create_connection((gateway.host, gateway.port), 10)) as wire:
+        with tls.wrap_socket(socket.create_connection((gateway.host, gateway.port), WAIT_S)) as wire:
             assert wire.selected_alpn_protocol() == "http/1.1"
             wire.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert wire.recv(100).startswith(b"HTTP/1.1 200")
@@ -115,7 +115,7 @@ def test_handshake_that_does_not_come_to_an_end_is_left(certificate):
     with Gateway({"tls": certificate}) as gateway:
         begun, wires = time.monotonic(), {}
         for kind, said in (("silent", b""), ("half a hello", hello[:50]), ("no more than a hello", hello), ("dripping", hello[:20])):
-            wires[kind] = socket.create_connection((gateway.host, gateway.port), 10)
+            wires[kind] = socket.create_connection((gateway.host, gateway.port), WAIT_S)
             wires[kind].sendall(said)
         rest, ended = hello[20:], {}
         while len(ended) < len(wires) and time.monotonic() - begun < 10 + 1 + LATE_S:

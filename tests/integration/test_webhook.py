@@ -121,7 +121,7 @@ def test_receiver_that_never_answers_is_left(tmp_path, receiver):
     with Gateway(config(tmp_path, receiver, timeout_s=1)) as gateway, Client(gateway) as client:
         client.finish({"token": "x"})
         wait_until(lambda: tries(gateway, "delivered") == 1, "the second try")
-        assert tries(gateway, "failed") == 1
+        assert tries(gateway, "failed") >= 1  # the first; others too, where this process is late with its answer
         gate.set()
 
 

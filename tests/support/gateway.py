@@ -23,7 +23,7 @@ BINARY = os.environ.get("HOLDFAST") or str(SUPPORT.parent.parent / "build" / "ho
 SANITIZE = os.environ.get("HOLDFAST_SANITIZE", "")
 SCALE = {"address": 3, "thread": 6}.get(SANITIZE, 1)  # how much longer everything may take
 WAIT_S = 30 * SCALE  # for things that come at once when all is well
-LATE_S = 5 * SCALE  # by how much a busy machine may be late with anything
+LATE_S = 5 + 5 * SCALE  # by how much a busy machine may be late with anything
 
 SCRIPT = [str(pathlib.Path(BINARY).resolve().parent / "tests" / "script_agent")]
 MARK = "HOLDFAST_TEST_MARK"  # in the environment of the gateway and of all that it starts
@@ -82,12 +82,30 @@ def wait_until(condition, what, seconds=WAIT_S):
         time.sleep(0.01)
 
 
+CLAIMS = []  # to the ports that free_port has given: names that one process can have
+
+
 def free_port():
-    """One that stays free until it is used: not of those that the system gives to whoever wants any."""
+    """One that is this process's until it ends, also while no gateway listens at it: not of those that the system
+    gives to whoever wants any, and claimed against the tests beside it."""
     while True:
         port = random.randrange(20000, 32000)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
+        claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            claim.bind(f"\0holdfast-test-port-{port}")
+            with socket.create_server(("127.0.0.1", port)):
+                CLAIMS.append(claim)
+                return port
+        except OSError:
+            claim.close()
+
+
+@contextlib.contextmanager
+def refusing_port():
+    """A port at which nobody listens, and nobody else can meanwhile."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
 
 
 def is_alive(pid):

@@ -80,6 +80,7 @@ class Request:
         self.body = body
         self.peer = handler.client_address
         self.at = time.monotonic()
+        self.left = False  # its client went before the answer was whole
 
     @property
     def json(self):
@@ -92,7 +93,6 @@ class ModelServer:
     def __init__(self, host="127.0.0.1", wrap=None):
         self.script = []
         self.requests = []
-        self.closed = 0  # connections that the client has ended, seen while a step waited
         self.lock = threading.Lock()
         self.over = threading.Event()
         outer = self
@@ -131,7 +131,8 @@ class ModelServer:
         if not handler.raw_requestline or not handler.parse_request():
             return False
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
-        steps = self._next(Request(handler, body))
+        request = Request(handler, body)
+        steps = self._next(request)
         connection = handler.connection
         try:
             for step in steps:
@@ -147,8 +148,7 @@ class ModelServer:
                 else:
                     connection.sendall(step)
         except OSError:
-            with self.lock:
-                self.closed += 1
+            request.left = True
         return False
 
     def _wait(self, event, connection):

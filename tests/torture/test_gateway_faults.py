@@ -15,11 +15,13 @@ import pytest
 
 from gateway import WAIT_S, Gateway, script_agent
 from holdfast import LIVE, TERMINAL, Client, Closed, ids, new_id, program
+from wire import TEXT, Wire, deflated, frame
 
-POINTS = ["commit", "read", "spawn", "send", "accept", "timer"]
+POINTS = ["commit", "read", "spawn", "send", "accept", "timer", "inflate", "deflate"]
+COMPRESSED = ("inflate", "deflate")
 PATIENCE_S = 2  # with what fails for good
 CONFIG = {"agents": [script_agent(default=True)], "store": {"retry_s": 1},
-          "limits": {"requests_per_second": 10_000, "burst": 10_000}}
+          "limits": {"requests_per_second": 10_000, "burst": 10_000}, "compression": True}
 
 
 class Stuck(Exception):
@@ -29,8 +31,9 @@ class Stuck(Exception):
 class Person:
     """A client that does not give up.  seen: task_id → seq → the line, over all its connections."""
 
-    def __init__(self, gateway, token=None, patience_s=WAIT_S):
+    def __init__(self, gateway, point=None, token=None, patience_s=WAIT_S):
         self.gateway, self.token, self.patience_s = gateway, token, patience_s
+        self.compression = point in COMPRESSED
         self.seen, self.tasks = {}, {}
         self.client = None
 
@@ -52,7 +55,8 @@ class Person:
         while True:
             try:
                 if not self.client:
-                    self.client = Client(self.gateway, token=self.token, hello=False)
+                    self.client = Client(self.gateway, token=self.token, hello=False,
+                                         compression=self.compression)
                     self.client.hello(token=self.token)
                     self.token = self.client.token
                 return action(self.client)
@@ -227,13 +231,13 @@ def gateway():
 def passed(gateway):
     """How often each point is passed in a conversation without a fault."""
     found = {}
-    for point in (None, "timer"):
+    for point in (None, "timer", *COMPRESSED):
         begin(gateway)
-        person = Person(gateway)
+        person = Person(gateway, point)
         check_conversation(hold_conversation(person, point), None)
         person.leave()
         assert gateway.stop() == 0
-        found = {**passings(gateway), **found, "timer": passings(gateway)["timer"]}
+        found = {**passings(gateway), **found, **({point: passings(gateway)[point]} if point else {})}
     return found
 
 
@@ -243,7 +247,7 @@ def test_torture_each_passing_of_a_point_fails_once(gateway, passed, point):
     struck = 0
     for n in range(1, passed[point] + 1):
         started = begin(gateway, f"{point}:{n}")
-        person = Person(gateway)
+        person = Person(gateway, point)
         told = hold_conversation(person, point)
         person.leave()
         check_conversation(told, point)
@@ -258,12 +262,13 @@ def test_torture_each_passing_of_a_point_fails_once(gateway, passed, point):
 
 @pytest.mark.parametrize("point", ["commit", "read", "send", "accept"])
 def test_torture_a_point_that_fails_for_good_shows_nothing_untrue(gateway, passed, point, monkeypatch):
-    monkeypatch.setattr("holdfast.WAIT_S", PATIENCE_S)  # a connection that is never accepted
     for n in sorted({1, 2, max(2, passed[point] // 2), passed[point]}):
         begin(gateway, f"{point}:{n}+")
         person = Person(gateway, patience_s=PATIENCE_S)
         try:
-            hold_conversation(person)
+            with monkeypatch.context() as changed:
+                changed.setattr("holdfast.WAIT_S", PATIENCE_S)  # a connection that is never accepted
+                hold_conversation(person)
         except (Stuck, AssertionError) as why:
             assert isinstance(why, Stuck) or "nothing more within" in str(why) \
                 or "not within" in str(why), why
@@ -274,3 +279,31 @@ def test_torture_a_point_that_fails_for_good_shows_nothing_untrue(gateway, passe
             check_seen(gateway, person)
         check_once(gateway, person)
         assert gateway.stop() == 0
+
+
+OFFER = {"Sec-WebSocket-Extensions": "permessage-deflate"}
+
+
+@pytest.mark.parametrize("fault", ["inflate:1+", "inflate:2+"])  # its state; its window
+def test_torture_without_memory_to_expand_a_connection_ends_and_nothing_else(gateway, fault):
+    begin(gateway, fault)
+    for _ in range(3):
+        with Wire(gateway, headers=OFFER) as wire:
+            wire.send(frame(TEXT, deflated(b'{"type":"hello"}'), rsv=4))
+            assert wire.close_code() is None, "a close code says that the client is at fault"
+    person = Person(gateway)
+    check_conversation(hold_conversation(person), None)
+    person.leave()
+    assert gateway.stop() == 0 and strikes(gateway)
+
+
+def test_torture_without_memory_to_compress_messages_go_plain(gateway):
+    begin(gateway, "deflate:1+")
+    person = Person(gateway, "deflate")
+    check_conversation(hold_conversation(person), None)
+    person.leave()
+    with Wire(gateway, headers=OFFER) as wire:
+        wire.text('{"type":"hello"}')
+        wire.until_text("welcome")
+        assert wire.window and not wire.n_deflated
+    assert gateway.stop() == 0 and strikes(gateway)

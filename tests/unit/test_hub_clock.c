@@ -193,6 +193,29 @@ static void test_hub_expiry_of_a_token_follows_the_wall_clock(void **state)
     }
 }
 
+/* Who is refused by the rate limit is told when to ask again: then it is served, and not much before. */
+static void test_hub_rate_limit_tells_when_there_is_room(void **state)
+{
+    struct kit *k = *state;
+    static const unsigned rates[] = {1, 7, 50};
+    for (size_t i = 0; i < countof(rates) * 2; i++) {
+        k->hub.o.limits.requests_per_second = rates[i / 2];
+        struct client *c = client_new(k, "ann");
+        const char *line = "";
+        while (!strstr(line, "rate_limited")) {
+            client_say(c, "{\"type\":\"ping\",\"id\":\"x\"}");
+            kit_settle(k);
+            line = client_await(c, "\"id\":\"x\"");
+        }
+        msec_t wait =
+            strtol(strrchr(line, ':') + 1, NULL, 10); /* retry_after_ms is the last member */
+        kit_pass(k, i % 2 ? wait : wait - 2);
+        client_say(c, "{\"type\":\"ping\",\"id\":\"y\"}");
+        client_await(c, i % 2 ? "\"pong\",\"id\":\"y\"" : "\"id\":\"y\",\"code\":\"rate_limited\"");
+        client_free(c);
+    }
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -203,6 +226,7 @@ int main(void)
         TEST(test_hub_questions_expire_by_what_has_passed),
         TEST(test_hub_ids_grow_when_the_clock_is_set_back),
         TEST(test_hub_expiry_of_a_token_follows_the_wall_clock),
+        TEST(test_hub_rate_limit_tells_when_there_is_room),
         TEST(test_hub_busy_loop_commits_once_a_pace),
         TEST(test_hub_busy_loop_commits_at_once_what_is_much),
     };

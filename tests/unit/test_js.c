@@ -187,6 +187,24 @@ static void test_js_depth_over_the_limit_is_refused_f56(void **state)
     }
 }
 
+/* What we put around what came at the limit must still be read. */
+static void test_js_depth_of_our_own_texts_has_room_for_what_we_wrap(void **state)
+{
+    (void)state;
+    char *full = nested(MAX_JSON_DEPTH + MAX_JSON_WRAP, "{\"a\":", "1", "}");
+    char *over = nested(MAX_JSON_DEPTH + MAX_JSON_WRAP + 1, "[", "", "]");
+    bool others = parse(full, JS_AGENT);
+    bool ok = parse(full, JS_OURS);
+    bool same = ok && str_eq(copy_of(0), str_of(full));
+    bool too_deep = parse(over, JS_OURS);
+    free(full);
+    free(over);
+    assert_false(others);
+    assert_true(ok && same);
+    assert_false(too_deep);
+    assert_string_equal(doc.error, "nested too deeply");
+}
+
 static void test_js_unclosed_brackets_are_refused_f56(void **state)
 {
     (void)state;
@@ -492,6 +510,7 @@ int main(void)
         TEST(test_js_every_cut_of_a_text_is_refused),
         TEST(test_js_depth_at_the_limit_is_accepted_f56),
         TEST(test_js_depth_over_the_limit_is_refused_f56),
+        TEST(test_js_depth_of_our_own_texts_has_room_for_what_we_wrap),
         TEST(test_js_unclosed_brackets_are_refused_f56),
         TEST(test_js_int_takes_plain_integers_only_f58),
         TEST(test_js_integers_beyond_2_53_are_refused_from_clients_f58),

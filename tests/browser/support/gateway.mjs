@@ -22,16 +22,15 @@ export class Gateway {
     this.config = config;
   }
 
-  /** Starts it; once more on the same data and port. */
+  /** Starts it; once more on the same data, and on another port: the old one may be another program's by now. */
   async start() {
     this.folder ??= await mkdtemp(join(tmpdir(), "holdfast-browser-"));
     const config = join(this.folder, "config.json");
     await writeFile(config, JSON.stringify(this.config));
-    const listen = `127.0.0.1:${this.port}`;
     const data = join(this.folder, "data");
     this.#process = spawn(
       PROGRAM,
-      ["serve", "--listen", listen, "--data", data, "--config", config],
+      ["serve", "--listen", "127.0.0.1:0", "--data", data, "--config", config],
       { stdio: ["ignore", "pipe", "pipe"] },
     );
     this.#process.stderr.setEncoding("utf8").on("data", (text) => (this.log += text));
@@ -51,6 +50,7 @@ export class Gateway {
     this.#process.kill(signal);
     await ended;
     this.#process = null;
+    this.port = 0; // nobody's
   }
 
   async remove() {

@@ -6,6 +6,7 @@ import net from "node:net";
 export class Network {
   #connections = new Set();
   #server = null;
+  #isCut = false;
   port = 0;
   /** So many more bytes go to the browser; then it waits for `release`. */
   #allowance = Infinity;
@@ -17,13 +18,16 @@ export class Network {
 
   /** Carries connections; after a cut, on the same port as before. */
   async restore() {
+    this.#isCut = false;
+    if (this.#server) return;
     this.#server = net.createServer((near) => this.#join(near));
-    this.#server.listen(this.port, "127.0.0.1");
+    this.#server.listen(0, "127.0.0.1");
     await once(this.#server, "listening");
     this.port = this.#server.address().port;
   }
 
   #join(near) {
+    if (this.#isCut) return near.on("error", () => {}).resetAndDestroy();
     const far = net.connect(this.upstream(), "127.0.0.1");
     const connection = { near, far, frozen: false, deaf: false };
     this.#connections.add(connection);
@@ -46,15 +50,19 @@ export class Network {
     }
   }
 
-  /** Resets every connection, and refuses new ones. */
+  /** Resets every connection, and new ones as they come.  It listens on: else another program could get the port. */
   async cut() {
-    const closed = once(this.#server, "close");
-    this.#server.close();
-    for (const { near, far } of this.#connections) {
-      near.resetAndDestroy();
-      far.destroy();
-    }
-    await closed;
+    this.#isCut = true;
+    const all = [...this.#connections];
+    this.#connections.clear();
+    await Promise.all(
+      all.map(({ near, far }) => {
+        const closed = near.closed || new Promise((resolve) => near.once("close", resolve));
+        near.resetAndDestroy();
+        far.destroy();
+        return closed;
+      }),
+    );
   }
 
   /** Lets nothing through any more, and tells nobody.  New connections work. */
@@ -78,6 +86,10 @@ export class Network {
   }
 
   async close() {
-    if (this.#server?.listening) await this.cut();
+    if (!this.#server) return;
+    await this.cut();
+    const closed = once(this.#server, "close");
+    this.#server.close();
+    await closed;
   }
 }

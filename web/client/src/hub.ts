@@ -22,7 +22,7 @@ export type ToHub = { tab: string } & (
 
 export type ToTab =
   | { kind: "status"; state: State; retryAt: number; error: Trouble | null }
-  | { kind: "welcome"; line: Welcome }
+  | { kind: "welcome"; line: Welcome } // it is live: told in one, or tabs would be live as nobody yet
   | { kind: "lines"; lines: Line[] }
   | { kind: "token"; question: number; method: "get" | "keep"; stale?: string; reason?: string };
 
@@ -100,15 +100,13 @@ class Hub {
       void navigator.locks.request(`${this.#place} ${tab}`, () => this.#leave(tab));
     }
     if (this.#connection) {
-      this.#tell(tab, this.#status!);
-      if (this.#welcome) this.#tell(tab, { kind: "welcome", line: this.#welcome });
-      return;
+      return this.#tell(tab, this.#welcome ? { kind: "welcome", line: this.#welcome } : this.#status!);
     }
     this.#connection = new Connection(options, this.#tokens, {
       onStatus: ({ state, retryAt, error }) => {
         this.#status = { kind: "status", state, retryAt, error: error && troubleOf(error) };
         this.#welcome = undefined;
-        this.#tellAll(this.#status);
+        if (state !== "live") this.#tellAll(this.#status); // else the welcome tells it
       },
       onWelcome: (line) => {
         this.#welcome = line;

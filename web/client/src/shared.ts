@@ -8,7 +8,7 @@ import type { TokenSource } from "./token.js";
 type Said = ToHub extends infer Each ? (Each extends ToHub ? Omit<Each, "tab"> : never) : never;
 
 const SILENT_MS = 5_000; // a worker that says nothing for so long does not run
-const SAYING = 1; // version of what tabs and hubs say: those of another one share nothing with us
+const SAYING = 2; // version of what tabs and hubs say: those of another one share nothing with us
 
 export class SharedLink implements Link {
   #tab: string;
@@ -104,7 +104,10 @@ export class SharedLink implements Link {
   #take(told: ToTab): void {
     this.#standIn();
     if (told.kind === "lines") return this.#events.onLines(told.lines);
-    if (told.kind === "welcome") return this.#events.onWelcome(told.line);
+    if (told.kind === "welcome") {
+      this.#events.onStatus({ state: "live", retryAt: 0, error: null });
+      return this.#events.onWelcome(told.line);
+    }
     if (told.kind === "token") return void this.#answer(told);
     const { state, retryAt, error } = told;
     this.#events.onStatus({ state, retryAt, error: error && errorOf(error) });

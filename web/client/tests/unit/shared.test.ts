@@ -142,6 +142,32 @@ describe("tabs of one browser", () => {
     expect(script.sockets).toHaveLength(1);
   });
 
+  it("know who they are as soon as they are live, and ask for nothing twice", async () => {
+    const owners = new Set<string | undefined>();
+    const watched = (client: Client) => {
+      const task = client.task("c1", "t1");
+      client.subscribe(() => {
+        if (client.state !== "live") return;
+        owners.add(client.owner);
+        task.follow();
+      });
+    };
+    const first = tab();
+    watched(first);
+    await until(() => script.sockets.length === 1);
+    script.socket.welcome();
+    await until(() => first.state === "live");
+    const second = tab();
+    watched(second);
+    await until(() => second.state === "live");
+    const pings = [first, second].map((client) => client.request("ping", {}));
+    await until(() => script.socket.all("ping").length === 2);
+    for (const { id } of script.socket.all("ping")) script.socket.say({ type: "pong", id, ts: 1 });
+    await Promise.all(pings); // what was asked before them has come
+    expect([...owners]).toEqual(["ada"]);
+    expect(script.socket.all("resume")).toHaveLength(2);
+  });
+
   it("fetch tokens in the newest tab, and are refused together", async () => {
     const fetched: string[] = [];
     const first = tab({ token: () => (fetched.push("first"), "a") });
@@ -180,7 +206,7 @@ describe("tabs of one browser", () => {
   });
 
   it("use a hub that runs elsewhere, such as in a worker", async () => {
-    const stop = lead(`1 ${url} `);
+    const stop = lead(`2 ${url} `);
     const [first] = await twoTabs();
     first.close();
     await new Promise((resolve) => setTimeout(resolve));

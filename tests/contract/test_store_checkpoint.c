@@ -1,0 +1,318 @@
+/* A disk that takes long over a checkpoint, or fails it: commits go on or wait, nothing is lost, and nobody
+ * waits for ever, at the end neither. */
+#include "tests/contract/store_kit.h"
+
+#include "gateway/store_sqlite_private.h"
+#include "gateway/store_thread.h"
+
+#define LIMIT 64    /* frames of the WAL; at twice as many the writer waits for the thread */
+#define A_COMMIT 16 /* frames, more than one of these here has */
+#define A_WHILE_NS (50 * 1000 * 1000) /* in which nothing may happen: the time itself */
+
+/* ---------------------------------------------------------------------------- the disk */
+
+/* What is written to the database: with a WAL nothing is, but by checkpoints. */
+static struct {
+    sqlite3_vfs *real_vfs, vfs;
+    const sqlite3_io_methods *real;
+    sqlite3_io_methods methods;
+    uv_mutex_t lock; /* of what follows */
+    uv_cond_t changed;
+    bool held, broken;
+    unsigned waiting, failed;
+} disk;
+
+static int disk_write(sqlite3_file *file, const void *bytes, int n, sqlite3_int64 at)
+{
+    uv_mutex_lock(&disk.lock);
+    disk.waiting++;
+    uv_cond_broadcast(&disk.changed);
+    while (disk.held)
+        uv_cond_wait(&disk.changed, &disk.lock);
+    disk.waiting--;
+    bool fails = disk.broken;
+    disk.failed += fails;
+    uv_mutex_unlock(&disk.lock);
+    return fails ? SQLITE_IOERR_WRITE : disk.real->xWrite(file, bytes, n, at);
+}
+
+static int disk_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *ret)
+{
+    (void)vfs;
+    int rc = disk.real_vfs->xOpen(disk.real_vfs, name, file, flags, ret);
+    if (rc != SQLITE_OK || !(flags & SQLITE_OPEN_MAIN_DB))
+        return rc;
+    if (!disk.real) { /* all are of one kind */
+        disk.real = file->pMethods;
+        disk.methods = *disk.real;
+        disk.methods.xWrite = disk_write;
+    }
+    file->pMethods = &disk.methods;
+    return rc;
+}
+
+static void disk_set(bool held, bool broken)
+{
+    uv_mutex_lock(&disk.lock);
+    disk.held = held;
+    disk.broken = broken;
+    uv_cond_broadcast(&disk.changed);
+    uv_mutex_unlock(&disk.lock);
+}
+
+static void disk_await_writer(void)
+{
+    uv_mutex_lock(&disk.lock);
+    while (!disk.waiting)
+        uv_cond_wait(&disk.changed, &disk.lock);
+    uv_mutex_unlock(&disk.lock);
+}
+
+/* ---------------------------------------------------------------------------- fixture */
+
+static int setup(void **state)
+{
+    disk.real_vfs = sqlite3_vfs_find(NULL);
+    disk.vfs = *disk.real_vfs;
+    disk.vfs.zName = "gate";
+    disk.vfs.xOpen = disk_open;
+    disk.failed = 0;
+    uv_mutex_init(&disk.lock);
+    uv_cond_init(&disk.changed);
+    sqlite3_vfs_register(&disk.vfs, 1);
+    struct fixture *f = kit_new(true);
+    ((struct store_sqlite *)f->store)->wal_limit = LIMIT;
+    put_task(f, 1, "o", "c", "t1");
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    disk_set(false, false);
+    kit_free(*state);
+    sqlite3_vfs_unregister(&disk.vfs);
+    sqlite3_vfs_register(disk.real_vfs, 1);
+    uv_cond_destroy(&disk.changed);
+    uv_mutex_destroy(&disk.lock);
+    return 0;
+}
+
+static uint64_t frames(struct fixture *f)
+{
+    return store_sqlite_wal_bytes(f->store) / 4096;
+}
+
+static void commit_more(struct fixture *f, uint64_t *next)
+{
+    put_lines(f, 1, *next, *next + 9);
+    *next += 10;
+    commit(f);
+}
+
+static void assert_all(struct fixture *f, uint64_t next)
+{
+    assert_lines(ask(f, (struct query){.kind = QUERY_TAILS}), 0, 1, 1, next - 1);
+}
+
+/* A step that may wait, on a thread of its own. */
+struct step {
+    struct fixture *f;
+    void (*run)(struct step *step);
+    uv_thread_t thread;
+    uv_mutex_t lock;
+    uv_cond_t ended;
+    bool done;
+};
+
+static void run_step(void *arg)
+{
+    struct step *step = arg;
+    step->run(step);
+    uv_mutex_lock(&step->lock);
+    step->done = true;
+    uv_cond_signal(&step->ended);
+    uv_mutex_unlock(&step->lock);
+}
+
+static void step_begin(struct step *step)
+{
+    uv_mutex_init(&step->lock);
+    uv_cond_init(&step->ended);
+    assert_int_equal(uv_thread_create(&step->thread, run_step, step), 0);
+}
+
+static bool step_ends_soon(struct step *step)
+{
+    uv_mutex_lock(&step->lock);
+    while (!step->done && uv_cond_timedwait(&step->ended, &step->lock, A_WHILE_NS) == 0)
+        ;
+    bool done = step->done;
+    uv_mutex_unlock(&step->lock);
+    return done;
+}
+
+static void step_join(struct step *step)
+{
+    uv_thread_join(&step->thread);
+    uv_cond_destroy(&step->ended);
+    uv_mutex_destroy(&step->lock);
+}
+
+static void be_idle(struct step *step)
+{
+    step->f->ops->idle(step->f->store);
+}
+
+static void shut(struct step *step)
+{
+    kit_shut(step->f);
+}
+
+/* The thread is in the middle of a checkpoint. */
+static void hold_checkpoint(struct fixture *f, uint64_t *next)
+{
+    disk_set(true, false);
+    while (frames(f) < LIMIT)
+        commit_more(f, next);
+    disk_await_writer();
+}
+
+/* ---------------------------------------------------------------------------- the tests */
+
+/* The writer waits at twice the limit, and that is when the disk refuses. */
+static void test_checkpoint_that_fails_while_it_is_waited_for(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t next = 1;
+    hold_checkpoint(f, &next);
+    while (frames(f) < 2 * LIMIT)
+        commit_more(f, &next);
+    struct step idle = {.f = f, .run = be_idle};
+    step_begin(&idle);
+    bool waited = !step_ends_soon(&idle);
+    disk_set(false, true);
+    step_join(&idle);
+    assert_true(waited);
+    assert_true(disk.failed >= 2); /* the thread's, and the writer's own */
+    for (int i = 0; i < 20; i++) { /* each tries again, and fails */
+        commit_more(f, &next);
+        f->ops->idle(f->store);
+    }
+    assert_true(frames(f) > 2 * LIMIT);
+    assert_all(f, next);
+    disk_set(false, false);
+    for (int i = 0; i < 100 && frames(f) >= LIMIT; i++) {
+        commit_more(f, &next);
+        f->ops->idle(f->store);
+    }
+    assert_true(frames(f) < LIMIT); /* it began anew */
+    kit_reopen(f);
+    assert_all(f, next);
+}
+
+static void test_long_checkpoint_stops_no_commit_below_twice_the_limit(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t next = 1;
+    hold_checkpoint(f, &next);
+    while (frames(f) < 2 * LIMIT - A_COMMIT) {
+        commit_more(f, &next);
+        f->ops->idle(f->store);
+    }
+    assert_all(f, next);
+    disk_set(false, false);
+}
+
+static void test_close_waits_for_a_long_checkpoint_and_loses_nothing(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t next = 1;
+    hold_checkpoint(f, &next);
+    struct step close = {.f = f, .run = shut};
+    step_begin(&close);
+    bool waited = !step_ends_soon(&close);
+    disk_set(false, false);
+    step_join(&close);
+    assert_true(waited);
+    kit_open(f);
+    assert_all(f, next);
+}
+
+/* A disk that fails to the last: what the WAL has is the next gateway's. */
+static void test_close_while_the_disk_fails_loses_nothing(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t next = 1;
+    hold_checkpoint(f, &next);
+    disk_set(false, true);
+    kit_shut(f);
+    disk_set(false, false);
+    kit_open(f);
+    assert_all(f, next);
+}
+
+static void on_commit(void *arg, struct batch *batch, int status)
+{
+    unsigned *committed = arg;
+    *committed += status == STORE_OK;
+    batch_free(batch);
+}
+
+static void submit(struct fixture *f, struct store_port *port, uint64_t *next, unsigned *committed)
+{
+    put_lines(f, 1, *next, *next + 9);
+    *next += 10;
+    port->commit(port, f->batch, on_commit, committed);
+    f->batch = batch_new();
+}
+
+static void release_in_a_while(struct step *step)
+{
+    (void)step;
+    struct timespec pause = {.tv_nsec = A_WHILE_NS};
+    nanosleep(&pause, NULL);
+    disk_set(false, false);
+}
+
+/* The writer waits for the checkpoint, a batch for the writer, and the close for both. */
+static void test_close_of_the_thread_behind_a_checkpoint_commits_what_it_has(void **state)
+{
+    struct fixture *f = *state;
+    uv_loop_t loop;
+    struct store_thread *t = NULL;
+    uint64_t next = 1;
+    unsigned submitted = 0, committed = 0;
+    uv_loop_init(&loop);
+    assert_int_equal(store_thread_open(&loop, f->ops, f->store, 1, &t), STORE_OK);
+    disk_set(true, false);
+    while (frames(f) < 2 * LIMIT) {
+        submit(f, store_thread_port(t), &next, &committed);
+        for (submitted++; committed < submitted;)
+            uv_run(&loop, UV_RUN_ONCE);
+    }
+    disk_await_writer();
+    submit(f, store_thread_port(t), &next, &committed);
+    struct step release = {.run = release_in_a_while};
+    step_begin(&release);
+    store_thread_close(t, NULL, NULL);
+    step_join(&release);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    uv_loop_close(&loop);
+    assert_int_equal(committed, submitted + 1);
+    assert_all(f, next);
+}
+
+#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_checkpoint_that_fails_while_it_is_waited_for),
+        TEST(test_long_checkpoint_stops_no_commit_below_twice_the_limit),
+        TEST(test_close_waits_for_a_long_checkpoint_and_loses_nothing),
+        TEST(test_close_while_the_disk_fails_loses_nothing),
+        TEST(test_close_of_the_thread_behind_a_checkpoint_commits_what_it_has),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,90 @@
+/* What a batch that is given up takes with it: the tasks that lost lines, and nothing else. */
+#include "tests/support/hub_kit.h"
+
+static int setup(void **state)
+{
+    *state = kit_new();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    kit_free_all(*state);
+    return 0;
+}
+
+static struct stream *stream_of(struct run *r)
+{
+    return ((struct task *)r->task)->stream;
+}
+
+/* F37: the tails of silent tasks are sealed with whatever else is written.  When that is given up, they
+ * are as they were: all that they said is on disk. */
+static void test_hub_given_up_seal_of_a_silent_task_costs_it_nothing(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    const char *silent = client_start(c, "silent", "hi");
+    client_start(c, "loud", "hi");
+    run_say(k, kit_run(k, 0), "{\"event\":\"token\",\"data\":{\"text\":\"kept\"}}");
+    client_await(c, "kept");
+    kit_pass(k, TAIL_AGE_MS - 1000);
+    run_say(k, kit_run(k, 1), "{\"event\":\"token\",\"data\":{\"text\":\"heard\"}}");
+    client_await(c, "heard");
+    const size_t tail = stream_of(kit_run(k, 0))->tail.len;
+    assert_true(tail > 0);
+
+    store_inline_fail_commits(k->inline_store, 60, STORE_IO);
+    kit_run(k, 1)->events->on_line(kit_run(k, 1)->task,
+                                   STR("{\"event\":\"token\",\"data\":{\"text\":\"lost\"}}"));
+    kit_pass(k, 2000); /* the tail is old, and goes with the line */
+    assert_non_null(stream_of(kit_run(k, 0))->sealing);
+    for (int i = 0; i < 100; i++)
+        kit_pass(k, 1000);
+    assert_false(kit_run(k, 0)->freed);
+    assert_true(kit_run(k, 1)->freed);
+    assert_non_null(strstr(client_await(c, "task.failed"), "\"code\":\"internal\""));
+
+    run_say(k, kit_run(k, 0), "{\"event\":\"token\",\"data\":{\"text\":\"more\"}}");
+    client_await(c, "\"seq\":4,");
+    run_end(k, kit_run(k, 0), RUN_DONE, "");
+    assert_non_null(strstr(client_await(c, "task.completed"), silent));
+    client_ask(c, "resume", "silent", silent, "");
+    client_await(c, "kept");
+    client_await(c, "more");
+    client_await(c, "\"caught_up\"");
+    client_free(c);
+}
+
+/* A tail that is never sealed would keep the journal from being emptied, for as long as the task is
+ * silent. */
+static void test_hub_given_up_seal_is_made_when_the_store_is_back(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_start(c, "c", "hi");
+    run_say(k, kit_run(k, 0), "{\"event\":\"token\",\"data\":{\"text\":\"kept\"}}");
+    store_inline_fail_commits(k->inline_store, 60, STORE_IO);
+    kit_pass(k, TAIL_AGE_MS + 1000);
+    assert_non_null(stream_of(kit_run(k, 0))->sealing);
+    for (int i = 0; i < 100 + TAIL_AGE_MS / 1000; i++)
+        kit_pass(k, 1000);
+    assert_false(kit_run(k, 0)->freed);
+    assert_true(hub_can_write(&k->hub));
+    assert_null(stream_of(kit_run(k, 0))->sealing);
+    assert_int_equal(stream_of(kit_run(k, 0))->tail.len, 0);
+    run_end(k, kit_run(k, 0), RUN_DONE, "");
+    client_await(c, "task.completed");
+    client_free(c);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_hub_given_up_seal_of_a_silent_task_costs_it_nothing),
+        TEST(test_hub_given_up_seal_is_made_when_the_store_is_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
