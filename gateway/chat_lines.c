@@ -305,6 +305,8 @@ static void on_error(struct chat *c)
         c->is_stored_token = false;
         c->retry_ms = 1;
         chat_link_drop(&c->link);
+    } else if (strcmp(code, "unauthorized") == 0 && !c->token) {
+        chat_give_up(c, "this gateway serves no guests: HOLDFAST_TOKEN or --token says who asks");
     } else if (strcmp(code, "out_of_range") == 0 && c->seen > 0) {
         c->seen = 0;
         chat_ask(c);

@@ -373,7 +373,7 @@ async def try_timing_of(world, what, n, questions, asked):
     """A difference that is real is there each time; one of a busy machine is not."""
     for _ in range(3):
         differ, said = tell_apart(await measure(n, questions, asked))
-        print(f"timing, {n} of each: {what}: {said}")
+        print(f"timing, {n} of each: {what}: {said}", flush=True)
         if not differ:
             world.found.compared += 1
             return

@@ -234,7 +234,7 @@ def test_tokens_of_keys(tmp_path):
     with Gateway({"auth": tokens.config(tmp_path)}) as gateway:
         chat = Chat(gateway, tmp_path)
         status, _, err = chat.ask({"token": "x"})
-        assert status == 1 and "token" in err
+        assert status == 1 and "HOLDFAST_TOKEN" in err
         assert chat.run("--token", tokens.token("alice"), program({"token": "x"}))[0] == 0
         chat.environ["HOLDFAST_TOKEN"] = tokens.token("alice")
         assert len(chat.run("--list")[1].splitlines()) == 1

@@ -55,6 +55,12 @@ def test_unit_says_what_the_gateway_does():
     assert service["StateDirectory"] == "holdfast holdfast-work" and service["StateDirectoryMode"] == "0700"
 
 
+def test_unit_forbids_nothing_that_bubblewrap_needs():
+    """Each of these ends with a gateway that does not start when an agent has the tool terminal."""
+    assert not unit()["Service"].keys() & {"RestrictNamespaces", "ProtectKernelTunables", "ProtectProc", "PrivateUsers",
+                                           "ProtectHostname"}
+
+
 def started(service, tmp_path):
     """Its commands, with the paths of a test."""
     (tmp_path / "config.json").write_text(json.dumps({"listen": "127.0.0.1:0"}))
