@@ -115,6 +115,7 @@ static struct notice_record *notice_copy(struct batch *b, const struct notice_re
     to->conversation_id = copy(b, from->conversation_id);
     to->agent = copy(b, from->agent);
     to->text = copy(b, from->text);
+    to->source = copy(b, from->source);
     return to;
 }
 

@@ -43,8 +43,8 @@ struct call {
     struct conversation *conversation; /* a reference */
     struct stream *stream;             /* chat: pinned until the commit */
     struct buf out;                    /* cancel: the ids that were asked to stop */
-    uint32_t n;              /* how many they are; delete: how many tasks have not ended yet */
-    size_t at;               /* ack: the id that is being looked up */
+    uint32_t n; /* how many they are; ack: were acknowledged; title: deletions before */
+    size_t at;  /* ack: the id that is being looked up */
     struct opening *opening; /* open: held until its snapshot is there */
     bool *replied;           /* while hub_request is on the stack */
 };

@@ -132,6 +132,7 @@ static void drop_stream(struct map_node *node, void *arg)
 void conversation_deleted(struct conversation *c)
 {
     const struct hub_options *o = &c->hub->o;
+    c->deletions++;
     map_each(&c->hub->streams, drop_stream, c);
     notices_forget(c);
     if (o->deleted)

@@ -21,7 +21,8 @@ struct conversation {
     struct hub *hub;
     struct owner *owner;
     uint32_t refs;
-    struct list tasks; /* live, in order of creation */
+    uint32_t deletions; /* how often it was deleted since it is here */
+    struct list tasks;  /* live, in order of creation */
     struct feed feed;
     struct list followers;    /* who wants to see each new task from its first event */
     struct list changed;      /* in the hub's list */

@@ -85,6 +85,7 @@ static struct notice *add(struct conversation *c, const struct notice_record *fr
     n->rec.conversation_id = str_of(c->id);
     n->rec.agent = (struct str){xstrdup(from->agent), from->agent.n};
     n->rec.text = (struct str){xstrdup(from->text), from->text.n};
+    n->rec.source = (struct str){xstrdup(from->source), from->source.n};
     keep(n);
     return n;
 }
@@ -95,6 +96,7 @@ static void drop(struct notice *n)
     list_remove(&n->node);
     free((char *)n->rec.agent.p);
     free((char *)n->rec.text.p);
+    free((char *)n->rec.source.p);
     free(n);
     conversation_unref(c);
 }
@@ -150,20 +152,19 @@ void notice_op_done(struct hub *h, const struct op *op, int status)
         keep(n); /* its turn never was */
 }
 
-bool notice_withdraw(struct hub *h, struct str owner, struct str conversation_id,
-                     int64_t notice_key)
+bool notice_withdraw(struct hub *h, struct str owner, struct str conversation_id, struct str key)
 {
     struct conversation *c = conversation_find(h, owner, conversation_id);
     if (!c)
         return false;
     list_each (it, &c->notices) {
         struct notice *n = list_item(it, struct notice, node);
-        if (n->rec.key != notice_key)
+        if (!n->rec.source.p || !str_eq(n->rec.source, key))
             continue;
         take(n);
         return true;
     }
-    return notice_withdraw_put(h, notice_key);
+    return notice_withdraw_put(h, owner, key);
 }
 
 /* --- turns ------------------------------------------------------------------------------------- */

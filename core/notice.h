@@ -32,22 +32,22 @@ struct notice_source {
     struct str text;
     bool silent;
 };
-/* 0: it is told, now or earlier, under that key of notices (0: earlier); STORE_NOT_FOUND: there is no
- * such task any more; another error: the store cannot be read now. */
+/* 0: it is told, under that key of notices (0: it was earlier); STORE_NOT_FOUND: there is no such task any more;
+ * another error: the store cannot be read now. */
 typedef void (*notice_told_fn)(void *user, int status, int64_t notice_key);
 void notice_tell(struct hub *h, const struct notice_source *source, notice_told_fn done,
                  void *user);
 /* It is told already, in another way: staged, so that no restart tells it. */
 void notice_settle(struct hub *h, const struct notice_source *source);
-/* It waits no longer, since the agent has learnt of it, also when its commit is still to come; false
- * when it does not wait. */
-bool notice_withdraw(struct hub *h, struct str owner, struct str conversation_id,
-                     int64_t notice_key);
+/* What was told under that key of its source waits no longer, since the agent has learnt of it: also when its
+ * commit is still to come, and when an earlier gateway has told it.  False when it does not wait. */
+bool notice_withdraw(struct hub *h, struct str owner, struct str conversation_id, struct str key);
 
 /* A put or a take is committed, or given up (journal_events.op_done). */
 void notice_op_done(struct hub *h, const struct op *op, int status);
 /* Between notice.c and notice_source.c: puts of what is no task, from the staging to the commit. */
-bool notice_withdraw_put(struct hub *h, int64_t notice_key); /* false: there is none */
+bool notice_withdraw_put(struct hub *h, struct str owner,
+                         struct str key); /* false: there is none */
 /* It is committed: whether it was withdrawn meanwhile. */
 bool notice_put_done(struct hub *h, int64_t notice_key);
 void notice_put_failed(struct hub *h, const struct op *op); /* the store has given it up */

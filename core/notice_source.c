@@ -19,6 +19,7 @@ struct telling {
 struct notice_put {
     struct list node;
     int64_t notice_key;
+    char *owner, *source;
     bool withdrawn;
 };
 
@@ -35,15 +36,21 @@ static struct notice_put *find_put(struct hub *h, int64_t notice_key)
 static void drop_put(struct notice_put *put)
 {
     list_remove(&put->node);
+    free(put->owner);
+    free(put->source);
     free(put);
 }
 
-bool notice_withdraw_put(struct hub *h, int64_t notice_key)
+bool notice_withdraw_put(struct hub *h, struct str owner, struct str key)
 {
-    struct notice_put *put = find_put(h, notice_key);
-    if (put)
+    list_each (it, &h->notice_puts) {
+        struct notice_put *put = list_item(it, struct notice_put, node);
+        if (!str_eq(str_of(put->source), key) || !str_eq(str_of(put->owner), owner))
+            continue;
         put->withdrawn = true;
-    return put != NULL;
+        return true;
+    }
+    return false;
 }
 
 bool notice_put_done(struct hub *h, int64_t notice_key)
@@ -66,8 +73,8 @@ static char *request_key_of(struct str key)
 static void end(struct telling *t, int status, int64_t notice_key)
 {
     t->done(t->user, status, notice_key);
-    const struct str strings[] = {t->source.owner, t->source.conversation_id, t->source.task_id,
-                                  t->source.agent, t->source.text};
+    const struct str strings[] = {t->source.key,     t->source.owner, t->source.conversation_id,
+                                  t->source.task_id, t->source.agent, t->source.text};
     for (size_t i = 0; i < countof(strings); i++)
         free((char *)(uintptr_t)strings[i].p);
     free(t->request_key);
@@ -93,9 +100,12 @@ static void stage(struct hub *h, struct conversation *c, const struct notice_sou
                               .owner = s->owner,
                               .conversation_id = s->conversation_id,
                               .agent = s->agent,
-                              .text = s->text};
+                              .text = s->text,
+                              .source = s->key};
     struct notice_put *put = xcalloc(sizeof *put);
     put->notice_key = notice_key;
+    put->owner = xstrdup(s->owner);
+    put->source = xstrdup(s->key);
     list_push(&h->notice_puts, &put->node);
     stage_key(h, s, request_key);
     journal_put(&h->journal, &(struct op){.kind = OP_NOTICE_PUT,
@@ -110,7 +120,8 @@ void notice_put_failed(struct hub *h, const struct op *op)
 {
     struct conversation *c = op->ref;
     const struct notice_record *n = op->notice;
-    struct notice_source s = {.owner = n->owner,
+    struct notice_source s = {.key = n->source,
+                              .owner = n->owner,
                               .conversation_id = n->conversation_id,
                               .task_id = op->task_id,
                               .agent = n->agent,
@@ -172,7 +183,8 @@ void notice_tell(struct hub *h, const struct notice_source *source, notice_told_
 {
     struct telling *t = xcalloc(sizeof *t);
     *t = (struct telling){.hub = h, .done = done, .user = user};
-    t->source = (struct notice_source){.owner = own(source->owner),
+    t->source = (struct notice_source){.key = own(source->key),
+                                       .owner = own(source->owner),
                                        .conversation_id = own(source->conversation_id),
                                        .task_id = own(source->task_id),
                                        .agent = own(source->agent),

@@ -181,6 +181,7 @@ struct notice_record memory_notice_copy(struct arena_chunk **chunks,
     to.conversation_id = arena_str(chunks, from->conversation_id);
     to.agent = arena_str(chunks, from->agent);
     to.text = arena_str(chunks, from->text);
+    to.source = arena_str(chunks, from->source);
     return to;
 }
 

@@ -5,17 +5,30 @@
 #include <stdlib.h>
 
 #define EVENT_OVERHEAD 192 /* of a line, beside its data */
+#define CALL_OVERHEAD 4096 /* what an answer's line has, beside the texts of its call */
 
-/* The bytes that an event of this line would carry. */
+/* About the bytes that an event of this line adds to its task. */
 static size_t payload(const struct agent_line *line)
 {
     return line->data.n + line->arguments.n + line->name.n + line->description.n + EVENT_OVERHEAD;
 }
 
+/* At least the bytes of the longest event line that comes of this one: of a call, its own and its
+ * answer's, or what the child or the receiver gets.  Texts grow when they are quoted. */
+static size_t longest_line(const struct agent_line *line)
+{
+    size_t n = line->data.n + line->arguments.n + EVENT_OVERHEAD;
+    const struct str texts[] = {line->call_id, line->name,    line->agent,      line->input,
+                                line->task_id, line->content, line->description};
+    for (size_t i = 0; i < countof(texts); i++)
+        n += texts[i].p ? js_str_size(texts[i]) : 0;
+    return line->kind == LINE_EVENT ? n : n + CALL_OVERHEAD;
+}
+
 /* An event whose line would be too long is no event: the task fails, and the stream stays whole. */
 static bool is_too_long(struct task *t, const struct agent_line *line)
 {
-    if (payload(line) <= MAX_EVENT_LINE)
+    if (longest_line(line) <= MAX_EVENT_LINE)
         return false;
     char why[128];
     snprintf(why, sizeof why, "limit: %s: the event's line passes %d bytes",

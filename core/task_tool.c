@@ -28,7 +28,7 @@ static void put_output(struct buf *data, struct str output)
     size_t before = data->len;
     for (size_t max = MAX_OUTPUT;; max = max / 4 * 3) {
         js_put_field(data, "output", (struct str){output.p, utf8_cut(output, max)});
-        if (data->len <= MAX_EVENT_LINE - 4096)
+        if (data->len <= MAX_EVENT_LINE - 4096 || max == 0)
             return;
         data->len = before;
     }

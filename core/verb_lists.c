@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#define IS_BEING_DELETED "the conversation is being deleted"
+
 static bool failed(struct call *c, int status)
 {
     if (status == 0 || status == STORE_NOT_FOUND)
@@ -354,17 +356,26 @@ static void wait(struct call *c, void (*done)(struct waiter *, int))
     journal_wait(&c->hub->journal, &c->waiter);
 }
 
+static void ask_title(struct call *c);
+
 static void on_title(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
     (void)answer;
+    if (c->conversation->deleting) {
+        call_fail(c, ERR_CONFLICT, IS_BEING_DELETED);
+        return;
+    }
+    if (c->conversation->deletions != c->n) { /* the answer may be of what is gone */
+        ask_title(c);
+        return;
+    }
     if (status == STORE_NOT_FOUND) {
         call_fail(c, ERR_NOT_FOUND, "no such conversation");
         return;
     }
     if (failed(c, status))
         return;
-    c->conversation = conversation_ref(c->hub, c->owner, c->req.conversation_id);
     c->conversation->refs++;
     journal_put(&c->hub->journal, &(struct op){.kind = OP_CONVERSATION,
                                                .force = true,
@@ -376,10 +387,17 @@ static void on_title(void *arg, int status, struct answer *answer)
     wait(c, on_written);
 }
 
-void verb_title(struct call *c)
+static void ask_title(struct call *c)
 {
     struct query q = list_query(c, QUERY_CONVERSATION);
+    c->n = c->conversation->deletions;
     call_query(c, &q, on_title);
+}
+
+void verb_title(struct call *c)
+{
+    c->conversation = conversation_ref(c->hub, c->owner, c->req.conversation_id);
+    ask_title(c);
 }
 
 static void on_deleted(struct waiter *w, int status)
@@ -443,7 +461,7 @@ void verb_delete(struct call *c)
 {
     c->conversation = conversation_ref(c->hub, c->owner, c->req.conversation_id);
     if (c->conversation->deleting) {
-        call_fail(c, ERR_CONFLICT, "the conversation is being deleted");
+        call_fail(c, ERR_CONFLICT, IS_BEING_DELETED);
         return;
     }
     c->conversation->deleting = c;

@@ -12,9 +12,11 @@ int config_load(const char *file, const struct config_flags *flags, struct confi
     struct faults f = {.out = ret_faults};
 
     *ret = (struct config){0};
+    ret->file = file;
+    ret->flags = flags ? *flags : none;
     keys_set_defaults(&config_table, ret);
     if (!file || config_read(file, ret, &f))
-        config_check(ret, flags ? flags : &none, &f);
+        config_check(ret, &ret->flags, &f);
     return f.n;
 }
 

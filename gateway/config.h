@@ -87,7 +87,14 @@ struct config_hook {
 enum store_kind { STORE_SQLITE, STORE_MEMORY };
 enum store_durability { DURABLE_PROCESS, DURABLE_POWER };
 
+/* What the command line says; wins over the file.  NULL: not given. */
+struct config_flags {
+    const char *listen, *data, *log_level, *log_format;
+};
+
 struct config {
+    const char *file; /* that it was read from, and the flags: for a reload */
+    struct config_flags flags;
     char *listen;         /* as written: "127.0.0.1:8080" */
     char *listen_host;    /* an address without brackets: "127.0.0.1", "::1" */
     uint16_t listen_port; /* 0: any free one */
@@ -158,13 +165,9 @@ struct config {
     } log;
 };
 
-/* What the command line says; wins over the file.  NULL: not given. */
-struct config_flags {
-    const char *listen, *data, *log_level, *log_format;
-};
-
-/* Reads the file (NULL: defaults alone) and the flags (NULL: none), checks everything, and appends
- * the faults to ret_faults.  Returns their number; with faults, *ret is good for config_done only. */
+/* Reads the file (NULL: defaults alone) and the flags (NULL: none), both of which must outlive ret, checks
+ * everything, and appends the faults to ret_faults.  Returns their number; with faults, *ret is good for
+ * config_done only. */
 int config_load(const char *file, const struct config_flags *flags, struct config *ret,
                 struct buf *ret_faults) MUST_USE;
 void config_done(struct config *c);

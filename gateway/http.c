@@ -115,8 +115,7 @@ enum origin_verdict http_check_origin_of(struct server *s, struct lws *wsi, bool
     /* A browser does not tell the page why; this tells who runs the gateway. */
     if (verdict != ORIGIN_OK)
         log_event_limited(LEVEL_WARN, "http", "refused",
-                          LOG_TEXT("why", origin_verdict_text(verdict)),
-                          LOG_STR("origin", str_of(origin)), LOG_STR("host", str_of(host)));
+                          LOG_TEXT("why", origin_verdict_text(verdict)));
     free(origin);
     free(host);
     return verdict;

@@ -90,19 +90,17 @@ static void settle(struct process *p)
 
 static void withdraw(struct process *p)
 {
-    if (p->notice_key)
-        notice_withdraw(p->all->o.hub, str_of(p->spec.owner), str_of(p->spec.conversation_id),
-                        p->notice_key);
-    p->notice_key = 0;
+    notice_withdraw(p->all->o.hub, str_of(p->spec.owner), str_of(p->spec.conversation_id),
+                    str_of(p->id));
 }
 
 static void on_told(void *user, int status, int64_t notice_key)
 {
     struct told *t = user;
     struct process *p = t->all->o.hub->closing ? NULL : find(t);
+    (void)notice_key;
     if (p && status == 0) {
         p->told = TOLD;
-        p->notice_key = notice_key;
         if (p->learnt)
             withdraw(p);
     } else if (p && status == STORE_NOT_FOUND) { /* parked: it belongs to nobody else */

@@ -53,8 +53,7 @@ struct process {
     bool adopted;   /* an earlier gateway has started it */
     bool forgotten; /* its conversation is deleted: it goes when it has ended */
     enum process_told told;
-    bool learnt;        /* the agent has its end from a call */
-    int64_t notice_key; /* of its end, once told; 0 when that is not known */
+    bool learnt; /* the agent has its end from a call */
     struct process_watch watch;
     struct list waiters;
     struct keeper_watch *keeper; /* NULL when it has ended */

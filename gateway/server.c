@@ -21,6 +21,7 @@
 #include "gateway/log.h"
 #include "gateway/notify.h"
 #include "gateway/proxied.h"
+#include "gateway/reload.h"
 #include "gateway/store_locked.h"
 #include "gateway/tls.h"
 #include "gateway/webhook.h"
@@ -227,39 +228,10 @@ static void on_signal(uv_signal_t *signal, int number)
     begin_drain(signal->data);
 }
 
-/* --- reading keys and certificates again ------------------------------------------------------- */
-
-static void reload_keys(struct server *s)
-{
-    struct buf faults = {0};
-    struct auth *fresh = auth_open(s->config, s->config->data, &faults);
-    if (fresh) {
-        auth_close(s->auth);
-        s->auth = fresh;
-        log_event(LEVEL_INFO, "auth", "reloaded", LOG_INT("keys", (int64_t)s->config->auth.n_keys));
-    } else {
-        log_event(LEVEL_ERROR, "auth", "not_reloaded", LOG_STR("why", buf_str(&faults)));
-    }
-    buf_done(&faults);
-}
-
-static void reload_certificate(struct server *s)
-{
-    const char *wrong = tls_reload(s->tls, s->config);
-    if (wrong)
-        log_event(LEVEL_ERROR, "tls", "not_reloaded", LOG_TEXT("why", wrong));
-    else
-        log_event(LEVEL_INFO, "tls", "reloaded", LOG_TEXT("cert", s->config->tls.cert));
-}
-
-/* What cannot be read stays as it was: open connections and new ones go on. */
 static void on_hangup(uv_signal_t *signal, int number)
 {
-    struct server *s = signal->data;
     (void)number;
-    reload_keys(s);
-    if (s->tls)
-        reload_certificate(s);
+    reload(signal->data);
 }
 
 /* The last task has ended and its end is sent, or the store takes no more writes: close. */

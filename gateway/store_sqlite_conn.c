@@ -75,8 +75,9 @@ static const char *const sql[STMT_COUNT] = {
                        "WHERE EXISTS (SELECT 1 FROM tasks WHERE task_key = ?1)",
     [STMT_INBOX_TAKE] = "DELETE FROM inbox WHERE task_key = ? AND position <= ?",
 
-    [STMT_NOTICE_PUT] = "INSERT INTO notices (key, silent, owner, conversation_id, agent, text) "
-                        "VALUES (?,?,?,?,?,?)",
+    [STMT_NOTICE_PUT] =
+        "INSERT INTO notices (key, silent, owner, conversation_id, agent, text, source) "
+        "VALUES (?,?,?,?,?,?,?)",
     [STMT_NOTICE_TAKE] = "DELETE FROM notices WHERE key = ?",
 
     [STMT_TASK_KEYS] = "SELECT task_key FROM tasks WHERE owner = ? AND conversation_id = ?",
@@ -177,8 +178,9 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_ASK_INBOX] = "SELECT position, line FROM inbox WHERE task_key = ?1 AND "
                        "position > ?2 AND EXISTS (SELECT 1 FROM tasks WHERE task_key = ?1) "
                        "ORDER BY position",
-    [STMT_ASK_NOTICES] = "SELECT key, silent, owner, conversation_id, agent, text FROM notices "
-                         "WHERE key > ? ORDER BY key",
+    [STMT_ASK_NOTICES] =
+        "SELECT key, silent, owner, conversation_id, agent, text, source FROM notices "
+        "WHERE key > ? ORDER BY key",
     [STMT_ASK_EXPIRED] = "SELECT " ENDED " FROM tasks t INDEXED BY tasks_ended "
                          "WHERE t.status >= 2 AND t.completed_at < ?1 "
                          "ORDER BY t.completed_at, t.task_key",

@@ -325,6 +325,7 @@ static int ask_notices(struct reader *r, const struct query *q, struct answer *r
             .conversation_id = arena_str(&ret->chunks, call_col(&c, 3)),
             .agent = arena_str(&ret->chunks, call_col(&c, 4)),
             .text = arena_str(&ret->chunks, text),
+            .source = arena_str(&ret->chunks, call_col(&c, 6)),
         };
     }
     return call_end(&c);

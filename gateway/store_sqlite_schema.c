@@ -95,7 +95,10 @@ static const char version_4[] =
     " at INTEGER NOT NULL, body TEXT NOT NULL);"
     "CREATE INDEX outbox_of ON outbox (hook);";
 
-const char *const schema_scripts[] = {version_1, version_2, version_3, version_4};
+/* Of which process a notice tells: NULL for a task's, and for those of older gateways. */
+static const char version_5[] = "ALTER TABLE notices ADD COLUMN source TEXT;";
+
+const char *const schema_scripts[] = {version_1, version_2, version_3, version_4, version_5};
 const int schema_version = (int)countof(schema_scripts);
 
 static int version_read(struct conn *conn, int *ret)

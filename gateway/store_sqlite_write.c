@@ -229,6 +229,7 @@ static int apply_notice_put(struct store_sqlite *s, const struct op *op)
     call_text(&c, n->conversation_id);
     call_text(&c, n->agent);
     call_text(&c, n->text);
+    call_text(&c, n->source);
     return call_run(&c);
 }
 

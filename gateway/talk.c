@@ -47,7 +47,6 @@ void talk_put(struct talk *t, enum talk_role role, struct str content, bool pinn
     talk_begin(t, role);
     js_put_field(&t->json, "content", content);
     talk_end(t, pinned);
-    t->messages[t->n - 1].is_plain = true;
 }
 
 /* What has ended was told as the user's when it was news (agent_react.c), and stays so: not every model
@@ -62,6 +61,7 @@ static void put_past(struct talk *t, const struct js_doc *doc, uint32_t message,
         js_value(doc, content, text);
     bool is_answer = role && js_type(doc, role) == JS_STRING && js_is(doc, role, "assistant");
     talk_put(t, is_answer ? TALK_ASSISTANT : TALK_USER, buf_str(text), false);
+    t->messages[t->n - 1].is_past = true;
 }
 
 bool talk_put_history(struct talk *t, struct js_doc *doc, struct str history)
@@ -130,8 +130,7 @@ size_t talk_shorten(struct talk *t, size_t max_bytes)
 static bool joins_the_last(const struct talk *t, size_t i)
 {
     const struct talk_message *one = &t->messages[i];
-    return i > 0 && one->is_plain && one[-1].is_plain && one->role == one[-1].role &&
-           one->role != TALK_SYSTEM;
+    return i > 0 && one[-1].is_past && one->role == one[-1].role;
 }
 
 static void put_joined(struct talk *t, size_t i)

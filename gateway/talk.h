@@ -17,7 +17,7 @@ struct talk_message {
     size_t at; /* in json, the comma before it included */
     enum talk_role role;
     bool pinned;
-    bool is_plain; /* a role and a text, and nothing else */
+    bool is_past; /* of the history: a role and a text, and nothing else */
 };
 
 struct talk {
@@ -36,7 +36,8 @@ void talk_put(struct talk *t, enum talk_role role, struct str content, bool pinn
 bool talk_put_history(struct talk *t, struct js_doc *doc, struct str history) MUST_USE;
 /* Leaves out messages until json has at most so many bytes, or none is left that may go: how many. */
 size_t talk_shorten(struct talk *t, size_t max_bytes);
-/* The whole array; texts of one role that follow each other are one message.  Good until the next change. */
+/* The whole array; texts of the history that one role said after each other are one message, and so is the question
+ * behind them.  Good until the next change. */
 struct str talk_str(struct talk *t);
 
 #endif

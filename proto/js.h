@@ -100,6 +100,8 @@ void js_copy(const struct js_doc *d, uint32_t node, struct buf *out);
 
 /* Writing: appends a quoted, escaped string; invalid UTF-8 becomes U+FFFD.  null for STR_NULL. */
 void js_put_str(struct buf *out, struct str value);
+/* How many bytes js_put_str would append. */
+size_t js_str_size(struct str value);
 /* Appends `,"key":` – without the comma right behind an opening brace or bracket. */
 void js_put_key(struct buf *out, const char *key);
 void js_put_field(struct buf *out, const char *key, struct str value); /* key and string */

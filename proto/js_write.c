@@ -186,6 +186,26 @@ void js_put_str(struct buf *out, struct str value)
     buf_putc(out, '"');
 }
 
+size_t js_str_size(struct str value)
+{
+    struct buf one = {0};
+    size_t n = value.p ? 2 : 4;
+    for (const char *p = value.p, *end = value.p + value.n; p < end;) {
+        size_t run = clean_run(p, (size_t)(end - p));
+        n += run;
+        p += run;
+        if (p < end) {
+            uint32_t c;
+            p += utf8_step(p, (size_t)(end - p), &c);
+            buf_clear(&one);
+            put_escaped(&one, c == UTF8_BROKEN ? UTF8_REPLACEMENT : c);
+            n += one.len;
+        }
+    }
+    buf_done(&one);
+    return n;
+}
+
 void js_put_key(struct buf *out, const char *key)
 {
     size_t n = strlen(key);

@@ -89,6 +89,7 @@ struct notice_record {
     struct str owner, conversation_id;
     struct str agent; /* whose task it was */
     struct str text;
+    struct str source; /* of what is no task: its notice_source.key */
 };
 
 /* Something that another server is to be told. */

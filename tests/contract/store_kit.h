@@ -271,7 +271,8 @@ static inline void put_notice(struct fixture *f, int64_t key, const char *owner,
                               .owner = str_of(owner),
                               .conversation_id = str_of(conversation),
                               .agent = STR("assistant"),
-                              .text = STR("it has ended")};
+                              .text = STR("it has ended"),
+                              .source = silent ? STR("proc_1") : STR_NULL};
     batch_put(f->batch, &(struct op){.kind = OP_NOTICE_PUT, .notice = &n});
 }
 
@@ -378,6 +379,7 @@ static inline void text_answer(struct buf *out, int status, const struct answer 
         text_str(out, n->conversation_id);
         text_str(out, n->agent);
         text_str(out, n->text);
+        text_str(out, n->source);
         buf_putc(out, '\n');
     }
     for (size_t i = 0; i < a->n_owners; i++) {

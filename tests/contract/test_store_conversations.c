@@ -179,6 +179,7 @@ static void test_notices_wait_until_they_are_taken(void **state)
     assert_int_equal(a->notices[1].key, 5);
     assert_false(a->notices[1].silent);
     assert_str(a->notices[1].text, "it has ended");
+    assert_null(a->notices[1].source.p);
     put_notice_take(f, 5);
     put_notice_take(f, 5); /* once more changes nothing */
     put_notice_take(f, 99);
@@ -192,6 +193,7 @@ static void test_notices_wait_until_they_are_taken(void **state)
     assert_str(a->notices[0].owner, "p");
     assert_str(a->notices[0].conversation_id, "d");
     assert_str(a->notices[0].agent, "assistant");
+    assert_str(a->notices[0].source, "proc_1");
 }
 
 static void test_notice_turns_are_counted_until_a_user_speaks(void **state)

@@ -184,37 +184,32 @@ static void test_migrations_go_forward_one_by_one(void **state)
     struct fixture *f = *state;
     struct store_sqlite *s = f->store;
     char error[STORE_ERROR_TEXT] = "", from[STORE_ERROR_TEXT];
-    const char *const next[] = {schema_scripts[0],
-                                schema_scripts[1],
-                                schema_scripts[2],
-                                schema_scripts[3],
-                                "CREATE TABLE two (x); INSERT INTO two VALUES (2)",
-                                "UPDATE two SET x = x + 1"};
-    const char *const bad[] = {next[0],
-                               next[1],
-                               next[2],
-                               next[3],
-                               next[4],
-                               next[5],
-                               "INSERT INTO two VALUES (9); SELECT * FROM missing"};
+    const char *const next[] = {
+        schema_scripts[0],         schema_scripts[1],
+        schema_scripts[2],         schema_scripts[3],
+        schema_scripts[4],         "CREATE TABLE two (x); INSERT INTO two VALUES (2)",
+        "UPDATE two SET x = x + 1"};
+    const char *const bad[] = {
+        next[0], next[1], next[2], next[3],
+        next[4], next[5], next[6], "INSERT INTO two VALUES (9); SELECT * FROM missing"};
     put_task(f, 1, "o", "c", "t1");
     commit(f);
     assert_int_equal(number(f, "PRAGMA user_version"), schema_version);
-    assert_int_equal(schema_version, 4); /* else this test must grow */
-    assert_int_equal(schema_migrate(&s->writer, next, 6, error), STORE_OK);
+    assert_int_equal(schema_version, 5); /* else this test must grow */
+    assert_int_equal(schema_migrate(&s->writer, next, 7, error), STORE_OK);
     assert_int_equal(number(f, "SELECT x FROM two"), 3);
-    assert_int_equal(schema_migrate(&s->writer, next, 6, error), STORE_OK); /* nothing to do */
+    assert_int_equal(schema_migrate(&s->writer, next, 7, error), STORE_OK); /* nothing to do */
     assert_int_equal(number(f, "SELECT x FROM two"), 3);
 
-    assert_true(schema_migrate(&s->writer, bad, 7, error) < 0); /* all of a script or nothing */
-    assert_non_null(strstr(error, "version 7"));
+    assert_true(schema_migrate(&s->writer, bad, 8, error) < 0); /* all of a script or nothing */
+    assert_non_null(strstr(error, "version 8"));
     assert_non_null(strstr(error, "missing"));
-    assert_int_equal(number(f, "PRAGMA user_version"), 6);
+    assert_int_equal(number(f, "PRAGMA user_version"), 7);
     assert_int_equal(number(f, "SELECT count(*) FROM two"), 1);
 
-    kit_shut(f); /* this gateway knows version 4 */
+    kit_shut(f); /* this gateway knows version 5 */
     assert_true(open_again(f->dir, error) < 0);
-    snprintf(from, sizeof from, "schema version 6, this gateway knows versions up to %d",
+    snprintf(from, sizeof from, "schema version 7, this gateway knows versions up to %d",
              schema_version);
     assert_non_null(strstr(error, from));
     dir_remove(f->dir);
@@ -253,7 +248,8 @@ static void test_old_database_learns_who_has_how_much(void **state)
                               "CREATE INDEX request_keys_of ON request_keys (owner);"
                               "ALTER TABLE garbage DROP COLUMN owner;"
                               "ALTER TABLE garbage DROP COLUMN keeps_record;"
-                              "DROP TABLE revocations; DROP TABLE outbox; PRAGMA user_version = 1"),
+                              "DROP TABLE revocations; DROP TABLE outbox;"
+                              "ALTER TABLE notices DROP COLUMN source; PRAGMA user_version = 1"),
         STORE_OK);
     kit_reopen(f);
     text_answer(&after, 0, ask(f, all));

@@ -73,7 +73,7 @@ static void test_talk_leaves_out_the_oldest_question_with_its_answer(void **stat
     expect("s now c2>c2 ");
     talk_put(&talk, TALK_USER, STR("more"), false);
     assert_int_equal(talk_shorten(&talk, 1), 2);
-    expect("s now\n\nmore ");
+    expect("s now more ");
 }
 
 static void test_talk_without_a_system_message(void **state)
@@ -84,14 +84,14 @@ static void test_talk_without_a_system_message(void **state)
     talk_put(&talk, TALK_USER, STR("q2"), false);
     talk_put(&talk, TALK_USER, STR("now"), true);
     assert_int_equal(shorten_by_one(), 2);
-    expect("q2\n\nnow ");
+    expect("q2 now ");
     assert_int_equal(talk_shorten(&talk, 1), 1);
     expect("now ");
     put_call("c");
     expect("now c>c ");
 }
 
-/* Roles take turns, whatever failed, and whatever was told in between. */
+/* Roles take turns in the history, whatever failed, and whatever was told in between. */
 static void test_talk_joins_what_one_role_says_twice(void **state)
 {
     struct js_doc doc = {0};
@@ -104,12 +104,11 @@ static void test_talk_joins_what_one_role_says_twice(void **state)
             "{\"role\":\"assistant\",\"content\":\"a2\"},{\"role\":\"system\",\"content\":\"over\"}]")));
     talk_put(&talk, TALK_USER, STR("now"), true);
     expect("s q\"1\n\nq2 a1\n\n\n\na2 over\n\nnow ");
+    talk_put(&talk, TALK_USER, STR("more"), false); /* what comes from now on is no history */
     put_call("c1");
-    put_call("c2"); /* these are no texts */
-    talk_put(&talk, TALK_USER, STR("more"), false);
-    expect("s q\"1\n\nq2 a1\n\n\n\na2 over\n\nnow c1>c1 c2>c2 more ");
+    expect("s q\"1\n\nq2 a1\n\n\n\na2 over\n\nnow more c1>c1 ");
     assert_int_equal(shorten_by_one(), 1);
-    expect("s q2 a1\n\n\n\na2 over\n\nnow c1>c1 c2>c2 more ");
+    expect("s q2 a1\n\n\n\na2 over\n\nnow more c1>c1 ");
 }
 
 static void test_talk_history_that_is_none(void **state)

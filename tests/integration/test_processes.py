@@ -1,9 +1,11 @@
 """Background processes: what they are, what is told of their ends, and that a restart loses none of it."""
 
+import contextlib
 import json
 import os
 import pathlib
 import signal
+import sqlite3
 import subprocess
 
 import pytest
@@ -292,6 +294,31 @@ def test_end_that_a_wait_has_given_is_not_told_again(client):
     again = run(client, background("exit 3", notify_on_complete=True), conversation=conversation)
     (text,) = told(client, conversation)
     assert again[0]["session_id"] in text and seen[0]["session_id"] not in text
+
+
+def n_waiting(gateway):
+    """Notices in its store that no turn has taken."""
+    with contextlib.closing(sqlite3.connect(f"file:{gateway.data}/holdfast.db?mode=ro", uri=True)) as db:
+        return db.execute("SELECT count(*) FROM notices").fetchone()[0]
+
+
+def test_end_that_a_wait_has_given_is_not_told_by_a_notice_that_waits_since_before_a_restart(own):
+    gate = own.path()
+    with Client(own) as client:
+        conversation, started = start(client, f"{until(gate)}; echo out", notify_on_complete=True)
+        session = started["session_id"]
+        client.chat(message(terminal(until(own.path("never")))), conversation=conversation)
+        waits = client.chat(message(process("wait", session)), conversation=conversation, when_busy="enqueue")
+        touch(gate)
+        wait_until(lambda: n_waiting(own) == 1, "the notice")
+    with restart(own, client) as again:  # what waited for its turn has it now, and the notice waits on
+        again.resume(waits)
+        (seen,) = commands.outputs(list(again.events(waits)))
+        assert (seen["status"], seen["output"]) == ("exited", "out\n")
+        wait_until(lambda: n_waiting(own) == 0, "its end")
+        other = run(again, background("exit 3", notify_on_complete=True), conversation=conversation)
+        (text,) = told(again, conversation)
+        assert other[0]["session_id"] in text and session not in text
 
 
 def test_killed_one_starts_no_turn_and_is_told_in_the_next(client):

@@ -1,5 +1,6 @@
 """SIGHUP: keys and certificates are read again, and no connection is dropped for it."""
 
+import json
 import shutil
 import signal
 import socket
@@ -161,6 +162,76 @@ def test_keys_are_changed_under_open_connections(tmp_path):
             assert "auth.keys[0]" in hang_up(gateway, "auth", "not_reloaded")
             with Client(gateway, token=tokens.token("ann", secret=fresh)) as late:
                 late.quiet()
+
+
+def configure(gateway, keys, **more):
+    """Changes the list of keys, and more, in the file of a gateway that runs."""
+    path = gateway.folder / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config["auth"]["keys"] = keys
+    path.write_text(json.dumps({**config, **more}), encoding="utf-8")
+
+
+def is_let_in(gateway, token):
+    with Client(gateway, hello=False) as client:
+        return client.ask("hello", token=token)["type"] == "welcome"
+
+
+def test_key_is_added_and_taken_away(tmp_path):
+    other = b"a second secret of more than thirty-two bytes, for the tests"
+    (tmp_path / "other").write_bytes(other)
+    auth = tokens.config(tmp_path)
+    (first,) = auth["keys"]
+    second = {"kid": "k2", "alg": "HS256", "secret_file": str(tmp_path / "other")}
+    old, new = tokens.token("ann"), tokens.token("ann", secret=other, kid="k2")
+    with Gateway({"auth": auth}) as gateway, Client(gateway, token=old) as client:
+        assert not is_let_in(gateway, new)
+        configure(gateway, [first, second])
+        assert "keys=2" in hang_up(gateway, "auth", "reloaded")
+        assert is_let_in(gateway, old) and is_let_in(gateway, new)
+        configure(gateway, [second])
+        assert "keys=1" in hang_up(gateway, "auth", "reloaded")
+        assert not is_let_in(gateway, old) and is_let_in(gateway, new)
+        client.quiet()  # who is in stays in
+
+
+BAD_LISTS = {
+    "none": [],
+    "a kid twice": ["first", "first"],
+    "a file that is not there": ["first", {"kid": "k2", "alg": "HS256", "secret_file": "/nonexistent/secret"}],
+    "an unknown member": [{"kid": "k1", "alg": "HS256", "secret": "x"}],
+}
+
+
+@pytest.mark.parametrize("what", BAD_LISTS)
+def test_list_of_keys_with_a_fault_changes_nothing(tmp_path, what):
+    auth = tokens.config(tmp_path)
+    with Gateway({"auth": auth}) as gateway:
+        configure(gateway, [auth["keys"][0] if key == "first" else key for key in BAD_LISTS[what]])
+        assert "auth.keys" in hang_up(gateway, "auth", "not_reloaded")
+        assert len([line for line in gateway.log if "level=error" in line]) == 1
+        assert is_let_in(gateway, tokens.token("ann"))
+
+
+def test_file_with_any_fault_changes_no_key(tmp_path):
+    auth = tokens.config(tmp_path)
+    with Gateway({"auth": auth}) as gateway:
+        configure(gateway, [{**auth["keys"][0], "kid": "k2"}], drain_s="soon")
+        assert "drain_s" in hang_up(gateway, "auth", "not_reloaded")
+        (gateway.folder / "config.json").write_text("{", encoding="utf-8")
+        hang_up(gateway, "auth", "not_reloaded")
+        (gateway.folder / "config.json").unlink()
+        hang_up(gateway, "auth", "not_reloaded")
+        assert is_let_in(gateway, tokens.token("ann"))
+
+
+def test_keys_come_to_no_gateway_that_has_none(tmp_path):
+    """Nor is a guest made a stranger: what guests may do was settled at the start."""
+    with Gateway({"auth": {}}) as gateway:
+        guest = Client(gateway).token
+        configure(gateway, tokens.config(tmp_path)["keys"])
+        assert "auth.keys" in hang_up(gateway, "auth", "not_reloaded")
+        assert is_let_in(gateway, guest)
 
 
 def test_without_keys_or_certificate_it_is_no_harm():

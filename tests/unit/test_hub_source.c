@@ -121,9 +121,10 @@ static void test_source_that_waits_can_be_withdrawn(void **state)
     client_start(c, "c", "busy");
     tell(k, "proc_1", false);
     kit_settle(k);
-    assert_true(notice_withdraw(&k->hub, STR("ann"), STR("c"), told.notice_key));
-    assert_false(notice_withdraw(&k->hub, STR("ann"), STR("c"), told.notice_key));
-    assert_false(notice_withdraw(&k->hub, STR("bob"), STR("c"), told.notice_key));
+    assert_true(notice_withdraw(&k->hub, STR("ann"), STR("c"), STR("proc_1")));
+    assert_false(notice_withdraw(&k->hub, STR("ann"), STR("c"), STR("proc_1")));
+    assert_false(notice_withdraw(&k->hub, STR("bob"), STR("c"), STR("proc_1")));
+    assert_false(notice_withdraw(&k->hub, STR("ann"), STR("c"), STR("proc_2")));
     kit_settle(k);
     run_end(k, kit_run(k, 1), RUN_DONE, "");
     assert_int_equal(k->n_runs, 2);
@@ -132,12 +133,41 @@ static void test_source_that_waits_can_be_withdrawn(void **state)
     assert_int_equal(k->n_runs, 2);
 }
 
+/* An earlier gateway has told it, and it waits still. */
+static void test_source_that_waits_over_a_restart_can_be_withdrawn(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_start(c, "c", "busy");
+    client_say(
+        c,
+        "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"later\",\"when_busy\":\"enqueue\"}");
+    client_await(c, "\"started\"");
+    tell(k, "proc_1", false);
+    tell(k, "proc_2", false);
+    kit_settle(k);
+    client_free(c);
+    kit_crash(k);
+    assert_int_equal(k->n_runs, 3);
+    assert_string_equal(kit_run(k, 2)->input, "later"); /* both wait for it */
+    tell(k, "proc_1", false);
+    kit_settle(k);
+    assert_int_equal(told.notice_key, 0);
+    assert_true(notice_withdraw(&k->hub, STR("ann"), STR("c"), STR("proc_1")));
+    assert_false(notice_withdraw(&k->hub, STR("ann"), STR("c"), STR("proc_1")));
+    kit_settle(k);
+    run_end(k, kit_run(k, 2), RUN_DONE, "");
+    assert_int_equal(k->n_runs, 4);
+    run_end(k, kit_run(k, 3), RUN_DONE, "");
+    assert_int_equal(k->n_runs, 4); /* the other's turn alone */
+}
+
 static struct hub *withdraws; /* on_withdraw does it there */
 
 static void on_withdraw(void *user, int status, int64_t notice_key)
 {
     on_told(user, status, notice_key);
-    assert_true(notice_withdraw(withdraws, STR("ann"), STR("c"), notice_key));
+    assert_true(notice_withdraw(withdraws, STR("ann"), STR("c"), STR("proc_1")));
 }
 
 /* As soon as it is told, whose commit is still to come, or fails at first: nobody hears of it. */
@@ -240,6 +270,7 @@ int main(void)
         TEST(test_source_a_kill_between_any_two_steps_tells_it_once),
         TEST(test_source_that_is_settled_is_not_told),
         TEST(test_source_that_waits_can_be_withdrawn),
+        TEST(test_source_that_waits_over_a_restart_can_be_withdrawn),
         TEST(test_source_can_be_withdrawn_before_its_commit),
         TEST(test_silent_source_is_told_in_the_next_turn),
         TEST(test_source_whose_task_is_gone_goes_nowhere),

@@ -174,6 +174,74 @@ static void test_hub_end_of_a_child_with_the_deepest_result_is_told(void **state
     client_free(c);
 }
 
+/* The line with n times piece in the middle. */
+static void run_say_long(struct kit *k, struct run *r, const char *begin, const char *piece,
+                         size_t n, const char *end)
+{
+    struct buf line = {0};
+    buf_puts(&line, begin);
+    for (size_t i = 0; i < n; i++)
+        buf_puts(&line, piece);
+    buf_puts(&line, end);
+    assert_true(line.len < MAX_EVENT_LINE);
+    run_say(k, r, line.bytes);
+    buf_done(&line);
+}
+
+/* A line is bounded, but what comes of it is longer: broken bytes grow to three each, and what a call
+ * brings stands in the answer's event, or in the child's. */
+static void test_hub_call_whose_events_would_be_too_long_fails_the_task(void **state)
+{
+    static const struct {
+        const char *begin, *piece;
+        size_t n;
+        const char *end;
+    } rows[] = {
+        {"{\"call\":\"tool\",\"call_id\":\"", "\xff", 400000,
+         "\",\"name\":\"slow\",\"arguments\":{\"x\":1}}"},
+        {"{\"call\":\"tool\",\"call_id\":\"", "x", 1048000,
+         "\",\"name\":\"slow\",\"arguments\":{\"x\":1}}"},
+        {"{\"call\":\"spawn\",\"call_id\":\"a\",\"input\":\"", "\xff", 400000, "\"}"},
+        {"{\"call\":\"spawn\",\"call_id\":\"a\",\"agent\":\"", "\xff", 400000,
+         "\",\"input\":\"\"}"},
+        {"{\"call\":\"send\",\"call_id\":\"a\",\"task_id\":\"parent\",\"content\":\"", "\xff",
+         400000, "\"}"},
+    };
+    struct kit *k = *state;
+    for (size_t i = 0; i < countof(rows); i++) {
+        struct client *c = client_new(k, "ann");
+        client_start(c, "c", "go");
+        struct run *r = kit_run(k, i);
+        run_say_long(k, r, rows[i].begin, rows[i].piece, rows[i].n, rows[i].end);
+        run_end(k, r, RUN_FAILED, "");
+        const char *end = client_await(c, "\"event\":\"task.failed\"");
+        assert_non_null(strstr(end, "\"code\":\"limit\""));
+        assert_int_equal(k->n_runs, i + 1); /* no child */
+        client_free(c);
+    }
+}
+
+/* What a child has said grows when its end is told: a control character takes six bytes. */
+static void test_hub_end_of_a_child_that_said_control_characters_fits_an_event(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_start(c, "c", "go");
+    struct run *r = kit_run(k, 0);
+    run_say(k, r, "{\"call\":\"spawn\",\"call_id\":\"a\",\"input\":\"kid\"}");
+    struct run *kid = kit_run(k, 1);
+    for (int i = 0; i < 4; i++)
+        run_say_long(k, kid, "{\"event\":\"token\",\"data\":{\"text\":\"", "\\u0001", 65536,
+                     "\"}}");
+    run_end(k, kid, RUN_DONE, "");
+    const char *line = client_await(c, "\"event\":\"message\",\"data\":{\"from\":\"child\"");
+    assert_true(strlen(line) < MAX_EVENT_LINE);
+    assert_true(strlen(line) > MAX_EVENT_LINE / 2);
+    run_end(k, r, RUN_DONE, "");
+    client_await(c, "\"event\":\"task.completed\"");
+    client_free(c);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -185,6 +253,8 @@ int main(void)
         TEST(test_hub_idle_clock_stands_still_while_a_tool_runs),
         TEST(test_hub_idle_clock_stands_still_while_a_child_lives),
         TEST(test_hub_end_of_a_child_with_the_deepest_result_is_told),
+        TEST(test_hub_call_whose_events_would_be_too_long_fails_the_task),
+        TEST(test_hub_end_of_a_child_that_said_control_characters_fits_an_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -156,6 +156,7 @@ static void test_js_write_invalid_utf8_is_refused_or_repaired(void **state)
         assert_true(utf8_valid(copy));
         buf_clear(&out);
         js_put_str(&out, str_of(rows[i].raw));
+        assert_int_equal(js_str_size(str_of(rows[i].raw)), out.len);
         if (!strchr(rows[i].raw, '\\'))
             assert_span(inside(buf_str(&out)), rows[i].repaired, strlen(rows[i].repaired));
     }
@@ -331,6 +332,7 @@ static void test_js_write_put_str_escapes_what_must_be(void **state)
     for (size_t i = 0; i < countof(rows); i++) {
         buf_clear(&out);
         js_put_str(&out, rows[i].value);
+        assert_int_equal(js_str_size(rows[i].value), out.len);
         assert_span(buf_str(&out), rows[i].json, strlen(rows[i].json));
     }
 }

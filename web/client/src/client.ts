@@ -53,6 +53,7 @@ export class Client extends Observable {
   /** @internal */
   constructor(url: string, options: Options) {
     super();
+    if (!(options.WebSocket ?? globalThis.WebSocket)) throw Error("no WebSocket");
     const store = new ForgivingStore(options.store ?? browserStore());
     const place = `${url} ${options.user ?? ""}`;
     this.conversations = new ConversationList(this);

@@ -55,6 +55,8 @@ export function useConversation(client: Client, id: string): ConversationView {
 export type TaskView = Transcript & { status: TaskStatus; live: boolean; cancelling: boolean };
 
 /** What a task says, followed for as long as it is shown; null without a task. */
+export function useTask(task: Task): TaskView;
+export function useTask(task: Task | null | undefined): TaskView | null;
 export function useTask(task: Task | null | undefined): TaskView | null {
   useVersion(task);
   useEffect(() => {

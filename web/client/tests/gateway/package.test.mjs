@@ -122,13 +122,23 @@ const { tasks, more }: { tasks: { task_id: string }[]; more?: boolean } = await 
 void [tasks, more];
 `;
 
+const HOOKS = `
+import type { Task } from "@holdfast/client";
+import { useTask } from "@holdfast/client/react";
+
+export const progressOf = (task: Task): number => useTask(task).progress ?? 0;
+export const statusOf = (task: Task | null): string | undefined => useTask(task)?.status;
+// @ts-expect-error without a task there is nothing
+export const textOf = (task: Task | null): string => useTask(task).text;
+`;
+
 for (const [module, moduleResolution] of [
   ["NodeNext", "NodeNext"],
   ["ESNext", "Bundler"],
 ]) {
   test(`its types are right for ${moduleResolution}`, async () => {
     await write("typed.ts", TYPED);
-    await write("hooks.ts", `export { useConversation, useTask } from "@holdfast/client/react";\n`);
+    await write("hooks.ts", HOOKS);
     await write(
       "tsconfig.json",
       JSON.stringify({

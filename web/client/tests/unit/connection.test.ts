@@ -1,7 +1,7 @@
 // Every state of the connection, every close code, and every reason to come back.
 
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { MemoryStore } from "../../src/index.js";
+import { connect, MemoryStore } from "../../src/index.js";
 import { comeBack, liveScene, nextAttempt, scene, settle } from "../support/script.js";
 
 beforeEach(() => {
@@ -64,6 +64,15 @@ describe("connecting", () => {
     const { client } = await scene({ WebSocket: Refusing });
     expect(client.state).toBe("closed");
     expect(client.error?.code).toBe("bad_url");
+  });
+
+  it("is told at once where there is no WebSocket", () => {
+    vi.stubGlobal("WebSocket", undefined);
+    try {
+      expect(() => connect("ws://gateway/v1/ws")).toThrow("no WebSocket");
+    } finally {
+      vi.unstubAllGlobals();
+    }
   });
 });
 
