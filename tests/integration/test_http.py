@@ -76,7 +76,7 @@ def test_body_is_asked_for_and_not_behind_a_refusal(gateway, client):
         return (f"POST /v1/conversations/c-1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
                 f"Authorization: Bearer {token}\r\nContent-Length: 15\r\nExpect: 100-continue\r\n\r\n").encode()
 
-    with socket.create_connection((gateway.host, gateway.port), 10) as wire:
+    with socket.create_connection((gateway.host, gateway.port), WAIT_S) as wire:
         stream = wire.makefile("rb")
         for _ in range(2):
             wire.sendall(head(client.token))

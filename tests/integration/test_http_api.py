@@ -112,7 +112,7 @@ def test_events_for_http_1_0_are_plain(api):
     c = new_id()
     task = api.chat(c, {"token": "a"}, {"token": "b"})["task_id"]
     events = sse(api, c, task)[1]
-    with socket.create_connection((api.gateway.host, api.gateway.port), 10) as wire:
+    with socket.create_connection((api.gateway.host, api.gateway.port), WAIT_S) as wire:
         wire.sendall(f"GET /v1/conversations/{c}/tasks/{task}/events HTTP/1.0\r\nHost: 127.0.0.1\r\n"
                      f"Authorization: Bearer {api.token}\r\n\r\n".encode())
         head, body = wire.makefile("rb").read().decode().split("\r\n\r\n", 1)
