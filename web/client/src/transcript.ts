@@ -112,8 +112,10 @@ function end(so: Transcript, ending: Ending): Partial<Transcript> {
 const closed = (one: Question, id: string, answer = one.answer): Question =>
   one.open && one.input_id === id ? { ...one, open: false, answer } : one;
 
+/** Agents may use a call_id again, and some models do in each turn: a result is that of the oldest open call. */
 function withResult(tools: readonly ToolCall[], result: Omit<ToolCall, "arguments">): ToolCall[] {
-  const known = tools.some(({ call_id }) => call_id === result.call_id);
-  if (!known) return [...tools, { arguments: {}, ...result }];
-  return tools.map((tool) => (tool.call_id === result.call_id ? { ...tool, ...result } : tool));
+  const same = tools.filter(({ call_id }) => call_id === result.call_id);
+  const call = same.find(({ output }) => output === undefined) ?? same.at(-1);
+  if (!call) return [...tools, { arguments: {}, ...result }];
+  return tools.map((tool) => (tool === call ? { ...tool, ...result } : tool));
 }

@@ -65,8 +65,8 @@ export function ToolCards({ tools, live }: { tools: readonly ToolCall[]; live: b
           Show {plural(hidden, "earlier call")}
         </button>
       )}
-      {tools.slice(hidden).map((tool) => (
-        <ToolCard key={tool.call_id} tool={tool} live={live} />
+      {tools.slice(hidden).map((tool, i) => (
+        <ToolCard key={hidden + i} tool={tool} live={live} />
       ))}
     </div>
   );

@@ -39,6 +39,15 @@ describe("transcript", () => {
     ]);
   });
 
+  it("tells calls apart that have one id", () => {
+    const call = (n: number) => ["tool_call", { call_id: "0", name: "sum", arguments: { n } }] as const;
+    const result = (output: string) => ["tool_result", { call_id: "0", name: "sum", output }] as const;
+    const outputs = (...events: any[]) => told(...events).tools.map((tool) => tool.output);
+    expect(outputs(call(1), result("a"), call(2))).toEqual(["a", undefined]);
+    expect(outputs(call(1), result("a"), call(2), result("b"))).toEqual(["a", "b"]);
+    expect(outputs(call(1), call(2), result("a"), result("b"))).toEqual(["a", "b"]);
+  });
+
   it("opens and closes questions", () => {
     const ask = { input_id: "q", kind: "question", prompt: "Which?" };
     const open = told(["input_required", ask]);
