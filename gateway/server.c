@@ -30,6 +30,7 @@
 #define CLOSE_WAIT_MS 1000   /* for the clients' side of the close handshake */
 #define SPARE_DESCRIPTORS 64 /* store, listener, timers */
 #define DESCRIPTORS_PER_PROCESS 5
+#define DESCRIPTORS_PER_TASK 4 /* models, agents and pages over HTTP */
 #define SOCKETS_TO_REFUSE 64
 #define RX_BUFFER 1024
 #define TLS_RX_BUFFER 16384 /* a whole record: see tls_protocols */
@@ -444,6 +445,18 @@ static void lower(uint32_t *limit, uint64_t to, const char *name)
     *limit = (uint32_t)to;
 }
 
+/* To what the limits need: agents and commands inherit it, and some programs go through all of them. */
+static void raise_files(struct rlimit *files, const struct config *c, uint64_t processes)
+{
+    uint64_t sockets = (uint64_t)c->rim_limits.connections + SOCKETS_TO_REFUSE;
+    uint64_t all = SPARE_DESCRIPTORS + sockets + 3 * processes +
+                   (uint64_t)c->limits.tasks * DESCRIPTORS_PER_TASK;
+    if (files->rlim_cur < all) {
+        files->rlim_cur = all < files->rlim_max ? all : files->rlim_max;
+        setrlimit(RLIMIT_NOFILE, files);
+    }
+}
+
 /* What the descriptors do not carry would only fail later, and half way.  Agents have a share that
  * no socket takes (F47); of the sockets a few are left for those who are told that it is full. */
 static void fit_limits(struct server *s, struct config *config)
@@ -452,12 +465,11 @@ static void fit_limits(struct server *s, struct config *config)
     s->max_sockets = UINT32_MAX;
     if (getrlimit(RLIMIT_NOFILE, &files) < 0)
         return;
-    files.rlim_cur = files.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &files);
+    uint64_t processes = (uint64_t)config->limits.processes * DESCRIPTORS_PER_PROCESS;
+    raise_files(&files, config, processes);
     uint64_t all = files.rlim_cur < UINT32_MAX ? files.rlim_cur : UINT32_MAX;
     uint64_t spare = all / 2 < SPARE_DESCRIPTORS ? all / 2 : SPARE_DESCRIPTORS;
     uint64_t room = all - spare;
-    uint64_t processes = (uint64_t)config->limits.processes * DESCRIPTORS_PER_PROCESS;
     if (processes > room / 3)
         processes = room / 3;
     s->max_sockets = (uint32_t)(room - processes);

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from gateway import LATE_S, SCALE, Gateway, wait_until
+from gateway import LATE_S, SCALE, Gateway, merged, wait_until
 from holdfast import Client, names
 from wire import Wire
 
@@ -95,6 +95,18 @@ class Started(Gateway):
 
     def command(self, *more):
         return [*self.starter, *super().command(*more)]
+
+
+def test_descriptors_are_raised_to_what_the_limits_need_and_no_further():
+    """What agents start goes through all that it may have, with some programs: minutes, where that is a billion."""
+    started = Started("/bin/sh", "-c", 'ulimit -Sn 64; exec "$@"', "sh")
+    started.config = merged(started.config, {"limits": {"connections": 100, "processes": 10, "tasks": 50}})
+    with started as gateway, Client(gateway) as client:
+        limits = pathlib.Path(f"/proc/{gateway.process.pid}/limits").read_text()
+        soft, hard = map(int, re.search(r"Max open files +(\d+) +(\d+)", limits).groups())
+        assert 100 + 10 + 50 < soft <= 1000 < hard
+        assert client.finish({"token": "x"})[0]["status"] == "completed"
+        assert not [line for line in gateway.log if "limit_lowered" in line]
 
 
 @pytest.mark.parametrize("closed", ["0<&-", "2>&-", "0<&- 2>&-"])
