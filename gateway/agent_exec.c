@@ -224,6 +224,7 @@ static void run_kill(struct run *r)
         return;
     r->state = EXEC_KILLED;
     supervisor_send(r->control.fd, SUPERVISOR_KILL);
+    supervisor_wake(r->pidfd.fd);
     uv_timer_start(&r->timer, on_timer, EXEC_KILL_MS, 0);
 }
 
@@ -407,6 +408,7 @@ static void run_end(struct run *r)
     watched_close(&r->in);
     watched_close(&r->err);
     watched_close(&r->control); /* whatever still lives there is to be killed */
+    supervisor_wake(r->pidfd.fd);
     timer_close(r);
     enum run_end end = describe_end(r, &text);
     r->events.on_end(r->task, end, buf_str(&text));
@@ -484,6 +486,7 @@ static void exec_cancel(struct run *run)
     r->cancelled = true;
     stdin_put(r, STR("{\"type\":\"cancel\"}"), SIZE_MAX);
     supervisor_send(r->control.fd, SUPERVISOR_TERM);
+    supervisor_wake(r->pidfd.fd);
 }
 
 static void exec_kill(struct run *run)
@@ -523,6 +526,7 @@ static void exec_free(struct run *run)
     watched_close(&r->out);
     watched_close(&r->err);
     watched_close(&r->control); /* its end kills the tree; the supervisor's exit closes pidfd */
+    supervisor_wake(r->pidfd.fd);
     timer_close(r);
     if (r->n_handles == 0)
         run_drop(r);

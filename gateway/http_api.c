@@ -227,6 +227,11 @@ static char *custom_header(struct lws *wsi, const char *name)
     char *value = xcalloc((size_t)n + 1);
     if (lws_hdr_custom_copy(wsi, value, n + 1, name, (int)strlen(name)) < 0)
         value[0] = 0;
+    size_t blanks = strspn(value, " \t"), len = strlen(value); /* are none of it (RFC 9110 5.5) */
+    while (len > blanks && (value[len - 1] == ' ' || value[len - 1] == '\t'))
+        len--;
+    memmove(value, value + blanks, len - blanks);
+    value[len - blanks] = 0;
     return value;
 }
 

@@ -317,8 +317,11 @@ void process_wait(struct process *p, struct process_waiter *waiter)
 
 void process_kill(struct process *p)
 {
-    if (p->keeper)
-        syscall(SYS_pidfd_send_signal, p->keeper->pidfd, SIGTERM, NULL, 0);
+    if (!p->keeper)
+        return;
+    syscall(SYS_pidfd_send_signal, p->keeper->pidfd, SIGTERM, NULL, 0);
+    syscall(SYS_pidfd_send_signal, p->keeper->pidfd, SIGCONT, NULL,
+            0); /* its command may have stopped it */
 }
 
 static bool write_frame(int fifo, char kind, struct str bytes)

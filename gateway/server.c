@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include "gateway/admin.h"
 #include "gateway/agents.h"
 #include "gateway/deflate.h"
+#include "gateway/descriptors.h"
 #include "gateway/extension.h"
 #include "gateway/fault.h"
 #include "gateway/fetch.h"
@@ -28,11 +28,8 @@
 #include "gateway/ws.h"
 
 #define TICK_MS 1000
-#define CLOSE_WAIT_MS 1000   /* for the clients' side of the close handshake */
-#define SPARE_DESCRIPTORS 64 /* store, listener, timers */
-#define DESCRIPTORS_PER_PROCESS 5
-#define DESCRIPTORS_PER_TASK 4 /* models, agents and pages over HTTP */
-#define SOCKETS_TO_REFUSE 64
+#define CLOSE_WAIT_MS 1000 /* for the clients' side of the close handshake */
+#define END_WAIT_MS 2000   /* for what was told to end, at the stop */
 #define RX_BUFFER 1024
 #define TLS_RX_BUFFER 16384 /* a whole record: see tls_protocols */
 #define HEADER_BYTES 16384
@@ -409,49 +406,6 @@ static void watch_signal(struct server *s, uv_signal_t *signal, int number, uv_s
     uv_signal_start(signal, on_it, number);
 }
 
-static void lower(uint32_t *limit, uint64_t to, const char *name)
-{
-    if (*limit <= to)
-        return;
-    log_event(LEVEL_WARN, "server", "limit_lowered", LOG_TEXT("limit", name),
-              LOG_INT("from", *limit), LOG_INT("to", (int64_t)to));
-    *limit = (uint32_t)to;
-}
-
-/* To what the limits need: agents and commands inherit it, and some programs go through all of them. */
-static void raise_files(struct rlimit *files, const struct config *c, uint64_t processes)
-{
-    uint64_t sockets = (uint64_t)c->rim_limits.connections + SOCKETS_TO_REFUSE;
-    uint64_t all = SPARE_DESCRIPTORS + sockets + 3 * processes +
-                   (uint64_t)c->limits.tasks * DESCRIPTORS_PER_TASK;
-    if (files->rlim_cur < all) {
-        files->rlim_cur = all < files->rlim_max ? all : files->rlim_max;
-        setrlimit(RLIMIT_NOFILE, files);
-    }
-}
-
-/* What the descriptors do not carry would only fail later, and half way.  Agents have a share that
- * no socket takes (F47); of the sockets a few are left for those who are told that it is full. */
-static void fit_limits(struct server *s, struct config *config)
-{
-    struct rlimit files;
-    s->max_sockets = UINT32_MAX;
-    if (getrlimit(RLIMIT_NOFILE, &files) < 0)
-        return;
-    uint64_t processes = (uint64_t)config->limits.processes * DESCRIPTORS_PER_PROCESS;
-    raise_files(&files, config, processes);
-    uint64_t all = files.rlim_cur < UINT32_MAX ? files.rlim_cur : UINT32_MAX;
-    uint64_t spare = all / 2 < SPARE_DESCRIPTORS ? all / 2 : SPARE_DESCRIPTORS;
-    uint64_t room = all - spare;
-    if (processes > room / 3)
-        processes = room / 3;
-    s->max_sockets = (uint32_t)(room - processes);
-    uint64_t carried = processes / DESCRIPTORS_PER_PROCESS;
-    lower(&config->limits.processes, carried ? carried : 1, "processes");
-    uint32_t told = s->max_sockets / 8 < SOCKETS_TO_REFUSE ? s->max_sockets / 8 : SOCKETS_TO_REFUSE;
-    lower(&config->rim_limits.connections, s->max_sockets - told, "connections");
-}
-
 static bool start(struct server *s)
 {
     char error[256] = "";
@@ -505,6 +459,26 @@ static void close_handle(uv_handle_t *handle, void *arg)
         uv_close(handle, NULL);
 }
 
+static void on_end_timer(uv_timer_t *timer)
+{
+    timer->data = NULL;
+}
+
+/* Agents were killed: what is left of them is seen off, but nobody stays for what does not die. */
+static void run_out(struct server *s)
+{
+    uv_timer_t timer;
+    uv_timer_init(&s->loop, &timer);
+    uv_unref((uv_handle_t *)&timer);
+    timer.data = s;
+    uv_timer_start(&timer, on_end_timer, END_WAIT_MS, 0);
+    while (timer.data && uv_run(&s->loop, UV_RUN_NOWAIT))
+        uv_run(&s->loop, UV_RUN_ONCE);
+    uv_walk(&s->loop, close_handle, NULL);
+    while (uv_run(&s->loop, UV_RUN_NOWAIT))
+        ;
+}
+
 static void stop(struct server *s)
 {
     if (s->store_thread) /* first: lws closes a descriptor twice, which must not be another's */
@@ -530,11 +504,7 @@ static void stop(struct server *s)
     agents_free(s->agents, s->n_agents);
     terminal_close(&s->terminal);
     fetcher_close(s->fetcher);
-    for (int i = 0; uv_run(&s->loop, UV_RUN_NOWAIT) && i < 1000; i++)
-        uv_run(&s->loop, UV_RUN_ONCE);
-    uv_walk(&s->loop, close_handle, NULL);
-    while (uv_run(&s->loop, UV_RUN_NOWAIT))
-        ;
+    run_out(s);
     if (s->listen_fd >= 0)
         close(s->listen_fd);
     uv_loop_close(&s->loop);
@@ -559,7 +529,7 @@ int server_run(const struct config *config)
     list_init(&s->bodies);
     list_init(&s->greetings);
     list_init(&s->paced);
-    fit_limits(s, &fitted);
+    s->max_sockets = descriptors_fit(&fitted);
     uv_loop_init(&s->loop);
     buf_reserve(&s->out, LWS_PRE + MAX_EVENT_LINE);
     memset(s->out.bytes, 0, LWS_PRE);

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -238,6 +239,12 @@ void supervisor_send(int control, enum supervisor_command command)
     (void)!send(control, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+void supervisor_wake(int pidfd)
+{
+    if (pidfd >= 0)
+        syscall(SYS_pidfd_send_signal, pidfd, SIGCONT, NULL, 0);
+}
+
 bool supervisor_read_report(int control, struct supervisor_report *ret)
 {
     struct supervisor_report report;
@@ -307,6 +314,7 @@ int supervisor_main(int argc, char **argv)
         fprintf(stderr, "holdfast supervise: only the gateway itself starts this\n");
         return 2;
     }
+    prctl(PR_SET_PDEATHSIG, SIGCONT); /* a stopped one sees the end of its control, too */
     int error = tree_open(&tree);
     if (!error)
         error = tree_start(&tree, argv + 3, NULL, NULL);

@@ -171,6 +171,14 @@ def test_kill_reaches_the_whole_tree(client, leaves):
     assert not is_alive(pid) and not is_alive(started["pid"])  # when it says killed, all are gone
 
 
+def test_kill_reaches_a_command_that_has_stopped_its_keeper(gateway, client):
+    gate, conversation = gateway.path(), new_id()
+    (started,) = run(client, background(f"kill -STOP $PPID; touch {gate}; exec sleep 1000"), conversation=conversation)
+    wait_until(lambda: os.path.exists(gate), "the keeper is stopped")
+    (ended,) = run(client, process("kill", started["session_id"]), conversation=conversation)
+    assert (ended["status"], ended["exit_code"]) == ("killed", -15)
+
+
 def test_time_out_of_a_command_ends_it(client):
     result = alone(client, "echo begun; exec sleep 1000", timeout=4)
     assert (result["output"], result["exit_code"]) == ("begun\n", 124) and "4 s" in result["error"]

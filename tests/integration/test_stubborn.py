@@ -117,3 +117,34 @@ def test_restart_on_the_same_port_within_a_second():  # F26
             assert names(client.replay(task))[-1] == "task.failed"
         wait_until(lambda: not is_alive(grandchild), "the grandchild's end")
         assert not re.search("address|in use", "\n".join(gateway.log[-5:]))
+
+
+STOPS_IT = 'kill -STOP $PPID; (trap "" TERM; sleep 1000) & sleep 1000'
+
+
+@pytest.mark.parametrize("how", ["cancel", "stop", "kill"])
+def test_agent_that_stops_its_supervisor_ends_all_the_same(how):
+    agent = {"name": "sh", "kind": "exec", "command": ["/bin/sh", "-c", STOPS_IT], "grace_s": 1}
+    with Gateway({"agents": [agent]}) as gateway, Client(gateway) as client:
+        task = client.chat("x")
+
+        def is_stopped():
+            for entry in pathlib.Path("/proc").glob("[0-9]*"):
+                try:
+                    state, parent = (entry / "stat").read_text().rsplit(")", 1)[1].split()[:2]
+                except OSError:
+                    continue
+                if state == "T" and int(parent) == gateway.process.pid:
+                    return True
+            return False
+
+        wait_until(is_stopped, "a supervisor that is stopped")
+        mark, pid = gateway.mark, gateway.process.pid
+        if how == "cancel":
+            client.call("cancel", **ids(task))
+            assert client.wait_terminal(task)["data"]["status"] == "cancelled"
+        elif how == "stop":
+            assert gateway.stop(LATE_S + 5) == 0
+        else:
+            gateway.kill()
+        wait_until(lambda: not set(processes_with(mark)) - {pid}, "nothing is left of the agent")
