@@ -320,8 +320,8 @@ void process_kill(struct process *p)
     if (!p->keeper)
         return;
     syscall(SYS_pidfd_send_signal, p->keeper->pidfd, SIGTERM, NULL, 0);
-    syscall(SYS_pidfd_send_signal, p->keeper->pidfd, SIGCONT, NULL,
-            0); /* its command may have stopped it */
+    /* Its command may have stopped it. */
+    syscall(SYS_pidfd_send_signal, p->keeper->pidfd, SIGCONT, NULL, 0);
 }
 
 static bool write_frame(int fifo, char kind, struct str bytes)
