@@ -13,7 +13,6 @@ void talk_init(struct talk *t)
 void talk_done(struct talk *t)
 {
     buf_done(&t->json);
-    buf_done(&t->joined);
     free(t->messages);
     *t = (struct talk){0};
 }
@@ -49,31 +48,25 @@ void talk_put(struct talk *t, enum talk_role role, struct str content, bool pinn
     talk_end(t, pinned);
 }
 
-/* What has ended was told as the user's when it was news (agent_react.c), and stays so: not every model
- * takes a system message in the middle. */
-static void put_past(struct talk *t, const struct js_doc *doc, uint32_t message, struct buf *text)
+static enum talk_role role_of(const struct js_doc *doc, uint32_t message)
 {
-    bool is_object = js_type(doc, message) == JS_OBJECT;
-    uint32_t role = is_object ? js_get(doc, message, "role") : 0;
-    uint32_t content = is_object ? js_get(doc, message, "content") : 0;
-    buf_clear(text);
-    if (content && js_type(doc, content) == JS_STRING)
-        js_value(doc, content, text);
-    bool is_answer = role && js_type(doc, role) == JS_STRING && js_is(doc, role, "assistant");
-    talk_put(t, is_answer ? TALK_ASSISTANT : TALK_USER, buf_str(text), false);
-    t->messages[t->n - 1].is_past = true;
+    uint32_t node = js_type(doc, message) == JS_OBJECT ? js_get(doc, message, "role") : 0;
+    for (size_t i = 0; node && js_type(doc, node) == JS_STRING && i < countof(role_names); i++)
+        if (js_is(doc, node, role_names[i]))
+            return (enum talk_role)i;
+    return TALK_USER;
 }
 
 bool talk_put_history(struct talk *t, struct js_doc *doc, struct str history)
 {
-    struct buf text = {0};
     if (history.n == 0)
         return true;
     if (!js_parse(doc, history.p, history.n, JS_AGENT) || js_type(doc, 0) != JS_ARRAY)
         return false;
-    for (uint32_t i = js_first(doc, 0); i < js_end(doc, 0); i = js_next(doc, i))
-        put_past(t, doc, i, &text);
-    buf_done(&text);
+    for (uint32_t i = js_first(doc, 0); i < js_end(doc, 0); i = js_next(doc, i)) {
+        add(t, role_of(doc, i));
+        js_copy(doc, i, &t->json);
+    }
     js_done(doc); /* it may be large, and what comes later is small */
     return true;
 }
@@ -123,41 +116,9 @@ size_t talk_shorten(struct talk *t, size_t max_bytes)
     return n;
 }
 
-/* ------------------------------------------------------------------ as the model is given it */
-
-/* Behind a turn that failed, or side by side, one role speaks twice.  The templates of many models refuse
- * that, and would refuse the conversation from then on. */
-static bool joins_the_last(const struct talk *t, size_t i)
-{
-    const struct talk_message *one = &t->messages[i];
-    return i > 0 && one[-1].is_past && one->role == one[-1].role;
-}
-
-static void put_joined(struct talk *t, size_t i)
-{
-    size_t at = t->messages[i].at, end = i + 1 < t->n ? t->messages[i + 1].at : t->json.len;
-    if (joins_the_last(t, i)) {
-        t->joined.len -= strlen("\"}");
-        at += strlen(",{\"role\":\"\",\"content\":\"") + strlen(role_names[t->messages[i].role]);
-        buf_puts(&t->joined, "\\n\\n");
-    }
-    buf_put(&t->joined, t->json.bytes + at, end - at);
-}
-
 struct str talk_str(struct talk *t)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < t->n; i++)
-        n += joins_the_last(t, i);
-    buf_done(&t->joined);
-    if (n == 0) {
-        buf_putc(&t->json, ']');
-        t->json.len--;
-        return (struct str){t->json.bytes, t->json.len + 1};
-    }
-    buf_putc(&t->joined, '[');
-    for (size_t i = 0; i < t->n; i++)
-        put_joined(t, i);
-    buf_putc(&t->joined, ']');
-    return buf_str(&t->joined);
+    buf_putc(&t->json, ']');
+    t->json.len--;
+    return (struct str){t->json.bytes, t->json.len + 1};
 }

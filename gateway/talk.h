@@ -17,11 +17,10 @@ struct talk_message {
     size_t at; /* in json, the comma before it included */
     enum talk_role role;
     bool pinned;
-    bool is_past; /* of the history: a role and a text, and nothing else */
 };
 
 struct talk {
-    struct buf json, joined;
+    struct buf json;
     struct talk_message *messages;
     size_t n, cap;
 };
@@ -31,13 +30,11 @@ void talk_done(struct talk *t);
 void talk_begin(struct talk *t, enum talk_role role); /* {"role":"…" – open for more */
 void talk_end(struct talk *t, bool pinned);
 void talk_put(struct talk *t, enum talk_role role, struct str content, bool pinned);
-/* Messages of the history: an array of {"role","content"}; those of the system become the user's.  False when
- * it is none. */
+/* Messages of the history: an array of {"role","content"}.  False when it is none. */
 bool talk_put_history(struct talk *t, struct js_doc *doc, struct str history) MUST_USE;
 /* Leaves out messages until json has at most so many bytes, or none is left that may go: how many. */
 size_t talk_shorten(struct talk *t, size_t max_bytes);
-/* The whole array; texts of the history that one role said after each other are one message, and so is the question
- * behind them.  Good until the next change. */
+/* The whole array; good until the next change. */
 struct str talk_str(struct talk *t);
 
 #endif

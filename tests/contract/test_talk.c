@@ -91,26 +91,6 @@ static void test_talk_without_a_system_message(void **state)
     expect("now c>c ");
 }
 
-/* Roles take turns in the history, whatever failed, and whatever was told in between. */
-static void test_talk_joins_what_one_role_says_twice(void **state)
-{
-    struct js_doc doc = {0};
-    (void)state;
-    talk_put(&talk, TALK_SYSTEM, STR("s"), true);
-    assert_true(talk_put_history(
-        &talk, &doc,
-        STR("[{\"content\":\"q\\\"1\",\"role\":\"user\"},{\"role\":\"user\",\"content\":\"q2\"},"
-            "{\"role\":\"assistant\",\"content\":\"a1\"},{\"role\":\"assistant\",\"content\":\"\"},"
-            "{\"role\":\"assistant\",\"content\":\"a2\"},{\"role\":\"system\",\"content\":\"over\"}]")));
-    talk_put(&talk, TALK_USER, STR("now"), true);
-    expect("s q\"1\n\nq2 a1\n\n\n\na2 over\n\nnow ");
-    talk_put(&talk, TALK_USER, STR("more"), false); /* what comes from now on is no history */
-    put_call("c1");
-    expect("s q\"1\n\nq2 a1\n\n\n\na2 over\n\nnow more c1>c1 ");
-    assert_int_equal(shorten_by_one(), 1);
-    expect("s q2 a1\n\n\n\na2 over\n\nnow more c1>c1 ");
-}
-
 static void test_talk_history_that_is_none(void **state)
 {
     struct js_doc doc = {0};
@@ -129,7 +109,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_talk_leaves_out_the_oldest_question_with_its_answer),
         TEST(test_talk_without_a_system_message),
-        TEST(test_talk_joins_what_one_role_says_twice),
         TEST(test_talk_history_that_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

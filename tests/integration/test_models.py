@@ -347,25 +347,6 @@ def test_history_is_given(client, server):
                                                ("assistant", "First."), ("user", "two")]
 
 
-def test_roles_take_turns_behind_a_failure_and_an_end_that_was_told(client, server):
-    """Templates of many models refuse anything else, and so every later turn of the conversation."""
-    server.script = [reply(status=400)]
-    task, _ = client.finish("one")
-    conversation = task["conversation_id"]
-    server.script = [answer("Two.")]
-    client.finish("two", conversation=conversation)
-    server.script = [answer("Done."), answer("I see.")]
-    client.finish("work", conversation=conversation, background=True, notify_on_complete=True)
-    wait_until(lambda: [t for t in client.call("tasks", conversation_id=conversation, status="completed")["tasks"]
-                        if t["type"] == "notice"], "the notice's turn")
-    server.requests.clear()
-    client.finish("three", conversation=conversation)
-    said = messages_of(server.requests[0])
-    assert said[:3] == [("system", "Be brief."), ("user", "one\n\ntwo"), ("assistant", "Two.")]
-    assert [role for role, _ in said[3:]] == ["user", "assistant", "user"] and "Done." in said[3][1]
-    assert said[4:] == [("assistant", "I see."), ("user", "three")]
-
-
 def test_inbox_message_enters_between_turns(client, server):
     go = threading.Event()
     server.script = [[m.head(), call(0, "a", "clock", "{}"), go, finish("tool_calls"), DONE,
