@@ -133,9 +133,19 @@ static struct block *take_tail(struct restore *r, int64_t key)
     return b;
 }
 
-static void conclude(struct restore *r, struct task *t)
+/* False when its tail ends before what its record knows of: the numbers behind would be given again. */
+static bool conclude(struct restore *r, struct task *t)
 {
     struct block *tail = take_tail(r, task_key(t));
+    uint64_t head = t->stream->head;
+    if (tail && tail->last < head) {
+        block_unref(tail);
+        return false;
+    }
+    if (!tail && r->after < head) {
+        r->hub->o.damaged(t->stream->task_id, r->after + 1);
+        r->after = head;
+    }
     stream_set(t->stream, t->stream->first, tail ? tail->first - 1 : r->after, false);
     if (tail) {
         say_lines(t, (struct str){tail->bytes, tail->len});
@@ -143,10 +153,10 @@ static void conclude(struct restore *r, struct task *t)
         block_unref(tail);
         journal_want_seal(&r->hub->journal, t->stream);
     }
-    if (t->phase == PHASE_PENDING && !t->staged.cancel_requested_at)
-        return;
-    task_finish(t, STATUS_FAILED, TASK_ORPHANED,
-                STR("orphaned: the gateway was restarted while the task ran"));
+    if (t->phase != PHASE_PENDING || t->staged.cancel_requested_at)
+        task_finish(t, STATUS_FAILED, TASK_ORPHANED,
+                    STR("orphaned: the gateway was restarted while the task ran"));
+    return true;
 }
 
 static void on_inbox(void *arg, int status, struct answer *answer)
@@ -160,8 +170,10 @@ static void on_inbox(void *arg, int status, struct answer *answer)
     for (size_t i = 0; i < answer->n_blocks; i++)
         task_restore_message(t, answer->blocks[i]->first,
                              (struct str){answer->blocks[i]->bytes, answer->blocks[i]->len});
-    conclude(r, t);
-    repair_next(r);
+    if (conclude(r, t))
+        repair_next(r);
+    else
+        finish(r, STORE_CORRUPT);
 }
 
 static void ask_inbox(struct restore *r, const struct task *t)

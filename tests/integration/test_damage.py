@@ -110,7 +110,8 @@ def test_damage_of_a_task_that_ran_ends_it_all_the_same():  # F35
     "UPDATE journal SET bytes = substr(bytes, 1, length(bytes) - 3)",
     "UPDATE journal SET bytes = CAST(replace(CAST(bytes AS BLOB), x'0a', x'20') AS BLOB)",
     "DELETE FROM journal WHERE row = (SELECT min(row) + 1 FROM journal)",
-], ids=["cut_short", "no_lines", "a_row_is_missing"])
+    "DELETE FROM journal WHERE row > (SELECT min(row) FROM journal)",
+], ids=["cut_short", "no_lines", "a_row_is_missing", "all_but_the_first_are_missing"])
 def test_damaged_journal_is_refused_with_a_reason(sql):  # F35
     with Gateway() as gateway:
         with Client(gateway) as client:
@@ -127,6 +128,25 @@ def test_damaged_journal_is_refused_with_a_reason(sql):  # F35
         assert gateway.process.wait(WAIT_S) == 1
         gateway._finish()
         assert re.search("level=error component=store ", "\n".join(gateway.log))
+
+
+def test_numbers_of_lines_that_are_gone_are_not_given_again():  # F35
+    with Gateway() as gateway:
+        with Client(gateway) as client:
+            token, task = client.token, client.chat({"token": "x"}, {"progress": 0.5}, {"hang": 1})
+            client.event(task, "progress")
+            gateway.kill()
+        with database.opened(gateway) as db:
+            head, = db.execute("SELECT head FROM tasks").fetchone()
+            assert head >= 2
+            db.execute("DELETE FROM journal")
+        gateway.start()
+        with Client(gateway, token=token) as client:
+            assert client.task(task)["status"] == "failed"
+            end = client.replay(task, client.task(task)["head"] - 1)
+            assert end[0]["event"] == "task.failed" and end[0]["seq"] > head
+        told = f"level=error component=store event=damaged task={task['task_id']}"
+        wait_until(lambda: told in "\n".join(gateway.log), "the line in the log")
 
 
 @pytest.mark.parametrize("sql", [

@@ -120,6 +120,17 @@ def test_lines_are_read_with_full(data):
     assert any("is no line of it" in line for line in wrong) and any("lines" in line for line in wrong)
 
 
+@pytest.mark.parametrize("statement", [
+    "DELETE FROM usage", "UPDATE usage SET bytes = bytes + 1",
+    "INSERT INTO usage (owner, bytes) VALUES ('nobody', 5)",
+], ids=["not_counted", "wrong", "has_nothing"])
+def test_what_an_owner_is_said_to_have_is_counted_with_full(data, statement):
+    with Gateway(folder=data.parent):
+        pass
+    change(data, statement)
+    assert any("owners have more or less in the store" in line for line in doctor(data, "--full")[1])
+
+
 def test_broken_pages_are_told(data):
     with Gateway(folder=data.parent):
         pass
