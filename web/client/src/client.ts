@@ -53,13 +53,14 @@ export class Client extends Observable {
   /** @internal */
   constructor(url: string, options: Options) {
     super();
-    if (!(options.WebSocket ?? globalThis.WebSocket)) throw Error("no WebSocket");
+    const plain = (options.WebSocket ?? globalThis.WebSocket) as typeof WebSocket;
+    if (!plain) throw Error("no WebSocket");
     const store = new ForgivingStore(options.store ?? browserStore());
     const place = `${url} ${options.user ?? ""}`;
     this.conversations = new ConversationList(this);
     this.outgoing = new Outbox(this, store, place);
     this.#unlisten = onWake(() => this.#link?.wake());
-    void this.#connect(url, options, place, tokensOf(options, store, place));
+    void this.#connect(url, options, plain, place, tokensOf(options, store, place));
   }
 
   get state() {
@@ -155,9 +156,14 @@ export class Client extends Observable {
 
   // ---- the link
 
-  async #connect(url: string, options: Options, place: string, tokens: TokenSource): Promise<void> {
+  async #connect(
+    url: string,
+    options: Options,
+    plain: typeof globalThis.WebSocket,
+    place: string,
+    tokens: TokenSource,
+  ): Promise<void> {
     const { backoff, client, faults, share = canShare() } = options;
-    const plain = (options.WebSocket ?? globalThis.WebSocket) as typeof globalThis.WebSocket;
     const WebSocket = faults ? (await import("./faults.js")).faulty(faults, plain) : plain;
     const sharing = share && WebSocket === globalThis.WebSocket;
     const shared = sharing && (await import("./shared.js").catch(() => undefined));

@@ -50,7 +50,7 @@ export class Requests {
 
   #put(id: string, pending: Pending): void {
     if (!this.#live || pending.sent) return;
-    if (new TextEncoder().encode(pending.text).length > this.#maxBytes) {
+    if (new Blob([pending.text]).size > this.#maxBytes) {
       const error = new HoldfastError("too_large", `longer than ${this.#maxBytes} bytes`);
       return queueMicrotask(() => this.#fail(id, error));
     }
