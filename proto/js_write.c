@@ -189,7 +189,9 @@ void js_put_str(struct buf *out, struct str value)
 size_t js_str_size(struct str value)
 {
     struct buf one = {0};
-    size_t n = value.p ? 2 : 4;
+    size_t n = 2; /* the quotes */
+    if (!value.p)
+        return strlen("null");
     for (const char *p = value.p, *end = value.p + value.n; p < end;) {
         size_t run = clean_run(p, (size_t)(end - p));
         n += run;
