@@ -74,6 +74,7 @@ struct hub_stats {
     uint64_t tasks_started, tasks_ended[STATUS_CANCELLED + 1];
     struct histogram caught_up_time; /* from the resume to its caught_up */
     struct histogram cancel_time;    /* from the intent to the terminal event */
+    uint64_t replayed_bytes;         /* of events, up to caught_up */
     uint64_t resumes_exact, resumes_coalesced, resumes_gap, resumes_ahead, resumes_refused;
     uint64_t limit_hits[N_LIMITS];
 };

@@ -84,6 +84,13 @@ static struct str lines_up_to(struct str lines, uint64_t after, uint64_t last)
 
 enum progress { WENT_ON, NO_ROOM, NOTHING_MORE };
 
+static void put_lines(struct subscription *sub, struct str lines, struct message *m)
+{
+    put_line(m, lines);
+    if (sub->marks)
+        sub->session->hub->stats.replayed_bytes += lines.n;
+}
+
 static enum progress put_run(struct subscription *sub, struct str lines, struct message *m)
 {
     struct cursor *c = &sub->cursor;
@@ -92,7 +99,7 @@ static enum progress put_run(struct subscription *sub, struct str lines, struct 
     if (!(sub->marks && sub->coalesce)) {
         if (!fits(m, lines.n - 1))
             return NO_ROOM;
-        put_line(m, (struct str){lines.p, lines.n - 1});
+        put_lines(sub, (struct str){lines.p, lines.n - 1}, m);
         cursor_take(c, lines);
         return WENT_ON;
     }
@@ -101,7 +108,7 @@ static enum progress put_run(struct subscription *sub, struct str lines, struct 
     event_coalesce(lines, merged);
     if (!fits(m, merged->len - 1))
         return NO_ROOM;
-    put_line(m, (struct str){merged->bytes, merged->len - 1});
+    put_lines(sub, (struct str){merged->bytes, merged->len - 1}, m);
     cursor_take(c, lines);
     return WENT_ON;
 }

@@ -199,6 +199,31 @@ static void sent(struct server *s, struct buf *out, const char *name)
     put(out, name, "", s->bytes_out);
 }
 
+static void replayed(struct server *s, struct buf *out, const char *name)
+{
+    put(out, name, "", s->hub.stats.replayed_bytes);
+}
+
+static void uncommitted(struct server *s, struct buf *out, const char *name)
+{
+    put(out, name, "", s->hub.journal.pending_bytes);
+}
+
+static void store_queries(struct server *s, struct buf *out, const char *name)
+{
+    put(out, name, "", s->store_thread ? store_thread_queries(s->store_thread) : 0);
+}
+
+static void wal_bytes(struct server *s, struct buf *out, const char *name)
+{
+    put(out, name, "", s->sqlite ? store_sqlite_wal_bytes(s->sqlite) : 0);
+}
+
+static void checkpoint_failures(struct server *s, struct buf *out, const char *name)
+{
+    put(out, name, "", s->sqlite ? store_sqlite_checkpoint_failures(s->sqlite) : 0);
+}
+
 static const struct metric metrics[] = {
     {"holdfast_connections", GAUGE, "Open WebSocket connections.", connections},
     {"holdfast_closes_total", COUNTER, "Closed connections, by the code that we closed with.",
@@ -214,8 +239,15 @@ static const struct metric metrics[] = {
     {"holdfast_store_commits_total", COUNTER, "Committed batches.", commits},
     {"holdfast_store_commit_failures_total", COUNTER, "Commits that failed and were tried again.",
      commit_failures},
+    {"holdfast_uncommitted_bytes", GAUGE, "Events that wait for their commit.", uncommitted},
+    {"holdfast_store_queries", GAUGE, "Queries that wait for the store.", store_queries},
+    {"holdfast_store_wal_bytes", GAUGE, "The write-ahead log.", wal_bytes},
+    {"holdfast_store_checkpoint_failures_total", COUNTER,
+     "Times that the log could not be copied into the database.", checkpoint_failures},
     {"holdfast_resume_total", COUNTER, "Resumes, by outcome.", resumes},
     {"holdfast_limit_hits_total", COUNTER, "Requests that met a limit.", limits},
+    {"holdfast_replayed_bytes_total", COUNTER, "Events sent from a resume to its caught_up.",
+     replayed},
     {"holdfast_replay_cache_bytes", GAUGE, "Blocks of events in memory.", cache},
     {"holdfast_heap_bytes", GAUGE, "Memory that malloc holds, by whether it is in use.", heap},
     {"holdfast_retention_removed_total", COUNTER,

@@ -245,6 +245,18 @@ static void proceed_drain(struct server *s)
 /* --- the turn ---------------------------------------------------------------------------------- */
 
 /* Said when it begins and when it is over, at most once a second each. */
+static void report_checkpoints(struct server *s)
+{
+    uint64_t failures = s->sqlite ? store_sqlite_checkpoint_failures(s->sqlite) : 0;
+    char why[STORE_ERROR_TEXT];
+    if (failures == s->checkpoint_failures)
+        return;
+    s->checkpoint_failures = failures;
+    store_sqlite_last_error(s->sqlite, why);
+    log_event_limited(LEVEL_WARN, "store", "checkpoint_fails", LOG_TEXT("why", why),
+                      LOG_INT("wal_bytes", (int64_t)store_sqlite_wal_bytes(s->sqlite)));
+}
+
 static void report_store(struct server *s)
 {
     bool fails = s->hub.journal.failing;
@@ -264,6 +276,7 @@ static void on_tick(struct timer *timer)
 {
     struct server *s = container_of(timer, struct server, tick);
     report_store(s);
+    report_checkpoints(s);
     ws_tick(s);
     sse_tick(s);
     http_api_tick(s);

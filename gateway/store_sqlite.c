@@ -46,6 +46,11 @@ uint64_t store_sqlite_wal_bytes(struct store_sqlite *store)
     return atomic_load(&store->wal_frames) * PAGE_BYTES;
 }
 
+uint64_t store_sqlite_checkpoint_failures(struct store_sqlite *store)
+{
+    return atomic_load(&store->checkpoint_failures);
+}
+
 /* ---------------------------------------------------------------------------- checkpoints */
 
 static int on_wal(void *arg, sqlite3 *db, const char *name, int frames)
@@ -66,10 +71,15 @@ static int on_wal(void *arg, sqlite3 *db, const char *name, int frames)
 }
 
 /* The frames that are copied by now.  What it could not copy is copied the next time. */
-static uint64_t checkpoint(struct conn *conn)
+static uint64_t checkpoint(struct store_sqlite *s, struct conn *conn)
 {
     int copied = -1;
-    (void)sqlite3_wal_checkpoint_v2(conn->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, &copied);
+    int rc = sqlite3_wal_checkpoint_v2(conn->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, &copied);
+    if (rc != SQLITE_OK && rc != SQLITE_BUSY) {
+        (void)conn_failed(conn, rc);
+        store_note_error(s, conn);
+        atomic_fetch_add(&s->checkpoint_failures, 1);
+    }
     return copied > 0 ? (uint64_t)copied : 0;
 }
 
@@ -87,7 +97,7 @@ static void sync_database(struct conn *conn)
 static void copy_most(struct store_sqlite *s)
 {
     for (int i = 0; i < PASSES_MAX; i++) {
-        uint64_t copied = checkpoint(&s->checkpointer);
+        uint64_t copied = checkpoint(s, &s->checkpointer);
         if (copied == s->copied_frames)
             break;
         s->copied_frames = copied;
@@ -125,7 +135,7 @@ static void sqlite_idle(void *store)
     bool ready = s->checkpoint == CHECKPOINT_READY;
     uv_mutex_unlock(&s->lock);
     if (ready) {
-        checkpoint(&s->writer);
+        checkpoint(s, &s->writer);
         uv_mutex_lock(&s->lock);
         s->checkpoint = CHECKPOINT_NONE;
         uv_mutex_unlock(&s->lock);

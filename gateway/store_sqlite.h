@@ -31,6 +31,8 @@ extern const struct store_ops store_sqlite_ops;
 
 /* Any thread; "" when nothing ever failed. */
 void store_sqlite_last_error(struct store_sqlite *store, char ret[STORE_ERROR_TEXT]);
-uint64_t store_sqlite_wal_bytes(struct store_sqlite *store); /* any thread: for the metrics */
+uint64_t store_sqlite_wal_bytes(struct store_sqlite *store); /* any thread */
+/* Any thread: checkpoints that failed.  The WAL grows on, and each commit beyond its limit tries again. */
+uint64_t store_sqlite_checkpoint_failures(struct store_sqlite *store);
 
 #endif

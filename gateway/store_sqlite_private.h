@@ -205,7 +205,7 @@ struct store_sqlite {
     int lock_fd;
 
     size_t wal_limit; /* frames */
-    _Atomic uint64_t wal_frames;
+    _Atomic uint64_t wal_frames, checkpoint_failures;
 
     uv_mutex_t lock;        /* of what follows */
     uv_cond_t wake, copied; /* of the thread; of the writer that waits for it */

@@ -207,6 +207,14 @@ struct store_port *store_thread_port(struct store_thread *t)
     return &t->port;
 }
 
+size_t store_thread_queries(struct store_thread *t)
+{
+    uv_mutex_lock(&t->lock);
+    size_t n = t->n_queries;
+    uv_mutex_unlock(&t->lock);
+    return n;
+}
+
 /* ---------------------------------------------------------------------------- opening, closing */
 
 static bool start_reader(struct store_thread *t)

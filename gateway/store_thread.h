@@ -27,6 +27,7 @@ struct store_thread;
 int store_thread_open(uv_loop_t *loop, const struct store_ops *ops, void *store, unsigned readers,
                       struct store_thread **ret);
 struct store_port *store_thread_port(struct store_thread *t);
+size_t store_thread_queries(struct store_thread *t); /* that wait for a reader */
 
 /* Finishes what is under way, joins the threads and delivers what is left, all before it returns;
  * what the callbacks ask for meanwhile is answered STORE_IO.  The backend may be closed then.  closed

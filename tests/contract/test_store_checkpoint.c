@@ -195,7 +195,11 @@ static void test_checkpoint_that_fails_while_it_is_waited_for(void **state)
     step_join(&idle);
     assert_true(waited);
     assert_true(disk.failed >= 2); /* the thread's, and the writer's own */
-    for (int i = 0; i < 20; i++) { /* each tries again, and fails */
+    assert_int_equal(store_sqlite_checkpoint_failures(f->store), disk.failed);
+    char why[STORE_ERROR_TEXT];
+    store_sqlite_last_error(f->store, why);
+    assert_string_equal(why, "disk I/O error (778)"); /* SQLITE_IOERR_WRITE */
+    for (int i = 0; i < 20; i++) {                    /* each tries again, and fails */
         commit_more(f, &next);
         f->ops->idle(f->store);
     }

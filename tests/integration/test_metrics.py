@@ -19,6 +19,11 @@ FAMILIES = {
     "holdfast_events_total": "counter",
     "holdfast_store_commit_seconds": "histogram",
     "holdfast_store_commit_failures_total": "counter",
+    "holdfast_uncommitted_bytes": "gauge",
+    "holdfast_store_queries": "gauge",
+    "holdfast_store_wal_bytes": "gauge",
+    "holdfast_store_checkpoint_failures_total": "counter",
+    "holdfast_replayed_bytes_total": "counter",
     "holdfast_resume_total": "counter",
     "holdfast_resume_caught_up_seconds": "histogram",
     "holdfast_cancel_seconds": "histogram",
@@ -68,7 +73,9 @@ def test_what_happens_is_counted(gateway, client):
     grown = {name for name in after if after[name] > before.get(name, 0)}
     assert {"holdfast_events_total", "holdfast_store_commit_seconds_count",
             'holdfast_resume_total{outcome="exact"}', 'holdfast_resume_total{outcome="refused"}',
-            "holdfast_resume_caught_up_seconds_count"} <= grown
+            "holdfast_resume_caught_up_seconds_count", "holdfast_replayed_bytes_total"} <= grown
+    assert after["holdfast_store_wal_bytes"] > 0
+    assert after["holdfast_store_queries"] == after["holdfast_store_checkpoint_failures_total"] == 0
 
 
 # ---------------------------------------------------------------- the format, and who draws it
