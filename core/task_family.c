@@ -263,7 +263,7 @@ void task_tell_parent(struct task *t, const struct task_record *view)
         return;
     struct buf child = {0};
     struct str said = view->state.output;
-    while (said.p && js_str_size(said) > MAX_EVENT_LINE - 4096) /* it becomes an event */
+    while (said.p && js_str_size(said) > MAX_EVENT_LINE - EVENT_FRAME) /* it becomes an event */
         said.n = utf8_cut(said, said.n / 4 * 3);
     task_write(&child, view, false);
     (void)task_send(parent, STR("child"), said, buf_str(&child));

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #define EVENT_OVERHEAD 192 /* of a line, beside its data */
-#define CALL_OVERHEAD 4096 /* what an answer's line has, beside the texts of its call */
 
 /* About the bytes that an event of this line adds to its task. */
 static size_t payload(const struct agent_line *line)
@@ -22,7 +21,7 @@ static size_t longest_line(const struct agent_line *line)
                                 line->task_id, line->content, line->description};
     for (size_t i = 0; i < countof(texts); i++)
         n += texts[i].p ? js_str_size(texts[i]) : 0;
-    return line->kind == LINE_EVENT ? n : n + CALL_OVERHEAD;
+    return line->kind == LINE_EVENT ? n : n + EVENT_FRAME;
 }
 
 /* An event whose line would be too long is no event: the task fails, and the stream stays whole. */

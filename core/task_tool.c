@@ -22,18 +22,6 @@ static const struct tool *find_tool(const struct agent *a, struct str name)
     return NULL;
 }
 
-/* As much of it as a line can carry, escapes and all. */
-static void put_output(struct buf *data, struct str output)
-{
-    size_t before = data->len;
-    for (size_t max = MAX_OUTPUT;; max = max / 4 * 3) {
-        js_put_field(data, "output", (struct str){output.p, utf8_cut(output, max)});
-        if (data->len <= MAX_EVENT_LINE - 4096 || max == 0)
-            return;
-        data->len = before;
-    }
-}
-
 static void tell_result(struct task *t, const struct tool *tool, struct str call_id, bool good,
                         struct str output)
 {
@@ -41,7 +29,7 @@ static void tell_result(struct task *t, const struct tool *tool, struct str call
     buf_putc(&data, '{');
     js_put_field(&data, "call_id", call_id);
     js_put_field(&data, "name", str_of(tool->name));
-    put_output(&data, output);
+    (void)event_put_output(&data, output);
     js_put_bool(&data, "is_error", !good);
     buf_putc(&data, '}');
     task_event(t, EVENT_TOOL_RESULT, buf_str(&data));
@@ -49,7 +37,7 @@ static void tell_result(struct task *t, const struct tool *tool, struct str call
 
     struct buf answer = {0};
     task_begin_answer(&answer, "tool_result", call_id);
-    put_output(&answer, output);
+    (void)event_put_output(&answer, output);
     js_put_bool(&answer, "is_error", !good);
     task_end_answer(t, &answer);
 }

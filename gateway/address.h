@@ -2,8 +2,8 @@
  *
  * Shape:    the peer's address, or whom its PROXY header named (proxied.h); when that is one of
  *           trusted_proxies, the last entry of its X-Forwarded-For that is none of them: who may
- *           speak for another is configured, and nobody else is believed.  Connections are counted by address; requests over HTTP, which have no
- *           connection of their own, are paced by who asks.
+ *           speak for another is configured, and nobody else is believed.  Connections are counted by
+ *           address; requests over HTTP, which have no connection of their own, are paced by who asks.
  * Thread:   loop.
  * Owns:     the server owns the addresses and paces; both go when nothing needs them.
  */

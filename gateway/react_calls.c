@@ -112,7 +112,7 @@ static void close_call(struct react_call *call, bool good, struct str output)
     call->state = CALL_CLOSED;
     call->calls->n_open--;
     put_head(call);
-    struct str told = teller_put_output(t, output);
+    struct str told = event_put_output(&t->data, output);
     js_put_bool(&t->data, "is_error", !good);
     buf_puts(&call->output, good ? "" : "error: ");
     buf_putstr(&call->output, told);

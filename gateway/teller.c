@@ -37,22 +37,10 @@ void teller_piece(struct teller *t, enum event_type event, struct str text)
     }
 }
 
-struct str teller_put_output(struct teller *t, struct str text)
-{
-    size_t before = t->data.len;
-    for (size_t max = MAX_OUTPUT;; max = max / 4 * 3) {
-        struct str cut = {text.p, utf8_cut(text, max)};
-        js_put_field(&t->data, "output", cut);
-        if (t->data.len <= MAX_EVENT_LINE - 4096)
-            return cut;
-        t->data.len = before;
-    }
-}
-
 void teller_final_answer(struct teller *t, struct str text)
 {
     teller_begin(t);
-    struct str said = teller_put_output(t, text);
+    struct str said = event_put_output(&t->data, text);
     teller_tell(t, EVENT_FINAL_ANSWER, said);
 }
 

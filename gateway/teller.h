@@ -20,8 +20,6 @@ void teller_begin(struct teller *t);
 void teller_tell(struct teller *t, enum event_type event, struct str text);
 /* A token or thinking of any length. */
 void teller_piece(struct teller *t, enum event_type event, struct str text);
-/* Puts "output": as much of it as an output may have and a line can carry; that is returned. */
-struct str teller_put_output(struct teller *t, struct str text);
 void teller_final_answer(struct teller *t, struct str text);
 void teller_result(struct teller *t, struct str object);          /* the structured result */
 void teller_say(struct teller *t, const struct agent_line *line); /* any decoded line */

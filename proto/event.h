@@ -68,6 +68,9 @@ bool event_line_split(struct str line, struct event_parts *ret) MUST_USE;
  * behind "seq".  lines are whole lines of one task, in order.  A run is cut so that no merged
  * line passes MAX_MESSAGE_OUT; a run of one stays as it is. */
 void event_coalesce(struct str lines, struct buf *out);
+/* Adds the member "output" to an event's data: as much of the text, MAX_OUTPUT bytes at most, as its line can carry
+ * when it is quoted; returns what that is. */
+struct str event_put_output(struct buf *data, struct str text);
 
 /* The text that a task has said so far, from its lines in order: call for each line; the last
  * final_answer counts, else the tokens joined.  Used where the running total was lost (a restart). */

@@ -240,6 +240,52 @@ static void test_event_lines_are_dense_whole_and_of_one_task(void **state)
     buf_done(&lines);
 }
 
+static void put_many(struct buf *ret, const char *piece, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        buf_puts(ret, piece);
+}
+
+/* In a line an output is quoted: what is cut is what makes that too long. */
+static void test_event_output_is_cut_to_what_a_line_carries(void **state)
+{
+    static const struct {
+        const char *piece;
+        size_t n, least, most; /* bytes that are left */
+    } rows[] = {
+        {"", 0, 0, 0},
+        {"x", 1000, 1000, 1000},
+        {"x", MAX_OUTPUT, MAX_OUTPUT, MAX_OUTPUT},
+        {"x", MAX_OUTPUT + 1, MAX_OUTPUT, MAX_OUTPUT},
+        {"\xe2\x82\xac", MAX_OUTPUT, MAX_OUTPUT - 1,
+         MAX_OUTPUT - 1}, /* three bytes each, whole ones */
+        {"\x01", MAX_OUTPUT, 100000, (MAX_EVENT_LINE - EVENT_FRAME) / 6}, /* six each, quoted */
+    };
+    (void)state;
+    for (size_t i = 0; i < countof(rows); i++) {
+        struct buf text = {0};
+        put_many(&text, rows[i].piece, rows[i].n);
+        buf_clear(&out);
+        buf_putc(&out, '{');
+        struct str left =
+            event_put_output(&out, (struct str){text.len ? text.bytes : "", text.len});
+        assert_in_range(left.n, rows[i].least, rows[i].most);
+        assert_int_equal(left.n % (rows[i].n ? strlen(rows[i].piece) : 1), 0);
+        assert_true(out.len <= MAX_EVENT_LINE - EVENT_FRAME);
+        assert_int_equal(out.len, strlen("{\"output\":") + js_str_size(left));
+        buf_done(&text);
+    }
+}
+
+/* Whoever calls has seen to it that this does not happen. */
+static void test_event_output_behind_a_full_line_is_empty(void **state)
+{
+    (void)state;
+    put_many(&out, "{", MAX_EVENT_LINE);
+    assert_int_equal(event_put_output(&out, STR("x")).n, 0);
+    assert_int_equal(out.len, MAX_EVENT_LINE + strlen("\"output\":\"\""));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +296,8 @@ int main(void)
         TEST(test_event_line_split_refuses_what_is_no_line),
         TEST(test_event_line_split_refuses_every_cut),
         TEST(test_event_lines_are_dense_whole_and_of_one_task),
+        TEST(test_event_output_is_cut_to_what_a_line_carries),
+        TEST(test_event_output_behind_a_full_line_is_empty),
         TEST(test_said_joins_tokens_until_a_final_answer),
         TEST(test_said_tokens_are_cut_behind_a_whole_character),
     };
