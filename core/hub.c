@@ -218,7 +218,6 @@ static void on_loaded(void *arg, int status, struct answer *answer)
 {
     struct load *load = arg;
     struct stream *s = load->stream;
-    load->hub->cache.loads++;
     if (status < 0 && status != STORE_CORRUPT) { /* the cursors ask again, a little later */
         timer_arm(&load->hub->clock, &load->again, load->hub->clock.now_ms + LOAD_RETRY_MS);
         return;

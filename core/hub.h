@@ -71,7 +71,7 @@ enum hub_limit {
 
 /* What the operator sees; counters but for the ones that say "now". */
 struct hub_stats {
-    uint64_t tasks_started, tasks_ended[STATUS_CANCELLED + 1];
+    uint64_t tasks_ended[STATUS_CANCELLED + 1];
     struct histogram caught_up_time; /* from the resume to its caught_up */
     struct histogram cancel_time;    /* from the intent to the terminal event */
     uint64_t replayed_bytes;         /* of events, up to caught_up */
@@ -103,7 +103,6 @@ struct hub {
     int64_t next_key;
     uint32_t n_live; /* tasks */
     uint32_t n_processes;
-    uint32_t n_sessions;
     struct list waiting;    /* tasks that wait for a process slot */
     struct list paused;     /* tasks whose agents are not read until the next commit */
     struct list woken;      /* sessions with something to send: the rim takes them */

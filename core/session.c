@@ -37,7 +37,6 @@ void session_init(struct session *s, struct hub *h, const struct session_ops *op
     list_init(&s->urgent);
     list_init(&s->requests);
     timer_arm(&h->clock, &s->timer, h->clock.now_ms + HELLO_DEADLINE_MS);
-    h->n_sessions++;
 }
 
 /* --- what it holds ----------------------------------------------------------------------------- */
@@ -87,7 +86,6 @@ void session_done(struct session *s)
         owner_unref(s->hub, s->quota);
     }
     s->owner = s->quota = NULL;
-    s->hub->n_sessions--;
 }
 
 void session_wake(struct session *s)

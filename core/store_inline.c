@@ -29,7 +29,6 @@ struct store_inline {
     int status;   /* of that commit */
 
     struct list queries;
-    unsigned n_queries;
     uint64_t next_order;
     unsigned fail_commits, fail_queries;
     enum store_error commit_error, query_error;
@@ -61,7 +60,6 @@ static void on_query(struct store_port *port, const struct query *query, store_q
     p->done = done;
     p->arg = arg;
     list_push(&s->queries, &p->at);
-    s->n_queries++;
 }
 
 static void query_free(struct pending_query *p)
@@ -153,7 +151,6 @@ bool store_inline_step_query(struct store_inline *s)
     if (!at)
         return false;
     struct pending_query *p = list_item(at, struct pending_query, at);
-    s->n_queries--;
     ask(s, p);
     p->done(p->arg, p->status, &p->answer);
     query_free(p);
@@ -170,12 +167,6 @@ bool store_inline_step(struct store_inline *s)
     return s->batch ? store_inline_step_commit(s) : store_inline_step_query(s);
 }
 
-void store_inline_run(struct store_inline *s)
-{
-    while (store_inline_step(s))
-        ;
-}
-
 void store_inline_fail_commits(struct store_inline *s, unsigned n, enum store_error error)
 {
     s->fail_commits = n;
@@ -186,14 +177,4 @@ void store_inline_fail_queries(struct store_inline *s, unsigned n, enum store_er
 {
     s->fail_queries = n;
     s->query_error = error;
-}
-
-unsigned store_inline_commits(const struct store_inline *s)
-{
-    return s->batch != NULL;
-}
-
-unsigned store_inline_queries(const struct store_inline *s)
-{
-    return s->n_queries;
 }

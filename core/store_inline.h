@@ -29,14 +29,9 @@ bool store_inline_apply(struct store_inline *s);
 /* Answers the oldest query now, but leaves the callback to the next step: what is committed between
  * the two is not in the answer.  False when there is none. */
 bool store_inline_ask(struct store_inline *s);
-void store_inline_run(struct store_inline *s); /* steps until nothing is queued */
 
 /* The next n commits (queries) change nothing and answer with error. */
 void store_inline_fail_commits(struct store_inline *s, unsigned n, enum store_error error);
 void store_inline_fail_queries(struct store_inline *s, unsigned n, enum store_error error);
-
-/* What was queued and not yet answered. */
-unsigned store_inline_commits(const struct store_inline *s); /* 0 or 1 */
-unsigned store_inline_queries(const struct store_inline *s);
 
 #endif

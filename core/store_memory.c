@@ -95,7 +95,7 @@ struct mem_task *memory_task_by_key(const struct memory *m, int64_t key)
     return NULL;
 }
 
-struct mem_message *memory_message_find(const struct memory *m, struct str owner,
+static struct mem_message *message_find(const struct memory *m, struct str owner,
                                         struct str conversation, struct str message_id)
 {
     for (size_t i = 0; i < m->messages.n; i++) {
@@ -443,7 +443,7 @@ static bool is_taken(const struct memory *m, const struct batch *b, size_t i)
             return false;
     }
     if (!is_task)
-        return memory_message_find(m, owner, conversation, op->message->message_id) != NULL;
+        return message_find(m, owner, conversation, op->message->message_id) != NULL;
     return memory_task_by_key(m, op->record->key) ||
            memory_task_find(m, owner, conversation, op->record->task_id);
 }

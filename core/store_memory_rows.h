@@ -1,4 +1,4 @@
-/* store_memory_rows -- what the memory backend keeps, shared by its two halves.
+/* store_memory_rows -- what the memory backend keeps, shared by its parts.
  *
  * Shape:    plain arrays, searched from one end to the other.
  * Thread:   one at a time.
@@ -106,8 +106,6 @@ void memory_runs_done(struct runs *r);
 struct mem_task *memory_task_find(const struct memory *m, struct str owner, struct str conversation,
                                   struct str task_id);
 struct mem_task *memory_task_by_key(const struct memory *m, int64_t key);
-struct mem_message *memory_message_find(const struct memory *m, struct str owner,
-                                        struct str conversation, struct str message_id);
 struct mem_conversation *memory_conversation_find(const struct memory *m, struct str owner,
                                                   struct str conversation);
 struct mem_key *memory_key_find(const struct memory *m, struct str owner, struct str key);

@@ -153,7 +153,6 @@ void cursor_take(struct cursor *c, struct str lines);
 struct block_cache {
     struct list lru;
     size_t bytes, max_bytes; /* with CACHED_OVERHEAD for each block */
-    uint64_t hits, loads;
     void (*idle)(struct stream *stream, void *arg); /* a stream lost its last block */
     void *arg;
 };

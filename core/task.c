@@ -144,7 +144,6 @@ struct task *task_create(struct hub *h, const struct task_plan *plan)
     if (plan->request_key.p)
         put_request_key(t, plan->request_key);
     put_created_event(t, &rec);
-    h->stats.tasks_started++;
     return t;
 }
 

@@ -23,7 +23,6 @@ static void pause_accepting(struct server *s, const char *why)
 {
     log_event_limited(LEVEL_WARN, "server", "accept_paused", LOG_TEXT("why", why));
     uv_poll_stop(&s->listener);
-    s->accepting = false;
     timer_arm(&s->hub.clock, &s->accept_again, s->hub.clock.now_ms + ACCEPT_AGAIN_MS);
 }
 
@@ -53,7 +52,6 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
 
 void listener_start(struct server *s)
 {
-    s->accepting = true;
     uv_poll_start(&s->listener, UV_READABLE, on_acceptable);
 }
 

@@ -51,7 +51,6 @@ struct server {
     uv_poll_t listener;
     int admin_fd;
     uv_poll_t admin_listener;
-    bool accepting;
     uint32_t max_sockets;      /* of every kind: beyond, new ones wait in the listener's backlog */
     struct timer accept_again; /* descriptors were out */
     uv_signal_t sigterm, sigint, sighup;
@@ -79,7 +78,7 @@ struct server {
     uint64_t next_conn;
     struct buf out;      /* LWS_PRE bytes, then the message that is being made */
     uint64_t closes[16]; /* by row of CLOSE_TABLE; the last: without a code */
-    uint64_t bytes_out, messages_out;
+    uint64_t bytes_out;
 };
 
 /* Opens everything and runs until it has been stopped.  The exit code. */

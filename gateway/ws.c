@@ -286,7 +286,6 @@ static void write_message(struct conn *c, struct buf *out)
         frame = deflate_frame(s->deflate, c->deflate_bits, text);
     struct str sent = frame.p ? frame : text;
     s->bytes_out += sent.n;
-    s->messages_out++;
     if (FAULT(SEND) || lws_write(c->wsi, (unsigned char *)sent.p, sent.n,
                                  frame.p ? LWS_WRITE_RAW : LWS_WRITE_TEXT) < 0)
         ws_cut(c); /* behind what could not be written nothing may follow: it would be a gap */

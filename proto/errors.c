@@ -38,16 +38,6 @@ const char *task_error_code(enum task_error e)
     UNREACHABLE();
 }
 
-enum task_error task_error_find(struct str code)
-{
-#define X(name, text)            \
-    if (str_eq(code, STR(text))) \
-        return name;
-    TASK_ERROR_TABLE(X)
-#undef X
-    return TASK_OK;
-}
-
 const char *close_text(enum close_code c)
 {
     switch (c) {

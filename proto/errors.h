@@ -70,7 +70,6 @@ enum close_code {
 const char *error_code(enum error e); /* "not_found" */
 int error_status(enum error e);       /* HTTP: 404 */
 const char *task_error_code(enum task_error e);
-enum task_error task_error_find(struct str code); /* TASK_OK when unknown */
 const char *close_text(enum close_code c);
 
 /* Appends `{"type":"error",…}` without a newline.  id is the echoed id's value, STR_NULL for none;

@@ -26,12 +26,6 @@ static const struct {
 #undef X
 };
 
-const char *verb_name(enum verb v)
-{
-    ASSERT((unsigned)v < N_VERBS);
-    return verbs[v].name;
-}
-
 unsigned verb_flags(enum verb v)
 {
     ASSERT((unsigned)v < N_VERBS);

@@ -61,7 +61,6 @@ struct request {
     struct str conversation_id; /* chat: NULL when absent */
     /* hello */
     struct str token; /* NULL when absent */
-    struct str client_name, client_version;
     bool keepalive_data; /* keepalive: "data" */
     /* chat; name and description also serve nothing else */
     struct str message, agent, request_key, name, description;
@@ -109,7 +108,6 @@ bool request_from_body(struct js_doc *doc, enum verb verb, struct str conversati
                        struct request_fault *fault) MUST_USE;
 void request_done(struct request *r);
 
-const char *verb_name(enum verb v);
 unsigned verb_flags(enum verb v);
 /* 1–128 bytes of [A-Za-z0-9._-], the first a letter or digit. */
 bool conversation_id_is_valid(struct str id);

@@ -258,17 +258,12 @@ static bool read_status(struct decoding *d, const struct field *f, uint32_t node
     return d->to->has_status;
 }
 
-/* What a client calls itself is for the log: an odd member is no reason to refuse it. */
+/* What a client says of itself is for people who read the wire: nothing is kept of it. */
 static bool read_client(struct decoding *d, const struct field *f, uint32_t node)
 {
     (void)f;
     if (js_type(d->doc, node) != JS_OBJECT)
         return false;
-    uint32_t name = js_get(d->doc, node, "name"), version = js_get(d->doc, node, "version");
-    if (name && is_string(d, name))
-        d->to->client_name = request_keep(d, name);
-    if (version && is_string(d, version))
-        d->to->client_version = request_keep(d, version);
     return true;
 }
 

@@ -39,8 +39,6 @@ static void check_request(const struct request *r)
     check_span(r, r->task_id, TASK_ID_LEN, TASK_ID_LEN);
     check_span(r, r->conversation_id, 1, MAX_CONVERSATION_ID);
     check_span(r, r->token, 0, SIZE_MAX);
-    check_span(r, r->client_name, 0, SIZE_MAX);
-    check_span(r, r->client_version, 0, SIZE_MAX);
     check_span(r, r->message, 1, SIZE_MAX);
     check_span(r, r->agent, 1, MAX_NAME);
     check_span(r, r->request_key, 1, MAX_REQUEST_KEY);
