@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <malloc.h>
+#include <stdlib.h>
 
 #include "core/task.h"
 #include "gateway/webhook.h"
@@ -40,7 +41,7 @@ static void closes(struct server *s, struct buf *out, const char *name)
 /* Live tasks by status and agent, counted when asked for. */
 struct census {
     const struct server *server;
-    uint64_t n[64][2]; /* by agent: pending, running; the last row: agents that are no more */
+    uint64_t (*n)[2]; /* by agent: pending, running; the last: agents that are no more */
 };
 
 static void count_task(struct map_node *node, void *arg)
@@ -49,10 +50,9 @@ static void count_task(struct map_node *node, void *arg)
     const struct task *t = container_of(node, const struct stream, node)->task;
     if (!t)
         return;
-    size_t i = 0, last = countof(census->n) - 1;
-    while (i < census->server->n_agents && i < last && &census->server->agents[i] != t->agent)
-        i++;
-    census->n[i < census->server->n_agents ? i : last][t->shown.status == STATUS_RUNNING]++;
+    const struct server *s = census->server;
+    size_t row = t->agent ? (size_t)(t->agent - s->agents) : s->n_agents;
+    census->n[row][t->shown.status == STATUS_RUNNING]++;
 }
 
 /* A label's value; a name has no control characters. */
@@ -65,16 +65,25 @@ static void put_escaped(struct buf *out, const char *text)
     }
 }
 
+static void put_tasks(struct buf *out, const char *name, const char *agent, const uint64_t n[2])
+{
+    for (int running = 0; running < 2; running++) {
+        buf_putf(out, "%s{status=\"%s\",agent=\"", name, running ? "running" : "pending");
+        put_escaped(out, agent);
+        buf_putf(out, "\"} %" PRIu64 "\n", n[running]);
+    }
+}
+
 static void tasks(struct server *s, struct buf *out, const char *name)
 {
-    struct census census = {.server = s};
+    struct census census = {s, xcalloc((s->n_agents + 1) * sizeof *census.n)};
+    const uint64_t *no_agent = census.n[s->n_agents];
     map_each(&s->hub.streams, count_task, &census);
-    for (size_t i = 0; i < s->n_agents && i < countof(census.n) - 1; i++)
-        for (int running = 0; running < 2; running++) {
-            buf_putf(out, "%s{status=\"%s\",agent=\"", name, running ? "running" : "pending");
-            put_escaped(out, s->agents[i].name);
-            buf_putf(out, "\"} %" PRIu64 "\n", census.n[i][running]);
-        }
+    for (size_t i = 0; i < s->n_agents; i++)
+        put_tasks(out, name, s->agents[i].name, census.n[i]);
+    if (no_agent[0] + no_agent[1] > 0)
+        put_tasks(out, name, "", no_agent);
+    free(census.n);
 }
 
 static void tasks_ended(struct server *s, struct buf *out, const char *name)

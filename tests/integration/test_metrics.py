@@ -96,6 +96,13 @@ def test_name_of_an_agent_cannot_break_the_text():
     assert {labels["agent"] for _, labels, _ in samples} == {'we\\"ird\\\\ {näme}'}
 
 
+def test_tasks_have_a_row_for_each_agent_of_many():
+    names = [f"agent-{i}" for i in range(70)]
+    with Gateway({"agents": [script_agent(name) for name in names]}) as gateway:
+        samples = exposition.read(scrape_text(gateway))["holdfast_tasks"].samples
+    assert [labels["agent"] for _, labels, _ in samples] == [name for name in names for _ in ("pending", "running")]
+
+
 @pytest.mark.parametrize("text", [
     "# HELP a_total A.\n# TYPE a_total counter\na_total 1", "# HELP a A.\n# TYPE a counter\na 1\n",
     "# HELP a A.\n# TYPE a gauge\na 1\na 2\n", "# HELP a A.\n# TYPE a gauge\na{b=\"1\",b=\"2\"} 1\n",
