@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-#define RETRY_OVERLOADED_MS 1000
-
 static void verb_none(struct call *c)
 {
     call_fail(c, ERR_INTERNAL, "not a request of an owner");
@@ -50,7 +48,7 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
     c->reply = reply;
     c->arg = arg;
     c->replied = &replied;
-    if (call_needs_store(c))
+    if ((verb_flags(c->req.verb) & VERB_WRITES) && !hub_can_write(h))
         call_fail(c, ERR_OVERLOADED, "the store does not take writes now");
     else
         verbs[c->req.verb](c);
@@ -127,7 +125,32 @@ void call_query(struct call *c, struct query *q, store_query_fn done_fn)
     hub_query(c->hub, q, done_fn, c);
 }
 
-void call_store_failed(struct call *c)
+void call_wait(struct call *c, void (*done_fn)(struct waiter *waiter, int status))
 {
-    call_fail(c, ERR_OVERLOADED, "the store cannot be read now");
+    c->waiter.done = done_fn;
+    journal_wait(&c->hub->journal, &c->waiter);
+}
+
+static void on_written(struct waiter *w, int status)
+{
+    struct call *c = container_of(w, struct call, waiter);
+    if (status < 0)
+        call_write_failed(c);
+    else
+        call_ok(c);
+}
+
+void call_wait_ok(struct call *c)
+{
+    call_wait(c, on_written);
+}
+
+void call_read_failed(struct call *c)
+{
+    call_fail(c, ERR_OVERLOADED, STORE_CANNOT_BE_READ);
+}
+
+void call_write_failed(struct call *c)
+{
+    call_fail(c, ERR_OVERLOADED, "the store did not take it");
 }

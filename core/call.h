@@ -15,6 +15,8 @@
 struct session;
 
 #define FOLLOWS_TOO_MUCH "too much is followed on this connection"
+#define IS_BEING_DELETED "the conversation is being deleted"
+#define RETRY_OVERLOADED_MS 1000 /* retry_after_ms of overloaded */
 
 /* line is the whole reply without newline; error is ERR_NONE for an answer. */
 typedef void (*call_reply_fn)(void *arg, enum error error, struct str line);
@@ -61,13 +63,13 @@ void call_fail(struct call *c, enum error e, const char *message);
 void call_finish(struct call *c, enum error e, struct str line);     /* an error with more in it */
 void call_ok(struct call *c);                                        /* {"type":"ok"} */
 void reply_begin(struct call *c, struct buf *out, const char *type); /* {"type":"…","id":… open */
-static inline bool call_needs_store(const struct call *c)
-{
-    return (verb_flags(c->req.verb) & VERB_WRITES) && !hub_can_write(c->hub);
-}
 void call_query(struct call *c, struct query *q, store_query_fn done);
-/* The store could not answer: everyone gets the same. */
-void call_store_failed(struct call *c);
+/* done is called when all that is staged now is committed, or given up. */
+void call_wait(struct call *c, void (*done)(struct waiter *waiter, int status));
+void call_wait_ok(struct call *c); /* replies ok then */
+/* The store could not answer, or did not take what was staged: everyone gets the same. */
+void call_read_failed(struct call *c);
+void call_write_failed(struct call *c);
 
 typedef void (*verb_fn)(struct call *c);
 void verb_chat(struct call *c);

@@ -24,6 +24,9 @@
 struct session;
 struct call;
 
+/* What clients and agents are told when a query fails. */
+#define STORE_CANNOT_BE_READ "the store cannot be read now"
+
 struct hub_limits {
     uint32_t tasks, tasks_per_owner; /* live */
     uint32_t processes;              /* running agents that are processes */

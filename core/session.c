@@ -5,9 +5,9 @@
 #define HELLO_DEADLINE_MS 10000
 #define GOAWAY_RETRY_MS 2000
 #define EXPIRING_MS 60000
-#define LEEWAY_MS 30000
 #define FREE_RESUMES 1000
 #define EXPIRY_CHECK_MS 30000
+#define MINUTE_MS 60000
 
 /* A request that waits for its turn, or a reply that does (an error keeps its place). */
 struct pending {
@@ -218,7 +218,8 @@ static void set_expiry(struct session *s, int64_t expires_at_ms)
 {
     s->expires_at_ms = expires_at_ms;
     if (expires_at_ms && expires_at_ms <= s->hub->clock.wall_ms)
-        s->expires_at_ms += LEEWAY_MS; /* it was taken within the leeway, and lives as long */
+        s->expires_at_ms +=
+            TOKEN_LEEWAY_S * 1000; /* it was taken within the leeway, and lives as long */
     s->expiring_said = false;
     timer_disarm(&s->hub->clock, &s->timer);
 }
@@ -380,11 +381,11 @@ static void refuse_fault(struct session *s, const struct request_fault *fault)
     p->is_reply = true;
     error_line(&p->line, fault->code,
                fault->has_id ? (struct str){fault->id, fault->id_len} : STR_NULL, fault->message,
-               fault->code == ERR_OVERLOADED ? 1000 : -1, -1);
+               fault->code == ERR_OVERLOADED ? RETRY_OVERLOADED_MS : -1, -1);
     if (!fault->malformed)
         return;
     msec_t now = s->hub->clock.now_ms;
-    if (s->n_malformed == 0 || now - s->malformed_since > 60000) {
+    if (s->n_malformed == 0 || now - s->malformed_since > MINUTE_MS) {
         s->malformed_since = now;
         s->n_malformed = 0;
     }
@@ -519,8 +520,8 @@ void session_receive_binary(struct session *s)
 {
     if (s->state == SESSION_CLOSING)
         return;
-    struct request_fault fault = {.code = ERR_BAD_REQUEST, .malformed = true};
-    memcpy(fault.message, STR("messages must be text, not binary").p, 34);
+    const struct request_fault fault = {
+        .code = ERR_BAD_REQUEST, .message = "messages must be text, not binary", .malformed = true};
     refuse_fault(s, &fault);
     run(s);
 }

@@ -14,6 +14,7 @@
 #include "core/call.h"
 
 #define HEARTBEAT_MS 20000
+#define TOKEN_LEEWAY_S 30 /* so long a token is good after its exp, and before its nbf */
 
 struct identity {
     char owner[MAX_OWNER + 1];

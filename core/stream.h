@@ -152,7 +152,7 @@ void cursor_take(struct cursor *c, struct str lines);
 /* The cache of blocks of all streams: least recently used go first. */
 struct block_cache {
     struct list lru;
-    size_t bytes, max_bytes; /* with CACHED_OVERHEAD for each block */
+    size_t bytes, max_bytes;                        /* with CACHED_OVERHEAD for each block */
     void (*idle)(struct stream *stream, void *arg); /* a stream lost its last block */
     void *arg;
 };

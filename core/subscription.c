@@ -96,8 +96,7 @@ static void follow(struct opening *o, struct stream *stream, uint64_t after)
         return;
     }
     char why[96];
-    snprintf(why, sizeof why, "too much is followed on this connection: not task %s",
-             stream->task_id);
+    snprintf(why, sizeof why, FOLLOWS_TOO_MUCH ": not task %s", stream->task_id);
     s->hub->stats.limit_hits[LIMIT_SUBSCRIPTIONS]++;
     session_push_error(s, ERR_OVERLOADED, STR_NULL, why);
 }

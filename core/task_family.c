@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#define NO_SUCH_TASK "no such task"
-
 static struct task *find_relative(const struct task *t, struct str id)
 {
     struct stream *s = hub_find_stream(t->hub, task_owner(t), task_conversation_id(t), id);
@@ -28,18 +26,9 @@ static const char *why_no_child(const struct task *t, const struct agent *a)
     return retention_refuses(&h->retention, task_owner(t), &is_all);
 }
 
-static bool is_reserved(struct str name)
-{
-    static const char *const names[] = {"parent", "self", "all", "broadcast"};
-    for (size_t i = 0; i < countof(names); i++)
-        if (name.p && str_eq(name, str_of(names[i])))
-            return true;
-    return false;
-}
-
 static const char *why_bad_child(const struct agent_line *line)
 {
-    if (is_reserved(line->name) || line->name.n > MAX_NAME || (line->name.p && line->name.n == 0))
+    if (line->name.p && !task_name_is_valid(line->name))
         return "\"name\" must be 1 to 128 bytes, and not parent, self, all or broadcast";
     if (line->description.n > MAX_DESCRIPTION)
         return "\"description\" is longer than 1024 bytes";
@@ -142,7 +131,7 @@ static void on_late(void *arg, int status, struct answer *found)
         else if (status == 0 || status == STORE_NOT_FOUND)
             task_answer_error(t, call_id, ERR_NOT_FOUND, NO_SUCH_TASK);
         else
-            task_answer_error(t, call_id, ERR_OVERLOADED, "the store cannot be read now");
+            task_answer_error(t, call_id, ERR_OVERLOADED, STORE_CANNOT_BE_READ);
     }
     free(late);
 }

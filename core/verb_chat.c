@@ -88,15 +88,12 @@ static void on_created(struct waiter *w, int status)
     s->pins--;
     if (status < 0) {
         hub_release_stream(h, s);
-        call_fail(c, ERR_OVERLOADED, "the store did not take the task");
+        call_write_failed(c);
         return;
     }
-    if (s->task) {
-        struct task_record view = task_view(s->task);
-        reply_started(c, &view, s, false);
-        return;
-    }
-    UNREACHABLE(); /* a task cannot end in the commit that made it */
+    ASSERT(s->task); /* it cannot have ended in the commit that made it */
+    struct task_record view = task_view(s->task);
+    reply_started(c, &view, s, false);
 }
 
 /* Everything that talks, with what descends from it. */
@@ -109,6 +106,12 @@ static void interrupt(struct conversation *conversation)
             task_cancel_tree(conversation, task_id_of(t), &ids);
     }
     buf_done(&ids);
+}
+
+static enum error meet(struct hub *h, enum hub_limit limit)
+{
+    h->stats.limit_hits[limit]++;
+    return ERR_OVERLOADED;
 }
 
 static enum error find_fault(struct call *c, const struct agent *agent, const char **ret_why)
@@ -126,18 +129,18 @@ static enum error find_fault(struct call *c, const struct agent *agent, const ch
         return ERR_OVERLOADED;
     *ret_why = "too many tasks in all";
     if (h->n_live >= h->o.limits.tasks)
-        return h->stats.limit_hits[LIMIT_TASKS]++, ERR_OVERLOADED;
+        return meet(h, LIMIT_TASKS);
     *ret_why = "too many tasks of this owner";
     if (c->quota->n_live >= h->o.limits.tasks_per_owner)
-        return h->stats.limit_hits[LIMIT_TASKS_PER_OWNER]++, ERR_OVERLOADED;
+        return meet(h, LIMIT_TASKS_PER_OWNER);
     bool is_all;
     *ret_why = retention_refuses(&h->retention, str_of(c->owner->name), &is_all);
     if (*ret_why)
-        return h->stats.limit_hits[is_all ? LIMIT_STORE : LIMIT_STORE_PER_OWNER]++, ERR_OVERLOADED;
+        return meet(h, is_all ? LIMIT_STORE : LIMIT_STORE_PER_OWNER);
     *ret_why = FOLLOWS_TOO_MUCH;
     if (c->session && !session_may_follow(c->session, NULL))
-        return h->stats.limit_hits[LIMIT_SUBSCRIPTIONS]++, ERR_OVERLOADED;
-    *ret_why = "the conversation is being deleted";
+        return meet(h, LIMIT_SUBSCRIPTIONS);
+    *ret_why = IS_BEING_DELETED;
     if (c->conversation->deleting)
         return ERR_CONFLICT;
     *ret_why = "\"name\" is in use by a live task of the conversation";
@@ -183,8 +186,7 @@ static void create(struct call *c)
     struct task *t = task_create(h, &plan);
     c->stream = t->stream;
     c->stream->pins++;
-    c->waiter.done = on_created;
-    journal_wait(&h->journal, &c->waiter);
+    call_wait(c, on_created);
 }
 
 static bool is_same_request(const struct request *r, const struct hub *h,
@@ -206,7 +208,7 @@ static void on_key(void *arg, int status, struct answer *answer)
     }
     if (status < 0) {
         release_claim(c);
-        call_store_failed(c);
+        call_read_failed(c);
         return;
     }
     struct task_record task = answer->tasks[0];
@@ -218,7 +220,7 @@ static void on_key(void *arg, int status, struct answer *answer)
     bool is_taken = !s && retention_has_taken(&c->hub->retention, &task);
     if (is_taken && !hub_can_write(c->hub)) {
         release_claim(c);
-        call_store_failed(c);
+        call_read_failed(c);
         return;
     }
     if (is_taken || (!(s && s->task) && !status_is_terminal(task.state.status))) {
@@ -230,9 +232,8 @@ static void on_key(void *arg, int status, struct answer *answer)
         stream_set(s, task.state.first, task.state.head, true);
     }
     if (c->session && !session_may_follow(c->session, s)) {
-        c->hub->stats.limit_hits[LIMIT_SUBSCRIPTIONS]++;
         hub_release_stream(c->hub, s);
-        refuse(c, ERR_OVERLOADED, FOLLOWS_TOO_MUCH);
+        refuse(c, meet(c->hub, LIMIT_SUBSCRIPTIONS), FOLLOWS_TOO_MUCH);
         return;
     }
     if (s->task)

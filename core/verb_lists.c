@@ -5,13 +5,11 @@
 
 #include <stdio.h>
 
-#define IS_BEING_DELETED "the conversation is being deleted"
-
 static bool failed(struct call *c, int status)
 {
     if (status == 0 || status == STORE_NOT_FOUND)
         return false;
-    call_store_failed(c);
+    call_read_failed(c);
     return true;
 }
 
@@ -74,32 +72,38 @@ static bool put_tasks(struct call *c, struct buf *line, const struct answer *ans
     return n == answer->n_tasks;
 }
 
-/* Messages come oldest first; when they do not all fit it is the newest that stay. */
-static size_t skip_messages(const struct answer *answer, size_t room)
+typedef void (*write_fn)(struct buf *out, const struct answer *answer, size_t i);
+
+/* Of a list that comes oldest first: when it does not all fit it is the newest that stay. */
+static bool put_newest(struct buf *line, const struct answer *answer, size_t n, size_t room,
+                       write_fn write)
 {
     struct buf item = {0};
-    size_t skip = answer->n_messages, used = 0;
+    size_t skip = n, used = 0;
     while (skip > 0) {
         buf_clear(&item);
-        message_write(&item, &answer->messages[skip - 1]);
+        write(&item, answer, skip - 1);
         if (used > 0 && used + item.len + 1 > room)
             break;
         used += item.len + 1;
         skip--;
     }
     buf_done(&item);
-    return skip;
+    for (size_t i = skip; i < n; i++) {
+        put_comma(line);
+        write(line, answer, i);
+    }
+    return skip == 0;
+}
+
+static void write_message(struct buf *out, const struct answer *answer, size_t i)
+{
+    message_write(out, &answer->messages[i]);
 }
 
 static bool put_messages(struct buf *line, const struct answer *answer, size_t room)
 {
-    size_t skip = skip_messages(answer, room);
-    for (size_t i = skip; i < answer->n_messages; i++) {
-        if (i > skip)
-            buf_putc(line, ',');
-        message_write(line, &answer->messages[i]);
-    }
-    return skip == 0;
+    return put_newest(line, answer, answer->n_messages, room, write_message);
 }
 
 /* --- tasks, history, conversations, results ---------------------------------------------------- */
@@ -176,8 +180,9 @@ void verb_conversations(struct call *c)
     call_query(c, &q, on_conversations);
 }
 
-static void put_result(struct buf *out, const struct task_record *t)
+static void write_result(struct buf *out, const struct answer *answer, size_t i)
 {
+    const struct task_record *t = &answer->tasks[i];
     buf_putc(out, '{');
     js_put_field(out, "task_id", t->task_id);
     js_put_field(out, "status", str_of(status_name(t->state.status)));
@@ -185,23 +190,6 @@ static void put_result(struct buf *out, const struct task_record *t)
     js_put_field(out, "answer", t->state.output.p ? t->state.output : STR(""));
     js_put_int(out, "completed_at", t->state.completed_at);
     buf_putc(out, '}');
-}
-
-/* Results come oldest first; when they do not all fit it is the newest that stay, as for messages. */
-static size_t skip_results(const struct answer *answer)
-{
-    struct buf item = {0};
-    size_t skip = answer->n_tasks, used = 0;
-    while (skip > 0) {
-        buf_clear(&item);
-        put_result(&item, &answer->tasks[skip - 1]);
-        if (used > 0 && used + item.len + 1 > MAX_REPLY)
-            break;
-        used += item.len + 1;
-        skip--;
-    }
-    buf_done(&item);
-    return skip;
 }
 
 static void on_results(void *arg, int status, struct answer *answer)
@@ -212,12 +200,8 @@ static void on_results(void *arg, int status, struct answer *answer)
     struct buf line = {0};
     reply_begin(c, &line, "results");
     js_put_raw(&line, "results", STR("["));
-    size_t skip = skip_results(answer);
-    for (size_t i = skip; i < answer->n_tasks; i++) {
-        put_comma(&line);
-        put_result(&line, &answer->tasks[i]);
-    }
-    finish_list(c, &line, answer->more || skip > 0);
+    bool all = put_newest(&line, answer, answer->n_tasks, MAX_REPLY, write_result);
+    finish_list(c, &line, answer->more || !all);
 }
 
 void verb_results(struct call *c)
@@ -262,7 +246,7 @@ static bool open_failed(struct call *c, int status)
         opening_end(o);
     else
         release(c); /* one that was there before goes on */
-    call_store_failed(c);
+    call_read_failed(c);
     return true;
 }
 
@@ -337,197 +321,4 @@ void verb_watch(struct call *c)
     if (c->session)
         opening_release(session_open(c->session, NULL, false));
     call_ok(c);
-}
-
-/* --- title, delete, ack ------------------------------------------------------------------------ */
-
-static void on_written(struct waiter *w, int status)
-{
-    struct call *c = container_of(w, struct call, waiter);
-    if (status < 0)
-        call_fail(c, ERR_OVERLOADED, "the store did not take it");
-    else
-        call_ok(c);
-}
-
-static void wait(struct call *c, void (*done)(struct waiter *, int))
-{
-    c->waiter.done = done;
-    journal_wait(&c->hub->journal, &c->waiter);
-}
-
-static void ask_title(struct call *c);
-
-static void on_title(void *arg, int status, struct answer *answer)
-{
-    struct call *c = arg;
-    (void)answer;
-    if (c->conversation->deleting) {
-        call_fail(c, ERR_CONFLICT, IS_BEING_DELETED);
-        return;
-    }
-    if (c->conversation->deletions != c->n) { /* the answer may be of what is gone */
-        ask_title(c);
-        return;
-    }
-    if (status == STORE_NOT_FOUND) {
-        call_fail(c, ERR_NOT_FOUND, "no such conversation");
-        return;
-    }
-    if (failed(c, status))
-        return;
-    c->conversation->refs++;
-    journal_put(&c->hub->journal, &(struct op){.kind = OP_CONVERSATION,
-                                               .force = true,
-                                               .ref = c->conversation,
-                                               .owner = str_of(c->owner->name),
-                                               .conversation_id = c->req.conversation_id,
-                                               .title = c->req.title,
-                                               .at = c->hub->clock.wall_ms});
-    wait(c, on_written);
-}
-
-static void ask_title(struct call *c)
-{
-    struct query q = list_query(c, QUERY_CONVERSATION);
-    c->n = c->conversation->deletions;
-    call_query(c, &q, on_title);
-}
-
-void verb_title(struct call *c)
-{
-    c->conversation = conversation_ref(c->hub, c->owner, c->req.conversation_id);
-    ask_title(c);
-}
-
-static void on_deleted(struct waiter *w, int status)
-{
-    struct call *c = container_of(w, struct call, waiter);
-    c->conversation->deleting = NULL;
-    if (status == 0)
-        conversation_deleted(c->conversation);
-    retention_look_at(&c->hub->retention, str_of(c->owner->name));
-    on_written(w, status);
-}
-
-/* All of its tasks have ended and are on disk as ended: now it goes as a whole. */
-static void remove_it(struct call *c)
-{
-    c->conversation->refs++;
-    journal_put(&c->hub->journal, &(struct op){.kind = OP_CONVERSATION_DELETE,
-                                               .ref = c->conversation,
-                                               .owner = str_of(c->owner->name),
-                                               .conversation_id = c->req.conversation_id});
-    wait(c, on_deleted);
-}
-
-static void check_ended(struct call *c)
-{
-    if (list_is_empty(&c->conversation->tasks))
-        remove_it(c);
-    else
-        task_on_end(list_item(c->conversation->tasks.next, struct task, in_conversation),
-                    &c->waiter);
-}
-
-static void give_up_delete(struct call *c)
-{
-    c->conversation->deleting = NULL;
-    call_fail(c, ERR_OVERLOADED, "the store did not take it");
-}
-
-/* A task that never was is as gone as one that has ended; a status says that the hub goes. */
-static void on_one_ended(struct waiter *w, int status)
-{
-    struct call *c = container_of(w, struct call, waiter);
-    if (status < 0)
-        give_up_delete(c);
-    else
-        check_ended(c);
-}
-
-static void on_all_asked(struct waiter *w, int status)
-{
-    struct call *c = container_of(w, struct call, waiter);
-    if (status < 0) {
-        give_up_delete(c);
-        return;
-    }
-    c->waiter.done = on_one_ended;
-    check_ended(c);
-}
-
-void verb_delete(struct call *c)
-{
-    c->conversation = conversation_ref(c->hub, c->owner, c->req.conversation_id);
-    if (c->conversation->deleting) {
-        call_fail(c, ERR_CONFLICT, IS_BEING_DELETED);
-        return;
-    }
-    c->conversation->deleting = c;
-    list_each (it, &c->conversation->tasks)
-        (void)task_cancel(list_item(it, struct task, in_conversation));
-    wait(c, on_all_asked);
-}
-
-static void on_acked(struct waiter *w, int status)
-{
-    struct call *c = container_of(w, struct call, waiter);
-    if (status < 0) {
-        call_fail(c, ERR_OVERLOADED, "the store did not take it");
-        return;
-    }
-    struct buf line = {0};
-    reply_begin(c, &line, "ok");
-    js_put_int(&line, "acked", c->n);
-    buf_putc(&line, '}');
-    call_reply(c, buf_str(&line));
-    buf_done(&line);
-}
-
-static void ack_next(struct call *c);
-
-static bool came_before(const struct request *r, size_t at)
-{
-    for (size_t i = 0; i < at; i++)
-        if (str_eq(r->task_ids[i], r->task_ids[at]))
-            return true;
-    return false;
-}
-
-/* Only a result that is there and was not acknowledged counts. */
-static void on_ack(void *arg, int status, struct answer *answer)
-{
-    struct call *c = arg;
-    if (failed(c, status))
-        return;
-    const struct task_record *t = answer->n_tasks ? &answer->tasks[0] : NULL;
-    if (t && t->type == TYPE_BACKGROUND && status_is_terminal(t->state.status) && !t->state.acked &&
-        !came_before(&c->req, c->at)) {
-        c->n++;
-        journal_put(&c->hub->journal, &(struct op){.kind = OP_ACK,
-                                                   .owner = str_of(c->owner->name),
-                                                   .conversation_id = c->req.conversation_id,
-                                                   .key = t->task_id});
-    }
-    c->at++;
-    ack_next(c);
-}
-
-static void ack_next(struct call *c)
-{
-    if (c->at == c->req.n_task_ids) {
-        wait(c, on_acked);
-        return;
-    }
-    call_query(c,
-               &(struct query){.kind = QUERY_TASK,
-                               .conversation_id = c->req.conversation_id,
-                               .task_id = c->req.task_ids[c->at]},
-               on_ack);
-}
-
-void verb_ack(struct call *c)
-{
-    ack_next(c);
 }

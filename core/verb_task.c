@@ -4,8 +4,6 @@
 
 #include "core/session.h"
 
-#define NO_SUCH_TASK "no such task"
-
 static struct stream *find(struct call *c)
 {
     return hub_find_stream(c->hub, str_of(c->owner->name), c->req.conversation_id, c->req.task_id);
@@ -28,7 +26,7 @@ static bool is_absent(struct call *c, int status)
     if (status == STORE_NOT_FOUND)
         call_fail(c, ERR_NOT_FOUND, NO_SUCH_TASK);
     else
-        call_store_failed(c);
+        call_read_failed(c);
     return true;
 }
 
@@ -115,7 +113,7 @@ static void on_resume(void *arg, int status, struct answer *answer)
         return;
     bool is_taken = !find(c) && retention_has_taken(&c->hub->retention, &answer->tasks[0]);
     if (is_taken && !hub_can_write(c->hub)) { /* whether it has gone is not decided */
-        call_store_failed(c);
+        call_read_failed(c);
         return;
     }
     if (is_taken || is_stale(c, &answer->tasks[0])) {
@@ -230,7 +228,7 @@ static void on_cancelled(struct waiter *w, int status)
 {
     struct call *c = container_of(w, struct call, waiter);
     if (status < 0) {
-        call_fail(c, ERR_OVERLOADED, "the store did not take the cancel");
+        call_write_failed(c);
         return;
     }
     struct buf line = {0};
@@ -247,8 +245,7 @@ static void on_cancelled(struct waiter *w, int status)
  * before, or the completion that was first. */
 static void wait_for_cancel(struct call *c)
 {
-    c->waiter.done = on_cancelled;
-    journal_wait(&c->hub->journal, &c->waiter);
+    call_wait(c, on_cancelled);
 }
 
 static void cancel_tree(struct call *c)
@@ -298,21 +295,6 @@ void verb_cancel_all(struct call *c)
 
 /* --- send, respond ----------------------------------------------------------------------------- */
 
-static void on_staged(struct waiter *w, int status)
-{
-    struct call *c = container_of(w, struct call, waiter);
-    if (status < 0)
-        call_fail(c, ERR_OVERLOADED, "the store did not take it");
-    else
-        call_ok(c);
-}
-
-static void wait_for_ok(struct call *c)
-{
-    c->waiter.done = on_staged;
-    journal_wait(&c->hub->journal, &c->waiter);
-}
-
 static void on_send(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
@@ -339,7 +321,7 @@ void verb_send(struct call *c)
     if (e)
         call_fail(c, e, why_not_sent(e));
     else
-        wait_for_ok(c);
+        call_wait_ok(c);
 }
 
 static void on_respond(void *arg, int status, struct answer *answer)
@@ -371,5 +353,5 @@ void verb_respond(struct call *c)
     if (e)
         call_fail(c, e, why);
     else
-        wait_for_ok(c);
+        call_wait_ok(c);
 }

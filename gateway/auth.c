@@ -163,9 +163,9 @@ static const char *check_times(const struct js_doc *claims, int64_t now_s, int64
         return "exp must be a number";
     if (nbf && !read_time(claims, nbf, &from))
         return "nbf must be a number";
-    if (*ret_exp <= now_s - AUTH_LEEWAY_S)
+    if (*ret_exp <= now_s - TOKEN_LEEWAY_S)
         return expired;
-    return from > now_s + AUTH_LEEWAY_S ? "token is not valid yet" : NULL;
+    return from > now_s + TOKEN_LEEWAY_S ? "token is not valid yet" : NULL;
 }
 
 static const char *take_owner(const struct js_doc *claims, struct identity *ret)

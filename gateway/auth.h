@@ -16,7 +16,6 @@
 struct config;
 struct auth;
 
-#define AUTH_LEEWAY_S 30
 #define GUEST_PREFIX "guest-"
 #define UNKNOWN_GUEST \
     "unknown guest" /* begins the error of whoever may start anew without a token */
@@ -31,7 +30,7 @@ void auth_close(struct auth *auth);
 /* Who is it?  Exactly one token counts: hello.token, else the bearer, else the cookie's value; each
  * STR_NULL when absent ("" is a token, and a bad one).  Without any: a new guest with a token of its
  * own in ret->token, if guests are served (HTTP asks for no guests: do not call it without a token).
- * ret->expires_at_ms is the token's exp; the token is good for AUTH_LEEWAY_S more.
+ * ret->expires_at_ms is the token's exp; the token is good for TOKEN_LEEWAY_S more.
  * UNKNOWN_GUEST begins ret->error: the client may start anew without a token. */
 bool auth_check(const struct auth *auth, struct str hello_token, struct str bearer,
                 struct str cookie, int64_t wall_ms, struct identity *ret) MUST_USE;

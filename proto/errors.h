@@ -24,6 +24,9 @@
     X(ERR_UNSUPPORTED, "unsupported", 400)         \
     X(ERR_INTERNAL, "internal", 500)
 
+/* What is told of a task that is not there for this owner, whatever the reason (promise 5). */
+#define NO_SUCH_TASK "no such task"
+
 enum error {
     ERR_NONE = 0,
 #define X(name, code, status) name,

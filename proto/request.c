@@ -12,7 +12,7 @@
  *   3. the type: one that we know;
  *   4. the fields of the verb, in the order of its table, then integers that nobody asked for;
  *   5. of a VERB_TASK the two ids, last: who sees not_found knows that all else was right, and
- *      learns nothing of the task, whatever was wrong with the ids (DESIGN.md, promise 5).
+ *      learns nothing of the task, whatever was wrong with the ids (promise 5).
  *
  * One block holds everything.  Values are never longer than their text, so the line's length is
  * room enough for all of them; ack's array of spans stands before them. */
@@ -45,6 +45,15 @@ bool conversation_id_is_valid(struct str id)
         if (!is_alphanumeric(id.p[i]) && id.p[i] != '.' && id.p[i] != '_' && id.p[i] != '-')
             return false;
     return true;
+}
+
+bool task_name_is_valid(struct str name)
+{
+    static const char *const reserved[] = {"parent", "self", "all", "broadcast"};
+    for (size_t i = 0; i < countof(reserved); i++)
+        if (str_eq(name, str_of(reserved[i])))
+            return false;
+    return name.n >= 1 && name.n <= MAX_NAME;
 }
 
 /* The value of the member "id" of the root, when it is one that may be echoed. */
@@ -174,7 +183,7 @@ static bool read_task_ids(struct decoding *d)
     d->to->task_id = read_task_id(d, "task_id", d->path_task_id);
     if (conversation_id_is_valid(d->to->conversation_id) && ulid_is_valid(d->to->task_id))
         return true;
-    return request_fail(d->fault, ERR_NOT_FOUND, "no such task");
+    return request_fail(d->fault, ERR_NOT_FOUND, NO_SUCH_TASK);
 }
 
 /* Bytes at the front of the block for ack's spans. */

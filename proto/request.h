@@ -60,9 +60,9 @@ struct request {
     struct str task_id;
     struct str conversation_id; /* chat: NULL when absent */
     /* hello */
-    struct str token; /* NULL when absent */
+    struct str token;    /* NULL when absent */
     bool keepalive_data; /* keepalive: "data" */
-    /* chat; name and description also serve nothing else */
+    /* chat */
     struct str message, agent, request_key, name, description;
     struct str metadata; /* compact JSON object */
     bool background, notify_on_complete;
@@ -111,5 +111,7 @@ void request_done(struct request *r);
 unsigned verb_flags(enum verb v);
 /* 1–128 bytes of [A-Za-z0-9._-], the first a letter or digit. */
 bool conversation_id_is_valid(struct str id);
+/* 1–128 bytes, and none of the words that name relatives. */
+bool task_name_is_valid(struct str name);
 
 #endif

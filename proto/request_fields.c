@@ -172,9 +172,7 @@ static bool read_text(struct decoding *d, const struct field *f, uint32_t node)
 
 static bool read_name(struct decoding *d, const struct field *f, uint32_t node)
 {
-    return !js_is(d->doc, node, "parent") && !js_is(d->doc, node, "self") &&
-           !js_is(d->doc, node, "all") && !js_is(d->doc, node, "broadcast") &&
-           read_text(d, f, node);
+    return read_text(d, f, node) && task_name_is_valid(*(struct str *)member_of(d, f));
 }
 
 static bool read_bool(struct decoding *d, const struct field *f, uint32_t node)

@@ -1,0 +1,192 @@
+/* The requests that change a conversation as a whole: its title, its end, and what is acknowledged. */
+#include "core/call.h"
+
+/* --- title ------------------------------------------------------------------------------------- */
+
+static void ask_title(struct call *c);
+
+static void on_title(void *arg, int status, struct answer *answer)
+{
+    struct call *c = arg;
+    (void)answer;
+    if (c->conversation->deleting) {
+        call_fail(c, ERR_CONFLICT, IS_BEING_DELETED);
+        return;
+    }
+    if (c->conversation->deletions != c->n) { /* the answer may be of what is gone */
+        ask_title(c);
+        return;
+    }
+    if (status == STORE_NOT_FOUND) {
+        call_fail(c, ERR_NOT_FOUND, "no such conversation");
+        return;
+    }
+    if (status < 0) {
+        call_read_failed(c);
+        return;
+    }
+    c->conversation->refs++;
+    journal_put(&c->hub->journal, &(struct op){.kind = OP_CONVERSATION,
+                                               .force = true,
+                                               .ref = c->conversation,
+                                               .owner = str_of(c->owner->name),
+                                               .conversation_id = c->req.conversation_id,
+                                               .title = c->req.title,
+                                               .at = c->hub->clock.wall_ms});
+    call_wait_ok(c);
+}
+
+static void ask_title(struct call *c)
+{
+    c->n = c->conversation->deletions;
+    call_query(
+        c, &(struct query){.kind = QUERY_CONVERSATION, .conversation_id = c->req.conversation_id},
+        on_title);
+}
+
+void verb_title(struct call *c)
+{
+    c->conversation = conversation_ref(c->hub, c->owner, c->req.conversation_id);
+    ask_title(c);
+}
+
+/* --- delete ------------------------------------------------------------------------------------ */
+
+static void on_deleted(struct waiter *w, int status)
+{
+    struct call *c = container_of(w, struct call, waiter);
+    c->conversation->deleting = NULL;
+    if (status == 0)
+        conversation_deleted(c->conversation);
+    retention_look_at(&c->hub->retention, str_of(c->owner->name));
+    if (status < 0)
+        call_write_failed(c);
+    else
+        call_ok(c);
+}
+
+/* All of its tasks have ended and are on disk as ended: now it goes as a whole. */
+static void remove_it(struct call *c)
+{
+    c->conversation->refs++;
+    journal_put(&c->hub->journal, &(struct op){.kind = OP_CONVERSATION_DELETE,
+                                               .ref = c->conversation,
+                                               .owner = str_of(c->owner->name),
+                                               .conversation_id = c->req.conversation_id});
+    call_wait(c, on_deleted);
+}
+
+static void check_ended(struct call *c)
+{
+    if (list_is_empty(&c->conversation->tasks))
+        remove_it(c);
+    else
+        task_on_end(list_item(c->conversation->tasks.next, struct task, in_conversation),
+                    &c->waiter);
+}
+
+static void give_up_delete(struct call *c)
+{
+    c->conversation->deleting = NULL;
+    call_write_failed(c);
+}
+
+/* A task that never was is as gone as one that has ended; a status says that the hub goes. */
+static void on_one_ended(struct waiter *w, int status)
+{
+    struct call *c = container_of(w, struct call, waiter);
+    if (status < 0)
+        give_up_delete(c);
+    else
+        check_ended(c);
+}
+
+static void on_all_asked(struct waiter *w, int status)
+{
+    struct call *c = container_of(w, struct call, waiter);
+    if (status < 0) {
+        give_up_delete(c);
+        return;
+    }
+    c->waiter.done = on_one_ended;
+    check_ended(c);
+}
+
+void verb_delete(struct call *c)
+{
+    c->conversation = conversation_ref(c->hub, c->owner, c->req.conversation_id);
+    if (c->conversation->deleting) {
+        call_fail(c, ERR_CONFLICT, IS_BEING_DELETED);
+        return;
+    }
+    c->conversation->deleting = c;
+    list_each (it, &c->conversation->tasks)
+        (void)task_cancel(list_item(it, struct task, in_conversation));
+    call_wait(c, on_all_asked);
+}
+
+/* --- ack --------------------------------------------------------------------------------------- */
+
+static void on_acked(struct waiter *w, int status)
+{
+    struct call *c = container_of(w, struct call, waiter);
+    if (status < 0) {
+        call_write_failed(c);
+        return;
+    }
+    struct buf line = {0};
+    reply_begin(c, &line, "ok");
+    js_put_int(&line, "acked", c->n);
+    buf_putc(&line, '}');
+    call_reply(c, buf_str(&line));
+    buf_done(&line);
+}
+
+static void ack_next(struct call *c);
+
+static bool came_before(const struct request *r, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (str_eq(r->task_ids[i], r->task_ids[at]))
+            return true;
+    return false;
+}
+
+/* Only a result that is there and was not acknowledged counts. */
+static void on_ack(void *arg, int status, struct answer *answer)
+{
+    struct call *c = arg;
+    if (status < 0 && status != STORE_NOT_FOUND) {
+        call_read_failed(c);
+        return;
+    }
+    const struct task_record *t = answer->n_tasks ? &answer->tasks[0] : NULL;
+    if (t && t->type == TYPE_BACKGROUND && status_is_terminal(t->state.status) && !t->state.acked &&
+        !came_before(&c->req, c->at)) {
+        c->n++;
+        journal_put(&c->hub->journal, &(struct op){.kind = OP_ACK,
+                                                   .owner = str_of(c->owner->name),
+                                                   .conversation_id = c->req.conversation_id,
+                                                   .key = t->task_id});
+    }
+    c->at++;
+    ack_next(c);
+}
+
+static void ack_next(struct call *c)
+{
+    if (c->at == c->req.n_task_ids) {
+        call_wait(c, on_acked);
+        return;
+    }
+    call_query(c,
+               &(struct query){.kind = QUERY_TASK,
+                               .conversation_id = c->req.conversation_id,
+                               .task_id = c->req.task_ids[c->at]},
+               on_ack);
+}
+
+void verb_ack(struct call *c)
+{
+    ack_next(c);
+}
