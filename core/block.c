@@ -13,26 +13,13 @@ struct block *block_new(int64_t task_key, uint64_t first, uint64_t last, size_t 
     struct block *b = try_alloc(len < GRAIN ? sizeof *b + len : bytes);
     if (!b)
         return NULL;
-    *b = (struct block){
-        .refs = 1, .len = (uint32_t)len, .task_key = task_key, .first = first, .last = last};
+    *b = (struct block){.len = (uint32_t)len, .task_key = task_key, .first = first, .last = last};
     return b;
 }
 
-struct block *block_ref(struct block *b)
+void block_free(struct block *b)
 {
-    ASSERT(b->refs > 0);
-    b->refs++;
-    return b;
-}
-
-void block_unref(struct block *b)
-{
-    if (!b)
-        return;
-    ASSERT(b->refs > 0);
-    if (--b->refs > 0)
-        return;
-    if (b->give_back)
+    if (b && b->give_back)
         b->give_back(b);
     else
         free(b);

@@ -3,8 +3,8 @@
  * Shape:    whole lines, each with its newline, seqs first to last without a gap.  A store keeps
  *           16 KiB (BLOCK_BYTES) to 64 KiB (BLOCK_MOST) in one: less when a task was silent or has
  *           ended, more when one line is longer.
- * Thread:   made on any thread, then handed over; the count is touched on the loop thread only.
- * Owns:     reference counted: block_ref, block_unref.
+ * Thread:   any; one at a time.
+ * Owns:     its bytes.  It has one owner at a time, who hands it on or frees it.
  */
 #ifndef CORE_BLOCK_H
 #define CORE_BLOCK_H
@@ -15,7 +15,6 @@
 #define BLOCK_MOST (4 * BLOCK_BYTES) /* of a longer tail a store makes several blocks */
 
 struct block {
-    uint32_t refs;
     uint32_t len;
     int64_t task_key;
     uint64_t first, last;
@@ -24,10 +23,9 @@ struct block {
     char bytes[];
 };
 
-/* One reference, bytes not yet filled; NULL when memory is out. */
+/* Its bytes are not yet filled; NULL when memory is out. */
 struct block *block_new(int64_t task_key, uint64_t first, uint64_t last, size_t len);
-struct block *block_ref(struct block *b);
-void block_unref(struct block *b); /* NULL is fine */
+void block_free(struct block *b); /* NULL is fine */
 
 /* Whole lines that somebody else keeps. */
 struct lines {

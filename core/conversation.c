@@ -1,5 +1,6 @@
-#include "core/notice.h"
+#include "core/conversation.h"
 
+#include "core/notice.h"
 #include "proto/js.h"
 
 #include <stdlib.h>
@@ -122,10 +123,6 @@ static void drop_stream(struct map_node *node, void *arg)
         !str_eq(stream_conversation_id(s), str_of(c->id)))
         return;
     stream_forget(s, &c->hub->cache);
-    list_each (it, &s->cursors) {
-        struct cursor *cursor = list_item(it, struct cursor, in_stream);
-        cursor->wake(cursor);
-    }
     hub_release_stream(c->hub, s);
 }
 

@@ -65,11 +65,9 @@ static void on_lost(void *arg, struct stream *s)
         task_lost(s->task);
 }
 
-static void on_failing(void *arg, bool failing)
+static void on_recovered(void *arg)
 {
     struct hub *h = arg;
-    if (failing)
-        return;
     h->notices_may_go = true;
     tasks_proceed(h);
 }
@@ -95,7 +93,7 @@ static const struct journal_events journal_events = {.advanced = on_advanced,
                                                      .op_done = on_op_done,
                                                      .settled = on_settled,
                                                      .lost = on_lost,
-                                                     .failing = on_failing};
+                                                     .recovered = on_recovered};
 
 void hub_init(struct hub *h, const struct hub_options *options, struct store_port *port,
               const struct store_start *start)

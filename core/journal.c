@@ -352,13 +352,11 @@ static void count_failure(struct journal *j)
 static void on_failed(struct journal *j, int status)
 {
     count_failure(j);
-    if (!j->failing_since) {
+    if (!j->failing_since)
         j->failing_since = j->clock->now_ms;
-    }
     if (!j->failing) {
         j->failing = true;
         j->backoff = BACKOFF_FIRST_MS;
-        j->events->failing(j->arg, true);
     }
     timer_arm(j->clock, &j->retry, j->clock->now_ms + j->backoff);
     if (j->clock->now_ms - j->failing_since >= j->retry_ms)
@@ -382,5 +380,5 @@ static void on_committed(void *arg, struct batch *batch, int status)
     j->failing = false;
     finish(j);
     if (recovered)
-        j->events->failing(j->arg, false);
+        j->events->recovered(j->arg);
 }

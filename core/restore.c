@@ -33,7 +33,7 @@ static void finish(struct restore *r, int status)
     void (*ready)(void *, int) = r->ready;
     void *arg = r->arg;
     for (size_t i = 0; i < r->n_tails; i++)
-        block_unref(r->tails[i]);
+        block_free(r->tails[i]);
     for (size_t i = 0; i < r->n_tasks; i++)
         r->tasks[i]->refs--;
     struct hub *h = r->hub;
@@ -139,7 +139,7 @@ static bool conclude(struct restore *r, struct task *t)
     struct block *tail = take_tail(r, task_key(t));
     uint64_t head = t->stream->head;
     if (tail && tail->last < head) {
-        block_unref(tail);
+        block_free(tail);
         return false;
     }
     if (!tail && r->after < head) {
@@ -150,7 +150,7 @@ static bool conclude(struct restore *r, struct task *t)
     if (tail) {
         say_lines(t, (struct str){tail->bytes, tail->len});
         stream_set_tail(t->stream, tail);
-        block_unref(tail);
+        block_free(tail);
         journal_want_seal(&r->hub->journal, t->stream);
     }
     if (t->phase != PHASE_PENDING || t->staged.cancel_requested_at)

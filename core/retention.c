@@ -118,10 +118,6 @@ static void tell_readers(struct hub *h, const struct removal *gone)
     if (!s || s->task || !gone->whole)
         return;
     stream_forget(s, &h->cache);
-    list_each (it, &s->cursors) {
-        struct cursor *cursor = list_item(it, struct cursor, in_stream);
-        cursor->wake(cursor);
-    }
     hub_release_stream(h, s);
 }
 

@@ -74,7 +74,7 @@ void answer_reverse(struct answer *a)
 void answer_done(struct answer *a)
 {
     for (size_t i = 0; i < a->n_blocks; i++)
-        block_unref(a->blocks[i]);
+        block_free(a->blocks[i]);
     arena_done(&a->chunks);
     *a = (struct answer){0};
 }

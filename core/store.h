@@ -95,7 +95,7 @@ struct answer {
     size_t n_outbox;
     struct owner_record *owners;
     size_t n_owners;
-    struct block **blocks; /* one reference each, the answer's; take by setting to NULL */
+    struct block **blocks; /* the answer's; take one by setting it to NULL */
     size_t n_blocks;
     bool more; /* a list that has further rows */
     struct arena_chunk *chunks;
@@ -109,7 +109,7 @@ struct conversation_record *answer_add_conversation(struct answer *a);
 struct notice_record *answer_add_notice(struct answer *a);
 struct owner_record *answer_add_owner(struct answer *a);
 struct outbox_record *answer_add_outbox(struct answer *a);
-void answer_add_block(struct answer *a, struct block *b); /* takes the reference */
+void answer_add_block(struct answer *a, struct block *b); /* takes the block */
 void answer_reverse(struct answer *a);                    /* the order of tasks and of messages */
 /* Whether a row of next bytes may follow that many rows and bytes. */
 bool query_has_room(const struct query *q, size_t rows, size_t bytes, size_t next);

@@ -123,7 +123,7 @@ void stream_roll_back(struct stream *s)
         buf_put(&s->tail, b->bytes, s->sealing_seen);
         s->tail_first = b->first;
         s->tail_seen = s->sealing_seen;
-        block_unref(b);
+        block_free(b);
     }
     s->tail.len = s->tail_put = s->tail_seen;
     s->next = s->head + 1;
@@ -247,6 +247,10 @@ void stream_forget(struct stream *s, struct block_cache *cache)
     s->tail_put = s->tail_seen = 0;
     free(s->summary);
     s->summary = NULL;
+    list_each (it, &s->cursors) {
+        struct cursor *c = list_item(it, struct cursor, in_stream);
+        c->wake(c);
+    }
 }
 
 void block_cache_init(struct block_cache *cache, size_t max_bytes)
@@ -274,7 +278,7 @@ static void uncache(struct block_cache *cache, struct cached_block *cached)
     cache->bytes -= cost_of(cached->block);
     list_remove(&cached->lru);
     list_remove(&cached->own_lru);
-    block_unref(cached->block);
+    block_free(cached->block);
     free(cached);
     if (all->n == 0) {
         free(all->at);
@@ -319,7 +323,7 @@ static void put_in_order(struct stream *s, struct cached_block *cached)
 void block_cache_put(struct block_cache *cache, struct stream *s, struct block *b)
 {
     if (find_block(s, b->first) >= 0) {
-        block_unref(b);
+        block_free(b);
         return;
     }
     make_room(cache, s, cost_of(b));

@@ -102,7 +102,7 @@ struct cursor {
 
 struct stream *stream_new(struct str owner, struct str conversation_id, struct str task_id,
                           int64_t task_key);
-/* Its conversation was deleted: what it still holds goes. */
+/* Its task is no more: what it still holds goes, and its readers are woken, to learn of it. */
 void stream_forget(struct stream *s, struct block_cache *cache);
 void stream_free(struct stream *s); /* no cursor, no pin may be left */
 struct map_key stream_key(const struct map_node *node);
@@ -158,7 +158,7 @@ struct block_cache {
 };
 void block_cache_init(struct block_cache *cache, size_t max_bytes);
 void block_cache_put(struct block_cache *cache, struct stream *s,
-                     struct block *b);                              /* takes the reference */
+                     struct block *b);                              /* takes the block */
 void block_cache_drop(struct block_cache *cache, struct stream *s); /* all of a stream's */
 
 #endif

@@ -1,6 +1,7 @@
+#include "core/task.h"
+
 #include "core/notice.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 static struct task *task_alloc(struct hub *h, struct conversation *c, struct owner *quota,

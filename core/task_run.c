@@ -5,7 +5,6 @@
 #include "core/task.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 /* First in, first out: it starts when no other chat or notice task of the conversation is under
  * way, and none that waits was there before it. */

@@ -136,8 +136,7 @@ struct block *block_slab_new(int64_t task_key, uint64_t first, uint64_t last, si
     if (!b)
         return block_new(task_key, first, last, len);
     ASAN_UNPOISON_MEMORY_REGION(b, sizeof *b + len);
-    *b = (struct block){.refs = 1,
-                        .len = (uint32_t)len,
+    *b = (struct block){.len = (uint32_t)len,
                         .task_key = task_key,
                         .first = first,
                         .last = last,

@@ -14,7 +14,7 @@
 
 #define BLOCK_SLAB_BYTES (64u << 20)
 
-/* As block_new; given back by the last block_unref. */
+/* As block_new; given back by block_free. */
 struct block *block_slab_new(int64_t task_key, uint64_t first, uint64_t last, size_t len);
 /* What it has from the system now. */
 size_t block_slab_bytes(void);

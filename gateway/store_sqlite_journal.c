@@ -245,7 +245,7 @@ int tails_load(struct conn *conn, struct tails *ret)
 void tails_done(struct tails *t)
 {
     for (size_t i = 0; i < t->n; i++)
-        block_unref(t->at[i]);
+        block_free(t->at[i]);
     free(t->at);
     *t = (struct tails){0};
 }

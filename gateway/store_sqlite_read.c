@@ -266,7 +266,7 @@ static int read_block(struct reader *r, sqlite3_blob **blob, const struct query 
         return STORE_IO;
     rc = sqlite3_blob_read(*blob, b->bytes, n, 0);
     if (rc != SQLITE_OK) {
-        block_unref(b);
+        block_free(b);
         return conn_failed(&r->conn, rc);
     }
     *ret = b;

@@ -48,7 +48,7 @@ static void live_a_random_life(void *arg)
         size_t at = next_random(&seed) % LIVE;
         if (live[at]) {
             assert_true(holds(live[at], marks[at]));
-            block_unref(live[at]);
+            block_free(live[at]);
             live[at] = NULL;
         } else {
             marks[at] = (char)next_random(&seed);
@@ -57,7 +57,7 @@ static void live_a_random_life(void *arg)
     }
     for (size_t at = 0; at < LIVE; at++) {
         assert_true(!live[at] || holds(live[at], marks[at]));
-        block_unref(live[at]);
+        block_free(live[at]);
     }
 }
 
@@ -90,12 +90,12 @@ static void test_what_was_given_back_is_used_again(void **state)
     size_t bytes = block_slab_bytes();
     assert_in_range(bytes, 1000 * 17000, 10 * CHUNK_BYTES);
     for (size_t i = 0; i < 20 * countof(live); i++) {
-        block_unref(live[i * 7 % countof(live)]);
+        block_free(live[i * 7 % countof(live)]);
         live[i * 7 % countof(live)] = make(16400 + i % 2000, (char)i);
         assert_int_equal(block_slab_bytes(), bytes);
     }
     for (size_t i = 0; i < countof(live); i++)
-        block_unref(live[i]);
+        block_free(live[i]);
     assert_int_equal(block_slab_bytes(), CHUNK_BYTES);
 }
 
@@ -108,22 +108,10 @@ static void test_beyond_its_bound_there_is_the_heap(void **state)
     assert_int_equal(block_slab_bytes(), BLOCK_SLAB_BYTES);
     for (size_t i = 0; i < 5000; i++) {
         assert_true(holds(live[i], (char)i));
-        block_unref(live[i]);
+        block_free(live[i]);
     }
     free(live);
     assert_int_equal(block_slab_bytes(), CHUNK_BYTES);
-}
-
-static void test_block_that_two_have_stays_for_the_second(void **state)
-{
-    (void)state;
-    struct block *b = make(100, 'x'), *again = block_ref(b);
-    block_unref(b);
-    struct block *other = make(100, 'y');
-    assert_ptr_not_equal(again, other);
-    assert_true(holds(again, 'x'));
-    block_unref(again);
-    block_unref(other);
 }
 
 int main(void)
@@ -133,7 +121,6 @@ int main(void)
         cmocka_unit_test(test_threads_do_not_get_each_others_blocks),
         cmocka_unit_test(test_what_was_given_back_is_used_again),
         cmocka_unit_test(test_beyond_its_bound_there_is_the_heap),
-        cmocka_unit_test(test_block_that_two_have_stays_for_the_second),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

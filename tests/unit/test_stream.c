@@ -223,7 +223,7 @@ static void test_stream_random_life_equals_naive_log(void **state)
     stream_free(s);
     assert_int_equal(cache.bytes, 0);
     for (size_t i = 0; i < shelf.n; i++)
-        block_unref(shelf.blocks[i]);
+        block_free(shelf.blocks[i]);
     for (uint64_t seq = 1; seq < o.next; seq++)
         free((char *)o.lines[seq - 1].p);
 }
