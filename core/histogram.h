@@ -11,7 +11,7 @@
 /* Upper bounds in ms, each included. */
 static const msec_t histogram_bounds[] = {1,   2,   5,    10,   25,   50,    100,
                                           250, 500, 1000, 2500, 5000, 10000, 30000};
-#define HISTOGRAM_BUCKETS (sizeof(histogram_bounds) / sizeof(histogram_bounds[0]))
+#define HISTOGRAM_BUCKETS countof(histogram_bounds)
 
 struct histogram {
     uint64_t n[HISTOGRAM_BUCKETS]; /* not cumulative */

@@ -7,7 +7,6 @@
 #include "gateway/teller.h"
 #include "proto/sse_reader.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #define RUN_MAGIC 0x68747470u

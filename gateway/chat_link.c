@@ -1,7 +1,6 @@
 #include "gateway/chat_link.h"
 
 #include <libwebsockets.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "gateway/deadline.h"

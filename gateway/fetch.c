@@ -2,13 +2,11 @@
 
 #include "gateway/complaint.h"
 
-#include <fcntl.h>
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 /* Design
  *

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -179,11 +180,7 @@ void log_write(enum log_level level, const char *component, const char *event,
         put_line(&text, &lost, 0);
     }
     put_line(&text, &(struct log_entry){level, component, event, fields}, left_out);
-    if (write_all(buf_str(&text))) {
-        n_lost = 0;
-    } else {
-        n_lost++;
-    }
+    n_lost = write_all(buf_str(&text)) ? 0 : n_lost + 1;
     pthread_mutex_unlock(&write_lock);
     buf_done(&text);
 }

@@ -17,8 +17,6 @@
 
 #include "proto/base.h"
 
-#include <stdatomic.h>
-
 #define LOG_VALUE_MAX 1024 /* bytes of a value */
 #define LOG_BURST 10
 #define LOG_WAIT_MS 50

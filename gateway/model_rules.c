@@ -3,8 +3,6 @@
 #include "gateway/arithmetic.h"
 #include "proto/js.h"
 
-#include <stdlib.h>
-
 #define QUOTE_CHARS 200 /* of what somebody said */
 #define NAME_CHARS 40
 #define SAID_BEFORE 5 /* messages that are told again */

@@ -1,7 +1,5 @@
 #include "gateway/tool_arguments.h"
 
-#include <stdlib.h>
-
 #define TEXT_BYTES 1024 /* of one of a list */
 
 bool arguments_open(struct js_doc *doc, struct str arguments, struct buf *out)

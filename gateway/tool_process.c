@@ -5,7 +5,6 @@
 
 #include "gateway/tool_arguments.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #define DETACHED_NOTE "an earlier run of the gateway has started it; its output and input are whole"

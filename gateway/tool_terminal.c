@@ -3,7 +3,6 @@
 #include "core/task.h"
 #include "gateway/tool_arguments.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 /* Design

@@ -4,7 +4,6 @@
 #include "gateway/webhook.h"
 
 #include <openssl/crypto.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "gateway/fetch.h"
