@@ -216,7 +216,7 @@ static void check_auth(struct config *c, struct faults *f)
         fault(f, c->tls.cert ? "tls.key" : "tls.cert", "is missing: a certificate needs its key");
 }
 
-/* ------------------------------------------------------------------ models */
+/* ------------------------------------------------------------------ models, webhooks */
 
 static void check_url(const char *url, const char *path, struct faults *f)
 {
@@ -299,11 +299,14 @@ static void check_tools(const struct config_agent *agent, size_t at, struct faul
         if (agent->kind != AGENT_REACT && key_choice(react_tools, agent->tools.list[i]) >= 0)
             fault(f, path_of("agents[%zu].tools[%zu]", at, i).text,
                   "is for agents of kind react only: others have calls of their own for it");
+    struct buf names = {0};
+    for (size_t i = 0; tool_names[i]; i++)
+        buf_putf(&names, "%s%s", i ? ", " : "", tool_names[i]);
     for (size_t i = 0; i < agent->tools.n; i++)
         if (key_choice(tool_names, agent->tools.list[i]) < 0)
             fault(f, path_of("agents[%zu].tools[%zu]", at, i).text,
-                  "there is no such tool; there are calculator, clock, spawn_task, cancel_task, "
-                  "send_message, ask_user, terminal, process, http_get");
+                  "there is no such tool; there are %s", names.bytes);
+    buf_done(&names);
 }
 
 /* A key that does nothing for this kind of agent was meant to do something. */
@@ -326,12 +329,12 @@ static void check_kind_keys(const struct config_agent *agent, size_t at, struct 
         {"ca_file", AGENT_HTTP, agent->peer.ca_file},
         {"proxy", AGENT_HTTP, agent->peer.proxy},
     };
-    static const char *const kinds[] = {"react", "exec", "http", "source"};
+    const struct key *kind = key_find(key_find(&config_table, "agents")->table, "kind");
 
     for (size_t i = 0; i < countof(rows); i++)
         if (rows[i].given && rows[i].kind != agent->kind)
             fault(f, path_of("agents[%zu].%s", at, rows[i].key).text,
-                  "is for agents of kind %s only", kinds[rows[i].kind]);
+                  "is for agents of kind %s only", kind->choices[rows[i].kind]);
 }
 
 static void check_agent_kind(const struct config *c, size_t at, struct faults *f)

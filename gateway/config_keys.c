@@ -1,5 +1,6 @@
 #include "gateway/config_keys.h"
 
+#include "gateway/agent_react.h"
 #include "gateway/sandbox.h"
 
 #include <stdarg.h>
@@ -111,7 +112,7 @@ static const struct key agent_keys[] = {
     {"model", "react: name of a model", TEXT(config_agent, model, MAX_NAME), .computed = "builtin"},
     {"system", "react: the system message", TEXT(config_agent, system, 262144)},
     {"max_turns", "react: of the model, for one message of the user",
-     INT(config_agent, max_turns, 1, 1000, 10)},
+     INT(config_agent, max_turns, 1, 1000, REACT_MAX_TURNS)},
     {"tools", "tools that it may call", TEXTS(config_agent, tools, 64)},
     {"command", "exec: program and arguments", TEXTS(config_agent, command, 1024)},
     {"env", "exec: environment beside PATH, HOME and LANG", ENV(config_agent, env, 1024)},
@@ -197,6 +198,7 @@ static const struct key terminal_keys[] = {
      TEXTS(config, terminal.approved, 256)},
 };
 TABLE(terminal_table, terminal_keys);
+
 static const struct key hook_keys[] = {
     {"name", "by which the store knows it: do not change it", TEXT(config_hook, name, MAX_NAME),
      .required = true},
