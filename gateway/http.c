@@ -129,8 +129,8 @@ struct answer_head {
     const char *caching;  /* NULL: not at all */
     const char *encoding; /* NULL: as it is */
     bool is_page;
-    bool no_body;         /* HEAD, 304 */
-    msec_t retry_after_s; /* 0 for none */
+    bool no_body;    /* HEAD, 304 */
+    bool is_for_now; /* the same may be asked again after a second */
 };
 
 static bool add(struct lws *wsi, const char *name, const char *value, unsigned char **p,
@@ -174,7 +174,7 @@ static int answer(struct lws *wsi, const struct answer_head *head, struct str bo
     ok = ok && add(wsi, "etag:", head->etag, &p, end) && add_cors(wsi, head->origin, &p, end);
     if (ok && head->is_page)
         ok = add_page(wsi, head->encoding, &p, end);
-    if (ok && head->retry_after_s)
+    if (ok && head->is_for_now)
         ok = add(wsi, "retry-after:", "1", &p, end);
     if (ok && head->status == 426) /* RFC 6455 4.4: which version is spoken */
         ok = add(wsi, "sec-websocket-version:", "13", &p, end);
@@ -217,7 +217,7 @@ int http_answer_json(struct lws *wsi, int status, const char *origin, bool is_he
                                         .type = "application/json",
                                         .origin = origin,
                                         .no_body = is_head || status == 204,
-                                        .retry_after_s = status == 503 || status == 429 ? 1 : 0},
+                                        .is_for_now = status == 503 || status == 429},
                   status == 204 ? STR("") : body);
 }
 
@@ -276,7 +276,7 @@ static int answer_error(struct lws *wsi, int status, enum error e, const char *m
                         &(struct answer_head){.status = status,
                                               .type = "application/json",
                                               .no_body = no_body,
-                                              .retry_after_s = e == ERR_OVERLOADED ? 1 : 0},
+                                              .is_for_now = e == ERR_OVERLOADED},
                         buf_str(&body));
     buf_done(&body);
     return result;

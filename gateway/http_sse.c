@@ -1,17 +1,14 @@
 /* Events as Server-Sent Events.  The stream is chunked by hand, so that a cut can be told from an end:
  * the last chunk comes behind the terminal event and nowhere else (never at a token's expiry, never
  * at a stop).  To HTTP/1.0 it is plain, and the terminal event alone tells. */
-#include <stdio.h>
-#include <stdlib.h>
+#include "gateway/http_api.h"
 
 #include "gateway/address.h"
 #include "gateway/deadline.h"
 #include "gateway/fault.h"
-#include "gateway/http_api.h"
 #include "gateway/tcp.h"
 
 #define COMMENT_AFTER_MS 15000
-#define MESSAGES_PER_TURN 1
 
 static void on_resumed(void *arg, enum error e, struct str line);
 static void flush_session(struct session *session);
@@ -51,10 +48,7 @@ void sse_resume(struct exchange *x, struct request *req)
 {
     if (!take_place(x)) {
         request_done(req);
-        http_put_error(&x->answer, ERR_OVERLOADED, "too many connections");
-        x->answered = true;
-        x->status = error_status(ERR_OVERLOADED);
-        lws_callback_on_writable(x->wsi);
+        http_api_fail(x, ERR_OVERLOADED, "too many connections");
         return;
     }
     session_init(&x->session, &x->server->hub, &sse_ops, x);
@@ -126,20 +120,18 @@ static void on_resumed(void *arg, enum error e, struct str line)
     if (e) {
         sse_done(x);
         http_put_error_line(&x->answer, line);
-        x->answered = true;
-        x->status = error_status(e);
-    } else {
-        put_gap(x, line);
-        x->ended = nothing_is_left(x);
-        x->starts =
-            !x->ended || x->answer.len > 0; /* a gap is told, also when nothing is behind it */
-        x->answered = !x->starts;
-        if (x->answered) {
-            sse_done(x);
-            x->status = 204;
-        }
+        http_api_ready(x, error_status(e));
+        return;
     }
-    lws_callback_on_writable(x->wsi);
+    put_gap(x, line);
+    x->ended = nothing_is_left(x);
+    x->starts = !x->ended || x->answer.len > 0; /* a gap is told, also when nothing is behind it */
+    if (x->starts) {
+        lws_callback_on_writable(x->wsi);
+        return;
+    }
+    sse_done(x);
+    http_api_ready(x, 204);
 }
 
 /* One line of the session as an event of the stream; caught_up and the like are not events. */
@@ -186,7 +178,7 @@ static int end_stream(struct exchange *x)
     return lws_http_transaction_completed(wsi) ? -1 : 0;
 }
 
-/* Sends what is ready while nothing is pending; asks to be called again where the end must be. */
+/* One message a turn, as ws.c does, and none while something is pending; asks to be called again where the end must be. */
 static void flush_session(struct session *session)
 {
     struct exchange *x = session->rim;
@@ -197,16 +189,11 @@ static void flush_session(struct session *session)
         deadline_now(x->wsi);
         return;
     }
-    for (int i = 0;
-         i < MESSAGES_PER_TURN && !x->ended && !x->broken && !lws_partial_buffered(x->wsi); i++) {
-        buf_clear(&lines);
-        buf_clear(&events);
-        if (!session_fill(session, &lines, MAX_MESSAGE_OUT))
-            break;
+    if (!x->ended && !lws_partial_buffered(x->wsi) &&
+        session_fill(session, &lines, MAX_MESSAGE_OUT))
         put_events(x, &events, buf_str(&lines));
-        if (events.len)
-            write_chunk(x, &events);
-    }
+    if (events.len)
+        write_chunk(x, &events);
     buf_done(&lines);
     buf_done(&events);
     if (x->broken)
