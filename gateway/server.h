@@ -3,7 +3,7 @@
  * Shape:    one turn is: sleep until something is ready or due → carry out what is ready (uv_run) →
  *           timers → the end of the turn, a list in server_turn: submit the next batch, send to the
  *           woken, free what was closed.  Answers of the store come in as one async of the loop.
- * Thread:   loop, but for nothing: everything here is.
+ * Thread:   loop.
  * Owns:     the hub, the store, the listener, the connections.
  */
 #ifndef GATEWAY_SERVER_H

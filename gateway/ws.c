@@ -168,6 +168,7 @@ static void count_close(struct server *s, enum close_code code)
         CLOSE_TABLE(X)
 #undef X
     };
+    _Static_assert(countof(codes) < countof(s->closes), "the last is of no code");
     size_t i = 0;
     while (i < countof(codes) && codes[i] != code)
         i++;
