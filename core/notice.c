@@ -83,9 +83,9 @@ static struct notice *add(struct conversation *c, const struct notice_record *fr
     n->rec = *from;
     n->rec.owner = str_of(c->owner->name);
     n->rec.conversation_id = str_of(c->id);
-    n->rec.agent = (struct str){xstrdup(from->agent), from->agent.n};
-    n->rec.text = (struct str){xstrdup(from->text), from->text.n};
-    n->rec.source = (struct str){xstrdup(from->source), from->source.n};
+    n->rec.agent = str_own(from->agent);
+    n->rec.text = str_own(from->text);
+    n->rec.source = str_own(from->source);
     keep(n);
     return n;
 }
@@ -94,9 +94,9 @@ static void drop(struct notice *n)
 {
     struct conversation *c = n->conversation;
     list_remove(&n->node);
-    free((char *)n->rec.agent.p);
-    free((char *)n->rec.text.p);
-    free((char *)n->rec.source.p);
+    str_free(&n->rec.agent);
+    str_free(&n->rec.text);
+    str_free(&n->rec.source);
     free(n);
     conversation_unref(c);
 }

@@ -73,10 +73,11 @@ static char *request_key_of(struct str key)
 static void end(struct telling *t, int status, int64_t notice_key)
 {
     t->done(t->user, status, notice_key);
-    const struct str strings[] = {t->source.key,     t->source.owner, t->source.conversation_id,
-                                  t->source.task_id, t->source.agent, t->source.text};
+    struct notice_source *s = &t->source;
+    struct str *const strings[] = {&s->key,     &s->owner, &s->conversation_id,
+                                   &s->task_id, &s->agent, &s->text};
     for (size_t i = 0; i < countof(strings); i++)
-        free((char *)(uintptr_t)strings[i].p);
+        str_free(strings[i]);
     free(t->request_key);
     free(t);
 }
@@ -174,21 +175,16 @@ static void on_task(void *arg, int status, struct answer *answer)
         on_key, t);
 }
 
-static struct str own(struct str s)
-{
-    return (struct str){xstrdup(s), s.n};
-}
-
 void notice_tell(struct hub *h, const struct notice_source *source, notice_told_fn done, void *user)
 {
     struct telling *t = xcalloc(sizeof *t);
     *t = (struct telling){.hub = h, .done = done, .user = user};
-    t->source = (struct notice_source){.key = own(source->key),
-                                       .owner = own(source->owner),
-                                       .conversation_id = own(source->conversation_id),
-                                       .task_id = own(source->task_id),
-                                       .agent = own(source->agent),
-                                       .text = own(source->text),
+    t->source = (struct notice_source){.key = str_own(source->key),
+                                       .owner = str_own(source->owner),
+                                       .conversation_id = str_own(source->conversation_id),
+                                       .task_id = str_own(source->task_id),
+                                       .agent = str_own(source->agent),
+                                       .text = str_own(source->text),
                                        .silent = source->silent};
     t->request_key = request_key_of(source->key);
     hub_query(h,

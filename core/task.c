@@ -42,17 +42,6 @@ struct task_outcome *task_outcome(struct task *t)
     return t->outcome;
 }
 
-static struct str own(struct str s)
-{
-    return (struct str){xstrdup(s), s.n};
-}
-
-static void disown(struct str *s)
-{
-    free((char *)(uintptr_t)s->p);
-    *s = STR_NULL;
-}
-
 static void put_created_event(struct task *t, const struct task_record *rec)
 {
     struct buf data = {0};
@@ -200,10 +189,10 @@ static void free_outcome(struct task *t)
     struct task_outcome *o = t->outcome;
     if (!o)
         return;
-    disown(&o->error_message);
-    disown(&o->output);
-    disown(&o->undelivered);
-    disown(&o->answers);
+    str_free(&o->error_message);
+    str_free(&o->output);
+    str_free(&o->undelivered);
+    str_free(&o->answers);
     free(o);
 }
 
@@ -487,11 +476,11 @@ static void set_outcome(struct task *t, enum task_status status, enum task_error
 {
     struct task_outcome *o = task_outcome(t);
     const struct said *said = &t->work->said;
-    disown(&o->output);
-    disown(&o->error_message);
+    str_free(&o->output);
+    str_free(&o->error_message);
     o->error = error;
-    o->error_message = own(message);
-    o->output = own(said_output(said));
+    o->error_message = str_own(message);
+    o->output = str_own(said_output(said));
     o->output_truncated = joined && said->tokens_cut;
     o->completed_at = t->hub->clock.wall_ms;
     free(t->staged.waiting_for);

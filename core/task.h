@@ -20,6 +20,7 @@
 
 #include "core/conversation.h"
 #include "core/task_fixed.h"
+#include "proto/said.h"
 
 enum task_phase {
     PHASE_CREATING,

@@ -240,7 +240,7 @@ void task_close_inbox(struct task *t)
     }
     buf_putc(&all, ']');
     struct task_outcome *o = task_outcome(t);
-    free((char *)(uintptr_t)o->undelivered.p);
+    str_free(&o->undelivered);
     o->undelivered = (struct str){all.bytes, all.len};
     journal_put(&t->hub->journal,
                 &(struct op){.kind = OP_INBOX_TAKE, .task_key = task_key(t), .last = last});

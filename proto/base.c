@@ -44,6 +44,17 @@ char *xstrdup(struct str s)
     return copy;
 }
 
+struct str str_own(struct str s)
+{
+    return (struct str){xstrdup(s), s.n};
+}
+
+void str_free(struct str *s)
+{
+    free((void *)(uintptr_t)s->p);
+    *s = STR_NULL;
+}
+
 void *try_alloc(size_t bytes)
 {
     return malloc(bytes ? bytes : 1);

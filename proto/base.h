@@ -48,6 +48,9 @@ void *xalloc(size_t bytes);
 void *xcalloc(size_t bytes);
 void *xrealloc(void *old, size_t bytes);
 char *xstrdup(struct str s); /* a NUL-terminated copy; NULL for STR_NULL */
+/* A span of bytes of its own, which str_free frees; STR_NULL stays STR_NULL. */
+struct str str_own(struct str s);
+void str_free(struct str *s);
 /* NULL when memory is out: for sizes that a peer or the configuration chooses. */
 void *try_alloc(size_t bytes);
 void *try_realloc(void *old, size_t bytes);

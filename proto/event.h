@@ -72,19 +72,4 @@ void event_coalesce(struct str lines, struct buf *out);
  * when it is quoted; returns what that is. */
 struct str event_put_output(struct buf *data, struct str text);
 
-/* The text that a task has said so far, from its lines in order: call for each line; the last
- * final_answer counts, else the tokens joined.  Used where the running total was lost (a restart). */
-struct said {
-    struct buf tokens; /* joined token text, cut at MAX_OUTPUT behind a whole character */
-    struct buf final;  /* the last final_answer */
-    bool has_final;
-    bool tokens_cut;
-};
-void said_token(struct said *s, struct str text);
-void said_final(struct said *s, struct str text);
-void said_line(struct said *s, const struct event_parts *line);
-/* final when there is one, else the tokens; STR_NULL when nothing was said. */
-struct str said_output(const struct said *s);
-void said_done(struct said *s);
-
 #endif

@@ -1,4 +1,4 @@
-#include "proto/event.h"
+#include "proto/said.h"
 
 void said_token(struct said *s, struct str text)
 {

@@ -1,6 +1,7 @@
 #include "tests/support/t.h"
 
 #include "proto/event.h"
+#include "proto/said.h"
 
 #define TID "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 #define LINE(seq, event, data)                                                                   \
