@@ -40,8 +40,8 @@ static void address_leave(struct server *s, struct address *a)
 
 /* libwebsockets hangs up without a word on a list, and on a name before the one that is served, that it
  * has no room for: such ones are refused here, in words. */
-#define PROTOCOL_LIST 128
-#define PROTOCOL_NAME 64
+#define PROTOCOL_LIST 127
+#define PROTOCOL_NAME 63
 
 static bool offers_us(struct lws *wsi)
 {
@@ -92,7 +92,7 @@ static int admit(struct server *s, struct lws *wsi, const char *upgrade)
         return http_refuse(wsi, 400, ERR_BAD_REQUEST, "Sec-WebSocket-Extensions is too long");
     if (!offers_us(wsi))
         return http_refuse(wsi, 400, ERR_UNSUPPORTED,
-                           "the subprotocol is holdfast.v1, in a list of less than 128 bytes");
+                           "the subprotocol is holdfast.v1, in a list of less than 127 bytes");
     struct address *a = address_get(s, wsi);
     bool full = address_is_full(s, a, true) || s->phase == SERVER_CLOSING;
     address_forget(s, a);

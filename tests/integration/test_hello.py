@@ -181,8 +181,8 @@ def test_other_subprotocols_alone_are_refused(gateway):
 
 
 @pytest.mark.parametrize("offer, status", [
-    ("holdfast.v1, " + "x" * 114, 101), ("holdfast.v1, " + "x" * 115, 400),  # 127 bytes, and 128
-    ("x" * 63 + ", holdfast.v1", 101), ("x" * 64 + ", holdfast.v1", 400),
+    ("holdfast.v1, " + "x" * 113, 101), ("holdfast.v1, " + "x" * 114, 400),  # 126 bytes, and 127
+    ("x" * 62 + ", holdfast.v1", 101), ("x" * 63 + ", holdfast.v1", 400),
     ("holdfast.v1, " + "x" * 4000, 400), ("x" * 4000 + ", holdfast.v1", 400),
 ])
 def test_long_list_of_subprotocols_is_refused_in_words(gateway, offer, status):
