@@ -21,13 +21,14 @@
 #define MAX_TITLE 512                       /* bytes of a title that a client sets */
 #define AUTO_TITLE_CHARS 80                 /* characters of the first message that make a title */
 #define MAX_INPUT_ID 128                    /* bytes of an open question's id */
-#define MAX_QUESTIONS 1000       /* of a task that are open; answered ones that it keeps */
-#define MAX_METADATA (16 * 1024) /* bytes of compact JSON */
-#define MAX_OUTPUT (256 * 1024)  /* bytes of a task's output, and of its result */
-#define MAX_REPLY (256 * 1024)   /* bytes at which a list ends early */
-#define MAX_HISTORY (256 * 1024) /* bytes of messages that an agent is given */
-#define HISTORY_MESSAGES 10000   /* of them at most */
-#define MAX_OWNER 255            /* bytes of a token's sub */
+#define MAX_QUESTIONS 1000                  /* of a task: open ones; answered ones that it keeps */
+#define MAX_GENERATIONS 1000                /* of tasks that start each other */
+#define MAX_METADATA (16 * 1024)            /* bytes of compact JSON */
+#define MAX_OUTPUT (256 * 1024)             /* bytes of a task's output, and of its result */
+#define MAX_REPLY (256 * 1024)              /* bytes at which a list ends early */
+#define MAX_HISTORY (256 * 1024)            /* bytes of messages that an agent is given */
+#define HISTORY_MESSAGES 10000              /* of them at most */
+#define MAX_OWNER 255                       /* bytes of a token's sub */
 #define LIST_DEFAULT 50
 #define LIST_MAX 200
 #define MAX_ACK_IDS 1000            /* task ids in one ack */
