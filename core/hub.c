@@ -219,6 +219,12 @@ static bool is_block_of(const struct stream *s, const struct block *b)
     return b->last <= s->head && stream_owns(s, b);
 }
 
+void hub_tell_damage(struct hub *h, const char *task_id, uint64_t seq)
+{
+    h->stats.damages++;
+    h->o.damaged(task_id, seq);
+}
+
 static void on_loaded(void *arg, int status, struct answer *answer)
 {
     struct load *load = arg;
@@ -236,7 +242,7 @@ static void on_loaded(void *arg, int status, struct answer *answer)
     }
     if (!found && !s->gone) {
         s->broken = true;
-        load->hub->o.damaged(s->task_id, load->seq);
+        hub_tell_damage(load->hub, s->task_id, load->seq);
     }
     end_load(load);
 }
