@@ -212,6 +212,12 @@ static void on_load_again(struct timer *timer)
     end_load(container_of(timer, struct load, again));
 }
 
+void hub_tell_damage(struct hub *h, const char *task_id, uint64_t seq)
+{
+    h->stats.damages++;
+    h->o.damaged(task_id, seq);
+}
+
 static void on_loaded(void *arg, int status, struct answer *answer)
 {
     struct load *load = arg;
@@ -228,7 +234,7 @@ static void on_loaded(void *arg, int status, struct answer *answer)
     }
     if (!found && !s->gone) {
         s->broken = true;
-        load->hub->o.damaged(s->task_id, load->seq);
+        hub_tell_damage(load->hub, s->task_id, load->seq);
     }
     end_load(load);
 }

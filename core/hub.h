@@ -80,6 +80,7 @@ struct hub_stats {
     uint64_t replayed_bytes;         /* of events, up to caught_up */
     uint64_t resumes_exact, resumes_coalesced, resumes_gap, resumes_ahead, resumes_refused;
     uint64_t limit_hits[N_LIMITS];
+    uint64_t damages; /* times that a task's events were not on disk as they were written */
 };
 
 struct owner {
@@ -143,6 +144,8 @@ struct stream *hub_add_stream(struct hub *h, struct str owner, struct str conver
                               struct str task_id, int64_t task_key);
 /* Frees a stream that nothing needs any more. */
 void hub_release_stream(struct hub *h, struct stream *s);
+/* Counts and tells that the task's events cannot be read from seq on. */
+void hub_tell_damage(struct hub *h, const char *task_id, uint64_t seq);
 /* Asks the store for the blocks behind the cursor; its cursors are woken when they are there. */
 void hub_load(struct hub *h, struct cursor *c);
 

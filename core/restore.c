@@ -143,7 +143,7 @@ static bool conclude(struct restore *r, struct task *t)
         return false;
     }
     if (!tail && r->after < head) {
-        r->hub->o.damaged(t->stream->task_id, r->after + 1);
+        hub_tell_damage(r->hub, t->stream->task_id, r->after + 1);
         r->after = head;
     }
     stream_set(t->stream, t->stream->first, tail ? tail->first - 1 : r->after, false);
@@ -205,7 +205,7 @@ static void on_blocks(void *arg, int status, struct answer *answer)
         return;
     }
     if (!sound) { /* it ends all the same, with what can be read; its numbers go on behind the rest */
-        r->hub->o.damaged(t->stream->task_id, r->after + 1);
+        hub_tell_damage(r->hub, t->stream->task_id, r->after + 1);
         r->after = t->stream->head;
     }
     ask_inbox(r, t);

@@ -32,6 +32,7 @@ struct task_work *task_work(struct task *t)
     task_init_inbox(w);
     list_init(&w->tools);
     list_init(&w->questions);
+    list_init(&w->answered);
     return w;
 }
 

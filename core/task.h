@@ -43,7 +43,7 @@ struct question {
     struct task *task;
     char *input_id;
     bool approval;
-    char *answer; /* JSON; NULL while it is open */
+    char *answer; /* JSON, or what stands for a long one; NULL while it is open */
     /* Who asks, when that is not the agent: told instead of it, if at all. */
     void (*answered)(void *arg, struct str answer);
     void *arg;
@@ -88,9 +88,12 @@ struct task_work {
     uint64_t inbox_position, inbox_committed;
     struct list answers; /* of struct input_message: what its calls and questions wait for */
     size_t answer_bytes;
-    struct timer again; /* its input was full */
-    struct list tools;  /* of struct tool_use: calls of tools that take time */
-    struct list questions;
+    struct timer again;    /* its input was full */
+    struct list tools;     /* of struct tool_use: calls of tools that take time */
+    struct list questions; /* that are open, the oldest first */
+    struct list answered;  /* the last of them, the oldest first */
+    uint32_t n_questions, n_answered;
+    uint32_t n_approvals; /* that the gateway asked for */
 };
 
 struct task {
@@ -219,6 +222,9 @@ void task_init_clocks(struct task_work *w);
 void task_arm_clocks(struct task *t);
 void task_stand_clocks(struct task *t, bool stand);
 void task_line(struct task *t, const struct agent_line *line); /* one decoded line of the agent */
+/* Whether an event with so many bytes of data would pass MAX_EVENT_LINE: then the task fails, and the
+ * stream stays whole.  what names the event, or a call. */
+bool task_line_is_too_long(struct task *t, const char *what, size_t data_bytes);
 void task_unpause(struct task *t);
 /* {"type":"…","call_id":"…" – open, for more; then closed and handed to the agent. */
 void task_begin_answer(struct buf *out, const char *type, struct str call_id);
@@ -250,9 +256,9 @@ void task_restore_message(struct task *t, uint64_t position, struct str line); /
 
 /* Questions (task_question.c). */
 void task_ask(struct task *t, const struct agent_line *line);
-/* The approval of a call, which the gateway itself asks for. */
-void task_ask_approval(struct task *t, struct str prompt, struct str tool, struct str arguments,
-                       void (*answered)(void *arg, struct str answer), void *arg);
+/* The approval of a call, which the gateway itself asks for; false: the task fails by it. */
+bool task_ask_approval(struct task *t, struct str prompt, struct str tool, struct str arguments,
+                       void (*answered)(void *arg, struct str answer), void *arg) MUST_USE;
 enum error task_respond(struct task *t, const struct request *r, const char **ret_why);
 void task_close_questions(struct task *t); /* at the end: outcome.answers */
 void task_free_questions(struct task *t);

@@ -20,6 +20,8 @@ static const char *why_no_child(const struct task *t, const struct agent *a)
         return "the gateway is stopping";
     if (a->is_process && h->n_processes >= h->o.limits.processes)
         return "too many processes";
+    if (task_field(t, FIELD_ANCESTORS).n / TASK_ID_LEN + 1 >= MAX_GENERATIONS)
+        return "too many generations of tasks";
     if (h->n_live >= h->o.limits.tasks || t->quota->n_live >= h->o.limits.tasks_per_owner)
         return "too many tasks";
     bool is_all;

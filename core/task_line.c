@@ -12,11 +12,11 @@ static size_t payload(const struct agent_line *line)
     return line->data.n + line->arguments.n + line->name.n + line->description.n + EVENT_OVERHEAD;
 }
 
-/* At least the bytes of the longest event line that comes of this one: of a call, its own and its
+/* At least the bytes of the longest event data that comes of this one: of a call, its own and its
  * answer's, or what the child or the receiver gets.  Texts grow when they are quoted. */
-static size_t longest_line(const struct agent_line *line)
+static size_t longest_data(const struct agent_line *line)
 {
-    size_t n = line->data.n + line->arguments.n + EVENT_OVERHEAD;
+    size_t n = line->data.n + line->arguments.n;
     const struct str texts[] = {line->call_id, line->name,    line->agent,      line->input,
                                 line->task_id, line->content, line->description};
     for (size_t i = 0; i < countof(texts); i++)
@@ -24,16 +24,20 @@ static size_t longest_line(const struct agent_line *line)
     return line->kind == LINE_EVENT ? n : n + EVENT_FRAME;
 }
 
-/* An event whose line would be too long is no event: the task fails, and the stream stays whole. */
-static bool is_too_long(struct task *t, const struct agent_line *line)
+bool task_line_is_too_long(struct task *t, const char *what, size_t data_bytes)
 {
-    if (longest_line(line) <= MAX_EVENT_LINE)
-        return false;
     char why[128];
-    snprintf(why, sizeof why, "limit: %s: the event's line passes %d bytes",
-             line->kind == LINE_EVENT ? event_name(line->event) : "call", MAX_EVENT_LINE);
+    if (data_bytes + EVENT_OVERHEAD <= MAX_EVENT_LINE)
+        return false;
+    snprintf(why, sizeof why, "limit: %s: the event's line passes %d bytes", what, MAX_EVENT_LINE);
     task_stop(t, TASK_LIMIT, why);
     return true;
+}
+
+static bool is_too_long(struct task *t, const struct agent_line *line)
+{
+    const char *what = line->kind == LINE_EVENT ? event_name(line->event) : "call";
+    return task_line_is_too_long(t, what, longest_data(line));
 }
 
 /* One more event would be too many, or too much: it is not taken, and the task fails. */

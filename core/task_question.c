@@ -1,16 +1,19 @@
-/* Questions that a task asks: each is answered once, for everyone (PROTOCOL.md 4, 5). */
+/* Questions that a task asks: each is answered once, for everyone (PROTOCOL.md 4, 5).
+ *
+ * A task may ask for as long as it lives, so what it costs to have asked is bounded: the last
+ * MAX_QUESTIONS that were answered are remembered, each with an answer of a few bytes. */
 #include "core/task.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define NO_SUCH_QUESTION "no such question"
+#define MAX_KEPT_ANSWER 64 /* bytes; of a longer one its digest is kept */
 
-static struct question *find(const struct task *t, struct str id)
+static struct question *find_in(const struct list *questions, struct str id)
 {
-    if (!t->work)
-        return NULL;
-    list_each (it, &t->work->questions) {
+    list_each (it, questions) {
         struct question *q = list_item(it, struct question, node);
         if (str_eq(str_of(q->input_id), id))
             return q;
@@ -18,15 +21,68 @@ static struct question *find(const struct task *t, struct str id)
     return NULL;
 }
 
+static struct question *find(const struct task *t, struct str id)
+{
+    const struct task_work *w = t->work;
+    struct question *q = w ? find_in(&w->questions, id) : NULL;
+    return w && !q ? find_in(&w->answered, id) : q;
+}
+
+/* What tells an answer from another one: itself, or {"bytes":N,"fnv1a":"…"}, which is none. */
+static void put_kept(struct buf *out, struct str answer)
+{
+    uint64_t hash = 14695981039346656037u;
+    if (answer.n <= MAX_KEPT_ANSWER) {
+        buf_putstr(out, answer);
+        return;
+    }
+    for (size_t i = 0; i < answer.n; i++)
+        hash = (hash ^ (unsigned char)answer.p[i]) * 1099511628211u;
+    buf_putf(out, "{\"bytes\":%zu,\"fnv1a\":\"%016" PRIx64 "\"}", answer.n, hash);
+}
+
+/* Records of earlier versions have long answers as they were. */
+static bool is_kept(struct str kept, struct str answer)
+{
+    struct buf text = {0};
+    put_kept(&text, answer);
+    bool same = str_eq(kept, buf_str(&text)) || str_eq(kept, answer);
+    buf_done(&text);
+    return same;
+}
+
+static void drop(struct question *q)
+{
+    timer_disarm(&q->task->hub->clock, &q->expiry);
+    list_remove(&q->node);
+    free(q->input_id);
+    free(q->answer);
+    free(q);
+}
+
+/* It is open no longer; the oldest of those that were answered makes room. */
+static void keep_answer(struct question *q, struct str answer)
+{
+    struct task_work *w = q->task->work;
+    struct buf kept = {0};
+    timer_disarm(&q->task->hub->clock, &q->expiry);
+    put_kept(&kept, answer);
+    q->answer = buf_take(&kept);
+    list_remove(&q->node);
+    list_push(&w->answered, &q->node);
+    w->n_questions--;
+    if (w->n_answered == MAX_QUESTIONS)
+        drop(list_item(w->answered.next, struct question, node));
+    else
+        w->n_answered++;
+}
+
 /* waiting_for is the oldest open question; while there is one, the clocks stand still. */
 static void review(struct task *t)
 {
-    const struct question *open = NULL;
-    list_each (it, &t->work->questions) {
-        const struct question *q = list_item(it, const struct question, node);
-        if (!q->answer && !open)
-            open = q;
-    }
+    const struct list *questions = &t->work->questions;
+    const struct question *open =
+        list_is_empty(questions) ? NULL : list_item(questions->next, const struct question, node);
     free(t->staged.waiting_for);
     t->staged.waiting_for = open ? xstrdup(str_of(open->input_id)) : NULL;
     task_stage(t);
@@ -35,8 +91,7 @@ static void review(struct task *t)
 
 static void settle(struct task *t, struct question *q, struct str answer)
 {
-    timer_disarm(&t->hub->clock, &q->expiry);
-    q->answer = xstrdup(answer);
+    keep_answer(q, answer);
     struct buf data = {0};
     buf_putc(&data, '{');
     js_put_field(&data, "input_id", str_of(q->input_id));
@@ -45,7 +100,7 @@ static void settle(struct task *t, struct question *q, struct str answer)
     task_event(t, EVENT_INPUT_RECEIVED, buf_str(&data));
     review(t);
     if (q->answered) {
-        q->answered(q->arg, str_of(q->answer));
+        q->answered(q->arg, answer);
     } else if (t->run) {
         struct buf line = {0};
         buf_puts(&line, "{\"type\":\"input\",");
@@ -70,20 +125,34 @@ static struct question *add(struct task *t, struct str input_id)
     q->input_id = xstrdup(input_id);
     q->expiry.fire = on_expiry;
     list_push(&task_work(t)->questions, &q->node);
+    t->work->n_questions++;
     return q;
 }
 
-void task_ask_approval(struct task *t, struct str prompt, struct str tool, struct str arguments,
+/* One more would be too many: the task fails. */
+static bool is_too_many(struct task *t)
+{
+    char why[96];
+    if (task_work(t)->n_questions < MAX_QUESTIONS)
+        return false;
+    snprintf(why, sizeof why, "limit: more than %d questions are open at once", MAX_QUESTIONS);
+    task_stop(t, TASK_LIMIT, why);
+    return true;
+}
+
+static void put_approval_id(struct task *t, char ret[32])
+{
+    do
+        snprintf(ret, 32, "approve-%u", ++task_work(t)->n_approvals);
+    while (find(t, str_of(ret)));
+}
+
+bool task_ask_approval(struct task *t, struct str prompt, struct str tool, struct str arguments,
                        void (*answered)(void *arg, struct str answer), void *arg)
 {
     struct buf data = {0};
     char id[32];
-    for (unsigned n = 1; n == 1 || find(t, str_of(id)); n++)
-        snprintf(id, sizeof id, "approve-%u", n);
-    struct question *q = add(t, str_of(id));
-    q->approval = true;
-    q->answered = answered;
-    q->arg = arg;
+    put_approval_id(t, id);
     buf_putc(&data, '{');
     js_put_field(&data, "input_id", str_of(id));
     js_put_field(&data, "kind", STR("approval"));
@@ -91,9 +160,17 @@ void task_ask_approval(struct task *t, struct str prompt, struct str tool, struc
     js_put_field(&data, "tool", tool);
     js_put_raw(&data, "arguments", arguments);
     buf_putc(&data, '}');
-    task_event(t, EVENT_INPUT_REQUIRED, buf_str(&data));
+    bool asks = !is_too_many(t) && !task_line_is_too_long(t, "input_required", data.len);
+    if (asks) {
+        struct question *q = add(t, str_of(id));
+        q->approval = true;
+        q->answered = answered;
+        q->arg = arg;
+        task_event(t, EVENT_INPUT_REQUIRED, buf_str(&data));
+        review(t);
+    }
     buf_done(&data);
-    review(t);
+    return asks;
 }
 
 void task_ask(struct task *t, const struct agent_line *line)
@@ -102,6 +179,8 @@ void task_ask(struct task *t, const struct agent_line *line)
         task_stop(t, TASK_AGENT_ERROR, "agent_error: input_required: \"input_id\" was used before");
         return;
     }
+    if (is_too_many(t))
+        return;
     struct question *q = add(t, line->input_id);
     q->approval = line->approval;
     struct buf data = {0};
@@ -143,7 +222,7 @@ enum error task_respond(struct task *t, const struct request *r, const char **re
         return ERR_BAD_REQUEST;
     struct buf answer = {0};
     put_answer(&answer, r);
-    bool same = q->answer && str_eq(str_of(q->answer), buf_str(&answer));
+    bool same = q->answer && is_kept(str_of(q->answer), buf_str(&answer));
     bool late = q->answer || task_is_ending(t);
     if (!late)
         settle(t, q, buf_str(&answer));
@@ -151,18 +230,25 @@ enum error task_respond(struct task *t, const struct request *r, const char **re
     return late ? judge_late(same, ret_why) : ERR_NONE;
 }
 
+static void put_questions(struct buf *out, const struct list *questions)
+{
+    list_each (it, questions) {
+        const struct question *q = list_item(it, const struct question, node);
+        buf_putc(out, out->len ? ',' : '[');
+        js_put_str(out, str_of(q->input_id));
+        buf_putc(out, ',');
+        buf_puts(out, q->answer ? q->answer : "null");
+    }
+}
+
 void task_close_questions(struct task *t)
 {
-    if (list_is_empty(&t->work->questions))
+    const struct task_work *w = t->work;
+    if (w->n_questions + w->n_answered == 0)
         return;
     struct buf all = {0};
-    list_each (it, &t->work->questions) {
-        const struct question *q = list_item(it, const struct question, node);
-        buf_putc(&all, all.len ? ',' : '[');
-        js_put_str(&all, str_of(q->input_id));
-        buf_putc(&all, ',');
-        buf_puts(&all, q->answer ? q->answer : "null");
-    }
+    put_questions(&all, &w->answered);
+    put_questions(&all, &w->questions);
     buf_putc(&all, ']');
     struct task_outcome *o = task_outcome(t);
     free((char *)(uintptr_t)o->answers.p);
@@ -171,14 +257,10 @@ void task_close_questions(struct task *t)
 
 void task_free_questions(struct task *t)
 {
-    list_each (it, &t->work->questions) {
-        struct question *q = list_item(it, struct question, node);
-        timer_disarm(&t->hub->clock, &q->expiry);
-        list_remove(&q->node);
-        free(q->input_id);
-        free(q->answer);
-        free(q);
-    }
+    struct list *const all[] = {&t->work->questions, &t->work->answered};
+    for (size_t i = 0; i < countof(all); i++)
+        list_each (it, all[i])
+            drop(list_item(it, struct question, node));
 }
 
 /* --- of a task that has ended, or that a restart found ----------------------------------------- */
@@ -204,7 +286,7 @@ enum error question_respond_late(struct str answers, const struct request *r, co
             if (is_value(&doc, id, r->input_id)) {
                 struct buf given = {0};
                 js_copy(&doc, id + 1, &given);
-                e = judge_late(str_eq(buf_str(&given), buf_str(&answer)), ret_why);
+                e = judge_late(is_kept(buf_str(&given), buf_str(&answer)), ret_why);
                 buf_done(&given);
                 break;
             }
@@ -225,9 +307,9 @@ void task_restore_question(struct task *t, const struct event_parts *line)
         struct question *q = find(t, buf_str(&input_id));
         if (line->event == EVENT_INPUT_REQUIRED && !q)
             add(t, buf_str(&input_id));
-        if (line->event == EVENT_INPUT_RECEIVED && q && value) {
+        if (line->event == EVENT_INPUT_RECEIVED && q && !q->answer && value) {
             js_copy(&doc, value, &answer);
-            q->answer = xstrdup(buf_str(&answer));
+            keep_answer(q, buf_str(&answer));
         }
     }
     buf_done(&input_id);

@@ -95,18 +95,18 @@ static void on_approval(void *arg, struct str answer)
                 stops ? STR("the task is being stopped") : STR("the user does not approve"));
 }
 
-/* True when the user is to say first whether it may be started. */
+/* True when the user is to say first whether it may be started, or the task has failed by asking. */
 static bool ask_first(struct tool_use *use, struct str arguments)
 {
     struct task *t = use->task;
     struct buf question = {0};
     struct tool_caller caller = caller_of(t);
     bool asks = use->tool->asks && use->tool->asks(use->tool, &caller, arguments, &question);
-    if (asks) {
+    if (asks && task_ask_approval(t, buf_str(&question), str_of(use->tool->name), arguments,
+                                  on_approval, use))
         use->arguments = xstrdup(arguments);
-        task_ask_approval(t, buf_str(&question), str_of(use->tool->name), arguments, on_approval,
-                          use);
-    }
+    else if (asks)
+        drop_use(t->hub, use);
     buf_done(&question);
     return asks;
 }

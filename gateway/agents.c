@@ -9,7 +9,7 @@
 #include "gateway/agent_source.h"
 #include "gateway/model_builtin.h"
 #include "gateway/model_openai.h"
-#include "gateway/peer.h"
+#include "gateway/upstream.h"
 #include "gateway/tool_http_get.h"
 #include "gateway/tools.h"
 
@@ -22,7 +22,7 @@ struct holder {
     struct builtin_settings builtin;
     struct openai_settings openai;
     struct model model;
-    struct peer peer;
+    struct upstream upstream;
     char *url;
     struct http_get http_get;
     const struct tool **tools;
@@ -92,7 +92,7 @@ static bool build_openai(const struct config_model *from, struct fetcher *fetche
     struct buf url = {0};
     size_t base = strlen(from->base_url);
     char why[256];
-    if (!peer_open(&from->peer, &h->peer, why, sizeof why)) {
+    if (!upstream_open(&from->upstream, &h->upstream, why, sizeof why)) {
         snprintf(ret_error, n, "model %s: %s", from->name, why);
         return false;
     }
@@ -101,12 +101,12 @@ static bool build_openai(const struct config_model *from, struct fetcher *fetche
     buf_put(&url, from->base_url, base);
     buf_puts(&url, "/chat/completions");
     h->url = buf_take(&url);
-    h->peer.options.idle_ms = (msec_t)from->idle_timeout_s * 1000;
+    h->upstream.options.idle_ms = (msec_t)from->idle_timeout_s * 1000;
     h->openai = (struct openai_settings){.fetcher = fetcher,
-                                         .options = h->peer.options,
+                                         .options = h->upstream.options,
                                          .url = h->url,
                                          .model = from->model,
-                                         .headers = (const char *const *)h->peer.headers.list};
+                                         .headers = (const char *const *)h->upstream.headers.list};
     h->model = (struct model){.name = from->name,
                               .ops = &model_openai_ops,
                               .settings = &h->openai,
@@ -138,16 +138,16 @@ static bool build_http(const struct builder *b, const struct config_agent *from,
                        struct holder *h, char *ret_error, size_t n)
 {
     char why[256];
-    if (!peer_open(&from->peer, &h->peer, why, sizeof why)) {
+    if (!upstream_open(&from->upstream, &h->upstream, why, sizeof why)) {
         snprintf(ret_error, n, "agent %s: %s", from->name, why);
         return false;
     }
-    h->peer.options.once = true;
+    h->upstream.options.once = true;
     h->http = (struct http_settings){.loop = b->loop,
                                      .fetcher = b->fetcher,
-                                     .options = h->peer.options,
+                                     .options = h->upstream.options,
                                      .url = from->url,
-                                     .headers = (const char *const *)h->peer.headers.list};
+                                     .headers = (const char *const *)h->upstream.headers.list};
     to->ops = &agent_http_ops;
     to->settings = &h->http;
     to->has_inbox = false;
@@ -216,7 +216,7 @@ void agents_free(struct agent *agents, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         struct holder *h = agents[i].holder;
-        peer_done(&h->peer);
+        upstream_done(&h->upstream);
         free(h->url);
         free(h->tools);
         free(h);

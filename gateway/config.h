@@ -36,7 +36,7 @@ struct config_key {
 };
 
 /* How another HTTP server is talked to. */
-struct config_peer {
+struct config_upstream {
     char *api_key_env;           /* the environment variable that holds the key */
     char *api_key_file;          /* the file whose first line is the key; not both */
     struct config_texts headers; /* "Name: value" */
@@ -52,7 +52,7 @@ struct config_model {
     uint32_t kind; /* enum model_kind */
     char *base_url;
     char *model; /* its name at base_url */
-    struct config_peer peer;
+    struct config_upstream upstream;
     uint32_t idle_timeout_s; /* longest silence; 0: no limit */
     uint64_t context_bytes;  /* of messages that it can be given; 0: no limit */
 };
@@ -71,7 +71,7 @@ struct config_agent {
     struct config_texts env;            /* exec: "KEY=value" */
     char *cwd;                          /* exec */
     char *url;                          /* http */
-    struct config_peer peer;            /* http */
+    struct config_upstream upstream;    /* http */
     uint32_t max_turns;                 /* react */
     bool is_default;                    /* exactly one is */
     uint32_t timeout_s, idle_timeout_s; /* 0: never */

@@ -226,9 +226,10 @@ static void check_url(const char *url, const char *path, struct faults *f)
         fault(f, path, "must begin with http:// or https://");
 }
 
-static void check_peer(const struct config_peer *peer, const char *path, struct faults *f)
+static void check_upstream(const struct config_upstream *upstream, const char *path,
+                           struct faults *f)
 {
-    if (peer->api_key_env && peer->api_key_file)
+    if (upstream->api_key_env && upstream->api_key_file)
         fault(f, path, "is not for use together with api_key_env");
 }
 
@@ -261,7 +262,7 @@ static void check_model(const struct config *c, size_t at, struct faults *f)
     if (model->kind != MODEL_OPENAI)
         return;
     check_url(model->base_url, path_of("models[%zu].base_url", at).text, f);
-    check_peer(&model->peer, path_of("models[%zu].api_key_file", at).text, f);
+    check_upstream(&model->upstream, path_of("models[%zu].api_key_file", at).text, f);
     if (!model->model)
         fault(f, path_of("models[%zu].model", at).text, "is missing");
 }
@@ -323,11 +324,11 @@ static void check_kind_keys(const struct config_agent *agent, size_t at, struct 
         {"env", AGENT_EXEC, agent->env.list},
         {"cwd", AGENT_EXEC, agent->cwd},
         {"url", AGENT_HTTP, agent->url},
-        {"api_key_env", AGENT_HTTP, agent->peer.api_key_env},
-        {"api_key_file", AGENT_HTTP, agent->peer.api_key_file},
-        {"headers", AGENT_HTTP, agent->peer.headers.list},
-        {"ca_file", AGENT_HTTP, agent->peer.ca_file},
-        {"proxy", AGENT_HTTP, agent->peer.proxy},
+        {"api_key_env", AGENT_HTTP, agent->upstream.api_key_env},
+        {"api_key_file", AGENT_HTTP, agent->upstream.api_key_file},
+        {"headers", AGENT_HTTP, agent->upstream.headers.list},
+        {"ca_file", AGENT_HTTP, agent->upstream.ca_file},
+        {"proxy", AGENT_HTTP, agent->upstream.proxy},
     };
     const struct key *kind = key_find(key_find(&config_table, "agents")->table, "kind");
 
@@ -356,7 +357,7 @@ static void check_agent_kind(const struct config *c, size_t at, struct faults *f
         return;
     case AGENT_HTTP:
         check_url(agent->url, path_of("agents[%zu].url", at).text, f);
-        check_peer(&agent->peer, path_of("agents[%zu].api_key_file", at).text, f);
+        check_upstream(&agent->upstream, path_of("agents[%zu].api_key_file", at).text, f);
         return;
     case AGENT_SOURCE: return;
     }

@@ -70,25 +70,25 @@ static const struct key auth_keys[] = {
 };
 TABLE(auth_table, auth_keys);
 
-#define PEER_KEYS(of, kind)                                                                    \
+#define UPSTREAM_KEYS(of, kind)                                                                \
     {"api_key_env", kind ": environment variable that holds the API key",                      \
-     TEXT(of, peer.api_key_env, 128)},                                                         \
+     TEXT(of, upstream.api_key_env, 128)},                                                     \
         {"api_key_file", kind ": file whose first line is the API key",                        \
-         TEXT(of, peer.api_key_file, MAX_PATH_TEXT)},                                          \
-        {"headers", kind ": more headers of each request", HEADERS(of, peer.headers, 64)},     \
+         TEXT(of, upstream.api_key_file, MAX_PATH_TEXT)},                                      \
+        {"headers", kind ": more headers of each request", HEADERS(of, upstream.headers, 64)}, \
         {"ca_file", kind ": PEM file of the certificates to believe, instead of the system's", \
-         TEXT(of, peer.ca_file, MAX_PATH_TEXT)},                                               \
+         TEXT(of, upstream.ca_file, MAX_PATH_TEXT)},                                           \
         {"proxy",                                                                              \
          kind ": URL of a proxy; \"\" for none",                                               \
          .type = KEY_URL,                                                                      \
-         AT(of, peer.proxy),                                                                   \
+         AT(of, upstream.proxy),                                                               \
          .max = MAX_PATH_TEXT,                                                                 \
          .computed = "as http_proxy, https_proxy and no_proxy say"},                           \
         {"connect_timeout_s", kind ": longest wait for a connection",                          \
-         INT(of, peer.connect_timeout_s, 1, 3600, 10)},                                        \
+         INT(of, upstream.connect_timeout_s, 1, 3600, 10)},                                    \
     {                                                                                          \
         "retries", kind ": further tries, before the first piece of an answer",                \
-            INT(of, peer.retries, 0, 10, 3)                                                    \
+            INT(of, upstream.retries, 0, 10, 3)                                                \
     }
 
 static const struct key model_keys[] = {
@@ -96,7 +96,7 @@ static const struct key model_keys[] = {
     {"kind", "how it is talked to", CHOICE(config_model, kind, model_kinds, MODEL_OPENAI)},
     {"base_url", "openai: where /chat/completions is", URL(config_model, base_url)},
     {"model", "openai: the model's name there", TEXT(config_model, model, 256)},
-    PEER_KEYS(config_model, "openai"),
+    UPSTREAM_KEYS(config_model, "openai"),
     {"idle_timeout_s", "openai: longest silence; 0: no limit",
      INT(config_model, idle_timeout_s, 0, MAX_SECONDS, 120)},
     {"context_bytes", "of messages that it can be given: older ones are left out; 0: no limit",
@@ -118,7 +118,7 @@ static const struct key agent_keys[] = {
     {"env", "exec: environment beside PATH, HOME and LANG", ENV(config_agent, env, 1024)},
     {"cwd", "exec: working directory", TEXT(config_agent, cwd, MAX_PATH_TEXT)},
     {"url", "http: where runs are posted to", URL(config_agent, url)},
-    PEER_KEYS(config_agent, "http"),
+    UPSTREAM_KEYS(config_agent, "http"),
     {"default", "the agent of a chat that names none", BOOL(config_agent, is_default),
      .computed = "true for the first, when none says so"},
     {"timeout_s", "longest run; 0: no limit", INT(config_agent, timeout_s, 0, MAX_SECONDS, 1800)},

@@ -92,8 +92,16 @@ int keeper_spawn(const char *path, int folder, char **env, const char *self, pid
     if (pidfd >= 0)
         return pidfd;
     error = errno;
-    kill(*ret_pid, SIGTERM); /* unreaped, so it is still this one */
+    kill(*ret_pid, SIGKILL); /* unreaped, so it is still this one */
+    waitpid(*ret_pid, NULL, 0);
     return refuse(ret_error, "a descriptor", error);
+}
+
+void keeper_discard(int pidfd)
+{
+    syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+    waitid(P_PIDFD, (id_t)pidfd, &(siginfo_t){0}, WEXITED);
+    close(pidfd);
 }
 
 /* ------------------------------------------------------------------ the keeper's side */

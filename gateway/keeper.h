@@ -27,6 +27,9 @@
  * pidfd of the keeper, a child of ours (waitid reaps it), and its pid. */
 int keeper_spawn(const char *path, int folder, char **env, const char *self, pid_t *ret_pid,
                  char ret_error[256]);
+/* Of one that was just spawned and cannot be watched: it is killed, reaped, and its pidfd closed.  Its command, if there
+ * is one already, dies of its death. */
+void keeper_discard(int pidfd);
 
 /* The process itself: argv is {"holdfast", "keep", FOLDER}. */
 int keeper_main(int argc, char **argv);

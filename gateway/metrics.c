@@ -233,6 +233,11 @@ static void checkpoint_failures(struct server *s, struct buf *out, const char *n
     put(out, name, "", s->sqlite ? store_sqlite_checkpoint_failures(s->sqlite) : 0);
 }
 
+static void damages(struct server *s, struct buf *out, const char *name)
+{
+    put(out, name, "", s->hub.stats.damages);
+}
+
 static const struct metric metrics[] = {
     {"holdfast_connections", GAUGE, "Open WebSocket connections.", connections},
     {"holdfast_closes_total", COUNTER, "Closed connections, by the code that we closed with.",
@@ -253,6 +258,8 @@ static const struct metric metrics[] = {
     {"holdfast_store_wal_bytes", GAUGE, "The write-ahead log.", wal_bytes},
     {"holdfast_store_checkpoint_failures_total", COUNTER,
      "Times that the log could not be copied into the database.", checkpoint_failures},
+    {"holdfast_store_damages_total", COUNTER,
+     "Times that events of a task were not on disk as they were written.", damages},
     {"holdfast_resume_total", COUNTER, "Resumes, by outcome.", resumes},
     {"holdfast_limit_hits_total", COUNTER, "Requests that met a limit.", limits},
     {"holdfast_replayed_bytes_total", COUNTER, "Events sent from a resume to its caught_up.",

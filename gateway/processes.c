@@ -246,8 +246,7 @@ static bool launch(struct process *p, char **env, char ret_error[256])
         close(folder);
     if (pidfd >= 0 && !process_watch_keeper(p, pidfd)) {
         snprintf(ret_error, 256, "cannot start a command: too many watches");
-        syscall(SYS_pidfd_send_signal, pidfd, SIGTERM, NULL, 0);
-        close(pidfd);
+        keeper_discard(pidfd);
         return false;
     }
     return pidfd >= 0;

@@ -247,14 +247,18 @@ static void proceed_drain(struct server *s)
 /* Said when it begins and when it is over, at most once a second each. */
 static void report_checkpoints(struct server *s)
 {
-    uint64_t failures = s->sqlite ? store_sqlite_checkpoint_failures(s->sqlite) : 0;
-    char why[STORE_ERROR_TEXT];
-    if (failures == s->checkpoint_failures)
+    bool fail = s->sqlite && store_sqlite_checkpoints_fail(s->sqlite);
+    if (fail == s->checkpoints_fail)
         return;
-    s->checkpoint_failures = failures;
+    s->checkpoints_fail = fail;
+    char why[STORE_ERROR_TEXT];
+    int64_t wal_bytes = (int64_t)store_sqlite_wal_bytes(s->sqlite);
     store_sqlite_last_error(s->sqlite, why);
-    log_event_limited(LEVEL_WARN, "store", "checkpoint_fails", LOG_TEXT("why", why),
-                      LOG_INT("wal_bytes", (int64_t)store_sqlite_wal_bytes(s->sqlite)));
+    if (fail)
+        log_event(LEVEL_ERROR, "store", "checkpoints_fail", LOG_TEXT("why", why),
+                  LOG_INT("wal_bytes", wal_bytes));
+    else
+        log_event(LEVEL_INFO, "store", "checkpoints_again", LOG_INT("wal_bytes", wal_bytes));
 }
 
 static void report_store(struct server *s)

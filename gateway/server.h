@@ -59,7 +59,7 @@ struct server {
     bool failed, stopped, abandoned, hub_is_open;
     bool busy;        /* the next turn comes at once */
     bool store_fails; /* as the log has it, and so is the next */
-    uint64_t checkpoint_failures;
+    bool checkpoints_fail;
     struct timer drain;
     struct timer tick;           /* heartbeats and slow readers: once a second */
     struct list conns;           /* of struct conn, all */

@@ -22,8 +22,9 @@
 
 #define PAGE_BYTES 4096
 #define WAL_BYTES (8u << 20)
-#define LEFT_FRAMES 128 /* few enough for the writer */
-#define PASSES_MAX 4    /* of the thread, under commits that are faster than it */
+#define CHECKPOINT_PAUSE_NS 1000000000u /* behind one that failed */
+#define LEFT_FRAMES 128                 /* few enough for the writer */
+#define PASSES_MAX 4                    /* of the thread, under commits that are faster than it */
 #define LOCK_TRIES 200
 #define LOCK_PAUSE_NS 10000000
 
@@ -51,6 +52,11 @@ uint64_t store_sqlite_checkpoint_failures(struct store_sqlite *store)
     return atomic_load(&store->checkpoint_failures);
 }
 
+bool store_sqlite_checkpoints_fail(struct store_sqlite *store)
+{
+    return atomic_load(&store->checkpoints_fail);
+}
+
 /* ---------------------------------------------------------------------------- checkpoints */
 
 static int on_wal(void *arg, sqlite3 *db, const char *name, int frames)
@@ -62,7 +68,7 @@ static int on_wal(void *arg, sqlite3 *db, const char *name, int frames)
     if ((size_t)frames < s->wal_limit)
         return SQLITE_OK;
     uv_mutex_lock(&s->lock);
-    if (s->checkpoint == CHECKPOINT_NONE) {
+    if (s->checkpoint == CHECKPOINT_NONE && uv_hrtime() >= s->checkpoint_not_before) {
         s->checkpoint = CHECKPOINT_ASKED;
         uv_cond_signal(&s->wake);
     }
@@ -70,17 +76,20 @@ static int on_wal(void *arg, sqlite3 *db, const char *name, int frames)
     return SQLITE_OK;
 }
 
-/* The frames that are copied by now.  What it could not copy is copied the next time. */
-static uint64_t checkpoint(struct store_sqlite *s, struct conn *conn)
+/* False when it fails.  What it could not copy is copied the next time. */
+static bool checkpoint(struct store_sqlite *s, struct conn *conn, uint64_t *ret_copied)
 {
     int copied = -1;
     int rc = sqlite3_wal_checkpoint_v2(conn->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, &copied);
-    if (rc != SQLITE_OK && rc != SQLITE_BUSY) {
+    bool good = rc == SQLITE_OK || rc == SQLITE_BUSY;
+    if (!good) {
         (void)conn_failed(conn, rc);
         store_note_error(s, conn);
         atomic_fetch_add(&s->checkpoint_failures, 1);
     }
-    return copied > 0 ? (uint64_t)copied : 0;
+    atomic_store(&s->checkpoints_fail, !good);
+    *ret_copied = copied > 0 ? (uint64_t)copied : 0;
+    return good;
 }
 
 /* SQLite syncs the database only behind a checkpoint that copied all: else the writer's would have to
@@ -94,10 +103,12 @@ static void sync_database(struct conn *conn)
 }
 
 /* No further where a reader, as one that checks or copies the store, holds an old state. */
-static void copy_most(struct store_sqlite *s)
+static bool copy_most(struct store_sqlite *s)
 {
     for (int i = 0; i < PASSES_MAX; i++) {
-        uint64_t copied = checkpoint(s, &s->checkpointer);
+        uint64_t copied;
+        if (!checkpoint(s, &s->checkpointer, &copied))
+            return false;
         if (copied == s->copied_frames)
             break;
         s->copied_frames = copied;
@@ -105,6 +116,16 @@ static void copy_most(struct store_sqlite *s)
         if (atomic_load(&s->wal_frames) <= copied + LEFT_FRAMES)
             break;
     }
+    return true;
+}
+
+/* One that fails may have copied all but the last page, and the next one begins anew: they take a fifth of the
+ * time of one disk at most. */
+static void put_off(struct store_sqlite *s, uint64_t began_ns)
+{
+    uint64_t now = uv_hrtime();
+    s->checkpoint_not_before = now + s->checkpoint_pause_ns + 4 * (now - began_ns);
+    s->checkpoint = CHECKPOINT_NONE;
 }
 
 static void run_checkpoints(void *arg)
@@ -117,27 +138,40 @@ static void run_checkpoints(void *arg)
             continue;
         }
         uv_mutex_unlock(&s->lock);
-        copy_most(s);
+        uint64_t began = uv_hrtime();
+        bool good = copy_most(s);
         uv_mutex_lock(&s->lock);
-        if (s->checkpoint == CHECKPOINT_ASKED)
+        if (s->checkpoint == CHECKPOINT_ASKED && good)
             s->checkpoint = CHECKPOINT_READY;
+        else if (s->checkpoint == CHECKPOINT_ASKED)
+            put_off(s, began);
         uv_cond_signal(&s->copied);
     }
     uv_mutex_unlock(&s->lock);
+}
+
+/* Where the last one failed, the log grows whether or not the writer waits for the next. */
+static bool waits_for_checkpoint(const struct store_sqlite *s)
+{
+    return s->checkpoint == CHECKPOINT_ASKED && !atomic_load(&s->checkpoints_fail) &&
+           atomic_load(&s->wal_frames) >= 2 * s->wal_limit;
 }
 
 static void sqlite_idle(void *store)
 {
     struct store_sqlite *s = store;
     uv_mutex_lock(&s->lock);
-    while (s->checkpoint == CHECKPOINT_ASKED && atomic_load(&s->wal_frames) >= 2 * s->wal_limit)
+    while (waits_for_checkpoint(s))
         uv_cond_wait(&s->copied, &s->lock);
     bool ready = s->checkpoint == CHECKPOINT_READY;
     uv_mutex_unlock(&s->lock);
     if (ready) {
-        checkpoint(s, &s->writer);
+        uint64_t copied, began = uv_hrtime();
+        bool good = checkpoint(s, &s->writer, &copied);
         uv_mutex_lock(&s->lock);
         s->checkpoint = CHECKPOINT_NONE;
+        if (!good)
+            put_off(s, began);
         uv_mutex_unlock(&s->lock);
     }
     sqlite_collect_garbage(s);
@@ -320,6 +354,7 @@ int store_sqlite_open(const struct store_sqlite_options *options, struct store_s
     struct store_sqlite *s = xcalloc(sizeof *s);
     struct buf path = {0};
     s->lock_fd = -1;
+    s->checkpoint_pause_ns = CHECKPOINT_PAUSE_NS;
     s->wal_limit = (options->wal_bytes ? options->wal_bytes : WAL_BYTES) / PAGE_BYTES;
     ASSERT(uv_mutex_init(&s->lock) == 0 && uv_cond_init(&s->wake) == 0 &&
            uv_cond_init(&s->copied) == 0);

@@ -32,7 +32,9 @@ extern const struct store_ops store_sqlite_ops;
 /* Any thread; "" when nothing ever failed. */
 void store_sqlite_last_error(struct store_sqlite *store, char ret[STORE_ERROR_TEXT]);
 uint64_t store_sqlite_wal_bytes(struct store_sqlite *store); /* any thread */
-/* Any thread: checkpoints that failed.  The WAL grows on, and each commit beyond its limit tries again. */
+/* Any thread: checkpoints that failed.  The WAL grows on; they are tried again, a second
+ * and more apart. */
 uint64_t store_sqlite_checkpoint_failures(struct store_sqlite *store);
+bool store_sqlite_checkpoints_fail(struct store_sqlite *store); /* the last one did */
 
 #endif

@@ -206,10 +206,13 @@ struct store_sqlite {
 
     size_t wal_limit; /* frames */
     _Atomic uint64_t wal_frames, checkpoint_failures;
+    atomic_bool checkpoints_fail; /* the last one did */
+    uint64_t checkpoint_pause_ns; /* at least, behind one that failed */
 
     uv_mutex_t lock;        /* of what follows */
     uv_cond_t wake, copied; /* of the thread; of the writer that waits for it */
     enum checkpoint checkpoint;
+    uint64_t checkpoint_not_before; /* by uv_hrtime */
     bool has_thread;
     uv_thread_t thread;
     struct conn checkpointer; /* of the thread, as is the next */

@@ -1,14 +1,15 @@
-#include <errno.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <stdio.h>
 
+#include "gateway/secret_line.h"
 #include "gateway/webhook.h"
 
 #define SECRET_PREFIX "whsec_"
 #define SECRET_MIN 24
 #define SECRET_MAX 512
+#define SECRET_LINE 1024 /* bytes, of base64 */
 
 void webhook_sign(struct str secret, struct str id, int64_t timestamp_s, struct str body,
                   struct buf *out)
@@ -45,26 +46,21 @@ static bool decode(struct str text, struct buf *out)
 
 bool webhook_secret(const char *file, struct buf *ret_secret, char *ret_error, size_t n)
 {
-    char line[2048] = "";
+    struct buf line = {0};
     size_t prefix = strlen(SECRET_PREFIX);
-    FILE *stream = fopen(file, "re");
-    if (!stream || !fgets(line, sizeof line, stream)) {
-        snprintf(ret_error, n, "the secret in %s cannot be read: %s", file,
-                 stream ? "it is empty" : strerror(errno));
-        if (stream)
-            (void)fclose(stream);
+    const char *wrong = secret_line_read(file, SECRET_LINE, &line);
+    if (wrong) {
+        snprintf(ret_error, n, "the secret in %s cannot be used: %s", file, wrong);
+        secret_line_done(&line);
         return false;
     }
-    (void)fclose(stream);
-    line[strcspn(line, "\r\n")] = 0;
-    struct str text = str_of(line);
     bool good = true;
     buf_clear(ret_secret);
-    if (strncmp(line, SECRET_PREFIX, prefix) == 0)
-        good = decode((struct str){text.p + prefix, text.n - prefix}, ret_secret);
+    if (strncmp(line.bytes, SECRET_PREFIX, prefix) == 0)
+        good = decode((struct str){line.bytes + prefix, line.len - prefix}, ret_secret);
     else
-        buf_putstr(ret_secret, text);
-    OPENSSL_cleanse(line, sizeof line);
+        buf_putstr(ret_secret, buf_str(&line));
+    secret_line_done(&line);
     good = good && ret_secret->len >= SECRET_MIN && ret_secret->len <= SECRET_MAX;
     if (!good)
         snprintf(ret_error, n,

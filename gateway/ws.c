@@ -38,9 +38,14 @@ static void address_leave(struct server *s, struct address *a)
     address_forget(s, a);
 }
 
+/* libwebsockets hangs up without a word on a list, and on a name before the one that is served, that it
+ * has no room for: such ones are refused here, in words. */
+#define PROTOCOL_LIST 127
+#define PROTOCOL_NAME 63
+
 static bool offers_us(struct lws *wsi)
 {
-    char offered[256];
+    char offered[PROTOCOL_LIST];
     int n = lws_hdr_total_length(wsi, WSI_TOKEN_PROTOCOL);
     if (n <= 0)
         return true;
@@ -51,6 +56,8 @@ static bool offers_us(struct lws *wsi)
         size_t len = strcspn(at, " ,\t");
         if (len == strlen("holdfast.v1") && strncmp(at, "holdfast.v1", len) == 0)
             return true;
+        if (len >= PROTOCOL_NAME)
+            return false;
         at += len;
     }
     return false;
@@ -84,7 +91,8 @@ static int admit(struct server *s, struct lws *wsi, const char *upgrade)
     if (lws_hdr_total_length(wsi, WSI_TOKEN_EXTENSIONS) > EXTENSION_OFFERS_MOST)
         return http_refuse(wsi, 400, ERR_BAD_REQUEST, "Sec-WebSocket-Extensions is too long");
     if (!offers_us(wsi))
-        return http_refuse(wsi, 400, ERR_UNSUPPORTED, "the subprotocol is holdfast.v1");
+        return http_refuse(wsi, 400, ERR_UNSUPPORTED,
+                           "the subprotocol is holdfast.v1, in a list of less than 127 bytes");
     struct address *a = address_get(s, wsi);
     bool full = address_is_full(s, a, true) || s->phase == SERVER_CLOSING;
     address_forget(s, a);

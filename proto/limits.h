@@ -21,6 +21,8 @@
 #define MAX_TITLE 512                       /* bytes of a title that a client sets */
 #define AUTO_TITLE_CHARS 80                 /* characters of the first message that make a title */
 #define MAX_INPUT_ID 128                    /* bytes of an open question's id */
+#define MAX_QUESTIONS 1000                  /* of a task: open ones; answered ones that it keeps */
+#define MAX_GENERATIONS 1000                /* of tasks that start each other */
 #define MAX_METADATA (16 * 1024)            /* bytes of compact JSON */
 #define MAX_OUTPUT (256 * 1024)             /* bytes of a task's output, and of its result */
 #define MAX_REPLY (256 * 1024)              /* bytes at which a list ends early */

@@ -38,8 +38,8 @@ struct task_state {
     struct str output;      /* NULL until the end */
     struct str result;      /* JSON; NULL for none */
     struct str undelivered; /* JSON array; NULL for none */
-    struct str answers; /* JSON array, input_id and answer by turns, null for none; NULL until the
-                             * end, and without questions; not on the wire */
+    struct str answers; /* JSON array, input_id and answer by turns, null for none, an object for a
+                         * long one; NULL until the end, and without questions; not on the wire */
     struct str waiting_for; /* input_id of the oldest open question; NULL for none */
 };
 

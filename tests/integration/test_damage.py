@@ -44,6 +44,12 @@ def damage(gateway, task, sql):
         return blocks[-1][1]
 
 
+def damages(gateway):
+    """As its metrics count them."""
+    body = gateway.http("GET", "/metrics")[2].decode()
+    return int(re.search(r"^holdfast_store_damages_total (\d+)$", body, re.M)[1])
+
+
 @pytest.fixture(scope="module")
 def damaged():
     """A gateway that found, for each kind of damage, an ended task with it; and one without."""
@@ -64,7 +70,7 @@ def damaged():
 @pytest.mark.parametrize("kind", CHANGES)
 def test_damaged_events_end_the_replay_with_an_error(damaged, kind):  # F35
     task, raw = damaged.tasks[kind]
-    pid = damaged.process.pid
+    pid, counted = damaged.process.pid, damages(damaged)
     with Client(damaged, token=damaged.token) as client:
         for after in (0, 20):
             since = len(client.log)
@@ -83,6 +89,7 @@ def test_damaged_events_end_the_replay_with_an_error(damaged, kind):  # F35
     assert damaged.process.pid == pid and damaged.process.poll() is None
     told = f"level=error component=store event=damaged task={task['task_id']}"
     wait_until(lambda: told in "\n".join(damaged.log), "the line in the log")
+    assert damages(damaged) > counted
 
 
 def test_damage_of_a_task_that_ran_ends_it_all_the_same():  # F35
@@ -147,6 +154,7 @@ def test_numbers_of_lines_that_are_gone_are_not_given_again():  # F35
             assert end[0]["event"] == "task.failed" and end[0]["seq"] > head
         told = f"level=error component=store event=damaged task={task['task_id']}"
         wait_until(lambda: told in "\n".join(gateway.log), "the line in the log")
+        assert damages(gateway) == 1
 
 
 @pytest.mark.parametrize("sql", [

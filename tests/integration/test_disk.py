@@ -4,6 +4,7 @@ Needs to mount one: where that is not allowed, the tests say so and are skipped.
 """
 
 import os
+import re
 import subprocess
 
 import pytest
@@ -95,6 +96,53 @@ def test_full_disk_that_lasts_ends_the_tasks_and_the_gateway_goes_on(disk):
         assert record["output"] == "and on"
         events = client.replay(task, 0)
         assert sum(event["event"] in TERMINAL for event in events) == 1
+
+
+# ---------------------------------------------------------------- the database's alone
+
+
+@pytest.fixture
+def cramped(tmp_path):
+    """A data folder whose database lies on a disk of its own, of 1 MiB; its log has room."""
+    small, data = tmp_path / "small", tmp_path / "data"
+    small.mkdir()
+    data.mkdir(mode=0o700)
+    for file in (small / "db", data / "holdfast.db"):
+        file.touch(mode=0o600)
+    run("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small)
+    (small / "db").touch(mode=0o600)
+    run("mount", "--bind", small / "db", data / "holdfast.db")
+    yield small
+    for at in (data / "holdfast.db", small):
+        subprocess.run(["umount", "-l", str(at)], check=True)
+
+
+def checkpoint_failures(gateway):
+    body = gateway.http("GET", "/metrics")[2].decode()
+    return int(re.search(r"^holdfast_store_checkpoint_failures_total (\d+)$", body, re.M)[1])
+
+
+def test_database_that_cannot_grow_is_told_and_served_from_its_log(cramped):
+    flood = {"flood": 10_000, "bytes": 200}
+    with Gateway(CONFIG, folder=cramped.parent) as gateway, Client(gateway) as client:
+        while checkpoint_failures(gateway) == 0:
+            client.finish(flood)
+        gateway.logged("event=checkpoints_fail", "full")
+        task, events = client.finish(flood)  # it goes on, and all that was said is there
+        assert is_ready(gateway) and failures(gateway) == 0
+        assert client.replay(task, 0) == events
+        told = [line for line in gateway.log if "event=checkpoints_" in line]
+        assert len(told) == 1, told  # not with each of them
+        run("mount", "-o", "remount,size=256m", cramped)
+        wait_until(lambda: client.finish("more") and any("event=checkpoints_again" in line for line in gateway.log),
+                   "a checkpoint")
+        size = (cramped / "db").stat().st_size
+        assert size > MIB
+        gateway.kill()
+        gateway.start()
+        with Client(gateway, token=client.token) as back:
+            assert back.replay(task, 0) == events
+            back.finish("and on")
 
 
 # ---------------------------------------------------------------- a disk that breaks

@@ -180,6 +180,16 @@ def test_other_subprotocols_alone_are_refused(gateway):
             client.call("hello")
 
 
+@pytest.mark.parametrize("offer, status", [
+    ("holdfast.v1, " + "x" * 113, 101), ("holdfast.v1, " + "x" * 114, 400),  # 126 bytes, and 127
+    ("x" * 62 + ", holdfast.v1", 101), ("x" * 63 + ", holdfast.v1", 400),
+    ("holdfast.v1, " + "x" * 4000, 400), ("x" * 4000 + ", holdfast.v1", 400),
+])
+def test_long_list_of_subprotocols_is_refused_in_words(gateway, offer, status):
+    with Wire(gateway, headers={"Sec-WebSocket-Protocol": offer}) as wire:
+        assert wire.status == status
+
+
 def test_another_path_is_not_the_websocket(gateway):
     with pytest.raises((Refused, Closed)):
         Client(gateway, path="/v1/other")

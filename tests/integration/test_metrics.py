@@ -23,6 +23,7 @@ FAMILIES = {
     "holdfast_store_queries": "gauge",
     "holdfast_store_wal_bytes": "gauge",
     "holdfast_store_checkpoint_failures_total": "counter",
+    "holdfast_store_damages_total": "counter",
     "holdfast_replayed_bytes_total": "counter",
     "holdfast_resume_total": "counter",
     "holdfast_resume_caught_up_seconds": "histogram",

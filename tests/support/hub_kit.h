@@ -49,6 +49,8 @@ static struct {
 } kit_fault;
 static unsigned kit_passed[N_KIT_POINTS]; /* since kit_new */
 static bool kit_start_may_fail;           /* once, without a fault of kit_fault's: no memory */
+static bool
+    kit_commit_lies; /* a commit says STORE_IO, and a crash finds it: none may come between */
 
 static inline bool kit_fails(enum kit_point point)
 {
@@ -165,7 +167,10 @@ static inline bool kit_random(void *bytes, size_t n)
 
 static inline int kit_commit(void *store, const struct batch *batch)
 {
-    return kit_fails(KIT_COMMIT) ? (int)kit_fault.error : store_memory_ops.commit(store, batch);
+    if (kit_fails(KIT_COMMIT))
+        return kit_fault.error;
+    int status = store_memory_ops.commit(store, batch);
+    return kit_commit_lies ? STORE_IO : status;
 }
 
 static inline int kit_query(void *reader, const struct query *query, struct answer *ret)
@@ -316,7 +321,7 @@ static inline void kit_on_ready(void *arg, int status)
 static inline void kit_crash(struct kit *k)
 {
     int status = 1;
-    k->bounded = false;
+    k->bounded = kit_commit_lies = false;
     for (int tries = 0; tries < 2 && status != 0; tries++) {
         if (tries > 0) {
             assert_true(kit_fault.times > 0 || kit_start_may_fail); /* else: why? */

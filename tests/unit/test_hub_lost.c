@@ -78,6 +78,83 @@ static void test_hub_given_up_seal_is_made_when_the_store_is_back(void **state)
     client_free(c);
 }
 
+/* F37: its sync failed, and the process died before it was tried again; but the log has it. */
+static void lie_once(struct kit *k)
+{
+    kit_commit_lies = true;
+    k->bounded = true;
+    k->steps_left = 1;
+}
+
+/* Nobody has seen it, and it is there: as if it had been committed and not told.  What was seen before keeps
+ * its number. */
+static void test_hub_commit_that_failed_and_is_there_is_dense_and_ends_once(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    char task[TASK_ID_LEN + 1];
+    snprintf(task, sizeof task, "%s", client_start(c, "c", "hi"));
+    run_say(k, kit_run(k, 0), "{\"event\":\"token\",\"data\":{\"text\":\"seen\"}}");
+    client_await(c, "\"seq\":3,");
+    lie_once(k);
+    run_say(k, kit_run(k, 0), "{\"event\":\"token\",\"data\":{\"text\":\"unseen\"}}");
+    client_expect_nothing(c);
+    client_free(c);
+    kit_crash(k);
+    c = client_new(k, "ann");
+    client_ask(c, "resume", "c", task, ",\"after\":3");
+    client_await(c, "\"seq\":4,");
+    assert_non_null(strstr(client_await(c, "\"seq\":5,"), "\"code\":\"orphaned\""));
+    client_await(c, "\"caught_up\"");
+    client_expect_nothing(c);
+    client_free(c);
+}
+
+static void test_hub_end_that_failed_and_is_there_is_the_end(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    char task[TASK_ID_LEN + 1];
+    snprintf(task, sizeof task, "%s", client_start(c, "c", "hi"));
+    run_say(k, kit_run(k, 0), "{\"event\":\"token\",\"data\":{\"text\":\"all\"}}");
+    client_await(c, "\"seq\":3,");
+    lie_once(k);
+    run_end(k, kit_run(k, 0), RUN_DONE, "");
+    client_expect_nothing(c);
+    client_free(c);
+    kit_crash(k);
+    c = client_new(k, "ann");
+    client_ask(c, "resume", "c", task, ",\"after\":3");
+    client_await(c, "\"event\":\"final_answer\"");
+    client_await(c, "\"event\":\"task.completed\"");
+    client_await(c, "\"caught_up\"");
+    client_expect_nothing(c);
+    client_free(c);
+}
+
+/* Who repeats the request that had no reply, or a refusal, finds the task: it runs once. */
+static void test_hub_start_that_failed_and_is_there_is_found_by_its_key(void **state)
+{
+    static const char request[] = "{\"type\":\"chat\",\"id\":\"1\",\"conversation_id\":\"c\","
+                                  "\"message\":\"hi\",\"request_key\":\"k\"}";
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_await(c, "\"welcome\"");
+    lie_once(k);
+    k->steps_left = 2; /* its key is looked up first */
+    client_say(c, request);
+    client_expect_nothing(c);
+    client_free(c);
+    kit_crash(k);
+    assert_int_equal(k->n_runs, 1);
+    c = client_new(k, "ann");
+    client_say(c, request);
+    client_await(c, "\"repeated\":true");
+    kit_settle(k);
+    assert_int_equal(k->n_runs, 1);
+    client_free(c);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -85,6 +162,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_hub_given_up_seal_of_a_silent_task_costs_it_nothing),
         TEST(test_hub_given_up_seal_is_made_when_the_store_is_back),
+        TEST(test_hub_commit_that_failed_and_is_there_is_dense_and_ends_once),
+        TEST(test_hub_end_that_failed_and_is_there_is_the_end),
+        TEST(test_hub_start_that_failed_and_is_there_is_found_by_its_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
