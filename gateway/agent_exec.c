@@ -62,6 +62,8 @@ struct run {
     struct buf queue; /* for stdin */
     size_t queue_at;  /* the first byte that is not written */
     size_t queue_max;
+    struct buf message;   /* that is not known to be written whole; "" for none */
+    size_t message_after; /* bytes of the queue up to its end */
 
     bool paused;
     bool handing; /* on_line is on the stack */
@@ -93,6 +95,7 @@ static void run_drop(struct run *r)
 {
     buf_done(&r->lines);
     buf_done(&r->queue);
+    buf_done(&r->message);
     r->magic = 0;
     free(r);
 }
@@ -184,6 +187,7 @@ static bool stdin_flush(struct run *r)
             return false;
         }
         r->queue_at += (size_t)n;
+        r->message_after -= (size_t)n < r->message_after ? (size_t)n : r->message_after;
     }
     if (r->queue_at < r->queue.len) {
         if (r->queue_at >= r->queue.len / 2) { /* not at each write: the rest may be large */
@@ -204,7 +208,8 @@ static void on_stdin_ready(uv_poll_t *poll, int status, int events)
     struct run *r = run_of(poll->data);
     (void)status, (void)events; /* an error (then it is not watched any more) shows in write */
     watched_stop(&r->in);
-    stdin_flush(r);
+    if (stdin_flush(r) && r->message.len && r->message_after == 0 && r->events.on_room)
+        r->events.on_room(r->task); /* before the program, which has all of it, can end */
 }
 
 static bool stdin_put(struct run *r, struct str line, size_t max)
@@ -214,6 +219,32 @@ static bool stdin_put(struct run *r, struct str line, size_t max)
     buf_putstr(&r->queue, line);
     buf_putc(&r->queue, '\n');
     return stdin_flush(r);
+}
+
+/* A message is taken when the pipe has all of it: one that waits here may never be read.  Until then it
+ * is refused, and known again when it is tried again. */
+static bool message_put(struct run *r, struct str line)
+{
+    if (r->message.len == 0) {
+        if (r->queue_at < r->queue.len || !stdin_put(r, line, SIZE_MAX))
+            return false;
+        if (r->queue_at == r->queue.len)
+            return true;
+        buf_putstr(&r->message, line);
+        r->message_after = r->queue.len - r->queue_at;
+        return false;
+    }
+    ASSERT(str_eq(line, buf_str(&r->message))); /* none overtakes another */
+    if (r->in.fd < 0 || r->message_after > 0)
+        return false;
+    buf_done(&r->message);
+    return true;
+}
+
+static bool is_message(struct str line)
+{
+    struct str begin = STR("{\"type\":\"message\",");
+    return line.n >= begin.n && memcmp(line.p, begin.p, begin.n) == 0;
 }
 
 /* ------------------------------------------------------------------ stdout and stderr */
@@ -504,7 +535,7 @@ static bool exec_is_deaf(struct run *run)
 static bool exec_deliver(struct run *run, struct str line)
 {
     struct run *r = run_of(run);
-    return stdin_put(r, line, r->queue_max);
+    return is_message(line) ? message_put(r, line) : stdin_put(r, line, r->queue_max);
 }
 
 static void exec_unpause(struct run *run)
