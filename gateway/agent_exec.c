@@ -228,11 +228,10 @@ static bool message_put(struct run *r, struct str line)
     if (r->message.len == 0) {
         if (r->queue_at < r->queue.len || !stdin_put(r, line, SIZE_MAX))
             return false;
-        if (r->queue_at == r->queue.len)
-            return true;
-        buf_putstr(&r->message, line);
         r->message_after = r->queue.len - r->queue_at;
-        return false;
+        if (r->message_after > 0)
+            buf_putstr(&r->message, line);
+        return r->message_after == 0;
     }
     ASSERT(str_eq(line, buf_str(&r->message))); /* none overtakes another */
     if (r->in.fd < 0 || r->message_after > 0)
