@@ -2,14 +2,12 @@
 
 #include "gateway/run_line.h"
 #include "gateway/supervisor.h"
-#include "proto/buf.h"
 #include "proto/js.h"
 #include "proto/limits.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -240,12 +238,6 @@ static bool message_put(struct run *r, struct str line)
     return true;
 }
 
-static bool is_message(struct str line)
-{
-    struct str begin = STR("{\"type\":\"message\",");
-    return line.n >= begin.n && memcmp(line.p, begin.p, begin.n) == 0;
-}
-
 /* ------------------------------------------------------------------ stdout and stderr */
 
 static void run_kill(struct run *r)
@@ -392,17 +384,8 @@ static void stderr_drain(struct run *r)
         ;
 }
 
-static void put_signal(struct buf *out, int number)
-{
-    const char *name = sigabbrev_np(number);
-    buf_putf(out, "killed by signal %d", number);
-    if (name)
-        buf_putf(out, " (SIG%s)", name);
-}
-
 static enum run_end describe_end(const struct run *r, struct buf *out)
 {
-    int status = r->report.status;
     size_t n = r->tail_len;
 
     if (r->fault) {
@@ -412,14 +395,8 @@ static enum run_end describe_end(const struct run *r, struct buf *out)
     if (!r->reported)
         buf_puts(out, r->pidfd.fd < 0 ? "its supervisor ended without a report"
                                       : "does not die of SIGKILL");
-    else if (r->report.error)
-        buf_putf(out, "cannot start \"%s\": %s", r->program, strerror(r->report.error));
-    else if (WIFSIGNALED(status))
-        put_signal(out, WTERMSIG(status));
-    else if (WEXITSTATUS(status) == 0)
+    else if (supervisor_put_end(&r->report, r->program, out))
         return RUN_DONE;
-    else
-        buf_putf(out, "exit status %d", WEXITSTATUS(status));
     while (n && strchr(" \t\r\n", r->tail[n - 1]))
         n--;
     if (n) {
@@ -533,8 +510,10 @@ static bool exec_is_deaf(struct run *run)
 
 static bool exec_deliver(struct run *run, struct str line)
 {
+    struct str message = STR("{\"type\":\"message\",");
     struct run *r = run_of(run);
-    return is_message(line) ? message_put(r, line) : stdin_put(r, line, r->queue_max);
+    bool is_message = line.n >= message.n && memcmp(line.p, message.p, message.n) == 0;
+    return is_message ? message_put(r, line) : stdin_put(r, line, r->queue_max);
 }
 
 static void exec_unpause(struct run *run)
