@@ -38,6 +38,9 @@ struct run_events {
     bool (*on_line)(void *task, struct str line);
     /* The same for adapters that make events rather than lines: a decoded event. */
     bool (*on_event)(void *task, const struct agent_line *line);
+    /* A line that deliver did not take would be taken now.  NULL: nobody asks; never called by adapters
+     * whose lines are taken at once, and never from inside deliver. */
+    void (*on_room)(void *task);
     /* Exactly once, last, unless free comes first. */
     void (*on_end)(void *task, enum run_end end, struct str text);
 };

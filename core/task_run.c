@@ -167,8 +167,13 @@ static void on_end(void *arg, enum run_end end, struct str text)
     }
 }
 
+static void on_room(void *arg)
+{
+    task_deliver(arg);
+}
+
 static const struct run_events run_events = {
-    .on_line = on_line, .on_event = on_event, .on_end = on_end};
+    .on_line = on_line, .on_event = on_event, .on_room = on_room, .on_end = on_end};
 
 static void put_history(struct buf *out, const struct answer *answer)
 {

@@ -2,14 +2,12 @@
 
 #include "gateway/run_line.h"
 #include "gateway/supervisor.h"
-#include "proto/buf.h"
 #include "proto/js.h"
 #include "proto/limits.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -62,6 +60,8 @@ struct run {
     struct buf queue; /* for stdin */
     size_t queue_at;  /* the first byte that is not written */
     size_t queue_max;
+    struct buf message;   /* that is not known to be written whole; "" for none */
+    size_t message_after; /* bytes of the queue up to its end */
 
     bool paused;
     bool handing; /* on_line is on the stack */
@@ -93,6 +93,7 @@ static void run_drop(struct run *r)
 {
     buf_done(&r->lines);
     buf_done(&r->queue);
+    buf_done(&r->message);
     r->magic = 0;
     free(r);
 }
@@ -184,6 +185,7 @@ static bool stdin_flush(struct run *r)
             return false;
         }
         r->queue_at += (size_t)n;
+        r->message_after -= (size_t)n < r->message_after ? (size_t)n : r->message_after;
     }
     if (r->queue_at < r->queue.len) {
         if (r->queue_at >= r->queue.len / 2) { /* not at each write: the rest may be large */
@@ -204,7 +206,8 @@ static void on_stdin_ready(uv_poll_t *poll, int status, int events)
     struct run *r = run_of(poll->data);
     (void)status, (void)events; /* an error (then it is not watched any more) shows in write */
     watched_stop(&r->in);
-    stdin_flush(r);
+    if (stdin_flush(r) && r->message.len && r->message_after == 0 && r->events.on_room)
+        r->events.on_room(r->task); /* before the program, which has all of it, can end */
 }
 
 static bool stdin_put(struct run *r, struct str line, size_t max)
@@ -214,6 +217,25 @@ static bool stdin_put(struct run *r, struct str line, size_t max)
     buf_putstr(&r->queue, line);
     buf_putc(&r->queue, '\n');
     return stdin_flush(r);
+}
+
+/* A message is taken when the pipe has all of it: one that waits here may never be read.  Until then it
+ * is refused, and known again when it is tried again. */
+static bool message_put(struct run *r, struct str line)
+{
+    if (r->message.len == 0) {
+        if (r->queue_at < r->queue.len || !stdin_put(r, line, SIZE_MAX))
+            return false;
+        r->message_after = r->queue.len - r->queue_at;
+        if (r->message_after > 0)
+            buf_putstr(&r->message, line);
+        return r->message_after == 0;
+    }
+    ASSERT(str_eq(line, buf_str(&r->message))); /* none overtakes another */
+    if (r->in.fd < 0 || r->message_after > 0)
+        return false;
+    buf_done(&r->message);
+    return true;
 }
 
 /* ------------------------------------------------------------------ stdout and stderr */
@@ -362,17 +384,8 @@ static void stderr_drain(struct run *r)
         ;
 }
 
-static void put_signal(struct buf *out, int number)
-{
-    const char *name = sigabbrev_np(number);
-    buf_putf(out, "killed by signal %d", number);
-    if (name)
-        buf_putf(out, " (SIG%s)", name);
-}
-
 static enum run_end describe_end(const struct run *r, struct buf *out)
 {
-    int status = r->report.status;
     size_t n = r->tail_len;
 
     if (r->fault) {
@@ -382,14 +395,8 @@ static enum run_end describe_end(const struct run *r, struct buf *out)
     if (!r->reported)
         buf_puts(out, r->pidfd.fd < 0 ? "its supervisor ended without a report"
                                       : "does not die of SIGKILL");
-    else if (r->report.error)
-        buf_putf(out, "cannot start \"%s\": %s", r->program, strerror(r->report.error));
-    else if (WIFSIGNALED(status))
-        put_signal(out, WTERMSIG(status));
-    else if (WEXITSTATUS(status) == 0)
+    else if (supervisor_put_end(&r->report, r->program, out))
         return RUN_DONE;
-    else
-        buf_putf(out, "exit status %d", WEXITSTATUS(status));
     while (n && strchr(" \t\r\n", r->tail[n - 1]))
         n--;
     if (n) {
@@ -503,8 +510,10 @@ static bool exec_is_deaf(struct run *run)
 
 static bool exec_deliver(struct run *run, struct str line)
 {
+    struct str message = STR("{\"type\":\"message\",");
     struct run *r = run_of(run);
-    return stdin_put(r, line, r->queue_max);
+    bool is_message = line.n >= message.n && memcmp(line.p, message.p, message.n) == 0;
+    return is_message ? message_put(r, line) : stdin_put(r, line, r->queue_max);
 }
 
 static void exec_unpause(struct run *run)

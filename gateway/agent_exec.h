@@ -9,7 +9,8 @@
  *           run as RUN_FAILED with a sentence, followed by the last 4 KiB of stderr, bytes as they
  *           came.
  * Limits:   a line of MAX_EVENT_LINE bytes; EXEC_QUEUE bytes that wait for the program to read
- *           them, beside the run line (deliver returns false beyond it).
+ *           them, beside the run line (deliver returns false beyond it).  A message waits for none:
+ *           deliver takes it when the pipe has it, and is to be given the same one until then.
  * End:      on_end comes when the direct child has exited, its stdout has ended or EXEC_DRAIN_MS
  *           have passed, all lines are handed over (so a paused run ends after unpause), and
  *           nothing of its tree is left: what still runs of it is killed then.  Something that

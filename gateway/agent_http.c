@@ -4,6 +4,7 @@
 #include "gateway/openai_chunk.h"
 #include "gateway/run_line.h"
 #include "gateway/stepper.h"
+#include "gateway/stream_form.h"
 #include "gateway/teller.h"
 #include "proto/sse_reader.h"
 
@@ -16,12 +17,16 @@ struct run {
     struct teller teller;
     struct stepper stepper; /* ends it after a cancel */
     struct fetch *fetch;
-    bool is_stream;
+    bool says_events;
+    enum stream_form form;
     bool framed;
-    bool is_whole; /* final_answer, finish_reason or [DONE] was said */
+    bool is_whole;   /* final_answer, finish_reason or [DONE] was said */
+    bool is_over;    /* the last two: nothing of it is still to come */
+    bool has_pieces; /* of OpenAI's message */
+    bool has_chunks;
     bool ended;
     struct sse_reader events;
-    struct buf line; /* the beginning of a line whose end has not come */
+    struct buf line; /* the beginning of a line whose end has not come, or of the reply */
     struct agent_line_decoder decoder;
     struct buf text;
 };
@@ -54,12 +59,32 @@ static void say_node(struct run *r, enum event_type event, uint32_t node)
         teller_piece(&r->teller, event, buf_str(&r->text));
 }
 
-static void end_with_complaint(struct run *r)
+static void end_with_complaint(struct run *r, struct str complaint)
 {
     struct buf why = {0};
     buf_puts(&why, "the agent said: ");
-    complaint_put_node(&why, &r->decoder.doc, 0);
+    buf_putstr(&why, complaint.n ? complaint : STR("error"));
     end(r, RUN_FAILED, buf_str(&why));
+    buf_done(&why);
+}
+
+static void say_message(struct run *r, const struct openai_chunk *c)
+{
+    if (c->is_message && r->has_pieces)
+        return; /* said already */
+    r->has_pieces |= !c->is_message && (c->thinking || c->content);
+    say_node(r, EVENT_THINKING, c->thinking);
+    say_node(r, EVENT_TOKEN, c->content);
+}
+
+static void take_reason(struct run *r, uint32_t node)
+{
+    struct buf why = {0};
+    buf_clear(&r->text);
+    js_value(&r->decoder.doc, node, &r->text);
+    r->is_whole = r->is_over = true;
+    if (openai_put_fault(r->text.bytes, &why))
+        end(r, RUN_FAILED, buf_str(&why));
     buf_done(&why);
 }
 
@@ -74,20 +99,16 @@ static bool take_chunk(struct run *r, struct str text)
     openai_read_chunk(doc, &c);
     if (!c.error && !c.has_choices)
         return false;
+    r->has_chunks |= c.has_choice;
+    say_message(r, &c);
     if (c.error) {
-        end_with_complaint(r);
-        return true;
+        struct buf why = {0};
+        complaint_put_node(&why, doc, c.error_in);
+        end_with_complaint(r, buf_str(&why));
+        buf_done(&why);
+    } else if (c.finish_reason) {
+        take_reason(r, c.finish_reason);
     }
-    say_node(r, EVENT_THINKING, c.thinking);
-    say_node(r, EVENT_TOKEN, c.content);
-    if (!c.finish_reason)
-        return true;
-    buf_clear(&r->text);
-    js_value(doc, c.finish_reason, &r->text);
-    const char *why = openai_fault_of(r->text.bytes);
-    r->is_whole = true;
-    if (why)
-        end(r, RUN_FAILED, str_of(why));
     return true;
 }
 
@@ -97,7 +118,7 @@ static void take_line(struct run *r, struct str text)
     if (r->ended || text.n == 0)
         return;
     if (openai_is_done(text)) {
-        r->is_whole = true;
+        r->is_whole = r->is_over = true;
         return;
     }
     if (take_chunk(r, text))
@@ -125,10 +146,22 @@ static void take_line(struct run *r, struct str text)
 static void on_head(void *user, const struct fetch_head *head)
 {
     struct run *r = run_of(user);
-    struct str type = STR("text/event-stream");
     r->framed = head->framed;
-    r->is_stream =
-        head->content_type.n >= type.n && str_eq((struct str){head->content_type.p, type.n}, type);
+    r->says_events = stream_form_says_events(head->content_type);
+}
+
+static void take_event(struct run *r, const struct sse_event *e)
+{
+    struct buf why = {0};
+    if (openai_is_idle(e))
+        return;
+    if (!str_eq(e->event, STR("error"))) {
+        take_line(r, e->data);
+        return;
+    }
+    complaint_put(&why, e->data);
+    end_with_complaint(r, buf_str(&why));
+    buf_done(&why);
 }
 
 static void take_lines(struct run *r, struct str bytes)
@@ -152,18 +185,39 @@ static void take_lines(struct run *r, struct str bytes)
         buf_putstr(&r->line, bytes);
 }
 
+static void take_events(struct run *r, struct str bytes)
+{
+    struct sse_event e;
+    enum sse_result got = SSE_MORE;
+    while (!r->ended && (got = sse_reader_next(&r->events, &bytes, &e)) == SSE_EVENT)
+        take_event(r, &e);
+    if (got == SSE_TOO_LONG)
+        end(r, RUN_FAILED, STR("an event of the reply passes 4 MiB"));
+}
+
+static void take_beginning(struct run *r, struct str bytes)
+{
+    r->form = stream_form_begin(r->says_events, &r->line, bytes);
+    if (r->form == FORM_UNKNOWN)
+        return;
+    struct buf begun = r->line;
+    r->line = (struct buf){0};
+    if (r->form == FORM_EVENTS)
+        take_events(r, buf_str(&begun));
+    else
+        take_lines(r, buf_str(&begun));
+    buf_done(&begun);
+}
+
 static bool on_bytes(void *user, struct str bytes)
 {
     struct run *r = run_of(user);
-    struct sse_event e;
-    enum sse_result got = SSE_MORE;
-    if (!r->ended && !r->is_stream)
+    if (r->form == FORM_UNKNOWN && !r->ended)
+        take_beginning(r, bytes);
+    else if (r->form == FORM_EVENTS)
+        take_events(r, bytes);
+    else
         take_lines(r, bytes);
-    while (!r->ended && r->is_stream &&
-           (got = sse_reader_next(&r->events, &bytes, &e)) == SSE_EVENT)
-        take_line(r, e.data);
-    if (got == SSE_TOO_LONG)
-        end(r, RUN_FAILED, STR("an event of the reply passes 4 MiB"));
     return !r->ended && !r->teller.paused;
 }
 
@@ -178,19 +232,31 @@ static void take_last(struct run *r, struct str text)
         take_line(r, text);
 }
 
+static void take_rest(struct run *r)
+{
+    struct sse_event e;
+    if (r->form != FORM_EVENTS) {
+        if (r->line.len)
+            take_last(r, buf_str(&r->line));
+        return;
+    }
+    if (sse_reader_last(&r->events, &e) != SSE_EVENT || openai_is_idle(&e))
+        return;
+    if (str_eq(e.event, STR("error")))
+        take_event(r, &e);
+    else
+        take_last(r, e.data);
+}
+
 static void on_done(void *user, struct str error)
 {
     struct run *r = run_of(user);
-    struct sse_event e;
     if (error.p) {
-        end(r, RUN_FAILED, error);
+        end(r, r->is_over ? RUN_DONE : RUN_FAILED, r->is_over ? STR_NULL : error);
         return;
     }
-    if (r->is_stream && sse_reader_last(&r->events, &e) == SSE_EVENT)
-        take_last(r, e.data);
-    else if (r->line.len)
-        take_last(r, buf_str(&r->line));
-    if (r->is_whole || r->framed)
+    take_rest(r);
+    if (r->is_whole || (r->framed && !r->has_chunks))
         end(r, RUN_DONE, STR_NULL);
     else
         end(r, RUN_FAILED, STR("the reply broke off before its end"));

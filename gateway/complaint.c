@@ -31,37 +31,113 @@ static void put(struct buf *out, struct str text)
     buf_done(&line);
 }
 
-static bool put_member(struct buf *out, const struct js_doc *doc, uint32_t object, const char *name)
+#define DEPTH 4 /* of objects and arrays that are looked into */
+
+static bool put_node(struct buf *out, const struct js_doc *doc, uint32_t node, int depth);
+
+static bool put_member(struct buf *out, const struct js_doc *doc, uint32_t object, const char *name,
+                       int depth)
 {
     uint32_t node = js_get(doc, object, name);
-    if (!node)
-        return false;
-    if (js_type(doc, node) == JS_OBJECT)
-        return put_member(out, doc, node, "message");
-    if (js_type(doc, node) != JS_STRING || js_raw(doc, node).n == 0)
-        return false;
-    struct buf text = {0};
-    js_value(doc, node, &text);
-    put(out, buf_str(&text));
-    buf_done(&text);
+    return node && put_node(out, doc, node, depth - 1);
+}
+
+static bool put_first(struct buf *out, const struct js_doc *doc, uint32_t object,
+                      const char *const *names, size_t n, int depth)
+{
+    for (size_t i = 0; i < n; i++)
+        if (put_member(out, doc, object, names[i], depth))
+            return true;
+    return false;
+}
+
+static bool put_object(struct buf *out, const struct js_doc *doc, uint32_t object, int depth)
+{
+    static const char *const names[] = {"message", "msg", "detail", "error", "code", "type"};
+    uint32_t code = js_get(doc, object, "code");
+    if (!put_first(out, doc, object, names, countof(names), depth)) {
+        if (!code || js_type(doc, code) != JS_NUMBER)
+            return false;
+        put(out, js_raw(doc, code));
+    }
+    uint32_t more = js_get(doc, object, "metadata"); /* where OpenRouter keeps the reason */
+    struct buf raw = {0};
+    if (more && js_type(doc, more) == JS_OBJECT && put_member(&raw, doc, more, "raw", depth))
+        buf_putf(out, ": %s", raw.bytes);
+    buf_done(&raw);
     return true;
+}
+
+static bool put_node(struct buf *out, const struct js_doc *doc, uint32_t node, int depth)
+{
+    struct buf text = {0};
+    uint32_t first = js_first(doc, node);
+    switch (js_type(doc, node)) {
+    case JS_OBJECT: return depth > 0 && put_object(out, doc, node, depth);
+    case JS_ARRAY:
+        return depth > 0 && first < js_end(doc, node) && put_node(out, doc, first, depth - 1);
+    case JS_STRING: break;
+    default: return false;
+    }
+    js_value(doc, node, &text);
+    if (text.len)
+        put(out, buf_str(&text));
+    buf_done(&text);
+    return js_raw(doc, node).n > 0;
+}
+
+/* {"error":"ValueError","message":"…"}: its kind stands before what it says. */
+static void put_more(struct buf *out, const struct js_doc *doc, uint32_t object)
+{
+    uint32_t error = js_get(doc, object, "error");
+    struct buf text = {0};
+    if (error && js_type(doc, error) == JS_STRING &&
+        put_member(&text, doc, object, "message", DEPTH) && !str_eq(buf_str(&text), buf_str(out)))
+        buf_putf(out, ": %s", text.bytes);
+    buf_done(&text);
 }
 
 void complaint_put_node(struct buf *out, const struct js_doc *doc, uint32_t object)
 {
-    if (!put_member(out, doc, object, "error") && !put_member(out, doc, object, "message"))
-        (void)put_member(out, doc, object, "detail");
+    static const char *const names[] = {"message", "detail", "msg"};
+    struct buf text = {0};
+    uint32_t base = js_get(doc, object, "base_resp"); /* MiniMax's */
+    if (put_member(&text, doc, object, "error", DEPTH))
+        put_more(&text, doc, object);
+    else if (!put_member(&text, doc, object, "errors", DEPTH) &&
+             !put_first(&text, doc, object, names, countof(names), DEPTH) && base &&
+             js_type(doc, base) == JS_OBJECT)
+        (void)put_member(&text, doc, base, "status_msg", DEPTH);
+    put(out, buf_str(&text));
+    buf_done(&text);
+}
+
+/* The root, or what a list of one has. */
+static bool find_object(const struct js_doc *doc, uint32_t *ret)
+{
+    *ret = 0;
+    if (js_type(doc, 0) == JS_ARRAY && js_first(doc, 0) < js_end(doc, 0))
+        *ret = js_first(doc, 0);
+    return js_type(doc, *ret) == JS_OBJECT;
+}
+
+static bool put_json(struct buf *out, struct str body)
+{
+    struct js_doc doc = {0};
+    uint32_t object;
+    bool is_json =
+        js_parse(&doc, body.p ? body.p : "", body.n, JS_AGENT) && find_object(&doc, &object);
+    if (is_json)
+        complaint_put_node(out, &doc, object);
+    js_done(&doc);
+    return is_json;
 }
 
 void complaint_put(struct buf *out, struct str body)
 {
-    struct js_doc doc = {0};
     while (body.n && (unsigned char)body.p[0] <= ' ')
         body = (struct str){body.p + 1, body.n - 1};
     const char *end = body.n ? memchr(body.p, '\n', body.n) : NULL;
-    if (js_parse(&doc, body.p ? body.p : "", body.n, JS_AGENT) && js_type(&doc, 0) == JS_OBJECT)
-        complaint_put_node(out, &doc, 0);
-    else if (body.n && body.p[0] != '<')
+    if (!put_json(out, body) && body.n && body.p[0] != '<')
         put(out, end ? (struct str){body.p, (size_t)(end - body.p)} : body);
-    js_done(&doc);
 }

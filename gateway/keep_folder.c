@@ -337,10 +337,22 @@ bool keep_is_locked(int folder)
     return locked;
 }
 
+void keep_put_closed(int folder)
+{
+    int fd = openat(folder, "closed", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0)
+        close(fd);
+}
+
+bool keep_has_closed(int folder)
+{
+    return faccessat(folder, "closed", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 void keep_remove(int processes, const char *id)
 {
-    static const char *const names[] = {"spec",   "spec.new", "status", "status.new",
-                                        "output", "input",    "lock",   "watch"};
+    static const char *const names[] = {"spec",  "spec.new", "status", "status.new", "output",
+                                        "input", "lock",     "watch",  "closed"};
     int folder = openat(processes, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (folder < 0)
         return;

@@ -4,6 +4,7 @@
  *             spec     JSON, by the gateway before the keeper starts: what runs, for whom
  *             lock     locked (flock) for as long as the keeper lives
  *             input    a FIFO to the keeper: frames, see keep_frame
+ *             closed   there, and empty, when nothing can be written to the command any more
  *             output   a ring of the last KEEP_RING bytes that the command has written
  *             status   JSON, replaced as a whole: who runs it, and how it has ended
  *           Everything that a restarted gateway must know lies there, and nothing else keeps it.
@@ -84,6 +85,8 @@ uint64_t keep_ring_read(int ring, size_t max, struct buf *out); /* the place beh
 enum keep_frame { KEEP_WRITE = 'W', KEEP_CLOSE = 'C', KEEP_KILL = 'K' };
 /* Whether somebody holds the lock: its keeper lives. */
 bool keep_is_locked(int folder);
+void keep_put_closed(int folder);
+bool keep_has_closed(int folder);
 /* Removes the folder and all that it may hold. */
 void keep_remove(int processes, const char *id);
 

@@ -218,6 +218,8 @@ static void close_in(struct keeper *k)
         close(k->in);
     k->in = -1;
     k->queue.len = 0;
+    if (k->spec.background)
+        keep_put_closed(k->folder);
 }
 
 /* False when there is nothing to read now. */
@@ -318,7 +320,7 @@ static void turn(struct keeper *k)
         {.fd = k->tree.signals, .events = POLLIN},
         {.fd = k->out, .events = POLLIN},
         {.fd = k->queue.len < KEEPER_QUEUE ? k->fifo : -1, .events = POLLIN},
-        {.fd = k->queue.len ? k->in : -1, .events = POLLOUT},
+        {.fd = k->in, .events = k->queue.len ? POLLOUT : 0}, /* else whether anybody reads it */
     };
     int64_t left = k->due ? k->due - now_ms(CLOCK_MONOTONIC) : -1;
     int timeout = !k->due ? -1 : left < 0 ? 0 : left > 60000 ? 60000 : (int)left;
@@ -331,8 +333,10 @@ static void turn(struct keeper *k)
         read_out(k);
     if (p[2].revents)
         read_frames(k);
-    if (p[3].revents)
+    if (p[3].revents & POLLOUT)
         write_in(k);
+    if (p[3].revents & POLLERR && k->in >= 0 && k->in != k->out)
+        close_in(k);
     if (k->ended && k->out < 0)
         k->finishing = true;
     else if (k->due && now_ms(CLOCK_MONOTONIC) >= k->due)

@@ -1,7 +1,9 @@
 #include "gateway/model_openai.h"
 
 #include "gateway/complaint.h"
+#include "gateway/openai_calls.h"
 #include "gateway/openai_chunk.h"
+#include "gateway/stream_form.h"
 #include "proto/sse_reader.h"
 
 #include <stdarg.h>
@@ -9,11 +11,6 @@
 #include <stdlib.h>
 
 #define TURN_MAGIC 0x6f706169u
-
-struct call_parts {
-    int64_t index;
-    struct buf id, name, arguments;
-};
 
 struct model_turn {
     unsigned magic;
@@ -23,14 +20,17 @@ struct model_turn {
     struct sse_reader sse;
     struct js_doc doc;
     struct buf text;  /* scratch: a decoded string */
-    struct buf whole; /* the reply of a server that does not stream */
-    bool is_stream;
+    struct buf whole; /* the reply of a server that does not stream, or what it begins with */
+    bool says_events;
+    enum stream_form form;
     bool paused;
-    bool has_choices;
-    char finish[32]; /* finish_reason, "" until it came */
-    bool done;       /* on_done was called */
-    struct call_parts *calls;
-    size_t n_calls, call_bytes;
+    bool has_choice;
+    bool has_pieces; /* of the message */
+    bool has_text;
+    struct buf complaint; /* of a chunk that is none; "" when there was none */
+    char finish[32];      /* finish_reason, "" until it came */
+    bool done;            /* on_done was called */
+    struct openai_calls calls;
     struct model_usage usage;
     bool has_usage;
 };
@@ -70,32 +70,40 @@ static void fail(struct model_turn *t, const char *format, ...)
     buf_done(&text);
 }
 
+static bool fail_by_reason(struct model_turn *t)
+{
+    struct buf why = {0};
+    bool is_fault = openai_put_fault(t->finish, &why);
+    if (is_fault)
+        end(t, buf_str(&why));
+    buf_done(&why);
+    return is_fault;
+}
+
 static void finish(struct model_turn *t)
 {
-    const char *why = openai_fault_of(t->finish);
-    if (why) {
-        end(t, str_of(why));
+    struct model_call call;
+    if (fail_by_reason(t))
+        return;
+    if (!t->finish[0] && t->complaint.len) {
+        fail(t, "the server said: %s", t->complaint.bytes);
         return;
     }
-    for (size_t i = 0; i < t->n_calls; i++) {
-        const struct call_parts *c = &t->calls[i];
-        t->events.on_tool_call(t->user, &(struct model_call){buf_str(&c->id), buf_str(&c->name),
-                                                             buf_str(&c->arguments)});
+    if (!t->has_choice) {
+        fail(t, "the reply has no choices");
+        return;
     }
+    if (t->calls.n == 0 && !t->has_text && strcmp(t->finish, "tool_calls") == 0) {
+        fail(t, "the model's server said that tools are called, and named none");
+        return;
+    }
+    for (size_t i = 0; i < t->calls.n; i++)
+        if (openai_calls_get(&t->calls, i, &call))
+            t->events.on_tool_call(t->user, &call);
     end(t, STR_NULL);
 }
 
 /* ------------------------------------------------------------------ one chunk */
-
-/* A member that is a string that says something: into t->text. */
-static bool read_text(struct model_turn *t, uint32_t object, const char *name)
-{
-    uint32_t node = js_get(&t->doc, object, name);
-    buf_clear(&t->text);
-    if (node && js_type(&t->doc, node) == JS_STRING)
-        js_value(&t->doc, node, &t->text);
-    return t->text.len > 0;
-}
 
 static void say(struct model_turn *t, enum model_piece kind, uint32_t node)
 {
@@ -105,80 +113,10 @@ static void say(struct model_turn *t, enum model_piece kind, uint32_t node)
     openai_put_piece(&t->doc, node, kind == PIECE_THINKING, &t->text);
     if (t->text.len == 0)
         return;
+    t->has_text |= kind == PIECE_TOKEN;
     t->paused = true; /* first, so that an unpause from inside is not forgotten */
     if (t->events.on_piece(t->user, kind, buf_str(&t->text)))
         t->paused = false;
-}
-
-/* There are servers that number every call 0: one with another id, and a name, is another call. */
-static bool begins_another(struct model_turn *t, const struct call_parts *call, uint32_t piece)
-{
-    uint32_t function = js_get(&t->doc, piece, "function");
-    return call->id.len > 0 && read_text(t, piece, "id") &&
-           !str_eq(buf_str(&t->text), buf_str(&call->id)) && function &&
-           js_type(&t->doc, function) == JS_OBJECT && read_text(t, function, "name");
-}
-
-/* The call that a piece belongs to: by its index; without one, a piece with an id begins a new call.
- */
-static struct call_parts *find_call(struct model_turn *t, uint32_t piece)
-{
-    uint32_t node = js_get(&t->doc, piece, "index");
-    int64_t index;
-    if (!node || js_type(&t->doc, node) != JS_NUMBER || !js_int(&t->doc, node, &index))
-        index = read_text(t, piece, "id") || t->n_calls == 0 ? (int64_t)t->n_calls
-                                                             : (int64_t)t->n_calls - 1;
-    for (size_t i = t->n_calls; i-- > 0;)
-        if (t->calls[i].index == index && !begins_another(t, &t->calls[i], piece))
-            return &t->calls[i];
-    if (t->n_calls == OPENAI_CALLS)
-        return NULL;
-    t->calls = xrealloc(t->calls, (t->n_calls + 1) * sizeof *t->calls);
-    t->calls[t->n_calls] = (struct call_parts){.index = index};
-    return &t->calls[t->n_calls++];
-}
-
-static void add_text(struct model_turn *t, struct buf *to, uint32_t object, const char *name)
-{
-    if (!read_text(t, object, name))
-        return;
-    t->call_bytes += t->text.len;
-    if (t->call_bytes <= OPENAI_REPLY_BYTES)
-        buf_putstr(to, buf_str(&t->text));
-}
-
-/* A text of JSON, in pieces; there are servers that give the object itself. */
-static void add_arguments(struct model_turn *t, struct buf *to, uint32_t function)
-{
-    uint32_t node = js_get(&t->doc, function, "arguments");
-    size_t begun = to->len;
-    if (!node || js_type(&t->doc, node) != JS_OBJECT) {
-        add_text(t, to, function, "arguments");
-        return;
-    }
-    js_copy(&t->doc, node, to);
-    t->call_bytes += to->len - begun;
-}
-
-static void take_call(struct model_turn *t, uint32_t piece)
-{
-    if (js_type(&t->doc, piece) != JS_OBJECT)
-        return;
-    struct call_parts *call = find_call(t, piece);
-    uint32_t function = js_get(&t->doc, piece, "function");
-    if (!call) {
-        fail(t, "a turn calls more than %d tools", OPENAI_CALLS);
-        return;
-    }
-    if (call->id.len == 0) /* there are servers that repeat it */
-        add_text(t, &call->id, piece, "id");
-    if (!function || js_type(&t->doc, function) != JS_OBJECT)
-        return;
-    if (call->name.len == 0)
-        add_text(t, &call->name, function, "name");
-    add_arguments(t, &call->arguments, function);
-    if (t->call_bytes > OPENAI_REPLY_BYTES)
-        fail(t, "the calls of a turn pass 4 MiB");
 }
 
 static int64_t count_of(const struct js_doc *doc, uint32_t usage, const char *name)
@@ -188,37 +126,44 @@ static int64_t count_of(const struct js_doc *doc, uint32_t usage, const char *na
     return node && js_type(doc, node) == JS_NUMBER && js_int(doc, node, &n) && n > 0 ? n : 0;
 }
 
-static void take_chunk(struct model_turn *t, struct str text)
+static void take_message(struct model_turn *t, const struct openai_chunk *c)
+{
+    const char *why = NULL;
+    if (c->is_message && t->has_pieces)
+        return; /* said already */
+    t->has_pieces |= !c->is_message && (c->thinking || c->content || c->tool_calls);
+    say(t, PIECE_THINKING, c->thinking);
+    say(t, PIECE_TOKEN, c->content);
+    if (c->tool_calls && !t->done)
+        why = openai_calls_take(&t->calls, &t->doc, c->tool_calls);
+    if (why)
+        fail(t, "%s", why);
+}
+
+static void take_error(struct model_turn *t, const struct openai_chunk *c)
+{
+    struct buf why = {0};
+    complaint_put_node(&why, &t->doc, c->error_in);
+    fail(t, "the server said: %s", why.len ? why.bytes : "error");
+    buf_done(&why);
+}
+
+static void take_object(struct model_turn *t)
 {
     struct js_doc *doc = &t->doc;
     struct openai_chunk c;
-    if (!js_parse(doc, text.p, text.n, JS_AGENT)) {
-        fail(t, "the server sent what is no JSON: %s", doc->error);
-        return;
-    }
-    if (js_type(doc, 0) != JS_OBJECT) {
-        fail(t, "the server sent JSON that is no object");
-        return;
-    }
     openai_read_chunk(doc, &c);
-    if (c.error) {
-        struct buf why = {0};
-        complaint_put_node(&why, doc, 0);
-        fail(t, "the server said: %s", why.len ? why.bytes : "error");
-        buf_done(&why);
-        return;
-    }
     if (c.usage) {
         t->usage = (struct model_usage){count_of(doc, c.usage, "prompt_tokens"),
                                         count_of(doc, c.usage, "completion_tokens")};
         t->has_usage = true;
     }
-    t->has_choices |= c.has_choices;
-    say(t, PIECE_THINKING, c.thinking);
-    say(t, PIECE_TOKEN, c.content);
-    for (uint32_t i = c.tool_calls ? js_first(doc, c.tool_calls) : 0;
-         i && i < js_end(doc, c.tool_calls) && !t->done; i = js_next(doc, i))
-        take_call(t, i);
+    t->has_choice |= c.has_choice;
+    take_message(t, &c);
+    if (c.error)
+        take_error(t, &c);
+    else if (!c.has_choices && t->complaint.len == 0)
+        complaint_put_node(&t->complaint, doc, 0);
     if (c.finish_reason) {
         buf_clear(&t->text);
         js_value(doc, c.finish_reason, &t->text);
@@ -226,13 +171,33 @@ static void take_chunk(struct model_turn *t, struct str text)
     }
 }
 
+static void take_chunk(struct model_turn *t, struct str text)
+{
+    if (!js_parse(&t->doc, text.p, text.n, JS_AGENT))
+        fail(t, "the server sent what is no JSON: %s", t->doc.error);
+    else if (js_type(&t->doc, 0) != JS_OBJECT)
+        fail(t, "the server sent JSON that is no object");
+    else
+        take_object(t);
+}
+
 /* ------------------------------------------------------------------ the reply */
+
+static void fail_by_text(struct model_turn *t, struct str text)
+{
+    struct buf why = {0};
+    complaint_put(&why, text);
+    fail(t, "the server said: %s", why.len ? why.bytes : "error");
+    buf_done(&why);
+}
 
 static void take_event(struct model_turn *t, const struct sse_event *e)
 {
-    if (t->done || e->data.n == 0)
+    if (t->done || openai_is_idle(e))
         return;
-    if (openai_is_done(e->data))
+    if (str_eq(e->event, STR("error")))
+        fail_by_text(t, e->data);
+    else if (openai_is_done(e->data))
         finish(t);
     else
         take_chunk(t, e->data);
@@ -240,68 +205,98 @@ static void take_event(struct model_turn *t, const struct sse_event *e)
 
 static void on_head(void *user, const struct fetch_head *head)
 {
-    struct model_turn *t = turn_of(user);
-    struct str type = STR("text/event-stream");
-    t->is_stream =
-        head->content_type.n >= type.n && str_eq((struct str){head->content_type.p, type.n}, type);
+    turn_of(user)->says_events = stream_form_says_events(head->content_type);
+}
+
+static void take_events(struct model_turn *t, struct str bytes)
+{
+    struct sse_event e;
+    enum sse_result got = SSE_MORE;
+    while (!t->done && (got = sse_reader_next(&t->sse, &bytes, &e)) == SSE_EVENT)
+        take_event(t, &e);
+    if (got == SSE_TOO_LONG)
+        fail(t, "an event of the stream passes 4 MiB");
+}
+
+/* Until it is seen to be an event stream, the reply is kept; a text is until it is whole. */
+static void take_beginning(struct model_turn *t, struct str bytes)
+{
+    if (t->form == FORM_TEXT)
+        buf_putstr(&t->whole, bytes);
+    else
+        t->form = stream_form_begin(t->says_events, &t->whole, bytes);
+    if (t->form == FORM_EVENTS) {
+        take_events(t, buf_str(&t->whole));
+        buf_done(&t->whole);
+    } else if (t->whole.len > OPENAI_REPLY_BYTES) {
+        fail(t, "the reply passes 4 MiB");
+    }
 }
 
 static bool on_bytes(void *user, struct str bytes)
 {
     struct model_turn *t = turn_of(user);
-    struct sse_event e;
-    enum sse_result got = SSE_MORE;
     if (t->done)
         return false;
-    if (!t->is_stream) {
-        buf_putstr(&t->whole, bytes);
-        if (t->whole.len > OPENAI_REPLY_BYTES)
-            fail(t, "the reply passes 4 MiB");
-        return !t->done;
-    }
-    while (!t->done && (got = sse_reader_next(&t->sse, &bytes, &e)) == SSE_EVENT)
-        take_event(t, &e);
-    if (got == SSE_TOO_LONG)
-        fail(t, "an event of the stream passes 4 MiB");
+    if (t->form == FORM_EVENTS)
+        take_events(t, bytes);
+    else
+        take_beginning(t, bytes);
     return !t->done && !t->paused;
+}
+
+/* There are servers that put the end of a stream behind a reply that is none. */
+static struct str without_end(struct str text)
+{
+    static const char last[] = "data: [DONE]";
+    while (text.n && (unsigned char)text.p[text.n - 1] <= ' ')
+        text.n--;
+    size_t n = sizeof last - 1;
+    if (text.n >= n && memcmp(text.p + text.n - n, last, n) == 0)
+        text.n -= n;
+    return text;
 }
 
 static void take_whole(struct model_turn *t)
 {
-    struct str text = buf_str(&t->whole);
-    while (text.n && (unsigned char)text.p[0] <= ' ')
-        text = (struct str){text.p + 1, text.n - 1};
-    if (text.n == 0 || text.p[0] != '{')
+    struct str text = without_end(buf_str(&t->whole));
+    if (text.n && text.p[0] == '[')
+        fail_by_text(t, text);
+    else if (text.n == 0 && t->says_events)
+        fail(t, "the stream broke off before its end");
+    else if (text.n == 0 || text.p[0] != '{')
         fail(t, "the reply is neither an event stream nor JSON");
     else
         take_chunk(t, text);
-    if (!t->done && !t->has_choices)
-        fail(t, "the reply has no choices");
-    else if (!t->done)
+    if (!t->done)
         finish(t);
 }
 
 /* What stands behind the last empty line of a stream may be half an event. */
-static bool is_whole(struct model_turn *t, struct str text)
+static bool is_whole(struct model_turn *t, const struct sse_event *e)
 {
-    return openai_is_done(text) || js_parse(&t->doc, text.p, text.n, JS_AGENT);
+    return openai_is_done(e->data) || str_eq(e->event, STR("error")) ||
+           js_parse(&t->doc, e->data.p, e->data.n, JS_AGENT);
 }
 
+/* What comes behind finish_reason is no part of the answer: it may fail to come. */
 static void on_done(void *user, struct str error)
 {
     struct model_turn *t = turn_of(user);
     struct sse_event e;
     if (t->done)
         return;
-    if (error.p) {
+    if (error.p && !t->finish[0]) {
         end(t, error);
-    } else if (!t->is_stream) {
+    } else if (t->form != FORM_EVENTS) {
         take_whole(t);
     } else {
-        if (sse_reader_last(&t->sse, &e) == SSE_EVENT && is_whole(t, e.data))
+        if (sse_reader_last(&t->sse, &e) == SSE_EVENT && is_whole(t, &e))
             take_event(t, &e);
         if (!t->done && t->finish[0])
             finish(t); /* not every server says [DONE] */
+        else if (!t->done && t->complaint.len)
+            fail(t, "the server said: %s", t->complaint.bytes);
         else
             fail(t, "the stream broke off before its end");
     }
@@ -352,16 +347,12 @@ static void openai_free(struct model_turn *turn)
         return;
     struct model_turn *t = turn_of(turn);
     fetch_free(t->fetch);
-    for (size_t i = 0; i < t->n_calls; i++) {
-        buf_done(&t->calls[i].id);
-        buf_done(&t->calls[i].name);
-        buf_done(&t->calls[i].arguments);
-    }
-    free(t->calls);
+    openai_calls_done(&t->calls);
     sse_reader_done(&t->sse);
     js_done(&t->doc);
     buf_done(&t->text);
     buf_done(&t->whole);
+    buf_done(&t->complaint);
     t->magic = 0;
     free(t);
 }

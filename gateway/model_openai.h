@@ -17,8 +17,7 @@
 #include "gateway/fetch.h"
 #include "gateway/model.h"
 
-#define OPENAI_CALLS 128                     /* tool calls of one turn */
-#define OPENAI_REPLY_BYTES (4 * 1024 * 1024) /* of tool calls, and of a reply in one piece */
+#define OPENAI_REPLY_BYTES (4 * 1024 * 1024) /* of a reply in one piece */
 
 struct openai_settings {
     struct fetcher *fetcher;

@@ -23,6 +23,37 @@ bool openai_is_done(struct str line)
     return str_eq(line, STR("[DONE]"));
 }
 
+bool openai_is_idle(const struct sse_event *event)
+{
+    static const char *const names[] = {"ping", "keepalive", "keep-alive", "heartbeat"};
+    for (size_t i = 0; i < countof(names); i++)
+        if (str_eq(event->event, str_of(names[i])))
+            return true;
+    return event->data.n == 0 || str_eq(event->data, STR("null"));
+}
+
+static bool says_something(const struct js_doc *doc, uint32_t node)
+{
+    switch (js_type(doc, node)) {
+    case JS_NULL:
+    case JS_FALSE: return false;
+    case JS_STRING: return js_raw(doc, node).n > 0;
+    case JS_ARRAY:
+    case JS_OBJECT: return js_first(doc, node) < js_end(doc, node);
+    default: return true;
+    }
+}
+
+static bool find_error(const struct js_doc *doc, uint32_t object, struct openai_chunk *ret)
+{
+    uint32_t error = js_get(doc, object, "error");
+    if (!error || !says_something(doc, error))
+        return false;
+    ret->error = error;
+    ret->error_in = object;
+    return true;
+}
+
 /* A string that says something, or the parts of one: an array of objects. */
 static uint32_t find_parts(const struct js_doc *doc, uint32_t object, const char *name)
 {
@@ -30,23 +61,8 @@ static uint32_t find_parts(const struct js_doc *doc, uint32_t object, const char
     return node ? node : find_text(doc, object, name, NULL);
 }
 
-void openai_read_chunk(const struct js_doc *doc, struct openai_chunk *ret)
+static void read_delta(const struct js_doc *doc, uint32_t delta, struct openai_chunk *ret)
 {
-    *ret = (struct openai_chunk){.error = js_get(doc, 0, "error"),
-                                 .usage = find(doc, 0, "usage", JS_OBJECT)};
-    if (ret->error && js_type(doc, ret->error) == JS_NULL)
-        ret->error = 0;
-    uint32_t choices = find(doc, 0, "choices", JS_ARRAY);
-    ret->has_choices = choices != 0;
-    uint32_t first = choices ? js_first(doc, choices) : 0;
-    if (!choices || first >= js_end(doc, choices) || js_type(doc, first) != JS_OBJECT)
-        return;
-    ret->finish_reason = find_text(doc, first, "finish_reason", NULL);
-    uint32_t delta = find(doc, first, "delta", JS_OBJECT);
-    if (!delta)
-        delta = find(doc, first, "message", JS_OBJECT);
-    if (!delta)
-        return;
     ret->content = find_parts(doc, delta, "content");
     ret->thinking = find_text(doc, delta, "reasoning_content", "reasoning");
     if (!ret->thinking && ret->content && js_type(doc, ret->content) == JS_ARRAY)
@@ -54,6 +70,29 @@ void openai_read_chunk(const struct js_doc *doc, struct openai_chunk *ret)
     if (!ret->content)
         ret->content = find_text(doc, delta, "refusal", NULL);
     ret->tool_calls = find(doc, delta, "tool_calls", JS_ARRAY);
+}
+
+void openai_read_chunk(const struct js_doc *doc, struct openai_chunk *ret)
+{
+    *ret = (struct openai_chunk){.usage = find(doc, 0, "usage", JS_OBJECT)};
+    uint32_t object = find(doc, 0, "object", JS_STRING);
+    if (!find_error(doc, 0, ret) && object && js_is(doc, object, "error"))
+        ret->error = object;
+    uint32_t choices = find(doc, 0, "choices", JS_ARRAY);
+    ret->has_choices = choices != 0;
+    uint32_t first = choices ? js_first(doc, choices) : 0;
+    if (!choices || first >= js_end(doc, choices) || js_type(doc, first) != JS_OBJECT)
+        return;
+    ret->has_choice = true;
+    if (!ret->error)
+        (void)find_error(doc, first, ret);
+    ret->finish_reason = find_text(doc, first, "finish_reason", NULL);
+    uint32_t delta = find(doc, first, "delta", JS_OBJECT);
+    ret->is_message = !delta;
+    if (!delta)
+        delta = find(doc, first, "message", JS_OBJECT);
+    if (delta)
+        read_delta(doc, delta, ret);
 }
 
 static void put_parts(const struct js_doc *doc, uint32_t parts, const char *name, struct buf *out)
@@ -76,26 +115,60 @@ void openai_put_piece(const struct js_doc *doc, uint32_t node, bool thinking, st
         js_value(doc, node, out);
 }
 
-const char *openai_fault_of(const char *finish_reason)
-{
-    static const struct {
-        const char *reason, *why;
-    } faults[] = {
-#define LIMIT "the answer was cut off: the model's limit of length is reached (finish_reason "
-#define BROKEN "the answer was broken off by the model's server (finish_reason "
-        {"length", LIMIT "\"length\")"},
-        {"max_tokens", LIMIT "\"max_tokens\")"},
-        {"model_length", LIMIT "\"model_length\")"},
-        {"content_filter",
-         "the answer was cut off by a content filter (finish_reason \"content_filter\")"},
-        {"error", BROKEN "\"error\")"},
-        {"abort", BROKEN "\"abort\")"},
-        {"insufficient_system_resource", BROKEN "\"insufficient_system_resource\")"},
+#define LIMIT "the answer was cut off: the model's limit of length is reached"
+#define FILTER "the answer was cut off by a content filter"
+#define BROKEN "the answer was broken off by the model's server"
+#define CALL "the model's server could not read the model's call of a tool"
+
+/* In small letters, with "_" for "-": OpenAI's own, those of servers that speak like it, and those that
+ * gateways pass on from Google's, Zhipu's and others' models.  What is not here is an end. */
+static const struct {
+    const char *reason, *why;
+} faults[] = {
+    {"length", LIMIT},
+    {"max_tokens", LIMIT},
+    {"max_output_tokens", LIMIT},
+    {"model_length", LIMIT},
+    {"model_context_window_exceeded", LIMIT},
+    {"content_filter", FILTER},
+    {"safety", FILTER},
+    {"sensitive", FILTER},
+    {"recitation", FILTER},
+    {"prohibited_content", FILTER},
+    {"blocklist", FILTER},
+    {"spii", FILTER},
+    {"malformed_function_call", CALL},
+    {"function_call_filter", CALL},
+    {"error", BROKEN},
+    {"error_finish", BROKEN},
+    {"abort", BROKEN},
+    {"network_error", BROKEN},
+    {"insufficient_system_resource", BROKEN},
+};
+
 #undef LIMIT
+#undef FILTER
 #undef BROKEN
-    };
-    for (size_t i = 0; i < countof(faults); i++)
-        if (strcmp(finish_reason, faults[i].reason) == 0)
-            return faults[i].why;
-    return NULL;
+#undef CALL
+
+/* Up to a colon: there are servers that say more behind it. */
+static bool is_reason(const char *said, const char *reason)
+{
+    for (; *reason; said++, reason++) {
+        char c = *said >= 'A' && *said <= 'Z' ? (char)(*said + 'a' - 'A') : *said;
+        if ((c == '-' ? '_' : c) != *reason)
+            return false;
+    }
+    return *said == '\0' || *said == ':';
+}
+
+bool openai_put_fault(const char *finish_reason, struct buf *out)
+{
+    for (size_t i = 0; i < countof(faults); i++) {
+        if (!is_reason(finish_reason, faults[i].reason))
+            continue;
+        buf_putf(out, "%s (finish_reason \"%s\")", faults[i].why, finish_reason);
+        return true;
+    }
+    return false;
 }

@@ -7,10 +7,14 @@
 #define GATEWAY_OPENAI_CHUNK_H
 
 #include "proto/js.h"
+#include "proto/sse_reader.h"
 
 struct openai_chunk {
     bool has_choices; /* the array, maybe an empty one */
-    uint32_t error;
+    bool has_choice;
+    bool is_message;   /* it says all of the message: behind pieces of it, again */
+    uint32_t error;    /* null, false, "" and {} are none */
+    uint32_t error_in; /* what it is a member of, for complaint_put_node: the root or the choice */
     uint32_t thinking, content; /* of the first choice, for openai_put_piece */
     uint32_t finish_reason;     /* a string that is not empty */
     uint32_t tool_calls;        /* an array */
@@ -19,12 +23,14 @@ struct openai_chunk {
 
 /* The line behind the last chunk, whatever spaces are around it. */
 bool openai_is_done(struct str line);
+/* An event that only keeps the connection alive: named so, or null.  (Comments are no events.) */
+bool openai_is_idle(const struct sse_event *event);
 /* doc's root is an object. */
 void openai_read_chunk(const struct js_doc *doc, struct openai_chunk *ret);
 /* Appends what a piece says: a string, or an array of parts such as {"type":"text","text":"…"} and
  * {"type":"thinking","thinking":[{"type":"text","text":"…"}]}, of which it is those of its kind. */
 void openai_put_piece(const struct js_doc *doc, uint32_t node, bool thinking, struct buf *out);
-/* Why an answer that ended for this reason is none; NULL: it is one. */
-const char *openai_fault_of(const char *finish_reason);
+/* Appends why an answer that ended for this reason is none; false: it is one. */
+bool openai_put_fault(const char *finish_reason, struct buf *out);
 
 #endif

@@ -351,15 +351,25 @@ bool process_write(struct process *p, struct str bytes, bool close_behind)
     int folder = process_folder(p), unread = 0;
     int fifo =
         folder < 0 ? -1 : openat(folder, "input", O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
-    if (folder >= 0)
-        close(folder);
-    if (fifo < 0)
-        return false;
-    bool good = ioctl(fifo, FIONREAD, &unread) == 0 &&
+    bool good = fifo >= 0 && ioctl(fifo, FIONREAD, &unread) == 0 &&
                 bytes.n + (size_t)unread <= (unread ? WRITE_MORE : WRITE_BYTES) &&
                 write_frames(fifo, bytes, close_behind);
-    close(fifo);
+    if (good && close_behind && !p->spec.pty)
+        keep_put_closed(folder); /* what comes right behind it is to see it */
+    if (fifo >= 0)
+        close(fifo);
+    if (folder >= 0)
+        close(folder);
     return good;
+}
+
+bool process_input_is_closed(const struct process *p)
+{
+    int folder = process_folder(p);
+    bool closed = folder >= 0 && keep_has_closed(folder);
+    if (folder >= 0)
+        close(folder);
+    return closed;
 }
 
 bool process_text(const struct process *p, size_t chars, struct buf *out)

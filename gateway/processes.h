@@ -96,6 +96,8 @@ void process_wait(struct process *p, struct process_waiter *waiter);
 void process_kill(struct process *p);
 /* Whole, or not at all: false when its input takes no more now. */
 bool process_write(struct process *p, struct str bytes, bool close_behind);
+/* By its command, or by a write that closed behind it. */
+bool process_input_is_closed(const struct process *p);
 /* Appends its last characters, at most so many; whether there was more. */
 bool process_text(const struct process *p, size_t chars, struct buf *out);
 void process_learnt(struct process *p);

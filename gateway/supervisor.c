@@ -258,6 +258,28 @@ bool supervisor_read_report(int control, struct supervisor_report *ret)
     return true;
 }
 
+static void put_signal(struct buf *out, int number)
+{
+    const char *name = sigabbrev_np(number);
+    buf_putf(out, "killed by signal %d", number);
+    if (name)
+        buf_putf(out, " (SIG%s)", name);
+}
+
+bool supervisor_put_end(const struct supervisor_report *report, const char *program,
+                        struct buf *out)
+{
+    if (report->error)
+        buf_putf(out, "cannot start \"%s\": %s", program, strerror(report->error));
+    else if (WIFSIGNALED(report->status))
+        put_signal(out, WTERMSIG(report->status));
+    else if (WEXITSTATUS(report->status) == 0)
+        return true;
+    else
+        buf_putf(out, "exit status %d", WEXITSTATUS(report->status));
+    return false;
+}
+
 /* ------------------------------------------------------------------ the supervisor's side */
 
 static void report(int error, int status)

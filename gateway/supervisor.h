@@ -16,7 +16,7 @@
 #ifndef GATEWAY_SUPERVISOR_H
 #define GATEWAY_SUPERVISOR_H
 
-#include "proto/base.h"
+#include "proto/buf.h"
 
 #include <sys/types.h>
 
@@ -58,6 +58,9 @@ void supervisor_send(int control, enum supervisor_command command);
 void supervisor_wake(int pidfd);
 /* False when there is none (yet). */
 bool supervisor_read_report(int control, struct supervisor_report *ret) MUST_USE;
+/* Appends how its program ended; true, and nothing: well. */
+bool supervisor_put_end(const struct supervisor_report *report, const char *program,
+                        struct buf *out);
 
 /* The process itself: argv is {"holdfast", "supervise", "--", COMMAND…}.  Returns the exit status
  * when it was not started by supervisor_spawn, or could not start the program; else it exits. */

@@ -212,14 +212,17 @@ static void write_to(struct tool_job *job, struct process *p, struct str data, b
         put_ended(job, p);
         return;
     }
-    bool good = process_write(p, data, close_behind);
+    bool is_closed = process_input_is_closed(p);
+    bool good = is_closed ? close_behind : process_write(p, data, close_behind);
     js_put_field(&job->output, "session_id", str_of(p->id));
     js_put_field(&job->output, "status", good ? STR("ok") : STR("error"));
     if (good)
         js_put_int(&job->output, "bytes_written", (int64_t)data.n);
     else
         js_put_field(&job->output, "error",
-                     STR("it takes no input now: it has not read what it was given before"));
+                     is_closed
+                         ? STR("its input is closed")
+                         : STR("it takes no input now: it has not read what it was given before"));
 }
 
 static void run_write(struct tool_job *job, struct process *p, const struct wanted *w)

@@ -379,8 +379,16 @@ static void reset(struct buf *b)
     buf_clear(b);
 }
 
+/* Programs of some runtimes begin their output with a byte order mark. */
+static struct str without_mark(struct str text)
+{
+    bool has_mark = text.n >= 3 && memcmp(text.p, "\xEF\xBB\xBF", 3) == 0;
+    return has_mark ? (struct str){text.p + 3, text.n - 3} : text;
+}
+
 bool agent_line_decode(struct agent_line_decoder *d, struct str text, struct agent_line *ret)
 {
+    text = without_mark(text);
     *ret = (struct agent_line){.kind = LINE_EMPTY, .timeout_s = -1};
     if (is_blank(text))
         return true;

@@ -70,6 +70,16 @@ static void test_complaint(void **state)
     expect_complaint("{\"message\":\"m\"}", "m");
     expect_complaint("{\"detail\":\"d\"}", "d");
     expect_complaint("{\"detail\":[1]}", "");
+    expect_complaint("{\"detail\":[{\"loc\":[\"body\"],\"msg\":\"required\"}]}", "required");
+    expect_complaint("[{\"error\":{\"message\":\"m\"}},{}]", "m");
+    expect_complaint("{\"errors\":[{\"message\":\"m\"}],\"success\":false}", "m");
+    expect_complaint("{\"error\":\"ValueError\",\"message\":\"m\"}", "ValueError: m");
+    expect_complaint("{\"error\":\"m\",\"message\":\"m\"}", "m");
+    expect_complaint("{\"error\":{\"code\":7}}", "7");
+    expect_complaint("{\"error\":{\"code\":\"busy\"},\"msg\":\"x\"}", "busy");
+    expect_complaint("{\"code\":1,\"msg\":\"m\"}", "m");
+    expect_complaint("{\"error\":[[[[[[\"deep\"]]]]]]}", "");
+    expect_complaint("{\"error\":{\"message\":\"m\",\"metadata\":{\"raw\":\"r\"}}}", "m: r");
     expect_complaint("not\tthere \nmore", "not there");
     expect_complaint("\r\n\xff!", "\xEF\xBF\xBD!");
     expect_complaint("<html>", "");

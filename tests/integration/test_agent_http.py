@@ -121,6 +121,30 @@ def test_chunks_of_openai(ask):
     assert "length" in task["error"]["message"] and task["output"] == "Hel"
 
 
+@pytest.mark.parametrize("how, body", [
+    ({}, lines(event("token", text="ab"), event("final_answer", output="ab"))),
+    ({"content_type": "text/plain"}, data(event("token", text="ab")) + data(event("final_answer", output="ab"))),
+    ({"content_type": "text/plain"}, b"\xef\xbb\xbf\r\n" + lines(event("token", text="ab"), event("final_answer", output="ab"))),
+    ({}, b"data: null\n\nevent: ping\ndata: 12:00\n\n" + text("ab") + finish() + DONE),
+    ({}, text("a") + text("b") + data({"choices": [{"message": {"content": "ab"}, "finish_reason": "stop"}]})),
+], ids=["lines-as-events", "events-as-text", "mark", "alive", "whole-message-behind"])
+def test_forms_of_a_reply(ask, how, body):
+    for step in (1, len(body)):
+        task, events = ask([head(**how), *(body[i:i + step] for i in range(0, len(body), step)), CLOSE])
+        assert (task["status"], task["output"], text_of(events)) == ("completed", "ab", "ab")
+
+
+def test_chunks_of_openai_end_with_a_reason(ask):
+    """Their stream is whole then, whatever becomes of the body; without one it is not, though that is whole."""
+    def body(*parts):
+        return [head(Transfer_Encoding="chunked"), *(b"%x\r\n%s\r\n" % (len(part), part) for part in parts)]
+
+    task, _ = ask([*body(text("ab"), finish()), CLOSE])
+    assert (task["status"], task["output"]) == ("completed", "ab")
+    task, _ = ask([*body(text("ab")), b"0\r\n\r\n", CLOSE])
+    assert task["status"] == "failed" and "broke off" in task["error"]["message"] and task["output"] == "ab"
+
+
 def test_reply_with_a_length_may_end_without_final_answer(ask):
     body = lines(event("token", text="short"))
     task, _ = ask([head(Content_Length=len(body), **NDJSON), body, CLOSE])
@@ -140,12 +164,20 @@ def test_reply_with_a_length_may_end_without_final_answer(ask):
      "a question, which"),
     ([lines(event("token", text="I was"), {"error": {"message": "out of ink"}})],
      "the agent said: out of ink"),
-], ids=["close", "torn", "nonsense", "other", "reserved", "call", "question", "error"])
+    ([lines(event("token", text="I was"), {"error": "ValueError", "message": "out of ink"})],
+     "the agent said: ValueError: out of ink"),
+], ids=["close", "torn", "nonsense", "other", "reserved", "call", "question", "error", "error-and-message"])
 def test_what_ends_badly_keeps_what_was_said(ask, server, steps, why):
     task, events = ask(reply(*steps, **NDJSON))
     assert task["status"] == "failed" and task["error"]["code"] == "agent_error", task
     assert why in task["error"]["message"], task["error"]
     assert task["output"] == "I was" and len(server.requests) == 1
+
+
+def test_event_that_is_an_error(ask):
+    for said in (b"out of ink\n\n", b'{"message": "out of ink"}'):
+        task, _ = ask(reply(data(event("token", text="I was")), b"event: error\ndata: " + said))
+        assert task["error"]["message"] == "agent_error: the agent said: out of ink" and task["output"] == "I was"
 
 
 def test_connection_that_is_reset(client, server):

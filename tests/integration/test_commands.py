@@ -207,6 +207,19 @@ def test_write_submit_and_close(client):
     assert [one["status"] for one in seen[6:]] == ["already_exited"] * 2
 
 
+def test_write_to_an_input_that_is_closed_is_refused(client):
+    conversation, gate = new_id(), client.gateway.path()
+    until = f"while [ ! -e {gate} ]; do sleep 0.02; done"
+    seen = run(client, background(f"cat; {until}"), process("close"), process("write", data="lost"),
+               process("submit", data="lost"), process("close"), conversation=conversation)
+    assert [one["status"] for one in seen[1:]] == ["ok", "error", "error", "ok"]
+    assert all("input is closed" in one["error"] for one in seen[2:4])
+    (started,) = run(client, background(f"exec <&-; {until}"), conversation=conversation)  # by itself
+    wait_until(lambda: run(client, process("write", started["session_id"], data="x"), conversation=conversation)[0]
+               .get("error") == "its input is closed", "the end of its input")
+    pathlib.Path(gate).touch()
+
+
 def test_input_that_nobody_reads_is_refused_at_last_and_kill_still_works(client):
     conversation = new_id()
     (started,) = run(client, background("exec sleep 1000"), conversation=conversation)

@@ -58,6 +58,29 @@ def test_message_is_delivered_or_undelivered_never_gone(client):  # F29
             assert not delivered and not undelivered
 
 
+def test_message_that_is_not_written_is_undelivered(client, tmp_path):
+    """A pipe holds 64 KiB: what is in none has reached no agent.  When it reads, it gets them all."""
+    said = [f"{i}" * 30000 for i in range(6)]
+    for reads in (False, True):
+        gate = tmp_path / str(reads)
+        task = client.chat({"token": "x"}, {"wait": str(gate)}, *[{"hear": "message", "say": True}] * len(said))
+        client.event(task, "token")
+        for content in said:
+            client.call("send", **ids(task), content=content)
+        if reads:
+            make(gate)
+        else:
+            client.call("cancel", **ids(task))
+        end = client.wait_terminal(task)
+        told = [e["data"]["content"] for e in client.events_since(task) if e["event"] == "message"]
+        left = [m["content"] for m in client.task(task).get("undelivered", [])]
+        assert told + left == said
+        if reads:
+            assert told == said and end["data"]["output"].count("message") == len(said)
+        else:
+            assert len("".join(told)) <= 65536
+
+
 # ------------------------------------------------------------------ questions
 
 

@@ -129,8 +129,12 @@ def test_stream_cut_into_pieces_of_any_size(ask, step, newline):  # F59
     lambda b: b.replace(b"data: [DONE]", b"data:  [DONE] "),
     lambda b: b.replace(b'"finish_reason": null', b'"finish_reason": ""'),  # as Ollama's and SGLang's
     lambda b: m.data({"choices": [], "prompt_filter_results": [{"prompt_index": 0}]}) + b,  # as Azure's
+    lambda b: b.replace(b"data: {", b"data: null\n\ndata: {"),  # to keep the connection alive
+    lambda b: b"event: ping\ndata: 2023-02-20 08:40:33.556053\n\n" + b,
+    lambda b: b.replace(b'"choices"', b'"error": {}, "choices"'),
+    lambda b: b[:-len(DONE)] + m.data({"choices": [{"message": {"content": "Héllo 🌊!"}}]}) + DONE,
 ], ids=["crlf", "cr", "comments", "bom", "lines", "no-last-newline", "no-done", "after-done", "done-in-spaces",
-        "empty-reason", "no-choice-first"])
+        "empty-reason", "no-choice-first", "null", "ping", "empty-error", "whole-message-behind"])
 def test_forms_of_a_stream(ask, change):  # F59
     task, _, _ = ask([reply(change(whole_answer()))])
     assert (task["status"], task["output"]) == ("completed", "Héllo 🌊!")
@@ -153,6 +157,36 @@ def test_server_that_does_not_stream(ask):
              "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}}
     task, _, _ = ask([reply(json.dumps(whole, indent=1).encode(), content_type="application/json")])
     assert task["output"] == "All at once." and task["result"]["usage"]["total_tokens"] == 7
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/plain; charset=utf-8", "Text/Event-Stream", None])
+def test_stream_is_one_whatever_its_content_type(ask, kind):
+    begun = m.head(content_type=kind) if kind else b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
+    stream = b": OPENROUTER PROCESSING\n\n" + whole_answer()
+    task, _, _ = ask([[begun, *(stream[at:at + 1] for at in range(8)), stream[8:], m.CLOSE]])
+    assert (task["status"], task["output"]) == ("completed", "Héllo 🌊!")
+
+
+@pytest.mark.parametrize("last", [b"", b"\n\ndata: [DONE]\n\n"])
+def test_json_that_is_called_a_stream(ask, last):
+    whole = {"choices": [{"message": {"content": "All at once."}, "finish_reason": "stop"}]}
+    task, _, _ = ask([reply(json.dumps(whole, indent=1).encode() + last)])
+    assert (task["status"], task["output"]) == ("completed", "All at once.")
+    task, _, _ = ask([reply(b'{"error": {"message": "quota exceeded"}}' + last)])
+    assert task["error"]["message"].endswith("the server said: quota exceeded")
+
+
+def test_answer_is_whole_with_its_finish_reason(ask):
+    """Not with what comes behind it: usage, [DONE], the last chunk of the body."""
+    task, _, requests = ask([[m.head(Transfer_Encoding="chunked"), *chunks(text("Hello"), finish()), m.CLOSE]],
+                            agent="hasty")
+    assert (task["status"], task["output"], len(requests)) == ("completed", "Hello", 1)
+    task, _, _ = ask([[m.head(Transfer_Encoding="chunked"), *chunks(text("Hello")), m.CLOSE]], agent="hasty")
+    assert task["status"] == "failed" and "broke off" in task["error"]["message"]
+
+
+def chunks(*parts):
+    return [b"%x\r\n%s\r\n" % (len(part), part) for part in parts]
 
 
 def test_connection_is_used_again(ask):
@@ -211,14 +245,32 @@ def test_calls_without_ids_and_indexes(ask):
     assert task["output"] == "2"
 
 
+def unnumbered(*pieces):
+    return m.delta(tool_calls=list(pieces))
+
+
 @pytest.mark.parametrize("pieces", [
     [[call(0, "a", "calculator", '{"expression":"1+1"}')], [call(0, "b", "calculator", '{"expression":"2+2"}')]],
     [[call(0, "a", "calculator", '{"expres')], [call(0, "a", "calculator", 'sion":"1+1"}')],
      [call(0, "b", "calculator", "")], [call(0, "b", "calculator", '{"expression":"2+2"}')]],
     [[call(0, "a", "calculator", {"expression": "1+1"})], [call(1, "b", "calculator", {"expression": "2+2"})]],
-], ids=["all-number-0", "id-and-name-in-each-piece", "arguments-are-an-object"])
+    [[unnumbered({"id": "a", "function": {"name": "calculator", "arguments": '{"exp'}})],
+     [unnumbered({"id": "b", "function": {"name": "calculator", "arguments": '{"exp'}})],
+     [unnumbered({"id": "a", "function": {"arguments": 'ression":"1+1"}'}})],
+     [unnumbered({"id": "b", "function": {"arguments": 'ression":"2+2"}'}})]],
+    [[unnumbered({"id": "a", "function": {"name": "calculator"}}, {"id": "b", "function": {"name": "calculator"}})],
+     [unnumbered({"function": {"arguments": '{"expression":"1+1"}'}},
+                 {"function": {"arguments": '{"expression":"2+2"}'}})]],
+    [[unnumbered({"id": "a", "function": {"arguments": '{"expression":'}})],
+     [unnumbered({"id": "a", "function": {"arguments": '"1+1"}'}})],
+     [unnumbered({"id": "a", "function": {"name": "calculator"}})],
+     [call(0, "", "", ""), call(7, "b", "calculator", '{"expression":"2+2"}')]],
+    [[call(0, "a", "calculator", '{"expression":"1+1"}')] * 2, [call(1, "b", "calculator", '{"expr')],
+     [call(1, "b", None, '{"expression":"2+')], [call(1, "b", None, '{"expression":"2+2"}')]],
+], ids=["all-number-0", "id-and-name-in-each-piece", "arguments-are-an-object", "ids-alone", "places-alone",
+        "arguments-before-the-name", "arguments-again-in-each-piece"])
 def test_calls_of_two_are_told_apart(ask, pieces):
-    """As Gemini's, vLLM's and Ollama's servers write them."""
+    """As Gemini's, vLLM's, Ollama's, SGLang's and Qianfan's servers write them."""
     _, events, requests = ask([reply(*itertools.chain(*pieces), finish("tool_calls"), DONE), answer("2 and 4")])
     results = [(e["data"]["call_id"], e["data"]["output"]) for e in events if e["event"] == "tool_result"]
     assert sorted(results) == [("a", "2"), ("b", "4")]
@@ -246,10 +298,21 @@ def test_cap_on_turns_is_told(ask):
     ([text("I was going to"), m.data({"error": {"message": "GPU on\nfire", "code": 500}})],
      "the server said: GPU on fire"),
     ([text("I was going to"), b"event: error\n", m.data({"error": "overloaded"})], "overloaded"),
+    ([text("I was going to"), b"event: error\ndata: upstream is gone\n\n", DONE], "the server said: upstream is gone"),
+    ([text("I was going to"), m.data({"object": "error", "message": "CUDA is out"}), DONE], "the server said: CUDA is out"),
+    ([text("I was going to"), m.data({"detail": "shutting down"}), DONE], "the server said: shutting down"),
+    ([m.data({"choices": [{"delta": {"content": "I was going to"}, "finish_reason": "error",
+                           "error": {"code": 502, "metadata": {"raw": "33 of 32"}}}]}), DONE],
+     "the server said: 502: 33 of 32"),
+    ([text("I was going to"), finish("SAFETY"), DONE], "content filter"),
+    ([text("I was going to"), finish("network-error"), DONE], "broken off"),
+    ([text("I was going to"), finish("function_call_filter: MALFORMED_FUNCTION_CALL"), DONE], "call of a tool"),
     ([text("I was going to")], "broke off"),
     ([text("I was going to"), b'data: {"choices": [{"delta": {"con'], "broke off"),
     ([text("I was going to"), b"data: {nonsense}\n\n"], "no JSON"),
-], ids=["length", "filter", "model-length", "max-tokens", "error-reason", "abort", "resource", "error", "error-text", "close", "half", "nonsense"])
+], ids=["length", "filter", "model-length", "max-tokens", "error-reason", "abort", "resource", "error", "error-text",
+        "error-event", "error-object", "detail", "error-of-the-choice", "safety", "network", "malformed", "close", "half",
+        "nonsense"])
 def test_stream_that_ends_badly_keeps_what_was_said(ask, client, steps, why):
     task, events, requests = ask([reply(*steps)])
     assert task["status"] == "failed" and task["error"]["code"] == "agent_error", task
@@ -285,6 +348,13 @@ def test_length_of_declared_body_that_does_not_come(ask):
     ({"content_type": "application/json"}, b'{"hello": 1}', "no choices"),
     ({"content_type": "application/json"}, b'{"choices": [', "what is no JSON: unexpected end"),
     ({"content_type": "application/json"}, b'{"error": {"message": "no"}}', "the server said: no"),
+    ({"content_type": "application/json"}, b'[{"error": {"message": "no"}}]', "the server said: no"),
+    ({"status": 400}, b'[{\n "error": {"code": 400, "message": "no such field"}}]', "HTTP 400: no such field"),
+    ({}, DONE, "no choices"),
+    ({}, m.usage(3, 0) + DONE, "no choices"),
+    ({}, m.data({"choices": None, "base_resp": {"status_code": 1008, "status_msg": "no balance"}}) + DONE,
+     "the server said: no balance"),
+    ({}, finish("tool_calls") + DONE, "named none"),
 ])
 def test_reply_that_is_none_is_told_once(ask, how, body, why):
     task, _, requests = ask([reply(body, **how)])

@@ -56,6 +56,8 @@ static void test_agent_line_event_gives_compact_data(void **state)
         const char *data;
     } rows[] = {
         {"{\"event\":\"token\",\"data\":{\"text\":\"Hel\"}}", EVENT_TOKEN, "{\"text\":\"Hel\"}"},
+        {"\xEF\xBB\xBF{\"event\":\"token\",\"data\":{\"text\":\"\"}}", EVENT_TOKEN,
+         "{\"text\":\"\"}"},
         {" { \"data\" : { \"text\" : \"\" , \"x\" : 1e400 } , \"event\" : \"th\\u0069nking\" } \r\n",
          EVENT_THINKING, "{\"text\":\"\",\"x\":1e400}"},
         {"{\"event\":\"progress\",\"data\":{\"progress\":0.4,\"note\":\"half\"}}", EVENT_PROGRESS,
