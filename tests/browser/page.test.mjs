@@ -40,6 +40,55 @@ scene("the last words of a long paragraph are there, however close they came to 
   await chat.waitForStatus("completed");
 });
 
+scene("what is written from the right runs from the right, and code from the left", async (its) => {
+  const said = "שלום world!\n\n- שלום `a`\n\n> שלום\n\n| שלום |\n| - |\n| 1 |\n\nHello שלום.\n\n```\nשלום\n```\n";
+  const { chat, puppet } = await its.asked({ text: "שלום?", said: [said], shown: "" });
+  await chat.page.waitForSelector(".answer .code");
+  const runs = await chat.page.locator(".answer > *").evaluateAll((all) => all.map((each) => getComputedStyle(each).direction));
+  assert.deepEqual(runs, ["rtl", "rtl", "rtl", "rtl", "ltr", "ltr"]);
+  const edges = await chat.page.locator(".answer :is(p, li, td, pre), .asked").evaluateAll((all) =>
+    all.map((each) => {
+      const range = document.createRange();
+      range.selectNodeContents(each);
+      const [box, text] = [each.getBoundingClientRect(), range.getBoundingClientRect()];
+      return Math.abs(box.right - text.right) < Math.abs(text.left - box.left) + 1 ? "right" : "left";
+    }),
+  );
+  assert.deepEqual(edges, ["right", "right", "right", "right", "right", "left", "left"]);
+  assert.equal(await chat.page.locator(".answer li code").evaluate((code) => getComputedStyle(code).direction), "ltr");
+  puppet.exit();
+  await chat.waitForStatus("completed");
+});
+
+scene("what is to be approved shows the signs that would turn it around", async (its) => {
+  const { chat, puppet } = await its.asked({ said: [] });
+  const command = "echo \u202e; rm -rf /\u2066";
+  const prompt = `Run this command?\n${command}`;
+  puppet.emit("input_required", { input_id: "q1", kind: "approval", prompt, tool: "terminal", arguments: { command } });
+  await chat.page.waitForSelector("[data-input-id=q1]");
+  const shown = await chat.textOf("[data-input-id=q1]");
+  assert.doesNotMatch(shown, /\p{Bidi_Control}/u);
+  assert.equal(shown.split("echo \\u202e; rm -rf /\\u2066").length, 3);
+});
+
+scene("who asks while reading further up is brought to the end", async (its) => {
+  const { chat, puppet } = await its.asked({ said: ["Line.\n\n".repeat(60)], shown: "Line.".repeat(60) });
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  const { page } = chat;
+  await page.hover("#thread");
+  await page.mouse.wheel(0, -800);
+  await page.waitForSelector(".to-end");
+  await chat.ask("And then?");
+  const second = await its.stage.puppet();
+  await page.waitForFunction(() => {
+    const { top, bottom } = [...document.querySelectorAll(".asked")].at(-1).getBoundingClientRect();
+    return top >= 0 && bottom <= innerHeight;
+  });
+  assert.equal(await page.locator(".to-end").count(), 0);
+  second.exit();
+});
+
 scene("an answer of hostile Markdown does nothing", async (its) => {
   const hostile = [
     "<script>window.hacked = 1</script>\n",

@@ -22,5 +22,11 @@ export function timeAgo(ms: number, now = Date.now()): string {
   return ago.format(Math.round(s / 86_400), "day");
 }
 
+const escaped = (sign: string) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`;
+
+/** With the signs that turn text around written out: else a command may look like another one. */
+export const plainly = (text: string): string => text.replaceAll(/\p{Bidi_Control}/gu, escaped);
+
 /** Anything, as JSON that can be read. */
-export const pretty = (value: unknown): string => (value === undefined ? "" : JSON.stringify(value, null, 2));
+export const pretty = (value: unknown): string =>
+  value === undefined ? "" : plainly(JSON.stringify(value, null, 2));

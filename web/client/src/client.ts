@@ -10,7 +10,7 @@ import { ConversationList } from "./list.js";
 import { Observable } from "./observable.js";
 import { Outbox, type Outgoing } from "./outbox.js";
 import { Requests, type Asked } from "./requests.js";
-import { browserStore, ForgivingStore, type Store } from "./store.js";
+import { ForgivingStore, IndexedStore, type Store } from "./store.js";
 import type { Task } from "./task.js";
 import { FetchedTokens, GuestTokens, type FetchToken, type TokenSource } from "./token.js";
 import type { Agent, Line, Replies, RequestFields, TaskSummary, Verb, Welcome } from "./wire.js";
@@ -55,7 +55,7 @@ export class Client extends Observable {
     super();
     const plain = (options.WebSocket ?? globalThis.WebSocket) as typeof WebSocket;
     if (!plain) throw Error("no WebSocket");
-    const store = new ForgivingStore(options.store ?? browserStore());
+    const store = new ForgivingStore(options.store ?? new IndexedStore());
     const place = `${url} ${options.user ?? ""}`;
     this.conversations = new ConversationList(this);
     this.outgoing = new Outbox(this, store, place);
@@ -79,7 +79,7 @@ export class Client extends Observable {
 
   /** @internal */
   get reason(): HoldfastError {
-    return this.error ?? new HoldfastError("closed", "the client was closed");
+    return this.error ?? new HoldfastError("closed", "client closed");
   }
 
   get owner(): string | null {
@@ -120,7 +120,7 @@ export class Client extends Observable {
 
   /** Connects at once; also after the gateway said never to come back. */
   retry(): void {
-    this.#link?.retry();
+    if (!this.#closed) this.#link?.retry();
   }
 
   /** Ends the connection, and what waits for it; messages in the outbox stay for the next time. */
@@ -182,7 +182,11 @@ export class Client extends Observable {
         this.#requests.lost();
         for (const task of this.following.values()) task.reconnected(false);
       }
-      if (status.state === "closed") this.#giveUp();
+      if (status.state === "closed") {
+        // Nobody will answer; messages in the outbox may yet be sent, unless the client itself is closed.
+        this.#requests.drop(this.reason, this.#closed);
+        for (const task of this.following.values()) task.closed(this.reason);
+      }
       this.changed();
     },
     onWelcome: (line) => {
@@ -197,12 +201,6 @@ export class Client extends Observable {
     },
     onLines: (lines) => lines.forEach((line) => this.#take(line)),
   };
-
-  /** Nobody will answer; messages in the outbox may yet be sent, unless the client itself is closed. */
-  #giveUp(): void {
-    this.#requests.drop(this.reason, this.#closed);
-    for (const task of this.following.values()) task.closed(this.reason);
-  }
 
   /** Somebody else is signed in. */
   #forget(): void {
@@ -251,9 +249,7 @@ function tokensOf({ token }: Options, store: Store, place: string): TokenSource 
 
 /** Only a page has other tabs; only with locks can they tell who is still there. */
 const canShare = (): boolean =>
-  typeof document !== "undefined" &&
-  typeof BroadcastChannel !== "undefined" &&
-  Boolean(globalThis.navigator?.locks);
+  Boolean(globalThis.document && globalThis.BroadcastChannel && globalThis.navigator?.locks);
 
 /** Calls back when the network or the user may have come back, or gone. */
 function onWake(wake: () => void): () => void {

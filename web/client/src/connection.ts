@@ -12,7 +12,7 @@
 import { Backoff, type BackoffOptions } from "./backoff.js";
 import { HoldfastError } from "./errors.js";
 import type { TokenSource } from "./token.js";
-import { SUBPROTOCOL, type ErrorLine, type Line, type Welcome } from "./wire.js";
+import { SUBPROTOCOL, type Line, type Welcome } from "./wire.js";
 
 const STEADY_MS = 10_000; // a connection that lasted so long makes the next wait a first one
 const WELCOME_MS = 15_000; // from the first step of an attempt to welcome
@@ -117,7 +117,7 @@ export class Connection implements Link {
       this.#token = token;
     } catch (error) {
       if (attempt !== this.#attempt) return;
-      if ((error as HoldfastError).code === "unauthorized")
+      if ((error as HoldfastError | undefined)?.code === "unauthorized")
         return this.#end(error as HoldfastError);
       return this.#wait(this.#backoff.next());
     }
@@ -161,13 +161,11 @@ export class Connection implements Link {
   #isMine(line: Line): boolean {
     if (line.type === "goaway") this.#goawayMs = line.retry_after_ms;
     if (line.type === "token_expiring") void this.#renew();
-    if (line.type === "error") this.#note(line);
+    if (line.type === "error") {
+      this.#retryMs = line.retry_after_ms ?? this.#retryMs;
+      if (line.id === HELLO) this.#reason = line.message;
+    }
     return line.id === HELLO || line.id === PING;
-  }
-
-  #note(line: ErrorLine): void {
-    if (line.retry_after_ms !== undefined) this.#retryMs = line.retry_after_ms;
-    if (line.id === HELLO) this.#reason = line.message;
   }
 
   async #welcomed(line: Welcome): Promise<void> {
@@ -217,12 +215,10 @@ export class Connection implements Link {
     switch (code) {
       case 1007:
       case 1008:
-        return this.#end(
-          new HoldfastError("closed", `the gateway does not understand us (${code})`),
-        );
+        return this.#end(new HoldfastError("closed", `refused by the gateway: ${code}`));
       case 1009:
         if (this.#status.state === "live") break;
-        return this.#end(new HoldfastError("too_large", "our token is too large"));
+        return this.#end(new HoldfastError("too_large", "token too large"));
       case 1001:
         if (this.#goawayMs === undefined) break;
         return this.#wait(Math.random() * this.#goawayMs);
@@ -244,7 +240,7 @@ export class Connection implements Link {
 
   #wait(ms: number): void {
     this.#abandon();
-    this.#timer = setTimeout(() => void this.#open(), ms);
+    this.#timer = setTimeout(() => this.#open(), ms);
     // A guess of the browser, and the gateway may be on this very machine: attempts go on.
     const offline = globalThis.navigator?.onLine === false;
     this.#set(offline ? "offline" : "waiting", Date.now() + ms);
@@ -266,7 +262,7 @@ export class Connection implements Link {
 
   /** Nothing was heard for long: asks, if anybody looks. */
   #listen(): void {
-    const quiet = Date.now() - this.#heardAt;
+    const quiet = Math.abs(Date.now() - this.#heardAt); // clocks are set, also back
     if (quiet >= QUIET_MS && !globalThis.document?.hidden) this.#ask();
     this.#timer = setTimeout(() => this.#listen(), quiet < QUIET_MS ? QUIET_MS - quiet : QUIET_MS);
   }
@@ -286,7 +282,7 @@ function parse(text: string): Line | undefined {
   try {
     return JSON.parse(text);
   } catch {
-    console.error("not a line:", text);
+    console.error("no line", text);
     return undefined;
   }
 }

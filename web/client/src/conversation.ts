@@ -88,7 +88,7 @@ export class Conversation extends Observable {
       turn(task.id, { task });
       if (last === 0) continue;
       const said = type === "chat" ? "input" : "notice";
-      const partial = task.status === "failed" || task.status === "cancelled";
+      const partial = /failed|cancelled/.test(task.status);
       turn(task.id, { text, partial, [said]: input ?? turns.get(task.id)![said] });
     }
     const known = [...turns.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
@@ -116,9 +116,8 @@ export class Conversation extends Observable {
 
   close(): void {
     if (this.#users === 0 || --this.#users > 0) return;
-    if (this.#client.state === "live") {
-      this.#client.ask("close", { conversation_id: this.id }, { kept: false });
-    }
+    // Kept, so that it comes behind an `open` that still waits for a connection.
+    this.#client.ask("close", { conversation_id: this.id }, { kept: true });
     for (const task of this.#tasks.values()) task.unfollow(this);
   }
 
@@ -216,7 +215,7 @@ export class Conversation extends Observable {
     this.#merge(messages);
     for (const summary of tasks) {
       const task = this.#client.meet(summary);
-      if (isLive(summary.status)) task.follow(this);
+      if (isLive(summary.status) && this.#users > 0) task.follow(this);
     }
     this.loaded = true;
     this.changed();

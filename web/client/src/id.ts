@@ -2,5 +2,5 @@
 
 export function newId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return Array.from(bytes, (byte) => (byte + 256).toString(16).slice(1)).join("");
 }

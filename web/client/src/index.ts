@@ -16,7 +16,7 @@ export type { Faults } from "./faults.js";
 export type { ConversationList } from "./list.js";
 export type { Outgoing, OutgoingState } from "./outbox.js";
 export { IndexedStore, MemoryStore, type Store } from "./store.js";
-export type { Task } from "./task.js";
+export type { EventsOptions, Task } from "./task.js";
 export type { FetchToken } from "./token.js";
 export { BLANK, tell } from "./transcript.js";
 export type { Ending, Question, ToolCall, Transcript } from "./transcript.js";

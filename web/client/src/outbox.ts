@@ -170,7 +170,8 @@ export class Outbox {
   /** Holds the lock of this message until `body` is done. */
   async #alone(one: Outgoing, body: () => Promise<void>): Promise<void> {
     const locks = globalThis.navigator?.locks;
-    await (locks ? locks.request(`holdfast ${one.key}`, body) : body());
+    // In a frame that may keep nothing they are there, and refuse.
+    await (locks ? locks.request(`holdfast ${one.key}`, body).catch(body) : body());
   }
 
   /** Sends it until it has started or failed, or the client is closed. */
@@ -191,7 +192,7 @@ export class Outbox {
         },
         onError: (error) => {
           const failed = error.code !== "closed";
-          settled(failed ? this.#forget(one) : undefined);
+          settled(failed && this.#forget(one));
           one.become(failed ? "failed" : "queued", error);
           one.reject(error);
           this.#client.outgoingChanged(one);

@@ -1,6 +1,6 @@
 /** shared.ts -- a tab's end of the connection that all tabs share. */
 
-import type { ConnectionOptions, Link, LinkEvents } from "./connection.js";
+import { Connection, type ConnectionOptions, type Link, type LinkEvents } from "./connection.js";
 import { HoldfastError } from "./errors.js";
 import { errorOf, lead, troubleOf, type ToHub, type ToTab } from "./hub.js";
 import type { TokenSource } from "./token.js";
@@ -20,6 +20,7 @@ export class SharedLink implements Link {
   #stopLeading = () => {};
   #standIn = () => {};
   #closed = false;
+  #own: Connection | undefined; // where locks are there but refuse, as in frames that may keep nothing
   #leave!: () => void;
 
   /**
@@ -46,27 +47,34 @@ export class SharedLink implements Link {
       this.#say({ kind: "join", options });
     };
     this.#inbox.onmessage = ({ data }) => this.#take(data);
-    void navigator.locks.request(`${place} ${tab}`, () => {
+    const granted = navigator.locks.request(`${place} ${tab}`, () => {
       this.#ups.onmessage = join;
       join();
+      this.#host(place);
       return left;
     });
-    this.#host(place);
+    granted.catch(() => {
+      if (!this.#closed) this.#own = new Connection(options, tokens, events);
+    });
   }
 
   send(text: string): void {
-    this.#say({ kind: "send", text });
+    if (this.#own) this.#own.send(text);
+    else this.#say({ kind: "send", text });
   }
 
   wake(): void {
-    this.#say({ kind: "wake" });
+    if (this.#own) this.#own.wake();
+    else this.#say({ kind: "wake" });
   }
 
   retry(): void {
-    this.#say({ kind: "retry" });
+    if (this.#own) this.#own.retry();
+    else this.#say({ kind: "retry" });
   }
 
   close(): void {
+    this.#own?.close();
     this.#say({ kind: "leave" });
     this.#leave();
     this.#stopLeading();
@@ -120,7 +128,7 @@ export class SharedLink implements Link {
         : this.#tokens.keep(stale!));
       this.#say({ kind: "token", question, token });
     } catch (error) {
-      this.#say({ kind: "token", question, error: troubleOf(error as HoldfastError) });
+      this.#say({ kind: "token", question, error: troubleOf((error ?? {}) as HoldfastError) });
     }
   }
 }

@@ -28,6 +28,8 @@ export class MemoryStore implements Store {
   }
 }
 
+const OPEN_MS = 10_000; // some browsers, now and then, never answer
+
 const done = <T>(request: IDBRequest<T>): Promise<T> =>
   new Promise((resolve, reject) => {
     request.onsuccess = () => resolve(request.result);
@@ -38,9 +40,12 @@ export class IndexedStore implements Store {
   #database: Promise<IDBDatabase>;
 
   constructor(name = "holdfast") {
-    const opening = indexedDB.open(name, 1);
-    opening.onupgradeneeded = () => opening.result.createObjectStore("kept");
-    this.#database = done(opening);
+    this.#database = new Promise((resolve, reject) => {
+      const opening = indexedDB.open(name, 1); // throws where there is none, or a page may keep nothing
+      opening.onupgradeneeded = () => opening.result.createObjectStore("kept");
+      done(opening).then(resolve, reject);
+      setTimeout(reject, OPEN_MS);
+    });
     this.#database.catch(() => {});
   }
 
@@ -90,6 +95,3 @@ export class ForgivingStore implements Store {
     }
   }
 }
-
-export const browserStore = (): Store =>
-  typeof indexedDB === "undefined" ? new MemoryStore() : new IndexedStore();

@@ -30,6 +30,15 @@ interface Reader {
   finish(error?: HoldfastError): void;
 }
 
+export interface EventsOptions {
+  /** Seq behind which it begins; 0 is the beginning. */
+  after?: number;
+  /** Pieces of text as they came, not merged. */
+  exact?: boolean;
+  /** Ends the loop, also while nothing comes: it throws the signal's reason. */
+  signal?: AbortSignal;
+}
+
 export const isLive = (status: TaskStatus): boolean => status === "pending" || status === "running";
 
 export class Task extends Observable {
@@ -45,7 +54,7 @@ export class Task extends Observable {
   #followers = new Set<unknown>();
   #cursor = -1; // seq of the last event of the subscription; -1: there is none
   #turn = 0; // of the newest resume
-  #resuming = false; // it is not answered
+  #asked = Infinity; // behind which seq it asks, until it is answered
   #over = false; // it was answered that the task has ended
   #restarted = false;
   #ending: Ending | null = null;
@@ -99,7 +108,11 @@ export class Task extends Observable {
    * All events behind `after`, each once, to the last one.  Pieces of text that are replayed come
    * merged, which is the same text in a fraction of the bytes, unless `exact` says otherwise.
    */
-  async *events({ after = 0, exact = false } = {}): AsyncGenerator<TaskEvent, void, void> {
+  async *events({
+    after = 0,
+    exact = false,
+    signal,
+  }: EventsOptions = {}): AsyncGenerator<TaskEvent, void, void> {
     let queue: TaskEvent[] = [];
     let finished: { error?: HoldfastError } | undefined;
     let wake = () => {};
@@ -116,6 +129,9 @@ export class Task extends Observable {
         wake();
       },
     };
+    const stop = () => reader.finish(signal!.reason);
+    signal?.throwIfAborted();
+    signal?.addEventListener("abort", stop);
     this.#attach(reader);
     try {
       for (;;) {
@@ -136,13 +152,17 @@ export class Task extends Observable {
         await more;
       }
     } finally {
+      signal?.removeEventListener("abort", stop);
       this.#detach(reader);
     }
   }
 
   /** How it ended; rejects with `TaskFailed` when it failed or was cancelled. */
   async result(): Promise<Ending> {
-    return settled(this.#ending ?? (await this.#end()));
+    const ending = this.#ending ?? (await this.#end());
+    const { status, error, output } = ending;
+    if (status === "completed") return ending;
+    throw new TaskFailed(status, error!, output);
   }
 
   #end(): Promise<Ending> {
@@ -234,17 +254,17 @@ export class Task extends Observable {
       if (isTerminal(event)) this.#drop(reader);
     }
     if (isTerminal(event)) this.#cursor = -1;
-    if (missed && !this.#resuming) this.#resume();
+    if (missed && this.#asked === Infinity) this.#resume();
   }
 
   /** @internal All that there was is sent. */
   caughtUp(): void {
-    if (this.#resuming || !this.#over) return;
+    if (this.#asked < Infinity || !this.#over) return;
     this.#cursor = -1;
     for (const reader of this.#reading()) if (reader.last === reader.after) this.#finish(reader);
     if (this.#reading().length === 0) return;
     // It has ended, nothing is left to send, and yet its end was not seen: not the events we know.
-    if (this.#restarted) return this.#fail(new HoldfastError("internal", "no end in the events"));
+    if (this.#restarted) return this.#fail(new HoldfastError("internal", "no end"));
     this.#restarted = true;
     this.#restart();
   }
@@ -258,7 +278,7 @@ export class Task extends Observable {
       this.changed();
     },
     finish: (error) => {
-      this.error = error ?? null;
+      this.error = error!;
       this.changed();
     },
   };
@@ -271,7 +291,9 @@ export class Task extends Observable {
     this.#readers.add(reader);
     this.#client.following.set(this.id, this);
     if (this.#client.state === "closed") this.closed(this.#client.reason);
-    else if (reader.last !== this.#cursor) this.#resume();
+    else if (reader.last !== this.#cursor && (reader.exact || reader.last < this.#asked)) {
+      this.#resume(); // unless one that is under way brings it
+    }
   }
 
   #drop(reader: Reader): void {
@@ -287,7 +309,7 @@ export class Task extends Observable {
   #detach(reader: Reader): void {
     if (!this.#readers.has(reader)) return;
     this.#drop(reader);
-    if (this.#readers.size > 0 || (this.#cursor < 0 && !this.#resuming)) return;
+    if (this.#readers.size > 0 || (this.#cursor < 0 && this.#asked === Infinity)) return;
     this.#unsubscribed();
     if (this.#client.state === "live") this.#client.ask("unsubscribe", this.#ref, { kept: false });
   }
@@ -295,15 +317,14 @@ export class Task extends Observable {
   #unsubscribed(): void {
     this.#cursor = -1;
     this.#turn++;
-    this.#resuming = false;
+    this.#asked = Infinity;
   }
 
   #resume(): void {
     const reading = this.#reading();
     if (reading.length === 0 || this.#client.state !== "live") return;
-    const after = Math.min(...reading.map(({ last }) => last));
+    const after = (this.#asked = Math.min(...reading.map(({ last }) => last)));
     const turn = ++this.#turn;
-    this.#resuming = true;
     const isNewest = () => turn === this.#turn;
     this.#client.ask(
       "resume",
@@ -317,7 +338,7 @@ export class Task extends Observable {
   }
 
   #resumed({ task, after, first = 0 }: Replies["resume"]): void {
-    this.#resuming = false;
+    this.#asked = Infinity;
     this.#over = !isLive(task.status);
     this.#cursor = Math.max(after, first - 1);
     this.error = null;
@@ -326,7 +347,7 @@ export class Task extends Observable {
   }
 
   #refused(error: HoldfastError): void {
-    this.#resuming = false;
+    this.#asked = Infinity;
     if (error.code === "connection_lost" || this.#client.state === "closed") return;
     if (error.code === "out_of_range") this.#restart(error.head);
     else this.#fail(error);
@@ -352,10 +373,4 @@ export class Task extends Observable {
     this.#cursor = -1;
     for (const reader of this.#readers) this.#finish(reader, error);
   }
-}
-
-function settled(ending: Ending): Ending {
-  const { status, error, output } = ending;
-  if (status === "completed") return ending;
-  throw new TaskFailed(status, error ?? { code: "internal", message: status }, output);
 }

@@ -17,20 +17,27 @@ export interface TokenSource {
   keep(token: string): Promise<string>;
 }
 
+const OVERDUE_MS = 30_000; // who fetches for so long may never answer: one more is asked for
+
 const unauthorized = (reason = "no token") => new HoldfastError("unauthorized", reason);
 
 /** Tokens from the application. */
 export class FetchedTokens implements TokenSource {
   #fetch: FetchToken;
   #token: Promise<string | undefined> | undefined;
+  #askedAt = Infinity; // while the application has not answered
 
   constructor(fetch: FetchToken) {
     this.#fetch = fetch;
   }
 
   async get(stale?: string, reason?: string) {
-    const kept = await this.#token?.catch(() => undefined);
-    if (kept === undefined || kept === stale) this.#token = (async () => this.#fetch(stale))();
+    const overdue = Date.now() - this.#askedAt > OVERDUE_MS;
+    const kept = overdue ? stale : await this.#token?.catch(() => undefined);
+    if (kept === undefined || kept === stale) {
+      this.#askedAt = Date.now();
+      this.#token = (async () => this.#fetch(stale))().finally(() => (this.#askedAt = Infinity));
+    }
     const token = await this.#token;
     if (!token || token === stale) throw unauthorized(reason);
     return token;
@@ -45,6 +52,7 @@ export class FetchedTokens implements TokenSource {
 export class GuestTokens implements TokenSource {
   #store: Store;
   #key: string;
+  #token: string | undefined; // a store may fail when it is full, or forget
 
   constructor(store: Store, key: string) {
     this.#store = store;
@@ -53,14 +61,14 @@ export class GuestTokens implements TokenSource {
 
   async get(stale?: string, reason?: string) {
     const unknown = reason?.includes("unknown guest");
-    const token = await this.#store.update<string>(this.#key, (kept) =>
+    this.#token = await this.#store.update<string>(this.#key, (kept = this.#token) =>
       unknown && kept === stale ? undefined : kept,
     );
-    if (reason && !unknown && token === stale) throw unauthorized(reason);
-    return token;
+    if (reason && !unknown && this.#token === stale) throw unauthorized(reason);
+    return this.#token;
   }
 
   async keep(token: string) {
-    return (await this.#store.update<string>(this.#key, (kept) => kept ?? token))!;
+    return (this.#token = (await this.#store.update<string>(this.#key, (kept) => kept ?? token))!);
   }
 }

@@ -1,6 +1,6 @@
 /** transcript.ts -- what a task has said so far, told by its events.  A new object for each event. */
 
-import type { EventData, TaskError, TaskEvent } from "./wire.js";
+import { isTerminal, type EventData, type TaskError, type TaskEvent } from "./wire.js";
 
 export type ToolCall = EventData["tool_call"] &
   Partial<EventData["tool_result"]> & { calledAt?: number; returnedAt?: number };
@@ -94,11 +94,8 @@ function news(so: Transcript, { event, data, ts }: TaskEvent): Partial<Transcrip
 }
 
 /** How the task ended, if this is the event that says so. */
-export function endingOf({ event, data }: TaskEvent): Ending | null {
-  if (event === "task.completed")
-    return { ...data, status: "completed", output: data.output ?? "" };
-  if (event === "task.failed") return { ...data, output: data.output ?? "" };
-  return null;
+export function endingOf(event: TaskEvent): Ending | null {
+  return isTerminal(event) ? { status: "completed", output: "", ...(event.data as object) } : null;
 }
 
 function end(so: Transcript, ending: Ending): Partial<Transcript> {

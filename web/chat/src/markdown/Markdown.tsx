@@ -14,12 +14,13 @@ import remend from "remend";
 import { Blocks } from "./blocks";
 import { CodeBlock } from "./CodeBlock";
 import { colourCode } from "./colour";
+import { ownDirection } from "./direction";
 import { extras } from "./extras";
 import { htmlAsText } from "./plain";
 
 const optionsWith = (tables: boolean): Options => ({
   remarkPlugins: [[extras, { tables }], htmlAsText],
-  rehypePlugins: [rehypeSanitize, colourCode],
+  rehypePlugins: [rehypeSanitize, colourCode, ownDirection],
 });
 const plain = optionsWith(false);
 const tables = optionsWith(true);
@@ -33,8 +34,8 @@ const components: Components = {
       {alt || "picture"}
     </a>
   ),
-  table: ({ node: _, ...table }) => (
-    <div className="table" tabIndex={0} role="region" aria-label="Table">
+  table: ({ node: _, dir, ...table }) => (
+    <div className="table" dir={dir} tabIndex={0} role="region" aria-label="Table">
       <table {...table} />
     </div>
   ),

@@ -51,6 +51,7 @@ export const Composer = forwardRef<HTMLTextAreaElement, Props>(({ name, ask }, f
         maxRows={12}
         placeholder={background ? "What shall run in the background?" : "Ask something"}
         aria-label="Message"
+        dir="auto"
         enterKeyHint="send"
         autoComplete="off"
         autoFocus

@@ -2,7 +2,7 @@
 
 import type { Question, Task } from "@holdfast/client";
 import { useState, type FormEvent } from "react";
-import { pretty } from "../words";
+import { plainly, pretty } from "../words";
 import { Icon } from "./Icon";
 
 function outcomeOf({ kind, answer }: Question): string {
@@ -30,7 +30,7 @@ export function QuestionCard({ question, task }: { question: Question; task: Tas
     <section className={`question card ${open ? "open" : ""}`} data-input-id={input_id} aria-label="Question">
       <p className="prompt">
         <Icon name="question" />
-        <span>{prompt ?? ""}</span>
+        <span>{kind === "approval" ? plainly(prompt ?? "") : prompt}</span>
       </p>
       {tool && (
         <pre tabIndex={0}>
@@ -76,6 +76,7 @@ function Reply({ busy, answer }: Asking) {
       <input
         type="text"
         aria-label="Your answer"
+        dir="auto"
         autoComplete="off"
         value={text}
         disabled={busy}

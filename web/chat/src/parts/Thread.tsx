@@ -1,7 +1,7 @@
 /** Thread.tsx -- the open conversation, turn by turn; it follows the text while its end is in view. */
 
 import type { Conversation } from "@holdfast/client";
-import { useLayoutEffect, useRef, useState } from "react";
+import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { useStickToBottom } from "use-stick-to-bottom";
 import { useWatched } from "../watch";
 import { Icon } from "./Icon";
@@ -16,6 +16,11 @@ export function Thread({ conversation, ask }: { conversation: Conversation; ask(
     resize: "instant",
   });
   const { turns, tasks } = conversation;
+  // Who asks wants to see it, wherever they were reading.
+  const asked = turns.findLast(({ outgoing }) => outgoing && !outgoing.request.background)?.key;
+  useEffect(() => {
+    if (asked) void scrollToBottom("instant");
+  }, [asked, scrollToBottom]);
   return (
     <div className="thread-frame">
       <section id="thread" ref={scrollRef} aria-label="Messages" tabIndex={0}>

@@ -308,6 +308,29 @@ describe("tokens", () => {
     expect(count).toBe(3);
   });
 
+  it("asks for another one when the one that it waits for never comes, and not before", async () => {
+    const asked: number[] = [];
+    const answers = [new Promise<string>(() => {}), Promise.resolve("token-2")];
+    const start = Date.now();
+    const { client, script } = await scene({
+      token: () => (asked.push(Date.now() - start), answers[asked.length - 1]),
+    });
+    await vi.advanceTimersByTimeAsync(29_999); // one that is only slow is not asked for twice
+    expect(asked).toEqual([0]);
+    await vi.advanceTimersByTimeAsync(20_000);
+    expect(asked).toHaveLength(2);
+    script.socket.welcome();
+    expect(client.state).toBe("live");
+  });
+
+  it.each([undefined, null, "no", new Error("offline")])(
+    "waits when the function rejects with %s",
+    async (reason) => {
+      const { client } = await scene({ token: () => Promise.reject(reason) });
+      expect(client.state).toBe("waiting");
+    },
+  );
+
   it("does not hang on a token that never comes", async () => {
     const { client } = await scene({ token: () => new Promise(() => {}) });
     await vi.advanceTimersByTimeAsync(15_000);
@@ -353,6 +376,18 @@ describe("guests", () => {
     its.script.socket.welcome(guest("guest-2", "g2"));
     await settle();
     expect(its.client.owner).toBe("guest-2");
+  });
+
+  it.each(["put", "update"] as const)("stays who it is when the store fails at %s", async (fails) => {
+    const store = new MemoryStore();
+    const its = await scene({ token: undefined, store });
+    its.socket.welcome(guest("guest-1", "g1"));
+    await settle();
+    store[fails] = () => Promise.reject(new DOMException("full", "QuotaExceededError"));
+    its.client.conversation("c1").ask("hi");
+    await settle();
+    expect(its.socket.all("chat")).toHaveLength(1);
+    expect((await comeBack(its)).asked("hello")["token"]).toBe("g1");
   });
 
   it("is the guest of the tab that was first, when two start at once", async () => {
@@ -470,6 +505,13 @@ describe("waking", () => {
     expect(client.state).toBe("waiting");
   });
 
+  it("finds a half-open socket also when the clock was set back", async () => {
+    const { client } = await liveScene();
+    vi.setSystemTime(Date.now() - 3_600_000);
+    await vi.advanceTimersByTimeAsync(54_000);
+    expect(client.state).not.toBe("live");
+  });
+
   it("does not ask while nobody looks", async () => {
     const { client, socket } = await liveScene();
     shown.hidden = true;
@@ -482,6 +524,7 @@ describe("waking", () => {
     const { client, script } = await liveScene();
     client.close();
     page.dispatchEvent(new Event("online"));
+    client.retry();
     await settle();
     expect(script.sockets).toHaveLength(1);
   });

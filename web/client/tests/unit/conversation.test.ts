@@ -7,6 +7,7 @@ import {
   completed,
   event,
   liveScene,
+  scene,
   settle,
   summary,
   token,
@@ -87,6 +88,40 @@ describe("open()", () => {
     socket.answer("open", snapshot([], [summary()]));
     conversation.close();
     expect(socket.all("unsubscribe").map(({ task_id }) => task_id)).toEqual(["t1"]);
+  });
+
+  it("follows nothing of a snapshot that comes when it is closed again", () => {
+    void conversation.open();
+    conversation.close();
+    socket.answer("open", snapshot([message("m1", "user", "hi")], [summary()]));
+    expect(contents()).toEqual(["hi"]);
+    expect(socket.all("resume")).toHaveLength(0);
+  });
+
+  it("is not left open when it was closed before there was a connection", async () => {
+    const waiting = await scene();
+    const early = waiting.client.conversation("c1");
+    void early.open();
+    early.close();
+    void early.open();
+    early.close();
+    waiting.socket.welcome();
+    expect(waiting.socket.sent.map(({ type }) => type).slice(1)).toEqual([
+      "open",
+      "close",
+      "open",
+      "close",
+    ]);
+  });
+
+  it("resumes a task once on a new connection, though the snapshot names it again", async () => {
+    void conversation.open();
+    socket.answer("open", snapshot([], [summary()]));
+    socket.answer("resume", { type: "resumed", task: summary(), after: 0, head: 1 });
+    socket.say(token(1));
+    const second = await comeBack(its);
+    second.answer("open", snapshot([], [summary()]));
+    expect(second.all("resume").map(({ after }) => after)).toEqual([1]);
   });
 
   it("is opened again on a new connection; what joins on is joined", async () => {

@@ -232,6 +232,15 @@ describe("two tabs", () => {
     expect(two.socket.all("chat")).toHaveLength(1);
   });
 
+  it("send what they have where there are locks that refuse", async () => {
+    const refused = () => Promise.reject(new DOMException("denied", "SecurityError"));
+    vi.stubGlobal("navigator", { locks: { request: refused } });
+    const { client, socket } = await liveScene({ share: false });
+    client.conversation("c1").ask("hi");
+    await settle();
+    expect(socket.all("chat")).toHaveLength(1);
+  });
+
   it("forget what the other one has sent", async () => {
     vi.stubGlobal("navigator", { locks: fakeLocks() });
     const store = new MemoryStore();

@@ -205,6 +205,25 @@ describe("tabs of one browser", () => {
     await until(() => script.sockets.length === 2);
   });
 
+  it("have a socket each where there are locks that refuse", async () => {
+    const refused = () => Promise.reject(new DOMException("denied", "SecurityError"));
+    vi.stubGlobal("navigator", { locks: { request: refused } });
+    const client = tab(WHEN_TOLD);
+    await until(() => script.sockets.length === 1);
+    script.socket.welcome();
+    expect(client.state).toBe("live");
+    const listed = client.conversation("c1").history();
+    script.socket.answer("history", { type: "history", messages: [] });
+    await listed;
+    script.socket.break();
+    expect(client.state).toBe("waiting");
+    client.retry();
+    await until(() => script.sockets.length === 2);
+    client.close();
+    expect(script.socket.hungUp).toBe(true);
+    expect(client.state).toBe("closed");
+  });
+
   it("use a hub that runs elsewhere, such as in a worker", async () => {
     const stop = lead(`2 ${url} `);
     const [first] = await twoTabs();

@@ -1,5 +1,5 @@
 import "fake-indexeddb/auto";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { IndexedStore, MemoryStore, type Store } from "../../src/index.js";
 import { ForgivingStore } from "../../src/store.js";
 
@@ -39,5 +39,25 @@ describe("IndexedDB", () => {
   it("outlives the page", async () => {
     await new IndexedStore("same").update("a", () => ({ deep: [1] }));
     expect(await new IndexedStore("same").list("a")).toEqual([{ deep: [1] }]);
+  });
+
+  it("fails, and does not throw, where a page may keep nothing or there is none", async () => {
+    const open = () => {
+      throw new DOMException("denied", "SecurityError");
+    };
+    for (const forbidden of [{ open }, undefined]) {
+      vi.stubGlobal("indexedDB", forbidden);
+      await expect(new IndexedStore().list("a")).rejects.toThrow();
+    }
+  });
+
+  it("fails when it is not opened within ten seconds", async () => {
+    vi.useFakeTimers();
+    vi.stubGlobal("indexedDB", { open: () => ({}) });
+    const store = new ForgivingStore(new IndexedStore());
+    const kept = store.update("a", () => 1);
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(await kept).toBe(1);
+    vi.useRealTimers();
   });
 });

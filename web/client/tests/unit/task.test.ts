@@ -234,6 +234,33 @@ describe("events()", () => {
     expect(task.text).toBe("one ");
   });
 
+  it("gives those of the past to who comes while the others are asked for", async () => {
+    followed();
+    const second = await comeBack(its);
+    const late = gather(task.events());
+    await settle();
+    expect(second.all("resume").map(({ after }) => after)).toEqual([3, 0]);
+    second.answer("resume", resumed(0));
+    second.say(...begin(), token(3, "one "), completed(4, "one "));
+    expect((await late).map(({ seq }) => seq)).toEqual([1, 2, 3, 4]);
+  });
+
+  it("ends when its signal says so, also while nothing comes, and lets go of everything", async () => {
+    const ending = new AbortController();
+    const added = vi.spyOn(ending.signal, "addEventListener");
+    const removed = vi.spyOn(ending.signal, "removeEventListener");
+    const all = gather(task.events({ signal: ending.signal }));
+    const outcome = expect(all).rejects.toThrow("enough");
+    await settle();
+    socket.answer("resume", resumed(0));
+    ending.abort(new Error("enough"));
+    await outcome;
+    expect(socket.all("unsubscribe")).toHaveLength(1);
+    expect(removed.mock.calls).toEqual(added.mock.calls);
+    await expect(gather(task.events({ signal: ending.signal }))).rejects.toThrow("enough");
+    expect(socket.all("resume")).toHaveLength(1);
+  });
+
   it("begins behind `after`, over a lost connection", async () => {
     const all = gather(task.events({ after: 2 }));
     await settle();
