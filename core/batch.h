@@ -2,9 +2,9 @@
  *
  * Shape:    ops in the order in which they were put; applying them in that order is the whole
  *           meaning.  Every string is copied in, so that a batch can cross threads and be tried
- *           again unchanged.
+ *           again unchanged; but for the lines of OP_SEAL, which lie in a block.
  * Thread:   one side at a time: the loop fills it, the store thread reads it, the loop frees it.
- * Owns:     all of its bytes.
+ * Owns:     all of its bytes, but those: who puts OP_SEAL keeps the block until the batch is done.
  */
 #ifndef CORE_BATCH_H
 #define CORE_BATCH_H

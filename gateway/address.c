@@ -5,8 +5,6 @@
 
 #include "gateway/proxied.h"
 
-#include <sys/socket.h>
-
 #define SOCKETS_BEYOND 16 /* of one address, beyond twice its connections */
 #define UNKNOWN "?"       /* no address is written so */
 
@@ -127,14 +125,6 @@ bool address_is_full(const struct server *s, const struct address *a, bool for_s
 
 /* --- sockets ----------------------------------------------------------------------------------- */
 
-static bool address_of_socket(int fd, struct net_address *ret)
-{
-    struct sockaddr_storage at;
-    socklen_t n = sizeof at;
-    return getpeername(fd, (struct sockaddr *)&at, &n) == 0 &&
-           net_of_sockaddr((const struct sockaddr *)&at, ret);
-}
-
 struct peer *peer_new(struct server *s, int fd, const struct net_address *named)
 {
     struct net_address at;
@@ -143,7 +133,7 @@ struct peer *peer_new(struct server *s, int fd, const struct net_address *named)
     p->is_named = named != NULL;
     if (named)
         p->named = at = *named;
-    if (!named && (!address_of_socket(fd, &at) || address_is_trusted(s, &at)))
+    if (!named && (!net_of_peer(fd, &at) || address_is_trusted(s, &at)))
         return p;
     net_format(&at, ip);
     p->address = address_of(s, ip);

@@ -1,40 +1,18 @@
 #include "gateway/chat_token.h"
 
-#include <errno.h>
+#include "gateway/folders.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_TOKEN 8192
-
-/* The directory, each part of it made when missing; or nothing. */
-static bool put_dir(struct buf *out)
-{
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    if (state && *state == '/')
-        buf_putf(out, "%s/holdfast", state);
-    else if (home && *home == '/')
-        buf_putf(out, "%s/.local/state/holdfast", home);
-    else
-        return false;
-    for (char *slash = out->bytes; slash;) {
-        slash = strchr(slash + 1, '/');
-        if (slash)
-            *slash = 0;
-        bool good = mkdir(out->bytes, 0700) == 0 || errno == EEXIST;
-        if (slash)
-            *slash = '/';
-        if (!good)
-            return false;
-    }
-    return true;
-}
+#define FILE_BYTES 8192 /* a guest's token is far shorter */
 
 static bool put_path(const struct chat_url *url, struct buf *out)
 {
-    if (!put_dir(out))
+    if (!folders_put_state(out) || !folders_make(out->bytes))
         return false;
     buf_puts(out, "/chat-");
     for (const char *c = url->host; *c; c++)
@@ -45,7 +23,7 @@ static bool put_path(const struct chat_url *url, struct buf *out)
 
 static char *read_token(const char *path)
 {
-    char token[MAX_TOKEN];
+    char token[FILE_BYTES];
     struct stat st;
     ssize_t n = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -56,7 +34,7 @@ static char *read_token(const char *path)
     else
         n = read(fd, token, sizeof token);
     close(fd);
-    return n > 0 && n < MAX_TOKEN ? xstrdup((struct str){token, (size_t)n}) : NULL;
+    return n > 0 && n < FILE_BYTES ? xstrdup((struct str){token, (size_t)n}) : NULL;
 }
 
 char *chat_token_load(const struct chat_url *url)
@@ -70,7 +48,7 @@ char *chat_token_load(const struct chat_url *url)
 void chat_token_save(const struct chat_url *url, struct str token)
 {
     struct buf path = {0}, part = {0};
-    if (put_path(url, &path) && token.n < MAX_TOKEN) {
+    if (put_path(url, &path) && token.n < FILE_BYTES) {
         buf_putf(&part, "%s.%ld", path.bytes, (long)getpid());
         (void)unlink(part.bytes); /* of an earlier process that was killed here */
         int fd = open(part.bytes, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

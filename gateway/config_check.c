@@ -4,6 +4,8 @@
  */
 #include "gateway/config_keys.h"
 
+#include "gateway/folders.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,19 +134,13 @@ static struct net *check_nets(const struct config_texts *texts, const char *path
     return nets;
 }
 
-/* XDG's rule: a relative path there is to be ignored. */
 static void check_data(struct config *c, struct faults *f)
 {
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     struct buf path = {0};
 
     if (c->data)
         return;
-    if (state && state[0] == '/')
-        buf_putf(&path, "%s/holdfast", state);
-    else if (home && home[0] == '/')
-        buf_putf(&path, "%s/.local/state/holdfast", home);
-    else
+    if (!folders_put_state(&path))
         fault(f, "data", "is missing, and there is no HOME to choose a directory below");
     c->data = buf_take(&path);
 }

@@ -120,10 +120,10 @@ static bool take_parameter(struct str parameter, unsigned *seen, unsigned *bits)
     if (which == N_PARAMETERS || *seen & 1u << which)
         return false;
     *seen |= 1u << which;
-    if (which == SERVER_BITS)
+    if (which == SERVER_BITS) {
         *bits = value;
-    if (which == SERVER_BITS)
         return value >= MIN_BITS;
+    }
     if (which == CLIENT_BITS)
         return !has_value || value;
     return !has_value;

@@ -7,6 +7,7 @@
  *             closed   there, and empty, when nothing can be written to the command any more
  *             output   a ring of the last KEEP_RING bytes that the command has written
  *             status   JSON, replaced as a whole: who runs it, and how it has ended
+ *             watch    what was told of the lines that are watched for (process_watch.c)
  *           Everything that a restarted gateway must know lies there, and nothing else keeps it.
  * Thread:   any.  Calls read or write at most KEEP_RING bytes of local files, and never wait.
  * Owns:     a spec its strings (keep_spec_done).

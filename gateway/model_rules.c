@@ -17,7 +17,7 @@ static const char what_i_can[] =
     "- `think about the sea` shows thinking, `fail` shows a failure\n\n"
     "For real answers, the operator configures a model.";
 
-struct talk {
+struct rules_talk {
     struct js_doc doc, tools;
     uint32_t last_user;      /* nodes; 0: none */
     uint32_t last_assistant; /* that called tools or answered */
@@ -30,7 +30,7 @@ struct talk {
 
 /* ------------------------------------------------------------------ reading */
 
-static bool is_role(const struct talk *t, uint32_t message, const char *role)
+static bool is_role(const struct rules_talk *t, uint32_t message, const char *role)
 {
     if (js_type(&t->doc, message) != JS_OBJECT)
         return false;
@@ -38,7 +38,7 @@ static bool is_role(const struct talk *t, uint32_t message, const char *role)
     return node && js_is(&t->doc, node, role);
 }
 
-static void content_of(const struct talk *t, uint32_t message, struct buf *ret)
+static void content_of(const struct rules_talk *t, uint32_t message, struct buf *ret)
 {
     bool has_members = js_type(&t->doc, message) == JS_OBJECT;
     uint32_t node = has_members ? js_get(&t->doc, message, "content") : 0;
@@ -49,7 +49,7 @@ static void content_of(const struct talk *t, uint32_t message, struct buf *ret)
     ret->len--;
 }
 
-static void look(struct talk *t)
+static void look(struct rules_talk *t)
 {
     const struct js_doc *d = &t->doc;
     for (uint32_t i = js_first(d, 0); i < js_end(d, 0); i = js_next(d, i)) {
@@ -92,7 +92,7 @@ static bool says_one_of(const struct buf *text, const char *const *phrases)
 }
 #define SAYS(text, ...) says_one_of((text), (const char *const[]){__VA_ARGS__, NULL})
 
-static bool has_tool(struct talk *t, const char *name)
+static bool has_tool(struct rules_talk *t, const char *name)
 {
     const struct js_doc *d = &t->tools;
     for (uint32_t i = js_first(d, 0); i < js_end(d, 0); i = js_next(d, i)) {
@@ -108,7 +108,7 @@ static bool has_tool(struct talk *t, const char *name)
 
 /* ------------------------------------------------------------------ writing */
 
-static void say(struct talk *t, const char *text)
+static void say(struct rules_talk *t, const char *text)
 {
     buf_puts(&t->plan->answer, text);
 }
@@ -123,7 +123,7 @@ static void quote(struct buf *out, struct str text)
         buf_puts(out, " \xe2\x80\xa6"); /* an ellipsis */
 }
 
-static bool is_call_of(const struct talk *t, uint32_t call, uint32_t result)
+static bool is_call_of(const struct rules_talk *t, uint32_t call, uint32_t result)
 {
     const struct js_doc *d = &t->doc;
     uint32_t id = js_get(d, call, "id"), of = js_get(d, result, "tool_call_id");
@@ -131,7 +131,7 @@ static bool is_call_of(const struct talk *t, uint32_t call, uint32_t result)
 }
 
 /* The call's function object; 0 when there is none. */
-static uint32_t find_call(const struct talk *t, uint32_t result)
+static uint32_t find_call(const struct rules_talk *t, uint32_t result)
 {
     const struct js_doc *d = &t->doc;
     uint32_t calls = t->last_assistant ? js_get(d, t->last_assistant, "tool_calls") : 0;
@@ -147,7 +147,7 @@ static uint32_t find_call(const struct talk *t, uint32_t result)
 }
 
 /* The expression of a call of the calculator. */
-static void put_expression(const struct talk *t, uint32_t function, struct buf *out)
+static void put_expression(const struct rules_talk *t, uint32_t function, struct buf *out)
 {
     struct buf arguments = {0};
     struct js_doc doc = {0};
@@ -166,7 +166,7 @@ static void put_expression(const struct talk *t, uint32_t function, struct buf *
 
 /* ------------------------------------------------------------------ tools */
 
-static struct rules_call *add_call(struct talk *t, const char *tool)
+static struct rules_call *add_call(struct rules_talk *t, const char *tool)
 {
     if (!has_tool(t, tool)) {
         say(t, "I would ask the tool `");
@@ -179,7 +179,7 @@ static struct rules_call *add_call(struct talk *t, const char *tool)
     return call;
 }
 
-static bool rule_arithmetic(struct talk *t)
+static bool rule_arithmetic(struct rules_talk *t)
 {
     struct buf expression = {0};
     bool found = arithmetic_find(buf_str(&t->said), &expression);
@@ -196,7 +196,7 @@ static bool rule_arithmetic(struct talk *t)
     return found;
 }
 
-static bool rule_clock(struct talk *t)
+static bool rule_clock(struct rules_talk *t)
 {
     const struct buf *said = &t->said;
     bool date = SAYS(said, "what day", "which day", "the date", "what date", "today's date",
@@ -216,13 +216,13 @@ static bool rule_clock(struct talk *t)
     return true;
 }
 
-static bool rule_tools(struct talk *t)
+static bool rule_tools(struct rules_talk *t)
 {
     bool arithmetic = rule_arithmetic(t);
     return rule_clock(t) || arithmetic;
 }
 
-static void answer_result(struct talk *t, uint32_t result)
+static void answer_result(struct rules_talk *t, uint32_t result)
 {
     struct buf output = {0}, expression = {0};
     struct buf *answer = &t->plan->answer;
@@ -249,7 +249,7 @@ static void answer_result(struct talk *t, uint32_t result)
     buf_done(&output);
 }
 
-static void answer_results(struct talk *t)
+static void answer_results(struct rules_talk *t)
 {
     const struct js_doc *d = &t->doc;
     for (uint32_t i = t->unanswered; i && i < js_end(d, 0); i = js_next(d, i))
@@ -274,7 +274,7 @@ static bool number_after(const struct buf *text, const char *phrase, uint32_t *r
     return n > 0 && p[0] != ',';
 }
 
-static bool too_many(struct talk *t, uint32_t n)
+static bool too_many(struct rules_talk *t, uint32_t n)
 {
     if (n > 0 && n <= RULES_MAX_WORDS)
         return false;
@@ -283,7 +283,7 @@ static bool too_many(struct talk *t, uint32_t n)
     return true;
 }
 
-static bool rule_count(struct talk *t)
+static bool rule_count(struct rules_talk *t)
 {
     uint32_t n;
     if (!number_after(&t->said, "count to", &n) && !number_after(&t->said, "count up to", &n))
@@ -298,7 +298,7 @@ static bool rule_count(struct talk *t)
     return true;
 }
 
-static bool rule_repeat(struct talk *t)
+static bool rule_repeat(struct rules_talk *t)
 {
     static const char *const words[] = {"kelp", "rock",  "tide", "foam",  "gull", "salt",
                                         "reef", "shell", "wave", "stone", "deep", "holdfast"};
@@ -327,9 +327,9 @@ static bool find_name(const struct buf *text, struct str *ret)
         return false;
     p += strspn(p, " ");
     size_t n = strcspn(p, ".,;:!?\"()\n\r\t");
-    const char *and = strstr(p, " and ");
-    if (and&&and < p + n)
-        n = (size_t)(and-p);
+    const char *more = strstr(p, " and ");
+    if (more && more < p + n)
+        n = (size_t)(more - p);
     n = utf8_chars((struct str){p, n}, NAME_CHARS);
     while (n && p[n - 1] == ' ')
         n--;
@@ -338,7 +338,7 @@ static bool find_name(const struct buf *text, struct str *ret)
 }
 
 /* The name that was told last, appended; false when none was. */
-static bool remember_name(struct talk *t, struct buf *out)
+static bool remember_name(struct rules_talk *t, struct buf *out)
 {
     struct buf text = {0}, best = {0};
     const struct js_doc *d = &t->doc;
@@ -359,7 +359,7 @@ static bool remember_name(struct talk *t, struct buf *out)
     return found;
 }
 
-static bool rule_name(struct talk *t)
+static bool rule_name(struct rules_talk *t)
 {
     struct buf name = {0};
     struct str told;
@@ -381,7 +381,7 @@ static bool rule_name(struct talk *t)
     return true;
 }
 
-static bool rule_before(struct talk *t)
+static bool rule_before(struct rules_talk *t)
 {
     if (!SAYS(&t->said, "did i say", "have i said", "did i ask", "did i tell you", "did i write"))
         return false;
@@ -409,7 +409,7 @@ static bool rule_before(struct talk *t)
 
 /* ------------------------------------------------------------------ the rest */
 
-static bool rule_fail(struct talk *t)
+static bool rule_fail(struct rules_talk *t)
 {
     if (!SAYS(&t->said, "fail"))
         return false;
@@ -418,7 +418,7 @@ static bool rule_fail(struct talk *t)
     return true;
 }
 
-static bool rule_greeting(struct talk *t)
+static bool rule_greeting(struct rules_talk *t)
 {
     if (!SAYS(&t->said, "hello", "hi", "hey", "good morning", "good evening", "hallo", "moin"))
         return false;
@@ -434,7 +434,7 @@ static bool rule_greeting(struct talk *t)
     return true;
 }
 
-static bool rule_else(struct talk *t)
+static bool rule_else(struct rules_talk *t)
 {
     say(t, stand_in);
     say(t, " You wrote:\n\n> ");
@@ -444,7 +444,7 @@ static bool rule_else(struct talk *t)
     return true;
 }
 
-static void think(struct talk *t)
+static void think(struct rules_talk *t)
 {
     static const char *const steps[] = {
         "Does it ask for a failure, a count, or words? ",
@@ -461,9 +461,9 @@ static void think(struct talk *t)
         buf_puts(&t->plan->thinking, steps[i]);
 }
 
-static void answer_user(struct talk *t)
+static void answer_user(struct rules_talk *t)
 {
-    static bool (*const rules[])(struct talk *) = {
+    static bool (*const rules[])(struct rules_talk *) = {
         rule_fail,   rule_count, rule_repeat,   rule_name,
         rule_before, rule_tools, rule_greeting, rule_else,
     };
@@ -478,7 +478,7 @@ static void answer_user(struct talk *t)
 
 bool rules_answer(const struct model_request *request, struct rules_plan *ret)
 {
-    struct talk t = {.plan = ret};
+    struct rules_talk t = {.plan = ret};
     *ret = (struct rules_plan){0};
     bool good = js_parse(&t.doc, request->messages.p, request->messages.n, JS_AGENT) &&
                 js_type(&t.doc, 0) == JS_ARRAY &&

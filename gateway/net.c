@@ -103,6 +103,15 @@ bool net_of_sockaddr(const struct sockaddr *from, struct net_address *ret)
     return true;
 }
 
+bool net_of_peer(int fd, struct net_address *ret)
+{
+    struct sockaddr_storage at;
+    socklen_t n = sizeof at;
+
+    return getpeername(fd, (struct sockaddr *)&at, &n) == 0 &&
+           net_of_sockaddr((const struct sockaddr *)&at, ret);
+}
+
 static bool net_has(const struct net *net, const struct net_address *address)
 {
     for (unsigned i = 0; i < sizeof address->bytes; i++)

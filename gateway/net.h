@@ -26,6 +26,8 @@ bool net_parse_address(struct str text, struct net_address *ret) MUST_USE;
 bool net_parse(struct str text, struct net *ret) MUST_USE;
 /* False for a family that is not IP. */
 bool net_of_sockaddr(const struct sockaddr *from, struct net_address *ret) MUST_USE;
+/* Who is at the other end of a socket; false when that is not IP. */
+bool net_of_peer(int fd, struct net_address *ret) MUST_USE;
 bool net_list_has(const struct net *nets, size_t n_nets, const struct net_address *address);
 /* 127.0.0.0/8 and ::1. */
 bool net_is_loopback(const struct net_address *address);

@@ -115,22 +115,13 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         hand_over(g, says_who, &client);
 }
 
-static bool is_trusted_proxy(const struct server *s, int fd)
-{
-    struct sockaddr_storage peer;
-    socklen_t n = sizeof peer;
-    struct net_address address;
-    return getpeername(fd, (struct sockaddr *)&peer, &n) == 0 &&
-           net_of_sockaddr((const struct sockaddr *)&peer, &address) &&
-           address_is_trusted(s, &address);
-}
-
 bool proxied_accept(struct server *s, int fd)
 {
     if (!s->config->proxy_protocol)
         return false;
+    struct net_address peer;
     struct greeting *g = xcalloc(sizeof *g);
-    g->trusted = is_trusted_proxy(s, fd);
+    g->trusted = net_of_peer(fd, &peer) && address_is_trusted(s, &peer);
     g->server = s;
     g->fd = fd;
     if (uv_poll_init(&s->loop, &g->poll, fd) < 0) {

@@ -1,5 +1,7 @@
 #include "gateway/sandbox.h"
 
+#include "gateway/folders.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -117,20 +119,6 @@ static void add_bubblewrap(const struct sandbox *s, const char *work, struct kee
 
 /* ------------------------------------------------------------------ folders */
 
-static bool make_folders(char *path)
-{
-    for (char *p = path + 1;; p++) {
-        if (*p && *p != '/')
-            continue;
-        char end = *p;
-        *p = 0;
-        bool good = mkdir(path, 0700) == 0 || errno == EEXIST;
-        *p = end;
-        if (!good || !end)
-            return good;
-    }
-}
-
 /* BASE/ and the first half of SHA-256 of the owner, a NUL and the conversation. */
 static char *make_work(const struct sandbox *s, struct str owner, struct str conversation_id,
                        char ret_error[SANDBOX_ERROR])
@@ -148,7 +136,7 @@ static char *make_work(const struct sandbox *s, struct str owner, struct str con
         buf_putf(&path, "%02x", digest[i]);
     char *made = buf_take(&path);
     char whole[PATH_MAX];
-    if (make_folders(made) && realpath(made, whole)) { /* the keeper may stand elsewhere */
+    if (folders_make(made) && realpath(made, whole)) { /* the keeper may stand elsewhere */
         free(made);
         return xstrdup(str_of(whole));
     }
@@ -238,7 +226,6 @@ bool sandbox_plan(const struct sandbox *s, const char *workdir, struct keep_spec
 /* Runs it with its stderr in fd; the errno of the spawn. */
 static int spawn(char **argv, int fd, pid_t *ret_pid)
 {
-    extern char **environ;
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     int error = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0);

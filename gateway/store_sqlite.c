@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "gateway/folders.h"
 #include "gateway/store_sqlite_private.h"
 
 #define PAGE_BYTES 4096
@@ -181,21 +182,11 @@ static void sqlite_idle(void *store)
 
 static int dir_make(const char *dir, char *ret_error)
 {
-    char *path = xstrdup(str_of(dir));
-    int failed = 0;
-    for (char *slash = path; slash && !failed;) {
-        slash = strchr(slash + 1, '/');
-        if (slash)
-            *slash = 0;
-        failed = mkdir(path, 0700) < 0 && errno != EEXIST;
-        if (slash)
-            *slash = '/';
-    }
-    if (failed)
-        snprintf(ret_error, STORE_ERROR_TEXT, "cannot make the data directory %.160s: %s", dir,
-                 strerror(errno));
-    free(path);
-    return failed ? STORE_IO : STORE_OK;
+    if (folders_make(dir))
+        return STORE_OK;
+    snprintf(ret_error, STORE_ERROR_TEXT, "cannot make the data directory %.160s: %s", dir,
+             strerror(errno));
+    return STORE_IO;
 }
 
 static int file_open(const char *dir, const char *name, char *ret_error)

@@ -1,6 +1,5 @@
 #include "gateway/terminal_text.h"
 
-#include "proto/js.h"
 #include "proto/js_scan.h"
 
 #define ESCAPE 0x1b

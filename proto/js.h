@@ -18,6 +18,7 @@
 #define PROTO_JS_H
 
 #include "proto/buf.h"
+#include "proto/utf8.h"
 
 enum js_type { JS_NULL, JS_FALSE, JS_TRUE, JS_NUMBER, JS_STRING, JS_ARRAY, JS_OBJECT };
 
@@ -108,13 +109,5 @@ void js_put_field(struct buf *out, const char *key, struct str value); /* key an
 void js_put_int(struct buf *out, const char *key, int64_t value);      /* key and number */
 void js_put_bool(struct buf *out, const char *key, bool value);
 void js_put_raw(struct buf *out, const char *key, struct str json); /* key and ready JSON */
-
-/* The longest prefix of at most max bytes that ends on a character border. */
-size_t utf8_cut(struct str text, size_t max);
-/* The first n characters (code points) of text, in bytes. */
-size_t utf8_chars(struct str text, size_t n);
-/* The last n characters of valid text. */
-struct str utf8_tail(struct str text, size_t n);
-bool utf8_valid(struct str text);
 
 #endif

@@ -1,4 +1,5 @@
-#include "proto/js.h"
+#include "proto/utf8.h"
+
 #include "proto/js_scan.h"
 
 /* Design.  Well-formed UTF-8 is table 3-7 of the Unicode standard: a lead byte fixes the length and

@@ -149,3 +149,20 @@ def test_dashboard_draws_what_is_exported(gateway, client):
     ids = [panel["id"] for panel in board["panels"]]
     assert len(set(ids)) == len(ids)
     assert "holdfast_connections" in json.dumps(board["templating"])
+
+
+# ---------------------------------------------------------------- the log's events
+
+ROOT = DASHBOARD.parent.parent
+CALL = re.compile(r'log_event(?:_limited)?\([^,;]*,\s*"(\w+)",\s*([^,]*?)(?:,|\))', re.S)
+ENTRY = re.compile(r'\{LEVEL_\w+, "(\w+)", ("\w+")')
+
+
+def test_events_of_the_log_are_those_of_the_manual():
+    said = {(component, event) for path in (ROOT / "gateway").glob("*.c") if path.name != "fault.c"
+            for component, events in CALL.findall(path.read_text()) + ENTRY.findall(path.read_text())
+            for event in re.findall(r'"(\w+)"', events)}
+    manual = (ROOT / "docs/operations.md").read_text().split("| component | event |")[1].split("\n\n")[0]
+    told = {(component, event) for component, events in re.findall(r"^\| `(\w+)` \| (.*) \|$", manual, re.M)
+            for event in re.findall(r"`(\w+)`", events)}
+    assert len(said) > 40 and told == said

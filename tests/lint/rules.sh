@@ -87,6 +87,15 @@ header_rules() { # the header is the manual: /* name -- sentence, and at least a
     done
 }
 
+map_rules() { # ARCHITECTURE.md names each module: by its header, or by its .c when it has none
+    local file map
+    map=$(<ARCHITECTURE.md)
+    for file in "$@"; do
+        [[ $file == *.c && -e ${file%.c}.h || $map == *"\`$file\`"* ]] ||
+            echo "$file:1: is not in the table of ARCHITECTURE.md"
+    done
+}
+
 text_rules() { # of all files: no unfinished business, no path of somebody's machine
     found() { sed -E "s/^([^:]+:[0-9]+):.*/\1: $1/"; }
     { grep -nIHE '\<(TO[D]O|FIX[M]E|X[X]X)\>' "$@" || true; } | found "unfinished business"
@@ -96,11 +105,13 @@ text_rules() { # of all files: no unfinished business, no path of somebody's mac
 
 mapfile -t c_files < <(sources '*.[ch]')
 mapfile -t headers < <(printf '%s\n' "${c_files[@]}" | grep -E '^(proto|core|gateway)/.*\.h$')
+mapfile -t modules < <(printf '%s\n' "${c_files[@]}" | grep -E '^(proto|core|gateway)/')
 mapfile -t all_files < <(sources '*')
 
 breaches=$(
     [ ${#c_files[@]} -eq 0 ] || c_rules "${c_files[@]}"
     header_rules "${headers[@]}"
+    map_rules "${modules[@]}"
     [ ${#all_files[@]} -eq 0 ] || text_rules "${all_files[@]}"
 )
 [ -z "$breaches" ] || { echo "$breaches"; exit 1; }

@@ -1,0 +1,29 @@
+/* utf8 -- text as characters: taken apart, made, cut and counted.
+ *
+ * Shape:    what is broken is told by the Unicode standard's rule (the maximal subpart), as browsers do.
+ * Units:    a character is a code point; all else is bytes.
+ * Thread:   any; pure functions.
+ */
+#ifndef PROTO_UTF8_H
+#define PROTO_UTF8_H
+
+#include "proto/base.h"
+
+#define UTF8_REPLACEMENT 0xFFFDu
+#define UTF8_BROKEN UINT32_MAX
+
+/* Reads one character of n >= 1 bytes and returns how many it took.  Broken bytes give UTF8_BROKEN
+ * and the length of the maximal subpart: so many bytes become one U+FFFD. */
+size_t utf8_step(const char *p, size_t n, uint32_t *ret);
+/* Writes 1 to 4 bytes and returns how many. */
+size_t utf8_encode(uint32_t c, char to[4]);
+
+/* The longest prefix of at most max bytes that ends on a character border. */
+size_t utf8_cut(struct str text, size_t max);
+/* The first n characters of text, in bytes. */
+size_t utf8_chars(struct str text, size_t n);
+/* The last n characters of valid text. */
+struct str utf8_tail(struct str text, size_t n);
+bool utf8_valid(struct str text);
+
+#endif
