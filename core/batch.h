@@ -16,9 +16,10 @@ enum op_kind {
     OP_TASK_NEW,     /* record: a new row, with its key; the key and the id are fresh */
     OP_TASK_SET,     /* task_key, state: the changing half of the row */
     OP_LINES,        /* task_key, first, last, bytes: lines appended behind those it has */
-    OP_SEAL,         /* task_key, first, last, bytes: the task's whole unsealed tail becomes a
-                             * block, and its journal rows go.  bytes hold all lines from first to
-                             * last, also those of this batch, which then have no OP_LINES. */
+    OP_SEAL,         /* task_key, first, last, bytes: the task's whole unsealed tail becomes
+                             * blocks (lines_take_block), and its journal rows go.  bytes hold all
+                             * lines from first to last, also those of this batch, which then have
+                             * no OP_LINES. */
     OP_MESSAGE,      /* owner, conversation_id, message; the conversation exists or is made */
     OP_CONVERSATION, /* owner, conversation_id, title?, agent?, at, turns: made when missing; title
                              * sets only where none is, or always with force; at moves updated_at */

@@ -214,11 +214,6 @@ static void on_load_again(struct timer *timer)
     end_load(container_of(timer, struct load, again));
 }
 
-static bool is_block_of(const struct stream *s, const struct block *b)
-{
-    return b->last <= s->head && stream_owns(s, b);
-}
-
 void hub_tell_damage(struct hub *h, const char *task_id, uint64_t seq)
 {
     h->stats.damages++;
@@ -235,8 +230,8 @@ static void on_loaded(void *arg, int status, struct answer *answer)
         return;
     }
     bool found = answer->n_blocks > 0 && answer->blocks[0]->first <= load->seq &&
-                 is_block_of(s, answer->blocks[0]);
-    for (size_t i = 0; i < answer->n_blocks && !s->gone && is_block_of(s, answer->blocks[i]); i++) {
+                 stream_owns(s, answer->blocks[0]);
+    for (size_t i = 0; i < answer->n_blocks && !s->gone && stream_owns(s, answer->blocks[i]); i++) {
         block_cache_put(&load->hub->cache, s, answer->blocks[i]);
         answer->blocks[i] = NULL;
     }

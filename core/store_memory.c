@@ -225,7 +225,9 @@ static void apply_seal(struct mem_task *t, const struct op *op)
     ASSERT(op->first == (tail->len ? t->tail.first : t->head + 1) && op->last >= op->first);
     ASSERT(op->last >= t->head && op->bytes.n >= tail->len);
     ASSERT(tail->len == 0 || memcmp(op->bytes.p, tail->bytes, tail->len) == 0);
-    runs_add(&t->blocks, op->first, op->last, op->bytes);
+    struct lines left = {op->first, op->last, op->bytes}, block;
+    while (lines_take_block(&left, &block))
+        runs_add(&t->blocks, block.first, block.last, block.bytes);
     t->head = op->last;
     buf_clear(&t->tail.bytes);
 }

@@ -48,7 +48,8 @@ void stream_set(struct stream *s, uint64_t first, uint64_t head, bool ended)
 
 bool stream_owns(const struct stream *s, const struct block *b)
 {
-    return event_lines_are((struct str){b->bytes, b->len}, b->first, b->last) &&
+    uint64_t own = s->sealing ? s->sealing->first : s->tail_first;
+    return b->last < own && event_lines_are((struct str){b->bytes, b->len}, b->first, b->last) &&
            memcmp(b->bytes + sizeof(EVENT_PREFIX) - 1, s->task_id, TASK_ID_LEN) == 0;
 }
 

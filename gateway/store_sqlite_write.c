@@ -110,20 +110,27 @@ static int apply_lines(struct store_sqlite *s, const struct op *op)
     return sqlite_journal_lines(&s->journal, op->task_key, op->first, op->last, op->bytes);
 }
 
+static int put_block(struct store_sqlite *s, int64_t task_key, const struct lines *block)
+{
+    struct call c = call_begin(&s->writer, STMT_BLOCK_NEW);
+    call_int(&c, task_key);
+    call_int(&c, (int64_t)block->first);
+    call_int(&c, (int64_t)block->last);
+    call_blob(&c, block->bytes);
+    return call_run(&c);
+}
+
 static int apply_seal(struct store_sqlite *s, const struct op *op)
 {
     ASSERT(op->first > 0 && op->last >= op->first);
     int status = task_exists(s, op->task_key);
+    struct lines left = {op->first, op->last, op->bytes}, block;
+    while (status == STORE_OK && lines_take_block(&left, &block))
+        status = put_block(s, op->task_key, &block);
     if (status < 0)
         return status;
-    struct call c = call_begin(&s->writer, STMT_BLOCK_NEW);
-    call_int(&c, op->task_key);
-    call_int(&c, (int64_t)op->first);
-    call_int(&c, (int64_t)op->last);
-    call_blob(&c, op->bytes);
     sqlite_journal_drop(&s->journal, op->task_key);
-    status = call_run(&c);
-    return status < 0 ? status : sqlite_usage_sealed(s, op->task_key, op->bytes.n);
+    return sqlite_usage_sealed(s, op->task_key, op->bytes.n);
 }
 
 static int apply_message(struct store_sqlite *s, const struct op *op)

@@ -21,6 +21,7 @@
 
 #include "core/store_memory.h"
 #include "gateway/store_sqlite.h"
+#include "proto/event.h"
 
 struct fixture {
     const struct store_ops *ops;
@@ -102,12 +103,12 @@ static inline void kit_free(struct fixture *f)
 
 /* ---------------------------------------------------------------------------- batches */
 
-/* Line seq of a task, in a static buffer: of a length that depends on both. */
+/* Line seq of a task, in a static buffer: of a length that depends on both.  It begins as an event's. */
 static inline struct str line_of(int64_t key, uint64_t seq)
 {
     static char text[512];
     int pad = (int)(((uint64_t)key * 31 + seq * 7) % 200);
-    int n = snprintf(text, sizeof text, "{\"k\":%lld,\"seq\":%llu,\"pad\":\"%*s\"}\n",
+    int n = snprintf(text, sizeof text, EVENT_PREFIX "%026lld\",\"seq\":%llu,\"pad\":\"%*s\"}\n",
                      (long long)key, (unsigned long long)seq, pad, "");
     return (struct str){text, (size_t)n};
 }

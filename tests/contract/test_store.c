@@ -345,6 +345,32 @@ static void test_blocks_from_any_position(void **state)
     assert_int_equal(ask(f, q)->n_blocks, 0);
 }
 
+/* A task that says much at once: its tail is long, what is read of it comes in pieces. */
+static void test_a_long_tail_becomes_several_blocks(void **state)
+{
+    struct fixture *f = *state;
+    put_task(f, 1, "o", "c", "t1");
+    put_lines(f, 1, 1, 4000);
+    commit(f);
+    put_seal(f, 1, 1, 4500);
+    commit(f);
+    kit_reopen(f);
+    struct query q = {.kind = QUERY_BLOCKS, .task_key = 1};
+    struct answer *a = ask(f, q);
+    assert_int_equal(assert_lines(a, 0, 1, 1, 4500), a->n_blocks);
+    assert_true(a->n_blocks > 1);
+    for (size_t i = 0; i < a->n_blocks; i++)
+        assert_true(a->blocks[i]->len <= BLOCK_MOST);
+    uint64_t behind = a->blocks[1]->first + 1;
+    q.after = behind;
+    q.max_bytes = BLOCK_MOST;
+    a = ask(f, q);
+    assert_int_equal(a->n_blocks, 1);
+    assert_true(a->more);
+    assert_in_range(behind + 1, a->blocks[0]->first, a->blocks[0]->last);
+    assert_int_equal(ask(f, (struct query){.kind = QUERY_TAILS})->n_blocks, 0);
+}
+
 static void test_inbox_is_taken_up_to_a_position(void **state)
 {
     struct fixture *f = *state;
@@ -385,6 +411,7 @@ int main(void)
         BOTH(test_tails_hold_exactly_what_is_not_sealed),
         BOTH(test_tails_come_in_pages),
         BOTH(test_blocks_from_any_position),
+        BOTH(test_a_long_tail_becomes_several_blocks),
         BOTH(test_inbox_is_taken_up_to_a_position),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

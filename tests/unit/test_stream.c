@@ -49,26 +49,48 @@ struct shelf {
     size_t n;
 };
 
-static void put_on_shelf(struct shelf *shelf, const struct block *b)
+static struct block *copy_of(int64_t task_key, const struct lines *run)
 {
-    struct block *copy = block_new(b->task_key, b->first, b->last, b->len);
-    memcpy(copy->bytes, b->bytes, b->len);
-    shelf->blocks[shelf->n++] = copy;
+    struct block *b = block_new(task_key, run->first, run->last, run->bytes.n);
+    memcpy(b->bytes, run->bytes.p, run->bytes.n);
+    return b;
 }
 
+static struct lines lines_of(const struct block *b)
+{
+    return (struct lines){b->first, b->last, {b->bytes, b->len}};
+}
+
+/* A store may divide what was sealed, behind any lines. */
+static void put_on_shelf(struct shelf *shelf, const struct block *b)
+{
+    struct lines left = lines_of(b);
+    while (left.bytes.n > 0) {
+        struct lines piece = left;
+        const char *end = memrchr(left.bytes.p, '\n', below(left.bytes.n + 1));
+        piece.bytes.n = end ? (size_t)(end + 1 - left.bytes.p) : left.bytes.n;
+        left.bytes = (struct str){left.bytes.p + piece.bytes.n, left.bytes.n - piece.bytes.n};
+        if (left.bytes.n > 0) {
+            left.first = event_line_seq(left.bytes.p, left.bytes.n);
+            piece.last = left.first - 1;
+        }
+        shelf->blocks[shelf->n++] = copy_of(b->task_key, &piece);
+    }
+}
+
+/* The block with the line, and some of those behind it, as a read brings them. */
 static void load_from_shelf(const struct shelf *shelf, struct block_cache *cache, struct stream *s,
                             uint64_t seq)
 {
-    for (size_t i = 0; i < shelf->n; i++) {
-        const struct block *b = shelf->blocks[i];
-        if (seq < b->first || seq > b->last)
-            continue;
-        struct block *copy = block_new(b->task_key, b->first, b->last, b->len);
-        memcpy(copy->bytes, b->bytes, b->len);
-        block_cache_put(cache, s, copy);
-        return;
+    size_t i = 0, n = 1 + below(4);
+    while (i < shelf->n && shelf->blocks[i]->last < seq)
+        i++;
+    assert_true(i < shelf->n && shelf->blocks[i]->first <= seq);
+    assert_true(stream_owns(s, shelf->blocks[i]));
+    for (; n > 0 && i < shelf->n && stream_owns(s, shelf->blocks[i]); i++, n--) {
+        struct lines lines = lines_of(shelf->blocks[i]);
+        block_cache_put(cache, s, copy_of(s->task_key, &lines));
     }
-    fail_msg("seq %llu is nowhere", (unsigned long long)seq);
 }
 
 static void read_some(struct reader *r, struct block_cache *cache, const struct shelf *shelf,
@@ -127,6 +149,8 @@ static void commit(struct stream *s, struct block_cache *cache)
         return;
     if (s->sealing)
         put_on_shelf(&shelf, s->sealing);
+    for (size_t n = below(20); n > 0; n--) /* the store has it, and nobody was told yet */
+        read_some(&readers[below(countof(readers))], cache, &shelf, &o);
     stream_committed(s, cache);
     o.head = flying_next - 1;
     assert_int_equal(s->head, o.head);
@@ -295,6 +319,68 @@ static void test_stream_silent_one_keeps_no_room_for_a_tail(void **state)
     stream_free(s);
 }
 
+/* A read may bring blocks of a commit of which nobody was told yet. */
+static void test_stream_does_not_own_a_block_of_what_it_still_has(void **state)
+{
+    (void)state;
+    struct block_cache cache;
+    block_cache_init(&cache, 1u << 20);
+    struct stream *s = stream_new(STR("a"), STR("c"), STR(TASK), 1);
+    struct lines left = {0};
+    append_bytes(s, BLOCK_MOST + BLOCK_BYTES);
+    (void)stream_take_lines(s, &left.first, &left.last);
+    stream_committed(s, &cache);
+    append_bytes(s, BLOCK_MOST + BLOCK_BYTES + 1);
+    struct block *whole = stream_seal(s), *blocks[2];
+    left = lines_of(whole);
+    for (size_t i = 0; i < countof(blocks); i++) {
+        struct lines piece;
+        assert_true(lines_take_block(&left, &piece));
+        blocks[i] = copy_of(1, &piece);
+        assert_false(stream_owns(s, blocks[i]));
+    }
+    stream_committed(s, &cache);
+    for (size_t i = 0; i < countof(blocks); i++) {
+        assert_true(stream_owns(s, blocks[i]));
+        block_cache_put(&cache, s, blocks[i]);
+    }
+    assert_int_equal(s->cached->n, 1); /* as it was */
+    block_cache_drop(&cache, s);
+    stream_free(s);
+}
+
+/* Each block of a long run has whole lines, as many as there is room for; one that is longer is alone. */
+static void test_stream_long_run_becomes_blocks_of_whole_lines(void **state)
+{
+    (void)state;
+    static char text[BLOCK_MOST + 100];
+    memset(text, 'x', sizeof text);
+    memcpy(text, "{\"text\":\"", 9);
+    memcpy(text + sizeof text - 2, "\"}", 2);
+    struct buf all = {0};
+    for (uint64_t seq = 5; seq < 2000; seq++)
+        event_line(&all, TASK, seq, 1000, EVENT_TOKEN,
+                   seq % 500 ? STR("{\"text\":\"a word\"}") : (struct str){text, sizeof text});
+    struct lines left = {5, 1999, buf_str(&all)}, block;
+    const char *at = all.bytes;
+    uint64_t next = 5;
+    while (lines_take_block(&left, &block)) {
+        assert_ptr_equal(block.bytes.p, at);
+        assert_int_equal(block.first, next);
+        assert_true(event_lines_are(block.bytes, block.first, block.last));
+        assert_true(block.bytes.n <= BLOCK_MOST || block.first == block.last);
+        at += block.bytes.n;
+        next = block.last + 1;
+        if (left.bytes.n > 0) { /* the next line had no room */
+            const char *end = memchr(left.bytes.p, '\n', left.bytes.n);
+            assert_true(block.bytes.n + (size_t)(end + 1 - left.bytes.p) > BLOCK_MOST);
+        }
+    }
+    assert_ptr_equal(at, all.bytes + all.len);
+    assert_int_equal(next, 2000);
+    buf_done(&all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -302,6 +388,8 @@ int main(void)
         cmocka_unit_test(test_stream_small_blocks_count_for_what_they_keep),
         cmocka_unit_test(test_stream_long_replay_keeps_to_its_share_of_the_cache),
         cmocka_unit_test(test_stream_silent_one_keeps_no_room_for_a_tail),
+        cmocka_unit_test(test_stream_does_not_own_a_block_of_what_it_still_has),
+        cmocka_unit_test(test_stream_long_run_becomes_blocks_of_whole_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
