@@ -1,6 +1,7 @@
 #include "gateway/agent_exec.h"
 
 #include "gateway/run_line.h"
+#include "gateway/strays.h"
 #include "gateway/supervisor.h"
 #include "proto/js.h"
 #include "proto/limits.h"
@@ -476,6 +477,8 @@ static void on_supervisor_exit(uv_poll_t *poll, int status, int events)
     (void)status, (void)events;
     if (waitid(P_PIDFD, (id_t)r->pidfd.fd, &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0)
         return; /* not yet */
+    if (strays_may_be(&info))
+        strays_kill(poll->loop);
     take_report(r);
     watched_close(&r->pidfd);
     if (r->state < EXEC_GONE)

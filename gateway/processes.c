@@ -2,6 +2,7 @@
 
 #include "gateway/keeper.h"
 #include "gateway/log.h"
+#include "gateway/strays.h"
 #include "gateway/terminal_text.h"
 
 #include <errno.h>
@@ -120,6 +121,8 @@ static void on_keeper_exit(uv_poll_t *poll, int status, int events)
     /* One that an earlier gateway has started is no child of ours: then it fails, and it is over. */
     if (waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0)
         return; /* not yet */
+    if (strays_may_be(&info))
+        strays_kill(poll->loop);
     finish(w->process);
 }
 

@@ -23,6 +23,7 @@
 #include "gateway/proxied.h"
 #include "gateway/reload.h"
 #include "gateway/store_locked.h"
+#include "gateway/strays.h"
 #include "gateway/tls.h"
 #include "gateway/webhook.h"
 #include "gateway/ws.h"
@@ -547,6 +548,7 @@ int server_run(const struct config *config)
     list_init(&s->greetings);
     list_init(&s->paced);
     s->max_sockets = descriptors_fit(&fitted);
+    strays_adopt();
     uv_loop_init(&s->loop);
     buf_reserve(&s->out, LWS_PRE + MAX_EVENT_LINE);
     memset(s->out.bytes, 0, LWS_PRE);

@@ -123,7 +123,7 @@ static uint64_t stat_column(pid_t pid, int column)
     return at ? strtoull(at, NULL, 10) : 0;
 }
 
-static pid_t parent_of(pid_t pid)
+pid_t process_parent(pid_t pid)
 {
     return (pid_t)stat_column(pid, 1);
 }
@@ -153,7 +153,7 @@ static bool ask_inside(pid_t program)
     while ((entry = readdir(proc))) {
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
         if (pid > 0 && pid != program && (pid_t)stat_column(pid, 3) == program &&
-            parent_of(pid) != program) {
+            process_parent(pid) != program) {
             ask(pid);
             found = true;
         }
@@ -180,7 +180,7 @@ static void kill_children(void)
         return;
     while ((entry = readdir(proc))) {
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10); /* 0 for all but the processes */
-        if (pid > 0 && parent_of(pid) == self)
+        if (pid > 0 && process_parent(pid) == self)
             kill(pid, SIGKILL);
     }
     closedir(proc);

@@ -38,5 +38,6 @@ void tree_kill(struct tree *t);
 /* The start of a process in clock ticks since boot: with its pid it is one process and no other.
  * 0 when there is none of that pid. */
 uint64_t process_start_ticks(pid_t pid);
+pid_t process_parent(pid_t pid); /* 0 when there is none of that pid */
 
 #endif

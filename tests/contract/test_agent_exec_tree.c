@@ -4,6 +4,8 @@
  */
 #include "tests/support/exec_probe.h"
 
+#include "gateway/strays.h"
+
 #include <sys/prctl.h>
 
 /* Its grandchildren ignore SIGTERM, hold stdout and write to a file; one leaves the group. */
@@ -310,6 +312,55 @@ static void test_exec_killed_supervisor_takes_its_agent_along(void **state)
     finish(&p);
 }
 
+/* No zombie either; it reaps none. */
+static bool has_no_child(void *arg)
+{
+    (void)arg;
+    return waitid(P_ALL, 0, &(siginfo_t){0}, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD;
+}
+
+/* It kills who would end its tree: what it has started is an orphan then, and so are theirs. */
+static void test_exec_agent_that_kills_its_supervisor_leaves_nobody(void **state)
+{
+    struct probe p = {0};
+    (void)state;
+    strays_adopt();
+    start_stubborn(&p, "setsid setsid sh -c 'trap \"\" TERM; sleep 1000 & sleep 1000' &\n"
+                       "kill -9 $PPID; sleep 1000");
+    wait_until(has_ended, &p);
+    assert_string_equal(p.text, "its supervisor ended without a report");
+    wait_until(none_marked, NULL);
+    assert_markers_rest();
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+    finish(&p);
+    wait_until(has_no_child, NULL);
+}
+
+static bool two_marked(void *arg)
+{
+    (void)arg;
+    return count_marked() == 2;
+}
+
+/* Those of others live on: what is ours is not looked at. */
+static void test_exec_sweep_of_strays_spares_other_runs(void **state)
+{
+    struct probe p = {0}, other = {0};
+    (void)state;
+    strays_adopt();
+    start_sh(&other, "echo up; read line; read line; echo still");
+    wait_until(has_line, &other);
+    start_sh(&p, "sleep 1000 & kill -9 $PPID");
+    wait_until(has_ended, &p);
+    finish(&p);
+    wait_until(two_marked, NULL); /* the other's supervisor, and its shell */
+    assert_false(other.ended);
+    assert_true(agent_exec_ops.deliver(other.run, STR("go")));
+    wait_until(has_ended, &other);
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+    expect(&other, RUN_DONE, "", "up\nstill\n");
+}
+
 /* ------------------------------------------------------------------ many, and the gateway's end */
 
 static bool all_have_ended(void *arg)
@@ -425,6 +476,10 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_exec_grandchild_without_stdout_dies_with_its_agent,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(test_exec_stubborn_tree_ends_with_its_agent, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_exec_agent_that_kills_its_supervisor_leaves_nobody,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(test_exec_sweep_of_strays_spares_other_runs, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_exec_killed_supervisor_takes_its_agent_along, setup,
                                         teardown),

@@ -188,6 +188,17 @@ def test_time_out_of_a_command_ends_it(client):
     assert seen[1]["status"] == "timed_out"
 
 
+def test_command_that_kills_its_keeper_leaves_nobody(client, gateway):
+    """Its death reaches the shell alone; what that has started, in whatever session, is killed by the gateway."""
+    pids = pathlib.Path(gateway.path())
+    ended = alone(client, f"setsid sleep 1000 & echo $! > {pids}; sleep 1000 & echo $! >> {pids}; "
+                          f"mv {pids} {pids}.all; kill -9 $PPID; sleep 1000")
+    assert "lost" in ended["error"]
+    left = [int(pid) for pid in pathlib.Path(f"{pids}.all").read_text().split()]
+    assert len(left) == 2
+    wait_until(lambda: not any(is_alive(pid) for pid in left), "their end")
+
+
 # ------------------------------------------------------------------ input
 
 

@@ -411,6 +411,8 @@ static inline const char *client_line(struct client *c)
         if (n == 0)
             continue;
         buf_put(&line, at, n);
+        if (strncmp(line.bytes, EVENT_PREFIX, strlen(EVENT_PREFIX)) == 0)
+            assert_true(n + 1 <= MAX_EVENT_LINE);
         break;
     }
     return line.bytes;
