@@ -55,14 +55,29 @@ static char *make_id(struct react_calls *c, struct str asked)
     return id;
 }
 
-/* The arguments as a compact object; "{}" and a fault when they are none. */
+static bool is_blank(struct str text)
+{
+    while (text.n && (unsigned char)text.p[text.n - 1] <= ' ')
+        text.n--;
+    return text.n == 0;
+}
+
+/* The arguments as a compact object; "{}" and a fault when they are none.  There are models that write
+ * nothing, or null, for none, and some that write the object as a string once more. */
 static void read_arguments(struct react_call *call, struct str text)
 {
     struct js_doc *doc = &call->calls->doc;
-    struct buf compact = {0};
-    if (text.n == 0)
-        text = STR("{}");
-    if (!js_parse(doc, text.p, text.n, JS_AGENT))
+    struct buf compact = {0}, inner = {0};
+    text = text.p ? text : STR("");
+    bool is_json = js_parse(doc, text.p, text.n, JS_AGENT);
+    if (is_json && js_type(doc, 0) == JS_STRING) {
+        js_value(doc, 0, &inner);
+        text = buf_str(&inner);
+        is_json = js_parse(doc, text.p, text.n, JS_AGENT);
+    }
+    if (is_blank(text) || (is_json && js_type(doc, 0) == JS_NULL))
+        buf_puts(&compact, "{}");
+    else if (!is_json)
         call->fault = "the arguments are not JSON";
     else if (js_type(doc, 0) != JS_OBJECT)
         call->fault = "the arguments are not a JSON object";
@@ -72,6 +87,7 @@ static void read_arguments(struct react_call *call, struct str text)
         call->fault = "the arguments pass 256 KiB";
     call->arguments = xstrdup(call->fault ? STR("{}") : buf_str(&compact));
     buf_done(&compact);
+    buf_done(&inner);
 }
 
 static const struct tool *find_tool(const struct react_calls *c, const char *name)

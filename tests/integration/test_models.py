@@ -229,6 +229,14 @@ def test_calls_that_cannot_be_made_go_back_to_the_model(ask):
     assert all(e["data"]["is_error"] for e in events if e["event"] == "tool_result")
 
 
+@pytest.mark.parametrize("tool, arguments", [("clock", " "), ("clock", "null"), ("clock", '""'), ("clock", None),
+                                             ("calculator", '"{\\"expression\\":\\"42\\"}"')])
+def test_arguments_that_are_no_object_and_mean_one(ask, tool, arguments):
+    task, events, _ = ask([reply(call(0, "a", tool, arguments), finish("tool_calls"), DONE), answer("ok")])
+    [result] = [e["data"] for e in events if e["event"] == "tool_result"]
+    assert not result["is_error"] and task["output"] == "ok", result
+
+
 def test_calls_without_ids_and_indexes(ask):
     """Some servers leave them out, or give each call the same id."""
     def piece(**function):
