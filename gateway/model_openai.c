@@ -16,7 +16,10 @@ struct model_turn {
     unsigned magic;
     struct model_events events;
     void *user;
+    struct openai_settings *settings;
+    struct buf request; /* until its head comes: the body, but for its end */
     struct fetch *fetch;
+    struct fetch *refused; /* the one before; NULL: there was none */
     struct sse_reader sse;
     struct js_doc doc;
     struct buf text;  /* scratch: a decoded string */
@@ -183,6 +186,21 @@ static void take_chunk(struct model_turn *t, struct str text)
 
 /* ------------------------------------------------------------------ the reply */
 
+static const struct fetch_events fetch_events;
+
+static void ask(struct model_turn *t)
+{
+    const struct openai_settings *s = t->settings;
+    struct buf body = {0};
+    buf_putstr(&body, buf_str(&t->request));
+    if (!s->without_usage)
+        js_put_raw(&body, "stream_options", STR("{\"include_usage\":true}"));
+    buf_putc(&body, '}');
+    struct fetch_request fetch = {.url = s->url, .headers = s->headers, .body = buf_str(&body)};
+    t->fetch = fetch_start(s->fetcher, &s->options, &fetch, &fetch_events, t);
+    buf_done(&body);
+}
+
 static void fail_by_text(struct model_turn *t, struct str text)
 {
     struct buf why = {0};
@@ -205,7 +223,9 @@ static void take_event(struct model_turn *t, const struct sse_event *e)
 
 static void on_head(void *user, const struct fetch_head *head)
 {
-    turn_of(user)->says_events = stream_form_says_events(head->content_type);
+    struct model_turn *t = turn_of(user);
+    t->says_events = stream_form_says_events(head->content_type);
+    buf_done(&t->request);
 }
 
 static void take_events(struct model_turn *t, struct str bytes)
@@ -279,6 +299,14 @@ static bool is_whole(struct model_turn *t, const struct sse_event *e)
            js_parse(&t->doc, e->data.p, e->data.n, JS_AGENT);
 }
 
+/* Not every server knows how to count. */
+static bool refuses_usage(const struct model_turn *t, struct str error)
+{
+    bool names_it = memmem(error.p, error.n, "stream_options", 14) ||
+                    memmem(error.p, error.n, "include_usage", 13);
+    return names_it && t->request.len && !t->refused && !t->settings->without_usage;
+}
+
 /* What comes behind finish_reason is no part of the answer: it may fail to come. */
 static void on_done(void *user, struct str error)
 {
@@ -286,7 +314,11 @@ static void on_done(void *user, struct str error)
     struct sse_event e;
     if (t->done)
         return;
-    if (error.p && !t->finish[0]) {
+    if (error.p && refuses_usage(t, error)) {
+        t->settings->without_usage = true;
+        t->refused = t->fetch;
+        ask(t);
+    } else if (error.p && !t->finish[0]) {
         end(t, error);
     } else if (t->form != FORM_EVENTS) {
         take_whole(t);
@@ -310,26 +342,21 @@ static struct model_turn *openai_start(void *settings, const struct model_reques
                                        const struct model_events *events, void *user,
                                        char *ret_error)
 {
-    const struct openai_settings *s = settings;
-    struct buf body = {0};
+    struct openai_settings *s = settings;
     (void)ret_error;
-    buf_putc(&body, '{');
-    js_put_field(&body, "model", str_of(s->model));
-    js_put_raw(&body, "messages", request->messages);
-    if (request->tools.n > 2)
-        js_put_raw(&body, "tools", request->tools);
-    js_put_bool(&body, "stream", true);
-    js_put_raw(&body, "stream_options", STR("{\"include_usage\":true}"));
-    buf_putc(&body, '}');
-
     struct model_turn *t = xcalloc(sizeof *t);
     t->magic = TURN_MAGIC;
     t->events = *events;
     t->user = user;
+    t->settings = s;
     t->sse.max = OPENAI_REPLY_BYTES;
-    struct fetch_request fetch = {.url = s->url, .headers = s->headers, .body = buf_str(&body)};
-    t->fetch = fetch_start(s->fetcher, &s->options, &fetch, &fetch_events, t);
-    buf_done(&body);
+    buf_putc(&t->request, '{');
+    js_put_field(&t->request, "model", str_of(s->model));
+    js_put_raw(&t->request, "messages", request->messages);
+    if (request->tools.n > 2)
+        js_put_raw(&t->request, "tools", request->tools);
+    js_put_bool(&t->request, "stream", true);
+    ask(t);
     return t;
 }
 
@@ -347,6 +374,8 @@ static void openai_free(struct model_turn *turn)
         return;
     struct model_turn *t = turn_of(turn);
     fetch_free(t->fetch);
+    fetch_free(t->refused);
+    buf_done(&t->request);
     openai_calls_done(&t->calls);
     sse_reader_done(&t->sse);
     js_done(&t->doc);

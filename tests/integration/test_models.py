@@ -378,6 +378,23 @@ def test_trouble_before_the_first_piece_is_tried_again(ask):
     assert requests[1].at - requests[0].at > 0.24
 
 
+@pytest.mark.parametrize("status, said", [
+    (400, {"error": {"message": "Unrecognized request argument supplied: stream_options"}}),
+    (422, {"object": "error", "message": {"detail": [{"type": "extra_forbidden", "msg": "Extra inputs are not permitted",
+                                                      "loc": ["body", "stream_options", "include_usage"]}]}})])
+def test_server_that_does_not_count_is_asked_without(server, status, said):  # Azure's, Mistral's
+    server.script = lambda request: reply(json.dumps(said).encode(), status=status) \
+        if "stream_options" in request.json else answer("Hi.")
+    server.requests.clear()
+    config = {"models": [{"name": "m", "base_url": server.url, "model": "x"}],
+              "agents": [{"name": "a", "kind": "react", "model": "m", "default": True}]}
+    with Gateway(config) as gateway, Client(gateway) as client:
+        for _ in range(2):
+            task, _ = client.finish("hello")
+            assert task["output"] == "Hi.", task
+    assert ["stream_options" in request.json for request in server.requests] == [True, False, False]  # learnt
+
+
 def test_retries_end(ask):
     task, _, requests = ask([reply(b'{"error":{"message":"busy"}}', status=503, Retry_After="0")],
                             agent="hasty")
