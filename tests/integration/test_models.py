@@ -237,6 +237,14 @@ def test_arguments_that_are_no_object_and_mean_one(ask, tool, arguments):
     assert not result["is_error"] and task["output"] == "ok", result
 
 
+@pytest.mark.parametrize("name", ["clock<|channel|>commentary", "functions.clock", " clock\n"])
+def test_name_of_a_tool_that_its_server_has_garbled(ask, name):
+    _, events, requests = ask([reply(call(0, "a", name, "{}"), finish("tool_calls"), DONE), answer("ok")])
+    assert [e["data"]["name"] for e in events if e["event"].startswith("tool")] == ["clock", "clock"]
+    assert not [e for e in events if e["data"].get("is_error")]
+    assert requests[1].json["messages"][2]["tool_calls"][0]["function"]["name"] == "clock"
+
+
 def test_calls_without_ids_and_indexes(ask):
     """Some servers leave them out, or give each call the same id."""
     def piece(**function):
