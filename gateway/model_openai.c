@@ -34,6 +34,7 @@ struct model_turn {
     char finish[32];      /* finish_reason, "" until it came */
     bool done;            /* on_done was called */
     struct openai_calls calls;
+    struct openai_half halves[2]; /* by enum model_piece */
     struct model_usage usage;
     bool has_usage;
 };
@@ -47,11 +48,32 @@ static struct model_turn *turn_of(void *arg)
 
 /* ------------------------------------------------------------------ its end */
 
+/* t->text. */
+static void say_text(struct model_turn *t, enum model_piece kind)
+{
+    if (t->text.len == 0)
+        return;
+    t->has_text |= kind == PIECE_TOKEN;
+    t->paused = true; /* first, so that an unpause from inside is not forgotten */
+    if (t->events.on_piece(t->user, kind, buf_str(&t->text)))
+        t->paused = false;
+}
+
+static void say_rest(struct model_turn *t)
+{
+    for (enum model_piece kind = PIECE_THINKING; kind <= PIECE_TOKEN; kind++) {
+        buf_clear(&t->text);
+        openai_put_half(&t->halves[kind], &t->text);
+        say_text(t, kind);
+    }
+}
+
 static void end(struct model_turn *t, struct str error)
 {
     if (t->done)
         return;
     t->done = true;
+    say_rest(t);
     if (t->has_usage && t->events.on_usage)
         t->events.on_usage(t->user, &t->usage);
     t->events.on_done(t->user, error);
@@ -113,13 +135,8 @@ static void say(struct model_turn *t, enum model_piece kind, uint32_t node)
     if (!node)
         return;
     buf_clear(&t->text);
-    openai_put_piece(&t->doc, node, kind == PIECE_THINKING, &t->text);
-    if (t->text.len == 0)
-        return;
-    t->has_text |= kind == PIECE_TOKEN;
-    t->paused = true; /* first, so that an unpause from inside is not forgotten */
-    if (t->events.on_piece(t->user, kind, buf_str(&t->text)))
-        t->paused = false;
+    openai_put_piece(&t->doc, node, kind == PIECE_THINKING, &t->halves[kind], &t->text);
+    say_text(t, kind);
 }
 
 static int64_t count_of(const struct js_doc *doc, uint32_t usage, const char *name)

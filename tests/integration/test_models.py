@@ -151,6 +151,16 @@ def test_content_in_parts(ask):
     assert len([e for e in events if e["event"] == "token"]) == 2
 
 
+def test_character_that_two_pieces_share(ask):
+    """As a server that counts in UTF-16 cuts it; a backslash before it, and a half that stays alone, are no such."""
+    def raw(content):
+        return b'data: {"choices":[{"delta":{"content":"%s"}}]}\n\n' % content
+
+    task, events, _ = ask([reply(raw(rb"a\ud83c"), raw(rb"\udf0a b"), raw(rb"\\ud83c"), raw(rb"\uD83C"), raw(b"c"),
+                                 raw(rb"\ud83c"), raw(rb"\ud83c\udf0a"), raw(rb"\ud83c"), finish(), DONE)])
+    assert task["output"] == text_of(events) == "a🌊 b\\ud83c\ufffdc\ufffd🌊\ufffd"
+
+
 def test_server_that_does_not_stream(ask):
     whole = {"choices": [{"index": 0, "finish_reason": "stop",
                           "message": {"role": "assistant", "content": "All at once."}}],
