@@ -207,7 +207,7 @@ static void put_answer(struct buf *out, const struct request *r)
 
 static enum error judge_late(bool same, const char **ret_why)
 {
-    *ret_why = "the question is no longer open, and had another answer";
+    *ret_why = "the question is no longer open, or had another answer";
     return same ? ERR_NONE : ERR_CONFLICT;
 }
 

@@ -28,6 +28,7 @@ struct run {
     struct sse_reader events;
     struct buf line; /* the beginning of a line whose end has not come, or of the reply */
     struct agent_line_decoder decoder;
+    struct openai_half thinking, answer;
     struct buf text;
 };
 
@@ -53,8 +54,9 @@ static void say_node(struct run *r, enum event_type event, uint32_t node)
 {
     if (!node)
         return;
+    bool thinks = event == EVENT_THINKING;
     buf_clear(&r->text);
-    openai_put_piece(&r->decoder.doc, node, event == EVENT_THINKING, &r->text);
+    openai_put_piece(&r->decoder.doc, node, thinks, thinks ? &r->thinking : &r->answer, &r->text);
     if (r->text.len > 0)
         teller_piece(&r->teller, event, buf_str(&r->text));
 }

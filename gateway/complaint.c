@@ -51,21 +51,47 @@ static bool put_first(struct buf *out, const struct js_doc *doc, uint32_t object
     return false;
 }
 
-static bool put_object(struct buf *out, const struct js_doc *doc, uint32_t object, int depth)
+/* The member of the request that is at fault, as FastAPI names it: ["body","model"]. */
+static void put_place(struct buf *out, const struct js_doc *doc, uint32_t object)
+{
+    uint32_t loc = js_get(doc, object, "loc");
+    if (!loc || js_type(doc, loc) != JS_ARRAY)
+        return;
+    for (uint32_t i = js_first(doc, loc); i < js_end(doc, loc); i = js_next(doc, i)) {
+        if (js_type(doc, i) != JS_STRING)
+            continue;
+        put(out, js_raw(doc, i));
+        buf_puts(out, js_next(doc, i) < js_end(doc, loc) ? "." : ": ");
+    }
+}
+
+static bool put_said(struct buf *out, const struct js_doc *doc, uint32_t object, int depth)
 {
     static const char *const names[] = {"message", "msg", "detail", "error", "code", "type"};
     uint32_t code = js_get(doc, object, "code");
-    if (!put_first(out, doc, object, names, countof(names), depth)) {
-        if (!code || js_type(doc, code) != JS_NUMBER)
-            return false;
-        put(out, js_raw(doc, code));
-    }
-    uint32_t more = js_get(doc, object, "metadata"); /* where OpenRouter keeps the reason */
-    struct buf raw = {0};
-    if (more && js_type(doc, more) == JS_OBJECT && put_member(&raw, doc, more, "raw", depth))
-        buf_putf(out, ": %s", raw.bytes);
-    buf_done(&raw);
+    if (put_first(out, doc, object, names, countof(names), depth))
+        return true;
+    if (!code || js_type(doc, code) != JS_NUMBER)
+        return false;
+    put(out, js_raw(doc, code));
     return true;
+}
+
+static bool put_object(struct buf *out, const struct js_doc *doc, uint32_t object, int depth)
+{
+    struct buf said = {0}, raw = {0};
+    bool says = put_said(&said, doc, object, depth);
+    uint32_t more = js_get(doc, object, "metadata"); /* where OpenRouter keeps the reason */
+    if (says) {
+        put_place(out, doc, object);
+        buf_putstr(out, buf_str(&said));
+    }
+    if (says && more && js_type(doc, more) == JS_OBJECT &&
+        put_member(&raw, doc, more, "raw", depth))
+        buf_putf(out, ": %s", raw.bytes);
+    buf_done(&said);
+    buf_done(&raw);
+    return says;
 }
 
 static bool put_node(struct buf *out, const struct js_doc *doc, uint32_t node, int depth)

@@ -16,7 +16,10 @@ struct model_turn {
     unsigned magic;
     struct model_events events;
     void *user;
+    struct openai_settings *settings;
+    struct buf request; /* until its head comes: the body, but for its end */
     struct fetch *fetch;
+    struct fetch *refused; /* the one before; NULL: there was none */
     struct sse_reader sse;
     struct js_doc doc;
     struct buf text;  /* scratch: a decoded string */
@@ -31,6 +34,7 @@ struct model_turn {
     char finish[32];      /* finish_reason, "" until it came */
     bool done;            /* on_done was called */
     struct openai_calls calls;
+    struct openai_half halves[2]; /* by enum model_piece */
     struct model_usage usage;
     bool has_usage;
 };
@@ -44,11 +48,32 @@ static struct model_turn *turn_of(void *arg)
 
 /* ------------------------------------------------------------------ its end */
 
+/* t->text. */
+static void say_text(struct model_turn *t, enum model_piece kind)
+{
+    if (t->text.len == 0)
+        return;
+    t->has_text |= kind == PIECE_TOKEN;
+    t->paused = true; /* first, so that an unpause from inside is not forgotten */
+    if (t->events.on_piece(t->user, kind, buf_str(&t->text)))
+        t->paused = false;
+}
+
+static void say_rest(struct model_turn *t)
+{
+    for (enum model_piece kind = PIECE_THINKING; kind <= PIECE_TOKEN; kind++) {
+        buf_clear(&t->text);
+        openai_put_half(&t->halves[kind], &t->text);
+        say_text(t, kind);
+    }
+}
+
 static void end(struct model_turn *t, struct str error)
 {
     if (t->done)
         return;
     t->done = true;
+    say_rest(t);
     if (t->has_usage && t->events.on_usage)
         t->events.on_usage(t->user, &t->usage);
     t->events.on_done(t->user, error);
@@ -110,13 +135,8 @@ static void say(struct model_turn *t, enum model_piece kind, uint32_t node)
     if (!node)
         return;
     buf_clear(&t->text);
-    openai_put_piece(&t->doc, node, kind == PIECE_THINKING, &t->text);
-    if (t->text.len == 0)
-        return;
-    t->has_text |= kind == PIECE_TOKEN;
-    t->paused = true; /* first, so that an unpause from inside is not forgotten */
-    if (t->events.on_piece(t->user, kind, buf_str(&t->text)))
-        t->paused = false;
+    openai_put_piece(&t->doc, node, kind == PIECE_THINKING, &t->halves[kind], &t->text);
+    say_text(t, kind);
 }
 
 static int64_t count_of(const struct js_doc *doc, uint32_t usage, const char *name)
@@ -183,6 +203,21 @@ static void take_chunk(struct model_turn *t, struct str text)
 
 /* ------------------------------------------------------------------ the reply */
 
+static const struct fetch_events fetch_events;
+
+static void ask(struct model_turn *t)
+{
+    const struct openai_settings *s = t->settings;
+    struct buf body = {0};
+    buf_putstr(&body, buf_str(&t->request));
+    if (!s->without_usage)
+        js_put_raw(&body, "stream_options", STR("{\"include_usage\":true}"));
+    buf_putc(&body, '}');
+    struct fetch_request fetch = {.url = s->url, .headers = s->headers, .body = buf_str(&body)};
+    t->fetch = fetch_start(s->fetcher, &s->options, &fetch, &fetch_events, t);
+    buf_done(&body);
+}
+
 static void fail_by_text(struct model_turn *t, struct str text)
 {
     struct buf why = {0};
@@ -205,7 +240,9 @@ static void take_event(struct model_turn *t, const struct sse_event *e)
 
 static void on_head(void *user, const struct fetch_head *head)
 {
-    turn_of(user)->says_events = stream_form_says_events(head->content_type);
+    struct model_turn *t = turn_of(user);
+    t->says_events = stream_form_says_events(head->content_type);
+    buf_done(&t->request);
 }
 
 static void take_events(struct model_turn *t, struct str bytes)
@@ -279,6 +316,14 @@ static bool is_whole(struct model_turn *t, const struct sse_event *e)
            js_parse(&t->doc, e->data.p, e->data.n, JS_AGENT);
 }
 
+/* Not every server knows how to count. */
+static bool refuses_usage(const struct model_turn *t, struct str error)
+{
+    bool names_it = memmem(error.p, error.n, "stream_options", 14) ||
+                    memmem(error.p, error.n, "include_usage", 13);
+    return names_it && t->request.len && !t->refused && !t->settings->without_usage;
+}
+
 /* What comes behind finish_reason is no part of the answer: it may fail to come. */
 static void on_done(void *user, struct str error)
 {
@@ -286,7 +331,11 @@ static void on_done(void *user, struct str error)
     struct sse_event e;
     if (t->done)
         return;
-    if (error.p && !t->finish[0]) {
+    if (error.p && refuses_usage(t, error)) {
+        t->settings->without_usage = true;
+        t->refused = t->fetch;
+        ask(t);
+    } else if (error.p && !t->finish[0]) {
         end(t, error);
     } else if (t->form != FORM_EVENTS) {
         take_whole(t);
@@ -310,26 +359,21 @@ static struct model_turn *openai_start(void *settings, const struct model_reques
                                        const struct model_events *events, void *user,
                                        char *ret_error)
 {
-    const struct openai_settings *s = settings;
-    struct buf body = {0};
+    struct openai_settings *s = settings;
     (void)ret_error;
-    buf_putc(&body, '{');
-    js_put_field(&body, "model", str_of(s->model));
-    js_put_raw(&body, "messages", request->messages);
-    if (request->tools.n > 2)
-        js_put_raw(&body, "tools", request->tools);
-    js_put_bool(&body, "stream", true);
-    js_put_raw(&body, "stream_options", STR("{\"include_usage\":true}"));
-    buf_putc(&body, '}');
-
     struct model_turn *t = xcalloc(sizeof *t);
     t->magic = TURN_MAGIC;
     t->events = *events;
     t->user = user;
+    t->settings = s;
     t->sse.max = OPENAI_REPLY_BYTES;
-    struct fetch_request fetch = {.url = s->url, .headers = s->headers, .body = buf_str(&body)};
-    t->fetch = fetch_start(s->fetcher, &s->options, &fetch, &fetch_events, t);
-    buf_done(&body);
+    buf_putc(&t->request, '{');
+    js_put_field(&t->request, "model", str_of(s->model));
+    js_put_raw(&t->request, "messages", request->messages);
+    if (request->tools.n > 2)
+        js_put_raw(&t->request, "tools", request->tools);
+    js_put_bool(&t->request, "stream", true);
+    ask(t);
     return t;
 }
 
@@ -347,6 +391,8 @@ static void openai_free(struct model_turn *turn)
         return;
     struct model_turn *t = turn_of(turn);
     fetch_free(t->fetch);
+    fetch_free(t->refused);
+    buf_done(&t->request);
     openai_calls_done(&t->calls);
     sse_reader_done(&t->sse);
     js_done(&t->doc);

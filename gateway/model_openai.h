@@ -6,7 +6,7 @@
  *           understood too.
  * Thread:   loop.
  * Owns:     the turn, until free, which closes its connection at once.  settings and all that they
- *           point to stay the caller's and must outlive the turns.
+ *           point to stay the caller's and must outlive the turns, which write without_usage alone.
  * Errors:   what fetch.h says, and: an error object, also in mid-stream; a stream that ends without
  *           finish_reason and [DONE]; finish_reason length or content_filter; what is no such reply.
  *           Pieces that came before were told, and stay so.
@@ -25,6 +25,8 @@ struct openai_settings {
     const char *url;            /* …/chat/completions */
     const char *model;          /* its name there */
     const char *const *headers; /* "Name: value", Content-Type too; a NULL behind the last */
+    bool
+        without_usage; /* set by the turns: its server refuses stream_options, and is not asked again */
 };
 
 extern const struct model_ops model_openai_ops;

@@ -1,5 +1,7 @@
 #include "gateway/openai_chunk.h"
 
+#include <stdio.h>
+
 static uint32_t find(const struct js_doc *doc, uint32_t object, const char *name, enum js_type type)
 {
     uint32_t node = js_get(doc, object, name);
@@ -107,12 +109,58 @@ static void put_parts(const struct js_doc *doc, uint32_t parts, const char *name
     }
 }
 
-void openai_put_piece(const struct js_doc *doc, uint32_t node, bool thinking, struct buf *out)
+static bool is_hex(char c)
 {
-    if (node && js_type(doc, node) == JS_ARRAY)
+    return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'f');
+}
+
+/* A string's text ends with the escape of a high surrogate, whose backslash is not itself escaped. */
+static bool ends_in_half(struct str raw)
+{
+    const char *e = raw.n >= 6 ? raw.p + raw.n - 6 : NULL;
+    if (!e || e[0] != '\\' || e[1] != 'u' || (e[2] | 32) != 'd' || !strchr("89abAB", e[3]) ||
+        !is_hex(e[4]) || !is_hex(e[5]))
+        return false;
+    size_t slashes = 0;
+    while (e - slashes > raw.p && e[-1 - (ptrdiff_t)slashes] == '\\')
+        slashes++;
+    return slashes % 2 == 0;
+}
+
+static void put_text(struct openai_half *half, struct str raw, struct buf *out)
+{
+    struct js_doc doc = {0};
+    struct buf quoted = {0};
+    bool has_half = ends_in_half(raw);
+    buf_putf(&quoted, "\"%s", half->escape);
+    buf_put(&quoted, raw.p, raw.n - (has_half ? 6 : 0));
+    buf_putc(&quoted, '"');
+    half->escape[0] = '\0';
+    if (has_half)
+        snprintf(half->escape, sizeof half->escape, "%.6s", raw.p + raw.n - 6);
+    if (js_parse(&doc, quoted.bytes, quoted.len, JS_AGENT))
+        js_value(&doc, 0, out);
+    js_done(&doc);
+    buf_done(&quoted);
+}
+
+void openai_put_piece(const struct js_doc *doc, uint32_t node, bool thinking,
+                      struct openai_half *half, struct buf *out)
+{
+    if (!node)
+        return;
+    if (js_type(doc, node) == JS_ARRAY)
         put_parts(doc, node, thinking ? "thinking" : "text", out);
-    else if (node)
+    else if (half->escape[0] || ends_in_half(js_raw(doc, node)))
+        put_text(half, js_raw(doc, node), out);
+    else
         js_value(doc, node, out);
+}
+
+void openai_put_half(struct openai_half *half, struct buf *out)
+{
+    if (half->escape[0])
+        put_text(half, STR(""), out);
 }
 
 #define LIMIT "the answer was cut off: the model's limit of length is reached"

@@ -27,9 +27,17 @@ bool openai_is_done(struct str line);
 bool openai_is_idle(const struct sse_event *event);
 /* doc's root is an object. */
 void openai_read_chunk(const struct js_doc *doc, struct openai_chunk *ret);
+/* The first half of a character that is written as two escapes, where a piece ends between them. */
+struct openai_half {
+    char escape[8]; /* "" for none */
+};
 /* Appends what a piece says: a string, or an array of parts such as {"type":"text","text":"…"} and
- * {"type":"thinking","thinking":[{"type":"text","text":"…"}]}, of which it is those of its kind. */
-void openai_put_piece(const struct js_doc *doc, uint32_t node, bool thinking, struct buf *out);
+ * {"type":"thinking","thinking":[{"type":"text","text":"…"}]}, of which it is those of its kind.  half is
+ * that of the pieces of this kind: what it holds comes with the next of them. */
+void openai_put_piece(const struct js_doc *doc, uint32_t node, bool thinking,
+                      struct openai_half *half, struct buf *out);
+/* Behind the last piece. */
+void openai_put_half(struct openai_half *half, struct buf *out);
 /* Appends why an answer that ended for this reason is none; false: it is one. */
 bool openai_put_fault(const char *finish_reason, struct buf *out);
 

@@ -55,14 +55,29 @@ static char *make_id(struct react_calls *c, struct str asked)
     return id;
 }
 
-/* The arguments as a compact object; "{}" and a fault when they are none. */
+static bool is_blank(struct str text)
+{
+    while (text.n && (unsigned char)text.p[text.n - 1] <= ' ')
+        text.n--;
+    return text.n == 0;
+}
+
+/* The arguments as a compact object; "{}" and a fault when they are none.  There are models that write
+ * nothing, or null, for none, and some that write the object as a string once more. */
 static void read_arguments(struct react_call *call, struct str text)
 {
     struct js_doc *doc = &call->calls->doc;
-    struct buf compact = {0};
-    if (text.n == 0)
-        text = STR("{}");
-    if (!js_parse(doc, text.p, text.n, JS_AGENT))
+    struct buf compact = {0}, inner = {0};
+    text = text.p ? text : STR("");
+    bool is_json = js_parse(doc, text.p, text.n, JS_AGENT);
+    if (is_json && js_type(doc, 0) == JS_STRING) {
+        js_value(doc, 0, &inner);
+        text = buf_str(&inner);
+        is_json = js_parse(doc, text.p, text.n, JS_AGENT);
+    }
+    if (is_blank(text) || (is_json && js_type(doc, 0) == JS_NULL))
+        buf_puts(&compact, "{}");
+    else if (!is_json)
         call->fault = "the arguments are not JSON";
     else if (js_type(doc, 0) != JS_OBJECT)
         call->fault = "the arguments are not a JSON object";
@@ -72,6 +87,7 @@ static void read_arguments(struct react_call *call, struct str text)
         call->fault = "the arguments pass 256 KiB";
     call->arguments = xstrdup(call->fault ? STR("{}") : buf_str(&compact));
     buf_done(&compact);
+    buf_done(&inner);
 }
 
 static const struct tool *find_tool(const struct react_calls *c, const char *name)
@@ -82,13 +98,46 @@ static const struct tool *find_tool(const struct react_calls *c, const char *nam
     return NULL;
 }
 
+static bool begins(struct str text, struct str with)
+{
+    return text.n >= with.n && memcmp(text.p, with.p, with.n) == 0;
+}
+
+/* A tool's name as models' servers garble it: tokens of the model's behind it ("clock<|channel|>…"), its
+ * name space before it ("functions.clock"), white space.  "" when it is none. */
+static struct str plain_name(struct str name)
+{
+    const char *token = name.n ? memmem(name.p, name.n, "<|", 2) : NULL;
+    if (token)
+        name.n = (size_t)(token - name.p);
+    while (name.n && (unsigned char)name.p[name.n - 1] <= ' ')
+        name.n--;
+    while (name.n && (unsigned char)name.p[0] <= ' ')
+        name = (struct str){name.p + 1, name.n - 1};
+    if (begins(name, STR("functions.")))
+        name = (struct str){name.p + 10, name.n - 10};
+    return name;
+}
+
+static void read_name(struct react_call *call, struct str name)
+{
+    call->name = own_text(name);
+    call->tool = find_tool(call->calls, call->name);
+    if (call->tool)
+        return;
+    char *plain = own_text(plain_name(name));
+    call->tool = find_tool(call->calls, plain);
+    free(call->tool ? call->name : plain);
+    if (call->tool)
+        call->name = plain;
+}
+
 void react_calls_add(struct react_calls *c, const struct model_call *asked)
 {
     struct react_call *call = xcalloc(sizeof *call);
     call->calls = c;
     call->id = make_id(c, asked->id);
-    call->name = own_text(asked->name);
-    call->tool = find_tool(c, call->name);
+    read_name(call, asked->name);
     read_arguments(call, asked->arguments);
     c->list = xrealloc(c->list, (c->n + 1) * sizeof(struct react_call *));
     c->list[c->n++] = call;

@@ -70,7 +70,9 @@ static void test_complaint(void **state)
     expect_complaint("{\"message\":\"m\"}", "m");
     expect_complaint("{\"detail\":\"d\"}", "d");
     expect_complaint("{\"detail\":[1]}", "");
-    expect_complaint("{\"detail\":[{\"loc\":[\"body\"],\"msg\":\"required\"}]}", "required");
+    expect_complaint("{\"detail\":[{\"loc\":[\"body\"],\"msg\":\"required\"}]}", "body: required");
+    expect_complaint("{\"message\":{\"detail\":[{\"loc\":[\"body\",\"n\"],\"msg\":\"no\"}]}}",
+                     "body.n: no");
     expect_complaint("[{\"error\":{\"message\":\"m\"}},{}]", "m");
     expect_complaint("{\"errors\":[{\"message\":\"m\"}],\"success\":false}", "m");
     expect_complaint("{\"error\":\"ValueError\",\"message\":\"m\"}", "ValueError: m");

@@ -151,6 +151,16 @@ def test_content_in_parts(ask):
     assert len([e for e in events if e["event"] == "token"]) == 2
 
 
+def test_character_that_two_pieces_share(ask):
+    """As a server that counts in UTF-16 cuts it; a backslash before it, and a half that stays alone, are no such."""
+    def raw(content):
+        return b'data: {"choices":[{"delta":{"content":"%s"}}]}\n\n' % content
+
+    task, events, _ = ask([reply(raw(rb"a\ud83c"), raw(rb"\udf0a b"), raw(rb"\\ud83c"), raw(rb"\uD83C"), raw(b"c"),
+                                 raw(rb"\ud83c"), raw(rb"\ud83c\udf0a"), raw(rb"\ud83c"), finish(), DONE)])
+    assert task["output"] == text_of(events) == "a🌊 b\\ud83c\ufffdc\ufffd🌊\ufffd"
+
+
 def test_server_that_does_not_stream(ask):
     whole = {"choices": [{"index": 0, "finish_reason": "stop",
                           "message": {"role": "assistant", "content": "All at once."}}],
@@ -227,6 +237,22 @@ def test_calls_that_cannot_be_made_go_back_to_the_model(ask):
     told = [content for role, content in messages_of(requests[1]) if role == "tool"]
     assert "not JSON" in told[0] and "no tool" in told[1] and "not a JSON object" in told[2]
     assert all(e["data"]["is_error"] for e in events if e["event"] == "tool_result")
+
+
+@pytest.mark.parametrize("tool, arguments", [("clock", " "), ("clock", "null"), ("clock", '""'), ("clock", None),
+                                             ("calculator", '"{\\"expression\\":\\"42\\"}"')])
+def test_arguments_that_are_no_object_and_mean_one(ask, tool, arguments):
+    task, events, _ = ask([reply(call(0, "a", tool, arguments), finish("tool_calls"), DONE), answer("ok")])
+    [result] = [e["data"] for e in events if e["event"] == "tool_result"]
+    assert not result["is_error"] and task["output"] == "ok", result
+
+
+@pytest.mark.parametrize("name", ["clock<|channel|>commentary", "functions.clock", " clock\n"])
+def test_name_of_a_tool_that_its_server_has_garbled(ask, name):
+    _, events, requests = ask([reply(call(0, "a", name, "{}"), finish("tool_calls"), DONE), answer("ok")])
+    assert [e["data"]["name"] for e in events if e["event"].startswith("tool")] == ["clock", "clock"]
+    assert not [e for e in events if e["data"].get("is_error")]
+    assert requests[1].json["messages"][2]["tool_calls"][0]["function"]["name"] == "clock"
 
 
 def test_calls_without_ids_and_indexes(ask):
@@ -368,6 +394,23 @@ def test_trouble_before_the_first_piece_is_tried_again(ask):
     assert task["output"] == "At last." and len(requests) == 4
     assert requests[3].at - requests[2].at > 0.99  # Retry-After; clocks count in whole milliseconds
     assert requests[1].at - requests[0].at > 0.24
+
+
+@pytest.mark.parametrize("status, said", [
+    (400, {"error": {"message": "Unrecognized request argument supplied: stream_options"}}),
+    (422, {"object": "error", "message": {"detail": [{"type": "extra_forbidden", "msg": "Extra inputs are not permitted",
+                                                      "loc": ["body", "stream_options", "include_usage"]}]}})])
+def test_server_that_does_not_count_is_asked_without(server, status, said):  # Azure's, Mistral's
+    server.script = lambda request: reply(json.dumps(said).encode(), status=status) \
+        if "stream_options" in request.json else answer("Hi.")
+    server.requests.clear()
+    config = {"models": [{"name": "m", "base_url": server.url, "model": "x"}],
+              "agents": [{"name": "a", "kind": "react", "model": "m", "default": True}]}
+    with Gateway(config) as gateway, Client(gateway) as client:
+        for _ in range(2):
+            task, _ = client.finish("hello")
+            assert task["output"] == "Hi.", task
+    assert ["stream_options" in request.json for request in server.requests] == [True, False, False]  # learnt
 
 
 def test_retries_end(ask):
