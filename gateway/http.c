@@ -195,10 +195,10 @@ static int complete(struct lws *wsi, int result)
 
 void http_put_error(struct buf *out, enum error e, const char *message)
 {
-    buf_puts(out, "{\"error\":{");
-    js_put_field(out, "code", str_of(error_code(e)));
-    js_put_field(out, "message", str_of(message));
-    buf_puts(out, "}}");
+    struct buf line = {0};
+    error_line(&line, e, STR_NULL, message, -1, -1);
+    http_put_error_line(out, buf_str(&line));
+    buf_done(&line);
 }
 
 void http_put_error_line(struct buf *out, struct str line)
