@@ -22,10 +22,12 @@
     "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; "    \
     "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types default"
 
+/* NULL when it is not there; one without a value is "". */
 static char *header(struct lws *wsi, enum lws_token_indexes token)
 {
+    char none;
     int n = lws_hdr_total_length(wsi, token);
-    if (n <= 0 || n > HEADER_VALUE_MAX)
+    if (n > HEADER_VALUE_MAX || (n <= 0 && lws_hdr_copy_fragment(wsi, &none, 1, token, 0) < 0))
         return NULL;
     char *value = xcalloc((size_t)n + 1);
     if (lws_hdr_copy(wsi, value, n + 1, token) < 0)
