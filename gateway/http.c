@@ -70,11 +70,6 @@ bool http_is_head(struct lws *wsi)
     return lws_hdr_total_length(wsi, WSI_TOKEN_HEAD_URI) > 0;
 }
 
-bool http_has_origin(struct lws *wsi)
-{
-    return lws_hdr_total_length(wsi, WSI_TOKEN_ORIGIN) > 0;
-}
-
 bool http_identity_is_cookie(struct server *s, struct lws *wsi)
 {
     char *bearer = http_bearer(wsi), *cookie = http_cookie(s, wsi);
