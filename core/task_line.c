@@ -30,8 +30,8 @@ static bool is_too_long(struct task *t, const struct agent_line *line)
     if (longest_line(line) <= MAX_EVENT_LINE)
         return false;
     char why[128];
-    snprintf(why, sizeof why, "limit: %s: the event's line passes %d bytes",
-             line->kind == LINE_EVENT ? event_name(line->event) : "call", MAX_EVENT_LINE);
+    snprintf(why, sizeof why, "limit: %s: the event's line passes 1 MiB",
+             line->kind == LINE_EVENT ? event_name(line->event) : "call");
     task_stop(t, TASK_LIMIT, why);
     return true;
 }
