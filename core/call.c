@@ -97,7 +97,7 @@ void call_reply(struct call *c, struct str line)
 void call_fail(struct call *c, enum error e, const char *message)
 {
     struct buf line = {0};
-    error_line(&line, e, c->req.id, message, e == ERR_OVERLOADED ? RETRY_OVERLOADED_MS : -1, -1);
+    error_line(&line, e, c->req.id, message, -1, -1);
     call_finish(c, e, buf_str(&line));
     buf_done(&line);
 }

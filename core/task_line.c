@@ -29,7 +29,7 @@ bool task_line_is_too_long(struct task *t, const char *what, size_t data_bytes)
     char why[128];
     if (data_bytes + EVENT_OVERHEAD <= MAX_EVENT_LINE)
         return false;
-    snprintf(why, sizeof why, "limit: %s: the event's line passes %d bytes", what, MAX_EVENT_LINE);
+    snprintf(why, sizeof why, "limit: %s: the event's line passes 1 MiB", what);
     task_stop(t, TASK_LIMIT, why);
     return true;
 }

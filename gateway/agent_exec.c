@@ -262,7 +262,7 @@ static void lines_consume(struct run *r)
 
 static void fail_long_line(struct run *r)
 {
-    r->fault = "a line of the agent passes 1 MiB";
+    r->fault = "a line of the agent passes 4 MiB, and its event 1 MiB";
     watched_close(&r->out);
     buf_done(&r->lines);
     r->lines_at = r->scanned = 0;
@@ -293,7 +293,7 @@ static bool lines_take(struct run *r, struct str *ret)
     size_t end = newline ? (size_t)(newline - r->lines.bytes) : r->lines.len;
 
     r->scanned = end;
-    if (end - r->lines_at > MAX_EVENT_LINE) {
+    if (end - r->lines_at > MAX_AGENT_LINE) {
         fail_long_line(r);
         return false;
     }

@@ -8,7 +8,7 @@
  * Errors:   start: a program that is missing or may not be executed.  Everything later ends the
  *           run as RUN_FAILED with a sentence, followed by the last 4 KiB of stderr, bytes as they
  *           came.
- * Limits:   a line of MAX_EVENT_LINE bytes; EXEC_QUEUE bytes that wait for the program to read
+ * Limits:   a line of MAX_AGENT_LINE bytes; EXEC_QUEUE bytes that wait for the program to read
  *           them, beside the run line (deliver returns false beyond it).  A message waits for none:
  *           deliver takes it when the pipe has it, and is to be given the same one until then.
  * End:      on_end comes when the direct child has exited, its stdout has ended or EXEC_DRAIN_MS

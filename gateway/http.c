@@ -22,10 +22,12 @@
     "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; "    \
     "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types default"
 
+/* NULL when it is not there; one without a value is "". */
 static char *header(struct lws *wsi, enum lws_token_indexes token)
 {
+    char none;
     int n = lws_hdr_total_length(wsi, token);
-    if (n <= 0 || n > HEADER_VALUE_MAX)
+    if (n > HEADER_VALUE_MAX || (n <= 0 && lws_hdr_copy_fragment(wsi, &none, 1, token, 0) < 0))
         return NULL;
     char *value = xcalloc((size_t)n + 1);
     if (lws_hdr_copy(wsi, value, n + 1, token) < 0)
@@ -66,11 +68,6 @@ bool http_is_1_0(struct lws *wsi)
 bool http_is_head(struct lws *wsi)
 {
     return lws_hdr_total_length(wsi, WSI_TOKEN_HEAD_URI) > 0;
-}
-
-bool http_has_origin(struct lws *wsi)
-{
-    return lws_hdr_total_length(wsi, WSI_TOKEN_ORIGIN) > 0;
 }
 
 bool http_identity_is_cookie(struct server *s, struct lws *wsi)
@@ -195,10 +192,10 @@ static int complete(struct lws *wsi, int result)
 
 void http_put_error(struct buf *out, enum error e, const char *message)
 {
-    buf_puts(out, "{\"error\":{");
-    js_put_field(out, "code", str_of(error_code(e)));
-    js_put_field(out, "message", str_of(message));
-    buf_puts(out, "}}");
+    struct buf line = {0};
+    error_line(&line, e, STR_NULL, message, -1, -1);
+    http_put_error_line(out, buf_str(&line));
+    buf_done(&line);
 }
 
 void http_put_error_line(struct buf *out, struct str line)

@@ -58,15 +58,31 @@ bool http_api_serves(const char *path)
 
 /* --- routes ------------------------------------------------------------------------------------ */
 
+static const enum lws_token_indexes uri_of[] = {[GET] = WSI_TOKEN_GET_URI,
+                                                [POST] = WSI_TOKEN_POST_URI,
+                                                [DELETE] = WSI_TOKEN_DELETE_URI,
+                                                [PATCH] = WSI_TOKEN_PATCH_URI};
+
 static enum method method_of(struct lws *wsi)
 {
-    if (lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) > 0)
-        return GET;
-    if (lws_hdr_total_length(wsi, WSI_TOKEN_POST_URI) > 0)
-        return POST;
-    if (lws_hdr_total_length(wsi, WSI_TOKEN_DELETE_URI) > 0)
-        return DELETE;
-    return lws_hdr_total_length(wsi, WSI_TOKEN_PATCH_URI) > 0 ? PATCH : OTHER;
+    enum method m = GET;
+    while (m < OTHER && lws_hdr_total_length(wsi, uri_of[m]) <= 0)
+        m++;
+    return m;
+}
+
+/* lws ends the path at a bare "&" or ";", and what it leaves of DELETE …/c;x/tasks/t would delete c.
+ * Sets names_task when the rest goes on to one. */
+static bool is_whole(struct lws *wsi, enum method method, bool *names_task)
+{
+    if (method == OTHER)
+        return true;
+    int n = lws_hdr_total_length(wsi, uri_of[method]), i = 1;
+    char *rest = xcalloc((size_t)(n > 0 ? n : 0) + 1);
+    for (; lws_hdr_copy_fragment(wsi, rest, n + 1, uri_of[method], i) >= 0; i++)
+        *names_task = *names_task || strstr(rest, "/tasks/");
+    free(rest);
+    return i == 1;
 }
 
 /* Walks pattern and path together; a brace takes one segment. */
@@ -88,12 +104,18 @@ static bool match(const char *pattern, const char *path, char **ret_conversation
     return *path == 0;
 }
 
+/* NULL: answered.  A fault of the ids may make another path of it (an encoded slash, a dot), and is
+ * told like any other (PROTOCOL.md section 5). */
 static const struct route *find_route(struct exchange *x, enum method method, const char *path)
 {
-    for (size_t i = 0; i < countof(routes); i++)
+    bool names_task = strstr(path, "/tasks/");
+    bool whole = is_whole(x->wsi, method, &names_task);
+    for (size_t i = 0; whole && i < countof(routes); i++)
         if (routes[i].method == method && (x->is_admins || !routes[i].is_admins) &&
             match(routes[i].pattern, path, &x->conversation_id, &x->task_id))
             return &routes[i];
+    http_api_fail(x, ERR_NOT_FOUND,
+                  names_task ? "no such task" : "there is nothing at this path for this method");
     return NULL;
 }
 
@@ -396,18 +418,21 @@ static bool is_in_time(struct exchange *x)
     return false;
 }
 
+static bool refuse_type(struct exchange *x, const char *message)
+{
+    buf_clear(&x->answer);
+    http_put_error(&x->answer, ERR_UNSUPPORTED, message);
+    http_api_ready(x, 415);
+    return false;
+}
+
 /* What must hold before anything of the body is read; answered when it does not. */
 static bool is_welcome(struct exchange *x, bool from_cookie)
 {
     struct server *s = x->server;
     char why[128] = "";
-    if (from_cookie && x->route->method != GET && (!is_json(x->wsi) || !http_has_origin(x->wsi))) {
-        buf_clear(&x->answer);
-        http_put_error(&x->answer, ERR_UNAUTHORIZED,
-                       "with a cookie a change needs an allowed Origin and application/json");
-        http_api_ready(x, 403);
-        return false;
-    }
+    if (from_cookie && x->route->method != GET && !is_json(x->wsi))
+        return refuse_type(x, "with a cookie a change must be application/json");
     if (x->is_admins && !x->route->own && !admin_take_owner(x))
         return false;
     bool known = x->is_admins || x->route->own || identify(x, why, sizeof why) == ERR_NONE;
@@ -421,12 +446,8 @@ static bool is_welcome(struct exchange *x, bool from_cookie)
         http_api_fail(x, ERR_TOO_LARGE, "the body is larger than limits.message_bytes");
         return false;
     }
-    if (x->length > 0 && !is_json(x->wsi)) {
-        buf_clear(&x->answer);
-        http_put_error(&x->answer, ERR_UNSUPPORTED, "the body must be application/json");
-        http_api_ready(x, 415);
-        return false;
-    }
+    if (x->length > 0 && !is_json(x->wsi))
+        return refuse_type(x, "the body must be application/json");
     return true;
 }
 
@@ -498,10 +519,8 @@ int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, co
     }
     x->origin = http_listed_origin(s, wsi);
     x->route = find_route(x, method_of(wsi), path);
-    if (!x->route) {
-        http_api_fail(x, ERR_NOT_FOUND, "there is nothing at this path for this method");
+    if (!x->route)
         return 0;
-    }
     if (lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0) {
         http_put_error(&x->answer, ERR_BAD_REQUEST, "a body needs a Content-Length");
         http_api_ready(x, 411);

@@ -6,9 +6,10 @@
 #ifndef PROTO_LIMITS_H
 #define PROTO_LIMITS_H
 
-#define MAX_MESSAGE_OUT 65536         /* bytes of lines that are packed into one message */
-#define MAX_EVENT_LINE (1024 * 1024)  /* bytes of one event's line, its newline included */
-#define EVENT_FRAME 4096              /* of them for what stands around an event's texts */
+#define MAX_MESSAGE_OUT 65536            /* bytes of lines that are packed into one message */
+#define MAX_EVENT_LINE (1024 * 1024)     /* bytes of one event's line, its newline included */
+#define MAX_AGENT_LINE (4 * 1024 * 1024) /* as an agent writes it: escapes shrink, blanks go */
+#define EVENT_FRAME 4096                 /* of them for what stands around an event's texts */
 #define MAX_HELLO_MESSAGE (32 * 1024) /* bytes of a message before welcome: a stranger's memory */
 #define MAX_JSON_DEPTH 128            /* nested arrays and objects; the outermost counts as 1 */
 #define MAX_JSON_WRAP 4 /* levels that we put around what was so deep when we took it */

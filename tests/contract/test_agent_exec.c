@@ -93,19 +93,19 @@ static void test_exec_bytes_come_as_they_are(void **state)
     finish(&p);
 }
 
-static void test_exec_line_of_1_mib_passes_and_one_more_byte_fails(void **state)
+static void test_exec_line_of_4_mib_passes_and_one_more_byte_fails(void **state)
 {
     struct probe p = {0};
     (void)state;
-    start_python(&p, "print('x' * (1 << 20)); print('end')");
+    start_python(&p, "print('x' * (4 << 20)); print('end')");
     wait_until(has_ended, &p);
     assert_int_equal(p.end, RUN_DONE);
-    assert_int_equal(p.said.len, MAX_EVENT_LINE + 1 + 4);
+    assert_int_equal(p.said.len, MAX_AGENT_LINE + 1 + 4);
     finish(&p);
-    start_python(&p, "print('first'); print('x' * ((1 << 20) + 1)); print('end')");
-    expect(&p, RUN_FAILED, "a line of the agent passes 1 MiB", "first\n");
+    start_python(&p, "print('first'); print('x' * ((4 << 20) + 1)); print('end')");
+    expect(&p, RUN_FAILED, "a line of the agent passes 4 MiB, and its event 1 MiB", "first\n");
     start_python(&p, "import os\nwhile True: os.write(1, b'x' * 65536)");
-    expect(&p, RUN_FAILED, "a line of the agent passes 1 MiB", "");
+    expect(&p, RUN_FAILED, "a line of the agent passes 4 MiB, and its event 1 MiB", "");
 }
 
 static void test_exec_missing_program_is_refused_by_name(void **state)
@@ -283,7 +283,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_exec_last_line_without_newline_counts, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_exec_bytes_come_as_they_are, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_exec_line_of_1_mib_passes_and_one_more_byte_fails,
+        cmocka_unit_test_setup_teardown(test_exec_line_of_4_mib_passes_and_one_more_byte_fails,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(test_exec_missing_program_is_refused_by_name, setup,
                                         teardown),

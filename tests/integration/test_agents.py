@@ -252,10 +252,24 @@ def test_line_of_almost_1_mib_travels_alone_and_whole(client, clients):
     assert replayed.raw_events(task) == client.raw_events(task)
 
 
-def test_line_beyond_1_mib_fails_the_task_and_says_so(client):
-    task, _ = failed(client, {"token": "a"}, {"line_of": 1024 * 1024 + 1})
-    message = task["error"]["message"]
-    assert "1 MiB" in message or "1048576" in message
+@pytest.mark.parametrize("n, code", [(1024 * 1024 + 1, "limit"), (5 * 1024 * 1024, "agent_error")])
+def test_line_beyond_1_mib_fails_the_task_and_says_so(client, n, code):
+    task, events = failed(client, {"token": "a"}, {"line_of": n}, code=code)
+    assert "1 MiB" in task["error"]["message"]
+    assert [event["event"] for event in events][2:] == ["token", "task.failed"]
+
+
+@pytest.mark.parametrize("text", ["日", "😀"])
+def test_line_is_as_long_as_its_event(client, text):
+    """Of Python's json a line of letters beyond ASCII takes twice to thrice what its event does."""
+    n = 900_000 // len(text.encode())
+    line = json.dumps({"event": "token", "data": {"text": text * n}})
+    assert len(line) > 1024 * 1024
+    task, events = client.finish({"raw": '{"event":"token","data":{"text":"'},
+                                 {"repeat": n // 100, "steps": [{"raw": json.dumps(text * 100)[1:-1]}]},
+                                 {"raw": '"}' + " " * 1000 + "}\n"}, {"final_answer": "ok"})
+    assert task["status"] == "completed", task
+    assert events[2]["data"]["text"] == text * (n // 100 * 100)
 
 
 def test_line_without_end_is_bounded(gateway, client):

@@ -219,6 +219,8 @@ ORIGINS = {
     "as_prefix": (lambda g: f"http://{g.host}:{g.port}.evil.test", 403),
     "as_user": (lambda g: f"http://{g.host}:{g.port}@evil.test", 403),
     "null": (lambda g: "null", 403),
+    "empty": (lambda g: "", 403),
+    "blank": (lambda g: "  ", 403),
     "two": (lambda g: [f"http://{g.host}:{g.port}", "http://evil.test"], 403),
     "two_reversed": (lambda g: ["http://evil.test", f"http://{g.host}:{g.port}"], 403),
     "rubbish": (lambda g: "http//%%", 403),

@@ -187,6 +187,27 @@ def test_foreign_missing_and_malformed_get_the_same_answer(gateway, api):
         assert json.loads(answers.pop())[0] == 404
 
 
+def test_fault_of_an_id_names_nothing_else(api):
+    """An id that no path can hold is not there like any other, and what is left of the path is not meant."""
+    c = new_id()
+    task = api.chat(c, {"hang": 1})["task_id"]
+    missing = api.ask("GET", f"/conversations/{c}/tasks/01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    assert missing[0] == 404
+    wrong = [(f"{c}{end}", task) for end in (";", "&", ";x", "&x", "&x=1", ";/", "%2fx", "%3f", "%26", "%20")]
+    wrong += [(c, tid) for tid in (f"{task};", f"{task}&x", ";", "&", "a%2fb", ".", "%00", "%2e")]
+    for cid, tid in wrong:
+        for method, tail, body in (("GET", "", None), ("DELETE", "", None), ("DELETE", "?tree=true", None),
+                                   ("GET", "/events", None), ("POST", "/messages", {"content": "x"}),
+                                   ("POST", "/responses", {"input_id": "q", "answer": "x"})):
+            assert api.ask(method, f"/conversations/{cid}/tasks/{tid}{tail}", body) == missing, (method, cid, tid, tail)
+    for method, path, body in (("DELETE", f"{c};x", None), ("DELETE", f"{c}&x", None), ("DELETE", f"{c}/tasks;x", None),
+                               ("PATCH", f"{c}&x", {"title": "x"}), ("POST", f"{c}/tasks;x", {"message": "x"})):
+        assert api.ask(method, f"/conversations/{path}", body)[0] == 404, path
+    assert [t["task_id"] for t in api.ask("GET", f"/conversations/{c}/tasks?x;y&limit=5")[1]["tasks"]] == [task]
+    assert "cancel_requested_at" not in api.ask("GET", f"/conversations/{c}/tasks/{task}")[1]["task"]
+    assert api.ask("DELETE", f"/conversations/{c}/tasks/{task}")[1]["task_ids"] == [task]
+
+
 def test_identity_body_and_method_are_checked(gateway, api):
     path = f"/v1/conversations/{new_id()}/tasks"
     assert gateway.http("GET", path)[0] == 401

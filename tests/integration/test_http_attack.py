@@ -195,7 +195,9 @@ def test_cookie_serves_a_get_of_its_own_site(keyed, site, status):
                                ("PATCH", "/v1/conversations/c", b'{"title":"x"}')):
         assert keyed.http(method, path, body, {**headers, **JSON})[0] == 403
         assert keyed.http(method, path, body, {**headers, **JSON, "Origin": "https://evil.example"})[0] == 403
-        assert keyed.http(method, path, body, {**headers, "Content-Type": "text/plain", "Origin": SITE})[0] == 403
+        assert keyed.http(method, path, body, {**headers, "Content-Type": "text/plain", "Origin": SITE})[0] == 415
+        assert keyed.http(method, path, body, {**headers, "Content-Type": "text/plain"})[0] == 403
+        assert keyed.http(method, path, body, {**headers, "Origin": SITE})[0] == 415
 
 
 def test_answers_are_not_for_other_sites_to_embed(keyed):

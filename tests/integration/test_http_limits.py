@@ -35,6 +35,7 @@ def test_requests_of_one_owner_are_paced_and_others_are_not():
 
         headers, answer = wait_until(refusal, "a refusal")
         assert answer["error"]["code"] == "rate_limited" and int(headers["Retry-After"]) >= 1
+        assert answer["error"]["retry_after_ms"] >= 1
         assert other.ask("GET", "/conversations")[0] == 200
         wait_until(lambda: one.ask("GET", "/conversations")[0] == 200, "the bucket fills")
 
@@ -45,7 +46,8 @@ def test_guesses_of_a_token_are_paced_by_address():
             return gateway.http("GET", "/v1/conversations", headers={"Authorization": f"Bearer {n}"})[0]
 
         assert [guess(n) for n in range(8)] == [401] * 8
-        wait_until(lambda: guess(8) == 429, "a refusal")
+        wait_until(lambda: guess(8) == 429, "a refusal")  # and of one who is nobody it is told as well when to come back
+        wait_until(lambda: b'"retry_after_ms"' in gateway.http("GET", "/v1/conversations")[2], "a time")
         wait_until(lambda: gateway.http("POST", "/v1/guest")[0] == 429, "the same of tokens: they are not minted faster")
 
 
@@ -60,11 +62,12 @@ def test_streams_of_events_count_as_connections():
             sock, status = events(gateway, api, task)
             assert status == 200
             open_ones.append(sock)
-        sock, status = events(gateway, api, task)
-        assert status == 503
-        sock.close()
-        with Wire(gateway) as wire:
-            assert wire.status == 503
+        status, answer = api.ask("GET", f"/conversations/{task['conversation_id']}/tasks/{task['task_id']}/events")
+        assert status == 503 and answer["error"]["code"] == "overloaded" and answer["error"]["retry_after_ms"] >= 1
+        status, _, answer = gateway.http("GET", "/v1/ws", headers={
+            "Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="})
+        assert status == 503 and json.loads(answer)["error"]["retry_after_ms"] >= 1
         assert api.ask("GET", "/conversations")[0] == 200  # short requests go on
         open_ones.pop().close()
 

@@ -128,9 +128,14 @@ def test_tokens_stay_out_of_the_log(keyed):  # Spares
     assert token not in log and token.split(".")[2] not in log and token.split(".")[1] not in log
 
 
-def test_empty_origin_counts_as_none_and_the_cookie_not(keyed):  # F66
-    assert closed_with_4401(keyed, {}, Origin="", Cookie=f"session={tokens.token('alice')}")
-    assert closed_with_4401(keyed, {}, Origin=None, Cookie=f"session={tokens.token('alice')}")
+def test_empty_origin_is_a_foreign_one(keyed):  # F66
+    for origin, status in (("", 403), (None, 200)):
+        for path in ("/v1/conversations", "/healthz", "/"):
+            headers = {"Authorization": f"Bearer {tokens.token('alice')}", **({} if origin is None else {"Origin": origin})}
+            assert keyed.http("GET", path, headers=headers)[0] == status, path
+    with Wire(keyed, headers={"Origin": "", "Cookie": f"session={tokens.token('alice')}"}) as wire:
+        assert wire.status == 403
+    assert closed_with_4401(keyed, {}, Origin=None, Cookie=f"session={tokens.token('alice')}")  # the cookie counts not
 
 
 # ------------------------------------------------------------------ origins and hosts

@@ -96,6 +96,19 @@ static void test_error_line_leaves_out_what_is_not_there(void **state)
          -1,
          "{\"type\":\"error\",\"id\":\"a\\\"\\n\",\"code\":\"overloaded\",\"message\":\"later\","
          "\"retry_after_ms\":1500}"},
+        {ERR_OVERLOADED, /* whoever says it, a time is told */
+         {NULL, 0},
+         "later",
+         -1,
+         -1,
+         "{\"type\":\"error\",\"code\":\"overloaded\",\"message\":\"later\",\"retry_after_ms\":1000}"},
+        {ERR_RATE_LIMITED,
+         {"x", 1},
+         "slower",
+         -1,
+         -1,
+         "{\"type\":\"error\",\"id\":\"x\",\"code\":\"rate_limited\",\"message\":\"slower\","
+         "\"retry_after_ms\":1000}"},
         {ERR_OUT_OF_RANGE,
          {"x", 1},
          "beyond the head",
