@@ -44,7 +44,7 @@ static const struct route routes[] = {
     {"/v1/conversations/{c}/messages", "limit before", NULL, GET, VERB_HISTORY, 200, false, false},
     {"/v1/conversations/{c}/results", "limit before", NULL, GET, VERB_RESULTS, 200, false, false},
     {"/v1/conversations/{c}/results/ack", "", NULL, POST, VERB_ACK, 200, false, false},
-    {"/v1/guest", "", make_guest, POST, VERB_HELLO, 201, false, false},
+    {"/v1/guest", "", make_guest, POST, VERB_HELLO, 200, false, false},
     {"/v1/admin/kick", "", admin_kick, POST, VERB_HELLO, 200, false, true},
     {"/v1/admin/revoke", "", admin_revoke, POST, VERB_HELLO, 200, false, true},
     {"/v1/admin/unrevoke", "", admin_unrevoke, POST, VERB_HELLO, 200, false, true},

@@ -114,7 +114,7 @@ def test_who_is_no_proxy_names_nobody(proxied):
         assert say(proxied, header + GET, source="127.0.0.2") == b""
         assert say(proxied, *(bytes([byte]) for byte in header[:12]), header[12:] + GET, source="127.0.0.2") == b""
     post = b"POST /v1/guest HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-    assert say(proxied, *(bytes([byte]) for byte in post), source="127.0.0.2").startswith(b"HTTP/1.1 201")
+    assert say(proxied, *(bytes([byte]) for byte in post), source="127.0.0.2").startswith(b"HTTP/1.1 200")
 
 
 def upgraded(gateway, client):

@@ -237,7 +237,7 @@ def test_slow_loris_is_left(waited, kind):
 def test_body_that_pauses_is_waited_for(waited):
     upload = waited["pauses"]
     upload.join(LATE_S)
-    assert upload.answer.startswith(b"HTTP/1.1 201 ") and upload.ended >= 24, (upload.answer, upload.ended)
+    assert upload.answer.startswith(b"HTTP/1.1 200 ") and upload.ended >= 24, (upload.answer, upload.ended)
 
 
 def test_body_that_does_not_go_on_is_left_at_30_s(waited):
