@@ -16,7 +16,6 @@ struct session;
 
 #define FOLLOWS_TOO_MUCH "too much is followed on this connection"
 #define IS_BEING_DELETED "the conversation is being deleted"
-#define RETRY_OVERLOADED_MS 1000 /* retry_after_ms of overloaded */
 
 /* line is the whole reply without newline; error is ERR_NONE for an answer. */
 typedef void (*call_reply_fn)(void *arg, enum error error, struct str line);

@@ -381,7 +381,7 @@ static void refuse_fault(struct session *s, const struct request_fault *fault)
     p->is_reply = true;
     error_line(&p->line, fault->code,
                fault->has_id ? (struct str){fault->id, fault->id_len} : STR_NULL, fault->message,
-               fault->code == ERR_OVERLOADED ? RETRY_OVERLOADED_MS : -1, -1);
+               fault->code == ERR_OVERLOADED ? 1000 : -1, -1);
     if (!fault->malformed)
         return;
     msec_t now = s->hub->clock.now_ms;
