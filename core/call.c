@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#define RETRY_OVERLOADED_MS 1000
+
 static void verb_none(struct call *c)
 {
     call_fail(c, ERR_INTERNAL, "not a request of an owner");
