@@ -325,6 +325,8 @@ def test_cap_on_turns_is_told(ask):
      "the server said: GPU on fire"),
     ([text("I was going to"), b"event: error\n", m.data({"error": "overloaded"})], "overloaded"),
     ([text("I was going to"), b"event: error\ndata: upstream is gone\n\n", DONE], "the server said: upstream is gone"),
+    ([text("I was going to"), b'error: {"code":400,"message":"the context is full"}\n\n', DONE],
+     "the server said: the context is full"),
     ([text("I was going to"), m.data({"object": "error", "message": "CUDA is out"}), DONE], "the server said: CUDA is out"),
     ([text("I was going to"), m.data({"detail": "shutting down"}), DONE], "the server said: shutting down"),
     ([m.data({"choices": [{"delta": {"content": "I was going to"}, "finish_reason": "error",
@@ -337,7 +339,7 @@ def test_cap_on_turns_is_told(ask):
     ([text("I was going to"), b'data: {"choices": [{"delta": {"con'], "broke off"),
     ([text("I was going to"), b"data: {nonsense}\n\n"], "no JSON"),
 ], ids=["length", "filter", "model-length", "max-tokens", "error-reason", "abort", "resource", "error", "error-text",
-        "error-event", "error-object", "detail", "error-of-the-choice", "safety", "network", "malformed", "close", "half",
+        "error-event", "error-field", "error-object", "detail", "error-of-the-choice", "safety", "network", "malformed", "close", "half",
         "nonsense"])
 def test_stream_that_ends_badly_keeps_what_was_said(ask, client, steps, why):
     task, events, requests = ask([reply(*steps)])
