@@ -68,7 +68,8 @@ def messages_of(request):
 def test_answer_streams_and_usage_is_the_result(ask):
     task, events, [request] = ask([reply(
         m.delta(role="assistant", content=""), m.delta(reasoning_content="Hm. "),
-        m.delta(reasoning="So. "), text("Hel"), text("lo 🌊"), finish(), m.usage(9, 4), DONE)])
+        m.delta(reasoning="So. "), text("Hel"), text("lo 🌊"), finish(), m.usage(2, 1), m.usage(9, 4),
+        m.data({"choices": [], "usage": {}}), DONE)])
     assert task["status"] == "completed" and task["output"] == "Hello 🌊"
     assert text_of(events, "thinking") == "Hm. So. "
     assert [e["data"]["text"] for e in events if e["event"] == "token"] == ["Hel", "lo 🌊"]
@@ -146,7 +147,7 @@ def test_content_in_parts(ask):
         return m.delta(content=[{"type": type, type: value}])
 
     task, events, _ = ask([reply(part("thinking", [{"type": "text", "text": "Hm. "}]), part("thinking", "So. "),
-                                 part("text", "Hel"), text("lo"), part("reference", [1]), finish(), DONE)])
+                                 part("text", "Hel"), m.delta(content=["lo"]), part("reference", [1]), finish(), DONE)])
     assert (task["status"], task["output"], text_of(events, "thinking")) == ("completed", "Hello", "Hm. So. ")
     assert len([e for e in events if e["event"] == "token"]) == 2
 
