@@ -146,6 +146,16 @@ static int64_t count_of(const struct js_doc *doc, uint32_t usage, const char *na
     return node && js_type(doc, node) == JS_NUMBER && js_int(doc, node, &n) && n > 0 ? n : 0;
 }
 
+/* The last one that counts anything: there are servers that say one behind it that is empty. */
+static void take_usage(struct model_turn *t, uint32_t node)
+{
+    struct model_usage usage = {count_of(&t->doc, node, "prompt_tokens"),
+                                count_of(&t->doc, node, "completion_tokens")};
+    if (!t->has_usage || usage.prompt_tokens || usage.completion_tokens)
+        t->usage = usage;
+    t->has_usage = true;
+}
+
 static void take_message(struct model_turn *t, const struct openai_chunk *c)
 {
     const char *why = NULL;
@@ -173,11 +183,8 @@ static void take_object(struct model_turn *t)
     struct js_doc *doc = &t->doc;
     struct openai_chunk c;
     openai_read_chunk(doc, &c);
-    if (c.usage) {
-        t->usage = (struct model_usage){count_of(doc, c.usage, "prompt_tokens"),
-                                        count_of(doc, c.usage, "completion_tokens")};
-        t->has_usage = true;
-    }
+    if (c.usage)
+        take_usage(t, c.usage);
     t->has_choice |= c.has_choice;
     take_message(t, &c);
     if (c.error)

@@ -102,7 +102,9 @@ static void put_parts(const struct js_doc *doc, uint32_t parts, const char *name
     for (uint32_t part = js_first(doc, parts); part < js_end(doc, parts);
          part = js_next(doc, part)) {
         uint32_t node = js_type(doc, part) == JS_OBJECT ? js_get(doc, part, name) : 0;
-        if (node && js_type(doc, node) == JS_STRING)
+        if (js_type(doc, part) == JS_STRING && strcmp(name, "text") == 0)
+            js_value(doc, part, out);
+        else if (node && js_type(doc, node) == JS_STRING)
             js_value(doc, node, out);
         else if (node && js_type(doc, node) == JS_ARRAY)
             put_parts(doc, node, "text", out);

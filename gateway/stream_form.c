@@ -16,7 +16,7 @@ static size_t smaller(size_t a, size_t b)
 /* A field or a comment stands at the beginning; FORM_UNKNOWN as long as one still may. */
 static enum stream_form by_its_fields(struct str begin)
 {
-    static const char *const fields[] = {"data:", "event:", "id:", "retry:", ":"};
+    static const char *const fields[] = {"data:", "event:", "id:", "retry:", "error:", ":"};
     for (size_t i = 0; i < countof(fields); i++) {
         size_t n = smaller(begin.n, strlen(fields[i]));
         if (memcmp(begin.p, fields[i], n) == 0)

@@ -45,6 +45,10 @@ static void take_field(struct sse_reader *s, struct str name, struct str value)
         buf_putc(&s->data, '\n');
     } else if (str_eq(name, STR("event"))) {
         set(&s->event, value);
+    } else if (str_eq(name, STR("error"))) {
+        set(&s->event, name);
+        buf_putstr(&s->data, value);
+        buf_putc(&s->data, '\n');
     } else if (str_eq(name, STR("id"))) {
         if (value.n == 0 || !memchr(value.p, '\0', value.n))
             set(&s->id, value);

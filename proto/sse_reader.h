@@ -10,7 +10,8 @@
  * Differs:  bytes pass as they are, where the standard puts U+FFFD for what is not UTF-8: whoever
  *           reads the data repairs it (js.h does).  And the standard drops what the end of the stream
  *           cuts off; sse_reader_last hands it out, since there are servers that leave out the last empty
- *           line, and the data itself says whether it is whole.
+ *           line, and the data itself says whether it is whole.  And a field "error", of which the
+ *           standard knows nothing, is the data of an event of that name: llama.cpp's server says so.
  */
 #ifndef PROTO_SSE_READER_H
 #define PROTO_SSE_READER_H

@@ -56,6 +56,11 @@ static void naive_line(struct naive *n, struct str line)
     else if (str_eq(name, STR("data"))) {
         buf_putstr(&n->data, value);
         buf_putc(&n->data, '\n');
+    } else if (str_eq(name, STR("error"))) {
+        buf_clear(&n->event);
+        buf_puts(&n->event, "error");
+        buf_putstr(&n->data, value);
+        buf_putc(&n->data, '\n');
     } else if (str_eq(name, STR("event"))) {
         buf_clear(&n->event);
         buf_putstr(&n->event, value);

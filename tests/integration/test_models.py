@@ -68,7 +68,8 @@ def messages_of(request):
 def test_answer_streams_and_usage_is_the_result(ask):
     task, events, [request] = ask([reply(
         m.delta(role="assistant", content=""), m.delta(reasoning_content="Hm. "),
-        m.delta(reasoning="So. "), text("Hel"), text("lo 🌊"), finish(), m.usage(9, 4), DONE)])
+        m.delta(reasoning="So. "), text("Hel"), text("lo 🌊"), finish(), m.usage(2, 1), m.usage(9, 4),
+        m.data({"choices": [], "usage": {}}), DONE)])
     assert task["status"] == "completed" and task["output"] == "Hello 🌊"
     assert text_of(events, "thinking") == "Hm. So. "
     assert [e["data"]["text"] for e in events if e["event"] == "token"] == ["Hel", "lo 🌊"]
@@ -146,7 +147,7 @@ def test_content_in_parts(ask):
         return m.delta(content=[{"type": type, type: value}])
 
     task, events, _ = ask([reply(part("thinking", [{"type": "text", "text": "Hm. "}]), part("thinking", "So. "),
-                                 part("text", "Hel"), text("lo"), part("reference", [1]), finish(), DONE)])
+                                 part("text", "Hel"), m.delta(content=["lo"]), part("reference", [1]), finish(), DONE)])
     assert (task["status"], task["output"], text_of(events, "thinking")) == ("completed", "Hello", "Hm. So. ")
     assert len([e for e in events if e["event"] == "token"]) == 2
 
@@ -325,6 +326,8 @@ def test_cap_on_turns_is_told(ask):
      "the server said: GPU on fire"),
     ([text("I was going to"), b"event: error\n", m.data({"error": "overloaded"})], "overloaded"),
     ([text("I was going to"), b"event: error\ndata: upstream is gone\n\n", DONE], "the server said: upstream is gone"),
+    ([text("I was going to"), b'error: {"code":400,"message":"the context is full"}\n\n', DONE],
+     "the server said: the context is full"),
     ([text("I was going to"), m.data({"object": "error", "message": "CUDA is out"}), DONE], "the server said: CUDA is out"),
     ([text("I was going to"), m.data({"detail": "shutting down"}), DONE], "the server said: shutting down"),
     ([m.data({"choices": [{"delta": {"content": "I was going to"}, "finish_reason": "error",
@@ -337,7 +340,7 @@ def test_cap_on_turns_is_told(ask):
     ([text("I was going to"), b'data: {"choices": [{"delta": {"con'], "broke off"),
     ([text("I was going to"), b"data: {nonsense}\n\n"], "no JSON"),
 ], ids=["length", "filter", "model-length", "max-tokens", "error-reason", "abort", "resource", "error", "error-text",
-        "error-event", "error-object", "detail", "error-of-the-choice", "safety", "network", "malformed", "close", "half",
+        "error-event", "error-field", "error-object", "detail", "error-of-the-choice", "safety", "network", "malformed", "close", "half",
         "nonsense"])
 def test_stream_that_ends_badly_keeps_what_was_said(ask, client, steps, why):
     task, events, requests = ask([reply(*steps)])

@@ -97,6 +97,8 @@ static void test_sse_reader_fields(void **state)
 {
     (void)state;
     static const struct row rows[] = {
+        {"error: {\"code\":400}\n\ndata: [DONE]\n\n", "error|{\"code\":400}|;message|[DONE]|;"},
+        {"error\nevent: x\n\n", "x||;"},
         {"event: add\ndata: 1\n\ndata: 2\n\n", "add|1|;message|2|;"},
         {"event: add\n\ndata: 2\n\n", "message|2|;"}, /* no data: no event, and no name left */
         {"event: a\nevent: b\ndata: 1\n\n", "b|1|;"},
