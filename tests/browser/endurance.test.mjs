@@ -172,6 +172,10 @@ scene("a page of ten thousand events of every kind is drawn in few steps", async
   assert.equal(await chat.page.locator(".turn .tool").count(), 20);
   const frames = await chat.page.evaluate(() => window.frames);
   assert.ok(frames < 1_000, `${frames} steps for 10,000 events`);
+  const drawn = await chat.page.locator(".piece > p:first-of-type").evaluateAll((all) =>
+    all.map((each) => each.checkVisibility({ contentVisibilityAuto: true })),
+  );
+  assert.deepEqual([drawn.at(0), drawn.at(-1)], [false, true], "what has scrolled away is not");
   await chat.page.click(".cards > button");
   await chat.page.waitForFunction(() => document.querySelectorAll(".turn .tool").length === 1_000);
   await chat.assertIsJournal();

@@ -7,7 +7,7 @@ import { axeSource, states } from "./support/states.mjs";
 scene("Markdown is shown as it is meant, and what stands there stays as it is", async (its) => {
   const { chat, puppet } = await its.asked({ said: ["# Title\n\nSome **bold", "** text.\n\n"], shown: "TitleSome bold text." });
   await chat.page.evaluate(() => {
-    for (const each of document.querySelectorAll(".answer > *")) each.wasThere = true;
+    for (const each of document.querySelectorAll(".piece > *")) each.wasThere = true;
   });
   puppet.say("- one\n- two\n\n```python\nprint(", '"hi")\n```\n\n| a | b |\n| - | - |\n| 1 | 2 |\n');
   await chat.waitForText("2", ".answer td:last-child");
@@ -16,7 +16,7 @@ scene("Markdown is shown as it is meant, and what stands there stays as it is", 
   assert.deepEqual(await shown("strong"), ["bold"]);
   assert.deepEqual(await shown("li"), ["one", "two"]);
   assert.deepEqual(await shown(".hljs-string"), ['"hi"']);
-  const kept = await chat.page.locator(".answer > *").evaluateAll((all) => all.map((each) => each.wasThere ?? false));
+  const kept = await chat.page.locator(".piece > *").evaluateAll((all) => all.map((each) => each.wasThere ?? false));
   assert.deepEqual(kept, [true, true, false, false, false]);
   await chat.page.click(".answer .code .copy");
   assert.equal(await chat.page.evaluate(() => window.copied), 'print("hi")\n');
@@ -44,7 +44,7 @@ scene("what is written from the right runs from the right, and code from the lef
   const said = "שלום world!\n\n- שלום `a`\n\n> שלום\n\n| שלום |\n| - |\n| 1 |\n\nHello שלום.\n\n```\nשלום\n```\n";
   const { chat, puppet } = await its.asked({ text: "שלום?", said: [said], shown: "" });
   await chat.page.waitForSelector(".answer .code");
-  const runs = await chat.page.locator(".answer > *").evaluateAll((all) => all.map((each) => getComputedStyle(each).direction));
+  const runs = await chat.page.locator(".piece > *").evaluateAll((all) => all.map((each) => getComputedStyle(each).direction));
   assert.deepEqual(runs, ["rtl", "rtl", "rtl", "rtl", "ltr", "ltr"]);
   const edges = await chat.page.locator(".answer :is(p, li, td, pre), .asked").evaluateAll((all) =>
     all.map((each) => {

@@ -44,9 +44,11 @@ const components: Components = {
 const CHARACTERS_PER_MS = 100; // so that reading takes a tenth of the time, or less
 
 const Piece = memo(({ text, growing }: { text: string; growing: boolean }) => (
-  <ReactMarkdown {...(text.includes("|") ? tables : plain)} components={components}>
-    {growing ? remend(text) : text}
-  </ReactMarkdown>
+  <div className="piece">
+    <ReactMarkdown {...(text.includes("|") ? tables : plain)} components={components}>
+      {growing ? remend(text) : text}
+    </ReactMarkdown>
+  </div>
 ));
 
 export function Markdown({ text, growing }: { text: string; growing: boolean }) {
@@ -57,7 +59,5 @@ export function Markdown({ text, growing }: { text: string; growing: boolean }) 
   const pieces = blocks.current.of(useInGaps(paced));
   read.current = pieces.at(-1)!.length;
   const last = pieces.length - 1;
-  return pieces.map((piece, at) => (
-    <Piece key={at} text={piece} growing={growing && at === last} />
-  ));
+  return pieces.map((piece, at) => piece !== "" && <Piece key={at} text={piece} growing={growing && at === last} />);
 }

@@ -1,6 +1,7 @@
 /** Work.tsx -- what a task says and does: thoughts, tools, children, answer, questions, its end. */
 
 import type { Task } from "@holdfast/client";
+import { useRef } from "react";
 import { Markdown } from "../markdown/Markdown";
 import { Progress } from "./Progress";
 import { QuestionCard } from "./QuestionCard";
@@ -34,6 +35,8 @@ export function Work({ said }: { said: Said }) {
   const { text, task } = said;
   const told = task?.transcript;
   const live = Boolean(task?.live);
+  const grown = useRef(live); // here, piece by piece
+  grown.current ||= live;
   const marks = marksOf(said);
   return (
     <>
@@ -49,7 +52,7 @@ export function Work({ said }: { said: Said }) {
           <i /> <i /> <i />
         </p>
       )}
-      <div className="answer" data-growing={live || undefined}>
+      <div className="answer" data-growing={live || undefined} data-grown={grown.current || undefined}>
         {text !== "" && <Markdown text={text} growing={live} />}
       </div>
       {told?.questions.map((question) => (
