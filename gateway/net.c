@@ -105,7 +105,7 @@ bool net_of_sockaddr(const struct sockaddr *from, struct net_address *ret)
 
 bool net_of_peer(int fd, struct net_address *ret)
 {
-    struct sockaddr_storage at;
+    struct sockaddr_storage at = {0};
     socklen_t n = sizeof at;
 
     return getpeername(fd, (struct sockaddr *)&at, &n) == 0 &&
