@@ -15,19 +15,26 @@
 #define ROUNDS 100
 #define PAUSE_NS 5000000
 
+static uint64_t adopted; /* ticks since boot */
+
 void strays_adopt(void)
 {
+    struct timespec now;
+    uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK);
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    adopted = (uint64_t)now.tv_sec * hz + (uint64_t)now.tv_nsec * hz / 1000000000;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-/* Whether it lives and is another program.  One that posix_spawn has just made is still this one. */
+/* Whether it lives, began when we were there already, and is another program.  What posix_spawn has just made is
+ * still this one; what our starter has left to us (sh -c "helper & exec holdfast") is older. */
 static bool is_stray(pid_t pid)
 {
     char path[64];
     struct stat self, its;
     snprintf(path, sizeof path, "/proc/%d/exe", pid);
-    return stat("/proc/self/exe", &self) == 0 && stat(path, &its) == 0 &&
-           (its.st_dev != self.st_dev || its.st_ino != self.st_ino);
+    return process_start_ticks(pid) > adopted && stat("/proc/self/exe", &self) == 0 &&
+           stat(path, &its) == 0 && (its.st_dev != self.st_dev || its.st_ino != self.st_ino);
 }
 
 /* False when there is no stray, living or dead.  A dead supervisor or keeper that is reaped here as well tells

@@ -4,7 +4,7 @@
  * Shape:    strays_adopt makes this process the one to which orphans below it go.  strays_kill looks for
  *           children that are neither supervisors nor keepers, which are this same program, kills and
  *           reaps them, and their children after them, on a thread of libuv's pool.
- * Promise:  nothing that is no child of ours is signalled.  Gives up after half a second; what is left then
+ * Promise:  nothing is signalled that is no child of ours, or was one before strays_adopt.  Gives up after half a second; what is left then
  *           (a process in the kernel) is the next one's.
  * Thread:   loop.
  */
