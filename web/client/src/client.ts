@@ -79,7 +79,7 @@ export class Client extends Observable {
 
   /** @internal */
   get reason(): HoldfastError {
-    return this.error ?? new HoldfastError("closed", "the client was closed");
+    return this.error ?? new HoldfastError("closed", "client closed");
   }
 
   get owner(): string | null {

@@ -47,6 +47,7 @@ export class Conversation extends Observable {
   #users = 0; // of those who opened it and did not close it
   #opening: Promise<this> | undefined;
   #loading = false;
+  #takeBack = (): void => {}; // the newest close
 
   /** @internal */
   constructor(
@@ -106,6 +107,7 @@ export class Conversation extends Observable {
 
   #load(): void {
     this.#loading = true;
+    this.#takeBack();
     const fields = { conversation_id: this.id, limit: PAGE };
     this.#opening = new Promise<this>((resolve, onError) => {
       const onReply = (reply: Replies["open"]) => resolve(this.#snapshot(reply));
@@ -115,9 +117,12 @@ export class Conversation extends Observable {
   }
 
   close(): void {
-    if (this.#users === 0 || --this.#users > 0) return;
+    if (this.#users > 0 && --this.#users === 0) this.#leave();
+  }
+
+  #leave(): void {
     if (this.#client.state === "live") {
-      this.#client.ask("close", { conversation_id: this.id }, { kept: false });
+      this.#takeBack = this.#client.ask("close", { conversation_id: this.id }, { kept: false });
     }
     for (const task of this.#tasks.values()) task.unfollow(this);
   }
@@ -216,8 +221,9 @@ export class Conversation extends Observable {
     this.#merge(messages);
     for (const summary of tasks) {
       const task = this.#client.meet(summary);
-      if (isLive(summary.status)) task.follow(this);
+      if (isLive(summary.status) && this.#users > 0) task.follow(this);
     }
+    if (this.#users === 0) this.#leave(); // it was closed before the gateway heard of it
     this.loaded = true;
     this.changed();
     return this;

@@ -170,7 +170,7 @@ export class Outbox {
   /** Holds the lock of this message until `body` is done. */
   async #alone(one: Outgoing, body: () => Promise<void>): Promise<void> {
     const locks = globalThis.navigator?.locks;
-    await (locks ? locks.request(`holdfast ${one.key}`, body) : body());
+    await (locks?.request(`holdfast ${one.key}`, body) ?? body());
   }
 
   /** Sends it until it has started or failed, or the client is closed. */

@@ -93,7 +93,7 @@ export class Requests {
       if (!pending.sent) continue;
       pending.sent = false;
       if (pending.kept) pending.onSent?.(false);
-      else this.#fail(id, new HoldfastError("connection_lost", "the connection was lost"));
+      else this.#fail(id, new HoldfastError("connection_lost", "connection lost"));
     }
   }
 

@@ -44,7 +44,7 @@ export class Task extends Observable {
   #readers = new Set<Reader>();
   #followers = new Set<unknown>();
   #cursor = -1; // seq of the last event of the subscription; -1: there is none
-  #turn = 0; // of the newest resume
+  #takeBack = (): void => {}; // the newest resume or unsubscribe
   #resuming = false; // it is not answered
   #over = false; // it was answered that the task has ended
   #restarted = false;
@@ -242,9 +242,9 @@ export class Task extends Observable {
     if (this.#resuming || !this.#over) return;
     this.#cursor = -1;
     for (const reader of this.#reading()) if (reader.last === reader.after) this.#finish(reader);
-    if (this.#reading().length === 0) return;
+    if (!this.#reading().length) return;
     // It has ended, nothing is left to send, and yet its end was not seen: not the events we know.
-    if (this.#restarted) return this.#fail(new HoldfastError("internal", "no end in the events"));
+    if (this.#restarted) return this.#fail(new HoldfastError("internal", "no end in its events"));
     this.#restarted = true;
     this.#restart();
   }
@@ -289,12 +289,13 @@ export class Task extends Observable {
     this.#drop(reader);
     if (this.#readers.size > 0 || (this.#cursor < 0 && !this.#resuming)) return;
     this.#unsubscribed();
-    if (this.#client.state === "live") this.#client.ask("unsubscribe", this.#ref, { kept: false });
+    if (this.#client.state !== "live") return;
+    this.#takeBack = this.#client.ask("unsubscribe", this.#ref, { kept: false });
   }
 
   #unsubscribed(): void {
     this.#cursor = -1;
-    this.#turn++;
+    this.#takeBack();
     this.#resuming = false;
   }
 
@@ -302,16 +303,15 @@ export class Task extends Observable {
     const reading = this.#reading();
     if (reading.length === 0 || this.#client.state !== "live") return;
     const after = Math.min(...reading.map(({ last }) => last));
-    const turn = ++this.#turn;
+    this.#takeBack();
     this.#resuming = true;
-    const isNewest = () => turn === this.#turn;
-    this.#client.ask(
+    this.#takeBack = this.#client.ask(
       "resume",
       { ...this.#ref, after, coalesce: !reading.some(({ exact }) => exact) },
       {
         kept: false,
-        onReply: (reply) => isNewest() && this.#resumed(reply),
-        onError: (error) => isNewest() && this.#refused(error),
+        onReply: (reply) => this.#resumed(reply),
+        onError: (error) => this.#refused(error),
       },
     );
   }

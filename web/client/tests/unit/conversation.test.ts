@@ -116,6 +116,30 @@ describe("open()", () => {
     its.script.socket.welcome();
     expect(its.script.socket.all("open")).toHaveLength(1);
   });
+
+  it("follows nothing, and is closed, when it was let go before its snapshot came", async () => {
+    socket.break();
+    void conversation.open();
+    conversation.close();
+    await vi.advanceTimersByTimeAsync(its.client.retryAt - Date.now());
+    its.script.socket.welcome();
+    its.script.socket.answer("open", snapshot([], [summary()]));
+    await settle();
+    expect(its.script.socket.all("resume")).toHaveLength(0);
+    expect(its.script.socket.sent.at(-1)).toMatchObject({ type: "close", conversation_id: "c1" });
+  });
+
+  it("is not closed by a close that had to wait when it is open again", async () => {
+    void conversation.open();
+    socket.answer("open", snapshot());
+    await settle();
+    conversation.close();
+    socket.answer("close", { type: "error", code: "rate_limited", message: "", retry_after_ms: 9 });
+    void conversation.open();
+    socket.answer("open", snapshot());
+    await vi.advanceTimersByTimeAsync(5_000);
+    expect(socket.all("close")).toHaveLength(1);
+  });
 });
 
 describe("earlier()", () => {
