@@ -190,7 +190,13 @@ export class Client extends Observable {
       this.changed();
     },
     onWelcome: (line) => {
-      if (this.welcome && this.welcome.owner !== line.owner) this.#forget();
+      if (this.welcome && this.welcome.owner !== line.owner) {
+        // Somebody else is signed in.
+        this.#requests.drop(ownerChanged(), false);
+        this.following.clear();
+        for (const conversation of this.#conversations.values()) conversation.forget();
+        this.conversations.forget();
+      }
       this.welcome = line;
       this.outgoing.welcomed();
       this.#requests.connected(line.limits?.message_bytes);
@@ -201,21 +207,6 @@ export class Client extends Observable {
     },
     onLines: (lines) => lines.forEach((line) => this.#take(line)),
   };
-
-  /** Somebody else is signed in. */
-  #forget(): void {
-    this.#requests.drop(ownerChanged(), false);
-    this.following.clear();
-    for (const conversation of this.#conversations.values()) conversation.forget();
-    this.conversations.forget();
-  }
-
-  /** Events of a followed task will not come; the line does not say of which. */
-  #lookAgain(): void {
-    setTimeout(() => {
-      for (const task of this.following.values()) task.reconnected(true);
-    }, LOOK_AGAIN_MS);
-  }
 
   #take(line: Line): void {
     if (line.id !== undefined) return this.#requests.settle(line.id, line);
@@ -237,7 +228,11 @@ export class Client extends Observable {
         if (line.deleted) this.#conversations.get(line.conversation.conversation_id)?.forget();
         break;
       case "error":
-        if (line.code === "not_found" || line.code === "internal") this.#lookAgain();
+        if (line.code !== "not_found" && line.code !== "internal") break;
+        // Events of a followed task will not come; the line does not say of which.
+        setTimeout(() => {
+          for (const task of this.following.values()) task.reconnected(true);
+        }, LOOK_AGAIN_MS);
     }
   }
 }

@@ -10,6 +10,7 @@
  */
 
 import { Backoff, type BackoffOptions } from "./backoff.js";
+import { now } from "./clock.js";
 import { HoldfastError } from "./errors.js";
 import type { TokenSource } from "./token.js";
 import { SUBPROTOCOL, type Line, type Welcome } from "./wire.js";
@@ -18,6 +19,7 @@ const STEADY_MS = 10_000; // a connection that lasted so long makes the next wai
 const WELCOME_MS = 15_000; // from the first step of an attempt to welcome
 const PROBE_MS = 4_000; // for anything at all to come after a ping
 const QUIET_MS = 25_000; // who can be seen and has heard nothing for so long asks
+const RENEW_MS = 10_000; // between two tokens of one connection: short ones are told to expire at once
 const REFUSALS = 3; // so many tokens in a row, and it is not the token
 
 const HELLO = "hello"; // the id of our hello, and of our ping: not those of requests
@@ -68,6 +70,8 @@ export class Connection implements Link {
   #probe: Timer;
   #heardAt = 0;
   #since = 0; // when it came to its state
+  #renewal: Timer; // of the token
+  #renewAt = 0; // not before
   #token: string | undefined; // that hello brought
   #stale: string | undefined; // that was refused, or has run out
   #reason: string | undefined; // why it was refused
@@ -89,13 +93,14 @@ export class Connection implements Link {
 
   wake(): void {
     const { state } = this.#status;
-    const hangs = state === "connecting" && Date.now() - this.#since > PROBE_MS;
-    if (state === "waiting" || state === "offline" || hangs) void this.#open();
-    else if (state === "live") this.#ask();
+    const begun = state === "connecting" && now() - this.#since <= PROBE_MS;
+    if (state === "live") this.#ask();
+    else if (state !== "closed" && !begun) void this.#open();
   }
 
   retry(): void {
-    if (this.#status.state === "live" || this.#status.state === "connecting") return;
+    const { state } = this.#status;
+    if (state === "live" || state === "connecting") return;
     this.#backoff.reset();
     this.#refusals = 0;
     void this.#open();
@@ -144,7 +149,7 @@ export class Connection implements Link {
   }
 
   #read(data: string, current: () => boolean): void {
-    this.#heardAt = Date.now();
+    this.#heardAt = now();
     clearTimeout(this.#probe);
     this.#probe = undefined;
     let lines: Line[] = [];
@@ -160,7 +165,9 @@ export class Connection implements Link {
   /** Takes what is said to the connection itself. */
   #isMine(line: Line): boolean {
     if (line.type === "goaway") this.#goawayMs = line.retry_after_ms;
-    if (line.type === "token_expiring") void this.#renew();
+    if (line.type === "token_expiring") {
+      this.#renewal = setTimeout(() => this.#renew(), this.#renewAt - now());
+    }
     if (line.type === "error") {
       this.#retryMs = line.retry_after_ms ?? this.#retryMs;
       if (line.id === HELLO) this.#reason = line.message;
@@ -188,6 +195,7 @@ export class Connection implements Link {
   /** A second hello, with a fresh token. */
   async #renew(): Promise<void> {
     const attempt = this.#attempt;
+    this.#renewAt = now() + RENEW_MS;
     const token = await this.#tokens.get(this.#token, "token_expiring").catch(() => undefined);
     if (attempt !== this.#attempt || !token) return; // then the close tells
     this.#token = token;
@@ -198,11 +206,10 @@ export class Connection implements Link {
   #abandon(): object {
     clearTimeout(this.#timer);
     clearTimeout(this.#probe);
-    this.#probe = undefined;
+    clearTimeout(this.#renewal);
     this.#attempt = {};
     this.#socket?.close();
-    this.#socket = undefined;
-    this.#goawayMs = undefined;
+    this.#probe = this.#socket = this.#goawayMs = undefined;
     this.#retryMs = 0;
     return this.#attempt;
   }
@@ -210,8 +217,7 @@ export class Connection implements Link {
   // ---- what a close asks for
 
   #closed(code: number): void {
-    if (this.#status.state === "live" && Date.now() - this.#since >= STEADY_MS)
-      this.#backoff.reset();
+    if (this.#status.state === "live" && now() - this.#since >= STEADY_MS) this.#backoff.reset();
     switch (code) {
       case 1007:
       case 1008:
@@ -254,7 +260,7 @@ export class Connection implements Link {
 
   #set(state: State, retryAt = 0, error: HoldfastError | null = null): void {
     this.#status = { state, retryAt, error };
-    this.#since = Date.now();
+    this.#since = now();
     this.#events.onStatus(this.#status);
   }
 
@@ -262,9 +268,9 @@ export class Connection implements Link {
 
   /** Nothing was heard for long: asks, if anybody looks. */
   #listen(): void {
-    const quiet = Math.abs(Date.now() - this.#heardAt); // clocks are set, also back
+    const quiet = now() - this.#heardAt;
     if (quiet >= QUIET_MS && !globalThis.document?.hidden) this.#ask();
-    this.#timer = setTimeout(() => this.#listen(), quiet < QUIET_MS ? QUIET_MS - quiet : QUIET_MS);
+    this.#timer = setTimeout(() => this.#listen(), QUIET_MS - (quiet % QUIET_MS));
   }
 
   /** A ping, and something must come soon: a browser never tells of a socket that died in silence. */
@@ -282,7 +288,6 @@ function parse(text: string): Line | undefined {
   try {
     return JSON.parse(text);
   } catch {
-    console.error("no line", text);
-    return undefined;
+    return void console.error("bad line:", text);
   }
 }

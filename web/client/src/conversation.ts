@@ -47,6 +47,7 @@ export class Conversation extends Observable {
   #users = 0; // of those who opened it and did not close it
   #opening: Promise<this> | undefined;
   #loading = false;
+  #takeBack: (() => void) | undefined; // the newest close
 
   /** @internal */
   constructor(
@@ -106,18 +107,23 @@ export class Conversation extends Observable {
 
   #load(): void {
     this.#loading = true;
-    const fields = { conversation_id: this.id, limit: PAGE };
+    this.#takeBack?.();
     this.#opening = new Promise<this>((resolve, onError) => {
       const onReply = (reply: Replies["open"]) => resolve(this.#snapshot(reply));
+      const fields = { conversation_id: this.id, limit: PAGE };
       this.#client.ask("open", fields, { kept: true, onReply, onError });
     }).finally(() => (this.#loading = false));
     this.#opening.catch(() => {});
   }
 
   close(): void {
-    if (this.#users === 0 || --this.#users > 0) return;
+    if (this.#users > 0 && --this.#users === 0) this.#leave();
+  }
+
+  #leave(): void {
+    this.#takeBack?.();
     // Kept, so that it comes behind an `open` that still waits for a connection.
-    this.#client.ask("close", { conversation_id: this.id }, { kept: true });
+    this.#takeBack = this.#client.ask("close", { conversation_id: this.id }, { kept: true });
     for (const task of this.#tasks.values()) task.unfollow(this);
   }
 
@@ -217,6 +223,8 @@ export class Conversation extends Observable {
       const task = this.#client.meet(summary);
       if (isLive(summary.status) && this.#users > 0) task.follow(this);
     }
+    // Closed meanwhile; the gateway may have taken `close` before an `open` that waited for room.
+    if (this.#users === 0) this.#leave();
     this.loaded = true;
     this.changed();
     return this;

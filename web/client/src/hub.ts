@@ -62,6 +62,7 @@ class Hub {
   #place: string;
   #inbox: BroadcastChannel;
   #tabs = new Map<string, { channel: BroadcastChannel; wants: Wants }>();
+  #silent = new Set<string>(); // tabs that owe an answer: browsers freeze those that nobody sees
   #connection: Connection | undefined;
   #status: ToTab | undefined;
   #welcome: Welcome | undefined;
@@ -87,6 +88,7 @@ class Hub {
   #take(said: ToHub): void {
     if (said.kind === "join") return this.#join(said.tab, said.options);
     if (!this.#tabs.has(said.tab)) return;
+    this.#silent.delete(said.tab);
     if (said.kind === "send") this.#send(said.tab, said.text);
     else if (said.kind === "token") this.#questions.get(said.question)?.(said);
     else if (said.kind === "leave") this.#leave(said.tab);
@@ -120,6 +122,7 @@ class Hub {
     const gone = this.#tabs.get(tab);
     if (!gone) return;
     this.#tabs.delete(tab);
+    this.#silent.delete(tab);
     gone.channel.close();
     for (const [key, undo] of gone.wants) {
       if (!this.#isWanted(key)) this.#connection?.send(JSON.stringify(undo));
@@ -179,8 +182,11 @@ class Hub {
   };
 
   async #ask(what: { method: "get" | "keep"; stale?: string; reason?: string }) {
-    for (const tab of [...this.#tabs.keys()].reverse()) {
+    const isSilent = (tab: string) => Number(this.#silent.has(tab));
+    const tabs = [...this.#tabs.keys()].reverse().sort((a, b) => isSilent(a) - isSilent(b));
+    for (const tab of tabs) {
       const question = ++this.#asked;
+      this.#silent.add(tab);
       const answer = await new Promise<{ token?: string; error?: Trouble } | undefined>(
         (resolve) => {
           this.#questions.set(question, resolve);

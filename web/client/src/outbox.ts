@@ -171,7 +171,7 @@ export class Outbox {
   async #alone(one: Outgoing, body: () => Promise<void>): Promise<void> {
     const locks = globalThis.navigator?.locks;
     // In a frame that may keep nothing they are there, and refuse.
-    await (locks ? locks.request(`holdfast ${one.key}`, body).catch(body) : body());
+    await (locks?.request(`holdfast ${one.key}`, body).catch(body) ?? body());
   }
 
   /** Sends it until it has started or failed, or the client is closed. */
@@ -198,10 +198,7 @@ export class Outbox {
           this.#client.outgoingChanged(one);
         },
       });
-      one.takeBack = () => {
-        takeBack();
-        settled(undefined);
-      };
+      one.takeBack = () => settled(takeBack());
     });
   }
 

@@ -53,7 +53,7 @@ export class Task extends Observable {
   #readers = new Set<Reader>();
   #followers = new Set<unknown>();
   #cursor = -1; // seq of the last event of the subscription; -1: there is none
-  #turn = 0; // of the newest resume
+  #takeBack: (() => void) | undefined; // the newest resume or unsubscribe
   #asked = Infinity; // behind which seq it asks, until it is answered
   #over = false; // it was answered that the task has ended
   #restarted = false;
@@ -246,12 +246,10 @@ export class Task extends Observable {
     let missed = false;
     for (const reader of [...this.#readers]) {
       if (reader.full || event.seq <= reader.last) continue;
-      if (first !== reader.last + 1) {
-        missed = true;
-        continue;
-      }
-      this.#give(reader, event);
-      if (isTerminal(event)) this.#drop(reader);
+      if (first === reader.last + 1) {
+        this.#give(reader, event);
+        if (isTerminal(event)) this.#drop(reader);
+      } else missed = true;
     }
     if (isTerminal(event)) this.#cursor = -1;
     if (missed && this.#asked === Infinity) this.#resume();
@@ -311,12 +309,13 @@ export class Task extends Observable {
     this.#drop(reader);
     if (this.#readers.size > 0 || (this.#cursor < 0 && this.#asked === Infinity)) return;
     this.#unsubscribed();
-    if (this.#client.state === "live") this.#client.ask("unsubscribe", this.#ref, { kept: false });
+    if (this.#client.state !== "live") return;
+    this.#takeBack = this.#client.ask("unsubscribe", this.#ref, { kept: false });
   }
 
   #unsubscribed(): void {
     this.#cursor = -1;
-    this.#turn++;
+    this.#takeBack?.();
     this.#asked = Infinity;
   }
 
@@ -324,15 +323,14 @@ export class Task extends Observable {
     const reading = this.#reading();
     if (reading.length === 0 || this.#client.state !== "live") return;
     const after = (this.#asked = Math.min(...reading.map(({ last }) => last)));
-    const turn = ++this.#turn;
-    const isNewest = () => turn === this.#turn;
-    this.#client.ask(
+    this.#takeBack?.();
+    this.#takeBack = this.#client.ask(
       "resume",
       { ...this.#ref, after, coalesce: !reading.some(({ exact }) => exact) },
       {
         kept: false,
-        onReply: (reply) => isNewest() && this.#resumed(reply),
-        onError: (error) => isNewest() && this.#refused(error),
+        onReply: (reply) => this.#resumed(reply),
+        onError: (error) => this.#refused(error),
       },
     );
   }

@@ -1,5 +1,6 @@
 /** token.ts -- where the token of `hello` comes from. */
 
+import { now } from "./clock.js";
 import { HoldfastError } from "./errors.js";
 import type { Store } from "./store.js";
 
@@ -32,10 +33,10 @@ export class FetchedTokens implements TokenSource {
   }
 
   async get(stale?: string, reason?: string) {
-    const overdue = Date.now() - this.#askedAt > OVERDUE_MS;
+    const overdue = now() - this.#askedAt > OVERDUE_MS;
     const kept = overdue ? stale : await this.#token?.catch(() => undefined);
     if (kept === undefined || kept === stale) {
-      this.#askedAt = Date.now();
+      this.#askedAt = now();
       this.#token = (async () => this.#fetch(stale))().finally(() => (this.#askedAt = Infinity));
     }
     const token = await this.#token;

@@ -127,9 +127,9 @@ export async function liveScene(options: Options = {}): Promise<Scene> {
   return its;
 }
 
-/** Until the next attempt is made. */
+/** Until the next attempt is made; a wait of less than a millisecond may be over already. */
 export async function nextAttempt({ client }: Scene): Promise<void> {
-  await vi.advanceTimersByTimeAsync(client.retryAt - Date.now());
+  await vi.advanceTimersByTimeAsync(Math.max(0, client.retryAt - Date.now()));
 }
 
 /** Breaks the connection and comes back; returns the new socket. */

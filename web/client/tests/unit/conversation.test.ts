@@ -106,12 +106,20 @@ describe("open()", () => {
     void early.open();
     early.close();
     waiting.socket.welcome();
-    expect(waiting.socket.sent.map(({ type }) => type).slice(1)).toEqual([
-      "open",
-      "close",
-      "open",
-      "close",
-    ]);
+    const asked = waiting.socket.sent.map(({ type }) => type).slice(1);
+    expect(asked).toEqual(["open", "open", "close"]); // a close counts until the next open
+  });
+
+  it("is closed also when its open had to wait for room, and the close had not", async () => {
+    void conversation.open();
+    socket.answer("open", { type: "error", code: "rate_limited", message: "", retry_after_ms: 9 });
+    conversation.close();
+    socket.answer("close", { type: "ok" });
+    await vi.advanceTimersByTimeAsync(9);
+    expect(socket.sent.at(-1)).toMatchObject({ type: "open" });
+    socket.answer("open", snapshot([], [summary()]));
+    expect(socket.all("resume")).toHaveLength(0);
+    expect(socket.sent.at(-1)).toMatchObject({ type: "close", conversation_id: "c1" });
   });
 
   it("resumes a task once on a new connection, though the snapshot names it again", async () => {
@@ -150,6 +158,30 @@ describe("open()", () => {
     await vi.advanceTimersByTimeAsync(its.client.retryAt - Date.now());
     its.script.socket.welcome();
     expect(its.script.socket.all("open")).toHaveLength(1);
+  });
+
+  it("follows nothing, and is closed, when it was let go before its snapshot came", async () => {
+    socket.break();
+    void conversation.open();
+    conversation.close();
+    await vi.advanceTimersByTimeAsync(its.client.retryAt - Date.now());
+    its.script.socket.welcome();
+    its.script.socket.answer("open", snapshot([], [summary()]));
+    await settle();
+    expect(its.script.socket.all("resume")).toHaveLength(0);
+    expect(its.script.socket.sent.at(-1)).toMatchObject({ type: "close", conversation_id: "c1" });
+  });
+
+  it("is not closed by a close that had to wait when it is open again", async () => {
+    void conversation.open();
+    socket.answer("open", snapshot());
+    await settle();
+    conversation.close();
+    socket.answer("close", { type: "error", code: "rate_limited", message: "", retry_after_ms: 9 });
+    void conversation.open();
+    socket.answer("open", snapshot());
+    await vi.advanceTimersByTimeAsync(5_000);
+    expect(socket.all("close")).toHaveLength(1);
   });
 });
 

@@ -185,6 +185,40 @@ describe("tabs of one browser", () => {
     expect(fetched).toEqual(["first", "second", "second"]);
   });
 
+  it("are asked for a token last when they do not answer", async () => {
+    const { setTimeout: later } = globalThis;
+    vi.stubGlobal("setTimeout", (body: () => void, ms = 0) => later(body, ms === 5_000 ? 20 : ms));
+    let fetched = 0;
+    const alive = tab({ ...WHEN_TOLD, token: () => `t${++fetched}` });
+    await until(() => script.sockets.length === 1);
+    script.socket.welcome();
+    await until(() => alive.state === "live");
+    const frozen = [1, 2, 3].map((n) => `frozen-${n}`);
+    const told: string[] = [];
+    const place = `2 ${url} `;
+    const hub = new BroadcastChannel(`${place} hub`);
+    const inboxes = frozen.map((name) => {
+      void navigator.locks.request(`${place} ${name}`, () => new Promise(() => {}));
+      const inbox = new BroadcastChannel(`${place} ${name}`);
+      inbox.onmessage = ({ data }) => told.push(`${name} ${data.kind}`);
+      hub.postMessage({ kind: "join", tab: name });
+      return inbox;
+    });
+    await until(() => told.length === 3); // they were welcomed
+    for (const n of [2, 3]) {
+      script.socket.say({ type: "error", id: "hello", code: "unauthorized", message: "expired" });
+      script.socket.break(4401);
+      await until(() => alive.state === "waiting");
+      alive.retry();
+      await until(() => fetched === n && script.sockets.length === n);
+      script.socket.welcome();
+      await until(() => alive.state === "live");
+    }
+    const asked = told.filter((each) => each.endsWith("token"));
+    expect(asked).toEqual(["frozen-3 token", "frozen-2 token", "frozen-1 token"]); // and once
+    for (const channel of [hub, ...inboxes]) channel.close();
+  });
+
   it("are one guest", async () => {
     const guest = { ...WHEN_TOLD, token: undefined };
     const tabs = [tab(guest), tab(guest)];

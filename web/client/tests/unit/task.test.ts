@@ -38,6 +38,8 @@ const begin = () => [
   event(2, "task.started"),
 ];
 
+const BUSY = { type: "error", code: "overloaded", message: "later", retry_after_ms: 2_000 };
+
 /** Follows, as if three events had come. */
 function followed(): void {
   task.follow();
@@ -178,13 +180,29 @@ describe("following", () => {
 
   it("waits when the gateway has no room", async () => {
     task.follow();
-    const busy = { type: "error", code: "overloaded", message: "later", retry_after_ms: 2_000 };
-    socket.answer("resume", busy);
+    socket.answer("resume", BUSY);
     await vi.advanceTimersByTimeAsync(1_999);
     expect(socket.all("resume")).toHaveLength(1);
     await vi.advanceTimersByTimeAsync(1);
     expect(socket.all("resume")).toHaveLength(2);
     expect(task.error).toBeNull();
+  });
+
+  it("asks no more for what nobody follows while it waits for room", async () => {
+    task.follow();
+    socket.answer("resume", BUSY);
+    task.unfollow();
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(socket.sent.at(-1)!["type"]).toBe("unsubscribe");
+  });
+
+  it("ends nothing by an unsubscribe that had to wait when it is followed again", async () => {
+    followed();
+    task.unfollow();
+    socket.answer("unsubscribe", BUSY);
+    task.follow();
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(socket.sent.at(-1)!["type"]).toBe("resume");
   });
 
   it("asks again for all when one of them was deleted", async () => {
