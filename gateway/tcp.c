@@ -14,6 +14,15 @@ uint64_t tcp_bytes_acked(int fd)
     return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n) < 0 ? 0 : info.tcpi_bytes_acked;
 }
 
+msec_t tcp_silent_ms(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t n = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n) < 0)
+        return -1;
+    return info.tcpi_last_data_recv;
+}
+
 bool tcp_has_input(int fd)
 {
     char byte;
