@@ -7,10 +7,12 @@
 #include "gateway/address.h"
 #include "gateway/admin.h"
 #include "gateway/deadline.h"
+#include "gateway/tcp.h"
 
 #define LAST_EVENT_ID "last-event-id:"
 #define DROPPED_BODY (1u << 20) /* bytes of a body that nobody wants that are read nevertheless */
 #define BODY_MS 30000           /* for all of a body */
+#define IMPATIENT_MS 1000       /* a request that is answered sooner may have others behind it */
 
 enum method { GET, POST, DELETE, PATCH, OTHER };
 
@@ -284,16 +286,14 @@ static void put_header(struct exchange *x, struct buf *body, const char *header,
     free(value);
 }
 
-static int run(struct exchange *x)
+static void carry_out(struct exchange *x)
 {
     struct hub *h = &x->server->hub;
     struct request req;
     struct request_fault fault;
-    if (x->answered)
-        return 0;
     if (x->route->own) {
         x->route->own(x);
-        return 0;
+        return;
     }
     if (x->route->method == GET || x->route->method == DELETE) {
         buf_clear(&x->body);
@@ -306,12 +306,21 @@ static int run(struct exchange *x)
     if (!request_from_body(&h->doc, x->route->verb, str_of(x->conversation_id), str_of(x->task_id),
                            buf_str(&x->body), &req, &fault)) {
         http_api_fail(x, fault.code, fault.message);
-        return 0;
+        return;
     }
     if (x->route->is_events)
         sse_resume(x, &req);
     else
         x->call = hub_request(h, &(struct asker){x->owner, x->quota, NULL}, &req, on_reply, x);
+}
+
+static int run(struct exchange *x)
+{
+    if (x->answered)
+        return 0;
+    carry_out(x);
+    if (!x->answered && x->length == 0)
+        list_push(&x->server->under_way, &x->under_way);
     return 0;
 }
 
@@ -340,10 +349,24 @@ int http_api_body(struct exchange *x, const char *piece, size_t len)
     return 0;
 }
 
+/* The same without a body: there libwebsockets 4.1 neither reads nor stops polling, and the loop would go round
+ * for as long as the answer takes, which of events is that of their task.  What is there is mostly the end: the
+ * reader has left.  Who sent a request into the answer of another, and it is a quick one, is served. */
+static void hang_up_the_impatient(struct server *s)
+{
+    list_each (it, &s->under_way) {
+        struct exchange *x = list_item(it, struct exchange, under_way);
+        if (s->hub.clock.now_ms - x->begun_ms >= IMPATIENT_MS &&
+            tcp_has_input(lws_get_socket_fd(x->wsi)))
+            deadline_now(x->wsi);
+    }
+}
+
 /* From each piece of a body libwebsockets allows 5 s to the next, and a phone in a tunnel is silent for longer:
  * so what is left of all its time is set anew, before those are over. */
 void http_api_tick(struct server *s)
 {
+    hang_up_the_impatient(s);
     list_each (it, &s->bodies) {
         struct exchange *x = list_item(it, struct exchange, coming);
         msec_t left = x->begun_ms + BODY_MS - s->hub.clock.now_ms;
@@ -568,6 +591,7 @@ void http_api_closed(struct exchange *x)
     admin_forget(x);
     sse_done(x);
     list_remove(&x->coming);
+    list_remove(&x->under_way);
     if (x->owner) {
         owner_unref(&x->server->hub, x->owner);
         owner_unref(&x->server->hub, x->quota);

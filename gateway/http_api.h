@@ -25,12 +25,13 @@ struct exchange {
     size_t length;   /* that it has said it has */
     size_t to_come;  /* of it, while nothing is known against waiting for it */
     msec_t begun_ms;
-    struct list coming; /* in the server's list of bodies */
-    bool body_ended;    /* that was said: see http_api_body_ended */
-    bool waits;         /* the body comes when it is asked for */
-    bool hangs_up;      /* behind the answer: what follows cannot be trusted */
-    bool is_head;       /* the answer has no body, whatever its head says */
-    bool is_admins;     /* it came through the operator's socket */
+    struct list coming;    /* in the server's list of bodies */
+    struct list under_way; /* in the server's list of these, when nothing is read meanwhile */
+    bool body_ended;       /* that was said: see http_api_body_ended */
+    bool waits;            /* the body comes when it is asked for */
+    bool hangs_up;         /* behind the answer: what follows cannot be trusted */
+    bool is_head;          /* the answer has no body, whatever its head says */
+    bool is_admins;        /* it came through the operator's socket */
     struct owner *owner, *quota;
     int64_t expires_at_ms;
     struct call *call;          /* under way */
@@ -56,7 +57,7 @@ bool http_api_serves(const char *path);
 int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, const char *path);
 int http_api_body(struct exchange *x, const char *piece, size_t len);
 int http_api_body_ended(struct exchange *x); /* the body is whole, and so is the request */
-void http_api_tick(struct server *s);        /* once a second: bodies that are late */
+void http_api_tick(struct server *s); /* once a second: bodies that are late, peers that left */
 int http_api_writable(struct exchange *x);
 void http_api_closed(struct exchange *x); /* frees it; NULL is fine */
 

@@ -545,6 +545,7 @@ int server_run(const struct config *config)
     list_init(&s->dead);
     list_init(&s->streams);
     list_init(&s->bodies);
+    list_init(&s->under_way);
     list_init(&s->greetings);
     list_init(&s->paced);
     s->max_sockets = descriptors_fit(&fitted);

@@ -67,6 +67,7 @@ struct server {
     struct list blocked;         /* of struct conn with a partial write */
     struct list streams;         /* of struct exchange: events over HTTP */
     struct list bodies;          /* of struct exchange: whose body is to come */
+    struct list under_way;       /* of struct exchange: whose answer is awaited, or goes on */
     struct list dead;            /* of struct conn, freed at the end of the turn */
     struct map addresses, paces; /* address.h */
     struct list paced;

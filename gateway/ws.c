@@ -26,6 +26,7 @@
 
 #define PING_AFTER_MS HEARTBEAT_MS
 #define SILENT_AFTER_MS 30000 /* behind the ping */
+#define UNTOLD_MS 1000        /* what came so long after the last that we were told of is news */
 #define KEEPALIVE_MS 20000
 #define CLOSE_WAIT_S 5
 #define SEND_BUFFER (64 * 1024) /* the kernel doubles it: what waits there delays a pong */
@@ -376,6 +377,13 @@ static int writable(struct conn *c)
 
 /* --- once a second ----------------------------------------------------------------------------- */
 
+/* Any byte is life, and libwebsockets keeps some to itself: pings, empty pongs, the beginnings of frames. */
+static bool has_said_something(const struct conn *c, msec_t now)
+{
+    msec_t ago = tcp_silent_ms(lws_get_socket_fd(c->wsi));
+    return ago >= 0 && now - ago > c->heard_ms + UNTOLD_MS;
+}
+
 static void check_silence(struct server *s)
 {
     msec_t now = s->hub.clock.now_ms;
@@ -383,7 +391,9 @@ static void check_silence(struct server *s)
         struct conn *c = list_item(it, struct conn, silent);
         if (now - c->heard_ms < PING_AFTER_MS)
             break;
-        if (c->pinged && now - c->pinged_ms >= SILENT_AFTER_MS)
+        if (has_said_something(c, now))
+            heard(c);
+        else if (c->pinged && now - c->pinged_ms >= SILENT_AFTER_MS)
             session_close(&c->session, CLOSE_SILENT);
         else if (!c->pinged)
             ping(c);

@@ -307,6 +307,13 @@ def test_keys_leeway_is_thirty_seconds(keyed):
     refused_hello(keyed, tokens.token("alice", seconds=-45))
 
 
+@pytest.mark.parametrize("exp", [2**53 - 1, 10**19, 1e300])
+def test_keys_token_that_expires_after_all_clocks_never_does(keyed, exp):
+    with Client(keyed, token=tokens.hs256({"sub": "alice", "exp": exp}, kid="k1")) as client:
+        client.call("ping")
+        assert [line["type"] for line in client.log] == ["welcome", "pong"]
+
+
 def now():
     return int(time.time())
 

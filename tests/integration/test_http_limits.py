@@ -4,7 +4,7 @@ import json
 import socket
 
 from gateway import SCALE, WAIT_S, Gateway, wait_until
-from holdfast import Client, ids
+from holdfast import Client, ids, script_agent
 from test_http_api import Api
 from wire import Wire
 
@@ -21,6 +21,17 @@ def events(gateway, api, task):
             break
         head += piece
     return sock, int(head.split()[1])
+
+
+def to_the_end(sock):
+    got = b""
+    try:
+        while piece := sock.recv(65536):
+            got += piece
+            assert b"\n:\n\n" not in got, "a comment came first"
+    except ConnectionResetError:
+        pass
+    return got
 
 
 def test_requests_of_one_owner_are_paced_and_others_are_not():
@@ -79,6 +90,28 @@ def test_streams_of_events_count_as_connections():
         wait_until(has_room, "room for one more", 40 * SCALE)  # at the next comment, at the latest
         for sock in open_ones:
             sock.close()
+
+
+def test_who_leaves_or_asks_for_more_before_the_answer_is_hung_up_on():
+    """A stream lasts as long as its task, and a DELETE until the agents have gone: for all that time the loop would
+    go round for what lies there unread, or be it the end.  A comment, after 15 s, would be the first to notice."""
+    with Gateway({"agents": [script_agent(default=True, grace_s=60)]}) as gateway:
+        api = Api(gateway)
+        with Client(gateway, token=api.token) as client:
+            task = client.chat({"ignore_term": 1}, {"token": "here"}, {"hang": 1})
+            client.event(task, "token")
+        left, more = (events(gateway, api, task)[0] for _ in range(2))
+        left.shutdown(socket.SHUT_WR)
+        more.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        waits = socket.create_connection((gateway.host, gateway.port), WAIT_S)
+        waits.sendall(f"DELETE /v1/conversations/{task['conversation_id']} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                      f"Authorization: Bearer {api.token}\r\n\r\n".encode())
+        waits.shutdown(socket.SHUT_WR)
+        for sock in (left, more, waits):
+            got = to_the_end(sock)
+            assert b"alive" not in got and not got.endswith(b"0\r\n\r\n"), got
+        assert got == b""  # what was asked goes on without its asker
+        assert gateway.http("GET", "/healthz")[0] == 200
 
 
 def status_from(gateway, *forwarded):

@@ -165,6 +165,7 @@ def waited(tmp_path_factory):
                 "no_upgrade": Watcher(Wire(gateway, upgrade=False)),
                 "silent": opened(),
                 "answering": opened(answer_pings=True),
+                "pinging": opened(),
                 "keepalive": opened(',"keepalive":"data"', answer_pings=True),
                 "expiring": opened(',"token":"%s"' % tokens.token("alice", seconds=2), answer_pings=True),
                 "silent_but_fed": opened(',"token":"%s"' % owner),
@@ -183,8 +184,8 @@ def waited(tmp_path_factory):
 
             def prod():  # a client that never reads, yet is not silent
                 while not over.wait(5):
-                    if not frozen.send(frame(PONG, b"")):
-                        break
+                    found["pinging"].wire.send(frame(PING, b""))
+                    frozen.send(frame(PONG, b""))
 
             prodder = threading.Thread(target=prod, daemon=True)
             prodder.start()
@@ -265,6 +266,11 @@ def test_client_that_answers_pings_is_kept(waited):
     # F45: no proxy that cuts after 30 s without a byte has a reason to
     times = [0] + [entry[0] for entry in seen] + [TOTAL_S]
     assert max(later - earlier for earlier, later in zip(times, times[1:])) < 20 + 2 * SLACK
+
+
+def test_client_that_says_pings_alone_is_kept(waited):
+    """Any byte is life; this one answers none of the gateway's pings."""
+    assert waited["pinging"].ended is None and waited["pinging"].close_code() is None
 
 
 def test_what_is_being_sent_to_it_does_not_count_as_life(waited):
