@@ -2,11 +2,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 
 #include "gateway/address.h"
 #include "gateway/admin.h"
 #include "gateway/deadline.h"
+#include "gateway/http_head.h"
 #include "gateway/tcp.h"
 
 #define LAST_EVENT_ID "last-event-id:"
@@ -243,28 +243,12 @@ static void put_query(struct exchange *x, struct buf *out)
     buf_putc(out, '}');
 }
 
-static char *custom_header(struct lws *wsi, const char *name)
-{
-    int n = lws_hdr_custom_length(wsi, name, (int)strlen(name));
-    if (n <= 0)
-        return NULL;
-    char *value = xcalloc((size_t)n + 1);
-    if (lws_hdr_custom_copy(wsi, value, n + 1, name, (int)strlen(name)) < 0)
-        value[0] = 0;
-    size_t blanks = strspn(value, " \t"), len = strlen(value); /* are none of it (RFC 9110 5.5) */
-    while (len > blanks && (value[len - 1] == ' ' || value[len - 1] == '\t'))
-        len--;
-    memmove(value, value + blanks, len - blanks);
-    value[len - blanks] = 0;
-    return value;
-}
-
 /* A header that stands for a member: its value goes in front, so that a body that says it too is a
  * duplicate, and refused. */
 static void put_header(struct exchange *x, struct buf *body, const char *header, const char *member,
                        bool number)
 {
-    char *value = custom_header(x->wsi, header);
+    char *value = http_head_value(x->wsi, header);
     struct str text = body->len ? buf_str(body) : STR("{}"); /* both with a NUL behind */
     const char *rest = text.p + strspn(text.p, " \t\r\n");
     if (!value || *rest++ != '{') { /* what is no object is told so by the decoder */
@@ -379,54 +363,6 @@ void http_api_tick(struct server *s)
 
 /* --- the beginning ----------------------------------------------------------------------------- */
 
-static bool is_json(struct lws *wsi)
-{
-    char type[128] = "";
-    lws_hdr_copy(wsi, type, sizeof type, WSI_TOKEN_HTTP_CONTENT_TYPE);
-    size_t n = strcspn(type, "; ");
-    return n == strlen("application/json") && strncasecmp(type, "application/json", n) == 0;
-}
-
-/* Digits and nothing else (RFC 9110 8.6), and few enough for lws, which has 32 bytes for them. */
-static bool is_length(const char *text, size_t n)
-{
-    while (n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\t'))
-        n--;
-    for (size_t i = 0; i < n; i++)
-        if (text[i] < '0' || text[i] > '9')
-            return false;
-    return n > 0 && n < 20;
-}
-
-/* "Content-Length : 5" is no header to lws, and one to some others (RFC 9112 5.1). */
-static bool has_blurred_name(struct lws *wsi)
-{
-    static const char *const names[] = {
-        "content-length :", "content-length\t:", "transfer-encoding :", "transfer-encoding\t:"};
-    for (size_t i = 0; i < countof(names); i++)
-        if (lws_hdr_custom_length(wsi, names[i], (int)strlen(names[i])) >= 0)
-            return true;
-    return false;
-}
-
-/* NULL, or why nobody can say where the body ends: a proxy in front may have read it another way, and
- * what one of the two takes for a body is a request to the other (RFC 9112 6.3). */
-static const char *read_length(struct lws *wsi, size_t *ret)
-{
-    char text[32] = "";
-    int total = lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH);
-    int n = lws_hdr_copy_fragment(wsi, text, sizeof text, WSI_TOKEN_HTTP_CONTENT_LENGTH, 0);
-    *ret = 0;
-    if (n >= 0 && total > n)
-        return "Content-Length stands twice";
-    if (n < 0 && total <= 0)
-        return has_blurred_name(wsi) ? "there is a blank before a colon" : NULL;
-    if (n < 0 || !is_length(text, (size_t)n))
-        return "Content-Length is no number";
-    *ret = (size_t)strtoull(text, NULL, 10);
-    return has_blurred_name(wsi) ? "there is a blank before a colon" : NULL;
-}
-
 /* Paced by owner; who is none is paced by address. */
 static bool is_in_time(struct exchange *x)
 {
@@ -454,7 +390,7 @@ static bool is_welcome(struct exchange *x, bool from_cookie)
 {
     struct server *s = x->server;
     char why[128] = "";
-    if (from_cookie && x->route->method != GET && !is_json(x->wsi))
+    if (from_cookie && x->route->method != GET && !http_head_is_json(x->wsi))
         return refuse_type(x, "with a cookie a change must be application/json");
     if (x->is_admins && !x->route->own && !admin_take_owner(x))
         return false;
@@ -469,17 +405,9 @@ static bool is_welcome(struct exchange *x, bool from_cookie)
         http_api_fail(x, ERR_TOO_LARGE, "the body is larger than limits.message_bytes");
         return false;
     }
-    if (x->length > 0 && !is_json(x->wsi))
+    if (x->length > 0 && !http_head_is_json(x->wsi))
         return refuse_type(x, "the body must be application/json");
     return true;
-}
-
-/* "Expect: 100-continue" (RFC 9110 10.1.1): the body comes when it is asked for, and not behind a refusal. */
-static bool waits_for_continue(struct lws *wsi)
-{
-    char expect[16] = "";
-    lws_hdr_copy(wsi, expect, sizeof expect, WSI_TOKEN_HTTP_EXPECT);
-    return strcasecmp(expect, "100-continue") == 0 && !http_is_1_0(wsi);
 }
 
 static void await_body(struct exchange *x)
@@ -502,9 +430,9 @@ static int ask_for_body(struct exchange *x)
 /* How much comes behind the head.  Where that is not clear, or too much, the answer is the last one. */
 static const char *expect_body(struct exchange *x)
 {
-    const char *wrong = read_length(x->wsi, &x->length);
+    const char *wrong = http_head_length(x->wsi, &x->length);
     x->hangs_up = true;
-    x->waits = x->length > 0 && waits_for_continue(x->wsi);
+    x->waits = x->length > 0 && http_head_waits(x->wsi);
     if (wrong || lws_hdr_total_length(x->wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0)
         return wrong;
     if (x->length <= DROPPED_BODY && !x->waits)
@@ -516,7 +444,7 @@ static const char *expect_body(struct exchange *x)
  * says from where it comes, another site's needs one. */
 static bool needs_origin(struct lws *wsi)
 {
-    char *site = custom_header(wsi, "sec-fetch-site:");
+    char *site = http_head_value(wsi, "sec-fetch-site:");
     bool own = !site || strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0;
     free(site);
     return method_of(wsi) != GET || !own;

@@ -195,6 +195,14 @@ static int prepare(void *arg)
     return k->spec.cwd && chdir(k->spec.cwd) < 0 ? errno : 0;
 }
 
+static void leave_ends(struct tree *t)
+{
+    const struct keeper *k = container_of(t, const struct keeper, tree);
+    for (int i = 0; i < 3; i++)
+        if (i == 0 || k->child_end[i] != k->child_end[i - 1])
+            close(k->child_end[i]);
+}
+
 static int start(struct keeper *k)
 {
     if (k->ring < 0 || k->fifo < 0)
@@ -202,9 +210,6 @@ static int start(struct keeper *k)
     if (!(k->spec.pty ? open_pty(k) : open_pipes(k)))
         return errno;
     int error = tree_start(&k->tree, k->spec.argv.list, prepare, k);
-    for (int i = 0; i < 3; i++)
-        if (i == 0 || k->child_end[i] != k->child_end[i - 1])
-            close(k->child_end[i]);
     fcntl(k->out, F_SETFL, O_NONBLOCK);
     fcntl(k->in, F_SETFL, O_NONBLOCK);
     return error;
@@ -382,6 +387,7 @@ int keeper_main(int argc, char **argv)
     struct keeper *k = xcalloc(sizeof *k);
 
     k->tree.ended = on_ended;
+    k->tree.release = leave_ends;
     k->out = k->in = -1;
     k->folder = argc == 3 ? open(argv[2], O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (k->folder < 0 || fcntl(LOCK_FD, F_SETFD, FD_CLOEXEC) < 0 ||

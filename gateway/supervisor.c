@@ -295,8 +295,9 @@ static void on_ended(struct tree *t, int status)
 }
 
 /* The program's pipes are the program's alone: it decides when they end. */
-static void leave_stdio(void)
+static void leave_stdio(struct tree *t)
 {
+    (void)t;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; fd < CONTROL_FD; fd++)
         if (dup2(null, fd) < 0)
@@ -330,7 +331,7 @@ static void watch(struct tree *t)
 
 int supervisor_main(int argc, char **argv)
 {
-    struct tree tree = {.ended = on_ended};
+    struct tree tree = {.ended = on_ended, .release = leave_stdio};
 
     if (argc < 4 || strcmp(argv[2], "--") != 0 || fcntl(CONTROL_FD, F_SETFD, FD_CLOEXEC) < 0) {
         fprintf(stderr, "holdfast supervise: only the gateway itself starts this\n");
@@ -340,7 +341,6 @@ int supervisor_main(int argc, char **argv)
     int error = tree_open(&tree);
     if (!error)
         error = tree_start(&tree, argv + 3, NULL, NULL);
-    leave_stdio();
     if (error) {
         report(error, 0);
         return 1;

@@ -26,15 +26,18 @@ int tree_open(struct tree *t)
     return t->signals < 0 ? errno : 0;
 }
 
+/* gate ends when the parent has let go. */
 _Noreturn static void become(char **command, pid_t parent, int (*prepare)(void *arg), void *arg,
-                             int fault)
+                             int gate, int fault)
 {
     sigset_t none;
+    char nothing;
 
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(127);
+    (void)!read(gate, &nothing, 1);
     int error = prepare ? prepare(arg) : 0;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -48,18 +51,23 @@ _Noreturn static void become(char **command, pid_t parent, int (*prepare)(void *
 
 int tree_start(struct tree *t, char **command, int (*prepare)(void *arg), void *arg)
 {
-    int fault[2], error = 0;
+    int fault[2], gate[2], error = 0;
     pid_t self = getpid();
 
-    if (pipe2(fault, O_CLOEXEC))
-        return errno;
+    if (pipe2(fault, O_CLOEXEC) || pipe2(gate, O_CLOEXEC))
+        return errno; /* ours is a small process: it ends, and all goes with it */
     t->program = fork();
-    if (t->program == 0)
-        become(command, self, prepare, arg, fault[1]);
+    if (t->program == 0) {
+        close(gate[1]);
+        become(command, self, prepare, arg, gate[0], fault[1]);
+    }
     if (t->program < 0) {
         error = errno;
         t->program = 0;
     }
+    t->release(t);
+    close(gate[0]);
+    close(gate[1]);
     close(fault[1]);
     if (!error && read(fault[0], &error, sizeof error) != (ssize_t)sizeof error)
         error = 0; /* closed by exec */

@@ -18,6 +18,9 @@ struct tree {
     pid_t program; /* the direct child and its group; 0 once it is reaped: no signals any more */
     int signals;   /* readable when there is something to reap, or somebody asks for the end */
     void (*ended)(struct tree *t, int status); /* the program has; as waitpid gives it */
+    /* Closes what is the program's alone, so that it decides when that ends.  Called once the program
+     * has it, and before it runs: what it closes at once is closed. */
+    void (*release)(struct tree *t);
 };
 
 /* 0 or an errno. */
