@@ -112,6 +112,7 @@ class Hub {
       },
       onWelcome: (line) => {
         this.#welcome = line;
+        for (const { wants } of this.#tabs.values()) wants.clear(); // they ask anew
         this.#tellAll({ kind: "welcome", line });
       },
       onLines: (lines) => this.#route(lines),

@@ -282,6 +282,20 @@ describe("tokens", () => {
     expect(token.mock.calls.map(([stale]) => stale)).toEqual([undefined, "+", "++", "+++"]);
   });
 
+  it("renews no more for a connection that is gone while it waits", async () => {
+    const token = vi.fn((stale = "") => `${stale}+`);
+    const its = await scene({ token });
+    const expiring = { type: "token_expiring", expires_at: Date.now() + 30_000 };
+    its.socket.welcome();
+    its.socket.say(expiring);
+    await settle();
+    its.socket.say(WELCOME, expiring);
+    const second = await comeBack(its);
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(second.all("hello").map(({ token }) => token)).toEqual(["++"]);
+    expect(token).toHaveBeenCalledTimes(2);
+  });
+
   it("waits with backoff while the token cannot be fetched", async () => {
     const token = vi
       .fn()

@@ -106,6 +106,25 @@ describe("tabs of one browser", () => {
     await until(() => script.socket.all("close").length === 1);
   });
 
+  it("hold no subscription for one that let go while there was no connection", async () => {
+    const tabs = await twoTabs(WHEN_TOLD);
+    const tasks = tabs.map((client) => client.task("c1", "t1").follow());
+    await until(() => follows(2));
+    script.socket.break();
+    await until(() => tabs.every(({ state }) => state === "waiting"));
+    tasks[0]!.unfollow();
+    tabs[1].retry();
+    await until(() => script.sockets.length === 2);
+    script.socket.welcome();
+    await until(() => follows(1));
+    tasks[1]!.unfollow();
+    const ping = tabs[1].request("ping", {});
+    await until(() => script.socket.all("ping").length === 1);
+    script.socket.answer("ping", { type: "pong", ts: 1 });
+    await ping;
+    expect(script.socket.all("unsubscribe")).toHaveLength(1);
+  });
+
   it("hand over when the one that leads is closed; nothing is lost", async () => {
     const tabs = await twoTabs();
     const task = tabs[1].task("c1", "t1").follow();
