@@ -221,7 +221,7 @@ export class Connection implements Link {
     switch (code) {
       case 1007:
       case 1008:
-        return this.#end(new HoldfastError("closed", `refused by the gateway: ${code}`));
+        return this.#end(new HoldfastError("closed", `refused: ${code}`));
       case 1009:
         if (this.#status.state === "live") break;
         return this.#end(new HoldfastError("too_large", "token too large"));

@@ -89,7 +89,7 @@ export class Conversation extends Observable {
       turn(task.id, { task });
       if (last === 0) continue;
       const said = type === "chat" ? "input" : "notice";
-      const partial = /failed|cancelled/.test(task.status);
+      const partial = task.status === "failed" || task.status === "cancelled";
       turn(task.id, { text, partial, [said]: input ?? turns.get(task.id)![said] });
     }
     const known = [...turns.values()].sort((a, b) => (a.key < b.key ? -1 : 1));

@@ -276,7 +276,7 @@ export class Task extends Observable {
       this.changed();
     },
     finish: (error) => {
-      this.error = error!;
+      this.error = error ?? null;
       this.changed();
     },
   };
