@@ -6,6 +6,8 @@ import urllib.request
 
 from harness import Figure, fail, pair, pinned
 
+PAIRS = 3  # a round has so many of what is short and scatters by a fifth from one process to the next
+
 
 def journal(bench, small):
     """1,000 tasks in turn through the SQLite store, beside one rowid table."""
@@ -44,9 +46,10 @@ def fanout(bench, small):
                Figure("fan-out 1 to 1,000, 16 in flight", "deliveries/s", least=0.5)]
     yield figures
     while True:
-        for figure, window, events in zip(figures, (1, 16), (200, 1000) if small else (1000, 6000)):
-            pair(bench, [figure], lambda s: bench.load(s, "fanout", agent="relay", socket=bench.socket,
-                                                       window=window, events=events), ["deliveries_s"])
+        for _ in range(PAIRS):
+            for figure, window, events in zip(figures, (1, 16), (150, 700) if small else (700, 3000)):
+                pair(bench, [figure], lambda s: bench.load(s, "fanout", agent="relay", socket=bench.socket,
+                                                           window=window, events=events), ["deliveries_s"])
         yield
 
 
@@ -77,7 +80,7 @@ def cold(bench, small):
     figures = [Figure(f"cold replay of {n:,} / from memory", "MB/s", least=0.3) for n in (1000, 10000)]
     yield figures
     while True:
-        for figure, events, tasks in zip(figures, (1000, 10000), (8, 4) if small else (40, 10)):
+        for figure, events, tasks in [*zip(figures, (1000, 10000), (8, 4) if small else (40, 10))] * PAIRS:
             with bench.gateway() as first:
                 bench.make(first, tasks, events)
             with bench.gateway(first.data) as server:
