@@ -27,7 +27,9 @@
 #define POLYNOMIAL 0x82f63b78u /* its bits in reverse */
 #define LANE 1024
 
+#ifdef BY_PROCESSOR
 static bool processor_can;
+#endif
 static uint32_t by_byte[256];
 static uint32_t past_lane[4][256]; /* each byte of a sum, as LANE zeros after it leave it */
 

@@ -274,13 +274,16 @@ static int configure(struct conn *conn, bool power)
 static int marks_read(struct store_sqlite *s)
 {
     struct call c = call_begin(&s->writer, STMT_MARKS);
-    if (call_step(&c)) {
+    bool sound = call_step(&c) && call_is_sound(&c, 0, 0, 1);
+    if (sound) {
         struct str newest = call_col(&c, 1);
         s->marks.next_key = call_col_int(&c, 0);
         if (newest.n == TASK_ID_LEN)
             memcpy(s->marks.newest_id, newest.p, TASK_ID_LEN);
     }
     int status = call_end(&c);
+    if (status == STORE_OK && !sound)
+        return conn_damaged(&s->writer, "the row of marks is not as it was written");
     if (status == STORE_OK) {
         c = call_begin(&s->writer, STMT_GARBAGE_FIRST);
         s->has_garbage = call_step(&c);

@@ -78,6 +78,7 @@ enum stmt {
     STMT_SEALED,
     STMT_ASK_TASK,
     STMT_ASK_KEY,
+    STMT_ASK_KEY_ROW,
     STMT_ASK_TASKS,
     STMT_ASK_TASKS_STATUS,
     STMT_ASK_TASKS_LIVE,
@@ -141,7 +142,34 @@ static inline int run_plain(struct conn *conn, enum stmt stmt)
     return call_run(&c);
 }
 
+/* ---------------------------------------------------------------------------- checksums */
+
+/* Each row has the CRC-32C of its cells, with their types and lengths, and of what names it: so that a row that lies in
+ * another's place is as wrong as one of which a bit has changed.  SQL calls it row_crc(…); nothing in the schema does, so
+ * any shell can read the database.  Rows that are there and are not as they were written are damage (STORE_CORRUPT). */
+uint32_t crc_int(uint32_t crc, int64_t n);
+uint32_t crc_blob(uint32_t crc, const void *bytes, size_t n);
+uint32_t call_crc(const struct call *c, uint32_t crc, int from,
+                  int to); /* of columns, both included */
+/* Whether the column after these has their sum, which crc begins. */
+bool call_is_sound(const struct call *c, uint32_t crc, int from, int to);
+/* Says what is damaged, and returns STORE_CORRUPT. */
+int conn_damaged(struct conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int crc_register(sqlite3 *db); /* row_crc, for this connection; SQLite's code */
+
 /* ---------------------------------------------------------------------------- schema */
+
+/* Of a task's row, in the order in which the reader takes them and the writer binds them.  Each of the three groups has
+ * a checksum of its own: the first is never written again, the second is read by lists, and the third, which is long,
+ * is not: they never touch the overflow pages it lies in.  All three cover the task's key. */
+#define SQL_TASK_FIXED                                                                                      \
+    "task_key, type, notify_on_complete, waits, created_at, owner, conversation_id, task_id, agent, name, " \
+    "description, parent_task_id, parent_run_id, parent_call_id, parent_agent_id, ancestors"
+#define SQL_TASK_STATE_WITH(first, acked)                                                       \
+    "status, error, progress, " first ", head, cancel_requested_at, started_at, completed_at, " \
+    "output_truncated, " acked ", error_message, waiting_for"
+#define SQL_TASK_STATE SQL_TASK_STATE_WITH("first", "acked")
+#define SQL_TASK_LONG "output, result, undelivered, answers"
 
 /* task_record_cost of tasks t and inputs i. */
 #define SQL_BYTES(column) "coalesce(length(CAST(" column " AS BLOB)), 0)"
@@ -246,5 +274,10 @@ void sqlite_collect_garbage(struct store_sqlite *s); /* a bounded piece */
 
 /* store_sqlite_read.c */
 int sqlite_query(void *reader, const struct query *query, struct answer *ret);
+
+/* store_sqlite_lines.c */
+int sqlite_ask_inbox(struct reader *r, const struct query *q, struct answer *ret);
+int sqlite_ask_blocks(struct reader *r, const struct query *q, struct answer *ret);
+int sqlite_ask_tails(struct reader *r, const struct query *q, struct answer *ret);
 
 #endif
