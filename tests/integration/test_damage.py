@@ -24,6 +24,20 @@ CHANGES = {
     "first_too_near": "UPDATE blocks SET first = first - 1 WHERE rowid = ?",
 }
 
+# A byte as a bad disk changes it: the lines are lines still, or text no more, or JSON no more.
+BYTES = {"a_letter": ("xxx", "xyx"), "not_utf8": ("xxx", "x\udca8x"), "a_quote": ("xxx", 'x"x')}
+
+
+def change_byte(gateway, task, old, new):
+    """In the middle of the task's last block; gives that one's first seq."""
+    with database.opened(gateway, raw=True) as db:
+        rowid, first, data = db.execute("SELECT rowid, first, bytes FROM blocks WHERE task_key = ? ORDER BY first DESC",
+                                        (database.key_of(db, task),)).fetchone()
+        at = data.index(old.encode(), len(data) // 2)
+        data = data[:at] + new.encode(errors="surrogateescape") + data[at + 3:]
+        db.execute("UPDATE blocks SET bytes = ? WHERE rowid = ?", (data, rowid))
+        return first
+
 
 def halves(client, *more):
     """A task whose lines lie in two blocks at least, at its last token."""
@@ -56,18 +70,19 @@ def damaged():
     with Gateway() as gateway:
         with Client(gateway) as client:
             gateway.token, gateway.tasks = client.token, {}
-            for kind in [*CHANGES, "none"]:
+            for kind in [*CHANGES, *BYTES, "none"]:
                 task = halves(client)
                 client.wait_terminal(task)
                 gateway.tasks[kind] = task, client.raw_events(task)
         database.seal(gateway)
         gateway.first = {kind: damage(gateway, gateway.tasks[kind][0], sql) for kind, sql in CHANGES.items()}
+        gateway.first |= {kind: change_byte(gateway, gateway.tasks[kind][0], *how) for kind, how in BYTES.items()}
         assert min(gateway.first.values()) > 1
         gateway.start()
         yield gateway
 
 
-@pytest.mark.parametrize("kind", CHANGES)
+@pytest.mark.parametrize("kind", [*CHANGES, *BYTES])
 def test_damaged_events_end_the_replay_with_an_error(damaged, kind):  # F35
     task, raw = damaged.tasks[kind]
     pid, counted = damaged.process.pid, damages(damaged)
@@ -87,9 +102,15 @@ def test_damaged_events_end_the_replay_with_an_error(damaged, kind):  # F35
         client.replay(whole)  # nobody else is harmed
         assert client.raw_events(whole) == lines
     assert damaged.process.pid == pid and damaged.process.poll() is None
-    told = f"level=error component=store event=damaged task={task['task_id']}"
-    wait_until(lambda: told in "\n".join(damaged.log), "the line in the log")
     assert damages(damaged) > counted
+
+    def is_in_the_log():  # whose lines are limited by the second
+        with Client(damaged, token=damaged.token) as client:
+            client.resume(task, 0)
+            client.expect_type("error")
+        return f"level=error component=store event=damaged task={task['task_id']}" in "\n".join(damaged.log)
+
+    wait_until(is_in_the_log, "the line in the log")
 
 
 def test_damage_of_a_task_that_ran_ends_it_all_the_same():  # F35
