@@ -15,6 +15,7 @@
 
 #include "core/list.h"
 #include "core/map.h"
+#include "gateway/store_lock.h"
 #include "gateway/store_sqlite.h"
 
 /* ---------------------------------------------------------------------------- connections */
@@ -232,7 +233,7 @@ struct store_sqlite {
     bool deletes;                        /* the transaction under way deletes tasks */
     bool has_garbage;
     char *path; /* of the database */
-    int lock_fd;
+    struct store_lock held;
 
     size_t wal_limit; /* frames */
     _Atomic uint64_t wal_frames, checkpoint_failures;

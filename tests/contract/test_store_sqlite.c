@@ -91,6 +91,69 @@ static void test_second_gateway_is_told_who_is_there(void **state)
     kit_open(f);
 }
 
+/* Opens the directory in another process: to close a descriptor of the database here would drop SQLite's own locks. */
+static int open_elsewhere(const char *dir, char error[STORE_ERROR_TEXT])
+{
+    int told[2], status = 0;
+    assert_int_equal(pipe(told), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        char why[STORE_ERROR_TEXT] = "";
+        status = open_again(dir, why);
+        bool good = write(told[1], &status, sizeof status) == sizeof status &&
+                    write(told[1], why, sizeof why) == sizeof why;
+        _exit(good ? 0 : 1);
+    }
+    assert_int_equal(read(told[0], &status, sizeof status), sizeof status);
+    assert_int_equal(read(told[0], error, STORE_ERROR_TEXT), STORE_ERROR_TEXT);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    close(told[0]);
+    close(told[1]);
+    return status;
+}
+
+static void test_second_gateway_is_refused_without_the_lock_file(void **state)
+{
+    struct fixture *f = *state;
+    char error[STORE_ERROR_TEXT], expected[STORE_ERROR_TEXT];
+    snprintf(expected, sizeof expected, "data directory %s is in use by another process", f->dir);
+    assert_int_equal(unlink(path_in(f->dir, "lock")), 0);
+    for (int i = 0; i < 2; i++) { /* the second one finds the lock file of the first */
+        assert_int_equal(open_elsewhere(f->dir, error), STORE_BUSY);
+        assert_string_equal(error, expected);
+    }
+    put_task(f, 1, "o", "c", "t1");
+    commit(f);
+    kit_shut(f);
+    assert_int_equal(open_elsewhere(f->dir, error), STORE_OK);
+    kit_open(f);
+}
+
+/* As the doctor and a backup do: several at once, and no gateway meanwhile. */
+static void test_directory_that_is_looked_at_takes_no_gateway(void **state)
+{
+    struct fixture *f = *state;
+    struct store_lock one, two;
+    char error[STORE_ERROR_TEXT], pid[32];
+    bool in_use = false;
+    assert_int_equal(store_lock_share(&one, f->dir, &in_use, pid, error), STORE_OK);
+    assert_true(in_use);
+    assert_int_equal(strtol(pid, NULL, 10), getpid());
+    kit_shut(f);
+    store_lock_release(&one);
+    for (int i = 0; i < 2; i++) { /* with and without a lock file */
+        assert_int_equal(store_lock_share(&one, f->dir, &in_use, pid, error), STORE_OK);
+        assert_false(in_use);
+        assert_int_equal(store_lock_share(&two, f->dir, &in_use, pid, error), STORE_OK);
+        assert_false(in_use);
+        store_lock_release(&two);
+        assert_int_equal(open_elsewhere(f->dir, error), STORE_BUSY);
+        store_lock_release(&one);
+        assert_int_equal(unlink(path_in(f->dir, "lock")), 0);
+    }
+    kit_open(f);
+}
+
 /* In a child: what a gateway leaves behind that was killed while it started a program. */
 static void hold_for_the_dead(const char *dir, int ready)
 {
@@ -520,6 +583,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_files_are_the_operators_alone),
         TEST(test_second_gateway_is_told_who_is_there),
+        TEST(test_second_gateway_is_refused_without_the_lock_file),
+        TEST(test_directory_that_is_looked_at_takes_no_gateway),
         TEST(test_lock_of_the_dead_is_waited_for),
         TEST(test_directory_that_cannot_be_made_is_named),
         TEST(test_file_that_is_no_database_is_refused),
