@@ -454,7 +454,7 @@ void store_check_done(struct store_check *c)
     buf_done(&c->faults);
 }
 
-bool store_copy(const char *database, bool is_still, const char *to, struct buf *ret_error)
+int store_copy(const char *database, bool is_still, const char *to, struct buf *ret_error)
 {
     struct conn conn;
     int status = open_beside(&conn, database, is_still);
@@ -468,5 +468,5 @@ bool store_copy(const char *database, bool is_still, const char *to, struct buf 
     if (status < 0)
         buf_puts(ret_error, conn.error);
     conn_close(&conn);
-    return status == STORE_OK;
+    return status;
 }
