@@ -1,5 +1,6 @@
 #include "gateway/agent_react.h"
 
+#include "gateway/config.h"
 #include "gateway/react_calls.h"
 #include "gateway/stepper.h"
 

@@ -28,7 +28,6 @@
 
 #include <uv.h>
 
-#define REACT_MAX_TURNS 10
 #define REACT_CALLS 64                      /* tool calls of one turn */
 #define REACT_TURN_BYTES (4 * 1024 * 1024)  /* a turn's text and calls */
 #define REACT_TALK_BYTES (16 * 1024 * 1024) /* the messages that the model is given */

@@ -78,12 +78,15 @@ struct config_agent {
     uint32_t grace_s;
 };
 
+#define REACT_MAX_TURNS 10 /* when max_turns is not given */
+
 struct config_hook {
     char *name, *url, *secret_file;
     char *ca_file;
     uint32_t timeout_s, give_up_s, at_once;
 };
 
+enum sandbox_kind { SANDBOX_BUBBLEWRAP, SANDBOX_NONE };
 enum store_kind { STORE_SQLITE, STORE_MEMORY };
 enum store_durability { DURABLE_PROCESS, DURABLE_POWER };
 

@@ -1,8 +1,5 @@
 #include "gateway/config_keys.h"
 
-#include "gateway/agent_react.h"
-#include "gateway/sandbox.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,12 +12,11 @@
 #ifndef GATEWAY_SANDBOX_H
 #define GATEWAY_SANDBOX_H
 
+#include "gateway/config.h"
 #include "gateway/keep_folder.h"
 
 #define SANDBOX_WORK "/files" /* inside */
 #define SANDBOX_ERROR 256
-
-enum sandbox_kind { SANDBOX_BUBBLEWRAP, SANDBOX_NONE };
 
 struct sandbox {
     enum sandbox_kind kind;
