@@ -22,9 +22,9 @@ int config_load(const char *file, const struct config_flags *flags, struct confi
 
 void config_done(struct config *c)
 {
-    for (size_t i = 0; c->parsed_origins && i < c->origins.n; i++)
-        origin_done(&c->parsed_origins[i]);
-    free(c->parsed_origins);
+    for (size_t i = 0; i < c->parsed_origins.n; i++)
+        origin_done(&c->parsed_origins.list[i]);
+    free(c->parsed_origins.list);
     free(c->trusted_nets);
     free(c->metrics.allow_nets);
     free(c->http_get.allow_nets);

@@ -107,7 +107,7 @@ struct config {
         char *cert, *key; /* both or neither */
     } tls;
     struct config_texts origins;
-    struct origin *parsed_origins; /* as many */
+    struct origins parsed_origins; /* as many */
     struct {
         struct config_key *keys;
         size_t n_keys;

@@ -111,10 +111,12 @@ static void check_listen(struct config *c, const char *path, struct faults *f)
 
 static void check_origins(struct config *c, struct faults *f)
 {
-    if (c->origins.n > 0)
-        c->parsed_origins = xcalloc(c->origins.n * sizeof *c->parsed_origins);
+    struct origins *parsed = &c->parsed_origins;
+    *parsed = (struct origins){.n = c->origins.n};
+    if (parsed->n > 0)
+        parsed->list = xcalloc(parsed->n * sizeof *parsed->list);
     for (size_t i = 0; i < c->origins.n; i++)
-        if (!origin_parse(str_of(c->origins.list[i]), &c->parsed_origins[i]))
+        if (!origin_parse(str_of(c->origins.list[i]), &parsed->list[i]))
             fault(f, path_of("origins[%zu]", i).text,
                   "must be scheme://host, scheme://host:port or scheme://*.host, and nothing else");
     if (c->origins.n == 0 && c->auth.cookie && c->listen_host && !c->is_loopback)

@@ -82,7 +82,7 @@ bool http_identity_is_cookie(struct server *s, struct lws *wsi)
 char *http_listed_origin(struct server *s, struct lws *wsi)
 {
     char *origin = header(wsi, WSI_TOKEN_ORIGIN);
-    if (origin && origin_is_listed(s->config, str_of(origin)))
+    if (origin && origin_is_listed(&s->config->parsed_origins, str_of(origin)))
         return origin;
     free(origin);
     return NULL;
@@ -107,8 +107,8 @@ enum origin_verdict http_check_origin_of(struct server *s, struct lws *wsi, bool
         return ORIGIN_OK;
     char *origin = header(wsi, WSI_TOKEN_ORIGIN);
     char *host = header(wsi, WSI_TOKEN_HOST);
-    enum origin_verdict verdict =
-        origin_check(s->config, str_of(origin), str_of(host), s->config->is_loopback, from_cookie);
+    enum origin_verdict verdict = origin_check(&s->config->parsed_origins, str_of(origin),
+                                               str_of(host), s->config->is_loopback, from_cookie);
     /* A browser does not tell the page why; this tells who runs the gateway. */
     if (verdict != ORIGIN_OK)
         log_event_limited(LEVEL_WARN, "http", "refused",

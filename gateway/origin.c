@@ -1,6 +1,6 @@
 #include "gateway/origin.h"
 
-#include "gateway/config.h"
+#include "gateway/net.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,10 +171,10 @@ static bool host_matches(const struct origin *o, const char *host)
            str_eq(from(name, name.n - own.n), own);
 }
 
-static bool is_listed(const struct config *c, const struct parts *origin)
+static bool is_listed(const struct origins *listed, const struct parts *origin)
 {
-    for (size_t i = 0; i < c->origins.n; i++) {
-        const struct origin *o = &c->parsed_origins[i];
+    for (size_t i = 0; i < listed->n; i++) {
+        const struct origin *o = &listed->list[i];
         if (str_eq(str_of(o->scheme), str_of(origin->scheme)) && o->port == origin->port &&
             host_matches(o, origin->host))
             return true;
@@ -182,15 +182,15 @@ static bool is_listed(const struct config *c, const struct parts *origin)
     return false;
 }
 
-bool origin_is_listed(const struct config *config, struct str origin)
+bool origin_is_listed(const struct origins *listed, struct str origin)
 {
     struct parts parts;
 
-    return read_origin(origin, &parts) && is_listed(config, &parts);
+    return read_origin(origin, &parts) && is_listed(listed, &parts);
 }
 
 /* A name that only this machine answers to, or that the operator has named. */
-static bool is_own_host(const struct config *c, struct str header)
+static bool is_own_host(const struct origins *listed, struct str header)
 {
     static const struct str localhost = STR("localhost"), below = STR(".localhost");
     struct net_address address;
@@ -205,8 +205,8 @@ static bool is_own_host(const struct config *c, struct str header)
         return true;
     if (net_parse_address(name, &address))
         return net_is_loopback(&address);
-    for (size_t i = 0; i < c->origins.n; i++)
-        if (host_matches(&c->parsed_origins[i], host))
+    for (size_t i = 0; i < listed->n; i++)
+        if (host_matches(&listed->list[i], host))
             return true;
     return false;
 }
@@ -222,18 +222,18 @@ static bool is_same_site(const struct parts *origin, struct str header)
            port == origin->port && str_eq(str_of(host), str_of(origin->host));
 }
 
-enum origin_verdict origin_check(const struct config *config, struct str origin, struct str host,
+enum origin_verdict origin_check(const struct origins *listed, struct str origin, struct str host,
                                  bool is_loopback_bind, bool identity_from_cookie)
 {
     struct parts parts;
 
-    if (is_loopback_bind && !is_own_host(config, host))
+    if (is_loopback_bind && !is_own_host(listed, host))
         return ORIGIN_FOREIGN_HOST;
     if (!origin.p)
         return identity_from_cookie ? ORIGIN_MISSING : ORIGIN_OK;
     if (!read_origin(origin, &parts))
         return ORIGIN_FOREIGN;
-    bool allowed = config->origins.n > 0 ? is_listed(config, &parts) : is_same_site(&parts, host);
+    bool allowed = listed->n > 0 ? is_listed(listed, &parts) : is_same_site(&parts, host);
     return allowed ? ORIGIN_OK : ORIGIN_FOREIGN;
 }
 
