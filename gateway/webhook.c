@@ -6,6 +6,7 @@
 #include <openssl/crypto.h>
 #include <stdlib.h>
 
+#include "gateway/config.h"
 #include "gateway/fetch.h"
 #include "gateway/log.h"
 
@@ -43,7 +44,9 @@ struct hook {
 };
 
 struct webhooks {
-    struct server *server;
+    struct hub *hub;
+    struct fetcher *fetcher;
+    const struct config *config;
     struct hook *hooks;
     const char **names;
     size_t n;
@@ -56,7 +59,7 @@ static void proceed(struct webhooks *w);
 
 static msec_t now(const struct webhooks *w)
 {
-    return w->server->hub.clock.now_ms;
+    return w->hub->clock.now_ms;
 }
 
 /* --- the window -------------------------------------------------------------------------------- */
@@ -114,7 +117,7 @@ static void load(struct hook *h)
         h->bytes > HOOK_BYTES / 2)
         return;
     h->asking = true;
-    hub_query(&h->all->server->hub,
+    hub_query(h->all->hub,
               &(struct query){.kind = QUERY_OUTBOX,
                               .key = str_of(h->config->name),
                               .after = (uint64_t)h->loaded,
@@ -134,7 +137,7 @@ static void on_posted(void *arg, const struct outbox_record *entry)
             h->behind = h->missed = true;
         } else {
             add_entry(h, entry);
-            timer_arm(&w->server->hub.clock, &w->timer, now(w));
+            timer_arm(&w->hub->clock, &w->timer, now(w));
         }
     }
 }
@@ -159,7 +162,7 @@ static void on_done(void *user, struct str error)
     list_remove(&e->node);
     list_push(&h->over, &e->node);
     h->n_flying--;
-    timer_arm(&h->all->server->hub.clock, &h->all->timer, now(h->all));
+    timer_arm(&h->all->hub->clock, &h->all->timer, now(h->all));
 }
 
 static void on_head(void *user, const struct fetch_head *head)
@@ -173,8 +176,8 @@ static const struct fetch_events events = {on_head, on_bytes, on_done};
 static void post(struct entry *e)
 {
     struct hook *h = e->hook;
-    struct server *s = h->all->server;
-    int64_t at = s->hub.clock.wall_ms / 1000;
+    const struct webhooks *w = h->all;
+    int64_t at = w->hub->clock.wall_ms / 1000;
     struct str body = {e->body, e->len};
     struct buf id = {0}, when = {0}, signature = {0};
     buf_putf(&id, "webhook-id: %s", e->id);
@@ -187,7 +190,7 @@ static void post(struct entry *e)
     list_push(&h->flying, &e->node);
     h->n_flying++;
     e->fetch = fetch_start(
-        s->fetcher, &h->options,
+        w->fetcher, &h->options,
         &(struct fetch_request){.url = h->config->url, .headers = headers, .body = body}, &events,
         e);
     buf_done(&id);
@@ -198,7 +201,7 @@ static void post(struct entry *e)
 static msec_t retry_ms(const struct webhooks *w, unsigned tries)
 {
     uint32_t random = 0;
-    ASSERT(w->server->hub.o.random(&random, sizeof random));
+    ASSERT(w->hub->o.random(&random, sizeof random));
     msec_t wait = tries > 12 ? LAST_RETRY_MS : (msec_t)FIRST_RETRY_MS << (tries - 1);
     if (wait > LAST_RETRY_MS)
         wait = LAST_RETRY_MS;
@@ -208,13 +211,13 @@ static msec_t retry_ms(const struct webhooks *w, unsigned tries)
 static bool is_too_old(const struct entry *e)
 {
     const struct hook *h = e->hook;
-    return h->all->server->hub.clock.wall_ms - e->at > (int64_t)h->config->give_up_s * 1000;
+    return h->all->hub->clock.wall_ms - e->at > (int64_t)h->config->give_up_s * 1000;
 }
 
 static void finish(struct entry *e)
 {
     struct webhooks *w = e->hook->all;
-    outbox_take(&w->server->hub, e->key);
+    outbox_take(w->hub, e->key);
     drop_entry(e);
 }
 
@@ -273,7 +276,7 @@ static void proceed(struct webhooks *w)
             next = due;
     }
     if (next >= 0 && (!timer_is_armed(&w->timer) || w->timer.due > next))
-        timer_arm(&w->server->hub.clock, &w->timer, next);
+        timer_arm(&w->hub->clock, &w->timer, next);
 }
 
 static void on_timer(struct timer *timer)
@@ -286,7 +289,7 @@ static void on_timer(struct timer *timer)
 static bool open_hook(struct webhooks *w, struct hook *h, const struct config_hook *config,
                       char *ret_error, size_t n)
 {
-    const struct config *c = w->server->config;
+    const struct config *c = w->config;
     *h = (struct hook){.all = w, .config = config, .behind = true};
     h->options = (struct fetch_options){.ca_file = config->ca_file,
                                         .connect_ms = CONNECT_MS,
@@ -301,11 +304,13 @@ static bool open_hook(struct webhooks *w, struct hook *h, const struct config_ho
     return webhook_secret(config->secret_file, &h->secret, ret_error, n);
 }
 
-struct webhooks *webhooks_open(struct server *s, char *ret_error, size_t n)
+struct webhooks *webhooks_open(struct hub *hub, struct fetcher *fetcher, const struct config *c,
+                               char *ret_error, size_t n)
 {
     struct webhooks *w = xcalloc(sizeof *w);
-    const struct config *c = s->config;
-    w->server = s;
+    w->hub = hub;
+    w->fetcher = fetcher;
+    w->config = c;
     w->timer.fire = on_timer;
     w->hooks = xcalloc((c->n_webhooks + 1) * sizeof *w->hooks);
     w->names = xcalloc((c->n_webhooks + 1) * sizeof *w->names);

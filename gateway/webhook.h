@@ -17,11 +17,13 @@
 #ifndef GATEWAY_WEBHOOK_H
 #define GATEWAY_WEBHOOK_H
 
-#include "gateway/server.h"
+#include "core/hub.h"
 
 #define HOOK_ITEMS 256
 #define HOOK_BYTES (4u << 20)
 
+struct config;
+struct fetcher;
 struct webhooks;
 
 struct webhook_stats {
@@ -30,7 +32,8 @@ struct webhook_stats {
 };
 
 /* NULL with a sentence in ret_error; the hub need not be open yet. */
-struct webhooks *webhooks_open(struct server *s, char *ret_error, size_t n) MUST_USE;
+struct webhooks *webhooks_open(struct hub *hub, struct fetcher *fetcher,
+                               const struct config *config, char *ret_error, size_t n) MUST_USE;
 struct outbox_options webhooks_outbox(struct webhooks *w); /* for the hub */
 void webhooks_start(struct webhooks *w);                   /* when the hub has been restored */
 struct webhook_stats webhooks_stats(const struct webhooks *w);
