@@ -10,9 +10,9 @@
 
 /* --- who it is --------------------------------------------------------------------------------- */
 
-bool address_is_trusted(const struct server *s, const struct net_address *a)
+bool address_is_trusted(const struct front *f, const struct net_address *a)
 {
-    const struct config *c = s->config;
+    const struct config *c = f->config;
     return net_list_has(c->trusted_nets, c->trusted_proxies.n, a);
 }
 
@@ -34,9 +34,9 @@ static bool parse_forwarded(struct str one, struct net_address *ret)
 
 /* From the right, as the nearest proxy has written last: the first who is no proxy of ours.  False when
  * what stands there is no address: then it is not known who that is, and it is not the proxy. */
-static bool walk_forwarded(const struct server *s, struct str list, struct net_address *at)
+static bool walk_forwarded(const struct front *f, struct str list, struct net_address *at)
 {
-    while (list.n > 0 && address_is_trusted(s, at)) {
+    while (list.n > 0 && address_is_trusted(f, at)) {
         size_t end = list.n;
         while (list.n > 0 && list.p[list.n - 1] != ',')
             list.n--;
@@ -57,7 +57,7 @@ bool address_was_forwarded(struct lws *wsi)
     return lws_hdr_total_length(wsi, WSI_TOKEN_X_FORWARDED_FOR) > 0;
 }
 
-void address_text(struct server *s, struct lws *wsi, char ret_ip[NET_TEXT])
+void address_text(struct front *f, struct lws *wsi, char ret_ip[NET_TEXT])
 {
     struct net_address at;
     snprintf(ret_ip, NET_TEXT, UNKNOWN);
@@ -66,14 +66,14 @@ void address_text(struct server *s, struct lws *wsi, char ret_ip[NET_TEXT])
         net_format(named, ret_ip);
     else
         lws_get_peer_simple(wsi, ret_ip, NET_TEXT);
-    if (s->config->trusted_proxies.n == 0 || !net_parse_address(str_of(ret_ip), &at))
+    if (f->config->trusted_proxies.n == 0 || !net_parse_address(str_of(ret_ip), &at))
         return;
     int n = lws_hdr_total_length(wsi, WSI_TOKEN_X_FORWARDED_FOR);
     char *forwarded = n > 0 ? xcalloc((size_t)n + 1) : NULL;
     if (forwarded)
         n = lws_hdr_copy(wsi, forwarded, n + 1, WSI_TOKEN_X_FORWARDED_FOR);
     bool known =
-        !forwarded || (n > 0 && walk_forwarded(s, (struct str){forwarded, (size_t)n}, &at));
+        !forwarded || (n > 0 && walk_forwarded(f, (struct str){forwarded, (size_t)n}, &at));
     free(forwarded);
     if (known)
         net_format(&at, ret_ip);
@@ -88,44 +88,44 @@ struct map_key address_key(const struct map_node *node)
     return (struct map_key){{str_of(container_of(node, const struct address, node)->ip)}};
 }
 
-static struct address *address_of(struct server *s, const char ip[NET_TEXT])
+static struct address *address_of(struct front *f, const char ip[NET_TEXT])
 {
-    struct map_node *node = map_find(&s->addresses, (struct map_key){{str_of(ip)}});
+    struct map_node *node = map_find(&f->addresses, (struct map_key){{str_of(ip)}});
     if (node)
         return container_of(node, struct address, node);
     struct address *a = xcalloc(sizeof *a);
     memcpy(a->ip, ip, sizeof a->ip);
-    map_put(&s->addresses, &a->node);
+    map_put(&f->addresses, &a->node);
     return a;
 }
 
-struct address *address_get(struct server *s, struct lws *wsi)
+struct address *address_get(struct front *f, struct lws *wsi)
 {
     char ip[NET_TEXT] = "";
-    address_text(s, wsi, ip);
-    return address_of(s, ip);
+    address_text(f, wsi, ip);
+    return address_of(f, ip);
 }
 
-void address_forget(struct server *s, struct address *a)
+void address_forget(struct front *f, struct address *a)
 {
     if (a->n > 0 || a->n_sockets > 0)
         return;
-    map_remove(&s->addresses, &a->node);
+    map_remove(&f->addresses, &a->node);
     free(a);
 }
 
-bool address_is_full(const struct server *s, const struct address *a, bool for_stranger)
+bool address_is_full(const struct front *f, const struct address *a, bool for_stranger)
 {
-    uint32_t all = s->config->rim_limits.connections,
-             each = s->config->rim_limits.connections_per_address;
-    if (s->n_conns + s->n_streams >= all || a->n >= each)
+    uint32_t all = f->config->rim_limits.connections,
+             each = f->config->rim_limits.connections_per_address;
+    if (f->n_conns + f->n_streams >= all || a->n >= each)
         return true;
-    return for_stranger && (s->n_strangers >= (all + 1) / 2 || a->n_strangers >= (each + 1) / 2);
+    return for_stranger && (f->n_strangers >= (all + 1) / 2 || a->n_strangers >= (each + 1) / 2);
 }
 
 /* --- sockets ----------------------------------------------------------------------------------- */
 
-struct peer *peer_new(struct server *s, int fd, const struct net_address *named)
+struct peer *peer_new(struct front *f, int fd, const struct net_address *named)
 {
     struct net_address at;
     char ip[NET_TEXT] = "";
@@ -133,12 +133,12 @@ struct peer *peer_new(struct server *s, int fd, const struct net_address *named)
     p->is_named = named != NULL;
     if (named)
         p->named = at = *named;
-    if (!named && (!net_of_peer(fd, &at) || address_is_trusted(s, &at)))
+    if (!named && (!net_of_peer(fd, &at) || address_is_trusted(f, &at)))
         return p;
     net_format(&at, ip);
-    p->address = address_of(s, ip);
+    p->address = address_of(f, ip);
     if (p->address->n_sockets >=
-        2 * (uint64_t)s->config->rim_limits.connections_per_address + SOCKETS_BEYOND) {
+        2 * (uint64_t)f->config->rim_limits.connections_per_address + SOCKETS_BEYOND) {
         free(p);
         return NULL;
     }
@@ -146,11 +146,11 @@ struct peer *peer_new(struct server *s, int fd, const struct net_address *named)
     return p;
 }
 
-void peer_free(struct server *s, struct peer *p)
+void peer_free(struct front *f, struct peer *p)
 {
     if (p && p->address) {
         p->address->n_sockets--;
-        address_forget(s, p->address);
+        address_forget(f, p->address);
     }
     free(p);
 }
@@ -170,62 +170,62 @@ struct map_key pace_key(const struct map_node *node)
     return (struct map_key){{str_of(container_of(node, const struct pace, node)->who)}};
 }
 
-static struct pace *pace_get(struct server *s, struct str who)
+static struct pace *pace_get(struct front *f, struct str who)
 {
-    struct map_node *node = map_find(&s->paces, (struct map_key){{who}});
+    struct map_node *node = map_find(&f->paces, (struct map_key){{who}});
     if (node)
         return container_of(node, struct pace, node);
     struct pace *p = xcalloc(sizeof *p);
     p->who = xstrdup(who);
-    p->tokens = s->config->limits.burst;
-    p->at = s->hub.clock.now_ms;
-    map_put(&s->paces, &p->node);
+    p->tokens = f->config->limits.burst;
+    p->at = f->hub->clock.now_ms;
+    map_put(&f->paces, &p->node);
     return p;
 }
 
-static double full_after_ms(const struct server *s)
+static double full_after_ms(const struct front *f)
 {
-    const struct hub_limits *l = &s->config->limits;
+    const struct hub_limits *l = &f->config->limits;
     return 1000.0 * l->burst / l->requests_per_second;
 }
 
-bool pace_take(struct server *s, struct str who)
+bool pace_take(struct front *f, struct str who)
 {
-    const struct hub_limits *l = &s->config->limits;
-    struct pace *p = pace_get(s, who);
-    msec_t now = s->hub.clock.now_ms;
+    const struct hub_limits *l = &f->config->limits;
+    struct pace *p = pace_get(f, who);
+    msec_t now = f->hub->clock.now_ms;
     p->tokens += (double)(now - p->at) * l->requests_per_second / 1000.0;
     if (p->tokens > l->burst)
         p->tokens = l->burst;
     p->at = now;
     list_remove(&p->by_age);
-    list_push(&s->paced, &p->by_age);
+    list_push(&f->paced, &p->by_age);
     if (p->tokens < 1)
         return false;
     p->tokens -= 1;
     return true;
 }
 
-static void forget(struct server *s, struct pace *p)
+static void forget(struct front *f, struct pace *p)
 {
     list_remove(&p->by_age);
-    map_remove(&s->paces, &p->node);
+    map_remove(&f->paces, &p->node);
     free(p->who);
     free(p);
 }
 
-void pace_tick(struct server *s)
+void pace_tick(struct front *f)
 {
-    list_each (it, &s->paced) {
+    list_each (it, &f->paced) {
         struct pace *p = list_item(it, struct pace, by_age);
-        if ((double)(s->hub.clock.now_ms - p->at) < full_after_ms(s))
+        if ((double)(f->hub->clock.now_ms - p->at) < full_after_ms(f))
             return;
-        forget(s, p);
+        forget(f, p);
     }
 }
 
-void pace_done(struct server *s)
+void pace_done(struct front *f)
 {
-    list_each (it, &s->paced)
-        forget(s, list_item(it, struct pace, by_age));
+    list_each (it, &f->paced)
+        forget(f, list_item(it, struct pace, by_age));
 }

@@ -5,14 +5,14 @@
  *           speak for another is configured, and nobody else is believed.  Connections are counted by
  *           address; requests over HTTP, which have no connection of their own, are paced by who asks.
  * Thread:   loop.
- * Owns:     the server owns the addresses and paces; both go when nothing needs them.
+ * Owns:     the front owns the addresses and paces; both go when nothing needs them.
  */
 #ifndef GATEWAY_ADDRESS_H
 #define GATEWAY_ADDRESS_H
 
 #include "core/map.h"
 #include "gateway/net.h"
-#include "gateway/server.h"
+#include "gateway/front.h"
 
 /* Connections of one address: WebSockets, and streams of events over HTTP. */
 struct address {
@@ -34,24 +34,24 @@ struct peer {
 
 /* Of a fresh socket; named as in its PROXY header, or NULL.  NULL: the address has too many already, twice
  * limits.connections_per_address and some for requests. */
-struct peer *peer_new(struct server *s, int fd, const struct net_address *named);
-void peer_free(struct server *s, struct peer *p); /* NULL is fine */
-bool address_is_trusted(const struct server *s, const struct net_address *a);
+struct peer *peer_new(struct front *f, int fd, const struct net_address *named);
+void peer_free(struct front *f, struct peer *p); /* NULL is fine */
+bool address_is_trusted(const struct front *f, const struct net_address *a);
 
 struct map_key address_key(const struct map_node *node);
 /* "?": a trusted proxy has passed it on for somebody whom it does not name.  All of those are one. */
-void address_text(struct server *s, struct lws *wsi, char ret_ip[NET_TEXT]);
+void address_text(struct front *f, struct lws *wsi, char ret_ip[NET_TEXT]);
 /* Whether it came through a proxy that speaks HTTP, trusted or not. */
 bool address_was_forwarded(struct lws *wsi);
-struct address *address_get(struct server *s, struct lws *wsi); /* found or made */
-void address_forget(struct server *s, struct address *a);       /* when it holds nothing */
+struct address *address_get(struct front *f, struct lws *wsi); /* found or made */
+void address_forget(struct front *f, struct address *a);       /* when it holds nothing */
 /* limits.connections and limits.connections_per_address; strangers may hold half of either. */
-bool address_is_full(const struct server *s, const struct address *a, bool for_stranger);
+bool address_is_full(const struct front *f, const struct address *a, bool for_stranger);
 
 /* A bucket of limits.burst requests that fills at limits.requests_per_second. */
 struct map_key pace_key(const struct map_node *node);
-bool pace_take(struct server *s, struct str who); /* false: too many */
-void pace_tick(struct server *s);                 /* once a second: forgets the full buckets */
-void pace_done(struct server *s);
+bool pace_take(struct front *f, struct str who); /* false: too many */
+void pace_tick(struct front *f);                 /* once a second: forgets the full buckets */
+void pace_done(struct front *f);
 
 #endif

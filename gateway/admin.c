@@ -64,17 +64,17 @@ static bool clear_way(const struct sockaddr_un *at)
     return is_left && unlink(at->sun_path) == 0;
 }
 
-static bool listen_at(struct server *s, const char *path)
+static bool listen_at(struct front *f, const char *path)
 {
     struct sockaddr_un at;
     int dir;
     if (!unix_address(path, &at, &dir))
         return false;
-    s->admin_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    f->admin_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     mode_t mask = umask(0177);
-    bool made = s->admin_fd >= 0 && clear_way(&at) &&
-                bind(s->admin_fd, (const struct sockaddr *)&at, sizeof at) == 0 &&
-                listen(s->admin_fd, BACKLOG) == 0;
+    bool made = f->admin_fd >= 0 && clear_way(&at) &&
+                bind(f->admin_fd, (const struct sockaddr *)&at, sizeof at) == 0 &&
+                listen(f->admin_fd, BACKLOG) == 0;
     umask(mask);
     int error = errno;
     if (dir >= 0)
@@ -83,18 +83,18 @@ static bool listen_at(struct server *s, const char *path)
     return made;
 }
 
-bool admin_open(struct server *s)
+bool admin_open(struct front *f)
 {
-    const char *path = s->config->admin.socket;
+    const char *path = f->config->admin.socket;
     if (!path)
         return true;
-    if (!listen_at(s, path)) {
+    if (!listen_at(f, path)) {
         log_event(LEVEL_ERROR, "admin", "cannot_listen", LOG_TEXT("socket", path),
                   LOG_TEXT("why", strerror(errno)));
         return false;
     }
-    uv_poll_init(&s->loop, &s->admin_listener, s->admin_fd);
-    s->admin_listener.data = s;
+    uv_poll_init(f->loop, &f->admin_listener, f->admin_fd);
+    f->admin_listener.data = f;
     return true;
 }
 
@@ -108,15 +108,15 @@ static bool is_operator(int fd)
 
 static void on_acceptable(uv_poll_t *poll, int status, int events)
 {
-    struct server *s = poll->data;
+    struct front *f = poll->data;
     (void)status;
     (void)events;
     for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-        int fd = accept4(s->admin_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = accept4(f->admin_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0)
             return;
         if (is_operator(fd)) {
-            lws_adopt_socket_vhost(s->admin_vhost, fd); /* closes it when it fails */
+            lws_adopt_socket_vhost(f->admin_vhost, fd); /* closes it when it fails */
             continue;
         }
         log_event_limited(LEVEL_WARN, "admin", "refused", LOG_TEXT("why", "another user"));
@@ -124,25 +124,25 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
     }
 }
 
-void admin_start(struct server *s)
+void admin_start(struct front *f)
 {
-    if (s->admin_fd >= 0)
-        uv_poll_start(&s->admin_listener, UV_READABLE, on_acceptable);
+    if (f->admin_fd >= 0)
+        uv_poll_start(&f->admin_listener, UV_READABLE, on_acceptable);
 }
 
-void admin_close(struct server *s)
+void admin_close(struct front *f)
 {
     struct sockaddr_un at;
     int dir;
-    if (s->admin_listener.data) {
-        uv_close((uv_handle_t *)&s->admin_listener, NULL);
-        if (unix_address(s->config->admin.socket, &at, &dir)) {
+    if (f->admin_listener.data) {
+        uv_close((uv_handle_t *)&f->admin_listener, NULL);
+        if (unix_address(f->config->admin.socket, &at, &dir)) {
             (void)unlink(at.sun_path);
             if (dir >= 0)
                 close(dir);
         }
     }
-    s->admin_listener.data = NULL;
+    f->admin_listener.data = NULL;
 }
 
 /* --- who --------------------------------------------------------------------------------------- */
@@ -151,10 +151,10 @@ void admin_close(struct server *s)
  * one to another. */
 bool admin_is(struct lws *wsi)
 {
-    const struct server *s = lws_context_user(lws_get_context(wsi));
+    const struct front *f = lws_context_user(lws_get_context(wsi));
     int domain = AF_INET;
     socklen_t n = sizeof domain;
-    return s->admin_fd >= 0 &&
+    return f->admin_fd >= 0 &&
            getsockopt(lws_get_socket_fd(wsi), SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 &&
            domain == AF_UNIX;
 }
@@ -194,8 +194,8 @@ bool admin_take_owner(struct exchange *x)
         http_api_fail(x, ERR_BAD_REQUEST, "the header Holdfast-Owner must name an owner");
         return false;
     }
-    x->owner = owner_ref(&x->server->hub, str_of(name));
-    x->quota = owner_ref(&x->server->hub, str_of(name));
+    x->owner = owner_ref(x->front->hub, str_of(name));
+    x->quota = owner_ref(x->front->hub, str_of(name));
     return true;
 }
 
@@ -235,7 +235,7 @@ static void answer_when_committed(struct exchange *x)
     wait->waiter.done = on_committed;
     wait->x = x;
     x->waiting = wait;
-    journal_wait(&x->server->hub.journal, &wait->waiter);
+    journal_wait(&x->front->hub->journal, &wait->waiter);
 }
 
 struct order {
@@ -273,9 +273,9 @@ static bool read_order(struct exchange *x, struct order *ret)
 static void put_closed(struct exchange *x, const struct order *o, enum close_code code,
                        const char *why)
 {
-    struct server *s = x->server;
+    struct front *f = x->front;
     uint32_t n =
-        ws_close_owner(s, buf_str(&o->owner), code, why) + sse_close_owner(s, buf_str(&o->owner));
+        ws_close_owner(f, buf_str(&o->owner), code, why) + sse_close_owner(f, buf_str(&o->owner));
     buf_puts(&x->answer, "{\"type\":\"ok\"");
     js_put_int(&x->answer, "closed", n);
 }
@@ -297,8 +297,8 @@ void admin_revoke(struct exchange *x)
     struct order o;
     if (!read_order(x, &o))
         return;
-    int64_t until = o.for_s ? x->server->hub.clock.wall_ms + o.for_s * 1000 : FOREVER_MS;
-    revocations_set(&x->server->hub, buf_str(&o.owner), until);
+    int64_t until = o.for_s ? x->front->hub->clock.wall_ms + o.for_s * 1000 : FOREVER_MS;
+    revocations_set(x->front->hub, buf_str(&o.owner), until);
     put_closed(x, &o, CLOSE_UNAUTHORIZED, "revoked");
     if (o.for_s)
         js_put_int(&x->answer, "until", until);
@@ -313,7 +313,7 @@ void admin_unrevoke(struct exchange *x)
     struct order o;
     if (!read_order(x, &o))
         return;
-    revocations_set(&x->server->hub, buf_str(&o.owner), 0);
+    revocations_set(x->front->hub, buf_str(&o.owner), 0);
     buf_puts(&x->answer, "{\"type\":\"ok\"}");
     log_event(LEVEL_INFO, "admin", "unrevoked", LOG_STR("owner", buf_str(&o.owner)));
     buf_done(&o.owner);
@@ -324,7 +324,7 @@ static void put_revocation(void *arg, const char *owner, int64_t until)
 {
     struct exchange *x = arg;
     struct buf *out = &x->answer;
-    if (until <= x->server->hub.clock.wall_ms)
+    if (until <= x->front->hub->clock.wall_ms)
         return;
     if (out->bytes[out->len - 1] == '}')
         buf_putc(out, ',');
@@ -338,7 +338,7 @@ static void put_revocation(void *arg, const char *owner, int64_t until)
 void admin_revocations(struct exchange *x)
 {
     buf_puts(&x->answer, "{\"type\":\"revocations\",\"revocations\":[");
-    revocations_each(&x->server->hub.revocations, put_revocation, x);
+    revocations_each(&x->front->hub->revocations, put_revocation, x);
     buf_puts(&x->answer, "]}");
     http_api_ready(x, 200);
 }

@@ -9,7 +9,7 @@
  *             POST /v1/admin/unrevoke  {"owner"}
  *             GET  /v1/admin/revocations
  * Thread:   loop.
- * Owns:     the socket's file; the server owns the descriptor and the poll.
+ * Owns:     the socket's file; the front owns the descriptor and the poll.
  * Errors:   what keeps the socket from being made is logged, and the gateway does not start.
  */
 #ifndef GATEWAY_ADMIN_H
@@ -17,9 +17,9 @@
 
 #include "gateway/http_api.h"
 
-bool admin_open(struct server *s); /* true without a socket configured */
-void admin_start(struct server *s);
-void admin_close(struct server *s);
+bool admin_open(struct front *f); /* true without a socket configured */
+void admin_start(struct front *f);
+void admin_close(struct front *f);
 
 bool admin_is(struct lws *wsi); /* it came through the socket */
 /* Whom the request is for; false when it was answered. */

@@ -7,7 +7,6 @@
 #include "gateway/admin.h"
 #include "gateway/http_api.h"
 #include "gateway/log.h"
-#include "gateway/metrics.h"
 #include "gateway/web_files.h"
 #include "gateway/ws.h"
 
@@ -43,10 +42,10 @@ char *http_bearer(struct lws *wsi)
     return token;
 }
 
-char *http_cookie(struct server *s, struct lws *wsi)
+char *http_cookie(struct front *f, struct lws *wsi)
 {
     char *value = header(wsi, WSI_TOKEN_HTTP_COOKIE);
-    char *token = xstrdup(auth_cookie(s->auth, str_of(value)));
+    char *token = xstrdup(auth_cookie(f->auth, str_of(value)));
     free(value);
     return token;
 }
@@ -70,19 +69,19 @@ bool http_is_head(struct lws *wsi)
     return lws_hdr_total_length(wsi, WSI_TOKEN_HEAD_URI) > 0;
 }
 
-bool http_identity_is_cookie(struct server *s, struct lws *wsi)
+bool http_identity_is_cookie(struct front *f, struct lws *wsi)
 {
-    char *bearer = http_bearer(wsi), *cookie = http_cookie(s, wsi);
+    char *bearer = http_bearer(wsi), *cookie = http_cookie(f, wsi);
     bool is = !bearer && cookie;
     free(bearer);
     free(cookie);
     return is;
 }
 
-char *http_listed_origin(struct server *s, struct lws *wsi)
+char *http_listed_origin(struct front *f, struct lws *wsi)
 {
     char *origin = header(wsi, WSI_TOKEN_ORIGIN);
-    if (origin && origin_is_listed(&s->config->parsed_origins, str_of(origin)))
+    if (origin && origin_is_listed(&f->config->parsed_origins, str_of(origin)))
         return origin;
     free(origin);
     return NULL;
@@ -96,19 +95,19 @@ void http_set_quota(const char *ip, struct identity *who)
     snprintf(who->quota, sizeof who->quota, "\x01guests of %.46s", ip);
 }
 
-enum origin_verdict http_check_origin(struct server *s, struct lws *wsi)
+enum origin_verdict http_check_origin(struct front *f, struct lws *wsi)
 {
-    return http_check_origin_of(s, wsi, false);
+    return http_check_origin_of(f, wsi, false);
 }
 
-enum origin_verdict http_check_origin_of(struct server *s, struct lws *wsi, bool from_cookie)
+enum origin_verdict http_check_origin_of(struct front *f, struct lws *wsi, bool from_cookie)
 {
     if (admin_is(wsi)) /* no browser gets there */
         return ORIGIN_OK;
     char *origin = header(wsi, WSI_TOKEN_ORIGIN);
     char *host = header(wsi, WSI_TOKEN_HOST);
-    enum origin_verdict verdict = origin_check(&s->config->parsed_origins, str_of(origin),
-                                               str_of(host), s->config->is_loopback, from_cookie);
+    enum origin_verdict verdict = origin_check(&f->config->parsed_origins, str_of(origin),
+                                               str_of(host), f->config->is_loopback, from_cookie);
     /* A browser does not tell the page why; this tells who runs the gateway. */
     if (verdict != ORIGIN_OK)
         log_event_limited(LEVEL_WARN, "http", "refused",
@@ -225,11 +224,11 @@ static bool has_body(struct lws *wsi)
            lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0;
 }
 
-int http_answer_preflight(struct server *s, struct lws *wsi)
+int http_answer_preflight(struct front *f, struct lws *wsi)
 {
     unsigned char bytes[LWS_PRE + HEADERS_MAX], *start = bytes + LWS_PRE, *p = start;
     unsigned char *end = bytes + sizeof bytes - 1;
-    char *origin = http_listed_origin(s, wsi);
+    char *origin = http_listed_origin(f, wsi);
     bool unread = has_body(wsi);
     bool ok = !lws_add_http_header_status(wsi, origin ? 204 : 403, &p, end) &&
               (origin || !lws_add_http_header_content_length(wsi, 0, &p, end)) &&
@@ -345,47 +344,61 @@ static int serve_text(struct lws *wsi, int status, const char *type, struct str 
                   body);
 }
 
-static int serve_metrics(struct server *s, struct lws *wsi, bool head)
+/* A proxy of this machine may ask for somebody whom it does not name, so loopback alone is no reason
+ * then. */
+static bool may_read_metrics(struct front *f, struct lws *wsi)
 {
+    const struct config *config = f->config;
+    struct net_address address;
     char ip[NET_TEXT];
-    address_text(s, wsi, ip);
-    if (!admin_is(wsi) && !metrics_are_allowed(s->config, ip, address_was_forwarded(wsi)))
+    address_text(f, wsi, ip);
+    if (admin_is(wsi) || config->metrics.is_public)
+        return true;
+    if (!net_parse_address(str_of(ip), &address))
+        return false;
+    return (net_is_loopback(&address) && !address_was_forwarded(wsi)) ||
+           net_list_has(config->metrics.allow_nets, config->metrics.allow.n, &address);
+}
+
+static int serve_metrics(struct front *f, struct lws *wsi, bool head)
+{
+    if (!may_read_metrics(f, wsi))
         return answer_error(wsi, 403, ERR_UNAUTHORIZED, "metrics are for allowed addresses", head);
     struct buf body = {0};
-    metrics_write(s, &body);
+    f->write_metrics(f->metrics_arg, &body);
     int result = serve_text(wsi, 200, "text/plain; version=0.0.4", buf_str(&body), head);
     buf_done(&body);
     return result;
 }
 
-static int serve(struct server *s, struct lws *wsi, const char *path)
+static int serve(struct front *f, struct lws *wsi, const char *path)
 {
     bool head = http_is_head(wsi);
     bool get = head || lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) > 0;
     if (!get)
         return answer_error(wsi, 400, ERR_UNSUPPORTED, "this method is not served here", head);
-    if (http_check_origin(s, wsi) != ORIGIN_OK)
+    if (http_check_origin(f, wsi) != ORIGIN_OK)
         return answer_error(wsi, 403, ERR_UNAUTHORIZED, "this origin or host is not allowed", head);
     if (strcmp(path, "/healthz") == 0)
         return serve_text(wsi, 200, "text/plain", STR("alive\n"), head);
     if (strcmp(path, "/readyz") == 0)
-        return server_is_ready(s) ? serve_text(wsi, 200, "text/plain", STR("ready\n"), head)
-                                  : serve_text(wsi, 503, "text/plain", STR("not ready\n"), head);
+        return front_is_ready(f) ? serve_text(wsi, 200, "text/plain", STR("ready\n"), head)
+                                 : serve_text(wsi, 503, "text/plain", STR("not ready\n"), head);
     if (strcmp(path, "/metrics") == 0)
-        return serve_metrics(s, wsi, head);
+        return serve_metrics(f, wsi, head);
     return serve_page(wsi, strcmp(path, "/") == 0 ? "/index.html" : path, head);
 }
 
-static int begin(struct server *s, struct lws *wsi, struct exchange **slot, const char *path)
+static int begin(struct front *f, struct lws *wsi, struct exchange **slot, const char *path)
 {
     if (!http_has_version(wsi)) {
         (void)answer_error(wsi, 400, ERR_BAD_REQUEST, "the request's line is not whole", false);
         return -1;
     }
     if (http_api_serves(path))
-        return http_api_begin(s, wsi, slot, path);
+        return http_api_begin(f, wsi, slot, path);
     bool unread = has_body(wsi);
-    int result = serve(s, wsi, path);
+    int result = serve(f, wsi, path);
     return unread ? -1 : complete(wsi, result);
 }
 
@@ -414,11 +427,11 @@ static int closed(struct exchange **slot)
     return 0;
 }
 
-int http_callback(struct server *s, struct lws *wsi, enum lws_callback_reasons why, void *user,
+int http_callback(struct front *f, struct lws *wsi, enum lws_callback_reasons why, void *user,
                   void *in, size_t len)
 {
     switch (why) {
-    case LWS_CALLBACK_HTTP: return begin(s, wsi, user, in);
+    case LWS_CALLBACK_HTTP: return begin(f, wsi, user, in);
     case LWS_CALLBACK_HTTP_BODY: return body_came(user, in, len);
     case LWS_CALLBACK_HTTP_BODY_COMPLETION: return body_ended(user);
     case LWS_CALLBACK_HTTP_WRITEABLE: return writable(user);

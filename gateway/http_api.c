@@ -125,23 +125,23 @@ static const struct route *find_route(struct exchange *x, enum method method, co
 
 static enum error identify(struct exchange *x, char *why, size_t n)
 {
-    struct server *s = x->server;
-    char *bearer = http_bearer(x->wsi), *cookie = http_cookie(s, x->wsi);
+    struct front *f = x->front;
+    char *bearer = http_bearer(x->wsi), *cookie = http_cookie(f, x->wsi);
     struct identity who = {0};
     enum error e = ERR_NONE;
     if (!bearer && !cookie) {
         snprintf(why, n, "a token is missing");
         e = ERR_UNAUTHORIZED;
-    } else if (!server_identify(s, STR_NULL, str_of(bearer), str_of(cookie), &who)) {
+    } else if (!front_identify(f, STR_NULL, str_of(bearer), str_of(cookie), &who)) {
         snprintf(why, n, "%s", who.error);
         e = ERR_UNAUTHORIZED;
     } else {
         struct str name = {who.owner, who.owner_len};
         char ip[NET_TEXT];
-        address_text(s, x->wsi, ip);
+        address_text(f, x->wsi, ip);
         http_set_quota(ip, &who);
-        x->owner = owner_ref(&s->hub, name);
-        x->quota = owner_ref(&s->hub, who.quota[0] ? str_of(who.quota) : name);
+        x->owner = owner_ref(f->hub, name);
+        x->quota = owner_ref(f->hub, who.quota[0] ? str_of(who.quota) : name);
         x->expires_at_ms = who.expires_at_ms;
     }
     buf_done(&who.token);
@@ -184,13 +184,13 @@ static void on_reply(void *arg, enum error e, struct str line)
 
 static void make_guest(struct exchange *x)
 {
-    struct server *s = x->server;
+    struct front *f = x->front;
     struct identity who = {0};
-    if (!auth_serves_guests(s->auth)) {
+    if (!auth_serves_guests(f->auth)) {
         http_api_fail(x, ERR_NOT_FOUND, "guests are not served");
         return;
     }
-    if (!auth_check(s->auth, STR_NULL, STR_NULL, STR_NULL, s->hub.clock.wall_ms, &who)) {
+    if (!auth_check(f->auth, STR_NULL, STR_NULL, STR_NULL, f->hub->clock.wall_ms, &who)) {
         http_api_fail(x, ERR_INTERNAL, who.error);
         return;
     }
@@ -272,7 +272,7 @@ static void put_header(struct exchange *x, struct buf *body, const char *header,
 
 static void carry_out(struct exchange *x)
 {
-    struct hub *h = &x->server->hub;
+    struct hub *h = x->front->hub;
     struct request req;
     struct request_fault fault;
     if (x->route->own) {
@@ -304,7 +304,7 @@ static int run(struct exchange *x)
         return 0;
     carry_out(x);
     if (!x->answered && x->length == 0)
-        list_push(&x->server->under_way, &x->under_way);
+        list_push(&x->front->under_way, &x->under_way);
     return 0;
 }
 
@@ -325,7 +325,7 @@ int http_api_body_ended(struct exchange *x)
 
 int http_api_body(struct exchange *x, const char *piece, size_t len)
 {
-    if (x->server->hub.clock.now_ms - x->begun_ms > BODY_MS)
+    if (x->front->hub->clock.now_ms - x->begun_ms > BODY_MS)
         return -1;
     x->to_come -= len < x->to_come ? len : x->to_come;
     if (!x->answered)
@@ -336,11 +336,11 @@ int http_api_body(struct exchange *x, const char *piece, size_t len)
 /* The same without a body: there libwebsockets 4.1 neither reads nor stops polling, and the loop would go round
  * for as long as the answer takes, which of events is that of their task.  What is there is mostly the end: the
  * reader has left.  Who sent a request into the answer of another, and it is a quick one, is served. */
-static void hang_up_the_impatient(struct server *s)
+static void hang_up_the_impatient(struct front *f)
 {
-    list_each (it, &s->under_way) {
+    list_each (it, &f->under_way) {
         struct exchange *x = list_item(it, struct exchange, under_way);
-        if (s->hub.clock.now_ms - x->begun_ms >= IMPATIENT_MS &&
+        if (f->hub->clock.now_ms - x->begun_ms >= IMPATIENT_MS &&
             tcp_has_input(lws_get_socket_fd(x->wsi)))
             deadline_now(x->wsi);
     }
@@ -348,12 +348,12 @@ static void hang_up_the_impatient(struct server *s)
 
 /* From each piece of a body libwebsockets allows 5 s to the next, and a phone in a tunnel is silent for longer:
  * so what is left of all its time is set anew, before those are over. */
-void http_api_tick(struct server *s)
+void http_api_tick(struct front *f)
 {
-    hang_up_the_impatient(s);
-    list_each (it, &s->bodies) {
+    hang_up_the_impatient(f);
+    list_each (it, &f->bodies) {
         struct exchange *x = list_item(it, struct exchange, coming);
-        msec_t left = x->begun_ms + BODY_MS - s->hub.clock.now_ms;
+        msec_t left = x->begun_ms + BODY_MS - f->hub->clock.now_ms;
         if (left > 0)
             deadline_set(x->wsi, (int)(left / 1000) + 1);
         else
@@ -366,13 +366,13 @@ void http_api_tick(struct server *s)
 /* Paced by owner; who is none is paced by address. */
 static bool is_in_time(struct exchange *x)
 {
-    struct server *s = x->server;
+    struct front *f = x->front;
     char ip[NET_TEXT + 1] = "\x01"; /* no owner is named so */
     if (!x->owner)
-        address_text(s, x->wsi, ip + 1);
-    if (pace_take(s, str_of(x->owner ? x->owner->name : ip)))
+        address_text(f, x->wsi, ip + 1);
+    if (pace_take(f, str_of(x->owner ? x->owner->name : ip)))
         return true;
-    s->hub.stats.limit_hits[LIMIT_RATE]++;
+    f->hub->stats.limit_hits[LIMIT_RATE]++;
     http_api_fail(x, ERR_RATE_LIMITED, "too many requests");
     return false;
 }
@@ -388,7 +388,7 @@ static bool refuse_type(struct exchange *x, const char *message)
 /* What must hold before anything of the body is read; answered when it does not. */
 static bool is_welcome(struct exchange *x, bool from_cookie)
 {
-    struct server *s = x->server;
+    struct front *f = x->front;
     char why[128] = "";
     if (from_cookie && x->route->method != GET && !http_head_is_json(x->wsi))
         return refuse_type(x, "with a cookie a change must be application/json");
@@ -401,7 +401,7 @@ static bool is_welcome(struct exchange *x, bool from_cookie)
         http_api_fail(x, ERR_UNAUTHORIZED, why);
         return false;
     }
-    if (x->length > s->config->limits.message_bytes) {
+    if (x->length > f->config->limits.message_bytes) {
         http_api_fail(x, ERR_TOO_LARGE, "the body is larger than limits.message_bytes");
         return false;
     }
@@ -415,7 +415,7 @@ static void await_body(struct exchange *x)
     x->hangs_up = false;
     x->to_come = x->length;
     if (x->to_come > 0)
-        list_push(&x->server->bodies, &x->coming);
+        list_push(&x->front->bodies, &x->coming);
 }
 
 static int ask_for_body(struct exchange *x)
@@ -450,25 +450,25 @@ static bool needs_origin(struct lws *wsi)
     return method_of(wsi) != GET || !own;
 }
 
-int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, const char *path)
+int http_api_begin(struct front *f, struct lws *wsi, struct exchange **slot, const char *path)
 {
     if (lws_hdr_total_length(wsi, WSI_TOKEN_OPTIONS_URI) > 0)
-        return http_answer_preflight(s, wsi);
+        return http_answer_preflight(f, wsi);
     struct exchange *x = xcalloc(sizeof *x);
-    x->server = s;
+    x->front = f;
     x->wsi = wsi;
     *slot = x;
-    x->begun_ms = s->hub.clock.now_ms;
+    x->begun_ms = f->hub->clock.now_ms;
     const char *wrong = expect_body(x);
     x->is_head = http_is_head(wsi);
     x->is_admins = admin_is(wsi);
-    bool from_cookie = !x->is_admins && http_identity_is_cookie(s, wsi);
-    if (http_check_origin_of(s, wsi, from_cookie && needs_origin(wsi)) != ORIGIN_OK) {
+    bool from_cookie = !x->is_admins && http_identity_is_cookie(f, wsi);
+    if (http_check_origin_of(f, wsi, from_cookie && needs_origin(wsi)) != ORIGIN_OK) {
         http_put_error(&x->answer, ERR_UNAUTHORIZED, "this origin or host is not allowed");
         http_api_ready(x, 403);
         return 0;
     }
-    x->origin = http_listed_origin(s, wsi);
+    x->origin = http_listed_origin(f, wsi);
     x->route = find_route(x, method_of(wsi), path);
     if (!x->route)
         return 0;
@@ -521,8 +521,8 @@ void http_api_closed(struct exchange *x)
     list_remove(&x->coming);
     list_remove(&x->under_way);
     if (x->owner) {
-        owner_unref(&x->server->hub, x->owner);
-        owner_unref(&x->server->hub, x->quota);
+        owner_unref(x->front->hub, x->owner);
+        owner_unref(x->front->hub, x->quota);
     }
     buf_done(&x->body);
     buf_done(&x->answer);

@@ -17,7 +17,7 @@ struct address;
 struct admin_wait;
 
 struct exchange {
-    struct server *server;
+    struct front *front;
     struct lws *wsi;
     const struct route *route;
     char *conversation_id, *task_id;
@@ -25,8 +25,8 @@ struct exchange {
     size_t length;   /* that it has said it has */
     size_t to_come;  /* of it, while nothing is known against waiting for it */
     msec_t begun_ms;
-    struct list coming;    /* in the server's list of bodies */
-    struct list under_way; /* in the server's list of these, when nothing is read meanwhile */
+    struct list coming;    /* in the front's list of bodies */
+    struct list under_way; /* in the front's list of these, when nothing is read meanwhile */
     bool body_ended;       /* that was said: see http_api_body_ended */
     bool waits;            /* the body comes when it is asked for */
     bool hangs_up;         /* behind the answer: what follows cannot be trusted */
@@ -49,15 +49,15 @@ struct exchange {
     msec_t moved_ms;         /* the reader took something last … */
     uint64_t acked;          /* … so many bytes, then */
     struct address *address; /* that counts the stream; NULL for none */
-    struct list all;         /* in the server's list of streams */
+    struct list all;         /* in the front's list of streams */
 };
 
 /* True when the path is of the API. */
 bool http_api_serves(const char *path);
-int http_api_begin(struct server *s, struct lws *wsi, struct exchange **slot, const char *path);
+int http_api_begin(struct front *f, struct lws *wsi, struct exchange **slot, const char *path);
 int http_api_body(struct exchange *x, const char *piece, size_t len);
 int http_api_body_ended(struct exchange *x); /* the body is whole, and so is the request */
-void http_api_tick(struct server *s); /* once a second: bodies that are late, peers that left */
+void http_api_tick(struct front *f); /* once a second: bodies that are late, peers that left */
 int http_api_writable(struct exchange *x);
 void http_api_closed(struct exchange *x); /* frees it; NULL is fine */
 
@@ -69,7 +69,7 @@ void http_api_fail(struct exchange *x, enum error e, const char *message);
 void sse_resume(struct exchange *x, struct request *req); /* takes the request */
 int sse_writable(struct exchange *x);
 void sse_done(struct exchange *x);
-uint32_t sse_close_owner(struct server *s, struct str owner); /* cut, never a clean end */
-void sse_tick(struct server *s); /* once a second: comments, slow readers */
+uint32_t sse_close_owner(struct front *f, struct str owner); /* cut, never a clean end */
+void sse_tick(struct front *f); /* once a second: comments, slow readers */
 
 #endif

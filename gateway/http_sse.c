@@ -24,14 +24,14 @@ static const struct session_ops sse_ops = {.hold = hold, .flush = flush_session}
 /* A stream is a connection like any other. */
 static bool take_place(struct exchange *x)
 {
-    struct server *s = x->server;
-    struct address *a = address_get(s, x->wsi);
-    if (address_is_full(s, a, false)) {
-        address_forget(s, a);
+    struct front *f = x->front;
+    struct address *a = address_get(f, x->wsi);
+    if (address_is_full(f, a, false)) {
+        address_forget(f, a);
         return false;
     }
     a->n++;
-    s->n_streams++;
+    f->n_streams++;
     x->address = a;
     return true;
 }
@@ -39,8 +39,8 @@ static bool take_place(struct exchange *x)
 static void leave_place(struct exchange *x)
 {
     x->address->n--;
-    x->server->n_streams--;
-    address_forget(x->server, x->address);
+    x->front->n_streams--;
+    address_forget(x->front, x->address);
     x->address = NULL;
 }
 
@@ -51,12 +51,12 @@ void sse_resume(struct exchange *x, struct request *req)
         http_api_fail(x, ERR_OVERLOADED, "too many connections");
         return;
     }
-    session_init(&x->session, &x->server->hub, &sse_ops, x);
+    session_init(&x->session, x->front->hub, &sse_ops, x);
     session_adopt(&x->session, x->owner, x->quota, x->expires_at_ms);
     x->streams = true;
     x->is_plain = http_is_1_0(x->wsi);
-    list_push(&x->server->streams, &x->all);
-    struct call *c = hub_request(&x->server->hub, &(struct asker){x->owner, x->quota, &x->session},
+    list_push(&x->front->streams, &x->all);
+    struct call *c = hub_request(x->front->hub, &(struct asker){x->owner, x->quota, &x->session},
                                  req, on_resumed, x);
     if (c)
         x->call = c;
@@ -65,7 +65,7 @@ void sse_resume(struct exchange *x, struct request *req)
 /* Behind what could not be written nothing may follow: neither an event nor a clean end. */
 static void write_raw(struct exchange *x, struct buf *out)
 {
-    x->said_ms = x->server->hub.clock.now_ms;
+    x->said_ms = x->front->hub->clock.now_ms;
     if (x->broken)
         return;
     unsigned char *at = (unsigned char *)out->bytes + LWS_PRE;
@@ -77,7 +77,7 @@ static void write_raw(struct exchange *x, struct buf *out)
 /* The size of a chunk goes in front of it (RFC 9112 7.1). */
 static void write_chunk(struct exchange *x, const struct buf *data)
 {
-    struct buf *out = &x->server->out;
+    struct buf *out = &x->front->out;
     out->len = LWS_PRE;
     if (!x->is_plain)
         buf_putf(out, "%zx\r\n", data->len);
@@ -164,7 +164,7 @@ static void put_events(struct exchange *x, struct buf *out, struct str lines)
 
 static int end_stream(struct exchange *x)
 {
-    struct buf *out = &x->server->out;
+    struct buf *out = &x->front->out;
     out->len = LWS_PRE;
     buf_puts(out, "0\r\n\r\n");
     if (!x->is_plain)
@@ -212,7 +212,7 @@ int sse_writable(struct exchange *x)
 {
     if (x->starts) {
         x->starts = false;
-        x->said_ms = x->server->hub.clock.now_ms;
+        x->said_ms = x->front->hub->clock.now_ms;
         if (http_begin_events(x->wsi, x->origin, x->is_plain) < 0)
             return -1;
         if (x->answer.len)
@@ -242,7 +242,7 @@ void sse_done(struct exchange *x)
 /* The peer takes nothing of what is pending: a cut, as by any broken network. */
 static void check_slow(struct exchange *x)
 {
-    msec_t now = x->server->hub.clock.now_ms;
+    msec_t now = x->front->hub->clock.now_ms;
     uint64_t acked = tcp_bytes_acked(lws_get_socket_fd(x->wsi));
     if (!lws_partial_buffered(x->wsi) || acked != x->acked) {
         x->acked = acked;
@@ -252,14 +252,14 @@ static void check_slow(struct exchange *x)
     }
 }
 
-void sse_tick(struct server *s)
+void sse_tick(struct front *f)
 {
     static const char comment[] = ":\n\n";
-    list_each (it, &s->streams) {
+    list_each (it, &f->streams) {
         struct exchange *x = list_item(it, struct exchange, all);
         check_slow(x);
         if (x->starts || x->answered || x->call || lws_partial_buffered(x->wsi) ||
-            s->hub.clock.now_ms - x->said_ms < COMMENT_AFTER_MS)
+            f->hub->clock.now_ms - x->said_ms < COMMENT_AFTER_MS)
             continue;
         struct buf data = {0};
         buf_puts(&data, comment);
@@ -268,10 +268,10 @@ void sse_tick(struct server *s)
     }
 }
 
-uint32_t sse_close_owner(struct server *s, struct str owner)
+uint32_t sse_close_owner(struct front *f, struct str owner)
 {
     uint32_t n = 0;
-    list_each (it, &s->streams) {
+    list_each (it, &f->streams) {
         struct exchange *x = list_item(it, struct exchange, all);
         if (!str_eq(str_of(x->owner->name), owner))
             continue;

@@ -10,7 +10,7 @@
 
 static size_t message_limit(const struct conn *c)
 {
-    size_t limit = c->server->config->limits.message_bytes;
+    size_t limit = c->front->config->limits.message_bytes;
     if (c->session.state == SESSION_HELLO && limit > MAX_HELLO_MESSAGE)
         return MAX_HELLO_MESSAGE;
     return limit;
@@ -45,7 +45,7 @@ static void deliver(struct conn *c, struct str message)
 {
     if (c->message_is_binary)
         session_receive_binary(&c->session);
-    else if (c->server->deflate && !utf8_valid(message)) /* else libwebsockets has seen to that */
+    else if (c->front->deflate && !utf8_valid(message)) /* else libwebsockets has seen to that */
         fail(c, CLOSE_INVALID);
     else
         session_receive(&c->session, message);
@@ -55,8 +55,8 @@ static void expand(struct conn *c, struct str payload)
 {
     struct buf text = {0};
     enum deflate_result result =
-        deflate_expand(c->server->deflate, payload, message_limit(c), &text);
-    session_charge(&c->session, (uint32_t)(deflate_blocks(c->server->deflate) / BLOCKS_OF_A_LINE));
+        deflate_expand(c->front->deflate, payload, message_limit(c), &text);
+    session_charge(&c->session, (uint32_t)(deflate_blocks(c->front->deflate) / BLOCKS_OF_A_LINE));
     switch (result) {
     case DEFLATE_OK: deliver(c, buf_str(&text)); break;
     case DEFLATE_TOO_BIG: fail(c, CLOSE_TOO_BIG); break;

@@ -15,7 +15,7 @@
 
 struct greeting {
     struct list all;
-    struct server *server;
+    struct front *front;
     struct timer deadline;
     uv_poll_t poll;
     int fd;       /* -1: given away */
@@ -35,8 +35,8 @@ static int let_go(struct greeting *g)
     int fd = g->fd;
     g->fd = -1;
     list_remove(&g->all);
-    g->server->n_greetings--;
-    timer_disarm(&g->server->hub.clock, &g->deadline);
+    g->front->n_greetings--;
+    timer_disarm(&g->front->hub->clock, &g->deadline);
     uv_close((uv_handle_t *)&g->poll, on_closed);
     return fd;
 }
@@ -54,8 +54,8 @@ static void on_deadline(struct timer *timer)
 
 static void hand_over(struct greeting *g, bool says_who, const struct net_address *client)
 {
-    struct server *s = g->server;
-    ws_accept(s, let_go(g), says_who ? client : NULL);
+    struct front *f = g->front;
+    ws_accept(f, let_go(g), says_who ? client : NULL);
 }
 
 /* The poll is to tell when there are more bytes than these, which are looked at and not taken. */
@@ -115,25 +115,25 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         hand_over(g, says_who, &client);
 }
 
-bool proxied_accept(struct server *s, int fd)
+bool proxied_accept(struct front *f, int fd)
 {
-    if (!s->config->proxy_protocol)
+    if (!f->config->proxy_protocol)
         return false;
     struct net_address peer;
     struct greeting *g = xcalloc(sizeof *g);
-    g->trusted = net_of_peer(fd, &peer) && address_is_trusted(s, &peer);
-    g->server = s;
+    g->trusted = net_of_peer(fd, &peer) && address_is_trusted(f, &peer);
+    g->front = f;
     g->fd = fd;
-    if (uv_poll_init(&s->loop, &g->poll, fd) < 0) {
+    if (uv_poll_init(f->loop, &g->poll, fd) < 0) {
         close(fd);
         free(g);
         return true;
     }
     g->poll.data = g;
     g->deadline.fire = on_deadline;
-    list_push(&s->greetings, &g->all);
-    s->n_greetings++;
-    timer_arm(&s->hub.clock, &g->deadline, s->hub.clock.now_ms + HEADER_MS);
+    list_push(&f->greetings, &g->all);
+    f->n_greetings++;
+    timer_arm(&f->hub->clock, &g->deadline, f->hub->clock.now_ms + HEADER_MS);
     uv_poll_start(&g->poll, UV_READABLE, on_readable);
     return true;
 }
@@ -144,8 +144,8 @@ const struct net_address *proxied_client(struct lws *wsi)
     return p && p->is_named ? &p->named : NULL;
 }
 
-void proxied_close_all(struct server *s)
+void proxied_close_all(struct front *f)
 {
-    list_each (it, &s->greetings)
+    list_each (it, &f->greetings)
         close(let_go(list_item(it, struct greeting, all)));
 }

@@ -11,12 +11,12 @@
 #ifndef GATEWAY_PROXIED_H
 #define GATEWAY_PROXIED_H
 
-#include "gateway/server.h"
+#include "gateway/front.h"
 
 /* A fresh socket; false: proxy_protocol is off, and the socket is still the caller's. */
-bool proxied_accept(struct server *s, int fd);
+bool proxied_accept(struct front *f, int fd);
 /* Who a header named; NULL when none did. */
 const struct net_address *proxied_client(struct lws *wsi);
-void proxied_close_all(struct server *s);
+void proxied_close_all(struct front *f);
 
 #endif

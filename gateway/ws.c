@@ -33,10 +33,10 @@
 
 /* --- who may connect: before the upgrade ------------------------------------------------------- */
 
-static void address_leave(struct server *s, struct address *a)
+static void address_leave(struct front *f, struct address *a)
 {
     a->n--;
-    address_forget(s, a);
+    address_forget(f, a);
 }
 
 /* libwebsockets hangs up without a word on a list, and on a name before the one that is served, that it
@@ -72,7 +72,7 @@ static bool is_version_13(struct lws *wsi)
 }
 
 /* 1 refuses, and has answered. */
-static int admit(struct server *s, struct lws *wsi, const char *upgrade)
+static int admit(struct front *f, struct lws *wsi, const char *upgrade)
 {
     char path[64] = "";
     if (admin_is(wsi))
@@ -87,16 +87,16 @@ static int admit(struct server *s, struct lws *wsi, const char *upgrade)
         return http_refuse(wsi, 400, ERR_BAD_REQUEST, "Sec-WebSocket-Key is missing");
     if (!is_version_13(wsi)) /* RFC 6455 4.4 */
         return http_refuse(wsi, 426, ERR_UNSUPPORTED, "Sec-WebSocket-Version must be 13");
-    if (http_check_origin(s, wsi) != ORIGIN_OK)
+    if (http_check_origin(f, wsi) != ORIGIN_OK)
         return http_refuse(wsi, 403, ERR_UNAUTHORIZED, "this origin or host is not allowed");
     if (lws_hdr_total_length(wsi, WSI_TOKEN_EXTENSIONS) > EXTENSION_OFFERS_MOST)
         return http_refuse(wsi, 400, ERR_BAD_REQUEST, "Sec-WebSocket-Extensions is too long");
     if (!offers_us(wsi))
         return http_refuse(wsi, 400, ERR_UNSUPPORTED,
                            "the subprotocol is holdfast.v1, in a list of less than 127 bytes");
-    struct address *a = address_get(s, wsi);
-    bool full = address_is_full(s, a, true) || s->phase == SERVER_CLOSING;
-    address_forget(s, a);
+    struct address *a = address_get(f, wsi);
+    bool full = address_is_full(f, a, true) || f->phase == FRONT_CLOSING;
+    address_forget(f, a);
     if (full) {
         log_event_limited(LEVEL_WARN, "ws", "refused", LOG_TEXT("why", "too many connections"));
         return http_refuse(wsi, 503, ERR_OVERLOADED, "too many connections");
@@ -114,14 +114,14 @@ static bool authenticate(struct session *session, struct str token, struct ident
         snprintf(ret->error, sizeof ret->error, "a cookie needs an Origin");
         return false;
     }
-    if (!server_identify(c->server, token, str_of(c->bearer), cookie, ret))
+    if (!front_identify(c->front, token, str_of(c->bearer), cookie, ret))
         return false;
     http_set_quota(c->address->ip, ret);
     log_event(LEVEL_DEBUG, "ws", "welcome", LOG_INT("conn", (int64_t)c->number),
               LOG_STR("owner", ((struct str){ret->owner, ret->owner_len})));
     if (c->stranger) {
         c->stranger = false;
-        c->server->n_strangers--;
+        c->front->n_strangers--;
         c->address->n_strangers--;
         free(c->bearer);
         free(c->cookie);
@@ -144,71 +144,71 @@ static const struct session_ops session_ops = {
 
 /* --- opening and closing ----------------------------------------------------------------------- */
 
-static int open_conn(struct server *s, struct lws *wsi, struct conn **user)
+static int open_conn(struct front *f, struct lws *wsi, struct conn **user)
 {
     struct conn *c = xcalloc(sizeof *c);
     *user = c;
-    c->server = s;
+    c->front = f;
     c->wsi = wsi;
-    c->number = ++s->next_conn;
+    c->number = ++f->next_conn;
     c->stranger = true;
-    c->address = address_get(s, wsi);
+    c->address = address_get(f, wsi);
     c->address->n++;
     c->address->n_strangers++;
     c->from_browser = lws_hdr_total_length(wsi, WSI_TOKEN_ORIGIN) > 0;
     c->bearer = http_bearer(wsi);
-    c->cookie = http_cookie(s, wsi);
+    c->cookie = http_cookie(f, wsi);
     c->deflate_bits = (uint8_t)extension_bits(wsi);
-    c->heard_ms = c->kept_ms = s->hub.clock.now_ms;
-    session_init(&c->session, &s->hub, &session_ops, c);
-    list_push(&s->conns, &c->all);
-    list_push(&s->silent, &c->silent);
-    s->n_conns++;
-    s->n_strangers++;
+    c->heard_ms = c->kept_ms = f->hub->clock.now_ms;
+    session_init(&c->session, f->hub, &session_ops, c);
+    list_push(&f->conns, &c->all);
+    list_push(&f->silent, &c->silent);
+    f->n_conns++;
+    f->n_strangers++;
     log_event(LEVEL_DEBUG, "ws", "opened", LOG_INT("conn", (int64_t)c->number),
               LOG_TEXT("peer", c->address->ip));
     return 0;
 }
 
-static void count_close(struct server *s, enum close_code code)
+static void count_close(struct front *f, enum close_code code)
 {
     static const enum close_code codes[] = {
 #define X(name, value, text) name,
         CLOSE_TABLE(X)
 #undef X
     };
-    _Static_assert(countof(codes) < countof(s->closes), "the last is of no code");
+    _Static_assert(countof(codes) < countof(f->closes), "the last is of no code");
     size_t i = 0;
     while (i < countof(codes) && codes[i] != code)
         i++;
-    s->closes[i < countof(codes) ? i : countof(s->closes) - 1]++;
+    f->closes[i < countof(codes) ? i : countof(f->closes) - 1]++;
 }
 
 static int closed(struct conn *c)
 {
-    struct server *s = c->server;
+    struct front *f = c->front;
     log_event(LEVEL_DEBUG, "ws", "closed", LOG_INT("conn", (int64_t)c->number),
               LOG_INT("code", c->session.close_code));
-    count_close(s, c->session.close_code);
+    count_close(f, c->session.close_code);
     session_done(&c->session);
     c->state = CONN_DEAD;
     if (c->stranger) {
-        s->n_strangers--;
+        f->n_strangers--;
         c->address->n_strangers--;
     }
-    address_leave(s, c->address);
-    s->n_conns--;
+    address_leave(f, c->address);
+    f->n_conns--;
     list_remove(&c->all);
     list_remove(&c->silent);
     list_remove(&c->blocked);
-    list_push(&s->dead, &c->all);
+    list_push(&f->dead, &c->all);
     return 0;
 }
 
-void ws_reap(struct server *s)
+void ws_reap(struct front *f)
 {
     struct list *node;
-    while ((node = list_pop(&s->dead)) != NULL) {
+    while ((node = list_pop(&f->dead)) != NULL) {
         struct conn *c = list_item(node, struct conn, all);
         buf_done(&c->message);
         free(c->bearer);
@@ -248,13 +248,13 @@ static void send_close(struct conn *c)
 
 static void heard(struct conn *c)
 {
-    struct server *s = c->server;
-    c->heard_ms = s->hub.clock.now_ms;
+    struct front *f = c->front;
+    c->heard_ms = f->hub->clock.now_ms;
     c->pinged = c->ping_due = false;
     if (c->state != CONN_OPEN)
         return;
     list_remove(&c->silent);
-    list_push(&s->silent, &c->silent);
+    list_push(&f->silent, &c->silent);
 }
 
 static int receive(struct conn *c, const char *piece, size_t len)
@@ -277,9 +277,9 @@ static void block(struct conn *c)
     lws_callback_on_writable(c->wsi);
     if (list_is_in(&c->blocked))
         return;
-    c->moved_ms = c->server->hub.clock.now_ms;
+    c->moved_ms = c->front->hub->clock.now_ms;
     c->acked = bytes_acked(c);
-    list_push(&c->server->blocked, &c->blocked);
+    list_push(&c->front->blocked, &c->blocked);
 }
 
 void ws_cut(struct conn *c)
@@ -290,12 +290,12 @@ void ws_cut(struct conn *c)
 
 static void write_message(struct conn *c, struct buf *out)
 {
-    struct server *s = c->server;
+    struct front *f = c->front;
     struct str text = {out->bytes + LWS_PRE, out->len - LWS_PRE}, frame = STR_NULL;
     if (c->deflate_bits)
-        frame = deflate_frame(s->deflate, c->deflate_bits, text);
+        frame = deflate_frame(f->deflate, c->deflate_bits, text);
     struct str sent = frame.p ? frame : text;
-    s->bytes_out += sent.n;
+    f->bytes_out += sent.n;
     if (FAULT(SEND) || lws_write(c->wsi, (unsigned char *)sent.p, sent.n,
                                  frame.p ? LWS_WRITE_RAW : LWS_WRITE_TEXT) < 0)
         ws_cut(c); /* behind what could not be written nothing may follow: it would be a gap */
@@ -311,7 +311,7 @@ static void ping(struct conn *c)
     memcpy(frame + LWS_PRE, "hf", 2);
     lws_write(c->wsi, frame + LWS_PRE, 2, LWS_WRITE_PING);
     c->pinged = true;
-    c->pinged_ms = c->server->hub.clock.now_ms;
+    c->pinged_ms = c->front->hub->clock.now_ms;
 }
 
 /* What was answered goes out before the close frame, in no more time than the close itself may take; of who
@@ -334,16 +334,16 @@ static bool is_waited_for(struct conn *c, bool pending)
 static void flush(struct session *session)
 {
     struct conn *c = session->rim;
-    struct server *s = c->server;
+    struct front *f = c->front;
     if (c->state != CONN_OPEN)
         return;
     if (c->ping_due)
         ping(c);
     bool pending = lws_partial_buffered(c->wsi);
     if (!pending) {
-        s->out.len = LWS_PRE;
-        if (session_fill(session, &s->out, MAX_MESSAGE_OUT))
-            write_message(c, &s->out);
+        f->out.len = LWS_PRE;
+        if (session_fill(session, &f->out, MAX_MESSAGE_OUT))
+            write_message(c, &f->out);
         if (c->state != CONN_OPEN)
             return;
         pending = lws_partial_buffered(c->wsi);
@@ -357,11 +357,11 @@ static void flush(struct session *session)
         session_wake(session);
 }
 
-void ws_flush_woken(struct server *s)
+void ws_flush_woken(struct front *f)
 {
     struct list now, *node;
     list_init(&now);
-    list_splice(&now, &s->hub.woken);
+    list_splice(&now, &f->hub->woken);
     while ((node = list_pop(&now)) != NULL) {
         struct session *session = list_item(node, struct session, woken);
         session->ops->flush(session);
@@ -384,10 +384,10 @@ static bool has_said_something(const struct conn *c, msec_t now)
     return ago >= 0 && now - ago > c->heard_ms + UNTOLD_MS;
 }
 
-static void check_silence(struct server *s)
+static void check_silence(struct front *f)
 {
-    msec_t now = s->hub.clock.now_ms;
-    list_each (it, &s->silent) {
+    msec_t now = f->hub->clock.now_ms;
+    list_each (it, &f->silent) {
         struct conn *c = list_item(it, struct conn, silent);
         if (now - c->heard_ms < PING_AFTER_MS)
             break;
@@ -400,10 +400,10 @@ static void check_silence(struct server *s)
     }
 }
 
-static void check_blocked(struct server *s)
+static void check_blocked(struct front *f)
 {
-    msec_t now = s->hub.clock.now_ms;
-    list_each (it, &s->blocked) {
+    msec_t now = f->hub->clock.now_ms;
+    list_each (it, &f->blocked) {
         struct conn *c = list_item(it, struct conn, blocked);
         uint64_t acked = bytes_acked(c);
         if (acked != c->acked) {
@@ -428,24 +428,24 @@ static void keep_alive(struct conn *c, msec_t now)
     lws_write(c->wsi, line + LWS_PRE, 1, LWS_WRITE_TEXT);
 }
 
-void ws_tick(struct server *s)
+void ws_tick(struct front *f)
 {
-    check_silence(s);
-    check_blocked(s);
-    list_each (it, &s->conns)
-        keep_alive(list_item(it, struct conn, all), s->hub.clock.now_ms);
+    check_silence(f);
+    check_blocked(f);
+    list_each (it, &f->conns)
+        keep_alive(list_item(it, struct conn, all), f->hub->clock.now_ms);
 }
 
-void ws_say_goaway(struct server *s)
+void ws_say_goaway(struct front *f)
 {
-    list_each (it, &s->conns)
+    list_each (it, &f->conns)
         session_say_goaway(&list_item(it, struct conn, all)->session);
 }
 
-uint32_t ws_close_owner(struct server *s, struct str owner, enum close_code code, const char *why)
+uint32_t ws_close_owner(struct front *f, struct str owner, enum close_code code, const char *why)
 {
     uint32_t n = 0;
-    list_each (it, &s->conns) {
+    list_each (it, &f->conns) {
         struct session *session = &list_item(it, struct conn, all)->session;
         bool is = session->state == SESSION_OPEN && str_eq(str_of(session->owner->name), owner);
         if (is && why)
@@ -457,9 +457,9 @@ uint32_t ws_close_owner(struct server *s, struct str owner, enum close_code code
     return n;
 }
 
-void ws_close_all(struct server *s, enum close_code code)
+void ws_close_all(struct front *f, enum close_code code)
 {
-    list_each (it, &s->conns)
+    list_each (it, &f->conns)
         session_close(&list_item(it, struct conn, all)->session, code);
 }
 
@@ -495,24 +495,24 @@ static int peer_closes(struct conn *c, const unsigned char *payload, size_t len)
     return 0;
 }
 
-static int keep_tls(struct server *s, SSL_CTX *context)
+static int keep_tls(struct front *f, SSL_CTX *context)
 {
-    s->tls = context;
+    f->tls = context;
     tls_begin(context);
     return 0;
 }
 
-static int created(struct server *s)
+static int created(struct front *f)
 {
-    s->n_wsi++;
+    f->n_wsi++;
     return 0;
 }
 
-static int destroyed(struct server *s, struct lws *wsi)
+static int destroyed(struct front *f, struct lws *wsi)
 {
-    peer_free(s, lws_get_opaque_user_data(wsi));
+    peer_free(f, lws_get_opaque_user_data(wsi));
     lws_set_opaque_user_data(wsi, NULL);
-    s->n_wsi--;
+    f->n_wsi--;
     return 0;
 }
 
@@ -526,33 +526,33 @@ static int pong_came(struct conn *c)
 
 int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void *in, size_t len)
 {
-    struct server *s = lws_context_user(lws_get_context(wsi));
+    struct front *f = lws_context_user(lws_get_context(wsi));
     struct conn **slot = user;
     int result;
 
     if (echo_takes(wsi, why, in, len, &result))
         return result;
     switch (why) {
-    case LWS_CALLBACK_OPENSSL_LOAD_EXTRA_SERVER_VERIFY_CERTS: return keep_tls(s, user);
-    case LWS_CALLBACK_WSI_CREATE: return created(s);
-    case LWS_CALLBACK_WSI_DESTROY: return destroyed(s, wsi);
-    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE: return admit(s, wsi, in);
+    case LWS_CALLBACK_OPENSSL_LOAD_EXTRA_SERVER_VERIFY_CERTS: return keep_tls(f, user);
+    case LWS_CALLBACK_WSI_CREATE: return created(f);
+    case LWS_CALLBACK_WSI_DESTROY: return destroyed(f, wsi);
+    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE: return admit(f, wsi, in);
     case LWS_CALLBACK_CONFIRM_EXTENSION_OKAY: return extension_confirm(wsi);
     case LWS_CALLBACK_ADD_HEADERS: return extension_answer(wsi, in);
-    case LWS_CALLBACK_ESTABLISHED: return open_conn(s, wsi, slot);
+    case LWS_CALLBACK_ESTABLISHED: return open_conn(f, wsi, slot);
     case LWS_CALLBACK_RECEIVE: return receive(*slot, in, len);
     case LWS_CALLBACK_RECEIVE_PONG: return pong_came(*slot);
     case LWS_CALLBACK_SERVER_WRITEABLE: return writable(*slot);
     case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE: return peer_closes(*slot, in, len);
     case LWS_CALLBACK_CLOSED: return closed(*slot);
-    default: return http_callback(s, wsi, why, user, in, len);
+    default: return http_callback(f, wsi, why, user, in, len);
     }
 }
 
-void ws_accept(struct server *s, int fd, const struct net_address *named)
+void ws_accept(struct front *f, int fd, const struct net_address *named)
 {
     int one = 1, bytes = SEND_BUFFER;
-    struct peer *peer = peer_new(s, fd, named);
+    struct peer *peer = peer_new(f, fd, named);
     if (!peer) {
         log_event_limited(LEVEL_WARN, "ws", "refused",
                           LOG_TEXT("why", "too many sockets of one address"));
@@ -561,9 +561,9 @@ void ws_accept(struct server *s, int fd, const struct net_address *named)
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-    struct lws *wsi = lws_adopt_socket_vhost(s->vhost, fd); /* closes it when it fails */
+    struct lws *wsi = lws_adopt_socket_vhost(f->vhost, fd); /* closes it when it fails */
     if (wsi)
         lws_set_opaque_user_data(wsi, peer);
     else
-        peer_free(s, peer);
+        peer_free(f, peer);
 }

@@ -10,14 +10,14 @@
 #define GATEWAY_WS_H
 
 #include "core/session.h"
-#include "gateway/server.h"
+#include "gateway/front.h"
 
 struct address;
 
 enum conn_state { CONN_OPEN, CONN_CLOSING, CONN_DEAD };
 
 struct conn {
-    struct server *server;
+    struct front *front;
     struct lws *wsi;
     uint64_t number; /* in the log */
     struct session session;
@@ -44,14 +44,14 @@ int ws_refuse_close(struct lws *wsi, const unsigned char *payload, size_t len);
 /* The callback of the vhost's only protocol: HTTP and WebSocket. */
 int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void *in, size_t len);
 /* Takes a fresh socket, or closes it; named: by its PROXY header, or NULL. */
-void ws_accept(struct server *s, int fd, const struct net_address *named);
+void ws_accept(struct front *f, int fd, const struct net_address *named);
 void ws_cut(struct conn *c); /* ends it without a close frame, and without what waits to be sent */
-void ws_flush_woken(struct server *s); /* the end of the turn */
-void ws_reap(struct server *s);
-void ws_tick(struct server *s); /* once a second: heartbeats, slow readers */
-void ws_say_goaway(struct server *s);
+void ws_flush_woken(struct front *f); /* the end of the turn */
+void ws_reap(struct front *f);
+void ws_tick(struct front *f); /* once a second: heartbeats, slow readers */
+void ws_say_goaway(struct front *f);
 /* Those of one owner, after an error line when why is given; how many. */
-uint32_t ws_close_owner(struct server *s, struct str owner, enum close_code code, const char *why);
-void ws_close_all(struct server *s, enum close_code code);
+uint32_t ws_close_owner(struct front *f, struct str owner, enum close_code code, const char *why);
+void ws_close_all(struct front *f, enum close_code code);
 
 #endif
