@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "core/task.h"
-#include "gateway/webhook.h"
+#include "gateway/fetch/webhook.h"
 
 enum metric_kind { COUNTER, GAUGE, HISTOGRAM };
 

@@ -1,8 +1,8 @@
 #include "gateway/reload.h"
 
-#include "gateway/log.h"
+#include "gateway/base/log.h"
+#include "gateway/front/tls.h"
 #include "gateway/server.h"
-#include "gateway/tls.h"
 
 /* With keys where there were none, or without any, who is a guest would change, and what a guest may do was
  * checked at the start. */

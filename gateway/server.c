@@ -8,18 +8,18 @@
 #include <unistd.h>
 
 #include "core/store_memory.h"
-#include "gateway/agents.h"
+#include "gateway/agents/agents.h"
+#include "gateway/base/fault.h"
+#include "gateway/base/log.h"
 #include "gateway/descriptors.h"
-#include "gateway/fault.h"
-#include "gateway/fetch.h"
-#include "gateway/log.h"
+#include "gateway/fetch/fetch.h"
+#include "gateway/fetch/webhook.h"
+#include "gateway/front/ws.h"
 #include "gateway/metrics.h"
 #include "gateway/notify.h"
+#include "gateway/processes/strays.h"
 #include "gateway/reload.h"
-#include "gateway/store_locked.h"
-#include "gateway/strays.h"
-#include "gateway/webhook.h"
-#include "gateway/ws.h"
+#include "gateway/store/store_locked.h"
 
 #define TICK_MS 1000
 #define CLOSE_WAIT_MS 1000 /* for the clients' side of the close handshake */

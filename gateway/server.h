@@ -12,11 +12,11 @@
 #include <uv.h>
 
 #include "core/hub.h"
-#include "gateway/config.h"
-#include "gateway/front.h"
-#include "gateway/store_sqlite.h"
-#include "gateway/store_thread.h"
-#include "gateway/tool_terminal.h"
+#include "gateway/config/config.h"
+#include "gateway/front/front.h"
+#include "gateway/store/store_sqlite.h"
+#include "gateway/store/store_thread.h"
+#include "gateway/tools/tool_terminal.h"
 
 struct fetcher;
 struct webhooks;

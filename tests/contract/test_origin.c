@@ -1,7 +1,7 @@
 /* Who may connect (PROTOCOL.md section 1; field case F66), and the addresses behind it.
  */
-#include "gateway/net.h"
-#include "gateway/origin.h"
+#include "gateway/base/net.h"
+#include "gateway/base/origin.h"
 #include "tests/support/t.h"
 
 #include <netinet/in.h>
