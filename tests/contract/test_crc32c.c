@@ -1,7 +1,7 @@
 /* CRC-32C: the vectors of RFC 3720, B.4, and one value whichever way it is summed. */
 #include "tests/support/t.h"
 
-#include "gateway/crc32c.h"
+#include "gateway/store/crc32c.h"
 
 /* RFC 3720 shows the sum as it goes over the wire, its lowest byte first: "aa 36 91 8a" is 0x8a9136aa. */
 static void test_rfc_3720_vectors(void **state)

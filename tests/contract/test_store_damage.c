@@ -6,8 +6,8 @@
 #include <sqlite3.h>
 #include <sys/stat.h>
 
-#include "gateway/store_check.h"
-#include "gateway/store_sqlite_private.h"
+#include "gateway/store/store_check.h"
+#include "gateway/store/store_sqlite_private.h"
 #include "tests/support/t.h"
 
 #define PAGE 4096

@@ -3,8 +3,8 @@
 
 #include <sqlite3.h>
 
-#include "gateway/store_check.h"
-#include "gateway/store_sqlite_private.h"
+#include "gateway/store/store_check.h"
+#include "gateway/store/store_sqlite_private.h"
 
 static int setup(void **state)
 {

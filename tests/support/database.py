@@ -51,7 +51,7 @@ def crc32c(data):
 
 
 def row_crc(*cells):
-    """As gateway/store_sqlite_crc.c: each cell is its type, a number, and its bytes."""
+    """As gateway/store/store_sqlite_crc.c: each cell is its type, a number, and its bytes."""
     parts = []
     for cell in cells:
         if isinstance(cell, int):
