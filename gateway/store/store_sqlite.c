@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "gateway/base/folders.h"
+#include "gateway/store/data_dir.h"
 #include "gateway/store/store_sqlite_private.h"
 
 #define PAGE_BYTES 4096
@@ -175,7 +176,7 @@ static void sqlite_idle(void *store)
 static int dir_make(const char *dir, char *ret_error)
 {
     if (folders_make(dir))
-        return STORE_OK;
+        return data_dir_narrow(dir, ret_error) ? STORE_OK : STORE_IO;
     snprintf(ret_error, STORE_ERROR_TEXT, "cannot make the data directory %.160s: %s", dir,
              strerror(errno));
     return STORE_IO;

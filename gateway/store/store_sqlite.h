@@ -1,6 +1,6 @@
 /* store_sqlite -- the embedded store: one directory, one SQLite database in WAL mode, one gateway.
  *
- * Shape:    a backend (core/store.h).  The directory is made when missing (0700) and holds holdfast.db
+ * Shape:    a backend (core/store.h).  The directory is made when missing (0700), narrowed to that when others may use it, and holds holdfast.db
  *           and its -wal and -shm (0600), and `lock` (store_lock.h).
  * Thread:   commit, start, idle and close: one at a time (the writer); query: any, each with its own
  *           reader, all closed before the store.  A thread of its own makes checkpoints.

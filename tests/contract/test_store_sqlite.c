@@ -75,6 +75,39 @@ static void test_files_are_the_operators_alone(void **state)
     dir_remove(path_in(f->dir, "a"));
 }
 
+static unsigned mode_of(const char *dir)
+{
+    struct stat st;
+    assert_int_equal(stat(dir, &st), 0);
+    return st.st_mode & 07777;
+}
+
+static void test_directory_that_is_open_to_others_is_closed_or_refused(void **state)
+{
+    struct fixture *f = *state;
+    char dir[128], error[STORE_ERROR_TEXT];
+    snprintf(dir, sizeof dir, "%s/open", f->dir);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    for (int i = 0; i < 2; i++) { /* empty, and with a store in it */
+        assert_int_equal(chmod(dir, 0755), 0);
+        assert_int_equal(open_again(dir, error), STORE_OK);
+        assert_int_equal(mode_of(dir), 0700);
+    }
+    dir_remove(dir);
+
+    assert_int_equal(mkdir(dir, 0700), 0); /* somebody else's */
+    close(open(path_in(dir, "letters"), O_CREAT | O_WRONLY, 0600));
+    assert_int_equal(chmod(dir, 0750), 0);
+    assert_int_equal(open_again(dir, error), STORE_IO);
+    assert_non_null(strstr(error, dir));
+    assert_non_null(strstr(error, "(0750): chmod 700 it"));
+    assert_int_equal(mode_of(dir), 0750);
+    assert_int_equal(access(path_in(dir, "holdfast.db"), F_OK), -1);
+    assert_int_equal(chmod(dir, 0700), 0);
+    assert_int_equal(open_again(dir, error), STORE_OK);
+    dir_remove(dir);
+}
+
 static void test_directory_that_cannot_be_made_is_named(void **state)
 {
     char error[STORE_ERROR_TEXT] = "";
@@ -468,6 +501,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_files_are_the_operators_alone),
+        TEST(test_directory_that_is_open_to_others_is_closed_or_refused),
         TEST(test_directory_that_cannot_be_made_is_named),
         TEST(test_file_that_is_no_database_is_refused),
         TEST(test_copy_of_the_files_has_all_that_was_committed),
