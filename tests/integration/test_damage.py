@@ -192,7 +192,7 @@ def test_record_of_a_live_task_that_cannot_be_is_refused_with_a_reason(sql):  # 
         assert re.search("level=error component=store ", "\n".join(gateway.log))
 
 
-def test_message_of_nobody_is_told_as_a_store_that_fails():  # F35
+def test_message_of_nobody_is_told_as_damage():  # F35
     with Gateway() as gateway:
         with Client(gateway) as client:
             token = client.token
@@ -203,8 +203,46 @@ def test_message_of_nobody_is_told_as_a_store_that_fails():  # F35
         gateway.start()
         with Client(gateway, token=token) as client:
             reply = client.ask("history", conversation_id=task["conversation_id"])
-            assert reply["code"] == "overloaded"
+            assert reply["code"] == "internal"
             assert client.finish("next")[0]["status"] == "completed"
+
+
+RECORDS = {  # what is changed of a task's record, and what then needs it
+    "fixed": ("UPDATE tasks SET agent = agent || 'x'", ("task", "resume", "tasks", "open")),
+    "state": ("UPDATE tasks SET completed_at = completed_at + 1", ("task", "resume", "tasks", "open")),
+    "output": ("UPDATE tasks SET output = 'b word'", ("task", "resume")),
+    "input": ("UPDATE inputs SET input = 'b word'", ("task", "resume")),
+    "message": ("UPDATE messages SET content = 'b word'", ("history",)),
+    "conversation": ("UPDATE conversations SET title = 'b word'", ("conversations",)),
+}
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+def test_damaged_record_is_told_as_damage_and_the_rest_is_served(kind):
+    sql, verbs = RECORDS[kind]
+    with Gateway() as gateway:
+        with Client(gateway) as client:
+            token = client.token
+            task, _ = client.finish("a word", conversation="c")
+            whole, events = client.finish("a word", conversation="d")
+        database.seal(gateway)
+        with database.opened(gateway, raw=True) as db:
+            where = {"inputs": f"task_key = {database.key_of(db, task)}"}.get(sql.split()[1], "conversation_id = 'c'")
+            assert db.execute(f"{sql} WHERE {where}").rowcount > 0
+        gateway.start()
+        with Client(gateway, token=token) as client:
+            for verb in verbs:
+                fields = {} if verb == "conversations" else {"conversation_id": "c"}
+                if verb in ("task", "resume"):
+                    fields["task_id"] = task["task_id"]
+                reply = client.ask(verb, **fields)
+                assert (reply["type"], reply["code"]) == ("error", "internal"), (verb, reply)
+                assert task["task_id"] in reply["message"] or "task_id" not in fields
+            assert client.replay(whole) == events and client.task(whole) == whole
+            assert client.finish("next", conversation="d")[0]["status"] == "completed"
+            assert client.call("delete", conversation_id="c")["type"] == "ok"  # which is how one gets rid of it
+        told = "event=reads_fail"
+        wait_until(lambda: any(told in line and "is not as it was written" in line for line in gateway.log), "the log")
 
 
 def test_damaged_file_is_told_and_what_is_whole_is_served():  # F35
