@@ -312,13 +312,8 @@ static const struct {
 
 /* Reads the size of every block. */
 static const char wrong_usage[] =
-    "SELECT count(*) FROM (SELECT owner FROM ("
-    "SELECT t.owner AS owner, " SQL_TASK_COST " AS bytes FROM tasks t" SQL_WITH_INPUT
-    "WHERE t.status >= 2 UNION ALL SELECT t.owner, length(b.bytes) FROM tasks t JOIN blocks b ON "
-    "b.task_key = t.task_key WHERE t.task_key NOT IN (SELECT task_key FROM garbage) UNION ALL "
-    "SELECT g.owner, length(b.bytes) FROM garbage g JOIN blocks b ON b.task_key = g.task_key "
-    "WHERE g.owner IS NOT NULL UNION ALL SELECT owner, -bytes FROM usage) "
-    "GROUP BY owner HAVING sum(bytes) <> 0)";
+    "SELECT count(*) FROM (SELECT owner FROM (" SQL_USAGE_PARTS
+    " UNION ALL SELECT owner, -bytes FROM usage) GROUP BY owner HAVING sum(bytes) <> 0)";
 
 static void check_usage(struct walk *w)
 {

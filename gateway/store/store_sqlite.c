@@ -236,6 +236,8 @@ static int database_open(struct store_sqlite *s, bool power, char *ret_error)
     if (status == STORE_OK)
         status = marks_read(s);
     if (status == STORE_OK)
+        status = sqlite_usage_mend(s);
+    if (status == STORE_OK)
         status = sqlite_journal_open(&s->journal, &s->writer);
     if (status == STORE_OK)
         status = checkpointer_open(s);

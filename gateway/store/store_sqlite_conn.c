@@ -148,6 +148,11 @@ static const char *const sql[STMT_COUNT] = {
         "ON CONFLICT (owner) DO UPDATE SET " USAGE_BY("+ excluded.bytes"),
     [STMT_USAGE_LESS] = "UPDATE usage SET " USAGE_BY("- ?2") " WHERE owner = ?1",
     [STMT_USAGE_NONE] = "DELETE FROM usage WHERE owner = ? AND bytes <= 0",
+    [STMT_USAGE_DAMAGED] = "SELECT 1 FROM usage WHERE crc IS NOT row_crc(owner, bytes) LIMIT 1",
+    [STMT_USAGE_CLEAR] = "DELETE FROM usage",
+    [STMT_USAGE_COUNT] =
+        "INSERT INTO usage (owner, bytes, crc) SELECT owner, bytes, row_crc(owner, bytes) "
+        "FROM (SELECT owner, sum(bytes) AS bytes FROM (" SQL_USAGE_PARTS ") GROUP BY owner)",
     [STMT_HAS_ENDED] = "SELECT 1 FROM tasks WHERE task_key = ? AND status >= 2",
     [STMT_GARBAGE_EVENTS] =
         "INSERT OR IGNORE INTO garbage (task_key, keeps_record, crc) VALUES (?1, 1, row_crc(?1, NULL, 1))",

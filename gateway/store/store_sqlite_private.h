@@ -59,6 +59,9 @@ enum stmt {
     STMT_USAGE_SEALED,
     STMT_USAGE_LESS,
     STMT_USAGE_NONE,
+    STMT_USAGE_DAMAGED,
+    STMT_USAGE_CLEAR,
+    STMT_USAGE_COUNT,
     STMT_HAS_ENDED,
     STMT_GARBAGE_EVENTS,
     STMT_GARBAGE_TASK,
@@ -179,6 +182,13 @@ int crc_register(sqlite3 *db); /* row_crc, for this connection; SQLite's code */
         "i.metadata") " + " SQL_BYTES("t.result") " + " SQL_BYTES("t.undelivered") " + " SQL_BYTES("t.answers") ")"
 _Static_assert(TASK_ROW_BYTES == 1024 && TYPE_CHAT == 0 && TYPE_NOTICE == 3,
                "SQL_TASK_COST has them");
+/* Rows of owner, bytes: what each owner has, in parts; reads the size of every block. */
+#define SQL_USAGE_PARTS                                                                            \
+    "SELECT t.owner AS owner, " SQL_TASK_COST " AS bytes FROM tasks t" SQL_WITH_INPUT              \
+    "WHERE t.status >= 2 UNION ALL SELECT t.owner, length(b.bytes) FROM tasks t JOIN blocks b ON " \
+    "b.task_key = t.task_key WHERE t.task_key NOT IN (SELECT task_key FROM garbage) UNION ALL "    \
+    "SELECT g.owner, length(b.bytes) FROM garbage g JOIN blocks b ON b.task_key = g.task_key "     \
+    "WHERE g.owner IS NOT NULL"
 #define SQL_WITH_INPUT " LEFT JOIN inputs i ON i.task_key = t.task_key "
 
 /* Brings the database to version n by scripts[version..n-1], each in a transaction of its own. */
@@ -264,10 +274,11 @@ void store_note_error(struct store_sqlite *s, const struct conn *conn);
 int sqlite_commit(void *store, const struct batch *batch);
 void sqlite_roll_back(struct store_sqlite *s);
 
-/* store_sqlite_retention.c: inside a transaction but for the last. */
+/* store_sqlite_retention.c: inside a transaction, but for usage_mend and collect_garbage. */
 int sqlite_usage_ended(struct store_sqlite *s,
                        int64_t task_key); /* its record counts from now on */
 int sqlite_usage_forget(struct store_sqlite *s, int64_t task_key); /* it does not, if it did */
+int sqlite_usage_mend(struct store_sqlite *s); /* at the start: counts anew what is damaged */
 int sqlite_usage_sealed(struct store_sqlite *s, int64_t task_key, size_t bytes);
 int sqlite_events_remove(struct store_sqlite *s, const struct op *op);
 int sqlite_task_remove(struct store_sqlite *s, const struct op *op);

@@ -180,9 +180,28 @@ static void test_changed_byte_is_never_told_as_truth(void **state)
     assert_true(counts[DAMAGE] > ROUNDS / 4); /* it does hit what is read */
 }
 
+/* What is only a sum of the rest is made again by the next start. */
+static void test_damaged_usage_is_counted_anew(void **state)
+{
+    static const char *const changes[] = {"UPDATE usage SET bytes = bytes + 1000000",
+                                          "UPDATE usage SET owner = owner || 'x'"};
+    struct damage *d = *state;
+    for (size_t i = 0; i < countof(changes); i++) {
+        sqlite3 *db;
+        write_with(d, 0, d->whole[0]);
+        assert_int_equal(sqlite3_open(d->path, &db), SQLITE_OK);
+        assert_int_equal(sqlite3_exec(db, changes[i], NULL, NULL, NULL), SQLITE_OK);
+        assert_int_equal(sqlite3_close(db), SQLITE_OK);
+        assert_false(doctor_says_sound(d));
+        assert_int_equal(look(d), TRUTH);
+        assert_true(doctor_says_sound(d));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_damaged_usage_is_counted_anew, setup, teardown),
         cmocka_unit_test_setup_teardown(test_changed_byte_is_never_told_as_truth, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
