@@ -137,20 +137,24 @@ static const char version_6[] =
     " WHERE type = 1 AND status >= 2 AND acked = 0;"
     "CREATE INDEX tasks_ended ON tasks (completed_at) WHERE status >= 2;"
     "CREATE INDEX tasks_ended_of ON tasks (owner) WHERE status >= 2;"
-    "CREATE INDEX tasks_with_events_of ON tasks (owner) WHERE status >= 2 AND first <= head;" WITH_CRC(
-        "marks",
-        "next_key, newest_id") WITH_CRC("conversations",
-                                        "owner, conversation_id, title, agent, updated_at, notices")
-        WITH_CRC("messages",
-                 "owner, conversation_id, message_id, task_id, role, partial, created_at, content")
-            WITH_CRC("request_keys", "owner, key, conversation_id, task_id, created_at")
-                WITH_CRC("journal", "row, bytes") WITH_CRC("blocks", "task_key, first, last, bytes")
-                    WITH_CRC("inbox", "task_key, position, line") WITH_CRC(
-                        "notices", "key, silent, owner, conversation_id, agent, text, source")
-                        WITH_CRC("garbage", "task_key, owner, keeps_record")
-                            WITH_CRC("usage", "owner, bytes")
-                                WITH_CRC("revocations", "owner, until")
-                                    WITH_CRC("outbox", "key, hook, id, at, body");
+    "CREATE INDEX tasks_with_events_of ON tasks (owner) WHERE status >= 2 AND first <= head;"
+    // clang-format off
+    WITH_CRC("marks", "next_key, newest_id")
+    WITH_CRC("conversations", "owner, conversation_id, title, agent, updated_at, notices")
+    WITH_CRC("messages",
+             "owner, conversation_id, message_id, task_id, role, partial, created_at, content")
+    WITH_CRC("request_keys", "owner, key, conversation_id, task_id, created_at")
+    WITH_CRC("journal", "row, bytes")
+    /* In front of the bytes: behind them, it would be read through all of a block's pages. */
+    "ALTER TABLE blocks RENAME COLUMN bytes TO crc; ALTER TABLE blocks ADD COLUMN bytes BLOB;"
+    "UPDATE blocks SET bytes = crc, crc = row_crc(task_key, first, last, crc);"
+    WITH_CRC("inbox", "task_key, position, line")
+    WITH_CRC("notices", "key, silent, owner, conversation_id, agent, text, source")
+    WITH_CRC("garbage", "task_key, owner, keeps_record")
+    WITH_CRC("usage", "owner, bytes")
+    WITH_CRC("revocations", "owner, until")
+    WITH_CRC("outbox", "key, hook, id, at, body");
+// clang-format on
 
 const char *const schema_scripts[] = {version_1, version_2, version_3,
                                       version_4, version_5, version_6};
