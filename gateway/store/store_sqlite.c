@@ -242,7 +242,7 @@ static int database_open(struct store_sqlite *s, bool power, char *ret_error)
     if (status == STORE_OK)
         status = checkpointer_open(s);
     if (status < 0 && !ret_error[0])
-        snprintf(ret_error, STORE_ERROR_TEXT, "cannot open %.120s: %.120s", s->path,
+        snprintf(ret_error, STORE_ERROR_TEXT, "cannot open %.100s: %.140s", s->path,
                  s->writer.error[0] ? s->writer.error : "the journal cannot be read");
     return status;
 }

@@ -160,14 +160,27 @@ static int scan_entry(struct scan *scan, int64_t row, const struct entry *e)
     return STORE_OK;
 }
 
+/* Whose lines it had, the row alone knew: the first entry is told, if it can still be read as one. */
+static int row_damaged(struct scan *scan, int64_t row, struct str bytes)
+{
+    struct entry e;
+    if (!take_entry(&bytes, &e))
+        return conn_damaged(scan->conn, "row %" PRId64 " of the journal is not as it was written",
+                            row);
+    return conn_damaged(scan->conn,
+                        "row %" PRId64
+                        " of the journal is not as it was written; its first lines may be the "
+                        "events %" PRIu64 " to %" PRIu64 " of the task with key %" PRId64,
+                        row, e.first, e.last, e.task_key);
+}
+
 static int scan_row(struct scan *scan, const struct call *c)
 {
     int64_t row = call_col_int(c, 0);
     struct str bytes = call_col(c, 1);
     int status = STORE_OK;
     if (!call_is_sound(c, 0, 0, 1))
-        return conn_damaged(scan->conn, "row %" PRId64 " of the journal is not as it was written",
-                            row);
+        return row_damaged(scan, row, bytes);
     while (status == STORE_OK && bytes.n) {
         struct entry e;
         status =

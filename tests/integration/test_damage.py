@@ -154,6 +154,24 @@ def test_damaged_journal_is_refused_with_a_reason(sql):  # F35
         assert re.search("level=error component=store ", "\n".join(gateway.log))
 
 
+def test_letter_in_the_journal_refuses_the_start_and_names_whose_it_is():
+    with Gateway() as gateway:
+        with Client(gateway) as client:
+            task = client.chat({"token": "a letter"}, {"hang": 1})
+            client.event(task, "token")
+            gateway.kill()
+        with database.opened(gateway, raw=True) as db:
+            key = database.key_of(db, task)
+            changed = db.execute("UPDATE journal SET bytes = CAST(replace(CAST(bytes AS TEXT), 'a letter', 'b letter') AS BLOB) "
+                                 "WHERE instr(bytes, CAST('a letter' AS BLOB)) > 0").rowcount
+            assert changed > 0
+        gateway.spawn()
+        assert gateway.process.wait(WAIT_S) == 1
+        gateway._finish()
+        log = "\n".join(gateway.log)
+        assert "of the journal is not as it was written" in log and f"of the task with key {key}" in log
+
+
 def test_numbers_of_lines_that_are_gone_are_not_given_again():  # F35
     with Gateway() as gateway:
         with Client(gateway) as client:
