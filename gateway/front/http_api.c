@@ -34,7 +34,7 @@ static const struct route routes[] = {
     {"/v1/conversations", "limit before", NULL, GET, VERB_CONVERSATIONS, 200, false, false},
     {"/v1/conversations/{c}", "", NULL, DELETE, VERB_DELETE, 200, false, false},
     {"/v1/conversations/{c}", "", NULL, PATCH, VERB_TITLE, 200, false, false},
-    {"/v1/conversations/{c}/tasks", "limit before status", NULL, GET, VERB_TASKS, 200, false,
+    {"/v1/conversations/{c}/tasks", "limit before status turns", NULL, GET, VERB_TASKS, 200, false,
      false},
     {"/v1/conversations/{c}/tasks", "", NULL, DELETE, VERB_CANCEL_ALL, 200, false, false},
     {"/v1/conversations/{c}/tasks/{t}", "", NULL, GET, VERB_TASK_GET, 200, false, false},
