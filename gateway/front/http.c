@@ -245,7 +245,8 @@ int http_answer_preflight(struct front *f, struct lws *wsi)
 }
 
 /* Chunked by hand: else every cut would look like a clean end. */
-int http_begin_events(struct lws *wsi, const char *origin, bool plain)
+int http_begin_events(struct lws *wsi, const char *origin, bool plain, const char *name,
+                      const char *value)
 {
     unsigned char bytes[LWS_PRE + HEADERS_MAX], *start = bytes + LWS_PRE, *p = start;
     unsigned char *end = bytes + sizeof bytes - 1;
@@ -257,7 +258,8 @@ int http_begin_events(struct lws *wsi, const char *origin, bool plain)
               add(wsi, "x-accel-buffering:", "no", &p, end) &&
               add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
               add(wsi, "cross-origin-resource-policy:", "same-origin", &p, end) &&
-              add_cors(wsi, origin, &p, end) && !lws_finalize_http_header(wsi, &p, end) &&
+              (!name || add(wsi, name, value, &p, end)) && add_cors(wsi, origin, &p, end) &&
+              !lws_finalize_http_header(wsi, &p, end) &&
               lws_write(wsi, start, (size_t)(p - start), LWS_WRITE_HTTP_HEADERS) >= 0;
     lws_set_timeout(wsi, NO_PENDING_TIMEOUT, 0);
     return ok ? 0 : -1;

@@ -12,7 +12,7 @@
 #ifndef PROTO_FACES_AI_SDK_H
 #define PROTO_FACES_AI_SDK_H
 
-#include "proto/faces/face.h"
+#include "proto/faces/exchange.h"
 
 enum ai_sdk_kind {
     AI_SDK_SEND,   /* the last message of the chat is the user's: ask */
@@ -41,6 +41,14 @@ bool ai_sdk_read(struct js_doc *doc, struct str json, bool is_frame, struct ai_s
                  char why[128]) MUST_USE;
 void ai_sdk_request_done(struct ai_sdk_request *r);
 
+/* The same as requests of our own: the chat, and the answer after which the stream goes on. */
+void ai_sdk_put_chat(struct face_exchange *x, const struct ai_sdk_request *r);
+void ai_sdk_put_answer(struct face_exchange *x, const struct ai_sdk_request *r);
+
+/* Over HTTP: `POST …/chat`, `GET …/chat/{id}/stream`. */
+enum ai_sdk_operation { AI_SDK_POST_CHAT, AI_SDK_GET_STREAM };
+
 extern const struct face_ops ai_sdk_ops;
+extern const struct face_http_ops ai_sdk_http_ops;
 
 #endif
