@@ -104,29 +104,12 @@ static void face_closed(struct exchange *x)
 
 /* --- the stream -------------------------------------------------------------------------------- */
 
-static struct str text_of(const struct js_doc *doc, uint32_t object, const char *member)
-{
-    uint32_t at = js_get(doc, object, member);
-    return at && js_type(doc, at) == JS_STRING ? js_raw(doc, at) : STR_NULL; /* ids and names */
-}
-
 static void face_started(struct exchange *x, struct str reply)
 {
     struct face_http *own = x->own;
-    uint32_t task = exchange_task(&own->doc, reply), created;
-    struct face_task t = {0};
-    ASSERT(task);
-    t.task_id = text_of(&own->doc, task, "task_id");
-    t.conversation_id = text_of(&own->doc, task, "conversation_id");
-    t.agent = text_of(&own->doc, task, "agent");
-    created = js_get(&own->doc, task, "created_at");
-    if (!created || !js_int(&own->doc, created, &t.created_at))
-        t.created_at = 0;
-    if (own->face.after_answer.len)
-        t.after_answer = buf_str(&own->face.after_answer);
-    if (own->face.client_id.len)
-        t.client_id = buf_str(&own->face.client_id);
-    own->stream = own->face.ops->stream->make(&t);
+    struct face_task task;
+    exchange_task_read(&own->face, &own->doc, reply, &task);
+    own->stream = own->face.ops->stream->make(&task);
 }
 
 static void face_failed(struct exchange *x, enum error e, struct str reply)
@@ -158,14 +141,8 @@ static void put_message(void *arg, const char *name, struct str json)
 static void face_line(struct exchange *x, struct buf *out, struct str line)
 {
     struct face_http *own = x->own;
-    struct event_parts parts;
-    if (!event_line_split(line, &parts) ||
-        !js_parse(&own->doc, parts.data.p, parts.data.n, JS_OURS))
-        return;
     const struct face_sink sink = {.put = put_message, .arg = &(struct telling){own, out}};
-    const struct face_event event = {
-        .type = parts.event, .seq = parts.seq, .ts = parts.ts, .doc = &own->doc};
-    face_stream_event(own->stream, &event, &sink);
+    face_stream_lines(own->stream, &own->doc, line, &sink);
     x->ended = own->stream->is_over;
 }
 

@@ -12,7 +12,7 @@
 #ifndef PROTO_FACES_AI_SDK_H
 #define PROTO_FACES_AI_SDK_H
 
-#include "proto/faces/exchange.h"
+#include "proto/faces/socket.h"
 
 enum ai_sdk_kind {
     AI_SDK_SEND,   /* the last message of the chat is the user's: ask */
@@ -45,10 +45,11 @@ void ai_sdk_request_done(struct ai_sdk_request *r);
 void ai_sdk_put_chat(struct face_exchange *x, const struct ai_sdk_request *r);
 void ai_sdk_put_answer(struct face_exchange *x, const struct ai_sdk_request *r);
 
-/* Over HTTP: `POST …/chat`, `GET …/chat/{id}/stream`. */
-enum ai_sdk_operation { AI_SDK_POST_CHAT, AI_SDK_GET_STREAM };
+/* Over HTTP `POST …/chat` and `GET …/chat/{id}/stream`; over a WebSocket a frame, which is one of both. */
+enum ai_sdk_operation { AI_SDK_POST_CHAT, AI_SDK_GET_STREAM, AI_SDK_FRAME, AI_SDK_RESUME_FRAME };
 
 extern const struct face_ops ai_sdk_ops;
 extern const struct face_http_ops ai_sdk_http_ops;
+extern const struct face_ws_ops ai_sdk_ws_ops;
 
 #endif

@@ -55,8 +55,11 @@ static enum face_next ai_sdk_begin(struct face_exchange *x, const struct face_in
     x->operation = in->operation;
     if (in->operation == AI_SDK_GET_STREAM)
         return ask_for_turns(x, in->conversation);
-    if (!ai_sdk_read(in->doc, in->body, false, &r, why)) {
+    if (!ai_sdk_read(in->doc, in->body, in->operation == AI_SDK_FRAME, &r, why)) {
         next = exchange_fail(x, ERR_BAD_REQUEST, why);
+    } else if (r.kind == AI_SDK_RESUME) {
+        x->operation = AI_SDK_RESUME_FRAME;
+        next = ask_for_turns(x, r.chat_id);
     } else if (r.kind == AI_SDK_SEND) {
         ai_sdk_put_chat(x, &r);
     } else {
@@ -83,7 +86,7 @@ static enum face_next on_turns(struct face_exchange *x, struct str line, struct 
 static enum face_next ai_sdk_replied(struct face_exchange *x, enum error e, struct str line,
                                      struct js_doc *doc)
 {
-    if (x->operation == AI_SDK_GET_STREAM)
+    if (x->operation == AI_SDK_GET_STREAM || x->operation == AI_SDK_RESUME_FRAME)
         return e || x->ask.verb != VERB_TASKS ? nothing_active(x) : on_turns(x, line, doc);
     if (e)
         return exchange_fail_line(x, e, line, doc);

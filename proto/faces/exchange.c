@@ -65,6 +65,29 @@ uint32_t exchange_task(struct js_doc *doc, struct str line)
     return last;
 }
 
+static struct str raw_of(const struct js_doc *doc, uint32_t object, const char *member)
+{
+    uint32_t at = js_get(doc, object, member);
+    return at && js_type(doc, at) == JS_STRING ? js_raw(doc, at) : STR_NULL; /* ids and names */
+}
+
+void exchange_task_read(const struct face_exchange *x, struct js_doc *doc, struct str line,
+                        struct face_task *ret)
+{
+    uint32_t task = exchange_task(doc, line);
+    ASSERT(task);
+    uint32_t created = js_get(doc, task, "created_at");
+    *ret = (struct face_task){.task_id = raw_of(doc, task, "task_id"),
+                              .conversation_id = raw_of(doc, task, "conversation_id"),
+                              .agent = raw_of(doc, task, "agent")};
+    if (!created || !js_int(doc, created, &ret->created_at))
+        ret->created_at = 0;
+    if (x->after_answer.len)
+        ret->after_answer = buf_str(&x->after_answer);
+    if (x->client_id.len)
+        ret->client_id = buf_str(&x->client_id);
+}
+
 bool exchange_task_lives(const struct js_doc *doc, uint32_t task)
 {
     uint32_t status = js_get(doc, task, "status");

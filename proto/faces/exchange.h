@@ -79,6 +79,9 @@ void exchange_done(struct face_exchange *x);
 /* The task of a reply `started`, `resumed`, `task`, or the newest of `tasks`: the node of its object in
  * doc, which then holds the line; 0 when there is none. */
 uint32_t exchange_task(struct js_doc *doc, struct str line);
+/* What a stream is told of the task of a reply, which must name one.  Spans point into doc's text and x. */
+void exchange_task_read(const struct face_exchange *x, struct js_doc *doc, struct str line,
+                        struct face_task *ret);
 /* Whether a task's object says that the task has not ended. */
 bool exchange_task_lives(const struct js_doc *doc, uint32_t task);
 

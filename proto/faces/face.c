@@ -1,5 +1,26 @@
 #include "proto/faces/face.h"
 
+void face_stream_lines(struct face_stream *s, struct js_doc *doc, struct str lines,
+                       const struct face_sink *to)
+{
+    while (lines.n > 0 && !s->is_over) {
+        const char *newline = memchr(lines.p, '\n', lines.n);
+        size_t n = newline ? (size_t)(newline - lines.p) : lines.n;
+        struct event_parts parts;
+        if (event_line_split((struct str){lines.p, n}, &parts) &&
+            js_parse(doc, parts.data.p, parts.data.n, JS_OURS))
+            face_stream_event(s,
+                              &(struct face_event){.type = parts.event,
+                                                   .seq = parts.seq,
+                                                   .ts = parts.ts,
+                                                   .doc = doc},
+                              to);
+        n += newline ? 1 : 0;
+        lines.p += n;
+        lines.n -= n;
+    }
+}
+
 static uint32_t find(const struct face_event *e, const char *member)
 {
     return js_type(e->doc, 0) == JS_OBJECT ? js_get(e->doc, 0, member) : 0;

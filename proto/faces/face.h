@@ -66,6 +66,9 @@ static inline void face_stream_idle(struct face_stream *s, const struct face_sin
     if (!s->is_over && s->ops->idle)
         s->ops->idle(s, to);
 }
+/* Whole lines as a session fills them: events are told, whatever else there is passes by. */
+void face_stream_lines(struct face_stream *s, struct js_doc *doc, struct str lines,
+                       const struct face_sink *to);
 static inline void face_stream_free(struct face_stream *s)
 {
     if (s)
