@@ -1,9 +1,9 @@
 #include "core/conversation.h"
 
+#include <stdlib.h>
+
 #include "core/notice.h"
 #include "proto/js.h"
-
-#include <stdlib.h>
 
 struct map_key conversation_key(const struct map_node *node)
 {

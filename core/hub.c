@@ -1,9 +1,9 @@
 #include "core/hub.h"
 
+#include <stdlib.h>
+
 #include "core/notice.h"
 #include "core/session.h"
-
-#include <stdlib.h>
 
 #define MIN_CACHE_BYTES (1u << 20) /* a load must survive until its reader has had its turn */
 #define LOAD_RETRY_MS 200

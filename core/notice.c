@@ -8,7 +8,7 @@ struct notice {
     struct notice_record rec;
 };
 
-/* --- what is told ------------------------------------------------------------------------------ */
+/* --- what is told ----------------------------------------------------------------------------- */
 
 static void put_text(struct buf *out, const struct task_record *t)
 {
@@ -55,7 +55,7 @@ void notice_stage(struct task *t, const struct task_record *rec)
     buf_done(&text);
 }
 
-/* --- what waits -------------------------------------------------------------------------------- */
+/* --- what waits ------------------------------------------------------------------------------- */
 
 void notice_due(struct conversation *c)
 {
@@ -167,7 +167,7 @@ bool notice_withdraw(struct hub *h, struct str owner, struct str conversation_id
     return notice_withdraw_put(h, owner, key);
 }
 
-/* --- turns ------------------------------------------------------------------------------------- */
+/* --- turns ------------------------------------------------------------------------------------ */
 
 void notices_tell_silent(struct conversation *c)
 {

@@ -1,9 +1,9 @@
 /* Notices of what is no task: told once, whoever is killed in between.
  *
- * A task puts its notice in the batch of its end.  What has its state elsewhere (a process its folder)
- * has no such batch: that it is told is kept as a request key of its owner, in the batch of the
- * notice, and looked up before.  The key is longer than a client's can be, and names the task that
- * began it: so it goes with the conversation. */
+ * A task puts its notice in the batch of its end.  What has its state elsewhere (a process its
+ * folder) has no such batch: that it is told is kept as a request key of its owner, in the batch of
+ * the notice, and looked up before.  The key is longer than a client's can be, and names the task
+ * that began it: so it goes with the conversation. */
 #include "core/notice.h"
 
 #include <stdlib.h>

@@ -6,11 +6,10 @@
  *      ran is an orphan: what it had said is read back from its blocks and tail, and it ends;
  *   3. tails of ended tasks are sealed;
  *   4. when all of it is committed, the hub is ready. */
-#include "core/hub.h"
-
-#include "core/notice.h"
-
 #include <stdlib.h>
+
+#include "core/hub.h"
+#include "core/notice.h"
 
 #define PAGE 256
 
@@ -46,7 +45,7 @@ static void finish(struct restore *r, int status)
     ready(arg, status);
 }
 
-/* --- 4 ----------------------------------------------------------------------------------------- */
+/* --- 4 ---------------------------------------------------------------------------------------- */
 
 static void on_repaired(struct waiter *w, int status)
 {
@@ -65,7 +64,7 @@ static void start_waiting(struct restore *r)
     journal_wait(&r->hub->journal, &r->waiter);
 }
 
-/* --- 3 ----------------------------------------------------------------------------------------- */
+/* --- 3 ---------------------------------------------------------------------------------------- */
 
 static void seal_some(struct restore *r);
 
@@ -100,7 +99,7 @@ static void seal_some(struct restore *r)
     journal_wait(&r->hub->journal, &r->waiter);
 }
 
-/* --- 2 ----------------------------------------------------------------------------------------- */
+/* --- 2 ---------------------------------------------------------------------------------------- */
 
 static void repair_next(struct restore *r);
 
@@ -133,7 +132,8 @@ static struct block *take_tail(struct restore *r, int64_t key)
     return b;
 }
 
-/* False when its tail ends before what its record knows of: the numbers behind would be given again. */
+/* False when its tail ends before what its record knows of: the numbers behind would be given
+ * again. */
 static bool conclude(struct restore *r, struct task *t)
 {
     struct block *tail = take_tail(r, task_key(t));
@@ -204,7 +204,7 @@ static void on_blocks(void *arg, int status, struct answer *answer)
         read_blocks(r);
         return;
     }
-    if (!sound) { /* it ends all the same, with what can be read; its numbers go on behind the rest */
+    if (!sound) { /* it ends with what can be read; its numbers go on after the rest */
         hub_tell_damage(r->hub, t->stream->task_id, r->after + 1);
         r->after = t->stream->head;
     }
@@ -267,7 +267,7 @@ static void ask_live(struct restore *r)
               on_live, r);
 }
 
-/* --- 1 ----------------------------------------------------------------------------------------- */
+/* --- 1 ---------------------------------------------------------------------------------------- */
 
 static void ask_notices(struct restore *r);
 

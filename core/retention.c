@@ -1,7 +1,7 @@
-/* The driver: next() begins whatever is to be done next, and each answer and each commit comes back to
- * it.  A removal must not meet a reader half way.  Before events are removed, the stream is dropped from
- * memory, and one that cannot be is left alone; whoever asks for the task then reads its record, and
- * retention_has_taken tells that it may be older than the removal. */
+/* The driver: next() begins whatever is to be done next, and each answer and each commit comes back
+ * to it.  A removal must not meet a reader half way.  Before events are removed, the stream is
+ * dropped from memory, and one that cannot be is left alone; whoever asks for the task then reads
+ * its record, and retention_has_taken tells that it may be older than the removal. */
 #include "core/retention.h"
 
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static void set_full(struct retention *r, struct quota *q, bool full)
     q->full = full;
 }
 
-/* ---------------------------------------------------------------------------- pieces */
+/* --- pieces ----------------------------------------------------------------------------------- */
 
 static void forget_removals(struct retention *r)
 {
@@ -183,7 +183,7 @@ static bool is_no_answer(struct retention *r, int status)
     return true;
 }
 
-/* ---------------------------------------------------------------------------- the whole store */
+/* --- the whole store -------------------------------------------------------------------------- */
 
 static void on_size(void *arg, int status, struct answer *answer)
 {
@@ -231,7 +231,7 @@ static void on_full_page(void *arg, int status, struct answer *answer)
     next(r);
 }
 
-/* ---------------------------------------------------------------------------- one owner */
+/* --- one owner -------------------------------------------------------------------------------- */
 
 static void finish_owner(struct retention *r, bool full)
 {
@@ -292,7 +292,7 @@ static void on_owners(void *arg, int status, struct answer *answer)
     ask(r, q, on_oldest);
 }
 
-/* ---------------------------------------------------------------------------- the driver */
+/* --- the driver ------------------------------------------------------------------------------- */
 
 static void begin_tick(struct retention *r)
 {
@@ -356,7 +356,7 @@ static void next(struct retention *r)
     }
 }
 
-/* ---------------------------------------------------------------------------- outside */
+/* --- outside ---------------------------------------------------------------------------------- */
 
 void retention_init(struct retention *r, struct hub *hub)
 {

@@ -39,7 +39,7 @@ void session_init(struct session *s, struct hub *h, const struct session_ops *op
     timer_arm(&h->clock, &s->timer, h->clock.now_ms + HELLO_DEADLINE_MS);
 }
 
-/* --- what it holds ----------------------------------------------------------------------------- */
+/* --- what it holds ---------------------------------------------------------------------------- */
 
 static void drop_replies(struct session *s, struct list *replies)
 {
@@ -136,7 +136,7 @@ void session_push_error(struct session *s, enum error e, struct str id, const ch
     buf_done(&line);
 }
 
-/* --- hello ------------------------------------------------------------------------------------- */
+/* --- hello ------------------------------------------------------------------------------------ */
 
 static void arm_expiry(struct session *s)
 {
@@ -145,7 +145,8 @@ static void arm_expiry(struct session *s)
         return;
     int64_t at = s->expiring_said ? s->expires_at_ms : s->expires_at_ms - EXPIRING_MS;
     msec_t in = at > c->wall_ms ? at - c->wall_ms : 0;
-    /* The wall clock may be set (F40), and the timer counts what passes: so look again now and then. */
+    /* The wall clock may be set (F40), and the timer counts what passes: so look again now and
+     * then. */
     timer_arm(c, &s->timer, c->now_ms + (in < EXPIRY_CHECK_MS ? in : EXPIRY_CHECK_MS));
 }
 
@@ -265,7 +266,7 @@ static void hello(struct session *s, const struct request *r)
     buf_done(&who.token);
 }
 
-/* --- requests ---------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 static void on_reply(void *arg, enum error error, struct str line)
 {
@@ -420,8 +421,8 @@ static bool is_blank(struct str line)
     return true;
 }
 
-/* What is no request at all may be corrected, what there was no memory for may be sent again; any other
- * type may not come first. */
+/* What is no request at all may be corrected, what there was no memory for may be sent again; any
+ * other type may not come first. */
 static bool is_hello(const struct js_doc *doc, const struct request_fault *fault)
 {
     if (fault && (fault->malformed || doc->n_nodes == 0))
@@ -493,7 +494,8 @@ static bool is_empty(struct str message)
     return true;
 }
 
-/* Who says nothing was read all the same, and perhaps expanded from next to nothing: it costs as a line. */
+/* Who says nothing was read all the same, and perhaps expanded from next to nothing: it costs as a
+ * line. */
 static void take_empty(struct session *s)
 {
     if (is_charged(s, false))

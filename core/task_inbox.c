@@ -47,8 +47,8 @@ void task_init_inbox(struct task_work *w)
     w->again.fire = on_again;
 }
 
-/* True when the agent has it, which may have ended by it.  Else it is deaf, or full: then it is tried
- * again soon. */
+/* True when the agent has it, which may have ended by it.  Else it is deaf, or full: then it is
+ * tried again soon. */
 static bool hand_over(struct task *t, struct list *from, struct input_message *m)
 {
     list_remove(&m->node);
@@ -211,7 +211,8 @@ static void deliver_messages(struct task *t)
                     &(struct op){.kind = OP_INBOX_TAKE, .task_key = task_key(t), .last = last});
 }
 
-/* What the agent does with a line may ask for the next one: that is for the loop that runs already. */
+/* What the agent does with a line may ask for the next one: that is for the loop that runs
+ * already. */
 void task_deliver(struct task *t)
 {
     struct task_work *w = t->work;

@@ -263,7 +263,7 @@ void task_free_questions(struct task *t)
             drop(list_item(it, struct question, node));
 }
 
-/* --- of a task that has ended, or that a restart found ----------------------------------------- */
+/* --- of a task that has ended, or that a restart found ---------------------------------------- */
 
 static bool is_value(const struct js_doc *doc, uint32_t node, struct str value)
 {

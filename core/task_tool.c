@@ -1,6 +1,6 @@
-/* The tools that a task's agent calls through a line: those that are through at once, and those that
- * take time.  Jobs are stopped at the end of the turn (hub_reap), since their callbacks may be on the
- * stack. */
+/* The tools that a task's agent calls through a line: those that are through at once, and those
+ * that take time.  Jobs are stopped at the end of the turn (hub_reap), since their callbacks may be
+ * on the stack. */
 #include "core/task.h"
 
 #include <stdlib.h>
@@ -95,7 +95,8 @@ static void on_approval(void *arg, struct str answer)
                 stops ? STR("the task is being stopped") : STR("the user does not approve"));
 }
 
-/* True when the user is to say first whether it may be started, or the task has failed by asking. */
+/* True when the user is to say first whether it may be started, or the task has failed by
+ * asking. */
 static bool ask_first(struct tool_use *use, struct str arguments)
 {
     struct task *t = use->task;

@@ -2,12 +2,11 @@
  *
  * A claim stands for a (owner, key) from its look-up until its task is committed or refused; a
  * second chat with the same key waits for it and then looks again. */
-#include "core/call.h"
+#include <stdlib.h>
 
+#include "core/call.h"
 #include "core/notice.h"
 #include "core/session.h"
-
-#include <stdlib.h>
 
 struct claim {
     struct map_node node;

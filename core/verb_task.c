@@ -1,7 +1,6 @@
 /* The requests about one task.  All look it up by (owner, conversation, task), and what is not
  * there for this owner gets one answer (promise 5). */
 #include "core/call.h"
-
 #include "core/session.h"
 
 static struct stream *find(struct call *c)
@@ -48,7 +47,7 @@ static struct stream *stream_for(struct call *c, const struct task_record *task)
     return s;
 }
 
-/* --- resume ------------------------------------------------------------------------------------ */
+/* --- resume ----------------------------------------------------------------------------------- */
 
 static void count_resume(struct hub *h, enum resume_plan plan, bool coalesce)
 {
@@ -154,7 +153,7 @@ void verb_resume(struct call *c)
     buf_done(&summary);
 }
 
-/* --- unsubscribe ------------------------------------------------------------------------------- */
+/* --- unsubscribe ------------------------------------------------------------------------------ */
 
 static void on_unsubscribe(void *arg, int status, struct answer *answer)
 {
@@ -178,7 +177,7 @@ void verb_unsubscribe(struct call *c)
     call_ok(c);
 }
 
-/* --- task -------------------------------------------------------------------------------------- */
+/* --- task ------------------------------------------------------------------------------------- */
 
 static void reply_task(struct call *c, const struct task_record *task)
 {
@@ -222,7 +221,7 @@ void verb_task(struct call *c)
     reply_task(c, &view);
 }
 
-/* --- cancel, cancel_all ------------------------------------------------------------------------ */
+/* --- cancel, cancel_all ----------------------------------------------------------------------- */
 
 static void on_cancelled(struct waiter *w, int status)
 {
@@ -293,7 +292,7 @@ void verb_cancel_all(struct call *c)
     wait_for_cancel(c);
 }
 
-/* --- send, respond ----------------------------------------------------------------------------- */
+/* --- send, respond ---------------------------------------------------------------------------- */
 
 static void on_send(void *arg, int status, struct answer *answer)
 {

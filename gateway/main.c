@@ -246,8 +246,9 @@ static int chat(int argc, char **argv)
     return code;
 }
 
-/* What whoever started us left behind.  Without one of the first three descriptors the next socket would be
- * it, and the log would be written into that; a signal that is blocked would never stop us. */
+/* What whoever started us left behind.  Without one of the first three descriptors the next socket
+ * would be it, and the log would be written into that; a signal that is blocked would never stop
+ * us. */
 static void leave_inheritance(void)
 {
     sigset_t none;

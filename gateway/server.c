@@ -25,7 +25,7 @@
 #define CLOSE_WAIT_MS 1000 /* for the clients' side of the close handshake */
 #define END_WAIT_MS 2000   /* for what was told to end, at the stop */
 
-/* --- the clock --------------------------------------------------------------------------------- */
+/* --- the clock -------------------------------------------------------------------------------- */
 
 void server_refresh_clock(struct server *s)
 {
@@ -66,7 +66,7 @@ static void report_task(const struct task_record *t)
 #undef FIELDS
 }
 
-/* --- stopping ---------------------------------------------------------------------------------- */
+/* --- stopping --------------------------------------------------------------------------------- */
 
 static void close_connections(struct server *s)
 {
@@ -123,7 +123,7 @@ static void proceed_drain(struct server *s)
         s->stopped = true;
 }
 
-/* --- the turn ---------------------------------------------------------------------------------- */
+/* --- the turn --------------------------------------------------------------------------------- */
 
 /* Said when it begins and when it is over, at most once a second each. */
 static void report_checkpoints(struct server *s)
@@ -206,7 +206,7 @@ static void server_turn(struct server *s)
     ws_reap(&s->front);
 }
 
-/* --- the store --------------------------------------------------------------------------------- */
+/* --- the store -------------------------------------------------------------------------------- */
 
 static bool open_store(struct server *s)
 {
@@ -262,7 +262,7 @@ static bool open_hub(struct server *s)
     return true;
 }
 
-/* --- start and stop ---------------------------------------------------------------------------- */
+/* --- start and stop --------------------------------------------------------------------------- */
 
 static void on_restored(void *arg, int status)
 {

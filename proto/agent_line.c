@@ -1,9 +1,9 @@
 #include "proto/agent_line.h"
 
-#include "proto/quote.h"
-
 #include <stdarg.h>
 #include <stdio.h>
+
+#include "proto/quote.h"
 
 /* Design.  Two tables say which members an event's data and a call have; a reader per kind checks
  * one and keeps what the struct has room for.  An optional member that is null counts as absent:
@@ -172,7 +172,7 @@ static struct str copy(struct agent_line_decoder *d, uint32_t node)
     return buf_str(&d->json);
 }
 
-/* ---- members ---- */
+/* --- members ---------------------------------------------------------------------------------- */
 
 static const char *const expectations[] = {
     [KIND_TEXT] = "a string",
@@ -272,7 +272,7 @@ static bool read_members(struct decoding *d, uint32_t object, struct fields tabl
     return true;
 }
 
-/* ---- events and calls ---- */
+/* --- events and calls ------------------------------------------------------------------------- */
 
 /* data without what the gateway says in its own way: timeout_s becomes its expires_at. */
 static struct str copy_question(struct agent_line_decoder *d, uint32_t data)

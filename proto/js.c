@@ -1,10 +1,10 @@
 #include "proto/js.h"
 
-#include "proto/js_scan.h"
-#include "proto/limits.h"
-
 #include <math.h>
 #include <stdlib.h>
+
+#include "proto/js_scan.h"
+#include "proto/limits.h"
 
 /* Design.  One loop, two steps: read_value takes a scalar or opens a container; advance takes what
  * stands between two values (closers, a comma, a key and its colon).  The stack holds the open
@@ -84,7 +84,7 @@ static bool add(struct parser *p, enum js_type type, const char *from, const cha
     return true;
 }
 
-/* ---- duplicate keys ---- */
+/* --- duplicate keys --------------------------------------------------------------------------- */
 
 struct key {
     const char *p;
@@ -166,7 +166,7 @@ static bool check_many_keys(struct parser *p, uint32_t object)
     return true;
 }
 
-/* ---- values ---- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static bool open_container(struct parser *p, enum js_type type)
 {

@@ -1,10 +1,10 @@
 #include "proto/request_fields.h"
 
-#include "proto/ulid.h"
-
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+
+#include "proto/ulid.h"
 
 enum kind {
     KIND_TEXT, /* min to max bytes */
@@ -149,7 +149,7 @@ struct str request_keep(struct decoding *d, uint32_t node)
     return (struct str){d->block.bytes + from, d->block.len - from};
 }
 
-/* ---- one reader per kind: false when the value is not what the field asks for ---- */
+/* --- one reader per kind: false when the value is not what the field asks for ----------------- */
 
 static void *member_of(struct decoding *d, const struct field *f)
 {

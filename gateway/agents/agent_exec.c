@@ -1,11 +1,5 @@
 #include "gateway/agents/agent_exec.h"
 
-#include "gateway/agents/run_line.h"
-#include "gateway/processes/strays.h"
-#include "gateway/processes/supervisor.h"
-#include "proto/js.h"
-#include "proto/limits.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -13,6 +7,12 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "gateway/agents/run_line.h"
+#include "gateway/processes/strays.h"
+#include "gateway/processes/supervisor.h"
+#include "proto/js.h"
+#include "proto/limits.h"
 
 /* Design
  *
@@ -88,7 +88,7 @@ static struct run *run_of(const void *data)
     return r;
 }
 
-/* ------------------------------------------------------------------ handles */
+/* --- handles ---------------------------------------------------------------------------------- */
 
 static void run_drop(struct run *r)
 {
@@ -168,7 +168,7 @@ static ssize_t read_chunk(struct watched *w)
     return 0;
 }
 
-/* ------------------------------------------------------------------ stdin */
+/* --- stdin ------------------------------------------------------------------------------------ */
 
 /* Writes what the pipe takes; waits for room with the rest.  False when nobody will read it. */
 static bool stdin_flush(struct run *r)
@@ -220,8 +220,8 @@ static bool stdin_put(struct run *r, struct str line, size_t max)
     return stdin_flush(r);
 }
 
-/* A message is taken when the pipe has all of it: one that waits here may never be read.  Until then it
- * is refused, and known again when it is tried again. */
+/* A message is taken when the pipe has all of it: one that waits here may never be read.  Until
+ * then it is refused, and known again when it is tried again. */
 static bool message_put(struct run *r, struct str line)
 {
     if (r->message.len == 0) {
@@ -239,7 +239,7 @@ static bool message_put(struct run *r, struct str line)
     return true;
 }
 
-/* ------------------------------------------------------------------ stdout and stderr */
+/* --- stdout and stderr ------------------------------------------------------------------------ */
 
 static void run_kill(struct run *r)
 {
@@ -359,7 +359,7 @@ static void on_stderr_ready(uv_poll_t *poll, int status, int events)
     stderr_read(run_of(poll->data));
 }
 
-/* ------------------------------------------------------------------ the end */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 /* Reads what the pipe holds now.  True when all is handed over; false: paused.  With nothing of the
  * tree left there is no more to come.  What somebody else still writes (a descriptor was passed on)
@@ -486,7 +486,7 @@ static void on_supervisor_exit(uv_poll_t *poll, int status, int events)
     run_go_on(r);
 }
 
-/* ------------------------------------------------------------------ the port */
+/* --- the port --------------------------------------------------------------------------------- */
 
 static void exec_cancel(struct run *run)
 {

@@ -1,5 +1,7 @@
 #include "gateway/agents/agent_http.h"
 
+#include <stdlib.h>
+
 #include "gateway/agents/run_line.h"
 #include "gateway/agents/teller.h"
 #include "gateway/base/stepper.h"
@@ -7,8 +9,6 @@
 #include "gateway/fetch/stream_form.h"
 #include "gateway/models/openai_chunk.h"
 #include "proto/sse_reader.h"
-
-#include <stdlib.h>
 
 #define RUN_MAGIC 0x68747470u
 
@@ -48,7 +48,7 @@ static void end(struct run *r, enum run_end how, struct str text)
     r->teller.events.on_end(r->teller.task, how, text);
 }
 
-/* ------------------------------------------------------------------ what it says */
+/* --- what it says ----------------------------------------------------------------------------- */
 
 static void say_node(struct run *r, enum event_type event, uint32_t node)
 {
@@ -143,7 +143,7 @@ static void take_line(struct run *r, struct str text)
         teller_say(&r->teller, &line);
 }
 
-/* ------------------------------------------------------------------ the reply */
+/* --- the reply -------------------------------------------------------------------------------- */
 
 static void on_head(void *user, const struct fetch_head *head)
 {
@@ -223,7 +223,8 @@ static bool on_bytes(void *user, struct str bytes)
     return !r->ended && !r->teller.paused;
 }
 
-/* A last line needs no end, but for one that broke off in its middle: that is no fault of its text. */
+/* A last line needs no end, but for one that broke off in its middle: that is no fault of its
+ * text. */
 static void take_last(struct run *r, struct str text)
 {
     struct js_doc doc = {0};
@@ -266,7 +267,7 @@ static void on_done(void *user, struct str error)
 
 static const struct fetch_events fetch_events = {on_head, on_bytes, on_done};
 
-/* ------------------------------------------------------------------ the port */
+/* --- the port --------------------------------------------------------------------------------- */
 
 static void on_step(void *arg)
 {

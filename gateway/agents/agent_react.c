@@ -1,11 +1,11 @@
 #include "gateway/agents/agent_react.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "gateway/agents/react_calls.h"
 #include "gateway/base/stepper.h"
 #include "gateway/config/config.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 
 /* Design
  *
@@ -17,10 +17,10 @@
  *                                                      ▼
  *                  cancel, a fault ─────────────▶    ENDED  on_end
  *
- * - Everything but the model's pieces happens in on_step, in a turn of the loop of its own: a cancel
- *   is seen between any two of them, and nothing of the model is freed inside its callbacks.
- * - Calls are begun one a step, and run side by side (react_calls.h).  One that the model made badly
- *   stands in the talk repaired: not every model takes back what it said.
+ * - Everything but the model's pieces happens in on_step, in a turn of the loop of its own: a
+ *   cancel is seen between any two of them, and nothing of the model is freed inside its callbacks.
+ * - Calls are begun one a step, and run side by side (react_calls.h).  One that the model made
+ *   badly stands in the talk repaired: not every model takes back what it said.
  */
 
 #define RUN_MAGIC 0x72656163u
@@ -84,7 +84,7 @@ static void end(struct run *r, enum run_end how, struct str text)
     r->teller.events.on_end(r->teller.task, how, text);
 }
 
-/* ------------------------------------------------------------------ what the model says */
+/* --- what the model says ---------------------------------------------------------------------- */
 
 static void turn_clear(struct run *r)
 {
@@ -159,7 +159,7 @@ static void on_done(void *user, struct str error)
 
 static const struct model_events model_events = {on_piece, on_tool_call, on_usage, on_done};
 
-/* ------------------------------------------------------------------ what the model is given */
+/* --- what the model is given ------------------------------------------------------------------ */
 
 /* What the turn said and called. */
 static void put_turn(struct run *r)
@@ -216,7 +216,7 @@ static void fit_context(struct run *r)
     teller_tell(&r->teller, EVENT_CUSTOM, STR_NULL);
 }
 
-/* ------------------------------------------------------------------ steps */
+/* --- steps ------------------------------------------------------------------------------------ */
 
 static unsigned max_turns(const struct run *r)
 {
@@ -322,7 +322,7 @@ static void on_step(void *arg)
     }
 }
 
-/* ------------------------------------------------------------------ the port */
+/* --- the port --------------------------------------------------------------------------------- */
 
 static void react_cancel(struct run *run)
 {

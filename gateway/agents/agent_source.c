@@ -1,9 +1,9 @@
 #include "gateway/agents/agent_source.h"
 
-#include "gateway/base/stepper.h"
-
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "gateway/base/stepper.h"
 
 #define RUN_MAGIC 0x73726365u
 
@@ -42,7 +42,7 @@ static struct run *run_of(void *arg)
     return r;
 }
 
-/* ---- the plan ---- */
+/* --- the plan --------------------------------------------------------------------------------- */
 
 static bool set_member(struct source_plan *plan, struct str name, int64_t value, char *ret_error)
 {
@@ -107,7 +107,7 @@ static bool read_plan(struct source_plan *plan, struct str input, char *ret_erro
     return good;
 }
 
-/* ---- the run ---- */
+/* --- the run ---------------------------------------------------------------------------------- */
 
 static void end(struct run *r, enum run_end how, struct str text)
 {

@@ -9,7 +9,7 @@
 #define HS256_BYTES 32
 #define ES256_HALF 32 /* bytes of r, and of s */
 
-/* ------------------------------------------------------------------ reading */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* Takes what is before the next dot off the front. */
 static bool take_part(struct str *rest, struct str *ret)
@@ -94,7 +94,7 @@ bool jwt_may_be_of(const struct jwt *jwt, const char *kid)
     return !node || js_is(&jwt->header, node, kid);
 }
 
-/* ------------------------------------------------------------------ verifying */
+/* --- verifying -------------------------------------------------------------------------------- */
 
 static void hs256(const struct jwt_key *key, struct str text, unsigned char ret[HS256_BYTES])
 {
@@ -171,7 +171,7 @@ bool jwt_is_signed_by(const struct jwt *jwt, const struct jwt_key *key)
     return good;
 }
 
-/* ------------------------------------------------------------------ writing */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 void jwt_write(const struct jwt_key *key, struct str claims, struct buf *out)
 {

@@ -17,7 +17,7 @@
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/* ------------------------------------------------------------------ base64url */
+/* --- base64url -------------------------------------------------------------------------------- */
 
 void base64url_put(struct buf *out, const void *bytes, size_t n)
 {
@@ -67,7 +67,7 @@ bool base64url_read(struct str text, struct buf *out)
     return (word & ((1u << bits) - 1)) == 0;
 }
 
-/* ------------------------------------------------------------------ files */
+/* --- files ------------------------------------------------------------------------------------ */
 
 /* A freed copy must not keep a secret. */
 static void wipe(struct buf *b)
@@ -119,7 +119,7 @@ static const char *open_secret(const char *path, struct jwt_key *ret)
     return wrong;
 }
 
-/* ------------------------------------------------------------------ JWK (RFC 7517, 7518, 8037) */
+/* --- JWK (RFC 7517, 7518, 8037) --------------------------------------------------------------- */
 
 static bool is(const json_t *object, const char *member, const char *value)
 {
@@ -250,7 +250,7 @@ static const char *open_jwk(const struct buf *text, struct jwt_key *ret)
     return wrong;
 }
 
-/* ------------------------------------------------------------------ public keys */
+/* --- public keys ------------------------------------------------------------------------------ */
 
 static const char *open_pem(const struct buf *text, struct jwt_key *ret)
 {
@@ -305,7 +305,7 @@ static const char *open_public(const char *path, struct jwt_key *ret)
     return wrong;
 }
 
-/* ------------------------------------------------------------------ keys */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 void jwt_key_of_secret(const char *kid, const void *secret, size_t n, struct jwt_key *ret)
 {

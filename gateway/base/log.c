@@ -1,7 +1,5 @@
 #include "gateway/base/log.h"
 
-#include "proto/js.h"
-
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -10,6 +8,8 @@
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "proto/js.h"
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
@@ -31,7 +31,7 @@ bool log_is_on(enum log_level level)
     return (int)level >= atomic_load_explicit(&log_level, memory_order_relaxed);
 }
 
-/* ------------------------------------------------------------------ one line */
+/* --- one line --------------------------------------------------------------------------------- */
 
 /* A terminal must not obey what a peer has written: DEL and the C1 controls (U+0080 to U+009F) are
  * valid in JSON as they stand. */
@@ -111,10 +111,11 @@ void log_line(struct buf *out, enum log_format format, int64_t wall_ms,
         buf_putc(out, '}');
 }
 
-/* ------------------------------------------------------------------ out */
+/* --- out -------------------------------------------------------------------------------------- */
 
-/* Who reads the log may have stopped: a pager, a log driver that is stuck.  The loop must not stop with it,
- * so a line is given LOG_WAIT_MS once, and while nothing is taken the next ones are lost at once. */
+/* Who reads the log may have stopped: a pager, a log driver that is stuck.  The loop must not stop
+ * with it, so a line is given LOG_WAIT_MS once, and while nothing is taken the next ones are lost
+ * at once. */
 static bool can_write(void)
 {
     struct pollfd out = {STDERR_FILENO, POLLOUT, 0};
@@ -125,8 +126,8 @@ static bool can_write(void)
     return n > 0;
 }
 
-/* False when it was lost, or its end: there is nobody to tell.  A pipe that can be written to takes PIPE_BUF
- * bytes without waiting. */
+/* False when it was lost, or its end: there is nobody to tell.  A pipe that can be written to takes
+ * PIPE_BUF bytes without waiting. */
 static bool write_all(struct str text)
 {
     size_t all = text.n;

@@ -7,8 +7,9 @@
  *        └── a break, or a gateway that is busy ◀──────────┤
  *                                                          └ the terminal event, a reply, a refusal
  *
- * After a break it begins again, with the same request key until it knows its task, then with a resume
- * behind the last event that it has seen.  So it starts one task, and prints each event once. */
+ * After a break it begins again, with the same request key until it knows its task, then with a
+ * resume behind the last event that it has seen.  So it starts one task, and prints each event
+ * once. */
 #include "gateway/cli/chat.h"
 
 #include <inttypes.h>
@@ -25,7 +26,7 @@
 #define BACKOFF_MAX_MS 8000
 #define PATIENCE_MS 120000 /* without a welcome; then it gives up */
 
-/* --- small things ------------------------------------------------------------------------------ */
+/* --- small things ----------------------------------------------------------------------------- */
 
 static uint32_t random_below(uint64_t n)
 {
@@ -70,7 +71,7 @@ void chat_give_up(struct chat *c, const char *why)
     chat_finish(c, 1);
 }
 
-/* --- what we send ------------------------------------------------------------------------------ */
+/* --- what we send ----------------------------------------------------------------------------- */
 
 struct buf chat_request(const char *type)
 {
@@ -134,7 +135,7 @@ void chat_ask(struct chat *c)
     c->state = CHAT_ASKING;
 }
 
-/* --- connections ------------------------------------------------------------------------------- */
+/* --- connections ------------------------------------------------------------------------------ */
 
 static void on_again(uv_timer_t *timer)
 {
@@ -210,7 +211,7 @@ static void on_signal(uv_signal_t *signal, int signum)
     chat_finish(c, 1);
 }
 
-/* --- start and end ----------------------------------------------------------------------------- */
+/* --- start and end ---------------------------------------------------------------------------- */
 
 static void start(struct chat *c)
 {

@@ -1,20 +1,20 @@
-/* Design.  One walk over the JSON, led by the table: an object's members are looked up by name, each
- * value is read as its key's type says.  The path to the current value grows and shrinks with the
- * walk, so that every fault can name it.
+/* Design.  One walk over the JSON, led by the table: an object's members are looked up by name,
+ * each value is read as its key's type says.  The path to the current value grows and shrinks with
+ * the walk, so that every fault can name it.
  */
-#include "gateway/config/config_keys.h"
-
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "gateway/config/config_keys.h"
 
 struct reader {
     struct faults *faults;
     struct buf path;
 };
 
-/* ------------------------------------------------------------------ the path */
+/* --- the path --------------------------------------------------------------------------------- */
 
 /* A member's name may be anything: shown are its first characters, without controls. */
 static void push_name(struct reader *r, const char *name)
@@ -46,7 +46,7 @@ static void fault_wanted(struct reader *r, const struct key *key)
     buf_done(&wanted);
 }
 
-/* ------------------------------------------------------------------ values */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static void read_object(struct reader *r, const struct key_table *table, void *base,
                         const json_t *object);
@@ -215,7 +215,7 @@ static void read_value(struct reader *r, const struct key *key, void *base, cons
     UNREACHABLE();
 }
 
-/* ------------------------------------------------------------------ objects */
+/* --- objects ---------------------------------------------------------------------------------- */
 
 static void fault_unknown(struct reader *r, const struct key_table *table, const char *name)
 {

@@ -1,12 +1,11 @@
-#include "gateway/fetch/fetch_private.h"
-
-#include "gateway/fetch/complaint.h"
-
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 #include <sys/socket.h>
+
+#include "gateway/fetch/complaint.h"
+#include "gateway/fetch/fetch_private.h"
 
 /* Design
  *
@@ -16,7 +15,8 @@
  *          WAITING ──── again ───────▶ OPEN ──── libcurl is through ───▶ OVER ──── all is ───▶ DONE
  *                                                                               handed out
  *
- * on_write and on_header run inside libcurl and only keep what came.  fetch_advance hands it out. */
+ * on_write and on_header run inside libcurl and only keep what came.  fetch_advance hands it
+ * out. */
 
 #define FETCH_MAGIC 0x66657463u
 #define RETRY_MS 500
@@ -71,7 +71,7 @@ msec_t fetch_retry_ms(unsigned tries, int64_t retry_after_s, uint32_t random)
     return ms > retry_after_s * 1000 ? ms : retry_after_s * 1000;
 }
 
-/* ------------------------------------------------------------------ inside libcurl */
+/* --- inside libcurl --------------------------------------------------------------------------- */
 
 static bool is_good(const struct fetch *f)
 {
@@ -139,7 +139,8 @@ static curl_socket_t on_open_socket(void *user, curlsocktype purpose, struct cur
     return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 }
 
-/* Before each request: a connection that another fetch has left open was not opened for this one. */
+/* Before each request: a connection that another fetch has left open was not opened for this
+ * one. */
 static int on_request(void *user, char *to, char *from, int to_port, int from_port)
 {
     struct fetch *f = fetch_of(user);
@@ -152,7 +153,7 @@ static int on_request(void *user, char *to, char *from, int to_port, int from_po
                : CURL_PREREQFUNC_ABORT;
 }
 
-/* ------------------------------------------------------------------ one try */
+/* --- one try ---------------------------------------------------------------------------------- */
 
 static void fail(struct fetch *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -260,7 +261,7 @@ static void on_idle(struct timer *timer)
     fetcher_ready(f->fetcher, &f->in_ready);
 }
 
-/* ------------------------------------------------------------------ its end */
+/* --- its end ---------------------------------------------------------------------------------- */
 
 static bool may_pass(const struct fetch *f, CURLcode result)
 {
@@ -374,7 +375,7 @@ void fetch_advance(struct list *in_ready)
     f->events.on_done(f->user, str_of(f->fault));
 }
 
-/* ------------------------------------------------------------------ its life */
+/* --- its life --------------------------------------------------------------------------------- */
 
 struct fetch *fetch_start(struct fetcher *fetcher, const struct fetch_options *options,
                           const struct fetch_request *request, const struct fetch_events *events,

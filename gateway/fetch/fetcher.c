@@ -1,6 +1,6 @@
-#include "gateway/fetch/fetch_private.h"
-
 #include <stdlib.h>
+
+#include "gateway/fetch/fetch_private.h"
 
 /* Design
  *
@@ -52,7 +52,7 @@ void fetcher_ready(struct fetcher *f, struct list *in_ready)
         arm(f, &f->look, 0);
 }
 
-/* ------------------------------------------------------------------ libcurl */
+/* --- libcurl ---------------------------------------------------------------------------------- */
 
 static void serve(struct fetcher *f)
 {
@@ -191,7 +191,7 @@ void fetcher_rest(struct fetcher *f)
         arm(f, &f->linger, FETCH_LINGER_MS);
 }
 
-/* ------------------------------------------------------------------ its life */
+/* --- its life --------------------------------------------------------------------------------- */
 
 struct fetcher *fetcher_open(uv_loop_t *loop)
 {

@@ -1,10 +1,10 @@
 #include "gateway/fetch/upstream.h"
 
-#include "gateway/base/secret_line.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
+
+#include "gateway/base/secret_line.h"
 
 #define MAX_API_KEY 16384 /* bytes */
 

@@ -1,6 +1,6 @@
-/* An entry is waiting, flying or over.  It is over when its fetch has told the end: a fetch may not be
- * freed from its own callback, so that the timer, which fires in the same turn or the next, takes it from
- * there. */
+/* An entry is waiting, flying or over.  It is over when its fetch has told the end: a fetch may not
+ * be freed from its own callback, so that the timer, which fires in the same turn or the next,
+ * takes it from there. */
 #include "gateway/fetch/webhook.h"
 
 #include <openssl/crypto.h>
@@ -62,7 +62,7 @@ static msec_t now(const struct webhooks *w)
     return w->hub->clock.now_ms;
 }
 
-/* --- the window -------------------------------------------------------------------------------- */
+/* --- the window ------------------------------------------------------------------------------- */
 
 static bool has_room(const struct hook *h, size_t bytes)
 {
@@ -142,7 +142,7 @@ static void on_posted(void *arg, const struct outbox_record *entry)
     }
 }
 
-/* --- tries ------------------------------------------------------------------------------------- */
+/* --- tries ------------------------------------------------------------------------------------ */
 
 static bool on_bytes(void *user, struct str bytes)
 {
@@ -284,7 +284,7 @@ static void on_timer(struct timer *timer)
     proceed(container_of(timer, struct webhooks, timer));
 }
 
-/* --- outside ----------------------------------------------------------------------------------- */
+/* --- outside ---------------------------------------------------------------------------------- */
 
 static bool open_hook(struct webhooks *w, struct hook *h, const struct config_hook *config,
                       char *ret_error, size_t n)

@@ -217,7 +217,8 @@ int http_answer_json(struct lws *wsi, int status, const char *origin, bool is_he
                   status == 204 ? STR("") : body);
 }
 
-/* Of a request to which no body belongs: nobody reads it, so the connection ends behind the answer. */
+/* Of a request to which no body belongs: nobody reads it, so the connection ends behind the
+ * answer. */
 static bool has_body(struct lws *wsi)
 {
     return lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) > 0 ||
@@ -284,8 +285,8 @@ int http_refuse(struct lws *wsi, int status, enum error e, const char *message)
     return 1;
 }
 
-/* Whether a list of codings ("br, gzip;q=0.5, *;q=0") allows gzip.  It must name it: "*" may mean it,
- * and plain is right for that, too. */
+/* Whether a list of codings ("br, gzip;q=0.5, *;q=0") allows gzip.  It must name it: "*" may mean
+ * it, and plain is right for that, too. */
 static bool takes_gzip(struct lws *wsi)
 {
     char *list = header(wsi, WSI_TOKEN_HTTP_ACCEPT_ENCODING), *rest = NULL;
@@ -344,8 +345,8 @@ static int serve_text(struct lws *wsi, int status, const char *type, struct str 
                   body);
 }
 
-/* A proxy of this machine may ask for somebody whom it does not name, so loopback alone is no reason
- * then. */
+/* A proxy of this machine may ask for somebody whom it does not name, so loopback alone is no
+ * reason then. */
 static bool may_read_metrics(struct front *f, struct lws *wsi)
 {
     const struct config *config = f->config;

@@ -31,8 +31,9 @@ static const char *load(SSL_CTX *context, const char *cert, const char *key)
     return NULL;
 }
 
-/* At each handshake, before a certificate is chosen: the pair of `from` alone.  In the context itself one
- * pair of each kind of key would stay, and a client that likes the old kind better would get that. */
+/* At each handshake, before a certificate is chosen: the pair of `from` alone.  In the context
+ * itself one pair of each kind of key would stay, and a client that likes the old kind better would
+ * get that. */
 static int take_pair(SSL *connection, void *from)
 {
     STACK_OF(X509) *chain = NULL;

@@ -1,8 +1,8 @@
 #include "gateway/models/arithmetic.h"
 
-#include "gateway/models/calculator.h"
-
 #include <strings.h>
+
+#include "gateway/models/calculator.h"
 
 /* Design.  A scan from left to right.  From each place where a word may begin, a run is tried:
  * operand, operator, operand … for as long as that goes, each written to out in the calculator's

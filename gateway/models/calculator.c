@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Design.  Recursive descent; whatever goes deeper goes through signed, which counts, so that no input
- * reaches the end of the stack.
+/* Design.  Recursive descent; whatever goes deeper goes through signed, which counts, so that no
+ * input reaches the end of the stack.
  *
  *   sum      product ((+|-) product)*
  *   product  signed ((*|/|%) signed)*
@@ -53,7 +53,7 @@ struct parser {
 static double parse_sum(struct parser *c);
 static double parse_signed(struct parser *c);
 
-/* ---- faults ---- */
+/* --- faults ----------------------------------------------------------------------------------- */
 
 static double fail(struct parser *c, const char *what)
 {
@@ -99,7 +99,7 @@ static bool enter(struct parser *c)
     return true;
 }
 
-/* ---- signs ---- */
+/* --- signs ------------------------------------------------------------------------------------ */
 
 static char peek(struct parser *c)
 {
@@ -126,7 +126,7 @@ static bool is_letter(char ch)
     return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || ch == '_';
 }
 
-/* ---- operands ---- */
+/* --- operands --------------------------------------------------------------------------------- */
 
 static double parse_number(struct parser *c)
 {
@@ -228,7 +228,7 @@ static double parse_operand(struct parser *c)
     return value;
 }
 
-/* ---- operators ---- */
+/* --- operators -------------------------------------------------------------------------------- */
 
 static double parse_power(struct parser *c)
 {

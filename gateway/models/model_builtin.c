@@ -1,11 +1,11 @@
 #include "gateway/models/model_builtin.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "gateway/base/stepper.h"
 #include "gateway/models/model_rules.h"
 #include "proto/js.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 
 #define TURN_MAGIC 0x6275696cu
 #define BURST 64      /* words in one turn of the loop, when nothing paces them */

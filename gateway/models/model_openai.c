@@ -1,14 +1,14 @@
 #include "gateway/models/model_openai.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "gateway/fetch/complaint.h"
 #include "gateway/fetch/stream_form.h"
 #include "gateway/models/openai_calls.h"
 #include "gateway/models/openai_chunk.h"
 #include "proto/sse_reader.h"
-
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #define TURN_MAGIC 0x6f706169u
 
@@ -46,7 +46,7 @@ static struct model_turn *turn_of(void *arg)
     return t;
 }
 
-/* ------------------------------------------------------------------ its end */
+/* --- its end ---------------------------------------------------------------------------------- */
 
 /* t->text. */
 static void say_text(struct model_turn *t, enum model_piece kind)
@@ -128,7 +128,7 @@ static void finish(struct model_turn *t)
     end(t, STR_NULL);
 }
 
-/* ------------------------------------------------------------------ one chunk */
+/* --- one chunk -------------------------------------------------------------------------------- */
 
 static void say(struct model_turn *t, enum model_piece kind, uint32_t node)
 {
@@ -208,7 +208,7 @@ static void take_chunk(struct model_turn *t, struct str text)
         take_object(t);
 }
 
-/* ------------------------------------------------------------------ the reply */
+/* --- the reply -------------------------------------------------------------------------------- */
 
 static const struct fetch_events fetch_events;
 
@@ -360,7 +360,7 @@ static void on_done(void *user, struct str error)
 
 static const struct fetch_events fetch_events = {on_head, on_bytes, on_done};
 
-/* ------------------------------------------------------------------ the port */
+/* --- the port --------------------------------------------------------------------------------- */
 
 static struct model_turn *openai_start(void *settings, const struct model_request *request,
                                        const struct model_events *events, void *user,

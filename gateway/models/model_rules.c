@@ -28,7 +28,7 @@ struct rules_talk {
     struct rules_plan *plan;
 };
 
-/* ------------------------------------------------------------------ reading */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static bool is_role(const struct rules_talk *t, uint32_t message, const char *role)
 {
@@ -106,7 +106,7 @@ static bool has_tool(struct rules_talk *t, const char *name)
     return false;
 }
 
-/* ------------------------------------------------------------------ writing */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static void say(struct rules_talk *t, const char *text)
 {
@@ -164,7 +164,7 @@ static void put_expression(const struct rules_talk *t, uint32_t function, struct
     buf_done(&arguments);
 }
 
-/* ------------------------------------------------------------------ tools */
+/* --- tools ------------------------------------------------------------------------------------ */
 
 static struct rules_call *add_call(struct rules_talk *t, const char *tool)
 {
@@ -257,7 +257,7 @@ static void answer_results(struct rules_talk *t)
             answer_result(t, i);
 }
 
-/* ------------------------------------------------------------------ counting */
+/* --- counting --------------------------------------------------------------------------------- */
 
 /* A number behind a phrase; capped, so that it never overflows.  False when there is none. */
 static bool number_after(const struct buf *text, const char *phrase, uint32_t *ret)
@@ -315,7 +315,7 @@ static bool rule_repeat(struct rules_talk *t)
     return true;
 }
 
-/* ------------------------------------------------------------------ memory */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 /* A name told in a message: up to the end of the clause. */
 static bool find_name(const struct buf *text, struct str *ret)
@@ -407,7 +407,7 @@ static bool rule_before(struct rules_talk *t)
     return true;
 }
 
-/* ------------------------------------------------------------------ the rest */
+/* --- the rest --------------------------------------------------------------------------------- */
 
 static bool rule_fail(struct rules_talk *t)
 {

@@ -15,7 +15,7 @@ struct piece {
     struct str id, name, arguments;
 };
 
-/* ------------------------------------------------------------------ a piece */
+/* --- a piece ---------------------------------------------------------------------------------- */
 
 /* A member's text; of an object, which there are servers to give, the JSON. */
 static struct str read_text(const struct js_doc *doc, uint32_t object, const char *name,
@@ -51,7 +51,7 @@ static bool is_object(struct openai_calls *c, struct str text)
            js_type(&c->doc, 0) == JS_OBJECT;
 }
 
-/* ------------------------------------------------------------------ whose it is */
+/* --- whose it is ------------------------------------------------------------------------------ */
 
 /* A second call under the first one's index, or id. */
 static bool begins_another(struct openai_calls *c, const struct openai_call *call,
@@ -100,7 +100,7 @@ static struct openai_call *begin(struct openai_calls *c, const struct piece *p)
     return &c->list[c->n++];
 }
 
-/* ------------------------------------------------------------------ putting together */
+/* --- putting together ------------------------------------------------------------------------- */
 
 static void add(struct openai_call *call, const struct piece *p)
 {

@@ -116,7 +116,8 @@ static bool is_hex(char c)
     return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'f');
 }
 
-/* A string's text ends with the escape of a high surrogate, whose backslash is not itself escaped. */
+/* A string's text ends with the escape of a high surrogate, whose backslash is not itself
+ * escaped. */
 static bool ends_in_half(struct str raw)
 {
     const char *e = raw.n >= 6 ? raw.p + raw.n - 6 : NULL;
@@ -170,8 +171,8 @@ void openai_put_half(struct openai_half *half, struct buf *out)
 #define BROKEN "the answer was broken off by the model's server"
 #define CALL "the model's server could not read the model's call of a tool"
 
-/* In small letters, with "_" for "-": OpenAI's own, those of servers that speak like it, and those that
- * gateways pass on from Google's, Zhipu's and others' models.  What is not here is an end. */
+/* In small letters, with "_" for "-": OpenAI's own, those of servers that speak like it, and those
+ * that gateways pass on from Google's, Zhipu's and others' models.  What is not here is an end. */
 static const struct {
     const char *reason, *why;
 } faults[] = {

@@ -1,9 +1,5 @@
 #include "gateway/processes/keeper.h"
 
-#include "gateway/processes/keep_folder.h"
-#include "gateway/processes/spawn.h"
-#include "gateway/processes/tree.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,6 +13,10 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "gateway/processes/keep_folder.h"
+#include "gateway/processes/spawn.h"
+#include "gateway/processes/tree.h"
 
 /* Design
  *
@@ -32,7 +32,7 @@
 #define PTY_COLUMNS 120
 #define STATUS_TRIES 30 /* a second apart: the disk may be full */
 
-/* ------------------------------------------------------------------ the gateway's side */
+/* --- the gateway's side ----------------------------------------------------------------------- */
 
 static int refuse(char ret_error[256], const char *what, int error)
 {
@@ -104,7 +104,7 @@ void keeper_discard(int pidfd)
     close(pidfd);
 }
 
-/* ------------------------------------------------------------------ the keeper's side */
+/* --- the keeper's side ------------------------------------------------------------------------ */
 
 struct keeper {
     struct tree tree; /* first: tree.ended finds the rest */
@@ -150,7 +150,7 @@ static void write_status(struct keeper *k)
     }
 }
 
-/* ------------------------------------------------------------------ starting */
+/* --- starting --------------------------------------------------------------------------------- */
 
 static bool open_pty(struct keeper *k)
 {
@@ -215,7 +215,7 @@ static int start(struct keeper *k)
     return error;
 }
 
-/* ------------------------------------------------------------------ in and out */
+/* --- in and out ------------------------------------------------------------------------------- */
 
 static void close_in(struct keeper *k)
 {
@@ -306,7 +306,7 @@ static void read_frames(struct keeper *k)
     k->n_frames -= at;
 }
 
-/* ------------------------------------------------------------------ the loop */
+/* --- the loop --------------------------------------------------------------------------------- */
 
 static void on_due(struct keeper *k)
 {

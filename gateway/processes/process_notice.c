@@ -1,12 +1,11 @@
 /* What is told of a process: its end, once, and lines that were watched for. */
-#include "gateway/processes/processes_private.h"
-
-#include "core/notice.h"
-#include "gateway/base/log.h"
-
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "core/notice.h"
+#include "gateway/base/log.h"
+#include "gateway/processes/processes_private.h"
 
 void process_put_command(const struct process *p, struct buf *out)
 {

@@ -1,10 +1,3 @@
-#include "gateway/processes/processes_private.h"
-
-#include "gateway/base/log.h"
-#include "gateway/processes/keeper.h"
-#include "gateway/processes/strays.h"
-#include "gateway/processes/terminal_text.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -16,6 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "gateway/base/log.h"
+#include "gateway/processes/keeper.h"
+#include "gateway/processes/processes_private.h"
+#include "gateway/processes/strays.h"
+#include "gateway/processes/terminal_text.h"
+
 #define TICK_MS 500       /* notices that could not be told, and lines that are watched for */
 #define WRITE_BYTES 49152 /* in frames, into an empty FIFO of 16 pages */
 #define WRITE_MORE 28672  /* that it may hold then: pages may be half empty */
@@ -25,7 +24,7 @@ struct list *processes_list(struct processes *all)
     return &all->list;
 }
 
-/* ------------------------------------------------------------------ the folder */
+/* --- the folder ------------------------------------------------------------------------------- */
 
 bool processes_open_dir(struct processes *all, bool make)
 {
@@ -52,7 +51,7 @@ void process_drop(struct process *p)
     free_process(p);
 }
 
-/* ------------------------------------------------------------------ the end */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static void on_poll_closed(uv_handle_t *handle)
 {
@@ -118,7 +117,8 @@ static void on_keeper_exit(uv_poll_t *poll, int status, int events)
     (void)status, (void)events;
     if (!w->process)
         return;
-    /* One that an earlier gateway has started is no child of ours: then it fails, and it is over. */
+    /* One that an earlier gateway has started is no child of ours: then it fails, and it is
+     * over. */
     if (waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0)
         return; /* not yet */
     if (strays_may_be(&info))
@@ -141,7 +141,7 @@ bool process_watch_keeper(struct process *p, int pidfd)
     return true;
 }
 
-/* ------------------------------------------------------------------ the tick */
+/* --- the tick --------------------------------------------------------------------------------- */
 
 void processes_arm_tick(struct processes *all)
 {
@@ -167,7 +167,7 @@ static void on_tick(struct timer *timer)
         processes_arm_tick(all);
 }
 
-/* ------------------------------------------------------------------ starting */
+/* --- starting --------------------------------------------------------------------------------- */
 
 static bool may_go(const struct process *p, int64_t ended_before)
 {
@@ -286,7 +286,7 @@ struct process *process_start(struct processes *all, struct keep_spec *spec, cha
     return p;
 }
 
-/* ------------------------------------------------------------------ using them */
+/* --- using them ------------------------------------------------------------------------------- */
 
 struct process *process_find(struct processes *all, const struct tool_caller *caller, struct str id)
 {
@@ -397,7 +397,7 @@ bool process_text(const struct process *p, size_t chars, struct buf *out)
     return more;
 }
 
-/* ------------------------------------------------------------------ all of them */
+/* --- all of them ------------------------------------------------------------------------------ */
 
 void processes_delete(void *arg, struct str owner, struct str conversation_id)
 {

@@ -1,7 +1,5 @@
 #include "gateway/processes/sandbox.h"
 
-#include "gateway/base/folders.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -15,10 +13,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "gateway/base/folders.h"
+
 #define BUBBLEWRAP "bwrap"
 #define CHECK_MS 10000
 
-/* ------------------------------------------------------------------ the command line, as a table */
+/* --- the command line, as a table ------------------------------------------------------------- */
 
 /* What each row means; to is the same path when NULL. */
 enum row_kind {
@@ -117,7 +117,7 @@ static void add_bubblewrap(const struct sandbox *s, const char *work, struct kee
     }
 }
 
-/* ------------------------------------------------------------------ folders */
+/* --- folders ---------------------------------------------------------------------------------- */
 
 /* BASE/ and the first half of SHA-256 of the owner, a NUL and the conversation. */
 static char *make_work(const struct sandbox *s, struct str owner, struct str conversation_id,
@@ -157,7 +157,7 @@ static char *join(const char *base, const char *path)
     return buf_take(&out);
 }
 
-/* ------------------------------------------------------------------ the environment */
+/* --- the environment -------------------------------------------------------------------------- */
 
 static char **make_env(const char *home, bool pty)
 {
@@ -188,7 +188,7 @@ void sandbox_env_done(char **env)
     free(env);
 }
 
-/* ------------------------------------------------------------------ the plan */
+/* --- the plan --------------------------------------------------------------------------------- */
 
 bool sandbox_plan(const struct sandbox *s, const char *workdir, struct keep_spec *spec,
                   char ***ret_env, char ret_error[SANDBOX_ERROR])
@@ -221,7 +221,7 @@ bool sandbox_plan(const struct sandbox *s, const char *workdir, struct keep_spec
     return false;
 }
 
-/* ------------------------------------------------------------------ whether it works */
+/* --- whether it works ------------------------------------------------------------------------- */
 
 /* Runs it with its stderr in fd; the errno of the spawn. */
 static int spawn(char **argv, int fd, pid_t *ret_pid)

@@ -1,8 +1,5 @@
 #include "gateway/processes/supervisor.h"
 
-#include "gateway/processes/spawn.h"
-#include "gateway/processes/tree.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -18,6 +15,8 @@
 #include <unistd.h>
 
 #include "gateway/base/fault.h"
+#include "gateway/processes/spawn.h"
+#include "gateway/processes/tree.h"
 
 /* Design
  *
@@ -35,7 +34,7 @@
 
 enum { END_CONTROL = 3, N_ENDS };
 
-/* ------------------------------------------------------------------ the gateway's side */
+/* --- the gateway's side ----------------------------------------------------------------------- */
 
 /* A gateway that was started with 0, 1 or 2 closed must not have its pipes there: the dup2's of
  * the spawn would trample them. */
@@ -280,7 +279,7 @@ bool supervisor_put_end(const struct supervisor_report *report, const char *prog
     return false;
 }
 
-/* ------------------------------------------------------------------ the supervisor's side */
+/* --- the supervisor's side -------------------------------------------------------------------- */
 
 static void report(int error, int status)
 {

@@ -148,8 +148,8 @@ static void ask(pid_t pid)
     kill(pid, SIGCONT);
 }
 
-/* Each process of the program's session but the program and its children; false when there is none.  A pid that was seen in the
- * session and is another's a moment later would have to be new there. */
+/* Each process of the program's session but the program and its children; false when there is none.
+ * A pid that was seen in the session and is another's a moment later would have to be new there. */
 static bool ask_inside(pid_t program)
 {
     struct dirent *entry;

@@ -1,9 +1,10 @@
 /* What must hold of a database, looked at from beside.
  *
- * Design.  One read transaction.  Tasks, blocks and unsealed tails are walked together, in the order
- * of their task keys: of a task, blocks and then its tail must be dense (promise 1), begin no later
- * than its first kept event, and end at its head.  A live task's record may be older than its lines.
- * SQL that only this file needs is written here, not in the table of store_sqlite_conn.c. */
+ * Design.  One read transaction.  Tasks, blocks and unsealed tails are walked together, in the
+ * order of their task keys: of a task, blocks and then its tail must be dense (promise 1), begin no
+ * later than its first kept event, and end at its head.  A live task's record may be older than its
+ * lines.  SQL that only this file needs is written here, not in the table of
+ * store_sqlite_conn.c. */
 #include "gateway/store/store_check.h"
 
 #include <inttypes.h>
@@ -53,7 +54,7 @@ static void fault(struct store_check *out, const char *format, ...)
     buf_putf(&out->faults, "%s\n", text);
 }
 
-/* ---------------------------------------------------------------------------- asking */
+/* --- asking ----------------------------------------------------------------------------------- */
 
 static struct call ask(struct conn *conn, const char *text)
 {
@@ -92,7 +93,8 @@ static void put_uri(struct buf *out, const char *path)
     buf_puts(out, "?immutable=1");
 }
 
-/* What is still is opened without a lock and without a log, which would be made in the directory. */
+/* What is still is opened without a lock and without a log, which would be made in the
+ * directory. */
 static int open_beside(struct conn *conn, const char *database, bool is_still)
 {
     if (!is_still)
@@ -109,7 +111,7 @@ static int open_beside(struct conn *conn, const char *database, bool is_still)
     return STORE_IO;
 }
 
-/* ---------------------------------------------------------------------------- lines */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 static void check_line(struct walk *w, struct subject *t, uint64_t seq, struct str line)
 {
@@ -181,7 +183,7 @@ static void take_lines(struct walk *w, struct subject *t)
     }
 }
 
-/* ---------------------------------------------------------------------------- tasks */
+/* --- tasks ------------------------------------------------------------------------------------ */
 
 static void check_extent(struct walk *w, const struct subject *t)
 {
@@ -276,7 +278,7 @@ static void check_tasks(struct walk *w)
     tails_done(&w->tails);
 }
 
-/* ---------------------------------------------------------------------------- the rest */
+/* --- the rest --------------------------------------------------------------------------------- */
 
 /* Each counts what must not be. */
 static const struct {

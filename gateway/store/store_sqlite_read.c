@@ -4,7 +4,7 @@
 #include "gateway/store/block_slab.h"
 #include "gateway/store/store_sqlite_private.h"
 
-/* ---------------------------------------------------------------------------- rows */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 static void take_state(const struct call *c, int at, struct arena_chunk **chunks,
                        struct task_state *ret)
@@ -64,7 +64,7 @@ static bool task_is_sound(const struct task_record *t)
            (unsigned)t->state.error <= TASK_INTERNAL;
 }
 
-/* ---------------------------------------------------------------------------- lists */
+/* --- lists ------------------------------------------------------------------------------------ */
 
 static int list_tasks(struct call *c, const struct query *q, struct answer *ret)
 {
@@ -217,7 +217,7 @@ static int ask_conversations(struct reader *r, const struct query *q, struct ans
     return list_conversations(&c, q, ret);
 }
 
-/* ---------------------------------------------------------------------------- lines */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 /* Rows of position, line. */
 static int ask_inbox(struct reader *r, const struct query *q, struct answer *ret)
@@ -334,7 +334,7 @@ static int ask_notices(struct reader *r, const struct query *q, struct answer *r
     return call_end(&c);
 }
 
-/* ---------------------------------------------------------------------------- retention */
+/* --- retention -------------------------------------------------------------------------------- */
 
 static int ask_ended(struct reader *r, const struct query *q, struct answer *ret)
 {
@@ -420,7 +420,7 @@ static int ask_outbox(struct reader *r, const struct query *q, struct answer *re
     return call_end(&c);
 }
 
-/* ---------------------------------------------------------------------------- tails */
+/* --- tails ------------------------------------------------------------------------------------ */
 
 static int data_version(struct reader *r, int64_t *ret)
 {
@@ -430,8 +430,8 @@ static int data_version(struct reader *r, int64_t *ret)
     return call_end(&c);
 }
 
-/* The journal has no index: the first page reads all of it, the next ones take from what was read as
- * long as nothing was committed since. */
+/* The journal has no index: the first page reads all of it, the next ones take from what was read
+ * as long as nothing was committed since. */
 static int tails_refresh(struct reader *r)
 {
     int64_t version = 0;
@@ -472,7 +472,7 @@ static int ask_tails(struct reader *r, const struct query *q, struct answer *ret
     return status;
 }
 
-/* ---------------------------------------------------------------------------- asking */
+/* --- asking ----------------------------------------------------------------------------------- */
 
 static int ask(struct reader *r, const struct query *q, struct answer *ret)
 {

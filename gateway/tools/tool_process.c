@@ -1,11 +1,11 @@
 /* The tool process: looks after the commands that run in the background.
  *
- * All but wait are through at once; their answers are given a moment later, as the port wants it. */
-#include "gateway/tools/tool_terminal.h"
+ * All but wait are through at once; their answers are given a moment later, as the port wants
+ * it. */
+#include <stdlib.h>
 
 #include "gateway/tools/tool_arguments.h"
-
-#include <stdlib.h>
+#include "gateway/tools/tool_terminal.h"
 
 #define DETACHED_NOTE "an earlier run of the gateway has started it; its output and input are whole"
 
@@ -37,7 +37,7 @@ struct action {
     void (*run)(struct tool_job *job, struct process *p, const struct wanted *w);
 };
 
-/* ------------------------------------------------------------------ what is told of one */
+/* --- what is told of one ---------------------------------------------------------------------- */
 
 static void put_head(const struct process *p, struct buf *out)
 {
@@ -88,7 +88,7 @@ static void put_state(const struct tool_job *job, const struct process *p, struc
     put_exit(p, out);
 }
 
-/* ------------------------------------------------------------------ the actions */
+/* --- the actions ------------------------------------------------------------------------------ */
 
 static void run_list(struct tool_job *job, struct process *unused, const struct wanted *w)
 {
@@ -252,7 +252,7 @@ static const struct action actions[] = {
     {"submit", true, true, run_submit}, {"close", true, false, run_close},
 };
 
-/* ------------------------------------------------------------------ the call */
+/* --- the call --------------------------------------------------------------------------------- */
 
 static const struct action *find_action(const char *name)
 {
@@ -318,7 +318,7 @@ static bool asks(const struct tool *tool, const struct tool_caller *caller, stru
     return asks;
 }
 
-/* ------------------------------------------------------------------ the port */
+/* --- the port --------------------------------------------------------------------------------- */
 
 static void finish(struct tool_job *job)
 {

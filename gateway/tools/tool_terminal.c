@@ -1,9 +1,9 @@
 #include "gateway/tools/tool_terminal.h"
 
+#include <stdlib.h>
+
 #include "core/task.h"
 #include "gateway/tools/tool_arguments.h"
-
-#include <stdlib.h>
 
 /* Design
  *
@@ -28,7 +28,7 @@ struct tool_job {
 const char *const terminal_refused[] = {"background", "pty", "notify_on_complete", "watch_patterns",
                                         NULL};
 
-/* ------------------------------------------------------------------ the call */
+/* --- the call --------------------------------------------------------------------------------- */
 
 struct wanted {
     struct keep_spec spec;
@@ -89,7 +89,7 @@ static bool read_call(const struct tool_caller *caller, struct str arguments, st
     return good;
 }
 
-/* ------------------------------------------------------------------ approval */
+/* --- approval --------------------------------------------------------------------------------- */
 
 bool terminal_is_approved(const struct terminal *t, const char *command)
 {
@@ -126,7 +126,7 @@ static bool asks(const struct tool *tool, const struct tool_caller *caller, stru
     return asks;
 }
 
-/* ------------------------------------------------------------------ results */
+/* --- results ---------------------------------------------------------------------------------- */
 
 static void finish(struct tool_job *job, bool good, struct buf *output)
 {
@@ -225,7 +225,7 @@ static void on_timer(struct timer *timer)
         timer_arm(clock, &job->timer, clock->now_ms + PID_POLL_MS);
 }
 
-/* ------------------------------------------------------------------ the port */
+/* --- the port --------------------------------------------------------------------------------- */
 
 /* Who starts it, and where it runs. */
 static bool complete(const struct terminal *t, const struct tool_caller *caller, struct wanted *w,
