@@ -14,7 +14,7 @@ struct tool_use {
     char *arguments; /* while the user is asked; NULL else */
 };
 
-static const struct tool *find_tool(const struct agent *a, struct str name)
+static const struct tool *task_find_tool(const struct agent *a, struct str name)
 {
     for (size_t i = 0; i < a->n_tools; i++)
         if (str_eq(name, str_of(a->tools[i]->name)))
@@ -49,7 +49,7 @@ static void drop_use(struct hub *h, struct tool_use *use)
     list_push(&h->dead_tools, &use->node);
 }
 
-static void on_done(void *user, bool good, struct str output)
+static void tool_on_done(void *user, bool good, struct str output)
 {
     struct tool_use *use = user;
     struct task *t = use->task;
@@ -73,7 +73,7 @@ static void start_job(struct tool_use *use, struct str arguments)
     struct task *t = use->task;
     struct buf why = {0};
     struct tool_caller caller = caller_of(t);
-    use->job = use->tool->start(use->tool, &caller, arguments, on_done, use, &why);
+    use->job = use->tool->start(use->tool, &caller, arguments, tool_on_done, use, &why);
     if (!use->job) {
         drop_use(t->hub, use);
         tell_result(t, use->tool, str_of(use->call_id), false, buf_str(&why));
@@ -123,7 +123,7 @@ static void start_tool(struct task *t, const struct tool *tool, const struct age
 
 void task_call_tool(struct task *t, const struct agent_line *line)
 {
-    const struct tool *tool = find_tool(t->agent, line->name);
+    const struct tool *tool = task_find_tool(t->agent, line->name);
     if (!tool || tool->says) {
         task_answer_error(t, line->call_id, ERR_NOT_FOUND, "the agent has no such tool");
         return;

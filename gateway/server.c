@@ -296,7 +296,7 @@ static void watch_signal(struct server *s, uv_signal_t *signal, int number, uv_s
     uv_signal_start(signal, on_it, number);
 }
 
-static bool start(struct server *s)
+static bool server_start(struct server *s)
 {
     char error[256] = "";
     if (!open_store(s))
@@ -363,7 +363,7 @@ static void run_out(struct server *s)
         ;
 }
 
-static void stop(struct server *s)
+static void server_stop(struct server *s)
 {
     if (s->store_thread) /* first: lws closes a descriptor twice, which must not be another's */
         store_thread_close(s->store_thread, NULL, NULL);
@@ -396,11 +396,11 @@ int server_run(const struct config *config)
     s->front.max_sockets = descriptors_fit(&fitted);
     strays_adopt();
     uv_loop_init(&s->loop);
-    bool started = start(s);
+    bool started = server_start(s);
     while (started && !s->stopped)
         server_turn(s);
     int code = started && !s->failed ? 0 : 1;
-    stop(s);
+    server_stop(s);
     free(s);
     log_event(LEVEL_INFO, "server", "stopped", LOG_INT("code", code));
     return code;

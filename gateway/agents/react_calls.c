@@ -90,7 +90,7 @@ static void read_arguments(struct react_call *call, struct str text)
     buf_done(&inner);
 }
 
-static const struct tool *find_tool(const struct react_calls *c, const char *name)
+static const struct tool *react_calls_find_tool(const struct react_calls *c, const char *name)
 {
     for (size_t i = 0; i < c->n_tools; i++)
         if (strcmp(c->tools[i]->name, name) == 0)
@@ -123,11 +123,11 @@ static struct str plain_name(struct str name)
 static void read_name(struct react_call *call, struct str name)
 {
     call->name = own_text(name);
-    call->tool = find_tool(call->calls, call->name);
+    call->tool = react_calls_find_tool(call->calls, call->name);
     if (call->tool)
         return;
     char *plain = own_text(plain_name(name));
-    call->tool = find_tool(call->calls, plain);
+    call->tool = react_calls_find_tool(call->calls, plain);
     free(call->tool ? call->name : plain);
     if (call->tool)
         call->name = plain;
@@ -180,7 +180,7 @@ static void on_job_done(void *user, bool good, struct str output)
 
 /* {"call":"spawn","call_id":"…",…} or {"event":"input_required","data":{"input_id":"…",…}}, with
  * the arguments as further members. */
-static void put_line(struct react_call *call, struct buf *line)
+static void react_calls_put_line(struct react_call *call, struct buf *line)
 {
     struct str members = {call->arguments + 1, strlen(call->arguments) - 1};
     bool asks = strcmp(call->tool->says, "input_required") == 0;
@@ -203,7 +203,7 @@ static void put_line(struct react_call *call, struct buf *line)
 }
 
 /* Has the core do it; false with a sentence in output when the arguments are not right. */
-static bool say(struct react_call *call, struct buf *output)
+static bool react_calls_say(struct react_call *call, struct buf *output)
 {
     struct react_calls *c = call->calls;
     struct agent_line line;
@@ -214,7 +214,7 @@ static bool say(struct react_call *call, struct buf *output)
         buf_putf(&text, "ask-%u", ++c->n_questions);
         call->awaits = buf_take(&text);
     }
-    put_line(call, &text);
+    react_calls_put_line(call, &text);
     bool good = agent_line_decode(&c->decoder, buf_str(&text), &line);
     if (good && !call->awaits && (line.kind == LINE_EVENT || line.kind == LINE_RESULT)) {
         snprintf(line.error, sizeof line.error, "%s has no argument \"event\"", call->name);
@@ -285,7 +285,7 @@ static bool is_opened(struct react_call *call, bool *ret_good, struct buf *outpu
         return false;
     }
     if (call->tool->says)
-        return say(call, output);
+        return react_calls_say(call, output);
     if (call->tool->start)
         return open_job(call, output);
     uv_gettimeofday(&now);

@@ -30,7 +30,7 @@ struct auth {
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
-static char *copy(const char *text)
+static char *auth_copy(const char *text)
 {
     return xstrdup(str_of(text));
 }
@@ -58,9 +58,9 @@ struct auth *auth_open(const struct config *config, const char *data_dir, struct
     struct auth *auth = xcalloc(sizeof *auth + n_keys * sizeof *auth->keys);
     bool good = true;
 
-    auth->issuer = copy(config->auth.issuer);
-    auth->audience = copy(config->auth.audience);
-    auth->cookie = copy(config->auth.cookie);
+    auth->issuer = auth_copy(config->auth.issuer);
+    auth->audience = auth_copy(config->auth.audience);
+    auth->cookie = auth_copy(config->auth.cookie);
     auth->n_keys = n_keys;
     for (size_t i = 0; i < n_keys; i++) {
         const struct config_key *key = &config->auth.keys[i];

@@ -137,7 +137,7 @@ void chat_ask(struct chat *c)
 
 /* --- connections ------------------------------------------------------------------------------ */
 
-static void on_again(uv_timer_t *timer)
+static void chat_on_again(uv_timer_t *timer)
 {
     struct chat *c = timer->data;
     chat_link_connect(&c->link);
@@ -170,7 +170,7 @@ static uint64_t pause_before_next(struct chat *c)
     return most / 2 + random_below((most < BACKOFF_MAX_MS ? most : BACKOFF_MAX_MS) / 2);
 }
 
-static void on_closed(void *arg, int code, const char *why)
+static void chat_on_closed(void *arg, int code, const char *why)
 {
     struct chat *c = arg;
     char text[512];
@@ -197,7 +197,7 @@ static void on_closed(void *arg, int code, const char *why)
         return;
     }
     c->state = CHAT_CONNECTING;
-    uv_timer_start(&c->again, on_again, pause_before_next(c), 0);
+    uv_timer_start(&c->again, chat_on_again, pause_before_next(c), 0);
     c->attempts++;
     c->retry_ms = 0;
 }
@@ -213,7 +213,7 @@ static void on_signal(uv_signal_t *signal, int signum)
 
 /* --- start and end ---------------------------------------------------------------------------- */
 
-static void start(struct chat *c)
+static void chat_start(struct chat *c)
 {
     uv_timer_init(&c->loop, &c->again);
     uv_signal_init(&c->loop, &c->sigint);
@@ -239,7 +239,7 @@ static void start(struct chat *c)
     chat_link_connect(&c->link);
 }
 
-static void stop(struct chat *c)
+static void chat_stop(struct chat *c)
 {
     if (c->keyboard.data)
         uv_close((uv_handle_t *)&c->keyboard, NULL);
@@ -262,15 +262,15 @@ static void stop(struct chat *c)
 int chat_run(const struct chat_options *o)
 {
     static const struct chat_link_ops ops = {
-        .on_open = on_open, .on_line = chat_take_line, .on_closed = on_closed};
+        .on_open = on_open, .on_line = chat_take_line, .on_closed = chat_on_closed};
     struct chat c = {.o = o, .code = 1};
     chat_show_init(&c.show);
     uv_loop_init(&c.loop);
     if (chat_link_init(&c.link, &c.loop, &o->url, &ops, &c)) {
-        start(&c);
+        chat_start(&c);
         while (c.state != CHAT_OVER)
             uv_run(&c.loop, UV_RUN_DEFAULT);
-        stop(&c);
+        chat_stop(&c);
     } else {
         fprintf(stderr, "holdfast: libwebsockets cannot be started\n");
     }

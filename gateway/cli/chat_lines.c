@@ -226,7 +226,7 @@ static void on_caught_up(struct chat *c)
     chat_send(c, &r);
 }
 
-static void on_task(struct chat *c)
+static void chat_on_task(struct chat *c)
 {
     uint32_t task = js_get(&c->doc, 0, "task");
     uint32_t status = task ? js_get(&c->doc, task, "status") : 0;
@@ -333,7 +333,7 @@ void chat_take_line(void *arg, struct str line)
         const char *type;
         void (*take)(struct chat *c);
     } kinds[] = {{"event", on_event},     {"welcome", on_welcome},     {"started", on_started},
-                 {"resumed", on_resumed}, {"caught_up", on_caught_up}, {"task", on_task},
+                 {"resumed", on_resumed}, {"caught_up", on_caught_up}, {"task", chat_on_task},
                  {"error", on_error}};
     if (c->state == CHAT_OVER || !js_parse(&c->doc, line.p, line.n, JS_OURS))
         return;

@@ -155,9 +155,10 @@ static int on_request(void *user, char *to, char *from, int to_port, int from_po
 
 /* --- one try ---------------------------------------------------------------------------------- */
 
-static void fail(struct fetch *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void fetch_fail(struct fetch *f, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-static void fail(struct fetch *f, const char *format, ...)
+static void fetch_fail(struct fetch *f, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -226,7 +227,7 @@ static void begin_try(struct fetch *f)
     if (f->options->idle_ms)
         timer_arm(&f->fetcher->clock, &f->idle, f->heard_ms + f->options->idle_ms);
     if (!fetcher_add(f->fetcher, f->easy)) {
-        fail(f, "the request cannot be made");
+        fetch_fail(f, "the request cannot be made");
         f->state = FETCH_OVER;
         fetcher_ready(f->fetcher, &f->in_ready);
     }
@@ -240,12 +241,12 @@ static void end_try(struct fetch *f)
     f->easy = NULL;
 }
 
-static void on_again(struct timer *timer)
+static void fetch_on_again(struct timer *timer)
 {
     begin_try(container_of(timer, struct fetch, again));
 }
 
-static void on_idle(struct timer *timer)
+static void fetch_on_idle(struct timer *timer)
 {
     struct fetch *f = container_of(timer, struct fetch, idle);
     struct clock *c = &f->fetcher->clock;
@@ -255,7 +256,7 @@ static void on_idle(struct timer *timer)
         timer_arm(c, &f->idle, f->heard_ms + f->options->idle_ms);
         return;
     }
-    fail(f, "no byte came for %lld s", (long long)f->options->idle_ms / 1000);
+    fetch_fail(f, "no byte came for %lld s", (long long)f->options->idle_ms / 1000);
     f->state = FETCH_OVER;
     end_try(f);
     fetcher_ready(f->fetcher, &f->in_ready);
@@ -301,15 +302,15 @@ static void judge(struct fetch *f, CURLcode result)
 {
     struct buf why = {0};
     if (f->refused[0] && (result == CURLE_COULDNT_CONNECT || result == CURLE_ABORTED_BY_CALLBACK)) {
-        fail(f, "the address %s is not a public one", f->refused);
+        fetch_fail(f, "the address %s is not a public one", f->refused);
     } else if (result != CURLE_OK && f->status == 0) {
-        fail(f, "%s", f->curl_says[0] ? f->curl_says : curl_easy_strerror(result));
+        fetch_fail(f, "%s", f->curl_says[0] ? f->curl_says : curl_easy_strerror(result));
     } else if (result != CURLE_OK && is_good(f)) {
-        fail(f, "the connection broke off: %s",
-             f->curl_says[0] ? f->curl_says : curl_easy_strerror(result));
+        fetch_fail(f, "the connection broke off: %s",
+                   f->curl_says[0] ? f->curl_says : curl_easy_strerror(result));
     } else if (!is_good(f)) {
         complaint_put(&why, buf_str(&f->in));
-        fail(f, "HTTP %ld%s%s", f->status, why.len ? ": " : "", why.len ? why.bytes : "");
+        fetch_fail(f, "HTTP %ld%s%s", f->status, why.len ? ": " : "", why.len ? why.bytes : "");
         buf_done(&why);
     }
 }
@@ -393,8 +394,8 @@ struct fetch *fetch_start(struct fetcher *fetcher, const struct fetch_options *o
     for (size_t i = 0; request->headers && request->headers[i]; i++)
         f->headers = curl_slist_append(f->headers, request->headers[i]);
     f->headers = curl_slist_append(f->headers, "Expect:"); /* no waiting for a 100 */
-    f->idle.fire = on_idle;
-    f->again.fire = on_again;
+    f->idle.fire = fetch_on_idle;
+    f->again.fire = fetch_on_again;
     fetcher->n_fetches++;
     fetcher_enter(fetcher);
     begin_try(f);

@@ -228,7 +228,7 @@ size_t deflate_most(size_t n)
     return n + n / 8 + n / 64 + 64;
 }
 
-static bool begin(struct deflate *d)
+static bool deflate_begin(struct deflate *d)
 {
     if (d->has_in)
         return inflateReset(&d->in) == Z_OK;
@@ -281,7 +281,7 @@ enum deflate_result deflate_expand(struct deflate *d, struct str payload, size_t
         return DEFLATE_OK;
     if (payload.n > UINT32_MAX / 8 || limit > UINT32_MAX / 8)
         return DEFLATE_BROKEN;
-    if (!begin(d))
+    if (!deflate_begin(d))
         return DEFLATE_NO_MEMORY;
     enum deflate_result result = expand(d, payload, limit + 1, ret, from);
     if (result == DEFLATE_OK)

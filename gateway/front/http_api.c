@@ -298,7 +298,7 @@ static void carry_out(struct exchange *x)
         x->call = hub_request(h, &(struct asker){x->owner, x->quota, NULL}, &req, on_reply, x);
 }
 
-static int run(struct exchange *x)
+static int api_run(struct exchange *x)
 {
     if (x->answered)
         return 0;
@@ -319,8 +319,8 @@ int http_api_body_ended(struct exchange *x)
     x->to_come = 0;
     list_remove(&x->coming);
     if (x->answered)
-        lws_callback_on_writable(x->wsi); /* it waited for this */
-    return x->length > 0 ? run(x) : 0;    /* without a body it was carried out at once */
+        lws_callback_on_writable(x->wsi);  /* it waited for this */
+    return x->length > 0 ? api_run(x) : 0; /* without a body it was carried out at once */
 }
 
 int http_api_body(struct exchange *x, const char *piece, size_t len)
@@ -487,7 +487,7 @@ int http_api_begin(struct front *f, struct lws *wsi, struct exchange **slot, con
     if (!is_welcome(x, from_cookie))
         return 0;
     if (x->length == 0)
-        return run(x);
+        return api_run(x);
     return x->waits ? ask_for_body(x) : 0;
 }
 

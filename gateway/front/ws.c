@@ -184,7 +184,7 @@ static void count_close(struct front *f, enum close_code code)
     f->closes[i < countof(codes) ? i : countof(f->closes) - 1]++;
 }
 
-static int closed(struct conn *c)
+static int ws_closed(struct conn *c)
 {
     struct front *f = c->front;
     log_event(LEVEL_DEBUG, "ws", "closed", LOG_INT("conn", (int64_t)c->number),
@@ -547,7 +547,7 @@ int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void
     case LWS_CALLBACK_RECEIVE_PONG: return pong_came(*slot);
     case LWS_CALLBACK_SERVER_WRITEABLE: return writable(*slot);
     case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE: return peer_closes(*slot, in, len);
-    case LWS_CALLBACK_CLOSED: return closed(*slot);
+    case LWS_CALLBACK_CLOSED: return ws_closed(*slot);
     default: return http_callback(f, wsi, why, user, in, len);
     }
 }

@@ -54,7 +54,7 @@ static bool replace_file(int folder, const char *name, struct str bytes)
     return good && renameat(folder, fresh, folder, name) == 0;
 }
 
-static bool read_object(int folder, const char *name, struct buf *text, struct js_doc *doc)
+static bool keep_read_object(int folder, const char *name, struct buf *text, struct js_doc *doc)
 {
     return read_file(folder, name, text) && js_parse(doc, text->bytes, text->len, JS_AGENT) &&
            js_type(doc, 0) == JS_OBJECT;
@@ -146,7 +146,7 @@ bool keep_spec_read(int folder, struct keep_spec *ret)
     struct buf text = {0};
     struct js_doc doc = {0};
     *ret = (struct keep_spec){0};
-    bool good = read_object(folder, "spec", &text, &doc);
+    bool good = keep_read_object(folder, "spec", &text, &doc);
     if (good) {
         ret->owner = take_text(&doc, "owner");
         ret->conversation_id = take_text(&doc, "conversation_id");
@@ -230,7 +230,7 @@ bool keep_status_read(int folder, struct keep_status *ret)
     struct buf text = {0};
     struct js_doc doc = {0};
     *ret = (struct keep_status){0};
-    bool good = read_object(folder, "status", &text, &doc);
+    bool good = keep_read_object(folder, "status", &text, &doc);
     uint32_t state = good ? js_get(&doc, 0, "state") : 0;
     good = state && js_type(&doc, state) == JS_STRING;
     if (good) {

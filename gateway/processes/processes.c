@@ -79,7 +79,7 @@ void process_take_as_lost(struct process *p, int folder)
         log_event_limited(LEVEL_WARN, "process", "not_recorded", LOG_TEXT("id", p->id));
 }
 
-static void finish(struct process *p)
+static void processes_finish(struct process *p)
 {
     int folder = process_folder(p);
     if (p->watch.on)
@@ -123,7 +123,7 @@ static void on_keeper_exit(uv_poll_t *poll, int status, int events)
         return; /* not yet */
     if (strays_may_be(&info))
         strays_kill(poll->loop);
-    finish(w->process);
+    processes_finish(w->process);
 }
 
 bool process_watch_keeper(struct process *p, int pidfd)
@@ -184,7 +184,7 @@ static void prune(struct processes *all)
     }
 }
 
-static bool has_room(struct processes *all, const char *owner, char ret_error[256])
+static bool processes_has_room(struct processes *all, const char *owner, char ret_error[256])
 {
     struct hub *h = all->o.hub;
     struct process *oldest = NULL;
@@ -231,7 +231,7 @@ struct process *process_add(struct processes *all, const char *id, const struct 
     return p;
 }
 
-static bool launch(struct process *p, char **env, char ret_error[256])
+static bool processes_launch(struct process *p, char **env, char ret_error[256])
 {
     struct buf path = {0};
     pid_t pid = 0;
@@ -260,7 +260,7 @@ struct process *process_start(struct processes *all, struct keep_spec *spec, cha
 {
     char id[KEEP_ID_LEN + 1];
     ret_error[0] = 0;
-    if (!has_room(all, spec->owner, ret_error)) {
+    if (!processes_has_room(all, spec->owner, ret_error)) {
         keep_spec_done(spec);
         return NULL;
     }
@@ -273,7 +273,7 @@ struct process *process_start(struct processes *all, struct keep_spec *spec, cha
     spec->started_at = all->o.hub->clock.wall_ms;
     struct process *p = process_add(all, id, spec);
     *spec = (struct keep_spec){0};
-    if (!launch(p, env, ret_error)) {
+    if (!processes_launch(p, env, ret_error)) {
         process_drop(p);
         return NULL;
     }

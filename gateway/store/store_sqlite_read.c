@@ -141,7 +141,7 @@ static int ask_task(struct reader *r, const struct query *q, struct answer *ret)
     return one_task(&c, ret);
 }
 
-static int ask_key(struct reader *r, const struct query *q, struct answer *ret)
+static int sql_ask_key(struct reader *r, const struct query *q, struct answer *ret)
 {
     struct call c = call_begin(&r->conn, STMT_ASK_KEY);
     call_text(&c, q->owner);
@@ -309,7 +309,7 @@ static int ask_blocks(struct reader *r, const struct query *q, struct answer *re
     return status;
 }
 
-static int ask_notices(struct reader *r, const struct query *q, struct answer *ret)
+static int sql_ask_notices(struct reader *r, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
     struct call c = call_begin(&r->conn, STMT_ASK_NOTICES);
@@ -474,11 +474,11 @@ static int ask_tails(struct reader *r, const struct query *q, struct answer *ret
 
 /* --- asking ----------------------------------------------------------------------------------- */
 
-static int ask(struct reader *r, const struct query *q, struct answer *ret)
+static int sql_ask(struct reader *r, const struct query *q, struct answer *ret)
 {
     switch (q->kind) {
     case QUERY_TASK: return ask_task(r, q, ret);
-    case QUERY_KEY: return ask_key(r, q, ret);
+    case QUERY_KEY: return sql_ask_key(r, q, ret);
     case QUERY_TASKS: return ask_tasks(r, q, ret);
     case QUERY_MESSAGES: return ask_messages(r, q, ret);
     case QUERY_CONVERSATION: return ask_conversation(r, q, ret);
@@ -488,7 +488,7 @@ static int ask(struct reader *r, const struct query *q, struct answer *ret)
     case QUERY_TAILS: return ask_tails(r, q, ret);
     case QUERY_BLOCKS: return q->after < MAX_SAFE_INTEGER ? ask_blocks(r, q, ret) : STORE_OK;
     case QUERY_INBOX: return q->after < MAX_SAFE_INTEGER ? ask_inbox(r, q, ret) : STORE_OK;
-    case QUERY_NOTICES: return ask_notices(r, q, ret);
+    case QUERY_NOTICES: return sql_ask_notices(r, q, ret);
     case QUERY_EXPIRED:
     case QUERY_OLDEST:
     case QUERY_OLDEST_EVENTS: return ask_ended(r, q, ret);
@@ -506,7 +506,7 @@ int sqlite_query(void *reader, const struct query *query, struct answer *ret)
     *ret = (struct answer){0};
     if (query->kind != QUERY_TAILS)
         tails_done(&r->tails);
-    int status = ask(r, query, ret);
+    int status = sql_ask(r, query, ret);
     if (status < 0)
         answer_done(ret);
     if (status < 0 && status != STORE_NOT_FOUND) {
