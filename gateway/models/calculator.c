@@ -291,7 +291,7 @@ static double parse_sum(struct parser *c)
     return value;
 }
 
-/* ---- */
+/* --- the answer ------------------------------------------------------------------------------- */
 
 static void put_value(struct buf *out, double value)
 {
