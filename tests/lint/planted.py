@@ -70,6 +70,7 @@ PLANTS = [
     ("gateway/base/stepper.h", replace("/* stepper -- ", "/* Stepper: "), "first line is not"),
     ("gateway/base/fault.h", replace(" * Thread: ", " * Thraed: "), "contract has no Thread: line"),
     ("ARCHITECTURE.md", at_end("\n`core/task.c:task_planted` does nothing.\n"), "there is no core/task.c:task_planted"),
+    ("core/planted.c", at_end("typedef int planted;\n"), "is in no row of its folder"),
     ("docs/operations.md", at_end("\nTO" + "DO\n"), "unfinished business"),
     ("docs/style.md", at_end("\n/ho" + "me/somebody/x\n"), "path of somebody's machine"),
     ("docs/rooms.svg", at_end("<!-- -->\n"), "is not what docs/rooms.py draws"),

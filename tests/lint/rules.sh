@@ -242,13 +242,20 @@ header_rules() { # the header is the manual: /* name -- sentence, and at least a
     done
 }
 
-map_rules() { # ARCHITECTURE.md names each module: by its header, or by its .c when it has none
-    local file map
-    map=$(<ARCHITECTURE.md)
-    for file in "$@"; do
-        [[ $file == *.c && -e ${file%.c}.h || $map == *"\`$file\`"* ]] ||
-            echo "$file:1: is not in the table of ARCHITECTURE.md"
-    done
+map_rules() { # ARCHITECTURE.md names each module in a row of its folder
+    printf '%s\n' "$@" | awk '
+    FNR == NR {
+        if ($2 ~ /^`.*\/`$/) rows[$2] = rows[$2] $0
+        next
+    }
+    {
+        folder = name = $0
+        sub(/[^\/]*$/, "", folder)
+        sub(/.*\//, "", name)
+        sub(/\.[ch]$/, "", name)
+        if (!index(rows["`" folder "`"], "`" name "`"))
+            print $0 ":1: is in no row of its folder in ARCHITECTURE.md"
+    }' ARCHITECTURE.md -
 }
 
 mention_rules() { # "core/task.c:task_finish" in a text: there is such a function
