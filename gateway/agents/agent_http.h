@@ -1,9 +1,9 @@
 /* agent_http -- an agent behind a URL: the run is posted, what it says is the reply.
  *
  * Shape:    agent_http_ops is an adapter behind core/agent.h; its settings are http_settings.  The
- *           request's body is the first line of PROTOCOL.md section 8.  The reply is an event stream
- *           (text/event-stream) or lines of JSON (any other type); each event or line is one that an
- *           agent prints, or a chunk of OpenAI's chat completions, or [DONE].
+ *           request's body is the first line of PROTOCOL.md section 8.  The reply is an event
+ *           stream (text/event-stream) or lines of JSON (any other type); each event or line is one
+ *           that an agent prints, or a chunk of OpenAI's chat completions, or [DONE].
  * One way:  nothing can be said to it, so it has no inbox, and neither calls nor questions.
  * Thread:   loop.
  * Owns:     the run, until its handle has closed: a turn of the loop after free.

@@ -1,11 +1,11 @@
 #include "gateway/agents/agent_react.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "gateway/agents/react_calls.h"
 #include "gateway/base/stepper.h"
 #include "gateway/config/config.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 
 /* Design
  *
@@ -17,10 +17,10 @@
  *                                                      ▼
  *                  cancel, a fault ─────────────▶    ENDED  on_end
  *
- * - Everything but the model's pieces happens in on_step, in a turn of the loop of its own: a cancel
- *   is seen between any two of them, and nothing of the model is freed inside its callbacks.
- * - Calls are begun one a step, and run side by side (react_calls.h).  One that the model made badly
- *   stands in the talk repaired: not every model takes back what it said.
+ * - Everything but the model's pieces happens in on_step, in a turn of the loop of its own: a
+ *   cancel is seen between any two of them, and nothing of the model is freed inside its callbacks.
+ * - Calls are begun one a step, and run side by side (react_calls.h).  One that the model made
+ *   badly stands in the talk repaired: not every model takes back what it said.
  */
 
 #define RUN_MAGIC 0x72656163u
@@ -48,7 +48,7 @@ struct run {
     char *owner, *conversation_id, *task_id; /* for its tools */
 };
 
-static struct run *run_of(void *arg)
+static struct run *react_run_of(void *arg)
 {
     struct run *r = arg;
     ASSERT(r && r->magic == RUN_MAGIC);
@@ -75,7 +75,7 @@ static void tell_usage(struct run *r)
     buf_done(&data);
 }
 
-static void end(struct run *r, enum run_end how, struct str text)
+static void react_end(struct run *r, enum run_end how, struct str text)
 {
     r->state = REACT_ENDED;
     stepper_stop(&r->stepper);
@@ -84,7 +84,7 @@ static void end(struct run *r, enum run_end how, struct str text)
     r->teller.events.on_end(r->teller.task, how, text);
 }
 
-/* ------------------------------------------------------------------ what the model says */
+/* --- what the model says ---------------------------------------------------------------------- */
 
 static void turn_clear(struct run *r)
 {
@@ -106,7 +106,7 @@ static void turn_over(struct run *r, struct str fault)
     set_state(r, REACT_STREAMED);
 }
 
-static bool has_room(struct run *r, size_t bytes)
+static bool react_has_room(struct run *r, size_t bytes)
 {
     r->turn_bytes += bytes;
     if (r->turn_bytes <= REACT_TURN_BYTES)
@@ -117,14 +117,14 @@ static bool has_room(struct run *r, size_t bytes)
 
 static bool on_piece(void *user, enum model_piece kind, struct str text)
 {
-    struct run *r = run_of(user);
+    struct run *r = react_run_of(user);
     if (r->state != REACT_STREAMING || r->cancelled)
         return false;
     if (kind == PIECE_THINKING) {
         teller_piece(&r->teller, EVENT_THINKING, text);
         return !r->teller.paused;
     }
-    if (!has_room(r, text.n))
+    if (!react_has_room(r, text.n))
         return false;
     buf_putstr(&r->text, text);
     teller_piece(&r->teller, EVENT_TOKEN, text);
@@ -133,8 +133,8 @@ static bool on_piece(void *user, enum model_piece kind, struct str text)
 
 static void on_tool_call(void *user, const struct model_call *asked)
 {
-    struct run *r = run_of(user);
-    if (r->state != REACT_STREAMING || !has_room(r, asked->arguments.n))
+    struct run *r = react_run_of(user);
+    if (r->state != REACT_STREAMING || !react_has_room(r, asked->arguments.n))
         return;
     if (r->calls.n == REACT_CALLS)
         turn_over(r, STR("a turn calls more than 64 tools"));
@@ -144,22 +144,22 @@ static void on_tool_call(void *user, const struct model_call *asked)
 
 static void on_usage(void *user, const struct model_usage *usage)
 {
-    struct run *r = run_of(user);
+    struct run *r = react_run_of(user);
     r->has_usage = true;
     r->usage.prompt_tokens += usage->prompt_tokens;
     r->usage.completion_tokens += usage->completion_tokens;
 }
 
-static void on_done(void *user, struct str error)
+static void react_on_done(void *user, struct str error)
 {
-    struct run *r = run_of(user);
+    struct run *r = react_run_of(user);
     if (r->state == REACT_STREAMING)
         turn_over(r, error);
 }
 
-static const struct model_events model_events = {on_piece, on_tool_call, on_usage, on_done};
+static const struct model_events model_events = {on_piece, on_tool_call, on_usage, react_on_done};
 
-/* ------------------------------------------------------------------ what the model is given */
+/* --- what the model is given ------------------------------------------------------------------ */
 
 /* What the turn said and called. */
 static void put_turn(struct run *r)
@@ -216,7 +216,7 @@ static void fit_context(struct run *r)
     teller_tell(&r->teller, EVENT_CUSTOM, STR_NULL);
 }
 
-/* ------------------------------------------------------------------ steps */
+/* --- steps ------------------------------------------------------------------------------------ */
 
 static unsigned max_turns(const struct run *r)
 {
@@ -246,7 +246,7 @@ static void begin_turn(struct run *r)
         take_message(r);
     fit_context(r);
     if (is_at_limit(r, error)) {
-        end(r, RUN_FAILED, str_of(error));
+        react_end(r, RUN_FAILED, str_of(error));
         return;
     }
     r->n_turns++;
@@ -267,7 +267,7 @@ static void finish_turn(struct run *r)
     r->settings->model->ops->free(r->turn);
     r->turn = NULL;
     if (r->fault) {
-        end(r, RUN_FAILED, str_of(r->fault));
+        react_end(r, RUN_FAILED, str_of(r->fault));
         return;
     }
     put_turn(r);
@@ -277,7 +277,7 @@ static void finish_turn(struct run *r)
         set_state(r, REACT_READY);
     } else {
         teller_final_answer(&r->teller, buf_str(&r->text));
-        end(r, RUN_DONE, STR_NULL);
+        react_end(r, RUN_DONE, STR_NULL);
     }
 }
 
@@ -296,19 +296,19 @@ static void go_on_calling(struct run *r)
 
 static void on_call_closed(void *user)
 {
-    struct run *r = run_of(user);
+    struct run *r = react_run_of(user);
     if (r->state == REACT_CALLING)
         stepper_start(&r->stepper);
 }
 
-static void on_step(void *arg)
+static void react_on_step(void *arg)
 {
-    struct run *r = run_of(arg);
+    struct run *r = react_run_of(arg);
     stepper_stop(&r->stepper);
     if (r->state == REACT_ENDED)
         return;
     if (r->cancelled) {
-        end(r, RUN_FAILED, STR("cancelled"));
+        react_end(r, RUN_FAILED, STR("cancelled"));
         return;
     }
     if (r->teller.paused)
@@ -322,11 +322,11 @@ static void on_step(void *arg)
     }
 }
 
-/* ------------------------------------------------------------------ the port */
+/* --- the port --------------------------------------------------------------------------------- */
 
 static void react_cancel(struct run *run)
 {
-    struct run *r = run_of(run);
+    struct run *r = react_run_of(run);
     if (r->state == REACT_ENDED)
         return;
     r->cancelled = true;
@@ -335,13 +335,13 @@ static void react_cancel(struct run *run)
 
 static bool react_waits(struct run *run)
 {
-    const struct run *r = run_of(run);
+    const struct run *r = react_run_of(run);
     return r->state == REACT_CALLING && r->calls.n_open > 0;
 }
 
 static void react_unpause(struct run *run)
 {
-    struct run *r = run_of(run);
+    struct run *r = react_run_of(run);
     if (r->state == REACT_ENDED)
         return;
     r->teller.paused = false;
@@ -372,13 +372,13 @@ static void put_sender(struct run *r, struct buf *out)
 
 static bool react_is_deaf(struct run *run)
 {
-    const struct run *r = run_of(run);
+    const struct run *r = react_run_of(run);
     return r->state == REACT_ENDED || r->cancelled;
 }
 
 static bool react_deliver(struct run *run, struct str line)
 {
-    struct run *r = run_of(run);
+    struct run *r = react_run_of(run);
     struct js_doc *doc = &r->calls.doc;
     if (r->state == REACT_ENDED || r->cancelled)
         return false;
@@ -408,16 +408,16 @@ static void run_drop(struct run *r)
     free(r);
 }
 
-static void on_closed(void *arg)
+static void react_on_closed(void *arg)
 {
-    run_drop(run_of(arg));
+    run_drop(react_run_of(arg));
 }
 
 static void react_free(struct run *run)
 {
     if (!run)
         return;
-    struct run *r = run_of(run);
+    struct run *r = react_run_of(run);
     if (r->turn)
         r->settings->model->ops->free(r->turn);
     r->turn = NULL;
@@ -426,7 +426,7 @@ static void react_free(struct run *run)
     talk_done(&r->talk);
     buf_done(&r->inbox);
     teller_done(&r->teller);
-    stepper_close(&r->stepper, on_closed);
+    stepper_close(&r->stepper, react_on_closed);
 }
 
 static struct run *react_start(void *settings, const struct run_spec *spec,
@@ -459,7 +459,7 @@ static struct run *react_start(void *settings, const struct run_spec *spec,
         return NULL;
     }
     talk_put(&r->talk, TALK_USER, spec->input, true);
-    stepper_init(&r->stepper, s->loop, 0, on_step, r);
+    stepper_init(&r->stepper, s->loop, 0, react_on_step, r);
     set_state(r, REACT_READY);
     return r;
 }

@@ -17,7 +17,7 @@ void talk_done(struct talk *t)
     *t = (struct talk){0};
 }
 
-static void add(struct talk *t, enum talk_role role)
+static void talk_add(struct talk *t, enum talk_role role)
 {
     if (t->n == t->cap) {
         t->cap = t->cap ? t->cap * 2 : 16;
@@ -30,7 +30,7 @@ static void add(struct talk *t, enum talk_role role)
 
 void talk_begin(struct talk *t, enum talk_role role)
 {
-    add(t, role);
+    talk_add(t, role);
     buf_putc(&t->json, '{');
     js_put_field(&t->json, "role", str_of(role_names[role]));
 }
@@ -64,7 +64,7 @@ bool talk_put_history(struct talk *t, struct js_doc *doc, struct str history)
     if (!js_parse(doc, history.p, history.n, JS_AGENT) || js_type(doc, 0) != JS_ARRAY)
         return false;
     for (uint32_t i = js_first(doc, 0); i < js_end(doc, 0); i = js_next(doc, i)) {
-        add(t, role_of(doc, i));
+        talk_add(t, role_of(doc, i));
         js_copy(doc, i, &t->json);
     }
     js_done(doc); /* it may be large, and what comes later is small */
@@ -91,7 +91,7 @@ static bool find_oldest(const struct talk *t, size_t *ret_from, size_t *ret_to)
     return to < t->n;
 }
 
-static void drop(struct talk *t, size_t from, size_t to)
+static void talk_drop(struct talk *t, size_t from, size_t to)
 {
     size_t at = t->messages[from].at, end = to < t->n ? t->messages[to].at : t->json.len;
     if (from == 0 && to < t->n)
@@ -111,7 +111,7 @@ size_t talk_shorten(struct talk *t, size_t max_bytes)
     size_t n = 0, from, to;
     while (t->json.len + 1 > max_bytes && find_oldest(t, &from, &to)) {
         n += to - from;
-        drop(t, from, to);
+        talk_drop(t, from, to);
     }
     return n;
 }

@@ -14,8 +14,8 @@ void closing_begin(struct conn *c)
     list_remove(&c->blocked);
 }
 
-/* lws sends no close frame when asked for one from here: it is written as it stands, the one write
- * that is allowed behind a partial one. */
+/* lws sends no close frame when asked for one from here.  A raw write is the only one that it
+ * allows after a partial one. */
 static void put_frame(struct lws *wsi, enum close_code code, const char *why)
 {
     unsigned char frame[LWS_PRE + 128];
@@ -36,8 +36,8 @@ void closing_say(struct conn *c)
     closing_begin(c);
 }
 
-/* False: ret_code says what is wrong with it.  Half a code is none, and from 5000 on there are none (RFC 6455
- * 5.5.1, 7.4): lws would echo both. */
+/* Sets ret_code when it is none.  lws would echo half a code, and codes from 5000 on (RFC 6455
+ * 5.5.1, 7.4). */
 static bool is_close(struct lws *wsi, const unsigned char *payload, size_t len,
                      enum close_code *ret_code)
 {
@@ -52,7 +52,7 @@ static bool is_close(struct lws *wsi, const unsigned char *payload, size_t len,
     return utf8_valid((struct str){(const char *)payload + 2, len - 2});
 }
 
-/* What comes behind the peer's close frame is not carried out (F53): lws would still hand it over. */
+/* Nothing after the peer's close frame is carried out (F53); lws would still hand it over. */
 int closing_answer(struct conn *c, const unsigned char *payload, size_t len)
 {
     enum close_code code;
@@ -66,8 +66,9 @@ int closing_answer(struct conn *c, const unsigned char *payload, size_t len)
     return 0;
 }
 
-/* libwebsockets 4.1.6 fails the connection (RFC 6455 7.1.7): its close frame goes out in the next turn.  Then it
- * waits 5 s for the peer's, which it does not understand when it has stopped inside of another frame. */
+/* libwebsockets 4.1.6 fails the connection (RFC 6455 7.1.7): it sends its close frame in the next
+ * turn, then waits 5 s for the peer's.  It cannot read that one, as it stopped inside another
+ * frame. */
 int closing_dropped(struct conn *c)
 {
     if (!c || c->state != CONN_OPEN || lws_get_close_length(c->wsi) <= 0)
@@ -77,7 +78,7 @@ int closing_dropped(struct conn *c)
     return 0;
 }
 
-/* So our side ends behind its close frame.  The peer sees that, and ends its own. */
+/* So our side ends after that close frame; the peer sees it and ends its own. */
 void closing_turn(struct front *f)
 {
     list_each (it, &f->failed) {

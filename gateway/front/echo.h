@@ -1,7 +1,8 @@
-/* echo -- says back what it is told, the way that the gateway's own messages take: for conformance suites.
+/* echo -- says back what it is told, for conformance suites.
  *
- * Shape:    in builds with HOLDFAST_ECHO alone (tests/holdfast_echo).  A WebSocket at /v1/echo is a connection
- *           like any other, but that its messages do not go to its session, and that none is too long.
+ * Shape:    only with HOLDFAST_ECHO (tests/holdfast_echo).  A WebSocket at /v1/echo is a connection
+ *           like any other and its messages go the same way, but to a queue instead of the
+ *           session; their limit is 64 MiB.
  * Thread:   loop.
  * Owns:     the messages that are still to be sent.
  */

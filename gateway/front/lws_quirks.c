@@ -6,7 +6,7 @@
 #include "gateway/front/address.h"
 #include "gateway/front/http.h"
 
-/* The one that the program's own definition hides. */
+/* libwebsockets' function of a name that the program defines itself. */
 static void *hidden(const char *name)
 {
     void *function = dlsym(RTLD_NEXT, name);
@@ -14,7 +14,7 @@ static void *hidden(const char *name)
     return function;
 }
 
-/* --- headers that it must not see (4.1.6) ------------------------------------------------------- */
+/* --- headers that it must not see (4.1.6) ----------------------------------------------------- */
 
 static bool is_websocket_offer(struct lws *wsi)
 {
@@ -23,8 +23,8 @@ static bool is_websocket_offer(struct lws *wsi)
            strcasecmp(first, "websocket") == 0;
 }
 
-/* An Upgrade to anything but websocket gets a page of HTML and 403, or makes HTTP/2 of the connection; RFC 9110
- * 7.8 lets a server pass over it.  Behind byte 255 of Sec-WebSocket-Extensions the connection ends. */
+/* It answers an Upgrade to anything but websocket with 403 and HTML, or by HTTP/2; a server may
+ * ignore the offer (RFC 9110 7.8).  It drops the connection at byte 255 of the extensions. */
 int lws_hdr_total_length(struct lws *wsi, enum lws_token_indexes h)
 {
     static int (*next)(struct lws *, enum lws_token_indexes);
@@ -36,9 +36,10 @@ int lws_hdr_total_length(struct lws *wsi, enum lws_token_indexes h)
     return h == WSI_TOKEN_EXTENSIONS && n > EXTENSION_OFFERS_MOST ? 0 : n;
 }
 
-/* --- heads that it does not read (4.1.6) -------------------------------------------------------- */
+/* --- heads that it does not read (4.1.6) ------------------------------------------------------ */
 
-/* A method or an escape that it does not know, a path without a slash: a page of HTML and 403. */
+/* It calls this for an unknown method, a broken escape, and a path without a slash; its own answer
+ * is 403 with HTML. */
 int lws_return_http_status(struct lws *wsi, unsigned int code, const char *html_body)
 {
     (void)code;
@@ -47,8 +48,9 @@ int lws_return_http_status(struct lws *wsi, unsigned int code, const char *html_
     return 0;
 }
 
-/* It is no public function, but an exported one.  In 4.1.6 this is the end of a connection whose bytes could not
- * be taken: a NUL in the path, a head longer than its buffer, too many headers; without a word. */
+/* It calls this, which is exported but not public, to end a connection whose bytes it cannot take:
+ * a NUL in the path, a head longer than its buffer, too many headers.  It says nothing to the
+ * peer. */
 void lws_close_free_wsi(struct lws *wsi, enum lws_close_status reason, const char *caller);
 void lws_close_free_wsi(struct lws *wsi, enum lws_close_status reason, const char *caller)
 {
@@ -75,8 +77,8 @@ void lws_quirk_awaits_a_head(struct lws *wsi)
         p->is_asking = false;
 }
 
-/* It stands in the path then, but does not count.  Behind the path and its own NUL comes the version; where a
- * second part of the path, or a query, comes between, nothing can be told of its last byte. */
+/* It puts the NUL into the path without counting it.  A NUL at the end shows because the version
+ * should follow there; before a query or a second part of the path it cannot be seen. */
 bool lws_quirk_path_has_nul(struct lws *wsi, const char *path, size_t len)
 {
     static const enum lws_token_indexes methods[] = {WSI_TOKEN_GET_URI, WSI_TOKEN_HEAD_URI};
@@ -87,9 +89,9 @@ bool lws_quirk_path_has_nul(struct lws *wsi, const char *path, size_t len)
     return memchr(path, 0, first) || (is_all && path[len + 1] == 0);
 }
 
-/* --- what it sends by itself (4.1.6) ------------------------------------------------------------ */
+/* --- what it sends by itself (4.1.6) ---------------------------------------------------------- */
 
-/* It answers a ping when the socket is next writable, and does not tell of it; a message that is written at
+/* It calls this on a ping, which it answers when the socket is next writable.  A message written at
  * once would overtake the pong. */
 int lws_callback_on_writable(struct lws *wsi)
 {

@@ -1,10 +1,9 @@
-/* lws_quirks -- ways round what libwebsockets 4.1.6 does: one function each, to be looked through at an upgrade.
+/* lws_quirks -- workarounds for libwebsockets 4.1.6, a function each: an upgrade reviews this file.
  *
- * Shape:    some of them stand in for exported functions of libwebsockets.  The dynamic linker gives the
- *           program's own definition to everybody, libwebsockets' calls of itself included; what it asks or
- *           says there goes through here.
+ * Shape:    some workarounds define a function that libwebsockets exports.  The dynamic linker then
+ *           uses the program's definition everywhere, for libwebsockets' own calls too.
  * Thread:   loop.
- * Owns:     nothing; what has to be remembered of a connection stands in its struct peer (address.h).
+ * Owns:     nothing; the connection's struct peer keeps what must be remembered (address.h).
  */
 #ifndef GATEWAY_FRONT_LWS_QUIRKS_H
 #define GATEWAY_FRONT_LWS_QUIRKS_H
@@ -12,21 +11,22 @@
 #include <libwebsockets.h>
 #include <stdbool.h>
 
-/* A longer value of Sec-WebSocket-Extensions would end the connection: it is not seen. */
+/* libwebsockets drops a connection whose Sec-WebSocket-Extensions is longer; it must not see it. */
 #define EXTENSION_OFFERS_MOST 250
 
-/* A request was taken, or refused, or the connection is a WebSocket: no head is awaited.  Else the end of a
- * connection because of what it said is told as a head that cannot be read. */
+/* The head of a request was taken or refused.  Before that, an end that the peer's bytes cause
+ * means that the head cannot be read, and the peer is told. */
 void lws_quirk_head_is_read(struct lws *wsi);
-/* LWS_CALLBACK_HTTP_DROP_PROTOCOL: its answer is over. */
+/* LWS_CALLBACK_HTTP_DROP_PROTOCOL: the answer is over, and the next head may come. */
 void lws_quirk_awaits_a_head(struct lws *wsi);
-/* LWS_CALLBACK_HTTP, with its path: whether a NUL was encoded in it behind a slash, where libwebsockets takes it. */
+/* Whether the path of LWS_CALLBACK_HTTP held an encoded NUL after a slash: libwebsockets accepts
+ * that. */
 bool lws_quirk_path_has_nul(struct lws *wsi, const char *path, size_t len);
 
-/* Whether libwebsockets has something of its own to send first: a pong, the rest of a message.  Then it calls
- * LWS_CALLBACK_SERVER_WRITEABLE by itself, behind it. */
+/* Whether libwebsockets has something to send first: a pong, or the rest of a message.  It calls
+ * LWS_CALLBACK_SERVER_WRITEABLE by itself when that is sent. */
 bool lws_quirk_goes_first(struct lws *wsi);
-/* That callback came; or the connection has just become a WebSocket. */
+/* That callback came, or the connection has just become a WebSocket. */
 void lws_quirk_has_gone(struct lws *wsi);
 
 #endif

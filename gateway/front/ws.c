@@ -32,7 +32,7 @@
 #define KEEPALIVE_MS 20000
 #define SEND_BUFFER (64 * 1024) /* the kernel doubles it: what waits there delays a pong */
 
-/* --- who may connect: before the upgrade ------------------------------------------------------- */
+/* --- who may connect: before the upgrade ------------------------------------------------------ */
 
 static void address_leave(struct front *f, struct address *a)
 {
@@ -40,8 +40,8 @@ static void address_leave(struct front *f, struct address *a)
     address_forget(f, a);
 }
 
-/* libwebsockets hangs up without a word on a list, and on a name before the one that is served, that it
- * has no room for: such ones are refused here, in words. */
+/* libwebsockets hangs up without a word on a list, and on a name before the one that is served,
+ * that it has no room for: such ones are refused here, in words. */
 #define PROTOCOL_LIST 127
 #define PROTOCOL_NAME 63
 
@@ -115,7 +115,7 @@ static int admit(struct front *f, struct lws *wsi)
     return 0;
 }
 
-/* --- the session's side ------------------------------------------------------------------------ */
+/* --- the session's side ----------------------------------------------------------------------- */
 
 static bool authenticate(struct session *session, struct str token, struct identity *ret)
 {
@@ -153,7 +153,7 @@ static void flush(struct session *session);
 static const struct session_ops session_ops = {
     .authenticate = authenticate, .hold = hold, .flush = flush};
 
-/* --- opening and closing ----------------------------------------------------------------------- */
+/* --- opening and closing ---------------------------------------------------------------------- */
 
 static int open_conn(struct front *f, struct lws *wsi, struct conn **user)
 {
@@ -198,7 +198,7 @@ static void count_close(struct front *f, enum close_code code)
     f->closes[i < countof(codes) ? i : countof(f->closes) - 1]++;
 }
 
-static int closed(struct conn *c)
+static int ws_closed(struct conn *c)
 {
     struct front *f = c->front;
     log_event(LEVEL_DEBUG, "ws", "closed", LOG_INT("conn", (int64_t)c->number),
@@ -232,7 +232,7 @@ void ws_reap(struct front *f)
     }
 }
 
-/* --- messages in ------------------------------------------------------------------------------- */
+/* --- messages in ------------------------------------------------------------------------------ */
 
 static void heard(struct conn *c)
 {
@@ -253,7 +253,7 @@ static int receive(struct conn *c, const char *piece, size_t len)
     return 0;
 }
 
-/* --- messages out ------------------------------------------------------------------------------ */
+/* --- messages out ----------------------------------------------------------------------------- */
 
 static uint64_t bytes_acked(const struct conn *c)
 {
@@ -322,8 +322,8 @@ static void ping(struct conn *c)
     c->pinged_ms = c->front->hub->clock.now_ms;
 }
 
-/* What was answered goes out before the close frame, in no more time than the close itself may take; of who
- * took nothing for 30 s nothing is expected. */
+/* What was answered goes out before the close frame, in no more time than the close itself may
+ * take; of who took nothing for 30 s nothing is expected. */
 static bool is_waited_for(struct conn *c, bool pending)
 {
     enum close_code code = c->session.close_code;
@@ -382,9 +382,10 @@ static int writable(struct conn *c)
     return 0;
 }
 
-/* --- once a second ----------------------------------------------------------------------------- */
+/* --- once a second ---------------------------------------------------------------------------- */
 
-/* Any byte is life, and libwebsockets keeps some to itself: pings, empty pongs, the beginnings of frames. */
+/* Any byte is life, and libwebsockets keeps some to itself: pings, empty pongs, the beginnings of
+ * frames. */
 static bool has_said_something(const struct conn *c, msec_t now)
 {
     msec_t ago = tcp_silent_ms(lws_get_socket_fd(c->wsi));
@@ -470,10 +471,10 @@ void ws_close_all(struct front *f, enum close_code code)
         session_close(&list_item(it, struct conn, all)->session, code);
 }
 
-/* --- the callback ------------------------------------------------------------------------------ */
+/* --- the callback ----------------------------------------------------------------------------- */
 
-/* What was ready before the peer's close frame goes out in front of ours: the welcome to a hello in the same
- * segment. */
+/* A message that was ready goes out before our close frame: the welcome to a hello in the same
+ * segment as the peer's. */
 static int peer_closes(struct conn *c, const unsigned char *payload, size_t len)
 {
     if (c->state == CONN_OPEN && !lws_partial_buffered(c->wsi))
@@ -528,7 +529,7 @@ int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void
     case LWS_CALLBACK_SERVER_WRITEABLE: return writable(*slot);
     case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE: return peer_closes(*slot, in, len);
     case LWS_CALLBACK_WS_SERVER_DROP_PROTOCOL: return closing_dropped(slot ? *slot : NULL);
-    case LWS_CALLBACK_CLOSED: return closed(*slot);
+    case LWS_CALLBACK_CLOSED: return ws_closed(*slot);
     default: return http_callback(f, wsi, why, user, in, len);
     }
 }

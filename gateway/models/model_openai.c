@@ -1,14 +1,14 @@
 #include "gateway/models/model_openai.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "gateway/fetch/complaint.h"
 #include "gateway/fetch/stream_form.h"
 #include "gateway/models/openai_calls.h"
 #include "gateway/models/openai_chunk.h"
 #include "proto/sse_reader.h"
-
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #define TURN_MAGIC 0x6f706169u
 
@@ -46,7 +46,7 @@ static struct model_turn *turn_of(void *arg)
     return t;
 }
 
-/* ------------------------------------------------------------------ its end */
+/* --- its end ---------------------------------------------------------------------------------- */
 
 /* t->text. */
 static void say_text(struct model_turn *t, enum model_piece kind)
@@ -68,7 +68,7 @@ static void say_rest(struct model_turn *t)
     }
 }
 
-static void end(struct model_turn *t, struct str error)
+static void openai_end(struct model_turn *t, struct str error)
 {
     if (t->done)
         return;
@@ -79,10 +79,10 @@ static void end(struct model_turn *t, struct str error)
     t->events.on_done(t->user, error);
 }
 
-static void fail(struct model_turn *t, const char *format, ...)
+static void openai_fail(struct model_turn *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static void fail(struct model_turn *t, const char *format, ...)
+static void openai_fail(struct model_turn *t, const char *format, ...)
 {
     struct buf text = {0};
     char line[640];
@@ -91,7 +91,7 @@ static void fail(struct model_turn *t, const char *format, ...)
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
     buf_putstr(&text, (struct str){line, utf8_cut(str_of(line), sizeof line)});
-    end(t, buf_str(&text));
+    openai_end(t, buf_str(&text));
     buf_done(&text);
 }
 
@@ -100,37 +100,37 @@ static bool fail_by_reason(struct model_turn *t)
     struct buf why = {0};
     bool is_fault = openai_put_fault(t->finish, &why);
     if (is_fault)
-        end(t, buf_str(&why));
+        openai_end(t, buf_str(&why));
     buf_done(&why);
     return is_fault;
 }
 
-static void finish(struct model_turn *t)
+static void openai_finish(struct model_turn *t)
 {
     struct model_call call;
     if (fail_by_reason(t))
         return;
     if (!t->finish[0] && t->complaint.len) {
-        fail(t, "the server said: %s", t->complaint.bytes);
+        openai_fail(t, "the server said: %s", t->complaint.bytes);
         return;
     }
     if (!t->has_choice) {
-        fail(t, "the reply has no choices");
+        openai_fail(t, "the reply has no choices");
         return;
     }
     if (t->calls.n == 0 && !t->has_text && strcmp(t->finish, "tool_calls") == 0) {
-        fail(t, "the model's server said that tools are called, and named none");
+        openai_fail(t, "the model's server said that tools are called, and named none");
         return;
     }
     for (size_t i = 0; i < t->calls.n; i++)
         if (openai_calls_get(&t->calls, i, &call))
             t->events.on_tool_call(t->user, &call);
-    end(t, STR_NULL);
+    openai_end(t, STR_NULL);
 }
 
-/* ------------------------------------------------------------------ one chunk */
+/* --- one chunk -------------------------------------------------------------------------------- */
 
-static void say(struct model_turn *t, enum model_piece kind, uint32_t node)
+static void openai_say(struct model_turn *t, enum model_piece kind, uint32_t node)
 {
     if (!node)
         return;
@@ -162,19 +162,19 @@ static void take_message(struct model_turn *t, const struct openai_chunk *c)
     if (c->is_message && t->has_pieces)
         return; /* said already */
     t->has_pieces |= !c->is_message && (c->thinking || c->content || c->tool_calls);
-    say(t, PIECE_THINKING, c->thinking);
-    say(t, PIECE_TOKEN, c->content);
+    openai_say(t, PIECE_THINKING, c->thinking);
+    openai_say(t, PIECE_TOKEN, c->content);
     if (c->tool_calls && !t->done)
         why = openai_calls_take(&t->calls, &t->doc, c->tool_calls);
     if (why)
-        fail(t, "%s", why);
+        openai_fail(t, "%s", why);
 }
 
 static void take_error(struct model_turn *t, const struct openai_chunk *c)
 {
     struct buf why = {0};
     complaint_put_node(&why, &t->doc, c->error_in);
-    fail(t, "the server said: %s", why.len ? why.bytes : "error");
+    openai_fail(t, "the server said: %s", why.len ? why.bytes : "error");
     buf_done(&why);
 }
 
@@ -201,18 +201,18 @@ static void take_object(struct model_turn *t)
 static void take_chunk(struct model_turn *t, struct str text)
 {
     if (!js_parse(&t->doc, text.p, text.n, JS_AGENT))
-        fail(t, "the server sent what is no JSON: %s", t->doc.error);
+        openai_fail(t, "the server sent what is no JSON: %s", t->doc.error);
     else if (js_type(&t->doc, 0) != JS_OBJECT)
-        fail(t, "the server sent JSON that is no object");
+        openai_fail(t, "the server sent JSON that is no object");
     else
         take_object(t);
 }
 
-/* ------------------------------------------------------------------ the reply */
+/* --- the reply -------------------------------------------------------------------------------- */
 
 static const struct fetch_events fetch_events;
 
-static void ask(struct model_turn *t)
+static void openai_ask(struct model_turn *t)
 {
     const struct openai_settings *s = t->settings;
     struct buf body = {0};
@@ -229,23 +229,23 @@ static void fail_by_text(struct model_turn *t, struct str text)
 {
     struct buf why = {0};
     complaint_put(&why, text);
-    fail(t, "the server said: %s", why.len ? why.bytes : "error");
+    openai_fail(t, "the server said: %s", why.len ? why.bytes : "error");
     buf_done(&why);
 }
 
-static void take_event(struct model_turn *t, const struct sse_event *e)
+static void openai_take_event(struct model_turn *t, const struct sse_event *e)
 {
     if (t->done || openai_is_idle(e))
         return;
     if (str_eq(e->event, STR("error")))
         fail_by_text(t, e->data);
     else if (openai_is_done(e->data))
-        finish(t);
+        openai_finish(t);
     else
         take_chunk(t, e->data);
 }
 
-static void on_head(void *user, const struct fetch_head *head)
+static void openai_on_head(void *user, const struct fetch_head *head)
 {
     struct model_turn *t = turn_of(user);
     t->says_events = stream_form_says_events(head->content_type);
@@ -257,9 +257,9 @@ static void take_events(struct model_turn *t, struct str bytes)
     struct sse_event e;
     enum sse_result got = SSE_MORE;
     while (!t->done && (got = sse_reader_next(&t->sse, &bytes, &e)) == SSE_EVENT)
-        take_event(t, &e);
+        openai_take_event(t, &e);
     if (got == SSE_TOO_LONG)
-        fail(t, "an event of the stream passes 4 MiB");
+        openai_fail(t, "an event of the stream passes 4 MiB");
 }
 
 /* Until it is seen to be an event stream, the reply is kept; a text is until it is whole. */
@@ -273,11 +273,11 @@ static void take_beginning(struct model_turn *t, struct str bytes)
         take_events(t, buf_str(&t->whole));
         buf_done(&t->whole);
     } else if (t->whole.len > OPENAI_REPLY_BYTES) {
-        fail(t, "the reply passes 4 MiB");
+        openai_fail(t, "the reply passes 4 MiB");
     }
 }
 
-static bool on_bytes(void *user, struct str bytes)
+static bool openai_on_bytes(void *user, struct str bytes)
 {
     struct model_turn *t = turn_of(user);
     if (t->done)
@@ -307,13 +307,13 @@ static void take_whole(struct model_turn *t)
     if (text.n && text.p[0] == '[')
         fail_by_text(t, text);
     else if (text.n == 0 && t->says_events)
-        fail(t, "the stream broke off before its end");
+        openai_fail(t, "the stream broke off before its end");
     else if (text.n == 0 || text.p[0] != '{')
-        fail(t, "the reply is neither an event stream nor JSON");
+        openai_fail(t, "the reply is neither an event stream nor JSON");
     else
         take_chunk(t, text);
     if (!t->done)
-        finish(t);
+        openai_finish(t);
 }
 
 /* What stands behind the last empty line of a stream may be half an event. */
@@ -332,7 +332,7 @@ static bool refuses_usage(const struct model_turn *t, struct str error)
 }
 
 /* What comes behind finish_reason is no part of the answer: it may fail to come. */
-static void on_done(void *user, struct str error)
+static void openai_on_done(void *user, struct str error)
 {
     struct model_turn *t = turn_of(user);
     struct sse_event e;
@@ -341,26 +341,26 @@ static void on_done(void *user, struct str error)
     if (error.p && refuses_usage(t, error)) {
         t->settings->without_usage = true;
         t->refused = t->fetch;
-        ask(t);
+        openai_ask(t);
     } else if (error.p && !t->finish[0]) {
-        end(t, error);
+        openai_end(t, error);
     } else if (t->form != FORM_EVENTS) {
         take_whole(t);
     } else {
         if (sse_reader_last(&t->sse, &e) == SSE_EVENT && is_whole(t, &e))
-            take_event(t, &e);
+            openai_take_event(t, &e);
         if (!t->done && t->finish[0])
-            finish(t); /* not every server says [DONE] */
+            openai_finish(t); /* not every server says [DONE] */
         else if (!t->done && t->complaint.len)
-            fail(t, "the server said: %s", t->complaint.bytes);
+            openai_fail(t, "the server said: %s", t->complaint.bytes);
         else
-            fail(t, "the stream broke off before its end");
+            openai_fail(t, "the stream broke off before its end");
     }
 }
 
-static const struct fetch_events fetch_events = {on_head, on_bytes, on_done};
+static const struct fetch_events fetch_events = {openai_on_head, openai_on_bytes, openai_on_done};
 
-/* ------------------------------------------------------------------ the port */
+/* --- the port --------------------------------------------------------------------------------- */
 
 static struct model_turn *openai_start(void *settings, const struct model_request *request,
                                        const struct model_events *events, void *user,
@@ -380,7 +380,7 @@ static struct model_turn *openai_start(void *settings, const struct model_reques
     if (request->tools.n > 2)
         js_put_raw(&t->request, "tools", request->tools);
     js_put_bool(&t->request, "stream", true);
-    ask(t);
+    openai_ask(t);
     return t;
 }
 

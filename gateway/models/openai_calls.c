@@ -15,11 +15,11 @@ struct piece {
     struct str id, name, arguments;
 };
 
-/* ------------------------------------------------------------------ a piece */
+/* --- a piece ---------------------------------------------------------------------------------- */
 
 /* A member's text; of an object, which there are servers to give, the JSON. */
-static struct str read_text(const struct js_doc *doc, uint32_t object, const char *name,
-                            struct buf *to)
+static struct str calls_read_text(const struct js_doc *doc, uint32_t object, const char *name,
+                                  struct buf *to)
 {
     uint32_t node = js_get(doc, object, name);
     buf_clear(to);
@@ -37,11 +37,11 @@ static void read_piece(struct openai_calls *c, const struct js_doc *doc, uint32_
     if (!index || js_type(doc, index) != JS_NUMBER || !js_int(doc, index, &ret->index) ||
         ret->index < 0)
         ret->index = -1;
-    ret->id = read_text(doc, node, "id", &c->id);
+    ret->id = calls_read_text(doc, node, "id", &c->id);
     ret->name = ret->arguments = STR("");
     if (function && js_type(doc, function) == JS_OBJECT) {
-        ret->name = read_text(doc, function, "name", &c->name);
-        ret->arguments = read_text(doc, function, "arguments", &c->arguments);
+        ret->name = calls_read_text(doc, function, "name", &c->name);
+        ret->arguments = calls_read_text(doc, function, "arguments", &c->arguments);
     }
 }
 
@@ -51,7 +51,7 @@ static bool is_object(struct openai_calls *c, struct str text)
            js_type(&c->doc, 0) == JS_OBJECT;
 }
 
-/* ------------------------------------------------------------------ whose it is */
+/* --- whose it is ------------------------------------------------------------------------------ */
 
 /* A second call under the first one's index, or id. */
 static bool begins_another(struct openai_calls *c, const struct openai_call *call,
@@ -83,7 +83,7 @@ static bool is_of(const struct openai_calls *c, const struct openai_call *call,
     return p->of > 1 ? call->place == p->place : call == &c->list[c->n - 1];
 }
 
-static struct openai_call *find(struct openai_calls *c, const struct piece *p)
+static struct openai_call *calls_find(struct openai_calls *c, const struct piece *p)
 {
     for (size_t i = c->n; i-- > 0;)
         if (is_of(c, &c->list[i], p))
@@ -91,7 +91,7 @@ static struct openai_call *find(struct openai_calls *c, const struct piece *p)
     return NULL;
 }
 
-static struct openai_call *begin(struct openai_calls *c, const struct piece *p)
+static struct openai_call *calls_begin(struct openai_calls *c, const struct piece *p)
 {
     if (c->n == OPENAI_CALLS)
         return NULL;
@@ -100,9 +100,9 @@ static struct openai_call *begin(struct openai_calls *c, const struct piece *p)
     return &c->list[c->n++];
 }
 
-/* ------------------------------------------------------------------ putting together */
+/* --- putting together ------------------------------------------------------------------------- */
 
-static void add(struct openai_call *call, const struct piece *p)
+static void calls_add(struct openai_call *call, const struct piece *p)
 {
     if (call->id.len == 0) /* there are servers that repeat it */
         buf_putstr(&call->id, p->id);
@@ -128,12 +128,12 @@ const char *openai_calls_take(struct openai_calls *c, const struct js_doc *doc, 
         c->bytes += p.id.n + p.name.n + p.arguments.n;
         if (c->bytes > OPENAI_CALLS_BYTES)
             return "the calls of a turn pass 4 MiB";
-        struct openai_call *call = find(c, &p);
+        struct openai_call *call = calls_find(c, &p);
         if (!call)
-            call = begin(c, &p);
+            call = calls_begin(c, &p);
         if (!call)
             return "a turn calls more than 128 tools";
-        add(call, &p);
+        calls_add(call, &p);
         p.place++;
     }
     return NULL;
