@@ -277,10 +277,11 @@ static bool end_if_through(struct channel *ch, struct buf *out)
     return true;
 }
 
-bool face_ws_fill(struct conn *c, struct buf *out, size_t max)
+bool face_ws_fill(struct conn *c, struct buf *out, enum lws_write_protocol *ret_as)
 {
     struct face_ws *ws = c->own;
-    size_t start = out->len;
+    size_t start = out->len, max = MAX_MESSAGE_OUT;
+    *ret_as = LWS_WRITE_RAW; /* many frames in one write */
     buf_putstr(out, buf_str(&ws->frames));
     buf_done(&ws->frames);
     for (struct list *node; out->len - start < max && (node = list_pop(&ws->ready)) != NULL;) {
@@ -399,7 +400,20 @@ void face_ws_receive(struct conn *c, struct str message)
     buf_done(&frame.memory);
 }
 
-void face_ws_opened(struct conn *c)
+/* A token may stand in the address, where a browser can put nothing else; it is never logged. */
+static void take_token(struct conn *c, struct lws *wsi)
+{
+    int n = lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_URI_ARGS);
+    char *pair = xcalloc((size_t)(n > 0 ? n : 0) + 1);
+    for (int i = 0;
+         !c->bearer && lws_hdr_copy_fragment(wsi, pair, n + 1, WSI_TOKEN_HTTP_URI_ARGS, i) >= 0;
+         i++)
+        if (strncmp(pair, "token=", 6) == 0)
+            c->bearer = xstrdup(str_of(pair + 6));
+    free(pair);
+}
+
+void face_ws_opened(struct conn *c, struct lws *wsi)
 {
     struct face_ws *ws = xcalloc(sizeof *ws);
     ws->conn = c;
@@ -407,6 +421,7 @@ void face_ws_opened(struct conn *c)
     list_init(&ws->channels);
     list_init(&ws->ready);
     c->own = ws;
+    take_token(c, wsi);
 }
 
 void face_ws_closed(struct conn *c)

@@ -14,9 +14,9 @@
 #include "proto/faces/socket.h"
 
 /* The functions of a kind whose of_kind is a struct face_ws_ops. */
-void face_ws_opened(struct conn *c);
+void face_ws_opened(struct conn *c, struct lws *wsi);
 void face_ws_receive(struct conn *c, struct str message);
-bool face_ws_fill(struct conn *c, struct buf *out, size_t max);
+bool face_ws_fill(struct conn *c, struct buf *out, enum lws_write_protocol *ret_as);
 bool face_ws_has_output(const struct conn *c);
 void face_ws_closed(struct conn *c);
 

@@ -19,6 +19,7 @@
 
 struct deflate;
 struct route;
+struct ws_kind;
 
 enum front_phase { FRONT_STARTING, FRONT_SERVING, FRONT_DRAINING, FRONT_CLOSING };
 
@@ -32,6 +33,8 @@ struct front {
     void *metrics_arg;
     const struct route *routes; /* of other protocols, beside our own (http_api.h) */
     size_t n_routes;
+    const struct ws_kind *ws_kinds; /* the same on WebSockets (ws.h) */
+    size_t n_ws_kinds;
 
     struct lws_context *lws;
     struct lws_vhost *vhost;

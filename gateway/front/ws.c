@@ -83,6 +83,18 @@ static bool connection_names_upgrade(struct lws *wsi)
     return false;
 }
 
+static const struct ws_kind *find_kind(const struct front *f, const char *path)
+{
+#ifdef HOLDFAST_ECHO
+    if (strcmp(path, echo_kind.path) == 0)
+        return &echo_kind;
+#endif
+    for (size_t i = 0; i < f->n_ws_kinds; i++)
+        if (strcmp(path, f->ws_kinds[i].path) == 0)
+            return &f->ws_kinds[i];
+    return NULL;
+}
+
 /* 1 refuses, and has answered. */
 static int admit(struct front *f, struct lws *wsi)
 {
@@ -92,7 +104,7 @@ static int admit(struct front *f, struct lws *wsi)
     if (!http_has_version(wsi))
         return http_refuse(wsi, 400, ERR_BAD_REQUEST, "the request's line is not whole");
     lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI);
-    if (strcmp(path, "/v1/ws") != 0 && !echo_is_asked(wsi))
+    if (strcmp(path, "/v1/ws") != 0 && !find_kind(f, path))
         return http_refuse(wsi, 404, ERR_NOT_FOUND, "the WebSocket is at /v1/ws");
     if (lws_hdr_total_length(wsi, WSI_TOKEN_KEY) <= 0) /* lws would read it all the same */
         return http_refuse(wsi, 400, ERR_BAD_REQUEST, "Sec-WebSocket-Key is missing");
@@ -158,6 +170,7 @@ static const struct session_ops session_ops = {
 static int open_conn(struct front *f, struct lws *wsi, struct conn **user)
 {
     struct conn *c = xcalloc(sizeof *c);
+    char path[64] = "";
     *user = c;
     c->front = f;
     c->wsi = wsi;
@@ -170,11 +183,14 @@ static int open_conn(struct front *f, struct lws *wsi, struct conn **user)
     c->bearer = http_bearer(wsi);
     c->cookie = http_cookie(f, wsi);
     c->deflate_bits = (uint8_t)extension_bits(wsi);
+    lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI);
+    c->kind = find_kind(f, path);
     lws_quirk_head_is_read(wsi);
     lws_quirk_has_gone(wsi);
     c->heard_ms = c->kept_ms = f->hub->clock.now_ms;
     session_init(&c->session, f->hub, &session_ops, c);
-    echo_open(c, wsi);
+    if (c->kind)
+        c->kind->opened(c, wsi);
     list_push(&f->conns, &c->all);
     list_push(&f->silent, &c->silent);
     f->n_conns++;
@@ -204,8 +220,9 @@ static int ws_closed(struct conn *c)
     log_event(LEVEL_DEBUG, "ws", "closed", LOG_INT("conn", (int64_t)c->number),
               LOG_INT("code", c->session.close_code));
     count_close(f, c->session.close_code);
+    if (c->kind)
+        c->kind->closed(c);
     session_done(&c->session);
-    echo_close(c);
     c->state = CONN_DEAD;
     if (c->stranger) {
         f->n_strangers--;
@@ -295,13 +312,13 @@ static void send_next(struct conn *c)
     struct buf *out = &c->front->out;
     enum lws_write_protocol as = LWS_WRITE_TEXT;
     out->len = LWS_PRE;
-    if (echo_fill(c, out, &as) || session_fill(&c->session, out, MAX_MESSAGE_OUT))
+    if (c->kind ? c->kind->fill(c, out, &as) : session_fill(&c->session, out, MAX_MESSAGE_OUT))
         write_message(c, out, as);
 }
 
 static bool has_output(const struct conn *c)
 {
-    return echo_has_output(c) || session_has_output(&c->session);
+    return c->kind ? c->kind->has_output(c) : session_has_output(&c->session);
 }
 
 static bool must_wait(const struct conn *c)

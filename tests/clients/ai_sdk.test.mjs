@@ -1,8 +1,9 @@
 // ai_sdk.test.mjs -- the AI SDK's own Chat, as it comes from the registry, over its HTTP transport.
 
 import { Chat } from "@ai-sdk/react";
-import { DefaultChatTransport } from "ai";
-import { holdsFor } from "./support/cases.mjs";
+import { DefaultChatTransport, WebSocketChatTransport } from "ai";
+import WebSocket from "ws";
+import { holdsFor, until } from "./support/cases.mjs";
 
 /** The text of the assistant's last message. */
 function textOf(chat) {
@@ -50,14 +51,14 @@ export function aiSdk(name, makeTransport, more = {}) {
         },
         async comeBack() {
           end = null;
-          const before = chat.messages.length;
-          const work = chat.resumeStream();
-          await Promise.race([work, new Promise((resolve) => setTimeout(resolve, 30))]);
-          if (end === null && chat.status === "ready" && chat.messages.length === before) return null;
+          let over = false;
+          const work = chat.resumeStream().finally(() => (over = true));
+          await until(() => over || chat.status === "streaming", "the replay, or that there is none");
+          if (over && end === null) return null;
           return new Answer(chat, work, finished);
         },
         stop: () => chat.stop(),
-        close: () => chat.dispose?.() ?? chat.stop(),
+        close: () => transport.close?.() ?? chat.stop(),
       };
     },
   };
@@ -65,4 +66,17 @@ export function aiSdk(name, makeTransport, more = {}) {
 
 holdsFor(
   aiSdk("AI SDK over SSE", (world, headers) => new DefaultChatTransport({ api: `${world.base}/v1/ai/chat`, headers })),
+);
+
+holdsFor(
+  aiSdk(
+    "AI SDK over a WebSocket",
+    (world, headers) =>
+      new WebSocketChatTransport({
+        url: `${world.base.replace("http", "ws")}/v1/ai`,
+        headers,
+        webSocket: WebSocket,
+      }),
+    { stops: true },
+  ),
 );
