@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "proto/str.h"
+
 #define HELLO_DEADLINE_MS 10000
 #define GOAWAY_RETRY_MS 2000
 #define EXPIRING_MS 60000
@@ -413,14 +415,6 @@ static void accept(struct session *s, struct request *r)
     p->req = *r;
 }
 
-static bool is_blank(struct str line)
-{
-    for (size_t i = 0; i < line.n; i++)
-        if (line.p[i] != ' ' && line.p[i] != '\t' && line.p[i] != '\r')
-            return false;
-    return true;
-}
-
 /* What is no request at all may be corrected, what there was no memory for may be sent again; any
  * other type may not come first. */
 static bool is_hello(const struct js_doc *doc, const struct request_fault *fault)
@@ -465,7 +459,7 @@ static void session_take_lines(struct session *s, struct str message)
         size_t n = newline ? (size_t)(newline - message.p) : message.n;
         struct str line = {message.p, n};
         size_t used = newline ? n + 1 : n;
-        if (!is_blank(line)) {
+        if (!str_is_blank(line)) {
             session_take_line(s, line);
             session_run(s);
         }
@@ -489,7 +483,7 @@ static void session_take_lines(struct session *s, struct str message)
 static bool is_empty(struct str message)
 {
     for (size_t i = 0; i < message.n; i++)
-        if (message.p[i] != '\n' && !is_blank((struct str){message.p + i, 1}))
+        if (message.p[i] != '\n' && !str_is_blank((struct str){message.p + i, 1}))
             return false;
     return true;
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/base/header_list.h"
 #include "gateway/front/proxied.h"
 
 #define SOCKETS_BEYOND 16 /* of one address, beyond twice its connections */
@@ -38,17 +39,8 @@ static bool parse_forwarded(struct str one, struct net_address *ret)
 static bool walk_forwarded(const struct front *f, struct str list, struct net_address *at)
 {
     while (list.n > 0 && address_is_trusted(f, at)) {
-        size_t end = list.n;
-        while (list.n > 0 && list.p[list.n - 1] != ',')
-            list.n--;
-        struct str one = {list.p + list.n, end - list.n};
-        while (one.n && (one.p[0] == ' ' || one.p[0] == '\t'))
-            one.p++, one.n--;
-        while (one.n && (one.p[one.n - 1] == ' ' || one.p[one.n - 1] == '\t'))
-            one.n--;
-        if (!parse_forwarded(one, at))
+        if (!parse_forwarded(header_list_last(&list, ','), at))
             return false;
-        list.n -= list.n > 0; /* the comma */
     }
     return true;
 }
