@@ -14,6 +14,7 @@
 #include "gateway/auth/jwt.h"
 #include "gateway/base/header_list.h"
 #include "gateway/config/config.h"
+#include "proto/base64url.h"
 #include "proto/str.h"
 
 #define GUEST_KID "guest"

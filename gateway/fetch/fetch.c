@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "core/backoff.h"
 #include "gateway/fetch/complaint.h"
 #include "gateway/fetch/fetch_private.h"
 #include "proto/str.h"
@@ -64,10 +65,8 @@ msec_t fetch_retry_ms(unsigned tries, int64_t retry_after_s, uint32_t random)
 {
     if (retry_after_s > RETRY_AFTER_MAX_S)
         return -1;
-    msec_t ms = RETRY_MAX_MS;
-    if (tries <= 4)
-        ms = RETRY_MS << (tries ? tries - 1 : 0);
-    ms = ms / 2 + (msec_t)(random % (uint32_t)(ms / 2 + 1)); /* half of it, up to all */
+    msec_t ms = backoff_ms(tries, RETRY_MS, RETRY_MAX_MS);
+    ms = backoff_between(ms / 2, ms, random);
     return ms > retry_after_s * 1000 ? ms : retry_after_s * 1000;
 }
 
