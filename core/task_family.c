@@ -253,9 +253,7 @@ void task_tell_parent(struct task *t, const struct task_record *view)
     if (!parent || task_is_ending(parent))
         return;
     struct buf child = {0};
-    struct str said = view->state.output;
-    while (said.p && js_str_size(said) > MAX_EVENT_LINE - EVENT_FRAME) /* it becomes an event */
-        said.n = utf8_cut(said, said.n / 4 * 3);
+    struct str said = js_fit(view->state.output, MAX_EVENT_LINE - EVENT_FRAME); /* of its event */
     task_write(&child, view, false);
     (void)task_send(parent, STR("child"), said, buf_str(&child));
     buf_done(&child);

@@ -13,7 +13,7 @@ base
 config      base
 processes   base config
 store       base
-auth        config
+auth        base config
 fetch       base config
 front       auth base config
 cli         auth base front store
