@@ -1,4 +1,4 @@
-#include "core/task.h"
+#include "core/task_parts.h"
 
 #include <stdlib.h>
 
@@ -401,15 +401,6 @@ void task_lost(struct task *t)
     t->phase = PHASE_RUNNING; /* an end that was staged is lost too */
     task_finish(t, STATUS_FAILED, TASK_INTERNAL,
                 STR("internal: the store did not take what the task said"));
-}
-
-bool task_cancel(struct task *t)
-{
-    if (task_is_ending(t) || t->staged.cancel_requested_at)
-        return false;
-    t->staged.cancel_requested_at = t->hub->clock.wall_ms;
-    task_stage(t);
-    return true;
 }
 
 /* Text as a JSON string that leaves room for the rest of its line. */
