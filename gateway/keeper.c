@@ -1,5 +1,6 @@
 #include "gateway/keeper.h"
 
+#include "gateway/children.h"
 #include "gateway/keep_folder.h"
 #include "gateway/spawn.h"
 #include "gateway/tree.h"
@@ -94,14 +95,14 @@ int keeper_spawn(const char *path, int folder, char **env, const char *self, pid
         return pidfd;
     error = errno;
     kill(*ret_pid, SIGKILL); /* unreaped, so it is still this one */
-    waitpid(*ret_pid, NULL, 0);
+    children_reap(P_PID, (id_t)*ret_pid, 0, &(siginfo_t){0});
     return refuse(ret_error, "a descriptor", error);
 }
 
 void keeper_discard(int pidfd)
 {
     syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
-    waitid(P_PIDFD, (id_t)pidfd, &(siginfo_t){0}, WEXITED);
+    children_reap(P_PIDFD, (id_t)pidfd, 0, &(siginfo_t){0});
     close(pidfd);
 }
 

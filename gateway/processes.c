@@ -1,5 +1,6 @@
 #include "gateway/processes_private.h"
 
+#include "gateway/children.h"
 #include "gateway/keeper.h"
 #include "gateway/log.h"
 #include "gateway/strays.h"
@@ -19,6 +20,7 @@
 #define LOOK_BYTES 262144 /* of watched output in one turn of the loop: about a millisecond */
 #define TAIL_FACTOR 8     /* how much farther back the second look for text goes */
 #define LOOK_MORE_MS 10   /* until the next turn with so many */
+#define WAKE_MS 5000
 #define WRITE_BYTES 49152 /* in frames, into an empty FIFO of 16 pages */
 #define WRITE_MORE 28672  /* that it may hold then: pages may be half empty */
 
@@ -116,13 +118,10 @@ static void finish(struct process *p)
 static void on_keeper_exit(uv_poll_t *poll, int status, int events)
 {
     struct keeper_watch *w = container_of(poll, struct keeper_watch, poll);
-    siginfo_t info = {0};
+    siginfo_t info;
     (void)status, (void)events;
-    if (!w->process)
+    if (!w->process || !children_reap(P_PIDFD, (id_t)w->pidfd, WNOHANG, &info))
         return;
-    /* One that an earlier gateway has started is no child of ours: then it fails, and it is over. */
-    if (waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0)
-        return; /* not yet */
     if (strays_may_be(&info))
         strays_kill(poll->loop);
     finish(w->process);
@@ -452,6 +451,30 @@ void processes_delete(void *arg, struct str owner, struct str conversation_id)
     }
 }
 
+/* The kernel tells us of a keeper that was stopped when it is our child.  Of the others (an earlier
+ * gateway's) we do not learn: one that its command has stopped goes on after a while. */
+static void on_wake(struct timer *timer)
+{
+    struct processes *all = container_of(timer, struct processes, wake);
+    bool again = false;
+    list_each (it, &all->list) {
+        struct process *p = list_item(it, struct process, node);
+        if (p->adopted && p->keeper) {
+            syscall(SYS_pidfd_send_signal, p->keeper->pidfd, SIGCONT, NULL, 0);
+            again = true;
+        }
+    }
+    if (again)
+        processes_wake(all);
+}
+
+void processes_wake(struct processes *all)
+{
+    struct clock *c = &all->o.hub->clock;
+    if (!timer_is_armed(&all->wake))
+        timer_arm(c, &all->wake, c->now_ms + WAKE_MS);
+}
+
 struct processes *processes_open(const struct processes_options *options)
 {
     struct processes *all = xcalloc(sizeof *all);
@@ -460,6 +483,7 @@ struct processes *processes_open(const struct processes_options *options)
     all->o = *options;
     all->dir = -1;
     all->tick.fire = on_tick;
+    all->wake.fire = on_wake;
     buf_putf(&path, "%s/processes", options->data);
     all->path = buf_take(&path);
     return all;

@@ -16,7 +16,7 @@ struct processes {
     struct processes_options o;
     char *path; /* DATA/processes */
     int dir;    /* -1: there is none yet */
-    struct timer tick;
+    struct timer tick, wake;
     uint32_t round; /* of looks: each process that is watched is looked at once in a round */
     struct {        /* matches of all processes, as process_watch.c counts them */
         int64_t since, quiet_until; /* Unix ms */
@@ -38,6 +38,8 @@ int process_folder(const struct process *p); /* to be closed; -1 */
 bool process_watch_keeper(struct process *p, int pidfd);
 void process_take_as_lost(struct process *p, int folder);
 void process_drop(struct process *p); /* with its folder */
+void processes_wake(
+    struct processes *all); /* there is a keeper that an earlier gateway has started */
 void processes_arm_tick(struct processes *all, int64_t in_ms);
 
 void process_tell_end(struct process *p);

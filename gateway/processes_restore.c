@@ -72,6 +72,7 @@ static void adopt(struct process *p, int folder)
     int pidfd = locked ? find_keeper(p) : -1;
     if (pidfd >= 0 && process_watch_keeper(p, pidfd)) {
         p->adopted = true;
+        processes_wake(p->all);
         if (!p->spec.background)
             process_kill(p); /* the call that waited for it is over */
         return;

@@ -53,7 +53,7 @@ struct server {
     uv_poll_t admin_listener;
     uint32_t max_sockets;      /* of every kind: beyond, new ones wait in the listener's backlog */
     struct timer accept_again; /* descriptors were out */
-    uv_signal_t sigterm, sigint, sighup;
+    uv_signal_t sigterm, sigint, sighup, sigchld;
 
     enum server_phase phase;
     bool failed, stopped, abandoned, hub_is_open;

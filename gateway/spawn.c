@@ -2,6 +2,8 @@
 
 #include <signal.h>
 
+#include "gateway/children.h"
+
 int spawn_session(const char *path, const posix_spawn_file_actions_t *actions, char *const *argv,
                   char *const *env, pid_t *ret_pid)
 {
@@ -17,5 +19,7 @@ int spawn_session(const char *path, const posix_spawn_file_actions_t *actions, c
     posix_spawnattr_setsigdefault(&attr, &all);
     int error = posix_spawn(ret_pid, path ? path : "/proc/self/exe", actions, &attr, argv, env);
     posix_spawnattr_destroy(&attr);
+    if (!error)
+        children_add(*ret_pid);
     return error;
 }

@@ -1,8 +1,9 @@
 /* spawn -- starts a program of ours with nothing inherited: a session of its own, no signal blocked,
  * ignored or handled.
  *
- * Thread:   any.
- * Owns:     nothing; the actions stay the caller's, with all that they open.
+ * Thread:   loop.
+ * Owns:     the actions stay the caller's, with all that they open; so does the child, which
+ *           children_reap (children.h) reaps.
  * Errors:   an errno; 0 when it runs.
  * Why:      posix_spawn, since a fork copies the page tables of all that the gateway holds.
  */

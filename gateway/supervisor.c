@@ -1,5 +1,6 @@
 #include "gateway/supervisor.h"
 
+#include "gateway/children.h"
 #include "gateway/spawn.h"
 #include "gateway/tree.h"
 
@@ -220,7 +221,7 @@ bool supervisor_spawn(const struct supervisor_spec *spec, struct supervisor *ret
     if (!error && (pidfd = (int)syscall(SYS_pidfd_open, pid, 0)) < 0) { /* sets close-on-exec */
         error = errno;
         kill(pid, SIGKILL); /* unreaped, so it is still this one; PDEATHSIG takes its child along */
-        waitpid(pid, NULL, 0);
+        children_reap(P_PID, (id_t)pid, 0, &(siginfo_t){0});
     }
     if (error) {
         close_ends(ours);
