@@ -135,6 +135,7 @@ bool keep_spec_write(int folder, const struct keep_spec *s)
     put_texts(&out, "watch_patterns", &s->watch_patterns);
     js_put_int(&out, "started_at", s->started_at);
     js_put_int(&out, "timeout_ms", s->timeout_ms);
+    js_put_int(&out, "files", s->files);
     buf_puts(&out, "}\n");
     bool good = replace_file(folder, "spec", buf_str(&out));
     buf_done(&out);
@@ -163,6 +164,7 @@ bool keep_spec_read(int folder, struct keep_spec *ret)
         take_texts(&doc, "watch_patterns", &ret->watch_patterns);
         ret->started_at = take_int(&doc, "started_at");
         ret->timeout_ms = take_int(&doc, "timeout_ms");
+        ret->files = take_int(&doc, "files");
         good = ret->owner && ret->conversation_id && ret->task_id && ret->command && ret->argv.n;
     }
     js_done(&doc);

@@ -45,6 +45,7 @@ struct keep_spec {
     struct keep_texts watch_patterns;
     int64_t started_at; /* Unix ms */
     int64_t timeout_ms; /* 0: none */
+    int64_t files;      /* its soft limit of descriptors; 0: the keeper's own */
 };
 
 enum keep_state {

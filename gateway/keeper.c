@@ -431,6 +431,7 @@ int keeper_main(int argc, char **argv)
     k->status.keeper = getpid();
     k->status.keeper_ticks = process_start_ticks(getpid());
     write_status(k);
+    spawn_set_files((uint64_t)k->spec.files);
     int error = tree_open(&k->tree);
     k->ring = keep_ring_open(k->folder, true);
     k->fifo = openat(k->folder, "input", O_RDWR | O_NONBLOCK | O_CLOEXEC);

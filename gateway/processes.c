@@ -3,6 +3,7 @@
 #include "gateway/children.h"
 #include "gateway/keeper.h"
 #include "gateway/log.h"
+#include "gateway/spawn.h"
 #include "gateway/strays.h"
 #include "gateway/terminal_text.h"
 
@@ -291,6 +292,7 @@ struct process *process_start(struct processes *all, struct keep_spec *spec, cha
     }
     make_id(all, id);
     spec->started_at = all->o.hub->clock.wall_ms;
+    spec->files = (int64_t)(spawn_files() & INT64_MAX);
     struct process *p = process_add(all, id, spec);
     *spec = (struct keep_spec){0};
     if (!launch(p, env, ret_error)) {

@@ -1,6 +1,7 @@
 #include "gateway/spawn.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 
 #include "gateway/children.h"
 
@@ -22,4 +23,21 @@ int spawn_session(const char *path, const posix_spawn_file_actions_t *actions, c
     if (!error)
         children_add(*ret_pid);
     return error;
+}
+
+uint64_t spawn_files(void)
+{
+    static struct rlimit files;
+    if (files.rlim_max == 0)
+        getrlimit(RLIMIT_NOFILE, &files);
+    return files.rlim_cur;
+}
+
+void spawn_set_files(uint64_t soft)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || soft == 0 || soft >= files.rlim_cur)
+        return;
+    files.rlim_cur = soft;
+    setrlimit(RLIMIT_NOFILE, &files);
 }

@@ -11,10 +11,17 @@
 #define GATEWAY_SPAWN_H
 
 #include <spawn.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* path NULL: the gateway's own binary. */
 int spawn_session(const char *path, const posix_spawn_file_actions_t *actions, char *const *argv,
                   char *const *env, pid_t *ret_pid);
+
+/* The soft limit of descriptors that we were started with: as it was at the first call, which comes
+ * before we raise it.  What we start gets it back: some programs go through all that they may have. */
+uint64_t spawn_files(void);
+/* In what was spawned, before it starts a program. */
+void spawn_set_files(uint64_t soft);
 
 #endif

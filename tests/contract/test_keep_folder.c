@@ -196,7 +196,8 @@ static void test_keep_spec_comes_back_as_it_was(void **state)
                              .notify_on_complete = true,
                              .watch_patterns = {patterns, 1},
                              .started_at = 1764280000123,
-                             .timeout_ms = 180000};
+                             .timeout_ms = 180000,
+                             .files = 1024};
     struct keep_spec got;
     (void)state;
     assert_true(keep_spec_write(folder, &spec));
@@ -215,6 +216,7 @@ static void test_keep_spec_comes_back_as_it_was(void **state)
     assert_int_equal(got.watch_patterns.n, 1);
     assert_int_equal(got.started_at, spec.started_at);
     assert_int_equal(got.timeout_ms, spec.timeout_ms);
+    assert_int_equal(got.files, spec.files);
     keep_spec_done(&got);
 }
 
