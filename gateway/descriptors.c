@@ -2,8 +2,8 @@
 
 #include <sys/resource.h>
 
-#include "gateway/log.h"
-#include "gateway/spawn.h"
+#include "gateway/base/log.h"
+#include "gateway/processes/spawn.h"
 
 #define SPARE_DESCRIPTORS 64 /* store, listener, timers */
 #define DESCRIPTORS_PER_PROCESS 5

@@ -1,8 +1,7 @@
 /* Bytes of commands as text. */
-#include "tests/support/t.h"
-
-#include "gateway/terminal_text.h"
+#include "gateway/processes/terminal_text.h"
 #include "proto/js.h"
+#include "tests/support/t.h"
 
 #define BAD "\xef\xbf\xbd"
 
@@ -50,7 +49,8 @@ static void test_terminal_text_of_bytes(void **state)
     check((struct str){"a\0b", 3}, false, true, "a" BAD "b");
 }
 
-/* What a terminal shows of it in the end, worked out by hand (ECMA-48: CR, BS, CUF, CUB, CHA, EL). */
+/* What a terminal shows of it in the end, worked out by hand (ECMA-48: CR, BS, CUF, CUB, CHA,
+ * EL). */
 static void test_g13_terminal_text_of_a_line_that_is_written_over(void **state)
 {
     static const struct {
