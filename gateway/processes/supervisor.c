@@ -330,8 +330,8 @@ static void watch(struct tree *t)
             continue;
         if (n <= 0 || command == SUPERVISOR_KILL)
             return;
-        if (command == SUPERVISOR_TERM && t->program)
-            kill(-t->program, SIGTERM);
+        if (command == SUPERVISOR_TERM)
+            tree_ask(t, false);
     }
 }
 
