@@ -1,7 +1,7 @@
 /* Thoughts between tags, told apart from the answer: in pieces of every size. */
 #include "tests/support/t.h"
 
-#include "gateway/think_tags.h"
+#include "gateway/models/think_tags.h"
 
 /* Runs of one kind are joined: "(thought)answer", and "!" where all before it was thought. */
 static void put_run(struct buf *seen, enum think_run *last, enum think_run run,
