@@ -1,9 +1,9 @@
 #include "core/hub.h"
 
+#include <stdlib.h>
+
 #include "core/notice.h"
 #include "core/session.h"
-
-#include <stdlib.h>
 
 #define MIN_CACHE_BYTES (1u << 20) /* a load must survive until its reader has had its turn */
 #define LOAD_RETRY_MS 200
@@ -254,7 +254,7 @@ void hub_load(struct hub *h, struct cursor *c)
               on_loaded, load);
 }
 
-static void drop_stream(struct map_node *node, void *arg)
+static void hub_drop_stream(struct map_node *node, void *arg)
 {
     struct hub *h = arg;
     struct stream *s = container_of(node, struct stream, node);
@@ -281,7 +281,7 @@ void hub_done(struct hub *h)
     hub_reap(h);
     journal_done(&h->journal);
     map_each(&h->conversations, drop_notices, NULL);
-    map_each(&h->streams, drop_stream, h);
+    map_each(&h->streams, hub_drop_stream, h);
     struct list *node;
     while ((node = list_pop(&h->changed)) != NULL)
         conversation_unref(list_item(node, struct conversation, changed));

@@ -234,7 +234,7 @@ static void put_parent(struct buf *out, const struct task_record *rec)
     buf_putc(out, '}');
 }
 
-static void launch(struct task *t, const struct answer *answer)
+static void task_launch(struct task *t, const struct answer *answer)
 {
     struct buf history = {0}, parent = {0};
     struct task_record rec = task_staged(t);
@@ -274,7 +274,7 @@ static void on_history(void *arg, int status, struct answer *answer)
         task_finish(t, STATUS_FAILED, TASK_INTERNAL,
                     STR("internal: the conversation cannot be read"));
     else
-        launch(t, answer);
+        task_launch(t, answer);
 }
 
 /* The history holds what was said before the task's own input: the newest that fit.  The input's
@@ -282,7 +282,7 @@ static void on_history(void *arg, int status, struct answer *answer)
 void task_run(struct task *t)
 {
     if (!task_talks(t)) {
-        launch(t, &(struct answer){0});
+        task_launch(t, &(struct answer){0});
         return;
     }
     t->refs++;

@@ -1,11 +1,11 @@
 #include "gateway/agents/agent_react.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "gateway/agents/react_calls.h"
 #include "gateway/base/stepper.h"
 #include "gateway/config/config.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 
 /* Design
  *
@@ -17,10 +17,10 @@
  *                                                      ▼
  *                  cancel, a fault ─────────────▶    ENDED  on_end
  *
- * - Everything but the model's pieces happens in on_step, in a turn of the loop of its own: a cancel
- *   is seen between any two of them, and nothing of the model is freed inside its callbacks.
- * - Calls are begun one a step, and run side by side (react_calls.h).  One that the model made badly
- *   stands in the talk repaired: not every model takes back what it said.
+ * - Everything but the model's pieces happens in react_on_step, in a turn of the loop of its own: a
+ *   cancel is seen between any two of them, and nothing of the model is freed inside its callbacks.
+ * - Calls are begun one a step, and run side by side (react_calls.h).  One that the model made
+ *   badly stands in the talk repaired: not every model takes back what it said.
  */
 
 #define RUN_MAGIC 0x72656163u
@@ -50,7 +50,7 @@ struct run {
     char *owner, *conversation_id, *task_id; /* for its tools */
 };
 
-static struct run *run_of(void *arg)
+static struct run *react_run_of(void *arg)
 {
     struct run *r = arg;
     ASSERT(r && r->magic == RUN_MAGIC);
@@ -77,7 +77,7 @@ static void tell_usage(struct run *r)
     buf_done(&data);
 }
 
-static void end(struct run *r, enum run_end how, struct str text)
+static void react_end(struct run *r, enum run_end how, struct str text)
 {
     r->state = REACT_ENDED;
     stepper_stop(&r->stepper);
@@ -86,7 +86,7 @@ static void end(struct run *r, enum run_end how, struct str text)
     r->teller.events.on_end(r->teller.task, how, text);
 }
 
-/* ------------------------------------------------------------------ what the model says */
+/* --- what the model says ---------------------------------------------------------------------- */
 
 static void turn_clear(struct run *r)
 {
@@ -109,7 +109,7 @@ static void turn_over(struct run *r, struct str fault)
     set_state(r, REACT_STREAMED);
 }
 
-static bool has_room(struct run *r, size_t bytes)
+static bool react_has_room(struct run *r, size_t bytes)
 {
     r->turn_bytes += bytes;
     if (r->turn_bytes <= REACT_TURN_BYTES)
@@ -120,14 +120,14 @@ static bool has_room(struct run *r, size_t bytes)
 
 static bool on_piece(void *user, enum model_piece kind, struct str text)
 {
-    struct run *r = run_of(user);
+    struct run *r = react_run_of(user);
     if (r->state != REACT_STREAMING || r->cancelled)
         return false;
     if (kind == PIECE_THINKING) {
         teller_piece(&r->teller, EVENT_THINKING, text);
         return !r->teller.paused;
     }
-    if (!has_room(r, text.n))
+    if (!react_has_room(r, text.n))
         return false;
     buf_putstr(&r->text, text);
     teller_piece(&r->teller, EVENT_TOKEN, text);
@@ -136,9 +136,9 @@ static bool on_piece(void *user, enum model_piece kind, struct str text)
 
 static void on_tool_call(void *user, const struct model_call *asked)
 {
-    struct run *r = run_of(user);
+    struct run *r = react_run_of(user);
     size_t bytes = asked->arguments.n + asked->more.n + asked->function_more.n;
-    if (r->state != REACT_STREAMING || !has_room(r, bytes))
+    if (r->state != REACT_STREAMING || !react_has_room(r, bytes))
         return;
     if (r->calls.n == REACT_CALLS)
         turn_over(r, STR("a turn calls more than 64 tools"));
@@ -149,27 +149,27 @@ static void on_tool_call(void *user, const struct model_call *asked)
 
 static void on_unsaid(void *user)
 {
-    buf_done(&run_of(user)->text);
+    buf_done(&react_run_of(user)->text);
 }
 
 static void on_more(void *user, struct str members)
 {
-    struct run *r = run_of(user);
-    if (r->state == REACT_STREAMING && has_room(r, members.n))
+    struct run *r = react_run_of(user);
+    if (r->state == REACT_STREAMING && react_has_room(r, members.n))
         buf_putstr(&r->more, members);
 }
 
 static void on_usage(void *user, const struct model_usage *usage)
 {
-    struct run *r = run_of(user);
+    struct run *r = react_run_of(user);
     r->has_usage = true;
     r->usage.prompt_tokens += usage->prompt_tokens;
     r->usage.completion_tokens += usage->completion_tokens;
 }
 
-static void on_done(void *user, struct str error)
+static void react_on_done(void *user, struct str error)
 {
-    struct run *r = run_of(user);
+    struct run *r = react_run_of(user);
     if (r->state == REACT_STREAMING)
         turn_over(r, error);
 }
@@ -179,11 +179,12 @@ static const struct model_events model_events = {.on_piece = on_piece,
                                                  .on_unsaid = on_unsaid,
                                                  .on_more = on_more,
                                                  .on_usage = on_usage,
-                                                 .on_done = on_done};
+                                                 .on_done = react_on_done};
 
-/* ------------------------------------------------------------------ what the model is given */
+/* --- what the model is given ------------------------------------------------------------------ */
 
-/* What the turn said, or thought and called: there are servers that refuse a call without its thoughts. */
+/* What the turn said, or thought and called: there are servers that refuse a call without its
+ * thoughts. */
 static void put_turn(struct run *r)
 {
     struct buf *out = &r->talk.json;
@@ -244,7 +245,7 @@ static void fit_context(struct run *r)
     teller_tell(&r->teller, EVENT_CUSTOM, STR_NULL);
 }
 
-/* ------------------------------------------------------------------ steps */
+/* --- steps ------------------------------------------------------------------------------------ */
 
 static unsigned max_turns(const struct run *r)
 {
@@ -274,7 +275,7 @@ static void begin_turn(struct run *r)
         take_message(r);
     fit_context(r);
     if (is_at_limit(r, error)) {
-        end(r, RUN_FAILED, str_of(error));
+        react_end(r, RUN_FAILED, str_of(error));
         return;
     }
     r->n_turns++;
@@ -296,7 +297,7 @@ static void finish_turn(struct run *r)
     r->settings->model->ops->free(r->turn);
     r->turn = NULL;
     if (r->fault) {
-        end(r, RUN_FAILED, str_of(r->fault));
+        react_end(r, RUN_FAILED, str_of(r->fault));
         return;
     }
     put_turn(r);
@@ -307,7 +308,7 @@ static void finish_turn(struct run *r)
     } else {
         if (r->text.len || !r->has_called) /* else it is what was said before the calls */
             teller_final_answer(&r->teller, buf_str(&r->text));
-        end(r, RUN_DONE, STR_NULL);
+        react_end(r, RUN_DONE, STR_NULL);
     }
 }
 
@@ -326,19 +327,19 @@ static void go_on_calling(struct run *r)
 
 static void on_call_closed(void *user)
 {
-    struct run *r = run_of(user);
+    struct run *r = react_run_of(user);
     if (r->state == REACT_CALLING)
         stepper_start(&r->stepper);
 }
 
-static void on_step(void *arg)
+static void react_on_step(void *arg)
 {
-    struct run *r = run_of(arg);
+    struct run *r = react_run_of(arg);
     stepper_stop(&r->stepper);
     if (r->state == REACT_ENDED)
         return;
     if (r->cancelled) {
-        end(r, RUN_FAILED, STR("cancelled"));
+        react_end(r, RUN_FAILED, STR("cancelled"));
         return;
     }
     if (r->teller.paused)
@@ -352,11 +353,11 @@ static void on_step(void *arg)
     }
 }
 
-/* ------------------------------------------------------------------ the port */
+/* --- the port --------------------------------------------------------------------------------- */
 
 static void react_cancel(struct run *run)
 {
-    struct run *r = run_of(run);
+    struct run *r = react_run_of(run);
     if (r->state == REACT_ENDED)
         return;
     r->cancelled = true;
@@ -365,13 +366,13 @@ static void react_cancel(struct run *run)
 
 static bool react_waits(struct run *run)
 {
-    const struct run *r = run_of(run);
+    const struct run *r = react_run_of(run);
     return r->state == REACT_CALLING && r->calls.n_open > 0;
 }
 
 static void react_unpause(struct run *run)
 {
-    struct run *r = run_of(run);
+    struct run *r = react_run_of(run);
     if (r->state == REACT_ENDED)
         return;
     r->teller.paused = false;
@@ -402,13 +403,13 @@ static void put_sender(struct run *r, struct buf *out)
 
 static bool react_is_deaf(struct run *run)
 {
-    const struct run *r = run_of(run);
+    const struct run *r = react_run_of(run);
     return r->state == REACT_ENDED || r->cancelled;
 }
 
 static bool react_deliver(struct run *run, struct str line)
 {
-    struct run *r = run_of(run);
+    struct run *r = react_run_of(run);
     struct js_doc *doc = &r->calls.doc;
     if (r->state == REACT_ENDED || r->cancelled)
         return false;
@@ -438,16 +439,16 @@ static void run_drop(struct run *r)
     free(r);
 }
 
-static void on_closed(void *arg)
+static void react_on_closed(void *arg)
 {
-    run_drop(run_of(arg));
+    run_drop(react_run_of(arg));
 }
 
 static void react_free(struct run *run)
 {
     if (!run)
         return;
-    struct run *r = run_of(run);
+    struct run *r = react_run_of(run);
     if (r->turn)
         r->settings->model->ops->free(r->turn);
     r->turn = NULL;
@@ -456,7 +457,7 @@ static void react_free(struct run *run)
     talk_done(&r->talk);
     buf_done(&r->inbox);
     teller_done(&r->teller);
-    stepper_close(&r->stepper, on_closed);
+    stepper_close(&r->stepper, react_on_closed);
 }
 
 static struct run *react_start(void *settings, const struct run_spec *spec,
@@ -489,7 +490,7 @@ static struct run *react_start(void *settings, const struct run_spec *spec,
         return NULL;
     }
     talk_put(&r->talk, TALK_USER, spec->input, true);
-    stepper_init(&r->stepper, s->loop, 0, on_step, r);
+    stepper_init(&r->stepper, s->loop, 0, react_on_step, r);
     set_state(r, REACT_READY);
     return r;
 }

@@ -8,9 +8,9 @@
  *
  *   NEW ──begin──▶ OPEN ──the tool, or an answer of the core──▶ CLOSED
  *
- * What the core carries out is said as a line of PROTOCOL.md section 8, checked by its decoder: what
- * that refuses is the model's to correct.  The answer may come from inside of saying it.  A spawn
- * that waits goes on from its "child" to the message that tells the child's end. */
+ * What the core carries out is said as a line of PROTOCOL.md section 8, checked by its decoder:
+ * what that refuses is the model's to correct.  The answer may come from inside of saying it.  A
+ * spawn that waits goes on from its "child" to the message that tells the child's end. */
 
 enum call_state { CALL_NEW, CALL_OPEN, CALL_CLOSED };
 
@@ -29,7 +29,7 @@ struct react_call {
     struct buf output; /* what the model is told */
 };
 
-/* ------------------------------------------------------------------ what the model asks for */
+/* --- what the model asks for ------------------------------------------------------------------ */
 
 static bool is_taken(const struct react_calls *c, const char *id)
 {
@@ -63,8 +63,8 @@ static bool is_blank(struct str text)
     return text.n == 0;
 }
 
-/* The arguments as a compact object; "{}" and a fault when they are none.  There are models that write
- * nothing, or null, for none, and some that write the object as a string once more. */
+/* The arguments as a compact object; "{}" and a fault when they are none.  There are models that
+ * write nothing, or null, for none, and some that write the object as a string once more. */
 static void read_arguments(struct react_call *call, struct str text)
 {
     struct js_doc *doc = &call->calls->doc;
@@ -91,7 +91,7 @@ static void read_arguments(struct react_call *call, struct str text)
     buf_done(&inner);
 }
 
-static const struct tool *find_tool(const struct react_calls *c, const char *name)
+static const struct tool *react_calls_find_tool(const struct react_calls *c, const char *name)
 {
     for (size_t i = 0; i < c->n_tools; i++)
         if (strcmp(c->tools[i]->name, name) == 0)
@@ -104,8 +104,9 @@ static bool begins(struct str text, struct str with)
     return text.n >= with.n && memcmp(text.p, with.p, with.n) == 0;
 }
 
-/* A tool's name as models' servers garble it: tokens of the model's behind it ("clock<|channel|>…"), its
- * name space before it ("functions.clock"), white space.  "" when it is none. */
+/* A tool's name as models' servers garble it: tokens of the model's behind it
+ * ("clock<|channel|>…"), its name space before it ("functions.clock"), white space.  "" when it is
+ * none. */
 static struct str plain_name(struct str name)
 {
     const char *token = name.n ? memmem(name.p, name.n, "<|", 2) : NULL;
@@ -123,11 +124,11 @@ static struct str plain_name(struct str name)
 static void read_name(struct react_call *call, struct str name)
 {
     call->name = own_text(name);
-    call->tool = find_tool(call->calls, call->name);
+    call->tool = react_calls_find_tool(call->calls, call->name);
     if (call->tool)
         return;
     char *plain = own_text(plain_name(name));
-    call->tool = find_tool(call->calls, plain);
+    call->tool = react_calls_find_tool(call->calls, plain);
     free(call->tool ? call->name : plain);
     if (call->tool)
         call->name = plain;
@@ -146,7 +147,7 @@ void react_calls_add(struct react_calls *c, const struct model_call *asked)
     c->list[c->n++] = call;
 }
 
-/* ------------------------------------------------------------------ closing */
+/* --- closing ---------------------------------------------------------------------------------- */
 
 static void put_head(struct react_call *call)
 {
@@ -178,11 +179,11 @@ static void on_job_done(void *user, bool good, struct str output)
     call->calls->on_closed(call->calls->user);
 }
 
-/* ------------------------------------------------------------------ making */
+/* --- making ----------------------------------------------------------------------------------- */
 
-/* {"call":"spawn","call_id":"…",…} or {"event":"input_required","data":{"input_id":"…",…}}, with the
- * arguments as further members. */
-static void put_line(struct react_call *call, struct buf *line)
+/* {"call":"spawn","call_id":"…",…} or {"event":"input_required","data":{"input_id":"…",…}}, with
+ * the arguments as further members. */
+static void react_calls_put_line(struct react_call *call, struct buf *line)
 {
     struct str members = {call->arguments + 1, strlen(call->arguments) - 1};
     bool asks = strcmp(call->tool->says, "input_required") == 0;
@@ -205,7 +206,7 @@ static void put_line(struct react_call *call, struct buf *line)
 }
 
 /* Has the core do it; false with a sentence in output when the arguments are not right. */
-static bool say(struct react_call *call, struct buf *output)
+static bool react_calls_say(struct react_call *call, struct buf *output)
 {
     struct react_calls *c = call->calls;
     struct agent_line line;
@@ -216,7 +217,7 @@ static bool say(struct react_call *call, struct buf *output)
         buf_putf(&text, "ask-%u", ++c->n_questions);
         call->awaits = buf_take(&text);
     }
-    put_line(call, &text);
+    react_calls_put_line(call, &text);
     bool good = agent_line_decode(&c->decoder, buf_str(&text), &line);
     if (good && !call->awaits && (line.kind == LINE_EVENT || line.kind == LINE_RESULT)) {
         snprintf(line.error, sizeof line.error, "%s has no argument \"event\"", call->name);
@@ -287,7 +288,7 @@ static bool is_opened(struct react_call *call, bool *ret_good, struct buf *outpu
         return false;
     }
     if (call->tool->says)
-        return say(call, output);
+        return react_calls_say(call, output);
     if (call->tool->start)
         return open_job(call, output);
     uv_gettimeofday(&now);
@@ -311,7 +312,7 @@ void react_calls_begin(struct react_calls *c)
     buf_done(&output);
 }
 
-/* ------------------------------------------------------------------ answers of the core */
+/* --- answers of the core ---------------------------------------------------------------------- */
 
 static struct react_call *find_open(const struct react_calls *c, uint32_t node, bool by_id)
 {
@@ -473,7 +474,7 @@ bool react_calls_deliver(struct react_calls *c)
     return taken;
 }
 
-/* ------------------------------------------------------------------ what the model is told */
+/* --- what the model is told ------------------------------------------------------------------- */
 
 static void put_members(struct buf *out, const char *members)
 {

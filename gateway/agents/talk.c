@@ -18,7 +18,7 @@ void talk_done(struct talk *t)
     *t = (struct talk){0};
 }
 
-static void add(struct talk *t, enum talk_role role)
+static void talk_add(struct talk *t, enum talk_role role)
 {
     if (t->n == t->cap) {
         t->cap = t->cap ? t->cap * 2 : 16;
@@ -31,7 +31,7 @@ static void add(struct talk *t, enum talk_role role)
 
 void talk_begin(struct talk *t, enum talk_role role)
 {
-    add(t, role);
+    talk_add(t, role);
     buf_putc(&t->json, '{');
     js_put_field(&t->json, "role", str_of(role_names[role]));
 }
@@ -96,7 +96,7 @@ static bool find_oldest(const struct talk *t, size_t *ret_from, size_t *ret_to)
     return to < t->n;
 }
 
-static void drop(struct talk *t, size_t from, size_t to)
+static void talk_drop(struct talk *t, size_t from, size_t to)
 {
     size_t at = t->messages[from].at, end = to < t->n ? t->messages[to].at : t->json.len;
     if (from == 0 && to < t->n)
@@ -116,12 +116,12 @@ size_t talk_shorten(struct talk *t, size_t max_bytes)
     size_t n = 0, from, to;
     while (talk_size(t) + 1 > max_bytes && find_oldest(t, &from, &to)) {
         n += to - from;
-        drop(t, from, to);
+        talk_drop(t, from, to);
     }
     return n;
 }
 
-/* ------------------------------------------------------------------ turns */
+/* --- turns ------------------------------------------------------------------------------------ */
 
 #define NO_ANSWER "{\"role\":\"assistant\",\"content\":\"[This message got no answer.]\"},"
 #define NO_QUESTION "{\"role\":\"user\",\"content\":\"[The question is no longer known.]\"},"

@@ -1,12 +1,8 @@
 /* Design.  A token is read, its key is found among those that its header allows, its signature is
- * checked, and only then are its claims believed.  The one thing that is said of an unverified token
- * is that it claims to be a guest's: its bearer may then start anew, which anybody may.
+ * checked, and only then are its claims believed.  The one thing that is said of an unverified
+ * token is that it claims to be a guest's: its bearer may then start anew, which anybody may.
  */
 #include "gateway/auth/auth.h"
-
-#include "gateway/auth/guest_key.h"
-#include "gateway/auth/jwt.h"
-#include "gateway/config/config.h"
 
 #include <math.h>
 #include <openssl/crypto.h>
@@ -14,6 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
+
+#include "gateway/auth/guest_key.h"
+#include "gateway/auth/jwt.h"
+#include "gateway/config/config.h"
 
 #define GUEST_KID "guest"
 #define GUEST_ISSUER "holdfast-guest"
@@ -28,9 +28,9 @@ struct auth {
     struct jwt_key keys[];
 };
 
-/* ------------------------------------------------------------------ keys */
+/* --- keys ------------------------------------------------------------------------------------- */
 
-static char *copy(const char *text)
+static char *auth_copy(const char *text)
 {
     return xstrdup(str_of(text));
 }
@@ -58,9 +58,9 @@ struct auth *auth_open(const struct config *config, const char *data_dir, struct
     struct auth *auth = xcalloc(sizeof *auth + n_keys * sizeof *auth->keys);
     bool good = true;
 
-    auth->issuer = copy(config->auth.issuer);
-    auth->audience = copy(config->auth.audience);
-    auth->cookie = copy(config->auth.cookie);
+    auth->issuer = auth_copy(config->auth.issuer);
+    auth->audience = auth_copy(config->auth.audience);
+    auth->cookie = auth_copy(config->auth.cookie);
     auth->n_keys = n_keys;
     for (size_t i = 0; i < n_keys; i++) {
         const struct config_key *key = &config->auth.keys[i];
@@ -97,7 +97,7 @@ bool auth_serves_guests(const struct auth *auth)
     return auth->guest_key.secret != NULL;
 }
 
-/* ------------------------------------------------------------------ claims */
+/* --- claims ----------------------------------------------------------------------------------- */
 
 static bool is_guest_name(struct str owner)
 {
@@ -142,7 +142,8 @@ static bool has_audience(const struct js_doc *claims, const char *audience)
 
 static const char expired[] = "expired token";
 
-/* A NumericDate may have a fraction (RFC 7519 2); what is cut off makes exp earlier, never later. */
+/* A NumericDate may have a fraction (RFC 7519 2); what is cut off makes exp earlier, never
+ * later. */
 static bool read_time(const struct js_doc *claims, uint32_t node, int64_t *ret)
 {
     double value;
@@ -211,7 +212,7 @@ static const char *check_claims(const struct auth *auth, const struct jwt_key *k
     return NULL;
 }
 
-/* ------------------------------------------------------------------ tokens */
+/* --- tokens ----------------------------------------------------------------------------------- */
 
 static const struct jwt_key *find_key(const struct auth *auth, const struct jwt *jwt)
 {
@@ -255,7 +256,7 @@ static const char *check_token(const struct auth *auth, struct str token, int64_
     return wrong;
 }
 
-/* ------------------------------------------------------------------ new tokens */
+/* --- new tokens ------------------------------------------------------------------------------- */
 
 static void write_token(const struct auth *auth, const struct jwt_key *key, struct str sub,
                         const int64_t times[2], struct buf *out)
@@ -328,7 +329,7 @@ bool auth_token(const struct auth *auth, struct str sub, int64_t ttl_s, int64_t 
     return true;
 }
 
-/* ------------------------------------------------------------------ requests */
+/* --- requests --------------------------------------------------------------------------------- */
 
 bool auth_check(const struct auth *auth, struct str hello_token, struct str bearer,
                 struct str cookie, int64_t wall_ms, struct identity *ret)

@@ -17,7 +17,7 @@
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/* ------------------------------------------------------------------ base64url */
+/* --- base64url -------------------------------------------------------------------------------- */
 
 void base64url_put(struct buf *out, const void *bytes, size_t n)
 {
@@ -67,7 +67,7 @@ bool base64url_read(struct str text, struct buf *out)
     return (word & ((1u << bits) - 1)) == 0;
 }
 
-/* ------------------------------------------------------------------ files */
+/* --- files ------------------------------------------------------------------------------------ */
 
 /* A freed copy must not keep a secret. */
 static void wipe(struct buf *b)
@@ -97,7 +97,7 @@ static const char *read_file(const char *path, struct buf *ret)
     return wrong;
 }
 
-static bool has(const struct buf *text, const char *what)
+static bool jwt_key_has(const struct buf *text, const char *what)
 {
     return text->len > 0 && memmem(text->bytes, text->len, what, strlen(what)) != NULL;
 }
@@ -107,7 +107,7 @@ static const char *open_secret(const char *path, struct jwt_key *ret)
     struct buf bytes = {0};
     const char *wrong = read_file(path, &bytes);
 
-    if (!wrong && has(&bytes, "-----BEGIN "))
+    if (!wrong && jwt_key_has(&bytes, "-----BEGIN "))
         wrong = "is a PEM file; HS256 wants a secret";
     if (!wrong && bytes.len > 0 && bytes.bytes[bytes.len - 1] == '\n')
         bytes.len--;
@@ -119,7 +119,7 @@ static const char *open_secret(const char *path, struct jwt_key *ret)
     return wrong;
 }
 
-/* ------------------------------------------------------------------ JWK (RFC 7517, 7518, 8037) */
+/* --- JWK (RFC 7517, 7518, 8037) --------------------------------------------------------------- */
 
 static bool is(const json_t *object, const char *member, const char *value)
 {
@@ -250,13 +250,13 @@ static const char *open_jwk(const struct buf *text, struct jwt_key *ret)
     return wrong;
 }
 
-/* ------------------------------------------------------------------ public keys */
+/* --- public keys ------------------------------------------------------------------------------ */
 
 static const char *open_pem(const struct buf *text, struct jwt_key *ret)
 {
     BIO *bio = BIO_new_mem_buf(text->bytes, (int)text->len);
 
-    if (has(text, "PRIVATE KEY-----"))
+    if (jwt_key_has(text, "PRIVATE KEY-----"))
         return BIO_free(bio), "holds a private key; give the public one";
     ret->public_key = bio ? PEM_read_bio_PUBKEY(bio, NULL, NULL, NULL) : NULL;
     BIO_free(bio);
@@ -297,7 +297,7 @@ static const char *open_public(const char *path, struct jwt_key *ret)
     const char *wrong = read_file(path, &text);
 
     if (!wrong)
-        wrong = has(&text, "-----BEGIN ") ? open_pem(&text, ret) : open_jwk(&text, ret);
+        wrong = jwt_key_has(&text, "-----BEGIN ") ? open_pem(&text, ret) : open_jwk(&text, ret);
     if (!wrong)
         wrong = check_public_key(ret);
     wipe(&text); /* it may have been the private one */
@@ -305,7 +305,7 @@ static const char *open_public(const char *path, struct jwt_key *ret)
     return wrong;
 }
 
-/* ------------------------------------------------------------------ keys */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 void jwt_key_of_secret(const char *kid, const void *secret, size_t n, struct jwt_key *ret)
 {

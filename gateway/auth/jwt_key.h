@@ -20,8 +20,8 @@ struct jwt_key {
     size_t n_secret;
 };
 
-/* Reads the file that the configuration names.  NULL, or what is wrong with it; jwt_key_done is due in
- * both cases. */
+/* Reads the file that the configuration names.  NULL, or what is wrong with it; jwt_key_done is due
+ * in both cases. */
 const char *jwt_key_open(const struct config_key *config, struct jwt_key *ret) MUST_USE;
 /* An HS256 key of given bytes. */
 void jwt_key_of_secret(const char *kid, const void *secret, size_t n, struct jwt_key *ret);

@@ -1,8 +1,8 @@
 /* config -- what the operator has decided: the JSON file, the command line, and the defaults.
  *
  * Shape:    one table of keys (config_keys.c) has each key's type, range, default and description;
- *           reading, faults and config_print come from it.  config_check.c holds what a table cannot
- *           say: what goes together.  After config_load the struct is const.
+ *           reading, faults and config_print come from it.  config_check.c holds what a table
+ *           cannot say: what goes together.  After config_load the struct is const.
  * Thread:   loop; read by any thread once loaded.
  * Owns:     all its texts and lists.  config_done takes a half-filled struct too.
  * Errors:   all faults of a file are told, one a line, each beginning with its key's path:
@@ -46,8 +46,6 @@ struct config_upstream {
 };
 
 enum model_kind { MODEL_OPENAI, MODEL_BUILTIN };
-
-#define MAX_THINK_TAG 32
 
 struct config_model {
     char *name;
@@ -171,9 +169,9 @@ struct config {
     } log;
 };
 
-/* Reads the file (NULL: defaults alone) and the flags (NULL: none), both of which must outlive ret, checks
- * everything, and appends the faults to ret_faults.  Returns their number; with faults, *ret is good for
- * config_done only. */
+/* Reads the file (NULL: defaults alone) and the flags (NULL: none), both of which must outlive ret,
+ * checks everything, and appends the faults to ret_faults.  Returns their number; with faults, *ret
+ * is good for config_done only. */
 int config_load(const char *file, const struct config_flags *flags, struct config *ret,
                 struct buf *ret_faults) MUST_USE;
 void config_done(struct config *c);

@@ -9,7 +9,7 @@
 #define MAX_COUNT 10000000
 #define MAX_PATH_TEXT 4096
 
-/* ------------------------------------------------------------------ the table */
+/* --- the table -------------------------------------------------------------------------------- */
 
 static const char *const alg_names[] = {"HS256", "RS256", "ES256", "EdDSA", NULL};
 static const char *const model_kinds[] = {"openai", "builtin", NULL};
@@ -265,7 +265,7 @@ static const struct key root_keys[] = {
 };
 const struct key_table config_table = {root_keys, countof(root_keys)};
 
-/* ------------------------------------------------------------------ looking up */
+/* --- looking up ------------------------------------------------------------------------------- */
 
 const char *key_alg_text(enum key_alg alg)
 {
@@ -347,7 +347,7 @@ void key_put_nearest(const struct key_table *table, const char *name, struct buf
     buf_done(&n.path);
 }
 
-/* ------------------------------------------------------------------ values */
+/* --- values ----------------------------------------------------------------------------------- */
 
 void key_put_wanted(const struct key *key, struct buf *out)
 {
@@ -452,7 +452,7 @@ void keys_free(const struct key_table *table, void *base)
     }
 }
 
-/* ------------------------------------------------------------------ faults */
+/* --- faults ----------------------------------------------------------------------------------- */
 
 void fault(struct faults *f, const char *path, const char *format, ...)
 {

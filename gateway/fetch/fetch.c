@@ -1,12 +1,11 @@
-#include "gateway/fetch/fetch_private.h"
-
-#include "gateway/fetch/complaint.h"
-
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 #include <sys/socket.h>
+
+#include "gateway/fetch/complaint.h"
+#include "gateway/fetch/fetch_private.h"
 
 /* Design
  *
@@ -16,7 +15,8 @@
  *          WAITING ──── again ───────▶ OPEN ──── libcurl is through ───▶ OVER ──── all is ───▶ DONE
  *                                                                               handed out
  *
- * on_write and on_header run inside libcurl and only keep what came.  fetch_advance hands it out. */
+ * on_write and on_header run inside libcurl and only keep what came.  fetch_advance hands it
+ * out. */
 
 #define FETCH_MAGIC 0x66657463u
 #define RETRY_MS 500
@@ -72,7 +72,7 @@ msec_t fetch_retry_ms(unsigned tries, int64_t retry_after_s, uint32_t random)
     return ms > retry_after_s * 1000 ? ms : retry_after_s * 1000;
 }
 
-/* ------------------------------------------------------------------ inside libcurl */
+/* --- inside libcurl --------------------------------------------------------------------------- */
 
 static bool is_good(const struct fetch *f)
 {
@@ -140,7 +140,8 @@ static curl_socket_t on_open_socket(void *user, curlsocktype purpose, struct cur
     return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 }
 
-/* Before each request: a connection that another fetch has left open was not opened for this one. */
+/* Before each request: a connection that another fetch has left open was not opened for this
+ * one. */
 static int on_request(void *user, char *to, char *from, int to_port, int from_port)
 {
     struct fetch *f = fetch_of(user);
@@ -153,11 +154,12 @@ static int on_request(void *user, char *to, char *from, int to_port, int from_po
                : CURL_PREREQFUNC_ABORT;
 }
 
-/* ------------------------------------------------------------------ one try */
+/* --- one try ---------------------------------------------------------------------------------- */
 
-static void fail(struct fetch *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void fetch_fail(struct fetch *f, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-static void fail(struct fetch *f, const char *format, ...)
+static void fetch_fail(struct fetch *f, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -226,7 +228,7 @@ static void begin_try(struct fetch *f)
     if (f->options->idle_ms)
         timer_arm(&f->fetcher->clock, &f->idle, f->heard_ms + f->options->idle_ms);
     if (!fetcher_add(f->fetcher, f->easy)) {
-        fail(f, "the request cannot be made");
+        fetch_fail(f, "the request cannot be made");
         f->state = FETCH_OVER;
         fetcher_ready(f->fetcher, &f->in_ready);
     }
@@ -241,12 +243,12 @@ static void end_try(struct fetch *f)
     f->easy = NULL;
 }
 
-static void on_again(struct timer *timer)
+static void fetch_on_again(struct timer *timer)
 {
     begin_try(container_of(timer, struct fetch, again));
 }
 
-static void on_idle(struct timer *timer)
+static void fetch_on_idle(struct timer *timer)
 {
     struct fetch *f = container_of(timer, struct fetch, idle);
     struct clock *c = &f->fetcher->clock;
@@ -256,7 +258,7 @@ static void on_idle(struct timer *timer)
         timer_arm(c, &f->idle, f->heard_ms + f->options->idle_ms);
         return;
     }
-    fail(f, "no byte came for %lld s", (long long)f->options->idle_ms / 1000);
+    fetch_fail(f, "no byte came for %lld s", (long long)f->options->idle_ms / 1000);
     f->state = FETCH_OVER;
     end_try(f);
     fetcher_ready(f->fetcher, &f->in_ready);
@@ -276,7 +278,7 @@ static void on_last_call(struct timer *timer)
     fetcher_ready(f->fetcher, &f->in_ready);
 }
 
-/* ------------------------------------------------------------------ its end */
+/* --- its end ---------------------------------------------------------------------------------- */
 
 static bool may_pass(const struct fetch *f, CURLcode result)
 {
@@ -322,15 +324,15 @@ static void judge(struct fetch *f, CURLcode result)
 {
     struct buf why = {0};
     if (f->refused[0] && (result == CURLE_COULDNT_CONNECT || result == CURLE_ABORTED_BY_CALLBACK)) {
-        fail(f, "the address %s is not a public one", f->refused);
+        fetch_fail(f, "the address %s is not a public one", f->refused);
     } else if (result != CURLE_OK && f->status == 0) {
-        fail(f, "%s", f->curl_says[0] ? f->curl_says : curl_easy_strerror(result));
+        fetch_fail(f, "%s", f->curl_says[0] ? f->curl_says : curl_easy_strerror(result));
     } else if (result != CURLE_OK && is_good(f)) {
-        fail(f, "the connection broke off: %s",
-             f->curl_says[0] ? f->curl_says : curl_easy_strerror(result));
+        fetch_fail(f, "the connection broke off: %s",
+                   f->curl_says[0] ? f->curl_says : curl_easy_strerror(result));
     } else if (!is_good(f)) {
         complaint_put(&why, buf_str(&f->in));
-        fail(f, "HTTP %ld%s%s", f->status, why.len ? ": " : "", why.len ? why.bytes : "");
+        fetch_fail(f, "HTTP %ld%s%s", f->status, why.len ? ": " : "", why.len ? why.bytes : "");
         buf_done(&why);
     }
 }
@@ -396,7 +398,7 @@ void fetch_advance(struct list *in_ready)
     f->events.on_done(f->user, str_of(f->fault));
 }
 
-/* ------------------------------------------------------------------ its life */
+/* --- its life --------------------------------------------------------------------------------- */
 
 struct fetch *fetch_start(struct fetcher *fetcher, const struct fetch_options *options,
                           const struct fetch_request *request, const struct fetch_events *events,
@@ -414,8 +416,8 @@ struct fetch *fetch_start(struct fetcher *fetcher, const struct fetch_options *o
     for (size_t i = 0; request->headers && request->headers[i]; i++)
         f->headers = curl_slist_append(f->headers, request->headers[i]);
     f->headers = curl_slist_append(f->headers, "Expect:"); /* no waiting for a 100 */
-    f->idle.fire = on_idle;
-    f->again.fire = on_again;
+    f->idle.fire = fetch_on_idle;
+    f->again.fire = fetch_on_again;
     f->last_call.fire = on_last_call;
     fetcher->n_fetches++;
     fetcher_enter(fetcher);

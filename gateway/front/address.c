@@ -8,7 +8,7 @@
 #define SOCKETS_BEYOND 16 /* of one address, beyond twice its connections */
 #define UNKNOWN "?"       /* no address is written so */
 
-/* --- who it is --------------------------------------------------------------------------------- */
+/* --- who it is -------------------------------------------------------------------------------- */
 
 bool address_is_trusted(const struct front *f, const struct net_address *a)
 {
@@ -32,8 +32,9 @@ static bool parse_forwarded(struct str one, struct net_address *ret)
     return !is_bare_ipv6 && net_parse_address((struct str){one.p, host}, ret);
 }
 
-/* From the right, as the nearest proxy has written last: the first who is no proxy of ours.  False when
- * what stands there is no address: then it is not known who that is, and it is not the proxy. */
+/* From the right, as the nearest proxy has written last: the first who is no proxy of ours.  False
+ * when what stands there is no address: then it is not known who that is, and it is not the
+ * proxy. */
 static bool walk_forwarded(const struct front *f, struct str list, struct net_address *at)
 {
     while (list.n > 0 && address_is_trusted(f, at)) {
@@ -81,7 +82,7 @@ void address_text(struct front *f, struct lws *wsi, char ret_ip[NET_TEXT])
         snprintf(ret_ip, NET_TEXT, UNKNOWN);
 }
 
-/* --- connections ------------------------------------------------------------------------------- */
+/* --- connections ------------------------------------------------------------------------------ */
 
 struct map_key address_key(const struct map_node *node)
 {
@@ -123,7 +124,7 @@ bool address_is_full(const struct front *f, const struct address *a, bool for_st
     return for_stranger && (f->n_strangers >= (all + 1) / 2 || a->n_strangers >= (each + 1) / 2);
 }
 
-/* --- sockets ----------------------------------------------------------------------------------- */
+/* --- sockets ---------------------------------------------------------------------------------- */
 
 struct peer *peer_new(struct front *f, int fd, const struct net_address *named)
 {
@@ -155,7 +156,7 @@ void peer_free(struct front *f, struct peer *p)
     free(p);
 }
 
-/* --- requests ---------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 struct pace {
     struct map_node node;

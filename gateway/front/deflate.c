@@ -66,7 +66,7 @@ void deflate_close(struct deflate *d)
     free(d);
 }
 
-/* --- offers (RFC 6455 9.1, RFC 7692 7.1) -------------------------------------------------------- */
+/* --- offers (RFC 6455 9.1, RFC 7692 7.1) ------------------------------------------------------ */
 
 static bool is_blank(char c)
 {
@@ -158,7 +158,7 @@ bool deflate_offer(struct str offers, unsigned nth, unsigned *ret_bits)
     return true;
 }
 
-/* --- out ---------------------------------------------------------------------------------------- */
+/* --- out -------------------------------------------------------------------------------------- */
 
 static z_stream *compressor(struct deflate *d, unsigned bits)
 {
@@ -221,14 +221,14 @@ struct str deflate_frame(struct deflate *d, unsigned bits, struct str text)
     return (struct str){d->frame.bytes + d->at, d->frame.len - d->at};
 }
 
-/* --- in ----------------------------------------------------------------------------------------- */
+/* --- in --------------------------------------------------------------------------------------- */
 
 size_t deflate_most(size_t n)
 {
     return n + n / 8 + n / 64 + 64;
 }
 
-static bool begin(struct deflate *d)
+static bool deflate_begin(struct deflate *d)
 {
     if (d->has_in)
         return inflateReset(&d->in) == Z_OK;
@@ -252,8 +252,9 @@ static enum deflate_result expand(struct deflate *d, struct str in, size_t most,
         d->blocks += z->data_type >> 7 & 1; /* it has stopped behind one */
         if (ret->len - from == most)
             return DEFLATE_TOO_BIG;
-        /* Behind a last block (BFINAL, RFC 7692 7.2.3.4) another may follow, and may look back beyond it: the
-         * window is kept.  To set it anew would copy 32 KiB for each two bytes of a hostile message. */
+        /* Behind a last block (BFINAL, RFC 7692 7.2.3.4) another may follow, and may look back
+         * beyond it: the window is kept.  To set it anew would copy 32 KiB for each two bytes of a
+         * hostile message. */
         if (status == Z_STREAM_END)
             status = inflateResetKeep(z);
         if (status == Z_MEM_ERROR) /* its window is made when it is first wanted */
@@ -264,8 +265,8 @@ static enum deflate_result expand(struct deflate *d, struct str in, size_t most,
     return DEFLATE_OK;
 }
 
-/* The last call has stopped behind a block, on a byte's edge (zlib.h, Z_BLOCK).  It may be a last one: the
- * empty block whose end is not sent may have BFINAL as well. */
+/* The last call has stopped behind a block, on a byte's edge (zlib.h, Z_BLOCK).  It may be a last
+ * one: the empty block whose end is not sent may have BFINAL as well. */
 static bool is_at_end(const z_stream *z)
 {
     return (z->data_type & ~64) == 128;
@@ -280,7 +281,7 @@ enum deflate_result deflate_expand(struct deflate *d, struct str payload, size_t
         return DEFLATE_OK;
     if (payload.n > UINT32_MAX / 8 || limit > UINT32_MAX / 8)
         return DEFLATE_BROKEN;
-    if (!begin(d))
+    if (!deflate_begin(d))
         return DEFLATE_NO_MEMORY;
     enum deflate_result result = expand(d, payload, limit + 1, ret, from);
     if (result == DEFLATE_OK)

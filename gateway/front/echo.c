@@ -63,7 +63,7 @@ static int send_next(struct echo *e, struct lws *wsi)
     return 0;
 }
 
-static int closed(struct echo *e, struct lws *wsi)
+static int echo_closed(struct echo *e, struct lws *wsi)
 {
     for (struct list *at; (at = list_pop(&e->going)) != NULL;)
         message_free(list_item(at, struct message, at));
@@ -111,7 +111,7 @@ bool echo_takes(struct lws *wsi, enum lws_callback_reasons why, void *in, size_t
         return true;
     case LWS_CALLBACK_WSI_CREATE:
     case LWS_CALLBACK_WSI_DESTROY: return false; /* counted with all others */
-    case LWS_CALLBACK_CLOSED: *ret_result = closed(e, wsi); return true;
+    case LWS_CALLBACK_CLOSED: *ret_result = echo_closed(e, wsi); return true;
     case LWS_CALLBACK_CONFIRM_EXTENSION_OKAY: *ret_result = 1; return true; /* it speaks none */
     default: return true;
     }

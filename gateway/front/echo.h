@@ -13,7 +13,8 @@
 #include "proto/base.h"
 
 #ifdef HOLDFAST_ECHO
-/* Whether the event is that of an echo's connection: then ret_result is what its callback returns. */
+/* Whether the event is that of an echo's connection: then ret_result is what its callback
+ * returns. */
 bool echo_takes(struct lws *wsi, enum lws_callback_reasons why, void *in, size_t len,
                 int *ret_result);
 #else

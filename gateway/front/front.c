@@ -18,10 +18,10 @@
 #define TLS_RX_BUFFER 16384 /* a whole record: see tls_protocols */
 #define HEADER_BYTES 16384
 
-/* --- who it is --------------------------------------------------------------------------------- */
+/* --- who it is -------------------------------------------------------------------------------- */
 
-/* Who tries tokens does not learn how near one came; the log has it.  Only that one may start anew as a
- * guest is said (PROTOCOL.md 2), which without keys is anybody, and that no token came. */
+/* Who tries tokens does not learn how near one came; the log has it.  Only that one may start anew
+ * as a guest is said (PROTOCOL.md 2), which without keys is anybody, and that no token came. */
 static bool refuse_token(struct front *f, bool has_token, struct identity *ret)
 {
     bool is_guest = strncmp(ret->error, UNKNOWN_GUEST, strlen(UNKNOWN_GUEST)) == 0;
@@ -51,7 +51,7 @@ bool front_is_ready(const struct front *f)
     return f->phase == FRONT_SERVING && hub_can_write(f->hub);
 }
 
-/* --- libwebsockets ----------------------------------------------------------------------------- */
+/* --- libwebsockets ---------------------------------------------------------------------------- */
 
 static void on_lws_log(int level, const char *line)
 {
@@ -68,8 +68,9 @@ static void on_lws_log(int level, const char *line)
         .rx_buffer_size = (rx_bytes), .tx_packet_size = MAX_MESSAGE_OUT + 64                     \
     }
 static const struct lws_protocols protocols[] = {PROTOCOL(RX_BUFFER), {0}};
-/* While a connection is held (lws_rx_flow_control) with something read, and OpenSSL has the rest of that
- * record, libwebsockets 4.1.6 goes round for ever, and the loop with it: so records are read whole. */
+/* While a connection is held (lws_rx_flow_control) with something read, and OpenSSL has the rest of
+ * that record, libwebsockets 4.1.6 goes round for ever, and the loop with it: so records are read
+ * whole. */
 static const struct lws_protocols tls_protocols[] = {PROTOCOL(TLS_RX_BUFFER), {0}};
 
 /* No timers of lws's own on open connections: they are a sorted list, and eat the accept path. */
@@ -114,7 +115,8 @@ static bool open_lws(struct front *f)
     return f->vhost && (f->admin_vhost || !f->config->admin.socket);
 }
 
-/* Destroy, turn until every wsi has gone, destroy again: twice at once crashes, once alone leaks. */
+/* Destroy, turn until every wsi has gone, destroy again: twice at once crashes, once alone
+ * leaks. */
 static void close_lws(struct front *f)
 {
     if (!f->lws)
@@ -130,7 +132,7 @@ static void close_lws(struct front *f)
         lws_context_destroy(f->lws);
 }
 
-/* --- start and stop ---------------------------------------------------------------------------- */
+/* --- start and stop --------------------------------------------------------------------------- */
 
 void front_init(struct front *f, uv_loop_t *loop, struct hub *hub, const struct config *config)
 {

@@ -129,8 +129,8 @@ struct answer_head {
     bool is_for_now; /* the same may be asked again after a second */
 };
 
-static bool add(struct lws *wsi, const char *name, const char *value, unsigned char **p,
-                unsigned char *end)
+static bool http_add(struct lws *wsi, const char *name, const char *value, unsigned char **p,
+                     unsigned char *end)
 {
     return !value ||
            !lws_add_http_header_by_name(wsi, (const unsigned char *)name,
@@ -140,18 +140,18 @@ static bool add(struct lws *wsi, const char *name, const char *value, unsigned c
 /* For the entries of origins alone, exact, with credentials. */
 static bool add_cors(struct lws *wsi, const char *origin, unsigned char **p, unsigned char *end)
 {
-    return !origin || (add(wsi, "access-control-allow-origin:", origin, p, end) &&
-                       add(wsi, "access-control-allow-credentials:", "true", p, end) &&
-                       add(wsi, "vary:", "Origin", p, end));
+    return !origin || (http_add(wsi, "access-control-allow-origin:", origin, p, end) &&
+                       http_add(wsi, "access-control-allow-credentials:", "true", p, end) &&
+                       http_add(wsi, "vary:", "Origin", p, end));
 }
 
 static bool add_page(struct lws *wsi, const char *encoding, unsigned char **p, unsigned char *end)
 {
-    return add(wsi, "content-encoding:", encoding, p, end) &&
-           add(wsi, "vary:", "Accept-Encoding", p, end) &&
-           add(wsi, "content-security-policy:", PAGE_POLICY, p, end) &&
-           add(wsi, "cross-origin-opener-policy:", "same-origin", p, end) &&
-           add(wsi, "referrer-policy:", "no-referrer", p, end);
+    return http_add(wsi, "content-encoding:", encoding, p, end) &&
+           http_add(wsi, "vary:", "Accept-Encoding", p, end) &&
+           http_add(wsi, "content-security-policy:", PAGE_POLICY, p, end) &&
+           http_add(wsi, "cross-origin-opener-policy:", "same-origin", p, end) &&
+           http_add(wsi, "referrer-policy:", "no-referrer", p, end);
 }
 
 /* Head and body in one write. */
@@ -163,17 +163,17 @@ static int answer(struct lws *wsi, const struct answer_head *head, struct str bo
     bool is_empty = head->status == 204; /* RFC 9110 8.6: without a length */
     bool ok = !lws_add_http_header_status(wsi, (unsigned)head->status, &p, end) &&
               (is_empty || !lws_add_http_header_content_length(wsi, body.n, &p, end)) &&
-              add(wsi, "content-type:", head->type, &p, end) &&
-              add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
-              add(wsi, "cross-origin-resource-policy:", "same-origin", &p, end) &&
-              add(wsi, "cache-control:", head->caching ? head->caching : "no-store", &p, end);
-    ok = ok && add(wsi, "etag:", head->etag, &p, end) && add_cors(wsi, head->origin, &p, end);
+              http_add(wsi, "content-type:", head->type, &p, end) &&
+              http_add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
+              http_add(wsi, "cross-origin-resource-policy:", "same-origin", &p, end) &&
+              http_add(wsi, "cache-control:", head->caching ? head->caching : "no-store", &p, end);
+    ok = ok && http_add(wsi, "etag:", head->etag, &p, end) && add_cors(wsi, head->origin, &p, end);
     if (ok && head->is_page)
         ok = add_page(wsi, head->encoding, &p, end);
     if (ok && head->is_for_now)
-        ok = add(wsi, "retry-after:", "1", &p, end);
+        ok = http_add(wsi, "retry-after:", "1", &p, end);
     if (ok && head->status == 426) /* RFC 6455 4.4: which version is spoken */
-        ok = add(wsi, "sec-websocket-version:", "13", &p, end);
+        ok = http_add(wsi, "sec-websocket-version:", "13", &p, end);
     ok = ok && !lws_finalize_http_header(wsi, &p, end);
     if (ok && !head->no_body && body.n) {
         memcpy(p, body.p, body.n);
@@ -217,7 +217,8 @@ int http_answer_json(struct lws *wsi, int status, const char *origin, bool is_he
                   status == 204 ? STR("") : body);
 }
 
-/* Of a request to which no body belongs: nobody reads it, so the connection ends behind the answer. */
+/* Of a request to which no body belongs: nobody reads it, so the connection ends behind the
+ * answer. */
 static bool has_body(struct lws *wsi)
 {
     return lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) > 0 ||
@@ -234,10 +235,10 @@ int http_answer_preflight(struct front *f, struct lws *wsi)
               (origin || !lws_add_http_header_content_length(wsi, 0, &p, end)) &&
               add_cors(wsi, origin, &p, end);
     if (ok && origin)
-        ok = add(wsi, "access-control-allow-methods:", "GET, POST, PATCH, DELETE", &p, end) &&
-             add(wsi, "access-control-allow-headers:",
-                 "Authorization, Content-Type, Idempotency-Key, Last-Event-ID", &p, end) &&
-             add(wsi, "access-control-max-age:", "600", &p, end);
+        ok = http_add(wsi, "access-control-allow-methods:", "GET, POST, PATCH, DELETE", &p, end) &&
+             http_add(wsi, "access-control-allow-headers:",
+                      "Authorization, Content-Type, Idempotency-Key, Last-Event-ID", &p, end) &&
+             http_add(wsi, "access-control-max-age:", "600", &p, end);
     free(origin);
     ok = ok && !lws_finalize_http_header(wsi, &p, end) &&
          lws_write(wsi, start, (size_t)(p - start), LWS_WRITE_HTTP_HEADERS) >= 0;
@@ -250,13 +251,13 @@ int http_begin_events(struct lws *wsi, const char *origin, bool plain)
     unsigned char bytes[LWS_PRE + HEADERS_MAX], *start = bytes + LWS_PRE, *p = start;
     unsigned char *end = bytes + sizeof bytes - 1;
     bool ok = !lws_add_http_header_status(wsi, 200, &p, end) &&
-              add(wsi, "content-type:", "text/event-stream", &p, end) &&
-              (plain ? add(wsi, "connection:", "close", &p, end)
-                     : add(wsi, "transfer-encoding:", "chunked", &p, end)) &&
-              add(wsi, "cache-control:", "no-store", &p, end) &&
-              add(wsi, "x-accel-buffering:", "no", &p, end) &&
-              add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
-              add(wsi, "cross-origin-resource-policy:", "same-origin", &p, end) &&
+              http_add(wsi, "content-type:", "text/event-stream", &p, end) &&
+              (plain ? http_add(wsi, "connection:", "close", &p, end)
+                     : http_add(wsi, "transfer-encoding:", "chunked", &p, end)) &&
+              http_add(wsi, "cache-control:", "no-store", &p, end) &&
+              http_add(wsi, "x-accel-buffering:", "no", &p, end) &&
+              http_add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
+              http_add(wsi, "cross-origin-resource-policy:", "same-origin", &p, end) &&
               add_cors(wsi, origin, &p, end) && !lws_finalize_http_header(wsi, &p, end) &&
               lws_write(wsi, start, (size_t)(p - start), LWS_WRITE_HTTP_HEADERS) >= 0;
     lws_set_timeout(wsi, NO_PENDING_TIMEOUT, 0);
@@ -284,8 +285,8 @@ int http_refuse(struct lws *wsi, int status, enum error e, const char *message)
     return 1;
 }
 
-/* Whether a list of codings ("br, gzip;q=0.5, *;q=0") allows gzip.  It must name it: "*" may mean it,
- * and plain is right for that, too. */
+/* Whether a list of codings ("br, gzip;q=0.5, *;q=0") allows gzip.  It must name it: "*" may mean
+ * it, and plain is right for that, too. */
 static bool takes_gzip(struct lws *wsi)
 {
     char *list = header(wsi, WSI_TOKEN_HTTP_ACCEPT_ENCODING), *rest = NULL;
@@ -344,8 +345,8 @@ static int serve_text(struct lws *wsi, int status, const char *type, struct str 
                   body);
 }
 
-/* A proxy of this machine may ask for somebody whom it does not name, so loopback alone is no reason
- * then. */
+/* A proxy of this machine may ask for somebody whom it does not name, so loopback alone is no
+ * reason then. */
 static bool may_read_metrics(struct front *f, struct lws *wsi)
 {
     const struct config *config = f->config;
@@ -371,7 +372,7 @@ static int serve_metrics(struct front *f, struct lws *wsi, bool head)
     return result;
 }
 
-static int serve(struct front *f, struct lws *wsi, const char *path)
+static int http_serve(struct front *f, struct lws *wsi, const char *path)
 {
     bool head = http_is_head(wsi);
     bool get = head || lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) > 0;
@@ -389,7 +390,7 @@ static int serve(struct front *f, struct lws *wsi, const char *path)
     return serve_page(wsi, strcmp(path, "/") == 0 ? "/index.html" : path, head);
 }
 
-static int begin(struct front *f, struct lws *wsi, struct exchange **slot, const char *path)
+static int http_begin(struct front *f, struct lws *wsi, struct exchange **slot, const char *path)
 {
     if (!http_has_version(wsi)) {
         (void)answer_error(wsi, 400, ERR_BAD_REQUEST, "the request's line is not whole", false);
@@ -398,7 +399,7 @@ static int begin(struct front *f, struct lws *wsi, struct exchange **slot, const
     if (http_api_serves(path))
         return http_api_begin(f, wsi, slot, path);
     bool unread = has_body(wsi);
-    int result = serve(f, wsi, path);
+    int result = http_serve(f, wsi, path);
     return unread ? -1 : complete(wsi, result);
 }
 
@@ -418,7 +419,7 @@ static int writable(struct exchange **slot)
     return slot && *slot ? http_api_writable(*slot) : 0;
 }
 
-static int closed(struct exchange **slot)
+static int http_closed(struct exchange **slot)
 {
     if (!slot)
         return 0;
@@ -431,11 +432,11 @@ int http_callback(struct front *f, struct lws *wsi, enum lws_callback_reasons wh
                   void *in, size_t len)
 {
     switch (why) {
-    case LWS_CALLBACK_HTTP: return begin(f, wsi, user, in);
+    case LWS_CALLBACK_HTTP: return http_begin(f, wsi, user, in);
     case LWS_CALLBACK_HTTP_BODY: return body_came(user, in, len);
     case LWS_CALLBACK_HTTP_BODY_COMPLETION: return body_ended(user);
     case LWS_CALLBACK_HTTP_WRITEABLE: return writable(user);
-    case LWS_CALLBACK_CLOSED_HTTP: return closed(user);
+    case LWS_CALLBACK_CLOSED_HTTP: return http_closed(user);
     case LWS_CALLBACK_RAW_CONNECTED:
     case LWS_CALLBACK_RAW_ADOPT:
     case LWS_CALLBACK_RAW_RX: return -1; /* CONNECT: lws would keep it, without a time-out */

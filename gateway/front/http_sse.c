@@ -1,11 +1,10 @@
-/* Events as Server-Sent Events.  The stream is chunked by hand, so that a cut can be told from an end:
- * the last chunk comes behind the terminal event and nowhere else (never at a token's expiry, never
- * at a stop).  To HTTP/1.0 it is plain, and the terminal event alone tells. */
-#include "gateway/front/http_api.h"
-
+/* Events as Server-Sent Events.  The stream is chunked by hand, so that a cut can be told from an
+ * end: the last chunk comes behind the terminal event and nowhere else (never at a token's expiry,
+ * never at a stop).  To HTTP/1.0 it is plain, and the terminal event alone tells. */
 #include "gateway/base/deadline.h"
 #include "gateway/base/fault.h"
 #include "gateway/front/address.h"
+#include "gateway/front/http_api.h"
 #include "gateway/front/tcp.h"
 
 #define COMMENT_AFTER_MS 15000
@@ -178,7 +177,8 @@ static int end_stream(struct exchange *x)
     return lws_http_transaction_completed(wsi) ? -1 : 0;
 }
 
-/* One message a turn, as ws.c does, and none while something is pending; asks to be called again where the end must be. */
+/* One message a turn, as ws.c does, and none while something is pending; asks to be called again
+ * where the end must be. */
 static void flush_session(struct session *session)
 {
     struct exchange *x = session->rim;

@@ -28,14 +28,14 @@ static bool begin_piece(struct conn *c)
     return true;
 }
 
-static void fail(struct conn *c, enum close_code code)
+static void incoming_fail(struct conn *c, enum close_code code)
 {
     buf_done(&c->message);
     session_close(&c->session, code);
 }
 
 /* No close code would tell the client that it did nothing wrong, and may come back. */
-static void give_up(struct conn *c)
+static void incoming_give_up(struct conn *c)
 {
     log_event_limited(LEVEL_WARN, "ws", "no_memory", LOG_TEXT("for", "a compressed message"));
     ws_cut(c);
@@ -46,7 +46,7 @@ static void deliver(struct conn *c, struct str message)
     if (c->message_is_binary)
         session_receive_binary(&c->session);
     else if (c->front->deflate && !utf8_valid(message)) /* else libwebsockets has seen to that */
-        fail(c, CLOSE_INVALID);
+        incoming_fail(c, CLOSE_INVALID);
     else
         session_receive(&c->session, message);
 }
@@ -59,9 +59,9 @@ static void expand(struct conn *c, struct str payload)
     session_charge(&c->session, (uint32_t)(deflate_blocks(c->front->deflate) / BLOCKS_OF_A_LINE));
     switch (result) {
     case DEFLATE_OK: deliver(c, buf_str(&text)); break;
-    case DEFLATE_TOO_BIG: fail(c, CLOSE_TOO_BIG); break;
-    case DEFLATE_BROKEN: fail(c, CLOSE_INVALID); break;
-    case DEFLATE_NO_MEMORY: give_up(c); break;
+    case DEFLATE_TOO_BIG: incoming_fail(c, CLOSE_TOO_BIG); break;
+    case DEFLATE_BROKEN: incoming_fail(c, CLOSE_INVALID); break;
+    case DEFLATE_NO_MEMORY: incoming_give_up(c); break;
     }
     buf_done(&text);
 }
@@ -77,13 +77,13 @@ static void end_message(struct conn *c, struct str message)
 void incoming_take(struct conn *c, const char *piece, size_t len)
 {
     if (!begin_piece(c)) {
-        fail(c, CLOSE_PROTOCOL);
+        incoming_fail(c, CLOSE_PROTOCOL);
         return;
     }
     size_t left = lws_remaining_packet_payload(c->wsi), limit = message_limit(c);
     bool whole = lws_is_final_fragment(c->wsi) && !left;
     if (c->message.len + len + left > (c->message_is_deflated ? deflate_most(limit) : limit)) {
-        fail(c, CLOSE_TOO_BIG);
+        incoming_fail(c, CLOSE_TOO_BIG);
         return;
     }
     if (!whole) {

@@ -31,7 +31,7 @@
 #define CLOSE_WAIT_S 5
 #define SEND_BUFFER (64 * 1024) /* the kernel doubles it: what waits there delays a pong */
 
-/* --- who may connect: before the upgrade ------------------------------------------------------- */
+/* --- who may connect: before the upgrade ------------------------------------------------------ */
 
 static void address_leave(struct front *f, struct address *a)
 {
@@ -39,8 +39,8 @@ static void address_leave(struct front *f, struct address *a)
     address_forget(f, a);
 }
 
-/* libwebsockets hangs up without a word on a list, and on a name before the one that is served, that it
- * has no room for: such ones are refused here, in words. */
+/* libwebsockets hangs up without a word on a list, and on a name before the one that is served,
+ * that it has no room for: such ones are refused here, in words. */
 #define PROTOCOL_LIST 127
 #define PROTOCOL_NAME 63
 
@@ -104,7 +104,7 @@ static int admit(struct front *f, struct lws *wsi, const char *upgrade)
     return 0;
 }
 
-/* --- the session's side ------------------------------------------------------------------------ */
+/* --- the session's side ----------------------------------------------------------------------- */
 
 static bool authenticate(struct session *session, struct str token, struct identity *ret)
 {
@@ -142,7 +142,7 @@ static void flush(struct session *session);
 static const struct session_ops session_ops = {
     .authenticate = authenticate, .hold = hold, .flush = flush};
 
-/* --- opening and closing ----------------------------------------------------------------------- */
+/* --- opening and closing ---------------------------------------------------------------------- */
 
 static int open_conn(struct front *f, struct lws *wsi, struct conn **user)
 {
@@ -184,7 +184,7 @@ static void count_close(struct front *f, enum close_code code)
     f->closes[i < countof(codes) ? i : countof(f->closes) - 1]++;
 }
 
-static int closed(struct conn *c)
+static int ws_closed(struct conn *c)
 {
     struct front *f = c->front;
     log_event(LEVEL_DEBUG, "ws", "closed", LOG_INT("conn", (int64_t)c->number),
@@ -244,7 +244,7 @@ static void send_close(struct conn *c)
     say_no_more(c);
 }
 
-/* --- messages in ------------------------------------------------------------------------------- */
+/* --- messages in ------------------------------------------------------------------------------ */
 
 static void heard(struct conn *c)
 {
@@ -265,7 +265,7 @@ static int receive(struct conn *c, const char *piece, size_t len)
     return 0;
 }
 
-/* --- messages out ------------------------------------------------------------------------------ */
+/* --- messages out ----------------------------------------------------------------------------- */
 
 static uint64_t bytes_acked(const struct conn *c)
 {
@@ -314,8 +314,8 @@ static void ping(struct conn *c)
     c->pinged_ms = c->front->hub->clock.now_ms;
 }
 
-/* What was answered goes out before the close frame, in no more time than the close itself may take; of who
- * took nothing for 30 s nothing is expected. */
+/* What was answered goes out before the close frame, in no more time than the close itself may
+ * take; of who took nothing for 30 s nothing is expected. */
 static bool is_waited_for(struct conn *c, bool pending)
 {
     enum close_code code = c->session.close_code;
@@ -375,9 +375,10 @@ static int writable(struct conn *c)
     return 0;
 }
 
-/* --- once a second ----------------------------------------------------------------------------- */
+/* --- once a second ---------------------------------------------------------------------------- */
 
-/* Any byte is life, and libwebsockets keeps some to itself: pings, empty pongs, the beginnings of frames. */
+/* Any byte is life, and libwebsockets keeps some to itself: pings, empty pongs, the beginnings of
+ * frames. */
 static bool has_said_something(const struct conn *c, msec_t now)
 {
     msec_t ago = tcp_silent_ms(lws_get_socket_fd(c->wsi));
@@ -463,9 +464,10 @@ void ws_close_all(struct front *f, enum close_code code)
         session_close(&list_item(it, struct conn, all)->session, code);
 }
 
-/* --- the callback ------------------------------------------------------------------------------ */
+/* --- the callback ----------------------------------------------------------------------------- */
 
-/* Half a code is none, and from 5000 on there are none (RFC 6455 5.5.1, 7.4): lws would echo both. */
+/* Half a code is none, and from 5000 on there are none (RFC 6455 5.5.1, 7.4): lws would echo
+ * both. */
 static bool is_no_close(struct lws *wsi, const unsigned char *payload, size_t len)
 {
     if (len < 2)
@@ -484,7 +486,8 @@ int ws_refuse_close(struct lws *wsi, const unsigned char *payload, size_t len)
     return 1;
 }
 
-/* What comes behind the peer's close frame is not carried out (F53): lws would still hand it over. */
+/* What comes behind the peer's close frame is not carried out (F53): lws would still hand it
+ * over. */
 static int peer_closes(struct conn *c, const unsigned char *payload, size_t len)
 {
     if (c->state == CONN_CLOSING)
@@ -544,7 +547,7 @@ int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void
     case LWS_CALLBACK_RECEIVE_PONG: return pong_came(*slot);
     case LWS_CALLBACK_SERVER_WRITEABLE: return writable(*slot);
     case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE: return peer_closes(*slot, in, len);
-    case LWS_CALLBACK_CLOSED: return closed(*slot);
+    case LWS_CALLBACK_CLOSED: return ws_closed(*slot);
     default: return http_callback(f, wsi, why, user, in, len);
     }
 }

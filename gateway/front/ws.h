@@ -1,8 +1,8 @@
 /* ws -- connections: one WebSocket each, between libwebsockets and a session.
  *
- * Shape:    messages are assembled under a cap and handed to the session; what the session has to say
- *           is written at the end of the turn, many lines at once, as long as nothing is pending;
- *           only a full socket asks for the writable callback.
+ * Shape:    messages are assembled under a cap and handed to the session; what the session has to
+ *           say is written at the end of the turn, many lines at once, as long as nothing is
+ *           pending; only a full socket asks for the writable callback.
  * Thread:   loop.
  * Owns:     each conn its session.  A conn is freed at the end of the turn in which it closed.
  */

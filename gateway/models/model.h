@@ -7,8 +7,8 @@
  *           free; they may come from inside unpause.
  * Owns:     the adapter owns the turn until free, which is called exactly once, never from inside a
  *           callback of that turn, and always after on_done or instead of it (that is the cancel).
- * Errors:   a turn that breaks off before its end is an error, never an answer; so is one that has neither
- *           called a tool nor said a word, unless may_be_empty.
+ * Errors:   a turn that breaks off before its end is an error, never an answer; so is one that has
+ *           neither called a tool nor said a word, unless may_be_empty.
  */
 #ifndef GATEWAY_MODELS_MODEL_H
 #define GATEWAY_MODELS_MODEL_H
@@ -48,8 +48,8 @@ struct model_events {
     void (*on_tool_call)(void *user, const struct model_call *call);
     /* The answer that was told so far in this turn was a thought: it is no part of what is kept. */
     void (*on_unsaid)(void *user);
-    /* Further members of the assistant's message, which go back when it calls tools: what was thought.  Once
-     * at most, before on_done. */
+    /* Further members of the assistant's message, which go back when it calls tools: what was
+     * thought.  Once at most, before on_done. */
     void (*on_more)(void *user, struct str members);
     /* Once at most, before on_done. */
     void (*on_usage)(void *user, const struct model_usage *usage);

@@ -1,15 +1,15 @@
 #include "gateway/models/model_openai.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "gateway/fetch/complaint.h"
 #include "gateway/fetch/stream_form.h"
 #include "gateway/models/json_end.h"
 #include "gateway/models/openai_answer.h"
 #include "gateway/models/openai_calls.h"
 #include "proto/sse_reader.h"
-
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #define TURN_MAGIC 0x6f706169u
 
@@ -47,7 +47,7 @@ static struct model_turn *turn_of(void *arg)
     return t;
 }
 
-/* ------------------------------------------------------------------ its end */
+/* --- its end ---------------------------------------------------------------------------------- */
 
 static void tell_usage(struct model_turn *t)
 {
@@ -58,7 +58,7 @@ static void tell_usage(struct model_turn *t)
         t->events.on_usage(t->user, &all);
 }
 
-static void end(struct model_turn *t, struct str error)
+static void openai_end(struct model_turn *t, struct str error)
 {
     if (t->done)
         return;
@@ -68,10 +68,10 @@ static void end(struct model_turn *t, struct str error)
     t->events.on_done(t->user, error);
 }
 
-static void fail(struct model_turn *t, const char *format, ...)
+static void openai_fail(struct model_turn *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static void fail(struct model_turn *t, const char *format, ...)
+static void openai_fail(struct model_turn *t, const char *format, ...)
 {
     struct buf text = {0};
     char line[640];
@@ -80,7 +80,7 @@ static void fail(struct model_turn *t, const char *format, ...)
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
     buf_putstr(&text, (struct str){line, utf8_cut(str_of(line), sizeof line)});
-    end(t, buf_str(&text));
+    openai_end(t, buf_str(&text));
     buf_done(&text);
 }
 
@@ -89,7 +89,7 @@ static bool fail_by_reason(struct model_turn *t)
     struct buf why = {0};
     bool is_fault = openai_put_fault(t->finish, &why);
     if (is_fault)
-        end(t, buf_str(&why));
+        openai_end(t, buf_str(&why));
     buf_done(&why);
     return is_fault;
 }
@@ -113,39 +113,39 @@ static size_t tell_calls(struct model_turn *t)
 static void finish_empty(struct model_turn *t)
 {
     if (t->may_be_empty) {
-        end(t, STR_NULL);
+        openai_end(t, STR_NULL);
     } else if (t->answer.has_thoughts) {
-        fail(t, "the model ended with thoughts and without an answer");
+        openai_fail(t, "the model ended with thoughts and without an answer");
     } else {
         t->starts_over = true;
         fetch_end_within(t->fetch, 0);
     }
 }
 
-static void finish(struct model_turn *t)
+static void openai_finish(struct model_turn *t)
 {
     if (t->starts_over || fail_by_reason(t))
         return;
     if (!t->finish[0] && t->complaint.len) {
-        fail(t, "the server said: %s", t->complaint.bytes);
+        openai_fail(t, "the server said: %s", t->complaint.bytes);
         return;
     }
     if (!t->has_choice) {
-        fail(t, "the reply has no choices");
+        openai_fail(t, "the reply has no choices");
         return;
     }
     if (t->calls.n == 0 && !t->answer.has_text && strcmp(t->finish, "tool_calls") == 0) {
-        fail(t, "the model's server said that tools are called, and named none");
+        openai_fail(t, "the model's server said that tools are called, and named none");
         return;
     }
     openai_answer_end(&t->answer);
     if (tell_calls(t) || t->answer.has_text)
-        end(t, STR_NULL);
+        openai_end(t, STR_NULL);
     else
         finish_empty(t);
 }
 
-/* ------------------------------------------------------------------ one chunk */
+/* --- one chunk -------------------------------------------------------------------------------- */
 
 static int64_t count_of(const struct js_doc *doc, uint32_t usage, const char *name)
 {
@@ -177,14 +177,14 @@ static void take_message(struct model_turn *t, const struct openai_chunk *c)
     if (c->tool_calls && !t->done)
         why = openai_calls_take(&t->calls, &t->doc, c->tool_calls);
     if (why)
-        fail(t, "%s", why);
+        openai_fail(t, "%s", why);
 }
 
 static void take_error(struct model_turn *t, const struct openai_chunk *c)
 {
     struct buf why = {0};
     complaint_put_node(&why, &t->doc, c->error_in);
-    fail(t, "the server said: %s", why.len ? why.bytes : "error");
+    openai_fail(t, "the server said: %s", why.len ? why.bytes : "error");
     buf_done(&why);
 }
 
@@ -219,18 +219,18 @@ static void take_object(struct model_turn *t)
 static void take_chunk(struct model_turn *t, struct str text)
 {
     if (!js_parse(&t->doc, text.p, text.n, JS_AGENT))
-        fail(t, "the server sent what is no JSON: %s", t->doc.error);
+        openai_fail(t, "the server sent what is no JSON: %s", t->doc.error);
     else if (js_type(&t->doc, 0) != JS_OBJECT)
-        fail(t, "the server sent JSON that is no object");
+        openai_fail(t, "the server sent JSON that is no object");
     else
         take_object(t);
 }
 
-/* ------------------------------------------------------------------ the reply */
+/* --- the reply -------------------------------------------------------------------------------- */
 
 static const struct fetch_events fetch_events;
 
-static void ask(struct model_turn *t)
+static void openai_ask(struct model_turn *t)
 {
     const struct openai_settings *s = t->settings;
     struct buf body = {0};
@@ -247,23 +247,23 @@ static void fail_by_text(struct model_turn *t, struct str text)
 {
     struct buf why = {0};
     complaint_put(&why, text);
-    fail(t, "the server said: %s", why.len ? why.bytes : "error");
+    openai_fail(t, "the server said: %s", why.len ? why.bytes : "error");
     buf_done(&why);
 }
 
-static void take_event(struct model_turn *t, const struct sse_event *e)
+static void openai_take_event(struct model_turn *t, const struct sse_event *e)
 {
     if (t->done || t->starts_over || openai_is_idle(e))
         return;
     if (str_eq(e->event, STR("error")))
         fail_by_text(t, e->data);
     else if (openai_is_done(e->data))
-        finish(t);
+        openai_finish(t);
     else
         take_chunk(t, e->data);
 }
 
-static void on_head(void *user, const struct fetch_head *head)
+static void openai_on_head(void *user, const struct fetch_head *head)
 {
     struct model_turn *t = turn_of(user);
     t->says_events = stream_form_says_events(head->content_type);
@@ -275,9 +275,9 @@ static void take_events(struct model_turn *t, struct str bytes)
     struct sse_event e;
     enum sse_result got = SSE_MORE;
     while (!t->done && (got = sse_reader_next(&t->sse, &bytes, &e)) == SSE_EVENT)
-        take_event(t, &e);
+        openai_take_event(t, &e);
     if (got == SSE_TOO_LONG)
-        fail(t, "an event of the stream passes 4 MiB");
+        openai_fail(t, "an event of the stream passes 4 MiB");
 }
 
 static void take_whole(struct model_turn *t);
@@ -290,7 +290,7 @@ static void take_text(struct model_turn *t, struct str bytes)
     if (n)
         take_whole(t);
     else if (t->whole.len > OPENAI_REPLY_BYTES)
-        fail(t, "the reply passes 4 MiB");
+        openai_fail(t, "the reply passes 4 MiB");
 }
 
 /* Until it is seen to be an event stream, the reply is kept; a text is until it is whole. */
@@ -308,7 +308,7 @@ static void take_beginning(struct model_turn *t, struct str bytes)
     buf_done(&begun);
 }
 
-static bool on_bytes(void *user, struct str bytes)
+static bool openai_on_bytes(void *user, struct str bytes)
 {
     struct model_turn *t = turn_of(user);
     if (t->done)
@@ -329,13 +329,13 @@ static void take_whole(struct model_turn *t)
     if (text.n && text.p[0] == '[')
         fail_by_text(t, text);
     else if (text.n == 0 && t->says_events)
-        fail(t, "the stream broke off before its end");
+        openai_fail(t, "the stream broke off before its end");
     else if (text.n == 0 || text.p[0] != '{')
-        fail(t, "the reply is neither an event stream nor JSON");
+        openai_fail(t, "the reply is neither an event stream nor JSON");
     else
         take_chunk(t, text);
     if (!t->done)
-        finish(t);
+        openai_finish(t);
 }
 
 /* What stands behind the last empty line of a stream may be half an event. */
@@ -360,22 +360,22 @@ static void take_end(struct model_turn *t, struct str error)
     if (error.p && refuses_usage(t, error)) {
         t->settings->without_usage = true;
         t->refused = t->fetch;
-        ask(t);
+        openai_ask(t);
     } else if (error.p && !t->finish[0]) {
-        end(t, error);
+        openai_end(t, error);
     } else if (t->form != FORM_EVENTS) {
         take_whole(t);
     } else {
         if (sse_reader_last(&t->sse, &e) == SSE_EVENT && is_whole(t, &e))
-            take_event(t, &e);
+            openai_take_event(t, &e);
         if (t->done || t->starts_over)
             return;
         if (t->finish[0])
-            finish(t); /* not every server says [DONE] */
+            openai_finish(t); /* not every server says [DONE] */
         else if (t->complaint.len)
-            fail(t, "the server said: %s", t->complaint.bytes);
+            openai_fail(t, "the server said: %s", t->complaint.bytes);
         else
-            fail(t, "the stream broke off before its end");
+            openai_fail(t, "the stream broke off before its end");
     }
 }
 
@@ -401,10 +401,10 @@ static void start_over(struct model_turn *t)
 {
     clear_reply(t);
     if (!fetch_again(t->fetch))
-        fail(t, "the model ended without an answer");
+        openai_fail(t, "the model ended without an answer");
 }
 
-static void on_done(void *user, struct str error)
+static void openai_on_done(void *user, struct str error)
 {
     struct model_turn *t = turn_of(user);
     if (t->done)
@@ -415,9 +415,9 @@ static void on_done(void *user, struct str error)
         start_over(t);
 }
 
-static const struct fetch_events fetch_events = {on_head, on_bytes, on_done};
+static const struct fetch_events fetch_events = {openai_on_head, openai_on_bytes, openai_on_done};
 
-/* ------------------------------------------------------------------ the port */
+/* --- the port --------------------------------------------------------------------------------- */
 
 static struct model_turn *openai_start(void *settings, const struct model_request *request,
                                        const struct model_events *events, void *user,
@@ -439,7 +439,7 @@ static struct model_turn *openai_start(void *settings, const struct model_reques
     if (request->tools.n > 2)
         js_put_raw(&t->request, "tools", request->tools);
     js_put_bool(&t->request, "stream", true);
-    ask(t);
+    openai_ask(t);
     return t;
 }
 

@@ -17,7 +17,7 @@ void openai_answer_done(struct openai_answer *a)
     buf_done(&a->thoughts);
 }
 
-/* ------------------------------------------------------------------ telling */
+/* --- telling ---------------------------------------------------------------------------------- */
 
 static void tell(struct openai_answer *a, enum model_piece kind, struct str text)
 {
@@ -68,7 +68,7 @@ static void tell_run(struct openai_answer *a, enum think_run run)
     buf_clear(&a->run);
 }
 
-/* ------------------------------------------------------------------ pieces */
+/* --- pieces ----------------------------------------------------------------------------------- */
 
 /* a->text: content as it came. */
 static void take_content(struct openai_answer *a)

@@ -1,8 +1,10 @@
-/* openai_answer -- what a turn says and thinks, from the pieces of its message to struct model_events.
+/* openai_answer -- what a turn says and thinks, from the pieces of its message to struct
+ * model_events.
  *
- * Shape:    each piece is told at once, but for white space that the answer begins with, which waits for more,
- *           and for what may be a tag of thoughts (think_tags.h).  What is to go back with the calls is kept:
- *           the thoughts under the name under which they came, reasoning_details and their like.
+ * Shape:    each piece is told at once, but for white space that the answer begins with, which
+ *           waits for more, and for what may be a tag of thoughts (think_tags.h).  What is to go
+ *           back with the calls is kept: the thoughts under the name under which they came,
+ *           reasoning_details and their like.
  * Thread:   loop.
  * Owns:     its buffers; openai_answer_done frees them.
  */

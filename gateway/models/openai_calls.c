@@ -1,10 +1,10 @@
 #include "gateway/models/openai_calls.h"
 
+#include <stdlib.h>
+
 #include "gateway/models/json_end.h"
 #include "gateway/models/openai_chunk.h"
 #include "gateway/models/openai_more.h"
-
-#include <stdlib.h>
 
 struct openai_call {
     int64_t index; /* -1: it has none */
@@ -21,11 +21,11 @@ struct piece {
     uint32_t node, function; /* of the chunk; function 0: it has none */
 };
 
-/* ------------------------------------------------------------------ a piece */
+/* --- a piece ---------------------------------------------------------------------------------- */
 
 /* A member's text; of an object, which there are servers to give, the JSON. */
-static struct str read_text(const struct js_doc *doc, uint32_t object, const char *name,
-                            struct buf *to)
+static struct str calls_read_text(const struct js_doc *doc, uint32_t object, const char *name,
+                                  struct buf *to)
 {
     uint32_t node = js_get(doc, object, name);
     buf_clear(to);
@@ -45,11 +45,11 @@ static void read_piece(struct openai_calls *c, const struct js_doc *doc, uint32_
     if (!index || js_type(doc, index) != JS_NUMBER || !js_int(doc, index, &ret->index) ||
         ret->index < 0)
         ret->index = -1;
-    ret->id = read_text(doc, node, "id", &c->id);
+    ret->id = calls_read_text(doc, node, "id", &c->id);
     ret->name = ret->arguments = STR("");
     if (ret->function) {
-        ret->name = read_text(doc, function, "name", &c->name);
-        ret->arguments = read_text(doc, function, "arguments", &c->arguments);
+        ret->name = calls_read_text(doc, function, "name", &c->name);
+        ret->arguments = calls_read_text(doc, function, "arguments", &c->arguments);
     }
 }
 
@@ -59,7 +59,7 @@ static bool is_object(struct openai_calls *c, struct str text)
            js_type(&c->doc, 0) == JS_OBJECT;
 }
 
-/* ------------------------------------------------------------------ whose it is */
+/* --- whose it is ------------------------------------------------------------------------------ */
 
 /* An object that was whole before cannot go on with another one. */
 static bool are_two_objects(struct openai_calls *c, struct str before, struct str piece)
@@ -118,8 +118,10 @@ static struct openai_call *find_by_id(struct openai_calls *c, const struct piece
     return NULL;
 }
 
-/* The call that it goes on with; NULL: it begins another, which has before's name when it has none. */
-static struct openai_call *find(struct openai_calls *c, const struct piece *p, size_t *ret_before)
+/* The call that it goes on with; NULL: it begins another, which has before's name when it has none.
+ * */
+static struct openai_call *calls_find(struct openai_calls *c, const struct piece *p,
+                                      size_t *ret_before)
 {
     struct openai_call *named = find_by_id(c, p);
     *ret_before = c->n;
@@ -137,7 +139,7 @@ static struct openai_call *find(struct openai_calls *c, const struct piece *p, s
 }
 
 /* before: a call whose name it has until it says its own; n for none. */
-static struct openai_call *begin(struct openai_calls *c, const struct piece *p, size_t before)
+static struct openai_call *calls_begin(struct openai_calls *c, const struct piece *p, size_t before)
 {
     if (c->n == OPENAI_CALLS)
         return NULL;
@@ -150,12 +152,12 @@ static struct openai_call *begin(struct openai_calls *c, const struct piece *p, 
     return call;
 }
 
-/* ------------------------------------------------------------------ putting together */
+/* --- putting together ------------------------------------------------------------------------- */
 
 static const char *const call_members[] = {"index", "id", "type", "function", NULL};
 static const char *const function_members[] = {"name", "arguments", NULL};
 
-static void add(struct openai_call *call, const struct js_doc *doc, const struct piece *p)
+static void calls_add(struct openai_call *call, const struct js_doc *doc, const struct piece *p)
 {
     if (call->index < 0)
         call->index = p->index;
@@ -189,13 +191,13 @@ const char *openai_calls_take(struct openai_calls *c, const struct js_doc *doc, 
             continue;
         read_piece(c, doc, i, &p);
         size_t before;
-        struct openai_call *call = find(c, &p, &before);
+        struct openai_call *call = calls_find(c, &p, &before);
         if (!call)
-            call = begin(c, &p, before);
+            call = calls_begin(c, &p, before);
         if (!call)
             return "a turn calls more than 128 tools";
         c->bytes += p.id.n + p.name.n + p.arguments.n - more_bytes(call);
-        add(call, doc, &p);
+        calls_add(call, doc, &p);
         c->bytes += more_bytes(call);
         if (c->bytes > OPENAI_CALLS_BYTES)
             return "the calls of a turn pass 4 MiB";
@@ -215,9 +217,10 @@ static struct str arguments_of(struct openai_calls *c, const struct openai_call 
     return repeats && is_object(c, last) ? last : all;
 }
 
-/* ------------------------------------------------------------------ several calls in one text */
+/* --- several calls in one text ---------------------------------------------------------------- */
 
-/* The object that the text begins with, after white space; n 0: it begins with none that is whole. */
+/* The object that the text begins with, after white space; n 0: it begins with none that is whole.
+ * */
 static struct str first_object(struct openai_calls *c, struct str text)
 {
     struct json_end end = {0};
@@ -253,7 +256,7 @@ static void part(struct openai_calls *c, size_t at)
         if (str_eq(object, last))
             continue;
         if (last.n)
-            call = begin(c, &(struct piece){.index = -1}, at);
+            call = calls_begin(c, &(struct piece){.index = -1}, at);
         if (call)
             buf_putstr(&call->arguments, object);
     }

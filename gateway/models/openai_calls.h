@@ -1,9 +1,9 @@
 /* openai_calls -- the tool calls of a turn, put together from their pieces.
  *
- * Shape:    a piece belongs to the call with its index; where there is none, to the one with its id;
- *           where there is neither, to the one at its place in a list of several, else to the last.
- *           Servers that give every call the same index, or the same id, are seen through by the
- *           names, and by arguments that are whole objects in a row; those that say all of the
+ * Shape:    a piece belongs to the call with its index; where there is none, to the one with its
+ *           id; where there is neither, to the one at its place in a list of several, else to the
+ *           last. Servers that give every call the same index, or the same id, are seen through by
+ *           the names, and by arguments that are whole objects in a row; those that say all of the
  *           arguments again in each piece by what does not parse.  What else stands in a call is
  *           kept as it came (openai_more.h).
  * Thread:   any; one at a time.

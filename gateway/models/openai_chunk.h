@@ -36,8 +36,8 @@ struct openai_half {
     char escape[8]; /* "" for none */
 };
 /* Appends what a piece says: a string, or an array of parts such as {"type":"text","text":"…"} and
- * {"type":"thinking","thinking":[{"type":"text","text":"…"}]}, of which it is those of its kind.  half is
- * that of the pieces of this kind: what it holds comes with the next of them. */
+ * {"type":"thinking","thinking":[{"type":"text","text":"…"}]}, of which it is those of its kind.
+ * half is that of the pieces of this kind: what it holds comes with the next of them. */
 void openai_put_piece(const struct js_doc *doc, uint32_t node, bool thinking,
                       struct openai_half *half, struct buf *out);
 /* Nothing but white space: no answer. */

@@ -89,7 +89,7 @@ void openai_more_take(struct openai_more *m, const struct js_doc *doc, uint32_t 
     buf_done(&name);
 }
 
-/* ------------------------------------------------------------------ arrays whose objects come in pieces */
+/* --- arrays whose objects come in pieces ------------------------------------------------------ */
 
 /* The member that comes in pieces; NULL: none does. */
 static const char *text_name(const struct js_doc *doc, uint32_t object)
@@ -157,7 +157,7 @@ void openai_more_join(struct openai_more *m, const char *name, const struct js_d
     }
 }
 
-/* ------------------------------------------------------------------ going back */
+/* --- going back ------------------------------------------------------------------------------- */
 
 static void put_parts(const struct openai_member *member, struct buf *out)
 {

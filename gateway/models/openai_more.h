@@ -1,12 +1,14 @@
-/* openai_more -- the members of a call, or of a message, that this gateway does not know, and that its model's
- * server wants back: signatures of thoughts, hidden reasoning, and what comes to be invented.
+/* openai_more -- the members of a call, or of a message, that this gateway does not know, and that
+ * its model's server wants back: signatures of thoughts, hidden reasoning, and what comes to be
+ * invented.
  *
- * Shape:    openai_more_take keeps what an object has beside the names that are known; what comes again
- *           replaces what came before.  openai_more_join keeps an array whose objects come in pieces:
- *           pieces of one text are joined again, as OpenRouter's reasoning_details want it.
+ * Shape:    openai_more_take keeps what an object has beside the names that are known; what comes
+ *           again replaces what came before.  openai_more_join keeps an array whose objects come in
+ *           pieces: pieces of one text are joined again, as OpenRouter's reasoning_details want it.
  * Thread:   any; one at a time.
  * Owns:     its members; openai_more_done frees them.
- * Limits:   OPENAI_MORE_BYTES: what passes it is forgotten, with all that was kept, and nothing is from then on.
+ * Limits:   OPENAI_MORE_BYTES: what passes it is forgotten, with all that was kept, and nothing is
+ *           from then on.
  */
 #ifndef GATEWAY_MODELS_OPENAI_MORE_H
 #define GATEWAY_MODELS_OPENAI_MORE_H

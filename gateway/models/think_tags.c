@@ -22,7 +22,7 @@ static bool is_space(char c)
     return (unsigned char)c <= ' ';
 }
 
-/* ------------------------------------------------------------------ where the answer quotes */
+/* --- where the answer quotes ------------------------------------------------------------------ */
 
 static void end_ticks(struct think_tags *t)
 {
@@ -57,7 +57,7 @@ static bool is_quoted(struct think_tags *t)
     return t->in_fence || t->in_code || t->before == '"' || t->before == '\'';
 }
 
-/* ------------------------------------------------------------------ bytes */
+/* --- bytes ------------------------------------------------------------------------------------ */
 
 /* A byte that belongs to no tag. */
 static void put(struct think_tags *t, char c, struct buf *out)
@@ -115,7 +115,7 @@ static void take(struct think_tags *t, char c, struct buf *out)
         take_tag(t, out);
 }
 
-/* ------------------------------------------------------------------ runs */
+/* --- runs ------------------------------------------------------------------------------------- */
 
 enum think_run think_tags_next(struct think_tags *t, struct str *in, struct buf *out)
 {

@@ -16,9 +16,9 @@
 #ifndef GATEWAY_PROCESSES_KEEP_FOLDER_H
 #define GATEWAY_PROCESSES_KEEP_FOLDER_H
 
-#include "proto/buf.h"
-
 #include <sys/types.h>
+
+#include "proto/buf.h"
 
 #define KEEP_CHUNK 65536  /* bytes of one read of the keeper's */
 #define KEEP_CHARS 200000 /* of output that are kept, as characters */
@@ -75,8 +75,8 @@ void keep_texts_done(struct keep_texts *texts);
 bool keep_status_write(int folder, const struct keep_status *status) MUST_USE;
 bool keep_status_read(int folder, struct keep_status *ret) MUST_USE;
 
-/* The ring.  The keeper puts; total is what was ever put.  read appends the newest bytes, at most max
- * of them, and is right also while the keeper writes. */
+/* The ring.  The keeper puts; total is what was ever put.  read appends the newest bytes, at most
+ * max of them, and is right also while the keeper writes. */
 int keep_ring_open(int folder, bool writes); /* a descriptor, -1 */
 bool keep_ring_put(int ring, uint64_t *total, const char *bytes, size_t n) MUST_USE;
 uint64_t keep_ring_total(int ring);

@@ -1,10 +1,3 @@
-#include "gateway/processes/processes_private.h"
-
-#include "gateway/base/log.h"
-#include "gateway/processes/keeper.h"
-#include "gateway/processes/strays.h"
-#include "gateway/processes/terminal_text.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -16,6 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "gateway/base/log.h"
+#include "gateway/processes/keeper.h"
+#include "gateway/processes/processes_private.h"
+#include "gateway/processes/strays.h"
+#include "gateway/processes/terminal_text.h"
+
 #define TICK_MS 500       /* notices that could not be told, and lines that are watched for */
 #define WRITE_BYTES 49152 /* in frames, into an empty FIFO of 16 pages */
 #define WRITE_MORE 28672  /* that it may hold then: pages may be half empty */
@@ -25,7 +24,7 @@ struct list *processes_list(struct processes *all)
     return &all->list;
 }
 
-/* ------------------------------------------------------------------ the folder */
+/* --- the folder ------------------------------------------------------------------------------- */
 
 bool processes_open_dir(struct processes *all, bool make)
 {
@@ -52,7 +51,7 @@ void process_drop(struct process *p)
     free_process(p);
 }
 
-/* ------------------------------------------------------------------ the end */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static void on_poll_closed(uv_handle_t *handle)
 {
@@ -80,7 +79,7 @@ void process_take_as_lost(struct process *p, int folder)
         log_event_limited(LEVEL_WARN, "process", "not_recorded", LOG_TEXT("id", p->id));
 }
 
-static void finish(struct process *p)
+static void processes_finish(struct process *p)
 {
     int folder = process_folder(p);
     if (p->watch.on)
@@ -118,12 +117,13 @@ static void on_keeper_exit(uv_poll_t *poll, int status, int events)
     (void)status, (void)events;
     if (!w->process)
         return;
-    /* One that an earlier gateway has started is no child of ours: then it fails, and it is over. */
+    /* One that an earlier gateway has started is no child of ours: then it fails, and it is
+     * over. */
     if (waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0)
         return; /* not yet */
     if (strays_may_be(&info))
         strays_kill(poll->loop);
-    finish(w->process);
+    processes_finish(w->process);
 }
 
 bool process_watch_keeper(struct process *p, int pidfd)
@@ -141,7 +141,7 @@ bool process_watch_keeper(struct process *p, int pidfd)
     return true;
 }
 
-/* ------------------------------------------------------------------ the tick */
+/* --- the tick --------------------------------------------------------------------------------- */
 
 void processes_arm_tick(struct processes *all)
 {
@@ -167,7 +167,7 @@ static void on_tick(struct timer *timer)
         processes_arm_tick(all);
 }
 
-/* ------------------------------------------------------------------ starting */
+/* --- starting --------------------------------------------------------------------------------- */
 
 static bool may_go(const struct process *p, int64_t ended_before)
 {
@@ -184,7 +184,7 @@ static void prune(struct processes *all)
     }
 }
 
-static bool has_room(struct processes *all, const char *owner, char ret_error[256])
+static bool processes_has_room(struct processes *all, const char *owner, char ret_error[256])
 {
     struct hub *h = all->o.hub;
     struct process *oldest = NULL;
@@ -231,7 +231,7 @@ struct process *process_add(struct processes *all, const char *id, const struct 
     return p;
 }
 
-static bool launch(struct process *p, char **env, char ret_error[256])
+static bool processes_launch(struct process *p, char **env, char ret_error[256])
 {
     struct buf path = {0};
     pid_t pid = 0;
@@ -260,7 +260,7 @@ struct process *process_start(struct processes *all, struct keep_spec *spec, cha
 {
     char id[KEEP_ID_LEN + 1];
     ret_error[0] = 0;
-    if (!has_room(all, spec->owner, ret_error)) {
+    if (!processes_has_room(all, spec->owner, ret_error)) {
         keep_spec_done(spec);
         return NULL;
     }
@@ -273,7 +273,7 @@ struct process *process_start(struct processes *all, struct keep_spec *spec, cha
     spec->started_at = all->o.hub->clock.wall_ms;
     struct process *p = process_add(all, id, spec);
     *spec = (struct keep_spec){0};
-    if (!launch(p, env, ret_error)) {
+    if (!processes_launch(p, env, ret_error)) {
         process_drop(p);
         return NULL;
     }
@@ -286,7 +286,7 @@ struct process *process_start(struct processes *all, struct keep_spec *spec, cha
     return p;
 }
 
-/* ------------------------------------------------------------------ using them */
+/* --- using them ------------------------------------------------------------------------------- */
 
 struct process *process_find(struct processes *all, const struct tool_caller *caller, struct str id)
 {
@@ -397,7 +397,7 @@ bool process_text(const struct process *p, size_t chars, struct buf *out)
     return more;
 }
 
-/* ------------------------------------------------------------------ all of them */
+/* --- all of them ------------------------------------------------------------------------------ */
 
 void processes_delete(void *arg, struct str owner, struct str conversation_id)
 {

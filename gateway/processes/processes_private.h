@@ -31,7 +31,8 @@ struct keeper_watch {
 bool processes_open_dir(struct processes *all, bool make);
 struct process *process_add(struct processes *all, const char *id, const struct keep_spec *spec);
 int process_folder(const struct process *p); /* to be closed; -1 */
-/* The descriptor is the process's from here on; false when it cannot be watched: still the caller's. */
+/* The descriptor is the process's from here on; false when it cannot be watched: still the
+ * caller's. */
 bool process_watch_keeper(struct process *p, int pidfd);
 void process_take_as_lost(struct process *p, int folder);
 void process_drop(struct process *p); /* with its folder */

@@ -1,5 +1,5 @@
-/* spawn -- starts a program of ours with nothing inherited: a session of its own, no signal blocked,
- * ignored or handled.
+/* spawn -- starts a program of ours with nothing inherited: a session of its own, no signal
+ * blocked, ignored or handled.
  *
  * Thread:   any.
  * Owns:     nothing; the actions stay the caller's, with all that they open.

@@ -26,8 +26,9 @@ void strays_adopt(void)
     prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-/* Whether it lives, began when we were there already, and is another program.  What posix_spawn has just made is
- * still this one; what our starter has left to us (sh -c "helper & exec holdfast") is older. */
+/* Whether it lives, began when we were there already, and is another program.  What posix_spawn has
+ * just made is still this one; what our starter has left to us (sh -c "helper & exec holdfast") is
+ * older. */
 static bool is_stray(pid_t pid)
 {
     char path[64];
@@ -37,8 +38,8 @@ static bool is_stray(pid_t pid)
            stat(path, &its) == 0 && (its.st_dev != self.st_dev || its.st_ino != self.st_ino);
 }
 
-/* False when there is no stray, living or dead.  A dead supervisor or keeper that is reaped here as well tells
- * its own watcher that it is over: waitid fails there. */
+/* False when there is no stray, living or dead.  A dead supervisor or keeper that is reaped here as
+ * well tells its own watcher that it is over: waitid fails there. */
 static bool kill_generation(void)
 {
     pid_t self = getpid();

@@ -1,8 +1,5 @@
 #include "gateway/processes/supervisor.h"
 
-#include "gateway/processes/spawn.h"
-#include "gateway/processes/tree.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -18,6 +15,8 @@
 #include <unistd.h>
 
 #include "gateway/base/fault.h"
+#include "gateway/processes/spawn.h"
+#include "gateway/processes/tree.h"
 
 /* Design
  *
@@ -35,7 +34,7 @@
 
 enum { END_CONTROL = 3, N_ENDS };
 
-/* ------------------------------------------------------------------ the gateway's side */
+/* --- the gateway's side ----------------------------------------------------------------------- */
 
 /* A gateway that was started with 0, 1 or 2 closed must not have its pipes there: the dup2's of
  * the spawn would trample them. */
@@ -157,7 +156,7 @@ static int check_program(int cwd, const char *program, char **env)
     }
 }
 
-static bool refuse(char *ret_error, const char *program, const char *where, int error)
+static bool supervisor_refuse(char *ret_error, const char *program, const char *where, int error)
 {
     snprintf(ret_error, SUPERVISOR_ERROR, "cannot start \"%s\"%s%s: %s", program,
              where ? " in " : "", where ? where : "", strerror(error));
@@ -170,16 +169,16 @@ static bool check(const struct supervisor_spec *spec, char **env, char *ret_erro
     int cwd = AT_FDCWD;
 
     if (spec->cwd && (cwd = open(spec->cwd, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
-        return refuse(ret_error, program, spec->cwd, errno);
+        return supervisor_refuse(ret_error, program, spec->cwd, errno);
     int error = check_program(cwd, program, env);
     if (cwd >= 0)
         close(cwd);
-    return error ? refuse(ret_error, program, NULL, error) : true;
+    return error ? supervisor_refuse(ret_error, program, NULL, error) : true;
 }
 
 /* posix_spawn of the supervisor: 0 or an errno. */
-static int launch(const struct supervisor_spec *spec, char **env, const int theirs[N_ENDS],
-                  pid_t *ret_pid)
+static int supervisor_launch(const struct supervisor_spec *spec, char **env,
+                             const int theirs[N_ENDS], pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
     char **argv = make_argv(spec->command);
@@ -214,7 +213,7 @@ bool supervisor_spawn(const struct supervisor_spec *spec, struct supervisor *ret
     if (!open_ends(ours, theirs))
         error = errno;
     if (!error)
-        error = FAULT(SPAWN) ? EAGAIN : launch(spec, env, theirs, &pid);
+        error = FAULT(SPAWN) ? EAGAIN : supervisor_launch(spec, env, theirs, &pid);
     free(env);
     close_ends(theirs);
     if (!error && (pidfd = (int)syscall(SYS_pidfd_open, pid, 0)) < 0) { /* sets close-on-exec */
@@ -224,7 +223,7 @@ bool supervisor_spawn(const struct supervisor_spec *spec, struct supervisor *ret
     }
     if (error) {
         close_ends(ours);
-        return refuse(ret_error, spec->command[0], NULL, error);
+        return supervisor_refuse(ret_error, spec->command[0], NULL, error);
     }
     *ret = (struct supervisor){.pid = pid,
                                .pidfd = pidfd,
@@ -280,7 +279,7 @@ bool supervisor_put_end(const struct supervisor_report *report, const char *prog
     return false;
 }
 
-/* ------------------------------------------------------------------ the supervisor's side */
+/* --- the supervisor's side -------------------------------------------------------------------- */
 
 static void report(int error, int status)
 {
@@ -288,7 +287,7 @@ static void report(int error, int status)
     (void)!send(CONTROL_FD, &r, sizeof r, MSG_NOSIGNAL);
 }
 
-static void on_ended(struct tree *t, int status)
+static void supervisor_on_ended(struct tree *t, int status)
 {
     (void)t;
     report(0, status);
@@ -331,7 +330,7 @@ static void watch(struct tree *t)
 
 int supervisor_main(int argc, char **argv)
 {
-    struct tree tree = {.ended = on_ended, .release = leave_stdio};
+    struct tree tree = {.ended = supervisor_on_ended, .release = leave_stdio};
 
     if (argc < 4 || strcmp(argv[2], "--") != 0 || fcntl(CONTROL_FD, F_SETFD, FD_CLOEXEC) < 0) {
         fprintf(stderr, "holdfast supervise: only the gateway itself starts this\n");

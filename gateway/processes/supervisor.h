@@ -16,9 +16,9 @@
 #ifndef GATEWAY_PROCESSES_SUPERVISOR_H
 #define GATEWAY_PROCESSES_SUPERVISOR_H
 
-#include "proto/buf.h"
-
 #include <sys/types.h>
+
+#include "proto/buf.h"
 
 #define SUPERVISOR_ERROR 256 /* bytes of a ret_error */
 
@@ -54,7 +54,8 @@ bool supervisor_spawn(const struct supervisor_spec *spec, struct supervisor *ret
     MUST_USE;
 /* Never blocks, never fails in a way that matters: a supervisor that is gone has done it all. */
 void supervisor_send(int control, enum supervisor_command command);
-/* A program may stop it, by accident or not: behind a command, and behind the end of its control. */
+/* A program may stop it, by accident or not: behind a command, and behind the end of its
+ * control. */
 void supervisor_wake(int pidfd);
 /* False when there is none (yet). */
 bool supervisor_read_report(int control, struct supervisor_report *ret) MUST_USE;

@@ -142,14 +142,14 @@ uint64_t process_start_ticks(pid_t pid)
 }
 
 /* A stopped process could not even die of a SIGTERM. */
-static void ask(pid_t pid)
+static void ask_process(pid_t pid)
 {
     kill(pid, SIGTERM);
     kill(pid, SIGCONT);
 }
 
-/* Each process of the program's session but the program and its children; false when there is none.  A pid that was seen in the
- * session and is another's a moment later would have to be new there. */
+/* Each process of the program's session but the program and its children; false when there is none.
+ * A pid that was seen in the session and is another's a moment later would have to be new there. */
 static bool ask_inside(pid_t program)
 {
     struct dirent *entry;
@@ -162,7 +162,7 @@ static bool ask_inside(pid_t program)
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
         if (pid > 0 && pid != program && (pid_t)stat_column(pid, 3) == program &&
             process_parent(pid) != program) {
-            ask(pid);
+            ask_process(pid);
             found = true;
         }
     }
@@ -173,7 +173,7 @@ static bool ask_inside(pid_t program)
 void tree_ask(struct tree *t, bool wrapped)
 {
     if (t->program && !(wrapped && ask_inside(t->program)))
-        ask(-t->program);
+        ask_process(-t->program);
 }
 
 /* A pid whose parent we are cannot become another's before we reap it.  All of /proc is read since

@@ -13,7 +13,7 @@ struct tool_job {
     bool is_over; /* done was called */
 };
 
-static void conclude(struct tool_job *job, bool good, struct str output)
+static void http_get_conclude(struct tool_job *job, bool good, struct str output)
 {
     if (job->is_over)
         return;
@@ -27,7 +27,7 @@ static bool begins(struct str text, const char *with)
     return text.n >= n && strncasecmp(text.p, with, n) == 0;
 }
 
-static bool has(struct str text, const char *what)
+static bool http_get_has(struct str text, const char *what)
 {
     for (; text.n; text.p++, text.n--)
         if (begins(text, what))
@@ -37,11 +37,11 @@ static bool has(struct str text, const char *what)
 
 static bool is_text(struct str type)
 {
-    return type.n == 0 || begins(type, "text/") || has(type, "json") || has(type, "xml") ||
-           has(type, "javascript");
+    return type.n == 0 || begins(type, "text/") || http_get_has(type, "json") ||
+           http_get_has(type, "xml") || http_get_has(type, "javascript");
 }
 
-static void on_head(void *user, const struct fetch_head *head)
+static void http_get_on_head(void *user, const struct fetch_head *head)
 {
     struct tool_job *job = user;
     struct buf why = {0};
@@ -49,11 +49,11 @@ static void on_head(void *user, const struct fetch_head *head)
         return;
     buf_puts(&why, "the reply is no text, but ");
     buf_putstr(&why, head->content_type);
-    conclude(job, false, buf_str(&why));
+    http_get_conclude(job, false, buf_str(&why));
     buf_done(&why);
 }
 
-static bool on_bytes(void *user, struct str bytes)
+static bool http_get_on_bytes(void *user, struct str bytes)
 {
     struct tool_job *job = user;
     size_t room = HTTP_GET_BYTES - job->text.len;
@@ -64,17 +64,18 @@ static bool on_bytes(void *user, struct str bytes)
         return true;
     job->text.len = utf8_cut(buf_str(&job->text), job->text.len);
     buf_putf(&job->text, "\n[cut off at %d KiB]", HTTP_GET_BYTES / 1024);
-    conclude(job, true, buf_str(&job->text));
+    http_get_conclude(job, true, buf_str(&job->text));
     return false;
 }
 
-static void on_done(void *user, struct str error)
+static void http_get_on_done(void *user, struct str error)
 {
     struct tool_job *job = user;
-    conclude(job, !error.p, error.p ? error : buf_str(&job->text));
+    http_get_conclude(job, !error.p, error.p ? error : buf_str(&job->text));
 }
 
-static const struct fetch_events fetch_events = {on_head, on_bytes, on_done};
+static const struct fetch_events fetch_events = {http_get_on_head, http_get_on_bytes,
+                                                 http_get_on_done};
 
 /* The argument "url"; NULL with a sentence in out. */
 static char *read_url(struct str arguments, struct buf *out)
@@ -97,8 +98,9 @@ static char *read_url(struct str arguments, struct buf *out)
     return NULL;
 }
 
-static struct tool_job *start(const struct tool *tool, const struct tool_caller *caller,
-                              struct str arguments, tool_done_fn done, void *user, struct buf *out)
+static struct tool_job *http_get_start(const struct tool *tool, const struct tool_caller *caller,
+                                       struct str arguments, tool_done_fn done, void *user,
+                                       struct buf *out)
 {
     (void)caller;
     const struct http_get *h = tool->settings;
@@ -114,7 +116,7 @@ static struct tool_job *start(const struct tool *tool, const struct tool_caller 
     return job;
 }
 
-static void stop(struct tool_job *job)
+static void http_get_stop(struct tool_job *job)
 {
     fetch_free(job->fetch);
     buf_done(&job->text);
@@ -138,7 +140,7 @@ void http_get_init(struct http_get *h, struct fetcher *fetcher, const struct net
                  .parameters = "{\"type\":\"object\",\"properties\":{\"url\":{\"type\":\"string\","
                                "\"description\":\"http:// or https://\"}},\"required\":[\"url\"],"
                                "\"additionalProperties\":false}",
-                 .start = start,
-                 .stop = stop,
+                 .start = http_get_start,
+                 .stop = http_get_stop,
                  .settings = h}};
 }

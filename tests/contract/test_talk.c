@@ -1,7 +1,6 @@
 /* The conversation as a model is given it: what is left out when it grows too long. */
-#include "tests/support/t.h"
-
 #include "gateway/agents/talk.h"
+#include "tests/support/t.h"
 
 static struct talk talk;
 

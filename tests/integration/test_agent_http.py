@@ -292,9 +292,19 @@ def test_final_answer_without_a_newline_and_silence(ask):
 
 def test_last_final_answer_and_a_result_after_it_count(ask):
     body = lines(event("final_answer", output="41"), event("final_answer", output="42"), event("result", n=1))
-    for rest in ([threading.Event()], [RESET], [CLOSE]):
-        task, _ = ask([head(**NDJSON), body, *rest], agent="idle")
+    for rest in (threading.Event(), CLOSE):
+        task, _ = ask([head(**NDJSON), body, rest], agent="idle")
         assert (task["status"], task["output"], task["result"]) == ("completed", "42", {"n": 1})
+
+
+def test_reset_after_final_answer_is_its_end(client, server):
+    seen = threading.Event()
+    server.script = [[head(**NDJSON), lines(event("final_answer", output="42")), seen, RESET]]
+    task = client.chat("x")
+    client.event(task, "final_answer")
+    seen.set()
+    assert client.wait_terminal(task)["data"]["output"] == "42"
+    assert client.task(task)["status"] == "completed"
 
 
 @pytest.mark.parametrize("rest", [b"", b'{"event":"tok'], ids=["whole", "torn"])
