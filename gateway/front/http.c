@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/base/header_list.h"
 #include "gateway/base/log.h"
 #include "gateway/front/address.h"
 #include "gateway/front/admin.h"
@@ -10,6 +11,7 @@
 #include "gateway/front/lws_quirks.h"
 #include "gateway/front/web_files.h"
 #include "gateway/front/ws.h"
+#include "proto/str.h"
 
 #define HEADERS_MAX 2048
 #define HEADER_VALUE_MAX 16384
@@ -311,17 +313,19 @@ void http_refuse_head(struct lws *wsi)
  * it, and plain is right for that, too. */
 static bool takes_gzip(struct lws *wsi)
 {
-    char *list = header(wsi, WSI_TOKEN_HTTP_ACCEPT_ENCODING), *rest = NULL;
+    char *codings = header(wsi, WSI_TOKEN_HTTP_ACCEPT_ENCODING);
+    struct str list = str_of(codings);
     bool takes = false;
-    for (char *item = list ? strtok_r(list, ",", &rest) : NULL; item && !takes;
-         item = strtok_r(NULL, ",", &rest)) {
-        item += strspn(item, " \t");
-        if (strncasecmp(item, "gzip", 4) != 0 || !strchr(" \t;", item[4]))
-            continue;
-        const char *weight = strcasestr(item, "q=");
-        takes = !weight || strtod(weight + 2, NULL) > 0;
+    while (list.n > 0 && !takes) {
+        struct str coding = header_list_next(&list, ','), name = header_list_next(&coding, ';');
+        takes = name.n == 4 && str_begins_nocase(name, STR("gzip"));
+        while (coding.n > 0) {
+            struct str parameter = header_list_next(&coding, ';');
+            if (takes && str_begins_nocase(parameter, STR("q=")))
+                takes = strtod(parameter.p + 2, NULL) > 0;
+        }
     }
-    free(list);
+    free(codings);
     return takes;
 }
 
