@@ -11,32 +11,32 @@ struct face_http {
     uint64_t n_said;            /* messages, those included that the client has already */
 };
 
-static void go_on(struct exchange *x, enum face_next next);
+static void face_go_on(struct exchange *x, enum face_next next);
 
 static const struct face_http_ops *ops_of(const struct exchange *x)
 {
     return x->route->of_kind;
 }
 
-static void on_reply(void *arg, enum error e, struct str line)
+static void face_replied(void *arg, enum error e, struct str line)
 {
     struct exchange *x = arg;
     struct face_http *own = x->own;
     x->call = NULL;
-    go_on(x, own->face.ops->replied(&own->face, e, line, &own->doc));
+    face_go_on(x, own->face.ops->replied(&own->face, e, line, &own->doc));
 }
 
 /* A fault that the reader of requests finds comes to the face like a refusal of the hub's. */
-static void refuse(struct exchange *x, const struct request_fault *fault)
+static void face_refuse(struct exchange *x, const struct request_fault *fault)
 {
     struct face_http *own = x->own;
     struct buf line = {0};
     error_line(&line, fault->code, STR_NULL, fault->message, -1, -1);
-    go_on(x, own->face.ops->replied(&own->face, fault->code, buf_str(&line), &own->doc));
+    face_go_on(x, own->face.ops->replied(&own->face, fault->code, buf_str(&line), &own->doc));
     buf_done(&line);
 }
 
-static void ask(struct exchange *x, bool follows)
+static void face_ask(struct exchange *x, bool follows)
 {
     struct face_http *own = x->own;
     struct face_ask *a = &own->face.ask;
@@ -46,18 +46,18 @@ static void ask(struct exchange *x, bool follows)
     struct str conversation = a->conversation_id.len ? buf_str(&a->conversation_id) : STR_NULL;
     struct str task = a->task_id.len ? buf_str(&a->task_id) : STR_NULL;
     if (!request_from_body(&h->doc, a->verb, conversation, task, buf_str(&a->body), &req, &fault))
-        refuse(x, &fault);
+        face_refuse(x, &fault);
     else if (follows)
         sse_follow(x, &req);
     else
-        x->call = hub_request(h, &(struct asker){x->owner, x->quota, NULL}, &req, on_reply, x);
+        x->call = hub_request(h, &(struct asker){x->owner, x->quota, NULL}, &req, face_replied, x);
 }
 
-static void go_on(struct exchange *x, enum face_next next)
+static void face_go_on(struct exchange *x, enum face_next next)
 {
     struct face_http *own = x->own;
     if (next != FACE_REPLY) {
-        ask(x, next == FACE_FOLLOW);
+        face_ask(x, next == FACE_FOLLOW);
         return;
     }
     buf_clear(&x->answer);
@@ -83,7 +83,7 @@ static void face_begin(struct exchange *x)
     free(query);
     free(key);
     buf_done(&x->body);
-    go_on(x, next);
+    face_go_on(x, next);
 }
 
 static void face_put_error(const struct exchange *x, struct buf *out, enum error e,
@@ -102,7 +102,7 @@ static void face_closed(struct exchange *x)
     x->own = NULL;
 }
 
-/* --- the stream -------------------------------------------------------------------------------- */
+/* --- the stream ------------------------------------------------------------------------------- */
 
 static void face_started(struct exchange *x, struct str reply)
 {
@@ -115,7 +115,7 @@ static void face_started(struct exchange *x, struct str reply)
 static void face_failed(struct exchange *x, enum error e, struct str reply)
 {
     struct face_http *own = x->own;
-    go_on(x, own->face.ops->replied(&own->face, e, reply, &own->doc));
+    face_go_on(x, own->face.ops->replied(&own->face, e, reply, &own->doc));
 }
 
 struct telling {
@@ -123,7 +123,7 @@ struct telling {
     struct buf *out;
 };
 
-static void put_message(void *arg, const char *name, struct str json)
+static void face_put_message(void *arg, const char *name, struct str json)
 {
     struct telling *telling = arg;
     if (telling->own->n_said++ < telling->own->face.after)
@@ -141,7 +141,7 @@ static void put_message(void *arg, const char *name, struct str json)
 static void face_line(struct exchange *x, struct buf *out, struct str line)
 {
     struct face_http *own = x->own;
-    const struct face_sink sink = {.put = put_message, .arg = &(struct telling){own, out}};
+    const struct face_sink sink = {.put = face_put_message, .arg = &(struct telling){own, out}};
     face_stream_lines(own->stream, &own->doc, line, &sink);
     x->ended = own->stream->is_over;
 }
@@ -149,7 +149,7 @@ static void face_line(struct exchange *x, struct buf *out, struct str line)
 static void face_idle(struct exchange *x, struct buf *out)
 {
     struct face_http *own = x->own;
-    const struct face_sink sink = {.put = put_message, .arg = &(struct telling){own, out}};
+    const struct face_sink sink = {.put = face_put_message, .arg = &(struct telling){own, out}};
     if (!own->stream)
         return;
     face_stream_idle(own->stream, &sink);

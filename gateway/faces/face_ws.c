@@ -5,6 +5,7 @@
 
 #include "gateway/auth/auth.h"
 #include "gateway/front/address.h"
+#include "gateway/front/http.h"
 
 #define MOST_CHANNELS 64 /* of one connection; what is beyond gets an error */
 
@@ -31,9 +32,9 @@ struct channel {
     bool cancels; /* its task is to be stopped as soon as it is known */
 };
 
-static void go_on(struct channel *ch, enum face_next next);
+static void channel_go_on(struct channel *ch, enum face_next next);
 
-/* --- frames (RFC 6455 5.2) --------------------------------------------------------------------- */
+/* --- frames (RFC 6455 5.2) -------------------------------------------------------------------- */
 
 static void put_frame(struct buf *out, struct str text)
 {
@@ -70,7 +71,7 @@ static void say_failed(struct face_ws *ws, struct str id, enum error e, const ch
     say(ws, &json);
 }
 
-/* --- channels ---------------------------------------------------------------------------------- */
+/* --- channels --------------------------------------------------------------------------------- */
 
 static void flush_channel(struct session *session)
 {
@@ -117,7 +118,7 @@ static void ignore_reply(void *arg, enum error e, struct str line)
 }
 
 /* The task stops by itself from here on; the peer has turned away from the stream. */
-static void cancel(struct channel *ch)
+static void cancel_channel(struct channel *ch)
 {
     struct hub *h = ch->ws->conn->front->hub;
     struct request req;
@@ -130,11 +131,11 @@ static void cancel(struct channel *ch)
     end_channel(ch);
 }
 
-static void replied(void *arg, enum error e, struct str line)
+static void channel_replied(void *arg, enum error e, struct str line)
 {
     struct channel *ch = arg;
     ch->call = NULL;
-    go_on(ch, ch->face.ops->replied(&ch->face, e, line, &ch->ws->doc));
+    channel_go_on(ch, ch->face.ops->replied(&ch->face, e, line, &ch->ws->doc));
 }
 
 static void begin_stream(struct channel *ch, struct str line)
@@ -158,17 +159,17 @@ static void followed(void *arg, enum error e, struct str line)
     if (e) {
         session_done(&ch->session);
         ch->follows = false;
-        go_on(ch, ch->face.ops->replied(&ch->face, e, line, &ch->ws->doc));
+        channel_go_on(ch, ch->face.ops->replied(&ch->face, e, line, &ch->ws->doc));
         return;
     }
     begin_stream(ch, line);
     if (ch->cancels)
-        cancel(ch);
+        cancel_channel(ch);
     else if (session_has_output(&ch->session))
         flush_channel(&ch->session);
 }
 
-static void follow(struct channel *ch, struct request *req)
+static void follow_task(struct channel *ch, struct request *req)
 {
     struct conn *c = ch->ws->conn;
     session_init(&ch->session, c->front->hub, &channel_ops, ch);
@@ -180,7 +181,7 @@ static void follow(struct channel *ch, struct request *req)
         ch->call = call;
 }
 
-static void ask(struct channel *ch, bool follows)
+static void ask_hub(struct channel *ch, bool follows)
 {
     struct hub *h = ch->ws->conn->front->hub;
     struct face_ask *a = &ch->face.ask;
@@ -191,24 +192,24 @@ static void ask(struct channel *ch, bool follows)
     if (!request_from_body(&h->doc, a->verb, conversation, task, buf_str(&a->body), &req, &fault)) {
         struct buf line = {0};
         error_line(&line, fault.code, STR_NULL, fault.message, -1, -1);
-        replied(ch, fault.code, buf_str(&line));
+        channel_replied(ch, fault.code, buf_str(&line));
         buf_done(&line);
         return;
     }
     if (follows) {
-        follow(ch, &req);
+        follow_task(ch, &req);
         return;
     }
     struct asker who = asker_of(ch, false);
-    struct call *call = hub_request(h, &who, &req, replied, ch);
+    struct call *call = hub_request(h, &who, &req, channel_replied, ch);
     if (call)
         ch->call = call;
 }
 
-static void go_on(struct channel *ch, enum face_next next)
+static void channel_go_on(struct channel *ch, enum face_next next)
 {
     if (next != FACE_REPLY) {
-        ask(ch, next == FACE_FOLLOW);
+        ask_hub(ch, next == FACE_FOLLOW);
         return;
     }
     struct buf json = {0};
@@ -217,7 +218,7 @@ static void go_on(struct channel *ch, enum face_next next)
     end_channel(ch);
 }
 
-/* --- what the peer gets ------------------------------------------------------------------------ */
+/* --- what the peer gets ----------------------------------------------------------------------- */
 
 struct telling {
     struct channel *channel;
@@ -225,7 +226,7 @@ struct telling {
     struct buf json;
 };
 
-static void put_message(void *arg, const char *name, struct str json)
+static void put_stream_message(void *arg, const char *name, struct str json)
 {
     struct telling *t = arg;
     struct channel *ch = t->channel;
@@ -247,11 +248,11 @@ static bool is_told(const struct channel *ch)
     return !cursor_has_more(&sub->cursor);
 }
 
-static void tell(struct channel *ch, struct buf *out, size_t max)
+static void tell_events(struct channel *ch, struct buf *out, size_t max)
 {
     struct buf lines = {0};
     struct telling t = {.channel = ch, .out = out};
-    const struct face_sink sink = {.put = put_message, .arg = &t};
+    const struct face_sink sink = {.put = put_stream_message, .arg = &t};
     (void)session_fill(&ch->session, &lines, max);
     face_stream_lines(ch->stream, &ch->ws->doc, buf_str(&lines), &sink);
     if (!session_has_output(&ch->session) && is_told(ch))
@@ -277,18 +278,18 @@ static bool end_if_through(struct channel *ch, struct buf *out)
     return true;
 }
 
-bool face_ws_fill(struct conn *c, struct buf *out, enum lws_write_protocol *ret_as)
+bool face_ws_fill(struct conn *c, struct buf *out, enum ws_form *ret_as)
 {
     struct face_ws *ws = c->own;
     size_t start = out->len, max = MAX_MESSAGE_OUT;
-    *ret_as = LWS_WRITE_RAW; /* many frames in one write */
+    *ret_as = WS_FRAMES;
     buf_putstr(out, buf_str(&ws->frames));
     buf_done(&ws->frames);
     for (struct list *node; out->len - start < max && (node = list_pop(&ws->ready)) != NULL;) {
         struct channel *ch = list_item(node, struct channel, ready);
         if (!ch->stream)
             continue; /* its reply comes first, and wakes it again */
-        tell(ch, out, max / 4);
+        tell_events(ch, out, max / 4);
         if (!end_if_through(ch, out) && session_has_output(&ch->session))
             list_push(&ws->ready, &ch->ready);
     }
@@ -301,9 +302,10 @@ bool face_ws_has_output(const struct conn *c)
     return ws->frames.len > 0 || !list_is_empty(&ws->ready);
 }
 
-/* --- what the peer says ------------------------------------------------------------------------ */
+/* --- what the peer says ----------------------------------------------------------------------- */
 
-/* Who asks: the connection's own token, or, when it came without, that of the first frame that has one. */
+/* Who asks: the connection's own token, or, when it came without, that of the first frame that has
+ * one. */
 static bool is_let_in(struct conn *c, const struct face_frame *frame, struct identity *who)
 {
     struct str token = auth_bearer(frame->authorization);
@@ -332,7 +334,7 @@ static bool is_let_in(struct conn *c, const struct face_frame *frame, struct ide
     return true;
 }
 
-static struct channel *find(struct face_ws *ws, struct str id)
+static struct channel *find_channel(struct face_ws *ws, struct str id)
 {
     list_each (it, &ws->channels) {
         struct channel *ch = list_item(it, struct channel, all);
@@ -356,19 +358,19 @@ static void begin_channel(struct face_ws *ws, const struct face_frame *frame, in
                                   .query = query,
                                   .doc = &ws->doc,
                                   .now_ms = ws->conn->front->hub->clock.wall_ms};
-    go_on(ch, ch->face.ops->begin(&ch->face, &in));
+    channel_go_on(ch, ch->face.ops->begin(&ch->face, &in));
 }
 
 static void stop_channel(struct face_ws *ws, struct str id)
 {
-    struct channel *ch = find(ws, id);
+    struct channel *ch = find_channel(ws, id);
     if (ch && ch->stream)
-        cancel(ch);
+        cancel_channel(ch);
     else if (ch)
         ch->cancels = true;
 }
 
-static void carry_out(struct face_ws *ws, const struct face_frame *frame, struct str text)
+static void take_frame(struct face_ws *ws, const struct face_frame *frame, struct str text)
 {
     struct conn *c = ws->conn;
     struct identity who = {0};
@@ -382,7 +384,7 @@ static void carry_out(struct face_ws *ws, const struct face_frame *frame, struct
         say_failed(ws, frame->id, ERR_RATE_LIMITED, "too many requests");
     else if (ws->n_channels >= MOST_CHANNELS)
         say_failed(ws, frame->id, ERR_OVERLOADED, "too many requests on this connection");
-    else if (frame->id.n && find(ws, frame->id))
+    else if (frame->id.n && find_channel(ws, frame->id))
         say_failed(ws, frame->id, ERR_CONFLICT, "a request of this id is under way");
     else
         begin_channel(ws, frame, ws->ops->operation, text, STR_NULL);
@@ -396,21 +398,8 @@ void face_ws_receive(struct conn *c, struct str message)
     if (frame.kind == FRAME_BAD)
         say_failed(ws, frame.id, ERR_BAD_REQUEST, frame.why);
     else if (frame.kind != FRAME_IGNORE)
-        carry_out(ws, &frame, message);
+        take_frame(ws, &frame, message);
     buf_done(&frame.memory);
-}
-
-/* A token may stand in the address, where a browser can put nothing else; it is never logged. */
-static void take_token(struct conn *c, struct lws *wsi)
-{
-    int n = lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_URI_ARGS);
-    char *pair = xcalloc((size_t)(n > 0 ? n : 0) + 1);
-    for (int i = 0;
-         !c->bearer && lws_hdr_copy_fragment(wsi, pair, n + 1, WSI_TOKEN_HTTP_URI_ARGS, i) >= 0;
-         i++)
-        if (strncmp(pair, "token=", 6) == 0)
-            c->bearer = xstrdup(str_of(pair + 6));
-    free(pair);
 }
 
 void face_ws_opened(struct conn *c, struct lws *wsi)
@@ -421,7 +410,9 @@ void face_ws_opened(struct conn *c, struct lws *wsi)
     list_init(&ws->channels);
     list_init(&ws->ready);
     c->own = ws;
-    take_token(c, wsi);
+    /* A browser can put it nowhere else; it is never logged. */
+    if (!c->bearer)
+        c->bearer = http_query_value(wsi, "token");
 }
 
 void face_ws_closed(struct conn *c)

@@ -53,14 +53,14 @@ static void echo_receive(struct conn *c, struct str message)
     session_wake(&c->session);
 }
 
-static bool echo_fill(struct conn *c, struct buf *out, enum lws_write_protocol *ret_as)
+static bool echo_fill(struct conn *c, struct buf *out, enum ws_form *ret_as)
 {
     struct list *at = list_pop(echoes(c));
     if (!at)
         return false;
     struct message *m = list_item(at, struct message, at);
     buf_putstr(out, buf_str(&m->bytes));
-    *ret_as = m->is_binary ? LWS_WRITE_BINARY : LWS_WRITE_TEXT;
+    *ret_as = m->is_binary ? WS_BINARY : WS_TEXT;
     message_free(m);
     return true;
 }

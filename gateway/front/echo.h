@@ -1,7 +1,7 @@
 /* echo -- says back what it is told, for conformance suites.
  *
- * Shape:    a ws_kind at /v1/echo, only with HOLDFAST_ECHO (tests/holdfast_echo): a connection like any
- *           other, whose messages go to a queue instead of a session; their limit is 64 MiB.
+ * Shape:    a ws_kind at /v1/echo, only with HOLDFAST_ECHO (tests/holdfast_echo): a connection like
+ *           any other, whose messages go to a queue instead of a session; their limit is 64 MiB.
  * Thread:   loop.
  * Owns:     the messages that are still to be sent.
  */

@@ -45,6 +45,19 @@ char *http_bearer(struct lws *wsi)
     return token;
 }
 
+char *http_query_value(struct lws *wsi, const char *name)
+{
+    size_t n = strlen(name);
+    int most = lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_URI_ARGS);
+    char *pair = xcalloc((size_t)(most > 0 ? most : 0) + 1), *value = NULL;
+    for (int i = 0;
+         !value && lws_hdr_copy_fragment(wsi, pair, most + 1, WSI_TOKEN_HTTP_URI_ARGS, i) >= 0; i++)
+        if (strncmp(pair, name, n) == 0 && pair[n] == '=')
+            value = xstrdup(str_of(pair + n + 1));
+    free(pair);
+    return value;
+}
+
 char *http_cookie(struct front *f, struct lws *wsi)
 {
     char *value = header(wsi, WSI_TOKEN_HTTP_COOKIE);

@@ -16,7 +16,8 @@
 
 static void make_guest(struct exchange *x);
 
-/* A row: method, path, verb, parameters of the query that become members, status of a good answer. */
+/* A row: method, path, verb, parameters of the query that become members, status of a good
+ * answer. */
 #define WIRE(method_, pattern_, verb_, query_, status_)                             \
     .method = (method_), .pattern = (pattern_), .verb = (verb_), .query = (query_), \
     .made_status = (status_)
@@ -165,7 +166,7 @@ void http_api_ready(struct exchange *x, int status)
     lws_callback_on_writable(x->wsi);
 }
 
-static void put_error(struct exchange *x, enum error e, const char *message)
+static void put_refusal(struct exchange *x, enum error e, const char *message)
 {
     buf_clear(&x->answer);
     if (x->route && x->route->kind)
@@ -176,7 +177,7 @@ static void put_error(struct exchange *x, enum error e, const char *message)
 
 void http_api_fail(struct exchange *x, enum error e, const char *message)
 {
-    put_error(x, e, message);
+    put_refusal(x, e, message);
     http_api_ready(x, error_status(e));
 }
 
@@ -423,7 +424,7 @@ static bool is_in_time(struct exchange *x)
 
 static bool refuse_type(struct exchange *x, const char *message)
 {
-    put_error(x, ERR_UNSUPPORTED, message);
+    put_refusal(x, ERR_UNSUPPORTED, message);
     http_api_ready(x, 415);
     return false;
 }

@@ -18,7 +18,8 @@ struct exchange;
 
 enum method { GET, POST, DELETE, PATCH, OTHER };
 
-/* A request of another protocol (gateway/faces/): it is let in like any other, and answers by itself. */
+/* A request of another protocol (gateway/faces/): it is let in like any other, and answers by
+ * itself. */
 struct exchange_kind {
     /* The owner is known and the body whole. */
     void (*begin)(struct exchange *x);

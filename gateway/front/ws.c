@@ -294,23 +294,25 @@ void ws_cut(struct conn *c)
 }
 
 /* Only text is compressed. */
-static void write_message(struct conn *c, struct buf *out, enum lws_write_protocol as)
+static void write_message(struct conn *c, struct buf *out, enum ws_form as)
 {
+    static const enum lws_write_protocol forms[] = {
+        [WS_TEXT] = LWS_WRITE_TEXT, [WS_BINARY] = LWS_WRITE_BINARY, [WS_FRAMES] = LWS_WRITE_RAW};
     struct front *f = c->front;
     struct str message = {out->bytes + LWS_PRE, out->len - LWS_PRE}, frame = STR_NULL;
-    if (c->deflate_bits && as == LWS_WRITE_TEXT)
+    if (c->deflate_bits && as == WS_TEXT)
         frame = deflate_frame(f->deflate, c->deflate_bits, message);
     struct str sent = frame.p ? frame : message;
     f->bytes_out += sent.n;
     if (FAULT(SEND) ||
-        lws_write(c->wsi, (unsigned char *)sent.p, sent.n, frame.p ? LWS_WRITE_RAW : as) < 0)
+        lws_write(c->wsi, (unsigned char *)sent.p, sent.n, frame.p ? LWS_WRITE_RAW : forms[as]) < 0)
         ws_cut(c); /* behind what could not be written nothing may follow: it would be a gap */
 }
 
 static void send_next(struct conn *c)
 {
     struct buf *out = &c->front->out;
-    enum lws_write_protocol as = LWS_WRITE_TEXT;
+    enum ws_form as = WS_TEXT;
     out->len = LWS_PRE;
     if (c->kind ? c->kind->fill(c, out, &as) : session_fill(&c->session, out, MAX_MESSAGE_OUT))
         write_message(c, out, as);

@@ -2,11 +2,11 @@
 
 #include <stdlib.h>
 
-/* Design.  One message, its parts in the order of the events.  A run of text is a part, and so is a run
- * of thoughts; whatever else happens closes the run.  Each run of text begins a step of its own, because
- * `reset-step` is the only way to take text back: a final answer that is not what was streamed replaces
- * the last run.  An approval ends the stream (`finish`), as the SDK's own do: its client answers with the
- * next request, and that one's stream goes on after the answer. */
+/* Design. One message, its parts in the order of the events. A run of text is a part, and so is a
+ * run of thoughts; whatever else happens closes the run. Each run of text begins a step of its own,
+ * because `reset-step` is the only way to take text back: a final answer that is not what was
+ * streamed replaces the last run. An approval ends the stream (`finish`), as the SDK's own do: its
+ * client answers with the next request, and that one's stream goes on after the answer. */
 
 enum run { RUN_NONE, RUN_TEXT, RUN_THINKING };
 
@@ -23,7 +23,7 @@ struct ai_sdk_stream {
     struct buf chunk, scratch;
 };
 
-/* --- chunks ------------------------------------------------------------------------------------ */
+/* --- chunks ----------------------------------------------------------------------------------- */
 
 static struct buf *chunk(struct ai_sdk_stream *s, const char *type)
 {
@@ -92,7 +92,7 @@ static void begin_run(struct ai_sdk_stream *s, enum run run, const struct face_s
     put(s, to);
 }
 
-/* --- events ------------------------------------------------------------------------------------ */
+/* --- events ----------------------------------------------------------------------------------- */
 
 static void put_text(struct ai_sdk_stream *s, enum run run, struct str text,
                      const struct face_sink *to)
@@ -275,7 +275,7 @@ static void say(struct ai_sdk_stream *s, const struct face_event *e, const struc
     }
 }
 
-/* --- the stream -------------------------------------------------------------------------------- */
+/* --- the stream ------------------------------------------------------------------------------- */
 
 static void begin(struct ai_sdk_stream *s, const struct face_sink *to)
 {

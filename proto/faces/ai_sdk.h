@@ -1,9 +1,9 @@
 /* ai_sdk -- the UI message stream of Vercel's AI SDK, version 7 (docs/faces.md).
  *
  * Shape:    requests: the body that DefaultChatTransport posts, and the frames of
- *           WebSocketChatTransport, read into one struct.  Events: a face_stream that makes the chunks
- *           of one assistant message, whose id is the task's.  Framing (`data:` lines, or frames with
- *           a sequence) is the carrier's.
+ *           WebSocketChatTransport, read into one struct. Events: a face_stream that makes the
+ *           chunks of one assistant message, whose id is the task's. Framing (`data:` lines, or
+ *           frames with a sequence) is the carrier's.
  * Thread:   any.
  * Owns:     a request owns one buffer that its spans point into; ai_sdk_request_done frees it, also
  *           after a failure.
@@ -35,8 +35,8 @@ struct ai_sdk_request {
     struct buf memory;        /* what the spans point into */
 };
 
-/* Reads the body of a POST (is_frame false) or a frame of the WebSocket transport.  On failure why has
- * a sentence, and request_id is filled when it could be read.  Unknown members are ignored. */
+/* Reads the body of a POST (is_frame false) or a frame of the WebSocket transport. On failure why
+ * has a sentence, and request_id is filled when it could be read. Unknown members are ignored. */
 bool ai_sdk_read(struct js_doc *doc, struct str json, bool is_frame, struct ai_sdk_request *ret,
                  char why[128]) MUST_USE;
 void ai_sdk_request_done(struct ai_sdk_request *r);
@@ -45,7 +45,8 @@ void ai_sdk_request_done(struct ai_sdk_request *r);
 void ai_sdk_put_chat(struct face_exchange *x, const struct ai_sdk_request *r);
 void ai_sdk_put_answer(struct face_exchange *x, const struct ai_sdk_request *r);
 
-/* Over HTTP `POST …/chat` and `GET …/chat/{id}/stream`; over a WebSocket a frame, which is one of both. */
+/* Over HTTP `POST …/chat` and `GET …/chat/{id}/stream`; over a WebSocket a frame, which is one of
+ * both. */
 enum ai_sdk_operation { AI_SDK_POST_CHAT, AI_SDK_GET_STREAM, AI_SDK_FRAME, AI_SDK_RESUME_FRAME };
 
 extern const struct face_ops ai_sdk_ops;

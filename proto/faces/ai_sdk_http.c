@@ -1,5 +1,5 @@
-/* DefaultChatTransport of the AI SDK: POST to ask or to answer, GET to replay the last turn while it
- * lives.  Of a chat that is idle, unknown, foreign or malformed the answer is 204 alike, so that
+/* DefaultChatTransport of the AI SDK: POST to ask or to answer, GET to replay the last turn while
+ * it lives. Of a chat that is idle, unknown, foreign or malformed the answer is 204 alike, so that
  * `useChat({resume: true})` works on a new chat and learns nothing of another's. */
 #include "proto/faces/ai_sdk.h"
 
@@ -40,7 +40,7 @@ void ai_sdk_put_answer(struct face_exchange *x, const struct ai_sdk_request *r)
     buf_putstr(&x->after_answer, r->input_id);
 }
 
-static enum face_next follow(struct face_exchange *x, struct str chat_id, struct str task_id)
+static enum face_next follow_turn(struct face_exchange *x, struct str chat_id, struct str task_id)
 {
     exchange_ask(x, VERB_RESUME, chat_id, task_id);
     exchange_ask_end(x);
@@ -78,7 +78,7 @@ static enum face_next on_turns(struct face_exchange *x, struct str line, struct 
         return nothing_active(x);
     struct buf chat = {0};
     buf_putstr(&chat, buf_str(&x->ask.conversation_id));
-    enum face_next next = follow(x, buf_str(&chat), js_raw(doc, id));
+    enum face_next next = follow_turn(x, buf_str(&chat), js_raw(doc, id));
     buf_done(&chat);
     return next;
 }
@@ -90,7 +90,7 @@ static enum face_next ai_sdk_replied(struct face_exchange *x, enum error e, stru
         return e || x->ask.verb != VERB_TASKS ? nothing_active(x) : on_turns(x, line, doc);
     if (e)
         return exchange_fail_line(x, e, line, doc);
-    return follow(x, buf_str(&x->ask.conversation_id), buf_str(&x->ask.task_id));
+    return follow_turn(x, buf_str(&x->ask.conversation_id), buf_str(&x->ask.task_id));
 }
 
 /* The client shows the body of a refusal as it is. */

@@ -2,9 +2,9 @@
 
 #include <stdio.h>
 
-/* Design.  The SDK's client keeps the chat itself and posts all of its messages; of these the last one
- * says what is wanted, and the gateway's own history is the truth about the rest.  Spans are collected
- * as offsets into one buffer, because it moves while it grows. */
+/* Design. The SDK's client keeps the chat itself and posts all of its messages; of these the last
+ * one says what is wanted, and the gateway's own history is the truth about the rest. Spans are
+ * collected as offsets into one buffer, because it moves while it grows. */
 
 struct reader {
     const struct js_doc *doc;
@@ -25,7 +25,8 @@ static uint32_t get(const struct js_doc *d, uint32_t object, const char *key, en
     return at && js_type(d, at) == type ? at : 0;
 }
 
-/* A string member into memory: its span as an offset, fixed up at the end.  n is 0 when there is none. */
+/* A string member into memory: its span as an offset, fixed up at the end. n is 0 when there is
+ * none. */
 static bool keep(struct reader *in, uint32_t object, const char *key, struct str *ret)
 {
     uint32_t at = get(in->doc, object, key, JS_STRING);
@@ -37,7 +38,7 @@ static bool keep(struct reader *in, uint32_t object, const char *key, struct str
     return ret->n > 0;
 }
 
-/* --- the last message -------------------------------------------------------------------------- */
+/* --- the last message ------------------------------------------------------------------------- */
 
 static bool read_text(struct reader *in, uint32_t message)
 {
@@ -150,7 +151,7 @@ static bool read_messages(struct reader *in)
     return fail(in, "the last message must have the role \"user\" or \"assistant\"");
 }
 
-/* --- the envelope ------------------------------------------------------------------------------ */
+/* --- the envelope ----------------------------------------------------------------------------- */
 
 static bool read_kind(struct reader *in)
 {

@@ -1,5 +1,5 @@
-/* WebSocketChatTransport of the AI SDK (ai >= 7.0.135): requests by requestId, chunks with a sequence from
- * 0 for each request.  Its client ignores frames of requests that it does not know. */
+/* WebSocketChatTransport of the AI SDK (ai >= 7.0.135): requests by requestId, chunks with a
+ * sequence from 0 for each request. Its client ignores frames of requests that it does not know. */
 #include "proto/faces/ai_sdk.h"
 
 static void begin_frame(struct buf *out, const char *type, struct str id)
@@ -13,9 +13,7 @@ static void ai_sdk_read_frame(struct js_doc *doc, struct str text, struct face_f
 {
     struct ai_sdk_request r;
     bool good = ai_sdk_read(doc, text, true, &r, ret->why);
-    ret->kind = !good                     ? FRAME_BAD
-                : r.kind == AI_SDK_ABORT ? FRAME_CANCEL
-                                         : FRAME_REQUEST;
+    ret->kind = !good ? FRAME_BAD : r.kind == AI_SDK_ABORT ? FRAME_CANCEL : FRAME_REQUEST;
     ret->memory = r.memory; /* the spans stay good */
     ret->id = r.request_id;
     ret->authorization = r.authorization;

@@ -1,11 +1,11 @@
 /* exchange -- one HTTP request of another protocol, as a few requests of our own (docs/faces.md).
  *
- * Shape:    a pure state machine.  `begin` reads the request; from then on each step says what is next:
- *           ask (carry out ask; its reply comes to `replied`), follow (the same, and the events of the
- *           task that it names go through a face_stream from then on), or reply (status and body).  A
- *           carrier (gateway/faces/face_http.h) does the asking, following and writing.
- *           To add a face: one file in proto/faces/ that fills face_http_ops and face_ops, its routes
- *           in gateway/faces/faces.c, and a folder of tests.
+ * Shape:    a pure state machine. `begin` reads the request; from then on each step says what is
+ *           next: ask (carry out ask; its reply comes to `replied`), follow (the same, and the
+ *           events of the task that it names go through a face_stream from then on), or reply
+ *           (status and body). A carrier (gateway/faces/face_http.h) does the asking, following and
+ *           writing. To add a face: one file in proto/faces/ that fills face_http_ops and face_ops,
+ *           its routes in gateway/faces/faces.c, and a folder of tests.
  * Thread:   loop.
  * Owns:     the exchange owns what it keeps in its buffers; exchange_done frees them and the state.
  * Errors:   what is wrong with a request is a reply in the other protocol's own form.
@@ -41,7 +41,8 @@ struct face_exchange;
 struct face_http_ops {
     const struct face_ops *stream;
     enum face_next (*begin)(struct face_exchange *x, const struct face_input *in);
-    /* e is ERR_NONE and line a reply, or line an `error` line.  After FACE_FOLLOW only of an error. */
+    /* e is ERR_NONE and line a reply, or line an `error` line. After FACE_FOLLOW only of an
+     * error. */
     enum face_next (*replied)(struct face_exchange *x, enum error e, struct str line,
                               struct js_doc *doc);
     /* The body of an error that the gateway itself finds (401, 413, 429 …). */
@@ -76,10 +77,11 @@ enum face_next exchange_fail_line(struct face_exchange *x, enum error e, struct 
                                   struct js_doc *doc);
 void exchange_done(struct face_exchange *x);
 
-/* The task of a reply `started`, `resumed`, `task`, or the newest of `tasks`: the node of its object in
- * doc, which then holds the line; 0 when there is none. */
+/* The task of a reply `started`, `resumed`, `task`, or the newest of `tasks`: the node of its
+ * object in doc, which then holds the line; 0 when there is none. */
 uint32_t exchange_task(struct js_doc *doc, struct str line);
-/* What a stream is told of the task of a reply, which must name one.  Spans point into doc's text and x. */
+/* What a stream is told of the task of a reply, which must name one. Spans point into doc's text
+ * and x. */
 void exchange_task_read(const struct face_exchange *x, struct js_doc *doc, struct str line,
                         struct face_task *ret);
 /* Whether a task's object says that the task has not ended. */

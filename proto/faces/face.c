@@ -9,32 +9,31 @@ void face_stream_lines(struct face_stream *s, struct js_doc *doc, struct str lin
         struct event_parts parts;
         if (event_line_split((struct str){lines.p, n}, &parts) &&
             js_parse(doc, parts.data.p, parts.data.n, JS_OURS))
-            face_stream_event(s,
-                              &(struct face_event){.type = parts.event,
-                                                   .seq = parts.seq,
-                                                   .ts = parts.ts,
-                                                   .doc = doc},
-                              to);
+            face_stream_event(
+                s,
+                &(struct face_event){
+                    .type = parts.event, .seq = parts.seq, .ts = parts.ts, .doc = doc},
+                to);
         n += newline ? 1 : 0;
         lines.p += n;
         lines.n -= n;
     }
 }
 
-static uint32_t find(const struct face_event *e, const char *member)
+static uint32_t find_member(const struct face_event *e, const char *member)
 {
     return js_type(e->doc, 0) == JS_OBJECT ? js_get(e->doc, 0, member) : 0;
 }
 
 bool face_has(const struct face_event *e, const char *member)
 {
-    uint32_t at = find(e, member);
+    uint32_t at = find_member(e, member);
     return at && js_type(e->doc, at) != JS_NULL;
 }
 
 struct str face_text(const struct face_event *e, const char *member, struct buf *scratch)
 {
-    uint32_t at = find(e, member);
+    uint32_t at = find_member(e, member);
     if (!at || js_type(e->doc, at) != JS_STRING)
         return STR_NULL;
     if (e->doc->nodes[at].plain)
@@ -46,14 +45,14 @@ struct str face_text(const struct face_event *e, const char *member, struct buf 
 
 bool face_is_true(const struct face_event *e, const char *member)
 {
-    uint32_t at = find(e, member);
+    uint32_t at = find_member(e, member);
     return at && js_type(e->doc, at) == JS_TRUE;
 }
 
 void face_copy(struct buf *out, const char *key, const struct face_event *e, const char *member,
                struct str fallback)
 {
-    uint32_t at = find(e, member);
+    uint32_t at = find_member(e, member);
     js_put_key(out, key);
     if (at)
         js_copy(e->doc, at, out);

@@ -1,10 +1,10 @@
 /* face -- how a task's events become another protocol's messages (docs/faces.md).
  *
- * Shape:    a face_stream maps the events of one task, from its first one on, to messages that it hands
- *           to a sink in order.  Its only state is what the other protocol needs to know of earlier
- *           messages (which part is open, which number comes next), so a replay from the first event
- *           makes the same messages again, to the byte.  It does no I/O: a carrier (gateway/faces/)
- *           feeds it the lines that a session fills and writes what the sink gets.
+ * Shape:    a face_stream maps the events of one task, from its first one on, to messages that it
+ *           hands to a sink in order. Its only state is what the other protocol needs to know of
+ *           earlier messages (which part is open, which number comes next), so a replay from the
+ *           first event makes the same messages again, to the byte. It does no I/O: a carrier
+ *           (gateway/faces/) feeds it the lines that a session fills and writes what the sink gets.
  * Thread:   any; one at a time.
  * Owns:     a stream owns itself; face_stream_free ends it.
  * Errors:   none: whatever a journal holds has a mapping.
@@ -75,20 +75,21 @@ static inline void face_stream_free(struct face_stream *s)
         s->ops->free(s);
 }
 
-/* --- for the faces themselves ------------------------------------------------------------------ */
+/* --- for the faces themselves ----------------------------------------------------------------- */
 
-/* The value of a string member of an event's data, unescaped into scratch; STR_NULL when the member is
- * absent, null or of another type.  Good until scratch changes. */
+/* The value of a string member of an event's data, unescaped into scratch; STR_NULL when the member
+ * is absent, null or of another type. Good until scratch changes. */
 struct str face_text(const struct face_event *e, const char *member, struct buf *scratch);
 bool face_has(const struct face_event *e, const char *member); /* and it is not null */
 /* Whether a boolean member is true. */
 bool face_is_true(const struct face_event *e, const char *member);
-/* Appends a member of an event's data as compact JSON under another name, `fallback` when it is absent. */
+/* Appends a member of an event's data as compact JSON under another name, `fallback` when it is
+ * absent. */
 void face_copy(struct buf *out, const char *key, const struct face_event *e, const char *member,
                struct str fallback);
 
-/* A fingerprint of text that was said piece by piece: equal texts have equal ones, however they were
- * cut.  It spares a stream a copy of all that it has said. */
+/* A fingerprint of text that was said piece by piece: equal texts have equal ones, however they
+ * were cut. It spares a stream a copy of all that it has said. */
 struct face_said {
     uint64_t n, hash;
 };

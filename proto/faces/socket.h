@@ -1,8 +1,8 @@
 /* socket -- another protocol's requests on one WebSocket, many at a time (docs/faces.md).
  *
- * Shape:    what a face says of its frames: how to read one, and how to write a message of a request's
- *           stream, its beginning, its end and its failure.  Each request is a face_exchange of its own;
- *           a carrier (gateway/faces/face_ws.h) runs them side by side.
+ * Shape:    what a face says of its frames: how to read one, and how to write a message of a
+ *           request's stream, its beginning, its end and its failure. Each request is a
+ *           face_exchange of its own; a carrier (gateway/faces/face_ws.h) runs them side by side.
  * Thread:   any.
  * Owns:     nothing; a face_frame's spans point into its buffer.
  * Errors:   a frame that cannot be read is told by put_failed, and the socket stays open.
@@ -21,8 +21,9 @@ enum face_frame_kind {
 
 struct face_frame {
     enum face_frame_kind kind;
-    struct str id;            /* of the request; "" where the protocol has none */
-    struct str authorization; /* a token that came in the frame, with or without "Bearer "; or STR_NULL */
+    struct str id; /* of the request; "" where the protocol has none */
+    struct str
+        authorization; /* a token that came in the frame, with or without "Bearer "; or STR_NULL */
     struct str chat_id;
     char why[128];
     struct buf memory;
@@ -31,7 +32,7 @@ struct face_frame {
 struct face_ws_ops {
     const struct face_http_ops *http; /* its exchanges and their stream */
     int operation;                    /* of a frame's request */
-    int query_operation;              /* of a request that the address itself is; -1: there are none */
+    int query_operation; /* of a request that the address itself is; -1: there are none */
     void (*read)(struct js_doc *doc, struct str text, struct face_frame *ret);
     /* Each appends the JSON of one frame.  begun, nothing: may be NULL where nothing is said. */
     void (*put_begun)(struct buf *out, struct str id, const struct face_exchange *x);

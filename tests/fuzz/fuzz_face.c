@@ -1,5 +1,5 @@
-/* The faces: what a stranger posts, and what a journal may hold.  Whatever comes, each message is JSON,
- * nothing follows the last one, and a replay makes the same messages. */
+/* The faces: what a stranger posts, and what a journal may hold. Whatever comes, each message is
+ * JSON, nothing follows the last one, and a replay makes the same messages. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

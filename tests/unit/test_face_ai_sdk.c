@@ -2,8 +2,8 @@
 
 #include "proto/faces/ai_sdk.h"
 
-/* The right chunks are those of the SDK's UI message stream (its `uiMessageChunkSchema`), worked out by
- * hand from the mapping in docs/faces.md. */
+/* The right chunks are those of the SDK's UI message stream (its `uiMessageChunkSchema`), worked
+ * out by hand from the mapping in docs/faces.md. */
 
 #define TID "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
@@ -207,7 +207,7 @@ static void test_what_has_no_place_is_a_data_part(void **state)
         "{\"type\":\"data-question\",\"data\":{\"input_id\":\"q2\",\"kind\":\"question\",\"prompt\":\"who?\"}}\n");
 }
 
-/* --- requests ---------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 static bool reads(const char *json, bool is_frame)
 {
