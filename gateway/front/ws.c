@@ -11,6 +11,7 @@
 
 #include "gateway/base/deadline.h"
 #include "gateway/base/fault.h"
+#include "gateway/base/header_list.h"
 #include "gateway/base/log.h"
 #include "gateway/base/origin.h"
 #include "gateway/front/address.h"
@@ -25,6 +26,7 @@
 #include "gateway/front/tcp.h"
 #include "gateway/front/tls.h"
 #include "proto/js.h"
+#include "proto/str.h"
 
 #define PING_AFTER_MS HEARTBEAT_MS
 #define SILENT_AFTER_MS 30000 /* behind the ping */
@@ -75,11 +77,13 @@ static bool is_version_13(struct lws *wsi)
 /* A proxy may not pass the header on; libwebsockets would hang up. */
 static bool connection_names_upgrade(struct lws *wsi)
 {
-    char list[128] = "", *rest = NULL;
-    lws_hdr_copy(wsi, list, sizeof list, WSI_TOKEN_CONNECTION);
-    for (char *one = strtok_r(list, ", \t", &rest); one; one = strtok_r(NULL, ", \t", &rest))
-        if (strcasecmp(one, "upgrade") == 0)
+    char value[128] = ""; /* lws has no room for more */
+    lws_hdr_copy(wsi, value, sizeof value, WSI_TOKEN_CONNECTION);
+    for (struct str list = str_of(value); list.n > 0;) {
+        struct str one = header_list_next(&list, ',');
+        if (one.n == strlen("upgrade") && str_begins_nocase(one, STR("upgrade")))
             return true;
+    }
     return false;
 }
 
