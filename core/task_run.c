@@ -113,15 +113,51 @@ static void on_room(void *arg)
 static const struct run_events run_events = {
     .on_line = task_on_line, .on_event = task_on_event, .on_room = on_room, .on_end = on_end};
 
+static void put_message(struct buf *out, const struct message_record *m)
+{
+    buf_puts(out, out->len > 1 ? ",{" : "{");
+    js_put_field(out, "role", str_of(role_name(m->role)));
+    js_put_field(out, "content", m->content);
+    buf_putc(out, '}');
+}
+
+#define SIDE_BY_SIDE \
+    256 /* messages between a question and its answer, beyond which it is not looked for */
+
+static bool answers(const struct message_record *answer, const struct message_record *question)
+{
+    return answer->role == ROLE_ASSISTANT && question->role != ROLE_ASSISTANT &&
+           answer->task_id.n && str_eq(answer->task_id, question->task_id);
+}
+
+/* What answers message i; NULL: nothing does. */
+static const struct message_record *find_reply(const struct answer *answer, size_t i)
+{
+    for (size_t j = i + 1; j < answer->n_messages && j - i <= SIDE_BY_SIDE; j++)
+        if (answers(&answer->messages[j], &answer->messages[i]))
+            return &answer->messages[j];
+    return NULL;
+}
+
+static bool is_reply(const struct answer *answer, size_t i)
+{
+    for (size_t j = i; j-- > 0 && i - j <= SIDE_BY_SIDE;)
+        if (answers(&answer->messages[i], &answer->messages[j]))
+            return true;
+    return false;
+}
+
+/* An answer stands right after its question, also when chats ran side by side. */
 static void put_history(struct buf *out, const struct answer *answer)
 {
     buf_putc(out, '[');
     for (size_t i = 0; i < answer->n_messages; i++) {
-        const struct message_record *m = &answer->messages[i];
-        buf_puts(out, i ? ",{" : "{");
-        js_put_field(out, "role", str_of(role_name(m->role)));
-        js_put_field(out, "content", m->content);
-        buf_putc(out, '}');
+        const struct message_record *reply = find_reply(answer, i);
+        if (is_reply(answer, i))
+            continue; /* it was put with its question */
+        put_message(out, &answer->messages[i]);
+        if (reply)
+            put_message(out, reply);
     }
     buf_putc(out, ']');
 }

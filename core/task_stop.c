@@ -80,6 +80,8 @@ static void task_on_idle(struct timer *timer)
         timer_arm(&t->hub->clock, &w->idle, due);
         return;
     }
+    if (t->run && t->stopping == TASK_OK && t->agent->ops->settle && t->agent->ops->settle(t->run))
+        return;
     char text[96];
     snprintf(text, sizeof text, "timeout: no event for %lld s",
              (long long)(t->agent->idle_timeout_ms / 1000));

@@ -313,6 +313,7 @@ static bool server_start(struct server *s)
         log_event(LEVEL_ERROR, "fetch", "cannot_open", LOG_TEXT("why", "libcurl does not start"));
         return false;
     }
+    strays_watch(&s->loop, &s->sigchld);
     terminal_open(&s->terminal, s->config, &s->loop, &s->hub);
     struct agents_rim rim = {s->fetcher, &s->terminal, &s->loop};
     if (!agents_build(s->config, &rim, &s->agents, &s->n_agents, error, sizeof error)) {
@@ -367,7 +368,7 @@ static void server_stop(struct server *s)
 {
     if (s->store_thread) /* first: lws closes a descriptor twice, which must not be another's */
         store_thread_close(s->store_thread, NULL, NULL);
-    uv_signal_t *const signals[] = {&s->sigterm, &s->sigint, &s->sighup};
+    uv_signal_t *const signals[] = {&s->sigterm, &s->sigint, &s->sighup, &s->sigchld};
     for (size_t i = 0; i < countof(signals); i++)
         if (signals[i]->data)
             uv_close((uv_handle_t *)signals[i], NULL);
