@@ -179,8 +179,6 @@ void task_free(struct task *t);
  * changes. */
 struct task_record task_view(const struct task *t);
 struct task_record task_staged(const struct task *t);
-/* Committed, or lost, changes of its row (journal_events.op_done). */
-void task_op_done(struct task *t, const struct op *op, int status);
 /* Its last lines could not be committed (journal_events.lost). */
 void task_lost(struct task *t);
 
