@@ -13,8 +13,7 @@ struct model_fault {
     struct str said; /* the whole sentence */
 };
 
-/* By what was said where that is plain, else by the status; MODEL_FAULT_OTHER when neither tells.
- * */
+/* By what was said where that is plain, else by the status; MODEL_FAULT_OTHER: neither tells. */
 enum model_reason model_fault_reason(const struct model_fault *fault);
 
 #endif
