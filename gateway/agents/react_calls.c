@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <uv.h>
 
+#include "proto/str.h"
+
 /* Design
  *
  *   NEW ──begin──▶ OPEN ──the tool, or an answer of the core──▶ CLOSED
@@ -56,11 +58,14 @@ static char *make_id(struct react_calls *c, struct str asked)
     return id;
 }
 
-static bool is_blank(struct str text)
+/* Without the white space and control characters around it. */
+static struct str strip(struct str text)
 {
     while (text.n && (unsigned char)text.p[text.n - 1] <= ' ')
         text.n--;
-    return text.n == 0;
+    while (text.n && (unsigned char)text.p[0] <= ' ')
+        text = str_from(text, 1);
+    return text;
 }
 
 /* The arguments as a compact object; "{}" and a fault when they are none.  There are models that
@@ -76,7 +81,7 @@ static void read_arguments(struct react_call *call, struct str text)
         text = buf_str(&inner);
         is_json = js_parse(doc, text.p, text.n, JS_AGENT);
     }
-    if (is_blank(text) || (is_json && js_type(doc, 0) == JS_NULL))
+    if (strip(text).n == 0 || (is_json && js_type(doc, 0) == JS_NULL))
         buf_puts(&compact, "{}");
     else if (!is_json)
         call->fault = "the arguments are not JSON";
@@ -99,11 +104,6 @@ static const struct tool *react_calls_find_tool(const struct react_calls *c, con
     return NULL;
 }
 
-static bool begins(struct str text, struct str with)
-{
-    return text.n >= with.n && memcmp(text.p, with.p, with.n) == 0;
-}
-
 /* A tool's name as models' servers garble it: tokens of the model's behind it
  * ("clock<|channel|>…"), its name space before it ("functions.clock"), white space.  "" when it is
  * none. */
@@ -112,13 +112,8 @@ static struct str plain_name(struct str name)
     const char *token = name.n ? memmem(name.p, name.n, "<|", 2) : NULL;
     if (token)
         name.n = (size_t)(token - name.p);
-    while (name.n && (unsigned char)name.p[name.n - 1] <= ' ')
-        name.n--;
-    while (name.n && (unsigned char)name.p[0] <= ' ')
-        name = (struct str){name.p + 1, name.n - 1};
-    if (begins(name, STR("functions.")))
-        name = (struct str){name.p + 10, name.n - 10};
-    return name;
+    name = strip(name);
+    return str_begins(name, STR("functions.")) ? str_from(name, 10) : name;
 }
 
 static void read_name(struct react_call *call, struct str name)

@@ -8,6 +8,7 @@
 
 #include "gateway/base/folders.h"
 #include "gateway/config/config_keys.h"
+#include "proto/str.h"
 
 struct path {
     char text[96];
@@ -29,11 +30,6 @@ static struct path path_of(const char *format, ...)
 static bool is(const char *text, const char *other)
 {
     return text && str_eq(str_of(text), str_of(other));
-}
-
-static bool begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
 }
 
 static void set_text(char **member, const char *text)
@@ -108,6 +104,14 @@ static void check_listen(struct config *c, const char *path, struct faults *f)
         fault(f, path,
               "beyond loopback without auth.keys anyone could come as a guest; configure keys, or "
               "say \"guests\": true");
+}
+
+/* A gateway that a developer tries on his own machine takes whatever client he has. */
+static void check_faces(struct config *c)
+{
+    for (size_t i = 0; i < N_FACES; i++)
+        if (!c->faces_said[i])
+            c->faces[i] = c->is_loopback;
 }
 
 static void check_origins(struct config *c, struct faults *f)
@@ -221,7 +225,7 @@ static void check_url(const char *url, const char *path, struct faults *f)
 {
     if (!url)
         fault(f, path, "is missing");
-    else if (!begins(url, "http://") && !begins(url, "https://"))
+    else if (!str_begins(str_of(url), STR("http://")) && !str_begins(str_of(url), STR("https://")))
         fault(f, path, "must begin with http:// or https://");
 }
 
@@ -449,6 +453,7 @@ void config_check(struct config *c, const struct config_flags *flags, struct fau
     check_data(c, f);
     check_admin(c);
     check_auth(c, f);
+    check_faces(c);
     check_origins(c, f);
     c->trusted_nets = check_nets(&c->trusted_proxies, "trusted_proxies", f);
     if (c->proxy_protocol && c->trusted_proxies.n == 0)

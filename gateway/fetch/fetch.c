@@ -1,11 +1,12 @@
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 #include <sys/socket.h>
 
+#include "core/backoff.h"
 #include "gateway/fetch/complaint.h"
 #include "gateway/fetch/fetch_private.h"
+#include "proto/str.h"
 
 /* Design
  *
@@ -65,10 +66,8 @@ msec_t fetch_retry_ms(unsigned tries, int64_t retry_after_s, uint32_t random)
 {
     if (retry_after_s > RETRY_AFTER_MAX_S)
         return -1;
-    msec_t ms = RETRY_MAX_MS;
-    if (tries <= 4)
-        ms = RETRY_MS << (tries ? tries - 1 : 0);
-    ms = ms / 2 + (msec_t)(random % (uint32_t)(ms / 2 + 1)); /* half of it, up to all */
+    msec_t ms = backoff_ms(tries, RETRY_MS, RETRY_MAX_MS);
+    ms = backoff_between(ms / 2, ms, random);
     return ms > retry_after_s * 1000 ? ms : retry_after_s * 1000;
 }
 
@@ -95,23 +94,19 @@ static size_t on_write(char *bytes, size_t size, size_t n, void *user)
     return n;
 }
 
-static bool begins(const char *bytes, size_t n, const char *with)
-{
-    size_t length = strlen(with);
-    return n >= length && strncasecmp(bytes, with, length) == 0;
-}
-
 /* Each reply begins with its status line: that of a redirect, and a 100, come before the last. */
 static size_t on_header(char *bytes, size_t size, size_t n, void *user)
 {
     struct fetch *f = fetch_of(user);
     n *= size;
+    struct str line = {bytes, n};
     f->heard_ms = (msec_t)uv_now(f->fetcher->loop);
-    if (n >= 5 && memcmp(bytes, "HTTP/", 5) == 0) {
+    if (str_begins(line, STR("HTTP/"))) {
         buf_clear(&f->in);
         f->framed = false;
         curl_easy_getinfo(f->easy, CURLINFO_RESPONSE_CODE, &f->status);
-    } else if (begins(bytes, n, "content-length:") || begins(bytes, n, "transfer-encoding:")) {
+    } else if (str_begins_nocase(line, STR("content-length:")) ||
+               str_begins_nocase(line, STR("transfer-encoding:"))) {
         f->framed = true;
     } else if (n <= 2) { /* the line that ends them */
         const char *type = NULL;

@@ -27,7 +27,8 @@ struct tree {
 /* 0 or an errno. */
 int tree_open(struct tree *t) MUST_USE;
 /* Runs the program (argv, searched in PATH); prepare is called in it before, and is 0 or an errno.
- * Returns when it runs: its group exists and can be signalled.  0 or an errno. */
+ * Returns when it runs: its group exists and can be signalled.  0 or an errno.  A program that
+ * something stops before it runs is not waited for: 0. */
 int tree_start(struct tree *t, char **command, int (*prepare)(void *arg), void *arg) MUST_USE;
 /* Reaps who has ended; true while there are children. */
 bool tree_reap(struct tree *t);
