@@ -45,6 +45,9 @@ struct config_upstream {
     uint32_t connect_timeout_s, retries;
 };
 
+/* How much users are told of a model server's fault. */
+enum error_kind { ERRORS_FULL, ERRORS_SHORT, ERRORS_BY_BIND };
+
 enum model_kind { MODEL_OPENAI, MODEL_BUILTIN };
 
 struct config_model {
@@ -56,6 +59,7 @@ struct config_model {
     uint32_t idle_timeout_s; /* longest silence; 0: no limit */
     uint64_t context_bytes;  /* of messages that it can be given; 0: no limit */
     char *think_tag;         /* around thoughts in its answers; "" for none */
+    char *fallback;          /* name of another one; NULL for none */
 };
 
 /* AGENT_SOURCE says as many tokens as it is asked for: for benchmarks and tests. */
@@ -114,6 +118,7 @@ struct config {
     char *listen_host;    /* an address without brackets: "127.0.0.1", "::1" */
     uint16_t listen_port; /* 0: any free one */
     bool is_loopback;     /* listen_host is */
+    uint32_t errors;      /* enum error_kind */
     char *data;           /* directory */
     struct {
         char *cert, *key; /* both or neither */

@@ -17,6 +17,7 @@ static const char *const agent_kinds[] = {"react", "exec", "http", "source", NUL
 static const char *const store_kinds[] = {"sqlite", "memory", NULL};
 static const char *const durabilities[] = {"process", "power", NULL};
 static const char *const sandbox_kinds[] = {"bubblewrap", "none", NULL};
+static const char *const error_kinds[] = {"full", "short", NULL};
 static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const log_formats[] = {"logfmt", "json", NULL};
 
@@ -100,6 +101,8 @@ static const struct key model_keys[] = {
      INT(config_model, context_bytes, 0, 16 * 1024 * 1024, 0)},
     {"think_tag", "openai: name of the tags around thoughts in its answers; \"\" for none",
      .type = KEY_TEXT, AT(config_model, think_tag), .max = MAX_THINK_TAG, .text = "think"},
+    {"fallback", "openai: name of another of models, tried when nothing was said yet",
+     TEXT(config_model, fallback, MAX_NAME)},
 };
 TABLE(model_table, model_keys);
 
@@ -251,6 +254,9 @@ static const struct key root_keys[] = {
     {"guests", "serve connections without a token also beyond loopback or beside keys",
      BOOL(config, guests)},
     {"models", "language models", LIST(models, n_models, model_table, 256)},
+    {"errors", "what users are told of a model's failure; short: its kind, the log has the rest",
+     CHOICE(config, errors, error_kinds, ERRORS_BY_BIND),
+     .computed = "full on loopback, else short"},
     {"agents", "who answers", LIST(agents, n_agents, agent_table, 1024),
      .computed = "a react agent \"assistant\" on the builtin model"},
     {"store", "the store", GROUP(store_table)},

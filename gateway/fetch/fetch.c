@@ -421,6 +421,11 @@ struct fetch *fetch_start(struct fetcher *fetcher, const struct fetch_options *o
     return f;
 }
 
+int fetch_status(const struct fetch *fetch)
+{
+    return (int)fetch->status;
+}
+
 void fetch_unpause(struct fetch *fetch)
 {
     struct fetch *f = fetch_of(fetch);

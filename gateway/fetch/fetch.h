@@ -76,6 +76,7 @@ void fetcher_close(struct fetcher *fetcher); /* NULL is fine */
 struct fetch *fetch_start(struct fetcher *fetcher, const struct fetch_options *options,
                           const struct fetch_request *request, const struct fetch_events *events,
                           void *user);
+int fetch_status(const struct fetch *fetch); /* of the last reply; 0: none has come */
 void fetch_unpause(struct fetch *fetch);
 /* The reply has said all that matters: when it does not end by itself within so many milliseconds
  * of now, its connection is closed, and on_done comes as if it had.  Again: counts anew.  Paused:
