@@ -205,7 +205,7 @@ bool task_name_is_taken(const struct conversation *c, struct str name);
 /* True for the types that read and write the conversation. */
 static inline bool task_talks(const struct task *t)
 {
-    return task_type(t) == TYPE_CHAT || task_type(t) == TYPE_NOTICE;
+    return type_is_turn(task_type(t));
 }
 
 /* A message for the agent, from a client, a relative or (child) a child that has ended. */

@@ -87,6 +87,17 @@ struct config_hook {
     uint32_t timeout_s, give_up_s, at_once;
 };
 
+/* The protocols of other clients (gateway/faces/), each with a key under faces.
+ * X(enum name, key, what the key is) */
+#define FACE_TABLE(X) X(FACE_AI_SDK, "ai_sdk", "the AI SDK's chat transports, at /v1/ai")
+
+enum config_face {
+#define X(name, key, doc) name,
+    FACE_TABLE(X)
+#undef X
+        N_FACES
+};
+
 enum sandbox_kind { SANDBOX_BUBBLEWRAP, SANDBOX_NONE };
 enum store_kind { STORE_SQLITE, STORE_MEMORY };
 enum store_durability { DURABLE_PROCESS, DURABLE_POWER };
@@ -137,12 +148,15 @@ struct config {
     struct hub_limits limits;
     struct { /* the limits that are the rim's */
         uint32_t connections, connections_per_address;
+        uint32_t face_bytes;
         uint64_t store_mib_per_owner;
     } rim_limits;
     struct config_texts trusted_proxies;
     struct net *trusted_nets; /* as many */
     bool proxy_protocol;
     bool compression;
+    bool faces[N_FACES];      /* which are served */
+    bool faces_said[N_FACES]; /* the file says so, or not */
     struct {
         struct config_texts allow;
         struct net *allow_nets; /* as many */

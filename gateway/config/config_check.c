@@ -104,6 +104,14 @@ static void check_listen(struct config *c, const char *path, struct faults *f)
               "say \"guests\": true");
 }
 
+/* A gateway that a developer tries on his own machine takes whatever client he has. */
+static void check_faces(struct config *c)
+{
+    for (size_t i = 0; i < N_FACES; i++)
+        if (!c->faces_said[i])
+            c->faces[i] = c->is_loopback;
+}
+
 static void check_origins(struct config *c, struct faults *f)
 {
     struct origins *parsed = &c->parsed_origins;
@@ -427,6 +435,7 @@ void config_check(struct config *c, const struct config_flags *flags, struct fau
     check_data(c, f);
     check_admin(c);
     check_auth(c, f);
+    check_faces(c);
     check_origins(c, f);
     c->trusted_nets = check_nets(&c->trusted_proxies, "trusted_proxies", f);
     if (c->proxy_protocol && c->trusted_proxies.n == 0)

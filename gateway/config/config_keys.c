@@ -148,6 +148,8 @@ static const struct key limit_keys[] = {
     {"connections", "of all", INT(config, rim_limits.connections, 1, MAX_COUNT, 100000)},
     {"connections_per_address", "of one address",
      INT(config, rim_limits.connections_per_address, 1, MAX_COUNT, 200)},
+    {"face_bytes", "of one request of a face, which brings its history along",
+     INT(config, rim_limits.face_bytes, 1024, 64 << 20, 1 << 20)},
     {"requests_per_second", "of one connection, in lines",
      INT(config, limits.requests_per_second, 1, 100000, 50)},
     {"burst", "lines of one connection at once", INT(config, limits.burst, 1, 100000, 200)},
@@ -172,6 +174,16 @@ static const struct key limit_keys[] = {
      .computed = "a tenth of retention.store_gib"},
 };
 TABLE(limits_table, limit_keys);
+
+static const struct key face_keys[] = {
+#define X(name, key, doc)                                                 \
+    {key, doc, BOOL(config, faces[name]),                                 \
+     .count_offset = (uint32_t)offsetof(struct config, faces_said[name]), \
+     .computed = "true on a loopback address"},
+    FACE_TABLE(X)
+#undef X
+};
+TABLE(face_table, face_keys);
 
 static const struct key metrics_keys[] = {
     {"allow", "networks that may read /metrics, beside loopback",
@@ -246,6 +258,7 @@ static const struct key root_keys[] = {
     {"limits", "what one peer, or all, can use", GROUP(limits_table)},
     {"compression", "of WebSocket messages (permessage-deflate), for clients that offer it",
      BOOL(config, compression)},
+    {"faces", "protocols of other clients, over the same tasks", GROUP(face_table)},
     {"trusted_proxies", "networks whose X-Forwarded-For is believed",
      TEXTS(config, trusted_proxies, 256)},
     {"proxy_protocol", "connections of trusted_proxies begin with a PROXY header, version 1 or 2",

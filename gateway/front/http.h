@@ -36,7 +36,11 @@ void http_put_error_line(struct buf *out, struct str line);
 int http_answer_json(struct lws *wsi, int status, const char *origin, bool is_head,
                      struct str body);
 int http_answer_preflight(struct front *f, struct lws *wsi);
-int http_begin_events(struct lws *wsi, const char *origin, bool plain);
+/* With one more header, unless its name is NULL. */
+int http_begin_events(struct lws *wsi, const char *origin, bool plain, const char *name,
+                      const char *value);
+/* The value of a parameter of the request's query; NULL when it is not there; the caller frees. */
+char *http_query_value(struct lws *wsi, const char *name);
 /* The tokens that the request brought, NULL for none; the caller frees. */
 char *http_bearer(struct lws *wsi);
 char *http_cookie(struct front *f, struct lws *wsi);
