@@ -164,7 +164,7 @@ static void fail(struct fetch *f, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     free(f->fault);
-    f->fault = xstrdup(str_of(text));
+    f->fault = xstrdup((struct str){text, utf8_whole(str_of(text))});
 }
 
 #define SET(option, value) \

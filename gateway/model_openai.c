@@ -90,7 +90,7 @@ static void fail(struct model_turn *t, const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    buf_putstr(&text, (struct str){line, utf8_cut(str_of(line), sizeof line)});
+    buf_putstr(&text, (struct str){line, utf8_whole(str_of(line))});
     end(t, buf_str(&text));
     buf_done(&text);
 }
@@ -194,7 +194,8 @@ static void take_object(struct model_turn *t)
     if (c.finish_reason) {
         buf_clear(&t->text);
         js_value(doc, c.finish_reason, &t->text);
-        snprintf(t->finish, sizeof t->finish, "%.*s", (int)t->text.len, t->text.bytes);
+        snprintf(t->finish, sizeof t->finish, "%.*s",
+                 (int)utf8_cut(buf_str(&t->text), sizeof t->finish - 1), t->text.bytes);
     }
 }
 

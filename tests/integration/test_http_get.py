@@ -116,10 +116,12 @@ def test_what_is_no_page_is_an_error(get, web):
 
 
 def test_long_page_is_cut_off(get, web):
-    [(text, is_error)] = get(web.url, script=[reply(("ä" * 1000).encode() * 1000,
-                                                    content_type="text/plain")])
-    assert not is_error and text.endswith("ä\n[cut off at 128 KiB]")
-    assert 128 * 1024 <= len(text.encode()) <= 128 * 1024 + 32
+    """The borders of its characters lie such that 128 KiB falls on one, and on each place within one."""
+    for begin in range(3):
+        page = "x" * begin + "€" * 100000
+        [(text, is_error)] = get(web.url, script=[reply(page.encode(), content_type="text/plain")])
+        whole = (128 * 1024 - begin) // 3
+        assert not is_error and text == "x" * begin + "€" * whole + "\n[cut off at 128 KiB]", begin
 
 
 def test_pages_of_one_turn_are_read_side_by_side(get, web):
