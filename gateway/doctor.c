@@ -7,6 +7,7 @@
 
 #include "gateway/data_dir.h"
 #include "gateway/guest_key.h"
+#include "gateway/privilege.h"
 #include "gateway/store_check.h"
 
 #define FOR_OTHERS 077 /* mode bits that nobody but the owner should have */
@@ -36,6 +37,24 @@ static void check_owner(const char *path, const struct stat *st, const struct st
     snprintf(what, sizeof what, "belongs to user %u, its directory to user %u: chown it",
              (unsigned)st->st_uid, (unsigned)dir->st_uid);
     wrong(n, path, what);
+}
+
+/* The user of the gateway that has the directory; when none has it, the user whose it is. */
+static void check_user(const struct data_dir *d, size_t *n)
+{
+    struct buf path = {0};
+    struct stat st;
+    bool by_process = d->in_use && d->pid[0];
+    if (by_process)
+        buf_putf(&path, "/proc/%s", d->pid);
+    else
+        buf_puts(&path, d->path);
+    if (stat(path.bytes, &st) == 0 && privilege_is_root(st.st_uid))
+        wrong(n, d->path,
+              by_process
+                  ? "its gateway runs as root: give it a user of its own"
+                  : "belongs to root: a gateway wants a user of its own, and its directory too");
+    buf_done(&path);
 }
 
 static void check_guest_key(const char *path, const struct stat *st, size_t *n)
@@ -103,6 +122,7 @@ int doctor_run(const char *data_dir, bool full)
         return 1;
     }
     tell_who(&d);
+    check_user(&d, &n);
     check_files(&d, &n);
     store_check(d.database, d.is_still, full, &check);
     tell_database(&check, d.in_use);

@@ -17,6 +17,7 @@
 #include "gateway/fault.h"
 #include "gateway/keeper.h"
 #include "gateway/log.h"
+#include "gateway/privilege.h"
 #include "gateway/server.h"
 #include "gateway/supervisor.h"
 
@@ -100,6 +101,10 @@ static int serve(const struct options *o)
      * each reader would keep what has passed through it (a replay of 200 MB kept 27 MiB). */
     mallopt(M_ARENA_MAX, 1);
     log_open((enum log_level)config.log.level, (enum log_format)config.log.format);
+    if (privilege_is_root(geteuid()))
+        log_event(
+            LEVEL_ERROR, "server", "runs_as_root",
+            LOG_TEXT("why", "agents and commands have its rights: give it a user of its own"));
 #ifdef HOLDFAST_FAULTS
     const char *wrong = fault_open();
     if (wrong) {

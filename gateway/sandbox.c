@@ -26,6 +26,7 @@ enum row_kind {
     ROW_NO_NETWORK, /* the same, unless the network is allowed */
     ROW_SYSTEM,     /* a directory of the system, read-only; where it is a link, the link */
     ROW_FILE,       /* a file or directory, read-only, where there is one */
+    ROW_SHIELD,     /* the same, and no sandbox without it */
     ROW_PAIR,       /* from with to behind it */
     ROW_WORK,       /* the work folder, to be written to */
 };
@@ -63,6 +64,17 @@ static const struct {
     {ROW_FILE, "/etc/resolv.conf", NULL},
     {ROW_FILE, "/etc/ssl/certs", NULL},
     {ROW_PAIR, "--proc", "/proc"},
+    /* bubblewrap covers little of /proc, and root may write to the rest without any capability. */
+    {ROW_FILE, "/proc/acpi", NULL},
+    {ROW_FILE, "/proc/asound", NULL},
+    {ROW_FILE, "/proc/driver", NULL},
+    {ROW_FILE, "/proc/dynamic_debug", NULL},
+    {ROW_FILE, "/proc/fs", NULL},
+    {ROW_FILE, "/proc/latency_stats", NULL},
+    {ROW_FILE, "/proc/mtrr", NULL},
+    {ROW_FILE, "/proc/pressure", NULL},
+    {ROW_FILE, "/proc/scsi", NULL},
+    {ROW_SHIELD, "/proc/sys", NULL},
     {ROW_PAIR, "--dev", "/dev"},
     {ROW_PAIR, "--tmpfs", "/tmp"},
     {ROW_WORK, NULL, SANDBOX_WORK},
@@ -108,6 +120,7 @@ static void add_bubblewrap(const struct sandbox *s, const char *work, struct kee
         case ROW_OPTION: add(argv, from); break;
         case ROW_SYSTEM: add_system(argv, from); break;
         case ROW_FILE: add_three(argv, "--ro-bind-try", from, to); break;
+        case ROW_SHIELD: add_three(argv, "--ro-bind", from, to); break;
         case ROW_PAIR:
             add(argv, from);
             add(argv, to);

@@ -3,7 +3,8 @@
  * Shape:    sandbox_plan turns a command into what is executed, where, and with which environment.
  *           Inside: the system's programs and libraries read-only, a /tmp, /proc and /dev of its own,
  *           the work folder at SANDBOX_WORK, no network unless allowed, no other process to be seen,
- *           no capability.  The data directory does not exist there.
+ *           no capability.  The data directory does not exist there.  What /proc has of the kernel's
+ *           own is read-only: also for a gateway that runs as root.
  * Folders:  each conversation of each owner has one work folder of its own, below the configured one;
  *           its name is a digest of both, so that nobody's id can reach another's.
  * Thread:   loop.  sandbox_check runs a program and waits for it: at a start only.

@@ -149,6 +149,15 @@ def test_workdir_is_below_the_work_folder(client):
     assert wrong["exit_code"] != 0 and "nowhere" in wrong["output"]
 
 
+@confined
+def test_nothing_of_the_kernels_may_be_written_to(client):
+    """Asked of access(2), never tried: where it may be written to, a try would change the machine."""
+    writable = said(client, "find /proc /sys -writable -not -path '/proc/[0-9]*' -not -path '/proc/self/*' "
+                            "-not -path '/proc/thread-self/*' -not -type l 2>/dev/null; echo over")
+    assert writable == "over\n"
+    assert said(client, "test -e /proc/sys/kernel/core_pattern && echo there") == "there\n"
+
+
 # ------------------------------------------------------------------ refusals
 
 
