@@ -132,7 +132,7 @@ struct config {
     } retention;
     struct hub_limits limits;
     struct { /* the limits that are the rim's */
-        uint32_t connections, connections_per_address;
+        uint32_t connections, connections_per_address, ipv6_prefix;
         uint64_t store_mib_per_owner;
     } rim_limits;
     struct config_texts trusted_proxies;

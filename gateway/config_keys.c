@@ -149,6 +149,8 @@ static const struct key limit_keys[] = {
     {"connections", "of all", INT(config, rim_limits.connections, 1, MAX_COUNT, 100000)},
     {"connections_per_address", "of one address",
      INT(config, rim_limits.connections_per_address, 1, MAX_COUNT, 200)},
+    {"ipv6_prefix", "bits of an IPv6 address that count as its address",
+     INT(config, rim_limits.ipv6_prefix, 1, 128, 64)},
     {"requests_per_second", "of one connection, in lines",
      INT(config, limits.requests_per_second, 1, 100000, 50)},
     {"burst", "lines of one connection at once", INT(config, limits.burst, 1, 100000, 200)},

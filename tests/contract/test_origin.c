@@ -370,6 +370,36 @@ static void test_net_of_sockaddr_and_back(void **state)
     assert_false(net_is_loopback(&address));
 }
 
+static void test_net_group_is_the_address_or_its_first_bits(void **state)
+{
+    static const struct {
+        const char *address;
+        unsigned bits;
+        const char *group;
+    } rows[] = {
+        {"203.0.113.7", 64, "203.0.113.7"},
+        {"::ffff:203.0.113.7", 64, "203.0.113.7"},
+        {"2001:db8:1:2:3:4:5:6", 64, "2001:db8:1:2::/64"},
+        {"2001:db8:1:2:ffff::", 64, "2001:db8:1:2::/64"},
+        {"2001:db8:1:3::1", 64, "2001:db8:1:3::/64"},
+        {"2001:db8:1:2:3:4:5:6", 56, "2001:db8:1::/56"},
+        {"2001:db8:1:ff:3:4:5:6", 60, "2001:db8:1:f0::/60"},
+        {"2001:db8:1:2:3:4:5:6", 128, "2001:db8:1:2:3:4:5:6"},
+        {"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", 127,
+         "ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe/127"},
+        {"8000::1", 1, "8000::/1"},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < countof(rows); i++) {
+        struct net_address address;
+        char text[NET_TEXT];
+        assert_true(net_parse_address(str_of(rows[i].address), &address));
+        net_format_group(&address, rows[i].bits, text);
+        assert_string_equal(text, rows[i].group);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -385,6 +415,7 @@ int main(void)
         cmocka_unit_test(test_net_parses_addresses_and_networks),
         cmocka_unit_test(test_net_list_has_members_only),
         cmocka_unit_test(test_net_of_sockaddr_and_back),
+        cmocka_unit_test(test_net_group_is_the_address_or_its_first_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
