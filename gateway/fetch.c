@@ -1,6 +1,7 @@
 #include "gateway/fetch_private.h"
 
 #include "gateway/complaint.h"
+#include "gateway/log.h"
 
 #include <openssl/rand.h>
 #include <stdio.h>
@@ -296,11 +297,31 @@ static bool try_again(struct fetch *f, CURLcode result)
     return true;
 }
 
+/* Names an address only when the URL does: what an internal name resolves to is the log's alone. */
+static void refuse(struct fetch *f)
+{
+    char *url = NULL, *host = NULL;
+    CURLU *parts = curl_url();
+    struct net_address literal;
+    curl_easy_getinfo(f->easy, CURLINFO_EFFECTIVE_URL, &url);
+    if (curl_url_set(parts, CURLUPART_URL, url, 0) != CURLUE_OK ||
+        curl_url_get(parts, CURLUPART_HOST, &host, 0) != CURLUE_OK)
+        host = NULL;
+    if (host && net_parse_address(str_of(host), &literal))
+        fail(f, "the address %s is not a public one", f->refused);
+    else
+        fail(f, "the address of %s is not a public one", host ? host : "the host");
+    log_event_limited(LEVEL_INFO, "fetch", "refused", LOG_TEXT("host", host ? host : ""),
+                      LOG_TEXT("address", f->refused));
+    curl_free(host);
+    curl_url_cleanup(parts);
+}
+
 static void judge(struct fetch *f, CURLcode result)
 {
     struct buf why = {0};
     if (f->refused[0] && (result == CURLE_COULDNT_CONNECT || result == CURLE_ABORTED_BY_CALLBACK)) {
-        fail(f, "the address %s is not a public one", f->refused);
+        refuse(f);
     } else if (result != CURLE_OK && f->status == 0) {
         fail(f, "%s", f->curl_says[0] ? f->curl_says : curl_easy_strerror(result));
     } else if (result != CURLE_OK && is_good(f)) {

@@ -77,6 +77,17 @@ def test_addresses_that_are_not_public_are_refused(get, model, url):
     assert len(model.requests) == before + 2  # the turns of the model, and nothing else
 
 
+def test_address_that_an_internal_name_resolves_to_is_for_the_log_alone(get, gateway, model, web):
+    """An agent may not read the names of a network by asking for them; an address that it named itself is no news."""
+    url = f"http://localhost:{model.port}/"
+    redirect = [reply(status=302, Location=url)]
+    for [(text, is_error)] in (get(url), get(web.url, script=redirect)):
+        assert is_error and text == "the address of localhost is not a public one"
+    line = gateway.logged("component=fetch", "event=refused", "host=localhost")
+    assert "address=127.0.0.1" in line or "address=::1" in line
+    assert get("http://10.1.2.3/") == [("the address 10.1.2.3 is not a public one", True)]
+
+
 def test_redirects_are_followed_and_guarded(get, model, web):
     [(text, is_error)] = get(web.url, script=[
         reply(status=302, Location="/there"), reply(b"here", content_type="text/html")])
