@@ -25,6 +25,9 @@ void config_done(struct config *c)
     for (size_t i = 0; c->parsed_origins && i < c->origins.n; i++)
         origin_done(&c->parsed_origins[i]);
     free(c->parsed_origins);
+    for (size_t i = 0; c->parsed_hosts && i < c->hosts.n; i++)
+        origin_done(&c->parsed_hosts[i]);
+    free(c->parsed_hosts);
     free(c->trusted_nets);
     free(c->metrics.allow_nets);
     free(c->http_get.allow_nets);

@@ -103,8 +103,9 @@ struct config {
     struct {
         char *cert, *key; /* both or neither */
     } tls;
-    struct config_texts origins;
+    struct config_texts origins, hosts;
     struct origin *parsed_origins; /* as many */
+    struct origin *parsed_hosts;   /* as many; without a scheme */
     struct {
         struct config_key *keys;
         size_t n_keys;
@@ -148,11 +149,12 @@ struct config {
         struct config_texts allow;
         struct net *allow_nets; /* as many */
     } http_get;
-    struct {                          /* the tools terminal and process */
-        uint32_t sandbox;             /* enum sandbox_kind */
-        char *workdir;                /* of all conversations */
-        bool network;                 /* commands may use it */
-        struct config_texts approved; /* programs that need no approval; "*": all */
+    struct {                                /* the tools terminal and process */
+        uint32_t sandbox;                   /* enum sandbox_kind */
+        char *workdir;                      /* of all conversations */
+        bool network;                       /* commands may use it */
+        struct config_texts approved;       /* programs that need no approval; "*": all */
+        struct config_texts approved_input; /* those whose input needs none */
     } terminal;
     struct config_hook *webhooks;
     size_t n_webhooks;
@@ -171,6 +173,9 @@ struct config {
 int config_load(const char *file, const struct config_flags *flags, struct config *ret,
                 struct buf *ret_faults) MUST_USE;
 void config_done(struct config *c);
+/* Appends what a good configuration allows and its operator may not have meant, as faults are told.
+ * Returns how many there are. */
+int config_warn(const struct config *c, struct buf *ret_warnings);
 
 /* The configuration as it works, as indented JSON; what may be secret shows as "***". */
 void config_print(const struct config *c, struct buf *out);

@@ -198,6 +198,9 @@ static const struct key terminal_keys[] = {
      BOOL(config, terminal.network)},
     {"approved", "programs whose plain calls need no approval of the user; \"*\": any command",
      TEXTS(config, terminal.approved, 256)},
+    {"approved_input",
+     "programs whose plain calls also take input without approval (approved \"*\" says so for all)",
+     TEXTS(config, terminal.approved_input, 256)},
 };
 TABLE(terminal_table, terminal_keys);
 
@@ -237,6 +240,9 @@ static const struct key root_keys[] = {
     {"tls", "TLS on the listening port", GROUP(tls_table)},
     {"origins", "web origins that may connect: scheme://host[:port], scheme://*.host",
      TEXTS(config, origins, 1024)},
+    {"hosts",
+     "names by which the gateway may be asked for, beside those of origins: name or *.name",
+     TEXTS(config, hosts, 1024), .computed = "any, but on a loopback address its own"},
     {"auth", "whose tokens are believed", GROUP(auth_table)},
     {"admin", "the operator's socket: requests for any owner, revoke, kick", GROUP(admin_table)},
     {"guests", "serve connections without a token also beyond loopback or beside keys",

@@ -92,6 +92,23 @@ static bool load(const struct options *o, struct config *ret)
     return n == 0;
 }
 
+/* file: NULL for the log, at a start. */
+static void tell_warnings(const struct config *config, const char *file)
+{
+    struct buf all = {0};
+    config_warn(config, &all);
+    for (struct str rest = buf_str(&all); rest.n > 0;) {
+        size_t n = (size_t)((const char *)memchr(rest.p, '\n', rest.n) - rest.p);
+        if (file)
+            fprintf(stderr, "%s: warning: %.*s\n", file, (int)n, rest.p);
+        else
+            log_event(LEVEL_WARN, "server", "doubtful", LOG_STR("why", ((struct str){rest.p, n})));
+        rest.p += n + 1;
+        rest.n -= n + 1;
+    }
+    buf_done(&all);
+}
+
 static int serve(const struct options *o)
 {
     struct config config;
@@ -105,6 +122,7 @@ static int serve(const struct options *o)
         log_event(
             LEVEL_ERROR, "server", "runs_as_root",
             LOG_TEXT("why", "agents and commands have its rights: give it a user of its own"));
+    tell_warnings(&config, NULL);
 #ifdef HOLDFAST_FAULTS
     const char *wrong = fault_open();
     if (wrong) {
@@ -133,6 +151,8 @@ static int check_config(struct options *o, const char *file)
     if (!auth)
         fprintf(stderr, "%.*s", (int)faults.len, faults.bytes ? faults.bytes : "");
     else
+        tell_warnings(&config, file);
+    if (auth)
         printf("%s: good\n", file);
     bool good = auth != NULL;
     auth_close(auth);

@@ -22,12 +22,14 @@ struct origin {
 
 /* Reads an entry of the configuration; false when it is none. */
 bool origin_parse(struct str text, struct origin *ret) MUST_USE;
+/* The same of "hosts": a host, or "*." and one; scheme is NULL. */
+bool origin_parse_host(struct str text, struct origin *ret) MUST_USE;
 void origin_done(struct origin *o);
 
 enum origin_verdict {
     ORIGIN_OK,
     ORIGIN_FOREIGN,      /* Origin is none that is allowed */
-    ORIGIN_FOREIGN_HOST, /* a loopback gateway, asked for by a name that is not its own */
+    ORIGIN_FOREIGN_HOST, /* asked for by a name that is not its own */
     ORIGIN_MISSING,      /* a cookie's identity, and no Origin */
 };
 

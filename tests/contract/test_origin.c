@@ -227,7 +227,77 @@ static void test_origin_on_loopback_a_host_of_origins_is_its_own(void **state)
     check_rows(list, true, false, rows, countof(rows));
 }
 
+static void test_origin_beyond_loopback_a_host_must_be_one_of_hosts(void **state)
+{
+    static const struct {
+        const char *host;
+        enum origin_verdict verdict;
+    } rows[] = {
+        {"gateway.internal", ORIGIN_OK},
+        {"GATEWAY.internal:8080", ORIGIN_OK},
+        {"a.hosts.example", ORIGIN_OK},
+        {"chat.example", ORIGIN_OK}, /* of origins */
+        {"localhost", ORIGIN_OK},
+        {"192.0.2.7:8080", ORIGIN_OK}, /* a name that is bound anew is no address */
+        {"[2001:db8::7]", ORIGIN_OK},
+        {"hosts.example", ORIGIN_FOREIGN_HOST},
+        {"evil.test", ORIGIN_FOREIGN_HOST},
+        {"gateway.internal.evil.test", ORIGIN_FOREIGN_HOST},
+        {"192.0.2.7.evil.test", ORIGIN_FOREIGN_HOST},
+        {"", ORIGIN_FOREIGN_HOST},
+        {NULL, ORIGIN_FOREIGN_HOST},
+    };
+    static const char *const list[] = {"https://chat.example", NULL};
+    struct origin hosts[2];
+    struct config c;
+    (void)state;
+
+    open_origins(&c, list);
+    assert_true(origin_parse_host(STR("Gateway.Internal"), &hosts[0]));
+    assert_true(origin_parse_host(STR("*.hosts.example"), &hosts[1]));
+    for (size_t i = 0; i < countof(rows); i++) {
+        struct str host = str_of(rows[i].host);
+        c.hosts.n = 0;
+        assert_int_equal(origin_check(&c, STR_NULL, host, false, false), ORIGIN_OK); /* no list */
+        c.parsed_hosts = hosts;
+        c.hosts.n = 2;
+        if (origin_check(&c, STR_NULL, host, false, false) != rows[i].verdict)
+            fail_msg("%s", rows[i].host ? rows[i].host : "none");
+    }
+    /* On loopback they are its own beside what it has. */
+    assert_int_equal(origin_check(&c, STR_NULL, STR("a.hosts.example"), true, false), ORIGIN_OK);
+    assert_int_equal(origin_check(&c, STR_NULL, STR("192.0.2.7"), true, false),
+                     ORIGIN_FOREIGN_HOST);
+    assert_int_equal(origin_check(&c, STR_NULL, STR("evil.test"), true, false),
+                     ORIGIN_FOREIGN_HOST);
+    origin_done(&hosts[0]);
+    origin_done(&hosts[1]);
+    close_origins(&c);
+}
+
 /* ------------------------------------------------------------------ entries */
+
+static void test_origin_parse_host_takes_names_alone(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "https://chat.example",
+                                      "chat.example:80",
+                                      "chat.example/",
+                                      "*",
+                                      "*.",
+                                      "*chat.example",
+                                      "a b",
+                                      ".chat.example",
+                                      "chat..example",
+                                      "*.[::1]",
+                                      "[::1"};
+    struct origin o;
+    (void)state;
+
+    for (size_t i = 0; i < countof(bad); i++)
+        if (origin_parse_host(str_of(bad[i]), &o))
+            fail_msg("%s", bad[i]);
+}
 
 static void test_origin_parse_takes_origins_alone(void **state)
 {
@@ -410,6 +480,8 @@ int main(void)
         cmocka_unit_test(test_origin_is_listed_knows_only_the_list),
         cmocka_unit_test(test_origin_on_loopback_host_must_be_its_own),
         cmocka_unit_test(test_origin_on_loopback_a_host_of_origins_is_its_own),
+        cmocka_unit_test(test_origin_beyond_loopback_a_host_must_be_one_of_hosts),
+        cmocka_unit_test(test_origin_parse_host_takes_names_alone),
         cmocka_unit_test(test_origin_parse_takes_origins_alone),
         cmocka_unit_test(test_origin_parse_fills_in_and_lowers),
         cmocka_unit_test(test_net_parses_addresses_and_networks),
