@@ -298,31 +298,41 @@ static uint64_t first_whole(uint64_t total)
     return total + KEEP_CHUNK > KEEP_RING ? total + KEEP_CHUNK - KEEP_RING : 0;
 }
 
-uint64_t keep_ring_read(int ring, size_t max, struct buf *out)
+/* Appends the bytes of these places; the place where it stopped. */
+static uint64_t read_places(int ring, uint64_t at, uint64_t end, struct buf *out)
 {
-    uint64_t total = keep_ring_total(ring);
-    uint64_t first = first_whole(total), before = out->len;
-    if (total - first > max)
-        first = total - max;
-    for (uint64_t at = first; at < total;) {
+    while (at < end) {
         uint64_t place = at % KEEP_RING;
-        uint64_t part = total - at < KEEP_RING - place ? total - at : KEEP_RING - place;
+        uint64_t part = end - at < KEEP_RING - place ? end - at : KEEP_RING - place;
         ssize_t n =
             pread(ring, buf_reserve(out, (size_t)part), (size_t)part, (off_t)(RING_HEAD + place));
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return at;
+            break;
         out->len += (size_t)n;
         at += (uint64_t)n;
     }
-    uint64_t whole = first_whole(keep_ring_total(ring));
+    return at;
+}
+
+struct keep_span keep_ring_read(int ring, uint64_t from, size_t max, struct buf *out)
+{
+    uint64_t total = keep_ring_total(ring), whole = first_whole(total);
+    if (from >= total)
+        return (struct keep_span){total, total};
+    uint64_t first = from > whole ? from : whole;
+    uint64_t end = total - first > max ? first + max : total;
+    size_t before = out->len;
+    end = read_places(ring, first, end, out);
+    whole = first_whole(keep_ring_total(ring)); /* the keeper may have gone on meanwhile */
     if (whole > first) {
-        uint64_t lost = whole - first < total - first ? whole - first : total - first;
-        memmove(out->bytes + before, out->bytes + before + lost, out->len - before - lost);
+        uint64_t lost = whole < end ? whole - first : end - first;
+        memmove(out->bytes + before, out->bytes + before + lost, (size_t)(end - first - lost));
         out->len -= lost;
+        first += lost;
     }
-    return total;
+    return (struct keep_span){first, end};
 }
 
 /* ------------------------------------------------------------------ the folder */

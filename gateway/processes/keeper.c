@@ -30,7 +30,8 @@
 #define LOCK_FD 3
 #define PTY_ROWS 30
 #define PTY_COLUMNS 120
-#define STATUS_TRIES 30 /* a second apart: the disk may be full */
+#define STATUS_TRIES 30            /* a second apart: the disk may be full */
+#define ANY_FRAME (3 + UINT16_MAX) /* bytes: the longest that a head can announce */
 
 /* ------------------------------------------------------------------ the gateway's side */
 
@@ -116,7 +117,7 @@ struct keeper {
     int out, in; /* our ends; the same one of a pty; -1: closed */
     int fifo;
     int child_end[3]; /* what becomes the program's 0, 1 and 2 */
-    char frames[2 * KEEP_FRAME];
+    char frames[ANY_FRAME];
     size_t n_frames;
     struct buf queue; /* for its stdin */
     bool close_in;    /* behind the queue */
@@ -124,6 +125,7 @@ struct keeper {
     int exit_status;
     bool asked;     /* to end */
     int64_t due;    /* of the next step by the clock; 0: none */
+    int64_t look;   /* whether the folder is still there */
     bool finishing; /* the grace, or the drain, is over */
 };
 
@@ -142,9 +144,18 @@ static void on_ended(struct tree *t, int status)
     k->due = now_ms(CLOCK_MONOTONIC) + KEEPER_DRAIN_MS;
 }
 
+/* Nobody can find us any more. */
+static bool folder_is_gone(const struct keeper *k)
+{
+    struct stat st;
+    return fstat(k->folder, &st) == 0 && st.st_nlink == 0;
+}
+
 static void write_status(struct keeper *k)
 {
     for (int i = 0; i < STATUS_TRIES && !keep_status_write(k->folder, &k->status); i++) {
+        if (folder_is_gone(k))
+            return;
         struct timespec second = {.tv_sec = 1};
         nanosleep(&second, NULL);
     }
@@ -280,7 +291,7 @@ static void take_frame(struct keeper *k, char kind, struct str bytes)
         ask_to_end(k, KEEP_KILLED);
     if (kind == KEEP_WRITE && k->in >= 0 && !k->close_in)
         buf_putstr(&k->queue, bytes);
-    if (kind == KEEP_CLOSE && k->spec.pty)
+    if (kind == KEEP_CLOSE && k->spec.pty && k->in >= 0)
         buf_put(&k->queue, &end_of_transmission, 1);
     else if (kind == KEEP_CLOSE)
         k->close_in = true;
@@ -297,7 +308,7 @@ static void read_frames(struct keeper *k)
     while (k->n_frames - at >= 3) {
         const unsigned char *head = (const unsigned char *)k->frames + at;
         size_t len = head[1] | (size_t)head[2] << 8;
-        if (len > KEEP_FRAME || k->n_frames - at < 3 + len)
+        if (k->n_frames - at < 3 + len)
             break;
         take_frame(k, (char)head[0], (struct str){k->frames + at + 3, len});
         at += 3 + len;
@@ -319,6 +330,22 @@ static void on_due(struct keeper *k)
     }
 }
 
+static int poll_ms(const struct keeper *k)
+{
+    int64_t next = k->due && k->due < k->look ? k->due : k->look;
+    int64_t left = next - now_ms(CLOCK_MONOTONIC);
+    return left < 0 ? 0 : (int)left;
+}
+
+static void look_at_folder(struct keeper *k)
+{
+    int64_t now = now_ms(CLOCK_MONOTONIC);
+    if (now < k->look)
+        return;
+    k->look = now + KEEPER_LOOK_MS;
+    k->finishing |= folder_is_gone(k);
+}
+
 static void turn(struct keeper *k)
 {
     struct pollfd p[] = {
@@ -327,10 +354,8 @@ static void turn(struct keeper *k)
         {.fd = k->queue.len < KEEPER_QUEUE ? k->fifo : -1, .events = POLLIN},
         {.fd = k->in, .events = k->queue.len ? POLLOUT : 0}, /* else whether anybody reads it */
     };
-    int64_t left = k->due ? k->due - now_ms(CLOCK_MONOTONIC) : -1;
-    int timeout = !k->due ? -1 : left < 0 ? 0 : left > 60000 ? 60000 : (int)left;
 
-    poll(p, countof(p), timeout);
+    poll(p, countof(p), poll_ms(k));
     if (tree_wait(&k->tree, 0))
         ask_to_end(k, KEEP_KILLED);
     tree_reap(&k->tree);
@@ -346,6 +371,7 @@ static void turn(struct keeper *k)
         k->finishing = true;
     else if (k->due && now_ms(CLOCK_MONOTONIC) >= k->due)
         on_due(k);
+    look_at_folder(k);
 }
 
 /* What is in the pipe when nobody is left to write to it. */
@@ -371,7 +397,13 @@ static void conclude(struct keeper *k)
     write_status(k);
 }
 
-static int fail(struct keeper *k, int error)
+/* Without the exit handlers of all the libraries of the gateway: one that waits keeps us for ever. */
+_Noreturn static void leave(int code)
+{
+    _exit(code);
+}
+
+_Noreturn static void fail(struct keeper *k, int error)
 {
     k->status.state = KEEP_FAILED;
     k->status.has_exit_code = true;
@@ -379,7 +411,7 @@ static int fail(struct keeper *k, int error)
     k->status.ended_at = now_ms(CLOCK_REALTIME);
     snprintf(k->status.error, sizeof k->status.error, "%s", strerror(error));
     write_status(k);
-    return 1;
+    leave(1);
 }
 
 int keeper_main(int argc, char **argv)
@@ -404,7 +436,7 @@ int keeper_main(int argc, char **argv)
     if (!error)
         error = start(k);
     if (error)
-        return fail(k, error);
+        fail(k, error);
     if (!k->spec.background && !k->spec.pty)
         close_in(k); /* whoever waits for it cannot write: a question would stay for ever */
     k->status.pid = k->tree.program;
@@ -417,5 +449,5 @@ int keeper_main(int argc, char **argv)
     tree_kill(&k->tree);
     drain(k);
     conclude(k);
-    _exit(0); /* without the exit handlers of all the libraries of the gateway */
+    leave(0);
 }

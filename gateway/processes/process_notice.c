@@ -111,7 +111,7 @@ static void on_told(void *user, int status, int64_t notice_key)
         settle(p);
     } else if (p) {
         p->told = UNTOLD;
-        processes_arm_tick(p->all);
+        processes_arm_tick(p->all, TICK_MS);
     }
     free(t);
 }
@@ -135,9 +135,11 @@ void process_tell_end(struct process *p)
 
 void process_learnt(struct process *p)
 {
-    if (process_runs(p) || !p->spec.background || !p->spec.notify_on_complete)
+    if (process_runs(p) || !p->spec.background)
         return;
     p->learnt = true;
+    if (!p->spec.notify_on_complete)
+        return;
     switch (p->told) {
     case UNTOLD: settle(p); break;
     case TELLING: break; /* on_told sees to it */

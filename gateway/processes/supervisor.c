@@ -341,11 +341,13 @@ int supervisor_main(int argc, char **argv)
     int error = tree_open(&tree);
     if (!error)
         error = tree_start(&tree, argv + 3, NULL, NULL);
-    if (error) {
+    if (error)
         report(error, 0);
-        return 1;
-    }
-    watch(&tree);
+    else
+        watch(&tree);
     tree_kill(&tree);
-    _exit(0); /* without the exit handlers of all the libraries of the gateway */
+    /* Without the exit handlers of all the libraries of the gateway.  One of them may wait for ever: a
+     * SIGCONT (supervisor_wake) that comes while LeakSanitizer stops its own threads takes their stop
+     * away. */
+    _exit(error ? 1 : 0);
 }

@@ -63,7 +63,7 @@ bool supervisor_put_end(const struct supervisor_report *report, const char *prog
                         struct buf *out);
 
 /* The process itself: argv is {"holdfast", "supervise", "--", COMMAND…}.  Returns the exit status
- * when it was not started by supervisor_spawn, or could not start the program; else it exits. */
+ * when it was not started by supervisor_spawn; else it exits. */
 int supervisor_main(int argc, char **argv);
 
 #endif
