@@ -230,7 +230,8 @@ static int doctor(const struct options *o)
     struct config config;
     if (!load(o, &config))
         return EXIT_BAD_CONFIG;
-    int code = doctor_run(config.data, o->full);
+    struct sandbox commands = terminal_sandbox(&config);
+    int code = doctor_run(config.data, o->full, &commands);
     config_done(&config);
     return code;
 }

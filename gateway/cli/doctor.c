@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "gateway/auth/guest_key.h"
 #include "gateway/base/privilege.h"
@@ -111,7 +113,16 @@ static void tell_database(const struct store_check *c, bool in_use)
                in_use ? "" : ": the next start ends those that ran, and starts those that waited");
 }
 
-int doctor_run(const char *data_dir, bool full)
+static void tell_bounds(const struct data_dir *d, const struct sandbox *commands)
+{
+    struct buf text = {0};
+    long pid = d->in_use ? strtol(d->pid, NULL, 10) : 0;
+    sandbox_put_bounds(commands, pid > 0 ? (pid_t)pid : getpid(), &text);
+    fwrite(text.bytes, 1, text.len, stdout);
+    buf_done(&text);
+}
+
+int doctor_run(const char *data_dir, bool full, const struct sandbox *commands)
 {
     struct data_dir d;
     struct store_check check;
@@ -126,6 +137,7 @@ int doctor_run(const char *data_dir, bool full)
     check_files(&d, &n);
     store_check(d.database, d.is_still, full, &check);
     tell_database(&check, d.in_use);
+    tell_bounds(&d, commands);
     for (struct str rest = buf_str(&check.faults); rest.n > 0;) {
         const char *newline = memchr(rest.p, '\n', rest.n);
         size_t len = newline ? (size_t)(newline - rest.p) : rest.n;

@@ -7,9 +7,10 @@
 #ifndef GATEWAY_CLI_DOCTOR_H
 #define GATEWAY_CLI_DOCTOR_H
 
-#include "proto/base.h"
+#include "gateway/processes/sandbox.h"
 
-/* full: reads every page and every event, which takes long with a large store. */
-int doctor_run(const char *data_dir, bool full);
+/* full: reads every page and every event, which takes long with a large store.  commands: as they are
+ * configured; says what bounds them. */
+int doctor_run(const char *data_dir, bool full, const struct sandbox *commands);
 
 #endif

@@ -151,10 +151,13 @@ struct config {
         struct config_texts allow;
         struct net *allow_nets; /* as many */
     } http_get;
-    struct {                                /* the tools terminal and process */
-        uint32_t sandbox;                   /* enum sandbox_kind */
-        char *workdir;                      /* of all conversations */
-        bool network;                       /* commands may use it */
+    struct {                /* the tools terminal and process */
+        uint32_t sandbox;   /* enum sandbox_kind */
+        char *workdir;      /* of all conversations */
+        bool network;       /* commands may use it */
+        bool host_loopback; /* and it is the host's own */
+        uint64_t memory_mib, processes, cpu_s, file_mib, tmp_mib; /* 0: no bound */
+        uint64_t workdir_mib;               /* of a conversation's folder; 0: a tenth of its disk */
         struct config_texts approved;       /* programs that need no approval; "*": all */
         struct config_texts approved_input; /* those whose input needs none */
     } terminal;

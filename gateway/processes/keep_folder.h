@@ -16,6 +16,7 @@
 #ifndef GATEWAY_PROCESSES_KEEP_FOLDER_H
 #define GATEWAY_PROCESSES_KEEP_FOLDER_H
 
+#include "gateway/processes/bounds.h"
 #include "proto/buf.h"
 
 #include <sys/types.h>
@@ -45,6 +46,9 @@ struct keep_spec {
     struct keep_texts watch_patterns;
     int64_t started_at; /* Unix ms */
     int64_t timeout_ms; /* 0: none */
+    struct bounds bounds;
+    char *folder; /* of the conversation, as the keeper sees it; NULL: it is not measured */
+    char *cgroup; /* in which the keeper makes one; NULL: none can be had */
 };
 
 enum keep_state {
@@ -64,7 +68,7 @@ struct keep_status {
     bool has_exit_code;
     int exit_code;    /* negative: the signal that ended it; -15 for what was asked to end */
     int64_t ended_at; /* Unix ms; 0 while it runs */
-    char error[128];  /* of KEEP_FAILED */
+    char error[128];  /* of KEEP_FAILED; of KEEP_KILLED: the bound that it has passed */
 };
 
 bool keep_spec_write(int folder, const struct keep_spec *spec) MUST_USE;

@@ -308,15 +308,27 @@ static void stop(struct tool_job *job)
     free(job);
 }
 
+struct sandbox terminal_sandbox(const struct config *config)
+{
+    return (struct sandbox){.kind = (enum sandbox_kind)config->terminal.sandbox,
+                            .network = config->terminal.network,
+                            .host_loopback = config->terminal.host_loopback,
+                            .work = config->terminal.workdir,
+                            .tmp = config->terminal.tmp_mib << 20,
+                            .bounds = {.memory = config->terminal.memory_mib << 20,
+                                       .processes = config->terminal.processes,
+                                       .cpu_s = config->terminal.cpu_s,
+                                       .file = config->terminal.file_mib << 20,
+                                       .folder = config->terminal.workdir_mib << 20}};
+}
+
 void terminal_open(struct terminal *t, const struct config *config, uv_loop_t *loop,
                    struct hub *hub)
 {
     *t = (struct terminal){.hub = hub,
                            .approved = config->terminal.approved.list,
                            .approved_input = config->terminal.approved_input.list,
-                           .sandbox = {.kind = (enum sandbox_kind)config->terminal.sandbox,
-                                       .network = config->terminal.network,
-                                       .work = config->terminal.workdir},
+                           .sandbox = terminal_sandbox(config),
                            .processes = processes_open(&(struct processes_options){
                                .loop = loop, .hub = hub, .data = config->data})};
     t->terminal = (struct tool){

@@ -48,6 +48,8 @@ extern const char *const terminal_refused[];
 /* The configuration, the loop and the hub (which need not be open yet) must outlive it. */
 void terminal_open(struct terminal *t, const struct config *config, uv_loop_t *loop,
                    struct hub *hub);
+/* As it is configured, not prepared. */
+struct sandbox terminal_sandbox(const struct config *config);
 void terminal_close(struct terminal *t);
 
 /* Between tool_terminal.c and tool_process.c. */

@@ -1,8 +1,8 @@
 /* A keeper from outside: what its FIFO, its folder and its program may do to it.  This binary is its own
  * keeper. */
-#include "gateway/keep_folder.h"
-#include "gateway/keeper.h"
-#include "gateway/tree.h"
+#include "gateway/processes/keep_folder.h"
+#include "gateway/processes/keeper.h"
+#include "gateway/processes/tree.h"
 #include "tests/support/t.h"
 
 #include <errno.h>

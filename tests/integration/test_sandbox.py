@@ -84,7 +84,8 @@ def test_network_only_when_it_is_allowed(client, model):
         reach = (f"python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}), 2); "
                  "print(\"reached\")' 2>&1 | tail -1")
         assert "reached" not in said(client, reach)
-        with Gateway(commands.config(model, {**SANDBOX, "network": True})) as open_one, Client(open_one) as other:
+        shared = {**SANDBOX, "network": True, "host_loopback": True}
+        with Gateway(commands.config(model, shared)) as open_one, Client(open_one) as other:
             assert said(other, reach) == "reached\n"
 
 
