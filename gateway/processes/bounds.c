@@ -64,6 +64,7 @@ bool bounds_look(struct bounds_watch *w, int64_t now, char ret_why[BOUNDS_WHY])
     bool is_over = false;
     if (now < w->due)
         return false;
+    int64_t begun = now_ms();
     if (w->group >= 0 && b->cpu_s && cgroup_cpu_s(w->group) > b->cpu_s) {
         snprintf(ret_why, BOUNDS_WHY, "it used more than %llu s of the processor",
                  (unsigned long long)b->cpu_s);
@@ -73,7 +74,7 @@ bool bounds_look(struct bounds_watch *w, int64_t now, char ret_why[BOUNDS_WHY])
                  (unsigned long long)(b->folder / MIB));
         is_over = true;
     }
-    int64_t took = now_ms() - now;
+    int64_t took = now_ms() - begun;
     w->due = now + took + (took * PAUSE > BOUNDS_LOOK_MS ? took * PAUSE : BOUNDS_LOOK_MS);
     return is_over;
 }

@@ -130,10 +130,9 @@ bool cgroup_find(const char *proc, pid_t pid, char ret_parent[PATH_MAX], char re
     struct stat st;
     if (!own_path(proc, pid, own) || !mount_point(proc, pid, at))
         return refuse(ret_why, "there are no cgroups of version 2");
-    char *slash = strrchr(own, '/');
-    if (slash == own)
+    if (!own[1])
         return refuse(ret_why, "the gateway's group has none above it");
-    *slash = 0;
+    *strrchr(own, '/') = 0;
     snprintf(path, sizeof path, "%s/%d", proc, (int)pid);
     if (stat(path, &st) < 0)
         return refuse(ret_why, "there is no such process");
