@@ -252,8 +252,8 @@ static void add_command(const struct sandbox *s, struct keep_spec *spec)
     add(&spec->argv, "-c");
     if (is_counted) {
         snprintf(limit, sizeof limit,
-                 "ulimit -p %" PRIu64 " 2>/dev/null || ulimit -u %" PRIu64
-                 "; exec \"$0\" -c \"$1\"",
+                 "{ ulimit -p %" PRIu64 " || ulimit -u %" PRIu64
+                 "; } 2>/dev/null; exec \"$0\" -c \"$1\"",
                  s->bounds.processes, s->bounds.processes);
         add(&spec->argv, limit);
         add(&spec->argv, "/bin/sh");
