@@ -1,9 +1,9 @@
 #include "gateway/base/origin.h"
 
-#include "gateway/base/net.h"
-
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "gateway/base/net.h"
 
 #define MAX_HOST 255 /* bytes of a name that DNS could carry */
 #define MAX_SCHEME 31
@@ -15,7 +15,7 @@ struct parts {
     uint16_t port;
 };
 
-/* ------------------------------------------------------------------ reading */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static char lower(char c)
 {
@@ -170,7 +170,7 @@ void origin_done(struct origin *o)
     *o = (struct origin){0};
 }
 
-/* ------------------------------------------------------------------ the rules */
+/* --- the rules -------------------------------------------------------------------------------- */
 
 static bool host_matches(const struct origin *o, const char *host)
 {
@@ -208,8 +208,8 @@ static bool has_host(const struct origin *list, size_t n, const char *host)
     return false;
 }
 
-/* A name that only this machine answers to, or that the operator has named.  Beyond loopback an address
- * is one too: a page that was loaded from an address had no name that could be bound anew. */
+/* A name that only this machine answers to, or that the operator has named.  Beyond loopback an
+ * address is one too: a page that was loaded from an address has no name to bind anew. */
 static bool is_own_host(const struct origins *listed, struct str header, bool is_loopback_bind)
 {
     static const struct str localhost = STR("localhost"), below = STR(".localhost");

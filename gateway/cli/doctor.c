@@ -113,17 +113,16 @@ static void tell_database(const struct store_check *c, bool in_use)
                in_use ? "" : ": the next start ends those that ran, and starts those that waited");
 }
 
-static void tell_bounds(const struct data_dir *d, const struct sandbox *commands)
+static pid_t pid_of(const struct data_dir *d)
 {
-    struct buf text = {0};
     long pid = d->in_use ? strtol(d->pid, NULL, 10) : 0;
-    sandbox_put_bounds(commands, pid > 0 ? (pid_t)pid : getpid(), &text);
-    fwrite(text.bytes, 1, text.len, stdout);
-    buf_done(&text);
+    return pid > 0 ? (pid_t)pid : getpid();
 }
 
-int doctor_run(const char *data_dir, bool full, const struct sandbox *commands)
+int doctor_run(const char *data_dir, bool full,
+               void (*put_bounds)(const void *arg, pid_t gateway, struct buf *out), const void *arg)
 {
+    struct buf bounds = {0};
     struct data_dir d;
     struct store_check check;
     char error[DATA_DIR_ERROR];
@@ -137,7 +136,9 @@ int doctor_run(const char *data_dir, bool full, const struct sandbox *commands)
     check_files(&d, &n);
     store_check(d.database, d.is_still, full, &check);
     tell_database(&check, d.in_use);
-    tell_bounds(&d, commands);
+    put_bounds(arg, pid_of(&d), &bounds);
+    fwrite(bounds.bytes, 1, bounds.len, stdout);
+    buf_done(&bounds);
     for (struct str rest = buf_str(&check.faults); rest.n > 0;) {
         const char *newline = memchr(rest.p, '\n', rest.n);
         size_t len = newline ? (size_t)(newline - rest.p) : rest.n;

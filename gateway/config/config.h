@@ -1,8 +1,8 @@
 /* config -- what the operator has decided: the JSON file, the command line, and the defaults.
  *
  * Shape:    one table of keys (config_keys.c) has each key's type, range, default and description;
- *           reading, faults and config_print come from it.  config_check.c holds what a table cannot
- *           say: what goes together.  After config_load the struct is const.
+ *           reading, faults and config_print come from it.  config_check.c holds what a table
+ *           cannot say: what goes together.  After config_load the struct is const.
  * Thread:   loop; read by any thread once loaded.
  * Owns:     all its texts and lists.  config_done takes a half-filled struct too.
  * Errors:   all faults of a file are told, one a line, each beginning with its key's path:
@@ -55,6 +55,7 @@ struct config_model {
     struct config_upstream upstream;
     uint32_t idle_timeout_s; /* longest silence; 0: no limit */
     uint64_t context_bytes;  /* of messages that it can be given; 0: no limit */
+    char *think_tag;         /* around thoughts in its answers; "" for none */
 };
 
 /* AGENT_SOURCE says as many tokens as it is asked for: for benchmarks and tests. */
@@ -172,9 +173,9 @@ struct config {
     } log;
 };
 
-/* Reads the file (NULL: defaults alone) and the flags (NULL: none), both of which must outlive ret, checks
- * everything, and appends the faults to ret_faults.  Returns their number; with faults, *ret is good for
- * config_done only. */
+/* Reads the file (NULL: defaults alone) and the flags (NULL: none), both of which must outlive ret,
+ * checks everything, and appends the faults to ret_faults.  Returns their number; with faults, *ret
+ * is good for config_done only. */
 int config_load(const char *file, const struct config_flags *flags, struct config *ret,
                 struct buf *ret_faults) MUST_USE;
 void config_done(struct config *c);

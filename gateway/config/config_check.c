@@ -2,13 +2,13 @@
  * together.  Each function looks at one part, after the file and the flags were read; it must bear
  * what an earlier fault has left (a NULL text, a default), and does not tell the same fault again.
  */
-#include "gateway/config/config_keys.h"
-
-#include "gateway/base/folders.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "gateway/base/folders.h"
+#include "gateway/config/config_keys.h"
+#include "proto/str.h"
 
 struct path {
     char text[96];
@@ -32,18 +32,13 @@ static bool is(const char *text, const char *other)
     return text && str_eq(str_of(text), str_of(other));
 }
 
-static bool begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 static void set_text(char **member, const char *text)
 {
     free(*member);
     *member = xstrdup(str_of(text));
 }
 
-/* ------------------------------------------------------------------ the command line */
+/* --- the command line ------------------------------------------------------------------------- */
 
 /* As if the file had said it. */
 static void take_choice(struct config *c, const char *flag, const char *name, const char *value,
@@ -74,7 +69,7 @@ static void take_flags(struct config *c, const struct config_flags *flags, struc
     take_choice(c, "--log-format", "format", flags->log_format, f);
 }
 
-/* ------------------------------------------------------------------ where and for whom */
+/* --- where and for whom ----------------------------------------------------------------------- */
 
 static bool parse_port(const char *text, uint16_t *ret)
 {
@@ -173,7 +168,7 @@ static void check_admin(struct config *c)
     }
 }
 
-/* ------------------------------------------------------------------ keys */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 /* A name that can stand in a log, a header and a list. */
 static bool is_name(const char *text)
@@ -227,13 +222,13 @@ static void check_auth(struct config *c, struct faults *f)
         fault(f, c->tls.cert ? "tls.key" : "tls.cert", "is missing: a certificate needs its key");
 }
 
-/* ------------------------------------------------------------------ models, webhooks */
+/* --- models, webhooks ------------------------------------------------------------------------- */
 
 static void check_url(const char *url, const char *path, struct faults *f)
 {
     if (!url)
         fault(f, path, "is missing");
-    else if (!begins(url, "http://") && !begins(url, "https://"))
+    else if (!str_begins(str_of(url), STR("http://")) && !str_begins(str_of(url), STR("https://")))
         fault(f, path, "must begin with http:// or https://");
 }
 
@@ -294,7 +289,7 @@ static bool has_model(const struct config *c, const char *name)
     return is(name, "builtin");
 }
 
-/* ------------------------------------------------------------------ agents */
+/* --- agents ----------------------------------------------------------------------------------- */
 
 static const char *const tool_names[] = {
     "calculator", "clock",    "spawn_task", "cancel_task", "send_message",
@@ -436,7 +431,7 @@ static void check_default(struct config *c, struct faults *f)
         c->agents[0].is_default = true;
 }
 
-/* ------------------------------------------------------------------ all */
+/* --- all -------------------------------------------------------------------------------------- */
 
 void config_check(struct config *c, const struct config_flags *flags, struct faults *f)
 {

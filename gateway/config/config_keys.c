@@ -9,7 +9,7 @@
 #define MAX_COUNT 10000000
 #define MAX_PATH_TEXT 4096
 
-/* ------------------------------------------------------------------ the table */
+/* --- the table -------------------------------------------------------------------------------- */
 
 static const char *const alg_names[] = {"HS256", "RS256", "ES256", "EdDSA", NULL};
 static const char *const model_kinds[] = {"openai", "builtin", NULL};
@@ -98,6 +98,8 @@ static const struct key model_keys[] = {
      INT(config_model, idle_timeout_s, 0, MAX_SECONDS, 120)},
     {"context_bytes", "of messages that it can be given: older ones are left out; 0: no limit",
      INT(config_model, context_bytes, 0, 16 * 1024 * 1024, 0)},
+    {"think_tag", "openai: name of the tags around thoughts in its answers; \"\" for none",
+     .type = KEY_TEXT, AT(config_model, think_tag), .max = MAX_THINK_TAG, .text = "think"},
 };
 TABLE(model_table, model_keys);
 
@@ -286,7 +288,7 @@ static const struct key root_keys[] = {
 };
 const struct key_table config_table = {root_keys, countof(root_keys)};
 
-/* ------------------------------------------------------------------ looking up */
+/* --- looking up ------------------------------------------------------------------------------- */
 
 const char *key_alg_text(enum key_alg alg)
 {
@@ -368,7 +370,7 @@ void key_put_nearest(const struct key_table *table, const char *name, struct buf
     buf_done(&n.path);
 }
 
-/* ------------------------------------------------------------------ values */
+/* --- values ----------------------------------------------------------------------------------- */
 
 void key_put_wanted(const struct key *key, struct buf *out)
 {
@@ -473,7 +475,7 @@ void keys_free(const struct key_table *table, void *base)
     }
 }
 
-/* ------------------------------------------------------------------ faults */
+/* --- faults ----------------------------------------------------------------------------------- */
 
 void fault(struct faults *f, const char *path, const char *format, ...)
 {

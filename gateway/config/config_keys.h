@@ -1,9 +1,9 @@
 /* config_keys -- the table of all configuration keys.  Internal to gateway/config*.c.
  *
- * Shape:    a tree: a table holds the keys of one object; groups and lists point to their own table.
- *           Offsets in a group's table count from struct config, in a list's from its element.
- *           To add a key: a member in config.h, a row here, and, when it must go together with
- *           another, a rule in config_check.c.
+ * Shape:    a tree: a table holds the keys of one object; groups and lists point to their own
+ *           table.  Offsets in a group's table count from struct config, in a list's from its
+ *           element.  To add a key: a member in config.h, a row here, and, when it must go together
+ *           with another, a rule in config_check.c.
  * Thread:   any.
  */
 #ifndef GATEWAY_CONFIG_CONFIG_KEYS_H

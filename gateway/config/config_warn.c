@@ -1,9 +1,9 @@
-/* Design.  What is legal, and more than its operator may have meant.  A warning stops nothing: it is
- * told by check-config, and by the log at a start. */
-#include "gateway/config/config_keys.h"
-
+/* Design.  What is legal, and more than its operator may have meant.  A warning stops nothing: it
+ * is told by check-config, and by the log at a start. */
 #include <ctype.h>
 #include <stdio.h>
+
+#include "gateway/config/config_keys.h"
 
 /* Programs that run what their arguments, their files or their input say.  A version may follow
  * ("python3.11"). */

@@ -1,10 +1,10 @@
 /* front -- the side that peers see: ports, connections, who they are, and what they all share.
  *
- * Shape:    the files of the front are given this struct; it knows the hub that answers, the configuration
- *           and the keys, and nothing of stores, agents and webhooks.
+ * Shape:    the files of the front are given this struct; it knows the hub that answers, the
+ *           configuration and the keys, and nothing of stores, agents and webhooks.
  * Thread:   loop.
- * Owns:     libwebsockets' context, the listening sockets, the keys, and every connection.  The loop, the
- *           hub and the configuration are the server's, and outlive it.
+ * Owns:     libwebsockets' context, the listening sockets, the keys, and every connection.  The
+ *           loop, the hub and the configuration are the server's, and outlive it.
  */
 #ifndef GATEWAY_FRONT_FRONT_H
 #define GATEWAY_FRONT_FRONT_H
@@ -46,6 +46,7 @@ struct front {
     struct list conns;           /* of struct conn, all */
     struct list silent;          /* of struct conn, the one heard longest ago first */
     struct list blocked;         /* of struct conn with a partial write */
+    struct list failed;          /* of struct conn, blocked: libwebsockets closes it (closing.h) */
     struct list dead;            /* of struct conn, freed at the end of the turn */
     struct list streams;         /* of struct exchange: events over HTTP */
     struct list bodies;          /* of struct exchange: whose body is to come */
@@ -67,8 +68,8 @@ struct front {
 void front_init(struct front *f, uv_loop_t *loop, struct hub *hub, const struct config *config);
 /* The keys from now on; takes them, and closes those before. */
 void front_set_auth(struct front *f, struct auth *auth);
-/* Makes the context and binds the ports, once the hub is open; accepts nothing yet.  False: the log says
- * why. */
+/* Makes the context and binds the ports, once the hub is open; accepts nothing yet.  False: the log
+ * says why. */
 bool front_open(struct front *f) MUST_USE;
 void front_start(struct front *f); /* accepts */
 void front_tick(struct front *f);  /* once a second */

@@ -58,7 +58,7 @@ bool http_api_serves(const char *path)
     return strncmp(path, "/v1/", 4) == 0;
 }
 
-/* --- routes ------------------------------------------------------------------------------------ */
+/* --- routes ----------------------------------------------------------------------------------- */
 
 static const enum lws_token_indexes uri_of[] = {[GET] = WSI_TOKEN_GET_URI,
                                                 [POST] = WSI_TOKEN_POST_URI,
@@ -73,8 +73,8 @@ static enum method method_of(struct lws *wsi)
     return m;
 }
 
-/* lws ends the path at a bare "&" or ";", and what it leaves of DELETE …/c;x/tasks/t would delete c.
- * Sets names_task when the rest goes on to one. */
+/* lws ends the path at a bare "&" or ";", and what it leaves of DELETE …/c;x/tasks/t would delete
+ * c.  Sets names_task when the rest goes on to one. */
 static bool is_whole(struct lws *wsi, enum method method, bool *names_task)
 {
     if (method == OTHER)
@@ -121,7 +121,7 @@ static const struct route *find_route(struct exchange *x, enum method method, co
     return NULL;
 }
 
-/* --- identity ---------------------------------------------------------------------------------- */
+/* --- identity --------------------------------------------------------------------------------- */
 
 static enum error identify(struct exchange *x, char *why, size_t n)
 {
@@ -150,7 +150,7 @@ static enum error identify(struct exchange *x, char *why, size_t n)
     return e;
 }
 
-/* --- answers ----------------------------------------------------------------------------------- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 void http_api_ready(struct exchange *x, int status)
 {
@@ -202,7 +202,7 @@ static void make_guest(struct exchange *x)
     http_api_ready(x, x->route->made_status);
 }
 
-/* --- the request ------------------------------------------------------------------------------- */
+/* --- the request ------------------------------------------------------------------------------ */
 
 static bool is_number_or_word(struct str v)
 {
@@ -212,6 +212,16 @@ static bool is_number_or_word(struct str v)
         if (v.p[i] < '0' || v.p[i] > '9')
             return false;
     return v.n > 0 && v.n < 20 && (v.p[0] != '0' || v.n == 1);
+}
+
+/* Whether the name is one of a list that is separated by spaces. */
+static bool has_name(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = list; n && (at = strstr(at, name)) != NULL; at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || at[n] == 0))
+            return true;
+    return false;
 }
 
 /* ?limit=10&before=… of those that the route knows, as members of a JSON object. */
@@ -226,8 +236,7 @@ static void put_query(struct exchange *x, struct buf *out)
         if (!value)
             continue;
         *value++ = 0;
-        const char *known = strstr(x->route->query, pair);
-        if (!*pair || !known || (known[strlen(pair)] != ' ' && known[strlen(pair)] != 0))
+        if (!has_name(x->route->query, pair))
             continue;
         struct str v = str_of(value);
         if (strcmp(pair, "after") == 0 &&
@@ -298,7 +307,7 @@ static void carry_out(struct exchange *x)
         x->call = hub_request(h, &(struct asker){x->owner, x->quota, NULL}, &req, on_reply, x);
 }
 
-static int run(struct exchange *x)
+static int api_run(struct exchange *x)
 {
     if (x->answered)
         return 0;
@@ -308,9 +317,9 @@ static int run(struct exchange *x)
     return 0;
 }
 
-/* While a request is carried out what lies behind its body is not taken: libwebsockets 4.1 then says
- * again and again that the body is whole, and turns to nobody else.  So whoever does not wait for the
- * answer is hung up on. */
+/* While a request is carried out what lies behind its body is not taken: libwebsockets 4.1 then
+ * says again and again that the body is whole, and turns to nobody else.  So whoever does not wait
+ * for the answer is hung up on. */
 int http_api_body_ended(struct exchange *x)
 {
     if (x->body_ended)
@@ -319,8 +328,8 @@ int http_api_body_ended(struct exchange *x)
     x->to_come = 0;
     list_remove(&x->coming);
     if (x->answered)
-        lws_callback_on_writable(x->wsi); /* it waited for this */
-    return x->length > 0 ? run(x) : 0;    /* without a body it was carried out at once */
+        lws_callback_on_writable(x->wsi);  /* it waited for this */
+    return x->length > 0 ? api_run(x) : 0; /* without a body it was carried out at once */
 }
 
 int http_api_body(struct exchange *x, const char *piece, size_t len)
@@ -333,9 +342,10 @@ int http_api_body(struct exchange *x, const char *piece, size_t len)
     return 0;
 }
 
-/* The same without a body: there libwebsockets 4.1 neither reads nor stops polling, and the loop would go round
- * for as long as the answer takes, which of events is that of their task.  What is there is mostly the end: the
- * reader has left.  Who sent a request into the answer of another, and it is a quick one, is served. */
+/* The same without a body: there libwebsockets 4.1 neither reads nor stops polling, and the loop
+ * would go round for as long as the answer takes, which of events is that of their task.  What is
+ * there is mostly the end: the reader has left.  Who sent a request into the answer of another, and
+ * it is a quick one, is served. */
 static void hang_up_the_impatient(struct front *f)
 {
     list_each (it, &f->under_way) {
@@ -346,8 +356,8 @@ static void hang_up_the_impatient(struct front *f)
     }
 }
 
-/* From each piece of a body libwebsockets allows 5 s to the next, and a phone in a tunnel is silent for longer:
- * so what is left of all its time is set anew, before those are over. */
+/* From each piece of a body libwebsockets allows 5 s to the next, and a phone in a tunnel is silent
+ * for longer: so what is left of all its time is set anew, before those are over. */
 void http_api_tick(struct front *f)
 {
     hang_up_the_impatient(f);
@@ -361,7 +371,7 @@ void http_api_tick(struct front *f)
     }
 }
 
-/* --- the beginning ----------------------------------------------------------------------------- */
+/* --- the beginning ---------------------------------------------------------------------------- */
 
 /* Paced by owner; who is none is paced by address. */
 static bool is_in_time(struct exchange *x)
@@ -427,7 +437,8 @@ static int ask_for_body(struct exchange *x)
     return lws_write(x->wsi, bytes + LWS_PRE, sizeof line - 1, LWS_WRITE_HTTP_HEADERS) < 0 ? -1 : 0;
 }
 
-/* How much comes behind the head.  Where that is not clear, or too much, the answer is the last one. */
+/* How much comes behind the head.  Where that is not clear, or too much, the answer is the last
+ * one. */
 static const char *expect_body(struct exchange *x)
 {
     const char *wrong = http_head_length(x->wsi, &x->length);
@@ -440,8 +451,8 @@ static const char *expect_body(struct exchange *x)
     return NULL;
 }
 
-/* Whose cookie it is asks by itself: a page's GET of its own site carries no Origin.  Where the browser
- * says from where it comes, another site's needs one. */
+/* Whose cookie it is asks by itself: a page's GET of its own site carries no Origin.  Where the
+ * browser says from where it comes, another site's needs one. */
 static bool needs_origin(struct lws *wsi)
 {
     char *site = http_head_value(wsi, "sec-fetch-site:");
@@ -485,7 +496,7 @@ int http_api_begin(struct front *f, struct lws *wsi, struct exchange **slot, con
     if (!is_welcome(x, from_cookie))
         return 0;
     if (x->length == 0)
-        return run(x);
+        return api_run(x);
     return x->waits ? ask_for_body(x) : 0;
 }
 
@@ -495,8 +506,8 @@ int http_api_writable(struct exchange *x)
         return 0;
     if (x->streams)
         return sse_writable(x);
-    /* Who sends head and body in two packets would find the connection closed behind a refusal of the
-     * head, and the refusal lost in a reset. */
+    /* Who sends head and body in two packets would find the connection closed behind a refusal of
+     * the head, and the refusal lost in a reset. */
     if (!x->answered || x->to_come > 0)
         return 0;
     int result = http_answer_json(x->wsi, x->status, x->origin, x->is_head, buf_str(&x->answer));

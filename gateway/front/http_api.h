@@ -1,8 +1,8 @@
 /* http_api -- the requests of the wire over HTTP (PROTOCOL.md section 7), and events as SSE.
  *
  * Shape:    a table of routes names the verb of each; path, query and body become one decoded
- *           request, and the same code as for WebSocket carries it out.  One exchange at a time on a
- *           connection; its memory is the wsi's user space.
+ *           request, and the same code as for WebSocket carries it out.  One exchange at a time on
+ *           a connection; its memory is the wsi's user space.
  * Thread:   loop.
  * Owns:     an exchange until its answer was written or the connection has gone.
  */

@@ -1,13 +1,13 @@
 #include "gateway/processes/bounds.h"
 
-#include "gateway/processes/cgroup.h"
-#include "gateway/processes/folder_size.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "gateway/processes/cgroup.h"
+#include "gateway/processes/folder_size.h"
 
 #define MIB (1024 * 1024)
 #define XCPU_S 5 /* between SIGXCPU, which tells why, and SIGKILL */

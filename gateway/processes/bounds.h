@@ -1,7 +1,7 @@
 /* bounds -- what a command may use of the machine, and the watch over it.
  *
- * Shape:    the numbers stand in the command's spec.  Its keeper opens a watch, the program enters it
- *           before it runs, the keeper looks now and then, and closes it at the end.
+ * Shape:    the numbers stand in the command's spec.  Its keeper opens a watch, the program enters
+ *           it before it runs, the keeper looks now and then, and closes it at the end.
  *
  *             bound      in a cgroup (cgroup.h)     else
  *             memory     all processes together     data of each process (RLIMIT_DATA)
@@ -46,7 +46,8 @@ void bounds_open(struct bounds_watch *w, const struct bounds *bounds, const char
 int bounds_enter(const struct bounds_watch *w);
 /* True with a clause when it has used more than it may.  Does nothing before due. */
 bool bounds_look(struct bounds_watch *w, int64_t now_ms, char ret_why[BOUNDS_WHY]);
-/* When nothing of the command is left.  True with a clause when the kernel has killed it for what it used. */
+/* When nothing of the command is left.  True with a clause when the kernel has killed it for what
+ * it used. */
 bool bounds_close(struct bounds_watch *w, char ret_why[BOUNDS_WHY]);
 
 #endif

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ------------------------------------------------------------------ its files */
+/* --- its files -------------------------------------------------------------------------------- */
 
 static bool read_text(int at, const char *name, char *ret, size_t size)
 {
@@ -60,7 +60,7 @@ static bool has_word(const char *text, const char *word)
     return false;
 }
 
-/* ------------------------------------------------------------------ which may be had */
+/* --- which may be had ------------------------------------------------------------------------- */
 
 /* What stands behind "0::" in PROC/PID/cgroup. */
 static bool own_path(const char *proc, pid_t pid, char ret[PATH_MAX])
@@ -160,7 +160,7 @@ bool cgroup_enable(const char *parent)
     return good;
 }
 
-/* ------------------------------------------------------------------ one of them */
+/* --- one of them ------------------------------------------------------------------------------ */
 
 bool cgroup_limit(int group, uint64_t memory, uint64_t processes)
 {

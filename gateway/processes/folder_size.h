@@ -1,10 +1,10 @@
 /* folder_size -- how much of the disk a folder takes.
  *
- * Shape:    one walk, which ends early when it is too much.  It follows no link, stays on the folder's
- *           file system, and counts a file with several names once over all of them.
+ * Shape:    one walk, which ends early when it is too much.  It follows no link, stays on the
+ *           folder's file system, and counts a file with several names once over all of them.
  * Thread:   any; it reads directories, and waits for the disk.
- * Errors:   what cannot be read counts nothing.  A directory that its owner may not read (a command has
- *           made it so) is made readable to him first: else that were a way around.
+ * Errors:   what cannot be read counts nothing.  A directory that its owner may not read (a command
+ *           has made it so) is made readable to him first: else that were a way around.
  */
 #ifndef GATEWAY_PROCESSES_FOLDER_SIZE_H
 #define GATEWAY_PROCESSES_FOLDER_SIZE_H

@@ -1,7 +1,5 @@
 #include "gateway/processes/keep_folder.h"
 
-#include "proto/js.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,10 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/js.h"
+
 #define FILE_BYTES (2 * 1024 * 1024) /* of a spec or a status: more is damage */
 #define RING_HEAD 8                  /* bytes: the total */
 
-/* ------------------------------------------------------------------ files */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static bool read_file(int folder, const char *name, struct buf *out)
 {
@@ -54,13 +54,13 @@ static bool replace_file(int folder, const char *name, struct str bytes)
     return good && renameat(folder, fresh, folder, name) == 0;
 }
 
-static bool read_object(int folder, const char *name, struct buf *text, struct js_doc *doc)
+static bool keep_read_object(int folder, const char *name, struct buf *text, struct js_doc *doc)
 {
     return read_file(folder, name, text) && js_parse(doc, text->bytes, text->len, JS_AGENT) &&
            js_type(doc, 0) == JS_OBJECT;
 }
 
-/* ------------------------------------------------------------------ members */
+/* --- members ---------------------------------------------------------------------------------- */
 
 static char *take_text(const struct js_doc *doc, const char *key)
 {
@@ -114,7 +114,7 @@ static void put_texts(struct buf *out, const char *key, const struct keep_texts 
     buf_putc(out, ']');
 }
 
-/* ------------------------------------------------------------------ the spec */
+/* --- the spec --------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -155,6 +155,7 @@ bool keep_spec_write(int folder, const struct keep_spec *s)
         js_put_int(&out, bound_members[i].name, (int64_t)*bound_of(&s->bounds, i));
     js_put_field(&out, "folder", str_of(s->folder));
     js_put_field(&out, "cgroup", str_of(s->cgroup));
+    js_put_int(&out, "files", s->files);
     buf_puts(&out, "}\n");
     bool good = replace_file(folder, "spec", buf_str(&out));
     buf_done(&out);
@@ -166,7 +167,7 @@ bool keep_spec_read(int folder, struct keep_spec *ret)
     struct buf text = {0};
     struct js_doc doc = {0};
     *ret = (struct keep_spec){0};
-    bool good = read_object(folder, "spec", &text, &doc);
+    bool good = keep_read_object(folder, "spec", &text, &doc);
     if (good) {
         ret->owner = take_text(&doc, "owner");
         ret->conversation_id = take_text(&doc, "conversation_id");
@@ -187,6 +188,7 @@ bool keep_spec_read(int folder, struct keep_spec *ret)
             *bound_of(&ret->bounds, i) = (uint64_t)take_int(&doc, bound_members[i].name);
         ret->folder = take_text(&doc, "folder");
         ret->cgroup = take_text(&doc, "cgroup");
+        ret->files = take_int(&doc, "files");
         good = ret->owner && ret->conversation_id && ret->task_id && ret->command && ret->argv.n;
     }
     js_done(&doc);
@@ -220,7 +222,7 @@ void keep_spec_done(struct keep_spec *s)
     *s = (struct keep_spec){0};
 }
 
-/* ------------------------------------------------------------------ the status */
+/* --- the status ------------------------------------------------------------------------------- */
 
 static const char *const state_names[] = {
     [KEEP_RUNNING] = "running",     [KEEP_EXITED] = "exited",       [KEEP_KILLED] = "killed",
@@ -256,7 +258,7 @@ bool keep_status_read(int folder, struct keep_status *ret)
     struct buf text = {0};
     struct js_doc doc = {0};
     *ret = (struct keep_status){0};
-    bool good = read_object(folder, "status", &text, &doc);
+    bool good = keep_read_object(folder, "status", &text, &doc);
     uint32_t state = good ? js_get(&doc, 0, "state") : 0;
     good = state && js_type(&doc, state) == JS_STRING;
     if (good) {
@@ -283,7 +285,7 @@ bool keep_status_read(int folder, struct keep_status *ret)
     return good;
 }
 
-/* ------------------------------------------------------------------ the ring */
+/* --- the ring --------------------------------------------------------------------------------- */
 
 int keep_ring_open(int folder, bool writes)
 {
@@ -361,7 +363,7 @@ struct keep_span keep_ring_read(int ring, uint64_t from, size_t max, struct buf 
     return (struct keep_span){first, end};
 }
 
-/* ------------------------------------------------------------------ the folder */
+/* --- the folder ------------------------------------------------------------------------------- */
 
 bool keep_is_locked(int folder)
 {

@@ -16,10 +16,10 @@
 #ifndef GATEWAY_PROCESSES_KEEP_FOLDER_H
 #define GATEWAY_PROCESSES_KEEP_FOLDER_H
 
+#include <sys/types.h>
+
 #include "gateway/processes/bounds.h"
 #include "proto/buf.h"
-
-#include <sys/types.h>
 
 #define KEEP_CHUNK 65536  /* bytes of one read of the keeper's */
 #define KEEP_CHARS 200000 /* of output that are kept, as characters */
@@ -47,8 +47,9 @@ struct keep_spec {
     int64_t started_at; /* Unix ms */
     int64_t timeout_ms; /* 0: none */
     struct bounds bounds;
-    char *folder; /* of the conversation, as the keeper sees it; NULL: it is not measured */
-    char *cgroup; /* in which the keeper makes one; NULL: none can be had */
+    char *folder;  /* of the conversation, as the keeper sees it; NULL: it is not measured */
+    char *cgroup;  /* in which the keeper makes one; NULL: none can be had */
+    int64_t files; /* its soft limit of descriptors; 0: the keeper's own */
 };
 
 enum keep_state {

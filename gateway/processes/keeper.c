@@ -1,9 +1,5 @@
 #include "gateway/processes/keeper.h"
 
-#include "gateway/processes/keep_folder.h"
-#include "gateway/processes/spawn.h"
-#include "gateway/processes/tree.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,6 +13,11 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "gateway/processes/children.h"
+#include "gateway/processes/keep_folder.h"
+#include "gateway/processes/spawn.h"
+#include "gateway/processes/tree.h"
 
 /* Design
  *
@@ -33,9 +34,9 @@
 #define STATUS_TRIES 30            /* a second apart: the disk may be full */
 #define ANY_FRAME (3 + UINT16_MAX) /* bytes: the longest that a head can announce */
 
-/* ------------------------------------------------------------------ the gateway's side */
+/* --- the gateway's side ----------------------------------------------------------------------- */
 
-static int refuse(char ret_error[256], const char *what, int error)
+static int keeper_refuse(char ret_error[256], const char *what, int error)
 {
     snprintf(ret_error, 256, "cannot start a command: %s: %s", what, strerror(error));
     return -1;
@@ -57,7 +58,7 @@ static int open_lock(int folder)
     return -error;
 }
 
-static int launch(const char *path, int lock, char **env, const char *self, pid_t *ret_pid)
+static int keeper_launch(const char *path, int lock, char **env, const char *self, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
     char name[] = "holdfast", verb[] = "keep";
@@ -81,31 +82,31 @@ int keeper_spawn(const char *path, int folder, char **env, const char *self, pid
                  char ret_error[256])
 {
     if (mkfifoat(folder, "input", 0600) < 0)
-        return refuse(ret_error, "its FIFO", errno);
+        return keeper_refuse(ret_error, "its FIFO", errno);
     int lock = open_lock(folder);
     if (lock < 0)
-        return refuse(ret_error, "its lock", -lock);
-    int error = launch(path, lock, env, self, ret_pid);
+        return keeper_refuse(ret_error, "its lock", -lock);
+    int error = keeper_launch(path, lock, env, self, ret_pid);
     close(lock);
     if (error)
-        return refuse(ret_error, "its keeper", error);
+        return keeper_refuse(ret_error, "its keeper", error);
     int pidfd = (int)syscall(SYS_pidfd_open, *ret_pid, 0); /* sets close-on-exec */
     if (pidfd >= 0)
         return pidfd;
     error = errno;
     kill(*ret_pid, SIGKILL); /* unreaped, so it is still this one */
-    waitpid(*ret_pid, NULL, 0);
-    return refuse(ret_error, "a descriptor", error);
+    children_reap(P_PID, (id_t)*ret_pid, 0, &(siginfo_t){0});
+    return keeper_refuse(ret_error, "a descriptor", error);
 }
 
 void keeper_discard(int pidfd)
 {
     syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
-    waitid(P_PIDFD, (id_t)pidfd, &(siginfo_t){0}, WEXITED);
+    children_reap(P_PIDFD, (id_t)pidfd, 0, &(siginfo_t){0});
     close(pidfd);
 }
 
-/* ------------------------------------------------------------------ the keeper's side */
+/* --- the keeper's side ------------------------------------------------------------------------ */
 
 struct keeper {
     struct tree tree; /* first: tree.ended finds the rest */
@@ -137,7 +138,7 @@ static int64_t now_ms(clockid_t clock)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static void on_ended(struct tree *t, int status)
+static void keeper_on_ended(struct tree *t, int status)
 {
     struct keeper *k = container_of(t, struct keeper, tree);
     k->ended = true;
@@ -162,7 +163,7 @@ static void write_status(struct keeper *k)
     }
 }
 
-/* ------------------------------------------------------------------ starting */
+/* --- starting --------------------------------------------------------------------------------- */
 
 static bool open_pty(struct keeper *k)
 {
@@ -217,7 +218,7 @@ static void leave_ends(struct tree *t)
             close(k->child_end[i]);
 }
 
-static int start(struct keeper *k)
+static int keeper_start(struct keeper *k)
 {
     if (k->ring < 0 || k->fifo < 0)
         return ENOENT;
@@ -231,7 +232,7 @@ static int start(struct keeper *k)
     return error;
 }
 
-/* ------------------------------------------------------------------ in and out */
+/* --- in and out ------------------------------------------------------------------------------- */
 
 static void close_in(struct keeper *k)
 {
@@ -322,7 +323,7 @@ static void read_frames(struct keeper *k)
     k->n_frames -= at;
 }
 
-/* ------------------------------------------------------------------ the loop */
+/* --- the loop --------------------------------------------------------------------------------- */
 
 static void on_due(struct keeper *k)
 {
@@ -399,7 +400,7 @@ static void drain(struct keeper *k)
             return;
 }
 
-static void conclude(struct keeper *k)
+static void keeper_conclude(struct keeper *k)
 {
     struct keep_status *s = &k->status;
     char why[BOUNDS_WHY];
@@ -419,13 +420,14 @@ static void conclude(struct keeper *k)
     write_status(k);
 }
 
-/* Without the exit handlers of all the libraries of the gateway: one that waits keeps us for ever. */
+/* Without the exit handlers of all the libraries of the gateway: one that waits keeps us for
+ * ever. */
 _Noreturn static void leave(int code)
 {
     _exit(code);
 }
 
-_Noreturn static void fail(struct keeper *k, int error)
+_Noreturn static void keeper_fail(struct keeper *k, int error)
 {
     k->status.state = KEEP_FAILED;
     k->status.has_exit_code = true;
@@ -440,7 +442,7 @@ int keeper_main(int argc, char **argv)
 {
     struct keeper *k = xcalloc(sizeof *k);
 
-    k->tree.ended = on_ended;
+    k->tree.ended = keeper_on_ended;
     k->tree.release = leave_ends;
     k->out = k->in = -1;
     k->folder = argc == 3 ? open(argv[2], O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -452,13 +454,14 @@ int keeper_main(int argc, char **argv)
     k->status.keeper = getpid();
     k->status.keeper_ticks = process_start_ticks(getpid());
     write_status(k);
+    spawn_set_files((uint64_t)k->spec.files);
     int error = tree_open(&k->tree);
     k->ring = keep_ring_open(k->folder, true);
     k->fifo = openat(k->folder, "input", O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (!error)
-        error = start(k);
+        error = keeper_start(k);
     if (error)
-        fail(k, error);
+        keeper_fail(k, error);
     if (!k->spec.background && !k->spec.pty)
         close_in(k); /* whoever waits for it cannot write: a question would stay for ever */
     k->status.pid = k->tree.program;
@@ -470,6 +473,6 @@ int keeper_main(int argc, char **argv)
         turn(k);
     tree_kill(&k->tree);
     drain(k);
-    conclude(k);
+    keeper_conclude(k);
     leave(0);
 }

@@ -17,9 +17,9 @@
 #ifndef GATEWAY_PROCESSES_KEEPER_H
 #define GATEWAY_PROCESSES_KEEPER_H
 
-#include "proto/base.h"
-
 #include <sys/types.h>
+
+#include "proto/base.h"
 
 #define KEEPER_GRACE_MS 2000
 #define KEEPER_DRAIN_MS 1000
@@ -30,8 +30,8 @@
  * pidfd of the keeper, a child of ours (waitid reaps it), and its pid. */
 int keeper_spawn(const char *path, int folder, char **env, const char *self, pid_t *ret_pid,
                  char ret_error[256]);
-/* Of one that was just spawned and cannot be watched: it is killed, reaped, and its pidfd closed.  Its command, if there
- * is one already, dies of its death. */
+/* Of one that was just spawned and cannot be watched: it is killed, reaped, and its pidfd closed.
+ * Its command, if there is one already, dies of its death. */
 void keeper_discard(int pidfd);
 
 /* The process itself: argv is {"holdfast", "keep", FOLDER}.  Returns when it was not started by

@@ -1,23 +1,22 @@
 /* Lines of a process that its agent asked to be told of.
  *
- * A pattern is a plain text; a line that has one is told once, whichever it was.  A state of a line that is
- * written over (progress) is a line here.  The ring is read on from where the last look ended; what is behind
- * the last newline waits for its end, which the end of the process is, too.  Agents are not to be
- * flooded: what matches within WINDOW_MS of the last that was told is left out and counted, and makes
- * that window a strike; after MAX_STRIKES of them in a row, or MAX_TOLD in all, nothing more is
- * watched, and the end is told instead.  More than ALL_TOLD of all processes within ALL_MS, and nobody's
- * are told for QUIET_MS. */
-#include "gateway/processes/processes_private.h"
-
-#include "core/notice.h"
-#include "gateway/base/log.h"
-#include "gateway/processes/terminal_text.h"
-#include "proto/js.h"
-
+ * A pattern is a plain text; a line that has one is told once, whichever it was.  A state of a
+ * line that is written over (progress) is a line here.  The ring is read on from where the last
+ * look ended; what is behind the last newline waits for its end, which the end of the process is,
+ * too.  Agents are not to be flooded: what matches within WINDOW_MS of the last that was told is
+ * left out and counted, and makes that window a strike; after MAX_STRIKES of them in a row, or
+ * MAX_TOLD in all, nothing more is watched, and the end is told instead.  More than ALL_TOLD of
+ * all processes within ALL_MS, and nobody's are told for QUIET_MS. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "core/notice.h"
+#include "gateway/base/log.h"
+#include "gateway/processes/processes_private.h"
+#include "gateway/processes/terminal_text.h"
+#include "proto/js.h"
 
 #define WINDOW_MS 15000
 #define MAX_STRIKES 3
@@ -189,7 +188,8 @@ static bool read_on(struct process *p, struct buf *bytes)
     return bytes->len > 0;
 }
 
-/* How much of it is whole lines.  A line of LINE_BYTES is one, and so is the rest when no more comes. */
+/* How much of it is whole lines.  A line of LINE_BYTES is one, and so is the rest when no more
+ * comes. */
 static size_t whole_lines(struct str bytes, bool is_all)
 {
     const char *newline = bytes.n ? memrchr(bytes.p, '\n', bytes.n) : NULL;

@@ -1,10 +1,5 @@
 #include "gateway/processes/sandbox.h"
 
-#include "gateway/base/folders.h"
-#include "gateway/base/log.h"
-#include "gateway/base/privilege.h"
-#include "gateway/processes/cgroup.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -19,12 +14,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "gateway/base/folders.h"
+#include "gateway/base/log.h"
+#include "gateway/base/privilege.h"
+#include "gateway/processes/cgroup.h"
+
 #define BUBBLEWRAP "bwrap"
 #define PASTA "pasta"
 #define CHECK_MS 10000
 #define DISK_SHARE 10 /* of a disk one conversation's folder may take one part of so many */
 
-/* ------------------------------------------------------------------ the command line, as a table */
+/* --- the command line, as a table ------------------------------------------------------------- */
 
 /* What each row means; to is the same path when NULL. */
 enum row_kind {
@@ -90,7 +90,7 @@ static const struct {
     {ROW_PAIR, "--remount-ro", "/"}, /* what holds all these together */
 };
 
-static void add(struct keep_texts *argv, const char *text)
+static void sandbox_add(struct keep_texts *argv, const char *text)
 {
     argv->list = xrealloc(argv->list, (argv->n + 2) * sizeof(char *));
     argv->list[argv->n++] = xstrdup(str_of(text));
@@ -99,9 +99,9 @@ static void add(struct keep_texts *argv, const char *text)
 
 static void add_three(struct keep_texts *argv, const char *option, const char *from, const char *to)
 {
-    add(argv, option);
-    add(argv, from);
-    add(argv, to);
+    sandbox_add(argv, option);
+    sandbox_add(argv, from);
+    sandbox_add(argv, to);
 }
 
 static void add_system(struct keep_texts *argv, const char *path)
@@ -121,55 +121,56 @@ static void add_memory(const struct sandbox *s, const char *path, struct keep_te
     char size[24];
     if (s->tmp) {
         snprintf(size, sizeof size, "%" PRIu64, s->tmp);
-        add(argv, "--size");
-        add(argv, size);
+        sandbox_add(argv, "--size");
+        sandbox_add(argv, size);
     }
-    add(argv, "--tmpfs");
-    add(argv, path);
+    sandbox_add(argv, "--tmpfs");
+    sandbox_add(argv, path);
 }
 
-/* A network with a way out alone: no port of the host is forwarded, and its gateway is not the host. */
+/* A network with a way out alone: no port of the host is forwarded, and its gateway is not the
+ * host. */
 static void add_pasta(struct keep_texts *argv)
 {
     static const char *const words[] = {PASTA, "--quiet", "--config-net", "--no-map-gw",
                                         "-t",  "none",    "-u",           "none",
                                         "-T",  "none",    "-U",           "none"};
     for (size_t i = 0; i < countof(words); i++)
-        add(argv, words[i]);
+        sandbox_add(argv, words[i]);
     if (geteuid() == 0) { /* else it becomes nobody, and so would the command */
-        add(argv, "--runas");
-        add(argv, "0");
+        sandbox_add(argv, "--runas");
+        sandbox_add(argv, "0");
     }
-    add(argv, "--");
+    sandbox_add(argv, "--");
 }
 
 static void add_bubblewrap(const struct sandbox *s, const char *work, struct keep_texts *argv)
 {
     if (s->network && !s->host_loopback)
         add_pasta(argv);
-    add(argv, BUBBLEWRAP);
+    sandbox_add(argv, BUBBLEWRAP);
     for (size_t i = 0; i < countof(rows); i++) {
         const char *from = rows[i].from, *to = rows[i].to ? rows[i].to : from;
         switch (rows[i].kind) {
         case ROW_NO_NETWORK:
             if (!s->network)
-                add(argv, from);
+                sandbox_add(argv, from);
             break;
-        case ROW_OPTION: add(argv, from); break;
+        case ROW_OPTION: sandbox_add(argv, from); break;
         case ROW_MEMORY: add_memory(s, from, argv); break;
         case ROW_SYSTEM: add_system(argv, from); break;
         case ROW_FILE: add_three(argv, "--ro-bind-try", from, to); break;
         case ROW_SHIELD: add_three(argv, "--ro-bind", from, to); break;
         case ROW_PAIR:
-            add(argv, from);
-            add(argv, to);
+            sandbox_add(argv, from);
+            sandbox_add(argv, to);
             break;
         case ROW_WORK: add_three(argv, "--bind", work, to); break;
         }
     }
 }
 
-/* ------------------------------------------------------------------ folders */
+/* --- folders ---------------------------------------------------------------------------------- */
 
 /* BASE/ and the first half of SHA-256 of the owner, a NUL and the conversation. */
 static char *make_work(const struct sandbox *s, struct str owner, struct str conversation_id,
@@ -209,7 +210,7 @@ static char *join(const char *base, const char *path)
     return buf_take(&out);
 }
 
-/* ------------------------------------------------------------------ the environment */
+/* --- the environment -------------------------------------------------------------------------- */
 
 static char **make_env(const char *home, bool pty)
 {
@@ -240,25 +241,25 @@ void sandbox_env_done(char **env)
     free(env);
 }
 
-/* ------------------------------------------------------------------ the plan */
+/* --- the plan --------------------------------------------------------------------------------- */
 
-/* A namespace of users counts its processes for itself, so the bound is set inside of it.  Shells name
- * it differently, and none has -p for something that takes so small a number. */
+/* A namespace of users counts its processes for itself, so the bound is set inside of it.  dash
+ * names it -p; bash, whose -p is something else and cannot be set, -u. */
 static void add_command(const struct sandbox *s, struct keep_spec *spec)
 {
-    char limit[96];
+    char limit[128];
     bool is_counted = s->bounds.processes && s->kind == SANDBOX_BUBBLEWRAP && !s->cgroup[0];
-    add(&spec->argv, "/bin/sh");
-    add(&spec->argv, "-c");
+    sandbox_add(&spec->argv, "/bin/sh");
+    sandbox_add(&spec->argv, "-c");
     if (is_counted) {
         snprintf(limit, sizeof limit,
                  "{ ulimit -p %" PRIu64 " || ulimit -u %" PRIu64
                  "; } 2>/dev/null; exec \"$0\" -c \"$1\"",
                  s->bounds.processes, s->bounds.processes);
-        add(&spec->argv, limit);
-        add(&spec->argv, "/bin/sh");
+        sandbox_add(&spec->argv, limit);
+        sandbox_add(&spec->argv, "/bin/sh");
     }
-    add(&spec->argv, spec->command);
+    sandbox_add(&spec->argv, spec->command);
 }
 
 static void plan_bounds(const struct sandbox *s, struct keep_spec *spec)
@@ -282,8 +283,8 @@ bool sandbox_plan(const struct sandbox *s, const char *workdir, struct keep_spec
         add_bubblewrap(s, work, &spec->argv);
         spec->sandboxed = true;
         spec->workdir = join(SANDBOX_WORK, workdir);
-        add(&spec->argv, "--chdir");
-        add(&spec->argv, spec->workdir);
+        sandbox_add(&spec->argv, "--chdir");
+        sandbox_add(&spec->argv, spec->workdir);
         *ret_env = make_env(SANDBOX_WORK, spec->pty);
     } else {
         spec->workdir = join(work, workdir);
@@ -301,7 +302,7 @@ bool sandbox_plan(const struct sandbox *s, const char *workdir, struct keep_spec
     return false;
 }
 
-/* ------------------------------------------------------------------ whether it works */
+/* --- whether it works ------------------------------------------------------------------------- */
 
 /* Runs it with its stderr in fd; the errno of the spawn. */
 static int spawn(char **argv, int fd, pid_t *ret_pid)
@@ -346,7 +347,7 @@ static bool try_it(const struct sandbox *s, char ret_error[SANDBOX_ERROR])
         return false;
     }
     add_bubblewrap(s, "/tmp", &spec.argv);
-    add(&spec.argv, "/bin/true");
+    sandbox_add(&spec.argv, "/bin/true");
     int error = spawn(spec.argv.list, ends[1], &pid), status = 0;
     close(ends[1]);
     if (error) {
@@ -382,7 +383,7 @@ static bool has_program(const char *name)
     return found;
 }
 
-/* Commands would reach what listens on the host's loopback, in the belief that it is not reached. */
+/* Else commands would reach what listens on the host's loopback, and nobody has said so. */
 static bool has_network(const struct sandbox *s, char ret_error[SANDBOX_ERROR])
 {
     if (!s->network || s->host_loopback || has_program(PASTA))
@@ -416,7 +417,7 @@ bool sandbox_prepare(struct sandbox *s, char ret_error[SANDBOX_ERROR])
     return true;
 }
 
-/* ------------------------------------------------------------------ for doctor */
+/* --- for doctor ------------------------------------------------------------------------------- */
 
 static void put_bound(struct buf *out, const char *name, uint64_t number, const char *unit,
                       const char *of)

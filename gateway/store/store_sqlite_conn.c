@@ -201,7 +201,7 @@ static const char *const sql[STMT_COUNT] = {
         "SELECT owner, bytes FROM usage WHERE bytes > ?1 AND owner >= ?2 AND owner IS NOT ?3 ORDER BY owner",
 };
 
-/* ---------------------------------------------------------------------------- errors */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 static int map_err(sqlite3 *db, int rc)
 {
@@ -228,7 +228,7 @@ int conn_failed(struct conn *conn, int rc)
     return map_err(conn->db, rc);
 }
 
-/* ---------------------------------------------------------------------------- connections */
+/* --- connections ------------------------------------------------------------------------------ */
 
 int conn_open(struct conn *conn, const char *path, bool read_only)
 {
@@ -257,7 +257,7 @@ int conn_exec(struct conn *conn, const char *script)
     return rc == SQLITE_OK ? STORE_OK : conn_failed(conn, rc);
 }
 
-/* ---------------------------------------------------------------------------- calls */
+/* --- calls ------------------------------------------------------------------------------------ */
 
 struct call call_begin(struct conn *conn, enum stmt stmt)
 {

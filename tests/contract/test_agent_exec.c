@@ -7,7 +7,7 @@ static const char run_line[] =
     "{\"type\":\"run\",\"task_id\":\"01J0\",\"conversation_id\":\"c-1\","
     "\"input\":\"say \\\"h\xc3\xa9\\\"\\n\",\"history\":[],\"parent\":{\"task_id\":null},\"metadata\":null}\n";
 
-/* ------------------------------------------------------------------ lines and endings */
+/* --- lines and endings ------------------------------------------------------------------------ */
 
 static void test_exec_run_line_comes_first(void **state)
 {
@@ -167,8 +167,8 @@ static void tell_exit(void)
         close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
 }
 
-/* No exit handler of a library may run in a supervisor: it could wait.  LeakSanitizer's did, for ever, when
- * a SIGCONT came while it stopped its own threads. */
+/* No exit handler of a library may run in a supervisor: it could wait.  LeakSanitizer's did, for
+ * ever, when a SIGCONT came while it stopped its own threads. */
 static void test_exec_supervisor_leaves_at_once(void **state)
 {
     char error[256], variable[128], *env[] = {mark, variable, NULL};
@@ -189,7 +189,7 @@ static void test_exec_supervisor_leaves_at_once(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ what the program gets */
+/* --- what the program gets -------------------------------------------------------------------- */
 
 /* F26 */
 static void test_exec_descriptors_are_0_1_2_and_pipes(void **state)
@@ -233,7 +233,7 @@ static void test_exec_signals_are_at_their_defaults(void **state)
     expect(&p, RUN_DONE, "", "SigBlk:0000000\nSigIgn:0000000\n");
 }
 
-/* ------------------------------------------------------------------ stdin */
+/* --- stdin ------------------------------------------------------------------------------------ */
 
 static void answer(struct probe *p)
 {

@@ -1,16 +1,17 @@
-/* What bounds a command: which cgroup can be had, what is written to it, and how a folder is measured.
- * The groups are plain folders here: what the kernel would make of them is not what is tested. */
-#include "gateway/processes/bounds.h"
-#include "gateway/processes/cgroup.h"
-#include "gateway/processes/folder_size.h"
-#include "tests/support/t.h"
-
+/* What bounds a command: which cgroup can be had, what is written to it, and how a folder is
+ * measured.  The groups are plain folders here: what the kernel would make of them is not what is
+ * tested. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "gateway/processes/bounds.h"
+#include "gateway/processes/cgroup.h"
+#include "gateway/processes/folder_size.h"
+#include "tests/support/t.h"
 
 #define PID 4711
 
@@ -61,7 +62,7 @@ static void folder(const char *name)
     assert_true(mkdir(in_place(name), 0700) == 0 || errno == EEXIST);
 }
 
-/* ------------------------------------------------------------------ groups */
+/* --- groups ----------------------------------------------------------------------------------- */
 
 /* A gateway in the group /unit/gateway, whose parent gives memory and pids. */
 static void make_groups(void)
@@ -161,7 +162,7 @@ static void test_cgroup_has_the_bounds_and_tells_what_was_used(void **state)
     assert_int_equal(access(in_place("fs/unit/none"), F_OK), -1);
 }
 
-/* ------------------------------------------------------------------ folders */
+/* --- folders ---------------------------------------------------------------------------------- */
 
 static void fill(const char *name, size_t bytes)
 {

@@ -1,10 +1,5 @@
-/* A keeper from outside: what its FIFO, its folder and its program may do to it.  This binary is its own
- * keeper. */
-#include "gateway/processes/keep_folder.h"
-#include "gateway/processes/keeper.h"
-#include "gateway/processes/tree.h"
-#include "tests/support/t.h"
-
+/* A keeper from outside: what its FIFO, its folder and its program may do to it.  This binary is
+ * its own keeper. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,6 +9,11 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "gateway/processes/keep_folder.h"
+#include "gateway/processes/keeper.h"
+#include "gateway/processes/tree.h"
+#include "tests/support/t.h"
 
 #define FAILSAFE_MS 30000
 #define ID "proc_000000000000"
@@ -102,7 +102,7 @@ static void expect_end(enum keep_state state, int code)
     assert_int_equal(status.exit_code, code);
 }
 
-/* ------------------------------------------------------------------ its FIFO */
+/* --- its FIFO --------------------------------------------------------------------------------- */
 
 struct wanted {
     char text[32];
@@ -155,7 +155,7 @@ static void test_keeper_takes_a_frame_of_any_length(void **state)
     expect_end(KEEP_EXITED, 0);
 }
 
-/* ------------------------------------------------------------------ its folder */
+/* --- its folder ------------------------------------------------------------------------------- */
 
 static bool is_gone(void *arg)
 {
@@ -177,7 +177,7 @@ static void test_keeper_whose_folder_is_removed_ends_with_its_command(void **sta
     assert_true(is_gone(&status));
 }
 
-/* ------------------------------------------------------------------ its end */
+/* --- its end ---------------------------------------------------------------------------------- */
 
 static void tell_exit(void)
 {

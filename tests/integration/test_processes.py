@@ -478,3 +478,17 @@ def test_line_that_was_printed_while_the_gateway_was_down_is_told_once(own):
         run(again, process("kill", started["session_id"]), conversation=conversation)
         assert len(turns_of(again, conversation)) == 1
         assert sum("ERROR here" in text for text in notices(again, conversation)) == 1
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["own", "of_an_earlier_gateway"])
+def test_command_that_stops_its_keeper_and_ends_is_told_to_have_ended(own, restarted):
+    gate = own.path()
+    with Client(own) as client:
+        conversation, started = start(client, f"{until(gate)}; kill -STOP $PPID; exit 3")
+    if restarted:
+        own.kill()
+        own.start()
+    touch(gate)
+    with Client(own, token=client.token) as again:
+        end = ended(again, conversation, started["session_id"])
+        assert (end["status"], end["exit_code"]) == ("exited", 3)
