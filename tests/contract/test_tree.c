@@ -1,5 +1,5 @@
-/* A tree whose parties are stopped at some step.  Each parent is a child of the test: a tree takes the
- * signals and the children of its whole process. */
+/* A tree whose parties are stopped at some step.  Each parent is a child of the test: a tree takes
+ * the signals and the children of its whole process. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
