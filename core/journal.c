@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "core/backoff.h"
+
 #define BACKOFF_FIRST_MS 10
 #define BACKOFF_MAX_MS 1000
 
@@ -356,12 +358,12 @@ static void on_failed(struct journal *j, int status)
         j->failing_since = j->clock->now_ms;
     if (!j->failing) {
         j->failing = true;
-        j->backoff = BACKOFF_FIRST_MS;
+        j->n_tries = 0;
     }
-    timer_arm(j->clock, &j->retry, j->clock->now_ms + j->backoff);
+    msec_t wait = backoff_ms(++j->n_tries, BACKOFF_FIRST_MS, BACKOFF_MAX_MS);
+    timer_arm(j->clock, &j->retry, j->clock->now_ms + wait);
     if (j->clock->now_ms - j->failing_since >= j->retry_ms)
         journal_give_up(j, status);
-    j->backoff = j->backoff * 2 < BACKOFF_MAX_MS ? j->backoff * 2 : BACKOFF_MAX_MS;
 }
 
 static void on_committed(void *arg, struct batch *batch, int status)

@@ -66,7 +66,7 @@ struct journal {
     msec_t retry_ms;      /* how long a failing batch is tried again */
     msec_t failing_since; /* of this batch; 0 while all is well */
     bool failing;         /* until the next success */
-    msec_t backoff;
+    unsigned n_tries;     /* of that batch, that failed */
     struct timer retry, age;
     uint64_t n_commits, n_events;
     uint64_t n_failures[N_OPERATIONS]; /* commits that failed, by what they were to bring */

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "core/task_parts.h"
+
 struct notice {
     struct list node; /* in its conversation, by key */
     struct conversation *conversation;

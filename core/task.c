@@ -1,4 +1,4 @@
-#include "core/task.h"
+#include "core/task_parts.h"
 
 #include <stdlib.h>
 
@@ -403,29 +403,12 @@ void task_lost(struct task *t)
                 STR("internal: the store did not take what the task said"));
 }
 
-bool task_cancel(struct task *t)
-{
-    if (task_is_ending(t) || t->staged.cancel_requested_at)
-        return false;
-    t->staged.cancel_requested_at = t->hub->clock.wall_ms;
-    task_stage(t);
-    return true;
-}
-
 /* Text as a JSON string that leaves room for the rest of its line. */
 static void put_output(struct buf *data, const char *key, struct str text, bool *truncated)
 {
-    size_t room = MAX_EVENT_LINE - MAX_OUTPUT - 16384;
-    size_t start = data->len;
-    for (size_t max = text.n; text.p; max = max / 4 * 3) {
-        size_t n = utf8_cut(text, max);
-        js_put_field(data, key, (struct str){text.p, n});
-        *truncated = *truncated || n < text.n;
-        if (data->len - start <= room)
-            return;
-        data->len = start;
-    }
-    js_put_field(data, key, STR_NULL);
+    struct str cut = js_fit(text, MAX_EVENT_LINE - MAX_OUTPUT - 16384);
+    *truncated = *truncated || cut.n < text.n;
+    js_put_field(data, key, cut);
 }
 
 static void put_terminal(struct task *t, struct str message)

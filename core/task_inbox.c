@@ -3,7 +3,7 @@
  * A message is staged as an op, and handed to the agent when that is committed; the event `message`
  * and the op that takes it from the inbox are one batch.  What an ended task did not take stands in
  * its record as undelivered: never silently gone. */
-#include "core/task.h"
+#include "core/task_parts.h"
 
 #include <stdlib.h>
 

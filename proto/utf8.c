@@ -161,3 +161,17 @@ bool utf8_valid(struct str text)
     }
     return true;
 }
+
+size_t utf8_begun(struct str text)
+{
+    size_t n = 1;
+    while (n <= 3 && n <= text.n && is_trail(text.p[text.n - n]))
+        n++;
+    if (n > 3 || n > text.n)
+        return 0;
+    const unsigned char *p = (const unsigned char *)text.p + text.n - n;
+    unsigned char min, max;
+    if (lead(p[0], &min, &max) <= n || (n > 1 && (p[1] < min || p[1] > max)))
+        return 0;
+    return n;
+}

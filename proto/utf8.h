@@ -26,5 +26,8 @@ size_t utf8_chars(struct str text, size_t n);
 /* The last n characters of valid text. */
 struct str utf8_tail(struct str text, size_t n);
 bool utf8_valid(struct str text);
+/* The bytes at text's end, 0 to 3, with which a character begins and that more bytes may make
+ * whole. */
+size_t utf8_begun(struct str text);
 
 #endif

@@ -17,7 +17,7 @@
  *                                                      ▼
  *                  cancel, a fault ─────────────▶    ENDED  on_end
  *
- * - Everything but the model's pieces happens in on_step, in a turn of the loop of its own: a
+ * - Everything but the model's pieces happens in react_on_step, in a turn of the loop of its own: a
  *   cancel is seen between any two of them, and nothing of the model is freed inside its callbacks.
  * - Calls are begun one a step, and run side by side (react_calls.h).  One that the model made
  *   badly stands in the talk repaired: not every model takes back what it said.
@@ -35,11 +35,13 @@ struct run {
     struct stepper stepper;
     struct model_turn *turn; /* NULL between turns */
     unsigned n_turns;        /* since the user's last message */
+    bool has_called;         /* a tool, in any turn */
     bool cancelled;
 
     struct talk talk;
     struct buf inbox; /* messages for it: each its length in decimal, a blank, its text */
     struct buf text;  /* what the turn has said */
+    struct buf more;  /* members that go back with its calls: what it thought */
     struct react_calls calls;
     size_t turn_bytes;
     char *fault; /* why the turn failed; NULL: it did not */
@@ -93,6 +95,7 @@ static void turn_clear(struct run *r)
     r->fault = NULL;
     r->turn_bytes = 0;
     buf_done(&r->text);
+    buf_done(&r->more);
 }
 
 static void turn_over(struct run *r, struct str fault)
@@ -134,12 +137,26 @@ static bool on_piece(void *user, enum model_piece kind, struct str text)
 static void on_tool_call(void *user, const struct model_call *asked)
 {
     struct run *r = react_run_of(user);
-    if (r->state != REACT_STREAMING || !react_has_room(r, asked->arguments.n))
+    size_t bytes = asked->arguments.n + asked->more.n + asked->function_more.n;
+    if (r->state != REACT_STREAMING || !react_has_room(r, bytes))
         return;
     if (r->calls.n == REACT_CALLS)
         turn_over(r, STR("a turn calls more than 64 tools"));
     else
         react_calls_add(&r->calls, asked);
+    r->has_called = true;
+}
+
+static void on_unsaid(void *user)
+{
+    buf_done(&react_run_of(user)->text);
+}
+
+static void on_more(void *user, struct str members)
+{
+    struct run *r = react_run_of(user);
+    if (r->state == REACT_STREAMING && react_has_room(r, members.n))
+        buf_putstr(&r->more, members);
 }
 
 static void on_usage(void *user, const struct model_usage *usage)
@@ -157,16 +174,28 @@ static void react_on_done(void *user, struct str error)
         turn_over(r, error);
 }
 
-static const struct model_events model_events = {on_piece, on_tool_call, on_usage, react_on_done};
+static const struct model_events model_events = {.on_piece = on_piece,
+                                                 .on_tool_call = on_tool_call,
+                                                 .on_unsaid = on_unsaid,
+                                                 .on_more = on_more,
+                                                 .on_usage = on_usage,
+                                                 .on_done = react_on_done};
 
 /* --- what the model is given ------------------------------------------------------------------ */
 
-/* What the turn said and called. */
+/* What the turn said, or thought and called: there are servers that refuse a call without its
+ * thoughts. */
 static void put_turn(struct run *r)
 {
     struct buf *out = &r->talk.json;
+    if (r->calls.n == 0 && r->text.len == 0)
+        return;
     talk_begin(&r->talk, TALK_ASSISTANT);
-    js_put_field(out, "content", r->text.len || !r->calls.n ? buf_str(&r->text) : STR_NULL);
+    js_put_field(out, "content", r->text.len ? buf_str(&r->text) : STR_NULL);
+    if (r->calls.n && r->more.len) {
+        buf_putc(out, ',');
+        buf_putstr(out, buf_str(&r->more));
+    }
     if (r->calls.n)
         react_calls_put(&r->calls, out);
     talk_end(&r->talk, false);
@@ -201,7 +230,7 @@ static void take_message(struct run *r)
 /* What does not fit into the model's context is left out, and said to be. */
 static void fit_context(struct run *r)
 {
-    size_t max = r->settings->model->context_bytes, before = r->talk.json.len;
+    size_t max = r->settings->model->context_bytes, before = talk_size(&r->talk);
     size_t n = max ? talk_shorten(&r->talk, max) : 0;
     if (n == 0)
         return;
@@ -210,7 +239,7 @@ static void fit_context(struct run *r)
     js_put_field(data, "event_type", STR("history_shortened"));
     js_put_raw(data, "payload", STR("{"));
     js_put_int(data, "messages", (int64_t)n);
-    js_put_int(data, "bytes", (int64_t)(before - r->talk.json.len));
+    js_put_int(data, "bytes", (int64_t)(before - talk_size(&r->talk)));
     js_put_int(data, "context_bytes", (int64_t)max);
     buf_putc(data, '}');
     teller_tell(&r->teller, EVENT_CUSTOM, STR_NULL);
@@ -231,7 +260,7 @@ static bool is_at_limit(struct run *r, char ret_why[96])
         max = REACT_TALK_BYTES;
     if (r->n_turns == max_turns(r))
         snprintf(ret_why, 96, "no answer within %u turns of the model", max_turns(r));
-    else if (r->talk.json.len >= max)
+    else if (talk_size(&r->talk) >= max)
         snprintf(ret_why, 96, "the conversation with the model passes %zu bytes", max);
     else
         return false;
@@ -255,7 +284,8 @@ static void begin_turn(struct run *r)
 
     struct buf tools = {0};
     put_tools(r->settings, &tools);
-    struct model_request request = {talk_str(&r->talk), buf_str(&tools)};
+    struct model_request request = {
+        .messages = talk_str(&r->talk), .tools = buf_str(&tools), .may_be_empty = r->has_called};
     r->turn = model->ops->start(model->settings, &request, &model_events, r, error);
     buf_done(&tools);
     if (!r->turn)
@@ -276,7 +306,8 @@ static void finish_turn(struct run *r)
     } else if (r->inbox.len) {
         set_state(r, REACT_READY);
     } else {
-        teller_final_answer(&r->teller, buf_str(&r->text));
+        if (r->text.len || !r->has_called) /* else it is what was said before the calls */
+            teller_final_answer(&r->teller, buf_str(&r->text));
         react_end(r, RUN_DONE, STR_NULL);
     }
 }

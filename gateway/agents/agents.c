@@ -106,6 +106,7 @@ static bool build_openai(const struct config_model *from, struct fetcher *fetche
                                          .options = h->upstream.options,
                                          .url = h->url,
                                          .model = from->model,
+                                         .think_tag = from->think_tag,
                                          .headers = (const char *const *)h->upstream.headers.list};
     h->model = (struct model){.name = from->name,
                               .ops = &model_openai_ops,

@@ -55,6 +55,7 @@ struct config_model {
     struct config_upstream upstream;
     uint32_t idle_timeout_s; /* longest silence; 0: no limit */
     uint64_t context_bytes;  /* of messages that it can be given; 0: no limit */
+    char *think_tag;         /* around thoughts in its answers; "" for none */
 };
 
 /* AGENT_SOURCE says as many tokens as it is asked for: for benchmarks and tests. */

@@ -8,6 +8,7 @@
 
 #include "gateway/base/folders.h"
 #include "gateway/config/config_keys.h"
+#include "proto/str.h"
 
 struct path {
     char text[96];
@@ -29,11 +30,6 @@ static struct path path_of(const char *format, ...)
 static bool is(const char *text, const char *other)
 {
     return text && str_eq(str_of(text), str_of(other));
-}
-
-static bool begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
 }
 
 static void set_text(char **member, const char *text)
@@ -219,7 +215,7 @@ static void check_url(const char *url, const char *path, struct faults *f)
 {
     if (!url)
         fault(f, path, "is missing");
-    else if (!begins(url, "http://") && !begins(url, "https://"))
+    else if (!str_begins(str_of(url), STR("http://")) && !str_begins(str_of(url), STR("https://")))
         fault(f, path, "must begin with http:// or https://");
 }
 

@@ -98,6 +98,8 @@ static const struct key model_keys[] = {
      INT(config_model, idle_timeout_s, 0, MAX_SECONDS, 120)},
     {"context_bytes", "of messages that it can be given: older ones are left out; 0: no limit",
      INT(config_model, context_bytes, 0, 16 * 1024 * 1024, 0)},
+    {"think_tag", "openai: name of the tags around thoughts in its answers; \"\" for none",
+     .type = KEY_TEXT, AT(config_model, think_tag), .max = MAX_THINK_TAG, .text = "think"},
 };
 TABLE(model_table, model_keys);
 

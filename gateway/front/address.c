@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/bucket.h"
+#include "gateway/base/header_list.h"
 #include "gateway/front/proxied.h"
 
 #define SOCKETS_BEYOND 16 /* of one address, beyond twice its connections */
@@ -38,17 +40,8 @@ static bool parse_forwarded(struct str one, struct net_address *ret)
 static bool walk_forwarded(const struct front *f, struct str list, struct net_address *at)
 {
     while (list.n > 0 && address_is_trusted(f, at)) {
-        size_t end = list.n;
-        while (list.n > 0 && list.p[list.n - 1] != ',')
-            list.n--;
-        struct str one = {list.p + list.n, end - list.n};
-        while (one.n && (one.p[0] == ' ' || one.p[0] == '\t'))
-            one.p++, one.n--;
-        while (one.n && (one.p[one.n - 1] == ' ' || one.p[one.n - 1] == '\t'))
-            one.n--;
-        if (!parse_forwarded(one, at))
+        if (!parse_forwarded(header_list_last(&list, ','), at))
             return false;
-        list.n -= list.n > 0; /* the comma */
     }
     return true;
 }
@@ -162,8 +155,7 @@ struct pace {
     struct map_node node;
     struct list by_age; /* who asked longest ago first */
     char *who;
-    double tokens;
-    msec_t at;
+    struct bucket requests;
 };
 
 struct map_key pace_key(const struct map_node *node)
@@ -178,32 +170,21 @@ static struct pace *pace_get(struct front *f, struct str who)
         return container_of(node, struct pace, node);
     struct pace *p = xcalloc(sizeof *p);
     p->who = xstrdup(who);
-    p->tokens = f->config->limits.burst;
-    p->at = f->hub->clock.now_ms;
+    p->requests = bucket_full(f->config->limits.burst, f->hub->clock.now_ms);
     map_put(&f->paces, &p->node);
     return p;
-}
-
-static double full_after_ms(const struct front *f)
-{
-    const struct hub_limits *l = &f->config->limits;
-    return 1000.0 * l->burst / l->requests_per_second;
 }
 
 bool pace_take(struct front *f, struct str who)
 {
     const struct hub_limits *l = &f->config->limits;
     struct pace *p = pace_get(f, who);
-    msec_t now = f->hub->clock.now_ms;
-    p->tokens += (double)(now - p->at) * l->requests_per_second / 1000.0;
-    if (p->tokens > l->burst)
-        p->tokens = l->burst;
-    p->at = now;
+    bucket_fill(&p->requests, f->hub->clock.now_ms, l->requests_per_second, l->burst);
     list_remove(&p->by_age);
     list_push(&f->paced, &p->by_age);
-    if (p->tokens < 1)
+    if (p->requests.tokens < 1)
         return false;
-    p->tokens -= 1;
+    p->requests.tokens -= 1;
     return true;
 }
 
@@ -217,9 +198,11 @@ static void forget(struct front *f, struct pace *p)
 
 void pace_tick(struct front *f)
 {
+    const struct hub_limits *l = &f->config->limits;
+    double fills_ms = bucket_fills_ms(l->requests_per_second, l->burst);
     list_each (it, &f->paced) {
         struct pace *p = list_item(it, struct pace, by_age);
-        if ((double)(f->hub->clock.now_ms - p->at) < full_after_ms(f))
+        if ((double)(f->hub->clock.now_ms - p->requests.at) < fills_ms)
             return;
         forget(f, p);
     }

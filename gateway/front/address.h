@@ -29,8 +29,9 @@ struct peer {
     struct net_address named;
     uint8_t n_offers;        /* of compression that were looked at (extension.h) */
     uint8_t deflate_bits;    /* of the one that was taken; 0: none */
+    bool is_asking;          /* a head was read, and its exchange is not over (lws_quirks.h) */
+    bool goes_first;         /* libwebsockets has something to send (lws_quirks.h) */
     struct address *address; /* that counts the socket; NULL: nobody does */
-    void *echo;              /* of builds for tests (echo.h) */
 };
 
 /* Of a fresh socket; named as in its PROXY header, or NULL.  NULL: the address has too many

@@ -46,6 +46,7 @@ struct front {
     struct list conns;           /* of struct conn, all */
     struct list silent;          /* of struct conn, the one heard longest ago first */
     struct list blocked;         /* of struct conn with a partial write */
+    struct list failed;          /* of struct conn, blocked: libwebsockets closes it (closing.h) */
     struct list dead;            /* of struct conn, freed at the end of the turn */
     struct list streams;         /* of struct exchange: events over HTTP */
     struct list bodies;          /* of struct exchange: whose body is to come */

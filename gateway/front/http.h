@@ -14,6 +14,8 @@
 /* What libwebsockets calls that is not about an open WebSocket. */
 int http_callback(struct front *f, struct lws *wsi, enum lws_callback_reasons why, void *user,
                   void *in, size_t len);
+/* Answers a head that libwebsockets cannot read. */
+void http_refuse_head(struct lws *wsi);
 /* Answers an upgrade that is not to be; returns 1, which the callback returns. */
 int http_refuse(struct lws *wsi, int status, enum error e, const char *message);
 enum origin_verdict http_check_origin(struct front *f, struct lws *wsi);

@@ -214,6 +214,16 @@ static bool is_number_or_word(struct str v)
     return v.n > 0 && v.n < 20 && (v.p[0] != '0' || v.n == 1);
 }
 
+/* Whether the name is one of a list that is separated by spaces. */
+static bool has_name(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = list; n && (at = strstr(at, name)) != NULL; at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || at[n] == 0))
+            return true;
+    return false;
+}
+
 /* ?limit=10&before=… of those that the route knows, as members of a JSON object. */
 static void put_query(struct exchange *x, struct buf *out)
 {
@@ -226,8 +236,7 @@ static void put_query(struct exchange *x, struct buf *out)
         if (!value)
             continue;
         *value++ = 0;
-        const char *known = strstr(x->route->query, pair);
-        if (!*pair || !known || (known[strlen(pair)] != ' ' && known[strlen(pair)] != 0))
+        if (!has_name(x->route->query, pair))
             continue;
         struct str v = str_of(value);
         if (strcmp(pair, "after") == 0 &&

@@ -8,6 +8,8 @@
 #include "gateway/front/tcp.h"
 
 #define COMMENT_AFTER_MS 15000
+#define RETRY_MS 1000
+#define RETRY_JITTER_MS 500
 
 static void on_resumed(void *arg, enum error e, struct str line);
 static void flush_session(struct session *session);
@@ -208,16 +210,34 @@ static void flush_session(struct session *session)
         session_wake(session);
 }
 
+/* A browser's EventSource would wait for 3 to 5 s; with one number all would come back at the same
+ * moment.  The line counts as soon as it is read, and is the first of the first event. */
+static void put_retry(struct exchange *x, struct buf *out)
+{
+    uint16_t jitter = 0;
+    x->front->hub->o.random(&jitter, sizeof jitter);
+    buf_putf(out, "retry: %d\n", RETRY_MS + jitter % RETRY_JITTER_MS);
+}
+
+/* The head, and what stands in front of the events. */
+static bool begin_stream(struct exchange *x)
+{
+    x->starts = false;
+    x->said_ms = x->front->hub->clock.now_ms;
+    if (http_begin_events(x->wsi, x->origin, x->is_plain) < 0)
+        return false;
+    struct buf first = {0};
+    put_retry(x, &first);
+    buf_putstr(&first, buf_str(&x->answer));
+    write_chunk(x, &first);
+    buf_done(&first);
+    return true;
+}
+
 int sse_writable(struct exchange *x)
 {
-    if (x->starts) {
-        x->starts = false;
-        x->said_ms = x->front->hub->clock.now_ms;
-        if (http_begin_events(x->wsi, x->origin, x->is_plain) < 0)
-            return -1;
-        if (x->answer.len)
-            write_chunk(x, &x->answer);
-    }
+    if (x->starts && !begin_stream(x))
+        return -1;
     if (x->broken)
         return -1;
     if (x->ended && !lws_partial_buffered(x->wsi))

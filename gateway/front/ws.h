@@ -22,8 +22,10 @@ struct conn {
     uint64_t number; /* in the log */
     struct session session;
     struct buf message; /* the pieces of one that has not ended */
+    size_t n_checked;   /* of its bytes are UTF-8 */
     bool message_is_binary, message_is_deflated;
     bool frame_ended;     /* what comes next begins a frame */
+    bool close_was_due;   /* libwebsockets has failed it, and a turn was over since */
     uint8_t deflate_bits; /* of its compressed messages; 0: there are none */
     bool from_browser;    /* it sent Origin */
     bool ping_due;        /* it could not be sent yet: something was pending */
@@ -37,10 +39,12 @@ struct conn {
     msec_t moved_ms; /* the reader took something last */
     uint64_t acked;  /* bytes, then */
     struct list all, silent, blocked;
+#ifdef HOLDFAST_ECHO
+    bool is_echo;
+    struct list echoes; /* of struct message (echo.c) */
+#endif
 };
 
-/* Answers the peer's close frame with 1002 when it is none, and says 1: the connection ends. */
-int ws_refuse_close(struct lws *wsi, const unsigned char *payload, size_t len);
 /* The callback of the vhost's only protocol: HTTP and WebSocket. */
 int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void *in, size_t len);
 /* Takes a fresh socket, or closes it; named: by its PROXY header, or NULL. */

@@ -95,7 +95,7 @@ static void processes_finish(struct process *p)
     if (folder >= 0)
         close(folder);
     stop_watching(p);
-    p->all->o.hub->n_processes--;
+    hub_give_slot(p->all->o.hub);
     log_event(LEVEL_INFO, "process", "ended", LOG_TEXT("id", p->id),
               LOG_TEXT("state", keep_state_name(p->status.state)),
               LOG_INT("code", p->status.exit_code));
@@ -137,7 +137,7 @@ bool process_watch_keeper(struct process *p, int pidfd)
     w->process = p;
     w->pidfd = pidfd;
     p->keeper = w;
-    p->all->o.hub->n_processes++;
+    hub_hold_slot(p->all->o.hub);
     uv_poll_start(&w->poll, UV_READABLE, on_keeper_exit);
     return true;
 }
@@ -222,9 +222,9 @@ static bool processes_has_room(struct processes *all, const char *owner, char re
         process_drop(oldest);
     else if (n >= PROCESSES_PER_OWNER)
         snprintf(ret_error, 256, "%d processes run already: end one first", PROCESSES_PER_OWNER);
-    else if (h->n_processes < h->o.limits.processes)
+    else if (hub_has_slot(h))
         return true;
-    if (h->n_processes >= h->o.limits.processes) {
+    if (!hub_has_slot(h)) {
         h->stats.limit_hits[LIMIT_PROCESSES]++;
         snprintf(ret_error, 256, "too many processes run now: try again later");
     }

@@ -13,7 +13,7 @@ base
 config      base
 processes   base config
 store       base
-auth        config
+auth        base config
 fetch       base config
 front       auth base config
 cli         auth base front store
@@ -139,7 +139,7 @@ c_rules() { # the rules of C files, on code without its comments and the insides
         name = stem_of(FILENAME)
         sub(/^(test|fuzz)_/, "", name)
         path = stem_of(path)
-        sub(/_private$/, "", path)
+        sub(/_(private|parts)$/, "", path)
         return index(name, path) == 1
     }
 

@@ -64,8 +64,9 @@ static inline void on_act(void *arg)
             stepper_stop(&t->stepper);
         break;
     case ACT_CALL:
-        t->events.on_tool_call(
-            t->user, &(struct model_call){str_of(act->a), str_of(act->b), str_of(act->c)});
+        t->events.on_tool_call(t->user, &(struct model_call){.id = str_of(act->a),
+                                                             .name = str_of(act->b),
+                                                             .arguments = str_of(act->c)});
         break;
     case ACT_DONE: t->events.on_done(t->user, str_of(act->a)); break;
     case ACT_WAIT:
