@@ -400,26 +400,6 @@ static void drain(struct keeper *k)
             return;
 }
 
-static void keeper_conclude(struct keeper *k)
-{
-    struct keep_status *s = &k->status;
-    char why[BOUNDS_WHY];
-    s->ended_at = now_ms(CLOCK_REALTIME);
-    s->has_exit_code = true;
-    if (bounds_close(&k->bounds, why) && !k->asked) {
-        s->state = KEEP_KILLED;
-        s->exit_code = -SIGKILL;
-        snprintf(s->error, sizeof s->error, "%s", why);
-    } else if (k->asked) {
-        s->exit_code = -SIGTERM;
-    } else {
-        s->state = KEEP_EXITED;
-        s->exit_code =
-            WIFSIGNALED(k->exit_status) ? -WTERMSIG(k->exit_status) : WEXITSTATUS(k->exit_status);
-    }
-    write_status(k);
-}
-
 /* Without the exit handlers of all the libraries of the gateway: one that waits keeps us for
  * ever. */
 _Noreturn static void leave(int code)
@@ -436,6 +416,28 @@ _Noreturn static void keeper_fail(struct keeper *k, int error)
     snprintf(k->status.error, sizeof k->status.error, "%s", strerror(error));
     write_status(k);
     leave(1);
+}
+
+static void keeper_conclude(struct keeper *k)
+{
+    struct keep_status *s = &k->status;
+    char why[BOUNDS_WHY];
+    s->ended_at = now_ms(CLOCK_REALTIME);
+    s->has_exit_code = true;
+    if (bounds_close(&k->bounds, why) && !k->asked) {
+        s->state = KEEP_KILLED;
+        s->exit_code = -SIGKILL;
+        snprintf(s->error, sizeof s->error, "%s", why);
+    } else if (k->asked) {
+        s->exit_code = -SIGTERM;
+    } else if (k->tree.error) {
+        keeper_fail(k, k->tree.error);
+    } else {
+        s->state = KEEP_EXITED;
+        s->exit_code =
+            WIFSIGNALED(k->exit_status) ? -WTERMSIG(k->exit_status) : WEXITSTATUS(k->exit_status);
+    }
+    write_status(k);
 }
 
 int keeper_main(int argc, char **argv)
