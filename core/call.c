@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/session.h"
+
 #define RETRY_OVERLOADED_MS 1000
 
 static void verb_none(struct call *c)

@@ -11,6 +11,7 @@
 #include "gateway/auth/auth.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
+#include "gateway/base/privilege.h"
 #include "gateway/cli/admin_client.h"
 #include "gateway/cli/backup.h"
 #include "gateway/cli/chat.h"
@@ -78,7 +79,7 @@ static bool read_options(int argc, char **argv, struct options *o)
 }
 
 /* Prints the faults and is false when there are any. */
-static bool load(const struct options *o, struct config *ret)
+static bool main_load(const struct options *o, struct config *ret)
 {
     struct buf faults = {0};
     int n = config_load(o->config, &o->flags, ret, &faults);
@@ -91,15 +92,37 @@ static bool load(const struct options *o, struct config *ret)
     return n == 0;
 }
 
-static int serve(const struct options *o)
+/* file: NULL for the log, at a start. */
+static void tell_warnings(const struct config *config, const char *file)
+{
+    struct buf all = {0};
+    config_warn(config, &all);
+    for (struct str rest = buf_str(&all); rest.n > 0;) {
+        size_t n = (size_t)((const char *)memchr(rest.p, '\n', rest.n) - rest.p);
+        if (file)
+            fprintf(stderr, "%s: warning: %.*s\n", file, (int)n, rest.p);
+        else
+            log_event(LEVEL_WARN, "server", "doubtful", LOG_STR("why", ((struct str){rest.p, n})));
+        rest.p += n + 1;
+        rest.n -= n + 1;
+    }
+    buf_done(&all);
+}
+
+static int main_serve(const struct options *o)
 {
     struct config config;
-    if (!load(o, &config))
+    if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
     /* One arena for all threads: blocks are made by readers and freed by the loop, and an arena for
      * each reader would keep what has passed through it (a replay of 200 MB kept 27 MiB). */
     mallopt(M_ARENA_MAX, 1);
     log_open((enum log_level)config.log.level, (enum log_format)config.log.format);
+    if (privilege_is_root(geteuid()))
+        log_event(
+            LEVEL_ERROR, "server", "runs_as_root",
+            LOG_TEXT("why", "agents and commands have its rights: give it a user of its own"));
+    tell_warnings(&config, NULL);
 #ifdef HOLDFAST_FAULTS
     const char *wrong = fault_open();
     if (wrong) {
@@ -121,13 +144,15 @@ static int check_config(struct options *o, const char *file)
     if (!file)
         return say_usage("check-config needs a file");
     o->config = file;
-    if (!load(o, &config))
+    if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
     struct buf faults = {0};
     struct auth *auth = auth_open(&config, NULL, &faults);
     if (!auth)
         fprintf(stderr, "%.*s", (int)faults.len, faults.bytes ? faults.bytes : "");
     else
+        tell_warnings(&config, file);
+    if (auth)
         printf("%s: good\n", file);
     bool good = auth != NULL;
     auth_close(auth);
@@ -141,7 +166,7 @@ static int print_config(struct options *o, const char *file)
     struct config config;
     struct buf out = {0};
     o->config = file;
-    if (!load(o, &config))
+    if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
     config_print(&config, &out);
     fwrite(out.bytes, 1, out.len, stdout);
@@ -183,7 +208,7 @@ static int make_token(const struct options *o)
     if (!o->sub || ttl < 0)
         return say_usage(o->sub ? "--ttl is a time such as 90s, 15m, 1h or 7d"
                                 : "token needs --sub");
-    if (!load(o, &config))
+    if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
     struct auth *auth = auth_open(&config, config.data, &faults);
     bool good =
@@ -200,12 +225,18 @@ static int make_token(const struct options *o)
     return good ? 0 : 1;
 }
 
+static void put_bounds(const void *arg, pid_t gateway, struct buf *out)
+{
+    sandbox_put_bounds(arg, gateway, out);
+}
+
 static int doctor(const struct options *o)
 {
     struct config config;
-    if (!load(o, &config))
+    if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
-    int code = doctor_run(config.data, o->full);
+    struct sandbox commands = terminal_sandbox(&config);
+    int code = doctor_run(config.data, o->full, put_bounds, &commands);
     config_done(&config);
     return code;
 }
@@ -215,7 +246,7 @@ static int backup(const struct options *o, const char *file)
     struct config config;
     if (!file)
         return say_usage("backup needs a file to write to");
-    if (!load(o, &config))
+    if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
     int code = backup_run(config.data, file);
     config_done(&config);
@@ -228,7 +259,7 @@ static int admin(const struct options *o, int argc, char **argv)
     int64_t for_s = o->ttl ? seconds(o->ttl) : 0;
     if (for_s < 0)
         return say_usage("--ttl is a time such as 90s, 15m, 1h or 7d");
-    if (!load(o, &config))
+    if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
     int code = admin_run(config.admin.socket, argc, argv, for_s);
     config_done(&config);
@@ -246,8 +277,9 @@ static int chat(int argc, char **argv)
     return code;
 }
 
-/* What whoever started us left behind.  Without one of the first three descriptors the next socket would be
- * it, and the log would be written into that; a signal that is blocked would never stop us. */
+/* What whoever started us left behind.  Without one of the first three descriptors the next socket
+ * would be it, and the log would be written into that; a signal that is blocked would never stop
+ * us. */
 static void leave_inheritance(void)
 {
     sigset_t none;
@@ -279,7 +311,7 @@ int main(int argc, char **argv)
         return say_usage("an option was not understood");
     const char *file = optind < argc - 1 ? argv[1 + optind] : NULL;
     if (strcmp(command, "serve") == 0)
-        return file ? say_usage("serve takes options only") : serve(&o);
+        return file ? say_usage("serve takes options only") : main_serve(&o);
     if (strcmp(command, "check-config") == 0)
         return check_config(&o, file);
     if (strcmp(command, "print-config") == 0)

@@ -1,11 +1,12 @@
 #include "gateway/agents/agent_react.h"
 
-#include "gateway/agents/react_calls.h"
-#include "gateway/base/stepper.h"
-#include "gateway/config/config.h"
-
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "gateway/agents/react_calls.h"
+#include "gateway/base/log.h"
+#include "gateway/base/stepper.h"
+#include "gateway/config/config.h"
 
 /* Design
  *
@@ -17,10 +18,10 @@
  *                                                      ▼
  *                  cancel, a fault ─────────────▶    ENDED  on_end
  *
- * - Everything but the model's pieces happens in on_step, in a turn of the loop of its own: a cancel
- *   is seen between any two of them, and nothing of the model is freed inside its callbacks.
- * - Calls are begun one a step, and run side by side (react_calls.h).  One that the model made badly
- *   stands in the talk repaired: not every model takes back what it said.
+ * - Everything but the model's pieces happens in react_on_step, in a turn of the loop of its own: a
+ *   cancel is seen between any two of them, and nothing of the model is freed inside its callbacks.
+ * - Calls are begun one a step, and run side by side (react_calls.h).  One that the model made
+ *   badly stands in the talk repaired: not every model takes back what it said.
  */
 
 #define RUN_MAGIC 0x72656163u
@@ -31,15 +32,19 @@ struct run {
     unsigned magic;
     enum react_state state;
     const struct react_settings *settings;
+    const struct model *model; /* the settings', or the one that it has fallen back to */
     struct teller teller;
     struct stepper stepper;
     struct model_turn *turn; /* NULL between turns */
+    bool has_told;           /* the turn: a thought, a word or a call */
     unsigned n_turns;        /* since the user's last message */
+    bool has_called;         /* a tool, in any turn */
     bool cancelled;
 
     struct talk talk;
     struct buf inbox; /* messages for it: each its length in decimal, a blank, its text */
     struct buf text;  /* what the turn has said */
+    struct buf more;  /* members that go back with its calls: what it thought */
     struct react_calls calls;
     size_t turn_bytes;
     char *fault; /* why the turn failed; NULL: it did not */
@@ -48,7 +53,7 @@ struct run {
     char *owner, *conversation_id, *task_id; /* for its tools */
 };
 
-static struct run *run_of(void *arg)
+static struct run *react_run_of(void *arg)
 {
     struct run *r = arg;
     ASSERT(r && r->magic == RUN_MAGIC);
@@ -75,7 +80,7 @@ static void tell_usage(struct run *r)
     buf_done(&data);
 }
 
-static void end(struct run *r, enum run_end how, struct str text)
+static void react_end(struct run *r, enum run_end how, struct str text)
 {
     r->state = REACT_ENDED;
     stepper_stop(&r->stepper);
@@ -84,7 +89,7 @@ static void end(struct run *r, enum run_end how, struct str text)
     r->teller.events.on_end(r->teller.task, how, text);
 }
 
-/* ------------------------------------------------------------------ what the model says */
+/* --- what the model says ---------------------------------------------------------------------- */
 
 static void turn_clear(struct run *r)
 {
@@ -92,39 +97,51 @@ static void turn_clear(struct run *r)
     free(r->fault);
     r->fault = NULL;
     r->turn_bytes = 0;
+    r->has_told = false;
     buf_done(&r->text);
+    buf_done(&r->more);
 }
 
-static void turn_over(struct run *r, struct str fault)
+/* What the user is told; the log has it all. */
+static void set_fault(struct run *r, enum model_reason reason, struct str said)
 {
-    if (fault.p && !r->fault) {
-        struct buf text = {0};
-        buf_puts(&text, "model: ");
-        buf_putstr(&text, fault);
-        r->fault = buf_take(&text);
-    }
+    struct buf text = {0};
+    const char *word = model_reason_word(reason);
+    log_event_limited(LEVEL_WARN, "model", "failed", LOG_TEXT("model", r->model->name),
+                      LOG_TEXT("task", r->task_id), LOG_TEXT("reason", *word ? word : "other"),
+                      LOG_STR("said", said));
+    buf_putf(&text, "model: %s%s", word, *word ? ": " : "");
+    buf_putstr(&text, r->settings->short_errors ? str_of(model_reason_text(reason)) : said);
+    r->fault = buf_take(&text);
+}
+
+static void turn_over(struct run *r, enum model_reason reason, struct str fault)
+{
+    if (fault.p && !r->fault)
+        set_fault(r, reason, fault);
     set_state(r, REACT_STREAMED);
 }
 
-static bool has_room(struct run *r, size_t bytes)
+static bool react_has_room(struct run *r, size_t bytes)
 {
     r->turn_bytes += bytes;
     if (r->turn_bytes <= REACT_TURN_BYTES)
         return true;
-    turn_over(r, STR("a turn passes 4 MiB"));
+    turn_over(r, MODEL_FAULT_OTHER, STR("a turn passes 4 MiB"));
     return false;
 }
 
 static bool on_piece(void *user, enum model_piece kind, struct str text)
 {
-    struct run *r = run_of(user);
+    struct run *r = react_run_of(user);
     if (r->state != REACT_STREAMING || r->cancelled)
         return false;
+    r->has_told = true;
     if (kind == PIECE_THINKING) {
         teller_piece(&r->teller, EVENT_THINKING, text);
         return !r->teller.paused;
     }
-    if (!has_room(r, text.n))
+    if (!react_has_room(r, text.n))
         return false;
     buf_putstr(&r->text, text);
     teller_piece(&r->teller, EVENT_TOKEN, text);
@@ -133,40 +150,66 @@ static bool on_piece(void *user, enum model_piece kind, struct str text)
 
 static void on_tool_call(void *user, const struct model_call *asked)
 {
-    struct run *r = run_of(user);
-    if (r->state != REACT_STREAMING || !has_room(r, asked->arguments.n))
+    struct run *r = react_run_of(user);
+    size_t bytes = asked->arguments.n + asked->more.n + asked->function_more.n;
+    if (r->state != REACT_STREAMING || !react_has_room(r, bytes))
         return;
     if (r->calls.n == REACT_CALLS)
-        turn_over(r, STR("a turn calls more than 64 tools"));
+        turn_over(r, MODEL_FAULT_OTHER, STR("a turn calls more than 64 tools"));
     else
         react_calls_add(&r->calls, asked);
+    r->has_called = r->has_told = true;
+}
+
+static void on_unsaid(void *user)
+{
+    buf_done(&react_run_of(user)->text);
+}
+
+static void on_more(void *user, struct str members)
+{
+    struct run *r = react_run_of(user);
+    if (r->state == REACT_STREAMING && react_has_room(r, members.n))
+        buf_putstr(&r->more, members);
 }
 
 static void on_usage(void *user, const struct model_usage *usage)
 {
-    struct run *r = run_of(user);
+    struct run *r = react_run_of(user);
     r->has_usage = true;
     r->usage.prompt_tokens += usage->prompt_tokens;
     r->usage.completion_tokens += usage->completion_tokens;
 }
 
-static void on_done(void *user, struct str error)
+static void react_on_done(void *user, enum model_reason reason, struct str error)
 {
-    struct run *r = run_of(user);
+    struct run *r = react_run_of(user);
     if (r->state == REACT_STREAMING)
-        turn_over(r, error);
+        turn_over(r, reason, error);
 }
 
-static const struct model_events model_events = {on_piece, on_tool_call, on_usage, on_done};
+static const struct model_events model_events = {.on_piece = on_piece,
+                                                 .on_tool_call = on_tool_call,
+                                                 .on_unsaid = on_unsaid,
+                                                 .on_more = on_more,
+                                                 .on_usage = on_usage,
+                                                 .on_done = react_on_done};
 
-/* ------------------------------------------------------------------ what the model is given */
+/* --- what the model is given ------------------------------------------------------------------ */
 
-/* What the turn said and called. */
+/* What the turn said, or thought and called: there are servers that refuse a call without its
+ * thoughts. */
 static void put_turn(struct run *r)
 {
     struct buf *out = &r->talk.json;
+    if (r->calls.n == 0 && r->text.len == 0)
+        return;
     talk_begin(&r->talk, TALK_ASSISTANT);
-    js_put_field(out, "content", r->text.len || !r->calls.n ? buf_str(&r->text) : STR_NULL);
+    js_put_field(out, "content", r->text.len ? buf_str(&r->text) : STR_NULL);
+    if (r->calls.n && r->more.len) {
+        buf_putc(out, ',');
+        buf_putstr(out, buf_str(&r->more));
+    }
     if (r->calls.n)
         react_calls_put(&r->calls, out);
     talk_end(&r->talk, false);
@@ -201,7 +244,7 @@ static void take_message(struct run *r)
 /* What does not fit into the model's context is left out, and said to be. */
 static void fit_context(struct run *r)
 {
-    size_t max = r->settings->model->context_bytes, before = r->talk.json.len;
+    size_t max = r->model->context_bytes, before = talk_size(&r->talk);
     size_t n = max ? talk_shorten(&r->talk, max) : 0;
     if (n == 0)
         return;
@@ -210,13 +253,13 @@ static void fit_context(struct run *r)
     js_put_field(data, "event_type", STR("history_shortened"));
     js_put_raw(data, "payload", STR("{"));
     js_put_int(data, "messages", (int64_t)n);
-    js_put_int(data, "bytes", (int64_t)(before - r->talk.json.len));
+    js_put_int(data, "bytes", (int64_t)(before - talk_size(&r->talk)));
     js_put_int(data, "context_bytes", (int64_t)max);
     buf_putc(data, '}');
     teller_tell(&r->teller, EVENT_CUSTOM, STR_NULL);
 }
 
-/* ------------------------------------------------------------------ steps */
+/* --- steps ------------------------------------------------------------------------------------ */
 
 static unsigned max_turns(const struct run *r)
 {
@@ -224,15 +267,16 @@ static unsigned max_turns(const struct run *r)
 }
 
 /* Why there can be no further turn; false: there can. */
-static bool is_at_limit(struct run *r, char ret_why[96])
+static bool is_at_limit(struct run *r, char ret_why[128])
 {
-    size_t max = r->settings->model->context_bytes;
+    size_t max = r->model->context_bytes;
     if (max == 0 || max > REACT_TALK_BYTES)
         max = REACT_TALK_BYTES;
     if (r->n_turns == max_turns(r))
-        snprintf(ret_why, 96, "no answer within %u turns of the model", max_turns(r));
-    else if (r->talk.json.len >= max)
-        snprintf(ret_why, 96, "the conversation with the model passes %zu bytes", max);
+        snprintf(ret_why, 128, "no answer within %u turns of the model", max_turns(r));
+    else if (talk_size(&r->talk) >= max)
+        snprintf(ret_why, 128, "model: %s: the conversation with the model passes %zu bytes",
+                 model_reason_word(CONTEXT_TOO_LONG), max);
     else
         return false;
     return true;
@@ -240,13 +284,13 @@ static bool is_at_limit(struct run *r, char ret_why[96])
 
 static void begin_turn(struct run *r)
 {
-    const struct model *model = r->settings->model;
+    const struct model *model = r->model;
     char error[256] = "";
     if (r->inbox.len)
         take_message(r);
     fit_context(r);
     if (is_at_limit(r, error)) {
-        end(r, RUN_FAILED, str_of(error));
+        react_end(r, RUN_FAILED, str_of(error));
         return;
     }
     r->n_turns++;
@@ -255,19 +299,43 @@ static void begin_turn(struct run *r)
 
     struct buf tools = {0};
     put_tools(r->settings, &tools);
-    struct model_request request = {talk_str(&r->talk), buf_str(&tools)};
+    struct model_request request = {
+        .messages = talk_str(&r->talk), .tools = buf_str(&tools), .may_be_empty = r->has_called};
     r->turn = model->ops->start(model->settings, &request, &model_events, r, error);
     buf_done(&tools);
     if (!r->turn)
-        turn_over(r, str_of(error));
+        turn_over(r, MODEL_FAULT_OTHER, str_of(error));
+}
+
+/* Nothing of the turn was told: the next model may take it. */
+static bool fall_back(struct run *r)
+{
+    const struct model *from = r->model;
+    if (r->has_told || !from->fallback)
+        return false;
+    r->model = from->fallback;
+    r->n_turns--;
+    struct buf *data = &r->teller.data;
+    teller_begin(&r->teller);
+    js_put_field(data, "event_type", STR("model_fallback"));
+    js_put_raw(data, "payload", STR("{"));
+    js_put_field(data, "from", str_of(from->name));
+    js_put_field(data, "to", str_of(r->model->name));
+    buf_putc(data, '}');
+    teller_tell(&r->teller, EVENT_CUSTOM, STR_NULL);
+    turn_clear(r);
+    set_state(r, REACT_READY);
+    return true;
 }
 
 static void finish_turn(struct run *r)
 {
-    r->settings->model->ops->free(r->turn);
+    r->model->ops->free(r->turn);
     r->turn = NULL;
+    if (r->fault && fall_back(r))
+        return;
     if (r->fault) {
-        end(r, RUN_FAILED, str_of(r->fault));
+        react_end(r, RUN_FAILED, str_of(r->fault));
         return;
     }
     put_turn(r);
@@ -276,8 +344,9 @@ static void finish_turn(struct run *r)
     } else if (r->inbox.len) {
         set_state(r, REACT_READY);
     } else {
-        teller_final_answer(&r->teller, buf_str(&r->text));
-        end(r, RUN_DONE, STR_NULL);
+        if (r->text.len || !r->has_called) /* else it is what was said before the calls */
+            teller_final_answer(&r->teller, buf_str(&r->text));
+        react_end(r, RUN_DONE, STR_NULL);
     }
 }
 
@@ -296,19 +365,19 @@ static void go_on_calling(struct run *r)
 
 static void on_call_closed(void *user)
 {
-    struct run *r = run_of(user);
+    struct run *r = react_run_of(user);
     if (r->state == REACT_CALLING)
         stepper_start(&r->stepper);
 }
 
-static void on_step(void *arg)
+static void react_on_step(void *arg)
 {
-    struct run *r = run_of(arg);
+    struct run *r = react_run_of(arg);
     stepper_stop(&r->stepper);
     if (r->state == REACT_ENDED)
         return;
     if (r->cancelled) {
-        end(r, RUN_FAILED, STR("cancelled"));
+        react_end(r, RUN_FAILED, STR("cancelled"));
         return;
     }
     if (r->teller.paused)
@@ -322,11 +391,11 @@ static void on_step(void *arg)
     }
 }
 
-/* ------------------------------------------------------------------ the port */
+/* --- the port --------------------------------------------------------------------------------- */
 
 static void react_cancel(struct run *run)
 {
-    struct run *r = run_of(run);
+    struct run *r = react_run_of(run);
     if (r->state == REACT_ENDED)
         return;
     r->cancelled = true;
@@ -335,19 +404,19 @@ static void react_cancel(struct run *run)
 
 static bool react_waits(struct run *run)
 {
-    const struct run *r = run_of(run);
+    const struct run *r = react_run_of(run);
     return r->state == REACT_CALLING && r->calls.n_open > 0;
 }
 
 static void react_unpause(struct run *run)
 {
-    struct run *r = run_of(run);
+    struct run *r = react_run_of(run);
     if (r->state == REACT_ENDED)
         return;
     r->teller.paused = false;
     stepper_start(&r->stepper);
     if (r->state == REACT_STREAMING)
-        r->settings->model->ops->unpause(r->turn);
+        r->model->ops->unpause(r->turn);
 }
 
 /* Who says it, when that is not the user: a task that this one started, or its parent. */
@@ -372,13 +441,13 @@ static void put_sender(struct run *r, struct buf *out)
 
 static bool react_is_deaf(struct run *run)
 {
-    const struct run *r = run_of(run);
+    const struct run *r = react_run_of(run);
     return r->state == REACT_ENDED || r->cancelled;
 }
 
 static bool react_deliver(struct run *run, struct str line)
 {
-    struct run *r = run_of(run);
+    struct run *r = react_run_of(run);
     struct js_doc *doc = &r->calls.doc;
     if (r->state == REACT_ENDED || r->cancelled)
         return false;
@@ -408,25 +477,25 @@ static void run_drop(struct run *r)
     free(r);
 }
 
-static void on_closed(void *arg)
+static void react_on_closed(void *arg)
 {
-    run_drop(run_of(arg));
+    run_drop(react_run_of(arg));
 }
 
 static void react_free(struct run *run)
 {
     if (!run)
         return;
-    struct run *r = run_of(run);
+    struct run *r = react_run_of(run);
     if (r->turn)
-        r->settings->model->ops->free(r->turn);
+        r->model->ops->free(r->turn);
     r->turn = NULL;
     turn_clear(r);
     react_calls_done(&r->calls);
     talk_done(&r->talk);
     buf_done(&r->inbox);
     teller_done(&r->teller);
-    stepper_close(&r->stepper, on_closed);
+    stepper_close(&r->stepper, react_on_closed);
 }
 
 static struct run *react_start(void *settings, const struct run_spec *spec,
@@ -436,6 +505,7 @@ static struct run *react_start(void *settings, const struct run_spec *spec,
     struct run *r = xcalloc(sizeof *r);
     r->magic = RUN_MAGIC;
     r->settings = s;
+    r->model = s->model;
     r->teller = (struct teller){.events = *events, .task = task};
     r->calls = (struct react_calls){.teller = &r->teller,
                                     .tools = s->tools,
@@ -459,7 +529,7 @@ static struct run *react_start(void *settings, const struct run_spec *spec,
         return NULL;
     }
     talk_put(&r->talk, TALK_USER, spec->input, true);
-    stepper_init(&r->stepper, s->loop, 0, on_step, r);
+    stepper_init(&r->stepper, s->loop, 0, react_on_step, r);
     set_state(r, REACT_READY);
     return r;
 }

@@ -63,7 +63,7 @@ static int publish(const char *file)
     else if (!sync_path(dirname(copy), O_RDONLY | O_DIRECTORY))
         why = strerror(errno);
     free(copy);
-    return why ? fail(file, why) : 0;
+    return why ? backup_fail(file, why) : 0;
 }
 
 static int verify(const char *file)

@@ -2,13 +2,13 @@
  * together.  Each function looks at one part, after the file and the flags were read; it must bear
  * what an earlier fault has left (a NULL text, a default), and does not tell the same fault again.
  */
-#include "gateway/config/config_keys.h"
-
-#include "gateway/base/folders.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "gateway/base/folders.h"
+#include "gateway/config/config_keys.h"
+#include "proto/str.h"
 
 struct path {
     char text[96];
@@ -32,18 +32,13 @@ static bool is(const char *text, const char *other)
     return text && str_eq(str_of(text), str_of(other));
 }
 
-static bool begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 static void set_text(char **member, const char *text)
 {
     free(*member);
     *member = xstrdup(str_of(text));
 }
 
-/* ------------------------------------------------------------------ the command line */
+/* --- the command line ------------------------------------------------------------------------- */
 
 /* As if the file had said it. */
 static void take_choice(struct config *c, const char *flag, const char *name, const char *value,
@@ -74,7 +69,7 @@ static void take_flags(struct config *c, const struct config_flags *flags, struc
     take_choice(c, "--log-format", "format", flags->log_format, f);
 }
 
-/* ------------------------------------------------------------------ where and for whom */
+/* --- where and for whom ----------------------------------------------------------------------- */
 
 static bool parse_port(const char *text, uint16_t *ret)
 {
@@ -103,10 +98,20 @@ static void check_listen(struct config *c, const char *path, struct faults *f)
         host = (struct str){host.p + 1, host.n - 2};
     c->listen_host = xstrdup(host);
     c->is_loopback = net_is_loopback(&address);
+    if (c->errors == ERRORS_BY_BIND)
+        c->errors = c->is_loopback ? ERRORS_FULL : ERRORS_SHORT;
     if (!c->is_loopback && c->auth.n_keys == 0 && !c->guests)
         fault(f, path,
               "beyond loopback without auth.keys anyone could come as a guest; configure keys, or "
               "say \"guests\": true");
+}
+
+/* A gateway that a developer tries on his own machine takes whatever client he has. */
+static void check_faces(struct config *c)
+{
+    for (size_t i = 0; i < N_FACES; i++)
+        if (!c->faces_said[i])
+            c->faces[i] = c->is_loopback;
 }
 
 static void check_origins(struct config *c, struct faults *f)
@@ -123,6 +128,19 @@ static void check_origins(struct config *c, struct faults *f)
         fault(f, "origins",
               "must not be empty while auth.cookie is in use beyond loopback: only a list keeps "
               "other sites from using their visitors' cookies");
+}
+
+static void check_hosts(struct config *c, struct faults *f)
+{
+    struct origins *o = &c->parsed_origins;
+
+    o->n_hosts = c->hosts.n;
+    if (o->n_hosts > 0)
+        o->hosts = xcalloc(o->n_hosts * sizeof *o->hosts);
+    for (size_t i = 0; i < o->n_hosts; i++)
+        if (!origin_parse_host(str_of(c->hosts.list[i]), &o->hosts[i]))
+            fault(f, path_of("hosts[%zu]", i).text,
+                  "must be a name or *.name, without a scheme or port");
 }
 
 static struct net *check_nets(const struct config_texts *texts, const char *path, struct faults *f)
@@ -160,7 +178,7 @@ static void check_admin(struct config *c)
     }
 }
 
-/* ------------------------------------------------------------------ keys */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 /* A name that can stand in a log, a header and a list. */
 static bool is_name(const char *text)
@@ -214,13 +232,13 @@ static void check_auth(struct config *c, struct faults *f)
         fault(f, c->tls.cert ? "tls.key" : "tls.cert", "is missing: a certificate needs its key");
 }
 
-/* ------------------------------------------------------------------ models, webhooks */
+/* --- models, webhooks ------------------------------------------------------------------------- */
 
 static void check_url(const char *url, const char *path, struct faults *f)
 {
     if (!url)
         fault(f, path, "is missing");
-    else if (!begins(url, "http://") && !begins(url, "https://"))
+    else if (!str_begins(str_of(url), STR("http://")) && !str_begins(str_of(url), STR("https://")))
         fault(f, path, "must begin with http:// or https://");
 }
 
@@ -265,6 +283,22 @@ static void check_model(const struct config *c, size_t at, struct faults *f)
         fault(f, path_of("models[%zu].model", at).text, "is missing");
 }
 
+/* Each model leads to the next, and none to one before it. */
+static void check_fallback(const struct config *c, size_t at, struct faults *f)
+{
+    struct path path = path_of("models[%zu].fallback", at);
+    const struct config_model *model = &c->models[at];
+    for (size_t steps = 0; model && model->fallback; steps++) {
+        model = config_find_model(c, model->fallback);
+        if (!model)
+            fault(f, path.text, "is not the name of another of models, of kind openai");
+        else if (steps == c->n_models)
+            fault(f, path.text, "leads round in a ring");
+        if (steps == c->n_models)
+            return;
+    }
+}
+
 const struct config_model *config_find_model(const struct config *c, const char *name)
 {
     for (size_t i = 0; i < c->n_models; i++)
@@ -281,7 +315,7 @@ static bool has_model(const struct config *c, const char *name)
     return is(name, "builtin");
 }
 
-/* ------------------------------------------------------------------ agents */
+/* --- agents ----------------------------------------------------------------------------------- */
 
 static const char *const tool_names[] = {
     "calculator", "clock",    "spawn_task", "cancel_task", "send_message",
@@ -423,7 +457,7 @@ static void check_default(struct config *c, struct faults *f)
         c->agents[0].is_default = true;
 }
 
-/* ------------------------------------------------------------------ all */
+/* --- all -------------------------------------------------------------------------------------- */
 
 void config_check(struct config *c, const struct config_flags *flags, struct faults *f)
 {
@@ -432,7 +466,9 @@ void config_check(struct config *c, const struct config_flags *flags, struct fau
     check_data(c, f);
     check_admin(c);
     check_auth(c, f);
+    check_faces(c);
     check_origins(c, f);
+    check_hosts(c, f);
     c->trusted_nets = check_nets(&c->trusted_proxies, "trusted_proxies", f);
     if (c->proxy_protocol && c->trusted_proxies.n == 0)
         fault(f, "proxy_protocol", "needs trusted_proxies: nobody else may speak for a client");
@@ -443,6 +479,8 @@ void config_check(struct config *c, const struct config_flags *flags, struct fau
         check_hook(c, i, f);
     for (size_t i = 0; i < c->n_models; i++)
         check_model(c, i, f);
+    for (size_t i = 0; i < c->n_models; i++)
+        check_fallback(c, i, f);
     if (c->n_agents == 0)
         add_assistant(c);
     for (size_t i = 0; i < c->n_agents; i++)

@@ -1,12 +1,11 @@
 /* What is told of a process: its end, once, and lines that were watched for. */
-#include "gateway/processes/processes_private.h"
-
-#include "core/notice.h"
-#include "gateway/base/log.h"
-
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "core/notice.h"
+#include "gateway/base/log.h"
+#include "gateway/processes/processes_private.h"
 
 void process_put_command(const struct process *p, struct buf *out)
 {
@@ -34,7 +33,12 @@ void process_put_end(const struct process *p, struct buf *out)
     switch (p->status.state) {
     case KEEP_RUNNING: buf_puts(out, "runs"); return;
     case KEEP_EXITED: put_exit(p->status.exit_code, out); return;
-    case KEEP_KILLED: buf_puts(out, "was killed, as was asked (SIGTERM)"); return;
+    case KEEP_KILLED:
+        if (p->status.error[0])
+            buf_putf(out, "was killed: %s", p->status.error);
+        else
+            buf_puts(out, "was killed, as was asked (SIGTERM)");
+        return;
     case KEEP_TIMED_OUT: buf_puts(out, "has run out of its time"); return;
     case KEEP_FAILED: buf_putf(out, "could not be started: %s", p->status.error); return;
     case KEEP_LOST: buf_puts(out, "is lost: nobody knows how it ended"); return;
@@ -50,7 +54,7 @@ void process_fill_source(const struct process *p, struct notice_source *source)
     source->agent = str_of(p->spec.agent);
 }
 
-static void put_text(const struct process *p, struct buf *out)
+static void process_notice_put_text(const struct process *p, struct buf *out)
 {
     struct buf tail = {0};
     buf_putf(out, "Background process %s ", p->id);
@@ -70,7 +74,7 @@ struct told {
     char id[KEEP_ID_LEN + 1];
 };
 
-static struct process *find(const struct told *t)
+static struct process *process_notice_find(const struct told *t)
 {
     list_each (it, &t->all->list) {
         struct process *p = list_item(it, struct process, node);
@@ -80,7 +84,7 @@ static struct process *find(const struct told *t)
     return NULL;
 }
 
-static void settle(struct process *p)
+static void process_notice_settle(struct process *p)
 {
     struct notice_source source = {.key = str_of(p->id)};
     process_fill_source(p, &source);
@@ -97,7 +101,7 @@ static void withdraw(struct process *p)
 static void on_told(void *user, int status, int64_t notice_key)
 {
     struct told *t = user;
-    struct process *p = t->all->o.hub->closing ? NULL : find(t);
+    struct process *p = t->all->o.hub->closing ? NULL : process_notice_find(t);
     (void)notice_key;
     if (p && status == 0) {
         p->told = TOLD;
@@ -108,17 +112,18 @@ static void on_told(void *user, int status, int64_t notice_key)
         log_event(LEVEL_WARN, "process", "notice_parked", LOG_TEXT("id", p->id),
                   LOG_TEXT("why", "the task that started it is gone"));
     } else if (p && p->learnt) {
-        settle(p);
+        process_notice_settle(p);
     } else if (p) {
         p->told = UNTOLD;
-        processes_arm_tick(p->all);
+        processes_arm_tick(p->all, TICK_MS);
     }
     free(t);
 }
 
 void process_tell_end(struct process *p)
 {
-    struct notice_source source = {.key = str_of(p->id), .silent = p->status.state == KEEP_KILLED};
+    struct notice_source source = {.key = str_of(p->id),
+                                   .silent = p->status.state == KEEP_KILLED && !p->status.error[0]};
     struct buf text = {0};
     if (p->told != UNTOLD)
         return;
@@ -126,7 +131,7 @@ void process_tell_end(struct process *p)
     struct told *t = xcalloc(sizeof *t);
     t->all = p->all;
     snprintf(t->id, sizeof t->id, "%s", p->id);
-    put_text(p, &text);
+    process_notice_put_text(p, &text);
     process_fill_source(p, &source);
     source.text = buf_str(&text);
     notice_tell(p->all->o.hub, &source, on_told, t);
@@ -135,11 +140,13 @@ void process_tell_end(struct process *p)
 
 void process_learnt(struct process *p)
 {
-    if (process_runs(p) || !p->spec.background || !p->spec.notify_on_complete)
+    if (process_runs(p) || !p->spec.background)
         return;
     p->learnt = true;
+    if (!p->spec.notify_on_complete)
+        return;
     switch (p->told) {
-    case UNTOLD: settle(p); break;
+    case UNTOLD: process_notice_settle(p); break;
     case TELLING: break; /* on_told sees to it */
     case TOLD: withdraw(p); break;
     }

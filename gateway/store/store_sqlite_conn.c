@@ -48,6 +48,8 @@
          "ORDER BY b.first DESC LIMIT 1), 0)"
 #define WITH_INPUT SQL_WITH_INPUT
 #define IN_CONVERSATION "t.owner = ?1 AND t.conversation_id = ?2 AND t.task_id < ?3"
+/* Of type chat and notice alone, when the parameter is 1. */
+#define TURNS(parameter) " AND (" parameter " = 0 OR t.type IN (0, 3))"
 #define NEWEST_FIRST " ORDER BY t.task_id DESC"
 #define CONVERSATION                                                                        \
     "SELECT c.owner, c.conversation_id, c.title, c.agent, c.updated_at, c.notices, c.crc, " \
@@ -250,7 +252,7 @@ static const char *const sql[STMT_COUNT] = {
         "SELECT owner, bytes, crc FROM usage WHERE bytes > ?1 AND owner >= ?2 AND owner IS NOT ?3 ORDER BY owner",
 };
 
-/* ---------------------------------------------------------------------------- errors */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 static int map_err(sqlite3 *db, int rc)
 {
@@ -277,7 +279,7 @@ int conn_failed(struct conn *conn, int rc)
     return map_err(conn->db, rc);
 }
 
-/* ---------------------------------------------------------------------------- connections */
+/* --- connections ------------------------------------------------------------------------------ */
 
 int conn_open(struct conn *conn, const char *path, bool read_only)
 {
@@ -308,7 +310,7 @@ int conn_exec(struct conn *conn, const char *script)
     return rc == SQLITE_OK ? STORE_OK : conn_failed(conn, rc);
 }
 
-/* ---------------------------------------------------------------------------- calls */
+/* --- calls ------------------------------------------------------------------------------------ */
 
 struct call call_begin(struct conn *conn, enum stmt stmt)
 {

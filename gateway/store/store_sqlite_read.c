@@ -5,7 +5,7 @@
 #include "gateway/base/log.h"
 #include "gateway/store/store_sqlite_private.h"
 
-/* ---------------------------------------------------------------------------- rows */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 /* Where a task's columns are (FULL, BRIEF, ENDED and LIVE of store_sqlite_conn.c). */
 enum {
@@ -174,6 +174,7 @@ static int ask_tasks(struct reader *r, const struct query *q, struct answer *ret
     call_before(&c, q);
     if (q->has_status)
         call_int(&c, q->status);
+    call_int(&c, q->turns);
     return list_tasks(&c, q, ret);
 }
 
@@ -312,7 +313,7 @@ static int ask_conversations(struct reader *r, const struct query *q, struct ans
 
 /* ---------------------------------------------------------------------------- notices */
 
-static int ask_notices(struct reader *r, const struct query *q, struct answer *ret)
+static int sql_ask_notices(struct reader *r, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
     struct call c = call_begin(&r->conn, STMT_ASK_NOTICES);
@@ -343,7 +344,7 @@ static int ask_notices(struct reader *r, const struct query *q, struct answer *r
     return call_end(&c);
 }
 
-/* ---------------------------------------------------------------------------- retention */
+/* --- retention -------------------------------------------------------------------------------- */
 
 static int ask_ended(struct reader *r, const struct query *q, struct answer *ret)
 {
@@ -453,11 +454,11 @@ static int ask_outbox(struct reader *r, const struct query *q, struct answer *re
 
 /* ---------------------------------------------------------------------------- asking */
 
-static int ask(struct reader *r, const struct query *q, struct answer *ret)
+static int sql_ask(struct reader *r, const struct query *q, struct answer *ret)
 {
     switch (q->kind) {
     case QUERY_TASK: return ask_task(r, q, ret);
-    case QUERY_KEY: return ask_key(r, q, ret);
+    case QUERY_KEY: return sql_ask_key(r, q, ret);
     case QUERY_TASKS: return ask_tasks(r, q, ret);
     case QUERY_MESSAGES: return ask_messages(r, q, ret);
     case QUERY_CONVERSATION: return ask_conversation(r, q, ret);
@@ -485,7 +486,7 @@ int sqlite_query(void *reader, const struct query *query, struct answer *ret)
     *ret = (struct answer){0};
     if (query->kind != QUERY_TAILS)
         tails_done(&r->tails);
-    int status = ask(r, query, ret);
+    int status = sql_ask(r, query, ret);
     if (status < 0)
         answer_done(ret);
     if (status < 0 && status != STORE_NOT_FOUND) {

@@ -11,7 +11,7 @@
 #define GARBAGE_BLOCKS 64 /* removed in one go */
 #define GARBAGE_TASKS 64
 
-/* ---------------------------------------------------------------------------- usage */
+/* --- usage ------------------------------------------------------------------------------------ */
 
 static int run_for_task(struct store_sqlite *s, enum stmt stmt, int64_t task_key)
 {
@@ -144,7 +144,7 @@ int sqlite_task_remove(struct store_sqlite *s, const struct op *op)
     return status < 0 ? status : remove_conversation(s, op);
 }
 
-/* ---------------------------------------------------------------------------- garbage */
+/* --- garbage ---------------------------------------------------------------------------------- */
 
 struct garbage {
     int64_t task_key;
