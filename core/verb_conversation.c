@@ -29,6 +29,7 @@ static void on_title(void *arg, int status, struct answer *answer)
     c->conversation->refs++;
     journal_put(&c->hub->journal, &(struct op){.kind = OP_CONVERSATION,
                                                .force = true,
+                                               .done = conversation_op_done,
                                                .ref = c->conversation,
                                                .owner = str_of(c->owner->name),
                                                .conversation_id = c->req.conversation_id,
@@ -71,6 +72,7 @@ static void remove_it(struct call *c)
 {
     c->conversation->refs++;
     journal_put(&c->hub->journal, &(struct op){.kind = OP_CONVERSATION_DELETE,
+                                               .done = conversation_op_done,
                                                .ref = c->conversation,
                                                .owner = str_of(c->owner->name),
                                                .conversation_id = c->req.conversation_id});

@@ -115,6 +115,7 @@ static struct query list_query(const struct call *c, enum query_kind kind)
                           .limit = c->req.limit,
                           .has_status = c->req.has_status,
                           .status = c->req.status,
+                          .turns = c->req.turns,
                           .max_bytes = MAX_REPLY};
 }
 

@@ -20,8 +20,9 @@ struct react_call {
     struct react_calls *calls;
     enum call_state state;
     char *id, *name;
-    char *arguments;   /* compact JSON object */
-    const char *fault; /* why it cannot be made; NULL: it can */
+    char *arguments;            /* compact JSON object */
+    char *more, *function_more; /* members that go back as they came; "" for none */
+    const char *fault;          /* why it cannot be made; NULL: it can */
     const struct tool *tool;
     struct tool_job *job;
     char *
@@ -135,6 +136,8 @@ void react_calls_add(struct react_calls *c, const struct model_call *asked)
     call->id = make_id(c, asked->id);
     read_name(call, asked->name);
     read_arguments(call, asked->arguments);
+    call->more = xstrdup(asked->more.n ? asked->more : STR(""));
+    call->function_more = xstrdup(asked->function_more.n ? asked->function_more : STR(""));
     c->list = xrealloc(c->list, (c->n + 1) * sizeof(struct react_call *));
     c->list[c->n++] = call;
 }
@@ -468,6 +471,13 @@ bool react_calls_deliver(struct react_calls *c)
 
 /* --- what the model is told ------------------------------------------------------------------- */
 
+static void put_members(struct buf *out, const char *members)
+{
+    if (*members)
+        buf_putc(out, ',');
+    buf_puts(out, members);
+}
+
 void react_calls_put(const struct react_calls *c, struct buf *out)
 {
     js_put_raw(out, "tool_calls", STR("["));
@@ -479,7 +489,10 @@ void react_calls_put(const struct react_calls *c, struct buf *out)
         js_put_raw(out, "function", STR("{"));
         js_put_field(out, "name", str_of(call->name));
         js_put_field(out, "arguments", str_of(call->arguments));
-        buf_puts(out, "}}");
+        put_members(out, call->function_more);
+        buf_putc(out, '}');
+        put_members(out, call->more);
+        buf_putc(out, '}');
     }
     buf_putc(out, ']');
 }
@@ -503,6 +516,8 @@ void react_calls_clear(struct react_calls *c)
         free(call->id);
         free(call->name);
         free(call->arguments);
+        free(call->more);
+        free(call->function_more);
         free(call->awaits);
         buf_done(&call->output);
         free(call);

@@ -106,6 +106,7 @@ static int ask_tasks(struct reader *r, const struct query *q, struct answer *ret
     call_before(&c, q);
     if (q->has_status)
         call_int(&c, q->status);
+    call_int(&c, q->turns);
     return list_tasks(&c, q, ret);
 }
 
