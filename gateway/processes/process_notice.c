@@ -126,9 +126,6 @@ void process_tell_end(struct process *p)
     if (p->told != UNTOLD)
         return;
     p->told = TELLING;
-    struct told *t = xcalloc(sizeof *t);
-    t->all = p->all;
-    snprintf(t->id, sizeof t->id, "%s", p->id);
     process_notice_put_text(p, &text);
     process_fill_source(p, &source);
     source.text = buf_str(&text);

@@ -59,8 +59,8 @@ static uint32_t find_lines(const struct process *p, struct str raw, struct buf *
     return n;
 }
 
-/* "position told strikes told_at from": written before it is told, so that a restart tells the lines
- * of these places under the same key, and goes on after them; and when it is told. */
+/* "position told strikes told_at from": written before it is told, so that a restart tells the
+ * lines of these places under the same key, and goes on after them; and when it is told. */
 static void record(const struct process *p)
 {
     int folder = process_folder(p);
