@@ -30,29 +30,6 @@ static void on_advanced(void *arg, struct stream *s)
     wake_cursors(s);
 }
 
-/* A change of a task names the task; one of a conversation or message names the conversation. */
-static void on_op_done(void *arg, const struct op *op, int status)
-{
-    if (op->kind == OP_TASK_NEW || op->kind == OP_TASK_SET || op->kind == OP_INBOX_PUT) {
-        task_op_done(op->ref, op, status);
-        return;
-    }
-    if (op->kind == OP_OUTBOX_PUT) {
-        outbox_op_done(arg, op, status);
-        return;
-    }
-    if (op->kind == OP_NOTICE_PUT || op->kind == OP_NOTICE_TAKE) {
-        notice_op_done(arg, op, status);
-        return;
-    }
-    struct conversation *c = op->ref;
-    if (status == 0 && op->kind == OP_MESSAGE)
-        conversation_tell_message(c, op->message);
-    if (status == 0)
-        conversation_touch(c);
-    conversation_unref(c);
-}
-
 static void on_settled(void *arg, struct stream *s)
 {
     hub_release_stream(arg, s);
@@ -89,11 +66,8 @@ void hub_ask_again(struct hub *h)
     timer_arm(&h->clock, &h->ask_again, h->clock.now_ms + ASK_AGAIN_MS);
 }
 
-static const struct journal_events journal_events = {.advanced = on_advanced,
-                                                     .op_done = on_op_done,
-                                                     .settled = on_settled,
-                                                     .lost = on_lost,
-                                                     .recovered = on_recovered};
+static const struct journal_events journal_events = {
+    .advanced = on_advanced, .settled = on_settled, .lost = on_lost, .recovered = on_recovered};
 
 void hub_init(struct hub *h, const struct hub_options *options, struct store_port *port,
               const struct store_start *start)

@@ -40,11 +40,10 @@ struct waiter {
 };
 
 struct journal_events {
-    void (*advanced)(void *arg, struct stream *stream);          /* its head moved */
-    void (*op_done)(void *arg, const struct op *op, int status); /* for each op with a ref */
-    void (*settled)(void *arg, struct stream *stream);           /* its tail is sealed */
-    void (*lost)(void *arg, struct stream *stream);              /* lines of it were rolled back */
-    void (*recovered)(void *arg); /* the first commit behind a failure */
+    void (*advanced)(void *arg, struct stream *stream); /* its head moved */
+    void (*settled)(void *arg, struct stream *stream);  /* its tail is sealed */
+    void (*lost)(void *arg, struct stream *stream);     /* lines of it were rolled back */
+    void (*recovered)(void *arg);                       /* the first commit behind a failure */
 };
 
 struct journal {

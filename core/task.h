@@ -179,8 +179,6 @@ void task_free(struct task *t);
  * changes. */
 struct task_record task_view(const struct task *t);
 struct task_record task_staged(const struct task *t);
-/* Committed, or lost, changes of its row (journal_events.op_done). */
-void task_op_done(struct task *t, const struct op *op, int status);
 /* Its last lines could not be committed (journal_events.lost). */
 void task_lost(struct task *t);
 
@@ -207,7 +205,7 @@ bool task_name_is_taken(const struct conversation *c, struct str name);
 /* True for the types that read and write the conversation. */
 static inline bool task_talks(const struct task *t)
 {
-    return task_type(t) == TYPE_CHAT || task_type(t) == TYPE_NOTICE;
+    return type_is_turn(task_type(t));
 }
 
 /* A message for the agent, from a client, a relative or (child) a child that has ended. */

@@ -13,6 +13,9 @@
 struct task_work *task_work(struct task *t); /* made when it is asked for first */
 struct task_outcome *task_outcome(struct task *t);
 void task_stage(struct task *t); /* the row as it is now */
+/* The end (struct op) of a change of the row, and of any op: false when it no longer counts. */
+void task_state_done(const struct op *op, int status);
+bool task_op_counts(struct task *t);
 uint64_t task_event(struct task *t, enum event_type event, struct str data);
 void task_try_start(struct task *t); /* when it may: slot, order of the conversation */
 void task_run(struct task *t);       /* task.started is committed: let the agent go */
@@ -45,8 +48,6 @@ bool task_has_children(const struct task *t);                          /* that l
 void task_tell_parent(struct task *t, const struct task_record *view); /* a child has ended */
 
 /* The inbox (task_inbox.c). */
-void task_inbox_committed(struct task *t, uint64_t position);
-void task_inbox_lost(struct task *t, uint64_t position); /* its sender was refused */
 /* To a call or a question; never lost in silence. */
 void task_answer(struct task *t, struct str line);
 void task_deliver(struct task *t);     /* what is committed goes to the agent */

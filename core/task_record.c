@@ -55,8 +55,11 @@ void task_stage(struct task *t)
         return;
     }
     t->refs++;
-    journal_put(
-        j, &(struct op){.kind = OP_TASK_SET, .ref = t, .task_key = task_key(t), .state = &state});
+    journal_put(j, &(struct op){.kind = OP_TASK_SET,
+                                .done = task_state_done,
+                                .ref = t,
+                                .task_key = task_key(t),
+                                .state = &state});
     t->staged_in = j->building_number;
     ASSERT(j->building->n_ops <= UINT32_MAX);
     t->staged_op = (uint32_t)(j->building->n_ops - 1);

@@ -12,6 +12,7 @@
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
 #include "gateway/descriptors.h"
+#include "gateway/faces/faces.h"
 #include "gateway/fetch/fetch.h"
 #include "gateway/fetch/webhook.h"
 #include "gateway/front/ws.h"
@@ -381,6 +382,7 @@ static void server_stop(struct server *s)
     fetcher_close(s->fetcher);
     run_out(s);
     front_done(&s->front);
+    faces_done(&s->front);
     uv_loop_close(&s->loop);
     if (s->store)
         s->store_ops->close(s->store);
@@ -394,6 +396,7 @@ int server_run(const struct config *config)
     front_init(&s->front, &s->loop, &s->hub, &fitted);
     s->front.write_metrics = metrics_write;
     s->front.metrics_arg = s;
+    faces_init(&s->front);
     s->front.max_sockets = descriptors_fit(&fitted);
     strays_adopt();
     uv_loop_init(&s->loop);

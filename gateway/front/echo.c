@@ -14,21 +14,19 @@ struct message {
     struct buf bytes;
 };
 
-bool echo_is_asked(struct lws *wsi)
+static struct list *echoes(const struct conn *c)
 {
-    char path[16] = "";
-    return lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI) > 0 &&
-           strcmp(path, "/v1/echo") == 0;
+    return c->own;
 }
 
-void echo_open(struct conn *c, struct lws *wsi)
+/* It needs no hello. */
+static void echo_opened(struct conn *c, struct lws *wsi)
 {
-    list_init(&c->echoes);
-    c->is_echo = echo_is_asked(wsi);
-    if (!c->is_echo)
-        return;
     struct owner *nobody = owner_ref(c->front->hub, STR("\x01"
                                                         "echo"));
+    (void)wsi;
+    c->own = xcalloc(sizeof(struct list));
+    list_init(echoes(c));
     session_adopt(&c->session, nobody, nobody, 0);
     owner_unref(c->front->hub, nobody);
 }
@@ -39,45 +37,48 @@ static void message_free(struct message *m)
     free(m);
 }
 
-void echo_close(struct conn *c)
+static void echo_closed(struct conn *c)
 {
-    for (struct list *at; (at = list_pop(&c->echoes)) != NULL;)
+    for (struct list *at; (at = list_pop(echoes(c))) != NULL;)
         message_free(list_item(at, struct message, at));
+    free(c->own);
 }
 
-size_t echo_limit(const struct conn *c, size_t limit)
+static void echo_receive(struct conn *c, struct str message)
 {
-    return c->is_echo ? ECHO_MOST : limit;
-}
-
-bool echo_takes(struct conn *c, struct str message)
-{
-    if (!c->is_echo)
-        return false;
     struct message *m = xcalloc(sizeof *m);
     m->is_binary = c->message_is_binary;
     buf_putstr(&m->bytes, message);
-    list_push(&c->echoes, &m->at);
+    list_push(echoes(c), &m->at);
     session_wake(&c->session);
-    return true;
 }
 
-bool echo_fill(struct conn *c, struct buf *out, enum lws_write_protocol *ret_as)
+static bool echo_fill(struct conn *c, struct buf *out, enum ws_form *ret_as)
 {
-    struct list *at = list_pop(&c->echoes);
+    struct list *at = list_pop(echoes(c));
     if (!at)
         return false;
     struct message *m = list_item(at, struct message, at);
     buf_putstr(out, buf_str(&m->bytes));
-    *ret_as = m->is_binary ? LWS_WRITE_BINARY : LWS_WRITE_TEXT;
+    *ret_as = m->is_binary ? WS_BINARY : WS_TEXT;
     message_free(m);
     return true;
 }
 
-bool echo_has_output(const struct conn *c)
+static bool echo_has_output(const struct conn *c)
 {
-    return !list_is_empty(&c->echoes);
+    return !list_is_empty(echoes(c));
 }
+
+const struct ws_kind echo_kind = {
+    .path = "/v1/echo",
+    .most_bytes = ECHO_MOST,
+    .opened = echo_opened,
+    .receive = echo_receive,
+    .fill = echo_fill,
+    .has_output = echo_has_output,
+    .closed = echo_closed,
+};
 
 #else
 

@@ -18,6 +18,8 @@
 #include "gateway/config/config.h"
 
 struct deflate;
+struct route;
+struct ws_kind;
 
 enum front_phase { FRONT_STARTING, FRONT_SERVING, FRONT_DRAINING, FRONT_CLOSING };
 
@@ -29,6 +31,10 @@ struct front {
     enum front_phase phase; /* the server's decision */
     void (*write_metrics)(void *arg, struct buf *out);
     void *metrics_arg;
+    const struct route *routes; /* of other protocols, beside our own (http_api.h) */
+    size_t n_routes;
+    const struct ws_kind *ws_kinds; /* the same on WebSockets (ws.h) */
+    size_t n_ws_kinds;
 
     struct lws_context *lws;
     struct lws_vhost *vhost;

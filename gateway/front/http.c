@@ -45,6 +45,19 @@ char *http_bearer(struct lws *wsi)
     return token;
 }
 
+char *http_query_value(struct lws *wsi, const char *name)
+{
+    size_t n = strlen(name);
+    int most = lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_URI_ARGS);
+    char *pair = xcalloc((size_t)(most > 0 ? most : 0) + 1), *value = NULL;
+    for (int i = 0;
+         !value && lws_hdr_copy_fragment(wsi, pair, most + 1, WSI_TOKEN_HTTP_URI_ARGS, i) >= 0; i++)
+        if (strncmp(pair, name, n) == 0 && pair[n] == '=')
+            value = xstrdup(str_of(pair + n + 1));
+    free(pair);
+    return value;
+}
+
 char *http_cookie(struct front *f, struct lws *wsi)
 {
     char *value = header(wsi, WSI_TOKEN_HTTP_COOKIE);
@@ -90,12 +103,12 @@ char *http_listed_origin(struct front *f, struct lws *wsi)
     return NULL;
 }
 
-void http_set_quota(const char *ip, struct identity *who)
+void http_set_quota(const char *group, struct identity *who)
 {
     size_t n = strlen(GUEST_PREFIX);
     if (who->owner_len <= n || memcmp(who->owner, GUEST_PREFIX, n) != 0)
         return;
-    snprintf(who->quota, sizeof who->quota, "\x01guests of %.46s", ip);
+    snprintf(who->quota, sizeof who->quota, "\x01guests of %.46s", group);
 }
 
 enum origin_verdict http_check_origin(struct front *f, struct lws *wsi)
@@ -257,7 +270,8 @@ int http_answer_preflight(struct front *f, struct lws *wsi)
 }
 
 /* Chunked by hand: else every cut would look like a clean end. */
-int http_begin_events(struct lws *wsi, const char *origin, bool plain)
+int http_begin_events(struct lws *wsi, const char *origin, bool plain, const char *name,
+                      const char *value)
 {
     unsigned char bytes[LWS_PRE + HEADERS_MAX], *start = bytes + LWS_PRE, *p = start;
     unsigned char *end = bytes + sizeof bytes - 1;
@@ -269,7 +283,8 @@ int http_begin_events(struct lws *wsi, const char *origin, bool plain)
               http_add(wsi, "x-accel-buffering:", "no", &p, end) &&
               http_add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
               http_add(wsi, "cross-origin-resource-policy:", "same-origin", &p, end) &&
-              add_cors(wsi, origin, &p, end) && !lws_finalize_http_header(wsi, &p, end) &&
+              (!name || http_add(wsi, name, value, &p, end)) && add_cors(wsi, origin, &p, end) &&
+              !lws_finalize_http_header(wsi, &p, end) &&
               lws_write(wsi, start, (size_t)(p - start), LWS_WRITE_HTTP_HEADERS) >= 0;
     lws_set_timeout(wsi, NO_PENDING_TIMEOUT, 0);
     return ok ? 0 : -1;

@@ -2,7 +2,6 @@
 
 #include "gateway/base/log.h"
 #include "gateway/front/deflate.h"
-#include "gateway/front/echo.h"
 #include "gateway/front/extension.h"
 #include "proto/js.h"
 #include "proto/limits.h"
@@ -11,7 +10,10 @@
 
 static size_t message_limit(const struct conn *c)
 {
-    size_t limit = echo_limit(c, c->front->config->limits.message_bytes);
+    const struct config *config = c->front->config;
+    if (c->kind)
+        return c->kind->most_bytes ? c->kind->most_bytes : config->rim_limits.face_bytes;
+    size_t limit = config->limits.message_bytes;
     if (c->session.state == SESSION_HELLO && limit > MAX_HELLO_MESSAGE)
         return MAX_HELLO_MESSAGE;
     return limit;
@@ -61,8 +63,8 @@ static void deliver(struct conn *c, struct str message)
         rest = (struct str){message.p + c->n_checked, message.n - c->n_checked};
     if (!c->message_is_binary && !utf8_valid(rest))
         incoming_fail(c, CLOSE_INVALID);
-    else if (echo_takes(c, message))
-        return;
+    else if (c->kind)
+        c->kind->receive(c, message);
     else if (c->message_is_binary)
         session_receive_binary(&c->session);
     else

@@ -11,6 +11,7 @@
 
 #include "gateway/base/deadline.h"
 #include "gateway/base/fault.h"
+#include "gateway/base/header_list.h"
 #include "gateway/base/log.h"
 #include "gateway/base/origin.h"
 #include "gateway/front/address.h"
@@ -25,6 +26,7 @@
 #include "gateway/front/tcp.h"
 #include "gateway/front/tls.h"
 #include "proto/js.h"
+#include "proto/str.h"
 
 #define PING_AFTER_MS HEARTBEAT_MS
 #define SILENT_AFTER_MS 30000 /* behind the ping */
@@ -75,12 +77,26 @@ static bool is_version_13(struct lws *wsi)
 /* A proxy may not pass the header on; libwebsockets would hang up. */
 static bool connection_names_upgrade(struct lws *wsi)
 {
-    char list[128] = "", *rest = NULL;
-    lws_hdr_copy(wsi, list, sizeof list, WSI_TOKEN_CONNECTION);
-    for (char *one = strtok_r(list, ", \t", &rest); one; one = strtok_r(NULL, ", \t", &rest))
-        if (strcasecmp(one, "upgrade") == 0)
+    char value[128] = ""; /* lws has no room for more */
+    lws_hdr_copy(wsi, value, sizeof value, WSI_TOKEN_CONNECTION);
+    for (struct str list = str_of(value); list.n > 0;) {
+        struct str one = header_list_next(&list, ',');
+        if (one.n == strlen("upgrade") && str_begins_nocase(one, STR("upgrade")))
             return true;
+    }
     return false;
+}
+
+static const struct ws_kind *find_kind(const struct front *f, const char *path)
+{
+#ifdef HOLDFAST_ECHO
+    if (strcmp(path, echo_kind.path) == 0)
+        return &echo_kind;
+#endif
+    for (size_t i = 0; i < f->n_ws_kinds; i++)
+        if (strcmp(path, f->ws_kinds[i].path) == 0)
+            return &f->ws_kinds[i];
+    return NULL;
 }
 
 /* 1 refuses, and has answered. */
@@ -92,7 +108,7 @@ static int admit(struct front *f, struct lws *wsi)
     if (!http_has_version(wsi))
         return http_refuse(wsi, 400, ERR_BAD_REQUEST, "the request's line is not whole");
     lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI);
-    if (strcmp(path, "/v1/ws") != 0 && !echo_is_asked(wsi))
+    if (strcmp(path, "/v1/ws") != 0 && !find_kind(f, path))
         return http_refuse(wsi, 404, ERR_NOT_FOUND, "the WebSocket is at /v1/ws");
     if (lws_hdr_total_length(wsi, WSI_TOKEN_KEY) <= 0) /* lws would read it all the same */
         return http_refuse(wsi, 400, ERR_BAD_REQUEST, "Sec-WebSocket-Key is missing");
@@ -127,7 +143,7 @@ static bool authenticate(struct session *session, struct str token, struct ident
     }
     if (!front_identify(c->front, token, str_of(c->bearer), cookie, ret))
         return false;
-    http_set_quota(c->address->ip, ret);
+    http_set_quota(c->address->group, ret);
     log_event(LEVEL_DEBUG, "ws", "welcome", LOG_INT("conn", (int64_t)c->number),
               LOG_STR("owner", ((struct str){ret->owner, ret->owner_len})));
     if (c->stranger) {
@@ -158,6 +174,7 @@ static const struct session_ops session_ops = {
 static int open_conn(struct front *f, struct lws *wsi, struct conn **user)
 {
     struct conn *c = xcalloc(sizeof *c);
+    char path[64] = "";
     *user = c;
     c->front = f;
     c->wsi = wsi;
@@ -170,17 +187,23 @@ static int open_conn(struct front *f, struct lws *wsi, struct conn **user)
     c->bearer = http_bearer(wsi);
     c->cookie = http_cookie(f, wsi);
     c->deflate_bits = (uint8_t)extension_bits(wsi);
+    lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI);
+    c->kind = find_kind(f, path);
     lws_quirk_head_is_read(wsi);
     lws_quirk_has_gone(wsi);
     c->heard_ms = c->kept_ms = f->hub->clock.now_ms;
     session_init(&c->session, f->hub, &session_ops, c);
-    echo_open(c, wsi);
+    if (c->kind)
+        c->kind->opened(c, wsi);
     list_push(&f->conns, &c->all);
     list_push(&f->silent, &c->silent);
     f->n_conns++;
     f->n_strangers++;
+    char ip[NET_TEXT] = "";
+    if (log_is_on(LEVEL_DEBUG))
+        address_text(f, wsi, ip);
     log_event(LEVEL_DEBUG, "ws", "opened", LOG_INT("conn", (int64_t)c->number),
-              LOG_TEXT("peer", c->address->ip));
+              LOG_TEXT("peer", ip));
     return 0;
 }
 
@@ -204,8 +227,9 @@ static int ws_closed(struct conn *c)
     log_event(LEVEL_DEBUG, "ws", "closed", LOG_INT("conn", (int64_t)c->number),
               LOG_INT("code", c->session.close_code));
     count_close(f, c->session.close_code);
+    if (c->kind)
+        c->kind->closed(c);
     session_done(&c->session);
-    echo_close(c);
     c->state = CONN_DEAD;
     if (c->stranger) {
         f->n_strangers--;
@@ -277,31 +301,33 @@ void ws_cut(struct conn *c)
 }
 
 /* Only text is compressed. */
-static void write_message(struct conn *c, struct buf *out, enum lws_write_protocol as)
+static void write_message(struct conn *c, struct buf *out, enum ws_form as)
 {
+    static const enum lws_write_protocol forms[] = {
+        [WS_TEXT] = LWS_WRITE_TEXT, [WS_BINARY] = LWS_WRITE_BINARY, [WS_FRAMES] = LWS_WRITE_RAW};
     struct front *f = c->front;
     struct str message = {out->bytes + LWS_PRE, out->len - LWS_PRE}, frame = STR_NULL;
-    if (c->deflate_bits && as == LWS_WRITE_TEXT)
+    if (c->deflate_bits && as == WS_TEXT)
         frame = deflate_frame(f->deflate, c->deflate_bits, message);
     struct str sent = frame.p ? frame : message;
     f->bytes_out += sent.n;
     if (FAULT(SEND) ||
-        lws_write(c->wsi, (unsigned char *)sent.p, sent.n, frame.p ? LWS_WRITE_RAW : as) < 0)
+        lws_write(c->wsi, (unsigned char *)sent.p, sent.n, frame.p ? LWS_WRITE_RAW : forms[as]) < 0)
         ws_cut(c); /* behind what could not be written nothing may follow: it would be a gap */
 }
 
 static void send_next(struct conn *c)
 {
     struct buf *out = &c->front->out;
-    enum lws_write_protocol as = LWS_WRITE_TEXT;
+    enum ws_form as = WS_TEXT;
     out->len = LWS_PRE;
-    if (echo_fill(c, out, &as) || session_fill(&c->session, out, MAX_MESSAGE_OUT))
+    if (c->kind ? c->kind->fill(c, out, &as) : session_fill(&c->session, out, MAX_MESSAGE_OUT))
         write_message(c, out, as);
 }
 
 static bool has_output(const struct conn *c)
 {
-    return echo_has_output(c) || session_has_output(&c->session);
+    return c->kind ? c->kind->has_output(c) : session_has_output(&c->session);
 }
 
 static bool must_wait(const struct conn *c)
@@ -377,6 +403,8 @@ void ws_flush_woken(struct front *f)
 static int writable(struct conn *c)
 {
     lws_quirk_has_gone(c->wsi);
+    if (c->state != CONN_OPEN)
+        return 0;
     list_remove(&c->blocked);
     session_wake(&c->session);
     return 0;

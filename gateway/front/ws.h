@@ -14,7 +14,28 @@
 
 struct address;
 
+struct conn;
+
+enum ws_form { WS_TEXT, WS_BINARY, WS_FRAMES };
+
 enum conn_state { CONN_OPEN, CONN_CLOSING, CONN_DEAD };
+
+/* Another protocol on a WebSocket of its own path (gateway/faces/, echo.h). The connection is one
+ * like any other, and has a session that says who it is and why it closes; its messages go to the
+ * kind. */
+struct ws_kind {
+    const char *path;
+    /* Bytes of a message; 0: limits.face_bytes. */
+    size_t most_bytes;
+    void (*opened)(struct conn *c, struct lws *wsi);
+    void (*receive)(struct conn *c, struct str message);
+    /* Appends what is written in one go, MAX_MESSAGE_OUT or a little more; false: there is nothing.
+     * ret_as is WS_TEXT, unless the kind says that it is a binary message, or whole frames. */
+    bool (*fill)(struct conn *c, struct buf *out, enum ws_form *ret_as);
+    bool (*has_output)(const struct conn *c);
+    void (*closed)(struct conn *c);
+    const void *of_kind; /* the kind's own */
+};
 
 struct conn {
     struct front *front;
@@ -39,10 +60,8 @@ struct conn {
     msec_t moved_ms; /* the reader took something last */
     uint64_t acked;  /* bytes, then */
     struct list all, silent, blocked;
-#ifdef HOLDFAST_ECHO
-    bool is_echo;
-    struct list echoes; /* of struct message (echo.c) */
-#endif
+    const struct ws_kind *kind; /* NULL: it speaks holdfast.v1 */
+    void *own;                  /* the kind's */
 };
 
 /* The callback of the vhost's only protocol: HTTP and WebSocket. */

@@ -1,4 +1,4 @@
-/* A tree whose parties are stopped at some step.  Each parent is a child of the test: a tree takes
+/* A tree whose parties are stopped at some step. Each parent is a child of the test: a tree takes
  * the signals and the children of its whole process. */
 #include <errno.h>
 #include <poll.h>

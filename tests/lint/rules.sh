@@ -20,7 +20,8 @@ cli         auth base front store
 models      base fetch
 tools       config fetch models processes
 agents      base config fetch models processes tools
-gateway     agents auth base cli config fetch front processes store tools
+faces       auth front
+gateway     agents auth base cli config faces fetch front processes store tools
 '
 
 # Names of a library, or an include of it, and where in gateway/ they may stand: rooms and single modules.
