@@ -432,10 +432,8 @@ static void put_terminal(struct task *t, struct str message)
         js_put_raw(&data, "result", w->result ? str_of(w->result) : STR("null"));
     } else {
         js_put_field(&data, "status", str_of(status_name(s->status)));
-        js_put_raw(&data, "error", STR("{"));
-        js_put_field(&data, "code", str_of(task_error_code(o->error)));
-        js_put_field(&data, "message", message);
-        buf_putc(&data, '}');
+        js_put_key(&data, "error");
+        task_error_put(&data, o->error, message);
         put_output(&data, "output", o->output, &o->output_truncated);
     }
     if (s->status == STATUS_CANCELLED) {

@@ -96,12 +96,12 @@ char *http_listed_origin(struct front *f, struct lws *wsi)
     return NULL;
 }
 
-void http_set_quota(const char *ip, struct identity *who)
+void http_set_quota(const char *group, struct identity *who)
 {
     size_t n = strlen(GUEST_PREFIX);
     if (who->owner_len <= n || memcmp(who->owner, GUEST_PREFIX, n) != 0)
         return;
-    snprintf(who->quota, sizeof who->quota, "\x01guests of %.46s", ip);
+    snprintf(who->quota, sizeof who->quota, "\x01guests of %.46s", group);
 }
 
 enum origin_verdict http_check_origin(struct front *f, struct lws *wsi)

@@ -131,9 +131,9 @@ static enum error identify(struct exchange *x, char *why, size_t n)
         e = ERR_UNAUTHORIZED;
     } else {
         struct str name = {who.owner, who.owner_len};
-        char ip[NET_TEXT];
-        address_text(f, x->wsi, ip);
-        http_set_quota(ip, &who);
+        char group[NET_TEXT];
+        address_group(f, x->wsi, group);
+        http_set_quota(group, &who);
         x->owner = owner_ref(f->hub, name);
         x->quota = owner_ref(f->hub, who.quota[0] ? str_of(who.quota) : name);
         x->expires_at_ms = who.expires_at_ms;
@@ -399,10 +399,10 @@ void http_api_tick(struct front *f)
 static bool is_in_time(struct exchange *x)
 {
     struct front *f = x->front;
-    char ip[NET_TEXT + 1] = "\x01"; /* no owner is named so */
+    char group[NET_TEXT + 1] = "\x01"; /* no owner is named so */
     if (!x->owner)
-        address_text(f, x->wsi, ip + 1);
-    if (pace_take(f, str_of(x->owner ? x->owner->name : ip)))
+        address_group(f, x->wsi, group + 1);
+    if (pace_take(f, str_of(x->owner ? x->owner->name : group)))
         return true;
     f->hub->stats.limit_hits[LIMIT_RATE]++;
     http_api_fail(x, ERR_RATE_LIMITED, "too many requests");

@@ -118,7 +118,7 @@ static bool authenticate(struct session *session, struct str token, struct ident
     }
     if (!front_identify(c->front, token, str_of(c->bearer), cookie, ret))
         return false;
-    http_set_quota(c->address->ip, ret);
+    http_set_quota(c->address->group, ret);
     log_event(LEVEL_DEBUG, "ws", "welcome", LOG_INT("conn", (int64_t)c->number),
               LOG_STR("owner", ((struct str){ret->owner, ret->owner_len})));
     if (c->stranger) {
@@ -174,8 +174,11 @@ static int open_conn(struct front *f, struct lws *wsi, struct conn **user)
     list_push(&f->silent, &c->silent);
     f->n_conns++;
     f->n_strangers++;
+    char ip[NET_TEXT] = "";
+    if (log_is_on(LEVEL_DEBUG))
+        address_text(f, wsi, ip);
     log_event(LEVEL_DEBUG, "ws", "opened", LOG_INT("conn", (int64_t)c->number),
-              LOG_TEXT("peer", c->address->ip));
+              LOG_TEXT("peer", ip));
     return 0;
 }
 

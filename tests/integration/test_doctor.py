@@ -4,21 +4,23 @@ import os
 import pathlib
 import shutil
 import sqlite3
+import subprocess
+import tempfile
 import threading
 
 import pytest
 
-from gateway import Gateway, run
+from gateway import BINARY, Gateway, run, wrongs
 from holdfast import WAIT_S, Client, ids
 
 
 def doctor(data, *more):
-    """(exit status, what is wrong, all that was said)."""
+    """(exit status, what is wrong, all that was said); as if nobody were root."""
     done = run("doctor", "--data", str(data), *more, seconds=4 * WAIT_S)
     assert not done.stderr, done.stderr
-    wrong = [line[len("WRONG "):] for line in done.stdout.splitlines() if line.startswith("WRONG ")]
-    assert (done.returncode == 1) == bool(wrong), done.stdout
-    return done.returncode, wrong, done.stdout
+    assert (done.returncode == 1) == ("WRONG " in done.stdout), done.stdout
+    wrong = wrongs(done.stdout)
+    return int(bool(wrong)), wrong, done.stdout
 
 
 def contents(folder):
@@ -165,6 +167,30 @@ def test_files_of_another_user_than_the_directorys_are_told(data):
     for path in data.iterdir():
         os.chown(path, 12345, 12345)
     assert doctor(data)[0] == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run it as root, and as another")
+def test_gateway_of_root_is_told_and_another_users_is_not():
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o711)
+        for user, is_told in ((0, True), (65534, False)):
+            place = pathlib.Path(folder, str(user))
+            place.mkdir(mode=0o700)
+            os.chown(place, user, user)
+            as_user = {"user": user, "group": user, "extra_groups": [], "text": True}
+            command = [BINARY, "serve", "--listen", "127.0.0.1:0", "--data", str(place / "data")]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **as_user) as gateway:
+                assert '"ready"' in gateway.stdout.readline()  # it starts all the same
+                done = subprocess.run([BINARY, "doctor", "--data", str(place / "data")], capture_output=True, check=False, **as_user)
+                gateway.terminate()
+                log = gateway.communicate(timeout=WAIT_S)[1].splitlines()
+            assert [line for line in done.stdout.splitlines() if "its gateway runs as root" in line and "WRONG" in line] \
+                == ([f"WRONG {place}/data: its gateway runs as root: give it a user of its own"] if is_told else [])
+            assert done.returncode == int(is_told), done.stdout
+            assert [line.split()[1:4] for line in log if "level=error" in line] \
+                == ([["level=error", "component=server", "event=runs_as_root"]] if is_told else [])
+            done = run("doctor", "--data", str(place / "data"))  # it has stopped: whose directory is it?
+            assert ("belongs to root" in done.stdout, done.returncode) == (is_told, int(is_told)), done.stdout
 
 
 def test_what_is_no_data_directory(tmp_path):
