@@ -12,8 +12,6 @@
 #include "gateway/store/data_dir.h"
 #include "gateway/store/store_check.h"
 
-#define FOR_OTHERS 077 /* mode bits that nobody but the owner should have */
-
 static void wrong(size_t *n, const char *path, const char *what)
 {
     printf("WRONG %s%s%s\n", path, *path ? ": " : "", what);
@@ -23,7 +21,7 @@ static void wrong(size_t *n, const char *path, const char *what)
 static void check_mode(const char *path, const struct stat *st, size_t *n)
 {
     char what[96];
-    if (!(st->st_mode & FOR_OTHERS))
+    if (!(st->st_mode & DATA_DIR_OTHERS))
         return;
     snprintf(what, sizeof what, "others than its owner may use it: chmod %s, it is %04o",
              S_ISDIR(st->st_mode) ? "700" : "600", (unsigned)st->st_mode & 07777);

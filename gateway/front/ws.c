@@ -378,6 +378,8 @@ void ws_flush_woken(struct front *f)
 static int writable(struct conn *c)
 {
     lws_quirk_has_gone(c->wsi);
+    if (c->state != CONN_OPEN)
+        return 0;
     list_remove(&c->blocked);
     session_wake(&c->session);
     return 0;
