@@ -357,6 +357,7 @@ static void on_failed(struct journal *j, int status)
     if (!j->failing) {
         j->failing = true;
         j->backoff = BACKOFF_FIRST_MS;
+        j->events->failing(j->arg);
     }
     timer_arm(j->clock, &j->retry, j->clock->now_ms + j->backoff);
     if (j->clock->now_ms - j->failing_since >= j->retry_ms)

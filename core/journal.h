@@ -44,6 +44,7 @@ struct journal_events {
     void (*op_done)(void *arg, const struct op *op, int status); /* for each op with a ref */
     void (*settled)(void *arg, struct stream *stream);           /* its tail is sealed */
     void (*lost)(void *arg, struct stream *stream);              /* lines of it were rolled back */
+    void (*failing)(void *arg);   /* a commit failed; all before it were good */
     void (*recovered)(void *arg); /* the first commit behind a failure */
 };
 
