@@ -101,7 +101,8 @@ void call_reply(struct call *c, struct str line)
 void call_fail(struct call *c, enum error e, const char *message)
 {
     struct buf line = {0};
-    error_line(&line, e, c->req.id, message, -1, -1);
+    error_line(&line, e, c->req.id, message, c->retry_after_ms ? c->retry_after_ms : RETRY_USUAL,
+               -1);
     call_finish(c, e, buf_str(&line));
     buf_done(&line);
 }

@@ -49,6 +49,7 @@ struct call {
     struct opening *opening; /* open: held until its snapshot is there */
     struct list waits;       /* in the hub's list, while it waits for a commit */
     bool asked_again;        /* an answer of the store was out of date */
+    msec_t retry_after_ms;   /* of a refusal; 0: the usual */
     bool *replied;           /* while hub_request is on the stack */
 };
 

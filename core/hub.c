@@ -121,6 +121,7 @@ void hub_init(struct hub *h, const struct hub_options *options, struct store_por
     list_init(&h->dead_tools);
     list_init(&h->changed);
     list_init(&h->due);
+    list_init(&h->freed);
     list_init(&h->notice_puts);
     h->ask_again.fire = on_ask_again;
     calls_init(h);
@@ -224,6 +225,8 @@ void hub_done(struct hub *h)
     struct list *node;
     while ((node = list_pop(&h->changed)) != NULL)
         conversation_unref(list_item(node, struct conversation, changed));
+    while ((node = list_pop(&h->freed)) != NULL)
+        conversation_unref(list_item(node, struct conversation, freed));
     list_each (it, &h->dead_tasks)
         list_item(it, struct task, in_wait)->refs = 0;
     hub_reap(h);

@@ -112,11 +112,12 @@ struct hub {
     struct list woken;      /* sessions with something to send: the rim takes them */
     struct list dead_tasks; /* freed in hub_reap */
     struct list dead_runs;
-    struct list dead_tools;    /* of struct tool_use */
-    struct list changed;       /* conversations whose watchers or readers are to be told */
-    struct list due;           /* conversations where a notice turn may be possible */
-    struct list notice_puts;   /* of what is no task: staged, and not committed (notice_source.c) */
-    bool notices_may_go;       /* something has made room since they were looked at */
+    struct list dead_tools;  /* of struct tool_use */
+    struct list changed;     /* conversations whose watchers or readers are to be told */
+    struct list due;         /* conversations where a notice turn may be possible */
+    struct list freed;       /* conversations where a task that waits may start; a reference each */
+    struct list notice_puts; /* of what is no task: staged, and not committed (notice_source.c) */
+    bool notices_may_go;     /* something has made room since they were looked at */
     struct list waiting_calls; /* for a commit */
     struct timer patience;     /* of these, while commits fail */
     struct timer ask_again;    /* armed: a record could not be read, who needs it waits */

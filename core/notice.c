@@ -234,9 +234,9 @@ static bool is_free(const struct conversation *c)
 static bool has_room(const struct conversation *c)
 {
     const struct hub *h = c->hub;
-    bool is_all;
+    struct retention_refusal full;
     return h->n_live < h->o.limits.tasks && c->owner->n_live < h->o.limits.tasks_per_owner &&
-           !retention_refuses(&h->retention, str_of(c->owner->name), &is_all);
+           !retention_refuses(&h->retention, str_of(c->owner->name), &full);
 }
 
 static void on_record(void *arg, int status, struct answer *answer)

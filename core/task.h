@@ -215,8 +215,10 @@ struct task_outcome *task_outcome(struct task *t);
 void task_stage(struct task *t); /* the row as it is now */
 uint64_t task_event(struct task *t, enum event_type event, struct str data);
 void task_try_start(struct task *t); /* when it may: slot, order of the conversation */
-void task_run(struct task *t);       /* task.started is committed: let the agent go */
-void task_stop_run(struct task *t);  /* forgets the run, in whatever state it is */
+void tasks_may_start(
+    struct conversation *c);        /* one has ended: looked at once, at the end of the turn */
+void task_run(struct task *t);      /* task.started is committed: let the agent go */
+void task_stop_run(struct task *t); /* forgets the run, in whatever state it is */
 void task_stop(struct task *t, enum task_error why, const char *text);
 void task_init_clocks(struct task_work *w);
 void task_arm_clocks(struct task *t);

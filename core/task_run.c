@@ -61,18 +61,41 @@ void task_try_start(struct task *t)
     task_stage(t);
 }
 
+void tasks_may_start(struct conversation *c)
+{
+    if (list_is_in(&c->freed))
+        return;
+    c->refs++;
+    list_push(&c->hub->freed, &c->freed);
+}
+
+/* Only the first of those that wait for others may start, and those that wait for none: one walk, however
+ * many there are. */
+static void start_next(struct conversation *c)
+{
+    bool waits = false;
+    list_each (it, &c->tasks) {
+        struct task *t = list_item(it, struct task, in_conversation);
+        if (t->phase != PHASE_PENDING || (t->fixed->waits && waits))
+            continue;
+        waits = waits || t->fixed->waits;
+        task_try_start(t);
+    }
+    conversation_unref(c);
+}
+
 void tasks_proceed(struct hub *h)
 {
     struct list now, *node;
     list_init(&now);
+    list_splice(&now, &h->freed);
+    while ((node = list_pop(&now)) != NULL)
+        start_next(list_item(node, struct conversation, freed));
     if (!journal_is_full(&h->journal))
         list_splice(&now, &h->paused);
     while ((node = list_pop(&now)) != NULL)
         task_unpause(list_item(node, struct task, in_wait));
-    if (h->n_processes >= h->o.limits.processes)
-        return;
-    list_splice(&now, &h->waiting);
-    while ((node = list_pop(&now)) != NULL)
+    while (h->n_processes < h->o.limits.processes && (node = list_pop(&h->waiting)) != NULL)
         task_try_start(list_item(node, struct task, in_wait));
 }
 

@@ -137,10 +137,12 @@ static enum error find_fault(struct call *c, const struct agent *agent, const ch
     *ret_why = "too many tasks of this owner";
     if (c->quota->n_live >= h->o.limits.tasks_per_owner)
         return meet(h, LIMIT_TASKS_PER_OWNER);
-    bool is_all;
-    *ret_why = retention_refuses(&h->retention, str_of(c->owner->name), &is_all);
-    if (*ret_why)
-        return meet(h, is_all ? LIMIT_STORE : LIMIT_STORE_PER_OWNER);
+    struct retention_refusal full;
+    *ret_why = retention_refuses(&h->retention, str_of(c->owner->name), &full);
+    if (*ret_why) {
+        c->retry_after_ms = full.retry_after_ms;
+        return meet(h, full.is_all ? LIMIT_STORE : LIMIT_STORE_PER_OWNER);
+    }
     *ret_why = FOLLOWS_TOO_MUCH;
     if (c->session && !session_may_follow(c->session, NULL))
         return meet(h, LIMIT_SUBSCRIPTIONS);
