@@ -384,6 +384,17 @@ static bool has_said_something(const struct conn *c, msec_t now)
     return ago >= 0 && now - ago > c->heard_ms + UNTOLD_MS;
 }
 
+static bool takes_nothing(const struct conn *c, msec_t now)
+{
+    return now - c->moved_ms >= (c->session.n_openings ? SLOW_AFTER_MS : SLOW_EVENTS_AFTER_MS);
+}
+
+/* More waits for it than it takes, and it takes some: its pongs come after all of that. */
+static bool is_taking(const struct conn *c, msec_t now)
+{
+    return list_is_in(&c->blocked) && !takes_nothing(c, now);
+}
+
 static void check_silence(struct server *s)
 {
     msec_t now = s->hub.clock.now_ms;
@@ -391,7 +402,7 @@ static void check_silence(struct server *s)
         struct conn *c = list_item(it, struct conn, silent);
         if (now - c->heard_ms < PING_AFTER_MS)
             break;
-        if (has_said_something(c, now))
+        if (has_said_something(c, now) || is_taking(c, now))
             heard(c);
         else if (c->pinged && now - c->pinged_ms >= SILENT_AFTER_MS)
             session_close(&c->session, CLOSE_SILENT);
@@ -409,7 +420,7 @@ static void check_blocked(struct server *s)
         if (acked != c->acked) {
             c->acked = acked;
             c->moved_ms = now;
-        } else if (now - c->moved_ms >= SLOW_AFTER_MS) {
+        } else if (takes_nothing(c, now)) {
             session_close(&c->session, CLOSE_SLOW);
         }
     }
