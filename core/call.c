@@ -1,9 +1,9 @@
 #include "core/call.h"
 
-#include "core/session.h"
-
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "core/session.h"
 
 #define PATIENCE_MS 1000 /* with commits that fail */
 
@@ -142,7 +142,7 @@ bool call_may_ask_again(struct call *c, const struct task_record *task)
     return true;
 }
 
-/* --- a store that fails ------------------------------------------------------------------------ */
+/* --- a store that fails ----------------------------------------------------------------------- */
 
 /* What it has staged may still be committed: the call keeps its claim, and goes on. */
 static void lose_patience(struct call *c)

@@ -74,12 +74,12 @@ void call_query(struct call *c, struct query *q, store_query_fn done);
 /* done is called when all that is staged now is committed, or given up. */
 void call_wait(struct call *c, void (*done)(struct waiter *waiter, int status));
 void call_wait_ok(struct call *c); /* replies ok then */
-/* The answer about the task is older than what memory knows.  True once for each call: it is to ask again.
- * The store has answered with all that was committed before, so a second such answer is damage, which this
- * tells: the call must fail then, with STALE_RECORD. */
+/* The answer about the task is older than what memory knows.  True once for each call: it is to
+ * ask again.  The store has answered with all that was committed before, so a second such answer
+ * is damage, which this tells: the call must fail then, with STALE_RECORD. */
 bool call_may_ask_again(struct call *c, const struct task_record *task);
-/* It waits for a commit: when the store fails meanwhile, `overloaded` is replied within 2 s, and the call
- * goes on without anybody. */
+/* It waits for a commit: when the store fails meanwhile, `overloaded` is replied within 2 s, and
+ * the call goes on without anybody. */
 void call_waits(struct call *c);
 /* The store could not answer, or did not take what was staged: everyone gets the same. */
 void call_read_failed(struct call *c);

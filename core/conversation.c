@@ -1,9 +1,9 @@
 #include "core/conversation.h"
 
+#include <stdlib.h>
+
 #include "core/notice.h"
 #include "proto/js.h"
-
-#include <stdlib.h>
 
 struct map_key conversation_key(const struct map_node *node)
 {
@@ -115,7 +115,7 @@ static void put_changed(struct conversation *c, const struct conversation_record
     buf_done(&line);
 }
 
-static void drop_stream(struct map_node *node, void *arg)
+static void conversation_drop_stream(struct map_node *node, void *arg)
 {
     struct stream *s = container_of(node, struct stream, node);
     const struct conversation *c = arg;
@@ -130,7 +130,7 @@ void conversation_deleted(struct conversation *c)
 {
     const struct hub_options *o = &c->hub->o;
     c->deletions++;
-    map_each(&c->hub->streams, drop_stream, c);
+    map_each(&c->hub->streams, conversation_drop_stream, c);
     notices_forget(c);
     if (o->deleted)
         o->deleted(o->arg, str_of(c->owner->name), str_of(c->id));

@@ -1,11 +1,11 @@
 #include "core/hub.h"
 
+#include <stdlib.h>
+
 #include "core/call.h"
 #include "core/load.h"
 #include "core/notice.h"
 #include "core/session.h"
-
-#include <stdlib.h>
 
 #define MIN_CACHE_BYTES (1u << 20) /* a load must survive until its reader has had its turn */
 #define ASK_AGAIN_MS 200
@@ -196,7 +196,7 @@ void hub_tell_damage(struct hub *h, const char *task_id, uint64_t seq)
     h->o.damaged(task_id, seq);
 }
 
-static void drop_stream(struct map_node *node, void *arg)
+static void hub_drop_stream(struct map_node *node, void *arg)
 {
     struct hub *h = arg;
     struct stream *s = container_of(node, struct stream, node);
@@ -221,7 +221,7 @@ void hub_done(struct hub *h)
     hub_reap(h);
     journal_done(&h->journal);
     map_each(&h->conversations, drop_notices, NULL);
-    map_each(&h->streams, drop_stream, h);
+    map_each(&h->streams, hub_drop_stream, h);
     struct list *node;
     while ((node = list_pop(&h->changed)) != NULL)
         conversation_unref(list_item(node, struct conversation, changed));

@@ -53,7 +53,7 @@ void journal_init(struct journal *j, struct store_port *port, struct clock *cloc
     list_init(&j->want_seal);
 }
 
-static void begin(struct journal *j)
+static void journal_begin(struct journal *j)
 {
     j->building = batch_new();
     j->building_number++;
@@ -62,7 +62,7 @@ static void begin(struct journal *j)
 struct op *journal_put(struct journal *j, const struct op *op)
 {
     if (!j->building)
-        begin(j);
+        journal_begin(j);
     return batch_put(j->building, op);
 }
 
@@ -190,7 +190,7 @@ void journal_submit(struct journal *j, bool busy)
     if (waits_for_company(j, busy))
         return;
     if (!j->building)
-        begin(j);
+        journal_begin(j);
     collect(j);
     j->flying = j->building;
     j->building = NULL;
@@ -295,7 +295,7 @@ static void tell_streams(struct journal *j)
     j->n_aboard = 0;
 }
 
-static void finish(struct journal *j)
+static void journal_finish(struct journal *j)
 {
     struct batch *batch = j->flying;
     j->flying = NULL;
@@ -309,7 +309,7 @@ static void finish(struct journal *j)
 }
 
 /* Nothing of the batch is on disk, nor will it be; what was staged behind it stands on it. */
-static void give_up(struct journal *j, int status)
+static void journal_give_up(struct journal *j, int status)
 {
     struct batch *lost = j->flying, *behind = j->building;
     j->flying = j->building = NULL;
@@ -361,7 +361,7 @@ static void on_failed(struct journal *j, int status)
     }
     timer_arm(j->clock, &j->retry, j->clock->now_ms + j->backoff);
     if (j->clock->now_ms - j->failing_since >= j->retry_ms)
-        give_up(j, status);
+        journal_give_up(j, status);
     j->backoff = j->backoff * 2 < BACKOFF_MAX_MS ? j->backoff * 2 : BACKOFF_MAX_MS;
 }
 
@@ -379,7 +379,7 @@ static void on_committed(void *arg, struct batch *batch, int status)
     j->failing_since = 0;
     bool recovered = j->failing;
     j->failing = false;
-    finish(j);
+    journal_finish(j);
     if (recovered)
         j->events->recovered(j->arg);
 }

@@ -2,8 +2,8 @@
  *
  * Shape:    changes are put into the batch that is being built; lines of streams are collected when
  *           it is submitted; when it is committed the streams advance, and those who wait are told.
- *           A batch that fails is tried again unchanged, with backoff; after retry_ms it is given up:
- *           the streams roll back to what is on disk, and everyone concerned is told so.
+ *           A batch that fails is tried again unchanged, with backoff; after retry_ms it is given
+ *           up: the streams roll back to what is on disk, and everyone concerned is told so.
  *
  *             building ──submit──▶ flying ──committed──▶ streams advance, waiters run
  *                                     └──failed──▶ again … ──given up──▶ roll back, waiters run
@@ -97,8 +97,8 @@ static inline bool journal_is_idle(const struct journal *j)
 {
     return !j->flying && !j->building && list_is_empty(&j->dirty);
 }
-/* Once a turn: submits the next batch when none is in flight.  Busy: the next turn comes at once, so
- * that a batch may wait for company, up to BATCH_PACE_MS after the last one. */
+/* Once a turn: submits the next batch when none is in flight.  Busy: the next turn comes at once,
+ * so that a batch may wait for company, up to BATCH_PACE_MS after the last one. */
 void journal_submit(struct journal *j, bool busy);
 
 #endif

@@ -22,7 +22,7 @@ static void end_load(struct load *load)
     free(load);
 }
 
-static void read_blocks(struct load *load);
+static void load_blocks(struct load *load);
 
 static void on_load_again(struct timer *timer)
 {
@@ -33,7 +33,7 @@ static void on_load_again(struct timer *timer)
     if (is_late || s->gone || list_is_empty(&s->cursors))
         end_load(load);
     else
-        read_blocks(load);
+        load_blocks(load);
 }
 
 /* The store could not say: once more, a little later. */
@@ -48,9 +48,9 @@ static bool may_be_removed(const struct stream *s)
     return !s->task && !s->sealing && !s->tail.len && !list_is_in(&s->dirty);
 }
 
-/* The record was read behind the blocks that were missing, and removals are for ever: what it still has, and
- * the blocks had not, is damaged. */
-static void on_record(void *arg, int status, struct answer *answer)
+/* The record was read behind the blocks that were missing, and removals are for ever: what it
+ * still has, and the blocks had not, is damaged. */
+static void on_load_record(void *arg, int status, struct answer *answer)
 {
     struct load *load = arg;
     struct stream *s = load->stream;
@@ -71,9 +71,9 @@ static void on_record(void *arg, int status, struct answer *answer)
     end_load(load);
 }
 
-/* A removal may have come between the record that a reader was told of and its blocks, or between two of
- * them; a reader of the store may be held up for any time with what it has found.  So the record is read
- * again. */
+/* A removal may have come between the record that a reader was told of and its blocks, or
+ * between two of them; a reader of the store may be held up for any time with what it has found.
+ * So the record is read again. */
 static void ask_record(struct load *load)
 {
     const struct stream *s = load->stream;
@@ -82,7 +82,7 @@ static void ask_record(struct load *load)
                               .owner = stream_owner(s),
                               .conversation_id = stream_conversation_id(s),
                               .task_id = {s->task_id, TASK_ID_LEN}},
-              on_record, load);
+              on_load_record, load);
 }
 
 static void on_loaded(void *arg, int status, struct answer *answer)
@@ -105,7 +105,7 @@ static void on_loaded(void *arg, int status, struct answer *answer)
         ask_record(load);
 }
 
-static void read_blocks(struct load *load)
+static void load_blocks(struct load *load)
 {
     hub_query(load->hub,
               &(struct query){.kind = QUERY_BLOCKS,
@@ -126,7 +126,7 @@ void load_begin(struct hub *h, struct cursor *c)
                           .seq = c->seq + 1,
                           .since = h->clock.now_ms,
                           .again.fire = on_load_again};
-    read_blocks(load);
+    load_blocks(load);
 }
 
 void load_drop(struct stream *s)

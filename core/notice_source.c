@@ -1,9 +1,9 @@
 /* Notices of what is no task: told once, whoever is killed in between.
  *
- * A task puts its notice in the batch of its end.  What has its state elsewhere (a process its folder)
- * has no such batch: that it is told is kept as a request key of its owner, in the batch of the
- * notice, and looked up before.  The key is longer than a client's can be, and names the task that
- * began it: so it goes with the conversation. */
+ * A task puts its notice in the batch of its end.  What has its state elsewhere (a process its
+ * folder) has no such batch: that it is told is kept as a request key of its owner, in the batch of
+ * the notice, and looked up before.  The key is longer than a client's can be, and names the task
+ * that began it: so it goes with the conversation. */
 #include "core/notice.h"
 
 #include <stdlib.h>
@@ -70,7 +70,7 @@ static char *request_key_of(struct str key)
     return buf_take(&text);
 }
 
-static void end(struct telling *t, int status, int64_t notice_key)
+static void notice_source_end(struct telling *t, int status, int64_t notice_key)
 {
     t->done(t->user, status, notice_key);
     struct notice_source *s = &t->source;
@@ -145,7 +145,7 @@ static void on_key(void *arg, int status, struct answer *answer)
     struct hub *h = t->hub;
     (void)answer;
     if (status != STORE_NOT_FOUND || h->closing) {
-        end(t, status, 0);
+        notice_source_end(t, status, 0);
         return;
     }
     struct owner *owner = owner_ref(h, t->source.owner);
@@ -153,20 +153,20 @@ static void on_key(void *arg, int status, struct answer *answer)
     owner_unref(h, owner);
     if (c->deleting) {
         conversation_unref(c);
-        end(t, STORE_NOT_FOUND, 0);
+        notice_source_end(t, STORE_NOT_FOUND, 0);
         return;
     }
     int64_t notice_key = h->next_key++;
     stage(h, c, &t->source, notice_key, str_of(t->request_key));
-    end(t, 0, notice_key);
+    notice_source_end(t, 0, notice_key);
 }
 
-static void on_task(void *arg, int status, struct answer *answer)
+static void notice_source_on_task(void *arg, int status, struct answer *answer)
 {
     struct telling *t = arg;
     (void)answer;
     if (status < 0) {
-        end(t, status, 0);
+        notice_source_end(t, status, 0);
         return;
     }
     hub_query(
@@ -192,7 +192,7 @@ void notice_tell(struct hub *h, const struct notice_source *source, notice_told_
                               .owner = t->source.owner,
                               .conversation_id = t->source.conversation_id,
                               .task_id = t->source.task_id},
-              on_task, t);
+              notice_source_on_task, t);
 }
 
 void notice_settle(struct hub *h, const struct notice_source *source)

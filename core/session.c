@@ -17,8 +17,8 @@ struct pending {
     struct buf line;
 };
 
-static void run(struct session *s);
-static void on_timer(struct timer *timer);
+static void session_run(struct session *s);
+static void session_on_timer(struct timer *timer);
 
 void session_init(struct session *s, struct hub *h, const struct session_ops *ops, void *rim)
 {
@@ -28,7 +28,7 @@ void session_init(struct session *s, struct hub *h, const struct session_ops *op
                           .tokens = h->o.limits.burst,
                           .tokens_at = h->clock.now_ms,
                           .free_resumes = FREE_RESUMES,
-                          .timer.fire = on_timer};
+                          .timer.fire = session_on_timer};
     list_init(&s->subscriptions);
     list_init(&s->ready);
     list_init(&s->openings);
@@ -39,7 +39,7 @@ void session_init(struct session *s, struct hub *h, const struct session_ops *op
     timer_arm(&h->clock, &s->timer, h->clock.now_ms + HELLO_DEADLINE_MS);
 }
 
-/* --- what it holds ----------------------------------------------------------------------------- */
+/* --- what it holds ---------------------------------------------------------------------------- */
 
 static void drop_replies(struct session *s, struct list *replies)
 {
@@ -136,7 +136,7 @@ void session_push_error(struct session *s, enum error e, struct str id, const ch
     buf_done(&line);
 }
 
-/* --- hello ------------------------------------------------------------------------------------- */
+/* --- hello ------------------------------------------------------------------------------------ */
 
 static void arm_expiry(struct session *s)
 {
@@ -145,7 +145,8 @@ static void arm_expiry(struct session *s)
         return;
     int64_t at = s->expiring_said ? s->expires_at_ms : s->expires_at_ms - EXPIRING_MS;
     msec_t in = at > c->wall_ms ? at - c->wall_ms : 0;
-    /* The wall clock may be set (F40), and the timer counts what passes: so look again now and then. */
+    /* The wall clock may be set (F40), and the timer counts what passes: so look again now and
+     * then. */
     timer_arm(c, &s->timer, c->now_ms + (in < EXPIRY_CHECK_MS ? in : EXPIRY_CHECK_MS));
 }
 
@@ -160,7 +161,7 @@ static void say_expiring(struct session *s)
     s->expiring_said = true;
 }
 
-static void on_timer(struct timer *timer)
+static void session_on_timer(struct timer *timer)
 {
     struct session *s = container_of(timer, struct session, timer);
     int64_t now = s->hub->clock.wall_ms;
@@ -265,7 +266,7 @@ static void hello(struct session *s, const struct request *r)
     buf_done(&who.token);
 }
 
-/* --- requests ---------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 static void on_reply(void *arg, enum error error, struct str line)
 {
@@ -275,7 +276,7 @@ static void on_reply(void *arg, enum error error, struct str line)
         s->tokens -= 1; /* it is free only for own tasks */
     session_put_reply(s, &s->replies, line);
     if (!s->running)
-        run(s);
+        session_run(s);
 }
 
 static void carry_out(struct session *s, struct pending *p)
@@ -290,10 +291,10 @@ static void carry_out(struct session *s, struct pending *p)
     drop_pending(p);
 }
 
-static void take_lines(struct session *s, struct str message);
+static void session_take_lines(struct session *s, struct str message);
 
 /* One after the other: the next begins when the one before has replied. */
-static void run(struct session *s)
+static void session_run(struct session *s)
 {
     s->running = true;
     while (!s->call && s->reply_bytes < MAX_REPLY && s->state != SESSION_CLOSING) {
@@ -306,7 +307,7 @@ static void run(struct session *s)
     s->running = false;
 }
 
-static bool has_room(const struct session *s)
+static bool session_has_room(const struct session *s)
 {
     return s->n_replies + s->n_requests < MAX_REPLIES_WAITING;
 }
@@ -394,7 +395,7 @@ static void refuse_fault(struct session *s, const struct request_fault *fault)
     /* What was asked before is answered first, as far as it can be; then this, the last. */
     struct buf last = {0};
     buf_putstr(&last, buf_str(&p->line));
-    run(s); /* may carry p out, and free it */
+    session_run(s); /* may carry p out, and free it */
     if (s->n_requests > 0)
         session_put_reply(s, &s->replies, buf_str(&last));
     buf_done(&last);
@@ -420,8 +421,8 @@ static bool is_blank(struct str line)
     return true;
 }
 
-/* What is no request at all may be corrected, what there was no memory for may be sent again; any other
- * type may not come first. */
+/* What is no request at all may be corrected, what there was no memory for may be sent again; any
+ * other type may not come first. */
 static bool is_hello(const struct js_doc *doc, const struct request_fault *fault)
 {
     if (fault && (fault->malformed || doc->n_nodes == 0))
@@ -430,7 +431,7 @@ static bool is_hello(const struct js_doc *doc, const struct request_fault *fault
     return type && js_is(doc, type, "hello");
 }
 
-static void take_line(struct session *s, struct str line)
+static void session_take_line(struct session *s, struct str line)
 {
     struct request r;
     struct request_fault fault;
@@ -457,16 +458,16 @@ static void take_line(struct session *s, struct str line)
 
 /* Lines are taken while there is room for their replies; the rest of the message waits, and the
  * rim is asked for no more. */
-static void take_lines(struct session *s, struct str message)
+static void session_take_lines(struct session *s, struct str message)
 {
-    while (message.n > 0 && s->state != SESSION_CLOSING && has_room(s)) {
+    while (message.n > 0 && s->state != SESSION_CLOSING && session_has_room(s)) {
         const char *newline = memchr(message.p, '\n', message.n);
         size_t n = newline ? (size_t)(newline - message.p) : message.n;
         struct str line = {message.p, n};
         size_t used = newline ? n + 1 : n;
         if (!is_blank(line)) {
-            take_line(s, line);
-            run(s);
+            session_take_line(s, line);
+            session_run(s);
         }
         message.p += used;
         message.n -= used;
@@ -478,7 +479,7 @@ static void take_lines(struct session *s, struct str message)
         buf_putstr(&rest, message);
     buf_done(&s->input);
     s->input = rest;
-    bool hold = rest.len > 0 || !has_room(s);
+    bool hold = rest.len > 0 || !session_has_room(s);
     if (hold != s->held) {
         s->held = hold;
         s->ops->hold(s, hold);
@@ -493,13 +494,14 @@ static bool is_empty(struct str message)
     return true;
 }
 
-/* Who says nothing was read all the same, and perhaps expanded from next to nothing: it costs as a line. */
+/* Who says nothing was read all the same, and perhaps expanded from next to nothing: it costs as a
+ * line. */
 static void take_empty(struct session *s)
 {
     if (is_charged(s, false))
         return;
     refuse_rate(s, STR_NULL);
-    run(s);
+    session_run(s);
 }
 
 void session_receive(struct session *s, struct str message)
@@ -509,7 +511,7 @@ void session_receive(struct session *s, struct str message)
     if (is_empty(message))
         take_empty(s);
     if (s->input.len == 0) {
-        take_lines(s, message);
+        session_take_lines(s, message);
         return;
     }
     buf_putc(&s->input, '\n');
@@ -523,7 +525,7 @@ void session_receive_binary(struct session *s)
     const struct request_fault fault = {
         .code = ERR_BAD_REQUEST, .message = "messages must be text, not binary", .malformed = true};
     refuse_fault(s, &fault);
-    run(s);
+    session_run(s);
 }
 
 /* What was sent has made room. */
@@ -531,11 +533,11 @@ void session_go_on(struct session *s)
 {
     if (s->state == SESSION_CLOSING)
         return;
-    run(s);
-    if (s->held && has_room(s)) {
+    session_run(s);
+    if (s->held && session_has_room(s)) {
         struct buf input = s->input;
         s->input = (struct buf){0};
-        take_lines(s, buf_str(&input));
+        session_take_lines(s, buf_str(&input));
         buf_done(&input);
     }
 }

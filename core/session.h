@@ -111,7 +111,8 @@ void session_adopt(struct session *s, struct owner *owner, struct owner *quota,
 /* One whole message of the client, valid UTF-8. */
 void session_receive(struct session *s, struct str message);
 void session_receive_binary(struct session *s);
-/* What comes next was as much work as so many lines more: the rate limit takes them before its own. */
+/* What comes next was as much work as so many lines more: the rate limit takes them before its
+ * own. */
 void session_charge(struct session *s, uint32_t lines);
 
 /* Appends the next message to out, at most max bytes but for one long line that travels alone.

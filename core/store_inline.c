@@ -126,7 +126,7 @@ bool store_inline_step_commit(struct store_inline *s)
     return true;
 }
 
-static void ask(struct store_inline *s, struct pending_query *p)
+static void inline_ask(struct store_inline *s, struct pending_query *p)
 {
     if (p->asked)
         return;
@@ -143,7 +143,7 @@ bool store_inline_ask(struct store_inline *s)
 {
     if (list_is_empty(&s->queries))
         return false;
-    ask(s, list_item(s->queries.next, struct pending_query, at));
+    inline_ask(s, list_item(s->queries.next, struct pending_query, at));
     return true;
 }
 
@@ -153,7 +153,7 @@ bool store_inline_hold(struct store_inline *s, bool answered)
     if (!at)
         return false;
     if (answered)
-        ask(s, list_item(at, struct pending_query, at));
+        inline_ask(s, list_item(at, struct pending_query, at));
     list_push(&s->held, at);
     return true;
 }
@@ -176,7 +176,7 @@ bool store_inline_step_query(struct store_inline *s)
     if (!at)
         return false;
     struct pending_query *p = list_item(at, struct pending_query, at);
-    ask(s, p);
+    inline_ask(s, p);
     p->done(p->arg, p->status, &p->answer);
     query_free(p);
     return true;

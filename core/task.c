@@ -1,8 +1,8 @@
 #include "core/task.h"
 
-#include "core/notice.h"
-
 #include <stdlib.h>
+
+#include "core/notice.h"
 
 static struct task *task_alloc(struct hub *h, struct conversation *c, struct owner *quota,
                                const struct task_record *rec)

@@ -2,16 +2,17 @@
  *
  * Shape:    phases, and what moves a task from one to the next:
  *
- *   CREATING ─committed─▶ PENDING ─slot─▶ STARTING ─committed─▶ RUNNING ─┬─agent ends──▶ ENDING ─committed─▶ ENDED
- *                            └────────── cancel ──────────────────────────┴─────────────────▲
- *             cancel, a time-out or a fault asks the run to stop (RUNNING stays); the grace, then force,
- *             see to it that it does.
+ *   CREATING ─committed─▶ PENDING ─slot─▶ STARTING ─committed─▶ RUNNING ─┬─agent ends──▶ ENDING
+ *                            └────────── cancel ─────────────────────────┴────────────────▲  │
+ *                                                                          ENDED ◀─committed─┘
+ *             cancel, a time-out or a fault asks the run to stop (RUNNING stays); the grace, then
+ *             force, see to it that it does.
  *
  *           staged is what is on its way to the store; shown is what is committed, and the only
  *           thing that anyone is told (promise 2).  Connections appear nowhere here (promise 4).
  * Thread:   loop.
- * Owns:     what never changes of it (task_fixed.h), what it needs at work, what its end brings; its
- *           run, its place in the conversation.  Its stream outlives it.
+ * Owns:     what never changes of it (task_fixed.h), what it needs at work, what its end brings;
+ *           its run, its place in the conversation.  Its stream outlives it.
  * Why:      of many live tasks most are silent: what one needs at work is made when it is needed
  *           first, and what its end brings when it ends.
  */
@@ -59,8 +60,8 @@ struct live_state {
     char *waiting_for; /* input_id of the oldest open question; NULL for none */
 };
 
-/* What its end brings to its record.  It is kept over an end that was lost: what was not delivered and
- * what was answered does not come again. */
+/* What its end brings to its record.  It is kept over an end that was lost: what was not delivered
+ * and what was answered does not come again. */
 struct task_outcome {
     enum task_error error;
     bool output_truncated;
@@ -174,7 +175,8 @@ struct task *task_create(struct hub *h, const struct task_plan *plan);
 struct task *task_adopt(struct hub *h, const struct task_record *rec);
 void task_free(struct task *t);
 
-/* The record as others may see it, and as it is staged; its spans live as long as nothing changes. */
+/* The record as others may see it, and as it is staged; its spans live as long as nothing
+ * changes. */
 struct task_record task_view(const struct task *t);
 struct task_record task_staged(const struct task *t);
 /* Committed, or lost, changes of its row (journal_events.op_done). */
@@ -184,8 +186,8 @@ void task_lost(struct task *t);
 
 /* Asks for its end.  Stages the intent; false when it has ended, is ending or was asked before. */
 bool task_cancel(struct task *t);
-/* Stages the terminal event, the record and the message (promise 3); once.  What was asked to stop is
- * cancelled, whatever the caller says. */
+/* Stages the terminal event, the record and the message (promise 3); once.  What was asked to stop
+ * is cancelled, whatever the caller says. */
 void task_finish(struct task *t, enum task_status status, enum task_error error,
                  struct str message);
 static inline bool task_is_ending(const struct task *t)
@@ -224,8 +226,8 @@ void task_init_clocks(struct task_work *w);
 void task_arm_clocks(struct task *t);
 void task_stand_clocks(struct task *t, bool stand);
 void task_line(struct task *t, const struct agent_line *line); /* one decoded line of the agent */
-/* Whether an event with so many bytes of data would pass MAX_EVENT_LINE: then the task fails, and the
- * stream stays whole.  what names the event, or a call. */
+/* Whether an event with so many bytes of data would pass MAX_EVENT_LINE: then the task fails, and
+ * the stream stays whole.  what names the event, or a call. */
 bool task_line_is_too_long(struct task *t, const char *what, size_t data_bytes);
 void task_unpause(struct task *t);
 /* {"type":"…","call_id":"…" – open, for more; then closed and handed to the agent. */

@@ -27,7 +27,7 @@ static size_t length_bytes(size_t n)
     return bytes;
 }
 
-static unsigned char *put(unsigned char *to, struct str s)
+static unsigned char *fixed_put(unsigned char *to, struct str s)
 {
     size_t n = s.n;
     for (; n >= 0x80; n >>= 7)
@@ -38,7 +38,7 @@ static unsigned char *put(unsigned char *to, struct str s)
     return to + s.n;
 }
 
-static struct str take(const unsigned char **at)
+static struct str fixed_take(const unsigned char **at)
 {
     size_t n = 0;
     for (unsigned shift = 0;; shift += 7) {
@@ -52,7 +52,7 @@ static struct str take(const unsigned char **at)
     return s;
 }
 
-static bool has(const struct task_fixed *f, size_t field)
+static bool fixed_has(const struct task_fixed *f, size_t field)
 {
     return f->has >> field & 1;
 }
@@ -76,21 +76,21 @@ struct task_fixed *task_fixed_new(const struct task_record *rec)
                              .waits = rec->waits};
     unsigned char *to = f->packed;
     for (size_t i = 0; i < N_TASK_FIELDS; i++)
-        if (has(f, i))
-            to = put(to, member(rec, i));
+        if (fixed_has(f, i))
+            to = fixed_put(to, member(rec, i));
     ASSERT(to == f->packed + bytes);
     return f;
 }
 
 struct str task_fixed_get(const struct task_fixed *f, enum task_field field)
 {
-    if (!has(f, field))
+    if (!fixed_has(f, field))
         return STR_NULL;
     const unsigned char *at = f->packed;
     for (size_t i = 0; i < field; i++)
-        if (has(f, i))
-            take(&at);
-    return take(&at);
+        if (fixed_has(f, i))
+            fixed_take(&at);
+    return fixed_take(&at);
 }
 
 void task_fixed_fill(const struct task_fixed *f, struct task_record *rec)
@@ -101,17 +101,18 @@ void task_fixed_fill(const struct task_fixed *f, struct task_record *rec)
     rec->notify_on_complete = f->notify_on_complete;
     rec->waits = f->waits;
     for (size_t i = 0; i < N_TASK_FIELDS; i++)
-        *(struct str *)(void *)((char *)rec + members[i]) = has(f, i) ? take(&at) : STR_NULL;
+        *(struct str *)(void *)((char *)rec + members[i]) =
+            fixed_has(f, i) ? fixed_take(&at) : STR_NULL;
 }
 
 struct task_fixed *task_fixed_drop_input(struct task_fixed *f)
 {
-    if (!has(f, FIELD_INPUT))
+    if (!fixed_has(f, FIELD_INPUT))
         return f;
     const unsigned char *end = f->packed;
     for (size_t i = 0; i < FIELD_INPUT; i++)
-        if (has(f, i))
-            take(&end);
+        if (fixed_has(f, i))
+            fixed_take(&end);
     f->has &= (uint16_t) ~(1u << FIELD_INPUT);
     return xrealloc(f, sizeof *f + (size_t)(end - f->packed));
 }

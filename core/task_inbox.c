@@ -35,7 +35,7 @@ static struct input_message *copy_line(uint64_t position, struct str line)
     return m;
 }
 
-static void on_again(struct timer *timer)
+static void inbox_on_again(struct timer *timer)
 {
     task_deliver(container_of(timer, struct task_work, again)->task);
 }
@@ -44,11 +44,11 @@ void task_init_inbox(struct task_work *w)
 {
     list_init(&w->inbox);
     list_init(&w->answers);
-    w->again.fire = on_again;
+    w->again.fire = inbox_on_again;
 }
 
-/* True when the agent has it, which may have ended by it.  Else it is deaf, or full: then it is tried
- * again soon. */
+/* True when the agent has it, which may have ended by it.  Else it is deaf, or full: then it is
+ * tried again soon. */
 static bool hand_over(struct task *t, struct list *from, struct input_message *m)
 {
     list_remove(&m->node);
@@ -102,7 +102,7 @@ static bool deliver_answers(struct task *t)
     return true;
 }
 
-static void keep(struct task *t, uint64_t position, struct str line)
+static void inbox_keep(struct task *t, uint64_t position, struct str line)
 {
     struct task_work *w = task_work(t);
     struct input_message *m = copy_line(position, line);
@@ -113,7 +113,7 @@ static void keep(struct task *t, uint64_t position, struct str line)
 
 void task_restore_message(struct task *t, uint64_t position, struct str line)
 {
-    keep(t, position, line);
+    inbox_keep(t, position, line);
     t->work->inbox_position = t->work->inbox_committed = position;
 }
 
@@ -142,7 +142,7 @@ enum error task_send(struct task *t, struct str from, struct str content, struct
         buf_done(&line);
         return ERR_OVERLOADED;
     }
-    keep(t, ++w->inbox_position, buf_str(&line));
+    inbox_keep(t, ++w->inbox_position, buf_str(&line));
     t->refs++;
     journal_put(&t->hub->journal, &(struct op){.kind = OP_INBOX_PUT,
                                                .ref = t,
@@ -211,7 +211,8 @@ static void deliver_messages(struct task *t)
                     &(struct op){.kind = OP_INBOX_TAKE, .task_key = task_key(t), .last = last});
 }
 
-/* What the agent does with a line may ask for the next one: that is for the loop that runs already. */
+/* What the agent does with a line may ask for the next one: that is for the loop that runs
+ * already. */
 void task_deliver(struct task *t)
 {
     struct task_work *w = t->work;

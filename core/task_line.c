@@ -57,7 +57,7 @@ static bool is_too_much(struct task *t, const struct agent_line *line)
     return false;
 }
 
-static void take_event(struct task *t, const struct agent_line *line)
+static void task_take_event(struct task *t, const struct agent_line *line)
 {
     if (line->event == EVENT_INPUT_REQUIRED) {
         task_ask(t, line);
@@ -109,7 +109,7 @@ void task_line(struct task *t, const struct agent_line *line)
         return;
     switch (line->kind) {
     case LINE_EMPTY: break;
-    case LINE_EVENT: take_event(t, line); break;
+    case LINE_EVENT: task_take_event(t, line); break;
     case LINE_RESULT: take_result(t, line->data); break;
     case LINE_TOOL: task_call_tool(t, line); break;
     case LINE_SPAWN: task_spawn(t, line); break;

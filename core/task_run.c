@@ -69,8 +69,8 @@ void tasks_may_start(struct conversation *c)
     list_push(&c->hub->freed, &c->freed);
 }
 
-/* Only the first of those that wait for others may start, and those that wait for none: one walk, however
- * many there are. */
+/* Only the first of those that wait for others may start, and those that wait for none: one
+ * walk, however many there are. */
 static void start_next(struct conversation *c)
 {
     bool waits = false;
@@ -221,7 +221,7 @@ static void put_parent(struct buf *out, const struct task_record *rec)
     buf_putc(out, '}');
 }
 
-static void launch(struct task *t, const struct answer *answer)
+static void task_launch(struct task *t, const struct answer *answer)
 {
     struct buf history = {0}, parent = {0};
     struct task_record rec = task_staged(t);
@@ -261,7 +261,7 @@ static void on_history(void *arg, int status, struct answer *answer)
         task_finish(t, STATUS_FAILED, TASK_INTERNAL,
                     STR("internal: the conversation cannot be read"));
     else
-        launch(t, answer);
+        task_launch(t, answer);
 }
 
 /* The history holds what was said before the task's own input: the newest that fit.  The input's
@@ -269,7 +269,7 @@ static void on_history(void *arg, int status, struct answer *answer)
 void task_run(struct task *t)
 {
     if (!task_talks(t)) {
-        launch(t, &(struct answer){0});
+        task_launch(t, &(struct answer){0});
         return;
     }
     t->refs++;

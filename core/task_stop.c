@@ -47,7 +47,7 @@ static void on_timeout(struct timer *timer)
     task_stop(t, TASK_TIMEOUT, text);
 }
 
-static void on_idle(struct timer *timer)
+static void task_on_idle(struct timer *timer)
 {
     struct task_work *w = container_of(timer, struct task_work, idle);
     struct task *t = w->task;
@@ -69,7 +69,7 @@ static void on_idle(struct timer *timer)
 void task_init_clocks(struct task_work *w)
 {
     w->timeout.fire = on_timeout;
-    w->idle.fire = on_idle;
+    w->idle.fire = task_on_idle;
     w->grace.fire = on_grace;
 }
 

@@ -2,12 +2,11 @@
  *
  * A claim stands for a (owner, key) from its look-up until its task is committed or refused; a
  * second chat with the same key waits for it and then looks again. */
-#include "core/call.h"
+#include <stdlib.h>
 
+#include "core/call.h"
 #include "core/notice.h"
 #include "core/session.h"
-
-#include <stdlib.h>
 
 struct claim {
     struct map_node node;
@@ -43,7 +42,7 @@ static void release_claim(struct call *c)
 }
 
 /* The claim goes first: those who wait for it must see what was decided. */
-static void refuse(struct call *c, enum error e, const char *message)
+static void verb_chat_refuse(struct call *c, enum error e, const char *message)
 {
     release_claim(c);
     call_fail(c, e, message);
@@ -63,7 +62,8 @@ static void put_started(struct call *c, struct buf *line, const struct task_reco
     buf_putc(line, '}');
 }
 
-/* The stream is pinned before the claim goes: who waits for it may look at the stream, and release it. */
+/* The stream is pinned before the claim goes: who waits for it may look at the stream, and
+ * release it. */
 static void reply_started(struct call *c, const struct task_record *task, struct stream *s,
                           bool repeated)
 {
@@ -170,7 +170,7 @@ static void create(struct call *c)
     const char *why = "";
     enum error e = find_fault(c, agent, &why);
     if (e) {
-        refuse(c, e, why);
+        verb_chat_refuse(c, e, why);
         return;
     }
     if (r->when_busy == BUSY_INTERRUPT && !r->background)
@@ -203,7 +203,7 @@ static bool is_same_request(const struct request *r, const struct hub *h,
            (!r->conversation_id.p || str_eq(r->conversation_id, task->conversation_id));
 }
 
-static void ask_key(struct call *c);
+static void verb_chat_ask_key(struct call *c);
 
 static void read_failed(struct call *c)
 {
@@ -211,17 +211,17 @@ static void read_failed(struct call *c)
     call_read_failed(c);
 }
 
-static void on_removed(struct waiter *w, int status)
+static void on_key_settled(struct waiter *w, int status)
 {
     struct call *c = container_of(w, struct call, waiter);
     if (status < 0)
         read_failed(c);
     else
-        ask_key(c);
+        verb_chat_ask_key(c);
 }
 
-/* It has ended, or it or its events were removed, since its record was read, which is read again when what
- * is staged is on disk.  True when the answer is used up. */
+/* It has ended, or it or its events were removed, since its record was read, which is read again
+ * when what is staged is on disk.  True when the answer is used up. */
 static bool is_out_of_date(struct call *c, const struct stream *s, const struct task_record *task)
 {
     bool is_taken = !s && retention_has_taken(&c->hub->retention, task);
@@ -230,9 +230,9 @@ static bool is_out_of_date(struct call *c, const struct stream *s, const struct 
     if (is_taken && !hub_can_write(c->hub))
         read_failed(c);
     else if (call_may_ask_again(c, task))
-        call_wait(c, on_removed);
+        call_wait(c, on_key_settled);
     else
-        refuse(c, ERR_INTERNAL, STALE_RECORD);
+        verb_chat_refuse(c, ERR_INTERNAL, STALE_RECORD);
     return true;
 }
 
@@ -249,7 +249,7 @@ static void on_key(void *arg, int status, struct answer *answer)
     }
     struct task_record task = answer->tasks[0];
     if (!is_same_request(&c->req, c->hub, &task)) {
-        refuse(c, ERR_CONFLICT, "\"request_key\" was used for another request");
+        verb_chat_refuse(c, ERR_CONFLICT, "\"request_key\" was used for another request");
         return;
     }
     struct stream *s = hub_find_stream(c->hub, task.owner, task.conversation_id, task.task_id);
@@ -261,7 +261,7 @@ static void on_key(void *arg, int status, struct answer *answer)
     }
     if (c->session && !session_may_follow(c->session, s)) {
         hub_release_stream(c->hub, s);
-        refuse(c, meet(c->hub, LIMIT_SUBSCRIPTIONS), FOLLOWS_TOO_MUCH);
+        verb_chat_refuse(c, meet(c->hub, LIMIT_SUBSCRIPTIONS), FOLLOWS_TOO_MUCH);
         return;
     }
     if (s->task)
@@ -269,7 +269,7 @@ static void on_key(void *arg, int status, struct answer *answer)
     reply_started(c, &task, s, true);
 }
 
-static void ask_key(struct call *c)
+static void verb_chat_ask_key(struct call *c)
 {
     call_query(c, &(struct query){.kind = QUERY_KEY, .key = c->req.request_key}, on_key);
 }
@@ -291,7 +291,7 @@ static void look_up(struct call *c)
     list_init(&claim->waiting);
     map_put(&c->hub->claims, &claim->node);
     c->claim = claim;
-    ask_key(c);
+    verb_chat_ask_key(c);
 }
 
 void verb_chat(struct call *c)

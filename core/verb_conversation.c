@@ -1,7 +1,8 @@
-/* The requests that change a conversation as a whole: its title, its end, and what is acknowledged. */
+/* The requests that change a conversation as a whole: its title, its end, and what is
+ * acknowledged. */
 #include "core/call.h"
 
-/* --- title ------------------------------------------------------------------------------------- */
+/* --- title ------------------------------------------------------------------------------------ */
 
 static void ask_title(struct call *c);
 
@@ -55,7 +56,7 @@ void verb_title(struct call *c)
     ask_title(c);
 }
 
-/* --- delete ------------------------------------------------------------------------------------ */
+/* --- delete ----------------------------------------------------------------------------------- */
 
 static void on_deleted(struct waiter *w, int status)
 {
@@ -130,7 +131,7 @@ void verb_delete(struct call *c)
     call_wait(c, on_all_asked);
 }
 
-/* --- ack --------------------------------------------------------------------------------------- */
+/* --- ack -------------------------------------------------------------------------------------- */
 
 static void on_acked(struct waiter *w, int status)
 {

@@ -1,10 +1,9 @@
 /* The requests about one task.  All look it up by (owner, conversation, task), and what is not
  * there for this owner gets one answer (promise 5). */
 #include "core/call.h"
-
 #include "core/session.h"
 
-static struct stream *find(struct call *c)
+static struct stream *verb_task_find(struct call *c)
 {
     return hub_find_stream(c->hub, str_of(c->owner->name), c->req.conversation_id, c->req.task_id);
 }
@@ -30,11 +29,11 @@ static bool is_absent(struct call *c, int status)
     return true;
 }
 
-/* The record was read while the task lived, and it has ended since: it is read again.  True when the answer
- * is used up. */
+/* The record was read while the task lived, and it has ended since: it is read again.  True when
+ * the answer is used up. */
 static bool is_stale(struct call *c, const struct task_record *task, store_query_fn done)
 {
-    const struct stream *s = find(c);
+    const struct stream *s = verb_task_find(c);
     if ((s && s->task) || status_is_terminal(task->state.status))
         return false;
     if (call_may_ask_again(c, task))
@@ -47,7 +46,7 @@ static bool is_stale(struct call *c, const struct task_record *task, store_query
 /* While it was looked up, the task may have become known: live, or read by somebody else. */
 static struct stream *stream_for(struct call *c, const struct task_record *task)
 {
-    struct stream *s = find(c);
+    struct stream *s = verb_task_find(c);
     if (s)
         return s;
     s = hub_add_stream(c->hub, task->owner, task->conversation_id, task->task_id, task->key);
@@ -55,7 +54,7 @@ static struct stream *stream_for(struct call *c, const struct task_record *task)
     return s;
 }
 
-/* --- resume ------------------------------------------------------------------------------------ */
+/* --- resume ----------------------------------------------------------------------------------- */
 
 static void count_resume(struct hub *h, enum resume_plan plan, bool coalesce)
 {
@@ -113,7 +112,7 @@ static void attach(struct call *c, struct stream *s, struct str summary)
 
 static void on_resume(void *arg, int status, struct answer *answer);
 
-static void on_removed(struct waiter *w, int status)
+static void on_resume_settled(struct waiter *w, int status)
 {
     struct call *c = container_of(w, struct call, waiter);
     if (status < 0)
@@ -122,16 +121,16 @@ static void on_removed(struct waiter *w, int status)
         ask_store(c, on_resume);
 }
 
-/* It, or its events, are being removed, or were since the record was read: it is read again when that is on
- * disk. */
+/* It, or its events, are being removed, or were since the record was read: it is read again when
+ * that is on disk. */
 static bool is_taken(struct call *c, const struct task_record *task)
 {
-    if (find(c) || !retention_has_taken(&c->hub->retention, task))
+    if (verb_task_find(c) || !retention_has_taken(&c->hub->retention, task))
         return false;
     if (!hub_can_write(c->hub)) /* whether it has gone is not decided */
         call_read_failed(c);
     else if (call_may_ask_again(c, task))
-        call_wait(c, on_removed);
+        call_wait(c, on_resume_settled);
     else
         call_fail(c, ERR_INTERNAL, STALE_RECORD);
     return true;
@@ -160,7 +159,7 @@ static void on_resume(void *arg, int status, struct answer *answer)
 
 void verb_resume(struct call *c)
 {
-    struct stream *s = find(c);
+    struct stream *s = verb_task_find(c);
     if (!s || (!s->task && !s->summary)) {
         ask_store(c, on_resume);
         return;
@@ -180,7 +179,7 @@ void verb_resume(struct call *c)
     buf_done(&summary);
 }
 
-/* --- unsubscribe ------------------------------------------------------------------------------- */
+/* --- unsubscribe ------------------------------------------------------------------------------ */
 
 static void on_unsubscribe(void *arg, int status, struct answer *answer)
 {
@@ -192,7 +191,7 @@ static void on_unsubscribe(void *arg, int status, struct answer *answer)
 
 void verb_unsubscribe(struct call *c)
 {
-    struct stream *s = find(c);
+    struct stream *s = verb_task_find(c);
     if (s && s->task && s->task->phase == PHASE_CREATING)
         s = NULL;
     if (!s) {
@@ -204,7 +203,7 @@ void verb_unsubscribe(struct call *c)
     call_ok(c);
 }
 
-/* --- task -------------------------------------------------------------------------------------- */
+/* --- task ------------------------------------------------------------------------------------- */
 
 static void reply_task(struct call *c, const struct task_record *task)
 {
@@ -219,16 +218,16 @@ static void reply_task(struct call *c, const struct task_record *task)
 
 static struct task *live(struct call *c)
 {
-    struct stream *s = find(c);
+    struct stream *s = verb_task_find(c);
     return s && s->task && s->task->phase != PHASE_CREATING ? s->task : NULL;
 }
 
-static void on_task(void *arg, int status, struct answer *answer)
+static void verb_task_on_task(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
     if (is_absent(c, status))
         return;
-    if (is_stale(c, &answer->tasks[0], on_task))
+    if (is_stale(c, &answer->tasks[0], verb_task_on_task))
         return;
     struct task *t = live(c);
     struct task_record view = t ? task_view(t) : answer->tasks[0];
@@ -239,14 +238,14 @@ void verb_task(struct call *c)
 {
     struct task *t = live(c);
     if (!t) {
-        ask_store(c, on_task);
+        ask_store(c, verb_task_on_task);
         return;
     }
     struct task_record view = task_view(t);
     reply_task(c, &view);
 }
 
-/* --- cancel, cancel_all ------------------------------------------------------------------------ */
+/* --- cancel, cancel_all ----------------------------------------------------------------------- */
 
 static void on_cancelled(struct waiter *w, int status)
 {
@@ -317,7 +316,7 @@ void verb_cancel_all(struct call *c)
     wait_for_cancel(c);
 }
 
-/* --- send, respond ----------------------------------------------------------------------------- */
+/* --- send, respond ---------------------------------------------------------------------------- */
 
 static void on_send(void *arg, int status, struct answer *answer)
 {

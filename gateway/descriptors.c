@@ -2,7 +2,7 @@
 
 #include <sys/resource.h>
 
-#include "gateway/log.h"
+#include "gateway/base/log.h"
 
 #define SPARE_DESCRIPTORS 64 /* store, listener, timers */
 #define DESCRIPTORS_PER_PROCESS 5
@@ -18,7 +18,8 @@ static void lower(uint32_t *limit, uint64_t to, const char *name)
     *limit = (uint32_t)to;
 }
 
-/* To what the limits need: agents and commands inherit it, and some programs go through all of them. */
+/* To what the limits need: agents and commands inherit it, and some programs go through all of
+ * them. */
 static void raise_files(struct rlimit *files, const struct config *c, uint64_t processes)
 {
     uint64_t sockets = (uint64_t)c->rim_limits.connections + SOCKETS_TO_REFUSE;

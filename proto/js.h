@@ -26,8 +26,7 @@ struct js_node {
     uint32_t at;   /* offset of the first byte; of a string: behind its quote */
     uint32_t len;  /* bytes; of a string: without the quotes */
     uint32_t next; /* index of the node behind this one and all its children */
-    uint16_t
-        kids; /* child nodes (a member counts two); saturates at 65535: use js_first / next to walk */
+    uint16_t kids; /* child nodes (a member counts two), 65535 for more: walk with js_first */
     uint8_t type;  /* enum js_type */
     uint8_t plain; /* of a string: no escape and no invalid byte inside: raw text = value */
 };

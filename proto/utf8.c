@@ -3,9 +3,9 @@
 #include "proto/js_scan.h"
 
 /* Design.  Well-formed UTF-8 is table 3-7 of the Unicode standard: a lead byte fixes the length and
- * the range of the second byte (which is what keeps overlong forms, surrogates and everything beyond
- * U+10FFFF out); all others are 80..BF.  A broken sequence ends before the first byte that cannot
- * go on: that is the "maximal subpart", and browsers replace exactly the same bytes. */
+ * the range of the second byte (which is what keeps overlong forms, surrogates and everything
+ * beyond U+10FFFF out); all others are 80..BF.  A broken sequence ends before the first byte that
+ * cannot go on: that is the "maximal subpart", and browsers replace exactly the same bytes. */
 
 /* Any byte of eight that a JSON string does not hold as it is, or that is no ASCII: its top bit is
  * set in the result.  Bits above the first hit may be wrong (borrows); zero is always right. */

@@ -1,6 +1,7 @@
 /* utf8 -- text as characters: taken apart, made, cut and counted.
  *
- * Shape:    what is broken is told by the Unicode standard's rule (the maximal subpart), as browsers do.
+ * Shape:    what is broken is told by the Unicode standard's rule (the maximal subpart), as
+ *           browsers do.
  * Units:    a character is a code point; all else is bytes.
  * Thread:   any; pure functions.
  */

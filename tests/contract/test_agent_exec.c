@@ -7,7 +7,7 @@ static const char run_line[] =
     "{\"type\":\"run\",\"task_id\":\"01J0\",\"conversation_id\":\"c-1\","
     "\"input\":\"say \\\"h\xc3\xa9\\\"\\n\",\"history\":[],\"parent\":{\"task_id\":null},\"metadata\":null}\n";
 
-/* ------------------------------------------------------------------ lines and endings */
+/* --- lines and endings ------------------------------------------------------------------------ */
 
 static void test_exec_run_line_comes_first(void **state)
 {
@@ -159,7 +159,7 @@ static void test_exec_fault_that_only_exec_finds_ends_the_run(void **state)
     expect(&p, RUN_FAILED, "cannot start \"./broken\": No such file or directory", "");
 }
 
-/* ------------------------------------------------------------------ what the program gets */
+/* --- what the program gets -------------------------------------------------------------------- */
 
 /* F26 */
 static void test_exec_descriptors_are_0_1_2_and_pipes(void **state)
@@ -203,7 +203,7 @@ static void test_exec_signals_are_at_their_defaults(void **state)
     expect(&p, RUN_DONE, "", "SigBlk:0000000\nSigIgn:0000000\n");
 }
 
-/* ------------------------------------------------------------------ stdin */
+/* --- stdin ------------------------------------------------------------------------------------ */
 
 static void answer(struct probe *p)
 {

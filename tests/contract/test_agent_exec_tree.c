@@ -2,11 +2,10 @@
  * tree outlives it.  This binary is its own supervisor, and its own gateway that is killed.  Field
  * cases: F16, F17, F19, F33.
  */
-#include "tests/support/exec_probe.h"
-
-#include "gateway/strays.h"
-
 #include <sys/prctl.h>
+
+#include "gateway/processes/strays.h"
+#include "tests/support/exec_probe.h"
 
 /* Its grandchildren ignore SIGTERM, hold stdout and write to a file; one leaves the group. */
 static const char stubborn_tree[] =
@@ -48,7 +47,7 @@ static void assert_markers_rest(void)
     assert_int_equal(marker_size(2), two);
 }
 
-/* ------------------------------------------------------------------ backpressure */
+/* --- backpressure ----------------------------------------------------------------------------- */
 
 /* The process that has the mark and is called name; 0 when there is none. */
 static int find_marked(const char *name)
@@ -190,7 +189,7 @@ static void test_exec_stderr_flood_stops_nobody(void **state)
     expect(&p, RUN_DONE, "", "done\n");
 }
 
-/* ------------------------------------------------------------------ cancel and kill */
+/* --- cancel and kill -------------------------------------------------------------------------- */
 
 /* F17 */
 static void test_exec_cancel_is_read_and_signalled(void **state)
@@ -262,7 +261,7 @@ static void test_exec_kill_at_once_ends_it(void **state)
     finish(&p);
 }
 
-/* ------------------------------------------------------------------ grandchildren */
+/* --- grandchildren ---------------------------------------------------------------------------- */
 
 static void test_exec_grandchild_that_holds_stdout_is_waited_for_one_second(void **state)
 {
@@ -377,7 +376,7 @@ static void test_exec_sweep_of_strays_spares_other_runs(void **state)
     expect(&other, RUN_DONE, "", "up\nstill\n");
 }
 
-/* ------------------------------------------------------------------ many, and the gateway's end */
+/* --- many, and the gateway's end -------------------------------------------------------------- */
 
 static bool all_have_ended(void *arg)
 {

@@ -3,7 +3,7 @@
 #include "proto/js.h"
 #include "tests/support/config_kit.h"
 
-/* ------------------------------------------------------------------ what is right */
+/* --- what is right ---------------------------------------------------------------------------- */
 
 static void test_config_defaults_are_those_of_the_manual(void **state)
 {
@@ -90,8 +90,8 @@ static void test_config_file_fills_everything_in(void **state)
     assert_int_equal(c.auth.keys[1].alg, ALG_HS256);
     assert_string_equal(c.auth.keys[1].secret_file, "s");
     assert_string_equal(c.auth.cookie, "session");
-    assert_string_equal(c.parsed_origins[0].host, "chat.example");
-    assert_true(c.parsed_origins[1].subdomains);
+    assert_string_equal(c.parsed_origins.list[0].host, "chat.example");
+    assert_true(c.parsed_origins.list[1].subdomains);
     assert_string_equal(config_find_model(&c, "local")->model, "qwen3");
     assert_null(config_find_model(&c, "b"));
     assert_null(config_find_model(&c, "builtin"));
@@ -168,7 +168,7 @@ static void test_config_data_follows_xdg(void **state)
     setenv("HOME", "/nonexistent", 1);
 }
 
-/* ------------------------------------------------------------------ faults */
+/* --- faults ----------------------------------------------------------------------------------- */
 
 static void test_config_value_out_of_range_says_the_range(void **state)
 {
@@ -301,7 +301,7 @@ static void test_config_faults_hold_no_values(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ what goes together */
+/* --- what goes together ----------------------------------------------------------------------- */
 
 static void test_config_print_masks_secrets_and_loads_again(void **state)
 {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <zlib.h>
 
-#include "gateway/deflate.h"
+#include "gateway/front/deflate.h"
 #include "tests/support/t.h"
 
 static struct deflate *ours;
@@ -22,7 +22,7 @@ static int close_deflate(void **state)
     return 0;
 }
 
-/* --- offers ------------------------------------------------------------------------------------ */
+/* --- offers ----------------------------------------------------------------------------------- */
 
 static const struct {
     const char *offers;
@@ -72,7 +72,7 @@ static void test_offers_are_taken_or_left(void **state)
     }
 }
 
-/* --- in ---------------------------------------------------------------------------------------- */
+/* --- in --------------------------------------------------------------------------------------- */
 
 #define HELLO_SHARED "\xf2\x00\x11\x00\x00"
 
@@ -242,7 +242,7 @@ static void test_every_cut_is_broken(void **state)
     buf_done(&payload);
 }
 
-/* --- out --------------------------------------------------------------------------------------- */
+/* --- out -------------------------------------------------------------------------------------- */
 
 /* The payload of a frame, after a look at its header (RFC 6455 5.2). */
 static struct str payload_of(struct str frame)

@@ -1,12 +1,11 @@
 /* The folder of a command: its ring against a naive model, its records as they were written. */
-#include "tests/support/t.h"
-
-#include "gateway/keep_folder.h"
-
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "gateway/processes/keep_folder.h"
+#include "tests/support/t.h"
 
 static char base[] = "/tmp/keep-folder-XXXXXX";
 static int parent, folder;
@@ -39,7 +38,7 @@ static void write_text(const char *name, const char *text)
     close(fd);
 }
 
-/* ------------------------------------------------------------------ the ring */
+/* --- the ring --------------------------------------------------------------------------------- */
 
 static char pattern(uint64_t at)
 {
@@ -82,7 +81,8 @@ static void test_keep_ring_holds_the_newest_bytes(void **state)
     close(ring);
 }
 
-/* A keeper that was killed between the bytes and their total: at most a chunk of the oldest is gone. */
+/* A keeper that was killed between the bytes and their total: at most a chunk of the oldest is
+ * gone. */
 static void test_keep_ring_bears_a_put_that_was_cut(void **state)
 {
     char chunk[KEEP_CHUNK];
@@ -120,7 +120,7 @@ static void test_keep_ring_that_is_none_is_empty(void **state)
     buf_done(&out);
 }
 
-/* ------------------------------------------------------------------ records */
+/* --- records ---------------------------------------------------------------------------------- */
 
 static void test_keep_spec_comes_back_as_it_was(void **state)
 {

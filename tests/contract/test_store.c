@@ -1,7 +1,7 @@
 /* One suite for every store, on both backends: tasks, their lines and inboxes. */
 #include "tests/contract/store_kit.h"
 
-/* ---------------------------------------------------------------------------- tasks */
+/* --- tasks ------------------------------------------------------------------------------------ */
 
 static void test_empty_store_starts_at_key_one(void **state)
 {
@@ -244,7 +244,7 @@ static void test_request_key_finds_its_task(void **state)
     assert_int_equal(ask(f, q)->tasks[0].key, 2);
 }
 
-/* ---------------------------------------------------------------------------- lines */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 static void test_tails_hold_exactly_what_is_not_sealed(void **state)
 {

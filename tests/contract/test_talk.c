@@ -1,7 +1,6 @@
 /* The conversation as a model is given it: what is left out when it grows too long. */
+#include "gateway/agents/talk.h"
 #include "tests/support/t.h"
-
-#include "gateway/talk.h"
 
 static struct talk talk;
 

@@ -1,10 +1,10 @@
-/* Any bytes as a compressed message: never more than the limit, and what zlib makes of them when asked for
- * a piece of 100 bytes at a time.  The same bytes as a text: its frame is smaller, and is read back.  And as
- * offers: no window that zlib has not. */
+/* Any bytes as a compressed message: never more than the limit, and what zlib makes of them when
+ * asked for a piece of 100 bytes at a time.  The same bytes as a text: its frame is smaller, and is
+ * read back.  And as offers: no window that zlib has not. */
 #define ZLIB_CONST
 #include <zlib.h>
 
-#include "gateway/deflate.h"
+#include "gateway/front/deflate.h"
 
 #define LIMIT 4096
 

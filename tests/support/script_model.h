@@ -1,18 +1,17 @@
 /* script_model -- a model that follows a script, for the tests of the ReAct loop.
  *
- * Shape:    for one test file each, hence static: START(SAY("a"), DONE, …) starts a run whose model does
- *           that, one act in each turn of the loop; DONE ends a turn of the model, and the next one
- *           goes on behind it.  What the model is given is kept in script.requests.
+ * Shape:    for one test file each, hence static: START(SAY("a"), DONE, …) starts a run whose model
+ *           does that, one act in each turn of the loop; DONE ends a turn of the model, and the
+ *           next one goes on behind it.  What the model is given is kept in script.requests.
  * Thread:   one.
  */
 #ifndef TESTS_SUPPORT_SCRIPT_MODEL_H
 #define TESTS_SUPPORT_SCRIPT_MODEL_H
 
+#include "gateway/agents/agent_react.h"
+#include "gateway/base/stepper.h"
+#include "gateway/tools/tools.h"
 #include "tests/support/run_probe.h"
-
-#include "gateway/agent_react.h"
-#include "gateway/stepper.h"
-#include "gateway/tools.h"
 
 struct act {
     enum { ACT_THINK, ACT_SAY, ACT_CALL, ACT_DONE, ACT_WAIT, ACT_REFUSE } kind;

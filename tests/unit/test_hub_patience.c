@@ -1,5 +1,5 @@
-/* Who waits for a commit when the store begins to fail: everybody is told within 2 s, once, and what was asked
- * for is not done twice. */
+/* Who waits for a commit when the store begins to fail: everybody is told within 2 s, once, and
+ * what was asked for is not done twice. */
 #include "tests/support/hub_kit.h"
 
 static int setup(void **state)
@@ -46,8 +46,9 @@ static void test_hub_writers_that_wait_are_overloaded_within_2_s(void **state)
             "\"question\",\"prompt\":\"p\"}}");
     client_await(c[0], "input_required");
     static const char *const requests[] = {
+        /* the second waits for the first */
         "\"chat\",\"conversation_id\":\"n\",\"message\":\"x\",\"request_key\":\"k\"",
-        "\"chat\",\"conversation_id\":\"n\",\"message\":\"x\",\"request_key\":\"k\"", /* waits for it */
+        "\"chat\",\"conversation_id\":\"n\",\"message\":\"x\",\"request_key\":\"k\"",
         "\"send\",\"conversation_id\":\"c\",\"task_id\":\"%s\",\"content\":\"x\"",
         "\"respond\",\"conversation_id\":\"c\",\"task_id\":\"%s\",\"input_id\":\"i\",\"answer\":\"x\"",
         "\"cancel\",\"conversation_id\":\"c\",\"task_id\":\"%s\"",
@@ -83,8 +84,8 @@ static void test_hub_writers_that_wait_are_overloaded_within_2_s(void **state)
     client_free(c[0]);
 }
 
-/* The key is claimed until the commit is decided: a repeat that looks it up while the commit is on its way, or
- * just behind it, starts nothing. */
+/* The key is claimed until the commit is decided: a repeat that looks it up while the commit is
+ * on its way, or just behind it, starts nothing. */
 static void test_hub_chat_that_was_overloaded_is_not_started_twice(void **state)
 {
     struct kit *k = *state;

@@ -39,7 +39,8 @@ static double cpu_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* One walk for each end.  One for each of those that wait would be at 4 * 10^8 steps, which take seconds. */
+/* One walk for each end.  One for each of those that wait would be at 4 * 10^8 steps, which take
+ * seconds. */
 static void test_hub_end_among_thousands_costs_one_walk(void **state)
 {
     struct kit *k = *state;
@@ -60,7 +61,8 @@ static void test_hub_end_among_thousands_costs_one_walk(void **state)
         fail_msg("%.2f s", took);
 }
 
-/* First in, first out, one after the other; a slot that is free is taken by one, and no limit is met again. */
+/* First in, first out, one after the other; a slot that is free is taken by one, and no limit is
+ * met again. */
 static void test_hub_those_that_wait_start_in_order(void **state)
 {
     struct kit *k = *state;

@@ -1,5 +1,6 @@
-/* What a reader is told when something comes between two of the hub's reads: a removal, a deletion, an
- * end.  The reads are held back by hand (store_inline_hold), so each pair is met, and not by luck. */
+/* What a reader is told when something comes between two of the hub's reads: a removal, a
+ * deletion, an end.  The reads are held back by hand (store_inline_hold), so each pair is met,
+ * and not by luck. */
 #include "tests/support/hub_kit.h"
 
 #define DAY 86400000LL
@@ -59,7 +60,7 @@ static void step_to(struct kit *k, enum query_kind kind)
     fail_msg("no query of kind %d came", (int)kind);
 }
 
-/* --- removals ---------------------------------------------------------------------------------- */
+/* --- removals --------------------------------------------------------------------------------- */
 
 enum removal_kind { EXPIRED, EVENTS, DELETED };
 enum place { RECORD, FIRST_BLOCKS, MORE_BLOCKS };
@@ -323,7 +324,7 @@ static void test_hub_blocks_that_are_missing_are_damage(void **state)
     client_free(c);
 }
 
-/* --- records that are out of date -------------------------------------------------------------- */
+/* --- records that are out of date ------------------------------------------------------------- */
 
 static void ask_stale(struct client *c, const char *verb, const char *id)
 {

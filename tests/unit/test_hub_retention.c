@@ -1,7 +1,8 @@
-/* Retention driven through its clients: what is gone, who is refused, and that no reader is misled. */
-#include "tests/support/hub_kit.h"
-
+/* Retention driven through its clients: what is gone, who is refused, and that no reader is
+ * misled. */
 #include <stdlib.h>
+
+#include "tests/support/hub_kit.h"
 
 #define DAY 86400000LL
 #define TICK (RETENTION_TICK_MS + 1000)
@@ -176,7 +177,7 @@ static msec_t retry_after(struct client *c)
     const char *line = client_await(c, "\"id\":\"r\"");
     const char *at = strstr(line, "\"retry_after_ms\":");
     assert_non_null(strstr(line, "this owner's share of the store is full"));
-    return at ? atoll(at + strlen("\"retry_after_ms\":")) : -1;
+    return at ? strtoll(at + strlen("\"retry_after_ms\":"), NULL, 10) : -1;
 }
 
 /* Records stay for a day: the first that ended goes first, and with it room may come. */

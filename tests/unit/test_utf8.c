@@ -1,6 +1,5 @@
-#include "tests/support/t.h"
-
 #include "proto/js.h"
+#include "tests/support/t.h"
 
 /* The oracle knows nothing of lead bytes and ranges: it writes down the encoding of every character
  * there is and remembers all that begins one. */
