@@ -16,6 +16,7 @@
 #include "gateway/cli/chat.h"
 #include "gateway/cli/doctor.h"
 #include "gateway/config/config.h"
+#include "gateway/descriptors.h"
 #include "gateway/processes/keeper.h"
 #include "gateway/processes/supervisor.h"
 #include "gateway/server.h"
@@ -205,6 +206,7 @@ static int doctor(const struct options *o)
     struct config config;
     if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
+    descriptors_tell(&config);
     int code = doctor_run(config.data, o->full);
     config_done(&config);
     return code;
