@@ -99,18 +99,19 @@ def codes_of(log, number):
 
 
 class Sipper(threading.Thread):
-    """Takes 1 KiB each second, and says nothing."""
+    """Takes 1 KiB a second, and says nothing."""
 
     def __init__(self, wire):
         super().__init__(daemon=True)
         self.wire, self.n, self.ended = wire, 0, False
         self.over = threading.Event()
+        self.begun = time.monotonic()
         self.start()
 
     def run(self):
         while not self.over.wait(1):
             try:
-                got = self.wire.sock.recv(1024)
+                got = self.wire.sock.recv(max(1, int((time.monotonic() - self.begun) * 1024) - self.n))
             except OSError:
                 got = b""
             if not got:
@@ -241,7 +242,8 @@ def waited(tmp_path_factory):
 
             prodder = threading.Thread(target=prod, daemon=True)
             prodder.start()
-            black_hole = Client(gateway, token=owner, answer_pings=False)  # neither says nor takes a word
+            black_hole, found["black_hole_number"] = opened_as(  # neither says nor takes a word
+                gateway, lambda: Client(gateway, token=owner, answer_pings=False))
             black_hole.post("resume", **ids(task))
             before = gateway.n_fds(), connections(gateway)
             time.sleep(5)
@@ -374,7 +376,8 @@ def test_frozen_reader_of_pushes_is_closed_after_30_s(waited):  # F41
 def test_slow_reader_of_events_is_kept(waited):  # F41
     """1 KiB/s through the kernel's usual buffers: what it takes is seen long before 30 s are over, and counts as life."""
     assert not waited["slow"].ended and waited["slow"].n > TOTAL_S // 2 * 1024
-    assert codes_of(waited["log"], waited["slow_number"]) == []
+    assert codes_of(waited["log"], waited["slow_number"]) == [], \
+        [line for line in waited["log"] if "conn=%d " % waited["slow_number"] in line + " "]
 
 
 def test_descriptors_of_the_dead_are_freed(waited):  # F44
@@ -387,6 +390,8 @@ def test_black_hole_is_left_and_its_owner_goes_on_elsewhere(waited):  # F44
     took, status = waited["back"]
     assert took < LATE_S and status == "running"
     assert waited["status"] in ("running", "completed")  # nothing of it touched the task
+    wait_until(lambda: codes_of(waited["gateway"].log, waited["black_hole_number"]), "its end", LATE_S)
+    assert codes_of(waited["gateway"].log, waited["black_hole_number"])[0] in (4408, 4413)
     assert waited["black_hole"].closing().code in (4408, 4413, None)
 
 
