@@ -244,7 +244,7 @@ static void on_record(void *arg, int status, struct answer *answer)
     struct conversation *c = arg;
     struct hub *h = c->hub;
     c->noticing = false;
-    if (status < 0 && status != STORE_NOT_FOUND) {
+    if (status < 0 && status != STORE_NOT_FOUND && status != STORE_CORRUPT) {
         notice_due(c);
         hub_ask_again(h);
     } else if (status == 0 && is_free(c) && !h->draining) {

@@ -30,7 +30,7 @@ struct store_inline {
 
     struct list queries, held;
     uint64_t next_order;
-    unsigned fail_commits, fail_queries;
+    unsigned fail_commits, fail_queries, failed_queries;
     enum store_error commit_error, query_error;
 };
 
@@ -133,6 +133,7 @@ static void inline_ask(struct store_inline *s, struct pending_query *p)
     p->asked = true;
     if (s->fail_queries) {
         s->fail_queries--;
+        s->failed_queries++;
         p->status = s->query_error;
     } else {
         p->status = s->ops->query(s->reader, &p->query, &p->answer);
@@ -202,4 +203,9 @@ void store_inline_fail_queries(struct store_inline *s, unsigned n, enum store_er
 {
     s->fail_queries = n;
     s->query_error = error;
+}
+
+unsigned store_inline_failed(const struct store_inline *s)
+{
+    return s->failed_queries;
 }

@@ -39,6 +39,7 @@ store_inline_next(const struct store_inline *s); /* of the oldest query: there i
 
 /* The next n commits (queries) change nothing and answer with error. */
 void store_inline_fail_commits(struct store_inline *s, unsigned n, enum store_error error);
+unsigned store_inline_failed(const struct store_inline *s); /* queries that did */
 void store_inline_fail_queries(struct store_inline *s, unsigned n, enum store_error error);
 
 #endif

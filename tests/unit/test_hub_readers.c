@@ -379,6 +379,51 @@ static void test_hub_record_that_stays_out_of_date_is_damage(void **state)
     client_free(c);
 }
 
+/* A list is read, and one of its tasks ends before it is told: nobody who saw the end sees it live. */
+static void test_hub_list_is_no_older_than_an_end_that_was_seen(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann"), *other = client_new(k, "ann");
+    client_start(c, "c", "hi");
+    client_line(other);
+    session_receive(&other->session,
+                    STR("{\"type\":\"tasks\",\"id\":\"q\",\"conversation_id\":\"c\"}"));
+    assert_true(store_inline_hold(k->inline_store, true));
+    run_end(k, kit_run(k, 0), RUN_DONE, "");
+    client_await(c, "task.completed");
+    kit_pass(k, 1000);
+    store_inline_release(k->inline_store);
+    kit_settle(k);
+    const char *line = client_line(other);
+    assert_non_null(strstr(line, "{\"type\":\"tasks\",\"id\":\"q\""));
+    assert_non_null(strstr(line, "\"status\":\"completed\""));
+    client_free(c);
+    client_free(other);
+}
+
+/* What cannot be read will not be: it is not asked for again and again. */
+static void test_hub_record_that_is_damaged_is_not_asked_for_ever(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_say(c, "{\"type\":\"watch\"}");
+    client_start(c, "c", "hi");
+    client_await(c, "conversation_changed");
+    store_inline_fail_queries(k->inline_store, 100000, STORE_CORRUPT);
+    client_say(c, "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"x\","
+                  "\"background\":true,\"notify_on_complete\":true}");
+    run_end(k, kit_run(k, 1), RUN_DONE, "");
+    run_end(k, kit_run(k, 0), RUN_DONE, "");
+    kit_pass(k, 1000);
+    unsigned asked = store_inline_failed(k->inline_store);
+    assert_true(asked > 0);
+    for (int i = 0; i < 100; i++)
+        kit_pass(k, 200);
+    assert_int_equal(store_inline_failed(k->inline_store), asked);
+    store_inline_fail_queries(k->inline_store, 0, STORE_OK);
+    client_free(c);
+}
+
 /* Nor is a store that cannot be read asked for ever: the reader is told, and may come again. */
 static void test_hub_events_that_stay_unreadable_are_overloaded(void **state)
 {
@@ -424,6 +469,8 @@ int main(void)
         TEST(test_hub_removal_under_a_follower_is_not_found),
         TEST(test_hub_blocks_that_are_missing_are_damage),
         TEST(test_hub_record_that_stays_out_of_date_is_damage),
+        TEST(test_hub_list_is_no_older_than_an_end_that_was_seen),
+        TEST(test_hub_record_that_is_damaged_is_not_asked_for_ever),
         TEST(test_hub_events_that_stay_unreadable_are_overloaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
