@@ -62,6 +62,9 @@ struct agent_ops {
      * tried again a little later. */
     bool (*is_deaf)(struct run *run);
     void (*unpause)(struct run *run);
+    /* It has been silent for its agent's idle time-out.  True: all that its task needs has been
+     * said, and on_end follows soon with RUN_DONE.  False, and NULL: that is a time-out. */
+    bool (*settle)(struct run *run);
     /* It waits for a tool of the gateway's that takes time: the idle clock stands.  NULL: never. */
     bool (*waits)(struct run *run);
     void (*free)(struct run *run); /* kills what still runs, forgets the task */

@@ -83,6 +83,8 @@ bool call_may_ask_again(struct call *c, const struct task_record *task);
 void call_waits(struct call *c);
 /* The store could not answer, or did not take what was staged: everyone gets the same. */
 void call_read_failed(struct call *c);
+/* As that; but what is damaged is told as damage, for to ask again is of no use. */
+void call_store_failed(struct call *c, int status);
 void call_write_failed(struct call *c);
 
 typedef void (*verb_fn)(struct call *c);

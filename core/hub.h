@@ -163,6 +163,15 @@ static inline bool hub_can_write(const struct hub *h)
     return !h->journal.failing;
 }
 
+/* A place among limits.processes, which exec agents and commands share. */
+static inline bool hub_has_slot(const struct hub *h)
+{
+    return h->n_processes < h->o.limits.processes;
+}
+bool hub_take_slot(struct hub *h); /* false: none is free, which is counted */
+void hub_hold_slot(struct hub *h); /* of a process that runs already, whatever the limit is */
+void hub_give_slot(struct hub *h);
+
 /* No new tasks from now on.  hub_abandon then ends what still runs, as orphaned; what was never
  * started stays pending, and the next process starts it. */
 void hub_drain(struct hub *h);

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "core/backoff.h"
+
 #define BACKOFF_FIRST_MS 10
 #define BACKOFF_MAX_MS 1000
 
@@ -212,19 +214,19 @@ static void run_waiters(struct list *waiters, int status)
     }
 }
 
-static void tell_ops(struct journal *j, const struct batch *b, int status)
+static void tell_ops(const struct batch *b, int status)
 {
     for (size_t i = 0; b && i < b->n_ops; i++)
-        if (b->ops[i].ref)
-            j->events->op_done(j->arg, &b->ops[i], status);
+        if (b->ops[i].done)
+            b->ops[i].done(&b->ops[i], status);
 }
 
 void journal_done(struct journal *j)
 {
     struct batch *flying = j->flying, *building = j->building;
     j->flying = j->building = NULL;
-    tell_ops(j, flying, STORE_IO);
-    tell_ops(j, building, STORE_IO);
+    tell_ops(flying, STORE_IO);
+    tell_ops(building, STORE_IO);
     for (size_t i = 0; i < j->n_aboard; i++) {
         stream_roll_back(j->aboard[i]);
         j->aboard[i]->pins--;
@@ -302,7 +304,7 @@ static void journal_finish(struct journal *j)
     j->pending_bytes -= j->flying_bytes;
     j->flying_bytes = 0;
     advance(j);
-    tell_ops(j, batch, 0);
+    tell_ops(batch, 0);
     tell_streams(j);
     run_waiters(&j->flying_waiters, 0);
     batch_free(batch);
@@ -320,8 +322,8 @@ static void journal_give_up(struct journal *j, int status)
     struct list waiters;
     list_init(&waiters);
     list_splice(&waiters, &j->flying_waiters);
-    tell_ops(j, lost, status);
-    tell_ops(j, behind, status);
+    tell_ops(lost, status);
+    tell_ops(behind, status);
     roll_back(j);
     tell_streams(j);
     run_waiters(&waiters, status);
@@ -356,13 +358,13 @@ static void on_failed(struct journal *j, int status)
         j->failing_since = j->clock->now_ms;
     if (!j->failing) {
         j->failing = true;
-        j->backoff = BACKOFF_FIRST_MS;
+        j->n_tries = 0;
         j->events->failing(j->arg);
     }
-    timer_arm(j->clock, &j->retry, j->clock->now_ms + j->backoff);
+    msec_t wait = backoff_ms(++j->n_tries, BACKOFF_FIRST_MS, BACKOFF_MAX_MS);
+    timer_arm(j->clock, &j->retry, j->clock->now_ms + wait);
     if (j->clock->now_ms - j->failing_since >= j->retry_ms)
         journal_give_up(j, status);
-    j->backoff = j->backoff * 2 < BACKOFF_MAX_MS ? j->backoff * 2 : BACKOFF_MAX_MS;
 }
 
 static void on_committed(void *arg, struct batch *batch, int status)

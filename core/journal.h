@@ -40,12 +40,11 @@ struct waiter {
 };
 
 struct journal_events {
-    void (*advanced)(void *arg, struct stream *stream);          /* its head moved */
-    void (*op_done)(void *arg, const struct op *op, int status); /* for each op with a ref */
-    void (*settled)(void *arg, struct stream *stream);           /* its tail is sealed */
-    void (*lost)(void *arg, struct stream *stream);              /* lines of it were rolled back */
-    void (*failing)(void *arg);   /* a commit failed; all before it were good */
-    void (*recovered)(void *arg); /* the first commit behind a failure */
+    void (*advanced)(void *arg, struct stream *stream); /* its head moved */
+    void (*settled)(void *arg, struct stream *stream);  /* its tail is sealed */
+    void (*lost)(void *arg, struct stream *stream);     /* lines of it were rolled back */
+    void (*failing)(void *arg);                         /* a commit failed; those before were good */
+    void (*recovered)(void *arg);                       /* the first commit behind a failure */
 };
 
 struct journal {
@@ -67,7 +66,7 @@ struct journal {
     msec_t retry_ms;      /* how long a failing batch is tried again */
     msec_t failing_since; /* of this batch; 0 while all is well */
     bool failing;         /* until the next success */
-    msec_t backoff;
+    unsigned n_tries;     /* of that batch, that failed */
     struct timer retry, age;
     uint64_t n_commits, n_events;
     uint64_t n_failures[N_OPERATIONS]; /* commits that failed, by what they were to bring */

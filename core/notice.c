@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "core/task_parts.h"
+
 struct notice {
     struct list node; /* in its conversation, by key */
     struct conversation *conversation;
@@ -37,24 +39,6 @@ static void notice_put_text(struct buf *out, const struct task_record *t)
     buf_putstr(out, tail);
 }
 
-void notice_stage(struct task *t, const struct task_record *rec)
-{
-    if (!rec->notify_on_complete)
-        return;
-    struct buf text = {0};
-    notice_put_text(&text, rec);
-    struct notice_record n = {.key = rec->key,
-                              .silent = rec->state.status == STATUS_CANCELLED,
-                              .owner = rec->owner,
-                              .conversation_id = rec->conversation_id,
-                              .agent = rec->agent,
-                              .text = buf_str(&text)};
-    t->conversation->refs++;
-    journal_put(&t->hub->journal,
-                &(struct op){.kind = OP_NOTICE_PUT, .ref = t->conversation, .notice = &n});
-    buf_done(&text);
-}
-
 /* --- what waits ------------------------------------------------------------------------------- */
 
 void notice_due(struct conversation *c)
@@ -75,7 +59,7 @@ static void notice_keep(struct notice *n)
     notice_due(n->conversation);
 }
 
-static struct notice *notice_add(struct conversation *c, const struct notice_record *from)
+struct notice *notice_add(struct conversation *c, const struct notice_record *from)
 {
     struct notice *n = xcalloc(sizeof *n);
     n->conversation = c;
@@ -88,6 +72,33 @@ static struct notice *notice_add(struct conversation *c, const struct notice_rec
     n->rec.source = str_own(from->source);
     notice_keep(n);
     return n;
+}
+
+static void on_put_done(const struct op *op, int status)
+{
+    if (status == 0)
+        notice_add(op->ref, op->notice);
+    conversation_unref(op->ref);
+}
+
+void notice_stage(struct task *t, const struct task_record *rec)
+{
+    if (!rec->notify_on_complete)
+        return;
+    struct buf text = {0};
+    notice_put_text(&text, rec);
+    struct notice_record n = {.key = rec->key,
+                              .silent = rec->state.status == STATUS_CANCELLED,
+                              .owner = rec->owner,
+                              .conversation_id = rec->conversation_id,
+                              .agent = rec->agent,
+                              .text = buf_str(&text)};
+    t->conversation->refs++;
+    journal_put(&t->hub->journal, &(struct op){.kind = OP_NOTICE_PUT,
+                                               .done = on_put_done,
+                                               .ref = t->conversation,
+                                               .notice = &n});
+    buf_done(&text);
 }
 
 static void notice_drop(struct notice *n)
@@ -119,37 +130,21 @@ void notices_forget(struct conversation *c)
     conversation_unref(c);
 }
 
-static void notice_take(struct notice *n)
+static void on_take_done(const struct op *op, int status)
+{
+    if (status == 0)
+        notice_drop(op->ref);
+    else
+        notice_keep(op->ref); /* its turn never was */
+}
+
+void notice_take(struct notice *n)
 {
     list_remove(&n->node); /* the op has it now */
-    journal_put(&n->conversation->hub->journal,
-                &(struct op){.kind = OP_NOTICE_TAKE, .ref = n, .task_key = n->rec.key});
-}
-
-/* A put is committed.  One of what is no task may have been withdrawn meanwhile: it goes again. */
-static void take_in(struct conversation *c, const struct op *op)
-{
-    struct notice *n = notice_add(c, op->notice);
-    if (op->key.p && notice_put_done(c->hub, op->notice->key))
-        notice_take(n);
-}
-
-void notice_op_done(struct hub *h, const struct op *op, int status)
-{
-    if (op->kind == OP_NOTICE_PUT) {
-        struct conversation *c = op->ref;
-        if (status == 0)
-            take_in(c, op);
-        else if (op->key.p)
-            notice_put_failed(h, op);
-        conversation_unref(c);
-        return;
-    }
-    struct notice *n = op->ref;
-    if (status == 0)
-        notice_drop(n);
-    else
-        notice_keep(n); /* its turn never was */
+    journal_put(&n->conversation->hub->journal, &(struct op){.kind = OP_NOTICE_TAKE,
+                                                             .done = on_take_done,
+                                                             .ref = n,
+                                                             .task_key = n->rec.key});
 }
 
 bool notice_withdraw(struct hub *h, struct str owner, struct str conversation_id, struct str key)

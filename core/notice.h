@@ -44,14 +44,12 @@ void notice_settle(struct hub *h, const struct notice_source *source);
  * does not wait. */
 bool notice_withdraw(struct hub *h, struct str owner, struct str conversation_id, struct str key);
 
-/* A put or a take is committed, or given up (journal_events.op_done). */
-void notice_op_done(struct hub *h, const struct op *op, int status);
 /* Between notice.c and notice_source.c: puts of what is no task, from the staging to the commit. */
 bool notice_withdraw_put(struct hub *h, struct str owner,
                          struct str key); /* false: there is none */
-/* It is committed: whether it was withdrawn meanwhile. */
-bool notice_put_done(struct hub *h, int64_t notice_key);
-void notice_put_failed(struct hub *h, const struct op *op); /* the store has given it up */
+/* It waits from now on. */
+struct notice *notice_add(struct conversation *c, const struct notice_record *rec);
+void notice_take(struct notice *n); /* staged: it is told */
 /* At a start: one that an earlier process left. */
 void notice_restore(struct hub *h, const struct notice_record *n);
 /* A turn may have become possible: something of the conversation has ended. */

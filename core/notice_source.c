@@ -53,15 +53,6 @@ bool notice_withdraw_put(struct hub *h, struct str owner, struct str key)
     return false;
 }
 
-bool notice_put_done(struct hub *h, int64_t notice_key)
-{
-    struct notice_put *put = find_put(h, notice_key);
-    ASSERT(put);
-    bool withdrawn = put->withdrawn;
-    drop_put(put);
-    return withdrawn;
-}
-
 static char *request_key_of(struct str key)
 {
     struct buf text = {0};
@@ -92,6 +83,8 @@ static void stage_key(struct hub *h, const struct notice_source *s, struct str r
                                           .at = h->clock.wall_ms});
 }
 
+static void on_put_done(const struct op *op, int status);
+
 /* The reference to the conversation is the op's. */
 static void stage(struct hub *h, struct conversation *c, const struct notice_source *s,
                   int64_t notice_key, struct str request_key)
@@ -110,14 +103,25 @@ static void stage(struct hub *h, struct conversation *c, const struct notice_sou
     list_push(&h->notice_puts, &put->node);
     stage_key(h, s, request_key);
     journal_put(&h->journal, &(struct op){.kind = OP_NOTICE_PUT,
+                                          .done = on_put_done,
                                           .ref = c,
                                           .task_id = s->task_id,
                                           .key = request_key,
                                           .notice = &n});
 }
 
+/* Whether it was withdrawn meanwhile. */
+static bool put_done(struct hub *h, int64_t notice_key)
+{
+    struct notice_put *put = find_put(h, notice_key);
+    ASSERT(put);
+    bool withdrawn = put->withdrawn;
+    drop_put(put);
+    return withdrawn;
+}
+
 /* One that was withdrawn is only settled then. */
-void notice_put_failed(struct hub *h, const struct op *op)
+static void put_failed(struct hub *h, const struct op *op)
 {
     struct conversation *c = op->ref;
     const struct notice_record *n = op->notice;
@@ -128,7 +132,7 @@ void notice_put_failed(struct hub *h, const struct op *op)
                               .agent = n->agent,
                               .text = n->text,
                               .silent = n->silent};
-    bool withdrawn = notice_put_done(h, n->key);
+    bool withdrawn = put_done(h, n->key);
     if (h->closing)
         return;
     if (withdrawn) {
@@ -137,6 +141,20 @@ void notice_put_failed(struct hub *h, const struct op *op)
     }
     c->refs++;
     stage(h, c, &s, n->key, op->key);
+}
+
+/* One that was withdrawn after it was staged goes again. */
+static void on_put_done(const struct op *op, int status)
+{
+    struct conversation *c = op->ref;
+    if (status < 0) {
+        put_failed(c->hub, op);
+    } else {
+        struct notice *n = notice_add(c, op->notice);
+        if (put_done(c->hub, op->notice->key))
+            notice_take(n);
+    }
+    conversation_unref(c);
 }
 
 static void on_key(void *arg, int status, struct answer *answer)

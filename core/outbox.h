@@ -25,7 +25,6 @@ struct outbox_options {
 };
 
 void outbox_stage(struct hub *h, const struct task_record *task); /* as it ends */
-void outbox_op_done(struct hub *h, const struct op *op, int status);
 void outbox_take(struct hub *h, int64_t key);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "core/hub.h"
 #include "core/notice.h"
+#include "core/task_parts.h"
 
 #define PAGE 256
 

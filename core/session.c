@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "proto/str.h"
+
 #define HELLO_DEADLINE_MS 10000
 #define GOAWAY_RETRY_MS 2000
 #define EXPIRING_MS 60000
@@ -25,8 +27,7 @@ void session_init(struct session *s, struct hub *h, const struct session_ops *op
     *s = (struct session){.ops = ops,
                           .rim = rim,
                           .hub = h,
-                          .tokens = h->o.limits.burst,
-                          .tokens_at = h->clock.now_ms,
+                          .lines = bucket_full(h->o.limits.burst, h->clock.now_ms),
                           .free_resumes = FREE_RESUMES,
                           .timer.fire = session_on_timer};
     list_init(&s->subscriptions);
@@ -273,7 +274,7 @@ static void on_reply(void *arg, enum error error, struct str line)
     struct session *s = arg;
     s->call = NULL;
     if (error == ERR_NOT_FOUND && s->resumes)
-        s->tokens -= 1; /* it is free only for own tasks */
+        s->lines.tokens -= 1; /* it is free only for own tasks */
     session_put_reply(s, &s->replies, line);
     if (!s->running)
         session_run(s);
@@ -337,17 +338,13 @@ static void pong(struct session *s, const struct request *r)
 static void refill(struct session *s)
 {
     const struct hub_limits *l = &s->hub->o.limits;
-    msec_t now = s->hub->clock.now_ms;
-    s->tokens += (double)(now - s->tokens_at) * l->requests_per_second / 1000.0;
-    s->tokens_at = now;
-    if (s->tokens > l->burst)
-        s->tokens = l->burst;
+    bucket_fill(&s->lines, s->hub->clock.now_ms, l->requests_per_second, l->burst);
 }
 
 void session_charge(struct session *s, uint32_t lines)
 {
     refill(s);
-    s->tokens -= lines;
+    s->lines.tokens -= lines;
 }
 
 static bool is_charged(struct session *s, bool is_resume)
@@ -357,8 +354,8 @@ static bool is_charged(struct session *s, bool is_resume)
         s->free_resumes--;
         return true;
     }
-    s->tokens -= 1;
-    return s->tokens >= 0;
+    s->lines.tokens -= 1;
+    return s->lines.tokens >= 0;
 }
 
 static void refuse_rate(struct session *s, struct str id)
@@ -367,10 +364,10 @@ static void refuse_rate(struct session *s, struct str id)
     struct pending *p = wait_in_line(s);
     p->is_reply = true;
     /* The line that comes then costs one as well. */
-    msec_t wait = (msec_t)((1 - s->tokens) * 1000.0 / l->requests_per_second) + 1;
+    msec_t wait = bucket_wait_ms(&s->lines, l->requests_per_second);
     s->hub->stats.limit_hits[LIMIT_RATE]++;
     error_line(&p->line, ERR_RATE_LIMITED, id, "too many requests", wait, -1);
-    if (s->tokens < -(double)l->burst) {
+    if (s->lines.tokens < -(double)l->burst) {
         session_put_reply(s, &s->replies, buf_str(&p->line));
         session_close(s, CLOSE_FLOOD);
     }
@@ -411,14 +408,6 @@ static void accept(struct session *s, struct request *r)
     }
     struct pending *p = wait_in_line(s);
     p->req = *r;
-}
-
-static bool is_blank(struct str line)
-{
-    for (size_t i = 0; i < line.n; i++)
-        if (line.p[i] != ' ' && line.p[i] != '\t' && line.p[i] != '\r')
-            return false;
-    return true;
 }
 
 /* What is no request at all may be corrected, what there was no memory for may be sent again; any
@@ -465,7 +454,7 @@ static void session_take_lines(struct session *s, struct str message)
         size_t n = newline ? (size_t)(newline - message.p) : message.n;
         struct str line = {message.p, n};
         size_t used = newline ? n + 1 : n;
-        if (!is_blank(line)) {
+        if (!str_is_blank(line)) {
             session_take_line(s, line);
             session_run(s);
         }
@@ -489,7 +478,7 @@ static void session_take_lines(struct session *s, struct str message)
 static bool is_empty(struct str message)
 {
     for (size_t i = 0; i < message.n; i++)
-        if (message.p[i] != '\n' && !is_blank((struct str){message.p + i, 1}))
+        if (message.p[i] != '\n' && !str_is_blank((struct str){message.p + i, 1}))
             return false;
     return true;
 }

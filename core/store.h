@@ -4,8 +4,8 @@
  *           batch, answer a query.  The *port* that core uses (struct store_port) is asynchronous:
  *           one batch in flight at a time, any number of queries, answers as callbacks on the loop
  *           thread.  gateway/store/store_thread turns a backend into a port with a writing thread
- *           and a pool of readers; core/store_inline does it on one thread, step by step, for
- *           tests.
+ *           and a pool of readers; tests/support/store_inline does it on one thread, step by step,
+ *           for tests.
  * Thread:   the port: the loop thread; a backend: as struct store_ops says.
  * Errors:   negative enum store_error.  A commit that fails has changed nothing, and may be tried
  *           again unchanged.
@@ -21,13 +21,13 @@ enum store_error {
     STORE_BUSY = -2,    /* somebody holds a lock: try again */
     STORE_FULL = -3,    /* no space, or a limit of the file system */
     STORE_IO = -4,      /* input/output error, read-only, out of memory */
-    STORE_CORRUPT = -5, /* a record that cannot be read */
+    STORE_CORRUPT = -5, /* what is there is not as it was written */
 };
 
 enum query_kind {
-    QUERY_TASK,          /* owner, conversation_id, task_id -> one task, input included */
-    QUERY_KEY,           /* owner, key -> one task (the one that the request key made) */
-    QUERY_TASKS,         /* owner, conversation_id, status?, limit, before? -> tasks, newest first,
+    QUERY_TASK,  /* owner, conversation_id, task_id -> one task, input included */
+    QUERY_KEY,   /* owner, key -> one task (the one that the request key made) */
+    QUERY_TASKS, /* owner, conversation_id, status?, turns?, limit, before? -> tasks, newest first,
                            * without input, metadata, output, result, undelivered and answers */
     QUERY_MESSAGES,      /* owner, conversation_id, limit, before?, max_bytes (of contents) -> the
                            * newest that fit, oldest first; before is a message_id, exclusive */
@@ -73,6 +73,7 @@ struct query {
     uint64_t after;
     bool has_status;
     enum task_status status;
+    bool turns; /* QUERY_TASKS: of type chat and notice alone */
     uint32_t limit;
     size_t max_bytes;
 };

@@ -76,6 +76,8 @@ static bool task_is_asked(const struct mem_task *t, const struct query *q)
     default:
         if (q->has_status && state->status != q->status)
             return false;
+        if (q->kind == QUERY_TASKS && q->turns && !type_is_turn(t->record.type))
+            return false;
         break;
     }
     return str_eq(t->record.owner, q->owner) &&

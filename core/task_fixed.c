@@ -1,5 +1,7 @@
 #include "core/task_fixed.h"
 
+#include "proto/varint.h"
+
 static const size_t members[N_TASK_FIELDS] = {
     [FIELD_AGENT] = offsetof(struct task_record, agent),
     [FIELD_NAME] = offsetof(struct task_record, name),
@@ -18,21 +20,9 @@ static struct str member(const struct task_record *rec, size_t i)
     return *(const struct str *)(const void *)((const char *)rec + members[i]);
 }
 
-/* A length is in groups of 7 bits, the lowest first; all but the last have the high bit. */
-static size_t length_bytes(size_t n)
-{
-    size_t bytes = 1;
-    while (n >>= 7)
-        bytes++;
-    return bytes;
-}
-
 static unsigned char *fixed_put(unsigned char *to, struct str s)
 {
-    size_t n = s.n;
-    for (; n >= 0x80; n >>= 7)
-        *to++ = (unsigned char)(n | 0x80);
-    *to++ = (unsigned char)n;
+    to = varint_put(to, s.n);
     if (s.n)
         memcpy(to, s.p, s.n);
     return to + s.n;
@@ -40,15 +30,11 @@ static unsigned char *fixed_put(unsigned char *to, struct str s)
 
 static struct str fixed_take(const unsigned char **at)
 {
-    size_t n = 0;
-    for (unsigned shift = 0;; shift += 7) {
-        unsigned char c = *(*at)++;
-        n |= (size_t)(c & 0x7f) << shift;
-        if (!(c & 0x80))
-            break;
-    }
-    struct str s = {(const char *)*at, n};
-    *at += n;
+    struct str s = {(const char *)*at, VARINT_MAX};
+    uint64_t n;
+    ASSERT(varint_take(&s, &n));
+    s.n = (size_t)n;
+    *at = (const unsigned char *)s.p + s.n;
     return s;
 }
 
@@ -66,7 +52,7 @@ struct task_fixed *task_fixed_new(const struct task_record *rec)
         if (!s.p)
             continue;
         set |= (uint16_t)(1u << i);
-        bytes += length_bytes(s.n) + s.n;
+        bytes += varint_size(s.n) + s.n;
     }
     struct task_fixed *f = xalloc(sizeof *f + bytes);
     *f = (struct task_fixed){.created_at = rec->created_at,

@@ -2,7 +2,7 @@
  *
  * A task may ask for as long as it lives, so what it costs to have asked is bounded: the last
  * MAX_QUESTIONS that were answered are remembered, each with an answer of a few bytes. */
-#include "core/task.h"
+#include "core/task_parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* The tools that a task's agent calls through a line: those that are through at once, and those
  * that take time.  Jobs are stopped at the end of the turn (hub_reap), since their callbacks may be
  * on the stack. */
-#include "core/task.h"
+#include "core/task_parts.h"
 
 #include <stdlib.h>
 

@@ -244,7 +244,8 @@ static void on_key(void *arg, int status, struct answer *answer)
         return;
     }
     if (status < 0) {
-        read_failed(c);
+        release_claim(c);
+        call_store_failed(c, status);
         return;
     }
     struct task_record task = answer->tasks[0];

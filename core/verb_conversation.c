@@ -28,12 +28,13 @@ static void on_title(void *arg, int status, struct answer *answer)
         return;
     }
     if (status < 0) {
-        call_read_failed(c);
+        call_store_failed(c, status);
         return;
     }
     c->conversation->refs++;
     journal_put(&c->hub->journal, &(struct op){.kind = OP_CONVERSATION,
                                                .force = true,
+                                               .done = conversation_op_done,
                                                .ref = c->conversation,
                                                .owner = str_of(c->owner->name),
                                                .conversation_id = c->req.conversation_id,
@@ -76,6 +77,7 @@ static void remove_it(struct call *c)
 {
     c->conversation->refs++;
     journal_put(&c->hub->journal, &(struct op){.kind = OP_CONVERSATION_DELETE,
+                                               .done = conversation_op_done,
                                                .ref = c->conversation,
                                                .owner = str_of(c->owner->name),
                                                .conversation_id = c->req.conversation_id});
@@ -163,7 +165,7 @@ static void on_ack(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
     if (status < 0 && status != STORE_NOT_FOUND) {
-        call_read_failed(c);
+        call_store_failed(c, status);
         return;
     }
     const struct task_record *t = answer->n_tasks ? &answer->tasks[0] : NULL;

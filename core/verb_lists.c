@@ -8,7 +8,7 @@ static bool failed(struct call *c, int status)
 {
     if (status == 0 || status == STORE_NOT_FOUND)
         return false;
-    call_read_failed(c);
+    call_store_failed(c, status);
     return true;
 }
 
@@ -115,6 +115,7 @@ static struct query list_query(const struct call *c, enum query_kind kind)
                           .limit = c->req.limit,
                           .has_status = c->req.has_status,
                           .status = c->req.status,
+                          .turns = c->req.turns,
                           .max_bytes = MAX_REPLY};
 }
 
@@ -262,7 +263,7 @@ static bool open_failed(struct call *c, int status)
         opening_end(o);
     else
         release(c); /* one that was there before goes on */
-    call_read_failed(c);
+    call_store_failed(c, status);
     return true;
 }
 

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include "gateway/base/log.h"
+#include "gateway/processes/spawn.h"
 
 #define SPARE_DESCRIPTORS 64 /* store, listener, timers */
 #define DESCRIPTORS_PER_PROCESS 5
@@ -17,8 +18,7 @@ struct carried {
     uint32_t sockets; /* connections, and those that are told that it is full */
 };
 
-/* To what the limits need: agents and commands inherit it, and some programs go through all of
- * them. */
+/* To what the limits need.  Agents and commands get back what it was (spawn_files). */
 static uint64_t wanted(const struct config *c)
 {
     uint64_t sockets = (uint64_t)c->rim_limits.connections + SOCKETS_TO_REFUSE;
@@ -75,6 +75,7 @@ uint32_t descriptors_fit(struct config *config)
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) < 0)
         return UINT32_MAX;
+    (void)spawn_files(); /* noted before it is raised */
     uint64_t all = wanted(config);
     if (files.rlim_cur < all) {
         files.rlim_cur = all < files.rlim_max ? all : files.rlim_max;

@@ -12,6 +12,7 @@
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
 #include "gateway/descriptors.h"
+#include "gateway/faces/faces.h"
 #include "gateway/fetch/fetch.h"
 #include "gateway/fetch/webhook.h"
 #include "gateway/front/ws.h"
@@ -313,6 +314,7 @@ static bool server_start(struct server *s)
         log_event(LEVEL_ERROR, "fetch", "cannot_open", LOG_TEXT("why", "libcurl does not start"));
         return false;
     }
+    strays_watch(&s->loop, &s->sigchld);
     terminal_open(&s->terminal, s->config, &s->loop, &s->hub);
     struct agents_rim rim = {s->fetcher, &s->terminal, &s->loop};
     if (!agents_build(s->config, &rim, &s->agents, &s->n_agents, error, sizeof error)) {
@@ -367,7 +369,7 @@ static void server_stop(struct server *s)
 {
     if (s->store_thread) /* first: lws closes a descriptor twice, which must not be another's */
         store_thread_close(s->store_thread, NULL, NULL);
-    uv_signal_t *const signals[] = {&s->sigterm, &s->sigint, &s->sighup};
+    uv_signal_t *const signals[] = {&s->sigterm, &s->sigint, &s->sighup, &s->sigchld};
     for (size_t i = 0; i < countof(signals); i++)
         if (signals[i]->data)
             uv_close((uv_handle_t *)signals[i], NULL);
@@ -380,6 +382,7 @@ static void server_stop(struct server *s)
     fetcher_close(s->fetcher);
     run_out(s);
     front_done(&s->front);
+    faces_done(&s->front);
     uv_loop_close(&s->loop);
     if (s->store)
         s->store_ops->close(s->store);
@@ -393,6 +396,7 @@ int server_run(const struct config *config)
     front_init(&s->front, &s->loop, &s->hub, &fitted);
     s->front.write_metrics = metrics_write;
     s->front.metrics_arg = s;
+    faces_init(&s->front);
     s->front.max_sockets = descriptors_fit(&fitted);
     strays_adopt();
     uv_loop_init(&s->loop);

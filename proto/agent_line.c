@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "proto/quote.h"
+#include "proto/str.h"
 
 /* Design.  Two tables say which members an event's data and a call have; a reader per kind checks
  * one and keeps what the struct has room for.  An optional member that is null counts as absent:
@@ -368,14 +369,6 @@ static bool parse(struct agent_line_decoder *d, struct str text, struct agent_li
                      quoted);
 }
 
-static bool is_blank(struct str text)
-{
-    for (size_t i = 0; i < text.n; i++)
-        if (text.p[i] != ' ' && text.p[i] != '\t' && text.p[i] != '\r' && text.p[i] != '\n')
-            return false;
-    return true;
-}
-
 static void reset(struct buf *b)
 {
     if (b->cap > KEEP_BYTES)
@@ -394,7 +387,7 @@ bool agent_line_decode(struct agent_line_decoder *d, struct str text, struct age
 {
     text = without_mark(text);
     *ret = (struct agent_line){.kind = LINE_EMPTY, .timeout_s = -1};
-    if (is_blank(text))
+    if (str_is_blank(text))
         return true;
     if (!parse(d, text, ret))
         return false;

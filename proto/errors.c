@@ -38,6 +38,51 @@ const char *task_error_code(enum task_error e)
     UNREACHABLE();
 }
 
+static const struct {
+    const char *word, *text;
+} reasons[] = {[MODEL_FAULT_OTHER] = {"", "the model failed"},
+#define X(name, word, text) [name] = {word, text},
+               MODEL_REASON_TABLE(X)
+#undef X
+};
+
+const char *model_reason_word(enum model_reason reason)
+{
+    return reasons[reason].word;
+}
+
+const char *model_reason_text(enum model_reason reason)
+{
+    return reasons[reason].text;
+}
+
+/* STR_NULL: the message holds none. */
+static struct str reason_in(struct str message)
+{
+    struct str begin = STR("agent_error: model: ");
+    if (message.n < begin.n || memcmp(message.p, begin.p, begin.n) != 0)
+        return STR_NULL;
+    message = (struct str){message.p + begin.n, message.n - begin.n};
+    for (size_t i = 1; i < countof(reasons); i++) {
+        struct str word = str_of(reasons[i].word);
+        if (message.n > word.n && message.p[word.n] == ':' &&
+            memcmp(message.p, word.p, word.n) == 0)
+            return word;
+    }
+    return STR_NULL;
+}
+
+void task_error_put(struct buf *out, enum task_error e, struct str message)
+{
+    struct str reason = message.p ? reason_in(message) : STR_NULL;
+    buf_putc(out, '{');
+    js_put_field(out, "code", str_of(task_error_code(e)));
+    js_put_field(out, "message", message.p ? message : STR(""));
+    if (reason.p)
+        js_put_field(out, "reason", reason);
+    buf_putc(out, '}');
+}
+
 const char *close_text(enum close_code c)
 {
     switch (c) {

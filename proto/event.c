@@ -181,12 +181,9 @@ bool event_line_split(struct str line, struct event_parts *ret)
 
 struct str event_put_output(struct buf *data, struct str text)
 {
-    size_t before = data->len;
-    for (size_t max = MAX_OUTPUT;; max = max / 4 * 3) {
-        struct str cut = {text.p, utf8_cut(text, max)};
-        js_put_field(data, "output", cut);
-        if (data->len <= MAX_EVENT_LINE - EVENT_FRAME || max == 0)
-            return cut;
-        data->len = before;
-    }
+    size_t most = MAX_EVENT_LINE - EVENT_FRAME, taken = data->len + strlen(",\"output\":");
+    struct str cut = {text.p, utf8_cut(text, MAX_OUTPUT)};
+    cut = js_fit(cut, taken < most ? most - taken : 0);
+    js_put_field(data, "output", cut);
+    return cut;
 }

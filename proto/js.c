@@ -5,6 +5,7 @@
 
 #include "proto/js_scan.h"
 #include "proto/limits.h"
+#include "proto/str.h"
 
 /* Design.  One loop, two steps: read_value takes a scalar or opens a container; advance takes what
  * stands between two values (closers, a comma, a key and its colon).  The stack holds the open
@@ -253,11 +254,6 @@ static bool read_string(struct parser *p)
     p->doc->nodes[p->doc->n_nodes - 1].plain = plain;
     p->at = at + 1;
     return true;
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
 }
 
 static const char *skip_digits(const char *at, const char *end)

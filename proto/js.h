@@ -102,6 +102,9 @@ void js_copy(const struct js_doc *d, uint32_t node, struct buf *out);
 void js_put_str(struct buf *out, struct str value);
 /* How many bytes js_put_str would append. */
 size_t js_str_size(struct str value);
+/* As much of a text, from its beginning, as js_put_str would write in so many bytes: found in steps
+ * of a quarter, and whole characters. */
+struct str js_fit(struct str value, size_t bytes);
 /* Appends `,"key":` – without the comma right behind an opening brace or bracket. */
 void js_put_key(struct buf *out, const char *key);
 void js_put_field(struct buf *out, const char *key, struct str value); /* key and string */

@@ -78,6 +78,7 @@ static const struct field conversation_fields[] = {{CONVERSATION_ID}};
 static const struct field tasks_fields[] = {
     {CONVERSATION_ID},
     {"status", KIND_STATUS, OPTIONAL},
+    {"turns", KIND_BOOL, OPTIONAL, AT(turns)},
     {LIMIT},
     {"before", KIND_ULID, OPTIONAL, AT(before)},
 };

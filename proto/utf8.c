@@ -130,6 +130,18 @@ size_t utf8_cut(struct str text, size_t max)
     return is_trail(text.p[at]) ? max : at; /* more than three in a row: no border is near */
 }
 
+size_t utf8_whole(struct str text)
+{
+    unsigned char min, max;
+    size_t at = text.n;
+    while (at > 0 && text.n - at < 3 && is_trail(text.p[at - 1]))
+        at--;
+    if (at == 0)
+        return text.n; /* no character begins here: nothing was cut */
+    bool is_cut = lead((unsigned char)text.p[at - 1], &min, &max) > text.n - (at - 1);
+    return is_cut ? at - 1 : text.n;
+}
+
 size_t utf8_chars(struct str text, size_t n)
 {
     size_t at = 0;
@@ -160,4 +172,18 @@ bool utf8_valid(struct str text)
             return false;
     }
     return true;
+}
+
+size_t utf8_begun(struct str text)
+{
+    size_t n = 1;
+    while (n <= 3 && n <= text.n && is_trail(text.p[text.n - n]))
+        n++;
+    if (n > 3 || n > text.n)
+        return 0;
+    const unsigned char *p = (const unsigned char *)text.p + text.n - n;
+    unsigned char min, max;
+    if (lead(p[0], &min, &max) <= n || (n > 1 && (p[1] < min || p[1] > max)))
+        return 0;
+    return n;
 }

@@ -21,10 +21,15 @@ size_t utf8_encode(uint32_t c, char to[4]);
 
 /* The longest prefix of at most max bytes that ends on a character border. */
 size_t utf8_cut(struct str text, size_t max);
+/* Bytes of text up to its last whole character: without the beginning of one that somebody cut. */
+size_t utf8_whole(struct str text);
 /* The first n characters of text, in bytes. */
 size_t utf8_chars(struct str text, size_t n);
 /* The last n characters of valid text. */
 struct str utf8_tail(struct str text, size_t n);
 bool utf8_valid(struct str text);
+/* The bytes at text's end, 0 to 3, with which a character begins and that more bytes may make
+ * whole. */
+size_t utf8_begun(struct str text);
 
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "gateway/agents/run_line.h"
+#include "gateway/processes/children.h"
 #include "gateway/processes/strays.h"
 #include "gateway/processes/supervisor.h"
 #include "proto/js.h"
@@ -472,10 +473,10 @@ static void on_control_ready(uv_poll_t *poll, int status, int events)
 static void on_supervisor_exit(uv_poll_t *poll, int status, int events)
 {
     struct run *r = exec_run_of(poll->data);
-    siginfo_t info = {0};
+    siginfo_t info;
 
     (void)status, (void)events;
-    if (waitid(P_PIDFD, (id_t)r->pidfd.fd, &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0)
+    if (!children_reap(P_PIDFD, (id_t)r->pidfd.fd, WNOHANG, &info))
         return; /* not yet */
     if (strays_may_be(&info))
         strays_kill(poll->loop);
@@ -573,7 +574,8 @@ static struct run *exec_start(void *settings, const struct run_spec *spec,
         bool reaped_later = r->pidfd.fd >= 0;
         exec_free(r);
         if (!reaped_later)
-            waitpid(sup.pid, NULL, 0); /* it ends at once: its control has */
+            children_reap(P_PID, (id_t)sup.pid, 0,
+                          &(siginfo_t){0}); /* at once: its control has ended */
         return NULL;
     }
     watched_start(&r->control, UV_READABLE, on_control_ready);

@@ -15,7 +15,7 @@
 struct run {
     unsigned magic;
     struct teller teller;
-    struct stepper stepper; /* ends it after a cancel */
+    struct stepper stepper; /* ends it after a cancel, or when it has settled */
     struct fetch *fetch;
     bool says_events;
     enum stream_form form;
@@ -24,6 +24,8 @@ struct run {
     bool is_over;    /* the last two: nothing of it is still to come */
     bool has_pieces; /* of OpenAI's message */
     bool has_chunks;
+    bool has_answer; /* it said more than white space */
+    bool settled;    /* see http_settle */
     bool ended;
     struct sse_reader events;
     struct buf line; /* the beginning of a line whose end has not come, or of the reply */
@@ -50,6 +52,15 @@ static void agent_http_end(struct run *r, enum run_end how, struct str text)
 
 /* --- what it says ----------------------------------------------------------------------------- */
 
+/* r->text. */
+static void say_text(struct run *r, enum event_type event)
+{
+    if (r->text.len == 0)
+        return;
+    r->has_answer |= event == EVENT_TOKEN && !openai_is_blank(buf_str(&r->text));
+    teller_piece(&r->teller, event, buf_str(&r->text));
+}
+
 static void say_node(struct run *r, enum event_type event, uint32_t node)
 {
     if (!node)
@@ -57,8 +68,21 @@ static void say_node(struct run *r, enum event_type event, uint32_t node)
     bool thinks = event == EVENT_THINKING;
     buf_clear(&r->text);
     openai_put_piece(&r->decoder.doc, node, thinks, thinks ? &r->thinking : &r->answer, &r->text);
-    if (r->text.len > 0)
-        teller_piece(&r->teller, event, buf_str(&r->text));
+    say_text(r, event);
+}
+
+/* It has said its end. */
+static void finish(struct run *r)
+{
+    if (r->ended)
+        return;
+    buf_clear(&r->text);
+    openai_put_half(&r->answer, &r->text);
+    say_text(r, EVENT_TOKEN);
+    if (r->has_chunks && !r->has_answer)
+        agent_http_end(r, RUN_FAILED, STR("the agent ended without an answer"));
+    else
+        agent_http_end(r, RUN_DONE, STR_NULL);
 }
 
 static void end_with_complaint(struct run *r, struct str complaint)
@@ -75,6 +99,9 @@ static void say_message(struct run *r, const struct openai_chunk *c)
     if (c->is_message && r->has_pieces)
         return; /* said already */
     r->has_pieces |= !c->is_message && (c->thinking || c->content);
+    if (r->is_over && (c->thinking || c->content))
+        fetch_end_within(r->fetch,
+                         OPENAI_GRACE_MS); /* there are servers that give each piece a reason */
     say_node(r, EVENT_THINKING, c->thinking);
     say_node(r, EVENT_TOKEN, c->content);
 }
@@ -87,6 +114,8 @@ static void take_reason(struct run *r, uint32_t node)
     r->is_whole = r->is_over = true;
     if (openai_put_fault(r->text.bytes, &why))
         agent_http_end(r, RUN_FAILED, buf_str(&why));
+    else
+        fetch_end_within(r->fetch, OPENAI_GRACE_MS);
     buf_done(&why);
 }
 
@@ -120,7 +149,7 @@ static void agent_http_take_line(struct run *r, struct str text)
     if (r->ended || text.n == 0)
         return;
     if (openai_is_done(text)) {
-        r->is_whole = r->is_over = true;
+        finish(r);
         return;
     }
     if (take_chunk(r, text))
@@ -138,7 +167,7 @@ static void agent_http_take_line(struct run *r, struct str text)
         return;
     }
     if (line.kind == LINE_EVENT && line.event == EVENT_FINAL_ANSWER)
-        r->is_whole = true;
+        r->is_whole = r->has_answer = true;
     if (line.kind != LINE_EMPTY)
         teller_say(&r->teller, &line);
 }
@@ -223,24 +252,27 @@ static bool agent_http_on_bytes(void *user, struct str bytes)
     return !r->ended && !r->teller.paused;
 }
 
-/* A last line needs no end, but for one that broke off in its middle: that is no fault of its
- * text. */
-static void take_last(struct run *r, struct str text)
+/* A last line needs no end, but for one that broke off in its middle: that is no fault of its text.
+ * */
+static void take_last(struct run *r, struct str text, bool is_cut)
 {
     struct js_doc doc = {0};
-    bool is_torn = !r->framed && !r->is_whole && !str_eq(text, STR("[DONE]")) &&
-                   !js_parse(&doc, text.p, text.n, JS_AGENT);
+    bool is_torn = is_cut && !openai_is_done(text) && !js_parse(&doc, text.p, text.n, JS_AGENT);
     js_done(&doc);
     if (!is_torn)
         agent_http_take_line(r, text);
 }
 
-static void take_rest(struct run *r)
+/* What stands after the last newline, or empty line.  is_cut: its end may be missing. */
+static void take_rest(struct run *r, bool is_cut)
 {
     struct sse_event e;
     if (r->form != FORM_EVENTS) {
-        if (r->line.len)
-            take_last(r, buf_str(&r->line));
+        struct buf line = r->line;
+        r->line = (struct buf){0};
+        if (line.len)
+            take_last(r, buf_str(&line), is_cut);
+        buf_done(&line);
         return;
     }
     if (sse_reader_last(&r->events, &e) != SSE_EVENT || openai_is_idle(&e))
@@ -248,19 +280,17 @@ static void take_rest(struct run *r)
     if (str_eq(e.event, STR("error")))
         agent_http_take_event(r, &e);
     else
-        take_last(r, e.data);
+        take_last(r, e.data, is_cut);
 }
 
 static void agent_http_on_done(void *user, struct str error)
 {
     struct run *r = agent_http_run_of(user);
-    if (error.p) {
-        agent_http_end(r, r->is_over ? RUN_DONE : RUN_FAILED, r->is_over ? STR_NULL : error);
-        return;
-    }
-    take_rest(r);
-    if (r->is_whole || (r->framed && !r->has_chunks))
-        agent_http_end(r, RUN_DONE, STR_NULL);
+    take_rest(r, error.p || !r->framed);
+    if (r->is_whole || (!error.p && r->framed && !r->has_chunks))
+        finish(r);
+    else if (error.p)
+        agent_http_end(r, RUN_FAILED, error);
     else
         agent_http_end(r, RUN_FAILED, STR("the reply broke off before its end"));
 }
@@ -275,7 +305,24 @@ static void agent_http_on_step(void *arg)
     struct run *r = agent_http_run_of(arg);
     fetch_free(r->fetch);
     r->fetch = NULL;
-    agent_http_end(r, RUN_FAILED, STR("cancelled"));
+    if (r->settled)
+        finish(r);
+    else
+        agent_http_end(r, RUN_FAILED, STR("cancelled"));
+}
+
+/* Its final_answer may be followed by another one, or a result, and so does not end it; silence
+ * does. */
+static bool http_settle(struct run *run)
+{
+    struct run *r = agent_http_run_of(run);
+    if (!r->ended)
+        take_rest(r, true);
+    if (r->ended || !r->is_whole)
+        return r->ended;
+    r->settled = true;
+    stepper_start(&r->stepper);
+    return true;
 }
 
 static void http_cancel(struct run *run)
@@ -352,6 +399,7 @@ const struct agent_ops agent_http_ops = {
     .kill = http_cancel,
     .deliver = http_deliver,
     .is_deaf = http_is_deaf,
+    .settle = http_settle,
     .unpause = http_unpause,
     .free = http_free,
 };

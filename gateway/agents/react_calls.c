@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <uv.h>
 
+#include "proto/str.h"
+
 /* Design
  *
  *   NEW ──begin──▶ OPEN ──the tool, or an answer of the core──▶ CLOSED
@@ -18,8 +20,9 @@ struct react_call {
     struct react_calls *calls;
     enum call_state state;
     char *id, *name;
-    char *arguments;   /* compact JSON object */
-    const char *fault; /* why it cannot be made; NULL: it can */
+    char *arguments;            /* compact JSON object */
+    char *more, *function_more; /* members that go back as they came; "" for none */
+    const char *fault;          /* why it cannot be made; NULL: it can */
     const struct tool *tool;
     struct tool_job *job;
     char *
@@ -55,11 +58,14 @@ static char *make_id(struct react_calls *c, struct str asked)
     return id;
 }
 
-static bool is_blank(struct str text)
+/* Without the white space and control characters around it. */
+static struct str strip(struct str text)
 {
     while (text.n && (unsigned char)text.p[text.n - 1] <= ' ')
         text.n--;
-    return text.n == 0;
+    while (text.n && (unsigned char)text.p[0] <= ' ')
+        text = str_from(text, 1);
+    return text;
 }
 
 /* The arguments as a compact object; "{}" and a fault when they are none.  There are models that
@@ -75,7 +81,7 @@ static void read_arguments(struct react_call *call, struct str text)
         text = buf_str(&inner);
         is_json = js_parse(doc, text.p, text.n, JS_AGENT);
     }
-    if (is_blank(text) || (is_json && js_type(doc, 0) == JS_NULL))
+    if (strip(text).n == 0 || (is_json && js_type(doc, 0) == JS_NULL))
         buf_puts(&compact, "{}");
     else if (!is_json)
         call->fault = "the arguments are not JSON";
@@ -98,11 +104,6 @@ static const struct tool *react_calls_find_tool(const struct react_calls *c, con
     return NULL;
 }
 
-static bool begins(struct str text, struct str with)
-{
-    return text.n >= with.n && memcmp(text.p, with.p, with.n) == 0;
-}
-
 /* A tool's name as models' servers garble it: tokens of the model's behind it
  * ("clock<|channel|>…"), its name space before it ("functions.clock"), white space.  "" when it is
  * none. */
@@ -111,13 +112,8 @@ static struct str plain_name(struct str name)
     const char *token = name.n ? memmem(name.p, name.n, "<|", 2) : NULL;
     if (token)
         name.n = (size_t)(token - name.p);
-    while (name.n && (unsigned char)name.p[name.n - 1] <= ' ')
-        name.n--;
-    while (name.n && (unsigned char)name.p[0] <= ' ')
-        name = (struct str){name.p + 1, name.n - 1};
-    if (begins(name, STR("functions.")))
-        name = (struct str){name.p + 10, name.n - 10};
-    return name;
+    name = strip(name);
+    return str_begins(name, STR("functions.")) ? str_from(name, 10) : name;
 }
 
 static void read_name(struct react_call *call, struct str name)
@@ -140,6 +136,8 @@ void react_calls_add(struct react_calls *c, const struct model_call *asked)
     call->id = make_id(c, asked->id);
     read_name(call, asked->name);
     read_arguments(call, asked->arguments);
+    call->more = xstrdup(asked->more.n ? asked->more : STR(""));
+    call->function_more = xstrdup(asked->function_more.n ? asked->function_more : STR(""));
     c->list = xrealloc(c->list, (c->n + 1) * sizeof(struct react_call *));
     c->list[c->n++] = call;
 }
@@ -473,6 +471,13 @@ bool react_calls_deliver(struct react_calls *c)
 
 /* --- what the model is told ------------------------------------------------------------------- */
 
+static void put_members(struct buf *out, const char *members)
+{
+    if (*members)
+        buf_putc(out, ',');
+    buf_puts(out, members);
+}
+
 void react_calls_put(const struct react_calls *c, struct buf *out)
 {
     js_put_raw(out, "tool_calls", STR("["));
@@ -484,7 +489,10 @@ void react_calls_put(const struct react_calls *c, struct buf *out)
         js_put_raw(out, "function", STR("{"));
         js_put_field(out, "name", str_of(call->name));
         js_put_field(out, "arguments", str_of(call->arguments));
-        buf_puts(out, "}}");
+        put_members(out, call->function_more);
+        buf_putc(out, '}');
+        put_members(out, call->more);
+        buf_putc(out, '}');
     }
     buf_putc(out, ']');
 }
@@ -508,6 +516,8 @@ void react_calls_clear(struct react_calls *c)
         free(call->id);
         free(call->name);
         free(call->arguments);
+        free(call->more);
+        free(call->function_more);
         free(call->awaits);
         buf_done(&call->output);
         free(call);

@@ -9,11 +9,13 @@
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 
 #include "gateway/auth/guest_key.h"
 #include "gateway/auth/jwt.h"
+#include "gateway/base/header_list.h"
 #include "gateway/config/config.h"
+#include "proto/base64url.h"
+#include "proto/str.h"
 
 #define GUEST_KID "guest"
 #define GUEST_ISSUER "holdfast-guest"
@@ -349,28 +351,14 @@ bool auth_check(const struct auth *auth, struct str hello_token, struct str bear
     return false;
 }
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
-static struct str trim(struct str text)
-{
-    while (text.n > 0 && is_blank(text.p[0]))
-        text = (struct str){text.p + 1, text.n - 1};
-    while (text.n > 0 && is_blank(text.p[text.n - 1]))
-        text.n--;
-    return text;
-}
-
 struct str auth_bearer(struct str authorization)
 {
-    struct str scheme = STR("Bearer"), text = trim(authorization);
+    struct str scheme = STR("Bearer"), text = str_trim(authorization);
 
-    if (!text.p || text.n < scheme.n || strncasecmp(text.p, scheme.p, scheme.n) != 0 ||
+    if (!text.p || !str_begins_nocase(text, scheme) ||
         (text.n > scheme.n && !is_blank(text.p[scheme.n])))
         return STR_NULL;
-    return trim((struct str){text.p + scheme.n, text.n - scheme.n});
+    return str_trim(str_from(text, scheme.n));
 }
 
 struct str auth_cookie(const struct auth *auth, struct str cookie_header)
@@ -378,13 +366,9 @@ struct str auth_cookie(const struct auth *auth, struct str cookie_header)
     struct str name = str_of(auth->cookie), rest = cookie_header;
 
     while (name.p && rest.n > 0) {
-        const char *end = memchr(rest.p, ';', rest.n);
-        size_t n = end ? (size_t)(end - rest.p) : rest.n;
-        struct str pair = trim((struct str){rest.p, n});
+        struct str pair = header_list_next(&rest, ';');
         if (pair.n > name.n && pair.p[name.n] == '=' && str_eq((struct str){pair.p, name.n}, name))
-            return (struct str){pair.p + name.n + 1, pair.n - name.n - 1};
-        n += end ? 1 : 0;
-        rest = (struct str){rest.p + n, rest.n - n};
+            return str_from(pair, name.n + 1);
     }
     return STR_NULL;
 }

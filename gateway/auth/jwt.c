@@ -6,6 +6,8 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
+#include "proto/base64url.h"
+
 #define HS256_BYTES 32
 #define ES256_HALF 32 /* bytes of r, and of s */
 

@@ -27,8 +27,4 @@ const char *jwt_key_open(const struct config_key *config, struct jwt_key *ret) M
 void jwt_key_of_secret(const char *kid, const void *secret, size_t n, struct jwt_key *ret);
 void jwt_key_done(struct jwt_key *key);
 
-/* Canonical, unpadded base64url (RFC 4648, 5).  Decoding appends; false for any other text. */
-void base64url_put(struct buf *out, const void *bytes, size_t n);
-bool base64url_read(struct str text, struct buf *out) MUST_USE;
-
 #endif

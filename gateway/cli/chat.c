@@ -19,10 +19,11 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "core/backoff.h"
 #include "gateway/cli/chat_private.h"
 #include "gateway/cli/chat_token.h"
 
-#define BACKOFF_MS 250u
+#define BACKOFF_MS 250
 #define BACKOFF_MAX_MS 8000
 #define PATIENCE_MS 120000 /* without a welcome; then it gives up */
 
@@ -162,12 +163,12 @@ static const char *last_word(int code)
 
 static uint64_t pause_before_next(struct chat *c)
 {
-    uint64_t most = BACKOFF_MS << (c->attempts < 5 ? c->attempts : 5);
     if (c->retry_ms)
         return c->retry_ms;
     if (c->away_ms)
         return random_below(c->away_ms);
-    return most / 2 + random_below((most < BACKOFF_MAX_MS ? most : BACKOFF_MAX_MS) / 2);
+    uint64_t most = (uint64_t)backoff_ms(c->attempts + 1, BACKOFF_MS, BACKOFF_MAX_MS);
+    return most / 2 + random_below(most / 2);
 }
 
 static void chat_on_closed(void *arg, int code, const char *why)

@@ -17,6 +17,7 @@ static const char *const agent_kinds[] = {"react", "exec", "http", "source", NUL
 static const char *const store_kinds[] = {"sqlite", "memory", NULL};
 static const char *const durabilities[] = {"process", "power", NULL};
 static const char *const sandbox_kinds[] = {"bubblewrap", "none", NULL};
+static const char *const error_kinds[] = {"full", "short", NULL};
 static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const log_formats[] = {"logfmt", "json", NULL};
 
@@ -98,6 +99,10 @@ static const struct key model_keys[] = {
      INT(config_model, idle_timeout_s, 0, MAX_SECONDS, 120)},
     {"context_bytes", "of messages that it can be given: older ones are left out; 0: no limit",
      INT(config_model, context_bytes, 0, 16 * 1024 * 1024, 0)},
+    {"think_tag", "openai: name of the tags around thoughts in its answers; \"\" for none",
+     .type = KEY_TEXT, AT(config_model, think_tag), .max = MAX_THINK_TAG, .text = "think"},
+    {"fallback", "openai: name of another of models, tried when nothing was said yet",
+     TEXT(config_model, fallback, MAX_NAME)},
 };
 TABLE(model_table, model_keys);
 
@@ -147,6 +152,10 @@ static const struct key limit_keys[] = {
      INT(config, rim_limits.connections, 1, MAX_COUNT, CONFIG_CONNECTIONS)},
     {"connections_per_address", "of one address",
      INT(config, rim_limits.connections_per_address, 1, MAX_COUNT, 200)},
+    {"face_bytes", "of one request of a face, which brings its history along",
+     INT(config, rim_limits.face_bytes, 1024, 64 << 20, 1 << 20)},
+    {"ipv6_prefix", "bits of an IPv6 address that count as its address",
+     INT(config, rim_limits.ipv6_prefix, 1, 128, 64)},
     {"requests_per_second", "of one connection, in lines",
      INT(config, limits.requests_per_second, 1, 100000, 50)},
     {"burst", "lines of one connection at once", INT(config, limits.burst, 1, 100000, 200)},
@@ -172,6 +181,16 @@ static const struct key limit_keys[] = {
 };
 TABLE(limits_table, limit_keys);
 
+static const struct key face_keys[] = {
+#define X(name, key, doc)                                                 \
+    {key, doc, BOOL(config, faces[name]),                                 \
+     .count_offset = (uint32_t)offsetof(struct config, faces_said[name]), \
+     .computed = "true on a loopback address"},
+    FACE_TABLE(X)
+#undef X
+};
+TABLE(face_table, face_keys);
+
 static const struct key metrics_keys[] = {
     {"allow", "networks that may read /metrics, beside loopback",
      TEXTS(config, metrics.allow, 256)},
@@ -192,8 +211,26 @@ static const struct key terminal_keys[] = {
      TEXT(config, terminal.workdir, MAX_PATH_TEXT), .computed = "data with -work behind it"},
     {"network", "commands may use the network (without a sandbox they always may)",
      BOOL(config, terminal.network)},
+    {"host_loopback",
+     "and it is the host's, with what listens on its loopback; else pasta is needed",
+     BOOL(config, terminal.host_loopback)},
+    {"memory_mib", "of a command, or, without a cgroup, of each of its processes; 0: no bound",
+     INT(config, terminal.memory_mib, 0, 1LL << 30, 2048)},
+    {"processes", "of a command (without a cgroup: in the sandbox, not for root); 0: no bound",
+     INT(config, terminal.processes, 0, MAX_COUNT, 256)},
+    {"cpu_s", "seconds of processor of each process, in a cgroup of a command; 0: no bound",
+     INT(config, terminal.cpu_s, 0, MAX_SECONDS, 14400)},
+    {"file_mib", "of each file that a command writes; 0: no bound",
+     INT(config, terminal.file_mib, 0, 1LL << 30, 1024)},
+    {"tmp_mib", "of /tmp, and of /dev/shm, in the sandbox; 0: half of the memory each",
+     INT(config, terminal.tmp_mib, 0, 1LL << 30, 256)},
+    {"workdir_mib", "of a conversation's folder: a command beyond it is killed",
+     INT(config, terminal.workdir_mib, 0, 1LL << 30, 0), .computed = "a tenth of the disk"},
     {"approved", "programs whose plain calls need no approval of the user; \"*\": any command",
      TEXTS(config, terminal.approved, 256)},
+    {"approved_input",
+     "programs whose plain calls also take input without approval (approved \"*\" says so for all)",
+     TEXTS(config, terminal.approved_input, 256)},
 };
 TABLE(terminal_table, terminal_keys);
 
@@ -233,11 +270,17 @@ static const struct key root_keys[] = {
     {"tls", "TLS on the listening port", GROUP(tls_table)},
     {"origins", "web origins that may connect: scheme://host[:port], scheme://*.host",
      TEXTS(config, origins, 1024)},
+    {"hosts",
+     "names by which the gateway may be asked for, beside those of origins: name or *.name",
+     TEXTS(config, hosts, 1024), .computed = "any, but on a loopback address its own"},
     {"auth", "whose tokens are believed", GROUP(auth_table)},
     {"admin", "the operator's socket: requests for any owner, revoke, kick", GROUP(admin_table)},
     {"guests", "serve connections without a token also beyond loopback or beside keys",
      BOOL(config, guests)},
     {"models", "language models", LIST(models, n_models, model_table, 256)},
+    {"errors", "what users are told of a model's failure; short: its kind, the log has the rest",
+     CHOICE(config, errors, error_kinds, ERRORS_BY_BIND),
+     .computed = "full on loopback, else short"},
     {"agents", "who answers", LIST(agents, n_agents, agent_table, 1024),
      .computed = "a react agent \"assistant\" on the builtin model"},
     {"store", "the store", GROUP(store_table)},
@@ -245,6 +288,7 @@ static const struct key root_keys[] = {
     {"limits", "what one peer, or all, can use", GROUP(limits_table)},
     {"compression", "of WebSocket messages (permessage-deflate), for clients that offer it",
      BOOL(config, compression)},
+    {"faces", "protocols of other clients, over the same tasks", GROUP(face_table)},
     {"trusted_proxies", "networks whose X-Forwarded-For is believed",
      TEXTS(config, trusted_proxies, 256)},
     {"proxy_protocol", "connections of trusted_proxies begin with a PROXY header, version 1 or 2",

@@ -63,10 +63,13 @@ static void config_read_number(struct reader *r, const struct key *key, void *ba
     else if (key->type == KEY_INT && json_is_integer(value) &&
              json_integer_value(value) <= key->max)
         number = json_integer_value(value);
-    if (number < key->min)
+    if (number < key->min) {
         fault_wanted(r, key);
-    else
-        key_put_number(key, base, number);
+        return;
+    }
+    key_put_number(key, base, number);
+    if (key->type == KEY_BOOL && key->count_offset)
+        *(bool *)((char *)base + key->count_offset) = true;
 }
 
 static void config_read_text(struct reader *r, const struct key *key, void *base,

@@ -1,11 +1,13 @@
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 #include <sys/socket.h>
 
+#include "core/backoff.h"
+#include "gateway/base/log.h"
 #include "gateway/fetch/complaint.h"
 #include "gateway/fetch/fetch_private.h"
+#include "proto/str.h"
 
 /* Design
  *
@@ -47,7 +49,8 @@ struct fetch {
     bool paused; /* the user wants no more */
     bool held;   /* libcurl does not read */
     msec_t heard_ms;
-    struct timer idle, again;
+    struct timer idle, again, last_call;
+    msec_t last_call_ms;    /* what fetch_end_within gave it */
     char *fault;            /* NULL: the reply came whole */
     char refused[NET_TEXT]; /* the address that a guarded fetch does not go to */
     char curl_says[CURL_ERROR_SIZE];
@@ -64,10 +67,8 @@ msec_t fetch_retry_ms(unsigned tries, int64_t retry_after_s, uint32_t random)
 {
     if (retry_after_s > RETRY_AFTER_MAX_S)
         return -1;
-    msec_t ms = RETRY_MAX_MS;
-    if (tries <= 4)
-        ms = RETRY_MS << (tries ? tries - 1 : 0);
-    ms = ms / 2 + (msec_t)(random % (uint32_t)(ms / 2 + 1)); /* half of it, up to all */
+    msec_t ms = backoff_ms(tries, RETRY_MS, RETRY_MAX_MS);
+    ms = backoff_between(ms / 2, ms, random);
     return ms > retry_after_s * 1000 ? ms : retry_after_s * 1000;
 }
 
@@ -94,23 +95,19 @@ static size_t on_write(char *bytes, size_t size, size_t n, void *user)
     return n;
 }
 
-static bool begins(const char *bytes, size_t n, const char *with)
-{
-    size_t length = strlen(with);
-    return n >= length && strncasecmp(bytes, with, length) == 0;
-}
-
 /* Each reply begins with its status line: that of a redirect, and a 100, come before the last. */
 static size_t on_header(char *bytes, size_t size, size_t n, void *user)
 {
     struct fetch *f = fetch_of(user);
     n *= size;
+    struct str line = {bytes, n};
     f->heard_ms = (msec_t)uv_now(f->fetcher->loop);
-    if (n >= 5 && memcmp(bytes, "HTTP/", 5) == 0) {
+    if (str_begins(line, STR("HTTP/"))) {
         buf_clear(&f->in);
         f->framed = false;
         curl_easy_getinfo(f->easy, CURLINFO_RESPONSE_CODE, &f->status);
-    } else if (begins(bytes, n, "content-length:") || begins(bytes, n, "transfer-encoding:")) {
+    } else if (str_begins_nocase(line, STR("content-length:")) ||
+               str_begins_nocase(line, STR("transfer-encoding:"))) {
         f->framed = true;
     } else if (n <= 2) { /* the line that ends them */
         const char *type = NULL;
@@ -166,7 +163,7 @@ static void fetch_fail(struct fetch *f, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     free(f->fault);
-    f->fault = xstrdup(str_of(text));
+    f->fault = xstrdup((struct str){text, utf8_whole(str_of(text))});
 }
 
 #define SET(option, value) \
@@ -236,6 +233,7 @@ static void begin_try(struct fetch *f)
 static void end_try(struct fetch *f)
 {
     timer_disarm(&f->fetcher->clock, &f->idle);
+    timer_disarm(&f->fetcher->clock, &f->last_call);
     if (f->easy)
         fetcher_remove(f->fetcher, f->easy);
     f->easy = NULL;
@@ -262,6 +260,20 @@ static void fetch_on_idle(struct timer *timer)
     fetcher_ready(f->fetcher, &f->in_ready);
 }
 
+/* Nothing more is read.  What has come and was not handed out still is. */
+static void on_last_call(struct timer *timer)
+{
+    struct fetch *f = container_of(timer, struct fetch, last_call);
+    struct clock *c = &f->fetcher->clock;
+    if (f->paused || f->held) {
+        timer_arm(c, timer, c->now_ms + f->last_call_ms);
+        return;
+    }
+    f->state = FETCH_OVER;
+    end_try(f);
+    fetcher_ready(f->fetcher, &f->in_ready);
+}
+
 /* --- its end ---------------------------------------------------------------------------------- */
 
 static bool may_pass(const struct fetch *f, CURLcode result)
@@ -282,27 +294,53 @@ static bool may_pass(const struct fetch *f, CURLcode result)
     }
 }
 
-static bool try_again(struct fetch *f, CURLcode result)
+/* False: no try is left, or the peer wants more patience than there is. */
+static bool wait_for_try(struct fetch *f, int64_t retry_after_s)
 {
-    curl_off_t after = 0;
     uint32_t random = 0;
-    if (f->tries > f->options->retries || !may_pass(f, result))
-        return false;
-    curl_easy_getinfo(f->easy, CURLINFO_RETRY_AFTER, &after);
     (void)RAND_bytes((unsigned char *)&random, sizeof random);
-    msec_t ms = fetch_retry_ms(f->tries, after, random);
-    if (ms < 0)
+    msec_t ms = fetch_retry_ms(f->tries, retry_after_s, random);
+    if (f->tries > f->options->retries || ms < 0)
         return false;
     f->state = FETCH_WAITING;
     timer_arm(&f->fetcher->clock, &f->again, f->fetcher->clock.now_ms + ms);
     return true;
 }
 
+/* Names an address only when the URL does: what an internal name resolves to is the log's alone. */
+static void refuse(struct fetch *f)
+{
+    char *url = NULL, *host = NULL;
+    CURLU *parts = curl_url();
+    struct net_address literal;
+    curl_easy_getinfo(f->easy, CURLINFO_EFFECTIVE_URL, &url);
+    if (curl_url_set(parts, CURLUPART_URL, url, 0) != CURLUE_OK ||
+        curl_url_get(parts, CURLUPART_HOST, &host, 0) != CURLUE_OK)
+        host = NULL;
+    if (host && net_parse_address(str_of(host), &literal))
+        fetch_fail(f, "the address %s is not a public one", f->refused);
+    else
+        fetch_fail(f, "the address of %s is not a public one", host ? host : "the host");
+    log_event_limited(LEVEL_INFO, "fetch", "refused", LOG_TEXT("host", host ? host : ""),
+                      LOG_TEXT("address", f->refused));
+    curl_free(host);
+    curl_url_cleanup(parts);
+}
+
+static bool try_again(struct fetch *f, CURLcode result)
+{
+    curl_off_t after = 0;
+    if (!may_pass(f, result))
+        return false;
+    curl_easy_getinfo(f->easy, CURLINFO_RETRY_AFTER, &after);
+    return wait_for_try(f, after);
+}
+
 static void judge(struct fetch *f, CURLcode result)
 {
     struct buf why = {0};
     if (f->refused[0] && (result == CURLE_COULDNT_CONNECT || result == CURLE_ABORTED_BY_CALLBACK)) {
-        fetch_fail(f, "the address %s is not a public one", f->refused);
+        refuse(f);
     } else if (result != CURLE_OK && f->status == 0) {
         fetch_fail(f, "%s", f->curl_says[0] ? f->curl_says : curl_easy_strerror(result));
     } else if (result != CURLE_OK && is_good(f)) {
@@ -396,11 +434,17 @@ struct fetch *fetch_start(struct fetcher *fetcher, const struct fetch_options *o
     f->headers = curl_slist_append(f->headers, "Expect:"); /* no waiting for a 100 */
     f->idle.fire = fetch_on_idle;
     f->again.fire = fetch_on_again;
+    f->last_call.fire = on_last_call;
     fetcher->n_fetches++;
     fetcher_enter(fetcher);
     begin_try(f);
     fetcher_leave(fetcher);
     return f;
+}
+
+int fetch_status(const struct fetch *fetch)
+{
+    return (int)fetch->status;
 }
 
 void fetch_unpause(struct fetch *fetch)
@@ -412,6 +456,33 @@ void fetch_unpause(struct fetch *fetch)
     fetcher_enter(f->fetcher);
     fetcher_ready(f->fetcher, &f->in_ready);
     fetcher_leave(f->fetcher);
+}
+
+void fetch_end_within(struct fetch *fetch, msec_t ms)
+{
+    struct fetch *f = fetch_of(fetch);
+    if (f->state != FETCH_OPEN)
+        return; /* it has ended, or will be handed out to its end */
+    f->last_call_ms = ms;
+    fetcher_enter(f->fetcher);
+    timer_arm(&f->fetcher->clock, &f->last_call, f->fetcher->clock.now_ms + (ms > 0 ? ms : 1));
+    fetcher_leave(f->fetcher);
+}
+
+bool fetch_again(struct fetch *fetch)
+{
+    struct fetch *f = fetch_of(fetch);
+    ASSERT(f->state == FETCH_DONE && f->fetcher->inside == false);
+    fetcher_enter(f->fetcher);
+    bool waits = wait_for_try(f, 0);
+    if (waits) {
+        free(f->fault);
+        f->fault = NULL;
+        f->told_head = false;
+        buf_clear(&f->in);
+    }
+    fetcher_leave(f->fetcher);
+    return waits;
 }
 
 void fetch_free(struct fetch *fetch)

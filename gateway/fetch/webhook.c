@@ -6,6 +6,7 @@
 #include <openssl/crypto.h>
 #include <stdlib.h>
 
+#include "core/backoff.h"
 #include "gateway/base/log.h"
 #include "gateway/config/config.h"
 #include "gateway/fetch/fetch.h"
@@ -203,10 +204,8 @@ static msec_t retry_ms(const struct webhooks *w, unsigned tries)
 {
     uint32_t random = 0;
     ASSERT(w->hub->o.random(&random, sizeof random));
-    msec_t wait = tries > 12 ? LAST_RETRY_MS : (msec_t)FIRST_RETRY_MS << (tries - 1);
-    if (wait > LAST_RETRY_MS)
-        wait = LAST_RETRY_MS;
-    return wait - wait / 4 + (msec_t)(random % (uint32_t)(wait / 2 + 1)); /* a quarter either way */
+    msec_t wait = backoff_ms(tries, FIRST_RETRY_MS, LAST_RETRY_MS);
+    return backoff_between(wait - wait / 4, wait + wait / 4, random);
 }
 
 static bool is_too_old(const struct entry *e)

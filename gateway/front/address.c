@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/bucket.h"
+#include "gateway/base/header_list.h"
 #include "gateway/front/proxied.h"
 
 #define SOCKETS_BEYOND 16 /* of one address, beyond twice its connections */
@@ -38,17 +40,8 @@ static bool parse_forwarded(struct str one, struct net_address *ret)
 static bool walk_forwarded(const struct front *f, struct str list, struct net_address *at)
 {
     while (list.n > 0 && address_is_trusted(f, at)) {
-        size_t end = list.n;
-        while (list.n > 0 && list.p[list.n - 1] != ',')
-            list.n--;
-        struct str one = {list.p + list.n, end - list.n};
-        while (one.n && (one.p[0] == ' ' || one.p[0] == '\t'))
-            one.p++, one.n--;
-        while (one.n && (one.p[one.n - 1] == ' ' || one.p[one.n - 1] == '\t'))
-            one.n--;
-        if (!parse_forwarded(one, at))
+        if (!parse_forwarded(header_list_last(&list, ','), at))
             return false;
-        list.n -= list.n > 0; /* the comma */
     }
     return true;
 }
@@ -82,29 +75,37 @@ void address_text(struct front *f, struct lws *wsi, char ret_ip[NET_TEXT])
         snprintf(ret_ip, NET_TEXT, UNKNOWN);
 }
 
+void address_group(struct front *f, struct lws *wsi, char ret_group[NET_TEXT])
+{
+    struct net_address at;
+    address_text(f, wsi, ret_group);
+    if (net_parse_address(str_of(ret_group), &at))
+        net_format_group(&at, f->config->rim_limits.ipv6_prefix, ret_group);
+}
+
 /* --- connections ------------------------------------------------------------------------------ */
 
 struct map_key address_key(const struct map_node *node)
 {
-    return (struct map_key){{str_of(container_of(node, const struct address, node)->ip)}};
+    return (struct map_key){{str_of(container_of(node, const struct address, node)->group)}};
 }
 
-static struct address *address_of(struct front *f, const char ip[NET_TEXT])
+static struct address *address_of(struct front *f, const char group[NET_TEXT])
 {
-    struct map_node *node = map_find(&f->addresses, (struct map_key){{str_of(ip)}});
+    struct map_node *node = map_find(&f->addresses, (struct map_key){{str_of(group)}});
     if (node)
         return container_of(node, struct address, node);
     struct address *a = xcalloc(sizeof *a);
-    memcpy(a->ip, ip, sizeof a->ip);
+    snprintf(a->group, sizeof a->group, "%s", group);
     map_put(&f->addresses, &a->node);
     return a;
 }
 
 struct address *address_get(struct front *f, struct lws *wsi)
 {
-    char ip[NET_TEXT] = "";
-    address_text(f, wsi, ip);
-    return address_of(f, ip);
+    char group[NET_TEXT] = "";
+    address_group(f, wsi, group);
+    return address_of(f, group);
 }
 
 void address_forget(struct front *f, struct address *a)
@@ -129,15 +130,15 @@ bool address_is_full(const struct front *f, const struct address *a, bool for_st
 struct peer *peer_new(struct front *f, int fd, const struct net_address *named)
 {
     struct net_address at;
-    char ip[NET_TEXT] = "";
+    char group[NET_TEXT] = "";
     struct peer *p = xcalloc(sizeof *p);
     p->is_named = named != NULL;
     if (named)
         p->named = at = *named;
     if (!named && (!net_of_peer(fd, &at) || address_is_trusted(f, &at)))
         return p;
-    net_format(&at, ip);
-    p->address = address_of(f, ip);
+    net_format_group(&at, f->config->rim_limits.ipv6_prefix, group);
+    p->address = address_of(f, group);
     if (p->address->n_sockets >=
         2 * (uint64_t)f->config->rim_limits.connections_per_address + SOCKETS_BEYOND) {
         free(p);
@@ -162,8 +163,7 @@ struct pace {
     struct map_node node;
     struct list by_age; /* who asked longest ago first */
     char *who;
-    double tokens;
-    msec_t at;
+    struct bucket requests;
 };
 
 struct map_key pace_key(const struct map_node *node)
@@ -178,32 +178,21 @@ static struct pace *pace_get(struct front *f, struct str who)
         return container_of(node, struct pace, node);
     struct pace *p = xcalloc(sizeof *p);
     p->who = xstrdup(who);
-    p->tokens = f->config->limits.burst;
-    p->at = f->hub->clock.now_ms;
+    p->requests = bucket_full(f->config->limits.burst, f->hub->clock.now_ms);
     map_put(&f->paces, &p->node);
     return p;
-}
-
-static double full_after_ms(const struct front *f)
-{
-    const struct hub_limits *l = &f->config->limits;
-    return 1000.0 * l->burst / l->requests_per_second;
 }
 
 bool pace_take(struct front *f, struct str who)
 {
     const struct hub_limits *l = &f->config->limits;
     struct pace *p = pace_get(f, who);
-    msec_t now = f->hub->clock.now_ms;
-    p->tokens += (double)(now - p->at) * l->requests_per_second / 1000.0;
-    if (p->tokens > l->burst)
-        p->tokens = l->burst;
-    p->at = now;
+    bucket_fill(&p->requests, f->hub->clock.now_ms, l->requests_per_second, l->burst);
     list_remove(&p->by_age);
     list_push(&f->paced, &p->by_age);
-    if (p->tokens < 1)
+    if (p->requests.tokens < 1)
         return false;
-    p->tokens -= 1;
+    p->requests.tokens -= 1;
     return true;
 }
 
@@ -217,9 +206,11 @@ static void forget(struct front *f, struct pace *p)
 
 void pace_tick(struct front *f)
 {
+    const struct hub_limits *l = &f->config->limits;
+    double fills_ms = bucket_fills_ms(l->requests_per_second, l->burst);
     list_each (it, &f->paced) {
         struct pace *p = list_item(it, struct pace, by_age);
-        if ((double)(f->hub->clock.now_ms - p->at) < full_after_ms(f))
+        if ((double)(f->hub->clock.now_ms - p->requests.at) < fills_ms)
             return;
         forget(f, p);
     }

@@ -16,10 +16,6 @@
 
 extern const struct lws_extension extension_list[]; /* for the vhost */
 
-/* A longer value of Sec-WebSocket-Extensions ends the connection in libwebsockets, without an
- * answer. */
-#define EXTENSION_OFFERS_MOST 250
-
 /* LWS_CALLBACK_CONFIRM_EXTENSION_OKAY, once for each permessage-deflate in the offers until one is
  * taken: 0 takes it. */
 int extension_confirm(struct lws *wsi);

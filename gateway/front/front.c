@@ -62,6 +62,10 @@ static void on_lws_log(int level, const char *line)
                       LOG_TEXT("text", text));
 }
 
+/* A proxy that keeps a connection must be the first to let it go, else a request of its gets lost
+ * now and then: nginx and AWS do after 60 s by default, Traefik after 90 s, Caddy after 120 s. */
+#define IDLE_S 130
+
 #define PROTOCOL(rx_bytes)                                                                       \
     {                                                                                            \
         .name = "holdfast.v1", .callback = ws_callback, .per_session_data_size = sizeof(void *), \
@@ -84,10 +88,8 @@ static bool open_lws(struct front *f)
         .port = CONTEXT_PORT_NO_LISTEN_SERVER,
         .foreign_loops = loops,
         .pcontext = &f->lws,
-        .options =
-            LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS |
-            (f->deflate ? 0 : LWS_SERVER_OPTION_VALIDATE_UTF8) | /* it would read compressed text */
-            (f->config->tls.cert ? LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT : 0),
+        .options = LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS |
+                   (f->config->tls.cert ? LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT : 0),
         .user = f,
         .max_http_header_data = HEADER_BYTES,
         .pt_serv_buf_size = 65536 + 1024,
@@ -100,7 +102,7 @@ static bool open_lws(struct front *f)
     info.protocols = f->config->tls.cert ? tls_protocols : protocols;
     info.retry_and_idle_policy = &no_validity_checks;
     info.vhost_name = "holdfast";
-    info.keepalive_timeout = 30;
+    info.keepalive_timeout = IDLE_S;
     info.ssl_cert_filepath = f->config->tls.cert; /* NULL: plain */
     info.ssl_private_key_filepath = f->config->tls.key;
     info.alpn = "http/1.1"; /* else HTTP/2 is spoken, and hand-made chunks break */
@@ -138,8 +140,8 @@ void front_init(struct front *f, uv_loop_t *loop, struct hub *hub, const struct 
 {
     *f =
         (struct front){.loop = loop, .hub = hub, .config = config, .listen_fd = -1, .admin_fd = -1};
-    struct list *const lists[] = {&f->conns,  &f->silent,    &f->blocked,   &f->dead, &f->streams,
-                                  &f->bodies, &f->under_way, &f->greetings, &f->paced};
+    struct list *const lists[] = {&f->conns,   &f->silent, &f->blocked,   &f->failed,    &f->dead,
+                                  &f->streams, &f->bodies, &f->under_way, &f->greetings, &f->paced};
     for (size_t i = 0; i < countof(lists); i++)
         list_init(lists[i]);
     uint64_t secret[2];

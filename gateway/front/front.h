@@ -18,6 +18,8 @@
 #include "gateway/config/config.h"
 
 struct deflate;
+struct route;
+struct ws_kind;
 
 enum front_phase { FRONT_STARTING, FRONT_SERVING, FRONT_DRAINING, FRONT_CLOSING };
 
@@ -29,6 +31,10 @@ struct front {
     enum front_phase phase; /* the server's decision */
     void (*write_metrics)(void *arg, struct buf *out);
     void *metrics_arg;
+    const struct route *routes; /* of other protocols, beside our own (http_api.h) */
+    size_t n_routes;
+    const struct ws_kind *ws_kinds; /* the same on WebSockets (ws.h) */
+    size_t n_ws_kinds;
 
     struct lws_context *lws;
     struct lws_vhost *vhost;
@@ -46,6 +52,7 @@ struct front {
     struct list conns;           /* of struct conn, all */
     struct list silent;          /* of struct conn, the one heard longest ago first */
     struct list blocked;         /* of struct conn with a partial write */
+    struct list failed;          /* of struct conn, blocked: libwebsockets closes it (closing.h) */
     struct list dead;            /* of struct conn, freed at the end of the turn */
     struct list streams;         /* of struct exchange: events over HTTP */
     struct list bodies;          /* of struct exchange: whose body is to come */

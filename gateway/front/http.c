@@ -3,12 +3,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/base/header_list.h"
 #include "gateway/base/log.h"
 #include "gateway/front/address.h"
 #include "gateway/front/admin.h"
 #include "gateway/front/http_api.h"
+#include "gateway/front/lws_quirks.h"
 #include "gateway/front/web_files.h"
 #include "gateway/front/ws.h"
+#include "proto/str.h"
 
 #define HEADERS_MAX 2048
 #define HEADER_VALUE_MAX 16384
@@ -40,6 +43,19 @@ char *http_bearer(struct lws *wsi)
     char *token = xstrdup(auth_bearer(str_of(value)));
     free(value);
     return token;
+}
+
+char *http_query_value(struct lws *wsi, const char *name)
+{
+    size_t n = strlen(name);
+    int most = lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_URI_ARGS);
+    char *pair = xcalloc((size_t)(most > 0 ? most : 0) + 1), *value = NULL;
+    for (int i = 0;
+         !value && lws_hdr_copy_fragment(wsi, pair, most + 1, WSI_TOKEN_HTTP_URI_ARGS, i) >= 0; i++)
+        if (strncmp(pair, name, n) == 0 && pair[n] == '=')
+            value = xstrdup(str_of(pair + n + 1));
+    free(pair);
+    return value;
 }
 
 char *http_cookie(struct front *f, struct lws *wsi)
@@ -87,12 +103,12 @@ char *http_listed_origin(struct front *f, struct lws *wsi)
     return NULL;
 }
 
-void http_set_quota(const char *ip, struct identity *who)
+void http_set_quota(const char *group, struct identity *who)
 {
     size_t n = strlen(GUEST_PREFIX);
     if (who->owner_len <= n || memcmp(who->owner, GUEST_PREFIX, n) != 0)
         return;
-    snprintf(who->quota, sizeof who->quota, "\x01guests of %.46s", ip);
+    snprintf(who->quota, sizeof who->quota, "\x01guests of %.46s", group);
 }
 
 enum origin_verdict http_check_origin(struct front *f, struct lws *wsi)
@@ -127,6 +143,7 @@ struct answer_head {
     bool is_page;
     bool no_body;    /* HEAD, 304 */
     bool is_for_now; /* the same may be asked again after a second */
+    bool is_last;    /* the connection ends after it */
 };
 
 static bool http_add(struct lws *wsi, const char *name, const char *value, unsigned char **p,
@@ -161,6 +178,7 @@ static int answer(struct lws *wsi, const struct answer_head *head, struct str bo
     unsigned char *bytes = xalloc(cap);
     unsigned char *start = bytes + LWS_PRE, *p = start, *end = start + HEADERS_MAX - 1;
     bool is_empty = head->status == 204; /* RFC 9110 8.6: without a length */
+    lws_quirk_head_is_read(wsi);
     bool ok = !lws_add_http_header_status(wsi, (unsigned)head->status, &p, end) &&
               (is_empty || !lws_add_http_header_content_length(wsi, body.n, &p, end)) &&
               http_add(wsi, "content-type:", head->type, &p, end) &&
@@ -172,6 +190,10 @@ static int answer(struct lws *wsi, const struct answer_head *head, struct str bo
         ok = add_page(wsi, head->encoding, &p, end);
     if (ok && head->is_for_now)
         ok = http_add(wsi, "retry-after:", "1", &p, end);
+    if (ok && head->is_last) {
+        memcpy(start, "HTTP/1.1", 8); /* lws says 1.0 of a head that it has not read to its end */
+        ok = http_add(wsi, "connection:", "close", &p, end);
+    }
     if (ok && head->status == 426) /* RFC 6455 4.4: which version is spoken */
         ok = http_add(wsi, "sec-websocket-version:", "13", &p, end);
     ok = ok && !lws_finalize_http_header(wsi, &p, end);
@@ -237,7 +259,9 @@ int http_answer_preflight(struct front *f, struct lws *wsi)
     if (ok && origin)
         ok = http_add(wsi, "access-control-allow-methods:", "GET, POST, PATCH, DELETE", &p, end) &&
              http_add(wsi, "access-control-allow-headers:",
-                      "Authorization, Content-Type, Idempotency-Key, Last-Event-ID", &p, end) &&
+                      "Accept, Authorization, Cache-Control, Content-Type, Idempotency-Key, "
+                      "Last-Event-ID, Pragma, X-Requested-With",
+                      &p, end) &&
              http_add(wsi, "access-control-max-age:", "600", &p, end);
     free(origin);
     ok = ok && !lws_finalize_http_header(wsi, &p, end) &&
@@ -246,7 +270,8 @@ int http_answer_preflight(struct front *f, struct lws *wsi)
 }
 
 /* Chunked by hand: else every cut would look like a clean end. */
-int http_begin_events(struct lws *wsi, const char *origin, bool plain)
+int http_begin_events(struct lws *wsi, const char *origin, bool plain, const char *name,
+                      const char *value)
 {
     unsigned char bytes[LWS_PRE + HEADERS_MAX], *start = bytes + LWS_PRE, *p = start;
     unsigned char *end = bytes + sizeof bytes - 1;
@@ -258,48 +283,62 @@ int http_begin_events(struct lws *wsi, const char *origin, bool plain)
               http_add(wsi, "x-accel-buffering:", "no", &p, end) &&
               http_add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
               http_add(wsi, "cross-origin-resource-policy:", "same-origin", &p, end) &&
-              add_cors(wsi, origin, &p, end) && !lws_finalize_http_header(wsi, &p, end) &&
+              (!name || http_add(wsi, name, value, &p, end)) && add_cors(wsi, origin, &p, end) &&
+              !lws_finalize_http_header(wsi, &p, end) &&
               lws_write(wsi, start, (size_t)(p - start), LWS_WRITE_HTTP_HEADERS) >= 0;
     lws_set_timeout(wsi, NO_PENDING_TIMEOUT, 0);
     return ok ? 0 : -1;
 }
 
-static int answer_error(struct lws *wsi, int status, enum error e, const char *message,
-                        bool no_body)
+static int answer_error_as(struct lws *wsi, struct answer_head head, enum error e,
+                           const char *message)
 {
     struct buf body = {0};
     http_put_error(&body, e, message);
-    int result = answer(wsi,
-                        &(struct answer_head){.status = status,
-                                              .type = "application/json",
-                                              .no_body = no_body,
-                                              .is_for_now = e == ERR_OVERLOADED},
-                        buf_str(&body));
+    head.type = "application/json";
+    head.is_for_now = e == ERR_OVERLOADED;
+    int result = answer(wsi, &head, buf_str(&body));
     buf_done(&body);
     return result;
 }
 
+static int answer_error(struct lws *wsi, int status, enum error e, const char *message,
+                        bool no_body)
+{
+    return answer_error_as(wsi, (struct answer_head){.status = status, .no_body = no_body}, e,
+                           message);
+}
+
 int http_refuse(struct lws *wsi, int status, enum error e, const char *message)
 {
-    (void)answer_error(wsi, status, e, message, http_is_head(wsi));
+    struct answer_head head = {.status = status, .no_body = http_is_head(wsi), .is_last = true};
+    (void)answer_error_as(wsi, head, e, message);
     return 1;
+}
+
+void http_refuse_head(struct lws *wsi)
+{
+    (void)http_refuse(wsi, 400, ERR_BAD_REQUEST,
+                      "the request's head cannot be read: its method, its path, or its length");
 }
 
 /* Whether a list of codings ("br, gzip;q=0.5, *;q=0") allows gzip.  It must name it: "*" may mean
  * it, and plain is right for that, too. */
 static bool takes_gzip(struct lws *wsi)
 {
-    char *list = header(wsi, WSI_TOKEN_HTTP_ACCEPT_ENCODING), *rest = NULL;
+    char *codings = header(wsi, WSI_TOKEN_HTTP_ACCEPT_ENCODING);
+    struct str list = str_of(codings);
     bool takes = false;
-    for (char *item = list ? strtok_r(list, ",", &rest) : NULL; item && !takes;
-         item = strtok_r(NULL, ",", &rest)) {
-        item += strspn(item, " \t");
-        if (strncasecmp(item, "gzip", 4) != 0 || !strchr(" \t;", item[4]))
-            continue;
-        const char *weight = strcasestr(item, "q=");
-        takes = !weight || strtod(weight + 2, NULL) > 0;
+    while (list.n > 0 && !takes) {
+        struct str coding = header_list_next(&list, ','), name = header_list_next(&coding, ';');
+        takes = name.n == 4 && str_begins_nocase(name, STR("gzip"));
+        while (coding.n > 0) {
+            struct str parameter = header_list_next(&coding, ';');
+            if (takes && str_begins_nocase(parameter, STR("q=")))
+                takes = strtod(parameter.p + 2, NULL) > 0;
+        }
     }
-    free(list);
+    free(codings);
     return takes;
 }
 
@@ -390,10 +429,16 @@ static int http_serve(struct front *f, struct lws *wsi, const char *path)
     return serve_page(wsi, strcmp(path, "/") == 0 ? "/index.html" : path, head);
 }
 
-static int http_begin(struct front *f, struct lws *wsi, struct exchange **slot, const char *path)
+static int http_begin(struct front *f, struct lws *wsi, struct exchange **slot, const char *path,
+                      size_t len)
 {
+    lws_quirk_head_is_read(wsi);
     if (!http_has_version(wsi)) {
         (void)answer_error(wsi, 400, ERR_BAD_REQUEST, "the request's line is not whole", false);
+        return -1;
+    }
+    if (!http_api_serves(path) && lws_quirk_path_has_nul(wsi, path, len)) {
+        http_refuse_head(wsi);
         return -1;
     }
     if (http_api_serves(path))
@@ -401,6 +446,19 @@ static int http_begin(struct front *f, struct lws *wsi, struct exchange **slot, 
     bool unread = has_body(wsi);
     int result = http_serve(f, wsi, path);
     return unread ? -1 : complete(wsi, result);
+}
+
+static int dropped(struct lws *wsi)
+{
+    lws_quirk_awaits_a_head(wsi);
+    return 0;
+}
+
+/* CONNECT: lws would keep the connection without a time-out. */
+static int is_no_tunnel(struct lws *wsi)
+{
+    lws_quirk_head_is_read(wsi);
+    return -1;
 }
 
 static int body_came(struct exchange **slot, const char *piece, size_t len)
@@ -432,14 +490,15 @@ int http_callback(struct front *f, struct lws *wsi, enum lws_callback_reasons wh
                   void *in, size_t len)
 {
     switch (why) {
-    case LWS_CALLBACK_HTTP: return http_begin(f, wsi, user, in);
+    case LWS_CALLBACK_HTTP: return http_begin(f, wsi, user, in, len);
+    case LWS_CALLBACK_HTTP_DROP_PROTOCOL: return dropped(wsi);
     case LWS_CALLBACK_HTTP_BODY: return body_came(user, in, len);
     case LWS_CALLBACK_HTTP_BODY_COMPLETION: return body_ended(user);
     case LWS_CALLBACK_HTTP_WRITEABLE: return writable(user);
     case LWS_CALLBACK_CLOSED_HTTP: return http_closed(user);
     case LWS_CALLBACK_RAW_CONNECTED:
     case LWS_CALLBACK_RAW_ADOPT:
-    case LWS_CALLBACK_RAW_RX: return -1; /* CONNECT: lws would keep it, without a time-out */
+    case LWS_CALLBACK_RAW_RX: return is_no_tunnel(wsi);
     default: return lws_callback_http_dummy(wsi, why, user, in, len);
     }
 }

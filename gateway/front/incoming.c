@@ -10,7 +10,10 @@
 
 static size_t message_limit(const struct conn *c)
 {
-    size_t limit = c->front->config->limits.message_bytes;
+    const struct config *config = c->front->config;
+    if (c->kind)
+        return c->kind->most_bytes ? c->kind->most_bytes : config->rim_limits.face_bytes;
+    size_t limit = config->limits.message_bytes;
     if (c->session.state == SESSION_HELLO && limit > MAX_HELLO_MESSAGE)
         return MAX_HELLO_MESSAGE;
     return limit;
@@ -23,6 +26,7 @@ static bool begin_piece(struct conn *c)
     c->frame_ended = !lws_remaining_packet_payload(c->wsi);
     if (!lws_is_first_fragment(c->wsi))
         return !is_new_frame || !extension_marks(c->wsi);
+    c->n_checked = 0;
     c->message_is_binary = lws_frame_is_binary(c->wsi);
     c->message_is_deflated = extension_marks(c->wsi);
     return true;
@@ -41,12 +45,28 @@ static void incoming_give_up(struct conn *c)
     ws_cut(c);
 }
 
+/* What of a text came so far: no more than the character at its end may be missing something. */
+static bool may_become_text(struct conn *c)
+{
+    if (c->message_is_binary || c->message_is_deflated || c->message.len == 0)
+        return true;
+    struct str rest = {c->message.bytes + c->n_checked, c->message.len - c->n_checked};
+    rest.n -= utf8_begun(rest);
+    c->n_checked += rest.n;
+    return utf8_valid(rest);
+}
+
 static void deliver(struct conn *c, struct str message)
 {
-    if (c->message_is_binary)
-        session_receive_binary(&c->session);
-    else if (c->front->deflate && !utf8_valid(message)) /* else libwebsockets has seen to that */
+    struct str rest = message;
+    if (c->n_checked)
+        rest = (struct str){message.p + c->n_checked, message.n - c->n_checked};
+    if (!c->message_is_binary && !utf8_valid(rest))
         incoming_fail(c, CLOSE_INVALID);
+    else if (c->kind)
+        c->kind->receive(c, message);
+    else if (c->message_is_binary)
+        session_receive_binary(&c->session);
     else
         session_receive(&c->session, message);
 }
@@ -88,6 +108,8 @@ void incoming_take(struct conn *c, const char *piece, size_t len)
     }
     if (!whole) {
         buf_put(&c->message, piece, len);
+        if (!may_become_text(c))
+            incoming_fail(c, CLOSE_INVALID);
         return;
     }
     struct buf assembled = c->message;

@@ -3,6 +3,7 @@
 #include <strings.h>
 
 #include "gateway/models/calculator.h"
+#include "proto/str.h"
 
 /* Design.  A scan from left to right.  From each place where a word may begin, a run is tried:
  * operand, operator, operand … for as long as that goes, each written to out in the calculator's
@@ -51,11 +52,6 @@ struct scan {
     bool want_operand;
 };
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 /* Bytes beyond ASCII count: no word ends in the middle of "über". */
 static bool is_word(char c)
 {
@@ -79,7 +75,7 @@ static size_t word_length(const char *p, const char *end)
     return (size_t)(p - begin);
 }
 
-static bool begins(const struct scan *s, const char *text)
+static bool has_sign(const struct scan *s, const char *text)
 {
     size_t n = strlen(text);
     if ((size_t)(s->end - s->p) < n || strncasecmp(s->p, text, n) != 0)
@@ -188,7 +184,7 @@ static bool take_sign(struct scan *s)
         return true;
     }
     for (size_t i = 0; i < countof(signs); i++) {
-        if (!begins(s, signs[i].text))
+        if (!has_sign(s, signs[i].text))
             continue;
         s->p += strlen(signs[i].text);
         buf_puts(s->out, signs[i].form);

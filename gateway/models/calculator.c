@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "proto/str.h"
+
 /* Design.  Recursive descent; whatever goes deeper goes through signed, which counts, so that no
  * input reaches the end of the stack.
  *
@@ -114,11 +116,6 @@ static bool calculator_take(struct parser *c, char sign)
         return false;
     c->p++;
     return true;
-}
-
-static bool is_digit(char ch)
-{
-    return ch >= '0' && ch <= '9';
 }
 
 static bool is_letter(char ch)

@@ -64,10 +64,12 @@ static void builtin_finish(struct model_turn *t)
         const struct rules_call *call = &t->plan.calls[i];
         char id[32];
         snprintf(id, sizeof id, "call_%zu", t->plan.first_call + i);
-        t->events.on_tool_call(t->user, &(struct model_call){str_of(id), str_of(call->name),
-                                                             buf_str(&call->arguments)});
+        t->events.on_tool_call(t->user,
+                               &(struct model_call){.id = str_of(id),
+                                                    .name = str_of(call->name),
+                                                    .arguments = buf_str(&call->arguments)});
     }
-    t->events.on_done(t->user, str_of(t->plan.error));
+    t->events.on_done(t->user, MODEL_FAULT_OTHER, str_of(t->plan.error));
 }
 
 static void builtin_on_step(void *arg)

@@ -61,15 +61,29 @@ static bool find_error(const struct js_doc *doc, uint32_t object, struct openai_
 static uint32_t find_parts(const struct js_doc *doc, uint32_t object, const char *name)
 {
     uint32_t node = chunk_find(doc, object, name, JS_ARRAY);
-    return node ? node : find_text(doc, object, name, NULL);
+    return node && says_something(doc, node) ? node : find_text(doc, object, name, NULL);
+}
+
+static void read_thinking(const struct js_doc *doc, uint32_t delta, struct openai_chunk *ret)
+{
+    static const char *const names[] = {"reasoning_content", "reasoning", "reasoning_text"};
+    for (size_t i = 0; i < countof(names) && !ret->thinking; i++) {
+        ret->thinking = find_text(doc, delta, names[i], NULL);
+        ret->thinking_name = names[i];
+    }
+    if (ret->thinking)
+        return;
+    ret->thinking_name = NULL;
+    ret->thinking = chunk_find(doc, delta, "reasoning_details", JS_ARRAY);
+    if (!ret->thinking && ret->content && js_type(doc, ret->content) == JS_ARRAY)
+        ret->thinking = ret->content;
 }
 
 static void read_delta(const struct js_doc *doc, uint32_t delta, struct openai_chunk *ret)
 {
+    ret->delta = delta;
     ret->content = find_parts(doc, delta, "content");
-    ret->thinking = find_text(doc, delta, "reasoning_content", "reasoning");
-    if (!ret->thinking && ret->content && js_type(doc, ret->content) == JS_ARRAY)
-        ret->thinking = ret->content;
+    read_thinking(doc, delta, ret);
     if (!ret->content)
         ret->content = find_text(doc, delta, "refusal", NULL);
     ret->tool_calls = chunk_find(doc, delta, "tool_calls", JS_ARRAY);
@@ -98,17 +112,32 @@ void openai_read_chunk(const struct js_doc *doc, struct openai_chunk *ret)
         read_delta(doc, delta, ret);
 }
 
-static void put_parts(const struct js_doc *doc, uint32_t parts, const char *name, struct buf *out)
+/* What an object of parts says that is thought, or that is not; 0 for nothing. */
+static uint32_t find_said(const struct js_doc *doc, uint32_t part, bool thinking)
+{
+    uint32_t type = chunk_find(doc, part, "type", JS_STRING);
+    struct str is = type ? js_raw(doc, type) : STR(""), thought = STR("reasoning");
+    bool is_thought = is.n >= thought.n && memcmp(is.p, thought.p, thought.n) == 0;
+    uint32_t node = 0;
+    if (is_thought && thinking) /* OpenRouter's {"type":"reasoning.text","text":"…"} */
+        return find_text(doc, part, "text", "summary");
+    if (is_thought)
+        return 0;
+    node = js_get(doc, part, thinking ? "thinking" : "text");
+    return node || thinking ? node : find_text(doc, part, "refusal", NULL);
+}
+
+static void put_parts(const struct js_doc *doc, uint32_t parts, bool thinking, struct buf *out)
 {
     for (uint32_t part = js_first(doc, parts); part < js_end(doc, parts);
          part = js_next(doc, part)) {
-        uint32_t node = js_type(doc, part) == JS_OBJECT ? js_get(doc, part, name) : 0;
-        if (js_type(doc, part) == JS_STRING && strcmp(name, "text") == 0)
+        uint32_t node = js_type(doc, part) == JS_OBJECT ? find_said(doc, part, thinking) : 0;
+        if (js_type(doc, part) == JS_STRING && !thinking)
             js_value(doc, part, out);
         else if (node && js_type(doc, node) == JS_STRING)
             js_value(doc, node, out);
         else if (node && js_type(doc, node) == JS_ARRAY)
-            put_parts(doc, node, "text", out);
+            put_parts(doc, node, false, out);
     }
 }
 
@@ -154,11 +183,18 @@ void openai_put_piece(const struct js_doc *doc, uint32_t node, bool thinking,
     if (!node)
         return;
     if (js_type(doc, node) == JS_ARRAY)
-        put_parts(doc, node, thinking ? "thinking" : "text", out);
+        put_parts(doc, node, thinking, out);
     else if (half->escape[0] || ends_in_half(js_raw(doc, node)))
         chunk_put_text(half, js_raw(doc, node), out);
     else
         js_value(doc, node, out);
+}
+
+bool openai_is_blank(struct str text)
+{
+    while (text.n && (unsigned char)text.p[text.n - 1] <= ' ')
+        text.n--;
+    return text.n == 0;
 }
 
 void openai_put_half(struct openai_half *half, struct buf *out)

@@ -116,6 +116,22 @@ static void put_texts(struct buf *out, const char *key, const struct keep_texts 
 
 /* --- the spec --------------------------------------------------------------------------------- */
 
+static const struct {
+    const char *name;
+    size_t offset;
+} bound_members[] = {
+    {"memory", offsetof(struct bounds, memory)},
+    {"processes", offsetof(struct bounds, processes)},
+    {"cpu_s", offsetof(struct bounds, cpu_s)},
+    {"file_bytes", offsetof(struct bounds, file)},
+    {"folder_bytes", offsetof(struct bounds, folder)},
+};
+
+static uint64_t *bound_of(const struct bounds *b, size_t i)
+{
+    return (uint64_t *)(uintptr_t)((const char *)b + bound_members[i].offset);
+}
+
 bool keep_spec_write(int folder, const struct keep_spec *s)
 {
     struct buf out = {0};
@@ -135,6 +151,11 @@ bool keep_spec_write(int folder, const struct keep_spec *s)
     put_texts(&out, "watch_patterns", &s->watch_patterns);
     js_put_int(&out, "started_at", s->started_at);
     js_put_int(&out, "timeout_ms", s->timeout_ms);
+    for (size_t i = 0; i < countof(bound_members); i++)
+        js_put_int(&out, bound_members[i].name, (int64_t)*bound_of(&s->bounds, i));
+    js_put_field(&out, "folder", str_of(s->folder));
+    js_put_field(&out, "cgroup", str_of(s->cgroup));
+    js_put_int(&out, "files", s->files);
     buf_puts(&out, "}\n");
     bool good = replace_file(folder, "spec", buf_str(&out));
     buf_done(&out);
@@ -163,6 +184,11 @@ bool keep_spec_read(int folder, struct keep_spec *ret)
         take_texts(&doc, "watch_patterns", &ret->watch_patterns);
         ret->started_at = take_int(&doc, "started_at");
         ret->timeout_ms = take_int(&doc, "timeout_ms");
+        for (size_t i = 0; i < countof(bound_members); i++)
+            *bound_of(&ret->bounds, i) = (uint64_t)take_int(&doc, bound_members[i].name);
+        ret->folder = take_text(&doc, "folder");
+        ret->cgroup = take_text(&doc, "cgroup");
+        ret->files = take_int(&doc, "files");
         good = ret->owner && ret->conversation_id && ret->task_id && ret->command && ret->argv.n;
     }
     js_done(&doc);
@@ -190,6 +216,8 @@ void keep_spec_done(struct keep_spec *s)
     keep_texts_done(&s->argv);
     free(s->cwd);
     free(s->workdir);
+    free(s->folder);
+    free(s->cgroup);
     keep_texts_done(&s->watch_patterns);
     *s = (struct keep_spec){0};
 }
@@ -298,31 +326,41 @@ static uint64_t first_whole(uint64_t total)
     return total + KEEP_CHUNK > KEEP_RING ? total + KEEP_CHUNK - KEEP_RING : 0;
 }
 
-uint64_t keep_ring_read(int ring, size_t max, struct buf *out)
+/* Appends the bytes of these places; the place where it stopped. */
+static uint64_t read_places(int ring, uint64_t at, uint64_t end, struct buf *out)
 {
-    uint64_t total = keep_ring_total(ring);
-    uint64_t first = first_whole(total), before = out->len;
-    if (total - first > max)
-        first = total - max;
-    for (uint64_t at = first; at < total;) {
+    while (at < end) {
         uint64_t place = at % KEEP_RING;
-        uint64_t part = total - at < KEEP_RING - place ? total - at : KEEP_RING - place;
+        uint64_t part = end - at < KEEP_RING - place ? end - at : KEEP_RING - place;
         ssize_t n =
             pread(ring, buf_reserve(out, (size_t)part), (size_t)part, (off_t)(RING_HEAD + place));
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return at;
+            break;
         out->len += (size_t)n;
         at += (uint64_t)n;
     }
-    uint64_t whole = first_whole(keep_ring_total(ring));
+    return at;
+}
+
+struct keep_span keep_ring_read(int ring, uint64_t from, size_t max, struct buf *out)
+{
+    uint64_t total = keep_ring_total(ring), whole = first_whole(total);
+    if (from >= total)
+        return (struct keep_span){total, total};
+    uint64_t first = from > whole ? from : whole;
+    uint64_t end = total - first > max ? first + max : total;
+    size_t before = out->len;
+    end = read_places(ring, first, end, out);
+    whole = first_whole(keep_ring_total(ring)); /* the keeper may have gone on meanwhile */
     if (whole > first) {
-        uint64_t lost = whole - first < total - first ? whole - first : total - first;
-        memmove(out->bytes + before, out->bytes + before + lost, out->len - before - lost);
+        uint64_t lost = whole < end ? whole - first : end - first;
+        memmove(out->bytes + before, out->bytes + before + lost, (size_t)(end - first - lost));
         out->len -= lost;
+        first += lost;
     }
-    return total;
+    return (struct keep_span){first, end};
 }
 
 /* --- the folder ------------------------------------------------------------------------------- */

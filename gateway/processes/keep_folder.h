@@ -18,6 +18,7 @@
 
 #include <sys/types.h>
 
+#include "gateway/processes/bounds.h"
 #include "proto/buf.h"
 
 #define KEEP_CHUNK 65536  /* bytes of one read of the keeper's */
@@ -45,6 +46,10 @@ struct keep_spec {
     struct keep_texts watch_patterns;
     int64_t started_at; /* Unix ms */
     int64_t timeout_ms; /* 0: none */
+    struct bounds bounds;
+    char *folder;  /* of the conversation, as the keeper sees it; NULL: it is not measured */
+    char *cgroup;  /* in which the keeper makes one; NULL: none can be had */
+    int64_t files; /* its soft limit of descriptors; 0: the keeper's own */
 };
 
 enum keep_state {
@@ -64,7 +69,7 @@ struct keep_status {
     bool has_exit_code;
     int exit_code;    /* negative: the signal that ended it; -15 for what was asked to end */
     int64_t ended_at; /* Unix ms; 0 while it runs */
-    char error[128];  /* of KEEP_FAILED */
+    char error[128];  /* of KEEP_FAILED; of KEEP_KILLED: the bound that it has passed */
 };
 
 bool keep_spec_write(int folder, const struct keep_spec *spec) MUST_USE;
@@ -75,12 +80,18 @@ void keep_texts_done(struct keep_texts *texts);
 bool keep_status_write(int folder, const struct keep_status *status) MUST_USE;
 bool keep_status_read(int folder, struct keep_status *ret) MUST_USE;
 
-/* The ring.  The keeper puts; total is what was ever put.  read appends the newest bytes, at most
- * max of them, and is right also while the keeper writes. */
+/* The ring.  The keeper puts; total is what was ever put, and a place is a count of those bytes. */
 int keep_ring_open(int folder, bool writes); /* a descriptor, -1 */
 bool keep_ring_put(int ring, uint64_t *total, const char *bytes, size_t n) MUST_USE;
 uint64_t keep_ring_total(int ring);
-uint64_t keep_ring_read(int ring, size_t max, struct buf *out); /* the place behind the last byte */
+
+/* What a read has appended: the bytes from first to end. */
+struct keep_span {
+    uint64_t first, end;
+};
+/* Appends what lies from that place on, at most max bytes, and is right also while the keeper
+ * writes.  first > from: what lay between is written over.  Reading on from end misses nothing. */
+struct keep_span keep_ring_read(int ring, uint64_t from, size_t max, struct buf *out);
 
 /* Frames of the FIFO: one byte of kind, two of length (low one first), the bytes. */
 enum keep_frame { KEEP_WRITE = 'W', KEEP_CLOSE = 'C', KEEP_KILL = 'K' };

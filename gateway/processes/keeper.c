@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "gateway/processes/children.h"
 #include "gateway/processes/keep_folder.h"
 #include "gateway/processes/spawn.h"
 #include "gateway/processes/tree.h"
@@ -30,7 +31,8 @@
 #define LOCK_FD 3
 #define PTY_ROWS 30
 #define PTY_COLUMNS 120
-#define STATUS_TRIES 30 /* a second apart: the disk may be full */
+#define STATUS_TRIES 30            /* a second apart: the disk may be full */
+#define ANY_FRAME (3 + UINT16_MAX) /* bytes: the longest that a head can announce */
 
 /* --- the gateway's side ----------------------------------------------------------------------- */
 
@@ -93,14 +95,14 @@ int keeper_spawn(const char *path, int folder, char **env, const char *self, pid
         return pidfd;
     error = errno;
     kill(*ret_pid, SIGKILL); /* unreaped, so it is still this one */
-    waitpid(*ret_pid, NULL, 0);
+    children_reap(P_PID, (id_t)*ret_pid, 0, &(siginfo_t){0});
     return keeper_refuse(ret_error, "a descriptor", error);
 }
 
 void keeper_discard(int pidfd)
 {
     syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
-    waitid(P_PIDFD, (id_t)pidfd, &(siginfo_t){0}, WEXITED);
+    children_reap(P_PIDFD, (id_t)pidfd, 0, &(siginfo_t){0});
     close(pidfd);
 }
 
@@ -116,14 +118,16 @@ struct keeper {
     int out, in; /* our ends; the same one of a pty; -1: closed */
     int fifo;
     int child_end[3]; /* what becomes the program's 0, 1 and 2 */
-    char frames[2 * KEEP_FRAME];
+    char frames[ANY_FRAME];
     size_t n_frames;
     struct buf queue; /* for its stdin */
     bool close_in;    /* behind the queue */
     bool ended;       /* the direct child has */
     int exit_status;
-    bool asked;     /* to end */
-    int64_t due;    /* of the next step by the clock; 0: none */
+    bool asked;   /* to end */
+    int64_t due;  /* of the next step by the clock; 0: none */
+    int64_t look; /* whether the folder is still there */
+    struct bounds_watch bounds;
     bool finishing; /* the grace, or the drain, is over */
 };
 
@@ -142,9 +146,18 @@ static void keeper_on_ended(struct tree *t, int status)
     k->due = now_ms(CLOCK_MONOTONIC) + KEEPER_DRAIN_MS;
 }
 
+/* Nobody can find us any more. */
+static bool folder_is_gone(const struct keeper *k)
+{
+    struct stat st;
+    return fstat(k->folder, &st) == 0 && st.st_nlink == 0;
+}
+
 static void write_status(struct keeper *k)
 {
     for (int i = 0; i < STATUS_TRIES && !keep_status_write(k->folder, &k->status); i++) {
+        if (folder_is_gone(k))
+            return;
         struct timespec second = {.tv_sec = 1};
         nanosleep(&second, NULL);
     }
@@ -192,7 +205,9 @@ static int prepare(void *arg)
     for (int i = 0; i < 3; i++)
         if (dup2(k->child_end[i], i) < 0)
             return errno;
-    return k->spec.cwd && chdir(k->spec.cwd) < 0 ? errno : 0;
+    if (k->spec.cwd && chdir(k->spec.cwd) < 0)
+        return errno;
+    return bounds_enter(&k->bounds);
 }
 
 static void leave_ends(struct tree *t)
@@ -209,6 +224,8 @@ static int keeper_start(struct keeper *k)
         return ENOENT;
     if (!(k->spec.pty ? open_pty(k) : open_pipes(k)))
         return errno;
+    bounds_open(&k->bounds, &k->spec.bounds, k->spec.folder, k->spec.cgroup,
+                now_ms(CLOCK_MONOTONIC));
     int error = tree_start(&k->tree, k->spec.argv.list, prepare, k);
     fcntl(k->out, F_SETFL, O_NONBLOCK);
     fcntl(k->in, F_SETFL, O_NONBLOCK);
@@ -280,7 +297,7 @@ static void take_frame(struct keeper *k, char kind, struct str bytes)
         ask_to_end(k, KEEP_KILLED);
     if (kind == KEEP_WRITE && k->in >= 0 && !k->close_in)
         buf_putstr(&k->queue, bytes);
-    if (kind == KEEP_CLOSE && k->spec.pty)
+    if (kind == KEEP_CLOSE && k->spec.pty && k->in >= 0)
         buf_put(&k->queue, &end_of_transmission, 1);
     else if (kind == KEEP_CLOSE)
         k->close_in = true;
@@ -297,7 +314,7 @@ static void read_frames(struct keeper *k)
     while (k->n_frames - at >= 3) {
         const unsigned char *head = (const unsigned char *)k->frames + at;
         size_t len = head[1] | (size_t)head[2] << 8;
-        if (len > KEEP_FRAME || k->n_frames - at < 3 + len)
+        if (k->n_frames - at < 3 + len)
             break;
         take_frame(k, (char)head[0], (struct str){k->frames + at + 3, len});
         at += 3 + len;
@@ -319,6 +336,33 @@ static void on_due(struct keeper *k)
     }
 }
 
+static int poll_ms(const struct keeper *k)
+{
+    int64_t next = k->bounds.due < k->look ? k->bounds.due : k->look;
+    if (k->due && k->due < next)
+        next = k->due;
+    int64_t left = next - now_ms(CLOCK_MONOTONIC);
+    return left < 0 ? 0 : (int)left;
+}
+
+static void look_at_folder(struct keeper *k)
+{
+    int64_t now = now_ms(CLOCK_MONOTONIC);
+    if (now < k->look)
+        return;
+    k->look = now + KEEPER_LOOK_MS;
+    k->finishing |= folder_is_gone(k);
+}
+
+static void look_at_bounds(struct keeper *k)
+{
+    char why[BOUNDS_WHY];
+    if (!bounds_look(&k->bounds, now_ms(CLOCK_MONOTONIC), why) || k->asked || k->ended)
+        return;
+    snprintf(k->status.error, sizeof k->status.error, "%s", why);
+    ask_to_end(k, KEEP_KILLED);
+}
+
 static void turn(struct keeper *k)
 {
     struct pollfd p[] = {
@@ -327,10 +371,8 @@ static void turn(struct keeper *k)
         {.fd = k->queue.len < KEEPER_QUEUE ? k->fifo : -1, .events = POLLIN},
         {.fd = k->in, .events = k->queue.len ? POLLOUT : 0}, /* else whether anybody reads it */
     };
-    int64_t left = k->due ? k->due - now_ms(CLOCK_MONOTONIC) : -1;
-    int timeout = !k->due ? -1 : left < 0 ? 0 : left > 60000 ? 60000 : (int)left;
 
-    poll(p, countof(p), timeout);
+    poll(p, countof(p), poll_ms(k));
     if (tree_wait(&k->tree, 0))
         ask_to_end(k, KEEP_KILLED);
     tree_reap(&k->tree);
@@ -346,6 +388,8 @@ static void turn(struct keeper *k)
         k->finishing = true;
     else if (k->due && now_ms(CLOCK_MONOTONIC) >= k->due)
         on_due(k);
+    look_at_folder(k);
+    look_at_bounds(k);
 }
 
 /* What is in the pipe when nobody is left to write to it. */
@@ -356,22 +400,14 @@ static void drain(struct keeper *k)
             return;
 }
 
-static void keeper_conclude(struct keeper *k)
+/* Without the exit handlers of all the libraries of the gateway: one that waits keeps us for
+ * ever. */
+_Noreturn static void leave(int code)
 {
-    struct keep_status *s = &k->status;
-    s->ended_at = now_ms(CLOCK_REALTIME);
-    s->has_exit_code = true;
-    if (k->asked) {
-        s->exit_code = -SIGTERM;
-    } else {
-        s->state = KEEP_EXITED;
-        s->exit_code =
-            WIFSIGNALED(k->exit_status) ? -WTERMSIG(k->exit_status) : WEXITSTATUS(k->exit_status);
-    }
-    write_status(k);
+    _exit(code);
 }
 
-static int keeper_fail(struct keeper *k, int error)
+_Noreturn static void keeper_fail(struct keeper *k, int error)
 {
     k->status.state = KEEP_FAILED;
     k->status.has_exit_code = true;
@@ -379,7 +415,29 @@ static int keeper_fail(struct keeper *k, int error)
     k->status.ended_at = now_ms(CLOCK_REALTIME);
     snprintf(k->status.error, sizeof k->status.error, "%s", strerror(error));
     write_status(k);
-    return 1;
+    leave(1);
+}
+
+static void keeper_conclude(struct keeper *k)
+{
+    struct keep_status *s = &k->status;
+    char why[BOUNDS_WHY];
+    s->ended_at = now_ms(CLOCK_REALTIME);
+    s->has_exit_code = true;
+    if (bounds_close(&k->bounds, why) && !k->asked) {
+        s->state = KEEP_KILLED;
+        s->exit_code = -SIGKILL;
+        snprintf(s->error, sizeof s->error, "%s", why);
+    } else if (k->asked) {
+        s->exit_code = -SIGTERM;
+    } else if (k->tree.error) {
+        keeper_fail(k, k->tree.error);
+    } else {
+        s->state = KEEP_EXITED;
+        s->exit_code =
+            WIFSIGNALED(k->exit_status) ? -WTERMSIG(k->exit_status) : WEXITSTATUS(k->exit_status);
+    }
+    write_status(k);
 }
 
 int keeper_main(int argc, char **argv)
@@ -398,13 +456,14 @@ int keeper_main(int argc, char **argv)
     k->status.keeper = getpid();
     k->status.keeper_ticks = process_start_ticks(getpid());
     write_status(k);
+    spawn_set_files((uint64_t)k->spec.files);
     int error = tree_open(&k->tree);
     k->ring = keep_ring_open(k->folder, true);
     k->fifo = openat(k->folder, "input", O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (!error)
         error = keeper_start(k);
     if (error)
-        return keeper_fail(k, error);
+        keeper_fail(k, error);
     if (!k->spec.background && !k->spec.pty)
         close_in(k); /* whoever waits for it cannot write: a question would stay for ever */
     k->status.pid = k->tree.program;
@@ -417,5 +476,5 @@ int keeper_main(int argc, char **argv)
     tree_kill(&k->tree);
     drain(k);
     keeper_conclude(k);
-    _exit(0); /* without the exit handlers of all the libraries of the gateway */
+    leave(0);
 }

@@ -33,7 +33,12 @@ void process_put_end(const struct process *p, struct buf *out)
     switch (p->status.state) {
     case KEEP_RUNNING: buf_puts(out, "runs"); return;
     case KEEP_EXITED: put_exit(p->status.exit_code, out); return;
-    case KEEP_KILLED: buf_puts(out, "was killed, as was asked (SIGTERM)"); return;
+    case KEEP_KILLED:
+        if (p->status.error[0])
+            buf_putf(out, "was killed: %s", p->status.error);
+        else
+            buf_puts(out, "was killed, as was asked (SIGTERM)");
+        return;
     case KEEP_TIMED_OUT: buf_puts(out, "has run out of its time"); return;
     case KEEP_FAILED: buf_putf(out, "could not be started: %s", p->status.error); return;
     case KEEP_LOST: buf_puts(out, "is lost: nobody knows how it ended"); return;
@@ -110,14 +115,15 @@ static void on_told(void *user, int status, int64_t notice_key)
         process_notice_settle(p);
     } else if (p) {
         p->told = UNTOLD;
-        processes_arm_tick(p->all);
+        processes_arm_tick(p->all, TICK_MS);
     }
     free(t);
 }
 
 void process_tell_end(struct process *p)
 {
-    struct notice_source source = {.key = str_of(p->id), .silent = p->status.state == KEEP_KILLED};
+    struct notice_source source = {.key = str_of(p->id),
+                                   .silent = p->status.state == KEEP_KILLED && !p->status.error[0]};
     struct buf text = {0};
     if (p->told != UNTOLD)
         return;
@@ -134,9 +140,11 @@ void process_tell_end(struct process *p)
 
 void process_learnt(struct process *p)
 {
-    if (process_runs(p) || !p->spec.background || !p->spec.notify_on_complete)
+    if (process_runs(p) || !p->spec.background)
         return;
     p->learnt = true;
+    if (!p->spec.notify_on_complete)
+        return;
     switch (p->told) {
     case UNTOLD: process_notice_settle(p); break;
     case TELLING: break; /* on_told sees to it */

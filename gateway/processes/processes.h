@@ -37,8 +37,11 @@ enum process_told { UNTOLD, TELLING, TOLD };
 
 /* The lines of a running process that its agent asked to be told of (process_watch.c). */
 struct process_watch {
-    bool on;
-    uint64_t position; /* of its output, behind what was looked at */
+    bool on;           /* stays on after its end, until all it has printed was looked at */
+    uint64_t position; /* of its output: all before it was looked at */
+    uint64_t seen;     /* of its output, when it was looked at */
+    uint32_t round;    /* processes_private.h */
+    bool missed;       /* some of its output was written over before it was looked at */
     uint32_t n_told, n_left_out;
     uint32_t n_strikes; /* windows in a row in which something was left out */
     bool struck;        /* this window is one */

@@ -72,9 +72,8 @@ static void adopt(struct process *p, int folder)
     int pidfd = locked ? find_keeper(p) : -1;
     if (pidfd >= 0 && process_watch_keeper(p, pidfd)) {
         p->adopted = true;
-        if (p->spec.background)
-            process_watch_restore(p, folder);
-        else
+        processes_wake(p->all);
+        if (!p->spec.background)
             process_kill(p); /* the call that waited for it is over */
         return;
     }
@@ -101,6 +100,8 @@ static void restore(struct processes *all, const char *id)
         p->status = (struct keep_status){0};
     if (process_runs(p))
         adopt(p, folder);
+    if (p->spec.background)
+        process_watch_restore(p, folder);
     close(folder);
     log_event(LEVEL_INFO, "process", "found", LOG_TEXT("id", id),
               LOG_TEXT("state", keep_state_name(p->status.state)));

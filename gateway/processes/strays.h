@@ -17,6 +17,9 @@
 #include <uv.h>
 
 void strays_adopt(void);
+/* Orphans that have ended are reaped from here on, and supervisors and keepers that were stopped go
+ * on.  The signal is the caller's to close; its data is set. */
+void strays_watch(uv_loop_t *loop, uv_signal_t *signal);
 void strays_kill(uv_loop_t *loop);
 /* What waitid said of a supervisor or keeper: whether it was killed, so that there may be
  * strays. */

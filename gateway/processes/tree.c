@@ -16,6 +16,7 @@ int tree_open(struct tree *t)
 {
     sigset_t set;
 
+    t->fault = -1;
     sigfillset(&set);
     sigprocmask(SIG_SETMASK, &set, NULL);
     sigemptyset(&set);
@@ -49,6 +50,28 @@ _Noreturn static void become(char **command, pid_t parent, int (*prepare)(void *
     _exit(127);
 }
 
+/* The errno of prepare or exec; 0: exec has closed it. */
+static int take_fault(struct tree *t)
+{
+    int error = 0;
+    if (t->fault < 0 || read(t->fault, &error, sizeof error) != (ssize_t)sizeof error)
+        error = 0;
+    if (t->fault >= 0)
+        close(t->fault);
+    t->fault = -1;
+    return error;
+}
+
+/* Waits until it runs, or could not.  When a signal comes first, such as that something has stopped
+ * it, it is not waited for: its end will tell. */
+static int wait_for_exec(struct tree *t)
+{
+    struct pollfd p[] = {{.fd = t->fault, .events = POLLIN}, {.fd = t->signals, .events = POLLIN}};
+    while (poll(p, countof(p), -1) < 0 && errno == EINTR)
+        ;
+    return p[0].revents ? take_fault(t) : 0;
+}
+
 int tree_start(struct tree *t, char **command, int (*prepare)(void *arg), void *arg)
 {
     int fault[2], gate[2], error = 0;
@@ -69,9 +92,9 @@ int tree_start(struct tree *t, char **command, int (*prepare)(void *arg), void *
     close(gate[0]);
     close(gate[1]);
     close(fault[1]);
-    if (!error && read(fault[0], &error, sizeof error) != (ssize_t)sizeof error)
-        error = 0; /* closed by exec */
-    close(fault[0]);
+    t->fault = fault[0];
+    if (!error)
+        error = wait_for_exec(t);
     if (error && t->program) {
         waitpid(t->program, NULL, 0);
         t->program = 0;
@@ -90,6 +113,7 @@ bool tree_reap(struct tree *t)
             return false;
         if (pid == t->program) {
             t->program = 0;
+            t->error = take_fault(t);
             t->ended(t, status);
         }
     }
@@ -172,8 +196,11 @@ static bool ask_inside(pid_t program)
 
 void tree_ask(struct tree *t, bool wrapped)
 {
-    if (t->program && !(wrapped && ask_inside(t->program)))
-        ask_process(-t->program);
+    if (!t->program || (wrapped && ask_inside(t->program)))
+        return;
+    bool has_group =
+        kill(-t->program, 0) == 0; /* not yet, when something stops it before it runs */
+    ask_process(has_group ? -t->program : t->program);
 }
 
 /* A pid whose parent we are cannot become another's before we reap it.  All of /proc is read since

@@ -1,7 +1,8 @@
 #include "gateway/tools/tool_http_get.h"
 
 #include <stdlib.h>
-#include <strings.h>
+
+#include "proto/str.h"
 
 #define URL_BYTES 8192
 
@@ -21,24 +22,19 @@ static void http_get_conclude(struct tool_job *job, bool good, struct str output
     job->done(job->user, good, output);
 }
 
-static bool begins(struct str text, const char *with)
-{
-    size_t n = strlen(with);
-    return text.n >= n && strncasecmp(text.p, with, n) == 0;
-}
-
-static bool http_get_has(struct str text, const char *what)
+static bool http_get_has(struct str text, struct str what)
 {
     for (; text.n; text.p++, text.n--)
-        if (begins(text, what))
+        if (str_begins_nocase(text, what))
             return true;
     return false;
 }
 
 static bool is_text(struct str type)
 {
-    return type.n == 0 || begins(type, "text/") || http_get_has(type, "json") ||
-           http_get_has(type, "xml") || http_get_has(type, "javascript");
+    return type.n == 0 || str_begins_nocase(type, STR("text/")) ||
+           http_get_has(type, STR("json")) || http_get_has(type, STR("xml")) ||
+           http_get_has(type, STR("javascript"));
 }
 
 static void http_get_on_head(void *user, const struct fetch_head *head)
@@ -62,7 +58,7 @@ static bool http_get_on_bytes(void *user, struct str bytes)
     buf_put(&job->text, bytes.p, bytes.n < room ? bytes.n : room);
     if (bytes.n <= room)
         return true;
-    job->text.len = utf8_cut(buf_str(&job->text), job->text.len);
+    job->text.len = utf8_whole(buf_str(&job->text));
     buf_putf(&job->text, "\n[cut off at %d KiB]", HTTP_GET_BYTES / 1024);
     http_get_conclude(job, true, buf_str(&job->text));
     return false;
@@ -88,7 +84,8 @@ static char *read_url(struct str arguments, struct buf *out)
         js_value(&doc, node, &url);
     js_done(&doc);
     struct str text = buf_str(&url);
-    good = (begins(text, "http://") || begins(text, "https://")) && text.n <= URL_BYTES;
+    good = (str_begins_nocase(text, STR("http://")) || str_begins_nocase(text, STR("https://"))) &&
+           text.n <= URL_BYTES;
     for (size_t i = 0; i < text.n; i++)
         good &= (unsigned char)text.p[i] > ' ' && text.p[i] != 0x7f;
     if (good)

@@ -376,6 +376,32 @@ static void test_exec_sweep_of_strays_spares_other_runs(void **state)
     expect(&other, RUN_DONE, "", "up\nstill\n");
 }
 
+static void on_signal_closed(uv_handle_t *handle)
+{
+    handle->data = NULL;
+}
+
+/* A supervisor that is stopped reports nothing, and its run would last until its time is over. */
+static void expect_end_although_stopped(const char *script)
+{
+    struct probe p = {0};
+    uv_signal_t sigchld;
+    strays_watch(&loop, &sigchld);
+    start_sh(&p, script);
+    wait_until(has_ended, &p);
+    uv_close((uv_handle_t *)&sigchld, on_signal_closed);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    expect(&p, RUN_FAILED, "exit status 3", "up\n");
+}
+
+static void test_exec_agent_that_stops_its_supervisor_ends(void **state)
+{
+    (void)state;
+    expect_end_although_stopped("echo up; kill -STOP $PPID; exit 3");
+    expect_end_although_stopped("sleep 1000 & echo up; kill -STOP $PPID; exit 3");
+    expect_end_although_stopped("while kill -STOP $PPID; do sleep 0.02; done & echo up; exit 3");
+}
+
 /* --- many, and the gateway's end -------------------------------------------------------------- */
 
 static bool all_have_ended(void *arg)
@@ -497,6 +523,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_exec_sweep_of_strays_spares_other_runs, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_exec_killed_supervisor_takes_its_agent_along, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_exec_agent_that_stops_its_supervisor_ends, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_exec_100_runs_at_once_keep_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(test_exec_free_in_mid_run_leaves_nothing, setup, teardown),

@@ -45,12 +45,15 @@ static void test_react_messages_enter_one_a_turn_in_order(void **state)
     turn_loop(1);
     assert_true(deliver(MESSAGE("third")));
     expect_end(RUN_DONE, "");
-    const char *last = strrchr(text_of(&script.requests), '[');
-    assert_string_equal(last, QUESTION ",{\"role\":\"user\",\"content\":\"first\"},"
-                                       "{\"role\":\"assistant\",\"content\":\"A\"},"
-                                       "{\"role\":\"user\",\"content\":\"second\\nline\"},"
-                                       "{\"role\":\"assistant\",\"content\":\"B\"},"
-                                       "{\"role\":\"user\",\"content\":\"third\"}]\n");
+    const char *last = strstr(text_of(&script.requests), "]\n[") + 2;
+    last = strstr(last, "]\n[") + 2;
+    assert_string_equal(last, QUESTION
+                        ",{\"role\":\"assistant\",\"content\":\"[This message got no answer.]\"},"
+                        "{\"role\":\"user\",\"content\":\"first\"},"
+                        "{\"role\":\"assistant\",\"content\":\"A\"},"
+                        "{\"role\":\"user\",\"content\":\"second\\nline\"},"
+                        "{\"role\":\"assistant\",\"content\":\"B\"},"
+                        "{\"role\":\"user\",\"content\":\"third\"}]\n");
     assert_string_equal(text_of(&probe.final), "C");
     assert_false(deliver(MESSAGE("too late")));
 }

@@ -305,15 +305,15 @@ static void test_rules_take_any_messages(void **state)
     struct rules_plan plan;
     (void)state;
     for (size_t i = 0; i < countof(good); i++) {
-        struct model_request request = {str_of(good[i]),
-                                        STR("[1,{\"function\":7},{\"function\":{}}]")};
+        struct model_request request = {.messages = str_of(good[i]),
+                                        .tools = STR("[1,{\"function\":7},{\"function\":{}}]")};
         bool answered = rules_answer(&request, &plan);
         bool says = plan.answer.len > 0;
         rules_plan_done(&plan);
         assert_true(answered && says);
     }
     for (size_t i = 0; i < countof(bad); i++) {
-        struct model_request request = {str_of(bad[i]), STR("[]")};
+        struct model_request request = {.messages = str_of(bad[i]), .tools = STR("[]")};
         assert_false(rules_answer(&request, &plan));
         rules_plan_done(&plan);
     }

@@ -263,6 +263,7 @@ static void compare_conversation(struct world *w, const char *owner, const char 
         q.max_bytes = pick(w, 300);
         q.has_status = pick(w, 2);
         q.status = (enum task_status)pick(w, 5);
+        q.turns = pick(w, 2);
         q.before = kinds[i] == QUERY_CONVERSATIONS ? str_of(ANY(w, conversations)) : str_of(before);
         compare(w, q);
     }

@@ -78,7 +78,7 @@ PLANTS = [
 # Of the table of rooms itself, each in a run of its own.
 TABLES = [
     ("config      base", "config      base store", "which is not above it"),
-    ("auth        config", "auth        base config", "auth/ no longer includes base/"),
+    ("models      base fetch", "models      base config fetch", "models/ no longer includes config/"),
 ]
 
 

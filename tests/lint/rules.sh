@@ -13,14 +13,15 @@ base
 config      base
 processes   base config
 store       base
-auth        config
+auth        base config
 fetch       base config
 front       auth base config
 cli         auth base front store
 models      base fetch
 tools       config fetch models processes
 agents      base config fetch models processes tools
-gateway     agents auth base cli config fetch front processes store tools
+faces       auth front
+gateway     agents auth base cli config faces fetch front processes store tools
 '
 
 # Names of a library, or an include of it, and where in gateway/ they may stand: rooms and single modules.
@@ -139,7 +140,7 @@ c_rules() { # the rules of C files, on code without its comments and the insides
         name = stem_of(FILENAME)
         sub(/^(test|fuzz)_/, "", name)
         path = stem_of(path)
-        sub(/_private$/, "", path)
+        sub(/_(private|parts)$/, "", path)
         return index(name, path) == 1
     }
 

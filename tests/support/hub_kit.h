@@ -11,8 +11,8 @@
 
 #include "core/call.h"
 #include "core/session.h"
-#include "core/store_inline.h"
 #include "core/store_memory.h"
+#include "tests/support/store_inline.h"
 #include "tests/support/t.h"
 
 struct run {

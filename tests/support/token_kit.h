@@ -13,6 +13,7 @@
 #include "gateway/auth/auth.h"
 #include "gateway/auth/jwt_key.h"
 #include "gateway/config/config.h"
+#include "proto/base64url.h"
 #include "tests/support/t.h"
 
 #define SECRET "a secret of more than thirty-two bytes, for the tests"

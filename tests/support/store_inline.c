@@ -1,4 +1,4 @@
-#include "core/store_inline.h"
+#include "tests/support/store_inline.h"
 
 #include <stdlib.h>
 
