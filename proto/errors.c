@@ -103,7 +103,7 @@ void error_line(struct buf *out, enum error e, struct str id, const char *messag
         js_put_field(out, "id", id);
     js_put_field(out, "code", str_of(error_code(e)));
     js_put_field(out, "message", str_of(message));
-    if (retry_after_ms < 0 && (e == ERR_OVERLOADED || e == ERR_RATE_LIMITED))
+    if (retry_after_ms == RETRY_USUAL && (e == ERR_OVERLOADED || e == ERR_RATE_LIMITED))
         retry_after_ms = ERROR_RETRY_MS;
     if (retry_after_ms >= 0)
         js_put_int(out, "retry_after_ms", retry_after_ms);

@@ -98,9 +98,12 @@ const char *close_text(enum close_code c);
 
 #define ERROR_RETRY_MS 1000 /* what a client is told to wait where nobody knows better */
 
+#define RETRY_USUAL (-1)
+#define RETRY_NEVER (-2)
+
 /* Appends `{"type":"error",…}` without a newline.  id is the echoed id's value, STR_NULL for none;
- * retry_after_ms and head are left out when negative, but rate_limited and overloaded always tell a
- * retry_after_ms: then it is ERROR_RETRY_MS. */
+ * retry_after_ms and head are left out when negative, but rate_limited and overloaded tell
+ * ERROR_RETRY_MS for RETRY_USUAL, and none for RETRY_NEVER: no waiting helps. */
 void error_line(struct buf *out, enum error e, struct str id, const char *message,
                 msec_t retry_after_ms, int64_t head);
 
