@@ -1,7 +1,5 @@
 #include "core/call.h"
 
-#include "core/session.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -14,8 +14,9 @@
 #include "gateway/store/data_dir.h"
 #include "gateway/store/store_check.h"
 
-/* While it is made, the copy is FILE.part, beside which SQLite keeps FILE.part-journal.  Who makes it has it locked: by that
- * what a kill left is told from what runs.  A signal that ends the program removes both, as a failure does. */
+/* While it is made, the copy is FILE.part, beside which SQLite keeps FILE.part-journal.  Who makes
+ * it has it locked: by that what a kill left is told from what runs.  A signal that ends the
+ * program removes both, as a failure does. */
 static char *part, *part_journal;
 
 static void remove_part(void)
@@ -24,7 +25,7 @@ static void remove_part(void)
     (void)unlink(part);
 }
 
-static void on_signal(int signal_number)
+static void backup_on_signal(int signal_number)
 {
     remove_part();
     (void)signal(signal_number, SIG_DFL);
@@ -38,7 +39,7 @@ static void catch_signals(void (*handler)(int))
         (void)signal(ends[i], handler);
 }
 
-static int fail(const char *path, const char *why)
+static int backup_fail(const char *path, const char *why)
 {
     fprintf(stderr, "holdfast: %s: %s\n", path, why);
     return 1;
@@ -105,7 +106,7 @@ static int part_open(void)
     struct stat st;
     int fd = open(part, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) {
-        fail(part, strerror(errno));
+        backup_fail(part, strerror(errno));
         return -1;
     }
     const char *why = NULL;
@@ -121,7 +122,7 @@ static int part_open(void)
     if (!why)
         return fd;
     close(fd);
-    fail(part, why);
+    backup_fail(part, why);
     return -1;
 }
 
@@ -138,15 +139,15 @@ static int fill(const struct data_dir *d, const char *file)
     return code ? code : publish(file);
 }
 
-static int copy(const struct data_dir *d, const char *file)
+static int backup_copy(const struct data_dir *d, const char *file)
 {
     struct stat st;
     if (lstat(file, &st) == 0)
-        return fail(file, "exists");
+        return backup_fail(file, "exists");
     int fd = part_open();
     if (fd < 0)
         return 1;
-    catch_signals(on_signal);
+    catch_signals(backup_on_signal);
     (void)unlink(part_journal); /* of a run that was killed */
     int code = fill(d, file);
     if (code != 0)
@@ -173,7 +174,7 @@ int backup_run(const char *data_dir, const char *file)
     }
     part = path_with(file, ".part");
     part_journal = path_with(file, ".part-journal");
-    int code = copy(&d, file);
+    int code = backup_copy(&d, file);
     if (code == 0)
         remind_of_key(&d);
     free(part);

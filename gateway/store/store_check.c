@@ -1,10 +1,11 @@
 /* What must hold of a database, looked at from beside.
  *
- * Design.  One read transaction.  Tasks, blocks and unsealed tails are walked together, in the order
- * of their task keys: of a task, blocks and then its tail must be dense (promise 1), begin no later
- * than its first kept event, and end at its head.  A live task's record may be older than its lines.
- * And each row must be as it was written: without full, those alone that are short are summed.
- * SQL that only this file needs is written here, not in the table of store_sqlite_conn.c. */
+ * Design.  One read transaction.  Tasks, blocks and unsealed tails are walked together, in the
+ * order of their task keys: of a task, blocks and then its tail must be dense (promise 1), begin no
+ * later than its first kept event, and end at its head.  A live task's record may be older than its
+ * lines. And each row must be as it was written: without full, those alone that are short are
+ * summed. SQL that only this file needs is written here, not in the table of store_sqlite_conn.c.
+ * */
 #include "gateway/store/store_check.h"
 
 #include <inttypes.h>
@@ -171,7 +172,8 @@ static void take_run(struct walk *w, struct subject *t, uint64_t first, uint64_t
         check_lines(w, t, first, last, lines);
 }
 
-/* A block of which something is not as it was written: what it says of itself is no more to be relied on. */
+/* A block of which something is not as it was written: what it says of itself is no more to be
+ * relied on. */
 static bool check_block(struct walk *w, const struct subject *t)
 {
     if (!w->full || call_is_sound(&w->blocks, 0, 0, 3))
@@ -181,7 +183,7 @@ static bool check_block(struct walk *w, const struct subject *t)
     return false;
 }
 
-static void take_lines(struct walk *w, struct subject *t)
+static void check_take_lines(struct walk *w, struct subject *t)
 {
     /* Blocks that belong to no task are counted elsewhere. */
     while (w->has_block && call_col_int(&w->blocks, 0) <= t->key) {
@@ -323,7 +325,8 @@ static void check_usage(struct walk *w)
         fault(w->out, "%" PRId64 " owners have more or less in the store than it counts", n);
 }
 
-/* Each gives a sentence for a row that is not as it was written; the blocks are looked at in the walk. */
+/* Each gives a sentence for a row that is not as it was written; the blocks are looked at in the
+ * walk. */
 #define NOT_AS_WRITTEN " is not as it was written' FROM "
 #define WRONG(table, columns) table " WHERE crc IS NOT row_crc(" columns ")"
 static const struct {
@@ -369,7 +372,7 @@ static void check_sums(struct walk *w)
     for (size_t i = 0; i < countof(sums); i++) {
         if (sums[i].full && !w->full)
             continue;
-        struct call c = ask(w->conn, sums[i].text);
+        struct call c = check_ask(w->conn, sums[i].text);
         while (call_step(&c)) {
             struct str said = call_col(&c, 0);
             if (!said.p) /* a name is missing */
