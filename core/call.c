@@ -1,5 +1,6 @@
 #include "core/call.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/session.h"
@@ -150,6 +151,21 @@ void call_wait_ok(struct call *c)
 void call_read_failed(struct call *c)
 {
     call_fail(c, ERR_OVERLOADED, STORE_CANNOT_BE_READ);
+}
+
+void call_store_failed(struct call *c, int status)
+{
+    char id[TASK_ID_LEN + 1] = "", what[64] = "what is stored of this conversation is damaged";
+    if (status != STORE_CORRUPT) {
+        call_read_failed(c);
+        return;
+    }
+    if (c->req.task_id.n == TASK_ID_LEN) {
+        memcpy(id, c->req.task_id.p, TASK_ID_LEN);
+        snprintf(what, sizeof what, "the record of task %s is damaged", id);
+    }
+    hub_tell_damage(c->hub, id, 0);
+    call_fail(c, ERR_INTERNAL, what);
 }
 
 void call_write_failed(struct call *c)

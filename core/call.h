@@ -68,6 +68,8 @@ void call_wait(struct call *c, void (*done)(struct waiter *waiter, int status));
 void call_wait_ok(struct call *c); /* replies ok then */
 /* The store could not answer, or did not take what was staged: everyone gets the same. */
 void call_read_failed(struct call *c);
+/* As that; but what is damaged is told as damage, for to ask again is of no use. */
+void call_store_failed(struct call *c, int status);
 void call_write_failed(struct call *c);
 
 typedef void (*verb_fn)(struct call *c);

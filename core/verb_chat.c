@@ -207,7 +207,7 @@ static void on_key(void *arg, int status, struct answer *answer)
     }
     if (status < 0) {
         release_claim(c);
-        call_read_failed(c);
+        call_store_failed(c, status);
         return;
     }
     struct task_record task = answer->tasks[0];

@@ -23,7 +23,7 @@ static void on_title(void *arg, int status, struct answer *answer)
         return;
     }
     if (status < 0) {
-        call_read_failed(c);
+        call_store_failed(c, status);
         return;
     }
     c->conversation->refs++;
@@ -160,7 +160,7 @@ static void on_ack(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
     if (status < 0 && status != STORE_NOT_FOUND) {
-        call_read_failed(c);
+        call_store_failed(c, status);
         return;
     }
     const struct task_record *t = answer->n_tasks ? &answer->tasks[0] : NULL;

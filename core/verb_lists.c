@@ -8,7 +8,7 @@ static bool failed(struct call *c, int status)
 {
     if (status == 0 || status == STORE_NOT_FOUND)
         return false;
-    call_read_failed(c);
+    call_store_failed(c, status);
     return true;
 }
 
@@ -246,7 +246,7 @@ static bool open_failed(struct call *c, int status)
         opening_end(o);
     else
         release(c); /* one that was there before goes on */
-    call_read_failed(c);
+    call_store_failed(c, status);
     return true;
 }
 

@@ -25,7 +25,7 @@ static bool is_absent(struct call *c, int status)
     if (status == STORE_NOT_FOUND)
         call_fail(c, ERR_NOT_FOUND, NO_SUCH_TASK);
     else
-        call_read_failed(c);
+        call_store_failed(c, status);
     return true;
 }
 

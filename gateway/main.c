@@ -11,6 +11,7 @@
 #include "gateway/auth/auth.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
+#include "gateway/base/privilege.h"
 #include "gateway/cli/admin_client.h"
 #include "gateway/cli/backup.h"
 #include "gateway/cli/chat.h"
@@ -91,6 +92,23 @@ static bool main_load(const struct options *o, struct config *ret)
     return n == 0;
 }
 
+/* file: NULL for the log, at a start. */
+static void tell_warnings(const struct config *config, const char *file)
+{
+    struct buf all = {0};
+    config_warn(config, &all);
+    for (struct str rest = buf_str(&all); rest.n > 0;) {
+        size_t n = (size_t)((const char *)memchr(rest.p, '\n', rest.n) - rest.p);
+        if (file)
+            fprintf(stderr, "%s: warning: %.*s\n", file, (int)n, rest.p);
+        else
+            log_event(LEVEL_WARN, "server", "doubtful", LOG_STR("why", ((struct str){rest.p, n})));
+        rest.p += n + 1;
+        rest.n -= n + 1;
+    }
+    buf_done(&all);
+}
+
 static int main_serve(const struct options *o)
 {
     struct config config;
@@ -100,6 +118,11 @@ static int main_serve(const struct options *o)
      * each reader would keep what has passed through it (a replay of 200 MB kept 27 MiB). */
     mallopt(M_ARENA_MAX, 1);
     log_open((enum log_level)config.log.level, (enum log_format)config.log.format);
+    if (privilege_is_root(geteuid()))
+        log_event(
+            LEVEL_ERROR, "server", "runs_as_root",
+            LOG_TEXT("why", "agents and commands have its rights: give it a user of its own"));
+    tell_warnings(&config, NULL);
 #ifdef HOLDFAST_FAULTS
     const char *wrong = fault_open();
     if (wrong) {
@@ -128,6 +151,8 @@ static int check_config(struct options *o, const char *file)
     if (!auth)
         fprintf(stderr, "%.*s", (int)faults.len, faults.bytes ? faults.bytes : "");
     else
+        tell_warnings(&config, file);
+    if (auth)
         printf("%s: good\n", file);
     bool good = auth != NULL;
     auth_close(auth);
@@ -200,12 +225,18 @@ static int make_token(const struct options *o)
     return good ? 0 : 1;
 }
 
+static void put_bounds(const void *arg, pid_t gateway, struct buf *out)
+{
+    sandbox_put_bounds(arg, gateway, out);
+}
+
 static int doctor(const struct options *o)
 {
     struct config config;
     if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
-    int code = doctor_run(config.data, o->full);
+    struct sandbox commands = terminal_sandbox(&config);
+    int code = doctor_run(config.data, o->full, put_bounds, &commands);
     config_done(&config);
     return code;
 }

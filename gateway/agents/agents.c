@@ -236,7 +236,7 @@ bool agents_build(const struct config *config, const struct agents_rim *rim, str
     struct builder b = {config, rim->fetcher, rim->terminal, rim->loop};
     char why[SANDBOX_ERROR] = "";
     *ret_n = 0;
-    if (runs_commands(config) && !sandbox_check(&rim->terminal->sandbox, why)) {
+    if (runs_commands(config) && !sandbox_prepare(&rim->terminal->sandbox, why)) {
         snprintf(ret_error, error_bytes, "%s", why);
         return false;
     }

@@ -123,8 +123,8 @@ struct config {
     struct {
         char *cert, *key; /* both or neither */
     } tls;
-    struct config_texts origins;
-    struct origins parsed_origins; /* as many */
+    struct config_texts origins, hosts;
+    struct origins parsed_origins; /* as many of both */
     struct {
         struct config_key *keys;
         size_t n_keys;
@@ -152,7 +152,7 @@ struct config {
     } retention;
     struct hub_limits limits;
     struct { /* the limits that are the rim's */
-        uint32_t connections, connections_per_address;
+        uint32_t connections, connections_per_address, ipv6_prefix;
         uint32_t face_bytes;
         uint64_t store_mib_per_owner;
     } rim_limits;
@@ -171,11 +171,15 @@ struct config {
         struct config_texts allow;
         struct net *allow_nets; /* as many */
     } http_get;
-    struct {                          /* the tools terminal and process */
-        uint32_t sandbox;             /* enum sandbox_kind */
-        char *workdir;                /* of all conversations */
-        bool network;                 /* commands may use it */
-        struct config_texts approved; /* programs that need no approval; "*": all */
+    struct {                /* the tools terminal and process */
+        uint32_t sandbox;   /* enum sandbox_kind */
+        char *workdir;      /* of all conversations */
+        bool network;       /* commands may use it */
+        bool host_loopback; /* and it is the host's own */
+        uint64_t memory_mib, processes, cpu_s, file_mib, tmp_mib; /* 0: no bound */
+        uint64_t workdir_mib;               /* of a conversation's folder; 0: a tenth of its disk */
+        struct config_texts approved;       /* programs that need no approval; "*": all */
+        struct config_texts approved_input; /* those whose input needs none */
     } terminal;
     struct config_hook *webhooks;
     size_t n_webhooks;
@@ -194,6 +198,9 @@ struct config {
 int config_load(const char *file, const struct config_flags *flags, struct config *ret,
                 struct buf *ret_faults) MUST_USE;
 void config_done(struct config *c);
+/* Appends what a good configuration allows and its operator may not have meant, as faults are told.
+ * Returns how many there are. */
+int config_warn(const struct config *c, struct buf *ret_warnings);
 
 /* The configuration as it works, as indented JSON; what may be secret shows as "***". */
 void config_print(const struct config *c, struct buf *out);

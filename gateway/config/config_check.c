@@ -130,6 +130,19 @@ static void check_origins(struct config *c, struct faults *f)
               "other sites from using their visitors' cookies");
 }
 
+static void check_hosts(struct config *c, struct faults *f)
+{
+    struct origins *o = &c->parsed_origins;
+
+    o->n_hosts = c->hosts.n;
+    if (o->n_hosts > 0)
+        o->hosts = xcalloc(o->n_hosts * sizeof *o->hosts);
+    for (size_t i = 0; i < o->n_hosts; i++)
+        if (!origin_parse_host(str_of(c->hosts.list[i]), &o->hosts[i]))
+            fault(f, path_of("hosts[%zu]", i).text,
+                  "must be a name or *.name, without a scheme or port");
+}
+
 static struct net *check_nets(const struct config_texts *texts, const char *path, struct faults *f)
 {
     struct net *nets = texts->n > 0 ? xcalloc(texts->n * sizeof *nets) : NULL;
@@ -455,6 +468,7 @@ void config_check(struct config *c, const struct config_flags *flags, struct fau
     check_auth(c, f);
     check_faces(c);
     check_origins(c, f);
+    check_hosts(c, f);
     c->trusted_nets = check_nets(&c->trusted_proxies, "trusted_proxies", f);
     if (c->proxy_protocol && c->trusted_proxies.n == 0)
         fault(f, "proxy_protocol", "needs trusted_proxies: nobody else may speak for a client");

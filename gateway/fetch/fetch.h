@@ -16,7 +16,8 @@
  * Safety:   descriptors are close-on-exec.  Certificates are checked.  Redirects are followed only
  *           where redirects says so.  A guarded fetch sends nothing to an address that is not
  *           public (net_is_public), whatever name, redirect or connection of another fetch leads
- *           there, and uses no proxy.
+ *           there, and uses no proxy.  Its fault names no address that the URL does not name; the
+ *           log does.
  */
 #ifndef GATEWAY_FETCH_FETCH_H
 #define GATEWAY_FETCH_FETCH_H

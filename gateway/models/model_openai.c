@@ -88,7 +88,7 @@ static void openai_fail(struct model_turn *t, const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    buf_putstr(&text, (struct str){line, utf8_cut(str_of(line), sizeof line - 4)});
+    buf_putstr(&text, (struct str){line, utf8_whole(str_of(line))});
     openai_end(t, buf_str(&text));
     buf_done(&text);
 }

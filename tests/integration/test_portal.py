@@ -4,10 +4,10 @@ A cancelled task has a status of its own; its one failure event says `cancelled`
 a filter" is `open` with `follow`.  The run is detached: connections come and go.
 """
 
-import sqlite3
 
 import pytest
 
+import database
 from gateway import Gateway
 from holdfast import Client, ids, names, new_id, wait_until
 
@@ -203,12 +203,8 @@ def test_p19_resume_rejects_when_the_record_names_no_conversation(conversation):
             token = client.token
             task, _ = client.finish("x", conversation="conv-A")
         gateway.stop()
-        changed = 0
-        for path in gateway.data.iterdir():
-            if path.read_bytes()[:15] == b"SQLite format 3":
-                with sqlite3.connect(path) as db:
-                    changed += db.execute("UPDATE tasks SET conversation_id = '' WHERE task_id = ?",
-                                          (task["task_id"],)).rowcount
+        with database.opened(gateway) as db:
+            changed = db.execute("UPDATE tasks SET conversation_id = '' WHERE task_id = ?", (task["task_id"],)).rowcount
         assert changed == 1
         gateway.start()
         with Client(gateway, token=token) as client:
