@@ -12,7 +12,6 @@
 #include "gateway/store/data_dir.h"
 #include "gateway/store/store_check.h"
 
-
 static void wrong(size_t *n, const char *path, const char *what)
 {
     printf("WRONG %s%s%s\n", path, *path ? ": " : "", what);

@@ -1,7 +1,8 @@
-/* Design.  The instruction takes 8 bytes in three cycles, but may begin one in each: so a long text is summed as three
- * lanes of LANE bytes side by side, which are joined afterwards.  To join is to ask for the sum of a lane as if LANE
- * zeros followed it, and that is linear: four look-ups, one for each byte of the sum, in a table that is made at the
- * start.  (Mark Adler's way; a multiplication without carry would do as well, with one more instruction set to ask for.) */
+/* Design.  The instruction takes 8 bytes in three cycles, but may begin one in each: so a long text
+ * is summed as three lanes of LANE bytes side by side, which are joined afterwards.  To join is to
+ * ask for the sum of a lane as if LANE zeros followed it, and that is linear: four look-ups, one
+ * for each byte of the sum, in a table that is made at the start.  (Mark Adler's way; a
+ * multiplication without carry would do as well, with one more instruction set to ask for.) */
 #include "gateway/store/crc32c.h"
 
 #if defined(__x86_64__)

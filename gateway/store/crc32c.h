@@ -1,7 +1,8 @@
-/* crc32c -- the checksum of what the store keeps: CRC-32C (Castagnoli), as in RFC 3720, section 12.1.
+/* crc32c -- the checksum of what the store keeps: CRC-32C (Castagnoli), as in RFC 3720, section
+ * 12.1.
  *
- * Shape:    one pure function.  The processor's own instruction where it has one (SSE 4.2, the CRC extension of
- *           ARMv8), else a table: the values are the same everywhere.
+ * Shape:    one pure function.  The processor's own instruction where it has one (SSE 4.2, the CRC
+ *           extension of ARMv8), else a table: the values are the same everywhere.
  * Thread:   any.
  * Errors:   none.
  */

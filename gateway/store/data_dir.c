@@ -60,7 +60,7 @@ void data_dir_leave(struct data_dir *d)
     *d = (struct data_dir){.held = STORE_LOCK_NONE};
 }
 
-/* ---------------------------------------------------------------------------- for its owner alone */
+/* --- for its owner alone ---------------------------------------------------------------------- */
 
 /* A store is in it, or nothing: so that nobody's home is closed by a wrong --data. */
 static bool is_ours_alone(const char *path)

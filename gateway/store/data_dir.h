@@ -1,9 +1,11 @@
-/* data_dir -- a data directory: who may use it, and how it is looked at from beside, by doctor and backup.
+/* data_dir -- a data directory: who may use it, and how it is looked at from beside, by doctor and
+ * backup.
  *
  * Shape:    data_dir_look tells whether a gateway has the directory.  When none has, it shares
  *           the locks until data_dir_leave, so that none comes meanwhile (one that tries is told
- *           that the directory is in use).  SQLite may have the database open only in between.  Nothing in the directory is ever changed.
- *           data_dir_narrow is the gateway's, at its start.
+ *           that the directory is in use).  SQLite may have the database open only in between.
+ *           Nothing in the directory is ever changed. data_dir_narrow is the gateway's, at its
+ *           start.
  * Thread:   any.
  * Owns:     the locks, the paths.
  * Errors:   false with a sentence.
@@ -29,7 +31,8 @@ void data_dir_leave(struct data_dir *d);
 
 #define DATA_DIR_OTHERS 077 /* mode bits that nobody but the owner should have */
 
-/* Closes a directory of ours to others, with a word in the log.  False: it is somebody else's, or holds more than a store. */
+/* Closes a directory of ours to others, with a word in the log.  False: it is somebody else's, or
+ * holds more than a store. */
 bool data_dir_narrow(const char *path, char ret_error[DATA_DIR_ERROR]) MUST_USE;
 
 #endif

@@ -28,8 +28,8 @@ static int file_open(const char *dir, const char *name, int flags, char *ret_err
     return fd;
 }
 
-/* Both kinds belong to the open file, not to the process: closing another descriptor of it, or a second attempt by this
- * process, does not lose them. */
+/* Both kinds belong to the open file, not to the process: closing another descriptor of it, or a
+ * second attempt by this process, does not lose them. */
 static bool lock_file(int fd, bool shared)
 {
     return flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0;
@@ -51,7 +51,8 @@ static void read_pid(int fd, char ret[32])
     ret[strcspn(ret, "\n")] = 0;
 }
 
-/* A gateway that was killed while it started a program: its child holds the locks until it has become that program. */
+/* A gateway that was killed while it started a program: its child holds the locks until it has
+ * become that program. */
 static bool owner_is_gone(int fd)
 {
     char pid[32];

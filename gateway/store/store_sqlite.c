@@ -184,7 +184,7 @@ static int dir_make(const char *dir, char *ret_error)
     return STORE_IO;
 }
 
-/* ---------------------------------------------------------------------------- opening */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static int configure(struct conn *conn, bool power)
 {

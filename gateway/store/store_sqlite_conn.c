@@ -198,11 +198,13 @@ static const char *const sql[STMT_COUNT] = {
         "WHERE k.owner = ? AND k.key = ?",
     [STMT_ASK_KEY_ROW] = "SELECT owner, key, conversation_id, task_id, created_at, crc "
                          "FROM request_keys WHERE owner = ? AND key = ?",
-    [STMT_ASK_TASKS] = "SELECT " BRIEF " FROM tasks t WHERE " IN_CONVERSATION NEWEST_FIRST,
-    [STMT_ASK_TASKS_STATUS] =
-        "SELECT " BRIEF " FROM tasks t WHERE " IN_CONVERSATION " AND t.status = ?4" NEWEST_FIRST,
-    [STMT_ASK_TASKS_LIVE] = "SELECT " BRIEF " FROM tasks t INDEXED BY tasks_live_in WHERE "
-                            "t.status < 2 AND " IN_CONVERSATION " AND t.status = ?4" NEWEST_FIRST,
+    [STMT_ASK_TASKS] =
+        "SELECT " BRIEF " FROM tasks t WHERE " IN_CONVERSATION TURNS("?4") NEWEST_FIRST,
+    [STMT_ASK_TASKS_STATUS] = "SELECT " BRIEF " FROM tasks t WHERE " IN_CONVERSATION
+                              " AND t.status = ?4" TURNS("?5") NEWEST_FIRST,
+    [STMT_ASK_TASKS_LIVE] =
+        "SELECT " BRIEF " FROM tasks t INDEXED BY tasks_live_in WHERE "
+        "t.status < 2 AND " IN_CONVERSATION " AND t.status = ?4" TURNS("?5") NEWEST_FIRST,
     [STMT_ASK_RESULTS] =
         "SELECT " FULL " FROM tasks t INDEXED BY tasks_results" WITH_INPUT
         "WHERE t.type = 1 AND t.status >= 2 AND t.acked = 0 AND " IN_CONVERSATION NEWEST_FIRST,

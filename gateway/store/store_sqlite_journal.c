@@ -2,9 +2,10 @@
  * holds it (or its task is deleted).
  *
  * Design.  One row holds the lines of one commit, whatever tasks they belong to, so that a commit
- * costs one insertion at the end of one b-tree; a row beyond ROW_BYTES is followed by another.  Rows
- * are numbered by us, upwards, and there is no index: what a start needs, it finds by reading all.  A row
- * that is not as it was written (its checksum says so) is refused, for nobody knows whose lines it had.
+ * costs one insertion at the end of one b-tree; a row beyond ROW_BYTES is followed by another.
+ * Rows are numbered by us, upwards, and there is no index: what a start needs, it finds by reading
+ * all. A row that is not as it was written (its checksum says so) is refused, for nobody knows
+ * whose lines it had.
  *
  *   row    := entry*
  *   entry  := task_key, first, last - first, length (each a varint), then length bytes of lines
@@ -145,7 +146,8 @@ static int scan_entry(struct scan *scan, int64_t row, const struct entry *e)
     return STORE_OK;
 }
 
-/* Whose lines it had, the row alone knew: the first entry is told, if it can still be read as one. */
+/* Whose lines it had, the row alone knew: the first entry is told, if it can still be read as one.
+ * */
 static int row_damaged(struct scan *scan, int64_t row, struct str bytes)
 {
     struct entry e;

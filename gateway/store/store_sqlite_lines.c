@@ -1,10 +1,11 @@
-/* Answers that are lines: blocks, inboxes, tails.  None is given before its checksum was looked at. */
+/* Answers that are lines: blocks, inboxes, tails.  None is given before its checksum was looked at.
+ * */
 #include <inttypes.h>
 
 #include "gateway/store/block_slab.h"
 #include "gateway/store/store_sqlite_private.h"
 
-/* ---------------------------------------------------------------------------- inbox, blocks */
+/* --- inbox, blocks ---------------------------------------------------------------------------- */
 
 /* Rows of task_key, position, line, checksum. */
 int sqlite_ask_inbox(struct reader *r, const struct query *q, struct answer *ret)
@@ -117,7 +118,7 @@ int sqlite_ask_blocks(struct reader *r, const struct query *q, struct answer *re
     return status;
 }
 
-/* ---------------------------------------------------------------------------- tails */
+/* --- tails ------------------------------------------------------------------------------------ */
 
 static int data_version(struct reader *r, int64_t *ret)
 {
@@ -127,8 +128,8 @@ static int data_version(struct reader *r, int64_t *ret)
     return call_end(&c);
 }
 
-/* The journal has no index: the first page reads all of it, the next ones take from what was read as
- * long as nothing was committed since. */
+/* The journal has no index: the first page reads all of it, the next ones take from what was read
+ * as long as nothing was committed since. */
 static int tails_refresh(struct reader *r)
 {
     int64_t version = 0;

@@ -146,11 +146,12 @@ static inline int run_plain(struct conn *conn, enum stmt stmt)
     return call_run(&c);
 }
 
-/* ---------------------------------------------------------------------------- checksums */
+/* --- checksums -------------------------------------------------------------------------------- */
 
-/* Each row has the CRC-32C of its cells, with their types and lengths, and of what names it: so that a row that lies in
- * another's place is as wrong as one of which a bit has changed.  SQL calls it row_crc(…); nothing in the schema does, so
- * any shell can read the database.  Rows that are there and are not as they were written are damage (STORE_CORRUPT). */
+/* Each row has the CRC-32C of its cells, with their types and lengths, and of what names it: so
+ * that a row that lies in another's place is as wrong as one of which a bit has changed.  SQL calls
+ * it row_crc(…); nothing in the schema does, so any shell can read the database.  Rows that are
+ * there and are not as they were written are damage (STORE_CORRUPT). */
 uint32_t crc_int(uint32_t crc, int64_t n);
 uint32_t crc_blob(uint32_t crc, const void *bytes, size_t n);
 uint32_t call_crc(const struct call *c, uint32_t crc, int from,
@@ -161,11 +162,12 @@ bool call_is_sound(const struct call *c, uint32_t crc, int from, int to);
 int conn_damaged(struct conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int crc_register(sqlite3 *db); /* row_crc, for this connection; SQLite's code */
 
-/* ---------------------------------------------------------------------------- schema */
+/* --- schema ----------------------------------------------------------------------------------- */
 
-/* Of a task's row, in the order in which the reader takes them and the writer binds them.  Each of the three groups has
- * a checksum of its own: the first is never written again, the second is read by lists, and the third, which is long,
- * is not: they never touch the overflow pages it lies in.  All three cover the task's key. */
+/* Of a task's row, in the order in which the reader takes them and the writer binds them.  Each of
+ * the three groups has a checksum of its own: the first is never written again, the second is read
+ * by lists, and the third, which is long, is not: they never touch the overflow pages it lies in.
+ * All three cover the task's key. */
 #define SQL_TASK_FIXED                                                                                      \
     "task_key, type, notify_on_complete, waits, created_at, owner, conversation_id, task_id, agent, name, " \
     "description, parent_task_id, parent_run_id, parent_call_id, parent_agent_id, ancestors"

@@ -18,7 +18,7 @@ enum {
     ROW_INPUT,
     ROW_INPUT_CRC = 37,
     ROW_IS_FULL,
-    ROW_MORE /* of LIVE the last line in blocks, of ENDED the bytes of its events; else there is none */
+    ROW_MORE /* of LIVE the last line in blocks, of ENDED its events' bytes; others have none */
 };
 
 static void take_state(const struct call *c, struct arena_chunk **chunks, struct task_state *ret)
@@ -109,9 +109,10 @@ static void tell_damage(const struct conn *conn)
     log_event_limited(LEVEL_ERROR, "store", "reads_fail", LOG_TEXT("why", conn->error));
 }
 
-/* ---------------------------------------------------------------------------- lists */
+/* --- lists ------------------------------------------------------------------------------------ */
 
-/* What is removed in time is asked for again and again, for all owners: one damaged record must not end that. */
+/* What is removed in time is asked for again and again, for all owners: one damaged record must not
+ * end that. */
 static bool leaves_out_damage(const struct query *q)
 {
     return q->kind == QUERY_EXPIRED || q->kind == QUERY_OLDEST || q->kind == QUERY_OLDEST_EVENTS ||
@@ -221,7 +222,7 @@ static int look_at_key(struct reader *r, const struct query *q)
     return sound ? end : conn_damaged(&r->conn, "a request key is not as it was written");
 }
 
-static int ask_key(struct reader *r, const struct query *q, struct answer *ret)
+static int sql_ask_key(struct reader *r, const struct query *q, struct answer *ret)
 {
     int status = look_at_key(r, q);
     if (status < 0)
@@ -311,7 +312,7 @@ static int ask_conversations(struct reader *r, const struct query *q, struct ans
     return list_conversations(&c, q, ret);
 }
 
-/* ---------------------------------------------------------------------------- notices */
+/* --- notices ---------------------------------------------------------------------------------- */
 
 static int sql_ask_notices(struct reader *r, const struct query *q, struct answer *ret)
 {
@@ -452,7 +453,7 @@ static int ask_outbox(struct reader *r, const struct query *q, struct answer *re
     return call_end(&c);
 }
 
-/* ---------------------------------------------------------------------------- asking */
+/* --- asking ----------------------------------------------------------------------------------- */
 
 static int sql_ask(struct reader *r, const struct query *q, struct answer *ret)
 {
@@ -468,7 +469,7 @@ static int sql_ask(struct reader *r, const struct query *q, struct answer *ret)
     case QUERY_TAILS: return sqlite_ask_tails(r, q, ret);
     case QUERY_BLOCKS: return q->after < MAX_SAFE_INTEGER ? sqlite_ask_blocks(r, q, ret) : STORE_OK;
     case QUERY_INBOX: return q->after < MAX_SAFE_INTEGER ? sqlite_ask_inbox(r, q, ret) : STORE_OK;
-    case QUERY_NOTICES: return ask_notices(r, q, ret);
+    case QUERY_NOTICES: return sql_ask_notices(r, q, ret);
     case QUERY_EXPIRED:
     case QUERY_OLDEST:
     case QUERY_OLDEST_EVENTS: return ask_ended(r, q, ret);

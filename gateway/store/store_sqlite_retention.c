@@ -1,10 +1,10 @@
 /* What goes, and what owners have (core/store.h, TASK_ROW_BYTES).
  *
- * A removal takes the rows that make a task known at once, so that no look-up finds it; its blocks, input
- * and inbox, which may be large, are named in garbage and go in pieces between commits.  The table usage
- * follows in the same transactions: events that retention removes are subtracted with the op, whose sender
- * was told their size by a reader; those of a deleted conversation as they are collected, for which
- * garbage names the owner. */
+ * A removal takes the rows that make a task known at once, so that no look-up finds it; its blocks,
+ * input and inbox, which may be large, are named in garbage and go in pieces between commits.  The
+ * table usage follows in the same transactions: events that retention removes are subtracted with
+ * the op, whose sender was told their size by a reader; those of a deleted conversation as they are
+ * collected, for which garbage names the owner. */
 #include "gateway/base/log.h"
 #include "gateway/store/store_sqlite_private.h"
 
@@ -51,7 +51,8 @@ static int usage_less(struct store_sqlite *s, struct str owner, int64_t bytes)
     return call_run(&c);
 }
 
-/* What owners have can be counted again: a row that is damaged may be of another owner, so all of them are. */
+/* What owners have can be counted again: a row that is damaged may be of another owner, so all of
+ * them are. */
 static int count_usage(struct store_sqlite *s)
 {
     static const enum stmt steps[] = {STMT_BEGIN, STMT_USAGE_CLEAR, STMT_USAGE_COUNT, STMT_COMMIT};
@@ -75,7 +76,7 @@ int sqlite_usage_mend(struct store_sqlite *s)
     return count_usage(s);
 }
 
-/* ---------------------------------------------------------------------------- removing */
+/* --- removing --------------------------------------------------------------------------------- */
 
 static int has_ended(struct store_sqlite *s, int64_t task_key, bool *ret)
 {

@@ -99,8 +99,9 @@ static const char version_4[] =
 /* Of which process a notice tells: NULL for a task's, and for those of older gateways. */
 static const char version_5[] = "ALTER TABLE notices ADD COLUMN source TEXT;";
 
-/* A checksum for each row (store_sqlite_crc.c).  A task's are in front of what is long, where lists do not go: its table is
- * made anew.  All rows are written again, once: 370 MB took six seconds, and as much room in the WAL. */
+/* A checksum for each row (store_sqlite_crc.c).  A task's are in front of what is long, where lists
+ * do not go: its table is made anew.  All rows are written again, once: 370 MB took six seconds,
+ * and as much room in the WAL. */
 #define TASK_6_FIXED                                                                                        \
     "task_key, type, notify_on_complete, waits, created_at, owner, conversation_id, task_id, agent, name, " \
     "description, parent_task_id, parent_run_id, parent_call_id, parent_agent_id, ancestors"

@@ -112,7 +112,7 @@ static inline void world_make(struct fixture *f)
     commit(f);
 }
 
-/* ---------------------------------------------------------------------------- all that it answers */
+/* --- all that it answers ---------------------------------------------------------------------- */
 
 static const struct query world_queries[] = {
     {.kind = QUERY_TASK, .owner = {"alice", 5}, .conversation_id = {"c-one", 5}, .task_key = 1},

@@ -3,7 +3,8 @@
 
 #include "gateway/store/crc32c.h"
 
-/* RFC 3720 shows the sum as it goes over the wire, its lowest byte first: "aa 36 91 8a" is 0x8a9136aa. */
+/* RFC 3720 shows the sum as it goes over the wire, its lowest byte first: "aa 36 91 8a" is
+ * 0x8a9136aa. */
 static void test_rfc_3720_vectors(void **state)
 {
     unsigned char zeros[32] = {0}, ones[32], up[32], down[32];

@@ -1,13 +1,12 @@
-/* One byte of the database changes, anywhere: what is then told is as it was written, or is told as damage, and the
- * doctor never calls sound what answers otherwise.  T_SEED repeats a run. */
-#include "tests/contract/store_world.h"
-
+/* One byte of the database changes, anywhere: what is then told is as it was written, or is told as
+ * damage, and the doctor never calls sound what answers otherwise.  T_SEED repeats a run. */
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
 
 #include "gateway/store/store_check.h"
 #include "gateway/store/store_sqlite_private.h"
+#include "tests/contract/store_world.h"
 #include "tests/support/t.h"
 
 #define PAGE 4096

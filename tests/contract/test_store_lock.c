@@ -1,12 +1,11 @@
 /* One gateway for a data directory, whatever somebody deletes in it. */
-#include "tests/contract/store_kit.h"
-
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/wait.h>
 #include <time.h>
 
 #include "gateway/store/store_lock.h"
+#include "tests/contract/store_kit.h"
 
 static int setup(void **state)
 {
@@ -51,7 +50,8 @@ static void test_second_gateway_is_told_who_is_there(void **state)
     kit_open(f);
 }
 
-/* Opens the directory in another process: to close a descriptor of the database here would drop SQLite's own locks. */
+/* Opens the directory in another process: to close a descriptor of the database here would drop
+ * SQLite's own locks. */
 static int open_elsewhere(const char *dir, char error[STORE_ERROR_TEXT])
 {
     int told[2], status = 0;

@@ -198,7 +198,7 @@ static void test_migrations_go_forward_one_by_one(void **state)
     kit_open(f);
 }
 
-/* ---------------------------------------------------------------------------- bounds */
+/* --- bounds ----------------------------------------------------------------------------------- */
 
 static void commit_lines(struct fixture *f, int64_t tasks, uint64_t *next)
 {

@@ -1,10 +1,9 @@
 /* A database that an older gateway wrote answers as if this one had written it, and is sound. */
-#include "tests/contract/store_world.h"
-
 #include <sqlite3.h>
 
 #include "gateway/store/store_check.h"
 #include "gateway/store/store_sqlite_private.h"
+#include "tests/contract/store_world.h"
 
 static int setup(void **state)
 {
@@ -37,7 +36,8 @@ static size_t texts_of(sqlite3 *db, const char *sql, char **ret, size_t max)
     return n;
 }
 
-/* The rows of the new database in the tables of an older one: what it had of columns, they had the same meaning. */
+/* The rows of the new database in the tables of an older one: what it had of columns, they had the
+ * same meaning. */
 static void write_old(const char *old_path, const char *new_path, int version)
 {
     struct buf sql = {0};
