@@ -71,7 +71,7 @@ static void touch_conversation(struct task *t, bool is_new)
 {
     bool chats = is_new && task_type(t) == TYPE_CHAT;
     bool notices = is_new && task_type(t) == TYPE_NOTICE;
-    struct str title = chats ? task_field(t, FIELD_INPUT) : STR_NULL;
+    struct str title = chats ? task_field(t, FIELD_input) : STR_NULL;
     title.n = utf8_chars(title, AUTO_TITLE_CHARS);
     t->conversation->refs++;
     journal_put(&t->hub->journal,
@@ -81,7 +81,7 @@ static void touch_conversation(struct task *t, bool is_new)
                              .owner = task_owner(t),
                              .conversation_id = task_conversation_id(t),
                              .title = title,
-                             .agent = chats ? task_field(t, FIELD_AGENT) : STR_NULL,
+                             .agent = chats ? task_field(t, FIELD_agent) : STR_NULL,
                              .turns = chats     ? TURNS_RESET
                                       : notices ? TURNS_ADD
                                                 : TURNS_KEEP,
@@ -224,7 +224,7 @@ bool task_name_is_taken(const struct conversation *c, struct str name)
 {
     list_each (it, &c->tasks) {
         struct str taken =
-            task_field(list_item(it, const struct task, in_conversation), FIELD_NAME);
+            task_field(list_item(it, const struct task, in_conversation), FIELD_name);
         if (taken.p && str_eq(name, taken))
             return true;
     }

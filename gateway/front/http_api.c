@@ -7,6 +7,7 @@
 #include "gateway/front/address.h"
 #include "gateway/front/admin.h"
 #include "gateway/front/http_head.h"
+#include "gateway/front/lws_quirks.h"
 #include "gateway/front/tcp.h"
 
 #define LAST_EVENT_ID "last-event-id:"
@@ -67,20 +68,6 @@ static enum method method_of(struct lws *wsi)
     return m;
 }
 
-/* lws ends the path at a bare "&" or ";", and what it leaves of DELETE …/c;x/tasks/t would delete
- * c.  Sets names_task when the rest goes on to one. */
-static bool is_whole(struct lws *wsi, enum method method, bool *names_task)
-{
-    if (method == OTHER)
-        return true;
-    int n = lws_hdr_total_length(wsi, uri_of[method]), i = 1;
-    char *rest = xcalloc((size_t)(n > 0 ? n : 0) + 1);
-    for (; lws_hdr_copy_fragment(wsi, rest, n + 1, uri_of[method], i) >= 0; i++)
-        *names_task = *names_task || strstr(rest, "/tasks/");
-    free(rest);
-    return i == 1;
-}
-
 /* Walks pattern and path together; a brace takes one segment. */
 static bool match(const char *pattern, const char *path, char **ret_conversation, char **ret_task)
 {
@@ -115,7 +102,7 @@ static const struct route *find_in(struct exchange *x, enum method method, const
 static const struct route *find_route(struct exchange *x, enum method method, const char *path)
 {
     bool names_task = strstr(path, "/tasks/");
-    bool whole = is_whole(x->wsi, method, &names_task);
+    bool whole = method == OTHER || lws_quirk_path_is_whole(x->wsi, uri_of[method], &names_task);
     const struct route *found = NULL;
     if (whole)
         found = find_in(x, method, path, routes, countof(routes));

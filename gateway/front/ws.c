@@ -43,31 +43,6 @@ static void address_leave(struct front *f, struct address *a)
     address_forget(f, a);
 }
 
-/* libwebsockets hangs up without a word on a list, and on a name before the one that is served,
- * that it has no room for: such ones are refused here, in words. */
-#define PROTOCOL_LIST 127
-#define PROTOCOL_NAME 63
-
-static bool offers_us(struct lws *wsi)
-{
-    char offered[PROTOCOL_LIST];
-    int n = lws_hdr_total_length(wsi, WSI_TOKEN_PROTOCOL);
-    if (n <= 0)
-        return true;
-    if (lws_hdr_copy(wsi, offered, sizeof offered, WSI_TOKEN_PROTOCOL) < 0)
-        return false;
-    for (char *at = offered; *at;) {
-        at += strspn(at, " ,\t");
-        size_t len = strcspn(at, " ,\t");
-        if (len == strlen("holdfast.v1") && strncmp(at, "holdfast.v1", len) == 0)
-            return true;
-        if (len >= PROTOCOL_NAME)
-            return false;
-        at += len;
-    }
-    return false;
-}
-
 static bool is_version_13(struct lws *wsi)
 {
     char version[8] = "";
@@ -106,7 +81,7 @@ static int admit(struct front *f, struct lws *wsi)
     char path[64] = "";
     if (admin_is(wsi))
         return http_refuse(wsi, 400, ERR_UNSUPPORTED, "the operator's socket has no WebSocket");
-    if (!http_has_version(wsi))
+    if (!lws_quirk_line_is_whole(wsi))
         return http_refuse(wsi, 400, ERR_BAD_REQUEST, "the request's line is not whole");
     lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI);
     if (strcmp(path, "/v1/ws") != 0 && !find_kind(f, path))
@@ -119,7 +94,7 @@ static int admit(struct front *f, struct lws *wsi)
         return http_refuse(wsi, 426, ERR_UNSUPPORTED, "Sec-WebSocket-Version must be 13");
     if (http_check_origin(f, wsi) != ORIGIN_OK)
         return http_refuse(wsi, 403, ERR_UNAUTHORIZED, "this origin or host is not allowed");
-    if (!offers_us(wsi))
+    if (!lws_quirk_offers(wsi, "holdfast.v1"))
         return http_refuse(wsi, 400, ERR_UNSUPPORTED,
                            "the subprotocol is holdfast.v1, in a list of less than 127 bytes");
     struct address *a = address_get(f, wsi);

@@ -253,7 +253,7 @@ static bool complete(const struct terminal *t, const struct tool_caller *caller,
     s->owner = xstrdup(caller->owner);
     s->conversation_id = xstrdup(caller->conversation_id);
     s->task_id = xstrdup(caller->task_id);
-    s->agent = task ? xstrdup(task_field(task, FIELD_AGENT)) : NULL;
+    s->agent = task ? xstrdup(task_field(task, FIELD_agent)) : NULL;
     return sandbox_plan(&t->sandbox, w->workdir, s, ret_env, ret_error);
 }
 
