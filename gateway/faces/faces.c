@@ -4,6 +4,7 @@
 
 #include "gateway/faces/face_http.h"
 #include "gateway/faces/face_ws.h"
+#include "proto/faces/ag_ui.h"
 #include "proto/faces/ai_sdk.h"
 
 #define FACE(method_, pattern_, operation_, ops_)                                                  \
@@ -18,6 +19,8 @@ static const struct {
 } table[] = {
     {FACE_AI_SDK, FACE(POST, "/v1/ai/chat", AI_SDK_POST_CHAT, ai_sdk_http_ops)},
     {FACE_AI_SDK, FACE(GET, "/v1/ai/chat/{c}/stream", AI_SDK_GET_STREAM, ai_sdk_http_ops)},
+    {FACE_AG_UI, FACE(POST, "/v1/ag-ui/{a}", AG_UI_RUN, ag_ui_http_ops)},
+    {FACE_AG_UI, FACE(GET, "/v1/ag-ui/{a}/{c}", AG_UI_CONNECT, ag_ui_http_ops)},
 };
 
 #define SOCKET(path_, ops_)                                                                        \
