@@ -20,20 +20,22 @@ export class ThreadAgent extends HttpAgent {
     return transformHttpEventStream(runHttpRequest(() => this.fetch(url, { headers, signal })));
   }
 
-  /** Remembers the id of the last event that came whole. */
+  /** Remembers the id of the last event that came whole.  (The stock client's cancel of a broken body is a rejection
+   * that nobody handles: here it is quiet.) */
   #listen(response) {
     if (!response.ok) return response;
+    const reader = response.body.getReader();
     const decoder = new TextDecoder();
     let text = "";
-    const listen = new TransformStream({
-      transform: (bytes, to) => {
-        const events = (text + decoder.decode(bytes, { stream: true })).split("\n\n");
-        text = events.pop();
-        for (const event of events) this.#last = /^id: (.*)$/m.exec(event)?.[1] ?? this.#last;
-        to.enqueue(bytes);
-      },
-    });
-    return new Response(response.body.pipeThrough(listen), response);
+    const read = async () => {
+      const { done, value } = await reader.read();
+      const events = (text + decoder.decode(value, { stream: !done })).split("\n\n");
+      text = events.pop();
+      for (const event of events) this.#last = /^id: (.*)$/m.exec(event)?.[1] ?? this.#last;
+      return { done, value };
+    };
+    const cancel = () => reader.cancel().catch(() => {});
+    return { ok: true, status: response.status, headers: response.headers, body: { getReader: () => ({ read, cancel }) } };
   }
 }
 
