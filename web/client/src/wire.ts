@@ -149,6 +149,8 @@ export interface ChatOptions {
   notify_on_complete?: boolean;
   when_busy?: "parallel" | "reject" | "enqueue" | "interrupt";
   metadata?: Record<string, unknown>;
+  context?: { role: "system" | "developer" | "user" | "assistant"; content: string }[];
+  unlisted?: boolean;
 }
 
 export interface RequestFields {
