@@ -6,6 +6,8 @@ export type TaskType = "chat" | "background" | "child" | "notice";
 export type TaskStatus = "pending" | "running" | "completed" | "failed" | "cancelled";
 
 export interface TaskError {
+  /** What failed, where the gateway tells it apart: `model_busy`, `model_refused` … */
+  reason?: string;
   code: "agent_error" | "timeout" | "cancelled" | "orphaned" | "limit" | "overloaded" | "internal";
   message: string;
 }
@@ -73,6 +75,8 @@ export interface BackgroundResult {
 export interface Agent {
   name: string;
   description?: string;
+  /** What one may ask it: suggestions for an empty conversation. */
+  examples?: string[];
   default?: boolean;
 }
 
