@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "core/list.h"
-#include "gateway/store_sqlite.h"
+#include "gateway/store/store_sqlite.h"
 
 #define LINE_BYTES 190
 #define SEALS_MIN 4

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "gateway/store_sqlite.h"
+#include "gateway/store/store_sqlite.h"
 #include "proto/event.h"
 
 #define OWNERS 1000

@@ -1,5 +1,5 @@
 # embed_web_files(target folder): puts the files of a folder into the target, as the table that
-# gateway/web_files.h declares, each also as gzip makes it where that is smaller by a tenth.
+# gateway/front/web_files.h declares, each also as gzip makes it where that is smaller by a tenth.
 # A changed, new or removed file configures and builds again.
 
 set(web_mimes
@@ -88,7 +88,7 @@ function(embed_web_files target folder)
     set(generated ${PROJECT_BINARY_DIR}/web_files.c)
     file(CONFIGURE OUTPUT ${generated} @ONLY CONTENT [[
 /* Made by cmake/embed.cmake. */
-#include "gateway/web_files.h"
+#include "gateway/front/web_files.h"
 
 @externs@
 __asm__(".pushsection .rodata\n"

@@ -3,7 +3,7 @@
  * Shape:    two layers.  A *backend* (struct store_ops: memory, SQLite) is synchronous: apply a
  *           batch, answer a query.  The *port* that core uses (struct store_port) is asynchronous:
  *           one batch in flight at a time, any number of queries, answers as callbacks on the loop
- *           thread.  gateway/store_thread turns a backend into a port with a writing thread and a
+ *           thread.  gateway/store/store_thread turns a backend into a port with a writing thread and a
  *           pool of readers; core/store_inline does it on one thread, step by step, for tests.
  * Thread:   the port: the loop thread; a backend: as struct store_ops says.
  * Errors:   negative enum store_error.  A commit that fails has changed nothing, and may be tried

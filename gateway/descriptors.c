@@ -2,7 +2,7 @@
 
 #include <sys/resource.h>
 
-#include "gateway/log.h"
+#include "gateway/base/log.h"
 
 #define SPARE_DESCRIPTORS 64 /* store, listener, timers */
 #define DESCRIPTORS_PER_PROCESS 5

@@ -9,7 +9,7 @@
 #ifndef GATEWAY_DESCRIPTORS_H
 #define GATEWAY_DESCRIPTORS_H
 
-#include "gateway/config.h"
+#include "gateway/config/config.h"
 
 /* Raises them to what the limits need, lowers the limits to what they carry; gives how many sockets there may be. */
 uint32_t descriptors_fit(struct config *config);

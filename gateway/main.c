@@ -8,17 +8,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "gateway/admin_client.h"
-#include "gateway/auth.h"
-#include "gateway/backup.h"
-#include "gateway/chat.h"
-#include "gateway/config.h"
-#include "gateway/doctor.h"
-#include "gateway/fault.h"
-#include "gateway/keeper.h"
-#include "gateway/log.h"
+#include "gateway/auth/auth.h"
+#include "gateway/base/fault.h"
+#include "gateway/base/log.h"
+#include "gateway/cli/admin_client.h"
+#include "gateway/cli/backup.h"
+#include "gateway/cli/chat.h"
+#include "gateway/cli/doctor.h"
+#include "gateway/config/config.h"
+#include "gateway/processes/keeper.h"
+#include "gateway/processes/supervisor.h"
 #include "gateway/server.h"
-#include "gateway/supervisor.h"
 
 #define EXIT_BAD_CONFIG 2
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "core/task.h"
-#include "gateway/webhook.h"
+#include "gateway/fetch/webhook.h"
 
 enum metric_kind { COUNTER, GAUGE, HISTOGRAM };
 
@@ -23,7 +23,7 @@ static void put(struct buf *out, const char *name, const char *labels, uint64_t 
 
 static void connections(struct server *s, struct buf *out, const char *name)
 {
-    put(out, name, "", s->n_conns);
+    put(out, name, "", s->front.n_conns);
 }
 
 static void closes(struct server *s, struct buf *out, const char *name)
@@ -34,8 +34,8 @@ static void closes(struct server *s, struct buf *out, const char *name)
 #undef X
     };
     for (size_t i = 0; i < countof(codes); i++)
-        buf_putf(out, "%s{code=\"%d\"} %" PRIu64 "\n", name, codes[i], s->closes[i]);
-    put(out, name, "{code=\"none\"}", s->closes[countof(s->closes) - 1]);
+        buf_putf(out, "%s{code=\"%d\"} %" PRIu64 "\n", name, codes[i], s->front.closes[i]);
+    put(out, name, "{code=\"none\"}", s->front.closes[countof(s->front.closes) - 1]);
 }
 
 /* Live tasks by status and agent, counted when asked for. */
@@ -205,7 +205,7 @@ static void hooks_pending(struct server *s, struct buf *out, const char *name)
 
 static void sent(struct server *s, struct buf *out, const char *name)
 {
-    put(out, name, "", s->bytes_out);
+    put(out, name, "", s->front.bytes_out);
 }
 
 static void replayed(struct server *s, struct buf *out, const char *name)
@@ -278,23 +278,13 @@ static const struct metric metrics[] = {
     {"holdfast_sent_bytes_total", COUNTER, "Bytes of messages sent.", sent},
 };
 
-void metrics_write(struct server *s, struct buf *out)
+void metrics_write(void *server, struct buf *out)
 {
+    struct server *s = server;
     static const char *const kinds[] = {"counter", "gauge", "histogram"};
     for (size_t i = 0; i < countof(metrics); i++) {
         const struct metric *m = &metrics[i];
         buf_putf(out, "# HELP %s %s\n# TYPE %s %s\n", m->name, m->help, m->name, kinds[m->kind]);
         m->write(s, out, m->name);
     }
-}
-
-bool metrics_are_allowed(const struct config *config, const char *ip, bool was_forwarded)
-{
-    struct net_address address;
-    if (config->metrics.is_public)
-        return true;
-    if (!net_parse_address(str_of(ip), &address))
-        return false;
-    return (net_is_loopback(&address) && !was_forwarded) ||
-           net_list_has(config->metrics.allow_nets, config->metrics.allow.n, &address);
 }

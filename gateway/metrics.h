@@ -7,9 +7,6 @@
 
 #include "gateway/server.h"
 
-void metrics_write(struct server *s, struct buf *out);
-/* was_forwarded: a proxy says that ip asks.  That may be a proxy of this machine that names nobody else,
- * so loopback alone is no reason then. */
-bool metrics_are_allowed(const struct config *config, const char *ip, bool was_forwarded);
+void metrics_write(void *server, struct buf *out); /* a struct server: as the front calls it */
 
 #endif

@@ -1,8 +1,8 @@
 #include "gateway/reload.h"
 
-#include "gateway/log.h"
+#include "gateway/base/log.h"
+#include "gateway/front/tls.h"
 #include "gateway/server.h"
-#include "gateway/tls.h"
 
 /* With keys where there were none, or without any, who is a guest would change, and what a guest may do was
  * checked at the start. */
@@ -33,8 +33,7 @@ static void reload_keys(struct server *s)
     size_t n_keys = 0;
     struct auth *fresh = read_keys(s->config, &n_keys, &faults);
     if (fresh) {
-        auth_close(s->auth);
-        s->auth = fresh;
+        front_set_auth(&s->front, fresh);
         log_event(LEVEL_INFO, "auth", "reloaded", LOG_INT("keys", (int64_t)n_keys));
     } else {
         log_event(LEVEL_ERROR, "auth", "not_reloaded", LOG_STR("why", buf_str(&faults)));
@@ -44,7 +43,7 @@ static void reload_keys(struct server *s)
 
 static void reload_certificate(struct server *s)
 {
-    const char *wrong = tls_reload(s->tls, s->config);
+    const char *wrong = tls_reload(s->front.tls, s->config);
     if (wrong)
         log_event(LEVEL_ERROR, "tls", "not_reloaded", LOG_TEXT("why", wrong));
     else
@@ -54,6 +53,6 @@ static void reload_certificate(struct server *s)
 void reload(struct server *s)
 {
     reload_keys(s);
-    if (s->tls)
+    if (s->front.tls)
         reload_certificate(s);
 }

@@ -8,32 +8,22 @@
 #include <unistd.h>
 
 #include "core/store_memory.h"
-#include "gateway/address.h"
-#include "gateway/admin.h"
-#include "gateway/agents.h"
-#include "gateway/deflate.h"
+#include "gateway/agents/agents.h"
+#include "gateway/base/fault.h"
+#include "gateway/base/log.h"
 #include "gateway/descriptors.h"
-#include "gateway/extension.h"
-#include "gateway/fault.h"
-#include "gateway/fetch.h"
-#include "gateway/http_api.h"
-#include "gateway/listener.h"
-#include "gateway/log.h"
+#include "gateway/fetch/fetch.h"
+#include "gateway/fetch/webhook.h"
+#include "gateway/front/ws.h"
+#include "gateway/metrics.h"
 #include "gateway/notify.h"
-#include "gateway/proxied.h"
+#include "gateway/processes/strays.h"
 #include "gateway/reload.h"
-#include "gateway/store_locked.h"
-#include "gateway/strays.h"
-#include "gateway/tls.h"
-#include "gateway/webhook.h"
-#include "gateway/ws.h"
+#include "gateway/store/store_locked.h"
 
 #define TICK_MS 1000
 #define CLOSE_WAIT_MS 1000 /* for the clients' side of the close handshake */
 #define END_WAIT_MS 2000   /* for what was told to end, at the stop */
-#define RX_BUFFER 1024
-#define TLS_RX_BUFFER 16384 /* a whole record: see tls_protocols */
-#define HEADER_BYTES 16384
 
 /* --- the clock --------------------------------------------------------------------------------- */
 
@@ -76,129 +66,19 @@ static void report_task(const struct task_record *t)
 #undef FIELDS
 }
 
-/* Who tries tokens does not learn how near one came; the log has it.  Only that one may start anew as a
- * guest is said (PROTOCOL.md 2), which without keys is anybody, and that no token came. */
-static bool refuse_token(struct server *s, bool has_token, struct identity *ret)
-{
-    bool is_guest = strncmp(ret->error, UNKNOWN_GUEST, strlen(UNKNOWN_GUEST)) == 0;
-    if (!has_token)
-        return false;
-    log_event_limited(LEVEL_INFO, "auth", "refused", LOG_TEXT("why", ret->error));
-    snprintf(ret->error, sizeof ret->error, "%s",
-             is_guest || s->config->auth.n_keys == 0 ? UNKNOWN_GUEST : "the token is not valid");
-    return false;
-}
-
-bool server_identify(struct server *s, struct str hello_token, struct str bearer, struct str cookie,
-                     struct identity *ret)
-{
-    if (!auth_check(s->auth, hello_token, bearer, cookie, s->hub.clock.wall_ms, ret))
-        return refuse_token(s, hello_token.p || bearer.p || cookie.p, ret);
-    struct str owner = {ret->owner, ret->owner_len};
-    if (!revocations_have(&s->hub.revocations, owner, s->hub.clock.wall_ms))
-        return true;
-    buf_done(&ret->token);
-    snprintf(ret->error, sizeof ret->error, "revoked");
-    return false;
-}
-
-bool server_is_ready(const struct server *s)
-{
-    return s->phase == SERVER_SERVING && hub_can_write(&s->hub);
-}
-
-/* --- libwebsockets ----------------------------------------------------------------------------- */
-
-static void on_lws_log(int level, const char *line)
-{
-    size_t n = strcspn(line, "\n");
-    char text[256];
-    snprintf(text, sizeof text, "%.*s", (int)(n < 200 ? n : 200), line);
-    log_event_limited(level == LLL_ERR ? LEVEL_WARN : LEVEL_DEBUG, "lws", "said",
-                      LOG_TEXT("text", text));
-}
-
-#define PROTOCOL(rx_bytes)                                                                       \
-    {                                                                                            \
-        .name = "holdfast.v1", .callback = ws_callback, .per_session_data_size = sizeof(void *), \
-        .rx_buffer_size = (rx_bytes), .tx_packet_size = MAX_MESSAGE_OUT + 64                     \
-    }
-static const struct lws_protocols protocols[] = {PROTOCOL(RX_BUFFER), {0}};
-/* While a connection is held (lws_rx_flow_control) with something read, and OpenSSL has the rest of that
- * record, libwebsockets 4.1.6 goes round for ever, and the loop with it: so records are read whole. */
-static const struct lws_protocols tls_protocols[] = {PROTOCOL(TLS_RX_BUFFER), {0}};
-
-/* No timers of lws's own on open connections: they are a sorted list, and eat the accept path. */
-static const lws_retry_bo_t no_validity_checks = {0};
-
-static bool open_lws(struct server *s)
-{
-    void *loops[] = {&s->loop};
-    lws_set_log_level(LLL_ERR | LLL_WARN, on_lws_log);
-    struct lws_context_creation_info info = {
-        .port = CONTEXT_PORT_NO_LISTEN_SERVER,
-        .foreign_loops = loops,
-        .pcontext = &s->lws,
-        .options =
-            LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS |
-            (s->deflate ? 0 : LWS_SERVER_OPTION_VALIDATE_UTF8) | /* it would read compressed text */
-            (s->config->tls.cert ? LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT : 0),
-        .user = s,
-        .max_http_header_data = HEADER_BYTES,
-        .pt_serv_buf_size = 65536 + 1024,
-        .gid = -1,
-        .uid = -1,
-    };
-    s->lws = lws_create_context(&info);
-    if (!s->lws)
-        return false;
-    info.protocols = s->config->tls.cert ? tls_protocols : protocols;
-    info.retry_and_idle_policy = &no_validity_checks;
-    info.vhost_name = "holdfast";
-    info.keepalive_timeout = 30;
-    info.ssl_cert_filepath = s->config->tls.cert; /* NULL: plain */
-    info.ssl_private_key_filepath = s->config->tls.key;
-    info.alpn = "http/1.1"; /* else HTTP/2 is spoken, and hand-made chunks break */
-    info.extensions = s->deflate ? extension_list : NULL;
-    s->vhost = lws_create_vhost(s->lws, &info);
-    info.vhost_name = "admin";
-    info.protocols = protocols;
-    info.extensions = NULL;
-    info.ssl_cert_filepath = info.ssl_private_key_filepath = NULL;
-    if (s->vhost && s->config->admin.socket)
-        s->admin_vhost = lws_create_vhost(s->lws, &info);
-    return s->vhost && (s->admin_vhost || !s->config->admin.socket);
-}
-
-/* Destroy, turn until every wsi has gone, destroy again: twice at once crashes, once alone leaks. */
-static void close_lws(struct server *s)
-{
-    if (!s->lws)
-        return;
-    lws_context_destroy(s->lws);
-    for (int extra = 0; s->n_wsi > 0 || extra < 3; extra++) {
-        uv_run(&s->loop, UV_RUN_NOWAIT);
-        ws_reap(s);
-        if (extra > 100000)
-            break;
-    }
-    if (s->lws)
-        lws_context_destroy(s->lws);
-}
-
 /* --- stopping ---------------------------------------------------------------------------------- */
 
 static void close_connections(struct server *s)
 {
-    s->phase = SERVER_CLOSING;
-    ws_close_all(s, CLOSE_GOING_AWAY);
+    s->front.phase = FRONT_CLOSING;
+    ws_close_all(&s->front, CLOSE_GOING_AWAY);
     timer_arm(&s->hub.clock, &s->drain, s->hub.clock.now_ms + CLOSE_WAIT_MS);
 }
 
 static void on_drain(struct timer *timer)
 {
     struct server *s = container_of(timer, struct server, drain);
-    if (s->phase == SERVER_CLOSING) {
+    if (s->front.phase == FRONT_CLOSING) {
         s->stopped = true;
         return;
     }
@@ -208,15 +88,15 @@ static void on_drain(struct timer *timer)
 
 static void begin_drain(struct server *s)
 {
-    if (s->phase >= SERVER_DRAINING) {
+    if (s->front.phase >= FRONT_DRAINING) {
         timer_arm(&s->hub.clock, &s->drain, s->hub.clock.now_ms); /* asked twice: at once */
         return;
     }
     log_event(LEVEL_INFO, "server", "draining", LOG_INT("tasks", s->hub.n_live));
-    s->phase = SERVER_DRAINING;
+    s->front.phase = FRONT_DRAINING;
     notify_manager("STOPPING=1\nSTATUS=waiting for the last tasks");
     hub_drain(&s->hub);
-    ws_say_goaway(s);
+    ws_say_goaway(&s->front);
     timer_arm(&s->hub.clock, &s->drain, s->hub.clock.now_ms + (msec_t)s->config->drain_s * 1000);
 }
 
@@ -235,11 +115,11 @@ static void on_hangup(uv_signal_t *signal, int number)
 /* The last task has ended and its end is sent, or the store takes no more writes: close. */
 static void proceed_drain(struct server *s)
 {
-    if (s->phase == SERVER_DRAINING && hub_is_over(&s->hub))
+    if (s->front.phase == FRONT_DRAINING && hub_is_over(&s->hub))
         close_connections(s);
-    else if (s->abandoned && s->phase == SERVER_DRAINING && s->hub.journal.failing)
+    else if (s->abandoned && s->front.phase == FRONT_DRAINING && s->hub.journal.failing)
         close_connections(s);
-    if (s->phase == SERVER_CLOSING && s->n_conns == 0)
+    if (s->front.phase == FRONT_CLOSING && s->front.n_conns == 0)
         s->stopped = true;
 }
 
@@ -282,10 +162,7 @@ static void on_tick(struct timer *timer)
     struct server *s = container_of(timer, struct server, tick);
     report_store(s);
     report_checkpoints(s);
-    ws_tick(s);
-    sse_tick(s);
-    http_api_tick(s);
-    pace_tick(s);
+    front_tick(&s->front);
     timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
 }
 
@@ -323,10 +200,10 @@ static void server_turn(struct server *s)
 
     s->busy = is_busy(s);
     hub_submit(&s->hub, s->busy); /* what was staged is the next batch */
-    ws_flush_woken(s);            /* what is committed goes out, many lines at once */
+    ws_flush_woken(&s->front);    /* what is committed goes out, many lines at once */
     proceed_drain(s);
     hub_reap(&s->hub); /* nobody is inside anything any more */
-    ws_reap(s);
+    ws_reap(&s->front);
 }
 
 /* --- the store --------------------------------------------------------------------------------- */
@@ -382,10 +259,6 @@ static bool open_hub(struct server *s)
     s->drain.fire = on_drain;
     s->tick.fire = on_tick;
     server_refresh_clock(s);
-    uint64_t secret[2];
-    ASSERT(random_bytes(secret, sizeof secret));
-    map_init(&s->addresses, secret, address_key);
-    map_init(&s->paces, secret, pace_key);
     return true;
 }
 
@@ -402,18 +275,17 @@ static void on_restored(void *arg, int status)
         return;
     }
     processes_restore(s->terminal.processes);
-    listener_start(s);
-    admin_start(s);
+    front_start(&s->front);
     webhooks_start(s->webhooks);
-    if (s->phase == SERVER_STARTING)
-        s->phase = SERVER_SERVING;
+    if (s->front.phase == FRONT_STARTING)
+        s->front.phase = FRONT_SERVING;
     timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
     notify_manager("READY=1\nSTATUS=serving");
     bool v6 = strchr(s->config->listen_host, ':') != NULL;
     printf("{\"event\":\"ready\",\"listen\":\"%s%s%s:%d\",\"version\":\"%s\"}\n", v6 ? "[" : "",
-           s->config->listen_host, v6 ? "]" : "", s->port, HOLDFAST_VERSION);
+           s->config->listen_host, v6 ? "]" : "", s->front.port, HOLDFAST_VERSION);
     fflush(stdout);
-    log_event(LEVEL_INFO, "server", "ready", LOG_INT("port", s->port),
+    log_event(LEVEL_INFO, "server", "ready", LOG_INT("port", s->front.port),
               LOG_INT("tasks", s->hub.n_live));
 }
 
@@ -430,8 +302,8 @@ static bool start(struct server *s)
     if (!open_store(s))
         return false;
     struct buf faults = {0};
-    s->auth = auth_open(s->config, s->config->data, &faults);
-    if (!s->auth) {
+    front_set_auth(&s->front, auth_open(s->config, s->config->data, &faults));
+    if (!s->front.auth) {
         log_event(LEVEL_ERROR, "auth", "cannot_open", LOG_STR("why", buf_str(&faults)));
         buf_done(&faults);
         return false;
@@ -447,7 +319,7 @@ static bool start(struct server *s)
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
         return false;
     }
-    s->webhooks = webhooks_open(s, error, sizeof error);
+    s->webhooks = webhooks_open(&s->hub, s->fetcher, s->config, error, sizeof error);
     if (!s->webhooks) {
         log_event(LEVEL_ERROR, "webhook", "cannot_open", LOG_TEXT("why", error));
         return false;
@@ -455,13 +327,7 @@ static bool start(struct server *s)
     if (!open_hub(s))
         return false;
     s->hub_is_open = true;
-    s->deflate = s->config->compression ? deflate_open() : NULL;
-    if (!open_lws(s)) {
-        log_event(LEVEL_ERROR, "lws", "cannot_open",
-                  LOG_TEXT("why", s->config->tls.cert ? "see tls.cert and tls.key" : "no context"));
-        return false;
-    }
-    if (!listener_open(s) || !admin_open(s))
+    if (!front_open(&s->front))
         return false;
     watch_signal(s, &s->sigterm, SIGTERM, on_signal);
     watch_signal(s, &s->sigint, SIGINT, on_signal);
@@ -501,36 +367,22 @@ static void stop(struct server *s)
 {
     if (s->store_thread) /* first: lws closes a descriptor twice, which must not be another's */
         store_thread_close(s->store_thread, NULL, NULL);
-    ws_close_all(s, CLOSE_GOING_AWAY);
-    if (s->listener.data)
-        uv_close((uv_handle_t *)&s->listener, NULL);
-    admin_close(s);
-    proxied_close_all(s);
     uv_signal_t *const signals[] = {&s->sigterm, &s->sigint, &s->sighup};
     for (size_t i = 0; i < countof(signals); i++)
         if (signals[i]->data)
             uv_close((uv_handle_t *)signals[i], NULL);
-    close_lws(s);
-    ws_reap(s);
-    if (s->hub_is_open) {
+    front_close(&s->front);
+    if (s->hub_is_open)
         hub_done(&s->hub);
-        map_done(&s->addresses);
-        pace_done(s);
-        map_done(&s->paces);
-    }
     webhooks_close(s->webhooks);
     agents_free(s->agents, s->n_agents);
     terminal_close(&s->terminal);
     fetcher_close(s->fetcher);
     run_out(s);
-    if (s->listen_fd >= 0)
-        close(s->listen_fd);
+    front_done(&s->front);
     uv_loop_close(&s->loop);
     if (s->store)
         s->store_ops->close(s->store);
-    auth_close(s->auth);
-    deflate_close(s->deflate);
-    buf_done(&s->out);
 }
 
 int server_run(const struct config *config)
@@ -538,21 +390,12 @@ int server_run(const struct config *config)
     struct config fitted = *config;
     struct server *s = xcalloc(sizeof *s);
     s->config = &fitted;
-    s->listen_fd = s->admin_fd = -1;
-    list_init(&s->conns);
-    list_init(&s->silent);
-    list_init(&s->blocked);
-    list_init(&s->dead);
-    list_init(&s->streams);
-    list_init(&s->bodies);
-    list_init(&s->under_way);
-    list_init(&s->greetings);
-    list_init(&s->paced);
-    s->max_sockets = descriptors_fit(&fitted);
+    front_init(&s->front, &s->loop, &s->hub, &fitted);
+    s->front.write_metrics = metrics_write;
+    s->front.metrics_arg = s;
+    s->front.max_sockets = descriptors_fit(&fitted);
     strays_adopt();
     uv_loop_init(&s->loop);
-    buf_reserve(&s->out, LWS_PRE + MAX_EVENT_LINE);
-    memset(s->out.bytes, 0, LWS_PRE);
     bool started = start(s);
     while (started && !s->stopped)
         server_turn(s);

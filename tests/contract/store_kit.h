@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "core/store_memory.h"
-#include "gateway/store_sqlite.h"
+#include "gateway/store/store_sqlite.h"
 #include "proto/event.h"
 
 struct fixture {

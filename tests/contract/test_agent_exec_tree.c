@@ -4,7 +4,7 @@
  */
 #include "tests/support/exec_probe.h"
 
-#include "gateway/strays.h"
+#include "gateway/processes/strays.h"
 
 #include <sys/prctl.h>
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <uv.h>
 
-#include "gateway/block_slab.h"
+#include "gateway/store/block_slab.h"
 
 #define CHUNK_BYTES (2u << 20)
 #define LIVE 200

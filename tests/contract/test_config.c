@@ -90,8 +90,8 @@ static void test_config_file_fills_everything_in(void **state)
     assert_int_equal(c.auth.keys[1].alg, ALG_HS256);
     assert_string_equal(c.auth.keys[1].secret_file, "s");
     assert_string_equal(c.auth.cookie, "session");
-    assert_string_equal(c.parsed_origins[0].host, "chat.example");
-    assert_true(c.parsed_origins[1].subdomains);
+    assert_string_equal(c.parsed_origins.list[0].host, "chat.example");
+    assert_true(c.parsed_origins.list[1].subdomains);
     assert_string_equal(config_find_model(&c, "local")->model, "qwen3");
     assert_null(config_find_model(&c, "b"));
     assert_null(config_find_model(&c, "builtin"));

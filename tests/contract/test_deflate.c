@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <zlib.h>
 
-#include "gateway/deflate.h"
+#include "gateway/front/deflate.h"
 #include "tests/support/t.h"
 
 static struct deflate *ours;

@@ -2,8 +2,8 @@
  * error, and the life of a fetch beside a server that says nothing. */
 #include "tests/support/t.h"
 
-#include "gateway/complaint.h"
-#include "gateway/fetch.h"
+#include "gateway/fetch/complaint.h"
+#include "gateway/fetch/fetch.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

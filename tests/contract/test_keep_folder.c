@@ -1,7 +1,7 @@
 /* The folder of a command: its ring against a naive model, its records as they were written. */
 #include "tests/support/t.h"
 
-#include "gateway/keep_folder.h"
+#include "gateway/processes/keep_folder.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -1,5 +1,5 @@
 /* A keeper that cannot be held is no process of ours any more: neither running nor a zombie. */
-#include "gateway/keeper.h"
+#include "gateway/processes/keeper.h"
 #include "tests/support/t.h"
 
 #include <errno.h>

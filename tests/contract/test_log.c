@@ -1,6 +1,6 @@
 /* The log's lines: form, escaping, levels, and what is left out of a flood.
  */
-#include "gateway/log.h"
+#include "gateway/base/log.h"
 #include "proto/js.h"
 #include "tests/support/t.h"
 

@@ -1,10 +1,10 @@
-/* The built-in model behind gateway/model.h, driven by the ReAct loop with the real tools. */
+/* The built-in model behind gateway/models/model.h, driven by the ReAct loop with the real tools. */
 #include "tests/support/run_probe.h"
 
-#include "gateway/agent_react.h"
-#include "gateway/model_builtin.h"
-#include "gateway/model_rules.h"
-#include "gateway/tools.h"
+#include "gateway/agents/agent_react.h"
+#include "gateway/models/model_builtin.h"
+#include "gateway/models/model_rules.h"
+#include "gateway/tools/tools.h"
 
 static struct builtin_settings builtin = {.loop = &loop};
 static const struct model model = {

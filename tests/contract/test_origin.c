@@ -1,6 +1,7 @@
 /* Who may connect (PROTOCOL.md section 1; field case F66), and the addresses behind it.
  */
-#include "gateway/config.h"
+#include "gateway/base/net.h"
+#include "gateway/base/origin.h"
 #include "tests/support/t.h"
 
 #include <netinet/in.h>
@@ -13,31 +14,31 @@ struct row {
     enum origin_verdict verdict;
 };
 
-static void open_origins(struct config *c, const char *const *origins)
+static void open_origins(struct origins *c, const char *const *origins)
 {
     size_t n = 0;
 
-    *c = (struct config){0};
+    *c = (struct origins){0};
     while (origins[n])
         n++;
-    c->parsed_origins = xcalloc((n + 1) * sizeof *c->parsed_origins);
+    c->list = xcalloc((n + 1) * sizeof *c->list);
     for (size_t i = 0; i < n; i++)
-        if (!origin_parse(str_of(origins[i]), &c->parsed_origins[i]))
+        if (!origin_parse(str_of(origins[i]), &c->list[i]))
             fail_msg("%s does not parse", origins[i]);
-    c->origins.n = n;
+    c->n = n;
 }
 
-static void close_origins(struct config *c)
+static void close_origins(struct origins *c)
 {
-    for (size_t i = 0; i < c->origins.n; i++)
-        origin_done(&c->parsed_origins[i]);
-    free(c->parsed_origins);
+    for (size_t i = 0; i < c->n; i++)
+        origin_done(&c->list[i]);
+    free(c->list);
 }
 
 static void check_rows(const char *const *origins, bool loopback, bool cookie,
                        const struct row *rows, size_t n)
 {
-    struct config c;
+    struct origins c;
     size_t n_wrong = 0;
 
     open_origins(&c, origins);
@@ -102,7 +103,7 @@ static void test_origin_without_list_must_be_that_of_host(void **state)
 
 static void test_origin_of_bytes_that_are_no_text_is_foreign(void **state)
 {
-    struct config c = {0};
+    struct origins c = {0};
     static const char nul[] = "http://chat.example\0.evil.test";
     char letters[400] = "http://";
     (void)state;
@@ -166,7 +167,7 @@ static void test_origin_absent_with_a_cookie_is_missing(void **state)
 static void test_origin_is_listed_knows_only_the_list(void **state)
 {
     static const char *const list[] = {"https://chat.example", NULL};
-    struct config c, empty = {0};
+    struct origins c, empty = {0};
     (void)state;
 
     open_origins(&c, list);

@@ -2,8 +2,8 @@
  * waits for ever, at the end neither. */
 #include "tests/contract/store_kit.h"
 
-#include "gateway/store_sqlite_private.h"
-#include "gateway/store_thread.h"
+#include "gateway/store/store_sqlite_private.h"
+#include "gateway/store/store_thread.h"
 
 #define LIMIT 64    /* frames of the WAL; at twice as many the writer waits for the thread */
 #define A_COMMIT 16 /* frames, more than one of these here has */

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "gateway/store_sqlite_private.h"
+#include "gateway/store/store_sqlite_private.h"
 
 static int setup(void **state)
 {

@@ -3,7 +3,7 @@
 
 #include <stdatomic.h>
 
-#include "gateway/store_thread.h"
+#include "gateway/store/store_thread.h"
 
 /* ---------------------------------------------------------------------------- a slow backend */
 

@@ -1,7 +1,7 @@
 /* The conversation as a model is given it: what is left out when it grows too long. */
 #include "tests/support/t.h"
 
-#include "gateway/talk.h"
+#include "gateway/agents/talk.h"
 
 static struct talk talk;
 

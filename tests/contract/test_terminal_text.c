@@ -1,7 +1,7 @@
 /* Bytes of commands as text. */
 #include "tests/support/t.h"
 
-#include "gateway/terminal_text.h"
+#include "gateway/processes/terminal_text.h"
 #include "proto/js.h"
 
 #define BAD "\xef\xbf\xbd"

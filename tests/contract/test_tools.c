@@ -1,9 +1,9 @@
 /* The tools behind core/tool.h: what they compute, and how they refuse. */
 #include "tests/support/t.h"
 
-#include "gateway/arithmetic.h"
-#include "gateway/calculator.h"
-#include "gateway/tools.h"
+#include "gateway/models/arithmetic.h"
+#include "gateway/models/calculator.h"
+#include "gateway/tools/tools.h"
 
 static struct buf out;
 

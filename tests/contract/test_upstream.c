@@ -1,5 +1,5 @@
 /* The API key of a configured server: whole in its header, or a sentence that says where it is wrong. */
-#include "gateway/upstream.h"
+#include "gateway/fetch/upstream.h"
 #include "tests/support/t.h"
 
 #include <fcntl.h>

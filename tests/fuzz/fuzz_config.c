@@ -1,5 +1,5 @@
 /* Any text as a configuration: faults with a key each, or one that works and can be printed. */
-#include "gateway/config.h"
+#include "gateway/config/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #define ZLIB_CONST
 #include <zlib.h>
 
-#include "gateway/deflate.h"
+#include "gateway/front/deflate.h"
 
 #define LIMIT 4096
 

@@ -1,7 +1,7 @@
 /* Any text as a token: nobody gets in without a signature, and every refusal says why, in a few words
  * and with nothing of the token. */
-#include "gateway/auth.h"
-#include "gateway/config.h"
+#include "gateway/auth/auth.h"
+#include "gateway/config/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -159,7 +159,7 @@ ENTRY = re.compile(r'\{LEVEL_\w+, "(\w+)", ("\w+")')
 
 
 def test_events_of_the_log_are_those_of_the_manual():
-    said = {(component, event) for path in (ROOT / "gateway").glob("*.c") if path.name != "fault.c"
+    said = {(component, event) for path in (ROOT / "gateway").rglob("*.c") if path.name != "fault.c"
             for component, events in CALL.findall(path.read_text()) + ENTRY.findall(path.read_text())
             for event in re.findall(r'"(\w+)"', events)}
     manual = (ROOT / "docs/operations.md").read_text().split("| component | event |")[1].split("\n\n")[0]

@@ -1,7 +1,7 @@
-"""README.md is run: its files written, its commands carried out, its output compared.
+"""README.md and docs/agents.md are run: their files written, their commands carried out, their output compared.
 
 A comment before a fenced block says what the block is:
-  <!-- file: NAME -->   that file, for the blocks behind it
+  <!-- file: NAME -->   that file, for the blocks after it
   <!-- run: NAME -->    commands; each must succeed
   <!-- shows: NAME -->  what those commands print, but for white space at the ends of lines
   <!-- dev: NAME -->    "./dev NAME …": not run from inside a test, but ./dev must know it
@@ -22,11 +22,13 @@ from holdfast import WAIT_S, Client, names
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 README = (ROOT / "README.md").read_text()
-PAGES = ["README.md", "ARCHITECTURE.md", "proto/PROTOCOL.md"]
+AGENTS = (ROOT / "docs" / "agents.md").read_text()
+PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/agents.md", "docs/style.md", "proto/PROTOCOL.md"]
+README_LINES = 200  # what a stranger reads in five minutes
 CONFIG = {"agents": None}  # what a gateway without a file has
 
 MARKED = re.compile(r"^<!-- (\w+): ([\w.-]+) -->\n```(\w+)\n(.*?)^```$", re.M | re.S)
-BLOCKS = [match.groups() for match in MARKED.finditer(README)]
+BLOCKS = [match.groups() for match in MARKED.finditer(README + AGENTS)]
 
 
 def blocks(kind):
@@ -70,8 +72,12 @@ def shown(text):
 
 
 def test_every_block_is_marked():
-    assert len(BLOCKS) == README.count("\n```") // 2
+    assert len(BLOCKS) == (README + AGENTS).count("\n```") // 2
     assert {what for what, *_ in BLOCKS} == {"file", "run", "shows", "dev"}
+
+
+def test_readme_is_short():
+    assert len(README.splitlines()) <= README_LINES
 
 
 def test_first_conversation_then_resume(folder, gateway):
@@ -100,9 +106,13 @@ def test_agent_of_your_own(folder):
                                  "task.completed"]
 
 
+def test_agents_page_has_configurations_that_hold(folder):
+    assert '"name": "echo"' in carry_out("agents", folder)
+
+
 def test_configuration_commands(folder):
-    printed = carry_out("configuration", folder)
-    assert '"name": "echo"' in printed
+    (folder / "examples").symlink_to(ROOT / "examples")
+    assert '"name": "parrot"' in carry_out("configuration", folder)
     for command in ("help", "keys", "print-config", "check-config"):
         assert f"build/holdfast {command}" in text_of("run", "configuration")
 

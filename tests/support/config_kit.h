@@ -5,7 +5,7 @@
 #ifndef TESTS_SUPPORT_CONFIG_KIT_H
 #define TESTS_SUPPORT_CONFIG_KIT_H
 
-#include "gateway/config.h"
+#include "gateway/config/config.h"
 #include "tests/support/t.h"
 
 #include <unistd.h>

@@ -14,8 +14,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "gateway/agent_exec.h"
-#include "gateway/supervisor.h"
+#include "gateway/agents/agent_exec.h"
+#include "gateway/processes/supervisor.h"
 #include "proto/buf.h"
 #include "proto/limits.h"
 

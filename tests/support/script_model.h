@@ -10,9 +10,9 @@
 
 #include "tests/support/run_probe.h"
 
-#include "gateway/agent_react.h"
-#include "gateway/stepper.h"
-#include "gateway/tools.h"
+#include "gateway/agents/agent_react.h"
+#include "gateway/base/stepper.h"
+#include "gateway/tools/tools.h"
 
 struct act {
     enum { ACT_THINK, ACT_SAY, ACT_CALL, ACT_DONE, ACT_WAIT, ACT_REFUSE } kind;

@@ -5,9 +5,9 @@
 #ifndef TESTS_SUPPORT_TOKEN_KIT_H
 #define TESTS_SUPPORT_TOKEN_KIT_H
 
-#include "gateway/auth.h"
-#include "gateway/config.h"
-#include "gateway/jwt_key.h"
+#include "gateway/auth/auth.h"
+#include "gateway/auth/jwt_key.h"
+#include "gateway/config/config.h"
 #include "tests/support/t.h"
 
 #include <openssl/ecdsa.h>

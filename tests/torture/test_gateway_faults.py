@@ -1,7 +1,7 @@
 """Every fault point of the gateway fails at its first, second, … passing in a whole conversation.
 
 One conversation is held again and again, in one data folder, each time by a gateway that is told
-which passing of which point fails (gateway/fault.h).  Its client does what a good client does: it
+which passing of which point fails (gateway/base/fault.h).  Its client does what a good client does: it
 comes back, asks again, and keeps what it has seen.  It gets to its end each time; and each time the
 next gateway, without a fault, is asked for all that was seen.
 """

@@ -1,0 +1,597 @@
+#include "gateway/agents/agent_exec.h"
+
+#include "gateway/agents/run_line.h"
+#include "gateway/processes/strays.h"
+#include "gateway/processes/supervisor.h"
+#include "proto/js.h"
+#include "proto/limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Design
+ *
+ *            report             stdout ended, or            supervisor            all lines
+ *           (child ended)       EXEC_DRAIN_MS, or kill      exited                handed over
+ *   RUNNING ────────────▶ EXITED ───────────▶ KILLED ─────────────────▶ GONE ──────────────▶ ENDED
+ *      └────────────────────kill─────────────────▲    or EXEC_KILL_MS    ▲                  on_end
+ *      └─────────────── the supervisor exited (nothing was left) ────────┘
+ *
+ * - Descriptors are watched with uv_poll and read and written here: a run needs to know "nothing
+ *   there now" at its end, and where exactly a write stopped; uv_stream hides both.
+ * - Backpressure: while paused stdout is not watched, and the agent sleeps in write.  At most one
+ *   read (CHUNK) and the beginning of a line are held.
+ * - stdout is closed when it has ended or is given up; out.fd < 0 says so, and what is left in the
+ *   buffer then counts as a line.
+ * - Memory goes with the last close callback after free.  A freed run only waits for its
+ *   supervisor.
+ */
+
+#define CHUNK 65536 /* bytes of one read: what a pipe holds; one a turn, so that all get theirs */
+#define STDERR_TAIL 4096
+#define RUN_MAGIC 0x65786563u
+
+enum exec_state { EXEC_RUNNING, EXEC_EXITED, EXEC_KILLED, EXEC_GONE, EXEC_ENDED };
+
+struct watched {
+    uv_poll_t poll;
+    int fd;     /* -1: closed, or never opened */
+    int events; /* for which it is watched; 0: not */
+};
+
+struct run {
+    unsigned magic;
+    enum exec_state state;
+    const char *program;
+    struct run_events events;
+    void *task;
+
+    uv_timer_t timer; /* EXITED: the drain; KILLED: the wait for the dead */
+    struct watched in, out, err, control, pidfd;
+    int n_handles; /* that are open or closing */
+
+    struct buf lines; /* read, not handed over */
+    size_t lines_at;  /* the first byte that is not handed over */
+    size_t scanned;   /* no newline in [lines_at, scanned) */
+    struct buf queue; /* for stdin */
+    size_t queue_at;  /* the first byte that is not written */
+    size_t queue_max;
+    struct buf message;   /* that is not known to be written whole; "" for none */
+    size_t message_after; /* bytes of the queue up to its end */
+
+    bool paused;
+    bool handing; /* on_line is on the stack */
+    bool cancelled;
+    bool freed;
+    bool reported;
+    struct supervisor_report report;
+    const char *fault; /* why we ended it ourselves; NULL: we did not */
+    size_t tail_len;
+    char tail[STDERR_TAIL];
+};
+
+static char chunk[CHUNK]; /* one loop, one thread */
+
+static void on_timer(uv_timer_t *timer);
+static void on_stdin_ready(uv_poll_t *poll, int status, int events);
+static void run_go_on(struct run *r);
+
+static struct run *run_of(const void *data)
+{
+    struct run *r = (struct run *)(uintptr_t)data;
+    ASSERT(r && r->magic == RUN_MAGIC);
+    return r;
+}
+
+/* ------------------------------------------------------------------ handles */
+
+static void run_drop(struct run *r)
+{
+    buf_done(&r->lines);
+    buf_done(&r->queue);
+    buf_done(&r->message);
+    r->magic = 0;
+    free(r);
+}
+
+static void on_handle_close(uv_handle_t *handle)
+{
+    struct run *r = run_of(handle->data);
+    r->n_handles--;
+    if (r->freed && r->n_handles == 0)
+        run_drop(r);
+}
+
+/* The descriptor is ours from here on, also on failure. */
+static bool watched_open(struct run *r, struct watched *w, int fd)
+{
+    w->fd = fd;
+    w->poll.data = r;
+    if (uv_poll_init(r->timer.loop, &w->poll, fd) == 0) {
+        r->n_handles++;
+        return true;
+    }
+    close(fd);
+    w->fd = -1;
+    return false;
+}
+
+static void watched_close(struct watched *w)
+{
+    if (w->fd < 0)
+        return;
+    uv_close((uv_handle_t *)&w->poll, on_handle_close);
+    close(w->fd);
+    w->fd = -1;
+}
+
+/* Costs nothing when nothing changes: uv_poll_start itself is two system calls. */
+static void watched_start(struct watched *w, int events, uv_poll_cb on_ready)
+{
+    if (w->fd < 0 || w->events == events)
+        return;
+    w->events = events;
+    uv_poll_start(&w->poll, events, on_ready);
+}
+
+static void watched_stop(struct watched *w)
+{
+    if (w->fd < 0 || w->events == 0)
+        return;
+    w->events = 0;
+    uv_poll_stop(&w->poll);
+}
+
+static void timer_close(struct run *r)
+{
+    if (!uv_is_closing((uv_handle_t *)&r->timer))
+        uv_close((uv_handle_t *)&r->timer, on_handle_close);
+}
+
+/* -1: nothing there now; 0: it has ended, and is closed. */
+static ssize_t read_chunk(struct watched *w)
+{
+    ssize_t n;
+    do
+        n = read(w->fd, chunk, sizeof chunk);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EAGAIN)
+        return -1;
+    if (n > 0)
+        return n;
+    watched_close(w);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ stdin */
+
+/* Writes what the pipe takes; waits for room with the rest.  False when nobody will read it. */
+static bool stdin_flush(struct run *r)
+{
+    while (r->queue_at < r->queue.len) {
+        ssize_t n = write(r->in.fd, r->queue.bytes + r->queue_at, r->queue.len - r->queue_at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            break;
+        if (n < 0) {
+            watched_close(&r->in);
+            buf_done(&r->queue);
+            r->queue_at = 0;
+            return false;
+        }
+        r->queue_at += (size_t)n;
+        r->message_after -= (size_t)n < r->message_after ? (size_t)n : r->message_after;
+    }
+    if (r->queue_at < r->queue.len) {
+        if (r->queue_at >= r->queue.len / 2) { /* not at each write: the rest may be large */
+            buf_consume(&r->queue, r->queue_at);
+            r->queue_at = 0;
+        }
+        watched_start(&r->in, UV_WRITABLE, on_stdin_ready);
+    } else {
+        buf_done(&r->queue);
+        r->queue_at = 0;
+        watched_stop(&r->in);
+    }
+    return true;
+}
+
+static void on_stdin_ready(uv_poll_t *poll, int status, int events)
+{
+    struct run *r = run_of(poll->data);
+    (void)status, (void)events; /* an error (then it is not watched any more) shows in write */
+    watched_stop(&r->in);
+    if (stdin_flush(r) && r->message.len && r->message_after == 0 && r->events.on_room)
+        r->events.on_room(r->task); /* before the program, which has all of it, can end */
+}
+
+static bool stdin_put(struct run *r, struct str line, size_t max)
+{
+    if (r->in.fd < 0 || r->queue.len - r->queue_at + line.n + 1 > max)
+        return false;
+    buf_putstr(&r->queue, line);
+    buf_putc(&r->queue, '\n');
+    return stdin_flush(r);
+}
+
+/* A message is taken when the pipe has all of it: one that waits here may never be read.  Until then it
+ * is refused, and known again when it is tried again. */
+static bool message_put(struct run *r, struct str line)
+{
+    if (r->message.len == 0) {
+        if (r->queue_at < r->queue.len || !stdin_put(r, line, SIZE_MAX))
+            return false;
+        r->message_after = r->queue.len - r->queue_at;
+        if (r->message_after > 0)
+            buf_putstr(&r->message, line);
+        return r->message_after == 0;
+    }
+    ASSERT(str_eq(line, buf_str(&r->message))); /* none overtakes another */
+    if (r->in.fd < 0 || r->message_after > 0)
+        return false;
+    buf_done(&r->message);
+    return true;
+}
+
+/* ------------------------------------------------------------------ stdout and stderr */
+
+static void run_kill(struct run *r)
+{
+    if (r->state >= EXEC_KILLED)
+        return;
+    r->state = EXEC_KILLED;
+    supervisor_send(r->control.fd, SUPERVISOR_KILL);
+    supervisor_wake(r->pidfd.fd);
+    uv_timer_start(&r->timer, on_timer, EXEC_KILL_MS, 0);
+}
+
+static void lines_consume(struct run *r)
+{
+    buf_consume(&r->lines, r->lines_at);
+    r->scanned -= r->lines_at;
+    r->lines_at = 0;
+    if (r->lines.len == 0 && r->lines.cap > 2 * (size_t)CHUNK)
+        buf_done(&r->lines);
+}
+
+static void fail_long_line(struct run *r)
+{
+    r->fault = "a line of the agent passes 4 MiB, and its event 1 MiB";
+    watched_close(&r->out);
+    buf_done(&r->lines);
+    r->lines_at = r->scanned = 0;
+}
+
+/* Text behind the last newline is a line when nothing can follow it.  What an agent was about to
+ * write when it died is none: how it died says more. */
+static bool lines_rest_is_one(struct run *r)
+{
+    struct js_doc doc = {0};
+
+    if (r->state != EXEC_GONE || r->out.fd >= 0 || r->lines_at == r->lines.len)
+        return false;
+    if (r->reported && r->report.status == 0)
+        return true;
+    bool whole = js_parse(&doc, r->lines.bytes + r->lines_at, r->lines.len - r->lines_at, JS_AGENT);
+    js_done(&doc);
+    if (!whole)
+        r->lines_at = r->lines.len;
+    return whole;
+}
+
+/* The next line; false when there is none, or it is too long and the run has failed. */
+static bool lines_take(struct run *r, struct str *ret)
+{
+    size_t left = r->lines.len - r->scanned;
+    const char *newline = left ? memchr(r->lines.bytes + r->scanned, '\n', left) : NULL;
+    size_t end = newline ? (size_t)(newline - r->lines.bytes) : r->lines.len;
+
+    r->scanned = end;
+    if (end - r->lines_at > MAX_AGENT_LINE) {
+        fail_long_line(r);
+        return false;
+    }
+    if (!newline && !lines_rest_is_one(r))
+        return false;
+    *ret = (struct str){r->lines.bytes + r->lines_at, end - r->lines_at};
+    if (ret->n && ret->p[ret->n - 1] == '\r')
+        ret->n--;
+    r->lines_at = r->scanned = newline ? end + 1 : end;
+    return true;
+}
+
+static void lines_hand_over(struct run *r)
+{
+    struct str line;
+
+    if (r->handing)
+        return;
+    r->handing = true;
+    while (!r->paused && lines_take(r, &line)) {
+        r->paused = true; /* first, so that an unpause from inside is not forgotten */
+        if (r->events.on_line(r->task, line))
+            r->paused = false;
+    }
+    lines_consume(r);
+    r->handing = false;
+}
+
+/* False when there is nothing to read now. */
+static bool stdout_read(struct run *r)
+{
+    ssize_t n = read_chunk(&r->out);
+    if (n > 0)
+        buf_put(&r->lines, chunk, (size_t)n);
+    lines_hand_over(r);
+    return n > 0;
+}
+
+static void on_stdout_ready(uv_poll_t *poll, int status, int events)
+{
+    struct run *r = run_of(poll->data);
+    (void)status, (void)events;
+    stdout_read(r);
+    run_go_on(r);
+}
+
+static bool stderr_read(struct run *r)
+{
+    ssize_t n = read_chunk(&r->err);
+    if (n <= 0)
+        return false;
+    size_t fresh = (size_t)n < STDERR_TAIL ? (size_t)n : STDERR_TAIL;
+    size_t kept = r->tail_len < STDERR_TAIL - fresh ? r->tail_len : STDERR_TAIL - fresh;
+    memmove(r->tail, r->tail + r->tail_len - kept, kept);
+    memcpy(r->tail + kept, chunk + (size_t)n - fresh, fresh);
+    r->tail_len = kept + fresh;
+    return true;
+}
+
+static void on_stderr_ready(uv_poll_t *poll, int status, int events)
+{
+    (void)status, (void)events;
+    stderr_read(run_of(poll->data));
+}
+
+/* ------------------------------------------------------------------ the end */
+
+/* Reads what the pipe holds now.  True when all is handed over; false: paused.  With nothing of the
+ * tree left there is no more to come.  What somebody else still writes (a descriptor was passed on)
+ * is not waited for, hence at most one pipe full. */
+static bool stdout_drain(struct run *r)
+{
+    int most = r->out.fd >= 0 ? fcntl(r->out.fd, F_GETPIPE_SZ) : 0;
+
+    lines_hand_over(r);
+    for (int got = 0; !r->paused && r->out.fd >= 0 && got <= most; got += CHUNK)
+        if (!stdout_read(r))
+            break;
+    if (r->paused)
+        return false;
+    watched_close(&r->out);
+    lines_hand_over(r);
+    return !r->paused;
+}
+
+static void stderr_drain(struct run *r)
+{
+    for (int n = 0; n < 16 && r->err.fd >= 0 && stderr_read(r); n++)
+        ;
+}
+
+static enum run_end describe_end(const struct run *r, struct buf *out)
+{
+    size_t n = r->tail_len;
+
+    if (r->fault) {
+        buf_puts(out, r->fault);
+        return RUN_FAILED;
+    }
+    if (!r->reported)
+        buf_puts(out, r->pidfd.fd < 0 ? "its supervisor ended without a report"
+                                      : "does not die of SIGKILL");
+    else if (supervisor_put_end(&r->report, r->program, out))
+        return RUN_DONE;
+    while (n && strchr(" \t\r\n", r->tail[n - 1]))
+        n--;
+    if (n) {
+        buf_puts(out, ": ");
+        buf_put(out, r->tail, n);
+    }
+    return RUN_FAILED;
+}
+
+static void run_end(struct run *r)
+{
+    struct buf text = {0};
+
+    stderr_drain(r);
+    r->state = EXEC_ENDED;
+    watched_close(&r->in);
+    watched_close(&r->err);
+    watched_close(&r->control); /* whatever still lives there is to be killed */
+    supervisor_wake(r->pidfd.fd);
+    timer_close(r);
+    enum run_end end = describe_end(r, &text);
+    r->events.on_end(r->task, end, buf_str(&text));
+    buf_done(&text);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct run *r = run_of(timer->data);
+    if (r->state == EXEC_EXITED)
+        run_kill(r);
+    else if (r->state == EXEC_KILLED)
+        r->state = EXEC_GONE;
+    run_go_on(r);
+}
+
+/* Does whatever the state allows; called after anything has happened. */
+static void run_go_on(struct run *r)
+{
+    if (r->freed || r->handing || r->state == EXEC_ENDED)
+        return;
+    if (r->fault || (r->state == EXEC_EXITED && r->out.fd < 0))
+        run_kill(r);
+    if (r->paused || r->state == EXEC_GONE)
+        watched_stop(&r->out);
+    else
+        watched_start(&r->out, UV_READABLE, on_stdout_ready);
+    if (r->state == EXEC_GONE && stdout_drain(r))
+        run_end(r);
+}
+
+static void take_report(struct run *r)
+{
+    if (r->reported || r->control.fd < 0 || !supervisor_read_report(r->control.fd, &r->report))
+        return;
+    r->reported = true;
+    watched_close(&r->in);
+    if (r->state != EXEC_RUNNING)
+        return;
+    r->state = EXEC_EXITED;
+    uv_timer_start(&r->timer, on_timer, EXEC_DRAIN_MS, 0);
+}
+
+static void on_control_ready(uv_poll_t *poll, int status, int events)
+{
+    struct run *r = run_of(poll->data);
+    (void)status, (void)events;
+    take_report(r);
+    watched_stop(&r->control); /* one report, or the end */
+    run_go_on(r);
+}
+
+static void on_supervisor_exit(uv_poll_t *poll, int status, int events)
+{
+    struct run *r = run_of(poll->data);
+    siginfo_t info = {0};
+
+    (void)status, (void)events;
+    if (waitid(P_PIDFD, (id_t)r->pidfd.fd, &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0)
+        return; /* not yet */
+    if (strays_may_be(&info))
+        strays_kill(poll->loop);
+    take_report(r);
+    watched_close(&r->pidfd);
+    if (r->state < EXEC_GONE)
+        r->state = EXEC_GONE;
+    run_go_on(r);
+}
+
+/* ------------------------------------------------------------------ the port */
+
+static void exec_cancel(struct run *run)
+{
+    struct run *r = run_of(run);
+    if (r->cancelled || r->state != EXEC_RUNNING)
+        return;
+    r->cancelled = true;
+    stdin_put(r, STR("{\"type\":\"cancel\"}"), SIZE_MAX);
+    supervisor_send(r->control.fd, SUPERVISOR_TERM);
+    supervisor_wake(r->pidfd.fd);
+}
+
+static void exec_kill(struct run *run)
+{
+    run_kill(run_of(run));
+}
+
+/* A pipe that nobody can read any more says so before anything is lost in it. */
+static bool exec_is_deaf(struct run *run)
+{
+    struct pollfd in = {.fd = run_of(run)->in.fd};
+    return in.fd < 0 || (poll(&in, 1, 0) > 0 && (in.revents & (POLLERR | POLLHUP)));
+}
+
+static bool exec_deliver(struct run *run, struct str line)
+{
+    struct str message = STR("{\"type\":\"message\",");
+    struct run *r = run_of(run);
+    bool is_message = line.n >= message.n && memcmp(line.p, message.p, message.n) == 0;
+    return is_message ? message_put(r, line) : stdin_put(r, line, r->queue_max);
+}
+
+static void exec_unpause(struct run *run)
+{
+    struct run *r = run_of(run);
+    r->paused = false;
+    lines_hand_over(r);
+    run_go_on(r);
+}
+
+static void exec_free(struct run *run)
+{
+    if (!run)
+        return;
+    struct run *r = run_of(run);
+    ASSERT(!r->freed && !r->handing);
+    r->freed = true;
+    watched_close(&r->in);
+    watched_close(&r->out);
+    watched_close(&r->err);
+    watched_close(&r->control); /* its end kills the tree; the supervisor's exit closes pidfd */
+    supervisor_wake(r->pidfd.fd);
+    timer_close(r);
+    if (r->n_handles == 0)
+        run_drop(r);
+}
+
+static struct run *exec_start(void *settings, const struct run_spec *spec,
+                              const struct run_events *events, void *task, char *ret_error)
+{
+    const struct exec_settings *s = settings;
+    struct supervisor sup;
+
+    if (!supervisor_spawn(&(struct supervisor_spec){s->command, s->env, s->cwd, s->self}, &sup,
+                          ret_error))
+        return NULL;
+
+    struct run *r = xcalloc(sizeof *r);
+    r->magic = RUN_MAGIC;
+    r->program = s->command[0];
+    r->events = *events;
+    r->task = task;
+    uv_timer_init(s->loop, &r->timer);
+    r->timer.data = r;
+    r->n_handles = 1;
+    bool watches = watched_open(r, &r->pidfd, sup.pidfd);
+    watches &= watched_open(r, &r->control, sup.control);
+    watches &= watched_open(r, &r->in, sup.stdio[0]);
+    watches &= watched_open(r, &r->out, sup.stdio[1]);
+    watches &= watched_open(r, &r->err, sup.stdio[2]);
+    watched_start(&r->pidfd, UV_READABLE, on_supervisor_exit);
+    if (!watches) {
+        snprintf(ret_error, SUPERVISOR_ERROR, "cannot start \"%s\": too many watches", r->program);
+        bool reaped_later = r->pidfd.fd >= 0;
+        exec_free(r);
+        if (!reaped_later)
+            waitpid(sup.pid, NULL, 0); /* it ends at once: its control has */
+        return NULL;
+    }
+    watched_start(&r->control, UV_READABLE, on_control_ready);
+    watched_start(&r->out, UV_READABLE, on_stdout_ready);
+    watched_start(&r->err, UV_READABLE, on_stderr_ready);
+    run_line_put(&r->queue, spec);
+    r->queue_max = r->queue.len + EXEC_QUEUE;
+    stdin_flush(r);
+    return r;
+}
+
+const struct agent_ops agent_exec_ops = {
+    .kind = "exec",
+    .start = exec_start,
+    .cancel = exec_cancel,
+    .kill = exec_kill,
+    .deliver = exec_deliver,
+    .is_deaf = exec_is_deaf,
+    .unpause = exec_unpause,
+    .free = exec_free,
+};

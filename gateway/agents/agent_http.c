@@ -1,0 +1,355 @@
+#include "gateway/agents/agent_http.h"
+
+#include "gateway/agents/run_line.h"
+#include "gateway/agents/teller.h"
+#include "gateway/base/stepper.h"
+#include "gateway/fetch/complaint.h"
+#include "gateway/fetch/stream_form.h"
+#include "gateway/models/openai_chunk.h"
+#include "proto/sse_reader.h"
+
+#include <stdlib.h>
+
+#define RUN_MAGIC 0x68747470u
+
+struct run {
+    unsigned magic;
+    struct teller teller;
+    struct stepper stepper; /* ends it after a cancel */
+    struct fetch *fetch;
+    bool says_events;
+    enum stream_form form;
+    bool framed;
+    bool is_whole;   /* final_answer, finish_reason or [DONE] was said */
+    bool is_over;    /* the last two: nothing of it is still to come */
+    bool has_pieces; /* of OpenAI's message */
+    bool has_chunks;
+    bool ended;
+    struct sse_reader events;
+    struct buf line; /* the beginning of a line whose end has not come, or of the reply */
+    struct agent_line_decoder decoder;
+    struct openai_half thinking, answer;
+    struct buf text;
+};
+
+static struct run *run_of(void *arg)
+{
+    struct run *r = arg;
+    ASSERT(r && r->magic == RUN_MAGIC);
+    return r;
+}
+
+static void end(struct run *r, enum run_end how, struct str text)
+{
+    if (r->ended)
+        return;
+    r->ended = true;
+    stepper_stop(&r->stepper);
+    r->teller.events.on_end(r->teller.task, how, text);
+}
+
+/* ------------------------------------------------------------------ what it says */
+
+static void say_node(struct run *r, enum event_type event, uint32_t node)
+{
+    if (!node)
+        return;
+    bool thinks = event == EVENT_THINKING;
+    buf_clear(&r->text);
+    openai_put_piece(&r->decoder.doc, node, thinks, thinks ? &r->thinking : &r->answer, &r->text);
+    if (r->text.len > 0)
+        teller_piece(&r->teller, event, buf_str(&r->text));
+}
+
+static void end_with_complaint(struct run *r, struct str complaint)
+{
+    struct buf why = {0};
+    buf_puts(&why, "the agent said: ");
+    buf_putstr(&why, complaint.n ? complaint : STR("error"));
+    end(r, RUN_FAILED, buf_str(&why));
+    buf_done(&why);
+}
+
+static void say_message(struct run *r, const struct openai_chunk *c)
+{
+    if (c->is_message && r->has_pieces)
+        return; /* said already */
+    r->has_pieces |= !c->is_message && (c->thinking || c->content);
+    say_node(r, EVENT_THINKING, c->thinking);
+    say_node(r, EVENT_TOKEN, c->content);
+}
+
+static void take_reason(struct run *r, uint32_t node)
+{
+    struct buf why = {0};
+    buf_clear(&r->text);
+    js_value(&r->decoder.doc, node, &r->text);
+    r->is_whole = r->is_over = true;
+    if (openai_put_fault(r->text.bytes, &why))
+        end(r, RUN_FAILED, buf_str(&why));
+    buf_done(&why);
+}
+
+/* A chunk of OpenAI's, or an error object; false when it is neither. */
+static bool take_chunk(struct run *r, struct str text)
+{
+    struct js_doc *doc = &r->decoder.doc;
+    struct openai_chunk c;
+    if (!js_parse(doc, text.p, text.n, JS_AGENT) || js_type(doc, 0) != JS_OBJECT ||
+        js_get(doc, 0, "event") || js_get(doc, 0, "call"))
+        return false;
+    openai_read_chunk(doc, &c);
+    if (!c.error && !c.has_choices)
+        return false;
+    r->has_chunks |= c.has_choice;
+    say_message(r, &c);
+    if (c.error) {
+        struct buf why = {0};
+        complaint_put_node(&why, doc, c.error_in);
+        end_with_complaint(r, buf_str(&why));
+        buf_done(&why);
+    } else if (c.finish_reason) {
+        take_reason(r, c.finish_reason);
+    }
+    return true;
+}
+
+static void take_line(struct run *r, struct str text)
+{
+    struct agent_line line;
+    if (r->ended || text.n == 0)
+        return;
+    if (openai_is_done(text)) {
+        r->is_whole = r->is_over = true;
+        return;
+    }
+    if (take_chunk(r, text))
+        return;
+    if (!agent_line_decode(&r->decoder, text, &line)) {
+        (void)r->teller.events.on_line(r->teller.task, text); /* the core says what is wrong */
+        return;
+    }
+    if (line.kind != LINE_EMPTY && line.kind != LINE_EVENT && line.kind != LINE_RESULT) {
+        end(r, RUN_FAILED, STR("a call, which an agent of kind http cannot make"));
+        return;
+    }
+    if (line.kind == LINE_EVENT && line.event == EVENT_INPUT_REQUIRED) {
+        end(r, RUN_FAILED, STR("a question, which an agent of kind http cannot ask"));
+        return;
+    }
+    if (line.kind == LINE_EVENT && line.event == EVENT_FINAL_ANSWER)
+        r->is_whole = true;
+    if (line.kind != LINE_EMPTY)
+        teller_say(&r->teller, &line);
+}
+
+/* ------------------------------------------------------------------ the reply */
+
+static void on_head(void *user, const struct fetch_head *head)
+{
+    struct run *r = run_of(user);
+    r->framed = head->framed;
+    r->says_events = stream_form_says_events(head->content_type);
+}
+
+static void take_event(struct run *r, const struct sse_event *e)
+{
+    struct buf why = {0};
+    if (openai_is_idle(e))
+        return;
+    if (!str_eq(e->event, STR("error"))) {
+        take_line(r, e->data);
+        return;
+    }
+    complaint_put(&why, e->data);
+    end_with_complaint(r, buf_str(&why));
+    buf_done(&why);
+}
+
+static void take_lines(struct run *r, struct str bytes)
+{
+    const char *newline;
+    while (!r->ended && (newline = memchr(bytes.p, '\n', bytes.n)) != NULL) {
+        struct str line = {bytes.p, (size_t)(newline - bytes.p)};
+        bytes = (struct str){newline + 1, bytes.n - line.n - 1};
+        if (r->line.len) {
+            buf_putstr(&r->line, line);
+            line = buf_str(&r->line);
+        }
+        if (line.n && line.p[line.n - 1] == '\r')
+            line.n--;
+        take_line(r, line);
+        buf_clear(&r->line);
+    }
+    if (r->line.len + bytes.n > SSE_MAX_EVENT)
+        end(r, RUN_FAILED, STR("a line of the reply passes 4 MiB"));
+    else
+        buf_putstr(&r->line, bytes);
+}
+
+static void take_events(struct run *r, struct str bytes)
+{
+    struct sse_event e;
+    enum sse_result got = SSE_MORE;
+    while (!r->ended && (got = sse_reader_next(&r->events, &bytes, &e)) == SSE_EVENT)
+        take_event(r, &e);
+    if (got == SSE_TOO_LONG)
+        end(r, RUN_FAILED, STR("an event of the reply passes 4 MiB"));
+}
+
+static void take_beginning(struct run *r, struct str bytes)
+{
+    r->form = stream_form_begin(r->says_events, &r->line, bytes);
+    if (r->form == FORM_UNKNOWN)
+        return;
+    struct buf begun = r->line;
+    r->line = (struct buf){0};
+    if (r->form == FORM_EVENTS)
+        take_events(r, buf_str(&begun));
+    else
+        take_lines(r, buf_str(&begun));
+    buf_done(&begun);
+}
+
+static bool on_bytes(void *user, struct str bytes)
+{
+    struct run *r = run_of(user);
+    if (r->form == FORM_UNKNOWN && !r->ended)
+        take_beginning(r, bytes);
+    else if (r->form == FORM_EVENTS)
+        take_events(r, bytes);
+    else
+        take_lines(r, bytes);
+    return !r->ended && !r->teller.paused;
+}
+
+/* A last line needs no end, but for one that broke off in its middle: that is no fault of its text. */
+static void take_last(struct run *r, struct str text)
+{
+    struct js_doc doc = {0};
+    bool is_torn = !r->framed && !r->is_whole && !str_eq(text, STR("[DONE]")) &&
+                   !js_parse(&doc, text.p, text.n, JS_AGENT);
+    js_done(&doc);
+    if (!is_torn)
+        take_line(r, text);
+}
+
+static void take_rest(struct run *r)
+{
+    struct sse_event e;
+    if (r->form != FORM_EVENTS) {
+        if (r->line.len)
+            take_last(r, buf_str(&r->line));
+        return;
+    }
+    if (sse_reader_last(&r->events, &e) != SSE_EVENT || openai_is_idle(&e))
+        return;
+    if (str_eq(e.event, STR("error")))
+        take_event(r, &e);
+    else
+        take_last(r, e.data);
+}
+
+static void on_done(void *user, struct str error)
+{
+    struct run *r = run_of(user);
+    if (error.p) {
+        end(r, r->is_over ? RUN_DONE : RUN_FAILED, r->is_over ? STR_NULL : error);
+        return;
+    }
+    take_rest(r);
+    if (r->is_whole || (r->framed && !r->has_chunks))
+        end(r, RUN_DONE, STR_NULL);
+    else
+        end(r, RUN_FAILED, STR("the reply broke off before its end"));
+}
+
+static const struct fetch_events fetch_events = {on_head, on_bytes, on_done};
+
+/* ------------------------------------------------------------------ the port */
+
+static void on_step(void *arg)
+{
+    struct run *r = run_of(arg);
+    fetch_free(r->fetch);
+    r->fetch = NULL;
+    end(r, RUN_FAILED, STR("cancelled"));
+}
+
+static void http_cancel(struct run *run)
+{
+    struct run *r = run_of(run);
+    if (!r->ended)
+        stepper_start(&r->stepper);
+}
+
+static void http_unpause(struct run *run)
+{
+    struct run *r = run_of(run);
+    r->teller.paused = false;
+    if (!r->ended && r->fetch)
+        fetch_unpause(r->fetch);
+}
+
+static bool http_deliver(struct run *run, struct str line)
+{
+    (void)run;
+    (void)line;
+    return false;
+}
+
+static bool http_is_deaf(struct run *run)
+{
+    (void)run;
+    return true;
+}
+
+static void on_closed(void *arg)
+{
+    struct run *r = run_of(arg);
+    r->magic = 0;
+    free(r);
+}
+
+static void http_free(struct run *run)
+{
+    if (!run)
+        return;
+    struct run *r = run_of(run);
+    r->ended = true;
+    fetch_free(r->fetch);
+    sse_reader_done(&r->events);
+    agent_line_done(&r->decoder);
+    buf_done(&r->line);
+    buf_done(&r->text);
+    teller_done(&r->teller);
+    stepper_close(&r->stepper, on_closed);
+}
+
+static struct run *http_start(void *settings, const struct run_spec *spec,
+                              const struct run_events *events, void *task, char *ret_error)
+{
+    const struct http_settings *s = settings;
+    struct buf body = {0};
+    (void)ret_error;
+    run_line_put(&body, spec);
+    struct run *r = xcalloc(sizeof *r);
+    r->magic = RUN_MAGIC;
+    r->teller = (struct teller){.events = *events, .task = task};
+    stepper_init(&r->stepper, s->loop, 0, on_step, r);
+    struct fetch_request request = {.url = s->url, .headers = s->headers, .body = buf_str(&body)};
+    r->fetch = fetch_start(s->fetcher, &s->options, &request, &fetch_events, r);
+    buf_done(&body);
+    return r;
+}
+
+const struct agent_ops agent_http_ops = {
+    .kind = "http",
+    .start = http_start,
+    .cancel = http_cancel,
+    .kill = http_cancel,
+    .deliver = http_deliver,
+    .is_deaf = http_is_deaf,
+    .unpause = http_unpause,
+    .free = http_free,
+};

@@ -1,0 +1,477 @@
+#include "gateway/agents/agent_react.h"
+
+#include "gateway/agents/react_calls.h"
+#include "gateway/base/stepper.h"
+#include "gateway/config/config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Design
+ *
+ *            the model starts           on_done              calls tools
+ *   READY ───────────────────▶ STREAMING ───────▶ STREAMED ───────────────▶ CALLING ──┐
+ *     ▲                                              │ │ calls none, the inbox is     │ one begins
+ *     ├───────────── calls none, a message waits ────┘ │ empty: final_answer          │ a step
+ *     └────────────────────────────────────────────────┼──────────── all are closed ──┘
+ *                                                      ▼
+ *                  cancel, a fault ─────────────▶    ENDED  on_end
+ *
+ * - Everything but the model's pieces happens in on_step, in a turn of the loop of its own: a cancel
+ *   is seen between any two of them, and nothing of the model is freed inside its callbacks.
+ * - Calls are begun one a step, and run side by side (react_calls.h).  One that the model made badly
+ *   stands in the talk repaired: not every model takes back what it said.
+ */
+
+#define RUN_MAGIC 0x72656163u
+
+enum react_state { REACT_READY, REACT_STREAMING, REACT_STREAMED, REACT_CALLING, REACT_ENDED };
+
+struct run {
+    unsigned magic;
+    enum react_state state;
+    const struct react_settings *settings;
+    struct teller teller;
+    struct stepper stepper;
+    struct model_turn *turn; /* NULL between turns */
+    unsigned n_turns;        /* since the user's last message */
+    bool cancelled;
+
+    struct talk talk;
+    struct buf inbox; /* messages for it: each its length in decimal, a blank, its text */
+    struct buf text;  /* what the turn has said */
+    struct react_calls calls;
+    size_t turn_bytes;
+    char *fault; /* why the turn failed; NULL: it did not */
+    struct model_usage usage;
+    bool has_usage;
+    char *owner, *conversation_id, *task_id; /* for its tools */
+};
+
+static struct run *run_of(void *arg)
+{
+    struct run *r = arg;
+    ASSERT(r && r->magic == RUN_MAGIC);
+    return r;
+}
+
+static void set_state(struct run *r, enum react_state state)
+{
+    r->state = state;
+    stepper_start(&r->stepper);
+}
+
+/* The structured result: what the models' servers have counted. */
+static void tell_usage(struct run *r)
+{
+    struct model_usage u = r->usage;
+    struct buf data = {0};
+    buf_puts(&data, "{\"usage\":{");
+    js_put_int(&data, "prompt_tokens", u.prompt_tokens);
+    js_put_int(&data, "completion_tokens", u.completion_tokens);
+    js_put_int(&data, "total_tokens", u.prompt_tokens + u.completion_tokens);
+    buf_puts(&data, "}}");
+    teller_result(&r->teller, buf_str(&data));
+    buf_done(&data);
+}
+
+static void end(struct run *r, enum run_end how, struct str text)
+{
+    r->state = REACT_ENDED;
+    stepper_stop(&r->stepper);
+    if (r->has_usage)
+        tell_usage(r);
+    r->teller.events.on_end(r->teller.task, how, text);
+}
+
+/* ------------------------------------------------------------------ what the model says */
+
+static void turn_clear(struct run *r)
+{
+    react_calls_clear(&r->calls);
+    free(r->fault);
+    r->fault = NULL;
+    r->turn_bytes = 0;
+    buf_done(&r->text);
+}
+
+static void turn_over(struct run *r, struct str fault)
+{
+    if (fault.p && !r->fault) {
+        struct buf text = {0};
+        buf_puts(&text, "model: ");
+        buf_putstr(&text, fault);
+        r->fault = buf_take(&text);
+    }
+    set_state(r, REACT_STREAMED);
+}
+
+static bool has_room(struct run *r, size_t bytes)
+{
+    r->turn_bytes += bytes;
+    if (r->turn_bytes <= REACT_TURN_BYTES)
+        return true;
+    turn_over(r, STR("a turn passes 4 MiB"));
+    return false;
+}
+
+static bool on_piece(void *user, enum model_piece kind, struct str text)
+{
+    struct run *r = run_of(user);
+    if (r->state != REACT_STREAMING || r->cancelled)
+        return false;
+    if (kind == PIECE_THINKING) {
+        teller_piece(&r->teller, EVENT_THINKING, text);
+        return !r->teller.paused;
+    }
+    if (!has_room(r, text.n))
+        return false;
+    buf_putstr(&r->text, text);
+    teller_piece(&r->teller, EVENT_TOKEN, text);
+    return !r->teller.paused;
+}
+
+static void on_tool_call(void *user, const struct model_call *asked)
+{
+    struct run *r = run_of(user);
+    if (r->state != REACT_STREAMING || !has_room(r, asked->arguments.n))
+        return;
+    if (r->calls.n == REACT_CALLS)
+        turn_over(r, STR("a turn calls more than 64 tools"));
+    else
+        react_calls_add(&r->calls, asked);
+}
+
+static void on_usage(void *user, const struct model_usage *usage)
+{
+    struct run *r = run_of(user);
+    r->has_usage = true;
+    r->usage.prompt_tokens += usage->prompt_tokens;
+    r->usage.completion_tokens += usage->completion_tokens;
+}
+
+static void on_done(void *user, struct str error)
+{
+    struct run *r = run_of(user);
+    if (r->state == REACT_STREAMING)
+        turn_over(r, error);
+}
+
+static const struct model_events model_events = {on_piece, on_tool_call, on_usage, on_done};
+
+/* ------------------------------------------------------------------ what the model is given */
+
+/* What the turn said and called. */
+static void put_turn(struct run *r)
+{
+    struct buf *out = &r->talk.json;
+    talk_begin(&r->talk, TALK_ASSISTANT);
+    js_put_field(out, "content", r->text.len || !r->calls.n ? buf_str(&r->text) : STR_NULL);
+    if (r->calls.n)
+        react_calls_put(&r->calls, out);
+    talk_end(&r->talk, false);
+}
+
+static void put_tools(const struct react_settings *s, struct buf *out)
+{
+    buf_putc(out, '[');
+    for (size_t i = 0; i < s->n_tools; i++) {
+        const struct tool *tool = s->tools[i];
+        buf_puts(out, i ? ",{" : "{");
+        js_put_field(out, "type", STR("function"));
+        js_put_raw(out, "function", STR("{"));
+        js_put_field(out, "name", str_of(tool->name));
+        js_put_field(out, "description", str_of(tool->description));
+        js_put_raw(out, "parameters", str_of(tool->parameters));
+        buf_puts(out, "}}");
+    }
+    buf_putc(out, ']');
+}
+
+/* The oldest message of the inbox becomes the user's next. */
+static void take_message(struct run *r)
+{
+    char *text;
+    size_t n = strtoul(r->inbox.bytes, &text, 10);
+    talk_put(&r->talk, TALK_USER, (struct str){text + 1, n}, false);
+    buf_consume(&r->inbox, (size_t)(text + 1 - r->inbox.bytes) + n);
+    r->n_turns = 0;
+}
+
+/* What does not fit into the model's context is left out, and said to be. */
+static void fit_context(struct run *r)
+{
+    size_t max = r->settings->model->context_bytes, before = r->talk.json.len;
+    size_t n = max ? talk_shorten(&r->talk, max) : 0;
+    if (n == 0)
+        return;
+    struct buf *data = &r->teller.data;
+    teller_begin(&r->teller);
+    js_put_field(data, "event_type", STR("history_shortened"));
+    js_put_raw(data, "payload", STR("{"));
+    js_put_int(data, "messages", (int64_t)n);
+    js_put_int(data, "bytes", (int64_t)(before - r->talk.json.len));
+    js_put_int(data, "context_bytes", (int64_t)max);
+    buf_putc(data, '}');
+    teller_tell(&r->teller, EVENT_CUSTOM, STR_NULL);
+}
+
+/* ------------------------------------------------------------------ steps */
+
+static unsigned max_turns(const struct run *r)
+{
+    return r->settings->max_turns ? r->settings->max_turns : REACT_MAX_TURNS;
+}
+
+/* Why there can be no further turn; false: there can. */
+static bool is_at_limit(struct run *r, char ret_why[96])
+{
+    size_t max = r->settings->model->context_bytes;
+    if (max == 0 || max > REACT_TALK_BYTES)
+        max = REACT_TALK_BYTES;
+    if (r->n_turns == max_turns(r))
+        snprintf(ret_why, 96, "no answer within %u turns of the model", max_turns(r));
+    else if (r->talk.json.len >= max)
+        snprintf(ret_why, 96, "the conversation with the model passes %zu bytes", max);
+    else
+        return false;
+    return true;
+}
+
+static void begin_turn(struct run *r)
+{
+    const struct model *model = r->settings->model;
+    char error[256] = "";
+    if (r->inbox.len)
+        take_message(r);
+    fit_context(r);
+    if (is_at_limit(r, error)) {
+        end(r, RUN_FAILED, str_of(error));
+        return;
+    }
+    r->n_turns++;
+    turn_clear(r);
+    r->state = REACT_STREAMING;
+
+    struct buf tools = {0};
+    put_tools(r->settings, &tools);
+    struct model_request request = {talk_str(&r->talk), buf_str(&tools)};
+    r->turn = model->ops->start(model->settings, &request, &model_events, r, error);
+    buf_done(&tools);
+    if (!r->turn)
+        turn_over(r, str_of(error));
+}
+
+static void finish_turn(struct run *r)
+{
+    r->settings->model->ops->free(r->turn);
+    r->turn = NULL;
+    if (r->fault) {
+        end(r, RUN_FAILED, str_of(r->fault));
+        return;
+    }
+    put_turn(r);
+    if (r->calls.n) {
+        set_state(r, REACT_CALLING);
+    } else if (r->inbox.len) {
+        set_state(r, REACT_READY);
+    } else {
+        teller_final_answer(&r->teller, buf_str(&r->text));
+        end(r, RUN_DONE, STR_NULL);
+    }
+}
+
+/* The next call, or, when all are through, what came of them.  Open calls are waited for. */
+static void go_on_calling(struct run *r)
+{
+    if (r->calls.at < r->calls.n)
+        react_calls_begin(&r->calls);
+    if (react_calls_are_through(&r->calls)) {
+        react_calls_put_results(&r->calls, &r->talk);
+        set_state(r, REACT_READY);
+    } else if (r->calls.at < r->calls.n) {
+        stepper_start(&r->stepper);
+    }
+}
+
+static void on_call_closed(void *user)
+{
+    struct run *r = run_of(user);
+    if (r->state == REACT_CALLING)
+        stepper_start(&r->stepper);
+}
+
+static void on_step(void *arg)
+{
+    struct run *r = run_of(arg);
+    stepper_stop(&r->stepper);
+    if (r->state == REACT_ENDED)
+        return;
+    if (r->cancelled) {
+        end(r, RUN_FAILED, STR("cancelled"));
+        return;
+    }
+    if (r->teller.paused)
+        return;
+    switch (r->state) {
+    case REACT_READY: begin_turn(r); break;
+    case REACT_STREAMED: finish_turn(r); break;
+    case REACT_CALLING: go_on_calling(r); break;
+    case REACT_STREAMING:
+    case REACT_ENDED: break;
+    }
+}
+
+/* ------------------------------------------------------------------ the port */
+
+static void react_cancel(struct run *run)
+{
+    struct run *r = run_of(run);
+    if (r->state == REACT_ENDED)
+        return;
+    r->cancelled = true;
+    stepper_start(&r->stepper);
+}
+
+static bool react_waits(struct run *run)
+{
+    const struct run *r = run_of(run);
+    return r->state == REACT_CALLING && r->calls.n_open > 0;
+}
+
+static void react_unpause(struct run *run)
+{
+    struct run *r = run_of(run);
+    if (r->state == REACT_ENDED)
+        return;
+    r->teller.paused = false;
+    stepper_start(&r->stepper);
+    if (r->state == REACT_STREAMING)
+        r->settings->model->ops->unpause(r->turn);
+}
+
+/* Who says it, when that is not the user: a task that this one started, or its parent. */
+static void put_sender(struct run *r, struct buf *out)
+{
+    const struct js_doc *doc = &r->calls.doc;
+    uint32_t from = js_get(doc, 0, "from"), child = js_get(doc, 0, "child");
+    if (!from || js_type(doc, from) != JS_STRING || js_is(doc, from, "user"))
+        return;
+    buf_puts(out, "[from ");
+    js_value(doc, from, out);
+    const char *const members[] = {"name", "task_id", "status"};
+    for (size_t i = 0; child && js_type(doc, child) == JS_OBJECT && i < countof(members); i++) {
+        uint32_t member = js_get(doc, child, members[i]);
+        if (member && js_type(doc, member) == JS_STRING) {
+            buf_putf(out, ", %s ", members[i]);
+            js_value(doc, member, out);
+        }
+    }
+    buf_puts(out, "]\n");
+}
+
+static bool react_is_deaf(struct run *run)
+{
+    const struct run *r = run_of(run);
+    return r->state == REACT_ENDED || r->cancelled;
+}
+
+static bool react_deliver(struct run *run, struct str line)
+{
+    struct run *r = run_of(run);
+    struct js_doc *doc = &r->calls.doc;
+    if (r->state == REACT_ENDED || r->cancelled)
+        return false;
+    if (!js_parse(doc, line.p, line.n, JS_OURS) || js_type(doc, 0) != JS_OBJECT ||
+        react_calls_deliver(&r->calls))
+        return true;
+    uint32_t type = js_get(doc, 0, "type"), content = js_get(doc, 0, "content");
+    if (!type || !js_is(doc, type, "message") || !content || js_type(doc, content) != JS_STRING)
+        return true; /* answers to calls that it no longer makes */
+    if (r->inbox.len + line.n > REACT_INBOX)
+        return false;
+    struct buf text = {0};
+    put_sender(r, &text);
+    js_value(doc, content, &text);
+    buf_putf(&r->inbox, "%zu ", text.len);
+    buf_putstr(&r->inbox, buf_str(&text));
+    buf_done(&text);
+    return true;
+}
+
+static void run_drop(struct run *r)
+{
+    r->magic = 0;
+    free(r->owner);
+    free(r->conversation_id);
+    free(r->task_id);
+    free(r);
+}
+
+static void on_closed(void *arg)
+{
+    run_drop(run_of(arg));
+}
+
+static void react_free(struct run *run)
+{
+    if (!run)
+        return;
+    struct run *r = run_of(run);
+    if (r->turn)
+        r->settings->model->ops->free(r->turn);
+    r->turn = NULL;
+    turn_clear(r);
+    react_calls_done(&r->calls);
+    talk_done(&r->talk);
+    buf_done(&r->inbox);
+    teller_done(&r->teller);
+    stepper_close(&r->stepper, on_closed);
+}
+
+static struct run *react_start(void *settings, const struct run_spec *spec,
+                               const struct run_events *events, void *task, char *ret_error)
+{
+    const struct react_settings *s = settings;
+    struct run *r = xcalloc(sizeof *r);
+    r->magic = RUN_MAGIC;
+    r->settings = s;
+    r->teller = (struct teller){.events = *events, .task = task};
+    r->calls = (struct react_calls){.teller = &r->teller,
+                                    .tools = s->tools,
+                                    .n_tools = s->n_tools,
+                                    .on_closed = on_call_closed,
+                                    .user = r};
+    r->owner = xstrdup(spec->owner);
+    r->conversation_id = xstrdup(spec->conversation_id);
+    r->task_id = xstrdup(spec->task_id);
+    r->calls.caller = (struct tool_caller){.owner = str_of(r->owner),
+                                           .conversation_id = str_of(r->conversation_id),
+                                           .task_id = str_of(r->task_id)};
+    talk_init(&r->talk);
+    if (s->system)
+        talk_put(&r->talk, TALK_SYSTEM, str_of(s->system), true);
+    if (!talk_put_history(&r->talk, &r->calls.doc, spec->history)) {
+        snprintf(ret_error, 256, "the history is no JSON array");
+        react_calls_done(&r->calls);
+        talk_done(&r->talk);
+        run_drop(r);
+        return NULL;
+    }
+    talk_put(&r->talk, TALK_USER, spec->input, true);
+    stepper_init(&r->stepper, s->loop, 0, on_step, r);
+    set_state(r, REACT_READY);
+    return r;
+}
+
+const struct agent_ops agent_react_ops = {
+    .kind = "react",
+    .start = react_start,
+    .cancel = react_cancel,
+    .kill = react_cancel,
+    .deliver = react_deliver,
+    .is_deaf = react_is_deaf,
+    .unpause = react_unpause,
+    .waits = react_waits,
+    .free = react_free,
+};

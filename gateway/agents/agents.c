@@ -1,0 +1,225 @@
+#include "gateway/agents/agents.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "gateway/agents/agent_exec.h"
+#include "gateway/agents/agent_http.h"
+#include "gateway/agents/agent_react.h"
+#include "gateway/agents/agent_source.h"
+#include "gateway/fetch/upstream.h"
+#include "gateway/models/model_builtin.h"
+#include "gateway/models/model_openai.h"
+#include "gateway/tools/tool_http_get.h"
+#include "gateway/tools/tools.h"
+
+/* What an agent's settings need to stay. */
+struct holder {
+    struct exec_settings exec;
+    struct react_settings react;
+    struct source_settings source;
+    struct http_settings http;
+    struct builtin_settings builtin;
+    struct openai_settings openai;
+    struct model model;
+    struct upstream upstream;
+    char *url;
+    struct http_get http_get;
+    const struct tool **tools;
+};
+
+struct builder {
+    const struct config *config;
+    struct fetcher *fetcher;
+    struct terminal *terminal;
+    uv_loop_t *loop;
+};
+
+/* NULL when there is none of that name. */
+static const struct tool *find_tool(const struct builder *b, const struct holder *h,
+                                    struct str name)
+{
+    if (str_eq(name, STR("http_get")))
+        return &h->http_get.tool;
+    if (str_eq(name, STR("terminal")))
+        return &b->terminal->terminal;
+    if (str_eq(name, STR("process")))
+        return &b->terminal->process;
+    return tool_find(name);
+}
+
+static bool find_tools(const struct builder *b, const struct config_agent *from, struct agent *to,
+                       struct holder *h, char *ret_error, size_t n)
+{
+    if (from->tools.n == 0)
+        return true;
+    http_get_init(&h->http_get, b->fetcher, b->config->http_get.allow_nets,
+                  b->config->http_get.allow.n);
+    h->tools = xcalloc(from->tools.n * sizeof(struct tool *));
+    for (size_t i = 0; i < from->tools.n; i++) {
+        h->tools[i] = find_tool(b, h, str_of(from->tools.list[i]));
+        if (!h->tools[i]) {
+            snprintf(ret_error, n, "agent %s: there is no tool \"%s\"", from->name,
+                     from->tools.list[i]);
+            return false;
+        }
+    }
+    to->tools = h->tools;
+    to->n_tools = from->tools.n;
+    return true;
+}
+
+static void build_exec(const struct config_agent *from, uv_loop_t *loop, struct agent *to,
+                       struct holder *h)
+{
+    h->exec = (struct exec_settings){
+        .loop = loop, .command = from->command.list, .env = from->env.list, .cwd = from->cwd};
+    to->ops = &agent_exec_ops;
+    to->settings = &h->exec;
+    to->is_process = true;
+}
+
+static void build_builtin(uv_loop_t *loop, struct holder *h)
+{
+    h->builtin = (struct builtin_settings){.loop = loop, .pace_ms = BUILTIN_PACE_MS};
+    h->model =
+        (struct model){.name = "builtin", .ops = &model_builtin_ops, .settings = &h->builtin};
+}
+
+static bool build_openai(const struct config_model *from, struct fetcher *fetcher, struct holder *h,
+                         char *ret_error, size_t n)
+{
+    struct buf url = {0};
+    size_t base = strlen(from->base_url);
+    char why[256];
+    if (!upstream_open(&from->upstream, &h->upstream, why, sizeof why)) {
+        snprintf(ret_error, n, "model %s: %s", from->name, why);
+        return false;
+    }
+    while (base && from->base_url[base - 1] == '/')
+        base--;
+    buf_put(&url, from->base_url, base);
+    buf_puts(&url, "/chat/completions");
+    h->url = buf_take(&url);
+    h->upstream.options.idle_ms = (msec_t)from->idle_timeout_s * 1000;
+    h->openai = (struct openai_settings){.fetcher = fetcher,
+                                         .options = h->upstream.options,
+                                         .url = h->url,
+                                         .model = from->model,
+                                         .headers = (const char *const *)h->upstream.headers.list};
+    h->model = (struct model){.name = from->name,
+                              .ops = &model_openai_ops,
+                              .settings = &h->openai,
+                              .context_bytes = from->context_bytes};
+    return true;
+}
+
+static void build_react(const struct config_agent *from, uv_loop_t *loop, struct agent *to,
+                        struct holder *h)
+{
+    h->react = (struct react_settings){.loop = loop,
+                                       .model = &h->model,
+                                       .system = from->system,
+                                       .tools = to->tools,
+                                       .n_tools = to->n_tools,
+                                       .max_turns = from->max_turns};
+    to->ops = &agent_react_ops;
+    to->settings = &h->react;
+}
+
+static void build_source(uv_loop_t *loop, struct agent *to, struct holder *h)
+{
+    h->source = (struct source_settings){.loop = loop};
+    to->ops = &agent_source_ops;
+    to->settings = &h->source;
+}
+
+static bool build_http(const struct builder *b, const struct config_agent *from, struct agent *to,
+                       struct holder *h, char *ret_error, size_t n)
+{
+    char why[256];
+    if (!upstream_open(&from->upstream, &h->upstream, why, sizeof why)) {
+        snprintf(ret_error, n, "agent %s: %s", from->name, why);
+        return false;
+    }
+    h->upstream.options.once = true;
+    h->http = (struct http_settings){.loop = b->loop,
+                                     .fetcher = b->fetcher,
+                                     .options = h->upstream.options,
+                                     .url = from->url,
+                                     .headers = (const char *const *)h->upstream.headers.list};
+    to->ops = &agent_http_ops;
+    to->settings = &h->http;
+    to->has_inbox = false;
+    return true;
+}
+
+static bool build(const struct builder *b, const struct config_agent *from, struct agent *to,
+                  char *ret_error, size_t n)
+{
+    struct holder *h = xcalloc(sizeof *h);
+    *to = (struct agent){.name = from->name,
+                         .description = from->description ? from->description : "",
+                         .is_default = from->is_default,
+                         .has_inbox = true,
+                         .timeout_ms = (msec_t)from->timeout_s * 1000,
+                         .idle_timeout_ms = (msec_t)from->idle_timeout_s * 1000,
+                         .grace_ms = (msec_t)from->grace_s * 1000,
+                         .holder = h};
+    if (!find_tools(b, from, to, h, ret_error, n))
+        return false;
+    switch ((enum agent_kind)from->kind) {
+    case AGENT_EXEC: build_exec(from, b->loop, to, h); return true;
+    case AGENT_SOURCE: build_source(b->loop, to, h); return true;
+    case AGENT_HTTP: return build_http(b, from, to, h, ret_error, n);
+    case AGENT_REACT: break;
+    }
+    const struct config_model *model = config_find_model(b->config, from->model);
+    if (!model)
+        build_builtin(b->loop, h);
+    else if (!build_openai(model, b->fetcher, h, ret_error, n))
+        return false;
+    build_react(from, b->loop, to, h);
+    return true;
+}
+
+static bool runs_commands(const struct config *config)
+{
+    for (size_t i = 0; i < config->n_agents; i++)
+        for (size_t j = 0; j < config->agents[i].tools.n; j++)
+            if (str_eq(str_of(config->agents[i].tools.list[j]), STR("terminal")))
+                return true;
+    return false;
+}
+
+bool agents_build(const struct config *config, const struct agents_rim *rim, struct agent **ret,
+                  size_t *ret_n, char *ret_error, size_t error_bytes)
+{
+    struct builder b = {config, rim->fetcher, rim->terminal, rim->loop};
+    char why[SANDBOX_ERROR] = "";
+    *ret_n = 0;
+    if (runs_commands(config) && !sandbox_check(&rim->terminal->sandbox, why)) {
+        snprintf(ret_error, error_bytes, "%s", why);
+        return false;
+    }
+    *ret = xcalloc(config->n_agents * sizeof(struct agent));
+    for (*ret_n = 0; *ret_n < config->n_agents; ++*ret_n) {
+        if (!build(&b, &config->agents[*ret_n], &(*ret)[*ret_n], ret_error, error_bytes)) {
+            ++*ret_n;
+            return false;
+        }
+    }
+    return true;
+}
+
+void agents_free(struct agent *agents, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct holder *h = agents[i].holder;
+        upstream_done(&h->upstream);
+        free(h->url);
+        free(h->tools);
+        free(h);
+    }
+    free(agents);
+}

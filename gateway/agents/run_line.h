@@ -1,0 +1,12 @@
+/* run_line -- the first line that an agent is given (PROTOCOL.md section 8).
+ *
+ * Thread:   any.
+ */
+#ifndef GATEWAY_AGENTS_RUN_LINE_H
+#define GATEWAY_AGENTS_RUN_LINE_H
+
+#include "core/agent.h"
+
+void run_line_put(struct buf *out, const struct run_spec *spec); /* its newline included */
+
+#endif

@@ -1,0 +1,40 @@
+/* talk -- a conversation as a model is given it: OpenAI's messages, and which of them may go.
+ *
+ * Shape:    json is the array but for its closing bracket.  A message is begun, gets its members, and
+ *           is ended.  What was pinned stays, and what came last; of the rest, talk_shorten leaves out the oldest, a
+ *           user's message with all that answers it, a tool's result never without its call.
+ * Thread:   any; one at a time.
+ * Owns:     its buffers; talk_done frees them.
+ */
+#ifndef GATEWAY_AGENTS_TALK_H
+#define GATEWAY_AGENTS_TALK_H
+
+#include "proto/js.h"
+
+enum talk_role { TALK_SYSTEM, TALK_USER, TALK_ASSISTANT, TALK_TOOL };
+
+struct talk_message {
+    size_t at; /* in json, the comma before it included */
+    enum talk_role role;
+    bool pinned;
+};
+
+struct talk {
+    struct buf json;
+    struct talk_message *messages;
+    size_t n, cap;
+};
+
+void talk_init(struct talk *t);
+void talk_done(struct talk *t);
+void talk_begin(struct talk *t, enum talk_role role); /* {"role":"…" – open for more */
+void talk_end(struct talk *t, bool pinned);
+void talk_put(struct talk *t, enum talk_role role, struct str content, bool pinned);
+/* Messages of the history: an array of {"role","content"}.  False when it is none. */
+bool talk_put_history(struct talk *t, struct js_doc *doc, struct str history) MUST_USE;
+/* Leaves out messages until json has at most so many bytes, or none is left that may go: how many. */
+size_t talk_shorten(struct talk *t, size_t max_bytes);
+/* The whole array; good until the next change. */
+struct str talk_str(struct talk *t);
+
+#endif

@@ -1,0 +1,389 @@
+/* Design.  A token is read, its key is found among those that its header allows, its signature is
+ * checked, and only then are its claims believed.  The one thing that is said of an unverified token
+ * is that it claims to be a guest's: its bearer may then start anew, which anybody may.
+ */
+#include "gateway/auth/auth.h"
+
+#include "gateway/auth/guest_key.h"
+#include "gateway/auth/jwt.h"
+#include "gateway/config/config.h"
+
+#include <math.h>
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#define GUEST_KID "guest"
+#define GUEST_ISSUER "holdfast-guest"
+#define GUEST_DAYS 365
+#define GUEST_RANDOM 18           /* bytes: 24 characters */
+#define MAX_EXPIRY 253402300799LL /* the last second of the year 9999 */
+
+struct auth {
+    char *issuer, *audience, *cookie;
+    struct jwt_key guest_key; /* without a secret: guests are not served */
+    size_t n_keys;
+    struct jwt_key keys[];
+};
+
+/* ------------------------------------------------------------------ keys */
+
+static char *copy(const char *text)
+{
+    return xstrdup(str_of(text));
+}
+
+static bool open_guest_key(struct auth *auth, const char *data_dir, struct buf *ret_faults)
+{
+    unsigned char bytes[GUEST_KEY_BYTES] = {0};
+    const char *wrong = NULL;
+
+    if (data_dir)
+        wrong = guest_key_load(data_dir, bytes);
+    else if (RAND_bytes(bytes, sizeof bytes) != 1)
+        wrong = "there are no random numbers";
+    if (wrong)
+        buf_putf(ret_faults, "%s/guest.key: %s\n", data_dir ? data_dir : "", wrong);
+    else
+        jwt_key_of_secret(GUEST_KID, bytes, sizeof bytes, &auth->guest_key);
+    OPENSSL_cleanse(bytes, sizeof bytes);
+    return !wrong;
+}
+
+struct auth *auth_open(const struct config *config, const char *data_dir, struct buf *ret_faults)
+{
+    size_t n_keys = config->auth.n_keys;
+    struct auth *auth = xcalloc(sizeof *auth + n_keys * sizeof *auth->keys);
+    bool good = true;
+
+    auth->issuer = copy(config->auth.issuer);
+    auth->audience = copy(config->auth.audience);
+    auth->cookie = copy(config->auth.cookie);
+    auth->n_keys = n_keys;
+    for (size_t i = 0; i < n_keys; i++) {
+        const struct config_key *key = &config->auth.keys[i];
+        const char *wrong = jwt_key_open(key, &auth->keys[i]);
+        if (wrong)
+            buf_putf(ret_faults, "auth.keys[%zu].%s: %s\n", i,
+                     key->alg == ALG_HS256 ? "secret_file" : "public_key_file", wrong);
+        good = good && !wrong;
+    }
+    if (config->serves_guests && !open_guest_key(auth, data_dir, ret_faults))
+        good = false;
+    if (!good) {
+        auth_close(auth);
+        return NULL;
+    }
+    return auth;
+}
+
+void auth_close(struct auth *auth)
+{
+    if (!auth)
+        return;
+    for (size_t i = 0; i < auth->n_keys; i++)
+        jwt_key_done(&auth->keys[i]);
+    jwt_key_done(&auth->guest_key);
+    free(auth->issuer);
+    free(auth->audience);
+    free(auth->cookie);
+    free(auth);
+}
+
+bool auth_serves_guests(const struct auth *auth)
+{
+    return auth->guest_key.secret != NULL;
+}
+
+/* ------------------------------------------------------------------ claims */
+
+static bool is_guest_name(struct str owner)
+{
+    struct str prefix = STR(GUEST_PREFIX);
+
+    return owner.n >= prefix.n && memcmp(owner.p, prefix.p, prefix.n) == 0;
+}
+
+/* An owner is a key of the store and a word in the log: no controls (C0, DEL, C1), and no U+FFFD,
+ * in which different broken texts would meet. */
+bool auth_is_owner(struct str text)
+{
+    if (text.n < 1 || text.n > MAX_OWNER || !utf8_valid(text))
+        return false;
+    for (size_t i = 0; i < text.n; i++) {
+        unsigned char c = (unsigned char)text.p[i];
+        unsigned char second = i + 1 < text.n ? (unsigned char)text.p[i + 1] : 0;
+        if (c < ' ' || c == 0x7f || (c == 0xc2 && second < 0xa0))
+            return false;
+    }
+    return !memmem(text.p, text.n, "\xef\xbf\xbd", 3);
+}
+
+static bool claim_is(const struct js_doc *claims, const char *name, const char *value)
+{
+    uint32_t node = js_get(claims, 0, name);
+
+    return node && js_is(claims, node, value);
+}
+
+static bool has_audience(const struct js_doc *claims, const char *audience)
+{
+    uint32_t node = js_get(claims, 0, "aud");
+
+    if (!node || js_type(claims, node) != JS_ARRAY)
+        return node && js_is(claims, node, audience);
+    for (uint32_t i = js_first(claims, node); i < js_end(claims, node); i = js_next(claims, i))
+        if (js_is(claims, i, audience))
+            return true;
+    return false;
+}
+
+static const char expired[] = "expired token";
+
+/* A NumericDate may have a fraction (RFC 7519 2); what is cut off makes exp earlier, never later. */
+static bool read_time(const struct js_doc *claims, uint32_t node, int64_t *ret)
+{
+    double value;
+
+    if (!js_double(claims, node, &value))
+        return false;
+    value = value > MAX_EXPIRY ? MAX_EXPIRY : value < -MAX_EXPIRY ? -MAX_EXPIRY : value;
+    *ret = (int64_t)floor(value);
+    return true;
+}
+
+static const char *check_times(const struct js_doc *claims, int64_t now_s, int64_t *ret_exp)
+{
+    uint32_t exp = js_get(claims, 0, "exp"), nbf = js_get(claims, 0, "nbf");
+    int64_t from = 0;
+
+    if (!exp || !read_time(claims, exp, ret_exp))
+        return "exp must be a number";
+    if (nbf && !read_time(claims, nbf, &from))
+        return "nbf must be a number";
+    if (*ret_exp <= now_s - TOKEN_LEEWAY_S)
+        return expired;
+    return from > now_s + TOKEN_LEEWAY_S ? "token is not valid yet" : NULL;
+}
+
+static const char *take_owner(const struct js_doc *claims, struct identity *ret)
+{
+    uint32_t sub = js_get(claims, 0, "sub");
+    struct buf owner = {0};
+
+    if (sub && js_type(claims, sub) == JS_STRING)
+        js_value(claims, sub, &owner);
+    struct str text = buf_str(&owner);
+    bool good = auth_is_owner(text);
+    if (good) {
+        memcpy(ret->owner, text.p, text.n);
+        ret->owner[text.n] = '\0';
+        ret->owner_len = text.n;
+    }
+    buf_done(&owner);
+    return good ? NULL : "sub must be a text of 1 to 255 bytes without controls";
+}
+
+/* Of a token whose signature is that of key. */
+static const char *check_claims(const struct auth *auth, const struct jwt_key *key,
+                                const struct js_doc *claims, int64_t wall_ms, struct identity *ret)
+{
+    bool is_guest = key == &auth->guest_key;
+    const char *issuer = is_guest ? GUEST_ISSUER : auth->issuer;
+    int64_t exp = 0;
+    const char *wrong = check_times(claims, wall_ms / 1000, &exp);
+
+    if (wrong)
+        return is_guest && wrong == expired ? UNKNOWN_GUEST ": expired token" : wrong;
+    if (issuer && !claim_is(claims, "iss", issuer))
+        return "wrong issuer";
+    if (!is_guest && auth->audience && !has_audience(claims, auth->audience))
+        return "wrong audience";
+    wrong = take_owner(claims, ret);
+    if (wrong)
+        return wrong;
+    /* Neither kind of key speaks for the owners of the other. */
+    if (auth->n_keys > 0 && is_guest != is_guest_name((struct str){ret->owner, ret->owner_len}))
+        return "sub is not for this key";
+    ret->expires_at_ms = exp * 1000;
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ tokens */
+
+static const struct jwt_key *find_key(const struct auth *auth, const struct jwt *jwt)
+{
+    for (size_t i = 0; i < auth->n_keys; i++)
+        if (jwt_is_signed_by(jwt, &auth->keys[i]))
+            return &auth->keys[i];
+    if (auth_serves_guests(auth) && jwt_is_signed_by(jwt, &auth->guest_key))
+        return &auth->guest_key;
+    return NULL;
+}
+
+/* Why no key was found. */
+static const char *explain(const struct auth *auth, const struct jwt *jwt)
+{
+    bool guests = auth_serves_guests(auth), known = guests && jwt_may_be_of(jwt, GUEST_KID);
+    bool fits = known && jwt_has_alg(jwt, ALG_HS256);
+
+    if (fits && claim_is(&jwt->claims, "iss", GUEST_ISSUER))
+        return UNKNOWN_GUEST;
+    for (size_t i = 0; i < auth->n_keys; i++) {
+        bool named = jwt_may_be_of(jwt, auth->keys[i].kid);
+        known = known || named;
+        fits = fits || (named && jwt_has_alg(jwt, auth->keys[i].alg));
+    }
+    if (!known)
+        return "unknown key";
+    return fits ? "bad signature" : "wrong algorithm";
+}
+
+static const char *check_token(const struct auth *auth, struct str token, int64_t wall_ms,
+                               struct identity *ret)
+{
+    struct jwt jwt;
+    const char *wrong = jwt_read(token, &jwt);
+
+    if (!wrong) {
+        const struct jwt_key *key = find_key(auth, &jwt);
+        wrong = key ? check_claims(auth, key, &jwt.claims, wall_ms, ret) : explain(auth, &jwt);
+    }
+    jwt_done(&jwt);
+    return wrong;
+}
+
+/* ------------------------------------------------------------------ new tokens */
+
+static void write_token(const struct auth *auth, const struct jwt_key *key, struct str sub,
+                        const int64_t times[2], struct buf *out)
+{
+    struct buf claims = {0};
+    bool is_guest = key == &auth->guest_key;
+    const char *issuer = is_guest ? GUEST_ISSUER : auth->issuer;
+
+    buf_putc(&claims, '{');
+    js_put_field(&claims, "sub", sub);
+    if (issuer)
+        js_put_field(&claims, "iss", str_of(issuer));
+    if (!is_guest && auth->audience)
+        js_put_field(&claims, "aud", str_of(auth->audience));
+    js_put_int(&claims, "iat", times[0]);
+    js_put_int(&claims, "exp", times[1]);
+    buf_putc(&claims, '}');
+    jwt_write(key, buf_str(&claims), out);
+    buf_done(&claims);
+}
+
+static const char *new_guest(const struct auth *auth, int64_t wall_ms, struct identity *ret)
+{
+    unsigned char bytes[GUEST_RANDOM];
+    struct buf owner = {0};
+    const int64_t now = wall_ms / 1000;
+    const int64_t times[2] = {now, now + GUEST_DAYS * 86400LL};
+
+    if (RAND_bytes(bytes, sizeof bytes) != 1)
+        return "there are no random numbers";
+    buf_puts(&owner, GUEST_PREFIX);
+    base64url_put(&owner, bytes, sizeof bytes);
+    memcpy(ret->owner, owner.bytes, owner.len + 1);
+    ret->owner_len = owner.len;
+    ret->expires_at_ms = times[1] * 1000;
+    write_token(auth, &auth->guest_key, buf_str(&owner), times, &ret->token);
+    buf_done(&owner);
+    return NULL;
+}
+
+/* With keys configured, the gateway's own speaks for guests alone. */
+static const struct jwt_key *signing_key(const struct auth *auth)
+{
+    for (size_t i = 0; i < auth->n_keys; i++)
+        if (auth->keys[i].alg == ALG_HS256)
+            return &auth->keys[i];
+    return auth->n_keys == 0 && auth_serves_guests(auth) ? &auth->guest_key : NULL;
+}
+
+bool auth_token(const struct auth *auth, struct str sub, int64_t ttl_s, int64_t wall_ms,
+                struct buf *out, char ret_error[128])
+{
+    const struct jwt_key *key = signing_key(auth);
+    const int64_t now = wall_ms / 1000;
+    const char *wrong = NULL;
+
+    if (!key)
+        wrong = "there is no HS256 key to sign with";
+    else if (!auth_is_owner(sub))
+        wrong = "the name must be a text of 1 to 255 bytes without controls";
+    else if (key != &auth->guest_key && is_guest_name(sub))
+        wrong = "a name that begins with \"" GUEST_PREFIX "\" is a guest's";
+    else if (ttl_s < 1 || ttl_s > MAX_EXPIRY - now)
+        wrong = "the time must be at least a second, and end before the year 10000";
+    if (wrong) {
+        snprintf(ret_error, 128, "%s", wrong);
+        return false;
+    }
+    write_token(auth, key, sub, (const int64_t[2]){now, now + ttl_s}, out);
+    return true;
+}
+
+/* ------------------------------------------------------------------ requests */
+
+bool auth_check(const struct auth *auth, struct str hello_token, struct str bearer,
+                struct str cookie, int64_t wall_ms, struct identity *ret)
+{
+    struct str token = hello_token.p ? hello_token : bearer.p ? bearer : cookie;
+    const char *wrong;
+
+    memset(ret, 0, sizeof *ret);
+    if (token.p)
+        wrong = check_token(auth, token, wall_ms, ret);
+    else
+        wrong = auth_serves_guests(auth) ? new_guest(auth, wall_ms, ret) : "no token";
+    if (!wrong)
+        return true;
+    memset(ret, 0, sizeof *ret);
+    snprintf(ret->error, sizeof ret->error, "%s", wrong);
+    return false;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static struct str trim(struct str text)
+{
+    while (text.n > 0 && is_blank(text.p[0]))
+        text = (struct str){text.p + 1, text.n - 1};
+    while (text.n > 0 && is_blank(text.p[text.n - 1]))
+        text.n--;
+    return text;
+}
+
+struct str auth_bearer(struct str authorization)
+{
+    struct str scheme = STR("Bearer"), text = trim(authorization);
+
+    if (!text.p || text.n < scheme.n || strncasecmp(text.p, scheme.p, scheme.n) != 0 ||
+        (text.n > scheme.n && !is_blank(text.p[scheme.n])))
+        return STR_NULL;
+    return trim((struct str){text.p + scheme.n, text.n - scheme.n});
+}
+
+struct str auth_cookie(const struct auth *auth, struct str cookie_header)
+{
+    struct str name = str_of(auth->cookie), rest = cookie_header;
+
+    while (name.p && rest.n > 0) {
+        const char *end = memchr(rest.p, ';', rest.n);
+        size_t n = end ? (size_t)(end - rest.p) : rest.n;
+        struct str pair = trim((struct str){rest.p, n});
+        if (pair.n > name.n && pair.p[name.n] == '=' && str_eq((struct str){pair.p, name.n}, name))
+            return (struct str){pair.p + name.n + 1, pair.n - name.n - 1};
+        n += end ? 1 : 0;
+        rest = (struct str){rest.p + n, rest.n - n};
+    }
+    return STR_NULL;
+}

@@ -1,0 +1,86 @@
+#include "gateway/auth/guest_key.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char name[] = "guest.key";
+
+/* Negative errno, or 0.  -EINVAL: there is a file, but it is no key. */
+static int read_key(int dir, unsigned char *ret)
+{
+    struct stat is;
+    int error = 0, fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    if (fd < 0)
+        return errno == ELOOP ? -EINVAL : -errno;
+    if (fstat(fd, &is) < 0)
+        error = -errno;
+    else if (!S_ISREG(is.st_mode) || is.st_size != GUEST_KEY_BYTES)
+        error = -EINVAL;
+    else if (read(fd, ret, GUEST_KEY_BYTES) != GUEST_KEY_BYTES)
+        error = -EIO;
+    close(fd);
+    return error;
+}
+
+static int write_key(int dir, const char *path, const unsigned char *key)
+{
+    int error = 0, fd = openat(dir, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return -errno;
+    ssize_t n = write(fd, key, GUEST_KEY_BYTES);
+    if (n != GUEST_KEY_BYTES)
+        error = n < 0 ? -errno : -ENOSPC;
+    else if (fsync(fd) < 0)
+        error = -errno;
+    close(fd);
+    return error;
+}
+
+/* Gives a complete file its name, unless there is one.  Without hard links, rename must do. */
+static int publish(int dir, const char *path)
+{
+    if (linkat(dir, path, dir, name, 0) < 0 && errno != EEXIST &&
+        renameat(dir, path, dir, name) < 0)
+        return -errno;
+    return fsync(dir) < 0 ? -errno : 0;
+}
+
+static int make_key(int dir)
+{
+    unsigned char key[GUEST_KEY_BYTES];
+    char path[32];
+
+    if (RAND_bytes(key, sizeof key) != 1)
+        return -EIO;
+    snprintf(path, sizeof path, "%s.%ld", name, (long)getpid());
+    (void)unlinkat(dir, path, 0); /* of an earlier process that was killed here */
+    int error = write_key(dir, path, key);
+    if (!error)
+        error = publish(dir, path);
+    (void)unlinkat(dir, path, 0); /* after a rename there is none */
+    return error;
+}
+
+const char *guest_key_load(const char *data_dir, unsigned char ret[GUEST_KEY_BYTES])
+{
+    int dir = open(data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (dir < 0)
+        return strerror(errno);
+    int error = read_key(dir, ret);
+    if (error == -ENOENT) {
+        error = make_key(dir);
+        if (!error)
+            error = read_key(dir, ret);
+    }
+    close(dir);
+    if (error == -EINVAL)
+        return "is no key of 32 bytes";
+    return error ? strerror(-error) : NULL;
+}

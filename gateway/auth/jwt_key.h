@@ -1,0 +1,34 @@
+/* jwt_key -- a key that tokens are verified with, parsed once and kept.
+ *
+ * Shape:    from a PEM file, a JWK, a JWK set, or (HS256) a file of raw bytes.
+ * Thread:   any; const once opened.
+ * Owns:     its key material, which jwt_key_done wipes.
+ */
+#ifndef GATEWAY_AUTH_JWT_KEY_H
+#define GATEWAY_AUTH_JWT_KEY_H
+
+#include "gateway/config/config.h"
+
+#define MIN_SECRET 32 /* bytes: as long as what HS256 makes (RFC 7518, 3.2) */
+#define MIN_RSA_BITS 2048
+
+struct jwt_key {
+    char *kid;
+    enum key_alg alg;
+    struct evp_pkey_st *public_key; /* NULL for HS256 */
+    unsigned char *secret;          /* HS256 */
+    size_t n_secret;
+};
+
+/* Reads the file that the configuration names.  NULL, or what is wrong with it; jwt_key_done is due in
+ * both cases. */
+const char *jwt_key_open(const struct config_key *config, struct jwt_key *ret) MUST_USE;
+/* An HS256 key of given bytes. */
+void jwt_key_of_secret(const char *kid, const void *secret, size_t n, struct jwt_key *ret);
+void jwt_key_done(struct jwt_key *key);
+
+/* Canonical, unpadded base64url (RFC 4648, 5).  Decoding appends; false for any other text. */
+void base64url_put(struct buf *out, const void *bytes, size_t n);
+bool base64url_read(struct str text, struct buf *out) MUST_USE;
+
+#endif

@@ -1,0 +1,278 @@
+/* One conversation with a gateway, from the first connection to the end of the task.
+ *
+ * Design.  The client is in one of these:
+ *
+ *   connecting ──▶ greeting ──▶ asking ──▶ following ──▶ over
+ *        ▲            (hello)     (chat, resume, …)        ▲
+ *        └── a break, or a gateway that is busy ◀──────────┤
+ *                                                          └ the terminal event, a reply, a refusal
+ *
+ * After a break it begins again, with the same request key until it knows its task, then with a resume
+ * behind the last event that it has seen.  So it starts one task, and prints each event once. */
+#include "gateway/cli/chat.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "gateway/cli/chat_private.h"
+#include "gateway/cli/chat_token.h"
+
+#define BACKOFF_MS 250u
+#define BACKOFF_MAX_MS 8000
+#define PATIENCE_MS 120000 /* without a welcome; then it gives up */
+
+/* --- small things ------------------------------------------------------------------------------ */
+
+static uint32_t random_below(uint64_t n)
+{
+    uint32_t r = 0;
+    if (getrandom(&r, sizeof r, GRND_NONBLOCK) < 0)
+        r = (uint32_t)uv_hrtime();
+    return n ? (uint32_t)(r % n) : 0;
+}
+
+static void make_request_key(char ret[33])
+{
+    for (int i = 0; i < 4; i++)
+        snprintf(ret + i * 8, 9, "%08" PRIx32, random_below(UINT32_MAX));
+}
+
+void chat_finish(struct chat *c, int code)
+{
+    if (c->state == CHAT_OVER)
+        return;
+    c->state = CHAT_OVER;
+    c->code = code;
+    chat_show_end(&c->show);
+    uv_stop(&c->loop);
+}
+
+static void say_how_to_resume(struct chat *c)
+{
+    if (!c->task)
+        return;
+    chat_show_aside(&c->show, "The task runs on. To see the rest:");
+    chat_show_aside(&c->show, "  holdfast chat %s%s--resume %s/%s --after %" PRIu64,
+                    c->o->url_text ? c->o->url_text : "", c->o->url_text ? " " : "",
+                    c->conversation, c->task, c->seen);
+}
+
+void chat_give_up(struct chat *c, const char *why)
+{
+    chat_show_end(&c->show);
+    chat_show_aside(&c->show, "holdfast: %s", why);
+    if (c->state == CHAT_FOLLOWING || c->is_broken)
+        say_how_to_resume(c);
+    chat_finish(c, 1);
+}
+
+/* --- what we send ------------------------------------------------------------------------------ */
+
+struct buf chat_request(const char *type)
+{
+    struct buf out = {0};
+    buf_putc(&out, '{');
+    js_put_field(&out, "type", str_of(type));
+    js_put_field(&out, "id", str_of(type));
+    return out;
+}
+
+void chat_send(struct chat *c, struct buf *request)
+{
+    buf_putc(request, '}');
+    chat_link_send(&c->link, buf_str(request));
+    buf_done(request);
+}
+
+static void put_optional(struct buf *out, const char *key, const char *value)
+{
+    if (value)
+        js_put_field(out, key, str_of(value));
+}
+
+void chat_put_task(struct chat *c, struct buf *out)
+{
+    js_put_field(out, "conversation_id", str_of(c->conversation));
+    js_put_field(out, "task_id", str_of(c->task));
+}
+
+static void say_hello(struct chat *c)
+{
+    struct buf r = chat_request("hello");
+    put_optional(&r, "token", c->token);
+    js_put_raw(&r, "client",
+               STR("{\"name\":\"holdfast chat\",\"version\":\"" HOLDFAST_VERSION "\"}"));
+    chat_send(c, &r);
+    c->state = CHAT_GREETING;
+}
+
+void chat_ask(struct chat *c)
+{
+    bool lists_tasks = c->o->what == CHAT_LIST && c->o->conversation;
+    struct buf r = chat_request(c->o->what == CHAT_LIST ? lists_tasks ? "tasks" : "conversations"
+                                : c->o->what == CHAT_CANCEL ? "cancel"
+                                : c->task                   ? "resume"
+                                                            : "chat");
+    if (c->o->what == CHAT_LIST) {
+        put_optional(&r, "conversation_id", c->o->conversation);
+        put_optional(&r, "before", c->older_than.len ? c->older_than.bytes : NULL);
+    } else if (c->task) {
+        chat_put_task(c, &r);
+        if (c->o->what != CHAT_CANCEL)
+            js_put_int(&r, "after", (int64_t)c->seen);
+    } else {
+        js_put_field(&r, "message", buf_str(&c->o->message));
+        js_put_field(&r, "request_key", str_of(c->request_key));
+        put_optional(&r, "conversation_id", c->o->conversation);
+        put_optional(&r, "agent", c->o->agent);
+    }
+    chat_send(c, &r);
+    c->state = CHAT_ASKING;
+}
+
+/* --- connections ------------------------------------------------------------------------------- */
+
+static void on_again(uv_timer_t *timer)
+{
+    struct chat *c = timer->data;
+    chat_link_connect(&c->link);
+}
+
+static void on_open(void *arg)
+{
+    say_hello(arg);
+}
+
+/* Why it makes no sense to come back; NULL when it does. */
+static const char *last_word(int code)
+{
+    switch (code) {
+    case 1007:
+    case 1008: return "the gateway does not understand this client";
+    case 1009: return "the message is too long for the gateway";
+    case 4401: return "the token is no good, or has expired";
+    default: return NULL;
+    }
+}
+
+static uint64_t pause_before_next(struct chat *c)
+{
+    uint64_t most = BACKOFF_MS << (c->attempts < 5 ? c->attempts : 5);
+    if (c->retry_ms)
+        return c->retry_ms;
+    if (c->away_ms)
+        return random_below(c->away_ms);
+    return most / 2 + random_below((most < BACKOFF_MAX_MS ? most : BACKOFF_MAX_MS) / 2);
+}
+
+static void on_closed(void *arg, int code, const char *why)
+{
+    struct chat *c = arg;
+    char text[512];
+    if (c->state == CHAT_OVER)
+        return;
+    const char *last = c->retry_ms ? NULL : last_word(code);
+    if (last) {
+        chat_give_up(c, last);
+        return;
+    }
+    if (!c->was_welcome && !c->retry_ms) {
+        snprintf(text, sizeof text, "cannot connect to %s port %d: %s", c->o->url.host,
+                 c->o->url.port, why);
+        chat_give_up(c, text);
+        return;
+    }
+    if (!c->is_broken && !c->retry_ms) {
+        c->is_broken = true;
+        c->broken_at = uv_now(&c->loop);
+        chat_show_aside(&c->show, "· the connection broke; the task runs on; connecting again");
+    }
+    if (c->is_broken && uv_now(&c->loop) - c->broken_at > PATIENCE_MS) {
+        chat_give_up(c, "the gateway does not come back");
+        return;
+    }
+    c->state = CHAT_CONNECTING;
+    uv_timer_start(&c->again, on_again, pause_before_next(c), 0);
+    c->attempts++;
+    c->retry_ms = 0;
+}
+
+static void on_signal(uv_signal_t *signal, int signum)
+{
+    struct chat *c = signal->data;
+    (void)signum;
+    chat_show_end(&c->show);
+    say_how_to_resume(c);
+    chat_finish(c, 1);
+}
+
+/* --- start and end ----------------------------------------------------------------------------- */
+
+static void start(struct chat *c)
+{
+    uv_timer_init(&c->loop, &c->again);
+    uv_signal_init(&c->loop, &c->sigint);
+    uv_signal_init(&c->loop, &c->sigterm);
+    c->again.data = c->sigint.data = c->sigterm.data = c;
+    uv_signal_start(&c->sigint, on_signal, SIGINT);
+    uv_signal_start(&c->sigterm, on_signal, SIGTERM);
+    if (isatty(STDIN_FILENO) && uv_poll_init(&c->loop, &c->keyboard, STDIN_FILENO) == 0)
+        c->keyboard.data = c;
+    if (c->o->token) {
+        c->token = xstrdup(str_of(c->o->token));
+    } else {
+        c->token = chat_token_load(&c->o->url);
+        c->is_stored_token = c->token != NULL;
+    }
+    if (c->o->task) {
+        c->conversation = xstrdup(str_of(c->o->task));
+        c->task = xstrdup(str_of(c->o->task + strlen(c->o->task) + 1));
+        c->seen = c->o->after;
+        c->show.has_missed = c->o->after > 0;
+    }
+    make_request_key(c->request_key);
+    chat_link_connect(&c->link);
+}
+
+static void stop(struct chat *c)
+{
+    if (c->keyboard.data)
+        uv_close((uv_handle_t *)&c->keyboard, NULL);
+    uv_close((uv_handle_t *)&c->again, NULL);
+    uv_close((uv_handle_t *)&c->sigint, NULL);
+    uv_close((uv_handle_t *)&c->sigterm, NULL);
+    chat_link_done(&c->link);
+    while (uv_run(&c->loop, UV_RUN_NOWAIT))
+        ;
+    uv_loop_close(&c->loop);
+    free(c->token);
+    free(c->conversation);
+    free(c->task);
+    free(c->question);
+    buf_done(&c->typed);
+    buf_done(&c->older_than);
+    js_done(&c->doc);
+}
+
+int chat_run(const struct chat_options *o)
+{
+    static const struct chat_link_ops ops = {
+        .on_open = on_open, .on_line = chat_take_line, .on_closed = on_closed};
+    struct chat c = {.o = o, .code = 1};
+    chat_show_init(&c.show);
+    uv_loop_init(&c.loop);
+    if (chat_link_init(&c.link, &c.loop, &o->url, &ops, &c)) {
+        start(&c);
+        while (c.state != CHAT_OVER)
+            uv_run(&c.loop, UV_RUN_DEFAULT);
+        stop(&c);
+    } else {
+        fprintf(stderr, "holdfast: libwebsockets cannot be started\n");
+    }
+    chat_show_done(&c.show);
+    return c.code;
+}

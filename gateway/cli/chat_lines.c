@@ -1,0 +1,355 @@
+/* What the gateway says: replies, events, questions of the agent. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "gateway/cli/chat_private.h"
+#include "gateway/cli/chat_token.h"
+#include "proto/event.h"
+
+#define MAX_ANSWER 4096 /* typed at once */
+#define SHOWN_BYTES 200 /* of a call's arguments and of its result */
+
+/* A member's string; "" when it is none.  To be freed. */
+static char *member(struct chat *c, uint32_t object, const char *key)
+{
+    struct buf value = {0};
+    uint32_t node = js_get(&c->doc, object, key);
+    if (node && js_type(&c->doc, node) == JS_STRING)
+        js_value(&c->doc, node, &value);
+    return value.bytes ? buf_take(&value) : xstrdup(STR(""));
+}
+
+static int64_t number(struct chat *c, uint32_t object, const char *key)
+{
+    int64_t n = 0;
+    uint32_t node = js_get(&c->doc, object, key);
+    return node && js_int(&c->doc, node, &n) ? n : 0;
+}
+
+static void keep_member(struct chat *c, uint32_t object, const char *key, char **to)
+{
+    free(*to);
+    *to = member(c, object, key);
+}
+
+/* --- questions of the agent -------------------------------------------------------------------- */
+
+static void answer(struct chat *c, struct str typed)
+{
+    struct buf r = chat_request("respond");
+    chat_put_task(c, &r);
+    js_put_field(&r, "input_id", str_of(c->question));
+    if (c->is_approval)
+        js_put_bool(&r, "answer", typed.n > 0 && (typed.p[0] == 'y' || typed.p[0] == 'Y'));
+    else
+        js_put_field(&r, "answer", typed);
+    chat_send(c, &r);
+    free(c->question);
+    c->question = NULL;
+    uv_poll_stop(&c->keyboard);
+}
+
+static void on_typed(uv_poll_t *poll, int status, int events)
+{
+    struct chat *c = poll->data;
+    char *at = buf_reserve(&c->typed, MAX_ANSWER);
+    ssize_t n = status < 0 ? 0 : read(STDIN_FILENO, at, MAX_ANSWER);
+    (void)events;
+    if (n <= 0) {
+        uv_poll_stop(poll);
+        return;
+    }
+    c->typed.len += (size_t)n;
+    const char *newline = memchr(c->typed.bytes, '\n', c->typed.len);
+    if (!newline || !c->question)
+        return;
+    answer(c, (struct str){c->typed.bytes, (size_t)(newline - c->typed.bytes)});
+    buf_clear(&c->typed);
+}
+
+static void on_question(struct chat *c, uint32_t data)
+{
+    char *prompt = member(c, data, "prompt"), *tool = member(c, data, "tool");
+    uint32_t kind = js_get(&c->doc, data, "kind");
+    keep_member(c, data, "input_id", &c->question);
+    c->is_approval = kind && js_is(&c->doc, kind, "approval");
+    chat_show_aside(&c->show, "? %s%s%s%s", tool, *tool ? ": " : "", prompt,
+                    c->is_approval ? " [y/N]" : "");
+    if (c->keyboard.data)
+        uv_poll_start(&c->keyboard, UV_READABLE, on_typed);
+    else
+        chat_show_aside(&c->show, "  It waits for an answer, which is taken from a terminal only.");
+    free(prompt);
+    free(tool);
+}
+
+static void on_answered(struct chat *c, uint32_t data)
+{
+    uint32_t id = js_get(&c->doc, data, "input_id");
+    if (!c->question || !id || !js_is(&c->doc, id, c->question))
+        return;
+    free(c->question);
+    c->question = NULL;
+    if (c->keyboard.data)
+        uv_poll_stop(&c->keyboard);
+}
+
+/* --- events ------------------------------------------------------------------------------------ */
+
+static void show_failure(struct chat *c, uint32_t data)
+{
+    uint32_t error = js_get(&c->doc, data, "error");
+    char *why = error ? member(c, error, "message") : xstrdup(STR("it failed"));
+    char *output = member(c, data, "output");
+    chat_show_answer(&c->show, str_of(output)); /* what it had said: promise 8 */
+    chat_show_end(&c->show);
+    chat_show_aside(&c->show, "holdfast: %s", why);
+    free(why);
+    free(output);
+}
+
+static void show_call(struct chat *c, uint32_t data, const char *member_key, bool is_result)
+{
+    char *name = member(c, data, "name");
+    struct buf detail = {0};
+    uint32_t node = js_get(&c->doc, data, member_key);
+    if (node && js_type(&c->doc, node) == JS_STRING)
+        js_value(&c->doc, node, &detail);
+    else if (node)
+        js_copy(&c->doc, node, &detail);
+    size_t n = utf8_cut(buf_str(&detail), SHOWN_BYTES);
+    for (size_t i = 0; detail.bytes && i < n; i++)
+        detail.bytes[i] = detail.bytes[i] == '\n' ? ' ' : detail.bytes[i];
+    chat_show_aside(&c->show, "· %s%s%.*s%s%s", name, is_result ? " → " : "(", (int)n,
+                    detail.bytes ? detail.bytes : "", n < detail.len ? "…" : "",
+                    is_result ? "" : ")");
+    buf_done(&detail);
+    free(name);
+}
+
+static void show_event(struct chat *c, enum event_type event, uint32_t data)
+{
+    static const char *const text_keys[N_EVENT_TYPES] = {[EVENT_TOKEN] = "text",
+                                                         [EVENT_THINKING] = "text",
+                                                         [EVENT_FINAL_ANSWER] = "output",
+                                                         [EVENT_PROGRESS] = "note",
+                                                         [EVENT_CHILD] = "name"};
+    char *text = member(c, data, text_keys[event] ? text_keys[event] : "text");
+    switch (event) {
+    case EVENT_TOKEN: chat_show_token(&c->show, str_of(text)); break;
+    case EVENT_THINKING: chat_show_thinking(&c->show, str_of(text)); break;
+    case EVENT_FINAL_ANSWER: chat_show_answer(&c->show, str_of(text)); break;
+    case EVENT_TOOL_CALL: show_call(c, data, "arguments", false); break;
+    case EVENT_TOOL_RESULT: show_call(c, data, "output", true); break;
+    case EVENT_PROGRESS:
+        if (*text)
+            chat_show_aside(&c->show, "· %s", text);
+        break;
+    case EVENT_CHILD: chat_show_aside(&c->show, "· it started another task %s", text); break;
+    case EVENT_INPUT_REQUIRED: on_question(c, data); break;
+    case EVENT_INPUT_RECEIVED: on_answered(c, data); break;
+    case EVENT_TASK_FAILED: show_failure(c, data); break;
+    default: break;
+    }
+    free(text);
+}
+
+static void on_event(struct chat *c)
+{
+    enum event_type event;
+    char *name = member(c, 0, "event");
+    uint64_t seq = (uint64_t)number(c, 0, "seq");
+    uint32_t data = js_get(&c->doc, 0, "data");
+    bool known = event_find(str_of(name), &event);
+    free(name);
+    if (seq <= c->seen || c->state == CHAT_OVER)
+        return;
+    c->seen = seq;
+    if (!known || !data)
+        return;
+    show_event(c, event, data);
+    if (event_is_terminal(event))
+        chat_finish(c, event == EVENT_TASK_COMPLETED ? 0 : 1);
+    else if (c->show.has_failed)
+        chat_finish(c, 1); /* nobody reads what we print */
+}
+
+/* --- replies ----------------------------------------------------------------------------------- */
+
+static void on_welcome(struct chat *c)
+{
+    uint32_t token = js_get(&c->doc, 0, "token");
+    if (token && !c->o->token) {
+        keep_member(c, 0, "token", &c->token);
+        chat_token_save(&c->o->url, str_of(c->token));
+        c->is_stored_token = true;
+    }
+    if (c->is_broken)
+        chat_show_aside(&c->show, "· connected again");
+    c->was_welcome = true;
+    c->attempts = 0;
+    c->is_broken = false;
+    c->away_ms = 0;
+    chat_ask(c);
+}
+
+static void on_started(struct chat *c)
+{
+    uint32_t task = js_get(&c->doc, 0, "task");
+    if (!task)
+        return;
+    keep_member(c, task, "task_id", &c->task);
+    keep_member(c, task, "conversation_id", &c->conversation);
+    chat_show_aside(&c->show, "· task %s/%s", c->conversation, c->task);
+    c->state = CHAT_FOLLOWING;
+}
+
+static void on_resumed(struct chat *c)
+{
+    uint64_t first = (uint64_t)number(c, 0, "first");
+    c->state = CHAT_FOLLOWING;
+    if (first <= c->seen + 1)
+        return;
+    chat_show_aside(&c->show, "· events before %" PRIu64 " are no longer kept", first);
+    c->seen = first - 1;
+}
+
+/* Of a task that has ended with nothing behind --after. */
+static void on_caught_up(struct chat *c)
+{
+    uint64_t head = (uint64_t)number(c, 0, "seq");
+    if (c->state != CHAT_FOLLOWING || head != c->seen || c->seen != c->o->after)
+        return;
+    struct buf r = chat_request("task");
+    chat_put_task(c, &r);
+    chat_send(c, &r);
+}
+
+static void on_task(struct chat *c)
+{
+    uint32_t task = js_get(&c->doc, 0, "task");
+    uint32_t status = task ? js_get(&c->doc, task, "status") : 0;
+    if (!status || js_is(&c->doc, status, "pending") || js_is(&c->doc, status, "running"))
+        return;
+    chat_show_aside(&c->show, "· it has ended, and nothing more was said");
+    chat_finish(c, js_is(&c->doc, status, "completed") ? 0 : 1);
+}
+
+static void on_cancelled(struct chat *c)
+{
+    bool any = number(c, 0, "cancelled") > 0;
+    chat_show_aside(&c->show, any ? "· it stops" : "· it has ended, or was cancelled before");
+    chat_finish(c, 0);
+}
+
+static void put_column(struct chat *c, uint32_t row, const char *key, struct buf *out)
+{
+    char *text = member(c, row, key);
+    for (char *at = text; *at; at++)
+        if (*at == '\t' || *at == '\n')
+            *at = ' ';
+    buf_puts(out, text);
+    free(text);
+}
+
+static void show_row(struct chat *c, uint32_t row, bool is_task)
+{
+    struct buf line = {0};
+    put_column(c, row, "conversation_id", &line);
+    if (is_task)
+        buf_putc(&line, '/');
+    buf_clear(&c->older_than);
+    put_column(c, row, is_task ? "task_id" : "conversation_id", &c->older_than);
+    if (is_task)
+        buf_putstr(&line, buf_str(&c->older_than));
+    buf_putc(&line, '\t');
+    if (is_task)
+        put_column(c, row, "status", &line);
+    else
+        buf_putf(&line, "%" PRId64 " running", number(c, row, "running"));
+    buf_putc(&line, '\t');
+    put_column(c, row, is_task ? "name" : "title", &line);
+    chat_show_row(&c->show, buf_str(&line));
+    buf_done(&line);
+}
+
+static void on_list(struct chat *c, const char *key)
+{
+    uint32_t rows = js_get(&c->doc, 0, key), more = js_get(&c->doc, 0, "more");
+    bool is_task = strcmp(key, "tasks") == 0;
+    uint32_t at[LIST_MAX];
+    size_t n = 0;
+    if (rows && js_type(&c->doc, rows) == JS_ARRAY)
+        for (uint32_t i = js_first(&c->doc, rows); i < js_end(&c->doc, rows) && n < LIST_MAX;
+             i = js_next(&c->doc, i))
+            at[n++] = i;
+    /* A page of tasks has its oldest first, one of conversations its newest: all show the newest. */
+    for (size_t i = 0; i < n; i++)
+        show_row(c, at[is_task ? n - 1 - i : i], is_task);
+    if (n > 0 && more && js_type(&c->doc, more) == JS_TRUE && !c->show.has_failed)
+        chat_ask(c);
+    else
+        chat_finish(c, c->show.has_failed ? 1 : 0);
+}
+
+static void on_error(struct chat *c)
+{
+    char *code = member(c, 0, "code"), *message = member(c, 0, "message"), *id = member(c, 0, "id");
+    uint64_t wait = (uint64_t)number(c, 0, "retry_after_ms");
+    if (strcmp(code, "unauthorized") == 0 && strstr(message, "unknown guest") &&
+        c->is_stored_token && c->o->what == CHAT_ASK && !c->task) {
+        chat_token_forget(&c->o->url); /* its key or its time is gone: a new guest, then */
+        free(c->token);
+        c->token = NULL;
+        c->is_stored_token = false;
+        c->retry_ms = 1;
+        chat_link_drop(&c->link);
+    } else if (strcmp(code, "unauthorized") == 0 && !c->token) {
+        chat_give_up(c, "this gateway serves no guests: HOLDFAST_TOKEN or --token says who asks");
+    } else if (strcmp(code, "out_of_range") == 0 && c->seen > 0) {
+        c->seen = 0;
+        chat_ask(c);
+    } else if ((strcmp(code, "overloaded") == 0 || strcmp(code, "rate_limited") == 0) &&
+               c->o->what == CHAT_ASK) {
+        chat_show_aside(&c->show, "· the gateway is busy (%s); asking again", message);
+        c->retry_ms = wait ? wait : 1000;
+        chat_link_drop(&c->link);
+    } else if (strcmp(id, "respond") == 0) {
+        chat_show_aside(&c->show, "· the answer was not taken: %s", message);
+    } else {
+        chat_give_up(c, message);
+    }
+    free(code);
+    free(message);
+    free(id);
+}
+
+void chat_take_line(void *arg, struct str line)
+{
+    struct chat *c = arg;
+    static const struct {
+        const char *type;
+        void (*take)(struct chat *c);
+    } kinds[] = {{"event", on_event},     {"welcome", on_welcome},     {"started", on_started},
+                 {"resumed", on_resumed}, {"caught_up", on_caught_up}, {"task", on_task},
+                 {"error", on_error}};
+    if (c->state == CHAT_OVER || !js_parse(&c->doc, line.p, line.n, JS_OURS))
+        return;
+    uint32_t type = js_get(&c->doc, 0, "type");
+    if (!type)
+        return;
+    for (size_t i = 0; i < countof(kinds); i++)
+        if (js_is(&c->doc, type, kinds[i].type)) {
+            kinds[i].take(c);
+            return;
+        }
+    if (js_is(&c->doc, type, "ok") && c->o->what == CHAT_CANCEL)
+        on_cancelled(c);
+    else if (js_is(&c->doc, type, "tasks"))
+        on_list(c, "tasks");
+    else if (js_is(&c->doc, type, "conversations"))
+        on_list(c, "conversations");
+    else if (js_is(&c->doc, type, "goaway"))
+        c->away_ms = (uint64_t)number(c, 0, "retry_after_ms");
+}

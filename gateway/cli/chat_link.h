@@ -1,0 +1,61 @@
+/* chat_link -- a client's connection to a gateway: opened, cut, opened again.
+ *
+ * Shape:    chat_link_connect makes one attempt; what becomes of it comes as callbacks, on_closed
+ *           the last, once for each attempt.  From on_closed it may be called again at once.
+ *           Lines that are sent go out one by one, in order, while the connection stands; what was
+ *           not sent when it broke is dropped.
+ * Thread:   that of the loop.
+ * Owns:     its libwebsockets context.  A chat_link does not move between _init and _done.
+ * Errors:   on_closed: the code that the gateway closed with, 0 without one, and a few words.
+ */
+#ifndef GATEWAY_CLI_CHAT_LINK_H
+#define GATEWAY_CLI_CHAT_LINK_H
+
+#include <uv.h>
+
+#include "proto/buf.h"
+
+struct chat_url {
+    bool is_tls;
+    char *host; /* without brackets */
+    uint16_t port;
+    char *path;
+};
+
+/* ws://, wss://, http:// or https://; without a path: that of the protocol. */
+bool chat_url_read(const char *text, struct chat_url *ret) MUST_USE;
+void chat_url_done(struct chat_url *url);
+
+struct chat_link_ops {
+    void (*on_open)(void *arg);
+    void (*on_line)(void *arg, struct str line); /* never empty; valid during the call */
+    void (*on_closed)(void *arg, int code, const char *why);
+};
+
+struct lws;
+struct lws_context;
+
+struct chat_link {
+    uv_loop_t *loop;
+    const struct chat_url *url;
+    const struct chat_link_ops *ops;
+    void *arg;
+    struct lws_context *context;
+    struct lws *wsi;
+    bool is_trying; /* an attempt, or a connection, is under way */
+    bool is_open;
+    bool is_over; /* nothing is told any more */
+    int close_code;
+    unsigned n_wsi;
+    struct buf in, out;
+};
+
+bool chat_link_init(struct chat_link *link, uv_loop_t *loop, const struct chat_url *url,
+                    const struct chat_link_ops *ops, void *arg) MUST_USE;
+void chat_link_connect(struct chat_link *link);
+void chat_link_send(struct chat_link *link, struct str line); /* without a newline */
+void chat_link_drop(struct chat_link *link);                  /* cuts it; on_closed comes later */
+/* Turns the loop until all of the connection is gone. */
+void chat_link_done(struct chat_link *link);
+
+#endif

@@ -1,0 +1,135 @@
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "gateway/cli/chat.h"
+#include "proto/limits.h"
+
+#define DEFAULT_URL "ws://127.0.0.1:8080"
+#define MAX_STDIN (1u << 20)
+
+const char chat_usage[] =
+    "  holdfast chat [URL] [MESSAGE...]   asks, and prints the answer; without a message: stdin\n"
+    "                [--agent NAME] [--conversation ID] [--token TOKEN]\n"
+    "  holdfast chat [URL] --resume CONVERSATION/TASK [--after N]\n"
+    "  holdfast chat [URL] --cancel CONVERSATION/TASK\n"
+    "  holdfast chat [URL] --list [--conversation ID]\n";
+
+static bool read_number(const char *text, uint64_t *ret)
+{
+    char *end;
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    if (errno || end == text || *end || *text == '-' || n > MAX_SAFE_INTEGER)
+        return false;
+    *ret = n;
+    return true;
+}
+
+/* CONVERSATION/TASK: neither id has a slash. */
+static bool read_task(const char *text, struct chat_options *o)
+{
+    const char *slash = strchr(text, '/');
+    if (!slash || slash == text || !slash[1])
+        return false;
+    free(o->task);
+    o->task = xstrdup(str_of(text));
+    o->task[slash - text] = 0;
+    o->conversation = o->task;
+    return true;
+}
+
+static const char *read_flags(int argc, char **argv, struct chat_options *o)
+{
+    static const struct option known[] = {
+        {"agent", required_argument, NULL, 'a'}, {"conversation", required_argument, NULL, 'c'},
+        {"token", required_argument, NULL, 't'}, {"resume", required_argument, NULL, 'r'},
+        {"after", required_argument, NULL, 'n'}, {"cancel", required_argument, NULL, 'x'},
+        {"list", no_argument, NULL, 'l'},        {0},
+    };
+    const char *task = NULL;
+    for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+        switch (c) {
+        case 'a': o->agent = optarg; break;
+        case 'c': o->conversation = optarg; break;
+        case 't': o->token = optarg; break;
+        case 'r':
+            o->what = CHAT_RESUME;
+            task = optarg;
+            break;
+        case 'x':
+            o->what = CHAT_CANCEL;
+            task = optarg;
+            break;
+        case 'l': o->what = CHAT_LIST; break;
+        case 'n':
+            if (!read_number(optarg, &o->after))
+                return "--after is the number of an event";
+            break;
+        default: return "an option was not understood";
+        }
+    }
+    return task && !read_task(task, o) ? "a task is named CONVERSATION/TASK" : NULL;
+}
+
+static const char *read_stdin(struct buf *out)
+{
+    if (isatty(STDIN_FILENO))
+        fprintf(stderr, "Your message; it ends with Ctrl-D:\n");
+    while (out->len <= MAX_STDIN) {
+        char *at = buf_reserve(out, 65536);
+        ssize_t n = read(STDIN_FILENO, at, 65536);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        out->len += (size_t)n;
+    }
+    if (out->len > MAX_STDIN)
+        return "the message is too long";
+    if (out->len && out->bytes[out->len - 1] == '\n')
+        out->len--;
+    return NULL;
+}
+
+static const char *read_message(char **words, struct chat_options *o)
+{
+    for (size_t i = 0; words[i]; i++) {
+        buf_puts(&o->message, i ? " " : "");
+        buf_puts(&o->message, words[i]);
+    }
+    if (o->what != CHAT_ASK)
+        return o->message.len ? "a message goes with nothing but a question" : NULL;
+    const char *error = words[0] ? NULL : read_stdin(&o->message);
+    return error ? error : o->message.len == 0 ? "there is no message" : NULL;
+}
+
+bool chat_options_read(int argc, char **argv, struct chat_options *ret, const char **ret_error)
+{
+    const char *token = getenv("HOLDFAST_TOKEN");
+    struct chat_options o = {.token = token && *token ? token : NULL};
+    const char *error = read_flags(argc, argv, &o);
+    char **words = argv + optind;
+    if (!error && *words && strstr(*words, "://"))
+        o.url_text = *words++;
+    if (!error && !chat_url_read(o.url_text ? o.url_text : DEFAULT_URL, &o.url))
+        error = "the URL is not understood; it looks like ws://127.0.0.1:8080";
+    if (!error)
+        error = read_message(words, &o);
+    if (error) {
+        chat_options_done(&o);
+        *ret_error = error;
+        return false;
+    }
+    *ret = o;
+    return true;
+}
+
+void chat_options_done(struct chat_options *o)
+{
+    chat_url_done(&o->url);
+    buf_done(&o->message);
+    free(o->task);
+}

@@ -1,0 +1,55 @@
+/* chat_private -- what the parts of the command-line client share; nobody else includes it.
+ *
+ * Shape:    chat.c is the connection, the requests and the end; chat_lines.c is what the gateway says.
+ * Thread:   the program's only one.
+ */
+#ifndef GATEWAY_CLI_CHAT_PRIVATE_H
+#define GATEWAY_CLI_CHAT_PRIVATE_H
+
+#include "gateway/cli/chat.h"
+#include "gateway/cli/chat_show.h"
+#include "proto/js.h"
+
+enum chat_state { CHAT_CONNECTING, CHAT_GREETING, CHAT_ASKING, CHAT_FOLLOWING, CHAT_OVER };
+
+struct chat {
+    const struct chat_options *o;
+    enum chat_state state;
+    int code; /* the exit code, when over */
+    uv_loop_t loop;
+    struct chat_link link;
+    uv_timer_t again;
+    uv_signal_t sigint, sigterm;
+    uv_poll_t keyboard;
+    struct chat_show show;
+    struct js_doc doc;
+    char *token; /* NULL: a new guest */
+    bool is_stored_token;
+    char request_key[33];
+    char *conversation, *task; /* NULL until started */
+    uint64_t seen;             /* newest event */
+    bool was_welcome;
+    unsigned attempts; /* since the last welcome */
+    bool is_broken;
+    uint64_t broken_at;    /* on the loop's clock */
+    uint64_t away_ms;      /* goaway: how long to stay away at most */
+    uint64_t retry_ms;     /* the gateway is busy: ask again after so long */
+    char *question;        /* input_id of the open question */
+    bool is_approval;      /* it wants yes or no */
+    struct buf typed;      /* for it */
+    struct buf older_than; /* --list: the id of the last row */
+};
+
+/* chat.c */
+void chat_finish(struct chat *c, int code); /* the first code counts */
+void chat_give_up(struct chat *c, const char *why);
+void chat_ask(struct chat *c); /* the request that this run is for, or its resume */
+/* A request, begun: {"type":…,"id":… with the type as id.  The caller adds members and sends. */
+struct buf chat_request(const char *type);
+void chat_put_task(struct chat *c, struct buf *out);
+void chat_send(struct chat *c, struct buf *request); /* and frees it */
+
+/* chat_lines.c: takes one line of the gateway's */
+void chat_take_line(void *arg, struct str line); /* arg: the struct chat */
+
+#endif

@@ -1,0 +1,124 @@
+#include "gateway/cli/doctor.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "gateway/auth/guest_key.h"
+#include "gateway/store/data_dir.h"
+#include "gateway/store/store_check.h"
+
+#define FOR_OTHERS 077 /* mode bits that nobody but the owner should have */
+
+static void wrong(size_t *n, const char *path, const char *what)
+{
+    printf("WRONG %s%s%s\n", path, *path ? ": " : "", what);
+    ++*n;
+}
+
+static void check_mode(const char *path, const struct stat *st, size_t *n)
+{
+    char what[96];
+    if (!(st->st_mode & FOR_OTHERS))
+        return;
+    snprintf(what, sizeof what, "others than its owner may use it: chmod %s, it is %04o",
+             S_ISDIR(st->st_mode) ? "700" : "600", (unsigned)st->st_mode & 07777);
+    wrong(n, path, what);
+}
+
+/* As when root has put a backup back: the gateway's user cannot open it. */
+static void check_owner(const char *path, const struct stat *st, const struct stat *dir, size_t *n)
+{
+    char what[96];
+    if (st->st_uid == dir->st_uid)
+        return;
+    snprintf(what, sizeof what, "belongs to user %u, its directory to user %u: chown it",
+             (unsigned)st->st_uid, (unsigned)dir->st_uid);
+    wrong(n, path, what);
+}
+
+static void check_guest_key(const char *path, const struct stat *st, size_t *n)
+{
+    if (!S_ISREG(st->st_mode) || st->st_size != GUEST_KEY_BYTES)
+        wrong(n, path,
+              "is no key of 32 bytes: guests cannot be served; when it is removed, the "
+              "next start makes another, and earlier guests are strangers");
+}
+
+static void check_files(const struct data_dir *d, size_t *n)
+{
+    static const char *const names[] = {"holdfast.db", "holdfast.db-wal", "holdfast.db-shm", "lock",
+                                        "guest.key"};
+    struct stat st, dir;
+    bool knows_dir = stat(d->path, &dir) == 0;
+    if (knows_dir)
+        check_mode(d->path, &dir, n);
+    for (size_t i = 0; i < countof(names); i++) {
+        struct buf path = {0};
+        buf_putf(&path, "%s/%s", d->path, names[i]);
+        if (lstat(path.bytes, &st) == 0) {
+            check_mode(path.bytes, &st, n);
+            if (knows_dir)
+                check_owner(path.bytes, &st, &dir, n);
+            if (strcmp(names[i], "guest.key") == 0)
+                check_guest_key(path.bytes, &st, n);
+        } else if (errno != ENOENT) {
+            wrong(n, path.bytes, strerror(errno));
+        } else if (strcmp(names[i], "guest.key") == 0) {
+            printf("there is no guest key: a gateway that serves guests will make one\n");
+        }
+        buf_done(&path);
+    }
+}
+
+static void tell_who(const struct data_dir *d)
+{
+    if (d->in_use)
+        printf("%s is in use by process %s\n", d->path, d->pid[0] ? d->pid : "?");
+    else
+        printf("%s is in use by no gateway%s\n", d->path,
+               d->is_still ? "" : ", and the last one did not stop by itself");
+}
+
+static void tell_database(const struct store_check *c, bool in_use)
+{
+    printf("schema version %" PRId64 "\n", c->version);
+    printf("%" PRId64 " conversations, %" PRId64 " tasks, %" PRIu64 " events in %" PRId64
+           " blocks and %" PRId64 " unsealed tails\n",
+           c->n_conversations, c->n_tasks, c->n_events, c->n_blocks, c->n_tails);
+    if (c->n_live)
+        printf("%" PRId64 " tasks are live%s\n", c->n_live,
+               in_use ? "" : ": the next start ends those that ran, and starts those that waited");
+}
+
+int doctor_run(const char *data_dir, bool full)
+{
+    struct data_dir d;
+    struct store_check check;
+    char error[DATA_DIR_ERROR];
+    size_t n = 0;
+    if (!data_dir_look(data_dir, &d, error)) {
+        wrong(&n, "", error);
+        return 1;
+    }
+    tell_who(&d);
+    check_files(&d, &n);
+    store_check(d.database, d.is_still, full, &check);
+    tell_database(&check, d.in_use);
+    for (struct str rest = buf_str(&check.faults); rest.n > 0;) {
+        const char *newline = memchr(rest.p, '\n', rest.n);
+        size_t len = newline ? (size_t)(newline - rest.p) : rest.n;
+        printf("WRONG %.*s\n", (int)len, rest.p);
+        rest.p += len + (newline != NULL);
+        rest.n -= len + (newline != NULL);
+    }
+    n += check.n_faults;
+    if (n)
+        printf("%zu thing%s wrong\n", n, n == 1 ? " is" : "s are");
+    else
+        printf("sound%s\n", full ? "" : ", as far as a quick look tells; --full reads all of it");
+    store_check_done(&check);
+    data_dir_leave(&d);
+    return n ? 1 : 0;
+}

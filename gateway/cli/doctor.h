@@ -1,0 +1,15 @@
+/* doctor -- looks at a data directory and says in plain sentences what is wrong with it.
+ *
+ * Shape:    one command; reads only, with or without a gateway on the directory.
+ * Thread:   the program's only one.
+ * Errors:   the exit code: 0 sound, 1 something is wrong.
+ */
+#ifndef GATEWAY_CLI_DOCTOR_H
+#define GATEWAY_CLI_DOCTOR_H
+
+#include "proto/base.h"
+
+/* full: reads every page and every event, which takes long with a large store. */
+int doctor_run(const char *data_dir, bool full);
+
+#endif

@@ -1,0 +1,186 @@
+/* config -- what the operator has decided: the JSON file, the command line, and the defaults.
+ *
+ * Shape:    one table of keys (config_keys.c) has each key's type, range, default and description;
+ *           reading, faults and config_print come from it.  config_check.c holds what a table cannot
+ *           say: what goes together.  After config_load the struct is const.
+ * Thread:   loop; read by any thread once loaded.
+ * Owns:     all its texts and lists.  config_done takes a half-filled struct too.
+ * Errors:   all faults of a file are told, one a line, each beginning with its key's path:
+ *             limits.burst: must be an integer from 1 to 100000
+ *           No value of the file stands in a fault, since it may be a secret.
+ * Paths:    of files and directories are relative to the working directory.
+ * A NULL text means: not given.
+ */
+#ifndef GATEWAY_CONFIG_CONFIG_H
+#define GATEWAY_CONFIG_CONFIG_H
+
+#include "core/hub.h"
+#include "gateway/base/log.h"
+#include "gateway/base/net.h"
+#include "gateway/base/origin.h"
+
+struct config_texts {
+    char **list; /* a NULL behind the last; NULL when n is 0 */
+    size_t n;
+};
+
+enum key_alg { ALG_HS256, ALG_RS256, ALG_ES256, ALG_EDDSA };
+
+const char *key_alg_text(enum key_alg alg); /* "HS256" */
+
+struct config_key {
+    char *kid;
+    uint32_t alg;          /* enum key_alg */
+    char *public_key_file; /* PEM, JWK or JWK set; not for HS256 */
+    char *secret_file;     /* HS256 only */
+};
+
+/* How another HTTP server is talked to. */
+struct config_upstream {
+    char *api_key_env;           /* the environment variable that holds the key */
+    char *api_key_file;          /* the file whose first line is the key; not both */
+    struct config_texts headers; /* "Name: value" */
+    char *ca_file;
+    char *proxy; /* "" for none */
+    uint32_t connect_timeout_s, retries;
+};
+
+enum model_kind { MODEL_OPENAI, MODEL_BUILTIN };
+
+struct config_model {
+    char *name;
+    uint32_t kind; /* enum model_kind */
+    char *base_url;
+    char *model; /* its name at base_url */
+    struct config_upstream upstream;
+    uint32_t idle_timeout_s; /* longest silence; 0: no limit */
+    uint64_t context_bytes;  /* of messages that it can be given; 0: no limit */
+};
+
+/* AGENT_SOURCE says as many tokens as it is asked for: for benchmarks and tests. */
+enum agent_kind { AGENT_REACT, AGENT_EXEC, AGENT_HTTP, AGENT_SOURCE };
+
+struct config_agent {
+    char *name;
+    char *description; /* "" by default */
+    uint32_t kind;     /* enum agent_kind */
+    char *model;       /* react: of models, or "builtin" (the default) */
+    char *system;      /* react: the system message */
+    struct config_texts tools;
+    struct config_texts command;        /* exec: argv; command.list is what exec_settings wants */
+    struct config_texts env;            /* exec: "KEY=value" */
+    char *cwd;                          /* exec */
+    char *url;                          /* http */
+    struct config_upstream upstream;    /* http */
+    uint32_t max_turns;                 /* react */
+    bool is_default;                    /* exactly one is */
+    uint32_t timeout_s, idle_timeout_s; /* 0: never */
+    uint32_t grace_s;
+};
+
+#define REACT_MAX_TURNS 10 /* when max_turns is not given */
+
+struct config_hook {
+    char *name, *url, *secret_file;
+    char *ca_file;
+    uint32_t timeout_s, give_up_s, at_once;
+};
+
+enum sandbox_kind { SANDBOX_BUBBLEWRAP, SANDBOX_NONE };
+enum store_kind { STORE_SQLITE, STORE_MEMORY };
+enum store_durability { DURABLE_PROCESS, DURABLE_POWER };
+
+/* What the command line says; wins over the file.  NULL: not given. */
+struct config_flags {
+    const char *listen, *data, *log_level, *log_format;
+};
+
+struct config {
+    const char *file; /* that it was read from, and the flags: for a reload */
+    struct config_flags flags;
+    char *listen;         /* as written: "127.0.0.1:8080" */
+    char *listen_host;    /* an address without brackets: "127.0.0.1", "::1" */
+    uint16_t listen_port; /* 0: any free one */
+    bool is_loopback;     /* listen_host is */
+    char *data;           /* directory */
+    struct {
+        char *cert, *key; /* both or neither */
+    } tls;
+    struct config_texts origins;
+    struct origins parsed_origins; /* as many */
+    struct {
+        struct config_key *keys;
+        size_t n_keys;
+        char *issuer, *audience;
+        char *cookie; /* its name */
+    } auth;
+    struct {
+        char *socket; /* path; NULL for none */
+    } admin;
+    bool guests;        /* "guests": true was said */
+    bool serves_guests; /* guests, or no keys */
+    struct config_model *models;
+    size_t n_models;
+    struct config_agent *agents; /* at least one */
+    size_t n_agents;
+    struct {
+        uint32_t kind;       /* enum store_kind */
+        uint32_t durability; /* enum store_durability */
+        uint32_t replay_cache_mib;
+        uint32_t retry_s;
+    } store;
+    struct {
+        uint32_t task_days;
+        uint32_t store_gib;
+    } retention;
+    struct hub_limits limits;
+    struct { /* the limits that are the rim's */
+        uint32_t connections, connections_per_address;
+        uint64_t store_mib_per_owner;
+    } rim_limits;
+    struct config_texts trusted_proxies;
+    struct net *trusted_nets; /* as many */
+    bool proxy_protocol;
+    bool compression;
+    struct {
+        struct config_texts allow;
+        struct net *allow_nets; /* as many */
+        bool is_public;
+    } metrics;
+    struct {
+        struct config_texts allow;
+        struct net *allow_nets; /* as many */
+    } http_get;
+    struct {                          /* the tools terminal and process */
+        uint32_t sandbox;             /* enum sandbox_kind */
+        char *workdir;                /* of all conversations */
+        bool network;                 /* commands may use it */
+        struct config_texts approved; /* programs that need no approval; "*": all */
+    } terminal;
+    struct config_hook *webhooks;
+    size_t n_webhooks;
+    struct config_texts webhook_allow;
+    struct net *webhook_allow_nets; /* as many */
+    uint32_t drain_s;
+    struct {
+        uint32_t level;  /* enum log_level */
+        uint32_t format; /* enum log_format */
+    } log;
+};
+
+/* Reads the file (NULL: defaults alone) and the flags (NULL: none), both of which must outlive ret, checks
+ * everything, and appends the faults to ret_faults.  Returns their number; with faults, *ret is good for
+ * config_done only. */
+int config_load(const char *file, const struct config_flags *flags, struct config *ret,
+                struct buf *ret_faults) MUST_USE;
+void config_done(struct config *c);
+
+/* The configuration as it works, as indented JSON; what may be secret shows as "***". */
+void config_print(const struct config *c, struct buf *out);
+/* All keys with type, range, default and description, one a line. */
+void config_print_keys(struct buf *out);
+
+/* NULL for "builtin" (also when models has an entry of kind builtin and that name). */
+const struct config_model *config_find_model(const struct config *c, const char *name);
+
+#endif

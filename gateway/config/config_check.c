@@ -1,0 +1,456 @@
+/* Design.  What a table of keys cannot say: values that have a form of their own, and what goes
+ * together.  Each function looks at one part, after the file and the flags were read; it must bear
+ * what an earlier fault has left (a NULL text, a default), and does not tell the same fault again.
+ */
+#include "gateway/config/config_keys.h"
+
+#include "gateway/base/folders.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct path {
+    char text[96];
+};
+
+static struct path path_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static struct path path_of(const char *format, ...)
+{
+    struct path path;
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(path.text, sizeof path.text, format, args);
+    va_end(args);
+    return path;
+}
+
+static bool is(const char *text, const char *other)
+{
+    return text && str_eq(str_of(text), str_of(other));
+}
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static void set_text(char **member, const char *text)
+{
+    free(*member);
+    *member = xstrdup(str_of(text));
+}
+
+/* ------------------------------------------------------------------ the command line */
+
+/* As if the file had said it. */
+static void take_choice(struct config *c, const char *flag, const char *name, const char *value,
+                        struct faults *f)
+{
+    const struct key *key = key_find(key_find(&config_table, "log")->table, name);
+    struct buf wanted = {0};
+    int choice = value ? key_choice(key->choices, value) : -1;
+
+    if (choice >= 0)
+        key_put_number(key, c, choice);
+    if (!value || choice >= 0)
+        return;
+    key_put_wanted(key, &wanted);
+    fault(f, flag, "must be %s", wanted.bytes);
+    buf_done(&wanted);
+}
+
+static void take_flags(struct config *c, const struct config_flags *flags, struct faults *f)
+{
+    if (flags->listen)
+        set_text(&c->listen, flags->listen);
+    if (flags->data && *flags->data)
+        set_text(&c->data, flags->data);
+    else if (flags->data)
+        fault(f, "--data", "must name a directory");
+    take_choice(c, "--log-level", "level", flags->log_level, f);
+    take_choice(c, "--log-format", "format", flags->log_format, f);
+}
+
+/* ------------------------------------------------------------------ where and for whom */
+
+static bool parse_port(const char *text, uint16_t *ret)
+{
+    size_t n = strspn(text, "0123456789");
+    unsigned long port = n >= 1 && n <= 5 && text[n] == '\0' ? strtoul(text, NULL, 10) : 65536;
+
+    *ret = (uint16_t)port;
+    return port <= 65535;
+}
+
+static void check_listen(struct config *c, const char *path, struct faults *f)
+{
+    const char *colon = strrchr(c->listen, ':');
+    struct net_address address;
+    struct str host = colon ? (struct str){c->listen, (size_t)(colon - c->listen)} : STR_NULL;
+
+    if (str_eq(host, STR("localhost")))
+        host = STR("127.0.0.1");
+    bool naked_ipv6 = host.p && host.n > 0 && host.p[0] != '[' && memchr(host.p, ':', host.n);
+    if (!colon || naked_ipv6 || !net_parse_address(host, &address) ||
+        !parse_port(colon + 1, &c->listen_port)) {
+        fault(f, path, "must be ADDRESS:PORT, such as 127.0.0.1:8080, 0.0.0.0:8080 or [::1]:0");
+        return;
+    }
+    if (host.p[0] == '[')
+        host = (struct str){host.p + 1, host.n - 2};
+    c->listen_host = xstrdup(host);
+    c->is_loopback = net_is_loopback(&address);
+    if (!c->is_loopback && c->auth.n_keys == 0 && !c->guests)
+        fault(f, path,
+              "beyond loopback without auth.keys anyone could come as a guest; configure keys, or "
+              "say \"guests\": true");
+}
+
+static void check_origins(struct config *c, struct faults *f)
+{
+    struct origins *parsed = &c->parsed_origins;
+    *parsed = (struct origins){.n = c->origins.n};
+    if (parsed->n > 0)
+        parsed->list = xcalloc(parsed->n * sizeof *parsed->list);
+    for (size_t i = 0; i < c->origins.n; i++)
+        if (!origin_parse(str_of(c->origins.list[i]), &parsed->list[i]))
+            fault(f, path_of("origins[%zu]", i).text,
+                  "must be scheme://host, scheme://host:port or scheme://*.host, and nothing else");
+    if (c->origins.n == 0 && c->auth.cookie && c->listen_host && !c->is_loopback)
+        fault(f, "origins",
+              "must not be empty while auth.cookie is in use beyond loopback: only a list keeps "
+              "other sites from using their visitors' cookies");
+}
+
+static struct net *check_nets(const struct config_texts *texts, const char *path, struct faults *f)
+{
+    struct net *nets = texts->n > 0 ? xcalloc(texts->n * sizeof *nets) : NULL;
+
+    for (size_t i = 0; i < texts->n; i++)
+        if (!net_parse(str_of(texts->list[i]), &nets[i]))
+            fault(f, path_of("%s[%zu]", path, i).text,
+                  "must be an address or a network, such as 10.0.0.0/8");
+    return nets;
+}
+
+static void check_data(struct config *c, struct faults *f)
+{
+    struct buf path = {0};
+
+    if (c->data)
+        return;
+    if (!folders_put_state(&path))
+        fault(f, "data", "is missing, and there is no HOME to choose a directory below");
+    c->data = buf_take(&path);
+}
+
+static void check_admin(struct config *c)
+{
+    struct buf path = {0};
+
+    if (!c->admin.socket && c->data) {
+        buf_putf(&path, "%s/admin.sock", c->data);
+        c->admin.socket = buf_take(&path);
+    } else if (c->admin.socket && !*c->admin.socket) {
+        free(c->admin.socket);
+        c->admin.socket = NULL;
+    }
+}
+
+/* ------------------------------------------------------------------ keys */
+
+/* A name that can stand in a log, a header and a list. */
+static bool is_name(const char *text)
+{
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++)
+        if (*p < ' ' || *p == 0x7f)
+            return false;
+    return true;
+}
+
+/* RFC 6265: what a cookie's name is made of. */
+static bool is_cookie_name(const char *text)
+{
+    for (const char *p = text; *p; p++)
+        if (*p <= ' ' || *p >= 0x7f || strchr("()<>@,;:\\\"/[]?={}", *p))
+            return false;
+    return true;
+}
+
+static void check_key(const struct config *c, size_t at, struct faults *f)
+{
+    const struct config_key *key = &c->auth.keys[at];
+    bool is_secret = key->alg == ALG_HS256;
+    struct path path = path_of("auth.keys[%zu].kid", at);
+
+    if (key->kid && is(key->kid, "guest"))
+        fault(f, path.text, "\"guest\" is the gateway's own key");
+    for (size_t i = 0; key->kid && i < at; i++)
+        if (is(c->auth.keys[i].kid, key->kid))
+            fault(f, path.text, "is the same as that of auth.keys[%zu]", i);
+    path = path_of("auth.keys[%zu].secret_file", at);
+    if (is_secret && !key->secret_file)
+        fault(f, path.text, "is missing (HS256 needs it)");
+    else if (!is_secret && key->secret_file)
+        fault(f, path.text, "is for HS256 only");
+    path = path_of("auth.keys[%zu].public_key_file", at);
+    if (!is_secret && !key->public_key_file)
+        fault(f, path.text, "is missing (%s needs it)", key_alg_text((enum key_alg)key->alg));
+    else if (is_secret && key->public_key_file)
+        fault(f, path.text, "is not for HS256, which needs a secret");
+}
+
+static void check_auth(struct config *c, struct faults *f)
+{
+    for (size_t i = 0; i < c->auth.n_keys; i++)
+        check_key(c, i, f);
+    if (c->auth.cookie && !is_cookie_name(c->auth.cookie))
+        fault(f, "auth.cookie", "is no name of a cookie");
+    c->serves_guests = c->guests || c->auth.n_keys == 0;
+    if (!c->tls.cert != !c->tls.key)
+        fault(f, c->tls.cert ? "tls.key" : "tls.cert", "is missing: a certificate needs its key");
+}
+
+/* ------------------------------------------------------------------ models, webhooks */
+
+static void check_url(const char *url, const char *path, struct faults *f)
+{
+    if (!url)
+        fault(f, path, "is missing");
+    else if (!begins(url, "http://") && !begins(url, "https://"))
+        fault(f, path, "must begin with http:// or https://");
+}
+
+static void check_upstream(const struct config_upstream *upstream, const char *path,
+                           struct faults *f)
+{
+    if (upstream->api_key_env && upstream->api_key_file)
+        fault(f, path, "is not for use together with api_key_env");
+}
+
+static void check_hook(const struct config *c, size_t at, struct faults *f)
+{
+    const struct config_hook *hook = &c->webhooks[at];
+    struct path path = path_of("webhooks[%zu].name", at);
+
+    if (hook->name && !is_name(hook->name))
+        fault(f, path.text, "must not have control characters");
+    for (size_t i = 0; hook->name && i < at; i++)
+        if (is(c->webhooks[i].name, hook->name))
+            fault(f, path.text, "is the same as that of webhooks[%zu]", i);
+    if (hook->url)
+        check_url(hook->url, path_of("webhooks[%zu].url", at).text, f);
+}
+
+static void check_model(const struct config *c, size_t at, struct faults *f)
+{
+    const struct config_model *model = &c->models[at];
+    struct path path = path_of("models[%zu].name", at);
+
+    if (model->name && !is_name(model->name))
+        fault(f, path.text, "must not have control characters");
+    if (is(model->name, "builtin") && model->kind != MODEL_BUILTIN)
+        fault(f, path.text, "\"builtin\" is always the builtin model");
+    for (size_t i = 0; model->name && i < at; i++)
+        if (is(c->models[i].name, model->name))
+            fault(f, path.text, "is the same as that of models[%zu]", i);
+    if (model->kind != MODEL_OPENAI)
+        return;
+    check_url(model->base_url, path_of("models[%zu].base_url", at).text, f);
+    check_upstream(&model->upstream, path_of("models[%zu].api_key_file", at).text, f);
+    if (!model->model)
+        fault(f, path_of("models[%zu].model", at).text, "is missing");
+}
+
+const struct config_model *config_find_model(const struct config *c, const char *name)
+{
+    for (size_t i = 0; i < c->n_models; i++)
+        if (is(c->models[i].name, name))
+            return c->models[i].kind == MODEL_BUILTIN ? NULL : &c->models[i];
+    return NULL;
+}
+
+static bool has_model(const struct config *c, const char *name)
+{
+    for (size_t i = 0; i < c->n_models; i++)
+        if (is(c->models[i].name, name))
+            return true;
+    return is(name, "builtin");
+}
+
+/* ------------------------------------------------------------------ agents */
+
+static const char *const tool_names[] = {
+    "calculator", "clock",    "spawn_task", "cancel_task", "send_message",
+    "ask_user",   "terminal", "process",    "http_get",    NULL,
+};
+
+/* What an exec agent has calls for. */
+static const char *const react_tools[] = {"spawn_task", "cancel_task", "send_message", "ask_user",
+                                          NULL};
+
+static void check_tools(const struct config_agent *agent, size_t at, struct faults *f)
+{
+    for (size_t i = 0; i < agent->tools.n; i++)
+        if (agent->kind != AGENT_REACT && key_choice(react_tools, agent->tools.list[i]) >= 0)
+            fault(f, path_of("agents[%zu].tools[%zu]", at, i).text,
+                  "is for agents of kind react only: others have calls of their own for it");
+    struct buf names = {0};
+    for (size_t i = 0; tool_names[i]; i++)
+        buf_putf(&names, "%s%s", i ? ", " : "", tool_names[i]);
+    for (size_t i = 0; i < agent->tools.n; i++)
+        if (key_choice(tool_names, agent->tools.list[i]) < 0)
+            fault(f, path_of("agents[%zu].tools[%zu]", at, i).text,
+                  "there is no such tool; there are %s", names.bytes);
+    buf_done(&names);
+}
+
+/* A key that does nothing for this kind of agent was meant to do something. */
+static void check_kind_keys(const struct config_agent *agent, size_t at, struct faults *f)
+{
+    const struct {
+        const char *key;
+        enum agent_kind kind;
+        bool given;
+    } rows[] = {
+        {"model", AGENT_REACT, agent->model},
+        {"system", AGENT_REACT, agent->system},
+        {"command", AGENT_EXEC, agent->command.list},
+        {"env", AGENT_EXEC, agent->env.list},
+        {"cwd", AGENT_EXEC, agent->cwd},
+        {"url", AGENT_HTTP, agent->url},
+        {"api_key_env", AGENT_HTTP, agent->upstream.api_key_env},
+        {"api_key_file", AGENT_HTTP, agent->upstream.api_key_file},
+        {"headers", AGENT_HTTP, agent->upstream.headers.list},
+        {"ca_file", AGENT_HTTP, agent->upstream.ca_file},
+        {"proxy", AGENT_HTTP, agent->upstream.proxy},
+    };
+    const struct key *kind = key_find(key_find(&config_table, "agents")->table, "kind");
+
+    for (size_t i = 0; i < countof(rows); i++)
+        if (rows[i].given && rows[i].kind != agent->kind)
+            fault(f, path_of("agents[%zu].%s", at, rows[i].key).text,
+                  "is for agents of kind %s only", kind->choices[rows[i].kind]);
+}
+
+static void check_agent_kind(const struct config *c, size_t at, struct faults *f)
+{
+    struct config_agent *agent = &c->agents[at];
+
+    check_kind_keys(agent, at, f);
+    switch ((enum agent_kind)agent->kind) {
+    case AGENT_REACT:
+        if (!agent->model)
+            set_text(&agent->model, "builtin");
+        else if (!has_model(c, agent->model))
+            fault(f, path_of("agents[%zu].model", at).text,
+                  "is neither the name of one of models nor \"builtin\"");
+        return;
+    case AGENT_EXEC:
+        if (agent->command.n == 0 || !*agent->command.list[0])
+            fault(f, path_of("agents[%zu].command", at).text, "is missing: a program to run");
+        return;
+    case AGENT_HTTP:
+        check_url(agent->url, path_of("agents[%zu].url", at).text, f);
+        check_upstream(&agent->upstream, path_of("agents[%zu].api_key_file", at).text, f);
+        return;
+    case AGENT_SOURCE: return;
+    }
+    UNREACHABLE();
+}
+
+/* What an agent can run, anyone who comes can have it run. */
+static void check_terminal(struct config *c, struct faults *f)
+{
+    struct buf path = {0};
+    for (size_t i = 0; c->serves_guests && !c->is_loopback && i < c->n_agents; i++)
+        for (size_t j = 0; j < c->agents[i].tools.n; j++)
+            if (is(c->agents[i].tools.list[j], "terminal") ||
+                is(c->agents[i].tools.list[j], "process"))
+                fault(f, path_of("agents[%zu].tools[%zu]", i, j).text,
+                      "runs commands, which is not for guests that come from beyond loopback");
+    if (c->terminal.workdir || !c->data)
+        return;
+    buf_putf(&path, "%s-work", c->data);
+    c->terminal.workdir = buf_take(&path);
+}
+
+static void check_agent(const struct config *c, size_t at, struct faults *f)
+{
+    const struct config_agent *agent = &c->agents[at];
+    struct path path = path_of("agents[%zu].name", at);
+
+    if (agent->name && !is_name(agent->name))
+        fault(f, path.text, "must not have control characters");
+    for (size_t i = 0; agent->name && i < at; i++)
+        if (is(c->agents[i].name, agent->name))
+            fault(f, path.text, "is the same as that of agents[%zu]", i);
+    check_agent_kind(c, at, f);
+    check_tools(agent, at, f);
+}
+
+static void add_assistant(struct config *c)
+{
+    const struct key *agents = key_find(&config_table, "agents");
+
+    c->agents = xcalloc(sizeof *c->agents);
+    c->n_agents = 1;
+    keys_set_defaults(agents->table, c->agents);
+    set_text(&c->agents[0].name, "assistant");
+    struct config_texts *tools = &c->agents[0].tools;
+    tools->list = xcalloc(3 * sizeof *tools->list); /* a NULL behind the last */
+    tools->list[tools->n++] = xstrdup(STR("calculator"));
+    tools->list[tools->n++] = xstrdup(STR("clock"));
+}
+
+static void check_default(struct config *c, struct faults *f)
+{
+    size_t first = c->n_agents;
+
+    for (size_t i = 0; i < c->n_agents; i++) {
+        if (!c->agents[i].is_default)
+            continue;
+        if (first < c->n_agents)
+            fault(f, path_of("agents[%zu].default", i).text, "agents[%zu] is the default already",
+                  first);
+        else
+            first = i;
+    }
+    if (first == c->n_agents)
+        c->agents[0].is_default = true;
+}
+
+/* ------------------------------------------------------------------ all */
+
+void config_check(struct config *c, const struct config_flags *flags, struct faults *f)
+{
+    take_flags(c, flags, f);
+    check_listen(c, flags->listen ? "--listen" : "listen", f);
+    check_data(c, f);
+    check_admin(c);
+    check_auth(c, f);
+    check_origins(c, f);
+    c->trusted_nets = check_nets(&c->trusted_proxies, "trusted_proxies", f);
+    if (c->proxy_protocol && c->trusted_proxies.n == 0)
+        fault(f, "proxy_protocol", "needs trusted_proxies: nobody else may speak for a client");
+    c->metrics.allow_nets = check_nets(&c->metrics.allow, "metrics.allow", f);
+    c->http_get.allow_nets = check_nets(&c->http_get.allow, "http_get.allow", f);
+    c->webhook_allow_nets = check_nets(&c->webhook_allow, "webhook_allow", f);
+    for (size_t i = 0; i < c->n_webhooks; i++)
+        check_hook(c, i, f);
+    for (size_t i = 0; i < c->n_models; i++)
+        check_model(c, i, f);
+    if (c->n_agents == 0)
+        add_assistant(c);
+    for (size_t i = 0; i < c->n_agents; i++)
+        check_agent(c, i, f);
+    check_default(c, f);
+    check_terminal(c, f);
+    if (c->rim_limits.store_mib_per_owner == 0) {
+        uint64_t tenth = (uint64_t)c->retention.store_gib * 1024 / 10;
+        c->rim_limits.store_mib_per_owner = tenth > 0 ? tenth : 1;
+    }
+}

@@ -1,0 +1,51 @@
+#include "gateway/fetch/stream_form.h"
+
+#include <strings.h>
+
+bool stream_form_says_events(struct str content_type)
+{
+    struct str type = STR("text/event-stream");
+    return content_type.n >= type.n && strncasecmp(content_type.p, type.p, type.n) == 0;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A field or a comment stands at the beginning; FORM_UNKNOWN as long as one still may. */
+static enum stream_form by_its_fields(struct str begin)
+{
+    static const char *const fields[] = {"data:", "event:", "id:", "retry:", "error:", ":"};
+    for (size_t i = 0; i < countof(fields); i++) {
+        size_t n = smaller(begin.n, strlen(fields[i]));
+        if (memcmp(begin.p, fields[i], n) == 0)
+            return fields[i][n] ? FORM_UNKNOWN : FORM_EVENTS;
+    }
+    return FORM_TEXT;
+}
+
+/* False: it may be a byte order mark of which not all has come. */
+static bool drop_mark(struct buf *kept)
+{
+    static const char mark[] = "\xEF\xBB\xBF";
+    size_t n = smaller(kept->len, sizeof mark - 1);
+    if (memcmp(kept->bytes, mark, n) != 0)
+        return true;
+    if (n < sizeof mark - 1)
+        return false;
+    buf_consume(kept, n);
+    return true;
+}
+
+enum stream_form stream_form_begin(bool says_events, struct buf *kept, struct str bytes)
+{
+    while (kept->len == 0 && bytes.n && (unsigned char)bytes.p[0] <= ' ')
+        bytes = (struct str){bytes.p + 1, bytes.n - 1};
+    buf_putstr(kept, bytes);
+    if (kept->len == 0 || !drop_mark(kept) || kept->len == 0)
+        return FORM_UNKNOWN;
+    if (kept->bytes[0] == '{' || kept->bytes[0] == '[')
+        return FORM_TEXT;
+    return says_events ? FORM_EVENTS : by_its_fields(buf_str(kept));
+}

@@ -1,0 +1,371 @@
+/* An entry is waiting, flying or over.  It is over when its fetch has told the end: a fetch may not be
+ * freed from its own callback, so that the timer, which fires in the same turn or the next, takes it from
+ * there. */
+#include "gateway/fetch/webhook.h"
+
+#include <openssl/crypto.h>
+#include <stdlib.h>
+
+#include "gateway/base/log.h"
+#include "gateway/config/config.h"
+#include "gateway/fetch/fetch.h"
+
+#define FIRST_RETRY_MS 1000
+#define LAST_RETRY_MS 3600000
+#define CONNECT_MS 10000
+#define PAGE 64
+
+struct entry {
+    struct list node;
+    struct hook *hook;
+    int64_t key, at;
+    unsigned tries;
+    msec_t due;
+    struct fetch *fetch;
+    bool delivered;
+    char id[TASK_ID_LEN + 1];
+    size_t len;
+    char body[];
+};
+
+struct hook {
+    struct webhooks *all;
+    const struct config_hook *config;
+    struct buf secret;
+    struct fetch_options options;
+    struct list waiting, flying, over;
+    size_t n, bytes; /* entries of all three, and of their bodies */
+    unsigned n_flying;
+    int64_t loaded; /* the key of the newest entry that was in the window */
+    bool behind;    /* the store has more */
+    bool missed;    /* something came while it was being asked */
+    bool asking;
+    msec_t ask_at; /* the store could not be read: not before */
+};
+
+struct webhooks {
+    struct hub *hub;
+    struct fetcher *fetcher;
+    const struct config *config;
+    struct hook *hooks;
+    const char **names;
+    size_t n;
+    struct timer timer;
+    bool started, closing;
+    struct webhook_stats stats;
+};
+
+static void proceed(struct webhooks *w);
+
+static msec_t now(const struct webhooks *w)
+{
+    return w->hub->clock.now_ms;
+}
+
+/* --- the window -------------------------------------------------------------------------------- */
+
+static bool has_room(const struct hook *h, size_t bytes)
+{
+    return h->n == 0 || (h->n < HOOK_ITEMS && h->bytes + bytes <= HOOK_BYTES);
+}
+
+static void add_entry(struct hook *h, const struct outbox_record *from)
+{
+    struct entry *e = xcalloc(sizeof *e + from->body.n);
+    *e = (struct entry){
+        .hook = h, .key = from->key, .at = from->at, .due = now(h->all), .len = from->body.n};
+    memcpy(e->id, from->id.p, from->id.n < TASK_ID_LEN ? from->id.n : TASK_ID_LEN);
+    memcpy(e->body, from->body.p, from->body.n);
+    list_push(&h->waiting, &e->node);
+    h->n++;
+    h->bytes += e->len;
+    h->loaded = from->key;
+}
+
+static void drop_entry(struct entry *e)
+{
+    struct hook *h = e->hook;
+    list_remove(&e->node);
+    fetch_free(e->fetch);
+    h->n--;
+    h->bytes -= e->len;
+    free(e);
+}
+
+static void on_loaded(void *arg, int status, struct answer *answer)
+{
+    struct hook *h = arg;
+    h->asking = false;
+    if (h->all->closing)
+        return;
+    bool full = false;
+    if (status < 0)
+        h->ask_at = now(h->all) + FIRST_RETRY_MS;
+    for (size_t i = 0; i < answer->n_outbox && !full; i++) {
+        full = !has_room(h, answer->outbox[i].body.n);
+        if (!full)
+            add_entry(h, &answer->outbox[i]);
+    }
+    h->behind = status < 0 || full || answer->more || h->missed;
+    h->missed = false;
+    proceed(h->all);
+}
+
+static void load(struct hook *h)
+{
+    if (!h->behind || h->asking || h->ask_at > now(h->all) || h->n > HOOK_ITEMS / 2 ||
+        h->bytes > HOOK_BYTES / 2)
+        return;
+    h->asking = true;
+    hub_query(h->all->hub,
+              &(struct query){.kind = QUERY_OUTBOX,
+                              .key = str_of(h->config->name),
+                              .after = (uint64_t)h->loaded,
+                              .limit = PAGE,
+                              .max_bytes = HOOK_BYTES / 4},
+              on_loaded, h);
+}
+
+static void on_posted(void *arg, const struct outbox_record *entry)
+{
+    struct webhooks *w = arg;
+    for (size_t i = 0; i < w->n; i++) {
+        struct hook *h = &w->hooks[i];
+        if (!str_eq(entry->hook, str_of(h->config->name)))
+            continue;
+        if (h->behind || !has_room(h, entry->body.n)) {
+            h->behind = h->missed = true;
+        } else {
+            add_entry(h, entry);
+            timer_arm(&w->hub->clock, &w->timer, now(w));
+        }
+    }
+}
+
+/* --- tries ------------------------------------------------------------------------------------- */
+
+static bool on_bytes(void *user, struct str bytes)
+{
+    (void)user;
+    (void)bytes;
+    return true; /* what it says beside its status is of no interest */
+}
+
+static void on_done(void *user, struct str error)
+{
+    struct entry *e = user;
+    struct hook *h = e->hook;
+    e->delivered = !error.p;
+    if (error.p)
+        log_event_limited(LEVEL_WARN, "webhook", "failed", LOG_TEXT("hook", h->config->name),
+                          LOG_TEXT("id", e->id), LOG_STR("why", error));
+    list_remove(&e->node);
+    list_push(&h->over, &e->node);
+    h->n_flying--;
+    timer_arm(&h->all->hub->clock, &h->all->timer, now(h->all));
+}
+
+static void on_head(void *user, const struct fetch_head *head)
+{
+    (void)user;
+    (void)head;
+}
+
+static const struct fetch_events events = {on_head, on_bytes, on_done};
+
+static void post(struct entry *e)
+{
+    struct hook *h = e->hook;
+    const struct webhooks *w = h->all;
+    int64_t at = w->hub->clock.wall_ms / 1000;
+    struct str body = {e->body, e->len};
+    struct buf id = {0}, when = {0}, signature = {0};
+    buf_putf(&id, "webhook-id: %s", e->id);
+    buf_putf(&when, "webhook-timestamp: %lld", (long long)at);
+    buf_puts(&signature, "webhook-signature: ");
+    webhook_sign(buf_str(&h->secret), str_of(e->id), at, body, &signature);
+    const char *headers[] = {"Content-Type: application/json", id.bytes, when.bytes,
+                             signature.bytes, NULL};
+    list_remove(&e->node);
+    list_push(&h->flying, &e->node);
+    h->n_flying++;
+    e->fetch = fetch_start(
+        w->fetcher, &h->options,
+        &(struct fetch_request){.url = h->config->url, .headers = headers, .body = body}, &events,
+        e);
+    buf_done(&id);
+    buf_done(&when);
+    buf_done(&signature);
+}
+
+static msec_t retry_ms(const struct webhooks *w, unsigned tries)
+{
+    uint32_t random = 0;
+    ASSERT(w->hub->o.random(&random, sizeof random));
+    msec_t wait = tries > 12 ? LAST_RETRY_MS : (msec_t)FIRST_RETRY_MS << (tries - 1);
+    if (wait > LAST_RETRY_MS)
+        wait = LAST_RETRY_MS;
+    return wait - wait / 4 + (msec_t)(random % (uint32_t)(wait / 2 + 1)); /* a quarter either way */
+}
+
+static bool is_too_old(const struct entry *e)
+{
+    const struct hook *h = e->hook;
+    return h->all->hub->clock.wall_ms - e->at > (int64_t)h->config->give_up_s * 1000;
+}
+
+static void finish(struct entry *e)
+{
+    struct webhooks *w = e->hook->all;
+    outbox_take(w->hub, e->key);
+    drop_entry(e);
+}
+
+static void settle(struct entry *e)
+{
+    struct hook *h = e->hook;
+    if (e->delivered) {
+        h->all->stats.delivered++;
+        finish(e);
+        return;
+    }
+    h->all->stats.failed++;
+    fetch_free(e->fetch);
+    e->fetch = NULL;
+    e->due = now(h->all) + retry_ms(h->all, ++e->tries);
+    list_remove(&e->node);
+    list_push(&h->waiting, &e->node);
+}
+
+static void give_up(struct entry *e)
+{
+    struct hook *h = e->hook;
+    h->all->stats.given_up++;
+    log_event_limited(LEVEL_ERROR, "webhook", "given_up", LOG_TEXT("hook", h->config->name),
+                      LOG_TEXT("id", e->id), LOG_INT("tries", e->tries));
+    finish(e);
+}
+
+/* When the next of its entries is due; -1: no entry waits, or no more may fly. */
+static msec_t run_hook(struct hook *h)
+{
+    msec_t next = -1;
+    list_each (it, &h->over)
+        settle(list_item(it, struct entry, node));
+    list_each (it, &h->waiting) {
+        struct entry *e = list_item(it, struct entry, node);
+        if (is_too_old(e))
+            give_up(e);
+        else if (e->due <= now(h->all) && h->n_flying < h->config->at_once)
+            post(e);
+        else if (e->due > now(h->all) && (next < 0 || e->due < next))
+            next = e->due;
+    }
+    load(h);
+    if (h->behind && h->ask_at > now(h->all) && (next < 0 || h->ask_at < next))
+        next = h->ask_at;
+    return next;
+}
+
+static void proceed(struct webhooks *w)
+{
+    msec_t next = -1;
+    for (size_t i = 0; i < w->n && w->started && !w->closing; i++) {
+        msec_t due = run_hook(&w->hooks[i]);
+        if (due >= 0 && (next < 0 || due < next))
+            next = due;
+    }
+    if (next >= 0 && (!timer_is_armed(&w->timer) || w->timer.due > next))
+        timer_arm(&w->hub->clock, &w->timer, next);
+}
+
+static void on_timer(struct timer *timer)
+{
+    proceed(container_of(timer, struct webhooks, timer));
+}
+
+/* --- outside ----------------------------------------------------------------------------------- */
+
+static bool open_hook(struct webhooks *w, struct hook *h, const struct config_hook *config,
+                      char *ret_error, size_t n)
+{
+    const struct config *c = w->config;
+    *h = (struct hook){.all = w, .config = config, .behind = true};
+    h->options = (struct fetch_options){.ca_file = config->ca_file,
+                                        .connect_ms = CONNECT_MS,
+                                        .total_ms = (msec_t)config->timeout_s * 1000,
+                                        .once = true,
+                                        .guarded = true,
+                                        .allow = c->webhook_allow_nets,
+                                        .n_allow = c->webhook_allow.n};
+    list_init(&h->waiting);
+    list_init(&h->flying);
+    list_init(&h->over);
+    return webhook_secret(config->secret_file, &h->secret, ret_error, n);
+}
+
+struct webhooks *webhooks_open(struct hub *hub, struct fetcher *fetcher, const struct config *c,
+                               char *ret_error, size_t n)
+{
+    struct webhooks *w = xcalloc(sizeof *w);
+    w->hub = hub;
+    w->fetcher = fetcher;
+    w->config = c;
+    w->timer.fire = on_timer;
+    w->hooks = xcalloc((c->n_webhooks + 1) * sizeof *w->hooks);
+    w->names = xcalloc((c->n_webhooks + 1) * sizeof *w->names);
+    for (; w->n < c->n_webhooks; w->n++) {
+        w->names[w->n] = c->webhooks[w->n].name;
+        if (!open_hook(w, &w->hooks[w->n], &c->webhooks[w->n], ret_error, n)) {
+            w->n++;
+            webhooks_close(w);
+            return NULL;
+        }
+    }
+    return w;
+}
+
+struct outbox_options webhooks_outbox(struct webhooks *w)
+{
+    return (struct outbox_options){
+        .hooks = w->names, .n_hooks = w->n, .posted = on_posted, .arg = w};
+}
+
+void webhooks_start(struct webhooks *w)
+{
+    w->started = true;
+    proceed(w);
+}
+
+struct webhook_stats webhooks_stats(const struct webhooks *w)
+{
+    struct webhook_stats stats = w->stats;
+    for (size_t i = 0; i < w->n; i++)
+        stats.pending += w->hooks[i].n;
+    return stats;
+}
+
+static void drop_all(struct list *entries)
+{
+    list_each (it, entries)
+        drop_entry(list_item(it, struct entry, node));
+}
+
+void webhooks_close(struct webhooks *w)
+{
+    if (!w)
+        return;
+    w->closing = true;
+    for (size_t i = 0; i < w->n; i++) {
+        struct hook *h = &w->hooks[i];
+        drop_all(&h->waiting);
+        drop_all(&h->flying);
+        drop_all(&h->over);
+        if (h->secret.len)
+            OPENSSL_cleanse(h->secret.bytes, h->secret.len);
+        buf_done(&h->secret);
+    }
+    free(w->names);
+    free(w->hooks);
+    free(w);
+}

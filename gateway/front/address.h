@@ -1,0 +1,57 @@
+/* address -- who is at the other end of a connection, and how much of us each may have.
+ *
+ * Shape:    the peer's address, or whom its PROXY header named (proxied.h); when that is one of
+ *           trusted_proxies, the last entry of its X-Forwarded-For that is none of them: who may
+ *           speak for another is configured, and nobody else is believed.  Connections are counted by
+ *           address; requests over HTTP, which have no connection of their own, are paced by who asks.
+ * Thread:   loop.
+ * Owns:     the front owns the addresses and paces; both go when nothing needs them.
+ */
+#ifndef GATEWAY_FRONT_ADDRESS_H
+#define GATEWAY_FRONT_ADDRESS_H
+
+#include "core/map.h"
+#include "gateway/base/net.h"
+#include "gateway/front/front.h"
+
+/* Connections of one address: WebSockets, and streams of events over HTTP. */
+struct address {
+    struct map_node node;
+    char ip[NET_TEXT];
+    uint32_t n, n_strangers; /* strangers: before welcome */
+    uint32_t n_sockets;      /* of whatever kind, also silent ones; not those of trusted proxies */
+};
+
+/* Who is at the other end of a socket: kept as long as that. */
+struct peer {
+    bool is_named; /* by its PROXY header */
+    struct net_address named;
+    uint8_t n_offers;        /* of compression that were looked at (extension.h) */
+    uint8_t deflate_bits;    /* of the one that was taken; 0: none */
+    struct address *address; /* that counts the socket; NULL: nobody does */
+    void *echo;              /* of builds for tests (echo.h) */
+};
+
+/* Of a fresh socket; named as in its PROXY header, or NULL.  NULL: the address has too many already, twice
+ * limits.connections_per_address and some for requests. */
+struct peer *peer_new(struct front *f, int fd, const struct net_address *named);
+void peer_free(struct front *f, struct peer *p); /* NULL is fine */
+bool address_is_trusted(const struct front *f, const struct net_address *a);
+
+struct map_key address_key(const struct map_node *node);
+/* "?": a trusted proxy has passed it on for somebody whom it does not name.  All of those are one. */
+void address_text(struct front *f, struct lws *wsi, char ret_ip[NET_TEXT]);
+/* Whether it came through a proxy that speaks HTTP, trusted or not. */
+bool address_was_forwarded(struct lws *wsi);
+struct address *address_get(struct front *f, struct lws *wsi); /* found or made */
+void address_forget(struct front *f, struct address *a);       /* when it holds nothing */
+/* limits.connections and limits.connections_per_address; strangers may hold half of either. */
+bool address_is_full(const struct front *f, const struct address *a, bool for_stranger);
+
+/* A bucket of limits.burst requests that fills at limits.requests_per_second. */
+struct map_key pace_key(const struct map_node *node);
+bool pace_take(struct front *f, struct str who); /* false: too many */
+void pace_tick(struct front *f);                 /* once a second: forgets the full buckets */
+void pace_done(struct front *f);
+
+#endif

@@ -1,0 +1,203 @@
+#include "gateway/front/front.h"
+
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "gateway/base/log.h"
+#include "gateway/front/address.h"
+#include "gateway/front/admin.h"
+#include "gateway/front/deflate.h"
+#include "gateway/front/extension.h"
+#include "gateway/front/http_api.h"
+#include "gateway/front/listener.h"
+#include "gateway/front/proxied.h"
+#include "gateway/front/ws.h"
+
+#define RX_BUFFER 1024
+#define TLS_RX_BUFFER 16384 /* a whole record: see tls_protocols */
+#define HEADER_BYTES 16384
+
+/* --- who it is --------------------------------------------------------------------------------- */
+
+/* Who tries tokens does not learn how near one came; the log has it.  Only that one may start anew as a
+ * guest is said (PROTOCOL.md 2), which without keys is anybody, and that no token came. */
+static bool refuse_token(struct front *f, bool has_token, struct identity *ret)
+{
+    bool is_guest = strncmp(ret->error, UNKNOWN_GUEST, strlen(UNKNOWN_GUEST)) == 0;
+    if (!has_token)
+        return false;
+    log_event_limited(LEVEL_INFO, "auth", "refused", LOG_TEXT("why", ret->error));
+    snprintf(ret->error, sizeof ret->error, "%s",
+             is_guest || f->config->auth.n_keys == 0 ? UNKNOWN_GUEST : "the token is not valid");
+    return false;
+}
+
+bool front_identify(struct front *f, struct str hello_token, struct str bearer, struct str cookie,
+                    struct identity *ret)
+{
+    if (!auth_check(f->auth, hello_token, bearer, cookie, f->hub->clock.wall_ms, ret))
+        return refuse_token(f, hello_token.p || bearer.p || cookie.p, ret);
+    struct str owner = {ret->owner, ret->owner_len};
+    if (!revocations_have(&f->hub->revocations, owner, f->hub->clock.wall_ms))
+        return true;
+    buf_done(&ret->token);
+    snprintf(ret->error, sizeof ret->error, "revoked");
+    return false;
+}
+
+bool front_is_ready(const struct front *f)
+{
+    return f->phase == FRONT_SERVING && hub_can_write(f->hub);
+}
+
+/* --- libwebsockets ----------------------------------------------------------------------------- */
+
+static void on_lws_log(int level, const char *line)
+{
+    size_t n = strcspn(line, "\n");
+    char text[256];
+    snprintf(text, sizeof text, "%.*s", (int)(n < 200 ? n : 200), line);
+    log_event_limited(level == LLL_ERR ? LEVEL_WARN : LEVEL_DEBUG, "lws", "said",
+                      LOG_TEXT("text", text));
+}
+
+#define PROTOCOL(rx_bytes)                                                                       \
+    {                                                                                            \
+        .name = "holdfast.v1", .callback = ws_callback, .per_session_data_size = sizeof(void *), \
+        .rx_buffer_size = (rx_bytes), .tx_packet_size = MAX_MESSAGE_OUT + 64                     \
+    }
+static const struct lws_protocols protocols[] = {PROTOCOL(RX_BUFFER), {0}};
+/* While a connection is held (lws_rx_flow_control) with something read, and OpenSSL has the rest of that
+ * record, libwebsockets 4.1.6 goes round for ever, and the loop with it: so records are read whole. */
+static const struct lws_protocols tls_protocols[] = {PROTOCOL(TLS_RX_BUFFER), {0}};
+
+/* No timers of lws's own on open connections: they are a sorted list, and eat the accept path. */
+static const lws_retry_bo_t no_validity_checks = {0};
+
+static bool open_lws(struct front *f)
+{
+    void *loops[] = {f->loop};
+    lws_set_log_level(LLL_ERR | LLL_WARN, on_lws_log);
+    struct lws_context_creation_info info = {
+        .port = CONTEXT_PORT_NO_LISTEN_SERVER,
+        .foreign_loops = loops,
+        .pcontext = &f->lws,
+        .options =
+            LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS |
+            (f->deflate ? 0 : LWS_SERVER_OPTION_VALIDATE_UTF8) | /* it would read compressed text */
+            (f->config->tls.cert ? LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT : 0),
+        .user = f,
+        .max_http_header_data = HEADER_BYTES,
+        .pt_serv_buf_size = 65536 + 1024,
+        .gid = -1,
+        .uid = -1,
+    };
+    f->lws = lws_create_context(&info);
+    if (!f->lws)
+        return false;
+    info.protocols = f->config->tls.cert ? tls_protocols : protocols;
+    info.retry_and_idle_policy = &no_validity_checks;
+    info.vhost_name = "holdfast";
+    info.keepalive_timeout = 30;
+    info.ssl_cert_filepath = f->config->tls.cert; /* NULL: plain */
+    info.ssl_private_key_filepath = f->config->tls.key;
+    info.alpn = "http/1.1"; /* else HTTP/2 is spoken, and hand-made chunks break */
+    info.extensions = f->deflate ? extension_list : NULL;
+    f->vhost = lws_create_vhost(f->lws, &info);
+    info.vhost_name = "admin";
+    info.protocols = protocols;
+    info.extensions = NULL;
+    info.ssl_cert_filepath = info.ssl_private_key_filepath = NULL;
+    if (f->vhost && f->config->admin.socket)
+        f->admin_vhost = lws_create_vhost(f->lws, &info);
+    return f->vhost && (f->admin_vhost || !f->config->admin.socket);
+}
+
+/* Destroy, turn until every wsi has gone, destroy again: twice at once crashes, once alone leaks. */
+static void close_lws(struct front *f)
+{
+    if (!f->lws)
+        return;
+    lws_context_destroy(f->lws);
+    for (int extra = 0; f->n_wsi > 0 || extra < 3; extra++) {
+        uv_run(f->loop, UV_RUN_NOWAIT);
+        ws_reap(f);
+        if (extra > 100000)
+            break;
+    }
+    if (f->lws)
+        lws_context_destroy(f->lws);
+}
+
+/* --- start and stop ---------------------------------------------------------------------------- */
+
+void front_init(struct front *f, uv_loop_t *loop, struct hub *hub, const struct config *config)
+{
+    *f =
+        (struct front){.loop = loop, .hub = hub, .config = config, .listen_fd = -1, .admin_fd = -1};
+    struct list *const lists[] = {&f->conns,  &f->silent,    &f->blocked,   &f->dead, &f->streams,
+                                  &f->bodies, &f->under_way, &f->greetings, &f->paced};
+    for (size_t i = 0; i < countof(lists); i++)
+        list_init(lists[i]);
+    uint64_t secret[2];
+    ASSERT(RAND_bytes((unsigned char *)secret, sizeof secret) == 1);
+    map_init(&f->addresses, secret, address_key);
+    map_init(&f->paces, secret, pace_key);
+    buf_reserve(&f->out, LWS_PRE + MAX_EVENT_LINE);
+    memset(f->out.bytes, 0, LWS_PRE);
+}
+
+void front_set_auth(struct front *f, struct auth *auth)
+{
+    auth_close(f->auth);
+    f->auth = auth;
+}
+
+bool front_open(struct front *f)
+{
+    f->deflate = f->config->compression ? deflate_open() : NULL;
+    if (!open_lws(f)) {
+        log_event(LEVEL_ERROR, "lws", "cannot_open",
+                  LOG_TEXT("why", f->config->tls.cert ? "see tls.cert and tls.key" : "no context"));
+        return false;
+    }
+    return listener_open(f) && admin_open(f);
+}
+
+void front_start(struct front *f)
+{
+    listener_start(f);
+    admin_start(f);
+}
+
+void front_tick(struct front *f)
+{
+    ws_tick(f);
+    sse_tick(f);
+    http_api_tick(f);
+    pace_tick(f);
+}
+
+void front_close(struct front *f)
+{
+    ws_close_all(f, CLOSE_GOING_AWAY);
+    if (f->listener.data)
+        uv_close((uv_handle_t *)&f->listener, NULL);
+    admin_close(f);
+    proxied_close_all(f);
+    close_lws(f);
+    ws_reap(f);
+}
+
+void front_done(struct front *f)
+{
+    map_done(&f->addresses);
+    pace_done(f);
+    map_done(&f->paces);
+    if (f->listen_fd >= 0)
+        close(f->listen_fd);
+    auth_close(f->auth);
+    deflate_close(f->deflate);
+    buf_done(&f->out);
+}

@@ -1,0 +1,85 @@
+/* front -- the side that peers see: ports, connections, who they are, and what they all share.
+ *
+ * Shape:    the files of the front are given this struct; it knows the hub that answers, the configuration
+ *           and the keys, and nothing of stores, agents and webhooks.
+ * Thread:   loop.
+ * Owns:     libwebsockets' context, the listening sockets, the keys, and every connection.  The loop, the
+ *           hub and the configuration are the server's, and outlive it.
+ */
+#ifndef GATEWAY_FRONT_FRONT_H
+#define GATEWAY_FRONT_FRONT_H
+
+#include <libwebsockets.h>
+#include <uv.h>
+
+#include "core/hub.h"
+#include "core/session.h"
+#include "gateway/auth/auth.h"
+#include "gateway/config/config.h"
+
+struct deflate;
+
+enum front_phase { FRONT_STARTING, FRONT_SERVING, FRONT_DRAINING, FRONT_CLOSING };
+
+struct front {
+    uv_loop_t *loop;
+    struct hub *hub;
+    const struct config *config;
+    struct auth *auth;
+    enum front_phase phase; /* the server's decision */
+    void (*write_metrics)(void *arg, struct buf *out);
+    void *metrics_arg;
+
+    struct lws_context *lws;
+    struct lws_vhost *vhost;
+    struct lws_vhost *admin_vhost; /* NULL without an operator's socket */
+    struct ssl_ctx_st *tls;        /* of the vhost, NULL without TLS */
+    struct deflate *deflate;       /* NULL: messages are not compressed */
+    int listen_fd;
+    int port;
+    uv_poll_t listener;
+    int admin_fd;
+    uv_poll_t admin_listener;
+    uint32_t max_sockets;      /* of every kind: beyond, new ones wait in the listener's backlog */
+    struct timer accept_again; /* descriptors were out */
+
+    struct list conns;           /* of struct conn, all */
+    struct list silent;          /* of struct conn, the one heard longest ago first */
+    struct list blocked;         /* of struct conn with a partial write */
+    struct list dead;            /* of struct conn, freed at the end of the turn */
+    struct list streams;         /* of struct exchange: events over HTTP */
+    struct list bodies;          /* of struct exchange: whose body is to come */
+    struct list under_way;       /* of struct exchange: whose answer is awaited, or goes on */
+    struct list greetings;       /* of struct greeting: PROXY headers that are due (proxied.c) */
+    struct map addresses, paces; /* address.h */
+    struct list paced;
+    uint32_t n_conns, n_strangers; /* WebSockets; strangers: before welcome */
+    uint32_t n_streams;            /* of events over HTTP */
+    uint32_t n_greetings;
+    uint32_t n_wsi; /* lws's own, of every kind */
+    uint64_t next_conn;
+    struct buf out;      /* LWS_PRE bytes, then the message that is being made */
+    uint64_t closes[16]; /* by row of CLOSE_TABLE; the last: without a code */
+    uint64_t bytes_out;
+};
+
+/* Before anything of it is used; the hub need not be open yet. */
+void front_init(struct front *f, uv_loop_t *loop, struct hub *hub, const struct config *config);
+/* The keys from now on; takes them, and closes those before. */
+void front_set_auth(struct front *f, struct auth *auth);
+/* Makes the context and binds the ports, once the hub is open; accepts nothing yet.  False: the log says
+ * why. */
+bool front_open(struct front *f) MUST_USE;
+void front_start(struct front *f); /* accepts */
+void front_tick(struct front *f);  /* once a second */
+/* Ends every connection and waits until libwebsockets has let go of them. */
+void front_close(struct front *f);
+/* Frees the rest, when the loop has closed its handles. */
+void front_done(struct front *f);
+
+bool front_is_ready(const struct front *f);
+/* Who it is (auth_check), unless that owner is revoked. */
+bool front_identify(struct front *f, struct str hello_token, struct str bearer, struct str cookie,
+                    struct identity *ret);
+
+#endif

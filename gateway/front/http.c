@@ -1,0 +1,444 @@
+#include "gateway/front/http.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "gateway/base/log.h"
+#include "gateway/front/address.h"
+#include "gateway/front/admin.h"
+#include "gateway/front/http_api.h"
+#include "gateway/front/web_files.h"
+#include "gateway/front/ws.h"
+
+#define HEADERS_MAX 2048
+#define HEADER_VALUE_MAX 16384
+
+#define ETAG_MAX 32
+
+/* The pages talk to their own origin alone, and run and show nothing that was not built in. */
+#define PAGE_POLICY                                                                   \
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " \
+    "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; "    \
+    "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types default"
+
+/* NULL when it is not there; one without a value is "". */
+static char *header(struct lws *wsi, enum lws_token_indexes token)
+{
+    char none;
+    int n = lws_hdr_total_length(wsi, token);
+    if (n > HEADER_VALUE_MAX || (n <= 0 && lws_hdr_copy_fragment(wsi, &none, 1, token, 0) < 0))
+        return NULL;
+    char *value = xcalloc((size_t)n + 1);
+    if (lws_hdr_copy(wsi, value, n + 1, token) < 0)
+        value[0] = 0;
+    return value;
+}
+
+char *http_bearer(struct lws *wsi)
+{
+    char *value = header(wsi, WSI_TOKEN_HTTP_AUTHORIZATION);
+    char *token = xstrdup(auth_bearer(str_of(value)));
+    free(value);
+    return token;
+}
+
+char *http_cookie(struct front *f, struct lws *wsi)
+{
+    char *value = header(wsi, WSI_TOKEN_HTTP_COOKIE);
+    char *token = xstrdup(auth_cookie(f->auth, str_of(value)));
+    free(value);
+    return token;
+}
+
+bool http_has_version(struct lws *wsi)
+{
+    char version[16] = "";
+    return lws_hdr_copy(wsi, version, sizeof version, WSI_TOKEN_HTTP) > 0 &&
+           strncmp(version, "HTTP/1.", 7) == 0;
+}
+
+bool http_is_1_0(struct lws *wsi)
+{
+    char version[16] = "";
+    lws_hdr_copy(wsi, version, sizeof version, WSI_TOKEN_HTTP);
+    return strcmp(version, "HTTP/1.0") == 0;
+}
+
+bool http_is_head(struct lws *wsi)
+{
+    return lws_hdr_total_length(wsi, WSI_TOKEN_HEAD_URI) > 0;
+}
+
+bool http_identity_is_cookie(struct front *f, struct lws *wsi)
+{
+    char *bearer = http_bearer(wsi), *cookie = http_cookie(f, wsi);
+    bool is = !bearer && cookie;
+    free(bearer);
+    free(cookie);
+    return is;
+}
+
+char *http_listed_origin(struct front *f, struct lws *wsi)
+{
+    char *origin = header(wsi, WSI_TOKEN_ORIGIN);
+    if (origin && origin_is_listed(&f->config->parsed_origins, str_of(origin)))
+        return origin;
+    free(origin);
+    return NULL;
+}
+
+void http_set_quota(const char *ip, struct identity *who)
+{
+    size_t n = strlen(GUEST_PREFIX);
+    if (who->owner_len <= n || memcmp(who->owner, GUEST_PREFIX, n) != 0)
+        return;
+    snprintf(who->quota, sizeof who->quota, "\x01guests of %.46s", ip);
+}
+
+enum origin_verdict http_check_origin(struct front *f, struct lws *wsi)
+{
+    return http_check_origin_of(f, wsi, false);
+}
+
+enum origin_verdict http_check_origin_of(struct front *f, struct lws *wsi, bool from_cookie)
+{
+    if (admin_is(wsi)) /* no browser gets there */
+        return ORIGIN_OK;
+    char *origin = header(wsi, WSI_TOKEN_ORIGIN);
+    char *host = header(wsi, WSI_TOKEN_HOST);
+    enum origin_verdict verdict = origin_check(&f->config->parsed_origins, str_of(origin),
+                                               str_of(host), f->config->is_loopback, from_cookie);
+    /* A browser does not tell the page why; this tells who runs the gateway. */
+    if (verdict != ORIGIN_OK)
+        log_event_limited(LEVEL_WARN, "http", "refused",
+                          LOG_TEXT("why", origin_verdict_text(verdict)));
+    free(origin);
+    free(host);
+    return verdict;
+}
+
+struct answer_head {
+    int status;
+    const char *type;
+    const char *etag;     /* NULL for none */
+    const char *origin;   /* that may read it from another page; NULL for none */
+    const char *caching;  /* NULL: not at all */
+    const char *encoding; /* NULL: as it is */
+    bool is_page;
+    bool no_body;    /* HEAD, 304 */
+    bool is_for_now; /* the same may be asked again after a second */
+};
+
+static bool add(struct lws *wsi, const char *name, const char *value, unsigned char **p,
+                unsigned char *end)
+{
+    return !value ||
+           !lws_add_http_header_by_name(wsi, (const unsigned char *)name,
+                                        (const unsigned char *)value, (int)strlen(value), p, end);
+}
+
+/* For the entries of origins alone, exact, with credentials. */
+static bool add_cors(struct lws *wsi, const char *origin, unsigned char **p, unsigned char *end)
+{
+    return !origin || (add(wsi, "access-control-allow-origin:", origin, p, end) &&
+                       add(wsi, "access-control-allow-credentials:", "true", p, end) &&
+                       add(wsi, "vary:", "Origin", p, end));
+}
+
+static bool add_page(struct lws *wsi, const char *encoding, unsigned char **p, unsigned char *end)
+{
+    return add(wsi, "content-encoding:", encoding, p, end) &&
+           add(wsi, "vary:", "Accept-Encoding", p, end) &&
+           add(wsi, "content-security-policy:", PAGE_POLICY, p, end) &&
+           add(wsi, "cross-origin-opener-policy:", "same-origin", p, end) &&
+           add(wsi, "referrer-policy:", "no-referrer", p, end);
+}
+
+/* Head and body in one write. */
+static int answer(struct lws *wsi, const struct answer_head *head, struct str body)
+{
+    size_t cap = LWS_PRE + HEADERS_MAX + body.n;
+    unsigned char *bytes = xalloc(cap);
+    unsigned char *start = bytes + LWS_PRE, *p = start, *end = start + HEADERS_MAX - 1;
+    bool is_empty = head->status == 204; /* RFC 9110 8.6: without a length */
+    bool ok = !lws_add_http_header_status(wsi, (unsigned)head->status, &p, end) &&
+              (is_empty || !lws_add_http_header_content_length(wsi, body.n, &p, end)) &&
+              add(wsi, "content-type:", head->type, &p, end) &&
+              add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
+              add(wsi, "cross-origin-resource-policy:", "same-origin", &p, end) &&
+              add(wsi, "cache-control:", head->caching ? head->caching : "no-store", &p, end);
+    ok = ok && add(wsi, "etag:", head->etag, &p, end) && add_cors(wsi, head->origin, &p, end);
+    if (ok && head->is_page)
+        ok = add_page(wsi, head->encoding, &p, end);
+    if (ok && head->is_for_now)
+        ok = add(wsi, "retry-after:", "1", &p, end);
+    if (ok && head->status == 426) /* RFC 6455 4.4: which version is spoken */
+        ok = add(wsi, "sec-websocket-version:", "13", &p, end);
+    ok = ok && !lws_finalize_http_header(wsi, &p, end);
+    if (ok && !head->no_body && body.n) {
+        memcpy(p, body.p, body.n);
+        p += body.n;
+    }
+    int sent = ok ? lws_write(wsi, start, (size_t)(p - start), LWS_WRITE_HTTP_HEADERS) : -1;
+    free(bytes);
+    return sent < 0 ? -1 : 0;
+}
+
+static int complete(struct lws *wsi, int result)
+{
+    return result < 0 || lws_http_transaction_completed(wsi) ? -1 : 0;
+}
+
+void http_put_error(struct buf *out, enum error e, const char *message)
+{
+    struct buf line = {0};
+    error_line(&line, e, STR_NULL, message, -1, -1);
+    http_put_error_line(out, buf_str(&line));
+    buf_done(&line);
+}
+
+void http_put_error_line(struct buf *out, struct str line)
+{
+    static const char head[] = "{\"type\":\"error\",";
+    ASSERT(line.n > sizeof head && memcmp(line.p, head, sizeof head - 1) == 0);
+    buf_puts(out, "{\"error\":{");
+    buf_put(out, line.p + sizeof head - 1, line.n - sizeof head + 1);
+    buf_putc(out, '}');
+}
+
+int http_answer_json(struct lws *wsi, int status, const char *origin, bool is_head, struct str body)
+{
+    return answer(wsi,
+                  &(struct answer_head){.status = status,
+                                        .type = "application/json",
+                                        .origin = origin,
+                                        .no_body = is_head || status == 204,
+                                        .is_for_now = status == 503 || status == 429},
+                  status == 204 ? STR("") : body);
+}
+
+/* Of a request to which no body belongs: nobody reads it, so the connection ends behind the answer. */
+static bool has_body(struct lws *wsi)
+{
+    return lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) > 0 ||
+           lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0;
+}
+
+int http_answer_preflight(struct front *f, struct lws *wsi)
+{
+    unsigned char bytes[LWS_PRE + HEADERS_MAX], *start = bytes + LWS_PRE, *p = start;
+    unsigned char *end = bytes + sizeof bytes - 1;
+    char *origin = http_listed_origin(f, wsi);
+    bool unread = has_body(wsi);
+    bool ok = !lws_add_http_header_status(wsi, origin ? 204 : 403, &p, end) &&
+              (origin || !lws_add_http_header_content_length(wsi, 0, &p, end)) &&
+              add_cors(wsi, origin, &p, end);
+    if (ok && origin)
+        ok = add(wsi, "access-control-allow-methods:", "GET, POST, PATCH, DELETE", &p, end) &&
+             add(wsi, "access-control-allow-headers:",
+                 "Authorization, Content-Type, Idempotency-Key, Last-Event-ID", &p, end) &&
+             add(wsi, "access-control-max-age:", "600", &p, end);
+    free(origin);
+    ok = ok && !lws_finalize_http_header(wsi, &p, end) &&
+         lws_write(wsi, start, (size_t)(p - start), LWS_WRITE_HTTP_HEADERS) >= 0;
+    return ok && !unread && !lws_http_transaction_completed(wsi) ? 0 : -1;
+}
+
+/* Chunked by hand: else every cut would look like a clean end. */
+int http_begin_events(struct lws *wsi, const char *origin, bool plain)
+{
+    unsigned char bytes[LWS_PRE + HEADERS_MAX], *start = bytes + LWS_PRE, *p = start;
+    unsigned char *end = bytes + sizeof bytes - 1;
+    bool ok = !lws_add_http_header_status(wsi, 200, &p, end) &&
+              add(wsi, "content-type:", "text/event-stream", &p, end) &&
+              (plain ? add(wsi, "connection:", "close", &p, end)
+                     : add(wsi, "transfer-encoding:", "chunked", &p, end)) &&
+              add(wsi, "cache-control:", "no-store", &p, end) &&
+              add(wsi, "x-accel-buffering:", "no", &p, end) &&
+              add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
+              add(wsi, "cross-origin-resource-policy:", "same-origin", &p, end) &&
+              add_cors(wsi, origin, &p, end) && !lws_finalize_http_header(wsi, &p, end) &&
+              lws_write(wsi, start, (size_t)(p - start), LWS_WRITE_HTTP_HEADERS) >= 0;
+    lws_set_timeout(wsi, NO_PENDING_TIMEOUT, 0);
+    return ok ? 0 : -1;
+}
+
+static int answer_error(struct lws *wsi, int status, enum error e, const char *message,
+                        bool no_body)
+{
+    struct buf body = {0};
+    http_put_error(&body, e, message);
+    int result = answer(wsi,
+                        &(struct answer_head){.status = status,
+                                              .type = "application/json",
+                                              .no_body = no_body,
+                                              .is_for_now = e == ERR_OVERLOADED},
+                        buf_str(&body));
+    buf_done(&body);
+    return result;
+}
+
+int http_refuse(struct lws *wsi, int status, enum error e, const char *message)
+{
+    (void)answer_error(wsi, status, e, message, http_is_head(wsi));
+    return 1;
+}
+
+/* Whether a list of codings ("br, gzip;q=0.5, *;q=0") allows gzip.  It must name it: "*" may mean it,
+ * and plain is right for that, too. */
+static bool takes_gzip(struct lws *wsi)
+{
+    char *list = header(wsi, WSI_TOKEN_HTTP_ACCEPT_ENCODING), *rest = NULL;
+    bool takes = false;
+    for (char *item = list ? strtok_r(list, ",", &rest) : NULL; item && !takes;
+         item = strtok_r(NULL, ",", &rest)) {
+        item += strspn(item, " \t");
+        if (strncasecmp(item, "gzip", 4) != 0 || !strchr(" \t;", item[4]))
+            continue;
+        const char *weight = strcasestr(item, "q=");
+        takes = !weight || strtod(weight + 2, NULL) > 0;
+    }
+    free(list);
+    return takes;
+}
+
+/* Whether If-None-Match names it, in whichever coding. */
+static bool is_fresh(struct lws *wsi, const struct web_file *f)
+{
+    char *have = header(wsi, WSI_TOKEN_HTTP_IF_NONE_MATCH);
+    bool fresh = have && strstr(have, f->hash);
+    free(have);
+    return fresh;
+}
+
+static int serve_file(struct lws *wsi, const struct web_file *f, bool head)
+{
+    bool packed = f->gzip.p && takes_gzip(wsi), fresh = is_fresh(wsi, f);
+    const struct web_bytes *bytes = packed ? &f->gzip : &f->plain;
+    char etag[ETAG_MAX];
+    snprintf(etag, sizeof etag, packed ? "\"%s-gzip\"" : "\"%s\"", f->hash);
+    return answer(wsi,
+                  &(struct answer_head){.status = fresh ? 304 : 200,
+                                        .type = f->mime,
+                                        .etag = etag,
+                                        .caching = f->is_immutable
+                                                       ? "public, max-age=31536000, immutable"
+                                                       : "no-cache",
+                                        .encoding = packed ? "gzip" : NULL,
+                                        .is_page = true,
+                                        .no_body = head || fresh},
+                  (struct str){(const char *)bytes->p, fresh ? 0 : bytes->n});
+}
+
+static int serve_page(struct lws *wsi, const char *path, bool head)
+{
+    for (size_t i = 0; i < n_web_files; i++)
+        if (strcmp(path, web_files[i].path) == 0)
+            return serve_file(wsi, &web_files[i], head);
+    return answer_error(wsi, 404, ERR_NOT_FOUND, "no such page", head);
+}
+
+static int serve_text(struct lws *wsi, int status, const char *type, struct str body, bool head)
+{
+    return answer(wsi, &(struct answer_head){.status = status, .type = type, .no_body = head},
+                  body);
+}
+
+/* A proxy of this machine may ask for somebody whom it does not name, so loopback alone is no reason
+ * then. */
+static bool may_read_metrics(struct front *f, struct lws *wsi)
+{
+    const struct config *config = f->config;
+    struct net_address address;
+    char ip[NET_TEXT];
+    address_text(f, wsi, ip);
+    if (admin_is(wsi) || config->metrics.is_public)
+        return true;
+    if (!net_parse_address(str_of(ip), &address))
+        return false;
+    return (net_is_loopback(&address) && !address_was_forwarded(wsi)) ||
+           net_list_has(config->metrics.allow_nets, config->metrics.allow.n, &address);
+}
+
+static int serve_metrics(struct front *f, struct lws *wsi, bool head)
+{
+    if (!may_read_metrics(f, wsi))
+        return answer_error(wsi, 403, ERR_UNAUTHORIZED, "metrics are for allowed addresses", head);
+    struct buf body = {0};
+    f->write_metrics(f->metrics_arg, &body);
+    int result = serve_text(wsi, 200, "text/plain; version=0.0.4", buf_str(&body), head);
+    buf_done(&body);
+    return result;
+}
+
+static int serve(struct front *f, struct lws *wsi, const char *path)
+{
+    bool head = http_is_head(wsi);
+    bool get = head || lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) > 0;
+    if (!get)
+        return answer_error(wsi, 400, ERR_UNSUPPORTED, "this method is not served here", head);
+    if (http_check_origin(f, wsi) != ORIGIN_OK)
+        return answer_error(wsi, 403, ERR_UNAUTHORIZED, "this origin or host is not allowed", head);
+    if (strcmp(path, "/healthz") == 0)
+        return serve_text(wsi, 200, "text/plain", STR("alive\n"), head);
+    if (strcmp(path, "/readyz") == 0)
+        return front_is_ready(f) ? serve_text(wsi, 200, "text/plain", STR("ready\n"), head)
+                                 : serve_text(wsi, 503, "text/plain", STR("not ready\n"), head);
+    if (strcmp(path, "/metrics") == 0)
+        return serve_metrics(f, wsi, head);
+    return serve_page(wsi, strcmp(path, "/") == 0 ? "/index.html" : path, head);
+}
+
+static int begin(struct front *f, struct lws *wsi, struct exchange **slot, const char *path)
+{
+    if (!http_has_version(wsi)) {
+        (void)answer_error(wsi, 400, ERR_BAD_REQUEST, "the request's line is not whole", false);
+        return -1;
+    }
+    if (http_api_serves(path))
+        return http_api_begin(f, wsi, slot, path);
+    bool unread = has_body(wsi);
+    int result = serve(f, wsi, path);
+    return unread ? -1 : complete(wsi, result);
+}
+
+static int body_came(struct exchange **slot, const char *piece, size_t len)
+{
+    return slot && *slot ? http_api_body(*slot, piece, len) : 0;
+}
+
+static int body_ended(struct exchange **slot)
+{
+    /* A body behind its answer: libwebsockets 4.1 would say for ever that it is whole. */
+    return slot && *slot ? http_api_body_ended(*slot) : -1;
+}
+
+static int writable(struct exchange **slot)
+{
+    return slot && *slot ? http_api_writable(*slot) : 0;
+}
+
+static int closed(struct exchange **slot)
+{
+    if (!slot)
+        return 0;
+    http_api_closed(*slot);
+    *slot = NULL;
+    return 0;
+}
+
+int http_callback(struct front *f, struct lws *wsi, enum lws_callback_reasons why, void *user,
+                  void *in, size_t len)
+{
+    switch (why) {
+    case LWS_CALLBACK_HTTP: return begin(f, wsi, user, in);
+    case LWS_CALLBACK_HTTP_BODY: return body_came(user, in, len);
+    case LWS_CALLBACK_HTTP_BODY_COMPLETION: return body_ended(user);
+    case LWS_CALLBACK_HTTP_WRITEABLE: return writable(user);
+    case LWS_CALLBACK_CLOSED_HTTP: return closed(user);
+    case LWS_CALLBACK_RAW_CONNECTED:
+    case LWS_CALLBACK_RAW_ADOPT:
+    case LWS_CALLBACK_RAW_RX: return -1; /* CONNECT: lws would keep it, without a time-out */
+    default: return lws_callback_http_dummy(wsi, why, user, in, len);
+    }
+}

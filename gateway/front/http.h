@@ -1,0 +1,42 @@
+/* http -- the page, the operator's endpoints, and what an upgrade is checked for.
+ *
+ * Shape:    one request at a time on a connection; each answer is written whole.
+ * Thread:   loop.
+ * Errors:   answers are {"error":{"code","message"}} with the status of PROTOCOL.md section 7.
+ */
+#ifndef GATEWAY_FRONT_HTTP_H
+#define GATEWAY_FRONT_HTTP_H
+
+#include "core/session.h"
+#include "gateway/base/origin.h"
+#include "gateway/front/front.h"
+
+/* What libwebsockets calls that is not about an open WebSocket. */
+int http_callback(struct front *f, struct lws *wsi, enum lws_callback_reasons why, void *user,
+                  void *in, size_t len);
+/* Answers an upgrade that is not to be; returns 1, which the callback returns. */
+int http_refuse(struct lws *wsi, int status, enum error e, const char *message);
+enum origin_verdict http_check_origin(struct front *f, struct lws *wsi);
+
+/* For the API (http_api.c). */
+enum origin_verdict http_check_origin_of(struct front *f, struct lws *wsi, bool from_cookie);
+bool http_identity_is_cookie(struct front *f, struct lws *wsi); /* no other token came */
+/* False: the line ended before its version.  lws takes an encoded newline in the path for its end, and what
+ * is behind that for a header, which whoever made the link has chosen. */
+bool http_has_version(struct lws *wsi);
+bool http_is_1_0(struct lws *wsi);
+bool http_is_head(struct lws *wsi);
+char *http_listed_origin(struct front *f, struct lws *wsi); /* for CORS; NULL; the caller frees */
+void http_set_quota(const char *ip, struct identity *who);  /* guests of an address are one */
+void http_put_error(struct buf *out, enum error e, const char *message);
+/* {"type":"error","code":…} becomes {"error":{"code":…}}. */
+void http_put_error_line(struct buf *out, struct str line);
+int http_answer_json(struct lws *wsi, int status, const char *origin, bool is_head,
+                     struct str body);
+int http_answer_preflight(struct front *f, struct lws *wsi);
+int http_begin_events(struct lws *wsi, const char *origin, bool plain);
+/* The tokens that the request brought, NULL for none; the caller frees. */
+char *http_bearer(struct lws *wsi);
+char *http_cookie(struct front *f, struct lws *wsi);
+
+#endif

@@ -1,0 +1,533 @@
+#include "gateway/front/http_api.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "gateway/base/deadline.h"
+#include "gateway/front/address.h"
+#include "gateway/front/admin.h"
+#include "gateway/front/http_head.h"
+#include "gateway/front/tcp.h"
+
+#define LAST_EVENT_ID "last-event-id:"
+#define DROPPED_BODY (1u << 20) /* bytes of a body that nobody wants that are read nevertheless */
+#define BODY_MS 30000           /* for all of a body */
+#define IMPATIENT_MS 1000       /* a request that is answered sooner may have others behind it */
+
+enum method { GET, POST, DELETE, PATCH, OTHER };
+
+struct route {
+    const char *pattern;             /* {c}: conversation_id, {t}: task_id */
+    const char *query;               /* parameters that become members, separated by spaces */
+    void (*own)(struct exchange *x); /* no request of the wire: it answers by itself */
+    enum method method;
+    enum verb verb;
+    int made_status; /* of a good answer */
+    bool is_events;
+    bool is_admins; /* on the operator's socket alone */
+};
+
+static void make_guest(struct exchange *x);
+
+static const struct route routes[] = {
+    {"/v1/conversations/{c}/tasks", "", NULL, POST, VERB_CHAT, 201, false, false},
+    {"/v1/conversations", "limit before", NULL, GET, VERB_CONVERSATIONS, 200, false, false},
+    {"/v1/conversations/{c}", "", NULL, DELETE, VERB_DELETE, 200, false, false},
+    {"/v1/conversations/{c}", "", NULL, PATCH, VERB_TITLE, 200, false, false},
+    {"/v1/conversations/{c}/tasks", "limit before status", NULL, GET, VERB_TASKS, 200, false,
+     false},
+    {"/v1/conversations/{c}/tasks", "", NULL, DELETE, VERB_CANCEL_ALL, 200, false, false},
+    {"/v1/conversations/{c}/tasks/{t}", "", NULL, GET, VERB_TASK_GET, 200, false, false},
+    {"/v1/conversations/{c}/tasks/{t}", "tree", NULL, DELETE, VERB_CANCEL, 200, false, false},
+    {"/v1/conversations/{c}/tasks/{t}/events", "after coalesce", NULL, GET, VERB_RESUME, 200, true,
+     false},
+    {"/v1/conversations/{c}/tasks/{t}/messages", "", NULL, POST, VERB_SEND, 200, false, false},
+    {"/v1/conversations/{c}/tasks/{t}/responses", "", NULL, POST, VERB_RESPOND, 200, false, false},
+    {"/v1/conversations/{c}/messages", "limit before", NULL, GET, VERB_HISTORY, 200, false, false},
+    {"/v1/conversations/{c}/results", "limit before", NULL, GET, VERB_RESULTS, 200, false, false},
+    {"/v1/conversations/{c}/results/ack", "", NULL, POST, VERB_ACK, 200, false, false},
+    {"/v1/guest", "", make_guest, POST, VERB_HELLO, 200, false, false},
+    {"/v1/admin/kick", "", admin_kick, POST, VERB_HELLO, 200, false, true},
+    {"/v1/admin/revoke", "", admin_revoke, POST, VERB_HELLO, 200, false, true},
+    {"/v1/admin/unrevoke", "", admin_unrevoke, POST, VERB_HELLO, 200, false, true},
+    {"/v1/admin/revocations", "", admin_revocations, GET, VERB_HELLO, 200, false, true},
+};
+
+bool http_api_serves(const char *path)
+{
+    return strncmp(path, "/v1/", 4) == 0;
+}
+
+/* --- routes ------------------------------------------------------------------------------------ */
+
+static const enum lws_token_indexes uri_of[] = {[GET] = WSI_TOKEN_GET_URI,
+                                                [POST] = WSI_TOKEN_POST_URI,
+                                                [DELETE] = WSI_TOKEN_DELETE_URI,
+                                                [PATCH] = WSI_TOKEN_PATCH_URI};
+
+static enum method method_of(struct lws *wsi)
+{
+    enum method m = GET;
+    while (m < OTHER && lws_hdr_total_length(wsi, uri_of[m]) <= 0)
+        m++;
+    return m;
+}
+
+/* lws ends the path at a bare "&" or ";", and what it leaves of DELETE …/c;x/tasks/t would delete c.
+ * Sets names_task when the rest goes on to one. */
+static bool is_whole(struct lws *wsi, enum method method, bool *names_task)
+{
+    if (method == OTHER)
+        return true;
+    int n = lws_hdr_total_length(wsi, uri_of[method]), i = 1;
+    char *rest = xcalloc((size_t)(n > 0 ? n : 0) + 1);
+    for (; lws_hdr_copy_fragment(wsi, rest, n + 1, uri_of[method], i) >= 0; i++)
+        *names_task = *names_task || strstr(rest, "/tasks/");
+    free(rest);
+    return i == 1;
+}
+
+/* Walks pattern and path together; a brace takes one segment. */
+static bool match(const char *pattern, const char *path, char **ret_conversation, char **ret_task)
+{
+    while (*pattern) {
+        if (*pattern != '{') {
+            if (*pattern++ != *path++)
+                return false;
+            continue;
+        }
+        char **to = pattern[1] == 'c' ? ret_conversation : ret_task;
+        size_t n = strcspn(path, "/");
+        free(*to);
+        *to = xstrdup((struct str){path, n});
+        path += n;
+        pattern += 3;
+    }
+    return *path == 0;
+}
+
+/* NULL: answered.  A fault of the ids may make another path of it (an encoded slash, a dot), and is
+ * told like any other (PROTOCOL.md section 5). */
+static const struct route *find_route(struct exchange *x, enum method method, const char *path)
+{
+    bool names_task = strstr(path, "/tasks/");
+    bool whole = is_whole(x->wsi, method, &names_task);
+    for (size_t i = 0; whole && i < countof(routes); i++)
+        if (routes[i].method == method && (x->is_admins || !routes[i].is_admins) &&
+            match(routes[i].pattern, path, &x->conversation_id, &x->task_id))
+            return &routes[i];
+    http_api_fail(x, ERR_NOT_FOUND,
+                  names_task ? "no such task" : "there is nothing at this path for this method");
+    return NULL;
+}
+
+/* --- identity ---------------------------------------------------------------------------------- */
+
+static enum error identify(struct exchange *x, char *why, size_t n)
+{
+    struct front *f = x->front;
+    char *bearer = http_bearer(x->wsi), *cookie = http_cookie(f, x->wsi);
+    struct identity who = {0};
+    enum error e = ERR_NONE;
+    if (!bearer && !cookie) {
+        snprintf(why, n, "a token is missing");
+        e = ERR_UNAUTHORIZED;
+    } else if (!front_identify(f, STR_NULL, str_of(bearer), str_of(cookie), &who)) {
+        snprintf(why, n, "%s", who.error);
+        e = ERR_UNAUTHORIZED;
+    } else {
+        struct str name = {who.owner, who.owner_len};
+        char ip[NET_TEXT];
+        address_text(f, x->wsi, ip);
+        http_set_quota(ip, &who);
+        x->owner = owner_ref(f->hub, name);
+        x->quota = owner_ref(f->hub, who.quota[0] ? str_of(who.quota) : name);
+        x->expires_at_ms = who.expires_at_ms;
+    }
+    buf_done(&who.token);
+    free(bearer);
+    free(cookie);
+    return e;
+}
+
+/* --- answers ----------------------------------------------------------------------------------- */
+
+void http_api_ready(struct exchange *x, int status)
+{
+    x->answered = true;
+    x->status = status;
+    lws_callback_on_writable(x->wsi);
+}
+
+void http_api_fail(struct exchange *x, enum error e, const char *message)
+{
+    buf_clear(&x->answer);
+    http_put_error(&x->answer, e, message);
+    http_api_ready(x, error_status(e));
+}
+
+static void on_reply(void *arg, enum error e, struct str line)
+{
+    struct exchange *x = arg;
+    x->call = NULL;
+    if (e) {
+        http_put_error_line(&x->answer, line);
+        http_api_ready(x, error_status(e));
+        return;
+    }
+    static const char repeated[] = ",\"repeated\":true}";
+    bool again = line.n > sizeof repeated &&
+                 memcmp(line.p + line.n - sizeof repeated + 1, repeated, sizeof repeated - 1) == 0;
+    buf_putstr(&x->answer, line);
+    http_api_ready(x, again ? 200 : x->route->made_status);
+}
+
+static void make_guest(struct exchange *x)
+{
+    struct front *f = x->front;
+    struct identity who = {0};
+    if (!auth_serves_guests(f->auth)) {
+        http_api_fail(x, ERR_NOT_FOUND, "guests are not served");
+        return;
+    }
+    if (!auth_check(f->auth, STR_NULL, STR_NULL, STR_NULL, f->hub->clock.wall_ms, &who)) {
+        http_api_fail(x, ERR_INTERNAL, who.error);
+        return;
+    }
+    buf_putc(&x->answer, '{');
+    js_put_field(&x->answer, "owner", (struct str){who.owner, who.owner_len});
+    js_put_field(&x->answer, "token", buf_str(&who.token));
+    buf_putc(&x->answer, '}');
+    buf_done(&who.token);
+    http_api_ready(x, x->route->made_status);
+}
+
+/* --- the request ------------------------------------------------------------------------------- */
+
+static bool is_number_or_word(struct str v)
+{
+    if (str_eq(v, STR("true")) || str_eq(v, STR("false")))
+        return true;
+    for (size_t i = 0; i < v.n; i++)
+        if (v.p[i] < '0' || v.p[i] > '9')
+            return false;
+    return v.n > 0 && v.n < 20 && (v.p[0] != '0' || v.n == 1);
+}
+
+/* ?limit=10&before=… of those that the route knows, as members of a JSON object. */
+static void put_query(struct exchange *x, struct buf *out)
+{
+    int n = lws_hdr_total_length(x->wsi, WSI_TOKEN_HTTP_URI_ARGS); /* no pair is longer */
+    char *pair = xcalloc((size_t)(n > 0 ? n : 0) + 1);
+    buf_putc(out, '{');
+    for (int i = 0; lws_hdr_copy_fragment(x->wsi, pair, n + 1, WSI_TOKEN_HTTP_URI_ARGS, i) >= 0;
+         i++) {
+        char *value = strchr(pair, '=');
+        if (!value)
+            continue;
+        *value++ = 0;
+        const char *known = strstr(x->route->query, pair);
+        if (!*pair || !known || (known[strlen(pair)] != ' ' && known[strlen(pair)] != 0))
+            continue;
+        struct str v = str_of(value);
+        if (strcmp(pair, "after") == 0 &&
+            lws_hdr_custom_length(x->wsi, LAST_EVENT_ID, sizeof LAST_EVENT_ID - 1) > 0)
+            continue; /* EventSource repeats its address, and knows better */
+        bool raw = strcmp(pair, "before") != 0 && is_number_or_word(v);
+        if (raw)
+            js_put_raw(out, pair, v);
+        else
+            js_put_field(out, pair, v);
+    }
+    free(pair);
+    buf_putc(out, '}');
+}
+
+/* A header that stands for a member: its value goes in front, so that a body that says it too is a
+ * duplicate, and refused. */
+static void put_header(struct exchange *x, struct buf *body, const char *header, const char *member,
+                       bool number)
+{
+    char *value = http_head_value(x->wsi, header);
+    struct str text = body->len ? buf_str(body) : STR("{}"); /* both with a NUL behind */
+    const char *rest = text.p + strspn(text.p, " \t\r\n");
+    if (!value || *rest++ != '{') { /* what is no object is told so by the decoder */
+        free(value);
+        return;
+    }
+    struct buf with = {0};
+    struct str v = str_of(value);
+    buf_putc(&with, '{');
+    if (number && is_number_or_word(v))
+        js_put_raw(&with, member, v);
+    else
+        js_put_field(&with, member, v);
+    if (*(rest + strspn(rest, " \t\r\n")) != '}')
+        buf_putc(&with, ',');
+    buf_put(&with, rest, (size_t)(text.p + text.n - rest));
+    buf_done(body);
+    *body = with;
+    free(value);
+}
+
+static void carry_out(struct exchange *x)
+{
+    struct hub *h = x->front->hub;
+    struct request req;
+    struct request_fault fault;
+    if (x->route->own) {
+        x->route->own(x);
+        return;
+    }
+    if (x->route->method == GET || x->route->method == DELETE) {
+        buf_clear(&x->body);
+        put_query(x, &x->body);
+    }
+    if (x->route->is_events)
+        put_header(x, &x->body, LAST_EVENT_ID, "after", true);
+    if (x->route->verb == VERB_CHAT)
+        put_header(x, &x->body, "idempotency-key:", "request_key", false);
+    if (!request_from_body(&h->doc, x->route->verb, str_of(x->conversation_id), str_of(x->task_id),
+                           buf_str(&x->body), &req, &fault)) {
+        http_api_fail(x, fault.code, fault.message);
+        return;
+    }
+    if (x->route->is_events)
+        sse_resume(x, &req);
+    else
+        x->call = hub_request(h, &(struct asker){x->owner, x->quota, NULL}, &req, on_reply, x);
+}
+
+static int run(struct exchange *x)
+{
+    if (x->answered)
+        return 0;
+    carry_out(x);
+    if (!x->answered && x->length == 0)
+        list_push(&x->front->under_way, &x->under_way);
+    return 0;
+}
+
+/* While a request is carried out what lies behind its body is not taken: libwebsockets 4.1 then says
+ * again and again that the body is whole, and turns to nobody else.  So whoever does not wait for the
+ * answer is hung up on. */
+int http_api_body_ended(struct exchange *x)
+{
+    if (x->body_ended)
+        return -1;
+    x->body_ended = true;
+    x->to_come = 0;
+    list_remove(&x->coming);
+    if (x->answered)
+        lws_callback_on_writable(x->wsi); /* it waited for this */
+    return x->length > 0 ? run(x) : 0;    /* without a body it was carried out at once */
+}
+
+int http_api_body(struct exchange *x, const char *piece, size_t len)
+{
+    if (x->front->hub->clock.now_ms - x->begun_ms > BODY_MS)
+        return -1;
+    x->to_come -= len < x->to_come ? len : x->to_come;
+    if (!x->answered)
+        buf_put(&x->body, piece, len);
+    return 0;
+}
+
+/* The same without a body: there libwebsockets 4.1 neither reads nor stops polling, and the loop would go round
+ * for as long as the answer takes, which of events is that of their task.  What is there is mostly the end: the
+ * reader has left.  Who sent a request into the answer of another, and it is a quick one, is served. */
+static void hang_up_the_impatient(struct front *f)
+{
+    list_each (it, &f->under_way) {
+        struct exchange *x = list_item(it, struct exchange, under_way);
+        if (f->hub->clock.now_ms - x->begun_ms >= IMPATIENT_MS &&
+            tcp_has_input(lws_get_socket_fd(x->wsi)))
+            deadline_now(x->wsi);
+    }
+}
+
+/* From each piece of a body libwebsockets allows 5 s to the next, and a phone in a tunnel is silent for longer:
+ * so what is left of all its time is set anew, before those are over. */
+void http_api_tick(struct front *f)
+{
+    hang_up_the_impatient(f);
+    list_each (it, &f->bodies) {
+        struct exchange *x = list_item(it, struct exchange, coming);
+        msec_t left = x->begun_ms + BODY_MS - f->hub->clock.now_ms;
+        if (left > 0)
+            deadline_set(x->wsi, (int)(left / 1000) + 1);
+        else
+            deadline_now(x->wsi);
+    }
+}
+
+/* --- the beginning ----------------------------------------------------------------------------- */
+
+/* Paced by owner; who is none is paced by address. */
+static bool is_in_time(struct exchange *x)
+{
+    struct front *f = x->front;
+    char ip[NET_TEXT + 1] = "\x01"; /* no owner is named so */
+    if (!x->owner)
+        address_text(f, x->wsi, ip + 1);
+    if (pace_take(f, str_of(x->owner ? x->owner->name : ip)))
+        return true;
+    f->hub->stats.limit_hits[LIMIT_RATE]++;
+    http_api_fail(x, ERR_RATE_LIMITED, "too many requests");
+    return false;
+}
+
+static bool refuse_type(struct exchange *x, const char *message)
+{
+    buf_clear(&x->answer);
+    http_put_error(&x->answer, ERR_UNSUPPORTED, message);
+    http_api_ready(x, 415);
+    return false;
+}
+
+/* What must hold before anything of the body is read; answered when it does not. */
+static bool is_welcome(struct exchange *x, bool from_cookie)
+{
+    struct front *f = x->front;
+    char why[128] = "";
+    if (from_cookie && x->route->method != GET && !http_head_is_json(x->wsi))
+        return refuse_type(x, "with a cookie a change must be application/json");
+    if (x->is_admins && !x->route->own && !admin_take_owner(x))
+        return false;
+    bool known = x->is_admins || x->route->own || identify(x, why, sizeof why) == ERR_NONE;
+    if (!x->is_admins && !is_in_time(x))
+        return false;
+    if (!known) {
+        http_api_fail(x, ERR_UNAUTHORIZED, why);
+        return false;
+    }
+    if (x->length > f->config->limits.message_bytes) {
+        http_api_fail(x, ERR_TOO_LARGE, "the body is larger than limits.message_bytes");
+        return false;
+    }
+    if (x->length > 0 && !http_head_is_json(x->wsi))
+        return refuse_type(x, "the body must be application/json");
+    return true;
+}
+
+static void await_body(struct exchange *x)
+{
+    x->hangs_up = false;
+    x->to_come = x->length;
+    if (x->to_come > 0)
+        list_push(&x->front->bodies, &x->coming);
+}
+
+static int ask_for_body(struct exchange *x)
+{
+    static const char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    unsigned char bytes[LWS_PRE + sizeof line];
+    memcpy(bytes + LWS_PRE, line, sizeof line - 1);
+    await_body(x);
+    return lws_write(x->wsi, bytes + LWS_PRE, sizeof line - 1, LWS_WRITE_HTTP_HEADERS) < 0 ? -1 : 0;
+}
+
+/* How much comes behind the head.  Where that is not clear, or too much, the answer is the last one. */
+static const char *expect_body(struct exchange *x)
+{
+    const char *wrong = http_head_length(x->wsi, &x->length);
+    x->hangs_up = true;
+    x->waits = x->length > 0 && http_head_waits(x->wsi);
+    if (wrong || lws_hdr_total_length(x->wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0)
+        return wrong;
+    if (x->length <= DROPPED_BODY && !x->waits)
+        await_body(x);
+    return NULL;
+}
+
+/* Whose cookie it is asks by itself: a page's GET of its own site carries no Origin.  Where the browser
+ * says from where it comes, another site's needs one. */
+static bool needs_origin(struct lws *wsi)
+{
+    char *site = http_head_value(wsi, "sec-fetch-site:");
+    bool own = !site || strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0;
+    free(site);
+    return method_of(wsi) != GET || !own;
+}
+
+int http_api_begin(struct front *f, struct lws *wsi, struct exchange **slot, const char *path)
+{
+    if (lws_hdr_total_length(wsi, WSI_TOKEN_OPTIONS_URI) > 0)
+        return http_answer_preflight(f, wsi);
+    struct exchange *x = xcalloc(sizeof *x);
+    x->front = f;
+    x->wsi = wsi;
+    *slot = x;
+    x->begun_ms = f->hub->clock.now_ms;
+    const char *wrong = expect_body(x);
+    x->is_head = http_is_head(wsi);
+    x->is_admins = admin_is(wsi);
+    bool from_cookie = !x->is_admins && http_identity_is_cookie(f, wsi);
+    if (http_check_origin_of(f, wsi, from_cookie && needs_origin(wsi)) != ORIGIN_OK) {
+        http_put_error(&x->answer, ERR_UNAUTHORIZED, "this origin or host is not allowed");
+        http_api_ready(x, 403);
+        return 0;
+    }
+    x->origin = http_listed_origin(f, wsi);
+    x->route = find_route(x, method_of(wsi), path);
+    if (!x->route)
+        return 0;
+    if (lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0) {
+        http_put_error(&x->answer, ERR_BAD_REQUEST, "a body needs a Content-Length");
+        http_api_ready(x, 411);
+        return 0;
+    }
+    if (wrong) {
+        http_put_error(&x->answer, ERR_BAD_REQUEST, wrong);
+        http_api_ready(x, 400);
+        return 0;
+    }
+    if (!is_welcome(x, from_cookie))
+        return 0;
+    if (x->length == 0)
+        return run(x);
+    return x->waits ? ask_for_body(x) : 0;
+}
+
+int http_api_writable(struct exchange *x)
+{
+    if (!x)
+        return 0;
+    if (x->streams)
+        return sse_writable(x);
+    /* Who sends head and body in two packets would find the connection closed behind a refusal of the
+     * head, and the refusal lost in a reset. */
+    if (!x->answered || x->to_come > 0)
+        return 0;
+    int result = http_answer_json(x->wsi, x->status, x->origin, x->is_head, buf_str(&x->answer));
+    struct lws *wsi = x->wsi;
+    struct exchange **slot = lws_wsi_user(wsi);
+    bool close = x->hangs_up;
+    *slot = NULL;
+    http_api_closed(x);
+    if (result < 0 || close)
+        return -1;
+    return lws_http_transaction_completed(wsi) ? -1 : 0;
+}
+
+void http_api_closed(struct exchange *x)
+{
+    if (!x)
+        return;
+    if (x->call)
+        call_forget(x->call);
+    admin_forget(x);
+    sse_done(x);
+    list_remove(&x->coming);
+    list_remove(&x->under_way);
+    if (x->owner) {
+        owner_unref(x->front->hub, x->owner);
+        owner_unref(x->front->hub, x->quota);
+    }
+    buf_done(&x->body);
+    buf_done(&x->answer);
+    free(x->conversation_id);
+    free(x->task_id);
+    free(x->origin);
+    free(x);
+}

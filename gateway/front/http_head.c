@@ -1,0 +1,75 @@
+#include "gateway/front/http_head.h"
+
+#include <stdlib.h>
+#include <strings.h>
+
+#include "gateway/front/http.h"
+
+char *http_head_value(struct lws *wsi, const char *name)
+{
+    int n = lws_hdr_custom_length(wsi, name, (int)strlen(name));
+    if (n <= 0)
+        return NULL;
+    char *value = xcalloc((size_t)n + 1);
+    if (lws_hdr_custom_copy(wsi, value, n + 1, name, (int)strlen(name)) < 0)
+        value[0] = 0;
+    size_t blanks = strspn(value, " \t"), len = strlen(value); /* are none of it (RFC 9110 5.5) */
+    while (len > blanks && (value[len - 1] == ' ' || value[len - 1] == '\t'))
+        len--;
+    memmove(value, value + blanks, len - blanks);
+    value[len - blanks] = 0;
+    return value;
+}
+
+bool http_head_is_json(struct lws *wsi)
+{
+    char type[128] = "";
+    lws_hdr_copy(wsi, type, sizeof type, WSI_TOKEN_HTTP_CONTENT_TYPE);
+    size_t n = strcspn(type, "; ");
+    return n == strlen("application/json") && strncasecmp(type, "application/json", n) == 0;
+}
+
+/* Digits and nothing else (RFC 9110 8.6), and few enough for lws, which has 32 bytes for them. */
+static bool is_length(const char *text, size_t n)
+{
+    while (n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\t'))
+        n--;
+    for (size_t i = 0; i < n; i++)
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+    return n > 0 && n < 20;
+}
+
+/* "Content-Length : 5" is no header to lws, and one to some others (RFC 9112 5.1). */
+static bool has_blurred_name(struct lws *wsi)
+{
+    static const char *const names[] = {
+        "content-length :", "content-length\t:", "transfer-encoding :", "transfer-encoding\t:"};
+    for (size_t i = 0; i < countof(names); i++)
+        if (lws_hdr_custom_length(wsi, names[i], (int)strlen(names[i])) >= 0)
+            return true;
+    return false;
+}
+
+const char *http_head_length(struct lws *wsi, size_t *ret)
+{
+    char text[32] = "";
+    int total = lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH);
+    int n = lws_hdr_copy_fragment(wsi, text, sizeof text, WSI_TOKEN_HTTP_CONTENT_LENGTH, 0);
+    *ret = 0;
+    if (n >= 0 && total > n)
+        return "Content-Length stands twice";
+    if (n < 0 && total <= 0)
+        return has_blurred_name(wsi) ? "there is a blank before a colon" : NULL;
+    if (n < 0 || !is_length(text, (size_t)n))
+        return "Content-Length is no number";
+    *ret = (size_t)strtoull(text, NULL, 10);
+    return has_blurred_name(wsi) ? "there is a blank before a colon" : NULL;
+}
+
+bool http_head_waits(struct lws *wsi)
+{
+    char expect[16] = "";
+    lws_hdr_copy(wsi, expect, sizeof expect, WSI_TOKEN_HTTP_EXPECT);
+    return strcasecmp(expect, "100-continue") == 0 && !http_is_1_0(wsi);
+}

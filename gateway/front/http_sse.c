@@ -1,0 +1,282 @@
+/* Events as Server-Sent Events.  The stream is chunked by hand, so that a cut can be told from an end:
+ * the last chunk comes behind the terminal event and nowhere else (never at a token's expiry, never
+ * at a stop).  To HTTP/1.0 it is plain, and the terminal event alone tells. */
+#include "gateway/front/http_api.h"
+
+#include "gateway/base/deadline.h"
+#include "gateway/base/fault.h"
+#include "gateway/front/address.h"
+#include "gateway/front/tcp.h"
+
+#define COMMENT_AFTER_MS 15000
+
+static void on_resumed(void *arg, enum error e, struct str line);
+static void flush_session(struct session *session);
+
+static void hold(struct session *session, bool on)
+{
+    (void)session; /* nothing is received here */
+    (void)on;
+}
+
+static const struct session_ops sse_ops = {.hold = hold, .flush = flush_session};
+
+/* A stream is a connection like any other. */
+static bool take_place(struct exchange *x)
+{
+    struct front *f = x->front;
+    struct address *a = address_get(f, x->wsi);
+    if (address_is_full(f, a, false)) {
+        address_forget(f, a);
+        return false;
+    }
+    a->n++;
+    f->n_streams++;
+    x->address = a;
+    return true;
+}
+
+static void leave_place(struct exchange *x)
+{
+    x->address->n--;
+    x->front->n_streams--;
+    address_forget(x->front, x->address);
+    x->address = NULL;
+}
+
+void sse_resume(struct exchange *x, struct request *req)
+{
+    if (!take_place(x)) {
+        request_done(req);
+        http_api_fail(x, ERR_OVERLOADED, "too many connections");
+        return;
+    }
+    session_init(&x->session, x->front->hub, &sse_ops, x);
+    session_adopt(&x->session, x->owner, x->quota, x->expires_at_ms);
+    x->streams = true;
+    x->is_plain = http_is_1_0(x->wsi);
+    list_push(&x->front->streams, &x->all);
+    struct call *c = hub_request(x->front->hub, &(struct asker){x->owner, x->quota, &x->session},
+                                 req, on_resumed, x);
+    if (c)
+        x->call = c;
+}
+
+/* Behind what could not be written nothing may follow: neither an event nor a clean end. */
+static void write_raw(struct exchange *x, struct buf *out)
+{
+    x->said_ms = x->front->hub->clock.now_ms;
+    if (x->broken)
+        return;
+    unsigned char *at = (unsigned char *)out->bytes + LWS_PRE;
+    x->broken = FAULT(SEND) || lws_write(x->wsi, at, out->len - LWS_PRE, LWS_WRITE_HTTP) < 0;
+    if (x->broken)
+        deadline_now(x->wsi);
+}
+
+/* The size of a chunk goes in front of it (RFC 9112 7.1). */
+static void write_chunk(struct exchange *x, const struct buf *data)
+{
+    struct buf *out = &x->front->out;
+    out->len = LWS_PRE;
+    if (!x->is_plain)
+        buf_putf(out, "%zx\r\n", data->len);
+    buf_putstr(out, buf_str(data));
+    buf_puts(out, x->is_plain ? "" : "\r\n");
+    write_raw(x, out);
+}
+
+static bool nothing_is_left(struct exchange *x)
+{
+    if (list_is_empty(&x->session.subscriptions))
+        return true;
+    const struct subscription *sub =
+        list_item(x->session.subscriptions.next, struct subscription, in_session);
+    return sub->cursor.stream->ended && !cursor_has_more(&sub->cursor);
+}
+
+static void put_gap(struct exchange *x, struct str line)
+{
+    struct js_doc doc = {0};
+    if (js_parse(&doc, line.p, line.n, JS_AGENT)) {
+        uint32_t first = js_get(&doc, 0, "first");
+        if (first) {
+            buf_puts(&x->answer, "event: gap\ndata: {\"after\":");
+            js_copy(&doc, js_get(&doc, 0, "after"), &x->answer);
+            buf_puts(&x->answer, ",\"first\":");
+            js_copy(&doc, first, &x->answer);
+            buf_puts(&x->answer, ",\"head\":");
+            js_copy(&doc, js_get(&doc, 0, "head"), &x->answer);
+            buf_puts(&x->answer, "}\n\n");
+        }
+    }
+    js_done(&doc);
+}
+
+static void on_resumed(void *arg, enum error e, struct str line)
+{
+    struct exchange *x = arg;
+    x->call = NULL;
+    if (e) {
+        sse_done(x);
+        http_put_error_line(&x->answer, line);
+        http_api_ready(x, error_status(e));
+        return;
+    }
+    put_gap(x, line);
+    x->ended = nothing_is_left(x);
+    x->starts = !x->ended || x->answer.len > 0; /* a gap is told, also when nothing is behind it */
+    if (x->starts) {
+        lws_callback_on_writable(x->wsi);
+        return;
+    }
+    sse_done(x);
+    http_api_ready(x, 204);
+}
+
+/* One line of the session as an event of the stream; caught_up and the like are not events. */
+static void put_event(struct exchange *x, struct buf *out, struct str line)
+{
+    struct event_parts parts;
+    if (!event_line_split(line, &parts))
+        return;
+    buf_puts(out, "id: ");
+    buf_put_u64(out, parts.seq);
+    buf_puts(out, "\nevent: ");
+    buf_puts(out, event_name(parts.event));
+    buf_puts(out, "\ndata: ");
+    buf_putstr(out, line);
+    buf_puts(out, "\n\n");
+    x->ended = x->ended || event_is_terminal(parts.event);
+}
+
+static void put_events(struct exchange *x, struct buf *out, struct str lines)
+{
+    while (lines.n > 0) {
+        const char *newline = memchr(lines.p, '\n', lines.n);
+        size_t n = newline ? (size_t)(newline - lines.p) : lines.n;
+        put_event(x, out, (struct str){lines.p, n});
+        n += newline ? 1 : 0;
+        lines.p += n;
+        lines.n -= n;
+    }
+}
+
+static int end_stream(struct exchange *x)
+{
+    struct buf *out = &x->front->out;
+    out->len = LWS_PRE;
+    buf_puts(out, "0\r\n\r\n");
+    if (!x->is_plain)
+        write_raw(x, out);
+    if (x->broken || x->is_plain)
+        return -1;
+    struct lws *wsi = x->wsi;
+    struct exchange **slot = lws_wsi_user(wsi);
+    *slot = NULL;
+    http_api_closed(x);
+    return lws_http_transaction_completed(wsi) ? -1 : 0;
+}
+
+/* One message a turn, as ws.c does, and none while something is pending; asks to be called again where the end must be. */
+static void flush_session(struct session *session)
+{
+    struct exchange *x = session->rim;
+    struct buf lines = {0}, events = {0};
+    if (x->broken || x->starts || x->answered || !x->streams || x->call)
+        return; /* the head goes first, from the writable callback */
+    if (session->state == SESSION_CLOSING) {
+        deadline_now(x->wsi);
+        return;
+    }
+    if (!x->ended && !lws_partial_buffered(x->wsi) &&
+        session_fill(session, &lines, MAX_MESSAGE_OUT))
+        put_events(x, &events, buf_str(&lines));
+    if (events.len)
+        write_chunk(x, &events);
+    buf_done(&lines);
+    buf_done(&events);
+    if (x->broken)
+        return;
+    if (!x->ended && list_is_empty(&session->subscriptions)) {
+        deadline_now(x->wsi); /* its events cannot be told any more: a cut, never a clean end */
+        return;
+    }
+    if (x->ended || lws_partial_buffered(x->wsi))
+        lws_callback_on_writable(x->wsi);
+    else if (session_has_output(session))
+        session_wake(session);
+}
+
+int sse_writable(struct exchange *x)
+{
+    if (x->starts) {
+        x->starts = false;
+        x->said_ms = x->front->hub->clock.now_ms;
+        if (http_begin_events(x->wsi, x->origin, x->is_plain) < 0)
+            return -1;
+        if (x->answer.len)
+            write_chunk(x, &x->answer);
+    }
+    if (x->broken)
+        return -1;
+    if (x->ended && !lws_partial_buffered(x->wsi))
+        return end_stream(x);
+    session_wake(&x->session);
+    return 0;
+}
+
+void sse_done(struct exchange *x)
+{
+    if (!x->streams)
+        return;
+    x->streams = false;
+    if (x->call)
+        call_forget(x->call);
+    x->call = NULL;
+    list_remove(&x->all);
+    session_done(&x->session);
+    leave_place(x);
+}
+
+/* The peer takes nothing of what is pending: a cut, as by any broken network. */
+static void check_slow(struct exchange *x)
+{
+    msec_t now = x->front->hub->clock.now_ms;
+    uint64_t acked = tcp_bytes_acked(lws_get_socket_fd(x->wsi));
+    if (!lws_partial_buffered(x->wsi) || acked != x->acked) {
+        x->acked = acked;
+        x->moved_ms = now;
+    } else if (now - x->moved_ms >= SLOW_AFTER_MS) {
+        deadline_now(x->wsi);
+    }
+}
+
+void sse_tick(struct front *f)
+{
+    static const char comment[] = ":\n\n";
+    list_each (it, &f->streams) {
+        struct exchange *x = list_item(it, struct exchange, all);
+        check_slow(x);
+        if (x->starts || x->answered || x->call || lws_partial_buffered(x->wsi) ||
+            f->hub->clock.now_ms - x->said_ms < COMMENT_AFTER_MS)
+            continue;
+        struct buf data = {0};
+        buf_puts(&data, comment);
+        write_chunk(x, &data);
+        buf_done(&data);
+    }
+}
+
+uint32_t sse_close_owner(struct front *f, struct str owner)
+{
+    uint32_t n = 0;
+    list_each (it, &f->streams) {
+        struct exchange *x = list_item(it, struct exchange, all);
+        if (!str_eq(str_of(x->owner->name), owner))
+            continue;
+        deadline_now(x->wsi);
+        n++;
+    }
+    return n;
+}

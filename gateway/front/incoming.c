@@ -1,0 +1,99 @@
+#include "gateway/front/incoming.h"
+
+#include "gateway/base/log.h"
+#include "gateway/front/deflate.h"
+#include "gateway/front/extension.h"
+#include "proto/js.h"
+#include "proto/limits.h"
+
+#define BLOCKS_OF_A_LINE 128 /* take as long as a line */
+
+static size_t message_limit(const struct conn *c)
+{
+    size_t limit = c->front->config->limits.message_bytes;
+    if (c->session.state == SESSION_HELLO && limit > MAX_HELLO_MESSAGE)
+        return MAX_HELLO_MESSAGE;
+    return limit;
+}
+
+/* False: a frame that may not be. */
+static bool begin_piece(struct conn *c)
+{
+    bool is_new_frame = c->frame_ended;
+    c->frame_ended = !lws_remaining_packet_payload(c->wsi);
+    if (!lws_is_first_fragment(c->wsi))
+        return !is_new_frame || !extension_marks(c->wsi);
+    c->message_is_binary = lws_frame_is_binary(c->wsi);
+    c->message_is_deflated = extension_marks(c->wsi);
+    return true;
+}
+
+static void fail(struct conn *c, enum close_code code)
+{
+    buf_done(&c->message);
+    session_close(&c->session, code);
+}
+
+/* No close code would tell the client that it did nothing wrong, and may come back. */
+static void give_up(struct conn *c)
+{
+    log_event_limited(LEVEL_WARN, "ws", "no_memory", LOG_TEXT("for", "a compressed message"));
+    ws_cut(c);
+}
+
+static void deliver(struct conn *c, struct str message)
+{
+    if (c->message_is_binary)
+        session_receive_binary(&c->session);
+    else if (c->front->deflate && !utf8_valid(message)) /* else libwebsockets has seen to that */
+        fail(c, CLOSE_INVALID);
+    else
+        session_receive(&c->session, message);
+}
+
+static void expand(struct conn *c, struct str payload)
+{
+    struct buf text = {0};
+    enum deflate_result result =
+        deflate_expand(c->front->deflate, payload, message_limit(c), &text);
+    session_charge(&c->session, (uint32_t)(deflate_blocks(c->front->deflate) / BLOCKS_OF_A_LINE));
+    switch (result) {
+    case DEFLATE_OK: deliver(c, buf_str(&text)); break;
+    case DEFLATE_TOO_BIG: fail(c, CLOSE_TOO_BIG); break;
+    case DEFLATE_BROKEN: fail(c, CLOSE_INVALID); break;
+    case DEFLATE_NO_MEMORY: give_up(c); break;
+    }
+    buf_done(&text);
+}
+
+static void end_message(struct conn *c, struct str message)
+{
+    if (c->message_is_deflated)
+        expand(c, message);
+    else
+        deliver(c, message);
+}
+
+void incoming_take(struct conn *c, const char *piece, size_t len)
+{
+    if (!begin_piece(c)) {
+        fail(c, CLOSE_PROTOCOL);
+        return;
+    }
+    size_t left = lws_remaining_packet_payload(c->wsi), limit = message_limit(c);
+    bool whole = lws_is_final_fragment(c->wsi) && !left;
+    if (c->message.len + len + left > (c->message_is_deflated ? deflate_most(limit) : limit)) {
+        fail(c, CLOSE_TOO_BIG);
+        return;
+    }
+    if (!whole) {
+        buf_put(&c->message, piece, len);
+        return;
+    }
+    struct buf assembled = c->message;
+    c->message = (struct buf){0};
+    if (assembled.len)
+        buf_put(&assembled, piece, len);
+    end_message(c, assembled.len ? buf_str(&assembled) : (struct str){piece, len});
+    buf_done(&assembled);
+}

@@ -1,0 +1,106 @@
+#include "gateway/front/listener.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "gateway/base/fault.h"
+#include "gateway/base/log.h"
+#include "gateway/front/proxied.h"
+#include "gateway/front/ws.h"
+
+#define ACCEPTS_PER_TURN 64
+#define ACCEPT_AGAIN_MS 200
+#define BACKLOG 4096
+
+static void on_accept_again(struct timer *timer);
+
+/* Out of descriptors: the listener stays readable, so it is left alone for a while. */
+static void pause_accepting(struct front *f, const char *why)
+{
+    log_event_limited(LEVEL_WARN, "server", "accept_paused", LOG_TEXT("why", why));
+    uv_poll_stop(&f->listener);
+    timer_arm(&f->hub->clock, &f->accept_again, f->hub->clock.now_ms + ACCEPT_AGAIN_MS);
+}
+
+static void on_acceptable(uv_poll_t *poll, int status, int events)
+{
+    struct front *f = poll->data;
+    (void)status;
+    (void)events;
+    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+        if (f->n_wsi + f->n_greetings >= f->max_sockets) {
+            pause_accepting(f, "too many sockets");
+            return;
+        }
+        int fd = FAULT(ACCEPT) ? (errno = EMFILE, -1)
+                               : accept4(f->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            if (!proxied_accept(f, fd))
+                ws_accept(f, fd, NULL);
+            continue;
+        }
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            pause_accepting(f, strerror(errno));
+        if (errno != EINTR && errno != ECONNABORTED)
+            return;
+    }
+}
+
+void listener_start(struct front *f)
+{
+    uv_poll_start(&f->listener, UV_READABLE, on_acceptable);
+}
+
+static void on_accept_again(struct timer *timer)
+{
+    listener_start(container_of(timer, struct front, accept_again));
+}
+
+static bool bind_to(struct front *f, const struct addrinfo *a)
+{
+    int one = 1;
+    f->listen_fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (f->listen_fd < 0)
+        return false;
+    setsockopt(f->listen_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    return bind(f->listen_fd, a->ai_addr, a->ai_addrlen) == 0 && listen(f->listen_fd, BACKLOG) == 0;
+}
+
+/* The port lies in the same place in both families' addresses. */
+_Static_assert(offsetof(struct sockaddr_in, sin_port) == offsetof(struct sockaddr_in6, sin6_port),
+               "ports");
+
+static int port_of(int fd)
+{
+    struct sockaddr_in6 at = {0};
+    socklen_t n = sizeof at;
+    getsockname(fd, (struct sockaddr *)&at, &n);
+    return ntohs(at.sin6_port);
+}
+
+bool listener_open(struct front *f)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
+    char port[16];
+    snprintf(port, sizeof port, "%d", f->config->listen_port);
+    int e = getaddrinfo(f->config->listen_host, port, &hints, &found);
+    if (e || !bind_to(f, found)) {
+        log_event(LEVEL_ERROR, "server", "cannot_listen", LOG_TEXT("host", f->config->listen_host),
+                  LOG_INT("port", f->config->listen_port),
+                  LOG_TEXT("why", e ? gai_strerror(e) : strerror(errno)));
+        if (found)
+            freeaddrinfo(found);
+        return false;
+    }
+    freeaddrinfo(found);
+    f->port = port_of(f->listen_fd);
+    uv_poll_init(f->loop, &f->listener, f->listen_fd);
+    f->listener.data = f;
+    f->accept_again.fire = on_accept_again;
+    return true;
+}

@@ -1,0 +1,76 @@
+#include "gateway/front/tls.h"
+
+#include <openssl/err.h>
+#include <stdio.h>
+
+void tls_begin(SSL_CTX *context)
+{
+    SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+    SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+}
+
+static const char *why(const char *path)
+{
+    static char text[512];
+    char reason[256] = "the key does not belong to the certificate";
+    unsigned long e = ERR_get_error();
+    if (e)
+        ERR_error_string_n(e, reason, sizeof reason);
+    snprintf(text, sizeof text, "%s: %s", path, reason);
+    ERR_clear_error();
+    return text;
+}
+
+static const char *load(SSL_CTX *context, const char *cert, const char *key)
+{
+    if (SSL_CTX_use_certificate_chain_file(context, cert) != 1)
+        return why(cert);
+    if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1 ||
+        SSL_CTX_check_private_key(context) != 1)
+        return why(key);
+    return NULL;
+}
+
+/* At each handshake, before a certificate is chosen: the pair of `from` alone.  In the context itself one
+ * pair of each kind of key would stay, and a client that likes the old kind better would get that. */
+static int take_pair(SSL *connection, void *from)
+{
+    STACK_OF(X509) *chain = NULL;
+    SSL_certs_clear(connection);
+    return SSL_CTX_get0_chain_certs(from, &chain) == 1 &&
+           SSL_use_cert_and_key(connection, SSL_CTX_get0_certificate(from),
+                                SSL_CTX_get0_privatekey(from), chain, 1) == 1;
+}
+
+static void drop_pair(void *parent, void *from, CRYPTO_EX_DATA *data, int index, long n, void *arg)
+{
+    (void)parent;
+    (void)data;
+    (void)index;
+    (void)n;
+    (void)arg;
+    SSL_CTX_free(from);
+}
+
+const char *tls_reload(SSL_CTX *context, const struct config *config)
+{
+    static int slot = -1; /* of the context: what it takes its pair from, freed with it */
+    if (slot < 0)
+        slot = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, drop_pair);
+    SSL_CTX *pair = SSL_CTX_new(TLS_server_method()), *old;
+    if (!pair || slot < 0) {
+        SSL_CTX_free(pair);
+        return why(config->tls.cert);
+    }
+    ERR_clear_error();
+    const char *wrong = load(pair, config->tls.cert, config->tls.key);
+    if (wrong) {
+        SSL_CTX_free(pair);
+        return wrong;
+    }
+    old = SSL_CTX_get_ex_data(context, slot);
+    SSL_CTX_set_ex_data(context, slot, pair);
+    SSL_CTX_set_cert_cb(context, take_pair, pair);
+    SSL_CTX_free(old);
+    return NULL;
+}

@@ -1,0 +1,569 @@
+#include "gateway/front/ws.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "gateway/base/deadline.h"
+#include "gateway/base/fault.h"
+#include "gateway/base/log.h"
+#include "gateway/base/origin.h"
+#include "gateway/front/address.h"
+#include "gateway/front/admin.h"
+#include "gateway/front/deflate.h"
+#include "gateway/front/echo.h"
+#include "gateway/front/extension.h"
+#include "gateway/front/http.h"
+#include "gateway/front/incoming.h"
+#include "gateway/front/tcp.h"
+#include "gateway/front/tls.h"
+#include "proto/js.h"
+
+#define PING_AFTER_MS HEARTBEAT_MS
+#define SILENT_AFTER_MS 30000 /* behind the ping */
+#define UNTOLD_MS 1000        /* what came so long after the last that we were told of is news */
+#define KEEPALIVE_MS 20000
+#define CLOSE_WAIT_S 5
+#define SEND_BUFFER (64 * 1024) /* the kernel doubles it: what waits there delays a pong */
+
+/* --- who may connect: before the upgrade ------------------------------------------------------- */
+
+static void address_leave(struct front *f, struct address *a)
+{
+    a->n--;
+    address_forget(f, a);
+}
+
+/* libwebsockets hangs up without a word on a list, and on a name before the one that is served, that it
+ * has no room for: such ones are refused here, in words. */
+#define PROTOCOL_LIST 127
+#define PROTOCOL_NAME 63
+
+static bool offers_us(struct lws *wsi)
+{
+    char offered[PROTOCOL_LIST];
+    int n = lws_hdr_total_length(wsi, WSI_TOKEN_PROTOCOL);
+    if (n <= 0)
+        return true;
+    if (lws_hdr_copy(wsi, offered, sizeof offered, WSI_TOKEN_PROTOCOL) < 0)
+        return false;
+    for (char *at = offered; *at;) {
+        at += strspn(at, " ,\t");
+        size_t len = strcspn(at, " ,\t");
+        if (len == strlen("holdfast.v1") && strncmp(at, "holdfast.v1", len) == 0)
+            return true;
+        if (len >= PROTOCOL_NAME)
+            return false;
+        at += len;
+    }
+    return false;
+}
+
+static bool is_version_13(struct lws *wsi)
+{
+    char version[8] = "";
+    return lws_hdr_copy(wsi, version, sizeof version, WSI_TOKEN_VERSION) == 2 &&
+           memcmp(version, "13", 2) == 0;
+}
+
+/* 1 refuses, and has answered. */
+static int admit(struct front *f, struct lws *wsi, const char *upgrade)
+{
+    char path[64] = "";
+    if (admin_is(wsi))
+        return http_refuse(wsi, 400, ERR_UNSUPPORTED, "the operator's socket has no WebSocket");
+    if (!http_has_version(wsi))
+        return http_refuse(wsi, 400, ERR_BAD_REQUEST, "the request's line is not whole");
+    if (strcasecmp(upgrade, "websocket") != 0)
+        return http_refuse(wsi, 400, ERR_BAD_REQUEST, "only an upgrade to websocket is served");
+    if (lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI) < 0 || strcmp(path, "/v1/ws") != 0)
+        return http_refuse(wsi, 404, ERR_NOT_FOUND, "the WebSocket is at /v1/ws");
+    if (lws_hdr_total_length(wsi, WSI_TOKEN_KEY) <= 0) /* lws would read it all the same */
+        return http_refuse(wsi, 400, ERR_BAD_REQUEST, "Sec-WebSocket-Key is missing");
+    if (!is_version_13(wsi)) /* RFC 6455 4.4 */
+        return http_refuse(wsi, 426, ERR_UNSUPPORTED, "Sec-WebSocket-Version must be 13");
+    if (http_check_origin(f, wsi) != ORIGIN_OK)
+        return http_refuse(wsi, 403, ERR_UNAUTHORIZED, "this origin or host is not allowed");
+    if (lws_hdr_total_length(wsi, WSI_TOKEN_EXTENSIONS) > EXTENSION_OFFERS_MOST)
+        return http_refuse(wsi, 400, ERR_BAD_REQUEST, "Sec-WebSocket-Extensions is too long");
+    if (!offers_us(wsi))
+        return http_refuse(wsi, 400, ERR_UNSUPPORTED,
+                           "the subprotocol is holdfast.v1, in a list of less than 127 bytes");
+    struct address *a = address_get(f, wsi);
+    bool full = address_is_full(f, a, true) || f->phase == FRONT_CLOSING;
+    address_forget(f, a);
+    if (full) {
+        log_event_limited(LEVEL_WARN, "ws", "refused", LOG_TEXT("why", "too many connections"));
+        return http_refuse(wsi, 503, ERR_OVERLOADED, "too many connections");
+    }
+    return 0;
+}
+
+/* --- the session's side ------------------------------------------------------------------------ */
+
+static bool authenticate(struct session *session, struct str token, struct identity *ret)
+{
+    struct conn *c = session->rim;
+    struct str cookie = str_of(c->cookie);
+    if (!token.p && !c->bearer && cookie.p && !c->from_browser) {
+        snprintf(ret->error, sizeof ret->error, "a cookie needs an Origin");
+        return false;
+    }
+    if (!front_identify(c->front, token, str_of(c->bearer), cookie, ret))
+        return false;
+    http_set_quota(c->address->ip, ret);
+    log_event(LEVEL_DEBUG, "ws", "welcome", LOG_INT("conn", (int64_t)c->number),
+              LOG_STR("owner", ((struct str){ret->owner, ret->owner_len})));
+    if (c->stranger) {
+        c->stranger = false;
+        c->front->n_strangers--;
+        c->address->n_strangers--;
+        free(c->bearer);
+        free(c->cookie);
+        c->bearer = c->cookie = NULL;
+    }
+    return true;
+}
+
+static void hold(struct session *session, bool on)
+{
+    struct conn *c = session->rim;
+    if (c->state == CONN_OPEN)
+        lws_rx_flow_control(c->wsi, on ? 0 : 1);
+}
+
+static void flush(struct session *session);
+
+static const struct session_ops session_ops = {
+    .authenticate = authenticate, .hold = hold, .flush = flush};
+
+/* --- opening and closing ----------------------------------------------------------------------- */
+
+static int open_conn(struct front *f, struct lws *wsi, struct conn **user)
+{
+    struct conn *c = xcalloc(sizeof *c);
+    *user = c;
+    c->front = f;
+    c->wsi = wsi;
+    c->number = ++f->next_conn;
+    c->stranger = true;
+    c->address = address_get(f, wsi);
+    c->address->n++;
+    c->address->n_strangers++;
+    c->from_browser = lws_hdr_total_length(wsi, WSI_TOKEN_ORIGIN) > 0;
+    c->bearer = http_bearer(wsi);
+    c->cookie = http_cookie(f, wsi);
+    c->deflate_bits = (uint8_t)extension_bits(wsi);
+    c->heard_ms = c->kept_ms = f->hub->clock.now_ms;
+    session_init(&c->session, f->hub, &session_ops, c);
+    list_push(&f->conns, &c->all);
+    list_push(&f->silent, &c->silent);
+    f->n_conns++;
+    f->n_strangers++;
+    log_event(LEVEL_DEBUG, "ws", "opened", LOG_INT("conn", (int64_t)c->number),
+              LOG_TEXT("peer", c->address->ip));
+    return 0;
+}
+
+static void count_close(struct front *f, enum close_code code)
+{
+    static const enum close_code codes[] = {
+#define X(name, value, text) name,
+        CLOSE_TABLE(X)
+#undef X
+    };
+    _Static_assert(countof(codes) < countof(f->closes), "the last is of no code");
+    size_t i = 0;
+    while (i < countof(codes) && codes[i] != code)
+        i++;
+    f->closes[i < countof(codes) ? i : countof(f->closes) - 1]++;
+}
+
+static int closed(struct conn *c)
+{
+    struct front *f = c->front;
+    log_event(LEVEL_DEBUG, "ws", "closed", LOG_INT("conn", (int64_t)c->number),
+              LOG_INT("code", c->session.close_code));
+    count_close(f, c->session.close_code);
+    session_done(&c->session);
+    c->state = CONN_DEAD;
+    if (c->stranger) {
+        f->n_strangers--;
+        c->address->n_strangers--;
+    }
+    address_leave(f, c->address);
+    f->n_conns--;
+    list_remove(&c->all);
+    list_remove(&c->silent);
+    list_remove(&c->blocked);
+    list_push(&f->dead, &c->all);
+    return 0;
+}
+
+void ws_reap(struct front *f)
+{
+    struct list *node;
+    while ((node = list_pop(&f->dead)) != NULL) {
+        struct conn *c = list_item(node, struct conn, all);
+        buf_done(&c->message);
+        free(c->bearer);
+        free(c->cookie);
+        free(c);
+    }
+}
+
+/* What waits for the end from here on: the peer has so long to take what is pending. */
+static void say_no_more(struct conn *c)
+{
+    deadline_set(c->wsi, CLOSE_WAIT_S);
+    c->state = CONN_CLOSING;
+    list_remove(&c->silent);
+    list_remove(&c->blocked);
+}
+
+/* lws sends no close frame when asked for one from here: it is written as it stands, the one write
+ * that is allowed behind a partial one. */
+static void send_close(struct conn *c)
+{
+    enum close_code code = c->session.close_code;
+    const char *why = close_text(code);
+    unsigned char frame[LWS_PRE + 128];
+    unsigned char *p = frame + LWS_PRE;
+    size_t n = strlen(why);
+    p[0] = 0x88;
+    p[1] = (unsigned char)(2 + n);
+    p[2] = (unsigned char)(code >> 8);
+    p[3] = (unsigned char)(code & 255);
+    memcpy(p + 4, why, n);
+    lws_write(c->wsi, p, 4 + n, LWS_WRITE_RAW);
+    say_no_more(c);
+}
+
+/* --- messages in ------------------------------------------------------------------------------- */
+
+static void heard(struct conn *c)
+{
+    struct front *f = c->front;
+    c->heard_ms = f->hub->clock.now_ms;
+    c->pinged = c->ping_due = false;
+    if (c->state != CONN_OPEN)
+        return;
+    list_remove(&c->silent);
+    list_push(&f->silent, &c->silent);
+}
+
+static int receive(struct conn *c, const char *piece, size_t len)
+{
+    heard(c);
+    if (c->state == CONN_OPEN && c->session.state != SESSION_CLOSING)
+        incoming_take(c, piece, len);
+    return 0;
+}
+
+/* --- messages out ------------------------------------------------------------------------------ */
+
+static uint64_t bytes_acked(const struct conn *c)
+{
+    return tcp_bytes_acked(lws_get_socket_fd(c->wsi));
+}
+
+static void block(struct conn *c)
+{
+    lws_callback_on_writable(c->wsi);
+    if (list_is_in(&c->blocked))
+        return;
+    c->moved_ms = c->front->hub->clock.now_ms;
+    c->acked = bytes_acked(c);
+    list_push(&c->front->blocked, &c->blocked);
+}
+
+void ws_cut(struct conn *c)
+{
+    say_no_more(c);
+    deadline_now(c->wsi);
+}
+
+static void write_message(struct conn *c, struct buf *out)
+{
+    struct front *f = c->front;
+    struct str text = {out->bytes + LWS_PRE, out->len - LWS_PRE}, frame = STR_NULL;
+    if (c->deflate_bits)
+        frame = deflate_frame(f->deflate, c->deflate_bits, text);
+    struct str sent = frame.p ? frame : text;
+    f->bytes_out += sent.n;
+    if (FAULT(SEND) || lws_write(c->wsi, (unsigned char *)sent.p, sent.n,
+                                 frame.p ? LWS_WRITE_RAW : LWS_WRITE_TEXT) < 0)
+        ws_cut(c); /* behind what could not be written nothing may follow: it would be a gap */
+}
+
+/* Whatever is being sent: when something is pending it follows behind that. */
+static void ping(struct conn *c)
+{
+    unsigned char frame[LWS_PRE + 2];
+    c->ping_due = lws_partial_buffered(c->wsi);
+    if (c->ping_due)
+        return;
+    memcpy(frame + LWS_PRE, "hf", 2);
+    lws_write(c->wsi, frame + LWS_PRE, 2, LWS_WRITE_PING);
+    c->pinged = true;
+    c->pinged_ms = c->front->hub->clock.now_ms;
+}
+
+/* What was answered goes out before the close frame, in no more time than the close itself may take; of who
+ * took nothing for 30 s nothing is expected. */
+static bool is_waited_for(struct conn *c, bool pending)
+{
+    enum close_code code = c->session.close_code;
+    bool takes = !pending || (code != CLOSE_SLOW && code != CLOSE_SILENT);
+    if (!session_has_output(&c->session) || !takes)
+        return false;
+    if (pending && !c->lingers)
+        deadline_set(c->wsi, CLOSE_WAIT_S);
+    c->lingers |= pending;
+    return true;
+}
+
+/* Writes one message, unless something is still pending: then the cursor waits (promise 7).  One a
+ * turn: readers of one stream stay side by side, and copy lines that are still in the processor's
+ * cache (eight a turn took five times as long with a hundred readers). */
+static void flush(struct session *session)
+{
+    struct conn *c = session->rim;
+    struct front *f = c->front;
+    if (c->state != CONN_OPEN)
+        return;
+    if (c->ping_due)
+        ping(c);
+    bool pending = lws_partial_buffered(c->wsi);
+    if (!pending) {
+        f->out.len = LWS_PRE;
+        if (session_fill(session, &f->out, MAX_MESSAGE_OUT))
+            write_message(c, &f->out);
+        if (c->state != CONN_OPEN)
+            return;
+        pending = lws_partial_buffered(c->wsi);
+        list_remove(&c->blocked);
+    }
+    if (session->state == SESSION_CLOSING && !is_waited_for(c, pending))
+        send_close(c);
+    else if (pending)
+        block(c);
+    else if (session_has_output(session))
+        session_wake(session);
+}
+
+void ws_flush_woken(struct front *f)
+{
+    struct list now, *node;
+    list_init(&now);
+    list_splice(&now, &f->hub->woken);
+    while ((node = list_pop(&now)) != NULL) {
+        struct session *session = list_item(node, struct session, woken);
+        session->ops->flush(session);
+    }
+}
+
+static int writable(struct conn *c)
+{
+    list_remove(&c->blocked);
+    session_wake(&c->session);
+    return 0;
+}
+
+/* --- once a second ----------------------------------------------------------------------------- */
+
+/* Any byte is life, and libwebsockets keeps some to itself: pings, empty pongs, the beginnings of frames. */
+static bool has_said_something(const struct conn *c, msec_t now)
+{
+    msec_t ago = tcp_silent_ms(lws_get_socket_fd(c->wsi));
+    return ago >= 0 && now - ago > c->heard_ms + UNTOLD_MS;
+}
+
+static void check_silence(struct front *f)
+{
+    msec_t now = f->hub->clock.now_ms;
+    list_each (it, &f->silent) {
+        struct conn *c = list_item(it, struct conn, silent);
+        if (now - c->heard_ms < PING_AFTER_MS)
+            break;
+        if (has_said_something(c, now))
+            heard(c);
+        else if (c->pinged && now - c->pinged_ms >= SILENT_AFTER_MS)
+            session_close(&c->session, CLOSE_SILENT);
+        else if (!c->pinged)
+            ping(c);
+    }
+}
+
+static void check_blocked(struct front *f)
+{
+    msec_t now = f->hub->clock.now_ms;
+    list_each (it, &f->blocked) {
+        struct conn *c = list_item(it, struct conn, blocked);
+        uint64_t acked = bytes_acked(c);
+        if (acked != c->acked) {
+            c->acked = acked;
+            c->moved_ms = now;
+        } else if (now - c->moved_ms >= SLOW_AFTER_MS) {
+            session_close(&c->session, CLOSE_SLOW);
+        }
+    }
+}
+
+/* For proxies that count data alone: an empty line, which every client skips. */
+static void keep_alive(struct conn *c, msec_t now)
+{
+    if (!c->session.keepalive_data || now - c->kept_ms < KEEPALIVE_MS)
+        return;
+    c->kept_ms = now;
+    if (c->state != CONN_OPEN || lws_partial_buffered(c->wsi))
+        return;
+    unsigned char line[LWS_PRE + 1];
+    line[LWS_PRE] = '\n';
+    lws_write(c->wsi, line + LWS_PRE, 1, LWS_WRITE_TEXT);
+}
+
+void ws_tick(struct front *f)
+{
+    check_silence(f);
+    check_blocked(f);
+    list_each (it, &f->conns)
+        keep_alive(list_item(it, struct conn, all), f->hub->clock.now_ms);
+}
+
+void ws_say_goaway(struct front *f)
+{
+    list_each (it, &f->conns)
+        session_say_goaway(&list_item(it, struct conn, all)->session);
+}
+
+uint32_t ws_close_owner(struct front *f, struct str owner, enum close_code code, const char *why)
+{
+    uint32_t n = 0;
+    list_each (it, &f->conns) {
+        struct session *session = &list_item(it, struct conn, all)->session;
+        bool is = session->state == SESSION_OPEN && str_eq(str_of(session->owner->name), owner);
+        if (is && why)
+            session_push_error(session, ERR_UNAUTHORIZED, STR_NULL, why);
+        if (is)
+            session_close(session, code);
+        n += is;
+    }
+    return n;
+}
+
+void ws_close_all(struct front *f, enum close_code code)
+{
+    list_each (it, &f->conns)
+        session_close(&list_item(it, struct conn, all)->session, code);
+}
+
+/* --- the callback ------------------------------------------------------------------------------ */
+
+/* Half a code is none, and from 5000 on there are none (RFC 6455 5.5.1, 7.4): lws would echo both. */
+static bool is_no_close(struct lws *wsi, const unsigned char *payload, size_t len)
+{
+    if (len < 2)
+        return len == 1 || extension_marks(wsi);
+    struct str why = {(const char *)payload + 2, len - 2};
+    return (payload[0] << 8 | payload[1]) >= 5000 || extension_marks(wsi) || !utf8_valid(why);
+}
+
+int ws_refuse_close(struct lws *wsi, const unsigned char *payload, size_t len)
+{
+    unsigned char frame[LWS_PRE + 4];
+    if (!is_no_close(wsi, payload, len))
+        return 0;
+    memcpy(frame + LWS_PRE, "\x88\x02\x03\xea", 4); /* 1002 */
+    lws_write(wsi, frame + LWS_PRE, 4, LWS_WRITE_RAW);
+    return 1;
+}
+
+/* What comes behind the peer's close frame is not carried out (F53): lws would still hand it over. */
+static int peer_closes(struct conn *c, const unsigned char *payload, size_t len)
+{
+    if (c->state == CONN_CLOSING)
+        return 1; /* its echo of our close frame: no second one */
+    if (ws_refuse_close(c->wsi, payload, len))
+        return 1;
+    say_no_more(c);
+    return 0;
+}
+
+static int keep_tls(struct front *f, SSL_CTX *context)
+{
+    f->tls = context;
+    tls_begin(context);
+    return 0;
+}
+
+static int created(struct front *f)
+{
+    f->n_wsi++;
+    return 0;
+}
+
+static int destroyed(struct front *f, struct lws *wsi)
+{
+    peer_free(f, lws_get_opaque_user_data(wsi));
+    lws_set_opaque_user_data(wsi, NULL);
+    f->n_wsi--;
+    return 0;
+}
+
+static int pong_came(struct conn *c)
+{
+    heard(c);
+    if (extension_marks(c->wsi))
+        session_close(&c->session, CLOSE_PROTOCOL);
+    return 0;
+}
+
+int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void *in, size_t len)
+{
+    struct front *f = lws_context_user(lws_get_context(wsi));
+    struct conn **slot = user;
+    int result;
+
+    if (echo_takes(wsi, why, in, len, &result))
+        return result;
+    switch (why) {
+    case LWS_CALLBACK_OPENSSL_LOAD_EXTRA_SERVER_VERIFY_CERTS: return keep_tls(f, user);
+    case LWS_CALLBACK_WSI_CREATE: return created(f);
+    case LWS_CALLBACK_WSI_DESTROY: return destroyed(f, wsi);
+    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE: return admit(f, wsi, in);
+    case LWS_CALLBACK_CONFIRM_EXTENSION_OKAY: return extension_confirm(wsi);
+    case LWS_CALLBACK_ADD_HEADERS: return extension_answer(wsi, in);
+    case LWS_CALLBACK_ESTABLISHED: return open_conn(f, wsi, slot);
+    case LWS_CALLBACK_RECEIVE: return receive(*slot, in, len);
+    case LWS_CALLBACK_RECEIVE_PONG: return pong_came(*slot);
+    case LWS_CALLBACK_SERVER_WRITEABLE: return writable(*slot);
+    case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE: return peer_closes(*slot, in, len);
+    case LWS_CALLBACK_CLOSED: return closed(*slot);
+    default: return http_callback(f, wsi, why, user, in, len);
+    }
+}
+
+void ws_accept(struct front *f, int fd, const struct net_address *named)
+{
+    int one = 1, bytes = SEND_BUFFER;
+    struct peer *peer = peer_new(f, fd, named);
+    if (!peer) {
+        log_event_limited(LEVEL_WARN, "ws", "refused",
+                          LOG_TEXT("why", "too many sockets of one address"));
+        close(fd);
+        return;
+    }
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    struct lws *wsi = lws_adopt_socket_vhost(f->vhost, fd); /* closes it when it fails */
+    if (wsi)
+        lws_set_opaque_user_data(wsi, peer);
+    else
+        peer_free(f, peer);
+}

@@ -1,0 +1,57 @@
+/* ws -- connections: one WebSocket each, between libwebsockets and a session.
+ *
+ * Shape:    messages are assembled under a cap and handed to the session; what the session has to say
+ *           is written at the end of the turn, many lines at once, as long as nothing is pending;
+ *           only a full socket asks for the writable callback.
+ * Thread:   loop.
+ * Owns:     each conn its session.  A conn is freed at the end of the turn in which it closed.
+ */
+#ifndef GATEWAY_FRONT_WS_H
+#define GATEWAY_FRONT_WS_H
+
+#include "core/session.h"
+#include "gateway/front/front.h"
+
+struct address;
+
+enum conn_state { CONN_OPEN, CONN_CLOSING, CONN_DEAD };
+
+struct conn {
+    struct front *front;
+    struct lws *wsi;
+    uint64_t number; /* in the log */
+    struct session session;
+    struct buf message; /* the pieces of one that has not ended */
+    bool message_is_binary, message_is_deflated;
+    bool frame_ended;     /* what comes next begins a frame */
+    uint8_t deflate_bits; /* of its compressed messages; 0: there are none */
+    bool from_browser;    /* it sent Origin */
+    bool ping_due;        /* it could not be sent yet: something was pending */
+    bool pinged;          /* at pinged_ms, and nothing was heard since */
+    bool stranger;        /* before welcome: counted apart */
+    bool lingers; /* it is to be closed, has so long for what was said, and does not take it */
+    enum conn_state state;
+    char *bearer, *cookie; /* until it is known who it is */
+    struct address *address;
+    msec_t heard_ms, pinged_ms, kept_ms;
+    msec_t moved_ms; /* the reader took something last */
+    uint64_t acked;  /* bytes, then */
+    struct list all, silent, blocked;
+};
+
+/* Answers the peer's close frame with 1002 when it is none, and says 1: the connection ends. */
+int ws_refuse_close(struct lws *wsi, const unsigned char *payload, size_t len);
+/* The callback of the vhost's only protocol: HTTP and WebSocket. */
+int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void *in, size_t len);
+/* Takes a fresh socket, or closes it; named: by its PROXY header, or NULL. */
+void ws_accept(struct front *f, int fd, const struct net_address *named);
+void ws_cut(struct conn *c); /* ends it without a close frame, and without what waits to be sent */
+void ws_flush_woken(struct front *f); /* the end of the turn */
+void ws_reap(struct front *f);
+void ws_tick(struct front *f); /* once a second: heartbeats, slow readers */
+void ws_say_goaway(struct front *f);
+/* Those of one owner, after an error line when why is given; how many. */
+uint32_t ws_close_owner(struct front *f, struct str owner, enum close_code code, const char *why);
+void ws_close_all(struct front *f, enum close_code code);
+
+#endif

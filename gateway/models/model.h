@@ -1,0 +1,67 @@
+/* model -- the port behind which language models lie: one turn of the assistant at a time.
+ *
+ * Shape:    start is given the whole conversation and streams the assistant's next message through
+ *           struct model_events: pieces of text, calls of tools, then on_done.  Whoever drives it
+ *           (agent_react.h) carries out the calls and starts the next turn.
+ * Thread:   loop.  Callbacks come at any time after start has returned, never from inside start or
+ *           free; they may come from inside unpause.
+ * Owns:     the adapter owns the turn until free, which is called exactly once, never from inside a
+ *           callback of that turn, and always after on_done or instead of it (that is the cancel).
+ * Errors:   a turn that breaks off before its end is an error, never an answer.
+ */
+#ifndef GATEWAY_MODELS_MODEL_H
+#define GATEWAY_MODELS_MODEL_H
+
+#include "proto/base.h"
+
+struct model_turn; /* the adapter's */
+
+/* What the model is given, in the form of OpenAI's chat completions, as compact JSON.  Spans live
+ * during start only. */
+struct model_request {
+    struct str messages; /* array of {"role","content"}, assistant's with "tool_calls", tool's with
+                            "tool_call_id" */
+    struct str tools;    /* array of {"type":"function","function":{…}}, "[]" for none */
+};
+
+enum model_piece { PIECE_THINKING, PIECE_TOKEN };
+
+struct model_call {
+    struct str id, name;
+    struct str arguments; /* as the model wrote them: an object's JSON, if it did well */
+};
+
+/* What a turn has cost, as its server counts. */
+struct model_usage {
+    int64_t prompt_tokens, completion_tokens;
+};
+
+struct model_events {
+    /* Whole characters.  Returns false when no more is wanted for now: the adapter stops until
+     * unpause; what it has already may still be handed in. */
+    bool (*on_piece)(void *user, enum model_piece kind, struct str text);
+    void (*on_tool_call)(void *user, const struct model_call *call);
+    /* Once at most, before on_done. */
+    void (*on_usage)(void *user, const struct model_usage *usage);
+    /* Exactly once, last, unless free comes first.  STR_NULL: it ended well. */
+    void (*on_done)(void *user, struct str error);
+};
+
+struct model_ops {
+    const char *kind; /* "builtin" */
+    /* NULL with a sentence in ret_error (256 bytes) when the turn cannot be started. */
+    struct model_turn *(*start)(void *settings, const struct model_request *request,
+                                const struct model_events *events, void *user, char *ret_error);
+    void (*unpause)(struct model_turn *turn);
+    void (*free)(struct model_turn *turn); /* NULL is fine */
+};
+
+/* One configured model. */
+struct model {
+    const char *name;
+    const struct model_ops *ops;
+    void *settings;
+    size_t context_bytes; /* of messages that it can be given; 0: any */
+};
+
+#endif

@@ -1,0 +1,35 @@
+/* openai_calls -- the tool calls of a turn, put together from their pieces.
+ *
+ * Shape:    a piece belongs to the call with its index; where there is none, to the one with its id;
+ *           where there is neither, to the one at its place in a list of several, else to the last.
+ *           Servers that give every call the same index, or the same id, are seen through by the
+ *           names; those that say all of the arguments again in each piece by what does not parse.
+ * Thread:   any; one at a time.
+ * Owns:     its buffers; openai_calls_done frees them.
+ */
+#ifndef GATEWAY_MODELS_OPENAI_CALLS_H
+#define GATEWAY_MODELS_OPENAI_CALLS_H
+
+#include "gateway/models/model.h"
+#include "proto/js.h"
+
+#define OPENAI_CALLS 128                             /* of one turn */
+#define OPENAI_CALLS_BYTES ((size_t)4 * 1024 * 1024) /* of their ids, names and arguments */
+
+struct openai_call;
+
+struct openai_calls {
+    struct openai_call *list;
+    size_t n, bytes;
+    struct buf id, name, arguments; /* of the piece under way */
+    struct js_doc doc;
+};
+
+/* A chunk's tool_calls.  Not NULL: why the turn fails. */
+const char *openai_calls_take(struct openai_calls *c, const struct js_doc *doc, uint32_t pieces)
+    MUST_USE;
+/* Call i of n, good until the next; false: it says nothing, and is none. */
+bool openai_calls_get(struct openai_calls *c, size_t i, struct model_call *ret) MUST_USE;
+void openai_calls_done(struct openai_calls *c);
+
+#endif

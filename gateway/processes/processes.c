@@ -1,0 +1,446 @@
+#include "gateway/processes/processes_private.h"
+
+#include "gateway/base/log.h"
+#include "gateway/processes/keeper.h"
+#include "gateway/processes/strays.h"
+#include "gateway/processes/terminal_text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TICK_MS 500       /* notices that could not be told, and lines that are watched for */
+#define WRITE_BYTES 49152 /* in frames, into an empty FIFO of 16 pages */
+#define WRITE_MORE 28672  /* that it may hold then: pages may be half empty */
+
+struct list *processes_list(struct processes *all)
+{
+    return &all->list;
+}
+
+/* ------------------------------------------------------------------ the folder */
+
+bool processes_open_dir(struct processes *all, bool make)
+{
+    if (all->dir < 0 && (!make || mkdir(all->path, 0700) == 0 || errno == EEXIST))
+        all->dir = open(all->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return all->dir >= 0;
+}
+
+int process_folder(const struct process *p)
+{
+    return openat(p->all->dir, p->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+static void free_process(struct process *p)
+{
+    list_remove(&p->node);
+    keep_spec_done(&p->spec);
+    free(p);
+}
+
+void process_drop(struct process *p)
+{
+    keep_remove(p->all->dir, p->id);
+    free_process(p);
+}
+
+/* ------------------------------------------------------------------ the end */
+
+static void on_poll_closed(uv_handle_t *handle)
+{
+    free(container_of((uv_poll_t *)(void *)handle, struct keeper_watch, poll));
+}
+
+static void stop_watching(struct process *p)
+{
+    struct keeper_watch *w = p->keeper;
+    if (!w)
+        return;
+    p->keeper = NULL;
+    w->process = NULL;
+    uv_close((uv_handle_t *)&w->poll, on_poll_closed);
+    close(w->pidfd);
+}
+
+/* Its keeper has gone without a word. */
+void process_take_as_lost(struct process *p, int folder)
+{
+    p->status.state = KEEP_LOST;
+    p->status.has_exit_code = false;
+    p->status.ended_at = p->all->o.hub->clock.wall_ms;
+    if (folder >= 0 && !keep_status_write(folder, &p->status))
+        log_event_limited(LEVEL_WARN, "process", "not_recorded", LOG_TEXT("id", p->id));
+}
+
+static void finish(struct process *p)
+{
+    int folder = process_folder(p);
+    if (p->watch.on)
+        process_watch_look(p);
+    p->watch.on = false;
+    struct keep_status status;
+    if (folder >= 0 && keep_status_read(folder, &status) && status.state != KEEP_RUNNING)
+        p->status = status;
+    else
+        process_take_as_lost(p, folder);
+    if (folder >= 0)
+        close(folder);
+    stop_watching(p);
+    p->all->o.hub->n_processes--;
+    log_event(LEVEL_INFO, "process", "ended", LOG_TEXT("id", p->id),
+              LOG_TEXT("state", keep_state_name(p->status.state)),
+              LOG_INT("code", p->status.exit_code));
+    struct list now, *node;
+    list_init(&now);
+    list_splice(&now, &p->waiters);
+    while ((node = list_pop(&now)) != NULL) {
+        struct process_waiter *w = list_item(node, struct process_waiter, node);
+        w->ended(w, p);
+    }
+    if (!p->spec.background || p->forgotten)
+        process_drop(p);
+    else
+        process_tell_end(p);
+}
+
+static void on_keeper_exit(uv_poll_t *poll, int status, int events)
+{
+    struct keeper_watch *w = container_of(poll, struct keeper_watch, poll);
+    siginfo_t info = {0};
+    (void)status, (void)events;
+    if (!w->process)
+        return;
+    /* One that an earlier gateway has started is no child of ours: then it fails, and it is over. */
+    if (waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0)
+        return; /* not yet */
+    if (strays_may_be(&info))
+        strays_kill(poll->loop);
+    finish(w->process);
+}
+
+bool process_watch_keeper(struct process *p, int pidfd)
+{
+    struct keeper_watch *w = xcalloc(sizeof *w);
+    if (uv_poll_init(p->all->o.loop, &w->poll, pidfd) < 0) {
+        free(w);
+        return false;
+    }
+    w->process = p;
+    w->pidfd = pidfd;
+    p->keeper = w;
+    p->all->o.hub->n_processes++;
+    uv_poll_start(&w->poll, UV_READABLE, on_keeper_exit);
+    return true;
+}
+
+/* ------------------------------------------------------------------ the tick */
+
+void processes_arm_tick(struct processes *all)
+{
+    struct clock *c = &all->o.hub->clock;
+    if (!timer_is_armed(&all->tick))
+        timer_arm(c, &all->tick, c->now_ms + TICK_MS);
+}
+
+static void on_tick(struct timer *timer)
+{
+    struct processes *all = container_of(timer, struct processes, tick);
+    bool again = false;
+    list_each (it, &all->list) {
+        struct process *p = list_item(it, struct process, node);
+        if (p->watch.on && process_runs(p))
+            again |= process_watch_look(p);
+        if (!process_runs(p) && p->told == UNTOLD) {
+            process_tell_end(p);
+            again = true;
+        }
+    }
+    if (again)
+        processes_arm_tick(all);
+}
+
+/* ------------------------------------------------------------------ starting */
+
+static bool may_go(const struct process *p, int64_t ended_before)
+{
+    return !process_runs(p) && p->told == TOLD && list_is_empty(&p->waiters) &&
+           p->status.ended_at < ended_before;
+}
+
+static void prune(struct processes *all)
+{
+    list_each (it, &all->list) {
+        struct process *p = list_item(it, struct process, node);
+        if (may_go(p, all->o.hub->clock.wall_ms - PROCESS_TTL_MS))
+            process_drop(p);
+    }
+}
+
+static bool has_room(struct processes *all, const char *owner, char ret_error[256])
+{
+    struct hub *h = all->o.hub;
+    struct process *oldest = NULL;
+    size_t n = 0;
+    prune(all);
+    list_each (it, &all->list) {
+        struct process *p = list_item(it, struct process, node);
+        if (strcmp(p->spec.owner, owner) != 0)
+            continue;
+        n++;
+        if (may_go(p, INT64_MAX) && (!oldest || p->status.ended_at < oldest->status.ended_at))
+            oldest = p;
+    }
+    if (n >= PROCESSES_PER_OWNER && oldest)
+        process_drop(oldest);
+    else if (n >= PROCESSES_PER_OWNER)
+        snprintf(ret_error, 256, "%d processes run already: end one first", PROCESSES_PER_OWNER);
+    else if (h->n_processes < h->o.limits.processes)
+        return true;
+    if (h->n_processes >= h->o.limits.processes) {
+        h->stats.limit_hits[LIMIT_PROCESSES]++;
+        snprintf(ret_error, 256, "too many processes run now: try again later");
+    }
+    return ret_error[0] == 0;
+}
+
+static void make_id(struct processes *all, char ret[KEEP_ID_LEN + 1])
+{
+    unsigned char bytes[6];
+    ASSERT(all->o.hub->o.random(bytes, sizeof bytes));
+    snprintf(ret, KEEP_ID_LEN + 1, "proc_%02x%02x%02x%02x%02x%02x", bytes[0], bytes[1], bytes[2],
+             bytes[3], bytes[4], bytes[5]);
+}
+
+struct process *process_add(struct processes *all, const char *id, const struct keep_spec *spec)
+{
+    struct process *p = xcalloc(sizeof *p);
+    p->all = all;
+    snprintf(p->id, sizeof p->id, "%s", id);
+    p->spec = *spec;
+    p->told = spec->background && spec->notify_on_complete ? UNTOLD : TOLD;
+    list_init(&p->waiters);
+    list_push(&all->list, &p->node);
+    return p;
+}
+
+static bool launch(struct process *p, char **env, char ret_error[256])
+{
+    struct buf path = {0};
+    pid_t pid = 0;
+    int folder = -1, pidfd = -1;
+    if (mkdirat(p->all->dir, p->id, 0700) == 0)
+        folder = process_folder(p);
+    if (folder < 0 || !keep_spec_write(folder, &p->spec))
+        snprintf(ret_error, 256, "cannot start a command: its folder: %s", strerror(errno));
+    else {
+        buf_putf(&path, "%s/%s", p->all->path, p->id);
+        pidfd = keeper_spawn(path.bytes, folder, env, p->all->o.self, &pid, ret_error);
+    }
+    buf_done(&path);
+    if (folder >= 0)
+        close(folder);
+    if (pidfd >= 0 && !process_watch_keeper(p, pidfd)) {
+        snprintf(ret_error, 256, "cannot start a command: too many watches");
+        keeper_discard(pidfd);
+        return false;
+    }
+    return pidfd >= 0;
+}
+
+struct process *process_start(struct processes *all, struct keep_spec *spec, char **env,
+                              char ret_error[256])
+{
+    char id[KEEP_ID_LEN + 1];
+    ret_error[0] = 0;
+    if (!has_room(all, spec->owner, ret_error)) {
+        keep_spec_done(spec);
+        return NULL;
+    }
+    if (!processes_open_dir(all, true)) {
+        snprintf(ret_error, 256, "cannot start a command: the data directory: %s", strerror(errno));
+        keep_spec_done(spec);
+        return NULL;
+    }
+    make_id(all, id);
+    spec->started_at = all->o.hub->clock.wall_ms;
+    struct process *p = process_add(all, id, spec);
+    *spec = (struct keep_spec){0};
+    if (!launch(p, env, ret_error)) {
+        process_drop(p);
+        return NULL;
+    }
+    if (p->spec.watch_patterns.n) {
+        process_watch_begin(p);
+        processes_arm_tick(all);
+    }
+    log_event(LEVEL_INFO, "process", "started", LOG_TEXT("id", p->id),
+              LOG_TEXT("task", p->spec.task_id));
+    return p;
+}
+
+/* ------------------------------------------------------------------ using them */
+
+struct process *process_find(struct processes *all, const struct tool_caller *caller, struct str id)
+{
+    list_each (it, &all->list) {
+        struct process *p = list_item(it, struct process, node);
+        if (p->spec.background && str_eq(id, str_of(p->id)) &&
+            str_eq(caller->owner, str_of(p->spec.owner)) &&
+            str_eq(caller->conversation_id, str_of(p->spec.conversation_id)))
+            return p;
+    }
+    return NULL;
+}
+
+void process_refresh(struct process *p)
+{
+    struct keep_status status;
+    int folder = process_runs(p) && !p->status.pid ? process_folder(p) : -1;
+    if (folder < 0)
+        return;
+    if (keep_status_read(folder, &status) && status.state == KEEP_RUNNING)
+        p->status = status;
+    close(folder);
+}
+
+void process_wait(struct process *p, struct process_waiter *waiter)
+{
+    ASSERT(process_runs(p));
+    list_push(&p->waiters, &waiter->node);
+}
+
+void process_kill(struct process *p)
+{
+    if (!p->keeper)
+        return;
+    syscall(SYS_pidfd_send_signal, p->keeper->pidfd, SIGTERM, NULL, 0);
+    /* Its command may have stopped it. */
+    syscall(SYS_pidfd_send_signal, p->keeper->pidfd, SIGCONT, NULL, 0);
+}
+
+static bool write_frame(int fifo, char kind, struct str bytes)
+{
+    char frame[KEEP_FRAME];
+    frame[0] = kind;
+    frame[1] = (char)(bytes.n & 0xff);
+    frame[2] = (char)(bytes.n >> 8);
+    if (bytes.n)
+        memcpy(frame + 3, bytes.p, bytes.n);
+    return write(fifo, frame, bytes.n + 3) == (ssize_t)bytes.n + 3;
+}
+
+static bool write_frames(int fifo, struct str bytes, bool close_behind)
+{
+    while (bytes.n) {
+        size_t n = bytes.n < KEEP_FRAME - 3 ? bytes.n : KEEP_FRAME - 3;
+        if (!write_frame(fifo, KEEP_WRITE, (struct str){bytes.p, n}))
+            return false;
+        bytes.p += n;
+        bytes.n -= n;
+    }
+    return !close_behind || write_frame(fifo, KEEP_CLOSE, STR(""));
+}
+
+bool process_write(struct process *p, struct str bytes, bool close_behind)
+{
+    int folder = process_folder(p), unread = 0;
+    int fifo =
+        folder < 0 ? -1 : openat(folder, "input", O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+    bool good = fifo >= 0 && ioctl(fifo, FIONREAD, &unread) == 0 &&
+                bytes.n + (size_t)unread <= (unread ? WRITE_MORE : WRITE_BYTES) &&
+                write_frames(fifo, bytes, close_behind);
+    if (good && close_behind && !p->spec.pty)
+        keep_put_closed(folder); /* what comes right behind it is to see it */
+    if (fifo >= 0)
+        close(fifo);
+    if (folder >= 0)
+        close(folder);
+    return good;
+}
+
+bool process_input_is_closed(const struct process *p)
+{
+    int folder = process_folder(p);
+    bool closed = folder >= 0 && keep_has_closed(folder);
+    if (folder >= 0)
+        close(folder);
+    return closed;
+}
+
+bool process_text(const struct process *p, size_t chars, struct buf *out)
+{
+    struct buf bytes = {0}, text = {0};
+    int folder = process_folder(p), ring = folder < 0 ? -1 : keep_ring_open(folder, false);
+    uint64_t total = 0;
+    if (folder >= 0)
+        close(folder);
+    /* Escapes are no characters: some more is read than so many can take. */
+    size_t max = 4 * chars + 4 * KEEP_FRAME;
+    if (ring >= 0) {
+        total = keep_ring_read(ring, max, &bytes);
+        close(ring);
+    }
+    terminal_text(buf_str(&bytes), total > bytes.len, !process_runs(p), &text);
+    struct str tail = utf8_tail(buf_str(&text), chars);
+    bool more = total > bytes.len || tail.n < text.len;
+    buf_putstr(out, tail);
+    buf_done(&bytes);
+    buf_done(&text);
+    return more;
+}
+
+/* ------------------------------------------------------------------ all of them */
+
+void processes_delete(void *arg, struct str owner, struct str conversation_id)
+{
+    struct processes *all = arg;
+    list_each (it, &all->list) {
+        struct process *p = list_item(it, struct process, node);
+        if (!str_eq(owner, str_of(p->spec.owner)) ||
+            !str_eq(conversation_id, str_of(p->spec.conversation_id)))
+            continue;
+        p->told = TOLD;
+        p->forgotten = true;
+        p->watch.on = false;
+        if (process_runs(p))
+            process_kill(p);
+        else
+            process_drop(p);
+    }
+}
+
+struct processes *processes_open(const struct processes_options *options)
+{
+    struct processes *all = xcalloc(sizeof *all);
+    struct buf path = {0};
+    list_init(&all->list);
+    all->o = *options;
+    all->dir = -1;
+    all->tick.fire = on_tick;
+    buf_putf(&path, "%s/processes", options->data);
+    all->path = buf_take(&path);
+    return all;
+}
+
+void processes_close(struct processes *all)
+{
+    if (!all)
+        return;
+    list_each (it, &all->list) {
+        struct process *p = list_item(it, struct process, node);
+        stop_watching(p);
+        free_process(p);
+    }
+    if (all->dir >= 0)
+        close(all->dir);
+    free(all->path);
+    free(all);
+}

@@ -1,0 +1,111 @@
+/* processes -- the registry of the commands that tools have started.
+ *
+ * Shape:    each command is held by a keeper (keeper.h), which outlives the gateway; the registry is
+ *           a reader of their folders, and is built anew from them at a start.
+ *
+ *             RUNNING ──its keeper exits──▶ EXITED, KILLED, TIMED_OUT, FAILED, LOST ──TTL──▶ gone
+ *
+ *           A process belongs to one conversation of one owner, and nobody else finds it.  One that
+ *           runs in the background stays when its call is over; another goes with it.
+ * Identity: a keeper is known by its pid and the kernel's start ticks, and must hold the lock of its
+ *           folder; only a pidfd that was checked so is ever signalled.  A record that does not hold
+ *           is lost, and no stranger with its pid learns of it.
+ * Telling:  the end of one with notify_on_complete is told once (core/notice.h), over restarts too.
+ *           Looking at it (find, poll, log) has no effect; process_learnt says that the agent has
+ *           been given the end as the answer to a call, and is not to be told again.
+ * Limits:   PROCESSES_PER_OWNER known; limits.processes run, beside exec agents; PROCESS_TTL_MS after
+ *           its end one that is told may be forgotten; all at the next start of a process.
+ * Thread:   loop.  Nothing waits; files are local and of bounded size (keep_folder.h).
+ * Owns:     processes until processes_close, which leaves what runs running.
+ */
+#ifndef GATEWAY_PROCESSES_PROCESSES_H
+#define GATEWAY_PROCESSES_PROCESSES_H
+
+#include <uv.h>
+
+#include "core/hub.h"
+#include "gateway/processes/keep_folder.h"
+
+#define PROCESSES_PER_OWNER 64
+#define PROCESS_TTL_MS (1800 * 1000)
+#define PROCESS_COMMAND_CHARS 200 /* of a command, where it stands in a list or a notice */
+
+struct processes;
+
+enum process_told { UNTOLD, TELLING, TOLD };
+
+/* The lines of a running process that its agent asked to be told of (process_watch.c). */
+struct process_watch {
+    bool on;
+    uint64_t position; /* of its output, behind what was looked at */
+    uint32_t n_told, n_left_out;
+    uint32_t n_strikes; /* windows in a row in which something was left out */
+    bool struck;        /* this window is one */
+    int64_t told_at;    /* Unix ms of the last */
+};
+
+struct process {
+    struct list node;
+    struct processes *all;
+    char id[KEEP_ID_LEN + 1];
+    struct keep_spec spec;
+    struct keep_status status;
+    bool adopted;   /* an earlier gateway has started it */
+    bool forgotten; /* its conversation is deleted: it goes when it has ended */
+    enum process_told told;
+    bool learnt; /* the agent has its end from a call */
+    struct process_watch watch;
+    struct list waiters;
+    struct keeper_watch *keeper; /* NULL when it has ended */
+};
+
+/* Embedded in who waits for the end; removed from its list to wait no longer. */
+struct process_waiter {
+    struct list node;
+    void (*ended)(struct process_waiter *waiter, struct process *p);
+};
+
+struct processes_options {
+    uv_loop_t *loop;
+    struct hub *hub; /* need not be open yet */
+    const char *data;
+    const char *self; /* the holdfast binary; NULL: /proc/self/exe */
+};
+
+struct processes *processes_open(const struct processes_options *options);
+void processes_close(struct processes *all);
+/* At a start, when the hub is restored: finds what earlier gateways have left. */
+void processes_restore(struct processes *all);
+/* hub_options.deleted: what ran in a conversation that is no more is killed and forgotten.
+ * arg: struct processes. */
+void processes_delete(void *arg, struct str owner, struct str conversation_id);
+
+/* Takes the spec in any case.  env: all of its environment.  NULL with a sentence. */
+struct process *process_start(struct processes *all, struct keep_spec *spec, char **env,
+                              char ret_error[256]);
+struct process *process_find(struct processes *all, const struct tool_caller *caller,
+                             struct str id); /* NULL: this conversation has none of that id */
+static inline bool process_runs(const struct process *p)
+{
+    return p->status.state == KEEP_RUNNING;
+}
+/* Reads who runs it, when that is not known yet: its pid. */
+void process_refresh(struct process *p);
+void process_wait(struct process *p, struct process_waiter *waiter);
+/* Asks for its end: SIGTERM, then SIGKILL to all of its tree.  Comes soon, never from inside. */
+void process_kill(struct process *p);
+/* Whole, or not at all: false when its input takes no more now. */
+bool process_write(struct process *p, struct str bytes, bool close_behind);
+/* By its command, or by a write that closed behind it. */
+bool process_input_is_closed(const struct process *p);
+/* Appends its last characters, at most so many; whether there was more. */
+bool process_text(const struct process *p, size_t chars, struct buf *out);
+void process_learnt(struct process *p);
+struct list *processes_list(struct processes *all); /* of struct process, by start */
+
+/* "has exited with status 3", "is lost: …". */
+void process_put_end(const struct process *p, struct buf *out);
+/* The command, cut. */
+void process_put_command(const struct process *p, struct buf *out);
+
+#endif

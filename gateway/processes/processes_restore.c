@@ -1,0 +1,155 @@
+/* What a start finds in DATA/processes.
+ *
+ *   status ended ──────────────────────────────────────────────▶ as it ended
+ *   status running, the lock is held, pid and start ticks fit ──▶ adopted
+ *   anything else ─────────────────────────────────────────────▶ lost; a keeper that still holds the
+ *                                                                lock is told through its own FIFO
+ *
+ * The pid alone says nothing: it may be a stranger's by now.  So the pidfd is opened first, then the
+ * ticks are compared: they belong to what the pidfd names.  A record without ticks (an import) must
+ * name a process whose command line is that of the keeper of this folder. */
+#include "gateway/processes/processes_private.h"
+
+#include "gateway/base/log.h"
+#include "gateway/processes/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static bool is_id(const char *name)
+{
+    return strlen(name) == KEEP_ID_LEN && strncmp(name, "proc_", 5) == 0 &&
+           strspn(name + 5, "0123456789abcdef") == KEEP_ID_LEN - 5;
+}
+
+/* "holdfast", "keep", ".../ID" with a NUL behind each. */
+static bool is_command_line_of(pid_t pid, const char *id)
+{
+    char path[64], text[4200];
+    snprintf(path, sizeof path, "/proc/%d/cmdline", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
+    if (fd >= 0)
+        close(fd);
+    static const char begins[] = "holdfast\0keep"; /* its own NUL counts */
+    return n > (ssize_t)(sizeof begins + KEEP_ID_LEN) && memcmp(text, begins, sizeof begins) == 0 &&
+           memcmp(text + n - 1 - KEEP_ID_LEN, id, KEEP_ID_LEN) == 0;
+}
+
+/* A pidfd of the keeper that the record names; -1: there is no such process any more. */
+static int find_keeper(const struct process *p)
+{
+    const struct keep_status *s = &p->status;
+    int pidfd = s->keeper > 0 ? (int)syscall(SYS_pidfd_open, s->keeper, 0) : -1;
+    if (pidfd < 0)
+        return -1;
+    bool same = s->keeper_ticks ? process_start_ticks(s->keeper) == s->keeper_ticks
+                                : is_command_line_of(s->keeper, p->id);
+    if (same)
+        return pidfd;
+    close(pidfd);
+    return -1;
+}
+
+static void kill_through_fifo(int folder)
+{
+    static const char frame[] = {KEEP_KILL, 0, 0};
+    int fifo = openat(folder, "input", O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+    if (fifo < 0)
+        return;
+    (void)!write(fifo, frame, sizeof frame);
+    close(fifo);
+}
+
+static void adopt(struct process *p, int folder)
+{
+    bool locked = keep_is_locked(folder);
+    int pidfd = locked ? find_keeper(p) : -1;
+    if (pidfd >= 0 && process_watch_keeper(p, pidfd)) {
+        p->adopted = true;
+        if (p->spec.background)
+            process_watch_restore(p, folder);
+        else
+            process_kill(p); /* the call that waited for it is over */
+        return;
+    }
+    if (pidfd >= 0)
+        close(pidfd);
+    if (locked)
+        kill_through_fifo(folder);
+    process_take_as_lost(p, folder);
+}
+
+static void restore(struct processes *all, const char *id)
+{
+    struct keep_spec spec;
+    int folder = openat(all->dir, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (folder < 0)
+        return;
+    if (!keep_spec_read(folder, &spec)) {
+        log_event(LEVEL_WARN, "process", "unreadable", LOG_TEXT("id", id));
+        close(folder);
+        return;
+    }
+    struct process *p = process_add(all, id, &spec);
+    if (!keep_status_read(folder, &p->status))
+        p->status = (struct keep_status){0};
+    if (process_runs(p))
+        adopt(p, folder);
+    close(folder);
+    log_event(LEVEL_INFO, "process", "found", LOG_TEXT("id", id),
+              LOG_TEXT("state", keep_state_name(p->status.state)));
+    if (process_runs(p))
+        return;
+    if (!p->spec.background)
+        process_drop(p);
+    else
+        process_tell_end(p);
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct process *x = *(struct process *const *)a, *y = *(struct process *const *)b;
+    return (x->spec.started_at > y->spec.started_at) - (x->spec.started_at < y->spec.started_at);
+}
+
+static void sort(struct processes *all)
+{
+    size_t n = 0, at = 0;
+    list_each (it, &all->list)
+        n++;
+    struct process **order = xcalloc((n + 1) * sizeof(struct process *));
+    list_each (it, &all->list)
+        order[at++] = list_item(it, struct process, node);
+    qsort(order, n, sizeof *order, by_start);
+    list_init(&all->list);
+    for (size_t i = 0; i < n; i++) {
+        order[i]->node = (struct list){0};
+        list_push(&all->list, &order[i]->node);
+    }
+    free(order);
+}
+
+void processes_restore(struct processes *all)
+{
+    if (!processes_open_dir(all, false))
+        return;
+    int copy = fcntl(all->dir, F_DUPFD_CLOEXEC, 0);
+    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+    if (!dir) {
+        if (copy >= 0)
+            close(copy);
+        log_event(LEVEL_ERROR, "process", "cannot_restore", LOG_TEXT("why", strerror(errno)));
+        return;
+    }
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
+        if (is_id(entry->d_name))
+            restore(all, entry->d_name);
+    closedir(dir);
+    sort(all);
+}

@@ -1,0 +1,81 @@
+#include "gateway/processes/strays.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "gateway/processes/tree.h"
+#include "proto/base.h"
+
+#define ROUNDS 100
+#define PAUSE_NS 5000000
+
+static uint64_t adopted; /* ticks since boot */
+
+void strays_adopt(void)
+{
+    struct timespec now;
+    uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK);
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    adopted = (uint64_t)now.tv_sec * hz + (uint64_t)now.tv_nsec * hz / 1000000000;
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+/* Whether it lives, began when we were there already, and is another program.  What posix_spawn has just made is
+ * still this one; what our starter has left to us (sh -c "helper & exec holdfast") is older. */
+static bool is_stray(pid_t pid)
+{
+    char path[64];
+    struct stat self, its;
+    snprintf(path, sizeof path, "/proc/%d/exe", pid);
+    return process_start_ticks(pid) > adopted && stat("/proc/self/exe", &self) == 0 &&
+           stat(path, &its) == 0 && (its.st_dev != self.st_dev || its.st_ino != self.st_ino);
+}
+
+/* False when there is no stray, living or dead.  A dead supervisor or keeper that is reaped here as well tells
+ * its own watcher that it is over: waitid fails there. */
+static bool kill_generation(void)
+{
+    pid_t self = getpid();
+    struct dirent *entry;
+    DIR *proc = opendir("/proc");
+    bool found = false;
+    while (proc && (entry = readdir(proc))) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (pid <= 0 || process_parent(pid) != self)
+            continue;
+        bool stray = is_stray(pid);
+        if (stray)
+            kill(pid, SIGKILL);
+        found |= waitpid(pid, NULL, WNOHANG) != 0 || stray;
+    }
+    if (proc)
+        closedir(proc);
+    return found;
+}
+
+/* One generation a round: the children of the dead become ours. */
+static void sweep(uv_work_t *work)
+{
+    (void)work;
+    for (int i = 0; i < ROUNDS && kill_generation(); i++)
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+}
+
+static void on_swept(uv_work_t *work, int status)
+{
+    (void)status;
+    free(work);
+}
+
+void strays_kill(uv_loop_t *loop)
+{
+    uv_work_t *work = xcalloc(sizeof *work);
+    if (uv_queue_work(loop, work, sweep, on_swept) < 0)
+        free(work);
+}

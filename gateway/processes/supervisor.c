@@ -1,0 +1,351 @@
+#include "gateway/processes/supervisor.h"
+
+#include "gateway/processes/spawn.h"
+#include "gateway/processes/tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "gateway/base/fault.h"
+
+/* Design
+ *
+ *   gateway ──control (SOCK_SEQPACKET)── supervisor ──fork, setsid, exec── program ── grandchildren
+ *      └────────────── three pipes: stdin, stdout, stderr ───────────────────┘
+ *
+ * The supervisor is a session of its own, so that no signal to the program's group reaches it; it
+ * blocks all signals besides.  It is a subreaper: whoever of the tree loses its parent becomes its
+ * child, also after a setsid of its own, and is found there.  The program has PDEATHSIG, in case
+ * somebody kills the supervisor itself.
+ * The stdio pipes are pipes and no sockets: "echo > /dev/stdout" must work in the program.
+ */
+
+#define CONTROL_FD 3 /* in the supervisor */
+
+enum { END_CONTROL = 3, N_ENDS };
+
+/* ------------------------------------------------------------------ the gateway's side */
+
+/* A gateway that was started with 0, 1 or 2 closed must not have its pipes there: the dup2's of
+ * the spawn would trample them. */
+static int lift(int fd)
+{
+    if (fd > CONTROL_FD)
+        return fd;
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, CONTROL_FD + 1);
+    int error = errno;
+    close(fd);
+    errno = error;
+    return high;
+}
+
+static void close_ends(int ends[N_ENDS])
+{
+    for (int i = 0; i < N_ENDS; i++)
+        if (ends[i] >= 0)
+            close(ends[i]);
+}
+
+/* ours[i] and theirs[i] are the two ends of what becomes descriptor i in the supervisor. */
+static bool open_ends(int ours[N_ENDS], int theirs[N_ENDS])
+{
+    for (int i = 0; i < N_ENDS; i++)
+        ours[i] = theirs[i] = -1;
+    for (int i = 0; i < N_ENDS; i++) {
+        int pair[2];
+        int failed = i == END_CONTROL ? socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)
+                                      : pipe2(pair, O_CLOEXEC);
+        if (failed)
+            return false;
+        ours[i] = lift(pair[i == 0]);
+        theirs[i] = lift(pair[i != 0]);
+        if (ours[i] < 0 || theirs[i] < 0 || fcntl(ours[i], F_SETFL, O_NONBLOCK) < 0)
+            return false;
+    }
+    return true;
+}
+
+static const char *env_find(char **env, const char *key, size_t key_len)
+{
+    for (; env && *env; env++)
+        if (strncmp(*env, key, key_len) == 0 && (*env)[key_len] == '=')
+            return *env;
+    return NULL;
+}
+
+static size_t count(char **list)
+{
+    size_t n = 0;
+    while (list && list[n])
+        n++;
+    return n;
+}
+
+/* The whole environment of the program; only the array is to be freed. */
+static char **make_env(char **extra)
+{
+    static const char *const inherited[] = {"PATH", "HOME", "LANG"};
+    char **env = xcalloc((count(extra) + countof(inherited) + 1) * sizeof *env);
+    size_t n = 0;
+
+    for (size_t i = 0; i < countof(inherited); i++) {
+        size_t key_len = strlen(inherited[i]);
+        const char *own = env_find(environ, inherited[i], key_len);
+        if (own && !env_find(extra, inherited[i], key_len))
+            env[n++] = (char *)(uintptr_t)own;
+    }
+    for (; extra && *extra; extra++)
+        env[n++] = *extra;
+    return env;
+}
+
+static char **make_argv(char **command)
+{
+    static char name[] = "holdfast", verb[] = "supervise", dashes[] = "--";
+    size_t n = count(command);
+    char **argv = xcalloc((n + 4) * sizeof *argv);
+
+    argv[0] = name;
+    argv[1] = verb;
+    argv[2] = dashes;
+    memcpy(argv + 3, command, n * sizeof *argv);
+    return argv;
+}
+
+static int check_file(int cwd, const char *path)
+{
+    struct stat st;
+    if (fstatat(cwd, path, &st, 0) < 0)
+        return errno;
+    if (!S_ISREG(st.st_mode))
+        return EACCES;
+    return faccessat(cwd, path, X_OK, AT_EACCESS) < 0 ? errno : 0;
+}
+
+/* 0, or the errno with which execvp would fail, as far as one can know before. */
+static int check_program(int cwd, const char *program, char **env)
+{
+    if (strchr(program, '/'))
+        return check_file(cwd, program);
+
+    const char *entry = env_find(env, "PATH", 4);
+    const char *path = entry ? entry + strlen("PATH=") : "/bin:/usr/bin";
+    int error = ENOENT;
+    for (;;) {
+        char file[PATH_MAX];
+        size_t n = strcspn(path, ":");
+        int len = snprintf(file, sizeof file, "%.*s%s%s", (int)n, path, n ? "/" : "", program);
+        int fault = len < (int)sizeof file ? check_file(cwd, file) : ENAMETOOLONG;
+        if (!fault)
+            return 0;
+        if (fault == EACCES)
+            error = fault;
+        if (!path[n])
+            return error;
+        path += n + 1;
+    }
+}
+
+static bool refuse(char *ret_error, const char *program, const char *where, int error)
+{
+    snprintf(ret_error, SUPERVISOR_ERROR, "cannot start \"%s\"%s%s: %s", program,
+             where ? " in " : "", where ? where : "", strerror(error));
+    return false;
+}
+
+static bool check(const struct supervisor_spec *spec, char **env, char *ret_error)
+{
+    const char *program = spec->command[0];
+    int cwd = AT_FDCWD;
+
+    if (spec->cwd && (cwd = open(spec->cwd, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
+        return refuse(ret_error, program, spec->cwd, errno);
+    int error = check_program(cwd, program, env);
+    if (cwd >= 0)
+        close(cwd);
+    return error ? refuse(ret_error, program, NULL, error) : true;
+}
+
+/* posix_spawn of the supervisor: 0 or an errno. */
+static int launch(const struct supervisor_spec *spec, char **env, const int theirs[N_ENDS],
+                  pid_t *ret_pid)
+{
+    posix_spawn_file_actions_t actions;
+    char **argv = make_argv(spec->command);
+    int error = 0;
+
+    posix_spawn_file_actions_init(&actions);
+    if (spec->cwd)
+        error = posix_spawn_file_actions_addchdir_np(&actions, spec->cwd);
+    for (int i = 0; i < N_ENDS && !error; i++)
+        error = posix_spawn_file_actions_adddup2(&actions, theirs[i], i);
+    if (!error)
+        error = posix_spawn_file_actions_addclosefrom_np(&actions, N_ENDS);
+    if (!error)
+        error = spawn_session(spec->self, &actions, argv, env, ret_pid);
+    posix_spawn_file_actions_destroy(&actions);
+    free(argv);
+    return error;
+}
+
+bool supervisor_spawn(const struct supervisor_spec *spec, struct supervisor *ret, char *ret_error)
+{
+    int ours[N_ENDS], theirs[N_ENDS];
+    int error = 0, pidfd = -1;
+    pid_t pid = 0;
+
+    ASSERT(spec->command && spec->command[0]);
+    char **env = make_env(spec->env);
+    if (!check(spec, env, ret_error)) {
+        free(env);
+        return false;
+    }
+    if (!open_ends(ours, theirs))
+        error = errno;
+    if (!error)
+        error = FAULT(SPAWN) ? EAGAIN : launch(spec, env, theirs, &pid);
+    free(env);
+    close_ends(theirs);
+    if (!error && (pidfd = (int)syscall(SYS_pidfd_open, pid, 0)) < 0) { /* sets close-on-exec */
+        error = errno;
+        kill(pid, SIGKILL); /* unreaped, so it is still this one; PDEATHSIG takes its child along */
+        waitpid(pid, NULL, 0);
+    }
+    if (error) {
+        close_ends(ours);
+        return refuse(ret_error, spec->command[0], NULL, error);
+    }
+    *ret = (struct supervisor){.pid = pid,
+                               .pidfd = pidfd,
+                               .control = ours[END_CONTROL],
+                               .stdio = {ours[0], ours[1], ours[2]}};
+    return true;
+}
+
+void supervisor_send(int control, enum supervisor_command command)
+{
+    char byte = (char)command;
+    (void)!send(control, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void supervisor_wake(int pidfd)
+{
+    if (pidfd >= 0)
+        syscall(SYS_pidfd_send_signal, pidfd, SIGCONT, NULL, 0);
+}
+
+bool supervisor_read_report(int control, struct supervisor_report *ret)
+{
+    struct supervisor_report report;
+    ssize_t n;
+    do /* a reset (it exited before it read our last command) is told first, and once */
+        n = recv(control, &report, sizeof report, MSG_DONTWAIT);
+    while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+    if (n != (ssize_t)sizeof report)
+        return false;
+    *ret = report;
+    return true;
+}
+
+static void put_signal(struct buf *out, int number)
+{
+    const char *name = sigabbrev_np(number);
+    buf_putf(out, "killed by signal %d", number);
+    if (name)
+        buf_putf(out, " (SIG%s)", name);
+}
+
+bool supervisor_put_end(const struct supervisor_report *report, const char *program,
+                        struct buf *out)
+{
+    if (report->error)
+        buf_putf(out, "cannot start \"%s\": %s", program, strerror(report->error));
+    else if (WIFSIGNALED(report->status))
+        put_signal(out, WTERMSIG(report->status));
+    else if (WEXITSTATUS(report->status) == 0)
+        return true;
+    else
+        buf_putf(out, "exit status %d", WEXITSTATUS(report->status));
+    return false;
+}
+
+/* ------------------------------------------------------------------ the supervisor's side */
+
+static void report(int error, int status)
+{
+    struct supervisor_report r = {.error = error, .status = status};
+    (void)!send(CONTROL_FD, &r, sizeof r, MSG_NOSIGNAL);
+}
+
+static void on_ended(struct tree *t, int status)
+{
+    (void)t;
+    report(0, status);
+}
+
+/* The program's pipes are the program's alone: it decides when they end. */
+static void leave_stdio(struct tree *t)
+{
+    (void)t;
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; fd < CONTROL_FD; fd++)
+        if (dup2(null, fd) < 0)
+            close(fd);
+    if (null >= 0)
+        close(null);
+}
+
+/* Until the tree has ended, or is to be killed. */
+static void watch(struct tree *t)
+{
+    while (tree_reap(t)) {
+        struct pollfd p[] = {{.fd = CONTROL_FD, .events = POLLIN},
+                             {.fd = t->signals, .events = POLLIN}};
+        char command;
+
+        if (poll(p, countof(p), -1) < 0 && errno != EINTR)
+            return;
+        tree_wait(t, 0);
+        if (!p[0].revents)
+            continue;
+        ssize_t n = recv(CONTROL_FD, &command, 1, MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            continue;
+        if (n <= 0 || command == SUPERVISOR_KILL)
+            return;
+        if (command == SUPERVISOR_TERM && t->program)
+            kill(-t->program, SIGTERM);
+    }
+}
+
+int supervisor_main(int argc, char **argv)
+{
+    struct tree tree = {.ended = on_ended, .release = leave_stdio};
+
+    if (argc < 4 || strcmp(argv[2], "--") != 0 || fcntl(CONTROL_FD, F_SETFD, FD_CLOEXEC) < 0) {
+        fprintf(stderr, "holdfast supervise: only the gateway itself starts this\n");
+        return 2;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGCONT); /* a stopped one sees the end of its control, too */
+    int error = tree_open(&tree);
+    if (!error)
+        error = tree_start(&tree, argv + 3, NULL, NULL);
+    if (error) {
+        report(error, 0);
+        return 1;
+    }
+    watch(&tree);
+    tree_kill(&tree);
+    _exit(0); /* without the exit handlers of all the libraries of the gateway */
+}

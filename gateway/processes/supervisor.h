@@ -1,0 +1,69 @@
+/* supervisor -- the small process that stands between the gateway and a program that it runs.
+ *
+ * Shape:    supervisor_spawn starts "holdfast supervise -- COMMAND…" on the gateway's side;
+ *           supervisor_main is that process.  Between them is one socket, the control: commands go
+ *           down it, one report comes up, and its end (the gateway died, even by kill -9) means
+ *           SUPERVISOR_KILL.  The gateway never signals a pid that it could have confused.
+ * Promise:  the program runs in a session of its own with descriptors 0, 1, 2 and nothing else.
+ *           Once the supervisor has exited, no process of the program's tree is left, setsid'ed
+ *           grandchildren included.  It exits by itself when the tree has ended.
+ * Thread:   loop.  The supervisor has one thread.
+ * Owns:     the caller owns the descriptors of struct supervisor and the zombie (waitid).
+ * Errors:   false, and a sentence that names the program.
+ * Why:      PR_SET_PDEATHSIG reaches only the direct child, a process group only those that stay in
+ *           it, and uv_spawn forks the whole gateway (tens of ms at 2 GB).  posix_spawn does not.
+ */
+#ifndef GATEWAY_PROCESSES_SUPERVISOR_H
+#define GATEWAY_PROCESSES_SUPERVISOR_H
+
+#include "proto/buf.h"
+
+#include <sys/types.h>
+
+#define SUPERVISOR_ERROR 256 /* bytes of a ret_error */
+
+struct supervisor_spec {
+    char **command;   /* argv, NULL-terminated; the program is searched in the new PATH */
+    char **env;       /* "KEY=value", NULL-terminated, beside PATH, HOME and LANG; NULL for none */
+    const char *cwd;  /* NULL: the gateway's */
+    const char *self; /* the holdfast binary; NULL: /proc/self/exe */
+};
+
+/* The gateway's ends: non-blocking, close-on-exec. */
+struct supervisor {
+    pid_t pid;
+    int pidfd;    /* readable when the supervisor has exited; then waitid(P_PIDFD) */
+    int control;  /* readable when there is a report */
+    int stdio[3]; /* [0] to write its stdin; [1], [2] to read its stdout and stderr */
+};
+
+enum supervisor_command {
+    SUPERVISOR_TERM = 'T', /* SIGTERM to the program's process group */
+    SUPERVISOR_KILL = 'K', /* SIGKILL to all of its tree, then exit */
+};
+
+/* Sent once: when the direct child has ended, or could not be executed. */
+struct supervisor_report {
+    int error;  /* errno of exec; 0 when it ran */
+    int status; /* as waitpid gives it */
+};
+
+/* Takes about 0.3 ms, whatever the gateway's size.  A program that is missing or may not be
+ * executed is told at once; what only exec can find out comes in the report. */
+bool supervisor_spawn(const struct supervisor_spec *spec, struct supervisor *ret, char *ret_error)
+    MUST_USE;
+/* Never blocks, never fails in a way that matters: a supervisor that is gone has done it all. */
+void supervisor_send(int control, enum supervisor_command command);
+/* A program may stop it, by accident or not: behind a command, and behind the end of its control. */
+void supervisor_wake(int pidfd);
+/* False when there is none (yet). */
+bool supervisor_read_report(int control, struct supervisor_report *ret) MUST_USE;
+/* Appends how its program ended; true, and nothing: well. */
+bool supervisor_put_end(const struct supervisor_report *report, const char *program,
+                        struct buf *out);
+
+/* The process itself: argv is {"holdfast", "supervise", "--", COMMAND…}.  Returns the exit status
+ * when it was not started by supervisor_spawn, or could not start the program; else it exits. */
+int supervisor_main(int argc, char **argv);
+
+#endif

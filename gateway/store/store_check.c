@@ -1,0 +1,398 @@
+/* What must hold of a database, looked at from beside.
+ *
+ * Design.  One read transaction.  Tasks, blocks and unsealed tails are walked together, in the order
+ * of their task keys: of a task, blocks and then its tail must be dense (promise 1), begin no later
+ * than its first kept event, and end at its head.  A live task's record may be older than its lines.
+ * SQL that only this file needs is written here, not in the table of store_sqlite_conn.c. */
+#include "gateway/store/store_check.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "gateway/store/store_sqlite_private.h"
+#include "proto/event.h"
+
+#define MAX_FAULTS_TOLD 100
+#define FUTURE_MS 86400000 /* clocks may have been set back */
+
+struct walk {
+    struct store_check *out;
+    struct conn *conn;
+    bool full;
+    struct call blocks; /* stands at the first block that was not looked at */
+    bool has_block;
+    struct tails tails;
+    size_t next_tail;
+    int64_t now_ms;
+};
+
+/* The task at which the walk is, and what was found of its lines. */
+struct subject {
+    int64_t key;
+    char task_id[TASK_ID_LEN + 1];
+    enum task_status status;
+    uint64_t first, head;
+    uint64_t from, to; /* lines that are there; 0: none */
+    bool has_hole;
+    bool ends; /* full: the last line is a terminal event */
+};
+
+static void fault(struct store_check *out, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void fault(struct store_check *out, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    if (out->n_faults++ >= MAX_FAULTS_TOLD)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    buf_putf(&out->faults, "%s\n", text);
+}
+
+/* ---------------------------------------------------------------------------- asking */
+
+static struct call ask(struct conn *conn, const char *text)
+{
+    struct call c = {.conn = conn};
+    c.rc = sqlite3_prepare_v2(conn->db, text, -1, &c.stmt, NULL);
+    return c;
+}
+
+static int ask_end(struct call *c)
+{
+    int status = call_end(c);
+    sqlite3_finalize(c->stmt);
+    return status;
+}
+
+static bool ask_number(struct walk *w, const char *text, int64_t *ret)
+{
+    struct call c = ask(w->conn, text);
+    if (call_step(&c))
+        *ret = call_col_int(&c, 0);
+    if (ask_end(&c) == STORE_OK)
+        return true;
+    fault(w->out, "the database cannot be read: %s", w->conn->error);
+    return false;
+}
+
+static void put_uri(struct buf *out, const char *path)
+{
+    buf_puts(out, "file:");
+    for (; *path; path++) {
+        if (strchr("%?#", *path))
+            buf_putf(out, "%%%02x", (unsigned char)*path);
+        else
+            buf_putc(out, *path);
+    }
+    buf_puts(out, "?immutable=1");
+}
+
+/* What is still is opened without a lock and without a log, which would be made in the directory. */
+static int open_beside(struct conn *conn, const char *database, bool is_still)
+{
+    if (!is_still)
+        return conn_open(conn, database, true);
+    struct buf uri = {0};
+    *conn = (struct conn){0};
+    put_uri(&uri, database);
+    int rc = sqlite3_open_v2(uri.bytes, &conn->db,
+                             SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_EXRESCODE, NULL);
+    buf_done(&uri);
+    if (rc == SQLITE_OK)
+        return STORE_OK;
+    snprintf(conn->error, sizeof conn->error, "%s", sqlite3_errstr(rc));
+    return STORE_IO;
+}
+
+/* ---------------------------------------------------------------------------- lines */
+
+static void check_line(struct walk *w, struct subject *t, uint64_t seq, struct str line)
+{
+    struct event_parts parts;
+    if (!event_line_split(line, &parts) ||
+        memcmp(line.p + sizeof(EVENT_PREFIX) - 1, t->task_id, TASK_ID_LEN) != 0)
+        fault(w->out, "task %s: event %" PRIu64 " is no line of it", t->task_id, seq);
+    else if (parts.seq != seq)
+        fault(w->out, "task %s: event %" PRIu64 " has the number %" PRIu64, t->task_id, seq,
+              parts.seq);
+    else if (t->ends)
+        fault(w->out, "task %s: event %" PRIu64 " comes behind its end", t->task_id, seq);
+    else
+        t->ends = event_is_terminal(parts.event);
+}
+
+static void check_lines(struct walk *w, struct subject *t, uint64_t first, uint64_t last,
+                        struct str lines)
+{
+    uint64_t seq = first;
+    for (; lines.n > 0; seq++) {
+        const char *newline = memchr(lines.p, '\n', lines.n);
+        size_t n = newline ? (size_t)(newline - lines.p) + 1 : lines.n;
+        if (seq <= last)
+            check_line(w, t, seq, (struct str){lines.p, n});
+        lines.p += n;
+        lines.n -= n;
+    }
+    if (seq != last + 1)
+        fault(w->out, "task %s: the events %" PRIu64 " to %" PRIu64 " are %" PRIu64 " lines",
+              t->task_id, first, last, seq - first);
+}
+
+static void take_run(struct walk *w, struct subject *t, uint64_t first, uint64_t last,
+                     struct str lines)
+{
+    if (first == 0 || last < first) {
+        fault(w->out, "task %s: a block says that it is of the events %" PRIu64 " to %" PRIu64,
+              t->task_id, first, last);
+        return;
+    }
+    if (t->to && first > t->to + 1)
+        fault(w->out, "task %s: the events %" PRIu64 " to %" PRIu64 " are missing", t->task_id,
+              t->to + 1, first - 1);
+    if (t->to && first <= t->to)
+        fault(w->out, "task %s: the events from %" PRIu64 " are there twice", t->task_id, first);
+    t->has_hole = t->has_hole || (t->to && first != t->to + 1);
+    if (!t->from)
+        t->from = first;
+    t->to = last;
+    w->out->n_events += last - first + 1;
+    if (w->full)
+        check_lines(w, t, first, last, lines);
+}
+
+static void take_lines(struct walk *w, struct subject *t)
+{
+    /* Blocks that belong to no task are counted elsewhere. */
+    while (w->has_block && call_col_int(&w->blocks, 0) <= t->key) {
+        if (call_col_int(&w->blocks, 0) == t->key)
+            take_run(w, t, (uint64_t)call_col_int(&w->blocks, 1),
+                     (uint64_t)call_col_int(&w->blocks, 2), call_col(&w->blocks, 3));
+        w->has_block = call_step(&w->blocks);
+    }
+    while (w->next_tail < w->tails.n && w->tails.at[w->next_tail]->task_key <= t->key) {
+        const struct block *b = w->tails.at[w->next_tail++];
+        if (b->task_key == t->key)
+            take_run(w, t, b->first, b->last, (struct str){b->bytes, b->len});
+    }
+}
+
+/* ---------------------------------------------------------------------------- tasks */
+
+static void check_extent(struct walk *w, const struct subject *t)
+{
+    bool ended = status_is_terminal(t->status);
+    if (!t->to && t->first == t->head + 1)
+        return; /* retention has removed all of it */
+    if (!t->to) {
+        fault(w->out, "task %s: none of its %" PRIu64 " events is there", t->task_id, t->head);
+        return;
+    }
+    if (t->from > t->first)
+        fault(w->out, "task %s: its first events, %" PRIu64 " to %" PRIu64 ", are missing",
+              t->task_id, t->first, t->from - 1);
+    if (t->to < t->head)
+        fault(w->out, "task %s: its last events, %" PRIu64 " to %" PRIu64 ", are missing",
+              t->task_id, t->to + 1, t->head);
+    if (ended && t->to > t->head)
+        fault(w->out, "task %s: it ended with event %" PRIu64 ", and has more, up to %" PRIu64,
+              t->task_id, t->head, t->to);
+    if (w->full && ended && t->to == t->head && !t->has_hole && !t->ends)
+        fault(w->out, "task %s: its last event is no end, though it has ended", t->task_id);
+    if (w->full && !ended && t->ends)
+        fault(w->out, "task %s: its events have an end, though it is %s", t->task_id,
+              status_name(t->status));
+}
+
+/* The row's times, columns 6 to 8: created, started, completed. */
+static void check_times(struct walk *w, const struct subject *t, const struct call *row)
+{
+    int64_t created = call_col_int(row, 6), started = call_col_int(row, 7);
+    int64_t completed = call_col_int(row, 8);
+    bool ended = status_is_terminal(t->status);
+    if (created <= 0 || created > w->now_ms + FUTURE_MS)
+        fault(w->out, "task %s: it was created at %" PRId64 ", which is no time before now",
+              t->task_id, created);
+    if (t->status == STATUS_RUNNING && !started)
+        fault(w->out, "task %s: it runs and was never started", t->task_id);
+    if (t->status == STATUS_PENDING && started)
+        fault(w->out, "task %s: it is pending and was started", t->task_id);
+    if (ended != (completed != 0))
+        fault(w->out, "task %s: it is %s and has %s time of its end", t->task_id,
+              status_name(t->status), completed ? "a" : "no");
+}
+
+/* The columns of tasks_text. */
+static void check_task(struct walk *w, const struct call *row)
+{
+    struct str id = call_col(row, 1);
+    int64_t status = call_col_int(row, 2), type = call_col_int(row, 3);
+    struct subject t = {.key = call_col_int(row, 0),
+                        .status = (enum task_status)status,
+                        .first = (uint64_t)call_col_int(row, 4),
+                        .head = (uint64_t)call_col_int(row, 5)};
+    w->out->n_tasks++;
+    if (id.n != TASK_ID_LEN) {
+        fault(w->out, "the task with key %" PRId64 " has no id", t.key);
+        return;
+    }
+    memcpy(t.task_id, id.p, TASK_ID_LEN);
+    if (status < STATUS_PENDING || status > STATUS_CANCELLED || type < TYPE_CHAT ||
+        type > TYPE_NOTICE) {
+        fault(w->out, "task %s: status %" PRId64 " or type %" PRId64 " is none", t.task_id, status,
+              type);
+        return;
+    }
+    w->out->n_live += !status_is_terminal(t.status);
+    take_lines(w, &t);
+    check_extent(w, &t);
+    check_times(w, &t, row);
+}
+
+static const char tasks_text[] = "SELECT task_key, task_id, status, type, first, head, created_at, "
+                                 "started_at, completed_at FROM tasks ORDER BY task_key";
+static const char blocks_text[] =
+    "SELECT task_key, first, last, NULL FROM blocks ORDER BY task_key, first";
+static const char blocks_full_text[] =
+    "SELECT task_key, first, last, bytes FROM blocks ORDER BY task_key, first";
+
+static void check_tasks(struct walk *w)
+{
+    if (tails_load(w->conn, &w->tails) < 0)
+        fault(w->out, "the journal cannot be read: %s", w->conn->error);
+    w->out->n_tails = (int64_t)w->tails.n;
+    w->blocks = ask(w->conn, w->full ? blocks_full_text : blocks_text);
+    w->has_block = call_step(&w->blocks);
+    struct call tasks = ask(w->conn, tasks_text);
+    while (call_step(&tasks))
+        check_task(w, &tasks);
+    int status = ask_end(&tasks), end = ask_end(&w->blocks);
+    if (status < 0 || end < 0)
+        fault(w->out, "the tasks cannot be read: %s", w->conn->error);
+    tails_done(&w->tails);
+}
+
+/* ---------------------------------------------------------------------------- the rest */
+
+/* Each counts what must not be. */
+static const struct {
+    const char *text, *what;
+} counts[] = {
+    {"SELECT count(*) FROM blocks WHERE task_key NOT IN (SELECT task_key FROM tasks) AND "
+     "task_key NOT IN (SELECT task_key FROM garbage)",
+     "blocks of events belong to no task"},
+    {"SELECT count(*) FROM inbox WHERE task_key NOT IN (SELECT task_key FROM tasks) AND "
+     "task_key NOT IN (SELECT task_key FROM garbage)",
+     "messages wait for a task that does not exist"},
+    {"SELECT count(*) FROM tasks WHERE task_key >= (SELECT next_key FROM marks)",
+     "tasks have a key that would be given again"},
+    {"SELECT count(*) FROM tasks WHERE task_id > (SELECT newest_id FROM marks)",
+     "tasks have an id that is newer than the newest"},
+    {"SELECT 1 - count(*) FROM marks", "rows of marks are missing"},
+};
+
+/* Reads the size of every block. */
+static const char wrong_usage[] =
+    "SELECT count(*) FROM (SELECT owner FROM ("
+    "SELECT t.owner AS owner, " SQL_TASK_COST " AS bytes FROM tasks t" SQL_WITH_INPUT
+    "WHERE t.status >= 2 UNION ALL SELECT t.owner, length(b.bytes) FROM tasks t JOIN blocks b ON "
+    "b.task_key = t.task_key WHERE t.task_key NOT IN (SELECT task_key FROM garbage) UNION ALL "
+    "SELECT g.owner, length(b.bytes) FROM garbage g JOIN blocks b ON b.task_key = g.task_key "
+    "WHERE g.owner IS NOT NULL UNION ALL SELECT owner, -bytes FROM usage) "
+    "GROUP BY owner HAVING sum(bytes) <> 0)";
+
+static void check_usage(struct walk *w)
+{
+    int64_t n = 0;
+    if (ask_number(w, wrong_usage, &n) && n != 0)
+        fault(w->out, "%" PRId64 " owners have more or less in the store than it counts", n);
+}
+
+static void check_counts(struct walk *w)
+{
+    for (size_t i = 0; i < countof(counts); i++) {
+        int64_t n = 0;
+        if (ask_number(w, counts[i].text, &n) && n != 0)
+            fault(w->out, "%" PRId64 " %s", n, counts[i].what);
+    }
+    if (ask_number(w, "SELECT count(*) FROM conversations", &w->out->n_conversations))
+        (void)ask_number(w, "SELECT count(*) FROM blocks", &w->out->n_blocks);
+}
+
+/* What SQLite finds by itself: a row "ok", or one for each fault. */
+static void check_pages(struct walk *w)
+{
+    struct call c = ask(w->conn, w->full ? "PRAGMA integrity_check" : "PRAGMA quick_check");
+    while (call_step(&c)) {
+        struct str said = call_col(&c, 0);
+        if (!str_eq(said, STR("ok")))
+            fault(w->out, "SQLite says: %.*s", (int)said.n, said.p ? said.p : "");
+    }
+    if (ask_end(&c) < 0)
+        fault(w->out, "SQLite cannot check the database: %s", w->conn->error);
+}
+
+static bool check_version(struct walk *w)
+{
+    if (!ask_number(w, "PRAGMA user_version", &w->out->version))
+        return false;
+    if (w->out->version > schema_version)
+        fault(w->out,
+              "the schema has version %" PRId64
+              ", and this program knows up to %d: a newer gateway wrote it",
+              w->out->version, schema_version);
+    else if (w->out->version <= 0)
+        fault(w->out, "the database is none of a gateway, or its first start was cut off");
+    return w->out->version == schema_version; /* an older one is brought up at the next start */
+}
+
+void store_check(const char *database, bool is_still, bool full, struct store_check *ret)
+{
+    struct conn conn;
+    struct walk w = {.out = ret, .conn = &conn, .full = full};
+    *ret = (struct store_check){0};
+    w.now_ms = (int64_t)time(NULL) * 1000;
+    if (open_beside(&conn, database, is_still) < 0) {
+        fault(ret, "the database cannot be opened: %s", conn.error);
+    } else {
+        (void)conn_exec(&conn, "BEGIN"); /* what fails here fails below too, and is told there */
+        bool known = check_version(&w);
+        check_pages(&w);
+        if (known) {
+            check_tasks(&w);
+            check_counts(&w);
+            if (full)
+                check_usage(&w);
+        }
+        (void)conn_exec(&conn, "COMMIT");
+    }
+    conn_close(&conn);
+    if (ret->n_faults > MAX_FAULTS_TOLD)
+        buf_putf(&ret->faults, "… and %zu more\n", ret->n_faults - MAX_FAULTS_TOLD);
+}
+
+void store_check_done(struct store_check *c)
+{
+    buf_done(&c->faults);
+}
+
+bool store_copy(const char *database, bool is_still, const char *to, struct buf *ret_error)
+{
+    struct conn conn;
+    int status = open_beside(&conn, database, is_still);
+    if (status == STORE_OK) {
+        struct call c = ask(&conn, "VACUUM INTO ?");
+        call_text(&c, str_of(to));
+        while (call_step(&c))
+            ;
+        status = ask_end(&c);
+    }
+    if (status < 0)
+        buf_puts(ret_error, conn.error);
+    conn_close(&conn);
+    return status == STORE_OK;
+}

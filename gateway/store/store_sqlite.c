@@ -1,0 +1,419 @@
+/* Opening, closing, checkpoints.
+ *
+ * Checkpoints are off the commit path, in two stages: the WAL passes its limit (the hook that SQLite
+ * calls after each commit counts its frames); the thread copies it with a connection of its own,
+ * again and again until few frames are left, and syncs the database; then the writer, between two
+ * commits (idle), copies those few, so that for once all is copied and the WAL begins anew.  The
+ * thread alone would never catch up, and the writer alone would stop commits for as long as a disk
+ * takes to write all of it twice.  It waits for the thread where commits are faster than the disk. */
+#include "gateway/store/store_sqlite.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "gateway/base/folders.h"
+#include "gateway/store/store_sqlite_private.h"
+
+#define PAGE_BYTES 4096
+#define WAL_BYTES (8u << 20)
+#define CHECKPOINT_PAUSE_NS 1000000000u /* behind one that failed */
+#define LEFT_FRAMES 128                 /* few enough for the writer */
+#define PASSES_MAX 4                    /* of the thread, under commits that are faster than it */
+#define LOCK_TRIES 200
+#define LOCK_PAUSE_NS 10000000
+
+void store_note_error(struct store_sqlite *s, const struct conn *conn)
+{
+    uv_mutex_lock(&s->lock);
+    memcpy(s->error, conn->error, sizeof s->error);
+    uv_mutex_unlock(&s->lock);
+}
+
+void store_sqlite_last_error(struct store_sqlite *store, char ret[STORE_ERROR_TEXT])
+{
+    uv_mutex_lock(&store->lock);
+    memcpy(ret, store->error, sizeof store->error);
+    uv_mutex_unlock(&store->lock);
+}
+
+uint64_t store_sqlite_wal_bytes(struct store_sqlite *store)
+{
+    return atomic_load(&store->wal_frames) * PAGE_BYTES;
+}
+
+uint64_t store_sqlite_checkpoint_failures(struct store_sqlite *store)
+{
+    return atomic_load(&store->checkpoint_failures);
+}
+
+bool store_sqlite_checkpoints_fail(struct store_sqlite *store)
+{
+    return atomic_load(&store->checkpoints_fail);
+}
+
+/* ---------------------------------------------------------------------------- checkpoints */
+
+static int on_wal(void *arg, sqlite3 *db, const char *name, int frames)
+{
+    struct store_sqlite *s = arg;
+    (void)db;
+    (void)name;
+    atomic_store(&s->wal_frames, (uint64_t)frames);
+    if ((size_t)frames < s->wal_limit)
+        return SQLITE_OK;
+    uv_mutex_lock(&s->lock);
+    if (s->checkpoint == CHECKPOINT_NONE && uv_hrtime() >= s->checkpoint_not_before) {
+        s->checkpoint = CHECKPOINT_ASKED;
+        uv_cond_signal(&s->wake);
+    }
+    uv_mutex_unlock(&s->lock);
+    return SQLITE_OK;
+}
+
+/* False when it fails.  What it could not copy is copied the next time. */
+static bool checkpoint(struct store_sqlite *s, struct conn *conn, uint64_t *ret_copied)
+{
+    int copied = -1;
+    int rc = sqlite3_wal_checkpoint_v2(conn->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, &copied);
+    bool good = rc == SQLITE_OK || rc == SQLITE_BUSY;
+    if (!good) {
+        (void)conn_failed(conn, rc);
+        store_note_error(s, conn);
+        atomic_fetch_add(&s->checkpoint_failures, 1);
+    }
+    atomic_store(&s->checkpoints_fail, !good);
+    *ret_copied = copied > 0 ? (uint64_t)copied : 0;
+    return good;
+}
+
+/* SQLite syncs the database only behind a checkpoint that copied all: else the writer's would have to
+ * wait until everything that the thread wrote is on the disk.  An error meets the writer's sync as well. */
+static void sync_database(struct conn *conn)
+{
+    sqlite3_file *file = NULL;
+    int rc = sqlite3_file_control(conn->db, NULL, SQLITE_FCNTL_FILE_POINTER, (void *)&file);
+    if (rc == SQLITE_OK && file && file->pMethods)
+        (void)file->pMethods->xSync(file, SQLITE_SYNC_NORMAL | SQLITE_SYNC_DATAONLY);
+}
+
+/* No further where a reader, as one that checks or copies the store, holds an old state. */
+static bool copy_most(struct store_sqlite *s)
+{
+    for (int i = 0; i < PASSES_MAX; i++) {
+        uint64_t copied;
+        if (!checkpoint(s, &s->checkpointer, &copied))
+            return false;
+        if (copied == s->copied_frames)
+            break;
+        s->copied_frames = copied;
+        sync_database(&s->checkpointer);
+        if (atomic_load(&s->wal_frames) <= copied + LEFT_FRAMES)
+            break;
+    }
+    return true;
+}
+
+/* One that fails may have copied all but the last page, and the next one begins anew: they take a fifth of the
+ * time of one disk at most. */
+static void put_off(struct store_sqlite *s, uint64_t began_ns)
+{
+    uint64_t now = uv_hrtime();
+    s->checkpoint_not_before = now + s->checkpoint_pause_ns + 4 * (now - began_ns);
+    s->checkpoint = CHECKPOINT_NONE;
+}
+
+static void run_checkpoints(void *arg)
+{
+    struct store_sqlite *s = arg;
+    uv_mutex_lock(&s->lock);
+    while (s->checkpoint != CHECKPOINT_STOP) {
+        if (s->checkpoint != CHECKPOINT_ASKED) {
+            uv_cond_wait(&s->wake, &s->lock);
+            continue;
+        }
+        uv_mutex_unlock(&s->lock);
+        uint64_t began = uv_hrtime();
+        bool good = copy_most(s);
+        uv_mutex_lock(&s->lock);
+        if (s->checkpoint == CHECKPOINT_ASKED && good)
+            s->checkpoint = CHECKPOINT_READY;
+        else if (s->checkpoint == CHECKPOINT_ASKED)
+            put_off(s, began);
+        uv_cond_signal(&s->copied);
+    }
+    uv_mutex_unlock(&s->lock);
+}
+
+/* Where the last one failed, the log grows whether or not the writer waits for the next. */
+static bool waits_for_checkpoint(const struct store_sqlite *s)
+{
+    return s->checkpoint == CHECKPOINT_ASKED && !atomic_load(&s->checkpoints_fail) &&
+           atomic_load(&s->wal_frames) >= 2 * s->wal_limit;
+}
+
+static void sqlite_idle(void *store)
+{
+    struct store_sqlite *s = store;
+    uv_mutex_lock(&s->lock);
+    while (waits_for_checkpoint(s))
+        uv_cond_wait(&s->copied, &s->lock);
+    bool ready = s->checkpoint == CHECKPOINT_READY;
+    uv_mutex_unlock(&s->lock);
+    if (ready) {
+        uint64_t copied, began = uv_hrtime();
+        bool good = checkpoint(s, &s->writer, &copied);
+        uv_mutex_lock(&s->lock);
+        s->checkpoint = CHECKPOINT_NONE;
+        if (!good)
+            put_off(s, began);
+        uv_mutex_unlock(&s->lock);
+    }
+    sqlite_collect_garbage(s);
+}
+
+/* ---------------------------------------------------------------------------- the directory */
+
+static int dir_make(const char *dir, char *ret_error)
+{
+    if (folders_make(dir))
+        return STORE_OK;
+    snprintf(ret_error, STORE_ERROR_TEXT, "cannot make the data directory %.160s: %s", dir,
+             strerror(errno));
+    return STORE_IO;
+}
+
+static int file_open(const char *dir, const char *name, char *ret_error)
+{
+    struct buf path = {0};
+    buf_putf(&path, "%s/%s", dir, name);
+    int fd = open(path.bytes, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        snprintf(ret_error, STORE_ERROR_TEXT, "cannot open %.180s: %s", path.bytes,
+                 strerror(errno));
+    buf_done(&path);
+    return fd;
+}
+
+/* flock, since it belongs to the open file: closing another descriptor of it, or a second attempt by
+ * this process, does not lose it. */
+static bool lock_is_free(int fd)
+{
+    return flock(fd, LOCK_EX | LOCK_NB) == 0;
+}
+
+static long lock_owner(int fd)
+{
+    char pid[32] = "";
+    return pread(fd, pid, sizeof pid - 1, 0) > 0 ? strtol(pid, NULL, 10) : 0;
+}
+
+/* A gateway that was killed while it started a program: its child holds the lock until it has become that
+ * program. */
+static bool lock_outlives(int fd)
+{
+    long owner = lock_owner(fd);
+    return owner > 0 && kill((pid_t)owner, 0) < 0 && errno == ESRCH;
+}
+
+static int lock_take(struct store_sqlite *s, const char *dir, char *ret_error)
+{
+    char pid[32] = "";
+    s->lock_fd = file_open(dir, "lock", ret_error);
+    if (s->lock_fd < 0)
+        return STORE_IO;
+    bool taken = lock_is_free(s->lock_fd);
+    for (int i = 0; !taken && i < LOCK_TRIES && lock_outlives(s->lock_fd); i++) {
+        nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NS}, NULL);
+        taken = lock_is_free(s->lock_fd);
+    }
+    if (!taken) {
+        snprintf(ret_error, STORE_ERROR_TEXT, "data directory %.160s is in use by process %ld", dir,
+                 lock_owner(s->lock_fd));
+        return STORE_BUSY;
+    }
+    int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
+    if (ftruncate(s->lock_fd, 0) < 0 || pwrite(s->lock_fd, pid, (size_t)n, 0) != n) {
+        snprintf(ret_error, STORE_ERROR_TEXT, "cannot write %.160s/lock: %s", dir, strerror(errno));
+        return STORE_IO;
+    }
+    return STORE_OK;
+}
+
+/* SQLite gives -wal and -shm the mode of the database, which it would make with 0644. */
+static int database_make(const char *dir, char *ret_error)
+{
+    int fd = file_open(dir, "holdfast.db", ret_error);
+    if (fd < 0)
+        return STORE_IO;
+    close(fd);
+    return STORE_OK;
+}
+
+/* ---------------------------------------------------------------------------- opening */
+
+static int configure(struct conn *conn, bool power)
+{
+    /* secure_delete is on in Debian's build, and would write each page that is freed. */
+    int status = conn_exec(conn, "PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0;"
+                                 "PRAGMA journal_size_limit = 33554432;"
+                                 "PRAGMA secure_delete = OFF; PRAGMA cache_size = -8192;"
+                                 "PRAGMA temp_store = MEMORY;");
+    if (status == STORE_OK)
+        status =
+            conn_exec(conn, power ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
+    return status;
+}
+
+static int marks_read(struct store_sqlite *s)
+{
+    struct call c = call_begin(&s->writer, STMT_MARKS);
+    if (call_step(&c)) {
+        struct str newest = call_col(&c, 1);
+        s->marks.next_key = call_col_int(&c, 0);
+        if (newest.n == TASK_ID_LEN)
+            memcpy(s->marks.newest_id, newest.p, TASK_ID_LEN);
+    }
+    int status = call_end(&c);
+    if (status == STORE_OK) {
+        c = call_begin(&s->writer, STMT_GARBAGE_FIRST);
+        s->has_garbage = call_step(&c);
+        status = call_end(&c);
+    }
+    return status;
+}
+
+/* A connection that has read nothing yet does not know of the WAL, and its checkpoints do nothing. */
+static int checkpointer_open(struct store_sqlite *s)
+{
+    int status = conn_open(&s->checkpointer, s->path, false);
+    return status == STORE_OK ? conn_exec(&s->checkpointer, "PRAGMA user_version") : status;
+}
+
+static int database_open(struct store_sqlite *s, bool power, char *ret_error)
+{
+    int status = conn_open(&s->writer, s->path, false);
+    if (status == STORE_OK)
+        status = configure(&s->writer, power);
+    ret_error[0] = 0;
+    if (status == STORE_OK)
+        status = schema_migrate(&s->writer, schema_scripts, schema_version, ret_error);
+    if (status == STORE_OK)
+        status = marks_read(s);
+    if (status == STORE_OK)
+        status = sqlite_journal_open(&s->journal, &s->writer);
+    if (status == STORE_OK)
+        status = checkpointer_open(s);
+    if (status < 0 && !ret_error[0])
+        snprintf(ret_error, STORE_ERROR_TEXT, "cannot open %.120s: %.120s", s->path,
+                 s->writer.error[0] ? s->writer.error : "the journal cannot be read");
+    return status;
+}
+
+static void sqlite_close(void *store)
+{
+    struct store_sqlite *s = store;
+    if (!s)
+        return;
+    uv_mutex_lock(&s->lock);
+    s->checkpoint = CHECKPOINT_STOP;
+    uv_cond_signal(&s->wake);
+    uv_mutex_unlock(&s->lock);
+    if (s->has_thread)
+        uv_thread_join(&s->thread);
+    conn_close(&s->checkpointer);
+    sqlite_journal_close(&s->journal);
+    conn_close(&s->writer); /* the last one: copies the rest of the WAL and removes it */
+    if (s->lock_fd >= 0)
+        close(s->lock_fd);
+    uv_cond_destroy(&s->wake);
+    uv_cond_destroy(&s->copied);
+    uv_mutex_destroy(&s->lock);
+    free(s->path);
+    free(s);
+}
+
+int store_sqlite_open(const struct store_sqlite_options *options, struct store_sqlite **ret,
+                      char ret_error[STORE_ERROR_TEXT])
+{
+    struct store_sqlite *s = xcalloc(sizeof *s);
+    struct buf path = {0};
+    s->lock_fd = -1;
+    s->checkpoint_pause_ns = CHECKPOINT_PAUSE_NS;
+    s->wal_limit = (options->wal_bytes ? options->wal_bytes : WAL_BYTES) / PAGE_BYTES;
+    ASSERT(uv_mutex_init(&s->lock) == 0 && uv_cond_init(&s->wake) == 0 &&
+           uv_cond_init(&s->copied) == 0);
+    buf_putf(&path, "%s/holdfast.db", options->dir);
+    s->path = buf_take(&path);
+
+    int status = dir_make(options->dir, ret_error);
+    if (status == STORE_OK)
+        status = lock_take(s, options->dir, ret_error);
+    if (status == STORE_OK)
+        status = database_make(options->dir, ret_error);
+    if (status == STORE_OK)
+        status = database_open(s, options->power, ret_error);
+    if (status == STORE_OK) {
+        sqlite3_wal_hook(s->writer.db, on_wal, s);
+        s->has_thread = uv_thread_create(&s->thread, run_checkpoints, s) == 0;
+        if (!s->has_thread) {
+            snprintf(ret_error, STORE_ERROR_TEXT, "cannot start a thread");
+            status = STORE_IO;
+        }
+    }
+    if (status == STORE_OK)
+        *ret = s;
+    else
+        sqlite_close(s);
+    return status;
+}
+
+/* ---------------------------------------------------------------------------- the backend */
+
+static int sqlite_start(void *store, struct store_start *ret)
+{
+    *ret = ((struct store_sqlite *)store)->marks;
+    return STORE_OK;
+}
+
+static void *sqlite_reader_open(void *store)
+{
+    struct store_sqlite *s = store;
+    struct reader *r = xcalloc(sizeof *r);
+    r->store = s;
+    /* A small page cache: what is read often, blocks, is kept by core. */
+    if (conn_open(&r->conn, s->path, true) == STORE_OK &&
+        conn_exec(&r->conn, "PRAGMA cache_size = -512") == STORE_OK)
+        return r;
+    store_note_error(s, &r->conn);
+    conn_close(&r->conn);
+    free(r);
+    return NULL;
+}
+
+static void sqlite_reader_close(void *reader)
+{
+    struct reader *r = reader;
+    if (!r)
+        return;
+    tails_done(&r->tails);
+    conn_close(&r->conn);
+    free(r);
+}
+
+const struct store_ops store_sqlite_ops = {
+    .name = "sqlite",
+    .commit = sqlite_commit,
+    .start = sqlite_start,
+    .reader_open = sqlite_reader_open,
+    .reader_close = sqlite_reader_close,
+    .query = sqlite_query,
+    .idle = sqlite_idle,
+    .close = sqlite_close,
+};

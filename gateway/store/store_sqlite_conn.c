@@ -1,0 +1,343 @@
+/* Connections, and all SQL but the schema's and store_check's. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "gateway/store/store_sqlite_private.h"
+
+#define BUSY_MS 3000 /* an operator's shell that writes for a moment is waited for (F38) */
+
+/* Of a task's row, in the order in which the reader takes them and the writer binds them.  What is
+ * long comes last: a list never touches the overflow pages it lies in. */
+#define TASK_FIXED                                                                                          \
+    "task_key, type, notify_on_complete, waits, created_at, owner, conversation_id, task_id, agent, name, " \
+    "description, parent_task_id, parent_run_id, parent_call_id, parent_agent_id, ancestors"
+#define TASK_STATE                                                                          \
+    "status, error, progress, first, head, cancel_requested_at, started_at, completed_at, " \
+    "output_truncated, acked, error_message, waiting_for, output, result, undelivered, answers"
+
+#define COLUMNS(head, tail)                                                                           \
+    "t.task_key, t.type, t.notify_on_complete, t.waits, t.created_at, t.owner, t.conversation_id, "   \
+    "t.task_id, t.agent, t.name, t.description, t.parent_task_id, t.parent_run_id, "                  \
+    "t.parent_call_id, t.parent_agent_id, t.ancestors, t.status, t.error, t.progress, t.first, " head \
+    ", "                                                                                              \
+    "t.cancel_requested_at, t.started_at, t.completed_at, t.output_truncated, t.acked, "              \
+    "t.error_message, t.waiting_for, " tail
+#define FULL COLUMNS("t.head", "t.output, t.result, t.undelivered, t.answers, i.input, i.metadata")
+#define BRIEF COLUMNS("t.head", "NULL, NULL, NULL, NULL, NULL, NULL")
+#define ENDED                                                                             \
+    COLUMNS("t.head",                                                                     \
+            "NULL, NULL, NULL, NULL, NULL, NULL, CASE WHEN t.first > t.head THEN 0 ELSE " \
+            "(SELECT coalesce(sum(length(b.bytes)), 0) FROM blocks b "                    \
+            "WHERE b.task_key = t.task_key) END")
+#define LIVE                                                                                   \
+    COLUMNS("max(t.head, coalesce((SELECT b.last FROM blocks b WHERE b.task_key = t.task_key " \
+            "ORDER BY b.first DESC LIMIT 1), 0))",                                             \
+            "t.output, t.result, t.undelivered, t.answers, i.input, i.metadata")
+#define WITH_INPUT SQL_WITH_INPUT
+#define IN_CONVERSATION "t.owner = ?1 AND t.conversation_id = ?2 AND t.task_id < ?3"
+#define NEWEST_FIRST " ORDER BY t.task_id DESC"
+#define CONVERSATION                                                             \
+    "SELECT c.conversation_id, c.title, c.agent, c.updated_at, c.notices, "      \
+    "(SELECT count(*) FROM tasks t INDEXED BY tasks_live_in WHERE t.status < 2 " \
+    "AND t.owner = c.owner AND t.conversation_id = c.conversation_id) FROM conversations c "
+
+static const char *const sql[STMT_COUNT] = {
+    [STMT_BEGIN] = "BEGIN IMMEDIATE",
+    [STMT_COMMIT] = "COMMIT",
+    [STMT_ROLLBACK] = "ROLLBACK",
+    [STMT_SNAPSHOT] = "BEGIN",
+    [STMT_DATA_VERSION] = "PRAGMA data_version",
+    [STMT_MARKS] = "SELECT next_key, newest_id FROM marks",
+    [STMT_MARKS_SET] = "UPDATE marks SET next_key = ?, newest_id = ?",
+
+    [STMT_TASK_NEW] = "INSERT INTO tasks (" TASK_FIXED ", " TASK_STATE ") VALUES "
+                      "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+    [STMT_INPUT_NEW] = "INSERT OR REPLACE INTO inputs (task_key, input, metadata) VALUES (?,?,?)",
+    [STMT_TASK_SET] = "UPDATE tasks SET (" TASK_STATE ") = (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
+                      "WHERE task_key = ?",
+    [STMT_TASK_EXISTS] = "SELECT 1 FROM tasks WHERE task_key = ?",
+    [STMT_BLOCK_NEW] = "INSERT INTO blocks (task_key, first, last, bytes) VALUES (?,?,?,?)",
+    [STMT_CONVERSATION_ENSURE] = "INSERT INTO conversations (owner, conversation_id, updated_at) "
+                                 "VALUES (?,?,?) ON CONFLICT DO NOTHING",
+    [STMT_CONVERSATION_SET] =
+        "INSERT INTO conversations (owner, conversation_id, title, agent, updated_at, notices) "
+        "VALUES (?1,?2,?3,?4,?5,?7 = 2) ON CONFLICT (owner, conversation_id) DO UPDATE SET "
+        "title = CASE WHEN ?6 THEN coalesce(?3, title) ELSE coalesce(title, ?3) END, "
+        "agent = coalesce(?4, agent), updated_at = CASE WHEN ?5 THEN ?5 ELSE updated_at END, "
+        "notices = CASE ?7 WHEN 0 THEN notices WHEN 1 THEN 0 ELSE notices + 1 END",
+    [STMT_MESSAGE_NEW] = "INSERT INTO messages (owner, conversation_id, message_id, task_id, role, "
+                         "partial, created_at, content) VALUES (?,?,?,?,?,?,?,?)",
+    [STMT_KEY_SET] = "INSERT OR REPLACE INTO request_keys (owner, key, conversation_id, task_id, "
+                     "created_at) VALUES (?,?,?,?,?)",
+    [STMT_ACK] = "UPDATE tasks SET acked = 1 "
+                 "WHERE owner = ? AND conversation_id = ? AND task_id = ?",
+    [STMT_INBOX_PUT] = "INSERT INTO inbox (task_key, position, line) SELECT ?1,?2,?3 "
+                       "WHERE EXISTS (SELECT 1 FROM tasks WHERE task_key = ?1)",
+    [STMT_INBOX_TAKE] = "DELETE FROM inbox WHERE task_key = ? AND position <= ?",
+
+    [STMT_NOTICE_PUT] =
+        "INSERT INTO notices (key, silent, owner, conversation_id, agent, text, source) "
+        "VALUES (?,?,?,?,?,?,?)",
+    [STMT_NOTICE_TAKE] = "DELETE FROM notices WHERE key = ?",
+
+    [STMT_TASK_KEYS] = "SELECT task_key FROM tasks WHERE owner = ? AND conversation_id = ?",
+    [STMT_GARBAGE_ADD] = "INSERT INTO garbage (task_key, owner) SELECT task_key, owner FROM tasks "
+                         "WHERE owner = ? AND conversation_id = ? "
+                         "ON CONFLICT (task_key) DO UPDATE SET keeps_record = 0",
+    [STMT_TASKS_DELETE] = "DELETE FROM tasks WHERE owner = ? AND conversation_id = ?",
+    [STMT_MESSAGES_DELETE] = "DELETE FROM messages WHERE owner = ? AND conversation_id = ?",
+    [STMT_KEYS_DELETE] = "DELETE FROM request_keys WHERE owner = ? AND conversation_id = ?",
+    [STMT_NOTICES_DELETE] = "DELETE FROM notices WHERE owner = ? AND conversation_id = ?",
+    [STMT_CONVERSATION_DELETE] =
+        "DELETE FROM conversations WHERE owner = ? AND conversation_id = ?",
+    [STMT_OUTBOX_PUT] = "INSERT INTO outbox (key, hook, id, at, body) VALUES (?,?,?,?,?)",
+    [STMT_OUTBOX_TAKE] = "DELETE FROM outbox WHERE key = ?",
+    [STMT_REVOKE] = "INSERT OR REPLACE INTO revocations (owner, until) VALUES (?,?)",
+    [STMT_UNREVOKE] = "DELETE FROM revocations WHERE owner = ?",
+    [STMT_USAGE_ENDED] = "INSERT INTO usage (owner, bytes) SELECT t.owner, " SQL_TASK_COST
+                         " FROM tasks t" WITH_INPUT "WHERE t.task_key = ? "
+                         "ON CONFLICT (owner) DO UPDATE SET bytes = bytes + excluded.bytes",
+    [STMT_USAGE_FORGET] = "UPDATE usage SET bytes = bytes - (SELECT " SQL_TASK_COST
+                          " FROM tasks t" WITH_INPUT "WHERE t.task_key = ?1) WHERE owner = "
+                          "(SELECT owner FROM tasks WHERE task_key = ?1 AND status >= 2)",
+    [STMT_USAGE_FORGET_ALL] =
+        "UPDATE usage SET bytes = bytes - (SELECT coalesce(sum(" SQL_TASK_COST "), 0) "
+        "FROM tasks t" WITH_INPUT
+        "WHERE t.owner = ?1 AND t.conversation_id = ?2 AND t.status >= 2) WHERE owner = ?1",
+    [STMT_USAGE_SEALED] = "INSERT INTO usage (owner, bytes) SELECT owner, ?2 FROM tasks "
+                          "WHERE task_key = ?1 "
+                          "ON CONFLICT (owner) DO UPDATE SET bytes = bytes + excluded.bytes",
+    [STMT_USAGE_LESS] = "UPDATE usage SET bytes = bytes - ?2 WHERE owner = ?1",
+    [STMT_USAGE_NONE] = "DELETE FROM usage WHERE owner = ? AND bytes <= 0",
+    [STMT_HAS_ENDED] = "SELECT 1 FROM tasks WHERE task_key = ? AND status >= 2",
+    [STMT_GARBAGE_EVENTS] = "INSERT OR IGNORE INTO garbage (task_key, keeps_record) VALUES (?, 1)",
+    [STMT_GARBAGE_TASK] = "INSERT INTO garbage (task_key) VALUES (?) "
+                          "ON CONFLICT (task_key) DO UPDATE SET keeps_record = 0",
+    [STMT_TASK_EMPTY] = "UPDATE tasks SET first = head + 1 WHERE task_key = ?",
+    [STMT_TASK_DELETE] = "DELETE FROM tasks WHERE task_key = ?",
+    [STMT_TASK_MESSAGES_DELETE] = "DELETE FROM messages INDEXED BY messages_of_task "
+                                  "WHERE owner = ? AND conversation_id = ? AND task_id = ?",
+    [STMT_TASK_KEYS_DELETE] = "DELETE FROM request_keys INDEXED BY request_keys_of_task "
+                              "WHERE owner = ? AND conversation_id = ? AND task_id = ?",
+    [STMT_CONVERSATION_EMPTY] =
+        "SELECT 1 FROM conversations WHERE owner = ?1 AND conversation_id = ?2 AND "
+        "updated_at < ?3 "
+        "AND NOT EXISTS (SELECT 1 FROM tasks WHERE owner = ?1 AND conversation_id = ?2) "
+        "AND NOT EXISTS (SELECT 1 FROM notices WHERE owner = ?1 AND conversation_id = ?2)",
+    [STMT_GARBAGE_FIRST] =
+        "SELECT task_key, owner, keeps_record FROM garbage ORDER BY task_key LIMIT 1",
+    [STMT_GARBAGE_BLOCKS] =
+        "DELETE FROM blocks WHERE task_key = ?1 AND first <= coalesce((SELECT first FROM blocks "
+        "WHERE task_key = ?1 ORDER BY first LIMIT 1 OFFSET ?2 - 1), 9223372036854775807) "
+        "RETURNING length(bytes)",
+    [STMT_GARBAGE_INPUT] = "DELETE FROM inputs WHERE task_key = ?",
+    [STMT_GARBAGE_INBOX] = "DELETE FROM inbox WHERE task_key = ?",
+    [STMT_GARBAGE_DONE] = "DELETE FROM garbage WHERE task_key = ?",
+
+    [STMT_JOURNAL_BOUNDS] = "SELECT min(row), max(row) FROM journal",
+    [STMT_JOURNAL_PUT] = "INSERT INTO journal (row, bytes) VALUES (?,?)",
+    [STMT_JOURNAL_CUT] = "DELETE FROM journal WHERE row < ?",
+    [STMT_JOURNAL_ROWS] = "SELECT row, bytes FROM journal ORDER BY row",
+    /* The last line that is in blocks, or was: removed events are as dead to the journal. */
+    [STMT_SEALED] = "SELECT max(first - 1, coalesce((SELECT last FROM blocks WHERE task_key = ?1 "
+                    "ORDER BY first DESC LIMIT 1), 0)) FROM tasks WHERE task_key = ?1",
+
+    [STMT_ASK_TASK] = "SELECT " FULL " FROM tasks t" WITH_INPUT
+                      "WHERE t.owner = ? AND t.conversation_id = ? AND t.task_id = ?",
+    [STMT_ASK_KEY] =
+        "SELECT " FULL " FROM request_keys k CROSS JOIN tasks t ON t.owner = k.owner AND "
+        "t.conversation_id = k.conversation_id AND t.task_id = k.task_id" WITH_INPUT
+        "WHERE k.owner = ? AND k.key = ?",
+    [STMT_ASK_TASKS] = "SELECT " BRIEF " FROM tasks t WHERE " IN_CONVERSATION NEWEST_FIRST,
+    [STMT_ASK_TASKS_STATUS] =
+        "SELECT " BRIEF " FROM tasks t WHERE " IN_CONVERSATION " AND t.status = ?4" NEWEST_FIRST,
+    [STMT_ASK_TASKS_LIVE] = "SELECT " BRIEF " FROM tasks t INDEXED BY tasks_live_in WHERE "
+                            "t.status < 2 AND " IN_CONVERSATION " AND t.status = ?4" NEWEST_FIRST,
+    [STMT_ASK_RESULTS] =
+        "SELECT " FULL " FROM tasks t INDEXED BY tasks_results" WITH_INPUT
+        "WHERE t.type = 1 AND t.status >= 2 AND t.acked = 0 AND " IN_CONVERSATION NEWEST_FIRST,
+    [STMT_ASK_LIVE] = "SELECT " LIVE " FROM tasks t INDEXED BY tasks_live" WITH_INPUT
+                      "WHERE t.status < 2 AND t.task_key > ? ORDER BY t.task_key",
+    [STMT_ASK_MESSAGES] =
+        "SELECT message_id, task_id, role, partial, created_at, content FROM messages "
+        "WHERE owner = ? AND conversation_id = ? AND message_id < ? ORDER BY message_id DESC",
+    [STMT_ASK_CONVERSATION] = CONVERSATION "WHERE c.owner = ? AND c.conversation_id = ?",
+    [STMT_ASK_CONVERSATIONS] =
+        CONVERSATION "WHERE c.owner = ? ORDER BY c.updated_at DESC, c.conversation_id DESC",
+    [STMT_ASK_CONVERSATIONS_BEFORE] =
+        CONVERSATION "WHERE c.owner = ?1 AND (c.updated_at, c.conversation_id) < "
+                     "(SELECT updated_at, conversation_id FROM conversations "
+                     "WHERE owner = ?1 AND conversation_id = ?2) "
+                     "ORDER BY c.updated_at DESC, c.conversation_id DESC",
+    /* What was removed is gone at once, also while its blocks wait to be collected. */
+    [STMT_ASK_BLOCKS] =
+        "SELECT rowid, first, last, length(bytes) FROM blocks WHERE task_key = ?1 AND last > ?2 AND first >= "
+        "coalesce((SELECT first FROM blocks WHERE task_key = ?1 AND first <= ?2 + 1 "
+        "ORDER BY first DESC LIMIT 1), 0) AND "
+        "last >= (SELECT first FROM tasks WHERE task_key = ?1) ORDER BY first",
+    [STMT_ASK_INBOX] = "SELECT position, line FROM inbox WHERE task_key = ?1 AND "
+                       "position > ?2 AND EXISTS (SELECT 1 FROM tasks WHERE task_key = ?1) "
+                       "ORDER BY position",
+    [STMT_ASK_NOTICES] =
+        "SELECT key, silent, owner, conversation_id, agent, text, source FROM notices "
+        "WHERE key > ? ORDER BY key",
+    [STMT_ASK_EXPIRED] = "SELECT " ENDED " FROM tasks t INDEXED BY tasks_ended "
+                         "WHERE t.status >= 2 AND t.completed_at < ?1 "
+                         "ORDER BY t.completed_at, t.task_key",
+    [STMT_ASK_OLDEST] = "SELECT " ENDED " FROM tasks t INDEXED BY tasks_ended_of WHERE "
+                        "t.status >= 2 AND t.owner = ?1 AND t.completed_at < ?2 "
+                        "ORDER BY t.task_key",
+    [STMT_ASK_OLDEST_EVENTS] = "SELECT " ENDED " FROM tasks t INDEXED BY tasks_with_events_of "
+                               "WHERE t.status >= 2 AND t.first <= t.head AND t.owner = ?1 "
+                               "ORDER BY t.task_key",
+    [STMT_ASK_USAGE] = "SELECT owner, bytes FROM usage WHERE owner = ? AND bytes > 0",
+    [STMT_ASK_OUTBOX] = "SELECT key, hook, id, at, body FROM outbox INDEXED BY outbox_of "
+                        "WHERE hook = ? AND key > ? ORDER BY key",
+    [STMT_ASK_REVOKED] = "SELECT owner, until FROM revocations WHERE owner >= ?1 AND "
+                         "owner IS NOT ?2 ORDER BY owner",
+    [STMT_ASK_SIZE] = "SELECT NULL, (p.page_count - f.freelist_count) * s.page_size FROM "
+                      "pragma_page_count p, pragma_freelist_count f, pragma_page_size s",
+    [STMT_ASK_FULL] =
+        "SELECT owner, bytes FROM usage WHERE bytes > ?1 AND owner >= ?2 AND owner IS NOT ?3 ORDER BY owner",
+};
+
+/* ---------------------------------------------------------------------------- errors */
+
+static int map_err(sqlite3 *db, int rc)
+{
+    int system = db ? sqlite3_system_errno(db) : 0;
+    switch (rc & 0xff) {
+    case SQLITE_OK:
+    case SQLITE_ROW:
+    case SQLITE_DONE: return STORE_OK;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED: return STORE_BUSY;
+    case SQLITE_FULL: return STORE_FULL;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB: return STORE_CORRUPT;
+    case SQLITE_IOERR:
+        return system == ENOSPC || system == EDQUOT || system == EFBIG ? STORE_FULL : STORE_IO;
+    default: return STORE_IO;
+    }
+}
+
+int conn_failed(struct conn *conn, int rc)
+{
+    snprintf(conn->error, sizeof conn->error, "%s (%d)",
+             conn->db ? sqlite3_errmsg(conn->db) : sqlite3_errstr(rc), rc);
+    return map_err(conn->db, rc);
+}
+
+/* ---------------------------------------------------------------------------- connections */
+
+int conn_open(struct conn *conn, const char *path, bool read_only)
+{
+    int flags = (read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE) | SQLITE_OPEN_NOMUTEX |
+                SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
+    *conn = (struct conn){0};
+    int rc = sqlite3_open_v2(path, &conn->db, flags, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_busy_timeout(conn->db, BUSY_MS);
+    return rc == SQLITE_OK ? STORE_OK : conn_failed(conn, rc);
+}
+
+void conn_close(struct conn *conn)
+{
+    for (size_t i = 0; i < STMT_COUNT; i++)
+        sqlite3_finalize(conn->stmts[i]);
+    int rc = sqlite3_close(conn->db);
+    ASSERT(rc == SQLITE_OK);
+    conn->db = NULL;
+    memset(conn->stmts, 0, sizeof conn->stmts);
+}
+
+int conn_exec(struct conn *conn, const char *script)
+{
+    int rc = sqlite3_exec(conn->db, script, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? STORE_OK : conn_failed(conn, rc);
+}
+
+/* ---------------------------------------------------------------------------- calls */
+
+struct call call_begin(struct conn *conn, enum stmt stmt)
+{
+    struct call c = {.conn = conn, .rc = SQLITE_OK};
+    if (!conn->stmts[stmt])
+        c.rc = sqlite3_prepare_v3(conn->db, sql[stmt], -1, SQLITE_PREPARE_PERSISTENT,
+                                  &conn->stmts[stmt], NULL);
+    c.stmt = conn->stmts[stmt];
+    return c;
+}
+
+/* All bound memory outlives the call: it is static to SQLite. */
+void call_text(struct call *c, struct str s)
+{
+    c->at++;
+    if (c->rc == SQLITE_OK)
+        c->rc = s.p ? sqlite3_bind_text64(c->stmt, c->at, s.p, s.n, SQLITE_STATIC, SQLITE_UTF8)
+                    : sqlite3_bind_null(c->stmt, c->at);
+}
+
+void call_blob(struct call *c, struct str s)
+{
+    c->at++;
+    if (c->rc == SQLITE_OK)
+        c->rc = sqlite3_bind_blob64(c->stmt, c->at, s.p ? s.p : "", s.n, SQLITE_STATIC);
+}
+
+void call_last(struct call *c)
+{
+    call_blob(c, STR("")); /* any blob is behind any text */
+}
+
+void call_int(struct call *c, int64_t n)
+{
+    c->at++;
+    if (c->rc == SQLITE_OK)
+        c->rc = sqlite3_bind_int64(c->stmt, c->at, n);
+}
+
+void call_real(struct call *c, double n)
+{
+    c->at++;
+    if (c->rc == SQLITE_OK)
+        c->rc = sqlite3_bind_double(c->stmt, c->at, n);
+}
+
+bool call_step(struct call *c)
+{
+    if (c->rc == SQLITE_OK || c->rc == SQLITE_ROW)
+        c->rc = sqlite3_step(c->stmt);
+    return c->rc == SQLITE_ROW;
+}
+
+int call_end(struct call *c)
+{
+    bool good = c->rc == SQLITE_OK || c->rc == SQLITE_ROW || c->rc == SQLITE_DONE;
+    int status = good ? STORE_OK : conn_failed(c->conn, c->rc);
+    sqlite3_reset(c->stmt); /* tells the step's error again, which is noted already */
+    return status;
+}
+
+int call_run(struct call *c)
+{
+    while (call_step(c))
+        ;
+    return call_end(c);
+}
+
+struct str call_col(const struct call *c, int column)
+{
+    int type = sqlite3_column_type(c->stmt, column);
+    if (type == SQLITE_NULL)
+        return STR_NULL;
+    const void *p = type == SQLITE_BLOB ? sqlite3_column_blob(c->stmt, column)
+                                        : (const void *)sqlite3_column_text(c->stmt, column);
+    size_t n = (size_t)sqlite3_column_bytes(c->stmt, column);
+    return (struct str){p ? p : "", n};
+}
+
+int64_t call_col_int(const struct call *c, int column)
+{
+    return sqlite3_column_int64(c->stmt, column);
+}

@@ -1,0 +1,404 @@
+/* The journal: every line is appended here once, in the order of commits, and stays until a block
+ * holds it (or its task is deleted).
+ *
+ * Design.  One row holds the lines of one commit, whatever tasks they belong to, so that a commit
+ * costs one insertion at the end of one b-tree; a row beyond ROW_BYTES is followed by another.  Rows
+ * are numbered by us, upwards, and there is no index: what a start needs, it finds by reading all.
+ *
+ *   row    := entry*
+ *   entry  := task_key, first, last - first, length (each a varint: 7 bits a byte, low ones first,
+ *             the high bit set in all but the last), then length bytes of lines
+ *
+ * An entry is live while its task exists, and neither a block nor what was removed reaches its last line.
+ * The writer keeps the number of the oldest row with live entries for each task that has any (struct
+ * tail), in a list that is by itself in the order of those numbers, since a tail that is new has
+ * lines in the newest row.  All rows below the first of that list are dead: once there are some, a
+ * commit deletes them, a bounded number.  A task that is silent pins the journal; core seals such tails by age.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "gateway/store/store_sqlite_private.h"
+
+#define ROW_BYTES 65536
+#define CUT_ROWS \
+    32 /* dead rows that are worth a deletion, and what one may take beyond 3 x its own */
+
+struct tail {
+    struct map_node node;
+    struct list at;
+    int64_t task_key;
+    int64_t row; /* the oldest that holds live lines of it */
+};
+
+struct tail_change {
+    int64_t task_key;
+    int64_t row; /* where lines went; 0: those so far are dead */
+};
+
+static const uint64_t secret[2] = {0x686f6c6466617374, 1}; /* keys are ours: nobody can aim */
+
+static struct map_key key_of_int(const int64_t *key)
+{
+    return (struct map_key){{{(const char *)key, sizeof *key}}};
+}
+
+static struct map_key tail_key(const struct map_node *node)
+{
+    return key_of_int(&container_of(node, const struct tail, node)->task_key);
+}
+
+/* ---------------------------------------------------------------------------- rows */
+
+static void put_varint(struct buf *b, uint64_t n)
+{
+    for (; n >= 0x80; n >>= 7)
+        buf_putc(b, (char)(n | 0x80));
+    buf_putc(b, (char)n);
+}
+
+static bool take_varint(struct str *from, uint64_t *ret)
+{
+    uint64_t n = 0;
+    for (unsigned shift = 0; from->n > 0 && shift < 64; shift += 7) {
+        unsigned char byte = (unsigned char)*from->p++;
+        from->n--;
+        n |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) {
+            *ret = n;
+            return true;
+        }
+    }
+    return false;
+}
+
+struct entry {
+    int64_t task_key;
+    uint64_t first, last;
+    struct str bytes;
+};
+
+static bool take_entry(struct str *from, struct entry *ret)
+{
+    uint64_t key, first, more, length;
+    if (!take_varint(from, &key) || !take_varint(from, &first) || !take_varint(from, &more) ||
+        !take_varint(from, &length) || length > from->n || first + more < first)
+        return false;
+    *ret = (struct entry){(int64_t)key, first, first + more, {from->p, (size_t)length}};
+    from->p += length;
+    from->n -= (size_t)length;
+    return true;
+}
+
+/* ---------------------------------------------------------------------------- scanning */
+
+/* What a scan finds of one task. */
+struct found {
+    struct map_node node;
+    struct list at; /* in order of the first live row; only with live lines */
+    int64_t task_key;
+    int64_t row;
+    bool exists;
+    uint64_t sealed; /* last line in blocks */
+    uint64_t first, last;
+    struct buf bytes;
+};
+
+struct scan {
+    struct conn *conn;
+    struct map tasks;
+    struct list live;
+    size_t n_live;
+    bool want_bytes;
+};
+
+static struct map_key found_key(const struct map_node *node)
+{
+    return key_of_int(&container_of(node, const struct found, node)->task_key);
+}
+
+static int found_get(struct scan *scan, int64_t task_key, struct found **ret)
+{
+    struct map_node *node = map_find(&scan->tasks, key_of_int(&task_key));
+    if (node) {
+        *ret = container_of(node, struct found, node);
+        return STORE_OK;
+    }
+    struct call c = call_begin(scan->conn, STMT_SEALED);
+    call_int(&c, task_key);
+    struct found *f = xcalloc(sizeof *f);
+    f->task_key = task_key;
+    f->exists = call_step(&c);
+    if (f->exists)
+        f->sealed = (uint64_t)call_col_int(&c, 0);
+    map_put(&scan->tasks, &f->node);
+    *ret = f;
+    return call_end(&c);
+}
+
+static int scan_entry(struct scan *scan, int64_t row, const struct entry *e)
+{
+    struct found *f;
+    int status = found_get(scan, e->task_key, &f);
+    if (status < 0 || !f->exists || e->last <= f->sealed)
+        return status;
+    if (!list_is_in(&f->at)) {
+        list_push(&scan->live, &f->at);
+        scan->n_live++;
+        f->row = row;
+        f->first = e->first;
+    } else if (e->first != f->last + 1) { /* promise 1: dense, or not at all */
+        snprintf(scan->conn->error, sizeof scan->conn->error,
+                 "row %lld: event %llu of the task with key %lld follows its event %llu",
+                 (long long)row, (unsigned long long)e->first, (long long)e->task_key,
+                 (unsigned long long)f->last);
+        return STORE_CORRUPT;
+    }
+    f->last = e->last;
+    if (scan->want_bytes)
+        buf_putstr(&f->bytes, e->bytes);
+    return STORE_OK;
+}
+
+static int scan_rows(struct scan *scan)
+{
+    int status = STORE_OK;
+    struct call c = call_begin(scan->conn, STMT_JOURNAL_ROWS);
+    while (status == STORE_OK && call_step(&c)) {
+        int64_t row = call_col_int(&c, 0);
+        struct str bytes = call_col(&c, 1);
+        while (status == STORE_OK && bytes.n) {
+            struct entry e;
+            bool good = take_entry(&bytes, &e);
+            status = good ? scan_entry(scan, row, &e) : STORE_CORRUPT;
+            if (!good)
+                snprintf(scan->conn->error, sizeof scan->conn->error,
+                         "row %lld of the journal holds no entry", (long long)row);
+        }
+    }
+    int end = call_end(&c);
+    return status < 0 ? status : end;
+}
+
+static void scan_init(struct scan *scan, struct conn *conn, bool want_bytes)
+{
+    *scan = (struct scan){.conn = conn, .want_bytes = want_bytes};
+    map_init(&scan->tasks, secret, found_key);
+    list_init(&scan->live);
+}
+
+static void found_free(struct map_node *node, void *arg)
+{
+    struct found *f = container_of(node, struct found, node);
+    (void)arg;
+    buf_done(&f->bytes);
+    free(f);
+}
+
+static void scan_done(struct scan *scan)
+{
+    map_each(&scan->tasks, found_free, NULL);
+    map_done(&scan->tasks);
+}
+
+/* ---------------------------------------------------------------------------- tails, to read */
+
+static int by_task_key(const void *a, const void *b)
+{
+    const struct block *const *x = a, *const *y = b;
+    return ((*x)->task_key > (*y)->task_key) - ((*x)->task_key < (*y)->task_key);
+}
+
+static int tails_fill(struct scan *scan, struct tails *t)
+{
+    t->at = xalloc((scan->n_live + 1) * sizeof(struct block *));
+    list_each (at, &scan->live) {
+        struct found *f = list_item(at, struct found, at);
+        struct block *b = block_new(f->task_key, f->first, f->last, f->bytes.len);
+        if (!b)
+            return STORE_IO;
+        if (f->bytes.len)
+            memcpy(b->bytes, f->bytes.bytes, f->bytes.len);
+        buf_done(&f->bytes); /* so that all is there twice for one task at a time only */
+        t->at[t->n++] = b;
+    }
+    qsort(t->at, t->n, sizeof(struct block *), by_task_key);
+    return STORE_OK;
+}
+
+int tails_load(struct conn *conn, struct tails *ret)
+{
+    struct scan scan;
+    struct tails t = {0};
+    scan_init(&scan, conn, true);
+    int status = scan_rows(&scan);
+    if (status == STORE_OK)
+        status = tails_fill(&scan, &t);
+    scan_done(&scan);
+    if (status < 0)
+        tails_done(&t);
+    else
+        *ret = t;
+    return status;
+}
+
+void tails_done(struct tails *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        block_free(t->at[i]);
+    free(t->at);
+    *t = (struct tails){0};
+}
+
+/* ---------------------------------------------------------------------------- tails, to write */
+
+static struct tail *tail_find(const struct sqlite_journal *j, int64_t task_key)
+{
+    struct map_node *node = map_find(&j->tails, key_of_int(&task_key));
+    return node ? container_of(node, struct tail, node) : NULL;
+}
+
+static void tail_add(struct sqlite_journal *j, int64_t task_key, int64_t row)
+{
+    struct tail *t = xcalloc(sizeof *t);
+    t->task_key = task_key;
+    t->row = row;
+    map_put(&j->tails, &t->node);
+    list_push(&j->order, &t->at);
+}
+
+static void tail_remove(struct sqlite_journal *j, struct tail *t)
+{
+    map_remove(&j->tails, &t->node);
+    list_remove(&t->at);
+    free(t);
+}
+
+int sqlite_journal_open(struct sqlite_journal *j, struct conn *conn)
+{
+    struct scan scan;
+    *j = (struct sqlite_journal){.conn = conn, .first_row = 1, .next_row = 1};
+    map_init(&j->tails, secret, tail_key);
+    list_init(&j->order);
+
+    struct call c = call_begin(conn, STMT_JOURNAL_BOUNDS);
+    if (call_step(&c) && call_col(&c, 0).p) {
+        j->first_row = call_col_int(&c, 0);
+        j->next_row = call_col_int(&c, 1) + 1;
+    }
+    int status = call_end(&c);
+    scan_init(&scan, conn, false);
+    if (status == STORE_OK)
+        status = scan_rows(&scan);
+    if (status == STORE_OK) {
+        list_each (at, &scan.live) {
+            const struct found *f = list_item(at, struct found, at);
+            tail_add(j, f->task_key, f->row);
+        }
+    }
+    scan_done(&scan);
+    sqlite_journal_rollback(j);
+    return status;
+}
+
+void sqlite_journal_close(struct sqlite_journal *j)
+{
+    if (!j->conn)
+        return;
+    while (!list_is_empty(&j->order))
+        tail_remove(j, list_item(j->order.next, struct tail, at));
+    map_done(&j->tails);
+    buf_done(&j->row);
+    free(j->changes);
+    *j = (struct sqlite_journal){0};
+}
+
+bool sqlite_journal_has(const struct sqlite_journal *j, int64_t task_key)
+{
+    return tail_find(j, task_key) != NULL;
+}
+
+static void change_put(struct sqlite_journal *j, int64_t task_key, int64_t row)
+{
+    if (j->n_changes == j->cap_changes) {
+        j->cap_changes = j->cap_changes ? j->cap_changes * 2 : 64;
+        j->changes = xrealloc(j->changes, j->cap_changes * sizeof *j->changes);
+    }
+    j->changes[j->n_changes++] = (struct tail_change){task_key, row};
+}
+
+static int row_write(struct sqlite_journal *j)
+{
+    struct call c = call_begin(j->conn, STMT_JOURNAL_PUT);
+    call_int(&c, j->batch_row);
+    call_blob(&c, buf_str(&j->row));
+    int status = call_run(&c);
+    buf_clear(&j->row);
+    j->batch_row++;
+    return status;
+}
+
+int sqlite_journal_lines(struct sqlite_journal *j, int64_t task_key, uint64_t first, uint64_t last,
+                         struct str bytes)
+{
+    put_varint(&j->row, (uint64_t)task_key);
+    put_varint(&j->row, first);
+    put_varint(&j->row, last - first);
+    put_varint(&j->row, bytes.n);
+    buf_putstr(&j->row, bytes);
+    change_put(j, task_key, j->batch_row);
+    return j->row.len >= ROW_BYTES ? row_write(j) : STORE_OK;
+}
+
+void sqlite_journal_drop(struct sqlite_journal *j, int64_t task_key)
+{
+    change_put(j, task_key, 0);
+}
+
+/* Goes by what is committed: rows that die in this transaction go in a later one. */
+static int cut(struct sqlite_journal *j)
+{
+    int64_t to = j->first_row + 3 * (j->batch_row - j->next_row) + CUT_ROWS;
+    int64_t live = j->next_row;
+    if (!list_is_empty(&j->order))
+        live = list_item(j->order.next, struct tail, at)->row;
+    if (live - j->first_row < CUT_ROWS)
+        return STORE_OK;
+    if (to > live)
+        to = live;
+    j->cut_to = to;
+    struct call c = call_begin(j->conn, STMT_JOURNAL_CUT);
+    call_int(&c, to);
+    return call_run(&c);
+}
+
+int sqlite_journal_finish(struct sqlite_journal *j)
+{
+    int status = j->row.len ? row_write(j) : STORE_OK;
+    return status < 0 ? status : cut(j);
+}
+
+void sqlite_journal_commit(struct sqlite_journal *j)
+{
+    for (size_t i = 0; i < j->n_changes; i++) {
+        const struct tail_change *change = &j->changes[i];
+        struct tail *t = tail_find(j, change->task_key);
+        if (change->row && !t)
+            tail_add(j, change->task_key, change->row);
+        else if (!change->row && t)
+            tail_remove(j, t);
+    }
+    j->next_row = j->batch_row;
+    j->first_row = j->cut_to;
+    sqlite_journal_rollback(j); /* begins anew from here */
+}
+
+void sqlite_journal_rollback(struct sqlite_journal *j)
+{
+    j->batch_row = j->next_row;
+    j->cut_to = j->first_row;
+    j->n_changes = 0;
+    buf_clear(&j->row);
+    if (j->row.cap > 4 * ROW_BYTES)
+        buf_done(&j->row);
+}

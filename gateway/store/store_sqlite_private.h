@@ -1,0 +1,250 @@
+/* store_sqlite_private -- what the parts of the SQLite store share; nobody else includes it.
+ *
+ * Shape:    conn is a connection with its prepared statements (store_sqlite_conn.c holds the table
+ *           of all SQL); call is one use of a statement; journal is the unsealed lines
+ *           (store_sqlite_journal.c).
+ * Thread:   a conn and all on it: one at a time.
+ * Errors:   enum store_error, mapped from SQLite's in one place, conn_failed.
+ */
+#ifndef GATEWAY_STORE_STORE_SQLITE_PRIVATE_H
+#define GATEWAY_STORE_STORE_SQLITE_PRIVATE_H
+
+#include <sqlite3.h>
+#include <stdatomic.h>
+#include <uv.h>
+
+#include "core/list.h"
+#include "core/map.h"
+#include "gateway/store/store_sqlite.h"
+
+/* ---------------------------------------------------------------------------- connections */
+
+enum stmt {
+    STMT_BEGIN,
+    STMT_COMMIT,
+    STMT_ROLLBACK,
+    STMT_SNAPSHOT, /* begins a read transaction over several statements */
+    STMT_DATA_VERSION,
+    STMT_MARKS,
+    STMT_MARKS_SET,
+    STMT_TASK_NEW,
+    STMT_INPUT_NEW,
+    STMT_TASK_SET,
+    STMT_TASK_EXISTS,
+    STMT_BLOCK_NEW,
+    STMT_CONVERSATION_ENSURE,
+    STMT_CONVERSATION_SET,
+    STMT_MESSAGE_NEW,
+    STMT_KEY_SET,
+    STMT_ACK,
+    STMT_INBOX_PUT,
+    STMT_INBOX_TAKE,
+    STMT_NOTICE_PUT,
+    STMT_NOTICE_TAKE,
+    STMT_TASK_KEYS,
+    STMT_GARBAGE_ADD,
+    STMT_TASKS_DELETE,
+    STMT_MESSAGES_DELETE,
+    STMT_KEYS_DELETE,
+    STMT_NOTICES_DELETE,
+    STMT_CONVERSATION_DELETE,
+    STMT_OUTBOX_PUT,
+    STMT_OUTBOX_TAKE,
+    STMT_REVOKE,
+    STMT_UNREVOKE,
+    STMT_USAGE_ENDED,
+    STMT_USAGE_FORGET,
+    STMT_USAGE_FORGET_ALL,
+    STMT_USAGE_SEALED,
+    STMT_USAGE_LESS,
+    STMT_USAGE_NONE,
+    STMT_HAS_ENDED,
+    STMT_GARBAGE_EVENTS,
+    STMT_GARBAGE_TASK,
+    STMT_TASK_EMPTY,
+    STMT_TASK_DELETE,
+    STMT_TASK_MESSAGES_DELETE,
+    STMT_TASK_KEYS_DELETE,
+    STMT_CONVERSATION_EMPTY,
+    STMT_GARBAGE_FIRST,
+    STMT_GARBAGE_BLOCKS,
+    STMT_GARBAGE_INPUT,
+    STMT_GARBAGE_INBOX,
+    STMT_GARBAGE_DONE,
+    STMT_JOURNAL_BOUNDS,
+    STMT_JOURNAL_PUT,
+    STMT_JOURNAL_CUT,
+    STMT_JOURNAL_ROWS,
+    STMT_SEALED,
+    STMT_ASK_TASK,
+    STMT_ASK_KEY,
+    STMT_ASK_TASKS,
+    STMT_ASK_TASKS_STATUS,
+    STMT_ASK_TASKS_LIVE,
+    STMT_ASK_RESULTS,
+    STMT_ASK_LIVE,
+    STMT_ASK_MESSAGES,
+    STMT_ASK_CONVERSATION,
+    STMT_ASK_CONVERSATIONS,
+    STMT_ASK_CONVERSATIONS_BEFORE,
+    STMT_ASK_BLOCKS,
+    STMT_ASK_INBOX,
+    STMT_ASK_NOTICES,
+    STMT_ASK_EXPIRED,
+    STMT_ASK_OLDEST,
+    STMT_ASK_OLDEST_EVENTS,
+    STMT_ASK_USAGE,
+    STMT_ASK_SIZE,
+    STMT_ASK_FULL,
+    STMT_ASK_REVOKED,
+    STMT_ASK_OUTBOX,
+    STMT_COUNT
+};
+
+struct conn {
+    sqlite3 *db;
+    sqlite3_stmt *stmts[STMT_COUNT]; /* NULL until first used */
+    char error[STORE_ERROR_TEXT];    /* what SQLite said of the last failure */
+};
+
+int conn_open(struct conn *conn, const char *path, bool read_only);
+void conn_close(struct conn *conn); /* zeroed is fine */
+int conn_exec(struct conn *conn, const char *script);
+int conn_failed(struct conn *conn, int rc); /* notes what SQLite says; what rc means */
+
+/* One use of a statement: begin, bind in order, step or run, end.  After a failure the rest does
+ * nothing, and end (or run) tells. */
+struct call {
+    struct conn *conn;
+    sqlite3_stmt *stmt;
+    int at; /* last parameter bound */
+    int rc; /* SQLite's */
+};
+
+struct call call_begin(struct conn *conn, enum stmt stmt);
+void call_text(struct call *c, struct str s); /* absent is NULL */
+void call_blob(struct call *c, struct str s);
+void call_int(struct call *c, int64_t n);
+void call_real(struct call *c, double n);
+void call_last(struct call *c); /* sorts behind every text */
+bool call_step(struct call *c); /* true for a row */
+int call_end(struct call *c);
+int call_run(struct call *c); /* all steps, and end */
+
+/* Columns of the row at which a call stands; valid until the next step. */
+struct str call_col(const struct call *c, int column); /* text or blob */
+int64_t call_col_int(const struct call *c, int column);
+
+static inline int run_plain(struct conn *conn, enum stmt stmt)
+{
+    struct call c = call_begin(conn, stmt);
+    return call_run(&c);
+}
+
+/* ---------------------------------------------------------------------------- schema */
+
+/* task_record_cost of tasks t and inputs i. */
+#define SQL_BYTES(column) "coalesce(length(CAST(" column " AS BLOB)), 0)"
+#define SQL_TASK_COST                                                                                         \
+    "(1024 + (1 + (t.type IN (0, 3))) * (" SQL_BYTES("i.input") " + " SQL_BYTES("t.output") ") + " SQL_BYTES( \
+        "i.metadata") " + " SQL_BYTES("t.result") " + " SQL_BYTES("t.undelivered") " + " SQL_BYTES("t.answers") ")"
+_Static_assert(TASK_ROW_BYTES == 1024 && TYPE_CHAT == 0 && TYPE_NOTICE == 3,
+               "SQL_TASK_COST has them");
+#define SQL_WITH_INPUT " LEFT JOIN inputs i ON i.task_key = t.task_key "
+
+/* Brings the database to version n by scripts[version..n-1], each in a transaction of its own. */
+int schema_migrate(struct conn *conn, const char *const *scripts, int n,
+                   char ret_error[STORE_ERROR_TEXT]);
+extern const char *const schema_scripts[];
+extern const int schema_version;
+
+/* ---------------------------------------------------------------------------- journal */
+
+struct sqlite_journal {
+    struct conn *conn;
+    struct map tails;            /* tasks with unsealed lines, by key */
+    struct list order;           /* the same, the oldest row first */
+    int64_t first_row, next_row; /* rows that may exist: first_row .. next_row - 1 */
+
+    /* Of the transaction under way; undone by sqlite_journal_rollback, taken over by sqlite_journal_commit. */
+    int64_t batch_row; /* id of the row being filled */
+    struct buf row;
+    int64_t cut_to;
+    struct tail_change *changes;
+    size_t n_changes, cap_changes;
+};
+
+int sqlite_journal_open(struct sqlite_journal *j, struct conn *conn);
+void sqlite_journal_close(struct sqlite_journal *j);
+bool sqlite_journal_has(const struct sqlite_journal *j, int64_t task_key); /* as committed */
+int sqlite_journal_lines(struct sqlite_journal *j, int64_t task_key, uint64_t first, uint64_t last,
+                         struct str bytes);
+void sqlite_journal_drop(struct sqlite_journal *j,
+                         int64_t task_key);          /* the task's lines so far are dead */
+int sqlite_journal_finish(struct sqlite_journal *j); /* the last thing before COMMIT */
+void sqlite_journal_commit(struct sqlite_journal *j);
+void sqlite_journal_rollback(struct sqlite_journal *j);
+
+/* All unsealed lines, as a reader finds them: one block per task, by key. */
+struct tails {
+    struct block **at;
+    size_t n;
+};
+int tails_load(struct conn *conn, struct tails *ret);
+void tails_done(struct tails *t);
+
+/* ---------------------------------------------------------------------------- the store */
+
+enum checkpoint { CHECKPOINT_NONE, CHECKPOINT_ASKED, CHECKPOINT_READY, CHECKPOINT_STOP };
+
+struct store_sqlite {
+    struct conn writer;
+    struct sqlite_journal journal;
+    struct store_start marks, new_marks; /* as committed; as of the transaction under way */
+    bool deletes;                        /* the transaction under way deletes tasks */
+    bool has_garbage;
+    char *path; /* of the database */
+    int lock_fd;
+
+    size_t wal_limit; /* frames */
+    _Atomic uint64_t wal_frames, checkpoint_failures;
+    atomic_bool checkpoints_fail; /* the last one did */
+    uint64_t checkpoint_pause_ns; /* at least, behind one that failed */
+
+    uv_mutex_t lock;        /* of what follows */
+    uv_cond_t wake, copied; /* of the thread; of the writer that waits for it */
+    enum checkpoint checkpoint;
+    uint64_t checkpoint_not_before; /* by uv_hrtime */
+    bool has_thread;
+    uv_thread_t thread;
+    struct conn checkpointer; /* of the thread, as is the next */
+    uint64_t copied_frames;   /* of the WAL, by the last checkpoint */
+    char error[STORE_ERROR_TEXT];
+};
+
+struct reader {
+    struct conn conn;
+    struct store_sqlite *store;
+    struct tails tails; /* of the last QUERY_TAILS, for its next page */
+    int64_t tails_version;
+};
+
+void store_note_error(struct store_sqlite *s, const struct conn *conn);
+
+/* store_sqlite_write.c */
+int sqlite_commit(void *store, const struct batch *batch);
+void sqlite_roll_back(struct store_sqlite *s);
+
+/* store_sqlite_retention.c: inside a transaction but for the last. */
+int sqlite_usage_ended(struct store_sqlite *s,
+                       int64_t task_key); /* its record counts from now on */
+int sqlite_usage_forget(struct store_sqlite *s, int64_t task_key); /* it does not, if it did */
+int sqlite_usage_sealed(struct store_sqlite *s, int64_t task_key, size_t bytes);
+int sqlite_events_remove(struct store_sqlite *s, const struct op *op);
+int sqlite_task_remove(struct store_sqlite *s, const struct op *op);
+void sqlite_collect_garbage(struct store_sqlite *s); /* a bounded piece */
+
+/* store_sqlite_read.c */
+int sqlite_query(void *reader, const struct query *query, struct answer *ret);
+
+#endif

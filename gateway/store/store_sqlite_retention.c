@@ -1,0 +1,197 @@
+/* What goes, and what owners have (core/store.h, TASK_ROW_BYTES).
+ *
+ * A removal takes the rows that make a task known at once, so that no look-up finds it; its blocks, input
+ * and inbox, which may be large, are named in garbage and go in pieces between commits.  The table usage
+ * follows in the same transactions: events that retention removes are subtracted with the op, whose sender
+ * was told their size by a reader; those of a deleted conversation as they are collected, for which
+ * garbage names the owner. */
+#include "gateway/store/store_sqlite_private.h"
+
+#define GARBAGE_BLOCKS 64 /* removed in one go */
+#define GARBAGE_TASKS 64
+
+/* ---------------------------------------------------------------------------- usage */
+
+static int run_for_task(struct store_sqlite *s, enum stmt stmt, int64_t task_key)
+{
+    struct call c = call_begin(&s->writer, stmt);
+    call_int(&c, task_key);
+    return call_run(&c);
+}
+
+int sqlite_usage_ended(struct store_sqlite *s, int64_t task_key)
+{
+    return run_for_task(s, STMT_USAGE_ENDED, task_key);
+}
+
+int sqlite_usage_forget(struct store_sqlite *s, int64_t task_key)
+{
+    return run_for_task(s, STMT_USAGE_FORGET, task_key);
+}
+
+int sqlite_usage_sealed(struct store_sqlite *s, int64_t task_key, size_t bytes)
+{
+    struct call c = call_begin(&s->writer, STMT_USAGE_SEALED);
+    call_int(&c, task_key);
+    call_int(&c, (int64_t)bytes);
+    return call_run(&c);
+}
+
+static int usage_less(struct store_sqlite *s, struct str owner, int64_t bytes)
+{
+    struct call c = call_begin(&s->writer, STMT_USAGE_LESS);
+    call_text(&c, owner);
+    call_int(&c, bytes);
+    int status = call_run(&c);
+    if (status < 0)
+        return status;
+    c = call_begin(&s->writer, STMT_USAGE_NONE);
+    call_text(&c, owner);
+    return call_run(&c);
+}
+
+/* ---------------------------------------------------------------------------- removing */
+
+static int has_ended(struct store_sqlite *s, int64_t task_key, bool *ret)
+{
+    struct call c = call_begin(&s->writer, STMT_HAS_ENDED);
+    call_int(&c, task_key);
+    *ret = call_step(&c);
+    return call_end(&c);
+}
+
+int sqlite_events_remove(struct store_sqlite *s, const struct op *op)
+{
+    bool ended = false;
+    int status = has_ended(s, op->task_key, &ended);
+    if (status < 0 || !ended)
+        return status;
+    s->deletes = true; /* there is garbage; and no tail of it proves that a task exists */
+    sqlite_journal_drop(&s->journal, op->task_key);
+    status = run_for_task(s, STMT_GARBAGE_EVENTS, op->task_key);
+    if (status == STORE_OK)
+        status = run_for_task(s, STMT_TASK_EMPTY, op->task_key);
+    return status < 0 ? status : usage_less(s, op->owner, op->freed);
+}
+
+static int run_in_conversation(struct store_sqlite *s, enum stmt stmt, const struct op *op,
+                               struct str third)
+{
+    struct call c = call_begin(&s->writer, stmt);
+    call_text(&c, op->owner);
+    call_text(&c, op->conversation_id);
+    if (third.p)
+        call_text(&c, third);
+    return call_run(&c);
+}
+
+/* The conversation, when nothing but messages of no task is left in it. */
+static int remove_conversation(struct store_sqlite *s, const struct op *op)
+{
+    struct call c = call_begin(&s->writer, STMT_CONVERSATION_EMPTY);
+    call_text(&c, op->owner);
+    call_text(&c, op->conversation_id);
+    call_int(&c, op->at);
+    bool is_empty = call_step(&c);
+    int status = call_end(&c);
+    if (status < 0 || !is_empty)
+        return status;
+    status = run_in_conversation(s, STMT_MESSAGES_DELETE, op, STR_NULL);
+    return status < 0 ? status : run_in_conversation(s, STMT_CONVERSATION_DELETE, op, STR_NULL);
+}
+
+int sqlite_task_remove(struct store_sqlite *s, const struct op *op)
+{
+    bool ended = false;
+    int status = has_ended(s, op->task_key, &ended);
+    if (status < 0 || !ended)
+        return status;
+    s->deletes = true;
+    sqlite_journal_drop(&s->journal, op->task_key);
+    static const enum stmt of_task[] = {STMT_USAGE_FORGET, STMT_GARBAGE_TASK, STMT_TASK_DELETE};
+    static const enum stmt of_id[] = {STMT_TASK_MESSAGES_DELETE, STMT_TASK_KEYS_DELETE};
+    for (size_t i = 0; i < countof(of_task) && status == STORE_OK; i++)
+        status = run_for_task(s, of_task[i], op->task_key);
+    for (size_t i = 0; i < countof(of_id) && status == STORE_OK; i++)
+        status = run_in_conversation(s, of_id[i], op, op->task_id);
+    if (status == STORE_OK)
+        status = usage_less(s, op->owner, op->freed);
+    return status < 0 ? status : remove_conversation(s, op);
+}
+
+/* ---------------------------------------------------------------------------- garbage */
+
+struct garbage {
+    int64_t task_key;
+    bool has_owner; /* … whose usage its blocks still are */
+    struct buf owner;
+    bool keeps_record;
+};
+
+static int first_garbage(struct store_sqlite *s, struct garbage *ret, bool *ret_none)
+{
+    struct call c = call_begin(&s->writer, STMT_GARBAGE_FIRST);
+    *ret_none = !call_step(&c);
+    if (!*ret_none) {
+        ret->task_key = call_col_int(&c, 0);
+        ret->keeps_record = call_col_int(&c, 2) != 0;
+        ret->has_owner = call_col(&c, 1).p != NULL;
+        buf_clear(&ret->owner);
+        buf_puts(&ret->owner, "");
+        buf_putstr(&ret->owner, call_col(&c, 1));
+    }
+    return call_end(&c);
+}
+
+static int collect_blocks(struct store_sqlite *s, const struct garbage *g, int *budget)
+{
+    int64_t bytes = 0;
+    struct call c = call_begin(&s->writer, STMT_GARBAGE_BLOCKS);
+    call_int(&c, g->task_key);
+    call_int(&c, *budget);
+    for (; call_step(&c); --*budget)
+        bytes += call_col_int(&c, 0);
+    int status = call_end(&c);
+    return status == STORE_OK && g->has_owner ? usage_less(s, buf_str(&g->owner), bytes) : status;
+}
+
+static int collect_task(struct store_sqlite *s, const struct garbage *g, int *budget)
+{
+    int status = collect_blocks(s, g, budget);
+    if (status < 0 || *budget <= 0)
+        return status; /* there may be more of it */
+    static const enum stmt rest[] = {STMT_GARBAGE_DONE, STMT_GARBAGE_INPUT, STMT_GARBAGE_INBOX};
+    size_t n = g->keeps_record ? 1 : countof(rest);
+    for (size_t i = 0; i < n && status == STORE_OK; i++)
+        status = run_for_task(s, rest[i], g->task_key);
+    return status;
+}
+
+static int collect_some(struct store_sqlite *s, bool *ret_all)
+{
+    int budget = GARBAGE_BLOCKS;
+    struct garbage g = {0};
+    int status = run_plain(&s->writer, STMT_BEGIN);
+    for (int i = 0; i < GARBAGE_TASKS && budget > 0 && status == STORE_OK && !*ret_all; i++) {
+        status = first_garbage(s, &g, ret_all);
+        if (status == STORE_OK && !*ret_all)
+            status = collect_task(s, &g, &budget);
+    }
+    buf_done(&g.owner);
+    if (status == STORE_OK)
+        status = run_plain(&s->writer, STMT_COMMIT);
+    return status;
+}
+
+void sqlite_collect_garbage(struct store_sqlite *s)
+{
+    bool all = false;
+    if (!s->has_garbage)
+        return;
+    if (collect_some(s, &all) < 0) {
+        store_note_error(s, &s->writer);
+        sqlite_roll_back(s); /* it stays named, and is tried again */
+    } else if (all) {
+        s->has_garbage = false;
+    }
+}

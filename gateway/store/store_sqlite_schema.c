@@ -1,0 +1,159 @@
+/* The schema, and how a database of an older version becomes one of this.
+ *
+ * To change it: never edit a script that was released; append one that turns the last version into
+ * the next; old gateways then refuse the database by its version.  Enumerations (task_status,
+ * task_type, task_error, message_role) are stored as their numbers: new values go to the end.
+ */
+#include <stdio.h>
+
+#include "gateway/store/store_sqlite_private.h"
+
+_Static_assert(STATUS_PENDING == 0 && STATUS_RUNNING == 1 && STATUS_COMPLETED == 2 &&
+                   STATUS_FAILED == 3 && STATUS_CANCELLED == 4,
+               "stored as numbers");
+_Static_assert(TYPE_CHAT == 0 && TYPE_BACKGROUND == 1 && TYPE_CHILD == 2 && TYPE_NOTICE == 3,
+               "stored as numbers");
+_Static_assert(ROLE_USER == 0 && ROLE_ASSISTANT == 1 && ROLE_SYSTEM == 2, "stored as numbers");
+_Static_assert(TASK_OK == 0 && TASK_AGENT_ERROR == 1 && TASK_INTERNAL == 7, "stored as numbers");
+
+/* A task's row is written anew at each change of its state, so that its long and constant part has a
+ * table of its own, inputs.  The journal's format is in store_sqlite_journal.c.  Blocks are appended
+ * by rowid and found by a small index: WITHOUT ROWID took a quarter longer per commit, pages of 8 and
+ * 16 KiB wrote a fifth and two thirds more. */
+static const char version_1[] =
+    "CREATE TABLE marks (next_key INTEGER NOT NULL, newest_id TEXT NOT NULL);"
+    "INSERT INTO marks VALUES (1, '');"
+
+    "CREATE TABLE conversations (owner TEXT NOT NULL, conversation_id TEXT NOT NULL, title TEXT,"
+    " agent TEXT, updated_at INTEGER NOT NULL, notices INTEGER NOT NULL DEFAULT 0,"
+    " PRIMARY KEY (owner, conversation_id)) WITHOUT ROWID;"
+    "CREATE INDEX conversations_changed ON conversations (owner, updated_at, conversation_id);"
+
+    "CREATE TABLE messages (owner TEXT NOT NULL, conversation_id TEXT NOT NULL,"
+    " message_id TEXT NOT NULL, task_id TEXT, role INTEGER NOT NULL, partial INTEGER NOT NULL,"
+    " created_at INTEGER NOT NULL, content TEXT,"
+    " UNIQUE (owner, conversation_id, message_id));"
+
+    "CREATE TABLE tasks (task_key INTEGER PRIMARY KEY, type INTEGER NOT NULL,"
+    " notify_on_complete INTEGER NOT NULL, waits INTEGER NOT NULL, created_at INTEGER NOT NULL,"
+    " owner TEXT NOT NULL,"
+    " conversation_id TEXT NOT NULL, task_id TEXT NOT NULL, agent TEXT, name TEXT,"
+    " description TEXT, parent_task_id TEXT, parent_run_id TEXT, parent_call_id TEXT,"
+    " parent_agent_id TEXT, ancestors TEXT, status INTEGER NOT NULL, error INTEGER NOT NULL, progress REAL,"
+    " first INTEGER NOT NULL, head INTEGER NOT NULL, cancel_requested_at INTEGER NOT NULL,"
+    " started_at INTEGER NOT NULL, completed_at INTEGER NOT NULL,"
+    " output_truncated INTEGER NOT NULL, acked INTEGER NOT NULL, error_message TEXT,"
+    " waiting_for TEXT, output TEXT, result TEXT, undelivered TEXT, answers TEXT,"
+    " UNIQUE (owner, conversation_id, task_id));"
+    "CREATE INDEX tasks_live ON tasks (task_key) WHERE status < 2;"
+    "CREATE INDEX tasks_live_in ON tasks (owner, conversation_id, task_id) WHERE status < 2;"
+    "CREATE INDEX tasks_results ON tasks (owner, conversation_id, task_id)"
+    " WHERE type = 1 AND status >= 2 AND acked = 0;"
+    "CREATE TABLE inputs (task_key INTEGER PRIMARY KEY, input TEXT, metadata TEXT);"
+
+    "CREATE TABLE request_keys (owner TEXT NOT NULL, key TEXT NOT NULL,"
+    " conversation_id TEXT NOT NULL, task_id TEXT NOT NULL, created_at INTEGER NOT NULL,"
+    " PRIMARY KEY (owner, key)) WITHOUT ROWID;"
+    "CREATE INDEX request_keys_of ON request_keys (owner, conversation_id);"
+
+    "CREATE TABLE journal (row INTEGER PRIMARY KEY, bytes BLOB NOT NULL);"
+    "CREATE TABLE blocks (task_key INTEGER NOT NULL, first INTEGER NOT NULL,"
+    " last INTEGER NOT NULL, bytes BLOB NOT NULL, UNIQUE (task_key, first));"
+    "CREATE TABLE inbox (task_key INTEGER NOT NULL, position INTEGER NOT NULL,"
+    " line BLOB NOT NULL, PRIMARY KEY (task_key, position)) WITHOUT ROWID;"
+    "CREATE TABLE notices (key INTEGER PRIMARY KEY, silent INTEGER NOT NULL, owner TEXT NOT NULL,"
+    " conversation_id TEXT NOT NULL, agent TEXT, text TEXT);"
+    "CREATE INDEX notices_of ON notices (owner, conversation_id);"
+    /* Tasks whose rows are gone and whose blocks, input and inbox still are to go. */
+    "CREATE TABLE garbage (task_key INTEGER PRIMARY KEY);";
+
+/* Retention: who has how much, what goes next, and rows that go with their task. */
+static const char version_2[] =
+    "CREATE TABLE usage (owner TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;"
+    "INSERT INTO usage SELECT owner, sum(bytes) FROM ("
+    "SELECT t.owner AS owner, " SQL_TASK_COST " AS bytes FROM tasks t" SQL_WITH_INPUT
+    "WHERE t.status >= 2 UNION ALL "
+    "SELECT t.owner, length(b.bytes) FROM tasks t JOIN blocks b ON b.task_key = t.task_key) "
+    "GROUP BY owner;"
+    "CREATE INDEX tasks_ended ON tasks (completed_at) WHERE status >= 2;"
+    "CREATE INDEX tasks_ended_of ON tasks (owner) WHERE status >= 2;"
+    "CREATE INDEX tasks_with_events_of ON tasks (owner) WHERE status >= 2 AND first <= head;"
+    "CREATE INDEX messages_of_task ON messages (task_id);"
+    "DROP INDEX request_keys_of;"
+    "CREATE INDEX request_keys_of_task ON request_keys (owner, conversation_id, task_id);"
+    /* Whose usage the blocks still are, NULL for nobody's; whether the task itself stays. */
+    "ALTER TABLE garbage ADD COLUMN owner TEXT;"
+    "ALTER TABLE garbage ADD COLUMN keeps_record INTEGER NOT NULL DEFAULT 0;";
+
+/* Owners who are let in no more, until a time in Unix ms. */
+static const char version_3[] = "CREATE TABLE revocations (owner TEXT PRIMARY KEY, "
+                                "until INTEGER NOT NULL) WITHOUT ROWID;";
+
+/* What other servers are still to be told. */
+static const char version_4[] =
+    "CREATE TABLE outbox (key INTEGER PRIMARY KEY, hook TEXT NOT NULL, id TEXT NOT NULL,"
+    " at INTEGER NOT NULL, body TEXT NOT NULL);"
+    "CREATE INDEX outbox_of ON outbox (hook);";
+
+/* Of which process a notice tells: NULL for a task's, and for those of older gateways. */
+static const char version_5[] = "ALTER TABLE notices ADD COLUMN source TEXT;";
+
+const char *const schema_scripts[] = {version_1, version_2, version_3, version_4, version_5};
+const int schema_version = (int)countof(schema_scripts);
+
+static int version_read(struct conn *conn, int *ret)
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(conn->db, "PRAGMA user_version", -1, &stmt, NULL);
+    struct call c = {.conn = conn, .stmt = stmt, .rc = rc};
+    if (call_step(&c))
+        *ret = (int)call_col_int(&c, 0);
+    int status = call_end(&c);
+    sqlite3_finalize(stmt);
+    return status;
+}
+
+static int migrate_one(struct conn *conn, const char *script, int to)
+{
+    char done[64];
+    snprintf(done, sizeof done, "PRAGMA user_version = %d", to);
+    int status = run_plain(conn, STMT_BEGIN);
+    if (status == STORE_OK)
+        status = conn_exec(conn, script);
+    if (status == STORE_OK)
+        status = conn_exec(conn, done);
+    if (status == STORE_OK)
+        status = run_plain(conn, STMT_COMMIT);
+    if (status < 0 && !sqlite3_get_autocommit(conn->db)) {
+        char why[STORE_ERROR_TEXT];
+        memcpy(why, conn->error, sizeof why);
+        (void)run_plain(conn, STMT_ROLLBACK); /* the first failure is the one to tell */
+        memcpy(conn->error, why, sizeof why);
+    }
+    return status;
+}
+
+int schema_migrate(struct conn *conn, const char *const *scripts, int n,
+                   char ret_error[STORE_ERROR_TEXT])
+{
+    int version = 0;
+    int status = version_read(conn, &version);
+    if (status == STORE_OK && version < 0) {
+        snprintf(ret_error, STORE_ERROR_TEXT, "the database has schema version %d: it is damaged",
+                 version);
+        return STORE_CORRUPT;
+    }
+    if (status == STORE_OK && version > n) {
+        snprintf(ret_error, STORE_ERROR_TEXT,
+                 "the database has schema version %d, this gateway knows versions up to %d: "
+                 "it was written by a newer one",
+                 version, n);
+        return STORE_IO;
+    }
+    for (; status == STORE_OK && version < n; version++)
+        status = migrate_one(conn, scripts[version], version + 1);
+    if (status < 0)
+        snprintf(ret_error, STORE_ERROR_TEXT, "cannot bring the schema to version %d: %.180s", n,
+                 conn->error);
+    return status;
+}

@@ -1,0 +1,357 @@
+/* Batches into transactions.  What is kept in memory about the database (marks, the journal's tails)
+ * follows a transaction only after its COMMIT; a failure rolls both back. */
+#include "gateway/store/store_sqlite_private.h"
+
+static void note_id(struct store_sqlite *s, struct str id)
+{
+    if (id.n == TASK_ID_LEN && memcmp(id.p, s->new_marks.newest_id, TASK_ID_LEN) > 0)
+        memcpy(s->new_marks.newest_id, id.p, TASK_ID_LEN);
+}
+
+static void call_conversation(struct call *c, const struct op *op)
+{
+    call_text(c, op->owner);
+    call_text(c, op->conversation_id);
+}
+
+/* The columns of TASK_STATE. */
+static void call_state(struct call *c, const struct task_state *state)
+{
+    call_int(c, state->status);
+    call_int(c, state->error);
+    call_real(c, state->progress);
+    call_int(c, (int64_t)state->first);
+    call_int(c, (int64_t)state->head);
+    call_int(c, state->cancel_requested_at);
+    call_int(c, state->started_at);
+    call_int(c, state->completed_at);
+    call_int(c, state->output_truncated);
+    call_int(c, state->acked);
+    call_text(c, state->error_message);
+    call_text(c, state->waiting_for);
+    call_text(c, state->output);
+    call_text(c, state->result);
+    call_text(c, state->undelivered);
+    call_text(c, state->answers);
+}
+
+static int apply_task_new(struct store_sqlite *s, const struct op *op)
+{
+    const struct task_record *t = op->record;
+    struct call c = call_begin(&s->writer, STMT_TASK_NEW);
+    call_int(&c, t->key);
+    call_int(&c, t->type);
+    call_int(&c, t->notify_on_complete);
+    call_int(&c, t->waits);
+    call_int(&c, t->created_at);
+    call_text(&c, t->owner);
+    call_text(&c, t->conversation_id);
+    call_text(&c, t->task_id);
+    call_text(&c, t->agent);
+    call_text(&c, t->name);
+    call_text(&c, t->description);
+    call_text(&c, t->parent_task_id);
+    call_text(&c, t->parent_run_id);
+    call_text(&c, t->parent_call_id);
+    call_text(&c, t->parent_agent_id);
+    call_text(&c, t->ancestors);
+    call_state(&c, &t->state);
+    int status = call_run(&c);
+    if (status < 0)
+        return status;
+
+    if (t->key >= s->new_marks.next_key)
+        s->new_marks.next_key = t->key + 1;
+    note_id(s, t->task_id);
+    if (t->input.p || t->metadata.p) {
+        c = call_begin(&s->writer, STMT_INPUT_NEW);
+        call_int(&c, t->key);
+        call_text(&c, t->input);
+        call_text(&c, t->metadata);
+        status = call_run(&c);
+    }
+    if (status == STORE_OK && status_is_terminal(t->state.status))
+        status = sqlite_usage_ended(s, t->key);
+    return status;
+}
+
+static int apply_task_set(struct store_sqlite *s, const struct op *op)
+{
+    bool ends = status_is_terminal(op->state->status);
+    int status = ends ? sqlite_usage_forget(s, op->task_key) : STORE_OK; /* it may be told twice */
+    if (status < 0)
+        return status;
+    struct call c = call_begin(&s->writer, STMT_TASK_SET);
+    call_state(&c, op->state);
+    call_int(&c, op->task_key);
+    status = call_run(&c);
+    return status == STORE_OK && ends ? sqlite_usage_ended(s, op->task_key) : status;
+}
+
+/* STORE_NOT_FOUND when there is no such task: then what is meant for it has no effect.  That a task
+ * has a tail proves it, unless this very transaction deletes. */
+static int task_exists(struct store_sqlite *s, int64_t task_key)
+{
+    if (!s->deletes && sqlite_journal_has(&s->journal, task_key))
+        return STORE_OK;
+    struct call c = call_begin(&s->writer, STMT_TASK_EXISTS);
+    call_int(&c, task_key);
+    bool exists = call_step(&c);
+    int status = call_end(&c);
+    return status < 0 ? status : exists ? STORE_OK : STORE_NOT_FOUND;
+}
+
+static int apply_lines(struct store_sqlite *s, const struct op *op)
+{
+    ASSERT(op->first > 0 && op->last >= op->first);
+    int status = task_exists(s, op->task_key);
+    if (status < 0)
+        return status;
+    return sqlite_journal_lines(&s->journal, op->task_key, op->first, op->last, op->bytes);
+}
+
+static int put_block(struct store_sqlite *s, int64_t task_key, const struct lines *block)
+{
+    struct call c = call_begin(&s->writer, STMT_BLOCK_NEW);
+    call_int(&c, task_key);
+    call_int(&c, (int64_t)block->first);
+    call_int(&c, (int64_t)block->last);
+    call_blob(&c, block->bytes);
+    return call_run(&c);
+}
+
+static int apply_seal(struct store_sqlite *s, const struct op *op)
+{
+    ASSERT(op->first > 0 && op->last >= op->first);
+    int status = task_exists(s, op->task_key);
+    struct lines left = {op->first, op->last, op->bytes}, block;
+    while (status == STORE_OK && lines_take_block(&left, &block))
+        status = put_block(s, op->task_key, &block);
+    if (status < 0)
+        return status;
+    sqlite_journal_drop(&s->journal, op->task_key);
+    return sqlite_usage_sealed(s, op->task_key, op->bytes.n);
+}
+
+static int apply_message(struct store_sqlite *s, const struct op *op)
+{
+    const struct message_record *m = op->message;
+    struct call c = call_begin(&s->writer, STMT_CONVERSATION_ENSURE);
+    call_conversation(&c, op);
+    call_int(&c, m->created_at);
+    int status = call_run(&c);
+    if (status < 0)
+        return status;
+
+    note_id(s, m->message_id);
+    c = call_begin(&s->writer, STMT_MESSAGE_NEW);
+    call_conversation(&c, op);
+    call_text(&c, m->message_id);
+    call_text(&c, m->task_id);
+    call_int(&c, m->role);
+    call_int(&c, m->partial);
+    call_int(&c, m->created_at);
+    call_text(&c, m->content);
+    return call_run(&c);
+}
+
+static int apply_conversation(struct store_sqlite *s, const struct op *op)
+{
+    struct call c = call_begin(&s->writer, STMT_CONVERSATION_SET);
+    call_conversation(&c, op);
+    call_text(&c, op->title);
+    call_text(&c, op->agent);
+    call_int(&c, op->at);
+    call_int(&c, op->force);
+    call_int(&c, op->turns);
+    return call_run(&c);
+}
+
+/* The tasks' rows go at once, so that no look-up finds them; their blocks, inputs and inboxes, which
+ * may be large, are named in garbage and go in pieces (sqlite_collect_garbage). */
+static int apply_delete(struct store_sqlite *s, const struct op *op)
+{
+    static const enum stmt steps[] = {
+        STMT_USAGE_FORGET_ALL, STMT_GARBAGE_ADD,    STMT_TASKS_DELETE,       STMT_MESSAGES_DELETE,
+        STMT_KEYS_DELETE,      STMT_NOTICES_DELETE, STMT_CONVERSATION_DELETE};
+    struct call c = call_begin(&s->writer, STMT_TASK_KEYS);
+    call_conversation(&c, op);
+    while (call_step(&c))
+        sqlite_journal_drop(&s->journal, call_col_int(&c, 0));
+    int status = call_end(&c);
+    s->deletes = true;
+    for (size_t i = 0; i < countof(steps) && status == STORE_OK; i++) {
+        c = call_begin(&s->writer, steps[i]);
+        call_conversation(&c, op);
+        status = call_run(&c);
+    }
+    return status;
+}
+
+static int apply_request_key(struct store_sqlite *s, const struct op *op)
+{
+    struct call c = call_begin(&s->writer, STMT_KEY_SET);
+    call_text(&c, op->owner);
+    call_text(&c, op->key);
+    call_text(&c, op->conversation_id);
+    call_text(&c, op->task_id);
+    call_int(&c, op->at);
+    return call_run(&c);
+}
+
+static int apply_ack(struct store_sqlite *s, const struct op *op)
+{
+    struct call c = call_begin(&s->writer, STMT_ACK);
+    call_conversation(&c, op);
+    call_text(&c, op->key);
+    return call_run(&c);
+}
+
+static int apply_inbox_put(struct store_sqlite *s, const struct op *op)
+{
+    struct call c = call_begin(&s->writer, STMT_INBOX_PUT);
+    call_int(&c, op->task_key);
+    call_int(&c, (int64_t)op->first);
+    call_blob(&c, op->bytes);
+    return call_run(&c);
+}
+
+static int apply_inbox_take(struct store_sqlite *s, const struct op *op)
+{
+    struct call c = call_begin(&s->writer, STMT_INBOX_TAKE);
+    call_int(&c, op->task_key);
+    call_int(&c, (int64_t)op->last);
+    return call_run(&c);
+}
+
+static int apply_notice_put(struct store_sqlite *s, const struct op *op)
+{
+    const struct notice_record *n = op->notice;
+    if (n->key >= s->new_marks.next_key) /* of something that is no task */
+        s->new_marks.next_key = n->key + 1;
+    struct call c = call_begin(&s->writer, STMT_NOTICE_PUT);
+    call_int(&c, n->key);
+    call_int(&c, n->silent);
+    call_text(&c, n->owner);
+    call_text(&c, n->conversation_id);
+    call_text(&c, n->agent);
+    call_text(&c, n->text);
+    call_text(&c, n->source);
+    return call_run(&c);
+}
+
+static int apply_notice_take(struct store_sqlite *s, const struct op *op)
+{
+    struct call c = call_begin(&s->writer, STMT_NOTICE_TAKE);
+    call_int(&c, op->task_key);
+    return call_run(&c);
+}
+
+static int apply_outbox_put(struct store_sqlite *s, const struct op *op)
+{
+    const struct outbox_record *o = op->outbox;
+    struct call c = call_begin(&s->writer, STMT_OUTBOX_PUT);
+    call_int(&c, o->key);
+    call_text(&c, o->hook);
+    call_text(&c, o->id);
+    call_int(&c, o->at);
+    call_text(&c, o->body);
+    if (o->key >= s->new_marks.next_key)
+        s->new_marks.next_key = o->key + 1;
+    return call_run(&c);
+}
+
+static int apply_outbox_take(struct store_sqlite *s, const struct op *op)
+{
+    struct call c = call_begin(&s->writer, STMT_OUTBOX_TAKE);
+    call_int(&c, op->task_key);
+    return call_run(&c);
+}
+
+static int apply_revoke(struct store_sqlite *s, const struct op *op)
+{
+    struct call c = call_begin(&s->writer, op->at ? STMT_REVOKE : STMT_UNREVOKE);
+    call_text(&c, op->owner);
+    if (op->at)
+        call_int(&c, op->at);
+    return call_run(&c);
+}
+
+static int apply(struct store_sqlite *s, const struct op *op)
+{
+    switch (op->kind) {
+    case OP_TASK_NEW: return apply_task_new(s, op);
+    case OP_TASK_SET: return apply_task_set(s, op);
+    case OP_LINES: return apply_lines(s, op);
+    case OP_SEAL: return apply_seal(s, op);
+    case OP_MESSAGE: return apply_message(s, op);
+    case OP_CONVERSATION: return apply_conversation(s, op);
+    case OP_CONVERSATION_DELETE: return apply_delete(s, op);
+    case OP_REQUEST_KEY: return apply_request_key(s, op);
+    case OP_ACK: return apply_ack(s, op);
+    case OP_INBOX_PUT: return apply_inbox_put(s, op);
+    case OP_INBOX_TAKE: return apply_inbox_take(s, op);
+    case OP_NOTICE_PUT: return apply_notice_put(s, op);
+    case OP_NOTICE_TAKE: return apply_notice_take(s, op);
+    case OP_OUTBOX_PUT: return apply_outbox_put(s, op);
+    case OP_OUTBOX_TAKE: return apply_outbox_take(s, op);
+    case OP_REVOKE: return apply_revoke(s, op);
+    case OP_EVENTS_REMOVE: return sqlite_events_remove(s, op);
+    case OP_TASK_REMOVE: return sqlite_task_remove(s, op);
+    }
+    UNREACHABLE();
+}
+
+static int write_marks(struct store_sqlite *s)
+{
+    if (s->new_marks.next_key == s->marks.next_key &&
+        memcmp(s->new_marks.newest_id, s->marks.newest_id, sizeof s->marks.newest_id) == 0)
+        return STORE_OK;
+    struct call c = call_begin(&s->writer, STMT_MARKS_SET);
+    call_int(&c, s->new_marks.next_key);
+    call_text(&c, str_of(s->new_marks.newest_id));
+    return call_run(&c);
+}
+
+static int apply_all(struct store_sqlite *s, const struct batch *batch)
+{
+    int status = run_plain(&s->writer, STMT_BEGIN);
+    for (size_t i = 0; i < batch->n_ops && status == STORE_OK; i++) {
+        status = apply(s, &batch->ops[i]);
+        if (status == STORE_NOT_FOUND)
+            status = STORE_OK;
+    }
+    if (status == STORE_OK)
+        status = write_marks(s);
+    if (status == STORE_OK)
+        status = sqlite_journal_finish(&s->journal);
+    if (status == STORE_OK)
+        status = run_plain(&s->writer, STMT_COMMIT);
+    return status;
+}
+
+/* Some failures (disk full, I/O) have rolled back by themselves already. */
+void sqlite_roll_back(struct store_sqlite *s)
+{
+    if (!sqlite3_get_autocommit(s->writer.db))
+        (void)run_plain(&s->writer, STMT_ROLLBACK);
+    ASSERT(sqlite3_get_autocommit(s->writer.db));
+}
+
+int sqlite_commit(void *store, const struct batch *batch)
+{
+    struct store_sqlite *s = store;
+    s->new_marks = s->marks;
+    s->deletes = false;
+    int status = apply_all(s, batch);
+    if (status < 0) {
+        store_note_error(s, &s->writer);
+        sqlite_roll_back(s);
+        sqlite_journal_rollback(&s->journal);
+        return status;
+    }
+    s->marks = s->new_marks;
+    sqlite_journal_commit(&s->journal);
+    s->has_garbage = s->has_garbage || s->deletes;
+    return STORE_OK;
+}

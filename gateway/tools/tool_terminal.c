@@ -1,0 +1,340 @@
+#include "gateway/tools/tool_terminal.h"
+
+#include "core/task.h"
+#include "gateway/tools/tool_arguments.h"
+
+#include <stdlib.h>
+
+/* Design
+ *
+ *   a command that is waited for:   start ──▶ its process ends ──▶ done   (stop: kill)
+ *   one in the background:          start ──▶ its pid is known ──▶ done   (stop: nothing)
+ */
+
+#define PID_POLL_MS 5
+#define PID_WAIT_MS 2000
+
+struct tool_job {
+    struct terminal *terminal;
+    tool_done_fn done;
+    void *user;
+    struct process *process; /* NULL when it has ended, or is nobody's business any more */
+    struct process_waiter waiter;
+    struct timer timer;
+    msec_t deadline;       /* of the wait for the pid */
+    bool ignored_patterns; /* both were asked for */
+};
+
+const char *const terminal_refused[] = {"background", "pty", "notify_on_complete", "watch_patterns",
+                                        NULL};
+
+/* ------------------------------------------------------------------ the call */
+
+struct wanted {
+    struct keep_spec spec;
+    char *workdir;
+};
+
+static void wanted_done(struct wanted *w)
+{
+    keep_spec_done(&w->spec);
+    free(w->workdir);
+}
+
+static bool is_refused(const struct js_doc *doc, struct buf *out)
+{
+    for (size_t i = 0; terminal_refused[i]; i++) {
+        if (!arguments_has(doc, terminal_refused[i]))
+            continue;
+        buf_putf(out, "\"%s\" is not for calls that a program makes: only a model may use it",
+                 terminal_refused[i]);
+        return true;
+    }
+    return false;
+}
+
+static bool read_members(const struct js_doc *doc, struct wanted *w, struct buf *out)
+{
+    struct keep_spec *s = &w->spec;
+    int64_t timeout = 0;
+    if (!arguments_text(doc, "command", 1, TERMINAL_COMMAND_BYTES, &s->command, out) ||
+        !arguments_bool(doc, "background", &s->background, out) ||
+        !arguments_bool(doc, "pty", &s->pty, out) ||
+        !arguments_text(doc, "workdir", 0, 4096, &w->workdir, out) ||
+        !arguments_bool(doc, "notify_on_complete", &s->notify_on_complete, out) ||
+        !arguments_texts(doc, "watch_patterns", TERMINAL_PATTERNS, &s->watch_patterns, out) ||
+        !arguments_int(doc, "timeout", 1, s->background ? 31536000 : TERMINAL_MAX_TIMEOUT_S,
+                       &timeout, out))
+        return false;
+    if (!s->background && (s->notify_on_complete || s->watch_patterns.n)) {
+        buf_puts(out, "\"notify_on_complete\" and \"watch_patterns\" are for \"background\" only");
+        return false;
+    }
+    if (!timeout && !s->background)
+        timeout = TERMINAL_TIMEOUT_S;
+    s->timeout_ms = timeout * 1000;
+    return true;
+}
+
+static bool read_call(const struct tool_caller *caller, struct str arguments, struct wanted *ret,
+                      struct buf *out)
+{
+    struct js_doc doc = {0};
+    *ret = (struct wanted){0};
+    bool good = arguments_open(&doc, arguments, out) &&
+                !(caller->is_program && is_refused(&doc, out)) && read_members(&doc, ret, out);
+    js_done(&doc);
+    if (!good)
+        wanted_done(ret);
+    return good;
+}
+
+/* ------------------------------------------------------------------ approval */
+
+bool terminal_is_approved(const struct terminal *t, const char *command)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                " _./:=,@%+-";
+    bool is_plain = strspn(command, plain) == strlen(command);
+    command += strspn(command, " ");
+    struct str program = {command, strcspn(command, " ")};
+    for (size_t i = 0; t->approved && t->approved[i]; i++) {
+        struct str approved = str_of(t->approved[i]);
+        if (str_eq(approved, STR("*")) || (is_plain && str_eq(program, approved)))
+            return true;
+    }
+    return false;
+}
+
+static bool asks(const struct tool *tool, const struct tool_caller *caller, struct str arguments,
+                 struct buf *question)
+{
+    const struct terminal *t = tool->settings;
+    struct wanted w;
+    struct buf why = {0};
+    bool asks = false;
+    if (read_call(caller, arguments, &w, &why)) { /* else it is refused when it is started */
+        asks = !terminal_is_approved(t, w.spec.command);
+        if (asks)
+            buf_putf(question, "Run this command%s%s?\n%s",
+                     w.spec.background ? " in the background" : "",
+                     t->sandbox.kind == SANDBOX_NONE ? ", outside of any sandbox" : "",
+                     w.spec.command);
+        wanted_done(&w);
+    }
+    buf_done(&why);
+    return asks;
+}
+
+/* ------------------------------------------------------------------ results */
+
+static void finish(struct tool_job *job, bool good, struct buf *output)
+{
+    struct clock *clock = &job->terminal->hub->clock;
+    list_remove(&job->waiter.node);
+    timer_disarm(clock, &job->timer);
+    job->process = NULL;
+    job->done(job->user, good, buf_str(output));
+    buf_done(output);
+}
+
+static void put_error(const struct process *p, struct buf *out)
+{
+    struct buf text = {0};
+    if (p->status.state == KEEP_EXITED && p->status.exit_code >= 0) {
+        js_put_field(out, "error", STR_NULL);
+        return;
+    }
+    buf_puts(&text, "the command ");
+    process_put_end(p, &text);
+    if (p->status.state == KEEP_TIMED_OUT)
+        buf_putf(&text, " of %lld s", (long long)(p->spec.timeout_ms / 1000));
+    js_put_field(out, "error", buf_str(&text));
+    buf_done(&text);
+}
+
+static void tell_output(struct tool_job *job, const struct process *p)
+{
+    struct buf out = {0}, text = {0};
+    bool cut = process_text(p, TERMINAL_OUTPUT_CHARS, &text);
+    buf_putc(&out, '{');
+    js_put_field(&out, "output", buf_str(&text));
+    if (cut)
+        js_put_bool(&out, "output_cut", true);
+    if (p->status.state == KEEP_TIMED_OUT)
+        js_put_int(&out, "exit_code", 124); /* as timeout(1) has it */
+    else if (p->status.has_exit_code)
+        js_put_int(&out, "exit_code", p->status.exit_code);
+    else
+        js_put_raw(&out, "exit_code", STR("null"));
+    put_error(p, &out);
+    buf_putc(&out, '}');
+    buf_done(&text);
+    finish(job, true, &out);
+}
+
+static void tell_start(struct tool_job *job, const struct process *p)
+{
+    struct buf out = {0};
+    buf_putc(&out, '{');
+    js_put_field(&out, "output", STR("Background process started"));
+    js_put_field(&out, "session_id", str_of(p->id));
+    if (p->status.pid)
+        js_put_int(&out, "pid", p->status.pid);
+    js_put_int(&out, "exit_code", 0);
+    js_put_field(&out, "error", STR_NULL);
+    js_put_field(&out, "workdir", str_of(p->spec.workdir));
+    if (p->spec.notify_on_complete)
+        js_put_bool(&out, "notify_on_complete", true);
+    if (p->watch.on)
+        js_put_int(&out, "watch_patterns", (int64_t)p->spec.watch_patterns.n);
+    if (job->ignored_patterns)
+        js_put_bool(&out, "watch_patterns_ignored", true);
+    if (!p->spec.notify_on_complete && !p->spec.watch_patterns.n)
+        js_put_field(&out, "hint",
+                     STR("nothing will tell you of its end: look at it with the tool process, or "
+                         "start it with notify_on_complete"));
+    buf_putc(&out, '}');
+    finish(job, true, &out);
+}
+
+static void on_ended(struct process_waiter *waiter, struct process *p)
+{
+    struct tool_job *job = container_of(waiter, struct tool_job, waiter);
+    struct buf out = {0};
+    if (p->status.state == KEEP_FAILED) {
+        buf_puts(&out, "the command ");
+        process_put_end(p, &out);
+        process_learnt(p);
+        finish(job, false, &out);
+    } else if (p->spec.background) {
+        tell_start(job, p);
+    } else {
+        tell_output(job, p);
+    }
+}
+
+static void on_timer(struct timer *timer)
+{
+    struct tool_job *job = container_of(timer, struct tool_job, timer);
+    struct clock *clock = &job->terminal->hub->clock;
+    process_refresh(job->process);
+    if (job->process->status.pid || clock->now_ms >= job->deadline)
+        tell_start(job, job->process);
+    else
+        timer_arm(clock, &job->timer, clock->now_ms + PID_POLL_MS);
+}
+
+/* ------------------------------------------------------------------ the port */
+
+/* Who starts it, and where it runs. */
+static bool complete(const struct terminal *t, const struct tool_caller *caller, struct wanted *w,
+                     char ***ret_env, char ret_error[256])
+{
+    struct keep_spec *s = &w->spec;
+    const struct stream *stream =
+        hub_find_stream(t->hub, caller->owner, caller->conversation_id, caller->task_id);
+    const struct task *task = stream ? stream->task : NULL;
+    s->owner = xstrdup(caller->owner);
+    s->conversation_id = xstrdup(caller->conversation_id);
+    s->task_id = xstrdup(caller->task_id);
+    s->agent = task ? xstrdup(task_field(task, FIELD_AGENT)) : NULL;
+    return sandbox_plan(&t->sandbox, w->workdir, s, ret_env, ret_error);
+}
+
+static struct tool_job *begin(struct terminal *t, struct process *p, bool ignored)
+{
+    struct clock *clock = &t->hub->clock;
+    struct tool_job *job = xcalloc(sizeof *job);
+    job->terminal = t;
+    job->process = p;
+    job->waiter.ended = on_ended;
+    job->timer.fire = on_timer;
+    job->deadline = clock->now_ms + PID_WAIT_MS;
+    job->ignored_patterns = ignored;
+    process_wait(p, &job->waiter);
+    if (p->spec.background)
+        timer_arm(clock, &job->timer, clock->now_ms + PID_POLL_MS);
+    return job;
+}
+
+static struct tool_job *start(const struct tool *tool, const struct tool_caller *caller,
+                              struct str arguments, tool_done_fn done, void *user, struct buf *out)
+{
+    struct terminal *t = tool->settings;
+    struct wanted w;
+    char **env = NULL, error[256] = "";
+    if (!read_call(caller, arguments, &w, out))
+        return NULL;
+    bool both = w.spec.notify_on_complete && w.spec.watch_patterns.n;
+    if (both)
+        keep_texts_done(&w.spec.watch_patterns);
+    struct process *p = NULL;
+    if (complete(t, caller, &w, &env, error))
+        p = process_start(t->processes, &w.spec, env, error);
+    wanted_done(&w);
+    sandbox_env_done(env);
+    if (!p) {
+        buf_puts(out, error);
+        return NULL;
+    }
+    struct tool_job *job = begin(t, p, both);
+    job->done = done;
+    job->user = user;
+    return job;
+}
+
+static void stop(struct tool_job *job)
+{
+    list_remove(&job->waiter.node);
+    timer_disarm(&job->terminal->hub->clock, &job->timer);
+    if (job->process && !job->process->spec.background)
+        process_kill(job->process);
+    free(job);
+}
+
+void terminal_open(struct terminal *t, const struct config *config, uv_loop_t *loop,
+                   struct hub *hub)
+{
+    *t = (struct terminal){.hub = hub,
+                           .approved = config->terminal.approved.list,
+                           .sandbox = {.kind = (enum sandbox_kind)config->terminal.sandbox,
+                                       .network = config->terminal.network,
+                                       .work = config->terminal.workdir},
+                           .processes = processes_open(&(struct processes_options){
+                               .loop = loop, .hub = hub, .data = config->data})};
+    t->terminal = (struct tool){
+        .name = "terminal",
+        .description =
+            "Runs a shell command and gives back its output and exit code. With background it comes "
+            "back at once with a session_id, for two kinds of work: a process that never ends by "
+            "itself (a server, a watcher), which you look at with the tool process; and a long job "
+            "that ends (a build, a test run), which you start with notify_on_complete: then a turn "
+            "of yours begins by itself when it has ended, and you need not wait or look. Files that "
+            "it writes into its working directory stay for the whole conversation.",
+        .parameters =
+            "{\"type\":\"object\",\"properties\":{\"command\":{\"type\":\"string\",\"description\":"
+            "\"for /bin/sh\"},\"background\":{\"type\":\"boolean\",\"default\":false,"
+            "\"description\":\"come back at once; the command runs on\"},\"timeout\":{\"type\":"
+            "\"integer\",\"minimum\":1,\"description\":\"seconds after which it is ended; 180 when "
+            "left out, at most 600; in the background: none when left out\"},\"workdir\":{\"type\":"
+            "\"string\",\"description\":\"where it runs; relative to the conversation's folder\"},"
+            "\"pty\":{\"type\":\"boolean\",\"default\":false,\"description\":\"give it a terminal: "
+            "for programs that want one\"},\"notify_on_complete\":{\"type\":\"boolean\",\"default\":"
+            "false,\"description\":\"with background: a new turn of yours tells you of its end\"},"
+            "\"watch_patterns\":{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"description\":"
+            "\"with background: a new turn of yours tells you of lines that have one of these "
+            "texts; for rare lines, and not together with notify_on_complete\"}},\"required\":"
+            "[\"command\"],\"additionalProperties\":false}",
+        .start = start,
+        .stop = stop,
+        .asks = asks,
+        .settings = t};
+    tool_process_init(t);
+}
+
+void terminal_close(struct terminal *t)
+{
+    processes_close(t->processes);
+    t->processes = NULL;
+}

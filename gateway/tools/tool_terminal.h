@@ -1,0 +1,55 @@
+/* tool_terminal -- the tools with which an agent runs commands: terminal starts them, process looks
+ * after those in the background.
+ *
+ * Shape:    terminal_open makes the two struct tool, and the registry of what they start; struct
+ *           terminal stays the caller's and must outlive them.  Outputs are JSON objects.
+ * Safety:   commands run in a sandbox (sandbox.h).  The user is asked before each (struct tool's
+ *           asks), but for a plain call of one of the programs that the configuration names: one
+ *           without anything that a shell would take for its own.  Writing to a process is asked for
+ *           in the same way.  A program (an exec agent) may not use terminal_refused.
+ * Limits:   below.  A command that is waited for ends with its call, and is killed when the task no
+ *           longer waits.
+ * Thread:   loop.
+ * Owns:     a job, until stop.
+ */
+#ifndef GATEWAY_TOOLS_TOOL_TERMINAL_H
+#define GATEWAY_TOOLS_TOOL_TERMINAL_H
+
+#include "core/tool.h"
+#include "gateway/config/config.h"
+#include "gateway/processes/processes.h"
+#include "gateway/processes/sandbox.h"
+
+#define TERMINAL_COMMAND_BYTES 16384
+#define TERMINAL_TIMEOUT_S 180     /* when none is asked for */
+#define TERMINAL_MAX_TIMEOUT_S 600 /* of a command that is waited for */
+#define TERMINAL_OUTPUT_CHARS 50000
+#define TERMINAL_PATTERNS 16
+#define PROCESS_PREVIEW_CHARS 1000
+#define PROCESS_LIST_CHARS 200
+#define PROCESS_LOG_LINES 200
+#define PROCESS_WAIT_S 180
+#define PROCESS_TAIL_CHARS 2000
+#define PROCESS_WRITE_BYTES 32768
+
+struct terminal {
+    struct processes *processes;
+    struct hub *hub;
+    struct sandbox sandbox;
+    char **approved; /* programs; "*": all; NULL-terminated, or NULL */
+    struct tool terminal, process;
+};
+
+/* Arguments of terminal that a program may not use; NULL ends them. */
+extern const char *const terminal_refused[];
+
+/* The configuration, the loop and the hub (which need not be open yet) must outlive it. */
+void terminal_open(struct terminal *t, const struct config *config, uv_loop_t *loop,
+                   struct hub *hub);
+void terminal_close(struct terminal *t);
+
+/* Between tool_terminal.c and tool_process.c. */
+void tool_process_init(struct terminal *t);
+bool terminal_is_approved(const struct terminal *t, const char *command);
+
+#endif
