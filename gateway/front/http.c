@@ -161,11 +161,13 @@ static int answer(struct lws *wsi, const struct answer_head *head, struct str bo
     unsigned char *bytes = xalloc(cap);
     unsigned char *start = bytes + LWS_PRE, *p = start, *end = start + HEADERS_MAX - 1;
     bool is_empty = head->status == 204; /* RFC 9110 8.6: without a length */
+    /* A refused page cannot read why, but it can tell the refusal from a gateway that is not there. */
+    const char *readers = head->status == 403 ? "cross-origin" : "same-origin";
     bool ok = !lws_add_http_header_status(wsi, (unsigned)head->status, &p, end) &&
               (is_empty || !lws_add_http_header_content_length(wsi, body.n, &p, end)) &&
               add(wsi, "content-type:", head->type, &p, end) &&
               add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
-              add(wsi, "cross-origin-resource-policy:", "same-origin", &p, end) &&
+              add(wsi, "cross-origin-resource-policy:", readers, &p, end) &&
               add(wsi, "cache-control:", head->caching ? head->caching : "no-store", &p, end);
     ok = ok && add(wsi, "etag:", head->etag, &p, end) && add_cors(wsi, head->origin, &p, end);
     if (ok && head->is_page)

@@ -1,6 +1,9 @@
 // reflexes.test.mjs -- what people do without thinking, and what they then expect to see.
 
 import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { scene } from "./support/scene.mjs";
 
 /** The texts of these elements, in the order in which they stand on the page. */
@@ -198,4 +201,53 @@ scene("the state of the connection can be seen in forced colours", async (its) =
     [".dot", "body"].map((each) => getComputedStyle(document.querySelector(each)).backgroundColor),
   );
   assert.notEqual(dot, ground);
+});
+
+scene("while the gateway is away the page says so in one line, and what to expect", async (its) => {
+  const { chat, puppet } = await its.asked();
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  await its.network.cut();
+  await chat.waitForState("waiting", "offline");
+  const again = async () => {
+    await chat.page.click("#reconnect").catch(() => {});
+  };
+  for (let n = 0; n < 3; n++) {
+    await chat.waitForState("waiting", "offline");
+    await again();
+  }
+  await chat.waitForText("The gateway does not answer. What you write is kept, and sent when it is back.", "#why-not");
+  await its.network.restore();
+  await chat.page.evaluate(() => dispatchEvent(new Event("online")));
+  await chat.waitForState("live");
+  await chat.page.waitForSelector("#why-not", { state: "detached" });
+});
+
+const SECRET = "a secret of more than thirty-two bytes, for the tests";
+const part = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
+function tokenOf(sub) {
+  const claims = { sub, exp: Math.floor(Date.now() / 1000) + 3_600 };
+  const signed = `${part({ alg: "HS256", typ: "JWT", kid: "k1" })}.${part(claims)}`;
+  return `${signed}.${createHmac("sha256", SECRET).update(signed).digest("base64url")}`;
+}
+
+scene("a gateway that wants a token asks for one, and takes it", async (its) => {
+  await its.gateway.stop();
+  const secret_file = join(its.gateway.folder, "secret");
+  await writeFile(secret_file, SECRET, { mode: 0o600 });
+  its.gateway.config.auth = { keys: [{ kid: "k1", alg: "HS256", secret_file }] };
+  await its.gateway.start();
+  const chat = await its.chat();
+  const { page } = chat;
+  await chat.waitForText("Sign in is needed", "#sign-in h2");
+  assert.equal(await page.locator("#message").count(), 0, "there is no field that leads nowhere");
+  await page.fill("#sign-in input", "no token at all");
+  await page.press("#sign-in input", "Enter");
+  await chat.waitForText("This token is not good", "#sign-in h2");
+  await page.fill("#sign-in input", tokenOf("ada"));
+  await page.press("#sign-in input", "Enter");
+  await chat.waitForState("live");
+  await chat.ask("Am I in?");
+  (await its.stage.puppet()).exit();
+  await chat.waitForStatus("completed");
 });

@@ -12,6 +12,7 @@ import { Side } from "./parts/Side";
 import { SignIn } from "./parts/SignIn";
 import { Thread } from "./parts/Thread";
 import { inTray, Tray, useFresh } from "./parts/Tray";
+import { WhyNot } from "./parts/WhyNot";
 import { goTo, useConversationId } from "./route";
 import { useWatched } from "./watch";
 
@@ -108,6 +109,7 @@ export function App() {
           tray={{ open: tray, toggle: toggleTray, running: inBackground, fresh: fresh.size }}
           gone={() => goTo(null)}
         />
+        <WhyNot />
         {isSignedOut ? (
           <SignIn />
         ) : (

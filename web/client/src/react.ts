@@ -20,11 +20,11 @@ function useVersion(observed: Observable | null | undefined): void {
   useSyncExternalStore(subscribe, version, version);
 }
 
-/** The state of the connection: `state`, `retryAt`, `error`, `owner`, `agents`. */
+/** The state of the connection: `state`, `retryAt`, `error`, `trouble`, `owner`, `agents`. */
 export function useClient(client: Client) {
   useVersion(client);
-  const { state, retryAt, error, owner, agents } = client;
-  return { state, retryAt, error, owner, agents };
+  const { state, retryAt, error, trouble, owner, agents } = client;
+  return { state, retryAt, error, trouble, owner, agents };
 }
 
 export interface ConversationView {
