@@ -2,6 +2,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "gateway/cli/chat.h"
@@ -106,16 +107,37 @@ static const char *read_message(char **words, struct chat_options *o)
     return error ? error : o->message.len == 0 ? "there is no message" : NULL;
 }
 
+/* HOST:PORT, where HOST is a name or an address as a URL has them: an address that lacks its scheme.
+ * Other words have a colon too: these have digits alone after it, and before it a dot, a bracket or "localhost". */
+static bool is_bare_address(const char *word)
+{
+    const char *colon = strrchr(word, ':');
+    if (!colon || !colon[1] || colon[1 + strspn(colon + 1, "0123456789")] || strpbrk(word, " /"))
+        return false;
+    size_t n = (size_t)(colon - word);
+    return (n == 9 && strncmp(word, "localhost", n) == 0) || memchr(word, '.', n) || word[0] == '[';
+}
+
+static const char *read_url(char ***words, struct chat_options *o)
+{
+    const char *first = **words;
+    if (first && is_bare_address(first))
+        return "an address wants its scheme: ws://HOST:PORT, or wss://HOST:PORT";
+    if (first && strstr(first, "://"))
+        o->url_text = *(*words)++;
+    return chat_url_read(o->url_text ? o->url_text : DEFAULT_URL, &o->url)
+               ? NULL
+               : "the URL is not understood; it looks like ws://127.0.0.1:8080";
+}
+
 bool chat_options_read(int argc, char **argv, struct chat_options *ret, const char **ret_error)
 {
     const char *token = getenv("HOLDFAST_TOKEN");
     struct chat_options o = {.token = token && *token ? token : NULL};
     const char *error = read_flags(argc, argv, &o);
     char **words = argv + optind;
-    if (!error && *words && strstr(*words, "://"))
-        o.url_text = *words++;
-    if (!error && !chat_url_read(o.url_text ? o.url_text : DEFAULT_URL, &o.url))
-        error = "the URL is not understood; it looks like ws://127.0.0.1:8080";
+    if (!error)
+        error = read_url(&words, &o);
     if (!error)
         error = read_message(words, &o);
     if (error) {

@@ -93,6 +93,17 @@ def test_usage_is_2(chat):
     assert run("chat", "ws://host:port", "hi").returncode == 2
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "localhost:8080", "gateway.example:443", "[::1]:8080"])
+def test_address_without_a_scheme_is_no_message(address):
+    said = run("chat", address, "hi")
+    assert said.returncode == 2 and not said.stdout and "ws://HOST:PORT" in str(said.stderr)
+
+
+def test_words_with_a_colon_are_a_message(chat):
+    for words in (["at", "10:30"], ["10:30", "then"], ["e.g.", "this:", "7"], ["see", "a.b:7"]):
+        assert chat.run(*words)[:2] == (0, " ".join(words) + "\n")
+
+
 def test_agent_and_conversation_are_chosen(chat):
     status, _, err = chat.run("--agent", "nobody", "hi")
     assert status == 1 and "nobody" in err or "agent" in err
@@ -116,6 +127,7 @@ def test_unreachable_gateway_is_told_at_once(chat):
     with refusing_port() as port:
         status, _, err = Command("chat", f"ws://127.0.0.1:{port}", "hi", environ=chat.environ).end()
     assert status == 1 and "cannot connect" in err
+    assert "nothing listens there" in err and "holdfast serve" in err
 
 
 # ---------------------------------------------------------------- leaving and coming back
