@@ -66,6 +66,7 @@ struct config_agent {
     uint32_t kind;     /* enum agent_kind */
     char *model;       /* react: of models, or "builtin" (the default) */
     char *system;      /* react: the system message */
+    struct config_texts examples;
     struct config_texts tools;
     struct config_texts command;        /* exec: argv; command.list is what exec_settings wants */
     struct config_texts env;            /* exec: "KEY=value" */

@@ -105,6 +105,7 @@ static const struct key agent_keys[] = {
     {"name", "by which clients choose it", TEXT(config_agent, name, MAX_NAME), .required = true},
     {"description", "what clients are told of it",
      TEXT_OR_NONE(config_agent, description, MAX_DESCRIPTION)},
+    {"examples", "what one may ask it, as pages suggest", TEXTS(config_agent, examples, 8)},
     {"kind", "what it is", CHOICE(config_agent, kind, agent_kinds, AGENT_REACT)},
     {"model", "react: name of a model", TEXT(config_agent, model, MAX_NAME), .computed = "builtin"},
     {"system", "react: the system message", TEXT(config_agent, system, 262144)},

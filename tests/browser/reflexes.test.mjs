@@ -193,6 +193,33 @@ scene("what waits for room says why, stands in the list, and starts in its turn"
   await chat.page.waitForSelector("#conversations .waits", { state: "detached" });
 });
 
+scene("a conversation that begins in the background has a name, can be renamed, and says where its answer is", async (its) => {
+  const chat = await its.chat();
+  await chat.waitForState("live");
+  await chat.page.click("#background");
+  await chat.ask("Count the sand");
+  const puppet = await its.stage.puppet();
+  await chat.waitForText("Count the sand", "#title");
+  await chat.waitForText("Count the sand", "#conversations .title");
+  await chat.waitForText(" What was asked here runs in the background: it is in the tray.", "#elsewhere");
+  await chat.page.click(".more summary");
+  await chat.page.waitForSelector(".menu button:has-text('Rename')");
+  puppet.exit();
+});
+
+scene("an empty conversation suggests what its agent suggests, and nothing else", async (its) => {
+  const chat = await its.chat();
+  await chat.page.waitForSelector("#empty");
+  assert.deepEqual(await chat.allTexts(".tries button"), []);
+  its.gateway.config.agents[0].examples = ["How deep is the sea?", "Who lives there?"];
+  await its.reconfigure({});
+  await chat.page.evaluate(() => dispatchEvent(new Event("online")));
+  await chat.page.click(".tries button:text-is('Who lives there?')");
+  const puppet = await its.stage.puppet();
+  assert.equal(puppet.run.input, "Who lives there?");
+  puppet.exit();
+});
+
 scene("the state of the connection can be seen in forced colours", async (its) => {
   const profile = await its.profile({ viewport: { width: 390, height: 844 }, forcedColors: "active" });
   const chat = await its.chat({ profile });
