@@ -108,6 +108,7 @@ export function Side({ current, begin, leave }: Props) {
             </Fragment>
           ))}
         </ul>
+        {list.loaded && groups.length === 0 && <p className="hint nothing">What you ask stands here.</p>}
       </nav>
       {list.hasOlder && (
         <button id="older" type="button" className="quiet" onClick={() => void list.older()}>
