@@ -12,7 +12,8 @@
 #define MAX_STDIN (1u << 20)
 
 const char chat_usage[] =
-    "  holdfast chat [URL] [MESSAGE...]   asks, and prints the answer; without a message: stdin\n"
+    "  holdfast chat [URL] [MESSAGE...]   asks, and prints the answer; without a message: stdin,\n"
+    "                                     or on a terminal a talk: /help says what it knows\n"
     "                [--agent NAME] [--conversation ID] [--token TOKEN]\n"
     "  holdfast chat [URL] --resume CONVERSATION/TASK [--after N]\n"
     "  holdfast chat [URL] --cancel CONVERSATION/TASK\n"
@@ -77,8 +78,6 @@ static const char *read_flags(int argc, char **argv, struct chat_options *o)
 
 static const char *read_stdin(struct buf *out)
 {
-    if (isatty(STDIN_FILENO))
-        fprintf(stderr, "Your message; it ends with Ctrl-D:\n");
     while (out->len <= MAX_STDIN) {
         char *at = buf_reserve(out, 65536);
         ssize_t n = read(STDIN_FILENO, at, 65536);
@@ -103,6 +102,9 @@ static const char *read_message(char **words, struct chat_options *o)
     }
     if (o->what != CHAT_ASK)
         return o->message.len ? "a message goes with nothing but a question" : NULL;
+    o->talks = !words[0] && isatty(STDIN_FILENO);
+    if (o->talks)
+        return NULL;
     const char *error = words[0] ? NULL : read_stdin(&o->message);
     return error ? error : o->message.len == 0 ? "there is no message" : NULL;
 }
