@@ -1,11 +1,11 @@
-/* bound_epoll -- the bare bound of the benchmark: what an epoll server reaches that does nothing but
- * write ready-made frames.
+/* bound_epoll -- the bare bound of the benchmark: what an epoll server reaches that does nothing
+ * but write ready-made frames.
  *
  *   bound_epoll [SNDBUF]      prints {"event":"ready","listen":"127.0.0.1:PORT"}
  *
  * It speaks enough of holdfast.v1 for the load generator, in lines of the same bytes: hello, chat,
- * resume, cancel.  There is one log of lines that all tasks share, made before it is needed: it has no
- * tasks, owners, journal, clock or limits.  Lines go out packed, up to 64 KiB a frame, with one
+ * resume, cancel.  There is one log of lines that all tasks share, made before it is needed: it has
+ * no tasks, owners, journal, clock or limits.  Lines go out packed, up to 64 KiB a frame, with one
  * sendmsg() each; what the socket does not take waits as it is, without a copy. */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -80,7 +80,7 @@ static void watch(int op, int fd, uint32_t events)
         die("epoll_ctl");
 }
 
-/* --- the log ----------------------------------------------------------------------------------- */
+/* --- the log ---------------------------------------------------------------------------------- */
 
 static void log_add(const char *event, const char *data, size_t n)
 {
@@ -133,7 +133,7 @@ static void log_source(int64_t events, int64_t bytes)
     log_text = bytes;
 }
 
-/* --- frames out -------------------------------------------------------------------------------- */
+/* --- frames out ------------------------------------------------------------------------------- */
 
 static void want_out(struct conn *c, bool on)
 {
@@ -257,7 +257,7 @@ static void advance(struct conn *c)
         follow(c, false);
 }
 
-/* --- requests ---------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 static int64_t word_of(const char *text, const char *name, int64_t otherwise)
 {
@@ -349,7 +349,7 @@ static void request(struct conn *c, const char *text)
         resume(c, text);
 }
 
-/* --- bytes in ---------------------------------------------------------------------------------- */
+/* --- bytes in --------------------------------------------------------------------------------- */
 
 static void forget(struct conn *c)
 {
@@ -469,7 +469,7 @@ static void relay_readable(void)
         advance(followers[i]);
 }
 
-/* --- the server -------------------------------------------------------------------------------- */
+/* --- the server ------------------------------------------------------------------------------- */
 
 static int open_listener(void)
 {

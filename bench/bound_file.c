@@ -1,4 +1,5 @@
-/* bound_file -- the bound of durable commits: a bare file, one write and one fdatasync for each batch.
+/* bound_file -- the bound of durable commits: a bare file, one write and one fdatasync for each
+ * batch.
  *
  *   bound_file PATH BATCH BYTES COMMITS [sync|nosync]
  *

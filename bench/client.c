@@ -38,7 +38,7 @@ static bool spinning;
 static int epoll_fd;
 static char *buffer;
 
-/* --- small things ------------------------------------------------------------------------------ */
+/* --- small things ----------------------------------------------------------------------------- */
 
 void die(const char *format, ...)
 {
@@ -94,7 +94,7 @@ int64_t int_field(const char *line, const char *name)
     return value;
 }
 
-/* --- connecting -------------------------------------------------------------------------------- */
+/* --- connecting ------------------------------------------------------------------------------- */
 
 void clients_init(const char *host_port, uint32_t max, uint32_t connecting, bool spin)
 {
@@ -196,7 +196,7 @@ static void connected(struct client *c)
     watch(EPOLL_CTL_MOD, c->fd, EPOLLIN, c->number);
 }
 
-/* --- sending ----------------------------------------------------------------------------------- */
+/* --- sending ---------------------------------------------------------------------------------- */
 
 static void send_frame(struct client *c, unsigned opcode, const char *payload, size_t n)
 {
@@ -243,7 +243,7 @@ void client_follow(struct client *c, const char *task_id, uint64_t after)
     c->ended = false;
 }
 
-/* --- lines ------------------------------------------------------------------------------------- */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 static const char *take_int(const char *at, int64_t *ret)
 {
@@ -354,7 +354,7 @@ static void take_text(struct client *c, const char *at, size_t n, bool is_last)
         carried(c);
 }
 
-/* --- frames ------------------------------------------------------------------------------------ */
+/* --- frames ----------------------------------------------------------------------------------- */
 
 static size_t head_length(const struct client *c)
 {

@@ -1,12 +1,13 @@
 /* client -- many WebSocket clients of holdfast.v1 in one thread, as cheap as can be.
  *
  * Shape:    client_open queues a connection; clients_turn waits for sockets and calls the mode's
- *           functions; client_send sends lines as one masked message.  Server messages are read into
- *           one buffer that all share and taken apart in place, line by line; of an event line only
- *           the head is looked at.
+ *           functions; client_send sends lines as one masked message.  Server messages are read
+ *           into one buffer that all share and taken apart in place, line by line; of an event line
+ *           only the head is looked at.
  * Thread:   one.
- * Checks:   every event's seq is the one after the last (or its from, when events are merged) and its
- *           task is the connection's own; nothing follows a terminal event.  A breach ends the process.
+ * Checks:   every event's seq is the one after the last (or its from, when events are merged) and
+ *           its task is the connection's own; nothing follows a terminal event.  A breach ends the
+ *           process.
  * Errors:   none are returned: what goes wrong is said on stderr and ends the process with 1.
  */
 #ifndef BENCH_CLIENT_H

@@ -1,5 +1,6 @@
-/* handover -- how the load generator becomes an exec agent: the agent's program hands it the pipe that
- * the server reads (SCM_RIGHTS, unix(7)) over a Unix socket, and lives for as long as that is open.
+/* handover -- how the load generator becomes an exec agent: the agent's program hands it the pipe
+ * that the server reads (SCM_RIGHTS, unix(7)) over a Unix socket, and lives for as long as that is
+ * open.
  *
  * Thread:   any; blocks.
  * Errors:   -1, and errno says why.

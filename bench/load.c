@@ -11,8 +11,8 @@
  *   replay   conns connections resume tasks of --state: events/s and MB/s
  *   storm    conns connections at once, hello and resume of tasks of --state: until caught up; with
  *            --alone 1 the next connects when the last has caught up
- *   live     tasks that are silent, and that nobody follows, --per of them in a conversation: memory
- *            of --pid for each
+ *   live     tasks that are silent, and that nobody follows, --per of them in a conversation:
+ *            memory of --pid for each
  *   idle     conns connections that follow live tasks: memory of --pid for each
  *
  * With --pid the server's CPU seconds within the timed part are told as well (cpu_s): on a machine
@@ -86,7 +86,7 @@ size_t n_load_tasks;
 static uint64_t n_welcome;
 static int64_t deadline_ns;
 
-/* --- turning ----------------------------------------------------------------------------------- */
+/* --- turning ---------------------------------------------------------------------------------- */
 
 void load_wait(const uint64_t *counter, uint64_t value, const char *what)
 {
@@ -138,7 +138,7 @@ double load_server_cpu(void)
     return ns / 1e9;
 }
 
-/* --- signing in -------------------------------------------------------------------------------- */
+/* --- signing in ------------------------------------------------------------------------------- */
 
 const char *load_hello(void)
 {
@@ -184,7 +184,7 @@ struct client *load_login(void)
     return c;
 }
 
-/* --- tasks ------------------------------------------------------------------------------------- */
+/* --- tasks ------------------------------------------------------------------------------------ */
 
 const char *load_source(int64_t events, int64_t interval_ms)
 {
@@ -256,7 +256,7 @@ void load_resume(struct client *c, const struct task_ref *t, bool with_hello)
         options.coalesce ? ",\"coalesce\":true" : "");
 }
 
-/* --- samples ----------------------------------------------------------------------------------- */
+/* --- samples ---------------------------------------------------------------------------------- */
 
 void sample(struct samples *s, double ms)
 {
@@ -284,7 +284,7 @@ double percentile(struct samples *s, double p)
     return s->at[i < s->n ? i : s->n - 1];
 }
 
-/* --- main -------------------------------------------------------------------------------------- */
+/* --- main ------------------------------------------------------------------------------------- */
 
 static void set_option(const char *name, const char *value)
 {

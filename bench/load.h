@@ -1,8 +1,9 @@
 /* load -- what the modes of the load generator share.
  *
- * Shape:    load_login signs in as a guest and keeps its token; the modes then open connections that
- *           say load_hello(); load_wait turns until a counter has reached its value.  A state file
- *           carries the token and the tasks from the run that made them to those that replay them.
+ * Shape:    load_login signs in as a guest and keeps its token; the modes then open connections
+ *           that say load_hello(); load_wait turns until a counter has reached its value.  A state
+ *           file carries the token and the tasks from the run that made them to those that replay
+ *           them.
  * Thread:   one.
  */
 #ifndef BENCH_LOAD_H

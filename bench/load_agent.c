@@ -1,9 +1,9 @@
 /* The generator as an agent: at --socket, bench/relay hands it the pipe of each task. */
-#include "handover.h"
-#include "load.h"
-
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "handover.h"
+#include "load.h"
 
 #define LINES 256
 #define MAX_AGENT_FD 65536

@@ -1,8 +1,8 @@
 /* The modes about live tasks: many, fanout, turns, latency, cancel. */
-#include "load.h"
-
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "load.h"
 
 static uint64_t n_started, n_ended, n_events, n_tokens, n_followed;
 static int64_t first_ns, last_ns, last_token_ns;
@@ -25,7 +25,7 @@ static void on_started(struct client *c, const char *line)
     n_started++;
 }
 
-/* --- many -------------------------------------------------------------------------------------- */
+/* --- many ------------------------------------------------------------------------------------- */
 
 static void many_event(struct client *c, const struct event *e)
 {
@@ -66,7 +66,7 @@ void run_many(void)
            (double)n_events / (double)(client_reads - reads));
 }
 
-/* --- fanout ------------------------------------------------------------------------------------ */
+/* --- fanout ----------------------------------------------------------------------------------- */
 
 #define RING 4096
 
@@ -162,7 +162,7 @@ void run_fanout(void)
            (double)n_delivered / (double)reads);
 }
 
-/* --- turns ------------------------------------------------------------------------------------- */
+/* --- turns ------------------------------------------------------------------------------------ */
 
 static int *agent_fds;
 
@@ -213,7 +213,7 @@ void run_turns(void)
            (unsigned long long)n_tokens, (double)n_tokens / s);
 }
 
-/* --- latency ----------------------------------------------------------------------------------- */
+/* --- latency ---------------------------------------------------------------------------------- */
 
 static struct samples took;
 static int64_t count_from_ms;
@@ -262,8 +262,8 @@ void run_latency(void)
     if (options.idle)
         open_idle(c);
     client_ops = (struct client_ops){.on_line = on_started, .on_event = latency_event};
-    /* Spread over an interval, with enough time between two that they begin in commits of their own:
-     * those of one commit would speak in step for ever. */
+    /* Spread over an interval, with enough time between two that they begin in commits of their
+     * own: those of one commit would speak in step for ever. */
     int64_t pause_ns = 21 * options.interval_ms * 1000000 / options.tasks;
     for (int64_t i = 0; i < options.tasks; i++) {
         int64_t next = now_ns() + pause_ns;
@@ -286,7 +286,7 @@ void run_latency(void)
            percentile(&took, 100));
 }
 
-/* --- cancel ------------------------------------------------------------------------------------ */
+/* --- cancel ----------------------------------------------------------------------------------- */
 
 static uint64_t n_asked;
 

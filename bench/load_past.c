@@ -1,16 +1,16 @@
 /* The modes about what has been said: make, replay, storm; idle connections, live tasks. */
-#include "load.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "load.h"
+
 static uint64_t n_done, n_events, n_token_bytes, n_ready;
 static int64_t to_make;
 static bool counting;
 
-/* --- make -------------------------------------------------------------------------------------- */
+/* --- make ------------------------------------------------------------------------------------- */
 
 static void chat(struct client *c, int64_t i, const char *input)
 {
@@ -74,7 +74,7 @@ void run_make(void)
            n_load_tasks, (unsigned long long)load_tasks[0].head);
 }
 
-/* --- replay ------------------------------------------------------------------------------------ */
+/* --- replay ----------------------------------------------------------------------------------- */
 
 static void replay_event(struct client *c, const struct event *e)
 {
@@ -141,7 +141,7 @@ void run_replay(void)
         (double)bytes / (double)(client_reads - reads), percentile(&took, 50));
 }
 
-/* --- storm ------------------------------------------------------------------------------------- */
+/* --- storm ------------------------------------------------------------------------------------ */
 
 static void storm_open(struct client *c)
 {
@@ -179,7 +179,7 @@ void run_storm(void)
         percentile(&own, 99), percentile(&all, 50), percentile(&all, 99));
 }
 
-/* --- idle -------------------------------------------------------------------------------------- */
+/* --- idle ------------------------------------------------------------------------------------- */
 
 static int64_t memory_kib(const char *name)
 {
@@ -242,7 +242,7 @@ void run_idle(void)
            (double)rss / 1024, (double)(rss + more_rss) / 1024);
 }
 
-/* --- live -------------------------------------------------------------------------------------- */
+/* --- live ------------------------------------------------------------------------------------- */
 
 static void live_one(struct client *c)
 {
@@ -262,7 +262,8 @@ static void live_line(struct client *c, const char *line)
     }
 }
 
-/* Its first token has come, or it waits for a slot: from now on it is silent, and nobody follows it. */
+/* Its first token has come, or it waits for a slot: from now on it is silent, and nobody follows
+ * it. */
 static void live_event(struct client *c, const struct event *e)
 {
     bool says_nothing = strcmp(options.agent, "source") != 0;

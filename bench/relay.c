@@ -1,6 +1,7 @@
 /* relay -- exec agents of the benchmark.
  *
- *   relay PATH    hands its stdout to the load generator at the Unix socket PATH, which is the agent from then on
+ *   relay PATH    hands its stdout to the load generator at the Unix socket PATH, which is the
+ *                 agent from then on
  *   relay obey    says one token, then nothing until SIGTERM, which it obeys at once
  */
 #include <signal.h>

@@ -3,12 +3,13 @@
  *   store_bench [TASKS [BATCH [EVENTS [ROUNDS]]]]      default 1000 100 1000000 5
  *
  * The bound appends the same lines once to one rowid table: same commits, same pragmas, WAL of the
- * same size.  Ours does what core makes it do: each task's tail is sealed when it has BLOCK_BYTES, at
- * most max(4, bytes of the batch / BLOCK_BYTES) seals a commit, those that wait longest first; a seal
- * carries the lines of its batch.  Timed is what the writing thread does (commit and housekeeping), not
- * the making of batches; then the store is opened anew and all blocks are read.  POWER=1 is durability
- * "power".  Prints one JSON object: medians of the rounds (the ratio is the median of each pair's), the
- * rest of the last round; bytes are those handed to write(), WAL and database. */
+ * same size.  Ours does what core makes it do: each task's tail is sealed when it has BLOCK_BYTES,
+ * at most max(4, bytes of the batch / BLOCK_BYTES) seals a commit, those that wait longest first; a
+ * seal carries the lines of its batch.  Timed is what the writing thread does (commit and
+ * housekeeping), not the making of batches; then the store is opened anew and all blocks are read.
+ * POWER=1 is durability "power".  Prints one JSON object: medians of the rounds (the ratio is the
+ * median of each pair's), the rest of the last round; bytes are those handed to write(), WAL and
+ * database. */
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -88,7 +89,7 @@ static struct result sum_up(double *took, size_t n)
     return r;
 }
 
-/* ---------------------------------------------------------------------------- bare */
+/* --- bare ------------------------------------------------------------------------------------- */
 
 static void bare_exec(sqlite3 *db, const char *sql)
 {
@@ -156,7 +157,7 @@ static struct result run_bare(const struct setup *s, const char *dir)
     return r;
 }
 
-/* ---------------------------------------------------------------------------- ours */
+/* --- ours ------------------------------------------------------------------------------------- */
 
 struct task {
     struct list want_seal; /* in it when its tail is due and no seal was left */
@@ -341,7 +342,7 @@ static struct result run_ours(const struct setup *s, const char *dir)
     return r;
 }
 
-/* ---------------------------------------------------------------------------- main */
+/* --- main ------------------------------------------------------------------------------------- */
 
 static double median(double *values, size_t n)
 {

@@ -3,10 +3,10 @@
  * Shape:    core starts a run and is told what it says through struct run_events; the adapter is a
  *           carrier of lines and knows nothing of tasks, seqs or time-outs.  core keeps the clocks:
  *           it calls cancel (polite), and kill when the grace is over.
- * Thread:   loop.  Callbacks may come at any time after start has returned, never from inside start;
- *           they may come from inside any other call into the adapter except free.
- * Owns:     the adapter owns the run until core calls free, which core does exactly once, never from
- *           inside a callback of that run, and always after on_end or instead of it.
+ * Thread:   loop.  Callbacks may come at any time after start has returned, never from inside
+ *           start; they may come from inside any other call into the adapter except free.
+ * Owns:     the adapter owns the run until core calls free, which core does exactly once, never
+ *           from inside a callback of that run, and always after on_end or instead of it.
  */
 #ifndef CORE_AGENT_H
 #define CORE_AGENT_H
@@ -17,8 +17,8 @@ struct tool;
 struct run; /* the adapter's */
 
 enum run_end {
-    RUN_DONE, /* it ended well: exit 0 */
-    RUN_FAILED, /* it ended badly; text says how: "exit status 3: <stderr tail>", "killed by signal 9" */
+    RUN_DONE,   /* it ended well: exit 0 */
+    RUN_FAILED, /* it ended badly; text says how: "exit status 3: <stderr tail>" */
 };
 
 /* What an agent is given: the first line of PROTOCOL.md section 8, in parts.  Spans live during
@@ -32,14 +32,14 @@ struct run_spec {
 };
 
 struct run_events {
-    /* One line of the agent, without its newline.  Returns false when the task wants no more for now
-     * (backpressure): the adapter stops reading until unpause; lines that it has already may still
-     * be handed in. */
+    /* One line of the agent, without its newline.  Returns false when the task wants no more for
+     * now (backpressure): the adapter stops reading until unpause; lines that it has already may
+     * still be handed in. */
     bool (*on_line)(void *task, struct str line);
     /* The same for adapters that make events rather than lines: a decoded event. */
     bool (*on_event)(void *task, const struct agent_line *line);
-    /* A line that deliver did not take would be taken now.  NULL: nobody asks; never called by adapters
-     * whose lines are taken at once, and never from inside deliver. */
+    /* A line that deliver did not take would be taken now.  NULL: nobody asks; never called by
+     * adapters whose lines are taken at once, and never from inside deliver. */
     void (*on_room)(void *task);
     /* Exactly once, last, unless free comes first. */
     void (*on_end)(void *task, enum run_end end, struct str text);
@@ -62,6 +62,9 @@ struct agent_ops {
      * tried again a little later. */
     bool (*is_deaf)(struct run *run);
     void (*unpause)(struct run *run);
+    /* It has been silent for its agent's idle time-out.  True: all that its task needs has been
+     * said, and on_end follows soon with RUN_DONE.  False, and NULL: that is a time-out. */
+    bool (*settle)(struct run *run);
     /* It waits for a tool of the gateway's that takes time: the idle clock stands.  NULL: never. */
     bool (*waits)(struct run *run);
     void (*free)(struct run *run); /* kills what still runs, forgets the task */

@@ -9,7 +9,8 @@ void *arena_alloc(struct arena_chunk **chunks, size_t bytes)
     bytes = (bytes + 15) & ~(size_t)15;
     struct arena_chunk *c = *chunks;
     if (!c || c->cap - c->used < bytes) {
-        /* Small wholes stay small: the first chunk is 1 KiB, then each doubles up to the full size. */
+        /* Small wholes stay small: the first chunk is 1 KiB, then each doubles up to the full
+         * size. */
         size_t cap = c ? c->cap * 2 : 1024;
         if (cap > CHUNK_BYTES)
             cap = CHUNK_BYTES;
@@ -58,7 +59,7 @@ void batch_free(struct batch *b)
     free(b);
 }
 
-static struct str copy(struct batch *b, struct str s)
+static struct str batch_copy(struct batch *b, struct str s)
 {
     b->bytes += s.n;
     return arena_str(&b->chunks, s);
@@ -67,12 +68,12 @@ static struct str copy(struct batch *b, struct str s)
 static struct task_state state_copy(struct batch *b, const struct task_state *from)
 {
     struct task_state to = *from;
-    to.error_message = copy(b, from->error_message);
-    to.output = copy(b, from->output);
-    to.result = copy(b, from->result);
-    to.undelivered = copy(b, from->undelivered);
-    to.answers = copy(b, from->answers);
-    to.waiting_for = copy(b, from->waiting_for);
+    to.error_message = batch_copy(b, from->error_message);
+    to.output = batch_copy(b, from->output);
+    to.result = batch_copy(b, from->result);
+    to.undelivered = batch_copy(b, from->undelivered);
+    to.answers = batch_copy(b, from->answers);
+    to.waiting_for = batch_copy(b, from->waiting_for);
     return to;
 }
 
@@ -80,19 +81,19 @@ static struct task_record *record_copy(struct batch *b, const struct task_record
 {
     struct task_record *to = arena_alloc(&b->chunks, sizeof *to);
     *to = *from;
-    to->owner = copy(b, from->owner);
-    to->conversation_id = copy(b, from->conversation_id);
-    to->task_id = copy(b, from->task_id);
-    to->agent = copy(b, from->agent);
-    to->name = copy(b, from->name);
-    to->description = copy(b, from->description);
-    to->input = copy(b, from->input);
-    to->metadata = copy(b, from->metadata);
-    to->parent_task_id = copy(b, from->parent_task_id);
-    to->parent_run_id = copy(b, from->parent_run_id);
-    to->parent_call_id = copy(b, from->parent_call_id);
-    to->parent_agent_id = copy(b, from->parent_agent_id);
-    to->ancestors = copy(b, from->ancestors);
+    to->owner = batch_copy(b, from->owner);
+    to->conversation_id = batch_copy(b, from->conversation_id);
+    to->task_id = batch_copy(b, from->task_id);
+    to->agent = batch_copy(b, from->agent);
+    to->name = batch_copy(b, from->name);
+    to->description = batch_copy(b, from->description);
+    to->input = batch_copy(b, from->input);
+    to->metadata = batch_copy(b, from->metadata);
+    to->parent_task_id = batch_copy(b, from->parent_task_id);
+    to->parent_run_id = batch_copy(b, from->parent_run_id);
+    to->parent_call_id = batch_copy(b, from->parent_call_id);
+    to->parent_agent_id = batch_copy(b, from->parent_agent_id);
+    to->ancestors = batch_copy(b, from->ancestors);
     to->state = state_copy(b, &from->state);
     return to;
 }
@@ -101,9 +102,9 @@ static struct message_record *message_copy(struct batch *b, const struct message
 {
     struct message_record *to = arena_alloc(&b->chunks, sizeof *to);
     *to = *from;
-    to->message_id = copy(b, from->message_id);
-    to->task_id = copy(b, from->task_id);
-    to->content = copy(b, from->content);
+    to->message_id = batch_copy(b, from->message_id);
+    to->task_id = batch_copy(b, from->task_id);
+    to->content = batch_copy(b, from->content);
     return to;
 }
 
@@ -111,11 +112,11 @@ static struct notice_record *notice_copy(struct batch *b, const struct notice_re
 {
     struct notice_record *to = arena_alloc(&b->chunks, sizeof *to);
     *to = *from;
-    to->owner = copy(b, from->owner);
-    to->conversation_id = copy(b, from->conversation_id);
-    to->agent = copy(b, from->agent);
-    to->text = copy(b, from->text);
-    to->source = copy(b, from->source);
+    to->owner = batch_copy(b, from->owner);
+    to->conversation_id = batch_copy(b, from->conversation_id);
+    to->agent = batch_copy(b, from->agent);
+    to->text = batch_copy(b, from->text);
+    to->source = batch_copy(b, from->source);
     return to;
 }
 
@@ -123,9 +124,9 @@ static struct outbox_record *outbox_copy(struct batch *b, const struct outbox_re
 {
     struct outbox_record *to = arena_alloc(&b->chunks, sizeof *to);
     *to = *from;
-    to->hook = copy(b, from->hook);
-    to->id = copy(b, from->id);
-    to->body = copy(b, from->body);
+    to->hook = batch_copy(b, from->hook);
+    to->id = batch_copy(b, from->id);
+    to->body = batch_copy(b, from->body);
     return to;
 }
 
@@ -145,13 +146,13 @@ struct op *batch_put(struct batch *b, const struct op *op)
     if (op->kind == OP_SEAL)
         b->bytes += op->bytes.n;
     else
-        to->bytes = copy(b, op->bytes);
-    to->owner = copy(b, op->owner);
-    to->conversation_id = copy(b, op->conversation_id);
-    to->task_id = copy(b, op->task_id);
-    to->key = copy(b, op->key);
-    to->title = copy(b, op->title);
-    to->agent = copy(b, op->agent);
+        to->bytes = batch_copy(b, op->bytes);
+    to->owner = batch_copy(b, op->owner);
+    to->conversation_id = batch_copy(b, op->conversation_id);
+    to->task_id = batch_copy(b, op->task_id);
+    to->key = batch_copy(b, op->key);
+    to->title = batch_copy(b, op->title);
+    to->agent = batch_copy(b, op->agent);
     if (op->record)
         to->record = record_copy(b, op->record);
     if (op->state) {

@@ -45,7 +45,10 @@ enum turn_count { TURNS_KEEP, TURNS_RESET, TURNS_ADD };
 
 struct op {
     enum op_kind kind;
-    void *ref; /* core's, for when the batch is done; the store leaves it alone */
+    /* Core's, which the store leaves alone: called on the loop when the batch is committed (0) or
+     * given up (a store error); NULL: nobody needs to know. */
+    void (*done)(const struct op *op, int status);
+    void *ref; /* for done */
     bool force;
     enum turn_count turns;
     int64_t task_key;

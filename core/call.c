@@ -1,8 +1,8 @@
 #include "core/call.h"
 
-#include "core/session.h"
-
 #include <stdlib.h>
+
+#include "core/session.h"
 
 #define RETRY_OVERLOADED_MS 1000
 

@@ -1,9 +1,9 @@
 #include "core/conversation.h"
 
+#include <stdlib.h>
+
 #include "core/notice.h"
 #include "proto/js.h"
-
-#include <stdlib.h>
 
 struct map_key conversation_key(const struct map_node *node)
 {
@@ -62,22 +62,8 @@ bool conversation_is_busy(const struct conversation *c)
     return false;
 }
 
-void conversation_say(struct conversation *c, const struct message_record *message)
-{
-    char id[TASK_ID_LEN + 1];
-    hub_new_id(c->hub, id);
-    struct message_record m = *message;
-    m.message_id = (struct str){id, TASK_ID_LEN};
-    m.created_at = c->hub->clock.wall_ms;
-    c->refs++;
-    journal_put(&c->hub->journal, &(struct op){.kind = OP_MESSAGE,
-                                               .ref = c,
-                                               .owner = str_of(c->owner->name),
-                                               .conversation_id = str_of(c->id),
-                                               .message = &m});
-}
-
-void conversation_tell_message(struct conversation *c, const struct message_record *m)
+/* A committed message reaches those who opened the conversation. */
+static void tell_message(struct conversation *c, const struct message_record *m)
 {
     if (!feed_has_readers(&c->feed))
         return;
@@ -91,12 +77,42 @@ void conversation_tell_message(struct conversation *c, const struct message_reco
     buf_done(&line);
 }
 
+static void on_message_done(const struct op *op, int status)
+{
+    if (status == 0)
+        tell_message(op->ref, op->message);
+    conversation_op_done(op, status);
+}
+
+void conversation_say(struct conversation *c, const struct message_record *message)
+{
+    char id[TASK_ID_LEN + 1];
+    hub_new_id(c->hub, id);
+    struct message_record m = *message;
+    m.message_id = (struct str){id, TASK_ID_LEN};
+    m.created_at = c->hub->clock.wall_ms;
+    c->refs++;
+    journal_put(&c->hub->journal, &(struct op){.kind = OP_MESSAGE,
+                                               .done = on_message_done,
+                                               .ref = c,
+                                               .owner = str_of(c->owner->name),
+                                               .conversation_id = str_of(c->id),
+                                               .message = &m});
+}
+
 void conversation_touch(struct conversation *c)
 {
     if (list_is_in(&c->changed))
         return;
     c->refs++;
     list_push(&c->hub->changed, &c->changed);
+}
+
+void conversation_op_done(const struct op *op, int status)
+{
+    if (status == 0)
+        conversation_touch(op->ref);
+    conversation_unref(op->ref);
 }
 
 static void put_changed(struct conversation *c, const struct conversation_record *record)
@@ -115,7 +131,7 @@ static void put_changed(struct conversation *c, const struct conversation_record
     buf_done(&line);
 }
 
-static void drop_stream(struct map_node *node, void *arg)
+static void conversation_drop_stream(struct map_node *node, void *arg)
 {
     struct stream *s = container_of(node, struct stream, node);
     const struct conversation *c = arg;
@@ -130,7 +146,7 @@ void conversation_deleted(struct conversation *c)
 {
     const struct hub_options *o = &c->hub->o;
     c->deletions++;
-    map_each(&c->hub->streams, drop_stream, c);
+    map_each(&c->hub->streams, conversation_drop_stream, c);
     notices_forget(c);
     if (o->deleted)
         o->deleted(o->arg, str_of(c->owner->name), str_of(c->id));

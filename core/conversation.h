@@ -44,12 +44,12 @@ void conversation_unref(struct conversation *c);
 bool conversation_is_busy(const struct conversation *c);
 /* Stages a message, with an id and the time of now. */
 void conversation_say(struct conversation *c, const struct message_record *message);
-/* A committed message reaches those who opened the conversation. */
-void conversation_tell_message(struct conversation *c, const struct message_record *m);
 /* It is gone from the store: watchers are told, and those who follow its tasks are let go. */
 void conversation_deleted(struct conversation *c);
 /* Its entry in lists has changed: watchers get the newest state, read once a turn. */
 void conversation_touch(struct conversation *c);
+/* The end (struct op) of a change of the conversation op->ref, of which it has a reference. */
+void conversation_op_done(const struct op *op, int status);
 /* Tells what was touched; called once a turn. */
 void conversations_tell(struct hub *h);
 

@@ -22,7 +22,7 @@ static struct feed_entry *behind(const struct feed_lines *l, const struct feed_e
 }
 
 /* Readers that have not come to it go on with the one behind it. */
-static void drop(struct feed_lines *l, struct feed_entry *e)
+static void feed_drop(struct feed_lines *l, struct feed_entry *e)
 {
     list_each (it, &l->readers) {
         struct feed_reader *r = list_item(it, struct feed_reader, node);
@@ -60,7 +60,7 @@ void feed_leave(struct feed *f, struct feed_reader *r)
     if (!list_is_empty(&l->readers))
         return;
     list_each (it, &l->entries)
-        drop(l, list_item(it, struct feed_entry, node));
+        feed_drop(l, list_item(it, struct feed_entry, node));
     free(l);
     f->lines = NULL;
 }
@@ -79,7 +79,7 @@ static void bound(struct feed_lines *l)
             if (r->next == e)
                 r->lost(r);
         }
-        drop(l, e);
+        feed_drop(l, e);
     }
 }
 
@@ -89,7 +89,7 @@ void feed_put(struct feed *f, struct feed_entry **slot, struct str message_id, s
     if (!l)
         return;
     if (slot && *slot)
-        drop(l, *slot);
+        feed_drop(l, *slot);
     struct feed_entry *e = xalloc(sizeof *e + line.n);
     *e = (struct feed_entry){.slot = slot, .version = ++l->version, .len = line.n};
     memcpy(e->line, line.p, line.n);
@@ -155,5 +155,5 @@ void feed_trim(struct feed *f)
             keep = r->next->version;
     }
     while (oldest(l) && oldest(l)->version < keep)
-        drop(l, oldest(l));
+        feed_drop(l, oldest(l));
 }

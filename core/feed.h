@@ -2,8 +2,8 @@
  *
  * Shape:    a list of ready lines in order of change.  A thing that changes again replaces its line
  *           and moves to the end (pushes are newest states, not histories); a message is put once
- *           and stays.  A reader is a cursor: the next line that it has not seen (promise 7).  Lines
- *           that all readers have seen go; with no reader nothing is kept at all.
+ *           and stays.  A reader is a cursor: the next line that it has not seen (promise 7).
+ *           Lines that all readers have seen go; with no reader nothing is kept at all.
  * Thread:   loop.
  * Owns:     its entries.  Readers are embedded in what reads; one joins and leaves in a turn of its
  *           own, never from inside wake or lost.

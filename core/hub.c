@@ -1,9 +1,9 @@
 #include "core/hub.h"
 
+#include <stdlib.h>
+
 #include "core/notice.h"
 #include "core/session.h"
-
-#include <stdlib.h>
 
 #define MIN_CACHE_BYTES (1u << 20) /* a load must survive until its reader has had its turn */
 #define LOAD_RETRY_MS 200
@@ -28,29 +28,6 @@ static void on_advanced(void *arg, struct stream *s)
 {
     (void)arg;
     wake_cursors(s);
-}
-
-/* A change of a task names the task; one of a conversation or message names the conversation. */
-static void on_op_done(void *arg, const struct op *op, int status)
-{
-    if (op->kind == OP_TASK_NEW || op->kind == OP_TASK_SET || op->kind == OP_INBOX_PUT) {
-        task_op_done(op->ref, op, status);
-        return;
-    }
-    if (op->kind == OP_OUTBOX_PUT) {
-        outbox_op_done(arg, op, status);
-        return;
-    }
-    if (op->kind == OP_NOTICE_PUT || op->kind == OP_NOTICE_TAKE) {
-        notice_op_done(arg, op, status);
-        return;
-    }
-    struct conversation *c = op->ref;
-    if (status == 0 && op->kind == OP_MESSAGE)
-        conversation_tell_message(c, op->message);
-    if (status == 0)
-        conversation_touch(c);
-    conversation_unref(c);
 }
 
 static void on_settled(void *arg, struct stream *s)
@@ -89,11 +66,8 @@ void hub_ask_again(struct hub *h)
     timer_arm(&h->clock, &h->ask_again, h->clock.now_ms + ASK_AGAIN_MS);
 }
 
-static const struct journal_events journal_events = {.advanced = on_advanced,
-                                                     .op_done = on_op_done,
-                                                     .settled = on_settled,
-                                                     .lost = on_lost,
-                                                     .recovered = on_recovered};
+static const struct journal_events journal_events = {
+    .advanced = on_advanced, .settled = on_settled, .lost = on_lost, .recovered = on_recovered};
 
 void hub_init(struct hub *h, const struct hub_options *options, struct store_port *port,
               const struct store_start *start)
@@ -254,7 +228,7 @@ void hub_load(struct hub *h, struct cursor *c)
               on_loaded, load);
 }
 
-static void drop_stream(struct map_node *node, void *arg)
+static void hub_drop_stream(struct map_node *node, void *arg)
 {
     struct hub *h = arg;
     struct stream *s = container_of(node, struct stream, node);
@@ -281,7 +255,7 @@ void hub_done(struct hub *h)
     hub_reap(h);
     journal_done(&h->journal);
     map_each(&h->conversations, drop_notices, NULL);
-    map_each(&h->streams, drop_stream, h);
+    map_each(&h->streams, hub_drop_stream, h);
     struct list *node;
     while ((node = list_pop(&h->changed)) != NULL)
         conversation_unref(list_item(node, struct conversation, changed));
@@ -310,70 +284,28 @@ const struct agent *hub_find_agent(const struct hub *h, struct str name)
     return NULL;
 }
 
+bool hub_take_slot(struct hub *h)
+{
+    if (hub_has_slot(h)) {
+        h->n_processes++;
+        return true;
+    }
+    h->stats.limit_hits[LIMIT_PROCESSES]++;
+    return false;
+}
+
+void hub_hold_slot(struct hub *h)
+{
+    h->n_processes++;
+}
+
+void hub_give_slot(struct hub *h)
+{
+    ASSERT(h->n_processes > 0);
+    h->n_processes--;
+}
+
 void hub_new_id(struct hub *h, char ret_id[TASK_ID_LEN + 1])
 {
     ulid_next(&h->ulids, h->clock.wall_ms, ret_id);
-}
-
-void hub_drain(struct hub *h)
-{
-    h->draining = true;
-}
-
-/* One that waits stays as it is (task_try_start), also one whose creation is on its way. */
-static void abandon(struct map_node *node, void *arg)
-{
-    (void)arg;
-    struct task *t = container_of(node, struct stream, node)->task;
-    if (!t || t->phase <= PHASE_PENDING || task_is_ending(t))
-        return;
-    task_finish(t, STATUS_FAILED, TASK_ORPHANED, STR("orphaned: the gateway is stopping"));
-}
-
-void hub_abandon(struct hub *h)
-{
-    h->abandoned = true;
-    if (!h->restoring) /* else what ran ends as orphaned in any case, when its lines are there */
-        map_each(&h->streams, abandon, NULL);
-}
-
-static void find_unended(struct map_node *node, void *arg)
-{
-    const struct task *t = container_of(node, struct stream, node)->task;
-    if (t && t->phase != PHASE_PENDING)
-        *(bool *)arg = true;
-}
-
-bool hub_is_over(struct hub *h)
-{
-    bool unended = h->n_live > 0;
-    if (unended && h->abandoned && !h->restoring) {
-        unended = false;
-        map_each(&h->streams, find_unended, &unended);
-    }
-    return !unended && journal_is_idle(&h->journal);
-}
-
-void hub_submit(struct hub *h, bool busy)
-{
-    tasks_proceed(h);
-    notices_proceed(h);
-    conversations_tell(h);
-    journal_submit(&h->journal, busy);
-}
-
-void hub_reap(struct hub *h)
-{
-    struct list *node;
-    while ((node = list_pop(&h->dead_runs)) != NULL) {
-        struct dead_run *dead = list_item(node, struct dead_run, node);
-        dead->ops->free(dead->run);
-        free(dead);
-    }
-    task_reap_tools(h);
-    list_each (it, &h->dead_tasks) {
-        struct task *t = list_item(it, struct task, in_wait);
-        if (t->refs == 0)
-            task_free(t);
-    }
 }

@@ -4,8 +4,8 @@
  *           durable; the cache of blocks.  hub_request carries out one request of one owner and
  *           answers through a callback; sessions (session.h) and HTTP both come in there.
  * Thread:   loop.
- * Owns:     everything of the domain.  Objects that were closed are freed in hub_reap, at the end of
- *           the turn, so that nobody's caller is freed under it.
+ * Owns:     everything of the domain.  Objects that were closed are freed in hub_reap, at the end
+ *           of the turn, so that nobody's caller is freed under it.
  */
 #ifndef CORE_HUB_H
 #define CORE_HUB_H
@@ -50,8 +50,8 @@ struct hub_options {
     bool (*random)(void *bytes, size_t n);
     /* Told when events of a task, from that one on, are not on disk as they must be. */
     void (*damaged)(const char *task_id, uint64_t seq);
-    /* Told when a task is there, when it runs, and when it has ended, each time as it is committed; the
-     * record is good for the call.  NULL: nobody needs to know. */
+    /* Told when a task is there, when it runs, and when it has ended, each time as it is committed;
+     * the record is good for the call.  NULL: nobody needs to know. */
     void (*reported)(const struct task_record *task);
     /* Told when a conversation is deleted; NULL: nobody needs to know. */
     void (*deleted)(void *arg, struct str owner, struct str conversation_id);
@@ -161,6 +161,15 @@ static inline bool hub_can_write(const struct hub *h)
 {
     return !h->journal.failing;
 }
+
+/* A place among limits.processes, which exec agents and commands share. */
+static inline bool hub_has_slot(const struct hub *h)
+{
+    return h->n_processes < h->o.limits.processes;
+}
+bool hub_take_slot(struct hub *h); /* false: none is free, which is counted */
+void hub_hold_slot(struct hub *h); /* of a process that runs already, whatever the limit is */
+void hub_give_slot(struct hub *h);
 
 /* No new tasks from now on.  hub_abandon then ends what still runs, as orphaned; what was never
  * started stays pending, and the next process starts it. */

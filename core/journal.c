@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "core/backoff.h"
+
 #define BACKOFF_FIRST_MS 10
 #define BACKOFF_MAX_MS 1000
 
@@ -53,7 +55,7 @@ void journal_init(struct journal *j, struct store_port *port, struct clock *cloc
     list_init(&j->want_seal);
 }
 
-static void begin(struct journal *j)
+static void journal_begin(struct journal *j)
 {
     j->building = batch_new();
     j->building_number++;
@@ -62,7 +64,7 @@ static void begin(struct journal *j)
 struct op *journal_put(struct journal *j, const struct op *op)
 {
     if (!j->building)
-        begin(j);
+        journal_begin(j);
     return batch_put(j->building, op);
 }
 
@@ -190,7 +192,7 @@ void journal_submit(struct journal *j, bool busy)
     if (waits_for_company(j, busy))
         return;
     if (!j->building)
-        begin(j);
+        journal_begin(j);
     collect(j);
     j->flying = j->building;
     j->building = NULL;
@@ -212,19 +214,19 @@ static void run_waiters(struct list *waiters, int status)
     }
 }
 
-static void tell_ops(struct journal *j, const struct batch *b, int status)
+static void tell_ops(const struct batch *b, int status)
 {
     for (size_t i = 0; b && i < b->n_ops; i++)
-        if (b->ops[i].ref)
-            j->events->op_done(j->arg, &b->ops[i], status);
+        if (b->ops[i].done)
+            b->ops[i].done(&b->ops[i], status);
 }
 
 void journal_done(struct journal *j)
 {
     struct batch *flying = j->flying, *building = j->building;
     j->flying = j->building = NULL;
-    tell_ops(j, flying, STORE_IO);
-    tell_ops(j, building, STORE_IO);
+    tell_ops(flying, STORE_IO);
+    tell_ops(building, STORE_IO);
     for (size_t i = 0; i < j->n_aboard; i++) {
         stream_roll_back(j->aboard[i]);
         j->aboard[i]->pins--;
@@ -295,21 +297,21 @@ static void tell_streams(struct journal *j)
     j->n_aboard = 0;
 }
 
-static void finish(struct journal *j)
+static void journal_finish(struct journal *j)
 {
     struct batch *batch = j->flying;
     j->flying = NULL;
     j->pending_bytes -= j->flying_bytes;
     j->flying_bytes = 0;
     advance(j);
-    tell_ops(j, batch, 0);
+    tell_ops(batch, 0);
     tell_streams(j);
     run_waiters(&j->flying_waiters, 0);
     batch_free(batch);
 }
 
 /* Nothing of the batch is on disk, nor will it be; what was staged behind it stands on it. */
-static void give_up(struct journal *j, int status)
+static void journal_give_up(struct journal *j, int status)
 {
     struct batch *lost = j->flying, *behind = j->building;
     j->flying = j->building = NULL;
@@ -320,8 +322,8 @@ static void give_up(struct journal *j, int status)
     struct list waiters;
     list_init(&waiters);
     list_splice(&waiters, &j->flying_waiters);
-    tell_ops(j, lost, status);
-    tell_ops(j, behind, status);
+    tell_ops(lost, status);
+    tell_ops(behind, status);
     roll_back(j);
     tell_streams(j);
     run_waiters(&waiters, status);
@@ -356,12 +358,12 @@ static void on_failed(struct journal *j, int status)
         j->failing_since = j->clock->now_ms;
     if (!j->failing) {
         j->failing = true;
-        j->backoff = BACKOFF_FIRST_MS;
+        j->n_tries = 0;
     }
-    timer_arm(j->clock, &j->retry, j->clock->now_ms + j->backoff);
+    msec_t wait = backoff_ms(++j->n_tries, BACKOFF_FIRST_MS, BACKOFF_MAX_MS);
+    timer_arm(j->clock, &j->retry, j->clock->now_ms + wait);
     if (j->clock->now_ms - j->failing_since >= j->retry_ms)
-        give_up(j, status);
-    j->backoff = j->backoff * 2 < BACKOFF_MAX_MS ? j->backoff * 2 : BACKOFF_MAX_MS;
+        journal_give_up(j, status);
 }
 
 static void on_committed(void *arg, struct batch *batch, int status)
@@ -378,7 +380,7 @@ static void on_committed(void *arg, struct batch *batch, int status)
     j->failing_since = 0;
     bool recovered = j->failing;
     j->failing = false;
-    finish(j);
+    journal_finish(j);
     if (recovered)
         j->events->recovered(j->arg);
 }

@@ -2,8 +2,8 @@
  *
  * Shape:    changes are put into the batch that is being built; lines of streams are collected when
  *           it is submitted; when it is committed the streams advance, and those who wait are told.
- *           A batch that fails is tried again unchanged, with backoff; after retry_ms it is given up:
- *           the streams roll back to what is on disk, and everyone concerned is told so.
+ *           A batch that fails is tried again unchanged, with backoff; after retry_ms it is given
+ *           up: the streams roll back to what is on disk, and everyone concerned is told so.
  *
  *             building ──submit──▶ flying ──committed──▶ streams advance, waiters run
  *                                     └──failed──▶ again … ──given up──▶ roll back, waiters run
@@ -40,11 +40,10 @@ struct waiter {
 };
 
 struct journal_events {
-    void (*advanced)(void *arg, struct stream *stream);          /* its head moved */
-    void (*op_done)(void *arg, const struct op *op, int status); /* for each op with a ref */
-    void (*settled)(void *arg, struct stream *stream);           /* its tail is sealed */
-    void (*lost)(void *arg, struct stream *stream);              /* lines of it were rolled back */
-    void (*recovered)(void *arg); /* the first commit behind a failure */
+    void (*advanced)(void *arg, struct stream *stream); /* its head moved */
+    void (*settled)(void *arg, struct stream *stream);  /* its tail is sealed */
+    void (*lost)(void *arg, struct stream *stream);     /* lines of it were rolled back */
+    void (*recovered)(void *arg);                       /* the first commit behind a failure */
 };
 
 struct journal {
@@ -66,7 +65,7 @@ struct journal {
     msec_t retry_ms;      /* how long a failing batch is tried again */
     msec_t failing_since; /* of this batch; 0 while all is well */
     bool failing;         /* until the next success */
-    msec_t backoff;
+    unsigned n_tries;     /* of that batch, that failed */
     struct timer retry, age;
     uint64_t n_commits, n_events;
     uint64_t n_failures[N_OPERATIONS]; /* commits that failed, by what they were to bring */
@@ -96,8 +95,8 @@ static inline bool journal_is_idle(const struct journal *j)
 {
     return !j->flying && !j->building && list_is_empty(&j->dirty);
 }
-/* Once a turn: submits the next batch when none is in flight.  Busy: the next turn comes at once, so
- * that a batch may wait for company, up to BATCH_PACE_MS after the last one. */
+/* Once a turn: submits the next batch when none is in flight.  Busy: the next turn comes at once,
+ * so that a batch may wait for company, up to BATCH_PACE_MS after the last one. */
 void journal_submit(struct journal *j, bool busy);
 
 #endif

@@ -84,7 +84,7 @@ struct map_node *map_find(const struct map *m, struct map_key key)
     return NULL;
 }
 
-static void grow(struct map *m)
+static void map_grow(struct map *m)
 {
     size_t mask = m->mask * 2 + 1;
     struct map_node **slots = xcalloc((mask + 1) * sizeof *slots);
@@ -104,7 +104,7 @@ void map_put(struct map *m, struct map_node *node)
 {
     struct map_key key = m->key_of(node);
     if (m->n > m->mask)
-        grow(m);
+        map_grow(m);
     node->hash = hash_key(m->secret, &key);
     node->next = m->slots[node->hash & m->mask];
     m->slots[node->hash & m->mask] = node;

@@ -1,7 +1,7 @@
 /* map -- a hash table of intrusive nodes, keyed by a short list of strings.
  *
- * Shape:    the key is up to three spans (owner, conversation, task): the owner is part of every key
- *           (promise 5).  A node keeps its hash; the table compares keys through the callback.
+ * Shape:    the key is up to three spans (owner, conversation, task): the owner is part of every
+ *           key (promise 5).  A node keeps its hash; the table compares keys through the callback.
  * Thread:   any; one at a time.
  * Why:      SipHash-2-4 (Aumasson and Bernstein) with a secret per process, since clients choose
  *           conversation ids and could otherwise aim at one bucket.

@@ -2,15 +2,17 @@
 
 #include <stdlib.h>
 
+#include "core/task_parts.h"
+
 struct notice {
     struct list node; /* in its conversation, by key */
     struct conversation *conversation;
     struct notice_record rec;
 };
 
-/* --- what is told ------------------------------------------------------------------------------ */
+/* --- what is told ----------------------------------------------------------------------------- */
 
-static void put_text(struct buf *out, const struct task_record *t)
+static void notice_put_text(struct buf *out, const struct task_record *t)
 {
     static const char *const ends[] = {[STATUS_COMPLETED] = "has completed",
                                        [STATUS_FAILED] = "has failed",
@@ -37,25 +39,7 @@ static void put_text(struct buf *out, const struct task_record *t)
     buf_putstr(out, tail);
 }
 
-void notice_stage(struct task *t, const struct task_record *rec)
-{
-    if (!rec->notify_on_complete)
-        return;
-    struct buf text = {0};
-    put_text(&text, rec);
-    struct notice_record n = {.key = rec->key,
-                              .silent = rec->state.status == STATUS_CANCELLED,
-                              .owner = rec->owner,
-                              .conversation_id = rec->conversation_id,
-                              .agent = rec->agent,
-                              .text = buf_str(&text)};
-    t->conversation->refs++;
-    journal_put(&t->hub->journal,
-                &(struct op){.kind = OP_NOTICE_PUT, .ref = t->conversation, .notice = &n});
-    buf_done(&text);
-}
-
-/* --- what waits -------------------------------------------------------------------------------- */
+/* --- what waits ------------------------------------------------------------------------------- */
 
 void notice_due(struct conversation *c)
 {
@@ -65,7 +49,7 @@ void notice_due(struct conversation *c)
     c->hub->notices_may_go = true;
 }
 
-static void keep(struct notice *n)
+static void notice_keep(struct notice *n)
 {
     struct list *before = &n->conversation->notices;
     while (before->prev != &n->conversation->notices &&
@@ -75,7 +59,7 @@ static void keep(struct notice *n)
     notice_due(n->conversation);
 }
 
-static struct notice *add(struct conversation *c, const struct notice_record *from)
+struct notice *notice_add(struct conversation *c, const struct notice_record *from)
 {
     struct notice *n = xcalloc(sizeof *n);
     n->conversation = c;
@@ -86,11 +70,38 @@ static struct notice *add(struct conversation *c, const struct notice_record *fr
     n->rec.agent = str_own(from->agent);
     n->rec.text = str_own(from->text);
     n->rec.source = str_own(from->source);
-    keep(n);
+    notice_keep(n);
     return n;
 }
 
-static void drop(struct notice *n)
+static void on_put_done(const struct op *op, int status)
+{
+    if (status == 0)
+        notice_add(op->ref, op->notice);
+    conversation_unref(op->ref);
+}
+
+void notice_stage(struct task *t, const struct task_record *rec)
+{
+    if (!rec->notify_on_complete)
+        return;
+    struct buf text = {0};
+    notice_put_text(&text, rec);
+    struct notice_record n = {.key = rec->key,
+                              .silent = rec->state.status == STATUS_CANCELLED,
+                              .owner = rec->owner,
+                              .conversation_id = rec->conversation_id,
+                              .agent = rec->agent,
+                              .text = buf_str(&text)};
+    t->conversation->refs++;
+    journal_put(&t->hub->journal, &(struct op){.kind = OP_NOTICE_PUT,
+                                               .done = on_put_done,
+                                               .ref = t->conversation,
+                                               .notice = &n});
+    buf_done(&text);
+}
+
+static void notice_drop(struct notice *n)
 {
     struct conversation *c = n->conversation;
     list_remove(&n->node);
@@ -105,7 +116,7 @@ void notice_restore(struct hub *h, const struct notice_record *n)
 {
     struct owner *owner = owner_ref(h, n->owner);
     struct conversation *c = conversation_ref(h, owner, n->conversation_id);
-    add(c, n);
+    notice_add(c, n);
     conversation_unref(c);
     owner_unref(h, owner);
 }
@@ -115,41 +126,25 @@ void notices_forget(struct conversation *c)
     list_remove(&c->due);
     c->refs++;
     list_each (it, &c->notices)
-        drop(list_item(it, struct notice, node));
+        notice_drop(list_item(it, struct notice, node));
     conversation_unref(c);
 }
 
-static void take(struct notice *n)
+static void on_take_done(const struct op *op, int status)
+{
+    if (status == 0)
+        notice_drop(op->ref);
+    else
+        notice_keep(op->ref); /* its turn never was */
+}
+
+void notice_take(struct notice *n)
 {
     list_remove(&n->node); /* the op has it now */
-    journal_put(&n->conversation->hub->journal,
-                &(struct op){.kind = OP_NOTICE_TAKE, .ref = n, .task_key = n->rec.key});
-}
-
-/* A put is committed.  One of what is no task may have been withdrawn meanwhile: it goes again. */
-static void take_in(struct conversation *c, const struct op *op)
-{
-    struct notice *n = add(c, op->notice);
-    if (op->key.p && notice_put_done(c->hub, op->notice->key))
-        take(n);
-}
-
-void notice_op_done(struct hub *h, const struct op *op, int status)
-{
-    if (op->kind == OP_NOTICE_PUT) {
-        struct conversation *c = op->ref;
-        if (status == 0)
-            take_in(c, op);
-        else if (op->key.p)
-            notice_put_failed(h, op);
-        conversation_unref(c);
-        return;
-    }
-    struct notice *n = op->ref;
-    if (status == 0)
-        drop(n);
-    else
-        keep(n); /* its turn never was */
+    journal_put(&n->conversation->hub->journal, &(struct op){.kind = OP_NOTICE_TAKE,
+                                                             .done = on_take_done,
+                                                             .ref = n,
+                                                             .task_key = n->rec.key});
 }
 
 bool notice_withdraw(struct hub *h, struct str owner, struct str conversation_id, struct str key)
@@ -161,13 +156,13 @@ bool notice_withdraw(struct hub *h, struct str owner, struct str conversation_id
         struct notice *n = list_item(it, struct notice, node);
         if (!n->rec.source.p || !str_eq(n->rec.source, key))
             continue;
-        take(n);
+        notice_take(n);
         return true;
     }
     return notice_withdraw_put(h, owner, key);
 }
 
-/* --- turns ------------------------------------------------------------------------------------- */
+/* --- turns ------------------------------------------------------------------------------------ */
 
 void notices_tell_silent(struct conversation *c)
 {
@@ -176,7 +171,7 @@ void notices_tell_silent(struct conversation *c)
         if (!n->rec.silent)
             continue;
         conversation_say(c, &(struct message_record){.role = ROLE_SYSTEM, .content = n->rec.text});
-        take(n);
+        notice_take(n);
     }
 }
 
@@ -223,7 +218,7 @@ static void begin_turn(struct conversation *c, struct notice *n,
     struct task *t = task_create(h, &plan);
     if (record->notices + 1 >= MAX_NOTICE_TURNS)
         put_paused_event(t);
-    take(n);
+    notice_take(n);
 }
 
 static bool is_free(const struct conversation *c)
@@ -231,7 +226,7 @@ static bool is_free(const struct conversation *c)
     return !c->deleting && !conversation_is_busy(c) && first_loud(c);
 }
 
-static bool has_room(const struct conversation *c)
+static bool notice_has_room(const struct conversation *c)
 {
     const struct hub *h = c->hub;
     bool is_all;
@@ -248,7 +243,7 @@ static void on_record(void *arg, int status, struct answer *answer)
         notice_due(c);
         hub_ask_again(h);
     } else if (status == 0 && is_free(c) && !h->draining) {
-        if (!has_room(c) || !hub_can_write(h))
+        if (!notice_has_room(c) || !hub_can_write(h))
             notice_due(c);
         else if (answer->conversations[0].notices < MAX_NOTICE_TURNS)
             begin_turn(c, first_loud(c), &answer->conversations[0]);
@@ -261,7 +256,7 @@ static bool proceed(struct conversation *c)
 {
     if (c->noticing || !is_free(c))
         return true; /* what ends in it makes it due again */
-    if (!has_room(c))
+    if (!notice_has_room(c))
         return false;
     c->noticing = true;
     c->refs++;

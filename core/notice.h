@@ -1,9 +1,9 @@
 /* notice -- what has ended, and is still to be told to its conversation's agent.
  *
  * Shape:    the end of a task with notify_on_complete puts a notice, in the batch of its terminal
- *           event; a turn of the conversation's agent (a task of type notice) takes it, in the batch
- *           that makes the turn.  So it is told exactly once, whoever is connected and whenever the
- *           gateway is killed (promise 6).
+ *           event; a turn of the conversation's agent (a task of type notice) takes it, in the
+ *           batch that makes the turn.  So it is told exactly once, whoever is connected and
+ *           whenever the gateway is killed (promise 6).
  *
  *             ended ──put──▶ waits in its conversation ──free, room──▶ turn, take
  *                               silent ones: with the next turn, or before the next chat
@@ -32,25 +32,24 @@ struct notice_source {
     struct str text;
     bool silent;
 };
-/* 0: it is told, under that key of notices (0: it was earlier); STORE_NOT_FOUND: there is no such task any more;
- * another error: the store cannot be read now. */
+/* 0: it is told, under that key of notices (0: it was earlier); STORE_NOT_FOUND: there is no such
+ * task any more; another error: the store cannot be read now. */
 typedef void (*notice_told_fn)(void *user, int status, int64_t notice_key);
 void notice_tell(struct hub *h, const struct notice_source *source, notice_told_fn done,
                  void *user);
 /* It is told already, in another way: staged, so that no restart tells it. */
 void notice_settle(struct hub *h, const struct notice_source *source);
-/* What was told under that key of its source waits no longer, since the agent has learnt of it: also when its
- * commit is still to come, and when an earlier gateway has told it.  False when it does not wait. */
+/* What was told under that key of its source waits no longer, since the agent has learnt of it:
+ * also when its commit is still to come, and when an earlier gateway has told it.  False when it
+ * does not wait. */
 bool notice_withdraw(struct hub *h, struct str owner, struct str conversation_id, struct str key);
 
-/* A put or a take is committed, or given up (journal_events.op_done). */
-void notice_op_done(struct hub *h, const struct op *op, int status);
 /* Between notice.c and notice_source.c: puts of what is no task, from the staging to the commit. */
 bool notice_withdraw_put(struct hub *h, struct str owner,
                          struct str key); /* false: there is none */
-/* It is committed: whether it was withdrawn meanwhile. */
-bool notice_put_done(struct hub *h, int64_t notice_key);
-void notice_put_failed(struct hub *h, const struct op *op); /* the store has given it up */
+/* It waits from now on. */
+struct notice *notice_add(struct conversation *c, const struct notice_record *rec);
+void notice_take(struct notice *n); /* staged: it is told */
 /* At a start: one that an earlier process left. */
 void notice_restore(struct hub *h, const struct notice_record *n);
 /* A turn may have become possible: something of the conversation has ended. */

@@ -1,9 +1,9 @@
 /* Notices of what is no task: told once, whoever is killed in between.
  *
- * A task puts its notice in the batch of its end.  What has its state elsewhere (a process its folder)
- * has no such batch: that it is told is kept as a request key of its owner, in the batch of the
- * notice, and looked up before.  The key is longer than a client's can be, and names the task that
- * began it: so it goes with the conversation. */
+ * A task puts its notice in the batch of its end.  What has its state elsewhere (a process its
+ * folder) has no such batch: that it is told is kept as a request key of its owner, in the batch of
+ * the notice, and looked up before.  The key is longer than a client's can be, and names the task
+ * that began it: so it goes with the conversation. */
 #include "core/notice.h"
 
 #include <stdlib.h>
@@ -53,15 +53,6 @@ bool notice_withdraw_put(struct hub *h, struct str owner, struct str key)
     return false;
 }
 
-bool notice_put_done(struct hub *h, int64_t notice_key)
-{
-    struct notice_put *put = find_put(h, notice_key);
-    ASSERT(put);
-    bool withdrawn = put->withdrawn;
-    drop_put(put);
-    return withdrawn;
-}
-
 static char *request_key_of(struct str key)
 {
     struct buf text = {0};
@@ -70,7 +61,7 @@ static char *request_key_of(struct str key)
     return buf_take(&text);
 }
 
-static void end(struct telling *t, int status, int64_t notice_key)
+static void notice_source_end(struct telling *t, int status, int64_t notice_key)
 {
     t->done(t->user, status, notice_key);
     struct notice_source *s = &t->source;
@@ -92,6 +83,8 @@ static void stage_key(struct hub *h, const struct notice_source *s, struct str r
                                           .at = h->clock.wall_ms});
 }
 
+static void on_put_done(const struct op *op, int status);
+
 /* The reference to the conversation is the op's. */
 static void stage(struct hub *h, struct conversation *c, const struct notice_source *s,
                   int64_t notice_key, struct str request_key)
@@ -110,14 +103,25 @@ static void stage(struct hub *h, struct conversation *c, const struct notice_sou
     list_push(&h->notice_puts, &put->node);
     stage_key(h, s, request_key);
     journal_put(&h->journal, &(struct op){.kind = OP_NOTICE_PUT,
+                                          .done = on_put_done,
                                           .ref = c,
                                           .task_id = s->task_id,
                                           .key = request_key,
                                           .notice = &n});
 }
 
+/* Whether it was withdrawn meanwhile. */
+static bool put_done(struct hub *h, int64_t notice_key)
+{
+    struct notice_put *put = find_put(h, notice_key);
+    ASSERT(put);
+    bool withdrawn = put->withdrawn;
+    drop_put(put);
+    return withdrawn;
+}
+
 /* One that was withdrawn is only settled then. */
-void notice_put_failed(struct hub *h, const struct op *op)
+static void put_failed(struct hub *h, const struct op *op)
 {
     struct conversation *c = op->ref;
     const struct notice_record *n = op->notice;
@@ -128,7 +132,7 @@ void notice_put_failed(struct hub *h, const struct op *op)
                               .agent = n->agent,
                               .text = n->text,
                               .silent = n->silent};
-    bool withdrawn = notice_put_done(h, n->key);
+    bool withdrawn = put_done(h, n->key);
     if (h->closing)
         return;
     if (withdrawn) {
@@ -139,13 +143,27 @@ void notice_put_failed(struct hub *h, const struct op *op)
     stage(h, c, &s, n->key, op->key);
 }
 
+/* One that was withdrawn after it was staged goes again. */
+static void on_put_done(const struct op *op, int status)
+{
+    struct conversation *c = op->ref;
+    if (status < 0) {
+        put_failed(c->hub, op);
+    } else {
+        struct notice *n = notice_add(c, op->notice);
+        if (put_done(c->hub, op->notice->key))
+            notice_take(n);
+    }
+    conversation_unref(c);
+}
+
 static void on_key(void *arg, int status, struct answer *answer)
 {
     struct telling *t = arg;
     struct hub *h = t->hub;
     (void)answer;
     if (status != STORE_NOT_FOUND || h->closing) {
-        end(t, status, 0);
+        notice_source_end(t, status, 0);
         return;
     }
     struct owner *owner = owner_ref(h, t->source.owner);
@@ -153,20 +171,20 @@ static void on_key(void *arg, int status, struct answer *answer)
     owner_unref(h, owner);
     if (c->deleting) {
         conversation_unref(c);
-        end(t, STORE_NOT_FOUND, 0);
+        notice_source_end(t, STORE_NOT_FOUND, 0);
         return;
     }
     int64_t notice_key = h->next_key++;
     stage(h, c, &t->source, notice_key, str_of(t->request_key));
-    end(t, 0, notice_key);
+    notice_source_end(t, 0, notice_key);
 }
 
-static void on_task(void *arg, int status, struct answer *answer)
+static void notice_source_on_task(void *arg, int status, struct answer *answer)
 {
     struct telling *t = arg;
     (void)answer;
     if (status < 0) {
-        end(t, status, 0);
+        notice_source_end(t, status, 0);
         return;
     }
     hub_query(
@@ -192,7 +210,7 @@ void notice_tell(struct hub *h, const struct notice_source *source, notice_told_
                               .owner = t->source.owner,
                               .conversation_id = t->source.conversation_id,
                               .task_id = t->source.task_id},
-              on_task, t);
+              notice_source_on_task, t);
 }
 
 void notice_settle(struct hub *h, const struct notice_source *source)

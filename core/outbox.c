@@ -16,6 +16,13 @@ static void put_body(struct buf *out, const struct task_record *task)
     buf_puts(out, "}}");
 }
 
+static void on_put_done(const struct op *op, int status)
+{
+    struct hub *h = op->ref;
+    if (status == 0)
+        h->o.outbox.posted(h->o.outbox.arg, op->outbox);
+}
+
 void outbox_stage(struct hub *h, const struct task_record *task)
 {
     const struct outbox_options *o = &h->o.outbox;
@@ -31,15 +38,11 @@ void outbox_stage(struct hub *h, const struct task_record *task)
                                       .id = str_of(id),
                                       .at = h->clock.wall_ms,
                                       .body = buf_str(&body)};
-        journal_put(&h->journal, &(struct op){.kind = OP_OUTBOX_PUT, .ref = h, .outbox = &entry});
+        journal_put(
+            &h->journal,
+            &(struct op){.kind = OP_OUTBOX_PUT, .done = on_put_done, .ref = h, .outbox = &entry});
     }
     buf_done(&body);
-}
-
-void outbox_op_done(struct hub *h, const struct op *op, int status)
-{
-    if (status == 0)
-        h->o.outbox.posted(h->o.outbox.arg, op->outbox);
 }
 
 void outbox_take(struct hub *h, int64_t key)

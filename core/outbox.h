@@ -1,10 +1,11 @@
 /* outbox -- what other servers are told of tasks that end.
  *
- * Shape:    with the batch that ends a task, one entry for each hook is stored: promise 3 for those who
- *           are not connected.  The rim delivers an entry when it is committed, as often as it takes, and
- *           says outbox_take when it is done with it.
+ * Shape:    with the batch that ends a task, one entry for each hook is stored: promise 3 for those
+ *           who are not connected.  The rim delivers an entry when it is committed, as often as it
+ *           takes, and says outbox_take when it is done with it.
  *
- *             {"type":"task.completed","timestamp":1764280000000,"data":{"owner":"…","task":{summary}}}
+ *             {"type":"task.completed","timestamp":1764280000000,
+ *              "data":{"owner":"…","task":{summary}}}
  * Thread:   loop.
  * Owns:     nothing.
  */
@@ -24,7 +25,6 @@ struct outbox_options {
 };
 
 void outbox_stage(struct hub *h, const struct task_record *task); /* as it ends */
-void outbox_op_done(struct hub *h, const struct op *op, int status);
 void outbox_take(struct hub *h, int64_t key);
 
 #endif

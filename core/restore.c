@@ -6,11 +6,11 @@
  *      ran is an orphan: what it had said is read back from its blocks and tail, and it ends;
  *   3. tails of ended tasks are sealed;
  *   4. when all of it is committed, the hub is ready. */
-#include "core/hub.h"
-
-#include "core/notice.h"
-
 #include <stdlib.h>
+
+#include "core/hub.h"
+#include "core/notice.h"
+#include "core/task_parts.h"
 
 #define PAGE 256
 
@@ -28,7 +28,7 @@ struct restore {
 };
 
 /* After a failure the hub goes on restoring: what was adopted and not repaired must not start. */
-static void finish(struct restore *r, int status)
+static void repair_finish(struct restore *r, int status)
 {
     void (*ready)(void *, int) = r->ready;
     void *arg = r->arg;
@@ -46,12 +46,12 @@ static void finish(struct restore *r, int status)
     ready(arg, status);
 }
 
-/* --- 4 ----------------------------------------------------------------------------------------- */
+/* --- 4 ---------------------------------------------------------------------------------------- */
 
 static void on_repaired(struct waiter *w, int status)
 {
     struct restore *r = container_of(w, struct restore, waiter);
-    finish(r, status);
+    repair_finish(r, status);
 }
 
 static void start_waiting(struct restore *r)
@@ -65,7 +65,7 @@ static void start_waiting(struct restore *r)
     journal_wait(&r->hub->journal, &r->waiter);
 }
 
-/* --- 3 ----------------------------------------------------------------------------------------- */
+/* --- 3 ---------------------------------------------------------------------------------------- */
 
 static void seal_some(struct restore *r);
 
@@ -73,7 +73,7 @@ static void on_sealed(struct waiter *w, int status)
 {
     struct restore *r = container_of(w, struct restore, waiter);
     if (status < 0)
-        finish(r, status);
+        repair_finish(r, status);
     else
         seal_some(r);
 }
@@ -100,7 +100,7 @@ static void seal_some(struct restore *r)
     journal_wait(&r->hub->journal, &r->waiter);
 }
 
-/* --- 2 ----------------------------------------------------------------------------------------- */
+/* --- 2 ---------------------------------------------------------------------------------------- */
 
 static void repair_next(struct restore *r);
 
@@ -133,8 +133,9 @@ static struct block *take_tail(struct restore *r, int64_t key)
     return b;
 }
 
-/* False when its tail ends before what its record knows of: the numbers behind would be given again. */
-static bool conclude(struct restore *r, struct task *t)
+/* False when its tail ends before what its record knows of: the numbers behind would be given
+ * again. */
+static bool repair_conclude(struct restore *r, struct task *t)
 {
     struct block *tail = take_tail(r, task_key(t));
     uint64_t head = t->stream->head;
@@ -163,17 +164,17 @@ static void on_inbox(void *arg, int status, struct answer *answer)
 {
     struct restore *r = arg;
     if (status < 0) {
-        finish(r, status);
+        repair_finish(r, status);
         return;
     }
     struct task *t = r->tasks[r->next_task++];
     for (size_t i = 0; i < answer->n_blocks; i++)
         task_restore_message(t, answer->blocks[i]->first,
                              (struct str){answer->blocks[i]->bytes, answer->blocks[i]->len});
-    if (conclude(r, t))
+    if (repair_conclude(r, t))
         repair_next(r);
     else
-        finish(r, STORE_CORRUPT);
+        repair_finish(r, STORE_CORRUPT);
 }
 
 static void ask_inbox(struct restore *r, const struct task *t)
@@ -188,7 +189,7 @@ static void on_blocks(void *arg, int status, struct answer *answer)
     struct restore *r = arg;
     struct task *t = r->tasks[r->next_task];
     if (status < 0 && status != STORE_CORRUPT) {
-        finish(r, status);
+        repair_finish(r, status);
         return;
     }
     bool sound = status == 0;
@@ -204,7 +205,7 @@ static void on_blocks(void *arg, int status, struct answer *answer)
         read_blocks(r);
         return;
     }
-    if (!sound) { /* it ends all the same, with what can be read; its numbers go on behind the rest */
+    if (!sound) { /* it ends with what can be read; its numbers go on after the rest */
         hub_tell_damage(r->hub, t->stream->task_id, r->after + 1);
         r->after = t->stream->head;
     }
@@ -242,13 +243,13 @@ static void on_live(void *arg, int status, struct answer *answer)
 {
     struct restore *r = arg;
     if (status < 0) {
-        finish(r, status);
+        repair_finish(r, status);
         return;
     }
     r->tasks = xrealloc(r->tasks, (r->n_tasks + answer->n_tasks) * sizeof(struct task *));
     for (size_t i = 0; i < answer->n_tasks; i++) {
         if (!has_sound_ids(&answer->tasks[i])) {
-            finish(r, STORE_CORRUPT);
+            repair_finish(r, STORE_CORRUPT);
             return;
         }
         r->tasks[r->n_tasks] = task_adopt(r->hub, &answer->tasks[i]);
@@ -267,15 +268,15 @@ static void ask_live(struct restore *r)
               on_live, r);
 }
 
-/* --- 1 ----------------------------------------------------------------------------------------- */
+/* --- 1 ---------------------------------------------------------------------------------------- */
 
-static void ask_notices(struct restore *r);
+static void repair_ask_notices(struct restore *r);
 
 static void on_notices(void *arg, int status, struct answer *answer)
 {
     struct restore *r = arg;
     if (status < 0) {
-        finish(r, status);
+        repair_finish(r, status);
         return;
     }
     for (size_t i = 0; i < answer->n_notices; i++) {
@@ -283,14 +284,14 @@ static void on_notices(void *arg, int status, struct answer *answer)
         r->after = (uint64_t)answer->notices[i].key;
     }
     if (answer->n_notices > 0) {
-        ask_notices(r);
+        repair_ask_notices(r);
         return;
     }
     r->after = 0;
     ask_live(r);
 }
 
-static void ask_notices(struct restore *r)
+static void repair_ask_notices(struct restore *r)
 {
     hub_query(r->hub, &(struct query){.kind = QUERY_NOTICES, .after = r->after, .limit = PAGE},
               on_notices, r);
@@ -302,14 +303,14 @@ static void on_tails(void *arg, int status, struct answer *answer)
 {
     struct restore *r = arg;
     if (status < 0) {
-        finish(r, status);
+        repair_finish(r, status);
         return;
     }
     r->tails = xrealloc(r->tails, (r->n_tails + answer->n_blocks) * sizeof(struct block *));
     for (size_t i = 0; i < answer->n_blocks; i++) {
         const struct block *b = answer->blocks[i];
         if (!event_lines_are((struct str){b->bytes, b->len}, b->first, b->last)) {
-            finish(r, STORE_CORRUPT);
+            repair_finish(r, STORE_CORRUPT);
             return;
         }
         r->after = (uint64_t)b->task_key;
@@ -321,7 +322,7 @@ static void on_tails(void *arg, int status, struct answer *answer)
         return;
     }
     r->after = 0;
-    ask_notices(r);
+    repair_ask_notices(r);
 }
 
 static void ask_tails(struct restore *r)
@@ -336,7 +337,7 @@ static void on_revoked(void *arg, int status, struct answer *answer)
 {
     struct restore *r = arg;
     if (status < 0) {
-        finish(r, status);
+        repair_finish(r, status);
         return;
     }
     revocations_restore(r->hub, answer);

@@ -1,7 +1,7 @@
-/* The driver: next() begins whatever is to be done next, and each answer and each commit comes back to
- * it.  A removal must not meet a reader half way.  Before events are removed, the stream is dropped from
- * memory, and one that cannot be is left alone; whoever asks for the task then reads its record, and
- * retention_has_taken tells that it may be older than the removal. */
+/* The driver: next() begins whatever is to be done next, and each answer and each commit comes back
+ * to it.  A removal must not meet a reader half way.  Before events are removed, the stream is
+ * dropped from memory, and one that cannot be is left alone; whoever asks for the task then reads
+ * its record, and retention_has_taken tells that it may be older than the removal. */
 #include "core/retention.h"
 
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static void set_full(struct retention *r, struct quota *q, bool full)
     q->full = full;
 }
 
-/* ---------------------------------------------------------------------------- pieces */
+/* --- pieces ----------------------------------------------------------------------------------- */
 
 static void forget_removals(struct retention *r)
 {
@@ -67,8 +67,8 @@ static void forget_removals(struct retention *r)
 }
 
 /* Nothing that is in memory of it is needed: gone from there, if it was. */
-static bool drop_stream(struct hub *h, struct str owner, struct str conversation_id,
-                        struct str task_id)
+static bool retention_drop_stream(struct hub *h, struct str owner, struct str conversation_id,
+                                  struct str task_id)
 {
     struct stream *s = hub_find_stream(h, owner, conversation_id, task_id);
     if (!s)
@@ -91,7 +91,7 @@ static bool may_go(struct hub *h, const struct task_record *t)
 static bool stage(struct retention *r, const struct task_record *t, bool whole, int64_t before)
 {
     struct hub *h = r->hub;
-    bool free_of_readers = drop_stream(h, t->owner, t->conversation_id, t->task_id);
+    bool free_of_readers = retention_drop_stream(h, t->owner, t->conversation_id, t->task_id);
     if (t->task_id.n != TASK_ID_LEN || (!free_of_readers && !(whole && may_go(h, t))))
         return false;
     struct removal *gone = &r->removals[r->n_removals++];
@@ -160,7 +160,7 @@ static size_t remove_some(struct retention *r, const struct answer *a, size_t ma
     return r->n_removals;
 }
 
-static void ask(struct retention *r, struct query q, store_query_fn done)
+static void retention_ask(struct retention *r, struct query q, store_query_fn done)
 {
     r->asking = true;
     hub_query(r->hub, &q, done, r);
@@ -183,7 +183,7 @@ static bool is_no_answer(struct retention *r, int status)
     return true;
 }
 
-/* ---------------------------------------------------------------------------- the whole store */
+/* --- the whole store -------------------------------------------------------------------------- */
 
 static void on_size(void *arg, int status, struct answer *answer)
 {
@@ -231,7 +231,7 @@ static void on_full_page(void *arg, int status, struct answer *answer)
     next(r);
 }
 
-/* ---------------------------------------------------------------------------- one owner */
+/* --- one owner -------------------------------------------------------------------------------- */
 
 static void finish_owner(struct retention *r, bool full)
 {
@@ -289,10 +289,10 @@ static void on_owners(void *arg, int status, struct answer *answer)
                       .owner = str_of(r->now->name),
                       .at = r->hub->clock.wall_ms - RETENTION_KEPT_MS,
                       .limit = r->in_records ? 4 * RETENTION_PIECE : RETENTION_PIECE / 2};
-    ask(r, q, on_oldest);
+    retention_ask(r, q, on_oldest);
 }
 
-/* ---------------------------------------------------------------------------- the driver */
+/* --- the driver ------------------------------------------------------------------------------- */
 
 static void begin_tick(struct retention *r)
 {
@@ -310,7 +310,7 @@ static void queue_full(struct map_node *node, void *arg)
         list_push(&r->queue, &q->queued);
 }
 
-static void on_timer(struct timer *timer)
+static void retention_on_timer(struct timer *timer)
 {
     struct retention *r = container_of(timer, struct retention, timer);
     if (r->hub->clock.now_ms >= r->next_tick) {
@@ -333,22 +333,24 @@ static void next(struct retention *r)
     if (!list_is_empty(&r->busy) && h->clock.now_ms >= r->busy_until)
         list_splice(&r->queue, &r->busy);
     if (r->sees_size) {
-        ask(r, (struct query){.kind = QUERY_USAGE}, on_size);
+        retention_ask(r, (struct query){.kind = QUERY_USAGE}, on_size);
     } else if (r->sees_full) {
-        ask(r,
-            (struct query){.kind = QUERY_FULL,
-                           .at = h->o.retention.owner_bytes,
-                           .before = str_of(r->full_after)},
-            on_full_page);
+        retention_ask(r,
+                      (struct query){.kind = QUERY_FULL,
+                                     .at = h->o.retention.owner_bytes,
+                                     .before = str_of(r->full_after)},
+                      on_full_page);
     } else if (r->sees_expired) {
-        ask(r, (struct query){.kind = QUERY_EXPIRED, .at = expiry(r), .limit = 4 * RETENTION_PIECE},
+        retention_ask(
+            r, (struct query){.kind = QUERY_EXPIRED, .at = expiry(r), .limit = 4 * RETENTION_PIECE},
             on_expired);
     } else if (r->now || (node = list_pop(&r->queue)) != NULL) {
         if (!r->now) {
             r->now = list_item(node, struct quota, queued);
             r->in_records = false;
         }
-        ask(r, (struct query){.kind = QUERY_USAGE, .owner = str_of(r->now->name)}, on_owners);
+        retention_ask(r, (struct query){.kind = QUERY_USAGE, .owner = str_of(r->now->name)},
+                      on_owners);
     } else {
         bool soon = !list_is_empty(&r->busy) && r->busy_until < r->next_tick;
         pause_until(r, soon ? r->busy_until : r->next_tick);
@@ -356,11 +358,11 @@ static void next(struct retention *r)
     }
 }
 
-/* ---------------------------------------------------------------------------- outside */
+/* --- outside ---------------------------------------------------------------------------------- */
 
 void retention_init(struct retention *r, struct hub *hub)
 {
-    *r = (struct retention){.hub = hub, .timer.fire = on_timer};
+    *r = (struct retention){.hub = hub, .timer.fire = retention_on_timer};
     map_init(&r->owners, hub->streams.secret, quota_key);
     list_init(&r->queue);
     list_init(&r->busy);

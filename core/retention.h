@@ -1,19 +1,19 @@
 /* retention -- what is removed in time, and who may store no more.
  *
- * Shape:    tasks that ended longer than task_ms ago go, with their events, messages and request keys,
- *           and a conversation with its last task.  An owner with more than owner_bytes loses the events
- *           of the owner's oldest ended tasks, then such tasks as a whole when they ended a day ago; with
- *           nothing left to remove, the owner is full, as all are when the store has store_bytes: then
- *           new tasks are refused, and what runs goes on.
+ * Shape:    tasks that ended longer than task_ms ago go, with their events, messages and request
+ *           keys, and a conversation with its last task.  An owner with more than owner_bytes loses
+ *           the events of the owner's oldest ended tasks, then such tasks as a whole when they
+ *           ended a day ago; with nothing left to remove, the owner is full, as all are when the
+ *           store has store_bytes: then new tasks are refused, and what runs goes on.
  *           One thing at a time: a question to the store, then a piece of at most RETENTION_PIECE
- *           removals in an ordinary batch, then a pause.  Owners are looked at when a task of theirs has
- *           ended, and all that are full again and again.
+ *           removals in an ordinary batch, then a pause.  Owners are looked at when a task of
+ *           theirs has ended, and all that are full again and again.
  * Units:    ms and bytes (core/store.h, TASK_ROW_BYTES); 0: without end.
  * Thread:   loop.
  * Owns:     names of owners that are full or wait to be looked at.
  * Errors:   what the store does not answer or take is tried again with the next tick.
- * Never:    a task that lives; a middle of a task's events; events that somebody is reading, unless the
- *           whole task goes, which the reader is told as for a deleted one.
+ * Never:    a task that lives; a middle of a task's events; events that somebody is reading, unless
+ *           the whole task goes, which the reader is told as for a deleted one.
  */
 #ifndef CORE_RETENTION_H
 #define CORE_RETENTION_H
@@ -73,8 +73,8 @@ void retention_done(struct retention *r);
 void retention_start(struct retention *r);
 /* Something of this owner has come into the store, or has gone. */
 void retention_look_at(struct retention *r, struct str owner);
-/* Why the owner may start nothing new, in words for a client; NULL when that is not so.  ret_all: it is the
- * whole store that is full. */
+/* Why the owner may start nothing new, in words for a client; NULL when that is not so.  ret_all:
+ * it is the whole store that is full. */
 const char *retention_refuses(const struct retention *r, struct str owner, bool *ret_all);
 /* Whether a record that was read before says of the task what is no longer so. */
 bool retention_has_taken(const struct retention *r, const struct task_record *task);

@@ -32,7 +32,7 @@ void revocations_done(struct revocations *r)
     map_done(&r->by_owner);
 }
 
-static struct revocation *find(const struct revocations *r, struct str owner)
+static struct revocation *revocations_find(const struct revocations *r, struct str owner)
 {
     struct map_node *node = map_find(&r->by_owner, (struct map_key){{owner}});
     return node ? container_of(node, struct revocation, node) : NULL;
@@ -40,7 +40,7 @@ static struct revocation *find(const struct revocations *r, struct str owner)
 
 static void remember(struct revocations *r, struct str owner, int64_t until)
 {
-    struct revocation *one = find(r, owner);
+    struct revocation *one = revocations_find(r, owner);
     if (!one && until) {
         one = xcalloc(sizeof *one + owner.n + 1);
         memcpy(one->owner, owner.p, owner.n);
@@ -73,7 +73,7 @@ void revocations_restore(struct hub *h, const struct answer *page)
 
 bool revocations_have(const struct revocations *r, struct str owner, int64_t wall_ms)
 {
-    const struct revocation *one = r->by_owner.n ? find(r, owner) : NULL;
+    const struct revocation *one = r->by_owner.n ? revocations_find(r, owner) : NULL;
     return one && one->until > wall_ms;
 }
 

@@ -1,7 +1,7 @@
 /* revocations -- owners who are let in no more, until a time.
  *
- * Shape:    a map in memory, asked with each identity that the rim has verified; each change is also an op.
- *           It holds from the call on, and over restarts from its commit on.
+ * Shape:    a map in memory, asked with each identity that the rim has verified; each change is
+ *           also an op.  It holds from the call on, and over restarts from its commit on.
  * Units:    until is Unix ms: the end follows the wall clock, as that of tokens does.
  * Thread:   loop.
  * Owns:     the names.

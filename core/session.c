@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "proto/str.h"
+
 #define HELLO_DEADLINE_MS 10000
 #define GOAWAY_RETRY_MS 2000
 #define EXPIRING_MS 60000
@@ -17,18 +19,17 @@ struct pending {
     struct buf line;
 };
 
-static void run(struct session *s);
-static void on_timer(struct timer *timer);
+static void session_run(struct session *s);
+static void session_on_timer(struct timer *timer);
 
 void session_init(struct session *s, struct hub *h, const struct session_ops *ops, void *rim)
 {
     *s = (struct session){.ops = ops,
                           .rim = rim,
                           .hub = h,
-                          .tokens = h->o.limits.burst,
-                          .tokens_at = h->clock.now_ms,
+                          .lines = bucket_full(h->o.limits.burst, h->clock.now_ms),
                           .free_resumes = FREE_RESUMES,
-                          .timer.fire = on_timer};
+                          .timer.fire = session_on_timer};
     list_init(&s->subscriptions);
     list_init(&s->ready);
     list_init(&s->openings);
@@ -39,7 +40,7 @@ void session_init(struct session *s, struct hub *h, const struct session_ops *op
     timer_arm(&h->clock, &s->timer, h->clock.now_ms + HELLO_DEADLINE_MS);
 }
 
-/* --- what it holds ----------------------------------------------------------------------------- */
+/* --- what it holds ---------------------------------------------------------------------------- */
 
 static void drop_replies(struct session *s, struct list *replies)
 {
@@ -136,7 +137,7 @@ void session_push_error(struct session *s, enum error e, struct str id, const ch
     buf_done(&line);
 }
 
-/* --- hello ------------------------------------------------------------------------------------- */
+/* --- hello ------------------------------------------------------------------------------------ */
 
 static void arm_expiry(struct session *s)
 {
@@ -145,7 +146,8 @@ static void arm_expiry(struct session *s)
         return;
     int64_t at = s->expiring_said ? s->expires_at_ms : s->expires_at_ms - EXPIRING_MS;
     msec_t in = at > c->wall_ms ? at - c->wall_ms : 0;
-    /* The wall clock may be set (F40), and the timer counts what passes: so look again now and then. */
+    /* The wall clock may be set (F40), and the timer counts what passes: so look again now and
+     * then. */
     timer_arm(c, &s->timer, c->now_ms + (in < EXPIRY_CHECK_MS ? in : EXPIRY_CHECK_MS));
 }
 
@@ -160,7 +162,7 @@ static void say_expiring(struct session *s)
     s->expiring_said = true;
 }
 
-static void on_timer(struct timer *timer)
+static void session_on_timer(struct timer *timer)
 {
     struct session *s = container_of(timer, struct session, timer);
     int64_t now = s->hub->clock.wall_ms;
@@ -279,17 +281,17 @@ static void hello(struct session *s, const struct request *r)
     buf_done(&who.token);
 }
 
-/* --- requests ---------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 static void on_reply(void *arg, enum error error, struct str line)
 {
     struct session *s = arg;
     s->call = NULL;
     if (error == ERR_NOT_FOUND && s->resumes)
-        s->tokens -= 1; /* it is free only for own tasks */
+        s->lines.tokens -= 1; /* it is free only for own tasks */
     session_put_reply(s, &s->replies, line);
     if (!s->running)
-        run(s);
+        session_run(s);
 }
 
 static void carry_out(struct session *s, struct pending *p)
@@ -304,10 +306,10 @@ static void carry_out(struct session *s, struct pending *p)
     drop_pending(p);
 }
 
-static void take_lines(struct session *s, struct str message);
+static void session_take_lines(struct session *s, struct str message);
 
 /* One after the other: the next begins when the one before has replied. */
-static void run(struct session *s)
+static void session_run(struct session *s)
 {
     s->running = true;
     while (!s->call && s->reply_bytes < MAX_REPLY && s->state != SESSION_CLOSING) {
@@ -320,7 +322,7 @@ static void run(struct session *s)
     s->running = false;
 }
 
-static bool has_room(const struct session *s)
+static bool session_has_room(const struct session *s)
 {
     return s->n_replies + s->n_requests < MAX_REPLIES_WAITING;
 }
@@ -350,17 +352,13 @@ static void pong(struct session *s, const struct request *r)
 static void refill(struct session *s)
 {
     const struct hub_limits *l = &s->hub->o.limits;
-    msec_t now = s->hub->clock.now_ms;
-    s->tokens += (double)(now - s->tokens_at) * l->requests_per_second / 1000.0;
-    s->tokens_at = now;
-    if (s->tokens > l->burst)
-        s->tokens = l->burst;
+    bucket_fill(&s->lines, s->hub->clock.now_ms, l->requests_per_second, l->burst);
 }
 
 void session_charge(struct session *s, uint32_t lines)
 {
     refill(s);
-    s->tokens -= lines;
+    s->lines.tokens -= lines;
 }
 
 static bool is_charged(struct session *s, bool is_resume)
@@ -370,8 +368,8 @@ static bool is_charged(struct session *s, bool is_resume)
         s->free_resumes--;
         return true;
     }
-    s->tokens -= 1;
-    return s->tokens >= 0;
+    s->lines.tokens -= 1;
+    return s->lines.tokens >= 0;
 }
 
 static void refuse_rate(struct session *s, struct str id)
@@ -380,10 +378,10 @@ static void refuse_rate(struct session *s, struct str id)
     struct pending *p = wait_in_line(s);
     p->is_reply = true;
     /* The line that comes then costs one as well. */
-    msec_t wait = (msec_t)((1 - s->tokens) * 1000.0 / l->requests_per_second) + 1;
+    msec_t wait = bucket_wait_ms(&s->lines, l->requests_per_second);
     s->hub->stats.limit_hits[LIMIT_RATE]++;
     error_line(&p->line, ERR_RATE_LIMITED, id, "too many requests", wait, -1);
-    if (s->tokens < -(double)l->burst) {
+    if (s->lines.tokens < -(double)l->burst) {
         session_put_reply(s, &s->replies, buf_str(&p->line));
         session_close(s, CLOSE_FLOOD);
     }
@@ -408,7 +406,7 @@ static void refuse_fault(struct session *s, const struct request_fault *fault)
     /* What was asked before is answered first, as far as it can be; then this, the last. */
     struct buf last = {0};
     buf_putstr(&last, buf_str(&p->line));
-    run(s); /* may carry p out, and free it */
+    session_run(s); /* may carry p out, and free it */
     if (s->n_requests > 0)
         session_put_reply(s, &s->replies, buf_str(&last));
     buf_done(&last);
@@ -426,16 +424,8 @@ static void accept(struct session *s, struct request *r)
     p->req = *r;
 }
 
-static bool is_blank(struct str line)
-{
-    for (size_t i = 0; i < line.n; i++)
-        if (line.p[i] != ' ' && line.p[i] != '\t' && line.p[i] != '\r')
-            return false;
-    return true;
-}
-
-/* What is no request at all may be corrected, what there was no memory for may be sent again; any other
- * type may not come first. */
+/* What is no request at all may be corrected, what there was no memory for may be sent again; any
+ * other type may not come first. */
 static bool is_hello(const struct js_doc *doc, const struct request_fault *fault)
 {
     if (fault && (fault->malformed || doc->n_nodes == 0))
@@ -444,7 +434,7 @@ static bool is_hello(const struct js_doc *doc, const struct request_fault *fault
     return type && js_is(doc, type, "hello");
 }
 
-static void take_line(struct session *s, struct str line)
+static void session_take_line(struct session *s, struct str line)
 {
     struct request r;
     struct request_fault fault;
@@ -471,16 +461,16 @@ static void take_line(struct session *s, struct str line)
 
 /* Lines are taken while there is room for their replies; the rest of the message waits, and the
  * rim is asked for no more. */
-static void take_lines(struct session *s, struct str message)
+static void session_take_lines(struct session *s, struct str message)
 {
-    while (message.n > 0 && s->state != SESSION_CLOSING && has_room(s)) {
+    while (message.n > 0 && s->state != SESSION_CLOSING && session_has_room(s)) {
         const char *newline = memchr(message.p, '\n', message.n);
         size_t n = newline ? (size_t)(newline - message.p) : message.n;
         struct str line = {message.p, n};
         size_t used = newline ? n + 1 : n;
-        if (!is_blank(line)) {
-            take_line(s, line);
-            run(s);
+        if (!str_is_blank(line)) {
+            session_take_line(s, line);
+            session_run(s);
         }
         message.p += used;
         message.n -= used;
@@ -492,7 +482,7 @@ static void take_lines(struct session *s, struct str message)
         buf_putstr(&rest, message);
     buf_done(&s->input);
     s->input = rest;
-    bool hold = rest.len > 0 || !has_room(s);
+    bool hold = rest.len > 0 || !session_has_room(s);
     if (hold != s->held) {
         s->held = hold;
         s->ops->hold(s, hold);
@@ -502,18 +492,19 @@ static void take_lines(struct session *s, struct str message)
 static bool is_empty(struct str message)
 {
     for (size_t i = 0; i < message.n; i++)
-        if (message.p[i] != '\n' && !is_blank((struct str){message.p + i, 1}))
+        if (message.p[i] != '\n' && !str_is_blank((struct str){message.p + i, 1}))
             return false;
     return true;
 }
 
-/* Who says nothing was read all the same, and perhaps expanded from next to nothing: it costs as a line. */
+/* Who says nothing was read all the same, and perhaps expanded from next to nothing: it costs as a
+ * line. */
 static void take_empty(struct session *s)
 {
     if (is_charged(s, false))
         return;
     refuse_rate(s, STR_NULL);
-    run(s);
+    session_run(s);
 }
 
 void session_receive(struct session *s, struct str message)
@@ -523,7 +514,7 @@ void session_receive(struct session *s, struct str message)
     if (is_empty(message))
         take_empty(s);
     if (s->input.len == 0) {
-        take_lines(s, message);
+        session_take_lines(s, message);
         return;
     }
     buf_putc(&s->input, '\n');
@@ -537,7 +528,7 @@ void session_receive_binary(struct session *s)
     const struct request_fault fault = {
         .code = ERR_BAD_REQUEST, .message = "messages must be text, not binary", .malformed = true};
     refuse_fault(s, &fault);
-    run(s);
+    session_run(s);
 }
 
 /* What was sent has made room. */
@@ -545,11 +536,11 @@ void session_go_on(struct session *s)
 {
     if (s->state == SESSION_CLOSING)
         return;
-    run(s);
-    if (s->held && has_room(s)) {
+    session_run(s);
+    if (s->held && session_has_room(s)) {
         struct buf input = s->input;
         s->input = (struct buf){0};
-        take_lines(s, buf_str(&input));
+        session_take_lines(s, buf_str(&input));
         buf_done(&input);
     }
 }

@@ -11,6 +11,7 @@
 #ifndef CORE_SESSION_H
 #define CORE_SESSION_H
 
+#include "core/bucket.h"
 #include "core/call.h"
 
 #define HEARTBEAT_MS 20000
@@ -93,8 +94,7 @@ struct session {
     uint32_t n_subscriptions, n_replies, n_requests;
     size_t reply_bytes;
     uint32_t free_resumes;
-    double tokens; /* of the rate limit, in lines; negative in a flood */
-    msec_t tokens_at;
+    struct bucket lines; /* of the rate limit; negative in a flood */
     msec_t malformed_since;
     uint32_t n_malformed;
     int64_t expires_at_ms;
@@ -111,7 +111,8 @@ void session_adopt(struct session *s, struct owner *owner, struct owner *quota,
 /* One whole message of the client, valid UTF-8. */
 void session_receive(struct session *s, struct str message);
 void session_receive_binary(struct session *s);
-/* What comes next was as much work as so many lines more: the rate limit takes them before its own. */
+/* What comes next was as much work as so many lines more: the rate limit takes them before its
+ * own. */
 void session_charge(struct session *s, uint32_t lines);
 
 /* Appends the next message to out, at most max bytes but for one long line that travels alone.

@@ -21,7 +21,7 @@ static bool fits(const struct message *m, size_t len)
     return m->out->len == m->start || len <= room(m);
 }
 
-static void put_line(struct message *m, struct str line)
+static void session_put_line(struct message *m, struct str line)
 {
     if (m->out->len > m->start)
         buf_putc(m->out, '\n');
@@ -34,7 +34,7 @@ static bool put_replies(struct session *s, struct list *replies, struct message 
         struct reply *r = list_item(replies->next, struct reply, node);
         if (!fits(m, r->len))
             return false;
-        put_line(m, (struct str){r->line, r->len});
+        session_put_line(m, (struct str){r->line, r->len});
         list_remove(&r->node);
         s->n_replies--;
         s->reply_bytes -= r->len;
@@ -52,7 +52,7 @@ static bool put_feeds(struct session *s, struct message *m)
         while ((len = feed_peek(feed, &o->reader)) > 0) {
             if (!fits(m, len))
                 return false;
-            put_line(m, feed_next(feed, &o->reader));
+            session_put_line(m, feed_next(feed, &o->reader));
         }
         list_remove(&o->ready);
     }
@@ -66,7 +66,7 @@ static void put_caught_up(struct subscription *sub, struct message *m)
     js_put_field(&line, "task_id", (struct str){sub->cursor.stream->task_id, TASK_ID_LEN});
     js_put_int(&line, "seq", (int64_t)sub->caught_up_at);
     buf_putc(&line, '}');
-    put_line(m, buf_str(&line));
+    session_put_line(m, buf_str(&line));
     buf_done(&line);
     sub->marks = sub->coalesce = false;
     struct hub *h = sub->session->hub;
@@ -86,12 +86,12 @@ enum progress { WENT_ON, NO_ROOM, NOTHING_MORE };
 
 static void put_lines(struct subscription *sub, struct str lines, struct message *m)
 {
-    put_line(m, lines);
+    session_put_line(m, lines);
     if (sub->marks)
         sub->session->hub->stats.replayed_bytes += lines.n;
 }
 
-static enum progress put_run(struct subscription *sub, struct str lines, struct message *m)
+static enum progress session_put_run(struct subscription *sub, struct str lines, struct message *m)
 {
     struct cursor *c = &sub->cursor;
     if (sub->marks)
@@ -143,7 +143,7 @@ static enum progress put_events(struct subscription *sub, struct message *m)
     /* A merged replay reads a whole run at a time, however little room is left. */
     size_t max = sub->coalesce && sub->marks ? MAX_MESSAGE_OUT : room(m);
     switch (cursor_peek(c, &h->cache, max, &lines)) {
-    case READ_LINES: return put_run(sub, lines, m);
+    case READ_LINES: return session_put_run(sub, lines, m);
     case READ_LOAD:
         list_remove(&sub->ready);
         if (c->stream->broken)

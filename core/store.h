@@ -3,8 +3,9 @@
  * Shape:    two layers.  A *backend* (struct store_ops: memory, SQLite) is synchronous: apply a
  *           batch, answer a query.  The *port* that core uses (struct store_port) is asynchronous:
  *           one batch in flight at a time, any number of queries, answers as callbacks on the loop
- *           thread.  gateway/store/store_thread turns a backend into a port with a writing thread and a
- *           pool of readers; core/store_inline does it on one thread, step by step, for tests.
+ *           thread.  gateway/store/store_thread turns a backend into a port with a writing thread
+ *           and a pool of readers; tests/support/store_inline does it on one thread, step by step,
+ *           for tests.
  * Thread:   the port: the loop thread; a backend: as struct store_ops says.
  * Errors:   negative enum store_error.  A commit that fails has changed nothing, and may be tried
  *           again unchanged.
@@ -24,16 +25,16 @@ enum store_error {
 };
 
 enum query_kind {
-    QUERY_TASK,          /* owner, conversation_id, task_id -> one task, input included */
-    QUERY_KEY,           /* owner, key -> one task (the one that the request key made) */
-    QUERY_TASKS,         /* owner, conversation_id, status?, limit, before? -> tasks, newest first,
+    QUERY_TASK,  /* owner, conversation_id, task_id -> one task, input included */
+    QUERY_KEY,   /* owner, key -> one task (the one that the request key made) */
+    QUERY_TASKS, /* owner, conversation_id, status?, turns?, limit, before? -> tasks, newest first,
                            * without input, metadata, output, result, undelivered and answers */
     QUERY_MESSAGES,      /* owner, conversation_id, limit, before?, max_bytes (of contents) -> the
                            * newest that fit, oldest first; before is a message_id, exclusive */
     QUERY_CONVERSATION,  /* owner, conversation_id -> one conversation */
     QUERY_CONVERSATIONS, /* owner, limit, before? (a conversation_id) -> newest change first */
     QUERY_RESULTS,       /* owner, conversation_id, limit, before? -> ended background tasks that
-                           * are not acknowledged: the newest (before), oldest first; all included */
+                           * are not acknowledged: the newest (before), oldest first; complete */
     QUERY_BLOCKS,        /* task_key, after, max_bytes -> sealed blocks with lines behind after, at
                            * least one when there is any, in order, without a gap between them */
     QUERY_LIVE,          /* after (a task key, 0 at first), limit -> tasks not ended, all owners,
@@ -46,17 +47,17 @@ enum query_kind {
     QUERY_EXPIRED, /* at, limit -> tasks of all owners that ended before at, by their ends; with
                            * event_bytes and without what QUERY_TASKS leaves out, as the next two */
     QUERY_OLDEST,  /* owner, at, limit -> the owner's tasks that ended before at, oldest first */
-    QUERY_OLDEST_EVENTS, /* owner, limit -> the owner's ended tasks that have events, oldest first */
+    QUERY_OLDEST_EVENTS, /* owner, limit -> the owner's ended tasks with events, oldest first */
     QUERY_USAGE,  /* owner? -> its usage (none: it has nothing), or that of the whole store */
     QUERY_FULL,   /* at (bytes), before? (an owner, exclusive), limit -> the usage of each owner
                            * who has more, by owner: for the start */
     QUERY_OUTBOX, /* key (a hook), after (a key), limit, max_bytes -> what the hook is to be told */
-    QUERY_REVOKED, /* before? (an owner, exclusive), limit -> revocations, by owner: for the start */
+    QUERY_REVOKED, /* before? (an owner, exclusive), limit -> revocations, by owner */
 };
 
 /* What an owner has in the store: the lines in blocks, and for each task that has ended this much
- * more.  A conversation's messages are its tasks' inputs and outputs, so those of tasks that talk count
- * twice.  What is still running counts when it is sealed, or has ended. */
+ * more.  A conversation's messages are its tasks' inputs and outputs, so those of tasks that talk
+ * count twice.  What is still running counts when it is sealed, or has ended. */
 #define TASK_ROW_BYTES 1024
 int64_t task_record_cost(const struct task_record *task);
 
@@ -72,6 +73,7 @@ struct query {
     uint64_t after;
     bool has_status;
     enum task_status status;
+    bool turns; /* QUERY_TASKS: of type chat and notice alone */
     uint32_t limit;
     size_t max_bytes;
 };

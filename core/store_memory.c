@@ -4,7 +4,7 @@
 
 #include "core/store_memory_rows.h"
 
-/* ---------------------------------------------------------------------------- rows and runs */
+/* --- rows and runs ---------------------------------------------------------------------------- */
 
 void memory_rows_add(struct rows *r, void *row)
 {
@@ -66,7 +66,7 @@ void memory_key_free(struct mem_key *k)
     free(k);
 }
 
-/* ---------------------------------------------------------------------------- finding */
+/* --- finding ---------------------------------------------------------------------------------- */
 
 static bool task_is(const struct mem_task *t, struct str owner, struct str conversation,
                     struct str task_id)
@@ -128,7 +128,7 @@ struct mem_key *memory_key_find(const struct memory *m, struct str owner, struct
     return NULL;
 }
 
-/* ---------------------------------------------------------------------------- copying */
+/* --- copying ---------------------------------------------------------------------------------- */
 
 struct task_state memory_state_copy(struct arena_chunk **chunks, const struct task_state *from,
                                     bool brief)
@@ -185,7 +185,7 @@ struct notice_record memory_notice_copy(struct arena_chunk **chunks,
     return to;
 }
 
-/* ---------------------------------------------------------------------------- applying */
+/* --- applying --------------------------------------------------------------------------------- */
 
 static void note_id(struct memory *m, struct str id)
 {
@@ -411,7 +411,7 @@ static void apply(struct memory *m, const struct op *op)
     UNREACHABLE();
 }
 
-/* ---------------------------------------------------------------------------- committing */
+/* --- committing ------------------------------------------------------------------------------- */
 
 static bool same_new_row(const struct op *a, const struct op *b)
 {
@@ -469,7 +469,7 @@ static int memory_start(void *store, struct store_start *ret)
     return STORE_OK;
 }
 
-/* ---------------------------------------------------------------------------- the backend */
+/* --- the backend ------------------------------------------------------------------------------ */
 
 static int memory_query(void *reader, const struct query *query, struct answer *ret)
 {

@@ -1,12 +1,12 @@
 /* store_memory -- a store that forgets: the reference backend, and the tests' double.
  *
- * Shape:    naive on purpose.  Lists are filtered and sorted per query, so that what is right can be
- *           seen; slow beyond some thousand rows.  It asserts what core promises: lines are dense,
- *           a seal holds exactly the task's tail and what follows it.
+ * Shape:    naive on purpose.  Lists are filtered and sorted per query, so that what is right can
+ *           be seen; slow beyond some thousand rows.  It asserts what core promises: lines are
+ *           dense, a seal holds exactly the task's tail and what follows it.
  * Thread:   one at a time, readers included.
  * Owns:     copies of all that was committed; close frees them.
- * Errors:   STORE_IO for a task key, task id or message id that is already there, and when memory is
- *           out; then nothing has changed.
+ * Errors:   STORE_IO for a task key, task id or message id that is already there, and when memory
+ *           is out; then nothing has changed.
  */
 #ifndef CORE_STORE_MEMORY_H
 #define CORE_STORE_MEMORY_H

@@ -3,7 +3,8 @@
 
 #include "core/store_memory_rows.h"
 
-static struct outbox_record copy(struct arena_chunk **chunks, const struct outbox_record *from)
+static struct outbox_record outbox_rows_copy(struct arena_chunk **chunks,
+                                             const struct outbox_record *from)
 {
     struct outbox_record to = *from;
     to.hook = arena_str(chunks, from->hook);
@@ -21,7 +22,7 @@ static void outbox_free(struct mem_outbox *o)
 void memory_outbox_put(struct memory *m, const struct op *op)
 {
     struct mem_outbox *o = xcalloc(sizeof *o);
-    o->record = copy(&o->chunks, op->outbox);
+    o->record = outbox_rows_copy(&o->chunks, op->outbox);
     memory_rows_add(&m->outbox, o);
     if (o->record.key >= m->start.next_key)
         m->start.next_key = o->record.key + 1;
@@ -57,7 +58,7 @@ int memory_ask_outbox(const struct memory *m, const struct query *q, struct answ
         if (ret->more)
             break;
         bytes += r->body.n;
-        *answer_add_outbox(ret) = copy(&ret->chunks, r);
+        *answer_add_outbox(ret) = outbox_rows_copy(&ret->chunks, r);
     }
     return STORE_OK;
 }

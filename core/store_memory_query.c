@@ -52,7 +52,7 @@ static void put_task(struct answer *a, const struct mem_task *t, bool brief)
     to->state = memory_state_copy(&a->chunks, &t->record.state, brief);
 }
 
-static int put_run(struct answer *a, int64_t task_key, const struct run *run)
+static int memory_put_run(struct answer *a, int64_t task_key, const struct run *run)
 {
     struct block *b = block_new(task_key, run->first, run->last, run->bytes.len);
     if (!b)
@@ -75,6 +75,8 @@ static bool task_is_asked(const struct mem_task *t, const struct query *q)
         break;
     default:
         if (q->has_status && state->status != q->status)
+            return false;
+        if (q->kind == QUERY_TASKS && q->turns && !type_is_turn(t->record.type))
             return false;
         break;
     }
@@ -121,7 +123,7 @@ static int ask_tasks(const struct memory *m, const struct query *q, struct answe
             break;
         bytes += asked_bytes(t, q);
         if (q->kind == QUERY_TAILS)
-            status = put_run(ret, t->record.key, &t->tail);
+            status = memory_put_run(ret, t->record.key, &t->tail);
         else if (q->kind == QUERY_LIVE)
             put_live(ret, t);
         else
@@ -142,7 +144,7 @@ static int ask_task(const struct mem_task *t, struct answer *ret)
     return STORE_OK;
 }
 
-static int ask_key(const struct memory *m, const struct query *q, struct answer *ret)
+static int memory_ask_key(const struct memory *m, const struct query *q, struct answer *ret)
 {
     const struct mem_key *k = memory_key_find(m, q->owner, q->key);
     return ask_task(k ? memory_task_find(m, q->owner, k->conversation_id, k->task_id) : NULL, ret);
@@ -244,14 +246,14 @@ static int ask_runs(const struct memory *m, const struct query *q, struct answer
             break;
         }
         bytes += run->bytes.len;
-        if (put_run(ret, q->task_key, run) < 0)
+        if (memory_put_run(ret, q->task_key, run) < 0)
             return STORE_IO;
         n++;
     }
     return STORE_OK;
 }
 
-static int ask_notices(const struct memory *m, const struct query *q, struct answer *ret)
+static int memory_ask_notices(const struct memory *m, const struct query *q, struct answer *ret)
 {
     struct rows found = {0};
     size_t n = 0, bytes = 0;
@@ -279,7 +281,7 @@ int memory_ask(const struct memory *m, const struct query *q, struct answer *ret
     switch (q->kind) {
     case QUERY_TASK:
         return ask_task(memory_task_find(m, q->owner, q->conversation_id, q->task_id), ret);
-    case QUERY_KEY: return ask_key(m, q, ret);
+    case QUERY_KEY: return memory_ask_key(m, q, ret);
     case QUERY_TASKS:
     case QUERY_RESULTS:
     case QUERY_LIVE:
@@ -289,7 +291,7 @@ int memory_ask(const struct memory *m, const struct query *q, struct answer *ret
     case QUERY_CONVERSATIONS: return ask_conversations(m, q, ret);
     case QUERY_BLOCKS:
     case QUERY_INBOX: return ask_runs(m, q, ret);
-    case QUERY_NOTICES: return ask_notices(m, q, ret);
+    case QUERY_NOTICES: return memory_ask_notices(m, q, ret);
     case QUERY_EXPIRED:
     case QUERY_OLDEST:
     case QUERY_OLDEST_EVENTS: return memory_ask_ended(m, q, ret);

@@ -101,7 +101,7 @@ void memory_task_remove(struct memory *m, const struct op *op)
     remove_conversation(m, op);
 }
 
-/* ---------------------------------------------------------------------------- asking */
+/* --- asking ----------------------------------------------------------------------------------- */
 
 static int by_end(const void *a, const void *b)
 {

@@ -6,10 +6,10 @@
  *             blocks (in the store, some in the cache) │ sealing (a block on its way) │ tail
  *             first ………………………………………………… sealed │ ……………………………………………… │ … head … next-1
  *
- *           The tail grows at its end; when it has BLOCK_BYTES it becomes a block as a whole.  A run
- *           of lines keeps its first seq and its bytes on its way from tail to block, so a cursor's
- *           (run, offset) stays good: also in what a store gives back, which begins as that block
- *           did, or with another seq.
+ *           The tail grows at its end; when it has BLOCK_BYTES it becomes a block as a whole.  A
+ *           run of lines keeps its first seq and its bytes on its way from tail to block, so a
+ *           cursor's (run, offset) stays good: also in what a store gives back, which begins as
+ *           that block did, or with another seq.
  * Thread:   loop.
  * Owns:     its tail and its references on blocks.  Cursors are embedded in what reads.
  */
@@ -112,8 +112,8 @@ static inline struct stream_bounds stream_bounds(const struct stream *s)
 }
 /* A stream that was read from the store: events first to head are there, none is in the tail. */
 void stream_set(struct stream *s, uint64_t first, uint64_t head, bool ended);
-/* Whether a block that was read holds what its seqs say, lines of this task alone, and none that the
- * stream still has itself. */
+/* Whether a block that was read holds what its seqs say, lines of this task alone, and none that
+ * the stream still has itself. */
 bool stream_owns(const struct stream *s, const struct block *b);
 /* At a start: the unsealed lines that the journal had, all committed. */
 void stream_set_tail(struct stream *s, const struct block *lines);

@@ -1,8 +1,8 @@
 /* What a session follows: tasks (subscriptions), conversations and the owner's list (openings). */
-#include "core/session.h"
-
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "core/session.h"
 
 void subscription_end(struct subscription *sub)
 {

@@ -1,8 +1,8 @@
-#include "core/task.h"
-
-#include "core/notice.h"
+#include "core/task_parts.h"
 
 #include <stdlib.h>
+
+#include "core/notice.h"
 
 static struct task *task_alloc(struct hub *h, struct conversation *c, struct owner *quota,
                                const struct task_record *rec)
@@ -85,6 +85,7 @@ static void touch_conversation(struct task *t, bool is_new)
     t->conversation->refs++;
     journal_put(&t->hub->journal,
                 &(struct op){.kind = OP_CONVERSATION,
+                             .done = conversation_op_done,
                              .ref = t->conversation,
                              .owner = task_owner(t),
                              .conversation_id = task_conversation_id(t),
@@ -124,6 +125,8 @@ static struct task_record planned(const struct hub *h, const struct task_plan *p
                                 .ancestors = plan->ancestors};
 }
 
+static void on_new_done(const struct op *op, int status);
+
 struct task *task_create(struct hub *h, const struct task_plan *plan)
 {
     struct task_record rec = planned(h, plan);
@@ -138,7 +141,8 @@ struct task *task_create(struct hub *h, const struct task_plan *plan)
     touch_conversation(t, true);
     t->refs++;
     rec = task_staged(t);
-    journal_put(&h->journal, &(struct op){.kind = OP_TASK_NEW, .ref = t, .record = &rec});
+    journal_put(&h->journal,
+                &(struct op){.kind = OP_TASK_NEW, .done = on_new_done, .ref = t, .record = &rec});
     if (task_talks(t))
         put_message(t, task_type(t) == TYPE_NOTICE ? ROLE_SYSTEM : ROLE_USER, rec.input, false);
     if (plan->request_key.p)
@@ -375,32 +379,37 @@ static void never_was(struct task *t)
     notice_due(c);
 }
 
-void task_op_done(struct task *t, const struct op *op, int status)
+bool task_op_counts(struct task *t)
 {
     t->refs--;
-    if (t->lost || t->phase == PHASE_ENDED)
+    return !t->lost && t->phase != PHASE_ENDED;
+}
+
+static void on_new_done(const struct op *op, int status)
+{
+    struct task *t = op->ref;
+    if (!task_op_counts(t))
         return;
-    if (op->kind == OP_INBOX_PUT) {
-        if (status == 0)
-            task_inbox_committed(t, op->first);
-        else
-            task_inbox_lost(t, op->first);
-        return;
-    }
-    if (status == 0) {
-        show(t, op->kind == OP_TASK_NEW ? &op->record->state : op->state);
-        if (op->kind == OP_TASK_NEW)
-            shown_new(t);
-        else
-            shown_set(t);
-        return;
-    }
-    if (op->kind == OP_TASK_NEW) {
+    if (status < 0) {
         never_was(t);
         return;
     }
-    t->staged.status = t->shown.status;
-    t->staged.cancel_requested_at = t->shown.cancel_requested_at;
+    show(t, &op->record->state);
+    shown_new(t);
+}
+
+void task_state_done(const struct op *op, int status)
+{
+    struct task *t = op->ref;
+    if (!task_op_counts(t))
+        return;
+    if (status < 0) {
+        t->staged.status = t->shown.status;
+        t->staged.cancel_requested_at = t->shown.cancel_requested_at;
+        return;
+    }
+    show(t, op->state);
+    shown_set(t);
 }
 
 void task_lost(struct task *t)
@@ -412,29 +421,12 @@ void task_lost(struct task *t)
                 STR("internal: the store did not take what the task said"));
 }
 
-bool task_cancel(struct task *t)
-{
-    if (task_is_ending(t) || t->staged.cancel_requested_at)
-        return false;
-    t->staged.cancel_requested_at = t->hub->clock.wall_ms;
-    task_stage(t);
-    return true;
-}
-
 /* Text as a JSON string that leaves room for the rest of its line. */
 static void put_output(struct buf *data, const char *key, struct str text, bool *truncated)
 {
-    size_t room = MAX_EVENT_LINE - MAX_OUTPUT - 16384;
-    size_t start = data->len;
-    for (size_t max = text.n; text.p; max = max / 4 * 3) {
-        size_t n = utf8_cut(text, max);
-        js_put_field(data, key, (struct str){text.p, n});
-        *truncated = *truncated || n < text.n;
-        if (data->len - start <= room)
-            return;
-        data->len = start;
-    }
-    js_put_field(data, key, STR_NULL);
+    struct str cut = js_fit(text, MAX_EVENT_LINE - MAX_OUTPUT - 16384);
+    *truncated = *truncated || cut.n < text.n;
+    js_put_field(data, key, cut);
 }
 
 static void put_terminal(struct task *t, struct str message)

@@ -2,16 +2,17 @@
  *
  * Shape:    phases, and what moves a task from one to the next:
  *
- *   CREATING ─committed─▶ PENDING ─slot─▶ STARTING ─committed─▶ RUNNING ─┬─agent ends──▶ ENDING ─committed─▶ ENDED
- *                            └────────── cancel ──────────────────────────┴─────────────────▲
- *             cancel, a time-out or a fault asks the run to stop (RUNNING stays); the grace, then force,
- *             see to it that it does.
+ *   CREATING ─committed─▶ PENDING ─slot─▶ STARTING ─committed─▶ RUNNING ─┬─agent ends──▶ ENDING
+ *                            └────────── cancel ─────────────────────────┴────────────────▲  │
+ *                                                                          ENDED ◀─committed─┘
+ *             cancel, a time-out or a fault asks the run to stop (RUNNING stays); the grace, then
+ *             force, see to it that it does.
  *
  *           staged is what is on its way to the store; shown is what is committed, and the only
  *           thing that anyone is told (promise 2).  Connections appear nowhere here (promise 4).
  * Thread:   loop.
- * Owns:     what never changes of it (task_fixed.h), what it needs at work, what its end brings; its
- *           run, its place in the conversation.  Its stream outlives it.
+ * Owns:     what never changes of it (task_fixed.h), what it needs at work, what its end brings;
+ *           its run, its place in the conversation.  Its stream outlives it.
  * Why:      of many live tasks most are silent: what one needs at work is made when it is needed
  *           first, and what its end brings when it ends.
  */
@@ -59,8 +60,8 @@ struct live_state {
     char *waiting_for; /* input_id of the oldest open question; NULL for none */
 };
 
-/* What its end brings to its record.  It is kept over an end that was lost: what was not delivered and
- * what was answered does not come again. */
+/* What its end brings to its record.  It is kept over an end that was lost: what was not delivered
+ * and what was answered does not come again. */
 struct task_outcome {
     enum task_error error;
     bool output_truncated;
@@ -174,18 +175,17 @@ struct task *task_create(struct hub *h, const struct task_plan *plan);
 struct task *task_adopt(struct hub *h, const struct task_record *rec);
 void task_free(struct task *t);
 
-/* The record as others may see it, and as it is staged; its spans live as long as nothing changes. */
+/* The record as others may see it, and as it is staged; its spans live as long as nothing
+ * changes. */
 struct task_record task_view(const struct task *t);
 struct task_record task_staged(const struct task *t);
-/* Committed, or lost, changes of its row (journal_events.op_done). */
-void task_op_done(struct task *t, const struct op *op, int status);
 /* Its last lines could not be committed (journal_events.lost). */
 void task_lost(struct task *t);
 
 /* Asks for its end.  Stages the intent; false when it has ended, is ending or was asked before. */
 bool task_cancel(struct task *t);
-/* Stages the terminal event, the record and the message (promise 3); once.  What was asked to stop is
- * cancelled, whatever the caller says. */
+/* Stages the terminal event, the record and the message (promise 3); once.  What was asked to stop
+ * is cancelled, whatever the caller says. */
 void task_finish(struct task *t, enum task_status status, enum task_error error,
                  struct str message);
 static inline bool task_is_ending(const struct task *t)
@@ -205,66 +205,14 @@ bool task_name_is_taken(const struct conversation *c, struct str name);
 /* True for the types that read and write the conversation. */
 static inline bool task_talks(const struct task *t)
 {
-    return task_type(t) == TYPE_CHAT || task_type(t) == TYPE_NOTICE;
+    return type_is_turn(task_type(t));
 }
 
-/* Between task.c and its parts: task_run, task_stop, task_line, task_family, task_tool,
- * task_inbox, task_question. */
-struct task_work *task_work(struct task *t); /* made when it is asked for first */
-struct task_outcome *task_outcome(struct task *t);
-void task_stage(struct task *t); /* the row as it is now */
-uint64_t task_event(struct task *t, enum event_type event, struct str data);
-void task_try_start(struct task *t); /* when it may: slot, order of the conversation */
-void task_run(struct task *t);       /* task.started is committed: let the agent go */
-void task_stop_run(struct task *t);  /* forgets the run, in whatever state it is */
-void task_stop(struct task *t, enum task_error why, const char *text);
-void task_init_clocks(struct task_work *w);
-void task_arm_clocks(struct task *t);
-void task_stand_clocks(struct task *t, bool stand);
-void task_line(struct task *t, const struct agent_line *line); /* one decoded line of the agent */
-/* Whether an event with so many bytes of data would pass MAX_EVENT_LINE: then the task fails, and the
- * stream stays whole.  what names the event, or a call. */
-bool task_line_is_too_long(struct task *t, const char *what, size_t data_bytes);
-void task_unpause(struct task *t);
-/* {"type":"…","call_id":"…" – open, for more; then closed and handed to the agent. */
-void task_begin_answer(struct buf *out, const char *type, struct str call_id);
-void task_end_answer(struct task *t, struct buf *line);
-void task_answer_error(struct task *t, struct str call_id, enum error e, const char *message);
-void task_call_tool(struct task *t, const struct agent_line *line);
-void task_stop_tools(struct task *t); /* nobody waits for them */
-void task_reap_tools(struct hub *h);
-
-/* Relatives (task_family.c): calls of an agent, each answered once, at once or when the store has
- * said what became of one that has ended. */
-void task_spawn(struct task *t, const struct agent_line *line);
-void task_send_to_relative(struct task *t, const struct agent_line *line);
-void task_cancel_child(struct task *t, const struct agent_line *line);
-bool task_has_children(const struct task *t);                          /* that live */
-void task_tell_parent(struct task *t, const struct task_record *view); /* a child has ended */
-
-/* The inbox (task_inbox.c). */
+/* A message for the agent, from a client, a relative or (child) a child that has ended. */
 enum error task_send(struct task *t, struct str from, struct str content, struct str child);
-void task_inbox_committed(struct task *t, uint64_t position);
-void task_inbox_lost(struct task *t, uint64_t position); /* its sender was refused */
-void task_answer(struct task *t,
-                 struct str line);     /* to a call or a question; never lost in silence */
-void task_deliver(struct task *t);     /* what is committed goes to the agent */
-void task_close_inbox(struct task *t); /* at the end: outcome.undelivered */
-void task_init_inbox(struct task_work *w);
-void task_free_inbox(struct task *t);
-void task_restore_message(struct task *t, uint64_t position, struct str line); /* at a start */
-
-/* Questions (task_question.c). */
-void task_ask(struct task *t, const struct agent_line *line);
-/* The approval of a call, which the gateway itself asks for; false: the task fails by it. */
-bool task_ask_approval(struct task *t, struct str prompt, struct str tool, struct str arguments,
-                       void (*answered)(void *arg, struct str answer), void *arg) MUST_USE;
+/* An answer to an open question; ret_why says what is wrong with it. */
 enum error task_respond(struct task *t, const struct request *r, const char **ret_why);
-void task_close_questions(struct task *t); /* at the end: outcome.answers */
-void task_free_questions(struct task *t);
 /* The same of a task that has ended: answers are its record's. */
 enum error question_respond_late(struct str answers, const struct request *r, const char **ret_why);
-/* At a start: an input_required or input_received that it had said. */
-void task_restore_question(struct task *t, const struct event_parts *line);
 
 #endif

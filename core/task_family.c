@@ -1,5 +1,5 @@
 /* Parents, children and what they say to each other: what a task may do with its relatives. */
-#include "core/task.h"
+#include "core/task_parts.h"
 
 #include <stdlib.h>
 
@@ -18,7 +18,7 @@ static const char *why_no_child(const struct task *t, const struct agent *a)
         return "no such agent";
     if (h->draining)
         return "the gateway is stopping";
-    if (a->is_process && h->n_processes >= h->o.limits.processes)
+    if (a->is_process && !hub_has_slot(h))
         return "too many processes";
     if (task_field(t, FIELD_ANCESTORS).n / TASK_ID_LEN + 1 >= MAX_GENERATIONS)
         return "too many generations of tasks";
@@ -204,16 +204,6 @@ void task_cancel_child(struct task *t, const struct agent_line *line)
     buf_done(&ids);
 }
 
-uint32_t task_cancel_told(struct task *t, struct buf *ids)
-{
-    if (!task_cancel(t))
-        return 0;
-    if (ids->len && ids->bytes[ids->len - 1] != '[')
-        buf_putc(ids, ',');
-    js_put_str(ids, task_id_of(t));
-    return 1;
-}
-
 /* By the ids of all that it descends from: those in between may have ended long ago. */
 static bool descends(const struct task *t, struct str root)
 {
@@ -253,9 +243,7 @@ void task_tell_parent(struct task *t, const struct task_record *view)
     if (!parent || task_is_ending(parent))
         return;
     struct buf child = {0};
-    struct str said = view->state.output;
-    while (said.p && js_str_size(said) > MAX_EVENT_LINE - EVENT_FRAME) /* it becomes an event */
-        said.n = utf8_cut(said, said.n / 4 * 3);
+    struct str said = js_fit(view->state.output, MAX_EVENT_LINE - EVENT_FRAME); /* of its event */
     task_write(&child, view, false);
     (void)task_send(parent, STR("child"), said, buf_str(&child));
     buf_done(&child);

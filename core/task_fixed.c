@@ -1,5 +1,7 @@
 #include "core/task_fixed.h"
 
+#include "proto/varint.h"
+
 static const size_t members[N_TASK_FIELDS] = {
     [FIELD_AGENT] = offsetof(struct task_record, agent),
     [FIELD_NAME] = offsetof(struct task_record, name),
@@ -18,41 +20,25 @@ static struct str member(const struct task_record *rec, size_t i)
     return *(const struct str *)(const void *)((const char *)rec + members[i]);
 }
 
-/* A length is in groups of 7 bits, the lowest first; all but the last have the high bit. */
-static size_t length_bytes(size_t n)
+static unsigned char *fixed_put(unsigned char *to, struct str s)
 {
-    size_t bytes = 1;
-    while (n >>= 7)
-        bytes++;
-    return bytes;
-}
-
-static unsigned char *put(unsigned char *to, struct str s)
-{
-    size_t n = s.n;
-    for (; n >= 0x80; n >>= 7)
-        *to++ = (unsigned char)(n | 0x80);
-    *to++ = (unsigned char)n;
+    to = varint_put(to, s.n);
     if (s.n)
         memcpy(to, s.p, s.n);
     return to + s.n;
 }
 
-static struct str take(const unsigned char **at)
+static struct str fixed_take(const unsigned char **at)
 {
-    size_t n = 0;
-    for (unsigned shift = 0;; shift += 7) {
-        unsigned char c = *(*at)++;
-        n |= (size_t)(c & 0x7f) << shift;
-        if (!(c & 0x80))
-            break;
-    }
-    struct str s = {(const char *)*at, n};
-    *at += n;
+    struct str s = {(const char *)*at, VARINT_MAX};
+    uint64_t n;
+    ASSERT(varint_take(&s, &n));
+    s.n = (size_t)n;
+    *at = (const unsigned char *)s.p + s.n;
     return s;
 }
 
-static bool has(const struct task_fixed *f, size_t field)
+static bool fixed_has(const struct task_fixed *f, size_t field)
 {
     return f->has >> field & 1;
 }
@@ -66,7 +52,7 @@ struct task_fixed *task_fixed_new(const struct task_record *rec)
         if (!s.p)
             continue;
         set |= (uint16_t)(1u << i);
-        bytes += length_bytes(s.n) + s.n;
+        bytes += varint_size(s.n) + s.n;
     }
     struct task_fixed *f = xalloc(sizeof *f + bytes);
     *f = (struct task_fixed){.created_at = rec->created_at,
@@ -76,21 +62,21 @@ struct task_fixed *task_fixed_new(const struct task_record *rec)
                              .waits = rec->waits};
     unsigned char *to = f->packed;
     for (size_t i = 0; i < N_TASK_FIELDS; i++)
-        if (has(f, i))
-            to = put(to, member(rec, i));
+        if (fixed_has(f, i))
+            to = fixed_put(to, member(rec, i));
     ASSERT(to == f->packed + bytes);
     return f;
 }
 
 struct str task_fixed_get(const struct task_fixed *f, enum task_field field)
 {
-    if (!has(f, field))
+    if (!fixed_has(f, field))
         return STR_NULL;
     const unsigned char *at = f->packed;
     for (size_t i = 0; i < field; i++)
-        if (has(f, i))
-            take(&at);
-    return take(&at);
+        if (fixed_has(f, i))
+            fixed_take(&at);
+    return fixed_take(&at);
 }
 
 void task_fixed_fill(const struct task_fixed *f, struct task_record *rec)
@@ -101,17 +87,18 @@ void task_fixed_fill(const struct task_fixed *f, struct task_record *rec)
     rec->notify_on_complete = f->notify_on_complete;
     rec->waits = f->waits;
     for (size_t i = 0; i < N_TASK_FIELDS; i++)
-        *(struct str *)(void *)((char *)rec + members[i]) = has(f, i) ? take(&at) : STR_NULL;
+        *(struct str *)(void *)((char *)rec + members[i]) =
+            fixed_has(f, i) ? fixed_take(&at) : STR_NULL;
 }
 
 struct task_fixed *task_fixed_drop_input(struct task_fixed *f)
 {
-    if (!has(f, FIELD_INPUT))
+    if (!fixed_has(f, FIELD_INPUT))
         return f;
     const unsigned char *end = f->packed;
     for (size_t i = 0; i < FIELD_INPUT; i++)
-        if (has(f, i))
-            take(&end);
+        if (fixed_has(f, i))
+            fixed_take(&end);
     f->has &= (uint16_t) ~(1u << FIELD_INPUT);
     return xrealloc(f, sizeof *f + (size_t)(end - f->packed));
 }

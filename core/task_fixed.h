@@ -1,8 +1,8 @@
 /* task_fixed -- the half of a task's record that never changes, in one piece of memory.
  *
- * Shape:    what every task has, then those strings that this one has: a length and its bytes each, in
- *           the order of enum task_field.  Found by walking: there are few, and they are seldom asked
- *           for.  Owner, conversation, id and key are not in it: the task's stream has them.
+ * Shape:    what every task has, then those strings that this one has: a length and its bytes each,
+ *           in the order of enum task_field.  Found by walking: there are few, and they are seldom
+ *           asked for.  Owner, conversation, id and key are not in it: the task's stream has them.
  * Thread:   loop.
  * Owns:     one allocation: free() it.  Spans of it live as long as it does.
  * Errors:   aborts when memory is out; who makes a task has checked what a peer sizes (limits.h).

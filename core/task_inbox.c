@@ -3,7 +3,7 @@
  * A message is staged as an op, and handed to the agent when that is committed; the event `message`
  * and the op that takes it from the inbox are one batch.  What an ended task did not take stands in
  * its record as undelivered: never silently gone. */
-#include "core/task.h"
+#include "core/task_parts.h"
 
 #include <stdlib.h>
 
@@ -35,7 +35,7 @@ static struct input_message *copy_line(uint64_t position, struct str line)
     return m;
 }
 
-static void on_again(struct timer *timer)
+static void inbox_on_again(struct timer *timer)
 {
     task_deliver(container_of(timer, struct task_work, again)->task);
 }
@@ -44,11 +44,11 @@ void task_init_inbox(struct task_work *w)
 {
     list_init(&w->inbox);
     list_init(&w->answers);
-    w->again.fire = on_again;
+    w->again.fire = inbox_on_again;
 }
 
-/* True when the agent has it, which may have ended by it.  Else it is deaf, or full: then it is tried
- * again soon. */
+/* True when the agent has it, which may have ended by it.  Else it is deaf, or full: then it is
+ * tried again soon. */
 static bool hand_over(struct task *t, struct list *from, struct input_message *m)
 {
     list_remove(&m->node);
@@ -102,7 +102,7 @@ static bool deliver_answers(struct task *t)
     return true;
 }
 
-static void keep(struct task *t, uint64_t position, struct str line)
+static void inbox_keep(struct task *t, uint64_t position, struct str line)
 {
     struct task_work *w = task_work(t);
     struct input_message *m = copy_line(position, line);
@@ -113,7 +113,7 @@ static void keep(struct task *t, uint64_t position, struct str line)
 
 void task_restore_message(struct task *t, uint64_t position, struct str line)
 {
-    keep(t, position, line);
+    inbox_keep(t, position, line);
     t->work->inbox_position = t->work->inbox_committed = position;
 }
 
@@ -123,34 +123,6 @@ static bool is_deaf(const struct task *t, struct task_work *w)
     if (t->run && !t->staged.cancel_requested_at && t->agent->ops->is_deaf(t->run))
         w->no_inbox = true;
     return w->no_inbox;
-}
-
-/* The end of a child always fits; an agent that is deaf finds it among what was not delivered. */
-enum error task_send(struct task *t, struct str from, struct str content, struct str child)
-{
-    if (task_is_ending(t))
-        return ERR_TASK_TERMINATED;
-    if (!t->agent || !t->agent->has_inbox)
-        return ERR_NO_INBOX;
-    struct task_work *w = task_work(t);
-    if (!child.p && is_deaf(t, w))
-        return ERR_NO_INBOX;
-    struct buf line = {0};
-    put_message_line(&line, from, content, child);
-    if (!child.p && !fits(t, line.len)) {
-        t->hub->stats.limit_hits[LIMIT_INBOX]++;
-        buf_done(&line);
-        return ERR_OVERLOADED;
-    }
-    keep(t, ++w->inbox_position, buf_str(&line));
-    t->refs++;
-    journal_put(&t->hub->journal, &(struct op){.kind = OP_INBOX_PUT,
-                                               .ref = t,
-                                               .task_key = task_key(t),
-                                               .first = w->inbox_position,
-                                               .bytes = buf_str(&line)});
-    buf_done(&line);
-    return ERR_NONE;
 }
 
 static void forget(struct task *t, struct input_message *m)
@@ -178,7 +150,7 @@ static void put_message_event(struct task *t, const struct input_message *m)
     js_done(&doc);
 }
 
-void task_inbox_lost(struct task *t, uint64_t position)
+static void inbox_lost(struct task *t, uint64_t position)
 {
     list_each (it, &t->work->inbox) {
         struct input_message *m = list_item(it, struct input_message, node);
@@ -187,10 +159,50 @@ void task_inbox_lost(struct task *t, uint64_t position)
     }
 }
 
-void task_inbox_committed(struct task *t, uint64_t position)
+static void inbox_committed(struct task *t, uint64_t position)
 {
     t->work->inbox_committed = position;
     task_deliver(t);
+}
+
+static void on_put_done(const struct op *op, int status)
+{
+    struct task *t = op->ref;
+    if (!task_op_counts(t))
+        return;
+    if (status == 0)
+        inbox_committed(t, op->first);
+    else
+        inbox_lost(t, op->first);
+}
+
+/* The end of a child always fits; an agent that is deaf finds it among what was not delivered. */
+enum error task_send(struct task *t, struct str from, struct str content, struct str child)
+{
+    if (task_is_ending(t))
+        return ERR_TASK_TERMINATED;
+    if (!t->agent || !t->agent->has_inbox)
+        return ERR_NO_INBOX;
+    struct task_work *w = task_work(t);
+    if (!child.p && is_deaf(t, w))
+        return ERR_NO_INBOX;
+    struct buf line = {0};
+    put_message_line(&line, from, content, child);
+    if (!child.p && !fits(t, line.len)) {
+        t->hub->stats.limit_hits[LIMIT_INBOX]++;
+        buf_done(&line);
+        return ERR_OVERLOADED;
+    }
+    inbox_keep(t, ++w->inbox_position, buf_str(&line));
+    t->refs++;
+    journal_put(&t->hub->journal, &(struct op){.kind = OP_INBOX_PUT,
+                                               .done = on_put_done,
+                                               .ref = t,
+                                               .task_key = task_key(t),
+                                               .first = w->inbox_position,
+                                               .bytes = buf_str(&line)});
+    buf_done(&line);
+    return ERR_NONE;
 }
 
 static void deliver_messages(struct task *t)
@@ -211,7 +223,8 @@ static void deliver_messages(struct task *t)
                     &(struct op){.kind = OP_INBOX_TAKE, .task_key = task_key(t), .last = last});
 }
 
-/* What the agent does with a line may ask for the next one: that is for the loop that runs already. */
+/* What the agent does with a line may ask for the next one: that is for the loop that runs
+ * already. */
 void task_deliver(struct task *t)
 {
     struct task_work *w = t->work;

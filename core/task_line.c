@@ -1,5 +1,5 @@
-/* What an agent says: its events, its result, and its calls, which are answered one line each. */
-#include "core/task.h"
+/* The lines of an agent: events, its result, and calls, each answered with one line. */
+#include "core/task_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ static bool is_too_much(struct task *t, const struct agent_line *line)
     return false;
 }
 
-static void take_event(struct task *t, const struct agent_line *line)
+static void task_take_event(struct task *t, const struct agent_line *line)
 {
     if (line->event == EVENT_INPUT_REQUIRED) {
         task_ask(t, line);
@@ -103,17 +103,58 @@ void task_answer_error(struct task *t, struct str call_id, enum error e, const c
     task_end_answer(t, &line);
 }
 
-void task_line(struct task *t, const struct agent_line *line)
+static void take_line(struct task *t, const struct agent_line *line)
 {
     if (line->kind == LINE_EMPTY || is_too_long(t, line) || is_too_much(t, line))
         return;
     switch (line->kind) {
     case LINE_EMPTY: break;
-    case LINE_EVENT: take_event(t, line); break;
+    case LINE_EVENT: task_take_event(t, line); break;
     case LINE_RESULT: take_result(t, line->data); break;
     case LINE_TOOL: task_call_tool(t, line); break;
     case LINE_SPAWN: task_spawn(t, line); break;
     case LINE_SEND: task_send_to_relative(t, line); break;
     case LINE_CANCEL: task_cancel_child(t, line); break;
     }
+}
+
+static bool wants_more(struct task *t)
+{
+    if (!t->run || !journal_is_full(&t->hub->journal))
+        return true;
+    if (!t->paused) {
+        t->paused = true;
+        list_push(&t->hub->paused, &t->in_wait);
+    }
+    return false;
+}
+
+/* After a line that was none, nothing that the agent says counts. */
+static bool is_broken(const struct task *t)
+{
+    return t->stopping == TASK_AGENT_ERROR || t->stopping == TASK_LIMIT;
+}
+
+bool task_on_event(void *arg, const struct agent_line *line)
+{
+    struct task *t = arg;
+    if (t->run && !task_is_ending(t) && !is_broken(t))
+        take_line(t, line);
+    return wants_more(t);
+}
+
+bool task_on_line(void *arg, struct str text)
+{
+    struct task *t = arg;
+    if (!t->run || task_is_ending(t) || is_broken(t))
+        return true;
+    struct agent_line line;
+    if (!agent_line_decode(&t->hub->decoder, text, &line)) {
+        char why[320];
+        enum task_error e = line.over_limit ? TASK_LIMIT : TASK_AGENT_ERROR;
+        snprintf(why, sizeof why, "%s: %s", task_error_code(e), line.error);
+        task_stop(t, e, why);
+        return true;
+    }
+    return task_on_event(t, &line);
 }

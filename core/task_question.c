@@ -2,7 +2,7 @@
  *
  * A task may ask for as long as it lives, so what it costs to have asked is bounded: the last
  * MAX_QUESTIONS that were answered are remembered, each with an answer of a few bytes. */
-#include "core/task.h"
+#include "core/task_parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static struct question *find_in(const struct list *questions, struct str id)
     return NULL;
 }
 
-static struct question *find(const struct task *t, struct str id)
+static struct question *question_find(const struct task *t, struct str id)
 {
     const struct task_work *w = t->work;
     struct question *q = w ? find_in(&w->questions, id) : NULL;
@@ -51,7 +51,7 @@ static bool is_kept(struct str kept, struct str answer)
     return same;
 }
 
-static void drop(struct question *q)
+static void question_drop(struct question *q)
 {
     timer_disarm(&q->task->hub->clock, &q->expiry);
     list_remove(&q->node);
@@ -72,7 +72,7 @@ static void keep_answer(struct question *q, struct str answer)
     list_push(&w->answered, &q->node);
     w->n_questions--;
     if (w->n_answered == MAX_QUESTIONS)
-        drop(list_item(w->answered.next, struct question, node));
+        question_drop(list_item(w->answered.next, struct question, node));
     else
         w->n_answered++;
 }
@@ -89,7 +89,7 @@ static void review(struct task *t)
     task_stand_clocks(t, open != NULL);
 }
 
-static void settle(struct task *t, struct question *q, struct str answer)
+static void question_settle(struct task *t, struct question *q, struct str answer)
 {
     keep_answer(q, answer);
     struct buf data = {0};
@@ -115,10 +115,10 @@ static void on_expiry(struct timer *timer)
 {
     struct question *q = container_of(timer, struct question, expiry);
     if (!task_is_ending(q->task))
-        settle(q->task, q, STR("null"));
+        question_settle(q->task, q, STR("null"));
 }
 
-static struct question *add(struct task *t, struct str input_id)
+static struct question *question_add(struct task *t, struct str input_id)
 {
     struct question *q = xcalloc(sizeof *q);
     q->task = t;
@@ -144,7 +144,7 @@ static void put_approval_id(struct task *t, char ret[32])
 {
     do
         snprintf(ret, 32, "approve-%u", ++task_work(t)->n_approvals);
-    while (find(t, str_of(ret)));
+    while (question_find(t, str_of(ret)));
 }
 
 bool task_ask_approval(struct task *t, struct str prompt, struct str tool, struct str arguments,
@@ -162,7 +162,7 @@ bool task_ask_approval(struct task *t, struct str prompt, struct str tool, struc
     buf_putc(&data, '}');
     bool asks = !is_too_many(t) && !task_line_is_too_long(t, "input_required", data.len);
     if (asks) {
-        struct question *q = add(t, str_of(id));
+        struct question *q = question_add(t, str_of(id));
         q->approval = true;
         q->answered = answered;
         q->arg = arg;
@@ -175,13 +175,13 @@ bool task_ask_approval(struct task *t, struct str prompt, struct str tool, struc
 
 void task_ask(struct task *t, const struct agent_line *line)
 {
-    if (find(t, line->input_id)) {
+    if (question_find(t, line->input_id)) {
         task_stop(t, TASK_AGENT_ERROR, "agent_error: input_required: \"input_id\" was used before");
         return;
     }
     if (is_too_many(t))
         return;
-    struct question *q = add(t, line->input_id);
+    struct question *q = question_add(t, line->input_id);
     q->approval = line->approval;
     struct buf data = {0};
     buf_put(&data, line->data.p, line->data.n - 1); /* without its closing brace */
@@ -213,7 +213,7 @@ static enum error judge_late(bool same, const char **ret_why)
 
 enum error task_respond(struct task *t, const struct request *r, const char **ret_why)
 {
-    struct question *q = find(t, r->input_id);
+    struct question *q = question_find(t, r->input_id);
     *ret_why = NO_SUCH_QUESTION;
     if (!q)
         return ERR_NOT_FOUND;
@@ -225,7 +225,7 @@ enum error task_respond(struct task *t, const struct request *r, const char **re
     bool same = q->answer && is_kept(str_of(q->answer), buf_str(&answer));
     bool late = q->answer || task_is_ending(t);
     if (!late)
-        settle(t, q, buf_str(&answer));
+        question_settle(t, q, buf_str(&answer));
     buf_done(&answer);
     return late ? judge_late(same, ret_why) : ERR_NONE;
 }
@@ -260,10 +260,10 @@ void task_free_questions(struct task *t)
     struct list *const all[] = {&t->work->questions, &t->work->answered};
     for (size_t i = 0; i < countof(all); i++)
         list_each (it, all[i])
-            drop(list_item(it, struct question, node));
+            question_drop(list_item(it, struct question, node));
 }
 
-/* --- of a task that has ended, or that a restart found ----------------------------------------- */
+/* --- of a task that has ended, or that a restart found ---------------------------------------- */
 
 static bool is_value(const struct js_doc *doc, uint32_t node, struct str value)
 {
@@ -304,9 +304,9 @@ void task_restore_question(struct task *t, const struct event_parts *line)
         uint32_t id = js_get(&doc, 0, "input_id"), value = js_get(&doc, 0, "answer");
         if (id && js_type(&doc, id) == JS_STRING)
             js_value(&doc, id, &input_id);
-        struct question *q = find(t, buf_str(&input_id));
+        struct question *q = question_find(t, buf_str(&input_id));
         if (line->event == EVENT_INPUT_REQUIRED && !q)
-            add(t, buf_str(&input_id));
+            question_add(t, buf_str(&input_id));
         if (line->event == EVENT_INPUT_RECEIVED && q && !q->answer && value) {
             js_copy(&doc, value, &answer);
             keep_answer(q, buf_str(&answer));

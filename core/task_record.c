@@ -1,5 +1,5 @@
 /* A task's record, put together from where its parts are: as it is staged, and as it is shown. */
-#include "core/task.h"
+#include "core/task_parts.h"
 
 /* Of the end only what this state has seen: another one may be on its way. */
 static struct task_state state_of(const struct task *t, const struct live_state *s, uint64_t head)
@@ -55,8 +55,11 @@ void task_stage(struct task *t)
         return;
     }
     t->refs++;
-    journal_put(
-        j, &(struct op){.kind = OP_TASK_SET, .ref = t, .task_key = task_key(t), .state = &state});
+    journal_put(j, &(struct op){.kind = OP_TASK_SET,
+                                .done = task_state_done,
+                                .ref = t,
+                                .task_key = task_key(t),
+                                .state = &state});
     t->staged_in = j->building_number;
     ASSERT(j->building->n_ops <= UINT32_MAX);
     t->staged_op = (uint32_t)(j->building->n_ops - 1);

@@ -2,7 +2,7 @@
  *
  * A run starts when task.started is committed, so that a task which a restart finds pending has
  * never run and may be started again, and one that it finds running is an orphan. */
-#include "core/task.h"
+#include "core/task_parts.h"
 
 #include <stdio.h>
 
@@ -26,16 +26,10 @@ static bool must_wait(const struct task *t)
 
 static bool take_slot(struct task *t)
 {
-    struct hub *h = t->hub;
     if (!t->agent->is_process)
         return true;
-    if (h->n_processes >= h->o.limits.processes) {
-        h->stats.limit_hits[LIMIT_PROCESSES]++;
-        return false;
-    }
-    h->n_processes++;
-    t->has_slot = true;
-    return true;
+    t->has_slot = hub_take_slot(t->hub);
+    return t->has_slot;
 }
 
 void task_try_start(struct task *t)
@@ -61,21 +55,6 @@ void task_try_start(struct task *t)
     task_stage(t);
 }
 
-void tasks_proceed(struct hub *h)
-{
-    struct list now, *node;
-    list_init(&now);
-    if (!journal_is_full(&h->journal))
-        list_splice(&now, &h->paused);
-    while ((node = list_pop(&now)) != NULL)
-        task_unpause(list_item(node, struct task, in_wait));
-    if (h->n_processes >= h->o.limits.processes)
-        return;
-    list_splice(&now, &h->waiting);
-    while ((node = list_pop(&now)) != NULL)
-        task_try_start(list_item(node, struct task, in_wait));
-}
-
 void task_unpause(struct task *t)
 {
     t->paused = false;
@@ -87,7 +66,7 @@ void task_stop_run(struct task *t)
 {
     struct clock *c = &t->hub->clock;
     if (t->has_slot)
-        t->hub->n_processes--;
+        hub_give_slot(t->hub);
     t->has_slot = false;
     if (t->work) {
         timer_disarm(c, &t->work->timeout);
@@ -104,47 +83,6 @@ void task_stop_run(struct task *t)
     if (t->paused)
         list_remove(&t->in_wait);
     t->paused = false;
-}
-
-static bool wants_more(struct task *t)
-{
-    if (!t->run || !journal_is_full(&t->hub->journal))
-        return true;
-    if (!t->paused) {
-        t->paused = true;
-        list_push(&t->hub->paused, &t->in_wait);
-    }
-    return false;
-}
-
-/* What an agent says behind a line that was none is not listened to. */
-static bool is_broken(const struct task *t)
-{
-    return t->stopping == TASK_AGENT_ERROR || t->stopping == TASK_LIMIT;
-}
-
-static bool on_event(void *arg, const struct agent_line *line)
-{
-    struct task *t = arg;
-    if (t->run && !task_is_ending(t) && !is_broken(t))
-        task_line(t, line);
-    return wants_more(t);
-}
-
-static bool on_line(void *arg, struct str text)
-{
-    struct task *t = arg;
-    if (!t->run || task_is_ending(t) || is_broken(t))
-        return true;
-    struct agent_line line;
-    if (!agent_line_decode(&t->hub->decoder, text, &line)) {
-        char why[320];
-        enum task_error e = line.over_limit ? TASK_LIMIT : TASK_AGENT_ERROR;
-        snprintf(why, sizeof why, "%s: %s", task_error_code(e), line.error);
-        task_stop(t, e, why);
-        return true;
-    }
-    return on_event(t, &line);
 }
 
 static void on_end(void *arg, enum run_end end, struct str text)
@@ -173,17 +111,53 @@ static void on_room(void *arg)
 }
 
 static const struct run_events run_events = {
-    .on_line = on_line, .on_event = on_event, .on_room = on_room, .on_end = on_end};
+    .on_line = task_on_line, .on_event = task_on_event, .on_room = on_room, .on_end = on_end};
 
+static void put_message(struct buf *out, const struct message_record *m)
+{
+    buf_puts(out, out->len > 1 ? ",{" : "{");
+    js_put_field(out, "role", str_of(role_name(m->role)));
+    js_put_field(out, "content", m->content);
+    buf_putc(out, '}');
+}
+
+#define SIDE_BY_SIDE \
+    256 /* messages between a question and its answer, beyond which it is not looked for */
+
+static bool answers(const struct message_record *answer, const struct message_record *question)
+{
+    return answer->role == ROLE_ASSISTANT && question->role != ROLE_ASSISTANT &&
+           answer->task_id.n && str_eq(answer->task_id, question->task_id);
+}
+
+/* What answers message i; NULL: nothing does. */
+static const struct message_record *find_reply(const struct answer *answer, size_t i)
+{
+    for (size_t j = i + 1; j < answer->n_messages && j - i <= SIDE_BY_SIDE; j++)
+        if (answers(&answer->messages[j], &answer->messages[i]))
+            return &answer->messages[j];
+    return NULL;
+}
+
+static bool is_reply(const struct answer *answer, size_t i)
+{
+    for (size_t j = i; j-- > 0 && i - j <= SIDE_BY_SIDE;)
+        if (answers(&answer->messages[i], &answer->messages[j]))
+            return true;
+    return false;
+}
+
+/* An answer stands right after its question, also when chats ran side by side. */
 static void put_history(struct buf *out, const struct answer *answer)
 {
     buf_putc(out, '[');
     for (size_t i = 0; i < answer->n_messages; i++) {
-        const struct message_record *m = &answer->messages[i];
-        buf_puts(out, i ? ",{" : "{");
-        js_put_field(out, "role", str_of(role_name(m->role)));
-        js_put_field(out, "content", m->content);
-        buf_putc(out, '}');
+        const struct message_record *reply = find_reply(answer, i);
+        if (is_reply(answer, i))
+            continue; /* it was put with its question */
+        put_message(out, &answer->messages[i]);
+        if (reply)
+            put_message(out, reply);
     }
     buf_putc(out, ']');
 }
@@ -198,7 +172,7 @@ static void put_parent(struct buf *out, const struct task_record *rec)
     buf_putc(out, '}');
 }
 
-static void launch(struct task *t, const struct answer *answer)
+static void task_launch(struct task *t, const struct answer *answer)
 {
     struct buf history = {0}, parent = {0};
     struct task_record rec = task_staged(t);
@@ -238,7 +212,7 @@ static void on_history(void *arg, int status, struct answer *answer)
         task_finish(t, STATUS_FAILED, TASK_INTERNAL,
                     STR("internal: the conversation cannot be read"));
     else
-        launch(t, answer);
+        task_launch(t, answer);
 }
 
 /* The history holds what was said before the task's own input: the newest that fit.  The input's
@@ -246,7 +220,7 @@ static void on_history(void *arg, int status, struct answer *answer)
 void task_run(struct task *t)
 {
     if (!task_talks(t)) {
-        launch(t, &(struct answer){0});
+        task_launch(t, &(struct answer){0});
         return;
     }
     t->refs++;

@@ -1,9 +1,29 @@
-/* How a task is stopped: asked, then by force; and the clocks that ask. */
-#include "core/task.h"
+/* How a task is stopped: cancelled by a client or its parent; asked, then by force; and the clocks
+ * that ask. */
+#include "core/task_parts.h"
 
 #include <stdio.h>
 
 #define FORCE_MS 2000 /* behind a kill: then the task ends without waiting for the run */
+
+bool task_cancel(struct task *t)
+{
+    if (task_is_ending(t) || t->staged.cancel_requested_at)
+        return false;
+    t->staged.cancel_requested_at = t->hub->clock.wall_ms;
+    task_stage(t);
+    return true;
+}
+
+uint32_t task_cancel_told(struct task *t, struct buf *ids)
+{
+    if (!task_cancel(t))
+        return 0;
+    if (ids->len && ids->bytes[ids->len - 1] != '[')
+        buf_putc(ids, ',');
+    js_put_str(ids, task_id_of(t));
+    return 1;
+}
 
 void task_stop(struct task *t, enum task_error why, const char *text)
 {
@@ -47,7 +67,7 @@ static void on_timeout(struct timer *timer)
     task_stop(t, TASK_TIMEOUT, text);
 }
 
-static void on_idle(struct timer *timer)
+static void task_on_idle(struct timer *timer)
 {
     struct task_work *w = container_of(timer, struct task_work, idle);
     struct task *t = w->task;
@@ -60,6 +80,8 @@ static void on_idle(struct timer *timer)
         timer_arm(&t->hub->clock, &w->idle, due);
         return;
     }
+    if (t->run && t->stopping == TASK_OK && t->agent->ops->settle && t->agent->ops->settle(t->run))
+        return;
     char text[96];
     snprintf(text, sizeof text, "timeout: no event for %lld s",
              (long long)(t->agent->idle_timeout_ms / 1000));
@@ -69,7 +91,7 @@ static void on_idle(struct timer *timer)
 void task_init_clocks(struct task_work *w)
 {
     w->timeout.fire = on_timeout;
-    w->idle.fire = on_idle;
+    w->idle.fire = task_on_idle;
     w->grace.fire = on_grace;
 }
 

@@ -1,7 +1,7 @@
-/* The tools that a task's agent calls through a line: those that are through at once, and those that
- * take time.  Jobs are stopped at the end of the turn (hub_reap), since their callbacks may be on the
- * stack. */
-#include "core/task.h"
+/* The tools that a task's agent calls through a line: those that are through at once, and those
+ * that take time.  Jobs are stopped at the end of the turn (hub_reap), since their callbacks may be
+ * on the stack. */
+#include "core/task_parts.h"
 
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ struct tool_use {
     char *arguments; /* while the user is asked; NULL else */
 };
 
-static const struct tool *find_tool(const struct agent *a, struct str name)
+static const struct tool *task_find_tool(const struct agent *a, struct str name)
 {
     for (size_t i = 0; i < a->n_tools; i++)
         if (str_eq(name, str_of(a->tools[i]->name)))
@@ -49,7 +49,7 @@ static void drop_use(struct hub *h, struct tool_use *use)
     list_push(&h->dead_tools, &use->node);
 }
 
-static void on_done(void *user, bool good, struct str output)
+static void tool_on_done(void *user, bool good, struct str output)
 {
     struct tool_use *use = user;
     struct task *t = use->task;
@@ -73,7 +73,7 @@ static void start_job(struct tool_use *use, struct str arguments)
     struct task *t = use->task;
     struct buf why = {0};
     struct tool_caller caller = caller_of(t);
-    use->job = use->tool->start(use->tool, &caller, arguments, on_done, use, &why);
+    use->job = use->tool->start(use->tool, &caller, arguments, tool_on_done, use, &why);
     if (!use->job) {
         drop_use(t->hub, use);
         tell_result(t, use->tool, str_of(use->call_id), false, buf_str(&why));
@@ -95,7 +95,8 @@ static void on_approval(void *arg, struct str answer)
                 stops ? STR("the task is being stopped") : STR("the user does not approve"));
 }
 
-/* True when the user is to say first whether it may be started, or the task has failed by asking. */
+/* True when the user is to say first whether it may be started, or the task has failed by
+ * asking. */
 static bool ask_first(struct tool_use *use, struct str arguments)
 {
     struct task *t = use->task;
@@ -122,7 +123,7 @@ static void start_tool(struct task *t, const struct tool *tool, const struct age
 
 void task_call_tool(struct task *t, const struct agent_line *line)
 {
-    const struct tool *tool = find_tool(t->agent, line->name);
+    const struct tool *tool = task_find_tool(t->agent, line->name);
     if (!tool || tool->says) {
         task_answer_error(t, line->call_id, ERR_NOT_FOUND, "the agent has no such tool");
         return;

@@ -4,11 +4,11 @@
  *             call   computes, and is through at once;
  *             start  takes time: done comes later, once, never from inside start or stop;
  *             says   the core does it: the call of PROTOCOL.md section 8 with the arguments as its
- *                    members ("spawn"), or the event input_required.  For agents of kind react, which
- *                    have no other way to say these.
+ *                    members ("spawn"), or the event input_required.  For agents of kind react,
+ *                    which have no other way to say these.
  * Thread:   loop.  Nothing blocks.
- * Owns:     a job belongs to its tool until stop, which is called exactly once, after done or instead
- *           of it, never from inside done.
+ * Owns:     a job belongs to its tool until stop, which is called exactly once, after done or
+ *           instead of it, never from inside done.
  * Errors:   texts that a model can read.
  */
 #ifndef CORE_TOOL_H

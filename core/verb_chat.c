@@ -2,12 +2,11 @@
  *
  * A claim stands for a (owner, key) from its look-up until its task is committed or refused; a
  * second chat with the same key waits for it and then looks again. */
-#include "core/call.h"
+#include <stdlib.h>
 
+#include "core/call.h"
 #include "core/notice.h"
 #include "core/session.h"
-
-#include <stdlib.h>
 
 struct claim {
     struct map_node node;
@@ -43,7 +42,7 @@ static void release_claim(struct call *c)
 }
 
 /* The claim goes first: those who wait for it must see what was decided. */
-static void refuse(struct call *c, enum error e, const char *message)
+static void verb_chat_refuse(struct call *c, enum error e, const char *message)
 {
     release_claim(c);
     call_fail(c, e, message);
@@ -164,7 +163,7 @@ static void create(struct call *c)
     const char *why = "";
     enum error e = find_fault(c, agent, &why);
     if (e) {
-        refuse(c, e, why);
+        verb_chat_refuse(c, e, why);
         return;
     }
     if (r->when_busy == BUSY_INTERRUPT && !r->background)
@@ -197,7 +196,7 @@ static bool is_same_request(const struct request *r, const struct hub *h,
            (!r->conversation_id.p || str_eq(r->conversation_id, task->conversation_id));
 }
 
-static void ask_key(struct call *c);
+static void verb_chat_ask_key(struct call *c);
 
 static void on_key(void *arg, int status, struct answer *answer)
 {
@@ -213,7 +212,7 @@ static void on_key(void *arg, int status, struct answer *answer)
     }
     struct task_record task = answer->tasks[0];
     if (!is_same_request(&c->req, c->hub, &task)) {
-        refuse(c, ERR_CONFLICT, "\"request_key\" was used for another request");
+        verb_chat_refuse(c, ERR_CONFLICT, "\"request_key\" was used for another request");
         return;
     }
     struct stream *s = hub_find_stream(c->hub, task.owner, task.conversation_id, task.task_id);
@@ -224,7 +223,8 @@ static void on_key(void *arg, int status, struct answer *answer)
         return;
     }
     if (is_taken || (!(s && s->task) && !status_is_terminal(task.state.status))) {
-        ask_key(c); /* it has ended, or events of it have gone, since it was read: read it again */
+        verb_chat_ask_key(
+            c); /* it has ended, or events of it have gone, since it was read: read it again */
         return;
     }
     if (!s) {
@@ -233,7 +233,7 @@ static void on_key(void *arg, int status, struct answer *answer)
     }
     if (c->session && !session_may_follow(c->session, s)) {
         hub_release_stream(c->hub, s);
-        refuse(c, meet(c->hub, LIMIT_SUBSCRIPTIONS), FOLLOWS_TOO_MUCH);
+        verb_chat_refuse(c, meet(c->hub, LIMIT_SUBSCRIPTIONS), FOLLOWS_TOO_MUCH);
         return;
     }
     if (s->task)
@@ -242,7 +242,7 @@ static void on_key(void *arg, int status, struct answer *answer)
     reply_started(c, &task, s, true);
 }
 
-static void ask_key(struct call *c)
+static void verb_chat_ask_key(struct call *c)
 {
     call_query(c, &(struct query){.kind = QUERY_KEY, .key = c->req.request_key}, on_key);
 }
@@ -263,7 +263,7 @@ static void look_up(struct call *c)
     list_init(&claim->waiting);
     map_put(&c->hub->claims, &claim->node);
     c->claim = claim;
-    ask_key(c);
+    verb_chat_ask_key(c);
 }
 
 void verb_chat(struct call *c)

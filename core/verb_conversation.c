@@ -1,7 +1,8 @@
-/* The requests that change a conversation as a whole: its title, its end, and what is acknowledged. */
+/* The requests that change a conversation as a whole: its title, its end, and what is
+ * acknowledged. */
 #include "core/call.h"
 
-/* --- title ------------------------------------------------------------------------------------- */
+/* --- title ------------------------------------------------------------------------------------ */
 
 static void ask_title(struct call *c);
 
@@ -28,6 +29,7 @@ static void on_title(void *arg, int status, struct answer *answer)
     c->conversation->refs++;
     journal_put(&c->hub->journal, &(struct op){.kind = OP_CONVERSATION,
                                                .force = true,
+                                               .done = conversation_op_done,
                                                .ref = c->conversation,
                                                .owner = str_of(c->owner->name),
                                                .conversation_id = c->req.conversation_id,
@@ -50,7 +52,7 @@ void verb_title(struct call *c)
     ask_title(c);
 }
 
-/* --- delete ------------------------------------------------------------------------------------ */
+/* --- delete ----------------------------------------------------------------------------------- */
 
 static void on_deleted(struct waiter *w, int status)
 {
@@ -70,6 +72,7 @@ static void remove_it(struct call *c)
 {
     c->conversation->refs++;
     journal_put(&c->hub->journal, &(struct op){.kind = OP_CONVERSATION_DELETE,
+                                               .done = conversation_op_done,
                                                .ref = c->conversation,
                                                .owner = str_of(c->owner->name),
                                                .conversation_id = c->req.conversation_id});
@@ -125,7 +128,7 @@ void verb_delete(struct call *c)
     call_wait(c, on_all_asked);
 }
 
-/* --- ack --------------------------------------------------------------------------------------- */
+/* --- ack -------------------------------------------------------------------------------------- */
 
 static void on_acked(struct waiter *w, int status)
 {

@@ -1,9 +1,8 @@
 /* The lists of a conversation and of an owner, and what is pushed when they change. */
-#include "core/call.h"
-
-#include "core/session.h"
-
 #include <stdio.h>
+
+#include "core/call.h"
+#include "core/session.h"
 
 static bool failed(struct call *c, int status)
 {
@@ -106,7 +105,7 @@ static bool put_messages(struct buf *line, const struct answer *answer, size_t r
     return put_newest(line, answer, answer->n_messages, room, write_message);
 }
 
-/* --- tasks, history, conversations, results ---------------------------------------------------- */
+/* --- tasks, history, conversations, results --------------------------------------------------- */
 
 static struct query list_query(const struct call *c, enum query_kind kind)
 {
@@ -116,6 +115,7 @@ static struct query list_query(const struct call *c, enum query_kind kind)
                           .limit = c->req.limit,
                           .has_status = c->req.has_status,
                           .status = c->req.status,
+                          .turns = c->req.turns,
                           .max_bytes = MAX_REPLY};
 }
 
@@ -210,7 +210,7 @@ void verb_results(struct call *c)
     call_query(c, &q, on_results);
 }
 
-/* --- open, close, watch ------------------------------------------------------------------------ */
+/* --- open, close, watch ----------------------------------------------------------------------- */
 
 static void release(struct call *c)
 {

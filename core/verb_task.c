@@ -1,10 +1,9 @@
 /* The requests about one task.  All look it up by (owner, conversation, task), and what is not
  * there for this owner gets one answer (promise 5). */
 #include "core/call.h"
-
 #include "core/session.h"
 
-static struct stream *find(struct call *c)
+static struct stream *verb_task_find(struct call *c)
 {
     return hub_find_stream(c->hub, str_of(c->owner->name), c->req.conversation_id, c->req.task_id);
 }
@@ -33,14 +32,14 @@ static bool is_absent(struct call *c, int status)
 /* The record was read while the task lived, and it has ended since: read it again. */
 static bool is_stale(struct call *c, const struct task_record *task)
 {
-    const struct stream *s = find(c);
+    const struct stream *s = verb_task_find(c);
     return !(s && s->task) && !status_is_terminal(task->state.status);
 }
 
 /* While it was looked up, the task may have become known: live, or read by somebody else. */
 static struct stream *stream_for(struct call *c, const struct task_record *task)
 {
-    struct stream *s = find(c);
+    struct stream *s = verb_task_find(c);
     if (s)
         return s;
     s = hub_add_stream(c->hub, task->owner, task->conversation_id, task->task_id, task->key);
@@ -48,7 +47,7 @@ static struct stream *stream_for(struct call *c, const struct task_record *task)
     return s;
 }
 
-/* --- resume ------------------------------------------------------------------------------------ */
+/* --- resume ----------------------------------------------------------------------------------- */
 
 static void count_resume(struct hub *h, enum resume_plan plan, bool coalesce)
 {
@@ -111,7 +110,8 @@ static void on_resume(void *arg, int status, struct answer *answer)
         c->hub->stats.resumes_refused++;
     if (is_absent(c, status))
         return;
-    bool is_taken = !find(c) && retention_has_taken(&c->hub->retention, &answer->tasks[0]);
+    bool is_taken =
+        !verb_task_find(c) && retention_has_taken(&c->hub->retention, &answer->tasks[0]);
     if (is_taken && !hub_can_write(c->hub)) { /* whether it has gone is not decided */
         call_read_failed(c);
         return;
@@ -134,7 +134,7 @@ static void on_resume(void *arg, int status, struct answer *answer)
 
 void verb_resume(struct call *c)
 {
-    struct stream *s = find(c);
+    struct stream *s = verb_task_find(c);
     if (!s || (!s->task && !s->summary)) {
         ask_store(c, on_resume);
         return;
@@ -154,7 +154,7 @@ void verb_resume(struct call *c)
     buf_done(&summary);
 }
 
-/* --- unsubscribe ------------------------------------------------------------------------------- */
+/* --- unsubscribe ------------------------------------------------------------------------------ */
 
 static void on_unsubscribe(void *arg, int status, struct answer *answer)
 {
@@ -166,7 +166,7 @@ static void on_unsubscribe(void *arg, int status, struct answer *answer)
 
 void verb_unsubscribe(struct call *c)
 {
-    struct stream *s = find(c);
+    struct stream *s = verb_task_find(c);
     if (s && s->task && s->task->phase == PHASE_CREATING)
         s = NULL;
     if (!s) {
@@ -178,7 +178,7 @@ void verb_unsubscribe(struct call *c)
     call_ok(c);
 }
 
-/* --- task -------------------------------------------------------------------------------------- */
+/* --- task ------------------------------------------------------------------------------------- */
 
 static void reply_task(struct call *c, const struct task_record *task)
 {
@@ -193,17 +193,17 @@ static void reply_task(struct call *c, const struct task_record *task)
 
 static struct task *live(struct call *c)
 {
-    struct stream *s = find(c);
+    struct stream *s = verb_task_find(c);
     return s && s->task && s->task->phase != PHASE_CREATING ? s->task : NULL;
 }
 
-static void on_task(void *arg, int status, struct answer *answer)
+static void verb_task_on_task(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
     if (is_absent(c, status))
         return;
     if (is_stale(c, &answer->tasks[0])) {
-        ask_store(c, on_task);
+        ask_store(c, verb_task_on_task);
         return;
     }
     struct task *t = live(c);
@@ -215,14 +215,14 @@ void verb_task(struct call *c)
 {
     struct task *t = live(c);
     if (!t) {
-        ask_store(c, on_task);
+        ask_store(c, verb_task_on_task);
         return;
     }
     struct task_record view = task_view(t);
     reply_task(c, &view);
 }
 
-/* --- cancel, cancel_all ------------------------------------------------------------------------ */
+/* --- cancel, cancel_all ----------------------------------------------------------------------- */
 
 static void on_cancelled(struct waiter *w, int status)
 {
@@ -293,7 +293,7 @@ void verb_cancel_all(struct call *c)
     wait_for_cancel(c);
 }
 
-/* --- send, respond ----------------------------------------------------------------------------- */
+/* --- send, respond ---------------------------------------------------------------------------- */
 
 static void on_send(void *arg, int status, struct answer *answer)
 {

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include "gateway/base/log.h"
+#include "gateway/processes/spawn.h"
 
 #define SPARE_DESCRIPTORS 64 /* store, listener, timers */
 #define DESCRIPTORS_PER_PROCESS 5
@@ -18,7 +19,7 @@ static void lower(uint32_t *limit, uint64_t to, const char *name)
     *limit = (uint32_t)to;
 }
 
-/* To what the limits need: agents and commands inherit it, and some programs go through all of them. */
+/* To what the limits need.  Agents and commands get back what it was (spawn_files). */
 static void raise_files(struct rlimit *files, const struct config *c, uint64_t processes)
 {
     uint64_t sockets = (uint64_t)c->rim_limits.connections + SOCKETS_TO_REFUSE;
@@ -36,6 +37,7 @@ uint32_t descriptors_fit(struct config *config)
     if (getrlimit(RLIMIT_NOFILE, &files) < 0)
         return UINT32_MAX;
     uint64_t processes = (uint64_t)config->limits.processes * DESCRIPTORS_PER_PROCESS;
+    (void)spawn_files(); /* noted before it is raised */
     raise_files(&files, config, processes);
     uint64_t all = files.rlim_cur < UINT32_MAX ? files.rlim_cur : UINT32_MAX;
     uint64_t spare = all / 2 < SPARE_DESCRIPTORS ? all / 2 : SPARE_DESCRIPTORS;

@@ -79,7 +79,7 @@ static bool read_options(int argc, char **argv, struct options *o)
 }
 
 /* Prints the faults and is false when there are any. */
-static bool load(const struct options *o, struct config *ret)
+static bool main_load(const struct options *o, struct config *ret)
 {
     struct buf faults = {0};
     int n = config_load(o->config, &o->flags, ret, &faults);
@@ -102,10 +102,10 @@ static void say_of_program(const char *line)
     fprintf(stderr, "warning: %s\n", line);
 }
 
-static int serve(const struct options *o)
+static int main_serve(const struct options *o)
 {
     struct config config;
-    if (!load(o, &config))
+    if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
     /* One arena for all threads: blocks are made by readers and freed by the loop, and an arena for
      * each reader would keep what has passed through it (a replay of 200 MB kept 27 MiB). */
@@ -133,7 +133,7 @@ static int check_config(struct options *o, const char *file)
     if (!file)
         return say_usage("check-config needs a file");
     o->config = file;
-    if (!load(o, &config))
+    if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
     struct buf faults = {0};
     struct auth *auth = auth_open(&config, NULL, &faults);
@@ -155,7 +155,7 @@ static int print_config(struct options *o, const char *file)
     struct config config;
     struct buf out = {0};
     o->config = file;
-    if (!load(o, &config))
+    if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
     config_print(&config, &out);
     fwrite(out.bytes, 1, out.len, stdout);
@@ -197,7 +197,7 @@ static int make_token(const struct options *o)
     if (!o->sub || ttl < 0)
         return say_usage(o->sub ? "--ttl is a time such as 90s, 15m, 1h or 7d"
                                 : "token needs --sub");
-    if (!load(o, &config))
+    if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
     struct auth *auth = auth_open(&config, config.data, &faults);
     bool good =
@@ -217,7 +217,7 @@ static int make_token(const struct options *o)
 static int doctor(const struct options *o)
 {
     struct config config;
-    if (!load(o, &config))
+    if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
     int code = doctor_run(config.data, o->full);
     config_done(&config);
@@ -229,7 +229,7 @@ static int backup(const struct options *o, const char *file)
     struct config config;
     if (!file)
         return say_usage("backup needs a file to write to");
-    if (!load(o, &config))
+    if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
     int code = backup_run(config.data, file);
     config_done(&config);
@@ -242,7 +242,7 @@ static int admin(const struct options *o, int argc, char **argv)
     int64_t for_s = o->ttl ? seconds(o->ttl) : 0;
     if (for_s < 0)
         return say_usage("--ttl is a time such as 90s, 15m, 1h or 7d");
-    if (!load(o, &config))
+    if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
     int code = admin_run(config.admin.socket, argc, argv, for_s);
     config_done(&config);
@@ -260,8 +260,9 @@ static int chat(int argc, char **argv)
     return code;
 }
 
-/* What whoever started us left behind.  Without one of the first three descriptors the next socket would be
- * it, and the log would be written into that; a signal that is blocked would never stop us. */
+/* What whoever started us left behind.  Without one of the first three descriptors the next socket
+ * would be it, and the log would be written into that; a signal that is blocked would never stop
+ * us. */
 static void leave_inheritance(void)
 {
     sigset_t none;
@@ -324,7 +325,7 @@ int main(int argc, char **argv)
         return say_usage("an option was not understood");
     const char *file = optind < argc - 1 ? argv[1 + optind] : NULL;
     if (strcmp(command, "serve") == 0)
-        return file ? say_usage("serve takes options only") : serve(&o);
+        return file ? say_usage("serve takes options only") : main_serve(&o);
     if (strcmp(command, "check-config") == 0)
         return check_config(&o, file);
     if (strcmp(command, "print-config") == 0)

@@ -16,14 +16,14 @@ struct metric {
     void (*write)(struct server *s, struct buf *out, const char *name);
 };
 
-static void put(struct buf *out, const char *name, const char *labels, uint64_t value)
+static void metrics_put(struct buf *out, const char *name, const char *labels, uint64_t value)
 {
     buf_putf(out, "%s%s %" PRIu64 "\n", name, labels, value);
 }
 
 static void connections(struct server *s, struct buf *out, const char *name)
 {
-    put(out, name, "", s->front.n_conns);
+    metrics_put(out, name, "", s->front.n_conns);
 }
 
 static void closes(struct server *s, struct buf *out, const char *name)
@@ -35,7 +35,7 @@ static void closes(struct server *s, struct buf *out, const char *name)
     };
     for (size_t i = 0; i < countof(codes); i++)
         buf_putf(out, "%s{code=\"%d\"} %" PRIu64 "\n", name, codes[i], s->front.closes[i]);
-    put(out, name, "{code=\"none\"}", s->front.closes[countof(s->front.closes) - 1]);
+    metrics_put(out, name, "{code=\"none\"}", s->front.closes[countof(s->front.closes) - 1]);
 }
 
 /* Live tasks by status and agent, counted when asked for. */
@@ -121,33 +121,33 @@ static void cancel_time(struct server *s, struct buf *out, const char *name)
     put_histogram(out, name, &s->hub.stats.cancel_time);
 }
 
-static void events(struct server *s, struct buf *out, const char *name)
+static void metrics_events(struct server *s, struct buf *out, const char *name)
 {
-    put(out, name, "", s->hub.journal.n_events);
+    metrics_put(out, name, "", s->hub.journal.n_events);
 }
 
 static void commits(struct server *s, struct buf *out, const char *name)
 {
-    put(out, name, "", s->hub.journal.n_commits);
+    metrics_put(out, name, "", s->hub.journal.n_commits);
 }
 
 static void commit_failures(struct server *s, struct buf *out, const char *name)
 {
     const uint64_t *n = s->hub.journal.n_failures;
-    put(out, name, "{operation=\"events\"}", n[OPERATION_EVENTS]);
-    put(out, name, "{operation=\"task_creation\"}", n[OPERATION_TASK_CREATION]);
-    put(out, name, "{operation=\"task_completion\"}", n[OPERATION_TASK_COMPLETION]);
-    put(out, name, "{operation=\"other\"}", n[OPERATION_OTHER]);
+    metrics_put(out, name, "{operation=\"events\"}", n[OPERATION_EVENTS]);
+    metrics_put(out, name, "{operation=\"task_creation\"}", n[OPERATION_TASK_CREATION]);
+    metrics_put(out, name, "{operation=\"task_completion\"}", n[OPERATION_TASK_COMPLETION]);
+    metrics_put(out, name, "{operation=\"other\"}", n[OPERATION_OTHER]);
 }
 
 static void resumes(struct server *s, struct buf *out, const char *name)
 {
     const struct hub_stats *st = &s->hub.stats;
-    put(out, name, "{outcome=\"exact\"}", st->resumes_exact);
-    put(out, name, "{outcome=\"coalesced\"}", st->resumes_coalesced);
-    put(out, name, "{outcome=\"gap\"}", st->resumes_gap);
-    put(out, name, "{outcome=\"ahead\"}", st->resumes_ahead);
-    put(out, name, "{outcome=\"refused\"}", st->resumes_refused);
+    metrics_put(out, name, "{outcome=\"exact\"}", st->resumes_exact);
+    metrics_put(out, name, "{outcome=\"coalesced\"}", st->resumes_coalesced);
+    metrics_put(out, name, "{outcome=\"gap\"}", st->resumes_gap);
+    metrics_put(out, name, "{outcome=\"ahead\"}", st->resumes_ahead);
+    metrics_put(out, name, "{outcome=\"refused\"}", st->resumes_refused);
 }
 
 static void limits(struct server *s, struct buf *out, const char *name)
@@ -162,7 +162,7 @@ static void limits(struct server *s, struct buf *out, const char *name)
 
 static void cache(struct server *s, struct buf *out, const char *name)
 {
-    put(out, name, "", s->hub.cache.bytes);
+    metrics_put(out, name, "", s->hub.cache.bytes);
 }
 
 /* What is free is kept for what comes: much of it after a peak is no leak. */
@@ -170,72 +170,72 @@ static void heap(struct server *s, struct buf *out, const char *name)
 {
     struct mallinfo2 info = mallinfo2();
     (void)s;
-    put(out, name, "{state=\"used\"}", info.uordblks + info.hblkhd);
-    put(out, name, "{state=\"free\"}", info.fordblks);
+    metrics_put(out, name, "{state=\"used\"}", info.uordblks + info.hblkhd);
+    metrics_put(out, name, "{state=\"free\"}", info.fordblks);
 }
 
 static void removed(struct server *s, struct buf *out, const char *name)
 {
-    put(out, name, "{what=\"task\"}", s->hub.retention.n_tasks);
-    put(out, name, "{what=\"events\"}", s->hub.retention.n_events);
+    metrics_put(out, name, "{what=\"task\"}", s->hub.retention.n_tasks);
+    metrics_put(out, name, "{what=\"events\"}", s->hub.retention.n_events);
 }
 
 static void store_bytes(struct server *s, struct buf *out, const char *name)
 {
-    put(out, name, "", (uint64_t)s->hub.retention.store_bytes);
+    metrics_put(out, name, "", (uint64_t)s->hub.retention.store_bytes);
 }
 
 static void full_owners(struct server *s, struct buf *out, const char *name)
 {
-    put(out, name, "", s->hub.retention.n_full);
+    metrics_put(out, name, "", s->hub.retention.n_full);
 }
 
 static void hook_tries(struct server *s, struct buf *out, const char *name)
 {
     struct webhook_stats stats = webhooks_stats(s->webhooks);
-    put(out, name, "{outcome=\"delivered\"}", stats.delivered);
-    put(out, name, "{outcome=\"failed\"}", stats.failed);
-    put(out, name, "{outcome=\"given_up\"}", stats.given_up);
+    metrics_put(out, name, "{outcome=\"delivered\"}", stats.delivered);
+    metrics_put(out, name, "{outcome=\"failed\"}", stats.failed);
+    metrics_put(out, name, "{outcome=\"given_up\"}", stats.given_up);
 }
 
 static void hooks_pending(struct server *s, struct buf *out, const char *name)
 {
-    put(out, name, "", webhooks_stats(s->webhooks).pending);
+    metrics_put(out, name, "", webhooks_stats(s->webhooks).pending);
 }
 
 static void sent(struct server *s, struct buf *out, const char *name)
 {
-    put(out, name, "", s->front.bytes_out);
+    metrics_put(out, name, "", s->front.bytes_out);
 }
 
 static void replayed(struct server *s, struct buf *out, const char *name)
 {
-    put(out, name, "", s->hub.stats.replayed_bytes);
+    metrics_put(out, name, "", s->hub.stats.replayed_bytes);
 }
 
 static void uncommitted(struct server *s, struct buf *out, const char *name)
 {
-    put(out, name, "", s->hub.journal.pending_bytes);
+    metrics_put(out, name, "", s->hub.journal.pending_bytes);
 }
 
 static void store_queries(struct server *s, struct buf *out, const char *name)
 {
-    put(out, name, "", s->store_thread ? store_thread_queries(s->store_thread) : 0);
+    metrics_put(out, name, "", s->store_thread ? store_thread_queries(s->store_thread) : 0);
 }
 
 static void wal_bytes(struct server *s, struct buf *out, const char *name)
 {
-    put(out, name, "", s->sqlite ? store_sqlite_wal_bytes(s->sqlite) : 0);
+    metrics_put(out, name, "", s->sqlite ? store_sqlite_wal_bytes(s->sqlite) : 0);
 }
 
 static void checkpoint_failures(struct server *s, struct buf *out, const char *name)
 {
-    put(out, name, "", s->sqlite ? store_sqlite_checkpoint_failures(s->sqlite) : 0);
+    metrics_put(out, name, "", s->sqlite ? store_sqlite_checkpoint_failures(s->sqlite) : 0);
 }
 
 static void damages(struct server *s, struct buf *out, const char *name)
 {
-    put(out, name, "", s->hub.stats.damages);
+    metrics_put(out, name, "", s->hub.stats.damages);
 }
 
 static const struct metric metrics[] = {
@@ -244,7 +244,7 @@ static const struct metric metrics[] = {
      closes},
     {"holdfast_tasks", GAUGE, "Live tasks, by status and agent.", tasks},
     {"holdfast_tasks_ended_total", COUNTER, "Ended tasks, by status.", tasks_ended},
-    {"holdfast_events_total", COUNTER, "Committed events.", events},
+    {"holdfast_events_total", COUNTER, "Committed events.", metrics_events},
     {"holdfast_store_commit_seconds", HISTOGRAM, "From a batch's submission to its commit.",
      commit_time},
     {"holdfast_resume_caught_up_seconds", HISTOGRAM, "From a resume to its caught_up.",

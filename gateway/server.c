@@ -12,6 +12,7 @@
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
 #include "gateway/descriptors.h"
+#include "gateway/faces/faces.h"
 #include "gateway/fetch/fetch.h"
 #include "gateway/fetch/webhook.h"
 #include "gateway/front/ws.h"
@@ -25,7 +26,7 @@
 #define CLOSE_WAIT_MS 1000 /* for the clients' side of the close handshake */
 #define END_WAIT_MS 2000   /* for what was told to end, at the stop */
 
-/* --- the clock --------------------------------------------------------------------------------- */
+/* --- the clock -------------------------------------------------------------------------------- */
 
 void server_refresh_clock(struct server *s)
 {
@@ -66,7 +67,7 @@ static void report_task(const struct task_record *t)
 #undef FIELDS
 }
 
-/* --- stopping ---------------------------------------------------------------------------------- */
+/* --- stopping --------------------------------------------------------------------------------- */
 
 static void close_connections(struct server *s)
 {
@@ -123,7 +124,7 @@ static void proceed_drain(struct server *s)
         s->stopped = true;
 }
 
-/* --- the turn ---------------------------------------------------------------------------------- */
+/* --- the turn --------------------------------------------------------------------------------- */
 
 /* Said when it begins and when it is over, at most once a second each. */
 static void report_checkpoints(struct server *s)
@@ -206,7 +207,7 @@ static void server_turn(struct server *s)
     ws_reap(&s->front);
 }
 
-/* --- the store --------------------------------------------------------------------------------- */
+/* --- the store -------------------------------------------------------------------------------- */
 
 static bool open_store(struct server *s)
 {
@@ -262,7 +263,7 @@ static bool open_hub(struct server *s)
     return true;
 }
 
-/* --- start and stop ---------------------------------------------------------------------------- */
+/* --- start and stop --------------------------------------------------------------------------- */
 
 static void on_restored(void *arg, int status)
 {
@@ -299,7 +300,7 @@ static void watch_signal(struct server *s, uv_signal_t *signal, int number, uv_s
     uv_signal_start(signal, on_it, number);
 }
 
-static bool start(struct server *s)
+static bool server_start(struct server *s)
 {
     char error[256] = "";
     if (!open_store(s))
@@ -316,6 +317,7 @@ static bool start(struct server *s)
         log_event(LEVEL_ERROR, "fetch", "cannot_open", LOG_TEXT("why", "libcurl does not start"));
         return false;
     }
+    strays_watch(&s->loop, &s->sigchld);
     terminal_open(&s->terminal, s->config, &s->loop, &s->hub);
     struct agents_rim rim = {s->fetcher, &s->terminal, &s->loop};
     if (!agents_build(s->config, &rim, &s->agents, &s->n_agents, error, sizeof error)) {
@@ -366,11 +368,11 @@ static void run_out(struct server *s)
         ;
 }
 
-static void stop(struct server *s)
+static void server_stop(struct server *s)
 {
     if (s->store_thread) /* first: lws closes a descriptor twice, which must not be another's */
         store_thread_close(s->store_thread, NULL, NULL);
-    uv_signal_t *const signals[] = {&s->sigterm, &s->sigint, &s->sighup};
+    uv_signal_t *const signals[] = {&s->sigterm, &s->sigint, &s->sighup, &s->sigchld};
     for (size_t i = 0; i < countof(signals); i++)
         if (signals[i]->data)
             uv_close((uv_handle_t *)signals[i], NULL);
@@ -383,6 +385,7 @@ static void stop(struct server *s)
     fetcher_close(s->fetcher);
     run_out(s);
     front_done(&s->front);
+    faces_done(&s->front);
     uv_loop_close(&s->loop);
     if (s->store)
         s->store_ops->close(s->store);
@@ -396,14 +399,15 @@ int server_run(const struct config *config)
     front_init(&s->front, &s->loop, &s->hub, &fitted);
     s->front.write_metrics = metrics_write;
     s->front.metrics_arg = s;
+    faces_init(&s->front);
     s->front.max_sockets = descriptors_fit(&fitted);
     strays_adopt();
     uv_loop_init(&s->loop);
-    bool started = start(s);
+    bool started = server_start(s);
     while (started && !s->stopped)
         server_turn(s);
     int code = started && !s->failed ? 0 : 1;
-    stop(s);
+    server_stop(s);
     free(s);
     log_event(LEVEL_INFO, "server", "stopped", LOG_INT("code", code));
     return code;

@@ -36,7 +36,7 @@ struct server {
     const struct store_ops *store_ops;
     struct store_thread *store_thread;
 
-    uv_signal_t sigterm, sigint, sighup;
+    uv_signal_t sigterm, sigint, sighup, sigchld;
 
     bool failed, stopped, abandoned, hub_is_open;
     bool busy;        /* the next turn comes at once */

@@ -1,9 +1,10 @@
 #include "proto/agent_line.h"
 
-#include "proto/quote.h"
-
 #include <stdarg.h>
 #include <stdio.h>
+
+#include "proto/quote.h"
+#include "proto/str.h"
 
 /* Design.  Two tables say which members an event's data and a call have; a reader per kind checks
  * one and keeps what the struct has room for.  An optional member that is null counts as absent:
@@ -99,7 +100,7 @@ struct fields {
 #define FIELDS(table) .fields = (table), .n = countof(table)
 
 /* What an agent may say; the others are the gateway's own. */
-static const struct fields events[N_EVENT_TYPES] = {
+static const struct fields line_events[N_EVENT_TYPES] = {
     [EVENT_THINKING] = {FIELDS(text_fields)},
     [EVENT_TOKEN] = {FIELDS(text_fields)},
     [EVENT_TOOL_CALL] = {FIELDS(tool_call_fields)},
@@ -139,10 +140,10 @@ struct decoding {
     const char *what; /* the event or call, for messages */
 };
 
-static bool fail(struct agent_line *line, const char *format, ...)
+static bool line_fail(struct agent_line *line, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static bool fail(struct agent_line *line, const char *format, ...)
+static bool line_fail(struct agent_line *line, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -154,10 +155,10 @@ static bool fail(struct agent_line *line, const char *format, ...)
 static bool fail_limit(struct agent_line *line, const char *what, const char *field, size_t max)
 {
     line->over_limit = true;
-    return fail(line, "%s: \"%s\" is over the limit of %zu bytes", what, field, max);
+    return line_fail(line, "%s: \"%s\" is over the limit of %zu bytes", what, field, max);
 }
 
-static struct str keep(struct agent_line_decoder *d, uint32_t node)
+static struct str line_keep(struct agent_line_decoder *d, uint32_t node)
 {
     const char *base = d->arena.bytes;
     size_t from = d->arena.len;
@@ -166,13 +167,13 @@ static struct str keep(struct agent_line_decoder *d, uint32_t node)
     return (struct str){base + from, d->arena.len - from};
 }
 
-static struct str copy(struct agent_line_decoder *d, uint32_t node)
+static struct str line_copy(struct agent_line_decoder *d, uint32_t node)
 {
     js_copy(&d->doc, node, &d->json);
     return buf_str(&d->json);
 }
 
-/* ---- members ---- */
+/* --- members ---------------------------------------------------------------------------------- */
 
 static const char *const expectations[] = {
     [KIND_TEXT] = "a string",
@@ -190,18 +191,18 @@ static void *member_of(struct decoding *d, const struct field *f)
     return (char *)d->to + f->offset;
 }
 
-static bool read_text(struct decoding *d, const struct field *f, uint32_t node)
+static bool line_read_text(struct decoding *d, const struct field *f, uint32_t node)
 {
     if (js_type(&d->d->doc, node) != JS_STRING)
         return false;
     if (f->offset)
-        *(struct str *)member_of(d, f) = keep(d->d, node);
+        *(struct str *)member_of(d, f) = line_keep(d->d, node);
     return true;
 }
 
 static bool read_id(struct decoding *d, const struct field *f, uint32_t node)
 {
-    if (!read_text(d, f, node))
+    if (!line_read_text(d, f, node))
         return false;
     size_t n = ((struct str *)member_of(d, f))->n;
     return n >= 1 && n <= MAX_INPUT_ID;
@@ -215,12 +216,12 @@ static bool read_bool(struct decoding *d, const struct field *f, uint32_t node)
     return type == JS_TRUE || type == JS_FALSE;
 }
 
-static bool read_object(struct decoding *d, const struct field *f, uint32_t node)
+static bool line_read_object(struct decoding *d, const struct field *f, uint32_t node)
 {
     if (js_type(&d->d->doc, node) != JS_OBJECT)
         return false;
     if (f->offset)
-        *(struct str *)member_of(d, f) = copy(d->d, node);
+        *(struct str *)member_of(d, f) = line_copy(d->d, node);
     return true;
 }
 
@@ -240,9 +241,9 @@ static bool read_member(struct decoding *d, const struct field *f, uint32_t node
 {
     const struct js_doc *doc = &d->d->doc;
     switch (f->kind) {
-    case KIND_TEXT: return read_text(d, f, node);
+    case KIND_TEXT: return line_read_text(d, f, node);
     case KIND_ID: return read_id(d, f, node);
-    case KIND_OBJECT: return read_object(d, f, node);
+    case KIND_OBJECT: return line_read_object(d, f, node);
     case KIND_BOOL: return read_bool(d, f, node);
     case KIND_ANY: return true;
     case KIND_PROGRESS:
@@ -264,15 +265,16 @@ static bool read_members(struct decoding *d, uint32_t object, struct fields tabl
         if (!f->required && (!node || js_type(&d->d->doc, node) == JS_NULL))
             continue;
         if (!node)
-            return fail(d->to, "%s: \"%s\" is missing: it must be %s", d->what, f->name,
-                        expectations[f->kind]);
+            return line_fail(d->to, "%s: \"%s\" is missing: it must be %s", d->what, f->name,
+                             expectations[f->kind]);
         if (!read_member(d, f, node))
-            return fail(d->to, "%s: \"%s\" must be %s", d->what, f->name, expectations[f->kind]);
+            return line_fail(d->to, "%s: \"%s\" must be %s", d->what, f->name,
+                             expectations[f->kind]);
     }
     return true;
 }
 
-/* ---- events and calls ---- */
+/* --- events and calls ------------------------------------------------------------------------- */
 
 /* data without what the gateway says in its own way: timeout_s becomes its expires_at. */
 static struct str copy_question(struct agent_line_decoder *d, uint32_t data)
@@ -295,7 +297,7 @@ static struct str copy_question(struct agent_line_decoder *d, uint32_t data)
 static bool decode_result(struct decoding *d, uint32_t data)
 {
     d->to->kind = LINE_RESULT;
-    d->to->data = copy(d->d, data);
+    d->to->data = line_copy(d->d, data);
     return d->to->data.n <= MAX_OUTPUT || fail_limit(d->to, d->what, "data", MAX_OUTPUT);
 }
 
@@ -303,30 +305,32 @@ static bool decode_event(struct agent_line_decoder *d, uint32_t name, struct age
 {
     const struct js_doc *doc = &d->doc;
     if (js_type(doc, name) != JS_STRING)
-        return fail(line, "\"event\" must be a string");
+        return line_fail(line, "\"event\" must be a string");
     char quoted[QUOTE_SIZE];
     struct str raw = js_raw(doc, name);
     bool is_result = js_is(doc, name, "result");
-    if (!is_result && !event_find(doc->nodes[name].plain ? raw : keep(d, name), &line->event)) {
+    if (!is_result &&
+        !event_find(doc->nodes[name].plain ? raw : line_keep(d, name), &line->event)) {
         quote_raw(raw.p, raw.p + raw.n, quoted);
-        return fail(line, "unknown event \"%s\"", quoted);
+        return line_fail(line, "unknown event \"%s\"", quoted);
     }
     if (!is_result && !says_agent(line->event))
-        return fail(line, "event \"%s\" is made by the gateway alone", event_name(line->event));
+        return line_fail(line, "event \"%s\" is made by the gateway alone",
+                         event_name(line->event));
 
     struct decoding decoding = {d, line, is_result ? "result" : event_name(line->event)};
     uint32_t data = js_get(doc, 0, "data");
     if (!data || js_type(doc, data) != JS_OBJECT)
-        return fail(line, "%s: \"data\" %s", decoding.what,
-                    data ? "must be an object" : "is missing: it must be an object");
+        return line_fail(line, "%s: \"data\" %s", decoding.what,
+                         data ? "must be an object" : "is missing: it must be an object");
     if (is_result)
         return decode_result(&decoding, data);
     line->kind = LINE_EVENT;
-    if (!read_members(&decoding, data, events[line->event]))
+    if (!read_members(&decoding, data, line_events[line->event]))
         return false;
     if (line->event == EVENT_FINAL_ANSWER && line->text.n > MAX_OUTPUT)
         return fail_limit(line, decoding.what, "output", MAX_OUTPUT);
-    line->data = line->event == EVENT_INPUT_REQUIRED ? copy_question(d, data) : copy(d, data);
+    line->data = line->event == EVENT_INPUT_REQUIRED ? copy_question(d, data) : line_copy(d, data);
     return true;
 }
 
@@ -334,7 +338,7 @@ static bool decode_call(struct agent_line_decoder *d, uint32_t name, struct agen
 {
     const struct js_doc *doc = &d->doc;
     if (js_type(doc, name) != JS_STRING)
-        return fail(line, "\"call\" must be a string");
+        return line_fail(line, "\"call\" must be a string");
     for (size_t i = 0; i < countof(calls); i++) {
         if (js_is(doc, name, calls[i].name)) {
             line->kind = calls[i].kind;
@@ -344,7 +348,7 @@ static bool decode_call(struct agent_line_decoder *d, uint32_t name, struct agen
     char quoted[QUOTE_SIZE];
     struct str raw = js_raw(doc, name);
     quote_raw(raw.p, raw.p + raw.n, quoted);
-    return fail(line, "unknown call \"%s\"", quoted);
+    return line_fail(line, "unknown call \"%s\"", quoted);
 }
 
 static bool parse(struct agent_line_decoder *d, struct str text, struct agent_line *line)
@@ -353,23 +357,16 @@ static bool parse(struct agent_line_decoder *d, struct str text, struct agent_li
     if (js_parse(doc, text.p, text.n, JS_AGENT)) {
         if (js_type(doc, 0) == JS_OBJECT)
             return true;
-        return fail(line, "a line is not a JSON object");
+        return line_fail(line, "a line is not a JSON object");
     }
     char quoted[QUOTE_SIZE];
     if (doc->error == js_duplicate_key) {
         quote_raw(doc->text + doc->error_at, text.p + text.n, quoted);
-        return fail(line, "duplicate key \"%s\"", quoted);
+        return line_fail(line, "duplicate key \"%s\"", quoted);
     }
     quote_text(text, quoted);
-    return fail(line, "a line is not JSON (%s at byte %zu): %s", doc->error, doc->error_at, quoted);
-}
-
-static bool is_blank(struct str text)
-{
-    for (size_t i = 0; i < text.n; i++)
-        if (text.p[i] != ' ' && text.p[i] != '\t' && text.p[i] != '\r' && text.p[i] != '\n')
-            return false;
-    return true;
+    return line_fail(line, "a line is not JSON (%s at byte %zu): %s", doc->error, doc->error_at,
+                     quoted);
 }
 
 static void reset(struct buf *b)
@@ -390,7 +387,7 @@ bool agent_line_decode(struct agent_line_decoder *d, struct str text, struct age
 {
     text = without_mark(text);
     *ret = (struct agent_line){.kind = LINE_EMPTY, .timeout_s = -1};
-    if (is_blank(text))
+    if (str_is_blank(text))
         return true;
     if (!parse(d, text, ret))
         return false;
@@ -402,7 +399,7 @@ bool agent_line_decode(struct agent_line_decoder *d, struct str text, struct age
         return decode_event(d, event, ret);
     if (call)
         return decode_call(d, call, ret);
-    return fail(ret, "a line has neither \"event\" nor \"call\"");
+    return line_fail(ret, "a line has neither \"event\" nor \"call\"");
 }
 
 void agent_line_done(struct agent_line_decoder *d)

@@ -48,8 +48,8 @@ struct agent_line_decoder {
     struct buf json;  /* data or arguments, copied */
 };
 
-/* An empty line (white space only) is LINE_EMPTY. Unknown members are ignored, and a byte order mark
- * before the line. */
+/* An empty line (white space only) is LINE_EMPTY. Unknown members are ignored, and a byte order
+ * mark before the line. */
 bool agent_line_decode(struct agent_line_decoder *d, struct str line, struct agent_line *ret)
     MUST_USE;
 void agent_line_done(struct agent_line_decoder *d);

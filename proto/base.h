@@ -12,7 +12,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Our own bugs end the process at once, in release builds too.  Never for input, disk or network. */
+/* Our own bugs end the process at once, in release builds too.  Never for input, disk or
+ * network. */
 #define ASSERT(cond) ((cond) ? (void)0 : assert_failed(#cond, __FILE__, __LINE__))
 #define UNREACHABLE() assert_failed("unreachable", __FILE__, __LINE__)
 _Noreturn void assert_failed(const char *what, const char *file, int line);

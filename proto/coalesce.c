@@ -70,7 +70,7 @@ static bool joins(const struct piece *last, const struct piece *next, uint64_t f
 }
 
 /* One line for the run from first to last; its pieces stand one behind the other. */
-static void put_run(struct buf *out, const struct piece *first, const struct piece *last)
+static void coalesce_put_run(struct buf *out, const struct piece *first, const struct piece *last)
 {
     const char *task_id = first->line.p + sizeof(EVENT_PREFIX) - 1;
     const char *end = last->line.p + last->line.n;
@@ -106,6 +106,6 @@ void event_coalesce(struct str lines, struct buf *out)
         if (first.line.p == last.line.p)
             buf_putstr(out, first.line);
         else
-            put_run(out, &first, &last);
+            coalesce_put_run(out, &first, &last);
     }
 }

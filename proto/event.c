@@ -69,7 +69,7 @@ void event_line(struct buf *out, const char task_id[TASK_ID_LEN], uint64_t seq, 
 }
 
 /* What is left of a line that is taken apart from the left. */
-static bool take(struct str *rest, struct str expected)
+static bool event_take(struct str *rest, struct str expected)
 {
     if (rest->n < expected.n || memcmp(rest->p, expected.p, expected.n) != 0)
         return false;
@@ -96,14 +96,14 @@ static bool take_u64(struct str *rest, uint64_t *ret)
 static bool take_i64(struct str *rest, int64_t *ret)
 {
     uint64_t magnitude;
-    bool negative = take(rest, STR("-"));
+    bool negative = event_take(rest, STR("-"));
     if (!take_u64(rest, &magnitude) || magnitude > (uint64_t)INT64_MAX + negative)
         return false;
     *ret = (int64_t)(negative ? 0 - magnitude : magnitude);
     return true;
 }
 
-static bool take_event(struct str *rest, enum event_type *ret)
+static bool event_take_event(struct str *rest, enum event_type *ret)
 {
     const char *quote = rest->n ? memchr(rest->p, '"', rest->n) : NULL;
     if (!quote)
@@ -136,7 +136,7 @@ bool event_lines_are(struct str lines, uint64_t first, uint64_t last)
             memcmp(lines.p, head, EVENT_SEQ_AT) != 0)
             return false;
         struct str rest = {lines.p + EVENT_SEQ_AT, (size_t)(newline - lines.p) - EVENT_SEQ_AT};
-        if (!take_u64(&rest, &found) || found != seq || !take(&rest, STR(",")) ||
+        if (!take_u64(&rest, &found) || found != seq || !event_take(&rest, STR(",")) ||
             (seq == last) != (newline + 1 == lines.p + lines.n))
             return false;
         lines.n -= (size_t)(newline + 1 - lines.p);
@@ -149,18 +149,18 @@ bool event_split_from(struct str line, struct event_parts *ret, uint64_t *ret_fr
 {
     struct event_parts parts;
     struct str rest = line;
-    if (!take(&rest, STR(EVENT_PREFIX)) || rest.n < TASK_ID_LEN)
+    if (!event_take(&rest, STR(EVENT_PREFIX)) || rest.n < TASK_ID_LEN)
         return false;
     rest.p += TASK_ID_LEN;
     rest.n -= TASK_ID_LEN;
-    if (!take(&rest, STR("\",\"seq\":")) || !take_u64(&rest, &parts.seq))
+    if (!event_take(&rest, STR("\",\"seq\":")) || !take_u64(&rest, &parts.seq))
         return false;
     uint64_t from = parts.seq;
-    if (take(&rest, STR(",\"from\":")) && !take_u64(&rest, &from))
+    if (event_take(&rest, STR(",\"from\":")) && !take_u64(&rest, &from))
         return false;
-    if (!take(&rest, STR(",\"ts\":")) || !take_i64(&rest, &parts.ts) ||
-        !take(&rest, STR(",\"event\":\"")) || !take_event(&rest, &parts.event) ||
-        !take(&rest, STR("\",\"data\":")))
+    if (!event_take(&rest, STR(",\"ts\":")) || !take_i64(&rest, &parts.ts) ||
+        !event_take(&rest, STR(",\"event\":\"")) || !event_take_event(&rest, &parts.event) ||
+        !event_take(&rest, STR("\",\"data\":")))
         return false;
     if (rest.n > 0 && rest.p[rest.n - 1] == '\n')
         rest.n--;
@@ -181,12 +181,9 @@ bool event_line_split(struct str line, struct event_parts *ret)
 
 struct str event_put_output(struct buf *data, struct str text)
 {
-    size_t before = data->len;
-    for (size_t max = MAX_OUTPUT;; max = max / 4 * 3) {
-        struct str cut = {text.p, utf8_cut(text, max)};
-        js_put_field(data, "output", cut);
-        if (data->len <= MAX_EVENT_LINE - EVENT_FRAME || max == 0)
-            return cut;
-        data->len = before;
-    }
+    size_t most = MAX_EVENT_LINE - EVENT_FRAME, taken = data->len + strlen(",\"output\":");
+    struct str cut = {text.p, utf8_cut(text, MAX_OUTPUT)};
+    cut = js_fit(cut, taken < most ? most - taken : 0);
+    js_put_field(data, "output", cut);
+    return cut;
 }

@@ -52,7 +52,8 @@ void event_line(struct buf *out, const char task_id[TASK_ID_LEN], uint64_t seq, 
 
 /* The seq of a line that event_line made; asserts that it is one. */
 uint64_t event_line_seq(const char *line, size_t len);
-/* Whether these are whole lines of one task, with the seqs first to last: for what was on a disk. */
+/* Whether these are whole lines of one task, with the seqs first to last: for what was on a
+ * disk. */
 bool event_lines_are(struct str lines, uint64_t first, uint64_t last);
 /* The parts of such a line (spans into it).  data is its raw JSON object. */
 struct event_parts {
@@ -68,8 +69,8 @@ bool event_line_split(struct str line, struct event_parts *ret) MUST_USE;
  * behind "seq".  lines are whole lines of one task, in order.  A run is cut so that no merged
  * line passes MAX_MESSAGE_OUT; a run of one stays as it is. */
 void event_coalesce(struct str lines, struct buf *out);
-/* Adds the member "output" to an event's data: as much of the text, MAX_OUTPUT bytes at most, as its line can carry
- * when it is quoted; returns what that is. */
+/* Adds the member "output" to an event's data: as much of the text, MAX_OUTPUT bytes at most, as
+ * its line can carry when it is quoted; returns what that is. */
 struct str event_put_output(struct buf *data, struct str text);
 
 #endif

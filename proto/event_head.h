@@ -1,5 +1,5 @@
-/* event_head -- the inside of an event's line, with the "from" of a merged one.  Internal to event.c
- * and coalesce.c.
+/* event_head -- the inside of an event's line, with the "from" of a merged one.  Internal to
+ * event.c and coalesce.c.
  *
  * Thread:   any.
  */

@@ -1,10 +1,11 @@
 #include "proto/js.h"
 
-#include "proto/js_scan.h"
-#include "proto/limits.h"
-
 #include <math.h>
 #include <stdlib.h>
+
+#include "proto/js_scan.h"
+#include "proto/limits.h"
+#include "proto/str.h"
 
 /* Design.  One loop, two steps: read_value takes a scalar or opens a container; advance takes what
  * stands between two values (closers, a comma, a key and its colon).  The stack holds the open
@@ -36,7 +37,7 @@ struct parser {
     uint32_t open[MAX_JSON_DEPTH + MAX_JSON_WRAP];
 };
 
-static bool fail(struct parser *p, const char *error, const char *at)
+static bool js_fail(struct parser *p, const char *error, const char *at)
 {
     p->doc->error = error;
     p->doc->error_at = (size_t)(at - p->doc->text);
@@ -49,7 +50,7 @@ static void skip_space(struct parser *p)
         p->at++;
 }
 
-static bool grow(struct parser *p)
+static bool js_grow(struct parser *p)
 {
     struct js_doc *doc = p->doc;
     uint32_t cap = doc->cap ? doc->cap * 2 : 64;
@@ -57,17 +58,17 @@ static bool grow(struct parser *p)
     bool must = p->flags & JS_MUST;
     struct js_node *nodes = must ? xrealloc(doc->nodes, bytes) : try_realloc(doc->nodes, bytes);
     if (!nodes)
-        return fail(p, js_out_of_memory, p->at);
+        return js_fail(p, js_out_of_memory, p->at);
     doc->nodes = nodes;
     doc->cap = cap;
     return true;
 }
 
 /* Adds the node that spans from..to, as a child of the innermost container. */
-static bool add(struct parser *p, enum js_type type, const char *from, const char *to)
+static bool js_add(struct parser *p, enum js_type type, const char *from, const char *to)
 {
     struct js_doc *doc = p->doc;
-    if (doc->n_nodes == doc->cap && !grow(p))
+    if (doc->n_nodes == doc->cap && !js_grow(p))
         return false;
     if (p->depth > 0) {
         struct js_node *parent = &doc->nodes[p->open[p->depth - 1]];
@@ -84,7 +85,7 @@ static bool add(struct parser *p, enum js_type type, const char *from, const cha
     return true;
 }
 
-/* ---- duplicate keys ---- */
+/* --- duplicate keys --------------------------------------------------------------------------- */
 
 struct key {
     const char *p;
@@ -154,7 +155,7 @@ static bool check_many_keys(struct parser *p, uint32_t object)
     size_t bytes = n * sizeof(struct key);
     struct key *keys = p->flags & JS_MUST ? xalloc(bytes) : try_alloc(bytes);
     if (!keys)
-        return fail(p, js_out_of_memory, p->at);
+        return js_fail(p, js_out_of_memory, p->at);
     n = 0;
     for (uint32_t i = js_first(doc, object); i < js_end(doc, object); i = js_next(doc, i + 1))
         keys[n++] = key_of(doc, i);
@@ -166,14 +167,14 @@ static bool check_many_keys(struct parser *p, uint32_t object)
     return true;
 }
 
-/* ---- values ---- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static bool open_container(struct parser *p, enum js_type type)
 {
     bool ours = p->flags & JS_MUST;
     if (p->depth == (ours ? MAX_JSON_DEPTH + MAX_JSON_WRAP : MAX_JSON_DEPTH))
-        return fail(p, "nested too deeply", p->at);
-    if (!add(p, type, p->at, p->at + 1))
+        return js_fail(p, "nested too deeply", p->at);
+    if (!js_add(p, type, p->at, p->at + 1))
         return false;
     p->open[p->depth++] = p->doc->n_nodes - 1;
     p->fresh = true;
@@ -230,34 +231,29 @@ static bool read_string(struct parser *p)
     for (;;) {
         at += clean_run(at, (size_t)(p->end - at));
         if (at == p->end)
-            return fail(p, unexpected_end, at);
+            return js_fail(p, unexpected_end, at);
         if (*at == '"')
             break;
         if ((unsigned char)*at < 0x20)
-            return fail(p, "control character in a string", at);
+            return js_fail(p, "control character in a string", at);
         plain = false;
         if (*at == '\\') {
             const char *behind = skip_escape(at, p->end);
             if (!behind)
-                return fail(p, "bad escape", at);
+                return js_fail(p, "bad escape", at);
             at = behind;
         } else {
             uint32_t broken;
             if (!(p->flags & JS_REPAIR_UTF8))
-                return fail(p, "invalid UTF-8", at);
+                return js_fail(p, "invalid UTF-8", at);
             at += utf8_step(at, (size_t)(p->end - at), &broken);
         }
     }
-    if (!add(p, JS_STRING, from, at))
+    if (!js_add(p, JS_STRING, from, at))
         return false;
     p->doc->nodes[p->doc->n_nodes - 1].plain = plain;
     p->at = at + 1;
     return true;
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
 }
 
 static const char *skip_digits(const char *at, const char *end)
@@ -282,20 +278,20 @@ static bool is_unsafe_integer(const char *p, size_t n)
     return n > digits || (n == digits && memcmp(p, limit, digits) > 0);
 }
 
-static bool read_number(struct parser *p)
+static bool js_read_number(struct parser *p)
 {
     static const char bad_number[] = "bad number";
     const char *at = p->at, *end = p->end;
     if (*at == '-')
         at++;
     if (at == end || !is_digit(*at))
-        return fail(p, bad_number, p->at);
+        return js_fail(p, bad_number, p->at);
     at = *at == '0' ? at + 1 : skip_digits(at, end);
     if (at < end && *at == '.') {
         const char *from = ++at;
         at = skip_digits(at, end);
         if (at == from)
-            return fail(p, bad_number, p->at);
+            return js_fail(p, bad_number, p->at);
     }
     if (at < end && (*at == 'e' || *at == 'E')) {
         at++;
@@ -304,11 +300,11 @@ static bool read_number(struct parser *p)
         const char *from = at;
         at = skip_digits(at, end);
         if (at == from)
-            return fail(p, bad_number, p->at);
+            return js_fail(p, bad_number, p->at);
     }
     if (!(p->flags & JS_ANY_NUMBER) && is_unsafe_integer(p->at, (size_t)(at - p->at)))
-        return fail(p, "integer beyond 9007199254740991", p->at);
-    if (!add(p, JS_NUMBER, p->at, at))
+        return js_fail(p, "integer beyond 9007199254740991", p->at);
+    if (!js_add(p, JS_NUMBER, p->at, at))
         return false;
     p->at = at;
     return true;
@@ -317,8 +313,8 @@ static bool read_number(struct parser *p)
 static bool read_word(struct parser *p, struct str word, enum js_type type)
 {
     if ((size_t)(p->end - p->at) < word.n || memcmp(p->at, word.p, word.n) != 0)
-        return fail(p, "unexpected character", p->at);
-    if (!add(p, type, p->at, p->at + word.n))
+        return js_fail(p, "unexpected character", p->at);
+    if (!js_add(p, type, p->at, p->at + word.n))
         return false;
     p->at += word.n;
     return true;
@@ -328,7 +324,7 @@ static bool read_value(struct parser *p)
 {
     skip_space(p);
     if (p->at == p->end)
-        return fail(p, unexpected_end, p->at);
+        return js_fail(p, unexpected_end, p->at);
     switch (*p->at) {
     case '{': return open_container(p, JS_OBJECT);
     case '[': return open_container(p, JS_ARRAY);
@@ -338,8 +334,8 @@ static bool read_value(struct parser *p)
     case 'n': return read_word(p, STR("null"), JS_NULL);
     default:
         if (*p->at == '-' || is_digit(*p->at))
-            return read_number(p);
-        return fail(p, "unexpected character", p->at);
+            return js_read_number(p);
+        return js_fail(p, "unexpected character", p->at);
     }
 }
 
@@ -348,16 +344,16 @@ static bool read_key(struct parser *p)
 {
     skip_space(p);
     if (p->at == p->end)
-        return fail(p, unexpected_end, p->at);
+        return js_fail(p, unexpected_end, p->at);
     if (*p->at != '"')
-        return fail(p, "expected a key", p->at);
+        return js_fail(p, "expected a key", p->at);
     if (!read_string(p))
         return false;
     skip_space(p);
     if (p->at == p->end)
-        return fail(p, unexpected_end, p->at);
+        return js_fail(p, unexpected_end, p->at);
     if (*p->at != ':')
-        return fail(p, "expected ':'", p->at);
+        return js_fail(p, "expected ':'", p->at);
     p->at++;
     return true;
 }
@@ -369,7 +365,7 @@ static bool advance(struct parser *p)
         bool in_object = p->doc->nodes[p->open[p->depth - 1]].type == JS_OBJECT;
         skip_space(p);
         if (p->at == p->end)
-            return fail(p, unexpected_end, p->at);
+            return js_fail(p, unexpected_end, p->at);
         if (*p->at == (in_object ? '}' : ']')) {
             if (!close_container(p))
                 return false;
@@ -377,7 +373,7 @@ static bool advance(struct parser *p)
         }
         if (!p->fresh) {
             if (*p->at != ',')
-                return fail(p, in_object ? "expected ',' or '}'" : "expected ',' or ']'", p->at);
+                return js_fail(p, in_object ? "expected ',' or '}'" : "expected ',' or ']'", p->at);
             p->at++;
         }
         p->fresh = false;
@@ -394,7 +390,7 @@ static bool read_document(struct parser *p)
     } while (p->depth > 0);
     skip_space(p);
     if (p->at < p->end)
-        return fail(p, "unexpected text behind the value", p->at);
+        return js_fail(p, "unexpected text behind the value", p->at);
     return true;
 }
 
@@ -416,9 +412,9 @@ bool js_parse(struct js_doc *doc, const char *text, size_t len, enum js_flags fl
     p.depth = 0;
     p.duplicate = 0;
     if (len > UINT32_MAX / 2) /* offsets and node numbers are 32 bits wide */
-        (void)fail(&p, "too long", p.at);
+        (void)js_fail(&p, "too long", p.at);
     else if (read_document(&p) && p.duplicate)
-        (void)fail(&p, js_duplicate_key, doc->text + p.duplicate);
+        (void)js_fail(&p, js_duplicate_key, doc->text + p.duplicate);
     if (doc->error && doc->error != js_duplicate_key)
         doc->n_nodes = 0;
     return !doc->error;

@@ -26,8 +26,7 @@ struct js_node {
     uint32_t at;   /* offset of the first byte; of a string: behind its quote */
     uint32_t len;  /* bytes; of a string: without the quotes */
     uint32_t next; /* index of the node behind this one and all its children */
-    uint16_t
-        kids; /* child nodes (a member counts two); saturates at 65535: use js_first / next to walk */
+    uint16_t kids; /* child nodes (a member counts two), 65535 for more: walk with js_first */
     uint8_t type;  /* enum js_type */
     uint8_t plain; /* of a string: no escape and no invalid byte inside: raw text = value */
 };
@@ -103,6 +102,9 @@ void js_copy(const struct js_doc *d, uint32_t node, struct buf *out);
 void js_put_str(struct buf *out, struct str value);
 /* How many bytes js_put_str would append. */
 size_t js_str_size(struct str value);
+/* As much of a text, from its beginning, as js_put_str would write in so many bytes: found in steps
+ * of a quarter, and whole characters. */
+struct str js_fit(struct str value, size_t bytes);
 /* Appends `,"key":` – without the comma right behind an opening brace or bracket. */
 void js_put_key(struct buf *out, const char *key);
 void js_put_field(struct buf *out, const char *key, struct str value); /* key and string */

@@ -208,6 +208,13 @@ size_t js_str_size(struct str value)
     return n;
 }
 
+struct str js_fit(struct str value, size_t bytes)
+{
+    while (value.n > 0 && js_str_size(value) > bytes)
+        value.n = utf8_cut(value, value.n / 4 * 3);
+    return value;
+}
+
 void js_put_key(struct buf *out, const char *key)
 {
     size_t n = strlen(key);

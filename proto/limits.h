@@ -29,6 +29,7 @@
 #define MAX_REPLY (256 * 1024)              /* bytes at which a list ends early */
 #define MAX_HISTORY (256 * 1024)            /* bytes of messages that an agent is given */
 #define HISTORY_MESSAGES 10000              /* of them at most */
+#define MAX_THINK_TAG 32                    /* bytes of the name of a tag around thoughts */
 #define MAX_OWNER 255                       /* bytes of a token's sub */
 #define LIST_DEFAULT 50
 #define LIST_MAX 200

@@ -8,7 +8,7 @@ static bool is_tame(uint32_t c)
 }
 
 /* Adds one character; false, with dots in its place, when there is no room. */
-static bool put(char text[QUOTE_SIZE], size_t *n, uint32_t c)
+static bool quote_put(char text[QUOTE_SIZE], size_t *n, uint32_t c)
 {
     char bytes[4];
     size_t len = utf8_encode(is_tame(c) ? c : '?', bytes);
@@ -30,7 +30,7 @@ void quote_raw(const char *p, const char *end, char ret_text[QUOTE_SIZE])
     while (p < end && *p != '"') {
         uint32_t c;
         p = js_char(p, end, &c);
-        if (!put(ret_text, &n, c))
+        if (!quote_put(ret_text, &n, c))
             return;
     }
 }
@@ -42,7 +42,7 @@ void quote_text(struct str text, char ret_text[QUOTE_SIZE])
     for (size_t at = 0; at < text.n;) {
         uint32_t c;
         at += utf8_step(text.p + at, text.n - at, &c);
-        if (!put(ret_text, &n, c == UTF8_BROKEN ? '?' : c))
+        if (!quote_put(ret_text, &n, c == UTF8_BROKEN ? '?' : c))
             return;
     }
 }

@@ -1,9 +1,9 @@
 #include "proto/record.h"
 
-#include "proto/js.h"
-
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "proto/js.h"
 
 static const char *const statuses[] = {
     [STATUS_PENDING] = "pending",     [STATUS_RUNNING] = "running",

@@ -108,6 +108,11 @@ static inline bool status_is_terminal(enum task_status s)
 const char *status_name(enum task_status s);
 bool status_find(struct str name, enum task_status *ret);
 const char *type_name(enum task_type t);
+/* Whether it is a turn of its conversation: it reads and writes its messages. */
+static inline bool type_is_turn(enum task_type t)
+{
+    return t == TYPE_CHAT || t == TYPE_NOTICE;
+}
 const char *role_name(enum message_role r);
 
 /* Appends the task summary of PROTOCOL.md section 3, its members in that order, null, false and

@@ -1,10 +1,10 @@
 #include "proto/request.h"
 
+#include <stdlib.h>
+
 #include "proto/quote.h"
 #include "proto/request_fields.h"
 #include "proto/ulid.h"
-
-#include <stdlib.h>
 
 /* Design.  The order of the checks is part of the wire:
  *   1. the text: JSON, an object, no key twice, a type that is a string (else it is malformed);

@@ -82,6 +82,7 @@ struct request {
     struct str before; /* NULL when absent */
     bool has_status;
     enum task_status status;
+    bool turns;           /* tasks: those of type chat and notice alone */
     struct str *task_ids; /* ack; n_task_ids of them */
     size_t n_task_ids;
     char *memory; /* the block that everything above points into */

@@ -1,10 +1,10 @@
 #include "proto/request_fields.h"
 
-#include "proto/ulid.h"
-
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+
+#include "proto/ulid.h"
 
 enum kind {
     KIND_TEXT, /* min to max bytes */
@@ -78,6 +78,7 @@ static const struct field conversation_fields[] = {{CONVERSATION_ID}};
 static const struct field tasks_fields[] = {
     {CONVERSATION_ID},
     {"status", KIND_STATUS, OPTIONAL},
+    {"turns", KIND_BOOL, OPTIONAL, AT(turns)},
     {LIMIT},
     {"before", KIND_ULID, OPTIONAL, AT(before)},
 };
@@ -149,7 +150,7 @@ struct str request_keep(struct decoding *d, uint32_t node)
     return (struct str){d->block.bytes + from, d->block.len - from};
 }
 
-/* ---- one reader per kind: false when the value is not what the field asks for ---- */
+/* --- one reader per kind: false when the value is not what the field asks for ----------------- */
 
 static void *member_of(struct decoding *d, const struct field *f)
 {
@@ -161,7 +162,7 @@ static bool is_string(struct decoding *d, uint32_t node)
     return js_type(d->doc, node) == JS_STRING;
 }
 
-static bool read_text(struct decoding *d, const struct field *f, uint32_t node)
+static bool field_read_text(struct decoding *d, const struct field *f, uint32_t node)
 {
     if (!is_string(d, node))
         return false;
@@ -172,7 +173,7 @@ static bool read_text(struct decoding *d, const struct field *f, uint32_t node)
 
 static bool read_name(struct decoding *d, const struct field *f, uint32_t node)
 {
-    return read_text(d, f, node) && task_name_is_valid(*(struct str *)member_of(d, f));
+    return field_read_text(d, f, node) && task_name_is_valid(*(struct str *)member_of(d, f));
 }
 
 static bool read_bool(struct decoding *d, const struct field *f, uint32_t node)
@@ -309,7 +310,7 @@ static const struct {
     bool (*read)(struct decoding *d, const struct field *f, uint32_t node);
     const char *expects; /* NULL: expect() makes it of min and max */
 } kinds[] = {
-    [KIND_TEXT] = {read_text, NULL},
+    [KIND_TEXT] = {field_read_text, NULL},
     [KIND_NAME] = {read_name, NULL},
     [KIND_BOOL] = {read_bool, "must be true or false"},
     [KIND_INTEGER] = {read_integer, NULL},

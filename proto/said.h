@@ -1,7 +1,7 @@
 /* said -- the text that a task has said so far: its last final_answer, else its tokens, joined.
  *
- * Shape:    told of each token and answer as it comes, or given the task's lines in order, where the
- *           running total was lost (a restart).  A zeroed struct has heard nothing.
+ * Shape:    told of each token and answer as it comes, or given the task's lines in order, where
+ *           the running total was lost (a restart).  A zeroed struct has heard nothing.
  * Units:    at most MAX_OUTPUT bytes of either, cut behind a whole character.
  * Thread:   any; one at a time.
  * Owns:     its buffers; said_done frees them.

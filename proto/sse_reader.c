@@ -58,7 +58,7 @@ static void take_field(struct sse_reader *s, struct str name, struct str value)
 }
 
 /* True when the line ended an event that has data. */
-static bool take_line(struct sse_reader *s, struct str line)
+static bool sse_take_line(struct sse_reader *s, struct str line)
 {
     if (!s->begun && line.n >= 3 && memcmp(line.p, "\xEF\xBB\xBF", 3) == 0)
         skip(&line, 3);
@@ -90,7 +90,7 @@ static bool end_line(struct sse_reader *s, struct str *in, size_t n)
         buf_putstr(&s->line, line);
         line = buf_str(&s->line);
     }
-    bool is_event = take_line(s, line);
+    bool is_event = sse_take_line(s, line);
     buf_clear(&s->line);
     return is_event;
 }
@@ -104,7 +104,7 @@ static enum sse_result hand_out(struct sse_reader *s, struct sse_event *ret)
     return SSE_EVENT;
 }
 
-static void begin(struct sse_reader *s)
+static void sse_begin(struct sse_reader *s)
 {
     if (!s->is_out)
         return;
@@ -115,7 +115,7 @@ static void begin(struct sse_reader *s)
 
 enum sse_result sse_reader_next(struct sse_reader *s, struct str *in, struct sse_event *ret)
 {
-    begin(s);
+    sse_begin(s);
     while (in->n && !s->broken) {
         if (s->after_cr) {
             s->after_cr = false;
@@ -142,11 +142,11 @@ enum sse_result sse_reader_next(struct sse_reader *s, struct str *in, struct sse
 
 enum sse_result sse_reader_last(struct sse_reader *s, struct sse_event *ret)
 {
-    begin(s);
+    sse_begin(s);
     if (s->broken)
         return SSE_TOO_LONG;
     if (s->line.len)
-        (void)take_line(s, buf_str(&s->line));
+        (void)sse_take_line(s, buf_str(&s->line));
     buf_clear(&s->line);
     return s->data.len ? hand_out(s, ret) : SSE_MORE;
 }

@@ -3,9 +3,9 @@
 #include "proto/js_scan.h"
 
 /* Design.  Well-formed UTF-8 is table 3-7 of the Unicode standard: a lead byte fixes the length and
- * the range of the second byte (which is what keeps overlong forms, surrogates and everything beyond
- * U+10FFFF out); all others are 80..BF.  A broken sequence ends before the first byte that cannot
- * go on: that is the "maximal subpart", and browsers replace exactly the same bytes. */
+ * the range of the second byte (which is what keeps overlong forms, surrogates and everything
+ * beyond U+10FFFF out); all others are 80..BF.  A broken sequence ends before the first byte that
+ * cannot go on: that is the "maximal subpart", and browsers replace exactly the same bytes. */
 
 /* Any byte of eight that a JSON string does not hold as it is, or that is no ASCII: its top bit is
  * set in the result.  Bits above the first hit may be wrong (borrows); zero is always right. */
@@ -160,4 +160,18 @@ bool utf8_valid(struct str text)
             return false;
     }
     return true;
+}
+
+size_t utf8_begun(struct str text)
+{
+    size_t n = 1;
+    while (n <= 3 && n <= text.n && is_trail(text.p[text.n - n]))
+        n++;
+    if (n > 3 || n > text.n)
+        return 0;
+    const unsigned char *p = (const unsigned char *)text.p + text.n - n;
+    unsigned char min, max;
+    if (lead(p[0], &min, &max) <= n || (n > 1 && (p[1] < min || p[1] > max)))
+        return 0;
+    return n;
 }

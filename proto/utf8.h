@@ -1,6 +1,7 @@
 /* utf8 -- text as characters: taken apart, made, cut and counted.
  *
- * Shape:    what is broken is told by the Unicode standard's rule (the maximal subpart), as browsers do.
+ * Shape:    what is broken is told by the Unicode standard's rule (the maximal subpart), as
+ *           browsers do.
  * Units:    a character is a code point; all else is bytes.
  * Thread:   any; pure functions.
  */
@@ -25,5 +26,8 @@ size_t utf8_chars(struct str text, size_t n);
 /* The last n characters of valid text. */
 struct str utf8_tail(struct str text, size_t n);
 bool utf8_valid(struct str text);
+/* The bytes at text's end, 0 to 3, with which a character begins and that more bytes may make
+ * whole. */
+size_t utf8_begun(struct str text);
 
 #endif

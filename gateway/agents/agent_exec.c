@@ -1,11 +1,5 @@
 #include "gateway/agents/agent_exec.h"
 
-#include "gateway/agents/run_line.h"
-#include "gateway/processes/strays.h"
-#include "gateway/processes/supervisor.h"
-#include "proto/js.h"
-#include "proto/limits.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -13,6 +7,13 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "gateway/agents/run_line.h"
+#include "gateway/processes/children.h"
+#include "gateway/processes/strays.h"
+#include "gateway/processes/supervisor.h"
+#include "proto/js.h"
+#include "proto/limits.h"
 
 /* Design
  *
@@ -77,18 +78,18 @@ struct run {
 
 static char chunk[CHUNK]; /* one loop, one thread */
 
-static void on_timer(uv_timer_t *timer);
+static void exec_on_timer(uv_timer_t *timer);
 static void on_stdin_ready(uv_poll_t *poll, int status, int events);
 static void run_go_on(struct run *r);
 
-static struct run *run_of(const void *data)
+static struct run *exec_run_of(const void *data)
 {
     struct run *r = (struct run *)(uintptr_t)data;
     ASSERT(r && r->magic == RUN_MAGIC);
     return r;
 }
 
-/* ------------------------------------------------------------------ handles */
+/* --- handles ---------------------------------------------------------------------------------- */
 
 static void run_drop(struct run *r)
 {
@@ -101,7 +102,7 @@ static void run_drop(struct run *r)
 
 static void on_handle_close(uv_handle_t *handle)
 {
-    struct run *r = run_of(handle->data);
+    struct run *r = exec_run_of(handle->data);
     r->n_handles--;
     if (r->freed && r->n_handles == 0)
         run_drop(r);
@@ -168,7 +169,7 @@ static ssize_t read_chunk(struct watched *w)
     return 0;
 }
 
-/* ------------------------------------------------------------------ stdin */
+/* --- stdin ------------------------------------------------------------------------------------ */
 
 /* Writes what the pipe takes; waits for room with the rest.  False when nobody will read it. */
 static bool stdin_flush(struct run *r)
@@ -204,7 +205,7 @@ static bool stdin_flush(struct run *r)
 
 static void on_stdin_ready(uv_poll_t *poll, int status, int events)
 {
-    struct run *r = run_of(poll->data);
+    struct run *r = exec_run_of(poll->data);
     (void)status, (void)events; /* an error (then it is not watched any more) shows in write */
     watched_stop(&r->in);
     if (stdin_flush(r) && r->message.len && r->message_after == 0 && r->events.on_room)
@@ -220,8 +221,8 @@ static bool stdin_put(struct run *r, struct str line, size_t max)
     return stdin_flush(r);
 }
 
-/* A message is taken when the pipe has all of it: one that waits here may never be read.  Until then it
- * is refused, and known again when it is tried again. */
+/* A message is taken when the pipe has all of it: one that waits here may never be read.  Until
+ * then it is refused, and known again when it is tried again. */
 static bool message_put(struct run *r, struct str line)
 {
     if (r->message.len == 0) {
@@ -239,7 +240,7 @@ static bool message_put(struct run *r, struct str line)
     return true;
 }
 
-/* ------------------------------------------------------------------ stdout and stderr */
+/* --- stdout and stderr ------------------------------------------------------------------------ */
 
 static void run_kill(struct run *r)
 {
@@ -248,7 +249,7 @@ static void run_kill(struct run *r)
     r->state = EXEC_KILLED;
     supervisor_send(r->control.fd, SUPERVISOR_KILL);
     supervisor_wake(r->pidfd.fd);
-    uv_timer_start(&r->timer, on_timer, EXEC_KILL_MS, 0);
+    uv_timer_start(&r->timer, exec_on_timer, EXEC_KILL_MS, 0);
 }
 
 static void lines_consume(struct run *r)
@@ -334,7 +335,7 @@ static bool stdout_read(struct run *r)
 
 static void on_stdout_ready(uv_poll_t *poll, int status, int events)
 {
-    struct run *r = run_of(poll->data);
+    struct run *r = exec_run_of(poll->data);
     (void)status, (void)events;
     stdout_read(r);
     run_go_on(r);
@@ -356,10 +357,10 @@ static bool stderr_read(struct run *r)
 static void on_stderr_ready(uv_poll_t *poll, int status, int events)
 {
     (void)status, (void)events;
-    stderr_read(run_of(poll->data));
+    stderr_read(exec_run_of(poll->data));
 }
 
-/* ------------------------------------------------------------------ the end */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 /* Reads what the pipe holds now.  True when all is handed over; false: paused.  With nothing of the
  * tree left there is no more to come.  What somebody else still writes (a descriptor was passed on)
@@ -423,9 +424,9 @@ static void run_end(struct run *r)
     buf_done(&text);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void exec_on_timer(uv_timer_t *timer)
 {
-    struct run *r = run_of(timer->data);
+    struct run *r = exec_run_of(timer->data);
     if (r->state == EXEC_EXITED)
         run_kill(r);
     else if (r->state == EXEC_KILLED)
@@ -457,12 +458,12 @@ static void take_report(struct run *r)
     if (r->state != EXEC_RUNNING)
         return;
     r->state = EXEC_EXITED;
-    uv_timer_start(&r->timer, on_timer, EXEC_DRAIN_MS, 0);
+    uv_timer_start(&r->timer, exec_on_timer, EXEC_DRAIN_MS, 0);
 }
 
 static void on_control_ready(uv_poll_t *poll, int status, int events)
 {
-    struct run *r = run_of(poll->data);
+    struct run *r = exec_run_of(poll->data);
     (void)status, (void)events;
     take_report(r);
     watched_stop(&r->control); /* one report, or the end */
@@ -471,11 +472,11 @@ static void on_control_ready(uv_poll_t *poll, int status, int events)
 
 static void on_supervisor_exit(uv_poll_t *poll, int status, int events)
 {
-    struct run *r = run_of(poll->data);
-    siginfo_t info = {0};
+    struct run *r = exec_run_of(poll->data);
+    siginfo_t info;
 
     (void)status, (void)events;
-    if (waitid(P_PIDFD, (id_t)r->pidfd.fd, &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0)
+    if (!children_reap(P_PIDFD, (id_t)r->pidfd.fd, WNOHANG, &info))
         return; /* not yet */
     if (strays_may_be(&info))
         strays_kill(poll->loop);
@@ -486,11 +487,11 @@ static void on_supervisor_exit(uv_poll_t *poll, int status, int events)
     run_go_on(r);
 }
 
-/* ------------------------------------------------------------------ the port */
+/* --- the port --------------------------------------------------------------------------------- */
 
 static void exec_cancel(struct run *run)
 {
-    struct run *r = run_of(run);
+    struct run *r = exec_run_of(run);
     if (r->cancelled || r->state != EXEC_RUNNING)
         return;
     r->cancelled = true;
@@ -501,27 +502,27 @@ static void exec_cancel(struct run *run)
 
 static void exec_kill(struct run *run)
 {
-    run_kill(run_of(run));
+    run_kill(exec_run_of(run));
 }
 
 /* A pipe that nobody can read any more says so before anything is lost in it. */
 static bool exec_is_deaf(struct run *run)
 {
-    struct pollfd in = {.fd = run_of(run)->in.fd};
+    struct pollfd in = {.fd = exec_run_of(run)->in.fd};
     return in.fd < 0 || (poll(&in, 1, 0) > 0 && (in.revents & (POLLERR | POLLHUP)));
 }
 
 static bool exec_deliver(struct run *run, struct str line)
 {
     struct str message = STR("{\"type\":\"message\",");
-    struct run *r = run_of(run);
+    struct run *r = exec_run_of(run);
     bool is_message = line.n >= message.n && memcmp(line.p, message.p, message.n) == 0;
     return is_message ? message_put(r, line) : stdin_put(r, line, r->queue_max);
 }
 
 static void exec_unpause(struct run *run)
 {
-    struct run *r = run_of(run);
+    struct run *r = exec_run_of(run);
     r->paused = false;
     lines_hand_over(r);
     run_go_on(r);
@@ -531,7 +532,7 @@ static void exec_free(struct run *run)
 {
     if (!run)
         return;
-    struct run *r = run_of(run);
+    struct run *r = exec_run_of(run);
     ASSERT(!r->freed && !r->handing);
     r->freed = true;
     watched_close(&r->in);
@@ -573,7 +574,8 @@ static struct run *exec_start(void *settings, const struct run_spec *spec,
         bool reaped_later = r->pidfd.fd >= 0;
         exec_free(r);
         if (!reaped_later)
-            waitpid(sup.pid, NULL, 0); /* it ends at once: its control has */
+            children_reap(P_PID, (id_t)sup.pid, 0,
+                          &(siginfo_t){0}); /* at once: its control has ended */
         return NULL;
     }
     watched_start(&r->control, UV_READABLE, on_control_ready);

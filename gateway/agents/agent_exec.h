@@ -20,9 +20,9 @@
 #ifndef GATEWAY_AGENTS_AGENT_EXEC_H
 #define GATEWAY_AGENTS_AGENT_EXEC_H
 
-#include "core/agent.h"
-
 #include <uv.h>
+
+#include "core/agent.h"
 
 #define EXEC_QUEUE (1024 * 1024) /* bytes */
 #define EXEC_DRAIN_MS 1000       /* output of grandchildren behind the end of their parent */

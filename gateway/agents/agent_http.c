@@ -1,5 +1,7 @@
 #include "gateway/agents/agent_http.h"
 
+#include <stdlib.h>
+
 #include "gateway/agents/run_line.h"
 #include "gateway/agents/teller.h"
 #include "gateway/base/stepper.h"
@@ -8,14 +10,12 @@
 #include "gateway/models/openai_chunk.h"
 #include "proto/sse_reader.h"
 
-#include <stdlib.h>
-
 #define RUN_MAGIC 0x68747470u
 
 struct run {
     unsigned magic;
     struct teller teller;
-    struct stepper stepper; /* ends it after a cancel */
+    struct stepper stepper; /* ends it after a cancel, or when it has settled */
     struct fetch *fetch;
     bool says_events;
     enum stream_form form;
@@ -24,6 +24,8 @@ struct run {
     bool is_over;    /* the last two: nothing of it is still to come */
     bool has_pieces; /* of OpenAI's message */
     bool has_chunks;
+    bool has_answer; /* it said more than white space */
+    bool settled;    /* see http_settle */
     bool ended;
     struct sse_reader events;
     struct buf line; /* the beginning of a line whose end has not come, or of the reply */
@@ -32,14 +34,14 @@ struct run {
     struct buf text;
 };
 
-static struct run *run_of(void *arg)
+static struct run *agent_http_run_of(void *arg)
 {
     struct run *r = arg;
     ASSERT(r && r->magic == RUN_MAGIC);
     return r;
 }
 
-static void end(struct run *r, enum run_end how, struct str text)
+static void agent_http_end(struct run *r, enum run_end how, struct str text)
 {
     if (r->ended)
         return;
@@ -48,7 +50,16 @@ static void end(struct run *r, enum run_end how, struct str text)
     r->teller.events.on_end(r->teller.task, how, text);
 }
 
-/* ------------------------------------------------------------------ what it says */
+/* --- what it says ----------------------------------------------------------------------------- */
+
+/* r->text. */
+static void say_text(struct run *r, enum event_type event)
+{
+    if (r->text.len == 0)
+        return;
+    r->has_answer |= event == EVENT_TOKEN && !openai_is_blank(buf_str(&r->text));
+    teller_piece(&r->teller, event, buf_str(&r->text));
+}
 
 static void say_node(struct run *r, enum event_type event, uint32_t node)
 {
@@ -57,8 +68,21 @@ static void say_node(struct run *r, enum event_type event, uint32_t node)
     bool thinks = event == EVENT_THINKING;
     buf_clear(&r->text);
     openai_put_piece(&r->decoder.doc, node, thinks, thinks ? &r->thinking : &r->answer, &r->text);
-    if (r->text.len > 0)
-        teller_piece(&r->teller, event, buf_str(&r->text));
+    say_text(r, event);
+}
+
+/* It has said its end. */
+static void finish(struct run *r)
+{
+    if (r->ended)
+        return;
+    buf_clear(&r->text);
+    openai_put_half(&r->answer, &r->text);
+    say_text(r, EVENT_TOKEN);
+    if (r->has_chunks && !r->has_answer)
+        agent_http_end(r, RUN_FAILED, STR("the agent ended without an answer"));
+    else
+        agent_http_end(r, RUN_DONE, STR_NULL);
 }
 
 static void end_with_complaint(struct run *r, struct str complaint)
@@ -66,7 +90,7 @@ static void end_with_complaint(struct run *r, struct str complaint)
     struct buf why = {0};
     buf_puts(&why, "the agent said: ");
     buf_putstr(&why, complaint.n ? complaint : STR("error"));
-    end(r, RUN_FAILED, buf_str(&why));
+    agent_http_end(r, RUN_FAILED, buf_str(&why));
     buf_done(&why);
 }
 
@@ -75,6 +99,9 @@ static void say_message(struct run *r, const struct openai_chunk *c)
     if (c->is_message && r->has_pieces)
         return; /* said already */
     r->has_pieces |= !c->is_message && (c->thinking || c->content);
+    if (r->is_over && (c->thinking || c->content))
+        fetch_end_within(r->fetch,
+                         OPENAI_GRACE_MS); /* there are servers that give each piece a reason */
     say_node(r, EVENT_THINKING, c->thinking);
     say_node(r, EVENT_TOKEN, c->content);
 }
@@ -86,7 +113,9 @@ static void take_reason(struct run *r, uint32_t node)
     js_value(&r->decoder.doc, node, &r->text);
     r->is_whole = r->is_over = true;
     if (openai_put_fault(r->text.bytes, &why))
-        end(r, RUN_FAILED, buf_str(&why));
+        agent_http_end(r, RUN_FAILED, buf_str(&why));
+    else
+        fetch_end_within(r->fetch, OPENAI_GRACE_MS);
     buf_done(&why);
 }
 
@@ -114,13 +143,13 @@ static bool take_chunk(struct run *r, struct str text)
     return true;
 }
 
-static void take_line(struct run *r, struct str text)
+static void agent_http_take_line(struct run *r, struct str text)
 {
     struct agent_line line;
     if (r->ended || text.n == 0)
         return;
     if (openai_is_done(text)) {
-        r->is_whole = r->is_over = true;
+        finish(r);
         return;
     }
     if (take_chunk(r, text))
@@ -130,35 +159,35 @@ static void take_line(struct run *r, struct str text)
         return;
     }
     if (line.kind != LINE_EMPTY && line.kind != LINE_EVENT && line.kind != LINE_RESULT) {
-        end(r, RUN_FAILED, STR("a call, which an agent of kind http cannot make"));
+        agent_http_end(r, RUN_FAILED, STR("a call, which an agent of kind http cannot make"));
         return;
     }
     if (line.kind == LINE_EVENT && line.event == EVENT_INPUT_REQUIRED) {
-        end(r, RUN_FAILED, STR("a question, which an agent of kind http cannot ask"));
+        agent_http_end(r, RUN_FAILED, STR("a question, which an agent of kind http cannot ask"));
         return;
     }
     if (line.kind == LINE_EVENT && line.event == EVENT_FINAL_ANSWER)
-        r->is_whole = true;
+        r->is_whole = r->has_answer = true;
     if (line.kind != LINE_EMPTY)
         teller_say(&r->teller, &line);
 }
 
-/* ------------------------------------------------------------------ the reply */
+/* --- the reply -------------------------------------------------------------------------------- */
 
-static void on_head(void *user, const struct fetch_head *head)
+static void agent_http_on_head(void *user, const struct fetch_head *head)
 {
-    struct run *r = run_of(user);
+    struct run *r = agent_http_run_of(user);
     r->framed = head->framed;
     r->says_events = stream_form_says_events(head->content_type);
 }
 
-static void take_event(struct run *r, const struct sse_event *e)
+static void agent_http_take_event(struct run *r, const struct sse_event *e)
 {
     struct buf why = {0};
     if (openai_is_idle(e))
         return;
     if (!str_eq(e->event, STR("error"))) {
-        take_line(r, e->data);
+        agent_http_take_line(r, e->data);
         return;
     }
     complaint_put(&why, e->data);
@@ -166,7 +195,7 @@ static void take_event(struct run *r, const struct sse_event *e)
     buf_done(&why);
 }
 
-static void take_lines(struct run *r, struct str bytes)
+static void agent_http_take_lines(struct run *r, struct str bytes)
 {
     const char *newline;
     while (!r->ended && (newline = memchr(bytes.p, '\n', bytes.n)) != NULL) {
@@ -178,11 +207,11 @@ static void take_lines(struct run *r, struct str bytes)
         }
         if (line.n && line.p[line.n - 1] == '\r')
             line.n--;
-        take_line(r, line);
+        agent_http_take_line(r, line);
         buf_clear(&r->line);
     }
     if (r->line.len + bytes.n > SSE_MAX_EVENT)
-        end(r, RUN_FAILED, STR("a line of the reply passes 4 MiB"));
+        agent_http_end(r, RUN_FAILED, STR("a line of the reply passes 4 MiB"));
     else
         buf_putstr(&r->line, bytes);
 }
@@ -192,9 +221,9 @@ static void take_events(struct run *r, struct str bytes)
     struct sse_event e;
     enum sse_result got = SSE_MORE;
     while (!r->ended && (got = sse_reader_next(&r->events, &bytes, &e)) == SSE_EVENT)
-        take_event(r, &e);
+        agent_http_take_event(r, &e);
     if (got == SSE_TOO_LONG)
-        end(r, RUN_FAILED, STR("an event of the reply passes 4 MiB"));
+        agent_http_end(r, RUN_FAILED, STR("an event of the reply passes 4 MiB"));
 }
 
 static void take_beginning(struct run *r, struct str bytes)
@@ -207,85 +236,105 @@ static void take_beginning(struct run *r, struct str bytes)
     if (r->form == FORM_EVENTS)
         take_events(r, buf_str(&begun));
     else
-        take_lines(r, buf_str(&begun));
+        agent_http_take_lines(r, buf_str(&begun));
     buf_done(&begun);
 }
 
-static bool on_bytes(void *user, struct str bytes)
+static bool agent_http_on_bytes(void *user, struct str bytes)
 {
-    struct run *r = run_of(user);
+    struct run *r = agent_http_run_of(user);
     if (r->form == FORM_UNKNOWN && !r->ended)
         take_beginning(r, bytes);
     else if (r->form == FORM_EVENTS)
         take_events(r, bytes);
     else
-        take_lines(r, bytes);
+        agent_http_take_lines(r, bytes);
     return !r->ended && !r->teller.paused;
 }
 
-/* A last line needs no end, but for one that broke off in its middle: that is no fault of its text. */
-static void take_last(struct run *r, struct str text)
+/* A last line needs no end, but for one that broke off in its middle: that is no fault of its text.
+ * */
+static void take_last(struct run *r, struct str text, bool is_cut)
 {
     struct js_doc doc = {0};
-    bool is_torn = !r->framed && !r->is_whole && !str_eq(text, STR("[DONE]")) &&
-                   !js_parse(&doc, text.p, text.n, JS_AGENT);
+    bool is_torn = is_cut && !openai_is_done(text) && !js_parse(&doc, text.p, text.n, JS_AGENT);
     js_done(&doc);
     if (!is_torn)
-        take_line(r, text);
+        agent_http_take_line(r, text);
 }
 
-static void take_rest(struct run *r)
+/* What stands after the last newline, or empty line.  is_cut: its end may be missing. */
+static void take_rest(struct run *r, bool is_cut)
 {
     struct sse_event e;
     if (r->form != FORM_EVENTS) {
-        if (r->line.len)
-            take_last(r, buf_str(&r->line));
+        struct buf line = r->line;
+        r->line = (struct buf){0};
+        if (line.len)
+            take_last(r, buf_str(&line), is_cut);
+        buf_done(&line);
         return;
     }
     if (sse_reader_last(&r->events, &e) != SSE_EVENT || openai_is_idle(&e))
         return;
     if (str_eq(e.event, STR("error")))
-        take_event(r, &e);
+        agent_http_take_event(r, &e);
     else
-        take_last(r, e.data);
+        take_last(r, e.data, is_cut);
 }
 
-static void on_done(void *user, struct str error)
+static void agent_http_on_done(void *user, struct str error)
 {
-    struct run *r = run_of(user);
-    if (error.p) {
-        end(r, r->is_over ? RUN_DONE : RUN_FAILED, r->is_over ? STR_NULL : error);
-        return;
-    }
-    take_rest(r);
-    if (r->is_whole || (r->framed && !r->has_chunks))
-        end(r, RUN_DONE, STR_NULL);
+    struct run *r = agent_http_run_of(user);
+    take_rest(r, error.p || !r->framed);
+    if (r->is_whole || (!error.p && r->framed && !r->has_chunks))
+        finish(r);
+    else if (error.p)
+        agent_http_end(r, RUN_FAILED, error);
     else
-        end(r, RUN_FAILED, STR("the reply broke off before its end"));
+        agent_http_end(r, RUN_FAILED, STR("the reply broke off before its end"));
 }
 
-static const struct fetch_events fetch_events = {on_head, on_bytes, on_done};
+static const struct fetch_events fetch_events = {agent_http_on_head, agent_http_on_bytes,
+                                                 agent_http_on_done};
 
-/* ------------------------------------------------------------------ the port */
+/* --- the port --------------------------------------------------------------------------------- */
 
-static void on_step(void *arg)
+static void agent_http_on_step(void *arg)
 {
-    struct run *r = run_of(arg);
+    struct run *r = agent_http_run_of(arg);
     fetch_free(r->fetch);
     r->fetch = NULL;
-    end(r, RUN_FAILED, STR("cancelled"));
+    if (r->settled)
+        finish(r);
+    else
+        agent_http_end(r, RUN_FAILED, STR("cancelled"));
+}
+
+/* Its final_answer may be followed by another one, or a result, and so does not end it; silence
+ * does. */
+static bool http_settle(struct run *run)
+{
+    struct run *r = agent_http_run_of(run);
+    if (!r->ended)
+        take_rest(r, true);
+    if (r->ended || !r->is_whole)
+        return r->ended;
+    r->settled = true;
+    stepper_start(&r->stepper);
+    return true;
 }
 
 static void http_cancel(struct run *run)
 {
-    struct run *r = run_of(run);
+    struct run *r = agent_http_run_of(run);
     if (!r->ended)
         stepper_start(&r->stepper);
 }
 
 static void http_unpause(struct run *run)
 {
-    struct run *r = run_of(run);
+    struct run *r = agent_http_run_of(run);
     r->teller.paused = false;
     if (!r->ended && r->fetch)
         fetch_unpause(r->fetch);
@@ -304,9 +353,9 @@ static bool http_is_deaf(struct run *run)
     return true;
 }
 
-static void on_closed(void *arg)
+static void agent_http_on_closed(void *arg)
 {
-    struct run *r = run_of(arg);
+    struct run *r = agent_http_run_of(arg);
     r->magic = 0;
     free(r);
 }
@@ -315,7 +364,7 @@ static void http_free(struct run *run)
 {
     if (!run)
         return;
-    struct run *r = run_of(run);
+    struct run *r = agent_http_run_of(run);
     r->ended = true;
     fetch_free(r->fetch);
     sse_reader_done(&r->events);
@@ -323,7 +372,7 @@ static void http_free(struct run *run)
     buf_done(&r->line);
     buf_done(&r->text);
     teller_done(&r->teller);
-    stepper_close(&r->stepper, on_closed);
+    stepper_close(&r->stepper, agent_http_on_closed);
 }
 
 static struct run *http_start(void *settings, const struct run_spec *spec,
@@ -336,7 +385,7 @@ static struct run *http_start(void *settings, const struct run_spec *spec,
     struct run *r = xcalloc(sizeof *r);
     r->magic = RUN_MAGIC;
     r->teller = (struct teller){.events = *events, .task = task};
-    stepper_init(&r->stepper, s->loop, 0, on_step, r);
+    stepper_init(&r->stepper, s->loop, 0, agent_http_on_step, r);
     struct fetch_request request = {.url = s->url, .headers = s->headers, .body = buf_str(&body)};
     r->fetch = fetch_start(s->fetcher, &s->options, &request, &fetch_events, r);
     buf_done(&body);
@@ -350,6 +399,7 @@ const struct agent_ops agent_http_ops = {
     .kill = http_cancel,
     .deliver = http_deliver,
     .is_deaf = http_is_deaf,
+    .settle = http_settle,
     .unpause = http_unpause,
     .free = http_free,
 };

@@ -1,11 +1,11 @@
 #include "gateway/agents/agent_react.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "gateway/agents/react_calls.h"
 #include "gateway/base/stepper.h"
 #include "gateway/config/config.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 
 /* Design
  *
@@ -17,10 +17,10 @@
  *                                                      ▼
  *                  cancel, a fault ─────────────▶    ENDED  on_end
  *
- * - Everything but the model's pieces happens in on_step, in a turn of the loop of its own: a cancel
- *   is seen between any two of them, and nothing of the model is freed inside its callbacks.
- * - Calls are begun one a step, and run side by side (react_calls.h).  One that the model made badly
- *   stands in the talk repaired: not every model takes back what it said.
+ * - Everything but the model's pieces happens in react_on_step, in a turn of the loop of its own: a
+ *   cancel is seen between any two of them, and nothing of the model is freed inside its callbacks.
+ * - Calls are begun one a step, and run side by side (react_calls.h).  One that the model made
+ *   badly stands in the talk repaired: not every model takes back what it said.
  */
 
 #define RUN_MAGIC 0x72656163u
@@ -35,11 +35,13 @@ struct run {
     struct stepper stepper;
     struct model_turn *turn; /* NULL between turns */
     unsigned n_turns;        /* since the user's last message */
+    bool has_called;         /* a tool, in any turn */
     bool cancelled;
 
     struct talk talk;
     struct buf inbox; /* messages for it: each its length in decimal, a blank, its text */
     struct buf text;  /* what the turn has said */
+    struct buf more;  /* members that go back with its calls: what it thought */
     struct react_calls calls;
     size_t turn_bytes;
     char *fault; /* why the turn failed; NULL: it did not */
@@ -48,7 +50,7 @@ struct run {
     char *owner, *conversation_id, *task_id; /* for its tools */
 };
 
-static struct run *run_of(void *arg)
+static struct run *react_run_of(void *arg)
 {
     struct run *r = arg;
     ASSERT(r && r->magic == RUN_MAGIC);
@@ -75,7 +77,7 @@ static void tell_usage(struct run *r)
     buf_done(&data);
 }
 
-static void end(struct run *r, enum run_end how, struct str text)
+static void react_end(struct run *r, enum run_end how, struct str text)
 {
     r->state = REACT_ENDED;
     stepper_stop(&r->stepper);
@@ -84,7 +86,7 @@ static void end(struct run *r, enum run_end how, struct str text)
     r->teller.events.on_end(r->teller.task, how, text);
 }
 
-/* ------------------------------------------------------------------ what the model says */
+/* --- what the model says ---------------------------------------------------------------------- */
 
 static void turn_clear(struct run *r)
 {
@@ -93,6 +95,7 @@ static void turn_clear(struct run *r)
     r->fault = NULL;
     r->turn_bytes = 0;
     buf_done(&r->text);
+    buf_done(&r->more);
 }
 
 static void turn_over(struct run *r, struct str fault)
@@ -106,7 +109,7 @@ static void turn_over(struct run *r, struct str fault)
     set_state(r, REACT_STREAMED);
 }
 
-static bool has_room(struct run *r, size_t bytes)
+static bool react_has_room(struct run *r, size_t bytes)
 {
     r->turn_bytes += bytes;
     if (r->turn_bytes <= REACT_TURN_BYTES)
@@ -117,14 +120,14 @@ static bool has_room(struct run *r, size_t bytes)
 
 static bool on_piece(void *user, enum model_piece kind, struct str text)
 {
-    struct run *r = run_of(user);
+    struct run *r = react_run_of(user);
     if (r->state != REACT_STREAMING || r->cancelled)
         return false;
     if (kind == PIECE_THINKING) {
         teller_piece(&r->teller, EVENT_THINKING, text);
         return !r->teller.paused;
     }
-    if (!has_room(r, text.n))
+    if (!react_has_room(r, text.n))
         return false;
     buf_putstr(&r->text, text);
     teller_piece(&r->teller, EVENT_TOKEN, text);
@@ -133,40 +136,66 @@ static bool on_piece(void *user, enum model_piece kind, struct str text)
 
 static void on_tool_call(void *user, const struct model_call *asked)
 {
-    struct run *r = run_of(user);
-    if (r->state != REACT_STREAMING || !has_room(r, asked->arguments.n))
+    struct run *r = react_run_of(user);
+    size_t bytes = asked->arguments.n + asked->more.n + asked->function_more.n;
+    if (r->state != REACT_STREAMING || !react_has_room(r, bytes))
         return;
     if (r->calls.n == REACT_CALLS)
         turn_over(r, STR("a turn calls more than 64 tools"));
     else
         react_calls_add(&r->calls, asked);
+    r->has_called = true;
+}
+
+static void on_unsaid(void *user)
+{
+    buf_done(&react_run_of(user)->text);
+}
+
+static void on_more(void *user, struct str members)
+{
+    struct run *r = react_run_of(user);
+    if (r->state == REACT_STREAMING && react_has_room(r, members.n))
+        buf_putstr(&r->more, members);
 }
 
 static void on_usage(void *user, const struct model_usage *usage)
 {
-    struct run *r = run_of(user);
+    struct run *r = react_run_of(user);
     r->has_usage = true;
     r->usage.prompt_tokens += usage->prompt_tokens;
     r->usage.completion_tokens += usage->completion_tokens;
 }
 
-static void on_done(void *user, struct str error)
+static void react_on_done(void *user, struct str error)
 {
-    struct run *r = run_of(user);
+    struct run *r = react_run_of(user);
     if (r->state == REACT_STREAMING)
         turn_over(r, error);
 }
 
-static const struct model_events model_events = {on_piece, on_tool_call, on_usage, on_done};
+static const struct model_events model_events = {.on_piece = on_piece,
+                                                 .on_tool_call = on_tool_call,
+                                                 .on_unsaid = on_unsaid,
+                                                 .on_more = on_more,
+                                                 .on_usage = on_usage,
+                                                 .on_done = react_on_done};
 
-/* ------------------------------------------------------------------ what the model is given */
+/* --- what the model is given ------------------------------------------------------------------ */
 
-/* What the turn said and called. */
+/* What the turn said, or thought and called: there are servers that refuse a call without its
+ * thoughts. */
 static void put_turn(struct run *r)
 {
     struct buf *out = &r->talk.json;
+    if (r->calls.n == 0 && r->text.len == 0)
+        return;
     talk_begin(&r->talk, TALK_ASSISTANT);
-    js_put_field(out, "content", r->text.len || !r->calls.n ? buf_str(&r->text) : STR_NULL);
+    js_put_field(out, "content", r->text.len ? buf_str(&r->text) : STR_NULL);
+    if (r->calls.n && r->more.len) {
+        buf_putc(out, ',');
+        buf_putstr(out, buf_str(&r->more));
+    }
     if (r->calls.n)
         react_calls_put(&r->calls, out);
     talk_end(&r->talk, false);
@@ -201,7 +230,7 @@ static void take_message(struct run *r)
 /* What does not fit into the model's context is left out, and said to be. */
 static void fit_context(struct run *r)
 {
-    size_t max = r->settings->model->context_bytes, before = r->talk.json.len;
+    size_t max = r->settings->model->context_bytes, before = talk_size(&r->talk);
     size_t n = max ? talk_shorten(&r->talk, max) : 0;
     if (n == 0)
         return;
@@ -210,13 +239,13 @@ static void fit_context(struct run *r)
     js_put_field(data, "event_type", STR("history_shortened"));
     js_put_raw(data, "payload", STR("{"));
     js_put_int(data, "messages", (int64_t)n);
-    js_put_int(data, "bytes", (int64_t)(before - r->talk.json.len));
+    js_put_int(data, "bytes", (int64_t)(before - talk_size(&r->talk)));
     js_put_int(data, "context_bytes", (int64_t)max);
     buf_putc(data, '}');
     teller_tell(&r->teller, EVENT_CUSTOM, STR_NULL);
 }
 
-/* ------------------------------------------------------------------ steps */
+/* --- steps ------------------------------------------------------------------------------------ */
 
 static unsigned max_turns(const struct run *r)
 {
@@ -231,7 +260,7 @@ static bool is_at_limit(struct run *r, char ret_why[96])
         max = REACT_TALK_BYTES;
     if (r->n_turns == max_turns(r))
         snprintf(ret_why, 96, "no answer within %u turns of the model", max_turns(r));
-    else if (r->talk.json.len >= max)
+    else if (talk_size(&r->talk) >= max)
         snprintf(ret_why, 96, "the conversation with the model passes %zu bytes", max);
     else
         return false;
@@ -246,7 +275,7 @@ static void begin_turn(struct run *r)
         take_message(r);
     fit_context(r);
     if (is_at_limit(r, error)) {
-        end(r, RUN_FAILED, str_of(error));
+        react_end(r, RUN_FAILED, str_of(error));
         return;
     }
     r->n_turns++;
@@ -255,7 +284,8 @@ static void begin_turn(struct run *r)
 
     struct buf tools = {0};
     put_tools(r->settings, &tools);
-    struct model_request request = {talk_str(&r->talk), buf_str(&tools)};
+    struct model_request request = {
+        .messages = talk_str(&r->talk), .tools = buf_str(&tools), .may_be_empty = r->has_called};
     r->turn = model->ops->start(model->settings, &request, &model_events, r, error);
     buf_done(&tools);
     if (!r->turn)
@@ -267,7 +297,7 @@ static void finish_turn(struct run *r)
     r->settings->model->ops->free(r->turn);
     r->turn = NULL;
     if (r->fault) {
-        end(r, RUN_FAILED, str_of(r->fault));
+        react_end(r, RUN_FAILED, str_of(r->fault));
         return;
     }
     put_turn(r);
@@ -276,8 +306,9 @@ static void finish_turn(struct run *r)
     } else if (r->inbox.len) {
         set_state(r, REACT_READY);
     } else {
-        teller_final_answer(&r->teller, buf_str(&r->text));
-        end(r, RUN_DONE, STR_NULL);
+        if (r->text.len || !r->has_called) /* else it is what was said before the calls */
+            teller_final_answer(&r->teller, buf_str(&r->text));
+        react_end(r, RUN_DONE, STR_NULL);
     }
 }
 
@@ -296,19 +327,19 @@ static void go_on_calling(struct run *r)
 
 static void on_call_closed(void *user)
 {
-    struct run *r = run_of(user);
+    struct run *r = react_run_of(user);
     if (r->state == REACT_CALLING)
         stepper_start(&r->stepper);
 }
 
-static void on_step(void *arg)
+static void react_on_step(void *arg)
 {
-    struct run *r = run_of(arg);
+    struct run *r = react_run_of(arg);
     stepper_stop(&r->stepper);
     if (r->state == REACT_ENDED)
         return;
     if (r->cancelled) {
-        end(r, RUN_FAILED, STR("cancelled"));
+        react_end(r, RUN_FAILED, STR("cancelled"));
         return;
     }
     if (r->teller.paused)
@@ -322,11 +353,11 @@ static void on_step(void *arg)
     }
 }
 
-/* ------------------------------------------------------------------ the port */
+/* --- the port --------------------------------------------------------------------------------- */
 
 static void react_cancel(struct run *run)
 {
-    struct run *r = run_of(run);
+    struct run *r = react_run_of(run);
     if (r->state == REACT_ENDED)
         return;
     r->cancelled = true;
@@ -335,13 +366,13 @@ static void react_cancel(struct run *run)
 
 static bool react_waits(struct run *run)
 {
-    const struct run *r = run_of(run);
+    const struct run *r = react_run_of(run);
     return r->state == REACT_CALLING && r->calls.n_open > 0;
 }
 
 static void react_unpause(struct run *run)
 {
-    struct run *r = run_of(run);
+    struct run *r = react_run_of(run);
     if (r->state == REACT_ENDED)
         return;
     r->teller.paused = false;
@@ -372,13 +403,13 @@ static void put_sender(struct run *r, struct buf *out)
 
 static bool react_is_deaf(struct run *run)
 {
-    const struct run *r = run_of(run);
+    const struct run *r = react_run_of(run);
     return r->state == REACT_ENDED || r->cancelled;
 }
 
 static bool react_deliver(struct run *run, struct str line)
 {
-    struct run *r = run_of(run);
+    struct run *r = react_run_of(run);
     struct js_doc *doc = &r->calls.doc;
     if (r->state == REACT_ENDED || r->cancelled)
         return false;
@@ -408,16 +439,16 @@ static void run_drop(struct run *r)
     free(r);
 }
 
-static void on_closed(void *arg)
+static void react_on_closed(void *arg)
 {
-    run_drop(run_of(arg));
+    run_drop(react_run_of(arg));
 }
 
 static void react_free(struct run *run)
 {
     if (!run)
         return;
-    struct run *r = run_of(run);
+    struct run *r = react_run_of(run);
     if (r->turn)
         r->settings->model->ops->free(r->turn);
     r->turn = NULL;
@@ -426,7 +457,7 @@ static void react_free(struct run *run)
     talk_done(&r->talk);
     buf_done(&r->inbox);
     teller_done(&r->teller);
-    stepper_close(&r->stepper, on_closed);
+    stepper_close(&r->stepper, react_on_closed);
 }
 
 static struct run *react_start(void *settings, const struct run_spec *spec,
@@ -459,7 +490,7 @@ static struct run *react_start(void *settings, const struct run_spec *spec,
         return NULL;
     }
     talk_put(&r->talk, TALK_USER, spec->input, true);
-    stepper_init(&r->stepper, s->loop, 0, on_step, r);
+    stepper_init(&r->stepper, s->loop, 0, react_on_step, r);
     set_state(r, REACT_READY);
     return r;
 }

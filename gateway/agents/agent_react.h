@@ -2,13 +2,15 @@
  *
  * Shape:    agent_react_ops is an adapter behind core/agent.h; its settings are react_settings.  A
  *           run asks the model (model.h) for turns until one calls no tool; the text of that turn
- *           is the final_answer.  What goes wrong in a tool is the model's to deal with: it is told.
+ *           is the final_answer.  What goes wrong in a tool is the model's to deal with: it is
+ *           told.
  * Calls:    those of one turn run side by side (react_calls.h); the next turn begins when all are
  *           through.  A spawn_task that waits ends with its child.
- * Context:  when the messages pass the model's context_bytes, the oldest are left out, and the event
- *           custom "history_shortened" says so.
+ * Context:  when the messages pass the model's context_bytes, the oldest are left out, and the
+ *           event custom "history_shortened" says so.
  * Inbox:    a message waits for the turn under way and what it called, then enters as the user's
- *           next turn, one message a turn; a run whose inbox is not empty goes on instead of ending.
+ *           next turn, one message a turn; a run whose inbox is not empty goes on instead of
+ *           ending.
  * Thread:   loop.
  * Owns:     the run, until its last handle has closed: a turn of the loop after free.  settings,
  *           model and tools stay the caller's and must outlive the runs.
@@ -22,11 +24,11 @@
 #ifndef GATEWAY_AGENTS_AGENT_REACT_H
 #define GATEWAY_AGENTS_AGENT_REACT_H
 
+#include <uv.h>
+
 #include "core/agent.h"
 #include "core/tool.h"
 #include "gateway/models/model.h"
-
-#include <uv.h>
 
 #define REACT_CALLS 64                      /* tool calls of one turn */
 #define REACT_TURN_BYTES (4 * 1024 * 1024)  /* a turn's text and calls */

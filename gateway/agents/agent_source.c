@@ -1,9 +1,9 @@
 #include "gateway/agents/agent_source.h"
 
-#include "gateway/base/stepper.h"
-
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "gateway/base/stepper.h"
 
 #define RUN_MAGIC 0x73726365u
 
@@ -35,14 +35,14 @@ struct run {
     bool paused, cancelled, ended;
 };
 
-static struct run *run_of(void *arg)
+static struct run *source_run_of(void *arg)
 {
     struct run *r = arg;
     ASSERT(r && r->magic == RUN_MAGIC);
     return r;
 }
 
-/* ---- the plan ---- */
+/* --- the plan --------------------------------------------------------------------------------- */
 
 static bool set_member(struct source_plan *plan, struct str name, int64_t value, char *ret_error)
 {
@@ -61,7 +61,7 @@ static bool set_member(struct source_plan *plan, struct str name, int64_t value,
     return false;
 }
 
-static bool read_object(struct source_plan *plan, const struct js_doc *doc, char *ret_error)
+static bool source_read_object(struct source_plan *plan, const struct js_doc *doc, char *ret_error)
 {
     for (uint32_t i = js_first(doc, 0); i < js_end(doc, 0); i = js_next(doc, i + 1)) {
         int64_t value;
@@ -102,25 +102,26 @@ static bool read_plan(struct source_plan *plan, struct str input, char *ret_erro
     struct js_doc doc = {0};
     *plan = (struct source_plan){.events = 1000, .bytes = 120, .burst = 16};
     bool is_object = js_parse(&doc, input.p, input.n, JS_CLIENT) && js_type(&doc, 0) == JS_OBJECT;
-    bool good = is_object ? read_object(plan, &doc, ret_error) : read_words(plan, input, ret_error);
+    bool good =
+        is_object ? source_read_object(plan, &doc, ret_error) : read_words(plan, input, ret_error);
     js_done(&doc);
     return good;
 }
 
-/* ---- the run ---- */
+/* --- the run ---------------------------------------------------------------------------------- */
 
-static void end(struct run *r, enum run_end how, struct str text)
+static void source_end(struct run *r, enum run_end how, struct str text)
 {
     r->ended = true;
     stepper_stop(&r->stepper);
     r->events.on_end(r->task, how, text);
 }
 
-static void on_step(void *arg)
+static void source_on_step(void *arg)
 {
-    struct run *r = run_of(arg);
+    struct run *r = source_run_of(arg);
     if (r->cancelled) {
-        end(r, RUN_FAILED, STR("cancelled"));
+        source_end(r, RUN_FAILED, STR("cancelled"));
         return;
     }
     for (int64_t i = 0; i < r->plan.burst && r->n_said < r->plan.events; i++) {
@@ -134,12 +135,12 @@ static void on_step(void *arg)
     if (r->paused && !r->cancelled)
         stepper_stop(&r->stepper);
     else if (r->n_said == r->plan.events && !r->cancelled)
-        end(r, RUN_DONE, STR_NULL);
+        source_end(r, RUN_DONE, STR_NULL);
 }
 
 static void source_cancel(struct run *run)
 {
-    struct run *r = run_of(run);
+    struct run *r = source_run_of(run);
     if (r->ended)
         return;
     r->cancelled = true;
@@ -148,7 +149,7 @@ static void source_cancel(struct run *run)
 
 static void source_unpause(struct run *run)
 {
-    struct run *r = run_of(run);
+    struct run *r = source_run_of(run);
     if (r->ended || !r->paused)
         return;
     r->paused = false;
@@ -157,18 +158,18 @@ static void source_unpause(struct run *run)
 
 static bool source_is_deaf(struct run *run)
 {
-    return run_of(run)->ended;
+    return source_run_of(run)->ended;
 }
 
 static bool source_deliver(struct run *run, struct str line)
 {
     (void)line;
-    return !run_of(run)->ended; /* it listens to nobody */
+    return !source_run_of(run)->ended; /* it listens to nobody */
 }
 
-static void on_closed(void *arg)
+static void source_on_closed(void *arg)
 {
-    struct run *r = run_of(arg);
+    struct run *r = source_run_of(arg);
     r->magic = 0;
     free(r);
 }
@@ -177,9 +178,9 @@ static void source_free(struct run *run)
 {
     if (!run)
         return;
-    struct run *r = run_of(run);
+    struct run *r = source_run_of(run);
     buf_done(&r->data);
-    stepper_close(&r->stepper, on_closed);
+    stepper_close(&r->stepper, source_on_closed);
 }
 
 /* A text that shows where it is cut, should it ever be. */
@@ -211,7 +212,7 @@ static struct run *source_start(void *settings, const struct run_spec *spec,
     r->events = *events;
     r->task = task;
     prepare(r);
-    stepper_init(&r->stepper, s->loop, (unsigned)plan.interval_ms, on_step, r);
+    stepper_init(&r->stepper, s->loop, (unsigned)plan.interval_ms, source_on_step, r);
     stepper_start(&r->stepper);
     return r;
 }

@@ -36,8 +36,8 @@ struct builder {
 };
 
 /* NULL when there is none of that name. */
-static const struct tool *find_tool(const struct builder *b, const struct holder *h,
-                                    struct str name)
+static const struct tool *agents_find_tool(const struct builder *b, const struct holder *h,
+                                           struct str name)
 {
     if (str_eq(name, STR("http_get")))
         return &h->http_get.tool;
@@ -57,7 +57,7 @@ static bool find_tools(const struct builder *b, const struct config_agent *from,
                   b->config->http_get.allow.n);
     h->tools = xcalloc(from->tools.n * sizeof(struct tool *));
     for (size_t i = 0; i < from->tools.n; i++) {
-        h->tools[i] = find_tool(b, h, str_of(from->tools.list[i]));
+        h->tools[i] = agents_find_tool(b, h, str_of(from->tools.list[i]));
         if (!h->tools[i]) {
             snprintf(ret_error, n, "agent %s: there is no tool \"%s\"", from->name,
                      from->tools.list[i]);
@@ -106,6 +106,7 @@ static bool build_openai(const struct config_model *from, struct fetcher *fetche
                                          .options = h->upstream.options,
                                          .url = h->url,
                                          .model = from->model,
+                                         .think_tag = from->think_tag,
                                          .headers = (const char *const *)h->upstream.headers.list};
     h->model = (struct model){.name = from->name,
                               .ops = &model_openai_ops,

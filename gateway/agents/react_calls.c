@@ -4,13 +4,15 @@
 #include <stdlib.h>
 #include <uv.h>
 
+#include "proto/str.h"
+
 /* Design
  *
  *   NEW ──begin──▶ OPEN ──the tool, or an answer of the core──▶ CLOSED
  *
- * What the core carries out is said as a line of PROTOCOL.md section 8, checked by its decoder: what
- * that refuses is the model's to correct.  The answer may come from inside of saying it.  A spawn
- * that waits goes on from its "child" to the message that tells the child's end. */
+ * What the core carries out is said as a line of PROTOCOL.md section 8, checked by its decoder:
+ * what that refuses is the model's to correct.  The answer may come from inside of saying it.  A
+ * spawn that waits goes on from its "child" to the message that tells the child's end. */
 
 enum call_state { CALL_NEW, CALL_OPEN, CALL_CLOSED };
 
@@ -18,8 +20,9 @@ struct react_call {
     struct react_calls *calls;
     enum call_state state;
     char *id, *name;
-    char *arguments;   /* compact JSON object */
-    const char *fault; /* why it cannot be made; NULL: it can */
+    char *arguments;            /* compact JSON object */
+    char *more, *function_more; /* members that go back as they came; "" for none */
+    const char *fault;          /* why it cannot be made; NULL: it can */
     const struct tool *tool;
     struct tool_job *job;
     char *
@@ -28,7 +31,7 @@ struct react_call {
     struct buf output; /* what the model is told */
 };
 
-/* ------------------------------------------------------------------ what the model asks for */
+/* --- what the model asks for ------------------------------------------------------------------ */
 
 static bool is_taken(const struct react_calls *c, const char *id)
 {
@@ -55,15 +58,18 @@ static char *make_id(struct react_calls *c, struct str asked)
     return id;
 }
 
-static bool is_blank(struct str text)
+/* Without the white space and control characters around it. */
+static struct str strip(struct str text)
 {
     while (text.n && (unsigned char)text.p[text.n - 1] <= ' ')
         text.n--;
-    return text.n == 0;
+    while (text.n && (unsigned char)text.p[0] <= ' ')
+        text = str_from(text, 1);
+    return text;
 }
 
-/* The arguments as a compact object; "{}" and a fault when they are none.  There are models that write
- * nothing, or null, for none, and some that write the object as a string once more. */
+/* The arguments as a compact object; "{}" and a fault when they are none.  There are models that
+ * write nothing, or null, for none, and some that write the object as a string once more. */
 static void read_arguments(struct react_call *call, struct str text)
 {
     struct js_doc *doc = &call->calls->doc;
@@ -75,7 +81,7 @@ static void read_arguments(struct react_call *call, struct str text)
         text = buf_str(&inner);
         is_json = js_parse(doc, text.p, text.n, JS_AGENT);
     }
-    if (is_blank(text) || (is_json && js_type(doc, 0) == JS_NULL))
+    if (strip(text).n == 0 || (is_json && js_type(doc, 0) == JS_NULL))
         buf_puts(&compact, "{}");
     else if (!is_json)
         call->fault = "the arguments are not JSON";
@@ -90,7 +96,7 @@ static void read_arguments(struct react_call *call, struct str text)
     buf_done(&inner);
 }
 
-static const struct tool *find_tool(const struct react_calls *c, const char *name)
+static const struct tool *react_calls_find_tool(const struct react_calls *c, const char *name)
 {
     for (size_t i = 0; i < c->n_tools; i++)
         if (strcmp(c->tools[i]->name, name) == 0)
@@ -98,35 +104,26 @@ static const struct tool *find_tool(const struct react_calls *c, const char *nam
     return NULL;
 }
 
-static bool begins(struct str text, struct str with)
-{
-    return text.n >= with.n && memcmp(text.p, with.p, with.n) == 0;
-}
-
-/* A tool's name as models' servers garble it: tokens of the model's behind it ("clock<|channel|>…"), its
- * name space before it ("functions.clock"), white space.  "" when it is none. */
+/* A tool's name as models' servers garble it: tokens of the model's behind it
+ * ("clock<|channel|>…"), its name space before it ("functions.clock"), white space.  "" when it is
+ * none. */
 static struct str plain_name(struct str name)
 {
     const char *token = name.n ? memmem(name.p, name.n, "<|", 2) : NULL;
     if (token)
         name.n = (size_t)(token - name.p);
-    while (name.n && (unsigned char)name.p[name.n - 1] <= ' ')
-        name.n--;
-    while (name.n && (unsigned char)name.p[0] <= ' ')
-        name = (struct str){name.p + 1, name.n - 1};
-    if (begins(name, STR("functions.")))
-        name = (struct str){name.p + 10, name.n - 10};
-    return name;
+    name = strip(name);
+    return str_begins(name, STR("functions.")) ? str_from(name, 10) : name;
 }
 
 static void read_name(struct react_call *call, struct str name)
 {
     call->name = own_text(name);
-    call->tool = find_tool(call->calls, call->name);
+    call->tool = react_calls_find_tool(call->calls, call->name);
     if (call->tool)
         return;
     char *plain = own_text(plain_name(name));
-    call->tool = find_tool(call->calls, plain);
+    call->tool = react_calls_find_tool(call->calls, plain);
     free(call->tool ? call->name : plain);
     if (call->tool)
         call->name = plain;
@@ -139,11 +136,13 @@ void react_calls_add(struct react_calls *c, const struct model_call *asked)
     call->id = make_id(c, asked->id);
     read_name(call, asked->name);
     read_arguments(call, asked->arguments);
+    call->more = xstrdup(asked->more.n ? asked->more : STR(""));
+    call->function_more = xstrdup(asked->function_more.n ? asked->function_more : STR(""));
     c->list = xrealloc(c->list, (c->n + 1) * sizeof(struct react_call *));
     c->list[c->n++] = call;
 }
 
-/* ------------------------------------------------------------------ closing */
+/* --- closing ---------------------------------------------------------------------------------- */
 
 static void put_head(struct react_call *call)
 {
@@ -175,11 +174,11 @@ static void on_job_done(void *user, bool good, struct str output)
     call->calls->on_closed(call->calls->user);
 }
 
-/* ------------------------------------------------------------------ making */
+/* --- making ----------------------------------------------------------------------------------- */
 
-/* {"call":"spawn","call_id":"…",…} or {"event":"input_required","data":{"input_id":"…",…}}, with the
- * arguments as further members. */
-static void put_line(struct react_call *call, struct buf *line)
+/* {"call":"spawn","call_id":"…",…} or {"event":"input_required","data":{"input_id":"…",…}}, with
+ * the arguments as further members. */
+static void react_calls_put_line(struct react_call *call, struct buf *line)
 {
     struct str members = {call->arguments + 1, strlen(call->arguments) - 1};
     bool asks = strcmp(call->tool->says, "input_required") == 0;
@@ -202,7 +201,7 @@ static void put_line(struct react_call *call, struct buf *line)
 }
 
 /* Has the core do it; false with a sentence in output when the arguments are not right. */
-static bool say(struct react_call *call, struct buf *output)
+static bool react_calls_say(struct react_call *call, struct buf *output)
 {
     struct react_calls *c = call->calls;
     struct agent_line line;
@@ -213,7 +212,7 @@ static bool say(struct react_call *call, struct buf *output)
         buf_putf(&text, "ask-%u", ++c->n_questions);
         call->awaits = buf_take(&text);
     }
-    put_line(call, &text);
+    react_calls_put_line(call, &text);
     bool good = agent_line_decode(&c->decoder, buf_str(&text), &line);
     if (good && !call->awaits && (line.kind == LINE_EVENT || line.kind == LINE_RESULT)) {
         snprintf(line.error, sizeof line.error, "%s has no argument \"event\"", call->name);
@@ -284,7 +283,7 @@ static bool is_opened(struct react_call *call, bool *ret_good, struct buf *outpu
         return false;
     }
     if (call->tool->says)
-        return say(call, output);
+        return react_calls_say(call, output);
     if (call->tool->start)
         return open_job(call, output);
     uv_gettimeofday(&now);
@@ -308,7 +307,7 @@ void react_calls_begin(struct react_calls *c)
     buf_done(&output);
 }
 
-/* ------------------------------------------------------------------ answers of the core */
+/* --- answers of the core ---------------------------------------------------------------------- */
 
 static struct react_call *find_open(const struct react_calls *c, uint32_t node, bool by_id)
 {
@@ -470,7 +469,14 @@ bool react_calls_deliver(struct react_calls *c)
     return taken;
 }
 
-/* ------------------------------------------------------------------ what the model is told */
+/* --- what the model is told ------------------------------------------------------------------- */
+
+static void put_members(struct buf *out, const char *members)
+{
+    if (*members)
+        buf_putc(out, ',');
+    buf_puts(out, members);
+}
 
 void react_calls_put(const struct react_calls *c, struct buf *out)
 {
@@ -483,7 +489,10 @@ void react_calls_put(const struct react_calls *c, struct buf *out)
         js_put_raw(out, "function", STR("{"));
         js_put_field(out, "name", str_of(call->name));
         js_put_field(out, "arguments", str_of(call->arguments));
-        buf_puts(out, "}}");
+        put_members(out, call->function_more);
+        buf_putc(out, '}');
+        put_members(out, call->more);
+        buf_putc(out, '}');
     }
     buf_putc(out, ']');
 }
@@ -507,6 +516,8 @@ void react_calls_clear(struct react_calls *c)
         free(call->id);
         free(call->name);
         free(call->arguments);
+        free(call->more);
+        free(call->function_more);
         free(call->awaits);
         buf_done(&call->output);
         free(call);

@@ -1,11 +1,13 @@
 /* react_calls -- the tool calls of one turn of a model: made side by side, answered in order.
  *
- * Shape:    add what the model asks for; begin them one by one; each is closed by its tool, or by what
- *           react_calls_deliver is handed; when none is open, the results go into the talk.  What the
- *           model got wrong is closed with a sentence that it can read.
- * Ids:      a call's id is the model's, or, when that is missing or taken in this turn, one of ours.
+ * Shape:    add what the model asks for; begin them one by one; each is closed by its tool, or by
+ *           what react_calls_deliver is handed; when none is open, the results go into the talk.
+ *           What the model got wrong is closed with a sentence that it can read.
+ * Ids:      a call's id is the model's, or, when that is missing or taken in this turn, one of
+ *           ours.
  * Thread:   loop.
- * Owns:     the calls and their jobs, until react_calls_clear, which no callback of a tool may call.
+ * Owns:     the calls and their jobs, until react_calls_clear, which no callback of a tool may
+ *           call.
  */
 #ifndef GATEWAY_AGENTS_REACT_CALLS_H
 #define GATEWAY_AGENTS_REACT_CALLS_H

@@ -13,11 +13,12 @@ void talk_init(struct talk *t)
 void talk_done(struct talk *t)
 {
     buf_done(&t->json);
+    buf_done(&t->spaced);
     free(t->messages);
     *t = (struct talk){0};
 }
 
-static void add(struct talk *t, enum talk_role role)
+static void talk_add(struct talk *t, enum talk_role role)
 {
     if (t->n == t->cap) {
         t->cap = t->cap ? t->cap * 2 : 16;
@@ -30,7 +31,7 @@ static void add(struct talk *t, enum talk_role role)
 
 void talk_begin(struct talk *t, enum talk_role role)
 {
-    add(t, role);
+    talk_add(t, role);
     buf_putc(&t->json, '{');
     js_put_field(&t->json, "role", str_of(role_names[role]));
 }
@@ -48,13 +49,19 @@ void talk_put(struct talk *t, enum talk_role role, struct str content, bool pinn
     talk_end(t, pinned);
 }
 
-static enum talk_role role_of(const struct js_doc *doc, uint32_t message)
+static void put_past(struct talk *t, const struct js_doc *doc, uint32_t message)
 {
-    uint32_t node = js_type(doc, message) == JS_OBJECT ? js_get(doc, message, "role") : 0;
-    for (size_t i = 0; node && js_type(doc, node) == JS_STRING && i < countof(role_names); i++)
-        if (js_is(doc, node, role_names[i]))
-            return (enum talk_role)i;
-    return TALK_USER;
+    bool is_object = js_type(doc, message) == JS_OBJECT;
+    uint32_t role = is_object ? js_get(doc, message, "role") : 0;
+    uint32_t content = is_object ? js_get(doc, message, "content") : 0;
+    bool is_answer = role && js_type(doc, role) == JS_STRING && js_is(doc, role, "assistant");
+    struct buf text = {0};
+    if (is_answer && (t->n == 0 || t->messages[t->n - 1].role == TALK_SYSTEM))
+        return; /* its question is gone */
+    if (content && js_type(doc, content) == JS_STRING)
+        js_value(doc, content, &text);
+    talk_put(t, is_answer ? TALK_ASSISTANT : TALK_USER, buf_str(&text), false);
+    buf_done(&text);
 }
 
 bool talk_put_history(struct talk *t, struct js_doc *doc, struct str history)
@@ -63,10 +70,8 @@ bool talk_put_history(struct talk *t, struct js_doc *doc, struct str history)
         return true;
     if (!js_parse(doc, history.p, history.n, JS_AGENT) || js_type(doc, 0) != JS_ARRAY)
         return false;
-    for (uint32_t i = js_first(doc, 0); i < js_end(doc, 0); i = js_next(doc, i)) {
-        add(t, role_of(doc, i));
-        js_copy(doc, i, &t->json);
-    }
+    for (uint32_t i = js_first(doc, 0); i < js_end(doc, 0); i = js_next(doc, i))
+        put_past(t, doc, i);
     js_done(doc); /* it may be large, and what comes later is small */
     return true;
 }
@@ -91,7 +96,7 @@ static bool find_oldest(const struct talk *t, size_t *ret_from, size_t *ret_to)
     return to < t->n;
 }
 
-static void drop(struct talk *t, size_t from, size_t to)
+static void talk_drop(struct talk *t, size_t from, size_t to)
 {
     size_t at = t->messages[from].at, end = to < t->n ? t->messages[to].at : t->json.len;
     if (from == 0 && to < t->n)
@@ -109,16 +114,65 @@ static void drop(struct talk *t, size_t from, size_t to)
 size_t talk_shorten(struct talk *t, size_t max_bytes)
 {
     size_t n = 0, from, to;
-    while (t->json.len + 1 > max_bytes && find_oldest(t, &from, &to)) {
+    while (talk_size(t) + 1 > max_bytes && find_oldest(t, &from, &to)) {
         n += to - from;
-        drop(t, from, to);
+        talk_drop(t, from, to);
     }
     return n;
 }
 
+/* --- turns ------------------------------------------------------------------------------------ */
+
+#define NO_ANSWER "{\"role\":\"assistant\",\"content\":\"[This message got no answer.]\"},"
+#define NO_QUESTION "{\"role\":\"user\",\"content\":\"[The question is no longer known.]\"},"
+
+/* What stands before message i so that the roles take turns; "" for nothing. */
+static struct str between(const struct talk *t, size_t i)
+{
+    if (i == 0 || t->messages[i].role != t->messages[i - 1].role)
+        return STR("");
+    switch (t->messages[i].role) {
+    case TALK_USER: return STR(NO_ANSWER);
+    case TALK_ASSISTANT: return STR(NO_QUESTION);
+    case TALK_SYSTEM:
+    case TALK_TOOL: break;
+    }
+    return STR("");
+}
+
+size_t talk_size(const struct talk *t)
+{
+    size_t n = t->json.len;
+    for (size_t i = 1; i < t->n; i++)
+        n += between(t, i).n;
+    return n;
+}
+
+/* t->spaced. */
+static void put_spaced(struct talk *t)
+{
+    size_t at = 0;
+    buf_clear(&t->spaced);
+    for (size_t i = 1; i < t->n; i++) {
+        size_t begin = t->messages[i].at + 1; /* past the comma */
+        struct str word = between(t, i);
+        if (word.n == 0)
+            continue;
+        buf_put(&t->spaced, t->json.bytes + at, begin - at);
+        buf_putstr(&t->spaced, word);
+        at = begin;
+    }
+    buf_put(&t->spaced, t->json.bytes + at, t->json.len - at);
+}
+
 struct str talk_str(struct talk *t)
 {
-    buf_putc(&t->json, ']');
-    t->json.len--;
-    return (struct str){t->json.bytes, t->json.len + 1};
+    struct buf *all = &t->json;
+    if (talk_size(t) > t->json.len) {
+        put_spaced(t);
+        all = &t->spaced;
+    }
+    buf_putc(all, ']');
+    all->len--;
+    return (struct str){all->bytes, all->len + 1};
 }

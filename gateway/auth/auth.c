@@ -1,19 +1,21 @@
 /* Design.  A token is read, its key is found among those that its header allows, its signature is
- * checked, and only then are its claims believed.  The one thing that is said of an unverified token
- * is that it claims to be a guest's: its bearer may then start anew, which anybody may.
+ * checked, and only then are its claims believed.  The one thing that is said of an unverified
+ * token is that it claims to be a guest's: its bearer may then start anew, which anybody may.
  */
 #include "gateway/auth/auth.h"
-
-#include "gateway/auth/guest_key.h"
-#include "gateway/auth/jwt.h"
-#include "gateway/config/config.h"
 
 #include <math.h>
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
+
+#include "gateway/auth/guest_key.h"
+#include "gateway/auth/jwt.h"
+#include "gateway/base/header_list.h"
+#include "gateway/config/config.h"
+#include "proto/base64url.h"
+#include "proto/str.h"
 
 #define GUEST_KID "guest"
 #define GUEST_ISSUER "holdfast-guest"
@@ -28,9 +30,9 @@ struct auth {
     struct jwt_key keys[];
 };
 
-/* ------------------------------------------------------------------ keys */
+/* --- keys ------------------------------------------------------------------------------------- */
 
-static char *copy(const char *text)
+static char *auth_copy(const char *text)
 {
     return xstrdup(str_of(text));
 }
@@ -58,9 +60,9 @@ struct auth *auth_open(const struct config *config, const char *data_dir, struct
     struct auth *auth = xcalloc(sizeof *auth + n_keys * sizeof *auth->keys);
     bool good = true;
 
-    auth->issuer = copy(config->auth.issuer);
-    auth->audience = copy(config->auth.audience);
-    auth->cookie = copy(config->auth.cookie);
+    auth->issuer = auth_copy(config->auth.issuer);
+    auth->audience = auth_copy(config->auth.audience);
+    auth->cookie = auth_copy(config->auth.cookie);
     auth->n_keys = n_keys;
     for (size_t i = 0; i < n_keys; i++) {
         const struct config_key *key = &config->auth.keys[i];
@@ -97,7 +99,7 @@ bool auth_serves_guests(const struct auth *auth)
     return auth->guest_key.secret != NULL;
 }
 
-/* ------------------------------------------------------------------ claims */
+/* --- claims ----------------------------------------------------------------------------------- */
 
 static bool is_guest_name(struct str owner)
 {
@@ -142,7 +144,8 @@ static bool has_audience(const struct js_doc *claims, const char *audience)
 
 static const char expired[] = "expired token";
 
-/* A NumericDate may have a fraction (RFC 7519 2); what is cut off makes exp earlier, never later. */
+/* A NumericDate may have a fraction (RFC 7519 2); what is cut off makes exp earlier, never
+ * later. */
 static bool read_time(const struct js_doc *claims, uint32_t node, int64_t *ret)
 {
     double value;
@@ -211,7 +214,7 @@ static const char *check_claims(const struct auth *auth, const struct jwt_key *k
     return NULL;
 }
 
-/* ------------------------------------------------------------------ tokens */
+/* --- tokens ----------------------------------------------------------------------------------- */
 
 static const struct jwt_key *find_key(const struct auth *auth, const struct jwt *jwt)
 {
@@ -255,7 +258,7 @@ static const char *check_token(const struct auth *auth, struct str token, int64_
     return wrong;
 }
 
-/* ------------------------------------------------------------------ new tokens */
+/* --- new tokens ------------------------------------------------------------------------------- */
 
 static void write_token(const struct auth *auth, const struct jwt_key *key, struct str sub,
                         const int64_t times[2], struct buf *out)
@@ -328,7 +331,7 @@ bool auth_token(const struct auth *auth, struct str sub, int64_t ttl_s, int64_t 
     return true;
 }
 
-/* ------------------------------------------------------------------ requests */
+/* --- requests --------------------------------------------------------------------------------- */
 
 bool auth_check(const struct auth *auth, struct str hello_token, struct str bearer,
                 struct str cookie, int64_t wall_ms, struct identity *ret)
@@ -348,28 +351,14 @@ bool auth_check(const struct auth *auth, struct str hello_token, struct str bear
     return false;
 }
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
-static struct str trim(struct str text)
-{
-    while (text.n > 0 && is_blank(text.p[0]))
-        text = (struct str){text.p + 1, text.n - 1};
-    while (text.n > 0 && is_blank(text.p[text.n - 1]))
-        text.n--;
-    return text;
-}
-
 struct str auth_bearer(struct str authorization)
 {
-    struct str scheme = STR("Bearer"), text = trim(authorization);
+    struct str scheme = STR("Bearer"), text = str_trim(authorization);
 
-    if (!text.p || text.n < scheme.n || strncasecmp(text.p, scheme.p, scheme.n) != 0 ||
+    if (!text.p || !str_begins_nocase(text, scheme) ||
         (text.n > scheme.n && !is_blank(text.p[scheme.n])))
         return STR_NULL;
-    return trim((struct str){text.p + scheme.n, text.n - scheme.n});
+    return str_trim(str_from(text, scheme.n));
 }
 
 struct str auth_cookie(const struct auth *auth, struct str cookie_header)
@@ -377,13 +366,9 @@ struct str auth_cookie(const struct auth *auth, struct str cookie_header)
     struct str name = str_of(auth->cookie), rest = cookie_header;
 
     while (name.p && rest.n > 0) {
-        const char *end = memchr(rest.p, ';', rest.n);
-        size_t n = end ? (size_t)(end - rest.p) : rest.n;
-        struct str pair = trim((struct str){rest.p, n});
+        struct str pair = header_list_next(&rest, ';');
         if (pair.n > name.n && pair.p[name.n] == '=' && str_eq((struct str){pair.p, name.n}, name))
-            return (struct str){pair.p + name.n + 1, pair.n - name.n - 1};
-        n += end ? 1 : 0;
-        rest = (struct str){rest.p + n, rest.n - n};
+            return str_from(pair, name.n + 1);
     }
     return STR_NULL;
 }

@@ -28,9 +28,9 @@ struct auth *auth_open(const struct config *config, const char *data_dir, struct
 void auth_close(struct auth *auth);
 
 /* Who is it?  Exactly one token counts: hello.token, else the bearer, else the cookie's value; each
- * STR_NULL when absent ("" is a token, and a bad one).  Without any: a new guest with a token of its
- * own in ret->token, if guests are served (HTTP asks for no guests: do not call it without a token).
- * ret->expires_at_ms is the token's exp; the token is good for TOKEN_LEEWAY_S more.
+ * STR_NULL when absent ("" is a token, and a bad one).  Without any: a new guest with a token of
+ * its own in ret->token, if guests are served (HTTP asks for no guests: do not call it without a
+ * token).  ret->expires_at_ms is the token's exp; the token is good for TOKEN_LEEWAY_S more.
  * UNKNOWN_GUEST begins ret->error: the client may start anew without a token. */
 bool auth_check(const struct auth *auth, struct str hello_token, struct str bearer,
                 struct str cookie, int64_t wall_ms, struct identity *ret) MUST_USE;
@@ -44,9 +44,9 @@ struct str auth_cookie(const struct auth *auth, struct str cookie_header);
 bool auth_is_owner(struct str text);
 bool auth_serves_guests(const struct auth *auth);
 
-/* Appends a token for sub, signed with the first HS256 key, else, where no keys are configured, with
- * the gateway's own.  False with a sentence in ret_error when there is no key to sign with or sub may
- * not be an owner. */
+/* Appends a token for sub, signed with the first HS256 key, else, where no keys are configured,
+ * with the gateway's own.  False with a sentence in ret_error when there is no key to sign with or
+ * sub may not be an owner. */
 bool auth_token(const struct auth *auth, struct str sub, int64_t ttl_s, int64_t wall_ms,
                 struct buf *out, char ret_error[128]) MUST_USE;
 

@@ -6,10 +6,12 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
+#include "proto/base64url.h"
+
 #define HS256_BYTES 32
 #define ES256_HALF 32 /* bytes of r, and of s */
 
-/* ------------------------------------------------------------------ reading */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* Takes what is before the next dot off the front. */
 static bool take_part(struct str *rest, struct str *ret)
@@ -24,7 +26,7 @@ static bool take_part(struct str *rest, struct str *ret)
 }
 
 /* A base64url text of a JSON object. */
-static bool read_object(struct str part, struct buf *text, struct js_doc *doc)
+static bool jwt_read_object(struct str part, struct buf *text, struct js_doc *doc)
 {
     return base64url_read(part, text) && text->len > 0 &&
            js_parse(doc, text->bytes, text->len, JS_ANY_NUMBER) && js_type(doc, 0) == JS_OBJECT;
@@ -65,8 +67,8 @@ const char *jwt_read(struct str token, struct jwt *ret)
         memchr(rest.p, '.', rest.n))
         return "not a token of three parts";
     ret->signed_part = (struct str){token.p, header.n + 1 + claims.n};
-    if (!read_object(header, &ret->header_text, &ret->header) ||
-        !read_object(claims, &ret->claims_text, &ret->claims))
+    if (!jwt_read_object(header, &ret->header_text, &ret->header) ||
+        !jwt_read_object(claims, &ret->claims_text, &ret->claims))
         return "malformed token";
     const char *wrong = check_header(&ret->header);
     if (wrong)
@@ -94,7 +96,7 @@ bool jwt_may_be_of(const struct jwt *jwt, const char *kid)
     return !node || js_is(&jwt->header, node, kid);
 }
 
-/* ------------------------------------------------------------------ verifying */
+/* --- verifying -------------------------------------------------------------------------------- */
 
 static void hs256(const struct jwt_key *key, struct str text, unsigned char ret[HS256_BYTES])
 {
@@ -171,7 +173,7 @@ bool jwt_is_signed_by(const struct jwt *jwt, const struct jwt_key *key)
     return good;
 }
 
-/* ------------------------------------------------------------------ writing */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 void jwt_write(const struct jwt_key *key, struct str claims, struct buf *out)
 {

@@ -1,7 +1,7 @@
 /* jwt -- JSON Web Tokens (RFC 7515, 7519): read, verified, written.  Whom to believe: auth.c.
  *
- * Shape:    jwt_read takes a token apart and believes nothing; jwt_is_signed_by believes one key, and
- *           the key fixes the algorithm.  Every other form than the compact one in canonical,
+ * Shape:    jwt_read takes a token apart and believes nothing; jwt_is_signed_by believes one key,
+ *           and the key fixes the algorithm.  Every other form than the compact one in canonical,
  *           unpadded base64url is refused, as are duplicate claims and critical extensions.
  * Thread:   any; one struct jwt at a time.
  * Owns:     a struct jwt its copies of header and claims; the token stays the caller's and must

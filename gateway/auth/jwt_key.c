@@ -12,62 +12,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "proto/base64url.h"
+
 #define MAX_KEY_FILE 65536 /* bytes */
 #define MAX_RSA_BITS 16384
 
-static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-/* ------------------------------------------------------------------ base64url */
-
-void base64url_put(struct buf *out, const void *bytes, size_t n)
-{
-    const unsigned char *p = bytes;
-    uint32_t word = 0;
-    unsigned bits = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        word = (word << 8 | p[i]) & 0xffff;
-        for (bits += 8; bits >= 6; bits -= 6)
-            buf_putc(out, alphabet[word >> (bits - 6) & 63]);
-    }
-    if (bits > 0)
-        buf_putc(out, alphabet[word << (6 - bits) & 63]);
-}
-
-static int digit_of(char c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    return c == '-' ? 62 : c == '_' ? 63 : -1;
-}
-
-/* One text for one value: bits that say nothing must be zero. */
-bool base64url_read(struct str text, struct buf *out)
-{
-    uint32_t word = 0;
-    unsigned bits = 0;
-
-    if (text.n % 4 == 1)
-        return false;
-    for (size_t i = 0; i < text.n; i++) {
-        int digit = digit_of(text.p[i]);
-        if (digit < 0)
-            return false;
-        word = (word << 6 | (uint32_t)digit) & 0xffff;
-        bits += 6;
-        if (bits >= 8) {
-            bits -= 8;
-            buf_putc(out, (char)(word >> bits & 0xff));
-        }
-    }
-    return (word & ((1u << bits) - 1)) == 0;
-}
-
-/* ------------------------------------------------------------------ files */
+/* --- files ------------------------------------------------------------------------------------ */
 
 /* A freed copy must not keep a secret. */
 static void wipe(struct buf *b)
@@ -97,7 +47,7 @@ static const char *read_file(const char *path, struct buf *ret)
     return wrong;
 }
 
-static bool has(const struct buf *text, const char *what)
+static bool jwt_key_has(const struct buf *text, const char *what)
 {
     return text->len > 0 && memmem(text->bytes, text->len, what, strlen(what)) != NULL;
 }
@@ -107,7 +57,7 @@ static const char *open_secret(const char *path, struct jwt_key *ret)
     struct buf bytes = {0};
     const char *wrong = read_file(path, &bytes);
 
-    if (!wrong && has(&bytes, "-----BEGIN "))
+    if (!wrong && jwt_key_has(&bytes, "-----BEGIN "))
         wrong = "is a PEM file; HS256 wants a secret";
     if (!wrong && bytes.len > 0 && bytes.bytes[bytes.len - 1] == '\n')
         bytes.len--;
@@ -119,7 +69,7 @@ static const char *open_secret(const char *path, struct jwt_key *ret)
     return wrong;
 }
 
-/* ------------------------------------------------------------------ JWK (RFC 7517, 7518, 8037) */
+/* --- JWK (RFC 7517, 7518, 8037) --------------------------------------------------------------- */
 
 static bool is(const json_t *object, const char *member, const char *value)
 {
@@ -250,13 +200,13 @@ static const char *open_jwk(const struct buf *text, struct jwt_key *ret)
     return wrong;
 }
 
-/* ------------------------------------------------------------------ public keys */
+/* --- public keys ------------------------------------------------------------------------------ */
 
 static const char *open_pem(const struct buf *text, struct jwt_key *ret)
 {
     BIO *bio = BIO_new_mem_buf(text->bytes, (int)text->len);
 
-    if (has(text, "PRIVATE KEY-----"))
+    if (jwt_key_has(text, "PRIVATE KEY-----"))
         return BIO_free(bio), "holds a private key; give the public one";
     ret->public_key = bio ? PEM_read_bio_PUBKEY(bio, NULL, NULL, NULL) : NULL;
     BIO_free(bio);
@@ -297,7 +247,7 @@ static const char *open_public(const char *path, struct jwt_key *ret)
     const char *wrong = read_file(path, &text);
 
     if (!wrong)
-        wrong = has(&text, "-----BEGIN ") ? open_pem(&text, ret) : open_jwk(&text, ret);
+        wrong = jwt_key_has(&text, "-----BEGIN ") ? open_pem(&text, ret) : open_jwk(&text, ret);
     if (!wrong)
         wrong = check_public_key(ret);
     wipe(&text); /* it may have been the private one */
@@ -305,7 +255,7 @@ static const char *open_public(const char *path, struct jwt_key *ret)
     return wrong;
 }
 
-/* ------------------------------------------------------------------ keys */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 void jwt_key_of_secret(const char *kid, const void *secret, size_t n, struct jwt_key *ret)
 {

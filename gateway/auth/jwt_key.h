@@ -20,15 +20,11 @@ struct jwt_key {
     size_t n_secret;
 };
 
-/* Reads the file that the configuration names.  NULL, or what is wrong with it; jwt_key_done is due in
- * both cases. */
+/* Reads the file that the configuration names.  NULL, or what is wrong with it; jwt_key_done is due
+ * in both cases. */
 const char *jwt_key_open(const struct config_key *config, struct jwt_key *ret) MUST_USE;
 /* An HS256 key of given bytes. */
 void jwt_key_of_secret(const char *kid, const void *secret, size_t n, struct jwt_key *ret);
 void jwt_key_done(struct jwt_key *key);
-
-/* Canonical, unpadded base64url (RFC 4648, 5).  Decoding appends; false for any other text. */
-void base64url_put(struct buf *out, const void *bytes, size_t n);
-bool base64url_read(struct str text, struct buf *out) MUST_USE;
 
 #endif

@@ -1,7 +1,8 @@
 /* deadline -- when libwebsockets gives a connection up.
  *
- * Shape:    lws_set_timeout alone holds only inside libwebsockets' callbacks: from a timer, or at the end of
- *           a turn, nothing tells its event loop, which goes on sleeping until some socket has something.
+ * Shape:    lws_set_timeout alone holds only inside libwebsockets' callbacks: from a timer, or at
+ *           the end of a turn, nothing tells its event loop, which goes on sleeping until some
+ *           socket has something.
  * Thread:   loop.
  * Owns:     nothing.
  */

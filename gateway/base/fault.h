@@ -1,13 +1,14 @@
 /* fault -- what can fail, fails when a test says so.
  *
- *     HOLDFAST_FAULT=send:3 holdfast serve …         the third message to a client cannot be written
- *     HOLDFAST_FAULT=commit:5+,accept:1 …            every commit from the fifth on; the first accept
+ *     HOLDFAST_FAULT=send:3 holdfast serve …     the third message to a client cannot be written
+ *     HOLDFAST_FAULT=commit:5+,accept:1 …        every commit from the fifth on; the first accept
  *
- * Shape:    a point is passed by FAULT(NAME), true when what it guards is to fail.  In builds without
- *           FAULTS (CMakeLists.txt), and so in every release, it is the constant false, and the
- *           environment is not looked at.
+ * Shape:    a point is passed by FAULT(NAME), true when what it guards is to fail.  In builds
+ *           without FAULTS (CMakeLists.txt), and so in every release, it is the constant false, and
+ *           the environment is not looked at.
  * Thread:   any; fault_open before there is a second one.
- * Errors:   none of its own: what fails is handled where it is guarded, as the true failure would be.
+ * Errors:   none of its own: what fails is handled where it is guarded, as the true failure would
+ *           be.
  */
 #ifndef GATEWAY_BASE_FAULT_H
 #define GATEWAY_BASE_FAULT_H

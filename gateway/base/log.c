@@ -1,7 +1,5 @@
 #include "gateway/base/log.h"
 
-#include "proto/js.h"
-
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -10,6 +8,8 @@
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "proto/js.h"
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
@@ -31,7 +31,7 @@ bool log_is_on(enum log_level level)
     return (int)level >= atomic_load_explicit(&log_level, memory_order_relaxed);
 }
 
-/* ------------------------------------------------------------------ one line */
+/* --- one line --------------------------------------------------------------------------------- */
 
 /* A terminal must not obey what a peer has written: DEL and the C1 controls (U+0080 to U+009F) are
  * valid in JSON as they stand. */
@@ -62,7 +62,7 @@ static bool is_bare(struct str text)
     return true;
 }
 
-static void put_text(struct buf *out, enum log_format format, const char *key, struct str text)
+static void log_put_text(struct buf *out, enum log_format format, const char *key, struct str text)
 {
     text.n = utf8_cut(text, LOG_VALUE_MAX);
     if (format == FORMAT_JSON) {
@@ -97,13 +97,13 @@ void log_line(struct buf *out, enum log_format format, int64_t wall_ms,
     snprintf(ts, sizeof ts, "%s.%03dZ", day, (int)(wall_ms % 1000));
     if (format == FORMAT_JSON)
         buf_putc(out, '{');
-    put_text(out, format, "ts", str_of(ts));
-    put_text(out, format, "level", str_of(level_names[entry->level]));
-    put_text(out, format, "component", str_of(entry->component));
-    put_text(out, format, "event", str_of(entry->event));
+    log_put_text(out, format, "ts", str_of(ts));
+    log_put_text(out, format, "level", str_of(level_names[entry->level]));
+    log_put_text(out, format, "component", str_of(entry->component));
+    log_put_text(out, format, "event", str_of(entry->event));
     for (const struct log_field *field = entry->fields; field->key; field++) {
         if (field->text.p)
-            put_text(out, format, field->key, field->text);
+            log_put_text(out, format, field->key, field->text);
         else
             put_number(out, format, field->key, field->number);
     }
@@ -111,10 +111,11 @@ void log_line(struct buf *out, enum log_format format, int64_t wall_ms,
         buf_putc(out, '}');
 }
 
-/* ------------------------------------------------------------------ out */
+/* --- out -------------------------------------------------------------------------------------- */
 
-/* Who reads the log may have stopped: a pager, a log driver that is stuck.  The loop must not stop with it,
- * so a line is given LOG_WAIT_MS once, and while nothing is taken the next ones are lost at once. */
+/* Who reads the log may have stopped: a pager, a log driver that is stuck.  The loop must not stop
+ * with it, so a line is given LOG_WAIT_MS once, and while nothing is taken the next ones are lost
+ * at once. */
 static bool can_write(void)
 {
     struct pollfd out = {STDERR_FILENO, POLLOUT, 0};
@@ -125,8 +126,8 @@ static bool can_write(void)
     return n > 0;
 }
 
-/* False when it was lost, or its end: there is nobody to tell.  A pipe that can be written to takes PIPE_BUF
- * bytes without waiting. */
+/* False when it was lost, or its end: there is nobody to tell.  A pipe that can be written to takes
+ * PIPE_BUF bytes without waiting. */
 static bool write_all(struct str text)
 {
     size_t all = text.n;
@@ -149,7 +150,7 @@ static int64_t milliseconds(clockid_t of)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static void put_line(struct buf *out, const struct log_entry *entry, uint64_t left_out)
+static void log_put_line(struct buf *out, const struct log_entry *entry, uint64_t left_out)
 {
     struct buf line = {0};
     enum log_format format = (enum log_format)atomic_load(&log_format);
@@ -177,9 +178,9 @@ void log_write(enum log_level level, const char *component, const char *event,
         buf_putc(&text, '\n');
     if (n_lost > 0) {
         struct log_entry lost = {LEVEL_WARN, "log", "lost", LOG_FIELDS(LOG_INT("lines", n_lost))};
-        put_line(&text, &lost, 0);
+        log_put_line(&text, &lost, 0);
     }
-    put_line(&text, &(struct log_entry){level, component, event, fields}, left_out);
+    log_put_line(&text, &(struct log_entry){level, component, event, fields}, left_out);
     n_lost = write_all(buf_str(&text)) ? 0 : n_lost + 1;
     pthread_mutex_unlock(&write_lock);
     buf_done(&text);

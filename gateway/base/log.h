@@ -3,10 +3,10 @@
  *     log_event(LEVEL_INFO, "ws", "closed", LOG_INT("conn", 41), LOG_INT("code", 1001));
  *     ts=2026-03-01T12:00:00.000Z level=info component=ws event=closed conn=41 code=1001
  *
- * Shape:    values are escaped and cut at LOG_VALUE_MAX.  Who reads stderr and stops stops nobody here: a line
- *           waits LOG_WAIT_MS at most, and what is lost is counted in the next line that is taken.
- *           ERROR: an operator must act.  WARN: we carried on, and the line says how.
- *           INFO: lifecycle.  DEBUG: anything.
+ * Shape:    values are escaped and cut at LOG_VALUE_MAX.  Who reads stderr and stops stops nobody
+ *           here: a line waits LOG_WAIT_MS at most, and what is lost is counted in the next line
+ *           that is taken.  ERROR: an operator must act.  WARN: we carried on, and the line says
+ *           how.  INFO: lifecycle.  DEBUG: anything.
  * Thread:   any.
  * Never:    contents, tokens, secrets, pointers.
  * Limits:   lines that peers can cause go through log_event_limited: LOG_BURST at once, then one a

@@ -31,8 +31,8 @@ bool net_of_peer(int fd, struct net_address *ret) MUST_USE;
 bool net_list_has(const struct net *nets, size_t n_nets, const struct net_address *address);
 /* 127.0.0.0/8 and ::1. */
 bool net_is_loopback(const struct net_address *address);
-/* An address that the whole Internet can have: in none of IANA's special-purpose registries (RFC 6890
- * and what followed), no multicast, and no tunnel or translation to an IPv4 address. */
+/* An address that the whole Internet can have: in none of IANA's special-purpose registries (RFC
+ * 6890 and what followed), no multicast, and no tunnel or translation to an IPv4 address. */
 bool net_is_public(const struct net_address *address);
 /* The text of an address, IPv4 as a.b.c.d. */
 #define NET_TEXT 46

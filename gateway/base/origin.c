@@ -1,9 +1,9 @@
 #include "gateway/base/origin.h"
 
-#include "gateway/base/net.h"
-
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "gateway/base/net.h"
 
 #define MAX_HOST 255 /* bytes of a name that DNS could carry */
 #define MAX_SCHEME 31
@@ -15,7 +15,7 @@ struct parts {
     uint16_t port;
 };
 
-/* ------------------------------------------------------------------ reading */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static char lower(char c)
 {
@@ -159,7 +159,7 @@ void origin_done(struct origin *o)
     *o = (struct origin){0};
 }
 
-/* ------------------------------------------------------------------ the rules */
+/* --- the rules -------------------------------------------------------------------------------- */
 
 static bool host_matches(const struct origin *o, const char *host)
 {

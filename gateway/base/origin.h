@@ -1,7 +1,7 @@
 /* origin -- who may connect: the check of Origin and Host (PROTOCOL.md section 1).
  *
- * Shape:    pure functions of a request's two headers and of the configured list.  Requests with more
- *           than one Origin or Host header must be refused before they come here.
+ * Shape:    pure functions of a request's two headers and of the configured list.  Requests with
+ *           more than one Origin or Host header must be refused before they come here.
  * Thread:   any.
  * Owns:     nothing, but for a parsed struct origin its host (origin_done).
  */

@@ -1,8 +1,8 @@
 /* secret_line -- a secret that is the first line of a file.
  *
  * Thread:   any.
- * Errors:   what is wrong, as static text or strerror's: NULL when nothing is.  A secret is taken whole or not
- *           at all, and never stands in the text.
+ * Errors:   what is wrong, as static text or strerror's: NULL when nothing is.  A secret is taken
+ *           whole or not at all, and never stands in the text.
  */
 #ifndef GATEWAY_BASE_SECRET_LINE_H
 #define GATEWAY_BASE_SECRET_LINE_H

@@ -1,17 +1,17 @@
 #include "gateway/base/stepper.h"
 
-static void on_idle(uv_idle_t *idle)
+static void stepper_on_idle(uv_idle_t *idle)
 {
     struct stepper *s = idle->data;
     s->step(s->arg);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void stepper_on_timer(uv_timer_t *timer)
 {
     struct stepper *s = timer->data;
     uint64_t now = uv_now(timer->loop);
     s->due += (1 + (now - s->due) / s->pace_ms) * s->pace_ms;
-    uv_timer_start(timer, on_timer, s->due - now, 0);
+    uv_timer_start(timer, stepper_on_timer, s->due - now, 0);
     s->step(s->arg);
 }
 
@@ -35,9 +35,9 @@ void stepper_start(struct stepper *s)
 {
     if (s->pace_ms) {
         s->due = uv_now(s->handle.any.loop);
-        uv_timer_start(&s->handle.timer, on_timer, 0, 0);
+        uv_timer_start(&s->handle.timer, stepper_on_timer, 0, 0);
     } else {
-        uv_idle_start(&s->handle.idle, on_idle);
+        uv_idle_start(&s->handle.idle, stepper_on_idle);
     }
 }
 

@@ -1,9 +1,9 @@
-/* stepper -- calls a function once in each turn of the loop, or every so many milliseconds, until it
- * is told to stop.
+/* stepper -- calls a function once in each turn of the loop, or every so many milliseconds, until
+ * it is told to stop.
  *
- * Pace:     a step that comes late does not put off those behind it; what a busy loop missed is left
- *           out.  (A repeating timer of libuv's counts from when it was late, so that in time all of
- *           them come in step.)
+ * Pace:     a step that comes late does not put off those behind it; what a busy loop missed is
+ *           left out.  (A repeating timer of libuv's counts from when it was late, so that in time
+ *           all of them come in step.)
  * Why:      a timer of 0 ms that starts itself again fires again in the same turn of the loop
  *           (libuv 1.44), and nothing else runs; an idle handle fires once a turn.
  * Thread:   loop.
@@ -12,9 +12,9 @@
 #ifndef GATEWAY_BASE_STEPPER_H
 #define GATEWAY_BASE_STEPPER_H
 
-#include "proto/base.h"
-
 #include <uv.h>
+
+#include "proto/base.h"
 
 typedef void (*stepper_fn)(void *arg);
 

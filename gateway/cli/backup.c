@@ -12,7 +12,7 @@
 #include "gateway/store/data_dir.h"
 #include "gateway/store/store_check.h"
 
-static int fail(const char *path, const char *why)
+static int backup_fail(const char *path, const char *why)
 {
     fprintf(stderr, "holdfast: %s: %s\n", path, why);
     return 1;
@@ -37,7 +37,7 @@ static int publish(const char *part, const char *file)
     else if (!sync_path(dirname(copy), O_RDONLY | O_DIRECTORY))
         why = strerror(errno);
     free(copy);
-    return why ? fail(file, why) : 0;
+    return why ? backup_fail(file, why) : 0;
 }
 
 static int verify(const char *part, const char *file)
@@ -65,21 +65,22 @@ static void remind_of_key(const struct data_dir *d)
     buf_done(&path);
 }
 
-static int copy(const struct data_dir *d, const char *part, const char *file)
+static int backup_copy(const struct data_dir *d, const char *part, const char *file)
 {
     struct buf error = {0};
     struct stat st;
     if (lstat(file, &st) == 0)
-        return fail(file, "exists");
+        return backup_fail(file, "exists");
     int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
-        return fail(part, errno == EEXIST ? "exists: another backup runs, or one was cut off and "
-                                            "this is to be removed"
-                                          : strerror(errno));
+        return backup_fail(part, errno == EEXIST
+                                     ? "exists: another backup runs, or one was cut off and "
+                                       "this is to be removed"
+                                     : strerror(errno));
     close(fd);
     int code = 0;
     if (!store_copy(d->database, d->is_still, part, &error))
-        code = fail(d->database, error.bytes);
+        code = backup_fail(d->database, error.bytes);
     if (code == 0)
         code = verify(part, file);
     if (code == 0)
@@ -100,7 +101,7 @@ int backup_run(const char *data_dir, const char *file)
         return 1;
     }
     buf_putf(&part, "%s.part", file);
-    int code = copy(&d, part.bytes, file);
+    int code = backup_copy(&d, part.bytes, file);
     if (code == 0)
         remind_of_key(&d);
     buf_done(&part);

@@ -7,8 +7,9 @@
  *        └── a break, or a gateway that is busy ◀──────────┤
  *                                                          └ the terminal event, a reply, a refusal
  *
- * After a break it begins again, with the same request key until it knows its task, then with a resume
- * behind the last event that it has seen.  So it starts one task, and prints each event once. */
+ * After a break it begins again, with the same request key until it knows its task, then with a
+ * resume behind the last event that it has seen.  So it starts one task, and prints each event
+ * once. */
 #include "gateway/cli/chat.h"
 
 #include <inttypes.h>
@@ -18,14 +19,15 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "core/backoff.h"
 #include "gateway/cli/chat_private.h"
 #include "gateway/cli/chat_token.h"
 
-#define BACKOFF_MS 250u
+#define BACKOFF_MS 250
 #define BACKOFF_MAX_MS 8000
 #define PATIENCE_MS 120000 /* without a welcome; then it gives up */
 
-/* --- small things ------------------------------------------------------------------------------ */
+/* --- small things ----------------------------------------------------------------------------- */
 
 static uint32_t random_below(uint64_t n)
 {
@@ -75,7 +77,7 @@ void chat_give_up(struct chat *c, const char *why)
     chat_finish(c, 1);
 }
 
-/* --- what we send ------------------------------------------------------------------------------ */
+/* --- what we send ----------------------------------------------------------------------------- */
 
 struct buf chat_request(const char *type)
 {
@@ -139,9 +141,9 @@ void chat_ask(struct chat *c)
     c->state = CHAT_ASKING;
 }
 
-/* --- connections ------------------------------------------------------------------------------- */
+/* --- connections ------------------------------------------------------------------------------ */
 
-static void on_again(uv_timer_t *timer)
+static void chat_on_again(uv_timer_t *timer)
 {
     struct chat *c = timer->data;
     chat_link_connect(&c->link);
@@ -166,15 +168,15 @@ static const char *last_word(int code)
 
 static uint64_t pause_before_next(struct chat *c)
 {
-    uint64_t most = BACKOFF_MS << (c->attempts < 5 ? c->attempts : 5);
     if (c->retry_ms)
         return c->retry_ms;
     if (c->away_ms)
         return random_below(c->away_ms);
-    return most / 2 + random_below((most < BACKOFF_MAX_MS ? most : BACKOFF_MAX_MS) / 2);
+    uint64_t most = (uint64_t)backoff_ms(c->attempts + 1, BACKOFF_MS, BACKOFF_MAX_MS);
+    return most / 2 + random_below(most / 2);
 }
 
-static void on_closed(void *arg, int code, const char *why)
+static void chat_on_closed(void *arg, int code, const char *why)
 {
     struct chat *c = arg;
     char text[512];
@@ -202,7 +204,7 @@ static void on_closed(void *arg, int code, const char *why)
         return;
     }
     c->state = CHAT_CONNECTING;
-    uv_timer_start(&c->again, on_again, pause_before_next(c), 0);
+    uv_timer_start(&c->again, chat_on_again, pause_before_next(c), 0);
     c->attempts++;
     c->retry_ms = 0;
 }
@@ -217,9 +219,9 @@ static void on_signal(uv_signal_t *signal, int signum)
     chat_finish(c, c->state == CHAT_IDLE ? 0 : 1);
 }
 
-/* --- start and end ----------------------------------------------------------------------------- */
+/* --- start and end ---------------------------------------------------------------------------- */
 
-static void start(struct chat *c)
+static void chat_start(struct chat *c)
 {
     uv_timer_init(&c->loop, &c->again);
     uv_signal_init(&c->loop, &c->sigint);
@@ -248,7 +250,7 @@ static void start(struct chat *c)
     chat_link_connect(&c->link);
 }
 
-static void stop(struct chat *c)
+static void chat_stop(struct chat *c)
 {
     if (c->keyboard.data)
         uv_close((uv_handle_t *)&c->keyboard, NULL);
@@ -274,15 +276,15 @@ static void stop(struct chat *c)
 int chat_run(const struct chat_options *o)
 {
     static const struct chat_link_ops ops = {
-        .on_open = on_open, .on_line = chat_take_line, .on_closed = on_closed};
+        .on_open = on_open, .on_line = chat_take_line, .on_closed = chat_on_closed};
     struct chat c = {.o = o, .code = 1};
     chat_show_init(&c.show);
     uv_loop_init(&c.loop);
     if (chat_link_init(&c.link, &c.loop, &o->url, &ops, &c)) {
-        start(&c);
+        chat_start(&c);
         while (c.state != CHAT_OVER)
             uv_run(&c.loop, UV_RUN_DEFAULT);
-        stop(&c);
+        chat_stop(&c);
     } else {
         fprintf(stderr, "holdfast: libwebsockets cannot be started\n");
     }

@@ -33,7 +33,7 @@ static void keep_member(struct chat *c, uint32_t object, const char *key, char *
     *to = member(c, object, key);
 }
 
-/* --- questions of the agent -------------------------------------------------------------------- */
+/* --- questions of the agent ------------------------------------------------------------------- */
 
 static void answer(struct chat *c, struct str typed)
 {
@@ -100,7 +100,7 @@ static void on_answered(struct chat *c, uint32_t data)
         uv_poll_stop(&c->keyboard);
 }
 
-/* --- events ------------------------------------------------------------------------------------ */
+/* --- events ----------------------------------------------------------------------------------- */
 
 static void show_failure(struct chat *c, uint32_t data)
 {
@@ -189,7 +189,7 @@ static void on_event(struct chat *c)
         chat_finish(c, 1); /* nobody reads what we print */
 }
 
-/* --- replies ----------------------------------------------------------------------------------- */
+/* --- replies ---------------------------------------------------------------------------------- */
 
 /* The agents of the welcome, for /agents. */
 static void keep_agents(struct chat *c)
@@ -271,7 +271,7 @@ static void on_caught_up(struct chat *c)
     chat_send(c, &r);
 }
 
-static void on_task(struct chat *c)
+static void chat_on_task(struct chat *c)
 {
     uint32_t task = js_get(&c->doc, 0, "task");
     uint32_t status = task ? js_get(&c->doc, task, "status") : 0;
@@ -329,7 +329,8 @@ static void on_list(struct chat *c, const char *key)
         for (uint32_t i = js_first(&c->doc, rows); i < js_end(&c->doc, rows) && n < LIST_MAX;
              i = js_next(&c->doc, i))
             at[n++] = i;
-    /* A page of tasks has its oldest first, one of conversations its newest: all show the newest. */
+    /* A page of tasks has its oldest first, one of conversations its newest: all show the
+     * newest. */
     for (size_t i = 0; i < n; i++)
         show_row(c, at[is_task ? n - 1 - i : i], is_task);
     if (n > 0 && more && js_type(&c->doc, more) == JS_TRUE && !c->show.has_failed)
@@ -381,7 +382,7 @@ void chat_take_line(void *arg, struct str line)
         const char *type;
         void (*take)(struct chat *c);
     } kinds[] = {{"event", on_event},     {"welcome", on_welcome},     {"started", on_started},
-                 {"resumed", on_resumed}, {"caught_up", on_caught_up}, {"task", on_task},
+                 {"resumed", on_resumed}, {"caught_up", on_caught_up}, {"task", chat_on_task},
                  {"error", on_error}};
     if (c->state == CHAT_OVER || !js_parse(&c->doc, line.p, line.n, JS_OURS))
         return;

@@ -10,7 +10,7 @@
 #define MAX_LINE (2u * MAX_EVENT_LINE) /* no gateway sends a longer message */
 #define CERTIFICATES "/etc/ssl/certs/ca-certificates.crt"
 
-/* --- where to ---------------------------------------------------------------------------------- */
+/* --- where to --------------------------------------------------------------------------------- */
 
 static bool read_port(const char *text, uint16_t *ret)
 {
@@ -74,7 +74,7 @@ void chat_url_done(struct chat_url *url)
     *url = (struct chat_url){0};
 }
 
-/* --- what comes -------------------------------------------------------------------------------- */
+/* --- what comes ------------------------------------------------------------------------------- */
 
 static void tell_lines(struct chat_link *link)
 {
@@ -177,7 +177,7 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons why, void *user, vo
     }
 }
 
-/* --- its life ---------------------------------------------------------------------------------- */
+/* --- its life --------------------------------------------------------------------------------- */
 
 static const struct lws_protocols protocols[] = {
     {.name = "holdfast.v1", .callback = on_lws, .rx_buffer_size = 65536},

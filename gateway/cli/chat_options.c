@@ -19,7 +19,7 @@ const char chat_usage[] =
     "  holdfast chat [URL] --cancel CONVERSATION/TASK\n"
     "  holdfast chat [URL] --list [--conversation ID]\n";
 
-static bool read_number(const char *text, uint64_t *ret)
+static bool chat_read_number(const char *text, uint64_t *ret)
 {
     char *end;
     errno = 0;
@@ -67,7 +67,7 @@ static const char *read_flags(int argc, char **argv, struct chat_options *o)
             break;
         case 'l': o->what = CHAT_LIST; break;
         case 'n':
-            if (!read_number(optarg, &o->after))
+            if (!chat_read_number(optarg, &o->after))
                 return "--after is the number of an event";
             break;
         default: return "an option was not understood";

@@ -1,12 +1,12 @@
 #include "gateway/cli/chat_token.h"
 
-#include "gateway/base/folders.h"
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "gateway/base/folders.h"
 
 #define FILE_BYTES 8192 /* a guest's token is far shorter */
 

@@ -1,9 +1,9 @@
 #include "gateway/config/config.h"
 
-#include "gateway/config/config_keys.h"
-
 #include <jansson.h>
 #include <stdlib.h>
+
+#include "gateway/config/config_keys.h"
 
 int config_load(const char *file, const struct config_flags *flags, struct config *ret,
                 struct buf *ret_faults)
@@ -34,7 +34,7 @@ void config_done(struct config *c)
     *c = (struct config){0};
 }
 
-/* ------------------------------------------------------------------ as JSON */
+/* --- as JSON ---------------------------------------------------------------------------------- */
 
 static json_t *table_json(const struct key_table *table, const void *base);
 
@@ -46,7 +46,8 @@ static json_t *text_json(const char *text)
     return json ? json : json_string("?");
 }
 
-/* https://user:password@host/path?key=… shows with *** before the @, and for what is behind the path. */
+/* https://user:password@host/path?key=… shows with *** before the @, and for what is behind the
+ * path. */
 static json_t *url_json(const char *url)
 {
     const char *host = strstr(url, "://"), *at;
@@ -145,7 +146,7 @@ void config_print(const struct config *c, struct buf *out)
     json_decref(json);
 }
 
-/* ------------------------------------------------------------------ the keys themselves */
+/* --- the keys themselves ---------------------------------------------------------------------- */
 
 static void put_default(const struct key *key, struct buf *out)
 {

@@ -1,8 +1,8 @@
 /* config -- what the operator has decided: the JSON file, the command line, and the defaults.
  *
  * Shape:    one table of keys (config_keys.c) has each key's type, range, default and description;
- *           reading, faults and config_print come from it.  config_check.c holds what a table cannot
- *           say: what goes together.  After config_load the struct is const.
+ *           reading, faults and config_print come from it.  config_check.c holds what a table
+ *           cannot say: what goes together.  After config_load the struct is const.
  * Thread:   loop; read by any thread once loaded.
  * Owns:     all its texts and lists.  config_done takes a half-filled struct too.
  * Errors:   all faults of a file are told, one a line, each beginning with its key's path:
@@ -55,6 +55,7 @@ struct config_model {
     struct config_upstream upstream;
     uint32_t idle_timeout_s; /* longest silence; 0: no limit */
     uint64_t context_bytes;  /* of messages that it can be given; 0: no limit */
+    char *think_tag;         /* around thoughts in its answers; "" for none */
 };
 
 /* AGENT_SOURCE says as many tokens as it is asked for: for benchmarks and tests. */
@@ -85,6 +86,17 @@ struct config_hook {
     char *name, *url, *secret_file;
     char *ca_file;
     uint32_t timeout_s, give_up_s, at_once;
+};
+
+/* The protocols of other clients (gateway/faces/), each with a key under faces.
+ * X(enum name, key, what the key is) */
+#define FACE_TABLE(X) X(FACE_AI_SDK, "ai_sdk", "the AI SDK's chat transports, at /v1/ai")
+
+enum config_face {
+#define X(name, key, doc) name,
+    FACE_TABLE(X)
+#undef X
+        N_FACES
 };
 
 enum sandbox_kind { SANDBOX_BUBBLEWRAP, SANDBOX_NONE };
@@ -137,12 +149,15 @@ struct config {
     struct hub_limits limits;
     struct { /* the limits that are the rim's */
         uint32_t connections, connections_per_address;
+        uint32_t face_bytes;
         uint64_t store_mib_per_owner;
     } rim_limits;
     struct config_texts trusted_proxies;
     struct net *trusted_nets; /* as many */
     bool proxy_protocol;
     bool compression;
+    bool faces[N_FACES];      /* which are served */
+    bool faces_said[N_FACES]; /* the file says so, or not */
     struct {
         struct config_texts allow;
         struct net *allow_nets; /* as many */
@@ -169,9 +184,9 @@ struct config {
     } log;
 };
 
-/* Reads the file (NULL: defaults alone) and the flags (NULL: none), both of which must outlive ret, checks
- * everything, and appends the faults to ret_faults.  Returns their number; with faults, *ret is good for
- * config_done only. */
+/* Reads the file (NULL: defaults alone) and the flags (NULL: none), both of which must outlive ret,
+ * checks everything, and appends the faults to ret_faults.  Returns their number; with faults, *ret
+ * is good for config_done only. */
 int config_load(const char *file, const struct config_flags *flags, struct config *ret,
                 struct buf *ret_faults) MUST_USE;
 void config_done(struct config *c);

@@ -2,13 +2,13 @@
  * together.  Each function looks at one part, after the file and the flags were read; it must bear
  * what an earlier fault has left (a NULL text, a default), and does not tell the same fault again.
  */
-#include "gateway/config/config_keys.h"
-
-#include "gateway/base/folders.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "gateway/base/folders.h"
+#include "gateway/config/config_keys.h"
+#include "proto/str.h"
 
 struct path {
     char text[96];
@@ -32,18 +32,13 @@ static bool is(const char *text, const char *other)
     return text && str_eq(str_of(text), str_of(other));
 }
 
-static bool begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 static void set_text(char **member, const char *text)
 {
     free(*member);
     *member = xstrdup(str_of(text));
 }
 
-/* ------------------------------------------------------------------ the command line */
+/* --- the command line ------------------------------------------------------------------------- */
 
 /* As if the file had said it. */
 static void take_choice(struct config *c, const char *flag, const char *name, const char *value,
@@ -74,7 +69,7 @@ static void take_flags(struct config *c, const struct config_flags *flags, struc
     take_choice(c, "--log-format", "format", flags->log_format, f);
 }
 
-/* ------------------------------------------------------------------ where and for whom */
+/* --- where and for whom ----------------------------------------------------------------------- */
 
 static bool parse_port(const char *text, uint16_t *ret)
 {
@@ -107,6 +102,14 @@ static void check_listen(struct config *c, const char *path, struct faults *f)
         fault(f, path,
               "beyond loopback without auth.keys anyone could come as a guest; configure keys, or "
               "say \"guests\": true");
+}
+
+/* A gateway that a developer tries on his own machine takes whatever client he has. */
+static void check_faces(struct config *c)
+{
+    for (size_t i = 0; i < N_FACES; i++)
+        if (!c->faces_said[i])
+            c->faces[i] = c->is_loopback;
 }
 
 static void check_origins(struct config *c, struct faults *f)
@@ -160,7 +163,7 @@ static void check_admin(struct config *c)
     }
 }
 
-/* ------------------------------------------------------------------ keys */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 /* A name that can stand in a log, a header and a list. */
 static bool is_name(const char *text)
@@ -214,13 +217,13 @@ static void check_auth(struct config *c, struct faults *f)
         fault(f, c->tls.cert ? "tls.key" : "tls.cert", "is missing: a certificate needs its key");
 }
 
-/* ------------------------------------------------------------------ models, webhooks */
+/* --- models, webhooks ------------------------------------------------------------------------- */
 
 static void check_url(const char *url, const char *path, struct faults *f)
 {
     if (!url)
         fault(f, path, "is missing");
-    else if (!begins(url, "http://") && !begins(url, "https://"))
+    else if (!str_begins(str_of(url), STR("http://")) && !str_begins(str_of(url), STR("https://")))
         fault(f, path, "must begin with http:// or https://");
 }
 
@@ -281,7 +284,7 @@ static bool has_model(const struct config *c, const char *name)
     return is(name, "builtin");
 }
 
-/* ------------------------------------------------------------------ agents */
+/* --- agents ----------------------------------------------------------------------------------- */
 
 static const char *const tool_names[] = {
     "calculator", "clock",    "spawn_task", "cancel_task", "send_message",
@@ -432,7 +435,7 @@ static void check_default(struct config *c, struct faults *f)
         c->agents[0].is_default = true;
 }
 
-/* ------------------------------------------------------------------ all */
+/* --- all -------------------------------------------------------------------------------------- */
 
 void config_check(struct config *c, const struct config_flags *flags, struct faults *f)
 {
@@ -441,6 +444,7 @@ void config_check(struct config *c, const struct config_flags *flags, struct fau
     check_data(c, f);
     check_admin(c);
     check_auth(c, f);
+    check_faces(c);
     check_origins(c, f);
     c->trusted_nets = check_nets(&c->trusted_proxies, "trusted_proxies", f);
     if (c->proxy_protocol && c->trusted_proxies.n == 0)

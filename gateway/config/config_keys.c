@@ -9,7 +9,7 @@
 #define MAX_COUNT 10000000
 #define MAX_PATH_TEXT 4096
 
-/* ------------------------------------------------------------------ the table */
+/* --- the table -------------------------------------------------------------------------------- */
 
 static const char *const alg_names[] = {"HS256", "RS256", "ES256", "EdDSA", NULL};
 static const char *const model_kinds[] = {"openai", "builtin", NULL};
@@ -98,6 +98,8 @@ static const struct key model_keys[] = {
      INT(config_model, idle_timeout_s, 0, MAX_SECONDS, 120)},
     {"context_bytes", "of messages that it can be given: older ones are left out; 0: no limit",
      INT(config_model, context_bytes, 0, 16 * 1024 * 1024, 0)},
+    {"think_tag", "openai: name of the tags around thoughts in its answers; \"\" for none",
+     .type = KEY_TEXT, AT(config_model, think_tag), .max = MAX_THINK_TAG, .text = "think"},
 };
 TABLE(model_table, model_keys);
 
@@ -148,6 +150,8 @@ static const struct key limit_keys[] = {
     {"connections", "of all", INT(config, rim_limits.connections, 1, MAX_COUNT, 100000)},
     {"connections_per_address", "of one address",
      INT(config, rim_limits.connections_per_address, 1, MAX_COUNT, 200)},
+    {"face_bytes", "of one request of a face, which brings its history along",
+     INT(config, rim_limits.face_bytes, 1024, 64 << 20, 1 << 20)},
     {"requests_per_second", "of one connection, in lines",
      INT(config, limits.requests_per_second, 1, 100000, 50)},
     {"burst", "lines of one connection at once", INT(config, limits.burst, 1, 100000, 200)},
@@ -172,6 +176,16 @@ static const struct key limit_keys[] = {
      .computed = "a tenth of retention.store_gib"},
 };
 TABLE(limits_table, limit_keys);
+
+static const struct key face_keys[] = {
+#define X(name, key, doc)                                                 \
+    {key, doc, BOOL(config, faces[name]),                                 \
+     .count_offset = (uint32_t)offsetof(struct config, faces_said[name]), \
+     .computed = "true on a loopback address"},
+    FACE_TABLE(X)
+#undef X
+};
+TABLE(face_table, face_keys);
 
 static const struct key metrics_keys[] = {
     {"allow", "networks that may read /metrics, beside loopback",
@@ -246,6 +260,7 @@ static const struct key root_keys[] = {
     {"limits", "what one peer, or all, can use", GROUP(limits_table)},
     {"compression", "of WebSocket messages (permessage-deflate), for clients that offer it",
      BOOL(config, compression)},
+    {"faces", "protocols of other clients, over the same tasks", GROUP(face_table)},
     {"trusted_proxies", "networks whose X-Forwarded-For is believed",
      TEXTS(config, trusted_proxies, 256)},
     {"proxy_protocol", "connections of trusted_proxies begin with a PROXY header, version 1 or 2",
@@ -265,7 +280,7 @@ static const struct key root_keys[] = {
 };
 const struct key_table config_table = {root_keys, countof(root_keys)};
 
-/* ------------------------------------------------------------------ looking up */
+/* --- looking up ------------------------------------------------------------------------------- */
 
 const char *key_alg_text(enum key_alg alg)
 {
@@ -347,7 +362,7 @@ void key_put_nearest(const struct key_table *table, const char *name, struct buf
     buf_done(&n.path);
 }
 
-/* ------------------------------------------------------------------ values */
+/* --- values ----------------------------------------------------------------------------------- */
 
 void key_put_wanted(const struct key *key, struct buf *out)
 {
@@ -452,7 +467,7 @@ void keys_free(const struct key_table *table, void *base)
     }
 }
 
-/* ------------------------------------------------------------------ faults */
+/* --- faults ----------------------------------------------------------------------------------- */
 
 void fault(struct faults *f, const char *path, const char *format, ...)
 {

@@ -1,9 +1,9 @@
 /* config_keys -- the table of all configuration keys.  Internal to gateway/config*.c.
  *
- * Shape:    a tree: a table holds the keys of one object; groups and lists point to their own table.
- *           Offsets in a group's table count from struct config, in a list's from its element.
- *           To add a key: a member in config.h, a row here, and, when it must go together with
- *           another, a rule in config_check.c.
+ * Shape:    a tree: a table holds the keys of one object; groups and lists point to their own
+ *           table.  Offsets in a group's table count from struct config, in a list's from its
+ *           element.  To add a key: a member in config.h, a row here, and, when it must go together
+ *           with another, a rule in config_check.c.
  * Thread:   any.
  */
 #ifndef GATEWAY_CONFIG_CONFIG_KEYS_H
@@ -29,7 +29,8 @@ struct key {
     const char *doc;
     enum key_type type;
     bool required;
-    uint32_t offset, count_offset;
+    uint32_t offset;
+    uint32_t count_offset; /* LIST: of the number; BOOL: of a bool "it was said"; 0: none */
     uint32_t size;              /* INT: of the member; LIST: of an element */
     int64_t min, max;           /* INT: value; TEXT: bytes; TEXTS, LIST: entries */
     int64_t number;             /* default of INT, BOOL, CHOICE */

@@ -1,20 +1,20 @@
-/* Design.  One walk over the JSON, led by the table: an object's members are looked up by name, each
- * value is read as its key's type says.  The path to the current value grows and shrinks with the
- * walk, so that every fault can name it.
+/* Design.  One walk over the JSON, led by the table: an object's members are looked up by name,
+ * each value is read as its key's type says.  The path to the current value grows and shrinks with
+ * the walk, so that every fault can name it.
  */
-#include "gateway/config/config_keys.h"
-
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "gateway/config/config_keys.h"
 
 struct reader {
     struct faults *faults;
     struct buf path;
 };
 
-/* ------------------------------------------------------------------ the path */
+/* --- the path --------------------------------------------------------------------------------- */
 
 /* A member's name may be anything: shown are its first characters, without controls. */
 static void push_name(struct reader *r, const char *name)
@@ -46,12 +46,13 @@ static void fault_wanted(struct reader *r, const struct key *key)
     buf_done(&wanted);
 }
 
-/* ------------------------------------------------------------------ values */
+/* --- values ----------------------------------------------------------------------------------- */
 
-static void read_object(struct reader *r, const struct key_table *table, void *base,
-                        const json_t *object);
+static void config_read_object(struct reader *r, const struct key_table *table, void *base,
+                               const json_t *object);
 
-static void read_number(struct reader *r, const struct key *key, void *base, const json_t *value)
+static void config_read_number(struct reader *r, const struct key *key, void *base,
+                               const json_t *value)
 {
     int64_t number = key->min - 1;
 
@@ -62,13 +63,17 @@ static void read_number(struct reader *r, const struct key *key, void *base, con
     else if (key->type == KEY_INT && json_is_integer(value) &&
              json_integer_value(value) <= key->max)
         number = json_integer_value(value);
-    if (number < key->min)
+    if (number < key->min) {
         fault_wanted(r, key);
-    else
-        key_put_number(key, base, number);
+        return;
+    }
+    key_put_number(key, base, number);
+    if (key->type == KEY_BOOL && key->count_offset)
+        *(bool *)((char *)base + key->count_offset) = true;
 }
 
-static void read_text(struct reader *r, const struct key *key, void *base, const json_t *value)
+static void config_read_text(struct reader *r, const struct key *key, void *base,
+                             const json_t *value)
 {
     char **member = key_member(key, base);
     int64_t n = (int64_t)json_string_length(value);
@@ -193,7 +198,7 @@ static void read_list(struct reader *r, const struct key *key, void *base, const
     for (size_t i = 0; i < n; i++) {
         buf_putf(&r->path, "[%zu]", i);
         keys_set_defaults(key->table, elements + i * key->size);
-        read_object(r, key->table, elements + i * key->size, json_array_get(value, i));
+        config_read_object(r, key->table, elements + i * key->size, json_array_get(value, i));
         pop(r, len);
     }
 }
@@ -203,19 +208,19 @@ static void read_value(struct reader *r, const struct key *key, void *base, cons
     switch (key->type) {
     case KEY_INT:
     case KEY_BOOL:
-    case KEY_CHOICE: read_number(r, key, base, value); return;
+    case KEY_CHOICE: config_read_number(r, key, base, value); return;
     case KEY_TEXT:
-    case KEY_URL: read_text(r, key, base, value); return;
+    case KEY_URL: config_read_text(r, key, base, value); return;
     case KEY_TEXTS: read_texts(r, key, base, value); return;
     case KEY_ENV:
     case KEY_HEADERS: read_pairs(r, key, base, value); return;
-    case KEY_GROUP: read_object(r, key->table, base, value); return;
+    case KEY_GROUP: config_read_object(r, key->table, base, value); return;
     case KEY_LIST: read_list(r, key, base, value); return;
     }
     UNREACHABLE();
 }
 
-/* ------------------------------------------------------------------ objects */
+/* --- objects ---------------------------------------------------------------------------------- */
 
 static void fault_unknown(struct reader *r, const struct key_table *table, const char *name)
 {
@@ -239,8 +244,8 @@ static void check_required(struct reader *r, const struct key_table *table, cons
     }
 }
 
-static void read_object(struct reader *r, const struct key_table *table, void *base,
-                        const json_t *object)
+static void config_read_object(struct reader *r, const struct key_table *table, void *base,
+                               const json_t *object)
 {
     size_t len = r->path.len;
     const char *name;
@@ -293,7 +298,7 @@ bool config_read(const char *file, struct config *c, struct faults *f)
 
     if (!root)
         return false;
-    read_object(&r, &config_table, c, root);
+    config_read_object(&r, &config_table, c, root);
     json_decref(root);
     buf_done(&r.path);
     return is_object;

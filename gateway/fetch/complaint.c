@@ -1,6 +1,6 @@
 #include "gateway/fetch/complaint.h"
 
-static void put_line(struct buf *out, struct str text)
+static void complaint_put_line(struct buf *out, struct str text)
 {
     struct js_doc doc = {0};
     struct buf quoted = {0};
@@ -23,10 +23,10 @@ static void put_line(struct buf *out, struct str text)
         buf_puts(out, "...");
 }
 
-static void put(struct buf *out, struct str text)
+static void complaint_append(struct buf *out, struct str text)
 {
     struct buf line = {0};
-    put_line(&line, text);
+    complaint_put_line(&line, text);
     buf_putstr(out, buf_str(&line));
     buf_done(&line);
 }
@@ -60,7 +60,7 @@ static void put_place(struct buf *out, const struct js_doc *doc, uint32_t object
     for (uint32_t i = js_first(doc, loc); i < js_end(doc, loc); i = js_next(doc, i)) {
         if (js_type(doc, i) != JS_STRING)
             continue;
-        put(out, js_raw(doc, i));
+        complaint_append(out, js_raw(doc, i));
         buf_puts(out, js_next(doc, i) < js_end(doc, loc) ? "." : ": ");
     }
 }
@@ -73,7 +73,7 @@ static bool put_said(struct buf *out, const struct js_doc *doc, uint32_t object,
         return true;
     if (!code || js_type(doc, code) != JS_NUMBER)
         return false;
-    put(out, js_raw(doc, code));
+    complaint_append(out, js_raw(doc, code));
     return true;
 }
 
@@ -107,7 +107,7 @@ static bool put_node(struct buf *out, const struct js_doc *doc, uint32_t node, i
     }
     js_value(doc, node, &text);
     if (text.len)
-        put(out, buf_str(&text));
+        complaint_append(out, buf_str(&text));
     buf_done(&text);
     return js_raw(doc, node).n > 0;
 }
@@ -134,7 +134,7 @@ void complaint_put_node(struct buf *out, const struct js_doc *doc, uint32_t obje
              !put_first(&text, doc, object, names, countof(names), DEPTH) && base &&
              js_type(doc, base) == JS_OBJECT)
         (void)put_member(&text, doc, base, "status_msg", DEPTH);
-    put(out, buf_str(&text));
+    complaint_append(out, buf_str(&text));
     buf_done(&text);
 }
 
@@ -165,5 +165,5 @@ void complaint_put(struct buf *out, struct str body)
         body = (struct str){body.p + 1, body.n - 1};
     const char *end = body.n ? memchr(body.p, '\n', body.n) : NULL;
     if (!put_json(out, body) && body.n && body.p[0] != '<')
-        put(out, end ? (struct str){body.p, (size_t)(end - body.p)} : body);
+        complaint_append(out, end ? (struct str){body.p, (size_t)(end - body.p)} : body);
 }

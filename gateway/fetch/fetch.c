@@ -1,12 +1,12 @@
-#include "gateway/fetch/fetch_private.h"
-
-#include "gateway/fetch/complaint.h"
-
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 #include <sys/socket.h>
+
+#include "core/backoff.h"
+#include "gateway/fetch/complaint.h"
+#include "gateway/fetch/fetch_private.h"
+#include "proto/str.h"
 
 /* Design
  *
@@ -16,7 +16,8 @@
  *          WAITING ──── again ───────▶ OPEN ──── libcurl is through ───▶ OVER ──── all is ───▶ DONE
  *                                                                               handed out
  *
- * on_write and on_header run inside libcurl and only keep what came.  fetch_advance hands it out. */
+ * on_write and on_header run inside libcurl and only keep what came.  fetch_advance hands it
+ * out. */
 
 #define FETCH_MAGIC 0x66657463u
 #define RETRY_MS 500
@@ -47,7 +48,8 @@ struct fetch {
     bool paused; /* the user wants no more */
     bool held;   /* libcurl does not read */
     msec_t heard_ms;
-    struct timer idle, again;
+    struct timer idle, again, last_call;
+    msec_t last_call_ms;    /* what fetch_end_within gave it */
     char *fault;            /* NULL: the reply came whole */
     char refused[NET_TEXT]; /* the address that a guarded fetch does not go to */
     char curl_says[CURL_ERROR_SIZE];
@@ -64,14 +66,12 @@ msec_t fetch_retry_ms(unsigned tries, int64_t retry_after_s, uint32_t random)
 {
     if (retry_after_s > RETRY_AFTER_MAX_S)
         return -1;
-    msec_t ms = RETRY_MAX_MS;
-    if (tries <= 4)
-        ms = RETRY_MS << (tries ? tries - 1 : 0);
-    ms = ms / 2 + (msec_t)(random % (uint32_t)(ms / 2 + 1)); /* half of it, up to all */
+    msec_t ms = backoff_ms(tries, RETRY_MS, RETRY_MAX_MS);
+    ms = backoff_between(ms / 2, ms, random);
     return ms > retry_after_s * 1000 ? ms : retry_after_s * 1000;
 }
 
-/* ------------------------------------------------------------------ inside libcurl */
+/* --- inside libcurl --------------------------------------------------------------------------- */
 
 static bool is_good(const struct fetch *f)
 {
@@ -94,23 +94,19 @@ static size_t on_write(char *bytes, size_t size, size_t n, void *user)
     return n;
 }
 
-static bool begins(const char *bytes, size_t n, const char *with)
-{
-    size_t length = strlen(with);
-    return n >= length && strncasecmp(bytes, with, length) == 0;
-}
-
 /* Each reply begins with its status line: that of a redirect, and a 100, come before the last. */
 static size_t on_header(char *bytes, size_t size, size_t n, void *user)
 {
     struct fetch *f = fetch_of(user);
     n *= size;
+    struct str line = {bytes, n};
     f->heard_ms = (msec_t)uv_now(f->fetcher->loop);
-    if (n >= 5 && memcmp(bytes, "HTTP/", 5) == 0) {
+    if (str_begins(line, STR("HTTP/"))) {
         buf_clear(&f->in);
         f->framed = false;
         curl_easy_getinfo(f->easy, CURLINFO_RESPONSE_CODE, &f->status);
-    } else if (begins(bytes, n, "content-length:") || begins(bytes, n, "transfer-encoding:")) {
+    } else if (str_begins_nocase(line, STR("content-length:")) ||
+               str_begins_nocase(line, STR("transfer-encoding:"))) {
         f->framed = true;
     } else if (n <= 2) { /* the line that ends them */
         const char *type = NULL;
@@ -139,7 +135,8 @@ static curl_socket_t on_open_socket(void *user, curlsocktype purpose, struct cur
     return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 }
 
-/* Before each request: a connection that another fetch has left open was not opened for this one. */
+/* Before each request: a connection that another fetch has left open was not opened for this
+ * one. */
 static int on_request(void *user, char *to, char *from, int to_port, int from_port)
 {
     struct fetch *f = fetch_of(user);
@@ -152,11 +149,12 @@ static int on_request(void *user, char *to, char *from, int to_port, int from_po
                : CURL_PREREQFUNC_ABORT;
 }
 
-/* ------------------------------------------------------------------ one try */
+/* --- one try ---------------------------------------------------------------------------------- */
 
-static void fail(struct fetch *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void fetch_fail(struct fetch *f, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-static void fail(struct fetch *f, const char *format, ...)
+static void fetch_fail(struct fetch *f, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -225,7 +223,7 @@ static void begin_try(struct fetch *f)
     if (f->options->idle_ms)
         timer_arm(&f->fetcher->clock, &f->idle, f->heard_ms + f->options->idle_ms);
     if (!fetcher_add(f->fetcher, f->easy)) {
-        fail(f, "the request cannot be made");
+        fetch_fail(f, "the request cannot be made");
         f->state = FETCH_OVER;
         fetcher_ready(f->fetcher, &f->in_ready);
     }
@@ -234,17 +232,18 @@ static void begin_try(struct fetch *f)
 static void end_try(struct fetch *f)
 {
     timer_disarm(&f->fetcher->clock, &f->idle);
+    timer_disarm(&f->fetcher->clock, &f->last_call);
     if (f->easy)
         fetcher_remove(f->fetcher, f->easy);
     f->easy = NULL;
 }
 
-static void on_again(struct timer *timer)
+static void fetch_on_again(struct timer *timer)
 {
     begin_try(container_of(timer, struct fetch, again));
 }
 
-static void on_idle(struct timer *timer)
+static void fetch_on_idle(struct timer *timer)
 {
     struct fetch *f = container_of(timer, struct fetch, idle);
     struct clock *c = &f->fetcher->clock;
@@ -254,13 +253,27 @@ static void on_idle(struct timer *timer)
         timer_arm(c, &f->idle, f->heard_ms + f->options->idle_ms);
         return;
     }
-    fail(f, "no byte came for %lld s", (long long)f->options->idle_ms / 1000);
+    fetch_fail(f, "no byte came for %lld s", (long long)f->options->idle_ms / 1000);
     f->state = FETCH_OVER;
     end_try(f);
     fetcher_ready(f->fetcher, &f->in_ready);
 }
 
-/* ------------------------------------------------------------------ its end */
+/* Nothing more is read.  What has come and was not handed out still is. */
+static void on_last_call(struct timer *timer)
+{
+    struct fetch *f = container_of(timer, struct fetch, last_call);
+    struct clock *c = &f->fetcher->clock;
+    if (f->paused || f->held) {
+        timer_arm(c, timer, c->now_ms + f->last_call_ms);
+        return;
+    }
+    f->state = FETCH_OVER;
+    end_try(f);
+    fetcher_ready(f->fetcher, &f->in_ready);
+}
+
+/* --- its end ---------------------------------------------------------------------------------- */
 
 static bool may_pass(const struct fetch *f, CURLcode result)
 {
@@ -280,35 +293,41 @@ static bool may_pass(const struct fetch *f, CURLcode result)
     }
 }
 
-static bool try_again(struct fetch *f, CURLcode result)
+/* False: no try is left, or the peer wants more patience than there is. */
+static bool wait_for_try(struct fetch *f, int64_t retry_after_s)
 {
-    curl_off_t after = 0;
     uint32_t random = 0;
-    if (f->tries > f->options->retries || !may_pass(f, result))
-        return false;
-    curl_easy_getinfo(f->easy, CURLINFO_RETRY_AFTER, &after);
     (void)RAND_bytes((unsigned char *)&random, sizeof random);
-    msec_t ms = fetch_retry_ms(f->tries, after, random);
-    if (ms < 0)
+    msec_t ms = fetch_retry_ms(f->tries, retry_after_s, random);
+    if (f->tries > f->options->retries || ms < 0)
         return false;
     f->state = FETCH_WAITING;
     timer_arm(&f->fetcher->clock, &f->again, f->fetcher->clock.now_ms + ms);
     return true;
 }
 
+static bool try_again(struct fetch *f, CURLcode result)
+{
+    curl_off_t after = 0;
+    if (!may_pass(f, result))
+        return false;
+    curl_easy_getinfo(f->easy, CURLINFO_RETRY_AFTER, &after);
+    return wait_for_try(f, after);
+}
+
 static void judge(struct fetch *f, CURLcode result)
 {
     struct buf why = {0};
     if (f->refused[0] && (result == CURLE_COULDNT_CONNECT || result == CURLE_ABORTED_BY_CALLBACK)) {
-        fail(f, "the address %s is not a public one", f->refused);
+        fetch_fail(f, "the address %s is not a public one", f->refused);
     } else if (result != CURLE_OK && f->status == 0) {
-        fail(f, "%s", f->curl_says[0] ? f->curl_says : curl_easy_strerror(result));
+        fetch_fail(f, "%s", f->curl_says[0] ? f->curl_says : curl_easy_strerror(result));
     } else if (result != CURLE_OK && is_good(f)) {
-        fail(f, "the connection broke off: %s",
-             f->curl_says[0] ? f->curl_says : curl_easy_strerror(result));
+        fetch_fail(f, "the connection broke off: %s",
+                   f->curl_says[0] ? f->curl_says : curl_easy_strerror(result));
     } else if (!is_good(f)) {
         complaint_put(&why, buf_str(&f->in));
-        fail(f, "HTTP %ld%s%s", f->status, why.len ? ": " : "", why.len ? why.bytes : "");
+        fetch_fail(f, "HTTP %ld%s%s", f->status, why.len ? ": " : "", why.len ? why.bytes : "");
         buf_done(&why);
     }
 }
@@ -374,7 +393,7 @@ void fetch_advance(struct list *in_ready)
     f->events.on_done(f->user, str_of(f->fault));
 }
 
-/* ------------------------------------------------------------------ its life */
+/* --- its life --------------------------------------------------------------------------------- */
 
 struct fetch *fetch_start(struct fetcher *fetcher, const struct fetch_options *options,
                           const struct fetch_request *request, const struct fetch_events *events,
@@ -392,8 +411,9 @@ struct fetch *fetch_start(struct fetcher *fetcher, const struct fetch_options *o
     for (size_t i = 0; request->headers && request->headers[i]; i++)
         f->headers = curl_slist_append(f->headers, request->headers[i]);
     f->headers = curl_slist_append(f->headers, "Expect:"); /* no waiting for a 100 */
-    f->idle.fire = on_idle;
-    f->again.fire = on_again;
+    f->idle.fire = fetch_on_idle;
+    f->again.fire = fetch_on_again;
+    f->last_call.fire = on_last_call;
     fetcher->n_fetches++;
     fetcher_enter(fetcher);
     begin_try(f);
@@ -410,6 +430,33 @@ void fetch_unpause(struct fetch *fetch)
     fetcher_enter(f->fetcher);
     fetcher_ready(f->fetcher, &f->in_ready);
     fetcher_leave(f->fetcher);
+}
+
+void fetch_end_within(struct fetch *fetch, msec_t ms)
+{
+    struct fetch *f = fetch_of(fetch);
+    if (f->state != FETCH_OPEN)
+        return; /* it has ended, or will be handed out to its end */
+    f->last_call_ms = ms;
+    fetcher_enter(f->fetcher);
+    timer_arm(&f->fetcher->clock, &f->last_call, f->fetcher->clock.now_ms + (ms > 0 ? ms : 1));
+    fetcher_leave(f->fetcher);
+}
+
+bool fetch_again(struct fetch *fetch)
+{
+    struct fetch *f = fetch_of(fetch);
+    ASSERT(f->state == FETCH_DONE && f->fetcher->inside == false);
+    fetcher_enter(f->fetcher);
+    bool waits = wait_for_try(f, 0);
+    if (waits) {
+        free(f->fault);
+        f->fault = NULL;
+        f->told_head = false;
+        buf_clear(&f->in);
+    }
+    fetcher_leave(f->fetcher);
+    return waits;
 }
 
 void fetch_free(struct fetch *fetch)

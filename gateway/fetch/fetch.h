@@ -4,26 +4,27 @@
  *           where that does no harm, and its reply as it comes: on_head, on_bytes …, on_done.
  *           Replies of any status but 2xx are faults, told in a sentence with what the peer said.
  * Thread:   loop.  Callbacks come from the fetcher's own turns, never from inside a call into this
- *           file, and never from inside libcurl: any fetch may be started and freed in them, but not
- *           that fetch itself freed.
+ *           file, and never from inside libcurl: any fetch may be started and freed in them, but
+ *           not that fetch itself freed.
  * Owns:     a fetch belongs to whoever started it, until fetch_free, which closes its connection at
  *           once; options stay the caller's and must outlive it, a request is copied.
  * Retries:  a refused or lost connection, 429 and 5xx (not 501), as long as nothing was handed out
- *           (with once: a refused connection, 429 and 503);
- *           after 0.5 s, doubled each time, at most 8 s, with jitter; not before Retry-After, and
- *           not at all when that is more than a minute.
+ *           (with once: a refused connection, 429 and 503); after 0.5 s, doubled each time, at most
+ *           8 s, with jitter; not before Retry-After, and not at all when that is more than a
+ *           minute.  A reply that came well and says nothing is its reader's to judge
+ *           (fetch_again).
  * Safety:   descriptors are close-on-exec.  Certificates are checked.  Redirects are followed only
- *           where redirects says so.  A guarded fetch sends nothing to an address that is not public
- *           (net_is_public), whatever name, redirect or connection of another fetch leads there, and
- *           uses no proxy.
+ *           where redirects says so.  A guarded fetch sends nothing to an address that is not
+ *           public (net_is_public), whatever name, redirect or connection of another fetch leads
+ *           there, and uses no proxy.
  */
 #ifndef GATEWAY_FETCH_FETCH_H
 #define GATEWAY_FETCH_FETCH_H
 
+#include <uv.h>
+
 #include "gateway/base/net.h"
 #include "proto/buf.h"
-
-#include <uv.h>
 
 #define FETCH_BUFFER (256 * 1024)   /* bytes received and not yet handed out: then it is not read */
 #define FETCH_COMPLAINT (16 * 1024) /* bytes of an error's reply that are looked at */
@@ -76,6 +77,13 @@ struct fetch *fetch_start(struct fetcher *fetcher, const struct fetch_options *o
                           const struct fetch_request *request, const struct fetch_events *events,
                           void *user);
 void fetch_unpause(struct fetch *fetch);
+/* The reply has said all that matters: when it does not end by itself within so many milliseconds
+ * of now, its connection is closed, and on_done comes as if it had.  Again: counts anew.  Paused:
+ * waits. */
+void fetch_end_within(struct fetch *fetch, msec_t ms);
+/* Of a reply that is worth nothing, in on_done: the same request is sent again after a retry's
+ * pause, and its reply comes as the first one did.  False: no retry is left. */
+bool fetch_again(struct fetch *fetch) MUST_USE;
 void fetch_free(struct fetch *fetch); /* NULL is fine */
 
 /* How long to wait before the try that follows so many; -1: not at all.  retry_after_s: 0 for none;

@@ -5,11 +5,11 @@
 #ifndef GATEWAY_FETCH_FETCH_PRIVATE_H
 #define GATEWAY_FETCH_FETCH_PRIVATE_H
 
+#include <curl/curl.h>
+
 #include "core/clock.h"
 #include "core/list.h"
 #include "gateway/fetch/fetch.h"
-
-#include <curl/curl.h>
 
 struct fetcher {
     uv_loop_t *loop;

@@ -1,6 +1,6 @@
-#include "gateway/fetch/fetch_private.h"
-
 #include <stdlib.h>
+
+#include "gateway/fetch/fetch_private.h"
 
 /* Design
  *
@@ -22,7 +22,7 @@ static void arm(struct fetcher *f, struct timer *t, msec_t ms)
     timer_arm(&f->clock, t, f->clock.now_ms + (ms > 0 ? ms : 1));
 }
 
-static void on_timer(uv_timer_t *timer)
+static void fetcher_on_timer(uv_timer_t *timer)
 {
     struct fetcher *f = timer->data;
     fetcher_enter(f);
@@ -41,7 +41,7 @@ void fetcher_leave(struct fetcher *f)
     if (next < 0)
         uv_timer_stop(&f->timer);
     else
-        uv_timer_start(&f->timer, on_timer, (uint64_t)next, 0);
+        uv_timer_start(&f->timer, fetcher_on_timer, (uint64_t)next, 0);
 }
 
 void fetcher_ready(struct fetcher *f, struct list *in_ready)
@@ -52,9 +52,9 @@ void fetcher_ready(struct fetcher *f, struct list *in_ready)
         arm(f, &f->look, 0);
 }
 
-/* ------------------------------------------------------------------ libcurl */
+/* --- libcurl ---------------------------------------------------------------------------------- */
 
-static void serve(struct fetcher *f)
+static void fetcher_serve(struct fetcher *f)
 {
     struct list now, *node;
     list_init(&now);
@@ -75,7 +75,7 @@ static void act(struct fetcher *f, curl_socket_t socket, int what)
     while ((message = curl_multi_info_read(f->multi, &left)) != NULL)
         if (message->msg == CURLMSG_DONE)
             fetch_over(message->easy_handle, message->data.result);
-    serve(f);
+    fetcher_serve(f);
 }
 
 static void on_expiry(struct timer *timer)
@@ -85,7 +85,7 @@ static void on_expiry(struct timer *timer)
 
 static void on_look(struct timer *timer)
 {
-    serve(container_of(timer, struct fetcher, look));
+    fetcher_serve(container_of(timer, struct fetcher, look));
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
@@ -191,7 +191,7 @@ void fetcher_rest(struct fetcher *f)
         arm(f, &f->linger, FETCH_LINGER_MS);
 }
 
-/* ------------------------------------------------------------------ its life */
+/* --- its life --------------------------------------------------------------------------------- */
 
 struct fetcher *fetcher_open(uv_loop_t *loop)
 {
@@ -209,7 +209,7 @@ struct fetcher *fetcher_open(uv_loop_t *loop)
     return f;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void fetcher_on_closed(uv_handle_t *handle)
 {
     struct fetcher *f = handle->data;
     clock_done(&f->clock);
@@ -223,5 +223,5 @@ void fetcher_close(struct fetcher *f)
         return;
     ASSERT(f->n_fetches == 0);
     close_multi(f);
-    uv_close((uv_handle_t *)&f->timer, on_closed);
+    uv_close((uv_handle_t *)&f->timer, fetcher_on_closed);
 }

@@ -1,14 +1,14 @@
 #include "gateway/fetch/upstream.h"
 
-#include "gateway/base/secret_line.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 
+#include "gateway/base/secret_line.h"
+
 #define MAX_API_KEY 16384 /* bytes */
 
-static bool has(const struct config_texts *headers, const char *name)
+static bool upstream_has(const struct config_texts *headers, const char *name)
 {
     size_t n = strlen(name);
     for (size_t i = 0; i < headers->n; i++)
@@ -17,10 +17,10 @@ static bool has(const struct config_texts *headers, const char *name)
     return false;
 }
 
-static void add(struct config_texts *headers, const char *name, const char *value)
+static void upstream_add(struct config_texts *headers, const char *name, const char *value)
 {
     struct buf line = {0};
-    if (has(headers, name))
+    if (upstream_has(headers, name))
         return;
     buf_putf(&line, "%s: %s", name, value);
     headers->list[headers->n++] = buf_take(&line);
@@ -60,7 +60,7 @@ static bool add_key(const struct config_upstream *from, struct config_texts *hea
         snprintf(ret_error, n, "the API key in %s cannot be used: %s", where, wrong);
     } else {
         buf_putf(&value, "Bearer %s", key.bytes);
-        add(headers, "Authorization", value.bytes);
+        upstream_add(headers, "Authorization", value.bytes);
     }
     secret_line_done(&key);
     secret_line_done(&value);
@@ -78,8 +78,8 @@ bool upstream_open(const struct config_upstream *from, struct upstream *ret, cha
     headers->list = xcalloc((from->headers.n + 4) * sizeof *headers->list);
     for (size_t i = 0; i < from->headers.n; i++)
         headers->list[headers->n++] = xstrdup(str_of(from->headers.list[i]));
-    add(headers, "Content-Type", "application/json");
-    add(headers, "Accept", "text/event-stream, application/json");
+    upstream_add(headers, "Content-Type", "application/json");
+    upstream_add(headers, "Accept", "text/event-stream, application/json");
     return add_key(from, headers, ret_error, n);
 }
 

@@ -1,4 +1,5 @@
-/* upstream -- a configured HTTP server, made ready for fetches: its headers with the API key, its options.
+/* upstream -- a configured HTTP server, made ready for fetches: its headers with the API key, its
+ * options.
  *
  * Thread:   loop.
  * Owns:     its headers; the configuration must outlive it.

@@ -1,11 +1,12 @@
-/* An entry is waiting, flying or over.  It is over when its fetch has told the end: a fetch may not be
- * freed from its own callback, so that the timer, which fires in the same turn or the next, takes it from
- * there. */
+/* An entry is waiting, flying or over.  It is over when its fetch has told the end: a fetch may not
+ * be freed from its own callback, so that the timer, which fires in the same turn or the next,
+ * takes it from there. */
 #include "gateway/fetch/webhook.h"
 
 #include <openssl/crypto.h>
 #include <stdlib.h>
 
+#include "core/backoff.h"
 #include "gateway/base/log.h"
 #include "gateway/config/config.h"
 #include "gateway/fetch/fetch.h"
@@ -62,9 +63,9 @@ static msec_t now(const struct webhooks *w)
     return w->hub->clock.now_ms;
 }
 
-/* --- the window -------------------------------------------------------------------------------- */
+/* --- the window ------------------------------------------------------------------------------- */
 
-static bool has_room(const struct hook *h, size_t bytes)
+static bool webhook_has_room(const struct hook *h, size_t bytes)
 {
     return h->n == 0 || (h->n < HOOK_ITEMS && h->bytes + bytes <= HOOK_BYTES);
 }
@@ -102,7 +103,7 @@ static void on_loaded(void *arg, int status, struct answer *answer)
     if (status < 0)
         h->ask_at = now(h->all) + FIRST_RETRY_MS;
     for (size_t i = 0; i < answer->n_outbox && !full; i++) {
-        full = !has_room(h, answer->outbox[i].body.n);
+        full = !webhook_has_room(h, answer->outbox[i].body.n);
         if (!full)
             add_entry(h, &answer->outbox[i]);
     }
@@ -111,7 +112,7 @@ static void on_loaded(void *arg, int status, struct answer *answer)
     proceed(h->all);
 }
 
-static void load(struct hook *h)
+static void webhook_load(struct hook *h)
 {
     if (!h->behind || h->asking || h->ask_at > now(h->all) || h->n > HOOK_ITEMS / 2 ||
         h->bytes > HOOK_BYTES / 2)
@@ -133,7 +134,7 @@ static void on_posted(void *arg, const struct outbox_record *entry)
         struct hook *h = &w->hooks[i];
         if (!str_eq(entry->hook, str_of(h->config->name)))
             continue;
-        if (h->behind || !has_room(h, entry->body.n)) {
+        if (h->behind || !webhook_has_room(h, entry->body.n)) {
             h->behind = h->missed = true;
         } else {
             add_entry(h, entry);
@@ -142,16 +143,16 @@ static void on_posted(void *arg, const struct outbox_record *entry)
     }
 }
 
-/* --- tries ------------------------------------------------------------------------------------- */
+/* --- tries ------------------------------------------------------------------------------------ */
 
-static bool on_bytes(void *user, struct str bytes)
+static bool webhook_on_bytes(void *user, struct str bytes)
 {
     (void)user;
     (void)bytes;
     return true; /* what it says beside its status is of no interest */
 }
 
-static void on_done(void *user, struct str error)
+static void webhook_on_done(void *user, struct str error)
 {
     struct entry *e = user;
     struct hook *h = e->hook;
@@ -165,13 +166,14 @@ static void on_done(void *user, struct str error)
     timer_arm(&h->all->hub->clock, &h->all->timer, now(h->all));
 }
 
-static void on_head(void *user, const struct fetch_head *head)
+static void webhook_on_head(void *user, const struct fetch_head *head)
 {
     (void)user;
     (void)head;
 }
 
-static const struct fetch_events events = {on_head, on_bytes, on_done};
+static const struct fetch_events webhook_events = {webhook_on_head, webhook_on_bytes,
+                                                   webhook_on_done};
 
 static void post(struct entry *e)
 {
@@ -191,8 +193,8 @@ static void post(struct entry *e)
     h->n_flying++;
     e->fetch = fetch_start(
         w->fetcher, &h->options,
-        &(struct fetch_request){.url = h->config->url, .headers = headers, .body = body}, &events,
-        e);
+        &(struct fetch_request){.url = h->config->url, .headers = headers, .body = body},
+        &webhook_events, e);
     buf_done(&id);
     buf_done(&when);
     buf_done(&signature);
@@ -202,10 +204,8 @@ static msec_t retry_ms(const struct webhooks *w, unsigned tries)
 {
     uint32_t random = 0;
     ASSERT(w->hub->o.random(&random, sizeof random));
-    msec_t wait = tries > 12 ? LAST_RETRY_MS : (msec_t)FIRST_RETRY_MS << (tries - 1);
-    if (wait > LAST_RETRY_MS)
-        wait = LAST_RETRY_MS;
-    return wait - wait / 4 + (msec_t)(random % (uint32_t)(wait / 2 + 1)); /* a quarter either way */
+    msec_t wait = backoff_ms(tries, FIRST_RETRY_MS, LAST_RETRY_MS);
+    return backoff_between(wait - wait / 4, wait + wait / 4, random);
 }
 
 static bool is_too_old(const struct entry *e)
@@ -214,19 +214,19 @@ static bool is_too_old(const struct entry *e)
     return h->all->hub->clock.wall_ms - e->at > (int64_t)h->config->give_up_s * 1000;
 }
 
-static void finish(struct entry *e)
+static void webhook_finish(struct entry *e)
 {
     struct webhooks *w = e->hook->all;
     outbox_take(w->hub, e->key);
     drop_entry(e);
 }
 
-static void settle(struct entry *e)
+static void webhook_settle(struct entry *e)
 {
     struct hook *h = e->hook;
     if (e->delivered) {
         h->all->stats.delivered++;
-        finish(e);
+        webhook_finish(e);
         return;
     }
     h->all->stats.failed++;
@@ -237,13 +237,13 @@ static void settle(struct entry *e)
     list_push(&h->waiting, &e->node);
 }
 
-static void give_up(struct entry *e)
+static void webhook_give_up(struct entry *e)
 {
     struct hook *h = e->hook;
     h->all->stats.given_up++;
     log_event_limited(LEVEL_ERROR, "webhook", "given_up", LOG_TEXT("hook", h->config->name),
                       LOG_TEXT("id", e->id), LOG_INT("tries", e->tries));
-    finish(e);
+    webhook_finish(e);
 }
 
 /* When the next of its entries is due; -1: no entry waits, or no more may fly. */
@@ -251,17 +251,17 @@ static msec_t run_hook(struct hook *h)
 {
     msec_t next = -1;
     list_each (it, &h->over)
-        settle(list_item(it, struct entry, node));
+        webhook_settle(list_item(it, struct entry, node));
     list_each (it, &h->waiting) {
         struct entry *e = list_item(it, struct entry, node);
         if (is_too_old(e))
-            give_up(e);
+            webhook_give_up(e);
         else if (e->due <= now(h->all) && h->n_flying < h->config->at_once)
             post(e);
         else if (e->due > now(h->all) && (next < 0 || e->due < next))
             next = e->due;
     }
-    load(h);
+    webhook_load(h);
     if (h->behind && h->ask_at > now(h->all) && (next < 0 || h->ask_at < next))
         next = h->ask_at;
     return next;
@@ -279,12 +279,12 @@ static void proceed(struct webhooks *w)
         timer_arm(&w->hub->clock, &w->timer, next);
 }
 
-static void on_timer(struct timer *timer)
+static void webhook_on_timer(struct timer *timer)
 {
     proceed(container_of(timer, struct webhooks, timer));
 }
 
-/* --- outside ----------------------------------------------------------------------------------- */
+/* --- outside ---------------------------------------------------------------------------------- */
 
 static bool open_hook(struct webhooks *w, struct hook *h, const struct config_hook *config,
                       char *ret_error, size_t n)
@@ -311,7 +311,7 @@ struct webhooks *webhooks_open(struct hub *hub, struct fetcher *fetcher, const s
     w->hub = hub;
     w->fetcher = fetcher;
     w->config = c;
-    w->timer.fire = on_timer;
+    w->timer.fire = webhook_on_timer;
     w->hooks = xcalloc((c->n_webhooks + 1) * sizeof *w->hooks);
     w->names = xcalloc((c->n_webhooks + 1) * sizeof *w->names);
     for (; w->n < c->n_webhooks; w->n++) {

@@ -1,18 +1,19 @@
 /* webhook -- delivers the outbox: other servers are told of each task that ends, at least once.
  *
- * Shape:    for each configured hook a window of what it is to be told: at most HOOK_ITEMS entries and
- *           HOOK_BYTES; what is beyond waits in the store, and is read when there is room.  An entry is
- *           posted until the receiver answers 2xx, after 1 s, doubled each time, at most an hour apart, with
- *           jitter; the first try of a new process comes at once.  An entry older than give_up_s is
- *           dropped.  The id is the same at each try; order is not promised.
- *           As Standard Webhooks 1.0 has it:
+ * Shape:    for each configured hook a window of what it is to be told: at most HOOK_ITEMS entries
+ *           and HOOK_BYTES; what is beyond waits in the store, and is read when there is room.  An
+ *           entry is posted until the receiver answers 2xx, after 1 s, doubled each time, at most
+ *           an hour apart, with jitter; the first try of a new process comes at once.  An entry
+ *           older than give_up_s is dropped.  The id is the same at each try; order is not
+ *           promised.  As Standard Webhooks 1.0 has it:
  *
  *             webhook-id: <id>      webhook-timestamp: <Unix s, of the try>
  *             webhook-signature: v1,base64(HMAC-SHA256(secret, "<id>.<timestamp>.<body>"))
  * Thread:   loop.
  * Owns:     its entries and fetches, the secrets (wiped when closed).
  * Errors:   failures are counted and logged, and never touch a task.  webhooks_open: a sentence.
- * Safety:   guarded fetches (fetch.h) that follow no redirect: only public addresses, and webhook_allow.
+ * Safety:   guarded fetches (fetch.h) that follow no redirect: only public addresses, and
+ *           webhook_allow.
  */
 #ifndef GATEWAY_FETCH_WEBHOOK_H
 #define GATEWAY_FETCH_WEBHOOK_H
@@ -42,8 +43,8 @@ void webhooks_close(struct webhooks *w); /* NULL is fine */
 /* Appends "v1,…" of one message (webhook_sign.c). */
 void webhook_sign(struct str secret, struct str id, int64_t timestamp_s, struct str body,
                   struct buf *out);
-/* The secret in a file: its first line, as it is, or base64 behind "whsec_"; 24 to 512 bytes.  False
- * with a sentence. */
+/* The secret in a file: its first line, as it is, or base64 behind "whsec_"; 24 to 512 bytes.
+ * False with a sentence. */
 bool webhook_secret(const char *file, struct buf *ret_secret, char *ret_error, size_t n) MUST_USE;
 
 #endif

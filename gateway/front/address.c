@@ -3,12 +3,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/bucket.h"
+#include "gateway/base/header_list.h"
 #include "gateway/front/proxied.h"
 
 #define SOCKETS_BEYOND 16 /* of one address, beyond twice its connections */
 #define UNKNOWN "?"       /* no address is written so */
 
-/* --- who it is --------------------------------------------------------------------------------- */
+/* --- who it is -------------------------------------------------------------------------------- */
 
 bool address_is_trusted(const struct front *f, const struct net_address *a)
 {
@@ -32,22 +34,14 @@ static bool parse_forwarded(struct str one, struct net_address *ret)
     return !is_bare_ipv6 && net_parse_address((struct str){one.p, host}, ret);
 }
 
-/* From the right, as the nearest proxy has written last: the first who is no proxy of ours.  False when
- * what stands there is no address: then it is not known who that is, and it is not the proxy. */
+/* From the right, as the nearest proxy has written last: the first who is no proxy of ours.  False
+ * when what stands there is no address: then it is not known who that is, and it is not the
+ * proxy. */
 static bool walk_forwarded(const struct front *f, struct str list, struct net_address *at)
 {
     while (list.n > 0 && address_is_trusted(f, at)) {
-        size_t end = list.n;
-        while (list.n > 0 && list.p[list.n - 1] != ',')
-            list.n--;
-        struct str one = {list.p + list.n, end - list.n};
-        while (one.n && (one.p[0] == ' ' || one.p[0] == '\t'))
-            one.p++, one.n--;
-        while (one.n && (one.p[one.n - 1] == ' ' || one.p[one.n - 1] == '\t'))
-            one.n--;
-        if (!parse_forwarded(one, at))
+        if (!parse_forwarded(header_list_last(&list, ','), at))
             return false;
-        list.n -= list.n > 0; /* the comma */
     }
     return true;
 }
@@ -81,7 +75,7 @@ void address_text(struct front *f, struct lws *wsi, char ret_ip[NET_TEXT])
         snprintf(ret_ip, NET_TEXT, UNKNOWN);
 }
 
-/* --- connections ------------------------------------------------------------------------------- */
+/* --- connections ------------------------------------------------------------------------------ */
 
 struct map_key address_key(const struct map_node *node)
 {
@@ -123,7 +117,7 @@ bool address_is_full(const struct front *f, const struct address *a, bool for_st
     return for_stranger && (f->n_strangers >= (all + 1) / 2 || a->n_strangers >= (each + 1) / 2);
 }
 
-/* --- sockets ----------------------------------------------------------------------------------- */
+/* --- sockets ---------------------------------------------------------------------------------- */
 
 struct peer *peer_new(struct front *f, int fd, const struct net_address *named)
 {
@@ -155,14 +149,13 @@ void peer_free(struct front *f, struct peer *p)
     free(p);
 }
 
-/* --- requests ---------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 struct pace {
     struct map_node node;
     struct list by_age; /* who asked longest ago first */
     char *who;
-    double tokens;
-    msec_t at;
+    struct bucket requests;
 };
 
 struct map_key pace_key(const struct map_node *node)
@@ -177,32 +170,21 @@ static struct pace *pace_get(struct front *f, struct str who)
         return container_of(node, struct pace, node);
     struct pace *p = xcalloc(sizeof *p);
     p->who = xstrdup(who);
-    p->tokens = f->config->limits.burst;
-    p->at = f->hub->clock.now_ms;
+    p->requests = bucket_full(f->config->limits.burst, f->hub->clock.now_ms);
     map_put(&f->paces, &p->node);
     return p;
-}
-
-static double full_after_ms(const struct front *f)
-{
-    const struct hub_limits *l = &f->config->limits;
-    return 1000.0 * l->burst / l->requests_per_second;
 }
 
 bool pace_take(struct front *f, struct str who)
 {
     const struct hub_limits *l = &f->config->limits;
     struct pace *p = pace_get(f, who);
-    msec_t now = f->hub->clock.now_ms;
-    p->tokens += (double)(now - p->at) * l->requests_per_second / 1000.0;
-    if (p->tokens > l->burst)
-        p->tokens = l->burst;
-    p->at = now;
+    bucket_fill(&p->requests, f->hub->clock.now_ms, l->requests_per_second, l->burst);
     list_remove(&p->by_age);
     list_push(&f->paced, &p->by_age);
-    if (p->tokens < 1)
+    if (p->requests.tokens < 1)
         return false;
-    p->tokens -= 1;
+    p->requests.tokens -= 1;
     return true;
 }
 
@@ -216,9 +198,11 @@ static void forget(struct front *f, struct pace *p)
 
 void pace_tick(struct front *f)
 {
+    const struct hub_limits *l = &f->config->limits;
+    double fills_ms = bucket_fills_ms(l->requests_per_second, l->burst);
     list_each (it, &f->paced) {
         struct pace *p = list_item(it, struct pace, by_age);
-        if ((double)(f->hub->clock.now_ms - p->at) < full_after_ms(f))
+        if ((double)(f->hub->clock.now_ms - p->requests.at) < fills_ms)
             return;
         forget(f, p);
     }

@@ -2,8 +2,9 @@
  *
  * Shape:    the peer's address, or whom its PROXY header named (proxied.h); when that is one of
  *           trusted_proxies, the last entry of its X-Forwarded-For that is none of them: who may
- *           speak for another is configured, and nobody else is believed.  Connections are counted by
- *           address; requests over HTTP, which have no connection of their own, are paced by who asks.
+ *           speak for another is configured, and nobody else is believed.  Connections are counted
+ *           by address; requests over HTTP, which have no connection of their own, are paced by who
+ *           asks.
  * Thread:   loop.
  * Owns:     the front owns the addresses and paces; both go when nothing needs them.
  */
@@ -28,18 +29,20 @@ struct peer {
     struct net_address named;
     uint8_t n_offers;        /* of compression that were looked at (extension.h) */
     uint8_t deflate_bits;    /* of the one that was taken; 0: none */
+    bool is_asking;          /* a head was read, and its exchange is not over (lws_quirks.h) */
+    bool goes_first;         /* libwebsockets has something to send (lws_quirks.h) */
     struct address *address; /* that counts the socket; NULL: nobody does */
-    void *echo;              /* of builds for tests (echo.h) */
 };
 
-/* Of a fresh socket; named as in its PROXY header, or NULL.  NULL: the address has too many already, twice
- * limits.connections_per_address and some for requests. */
+/* Of a fresh socket; named as in its PROXY header, or NULL.  NULL: the address has too many
+ * already, twice limits.connections_per_address and some for requests. */
 struct peer *peer_new(struct front *f, int fd, const struct net_address *named);
 void peer_free(struct front *f, struct peer *p); /* NULL is fine */
 bool address_is_trusted(const struct front *f, const struct net_address *a);
 
 struct map_key address_key(const struct map_node *node);
-/* "?": a trusted proxy has passed it on for somebody whom it does not name.  All of those are one. */
+/* "?": a trusted proxy has passed it on for somebody whom it does not name.  All of those are
+ * one. */
 void address_text(struct front *f, struct lws *wsi, char ret_ip[NET_TEXT]);
 /* Whether it came through a proxy that speaks HTTP, trusted or not. */
 bool address_was_forwarded(struct lws *wsi);

@@ -18,7 +18,7 @@
 #define MAX_REVOKED_S 315360000 /* ten years */
 #define FOREVER_MS (1LL << 52)
 
-/* --- the socket -------------------------------------------------------------------------------- */
+/* --- the socket ------------------------------------------------------------------------------- */
 
 bool unix_address(const char *path, struct sockaddr_un *ret, int *ret_dir)
 {
@@ -45,7 +45,8 @@ bool unix_address(const char *path, struct sockaddr_un *ret, int *ret_dir)
     return false;
 }
 
-/* What an earlier process left may go; a socket at which somebody listens, or another file, may not. */
+/* What an earlier process left may go; a socket at which somebody listens, or another file, may
+ * not. */
 static bool clear_way(const struct sockaddr_un *at)
 {
     struct stat is;
@@ -145,10 +146,10 @@ void admin_close(struct front *f)
     f->admin_listener.data = NULL;
 }
 
-/* --- who --------------------------------------------------------------------------------------- */
+/* --- who -------------------------------------------------------------------------------------- */
 
-/* By the socket itself: the vhost is not to be trusted, since the client's Host moves a connection from
- * one to another. */
+/* By the socket itself: the vhost is not to be trusted, since the client's Host moves a connection
+ * from one to another. */
 bool admin_is(struct lws *wsi)
 {
     const struct front *f = lws_context_user(lws_get_context(wsi));
@@ -199,7 +200,7 @@ bool admin_take_owner(struct exchange *x)
     return true;
 }
 
-/* --- the routes -------------------------------------------------------------------------------- */
+/* --- the routes ------------------------------------------------------------------------------- */
 
 /* A change that waits for its commit; the exchange may go before. */
 struct admin_wait {

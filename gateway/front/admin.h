@@ -1,8 +1,9 @@
 /* admin -- the operator's Unix socket: the HTTP API for any owner, kick and revoke.
  *
- * Shape:    connections without TLS, served by the same code as the public ones (http_api.c).  Who asks is the user
- *           that the gateway runs as, or root: the socket is 0600, and the kernel is asked who connects.
- *           The owner is named by the caller, in the header Holdfast-Owner, percent-encoded where needed.
+ * Shape:    connections without TLS, served by the same code as the public ones (http_api.c).  Who
+ *           asks is the user that the gateway runs as, or root: the socket is 0600, and the kernel
+ *           is asked who connects.  The owner is named by the caller, in the header Holdfast-Owner,
+ *           percent-encoded where needed.
  *
  *             POST /v1/admin/kick      {"owner"}           closes the owner's connections: 1001
  *             POST /v1/admin/revoke    {"owner","for_s"?}  and lets the owner in no more: 4401
@@ -32,8 +33,8 @@ void admin_revoke(struct exchange *x);
 void admin_unrevoke(struct exchange *x);
 void admin_revocations(struct exchange *x);
 
-/* A Unix socket's address that holds any path: one that is too long for it goes through the descriptor
- * of its directory, which the caller closes (-1: none).  False with errno. */
+/* A Unix socket's address that holds any path: one that is too long for it goes through the
+ * descriptor of its directory, which the caller closes (-1: none).  False with errno. */
 struct sockaddr_un;
 bool unix_address(const char *path, struct sockaddr_un *ret, int *ret_dir);
 

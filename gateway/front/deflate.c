@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include "gateway/base/fault.h"
+#include "gateway/base/header_list.h"
 #include "proto/limits.h"
 
 #define MIN_BITS 9 /* zlib has no raw windows of 8 */
@@ -66,29 +67,7 @@ void deflate_close(struct deflate *d)
     free(d);
 }
 
-/* --- offers (RFC 6455 9.1, RFC 7692 7.1) -------------------------------------------------------- */
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
-/* What stands before the next separator that is not inside quotes, without the blanks around it. */
-static struct str next_part(struct str *rest, char separator)
-{
-    bool quoted = false;
-    size_t end = 0;
-    while (end < rest->n && (quoted || rest->p[end] != separator))
-        quoted ^= rest->p[end++] == '"';
-    struct str part = {rest->p, end};
-    end += end < rest->n;
-    *rest = (struct str){rest->p + end, rest->n - end};
-    while (part.n && is_blank(part.p[0]))
-        part = (struct str){part.p + 1, part.n - 1};
-    while (part.n && is_blank(part.p[part.n - 1]))
-        part.n--;
-    return part;
-}
+/* --- offers (RFC 6455 9.1, RFC 7692 7.1) ------------------------------------------------------ */
 
 /* 8..15 without leading zeros, perhaps in quotes; 0 for anything else. */
 static unsigned window_bits(struct str value)
@@ -112,8 +91,8 @@ static bool take_parameter(struct str parameter, unsigned *seen, unsigned *bits)
         [SERVER_BITS] = {"server_max_window_bits", 22},
         [CLIENT_BITS] = {"client_max_window_bits", 22}};
     bool has_value = parameter.n && memchr(parameter.p, '=', parameter.n);
-    struct str name = next_part(&parameter, '=');
-    unsigned value = window_bits(next_part(&parameter, ';'));
+    struct str name = header_list_next_quoted(&parameter, '=');
+    unsigned value = window_bits(header_list_next_quoted(&parameter, ';'));
     unsigned which = 0;
     while (which < N_PARAMETERS && !str_eq(name, names[which]))
         which++;
@@ -131,7 +110,7 @@ static bool take_parameter(struct str parameter, unsigned *seen, unsigned *bits)
 
 static bool names_us(struct str *offer)
 {
-    return str_eq(next_part(offer, ';'), STR(DEFLATE_NAME));
+    return str_eq(header_list_next_quoted(offer, ';'), STR(DEFLATE_NAME));
 }
 
 bool deflate_offer(struct str offers, unsigned nth, unsigned *ret_bits)
@@ -140,7 +119,7 @@ bool deflate_offer(struct str offers, unsigned nth, unsigned *ret_bits)
     unsigned seen = 0, later = 0;
     bool found = false;
     while (offers.n) {
-        struct str one = next_part(&offers, ',');
+        struct str one = header_list_next_quoted(&offers, ',');
         if (!names_us(&one))
             continue;
         later += found;
@@ -153,12 +132,12 @@ bool deflate_offer(struct str offers, unsigned nth, unsigned *ret_bits)
         return false;
     *ret_bits = MAX_BITS;
     while (offer.n)
-        if (!take_parameter(next_part(&offer, ';'), &seen, ret_bits))
+        if (!take_parameter(header_list_next_quoted(&offer, ';'), &seen, ret_bits))
             return false;
     return true;
 }
 
-/* --- out ---------------------------------------------------------------------------------------- */
+/* --- out -------------------------------------------------------------------------------------- */
 
 static z_stream *compressor(struct deflate *d, unsigned bits)
 {
@@ -221,14 +200,14 @@ struct str deflate_frame(struct deflate *d, unsigned bits, struct str text)
     return (struct str){d->frame.bytes + d->at, d->frame.len - d->at};
 }
 
-/* --- in ----------------------------------------------------------------------------------------- */
+/* --- in --------------------------------------------------------------------------------------- */
 
 size_t deflate_most(size_t n)
 {
     return n + n / 8 + n / 64 + 64;
 }
 
-static bool begin(struct deflate *d)
+static bool deflate_begin(struct deflate *d)
 {
     if (d->has_in)
         return inflateReset(&d->in) == Z_OK;
@@ -252,8 +231,9 @@ static enum deflate_result expand(struct deflate *d, struct str in, size_t most,
         d->blocks += z->data_type >> 7 & 1; /* it has stopped behind one */
         if (ret->len - from == most)
             return DEFLATE_TOO_BIG;
-        /* Behind a last block (BFINAL, RFC 7692 7.2.3.4) another may follow, and may look back beyond it: the
-         * window is kept.  To set it anew would copy 32 KiB for each two bytes of a hostile message. */
+        /* Behind a last block (BFINAL, RFC 7692 7.2.3.4) another may follow, and may look back
+         * beyond it: the window is kept.  To set it anew would copy 32 KiB for each two bytes of a
+         * hostile message. */
         if (status == Z_STREAM_END)
             status = inflateResetKeep(z);
         if (status == Z_MEM_ERROR) /* its window is made when it is first wanted */
@@ -264,8 +244,8 @@ static enum deflate_result expand(struct deflate *d, struct str in, size_t most,
     return DEFLATE_OK;
 }
 
-/* The last call has stopped behind a block, on a byte's edge (zlib.h, Z_BLOCK).  It may be a last one: the
- * empty block whose end is not sent may have BFINAL as well. */
+/* The last call has stopped behind a block, on a byte's edge (zlib.h, Z_BLOCK).  It may be a last
+ * one: the empty block whose end is not sent may have BFINAL as well. */
 static bool is_at_end(const z_stream *z)
 {
     return (z->data_type & ~64) == 128;
@@ -280,7 +260,7 @@ enum deflate_result deflate_expand(struct deflate *d, struct str payload, size_t
         return DEFLATE_OK;
     if (payload.n > UINT32_MAX / 8 || limit > UINT32_MAX / 8)
         return DEFLATE_BROKEN;
-    if (!begin(d))
+    if (!deflate_begin(d))
         return DEFLATE_NO_MEMORY;
     enum deflate_result result = expand(d, payload, limit + 1, ret, from);
     if (result == DEFLATE_OK)

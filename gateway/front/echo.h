@@ -1,23 +1,17 @@
-/* echo -- says back what it is told, on the gateway's own virtual host: for conformance suites.
+/* echo -- says back what it is told, for conformance suites.
  *
- * Shape:    in builds with CONFORMANCE_ECHO alone.  A WebSocket at /v1/echo is this one's from its
- *           upgrade on: same library, host, options and closing as /v1/ws, but no limit of bytes.
+ * Shape:    a ws_kind at /v1/echo, only with HOLDFAST_ECHO (tests/holdfast_echo): a connection like
+ *           any other, whose messages go to a queue instead of a session; their limit is 64 MiB.
  * Thread:   loop.
- * Owns:     one struct per connection, from its upgrade to its end.
+ * Owns:     the messages that are still to be sent.
  */
 #ifndef GATEWAY_FRONT_ECHO_H
 #define GATEWAY_FRONT_ECHO_H
 
-#include <libwebsockets.h>
-
-#include "proto/base.h"
+#include "gateway/front/ws.h"
 
 #ifdef HOLDFAST_ECHO
-/* Whether the event is that of an echo's connection: then ret_result is what its callback returns. */
-bool echo_takes(struct lws *wsi, enum lws_callback_reasons why, void *in, size_t len,
-                int *ret_result);
-#else
-#define echo_takes(wsi, why, in, len, ret_result) ((void)(ret_result), false)
+extern const struct ws_kind echo_kind;
 #endif
 
 #endif

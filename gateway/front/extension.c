@@ -2,6 +2,7 @@
 
 #include "gateway/front/address.h"
 #include "gateway/front/deflate.h"
+#include "gateway/front/lws_quirks.h"
 
 /* NOLINTNEXTLINE(readability-function-size): libwebsockets' type of callback */
 static int on_extension(struct lws_context *context, const struct lws_extension *extension,

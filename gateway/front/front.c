@@ -18,10 +18,10 @@
 #define TLS_RX_BUFFER 16384 /* a whole record: see tls_protocols */
 #define HEADER_BYTES 16384
 
-/* --- who it is --------------------------------------------------------------------------------- */
+/* --- who it is -------------------------------------------------------------------------------- */
 
-/* Who tries tokens does not learn how near one came; the log has it.  Only that one may start anew as a
- * guest is said (PROTOCOL.md 2), which without keys is anybody, and that no token came. */
+/* Who tries tokens does not learn how near one came; the log has it.  Only that one may start anew
+ * as a guest is said (PROTOCOL.md 2), which without keys is anybody, and that no token came. */
 static bool refuse_token(struct front *f, bool has_token, struct identity *ret)
 {
     bool is_guest = strncmp(ret->error, UNKNOWN_GUEST, strlen(UNKNOWN_GUEST)) == 0;
@@ -51,7 +51,7 @@ bool front_is_ready(const struct front *f)
     return f->phase == FRONT_SERVING && hub_can_write(f->hub);
 }
 
-/* --- libwebsockets ----------------------------------------------------------------------------- */
+/* --- libwebsockets ---------------------------------------------------------------------------- */
 
 static void on_lws_log(int level, const char *line)
 {
@@ -62,14 +62,19 @@ static void on_lws_log(int level, const char *line)
                       LOG_TEXT("text", text));
 }
 
+/* A proxy that keeps a connection must be the first to let it go, else a request of its gets lost
+ * now and then: nginx and AWS do after 60 s by default, Traefik after 90 s, Caddy after 120 s. */
+#define IDLE_S 130
+
 #define PROTOCOL(rx_bytes)                                                                       \
     {                                                                                            \
         .name = "holdfast.v1", .callback = ws_callback, .per_session_data_size = sizeof(void *), \
         .rx_buffer_size = (rx_bytes), .tx_packet_size = MAX_MESSAGE_OUT + 64                     \
     }
 static const struct lws_protocols protocols[] = {PROTOCOL(RX_BUFFER), {0}};
-/* While a connection is held (lws_rx_flow_control) with something read, and OpenSSL has the rest of that
- * record, libwebsockets 4.1.6 goes round for ever, and the loop with it: so records are read whole. */
+/* While a connection is held (lws_rx_flow_control) with something read, and OpenSSL has the rest of
+ * that record, libwebsockets 4.1.6 goes round for ever, and the loop with it: so records are read
+ * whole. */
 static const struct lws_protocols tls_protocols[] = {PROTOCOL(TLS_RX_BUFFER), {0}};
 
 /* No timers of lws's own on open connections: they are a sorted list, and eat the accept path. */
@@ -83,10 +88,8 @@ static bool open_lws(struct front *f)
         .port = CONTEXT_PORT_NO_LISTEN_SERVER,
         .foreign_loops = loops,
         .pcontext = &f->lws,
-        .options =
-            LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS |
-            (f->deflate ? 0 : LWS_SERVER_OPTION_VALIDATE_UTF8) | /* it would read compressed text */
-            (f->config->tls.cert ? LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT : 0),
+        .options = LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS |
+                   (f->config->tls.cert ? LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT : 0),
         .user = f,
         .max_http_header_data = HEADER_BYTES,
         .pt_serv_buf_size = 65536 + 1024,
@@ -99,7 +102,7 @@ static bool open_lws(struct front *f)
     info.protocols = f->config->tls.cert ? tls_protocols : protocols;
     info.retry_and_idle_policy = &no_validity_checks;
     info.vhost_name = "holdfast";
-    info.keepalive_timeout = 30;
+    info.keepalive_timeout = IDLE_S;
     info.ssl_cert_filepath = f->config->tls.cert; /* NULL: plain */
     info.ssl_private_key_filepath = f->config->tls.key;
     info.alpn = "http/1.1"; /* else HTTP/2 is spoken, and hand-made chunks break */
@@ -114,7 +117,8 @@ static bool open_lws(struct front *f)
     return f->vhost && (f->admin_vhost || !f->config->admin.socket);
 }
 
-/* Destroy, turn until every wsi has gone, destroy again: twice at once crashes, once alone leaks. */
+/* Destroy, turn until every wsi has gone, destroy again: twice at once crashes, once alone
+ * leaks. */
 static void close_lws(struct front *f)
 {
     if (!f->lws)
@@ -130,14 +134,14 @@ static void close_lws(struct front *f)
         lws_context_destroy(f->lws);
 }
 
-/* --- start and stop ---------------------------------------------------------------------------- */
+/* --- start and stop --------------------------------------------------------------------------- */
 
 void front_init(struct front *f, uv_loop_t *loop, struct hub *hub, const struct config *config)
 {
     *f =
         (struct front){.loop = loop, .hub = hub, .config = config, .listen_fd = -1, .admin_fd = -1};
-    struct list *const lists[] = {&f->conns,  &f->silent,    &f->blocked,   &f->dead, &f->streams,
-                                  &f->bodies, &f->under_way, &f->greetings, &f->paced};
+    struct list *const lists[] = {&f->conns,   &f->silent, &f->blocked,   &f->failed,    &f->dead,
+                                  &f->streams, &f->bodies, &f->under_way, &f->greetings, &f->paced};
     for (size_t i = 0; i < countof(lists); i++)
         list_init(lists[i]);
     uint64_t secret[2];

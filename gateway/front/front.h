@@ -1,10 +1,10 @@
 /* front -- the side that peers see: ports, connections, who they are, and what they all share.
  *
- * Shape:    the files of the front are given this struct; it knows the hub that answers, the configuration
- *           and the keys, and nothing of stores, agents and webhooks.
+ * Shape:    the files of the front are given this struct; it knows the hub that answers, the
+ *           configuration and the keys, and nothing of stores, agents and webhooks.
  * Thread:   loop.
- * Owns:     libwebsockets' context, the listening sockets, the keys, and every connection.  The loop, the
- *           hub and the configuration are the server's, and outlive it.
+ * Owns:     libwebsockets' context, the listening sockets, the keys, and every connection.  The
+ *           loop, the hub and the configuration are the server's, and outlive it.
  */
 #ifndef GATEWAY_FRONT_FRONT_H
 #define GATEWAY_FRONT_FRONT_H
@@ -18,6 +18,8 @@
 #include "gateway/config/config.h"
 
 struct deflate;
+struct route;
+struct ws_kind;
 
 enum front_phase { FRONT_STARTING, FRONT_SERVING, FRONT_DRAINING, FRONT_CLOSING };
 
@@ -29,6 +31,10 @@ struct front {
     enum front_phase phase; /* the server's decision */
     void (*write_metrics)(void *arg, struct buf *out);
     void *metrics_arg;
+    const struct route *routes; /* of other protocols, beside our own (http_api.h) */
+    size_t n_routes;
+    const struct ws_kind *ws_kinds; /* the same on WebSockets (ws.h) */
+    size_t n_ws_kinds;
 
     struct lws_context *lws;
     struct lws_vhost *vhost;
@@ -46,6 +52,7 @@ struct front {
     struct list conns;           /* of struct conn, all */
     struct list silent;          /* of struct conn, the one heard longest ago first */
     struct list blocked;         /* of struct conn with a partial write */
+    struct list failed;          /* of struct conn, blocked: libwebsockets closes it (closing.h) */
     struct list dead;            /* of struct conn, freed at the end of the turn */
     struct list streams;         /* of struct exchange: events over HTTP */
     struct list bodies;          /* of struct exchange: whose body is to come */
@@ -67,8 +74,8 @@ struct front {
 void front_init(struct front *f, uv_loop_t *loop, struct hub *hub, const struct config *config);
 /* The keys from now on; takes them, and closes those before. */
 void front_set_auth(struct front *f, struct auth *auth);
-/* Makes the context and binds the ports, once the hub is open; accepts nothing yet.  False: the log says
- * why. */
+/* Makes the context and binds the ports, once the hub is open; accepts nothing yet.  False: the log
+ * says why. */
 bool front_open(struct front *f) MUST_USE;
 void front_start(struct front *f); /* accepts */
 void front_tick(struct front *f);  /* once a second */

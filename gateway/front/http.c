@@ -3,12 +3,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/base/header_list.h"
 #include "gateway/base/log.h"
 #include "gateway/front/address.h"
 #include "gateway/front/admin.h"
 #include "gateway/front/http_api.h"
+#include "gateway/front/lws_quirks.h"
 #include "gateway/front/web_files.h"
 #include "gateway/front/ws.h"
+#include "proto/str.h"
 
 #define HEADERS_MAX 2048
 #define HEADER_VALUE_MAX 16384
@@ -40,6 +43,19 @@ char *http_bearer(struct lws *wsi)
     char *token = xstrdup(auth_bearer(str_of(value)));
     free(value);
     return token;
+}
+
+char *http_query_value(struct lws *wsi, const char *name)
+{
+    size_t n = strlen(name);
+    int most = lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_URI_ARGS);
+    char *pair = xcalloc((size_t)(most > 0 ? most : 0) + 1), *value = NULL;
+    for (int i = 0;
+         !value && lws_hdr_copy_fragment(wsi, pair, most + 1, WSI_TOKEN_HTTP_URI_ARGS, i) >= 0; i++)
+        if (strncmp(pair, name, n) == 0 && pair[n] == '=')
+            value = xstrdup(str_of(pair + n + 1));
+    free(pair);
+    return value;
 }
 
 char *http_cookie(struct front *f, struct lws *wsi)
@@ -127,10 +143,11 @@ struct answer_head {
     bool is_page;
     bool no_body;    /* HEAD, 304 */
     bool is_for_now; /* the same may be asked again after a second */
+    bool is_last;    /* the connection ends after it */
 };
 
-static bool add(struct lws *wsi, const char *name, const char *value, unsigned char **p,
-                unsigned char *end)
+static bool http_add(struct lws *wsi, const char *name, const char *value, unsigned char **p,
+                     unsigned char *end)
 {
     return !value ||
            !lws_add_http_header_by_name(wsi, (const unsigned char *)name,
@@ -140,18 +157,18 @@ static bool add(struct lws *wsi, const char *name, const char *value, unsigned c
 /* For the entries of origins alone, exact, with credentials. */
 static bool add_cors(struct lws *wsi, const char *origin, unsigned char **p, unsigned char *end)
 {
-    return !origin || (add(wsi, "access-control-allow-origin:", origin, p, end) &&
-                       add(wsi, "access-control-allow-credentials:", "true", p, end) &&
-                       add(wsi, "vary:", "Origin", p, end));
+    return !origin || (http_add(wsi, "access-control-allow-origin:", origin, p, end) &&
+                       http_add(wsi, "access-control-allow-credentials:", "true", p, end) &&
+                       http_add(wsi, "vary:", "Origin", p, end));
 }
 
 static bool add_page(struct lws *wsi, const char *encoding, unsigned char **p, unsigned char *end)
 {
-    return add(wsi, "content-encoding:", encoding, p, end) &&
-           add(wsi, "vary:", "Accept-Encoding", p, end) &&
-           add(wsi, "content-security-policy:", PAGE_POLICY, p, end) &&
-           add(wsi, "cross-origin-opener-policy:", "same-origin", p, end) &&
-           add(wsi, "referrer-policy:", "no-referrer", p, end);
+    return http_add(wsi, "content-encoding:", encoding, p, end) &&
+           http_add(wsi, "vary:", "Accept-Encoding", p, end) &&
+           http_add(wsi, "content-security-policy:", PAGE_POLICY, p, end) &&
+           http_add(wsi, "cross-origin-opener-policy:", "same-origin", p, end) &&
+           http_add(wsi, "referrer-policy:", "no-referrer", p, end);
 }
 
 /* Head and body in one write. */
@@ -163,19 +180,24 @@ static int answer(struct lws *wsi, const struct answer_head *head, struct str bo
     bool is_empty = head->status == 204; /* RFC 9110 8.6: without a length */
     /* A refused page cannot read why, but it can tell the refusal from a gateway that is not there. */
     const char *readers = head->status == 403 ? "cross-origin" : "same-origin";
+    lws_quirk_head_is_read(wsi);
     bool ok = !lws_add_http_header_status(wsi, (unsigned)head->status, &p, end) &&
               (is_empty || !lws_add_http_header_content_length(wsi, body.n, &p, end)) &&
-              add(wsi, "content-type:", head->type, &p, end) &&
-              add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
-              add(wsi, "cross-origin-resource-policy:", readers, &p, end) &&
-              add(wsi, "cache-control:", head->caching ? head->caching : "no-store", &p, end);
-    ok = ok && add(wsi, "etag:", head->etag, &p, end) && add_cors(wsi, head->origin, &p, end);
+              http_add(wsi, "content-type:", head->type, &p, end) &&
+              http_add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
+              http_add(wsi, "cross-origin-resource-policy:", readers, &p, end) &&
+              http_add(wsi, "cache-control:", head->caching ? head->caching : "no-store", &p, end);
+    ok = ok && http_add(wsi, "etag:", head->etag, &p, end) && add_cors(wsi, head->origin, &p, end);
     if (ok && head->is_page)
         ok = add_page(wsi, head->encoding, &p, end);
     if (ok && head->is_for_now)
-        ok = add(wsi, "retry-after:", "1", &p, end);
+        ok = http_add(wsi, "retry-after:", "1", &p, end);
+    if (ok && head->is_last) {
+        memcpy(start, "HTTP/1.1", 8); /* lws says 1.0 of a head that it has not read to its end */
+        ok = http_add(wsi, "connection:", "close", &p, end);
+    }
     if (ok && head->status == 426) /* RFC 6455 4.4: which version is spoken */
-        ok = add(wsi, "sec-websocket-version:", "13", &p, end);
+        ok = http_add(wsi, "sec-websocket-version:", "13", &p, end);
     ok = ok && !lws_finalize_http_header(wsi, &p, end);
     if (ok && !head->no_body && body.n) {
         memcpy(p, body.p, body.n);
@@ -219,7 +241,8 @@ int http_answer_json(struct lws *wsi, int status, const char *origin, bool is_he
                   status == 204 ? STR("") : body);
 }
 
-/* Of a request to which no body belongs: nobody reads it, so the connection ends behind the answer. */
+/* Of a request to which no body belongs: nobody reads it, so the connection ends behind the
+ * answer. */
 static bool has_body(struct lws *wsi)
 {
     return lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) > 0 ||
@@ -236,10 +259,12 @@ int http_answer_preflight(struct front *f, struct lws *wsi)
               (origin || !lws_add_http_header_content_length(wsi, 0, &p, end)) &&
               add_cors(wsi, origin, &p, end);
     if (ok && origin)
-        ok = add(wsi, "access-control-allow-methods:", "GET, POST, PATCH, DELETE", &p, end) &&
-             add(wsi, "access-control-allow-headers:",
-                 "Authorization, Content-Type, Idempotency-Key, Last-Event-ID", &p, end) &&
-             add(wsi, "access-control-max-age:", "600", &p, end);
+        ok = http_add(wsi, "access-control-allow-methods:", "GET, POST, PATCH, DELETE", &p, end) &&
+             http_add(wsi, "access-control-allow-headers:",
+                      "Accept, Authorization, Cache-Control, Content-Type, Idempotency-Key, "
+                      "Last-Event-ID, Pragma, X-Requested-With",
+                      &p, end) &&
+             http_add(wsi, "access-control-max-age:", "600", &p, end);
     free(origin);
     ok = ok && !lws_finalize_http_header(wsi, &p, end) &&
          lws_write(wsi, start, (size_t)(p - start), LWS_WRITE_HTTP_HEADERS) >= 0;
@@ -247,60 +272,75 @@ int http_answer_preflight(struct front *f, struct lws *wsi)
 }
 
 /* Chunked by hand: else every cut would look like a clean end. */
-int http_begin_events(struct lws *wsi, const char *origin, bool plain)
+int http_begin_events(struct lws *wsi, const char *origin, bool plain, const char *name,
+                      const char *value)
 {
     unsigned char bytes[LWS_PRE + HEADERS_MAX], *start = bytes + LWS_PRE, *p = start;
     unsigned char *end = bytes + sizeof bytes - 1;
     bool ok = !lws_add_http_header_status(wsi, 200, &p, end) &&
-              add(wsi, "content-type:", "text/event-stream", &p, end) &&
-              (plain ? add(wsi, "connection:", "close", &p, end)
-                     : add(wsi, "transfer-encoding:", "chunked", &p, end)) &&
-              add(wsi, "cache-control:", "no-store", &p, end) &&
-              add(wsi, "x-accel-buffering:", "no", &p, end) &&
-              add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
-              add(wsi, "cross-origin-resource-policy:", "same-origin", &p, end) &&
-              add_cors(wsi, origin, &p, end) && !lws_finalize_http_header(wsi, &p, end) &&
+              http_add(wsi, "content-type:", "text/event-stream", &p, end) &&
+              (plain ? http_add(wsi, "connection:", "close", &p, end)
+                     : http_add(wsi, "transfer-encoding:", "chunked", &p, end)) &&
+              http_add(wsi, "cache-control:", "no-store", &p, end) &&
+              http_add(wsi, "x-accel-buffering:", "no", &p, end) &&
+              http_add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
+              http_add(wsi, "cross-origin-resource-policy:", "same-origin", &p, end) &&
+              (!name || http_add(wsi, name, value, &p, end)) && add_cors(wsi, origin, &p, end) &&
+              !lws_finalize_http_header(wsi, &p, end) &&
               lws_write(wsi, start, (size_t)(p - start), LWS_WRITE_HTTP_HEADERS) >= 0;
     lws_set_timeout(wsi, NO_PENDING_TIMEOUT, 0);
     return ok ? 0 : -1;
 }
 
-static int answer_error(struct lws *wsi, int status, enum error e, const char *message,
-                        bool no_body)
+static int answer_error_as(struct lws *wsi, struct answer_head head, enum error e,
+                           const char *message)
 {
     struct buf body = {0};
     http_put_error(&body, e, message);
-    int result = answer(wsi,
-                        &(struct answer_head){.status = status,
-                                              .type = "application/json",
-                                              .no_body = no_body,
-                                              .is_for_now = e == ERR_OVERLOADED},
-                        buf_str(&body));
+    head.type = "application/json";
+    head.is_for_now = e == ERR_OVERLOADED;
+    int result = answer(wsi, &head, buf_str(&body));
     buf_done(&body);
     return result;
 }
 
+static int answer_error(struct lws *wsi, int status, enum error e, const char *message,
+                        bool no_body)
+{
+    return answer_error_as(wsi, (struct answer_head){.status = status, .no_body = no_body}, e,
+                           message);
+}
+
 int http_refuse(struct lws *wsi, int status, enum error e, const char *message)
 {
-    (void)answer_error(wsi, status, e, message, http_is_head(wsi));
+    struct answer_head head = {.status = status, .no_body = http_is_head(wsi), .is_last = true};
+    (void)answer_error_as(wsi, head, e, message);
     return 1;
 }
 
-/* Whether a list of codings ("br, gzip;q=0.5, *;q=0") allows gzip.  It must name it: "*" may mean it,
- * and plain is right for that, too. */
+void http_refuse_head(struct lws *wsi)
+{
+    (void)http_refuse(wsi, 400, ERR_BAD_REQUEST,
+                      "the request's head cannot be read: its method, its path, or its length");
+}
+
+/* Whether a list of codings ("br, gzip;q=0.5, *;q=0") allows gzip.  It must name it: "*" may mean
+ * it, and plain is right for that, too. */
 static bool takes_gzip(struct lws *wsi)
 {
-    char *list = header(wsi, WSI_TOKEN_HTTP_ACCEPT_ENCODING), *rest = NULL;
+    char *codings = header(wsi, WSI_TOKEN_HTTP_ACCEPT_ENCODING);
+    struct str list = str_of(codings);
     bool takes = false;
-    for (char *item = list ? strtok_r(list, ",", &rest) : NULL; item && !takes;
-         item = strtok_r(NULL, ",", &rest)) {
-        item += strspn(item, " \t");
-        if (strncasecmp(item, "gzip", 4) != 0 || !strchr(" \t;", item[4]))
-            continue;
-        const char *weight = strcasestr(item, "q=");
-        takes = !weight || strtod(weight + 2, NULL) > 0;
+    while (list.n > 0 && !takes) {
+        struct str coding = header_list_next(&list, ','), name = header_list_next(&coding, ';');
+        takes = name.n == 4 && str_begins_nocase(name, STR("gzip"));
+        while (coding.n > 0) {
+            struct str parameter = header_list_next(&coding, ';');
+            if (takes && str_begins_nocase(parameter, STR("q=")))
+                takes = strtod(parameter.p + 2, NULL) > 0;
+        }
     }
-    free(list);
+    free(codings);
     return takes;
 }
 
@@ -346,8 +386,8 @@ static int serve_text(struct lws *wsi, int status, const char *type, struct str 
                   body);
 }
 
-/* A proxy of this machine may ask for somebody whom it does not name, so loopback alone is no reason
- * then. */
+/* A proxy of this machine may ask for somebody whom it does not name, so loopback alone is no
+ * reason then. */
 static bool may_read_metrics(struct front *f, struct lws *wsi)
 {
     const struct config *config = f->config;
@@ -373,7 +413,7 @@ static int serve_metrics(struct front *f, struct lws *wsi, bool head)
     return result;
 }
 
-static int serve(struct front *f, struct lws *wsi, const char *path)
+static int http_serve(struct front *f, struct lws *wsi, const char *path)
 {
     bool head = http_is_head(wsi);
     bool get = head || lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) > 0;
@@ -391,17 +431,36 @@ static int serve(struct front *f, struct lws *wsi, const char *path)
     return serve_page(wsi, strcmp(path, "/") == 0 ? "/index.html" : path, head);
 }
 
-static int begin(struct front *f, struct lws *wsi, struct exchange **slot, const char *path)
+static int http_begin(struct front *f, struct lws *wsi, struct exchange **slot, const char *path,
+                      size_t len)
 {
+    lws_quirk_head_is_read(wsi);
     if (!http_has_version(wsi)) {
         (void)answer_error(wsi, 400, ERR_BAD_REQUEST, "the request's line is not whole", false);
+        return -1;
+    }
+    if (!http_api_serves(path) && lws_quirk_path_has_nul(wsi, path, len)) {
+        http_refuse_head(wsi);
         return -1;
     }
     if (http_api_serves(path))
         return http_api_begin(f, wsi, slot, path);
     bool unread = has_body(wsi);
-    int result = serve(f, wsi, path);
+    int result = http_serve(f, wsi, path);
     return unread ? -1 : complete(wsi, result);
+}
+
+static int dropped(struct lws *wsi)
+{
+    lws_quirk_awaits_a_head(wsi);
+    return 0;
+}
+
+/* CONNECT: lws would keep the connection without a time-out. */
+static int is_no_tunnel(struct lws *wsi)
+{
+    lws_quirk_head_is_read(wsi);
+    return -1;
 }
 
 static int body_came(struct exchange **slot, const char *piece, size_t len)
@@ -420,7 +479,7 @@ static int writable(struct exchange **slot)
     return slot && *slot ? http_api_writable(*slot) : 0;
 }
 
-static int closed(struct exchange **slot)
+static int http_closed(struct exchange **slot)
 {
     if (!slot)
         return 0;
@@ -433,14 +492,15 @@ int http_callback(struct front *f, struct lws *wsi, enum lws_callback_reasons wh
                   void *in, size_t len)
 {
     switch (why) {
-    case LWS_CALLBACK_HTTP: return begin(f, wsi, user, in);
+    case LWS_CALLBACK_HTTP: return http_begin(f, wsi, user, in, len);
+    case LWS_CALLBACK_HTTP_DROP_PROTOCOL: return dropped(wsi);
     case LWS_CALLBACK_HTTP_BODY: return body_came(user, in, len);
     case LWS_CALLBACK_HTTP_BODY_COMPLETION: return body_ended(user);
     case LWS_CALLBACK_HTTP_WRITEABLE: return writable(user);
-    case LWS_CALLBACK_CLOSED_HTTP: return closed(user);
+    case LWS_CALLBACK_CLOSED_HTTP: return http_closed(user);
     case LWS_CALLBACK_RAW_CONNECTED:
     case LWS_CALLBACK_RAW_ADOPT:
-    case LWS_CALLBACK_RAW_RX: return -1; /* CONNECT: lws would keep it, without a time-out */
+    case LWS_CALLBACK_RAW_RX: return is_no_tunnel(wsi);
     default: return lws_callback_http_dummy(wsi, why, user, in, len);
     }
 }

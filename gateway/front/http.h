@@ -14,6 +14,8 @@
 /* What libwebsockets calls that is not about an open WebSocket. */
 int http_callback(struct front *f, struct lws *wsi, enum lws_callback_reasons why, void *user,
                   void *in, size_t len);
+/* Answers a head that libwebsockets cannot read. */
+void http_refuse_head(struct lws *wsi);
 /* Answers an upgrade that is not to be; returns 1, which the callback returns. */
 int http_refuse(struct lws *wsi, int status, enum error e, const char *message);
 enum origin_verdict http_check_origin(struct front *f, struct lws *wsi);
@@ -21,8 +23,8 @@ enum origin_verdict http_check_origin(struct front *f, struct lws *wsi);
 /* For the API (http_api.c). */
 enum origin_verdict http_check_origin_of(struct front *f, struct lws *wsi, bool from_cookie);
 bool http_identity_is_cookie(struct front *f, struct lws *wsi); /* no other token came */
-/* False: the line ended before its version.  lws takes an encoded newline in the path for its end, and what
- * is behind that for a header, which whoever made the link has chosen. */
+/* False: the line ended before its version.  lws takes an encoded newline in the path for its end,
+ * and what is behind that for a header, which whoever made the link has chosen. */
 bool http_has_version(struct lws *wsi);
 bool http_is_1_0(struct lws *wsi);
 bool http_is_head(struct lws *wsi);
@@ -34,7 +36,11 @@ void http_put_error_line(struct buf *out, struct str line);
 int http_answer_json(struct lws *wsi, int status, const char *origin, bool is_head,
                      struct str body);
 int http_answer_preflight(struct front *f, struct lws *wsi);
-int http_begin_events(struct lws *wsi, const char *origin, bool plain);
+/* With one more header, unless its name is NULL. */
+int http_begin_events(struct lws *wsi, const char *origin, bool plain, const char *name,
+                      const char *value);
+/* The value of a parameter of the request's query; NULL when it is not there; the caller frees. */
+char *http_query_value(struct lws *wsi, const char *name);
 /* The tokens that the request brought, NULL for none; the caller frees. */
 char *http_bearer(struct lws *wsi);
 char *http_cookie(struct front *f, struct lws *wsi);

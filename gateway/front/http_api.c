@@ -14,43 +14,37 @@
 #define BODY_MS 30000           /* for all of a body */
 #define IMPATIENT_MS 1000       /* a request that is answered sooner may have others behind it */
 
-enum method { GET, POST, DELETE, PATCH, OTHER };
-
-struct route {
-    const char *pattern;             /* {c}: conversation_id, {t}: task_id */
-    const char *query;               /* parameters that become members, separated by spaces */
-    void (*own)(struct exchange *x); /* no request of the wire: it answers by itself */
-    enum method method;
-    enum verb verb;
-    int made_status; /* of a good answer */
-    bool is_events;
-    bool is_admins; /* on the operator's socket alone */
-};
-
 static void make_guest(struct exchange *x);
 
+/* A row: method, path, verb, parameters of the query that become members, status of a good
+ * answer. */
+#define WIRE(method_, pattern_, verb_, query_, status_)                             \
+    .method = (method_), .pattern = (pattern_), .verb = (verb_), .query = (query_), \
+    .made_status = (status_)
+#define OWN(method_, pattern_, function) \
+    WIRE(method_, pattern_, VERB_HELLO, "", 200), .own = (function)
+
 static const struct route routes[] = {
-    {"/v1/conversations/{c}/tasks", "", NULL, POST, VERB_CHAT, 201, false, false},
-    {"/v1/conversations", "limit before", NULL, GET, VERB_CONVERSATIONS, 200, false, false},
-    {"/v1/conversations/{c}", "", NULL, DELETE, VERB_DELETE, 200, false, false},
-    {"/v1/conversations/{c}", "", NULL, PATCH, VERB_TITLE, 200, false, false},
-    {"/v1/conversations/{c}/tasks", "limit before status", NULL, GET, VERB_TASKS, 200, false,
-     false},
-    {"/v1/conversations/{c}/tasks", "", NULL, DELETE, VERB_CANCEL_ALL, 200, false, false},
-    {"/v1/conversations/{c}/tasks/{t}", "", NULL, GET, VERB_TASK_GET, 200, false, false},
-    {"/v1/conversations/{c}/tasks/{t}", "tree", NULL, DELETE, VERB_CANCEL, 200, false, false},
-    {"/v1/conversations/{c}/tasks/{t}/events", "after coalesce", NULL, GET, VERB_RESUME, 200, true,
-     false},
-    {"/v1/conversations/{c}/tasks/{t}/messages", "", NULL, POST, VERB_SEND, 200, false, false},
-    {"/v1/conversations/{c}/tasks/{t}/responses", "", NULL, POST, VERB_RESPOND, 200, false, false},
-    {"/v1/conversations/{c}/messages", "limit before", NULL, GET, VERB_HISTORY, 200, false, false},
-    {"/v1/conversations/{c}/results", "limit before", NULL, GET, VERB_RESULTS, 200, false, false},
-    {"/v1/conversations/{c}/results/ack", "", NULL, POST, VERB_ACK, 200, false, false},
-    {"/v1/guest", "", make_guest, POST, VERB_HELLO, 200, false, false},
-    {"/v1/admin/kick", "", admin_kick, POST, VERB_HELLO, 200, false, true},
-    {"/v1/admin/revoke", "", admin_revoke, POST, VERB_HELLO, 200, false, true},
-    {"/v1/admin/unrevoke", "", admin_unrevoke, POST, VERB_HELLO, 200, false, true},
-    {"/v1/admin/revocations", "", admin_revocations, GET, VERB_HELLO, 200, false, true},
+    {WIRE(POST, "/v1/conversations/{c}/tasks", VERB_CHAT, "", 201)},
+    {WIRE(GET, "/v1/conversations", VERB_CONVERSATIONS, "limit before", 200)},
+    {WIRE(DELETE, "/v1/conversations/{c}", VERB_DELETE, "", 200)},
+    {WIRE(PATCH, "/v1/conversations/{c}", VERB_TITLE, "", 200)},
+    {WIRE(GET, "/v1/conversations/{c}/tasks", VERB_TASKS, "limit before status turns", 200)},
+    {WIRE(DELETE, "/v1/conversations/{c}/tasks", VERB_CANCEL_ALL, "", 200)},
+    {WIRE(GET, "/v1/conversations/{c}/tasks/{t}", VERB_TASK_GET, "", 200)},
+    {WIRE(DELETE, "/v1/conversations/{c}/tasks/{t}", VERB_CANCEL, "tree", 200)},
+    {WIRE(GET, "/v1/conversations/{c}/tasks/{t}/events", VERB_RESUME, "after coalesce", 200),
+     .is_events = true},
+    {WIRE(POST, "/v1/conversations/{c}/tasks/{t}/messages", VERB_SEND, "", 200)},
+    {WIRE(POST, "/v1/conversations/{c}/tasks/{t}/responses", VERB_RESPOND, "", 200)},
+    {WIRE(GET, "/v1/conversations/{c}/messages", VERB_HISTORY, "limit before", 200)},
+    {WIRE(GET, "/v1/conversations/{c}/results", VERB_RESULTS, "limit before", 200)},
+    {WIRE(POST, "/v1/conversations/{c}/results/ack", VERB_ACK, "", 200)},
+    {OWN(POST, "/v1/guest", make_guest)},
+    {OWN(POST, "/v1/admin/kick", admin_kick), .is_admins = true},
+    {OWN(POST, "/v1/admin/revoke", admin_revoke), .is_admins = true},
+    {OWN(POST, "/v1/admin/unrevoke", admin_unrevoke), .is_admins = true},
+    {OWN(GET, "/v1/admin/revocations", admin_revocations), .is_admins = true},
 };
 
 bool http_api_serves(const char *path)
@@ -58,7 +52,7 @@ bool http_api_serves(const char *path)
     return strncmp(path, "/v1/", 4) == 0;
 }
 
-/* --- routes ------------------------------------------------------------------------------------ */
+/* --- routes ----------------------------------------------------------------------------------- */
 
 static const enum lws_token_indexes uri_of[] = {[GET] = WSI_TOKEN_GET_URI,
                                                 [POST] = WSI_TOKEN_POST_URI,
@@ -73,8 +67,8 @@ static enum method method_of(struct lws *wsi)
     return m;
 }
 
-/* lws ends the path at a bare "&" or ";", and what it leaves of DELETE …/c;x/tasks/t would delete c.
- * Sets names_task when the rest goes on to one. */
+/* lws ends the path at a bare "&" or ";", and what it leaves of DELETE …/c;x/tasks/t would delete
+ * c.  Sets names_task when the rest goes on to one. */
 static bool is_whole(struct lws *wsi, enum method method, bool *names_task)
 {
     if (method == OTHER)
@@ -106,22 +100,35 @@ static bool match(const char *pattern, const char *path, char **ret_conversation
     return *path == 0;
 }
 
+static const struct route *find_in(struct exchange *x, enum method method, const char *path,
+                                   const struct route *table, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (table[i].method == method && (x->is_admins || !table[i].is_admins) &&
+            match(table[i].pattern, path, &x->conversation_id, &x->task_id))
+            return &table[i];
+    return NULL;
+}
+
 /* NULL: answered.  A fault of the ids may make another path of it (an encoded slash, a dot), and is
  * told like any other (PROTOCOL.md section 5). */
 static const struct route *find_route(struct exchange *x, enum method method, const char *path)
 {
     bool names_task = strstr(path, "/tasks/");
     bool whole = is_whole(x->wsi, method, &names_task);
-    for (size_t i = 0; whole && i < countof(routes); i++)
-        if (routes[i].method == method && (x->is_admins || !routes[i].is_admins) &&
-            match(routes[i].pattern, path, &x->conversation_id, &x->task_id))
-            return &routes[i];
+    const struct route *found = NULL;
+    if (whole)
+        found = find_in(x, method, path, routes, countof(routes));
+    if (whole && !found && !x->is_admins)
+        found = find_in(x, method, path, x->front->routes, x->front->n_routes);
+    if (found)
+        return found;
     http_api_fail(x, ERR_NOT_FOUND,
                   names_task ? "no such task" : "there is nothing at this path for this method");
     return NULL;
 }
 
-/* --- identity ---------------------------------------------------------------------------------- */
+/* --- identity --------------------------------------------------------------------------------- */
 
 static enum error identify(struct exchange *x, char *why, size_t n)
 {
@@ -150,7 +157,7 @@ static enum error identify(struct exchange *x, char *why, size_t n)
     return e;
 }
 
-/* --- answers ----------------------------------------------------------------------------------- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 void http_api_ready(struct exchange *x, int status)
 {
@@ -159,10 +166,18 @@ void http_api_ready(struct exchange *x, int status)
     lws_callback_on_writable(x->wsi);
 }
 
-void http_api_fail(struct exchange *x, enum error e, const char *message)
+static void put_refusal(struct exchange *x, enum error e, const char *message)
 {
     buf_clear(&x->answer);
-    http_put_error(&x->answer, e, message);
+    if (x->route && x->route->kind)
+        x->route->kind->put_error(x, &x->answer, e, message);
+    else
+        http_put_error(&x->answer, e, message);
+}
+
+void http_api_fail(struct exchange *x, enum error e, const char *message)
+{
+    put_refusal(x, e, message);
     http_api_ready(x, error_status(e));
 }
 
@@ -202,7 +217,7 @@ static void make_guest(struct exchange *x)
     http_api_ready(x, x->route->made_status);
 }
 
-/* --- the request ------------------------------------------------------------------------------- */
+/* --- the request ------------------------------------------------------------------------------ */
 
 static bool is_number_or_word(struct str v)
 {
@@ -212,6 +227,32 @@ static bool is_number_or_word(struct str v)
         if (v.p[i] < '0' || v.p[i] > '9')
             return false;
     return v.n > 0 && v.n < 20 && (v.p[0] != '0' || v.n == 1);
+}
+
+char *http_api_query(struct exchange *x)
+{
+    struct buf out = {0};
+    int n = lws_hdr_total_length(x->wsi, WSI_TOKEN_HTTP_URI_ARGS);
+    char *pair = xcalloc((size_t)(n > 0 ? n : 0) + 1);
+    for (int i = 0; lws_hdr_copy_fragment(x->wsi, pair, n + 1, WSI_TOKEN_HTTP_URI_ARGS, i) >= 0;
+         i++) {
+        if (out.len)
+            buf_putc(&out, '&');
+        buf_puts(&out, pair);
+    }
+    free(pair);
+    buf_putc(&out, 0);
+    return buf_take(&out);
+}
+
+/* Whether the name is one of a list that is separated by spaces. */
+static bool has_name(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = list; n && (at = strstr(at, name)) != NULL; at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || at[n] == 0))
+            return true;
+    return false;
 }
 
 /* ?limit=10&before=… of those that the route knows, as members of a JSON object. */
@@ -226,8 +267,7 @@ static void put_query(struct exchange *x, struct buf *out)
         if (!value)
             continue;
         *value++ = 0;
-        const char *known = strstr(x->route->query, pair);
-        if (!*pair || !known || (known[strlen(pair)] != ' ' && known[strlen(pair)] != 0))
+        if (!has_name(x->route->query, pair))
             continue;
         struct str v = str_of(value);
         if (strcmp(pair, "after") == 0 &&
@@ -279,6 +319,10 @@ static void carry_out(struct exchange *x)
         x->route->own(x);
         return;
     }
+    if (x->route->kind) {
+        x->route->kind->begin(x);
+        return;
+    }
     if (x->route->method == GET || x->route->method == DELETE) {
         buf_clear(&x->body);
         put_query(x, &x->body);
@@ -293,12 +337,12 @@ static void carry_out(struct exchange *x)
         return;
     }
     if (x->route->is_events)
-        sse_resume(x, &req);
+        sse_follow(x, &req);
     else
         x->call = hub_request(h, &(struct asker){x->owner, x->quota, NULL}, &req, on_reply, x);
 }
 
-static int run(struct exchange *x)
+static int api_run(struct exchange *x)
 {
     if (x->answered)
         return 0;
@@ -308,9 +352,9 @@ static int run(struct exchange *x)
     return 0;
 }
 
-/* While a request is carried out what lies behind its body is not taken: libwebsockets 4.1 then says
- * again and again that the body is whole, and turns to nobody else.  So whoever does not wait for the
- * answer is hung up on. */
+/* While a request is carried out what lies behind its body is not taken: libwebsockets 4.1 then
+ * says again and again that the body is whole, and turns to nobody else.  So whoever does not wait
+ * for the answer is hung up on. */
 int http_api_body_ended(struct exchange *x)
 {
     if (x->body_ended)
@@ -319,8 +363,8 @@ int http_api_body_ended(struct exchange *x)
     x->to_come = 0;
     list_remove(&x->coming);
     if (x->answered)
-        lws_callback_on_writable(x->wsi); /* it waited for this */
-    return x->length > 0 ? run(x) : 0;    /* without a body it was carried out at once */
+        lws_callback_on_writable(x->wsi);  /* it waited for this */
+    return x->length > 0 ? api_run(x) : 0; /* without a body it was carried out at once */
 }
 
 int http_api_body(struct exchange *x, const char *piece, size_t len)
@@ -333,9 +377,10 @@ int http_api_body(struct exchange *x, const char *piece, size_t len)
     return 0;
 }
 
-/* The same without a body: there libwebsockets 4.1 neither reads nor stops polling, and the loop would go round
- * for as long as the answer takes, which of events is that of their task.  What is there is mostly the end: the
- * reader has left.  Who sent a request into the answer of another, and it is a quick one, is served. */
+/* The same without a body: there libwebsockets 4.1 neither reads nor stops polling, and the loop
+ * would go round for as long as the answer takes, which of events is that of their task.  What is
+ * there is mostly the end: the reader has left.  Who sent a request into the answer of another, and
+ * it is a quick one, is served. */
 static void hang_up_the_impatient(struct front *f)
 {
     list_each (it, &f->under_way) {
@@ -346,8 +391,8 @@ static void hang_up_the_impatient(struct front *f)
     }
 }
 
-/* From each piece of a body libwebsockets allows 5 s to the next, and a phone in a tunnel is silent for longer:
- * so what is left of all its time is set anew, before those are over. */
+/* From each piece of a body libwebsockets allows 5 s to the next, and a phone in a tunnel is silent
+ * for longer: so what is left of all its time is set anew, before those are over. */
 void http_api_tick(struct front *f)
 {
     hang_up_the_impatient(f);
@@ -361,7 +406,7 @@ void http_api_tick(struct front *f)
     }
 }
 
-/* --- the beginning ----------------------------------------------------------------------------- */
+/* --- the beginning ---------------------------------------------------------------------------- */
 
 /* Paced by owner; who is none is paced by address. */
 static bool is_in_time(struct exchange *x)
@@ -379,8 +424,7 @@ static bool is_in_time(struct exchange *x)
 
 static bool refuse_type(struct exchange *x, const char *message)
 {
-    buf_clear(&x->answer);
-    http_put_error(&x->answer, ERR_UNSUPPORTED, message);
+    put_refusal(x, ERR_UNSUPPORTED, message);
     http_api_ready(x, 415);
     return false;
 }
@@ -401,8 +445,13 @@ static bool is_welcome(struct exchange *x, bool from_cookie)
         http_api_fail(x, ERR_UNAUTHORIZED, why);
         return false;
     }
-    if (x->length > f->config->limits.message_bytes) {
-        http_api_fail(x, ERR_TOO_LARGE, "the body is larger than limits.message_bytes");
+    /* Other protocols bring the whole history along with each message. */
+    size_t most =
+        x->route->kind ? f->config->rim_limits.face_bytes : f->config->limits.message_bytes;
+    if (x->length > most) {
+        http_api_fail(x, ERR_TOO_LARGE,
+                      x->route->kind ? "the body is larger than limits.face_bytes"
+                                     : "the body is larger than limits.message_bytes");
         return false;
     }
     if (x->length > 0 && !http_head_is_json(x->wsi))
@@ -427,7 +476,8 @@ static int ask_for_body(struct exchange *x)
     return lws_write(x->wsi, bytes + LWS_PRE, sizeof line - 1, LWS_WRITE_HTTP_HEADERS) < 0 ? -1 : 0;
 }
 
-/* How much comes behind the head.  Where that is not clear, or too much, the answer is the last one. */
+/* How much comes behind the head.  Where that is not clear, or too much, the answer is the last
+ * one. */
 static const char *expect_body(struct exchange *x)
 {
     const char *wrong = http_head_length(x->wsi, &x->length);
@@ -440,8 +490,8 @@ static const char *expect_body(struct exchange *x)
     return NULL;
 }
 
-/* Whose cookie it is asks by itself: a page's GET of its own site carries no Origin.  Where the browser
- * says from where it comes, another site's needs one. */
+/* Whose cookie it is asks by itself: a page's GET of its own site carries no Origin.  Where the
+ * browser says from where it comes, another site's needs one. */
 static bool needs_origin(struct lws *wsi)
 {
     char *site = http_head_value(wsi, "sec-fetch-site:");
@@ -485,7 +535,7 @@ int http_api_begin(struct front *f, struct lws *wsi, struct exchange **slot, con
     if (!is_welcome(x, from_cookie))
         return 0;
     if (x->length == 0)
-        return run(x);
+        return api_run(x);
     return x->waits ? ask_for_body(x) : 0;
 }
 
@@ -495,8 +545,8 @@ int http_api_writable(struct exchange *x)
         return 0;
     if (x->streams)
         return sse_writable(x);
-    /* Who sends head and body in two packets would find the connection closed behind a refusal of the
-     * head, and the refusal lost in a reset. */
+    /* Who sends head and body in two packets would find the connection closed behind a refusal of
+     * the head, and the refusal lost in a reset. */
     if (!x->answered || x->to_come > 0)
         return 0;
     int result = http_answer_json(x->wsi, x->status, x->origin, x->is_head, buf_str(&x->answer));
@@ -518,6 +568,8 @@ void http_api_closed(struct exchange *x)
         call_forget(x->call);
     admin_forget(x);
     sse_done(x);
+    if (x->own)
+        x->route->kind->closed(x);
     list_remove(&x->coming);
     list_remove(&x->under_way);
     if (x->owner) {

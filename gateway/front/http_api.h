@@ -1,8 +1,8 @@
 /* http_api -- the requests of the wire over HTTP (PROTOCOL.md section 7), and events as SSE.
  *
  * Shape:    a table of routes names the verb of each; path, query and body become one decoded
- *           request, and the same code as for WebSocket carries it out.  One exchange at a time on a
- *           connection; its memory is the wsi's user space.
+ *           request, and the same code as for WebSocket carries it out.  One exchange at a time on
+ *           a connection; its memory is the wsi's user space.
  * Thread:   loop.
  * Owns:     an exchange until its answer was written or the connection has gone.
  */
@@ -12,9 +12,46 @@
 #include "core/session.h"
 #include "gateway/front/http.h"
 
-struct route;
 struct address;
 struct admin_wait;
+struct exchange;
+
+enum method { GET, POST, DELETE, PATCH, OTHER };
+
+/* A request of another protocol (gateway/faces/): it is let in like any other, and answers by
+ * itself. */
+struct exchange_kind {
+    /* The owner is known and the body whole. */
+    void (*begin)(struct exchange *x);
+    /* Appends the body of an error. */
+    void (*put_error)(const struct exchange *x, struct buf *out, enum error e, const char *message);
+    /* Frees x->own. */
+    void (*closed)(struct exchange *x);
+    /* Of a stream (sse_follow).  The request was carried out, and this is its reply. */
+    void (*started)(struct exchange *x, struct str reply);
+    /* It was not. */
+    void (*failed)(struct exchange *x, enum error e, struct str reply);
+    /* Appends what one line of the session is to the reader; sets x->ended behind the last. */
+    void (*line)(struct exchange *x, struct buf *out, struct str line);
+    /* Everything that is committed was told. */
+    void (*idle)(struct exchange *x, struct buf *out);
+    /* One more header of a stream, or NULL. */
+    const char *(*header)(const struct exchange *x, const char **ret_value);
+};
+
+struct route {
+    const char *pattern;             /* {c}: conversation_id, {t}: task_id */
+    const char *query;               /* parameters that become members, separated by spaces */
+    void (*own)(struct exchange *x); /* no request of the wire: it answers by itself */
+    enum method method;
+    enum verb verb;
+    int made_status; /* of a good answer */
+    bool is_events;
+    bool is_admins;                   /* on the operator's socket alone */
+    const struct exchange_kind *kind; /* NULL: a request of the wire */
+    int operation;                    /* the kind's own */
+    const void *of_kind;              /* the same */
+};
 
 struct exchange {
     struct front *front;
@@ -39,6 +76,7 @@ struct exchange {
     bool answered;
     int status;
     struct buf answer; /* the reply's line */
+    void *own;         /* the route's kind's */
     char *origin;      /* that gets CORS headers; NULL for none */
     /* events */
     bool streams, starts, ended;
@@ -65,8 +103,12 @@ void http_api_closed(struct exchange *x); /* frees it; NULL is fine */
 void http_api_ready(struct exchange *x, int status);
 void http_api_fail(struct exchange *x, enum error e, const char *message);
 
+/* Parameters of the query as they came, `a=1&b=2`; the caller frees. */
+char *http_api_query(struct exchange *x);
+
 /* Events (http_sse.c). */
-void sse_resume(struct exchange *x, struct request *req); /* takes the request */
+/* Carries the request out, takes it, and streams the events of the task that it names. */
+void sse_follow(struct exchange *x, struct request *req);
 int sse_writable(struct exchange *x);
 void sse_done(struct exchange *x);
 uint32_t sse_close_owner(struct front *f, struct str owner); /* cut, never a clean end */

@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "gateway/front/http.h"
+#include "proto/str.h"
 
 char *http_head_value(struct lws *wsi, const char *name)
 {
@@ -13,11 +14,9 @@ char *http_head_value(struct lws *wsi, const char *name)
     char *value = xcalloc((size_t)n + 1);
     if (lws_hdr_custom_copy(wsi, value, n + 1, name, (int)strlen(name)) < 0)
         value[0] = 0;
-    size_t blanks = strspn(value, " \t"), len = strlen(value); /* are none of it (RFC 9110 5.5) */
-    while (len > blanks && (value[len - 1] == ' ' || value[len - 1] == '\t'))
-        len--;
-    memmove(value, value + blanks, len - blanks);
-    value[len - blanks] = 0;
+    struct str text = str_trim(str_of(value)); /* RFC 9110 5.5 */
+    memmove(value, text.p, text.n);
+    value[text.n] = 0;
     return value;
 }
 
@@ -30,14 +29,14 @@ bool http_head_is_json(struct lws *wsi)
 }
 
 /* Digits and nothing else (RFC 9110 8.6), and few enough for lws, which has 32 bytes for them. */
-static bool is_length(const char *text, size_t n)
+static bool is_length(struct str text)
 {
-    while (n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\t'))
-        n--;
-    for (size_t i = 0; i < n; i++)
-        if (text[i] < '0' || text[i] > '9')
+    while (text.n > 0 && is_blank(text.p[text.n - 1]))
+        text.n--;
+    for (size_t i = 0; i < text.n; i++)
+        if (!is_digit(text.p[i]))
             return false;
-    return n > 0 && n < 20;
+    return text.n > 0 && text.n < 20;
 }
 
 /* "Content-Length : 5" is no header to lws, and one to some others (RFC 9112 5.1). */
@@ -61,7 +60,7 @@ const char *http_head_length(struct lws *wsi, size_t *ret)
         return "Content-Length stands twice";
     if (n < 0 && total <= 0)
         return has_blurred_name(wsi) ? "there is a blank before a colon" : NULL;
-    if (n < 0 || !is_length(text, (size_t)n))
+    if (n < 0 || !is_length((struct str){text, (size_t)n}))
         return "Content-Length is no number";
     *ret = (size_t)strtoull(text, NULL, 10);
     return has_blurred_name(wsi) ? "there is a blank before a colon" : NULL;

@@ -1,14 +1,15 @@
-/* Events as Server-Sent Events.  The stream is chunked by hand, so that a cut can be told from an end:
- * the last chunk comes behind the terminal event and nowhere else (never at a token's expiry, never
- * at a stop).  To HTTP/1.0 it is plain, and the terminal event alone tells. */
-#include "gateway/front/http_api.h"
-
+/* Events as Server-Sent Events.  The stream is chunked by hand, so that a cut can be told from an
+ * end: the last chunk comes behind the terminal event and nowhere else (never at a token's expiry,
+ * never at a stop).  To HTTP/1.0 it is plain, and the terminal event alone tells. */
 #include "gateway/base/deadline.h"
 #include "gateway/base/fault.h"
 #include "gateway/front/address.h"
+#include "gateway/front/http_api.h"
 #include "gateway/front/tcp.h"
 
 #define COMMENT_AFTER_MS 15000
+#define RETRY_MS 1000
+#define RETRY_JITTER_MS 500
 
 static void on_resumed(void *arg, enum error e, struct str line);
 static void flush_session(struct session *session);
@@ -44,7 +45,7 @@ static void leave_place(struct exchange *x)
     x->address = NULL;
 }
 
-void sse_resume(struct exchange *x, struct request *req)
+void sse_follow(struct exchange *x, struct request *req)
 {
     if (!take_place(x)) {
         request_done(req);
@@ -116,7 +117,19 @@ static void put_gap(struct exchange *x, struct str line)
 static void on_resumed(void *arg, enum error e, struct str line)
 {
     struct exchange *x = arg;
+    const struct exchange_kind *kind = x->route->kind;
     x->call = NULL;
+    if (e && kind) {
+        sse_done(x);
+        kind->failed(x, e, line);
+        return;
+    }
+    if (kind) {
+        kind->started(x, line);
+        x->starts = true;
+        lws_callback_on_writable(x->wsi);
+        return;
+    }
     if (e) {
         sse_done(x);
         http_put_error_line(&x->answer, line);
@@ -155,11 +168,27 @@ static void put_events(struct exchange *x, struct buf *out, struct str lines)
     while (lines.n > 0) {
         const char *newline = memchr(lines.p, '\n', lines.n);
         size_t n = newline ? (size_t)(newline - lines.p) : lines.n;
-        put_event(x, out, (struct str){lines.p, n});
+        if (x->route->kind)
+            x->route->kind->line(x, out, (struct str){lines.p, n});
+        else
+            put_event(x, out, (struct str){lines.p, n});
         n += newline ? 1 : 0;
         lines.p += n;
         lines.n -= n;
     }
+}
+
+/* Behind the last line that there is: a reader of another protocol may be waiting for a word. */
+static void put_idle(struct exchange *x, struct buf *out)
+{
+    const struct exchange_kind *kind = x->route->kind;
+    if (!kind || !kind->idle || x->ended || session_has_output(&x->session) ||
+        list_is_empty(&x->session.subscriptions))
+        return;
+    const struct subscription *sub =
+        list_item(x->session.subscriptions.next, struct subscription, in_session);
+    if (!cursor_has_more(&sub->cursor))
+        kind->idle(x, out);
 }
 
 static int end_stream(struct exchange *x)
@@ -178,7 +207,8 @@ static int end_stream(struct exchange *x)
     return lws_http_transaction_completed(wsi) ? -1 : 0;
 }
 
-/* One message a turn, as ws.c does, and none while something is pending; asks to be called again where the end must be. */
+/* One message a turn, as ws.c does, and none while something is pending; asks to be called again
+ * where the end must be. */
 static void flush_session(struct session *session)
 {
     struct exchange *x = session->rim;
@@ -192,6 +222,7 @@ static void flush_session(struct session *session)
     if (!x->ended && !lws_partial_buffered(x->wsi) &&
         session_fill(session, &lines, MAX_MESSAGE_OUT))
         put_events(x, &events, buf_str(&lines));
+    put_idle(x, &events);
     if (events.len)
         write_chunk(x, &events);
     buf_done(&lines);
@@ -208,16 +239,36 @@ static void flush_session(struct session *session)
         session_wake(session);
 }
 
+/* A browser's EventSource would wait for 3 to 5 s; with one number all would come back at the same
+ * moment.  The line counts as soon as it is read, and is the first of the first event. */
+static void put_retry(struct exchange *x, struct buf *out)
+{
+    uint16_t jitter = 0;
+    x->front->hub->o.random(&jitter, sizeof jitter);
+    buf_putf(out, "retry: %d\n", RETRY_MS + jitter % RETRY_JITTER_MS);
+}
+
+/* The head, and what stands in front of the events. */
+static bool begin_stream(struct exchange *x)
+{
+    x->starts = false;
+    x->said_ms = x->front->hub->clock.now_ms;
+    const struct exchange_kind *kind = x->route->kind;
+    const char *value = NULL, *name = kind && kind->header ? kind->header(x, &value) : NULL;
+    if (http_begin_events(x->wsi, x->origin, x->is_plain, name, value) < 0)
+        return false;
+    struct buf first = {0};
+    put_retry(x, &first);
+    buf_putstr(&first, buf_str(&x->answer));
+    write_chunk(x, &first);
+    buf_done(&first);
+    return true;
+}
+
 int sse_writable(struct exchange *x)
 {
-    if (x->starts) {
-        x->starts = false;
-        x->said_ms = x->front->hub->clock.now_ms;
-        if (http_begin_events(x->wsi, x->origin, x->is_plain) < 0)
-            return -1;
-        if (x->answer.len)
-            write_chunk(x, &x->answer);
-    }
+    if (x->starts && !begin_stream(x))
+        return -1;
     if (x->broken)
         return -1;
     if (x->ended && !lws_partial_buffered(x->wsi))

@@ -10,7 +10,10 @@
 
 static size_t message_limit(const struct conn *c)
 {
-    size_t limit = c->front->config->limits.message_bytes;
+    const struct config *config = c->front->config;
+    if (c->kind)
+        return c->kind->most_bytes ? c->kind->most_bytes : config->rim_limits.face_bytes;
+    size_t limit = config->limits.message_bytes;
     if (c->session.state == SESSION_HELLO && limit > MAX_HELLO_MESSAGE)
         return MAX_HELLO_MESSAGE;
     return limit;
@@ -23,30 +26,47 @@ static bool begin_piece(struct conn *c)
     c->frame_ended = !lws_remaining_packet_payload(c->wsi);
     if (!lws_is_first_fragment(c->wsi))
         return !is_new_frame || !extension_marks(c->wsi);
+    c->n_checked = 0;
     c->message_is_binary = lws_frame_is_binary(c->wsi);
     c->message_is_deflated = extension_marks(c->wsi);
     return true;
 }
 
-static void fail(struct conn *c, enum close_code code)
+static void incoming_fail(struct conn *c, enum close_code code)
 {
     buf_done(&c->message);
     session_close(&c->session, code);
 }
 
 /* No close code would tell the client that it did nothing wrong, and may come back. */
-static void give_up(struct conn *c)
+static void incoming_give_up(struct conn *c)
 {
     log_event_limited(LEVEL_WARN, "ws", "no_memory", LOG_TEXT("for", "a compressed message"));
     ws_cut(c);
 }
 
+/* What of a text came so far: no more than the character at its end may be missing something. */
+static bool may_become_text(struct conn *c)
+{
+    if (c->message_is_binary || c->message_is_deflated || c->message.len == 0)
+        return true;
+    struct str rest = {c->message.bytes + c->n_checked, c->message.len - c->n_checked};
+    rest.n -= utf8_begun(rest);
+    c->n_checked += rest.n;
+    return utf8_valid(rest);
+}
+
 static void deliver(struct conn *c, struct str message)
 {
-    if (c->message_is_binary)
+    struct str rest = message;
+    if (c->n_checked)
+        rest = (struct str){message.p + c->n_checked, message.n - c->n_checked};
+    if (!c->message_is_binary && !utf8_valid(rest))
+        incoming_fail(c, CLOSE_INVALID);
+    else if (c->kind)
+        c->kind->receive(c, message);
+    else if (c->message_is_binary)
         session_receive_binary(&c->session);
-    else if (c->front->deflate && !utf8_valid(message)) /* else libwebsockets has seen to that */
-        fail(c, CLOSE_INVALID);
     else
         session_receive(&c->session, message);
 }
@@ -59,9 +79,9 @@ static void expand(struct conn *c, struct str payload)
     session_charge(&c->session, (uint32_t)(deflate_blocks(c->front->deflate) / BLOCKS_OF_A_LINE));
     switch (result) {
     case DEFLATE_OK: deliver(c, buf_str(&text)); break;
-    case DEFLATE_TOO_BIG: fail(c, CLOSE_TOO_BIG); break;
-    case DEFLATE_BROKEN: fail(c, CLOSE_INVALID); break;
-    case DEFLATE_NO_MEMORY: give_up(c); break;
+    case DEFLATE_TOO_BIG: incoming_fail(c, CLOSE_TOO_BIG); break;
+    case DEFLATE_BROKEN: incoming_fail(c, CLOSE_INVALID); break;
+    case DEFLATE_NO_MEMORY: incoming_give_up(c); break;
     }
     buf_done(&text);
 }
@@ -77,17 +97,19 @@ static void end_message(struct conn *c, struct str message)
 void incoming_take(struct conn *c, const char *piece, size_t len)
 {
     if (!begin_piece(c)) {
-        fail(c, CLOSE_PROTOCOL);
+        incoming_fail(c, CLOSE_PROTOCOL);
         return;
     }
     size_t left = lws_remaining_packet_payload(c->wsi), limit = message_limit(c);
     bool whole = lws_is_final_fragment(c->wsi) && !left;
     if (c->message.len + len + left > (c->message_is_deflated ? deflate_most(limit) : limit)) {
-        fail(c, CLOSE_TOO_BIG);
+        incoming_fail(c, CLOSE_TOO_BIG);
         return;
     }
     if (!whole) {
         buf_put(&c->message, piece, len);
+        if (!may_become_text(c))
+            incoming_fail(c, CLOSE_INVALID);
         return;
     }
     struct buf assembled = c->message;

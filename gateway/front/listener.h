@@ -1,7 +1,7 @@
 /* listener -- the port: sockets are accepted here, and handed to libwebsockets.
  *
- * Shape:    a poll of our own, since libwebsockets cannot share a port or take a batch; when sockets or
- *           descriptors are out it is left alone for a moment, else it would spin.
+ * Shape:    a poll of our own, since libwebsockets cannot share a port or take a batch; when
+ *           sockets or descriptors are out it is left alone for a moment, else it would spin.
  * Thread:   loop.
  * Owns:     nothing: the front owns the descriptor, the poll and the timer.
  * Errors:   what keeps the port from being opened is logged.

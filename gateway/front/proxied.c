@@ -24,7 +24,7 @@ struct greeting {
     char bytes[PROXY_HEADER_MAX];
 };
 
-static void on_closed(uv_handle_t *handle)
+static void proxied_on_closed(uv_handle_t *handle)
 {
     free(handle->data);
 }
@@ -37,11 +37,11 @@ static int let_go(struct greeting *g)
     list_remove(&g->all);
     g->front->n_greetings--;
     timer_disarm(&g->front->hub->clock, &g->deadline);
-    uv_close((uv_handle_t *)&g->poll, on_closed);
+    uv_close((uv_handle_t *)&g->poll, proxied_on_closed);
     return fd;
 }
 
-static void refuse(struct greeting *g, const char *why)
+static void proxied_refuse(struct greeting *g, const char *why)
 {
     log_event_limited(LEVEL_WARN, "proxy", "refused", LOG_TEXT("why", why));
     close(let_go(g));
@@ -49,7 +49,7 @@ static void refuse(struct greeting *g, const char *why)
 
 static void on_deadline(struct timer *timer)
 {
-    refuse(container_of(timer, struct greeting, deadline), "no header came in time");
+    proxied_refuse(container_of(timer, struct greeting, deadline), "no header came in time");
 }
 
 static void hand_over(struct greeting *g, bool says_who, const struct net_address *client)
@@ -72,7 +72,7 @@ static void look_for_none(struct greeting *g, struct str seen, enum proxy_verdic
         wait_for(g, 1);
         hand_over(g, false, NULL);
     } else if (seen.n >= HEADER_TOLD_BY || verdict == PROXY_DONE) {
-        refuse(g, "a header from a peer that is no trusted proxy");
+        proxied_refuse(g, "a header from a peer that is no trusted proxy");
     } else {
         wait_for(g, seen.n + 1);
     }
@@ -91,7 +91,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
-        refuse(g, "the header is cut off");
+        proxied_refuse(g, "the header is cut off");
         return;
     }
     size_t seen = g->n + (size_t)n;
@@ -102,12 +102,12 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         return;
     }
     if (verdict == PROXY_BAD || (verdict == PROXY_MORE && seen == sizeof g->bytes)) {
-        refuse(g, "what came is no header");
+        proxied_refuse(g, "what came is no header");
         return;
     }
     size_t ours = (verdict == PROXY_DONE ? whole : seen) - g->n;
     if (recv(g->fd, g->bytes + g->n, ours, 0) != (ssize_t)ours) { /* it was there a moment ago */
-        refuse(g, "the header cannot be read");
+        proxied_refuse(g, "the header cannot be read");
         return;
     }
     g->n += ours;

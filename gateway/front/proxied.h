@@ -1,10 +1,10 @@
 /* proxied -- connections of trusted proxies that begin with a PROXY header (proxy_protocol).
  *
- * Shape:    the header is taken from the socket before libwebsockets sees it: what lies behind stays in
- *           the kernel, be it HTTP or TLS.  Whom it names is the connection's address from then on
- *           (address.h).  A header that is cut off, too long, none, or not there within 5 s, ends the
- *           connection; a peer that is no trusted proxy is served as it is, and refused when it
- *           begins with a header.
+ * Shape:    the header is taken from the socket before libwebsockets sees it: what lies behind
+ *           stays in the kernel, be it HTTP or TLS.  Whom it names is the connection's address from
+ *           then on (address.h).  A header that is cut off, too long, none, or not there within 5
+ *           s, ends the connection; a peer that is no trusted proxy is served as it is, and refused
+ *           when it begins with a header.
  * Thread:   loop.
  * Owns:     the sockets whose header has not come.
  */

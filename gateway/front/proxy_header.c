@@ -10,7 +10,7 @@ static bool is_prefix(struct str bytes, const char *of, size_t n)
     return memcmp(bytes.p, of, bytes.n < n ? bytes.n : n) == 0;
 }
 
-/* --- version 1: PROXY TCP4 client proxy port port\r\n ------------------------------------------ */
+/* --- version 1: PROXY TCP4 client proxy port port\r\n ----------------------------------------- */
 
 /* The word at *at, which ends at a space or the line's end; *at is moved behind one space. */
 static struct str take_word(struct str *at)
@@ -73,7 +73,7 @@ static enum proxy_verdict read_version_1(struct str bytes, size_t *ret_bytes, bo
     return read_line((struct str){bytes.p, (size_t)(end - bytes.p)}, ret_says_who, ret);
 }
 
-/* --- version 2 --------------------------------------------------------------------------------- */
+/* --- version 2 -------------------------------------------------------------------------------- */
 
 static enum proxy_verdict read_addresses(struct str all, bool *ret_says_who,
                                          struct net_address *ret)

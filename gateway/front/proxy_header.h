@@ -1,7 +1,8 @@
 /* proxy_header -- the head of a connection in which a proxy says who is at the other end.
  *
  * Shape:    haproxy's PROXY protocol, version 1 (a line) and 2 (binary), of
- *           https://www.haproxy.org/download/2.8/doc/proxy-protocol.txt.  Pure: bytes in, a verdict out.
+ *           https://www.haproxy.org/download/2.8/doc/proxy-protocol.txt.  Pure: bytes in, a verdict
+ *           out.
  * Thread:   any.
  */
 #ifndef GATEWAY_FRONT_PROXY_HEADER_H

@@ -21,7 +21,7 @@ static const char *why(const char *path)
     return text;
 }
 
-static const char *load(SSL_CTX *context, const char *cert, const char *key)
+static const char *tls_load(SSL_CTX *context, const char *cert, const char *key)
 {
     if (SSL_CTX_use_certificate_chain_file(context, cert) != 1)
         return why(cert);
@@ -31,8 +31,9 @@ static const char *load(SSL_CTX *context, const char *cert, const char *key)
     return NULL;
 }
 
-/* At each handshake, before a certificate is chosen: the pair of `from` alone.  In the context itself one
- * pair of each kind of key would stay, and a client that likes the old kind better would get that. */
+/* At each handshake, before a certificate is chosen: the pair of `from` alone.  In the context
+ * itself one pair of each kind of key would stay, and a client that likes the old kind better would
+ * get that. */
 static int take_pair(SSL *connection, void *from)
 {
     STACK_OF(X509) *chain = NULL;
@@ -63,7 +64,7 @@ const char *tls_reload(SSL_CTX *context, const struct config *config)
         return why(config->tls.cert);
     }
     ERR_clear_error();
-    const char *wrong = load(pair, config->tls.cert, config->tls.key);
+    const char *wrong = tls_load(pair, config->tls.cert, config->tls.key);
     if (wrong) {
         SSL_CTX_free(pair);
         return wrong;

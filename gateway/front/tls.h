@@ -1,18 +1,18 @@
 /* tls -- the certificate of the gateway's port, and how it is changed while connections are open.
  *
- * Shape:    libwebsockets reads certificate and key at the start; tls_begin sees the OpenSSL context
- *           that it made.  tls_reload reads the files again, into a context of its own, so that a pair
- *           that does not fit changes nothing.  Handshakes from then on take their pair from there, and
- *           none of an older one; open connections go on.
+ * Shape:    libwebsockets reads certificate and key at the start; tls_begin sees the OpenSSL
+ *           context that it made.  tls_reload reads the files again, into a context of its own, so
+ *           that a pair that does not fit changes nothing.  Handshakes from then on take their pair
+ *           from there, and none of an older one; open connections go on.
  * Thread:   loop.
  * Owns:     the pair that was read last, which goes with libwebsockets's context.
  */
 #ifndef GATEWAY_FRONT_TLS_H
 #define GATEWAY_FRONT_TLS_H
 
-#include "gateway/config/config.h"
-
 #include <openssl/ssl.h>
+
+#include "gateway/config/config.h"
 
 /* TLS 1.2 and 1.3, no compression, no renegotiation by the client (RFC 9325). */
 void tls_begin(SSL_CTX *context);

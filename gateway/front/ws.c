@@ -11,27 +11,30 @@
 
 #include "gateway/base/deadline.h"
 #include "gateway/base/fault.h"
+#include "gateway/base/header_list.h"
 #include "gateway/base/log.h"
 #include "gateway/base/origin.h"
 #include "gateway/front/address.h"
 #include "gateway/front/admin.h"
+#include "gateway/front/closing.h"
 #include "gateway/front/deflate.h"
 #include "gateway/front/echo.h"
 #include "gateway/front/extension.h"
 #include "gateway/front/http.h"
 #include "gateway/front/incoming.h"
+#include "gateway/front/lws_quirks.h"
 #include "gateway/front/tcp.h"
 #include "gateway/front/tls.h"
 #include "proto/js.h"
+#include "proto/str.h"
 
 #define PING_AFTER_MS HEARTBEAT_MS
 #define SILENT_AFTER_MS 30000 /* behind the ping */
 #define UNTOLD_MS 1000        /* what came so long after the last that we were told of is news */
 #define KEEPALIVE_MS 20000
-#define CLOSE_WAIT_S 5
 #define SEND_BUFFER (64 * 1024) /* the kernel doubles it: what waits there delays a pong */
 
-/* --- who may connect: before the upgrade ------------------------------------------------------- */
+/* --- who may connect: before the upgrade ------------------------------------------------------ */
 
 static void address_leave(struct front *f, struct address *a)
 {
@@ -39,8 +42,8 @@ static void address_leave(struct front *f, struct address *a)
     address_forget(f, a);
 }
 
-/* libwebsockets hangs up without a word on a list, and on a name before the one that is served, that it
- * has no room for: such ones are refused here, in words. */
+/* libwebsockets hangs up without a word on a list, and on a name before the one that is served,
+ * that it has no room for: such ones are refused here, in words. */
 #define PROTOCOL_LIST 127
 #define PROTOCOL_NAME 63
 
@@ -71,26 +74,50 @@ static bool is_version_13(struct lws *wsi)
            memcmp(version, "13", 2) == 0;
 }
 
+/* A proxy may not pass the header on; libwebsockets would hang up. */
+static bool connection_names_upgrade(struct lws *wsi)
+{
+    char value[128] = ""; /* lws has no room for more */
+    lws_hdr_copy(wsi, value, sizeof value, WSI_TOKEN_CONNECTION);
+    for (struct str list = str_of(value); list.n > 0;) {
+        struct str one = header_list_next(&list, ',');
+        if (one.n == strlen("upgrade") && str_begins_nocase(one, STR("upgrade")))
+            return true;
+    }
+    return false;
+}
+
+static const struct ws_kind *find_kind(const struct front *f, const char *path)
+{
+#ifdef HOLDFAST_ECHO
+    if (strcmp(path, echo_kind.path) == 0)
+        return &echo_kind;
+#endif
+    for (size_t i = 0; i < f->n_ws_kinds; i++)
+        if (strcmp(path, f->ws_kinds[i].path) == 0)
+            return &f->ws_kinds[i];
+    return NULL;
+}
+
 /* 1 refuses, and has answered. */
-static int admit(struct front *f, struct lws *wsi, const char *upgrade)
+static int admit(struct front *f, struct lws *wsi)
 {
     char path[64] = "";
     if (admin_is(wsi))
         return http_refuse(wsi, 400, ERR_UNSUPPORTED, "the operator's socket has no WebSocket");
     if (!http_has_version(wsi))
         return http_refuse(wsi, 400, ERR_BAD_REQUEST, "the request's line is not whole");
-    if (strcasecmp(upgrade, "websocket") != 0)
-        return http_refuse(wsi, 400, ERR_BAD_REQUEST, "only an upgrade to websocket is served");
-    if (lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI) < 0 || strcmp(path, "/v1/ws") != 0)
+    lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI);
+    if (strcmp(path, "/v1/ws") != 0 && !find_kind(f, path))
         return http_refuse(wsi, 404, ERR_NOT_FOUND, "the WebSocket is at /v1/ws");
     if (lws_hdr_total_length(wsi, WSI_TOKEN_KEY) <= 0) /* lws would read it all the same */
         return http_refuse(wsi, 400, ERR_BAD_REQUEST, "Sec-WebSocket-Key is missing");
+    if (!connection_names_upgrade(wsi))
+        return http_refuse(wsi, 400, ERR_BAD_REQUEST, "Connection does not say upgrade");
     if (!is_version_13(wsi)) /* RFC 6455 4.4 */
         return http_refuse(wsi, 426, ERR_UNSUPPORTED, "Sec-WebSocket-Version must be 13");
     if (http_check_origin(f, wsi) != ORIGIN_OK)
         return http_refuse(wsi, 403, ERR_UNAUTHORIZED, "this origin or host is not allowed");
-    if (lws_hdr_total_length(wsi, WSI_TOKEN_EXTENSIONS) > EXTENSION_OFFERS_MOST)
-        return http_refuse(wsi, 400, ERR_BAD_REQUEST, "Sec-WebSocket-Extensions is too long");
     if (!offers_us(wsi))
         return http_refuse(wsi, 400, ERR_UNSUPPORTED,
                            "the subprotocol is holdfast.v1, in a list of less than 127 bytes");
@@ -104,7 +131,7 @@ static int admit(struct front *f, struct lws *wsi, const char *upgrade)
     return 0;
 }
 
-/* --- the session's side ------------------------------------------------------------------------ */
+/* --- the session's side ----------------------------------------------------------------------- */
 
 static bool authenticate(struct session *session, struct str token, struct identity *ret)
 {
@@ -142,11 +169,12 @@ static void flush(struct session *session);
 static const struct session_ops session_ops = {
     .authenticate = authenticate, .hold = hold, .flush = flush};
 
-/* --- opening and closing ----------------------------------------------------------------------- */
+/* --- opening and closing ---------------------------------------------------------------------- */
 
 static int open_conn(struct front *f, struct lws *wsi, struct conn **user)
 {
     struct conn *c = xcalloc(sizeof *c);
+    char path[64] = "";
     *user = c;
     c->front = f;
     c->wsi = wsi;
@@ -159,8 +187,14 @@ static int open_conn(struct front *f, struct lws *wsi, struct conn **user)
     c->bearer = http_bearer(wsi);
     c->cookie = http_cookie(f, wsi);
     c->deflate_bits = (uint8_t)extension_bits(wsi);
+    lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI);
+    c->kind = find_kind(f, path);
+    lws_quirk_head_is_read(wsi);
+    lws_quirk_has_gone(wsi);
     c->heard_ms = c->kept_ms = f->hub->clock.now_ms;
     session_init(&c->session, f->hub, &session_ops, c);
+    if (c->kind)
+        c->kind->opened(c, wsi);
     list_push(&f->conns, &c->all);
     list_push(&f->silent, &c->silent);
     f->n_conns++;
@@ -184,12 +218,14 @@ static void count_close(struct front *f, enum close_code code)
     f->closes[i < countof(codes) ? i : countof(f->closes) - 1]++;
 }
 
-static int closed(struct conn *c)
+static int ws_closed(struct conn *c)
 {
     struct front *f = c->front;
     log_event(LEVEL_DEBUG, "ws", "closed", LOG_INT("conn", (int64_t)c->number),
               LOG_INT("code", c->session.close_code));
     count_close(f, c->session.close_code);
+    if (c->kind)
+        c->kind->closed(c);
     session_done(&c->session);
     c->state = CONN_DEAD;
     if (c->stranger) {
@@ -217,34 +253,7 @@ void ws_reap(struct front *f)
     }
 }
 
-/* What waits for the end from here on: the peer has so long to take what is pending. */
-static void say_no_more(struct conn *c)
-{
-    deadline_set(c->wsi, CLOSE_WAIT_S);
-    c->state = CONN_CLOSING;
-    list_remove(&c->silent);
-    list_remove(&c->blocked);
-}
-
-/* lws sends no close frame when asked for one from here: it is written as it stands, the one write
- * that is allowed behind a partial one. */
-static void send_close(struct conn *c)
-{
-    enum close_code code = c->session.close_code;
-    const char *why = close_text(code);
-    unsigned char frame[LWS_PRE + 128];
-    unsigned char *p = frame + LWS_PRE;
-    size_t n = strlen(why);
-    p[0] = 0x88;
-    p[1] = (unsigned char)(2 + n);
-    p[2] = (unsigned char)(code >> 8);
-    p[3] = (unsigned char)(code & 255);
-    memcpy(p + 4, why, n);
-    lws_write(c->wsi, p, 4 + n, LWS_WRITE_RAW);
-    say_no_more(c);
-}
-
-/* --- messages in ------------------------------------------------------------------------------- */
+/* --- messages in ------------------------------------------------------------------------------ */
 
 static void heard(struct conn *c)
 {
@@ -265,7 +274,7 @@ static int receive(struct conn *c, const char *piece, size_t len)
     return 0;
 }
 
-/* --- messages out ------------------------------------------------------------------------------ */
+/* --- messages out ----------------------------------------------------------------------------- */
 
 static uint64_t bytes_acked(const struct conn *c)
 {
@@ -284,21 +293,43 @@ static void block(struct conn *c)
 
 void ws_cut(struct conn *c)
 {
-    say_no_more(c);
+    closing_begin(c);
     deadline_now(c->wsi);
 }
 
-static void write_message(struct conn *c, struct buf *out)
+/* Only text is compressed. */
+static void write_message(struct conn *c, struct buf *out, enum ws_form as)
 {
+    static const enum lws_write_protocol forms[] = {
+        [WS_TEXT] = LWS_WRITE_TEXT, [WS_BINARY] = LWS_WRITE_BINARY, [WS_FRAMES] = LWS_WRITE_RAW};
     struct front *f = c->front;
-    struct str text = {out->bytes + LWS_PRE, out->len - LWS_PRE}, frame = STR_NULL;
-    if (c->deflate_bits)
-        frame = deflate_frame(f->deflate, c->deflate_bits, text);
-    struct str sent = frame.p ? frame : text;
+    struct str message = {out->bytes + LWS_PRE, out->len - LWS_PRE}, frame = STR_NULL;
+    if (c->deflate_bits && as == WS_TEXT)
+        frame = deflate_frame(f->deflate, c->deflate_bits, message);
+    struct str sent = frame.p ? frame : message;
     f->bytes_out += sent.n;
-    if (FAULT(SEND) || lws_write(c->wsi, (unsigned char *)sent.p, sent.n,
-                                 frame.p ? LWS_WRITE_RAW : LWS_WRITE_TEXT) < 0)
+    if (FAULT(SEND) ||
+        lws_write(c->wsi, (unsigned char *)sent.p, sent.n, frame.p ? LWS_WRITE_RAW : forms[as]) < 0)
         ws_cut(c); /* behind what could not be written nothing may follow: it would be a gap */
+}
+
+static void send_next(struct conn *c)
+{
+    struct buf *out = &c->front->out;
+    enum ws_form as = WS_TEXT;
+    out->len = LWS_PRE;
+    if (c->kind ? c->kind->fill(c, out, &as) : session_fill(&c->session, out, MAX_MESSAGE_OUT))
+        write_message(c, out, as);
+}
+
+static bool has_output(const struct conn *c)
+{
+    return c->kind ? c->kind->has_output(c) : session_has_output(&c->session);
+}
+
+static bool must_wait(const struct conn *c)
+{
+    return lws_partial_buffered(c->wsi) || lws_quirk_goes_first(c->wsi);
 }
 
 /* Whatever is being sent: when something is pending it follows behind that. */
@@ -314,13 +345,13 @@ static void ping(struct conn *c)
     c->pinged_ms = c->front->hub->clock.now_ms;
 }
 
-/* What was answered goes out before the close frame, in no more time than the close itself may take; of who
- * took nothing for 30 s nothing is expected. */
+/* What was answered goes out before the close frame, in no more time than the close itself may
+ * take; of who took nothing for 30 s nothing is expected. */
 static bool is_waited_for(struct conn *c, bool pending)
 {
     enum close_code code = c->session.close_code;
     bool takes = !pending || (code != CLOSE_SLOW && code != CLOSE_SILENT);
-    if (!session_has_output(&c->session) || !takes)
+    if (!has_output(c) || !takes)
         return false;
     if (pending && !c->lingers)
         deadline_set(c->wsi, CLOSE_WAIT_S);
@@ -334,26 +365,23 @@ static bool is_waited_for(struct conn *c, bool pending)
 static void flush(struct session *session)
 {
     struct conn *c = session->rim;
-    struct front *f = c->front;
     if (c->state != CONN_OPEN)
         return;
     if (c->ping_due)
         ping(c);
-    bool pending = lws_partial_buffered(c->wsi);
+    bool pending = must_wait(c);
     if (!pending) {
-        f->out.len = LWS_PRE;
-        if (session_fill(session, &f->out, MAX_MESSAGE_OUT))
-            write_message(c, &f->out);
+        send_next(c);
         if (c->state != CONN_OPEN)
             return;
-        pending = lws_partial_buffered(c->wsi);
+        pending = must_wait(c);
         list_remove(&c->blocked);
     }
     if (session->state == SESSION_CLOSING && !is_waited_for(c, pending))
-        send_close(c);
+        closing_say(c);
     else if (pending)
         block(c);
-    else if (session_has_output(session))
+    else if (has_output(c))
         session_wake(session);
 }
 
@@ -366,18 +394,21 @@ void ws_flush_woken(struct front *f)
         struct session *session = list_item(node, struct session, woken);
         session->ops->flush(session);
     }
+    closing_turn(f);
 }
 
 static int writable(struct conn *c)
 {
+    lws_quirk_has_gone(c->wsi);
     list_remove(&c->blocked);
     session_wake(&c->session);
     return 0;
 }
 
-/* --- once a second ----------------------------------------------------------------------------- */
+/* --- once a second ---------------------------------------------------------------------------- */
 
-/* Any byte is life, and libwebsockets keeps some to itself: pings, empty pongs, the beginnings of frames. */
+/* Any byte is life, and libwebsockets keeps some to itself: pings, empty pongs, the beginnings of
+ * frames. */
 static bool has_said_something(const struct conn *c, msec_t now)
 {
     msec_t ago = tcp_silent_ms(lws_get_socket_fd(c->wsi));
@@ -463,36 +494,15 @@ void ws_close_all(struct front *f, enum close_code code)
         session_close(&list_item(it, struct conn, all)->session, code);
 }
 
-/* --- the callback ------------------------------------------------------------------------------ */
+/* --- the callback ----------------------------------------------------------------------------- */
 
-/* Half a code is none, and from 5000 on there are none (RFC 6455 5.5.1, 7.4): lws would echo both. */
-static bool is_no_close(struct lws *wsi, const unsigned char *payload, size_t len)
-{
-    if (len < 2)
-        return len == 1 || extension_marks(wsi);
-    struct str why = {(const char *)payload + 2, len - 2};
-    return (payload[0] << 8 | payload[1]) >= 5000 || extension_marks(wsi) || !utf8_valid(why);
-}
-
-int ws_refuse_close(struct lws *wsi, const unsigned char *payload, size_t len)
-{
-    unsigned char frame[LWS_PRE + 4];
-    if (!is_no_close(wsi, payload, len))
-        return 0;
-    memcpy(frame + LWS_PRE, "\x88\x02\x03\xea", 4); /* 1002 */
-    lws_write(wsi, frame + LWS_PRE, 4, LWS_WRITE_RAW);
-    return 1;
-}
-
-/* What comes behind the peer's close frame is not carried out (F53): lws would still hand it over. */
+/* A message that was ready goes out before our close frame: the welcome to a hello in the same
+ * segment as the peer's. */
 static int peer_closes(struct conn *c, const unsigned char *payload, size_t len)
 {
-    if (c->state == CONN_CLOSING)
-        return 1; /* its echo of our close frame: no second one */
-    if (ws_refuse_close(c->wsi, payload, len))
-        return 1;
-    say_no_more(c);
-    return 0;
+    if (c->state == CONN_OPEN && !lws_partial_buffered(c->wsi))
+        send_next(c);
+    return closing_answer(c, payload, len);
 }
 
 static int keep_tls(struct front *f, SSL_CTX *context)
@@ -528,15 +538,12 @@ int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void
 {
     struct front *f = lws_context_user(lws_get_context(wsi));
     struct conn **slot = user;
-    int result;
 
-    if (echo_takes(wsi, why, in, len, &result))
-        return result;
     switch (why) {
     case LWS_CALLBACK_OPENSSL_LOAD_EXTRA_SERVER_VERIFY_CERTS: return keep_tls(f, user);
     case LWS_CALLBACK_WSI_CREATE: return created(f);
     case LWS_CALLBACK_WSI_DESTROY: return destroyed(f, wsi);
-    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE: return admit(f, wsi, in);
+    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE: return admit(f, wsi);
     case LWS_CALLBACK_CONFIRM_EXTENSION_OKAY: return extension_confirm(wsi);
     case LWS_CALLBACK_ADD_HEADERS: return extension_answer(wsi, in);
     case LWS_CALLBACK_ESTABLISHED: return open_conn(f, wsi, slot);
@@ -544,7 +551,8 @@ int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void
     case LWS_CALLBACK_RECEIVE_PONG: return pong_came(*slot);
     case LWS_CALLBACK_SERVER_WRITEABLE: return writable(*slot);
     case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE: return peer_closes(*slot, in, len);
-    case LWS_CALLBACK_CLOSED: return closed(*slot);
+    case LWS_CALLBACK_WS_SERVER_DROP_PROTOCOL: return closing_dropped(slot ? *slot : NULL);
+    case LWS_CALLBACK_CLOSED: return ws_closed(*slot);
     default: return http_callback(f, wsi, why, user, in, len);
     }
 }

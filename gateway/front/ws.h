@@ -1,8 +1,8 @@
 /* ws -- connections: one WebSocket each, between libwebsockets and a session.
  *
- * Shape:    messages are assembled under a cap and handed to the session; what the session has to say
- *           is written at the end of the turn, many lines at once, as long as nothing is pending;
- *           only a full socket asks for the writable callback.
+ * Shape:    messages are assembled under a cap and handed to the session; what the session has to
+ *           say is written at the end of the turn, many lines at once, as long as nothing is
+ *           pending; only a full socket asks for the writable callback.
  * Thread:   loop.
  * Owns:     each conn its session.  A conn is freed at the end of the turn in which it closed.
  */
@@ -14,7 +14,28 @@
 
 struct address;
 
+struct conn;
+
+enum ws_form { WS_TEXT, WS_BINARY, WS_FRAMES };
+
 enum conn_state { CONN_OPEN, CONN_CLOSING, CONN_DEAD };
+
+/* Another protocol on a WebSocket of its own path (gateway/faces/, echo.h). The connection is one
+ * like any other, and has a session that says who it is and why it closes; its messages go to the
+ * kind. */
+struct ws_kind {
+    const char *path;
+    /* Bytes of a message; 0: limits.face_bytes. */
+    size_t most_bytes;
+    void (*opened)(struct conn *c, struct lws *wsi);
+    void (*receive)(struct conn *c, struct str message);
+    /* Appends what is written in one go, MAX_MESSAGE_OUT or a little more; false: there is nothing.
+     * ret_as is WS_TEXT, unless the kind says that it is a binary message, or whole frames. */
+    bool (*fill)(struct conn *c, struct buf *out, enum ws_form *ret_as);
+    bool (*has_output)(const struct conn *c);
+    void (*closed)(struct conn *c);
+    const void *of_kind; /* the kind's own */
+};
 
 struct conn {
     struct front *front;
@@ -22,8 +43,10 @@ struct conn {
     uint64_t number; /* in the log */
     struct session session;
     struct buf message; /* the pieces of one that has not ended */
+    size_t n_checked;   /* of its bytes are UTF-8 */
     bool message_is_binary, message_is_deflated;
     bool frame_ended;     /* what comes next begins a frame */
+    bool close_was_due;   /* libwebsockets has failed it, and a turn was over since */
     uint8_t deflate_bits; /* of its compressed messages; 0: there are none */
     bool from_browser;    /* it sent Origin */
     bool ping_due;        /* it could not be sent yet: something was pending */
@@ -37,10 +60,10 @@ struct conn {
     msec_t moved_ms; /* the reader took something last */
     uint64_t acked;  /* bytes, then */
     struct list all, silent, blocked;
+    const struct ws_kind *kind; /* NULL: it speaks holdfast.v1 */
+    void *own;                  /* the kind's */
 };
 
-/* Answers the peer's close frame with 1002 when it is none, and says 1: the connection ends. */
-int ws_refuse_close(struct lws *wsi, const unsigned char *payload, size_t len);
 /* The callback of the vhost's only protocol: HTTP and WebSocket. */
 int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void *in, size_t len);
 /* Takes a fresh socket, or closes it; named: by its PROXY header, or NULL. */

@@ -1,8 +1,9 @@
 #include "gateway/models/arithmetic.h"
 
-#include "gateway/models/calculator.h"
-
 #include <strings.h>
+
+#include "gateway/models/calculator.h"
+#include "proto/str.h"
 
 /* Design.  A scan from left to right.  From each place where a word may begin, a run is tried:
  * operand, operator, operand … for as long as that goes, each written to out in the calculator's
@@ -51,11 +52,6 @@ struct scan {
     bool want_operand;
 };
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 /* Bytes beyond ASCII count: no word ends in the middle of "über". */
 static bool is_word(char c)
 {
@@ -79,7 +75,7 @@ static size_t word_length(const char *p, const char *end)
     return (size_t)(p - begin);
 }
 
-static bool begins(const struct scan *s, const char *text)
+static bool has_sign(const struct scan *s, const char *text)
 {
     size_t n = strlen(text);
     if ((size_t)(s->end - s->p) < n || strncasecmp(s->p, text, n) != 0)
@@ -108,7 +104,7 @@ static bool is_thousands(const struct scan *s)
     return s->depth == 0 && s->p < s->end && *s->p == ',' && digits(s->p + 1, s->end) == 3;
 }
 
-static void take(struct scan *s, size_t n)
+static void arithmetic_take(struct scan *s, size_t n)
 {
     buf_put(s->out, s->p, n);
     s->p += n;
@@ -116,21 +112,21 @@ static void take(struct scan *s, size_t n)
 
 static void take_number(struct scan *s)
 {
-    take(s, digits(s->p, s->end));
+    arithmetic_take(s, digits(s->p, s->end));
     while (is_thousands(s)) {
         s->p++;
-        take(s, 3);
+        arithmetic_take(s, 3);
     }
     if (s->end - s->p >= 2 && s->p[0] == '.' && is_digit(s->p[1])) {
-        take(s, 1);
-        take(s, digits(s->p, s->end));
+        arithmetic_take(s, 1);
+        arithmetic_take(s, digits(s->p, s->end));
     }
     if (s->p == s->end || (*s->p | 0x20) != 'e')
         return;
     size_t sign = s->end - s->p >= 2 && (s->p[1] == '-' || s->p[1] == '+');
     size_t n = digits(s->p + 1 + sign < s->end ? s->p + 1 + sign : s->end, s->end);
     if (n)
-        take(s, 1 + sign + n);
+        arithmetic_take(s, 1 + sign + n);
 }
 
 static void have_operand(struct scan *s)
@@ -145,13 +141,13 @@ static bool take_name(struct scan *s)
 {
     struct str word = {s->p, word_length(s->p, s->end)};
     if (calculator_has_constant(word)) {
-        take(s, word.n);
+        arithmetic_take(s, word.n);
         have_operand(s);
         return true;
     }
     if (!calculator_has_function(word) || s->p + word.n == s->end || s->p[word.n] != '(')
         return false;
-    take(s, word.n + 1);
+    arithmetic_take(s, word.n + 1);
     s->depth++;
     s->n_asked++;
     return true;
@@ -163,7 +159,7 @@ static bool take_operand(struct scan *s)
         return false;
     if (*s->p == '-' || *s->p == '(') {
         s->depth += *s->p == '(';
-        take(s, 1);
+        arithmetic_take(s, 1);
         return true;
     }
     bool fraction = *s->p == '.' && s->end - s->p >= 2 && is_digit(s->p[1]);
@@ -188,7 +184,7 @@ static bool take_sign(struct scan *s)
         return true;
     }
     for (size_t i = 0; i < countof(signs); i++) {
-        if (!begins(s, signs[i].text))
+        if (!has_sign(s, signs[i].text))
             continue;
         s->p += strlen(signs[i].text);
         buf_puts(s->out, signs[i].form);

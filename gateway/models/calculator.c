@@ -3,8 +3,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Design.  Recursive descent; whatever goes deeper goes through signed, which counts, so that no input
- * reaches the end of the stack.
+#include "proto/str.h"
+
+/* Design.  Recursive descent; whatever goes deeper goes through signed, which counts, so that no
+ * input reaches the end of the stack.
  *
  *   sum      product ((+|-) product)*
  *   product  signed ((*|/|%) signed)*
@@ -53,9 +55,9 @@ struct parser {
 static double parse_sum(struct parser *c);
 static double parse_signed(struct parser *c);
 
-/* ---- faults ---- */
+/* --- faults ----------------------------------------------------------------------------------- */
 
-static double fail(struct parser *c, const char *what)
+static double calculator_fail(struct parser *c, const char *what)
 {
     if (!c->failed)
         buf_puts(c->error, what);
@@ -81,9 +83,9 @@ static double checked(struct parser *c, double value)
     if (c->failed)
         return 0;
     if (isnan(value))
-        return fail(c, "the result is not a real number");
+        return calculator_fail(c, "the result is not a real number");
     if (isinf(value))
-        return fail(c, "the result is too large");
+        return calculator_fail(c, "the result is too large");
     return value;
 }
 
@@ -99,7 +101,7 @@ static bool enter(struct parser *c)
     return true;
 }
 
-/* ---- signs ---- */
+/* --- signs ------------------------------------------------------------------------------------ */
 
 static char peek(struct parser *c)
 {
@@ -108,7 +110,7 @@ static char peek(struct parser *c)
     return c->p < c->end ? *c->p : 0;
 }
 
-static bool take(struct parser *c, char sign)
+static bool calculator_take(struct parser *c, char sign)
 {
     if (c->failed || c->p == c->end || peek(c) != sign)
         return false;
@@ -116,17 +118,12 @@ static bool take(struct parser *c, char sign)
     return true;
 }
 
-static bool is_digit(char ch)
-{
-    return ch >= '0' && ch <= '9';
-}
-
 static bool is_letter(char ch)
 {
     return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || ch == '_';
 }
 
-/* ---- operands ---- */
+/* --- operands --------------------------------------------------------------------------------- */
 
 static double parse_number(struct parser *c)
 {
@@ -139,7 +136,7 @@ static double parse_number(struct parser *c)
     if (end == c->p)
         return fail_here(c, "a number");
     c->p = end;
-    return isinf(value) ? fail(c, "a number is too large") : value;
+    return isinf(value) ? calculator_fail(c, "a number is too large") : value;
 }
 
 static struct str take_word(struct parser *c)
@@ -182,10 +179,10 @@ static double parse_arguments(struct parser *c, const struct function *f)
             value = f->one(next);
         else
             value = n == 1 ? next : f->two(value, next);
-    } while (n < f->max_args && take(c, ','));
+    } while (n < f->max_args && calculator_take(c, ','));
     if (n < f->min_args)
         return fail_here(c, "\",\"");
-    if (!take(c, ')'))
+    if (!calculator_take(c, ')'))
         return fail_here(c, n < f->max_args ? "\",\" or \")\"" : "\")\"");
     return checked(c, value);
 }
@@ -202,7 +199,7 @@ static double parse_word(struct parser *c)
         c->p = begin;
         return fail_here(c, "a number, a function or a constant");
     }
-    if (!take(c, '('))
+    if (!calculator_take(c, '('))
         return fail_here(c, "\"(\"");
     return parse_arguments(c, f);
 }
@@ -216,7 +213,7 @@ static double parse_operand(struct parser *c)
     if (ch == '(') {
         c->p++;
         value = parse_sum(c);
-        if (!take(c, ')'))
+        if (!calculator_take(c, ')'))
             fail_here(c, "an operator or \")\"");
     } else if (is_letter(ch)) {
         value = parse_word(c);
@@ -228,16 +225,16 @@ static double parse_operand(struct parser *c)
     return value;
 }
 
-/* ---- operators ---- */
+/* --- operators -------------------------------------------------------------------------------- */
 
 static double parse_power(struct parser *c)
 {
     double base = parse_operand(c);
-    if (!take(c, '^'))
+    if (!calculator_take(c, '^'))
         return base;
     double exponent = parse_signed(c);
     if (!c->failed && base == 0 && exponent < 0)
-        return fail(c, "division by zero");
+        return calculator_fail(c, "division by zero");
     return checked(c, pow(base, exponent));
 }
 
@@ -246,9 +243,9 @@ static double parse_signed(struct parser *c)
     double value;
     if (c->failed || !enter(c))
         return 0;
-    if (take(c, '-'))
+    if (calculator_take(c, '-'))
         value = -parse_signed(c);
-    else if (take(c, '+'))
+    else if (calculator_take(c, '+'))
         value = parse_signed(c);
     else
         value = parse_power(c);
@@ -268,7 +265,7 @@ static double parse_product(struct parser *c)
         if (c->failed)
             break;
         if (sign != '*' && right == 0)
-            return fail(c, "division by zero");
+            return calculator_fail(c, "division by zero");
         double result = sign == '*'   ? value * right
                         : sign == '/' ? value / right
                                       : fmod(value, right);
@@ -281,9 +278,9 @@ static double parse_sum(struct parser *c)
 {
     double value = parse_product(c);
     while (!c->failed) {
-        if (take(c, '+'))
+        if (calculator_take(c, '+'))
             value = checked(c, value + parse_product(c));
-        else if (take(c, '-'))
+        else if (calculator_take(c, '-'))
             value = checked(c, value - parse_product(c));
         else
             break;
@@ -291,7 +288,7 @@ static double parse_sum(struct parser *c)
     return value;
 }
 
-/* ---- */
+/* --- the answer ------------------------------------------------------------------------------- */
 
 static void put_value(struct buf *out, double value)
 {

@@ -7,7 +7,8 @@
  *           free; they may come from inside unpause.
  * Owns:     the adapter owns the turn until free, which is called exactly once, never from inside a
  *           callback of that turn, and always after on_done or instead of it (that is the cancel).
- * Errors:   a turn that breaks off before its end is an error, never an answer.
+ * Errors:   a turn that breaks off before its end is an error, never an answer; so is one that has
+ *           neither called a tool nor said a word, unless may_be_empty.
  */
 #ifndef GATEWAY_MODELS_MODEL_H
 #define GATEWAY_MODELS_MODEL_H
@@ -22,13 +23,17 @@ struct model_request {
     struct str messages; /* array of {"role","content"}, assistant's with "tool_calls", tool's with
                             "tool_call_id" */
     struct str tools;    /* array of {"type":"function","function":{…}}, "[]" for none */
+    bool
+        may_be_empty; /* after tools have done what was asked a turn without a word is an end too */
 };
 
 enum model_piece { PIECE_THINKING, PIECE_TOKEN };
 
+/* more: members of JSON without the braces around them, which go back as they came; "" for none. */
 struct model_call {
     struct str id, name;
-    struct str arguments; /* as the model wrote them: an object's JSON, if it did well */
+    struct str arguments;           /* as the model wrote them: an object's JSON, if it did well */
+    struct str more, function_more; /* further members of the call, and of its "function" */
 };
 
 /* What a turn has cost, as its server counts. */
@@ -41,6 +46,11 @@ struct model_events {
      * unpause; what it has already may still be handed in. */
     bool (*on_piece)(void *user, enum model_piece kind, struct str text);
     void (*on_tool_call)(void *user, const struct model_call *call);
+    /* The answer that was told so far in this turn was a thought: it is no part of what is kept. */
+    void (*on_unsaid)(void *user);
+    /* Further members of the assistant's message, which go back when it calls tools: what was
+     * thought.  Once at most, before on_done. */
+    void (*on_more)(void *user, struct str members);
     /* Once at most, before on_done. */
     void (*on_usage)(void *user, const struct model_usage *usage);
     /* Exactly once, last, unless free comes first.  STR_NULL: it ended well. */

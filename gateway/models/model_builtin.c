@@ -1,11 +1,11 @@
 #include "gateway/models/model_builtin.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "gateway/base/stepper.h"
 #include "gateway/models/model_rules.h"
 #include "proto/js.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 
 #define TURN_MAGIC 0x6275696cu
 #define BURST 64      /* words in one turn of the loop, when nothing paces them */
@@ -56,7 +56,7 @@ static void say_word(struct model_turn *t, enum model_piece kind, const struct b
         t->paused = false;
 }
 
-static void finish(struct model_turn *t)
+static void builtin_finish(struct model_turn *t)
 {
     t->done = true;
     stepper_stop(&t->stepper);
@@ -64,13 +64,15 @@ static void finish(struct model_turn *t)
         const struct rules_call *call = &t->plan.calls[i];
         char id[32];
         snprintf(id, sizeof id, "call_%zu", t->plan.first_call + i);
-        t->events.on_tool_call(t->user, &(struct model_call){str_of(id), str_of(call->name),
-                                                             buf_str(&call->arguments)});
+        t->events.on_tool_call(t->user,
+                               &(struct model_call){.id = str_of(id),
+                                                    .name = str_of(call->name),
+                                                    .arguments = buf_str(&call->arguments)});
     }
     t->events.on_done(t->user, str_of(t->plan.error));
 }
 
-static void on_step(void *arg)
+static void builtin_on_step(void *arg)
 {
     struct model_turn *t = turn_of(arg);
     for (int i = t->stepper.pace_ms ? 1 : BURST; i > 0 && !t->paused; i--) {
@@ -79,7 +81,7 @@ static void on_step(void *arg)
         } else if (t->n_said < t->plan.answer.len) {
             say_word(t, PIECE_TOKEN, &t->plan.answer, &t->n_said);
         } else {
-            finish(t);
+            builtin_finish(t);
             return;
         }
     }
@@ -96,7 +98,7 @@ static void builtin_unpause(struct model_turn *turn)
     stepper_start(&t->stepper);
 }
 
-static void on_closed(void *arg)
+static void builtin_on_closed(void *arg)
 {
     struct model_turn *t = turn_of(arg);
     t->magic = 0;
@@ -110,7 +112,7 @@ static void builtin_free(struct model_turn *turn)
     struct model_turn *t = turn_of(turn);
     t->done = true;
     rules_plan_done(&t->plan);
-    stepper_close(&t->stepper, on_closed);
+    stepper_close(&t->stepper, builtin_on_closed);
 }
 
 static struct model_turn *builtin_start(void *settings, const struct model_request *request,
@@ -128,7 +130,8 @@ static struct model_turn *builtin_start(void *settings, const struct model_reque
     t->events = *events;
     t->user = user;
     t->plan = plan;
-    stepper_init(&t->stepper, s->loop, plan.slow ? BUILTIN_SLOW_PACE_MS : s->pace_ms, on_step, t);
+    stepper_init(&t->stepper, s->loop, plan.slow ? BUILTIN_SLOW_PACE_MS : s->pace_ms,
+                 builtin_on_step, t);
     stepper_start(&t->stepper);
     return t;
 }

@@ -1,19 +1,19 @@
 /* model_builtin -- the model that is always there: a few rules and no language model.
  *
- * Shape:    model_builtin_ops is an adapter behind model.h; its settings are builtin_settings.  What
- *           it says is decided at once (model_rules.h), then streamed word by word: the same for
- *           the same conversation, always.  It needs no network and says of itself what it is.
+ * Shape:    model_builtin_ops is an adapter behind model.h; its settings are builtin_settings.
+ *           What it says is decided at once (model_rules.h), then streamed word by word: the same
+ *           for the same conversation, always.  It needs no network and says of itself what it is.
  * Thread:   loop.
- * Owns:     the turn, until its handle has closed: a turn of the loop after free.  settings stay the
- *           caller's and must outlive the turns.
+ * Owns:     the turn, until its handle has closed: a turn of the loop after free.  settings stay
+ *           the caller's and must outlive the turns.
  * Errors:   start: messages that are no JSON array.  A user who asks it to fail gets an error.
  */
 #ifndef GATEWAY_MODELS_MODEL_BUILTIN_H
 #define GATEWAY_MODELS_MODEL_BUILTIN_H
 
-#include "gateway/models/model.h"
-
 #include <uv.h>
+
+#include "gateway/models/model.h"
 
 #define BUILTIN_PACE_MS 15      /* a good pace_ms: what a person reads with pleasure */
 #define BUILTIN_SLOW_PACE_MS 50 /* "slowly" */

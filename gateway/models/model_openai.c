@@ -1,14 +1,15 @@
 #include "gateway/models/model_openai.h"
 
-#include "gateway/fetch/complaint.h"
-#include "gateway/fetch/stream_form.h"
-#include "gateway/models/openai_calls.h"
-#include "gateway/models/openai_chunk.h"
-#include "proto/sse_reader.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "gateway/fetch/complaint.h"
+#include "gateway/fetch/stream_form.h"
+#include "gateway/models/json_end.h"
+#include "gateway/models/openai_answer.h"
+#include "gateway/models/openai_calls.h"
+#include "proto/sse_reader.h"
 
 #define TURN_MAGIC 0x6f706169u
 
@@ -22,20 +23,20 @@ struct model_turn {
     struct fetch *refused; /* the one before; NULL: there was none */
     struct sse_reader sse;
     struct js_doc doc;
-    struct buf text;  /* scratch: a decoded string */
     struct buf whole; /* the reply of a server that does not stream, or what it begins with */
+    struct json_end whole_end;
     bool says_events;
+    bool may_be_empty;
+    bool starts_over; /* the reply was empty: it is left, and the request sent again */
     enum stream_form form;
-    bool paused;
     bool has_choice;
     bool has_pieces; /* of the message */
-    bool has_text;
+    struct openai_answer answer;
     struct buf complaint; /* of a chunk that is none; "" when there was none */
     char finish[32];      /* finish_reason, "" until it came */
     bool done;            /* on_done was called */
     struct openai_calls calls;
-    struct openai_half halves[2]; /* by enum model_piece */
-    struct model_usage usage;
+    struct model_usage usage, spent; /* of this reply, of those before it */
     bool has_usage;
 };
 
@@ -46,43 +47,31 @@ static struct model_turn *turn_of(void *arg)
     return t;
 }
 
-/* ------------------------------------------------------------------ its end */
+/* --- its end ---------------------------------------------------------------------------------- */
 
-/* t->text. */
-static void say_text(struct model_turn *t, enum model_piece kind)
+static void tell_usage(struct model_turn *t)
 {
-    if (t->text.len == 0)
-        return;
-    t->has_text |= kind == PIECE_TOKEN;
-    t->paused = true; /* first, so that an unpause from inside is not forgotten */
-    if (t->events.on_piece(t->user, kind, buf_str(&t->text)))
-        t->paused = false;
+    struct model_usage all = t->usage;
+    all.prompt_tokens += t->spent.prompt_tokens;
+    all.completion_tokens += t->spent.completion_tokens;
+    if (t->has_usage && t->events.on_usage)
+        t->events.on_usage(t->user, &all);
 }
 
-static void say_rest(struct model_turn *t)
-{
-    for (enum model_piece kind = PIECE_THINKING; kind <= PIECE_TOKEN; kind++) {
-        buf_clear(&t->text);
-        openai_put_half(&t->halves[kind], &t->text);
-        say_text(t, kind);
-    }
-}
-
-static void end(struct model_turn *t, struct str error)
+static void openai_end(struct model_turn *t, struct str error)
 {
     if (t->done)
         return;
     t->done = true;
-    say_rest(t);
-    if (t->has_usage && t->events.on_usage)
-        t->events.on_usage(t->user, &t->usage);
+    openai_answer_end(&t->answer);
+    tell_usage(t);
     t->events.on_done(t->user, error);
 }
 
-static void fail(struct model_turn *t, const char *format, ...)
+static void openai_fail(struct model_turn *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static void fail(struct model_turn *t, const char *format, ...)
+static void openai_fail(struct model_turn *t, const char *format, ...)
 {
     struct buf text = {0};
     char line[640];
@@ -91,7 +80,7 @@ static void fail(struct model_turn *t, const char *format, ...)
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
     buf_putstr(&text, (struct str){line, utf8_cut(str_of(line), sizeof line)});
-    end(t, buf_str(&text));
+    openai_end(t, buf_str(&text));
     buf_done(&text);
 }
 
@@ -100,44 +89,63 @@ static bool fail_by_reason(struct model_turn *t)
     struct buf why = {0};
     bool is_fault = openai_put_fault(t->finish, &why);
     if (is_fault)
-        end(t, buf_str(&why));
+        openai_end(t, buf_str(&why));
     buf_done(&why);
     return is_fault;
 }
 
-static void finish(struct model_turn *t)
+static size_t tell_calls(struct model_turn *t)
 {
     struct model_call call;
-    if (fail_by_reason(t))
+    size_t n = 0;
+    openai_calls_part(&t->calls);
+    for (size_t i = 0; i < t->calls.n; i++) {
+        if (!openai_calls_get(&t->calls, i, &call))
+            continue;
+        if (n++ == 0)
+            openai_answer_tell_more(&t->answer);
+        t->events.on_tool_call(t->user, &call);
+    }
+    return n;
+}
+
+/* An answer that is none.  Nothing of it was told: the request may be tried again. */
+static void finish_empty(struct model_turn *t)
+{
+    if (t->may_be_empty) {
+        openai_end(t, STR_NULL);
+    } else if (t->answer.has_thoughts) {
+        openai_fail(t, "the model ended with thoughts and without an answer");
+    } else {
+        t->starts_over = true;
+        fetch_end_within(t->fetch, 0);
+    }
+}
+
+static void openai_finish(struct model_turn *t)
+{
+    if (t->starts_over || fail_by_reason(t))
         return;
     if (!t->finish[0] && t->complaint.len) {
-        fail(t, "the server said: %s", t->complaint.bytes);
+        openai_fail(t, "the server said: %s", t->complaint.bytes);
         return;
     }
     if (!t->has_choice) {
-        fail(t, "the reply has no choices");
+        openai_fail(t, "the reply has no choices");
         return;
     }
-    if (t->calls.n == 0 && !t->has_text && strcmp(t->finish, "tool_calls") == 0) {
-        fail(t, "the model's server said that tools are called, and named none");
+    if (t->calls.n == 0 && !t->answer.has_text && strcmp(t->finish, "tool_calls") == 0) {
+        openai_fail(t, "the model's server said that tools are called, and named none");
         return;
     }
-    for (size_t i = 0; i < t->calls.n; i++)
-        if (openai_calls_get(&t->calls, i, &call))
-            t->events.on_tool_call(t->user, &call);
-    end(t, STR_NULL);
+    openai_answer_end(&t->answer);
+    if (tell_calls(t) || t->answer.has_text)
+        openai_end(t, STR_NULL);
+    else
+        finish_empty(t);
 }
 
-/* ------------------------------------------------------------------ one chunk */
-
-static void say(struct model_turn *t, enum model_piece kind, uint32_t node)
-{
-    if (!node)
-        return;
-    buf_clear(&t->text);
-    openai_put_piece(&t->doc, node, kind == PIECE_THINKING, &t->halves[kind], &t->text);
-    say_text(t, kind);
-}
+/* --- one chunk -------------------------------------------------------------------------------- */
 
 static int64_t count_of(const struct js_doc *doc, uint32_t usage, const char *name)
 {
@@ -162,20 +170,31 @@ static void take_message(struct model_turn *t, const struct openai_chunk *c)
     if (c->is_message && t->has_pieces)
         return; /* said already */
     t->has_pieces |= !c->is_message && (c->thinking || c->content || c->tool_calls);
-    say(t, PIECE_THINKING, c->thinking);
-    say(t, PIECE_TOKEN, c->content);
+    if (t->finish[0] && (c->thinking || c->content || c->tool_calls))
+        fetch_end_within(t->fetch,
+                         OPENAI_GRACE_MS); /* there are servers that give each piece a reason */
+    openai_answer_take(&t->answer, &t->doc, c);
     if (c->tool_calls && !t->done)
         why = openai_calls_take(&t->calls, &t->doc, c->tool_calls);
     if (why)
-        fail(t, "%s", why);
+        openai_fail(t, "%s", why);
 }
 
 static void take_error(struct model_turn *t, const struct openai_chunk *c)
 {
     struct buf why = {0};
     complaint_put_node(&why, &t->doc, c->error_in);
-    fail(t, "the server said: %s", why.len ? why.bytes : "error");
+    openai_fail(t, "the server said: %s", why.len ? why.bytes : "error");
     buf_done(&why);
+}
+
+static void take_reason(struct model_turn *t, uint32_t node)
+{
+    struct buf text = {0};
+    js_value(&t->doc, node, &text);
+    snprintf(t->finish, sizeof t->finish, "%.*s",
+             (int)utf8_cut(buf_str(&text), sizeof t->finish - 1), text.bytes);
+    buf_done(&text);
 }
 
 static void take_object(struct model_turn *t)
@@ -192,27 +211,26 @@ static void take_object(struct model_turn *t)
     else if (!c.has_choices && t->complaint.len == 0)
         complaint_put_node(&t->complaint, doc, 0);
     if (c.finish_reason) {
-        buf_clear(&t->text);
-        js_value(doc, c.finish_reason, &t->text);
-        snprintf(t->finish, sizeof t->finish, "%.*s", (int)t->text.len, t->text.bytes);
+        take_reason(t, c.finish_reason);
+        fetch_end_within(t->fetch, OPENAI_GRACE_MS);
     }
 }
 
 static void take_chunk(struct model_turn *t, struct str text)
 {
     if (!js_parse(&t->doc, text.p, text.n, JS_AGENT))
-        fail(t, "the server sent what is no JSON: %s", t->doc.error);
+        openai_fail(t, "the server sent what is no JSON: %s", t->doc.error);
     else if (js_type(&t->doc, 0) != JS_OBJECT)
-        fail(t, "the server sent JSON that is no object");
+        openai_fail(t, "the server sent JSON that is no object");
     else
         take_object(t);
 }
 
-/* ------------------------------------------------------------------ the reply */
+/* --- the reply -------------------------------------------------------------------------------- */
 
 static const struct fetch_events fetch_events;
 
-static void ask(struct model_turn *t)
+static void openai_ask(struct model_turn *t)
 {
     const struct openai_settings *s = t->settings;
     struct buf body = {0};
@@ -229,23 +247,23 @@ static void fail_by_text(struct model_turn *t, struct str text)
 {
     struct buf why = {0};
     complaint_put(&why, text);
-    fail(t, "the server said: %s", why.len ? why.bytes : "error");
+    openai_fail(t, "the server said: %s", why.len ? why.bytes : "error");
     buf_done(&why);
 }
 
-static void take_event(struct model_turn *t, const struct sse_event *e)
+static void openai_take_event(struct model_turn *t, const struct sse_event *e)
 {
-    if (t->done || openai_is_idle(e))
+    if (t->done || t->starts_over || openai_is_idle(e))
         return;
     if (str_eq(e->event, STR("error")))
         fail_by_text(t, e->data);
     else if (openai_is_done(e->data))
-        finish(t);
+        openai_finish(t);
     else
         take_chunk(t, e->data);
 }
 
-static void on_head(void *user, const struct fetch_head *head)
+static void openai_on_head(void *user, const struct fetch_head *head)
 {
     struct model_turn *t = turn_of(user);
     t->says_events = stream_form_says_events(head->content_type);
@@ -257,63 +275,67 @@ static void take_events(struct model_turn *t, struct str bytes)
     struct sse_event e;
     enum sse_result got = SSE_MORE;
     while (!t->done && (got = sse_reader_next(&t->sse, &bytes, &e)) == SSE_EVENT)
-        take_event(t, &e);
+        openai_take_event(t, &e);
     if (got == SSE_TOO_LONG)
-        fail(t, "an event of the stream passes 4 MiB");
+        openai_fail(t, "an event of the stream passes 4 MiB");
+}
+
+static void take_whole(struct model_turn *t);
+
+/* JSON has an end of its own, whatever becomes of the connection. */
+static void take_text(struct model_turn *t, struct str bytes)
+{
+    size_t n = json_end_find(&t->whole_end, bytes);
+    buf_put(&t->whole, bytes.p, n ? n : bytes.n);
+    if (n)
+        take_whole(t);
+    else if (t->whole.len > OPENAI_REPLY_BYTES)
+        openai_fail(t, "the reply passes 4 MiB");
 }
 
 /* Until it is seen to be an event stream, the reply is kept; a text is until it is whole. */
 static void take_beginning(struct model_turn *t, struct str bytes)
 {
-    if (t->form == FORM_TEXT)
-        buf_putstr(&t->whole, bytes);
+    t->form = stream_form_begin(t->says_events, &t->whole, bytes);
+    if (t->form == FORM_UNKNOWN)
+        return;
+    struct buf begun = t->whole;
+    t->whole = (struct buf){0};
+    if (t->form == FORM_EVENTS)
+        take_events(t, buf_str(&begun));
     else
-        t->form = stream_form_begin(t->says_events, &t->whole, bytes);
-    if (t->form == FORM_EVENTS) {
-        take_events(t, buf_str(&t->whole));
-        buf_done(&t->whole);
-    } else if (t->whole.len > OPENAI_REPLY_BYTES) {
-        fail(t, "the reply passes 4 MiB");
-    }
+        take_text(t, buf_str(&begun));
+    buf_done(&begun);
 }
 
-static bool on_bytes(void *user, struct str bytes)
+static bool openai_on_bytes(void *user, struct str bytes)
 {
     struct model_turn *t = turn_of(user);
     if (t->done)
         return false;
-    if (t->form == FORM_EVENTS)
-        take_events(t, bytes);
-    else
-        take_beginning(t, bytes);
-    return !t->done && !t->paused;
-}
-
-/* There are servers that put the end of a stream behind a reply that is none. */
-static struct str without_end(struct str text)
-{
-    static const char last[] = "data: [DONE]";
-    while (text.n && (unsigned char)text.p[text.n - 1] <= ' ')
-        text.n--;
-    size_t n = sizeof last - 1;
-    if (text.n >= n && memcmp(text.p + text.n - n, last, n) == 0)
-        text.n -= n;
-    return text;
+    if (t->starts_over)
+        return true; /* what comes after the end is not read */
+    switch (t->form) {
+    case FORM_EVENTS: take_events(t, bytes); break;
+    case FORM_TEXT: take_text(t, bytes); break;
+    case FORM_UNKNOWN: take_beginning(t, bytes); break;
+    }
+    return !t->done && !t->answer.paused;
 }
 
 static void take_whole(struct model_turn *t)
 {
-    struct str text = without_end(buf_str(&t->whole));
+    struct str text = buf_str(&t->whole);
     if (text.n && text.p[0] == '[')
         fail_by_text(t, text);
     else if (text.n == 0 && t->says_events)
-        fail(t, "the stream broke off before its end");
+        openai_fail(t, "the stream broke off before its end");
     else if (text.n == 0 || text.p[0] != '{')
-        fail(t, "the reply is neither an event stream nor JSON");
+        openai_fail(t, "the reply is neither an event stream nor JSON");
     else
         take_chunk(t, text);
     if (!t->done)
-        finish(t);
+        openai_finish(t);
 }
 
 /* What stands behind the last empty line of a stream may be half an event. */
@@ -332,35 +354,70 @@ static bool refuses_usage(const struct model_turn *t, struct str error)
 }
 
 /* What comes behind finish_reason is no part of the answer: it may fail to come. */
-static void on_done(void *user, struct str error)
+static void take_end(struct model_turn *t, struct str error)
 {
-    struct model_turn *t = turn_of(user);
     struct sse_event e;
-    if (t->done)
-        return;
     if (error.p && refuses_usage(t, error)) {
         t->settings->without_usage = true;
         t->refused = t->fetch;
-        ask(t);
+        openai_ask(t);
     } else if (error.p && !t->finish[0]) {
-        end(t, error);
+        openai_end(t, error);
     } else if (t->form != FORM_EVENTS) {
         take_whole(t);
     } else {
         if (sse_reader_last(&t->sse, &e) == SSE_EVENT && is_whole(t, &e))
-            take_event(t, &e);
-        if (!t->done && t->finish[0])
-            finish(t); /* not every server says [DONE] */
-        else if (!t->done && t->complaint.len)
-            fail(t, "the server said: %s", t->complaint.bytes);
+            openai_take_event(t, &e);
+        if (t->done || t->starts_over)
+            return;
+        if (t->finish[0])
+            openai_finish(t); /* not every server says [DONE] */
+        else if (t->complaint.len)
+            openai_fail(t, "the server said: %s", t->complaint.bytes);
         else
-            fail(t, "the stream broke off before its end");
+            openai_fail(t, "the stream broke off before its end");
     }
 }
 
-static const struct fetch_events fetch_events = {on_head, on_bytes, on_done};
+/* Forgets the reply, but for what it has cost. */
+static void clear_reply(struct model_turn *t)
+{
+    t->spent.prompt_tokens += t->usage.prompt_tokens;
+    t->spent.completion_tokens += t->usage.completion_tokens;
+    t->usage = (struct model_usage){0};
+    t->starts_over = t->has_choice = t->has_pieces = false;
+    t->form = FORM_UNKNOWN;
+    t->finish[0] = '\0';
+    t->whole_end = (struct json_end){0};
+    sse_reader_done(&t->sse);
+    openai_calls_done(&t->calls);
+    openai_answer_done(&t->answer);
+    openai_answer_init(&t->answer, &t->events, t->user, t->settings->think_tag);
+    buf_clear(&t->whole);
+    buf_clear(&t->complaint);
+}
 
-/* ------------------------------------------------------------------ the port */
+static void start_over(struct model_turn *t)
+{
+    clear_reply(t);
+    if (!fetch_again(t->fetch))
+        openai_fail(t, "the model ended without an answer");
+}
+
+static void openai_on_done(void *user, struct str error)
+{
+    struct model_turn *t = turn_of(user);
+    if (t->done)
+        return;
+    if (!t->starts_over)
+        take_end(t, error);
+    if (t->starts_over && !t->done)
+        start_over(t);
+}
+
+static const struct fetch_events fetch_events = {openai_on_head, openai_on_bytes, openai_on_done};
+
+/* --- the port --------------------------------------------------------------------------------- */
 
 static struct model_turn *openai_start(void *settings, const struct model_request *request,
                                        const struct model_events *events, void *user,
@@ -374,20 +431,22 @@ static struct model_turn *openai_start(void *settings, const struct model_reques
     t->user = user;
     t->settings = s;
     t->sse.max = OPENAI_REPLY_BYTES;
+    t->may_be_empty = request->may_be_empty;
+    openai_answer_init(&t->answer, &t->events, user, s->think_tag);
     buf_putc(&t->request, '{');
     js_put_field(&t->request, "model", str_of(s->model));
     js_put_raw(&t->request, "messages", request->messages);
     if (request->tools.n > 2)
         js_put_raw(&t->request, "tools", request->tools);
     js_put_bool(&t->request, "stream", true);
-    ask(t);
+    openai_ask(t);
     return t;
 }
 
 static void openai_unpause(struct model_turn *turn)
 {
     struct model_turn *t = turn_of(turn);
-    t->paused = false;
+    t->answer.paused = false;
     if (!t->done)
         fetch_unpause(t->fetch);
 }
@@ -403,9 +462,9 @@ static void openai_free(struct model_turn *turn)
     openai_calls_done(&t->calls);
     sse_reader_done(&t->sse);
     js_done(&t->doc);
-    buf_done(&t->text);
     buf_done(&t->whole);
     buf_done(&t->complaint);
+    openai_answer_done(&t->answer);
     t->magic = 0;
     free(t);
 }

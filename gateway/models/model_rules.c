@@ -28,7 +28,7 @@ struct rules_talk {
     struct rules_plan *plan;
 };
 
-/* ------------------------------------------------------------------ reading */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static bool is_role(const struct rules_talk *t, uint32_t message, const char *role)
 {
@@ -106,9 +106,9 @@ static bool has_tool(struct rules_talk *t, const char *name)
     return false;
 }
 
-/* ------------------------------------------------------------------ writing */
+/* --- writing ---------------------------------------------------------------------------------- */
 
-static void say(struct rules_talk *t, const char *text)
+static void rules_say(struct rules_talk *t, const char *text)
 {
     buf_puts(&t->plan->answer, text);
 }
@@ -164,14 +164,14 @@ static void put_expression(const struct rules_talk *t, uint32_t function, struct
     buf_done(&arguments);
 }
 
-/* ------------------------------------------------------------------ tools */
+/* --- tools ------------------------------------------------------------------------------------ */
 
 static struct rules_call *add_call(struct rules_talk *t, const char *tool)
 {
     if (!has_tool(t, tool)) {
-        say(t, "I would ask the tool `");
-        say(t, tool);
-        say(t, "`, but this agent has none of that name. ");
+        rules_say(t, "I would ask the tool `");
+        rules_say(t, tool);
+        rules_say(t, "`, but this agent has none of that name. ");
         return NULL;
     }
     struct rules_call *call = &t->plan->calls[t->plan->n_calls++];
@@ -257,7 +257,7 @@ static void answer_results(struct rules_talk *t)
             answer_result(t, i);
 }
 
-/* ------------------------------------------------------------------ counting */
+/* --- counting --------------------------------------------------------------------------------- */
 
 /* A number behind a phrase; capped, so that it never overflows.  False when there is none. */
 static bool number_after(const struct buf *text, const char *phrase, uint32_t *ret)
@@ -278,8 +278,8 @@ static bool too_many(struct rules_talk *t, uint32_t n)
 {
     if (n > 0 && n <= RULES_MAX_WORDS)
         return false;
-    say(t, "I do that from 1 to 100,000 times, but not ");
-    say(t, n ? "more." : "less.");
+    rules_say(t, "I do that from 1 to 100,000 times, but not ");
+    rules_say(t, n ? "more." : "less.");
     return true;
 }
 
@@ -308,14 +308,14 @@ static bool rule_repeat(struct rules_talk *t)
     if (too_many(t, n))
         return true;
     for (uint32_t i = 0; i < n; i++) {
-        say(t, words[i % countof(words)]);
+        rules_say(t, words[i % countof(words)]);
         if (i + 1 < n)
             buf_putc(&t->plan->answer, ' ');
     }
     return true;
 }
 
-/* ------------------------------------------------------------------ memory */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 /* A name told in a message: up to the end of the clause. */
 static bool find_name(const struct buf *text, struct str *ret)
@@ -369,13 +369,14 @@ static bool rule_name(struct rules_talk *t)
     if (!asked && !tells)
         return false;
     if (!remember_name(t, &name)) {
-        say(t,
+        rules_say(
+            t,
             "You have not told me in this conversation. Say `my name is \xe2\x80\xa6`, and ask again.");
     } else {
-        say(t, tells ? "Nice to meet you, **" : "Your name is **");
+        rules_say(t, tells ? "Nice to meet you, **" : "Your name is **");
         buf_putstr(&t->plan->answer, buf_str(&name));
-        say(t, tells ? "**. Ask me later what your name is: the conversation remembers."
-                     : "**: you said so earlier in this conversation.");
+        rules_say(t, tells ? "**. Ask me later what your name is: the conversation remembers."
+                           : "**: you said so earlier in this conversation.");
     }
     buf_done(&name);
     return true;
@@ -390,7 +391,7 @@ static bool rule_before(struct rules_talk *t)
     for (uint32_t i = js_first(d, 0); i < t->last_user; i = js_next(d, i))
         n += is_role(t, i, "user");
     if (!n) {
-        say(t, "Nothing: this is your first message in this conversation.");
+        rules_say(t, "Nothing: this is your first message in this conversation.");
         return true;
     }
     buf_putf(&t->plan->answer, "Before this you said %zu thing%s:\n", n, n == 1 ? "" : "s");
@@ -399,21 +400,21 @@ static bool rule_before(struct rules_talk *t)
         if (!is_role(t, i, "user") || at++ + SAID_BEFORE < n)
             continue;
         content_of(t, i, &text);
-        say(t, "\n> ");
+        rules_say(t, "\n> ");
         quote(&t->plan->answer, buf_str(&text));
-        say(t, "\n");
+        rules_say(t, "\n");
     }
     buf_done(&text);
     return true;
 }
 
-/* ------------------------------------------------------------------ the rest */
+/* --- the rest --------------------------------------------------------------------------------- */
 
 static bool rule_fail(struct rules_talk *t)
 {
     if (!SAYS(&t->said, "fail"))
         return false;
-    say(t, "This is what a failure looks like: I begin to answer, and then ");
+    rules_say(t, "This is what a failure looks like: I begin to answer, and then ");
     t->plan->error = "the built-in model was asked to fail";
     return true;
 }
@@ -424,23 +425,23 @@ static bool rule_greeting(struct rules_talk *t)
         return false;
     struct buf name = {0};
     bool known = remember_name(t, &name);
-    say(t, known ? "Hello, **" : "Hello");
+    rules_say(t, known ? "Hello, **" : "Hello");
     buf_putstr(&t->plan->answer, buf_str(&name));
-    say(t, known ? "**! " : "! ");
-    say(t, stand_in);
-    say(t, "\n\n");
-    say(t, what_i_can);
+    rules_say(t, known ? "**! " : "! ");
+    rules_say(t, stand_in);
+    rules_say(t, "\n\n");
+    rules_say(t, what_i_can);
     buf_done(&name);
     return true;
 }
 
 static bool rule_else(struct rules_talk *t)
 {
-    say(t, stand_in);
-    say(t, " You wrote:\n\n> ");
+    rules_say(t, stand_in);
+    rules_say(t, " You wrote:\n\n> ");
     quote(&t->plan->answer, buf_str(&t->said));
-    say(t, "\n\n");
-    say(t, what_i_can);
+    rules_say(t, "\n\n");
+    rules_say(t, what_i_can);
     return true;
 }
 
@@ -468,7 +469,7 @@ static void answer_user(struct rules_talk *t)
         rule_before, rule_tools, rule_greeting, rule_else,
     };
     if (t->plan->answer.len)
-        say(t, "\n\n");
+        rules_say(t, "\n\n");
     if (SAYS(&t->said, "think"))
         think(t);
     for (size_t i = 0; i < countof(rules); i++)

@@ -1,8 +1,8 @@
 /* model_rules -- what the built-in model says: from a conversation to an answer, by a few rules.
  *
- * Shape:    one pure function.  Rules are tried in order; the first that fits the user's last message
- *           answers, others only add (a slower pace, thinking aloud).  Results of tools that no
- *           answer has followed yet come first.
+ * Shape:    one pure function.  Rules are tried in order; the first that fits the user's last
+ *           message answers, others only add (a slower pace, thinking aloud).  Results of tools
+ *           that no answer has followed yet come first.
  * Thread:   any.
  * Owns:     the plan owns its texts; rules_plan_done frees them.
  * Errors:   false: the messages are no JSON array.

@@ -2,7 +2,8 @@
 
 #include <stdio.h>
 
-static uint32_t find(const struct js_doc *doc, uint32_t object, const char *name, enum js_type type)
+static uint32_t chunk_find(const struct js_doc *doc, uint32_t object, const char *name,
+                           enum js_type type)
 {
     uint32_t node = js_get(doc, object, name);
     return node && js_type(doc, node) == type ? node : 0;
@@ -10,7 +11,7 @@ static uint32_t find(const struct js_doc *doc, uint32_t object, const char *name
 
 static uint32_t find_text(const struct js_doc *doc, uint32_t object, const char *a, const char *b)
 {
-    uint32_t node = find(doc, object, a, JS_STRING);
+    uint32_t node = chunk_find(doc, object, a, JS_STRING);
     if (node && js_raw(doc, node).n)
         return node;
     return b ? find_text(doc, object, b, NULL) : 0;
@@ -59,28 +60,42 @@ static bool find_error(const struct js_doc *doc, uint32_t object, struct openai_
 /* A string that says something, or the parts of one: an array of objects. */
 static uint32_t find_parts(const struct js_doc *doc, uint32_t object, const char *name)
 {
-    uint32_t node = find(doc, object, name, JS_ARRAY);
-    return node ? node : find_text(doc, object, name, NULL);
+    uint32_t node = chunk_find(doc, object, name, JS_ARRAY);
+    return node && says_something(doc, node) ? node : find_text(doc, object, name, NULL);
+}
+
+static void read_thinking(const struct js_doc *doc, uint32_t delta, struct openai_chunk *ret)
+{
+    static const char *const names[] = {"reasoning_content", "reasoning", "reasoning_text"};
+    for (size_t i = 0; i < countof(names) && !ret->thinking; i++) {
+        ret->thinking = find_text(doc, delta, names[i], NULL);
+        ret->thinking_name = names[i];
+    }
+    if (ret->thinking)
+        return;
+    ret->thinking_name = NULL;
+    ret->thinking = chunk_find(doc, delta, "reasoning_details", JS_ARRAY);
+    if (!ret->thinking && ret->content && js_type(doc, ret->content) == JS_ARRAY)
+        ret->thinking = ret->content;
 }
 
 static void read_delta(const struct js_doc *doc, uint32_t delta, struct openai_chunk *ret)
 {
+    ret->delta = delta;
     ret->content = find_parts(doc, delta, "content");
-    ret->thinking = find_text(doc, delta, "reasoning_content", "reasoning");
-    if (!ret->thinking && ret->content && js_type(doc, ret->content) == JS_ARRAY)
-        ret->thinking = ret->content;
+    read_thinking(doc, delta, ret);
     if (!ret->content)
         ret->content = find_text(doc, delta, "refusal", NULL);
-    ret->tool_calls = find(doc, delta, "tool_calls", JS_ARRAY);
+    ret->tool_calls = chunk_find(doc, delta, "tool_calls", JS_ARRAY);
 }
 
 void openai_read_chunk(const struct js_doc *doc, struct openai_chunk *ret)
 {
-    *ret = (struct openai_chunk){.usage = find(doc, 0, "usage", JS_OBJECT)};
-    uint32_t object = find(doc, 0, "object", JS_STRING);
+    *ret = (struct openai_chunk){.usage = chunk_find(doc, 0, "usage", JS_OBJECT)};
+    uint32_t object = chunk_find(doc, 0, "object", JS_STRING);
     if (!find_error(doc, 0, ret) && object && js_is(doc, object, "error"))
         ret->error = object;
-    uint32_t choices = find(doc, 0, "choices", JS_ARRAY);
+    uint32_t choices = chunk_find(doc, 0, "choices", JS_ARRAY);
     ret->has_choices = choices != 0;
     uint32_t first = choices ? js_first(doc, choices) : 0;
     if (!choices || first >= js_end(doc, choices) || js_type(doc, first) != JS_OBJECT)
@@ -89,25 +104,40 @@ void openai_read_chunk(const struct js_doc *doc, struct openai_chunk *ret)
     if (!ret->error)
         (void)find_error(doc, first, ret);
     ret->finish_reason = find_text(doc, first, "finish_reason", NULL);
-    uint32_t delta = find(doc, first, "delta", JS_OBJECT);
+    uint32_t delta = chunk_find(doc, first, "delta", JS_OBJECT);
     ret->is_message = !delta;
     if (!delta)
-        delta = find(doc, first, "message", JS_OBJECT);
+        delta = chunk_find(doc, first, "message", JS_OBJECT);
     if (delta)
         read_delta(doc, delta, ret);
 }
 
-static void put_parts(const struct js_doc *doc, uint32_t parts, const char *name, struct buf *out)
+/* What an object of parts says that is thought, or that is not; 0 for nothing. */
+static uint32_t find_said(const struct js_doc *doc, uint32_t part, bool thinking)
+{
+    uint32_t type = chunk_find(doc, part, "type", JS_STRING);
+    struct str is = type ? js_raw(doc, type) : STR(""), thought = STR("reasoning");
+    bool is_thought = is.n >= thought.n && memcmp(is.p, thought.p, thought.n) == 0;
+    uint32_t node = 0;
+    if (is_thought && thinking) /* OpenRouter's {"type":"reasoning.text","text":"…"} */
+        return find_text(doc, part, "text", "summary");
+    if (is_thought)
+        return 0;
+    node = js_get(doc, part, thinking ? "thinking" : "text");
+    return node || thinking ? node : find_text(doc, part, "refusal", NULL);
+}
+
+static void put_parts(const struct js_doc *doc, uint32_t parts, bool thinking, struct buf *out)
 {
     for (uint32_t part = js_first(doc, parts); part < js_end(doc, parts);
          part = js_next(doc, part)) {
-        uint32_t node = js_type(doc, part) == JS_OBJECT ? js_get(doc, part, name) : 0;
-        if (js_type(doc, part) == JS_STRING && strcmp(name, "text") == 0)
+        uint32_t node = js_type(doc, part) == JS_OBJECT ? find_said(doc, part, thinking) : 0;
+        if (js_type(doc, part) == JS_STRING && !thinking)
             js_value(doc, part, out);
         else if (node && js_type(doc, node) == JS_STRING)
             js_value(doc, node, out);
         else if (node && js_type(doc, node) == JS_ARRAY)
-            put_parts(doc, node, "text", out);
+            put_parts(doc, node, false, out);
     }
 }
 
@@ -116,7 +146,8 @@ static bool is_hex(char c)
     return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'f');
 }
 
-/* A string's text ends with the escape of a high surrogate, whose backslash is not itself escaped. */
+/* A string's text ends with the escape of a high surrogate, whose backslash is not itself
+ * escaped. */
 static bool ends_in_half(struct str raw)
 {
     const char *e = raw.n >= 6 ? raw.p + raw.n - 6 : NULL;
@@ -129,7 +160,7 @@ static bool ends_in_half(struct str raw)
     return slashes % 2 == 0;
 }
 
-static void put_text(struct openai_half *half, struct str raw, struct buf *out)
+static void chunk_put_text(struct openai_half *half, struct str raw, struct buf *out)
 {
     struct js_doc doc = {0};
     struct buf quoted = {0};
@@ -152,17 +183,24 @@ void openai_put_piece(const struct js_doc *doc, uint32_t node, bool thinking,
     if (!node)
         return;
     if (js_type(doc, node) == JS_ARRAY)
-        put_parts(doc, node, thinking ? "thinking" : "text", out);
+        put_parts(doc, node, thinking, out);
     else if (half->escape[0] || ends_in_half(js_raw(doc, node)))
-        put_text(half, js_raw(doc, node), out);
+        chunk_put_text(half, js_raw(doc, node), out);
     else
         js_value(doc, node, out);
+}
+
+bool openai_is_blank(struct str text)
+{
+    while (text.n && (unsigned char)text.p[text.n - 1] <= ' ')
+        text.n--;
+    return text.n == 0;
 }
 
 void openai_put_half(struct openai_half *half, struct buf *out)
 {
     if (half->escape[0])
-        put_text(half, STR(""), out);
+        chunk_put_text(half, STR(""), out);
 }
 
 #define LIMIT "the answer was cut off: the model's limit of length is reached"
@@ -170,8 +208,8 @@ void openai_put_half(struct openai_half *half, struct buf *out)
 #define BROKEN "the answer was broken off by the model's server"
 #define CALL "the model's server could not read the model's call of a tool"
 
-/* In small letters, with "_" for "-": OpenAI's own, those of servers that speak like it, and those that
- * gateways pass on from Google's, Zhipu's and others' models.  What is not here is an end. */
+/* In small letters, with "_" for "-": OpenAI's own, those of servers that speak like it, and those
+ * that gateways pass on from Google's, Zhipu's and others' models.  What is not here is an end. */
 static const struct {
     const char *reason, *why;
 } faults[] = {

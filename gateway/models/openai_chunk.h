@@ -9,6 +9,8 @@
 #include "proto/js.h"
 #include "proto/sse_reader.h"
 
+#define OPENAI_GRACE_MS 1000 /* after finish_reason, for the usage and [DONE] */
+
 struct openai_chunk {
     bool has_choices; /* the array, maybe an empty one */
     bool has_choice;
@@ -16,6 +18,8 @@ struct openai_chunk {
     uint32_t error;    /* null, false, "" and {} are none */
     uint32_t error_in; /* what it is a member of, for complaint_put_node: the root or the choice */
     uint32_t thinking, content; /* of the first choice, for openai_put_piece */
+    const char *thinking_name;  /* "reasoning_content"; NULL: thinking has no text of its own */
+    uint32_t delta;             /* or the whole message */
     uint32_t finish_reason;     /* a string that is not empty */
     uint32_t tool_calls;        /* an array */
     uint32_t usage;             /* an object */
@@ -32,10 +36,12 @@ struct openai_half {
     char escape[8]; /* "" for none */
 };
 /* Appends what a piece says: a string, or an array of parts such as {"type":"text","text":"…"} and
- * {"type":"thinking","thinking":[{"type":"text","text":"…"}]}, of which it is those of its kind.  half is
- * that of the pieces of this kind: what it holds comes with the next of them. */
+ * {"type":"thinking","thinking":[{"type":"text","text":"…"}]}, of which it is those of its kind.
+ * half is that of the pieces of this kind: what it holds comes with the next of them. */
 void openai_put_piece(const struct js_doc *doc, uint32_t node, bool thinking,
                       struct openai_half *half, struct buf *out);
+/* Nothing but white space: no answer. */
+bool openai_is_blank(struct str text);
 /* Behind the last piece. */
 void openai_put_half(struct openai_half *half, struct buf *out);
 /* Appends why an answer that ended for this reason is none; false: it is one. */

@@ -1,7 +1,5 @@
 #include "gateway/processes/keep_folder.h"
 
-#include "proto/js.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,10 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/js.h"
+
 #define FILE_BYTES (2 * 1024 * 1024) /* of a spec or a status: more is damage */
 #define RING_HEAD 8                  /* bytes: the total */
 
-/* ------------------------------------------------------------------ files */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static bool read_file(int folder, const char *name, struct buf *out)
 {
@@ -54,13 +54,13 @@ static bool replace_file(int folder, const char *name, struct str bytes)
     return good && renameat(folder, fresh, folder, name) == 0;
 }
 
-static bool read_object(int folder, const char *name, struct buf *text, struct js_doc *doc)
+static bool keep_read_object(int folder, const char *name, struct buf *text, struct js_doc *doc)
 {
     return read_file(folder, name, text) && js_parse(doc, text->bytes, text->len, JS_AGENT) &&
            js_type(doc, 0) == JS_OBJECT;
 }
 
-/* ------------------------------------------------------------------ members */
+/* --- members ---------------------------------------------------------------------------------- */
 
 static char *take_text(const struct js_doc *doc, const char *key)
 {
@@ -114,7 +114,7 @@ static void put_texts(struct buf *out, const char *key, const struct keep_texts 
     buf_putc(out, ']');
 }
 
-/* ------------------------------------------------------------------ the spec */
+/* --- the spec --------------------------------------------------------------------------------- */
 
 bool keep_spec_write(int folder, const struct keep_spec *s)
 {
@@ -135,6 +135,7 @@ bool keep_spec_write(int folder, const struct keep_spec *s)
     put_texts(&out, "watch_patterns", &s->watch_patterns);
     js_put_int(&out, "started_at", s->started_at);
     js_put_int(&out, "timeout_ms", s->timeout_ms);
+    js_put_int(&out, "files", s->files);
     buf_puts(&out, "}\n");
     bool good = replace_file(folder, "spec", buf_str(&out));
     buf_done(&out);
@@ -146,7 +147,7 @@ bool keep_spec_read(int folder, struct keep_spec *ret)
     struct buf text = {0};
     struct js_doc doc = {0};
     *ret = (struct keep_spec){0};
-    bool good = read_object(folder, "spec", &text, &doc);
+    bool good = keep_read_object(folder, "spec", &text, &doc);
     if (good) {
         ret->owner = take_text(&doc, "owner");
         ret->conversation_id = take_text(&doc, "conversation_id");
@@ -163,6 +164,7 @@ bool keep_spec_read(int folder, struct keep_spec *ret)
         take_texts(&doc, "watch_patterns", &ret->watch_patterns);
         ret->started_at = take_int(&doc, "started_at");
         ret->timeout_ms = take_int(&doc, "timeout_ms");
+        ret->files = take_int(&doc, "files");
         good = ret->owner && ret->conversation_id && ret->task_id && ret->command && ret->argv.n;
     }
     js_done(&doc);
@@ -194,7 +196,7 @@ void keep_spec_done(struct keep_spec *s)
     *s = (struct keep_spec){0};
 }
 
-/* ------------------------------------------------------------------ the status */
+/* --- the status ------------------------------------------------------------------------------- */
 
 static const char *const state_names[] = {
     [KEEP_RUNNING] = "running",     [KEEP_EXITED] = "exited",       [KEEP_KILLED] = "killed",
@@ -230,7 +232,7 @@ bool keep_status_read(int folder, struct keep_status *ret)
     struct buf text = {0};
     struct js_doc doc = {0};
     *ret = (struct keep_status){0};
-    bool good = read_object(folder, "status", &text, &doc);
+    bool good = keep_read_object(folder, "status", &text, &doc);
     uint32_t state = good ? js_get(&doc, 0, "state") : 0;
     good = state && js_type(&doc, state) == JS_STRING;
     if (good) {
@@ -257,7 +259,7 @@ bool keep_status_read(int folder, struct keep_status *ret)
     return good;
 }
 
-/* ------------------------------------------------------------------ the ring */
+/* --- the ring --------------------------------------------------------------------------------- */
 
 int keep_ring_open(int folder, bool writes)
 {
@@ -298,34 +300,44 @@ static uint64_t first_whole(uint64_t total)
     return total + KEEP_CHUNK > KEEP_RING ? total + KEEP_CHUNK - KEEP_RING : 0;
 }
 
-uint64_t keep_ring_read(int ring, size_t max, struct buf *out)
+/* Appends the bytes of these places; the place where it stopped. */
+static uint64_t read_places(int ring, uint64_t at, uint64_t end, struct buf *out)
 {
-    uint64_t total = keep_ring_total(ring);
-    uint64_t first = first_whole(total), before = out->len;
-    if (total - first > max)
-        first = total - max;
-    for (uint64_t at = first; at < total;) {
+    while (at < end) {
         uint64_t place = at % KEEP_RING;
-        uint64_t part = total - at < KEEP_RING - place ? total - at : KEEP_RING - place;
+        uint64_t part = end - at < KEEP_RING - place ? end - at : KEEP_RING - place;
         ssize_t n =
             pread(ring, buf_reserve(out, (size_t)part), (size_t)part, (off_t)(RING_HEAD + place));
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return at;
+            break;
         out->len += (size_t)n;
         at += (uint64_t)n;
     }
-    uint64_t whole = first_whole(keep_ring_total(ring));
-    if (whole > first) {
-        uint64_t lost = whole - first < total - first ? whole - first : total - first;
-        memmove(out->bytes + before, out->bytes + before + lost, out->len - before - lost);
-        out->len -= lost;
-    }
-    return total;
+    return at;
 }
 
-/* ------------------------------------------------------------------ the folder */
+struct keep_span keep_ring_read(int ring, uint64_t from, size_t max, struct buf *out)
+{
+    uint64_t total = keep_ring_total(ring), whole = first_whole(total);
+    if (from >= total)
+        return (struct keep_span){total, total};
+    uint64_t first = from > whole ? from : whole;
+    uint64_t end = total - first > max ? first + max : total;
+    size_t before = out->len;
+    end = read_places(ring, first, end, out);
+    whole = first_whole(keep_ring_total(ring)); /* the keeper may have gone on meanwhile */
+    if (whole > first) {
+        uint64_t lost = whole < end ? whole - first : end - first;
+        memmove(out->bytes + before, out->bytes + before + lost, (size_t)(end - first - lost));
+        out->len -= lost;
+        first += lost;
+    }
+    return (struct keep_span){first, end};
+}
+
+/* --- the folder ------------------------------------------------------------------------------- */
 
 bool keep_is_locked(int folder)
 {

@@ -16,9 +16,9 @@
 #ifndef GATEWAY_PROCESSES_KEEP_FOLDER_H
 #define GATEWAY_PROCESSES_KEEP_FOLDER_H
 
-#include "proto/buf.h"
-
 #include <sys/types.h>
+
+#include "proto/buf.h"
 
 #define KEEP_CHUNK 65536  /* bytes of one read of the keeper's */
 #define KEEP_CHARS 200000 /* of output that are kept, as characters */
@@ -45,6 +45,7 @@ struct keep_spec {
     struct keep_texts watch_patterns;
     int64_t started_at; /* Unix ms */
     int64_t timeout_ms; /* 0: none */
+    int64_t files;      /* its soft limit of descriptors; 0: the keeper's own */
 };
 
 enum keep_state {
@@ -75,12 +76,18 @@ void keep_texts_done(struct keep_texts *texts);
 bool keep_status_write(int folder, const struct keep_status *status) MUST_USE;
 bool keep_status_read(int folder, struct keep_status *ret) MUST_USE;
 
-/* The ring.  The keeper puts; total is what was ever put.  read appends the newest bytes, at most max
- * of them, and is right also while the keeper writes. */
+/* The ring.  The keeper puts; total is what was ever put, and a place is a count of those bytes. */
 int keep_ring_open(int folder, bool writes); /* a descriptor, -1 */
 bool keep_ring_put(int ring, uint64_t *total, const char *bytes, size_t n) MUST_USE;
 uint64_t keep_ring_total(int ring);
-uint64_t keep_ring_read(int ring, size_t max, struct buf *out); /* the place behind the last byte */
+
+/* What a read has appended: the bytes from first to end. */
+struct keep_span {
+    uint64_t first, end;
+};
+/* Appends what lies from that place on, at most max bytes, and is right also while the keeper
+ * writes.  first > from: what lay between is written over.  Reading on from end misses nothing. */
+struct keep_span keep_ring_read(int ring, uint64_t from, size_t max, struct buf *out);
 
 /* Frames of the FIFO: one byte of kind, two of length (low one first), the bytes. */
 enum keep_frame { KEEP_WRITE = 'W', KEEP_CLOSE = 'C', KEEP_KILL = 'K' };

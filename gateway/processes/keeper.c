@@ -1,9 +1,5 @@
 #include "gateway/processes/keeper.h"
 
-#include "gateway/processes/keep_folder.h"
-#include "gateway/processes/spawn.h"
-#include "gateway/processes/tree.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -18,6 +14,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "gateway/processes/children.h"
+#include "gateway/processes/keep_folder.h"
+#include "gateway/processes/spawn.h"
+#include "gateway/processes/tree.h"
+
 /* Design
  *
  *                  child ended            its output ended, or KEEPER_DRAIN_MS
@@ -30,11 +31,12 @@
 #define LOCK_FD 3
 #define PTY_ROWS 30
 #define PTY_COLUMNS 120
-#define STATUS_TRIES 30 /* a second apart: the disk may be full */
+#define STATUS_TRIES 30            /* a second apart: the disk may be full */
+#define ANY_FRAME (3 + UINT16_MAX) /* bytes: the longest that a head can announce */
 
-/* ------------------------------------------------------------------ the gateway's side */
+/* --- the gateway's side ----------------------------------------------------------------------- */
 
-static int refuse(char ret_error[256], const char *what, int error)
+static int keeper_refuse(char ret_error[256], const char *what, int error)
 {
     snprintf(ret_error, 256, "cannot start a command: %s: %s", what, strerror(error));
     return -1;
@@ -56,7 +58,7 @@ static int open_lock(int folder)
     return -error;
 }
 
-static int launch(const char *path, int lock, char **env, const char *self, pid_t *ret_pid)
+static int keeper_launch(const char *path, int lock, char **env, const char *self, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
     char name[] = "holdfast", verb[] = "keep";
@@ -80,31 +82,31 @@ int keeper_spawn(const char *path, int folder, char **env, const char *self, pid
                  char ret_error[256])
 {
     if (mkfifoat(folder, "input", 0600) < 0)
-        return refuse(ret_error, "its FIFO", errno);
+        return keeper_refuse(ret_error, "its FIFO", errno);
     int lock = open_lock(folder);
     if (lock < 0)
-        return refuse(ret_error, "its lock", -lock);
-    int error = launch(path, lock, env, self, ret_pid);
+        return keeper_refuse(ret_error, "its lock", -lock);
+    int error = keeper_launch(path, lock, env, self, ret_pid);
     close(lock);
     if (error)
-        return refuse(ret_error, "its keeper", error);
+        return keeper_refuse(ret_error, "its keeper", error);
     int pidfd = (int)syscall(SYS_pidfd_open, *ret_pid, 0); /* sets close-on-exec */
     if (pidfd >= 0)
         return pidfd;
     error = errno;
     kill(*ret_pid, SIGKILL); /* unreaped, so it is still this one */
-    waitpid(*ret_pid, NULL, 0);
-    return refuse(ret_error, "a descriptor", error);
+    children_reap(P_PID, (id_t)*ret_pid, 0, &(siginfo_t){0});
+    return keeper_refuse(ret_error, "a descriptor", error);
 }
 
 void keeper_discard(int pidfd)
 {
     syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
-    waitid(P_PIDFD, (id_t)pidfd, &(siginfo_t){0}, WEXITED);
+    children_reap(P_PIDFD, (id_t)pidfd, 0, &(siginfo_t){0});
     close(pidfd);
 }
 
-/* ------------------------------------------------------------------ the keeper's side */
+/* --- the keeper's side ------------------------------------------------------------------------ */
 
 struct keeper {
     struct tree tree; /* first: tree.ended finds the rest */
@@ -116,7 +118,7 @@ struct keeper {
     int out, in; /* our ends; the same one of a pty; -1: closed */
     int fifo;
     int child_end[3]; /* what becomes the program's 0, 1 and 2 */
-    char frames[2 * KEEP_FRAME];
+    char frames[ANY_FRAME];
     size_t n_frames;
     struct buf queue; /* for its stdin */
     bool close_in;    /* behind the queue */
@@ -124,6 +126,7 @@ struct keeper {
     int exit_status;
     bool asked;     /* to end */
     int64_t due;    /* of the next step by the clock; 0: none */
+    int64_t look;   /* whether the folder is still there */
     bool finishing; /* the grace, or the drain, is over */
 };
 
@@ -134,7 +137,7 @@ static int64_t now_ms(clockid_t clock)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static void on_ended(struct tree *t, int status)
+static void keeper_on_ended(struct tree *t, int status)
 {
     struct keeper *k = container_of(t, struct keeper, tree);
     k->ended = true;
@@ -142,15 +145,24 @@ static void on_ended(struct tree *t, int status)
     k->due = now_ms(CLOCK_MONOTONIC) + KEEPER_DRAIN_MS;
 }
 
+/* Nobody can find us any more. */
+static bool folder_is_gone(const struct keeper *k)
+{
+    struct stat st;
+    return fstat(k->folder, &st) == 0 && st.st_nlink == 0;
+}
+
 static void write_status(struct keeper *k)
 {
     for (int i = 0; i < STATUS_TRIES && !keep_status_write(k->folder, &k->status); i++) {
+        if (folder_is_gone(k))
+            return;
         struct timespec second = {.tv_sec = 1};
         nanosleep(&second, NULL);
     }
 }
 
-/* ------------------------------------------------------------------ starting */
+/* --- starting --------------------------------------------------------------------------------- */
 
 static bool open_pty(struct keeper *k)
 {
@@ -203,7 +215,7 @@ static void leave_ends(struct tree *t)
             close(k->child_end[i]);
 }
 
-static int start(struct keeper *k)
+static int keeper_start(struct keeper *k)
 {
     if (k->ring < 0 || k->fifo < 0)
         return ENOENT;
@@ -215,7 +227,7 @@ static int start(struct keeper *k)
     return error;
 }
 
-/* ------------------------------------------------------------------ in and out */
+/* --- in and out ------------------------------------------------------------------------------- */
 
 static void close_in(struct keeper *k)
 {
@@ -280,7 +292,7 @@ static void take_frame(struct keeper *k, char kind, struct str bytes)
         ask_to_end(k, KEEP_KILLED);
     if (kind == KEEP_WRITE && k->in >= 0 && !k->close_in)
         buf_putstr(&k->queue, bytes);
-    if (kind == KEEP_CLOSE && k->spec.pty)
+    if (kind == KEEP_CLOSE && k->spec.pty && k->in >= 0)
         buf_put(&k->queue, &end_of_transmission, 1);
     else if (kind == KEEP_CLOSE)
         k->close_in = true;
@@ -297,7 +309,7 @@ static void read_frames(struct keeper *k)
     while (k->n_frames - at >= 3) {
         const unsigned char *head = (const unsigned char *)k->frames + at;
         size_t len = head[1] | (size_t)head[2] << 8;
-        if (len > KEEP_FRAME || k->n_frames - at < 3 + len)
+        if (k->n_frames - at < 3 + len)
             break;
         take_frame(k, (char)head[0], (struct str){k->frames + at + 3, len});
         at += 3 + len;
@@ -306,7 +318,7 @@ static void read_frames(struct keeper *k)
     k->n_frames -= at;
 }
 
-/* ------------------------------------------------------------------ the loop */
+/* --- the loop --------------------------------------------------------------------------------- */
 
 static void on_due(struct keeper *k)
 {
@@ -319,6 +331,22 @@ static void on_due(struct keeper *k)
     }
 }
 
+static int poll_ms(const struct keeper *k)
+{
+    int64_t next = k->due && k->due < k->look ? k->due : k->look;
+    int64_t left = next - now_ms(CLOCK_MONOTONIC);
+    return left < 0 ? 0 : (int)left;
+}
+
+static void look_at_folder(struct keeper *k)
+{
+    int64_t now = now_ms(CLOCK_MONOTONIC);
+    if (now < k->look)
+        return;
+    k->look = now + KEEPER_LOOK_MS;
+    k->finishing |= folder_is_gone(k);
+}
+
 static void turn(struct keeper *k)
 {
     struct pollfd p[] = {
@@ -327,10 +355,8 @@ static void turn(struct keeper *k)
         {.fd = k->queue.len < KEEPER_QUEUE ? k->fifo : -1, .events = POLLIN},
         {.fd = k->in, .events = k->queue.len ? POLLOUT : 0}, /* else whether anybody reads it */
     };
-    int64_t left = k->due ? k->due - now_ms(CLOCK_MONOTONIC) : -1;
-    int timeout = !k->due ? -1 : left < 0 ? 0 : left > 60000 ? 60000 : (int)left;
 
-    poll(p, countof(p), timeout);
+    poll(p, countof(p), poll_ms(k));
     if (tree_wait(&k->tree, 0))
         ask_to_end(k, KEEP_KILLED);
     tree_reap(&k->tree);
@@ -346,6 +372,7 @@ static void turn(struct keeper *k)
         k->finishing = true;
     else if (k->due && now_ms(CLOCK_MONOTONIC) >= k->due)
         on_due(k);
+    look_at_folder(k);
 }
 
 /* What is in the pipe when nobody is left to write to it. */
@@ -356,7 +383,7 @@ static void drain(struct keeper *k)
             return;
 }
 
-static void conclude(struct keeper *k)
+static void keeper_conclude(struct keeper *k)
 {
     struct keep_status *s = &k->status;
     s->ended_at = now_ms(CLOCK_REALTIME);
@@ -371,7 +398,14 @@ static void conclude(struct keeper *k)
     write_status(k);
 }
 
-static int fail(struct keeper *k, int error)
+/* Without the exit handlers of all the libraries of the gateway: one that waits keeps us for
+ * ever. */
+_Noreturn static void leave(int code)
+{
+    _exit(code);
+}
+
+_Noreturn static void keeper_fail(struct keeper *k, int error)
 {
     k->status.state = KEEP_FAILED;
     k->status.has_exit_code = true;
@@ -379,14 +413,14 @@ static int fail(struct keeper *k, int error)
     k->status.ended_at = now_ms(CLOCK_REALTIME);
     snprintf(k->status.error, sizeof k->status.error, "%s", strerror(error));
     write_status(k);
-    return 1;
+    leave(1);
 }
 
 int keeper_main(int argc, char **argv)
 {
     struct keeper *k = xcalloc(sizeof *k);
 
-    k->tree.ended = on_ended;
+    k->tree.ended = keeper_on_ended;
     k->tree.release = leave_ends;
     k->out = k->in = -1;
     k->folder = argc == 3 ? open(argv[2], O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -398,13 +432,14 @@ int keeper_main(int argc, char **argv)
     k->status.keeper = getpid();
     k->status.keeper_ticks = process_start_ticks(getpid());
     write_status(k);
+    spawn_set_files((uint64_t)k->spec.files);
     int error = tree_open(&k->tree);
     k->ring = keep_ring_open(k->folder, true);
     k->fifo = openat(k->folder, "input", O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (!error)
-        error = start(k);
+        error = keeper_start(k);
     if (error)
-        return fail(k, error);
+        keeper_fail(k, error);
     if (!k->spec.background && !k->spec.pty)
         close_in(k); /* whoever waits for it cannot write: a question would stay for ever */
     k->status.pid = k->tree.program;
@@ -416,6 +451,6 @@ int keeper_main(int argc, char **argv)
         turn(k);
     tree_kill(&k->tree);
     drain(k);
-    conclude(k);
-    _exit(0); /* without the exit handlers of all the libraries of the gateway */
+    keeper_conclude(k);
+    leave(0);
 }

@@ -1,12 +1,11 @@
 /* What is told of a process: its end, once, and lines that were watched for. */
-#include "gateway/processes/processes_private.h"
-
-#include "core/notice.h"
-#include "gateway/base/log.h"
-
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "core/notice.h"
+#include "gateway/base/log.h"
+#include "gateway/processes/processes_private.h"
 
 void process_put_command(const struct process *p, struct buf *out)
 {
@@ -50,7 +49,7 @@ void process_fill_source(const struct process *p, struct notice_source *source)
     source->agent = str_of(p->spec.agent);
 }
 
-static void put_text(const struct process *p, struct buf *out)
+static void process_notice_put_text(const struct process *p, struct buf *out)
 {
     struct buf tail = {0};
     buf_putf(out, "Background process %s ", p->id);
@@ -70,7 +69,7 @@ struct told {
     char id[KEEP_ID_LEN + 1];
 };
 
-static struct process *find(const struct told *t)
+static struct process *process_notice_find(const struct told *t)
 {
     list_each (it, &t->all->list) {
         struct process *p = list_item(it, struct process, node);
@@ -80,7 +79,7 @@ static struct process *find(const struct told *t)
     return NULL;
 }
 
-static void settle(struct process *p)
+static void process_notice_settle(struct process *p)
 {
     struct notice_source source = {.key = str_of(p->id)};
     process_fill_source(p, &source);
@@ -97,7 +96,7 @@ static void withdraw(struct process *p)
 static void on_told(void *user, int status, int64_t notice_key)
 {
     struct told *t = user;
-    struct process *p = t->all->o.hub->closing ? NULL : find(t);
+    struct process *p = t->all->o.hub->closing ? NULL : process_notice_find(t);
     (void)notice_key;
     if (p && status == 0) {
         p->told = TOLD;
@@ -108,10 +107,10 @@ static void on_told(void *user, int status, int64_t notice_key)
         log_event(LEVEL_WARN, "process", "notice_parked", LOG_TEXT("id", p->id),
                   LOG_TEXT("why", "the task that started it is gone"));
     } else if (p && p->learnt) {
-        settle(p);
+        process_notice_settle(p);
     } else if (p) {
         p->told = UNTOLD;
-        processes_arm_tick(p->all);
+        processes_arm_tick(p->all, TICK_MS);
     }
     free(t);
 }
@@ -126,7 +125,7 @@ void process_tell_end(struct process *p)
     struct told *t = xcalloc(sizeof *t);
     t->all = p->all;
     snprintf(t->id, sizeof t->id, "%s", p->id);
-    put_text(p, &text);
+    process_notice_put_text(p, &text);
     process_fill_source(p, &source);
     source.text = buf_str(&text);
     notice_tell(p->all->o.hub, &source, on_told, t);
@@ -135,11 +134,13 @@ void process_tell_end(struct process *p)
 
 void process_learnt(struct process *p)
 {
-    if (process_runs(p) || !p->spec.background || !p->spec.notify_on_complete)
+    if (process_runs(p) || !p->spec.background)
         return;
     p->learnt = true;
+    if (!p->spec.notify_on_complete)
+        return;
     switch (p->told) {
-    case UNTOLD: settle(p); break;
+    case UNTOLD: process_notice_settle(p); break;
     case TELLING: break; /* on_told sees to it */
     case TOLD: withdraw(p); break;
     }

@@ -1,21 +1,22 @@
-/* Lines of a running process that its agent asked to be told of.
+/* Lines of a process that its agent asked to be told of.
  *
- * A pattern is a plain text; a line that has one is told once, whichever it was.  Agents are not to be
- * flooded: what matches within WINDOW_MS of the last that was told is left out and counted, and makes
- * that window a strike; after MAX_STRIKES of them in a row, or MAX_TOLD in all, nothing more is
- * watched, and the end is told instead.  More than ALL_TOLD of all processes within ALL_MS, and nobody's
- * are told for QUIET_MS. */
-#include "gateway/processes/processes_private.h"
-
-#include "core/notice.h"
-#include "gateway/base/log.h"
-#include "gateway/processes/terminal_text.h"
-#include "proto/js.h"
-
+ * A pattern is a plain text; a line that has one is told once, whichever it was.  A state of a
+ * line that is written over (progress) is a line here.  The ring is read on from where the last
+ * look ended; what is behind the last newline waits for its end, which the end of the process is,
+ * too.  Agents are not to be flooded: what matches within WINDOW_MS of the last that was told is
+ * left out and counted, and makes that window a strike; after MAX_STRIKES of them in a row, or
+ * MAX_TOLD in all, nothing more is watched, and the end is told instead.  More than ALL_TOLD of
+ * all processes within ALL_MS, and nobody's are told for QUIET_MS. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "core/notice.h"
+#include "gateway/base/log.h"
+#include "gateway/processes/processes_private.h"
+#include "gateway/processes/terminal_text.h"
+#include "proto/js.h"
 
 #define WINDOW_MS 15000
 #define MAX_STRIKES 3
@@ -37,20 +38,23 @@ static bool has_pattern(const struct process *p, struct str line)
 }
 
 /* The lines that match, joined; how many there are. */
-static uint32_t find_lines(const struct process *p, struct str text, struct buf *out)
+static uint32_t find_lines(const struct process *p, struct str raw, struct buf *out)
 {
+    struct buf text = {0};
     uint32_t n = 0;
-    while (text.n) {
-        const char *newline = memchr(text.p, '\n', text.n);
-        size_t len = newline ? (size_t)(newline - text.p) : text.n;
-        struct str line = {text.p, len};
-        if (has_pattern(p, line) && n++ < MAX_LINES) {
+    for (size_t at = 0; at < raw.n;) {
+        size_t len = 0;
+        while (at + len < raw.n && raw.p[at + len] != '\n' && raw.p[at + len] != '\r')
+            len++;
+        buf_clear(&text);
+        terminal_text((struct str){raw.p + at, len}, true, true, &text);
+        if (len && has_pattern(p, buf_str(&text)) && n++ < MAX_LINES) {
             buf_putc(out, '\n');
-            buf_put(out, line.p, utf8_chars(line, NOTICE_OUTPUT_CHARS / 4));
+            buf_put(out, text.bytes, utf8_chars(buf_str(&text), NOTICE_OUTPUT_CHARS / 4));
         }
-        text.p += len + (newline != NULL);
-        text.n -= len + (newline != NULL);
+        at += len + 1;
     }
+    buf_done(&text);
     out->len = utf8_chars(buf_str(out), NOTICE_OUTPUT_CHARS);
     return n;
 }
@@ -88,6 +92,8 @@ static void tell(struct process *p, const struct buf *lines, bool last)
     buf_putf(&text, "Background process %s has printed what you watch for", p->id);
     if (p->watch.n_left_out)
         buf_putf(&text, " (%u more such lines were left out before)", p->watch.n_left_out);
+    if (p->watch.missed)
+        buf_puts(&text, " (some of its output was written over before it was looked at)");
     buf_puts(&text, ". Its command: ");
     process_put_command(p, &text);
     buf_putstr(&text, buf_str(lines));
@@ -158,42 +164,90 @@ static void take_matches(struct process *p, uint32_t n, const struct buf *lines)
     record(p);
     tell(p, lines, last);
     w->n_left_out = 0;
+    w->missed = false;
     if (last)
         stop_watching(p);
 }
 
-bool process_watch_look(struct process *p)
+/* What lies from its position on, a look's share of it.  False when there is nothing. */
+static bool read_on(struct process *p, struct buf *bytes)
 {
-    struct buf bytes = {0}, text = {0}, lines = {0};
+    struct process_watch *w = &p->watch;
     int folder = process_folder(p), ring = folder < 0 ? -1 : keep_ring_open(folder, false);
-    uint64_t total = ring < 0 ? 0 : keep_ring_total(ring);
     if (folder >= 0)
         close(folder);
-    if (total > p->watch.position)
-        total = keep_ring_read(ring, (size_t)(total - p->watch.position), &bytes);
-    if (ring >= 0)
-        close(ring);
-    size_t whole = bytes.len; /* up to the last newline: what is behind it may go on */
-    while (whole && bytes.bytes[whole - 1] != '\n')
-        whole--;
-    if (whole == 0 && bytes.len >= LINE_BYTES)
-        whole = bytes.len;
+    if (ring < 0)
+        return false;
+    if (keep_ring_total(ring) > w->seen || !process_runs(p)) {
+        struct keep_span span = keep_ring_read(ring, w->position, LINE_BYTES, bytes);
+        w->missed |= span.first > w->position;
+        w->position = span.first;
+        w->seen = span.end;
+    }
+    close(ring);
+    return bytes->len > 0;
+}
+
+/* How much of it is whole lines.  A line of LINE_BYTES is one, and so is the rest when no more
+ * comes. */
+static size_t whole_lines(struct str bytes, bool is_all)
+{
+    const char *newline = bytes.n ? memrchr(bytes.p, '\n', bytes.n) : NULL;
+    if (is_all || (!newline && bytes.n >= LINE_BYTES))
+        return bytes.n;
+    return newline ? (size_t)(newline + 1 - bytes.p) : 0;
+}
+
+/* A line was cut at its end: a text that the cut goes through is found by the next look. */
+static size_t step_back(const struct process *p)
+{
+    size_t longest = 1;
+    for (size_t i = 0; i < p->spec.watch_patterns.n; i++) {
+        size_t len = strlen(p->spec.watch_patterns.list[i]);
+        longest = len > longest ? len : longest;
+    }
+    return longest - 1 < LINE_BYTES / 2 ? longest - 1 : LINE_BYTES / 2;
+}
+
+/* It has ended, and all of its output was looked at.  What was left out would be told with the next
+ * notice; there is none any more, so its end is told. */
+static void end_watching(struct process *p)
+{
+    struct process_watch *w = &p->watch;
+    bool owes = w->n_left_out || w->missed;
+    w->on = false;
+    record(p);
+    if (owes && p->status.state != KEEP_KILLED && !p->learnt)
+        stop_watching(p);
+}
+
+bool process_watch_look(struct process *p, size_t *budget)
+{
+    struct buf bytes = {0}, lines = {0};
+    struct process_watch *w = &p->watch;
+    bool has_ended = !process_runs(p), there = read_on(p, &bytes);
+    bool is_all = has_ended && bytes.len < LINE_BYTES;
+    size_t whole = there ? whole_lines(buf_str(&bytes), is_all) : 0;
+    *budget -= bytes.len < *budget ? bytes.len : *budget;
+    w->position += whole;
     if (whole) {
-        p->watch.position = total - (bytes.len - whole);
-        terminal_text((struct str){bytes.bytes, whole}, true, true, &text);
-        uint32_t n = find_lines(p, buf_str(&text), &lines);
+        uint32_t n = find_lines(p, (struct str){bytes.bytes, whole}, &lines);
         if (n)
             take_matches(p, n, &lines);
+        else if (!is_all && bytes.bytes[whole - 1] != '\n')
+            w->position -= step_back(p);
     }
+    bool more = w->on && !is_all && bytes.len >= LINE_BYTES;
+    if (w->on && is_all)
+        end_watching(p);
     buf_done(&bytes);
-    buf_done(&text);
     buf_done(&lines);
-    return p->watch.on;
+    return more;
 }
 
 void process_watch_begin(struct process *p)
 {
-    p->watch = (struct process_watch){.on = true};
+    p->watch = (struct process_watch){.on = true, .round = p->all->round - 1};
 }
 
 void process_watch_restore(struct process *p, int folder)
@@ -206,10 +260,11 @@ void process_watch_restore(struct process *p, int folder)
         (void)!read(fd, text, sizeof text - 1);
         close(fd);
     }
-    p->watch.on = true; /* members in the order in which record wrote them; 0 where it did not */
+    process_watch_begin(
+        p); /* members in the order in which record wrote them; 0 where it did not */
     p->watch.position = strtoull(at, &at, 10);
     p->watch.n_told = (uint32_t)strtoul(at, &at, 10);
     p->watch.n_strikes = (uint32_t)strtoul(at, &at, 10);
     p->watch.told_at = strtoll(at, &at, 10);
-    processes_arm_tick(p->all);
+    processes_arm_tick(p->all, 0);
 }

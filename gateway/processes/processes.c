@@ -1,10 +1,3 @@
-#include "gateway/processes/processes_private.h"
-
-#include "gateway/base/log.h"
-#include "gateway/processes/keeper.h"
-#include "gateway/processes/strays.h"
-#include "gateway/processes/terminal_text.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -16,7 +9,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TICK_MS 500       /* notices that could not be told, and lines that are watched for */
+#include "gateway/base/log.h"
+#include "gateway/processes/children.h"
+#include "gateway/processes/keeper.h"
+#include "gateway/processes/processes_private.h"
+#include "gateway/processes/spawn.h"
+#include "gateway/processes/strays.h"
+#include "gateway/processes/terminal_text.h"
+
+#define LOOK_BYTES 262144 /* of watched output in one turn of the loop: about a millisecond */
+#define TAIL_FACTOR 8     /* how much farther back the second look for text goes */
+#define LOOK_MORE_MS 10   /* until the next turn with so many */
+#define WAKE_MS 5000
 #define WRITE_BYTES 49152 /* in frames, into an empty FIFO of 16 pages */
 #define WRITE_MORE 28672  /* that it may hold then: pages may be half empty */
 
@@ -25,7 +29,7 @@ struct list *processes_list(struct processes *all)
     return &all->list;
 }
 
-/* ------------------------------------------------------------------ the folder */
+/* --- the folder ------------------------------------------------------------------------------- */
 
 bool processes_open_dir(struct processes *all, bool make)
 {
@@ -52,7 +56,7 @@ void process_drop(struct process *p)
     free_process(p);
 }
 
-/* ------------------------------------------------------------------ the end */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static void on_poll_closed(uv_handle_t *handle)
 {
@@ -80,12 +84,9 @@ void process_take_as_lost(struct process *p, int folder)
         log_event_limited(LEVEL_WARN, "process", "not_recorded", LOG_TEXT("id", p->id));
 }
 
-static void finish(struct process *p)
+static void processes_finish(struct process *p)
 {
     int folder = process_folder(p);
-    if (p->watch.on)
-        process_watch_look(p);
-    p->watch.on = false;
     struct keep_status status;
     if (folder >= 0 && keep_status_read(folder, &status) && status.state != KEEP_RUNNING)
         p->status = status;
@@ -94,7 +95,7 @@ static void finish(struct process *p)
     if (folder >= 0)
         close(folder);
     stop_watching(p);
-    p->all->o.hub->n_processes--;
+    hub_give_slot(p->all->o.hub);
     log_event(LEVEL_INFO, "process", "ended", LOG_TEXT("id", p->id),
               LOG_TEXT("state", keep_state_name(p->status.state)),
               LOG_INT("code", p->status.exit_code));
@@ -105,25 +106,25 @@ static void finish(struct process *p)
         struct process_waiter *w = list_item(node, struct process_waiter, node);
         w->ended(w, p);
     }
-    if (!p->spec.background || p->forgotten)
+    if (!p->spec.background || p->forgotten) {
         process_drop(p);
-    else
-        process_tell_end(p);
+        return;
+    }
+    process_tell_end(p);
+    if (p->watch.on)
+        processes_arm_tick(p->all, 0);
 }
 
 static void on_keeper_exit(uv_poll_t *poll, int status, int events)
 {
     struct keeper_watch *w = container_of(poll, struct keeper_watch, poll);
-    siginfo_t info = {0};
+    siginfo_t info;
     (void)status, (void)events;
-    if (!w->process)
+    if (!w->process || !children_reap(P_PIDFD, (id_t)w->pidfd, WNOHANG, &info))
         return;
-    /* One that an earlier gateway has started is no child of ours: then it fails, and it is over. */
-    if (waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0)
-        return; /* not yet */
     if (strays_may_be(&info))
         strays_kill(poll->loop);
-    finish(w->process);
+    processes_finish(w->process);
 }
 
 bool process_watch_keeper(struct process *p, int pidfd)
@@ -136,42 +137,61 @@ bool process_watch_keeper(struct process *p, int pidfd)
     w->process = p;
     w->pidfd = pidfd;
     p->keeper = w;
-    p->all->o.hub->n_processes++;
+    hub_hold_slot(p->all->o.hub);
     uv_poll_start(&w->poll, UV_READABLE, on_keeper_exit);
     return true;
 }
 
-/* ------------------------------------------------------------------ the tick */
+/* --- the tick --------------------------------------------------------------------------------- */
 
-void processes_arm_tick(struct processes *all)
+void processes_arm_tick(struct processes *all, int64_t in_ms)
 {
     struct clock *c = &all->o.hub->clock;
-    if (!timer_is_armed(&all->tick))
-        timer_arm(c, &all->tick, c->now_ms + TICK_MS);
+    if (timer_is_armed(&all->tick) && all->tick.due <= c->now_ms + in_ms)
+        return;
+    timer_arm(c, &all->tick, c->now_ms + in_ms);
+}
+
+/* Looks at those that were not looked at in this round, until the budget is spent.  True when there
+ * is more to look at now. */
+static bool go_round(struct processes *all)
+{
+    size_t budget = LOOK_BYTES;
+    bool more = false;
+    list_each (it, &all->list) {
+        struct process *p = list_item(it, struct process, node);
+        if (!p->watch.on || p->watch.round == all->round)
+            continue;
+        if (budget == 0)
+            return true;
+        p->watch.round = all->round;
+        more |= process_watch_look(p, &budget);
+    }
+    all->round++;
+    return more;
 }
 
 static void on_tick(struct timer *timer)
 {
     struct processes *all = container_of(timer, struct processes, tick);
-    bool again = false;
+    bool more = go_round(all), again = more;
     list_each (it, &all->list) {
         struct process *p = list_item(it, struct process, node);
-        if (p->watch.on && process_runs(p))
-            again |= process_watch_look(p);
+        again |= p->watch.on;
         if (!process_runs(p) && p->told == UNTOLD) {
             process_tell_end(p);
             again = true;
         }
     }
     if (again)
-        processes_arm_tick(all);
+        processes_arm_tick(all, more ? LOOK_MORE_MS : TICK_MS);
 }
 
-/* ------------------------------------------------------------------ starting */
+/* --- starting --------------------------------------------------------------------------------- */
 
 static bool may_go(const struct process *p, int64_t ended_before)
 {
-    return !process_runs(p) && p->told == TOLD && list_is_empty(&p->waiters) &&
+    return !process_runs(p) && p->told == TOLD && !p->watch.on && list_is_empty(&p->waiters) &&
            p->status.ended_at < ended_before;
 }
 
@@ -184,7 +204,7 @@ static void prune(struct processes *all)
     }
 }
 
-static bool has_room(struct processes *all, const char *owner, char ret_error[256])
+static bool processes_has_room(struct processes *all, const char *owner, char ret_error[256])
 {
     struct hub *h = all->o.hub;
     struct process *oldest = NULL;
@@ -202,9 +222,9 @@ static bool has_room(struct processes *all, const char *owner, char ret_error[25
         process_drop(oldest);
     else if (n >= PROCESSES_PER_OWNER)
         snprintf(ret_error, 256, "%d processes run already: end one first", PROCESSES_PER_OWNER);
-    else if (h->n_processes < h->o.limits.processes)
+    else if (hub_has_slot(h))
         return true;
-    if (h->n_processes >= h->o.limits.processes) {
+    if (!hub_has_slot(h)) {
         h->stats.limit_hits[LIMIT_PROCESSES]++;
         snprintf(ret_error, 256, "too many processes run now: try again later");
     }
@@ -231,7 +251,7 @@ struct process *process_add(struct processes *all, const char *id, const struct 
     return p;
 }
 
-static bool launch(struct process *p, char **env, char ret_error[256])
+static bool processes_launch(struct process *p, char **env, char ret_error[256])
 {
     struct buf path = {0};
     pid_t pid = 0;
@@ -260,7 +280,7 @@ struct process *process_start(struct processes *all, struct keep_spec *spec, cha
 {
     char id[KEEP_ID_LEN + 1];
     ret_error[0] = 0;
-    if (!has_room(all, spec->owner, ret_error)) {
+    if (!processes_has_room(all, spec->owner, ret_error)) {
         keep_spec_done(spec);
         return NULL;
     }
@@ -271,22 +291,23 @@ struct process *process_start(struct processes *all, struct keep_spec *spec, cha
     }
     make_id(all, id);
     spec->started_at = all->o.hub->clock.wall_ms;
+    spec->files = (int64_t)(spawn_files() & INT64_MAX);
     struct process *p = process_add(all, id, spec);
     *spec = (struct keep_spec){0};
-    if (!launch(p, env, ret_error)) {
+    if (!processes_launch(p, env, ret_error)) {
         process_drop(p);
         return NULL;
     }
     if (p->spec.watch_patterns.n) {
         process_watch_begin(p);
-        processes_arm_tick(all);
+        processes_arm_tick(all, TICK_MS);
     }
     log_event(LEVEL_INFO, "process", "started", LOG_TEXT("id", p->id),
               LOG_TEXT("task", p->spec.task_id));
     return p;
 }
 
-/* ------------------------------------------------------------------ using them */
+/* --- using them ------------------------------------------------------------------------------- */
 
 struct process *process_find(struct processes *all, const struct tool_caller *caller, struct str id)
 {
@@ -375,29 +396,43 @@ bool process_input_is_closed(const struct process *p)
     return closed;
 }
 
+/* The text of the last max bytes; whether some came before them. */
+static bool read_tail(int ring, size_t max, bool ended, struct buf *out)
+{
+    struct buf bytes = {0};
+    uint64_t total = keep_ring_total(ring);
+    struct keep_span span = keep_ring_read(ring, total > max ? total - max : 0, max, &bytes);
+    terminal_text(buf_str(&bytes), span.first > 0, ended, out);
+    buf_done(&bytes);
+    return span.first > 0;
+}
+
 bool process_text(const struct process *p, size_t chars, struct buf *out)
 {
-    struct buf bytes = {0}, text = {0};
+    struct buf text = {0};
     int folder = process_folder(p), ring = folder < 0 ? -1 : keep_ring_open(folder, false);
-    uint64_t total = 0;
+    bool cut = false;
     if (folder >= 0)
         close(folder);
-    /* Escapes are no characters: some more is read than so many can take. */
+    if (ring < 0)
+        return false;
+    /* Escapes, and what was written over, are no characters: some more is read than so many can
+     * take, and once more, when that was not enough. */
     size_t max = 4 * chars + 4 * KEEP_FRAME;
-    if (ring >= 0) {
-        total = keep_ring_read(ring, max, &bytes);
-        close(ring);
+    cut = read_tail(ring, max, !process_runs(p), &text);
+    if (cut && utf8_tail(buf_str(&text), chars).n == text.len) {
+        buf_clear(&text);
+        cut = read_tail(ring, TAIL_FACTOR * max, !process_runs(p), &text);
     }
-    terminal_text(buf_str(&bytes), total > bytes.len, !process_runs(p), &text);
+    close(ring);
     struct str tail = utf8_tail(buf_str(&text), chars);
-    bool more = total > bytes.len || tail.n < text.len;
+    bool more = cut || tail.n < text.len;
     buf_putstr(out, tail);
-    buf_done(&bytes);
     buf_done(&text);
     return more;
 }
 
-/* ------------------------------------------------------------------ all of them */
+/* --- all of them ------------------------------------------------------------------------------ */
 
 void processes_delete(void *arg, struct str owner, struct str conversation_id)
 {
@@ -417,6 +452,30 @@ void processes_delete(void *arg, struct str owner, struct str conversation_id)
     }
 }
 
+/* The kernel tells us of a keeper that was stopped when it is our child.  Of the others (an earlier
+ * gateway's) we do not learn: one that its command has stopped goes on after a while. */
+static void on_wake(struct timer *timer)
+{
+    struct processes *all = container_of(timer, struct processes, wake);
+    bool again = false;
+    list_each (it, &all->list) {
+        struct process *p = list_item(it, struct process, node);
+        if (p->adopted && p->keeper) {
+            syscall(SYS_pidfd_send_signal, p->keeper->pidfd, SIGCONT, NULL, 0);
+            again = true;
+        }
+    }
+    if (again)
+        processes_wake(all);
+}
+
+void processes_wake(struct processes *all)
+{
+    struct clock *c = &all->o.hub->clock;
+    if (!timer_is_armed(&all->wake))
+        timer_arm(c, &all->wake, c->now_ms + WAKE_MS);
+}
+
 struct processes *processes_open(const struct processes_options *options)
 {
     struct processes *all = xcalloc(sizeof *all);
@@ -425,6 +484,7 @@ struct processes *processes_open(const struct processes_options *options)
     all->o = *options;
     all->dir = -1;
     all->tick.fire = on_tick;
+    all->wake.fire = on_wake;
     buf_putf(&path, "%s/processes", options->data);
     all->path = buf_take(&path);
     return all;

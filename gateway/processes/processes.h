@@ -1,20 +1,21 @@
 /* processes -- the registry of the commands that tools have started.
  *
- * Shape:    each command is held by a keeper (keeper.h), which outlives the gateway; the registry is
- *           a reader of their folders, and is built anew from them at a start.
+ * Shape:    each command is held by a keeper (keeper.h), which outlives the gateway; the registry
+ *           is a reader of their folders, and is built anew from them at a start.
  *
  *             RUNNING ──its keeper exits──▶ EXITED, KILLED, TIMED_OUT, FAILED, LOST ──TTL──▶ gone
  *
  *           A process belongs to one conversation of one owner, and nobody else finds it.  One that
  *           runs in the background stays when its call is over; another goes with it.
- * Identity: a keeper is known by its pid and the kernel's start ticks, and must hold the lock of its
- *           folder; only a pidfd that was checked so is ever signalled.  A record that does not hold
- *           is lost, and no stranger with its pid learns of it.
+ * Identity: a keeper is known by its pid and the kernel's start ticks, and must hold the lock of
+ * its
+ *           folder; only a pidfd that was checked so is ever signalled.  A record that does not
+ *           hold is lost, and no stranger with its pid learns of it.
  * Telling:  the end of one with notify_on_complete is told once (core/notice.h), over restarts too.
  *           Looking at it (find, poll, log) has no effect; process_learnt says that the agent has
  *           been given the end as the answer to a call, and is not to be told again.
- * Limits:   PROCESSES_PER_OWNER known; limits.processes run, beside exec agents; PROCESS_TTL_MS after
- *           its end one that is told may be forgotten; all at the next start of a process.
+ * Limits:   PROCESSES_PER_OWNER known; limits.processes run, beside exec agents; PROCESS_TTL_MS
+ *           after its end one that is told may be forgotten; all at the next start of a process.
  * Thread:   loop.  Nothing waits; files are local and of bounded size (keep_folder.h).
  * Owns:     processes until processes_close, which leaves what runs running.
  */
@@ -36,8 +37,11 @@ enum process_told { UNTOLD, TELLING, TOLD };
 
 /* The lines of a running process that its agent asked to be told of (process_watch.c). */
 struct process_watch {
-    bool on;
-    uint64_t position; /* of its output, behind what was looked at */
+    bool on;           /* stays on after its end, until all it has printed was looked at */
+    uint64_t position; /* of its output: all before it was looked at */
+    uint64_t seen;     /* of its output, when it was looked at */
+    uint32_t round;    /* processes_private.h */
+    bool missed;       /* some of its output was written over before it was looked at */
     uint32_t n_told, n_left_out;
     uint32_t n_strikes; /* windows in a row in which something was left out */
     bool struck;        /* this window is one */

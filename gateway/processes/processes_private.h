@@ -9,13 +9,16 @@
 
 #include "gateway/processes/processes.h"
 
+#define TICK_MS 500 /* notices that could not be told, and lines that are watched for */
+
 struct processes {
     struct list list; /* of struct process, by start */
     struct processes_options o;
     char *path; /* DATA/processes */
     int dir;    /* -1: there is none yet */
-    struct timer tick;
-    struct {                        /* matches of all processes, as process_watch.c counts them */
+    struct timer tick, wake;
+    uint32_t round; /* of looks: each process that is watched is looked at once in a round */
+    struct {        /* matches of all processes, as process_watch.c counts them */
         int64_t since, quiet_until; /* Unix ms */
         uint32_t n;
     } matches;
@@ -31,11 +34,14 @@ struct keeper_watch {
 bool processes_open_dir(struct processes *all, bool make);
 struct process *process_add(struct processes *all, const char *id, const struct keep_spec *spec);
 int process_folder(const struct process *p); /* to be closed; -1 */
-/* The descriptor is the process's from here on; false when it cannot be watched: still the caller's. */
+/* The descriptor is the process's from here on; false when it cannot be watched: still the
+ * caller's. */
 bool process_watch_keeper(struct process *p, int pidfd);
 void process_take_as_lost(struct process *p, int folder);
 void process_drop(struct process *p); /* with its folder */
-void processes_arm_tick(struct processes *all);
+void processes_wake(
+    struct processes *all); /* there is a keeper that an earlier gateway has started */
+void processes_arm_tick(struct processes *all, int64_t in_ms);
 
 void process_tell_end(struct process *p);
 struct notice_source;
@@ -45,7 +51,8 @@ void process_fill_source(const struct process *p, struct notice_source *source);
 void process_watch_begin(struct process *p);
 /* Goes on where an earlier gateway was. */
 void process_watch_restore(struct process *p, int folder);
-/* Looks at what was printed since; true when it wants to be called again. */
-bool process_watch_look(struct process *p);
+/* Looks at what was printed since, a part of it at a time: takes what it has read from the
+ * budget, of bytes.  True when there is more to look at now. */
+bool process_watch_look(struct process *p, size_t *budget);
 
 #endif

@@ -2,16 +2,13 @@
  *
  *   status ended ──────────────────────────────────────────────▶ as it ended
  *   status running, the lock is held, pid and start ticks fit ──▶ adopted
- *   anything else ─────────────────────────────────────────────▶ lost; a keeper that still holds the
- *                                                                lock is told through its own FIFO
+ *   anything else ─────────────────────────────────────────────▶ lost; a keeper that still holds
+ *                                                                the lock is told by its own FIFO
  *
- * The pid alone says nothing: it may be a stranger's by now.  So the pidfd is opened first, then the
- * ticks are compared: they belong to what the pidfd names.  A record without ticks (an import) must
- * name a process whose command line is that of the keeper of this folder. */
+ * The pid alone says nothing: it may be a stranger's by now.  So the pidfd is opened first, then
+ * the ticks are compared: they belong to what the pidfd names.  A record without ticks (an import)
+ * must name a process whose command line is that of the keeper of this folder. */
 #include "gateway/processes/processes_private.h"
-
-#include "gateway/base/log.h"
-#include "gateway/processes/tree.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,6 +17,9 @@
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "gateway/base/log.h"
+#include "gateway/processes/tree.h"
 
 static bool is_id(const char *name)
 {
@@ -72,9 +72,8 @@ static void adopt(struct process *p, int folder)
     int pidfd = locked ? find_keeper(p) : -1;
     if (pidfd >= 0 && process_watch_keeper(p, pidfd)) {
         p->adopted = true;
-        if (p->spec.background)
-            process_watch_restore(p, folder);
-        else
+        processes_wake(p->all);
+        if (!p->spec.background)
             process_kill(p); /* the call that waited for it is over */
         return;
     }
@@ -101,6 +100,8 @@ static void restore(struct processes *all, const char *id)
         p->status = (struct keep_status){0};
     if (process_runs(p))
         adopt(p, folder);
+    if (p->spec.background)
+        process_watch_restore(p, folder);
     close(folder);
     log_event(LEVEL_INFO, "process", "found", LOG_TEXT("id", id),
               LOG_TEXT("state", keep_state_name(p->status.state)));

@@ -1,7 +1,5 @@
 #include "gateway/processes/sandbox.h"
 
-#include "gateway/base/folders.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -15,10 +13,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "gateway/base/folders.h"
+
 #define BUBBLEWRAP "bwrap"
 #define CHECK_MS 10000
 
-/* ------------------------------------------------------------------ the command line, as a table */
+/* --- the command line, as a table ------------------------------------------------------------- */
 
 /* What each row means; to is the same path when NULL. */
 enum row_kind {
@@ -69,7 +69,7 @@ static const struct {
     {ROW_PAIR, "--remount-ro", "/"}, /* what holds all these together */
 };
 
-static void add(struct keep_texts *argv, const char *text)
+static void sandbox_add(struct keep_texts *argv, const char *text)
 {
     argv->list = xrealloc(argv->list, (argv->n + 2) * sizeof(char *));
     argv->list[argv->n++] = xstrdup(str_of(text));
@@ -78,9 +78,9 @@ static void add(struct keep_texts *argv, const char *text)
 
 static void add_three(struct keep_texts *argv, const char *option, const char *from, const char *to)
 {
-    add(argv, option);
-    add(argv, from);
-    add(argv, to);
+    sandbox_add(argv, option);
+    sandbox_add(argv, from);
+    sandbox_add(argv, to);
 }
 
 static void add_system(struct keep_texts *argv, const char *path)
@@ -97,27 +97,27 @@ static void add_system(struct keep_texts *argv, const char *path)
 
 static void add_bubblewrap(const struct sandbox *s, const char *work, struct keep_texts *argv)
 {
-    add(argv, BUBBLEWRAP);
+    sandbox_add(argv, BUBBLEWRAP);
     for (size_t i = 0; i < countof(rows); i++) {
         const char *from = rows[i].from, *to = rows[i].to ? rows[i].to : from;
         switch (rows[i].kind) {
         case ROW_NO_NETWORK:
             if (!s->network)
-                add(argv, from);
+                sandbox_add(argv, from);
             break;
-        case ROW_OPTION: add(argv, from); break;
+        case ROW_OPTION: sandbox_add(argv, from); break;
         case ROW_SYSTEM: add_system(argv, from); break;
         case ROW_FILE: add_three(argv, "--ro-bind-try", from, to); break;
         case ROW_PAIR:
-            add(argv, from);
-            add(argv, to);
+            sandbox_add(argv, from);
+            sandbox_add(argv, to);
             break;
         case ROW_WORK: add_three(argv, "--bind", work, to); break;
         }
     }
 }
 
-/* ------------------------------------------------------------------ folders */
+/* --- folders ---------------------------------------------------------------------------------- */
 
 /* BASE/ and the first half of SHA-256 of the owner, a NUL and the conversation. */
 static char *make_work(const struct sandbox *s, struct str owner, struct str conversation_id,
@@ -157,7 +157,7 @@ static char *join(const char *base, const char *path)
     return buf_take(&out);
 }
 
-/* ------------------------------------------------------------------ the environment */
+/* --- the environment -------------------------------------------------------------------------- */
 
 static char **make_env(const char *home, bool pty)
 {
@@ -188,7 +188,7 @@ void sandbox_env_done(char **env)
     free(env);
 }
 
-/* ------------------------------------------------------------------ the plan */
+/* --- the plan --------------------------------------------------------------------------------- */
 
 bool sandbox_plan(const struct sandbox *s, const char *workdir, struct keep_spec *spec,
                   char ***ret_env, char ret_error[SANDBOX_ERROR])
@@ -201,8 +201,8 @@ bool sandbox_plan(const struct sandbox *s, const char *workdir, struct keep_spec
         add_bubblewrap(s, work, &spec->argv);
         spec->sandboxed = true;
         spec->workdir = join(SANDBOX_WORK, workdir);
-        add(&spec->argv, "--chdir");
-        add(&spec->argv, spec->workdir);
+        sandbox_add(&spec->argv, "--chdir");
+        sandbox_add(&spec->argv, spec->workdir);
         *ret_env = make_env(SANDBOX_WORK, spec->pty);
     } else {
         spec->workdir = join(work, workdir);
@@ -210,9 +210,9 @@ bool sandbox_plan(const struct sandbox *s, const char *workdir, struct keep_spec
         *ret_env = make_env(work, spec->pty);
     }
     free(work);
-    add(&spec->argv, "/bin/sh");
-    add(&spec->argv, "-c");
-    add(&spec->argv, spec->command);
+    sandbox_add(&spec->argv, "/bin/sh");
+    sandbox_add(&spec->argv, "-c");
+    sandbox_add(&spec->argv, spec->command);
     if (!spec->cwd || (stat(spec->cwd, &st) == 0 && S_ISDIR(st.st_mode)))
         return true;
     snprintf(ret_error, SANDBOX_ERROR, "\"workdir\": there is no such directory");
@@ -221,7 +221,7 @@ bool sandbox_plan(const struct sandbox *s, const char *workdir, struct keep_spec
     return false;
 }
 
-/* ------------------------------------------------------------------ whether it works */
+/* --- whether it works ------------------------------------------------------------------------- */
 
 /* Runs it with its stderr in fd; the errno of the spawn. */
 static int spawn(char **argv, int fd, pid_t *ret_pid)
@@ -268,7 +268,7 @@ bool sandbox_check(const struct sandbox *s, char ret_error[SANDBOX_ERROR])
         return false;
     }
     add_bubblewrap(s, "/tmp", &spec.argv);
-    add(&spec.argv, "/bin/true");
+    sandbox_add(&spec.argv, "/bin/true");
     int error = spawn(spec.argv.list, ends[1], &pid), status = 0;
     close(ends[1]);
     if (error) {

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "gateway/processes/children.h"
 #include "gateway/processes/tree.h"
 #include "proto/base.h"
 
@@ -26,8 +27,9 @@ void strays_adopt(void)
     prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-/* Whether it lives, began when we were there already, and is another program.  What posix_spawn has just made is
- * still this one; what our starter has left to us (sh -c "helper & exec holdfast") is older. */
+/* Whether it lives, began when we were there already, and is another program.  What posix_spawn has
+ * just made is still this one; what our starter has left to us (sh -c "helper & exec holdfast") is
+ * older. */
 static bool is_stray(pid_t pid)
 {
     char path[64];
@@ -37,8 +39,7 @@ static bool is_stray(pid_t pid)
            stat(path, &its) == 0 && (its.st_dev != self.st_dev || its.st_ino != self.st_ino);
 }
 
-/* False when there is no stray, living or dead.  A dead supervisor or keeper that is reaped here as well tells
- * its own watcher that it is over: waitid fails there. */
+/* False when there is no stray, living or dead. */
 static bool kill_generation(void)
 {
     pid_t self = getpid();
@@ -47,7 +48,7 @@ static bool kill_generation(void)
     bool found = false;
     while (proc && (entry = readdir(proc))) {
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        if (pid <= 0 || process_parent(pid) != self)
+        if (pid <= 0 || process_parent(pid) != self || children_has(pid))
             continue;
         bool stray = is_stray(pid);
         if (stray)
@@ -78,4 +79,18 @@ void strays_kill(uv_loop_t *loop)
     uv_work_t *work = xcalloc(sizeof *work);
     if (uv_queue_work(loop, work, sweep, on_swept) < 0)
         free(work);
+}
+
+static void on_child(uv_signal_t *signal, int number)
+{
+    (void)signal, (void)number;
+    children_look();
+}
+
+void strays_watch(uv_loop_t *loop, uv_signal_t *signal)
+{
+    uv_signal_init(loop, signal);
+    signal->data = signal;
+    uv_signal_start(signal, on_child, SIGCHLD);
+    children_look(); /* at what our starter has left to us */
 }

@@ -1,8 +1,5 @@
 #include "gateway/processes/supervisor.h"
 
-#include "gateway/processes/spawn.h"
-#include "gateway/processes/tree.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -18,6 +15,9 @@
 #include <unistd.h>
 
 #include "gateway/base/fault.h"
+#include "gateway/processes/children.h"
+#include "gateway/processes/spawn.h"
+#include "gateway/processes/tree.h"
 
 /* Design
  *
@@ -31,11 +31,12 @@
  * The stdio pipes are pipes and no sockets: "echo > /dev/stdout" must work in the program.
  */
 
-#define CONTROL_FD 3 /* in the supervisor */
+#define CONTROL_FD 3    /* in the supervisor */
+#define OWN_ARGUMENTS 4 /* before the command's */
 
 enum { END_CONTROL = 3, N_ENDS };
 
-/* ------------------------------------------------------------------ the gateway's side */
+/* --- the gateway's side ----------------------------------------------------------------------- */
 
 /* A gateway that was started with 0, 1 or 2 closed must not have its pipes there: the dup2's of
  * the spawn would trample them. */
@@ -110,16 +111,18 @@ static char **make_env(char **extra)
     return env;
 }
 
-static char **make_argv(char **command)
+/* files: the decimal digits of spawn_files; it stays the caller's. */
+static char **make_argv(char **command, char *files)
 {
     static char name[] = "holdfast", verb[] = "supervise", dashes[] = "--";
     size_t n = count(command);
-    char **argv = xcalloc((n + 4) * sizeof *argv);
+    char **argv = xcalloc((n + OWN_ARGUMENTS + 1) * sizeof *argv);
 
     argv[0] = name;
     argv[1] = verb;
-    argv[2] = dashes;
-    memcpy(argv + 3, command, n * sizeof *argv);
+    argv[2] = files;
+    argv[3] = dashes;
+    memcpy(argv + OWN_ARGUMENTS, command, n * sizeof *argv);
     return argv;
 }
 
@@ -157,7 +160,7 @@ static int check_program(int cwd, const char *program, char **env)
     }
 }
 
-static bool refuse(char *ret_error, const char *program, const char *where, int error)
+static bool supervisor_refuse(char *ret_error, const char *program, const char *where, int error)
 {
     snprintf(ret_error, SUPERVISOR_ERROR, "cannot start \"%s\"%s%s: %s", program,
              where ? " in " : "", where ? where : "", strerror(error));
@@ -170,11 +173,11 @@ static bool check(const struct supervisor_spec *spec, char **env, char *ret_erro
     int cwd = AT_FDCWD;
 
     if (spec->cwd && (cwd = open(spec->cwd, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
-        return refuse(ret_error, program, spec->cwd, errno);
+        return supervisor_refuse(ret_error, program, spec->cwd, errno);
     int error = check_program(cwd, program, env);
     if (cwd >= 0)
         close(cwd);
-    return error ? refuse(ret_error, program, NULL, error) : true;
+    return error ? supervisor_refuse(ret_error, program, NULL, error) : true;
 }
 
 bool supervisor_check(const struct supervisor_spec *spec, char *ret_error)
@@ -186,12 +189,15 @@ bool supervisor_check(const struct supervisor_spec *spec, char *ret_error)
 }
 
 /* posix_spawn of the supervisor: 0 or an errno. */
-static int launch(const struct supervisor_spec *spec, char **env, const int theirs[N_ENDS],
-                  pid_t *ret_pid)
+static int supervisor_launch(const struct supervisor_spec *spec, char **env,
+                             const int theirs[N_ENDS], pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
-    char **argv = make_argv(spec->command);
+    char files[24];
     int error = 0;
+
+    snprintf(files, sizeof files, "%llu", (unsigned long long)spawn_files());
+    char **argv = make_argv(spec->command, files);
 
     posix_spawn_file_actions_init(&actions);
     if (spec->cwd)
@@ -222,17 +228,17 @@ bool supervisor_spawn(const struct supervisor_spec *spec, struct supervisor *ret
     if (!open_ends(ours, theirs))
         error = errno;
     if (!error)
-        error = FAULT(SPAWN) ? EAGAIN : launch(spec, env, theirs, &pid);
+        error = FAULT(SPAWN) ? EAGAIN : supervisor_launch(spec, env, theirs, &pid);
     free(env);
     close_ends(theirs);
     if (!error && (pidfd = (int)syscall(SYS_pidfd_open, pid, 0)) < 0) { /* sets close-on-exec */
         error = errno;
         kill(pid, SIGKILL); /* unreaped, so it is still this one; PDEATHSIG takes its child along */
-        waitpid(pid, NULL, 0);
+        children_reap(P_PID, (id_t)pid, 0, &(siginfo_t){0});
     }
     if (error) {
         close_ends(ours);
-        return refuse(ret_error, spec->command[0], NULL, error);
+        return supervisor_refuse(ret_error, spec->command[0], NULL, error);
     }
     *ret = (struct supervisor){.pid = pid,
                                .pidfd = pidfd,
@@ -288,7 +294,7 @@ bool supervisor_put_end(const struct supervisor_report *report, const char *prog
     return false;
 }
 
-/* ------------------------------------------------------------------ the supervisor's side */
+/* --- the supervisor's side -------------------------------------------------------------------- */
 
 static void report(int error, int status)
 {
@@ -296,7 +302,7 @@ static void report(int error, int status)
     (void)!send(CONTROL_FD, &r, sizeof r, MSG_NOSIGNAL);
 }
 
-static void on_ended(struct tree *t, int status)
+static void supervisor_on_ended(struct tree *t, int status)
 {
     (void)t;
     report(0, status);
@@ -332,28 +338,32 @@ static void watch(struct tree *t)
             continue;
         if (n <= 0 || command == SUPERVISOR_KILL)
             return;
-        if (command == SUPERVISOR_TERM && t->program)
-            kill(-t->program, SIGTERM);
+        if (command == SUPERVISOR_TERM)
+            tree_ask(t, false);
     }
 }
 
 int supervisor_main(int argc, char **argv)
 {
-    struct tree tree = {.ended = on_ended, .release = leave_stdio};
+    struct tree tree = {.ended = supervisor_on_ended, .release = leave_stdio};
 
-    if (argc < 4 || strcmp(argv[2], "--") != 0 || fcntl(CONTROL_FD, F_SETFD, FD_CLOEXEC) < 0) {
+    if (argc <= OWN_ARGUMENTS || strcmp(argv[3], "--") != 0 ||
+        fcntl(CONTROL_FD, F_SETFD, FD_CLOEXEC) < 0) {
         fprintf(stderr, "holdfast supervise: only the gateway itself starts this\n");
         return 2;
     }
     prctl(PR_SET_PDEATHSIG, SIGCONT); /* a stopped one sees the end of its control, too */
+    spawn_set_files(strtoull(argv[2], NULL, 10));
     int error = tree_open(&tree);
     if (!error)
-        error = tree_start(&tree, argv + 3, NULL, NULL);
-    if (error) {
+        error = tree_start(&tree, argv + OWN_ARGUMENTS, NULL, NULL);
+    if (error)
         report(error, 0);
-        return 1;
-    }
-    watch(&tree);
+    else
+        watch(&tree);
     tree_kill(&tree);
-    _exit(0); /* without the exit handlers of all the libraries of the gateway */
+    /* Without the exit handlers of all the libraries of the gateway.  One of them may wait for
+     * ever: a SIGCONT (supervisor_wake) that comes while LeakSanitizer stops its own threads
+     * takes their stop away. */
+    _exit(error ? 1 : 0);
 }

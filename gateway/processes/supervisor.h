@@ -1,11 +1,12 @@
 /* supervisor -- the small process that stands between the gateway and a program that it runs.
  *
- * Shape:    supervisor_spawn starts "holdfast supervise -- COMMAND…" on the gateway's side;
+ * Shape:    supervisor_spawn starts "holdfast supervise FILES -- COMMAND…" on the gateway's side;
  *           supervisor_main is that process.  Between them is one socket, the control: commands go
  *           down it, one report comes up, and its end (the gateway died, even by kill -9) means
  *           SUPERVISOR_KILL.  The gateway never signals a pid that it could have confused.
- * Promise:  the program runs in a session of its own with descriptors 0, 1, 2 and nothing else.
- *           Once the supervisor has exited, no process of the program's tree is left, setsid'ed
+ * Promise:  the program runs in a session of its own with descriptors 0, 1, 2 and nothing else,
+ *           and with the limit of descriptors that the gateway was started with (FILES).  Once
+ *           the supervisor has exited, no process of the program's tree is left, setsid'ed
  *           grandchildren included.  It exits by itself when the tree has ended.
  * Thread:   loop.  The supervisor has one thread.
  * Owns:     the caller owns the descriptors of struct supervisor and the zombie (waitid).
@@ -16,9 +17,9 @@
 #ifndef GATEWAY_PROCESSES_SUPERVISOR_H
 #define GATEWAY_PROCESSES_SUPERVISOR_H
 
-#include "proto/buf.h"
-
 #include <sys/types.h>
+
+#include "proto/buf.h"
 
 #define SUPERVISOR_ERROR 256 /* bytes of a ret_error */
 
@@ -56,7 +57,8 @@ bool supervisor_spawn(const struct supervisor_spec *spec, struct supervisor *ret
 bool supervisor_check(const struct supervisor_spec *spec, char *ret_error) MUST_USE;
 /* Never blocks, never fails in a way that matters: a supervisor that is gone has done it all. */
 void supervisor_send(int control, enum supervisor_command command);
-/* A program may stop it, by accident or not: behind a command, and behind the end of its control. */
+/* A program may stop it, by accident or not: behind a command, and behind the end of its
+ * control. */
 void supervisor_wake(int pidfd);
 /* False when there is none (yet). */
 bool supervisor_read_report(int control, struct supervisor_report *ret) MUST_USE;
@@ -64,8 +66,8 @@ bool supervisor_read_report(int control, struct supervisor_report *ret) MUST_USE
 bool supervisor_put_end(const struct supervisor_report *report, const char *program,
                         struct buf *out);
 
-/* The process itself: argv is {"holdfast", "supervise", "--", COMMAND…}.  Returns the exit status
- * when it was not started by supervisor_spawn, or could not start the program; else it exits. */
+/* The process itself: argv is {"holdfast", "supervise", FILES, "--", COMMAND…}.  Returns the exit
+ * status when it was not started by supervisor_spawn; else it exits. */
 int supervisor_main(int argc, char **argv);
 
 #endif

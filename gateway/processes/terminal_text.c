@@ -1,11 +1,21 @@
 #include "gateway/processes/terminal_text.h"
 
+#include <stdlib.h>
+
 #include "proto/js_scan.h"
+
+/* Design
+ *
+ * Text is appended as it comes.  When the cursor goes back in a line (a carriage return that no
+ * newline follows, a backspace, a cursor's sequence), the line is taken from the text into cells,
+ * one for a character, where it is written over; the newline puts it back.  So a line costs its
+ * length, however often it is written over. */
 
 #define ESCAPE 0x1b
 #define BELL 0x07
 #define BACKSPACE 0x08
 #define DELETE 0x7f
+#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
 static bool is_between(unsigned char c, unsigned char from, unsigned char to)
 {
@@ -25,6 +35,80 @@ static size_t string_length(struct str text)
     }
     return text.n;
 }
+
+struct screen {
+    struct buf *out;
+    size_t line; /* where the line begins in out */
+    bool edited; /* the line is in the cells */
+    uint32_t *cells;
+    size_t n, cap, at; /* at: the cursor */
+};
+
+/* --- the line --------------------------------------------------------------------------------- */
+
+static void put_cell(struct screen *s, uint32_t point)
+{
+    if (s->at == s->cap) {
+        s->cap = s->cap ? 2 * s->cap : 256;
+        s->cells = xrealloc(s->cells, s->cap * sizeof *s->cells);
+    }
+    s->cells[s->at++] = point;
+    if (s->at > s->n)
+        s->n = s->at;
+}
+
+static void put_run(struct screen *s, struct str text)
+{
+    if (!s->edited) {
+        buf_putstr(s->out, text);
+        return;
+    }
+    for (size_t i = 0; i < text.n;) {
+        uint32_t point;
+        i += utf8_step(text.p + i, text.n - i, &point);
+        put_cell(s, point);
+    }
+}
+
+static void edit(struct screen *s)
+{
+    if (s->edited)
+        return;
+    s->edited = true;
+    s->at = s->n = 0;
+    put_run(s, (struct str){s->out->bytes ? s->out->bytes + s->line : "", s->out->len - s->line});
+    s->out->len = s->line;
+}
+
+static void end_line(struct screen *s)
+{
+    for (size_t i = 0; s->edited && i < s->n; i++) {
+        char bytes[4];
+        buf_put(s->out, bytes, utf8_encode(s->cells[i], bytes));
+    }
+    s->edited = false;
+}
+
+static void go_to(struct screen *s, size_t column)
+{
+    edit(s);
+    s->at = column < s->n ? column : s->n;
+}
+
+static void go_back(struct screen *s, size_t columns)
+{
+    edit(s);
+    s->at -= columns < s->at ? columns : s->at;
+}
+
+/* What stands from that column on. */
+static void cut_line(struct screen *s, size_t column)
+{
+    go_to(s, column);
+    s->n = s->at;
+}
+
+/* --- sequences -------------------------------------------------------------------------------- */
 
 /* The length of the sequence that the text begins with, ESC included. */
 static size_t escape_length(struct str text)
@@ -47,6 +131,38 @@ static size_t escape_length(struct str text)
     return i < text.n ? i + 1 : i;
 }
 
+/* Those that write over a line: the cursor's columns, and what erases to its end or all of it
+ * (then the cursor goes to its beginning, where programs send it anyway).  All others change
+ * nothing. */
+static void obey(struct screen *s, struct str sequence)
+{
+    size_t n = 0, i = 2;
+    if (sequence.n < 3 || sequence.p[1] != '[')
+        return;
+    for (;
+         i < sequence.n && is_between((unsigned char)sequence.p[i], '0', '9') && n < SIZE_MAX / 100;
+         i++)
+        n = 10 * n + (size_t)(sequence.p[i] - '0');
+    if (i + 1 != sequence.n)
+        return;
+    switch (sequence.p[i]) {
+    case 'C':
+        if (s->edited) /* else it is at the end */
+            go_to(s, s->at + (n ? n : 1));
+        break;
+    case 'D': go_back(s, n ? n : 1); break;
+    case 'G': go_to(s, n ? n - 1 : 0); break;
+    case 'K':
+        if (n == 0 && s->edited)
+            cut_line(s, s->at);
+        else if (n == 2)
+            cut_line(s, 0);
+        break;
+    }
+}
+
+/* --- characters ------------------------------------------------------------------------------- */
+
 /* How many bytes at the end begin a character that is not whole; 0 to 3. */
 static size_t unfinished(struct str text)
 {
@@ -62,12 +178,21 @@ static size_t unfinished(struct str text)
     return 0;
 }
 
-static void put_control(char c, struct buf *out)
+static void put_control(struct screen *s, char c)
 {
-    if (c == '\n' || c == '\t')
-        buf_putc(out, c);
-    else if (c != BELL && c != BACKSPACE && c != DELETE)
-        buf_puts(out, "\xef\xbf\xbd");
+    switch (c) {
+    case '\n':
+        end_line(s);
+        buf_putc(s->out, c);
+        s->line = s->out->len;
+        break;
+    case '\r': go_to(s, 0); break;
+    case BACKSPACE: go_back(s, 1); break;
+    case '\t': put_run(s, STR("\t")); break;
+    case BELL:
+    case DELETE: break;
+    default: put_run(s, STR(REPLACEMENT)); break;
+    }
 }
 
 /* How many bytes stand for themselves, as far as that is quick to see. */
@@ -78,36 +203,49 @@ static size_t plain_run(struct str text)
     return delete ? (size_t)(delete - text.p) : n;
 }
 
+/* Carriage returns before a newline: many programs end lines so. */
+static size_t line_end(struct str text)
+{
+    size_t n = 0;
+    while (n < text.n && text.p[n] == '\r')
+        n++;
+    return n < text.n && text.p[n] == '\n' ? n : 0;
+}
+
+/* What the text begins with; how many bytes it took. */
+static size_t put_next(struct screen *s, struct str text)
+{
+    unsigned char c = (unsigned char)text.p[0];
+    size_t n = plain_run(text);
+    if (n) {
+        put_run(s, (struct str){text.p, n});
+    } else if (c == ESCAPE) {
+        n = escape_length(text);
+        obey(s, (struct str){text.p, n});
+    } else if (c < 0x20 || c == DELETE) {
+        n = c == '\r' ? line_end(text) : 0;
+        if (n == 0) {
+            put_control(s, text.p[0]);
+            n = 1;
+        }
+    } else {
+        uint32_t point;
+        n = utf8_step(text.p, text.n, &point);
+        put_run(s, point == UTF8_BROKEN ? STR(REPLACEMENT) : (struct str){text.p, n});
+    }
+    return n;
+}
+
 void terminal_text(struct str bytes, bool cut, bool ended, struct buf *out)
 {
+    struct screen screen = {.out = out, .line = out->len};
     size_t at = 0;
     if (!ended)
         bytes.n -= unfinished(bytes);
     while (cut && at < 3 && at < bytes.n && ((unsigned char)bytes.p[at] & 0xc0) == 0x80)
         at++;
-    while (at < bytes.n) {
-        struct str rest = {bytes.p + at, bytes.n - at};
-        unsigned char c = (unsigned char)rest.p[0];
-        size_t plain = plain_run(rest);
-        if (plain) {
-            buf_put(out, rest.p, plain);
-            at += plain;
-        } else if (c == ESCAPE) {
-            at += escape_length(rest);
-        } else if (c == '\r') {
-            at += rest.n > 1 && rest.p[1] == '\n' ? 2 : 1;
-            buf_putc(out, '\n');
-        } else if (c < 0x20 || c == DELETE) {
-            put_control(rest.p[0], out);
-            at++;
-        } else {
-            uint32_t point;
-            size_t n = utf8_step(rest.p, rest.n, &point);
-            if (point == UTF8_BROKEN)
-                buf_puts(out, "\xef\xbf\xbd");
-            else
-                buf_put(out, rest.p, n);
-            at += n;
-        }
-    }
+    while (at < bytes.n)
+        at += put_next(&screen, (struct str){bytes.p + at, bytes.n - at});
+    end_line(&screen);
+    free(screen.cells);
 }

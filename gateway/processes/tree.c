@@ -49,6 +49,20 @@ _Noreturn static void become(char **command, pid_t parent, int (*prepare)(void *
     _exit(127);
 }
 
+/* Waits until it runs, or could not: 0 or the errno of prepare or exec.  When a signal comes first,
+ * such as that somebody has stopped it, it is not waited for. */
+static int read_fault(const struct tree *t, int fault)
+{
+    struct pollfd p[] = {{.fd = fault, .events = POLLIN}, {.fd = t->signals, .events = POLLIN}};
+    int error = 0;
+
+    while (poll(p, countof(p), -1) < 0 && errno == EINTR)
+        ;
+    if (!p[0].revents || read(fault, &error, sizeof error) != (ssize_t)sizeof error)
+        return 0; /* closed by exec */
+    return error;
+}
+
 int tree_start(struct tree *t, char **command, int (*prepare)(void *arg), void *arg)
 {
     int fault[2], gate[2], error = 0;
@@ -69,8 +83,8 @@ int tree_start(struct tree *t, char **command, int (*prepare)(void *arg), void *
     close(gate[0]);
     close(gate[1]);
     close(fault[1]);
-    if (!error && read(fault[0], &error, sizeof error) != (ssize_t)sizeof error)
-        error = 0; /* closed by exec */
+    if (!error)
+        error = read_fault(t, fault[0]);
     close(fault[0]);
     if (error && t->program) {
         waitpid(t->program, NULL, 0);
@@ -142,14 +156,14 @@ uint64_t process_start_ticks(pid_t pid)
 }
 
 /* A stopped process could not even die of a SIGTERM. */
-static void ask(pid_t pid)
+static void ask_process(pid_t pid)
 {
     kill(pid, SIGTERM);
     kill(pid, SIGCONT);
 }
 
-/* Each process of the program's session but the program and its children; false when there is none.  A pid that was seen in the
- * session and is another's a moment later would have to be new there. */
+/* Each process of the program's session but the program and its children; false when there is none.
+ * A pid that was seen in the session and is another's a moment later would have to be new there. */
 static bool ask_inside(pid_t program)
 {
     struct dirent *entry;
@@ -162,7 +176,7 @@ static bool ask_inside(pid_t program)
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
         if (pid > 0 && pid != program && (pid_t)stat_column(pid, 3) == program &&
             process_parent(pid) != program) {
-            ask(pid);
+            ask_process(pid);
             found = true;
         }
     }
@@ -172,8 +186,11 @@ static bool ask_inside(pid_t program)
 
 void tree_ask(struct tree *t, bool wrapped)
 {
-    if (t->program && !(wrapped && ask_inside(t->program)))
-        ask(-t->program);
+    if (!t->program || (wrapped && ask_inside(t->program)))
+        return;
+    bool has_group =
+        kill(-t->program, 0) == 0; /* not yet, when something stops it before it runs */
+    ask_process(has_group ? -t->program : t->program);
 }
 
 /* A pid whose parent we are cannot become another's before we reap it.  All of /proc is read since

@@ -79,7 +79,7 @@ static size_t find_run(struct chunk *c, size_t n)
     return 0;
 }
 
-static void *take(size_t n)
+static void *slab_take(size_t n)
 {
     for (unsigned i = 0; i < CHUNKS_MAX; i++) {
         if (i == n_chunks) {
@@ -131,7 +131,7 @@ struct block *block_slab_new(int64_t task_key, uint64_t first, uint64_t last, si
     size_t n = units_of(len);
     uv_once(&once, init);
     uv_mutex_lock(&lock);
-    struct block *b = n < UNITS / 2 ? take(n) : NULL;
+    struct block *b = n < UNITS / 2 ? slab_take(n) : NULL;
     uv_mutex_unlock(&lock);
     if (!b)
         return block_new(task_key, first, last, len);

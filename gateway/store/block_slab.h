@@ -1,8 +1,8 @@
 /* block_slab -- memory for the blocks that a replay reads from the store.
  *
- * Shape:    chunks of 2 MiB, each a huge page where the system has such; a block takes a run of units
- *           in one of them.  A page that is touched for the first time costs more than the reading
- *           of what is put there, and a huge page is touched once for five hundred.
+ * Shape:    chunks of 2 MiB, each a huge page where the system has such; a block takes a run of
+ *           units in one of them.  A page that is touched for the first time costs more than the
+ *           reading of what is put there, and a huge page is touched once for five hundred.
  * Thread:   any.  One for the process, as malloc is.
  * Owns:     at most BLOCK_SLAB_BYTES; what does not fit comes from the heap.
  * Errors:   NULL when there is no memory.

@@ -1,9 +1,10 @@
 /* What must hold of a database, looked at from beside.
  *
- * Design.  One read transaction.  Tasks, blocks and unsealed tails are walked together, in the order
- * of their task keys: of a task, blocks and then its tail must be dense (promise 1), begin no later
- * than its first kept event, and end at its head.  A live task's record may be older than its lines.
- * SQL that only this file needs is written here, not in the table of store_sqlite_conn.c. */
+ * Design.  One read transaction.  Tasks, blocks and unsealed tails are walked together, in the
+ * order of their task keys: of a task, blocks and then its tail must be dense (promise 1), begin no
+ * later than its first kept event, and end at its head.  A live task's record may be older than its
+ * lines.  SQL that only this file needs is written here, not in the table of
+ * store_sqlite_conn.c. */
 #include "gateway/store/store_check.h"
 
 #include <inttypes.h>
@@ -53,9 +54,9 @@ static void fault(struct store_check *out, const char *format, ...)
     buf_putf(&out->faults, "%s\n", text);
 }
 
-/* ---------------------------------------------------------------------------- asking */
+/* --- asking ----------------------------------------------------------------------------------- */
 
-static struct call ask(struct conn *conn, const char *text)
+static struct call check_ask(struct conn *conn, const char *text)
 {
     struct call c = {.conn = conn};
     c.rc = sqlite3_prepare_v2(conn->db, text, -1, &c.stmt, NULL);
@@ -71,7 +72,7 @@ static int ask_end(struct call *c)
 
 static bool ask_number(struct walk *w, const char *text, int64_t *ret)
 {
-    struct call c = ask(w->conn, text);
+    struct call c = check_ask(w->conn, text);
     if (call_step(&c))
         *ret = call_col_int(&c, 0);
     if (ask_end(&c) == STORE_OK)
@@ -92,7 +93,8 @@ static void put_uri(struct buf *out, const char *path)
     buf_puts(out, "?immutable=1");
 }
 
-/* What is still is opened without a lock and without a log, which would be made in the directory. */
+/* What is still is opened without a lock and without a log, which would be made in the
+ * directory. */
 static int open_beside(struct conn *conn, const char *database, bool is_still)
 {
     if (!is_still)
@@ -109,7 +111,7 @@ static int open_beside(struct conn *conn, const char *database, bool is_still)
     return STORE_IO;
 }
 
-/* ---------------------------------------------------------------------------- lines */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 static void check_line(struct walk *w, struct subject *t, uint64_t seq, struct str line)
 {
@@ -165,7 +167,7 @@ static void take_run(struct walk *w, struct subject *t, uint64_t first, uint64_t
         check_lines(w, t, first, last, lines);
 }
 
-static void take_lines(struct walk *w, struct subject *t)
+static void check_take_lines(struct walk *w, struct subject *t)
 {
     /* Blocks that belong to no task are counted elsewhere. */
     while (w->has_block && call_col_int(&w->blocks, 0) <= t->key) {
@@ -181,7 +183,7 @@ static void take_lines(struct walk *w, struct subject *t)
     }
 }
 
-/* ---------------------------------------------------------------------------- tasks */
+/* --- tasks ------------------------------------------------------------------------------------ */
 
 static void check_extent(struct walk *w, const struct subject *t)
 {
@@ -248,7 +250,7 @@ static void check_task(struct walk *w, const struct call *row)
         return;
     }
     w->out->n_live += !status_is_terminal(t.status);
-    take_lines(w, &t);
+    check_take_lines(w, &t);
     check_extent(w, &t);
     check_times(w, &t, row);
 }
@@ -265,9 +267,9 @@ static void check_tasks(struct walk *w)
     if (tails_load(w->conn, &w->tails) < 0)
         fault(w->out, "the journal cannot be read: %s", w->conn->error);
     w->out->n_tails = (int64_t)w->tails.n;
-    w->blocks = ask(w->conn, w->full ? blocks_full_text : blocks_text);
+    w->blocks = check_ask(w->conn, w->full ? blocks_full_text : blocks_text);
     w->has_block = call_step(&w->blocks);
-    struct call tasks = ask(w->conn, tasks_text);
+    struct call tasks = check_ask(w->conn, tasks_text);
     while (call_step(&tasks))
         check_task(w, &tasks);
     int status = ask_end(&tasks), end = ask_end(&w->blocks);
@@ -276,7 +278,7 @@ static void check_tasks(struct walk *w)
     tails_done(&w->tails);
 }
 
-/* ---------------------------------------------------------------------------- the rest */
+/* --- the rest --------------------------------------------------------------------------------- */
 
 /* Each counts what must not be. */
 static const struct {
@@ -326,7 +328,7 @@ static void check_counts(struct walk *w)
 /* What SQLite finds by itself: a row "ok", or one for each fault. */
 static void check_pages(struct walk *w)
 {
-    struct call c = ask(w->conn, w->full ? "PRAGMA integrity_check" : "PRAGMA quick_check");
+    struct call c = check_ask(w->conn, w->full ? "PRAGMA integrity_check" : "PRAGMA quick_check");
     while (call_step(&c)) {
         struct str said = call_col(&c, 0);
         if (!str_eq(said, STR("ok")))
@@ -385,7 +387,7 @@ bool store_copy(const char *database, bool is_still, const char *to, struct buf 
     struct conn conn;
     int status = open_beside(&conn, database, is_still);
     if (status == STORE_OK) {
-        struct call c = ask(&conn, "VACUUM INTO ?");
+        struct call c = check_ask(&conn, "VACUUM INTO ?");
         call_text(&c, str_of(to));
         while (call_step(&c))
             ;

@@ -32,7 +32,7 @@ static int commit(void *store, const struct batch *batch)
     return status;
 }
 
-static int start(void *store, struct store_start *ret)
+static int locked_start(void *store, struct store_start *ret)
 {
     struct locked *l = store;
     pthread_mutex_lock(&l->lock);
@@ -79,7 +79,7 @@ static void close_both(void *store)
 
 const struct store_ops store_locked_ops = {.name = "locked",
                                            .commit = commit,
-                                           .start = start,
+                                           .start = locked_start,
                                            .reader_open = reader_open,
                                            .reader_close = reader_close,
                                            .query = query,

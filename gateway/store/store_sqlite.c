@@ -1,11 +1,12 @@
 /* Opening, closing, checkpoints.
  *
- * Checkpoints are off the commit path, in two stages: the WAL passes its limit (the hook that SQLite
- * calls after each commit counts its frames); the thread copies it with a connection of its own,
- * again and again until few frames are left, and syncs the database; then the writer, between two
- * commits (idle), copies those few, so that for once all is copied and the WAL begins anew.  The
- * thread alone would never catch up, and the writer alone would stop commits for as long as a disk
- * takes to write all of it twice.  It waits for the thread where commits are faster than the disk. */
+ * Checkpoints are off the commit path, in two stages: the WAL passes its limit (the hook that
+ * SQLite calls after each commit counts its frames); the thread copies it with a connection of its
+ * own, again and again until few frames are left, and syncs the database; then the writer, between
+ * two commits (idle), copies those few, so that for once all is copied and the WAL begins anew.
+ * The thread alone would never catch up, and the writer alone would stop commits for as long as a
+ * disk takes to write all of it twice.  It waits for the thread where commits are faster than the
+ * disk. */
 #include "gateway/store/store_sqlite.h"
 
 #include <errno.h>
@@ -58,7 +59,7 @@ bool store_sqlite_checkpoints_fail(struct store_sqlite *store)
     return atomic_load(&store->checkpoints_fail);
 }
 
-/* ---------------------------------------------------------------------------- checkpoints */
+/* --- checkpoints ------------------------------------------------------------------------------ */
 
 static int on_wal(void *arg, sqlite3 *db, const char *name, int frames)
 {
@@ -93,8 +94,9 @@ static bool checkpoint(struct store_sqlite *s, struct conn *conn, uint64_t *ret_
     return good;
 }
 
-/* SQLite syncs the database only behind a checkpoint that copied all: else the writer's would have to
- * wait until everything that the thread wrote is on the disk.  An error meets the writer's sync as well. */
+/* SQLite syncs the database only behind a checkpoint that copied all: else the writer's would have
+ * to wait until everything that the thread wrote is on the disk.  An error meets the writer's sync
+ * as well. */
 static void sync_database(struct conn *conn)
 {
     sqlite3_file *file = NULL;
@@ -120,8 +122,8 @@ static bool copy_most(struct store_sqlite *s)
     return true;
 }
 
-/* One that fails may have copied all but the last page, and the next one begins anew: they take a fifth of the
- * time of one disk at most. */
+/* One that fails may have copied all but the last page, and the next one begins anew: they take a
+ * fifth of the time of one disk at most. */
 static void put_off(struct store_sqlite *s, uint64_t began_ns)
 {
     uint64_t now = uv_hrtime();
@@ -178,7 +180,7 @@ static void sqlite_idle(void *store)
     sqlite_collect_garbage(s);
 }
 
-/* ---------------------------------------------------------------------------- the directory */
+/* --- the directory ---------------------------------------------------------------------------- */
 
 static int dir_make(const char *dir, char *ret_error)
 {
@@ -201,8 +203,8 @@ static int file_open(const char *dir, const char *name, char *ret_error)
     return fd;
 }
 
-/* flock, since it belongs to the open file: closing another descriptor of it, or a second attempt by
- * this process, does not lose it. */
+/* flock, since it belongs to the open file: closing another descriptor of it, or a second attempt
+ * by this process, does not lose it. */
 static bool lock_is_free(int fd)
 {
     return flock(fd, LOCK_EX | LOCK_NB) == 0;
@@ -214,8 +216,8 @@ static long lock_owner(int fd)
     return pread(fd, pid, sizeof pid - 1, 0) > 0 ? strtol(pid, NULL, 10) : 0;
 }
 
-/* A gateway that was killed while it started a program: its child holds the lock until it has become that
- * program. */
+/* A gateway that was killed while it started a program: its child holds the lock until it has
+ * become that program. */
 static bool lock_outlives(int fd)
 {
     long owner = lock_owner(fd);
@@ -256,7 +258,7 @@ static int database_make(const char *dir, char *ret_error)
     return STORE_OK;
 }
 
-/* ---------------------------------------------------------------------------- opening */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static int configure(struct conn *conn, bool power)
 {
@@ -289,7 +291,8 @@ static int marks_read(struct store_sqlite *s)
     return status;
 }
 
-/* A connection that has read nothing yet does not know of the WAL, and its checkpoints do nothing. */
+/* A connection that has read nothing yet does not know of the WAL, and its checkpoints do
+ * nothing. */
 static int checkpointer_open(struct store_sqlite *s)
 {
     int status = conn_open(&s->checkpointer, s->path, false);
@@ -374,7 +377,7 @@ int store_sqlite_open(const struct store_sqlite_options *options, struct store_s
     return status;
 }
 
-/* ---------------------------------------------------------------------------- the backend */
+/* --- the backend ------------------------------------------------------------------------------ */
 
 static int sqlite_start(void *store, struct store_start *ret)
 {

@@ -35,6 +35,8 @@
             "t.output, t.result, t.undelivered, t.answers, i.input, i.metadata")
 #define WITH_INPUT SQL_WITH_INPUT
 #define IN_CONVERSATION "t.owner = ?1 AND t.conversation_id = ?2 AND t.task_id < ?3"
+/* Of type chat and notice alone, when the parameter is 1. */
+#define TURNS(parameter) " AND (" parameter " = 0 OR t.type IN (0, 3))"
 #define NEWEST_FIRST " ORDER BY t.task_id DESC"
 #define CONVERSATION                                                             \
     "SELECT c.conversation_id, c.title, c.agent, c.updated_at, c.notices, "      \
@@ -148,11 +150,13 @@ static const char *const sql[STMT_COUNT] = {
         "SELECT " FULL " FROM request_keys k CROSS JOIN tasks t ON t.owner = k.owner AND "
         "t.conversation_id = k.conversation_id AND t.task_id = k.task_id" WITH_INPUT
         "WHERE k.owner = ? AND k.key = ?",
-    [STMT_ASK_TASKS] = "SELECT " BRIEF " FROM tasks t WHERE " IN_CONVERSATION NEWEST_FIRST,
-    [STMT_ASK_TASKS_STATUS] =
-        "SELECT " BRIEF " FROM tasks t WHERE " IN_CONVERSATION " AND t.status = ?4" NEWEST_FIRST,
-    [STMT_ASK_TASKS_LIVE] = "SELECT " BRIEF " FROM tasks t INDEXED BY tasks_live_in WHERE "
-                            "t.status < 2 AND " IN_CONVERSATION " AND t.status = ?4" NEWEST_FIRST,
+    [STMT_ASK_TASKS] =
+        "SELECT " BRIEF " FROM tasks t WHERE " IN_CONVERSATION TURNS("?4") NEWEST_FIRST,
+    [STMT_ASK_TASKS_STATUS] = "SELECT " BRIEF " FROM tasks t WHERE " IN_CONVERSATION
+                              " AND t.status = ?4" TURNS("?5") NEWEST_FIRST,
+    [STMT_ASK_TASKS_LIVE] =
+        "SELECT " BRIEF " FROM tasks t INDEXED BY tasks_live_in WHERE "
+        "t.status < 2 AND " IN_CONVERSATION " AND t.status = ?4" TURNS("?5") NEWEST_FIRST,
     [STMT_ASK_RESULTS] =
         "SELECT " FULL " FROM tasks t INDEXED BY tasks_results" WITH_INPUT
         "WHERE t.type = 1 AND t.status >= 2 AND t.acked = 0 AND " IN_CONVERSATION NEWEST_FIRST,
@@ -201,7 +205,7 @@ static const char *const sql[STMT_COUNT] = {
         "SELECT owner, bytes FROM usage WHERE bytes > ?1 AND owner >= ?2 AND owner IS NOT ?3 ORDER BY owner",
 };
 
-/* ---------------------------------------------------------------------------- errors */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 static int map_err(sqlite3 *db, int rc)
 {
@@ -228,7 +232,7 @@ int conn_failed(struct conn *conn, int rc)
     return map_err(conn->db, rc);
 }
 
-/* ---------------------------------------------------------------------------- connections */
+/* --- connections ------------------------------------------------------------------------------ */
 
 int conn_open(struct conn *conn, const char *path, bool read_only)
 {
@@ -257,7 +261,7 @@ int conn_exec(struct conn *conn, const char *script)
     return rc == SQLITE_OK ? STORE_OK : conn_failed(conn, rc);
 }
 
-/* ---------------------------------------------------------------------------- calls */
+/* --- calls ------------------------------------------------------------------------------------ */
 
 struct call call_begin(struct conn *conn, enum stmt stmt)
 {

@@ -2,23 +2,25 @@
  * holds it (or its task is deleted).
  *
  * Design.  One row holds the lines of one commit, whatever tasks they belong to, so that a commit
- * costs one insertion at the end of one b-tree; a row beyond ROW_BYTES is followed by another.  Rows
- * are numbered by us, upwards, and there is no index: what a start needs, it finds by reading all.
+ * costs one insertion at the end of one b-tree; a row beyond ROW_BYTES is followed by another.
+ * Rows are numbered by us, upwards, and there is no index: what a start needs, it finds by reading
+ * all.
  *
  *   row    := entry*
- *   entry  := task_key, first, last - first, length (each a varint: 7 bits a byte, low ones first,
- *             the high bit set in all but the last), then length bytes of lines
+ *   entry  := task_key, first, last - first, length (each a varint), then length bytes of lines
  *
- * An entry is live while its task exists, and neither a block nor what was removed reaches its last line.
- * The writer keeps the number of the oldest row with live entries for each task that has any (struct
- * tail), in a list that is by itself in the order of those numbers, since a tail that is new has
- * lines in the newest row.  All rows below the first of that list are dead: once there are some, a
- * commit deletes them, a bounded number.  A task that is silent pins the journal; core seals such tails by age.
+ * An entry is live while its task exists, and neither a block nor what was removed reaches its last
+ * line.  The writer keeps the number of the oldest row with live entries for each task that has any
+ * (struct tail), in a list that is by itself in the order of those numbers, since a tail that is
+ * new has lines in the newest row.  All rows below the first of that list are dead: once there are
+ * some, a commit deletes them, a bounded number.  A task that is silent pins the journal; core
+ * seals such tails by age.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "gateway/store/store_sqlite_private.h"
+#include "proto/varint.h"
 
 #define ROW_BYTES 65536
 #define CUT_ROWS \
@@ -48,28 +50,12 @@ static struct map_key tail_key(const struct map_node *node)
     return key_of_int(&container_of(node, const struct tail, node)->task_key);
 }
 
-/* ---------------------------------------------------------------------------- rows */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 static void put_varint(struct buf *b, uint64_t n)
 {
-    for (; n >= 0x80; n >>= 7)
-        buf_putc(b, (char)(n | 0x80));
-    buf_putc(b, (char)n);
-}
-
-static bool take_varint(struct str *from, uint64_t *ret)
-{
-    uint64_t n = 0;
-    for (unsigned shift = 0; from->n > 0 && shift < 64; shift += 7) {
-        unsigned char byte = (unsigned char)*from->p++;
-        from->n--;
-        n |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80) {
-            *ret = n;
-            return true;
-        }
-    }
-    return false;
+    unsigned char bytes[VARINT_MAX];
+    buf_put(b, bytes, (size_t)(varint_put(bytes, n) - bytes));
 }
 
 struct entry {
@@ -81,8 +67,8 @@ struct entry {
 static bool take_entry(struct str *from, struct entry *ret)
 {
     uint64_t key, first, more, length;
-    if (!take_varint(from, &key) || !take_varint(from, &first) || !take_varint(from, &more) ||
-        !take_varint(from, &length) || length > from->n || first + more < first)
+    if (!varint_take(from, &key) || !varint_take(from, &first) || !varint_take(from, &more) ||
+        !varint_take(from, &length) || length > from->n || first + more < first)
         return false;
     *ret = (struct entry){(int64_t)key, first, first + more, {from->p, (size_t)length}};
     from->p += length;
@@ -90,7 +76,7 @@ static bool take_entry(struct str *from, struct entry *ret)
     return true;
 }
 
-/* ---------------------------------------------------------------------------- scanning */
+/* --- scanning --------------------------------------------------------------------------------- */
 
 /* What a scan finds of one task. */
 struct found {
@@ -201,7 +187,7 @@ static void scan_done(struct scan *scan)
     map_done(&scan->tasks);
 }
 
-/* ---------------------------------------------------------------------------- tails, to read */
+/* --- tails, to read --------------------------------------------------------------------------- */
 
 static int by_task_key(const void *a, const void *b)
 {
@@ -250,7 +236,7 @@ void tails_done(struct tails *t)
     *t = (struct tails){0};
 }
 
-/* ---------------------------------------------------------------------------- tails, to write */
+/* --- tails, to write -------------------------------------------------------------------------- */
 
 static struct tail *tail_find(const struct sqlite_journal *j, int64_t task_key)
 {

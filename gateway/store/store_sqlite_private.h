@@ -17,7 +17,7 @@
 #include "core/map.h"
 #include "gateway/store/store_sqlite.h"
 
-/* ---------------------------------------------------------------------------- connections */
+/* --- connections ------------------------------------------------------------------------------ */
 
 enum stmt {
     STMT_BEGIN,
@@ -141,7 +141,7 @@ static inline int run_plain(struct conn *conn, enum stmt stmt)
     return call_run(&c);
 }
 
-/* ---------------------------------------------------------------------------- schema */
+/* --- schema ----------------------------------------------------------------------------------- */
 
 /* task_record_cost of tasks t and inputs i. */
 #define SQL_BYTES(column) "coalesce(length(CAST(" column " AS BLOB)), 0)"
@@ -158,7 +158,7 @@ int schema_migrate(struct conn *conn, const char *const *scripts, int n,
 extern const char *const schema_scripts[];
 extern const int schema_version;
 
-/* ---------------------------------------------------------------------------- journal */
+/* --- journal ---------------------------------------------------------------------------------- */
 
 struct sqlite_journal {
     struct conn *conn;
@@ -166,7 +166,8 @@ struct sqlite_journal {
     struct list order;           /* the same, the oldest row first */
     int64_t first_row, next_row; /* rows that may exist: first_row .. next_row - 1 */
 
-    /* Of the transaction under way; undone by sqlite_journal_rollback, taken over by sqlite_journal_commit. */
+    /* Of the transaction under way; undone by sqlite_journal_rollback, taken over by
+     * sqlite_journal_commit. */
     int64_t batch_row; /* id of the row being filled */
     struct buf row;
     int64_t cut_to;
@@ -193,7 +194,7 @@ struct tails {
 int tails_load(struct conn *conn, struct tails *ret);
 void tails_done(struct tails *t);
 
-/* ---------------------------------------------------------------------------- the store */
+/* --- the store -------------------------------------------------------------------------------- */
 
 enum checkpoint { CHECKPOINT_NONE, CHECKPOINT_ASKED, CHECKPOINT_READY, CHECKPOINT_STOP };
 

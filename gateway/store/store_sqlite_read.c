@@ -4,7 +4,7 @@
 #include "gateway/store/block_slab.h"
 #include "gateway/store/store_sqlite_private.h"
 
-/* ---------------------------------------------------------------------------- rows */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 static void take_state(const struct call *c, int at, struct arena_chunk **chunks,
                        struct task_state *ret)
@@ -64,7 +64,7 @@ static bool task_is_sound(const struct task_record *t)
            (unsigned)t->state.error <= TASK_INTERNAL;
 }
 
-/* ---------------------------------------------------------------------------- lists */
+/* --- lists ------------------------------------------------------------------------------------ */
 
 static int list_tasks(struct call *c, const struct query *q, struct answer *ret)
 {
@@ -106,6 +106,7 @@ static int ask_tasks(struct reader *r, const struct query *q, struct answer *ret
     call_before(&c, q);
     if (q->has_status)
         call_int(&c, q->status);
+    call_int(&c, q->turns);
     return list_tasks(&c, q, ret);
 }
 
@@ -141,7 +142,7 @@ static int ask_task(struct reader *r, const struct query *q, struct answer *ret)
     return one_task(&c, ret);
 }
 
-static int ask_key(struct reader *r, const struct query *q, struct answer *ret)
+static int sql_ask_key(struct reader *r, const struct query *q, struct answer *ret)
 {
     struct call c = call_begin(&r->conn, STMT_ASK_KEY);
     call_text(&c, q->owner);
@@ -217,7 +218,7 @@ static int ask_conversations(struct reader *r, const struct query *q, struct ans
     return list_conversations(&c, q, ret);
 }
 
-/* ---------------------------------------------------------------------------- lines */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 /* Rows of position, line. */
 static int ask_inbox(struct reader *r, const struct query *q, struct answer *ret)
@@ -309,7 +310,7 @@ static int ask_blocks(struct reader *r, const struct query *q, struct answer *re
     return status;
 }
 
-static int ask_notices(struct reader *r, const struct query *q, struct answer *ret)
+static int sql_ask_notices(struct reader *r, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
     struct call c = call_begin(&r->conn, STMT_ASK_NOTICES);
@@ -334,7 +335,7 @@ static int ask_notices(struct reader *r, const struct query *q, struct answer *r
     return call_end(&c);
 }
 
-/* ---------------------------------------------------------------------------- retention */
+/* --- retention -------------------------------------------------------------------------------- */
 
 static int ask_ended(struct reader *r, const struct query *q, struct answer *ret)
 {
@@ -420,7 +421,7 @@ static int ask_outbox(struct reader *r, const struct query *q, struct answer *re
     return call_end(&c);
 }
 
-/* ---------------------------------------------------------------------------- tails */
+/* --- tails ------------------------------------------------------------------------------------ */
 
 static int data_version(struct reader *r, int64_t *ret)
 {
@@ -430,8 +431,8 @@ static int data_version(struct reader *r, int64_t *ret)
     return call_end(&c);
 }
 
-/* The journal has no index: the first page reads all of it, the next ones take from what was read as
- * long as nothing was committed since. */
+/* The journal has no index: the first page reads all of it, the next ones take from what was read
+ * as long as nothing was committed since. */
 static int tails_refresh(struct reader *r)
 {
     int64_t version = 0;
@@ -472,13 +473,13 @@ static int ask_tails(struct reader *r, const struct query *q, struct answer *ret
     return status;
 }
 
-/* ---------------------------------------------------------------------------- asking */
+/* --- asking ----------------------------------------------------------------------------------- */
 
-static int ask(struct reader *r, const struct query *q, struct answer *ret)
+static int sql_ask(struct reader *r, const struct query *q, struct answer *ret)
 {
     switch (q->kind) {
     case QUERY_TASK: return ask_task(r, q, ret);
-    case QUERY_KEY: return ask_key(r, q, ret);
+    case QUERY_KEY: return sql_ask_key(r, q, ret);
     case QUERY_TASKS: return ask_tasks(r, q, ret);
     case QUERY_MESSAGES: return ask_messages(r, q, ret);
     case QUERY_CONVERSATION: return ask_conversation(r, q, ret);
@@ -488,7 +489,7 @@ static int ask(struct reader *r, const struct query *q, struct answer *ret)
     case QUERY_TAILS: return ask_tails(r, q, ret);
     case QUERY_BLOCKS: return q->after < MAX_SAFE_INTEGER ? ask_blocks(r, q, ret) : STORE_OK;
     case QUERY_INBOX: return q->after < MAX_SAFE_INTEGER ? ask_inbox(r, q, ret) : STORE_OK;
-    case QUERY_NOTICES: return ask_notices(r, q, ret);
+    case QUERY_NOTICES: return sql_ask_notices(r, q, ret);
     case QUERY_EXPIRED:
     case QUERY_OLDEST:
     case QUERY_OLDEST_EVENTS: return ask_ended(r, q, ret);
@@ -506,7 +507,7 @@ int sqlite_query(void *reader, const struct query *query, struct answer *ret)
     *ret = (struct answer){0};
     if (query->kind != QUERY_TAILS)
         tails_done(&r->tails);
-    int status = ask(r, query, ret);
+    int status = sql_ask(r, query, ret);
     if (status < 0)
         answer_done(ret);
     if (status < 0 && status != STORE_NOT_FOUND) {

@@ -1,16 +1,16 @@
 /* What goes, and what owners have (core/store.h, TASK_ROW_BYTES).
  *
- * A removal takes the rows that make a task known at once, so that no look-up finds it; its blocks, input
- * and inbox, which may be large, are named in garbage and go in pieces between commits.  The table usage
- * follows in the same transactions: events that retention removes are subtracted with the op, whose sender
- * was told their size by a reader; those of a deleted conversation as they are collected, for which
- * garbage names the owner. */
+ * A removal takes the rows that make a task known at once, so that no look-up finds it; its blocks,
+ * input and inbox, which may be large, are named in garbage and go in pieces between commits.  The
+ * table usage follows in the same transactions: events that retention removes are subtracted with
+ * the op, whose sender was told their size by a reader; those of a deleted conversation as they are
+ * collected, for which garbage names the owner. */
 #include "gateway/store/store_sqlite_private.h"
 
 #define GARBAGE_BLOCKS 64 /* removed in one go */
 #define GARBAGE_TASKS 64
 
-/* ---------------------------------------------------------------------------- usage */
+/* --- usage ------------------------------------------------------------------------------------ */
 
 static int run_for_task(struct store_sqlite *s, enum stmt stmt, int64_t task_key)
 {
@@ -50,7 +50,7 @@ static int usage_less(struct store_sqlite *s, struct str owner, int64_t bytes)
     return call_run(&c);
 }
 
-/* ---------------------------------------------------------------------------- removing */
+/* --- removing --------------------------------------------------------------------------------- */
 
 static int has_ended(struct store_sqlite *s, int64_t task_key, bool *ret)
 {
@@ -119,7 +119,7 @@ int sqlite_task_remove(struct store_sqlite *s, const struct op *op)
     return status < 0 ? status : remove_conversation(s, op);
 }
 
-/* ---------------------------------------------------------------------------- garbage */
+/* --- garbage ---------------------------------------------------------------------------------- */
 
 struct garbage {
     int64_t task_key;

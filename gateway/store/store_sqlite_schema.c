@@ -16,10 +16,10 @@ _Static_assert(TYPE_CHAT == 0 && TYPE_BACKGROUND == 1 && TYPE_CHILD == 2 && TYPE
 _Static_assert(ROLE_USER == 0 && ROLE_ASSISTANT == 1 && ROLE_SYSTEM == 2, "stored as numbers");
 _Static_assert(TASK_OK == 0 && TASK_AGENT_ERROR == 1 && TASK_INTERNAL == 7, "stored as numbers");
 
-/* A task's row is written anew at each change of its state, so that its long and constant part has a
- * table of its own, inputs.  The journal's format is in store_sqlite_journal.c.  Blocks are appended
- * by rowid and found by a small index: WITHOUT ROWID took a quarter longer per commit, pages of 8 and
- * 16 KiB wrote a fifth and two thirds more. */
+/* A task's row is written anew at each change of its state, so that its long and constant part has
+ * a table of its own, inputs.  The journal's format is in store_sqlite_journal.c.  Blocks are
+ * appended by rowid and found by a small index: WITHOUT ROWID took a quarter longer per commit,
+ * pages of 8 and 16 KiB wrote a fifth and two thirds more. */
 static const char version_1[] =
     "CREATE TABLE marks (next_key INTEGER NOT NULL, newest_id TEXT NOT NULL);"
     "INSERT INTO marks VALUES (1, '');"

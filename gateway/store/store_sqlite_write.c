@@ -1,5 +1,5 @@
-/* Batches into transactions.  What is kept in memory about the database (marks, the journal's tails)
- * follows a transaction only after its COMMIT; a failure rolls both back. */
+/* Batches into transactions.  What is kept in memory about the database (marks, the journal's
+ * tails) follows a transaction only after its COMMIT; a failure rolls both back. */
 #include "gateway/store/store_sqlite_private.h"
 
 static void note_id(struct store_sqlite *s, struct str id)
@@ -167,8 +167,8 @@ static int apply_conversation(struct store_sqlite *s, const struct op *op)
     return call_run(&c);
 }
 
-/* The tasks' rows go at once, so that no look-up finds them; their blocks, inputs and inboxes, which
- * may be large, are named in garbage and go in pieces (sqlite_collect_garbage). */
+/* The tasks' rows go at once, so that no look-up finds them; their blocks, inputs and inboxes,
+ * which may be large, are named in garbage and go in pieces (sqlite_collect_garbage). */
 static int apply_delete(struct store_sqlite *s, const struct op *op)
 {
     static const enum stmt steps[] = {

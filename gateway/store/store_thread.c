@@ -1,8 +1,8 @@
-/* Threads share one lock and three places: the batch slot, the queue of queries and the list of what
- * is done.  An item belongs to one side at a time; nothing but these places is shared.
+/* Threads share one lock and three places: the batch slot, the queue of queries and the list of
+ * what is done.  An item belongs to one side at a time; nothing but these places is shared.
  *
- * The list of what is done is bounded: readers wait while READY_MAX answers have not been fetched, so
- * that a loop that is busy holds them up, not the memory. */
+ * The list of what is done is bounded: readers wait while READY_MAX answers have not been fetched,
+ * so that a loop that is busy holds them up, not the memory. */
 #include "gateway/store/store_thread.h"
 
 #include <stdlib.h>
@@ -46,7 +46,7 @@ struct store_thread {
     bool stop;
 };
 
-/* ---------------------------------------------------------------------------- the threads */
+/* --- the threads ------------------------------------------------------------------------------ */
 
 static void put_done(struct store_thread *t, struct item *item) /* under the lock */
 {
@@ -116,7 +116,7 @@ static void run_reader(void *arg)
     uv_mutex_unlock(&t->lock);
 }
 
-/* ---------------------------------------------------------------------------- the loop's side */
+/* --- the loop's side -------------------------------------------------------------------------- */
 
 static void item_free(struct item *item)
 {
@@ -215,7 +215,7 @@ size_t store_thread_queries(struct store_thread *t)
     return n;
 }
 
-/* ---------------------------------------------------------------------------- opening, closing */
+/* --- opening, closing ------------------------------------------------------------------------- */
 
 static bool start_reader(struct store_thread *t)
 {

@@ -16,7 +16,7 @@ bool arguments_open(struct js_doc *doc, struct str arguments, struct buf *out)
     return false;
 }
 
-static uint32_t find(const struct js_doc *doc, const char *key)
+static uint32_t arguments_find(const struct js_doc *doc, const char *key)
 {
     uint32_t node = js_get(doc, 0, key);
     return node && js_type(doc, node) != JS_NULL ? node : 0;
@@ -24,14 +24,14 @@ static uint32_t find(const struct js_doc *doc, const char *key)
 
 bool arguments_has(const struct js_doc *doc, const char *key)
 {
-    return find(doc, key) != 0;
+    return arguments_find(doc, key) != 0;
 }
 
 bool arguments_text(const struct js_doc *doc, const char *key, size_t min, size_t max, char **ret,
                     struct buf *out)
 {
     struct buf text = {0};
-    uint32_t node = find(doc, key);
+    uint32_t node = arguments_find(doc, key);
     if (!node && min == 0)
         return true;
     if (node && js_type(doc, node) == JS_STRING)
@@ -50,7 +50,7 @@ bool arguments_text(const struct js_doc *doc, const char *key, size_t min, size_
 
 bool arguments_bool(const struct js_doc *doc, const char *key, bool *ret, struct buf *out)
 {
-    uint32_t node = find(doc, key);
+    uint32_t node = arguments_find(doc, key);
     if (!node)
         return true;
     *ret = js_type(doc, node) == JS_TRUE;
@@ -63,7 +63,7 @@ bool arguments_bool(const struct js_doc *doc, const char *key, bool *ret, struct
 bool arguments_int(const struct js_doc *doc, const char *key, int64_t min, int64_t max,
                    int64_t *ret, struct buf *out)
 {
-    uint32_t node = find(doc, key);
+    uint32_t node = arguments_find(doc, key);
     int64_t value;
     if (!node)
         return true;
@@ -97,7 +97,7 @@ static bool add_text(const struct js_doc *doc, uint32_t node, struct keep_texts 
 bool arguments_texts(const struct js_doc *doc, const char *key, size_t max, struct keep_texts *ret,
                      struct buf *out)
 {
-    uint32_t node = find(doc, key);
+    uint32_t node = arguments_find(doc, key);
     if (!node)
         return true;
     bool good = js_type(doc, node) == JS_ARRAY;

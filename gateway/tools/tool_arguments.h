@@ -1,7 +1,7 @@
 /* tool_arguments -- reading the arguments of a tool call, one by one.
  *
- * Shape:    open once, then take each; a fault of any is told in out, as a sentence for a model, and
- *           the call is false.  What is absent, or null, keeps the value that was there.
+ * Shape:    open once, then take each; a fault of any is told in out, as a sentence for a model,
+ *           and the call is false.  What is absent, or null, keeps the value that was there.
  * Thread:   any.
  * Owns:     texts are the caller's to free.
  */

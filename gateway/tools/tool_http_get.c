@@ -1,7 +1,8 @@
 #include "gateway/tools/tool_http_get.h"
 
 #include <stdlib.h>
-#include <strings.h>
+
+#include "proto/str.h"
 
 #define URL_BYTES 8192
 
@@ -13,7 +14,7 @@ struct tool_job {
     bool is_over; /* done was called */
 };
 
-static void conclude(struct tool_job *job, bool good, struct str output)
+static void http_get_conclude(struct tool_job *job, bool good, struct str output)
 {
     if (job->is_over)
         return;
@@ -21,27 +22,22 @@ static void conclude(struct tool_job *job, bool good, struct str output)
     job->done(job->user, good, output);
 }
 
-static bool begins(struct str text, const char *with)
-{
-    size_t n = strlen(with);
-    return text.n >= n && strncasecmp(text.p, with, n) == 0;
-}
-
-static bool has(struct str text, const char *what)
+static bool http_get_has(struct str text, struct str what)
 {
     for (; text.n; text.p++, text.n--)
-        if (begins(text, what))
+        if (str_begins_nocase(text, what))
             return true;
     return false;
 }
 
 static bool is_text(struct str type)
 {
-    return type.n == 0 || begins(type, "text/") || has(type, "json") || has(type, "xml") ||
-           has(type, "javascript");
+    return type.n == 0 || str_begins_nocase(type, STR("text/")) ||
+           http_get_has(type, STR("json")) || http_get_has(type, STR("xml")) ||
+           http_get_has(type, STR("javascript"));
 }
 
-static void on_head(void *user, const struct fetch_head *head)
+static void http_get_on_head(void *user, const struct fetch_head *head)
 {
     struct tool_job *job = user;
     struct buf why = {0};
@@ -49,11 +45,11 @@ static void on_head(void *user, const struct fetch_head *head)
         return;
     buf_puts(&why, "the reply is no text, but ");
     buf_putstr(&why, head->content_type);
-    conclude(job, false, buf_str(&why));
+    http_get_conclude(job, false, buf_str(&why));
     buf_done(&why);
 }
 
-static bool on_bytes(void *user, struct str bytes)
+static bool http_get_on_bytes(void *user, struct str bytes)
 {
     struct tool_job *job = user;
     size_t room = HTTP_GET_BYTES - job->text.len;
@@ -64,17 +60,18 @@ static bool on_bytes(void *user, struct str bytes)
         return true;
     job->text.len = utf8_cut(buf_str(&job->text), job->text.len);
     buf_putf(&job->text, "\n[cut off at %d KiB]", HTTP_GET_BYTES / 1024);
-    conclude(job, true, buf_str(&job->text));
+    http_get_conclude(job, true, buf_str(&job->text));
     return false;
 }
 
-static void on_done(void *user, struct str error)
+static void http_get_on_done(void *user, struct str error)
 {
     struct tool_job *job = user;
-    conclude(job, !error.p, error.p ? error : buf_str(&job->text));
+    http_get_conclude(job, !error.p, error.p ? error : buf_str(&job->text));
 }
 
-static const struct fetch_events fetch_events = {on_head, on_bytes, on_done};
+static const struct fetch_events fetch_events = {http_get_on_head, http_get_on_bytes,
+                                                 http_get_on_done};
 
 /* The argument "url"; NULL with a sentence in out. */
 static char *read_url(struct str arguments, struct buf *out)
@@ -87,7 +84,8 @@ static char *read_url(struct str arguments, struct buf *out)
         js_value(&doc, node, &url);
     js_done(&doc);
     struct str text = buf_str(&url);
-    good = (begins(text, "http://") || begins(text, "https://")) && text.n <= URL_BYTES;
+    good = (str_begins_nocase(text, STR("http://")) || str_begins_nocase(text, STR("https://"))) &&
+           text.n <= URL_BYTES;
     for (size_t i = 0; i < text.n; i++)
         good &= (unsigned char)text.p[i] > ' ' && text.p[i] != 0x7f;
     if (good)
@@ -97,8 +95,9 @@ static char *read_url(struct str arguments, struct buf *out)
     return NULL;
 }
 
-static struct tool_job *start(const struct tool *tool, const struct tool_caller *caller,
-                              struct str arguments, tool_done_fn done, void *user, struct buf *out)
+static struct tool_job *http_get_start(const struct tool *tool, const struct tool_caller *caller,
+                                       struct str arguments, tool_done_fn done, void *user,
+                                       struct buf *out)
 {
     (void)caller;
     const struct http_get *h = tool->settings;
@@ -114,7 +113,7 @@ static struct tool_job *start(const struct tool *tool, const struct tool_caller 
     return job;
 }
 
-static void stop(struct tool_job *job)
+static void http_get_stop(struct tool_job *job)
 {
     fetch_free(job->fetch);
     buf_done(&job->text);
@@ -138,7 +137,7 @@ void http_get_init(struct http_get *h, struct fetcher *fetcher, const struct net
                  .parameters = "{\"type\":\"object\",\"properties\":{\"url\":{\"type\":\"string\","
                                "\"description\":\"http:// or https://\"}},\"required\":[\"url\"],"
                                "\"additionalProperties\":false}",
-                 .start = start,
-                 .stop = stop,
+                 .start = http_get_start,
+                 .stop = http_get_stop,
                  .settings = h}};
 }

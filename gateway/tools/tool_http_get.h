@@ -1,10 +1,11 @@
 /* tool_http_get -- the tool that reads a page of the web, for agents that are given it.
  *
- * Shape:    http_get_init makes a struct tool; struct http_get stays the caller's and must outlive it.
+ * Shape:    http_get_init makes a struct tool; struct http_get stays the caller's and must outlive
+ *           it.
  * Safety:   a guarded fetch (fetch.h): no address that is not public, after names were resolved and
  *           on each redirect, but for those in allow.
- * Limits:   HTTP_GET_BYTES of a reply, what is beyond is cut off; HTTP_GET_MS in all; five redirects;
- *           text only.
+ * Limits:   HTTP_GET_BYTES of a reply, what is beyond is cut off; HTTP_GET_MS in all; five
+ *           redirects; text only.
  * Thread:   loop.
  * Owns:     a job, until stop, which closes its connection.
  */

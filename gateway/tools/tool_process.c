@@ -1,11 +1,11 @@
 /* The tool process: looks after the commands that run in the background.
  *
- * All but wait are through at once; their answers are given a moment later, as the port wants it. */
-#include "gateway/tools/tool_terminal.h"
+ * All but wait are through at once; their answers are given a moment later, as the port wants
+ * it. */
+#include <stdlib.h>
 
 #include "gateway/tools/tool_arguments.h"
-
-#include <stdlib.h>
+#include "gateway/tools/tool_terminal.h"
 
 #define DETACHED_NOTE "an earlier run of the gateway has started it; its output and input are whole"
 
@@ -37,7 +37,7 @@ struct action {
     void (*run)(struct tool_job *job, struct process *p, const struct wanted *w);
 };
 
-/* ------------------------------------------------------------------ what is told of one */
+/* --- what is told of one ---------------------------------------------------------------------- */
 
 static void put_head(const struct process *p, struct buf *out)
 {
@@ -88,7 +88,7 @@ static void put_state(const struct tool_job *job, const struct process *p, struc
     put_exit(p, out);
 }
 
-/* ------------------------------------------------------------------ the actions */
+/* --- the actions ------------------------------------------------------------------------------ */
 
 static void run_list(struct tool_job *job, struct process *unused, const struct wanted *w)
 {
@@ -252,7 +252,7 @@ static const struct action actions[] = {
     {"submit", true, true, run_submit}, {"close", true, false, run_close},
 };
 
-/* ------------------------------------------------------------------ the call */
+/* --- the call --------------------------------------------------------------------------------- */
 
 static const struct action *find_action(const char *name)
 {
@@ -318,9 +318,9 @@ static bool asks(const struct tool *tool, const struct tool_caller *caller, stru
     return asks;
 }
 
-/* ------------------------------------------------------------------ the port */
+/* --- the port --------------------------------------------------------------------------------- */
 
-static void finish(struct tool_job *job)
+static void process_tool_finish(struct tool_job *job)
 {
     list_remove(&job->waiter.node);
     timer_disarm(&job->terminal->hub->clock, &job->timer);
@@ -330,15 +330,15 @@ static void finish(struct tool_job *job)
     job->done(job->user, job->good, buf_str(&job->output));
 }
 
-static void on_ended(struct process_waiter *waiter, struct process *p)
+static void process_tool_on_ended(struct process_waiter *waiter, struct process *p)
 {
     struct tool_job *job = container_of(waiter, struct tool_job, waiter);
     put_waited(job, p);
-    finish(job);
+    process_tool_finish(job);
 }
 
 /* It is through, or has waited long enough. */
-static void on_timer(struct timer *timer)
+static void process_tool_on_timer(struct timer *timer)
 {
     struct tool_job *job = container_of(timer, struct tool_job, timer);
     struct process *p = job->waited;
@@ -350,7 +350,7 @@ static void on_timer(struct timer *timer)
         if (job->asked_s)
             js_put_field(&job->output, "timeout_note", STR("no call waits longer than 180 s"));
     }
-    finish(job);
+    process_tool_finish(job);
 }
 
 static void put_not_found(struct tool_job *job, const char *id)
@@ -360,7 +360,7 @@ static void put_not_found(struct tool_job *job, const char *id)
     js_put_field(&job->output, "error", STR("this conversation has no process of that id"));
 }
 
-static void run(struct tool_job *job, const struct wanted *w)
+static void process_tool_run(struct tool_job *job, const struct wanted *w)
 {
     struct process *p = NULL;
     if (w->action->needs_id) {
@@ -374,8 +374,9 @@ static void run(struct tool_job *job, const struct wanted *w)
         w->action->run(job, p, w);
 }
 
-static struct tool_job *start(const struct tool *tool, const struct tool_caller *caller,
-                              struct str arguments, tool_done_fn done, void *user, struct buf *out)
+static struct tool_job *process_tool_start(const struct tool *tool,
+                                           const struct tool_caller *caller, struct str arguments,
+                                           tool_done_fn done, void *user, struct buf *out)
 {
     struct terminal *t = tool->settings;
     struct clock *clock = &t->hub->clock;
@@ -387,11 +388,11 @@ static struct tool_job *start(const struct tool *tool, const struct tool_caller 
                              .done = done,
                              .user = user,
                              .good = true,
-                             .timer.fire = on_timer,
-                             .waiter.ended = on_ended};
+                             .timer.fire = process_tool_on_timer,
+                             .waiter.ended = process_tool_on_ended};
     buf_putc(&job->output, '{');
     w.caller = caller;
-    run(job, &w);
+    process_tool_run(job, &w);
     wanted_done(&w);
     if (job->waited)
         process_wait(job->waited, &job->waiter);
@@ -399,7 +400,7 @@ static struct tool_job *start(const struct tool *tool, const struct tool_caller 
     return job;
 }
 
-static void stop(struct tool_job *job)
+static void process_tool_stop(struct tool_job *job)
 {
     list_remove(&job->waiter.node);
     timer_disarm(&job->terminal->hub->clock, &job->timer);
@@ -425,8 +426,8 @@ void tool_process_init(struct terminal *t)
             "\"integer\",\"description\":\"wait: seconds, at most 180\"},\"data\":{\"type\":"
             "\"string\",\"description\":\"write, submit\"}},\"required\":[\"action\"],"
             "\"additionalProperties\":false}",
-        .start = start,
-        .stop = stop,
+        .start = process_tool_start,
+        .stop = process_tool_stop,
         .asks = asks,
         .settings = t};
 }

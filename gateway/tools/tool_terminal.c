@@ -1,9 +1,9 @@
 #include "gateway/tools/tool_terminal.h"
 
+#include <stdlib.h>
+
 #include "core/task.h"
 #include "gateway/tools/tool_arguments.h"
-
-#include <stdlib.h>
 
 /* Design
  *
@@ -28,7 +28,7 @@ struct tool_job {
 const char *const terminal_refused[] = {"background", "pty", "notify_on_complete", "watch_patterns",
                                         NULL};
 
-/* ------------------------------------------------------------------ the call */
+/* --- the call --------------------------------------------------------------------------------- */
 
 struct wanted {
     struct keep_spec spec;
@@ -89,7 +89,7 @@ static bool read_call(const struct tool_caller *caller, struct str arguments, st
     return good;
 }
 
-/* ------------------------------------------------------------------ approval */
+/* --- approval --------------------------------------------------------------------------------- */
 
 bool terminal_is_approved(const struct terminal *t, const char *command)
 {
@@ -126,9 +126,9 @@ static bool asks(const struct tool *tool, const struct tool_caller *caller, stru
     return asks;
 }
 
-/* ------------------------------------------------------------------ results */
+/* --- results ---------------------------------------------------------------------------------- */
 
-static void finish(struct tool_job *job, bool good, struct buf *output)
+static void terminal_finish(struct tool_job *job, bool good, struct buf *output)
 {
     struct clock *clock = &job->terminal->hub->clock;
     list_remove(&job->waiter.node);
@@ -170,7 +170,7 @@ static void tell_output(struct tool_job *job, const struct process *p)
     put_error(p, &out);
     buf_putc(&out, '}');
     buf_done(&text);
-    finish(job, true, &out);
+    terminal_finish(job, true, &out);
 }
 
 static void tell_start(struct tool_job *job, const struct process *p)
@@ -195,10 +195,10 @@ static void tell_start(struct tool_job *job, const struct process *p)
                      STR("nothing will tell you of its end: look at it with the tool process, or "
                          "start it with notify_on_complete"));
     buf_putc(&out, '}');
-    finish(job, true, &out);
+    terminal_finish(job, true, &out);
 }
 
-static void on_ended(struct process_waiter *waiter, struct process *p)
+static void terminal_on_ended(struct process_waiter *waiter, struct process *p)
 {
     struct tool_job *job = container_of(waiter, struct tool_job, waiter);
     struct buf out = {0};
@@ -206,7 +206,7 @@ static void on_ended(struct process_waiter *waiter, struct process *p)
         buf_puts(&out, "the command ");
         process_put_end(p, &out);
         process_learnt(p);
-        finish(job, false, &out);
+        terminal_finish(job, false, &out);
     } else if (p->spec.background) {
         tell_start(job, p);
     } else {
@@ -214,7 +214,7 @@ static void on_ended(struct process_waiter *waiter, struct process *p)
     }
 }
 
-static void on_timer(struct timer *timer)
+static void terminal_on_timer(struct timer *timer)
 {
     struct tool_job *job = container_of(timer, struct tool_job, timer);
     struct clock *clock = &job->terminal->hub->clock;
@@ -225,7 +225,7 @@ static void on_timer(struct timer *timer)
         timer_arm(clock, &job->timer, clock->now_ms + PID_POLL_MS);
 }
 
-/* ------------------------------------------------------------------ the port */
+/* --- the port --------------------------------------------------------------------------------- */
 
 /* Who starts it, and where it runs. */
 static bool complete(const struct terminal *t, const struct tool_caller *caller, struct wanted *w,
@@ -242,14 +242,14 @@ static bool complete(const struct terminal *t, const struct tool_caller *caller,
     return sandbox_plan(&t->sandbox, w->workdir, s, ret_env, ret_error);
 }
 
-static struct tool_job *begin(struct terminal *t, struct process *p, bool ignored)
+static struct tool_job *terminal_begin(struct terminal *t, struct process *p, bool ignored)
 {
     struct clock *clock = &t->hub->clock;
     struct tool_job *job = xcalloc(sizeof *job);
     job->terminal = t;
     job->process = p;
-    job->waiter.ended = on_ended;
-    job->timer.fire = on_timer;
+    job->waiter.ended = terminal_on_ended;
+    job->timer.fire = terminal_on_timer;
     job->deadline = clock->now_ms + PID_WAIT_MS;
     job->ignored_patterns = ignored;
     process_wait(p, &job->waiter);
@@ -258,8 +258,9 @@ static struct tool_job *begin(struct terminal *t, struct process *p, bool ignore
     return job;
 }
 
-static struct tool_job *start(const struct tool *tool, const struct tool_caller *caller,
-                              struct str arguments, tool_done_fn done, void *user, struct buf *out)
+static struct tool_job *terminal_start(const struct tool *tool, const struct tool_caller *caller,
+                                       struct str arguments, tool_done_fn done, void *user,
+                                       struct buf *out)
 {
     struct terminal *t = tool->settings;
     struct wanted w;
@@ -278,13 +279,13 @@ static struct tool_job *start(const struct tool *tool, const struct tool_caller 
         buf_puts(out, error);
         return NULL;
     }
-    struct tool_job *job = begin(t, p, both);
+    struct tool_job *job = terminal_begin(t, p, both);
     job->done = done;
     job->user = user;
     return job;
 }
 
-static void stop(struct tool_job *job)
+static void terminal_stop(struct tool_job *job)
 {
     list_remove(&job->waiter.node);
     timer_disarm(&job->terminal->hub->clock, &job->timer);
@@ -326,8 +327,8 @@ void terminal_open(struct terminal *t, const struct config *config, uv_loop_t *l
             "\"with background: a new turn of yours tells you of lines that have one of these "
             "texts; for rare lines, and not together with notify_on_complete\"}},\"required\":"
             "[\"command\"],\"additionalProperties\":false}",
-        .start = start,
-        .stop = stop,
+        .start = terminal_start,
+        .stop = terminal_stop,
         .asks = asks,
         .settings = t};
     tool_process_init(t);

@@ -5,8 +5,8 @@
  *           terminal stays the caller's and must outlive them.  Outputs are JSON objects.
  * Safety:   commands run in a sandbox (sandbox.h).  The user is asked before each (struct tool's
  *           asks), but for a plain call of one of the programs that the configuration names: one
- *           without anything that a shell would take for its own.  Writing to a process is asked for
- *           in the same way.  A program (an exec agent) may not use terminal_refused.
+ *           without anything that a shell would take for its own.  Writing to a process is asked
+ *           for in the same way.  A program (an exec agent) may not use terminal_refused.
  * Limits:   below.  A command that is waited for ends with its call, and is killed when the task no
  *           longer waits.
  * Thread:   loop.

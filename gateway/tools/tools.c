@@ -1,13 +1,13 @@
 #include "gateway/tools/tools.h"
 
+#include <time.h>
+
 #include "gateway/models/calculator.h"
 #include "gateway/tools/tool_arguments.h"
 
-#include <time.h>
-
 #define DAY_MINUTES (24 * 60)
 
-/* ---- calculator ---- */
+/* --- calculator ------------------------------------------------------------------------------- */
 
 static bool evaluate(const struct js_doc *doc, struct buf *out)
 {
@@ -32,7 +32,7 @@ static bool call_calculator(struct str arguments, int64_t wall_ms, struct buf *o
     return good;
 }
 
-/* ---- clock ---- */
+/* --- clock ------------------------------------------------------------------------------------ */
 
 enum clock_format { CLOCK_ISO, CLOCK_UNIX, CLOCK_DATE, CLOCK_TIME };
 
@@ -122,7 +122,7 @@ static bool call_clock(struct str arguments, int64_t wall_ms, struct buf *out)
     return good;
 }
 
-/* ---- the table ---- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 static const struct tool tools[] = {
     {.name = "calculator",

@@ -1,8 +1,9 @@
-/* tools -- the tools that need no settings: calculator and clock, and those that the core carries out
+/* tools -- the tools that need no settings: calculator and clock, and those that the core carries
+ * out
  *          (spawn_task, cancel_task, send_message, ask_user).
  *
- * Shape:    a table of struct tool (core/tool.h).  Arguments are the JSON object of a call; "" counts
- *           as {}.
+ * Shape:    a table of struct tool (core/tool.h).  Arguments are the JSON object of a call; ""
+ *           counts as {}.
  * Thread:   any.
  * Errors:   a call that returns false has a sentence in out, written for a model to read.
  */

@@ -1,5 +1,5 @@
-/* store_kit -- what the tests of stores share: opening either backend, short ways to say a batch and a
- * question, and answers as text, to be compared.
+/* store_kit -- what the tests of stores share: opening either backend, short ways to say a batch
+ * and a question, and answers as text, to be compared.
  *
  * Thread:   one.
  * Owns:     the fixture owns the store, its reader, the batch being filled and the last answer; a
@@ -8,16 +8,15 @@
 #ifndef TESTS_STORE_KIT_H
 #define TESTS_STORE_KIT_H
 
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include <cmocka.h>
 
 #include "core/store_memory.h"
 #include "gateway/store/store_sqlite.h"
@@ -101,9 +100,10 @@ static inline void kit_free(struct fixture *f)
     free(f);
 }
 
-/* ---------------------------------------------------------------------------- batches */
+/* --- batches ---------------------------------------------------------------------------------- */
 
-/* Line seq of a task, in a static buffer: of a length that depends on both.  It begins as an event's. */
+/* Line seq of a task, in a static buffer: of a length that depends on both.  It begins as an
+ * event's. */
 static inline struct str line_of(int64_t key, uint64_t seq)
 {
     static char text[512];
@@ -306,7 +306,7 @@ static inline void commit(struct fixture *f)
     assert_int_equal(commit_status(f), STORE_OK);
 }
 
-/* ---------------------------------------------------------------------------- questions */
+/* --- questions -------------------------------------------------------------------------------- */
 
 static inline int ask_status(struct fixture *f, struct query q)
 {
@@ -404,7 +404,8 @@ static inline void assert_str(struct str s, const char *expected)
     assert_memory_equal(s.p, expected, s.n);
 }
 
-/* Lines first to last of a task, in the answer's blocks from i on; returns the block behind them. */
+/* Lines first to last of a task, in the answer's blocks from i on; returns the block behind
+ * them. */
 static inline size_t assert_lines(const struct answer *a, size_t i, int64_t key, uint64_t first,
                                   uint64_t last)
 {

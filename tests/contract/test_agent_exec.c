@@ -7,7 +7,7 @@ static const char run_line[] =
     "{\"type\":\"run\",\"task_id\":\"01J0\",\"conversation_id\":\"c-1\","
     "\"input\":\"say \\\"h\xc3\xa9\\\"\\n\",\"history\":[],\"parent\":{\"task_id\":null},\"metadata\":null}\n";
 
-/* ------------------------------------------------------------------ lines and endings */
+/* --- lines and endings ------------------------------------------------------------------------ */
 
 static void test_exec_run_line_comes_first(void **state)
 {
@@ -159,7 +159,37 @@ static void test_exec_fault_that_only_exec_finds_ends_the_run(void **state)
     expect(&p, RUN_FAILED, "cannot start \"./broken\": No such file or directory", "");
 }
 
-/* ------------------------------------------------------------------ what the program gets */
+/* A file that an exit handler of the supervisor would make. */
+static void tell_exit(void)
+{
+    const char *path = getenv("EXEC_EXIT_TOLD");
+    if (path)
+        close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+}
+
+/* No exit handler of a library may run in a supervisor: it could wait.  LeakSanitizer's did, for
+ * ever, when a SIGCONT came while it stopped its own threads. */
+static void test_exec_supervisor_leaves_at_once(void **state)
+{
+    char error[256], variable[128], *env[] = {mark, variable, NULL};
+    char *broken[] = {"./broken", NULL}, *good[] = {"/bin/true", NULL};
+    char **const commands[] = {broken, good};
+    (void)state;
+    write_script("broken", "#!/no/such/interpreter\n");
+    snprintf(variable, sizeof variable, "EXEC_EXIT_TOLD=%s/exit", folder);
+    for (size_t i = 0; i < countof(commands); i++) {
+        struct probe p = {0};
+        struct exec_settings settings = {
+            .loop = &loop, .command = commands[i], .env = env, .cwd = folder};
+        p.run = keep(agent_exec_ops.start(&settings, &spec, &events, &p, error));
+        wait_until(has_ended, &p);
+        finish(&p);
+        wait_until(none_marked, NULL);
+        assert_int_equal(access(variable + strlen("EXEC_EXIT_TOLD="), F_OK), -1);
+    }
+}
+
+/* --- what the program gets -------------------------------------------------------------------- */
 
 /* F26 */
 static void test_exec_descriptors_are_0_1_2_and_pipes(void **state)
@@ -203,7 +233,7 @@ static void test_exec_signals_are_at_their_defaults(void **state)
     expect(&p, RUN_DONE, "", "SigBlk:0000000\nSigIgn:0000000\n");
 }
 
-/* ------------------------------------------------------------------ stdin */
+/* --- stdin ------------------------------------------------------------------------------------ */
 
 static void answer(struct probe *p)
 {
@@ -272,8 +302,10 @@ static void test_exec_queue_is_written_as_the_agent_reads(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], "supervise") == 0)
+    if (argc > 1 && strcmp(argv[1], "supervise") == 0) {
+        atexit(tell_exit);
         return supervisor_main(argc, argv);
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_exec_run_line_comes_first, setup, teardown),
         cmocka_unit_test_setup_teardown(test_exec_exit_status_is_told_with_stderr, setup, teardown),
@@ -291,6 +323,7 @@ int main(int argc, char **argv)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_exec_fault_that_only_exec_finds_ends_the_run, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_exec_supervisor_leaves_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_exec_descriptors_are_0_1_2_and_pipes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_exec_environment_is_what_was_given, setup, teardown),
         cmocka_unit_test_setup_teardown(test_exec_signals_are_at_their_defaults, setup, teardown),

@@ -2,11 +2,10 @@
  * tree outlives it.  This binary is its own supervisor, and its own gateway that is killed.  Field
  * cases: F16, F17, F19, F33.
  */
-#include "tests/support/exec_probe.h"
+#include <sys/prctl.h>
 
 #include "gateway/processes/strays.h"
-
-#include <sys/prctl.h>
+#include "tests/support/exec_probe.h"
 
 /* Its grandchildren ignore SIGTERM, hold stdout and write to a file; one leaves the group. */
 static const char stubborn_tree[] =
@@ -48,7 +47,7 @@ static void assert_markers_rest(void)
     assert_int_equal(marker_size(2), two);
 }
 
-/* ------------------------------------------------------------------ backpressure */
+/* --- backpressure ----------------------------------------------------------------------------- */
 
 /* The process that has the mark and is called name; 0 when there is none. */
 static int find_marked(const char *name)
@@ -190,7 +189,7 @@ static void test_exec_stderr_flood_stops_nobody(void **state)
     expect(&p, RUN_DONE, "", "done\n");
 }
 
-/* ------------------------------------------------------------------ cancel and kill */
+/* --- cancel and kill -------------------------------------------------------------------------- */
 
 /* F17 */
 static void test_exec_cancel_is_read_and_signalled(void **state)
@@ -262,7 +261,7 @@ static void test_exec_kill_at_once_ends_it(void **state)
     finish(&p);
 }
 
-/* ------------------------------------------------------------------ grandchildren */
+/* --- grandchildren ---------------------------------------------------------------------------- */
 
 static void test_exec_grandchild_that_holds_stdout_is_waited_for_one_second(void **state)
 {
@@ -377,7 +376,33 @@ static void test_exec_sweep_of_strays_spares_other_runs(void **state)
     expect(&other, RUN_DONE, "", "up\nstill\n");
 }
 
-/* ------------------------------------------------------------------ many, and the gateway's end */
+static void on_signal_closed(uv_handle_t *handle)
+{
+    handle->data = NULL;
+}
+
+/* A supervisor that is stopped reports nothing, and its run would last until its time is over. */
+static void expect_end_although_stopped(const char *script)
+{
+    struct probe p = {0};
+    uv_signal_t sigchld;
+    strays_watch(&loop, &sigchld);
+    start_sh(&p, script);
+    wait_until(has_ended, &p);
+    uv_close((uv_handle_t *)&sigchld, on_signal_closed);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    expect(&p, RUN_FAILED, "exit status 3", "up\n");
+}
+
+static void test_exec_agent_that_stops_its_supervisor_ends(void **state)
+{
+    (void)state;
+    expect_end_although_stopped("echo up; kill -STOP $PPID; exit 3");
+    expect_end_although_stopped("sleep 1000 & echo up; kill -STOP $PPID; exit 3");
+    expect_end_although_stopped("while kill -STOP $PPID; do sleep 0.02; done & echo up; exit 3");
+}
+
+/* --- many, and the gateway's end -------------------------------------------------------------- */
 
 static bool all_have_ended(void *arg)
 {
@@ -498,6 +523,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_exec_sweep_of_strays_spares_other_runs, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_exec_killed_supervisor_takes_its_agent_along, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_exec_agent_that_stops_its_supervisor_ends, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_exec_100_runs_at_once_keep_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(test_exec_free_in_mid_run_leaves_nothing, setup, teardown),

@@ -1,8 +1,8 @@
-/* The ReAct adapter behind core/agent.h: turns, tools, faults and limits.  The tools and the loop are
- * real, the model follows a script. */
+/* The ReAct adapter behind core/agent.h: turns, tools, faults and limits.  The tools and the loop
+ * are real, the model follows a script. */
 #include "tests/support/script_model.h"
 
-/* ------------------------------------------------------------------ turns and tools */
+/* --- turns and tools -------------------------------------------------------------------------- */
 
 static void test_react_answer_without_tools(void **state)
 {
@@ -136,7 +136,7 @@ static void test_react_empty_answer_is_one(void **state)
     assert_string_equal(text_of(&probe.log), "final_answer {\"output\":\"\"}\n");
 }
 
-/* ------------------------------------------------------------------ faults and limits */
+/* --- faults and limits ------------------------------------------------------------------------ */
 
 static void test_react_fault_of_the_model_ends_the_run(void **state)
 {

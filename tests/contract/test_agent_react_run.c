@@ -1,8 +1,8 @@
-/* The ReAct adapter behind core/agent.h: inbox, approvals, stopping, backpressure.  The tools and the loop are
- * real, the model follows a script. */
+/* The ReAct adapter behind core/agent.h: inbox, approvals, stopping, backpressure.  The tools and
+ * the loop are real, the model follows a script. */
 #include "tests/support/script_model.h"
 
-/* ------------------------------------------------------------------ the inbox */
+/* --- the inbox -------------------------------------------------------------------------------- */
 
 static void deliver_once(struct probe *p)
 {
@@ -45,12 +45,15 @@ static void test_react_messages_enter_one_a_turn_in_order(void **state)
     turn_loop(1);
     assert_true(deliver(MESSAGE("third")));
     expect_end(RUN_DONE, "");
-    const char *last = strrchr(text_of(&script.requests), '[');
-    assert_string_equal(last, QUESTION ",{\"role\":\"user\",\"content\":\"first\"},"
-                                       "{\"role\":\"assistant\",\"content\":\"A\"},"
-                                       "{\"role\":\"user\",\"content\":\"second\\nline\"},"
-                                       "{\"role\":\"assistant\",\"content\":\"B\"},"
-                                       "{\"role\":\"user\",\"content\":\"third\"}]\n");
+    const char *last = strstr(text_of(&script.requests), "]\n[") + 2;
+    last = strstr(last, "]\n[") + 2;
+    assert_string_equal(last, QUESTION
+                        ",{\"role\":\"assistant\",\"content\":\"[This message got no answer.]\"},"
+                        "{\"role\":\"user\",\"content\":\"first\"},"
+                        "{\"role\":\"assistant\",\"content\":\"A\"},"
+                        "{\"role\":\"user\",\"content\":\"second\\nline\"},"
+                        "{\"role\":\"assistant\",\"content\":\"B\"},"
+                        "{\"role\":\"user\",\"content\":\"third\"}]\n");
     assert_string_equal(text_of(&probe.final), "C");
     assert_false(deliver(MESSAGE("too late")));
 }
@@ -128,7 +131,7 @@ static void test_react_message_around_the_deepest_result_enters(void **state)
     assert_non_null(strstr(text_of(&script.requests), "status completed]\\nout\""));
 }
 
-/* ------------------------------------------------------------------ approvals */
+/* --- approvals -------------------------------------------------------------------------------- */
 
 static struct {
     tool_done_fn done;
@@ -206,7 +209,7 @@ static void test_react_approval_shows_arguments_as_deep_as_may_be(void **state)
     assert_int_equal(careful_job.stops, 1);
 }
 
-/* ------------------------------------------------------------------ stopping */
+/* --- stopping --------------------------------------------------------------------------------- */
 
 /* In turns of the loop, not in milliseconds: those depend on what else the machine does. */
 static void expect_cancelled_soon(void (*stop)(struct run *run))
@@ -285,7 +288,7 @@ static void test_react_free_at_any_time(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ backpressure */
+/* --- backpressure ----------------------------------------------------------------------------- */
 
 static void test_react_pause_stops_every_step(void **state)
 {

@@ -1,7 +1,6 @@
 /* The source of benchmarks behind core/agent.h: so many events, as asked. */
-#include "tests/support/run_probe.h"
-
 #include "gateway/agents/agent_source.h"
+#include "tests/support/run_probe.h"
 
 static struct source_settings settings = {&loop};
 

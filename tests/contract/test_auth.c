@@ -1,12 +1,12 @@
-/* Who a connection is (PROTOCOL.md section 2): tokens of configured keys, guests, and which token of
- * a request counts.
+/* Who a connection is (PROTOCOL.md section 2): tokens of configured keys, guests, and which token
+ * of a request counts.
  */
-#include "tests/support/token_kit.h"
-
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ------------------------------------------------------------------ good tokens */
+#include "tests/support/token_kit.h"
+
+/* --- good tokens ------------------------------------------------------------------------------ */
 
 static void test_auth_each_algorithm_gives_the_owner(void **state)
 {
@@ -75,7 +75,7 @@ static void test_auth_expiry_is_told_in_milliseconds(void **state)
     assert_true(forever.expires_at_ms > 1800000060000);
 }
 
-/* ------------------------------------------------------------------ which token counts */
+/* --- which token counts ----------------------------------------------------------------------- */
 
 static void test_auth_one_token_counts_and_is_not_skipped(void **state)
 {
@@ -120,7 +120,7 @@ static void test_auth_errors_hold_nothing_of_the_token(void **state)
     assert_false(good || shown);
 }
 
-/* ------------------------------------------------------------------ guests */
+/* --- guests ----------------------------------------------------------------------------------- */
 
 static void test_auth_guest_is_new_each_time_and_comes_back(void **state)
 {
@@ -253,7 +253,7 @@ static void test_auth_without_a_folder_no_key_is_kept(void **state)
     assert_int_not_equal(access(in_folder("guest.key"), F_OK), 0);
 }
 
-/* ------------------------------------------------------------------ tokens for developers */
+/* --- tokens for developers -------------------------------------------------------------------- */
 
 static void test_auth_token_is_taken_by_its_own_gateway(void **state)
 {
@@ -295,7 +295,7 @@ static void test_auth_token_is_refused_with_a_reason(void **state)
     assert_non_null(strstr(error[3], "no HS256 key"));
 }
 
-/* ------------------------------------------------------------------ headers */
+/* --- headers ---------------------------------------------------------------------------------- */
 
 static void test_auth_bearer_takes_only_bearer(void **state)
 {

@@ -2,7 +2,7 @@
  */
 #include "tests/support/token_kit.h"
 
-/* ------------------------------------------------------------------ forged tokens (F63) */
+/* --- forged tokens (F63) ---------------------------------------------------------------------- */
 
 static void test_auth_forged_header_is_refused(void **state)
 {
@@ -228,7 +228,7 @@ static void test_auth_long_token_is_refused(void **state)
     auth_close(auth);
 }
 
-/* ------------------------------------------------------------------ claims */
+/* --- claims ----------------------------------------------------------------------------------- */
 
 static void test_auth_claims_are_checked(void **state)
 {

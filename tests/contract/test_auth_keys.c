@@ -1,10 +1,10 @@
 /* Key files: PEM, JWK, secrets, and those with which a gateway must not start.  Field case: F63.
  */
-#include "tests/support/token_kit.h"
-
 #include <openssl/core_names.h>
 
-/* ------------------------------------------------------------------ key files */
+#include "tests/support/token_kit.h"
+
+/* --- key files -------------------------------------------------------------------------------- */
 
 static void put_jwk_number(struct buf *out, const char *name, EVP_PKEY *key, const char *param)
 {

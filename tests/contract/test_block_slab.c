@@ -1,10 +1,9 @@
 /* The memory of blocks that are read: nobody gets what somebody has, and there is an end to it. */
-#include "tests/support/t.h"
-
 #include <stdlib.h>
 #include <uv.h>
 
 #include "gateway/store/block_slab.h"
+#include "tests/support/t.h"
 
 #define CHUNK_BYTES (2u << 20)
 #define LIVE 200

@@ -3,7 +3,7 @@
 #include "proto/js.h"
 #include "tests/support/config_kit.h"
 
-/* ------------------------------------------------------------------ what is right */
+/* --- what is right ---------------------------------------------------------------------------- */
 
 static void test_config_defaults_are_those_of_the_manual(void **state)
 {
@@ -168,7 +168,7 @@ static void test_config_data_follows_xdg(void **state)
     setenv("HOME", "/nonexistent", 1);
 }
 
-/* ------------------------------------------------------------------ faults */
+/* --- faults ----------------------------------------------------------------------------------- */
 
 static void test_config_value_out_of_range_says_the_range(void **state)
 {
@@ -301,7 +301,7 @@ static void test_config_faults_hold_no_values(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ what goes together */
+/* --- what goes together ----------------------------------------------------------------------- */
 
 static void test_config_print_masks_secrets_and_loads_again(void **state)
 {

@@ -1,14 +1,13 @@
 /* Requests of the gateway's own: which addresses are public, when a try follows, what is told of an
  * error, and the life of a fetch beside a server that says nothing. */
-#include "tests/support/t.h"
-
-#include "gateway/fetch/complaint.h"
-#include "gateway/fetch/fetch.h"
-
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "gateway/fetch/complaint.h"
+#include "gateway/fetch/fetch.h"
+#include "tests/support/t.h"
 
 static void test_net_is_public(void **state)
 {
@@ -95,7 +94,7 @@ static void test_complaint(void **state)
     buf_done(&out);
 }
 
-/* ------------------------------------------------------------------ a fetch */
+/* --- a fetch ---------------------------------------------------------------------------------- */
 
 static uv_loop_t loop;
 static struct fetcher *fetcher;

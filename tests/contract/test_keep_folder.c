@@ -1,12 +1,11 @@
 /* The folder of a command: its ring against a naive model, its records as they were written. */
-#include "tests/support/t.h"
-
-#include "gateway/processes/keep_folder.h"
-
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "gateway/processes/keep_folder.h"
+#include "tests/support/t.h"
 
 static char base[] = "/tmp/keep-folder-XXXXXX";
 static int parent, folder;
@@ -39,26 +38,83 @@ static void write_text(const char *name, const char *text)
     close(fd);
 }
 
-/* ------------------------------------------------------------------ the ring */
+/* --- the ring --------------------------------------------------------------------------------- */
 
 static char pattern(uint64_t at)
 {
     return (char)(at * 2654435761u >> 13);
 }
 
+static bool is_pattern(struct str text, uint64_t at)
+{
+    bool good = true;
+    for (size_t i = 0; i < text.n; i++)
+        good &= text.p[i] == pattern(at + i);
+    return good;
+}
+
 static void check_end(int ring, uint64_t total, size_t max)
 {
     struct buf out = {0};
     buf_puts(&out, "before");
-    assert_int_equal(keep_ring_read(ring, max, &out), total);
+    struct keep_span got = keep_ring_read(ring, total > max ? total - max : 0, max, &out);
+    assert_int_equal(got.end, total);
+    assert_int_equal(got.end - got.first, out.len - 6);
     size_t kept = out.len - 6;
     size_t least = total < KEEP_RING - KEEP_CHUNK ? (size_t)total : KEEP_RING - KEEP_CHUNK;
     assert_true(kept >= (max < least ? max : least) && kept <= max);
-    bool good = memcmp(out.bytes, "before", 6) == 0;
-    for (size_t i = 0; i < kept; i++)
-        good &= out.bytes[6 + i] == pattern(total - kept + i);
+    bool good = memcmp(out.bytes, "before", 6) == 0 &&
+                is_pattern((struct str){out.bytes + 6, kept}, got.first);
     buf_done(&out);
     assert_true(good);
+}
+
+static void put_pattern(int ring, uint64_t *total, size_t n)
+{
+    static char chunk[KEEP_CHUNK];
+    for (size_t i = 0; i < n; i++)
+        chunk[i] = pattern(*total + i);
+    assert_true(keep_ring_put(ring, total, chunk, n));
+}
+
+/* A reader that goes on from where it was, in steps of any size, beside a keeper that puts: each
+ * byte comes once, and what does not come is said to be written over. */
+static void test_keep_ring_is_read_from_a_place(void **state)
+{
+    uint64_t random = t_seed(), total = 0, place = 0, n_lost = 0;
+    int ring = keep_ring_open(folder, true);
+    struct buf out = {0};
+    (void)state;
+    for (int round = 0; round < 2000; round++) {
+        bool burst = round % 500 == 499; /* of more than a ring */
+        for (int i = 0; i < (burst ? 20 : 1); i++)
+            put_pattern(ring, &total, burst ? KEEP_CHUNK : t_below(&random, 3000));
+        buf_clear(&out);
+        struct keep_span got = keep_ring_read(ring, place, t_below(&random, 5000), &out);
+        assert_int_equal(got.end - got.first, out.len);
+        assert_true(is_pattern(buf_str(&out), got.first));
+        assert_true(got.first >= place && got.end <= total);
+        assert_true(got.first == place || got.first + KEEP_RING == total + KEEP_CHUNK);
+        n_lost += got.first - place;
+        place = got.end;
+    }
+    buf_done(&out);
+    assert_true(n_lost > 0);
+    close(ring);
+}
+
+static void test_keep_ring_of_another_begins_at_its_end(void **state)
+{
+    uint64_t total = 0;
+    struct buf out = {0};
+    int ring = keep_ring_open(folder, true);
+    (void)state;
+    put_pattern(ring, &total, 100);
+    struct keep_span got = keep_ring_read(ring, 5000, 100, &out);
+    assert_int_equal(got.first, 100);
+    assert_int_equal(got.end, 100);
+    assert_int_equal(out.len, 0);
+    close(ring);
 }
 
 static void test_keep_ring_holds_the_newest_bytes(void **state)
@@ -82,7 +138,8 @@ static void test_keep_ring_holds_the_newest_bytes(void **state)
     close(ring);
 }
 
-/* A keeper that was killed between the bytes and their total: at most a chunk of the oldest is gone. */
+/* A keeper that was killed between the bytes and their total: at most a chunk of the oldest is
+ * gone. */
 static void test_keep_ring_bears_a_put_that_was_cut(void **state)
 {
     char chunk[KEEP_CHUNK];
@@ -109,18 +166,19 @@ static void test_keep_ring_that_is_none_is_empty(void **state)
     assert_int_equal(keep_ring_open(folder, false), -1);
     write_text("output", "12");
     int ring = keep_ring_open(folder, false);
-    assert_int_equal(keep_ring_read(ring, 100, &out), 0);
+    assert_int_equal(keep_ring_read(ring, 0, 100, &out).end, 0);
     assert_int_equal(out.len, 0);
     close(ring);
     write_text("output", "12345678");
     ring = keep_ring_open(folder, false); /* a total, and no bytes */
-    keep_ring_read(ring, 100, &out);
+    struct keep_span got = keep_ring_read(ring, 0, 100, &out);
+    assert_int_equal(got.first, got.end);
     assert_int_equal(out.len, 0);
     close(ring);
     buf_done(&out);
 }
 
-/* ------------------------------------------------------------------ records */
+/* --- records ---------------------------------------------------------------------------------- */
 
 static void test_keep_spec_comes_back_as_it_was(void **state)
 {
@@ -138,7 +196,8 @@ static void test_keep_spec_comes_back_as_it_was(void **state)
                              .notify_on_complete = true,
                              .watch_patterns = {patterns, 1},
                              .started_at = 1764280000123,
-                             .timeout_ms = 180000};
+                             .timeout_ms = 180000,
+                             .files = 1024};
     struct keep_spec got;
     (void)state;
     assert_true(keep_spec_write(folder, &spec));
@@ -157,6 +216,7 @@ static void test_keep_spec_comes_back_as_it_was(void **state)
     assert_int_equal(got.watch_patterns.n, 1);
     assert_int_equal(got.started_at, spec.started_at);
     assert_int_equal(got.timeout_ms, spec.timeout_ms);
+    assert_int_equal(got.files, spec.files);
     keep_spec_done(&got);
 }
 
@@ -234,6 +294,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_keep_ring_holds_the_newest_bytes),
+        TEST(test_keep_ring_is_read_from_a_place),
+        TEST(test_keep_ring_of_another_begins_at_its_end),
         TEST(test_keep_ring_bears_a_put_that_was_cut),
         TEST(test_keep_ring_that_is_none_is_empty),
         TEST(test_keep_spec_comes_back_as_it_was),

@@ -1,7 +1,4 @@
 /* A keeper that cannot be held is no process of ours any more: neither running nor a zombie. */
-#include "gateway/processes/keeper.h"
-#include "tests/support/t.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -13,6 +10,9 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "gateway/processes/keeper.h"
+#include "tests/support/t.h"
 
 static char base[] = "/tmp/keeper-spawn-XXXXXX";
 static char *env[] = {NULL};

@@ -1,11 +1,12 @@
 /* The log's lines: form, escaping, levels, and what is left out of a flood.
  */
 #include "gateway/base/log.h"
-#include "proto/js.h"
-#include "tests/support/t.h"
 
 #include <time.h>
 #include <unistd.h>
+
+#include "proto/js.h"
+#include "tests/support/t.h"
 
 #define STAMP "ts=2026-03-01T12:00:00.007Z level=info component=ws event=closed"
 

@@ -1,10 +1,10 @@
-/* The built-in model behind gateway/models/model.h, driven by the ReAct loop with the real tools. */
-#include "tests/support/run_probe.h"
-
+/* The built-in model behind gateway/models/model.h, driven by the ReAct loop with the real
+ * tools. */
 #include "gateway/agents/agent_react.h"
 #include "gateway/models/model_builtin.h"
 #include "gateway/models/model_rules.h"
 #include "gateway/tools/tools.h"
+#include "tests/support/run_probe.h"
 
 static struct builtin_settings builtin = {.loop = &loop};
 static const struct model model = {
@@ -51,7 +51,7 @@ static const char *answer(const char *input)
 #define USER(text) "{\"role\":\"user\",\"content\":\"" text "\"}"
 #define SAID(text) "{\"role\":\"assistant\",\"content\":\"" text "\"}"
 
-/* ------------------------------------------------------------------ tools */
+/* --- tools ------------------------------------------------------------------------------------ */
 
 static void test_builtin_arithmetic_asks_the_calculator(void **state)
 {
@@ -111,7 +111,7 @@ static void test_builtin_ids_of_calls_differ_within_a_run(void **state)
     assert_has(text_of(&probe.tokens), "`2 + 2` is **4**.\n\nYou have not told me");
 }
 
-/* ------------------------------------------------------------------ streams of words */
+/* --- streams of words ------------------------------------------------------------------------- */
 
 static void test_builtin_counts(void **state)
 {
@@ -177,7 +177,7 @@ static void test_builtin_long_words_are_cut_between_characters(void **state)
     assert_true(probe.n_tokens > 10);
 }
 
-/* ------------------------------------------------------------------ memory */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static void test_builtin_remembers_a_name(void **state)
 {
@@ -205,7 +205,7 @@ static void test_builtin_tells_what_was_said(void **state)
                "said 6 things:\n\n> b\n");
 }
 
-/* ------------------------------------------------------------------ the rest */
+/* --- the rest --------------------------------------------------------------------------------- */
 
 static void test_builtin_says_what_it_is(void **state)
 {
@@ -285,7 +285,7 @@ static void test_builtin_free_at_any_time(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ the rules themselves */
+/* --- the rules themselves --------------------------------------------------------------------- */
 
 static void test_rules_take_any_messages(void **state)
 {
@@ -305,15 +305,15 @@ static void test_rules_take_any_messages(void **state)
     struct rules_plan plan;
     (void)state;
     for (size_t i = 0; i < countof(good); i++) {
-        struct model_request request = {str_of(good[i]),
-                                        STR("[1,{\"function\":7},{\"function\":{}}]")};
+        struct model_request request = {.messages = str_of(good[i]),
+                                        .tools = STR("[1,{\"function\":7},{\"function\":{}}]")};
         bool answered = rules_answer(&request, &plan);
         bool says = plan.answer.len > 0;
         rules_plan_done(&plan);
         assert_true(answered && says);
     }
     for (size_t i = 0; i < countof(bad); i++) {
-        struct model_request request = {str_of(bad[i]), STR("[]")};
+        struct model_request request = {.messages = str_of(bad[i]), .tools = STR("[]")};
         assert_false(rules_answer(&request, &plan));
         rules_plan_done(&plan);
     }

@@ -1,11 +1,11 @@
 /* Who may connect (PROTOCOL.md section 1; field case F66), and the addresses behind it.
  */
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include "gateway/base/net.h"
 #include "gateway/base/origin.h"
 #include "tests/support/t.h"
-
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 struct row {
     const char *name;
@@ -57,7 +57,7 @@ static void check_rows(const char *const *origins, bool loopback, bool cookie,
 
 static const char *const none[] = {NULL};
 
-/* ------------------------------------------------------------------ without a list */
+/* --- without a list --------------------------------------------------------------------------- */
 
 static void test_origin_without_list_must_be_that_of_host(void **state)
 {
@@ -118,7 +118,7 @@ static void test_origin_of_bytes_that_are_no_text_is_foreign(void **state)
                      ORIGIN_FOREIGN);
 }
 
-/* ------------------------------------------------------------------ with a list */
+/* --- with a list ------------------------------------------------------------------------------ */
 
 static void test_origin_with_list_must_be_in_it(void **state)
 {
@@ -179,7 +179,7 @@ static void test_origin_is_listed_knows_only_the_list(void **state)
     assert_false(foreign);
 }
 
-/* ------------------------------------------------------------------ on loopback */
+/* --- on loopback ------------------------------------------------------------------------------ */
 
 static void test_origin_on_loopback_host_must_be_its_own(void **state)
 {
@@ -228,7 +228,7 @@ static void test_origin_on_loopback_a_host_of_origins_is_its_own(void **state)
     check_rows(list, true, false, rows, countof(rows));
 }
 
-/* ------------------------------------------------------------------ entries */
+/* --- entries ---------------------------------------------------------------------------------- */
 
 static void test_origin_parse_takes_origins_alone(void **state)
 {
@@ -283,7 +283,7 @@ static void test_origin_parse_fills_in_and_lowers(void **state)
     assert_true(right);
 }
 
-/* ------------------------------------------------------------------ addresses */
+/* --- addresses -------------------------------------------------------------------------------- */
 
 static void test_net_parses_addresses_and_networks(void **state)
 {

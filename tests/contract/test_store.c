@@ -1,7 +1,7 @@
 /* One suite for every store, on both backends: tasks, their lines and inboxes. */
 #include "tests/contract/store_kit.h"
 
-/* ---------------------------------------------------------------------------- tasks */
+/* --- tasks ------------------------------------------------------------------------------------ */
 
 static void test_empty_store_starts_at_key_one(void **state)
 {
@@ -155,6 +155,31 @@ static void test_tasks_are_listed_newest_first(void **state)
     assert_int_equal(ask(f, about(QUERY_TASKS, "o", "nowhere"))->n_tasks, 0);
 }
 
+static void test_tasks_that_are_turns_are_of_type_chat_and_notice(void **state)
+{
+    static const enum task_type types[] = {TYPE_CHAT, TYPE_BACKGROUND, TYPE_CHILD, TYPE_NOTICE};
+    struct fixture *f = *state;
+    for (size_t i = 0; i < countof(types); i++) {
+        char id[8];
+        snprintf(id, sizeof id, "t%zu", i);
+        struct task_record t = task_of((int64_t)i + 1, "o", "c", id);
+        t.type = types[i];
+        put_record(f, t);
+    }
+    commit(f);
+    struct query q = about(QUERY_TASKS, "o", "c");
+    q.turns = true;
+    struct answer *a = ask(f, q);
+    assert_int_equal(a->n_tasks, 2);
+    assert_str(a->tasks[0].task_id, "t3");
+    assert_str(a->tasks[1].task_id, "t0");
+    q.has_status = true;
+    q.status = STATUS_RUNNING;
+    assert_int_equal(ask(f, q)->n_tasks, 2);
+    q.turns = false;
+    assert_int_equal(ask(f, q)->n_tasks, 4);
+}
+
 static void test_results_are_ended_background_tasks_not_acked(void **state)
 {
     struct fixture *f = *state;
@@ -244,7 +269,7 @@ static void test_request_key_finds_its_task(void **state)
     assert_int_equal(ask(f, q)->tasks[0].key, 2);
 }
 
-/* ---------------------------------------------------------------------------- lines */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 static void test_tails_hold_exactly_what_is_not_sealed(void **state)
 {
@@ -405,6 +430,7 @@ int main(void)
         BOTH(test_task_is_found_by_all_three_ids_only),
         BOTH(test_task_set_changes_the_changing_half),
         BOTH(test_tasks_are_listed_newest_first),
+        BOTH(test_tasks_that_are_turns_are_of_type_chat_and_notice),
         BOTH(test_results_are_ended_background_tasks_not_acked),
         BOTH(test_live_tasks_of_all_owners_by_key),
         BOTH(test_request_key_finds_its_task),

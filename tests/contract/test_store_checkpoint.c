@@ -1,15 +1,14 @@
-/* A disk that takes long over a checkpoint, or fails it: commits go on or wait, nothing is lost, and nobody
- * waits for ever, at the end neither. */
-#include "tests/contract/store_kit.h"
-
+/* A disk that takes long over a checkpoint, or fails it: commits go on or wait, nothing is lost,
+ * and nobody waits for ever, at the end neither. */
 #include "gateway/store/store_sqlite_private.h"
 #include "gateway/store/store_thread.h"
+#include "tests/contract/store_kit.h"
 
 #define LIMIT 64    /* frames of the WAL; at twice as many the writer waits for the thread */
 #define A_COMMIT 16 /* frames, more than one of these here has */
 #define A_WHILE_NS (50 * 1000 * 1000) /* in which nothing may happen: the time itself */
 
-/* ---------------------------------------------------------------------------- the disk */
+/* --- the disk --------------------------------------------------------------------------------- */
 
 /* What is written to the database: with a WAL nothing is, but by checkpoints. */
 static struct {
@@ -68,7 +67,7 @@ static void disk_await_writer(void)
     uv_mutex_unlock(&disk.lock);
 }
 
-/* ---------------------------------------------------------------------------- fixture */
+/* --- fixture ---------------------------------------------------------------------------------- */
 
 /* How long the next checkpoint waits at least, behind one that failed. */
 static void pause_by(struct fixture *f, uint64_t ns)
@@ -185,7 +184,7 @@ static void hold_checkpoint(struct fixture *f, uint64_t *next)
     disk_await_writer();
 }
 
-/* ---------------------------------------------------------------------------- the tests */
+/* --- the tests -------------------------------------------------------------------------------- */
 
 /* The writer waits at twice the limit, and that is when the disk refuses. */
 static void test_checkpoint_that_fails_while_it_is_waited_for(void **state)

@@ -1,7 +1,7 @@
 /* One suite for every store, on both backends: conversations, and what holds for all. */
 #include "tests/contract/store_kit.h"
 
-/* ---------------------------------------------------------------------------- conversations */
+/* --- conversations ---------------------------------------------------------------------------- */
 
 static void test_messages_newest_that_fit_oldest_first(void **state)
 {
@@ -224,7 +224,7 @@ static void test_start_knows_the_newest_id(void **state)
     assert_string_equal(start.newest_id, "01BX5ZZKBKACTAV9WEVGEMMVS0");
 }
 
-/* ---------------------------------------------------------------------------- atomicity */
+/* --- atomicity -------------------------------------------------------------------------------- */
 
 static void test_batch_that_fails_changes_nothing(void **state)
 {

@@ -1,8 +1,8 @@
 /* Random batches, to the naive store and to SQLite: every question gets the same answer, also after
  * restarts.  SEED=n repeats a run. */
-#include "tests/contract/store_kit.h"
-
 #include <time.h>
+
+#include "tests/contract/store_kit.h"
 
 #define ROUNDS 400
 #define MAX_TASKS 60
@@ -46,7 +46,7 @@ static void next_id(struct world *w, char id[TASK_ID_LEN + 1])
     snprintf(id, TASK_ID_LEN + 1, "01HF%022u", w->next_id++);
 }
 
-/* ---------------------------------------------------------------------------- batches */
+/* --- batches ---------------------------------------------------------------------------------- */
 
 static void step_new(struct world *w, struct fixture *f)
 {
@@ -214,7 +214,7 @@ static void make_batch(struct world *w, struct fixture *f)
     }
 }
 
-/* ---------------------------------------------------------------------------- comparing */
+/* --- comparing -------------------------------------------------------------------------------- */
 
 static void compare(struct world *w, struct query q)
 {
@@ -263,6 +263,7 @@ static void compare_conversation(struct world *w, const char *owner, const char 
         q.max_bytes = pick(w, 300);
         q.has_status = pick(w, 2);
         q.status = (enum task_status)pick(w, 5);
+        q.turns = pick(w, 2);
         q.before = kinds[i] == QUERY_CONVERSATIONS ? str_of(ANY(w, conversations)) : str_of(before);
         compare(w, q);
     }
@@ -308,7 +309,7 @@ static void compare_all(struct world *w)
     compare_retention(w);
 }
 
-/* ---------------------------------------------------------------------------- the test */
+/* --- the test --------------------------------------------------------------------------------- */
 
 /* The last op cannot be done; nothing of the batch may show. */
 static void fail_both(struct world *w)

@@ -1,4 +1,5 @@
-/* What retention removes, on both stores: what is asked afterwards, what counts, what a restart finds. */
+/* What retention removes, on both stores: what is asked afterwards, what counts, what a restart
+ * finds. */
 #include "tests/contract/store_kit.h"
 
 #define DAY 86400000LL

@@ -1,6 +1,5 @@
-/* What only the SQLite store has: files, locks, versions, a WAL, a journal to cut, a disk that fills. */
-#include "tests/contract/store_kit.h"
-
+/* What only the SQLite store has: files, locks, versions, a WAL, a journal to cut, a disk that
+ * fills. */
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/file.h>
@@ -8,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "gateway/store/store_sqlite_private.h"
+#include "tests/contract/store_kit.h"
 
 static int setup(void **state)
 {
@@ -55,7 +55,7 @@ static int open_again(const char *dir, char *ret_error)
     return status;
 }
 
-/* ---------------------------------------------------------------------------- files */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static void test_files_are_the_operators_alone(void **state)
 {
@@ -177,7 +177,7 @@ static void test_copy_of_the_files_has_all_that_was_committed(void **state)
     dir_remove(copy.dir);
 }
 
-/* ---------------------------------------------------------------------------- versions */
+/* --- versions --------------------------------------------------------------------------------- */
 
 static void test_migrations_go_forward_one_by_one(void **state)
 {
@@ -258,7 +258,7 @@ static void test_old_database_learns_who_has_how_much(void **state)
     buf_done(&after);
 }
 
-/* ---------------------------------------------------------------------------- bounds */
+/* --- bounds ----------------------------------------------------------------------------------- */
 
 static void commit_lines(struct fixture *f, int64_t tasks, uint64_t *next)
 {
@@ -313,8 +313,8 @@ static void test_thread_copies_the_wal_without_the_writer(void **state)
     assert_int_equal(st.st_size, bytes);
 }
 
-/* Who checks or copies the store beside a gateway holds an old state for long: commits go on, and the
- * WAL begins anew when it has gone. */
+/* Who checks or copies the store beside a gateway holds an old state for long: commits go on, and
+ * the WAL begins anew when it has gone. */
 static void test_old_reader_stops_no_commit(void **state)
 {
     struct fixture *f = *state;
@@ -387,8 +387,8 @@ static void test_deleted_tasks_do_not_pin_the_journal(void **state)
     assert_in_range(number(f, "SELECT count(*) FROM journal"), 0, 64);
 }
 
-/* F12: lines of which a block had been made, and then removed, lie dead in the journal; they do not come
- * back as a tail, nor as a gap. */
+/* F12: lines of which a block had been made, and then removed, lie dead in the journal; they do not
+ * come back as a tail, nor as a gap. */
 static void test_journal_does_not_bring_removed_events_back(void **state)
 {
     struct fixture *f = *state;
@@ -438,7 +438,7 @@ static void test_garbage_goes_in_pieces(void **state)
     assert_lines(ask(f, (struct query){.kind = QUERY_BLOCKS, .task_key = 3}), 0, 3, 1, 1);
 }
 
-/* ---------------------------------------------------------------------------- failures */
+/* --- failures --------------------------------------------------------------------------------- */
 
 static void test_full_disk_changes_nothing_and_passes(void **state)
 {

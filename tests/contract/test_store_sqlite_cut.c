@@ -1,9 +1,10 @@
-/* F35: the gateway died while it wrote.  The write-ahead log ends in the middle of a commit, at any byte:
- * all commits before it are whole, the torn one is gone as a whole, and writing goes on behind it. */
-#include "tests/contract/store_kit.h"
-
+/* F35: the gateway died while it wrote.  The write-ahead log ends in the middle of a commit, at any
+ * byte: all commits before it are whole, the torn one is gone as a whole, and writing goes on
+ * behind it. */
 #include <fcntl.h>
 #include <sys/stat.h>
+
+#include "tests/contract/store_kit.h"
 
 #define COMMITS 8
 #define EACH 7   /* lines of a commit */

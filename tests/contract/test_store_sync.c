@@ -1,11 +1,12 @@
-/* F37: a commit whose sync fails, with durability "power".  Who asked is told that it failed, and nobody
- * sees it; but its bytes may lie in the log.  So it is tried again and lands once, what comes in its place
- * replaces it, and where the gateway dies before either it may be there: then as a whole. */
-#include "tests/contract/store_kit.h"
-
+/* F37: a commit whose sync fails, with durability "power".  Who asked is told that it failed, and
+ * nobody sees it; but its bytes may lie in the log.  So it is tried again and lands once, what
+ * comes in its place replaces it, and where the gateway dies before either it may be there: then as
+ * a whole. */
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
+
+#include "tests/contract/store_kit.h"
 
 #define BEFORE 5 /* lines that were committed when all was well */
 
@@ -138,8 +139,8 @@ static void test_commit_whose_sync_failed_is_whole_after_a_crash(void **state)
     assert_head_after_crash(f, BEFORE + 500);
 }
 
-/* Given up: the numbers are given again, to shorter lines, and what is left of the long ones in the log
- * behind them is nothing. */
+/* Given up: the numbers are given again, to shorter lines, and what is left of the long ones in the
+ * log behind them is nothing. */
 static void test_commit_that_takes_the_place_of_one_that_failed_replaces_it(void **state)
 {
     struct fixture *f = *state;

@@ -1,11 +1,10 @@
 /* The port that threads carry: on SQLite, and on a backend that can be held and counted. */
-#include "tests/contract/store_kit.h"
-
 #include <stdatomic.h>
 
 #include "gateway/store/store_thread.h"
+#include "tests/contract/store_kit.h"
 
-/* ---------------------------------------------------------------------------- a slow backend */
+/* --- a slow backend --------------------------------------------------------------------------- */
 
 /* Answers QUERY_TASKS with as many empty tasks as limit says, once the gate is open. */
 struct slow {
@@ -97,7 +96,7 @@ static void slow_open_gate(struct slow *s)
     uv_mutex_unlock(&s->lock);
 }
 
-/* ---------------------------------------------------------------------------- fixture */
+/* --- fixture ---------------------------------------------------------------------------------- */
 
 /* What callbacks leave behind; they assert nothing, the test does. */
 struct seen {
@@ -232,7 +231,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* ---------------------------------------------------------------------------- tests */
+/* --- tests ------------------------------------------------------------------------------------ */
 
 static void test_answers_come_on_the_loop_never_from_inside(void **state)
 {

@@ -1,7 +1,6 @@
 /* The conversation as a model is given it: what is left out when it grows too long. */
-#include "tests/support/t.h"
-
 #include "gateway/agents/talk.h"
+#include "tests/support/t.h"
 
 static struct talk talk;
 
@@ -44,6 +43,15 @@ static void expect(const char *contents)
     buf_done(&seen);
 }
 
+static size_t count(const char *word)
+{
+    struct str all = talk_str(&talk);
+    size_t n = 0;
+    for (size_t i = 0; i + strlen(word) <= all.n; i++)
+        n += memcmp(all.p + i, word, strlen(word)) == 0;
+    return n;
+}
+
 static size_t shorten_by_one(void)
 {
     return talk_shorten(&talk, talk.json.len);
@@ -73,7 +81,7 @@ static void test_talk_leaves_out_the_oldest_question_with_its_answer(void **stat
     expect("s now c2>c2 ");
     talk_put(&talk, TALK_USER, STR("more"), false);
     assert_int_equal(talk_shorten(&talk, 1), 2);
-    expect("s now more ");
+    expect("s now [This message got no answer.] more ");
 }
 
 static void test_talk_without_a_system_message(void **state)
@@ -84,11 +92,42 @@ static void test_talk_without_a_system_message(void **state)
     talk_put(&talk, TALK_USER, STR("q2"), false);
     talk_put(&talk, TALK_USER, STR("now"), true);
     assert_int_equal(shorten_by_one(), 2);
-    expect("q2 now ");
+    expect("q2 [This message got no answer.] now ");
     assert_int_equal(talk_shorten(&talk, 1), 1);
     expect("now ");
     put_call("c");
     expect("now c>c ");
+}
+
+static void test_g02_g26_talk_takes_turns(void **state)
+{
+    static const struct {
+        const char *history, *expected;
+    } table[] = {
+        {"[]", "s now "},
+        {"[{\"role\":\"user\",\"content\":\"q\"}]", "s q [This message got no answer.] now "},
+        {"[{\"role\":\"assistant\",\"content\":\"a0\"},{\"role\":\"user\",\"content\":\"q\"},"
+         "{\"role\":\"assistant\",\"content\":\"a\"}]",
+         "s q a now "},
+        {"[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"a\"},"
+         "{\"role\":\"system\",\"content\":\"news\"},{\"role\":\"user\",\"content\":\"r\"},"
+         "{\"role\":\"assistant\",\"content\":\"b\"},{\"role\":\"assistant\",\"content\":\"c\"}]",
+         "s q a news [This message got no answer.] r b [The question is no longer known.] c now "},
+    };
+    struct js_doc doc = {0};
+    (void)state;
+    for (size_t i = 0; i < countof(table); i++) {
+        talk_done(&talk);
+        talk_init(&talk);
+        talk_put(&talk, TALK_SYSTEM, STR("s"), true);
+        assert_true(talk_put_history(&talk, &doc, str_of(table[i].history)));
+        talk_put(&talk, TALK_USER, STR("now"), true);
+        expect(table[i].expected);
+        assert_int_equal(count("\"system\""), 1);
+        size_t size = talk_str(&talk).n;
+        assert_int_equal(talk_size(&talk) + 1, size);
+        assert_int_equal(talk_shorten(&talk, size), 0);
+    }
 }
 
 static void test_talk_history_that_is_none(void **state)
@@ -109,6 +148,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_talk_leaves_out_the_oldest_question_with_its_answer),
         TEST(test_talk_without_a_system_message),
+        TEST(test_g02_g26_talk_takes_turns),
         TEST(test_talk_history_that_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,8 @@
 /* The tools behind core/tool.h: what they compute, and how they refuse. */
-#include "tests/support/t.h"
-
 #include "gateway/models/arithmetic.h"
 #include "gateway/models/calculator.h"
 #include "gateway/tools/tools.h"
+#include "tests/support/t.h"
 
 static struct buf out;
 
@@ -34,7 +33,7 @@ static void call(const char *tool, const char *arguments, int64_t wall_ms, bool 
                  expected);
 }
 
-/* ------------------------------------------------------------------ calculator */
+/* --- calculator ------------------------------------------------------------------------------- */
 
 static void test_calculator_values(void **state)
 {
@@ -203,7 +202,7 @@ static void test_calculator_arguments(void **state)
          "the arguments are not JSON: unexpected end at byte 14");
 }
 
-/* ------------------------------------------------------------------ clock */
+/* --- clock ------------------------------------------------------------------------------------ */
 
 #define WALL_MS 1764280000123 /* Thursday, 2025-11-27, 21:46:40 UTC */
 
@@ -257,7 +256,7 @@ static void test_clock_refusals(void **state)
     call("clock", "null", WALL_MS, false, "the arguments are not a JSON object");
 }
 
-/* ------------------------------------------------------------------ the table */
+/* --- the table -------------------------------------------------------------------------------- */
 
 static void test_tools_are_found_and_described(void **state)
 {
@@ -279,7 +278,7 @@ static void test_tools_are_found_and_described(void **state)
     assert_null(tool_find(STR("")));
 }
 
-/* ------------------------------------------------------------------ expressions in sentences */
+/* --- expressions in sentences ----------------------------------------------------------------- */
 
 static void test_arithmetic_is_found_in_sentences(void **state)
 {

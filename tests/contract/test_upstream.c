@@ -1,11 +1,13 @@
-/* The API key of a configured server: whole in its header, or a sentence that says where it is wrong. */
+/* The API key of a configured server: whole in its header, or a sentence that says where it is
+ * wrong. */
 #include "gateway/fetch/upstream.h"
-#include "tests/support/t.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "tests/support/t.h"
 
 #define LONGEST 16384 /* bytes of a key */
 #define VARIABLE "TEST_UPSTREAM_KEY"

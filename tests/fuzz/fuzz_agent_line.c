@@ -2,6 +2,7 @@
  * line that splits into the same parts; what was merged has the same text; any other bytes are
  * refused without harm. */
 #include "proto/agent_line.h"
+
 #include "proto/said.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,6 +1,6 @@
-/* Any bytes as a compressed message: never more than the limit, and what zlib makes of them when asked for
- * a piece of 100 bytes at a time.  The same bytes as a text: its frame is smaller, and is read back.  And as
- * offers: no window that zlib has not. */
+/* Any bytes as a compressed message: never more than the limit, and what zlib makes of them when
+ * asked for a piece of 100 bytes at a time.  The same bytes as a text: its frame is smaller, and is
+ * read back.  And as offers: no window that zlib has not. */
 #define ZLIB_CONST
 #include <zlib.h>
 

@@ -1,8 +1,8 @@
-/* A whole stream of events, chosen by the fuzzer's bytes: what was encoded is decoded, from the line, from
- * the JSON that it is, and from the lines that a merged replay makes of it.
+/* A whole stream of events, chosen by the fuzzer's bytes: what was encoded is decoded, from the
+ * line, from the JSON that it is, and from the lines that a merged replay makes of it.
  *
- * Bytes: where the numbers begin and the time, then for each event its kind, the length of its text, and
- * the text. */
+ * Bytes: where the numbers begin and the time, then for each event its kind, the length of its
+ * text, and the text. */
 #include "proto/event.h"
 
 #include "proto/js.h"

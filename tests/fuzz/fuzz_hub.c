@@ -1,5 +1,5 @@
-/* The whole domain, played by the fuzzer: its bytes choose what clients, agents and the store do next,
- * and the witness of hub_world.h checks the promises after every step. */
+/* The whole domain, played by the fuzzer: its bytes choose what clients, agents and the store do
+ * next, and the witness of hub_world.h checks the promises after every step. */
 #include "tests/support/hub_world.h"
 
 #define MAX_BYTES 8192 /* of one life: a longer one finds no more, and is slow */

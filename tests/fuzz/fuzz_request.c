@@ -1,9 +1,10 @@
-/* Any bytes as a client's line, and as a body of every verb.  A refusal is a sentence in valid UTF-8
- * that fits; of a success every span lies in the request's own block. */
+/* Any bytes as a client's line, and as a body of every verb.  A refusal is a sentence in valid
+ * UTF-8 that fits; of a success every span lies in the request's own block. */
 #include "proto/request.h"
-#include "proto/ulid.h"
 
 #include <sanitizer/allocator_interface.h>
+
+#include "proto/ulid.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

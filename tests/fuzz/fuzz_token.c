@@ -1,12 +1,12 @@
-/* Any text as a token: nobody gets in without a signature, and every refusal says why, in a few words
- * and with nothing of the token. */
-#include "gateway/auth/auth.h"
-#include "gateway/config/config.h"
-
+/* Any text as a token: nobody gets in without a signature, and every refusal says why, in a few
+ * words and with nothing of the token. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "gateway/auth/auth.h"
+#include "gateway/config/config.h"
 
 #define WALL_MS 1764280000000
 

@@ -4,6 +4,7 @@ import json
 import ssl
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -239,3 +240,95 @@ def test_fast_agent_is_read_whole(ask):
     task, events = ask(reply(*body, lines(event("final_answer", output="all")), **NDJSON))
     assert task["output"] == "all"
     assert text_of(events) == "".join(f"{i} " for i in range(20000))
+
+
+# ------------------------------------------------------------------ the end is the end
+
+
+def chunked(*parts):
+    return [head(Transfer_Encoding="chunked"), *(b"%x\r\n%s\r\n" % (len(part), part) for part in parts)]
+
+
+@pytest.mark.parametrize("end", [[finish(), DONE], [finish()], [finish(), m.usage(3, 4)],
+                                 [finish(), DONE, text("late"), finish("length"), b"data: {nonsense\n\n"]],
+                         ids=["done", "reason", "usage", "after-done"])
+@pytest.mark.parametrize("form", [chunked, lambda *parts: [head(), *parts]], ids=["chunks", "bare"])
+def test_end_of_chunks_is_the_end_on_a_connection_that_stays_open(ask, server, form, end):
+    began = time.monotonic()
+    task, events = ask([*form(text("Hello"), *end), threading.Event()])
+    assert (task["status"], task["output"], text_of(events)) == ("completed", "Hello", "Hello")
+    assert time.monotonic() - began < 60  # idle_timeout_s of an agent is 300
+    wait_until(lambda: server.requests[0].left, "the connection's end")
+
+
+def test_nothing_after_done_is_part_of_the_answer(ask):
+    for body in (text("Hello") + finish() + DONE + text(" late"), text("Hello") + DONE + b"data: nonsense\n\n"):
+        task, events = ask([head(Content_Length=len(body)), body, CLOSE])
+        assert (task["status"], task["output"], text_of(events)) == ("completed", "Hello", "Hello")
+
+
+def test_end_of_chunks_whose_comments_go_on(ask):
+    """The agent is never silent, and has ended all the same."""
+    class Pause(threading.Event):
+        def wait(self, timeout=None):
+            return super().wait(0.1) or True
+
+    task, _ = ask([head(), text("Hello"), finish(), *([b": on\n\n", Pause()] * 600)], agent="idle")
+    assert (task["status"], task["output"]) == ("completed", "Hello")
+
+
+@pytest.mark.parametrize("rest", [b"", b"\n", b'{"event":"tok'], ids=["silent", "blank", "torn"])
+def test_silence_after_final_answer_is_its_end(ask, rest):
+    task, _ = ask([head(**NDJSON), lines(event("token", text="so"), event("final_answer", output="42")) + rest,
+                   threading.Event()], agent="idle")
+    assert (task["status"], task["output"]) == ("completed", "42"), task
+
+
+def test_final_answer_without_a_newline_and_silence(ask):
+    body = lines(event("final_answer", output="42"))[:-1]
+    task, _ = ask([head(**NDJSON), body, threading.Event()], agent="idle")
+    assert (task["status"], task["output"]) == ("completed", "42"), task
+
+
+def test_last_final_answer_and_a_result_after_it_count(ask):
+    body = lines(event("final_answer", output="41"), event("final_answer", output="42"), event("result", n=1))
+    for rest in (threading.Event(), CLOSE):
+        task, _ = ask([head(**NDJSON), body, rest], agent="idle")
+        assert (task["status"], task["output"], task["result"]) == ("completed", "42", {"n": 1})
+
+
+def test_reset_after_final_answer_is_its_end(client, server):
+    seen = threading.Event()
+    server.script = [[head(**NDJSON), lines(event("final_answer", output="42")), seen, RESET]]
+    task = client.chat("x")
+    client.event(task, "final_answer")
+    seen.set()
+    assert client.wait_terminal(task)["data"]["output"] == "42"
+    assert client.task(task)["status"] == "completed"
+
+
+@pytest.mark.parametrize("rest", [b"", b'{"event":"tok'], ids=["whole", "torn"])
+@pytest.mark.parametrize("how", [{}, {"Content_Length": 9999}, {"Transfer_Encoding": "chunked"}],
+                         ids=["bare", "length", "chunks"])
+def test_cut_after_final_answer_is_its_end(ask, how, rest):
+    body = lines(event("token", text="so"), event("final_answer", output="42")) + rest
+    if "Transfer_Encoding" in how:
+        body = b"%x\r\n%s\r\n" % (len(body), body)
+    task, _ = ask([head(**NDJSON, **how), body, CLOSE])
+    assert (task["status"], task["output"]) == ("completed", "42"), task
+
+
+def test_cancel_after_final_answer_is_a_cancel(client, server):
+    server.script = [[head(**NDJSON), lines(event("final_answer", output="42")), threading.Event()]]
+    task = client.chat("x")
+    client.event(task, "final_answer")
+    client.call("cancel", **ids(task))
+    assert client.wait_terminal(task)["data"]["status"] == "cancelled"
+
+
+@pytest.mark.parametrize("steps", [[finish(), DONE], [m.delta(reasoning="Hm."), finish()], [text("\n"), finish(), DONE]],
+                         ids=["nothing", "thoughts", "blank"])
+def test_g19_chunks_without_an_answer_are_a_failure(ask, server, steps):
+    task, _ = ask(reply(*steps))
+    assert task["status"] == "failed" and "ended without an answer" in task["error"]["message"]
+    assert len(server.requests) == 1  # it may have done something

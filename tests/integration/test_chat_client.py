@@ -152,6 +152,22 @@ def test_broken_connection_is_resumed_and_starts_nothing_twice(chat, gateway):
         assert len(chat.run("--list")[1].splitlines()) == 1
 
 
+def test_g06_resumes_that_break_before_anything_new_came_lose_and_double_nothing(chat, gateway):
+    with Relay(gateway) as relay:
+        chat.gateway = relay
+        gate = gateway.path()
+        command = chat.start(program({"token": "a"}, {"token": "b"}, {"wait": gate}, {"token": "c"}, {"token": "d"}))
+        command.until("ab")
+        relay.cut_after(b'"caught_up"', 6)
+        relay.cut()
+        wait_until(lambda: relay.accepted >= 8, "the resume that is not cut", seconds=120)  # its pauses double
+        open(gate, "w", encoding="utf-8").close()
+        status, out, err = command.end()
+        assert (status, out) == (0, "abcd\n"), err
+        assert relay.accepted == 8 and relay.cuts_left == 0
+        assert len(chat.run("--list")[1].splitlines()) == 1
+
+
 def test_kill_of_the_gateway_is_survived(tmp_path):
     with Gateway(listen=f"127.0.0.1:{free_port()}") as gateway:
         chat = Chat(gateway, tmp_path)

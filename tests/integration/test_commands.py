@@ -51,6 +51,27 @@ def test_output_and_exit_code_of_a_command(client):
     assert missing["exit_code"] == 127 and "not found" in missing["output"]
 
 
+PROGRESS = ("echo begun; i=0; while [ $i -lt 400 ]; do i=$((i+1)); printf '\\rprogress %d of 400, which is quite a lot' $i; "
+            "done; printf '\\r\\033[Kdone\\n'; echo 'error: it did not work' >&2; exit 3")
+
+
+@pytest.mark.parametrize("pty", [False, True])
+def test_g13_progress_that_is_written_over_is_one_line(client, pty):
+    lines = "begun\ndone\nerror: it did not work\n"
+    assert alone(client, PROGRESS, pty=pty)["output"] == lines
+    _, waited, log, short = run(client, background(PROGRESS, pty=pty), process("wait"), process("log"),
+                                process("log", limit=2), conversation=new_id())
+    assert waited["output"] == lines and waited["exit_code"] == 3
+    assert (log["output"], log["total_lines"], log["showing"]) == (lines, 3, "lines 1 to 3")
+    assert short["output"] == "done\nerror: it did not work\n"
+
+
+def test_g13_notice_tells_what_came_before_the_progress(client):
+    conversation, _ = commands.start(client, PROGRESS, notify_on_complete=True)
+    (text,) = commands.told(client, conversation)
+    assert text.endswith("\nIts output:\nbegun\ndone\nerror: it did not work\n")
+
+
 def test_a_gigabyte_of_output_is_a_ring_of_its_end(client, gateway):
     before = gateway.rss()
     conversation = new_id()
@@ -116,7 +137,7 @@ out.write(bytes(range(128, 256)) * 8 + b"\nlast\n"); out.flush()''').replace("'"
 
 def test_escapes_of_terminals_are_taken_out(client):
     printed = r"printf '\033[1;31mred\033[0m \033]0;title\007shown\r\n10%%\r20%%\rdone\033(B\n\033[2K'"
-    assert alone(client, printed)["output"] == "red shown\n10%\n20%\ndone\n"
+    assert alone(client, printed)["output"] == "red shown\ndone\n"
 
 
 def test_a_megabyte_without_a_newline(client):

@@ -95,3 +95,15 @@ def test_s_client_speaks_with_it(tmp_path, version, spoken):
             refused = subprocess.run(["openssl", "s_client", "-connect", f"{gateway.host}:{gateway.port}", old, "-cipher",
                                       "ALL:@SECLEVEL=0"], capture_output=True, check=False, timeout=2 * WAIT_S, input=b"")
             assert refused.returncode != 0 and b"Cipher is (NONE)" in refused.stdout
+
+
+def test_offer_of_http_2_in_clear_is_passed_over(gateway, task):
+    """`curl --http2` offers h2c with each first request of a connection (RFC 9110 7.8)."""
+    url, _, owner = task
+    base = f"http://{gateway.host}:{gateway.port}"
+    got = curl("--http2", "-w", "%{http_code} %{http_version} ", f"{base}/healthz", f"{base}/readyz")
+    assert got.stdout == "alive\n200 1.1 ready\n200 1.1 ", got
+    assert json.loads(curl("--http2", *owner, url).stdout)["task"]["task_id"] == url.rsplit("/", 1)[1]
+    made = curl("--http2", *owner, "-H", "Content-Type: application/json", "-d", json.dumps({"message": program({"token": "a"})}),
+                "-o", "/dev/null", "-w", "%{http_code}", f"{base}/v1/conversations/{new_id()}/tasks")
+    assert made.stdout == "201", made

@@ -1,6 +1,7 @@
 """The HTTP side that a browser or a load balancer sees first (PROTOCOL.md 7)."""
 
 import contextlib
+import json
 import socket
 
 import pytest
@@ -125,3 +126,90 @@ def test_refusal_of_the_head_waits_for_the_body_and_is_not_lost(gateway):
                 if line.lower().startswith(b"content-length:"):
                     length = int(line.split(b":")[1])
             assert stream.read(length).startswith(b'{"error":')
+
+
+# ------------------------------------------------------------------ what libwebsockets would answer, or not, by itself
+
+JAVA = "Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA"
+
+
+def said_to(gateway, request):
+    """All that the gateway says to these bytes, up to its end of the connection."""
+    with socket.create_connection((gateway.host, gateway.port), WAIT_S) as wire:
+        wire.sendall(request.encode())
+        said = b""
+        with contextlib.suppress(ConnectionError):
+            while piece := wire.recv(65536):
+                said += piece
+        return said
+
+
+def once(gateway, line, *headers):
+    """One request whose answer ends the connection."""
+    return "\r\n".join([f"{line} HTTP/1.1", f"Host: {gateway.host}:{gateway.port}", *headers, "", ""])
+
+
+@pytest.mark.parametrize("offer", [
+    JAVA, "Upgrade: h2c\r\nConnection: Upgrade", "Upgrade: TLS/1.2\r\nConnection: Upgrade", "Upgrade: h2c",
+    "Upgrade: TLS/1.2, h2c\r\nConnection: upgrade", "Upgrade: IRC/6.9, RTA/x11\r\nConnection: upgrade",
+    "Upgrade: h2c\r\nUpgrade: TLS/1.0\r\nConnection: Upgrade", "Upgrade: " + "x" * 2000, "Upgrade:",
+], ids=["java", "h2c", "tls", "bare", "list", "irc", "twice", "long", "empty"])
+def test_offer_of_another_protocol_is_ignored(gateway, client, offer):
+    """RFC 9110 7.8: a server may ignore an offer, and goes on in HTTP/1.1."""
+    with socket.create_connection((gateway.host, gateway.port), WAIT_S) as wire:
+        stream = wire.makefile("rb")
+        for _ in range(2):  # the connection goes on, too
+            wire.sendall(f"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n{offer}\r\n\r\n".encode())
+            assert stream.readline() == b"HTTP/1.1 200 OK\r\n"
+            while stream.readline().strip():
+                pass
+            assert stream.read(6) == b"alive\n"
+        wire.sendall(f"POST /v1/conversations/c-h2c/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\n{offer}\r\n"
+                     f"Authorization: Bearer {client.token}\r\nContent-Type: application/json\r\n"
+                     'Content-Length: 15\r\n\r\n{"message":"x"}'.encode())
+        assert stream.readline().startswith(b"HTTP/1.1 201 ")
+
+
+UNREAD = {
+    "nul_in_a_name": "GET /a%00b", "nul_behind_a_slash": "GET /%00", "nul_then_a_name": "GET /%00x",
+    "nul_in_an_id": "GET /v1/conversations/c%00/tasks", "nul_in_the_query": "GET /healthz?a=%00",
+    "no_escape": "GET /a%zz", "cut_escape": "GET /a%", "other_method": "BREW /", "http_2": "PRI *",
+    "absolute": "GET http://127.0.0.1/healthz", "star": "GET *", "nul_of_delete": "DELETE /v1/conversations/c%00d",
+}
+
+
+@pytest.mark.parametrize("kind", UNREAD)
+def test_head_that_cannot_be_read_is_told_so_in_our_words(gateway, kind):
+    said = said_to(gateway, once(gateway, UNREAD[kind]))
+    head, _, body = said.partition(b"\r\n\r\n")
+    assert head.split(b" ", 2)[1] == b"400" and b"application/json" in head, said
+    assert json.loads(body)["error"]["code"] == "bad_request"
+
+
+def test_head_that_is_too_long_is_told_so(gateway):
+    said = said_to(gateway, once(gateway, "GET /healthz", *[f"X-{i}: {'x' * 1000}" for i in range(17)]))
+    assert said.split(b" ", 2)[1] == b"400" and b'"bad_request"' in said
+    assert said.count(b"HTTP/1.") == 1
+
+
+@pytest.mark.parametrize("connection", [[], ["Connection: keep-alive"], ["Connection: close"]])
+def test_upgrade_without_its_connection_header_is_told_so(gateway, connection):
+    """As behind a proxy that was not told to pass it on (RFC 6455 4.2.1)."""
+    said = said_to(gateway, once(
+        gateway, "GET /v1/ws", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", *connection))
+    assert said.split(b" ", 2)[1] == b"400" and b"Connection" in said.partition(b"\r\n\r\n")[2], said
+
+
+def test_end_of_a_connection_that_asked_for_nothing_is_silent(gateway):
+    """No answer to a request that was never made: it would be taken for the answer to the next one."""
+    with socket.create_connection((gateway.host, gateway.port), WAIT_S) as wire:
+        wire.shutdown(socket.SHUT_WR)
+        assert wire.recv(4096) == b""
+    with socket.create_connection((gateway.host, gateway.port), WAIT_S) as wire:
+        wire.sendall(once(gateway, "GET /healthz").encode())
+        wire.shutdown(socket.SHUT_WR)
+        said = b""
+        while piece := wire.recv(4096):
+            said += piece
+        assert said.count(b"HTTP/1.") == 1 and said.endswith(b"alive\n")

@@ -187,6 +187,28 @@ def test_foreign_missing_and_malformed_get_the_same_answer(gateway, api):
         assert json.loads(answers.pop())[0] == 404
 
 
+def first_line(api, conversation, task):
+    with socket.create_connection((api.gateway.host, api.gateway.port), WAIT_S) as wire:
+        wire.sendall(f"GET /v1/conversations/{conversation}/tasks/{task}/events HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                     f"Authorization: Bearer {api.token}\r\n\r\n".encode())
+        stream = wire.makefile("rb")
+        while stream.readline().strip():
+            pass
+        stream.readline()  # the chunk's size
+        return stream.readline().decode()
+
+
+def test_stream_says_when_to_come_back(api):
+    """Else a browser's EventSource waits for 3 to 5 s; and not all come back at the same moment."""
+    c = new_id()
+    task = api.chat(c, {"hang": 1})["task_id"]
+    lines = [first_line(api, c, task) for _ in range(8)]
+    assert all(line.startswith("retry: ") and 1000 <= int(line.split()[1]) < 1500 for line in lines), lines
+    assert len(set(lines)) > 1
+    _, events = sse(api, c, task, until=b"task.started")
+    assert [event for _, event, _ in events][:2] == ["task.created", "task.started"]
+
+
 def test_fault_of_an_id_names_nothing_else(api):
     """An id that no path can hold is not there like any other, and what is left of the path is not meant."""
     c = new_id()

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 import commands
-from commands import background, message, notices, process, run, terminal, turns_of
+from commands import background, message, notices, process, run, start, terminal, told, turns_of
 from gateway import SCRIPT, Gateway, is_alive, merged, wait_until
 from holdfast import Client, ids, new_id
 
@@ -62,23 +62,6 @@ def edit(gateway, session, file, change):
     value = record(gateway, session, file)
     change(value)
     (folder(gateway, session) / file).write_text(json.dumps(value), encoding="utf-8")
-
-
-def told(client, conversation, n=1):
-    """The notices of a conversation, when there are n and their turns have ended."""
-    def there():
-        done = [t for t in turns_of(client, conversation) if t["status"] == "completed"]
-        return len(done) >= n and notices(client, conversation)
-
-    return wait_until(there, f"{n} notices told")
-
-
-def start(client, command, **arguments):
-    """Starts it in a conversation of its own: (conversation, what the tool gave back)."""
-    conversation = new_id()
-    (started,) = run(client, background(command, **arguments), conversation=conversation)
-    assert started["output"] == "Background process started", started
-    return conversation, started
 
 
 def status(client, conversation, session):
@@ -495,3 +478,17 @@ def test_line_that_was_printed_while_the_gateway_was_down_is_told_once(own):
         run(again, process("kill", started["session_id"]), conversation=conversation)
         assert len(turns_of(again, conversation)) == 1
         assert sum("ERROR here" in text for text in notices(again, conversation)) == 1
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["own", "of_an_earlier_gateway"])
+def test_command_that_stops_its_keeper_and_ends_is_told_to_have_ended(own, restarted):
+    gate = own.path()
+    with Client(own) as client:
+        conversation, started = start(client, f"{until(gate)}; kill -STOP $PPID; exit 3")
+    if restarted:
+        own.kill()
+        own.start()
+    touch(gate)
+    with Client(own, token=client.token) as again:
+        end = ended(again, conversation, started["session_id"])
+        assert (end["status"], end["exit_code"]) == ("exited", 3)

@@ -15,6 +15,8 @@ from holdfast import Client
 from test_proxy import NGINX, TEMPORARY, Proxied, free_port, is_listening
 
 IDLE_S = 65  # nginx's proxy_read_timeout and proxy_send_timeout are 60 s
+PATIENCE_S = 122  # Caddy keeps idle connections for 120 s, Traefik for 90 s, nginx and AWS for 60 s
+ASK = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 SITE = """
 map $http_upgrade $connection_upgrade { default upgrade; "" ""; }
 server {
@@ -64,6 +66,24 @@ class Events(threading.Thread):
         self.ended = True
 
 
+@pytest.fixture(scope="module", autouse=True)
+def idle():
+    """A connection that has asked for something and is silent since, while the other test waits too."""
+    with Gateway() as gateway, socket.create_connection((gateway.host, gateway.port), 2 * IDLE_S) as sock:
+        sock.sendall(ASK)
+        read_answer(sock)
+        yield sock, time.monotonic()
+
+
+def read_answer(sock):
+    answer = b""
+    while not answer.endswith(b"alive\n"):
+        piece = sock.recv(4096)
+        assert piece, f"closed, after {answer!r}"
+        answer += piece
+    assert answer.startswith(b"HTTP/1.1 200 ")
+
+
 @pytest.mark.skipif(not pathlib.Path(NGINX).exists(), reason="no nginx here")
 def test_silence_longer_than_nginx_waits_is_bridged(proxied):
     gate = proxied.path()
@@ -82,3 +102,10 @@ def test_silence_longer_than_nginx_waits_is_bridged(proxied):
         assert events.ended and events.got.endswith(b"\r\n0\r\n\r\n")
         lines = [json.loads(line[6:]) for line in events.got.decode().split("\n") if line.startswith("data: ")]
         assert [line["seq"] for line in lines] == [1, 2, 3, 4, 5, 6]
+
+
+def test_g23_idle_connection_is_kept_for_longer_than_proxies_keep_it(idle):
+    sock, since = idle
+    time.sleep(max(0, since + PATIENCE_S - time.monotonic()))
+    sock.sendall(ASK)
+    read_answer(sock)

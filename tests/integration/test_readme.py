@@ -23,7 +23,8 @@ from holdfast import WAIT_S, Client, names
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 README = (ROOT / "README.md").read_text()
 AGENTS = (ROOT / "docs" / "agents.md").read_text()
-PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/agents.md", "docs/style.md", "proto/PROTOCOL.md"]
+PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/agents.md", "docs/decisions.md", "docs/style.md",
+         "proto/PROTOCOL.md", "tests/README.md"]
 README_LINES = 200  # what a stranger reads in five minutes
 CONFIG = {"agents": None}  # what a gateway without a file has
 

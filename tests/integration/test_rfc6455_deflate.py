@@ -7,7 +7,7 @@ import test_framing
 from test_framing import *  # noqa: F401,F403
 from test_framing import ILLEGAL
 from test_rfc6455 import *  # noqa: F401,F403
-from test_rfc6455 import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, Wire, fails, frame
+from test_rfc6455 import BINARY, CLOSE, PING, PONG, TEXT, Wire, fails, frame
 from wire import deflated
 
 CONFIG = {"compression": True}
@@ -41,8 +41,3 @@ def test_reserved_bits_fail_the_connection(wire, rsv, opcode):
 @pytest.mark.parametrize("kind", [kind for kind in ILLEGAL if kind != "reserved_bit"])
 def test_illegal_frames_end_the_connection(gateway, client, wire, kind):
     test_framing.test_illegal_frames_end_the_connection(gateway, client, wire, kind)
-
-
-def test_invalid_utf8_fails_before_the_message_is_whole(wire):
-    """Here it fails with the message's end."""
-    fails(wire, frame(TEXT, b'{"type":"ping","id":"\xff', fin=False) + frame(CONTINUATION, b'"}'), (1007,))

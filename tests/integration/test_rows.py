@@ -12,7 +12,7 @@ REQUIRED = [f"{letter}{n}" for letter, last in (("P", 23), ("W", 10), ("N", 20),
 FIELD_CASES = (1, 3, 5, 6, 8, 9, 11, 12, 14, 15, 16, 17, 19, 21, 24, 25, 26, 27, 28, 29, 31, 33, 35, 37, 38, 40,
                41, 43, 44, 45, 47, 48, 49, 51, 52, 53, 55, 56, 58, 59, 61, 62, 63, 66)
 REQUIRED += [f"F{n:02}" for n in FIELD_CASES]
-NAMED = re.compile(r"test((?:_[pwna][0-9]+)+)_")  # its name begins with its rows
+NAMED = re.compile(r"test((?:_[pwnag][0-9]+)+)_")  # its name begins with its rows
 
 
 def rows():
@@ -60,7 +60,8 @@ def test_every_named_test_exists():
 def rows_in(name):
     """The rows that a test's name begins with."""
     named = NAMED.match(name)
-    return [row[0].upper() + row[1:].lstrip("0") for row in named[1].strip("_").split("_")] if named else []
+    rows = named[1].strip("_").split("_") if named else []
+    return [row.upper() if row[0] == "g" else row[0].upper() + row[1:].lstrip("0") for row in rows]
 
 
 def test_every_test_that_names_rows_stands_in_them():

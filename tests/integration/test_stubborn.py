@@ -119,26 +119,14 @@ def test_restart_on_the_same_port_within_a_second():  # F26
         assert not re.search("address|in use", "\n".join(gateway.log[-5:]))
 
 
-STOPS_IT = 'kill -STOP $PPID; (trap "" TERM; sleep 1000) & sleep 1000'
-
-
 @pytest.mark.parametrize("how", ["cancel", "stop", "kill"])
-def test_agent_that_stops_its_supervisor_ends_all_the_same(how):
-    agent = {"name": "sh", "kind": "exec", "command": ["/bin/sh", "-c", STOPS_IT], "grace_s": 1}
+def test_agent_that_stops_its_supervisor_ends_all_the_same(how, tmp_path):
+    stopped = tmp_path / "stopped"
+    stops_it = f'kill -STOP $PPID; touch {stopped}; (trap "" TERM; sleep 1000) & sleep 1000'
+    agent = {"name": "sh", "kind": "exec", "command": ["/bin/sh", "-c", stops_it], "grace_s": 1}
     with Gateway({"agents": [agent]}) as gateway, Client(gateway) as client:
         task = client.chat("x")
-
-        def is_stopped():
-            for entry in pathlib.Path("/proc").glob("[0-9]*"):
-                try:
-                    state, parent = (entry / "stat").read_text().rsplit(")", 1)[1].split()[:2]
-                except OSError:
-                    continue
-                if state == "T" and int(parent) == gateway.process.pid:
-                    return True
-            return False
-
-        wait_until(is_stopped, "a supervisor that is stopped")
+        wait_until(stopped.exists, "a supervisor that was stopped")
         mark, pid = gateway.mark, gateway.process.pid
         if how == "cancel":
             client.call("cancel", **ids(task))
@@ -148,3 +136,11 @@ def test_agent_that_stops_its_supervisor_ends_all_the_same(how):
         else:
             gateway.kill()
         wait_until(lambda: not set(processes_with(mark)) - {pid}, "nothing is left of the agent")
+
+
+def test_agent_that_stops_its_supervisor_and_ends_is_told_to_have_ended():
+    """A supervisor that stays stopped tells nobody: the task would last until its time is over."""
+    agent = {"name": "sh", "kind": "exec", "command": ["/bin/sh", "-c", "kill -STOP $PPID; exit 3"]}
+    with Gateway({"agents": [agent]}) as gateway, Client(gateway) as client:
+        task, _ = client.finish("x")
+        assert "exit status 3" in task["error"]["message"]

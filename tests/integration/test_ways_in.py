@@ -176,6 +176,30 @@ def test_what_is_served_is_for_its_own_origin_alone(gateway):
         assert gateway.http("GET", path)[1]["cross-origin-resource-policy"] == "same-origin", path
 
 
+# What stock libraries set by themselves, by their sources: eventsource 2 and launchdarkly-eventsource 2 (Accept,
+# Cache-Control, Last-Event-ID), eventsource 4, eventsource-client 1, extended-eventsource 2 and sse.js 2
+# (Last-Event-ID), event-source-polyfill 1 and fetch-event-source 2 (Accept), axios 1 and ky 1 (Accept, Content-Type);
+# jQuery 4 sets X-Requested-With for its own site alone, which pages copy, as they do Pragma; and what the API wants.
+SET_BY_LIBRARIES = ("accept", "cache-control", "last-event-id", "pragma", "x-requested-with", "authorization",
+                    "content-type", "idempotency-key")
+
+
+def allowed_headers(answer):
+    line = next(line for line in answer.lower().split("\r\n") if line.startswith("access-control-allow-headers:"))
+    return {name.strip() for name in line.partition(":")[2].split(",")}
+
+
+@pytest.mark.parametrize("path, method", [("/v1/conversations/c/tasks/t/events", "GET"), ("/v1/conversations/c/tasks", "POST"),
+                                          ("/v1/conversations/c", "DELETE"), ("/v1/conversations/c", "PATCH")])
+@pytest.mark.parametrize("header", SET_BY_LIBRARIES)
+def test_g07_preflight_allows_what_stock_libraries_set(keyed, path, method, header):
+    status, headers, _ = keyed.http("OPTIONS", path, headers={
+        "Origin": SITE, "Access-Control-Request-Method": method, "Access-Control-Request-Headers": header})
+    assert status == 204
+    assert header in {name.strip() for name in headers["access-control-allow-headers"].lower().split(",")}
+    assert method in {name.strip() for name in headers["access-control-allow-methods"].split(",")}
+
+
 def test_preflight_of_a_listed_origin_is_answered_without_a_length(keyed):
     """RFC 9110 8.6: a 204 has none; the next request on the connection is answered all the same."""
     lines = ["OPTIONS /v1/conversations HTTP/1.1", f"Host: {keyed.host}:{keyed.port}", f"Origin: {SITE}",
@@ -188,6 +212,7 @@ def test_preflight_of_a_listed_origin_is_answered_without_a_length(keyed):
         assert answer.startswith("http/1.1 204 ") and answer.endswith("\r\n\r\n")
         assert f"access-control-allow-origin: {SITE}\r\n" in answer
         assert "content-length" not in answer
+        assert set(SET_BY_LIBRARIES) <= allowed_headers(answer)
         wire.send(f"GET /healthz HTTP/1.1\r\nHost: {keyed.host}:{keyed.port}\r\nConnection: close\r\n\r\n".encode())
         while wire._more():
             pass

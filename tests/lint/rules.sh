@@ -6,6 +6,39 @@ set -euo pipefail
 export LC_ALL=C
 cd "${1:-$(dirname "$0")/../..}"
 
+# A room of gateway/, and the rooms that it may include: those of lines above it alone, so there is no ring.
+# "gateway" is what stands there directly.
+rooms='
+base
+config      base
+processes   base config
+store       base
+auth        base config
+fetch       base config
+front       auth base config
+cli         auth base front store
+models      base fetch
+tools       config fetch models processes
+agents      base config fetch models processes tools
+faces       auth front
+gateway     agents auth base cli config faces fetch front processes store tools
+'
+
+# Names of a library, or an include of it, and where in gateway/ they may stand: rooms and single modules.
+# libuv is everywhere: it is the loop.
+libraries='
+curl_|CURL|<curl/           fetch/
+sqlite3|SQLITE_|<sqlite3    store/
+lws_|LWS_|<libwebsockets    front/ base/deadline cli/chat_link
+json_t|JSON_|<jansson       config/ auth/jwt_key
+z_stream|Z_[A-Z]|<zlib      front/deflate
+SSL_|X509|<openssl/ssl      front/tls front/ws
+EVP_|<openssl/evp           auth/ fetch/webhook_sign processes/sandbox
+HMAC|<openssl/hmac          auth/jwt fetch/webhook_sign
+PEM_|BIO_|BN_|OSSL_|ECDSA_  auth/
+RAND_|<openssl/rand         auth/ fetch/fetch front/front server
+'
+
 sources() { # sources NAME-PATTERN...: files of ours, without what is built, fetched or recorded
     local names=()
     for pattern in "$@"; do names+=(-o -name "$pattern"); done
@@ -16,7 +49,7 @@ sources() { # sources NAME-PATTERN...: files of ours, without what is built, fet
 
 c_rules() { # the rules of C files, on code without its comments and the insides of its literals
     # shellcheck disable=SC2016
-    awk '
+    awk -v rooms="$rooms" -v libraries="$libraries" '
     function breach(what) { printf "%s:%d: %s\n", FILENAME, FNR, what }
     function code_of(line,    out, token) {
         while (line != "") {
@@ -38,8 +71,82 @@ c_rules() { # the rules of C files, on code without its comments and the insides
     function calls(code, names) { return code ~ "(^|[^A-Za-z0-9_.>])(" names ")[ \t]*\\(" }
     function uses(code, prefixes) { return code ~ "(^|[^A-Za-z0-9_])(" prefixes ")" }
     function layer_of(path) { sub(/\/.*/, "", path); return path }
+    function room_of(path) { return split(path, part, "/") > 2 ? part[2] : "gateway" }
+    function stem_of(path) { sub(/.*\//, "", path); sub(/\.[ch]$/, "", path); return path }
+    function columns(line) { gsub(/[\200-\277]/, "", line); return length(line) }
+
+    function read_rooms(    lines, words, n, i, k, j) {
+        n = split(rooms, lines, "\n")
+        for (i = 1; i <= n; i++) {
+            k = split(lines[i], words, " ")
+            for (j = 2; j <= k; j++) {
+                if (!(words[j] in is_room))
+                    printf "tests/lint/rules.sh:1: room %s may include %s, which is not above it\n", words[1], words[j]
+                may[words[1], words[j]] = 1
+            }
+            if (k) is_room[words[1]] = 1
+        }
+    }
+    function read_libraries(    lines, n, i) {
+        n = split(libraries, lines, "\n")
+        for (i = 1; i <= n; i++) {
+            if (lines[i] == "") continue
+            names[++n_libraries] = lines[i]
+            sub(/ .*/, "", names[n_libraries])
+            sub(/[^ ]+ +/, "", lines[i])
+            places[n_libraries] = lines[i]
+        }
+    }
+    function stands_in(path, list,    words, k, j) {
+        sub(/^gateway\//, "", path)
+        sub(/\.[ch]$/, "", path)
+        k = split(list, words, " ")
+        for (j = 1; j <= k; j++)
+            if (path == words[j] || (words[j] ~ /\/$/ && index(path, words[j]) == 1)) return 1
+        return 0
+    }
+    function library_rules(code,    i) {
+        for (i = 1; i <= n_libraries; i++)
+            if (uses(code, names[i]) && !stands_in(FILENAME, places[i]))
+                breach("names of this library stand in " places[i] " alone")
+    }
+    function room_rules(path,    other) {
+        if (!(room in is_room)) {
+            breach("room " room " has no line in tests/lint/rules.sh")
+            return
+        }
+        other = room_of(path)
+        if (other == room) return
+        if (!((room, other) in may)) breach(room "/ may not include " other "/")
+        used[room, other] = 1
+        if (path ~ /_private\.h$/) breach("a private header of another room")
+    }
+    function include_rules(    path, kind) { # own header, system headers, ours; each sorted
+        if (!match($0, /[<"][^>"]+/)) return
+        path = substr($0, RSTART + 1, RLENGTH - 1)
+        kind = substr($0, RSTART, 1)
+        if (kind == "<" && include_kind == "\"" && (n_ours > 1 || FILENAME ~ /\.h$/ || !is_own(first_ours)))
+            breach("system headers come before ours")
+        if (kind == "\"" && include_kind == kind && !blank_before) {
+            if (path < last_include) breach("includes are not sorted")
+        }
+        if (kind == "\"" && !n_ours++) first_ours = path
+        include_kind = kind
+        last_include = path
+        if (layer == "gateway" && kind == "\"" && path ~ /^gateway\//) room_rules(path)
+        if (layer == "gateway") library_rules($0)
+    }
+    function is_own(path,    name) {
+        name = stem_of(FILENAME)
+        sub(/^(test|fuzz)_/, "", name)
+        path = stem_of(path)
+        sub(/_(private|parts)$/, "", path)
+        return index(name, path) == 1
+    }
 
     BEGIN {
+        read_rooms()
+        read_libraries()
         below["proto"] = "proto"
         below["core"] = "proto|core"
         below["gateway"] = "proto|core|gateway"
@@ -52,7 +159,9 @@ c_rules() { # the rules of C files, on code without its comments and the insides
         layer = layer_of(FILENAME)
         ours = layer in below
         pure = layer == "proto" || layer == "core"
-        in_comment = 0
+        in_comment = n_ours = 0
+        include_kind = last_include = ""
+        if (layer == "gateway") room = room_of(FILENAME)
     }
     FNR == 601 { breach("file is longer than 600 lines") }
     /^[ \t]*#[ \t]*include/ {
@@ -61,10 +170,19 @@ c_rules() { # the rules of C files, on code without its comments and the insides
             breach(layer "/ may include only " below[layer] " (from the root of the tree)")
         if (pure && $0 ~ /</ && $0 !~ "<(" libc ")\\.h>")
             breach(layer "/ may include only the pure part of libc")
+        include_rules()
+        blank_before = 0
         next
     }
+    /^[ \t]*#/ { include_kind = last_include = "" } # a condition, a definition: what follows is a list of its own
+    { blank_before = $0 == "" }
+    /^\/\* ?[-=*][-=*][-=*]/ && ($0 !~ /^\/\* --- [^-].* -+ \*\/$/ || columns($0) != 100) {
+        breach("a section bar is \"/* --- name ---- */\" over 100 columns")
+    }
+    columns($0) > 100 && (in_comment || /\/\*/) { breach("a comment of more than 100 columns") }
     {
         code = code_of($0)
+        if (layer == "gateway") library_rules(code)
         if (pure && uses(code, rim_only)) breach("name of a library of the rim in " layer "/")
         if (calls(code, "strcpy|strcat|sprintf|vsprintf|atoi|atol|atoll|strtok|usleep|localtime|gets"))
             breach("banned function")
@@ -74,7 +192,45 @@ c_rules() { # the rules of C files, on code without its comments and the insides
         if (ours && FILENAME != "gateway/main.c" && calls(code, "exit"))
             breach("exit() outside gateway/main.c")
     }
+    END {
+        for (arrow in may)
+            if (!(arrow in used)) {
+                split(arrow, pair, SUBSEP)
+                printf "tests/lint/rules.sh:1: %s/ no longer includes %s/: take it off its line\n", pair[1], pair[2]
+            }
+    }
     ' "$@"
+}
+
+root_rules() { # gateway/ itself is a room like any other, and a small one
+    local most=16
+    [ $# -le $most ] || echo "gateway:1: $# files stand in it directly, at most $most"
+}
+
+static_rules() { # a backtrace, perf and grep name functions: which one is meant?
+    local most=5
+    # shellcheck disable=SC2016
+    awk -v most=$most '
+    /^static / && match($0, /[A-Za-z0-9_]+ *(\[[^]]*\])* *[(=;]/) {
+        name = substr($0, RSTART, RLENGTH)
+        sub(/[^A-Za-z0-9_].*/, "", name)
+        if (!((name, FILENAME) in seen)) {
+            seen[name, FILENAME] = 1
+            n[name]++
+            places[name] = places[name] "\n" FILENAME ":" FNR
+        }
+    }
+    END {
+        for (name in n) many += n[name] >= 3
+        if (many <= most) exit
+        for (name in n)
+            if (n[name] >= 3) {
+                k = split(places[name], at, "\n")
+                for (i = 2; i <= k; i++)
+                    printf "%s: static %s stands in %d files; %d such names, at most %d: give it its noun\n",
+                        at[i], name, n[name], many, most
+            }
+    }' "$@"
 }
 
 header_rules() { # the header is the manual: /* name -- sentence, and at least a Thread: line
@@ -87,13 +243,32 @@ header_rules() { # the header is the manual: /* name -- sentence, and at least a
     done
 }
 
-map_rules() { # ARCHITECTURE.md names each module: by its header, or by its .c when it has none
-    local file map
-    map=$(<ARCHITECTURE.md)
-    for file in "$@"; do
-        [[ $file == *.c && -e ${file%.c}.h || $map == *"\`$file\`"* ]] ||
-            echo "$file:1: is not in the table of ARCHITECTURE.md"
-    done
+map_rules() { # ARCHITECTURE.md names each module in a row of its folder
+    printf '%s\n' "$@" | awk '
+    FNR == NR {
+        if ($2 ~ /^`.*\/`$/) rows[$2] = rows[$2] $0
+        next
+    }
+    {
+        folder = name = $0
+        sub(/[^\/]*$/, "", folder)
+        sub(/.*\//, "", name)
+        sub(/\.[ch]$/, "", name)
+        if (!index(rows["`" folder "`"], "`" name "`"))
+            print $0 ":1: is in no row of its folder in ARCHITECTURE.md"
+    }' ARCHITECTURE.md -
+}
+
+mention_rules() { # "core/task.c:task_finish" in a text: there is such a function
+    local file line path name
+    { grep -oHnE '\<(proto|core|gateway)/[a-z_/]+\.[ch]:[a-z_]+' "$@" || true; } |
+        while IFS=: read -r file line path name; do
+            grep -qsE "(^|[ *])$name\(" "$path" || echo "$file:$line: there is no $path:$name"
+        done
+}
+
+picture_rules() { # docs/rooms.svg is what the includes are
+    docs/rooms.py --check 2>/dev/null || echo "docs/rooms.svg:1: is not what docs/rooms.py draws: run it"
 }
 
 text_rules() { # of all files: no unfinished business, no path of somebody's machine
@@ -106,12 +281,19 @@ text_rules() { # of all files: no unfinished business, no path of somebody's mac
 mapfile -t c_files < <(sources '*.[ch]')
 mapfile -t headers < <(printf '%s\n' "${c_files[@]}" | grep -E '^(proto|core|gateway)/.*\.h$')
 mapfile -t modules < <(printf '%s\n' "${c_files[@]}" | grep -E '^(proto|core|gateway)/')
+mapfile -t code_files < <(printf '%s\n' "${modules[@]}" | grep '\.c$')
+mapfile -t root_files < <(printf '%s\n' "${modules[@]}" | grep -E '^gateway/[^/]*$')
+mapfile -t texts < <(sources '*.md' '*.[ch]')
 mapfile -t all_files < <(sources '*')
 
 breaches=$(
     [ ${#c_files[@]} -eq 0 ] || c_rules "${c_files[@]}"
     header_rules "${headers[@]}"
     map_rules "${modules[@]}"
+    root_rules "${root_files[@]}"
+    static_rules "${code_files[@]}"
+    mention_rules "${texts[@]}"
+    picture_rules
     [ ${#all_files[@]} -eq 0 ] || text_rules "${all_files[@]}"
 )
 [ -z "$breaches" ] || { echo "$breaches"; exit 1; }

@@ -7,7 +7,8 @@ answers in a few words.  Each test sees what the tools gave back, and what the m
 
 import json
 
-from gateway import merged
+from gateway import merged, wait_until
+from holdfast import new_id
 from model_server import DONE, ModelServer, answer, call, finish, reply
 
 TOOLS = ["terminal", "process"]
@@ -91,3 +92,20 @@ def turns_of(client, conversation):
     """Its tasks of type notice, the oldest first."""
     tasks = client.call("tasks", conversation_id=conversation, limit=200)["tasks"]
     return [t for t in tasks if t["type"] == "notice"]
+
+
+def told(client, conversation, n=1):
+    """The notices of a conversation, when there are n and their turns have ended."""
+    def there():
+        done = [t for t in turns_of(client, conversation) if t["status"] == "completed"]
+        return len(done) >= n and notices(client, conversation)
+
+    return wait_until(there, f"{n} notices told")
+
+
+def start(client, command, **arguments):
+    """Starts it in a conversation of its own: (conversation, what the tool gave back)."""
+    conversation = new_id()
+    (started,) = run(client, background(command, **arguments), conversation=conversation)
+    assert started["output"] == "Background process started", started
+    return conversation, started

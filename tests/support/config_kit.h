@@ -5,10 +5,10 @@
 #ifndef TESTS_SUPPORT_CONFIG_KIT_H
 #define TESTS_SUPPORT_CONFIG_KIT_H
 
+#include <unistd.h>
+
 #include "gateway/config/config.h"
 #include "tests/support/t.h"
-
-#include <unistd.h>
 
 static char file[] = "/tmp/holdfast-config-XXXXXX";
 

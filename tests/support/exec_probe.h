@@ -8,10 +8,20 @@
 #ifndef TESTS_SUPPORT_EXEC_PROBE_H
 #define TESTS_SUPPORT_EXEC_PROBE_H
 
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "gateway/agents/agent_exec.h"
@@ -19,21 +29,10 @@
 #include "proto/buf.h"
 #include "proto/limits.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #define FAILSAFE_MS 30000
 #define MARK "HOLDFAST_EXEC_TEST" /* in the environment of every process of a run */
 
-/* ------------------------------------------------------------------ a core that takes notes */
+/* --- a core that takes notes ------------------------------------------------------------------ */
 
 struct probe {
     struct run *run;
@@ -138,7 +137,7 @@ static inline void start_python(struct probe *p, const char *script)
     start(p, "/usr/bin/python3", script);
 }
 
-/* ------------------------------------------------------------------ waiting */
+/* --- waiting ---------------------------------------------------------------------------------- */
 
 static inline void on_tick(uv_timer_t *timer)
 {

@@ -117,7 +117,8 @@ def is_alive(pid):
 class Gateway:
     """One data folder, and the process that serves it now.  start, stop, kill, start …"""
 
-    def __init__(self, config=None, *, listen="127.0.0.1:0", folder=None, environ=None):
+    def __init__(self, config=None, *, listen="127.0.0.1:0", folder=None, environ=None, binary=BINARY):
+        self.binary = binary
         self.own_folder = folder is None
         self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="holdfast-test-"))
         self.data = self.folder / "data"
@@ -140,7 +141,7 @@ class Gateway:
             for agent in self.config.get("agents", [])
         ]
         config.write_text(json.dumps(merged(self.config, {"agents": agents})))
-        return [BINARY, "serve", "--config", str(config), "--listen", self.listen,
+        return [str(self.binary), "serve", "--config", str(config), "--listen", self.listen,
                 "--data", str(self.data), "--log-level", "debug", *more]
 
     def start(self):

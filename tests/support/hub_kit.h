@@ -1,8 +1,9 @@
-/* hub_kit -- a whole hub without a rim: the memory store stepped by hand, agents that do as the test
- * says, sessions whose lines are kept.
+/* hub_kit -- a whole hub without a rim: the memory store stepped by hand, agents that do as the
+ * test says, sessions whose lines are kept.
  *
- * Faults:   whatever the hub asks of its rim passes one of the points of KIT_POINTS.  kit_fault names one
- *           of them, and from which passing on, and how often, it fails.  kit_passed counts.
+ * Faults:   whatever the hub asks of its rim passes one of the points of KIT_POINTS.  kit_fault
+ *           names one of them, and from which passing on, and how often, it fails.  kit_passed
+ *           counts.
  * Thread:   the test's.
  */
 #ifndef TESTS_SUPPORT_HUB_KIT_H
@@ -10,8 +11,8 @@
 
 #include "core/call.h"
 #include "core/session.h"
-#include "core/store_inline.h"
 #include "core/store_memory.h"
+#include "tests/support/store_inline.h"
 #include "tests/support/t.h"
 
 struct run {
@@ -397,7 +398,8 @@ static inline void client_free(struct client *c)
     free(c);
 }
 
-/* The next line that came, without its newline; "" when there is none.  Good until the next call. */
+/* The next line that came, without its newline; "" when there is none.  Good until the next
+ * call. */
 static inline const char *client_line(struct client *c)
 {
     static struct buf line;

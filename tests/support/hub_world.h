@@ -1,9 +1,9 @@
 /* hub_world -- random lives of several clients of two owners, against a naive witness.
  *
- * Clients start, follow, cancel, send, answer, drop and come back; agents talk, ask, spawn and end; the
- * store commits, answers, fails and crashes at any step.  What happens next is chosen by world_choose:
- * random numbers in a unit test, the fuzzer's bytes in a fuzz target.  The witness keeps every line
- * that any client ever saw, and checks the promises on each one:
+ * Clients start, follow, cancel, send, answer, drop and come back; agents talk, ask, spawn and end;
+ * the store commits, answers, fails and crashes at any step.  What happens next is chosen by
+ * world_choose: random numbers in a unit test, the fuzzer's bytes in a fuzz target.  The witness
+ * keeps every line that any client ever saw, and checks the promises on each one:
  *
  *   1 dense        each subscription's lines go up by one from where it began
  *   2 committed    a line that was seen once is the same for ever, also after a crash
@@ -131,8 +131,8 @@ static void see_started(struct watcher *watcher, const char *line)
     snprintf(w.tasks[i].key, sizeof w.tasks[i].key, "%s", key);
 }
 
-/* The tasks of a snapshot that live are followed from their heads; with a second one they are followed
- * already, though nothing of the newest may have come yet. */
+/* The tasks of a snapshot that live are followed from their heads; with a second one they are
+ * followed already, though nothing of the newest may have come yet. */
 static void see_opened(struct watcher *watcher, const char *line)
 {
     static const char mark[] = "{\"task_id\":\"";

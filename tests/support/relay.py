@@ -14,6 +14,7 @@ class Relay:
         self.port = self.listener.getsockname()[1]
         self.wires = []
         self.accepted = 0
+        self.cut_word, self.cuts_left = b"", 0
         self.lock = threading.Lock()
         self.thread = threading.Thread(target=self._accept, daemon=True)
         self.thread.start()
@@ -28,8 +29,7 @@ class Relay:
                     self.wires.append((near, far))
                 threading.Thread(target=self._carry, args=(near, far), daemon=True).start()
 
-    @staticmethod
-    def _carry(near, far):
+    def _carry(self, near, far):
         other = {near: far, far: near}
         with contextlib.suppress(OSError, ValueError), selectors.DefaultSelector() as selector:
             for end in other:
@@ -40,9 +40,23 @@ class Relay:
                     if not data:
                         raise OSError
                     other[key.fileobj].sendall(data)
+                    if key.fileobj is far and self._is_cut_after(data):
+                        raise OSError
         for end in other:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+
+    def _is_cut_after(self, data):
+        with self.lock:
+            if not self.cuts_left or self.cut_word not in data:
+                return False
+            self.cuts_left -= 1
+            return True
+
+    def cut_after(self, word, times):
+        """The next connections on which these bytes came to the client end right after them, so many times."""
+        with self.lock:
+            self.cut_word, self.cuts_left = word, times
 
     def cut(self):
         """Every connection, with a reset."""

@@ -5,9 +5,8 @@
 #ifndef TESTS_SUPPORT_REQUEST_KIT_H
 #define TESTS_SUPPORT_REQUEST_KIT_H
 
-#include "tests/support/t.h"
-
 #include "proto/request.h"
+#include "tests/support/t.h"
 
 static struct js_doc doc;
 static struct request request;

@@ -1,18 +1,17 @@
 /* run_probe -- what the tests of the in-process agents share: a core that takes notes, and waiting.
  *
- * Shape:    for one test file each, hence static: a loop, and runs of whatever agent_ops.  Each event
- *           is noted as a line, "token {"text":"a"}".  setup and teardown go around each test;
- *           teardown frees what still runs and checks that no handle is left.
+ * Shape:    for one test file each, hence static: a loop, and runs of whatever agent_ops.  Each
+ *           event is noted as a line, "token {"text":"a"}".  setup and teardown go around each
+ *           test; teardown frees what still runs and checks that no handle is left.
  * Thread:   one.
  */
 #ifndef TESTS_SUPPORT_RUN_PROBE_H
 #define TESTS_SUPPORT_RUN_PROBE_H
 
-#include "tests/support/t.h"
+#include <uv.h>
 
 #include "core/agent.h"
-
-#include <uv.h>
+#include "tests/support/t.h"
 
 #define FAILSAFE_MS 30000
 
@@ -104,7 +103,7 @@ static inline const char *probe_start(const struct agent_ops *ops, void *setting
     return error;
 }
 
-/* ------------------------------------------------------------------ waiting */
+/* --- waiting ---------------------------------------------------------------------------------- */
 
 static inline void on_tick(uv_timer_t *timer)
 {

@@ -1,18 +1,17 @@
 /* script_model -- a model that follows a script, for the tests of the ReAct loop.
  *
- * Shape:    for one test file each, hence static: START(SAY("a"), DONE, …) starts a run whose model does
- *           that, one act in each turn of the loop; DONE ends a turn of the model, and the next one
- *           goes on behind it.  What the model is given is kept in script.requests.
+ * Shape:    for one test file each, hence static: START(SAY("a"), DONE, …) starts a run whose model
+ *           does that, one act in each turn of the loop; DONE ends a turn of the model, and the
+ *           next one goes on behind it.  What the model is given is kept in script.requests.
  * Thread:   one.
  */
 #ifndef TESTS_SUPPORT_SCRIPT_MODEL_H
 #define TESTS_SUPPORT_SCRIPT_MODEL_H
 
-#include "tests/support/run_probe.h"
-
 #include "gateway/agents/agent_react.h"
 #include "gateway/base/stepper.h"
 #include "gateway/tools/tools.h"
+#include "tests/support/run_probe.h"
 
 struct act {
     enum { ACT_THINK, ACT_SAY, ACT_CALL, ACT_DONE, ACT_WAIT, ACT_REFUSE } kind;
@@ -65,8 +64,9 @@ static inline void on_act(void *arg)
             stepper_stop(&t->stepper);
         break;
     case ACT_CALL:
-        t->events.on_tool_call(
-            t->user, &(struct model_call){str_of(act->a), str_of(act->b), str_of(act->c)});
+        t->events.on_tool_call(t->user, &(struct model_call){.id = str_of(act->a),
+                                                             .name = str_of(act->b),
+                                                             .arguments = str_of(act->c)});
         break;
     case ACT_DONE: t->events.on_done(t->user, str_of(act->a)); break;
     case ACT_WAIT:

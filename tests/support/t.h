@@ -7,14 +7,13 @@
 #ifndef TESTS_SUPPORT_T_H
 #define TESTS_SUPPORT_T_H
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
+#include <cmocka.h>
 
 #include "proto/base.h"
 #include "proto/buf.h"

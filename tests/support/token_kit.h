@@ -5,15 +5,16 @@
 #ifndef TESTS_SUPPORT_TOKEN_KIT_H
 #define TESTS_SUPPORT_TOKEN_KIT_H
 
-#include "gateway/auth/auth.h"
-#include "gateway/auth/jwt_key.h"
-#include "gateway/config/config.h"
-#include "tests/support/t.h"
-
 #include <openssl/ecdsa.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/pem.h>
+
+#include "gateway/auth/auth.h"
+#include "gateway/auth/jwt_key.h"
+#include "gateway/config/config.h"
+#include "proto/base64url.h"
+#include "tests/support/t.h"
 
 #define SECRET "a secret of more than thirty-two bytes, for the tests"
 #define NOW_MS 1800000000000
@@ -53,7 +54,7 @@ static inline void kit_write_private(const char *path, EVP_PKEY *key)
     assert_int_equal(fclose(file), 0);
 }
 
-/* ------------------------------------------------------------------ tokens */
+/* --- tokens ----------------------------------------------------------------------------------- */
 
 /* "header.claims", the part that is signed. */
 static inline struct buf kit_signed_part(const char *header, const char *claims)
@@ -121,7 +122,7 @@ static inline struct buf kit_sign(const char *header, const char *claims, EVP_PK
     return token;
 }
 
-/* ------------------------------------------------------------------ keys, made once */
+/* --- keys, made once -------------------------------------------------------------------------- */
 
 static char folder[] = "/tmp/holdfast-auth-XXXXXX";
 static EVP_PKEY *rsa, *other_rsa, *small_rsa, *p256, *p384, *ed;
@@ -174,7 +175,7 @@ static inline int drop_keys(void **state)
     return system(command);
 }
 
-/* ------------------------------------------------------------------ a gateway's auth */
+/* --- a gateway's auth ------------------------------------------------------------------------- */
 
 static inline void add_key(struct config *c, const char *kid, enum key_alg alg, const char *file)
 {

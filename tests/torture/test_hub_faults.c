@@ -1,8 +1,8 @@
-/* Every fault point of the domain fails at its first, second, … passing in a whole conversation, once
- * or from then on, and the promises hold: the witness of hub_world.h sees to it.
+/* Every fault point of the domain fails at its first, second, … passing in a whole conversation,
+ * once or from then on, and the promises hold: the witness of hub_world.h sees to it.
  *
- * One life is told again and again, the same each time but for the fault: it ends when the point was
- * not passed often enough for the next one. */
+ * One life is told again and again, the same each time but for the fault: it ends when the point
+ * was not passed often enough for the next one. */
 #include "tests/support/hub_world.h"
 
 #ifdef __SANITIZE_ADDRESS__ /* each life takes ten times as long */

@@ -1,9 +1,9 @@
 /* Memory runs out at the first, second, … allocation of a whole conversation.
  *
- * What a peer sizes is allocated by try_alloc: a failure of one is survived, with every promise kept
- * (the witness of hub_world.h sees to it).  All else is small, bounded by limits.h, and aborts: that is
- * as a kill, between any two steps of which test_hub_steps.c finds nothing lost; here it is shown that
- * it is an abort that says so, and nothing worse.
+ * What a peer sizes is allocated by try_alloc: a failure of one is survived, with every promise
+ * kept (the witness of hub_world.h sees to it).  All else is small, bounded by limits.h, and
+ * aborts: that is as a kill, between any two steps of which test_hub_steps.c finds nothing lost;
+ * here it is shown that it is an abort that says so, and nothing worse.
  *
  * The linker puts the wrappers between (--wrap, see tests/CMakeLists.txt). */
 #include <signal.h>
@@ -65,7 +65,7 @@ static void live(uint64_t seed, size_t steps)
     end_the_world();
 }
 
-/* --- what a peer sizes ------------------------------------------------------------------------- */
+/* --- what a peer sizes ------------------------------------------------------------------------ */
 
 void *__real_try_alloc(size_t bytes);
 void *__real_try_realloc(void *old, size_t bytes);
@@ -100,7 +100,7 @@ static void test_torture_each_allocation_that_a_peer_sizes_fails(void **state)
     peers.fails_at = 0;
 }
 
-/* --- all of them ------------------------------------------------------------------------------- */
+/* --- all of them ------------------------------------------------------------------------------ */
 
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t n, size_t bytes);
@@ -124,7 +124,8 @@ void *__wrap_realloc(void *old, size_t bytes)
     return fails(&all) ? NULL : __real_realloc(old, bytes);
 }
 
-/* A life in a process of its own: how it ended, what it said last, and how many allocations it had. */
+/* A life in a process of its own: how it ended, what it said last, and how many allocations it
+ * had. */
 struct end {
     int status;
     unsigned passed;

@@ -1,6 +1,5 @@
-#include "tests/support/t.h"
-
 #include "proto/agent_line.h"
+#include "tests/support/t.h"
 
 static struct agent_line_decoder decoder;
 static struct agent_line line;

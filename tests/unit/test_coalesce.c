@@ -1,6 +1,5 @@
-#include "tests/support/t.h"
-
 #include "proto/event.h"
+#include "tests/support/t.h"
 
 #define TID "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 #define LINE(seq, event, data)                                                   \
@@ -122,7 +121,7 @@ static void test_coalesce_longer_line_stays_as_it_is(void **state)
     assert_true(same);
 }
 
-/* ---- the naive oracle: an array of events, merged by the rule's words ---- */
+/* --- the naive oracle: an array of events, merged by the rule's words ------------------------- */
 
 enum { MOST = 60 };
 

@@ -1,6 +1,5 @@
-#include "tests/support/t.h"
-
 #include "proto/errors.h"
+#include "tests/support/t.h"
 
 static void test_error_codes_and_statuses_are_those_of_the_wire(void **state)
 {

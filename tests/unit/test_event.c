@@ -1,7 +1,6 @@
-#include "tests/support/t.h"
-
 #include "proto/event.h"
 #include "proto/said.h"
+#include "tests/support/t.h"
 
 #define TID "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 #define LINE(seq, event, data)                                                                   \
@@ -38,8 +37,8 @@ static void test_event_line_is_that_of_the_page(void **state)
     assert_int_equal(event_line_seq(out.bytes, out.len), 17);
 }
 
-/* The tail of a silent task is one line: what it reserves beyond that, each such task holds.  The heap
- * rounds up by less than 16 bytes; one is the NUL. */
+/* The tail of a silent task is one line: what it reserves beyond that, each such task holds.  The
+ * heap rounds up by less than 16 bytes; one is the NUL. */
 static void test_event_line_takes_no_more_room_than_it_needs(void **state)
 {
     static const int64_t times[] = {0, 9, 10, -10, 1764280000123, INT64_MAX, INT64_MIN};
@@ -146,7 +145,7 @@ static void test_event_line_split_refuses_every_cut(void **state)
     }
 }
 
-/* ---- what was said ---- */
+/* --- what was said ---------------------------------------------------------------------------- */
 
 static void say(struct said *said, struct str line)
 {

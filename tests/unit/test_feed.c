@@ -1,9 +1,10 @@
 /* Feeds against a naive one: an array of all that was ever put, and an index for each reader. */
 #include "core/feed.h"
-#include "tests/support/t.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "tests/support/t.h"
 
 #define MAX_PUT 20000
 #define N_THINGS 12

@@ -5,7 +5,8 @@
 #define MINUTE 60000
 #define HOUR (60 * MINUTE)
 
-/* Many small commits cost a busy loop more than they bring; one that would sleep commits at once. */
+/* Many small commits cost a busy loop more than they bring; one that would sleep commits at
+ * once. */
 static void test_hub_busy_loop_commits_once_a_pace(void **state)
 {
     static const struct {
@@ -193,7 +194,8 @@ static void test_hub_expiry_of_a_token_follows_the_wall_clock(void **state)
     }
 }
 
-/* Who is refused by the rate limit is told when to ask again: then it is served, and not much before. */
+/* Who is refused by the rate limit is told when to ask again: then it is served, and not much
+ * before. */
 static void test_hub_rate_limit_tells_when_there_is_room(void **state)
 {
     struct kit *k = *state;

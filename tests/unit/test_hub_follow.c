@@ -15,7 +15,8 @@ static int teardown(void **state)
 
 #define OPEN_FOLLOW "{\"type\":\"open\",\"id\":\"o\",\"conversation_id\":\"c\",\"follow\":true}"
 
-/* PROTOCOL.md 5: live tasks from their head, new ones from seq 1: new is what the snapshot lacks. */
+/* PROTOCOL.md 5: live tasks from their head, new ones from seq 1: new is what the snapshot
+ * lacks. */
 static void test_hub_task_born_while_it_is_opened_is_followed_from_seq_1(void **state)
 {
     struct kit *k = *state;

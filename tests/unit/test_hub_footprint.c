@@ -35,8 +35,8 @@ static size_t piece(const void *p)
     return p ? malloc_usable_size((void *)(uintptr_t)p) + HEAP_HEADER : 0;
 }
 
-/* The target is 1,024 bytes beside the tail (bench/README.md, live): that leaves 400 for longer names and
- * for what the store keeps. */
+/* The target is 1,024 bytes beside the tail (bench/README.md, live): that leaves 400 for longer
+ * names and for what the store keeps. */
 static void test_hub_silent_task_holds_its_record_and_its_tail_alone(void **state)
 {
     struct kit *k = *state;

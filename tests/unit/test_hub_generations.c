@@ -1,4 +1,5 @@
-/* Tasks that start each other without end: each record has the ids of all above it, so there is an end. */
+/* Tasks that start each other without end: each record has the ids of all above it, so there is an
+ * end. */
 #define KIT_RUNS 1100
 #include "tests/support/hub_kit.h"
 

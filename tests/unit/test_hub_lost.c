@@ -18,8 +18,8 @@ static struct stream *stream_of(struct run *r)
     return ((struct task *)r->task)->stream;
 }
 
-/* F37: the tails of silent tasks are sealed with whatever else is written.  When that is given up, they
- * are as they were: all that they said is on disk. */
+/* F37: the tails of silent tasks are sealed with whatever else is written.  When that is given up,
+ * they are as they were: all that they said is on disk. */
 static void test_hub_given_up_seal_of_a_silent_task_costs_it_nothing(void **state)
 {
     struct kit *k = *state;
@@ -86,8 +86,8 @@ static void lie_once(struct kit *k)
     k->steps_left = 1;
 }
 
-/* Nobody has seen it, and it is there: as if it had been committed and not told.  What was seen before keeps
- * its number. */
+/* Nobody has seen it, and it is there: as if it had been committed and not told.  What was seen
+ * before keeps its number. */
 static void test_hub_commit_that_failed_and_is_there_is_dense_and_ends_once(void **state)
 {
     struct kit *k = *state;

@@ -1,5 +1,5 @@
-/* F61: whose a task is cannot be read.  Nobody is allowed on a guess, everybody gets one answer, and
- * nothing changes; when the store answers again, all is as it was. */
+/* F61: whose a task is cannot be read.  Nobody is allowed on a guess, everybody gets one answer,
+ * and nothing changes; when the store answers again, all is as it was. */
 #include "tests/support/hub_kit.h"
 
 #define NONE "01ARZ3NDEKTSV4RRFFQ69G5FAV"

@@ -145,8 +145,8 @@ static void expect_answers(struct client *c, const char *task)
     }
 }
 
-/* The last of them are told from others, while it lives and when it has ended; an answer of any size
- * takes less than 100 bytes. */
+/* The last of them are told from others, while it lives and when it has ended; an answer of any
+ * size takes less than 100 bytes. */
 static void test_hub_answered_questions_are_kept_in_bounds(void **state)
 {
     struct kit *k = *state;

@@ -1,4 +1,5 @@
-/* Retention driven through its clients: what is gone, who is refused, and that no reader is misled. */
+/* Retention driven through its clients: what is gone, who is refused, and that no reader is
+ * misled. */
 #include "tests/support/hub_kit.h"
 
 #define DAY 86400000LL

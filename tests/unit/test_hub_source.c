@@ -1,7 +1,6 @@
 /* Notices of what is no task: told once, over kills and lost commits, to nobody else. */
-#include "tests/support/hub_kit.h"
-
 #include "core/notice.h"
+#include "tests/support/hub_kit.h"
 
 struct told {
     int calls, status;
@@ -72,7 +71,8 @@ static void test_source_is_told_once_whoever_is_killed(void **state)
     assert_int_equal(k->n_runs, 3);
 }
 
-/* Between any two steps of the store: then it is told again by who has not heard that it is told. */
+/* Between any two steps of the store: then it is told again by who has not heard that it is
+ * told. */
 static void test_source_a_kill_between_any_two_steps_tells_it_once(void **state)
 {
     for (unsigned steps = 0; steps < 12; steps++) {

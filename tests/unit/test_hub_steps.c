@@ -1,5 +1,5 @@
-/* A kill between any two steps: each story is told again and again, and the gateway dies one step of
- * the store later each time, once with that step on disk and untold, once without it.  What was
+/* A kill between any two steps: each story is told again and again, and the gateway dies one step
+ * of the store later each time, once with that step on disk and untold, once without it.  What was
  * acknowledged is there afterwards, and nothing has happened twice.
  *
  * Every commit and every look-up of a story is such a step, so that every state that can be on disk
@@ -93,7 +93,7 @@ static const char *told_of_task(struct story *s)
     return s->c->got.bytes + s->c->seen;
 }
 
-/* --- send -------------------------------------------------------------------------------------- */
+/* --- send ------------------------------------------------------------------------------------- */
 
 static void send_story(struct story *s)
 {
@@ -129,7 +129,7 @@ static void check_send(struct story *s, const bool acked[4])
     }
 }
 
-/* --- respond ----------------------------------------------------------------------------------- */
+/* --- respond ---------------------------------------------------------------------------------- */
 
 static void respond_story(struct story *s)
 {
@@ -161,7 +161,7 @@ static void check_respond(struct story *s, const bool acked[4])
     assert_true(has_told(s, "{\"type\":\"error\",\"id\":\"a3\",\"code\":\"not_found\""));
 }
 
-/* --- ack --------------------------------------------------------------------------------------- */
+/* --- ack -------------------------------------------------------------------------------------- */
 
 static void ack_story(struct story *s)
 {
@@ -199,7 +199,7 @@ static void check_ack(struct story *s, const bool acked[4])
     assert_true(has_told(s, "{\"type\":\"task\",\"id\":\"t\""));
 }
 
-/* --- notify_on_complete ------------------------------------------------------------------------ */
+/* --- notify_on_complete ----------------------------------------------------------------------- */
 
 static void notify_story(struct story *s)
 {
@@ -227,7 +227,7 @@ static void check_notify(struct story *s, const bool acked[4])
     assert_true(count_runs(s, "Background task") <= 1);
 }
 
-/* --- enqueue ----------------------------------------------------------------------------------- */
+/* --- enqueue ---------------------------------------------------------------------------------- */
 
 static void enqueue_story(struct story *s)
 {
@@ -259,7 +259,7 @@ static void check_enqueue(struct story *s, const bool acked[4])
     assert_int_equal(count(all, "\"status\":\"running\""), 0);
 }
 
-/* --- the telling ------------------------------------------------------------------------------- */
+/* --- the telling ------------------------------------------------------------------------------ */
 
 struct plot {
     const char *name;

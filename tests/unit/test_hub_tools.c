@@ -1,7 +1,7 @@
 /* Tools that take time, and what the idle clock makes of them and of children. */
-#include "tests/support/hub_kit.h"
-
 #include <stdio.h>
+
+#include "tests/support/hub_kit.h"
 
 struct tool_job {
     tool_done_fn done;
@@ -145,8 +145,8 @@ static void test_hub_idle_clock_stands_still_while_a_child_lives(void **state)
     client_free(c);
 }
 
-/* What a child's end says is wrapped in a line, and that in an event: its result may have been as deep
- * as a line of the child can be. */
+/* What a child's end says is wrapped in a line, and that in an event: its result may have been as
+ * deep as a line of the child can be. */
 static void test_hub_end_of_a_child_with_the_deepest_result_is_told(void **state)
 {
     struct kit *k = *state;
@@ -188,8 +188,8 @@ static void run_say_long(struct kit *k, struct run *r, const char *begin, const 
     buf_done(&line);
 }
 
-/* A line is bounded, but what comes of it is longer: broken bytes grow to three each, and what a call
- * brings stands in the answer's event, or in the child's. */
+/* A line is bounded, but what comes of it is longer: broken bytes grow to three each, and what a
+ * call brings stands in the answer's event, or in the child's. */
 static void test_hub_call_whose_events_would_be_too_long_fails_the_task(void **state)
 {
     static const struct {

@@ -390,8 +390,8 @@ static void end_it(struct run *r)
     r->events->on_end(r->task, RUN_DONE, STR(""));
 }
 
-/* The first of two messages makes the agent end, from inside the call: it had that one and no other, and
- * nothing stands behind the end. */
+/* The first of two messages makes the agent end, from inside the call: it had that one and no
+ * other, and nothing stands behind the end. */
 static void test_hub_agent_that_ends_by_a_message_had_it(void **state)
 {
     struct kit *k = *state;
@@ -426,7 +426,7 @@ static void call_again(struct run *r)
     r->events->on_line(r->task, str_of(line));
 }
 
-/* Each answer makes the agent call again, from inside: each call gets its answer, once, in order. */
+/* Each answer makes the agent call again, from inside: each call gets one answer, in order. */
 static void test_hub_agent_that_calls_by_an_answer_gets_each_once(void **state)
 {
     struct kit *k = *state;

@@ -1,8 +1,7 @@
+#include "proto/limits.h"
 #include "tests/support/js_kit.h"
 
-#include "proto/limits.h"
-
-/* ---- the grammar ---- */
+/* --- the grammar ------------------------------------------------------------------------------ */
 
 static void test_js_legal_text_is_accepted(void **state)
 {
@@ -138,7 +137,7 @@ static void test_js_every_cut_of_a_text_is_refused(void **state)
     assert_true(js_parse(&doc, text, sizeof text - 1, JS_CLIENT));
 }
 
-/* ---- nesting (F56) ---- */
+/* --- nesting (F56) ---------------------------------------------------------------------------- */
 
 static char *nested(size_t depth, const char *open, const char *middle, const char *close)
 {
@@ -217,7 +216,7 @@ static void test_js_unclosed_brackets_are_refused_f56(void **state)
     assert_string_equal(doc.error, "nested too deeply");
 }
 
-/* ---- numbers (F58) ---- */
+/* --- numbers (F58) ---------------------------------------------------------------------------- */
 
 static void test_js_int_takes_plain_integers_only_f58(void **state)
 {
@@ -315,7 +314,7 @@ static void test_js_double_reads_finite_numbers(void **state)
     }
 }
 
-/* ---- keys ---- */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 static void test_js_duplicate_keys_are_refused_at_any_depth(void **state)
 {
@@ -432,7 +431,7 @@ static void test_js_kids_saturate_and_siblings_go_on(void **state)
     assert_true(cap < 70000);
 }
 
-/* ---- nodes ---- */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 static void test_js_nodes_are_in_document_order(void **state)
 {

@@ -13,7 +13,7 @@ static struct str inside(struct str quoted)
     return (struct str){quoted.p + 1, quoted.n - 2};
 }
 
-/* ---- strings ---- */
+/* --- strings ---------------------------------------------------------------------------------- */
 
 /* Raw text between quotes, its value, and what a copy writes between quotes. */
 static void test_js_write_strings_are_decoded_and_normalised(void **state)
@@ -170,7 +170,7 @@ static void test_js_write_invalid_bytes_outside_strings_are_refused_in_repair_to
     assert_false(parse("[1]\xc3\xa9", JS_AGENT));
 }
 
-/* ---- random documents with a known copy ---- */
+/* --- random documents with a known copy ------------------------------------------------------- */
 
 struct maker {
     uint64_t random;
@@ -284,7 +284,7 @@ static void test_js_write_random_documents_copy_to_their_compact_form(void **sta
     buf_done(&m.compact);
 }
 
-/* ---- writing ---- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static void test_js_write_put_writes_compact_members(void **state)
 {

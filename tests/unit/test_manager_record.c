@@ -1,7 +1,6 @@
 /* Rows A1, A2 and A40 to A43 of the task manager: how a record reads. */
-#include "tests/support/t.h"
-
 #include "proto/record.h"
+#include "tests/support/t.h"
 
 static struct buf out;
 

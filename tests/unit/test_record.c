@@ -1,6 +1,5 @@
-#include "tests/support/t.h"
-
 #include "proto/record.h"
+#include "tests/support/t.h"
 
 static struct buf out;
 

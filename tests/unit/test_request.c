@@ -1,6 +1,5 @@
-#include "tests/support/t.h"
-
 #include "proto/request.h"
+#include "tests/support/t.h"
 
 #define TID "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 #define IDS "\"task_id\":\"" TID "\",\"conversation_id\":\"c-1\""
@@ -64,7 +63,7 @@ static void check_refusals(const struct refusal *rows, size_t n)
     }
 }
 
-/* ---- what is legal ---- */
+/* --- what is legal ---------------------------------------------------------------------------- */
 
 static void test_request_hello_fills_its_fields(void **state)
 {
@@ -230,7 +229,7 @@ static void test_request_ack_keeps_every_id(void **state)
     assert_int_equal(request.n_task_ids, 0);
 }
 
-/* ---- malformed lines ---- */
+/* --- malformed lines -------------------------------------------------------------------------- */
 
 static void test_request_malformed_line_says_what_and_counts(void **state)
 {
@@ -299,7 +298,7 @@ static void test_request_hostile_nesting_is_refused_f56(void **state)
     }
 }
 
-/* ---- type and id ---- */
+/* --- type and id ------------------------------------------------------------------------------ */
 
 static void test_request_unknown_type_is_unsupported(void **state)
 {
@@ -377,7 +376,7 @@ static void test_request_good_id_is_echoed_with_any_fault(void **state)
     }
 }
 
-/* ---- fields ---- */
+/* --- fields ----------------------------------------------------------------------------------- */
 
 #define CHAT(rest) "{\"type\":\"chat\",\"message\":\"m\"," rest "}"
 #define AFTER(value) "{\"type\":\"resume\"," IDS ",\"after\":" value "}"

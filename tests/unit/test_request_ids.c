@@ -1,5 +1,5 @@
-/* The two ids of a request about a task (PROTOCOL.md section 5: any fault of either is not_found), and
- * the same requests over HTTP, where the path brings the ids. */
+/* The two ids of a request about a task (PROTOCOL.md section 5: any fault of either is not_found),
+ * and the same requests over HTTP, where the path brings the ids. */
 #include "tests/support/request_kit.h"
 
 #define TID "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -116,7 +116,7 @@ static void test_conversation_id_is_valid_by_its_characters(void **state)
     }
 }
 
-/* ---- over HTTP ---- */
+/* --- over HTTP -------------------------------------------------------------------------------- */
 
 static bool from_body(enum verb verb, struct str conversation_id, struct str task_id,
                       struct str body)

@@ -33,7 +33,8 @@ static void test_request_ack_of_more_than_1000_is_refused(void **state)
     assert_string_equal(fault.message, "\"task_ids\" must be an array of at most 1000 strings");
 }
 
-/* A value of exactly the most bytes passes, one more does not: counted in the value, not its text. */
+/* A value of exactly the most bytes passes, one more does not: counted in the value, not its
+ * text. */
 static void test_request_lengths_are_counted_in_the_value(void **state)
 {
     (void)state;

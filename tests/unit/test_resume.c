@@ -1,8 +1,9 @@
 #include "core/resume.h"
+
 #include "tests/support/t.h"
 
-/* Every small case against the rule in words: after is refused beyond head; what was pruned is told;
- * the rest is replayed; nothing missed is live, or done when the task has ended. */
+/* Every small case against the rule in words: after is refused beyond head; what was pruned is
+ * told; the rest is replayed; nothing missed is live, or done when the task has ended. */
 static void test_resume_every_small_case_has_the_plan_of_the_rule(void **state)
 {
     (void)state;

@@ -1,8 +1,7 @@
-#include "tests/support/t.h"
+#include <stdio.h>
 
 #include "proto/sse_reader.h"
-
-#include <stdio.h>
+#include "tests/support/t.h"
 
 /* An event is written down as "type|data|id;". */
 static void note(struct buf *seen, const struct sse_event *e)

@@ -1,9 +1,10 @@
 /* Streams and cursors against a naive log: an array of lines, and a number. */
 #include "core/stream.h"
-#include "tests/support/t.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "tests/support/t.h"
 
 #define TASK "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 #define MAX_LINES 20000
@@ -288,8 +289,8 @@ static void append_bytes(struct stream *s, size_t bytes)
         stream_append(s, 1000, EVENT_TOKEN, STR("{\"text\":\"a word, and one more\"}"));
 }
 
-/* A task that says little and then nothing holds its block alone; one that talks goes on in the room
- * that it has. */
+/* A task that says little and then nothing holds its block alone; one that talks goes on in the
+ * room that it has. */
 static void test_stream_silent_one_keeps_no_room_for_a_tail(void **state)
 {
     (void)state;
@@ -349,7 +350,8 @@ static void test_stream_does_not_own_a_block_of_what_it_still_has(void **state)
     stream_free(s);
 }
 
-/* Each block of a long run has whole lines, as many as there is room for; one that is longer is alone. */
+/* Each block of a long run has whole lines, as many as there is room for; one that is longer is
+ * alone. */
 static void test_stream_long_run_becomes_blocks_of_whole_lines(void **state)
 {
     (void)state;

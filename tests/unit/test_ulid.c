@@ -1,6 +1,5 @@
-#include "tests/support/t.h"
-
 #include "proto/ulid.h"
+#include "tests/support/t.h"
 
 /* Chance under control: either a fixed byte, or a stream of numbers. */
 static uint8_t fixed_byte;

@@ -1,6 +1,5 @@
-#include "tests/support/t.h"
-
 #include "proto/js.h"
+#include "tests/support/t.h"
 
 /* The oracle knows nothing of lead bytes and ranges: it writes down the encoding of every character
  * there is and remembers all that begins one. */
@@ -144,6 +143,24 @@ static void test_utf8_chars_counts_characters(void **state)
         assert_int_equal(utf8_chars(text, n), bytes[n]);
 }
 
+static void test_utf8_begun_is_what_a_character_begins_with(void **state)
+{
+    (void)state;
+    for (uint32_t c = 0; c <= 0x10FFFF; c = c == 0xD7FF ? 0xE000 : c + 1) {
+        char text[5] = "\xbf"; /* what stands before it does not matter */
+        size_t n = utf8_encode(c, text + 1);
+        for (size_t part = 0; part < n; part++)
+            assert_int_equal(utf8_begun((struct str){text + 1, part}), part);
+        assert_int_equal(utf8_begun((struct str){text, n + 1}), 0);
+    }
+    static const char *const broken[] = {"\x80",         "\xc0",     "\xc1",         "\xf5",
+                                         "\xff",         "\xe0\x80", "\xe0\x9f",     "\xed\xa0",
+                                         "\xf0\x8f",     "\xf4\x90", "\xf0\x80\x80", "\xf4\x90\x80",
+                                         "\x80\x80\x80", "\xc3x"};
+    for (size_t i = 0; i < countof(broken); i++)
+        assert_int_equal(utf8_begun(str_of(broken[i])), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +168,7 @@ int main(void)
         cmocka_unit_test(test_utf8_every_character_is_valid_and_whole),
         cmocka_unit_test(test_utf8_cut_ends_on_a_border),
         cmocka_unit_test(test_utf8_chars_counts_characters),
+        cmocka_unit_test(test_utf8_begun_is_what_a_character_begins_with),
     };
     return cmocka_run_group_tests(tests, make_oracle, free_oracle);
 }

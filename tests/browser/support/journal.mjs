@@ -4,7 +4,7 @@ import { once } from "node:events";
 import WebSocket from "ws";
 
 /** Sends the requests and returns all lines up to the first that `isLast`. */
-async function converse(port, token, request, isLast) {
+export async function converse(port, token, request, isLast) {
   const socket = new WebSocket(`ws://127.0.0.1:${port}/v1/ws`, "holdfast.v1");
   const lines = [];
   const done = new Promise((resolve, reject) => {

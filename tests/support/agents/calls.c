@@ -1,8 +1,8 @@
 /* What the scripted agent is told behind its run, and the calls that it makes. */
+#include <stdlib.h>
+
 #include "tests/support/agents/channel.h"
 #include "tests/support/agents/script.h"
-
-#include <stdlib.h>
 
 struct child { /* a task that it has spawned, by the label that its program gave it */
     char *label, *task_id;

@@ -46,8 +46,8 @@ double channel_now(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* Waits for fd (-1: for nothing) or until ms are over (-1: never).  False when it is not ready: then
- * time is over, or the handler ran, and may have taken what was there. */
+/* Waits for fd (-1: for nothing) or until ms are over (-1: never).  False when it is not ready:
+ * then time is over, or the handler ran, and may have taken what was there. */
 static bool await(int fd, short events, int ms)
 {
     struct pollfd of[2] = {{.fd = fd, .events = events}, {.fd = terms, .events = POLLIN}};

@@ -1,7 +1,7 @@
 /* channel -- the scripted agent's stdin and stdout, and the SIGTERM that comes in between.
  *
- * Shape:    lines in, bytes out, waiting.  A handler of SIGTERM runs where the agent waits, or before it
- *           writes: never in the middle of a write.
+ * Shape:    lines in, bytes out, waiting.  A handler of SIGTERM runs where the agent waits, or
+ *           before it writes: never in the middle of a write.
  * Thread:   one.
  * Errors:   a stdout that nobody reads any more ends the process with 1.
  */

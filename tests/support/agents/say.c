@@ -1,10 +1,10 @@
 /* What the scripted agent says by itself: events, and bytes that are none. */
-#include "tests/support/agents/channel.h"
-#include "tests/support/agents/script.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "tests/support/agents/channel.h"
+#include "tests/support/agents/script.h"
 
 #define FLOOD_LINES 64 /* in one write */
 

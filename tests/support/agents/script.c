@@ -1,19 +1,23 @@
-/* script -- the exec agent of nearly all tests: the input of its run is the program that it carries out.
+/* script -- the exec agent of nearly all tests: the input of its run is the program that it carries
+ * out.
  *
- * The input is a JSON array of steps, each an object whose first member is a verb (the table at the end
- * has them all), with options behind it.  Any other input is said back as one token.  Nothing here waits
- * for a time where a test could wait for an event: "touch" and "wait" are the two directions.
+ * The input is a JSON array of steps, each an object whose first member is a verb (the table at the
+ * end has them all), with options behind it.  Any other input is said back as one token.  Nothing
+ * here waits for a time where a test could wait for an event: "touch" and "wait" are the two
+ * directions.
  *
- * It is built without sanitizers, in all builds: hundreds are started, and it is not what is tested.
+ * It is built without sanitizers, in all builds: hundreds are started, and it is not what is
+ * tested.
  */
 #include "tests/support/agents/script.h"
-#include "tests/support/agents/channel.h"
 
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "tests/support/agents/channel.h"
 
 struct js_doc program;
 struct js_doc run;
@@ -29,7 +33,7 @@ _Noreturn void die(const char *format, ...)
     _exit(1);
 }
 
-/* ------------------------------------------------------------------ the program's values */
+/* --- the program's values --------------------------------------------------------------------- */
 
 /* A step's option; 0: there is none. */
 node option(node step, const char *key)
@@ -93,7 +97,7 @@ void put_members(struct buf *out, node step, const char *const *without)
     }
 }
 
-/* ------------------------------------------------------------------ control */
+/* --- control ---------------------------------------------------------------------------------- */
 
 static void carry_out(node steps);
 

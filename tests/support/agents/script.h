@@ -1,7 +1,8 @@
 /* script -- the parts of the scripted agent: its program, and the verbs that its parts carry out.
  *
- * Shape:    a step is a node of the program: an object whose first member is the verb and its value, with
- *           options behind it.  All that is "told" is what came on stdin: the run, and the lines behind it.
+ * Shape:    a step is a node of the program: an object whose first member is the verb and its
+ *           value, with options behind it.  All that is "told" is what came on stdin: the run, and
+ *           the lines behind it.
  * Thread:   one.
  * Errors:   a step that cannot be carried out ends the process with 1, and says why on stderr.
  */
@@ -19,7 +20,8 @@ extern size_t n_heard;
 
 _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Of a step.  An option that is not there is 0, is not set, and its number is what otherwise says. */
+/* Of a step.  An option that is not there is 0, is not set, and its number is what otherwise
+ * says. */
 node verb_of(node step);
 node value_of(node step);
 node option(node step, const char *key);

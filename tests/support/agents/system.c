@@ -1,13 +1,13 @@
 /* What the scripted agent does to files and processes. */
-#include "tests/support/agents/channel.h"
-#include "tests/support/agents/script.h"
-
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "tests/support/agents/channel.h"
+#include "tests/support/agents/script.h"
 
 #define POLL_MS 2
 

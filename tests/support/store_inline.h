@@ -6,8 +6,8 @@
  * Owns:     what is queued, and its reader; not the backend (which a test keeps over a "restart").
  * Errors:   the backend's, or those that store_inline_fail_* ask for.
  */
-#ifndef CORE_STORE_INLINE_H
-#define CORE_STORE_INLINE_H
+#ifndef TESTS_SUPPORT_STORE_INLINE_H
+#define TESTS_SUPPORT_STORE_INLINE_H
 
 #include "core/store.h"
 

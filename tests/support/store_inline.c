@@ -1,4 +1,4 @@
-#include "core/store_inline.h"
+#include "tests/support/store_inline.h"
 
 #include <stdlib.h>
 
@@ -124,7 +124,7 @@ bool store_inline_step_commit(struct store_inline *s)
     return true;
 }
 
-static void ask(struct store_inline *s, struct pending_query *p)
+static void inline_ask(struct store_inline *s, struct pending_query *p)
 {
     if (p->asked)
         return;
@@ -141,7 +141,7 @@ bool store_inline_ask(struct store_inline *s)
 {
     if (list_is_empty(&s->queries))
         return false;
-    ask(s, list_item(s->queries.next, struct pending_query, at));
+    inline_ask(s, list_item(s->queries.next, struct pending_query, at));
     return true;
 }
 
@@ -151,7 +151,7 @@ bool store_inline_step_query(struct store_inline *s)
     if (!at)
         return false;
     struct pending_query *p = list_item(at, struct pending_query, at);
-    ask(s, p);
+    inline_ask(s, p);
     p->done(p->arg, p->status, &p->answer);
     query_free(p);
     return true;

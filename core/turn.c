@@ -1,0 +1,85 @@
+/* The end of a turn, and of the last one: what the server calls once everything that was ready has
+ * been carried out (hub.h). */
+#include <stdlib.h>
+
+#include "core/hub.h"
+#include "core/notice.h"
+#include "core/task_parts.h"
+
+void tasks_proceed(struct hub *h)
+{
+    struct list now, *node;
+    list_init(&now);
+    if (!journal_is_full(&h->journal))
+        list_splice(&now, &h->paused);
+    while ((node = list_pop(&now)) != NULL)
+        task_unpause(list_item(node, struct task, in_wait));
+    if (!hub_has_slot(h))
+        return;
+    list_splice(&now, &h->waiting);
+    while ((node = list_pop(&now)) != NULL)
+        task_try_start(list_item(node, struct task, in_wait));
+}
+
+void hub_submit(struct hub *h, bool busy)
+{
+    tasks_proceed(h);
+    notices_proceed(h);
+    conversations_tell(h);
+    journal_submit(&h->journal, busy);
+}
+
+void hub_reap(struct hub *h)
+{
+    struct list *node;
+    while ((node = list_pop(&h->dead_runs)) != NULL) {
+        struct dead_run *dead = list_item(node, struct dead_run, node);
+        dead->ops->free(dead->run);
+        free(dead);
+    }
+    task_reap_tools(h);
+    list_each (it, &h->dead_tasks) {
+        struct task *t = list_item(it, struct task, in_wait);
+        if (t->refs == 0)
+            task_free(t);
+    }
+}
+
+void hub_drain(struct hub *h)
+{
+    h->draining = true;
+}
+
+/* One that waits stays as it is (task_try_start), also one whose creation is on its way. */
+static void abandon(struct map_node *node, void *arg)
+{
+    (void)arg;
+    struct task *t = container_of(node, struct stream, node)->task;
+    if (!t || t->phase <= PHASE_PENDING || task_is_ending(t))
+        return;
+    task_finish(t, STATUS_FAILED, TASK_ORPHANED, STR("orphaned: the gateway is stopping"));
+}
+
+void hub_abandon(struct hub *h)
+{
+    h->abandoned = true;
+    if (!h->restoring) /* else what ran ends as orphaned in any case, when its lines are there */
+        map_each(&h->streams, abandon, NULL);
+}
+
+static void find_unended(struct map_node *node, void *arg)
+{
+    const struct task *t = container_of(node, struct stream, node)->task;
+    if (t && t->phase != PHASE_PENDING)
+        *(bool *)arg = true;
+}
+
+bool hub_is_over(struct hub *h)
+{
+    bool unended = h->n_live > 0;
+    if (unended && h->abandoned && !h->restoring) {
+        unended = false;
+        map_each(&h->streams, find_unended, &unended);
+    }
+    return !unended && journal_is_idle(&h->journal);
+}

@@ -1,0 +1,174 @@
+#include "gateway/faces/face_http.h"
+
+#include <stdlib.h>
+
+#include "gateway/front/http_head.h"
+
+struct face_http {
+    struct face_exchange face;
+    struct face_stream *stream; /* NULL until the events come */
+    struct js_doc doc;          /* scratch: of replies and events */
+    uint64_t n_said;            /* messages, those included that the client has already */
+};
+
+static void face_go_on(struct exchange *x, enum face_next next);
+
+static const struct face_http_ops *ops_of(const struct exchange *x)
+{
+    return x->route->of_kind;
+}
+
+static void face_replied(void *arg, enum error e, struct str line)
+{
+    struct exchange *x = arg;
+    struct face_http *own = x->own;
+    x->call = NULL;
+    face_go_on(x, own->face.ops->replied(&own->face, e, line, &own->doc));
+}
+
+/* A fault that the reader of requests finds comes to the face like a refusal of the hub's. */
+static void face_refuse(struct exchange *x, const struct request_fault *fault)
+{
+    struct face_http *own = x->own;
+    struct buf line = {0};
+    error_line(&line, fault->code, STR_NULL, fault->message, -1, -1);
+    face_go_on(x, own->face.ops->replied(&own->face, fault->code, buf_str(&line), &own->doc));
+    buf_done(&line);
+}
+
+static void face_ask(struct exchange *x, bool follows)
+{
+    struct face_http *own = x->own;
+    struct face_ask *a = &own->face.ask;
+    struct hub *h = x->front->hub;
+    struct request req;
+    struct request_fault fault;
+    struct str conversation = a->conversation_id.len ? buf_str(&a->conversation_id) : STR_NULL;
+    struct str task = a->task_id.len ? buf_str(&a->task_id) : STR_NULL;
+    if (!request_from_body(&h->doc, a->verb, conversation, task, buf_str(&a->body), &req, &fault))
+        face_refuse(x, &fault);
+    else if (follows)
+        sse_follow(x, &req);
+    else
+        x->call = hub_request(h, &(struct asker){x->owner, x->quota, NULL}, &req, face_replied, x);
+}
+
+static void face_go_on(struct exchange *x, enum face_next next)
+{
+    struct face_http *own = x->own;
+    if (next != FACE_REPLY) {
+        face_ask(x, next == FACE_FOLLOW);
+        return;
+    }
+    buf_clear(&x->answer);
+    buf_putstr(&x->answer, buf_str(&own->face.reply));
+    http_api_ready(x, own->face.status);
+}
+
+static void face_begin(struct exchange *x)
+{
+    struct face_http *own = xcalloc(sizeof *own);
+    char *query = http_api_query(x), *key = http_head_value(x->wsi, "idempotency-key:");
+    x->own = own;
+    own->face.ops = ops_of(x);
+    const struct face_input in = {.operation = x->route->operation,
+                                  .conversation = str_of(x->conversation_id),
+                                  .task = str_of(x->task_id),
+                                  .query = str_of(query),
+                                  .body = buf_str(&x->body),
+                                  .idempotency_key = str_of(key),
+                                  .doc = &own->doc,
+                                  .now_ms = x->front->hub->clock.wall_ms};
+    enum face_next next = own->face.ops->begin(&own->face, &in);
+    free(query);
+    free(key);
+    buf_done(&x->body);
+    face_go_on(x, next);
+}
+
+static void face_put_error(const struct exchange *x, struct buf *out, enum error e,
+                           const char *message)
+{
+    ops_of(x)->put_error(out, e, message);
+}
+
+static void face_closed(struct exchange *x)
+{
+    struct face_http *own = x->own;
+    face_stream_free(own->stream);
+    exchange_done(&own->face);
+    js_done(&own->doc);
+    free(own);
+    x->own = NULL;
+}
+
+/* --- the stream ------------------------------------------------------------------------------- */
+
+static void face_started(struct exchange *x, struct str reply)
+{
+    struct face_http *own = x->own;
+    struct face_task task;
+    exchange_task_read(&own->face, &own->doc, reply, &task);
+    own->stream = own->face.ops->stream->make(&task);
+}
+
+static void face_failed(struct exchange *x, enum error e, struct str reply)
+{
+    struct face_http *own = x->own;
+    face_go_on(x, own->face.ops->replied(&own->face, e, reply, &own->doc));
+}
+
+struct telling {
+    struct face_http *own;
+    struct buf *out;
+};
+
+static void face_put_message(void *arg, const char *name, struct str json)
+{
+    struct telling *telling = arg;
+    if (telling->own->n_said++ < telling->own->face.after)
+        return;
+    if (name) {
+        buf_puts(telling->out, "event: ");
+        buf_puts(telling->out, name);
+        buf_putc(telling->out, '\n');
+    }
+    buf_puts(telling->out, "data: ");
+    buf_putstr(telling->out, json);
+    buf_puts(telling->out, "\n\n");
+}
+
+static void face_line(struct exchange *x, struct buf *out, struct str line)
+{
+    struct face_http *own = x->own;
+    const struct face_sink sink = {.put = face_put_message, .arg = &(struct telling){own, out}};
+    face_stream_lines(own->stream, &own->doc, line, &sink);
+    x->ended = own->stream->is_over;
+}
+
+static void face_idle(struct exchange *x, struct buf *out)
+{
+    struct face_http *own = x->own;
+    const struct face_sink sink = {.put = face_put_message, .arg = &(struct telling){own, out}};
+    if (!own->stream)
+        return;
+    face_stream_idle(own->stream, &sink);
+    x->ended = own->stream->is_over;
+}
+
+static const char *face_header(const struct exchange *x, const char **ret_value)
+{
+    *ret_value = ops_of(x)->header_value;
+    return ops_of(x)->header;
+}
+
+const struct exchange_kind face_http_kind = {
+    .begin = face_begin,
+    .put_error = face_put_error,
+    .closed = face_closed,
+    .started = face_started,
+    .failed = face_failed,
+    .line = face_line,
+    .idle = face_idle,
+    .header = face_header,
+};

@@ -1,0 +1,57 @@
+#include "gateway/faces/faces.h"
+
+#include <stdlib.h>
+
+#include "gateway/faces/face_http.h"
+#include "gateway/faces/face_ws.h"
+#include "proto/faces/ai_sdk.h"
+
+#define FACE(method_, pattern_, operation_, ops_)                                                  \
+    {                                                                                              \
+        .method = (method_), .pattern = (pattern_), .operation = (operation_), .of_kind = &(ops_), \
+        .kind = &face_http_kind, .query = "", .made_status = 200                                   \
+    }
+
+static const struct {
+    enum config_face face;
+    struct route route;
+} table[] = {
+    {FACE_AI_SDK, FACE(POST, "/v1/ai/chat", AI_SDK_POST_CHAT, ai_sdk_http_ops)},
+    {FACE_AI_SDK, FACE(GET, "/v1/ai/chat/{c}/stream", AI_SDK_GET_STREAM, ai_sdk_http_ops)},
+};
+
+#define SOCKET(path_, ops_)                                                                        \
+    {                                                                                              \
+        .path = (path_), .of_kind = &(ops_), .opened = face_ws_opened, .receive = face_ws_receive, \
+        .fill = face_ws_fill, .has_output = face_ws_has_output, .closed = face_ws_closed           \
+    }
+
+static const struct {
+    enum config_face face;
+    struct ws_kind kind;
+} sockets[] = {
+    {FACE_AI_SDK, SOCKET("/v1/ai", ai_sdk_ws_ops)},
+};
+
+void faces_init(struct front *f)
+{
+    struct route *routes = xcalloc(sizeof table[0].route * countof(table));
+    for (size_t i = 0; i < countof(table); i++)
+        if (f->config->faces[table[i].face])
+            routes[f->n_routes++] = table[i].route;
+    f->routes = routes;
+    struct ws_kind *kinds = xcalloc(sizeof sockets[0].kind * countof(sockets));
+    for (size_t i = 0; i < countof(sockets); i++)
+        if (f->config->faces[sockets[i].face])
+            kinds[f->n_ws_kinds++] = sockets[i].kind;
+    f->ws_kinds = kinds;
+}
+
+void faces_done(struct front *f)
+{
+    free((void *)f->routes);
+    free((void *)f->ws_kinds);
+    f->routes = NULL;
+    f->ws_kinds = NULL;
+    f->n_routes = f->n_ws_kinds = 0;
+}

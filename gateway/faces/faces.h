@@ -1,0 +1,16 @@
+/* faces -- the protocols of other clients over the same tasks, one row each (docs/faces.md).
+ *
+ * Shape:    a table: which paths a face answers at, and which key of the configuration lets it.
+ * Thread:   loop; at the start.
+ * Owns:     the routes that it gives the front, until faces_done.
+ */
+#ifndef GATEWAY_FACES_FACES_H
+#define GATEWAY_FACES_FACES_H
+
+#include "gateway/front/front.h"
+
+/* Opens the faces that the configuration allows. */
+void faces_init(struct front *f);
+void faces_done(struct front *f);
+
+#endif

@@ -1,0 +1,92 @@
+#include "gateway/front/closing.h"
+
+#include <sys/socket.h>
+
+#include "gateway/base/deadline.h"
+#include "gateway/front/extension.h"
+#include "proto/js.h"
+
+void closing_begin(struct conn *c)
+{
+    deadline_set(c->wsi, CLOSE_WAIT_S);
+    c->state = CONN_CLOSING;
+    list_remove(&c->silent);
+    list_remove(&c->blocked);
+}
+
+/* lws sends no close frame when asked for one from here.  A raw write is the only one that it
+ * allows after a partial one. */
+static void put_frame(struct lws *wsi, enum close_code code, const char *why)
+{
+    unsigned char frame[LWS_PRE + 128];
+    unsigned char *p = frame + LWS_PRE;
+    size_t n = strlen(why);
+    p[0] = 0x88;
+    p[1] = (unsigned char)(2 + n);
+    p[2] = (unsigned char)(code >> 8);
+    p[3] = (unsigned char)(code & 255);
+    memcpy(p + 4, why, n);
+    lws_write(wsi, p, 4 + n, LWS_WRITE_RAW);
+}
+
+void closing_say(struct conn *c)
+{
+    enum close_code code = c->session.close_code;
+    put_frame(c->wsi, code, close_text(code));
+    closing_begin(c);
+}
+
+/* Sets ret_code when it is none.  lws would echo half a code, and codes from 5000 on (RFC 6455
+ * 5.5.1, 7.4). */
+static bool is_close(struct lws *wsi, const unsigned char *payload, size_t len,
+                     enum close_code *ret_code)
+{
+    *ret_code = CLOSE_PROTOCOL;
+    if (len == 1 || extension_marks(wsi))
+        return false;
+    if (len == 0)
+        return true;
+    if ((payload[0] << 8 | payload[1]) >= 5000)
+        return false;
+    *ret_code = CLOSE_INVALID;
+    return utf8_valid((struct str){(const char *)payload + 2, len - 2});
+}
+
+/* Nothing after the peer's close frame is carried out (F53); lws would still hand it over. */
+int closing_answer(struct conn *c, const unsigned char *payload, size_t len)
+{
+    enum close_code code;
+    if (c->state != CONN_OPEN)
+        return 1; /* its echo of our close frame: no second one */
+    if (!is_close(c->wsi, payload, len, &code)) {
+        put_frame(c->wsi, code, "");
+        return 1;
+    }
+    closing_begin(c);
+    return 0;
+}
+
+/* libwebsockets 4.1.6 fails the connection (RFC 6455 7.1.7): it sends its close frame in the next
+ * turn, then waits 5 s for the peer's.  It cannot read that one, as it stopped inside another
+ * frame. */
+int closing_dropped(struct conn *c)
+{
+    if (!c || c->state != CONN_OPEN || lws_get_close_length(c->wsi) <= 0)
+        return 0;
+    closing_begin(c);
+    list_push(&c->front->failed, &c->blocked);
+    return 0;
+}
+
+/* So our side ends after that close frame; the peer sees it and ends its own. */
+void closing_turn(struct front *f)
+{
+    list_each (it, &f->failed) {
+        struct conn *c = list_item(it, struct conn, blocked);
+        if (c->close_was_due && !lws_partial_buffered(c->wsi)) {
+            list_remove(&c->blocked);
+            shutdown(lws_get_socket_fd(c->wsi), SHUT_WR);
+        }
+        c->close_was_due = true;
+    }
+}

@@ -1,0 +1,134 @@
+#include "proto/faces/exchange.h"
+
+#include <stdlib.h>
+
+struct buf *exchange_ask(struct face_exchange *x, enum verb verb, struct str conversation_id,
+                         struct str task_id)
+{
+    struct face_ask *ask = &x->ask;
+    ask->verb = verb;
+    struct buf conversation = {0}, task = {0}; /* the spans may point into what is replaced */
+    buf_putstr(&conversation, conversation_id);
+    buf_putstr(&task, task_id);
+    buf_done(&ask->conversation_id);
+    buf_done(&ask->task_id);
+    ask->conversation_id = conversation;
+    ask->task_id = task;
+    buf_clear(&ask->body);
+    buf_putc(&ask->body, '{');
+    return &ask->body;
+}
+
+enum face_next exchange_fail(struct face_exchange *x, enum error e, const char *message)
+{
+    buf_clear(&x->reply);
+    x->ops->put_error(&x->reply, e, message);
+    x->status = error_status(e);
+    return FACE_REPLY;
+}
+
+enum face_next exchange_fail_line(struct face_exchange *x, enum error e, struct str line,
+                                  struct js_doc *doc)
+{
+    struct buf message = {0};
+    uint32_t at = js_parse(doc, line.p, line.n, JS_OURS) ? js_get(doc, 0, "message") : 0;
+    if (at && js_type(doc, at) == JS_STRING)
+        js_value(doc, at, &message);
+    buf_putc(&message, 0);
+    enum face_next next = exchange_fail(x, e, message.bytes);
+    buf_done(&message);
+    return next;
+}
+
+void exchange_done(struct face_exchange *x)
+{
+    buf_done(&x->ask.conversation_id);
+    buf_done(&x->ask.task_id);
+    buf_done(&x->ask.body);
+    buf_done(&x->reply);
+    buf_done(&x->after_answer);
+    buf_done(&x->client_id);
+    free(x->state);
+    x->state = NULL;
+}
+
+uint32_t exchange_task(struct js_doc *doc, struct str line)
+{
+    if (!js_parse(doc, line.p, line.n, JS_OURS) || js_type(doc, 0) != JS_OBJECT)
+        return 0;
+    uint32_t task = js_get(doc, 0, "task"), tasks = js_get(doc, 0, "tasks"), last = 0;
+    if (task && js_type(doc, task) == JS_OBJECT)
+        return task;
+    for (uint32_t i = tasks ? js_first(doc, tasks) : 0; tasks && i < js_end(doc, tasks);
+         i = js_next(doc, i))
+        last = i;
+    return last;
+}
+
+static struct str raw_of(const struct js_doc *doc, uint32_t object, const char *member)
+{
+    uint32_t at = js_get(doc, object, member);
+    return at && js_type(doc, at) == JS_STRING ? js_raw(doc, at) : STR_NULL; /* ids and names */
+}
+
+void exchange_task_read(const struct face_exchange *x, struct js_doc *doc, struct str line,
+                        struct face_task *ret)
+{
+    uint32_t task = exchange_task(doc, line);
+    ASSERT(task);
+    uint32_t created = js_get(doc, task, "created_at");
+    *ret = (struct face_task){.task_id = raw_of(doc, task, "task_id"),
+                              .conversation_id = raw_of(doc, task, "conversation_id"),
+                              .agent = raw_of(doc, task, "agent")};
+    if (!created || !js_int(doc, created, &ret->created_at))
+        ret->created_at = 0;
+    if (x->after_answer.len)
+        ret->after_answer = buf_str(&x->after_answer);
+    if (x->client_id.len)
+        ret->client_id = buf_str(&x->client_id);
+}
+
+bool exchange_task_lives(const struct js_doc *doc, uint32_t task)
+{
+    uint32_t status = js_get(doc, task, "status");
+    return status && (js_is(doc, status, "pending") || js_is(doc, status, "running"));
+}
+
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static void put_decoded(struct buf *out, struct str value)
+{
+    for (size_t i = 0; i < value.n; i++) {
+        bool coded = value.p[i] == '%' && i + 2 < value.n && hex(value.p[i + 1]) >= 0 &&
+                     hex(value.p[i + 2]) >= 0;
+        if (coded) {
+            buf_putc(out, (char)(hex(value.p[i + 1]) << 4 | hex(value.p[i + 2])));
+            i += 2;
+        } else {
+            buf_putc(out, value.p[i] == '+' ? ' ' : value.p[i]);
+        }
+    }
+}
+
+bool exchange_query(struct str query, const char *name, struct buf *out)
+{
+    size_t n = strlen(name);
+    while (query.n > 0) {
+        const char *amp = memchr(query.p, '&', query.n);
+        size_t len = amp ? (size_t)(amp - query.p) : query.n;
+        if (len > n && memcmp(query.p, name, n) == 0 && query.p[n] == '=') {
+            put_decoded(out, (struct str){query.p + n + 1, len - n - 1});
+            return true;
+        }
+        len += amp ? 1 : 0;
+        query.p += len;
+        query.n -= len;
+    }
+    return false;
+}

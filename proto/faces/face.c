@@ -1,0 +1,80 @@
+#include "proto/faces/face.h"
+
+void face_stream_lines(struct face_stream *s, struct js_doc *doc, struct str lines,
+                       const struct face_sink *to)
+{
+    while (lines.n > 0 && !s->is_over) {
+        const char *newline = memchr(lines.p, '\n', lines.n);
+        size_t n = newline ? (size_t)(newline - lines.p) : lines.n;
+        struct event_parts parts;
+        if (event_line_split((struct str){lines.p, n}, &parts) &&
+            js_parse(doc, parts.data.p, parts.data.n, JS_OURS))
+            face_stream_event(
+                s,
+                &(struct face_event){
+                    .type = parts.event, .seq = parts.seq, .ts = parts.ts, .doc = doc},
+                to);
+        n += newline ? 1 : 0;
+        lines.p += n;
+        lines.n -= n;
+    }
+}
+
+static uint32_t find_member(const struct face_event *e, const char *member)
+{
+    return js_type(e->doc, 0) == JS_OBJECT ? js_get(e->doc, 0, member) : 0;
+}
+
+bool face_has(const struct face_event *e, const char *member)
+{
+    uint32_t at = find_member(e, member);
+    return at && js_type(e->doc, at) != JS_NULL;
+}
+
+struct str face_text(const struct face_event *e, const char *member, struct buf *scratch)
+{
+    uint32_t at = find_member(e, member);
+    if (!at || js_type(e->doc, at) != JS_STRING)
+        return STR_NULL;
+    if (e->doc->nodes[at].plain)
+        return js_raw(e->doc, at);
+    buf_clear(scratch);
+    js_value(e->doc, at, scratch);
+    return buf_str(scratch);
+}
+
+bool face_is_true(const struct face_event *e, const char *member)
+{
+    uint32_t at = find_member(e, member);
+    return at && js_type(e->doc, at) == JS_TRUE;
+}
+
+void face_copy(struct buf *out, const char *key, const struct face_event *e, const char *member,
+               struct str fallback)
+{
+    uint32_t at = find_member(e, member);
+    js_put_key(out, key);
+    if (at)
+        js_copy(e->doc, at, out);
+    else
+        buf_putstr(out, fallback);
+}
+
+/* FNV-1a, 64 bits. */
+void face_said_add(struct face_said *said, struct str text)
+{
+    uint64_t hash = said->n ? said->hash : 0xcbf29ce484222325u;
+    for (size_t i = 0; i < text.n; i++)
+        hash = (hash ^ (unsigned char)text.p[i]) * 0x100000001b3u;
+    said->hash = hash;
+    said->n += text.n;
+}
+
+bool face_said_is(const struct face_said *said, struct str text)
+{
+    struct face_said other = {0};
+    if (said->n != text.n)
+        return false;
+    face_said_add(&other, text);
+    return text.n == 0 || other.hash == said->hash;
+}

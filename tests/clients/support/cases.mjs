@@ -1,0 +1,181 @@
+// cases.mjs -- what holds for every face, with the stock client of each.
+//
+// A face brings an adapter:
+//
+//   adapter.name
+//   adapter.open(world, token, conversation) -> client
+//   client.ask(message) -> answer          asks, and is following the answer
+//   client.comeBack() -> answer            follows the conversation's last answer again, after a cut
+//   client.stop()                          the protocol's explicit stop; absent where there is none
+//   client.close()                         closes its connections
+//   answer.text()                          what it has shown so far
+//   answer.ended                           {text, end}: end is "completed", "cancelled", "failed" with
+//                                          `why`, or "cut" when the connection broke before the end
+//
+// Each case checks against the journal, read over our own wire.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { random } from "./random.mjs";
+import { World } from "./world.mjs";
+
+const CUTS = Number(process.env.HOLDFAST_CUTS ?? 200);
+const WAIT_MS = 60_000;
+
+/** Waits for what the client shows: it has no event for it. */
+export async function until(holds, what) {
+  const end = Date.now() + WAIT_MS;
+  while (!holds()) {
+    if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+let conversations = 0;
+const newConversation = () => `c${++conversations}`;
+const says = (...steps) => JSON.stringify(steps);
+
+export function holdsFor(adapter, config) {
+  let world;
+  const scene = (name, run) =>
+    test(`${adapter.name}: ${name}`, { timeout: 4 * WAIT_MS }, async () => {
+      const { token } = await world.guest();
+      const conversation = newConversation();
+      const clients = [];
+      const open = async (as = token, of = conversation) => {
+        const client = await adapter.open(world, as, of);
+        clients.push(client);
+        return client;
+      };
+      try {
+        await run({ token, conversation, open, world });
+      } finally {
+        for (const client of clients) await client.close();
+        await world.network.restore();
+      }
+    });
+
+  test.before(async () => {
+    world = await new World(config).open();
+  });
+  test.after(() => world.close());
+
+  scene("a whole answer is the journal's", async ({ open, token, conversation }) => {
+    const client = await open();
+    const answer = await client.ask(says({ token: "Hel" }, { token: "lo, " }, { token: "wörld\n" }));
+    const { text, end } = await answer.ended;
+    assert.equal(end, "completed");
+    assert.equal(text, "Hello, wörld\n");
+    assert.equal((await world.ended(token, conversation)).text, text);
+  });
+
+  scene("a second client comes to the running answer and sees the same", async ({ open }) => {
+    const gate = world.gate();
+    const first = await open();
+    const answer = await first.ask(says({ token: "one " }, { wait: gate.path }, { token: "two" }));
+    await until(() => answer.text() === "one ", "the first token");
+    const second = await open();
+    const other = await second.comeBack();
+    await until(() => other.text() === "one ", "the replay");
+    await gate.open();
+    assert.deepEqual(await answer.ended, { text: "one two", end: "completed" });
+    assert.deepEqual(await other.ended, { text: "one two", end: "completed" });
+  });
+
+  scene("a close is no cancel", async ({ open, token, conversation }) => {
+    const gate = world.gate();
+    const client = await open();
+    const answer = await client.ask(says({ token: "a" }, { wait: gate.path }, { token: "b" }));
+    await until(() => answer.text() === "a", "the first token");
+    await client.close();
+    await gate.open();
+    const { end, text } = await world.ended(token, conversation);
+    assert.equal(end.event, "task.completed");
+    assert.equal(text, "ab");
+  });
+
+  if (adapter.stops)
+    scene("a stop ends the task, on disk", async ({ open, token, conversation }) => {
+      const gate = world.gate();
+      const client = await open();
+      const answer = await client.ask(says({ token: "a" }, { wait: gate.path }));
+      await until(() => answer.text() === "a", "the first token");
+      await client.stop();
+      const { end } = await world.ended(token, conversation);
+      assert.equal(end.data.status, "cancelled");
+    });
+
+  scene("a failure is the protocol's error and keeps the text", async ({ open }) => {
+    const client = await open();
+    const answer = await client.ask(says({ token: "so far" }, { exit: 3 }));
+    const { text, end, why } = await answer.ended;
+    assert.equal(end, "failed");
+    assert.equal(text, "so far");
+    assert.match(why, /exit status 3|agent_error/);
+  });
+
+  scene("a cancel from our own wire ends it as cancelled", async ({ open, token, conversation }) => {
+    const gate = world.gate();
+    const client = await open();
+    const answer = await client.ask(says({ token: "a" }, { wait: gate.path }));
+    await until(() => answer.text() === "a", "the first token");
+    const url = `http://127.0.0.1:${world.gateway.port}/v1/conversations/${conversation}/tasks`;
+    await fetch(url, { method: "DELETE", headers: { authorization: `Bearer ${token}` } });
+    assert.equal((await answer.ended).end, "cancelled");
+  });
+
+  scene(`cut ${CUTS} times, the answer is whole and was made once`, async (its) => {
+    const pick = random();
+    const words = Array.from({ length: 4 * CUTS }, (_, n) => `w${n} `);
+    const gate = world.gate();
+    const client = await its.open();
+    const program = words.flatMap((token, n) => (n === words.length - 1 ? [{ wait: gate.path }, { token }] : [{ token }]));
+    let answer = await client.ask(says(...program));
+    for (let n = 0; n < CUTS; n++) {
+      const enough = answer.text().length + pick(64);
+      const cut = await Promise.race([
+        until(() => answer.text().length >= Math.min(enough, 1 + pick(4 * words.length)), "more text").then(() => false),
+        answer.ended.then(() => true),
+      ]);
+      assert.ok(!cut, "nothing ended by itself");
+      await world.network.cut();
+      assert.equal((await answer.ended).end, "cut");
+      await world.network.restore();
+      answer = await client.comeBack();
+    }
+    await gate.open(); // not before: of what has ended some protocols tell nothing
+    assert.deepEqual(await answer.ended, { text: words.join(""), end: "completed" });
+    const journal = await world.ended(its.token, its.conversation);
+    assert.equal(journal.text, words.join(""));
+  });
+
+  scene("another owner's conversation is nothing", async ({ open, token, conversation }) => {
+    const gate = world.gate();
+    const client = await open();
+    const answer = await client.ask(says({ token: "mine" }, { wait: gate.path }));
+    await until(() => answer.text() === "mine", "the first token");
+    const stranger = await open((await world.guest()).token);
+    assert.equal(await stranger.comeBack(), null);
+    await gate.open();
+    await answer.ended;
+    assert.equal((await world.tasks(token, conversation)).length, 1);
+  });
+
+  scene("after kill -9 it comes back to what was said and to the truth", async ({ open }) => {
+    const gate = world.gate();
+    const client = await open();
+    const answer = await client.ask(says({ token: "said" }, { wait: gate.path }));
+    await until(() => answer.text() === "said", "the first token");
+    await world.gateway.stop("SIGKILL");
+    assert.equal((await answer.ended).end, "cut");
+    await world.gateway.start();
+    const again = await client.comeBack();
+    if (adapter.replaysEnded) {
+      const { text, end, why } = await again.ended;
+      assert.deepEqual([text, end], ["said", "failed"]);
+      assert.match(why, /orphaned/);
+    } else {
+      assert.equal(again, null, "nothing runs any more");
+    }
+  });
+}
