@@ -7,7 +7,7 @@
 
 #include "gateway/config/config.h"
 
-/* Says of each program or script that is missing which agent wants it, and why it cannot be started. */
+/* Names each program or script that is missing, its agent, and why it cannot be started. */
 void agent_programs_check(const struct config *config, void (*say)(const char *line));
 
 #endif

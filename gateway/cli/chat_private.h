@@ -1,7 +1,7 @@
 /* chat_private -- what the parts of the command-line client share; nobody else includes it.
  *
- * Shape:    chat.c is the connection, the requests and the end; chat_lines.c is what the gateway says;
- *           chat_talk.c is the prompt of a terminal.
+ * Shape:    chat.c is the connection, the requests and the end; chat_lines.c is what the gateway
+ *           says; chat_talk.c is the prompt of a terminal.
  * Thread:   the program's only one.
  */
 #ifndef GATEWAY_CLI_CHAT_PRIVATE_H

@@ -1,8 +1,8 @@
 /* A talk on a terminal: a prompt that stays, one answer after another in one conversation.
  *
- * Design.  Between two answers the client is CHAT_IDLE.  The terminal edits the line, so what is typed
- * while an answer comes waits in it; of that only "/cancel" is taken at once.  Ctrl-C stops the answer,
- * and at the prompt, or a second time, leaves. */
+ * Design.  Between two answers the client is CHAT_IDLE.  The terminal edits the line, so what is
+ * typed while an answer comes waits in it; of that only "/cancel" is taken at once.  Ctrl-C stops
+ * the answer, and at the prompt, or a second time, leaves. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -70,7 +70,7 @@ static void help(struct chat *c)
                               "/quit, Ctrl-D       leaves; what runs goes on");
 }
 
-/* One that begins with a slash.  To a path, such as "/etc/hosts is …", it does not belong: false. */
+/* False when the line, though it begins with a slash, is no command: a path, perhaps. */
 static bool obey(struct chat *c, const char *line)
 {
     size_t n = strcspn(line, " ");

@@ -178,7 +178,7 @@ static int answer(struct lws *wsi, const struct answer_head *head, struct str bo
     unsigned char *bytes = xalloc(cap);
     unsigned char *start = bytes + LWS_PRE, *p = start, *end = start + HEADERS_MAX - 1;
     bool is_empty = head->status == 204; /* RFC 9110 8.6: without a length */
-    /* A refused page cannot read why, but it can tell the refusal from a gateway that is not there. */
+    /* A refused page cannot read why; it can tell the refusal from a gateway that is not there. */
     const char *readers = head->status == 403 ? "cross-origin" : "same-origin";
     lws_quirk_head_is_read(wsi);
     bool ok = !lws_add_http_header_status(wsi, (unsigned)head->status, &p, end) &&

@@ -51,7 +51,9 @@ export async function diagnose(url: string): Promise<Pick<Trouble, "cause" | "me
   const secure = /^(wss|https):$/.test(protocol);
   const at = (scheme: string, path: string) => `${scheme}://${host}${path}`;
   const root = pathname.endsWith(PATH) ? pathname : PATH;
-  const here = at(secure ? "https" : "http", root);
+  // Pages of another origin may read nothing but the API; all others find something that is there.
+  const isForeign = globalThis.location && globalThis.location.host !== host;
+  const here = at(secure ? "https" : "http", isForeign ? root : root.replace(PATH, "/healthz"));
   const said = await reach(here, "cors");
   if (said && (await reach(here, "no-cors")) === "") {
     const { origin } = globalThis.location;
