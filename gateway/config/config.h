@@ -130,6 +130,9 @@ struct config {
     struct {
         char *socket; /* path; NULL for none */
     } admin;
+    struct {
+        char *name, *sign_in_url; /* "" for none */
+    } page;
     bool guests;        /* "guests": true was said */
     bool serves_guests; /* guests, or no keys */
     struct config_model *models;

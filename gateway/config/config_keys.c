@@ -227,6 +227,13 @@ static const struct key hook_keys[] = {
 };
 TABLE(hook_table, hook_keys);
 
+static const struct key page_keys[] = {
+    {"name", "what the chat page calls itself", TEXT(config, page.name, 128), .text = "Holdfast"},
+    {"sign_in_url", "where people sign in who have no token",
+     TEXT_OR_NONE(config, page.sign_in_url, MAX_PATH_TEXT)},
+};
+TABLE(page_table, page_keys);
+
 static const struct key admin_keys[] = {
     {"socket", "path of the operator's Unix socket; \"\" for none", .type = KEY_TEXT,
      AT(config, admin.socket), .max = MAX_PATH_TEXT,
@@ -249,6 +256,7 @@ static const struct key root_keys[] = {
     {"origins", "web origins that may connect: scheme://host[:port], scheme://*.host",
      TEXTS(config, origins, 1024)},
     {"auth", "whose tokens are believed", GROUP(auth_table)},
+    {"page", "the chat page", GROUP(page_table)},
     {"admin", "the operator's socket: requests for any owner, revoke, kick", GROUP(admin_table)},
     {"guests", "serve connections without a token also beyond loopback or beside keys",
      BOOL(config, guests)},

@@ -263,11 +263,15 @@ scene("a gateway that wants a token asks for one, and takes it", async (its) => 
   const secret_file = join(its.gateway.folder, "secret");
   await writeFile(secret_file, SECRET, { mode: 0o600 });
   its.gateway.config.auth = { keys: [{ kid: "k1", alg: "HS256", secret_file }] };
+  its.gateway.config.page = { name: "Reef", sign_in_url: "https://login.example/start" };
   await its.gateway.start();
   const chat = await its.chat();
   const { page } = chat;
   await chat.waitForText("Sign in is needed", "#sign-in h2");
   assert.equal(await page.locator("#message").count(), 0, "there is no field that leads nowhere");
+  assert.equal(await page.getAttribute("a.sign-in", "href"), "https://login.example/start");
+  assert.equal(await page.title(), "Reef");
+  await chat.waitForText("Reef", "#side header strong");
   await page.fill("#sign-in input", "no token at all");
   await page.press("#sign-in input", "Enter");
   await chat.waitForText("This token is not good", "#sign-in h2");

@@ -12,6 +12,7 @@ import { Side } from "./parts/Side";
 import { SignIn } from "./parts/SignIn";
 import { Thread } from "./parts/Thread";
 import { inTray, Tray, useFresh } from "./parts/Tray";
+import { usePage } from "./page";
 import { WhyNot } from "./parts/WhyNot";
 import { goTo, useConversationId } from "./route";
 import { useWatched } from "./watch";
@@ -62,12 +63,13 @@ export function App() {
   const { fresh, acknowledge } = useFresh(conversation);
   const inBackground = inTray(conversation.tasks).filter(({ live }) => live).length;
   const running = runningIn(conversation);
+  const { name } = usePage();
   const { state, error } = useWatched(gateway);
   const isSignedOut = state === "closed" && error?.code === "unauthorized" && !conversation.loaded;
 
   useEffect(() => {
     const work = conversation.tasks.some(({ live }) => live) ? "● " : "";
-    document.title = `${work}${title ? `${title} – ` : ""}Holdfast`;
+    document.title = `${work}${title ? `${title} – ` : ""}${name}`;
   });
 
   const write = useCallback(() => field.current?.focus(), []);

@@ -3,6 +3,7 @@
 import type { ConversationSummary, Outgoing } from "@holdfast/client";
 import { Fragment, useEffect } from "react";
 import { gateway } from "../gateway";
+import { usePage } from "../page";
 import { useWatched } from "../watch";
 import { dayOf, plural, timeAgo } from "../words";
 import { Icon, Mark } from "./Icon";
@@ -89,7 +90,7 @@ export function Side({ current, begin, leave }: Props) {
     <aside id="side" aria-label="Conversations">
       <header>
         <Mark />
-        <strong>Holdfast</strong>
+        <strong>{usePage().name}</strong>
         <LookButton />
       </header>
       <button id="new" type="button" className="quiet" onClick={begin}>

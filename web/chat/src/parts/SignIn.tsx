@@ -2,10 +2,12 @@
 
 import { useState, type FormEvent } from "react";
 import { gateway, keepToken, keptToken } from "../gateway";
+import { usePage } from "../page";
 import { Mark } from "./Icon";
 
 export function SignIn() {
   const [token, setToken] = useState("");
+  const { signIn } = usePage();
   const submit = (event: FormEvent) => {
     event.preventDefault();
     keepToken(token.trim());
@@ -17,8 +19,15 @@ export function SignIn() {
       <p>
         {keptToken()
           ? "It has expired, or was not made for this gateway. Paste a fresh one."
-          : "This gateway answers only people whom it knows. Sign in where you got this address, then try again; or paste a token."}
+          : "This gateway answers only people whom it knows."}
       </p>
+      {signIn !== "" ? (
+        <a className="sign-in" href={signIn}>
+          Sign in
+        </a>
+      ) : (
+        <p className="hint">Sign in where you got this address, then try again; or paste a token.</p>
+      )}
       <form className="row" onSubmit={submit}>
         <input
           type="password"
