@@ -81,7 +81,8 @@ static void put_events(int64_t key, const char *id, bool runs, uint64_t events)
                                       .task_key = key,
                                       .first = first,
                                       .last = seq,
-                                      .bytes = buf_str(&lines)});
+                                      /* a seal's are not copied: they live with the batch */
+                                      .bytes = arena_str(&batch->chunks, buf_str(&lines))});
         first = seq + 1;
         buf_clear(&lines);
     }

@@ -68,12 +68,10 @@ static struct str batch_copy(struct batch *b, struct str s)
 static struct task_state state_copy(struct batch *b, const struct task_state *from)
 {
     struct task_state to = *from;
-    to.error_message = batch_copy(b, from->error_message);
-    to.output = batch_copy(b, from->output);
-    to.result = batch_copy(b, from->result);
-    to.undelivered = batch_copy(b, from->undelivered);
-    to.answers = batch_copy(b, from->answers);
-    to.waiting_for = batch_copy(b, from->waiting_for);
+#define T(name) to.name = batch_copy(b, from->name);
+    TASK_STATE_TEXTS(T)
+    TASK_LONG_TEXTS(T)
+#undef T
     return to;
 }
 
@@ -81,19 +79,11 @@ static struct task_record *record_copy(struct batch *b, const struct task_record
 {
     struct task_record *to = arena_alloc(&b->chunks, sizeof *to);
     *to = *from;
-    to->owner = batch_copy(b, from->owner);
-    to->conversation_id = batch_copy(b, from->conversation_id);
-    to->task_id = batch_copy(b, from->task_id);
-    to->agent = batch_copy(b, from->agent);
-    to->name = batch_copy(b, from->name);
-    to->description = batch_copy(b, from->description);
-    to->input = batch_copy(b, from->input);
-    to->metadata = batch_copy(b, from->metadata);
-    to->parent_task_id = batch_copy(b, from->parent_task_id);
-    to->parent_run_id = batch_copy(b, from->parent_run_id);
-    to->parent_call_id = batch_copy(b, from->parent_call_id);
-    to->parent_agent_id = batch_copy(b, from->parent_agent_id);
-    to->ancestors = batch_copy(b, from->ancestors);
+#define T(name) to->name = batch_copy(b, from->name);
+    TASK_NAMES(T)
+    TASK_FIXED_TEXTS(T)
+    TASK_INPUT_TEXTS(T)
+#undef T
     to->state = state_copy(b, &from->state);
     return to;
 }

@@ -91,11 +91,17 @@ bool query_has_room(const struct query *q, size_t rows, size_t bytes, size_t nex
 
 size_t task_record_bytes(const struct task_record *t)
 {
-    return t->owner.n + t->conversation_id.n + t->task_id.n + t->agent.n + t->name.n +
-           t->description.n + t->input.n + t->metadata.n + t->parent_task_id.n +
-           t->parent_run_id.n + t->parent_call_id.n + t->parent_agent_id.n + t->ancestors.n +
-           t->state.error_message.n + t->state.output.n + t->state.result.n +
-           t->state.undelivered.n + t->state.answers.n + t->state.waiting_for.n;
+    size_t n = 0;
+#define T(name) n += t->name.n;
+    TASK_NAMES(T)
+    TASK_FIXED_TEXTS(T)
+    TASK_INPUT_TEXTS(T)
+#undef T
+#define T(name) n += t->state.name.n;
+    TASK_STATE_TEXTS(T)
+    TASK_LONG_TEXTS(T)
+#undef T
+    return n;
 }
 
 int64_t task_record_cost(const struct task_record *t)

@@ -21,7 +21,7 @@ enum store_error {
     STORE_BUSY = -2,    /* somebody holds a lock: try again */
     STORE_FULL = -3,    /* no space, or a limit of the file system */
     STORE_IO = -4,      /* input/output error, read-only, out of memory */
-    STORE_CORRUPT = -5, /* a record that cannot be read */
+    STORE_CORRUPT = -5, /* what is there is not as it was written */
 };
 
 enum query_kind {

@@ -134,12 +134,12 @@ struct task_state memory_state_copy(struct arena_chunk **chunks, const struct ta
                                     bool brief)
 {
     struct task_state to = *from;
-    to.error_message = arena_str(chunks, from->error_message);
-    to.waiting_for = arena_str(chunks, from->waiting_for);
-    to.output = brief ? STR_NULL : arena_str(chunks, from->output);
-    to.result = brief ? STR_NULL : arena_str(chunks, from->result);
-    to.undelivered = brief ? STR_NULL : arena_str(chunks, from->undelivered);
-    to.answers = brief ? STR_NULL : arena_str(chunks, from->answers);
+#define T(name) to.name = arena_str(chunks, from->name);
+    TASK_STATE_TEXTS(T)
+#undef T
+#define T(name) to.name = brief ? STR_NULL : arena_str(chunks, from->name);
+    TASK_LONG_TEXTS(T)
+#undef T
     return to;
 }
 
@@ -147,19 +147,13 @@ struct task_record memory_record_copy(struct arena_chunk **chunks, const struct 
                                       bool brief)
 {
     struct task_record to = *from;
-    to.owner = arena_str(chunks, from->owner);
-    to.conversation_id = arena_str(chunks, from->conversation_id);
-    to.task_id = arena_str(chunks, from->task_id);
-    to.agent = arena_str(chunks, from->agent);
-    to.name = arena_str(chunks, from->name);
-    to.description = arena_str(chunks, from->description);
-    to.input = brief ? STR_NULL : arena_str(chunks, from->input);
-    to.metadata = brief ? STR_NULL : arena_str(chunks, from->metadata);
-    to.parent_task_id = arena_str(chunks, from->parent_task_id);
-    to.parent_run_id = arena_str(chunks, from->parent_run_id);
-    to.parent_call_id = arena_str(chunks, from->parent_call_id);
-    to.parent_agent_id = arena_str(chunks, from->parent_agent_id);
-    to.ancestors = arena_str(chunks, from->ancestors);
+#define T(name) to.name = arena_str(chunks, from->name);
+    TASK_NAMES(T)
+    TASK_FIXED_TEXTS(T)
+#undef T
+#define T(name) to.name = brief ? STR_NULL : arena_str(chunks, from->name);
+    TASK_INPUT_TEXTS(T)
+#undef T
     return to;
 }
 

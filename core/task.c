@@ -69,8 +69,8 @@ static void put_message(struct task *t, enum message_role role, struct str conte
 /* What a conversation is called that begins with this task; STR_NULL when it gives no name. */
 static struct str title_by(const struct task *t)
 {
-    static const enum task_field by[] = {FIELD_NAME, FIELD_DESCRIPTION, FIELD_INPUT};
-    struct str title = task_type(t) == TYPE_CHAT ? task_field(t, FIELD_INPUT) : STR_NULL;
+    static const enum task_field by[] = {FIELD_name, FIELD_description, FIELD_input};
+    struct str title = task_type(t) == TYPE_CHAT ? task_field(t, FIELD_input) : STR_NULL;
     for (size_t i = 0; task_type(t) == TYPE_BACKGROUND && i < countof(by) && !title.n; i++)
         title = task_field(t, by[i]);
     title.n = utf8_chars(title, AUTO_TITLE_CHARS);
@@ -90,7 +90,7 @@ static void touch_conversation(struct task *t, bool is_new)
                              .owner = task_owner(t),
                              .conversation_id = task_conversation_id(t),
                              .title = is_new ? title_by(t) : STR_NULL,
-                             .agent = chats ? task_field(t, FIELD_AGENT) : STR_NULL,
+                             .agent = chats ? task_field(t, FIELD_agent) : STR_NULL,
                              .turns = chats     ? TURNS_RESET
                                       : notices ? TURNS_ADD
                                                 : TURNS_KEEP,
@@ -233,7 +233,7 @@ bool task_name_is_taken(const struct conversation *c, struct str name)
 {
     list_each (it, &c->tasks) {
         struct str taken =
-            task_field(list_item(it, const struct task, in_conversation), FIELD_NAME);
+            task_field(list_item(it, const struct task, in_conversation), FIELD_name);
         if (taken.p && str_eq(name, taken))
             return true;
     }
@@ -306,8 +306,7 @@ static void ended(struct task *t)
     retention_look_at(&t->hub->retention, view.owner);
     task_tell_parent(t, &view);
     run_enders(t, 0);
-    list_each (it, &c->tasks)
-        task_try_start(list_item(it, struct task, in_conversation));
+    tasks_may_start(c);
     notice_due(c);
     t->stream = NULL;
     hub_release_stream(t->hub, s);
@@ -371,11 +370,7 @@ static void never_was(struct task *t)
     t->stream = NULL;
     bury(t);
     run_enders(t, 0);
-    list_each (it, &c->tasks) { /* who waited for it: in the next turn, when all is rolled back */
-        struct task *other = list_item(it, struct task, in_conversation);
-        if (other->phase == PHASE_PENDING && !list_is_in(&other->in_wait))
-            list_push(&t->hub->waiting, &other->in_wait);
-    }
+    tasks_may_start(c); /* who waited for it: at the end of the turn, when all is rolled back */
     notice_due(c);
 }
 
@@ -441,10 +436,8 @@ static void put_terminal(struct task *t, struct str message)
         js_put_raw(&data, "result", w->result ? str_of(w->result) : STR("null"));
     } else {
         js_put_field(&data, "status", str_of(status_name(s->status)));
-        js_put_raw(&data, "error", STR("{"));
-        js_put_field(&data, "code", str_of(task_error_code(o->error)));
-        js_put_field(&data, "message", message);
-        buf_putc(&data, '}');
+        js_put_key(&data, "error");
+        task_error_put(&data, o->error, message);
         put_output(&data, "output", o->output, &o->output_truncated);
     }
     if (s->status == STATUS_CANCELLED) {

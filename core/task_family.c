@@ -20,12 +20,12 @@ static const char *why_no_child(const struct task *t, const struct agent *a)
         return "the gateway is stopping";
     if (a->is_process && !hub_has_slot(h))
         return "too many processes";
-    if (task_field(t, FIELD_ANCESTORS).n / TASK_ID_LEN + 1 >= MAX_GENERATIONS)
+    if (task_field(t, FIELD_ancestors).n / TASK_ID_LEN + 1 >= MAX_GENERATIONS)
         return "too many generations of tasks";
     if (h->n_live >= h->o.limits.tasks || t->quota->n_live >= h->o.limits.tasks_per_owner)
         return "too many tasks";
-    bool is_all;
-    return retention_refuses(&h->retention, task_owner(t), &is_all);
+    struct retention_refusal full;
+    return retention_refuses(&h->retention, task_owner(t), &full);
 }
 
 static const char *why_bad_child(const struct agent_line *line)
@@ -39,8 +39,8 @@ static const char *why_bad_child(const struct agent_line *line)
 
 static void put_child_event(struct task *t, const struct task *child)
 {
-    struct str name = task_field(child, FIELD_NAME);
-    struct str description = task_field(child, FIELD_DESCRIPTION);
+    struct str name = task_field(child, FIELD_name);
+    struct str description = task_field(child, FIELD_description);
     struct buf data = {0};
     buf_putc(&data, '{');
     js_put_field(&data, "task_id", task_id_of(child));
@@ -71,7 +71,7 @@ void task_spawn(struct task *t, const struct agent_line *line)
         return;
     }
     struct buf ancestors = {0};
-    buf_putstr(&ancestors, task_field(t, FIELD_ANCESTORS));
+    buf_putstr(&ancestors, task_field(t, FIELD_ancestors));
     buf_putstr(&ancestors, task_id_of(t));
     struct task_plan plan = {.ancestors = buf_str(&ancestors),
                              .owner = t->conversation->owner,
@@ -84,7 +84,7 @@ void task_spawn(struct task *t, const struct agent_line *line)
                              .description = line->description,
                              .parent_task_id = task_id_of(t),
                              .parent_call_id = line->call_id,
-                             .parent_agent_id = task_field(t, FIELD_AGENT)};
+                             .parent_agent_id = task_field(t, FIELD_agent)};
     struct task *child = task_create(t->hub, &plan);
     buf_done(&ancestors);
     put_child_event(t, child);
@@ -96,7 +96,7 @@ void task_spawn(struct task *t, const struct agent_line *line)
 
 static bool is_child_of(const struct task *child, const struct task *parent)
 {
-    struct str id = child ? task_field(child, FIELD_PARENT_TASK_ID) : STR_NULL;
+    struct str id = child ? task_field(child, FIELD_parent_task_id) : STR_NULL;
     return id.p && str_eq(id, task_id_of(parent));
 }
 
@@ -157,7 +157,7 @@ static void look_up_late(struct task *t, const struct agent_line *line)
 void task_send_to_relative(struct task *t, const struct agent_line *line)
 {
     bool up = str_eq(line->task_id, STR("parent"));
-    struct str id = up ? task_field(t, FIELD_PARENT_TASK_ID) : line->task_id;
+    struct str id = up ? task_field(t, FIELD_parent_task_id) : line->task_id;
     struct task *to = find_relative(t, id);
     if (!to && up && id.p) {
         answer_late(t, false, line->call_id);
@@ -209,7 +209,7 @@ static bool descends(const struct task *t, struct str root)
 {
     if (str_eq(task_id_of(t), root))
         return true;
-    struct str ancestors = task_field(t, FIELD_ANCESTORS);
+    struct str ancestors = task_field(t, FIELD_ancestors);
     for (size_t at = 0; at < ancestors.n; at += TASK_ID_LEN)
         if (str_eq((struct str){ancestors.p + at, TASK_ID_LEN}, root))
             return true;

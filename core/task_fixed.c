@@ -3,16 +3,9 @@
 #include "proto/varint.h"
 
 static const size_t members[N_TASK_FIELDS] = {
-    [FIELD_AGENT] = offsetof(struct task_record, agent),
-    [FIELD_NAME] = offsetof(struct task_record, name),
-    [FIELD_DESCRIPTION] = offsetof(struct task_record, description),
-    [FIELD_METADATA] = offsetof(struct task_record, metadata),
-    [FIELD_PARENT_TASK_ID] = offsetof(struct task_record, parent_task_id),
-    [FIELD_PARENT_RUN_ID] = offsetof(struct task_record, parent_run_id),
-    [FIELD_PARENT_CALL_ID] = offsetof(struct task_record, parent_call_id),
-    [FIELD_PARENT_AGENT_ID] = offsetof(struct task_record, parent_agent_id),
-    [FIELD_ANCESTORS] = offsetof(struct task_record, ancestors),
-    [FIELD_INPUT] = offsetof(struct task_record, input),
+#define T(name) [FIELD_##name] = offsetof(struct task_record, name),
+    TASK_FIELDS(T)
+#undef T
 };
 
 static struct str member(const struct task_record *rec, size_t i)
@@ -93,12 +86,12 @@ void task_fixed_fill(const struct task_fixed *f, struct task_record *rec)
 
 struct task_fixed *task_fixed_drop_input(struct task_fixed *f)
 {
-    if (!fixed_has(f, FIELD_INPUT))
+    if (!fixed_has(f, FIELD_input))
         return f;
     const unsigned char *end = f->packed;
-    for (size_t i = 0; i < FIELD_INPUT; i++)
+    for (size_t i = 0; i < FIELD_input; i++)
         if (fixed_has(f, i))
             fixed_take(&end);
-    f->has &= (uint16_t) ~(1u << FIELD_INPUT);
+    f->has &= (uint16_t) ~(1u << FIELD_input);
     return xrealloc(f, sizeof *f + (size_t)(end - f->packed));
 }

@@ -14,18 +14,16 @@
 
 #include "proto/record.h"
 
+/* Input is the last, so that it can be dropped. */
+#define TASK_FIELDS(T)  \
+    TASK_FIXED_TEXTS(T) \
+    T(metadata)         \
+    T(input)
 enum task_field {
-    FIELD_AGENT,
-    FIELD_NAME,
-    FIELD_DESCRIPTION,
-    FIELD_METADATA,
-    FIELD_PARENT_TASK_ID,
-    FIELD_PARENT_RUN_ID,
-    FIELD_PARENT_CALL_ID,
-    FIELD_PARENT_AGENT_ID,
-    FIELD_ANCESTORS,
-    FIELD_INPUT, /* last, so that it can be dropped */
-    N_TASK_FIELDS
+#define T(name) FIELD_##name,
+    TASK_FIELDS(T)
+#undef T
+        N_TASK_FIELDS
 };
 
 struct task_fixed {

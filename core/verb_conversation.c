@@ -15,6 +15,11 @@ static void on_title(void *arg, int status, struct answer *answer)
         return;
     }
     if (c->conversation->deletions != c->n) { /* the answer may be of what is gone */
+        if (c->asked_again) {
+            call_fail(c, ERR_CONFLICT, IS_BEING_DELETED);
+            return;
+        }
+        c->asked_again = true;
         ask_title(c);
         return;
     }
@@ -23,7 +28,7 @@ static void on_title(void *arg, int status, struct answer *answer)
         return;
     }
     if (status < 0) {
-        call_read_failed(c);
+        call_store_failed(c, status);
         return;
     }
     c->conversation->refs++;
@@ -160,7 +165,7 @@ static void on_ack(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
     if (status < 0 && status != STORE_NOT_FOUND) {
-        call_read_failed(c);
+        call_store_failed(c, status);
         return;
     }
     const struct task_record *t = answer->n_tasks ? &answer->tasks[0] : NULL;

@@ -12,11 +12,13 @@
 #include "gateway/auth/auth.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
+#include "gateway/base/privilege.h"
 #include "gateway/cli/admin_client.h"
 #include "gateway/cli/backup.h"
 #include "gateway/cli/chat.h"
 #include "gateway/cli/doctor.h"
 #include "gateway/config/config.h"
+#include "gateway/descriptors.h"
 #include "gateway/processes/keeper.h"
 #include "gateway/processes/supervisor.h"
 #include "gateway/server.h"
@@ -102,6 +104,23 @@ static void say_of_program(const char *line)
     fprintf(stderr, "warning: %s\n", line);
 }
 
+/* file: NULL for the log, at a start. */
+static void tell_warnings(const struct config *config, const char *file)
+{
+    struct buf all = {0};
+    config_warn(config, &all);
+    for (struct str rest = buf_str(&all); rest.n > 0;) {
+        size_t n = (size_t)((const char *)memchr(rest.p, '\n', rest.n) - rest.p);
+        if (file)
+            fprintf(stderr, "%s: warning: %.*s\n", file, (int)n, rest.p);
+        else
+            log_event(LEVEL_WARN, "server", "doubtful", LOG_STR("why", ((struct str){rest.p, n})));
+        rest.p += n + 1;
+        rest.n -= n + 1;
+    }
+    buf_done(&all);
+}
+
 static int main_serve(const struct options *o)
 {
     struct config config;
@@ -111,6 +130,11 @@ static int main_serve(const struct options *o)
      * each reader would keep what has passed through it (a replay of 200 MB kept 27 MiB). */
     mallopt(M_ARENA_MAX, 1);
     log_open((enum log_level)config.log.level, (enum log_format)config.log.format);
+    if (privilege_is_root(geteuid()))
+        log_event(
+            LEVEL_ERROR, "server", "runs_as_root",
+            LOG_TEXT("why", "agents and commands have its rights: give it a user of its own"));
+    tell_warnings(&config, NULL);
 #ifdef HOLDFAST_FAULTS
     const char *wrong = fault_open();
     if (wrong) {
@@ -140,6 +164,8 @@ static int check_config(struct options *o, const char *file)
     if (!auth)
         fprintf(stderr, "%.*s", (int)faults.len, faults.bytes ? faults.bytes : "");
     else
+        tell_warnings(&config, file);
+    if (auth)
         printf("%s: good\n", file);
     if (auth)
         agent_programs_check(&config, say_of_program);
@@ -214,12 +240,19 @@ static int make_token(const struct options *o)
     return good ? 0 : 1;
 }
 
+static void put_bounds(const void *arg, pid_t gateway, struct buf *out)
+{
+    sandbox_put_bounds(arg, gateway, out);
+}
+
 static int doctor(const struct options *o)
 {
     struct config config;
     if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
-    int code = doctor_run(config.data, o->full);
+    struct sandbox commands = terminal_sandbox(&config);
+    descriptors_tell(&config);
+    int code = doctor_run(config.data, o->full, put_bounds, &commands);
     config_done(&config);
     return code;
 }

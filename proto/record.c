@@ -88,10 +88,8 @@ static void put_error(struct buf *out, const struct task_state *state)
 {
     if (state->error == TASK_OK)
         return;
-    js_put_raw(out, "error", STR("{"));
-    js_put_field(out, "code", str_of(task_error_code(state->error)));
-    js_put_field(out, "message", state->error_message.p ? state->error_message : STR(""));
-    buf_putc(out, '}');
+    js_put_key(out, "error");
+    task_error_put(out, state->error, state->error_message);
 }
 
 static void put_parent(struct buf *out, const struct task_record *task)

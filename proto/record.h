@@ -22,45 +22,70 @@ enum task_status {
 enum task_type { TYPE_CHAT, TYPE_BACKGROUND, TYPE_CHILD, TYPE_NOTICE };
 enum message_role { ROLE_USER, ROLE_ASSISTANT, ROLE_SYSTEM };
 
+/* The columns of a task beside its key, each in one place: the record, its copies, and what every
+ * store binds and reads come from these tables.  A new column is a row here and in the schema of
+ * each store on disk.  N: a number or flag, R: a real number, T: a text, NULL for none. */
+#define TASK_FIXED_NUMBERS(N)                                                  \
+    N(enum task_type, type)                                                    \
+    N(bool, notify_on_complete)                                                \
+    N(bool, waits) /* starts when its conversation is free; not on the wire */ \
+    N(int64_t, created_at)
+#define TASK_NAMES(T)  \
+    T(owner)           \
+    T(conversation_id) \
+    T(task_id)
+#define TASK_FIXED_TEXTS(T) \
+    T(agent)                \
+    T(name)                 \
+    T(description)          \
+    T(parent_task_id)       \
+    T(parent_run_id)        \
+    T(parent_call_id)       \
+    T(parent_agent_id)      \
+    T(ancestors) /* ids of all above it, the eldest first; not on the wire */
+#define TASK_INPUT_TEXTS(T) \
+    T(input)                \
+    T(metadata) /* JSON object */
+#define TASK_STATE_NUMBERS(N, R)                                           \
+    N(enum task_status, status)                                            \
+    N(enum task_error, error)                                              \
+    R(progress)                                                            \
+    N(uint64_t, first) /* oldest seq that retention has kept; 1 for all */ \
+    N(uint64_t, head)  /* newest seq; the terminal event's when ended */   \
+    N(int64_t, cancel_requested_at)                                        \
+    N(int64_t, started_at)                                                 \
+    N(int64_t, completed_at)                                               \
+    N(bool, output_truncated)                                              \
+    N(bool, acked) /* a background result that its reader has acknowledged */
+#define TASK_STATE_TEXTS(T) \
+    T(error_message)        \
+    T(waiting_for) /* input_id of the oldest open question */
+/* The JSON array of answers has input_id and answer by turns, null for none, an object for a long
+ * one; it comes with the end, where there were questions, and is not on the wire. */
+#define TASK_LONG_TEXTS(T)            \
+    T(output)      /* with the end */ \
+    T(result)      /* JSON */         \
+    T(undelivered) /* JSON array */   \
+    T(answers)
+
+#define TASK_NUMBER_MEMBER(type, name) type name;
+#define TASK_REAL_MEMBER(name) double name;
+#define TASK_TEXT_MEMBER(name) struct str name;
+
 /* What changes while a task lives. */
 struct task_state {
-    enum task_status status;
-    enum task_error error;
-    double progress;
-    uint64_t first; /* oldest seq that retention has kept; 1 for all */
-    uint64_t head;  /* newest seq; the terminal event's when ended */
-    int64_t cancel_requested_at;
-    int64_t started_at;
-    int64_t completed_at;
-    bool output_truncated;
-    bool acked; /* a background result that its reader has acknowledged */
-    struct str error_message;
-    struct str output;      /* NULL until the end */
-    struct str result;      /* JSON; NULL for none */
-    struct str undelivered; /* JSON array; NULL for none */
-    struct str answers; /* JSON array, input_id and answer by turns, null for none, an object for a
-                         * long one; NULL until the end, and without questions; not on the wire */
-    struct str waiting_for; /* input_id of the oldest open question; NULL for none */
+    TASK_STATE_NUMBERS(TASK_NUMBER_MEMBER, TASK_REAL_MEMBER)
+    TASK_STATE_TEXTS(TASK_TEXT_MEMBER)
+    TASK_LONG_TEXTS(TASK_TEXT_MEMBER)
 };
 
 struct task_record {
     int64_t key; /* the store's number of the task, given by core, never reused */
-    enum task_type type;
-    bool notify_on_complete;
-    bool waits; /* starts when its conversation is free; not on the wire */
-    int64_t created_at;
-    struct str owner;
-    struct str conversation_id;
-    struct str task_id;
-    struct str agent;
-    struct str name;        /* NULL for none */
-    struct str description; /* NULL for none */
-    struct str input;
-    struct str metadata; /* JSON object; NULL for none */
-    struct str parent_task_id, parent_run_id, parent_call_id, parent_agent_id; /* NULL for none */
-    struct str ancestors; /* ids of all above it, the eldest first, one behind the other; NULL for
-                           * none; not on the wire */
-    int64_t event_bytes;  /* of its events in the store, where a query says so; not on the wire */
+    TASK_FIXED_NUMBERS(TASK_NUMBER_MEMBER)
+    TASK_NAMES(TASK_TEXT_MEMBER)
+    TASK_FIXED_TEXTS(TASK_TEXT_MEMBER)
+    TASK_INPUT_TEXTS(TASK_TEXT_MEMBER)
+    int64_t event_bytes; /* of its events in the store, where a query says so; not on the wire */
     struct task_state state;
 };
 

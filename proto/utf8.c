@@ -130,6 +130,18 @@ size_t utf8_cut(struct str text, size_t max)
     return is_trail(text.p[at]) ? max : at; /* more than three in a row: no border is near */
 }
 
+size_t utf8_whole(struct str text)
+{
+    unsigned char min, max;
+    size_t at = text.n;
+    while (at > 0 && text.n - at < 3 && is_trail(text.p[at - 1]))
+        at--;
+    if (at == 0)
+        return text.n; /* no character begins here: nothing was cut */
+    bool is_cut = lead((unsigned char)text.p[at - 1], &min, &max) > text.n - (at - 1);
+    return is_cut ? at - 1 : text.n;
+}
+
 size_t utf8_chars(struct str text, size_t n)
 {
     size_t at = 0;

@@ -21,6 +21,8 @@ size_t utf8_encode(uint32_t c, char to[4]);
 
 /* The longest prefix of at most max bytes that ends on a character border. */
 size_t utf8_cut(struct str text, size_t max);
+/* Bytes of text up to its last whole character: without the beginning of one that somebody cut. */
+size_t utf8_whole(struct str text);
 /* The first n characters of text, in bytes. */
 size_t utf8_chars(struct str text, size_t n);
 /* The last n characters of valid text. */

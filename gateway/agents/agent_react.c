@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "gateway/agents/react_calls.h"
+#include "gateway/base/log.h"
 #include "gateway/base/stepper.h"
 #include "gateway/config/config.h"
 
@@ -31,9 +32,11 @@ struct run {
     unsigned magic;
     enum react_state state;
     const struct react_settings *settings;
+    const struct model *model; /* the settings', or the one that it has fallen back to */
     struct teller teller;
     struct stepper stepper;
     struct model_turn *turn; /* NULL between turns */
+    bool has_told;           /* the turn: a thought, a word or a call */
     unsigned n_turns;        /* since the user's last message */
     bool has_called;         /* a tool, in any turn */
     bool cancelled;
@@ -94,18 +97,28 @@ static void turn_clear(struct run *r)
     free(r->fault);
     r->fault = NULL;
     r->turn_bytes = 0;
+    r->has_told = false;
     buf_done(&r->text);
     buf_done(&r->more);
 }
 
-static void turn_over(struct run *r, struct str fault)
+/* What the user is told; the log has it all. */
+static void set_fault(struct run *r, enum model_reason reason, struct str said)
 {
-    if (fault.p && !r->fault) {
-        struct buf text = {0};
-        buf_puts(&text, "model: ");
-        buf_putstr(&text, fault);
-        r->fault = buf_take(&text);
-    }
+    struct buf text = {0};
+    const char *word = model_reason_word(reason);
+    log_event_limited(LEVEL_WARN, "model", "failed", LOG_TEXT("model", r->model->name),
+                      LOG_TEXT("task", r->task_id), LOG_TEXT("reason", *word ? word : "other"),
+                      LOG_STR("said", said));
+    buf_putf(&text, "model: %s%s", word, *word ? ": " : "");
+    buf_putstr(&text, r->settings->short_errors ? str_of(model_reason_text(reason)) : said);
+    r->fault = buf_take(&text);
+}
+
+static void turn_over(struct run *r, enum model_reason reason, struct str fault)
+{
+    if (fault.p && !r->fault)
+        set_fault(r, reason, fault);
     set_state(r, REACT_STREAMED);
 }
 
@@ -114,7 +127,7 @@ static bool react_has_room(struct run *r, size_t bytes)
     r->turn_bytes += bytes;
     if (r->turn_bytes <= REACT_TURN_BYTES)
         return true;
-    turn_over(r, STR("a turn passes 4 MiB"));
+    turn_over(r, MODEL_FAULT_OTHER, STR("a turn passes 4 MiB"));
     return false;
 }
 
@@ -123,6 +136,7 @@ static bool on_piece(void *user, enum model_piece kind, struct str text)
     struct run *r = react_run_of(user);
     if (r->state != REACT_STREAMING || r->cancelled)
         return false;
+    r->has_told = true;
     if (kind == PIECE_THINKING) {
         teller_piece(&r->teller, EVENT_THINKING, text);
         return !r->teller.paused;
@@ -141,10 +155,10 @@ static void on_tool_call(void *user, const struct model_call *asked)
     if (r->state != REACT_STREAMING || !react_has_room(r, bytes))
         return;
     if (r->calls.n == REACT_CALLS)
-        turn_over(r, STR("a turn calls more than 64 tools"));
+        turn_over(r, MODEL_FAULT_OTHER, STR("a turn calls more than 64 tools"));
     else
         react_calls_add(&r->calls, asked);
-    r->has_called = true;
+    r->has_called = r->has_told = true;
 }
 
 static void on_unsaid(void *user)
@@ -167,11 +181,11 @@ static void on_usage(void *user, const struct model_usage *usage)
     r->usage.completion_tokens += usage->completion_tokens;
 }
 
-static void react_on_done(void *user, struct str error)
+static void react_on_done(void *user, enum model_reason reason, struct str error)
 {
     struct run *r = react_run_of(user);
     if (r->state == REACT_STREAMING)
-        turn_over(r, error);
+        turn_over(r, reason, error);
 }
 
 static const struct model_events model_events = {.on_piece = on_piece,
@@ -230,7 +244,7 @@ static void take_message(struct run *r)
 /* What does not fit into the model's context is left out, and said to be. */
 static void fit_context(struct run *r)
 {
-    size_t max = r->settings->model->context_bytes, before = talk_size(&r->talk);
+    size_t max = r->model->context_bytes, before = talk_size(&r->talk);
     size_t n = max ? talk_shorten(&r->talk, max) : 0;
     if (n == 0)
         return;
@@ -253,15 +267,16 @@ static unsigned max_turns(const struct run *r)
 }
 
 /* Why there can be no further turn; false: there can. */
-static bool is_at_limit(struct run *r, char ret_why[96])
+static bool is_at_limit(struct run *r, char ret_why[128])
 {
-    size_t max = r->settings->model->context_bytes;
+    size_t max = r->model->context_bytes;
     if (max == 0 || max > REACT_TALK_BYTES)
         max = REACT_TALK_BYTES;
     if (r->n_turns == max_turns(r))
-        snprintf(ret_why, 96, "no answer within %u turns of the model", max_turns(r));
+        snprintf(ret_why, 128, "no answer within %u turns of the model", max_turns(r));
     else if (talk_size(&r->talk) >= max)
-        snprintf(ret_why, 96, "the conversation with the model passes %zu bytes", max);
+        snprintf(ret_why, 128, "model: %s: the conversation with the model passes %zu bytes",
+                 model_reason_word(CONTEXT_TOO_LONG), max);
     else
         return false;
     return true;
@@ -269,7 +284,7 @@ static bool is_at_limit(struct run *r, char ret_why[96])
 
 static void begin_turn(struct run *r)
 {
-    const struct model *model = r->settings->model;
+    const struct model *model = r->model;
     char error[256] = "";
     if (r->inbox.len)
         take_message(r);
@@ -289,13 +304,36 @@ static void begin_turn(struct run *r)
     r->turn = model->ops->start(model->settings, &request, &model_events, r, error);
     buf_done(&tools);
     if (!r->turn)
-        turn_over(r, str_of(error));
+        turn_over(r, MODEL_FAULT_OTHER, str_of(error));
+}
+
+/* Nothing of the turn was told: the next model may take it. */
+static bool fall_back(struct run *r)
+{
+    const struct model *from = r->model;
+    if (r->has_told || !from->fallback)
+        return false;
+    r->model = from->fallback;
+    r->n_turns--;
+    struct buf *data = &r->teller.data;
+    teller_begin(&r->teller);
+    js_put_field(data, "event_type", STR("model_fallback"));
+    js_put_raw(data, "payload", STR("{"));
+    js_put_field(data, "from", str_of(from->name));
+    js_put_field(data, "to", str_of(r->model->name));
+    buf_putc(data, '}');
+    teller_tell(&r->teller, EVENT_CUSTOM, STR_NULL);
+    turn_clear(r);
+    set_state(r, REACT_READY);
+    return true;
 }
 
 static void finish_turn(struct run *r)
 {
-    r->settings->model->ops->free(r->turn);
+    r->model->ops->free(r->turn);
     r->turn = NULL;
+    if (r->fault && fall_back(r))
+        return;
     if (r->fault) {
         react_end(r, RUN_FAILED, str_of(r->fault));
         return;
@@ -378,7 +416,7 @@ static void react_unpause(struct run *run)
     r->teller.paused = false;
     stepper_start(&r->stepper);
     if (r->state == REACT_STREAMING)
-        r->settings->model->ops->unpause(r->turn);
+        r->model->ops->unpause(r->turn);
 }
 
 /* Who says it, when that is not the user: a task that this one started, or its parent. */
@@ -450,7 +488,7 @@ static void react_free(struct run *run)
         return;
     struct run *r = react_run_of(run);
     if (r->turn)
-        r->settings->model->ops->free(r->turn);
+        r->model->ops->free(r->turn);
     r->turn = NULL;
     turn_clear(r);
     react_calls_done(&r->calls);
@@ -467,6 +505,7 @@ static struct run *react_start(void *settings, const struct run_spec *spec,
     struct run *r = xcalloc(sizeof *r);
     r->magic = RUN_MAGIC;
     r->settings = s;
+    r->model = s->model;
     r->teller = (struct teller){.events = *events, .task = task};
     r->calls = (struct react_calls){.teller = &r->teller,
                                     .tools = s->tools,

@@ -41,6 +41,7 @@ struct react_settings {
     const char *system; /* the system prompt; NULL for none */
     const struct tool *const *tools;
     size_t n_tools;
+    bool short_errors;  /* what a model's server says is not told, but logged */
     unsigned max_turns; /* of the model, since the user's last message; 0: REACT_MAX_TURNS */
 };
 

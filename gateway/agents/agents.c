@@ -13,6 +13,15 @@
 #include "gateway/tools/tool_http_get.h"
 #include "gateway/tools/tools.h"
 
+/* A model behind a server. */
+struct served {
+    struct served *fallback;
+    struct model model;
+    struct openai_settings openai;
+    struct upstream upstream;
+    char *url;
+};
+
 /* What an agent's settings need to stay. */
 struct holder {
     struct exec_settings exec;
@@ -20,10 +29,9 @@ struct holder {
     struct source_settings source;
     struct http_settings http;
     struct builtin_settings builtin;
-    struct openai_settings openai;
-    struct model model;
+    struct model builtin_model;
+    struct served *models; /* the agent's, and those that it falls back to */
     struct upstream upstream;
-    char *url;
     struct http_get http_get;
     const struct tool **tools;
 };
@@ -82,11 +90,11 @@ static void build_exec(const struct config_agent *from, uv_loop_t *loop, struct 
 static void build_builtin(uv_loop_t *loop, struct holder *h)
 {
     h->builtin = (struct builtin_settings){.loop = loop, .pace_ms = BUILTIN_PACE_MS};
-    h->model =
+    h->builtin_model =
         (struct model){.name = "builtin", .ops = &model_builtin_ops, .settings = &h->builtin};
 }
 
-static bool build_openai(const struct config_model *from, struct fetcher *fetcher, struct holder *h,
+static bool build_openai(const struct config_model *from, struct fetcher *fetcher, struct served *h,
                          char *ret_error, size_t n)
 {
     struct buf url = {0};
@@ -115,11 +123,40 @@ static bool build_openai(const struct config_model *from, struct fetcher *fetche
     return true;
 }
 
-static void build_react(const struct config_agent *from, uv_loop_t *loop, struct agent *to,
+/* The model, and those that it falls back to. */
+static bool build_models(const struct builder *b, const struct config_model *from,
+                         struct served **ret, char *ret_error, size_t n)
+{
+    struct model *before = NULL;
+    for (; from; ret = &(*ret)->fallback) {
+        *ret = xcalloc(sizeof **ret);
+        if (!build_openai(from, b->fetcher, *ret, ret_error, n))
+            return false;
+        if (before)
+            before->fallback = &(*ret)->model;
+        before = &(*ret)->model;
+        from = from->fallback ? config_find_model(b->config, from->fallback) : NULL;
+    }
+    return true;
+}
+
+static void free_models(struct served *m)
+{
+    while (m) {
+        struct served *next = m->fallback;
+        upstream_done(&m->upstream);
+        free(m->url);
+        free(m);
+        m = next;
+    }
+}
+
+static void build_react(const struct builder *b, const struct config_agent *from, struct agent *to,
                         struct holder *h)
 {
-    h->react = (struct react_settings){.loop = loop,
-                                       .model = &h->model,
+    h->react = (struct react_settings){.loop = b->loop,
+                                       .model = h->models ? &h->models->model : &h->builtin_model,
+                                       .short_errors = b->config->errors == ERRORS_SHORT,
                                        .system = from->system,
                                        .tools = to->tools,
                                        .n_tools = to->n_tools,
@@ -179,9 +216,9 @@ static bool build(const struct builder *b, const struct config_agent *from, stru
     const struct config_model *model = config_find_model(b->config, from->model);
     if (!model)
         build_builtin(b->loop, h);
-    else if (!build_openai(model, b->fetcher, h, ret_error, n))
+    else if (!build_models(b, model, &h->models, ret_error, n))
         return false;
-    build_react(from, b->loop, to, h);
+    build_react(b, from, to, h);
     return true;
 }
 
@@ -200,7 +237,7 @@ bool agents_build(const struct config *config, const struct agents_rim *rim, str
     struct builder b = {config, rim->fetcher, rim->terminal, rim->loop};
     char why[SANDBOX_ERROR] = "";
     *ret_n = 0;
-    if (runs_commands(config) && !sandbox_check(&rim->terminal->sandbox, why)) {
+    if (runs_commands(config) && !sandbox_prepare(&rim->terminal->sandbox, why)) {
         snprintf(ret_error, error_bytes, "%s", why);
         return false;
     }
@@ -219,7 +256,7 @@ void agents_free(struct agent *agents, size_t n)
     for (size_t i = 0; i < n; i++) {
         struct holder *h = agents[i].holder;
         upstream_done(&h->upstream);
-        free(h->url);
+        free_models(h->models);
         free(h->tools);
         free(h);
     }

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <sys/socket.h>
 
 static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -169,4 +170,20 @@ void net_format(const struct net_address *address, char ret_text[NET_TEXT])
                            : inet_ntop(AF_INET6, address->bytes, ret_text, NET_TEXT);
 
     ASSERT(text);
+}
+
+void net_format_group(const struct net_address *address, unsigned ipv6_prefix,
+                      char ret_text[NET_TEXT])
+{
+    struct net_address first = *address;
+
+    if (is_ipv4(address) || ipv6_prefix >= 128) {
+        net_format(address, ret_text);
+        return;
+    }
+    for (unsigned i = 0; i < sizeof first.bytes; i++)
+        first.bytes[i] &= (uint8_t)mask_of(ipv6_prefix, i);
+    net_format(&first, ret_text); /* 39 characters at most: it is not a mapped one */
+    size_t n = strlen(ret_text);
+    snprintf(ret_text + n, NET_TEXT - n, "/%u", ipv6_prefix);
 }

@@ -37,5 +37,10 @@ bool net_is_public(const struct net_address *address);
 /* The text of an address, IPv4 as a.b.c.d. */
 #define NET_TEXT 46
 void net_format(const struct net_address *address, char ret_text[NET_TEXT]);
+/* The text of those who count as one with it: an IPv4 address alone, of an IPv6 address the network
+ * of its first bits ("2001:db8:1:2::/64"), since a customer is given a whole one.  128: the
+ * address. */
+void net_format_group(const struct net_address *address, unsigned ipv6_prefix,
+                      char ret_text[NET_TEXT]);
 
 #endif

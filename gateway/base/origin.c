@@ -152,6 +152,17 @@ bool origin_parse(struct str text, struct origin *ret)
     return true;
 }
 
+bool origin_parse_host(struct str text, struct origin *ret)
+{
+    char host[MAX_HOST + 1];
+    bool subdomains = text.n > 2 && text.p[0] == '*' && text.p[1] == '.';
+
+    if (!read_host(subdomains ? from(text, 2) : text, host) || (subdomains && host[0] == '['))
+        return false;
+    *ret = (struct origin){.host = xstrdup(str_of(host)), .subdomains = subdomains};
+    return true;
+}
+
 void origin_done(struct origin *o)
 {
     free(o->scheme);
@@ -189,8 +200,17 @@ bool origin_is_listed(const struct origins *listed, struct str origin)
     return read_origin(origin, &parts) && is_listed(listed, &parts);
 }
 
-/* A name that only this machine answers to, or that the operator has named. */
-static bool is_own_host(const struct origins *listed, struct str header)
+static bool has_host(const struct origin *list, size_t n, const char *host)
+{
+    for (size_t i = 0; i < n; i++)
+        if (host_matches(&list[i], host))
+            return true;
+    return false;
+}
+
+/* A name that only this machine answers to, or that the operator has named.  Beyond loopback an
+ * address is one too: a page that was loaded from an address has no name to bind anew. */
+static bool is_own_host(const struct origins *listed, struct str header, bool is_loopback_bind)
 {
     static const struct str localhost = STR("localhost"), below = STR(".localhost");
     struct net_address address;
@@ -203,12 +223,10 @@ static bool is_own_host(const struct origins *listed, struct str header)
     if (str_eq(name, localhost) ||
         (name.n > below.n && str_eq(from(name, name.n - below.n), below)))
         return true;
-    if (net_parse_address(name, &address))
-        return net_is_loopback(&address);
-    for (size_t i = 0; i < listed->n; i++)
-        if (host_matches(&listed->list[i], host))
-            return true;
-    return false;
+    if (net_parse_address(name, &address) && (!is_loopback_bind || net_is_loopback(&address)))
+        return true;
+    return has_host(listed->list, listed->n, host) ||
+           has_host(listed->hosts, listed->n_hosts, host);
 }
 
 /* Without a list: a page of this very gateway. */
@@ -227,7 +245,7 @@ enum origin_verdict origin_check(const struct origins *listed, struct str origin
 {
     struct parts parts;
 
-    if (is_loopback_bind && !is_own_host(listed, host))
+    if ((is_loopback_bind || listed->n_hosts > 0) && !is_own_host(listed, host, is_loopback_bind))
         return ORIGIN_FOREIGN_HOST;
     if (!origin.p)
         return identity_from_cookie ? ORIGIN_MISSING : ORIGIN_OK;

@@ -22,16 +22,20 @@ struct origin {
 struct origins {
     struct origin *list;
     size_t n; /* 0: a page of this gateway alone may connect */
+    struct origin *hosts;
+    size_t n_hosts; /* 0: beyond loopback any Host is served */
 };
 
 /* Reads an entry of the configuration; false when it is none. */
 bool origin_parse(struct str text, struct origin *ret) MUST_USE;
+/* The same of "hosts": a host, or "*." and one; scheme is NULL. */
+bool origin_parse_host(struct str text, struct origin *ret) MUST_USE;
 void origin_done(struct origin *o);
 
 enum origin_verdict {
     ORIGIN_OK,
     ORIGIN_FOREIGN,      /* Origin is none that is allowed */
-    ORIGIN_FOREIGN_HOST, /* a loopback gateway, asked for by a name that is not its own */
+    ORIGIN_FOREIGN_HOST, /* asked for by a name that is not its own */
     ORIGIN_MISSING,      /* a cookie's identity, and no Origin */
 };
 

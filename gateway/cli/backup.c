@@ -4,13 +4,40 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <libgen.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "gateway/store/data_dir.h"
 #include "gateway/store/store_check.h"
+
+/* While it is made, the copy is FILE.part, beside which SQLite keeps FILE.part-journal.  Who makes
+ * it has it locked: by that what a kill left is told from what runs.  A signal that ends the
+ * program removes both, as a failure does. */
+static char *part, *part_journal;
+
+static void remove_part(void)
+{
+    (void)unlink(part_journal);
+    (void)unlink(part);
+}
+
+static void backup_on_signal(int signal_number)
+{
+    remove_part();
+    (void)signal(signal_number, SIG_DFL);
+    (void)raise(signal_number); /* pending until this returns */
+}
+
+static void catch_signals(void (*handler)(int))
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    for (size_t i = 0; i < countof(ends); i++)
+        (void)signal(ends[i], handler);
+}
 
 static int backup_fail(const char *path, const char *why)
 {
@@ -28,7 +55,7 @@ static bool sync_path(const char *path, int flags)
 }
 
 /* Gives the complete file its name, and never somebody else's. */
-static int publish(const char *part, const char *file)
+static int publish(const char *file)
 {
     char *copy = xstrdup(str_of(file));
     const char *why = NULL;
@@ -40,7 +67,7 @@ static int publish(const char *part, const char *file)
     return why ? backup_fail(file, why) : 0;
 }
 
-static int verify(const char *part, const char *file)
+static int verify(const char *file)
 {
     struct store_check check;
     store_check(part, true, false, &check);
@@ -65,46 +92,93 @@ static void remind_of_key(const struct data_dir *d)
     buf_done(&path);
 }
 
-static int backup_copy(const struct data_dir *d, const char *part, const char *file)
+/* Its owner may have finished, and given it its name, between open and lock. */
+static bool is_still_there(int fd)
+{
+    struct stat opened, named;
+    return fstat(fd, &opened) == 0 && lstat(part, &named) == 0 && opened.st_dev == named.st_dev &&
+           opened.st_ino == named.st_ino;
+}
+
+/* An empty file of ours, locked; -1 when that has been told. */
+static int part_open(void)
+{
+    struct stat st;
+    int fd = open(part, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        backup_fail(part, strerror(errno));
+        return -1;
+    }
+    const char *why = NULL;
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+        why = errno == EWOULDBLOCK ? "another backup is writing it" : strerror(errno);
+    else if (!is_still_there(fd))
+        why = "another backup has just finished";
+    else if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+             st.st_nlink != 1)
+        why = "exists, and no backup of this user left it";
+    else if (fchmod(fd, 0600) < 0 || ftruncate(fd, 0) < 0)
+        why = strerror(errno);
+    if (!why)
+        return fd;
+    close(fd);
+    backup_fail(part, why);
+    return -1;
+}
+
+static int fill(const struct data_dir *d, const char *file)
 {
     struct buf error = {0};
+    int status = store_copy(d->database, d->is_still, part, &error);
+    if (status == STORE_FULL)
+        fprintf(stderr, "holdfast: %s: no room for the copy: %s\n", file, error.bytes);
+    else if (status < 0)
+        fprintf(stderr, "holdfast: cannot copy %s to %s: %s\n", d->database, file, error.bytes);
+    buf_done(&error);
+    int code = status < 0 ? 1 : verify(file);
+    return code ? code : publish(file);
+}
+
+static int backup_copy(const struct data_dir *d, const char *file)
+{
     struct stat st;
     if (lstat(file, &st) == 0)
         return backup_fail(file, "exists");
-    int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int fd = part_open();
     if (fd < 0)
-        return backup_fail(part, errno == EEXIST
-                                     ? "exists: another backup runs, or one was cut off and "
-                                       "this is to be removed"
-                                     : strerror(errno));
-    close(fd);
-    int code = 0;
-    if (!store_copy(d->database, d->is_still, part, &error))
-        code = backup_fail(d->database, error.bytes);
-    if (code == 0)
-        code = verify(part, file);
-    if (code == 0)
-        code = publish(part, file);
+        return 1;
+    catch_signals(backup_on_signal);
+    (void)unlink(part_journal); /* of a run that was killed */
+    int code = fill(d, file);
     if (code != 0)
-        (void)unlink(part);
-    buf_done(&error);
+        remove_part();
+    catch_signals(SIG_DFL);
+    close(fd); /* the last: SQLite has closed it */
     return code;
+}
+
+static char *path_with(const char *file, const char *end)
+{
+    struct buf path = {0};
+    buf_putf(&path, "%s%s", file, end);
+    return buf_take(&path);
 }
 
 int backup_run(const char *data_dir, const char *file)
 {
     struct data_dir d;
-    struct buf part = {0};
     char error[DATA_DIR_ERROR];
     if (!data_dir_look(data_dir, &d, error)) {
         fprintf(stderr, "holdfast: %s\n", error);
         return 1;
     }
-    buf_putf(&part, "%s.part", file);
-    int code = backup_copy(&d, part.bytes, file);
+    part = path_with(file, ".part");
+    part_journal = path_with(file, ".part-journal");
+    int code = backup_copy(&d, file);
     if (code == 0)
         remind_of_key(&d);
-    buf_done(&part);
+    free(part);
+    free(part_journal);
     data_dir_leave(&d);
     return code;
 }

@@ -2,8 +2,9 @@
  *
  * Shape:    the copy is one moment of the store: all that was acknowledged before the command
  *           began, and perhaps some of what came later.  It is made as FILE.part, checked as doctor
- *           checks, and then gets its name; an existing FILE is never touched.  The guest key is
- *           not in it.
+ *           checks, and then gets its name; an existing FILE is never touched.  A failure, or a
+ *           signal that ends the program, leaves nothing; what a kill left is taken over by the
+ *           next backup to that name.  The guest key is not in it.
  * Thread:   the program's only one.
  * Errors:   the exit code: 0, or 1 with a sentence on stderr.
  */

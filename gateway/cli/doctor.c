@@ -3,13 +3,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "gateway/auth/guest_key.h"
+#include "gateway/base/privilege.h"
 #include "gateway/store/data_dir.h"
 #include "gateway/store/store_check.h"
-
-#define FOR_OTHERS 077 /* mode bits that nobody but the owner should have */
 
 static void wrong(size_t *n, const char *path, const char *what)
 {
@@ -20,7 +21,7 @@ static void wrong(size_t *n, const char *path, const char *what)
 static void check_mode(const char *path, const struct stat *st, size_t *n)
 {
     char what[96];
-    if (!(st->st_mode & FOR_OTHERS))
+    if (!(st->st_mode & DATA_DIR_OTHERS))
         return;
     snprintf(what, sizeof what, "others than its owner may use it: chmod %s, it is %04o",
              S_ISDIR(st->st_mode) ? "700" : "600", (unsigned)st->st_mode & 07777);
@@ -36,6 +37,24 @@ static void check_owner(const char *path, const struct stat *st, const struct st
     snprintf(what, sizeof what, "belongs to user %u, its directory to user %u: chown it",
              (unsigned)st->st_uid, (unsigned)dir->st_uid);
     wrong(n, path, what);
+}
+
+/* The user of the gateway that has the directory; when none has it, the user whose it is. */
+static void check_user(const struct data_dir *d, size_t *n)
+{
+    struct buf path = {0};
+    struct stat st;
+    bool by_process = d->in_use && d->pid[0];
+    if (by_process)
+        buf_putf(&path, "/proc/%s", d->pid);
+    else
+        buf_puts(&path, d->path);
+    if (stat(path.bytes, &st) == 0 && privilege_is_root(st.st_uid))
+        wrong(n, d->path,
+              by_process
+                  ? "its gateway runs as root: give it a user of its own"
+                  : "belongs to root: a gateway wants a user of its own, and its directory too");
+    buf_done(&path);
 }
 
 static void check_guest_key(const char *path, const struct stat *st, size_t *n)
@@ -92,8 +111,16 @@ static void tell_database(const struct store_check *c, bool in_use)
                in_use ? "" : ": the next start ends those that ran, and starts those that waited");
 }
 
-int doctor_run(const char *data_dir, bool full)
+static pid_t pid_of(const struct data_dir *d)
 {
+    long pid = d->in_use ? strtol(d->pid, NULL, 10) : 0;
+    return pid > 0 ? (pid_t)pid : getpid();
+}
+
+int doctor_run(const char *data_dir, bool full,
+               void (*put_bounds)(const void *arg, pid_t gateway, struct buf *out), const void *arg)
+{
+    struct buf bounds = {0};
     struct data_dir d;
     struct store_check check;
     char error[DATA_DIR_ERROR];
@@ -103,9 +130,13 @@ int doctor_run(const char *data_dir, bool full)
         return 1;
     }
     tell_who(&d);
+    check_user(&d, &n);
     check_files(&d, &n);
     store_check(d.database, d.is_still, full, &check);
     tell_database(&check, d.in_use);
+    put_bounds(arg, pid_of(&d), &bounds);
+    fwrite(bounds.bytes, 1, bounds.len, stdout);
+    buf_done(&bounds);
     for (struct str rest = buf_str(&check.faults); rest.n > 0;) {
         const char *newline = memchr(rest.p, '\n', rest.n);
         size_t len = newline ? (size_t)(newline - rest.p) : rest.n;

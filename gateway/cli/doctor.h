@@ -7,9 +7,14 @@
 #ifndef GATEWAY_CLI_DOCTOR_H
 #define GATEWAY_CLI_DOCTOR_H
 
-#include "proto/base.h"
+#include <sys/types.h>
 
-/* full: reads every page and every event, which takes long with a large store. */
-int doctor_run(const char *data_dir, bool full);
+#include "proto/buf.h"
+
+/* full: reads every page and every event, which takes long with a large store.  put_bounds appends
+ * lines that say what bounds the commands of that gateway, or of one that this process would be. */
+int doctor_run(const char *data_dir, bool full,
+               void (*put_bounds)(const void *arg, pid_t gateway, struct buf *out),
+               const void *arg);
 
 #endif

@@ -25,6 +25,9 @@ void config_done(struct config *c)
     for (size_t i = 0; i < c->parsed_origins.n; i++)
         origin_done(&c->parsed_origins.list[i]);
     free(c->parsed_origins.list);
+    for (size_t i = 0; i < c->parsed_origins.n_hosts; i++)
+        origin_done(&c->parsed_origins.hosts[i]);
+    free(c->parsed_origins.hosts);
     free(c->trusted_nets);
     free(c->metrics.allow_nets);
     free(c->http_get.allow_nets);

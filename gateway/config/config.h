@@ -45,6 +45,9 @@ struct config_upstream {
     uint32_t connect_timeout_s, retries;
 };
 
+/* How much users are told of a model server's fault. */
+enum error_kind { ERRORS_FULL, ERRORS_SHORT, ERRORS_BY_BIND };
+
 enum model_kind { MODEL_OPENAI, MODEL_BUILTIN };
 
 struct config_model {
@@ -56,6 +59,7 @@ struct config_model {
     uint32_t idle_timeout_s; /* longest silence; 0: no limit */
     uint64_t context_bytes;  /* of messages that it can be given; 0: no limit */
     char *think_tag;         /* around thoughts in its answers; "" for none */
+    char *fallback;          /* name of another one; NULL for none */
 };
 
 /* AGENT_SOURCE says as many tokens as it is asked for: for benchmarks and tests. */
@@ -80,6 +84,9 @@ struct config_agent {
     uint32_t grace_s;
 };
 
+/* The usual limits, which are lowered without an alarm (gateway/descriptors.h). */
+#define CONFIG_PROCESSES 256
+#define CONFIG_CONNECTIONS 100000
 #define REACT_MAX_TURNS 10 /* when max_turns is not given */
 
 struct config_hook {
@@ -115,12 +122,13 @@ struct config {
     char *listen_host;    /* an address without brackets: "127.0.0.1", "::1" */
     uint16_t listen_port; /* 0: any free one */
     bool is_loopback;     /* listen_host is */
+    uint32_t errors;      /* enum error_kind */
     char *data;           /* directory */
     struct {
         char *cert, *key; /* both or neither */
     } tls;
-    struct config_texts origins;
-    struct origins parsed_origins; /* as many */
+    struct config_texts origins, hosts;
+    struct origins parsed_origins; /* as many of both */
     struct {
         struct config_key *keys;
         size_t n_keys;
@@ -151,7 +159,7 @@ struct config {
     } retention;
     struct hub_limits limits;
     struct { /* the limits that are the rim's */
-        uint32_t connections, connections_per_address;
+        uint32_t connections, connections_per_address, ipv6_prefix;
         uint32_t face_bytes;
         uint64_t store_mib_per_owner;
     } rim_limits;
@@ -170,11 +178,15 @@ struct config {
         struct config_texts allow;
         struct net *allow_nets; /* as many */
     } http_get;
-    struct {                          /* the tools terminal and process */
-        uint32_t sandbox;             /* enum sandbox_kind */
-        char *workdir;                /* of all conversations */
-        bool network;                 /* commands may use it */
-        struct config_texts approved; /* programs that need no approval; "*": all */
+    struct {                /* the tools terminal and process */
+        uint32_t sandbox;   /* enum sandbox_kind */
+        char *workdir;      /* of all conversations */
+        bool network;       /* commands may use it */
+        bool host_loopback; /* and it is the host's own */
+        uint64_t memory_mib, processes, cpu_s, file_mib, tmp_mib; /* 0: no bound */
+        uint64_t workdir_mib;               /* of a conversation's folder; 0: a tenth of its disk */
+        struct config_texts approved;       /* programs that need no approval; "*": all */
+        struct config_texts approved_input; /* those whose input needs none */
     } terminal;
     struct config_hook *webhooks;
     size_t n_webhooks;
@@ -193,6 +205,9 @@ struct config {
 int config_load(const char *file, const struct config_flags *flags, struct config *ret,
                 struct buf *ret_faults) MUST_USE;
 void config_done(struct config *c);
+/* Appends what a good configuration allows and its operator may not have meant, as faults are told.
+ * Returns how many there are. */
+int config_warn(const struct config *c, struct buf *ret_warnings);
 
 /* The configuration as it works, as indented JSON; what may be secret shows as "***". */
 void config_print(const struct config *c, struct buf *out);

@@ -98,6 +98,8 @@ static void check_listen(struct config *c, const char *path, struct faults *f)
         host = (struct str){host.p + 1, host.n - 2};
     c->listen_host = xstrdup(host);
     c->is_loopback = net_is_loopback(&address);
+    if (c->errors == ERRORS_BY_BIND)
+        c->errors = c->is_loopback ? ERRORS_FULL : ERRORS_SHORT;
     if (!c->is_loopback && c->auth.n_keys == 0 && !c->guests)
         fault(f, path,
               "beyond loopback without auth.keys anyone could come as a guest; configure keys, or "
@@ -126,6 +128,19 @@ static void check_origins(struct config *c, struct faults *f)
         fault(f, "origins",
               "must not be empty while auth.cookie is in use beyond loopback: only a list keeps "
               "other sites from using their visitors' cookies");
+}
+
+static void check_hosts(struct config *c, struct faults *f)
+{
+    struct origins *o = &c->parsed_origins;
+
+    o->n_hosts = c->hosts.n;
+    if (o->n_hosts > 0)
+        o->hosts = xcalloc(o->n_hosts * sizeof *o->hosts);
+    for (size_t i = 0; i < o->n_hosts; i++)
+        if (!origin_parse_host(str_of(c->hosts.list[i]), &o->hosts[i]))
+            fault(f, path_of("hosts[%zu]", i).text,
+                  "must be a name or *.name, without a scheme or port");
 }
 
 static struct net *check_nets(const struct config_texts *texts, const char *path, struct faults *f)
@@ -266,6 +281,22 @@ static void check_model(const struct config *c, size_t at, struct faults *f)
     check_upstream(&model->upstream, path_of("models[%zu].api_key_file", at).text, f);
     if (!model->model)
         fault(f, path_of("models[%zu].model", at).text, "is missing");
+}
+
+/* Each model leads to the next, and none to one before it. */
+static void check_fallback(const struct config *c, size_t at, struct faults *f)
+{
+    struct path path = path_of("models[%zu].fallback", at);
+    const struct config_model *model = &c->models[at];
+    for (size_t steps = 0; model && model->fallback; steps++) {
+        model = config_find_model(c, model->fallback);
+        if (!model)
+            fault(f, path.text, "is not the name of another of models, of kind openai");
+        else if (steps == c->n_models)
+            fault(f, path.text, "leads round in a ring");
+        if (steps == c->n_models)
+            return;
+    }
 }
 
 const struct config_model *config_find_model(const struct config *c, const char *name)
@@ -446,6 +477,7 @@ void config_check(struct config *c, const struct config_flags *flags, struct fau
     check_auth(c, f);
     check_faces(c);
     check_origins(c, f);
+    check_hosts(c, f);
     c->trusted_nets = check_nets(&c->trusted_proxies, "trusted_proxies", f);
     if (c->proxy_protocol && c->trusted_proxies.n == 0)
         fault(f, "proxy_protocol", "needs trusted_proxies: nobody else may speak for a client");
@@ -456,6 +488,8 @@ void config_check(struct config *c, const struct config_flags *flags, struct fau
         check_hook(c, i, f);
     for (size_t i = 0; i < c->n_models; i++)
         check_model(c, i, f);
+    for (size_t i = 0; i < c->n_models; i++)
+        check_fallback(c, i, f);
     if (c->n_agents == 0)
         add_assistant(c);
     for (size_t i = 0; i < c->n_agents; i++)

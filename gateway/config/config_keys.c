@@ -17,6 +17,7 @@ static const char *const agent_kinds[] = {"react", "exec", "http", "source", NUL
 static const char *const store_kinds[] = {"sqlite", "memory", NULL};
 static const char *const durabilities[] = {"process", "power", NULL};
 static const char *const sandbox_kinds[] = {"bubblewrap", "none", NULL};
+static const char *const error_kinds[] = {"full", "short", NULL};
 static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const log_formats[] = {"logfmt", "json", NULL};
 
@@ -100,6 +101,8 @@ static const struct key model_keys[] = {
      INT(config_model, context_bytes, 0, 16 * 1024 * 1024, 0)},
     {"think_tag", "openai: name of the tags around thoughts in its answers; \"\" for none",
      .type = KEY_TEXT, AT(config_model, think_tag), .max = MAX_THINK_TAG, .text = "think"},
+    {"fallback", "openai: name of another of models, tried when nothing was said yet",
+     TEXT(config_model, fallback, MAX_NAME)},
 };
 TABLE(model_table, model_keys);
 
@@ -147,11 +150,14 @@ static const struct key retention_keys[] = {
 TABLE(retention_table, retention_keys);
 
 static const struct key limit_keys[] = {
-    {"connections", "of all", INT(config, rim_limits.connections, 1, MAX_COUNT, 100000)},
+    {"connections", "of all",
+     INT(config, rim_limits.connections, 1, MAX_COUNT, CONFIG_CONNECTIONS)},
     {"connections_per_address", "of one address",
      INT(config, rim_limits.connections_per_address, 1, MAX_COUNT, 200)},
     {"face_bytes", "of one request of a face, which brings its history along",
      INT(config, rim_limits.face_bytes, 1024, 64 << 20, 1 << 20)},
+    {"ipv6_prefix", "bits of an IPv6 address that count as its address",
+     INT(config, rim_limits.ipv6_prefix, 1, 128, 64)},
     {"requests_per_second", "of one connection, in lines",
      INT(config, limits.requests_per_second, 1, 100000, 50)},
     {"burst", "lines of one connection at once", INT(config, limits.burst, 1, 100000, 200)},
@@ -162,7 +168,7 @@ static const struct key limit_keys[] = {
     {"tasks_per_owner", "live tasks of one owner",
      INT(config, limits.tasks_per_owner, 1, MAX_COUNT, 32)},
     {"processes", "running exec agents and commands",
-     INT(config, limits.processes, 1, 100000, 256)},
+     INT(config, limits.processes, 1, 100000, CONFIG_PROCESSES)},
     {"task_bytes", "of one task's events",
      INT(config, limits.task_bytes, 1024, 1LL << 50, 1LL << 30)},
     {"task_events", "of one task", INT(config, limits.task_events, 2, 1LL << 40, MAX_COUNT)},
@@ -207,8 +213,26 @@ static const struct key terminal_keys[] = {
      TEXT(config, terminal.workdir, MAX_PATH_TEXT), .computed = "data with -work behind it"},
     {"network", "commands may use the network (without a sandbox they always may)",
      BOOL(config, terminal.network)},
+    {"host_loopback",
+     "and it is the host's, with what listens on its loopback; else pasta is needed",
+     BOOL(config, terminal.host_loopback)},
+    {"memory_mib", "of a command, or, without a cgroup, of each of its processes; 0: no bound",
+     INT(config, terminal.memory_mib, 0, 1LL << 30, 2048)},
+    {"processes", "of a command (without a cgroup: in the sandbox, not for root); 0: no bound",
+     INT(config, terminal.processes, 0, MAX_COUNT, 256)},
+    {"cpu_s", "seconds of processor of each process, in a cgroup of a command; 0: no bound",
+     INT(config, terminal.cpu_s, 0, MAX_SECONDS, 14400)},
+    {"file_mib", "of each file that a command writes; 0: no bound",
+     INT(config, terminal.file_mib, 0, 1LL << 30, 1024)},
+    {"tmp_mib", "of /tmp, and of /dev/shm, in the sandbox; 0: half of the memory each",
+     INT(config, terminal.tmp_mib, 0, 1LL << 30, 256)},
+    {"workdir_mib", "of a conversation's folder: a command beyond it is killed",
+     INT(config, terminal.workdir_mib, 0, 1LL << 30, 0), .computed = "a tenth of the disk"},
     {"approved", "programs whose plain calls need no approval of the user; \"*\": any command",
      TEXTS(config, terminal.approved, 256)},
+    {"approved_input",
+     "programs whose plain calls also take input without approval (approved \"*\" says so for all)",
+     TEXTS(config, terminal.approved_input, 256)},
 };
 TABLE(terminal_table, terminal_keys);
 
@@ -255,12 +279,18 @@ static const struct key root_keys[] = {
     {"tls", "TLS on the listening port", GROUP(tls_table)},
     {"origins", "web origins that may connect: scheme://host[:port], scheme://*.host",
      TEXTS(config, origins, 1024)},
+    {"hosts",
+     "names by which the gateway may be asked for, beside those of origins: name or *.name",
+     TEXTS(config, hosts, 1024), .computed = "any, but on a loopback address its own"},
     {"auth", "whose tokens are believed", GROUP(auth_table)},
     {"page", "the chat page", GROUP(page_table)},
     {"admin", "the operator's socket: requests for any owner, revoke, kick", GROUP(admin_table)},
     {"guests", "serve connections without a token also beyond loopback or beside keys",
      BOOL(config, guests)},
     {"models", "language models", LIST(models, n_models, model_table, 256)},
+    {"errors", "what users are told of a model's failure; short: its kind, the log has the rest",
+     CHOICE(config, errors, error_kinds, ERRORS_BY_BIND),
+     .computed = "full on loopback, else short"},
     {"agents", "who answers", LIST(agents, n_agents, agent_table, 1024),
      .computed = "a react agent \"assistant\" on the builtin model"},
     {"store", "the store", GROUP(store_table)},

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include "core/backoff.h"
+#include "gateway/base/log.h"
 #include "gateway/fetch/complaint.h"
 #include "gateway/fetch/fetch_private.h"
 #include "proto/str.h"
@@ -162,7 +163,7 @@ static void fetch_fail(struct fetch *f, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     free(f->fault);
-    f->fault = xstrdup(str_of(text));
+    f->fault = xstrdup((struct str){text, utf8_whole(str_of(text))});
 }
 
 #define SET(option, value) \
@@ -306,6 +307,26 @@ static bool wait_for_try(struct fetch *f, int64_t retry_after_s)
     return true;
 }
 
+/* Names an address only when the URL does: what an internal name resolves to is the log's alone. */
+static void refuse(struct fetch *f)
+{
+    char *url = NULL, *host = NULL;
+    CURLU *parts = curl_url();
+    struct net_address literal;
+    curl_easy_getinfo(f->easy, CURLINFO_EFFECTIVE_URL, &url);
+    if (curl_url_set(parts, CURLUPART_URL, url, 0) != CURLUE_OK ||
+        curl_url_get(parts, CURLUPART_HOST, &host, 0) != CURLUE_OK)
+        host = NULL;
+    if (host && net_parse_address(str_of(host), &literal))
+        fetch_fail(f, "the address %s is not a public one", f->refused);
+    else
+        fetch_fail(f, "the address of %s is not a public one", host ? host : "the host");
+    log_event_limited(LEVEL_INFO, "fetch", "refused", LOG_TEXT("host", host ? host : ""),
+                      LOG_TEXT("address", f->refused));
+    curl_free(host);
+    curl_url_cleanup(parts);
+}
+
 static bool try_again(struct fetch *f, CURLcode result)
 {
     curl_off_t after = 0;
@@ -319,7 +340,7 @@ static void judge(struct fetch *f, CURLcode result)
 {
     struct buf why = {0};
     if (f->refused[0] && (result == CURLE_COULDNT_CONNECT || result == CURLE_ABORTED_BY_CALLBACK)) {
-        fetch_fail(f, "the address %s is not a public one", f->refused);
+        refuse(f);
     } else if (result != CURLE_OK && f->status == 0) {
         fetch_fail(f, "%s", f->curl_says[0] ? f->curl_says : curl_easy_strerror(result));
     } else if (result != CURLE_OK && is_good(f)) {
@@ -419,6 +440,11 @@ struct fetch *fetch_start(struct fetcher *fetcher, const struct fetch_options *o
     begin_try(f);
     fetcher_leave(fetcher);
     return f;
+}
+
+int fetch_status(const struct fetch *fetch)
+{
+    return (int)fetch->status;
 }
 
 void fetch_unpause(struct fetch *fetch)

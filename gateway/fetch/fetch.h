@@ -16,7 +16,8 @@
  * Safety:   descriptors are close-on-exec.  Certificates are checked.  Redirects are followed only
  *           where redirects says so.  A guarded fetch sends nothing to an address that is not
  *           public (net_is_public), whatever name, redirect or connection of another fetch leads
- *           there, and uses no proxy.
+ *           there, and uses no proxy.  Its fault names no address that the URL does not name; the
+ *           log does.
  */
 #ifndef GATEWAY_FETCH_FETCH_H
 #define GATEWAY_FETCH_FETCH_H
@@ -76,6 +77,7 @@ void fetcher_close(struct fetcher *fetcher); /* NULL is fine */
 struct fetch *fetch_start(struct fetcher *fetcher, const struct fetch_options *options,
                           const struct fetch_request *request, const struct fetch_events *events,
                           void *user);
+int fetch_status(const struct fetch *fetch); /* of the last reply; 0: none has come */
 void fetch_unpause(struct fetch *fetch);
 /* The reply has said all that matters: when it does not end by itself within so many milliseconds
  * of now, its connection is closed, and on_done comes as if it had.  Again: counts anew.  Paused:

@@ -75,29 +75,37 @@ void address_text(struct front *f, struct lws *wsi, char ret_ip[NET_TEXT])
         snprintf(ret_ip, NET_TEXT, UNKNOWN);
 }
 
+void address_group(struct front *f, struct lws *wsi, char ret_group[NET_TEXT])
+{
+    struct net_address at;
+    address_text(f, wsi, ret_group);
+    if (net_parse_address(str_of(ret_group), &at))
+        net_format_group(&at, f->config->rim_limits.ipv6_prefix, ret_group);
+}
+
 /* --- connections ------------------------------------------------------------------------------ */
 
 struct map_key address_key(const struct map_node *node)
 {
-    return (struct map_key){{str_of(container_of(node, const struct address, node)->ip)}};
+    return (struct map_key){{str_of(container_of(node, const struct address, node)->group)}};
 }
 
-static struct address *address_of(struct front *f, const char ip[NET_TEXT])
+static struct address *address_of(struct front *f, const char group[NET_TEXT])
 {
-    struct map_node *node = map_find(&f->addresses, (struct map_key){{str_of(ip)}});
+    struct map_node *node = map_find(&f->addresses, (struct map_key){{str_of(group)}});
     if (node)
         return container_of(node, struct address, node);
     struct address *a = xcalloc(sizeof *a);
-    memcpy(a->ip, ip, sizeof a->ip);
+    snprintf(a->group, sizeof a->group, "%s", group);
     map_put(&f->addresses, &a->node);
     return a;
 }
 
 struct address *address_get(struct front *f, struct lws *wsi)
 {
-    char ip[NET_TEXT] = "";
-    address_text(f, wsi, ip);
-    return address_of(f, ip);
+    char group[NET_TEXT] = "";
+    address_group(f, wsi, group);
+    return address_of(f, group);
 }
 
 void address_forget(struct front *f, struct address *a)
@@ -122,15 +130,15 @@ bool address_is_full(const struct front *f, const struct address *a, bool for_st
 struct peer *peer_new(struct front *f, int fd, const struct net_address *named)
 {
     struct net_address at;
-    char ip[NET_TEXT] = "";
+    char group[NET_TEXT] = "";
     struct peer *p = xcalloc(sizeof *p);
     p->is_named = named != NULL;
     if (named)
         p->named = at = *named;
     if (!named && (!net_of_peer(fd, &at) || address_is_trusted(f, &at)))
         return p;
-    net_format(&at, ip);
-    p->address = address_of(f, ip);
+    net_format_group(&at, f->config->rim_limits.ipv6_prefix, group);
+    p->address = address_of(f, group);
     if (p->address->n_sockets >=
         2 * (uint64_t)f->config->rim_limits.connections_per_address + SOCKETS_BEYOND) {
         free(p);

@@ -4,7 +4,8 @@
  *           trusted_proxies, the last entry of its X-Forwarded-For that is none of them: who may
  *           speak for another is configured, and nobody else is believed.  Connections are counted
  *           by address; requests over HTTP, which have no connection of their own, are paced by who
- *           asks.
+ *           asks.  What is counted or paced is a group: an IPv4 address, or the IPv6 addresses that
+ *           share their first limits.ipv6_prefix bits.
  * Thread:   loop.
  * Owns:     the front owns the addresses and paces; both go when nothing needs them.
  */
@@ -15,10 +16,10 @@
 #include "gateway/base/net.h"
 #include "gateway/front/front.h"
 
-/* Connections of one address: WebSockets, and streams of events over HTTP. */
+/* Connections of one group: WebSockets, and streams of events over HTTP. */
 struct address {
     struct map_node node;
-    char ip[NET_TEXT];
+    char group[NET_TEXT];
     uint32_t n, n_strangers; /* strangers: before welcome */
     uint32_t n_sockets;      /* of whatever kind, also silent ones; not those of trusted proxies */
 };
@@ -44,6 +45,8 @@ struct map_key address_key(const struct map_node *node);
 /* "?": a trusted proxy has passed it on for somebody whom it does not name.  All of those are
  * one. */
 void address_text(struct front *f, struct lws *wsi, char ret_ip[NET_TEXT]);
+/* Who counts as one with it; "?" too. */
+void address_group(struct front *f, struct lws *wsi, char ret_group[NET_TEXT]);
 /* Whether it came through a proxy that speaks HTTP, trusted or not. */
 bool address_was_forwarded(struct lws *wsi);
 struct address *address_get(struct front *f, struct lws *wsi); /* found or made */

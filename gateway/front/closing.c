@@ -4,6 +4,7 @@
 
 #include "gateway/base/deadline.h"
 #include "gateway/front/extension.h"
+#include "gateway/front/lws_quirks.h"
 #include "proto/js.h"
 
 void closing_begin(struct conn *c)
@@ -14,25 +15,10 @@ void closing_begin(struct conn *c)
     list_remove(&c->blocked);
 }
 
-/* lws sends no close frame when asked for one from here.  A raw write is the only one that it
- * allows after a partial one. */
-static void put_frame(struct lws *wsi, enum close_code code, const char *why)
-{
-    unsigned char frame[LWS_PRE + 128];
-    unsigned char *p = frame + LWS_PRE;
-    size_t n = strlen(why);
-    p[0] = 0x88;
-    p[1] = (unsigned char)(2 + n);
-    p[2] = (unsigned char)(code >> 8);
-    p[3] = (unsigned char)(code & 255);
-    memcpy(p + 4, why, n);
-    lws_write(wsi, p, 4 + n, LWS_WRITE_RAW);
-}
-
 void closing_say(struct conn *c)
 {
     enum close_code code = c->session.close_code;
-    put_frame(c->wsi, code, close_text(code));
+    lws_quirk_write_close(c->wsi, code, close_text(code));
     closing_begin(c);
 }
 
@@ -59,7 +45,7 @@ int closing_answer(struct conn *c, const unsigned char *payload, size_t len)
     if (c->state != CONN_OPEN)
         return 1; /* its echo of our close frame: no second one */
     if (!is_close(c->wsi, payload, len, &code)) {
-        put_frame(c->wsi, code, "");
+        lws_quirk_write_close(c->wsi, code, "");
         return 1;
     }
     closing_begin(c);

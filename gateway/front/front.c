@@ -11,11 +11,11 @@
 #include "gateway/front/extension.h"
 #include "gateway/front/http_api.h"
 #include "gateway/front/listener.h"
+#include "gateway/front/lws_quirks.h"
 #include "gateway/front/proxied.h"
 #include "gateway/front/ws.h"
 
 #define RX_BUFFER 1024
-#define TLS_RX_BUFFER 16384 /* a whole record: see tls_protocols */
 #define HEADER_BYTES 16384
 
 /* --- who it is -------------------------------------------------------------------------------- */
@@ -72,13 +72,7 @@ static void on_lws_log(int level, const char *line)
         .rx_buffer_size = (rx_bytes), .tx_packet_size = MAX_MESSAGE_OUT + 64                     \
     }
 static const struct lws_protocols protocols[] = {PROTOCOL(RX_BUFFER), {0}};
-/* While a connection is held (lws_rx_flow_control) with something read, and OpenSSL has the rest of
- * that record, libwebsockets 4.1.6 goes round for ever, and the loop with it: so records are read
- * whole. */
-static const struct lws_protocols tls_protocols[] = {PROTOCOL(TLS_RX_BUFFER), {0}};
-
-/* No timers of lws's own on open connections: they are a sorted list, and eat the accept path. */
-static const lws_retry_bo_t no_validity_checks = {0};
+static const struct lws_protocols tls_protocols[] = {PROTOCOL(LWS_QUIRK_TLS_BUFFER), {0}};
 
 static bool open_lws(struct front *f)
 {
@@ -100,7 +94,7 @@ static bool open_lws(struct front *f)
     if (!f->lws)
         return false;
     info.protocols = f->config->tls.cert ? tls_protocols : protocols;
-    info.retry_and_idle_policy = &no_validity_checks;
+    info.retry_and_idle_policy = &lws_quirk_no_timers;
     info.vhost_name = "holdfast";
     info.keepalive_timeout = IDLE_S;
     info.ssl_cert_filepath = f->config->tls.cert; /* NULL: plain */
@@ -115,23 +109,6 @@ static bool open_lws(struct front *f)
     if (f->vhost && f->config->admin.socket)
         f->admin_vhost = lws_create_vhost(f->lws, &info);
     return f->vhost && (f->admin_vhost || !f->config->admin.socket);
-}
-
-/* Destroy, turn until every wsi has gone, destroy again: twice at once crashes, once alone
- * leaks. */
-static void close_lws(struct front *f)
-{
-    if (!f->lws)
-        return;
-    lws_context_destroy(f->lws);
-    for (int extra = 0; f->n_wsi > 0 || extra < 3; extra++) {
-        uv_run(f->loop, UV_RUN_NOWAIT);
-        ws_reap(f);
-        if (extra > 100000)
-            break;
-    }
-    if (f->lws)
-        lws_context_destroy(f->lws);
 }
 
 /* --- start and stop --------------------------------------------------------------------------- */
@@ -190,7 +167,7 @@ void front_close(struct front *f)
         uv_close((uv_handle_t *)&f->listener, NULL);
     admin_close(f);
     proxied_close_all(f);
-    close_lws(f);
+    lws_quirk_destroy(f);
     ws_reap(f);
 }
 

@@ -67,13 +67,6 @@ char *http_cookie(struct front *f, struct lws *wsi)
     return token;
 }
 
-bool http_has_version(struct lws *wsi)
-{
-    char version[16] = "";
-    return lws_hdr_copy(wsi, version, sizeof version, WSI_TOKEN_HTTP) > 0 &&
-           strncmp(version, "HTTP/1.", 7) == 0;
-}
-
 bool http_is_1_0(struct lws *wsi)
 {
     char version[16] = "";
@@ -104,12 +97,12 @@ char *http_listed_origin(struct front *f, struct lws *wsi)
     return NULL;
 }
 
-void http_set_quota(const char *ip, struct identity *who)
+void http_set_quota(const char *group, struct identity *who)
 {
     size_t n = strlen(GUEST_PREFIX);
     if (who->owner_len <= n || memcmp(who->owner, GUEST_PREFIX, n) != 0)
         return;
-    snprintf(who->quota, sizeof who->quota, "\x01guests of %.46s", ip);
+    snprintf(who->quota, sizeof who->quota, "\x01guests of %.46s", group);
 }
 
 enum origin_verdict http_check_origin(struct front *f, struct lws *wsi)
@@ -194,7 +187,7 @@ static int answer(struct lws *wsi, const struct answer_head *head, struct str bo
     if (ok && head->is_for_now)
         ok = http_add(wsi, "retry-after:", "1", &p, end);
     if (ok && head->is_last) {
-        memcpy(start, "HTTP/1.1", 8); /* lws says 1.0 of a head that it has not read to its end */
+        lws_quirk_set_version(start);
         ok = http_add(wsi, "connection:", "close", &p, end);
     }
     if (ok && head->status == 426) /* RFC 6455 4.4: which version is spoken */
@@ -452,7 +445,7 @@ static int http_begin(struct front *f, struct lws *wsi, struct exchange **slot, 
                       size_t len)
 {
     lws_quirk_head_is_read(wsi);
-    if (!http_has_version(wsi)) {
+    if (!lws_quirk_line_is_whole(wsi)) {
         (void)answer_error(wsi, 400, ERR_BAD_REQUEST, "the request's line is not whole", false);
         return -1;
     }

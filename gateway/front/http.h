@@ -23,13 +23,10 @@ enum origin_verdict http_check_origin(struct front *f, struct lws *wsi);
 /* For the API (http_api.c). */
 enum origin_verdict http_check_origin_of(struct front *f, struct lws *wsi, bool from_cookie);
 bool http_identity_is_cookie(struct front *f, struct lws *wsi); /* no other token came */
-/* False: the line ended before its version.  lws takes an encoded newline in the path for its end,
- * and what is behind that for a header, which whoever made the link has chosen. */
-bool http_has_version(struct lws *wsi);
 bool http_is_1_0(struct lws *wsi);
 bool http_is_head(struct lws *wsi);
-char *http_listed_origin(struct front *f, struct lws *wsi); /* for CORS; NULL; the caller frees */
-void http_set_quota(const char *ip, struct identity *who);  /* guests of an address are one */
+char *http_listed_origin(struct front *f, struct lws *wsi);   /* for CORS; NULL; the caller frees */
+void http_set_quota(const char *group, struct identity *who); /* of addresses: its guests are one */
 void http_put_error(struct buf *out, enum error e, const char *message);
 /* {"type":"error","code":…} becomes {"error":{"code":…}}. */
 void http_put_error_line(struct buf *out, struct str line);

@@ -7,6 +7,7 @@
 #include "gateway/front/address.h"
 #include "gateway/front/admin.h"
 #include "gateway/front/http_head.h"
+#include "gateway/front/lws_quirks.h"
 #include "gateway/front/tcp.h"
 
 #define LAST_EVENT_ID "last-event-id:"
@@ -67,20 +68,6 @@ static enum method method_of(struct lws *wsi)
     return m;
 }
 
-/* lws ends the path at a bare "&" or ";", and what it leaves of DELETE …/c;x/tasks/t would delete
- * c.  Sets names_task when the rest goes on to one. */
-static bool is_whole(struct lws *wsi, enum method method, bool *names_task)
-{
-    if (method == OTHER)
-        return true;
-    int n = lws_hdr_total_length(wsi, uri_of[method]), i = 1;
-    char *rest = xcalloc((size_t)(n > 0 ? n : 0) + 1);
-    for (; lws_hdr_copy_fragment(wsi, rest, n + 1, uri_of[method], i) >= 0; i++)
-        *names_task = *names_task || strstr(rest, "/tasks/");
-    free(rest);
-    return i == 1;
-}
-
 /* Walks pattern and path together; a brace takes one segment. */
 static bool match(const char *pattern, const char *path, char **ret_conversation, char **ret_task)
 {
@@ -115,7 +102,7 @@ static const struct route *find_in(struct exchange *x, enum method method, const
 static const struct route *find_route(struct exchange *x, enum method method, const char *path)
 {
     bool names_task = strstr(path, "/tasks/");
-    bool whole = is_whole(x->wsi, method, &names_task);
+    bool whole = method == OTHER || lws_quirk_path_is_whole(x->wsi, uri_of[method], &names_task);
     const struct route *found = NULL;
     if (whole)
         found = find_in(x, method, path, routes, countof(routes));
@@ -144,9 +131,9 @@ static enum error identify(struct exchange *x, char *why, size_t n)
         e = ERR_UNAUTHORIZED;
     } else {
         struct str name = {who.owner, who.owner_len};
-        char ip[NET_TEXT];
-        address_text(f, x->wsi, ip);
-        http_set_quota(ip, &who);
+        char group[NET_TEXT];
+        address_group(f, x->wsi, group);
+        http_set_quota(group, &who);
         x->owner = owner_ref(f->hub, name);
         x->quota = owner_ref(f->hub, who.quota[0] ? str_of(who.quota) : name);
         x->expires_at_ms = who.expires_at_ms;
@@ -412,10 +399,10 @@ void http_api_tick(struct front *f)
 static bool is_in_time(struct exchange *x)
 {
     struct front *f = x->front;
-    char ip[NET_TEXT + 1] = "\x01"; /* no owner is named so */
+    char group[NET_TEXT + 1] = "\x01"; /* no owner is named so */
     if (!x->owner)
-        address_text(f, x->wsi, ip + 1);
-    if (pace_take(f, str_of(x->owner ? x->owner->name : ip)))
+        address_group(f, x->wsi, group + 1);
+    if (pace_take(f, str_of(x->owner ? x->owner->name : group)))
         return true;
     f->hub->stats.limit_hits[LIMIT_RATE]++;
     http_api_fail(x, ERR_RATE_LIMITED, "too many requests");

@@ -1,10 +1,12 @@
 #include "gateway/front/lws_quirks.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <strings.h>
 
 #include "gateway/front/address.h"
 #include "gateway/front/http.h"
+#include "gateway/front/ws.h"
 
 /* libwebsockets' function of a name that the program defines itself. */
 static void *hidden(const char *name)
@@ -89,6 +91,46 @@ bool lws_quirk_path_has_nul(struct lws *wsi, const char *path, size_t len)
     return memchr(path, 0, first) || (is_all && path[len + 1] == 0);
 }
 
+bool lws_quirk_line_is_whole(struct lws *wsi)
+{
+    char version[16] = "";
+    return lws_hdr_copy(wsi, version, sizeof version, WSI_TOKEN_HTTP) > 0 &&
+           strncmp(version, "HTTP/1.", 7) == 0;
+}
+
+bool lws_quirk_path_is_whole(struct lws *wsi, enum lws_token_indexes method, bool *names_task)
+{
+    int n = lws_hdr_total_length(wsi, method), i = 1;
+    char *rest = xcalloc((size_t)(n > 0 ? n : 0) + 1);
+    for (; lws_hdr_copy_fragment(wsi, rest, n + 1, method, i) >= 0; i++)
+        *names_task = *names_task || strstr(rest, "/tasks/");
+    free(rest);
+    return i == 1;
+}
+
+#define PROTOCOL_LIST 127
+#define PROTOCOL_NAME 63
+
+bool lws_quirk_offers(struct lws *wsi, const char *protocol)
+{
+    char offered[PROTOCOL_LIST];
+    int n = lws_hdr_total_length(wsi, WSI_TOKEN_PROTOCOL);
+    if (n <= 0)
+        return true;
+    if (lws_hdr_copy(wsi, offered, sizeof offered, WSI_TOKEN_PROTOCOL) < 0)
+        return false;
+    for (char *at = offered; *at;) {
+        at += strspn(at, " ,\t");
+        size_t len = strcspn(at, " ,\t");
+        if (len == strlen(protocol) && strncmp(at, protocol, len) == 0)
+            return true;
+        if (len >= PROTOCOL_NAME)
+            return false;
+        at += len;
+    }
+    return false;
+}
+
 /* --- what it sends by itself (4.1.6) ---------------------------------------------------------- */
 
 /* It calls this on a ping, which it answers when the socket is next writable.  A message written at
@@ -115,4 +157,41 @@ void lws_quirk_has_gone(struct lws *wsi)
     struct peer *p = lws_get_opaque_user_data(wsi);
     if (p)
         p->goes_first = false;
+}
+
+void lws_quirk_set_version(unsigned char *head)
+{
+    memcpy(head, "HTTP/1.1", 8);
+}
+
+void lws_quirk_write_close(struct lws *wsi, enum close_code code, const char *why)
+{
+    unsigned char frame[LWS_PRE + 128];
+    unsigned char *p = frame + LWS_PRE;
+    size_t n = strlen(why);
+    p[0] = 0x88;
+    p[1] = (unsigned char)(2 + n);
+    p[2] = (unsigned char)(code >> 8);
+    p[3] = (unsigned char)(code & 255);
+    memcpy(p + 4, why, n);
+    lws_write(wsi, p, 4 + n, LWS_WRITE_RAW);
+}
+
+/* --- how it lives and ends (4.1.6) ------------------------------------------------------------ */
+
+const lws_retry_bo_t lws_quirk_no_timers = {0};
+
+void lws_quirk_destroy(struct front *f)
+{
+    if (!f->lws)
+        return;
+    lws_context_destroy(f->lws);
+    for (int extra = 0; f->n_wsi > 0 || extra < 3; extra++) {
+        uv_run(f->loop, UV_RUN_NOWAIT);
+        ws_reap(f);
+        if (extra > 100000)
+            break;
+    }
+    if (f->lws)
+        lws_context_destroy(f->lws);
 }

@@ -32,6 +32,7 @@
 #define SILENT_AFTER_MS 30000 /* behind the ping */
 #define UNTOLD_MS 1000        /* what came so long after the last that we were told of is news */
 #define KEEPALIVE_MS 20000
+#define TAKES_LATE_MS 5000
 #define SEND_BUFFER (64 * 1024) /* the kernel doubles it: what waits there delays a pong */
 
 /* --- who may connect: before the upgrade ------------------------------------------------------ */
@@ -40,31 +41,6 @@ static void address_leave(struct front *f, struct address *a)
 {
     a->n--;
     address_forget(f, a);
-}
-
-/* libwebsockets hangs up without a word on a list, and on a name before the one that is served,
- * that it has no room for: such ones are refused here, in words. */
-#define PROTOCOL_LIST 127
-#define PROTOCOL_NAME 63
-
-static bool offers_us(struct lws *wsi)
-{
-    char offered[PROTOCOL_LIST];
-    int n = lws_hdr_total_length(wsi, WSI_TOKEN_PROTOCOL);
-    if (n <= 0)
-        return true;
-    if (lws_hdr_copy(wsi, offered, sizeof offered, WSI_TOKEN_PROTOCOL) < 0)
-        return false;
-    for (char *at = offered; *at;) {
-        at += strspn(at, " ,\t");
-        size_t len = strcspn(at, " ,\t");
-        if (len == strlen("holdfast.v1") && strncmp(at, "holdfast.v1", len) == 0)
-            return true;
-        if (len >= PROTOCOL_NAME)
-            return false;
-        at += len;
-    }
-    return false;
 }
 
 static bool is_version_13(struct lws *wsi)
@@ -105,7 +81,7 @@ static int admit(struct front *f, struct lws *wsi)
     char path[64] = "";
     if (admin_is(wsi))
         return http_refuse(wsi, 400, ERR_UNSUPPORTED, "the operator's socket has no WebSocket");
-    if (!http_has_version(wsi))
+    if (!lws_quirk_line_is_whole(wsi))
         return http_refuse(wsi, 400, ERR_BAD_REQUEST, "the request's line is not whole");
     lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI);
     if (strcmp(path, "/v1/ws") != 0 && !find_kind(f, path))
@@ -118,7 +94,7 @@ static int admit(struct front *f, struct lws *wsi)
         return http_refuse(wsi, 426, ERR_UNSUPPORTED, "Sec-WebSocket-Version must be 13");
     if (http_check_origin(f, wsi) != ORIGIN_OK)
         return http_refuse(wsi, 403, ERR_UNAUTHORIZED, "this origin or host is not allowed");
-    if (!offers_us(wsi))
+    if (!lws_quirk_offers(wsi, "holdfast.v1"))
         return http_refuse(wsi, 400, ERR_UNSUPPORTED,
                            "the subprotocol is holdfast.v1, in a list of less than 127 bytes");
     struct address *a = address_get(f, wsi);
@@ -143,7 +119,7 @@ static bool authenticate(struct session *session, struct str token, struct ident
     }
     if (!front_identify(c->front, token, str_of(c->bearer), cookie, ret))
         return false;
-    http_set_quota(c->address->ip, ret);
+    http_set_quota(c->address->group, ret);
     log_event(LEVEL_DEBUG, "ws", "welcome", LOG_INT("conn", (int64_t)c->number),
               LOG_STR("owner", ((struct str){ret->owner, ret->owner_len})));
     if (c->stranger) {
@@ -199,8 +175,11 @@ static int open_conn(struct front *f, struct lws *wsi, struct conn **user)
     list_push(&f->silent, &c->silent);
     f->n_conns++;
     f->n_strangers++;
+    char ip[NET_TEXT] = "";
+    if (log_is_on(LEVEL_DEBUG))
+        address_text(f, wsi, ip);
     log_event(LEVEL_DEBUG, "ws", "opened", LOG_INT("conn", (int64_t)c->number),
-              LOG_TEXT("peer", c->address->ip));
+              LOG_TEXT("peer", ip));
     return 0;
 }
 
@@ -397,9 +376,23 @@ void ws_flush_woken(struct front *f)
     closing_turn(f);
 }
 
+/* What its kernel had no room for goes on: late, so that its program has read.  That is life as
+ * well, of one whose pongs come after all that waits. */
+static void took(struct conn *c)
+{
+    msec_t now = c->front->hub->clock.now_ms;
+    if (now - c->moved_ms >= TAKES_LATE_MS)
+        heard(c);
+    c->moved_ms = now;
+}
+
 static int writable(struct conn *c)
 {
+    if (list_is_in(&c->blocked))
+        took(c);
     lws_quirk_has_gone(c->wsi);
+    if (c->state != CONN_OPEN)
+        return 0;
     list_remove(&c->blocked);
     session_wake(&c->session);
     return 0;
@@ -413,6 +406,11 @@ static bool has_said_something(const struct conn *c, msec_t now)
 {
     msec_t ago = tcp_silent_ms(lws_get_socket_fd(c->wsi));
     return ago >= 0 && now - ago > c->heard_ms + UNTOLD_MS;
+}
+
+static bool takes_nothing(const struct conn *c, msec_t now)
+{
+    return now - c->moved_ms >= (c->session.n_openings ? SLOW_AFTER_MS : SLOW_EVENTS_AFTER_MS);
 }
 
 static void check_silence(struct front *f)
@@ -439,8 +437,8 @@ static void check_blocked(struct front *f)
         uint64_t acked = bytes_acked(c);
         if (acked != c->acked) {
             c->acked = acked;
-            c->moved_ms = now;
-        } else if (now - c->moved_ms >= SLOW_AFTER_MS) {
+            took(c);
+        } else if (takes_nothing(c, now)) {
             session_close(&c->session, CLOSE_SLOW);
         }
     }

@@ -13,7 +13,7 @@
 #ifndef GATEWAY_MODELS_MODEL_H
 #define GATEWAY_MODELS_MODEL_H
 
-#include "proto/base.h"
+#include "proto/errors.h"
 
 struct model_turn; /* the adapter's */
 
@@ -53,8 +53,9 @@ struct model_events {
     void (*on_more)(void *user, struct str members);
     /* Once at most, before on_done. */
     void (*on_usage)(void *user, const struct model_usage *usage);
-    /* Exactly once, last, unless free comes first.  STR_NULL: it ended well. */
-    void (*on_done)(void *user, struct str error);
+    /* Exactly once, last, unless free comes first.  STR_NULL: it ended well; else reason says what
+     * kind of fault the error is. */
+    void (*on_done)(void *user, enum model_reason reason, struct str error);
 };
 
 struct model_ops {
@@ -71,7 +72,8 @@ struct model {
     const char *name;
     const struct model_ops *ops;
     void *settings;
-    size_t context_bytes; /* of messages that it can be given; 0: any */
+    size_t context_bytes;         /* of messages that it can be given; 0: any */
+    const struct model *fallback; /* takes a turn that failed before it was told; NULL: none does */
 };
 
 #endif

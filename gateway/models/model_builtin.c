@@ -69,7 +69,7 @@ static void builtin_finish(struct model_turn *t)
                                                     .name = str_of(call->name),
                                                     .arguments = buf_str(&call->arguments)});
     }
-    t->events.on_done(t->user, str_of(t->plan.error));
+    t->events.on_done(t->user, MODEL_FAULT_OTHER, str_of(t->plan.error));
 }
 
 static void builtin_on_step(void *arg)

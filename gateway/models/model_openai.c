@@ -7,6 +7,7 @@
 #include "gateway/fetch/complaint.h"
 #include "gateway/fetch/stream_form.h"
 #include "gateway/models/json_end.h"
+#include "gateway/models/model_fault.h"
 #include "gateway/models/openai_answer.h"
 #include "gateway/models/openai_calls.h"
 #include "proto/sse_reader.h"
@@ -58,6 +59,14 @@ static void tell_usage(struct model_turn *t)
         t->events.on_usage(t->user, &all);
 }
 
+static enum model_reason reason_of(const struct model_turn *t, struct str error)
+{
+    struct model_fault fault = {.status = fetch_status(t->fetch),
+                                .begun = t->has_choice || t->form == FORM_EVENTS,
+                                .said = error};
+    return model_fault_reason(&fault);
+}
+
 static void openai_end(struct model_turn *t, struct str error)
 {
     if (t->done)
@@ -65,7 +74,7 @@ static void openai_end(struct model_turn *t, struct str error)
     t->done = true;
     openai_answer_end(&t->answer);
     tell_usage(t);
-    t->events.on_done(t->user, error);
+    t->events.on_done(t->user, error.p ? reason_of(t, error) : MODEL_FAULT_OTHER, error);
 }
 
 static void openai_fail(struct model_turn *t, const char *format, ...)
@@ -79,7 +88,7 @@ static void openai_fail(struct model_turn *t, const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    buf_putstr(&text, (struct str){line, utf8_cut(str_of(line), sizeof line)});
+    buf_putstr(&text, (struct str){line, utf8_whole(str_of(line))});
     openai_end(t, buf_str(&text));
     buf_done(&text);
 }

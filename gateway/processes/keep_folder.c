@@ -116,6 +116,22 @@ static void put_texts(struct buf *out, const char *key, const struct keep_texts 
 
 /* --- the spec --------------------------------------------------------------------------------- */
 
+static const struct {
+    const char *name;
+    size_t offset;
+} bound_members[] = {
+    {"memory", offsetof(struct bounds, memory)},
+    {"processes", offsetof(struct bounds, processes)},
+    {"cpu_s", offsetof(struct bounds, cpu_s)},
+    {"file_bytes", offsetof(struct bounds, file)},
+    {"folder_bytes", offsetof(struct bounds, folder)},
+};
+
+static uint64_t *bound_of(const struct bounds *b, size_t i)
+{
+    return (uint64_t *)(uintptr_t)((const char *)b + bound_members[i].offset);
+}
+
 bool keep_spec_write(int folder, const struct keep_spec *s)
 {
     struct buf out = {0};
@@ -135,6 +151,10 @@ bool keep_spec_write(int folder, const struct keep_spec *s)
     put_texts(&out, "watch_patterns", &s->watch_patterns);
     js_put_int(&out, "started_at", s->started_at);
     js_put_int(&out, "timeout_ms", s->timeout_ms);
+    for (size_t i = 0; i < countof(bound_members); i++)
+        js_put_int(&out, bound_members[i].name, (int64_t)*bound_of(&s->bounds, i));
+    js_put_field(&out, "folder", str_of(s->folder));
+    js_put_field(&out, "cgroup", str_of(s->cgroup));
     js_put_int(&out, "files", s->files);
     buf_puts(&out, "}\n");
     bool good = replace_file(folder, "spec", buf_str(&out));
@@ -164,6 +184,10 @@ bool keep_spec_read(int folder, struct keep_spec *ret)
         take_texts(&doc, "watch_patterns", &ret->watch_patterns);
         ret->started_at = take_int(&doc, "started_at");
         ret->timeout_ms = take_int(&doc, "timeout_ms");
+        for (size_t i = 0; i < countof(bound_members); i++)
+            *bound_of(&ret->bounds, i) = (uint64_t)take_int(&doc, bound_members[i].name);
+        ret->folder = take_text(&doc, "folder");
+        ret->cgroup = take_text(&doc, "cgroup");
         ret->files = take_int(&doc, "files");
         good = ret->owner && ret->conversation_id && ret->task_id && ret->command && ret->argv.n;
     }
@@ -192,6 +216,8 @@ void keep_spec_done(struct keep_spec *s)
     keep_texts_done(&s->argv);
     free(s->cwd);
     free(s->workdir);
+    free(s->folder);
+    free(s->cgroup);
     keep_texts_done(&s->watch_patterns);
     *s = (struct keep_spec){0};
 }

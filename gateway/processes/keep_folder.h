@@ -18,6 +18,7 @@
 
 #include <sys/types.h>
 
+#include "gateway/processes/bounds.h"
 #include "proto/buf.h"
 
 #define KEEP_CHUNK 65536  /* bytes of one read of the keeper's */
@@ -45,7 +46,10 @@ struct keep_spec {
     struct keep_texts watch_patterns;
     int64_t started_at; /* Unix ms */
     int64_t timeout_ms; /* 0: none */
-    int64_t files;      /* its soft limit of descriptors; 0: the keeper's own */
+    struct bounds bounds;
+    char *folder;  /* of the conversation, as the keeper sees it; NULL: it is not measured */
+    char *cgroup;  /* in which the keeper makes one; NULL: none can be had */
+    int64_t files; /* its soft limit of descriptors; 0: the keeper's own */
 };
 
 enum keep_state {
@@ -65,7 +69,7 @@ struct keep_status {
     bool has_exit_code;
     int exit_code;    /* negative: the signal that ended it; -15 for what was asked to end */
     int64_t ended_at; /* Unix ms; 0 while it runs */
-    char error[128];  /* of KEEP_FAILED */
+    char error[128];  /* of KEEP_FAILED; of KEEP_KILLED: the bound that it has passed */
 };
 
 bool keep_spec_write(int folder, const struct keep_spec *spec) MUST_USE;

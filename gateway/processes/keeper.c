@@ -124,9 +124,10 @@ struct keeper {
     bool close_in;    /* behind the queue */
     bool ended;       /* the direct child has */
     int exit_status;
-    bool asked;     /* to end */
-    int64_t due;    /* of the next step by the clock; 0: none */
-    int64_t look;   /* whether the folder is still there */
+    bool asked;   /* to end */
+    int64_t due;  /* of the next step by the clock; 0: none */
+    int64_t look; /* whether the folder is still there */
+    struct bounds_watch bounds;
     bool finishing; /* the grace, or the drain, is over */
 };
 
@@ -204,7 +205,9 @@ static int prepare(void *arg)
     for (int i = 0; i < 3; i++)
         if (dup2(k->child_end[i], i) < 0)
             return errno;
-    return k->spec.cwd && chdir(k->spec.cwd) < 0 ? errno : 0;
+    if (k->spec.cwd && chdir(k->spec.cwd) < 0)
+        return errno;
+    return bounds_enter(&k->bounds);
 }
 
 static void leave_ends(struct tree *t)
@@ -221,6 +224,8 @@ static int keeper_start(struct keeper *k)
         return ENOENT;
     if (!(k->spec.pty ? open_pty(k) : open_pipes(k)))
         return errno;
+    bounds_open(&k->bounds, &k->spec.bounds, k->spec.folder, k->spec.cgroup,
+                now_ms(CLOCK_MONOTONIC));
     int error = tree_start(&k->tree, k->spec.argv.list, prepare, k);
     fcntl(k->out, F_SETFL, O_NONBLOCK);
     fcntl(k->in, F_SETFL, O_NONBLOCK);
@@ -333,7 +338,9 @@ static void on_due(struct keeper *k)
 
 static int poll_ms(const struct keeper *k)
 {
-    int64_t next = k->due && k->due < k->look ? k->due : k->look;
+    int64_t next = k->bounds.due < k->look ? k->bounds.due : k->look;
+    if (k->due && k->due < next)
+        next = k->due;
     int64_t left = next - now_ms(CLOCK_MONOTONIC);
     return left < 0 ? 0 : (int)left;
 }
@@ -345,6 +352,15 @@ static void look_at_folder(struct keeper *k)
         return;
     k->look = now + KEEPER_LOOK_MS;
     k->finishing |= folder_is_gone(k);
+}
+
+static void look_at_bounds(struct keeper *k)
+{
+    char why[BOUNDS_WHY];
+    if (!bounds_look(&k->bounds, now_ms(CLOCK_MONOTONIC), why) || k->asked || k->ended)
+        return;
+    snprintf(k->status.error, sizeof k->status.error, "%s", why);
+    ask_to_end(k, KEEP_KILLED);
 }
 
 static void turn(struct keeper *k)
@@ -373,6 +389,7 @@ static void turn(struct keeper *k)
     else if (k->due && now_ms(CLOCK_MONOTONIC) >= k->due)
         on_due(k);
     look_at_folder(k);
+    look_at_bounds(k);
 }
 
 /* What is in the pipe when nobody is left to write to it. */
@@ -381,21 +398,6 @@ static void drain(struct keeper *k)
     for (size_t got = 0; k->out >= 0 && got < KEEP_RING; got += KEEP_CHUNK)
         if (!read_out(k))
             return;
-}
-
-static void keeper_conclude(struct keeper *k)
-{
-    struct keep_status *s = &k->status;
-    s->ended_at = now_ms(CLOCK_REALTIME);
-    s->has_exit_code = true;
-    if (k->asked) {
-        s->exit_code = -SIGTERM;
-    } else {
-        s->state = KEEP_EXITED;
-        s->exit_code =
-            WIFSIGNALED(k->exit_status) ? -WTERMSIG(k->exit_status) : WEXITSTATUS(k->exit_status);
-    }
-    write_status(k);
 }
 
 /* Without the exit handlers of all the libraries of the gateway: one that waits keeps us for
@@ -414,6 +416,28 @@ _Noreturn static void keeper_fail(struct keeper *k, int error)
     snprintf(k->status.error, sizeof k->status.error, "%s", strerror(error));
     write_status(k);
     leave(1);
+}
+
+static void keeper_conclude(struct keeper *k)
+{
+    struct keep_status *s = &k->status;
+    char why[BOUNDS_WHY];
+    s->ended_at = now_ms(CLOCK_REALTIME);
+    s->has_exit_code = true;
+    if (bounds_close(&k->bounds, why) && !k->asked) {
+        s->state = KEEP_KILLED;
+        s->exit_code = -SIGKILL;
+        snprintf(s->error, sizeof s->error, "%s", why);
+    } else if (k->asked) {
+        s->exit_code = -SIGTERM;
+    } else if (k->tree.error) {
+        keeper_fail(k, k->tree.error);
+    } else {
+        s->state = KEEP_EXITED;
+        s->exit_code =
+            WIFSIGNALED(k->exit_status) ? -WTERMSIG(k->exit_status) : WEXITSTATUS(k->exit_status);
+    }
+    write_status(k);
 }
 
 int keeper_main(int argc, char **argv)

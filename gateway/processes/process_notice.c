@@ -33,7 +33,12 @@ void process_put_end(const struct process *p, struct buf *out)
     switch (p->status.state) {
     case KEEP_RUNNING: buf_puts(out, "runs"); return;
     case KEEP_EXITED: put_exit(p->status.exit_code, out); return;
-    case KEEP_KILLED: buf_puts(out, "was killed, as was asked (SIGTERM)"); return;
+    case KEEP_KILLED:
+        if (p->status.error[0])
+            buf_putf(out, "was killed: %s", p->status.error);
+        else
+            buf_puts(out, "was killed, as was asked (SIGTERM)");
+        return;
     case KEEP_TIMED_OUT: buf_puts(out, "has run out of its time"); return;
     case KEEP_FAILED: buf_putf(out, "could not be started: %s", p->status.error); return;
     case KEEP_LOST: buf_puts(out, "is lost: nobody knows how it ended"); return;
@@ -63,14 +68,18 @@ static void process_notice_put_text(const struct process *p, struct buf *out)
     buf_done(&tail);
 }
 
-/* By id, since it may be gone when the store answers. */
-struct told {
-    struct processes *all;
-    char id[KEEP_ID_LEN + 1];
-};
-
-static struct process *process_notice_find(const struct told *t)
+struct told *process_told(const struct process *p)
 {
+    struct told *t = xcalloc(sizeof *t);
+    t->all = p->all;
+    snprintf(t->id, sizeof t->id, "%s", p->id);
+    return t;
+}
+
+struct process *process_of_told(const struct told *t)
+{
+    if (t->all->o.hub->closing)
+        return NULL;
     list_each (it, &t->all->list) {
         struct process *p = list_item(it, struct process, node);
         if (strcmp(p->id, t->id) == 0)
@@ -96,7 +105,7 @@ static void withdraw(struct process *p)
 static void on_told(void *user, int status, int64_t notice_key)
 {
     struct told *t = user;
-    struct process *p = t->all->o.hub->closing ? NULL : process_notice_find(t);
+    struct process *p = process_of_told(t);
     (void)notice_key;
     if (p && status == 0) {
         p->told = TOLD;
@@ -117,18 +126,16 @@ static void on_told(void *user, int status, int64_t notice_key)
 
 void process_tell_end(struct process *p)
 {
-    struct notice_source source = {.key = str_of(p->id), .silent = p->status.state == KEEP_KILLED};
+    struct notice_source source = {.key = str_of(p->id),
+                                   .silent = p->status.state == KEEP_KILLED && !p->status.error[0]};
     struct buf text = {0};
     if (p->told != UNTOLD)
         return;
     p->told = TELLING;
-    struct told *t = xcalloc(sizeof *t);
-    t->all = p->all;
-    snprintf(t->id, sizeof t->id, "%s", p->id);
     process_notice_put_text(p, &text);
     process_fill_source(p, &source);
     source.text = buf_str(&text);
-    notice_tell(p->all->o.hub, &source, on_told, t);
+    notice_tell(p->all->o.hub, &source, on_told, process_told(p));
     buf_done(&text);
 }
 

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <inttypes.h>
 #include <openssl/evp.h>
 #include <poll.h>
 #include <signal.h>
@@ -10,13 +10,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "gateway/base/folders.h"
+#include "gateway/base/log.h"
+#include "gateway/base/privilege.h"
+#include "gateway/processes/cgroup.h"
 
 #define BUBBLEWRAP "bwrap"
+#define PASTA "pasta"
 #define CHECK_MS 10000
+#define DISK_SHARE 10 /* of a disk one conversation's folder may take one part of so many */
 
 /* --- the command line, as a table ------------------------------------------------------------- */
 
@@ -26,7 +32,9 @@ enum row_kind {
     ROW_NO_NETWORK, /* the same, unless the network is allowed */
     ROW_SYSTEM,     /* a directory of the system, read-only; where it is a link, the link */
     ROW_FILE,       /* a file or directory, read-only, where there is one */
+    ROW_SHIELD,     /* the same, and no sandbox without it */
     ROW_PAIR,       /* from with to behind it */
+    ROW_MEMORY,     /* a directory in memory, of the size that is configured */
     ROW_WORK,       /* the work folder, to be written to */
 };
 
@@ -63,8 +71,21 @@ static const struct {
     {ROW_FILE, "/etc/resolv.conf", NULL},
     {ROW_FILE, "/etc/ssl/certs", NULL},
     {ROW_PAIR, "--proc", "/proc"},
+    /* bubblewrap covers little of /proc, and root may write to the rest without any capability. */
+    {ROW_FILE, "/proc/acpi", NULL},
+    {ROW_FILE, "/proc/asound", NULL},
+    {ROW_FILE, "/proc/driver", NULL},
+    {ROW_FILE, "/proc/dynamic_debug", NULL},
+    {ROW_FILE, "/proc/fs", NULL},
+    {ROW_FILE, "/proc/latency_stats", NULL},
+    {ROW_FILE, "/proc/mtrr", NULL},
+    {ROW_FILE, "/proc/pressure", NULL},
+    {ROW_FILE, "/proc/scsi", NULL},
+    {ROW_SHIELD, "/proc/sys", NULL},
     {ROW_PAIR, "--dev", "/dev"},
-    {ROW_PAIR, "--tmpfs", "/tmp"},
+    {ROW_MEMORY, "/dev/shm", NULL},
+    {ROW_PAIR, "--remount-ro", "/dev"},
+    {ROW_MEMORY, "/tmp", NULL},
     {ROW_WORK, NULL, SANDBOX_WORK},
     {ROW_PAIR, "--remount-ro", "/"}, /* what holds all these together */
 };
@@ -95,8 +116,38 @@ static void add_system(struct keep_texts *argv, const char *path)
     add_three(argv, "--symlink", target, path);
 }
 
+static void add_memory(const struct sandbox *s, const char *path, struct keep_texts *argv)
+{
+    char size[24];
+    if (s->tmp) {
+        snprintf(size, sizeof size, "%" PRIu64, s->tmp);
+        sandbox_add(argv, "--size");
+        sandbox_add(argv, size);
+    }
+    sandbox_add(argv, "--tmpfs");
+    sandbox_add(argv, path);
+}
+
+/* A network with a way out alone: no port of the host is forwarded, and its gateway is not the
+ * host. */
+static void add_pasta(struct keep_texts *argv)
+{
+    static const char *const words[] = {PASTA, "--quiet", "--config-net", "--no-map-gw",
+                                        "-t",  "none",    "-u",           "none",
+                                        "-T",  "none",    "-U",           "none"};
+    for (size_t i = 0; i < countof(words); i++)
+        sandbox_add(argv, words[i]);
+    if (geteuid() == 0) { /* else it becomes nobody, and so would the command */
+        sandbox_add(argv, "--runas");
+        sandbox_add(argv, "0");
+    }
+    sandbox_add(argv, "--");
+}
+
 static void add_bubblewrap(const struct sandbox *s, const char *work, struct keep_texts *argv)
 {
+    if (s->network && !s->host_loopback)
+        add_pasta(argv);
     sandbox_add(argv, BUBBLEWRAP);
     for (size_t i = 0; i < countof(rows); i++) {
         const char *from = rows[i].from, *to = rows[i].to ? rows[i].to : from;
@@ -106,8 +157,10 @@ static void add_bubblewrap(const struct sandbox *s, const char *work, struct kee
                 sandbox_add(argv, from);
             break;
         case ROW_OPTION: sandbox_add(argv, from); break;
+        case ROW_MEMORY: add_memory(s, from, argv); break;
         case ROW_SYSTEM: add_system(argv, from); break;
         case ROW_FILE: add_three(argv, "--ro-bind-try", from, to); break;
+        case ROW_SHIELD: add_three(argv, "--ro-bind", from, to); break;
         case ROW_PAIR:
             sandbox_add(argv, from);
             sandbox_add(argv, to);
@@ -190,6 +243,35 @@ void sandbox_env_done(char **env)
 
 /* --- the plan --------------------------------------------------------------------------------- */
 
+/* A namespace of users counts its processes for itself, so the bound is set inside of it.  dash
+ * names it -p; bash, whose -p is something else and cannot be set, -u. */
+static void add_command(const struct sandbox *s, struct keep_spec *spec)
+{
+    char limit[128];
+    bool is_counted = s->bounds.processes && s->kind == SANDBOX_BUBBLEWRAP && !s->cgroup[0];
+    sandbox_add(&spec->argv, "/bin/sh");
+    sandbox_add(&spec->argv, "-c");
+    if (is_counted) {
+        snprintf(limit, sizeof limit,
+                 "{ ulimit -p %" PRIu64 " || ulimit -u %" PRIu64
+                 "; } 2>/dev/null; exec \"$0\" -c \"$1\"",
+                 s->bounds.processes, s->bounds.processes);
+        sandbox_add(&spec->argv, limit);
+        sandbox_add(&spec->argv, "/bin/sh");
+    }
+    sandbox_add(&spec->argv, spec->command);
+}
+
+static void plan_bounds(const struct sandbox *s, struct keep_spec *spec)
+{
+    struct statvfs disk;
+    spec->bounds = s->bounds;
+    if (!spec->bounds.folder && statvfs(spec->folder, &disk) == 0)
+        spec->bounds.folder = (uint64_t)disk.f_blocks * disk.f_frsize / DISK_SHARE;
+    if (s->cgroup[0])
+        spec->cgroup = xstrdup(str_of(s->cgroup));
+}
+
 bool sandbox_plan(const struct sandbox *s, const char *workdir, struct keep_spec *spec,
                   char ***ret_env, char ret_error[SANDBOX_ERROR])
 {
@@ -209,10 +291,9 @@ bool sandbox_plan(const struct sandbox *s, const char *workdir, struct keep_spec
         spec->cwd = xstrdup(str_of(spec->workdir));
         *ret_env = make_env(work, spec->pty);
     }
-    free(work);
-    sandbox_add(&spec->argv, "/bin/sh");
-    sandbox_add(&spec->argv, "-c");
-    sandbox_add(&spec->argv, spec->command);
+    spec->folder = work;
+    plan_bounds(s, spec);
+    add_command(s, spec);
     if (!spec->cwd || (stat(spec->cwd, &st) == 0 && S_ISDIR(st.st_mode)))
         return true;
     snprintf(ret_error, SANDBOX_ERROR, "\"workdir\": there is no such directory");
@@ -255,14 +336,12 @@ static void read_complaint(int fd, char ret[128])
     ret[strcspn(ret, "\n")] = 0;
 }
 
-bool sandbox_check(const struct sandbox *s, char ret_error[SANDBOX_ERROR])
+static bool try_it(const struct sandbox *s, char ret_error[SANDBOX_ERROR])
 {
     struct keep_spec spec = {0};
     int ends[2];
     pid_t pid = 0;
     char why[128] = "";
-    if (s->kind == SANDBOX_NONE)
-        return true;
     if (pipe2(ends, O_CLOEXEC) < 0) {
         snprintf(ret_error, SANDBOX_ERROR, "cannot try bubblewrap: %s", strerror(errno));
         return false;
@@ -283,8 +362,95 @@ bool sandbox_check(const struct sandbox *s, char ret_error[SANDBOX_ERROR])
     if (!error && !why[0] && (WIFSIGNALED(status) || WEXITSTATUS(status) == 0))
         return true;
     snprintf(ret_error, SANDBOX_ERROR,
-             "bubblewrap (bwrap) does not work here: %s; say \"terminal\": {\"sandbox\": "
+             "bubblewrap (bwrap%s) does not work here: %s; say \"terminal\": {\"sandbox\": "
              "\"none\"} to run commands without it",
-             why[0] ? why : "it fails");
+             s->network && !s->host_loopback ? ", in pasta" : "", why[0] ? why : "it fails");
     return false;
+}
+
+/* Whether it is found in PATH. */
+static bool has_program(const char *name)
+{
+    const char *path = getenv("PATH");
+    bool found = false;
+    for (size_t n; path && *path && !found; path += n + (path[n] == ':')) {
+        struct buf file = {0};
+        n = strcspn(path, ":");
+        buf_putf(&file, "%.*s/%s", (int)n, path, name);
+        found = access(file.bytes, X_OK) == 0;
+        buf_done(&file);
+    }
+    return found;
+}
+
+/* Else commands would reach what listens on the host's loopback, and nobody has said so. */
+static bool has_network(const struct sandbox *s, char ret_error[SANDBOX_ERROR])
+{
+    if (!s->network || s->host_loopback || has_program(PASTA))
+        return true;
+    snprintf(ret_error, SANDBOX_ERROR,
+             "terminal.network: without pasta (Debian package passt) commands have the host's own "
+             "network, with all that listens on its loopback: install it, or say "
+             "\"host_loopback\": true");
+    return false;
+}
+
+static void find_cgroup(struct sandbox *s)
+{
+    char why[128];
+    if (cgroup_find("/proc", getpid(), s->cgroup, why) && !cgroup_enable(s->cgroup)) {
+        snprintf(why, sizeof why, "the group above the gateway's: %s", strerror(errno));
+        s->cgroup[0] = 0;
+    }
+    if (s->cgroup[0])
+        log_event(LEVEL_INFO, "process", "bounds", LOG_TEXT("by", "cgroup"),
+                  LOG_TEXT("path", s->cgroup));
+    else
+        log_event(LEVEL_INFO, "process", "bounds", LOG_TEXT("by", "rlimits"), LOG_TEXT("why", why));
+}
+
+bool sandbox_prepare(struct sandbox *s, char ret_error[SANDBOX_ERROR])
+{
+    if (s->kind == SANDBOX_BUBBLEWRAP && (!has_network(s, ret_error) || !try_it(s, ret_error)))
+        return false;
+    find_cgroup(s);
+    return true;
+}
+
+/* --- for doctor ------------------------------------------------------------------------------- */
+
+static void put_bound(struct buf *out, const char *name, uint64_t number, const char *unit,
+                      const char *of)
+{
+    if (number)
+        buf_putf(out, "commands: %s: at most %" PRIu64 "%s %s\n", name, number, unit, of);
+    else
+        buf_putf(out, "commands: %s: no bound\n", name);
+}
+
+void sandbox_put_bounds(const struct sandbox *s, pid_t gateway, struct buf *out)
+{
+    char parent[PATH_MAX], why[128] = "";
+    const struct bounds *b = &s->bounds;
+    bool grouped = cgroup_find("/proc", gateway, parent, why);
+    bool counted = grouped || (s->kind == SANDBOX_BUBBLEWRAP && !privilege_is_root(geteuid()));
+    if (grouped)
+        buf_putf(out, "commands: bounds by cgroups in %s\n", parent);
+    else
+        buf_putf(out, "commands: bounds by rlimits: %s\n", why);
+    put_bound(out, "memory", b->memory >> 20, " MiB", grouped ? "of a command" : "of a process");
+    put_bound(out, "processes", counted ? b->processes : 0, "", "of a command");
+    put_bound(out, "processor", b->cpu_s, " s", grouped ? "of a command" : "of a process");
+    put_bound(out, "files", b->file >> 20, " MiB", "each");
+    put_bound(out, "/tmp", s->kind == SANDBOX_BUBBLEWRAP ? s->tmp >> 20 : 0, " MiB",
+              "of a command");
+    if (b->folder)
+        put_bound(out, "folder", b->folder >> 20, " MiB", "of a conversation");
+    else
+        buf_puts(out, "commands: folder: at most a tenth of its disk of a conversation\n");
+    buf_putf(out, "commands: network: %s\n",
+             s->kind == SANDBOX_NONE || (s->network && s->host_loopback)
+                 ? "the host's, with its loopback"
+             : s->network ? "one of their own, by pasta"
+                          : "none");
 }

@@ -3,14 +3,20 @@
  * Shape:    sandbox_plan turns a command into what is executed, where, and with which environment.
  *           Inside: the system's programs and libraries read-only, a /tmp, /proc and /dev of its
  *           own, the work folder at SANDBOX_WORK, no network unless allowed, no other process to be
- *           seen, no capability.  The data directory does not exist there.
+ *           seen, no capability.  With a network it is one of its own (pasta), from which the
+ *           host's loopback is not reached, unless host_loopback shares the host's.  The data
+ *           directory does not exist there.  What /proc has of the kernel's own is read-only: also
+ *           for a gateway that runs as root.
  * Folders:  each conversation of each owner has one work folder of its own, below the configured
  *           one; its name is a digest of both, so that nobody's id can reach another's.
- * Thread:   loop.  sandbox_check runs a program and waits for it: at a start only.
+ * Bounds:   bounds.h; and the size of /tmp and /dev/shm.  Nothing else in it can be written to.
+ * Thread:   loop.  sandbox_prepare runs a program and waits for it: at a start only.
  * Errors:   false and a sentence.
  */
 #ifndef GATEWAY_PROCESSES_SANDBOX_H
 #define GATEWAY_PROCESSES_SANDBOX_H
+
+#include <limits.h>
 
 #include "gateway/config/config.h"
 #include "gateway/processes/keep_folder.h"
@@ -20,12 +26,19 @@
 
 struct sandbox {
     enum sandbox_kind kind;
-    bool network;
-    const char *work; /* the folder of all work folders */
+    bool network;          /* one of its own, by pasta */
+    bool host_loopback;    /* with network: the host's, all that listens on its loopback included */
+    const char *work;      /* the folder of all work folders */
+    struct bounds bounds;  /* bounds.folder 0: a tenth of the disk */
+    uint64_t tmp;          /* bytes of /tmp, and of /dev/shm; 0: half of the memory each */
+    char cgroup[PATH_MAX]; /* "": none can be had; by sandbox_prepare */
 };
 
-/* Whether bubblewrap is there and may make namespaces here. */
-bool sandbox_check(const struct sandbox *s, char ret_error[SANDBOX_ERROR]);
+/* At a start, when there will be commands: whether bubblewrap is there and may make namespaces
+ * here, pasta where it is needed; and which cgroup can be had. */
+bool sandbox_prepare(struct sandbox *s, char ret_error[SANDBOX_ERROR]);
+/* Appends lines that say which bounds are in force for the commands of that process. */
+void sandbox_put_bounds(const struct sandbox *s, pid_t gateway, struct buf *out);
 
 /* Fills argv, cwd, workdir and sandboxed of a spec that has owner, conversation_id, command and
  * pty; makes the work folder.  workdir: as asked, NULL for none.  ret_env: for sandbox_env_done. */

@@ -304,8 +304,7 @@ static void report(int error, int status)
 
 static void supervisor_on_ended(struct tree *t, int status)
 {
-    (void)t;
-    report(0, status);
+    report(t->error, status);
 }
 
 /* The program's pipes are the program's alone: it decides when they end. */

@@ -16,6 +16,7 @@ int tree_open(struct tree *t)
 {
     sigset_t set;
 
+    t->fault = -1;
     sigfillset(&set);
     sigprocmask(SIG_SETMASK, &set, NULL);
     sigemptyset(&set);
@@ -49,18 +50,26 @@ _Noreturn static void become(char **command, pid_t parent, int (*prepare)(void *
     _exit(127);
 }
 
-/* Waits until it runs, or could not: 0 or the errno of prepare or exec.  When a signal comes first,
- * such as that somebody has stopped it, it is not waited for. */
-static int read_fault(const struct tree *t, int fault)
+/* The errno of prepare or exec; 0: exec has closed it. */
+static int take_fault(struct tree *t)
 {
-    struct pollfd p[] = {{.fd = fault, .events = POLLIN}, {.fd = t->signals, .events = POLLIN}};
     int error = 0;
+    if (t->fault < 0 || read(t->fault, &error, sizeof error) != (ssize_t)sizeof error)
+        error = 0;
+    if (t->fault >= 0)
+        close(t->fault);
+    t->fault = -1;
+    return error;
+}
 
+/* Waits until it runs, or could not.  When a signal comes first, such as that something has stopped
+ * it, it is not waited for: its end will tell. */
+static int wait_for_exec(struct tree *t)
+{
+    struct pollfd p[] = {{.fd = t->fault, .events = POLLIN}, {.fd = t->signals, .events = POLLIN}};
     while (poll(p, countof(p), -1) < 0 && errno == EINTR)
         ;
-    if (!p[0].revents || read(fault, &error, sizeof error) != (ssize_t)sizeof error)
-        return 0; /* closed by exec */
-    return error;
+    return p[0].revents ? take_fault(t) : 0;
 }
 
 int tree_start(struct tree *t, char **command, int (*prepare)(void *arg), void *arg)
@@ -83,9 +92,9 @@ int tree_start(struct tree *t, char **command, int (*prepare)(void *arg), void *
     close(gate[0]);
     close(gate[1]);
     close(fault[1]);
+    t->fault = fault[0];
     if (!error)
-        error = read_fault(t, fault[0]);
-    close(fault[0]);
+        error = wait_for_exec(t);
     if (error && t->program) {
         waitpid(t->program, NULL, 0);
         t->program = 0;
@@ -104,6 +113,7 @@ bool tree_reap(struct tree *t)
             return false;
         if (pid == t->program) {
             t->program = 0;
+            t->error = take_fault(t);
             t->ended(t, status);
         }
     }

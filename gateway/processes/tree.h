@@ -18,6 +18,8 @@
 struct tree {
     pid_t program; /* the direct child and its group; 0 once it is reaped: no signals any more */
     int signals;   /* readable when there is something to reap, or somebody asks for the end */
+    int fault;     /* while nobody knows whether it runs; -1 */
+    int error;     /* when it has ended: the errno for which it never ran; 0 */
     void (*ended)(struct tree *t, int status); /* the program has; as waitpid gives it */
     /* Closes what is the program's alone, so that it decides when that ends.  Called once the
      * program has it, and before it runs: what it closes at once is closed. */
@@ -28,7 +30,7 @@ struct tree {
 int tree_open(struct tree *t) MUST_USE;
 /* Runs the program (argv, searched in PATH); prepare is called in it before, and is 0 or an errno.
  * Returns when it runs: its group exists and can be signalled.  0 or an errno.  A program that
- * something stops before it runs is not waited for: 0. */
+ * something stops before it runs is not waited for: 0, and error when it ends. */
 int tree_start(struct tree *t, char **command, int (*prepare)(void *arg), void *arg) MUST_USE;
 /* Reaps who has ended; true while there are children. */
 bool tree_reap(struct tree *t);

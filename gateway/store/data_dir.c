@@ -1,35 +1,20 @@
 #include "gateway/store/data_dir.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "gateway/base/log.h"
 
 static char *path_in(const char *dir, const char *name)
 {
     struct buf path = {0};
     buf_putf(&path, "%s/%s", dir, name);
     return buf_take(&path);
-}
-
-static bool look_at_lock(struct data_dir *d, char *ret_error)
-{
-    char *path = path_in(d->path, "lock");
-    d->lock_fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool good = d->lock_fd >= 0 || errno == ENOENT; /* a copy has none */
-    if (!good)
-        snprintf(ret_error, DATA_DIR_ERROR, "cannot read %.180s: %s", path, strerror(errno));
-    free(path);
-    if (d->lock_fd < 0)
-        return good;
-    ssize_t n = pread(d->lock_fd, d->pid, sizeof d->pid - 1, 0);
-    d->pid[n > 0 ? n : 0] = 0;
-    d->pid[strcspn(d->pid, "\n")] = 0;
-    d->in_use = flock(d->lock_fd, LOCK_SH | LOCK_NB) < 0;
-    return true;
 }
 
 /* NULL when it is a directory. */
@@ -44,7 +29,7 @@ static const char *why_no_directory(const char *path)
 bool data_dir_look(const char *path, struct data_dir *ret, char ret_error[DATA_DIR_ERROR])
 {
     struct stat st;
-    *ret = (struct data_dir){.lock_fd = -1};
+    *ret = (struct data_dir){.held = STORE_LOCK_NONE};
     const char *why = why_no_directory(path);
     if (why) {
         snprintf(ret_error, DATA_DIR_ERROR, "%.180s: %s", path, why);
@@ -57,7 +42,7 @@ bool data_dir_look(const char *path, struct data_dir *ret, char ret_error[DATA_D
         data_dir_leave(ret);
         return false;
     }
-    if (!look_at_lock(ret, ret_error)) {
+    if (store_lock_share(&ret->held, path, &ret->in_use, ret->pid, ret_error) < 0) {
         data_dir_leave(ret);
         return false;
     }
@@ -69,9 +54,52 @@ bool data_dir_look(const char *path, struct data_dir *ret, char ret_error[DATA_D
 
 void data_dir_leave(struct data_dir *d)
 {
-    if (d->lock_fd >= 0)
-        close(d->lock_fd);
+    store_lock_release(&d->held);
     free(d->path);
     free(d->database);
-    *d = (struct data_dir){.lock_fd = -1};
+    *d = (struct data_dir){.held = STORE_LOCK_NONE};
+}
+
+/* --- for its owner alone ---------------------------------------------------------------------- */
+
+/* A store is in it, or nothing: so that nobody's home is closed by a wrong --data. */
+static bool is_ours_alone(const char *path)
+{
+    DIR *dir = opendir(path);
+    bool has_store = false, has_others = !dir;
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        const char *name = entry->d_name;
+        has_store = has_store || strcmp(name, "holdfast.db") == 0;
+        has_others = has_others || (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
+                                    strcmp(name, "lost+found") != 0);
+    }
+    if (dir)
+        closedir(dir);
+    return has_store || !has_others;
+}
+
+bool data_dir_narrow(const char *path, char ret_error[DATA_DIR_ERROR])
+{
+    struct stat st;
+    char mode[8];
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool good = fd >= 0 && fstat(fd, &st) == 0;
+    if (!good) {
+        snprintf(ret_error, DATA_DIR_ERROR, "cannot open the data directory %.160s: %s", path,
+                 strerror(errno));
+    } else if (st.st_mode & DATA_DIR_OTHERS) {
+        snprintf(mode, sizeof mode, "%04o", (unsigned)st.st_mode & 07777);
+        good = is_ours_alone(path) && fchmod(fd, 0700) == 0;
+        if (good)
+            log_event(LEVEL_WARN, "store", "data_dir_narrowed", LOG_TEXT("dir", path),
+                      LOG_TEXT("was", mode), LOG_TEXT("is", "0700"));
+        else
+            snprintf(ret_error, DATA_DIR_ERROR,
+                     "the data directory %.120s is open to others (%s): chmod 700 it, or name a "
+                     "directory in it",
+                     path, mode);
+    }
+    if (fd >= 0)
+        close(fd);
+    return good;
 }

@@ -3,8 +3,9 @@
  * Design.  One read transaction.  Tasks, blocks and unsealed tails are walked together, in the
  * order of their task keys: of a task, blocks and then its tail must be dense (promise 1), begin no
  * later than its first kept event, and end at its head.  A live task's record may be older than its
- * lines.  SQL that only this file needs is written here, not in the table of
- * store_sqlite_conn.c. */
+ * lines. And each row must be as it was written: without full, those alone that are short are
+ * summed. SQL that only this file needs is written here, not in the table of store_sqlite_conn.c.
+ * */
 #include "gateway/store/store_check.h"
 
 #include <inttypes.h>
@@ -51,6 +52,8 @@ static void fault(struct store_check *out, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    for (char *at = text; *at; at++) /* of damaged names there may be anything */
+        *at = (unsigned char)*at < ' ' ? '?' : *at;
     buf_putf(&out->faults, "%s\n", text);
 }
 
@@ -105,6 +108,8 @@ static int open_beside(struct conn *conn, const char *database, bool is_still)
     int rc = sqlite3_open_v2(uri.bytes, &conn->db,
                              SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_EXRESCODE, NULL);
     buf_done(&uri);
+    if (rc == SQLITE_OK)
+        rc = crc_register(conn->db);
     if (rc == SQLITE_OK)
         return STORE_OK;
     snprintf(conn->error, sizeof conn->error, "%s", sqlite3_errstr(rc));
@@ -167,11 +172,22 @@ static void take_run(struct walk *w, struct subject *t, uint64_t first, uint64_t
         check_lines(w, t, first, last, lines);
 }
 
+/* A block of which something is not as it was written: what it says of itself is no more to be
+ * relied on. */
+static bool check_block(struct walk *w, const struct subject *t)
+{
+    if (!w->full || call_is_sound(&w->blocks, 0, 0, 3))
+        return true;
+    fault(w->out, "task %s: its events %" PRId64 " to %" PRId64 " are not as they were written",
+          t->task_id, call_col_int(&w->blocks, 1), call_col_int(&w->blocks, 2));
+    return false;
+}
+
 static void check_take_lines(struct walk *w, struct subject *t)
 {
     /* Blocks that belong to no task are counted elsewhere. */
     while (w->has_block && call_col_int(&w->blocks, 0) <= t->key) {
-        if (call_col_int(&w->blocks, 0) == t->key)
+        if (call_col_int(&w->blocks, 0) == t->key && check_block(w, t))
             take_run(w, t, (uint64_t)call_col_int(&w->blocks, 1),
                      (uint64_t)call_col_int(&w->blocks, 2), call_col(&w->blocks, 3));
         w->has_block = call_step(&w->blocks);
@@ -260,7 +276,7 @@ static const char tasks_text[] = "SELECT task_key, task_id, status, type, first,
 static const char blocks_text[] =
     "SELECT task_key, first, last, NULL FROM blocks ORDER BY task_key, first";
 static const char blocks_full_text[] =
-    "SELECT task_key, first, last, bytes FROM blocks ORDER BY task_key, first";
+    "SELECT task_key, first, last, bytes, crc FROM blocks ORDER BY task_key, first";
 
 static void check_tasks(struct walk *w)
 {
@@ -299,19 +315,73 @@ static const struct {
 
 /* Reads the size of every block. */
 static const char wrong_usage[] =
-    "SELECT count(*) FROM (SELECT owner FROM ("
-    "SELECT t.owner AS owner, " SQL_TASK_COST " AS bytes FROM tasks t" SQL_WITH_INPUT
-    "WHERE t.status >= 2 UNION ALL SELECT t.owner, length(b.bytes) FROM tasks t JOIN blocks b ON "
-    "b.task_key = t.task_key WHERE t.task_key NOT IN (SELECT task_key FROM garbage) UNION ALL "
-    "SELECT g.owner, length(b.bytes) FROM garbage g JOIN blocks b ON b.task_key = g.task_key "
-    "WHERE g.owner IS NOT NULL UNION ALL SELECT owner, -bytes FROM usage) "
-    "GROUP BY owner HAVING sum(bytes) <> 0)";
+    "SELECT count(*) FROM (SELECT owner FROM (" SQL_USAGE_PARTS
+    " UNION ALL SELECT owner, -bytes FROM usage) GROUP BY owner HAVING sum(bytes) <> 0)";
 
 static void check_usage(struct walk *w)
 {
     int64_t n = 0;
     if (ask_number(w, wrong_usage, &n) && n != 0)
         fault(w->out, "%" PRId64 " owners have more or less in the store than it counts", n);
+}
+
+/* Each gives a sentence for a row that is not as it was written; the blocks are looked at in the
+ * walk. */
+#define NOT_AS_WRITTEN " is not as it was written' FROM "
+#define WRONG(table, columns) table " WHERE crc IS NOT row_crc(" columns ")"
+static const struct {
+    bool full;
+    const char *text;
+} sums[] = {
+    {false, "SELECT 'task ' || task_id || ': its record" NOT_AS_WRITTEN
+            "tasks WHERE fixed_crc IS NOT row_crc(" SQL_TASK_FIXED
+            ") OR state_crc IS NOT row_crc(task_key, " SQL_TASK_STATE ")"},
+    {true, "SELECT 'task ' || task_id || ': its output, or what else it ended with," NOT_AS_WRITTEN
+           "tasks WHERE long_crc IS NOT row_crc(task_key, " SQL_TASK_LONG ")"},
+    {true, "SELECT 'task ' || t.task_id || ': its input" NOT_AS_WRITTEN "tasks t" SQL_WITH_INPUT
+           "WHERE t.input_crc IS NOT CASE WHEN i.input IS NOT NULL OR i.metadata IS NOT NULL "
+           "THEN row_crc(t.task_key, i.input, i.metadata) END"},
+    {true,
+     "SELECT 'message ' || message_id || ' of conversation ' || conversation_id || '" NOT_AS_WRITTEN
+         WRONG("messages",
+               "owner, conversation_id, message_id, task_id, role, partial, created_at, content")},
+    {false, "SELECT 'conversation ' || conversation_id || '" NOT_AS_WRITTEN WRONG(
+                "conversations", "owner, conversation_id, title, agent, updated_at, notices")},
+    {false, "SELECT 'the request key of task ' || task_id || '" NOT_AS_WRITTEN WRONG(
+                "request_keys", "owner, key, conversation_id, task_id, created_at")},
+    {false, "SELECT 'the row of marks" NOT_AS_WRITTEN WRONG("marks", "next_key, newest_id")},
+    {false,
+     "SELECT 'row ' || row || ' of the journal" NOT_AS_WRITTEN WRONG("journal", "row, bytes")},
+    {false,
+     "SELECT 'message ' || position || ' for the task with key ' || task_key || '" NOT_AS_WRITTEN
+         WRONG("inbox", "task_key, position, line")},
+    {false, "SELECT 'notice ' || key || '" NOT_AS_WRITTEN WRONG(
+                "notices", "key, silent, owner, conversation_id, agent, text, source")},
+    {false, "SELECT 'that the task with key ' || task_key || ' was removed" NOT_AS_WRITTEN WRONG(
+                "garbage", "task_key, owner, keeps_record")},
+    {false, "SELECT 'what owner ' || owner || ' has in the store" NOT_AS_WRITTEN WRONG(
+                "usage", "owner, bytes")},
+    {false, "SELECT 'that owner ' || owner || ' is revoked" NOT_AS_WRITTEN WRONG("revocations",
+                                                                                 "owner, until")},
+    {false, "SELECT 'message ' || key || ' of the outbox" NOT_AS_WRITTEN WRONG(
+                "outbox", "key, hook, id, at, body")},
+};
+
+static void check_sums(struct walk *w)
+{
+    for (size_t i = 0; i < countof(sums); i++) {
+        if (sums[i].full && !w->full)
+            continue;
+        struct call c = check_ask(w->conn, sums[i].text);
+        while (call_step(&c)) {
+            struct str said = call_col(&c, 0);
+            if (!said.p) /* a name is missing */
+                said = STR("a row is not as it was written");
+            fault(w->out, "%.*s", (int)said.n, said.p);
+        }
+        if (ask_end(&c) < 0)
+            fault(w->out, "the database cannot be read: %s", w->conn->error);
+    }
 }
 
 static void check_counts(struct walk *w)
@@ -367,6 +437,7 @@ void store_check(const char *database, bool is_still, bool full, struct store_ch
         if (known) {
             check_tasks(&w);
             check_counts(&w);
+            check_sums(&w);
             if (full)
                 check_usage(&w);
         }
@@ -382,7 +453,7 @@ void store_check_done(struct store_check *c)
     buf_done(&c->faults);
 }
 
-bool store_copy(const char *database, bool is_still, const char *to, struct buf *ret_error)
+int store_copy(const char *database, bool is_still, const char *to, struct buf *ret_error)
 {
     struct conn conn;
     int status = open_beside(&conn, database, is_still);
@@ -396,5 +467,5 @@ bool store_copy(const char *database, bool is_still, const char *to, struct buf 
     if (status < 0)
         buf_puts(ret_error, conn.error);
     conn_close(&conn);
-    return status == STORE_OK;
+    return status;
 }

@@ -24,8 +24,8 @@ struct store_check {
 void store_check(const char *database, bool is_still, bool full, struct store_check *ret);
 void store_check_done(struct store_check *c);
 
-/* Writes a consistent, compact copy into the empty file `to`.  False with a sentence. */
-bool store_copy(const char *database, bool is_still, const char *to, struct buf *ret_error)
-    MUST_USE;
+/* Writes a consistent, compact copy into the empty file `to`.  Negative enum store_error with a
+ * sentence; STORE_FULL is the copy's disk, since nothing else is written. */
+int store_copy(const char *database, bool is_still, const char *to, struct buf *ret_error) MUST_USE;
 
 #endif

@@ -10,16 +10,11 @@
 #include "gateway/store/store_sqlite.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "gateway/base/folders.h"
+#include "gateway/store/data_dir.h"
 #include "gateway/store/store_sqlite_private.h"
 
 #define PAGE_BYTES 4096
@@ -27,8 +22,6 @@
 #define CHECKPOINT_PAUSE_NS 1000000000u /* behind one that failed */
 #define LEFT_FRAMES 128                 /* few enough for the writer */
 #define PASSES_MAX 4                    /* of the thread, under commits that are faster than it */
-#define LOCK_TRIES 200
-#define LOCK_PAUSE_NS 10000000
 
 void store_note_error(struct store_sqlite *s, const struct conn *conn)
 {
@@ -185,77 +178,10 @@ static void sqlite_idle(void *store)
 static int dir_make(const char *dir, char *ret_error)
 {
     if (folders_make(dir))
-        return STORE_OK;
+        return data_dir_narrow(dir, ret_error) ? STORE_OK : STORE_IO;
     snprintf(ret_error, STORE_ERROR_TEXT, "cannot make the data directory %.160s: %s", dir,
              strerror(errno));
     return STORE_IO;
-}
-
-static int file_open(const char *dir, const char *name, char *ret_error)
-{
-    struct buf path = {0};
-    buf_putf(&path, "%s/%s", dir, name);
-    int fd = open(path.bytes, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0)
-        snprintf(ret_error, STORE_ERROR_TEXT, "cannot open %.180s: %s", path.bytes,
-                 strerror(errno));
-    buf_done(&path);
-    return fd;
-}
-
-/* flock, since it belongs to the open file: closing another descriptor of it, or a second attempt
- * by this process, does not lose it. */
-static bool lock_is_free(int fd)
-{
-    return flock(fd, LOCK_EX | LOCK_NB) == 0;
-}
-
-static long lock_owner(int fd)
-{
-    char pid[32] = "";
-    return pread(fd, pid, sizeof pid - 1, 0) > 0 ? strtol(pid, NULL, 10) : 0;
-}
-
-/* A gateway that was killed while it started a program: its child holds the lock until it has
- * become that program. */
-static bool lock_outlives(int fd)
-{
-    long owner = lock_owner(fd);
-    return owner > 0 && kill((pid_t)owner, 0) < 0 && errno == ESRCH;
-}
-
-static int lock_take(struct store_sqlite *s, const char *dir, char *ret_error)
-{
-    char pid[32] = "";
-    s->lock_fd = file_open(dir, "lock", ret_error);
-    if (s->lock_fd < 0)
-        return STORE_IO;
-    bool taken = lock_is_free(s->lock_fd);
-    for (int i = 0; !taken && i < LOCK_TRIES && lock_outlives(s->lock_fd); i++) {
-        nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NS}, NULL);
-        taken = lock_is_free(s->lock_fd);
-    }
-    if (!taken) {
-        snprintf(ret_error, STORE_ERROR_TEXT, "data directory %.160s is in use by process %ld", dir,
-                 lock_owner(s->lock_fd));
-        return STORE_BUSY;
-    }
-    int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
-    if (ftruncate(s->lock_fd, 0) < 0 || pwrite(s->lock_fd, pid, (size_t)n, 0) != n) {
-        snprintf(ret_error, STORE_ERROR_TEXT, "cannot write %.160s/lock: %s", dir, strerror(errno));
-        return STORE_IO;
-    }
-    return STORE_OK;
-}
-
-/* SQLite gives -wal and -shm the mode of the database, which it would make with 0644. */
-static int database_make(const char *dir, char *ret_error)
-{
-    int fd = file_open(dir, "holdfast.db", ret_error);
-    if (fd < 0)
-        return STORE_IO;
-    close(fd);
-    return STORE_OK;
 }
 
 /* --- opening ---------------------------------------------------------------------------------- */
@@ -276,13 +202,16 @@ static int configure(struct conn *conn, bool power)
 static int marks_read(struct store_sqlite *s)
 {
     struct call c = call_begin(&s->writer, STMT_MARKS);
-    if (call_step(&c)) {
+    bool sound = call_step(&c) && call_is_sound(&c, 0, 0, 1);
+    if (sound) {
         struct str newest = call_col(&c, 1);
         s->marks.next_key = call_col_int(&c, 0);
         if (newest.n == TASK_ID_LEN)
             memcpy(s->marks.newest_id, newest.p, TASK_ID_LEN);
     }
     int status = call_end(&c);
+    if (status == STORE_OK && !sound)
+        return conn_damaged(&s->writer, "the row of marks is not as it was written");
     if (status == STORE_OK) {
         c = call_begin(&s->writer, STMT_GARBAGE_FIRST);
         s->has_garbage = call_step(&c);
@@ -310,11 +239,13 @@ static int database_open(struct store_sqlite *s, bool power, char *ret_error)
     if (status == STORE_OK)
         status = marks_read(s);
     if (status == STORE_OK)
+        status = sqlite_usage_mend(s);
+    if (status == STORE_OK)
         status = sqlite_journal_open(&s->journal, &s->writer);
     if (status == STORE_OK)
         status = checkpointer_open(s);
     if (status < 0 && !ret_error[0])
-        snprintf(ret_error, STORE_ERROR_TEXT, "cannot open %.120s: %.120s", s->path,
+        snprintf(ret_error, STORE_ERROR_TEXT, "cannot open %.100s: %.140s", s->path,
                  s->writer.error[0] ? s->writer.error : "the journal cannot be read");
     return status;
 }
@@ -333,8 +264,7 @@ static void sqlite_close(void *store)
     conn_close(&s->checkpointer);
     sqlite_journal_close(&s->journal);
     conn_close(&s->writer); /* the last one: copies the rest of the WAL and removes it */
-    if (s->lock_fd >= 0)
-        close(s->lock_fd);
+    store_lock_release(&s->held);
     uv_cond_destroy(&s->wake);
     uv_cond_destroy(&s->copied);
     uv_mutex_destroy(&s->lock);
@@ -347,7 +277,7 @@ int store_sqlite_open(const struct store_sqlite_options *options, struct store_s
 {
     struct store_sqlite *s = xcalloc(sizeof *s);
     struct buf path = {0};
-    s->lock_fd = -1;
+    s->held = STORE_LOCK_NONE;
     s->checkpoint_pause_ns = CHECKPOINT_PAUSE_NS;
     s->wal_limit = (options->wal_bytes ? options->wal_bytes : WAL_BYTES) / PAGE_BYTES;
     ASSERT(uv_mutex_init(&s->lock) == 0 && uv_cond_init(&s->wake) == 0 &&
@@ -357,9 +287,7 @@ int store_sqlite_open(const struct store_sqlite_options *options, struct store_s
 
     int status = dir_make(options->dir, ret_error);
     if (status == STORE_OK)
-        status = lock_take(s, options->dir, ret_error);
-    if (status == STORE_OK)
-        status = database_make(options->dir, ret_error);
+        status = store_lock_take(&s->held, options->dir, ret_error);
     if (status == STORE_OK)
         status = database_open(s, options->power, ret_error);
     if (status == STORE_OK) {

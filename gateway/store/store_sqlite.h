@@ -1,11 +1,11 @@
 /* store_sqlite -- the embedded store: one directory, one SQLite database in WAL mode, one gateway.
  *
- * Shape:    a backend (core/store.h).  The directory is made when missing (0700) and holds
- *           holdfast.db and its -wal and -shm (0600), and `lock`, which names the process that has
- *           it open.
+ * Shape:    a backend (core/store.h).  The directory is made when missing (0700), narrowed to that
+ *           when others may use it, and holds holdfast.db and its -wal and -shm (0600), and `lock`
+ *           (store_lock.h).
  * Thread:   commit, start, idle and close: one at a time (the writer); query: any, each with its
  *           own reader, all closed before the store.  A thread of its own makes checkpoints.
- * Owns:     connections, statements, the lock.
+ * Owns:     connections, statements, the locks.
  * Errors:   enum store_error; what SQLite said of the last one is in store_sqlite_last_error.
  */
 #ifndef GATEWAY_STORE_STORE_SQLITE_H

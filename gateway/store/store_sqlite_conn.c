@@ -6,42 +6,61 @@
 
 #define BUSY_MS 3000 /* an operator's shell that writes for a moment is waited for (F38) */
 
-/* Of a task's row, in the order in which the reader takes them and the writer binds them.  What is
- * long comes last: a list never touches the overflow pages it lies in. */
-#define TASK_FIXED                                                                                          \
-    "task_key, type, notify_on_complete, waits, created_at, owner, conversation_id, task_id, agent, name, " \
-    "description, parent_task_id, parent_run_id, parent_call_id, parent_agent_id, ancestors"
-#define TASK_STATE                                                                          \
-    "status, error, progress, first, head, cancel_requested_at, started_at, completed_at, " \
-    "output_truncated, acked, error_message, waiting_for, output, result, undelivered, answers"
+#define NEW_FIXED "?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16"
+#define NEW_STATE "?17,?18,?19,?20,?21,?22,?23,?24,?25,?26,?27,?28"
+#define NEW_LONG "?29,?30,?31,?32"
+#define SET_STATE "?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13"
+#define SET_LONG "?14,?15,?16,?17"
 
-#define COLUMNS(head, tail)                                                                           \
-    "t.task_key, t.type, t.notify_on_complete, t.waits, t.created_at, t.owner, t.conversation_id, "   \
-    "t.task_id, t.agent, t.name, t.description, t.parent_task_id, t.parent_run_id, "                  \
-    "t.parent_call_id, t.parent_agent_id, t.ancestors, t.status, t.error, t.progress, t.first, " head \
-    ", "                                                                                              \
-    "t.cancel_requested_at, t.started_at, t.completed_at, t.output_truncated, t.acked, "              \
-    "t.error_message, t.waiting_for, " tail
-#define FULL COLUMNS("t.head", "t.output, t.result, t.undelivered, t.answers, i.input, i.metadata")
-#define BRIEF COLUMNS("t.head", "NULL, NULL, NULL, NULL, NULL, NULL")
-#define ENDED                                                                             \
-    COLUMNS("t.head",                                                                     \
-            "NULL, NULL, NULL, NULL, NULL, NULL, CASE WHEN t.first > t.head THEN 0 ELSE " \
-            "(SELECT coalesce(sum(length(b.bytes)), 0) FROM blocks b "                    \
-            "WHERE b.task_key = t.task_key) END")
-#define LIVE                                                                                   \
-    COLUMNS("max(t.head, coalesce((SELECT b.last FROM blocks b WHERE b.task_key = t.task_key " \
-            "ORDER BY b.first DESC LIMIT 1), 0))",                                             \
-            "t.output, t.result, t.undelivered, t.answers, i.input, i.metadata")
+/* What changes a row that was damaged leaves its checksum wrong. */
+#define CRC_IF_SOUND(crc, old, new) \
+    crc " = CASE WHEN " crc " IS row_crc(" old ") THEN row_crc(" new ") ELSE " crc " END"
+#define STATE_CRC(first, acked)                            \
+    CRC_IF_SOUND("state_crc", "task_key, " SQL_TASK_STATE, \
+                 "task_key, " SQL_TASK_STATE_WITH(first, acked))
+#define USAGE_BY(change)                                                \
+    "bytes = usage.bytes " change                                       \
+    ", crc = CASE WHEN usage.crc IS row_crc(usage.owner, usage.bytes) " \
+    "THEN row_crc(usage.owner, usage.bytes " change ") ELSE usage.crc END"
+#define SUMMED(values) values ", row_crc(" values ")"
+
+#define GARBAGE_WHOLE                                                       \
+    "ON CONFLICT (task_key) DO UPDATE SET keeps_record = 0, " CRC_IF_SOUND( \
+        "crc", "task_key, owner, keeps_record", "task_key, owner, 0")
+
+/* How the reader takes a task: ROW_… in store_sqlite_read.c. */
+#define COLUMNS(rest)                                                                               \
+    "t.task_key, t.type, t.notify_on_complete, t.waits, t.created_at, t.owner, t.conversation_id, " \
+    "t.task_id, t.agent, t.name, t.description, t.parent_task_id, t.parent_run_id, "                \
+    "t.parent_call_id, t.parent_agent_id, t.ancestors, t.fixed_crc, t.status, t.error, "            \
+    "t.progress, t.first, t.head, t.cancel_requested_at, t.started_at, t.completed_at, "            \
+    "t.output_truncated, t.acked, t.error_message, t.waiting_for, t.state_crc, " rest
+#define FULL                                                                                  \
+    COLUMNS("t.output, t.result, t.undelivered, t.answers, t.long_crc, i.input, i.metadata, " \
+            "t.input_crc, 1")
+#define BRIEF COLUMNS("NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0")
+#define ENDED                                   \
+    BRIEF                                       \
+    ", CASE WHEN t.first > t.head THEN 0 ELSE " \
+    "(SELECT coalesce(sum(length(b.bytes)), 0) FROM blocks b WHERE b.task_key = t.task_key) END"
+#define LIVE                                                                      \
+    FULL ", coalesce((SELECT b.last FROM blocks b WHERE b.task_key = t.task_key " \
+         "ORDER BY b.first DESC LIMIT 1), 0)"
 #define WITH_INPUT SQL_WITH_INPUT
 #define IN_CONVERSATION "t.owner = ?1 AND t.conversation_id = ?2 AND t.task_id < ?3"
 /* Of type chat and notice alone, when the parameter is 1. */
 #define TURNS(parameter) " AND (" parameter " = 0 OR t.type IN (0, 3))"
 #define NEWEST_FIRST " ORDER BY t.task_id DESC"
-#define CONVERSATION                                                             \
-    "SELECT c.conversation_id, c.title, c.agent, c.updated_at, c.notices, "      \
-    "(SELECT count(*) FROM tasks t INDEXED BY tasks_live_in WHERE t.status < 2 " \
+#define CONVERSATION                                                                        \
+    "SELECT c.owner, c.conversation_id, c.title, c.agent, c.updated_at, c.notices, c.crc, " \
+    "(SELECT count(*) FROM tasks t INDEXED BY tasks_live_in WHERE t.status < 2 "            \
     "AND t.owner = c.owner AND t.conversation_id = c.conversation_id) FROM conversations c "
+
+/* What a conversation becomes by STMT_CONVERSATION_SET. */
+#define SET_TITLE "CASE WHEN ?6 THEN coalesce(?3, title) ELSE coalesce(title, ?3) END"
+#define SET_AGENT "coalesce(?4, agent)"
+#define SET_UPDATED "CASE WHEN ?5 THEN ?5 ELSE updated_at END"
+#define SET_NOTICES "CASE ?7 WHEN 0 THEN notices WHEN 1 THEN 0 ELSE notices + 1 END"
 
 static const char *const sql[STMT_COUNT] = {
     [STMT_BEGIN] = "BEGIN IMMEDIATE",
@@ -49,73 +68,100 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_ROLLBACK] = "ROLLBACK",
     [STMT_SNAPSHOT] = "BEGIN",
     [STMT_DATA_VERSION] = "PRAGMA data_version",
-    [STMT_MARKS] = "SELECT next_key, newest_id FROM marks",
-    [STMT_MARKS_SET] = "UPDATE marks SET next_key = ?, newest_id = ?",
+    [STMT_MARKS] = "SELECT next_key, newest_id, crc FROM marks",
+    [STMT_MARKS_SET] = "UPDATE marks SET (next_key, newest_id, crc) = (" SUMMED("?1,?2") ")",
 
-    [STMT_TASK_NEW] = "INSERT INTO tasks (" TASK_FIXED ", " TASK_STATE ") VALUES "
-                      "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+    [STMT_TASK_NEW] = "INSERT INTO tasks (" SQL_TASK_FIXED ", fixed_crc, " SQL_TASK_STATE
+                      ", state_crc, " SQL_TASK_LONG ", long_crc, input_crc) VALUES (" SUMMED(
+                          NEW_FIXED) ", " NEW_STATE ", row_crc(?1, " NEW_STATE "), " NEW_LONG
+                                     ", row_crc(?1, " NEW_LONG "), CASE WHEN ?33 IS NOT NULL "
+                                     "OR ?34 IS NOT NULL THEN row_crc(?1, ?33, ?34) END)",
     [STMT_INPUT_NEW] = "INSERT OR REPLACE INTO inputs (task_key, input, metadata) VALUES (?,?,?)",
-    [STMT_TASK_SET] = "UPDATE tasks SET (" TASK_STATE ") = (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
-                      "WHERE task_key = ?",
+    [STMT_TASK_SET] = "UPDATE tasks SET (" SQL_TASK_STATE ", state_crc, " SQL_TASK_LONG
+                      ", long_crc) = (" SET_STATE ", row_crc(?1, " SET_STATE "), " SET_LONG
+                      ", row_crc(?1, " SET_LONG ")) "
+                      "WHERE task_key = ?1",
     [STMT_TASK_EXISTS] = "SELECT 1 FROM tasks WHERE task_key = ?",
-    [STMT_BLOCK_NEW] = "INSERT INTO blocks (task_key, first, last, bytes) VALUES (?,?,?,?)",
-    [STMT_CONVERSATION_ENSURE] = "INSERT INTO conversations (owner, conversation_id, updated_at) "
-                                 "VALUES (?,?,?) ON CONFLICT DO NOTHING",
+    [STMT_BLOCK_NEW] =
+        "INSERT INTO blocks (task_key, first, last, bytes, crc) VALUES (" SUMMED("?1,?2,?3,?4") ")",
+    [STMT_CONVERSATION_ENSURE] =
+        "INSERT INTO conversations (owner, conversation_id, updated_at, crc) "
+        "VALUES (?1,?2,?3, row_crc(?1,?2,NULL,NULL,?3,0)) ON CONFLICT DO NOTHING",
     [STMT_CONVERSATION_SET] =
-        "INSERT INTO conversations (owner, conversation_id, title, agent, updated_at, notices) "
-        "VALUES (?1,?2,?3,?4,?5,?7 = 2) ON CONFLICT (owner, conversation_id) DO UPDATE SET "
-        "title = CASE WHEN ?6 THEN coalesce(?3, title) ELSE coalesce(title, ?3) END, "
-        "agent = coalesce(?4, agent), updated_at = CASE WHEN ?5 THEN ?5 ELSE updated_at END, "
-        "notices = CASE ?7 WHEN 0 THEN notices WHEN 1 THEN 0 ELSE notices + 1 END",
-    [STMT_MESSAGE_NEW] = "INSERT INTO messages (owner, conversation_id, message_id, task_id, role, "
-                         "partial, created_at, content) VALUES (?,?,?,?,?,?,?,?)",
+        "INSERT INTO conversations (owner, conversation_id, title, agent, updated_at, notices, crc) "
+        "VALUES (" SUMMED(
+            "?1,?2,?3,?4,?5,?7 = 2") ") ON CONFLICT (owner, conversation_id) DO UPDATE SET "
+                                     "title = " SET_TITLE ", agent = " SET_AGENT
+                                     ", updated_at = " SET_UPDATED ", notices = " SET_NOTICES
+                                     ", " CRC_IF_SOUND(
+                                         "crc",
+                                         "owner, conversation_id, title, agent, updated_at, notices",
+                                         "owner, conversation_id, " SET_TITLE ", " SET_AGENT
+                                         ", " SET_UPDATED ", " SET_NOTICES),
+    [STMT_MESSAGE_NEW] =
+        "INSERT INTO messages (owner, conversation_id, message_id, task_id, role, "
+        "partial, created_at, content, crc) VALUES (" SUMMED("?1,?2,?3,?4,?5,?6,?7,?8") ")",
     [STMT_KEY_SET] = "INSERT OR REPLACE INTO request_keys (owner, key, conversation_id, task_id, "
-                     "created_at) VALUES (?,?,?,?,?)",
-    [STMT_ACK] = "UPDATE tasks SET acked = 1 "
-                 "WHERE owner = ? AND conversation_id = ? AND task_id = ?",
-    [STMT_INBOX_PUT] = "INSERT INTO inbox (task_key, position, line) SELECT ?1,?2,?3 "
-                       "WHERE EXISTS (SELECT 1 FROM tasks WHERE task_key = ?1)",
+                     "created_at, crc) VALUES (" SUMMED("?1,?2,?3,?4,?5") ")",
+    [STMT_ACK] = "UPDATE tasks SET acked = 1, " STATE_CRC(
+        "first", "1") " WHERE owner = ? AND conversation_id = ? AND task_id = ?",
+    [STMT_INBOX_PUT] = "INSERT INTO inbox (task_key, position, line, crc) SELECT " SUMMED(
+        "?1,?2,?3") " WHERE EXISTS (SELECT 1 FROM tasks WHERE task_key = ?1)",
     [STMT_INBOX_TAKE] = "DELETE FROM inbox WHERE task_key = ? AND position <= ?",
 
     [STMT_NOTICE_PUT] =
-        "INSERT INTO notices (key, silent, owner, conversation_id, agent, text, source) "
-        "VALUES (?,?,?,?,?,?,?)",
+        "INSERT INTO notices (key, silent, owner, conversation_id, agent, text, source, crc) "
+        "VALUES (" SUMMED("?1,?2,?3,?4,?5,?6,?7") ")",
     [STMT_NOTICE_TAKE] = "DELETE FROM notices WHERE key = ?",
 
     [STMT_TASK_KEYS] = "SELECT task_key FROM tasks WHERE owner = ? AND conversation_id = ?",
-    [STMT_GARBAGE_ADD] = "INSERT INTO garbage (task_key, owner) SELECT task_key, owner FROM tasks "
-                         "WHERE owner = ? AND conversation_id = ? "
-                         "ON CONFLICT (task_key) DO UPDATE SET keeps_record = 0",
+    [STMT_GARBAGE_ADD] = "INSERT INTO garbage (task_key, owner, keeps_record, crc) "
+                         "SELECT task_key, owner, 0, row_crc(task_key, owner, 0) FROM tasks "
+                         "WHERE owner = ? AND conversation_id = ? " GARBAGE_WHOLE,
     [STMT_TASKS_DELETE] = "DELETE FROM tasks WHERE owner = ? AND conversation_id = ?",
     [STMT_MESSAGES_DELETE] = "DELETE FROM messages WHERE owner = ? AND conversation_id = ?",
     [STMT_KEYS_DELETE] = "DELETE FROM request_keys WHERE owner = ? AND conversation_id = ?",
     [STMT_NOTICES_DELETE] = "DELETE FROM notices WHERE owner = ? AND conversation_id = ?",
     [STMT_CONVERSATION_DELETE] =
         "DELETE FROM conversations WHERE owner = ? AND conversation_id = ?",
-    [STMT_OUTBOX_PUT] = "INSERT INTO outbox (key, hook, id, at, body) VALUES (?,?,?,?,?)",
+    [STMT_OUTBOX_PUT] =
+        "INSERT INTO outbox (key, hook, id, at, body, crc) VALUES (" SUMMED("?1,?2,?3,?4,?5") ")",
     [STMT_OUTBOX_TAKE] = "DELETE FROM outbox WHERE key = ?",
-    [STMT_REVOKE] = "INSERT OR REPLACE INTO revocations (owner, until) VALUES (?,?)",
+    [STMT_REVOKE] =
+        "INSERT OR REPLACE INTO revocations (owner, until, crc) VALUES (" SUMMED("?1,?2") ")",
     [STMT_UNREVOKE] = "DELETE FROM revocations WHERE owner = ?",
-    [STMT_USAGE_ENDED] = "INSERT INTO usage (owner, bytes) SELECT t.owner, " SQL_TASK_COST
-                         " FROM tasks t" WITH_INPUT "WHERE t.task_key = ? "
-                         "ON CONFLICT (owner) DO UPDATE SET bytes = bytes + excluded.bytes",
-    [STMT_USAGE_FORGET] = "UPDATE usage SET bytes = bytes - (SELECT " SQL_TASK_COST
-                          " FROM tasks t" WITH_INPUT "WHERE t.task_key = ?1) WHERE owner = "
-                          "(SELECT owner FROM tasks WHERE task_key = ?1 AND status >= 2)",
-    [STMT_USAGE_FORGET_ALL] =
-        "UPDATE usage SET bytes = bytes - (SELECT coalesce(sum(" SQL_TASK_COST "), 0) "
-        "FROM tasks t" WITH_INPUT
-        "WHERE t.owner = ?1 AND t.conversation_id = ?2 AND t.status >= 2) WHERE owner = ?1",
-    [STMT_USAGE_SEALED] = "INSERT INTO usage (owner, bytes) SELECT owner, ?2 FROM tasks "
-                          "WHERE task_key = ?1 "
-                          "ON CONFLICT (owner) DO UPDATE SET bytes = bytes + excluded.bytes",
-    [STMT_USAGE_LESS] = "UPDATE usage SET bytes = bytes - ?2 WHERE owner = ?1",
+    [STMT_USAGE_ENDED] =
+        "INSERT INTO usage (owner, bytes, crc) SELECT owner, bytes, row_crc(owner, bytes) "
+        "FROM (SELECT t.owner AS owner, " SQL_TASK_COST " AS bytes FROM tasks t" WITH_INPUT
+        "WHERE t.task_key = ?) WHERE true "
+        "ON CONFLICT (owner) DO UPDATE SET " USAGE_BY("+ excluded.bytes"),
+    [STMT_USAGE_FORGET] =
+        "UPDATE usage SET " USAGE_BY("- f.bytes") " FROM (SELECT t.owner AS owner, " SQL_TASK_COST
+                                                  " AS bytes FROM tasks t" WITH_INPUT
+                                                  "WHERE t.task_key = ? AND t.status >= 2) f "
+                                                  "WHERE usage.owner = f.owner",
+    [STMT_USAGE_FORGET_ALL] = "UPDATE usage SET " USAGE_BY(
+        "- f.bytes") " FROM (SELECT coalesce(sum(" SQL_TASK_COST "), 0) AS bytes "
+                     "FROM tasks t" WITH_INPUT
+                     "WHERE t.owner = ?1 AND t.conversation_id = ?2 AND t.status >= 2) f WHERE usage.owner = ?1",
+    [STMT_USAGE_SEALED] =
+        "INSERT INTO usage (owner, bytes, crc) SELECT owner, ?2, row_crc(owner, ?2) FROM tasks "
+        "WHERE task_key = ?1 "
+        "ON CONFLICT (owner) DO UPDATE SET " USAGE_BY("+ excluded.bytes"),
+    [STMT_USAGE_LESS] = "UPDATE usage SET " USAGE_BY("- ?2") " WHERE owner = ?1",
     [STMT_USAGE_NONE] = "DELETE FROM usage WHERE owner = ? AND bytes <= 0",
+    [STMT_USAGE_DAMAGED] = "SELECT 1 FROM usage WHERE crc IS NOT row_crc(owner, bytes) LIMIT 1",
+    [STMT_USAGE_CLEAR] = "DELETE FROM usage",
+    [STMT_USAGE_COUNT] =
+        "INSERT INTO usage (owner, bytes, crc) SELECT owner, bytes, row_crc(owner, bytes) "
+        "FROM (SELECT owner, sum(bytes) AS bytes FROM (" SQL_USAGE_PARTS ") GROUP BY owner)",
     [STMT_HAS_ENDED] = "SELECT 1 FROM tasks WHERE task_key = ? AND status >= 2",
-    [STMT_GARBAGE_EVENTS] = "INSERT OR IGNORE INTO garbage (task_key, keeps_record) VALUES (?, 1)",
-    [STMT_GARBAGE_TASK] = "INSERT INTO garbage (task_key) VALUES (?) "
-                          "ON CONFLICT (task_key) DO UPDATE SET keeps_record = 0",
-    [STMT_TASK_EMPTY] = "UPDATE tasks SET first = head + 1 WHERE task_key = ?",
+    [STMT_GARBAGE_EVENTS] =
+        "INSERT OR IGNORE INTO garbage (task_key, keeps_record, crc) VALUES (?1, 1, row_crc(?1, NULL, 1))",
+    [STMT_GARBAGE_TASK] =
+        "INSERT INTO garbage (task_key, crc) VALUES (?1, row_crc(?1, NULL, 0)) " GARBAGE_WHOLE,
+    [STMT_TASK_EMPTY] =
+        "UPDATE tasks SET first = head + 1, " STATE_CRC("head + 1", "acked") " WHERE task_key = ?",
     [STMT_TASK_DELETE] = "DELETE FROM tasks WHERE task_key = ?",
     [STMT_TASK_MESSAGES_DELETE] = "DELETE FROM messages INDEXED BY messages_of_task "
                                   "WHERE owner = ? AND conversation_id = ? AND task_id = ?",
@@ -126,8 +172,8 @@ static const char *const sql[STMT_COUNT] = {
         "updated_at < ?3 "
         "AND NOT EXISTS (SELECT 1 FROM tasks WHERE owner = ?1 AND conversation_id = ?2) "
         "AND NOT EXISTS (SELECT 1 FROM notices WHERE owner = ?1 AND conversation_id = ?2)",
-    [STMT_GARBAGE_FIRST] =
-        "SELECT task_key, owner, keeps_record FROM garbage ORDER BY task_key LIMIT 1",
+    [STMT_GARBAGE_FIRST] = "SELECT task_key, owner, keeps_record FROM garbage WHERE crc IS "
+                           "row_crc(task_key, owner, keeps_record) ORDER BY task_key LIMIT 1",
     [STMT_GARBAGE_BLOCKS] =
         "DELETE FROM blocks WHERE task_key = ?1 AND first <= coalesce((SELECT first FROM blocks "
         "WHERE task_key = ?1 ORDER BY first LIMIT 1 OFFSET ?2 - 1), 9223372036854775807) "
@@ -137,9 +183,9 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_GARBAGE_DONE] = "DELETE FROM garbage WHERE task_key = ?",
 
     [STMT_JOURNAL_BOUNDS] = "SELECT min(row), max(row) FROM journal",
-    [STMT_JOURNAL_PUT] = "INSERT INTO journal (row, bytes) VALUES (?,?)",
+    [STMT_JOURNAL_PUT] = "INSERT INTO journal (row, bytes, crc) VALUES (" SUMMED("?1,?2") ")",
     [STMT_JOURNAL_CUT] = "DELETE FROM journal WHERE row < ?",
-    [STMT_JOURNAL_ROWS] = "SELECT row, bytes FROM journal ORDER BY row",
+    [STMT_JOURNAL_ROWS] = "SELECT row, bytes, crc FROM journal ORDER BY row",
     /* The last line that is in blocks, or was: removed events are as dead to the journal. */
     [STMT_SEALED] = "SELECT max(first - 1, coalesce((SELECT last FROM blocks WHERE task_key = ?1 "
                     "ORDER BY first DESC LIMIT 1), 0)) FROM tasks WHERE task_key = ?1",
@@ -150,6 +196,8 @@ static const char *const sql[STMT_COUNT] = {
         "SELECT " FULL " FROM request_keys k CROSS JOIN tasks t ON t.owner = k.owner AND "
         "t.conversation_id = k.conversation_id AND t.task_id = k.task_id" WITH_INPUT
         "WHERE k.owner = ? AND k.key = ?",
+    [STMT_ASK_KEY_ROW] = "SELECT owner, key, conversation_id, task_id, created_at, crc "
+                         "FROM request_keys WHERE owner = ? AND key = ?",
     [STMT_ASK_TASKS] =
         "SELECT " BRIEF " FROM tasks t WHERE " IN_CONVERSATION TURNS("?4") NEWEST_FIRST,
     [STMT_ASK_TASKS_STATUS] = "SELECT " BRIEF " FROM tasks t WHERE " IN_CONVERSATION
@@ -163,7 +211,8 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_ASK_LIVE] = "SELECT " LIVE " FROM tasks t INDEXED BY tasks_live" WITH_INPUT
                       "WHERE t.status < 2 AND t.task_key > ? ORDER BY t.task_key",
     [STMT_ASK_MESSAGES] =
-        "SELECT message_id, task_id, role, partial, created_at, content FROM messages "
+        "SELECT owner, conversation_id, message_id, task_id, role, partial, created_at, content, crc "
+        "FROM messages "
         "WHERE owner = ? AND conversation_id = ? AND message_id < ? ORDER BY message_id DESC",
     [STMT_ASK_CONVERSATION] = CONVERSATION "WHERE c.owner = ? AND c.conversation_id = ?",
     [STMT_ASK_CONVERSATIONS] =
@@ -175,15 +224,15 @@ static const char *const sql[STMT_COUNT] = {
                      "ORDER BY c.updated_at DESC, c.conversation_id DESC",
     /* What was removed is gone at once, also while its blocks wait to be collected. */
     [STMT_ASK_BLOCKS] =
-        "SELECT rowid, first, last, length(bytes) FROM blocks WHERE task_key = ?1 AND last > ?2 AND first >= "
+        "SELECT rowid, first, last, length(bytes), crc FROM blocks WHERE task_key = ?1 AND last > ?2 AND first >= "
         "coalesce((SELECT first FROM blocks WHERE task_key = ?1 AND first <= ?2 + 1 "
         "ORDER BY first DESC LIMIT 1), 0) AND "
         "last >= (SELECT first FROM tasks WHERE task_key = ?1) ORDER BY first",
-    [STMT_ASK_INBOX] = "SELECT position, line FROM inbox WHERE task_key = ?1 AND "
+    [STMT_ASK_INBOX] = "SELECT task_key, position, line, crc FROM inbox WHERE task_key = ?1 AND "
                        "position > ?2 AND EXISTS (SELECT 1 FROM tasks WHERE task_key = ?1) "
                        "ORDER BY position",
     [STMT_ASK_NOTICES] =
-        "SELECT key, silent, owner, conversation_id, agent, text, source FROM notices "
+        "SELECT key, silent, owner, conversation_id, agent, text, source, crc FROM notices "
         "WHERE key > ? ORDER BY key",
     [STMT_ASK_EXPIRED] = "SELECT " ENDED " FROM tasks t INDEXED BY tasks_ended "
                          "WHERE t.status >= 2 AND t.completed_at < ?1 "
@@ -194,15 +243,15 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_ASK_OLDEST_EVENTS] = "SELECT " ENDED " FROM tasks t INDEXED BY tasks_with_events_of "
                                "WHERE t.status >= 2 AND t.first <= t.head AND t.owner = ?1 "
                                "ORDER BY t.task_key",
-    [STMT_ASK_USAGE] = "SELECT owner, bytes FROM usage WHERE owner = ? AND bytes > 0",
-    [STMT_ASK_OUTBOX] = "SELECT key, hook, id, at, body FROM outbox INDEXED BY outbox_of "
+    [STMT_ASK_USAGE] = "SELECT owner, bytes, crc FROM usage WHERE owner = ? AND bytes > 0",
+    [STMT_ASK_OUTBOX] = "SELECT key, hook, id, at, body, crc FROM outbox INDEXED BY outbox_of "
                         "WHERE hook = ? AND key > ? ORDER BY key",
-    [STMT_ASK_REVOKED] = "SELECT owner, until FROM revocations WHERE owner >= ?1 AND "
+    [STMT_ASK_REVOKED] = "SELECT owner, until, crc FROM revocations WHERE owner >= ?1 AND "
                          "owner IS NOT ?2 ORDER BY owner",
-    [STMT_ASK_SIZE] = "SELECT NULL, (p.page_count - f.freelist_count) * s.page_size FROM "
+    [STMT_ASK_SIZE] = "SELECT NULL, (p.page_count - f.freelist_count) * s.page_size, NULL FROM "
                       "pragma_page_count p, pragma_freelist_count f, pragma_page_size s",
     [STMT_ASK_FULL] =
-        "SELECT owner, bytes FROM usage WHERE bytes > ?1 AND owner >= ?2 AND owner IS NOT ?3 ORDER BY owner",
+        "SELECT owner, bytes, crc FROM usage WHERE bytes > ?1 AND owner >= ?2 AND owner IS NOT ?3 ORDER BY owner",
 };
 
 /* --- errors ----------------------------------------------------------------------------------- */
@@ -242,6 +291,8 @@ int conn_open(struct conn *conn, const char *path, bool read_only)
     int rc = sqlite3_open_v2(path, &conn->db, flags, NULL);
     if (rc == SQLITE_OK)
         rc = sqlite3_busy_timeout(conn->db, BUSY_MS);
+    if (rc == SQLITE_OK)
+        rc = crc_register(conn->db);
     return rc == SQLITE_OK ? STORE_OK : conn_failed(conn, rc);
 }
 

@@ -4,7 +4,8 @@
  * Design.  One row holds the lines of one commit, whatever tasks they belong to, so that a commit
  * costs one insertion at the end of one b-tree; a row beyond ROW_BYTES is followed by another.
  * Rows are numbered by us, upwards, and there is no index: what a start needs, it finds by reading
- * all.
+ * all. A row that is not as it was written (its checksum says so) is refused, for nobody knows
+ * whose lines it had.
  *
  *   row    := entry*
  *   entry  := task_key, first, last - first, length (each a varint), then length bytes of lines
@@ -16,7 +17,7 @@
  * some, a commit deletes them, a bounded number.  A task that is silent pins the journal; core
  * seals such tails by age.
  */
-#include <stdio.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "gateway/store/store_sqlite_private.h"
@@ -134,11 +135,10 @@ static int scan_entry(struct scan *scan, int64_t row, const struct entry *e)
         f->row = row;
         f->first = e->first;
     } else if (e->first != f->last + 1) { /* promise 1: dense, or not at all */
-        snprintf(scan->conn->error, sizeof scan->conn->error,
-                 "row %lld: event %llu of the task with key %lld follows its event %llu",
-                 (long long)row, (unsigned long long)e->first, (long long)e->task_key,
-                 (unsigned long long)f->last);
-        return STORE_CORRUPT;
+        return conn_damaged(scan->conn,
+                            "row %" PRId64 ": event %" PRIu64 " of the task with key %" PRId64
+                            " follows its event %" PRIu64,
+                            row, e->first, e->task_key, f->last);
     }
     f->last = e->last;
     if (scan->want_bytes)
@@ -146,22 +146,44 @@ static int scan_entry(struct scan *scan, int64_t row, const struct entry *e)
     return STORE_OK;
 }
 
+/* Whose lines it had, the row alone knew: the first entry is told, if it can still be read as one.
+ * */
+static int row_damaged(struct scan *scan, int64_t row, struct str bytes)
+{
+    struct entry e;
+    if (!take_entry(&bytes, &e))
+        return conn_damaged(scan->conn, "row %" PRId64 " of the journal is not as it was written",
+                            row);
+    return conn_damaged(scan->conn,
+                        "row %" PRId64
+                        " of the journal is not as it was written; its first lines may be the "
+                        "events %" PRIu64 " to %" PRIu64 " of the task with key %" PRId64,
+                        row, e.first, e.last, e.task_key);
+}
+
+static int scan_row(struct scan *scan, const struct call *c)
+{
+    int64_t row = call_col_int(c, 0);
+    struct str bytes = call_col(c, 1);
+    int status = STORE_OK;
+    if (!call_is_sound(c, 0, 0, 1))
+        return row_damaged(scan, row, bytes);
+    while (status == STORE_OK && bytes.n) {
+        struct entry e;
+        status =
+            take_entry(&bytes, &e)
+                ? scan_entry(scan, row, &e)
+                : conn_damaged(scan->conn, "row %" PRId64 " of the journal holds no entry", row);
+    }
+    return status;
+}
+
 static int scan_rows(struct scan *scan)
 {
     int status = STORE_OK;
     struct call c = call_begin(scan->conn, STMT_JOURNAL_ROWS);
-    while (status == STORE_OK && call_step(&c)) {
-        int64_t row = call_col_int(&c, 0);
-        struct str bytes = call_col(&c, 1);
-        while (status == STORE_OK && bytes.n) {
-            struct entry e;
-            bool good = take_entry(&bytes, &e);
-            status = good ? scan_entry(scan, row, &e) : STORE_CORRUPT;
-            if (!good)
-                snprintf(scan->conn->error, sizeof scan->conn->error,
-                         "row %lld of the journal holds no entry", (long long)row);
-        }
-    }
+    while (status == STORE_OK && call_step(&c))
+        status = scan_row(scan, &c);
     int end = call_end(&c);
     return status < 0 ? status : end;
 }

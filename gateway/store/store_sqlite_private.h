@@ -15,6 +15,7 @@
 
 #include "core/list.h"
 #include "core/map.h"
+#include "gateway/store/store_lock.h"
 #include "gateway/store/store_sqlite.h"
 
 /* --- connections ------------------------------------------------------------------------------ */
@@ -58,6 +59,9 @@ enum stmt {
     STMT_USAGE_SEALED,
     STMT_USAGE_LESS,
     STMT_USAGE_NONE,
+    STMT_USAGE_DAMAGED,
+    STMT_USAGE_CLEAR,
+    STMT_USAGE_COUNT,
     STMT_HAS_ENDED,
     STMT_GARBAGE_EVENTS,
     STMT_GARBAGE_TASK,
@@ -78,6 +82,7 @@ enum stmt {
     STMT_SEALED,
     STMT_ASK_TASK,
     STMT_ASK_KEY,
+    STMT_ASK_KEY_ROW,
     STMT_ASK_TASKS,
     STMT_ASK_TASKS_STATUS,
     STMT_ASK_TASKS_LIVE,
@@ -141,7 +146,36 @@ static inline int run_plain(struct conn *conn, enum stmt stmt)
     return call_run(&c);
 }
 
+/* --- checksums -------------------------------------------------------------------------------- */
+
+/* Each row has the CRC-32C of its cells, with their types and lengths, and of what names it: so
+ * that a row that lies in another's place is as wrong as one of which a bit has changed.  SQL calls
+ * it row_crc(…); nothing in the schema does, so any shell can read the database.  Rows that are
+ * there and are not as they were written are damage (STORE_CORRUPT). */
+uint32_t crc_int(uint32_t crc, int64_t n);
+uint32_t crc_blob(uint32_t crc, const void *bytes, size_t n);
+uint32_t call_crc(const struct call *c, uint32_t crc, int from,
+                  int to); /* of columns, both included */
+/* Whether the column after these has their sum, which crc begins. */
+bool call_is_sound(const struct call *c, uint32_t crc, int from, int to);
+/* Says what is damaged, and returns STORE_CORRUPT. */
+int conn_damaged(struct conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int crc_register(sqlite3 *db); /* row_crc, for this connection; SQLite's code */
+
 /* --- schema ----------------------------------------------------------------------------------- */
+
+/* Of a task's row, in the order in which the reader takes them and the writer binds them.  Each of
+ * the three groups has a checksum of its own: the first is never written again, the second is read
+ * by lists, and the third, which is long, is not: they never touch the overflow pages it lies in.
+ * All three cover the task's key. */
+#define SQL_TASK_FIXED                                                                                      \
+    "task_key, type, notify_on_complete, waits, created_at, owner, conversation_id, task_id, agent, name, " \
+    "description, parent_task_id, parent_run_id, parent_call_id, parent_agent_id, ancestors"
+#define SQL_TASK_STATE_WITH(first, acked)                                                       \
+    "status, error, progress, " first ", head, cancel_requested_at, started_at, completed_at, " \
+    "output_truncated, " acked ", error_message, waiting_for"
+#define SQL_TASK_STATE SQL_TASK_STATE_WITH("first", "acked")
+#define SQL_TASK_LONG "output, result, undelivered, answers"
 
 /* task_record_cost of tasks t and inputs i. */
 #define SQL_BYTES(column) "coalesce(length(CAST(" column " AS BLOB)), 0)"
@@ -150,6 +184,13 @@ static inline int run_plain(struct conn *conn, enum stmt stmt)
         "i.metadata") " + " SQL_BYTES("t.result") " + " SQL_BYTES("t.undelivered") " + " SQL_BYTES("t.answers") ")"
 _Static_assert(TASK_ROW_BYTES == 1024 && TYPE_CHAT == 0 && TYPE_NOTICE == 3,
                "SQL_TASK_COST has them");
+/* Rows of owner, bytes: what each owner has, in parts; reads the size of every block. */
+#define SQL_USAGE_PARTS                                                                            \
+    "SELECT t.owner AS owner, " SQL_TASK_COST " AS bytes FROM tasks t" SQL_WITH_INPUT              \
+    "WHERE t.status >= 2 UNION ALL SELECT t.owner, length(b.bytes) FROM tasks t JOIN blocks b ON " \
+    "b.task_key = t.task_key WHERE t.task_key NOT IN (SELECT task_key FROM garbage) UNION ALL "    \
+    "SELECT g.owner, length(b.bytes) FROM garbage g JOIN blocks b ON b.task_key = g.task_key "     \
+    "WHERE g.owner IS NOT NULL"
 #define SQL_WITH_INPUT " LEFT JOIN inputs i ON i.task_key = t.task_key "
 
 /* Brings the database to version n by scripts[version..n-1], each in a transaction of its own. */
@@ -205,7 +246,7 @@ struct store_sqlite {
     bool deletes;                        /* the transaction under way deletes tasks */
     bool has_garbage;
     char *path; /* of the database */
-    int lock_fd;
+    struct store_lock held;
 
     size_t wal_limit; /* frames */
     _Atomic uint64_t wal_frames, checkpoint_failures;
@@ -236,10 +277,11 @@ void store_note_error(struct store_sqlite *s, const struct conn *conn);
 int sqlite_commit(void *store, const struct batch *batch);
 void sqlite_roll_back(struct store_sqlite *s);
 
-/* store_sqlite_retention.c: inside a transaction but for the last. */
+/* store_sqlite_retention.c: inside a transaction, but for usage_mend and collect_garbage. */
 int sqlite_usage_ended(struct store_sqlite *s,
                        int64_t task_key); /* its record counts from now on */
 int sqlite_usage_forget(struct store_sqlite *s, int64_t task_key); /* it does not, if it did */
+int sqlite_usage_mend(struct store_sqlite *s); /* at the start: counts anew what is damaged */
 int sqlite_usage_sealed(struct store_sqlite *s, int64_t task_key, size_t bytes);
 int sqlite_events_remove(struct store_sqlite *s, const struct op *op);
 int sqlite_task_remove(struct store_sqlite *s, const struct op *op);
@@ -247,5 +289,10 @@ void sqlite_collect_garbage(struct store_sqlite *s); /* a bounded piece */
 
 /* store_sqlite_read.c */
 int sqlite_query(void *reader, const struct query *query, struct answer *ret);
+
+/* store_sqlite_lines.c */
+int sqlite_ask_inbox(struct reader *r, const struct query *q, struct answer *ret);
+int sqlite_ask_blocks(struct reader *r, const struct query *q, struct answer *ret);
+int sqlite_ask_tails(struct reader *r, const struct query *q, struct answer *ret);
 
 #endif

@@ -1,35 +1,57 @@
 /* Answers.  Each is one short read transaction of bounded size (query_has_room), so that no reader
  * holds back checkpoints for long. */
+#include <inttypes.h>
+
 #include "gateway/base/log.h"
-#include "gateway/store/block_slab.h"
 #include "gateway/store/store_sqlite_private.h"
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-static void take_state(const struct call *c, int at, struct arena_chunk **chunks,
-                       struct task_state *ret)
+/* Where a task's columns are (FULL, BRIEF, ENDED and LIVE of store_sqlite_conn.c). */
+enum {
+    ROW_FIXED,
+    ROW_FIXED_CRC = 16,
+    ROW_STATE,
+    ROW_STATE_CRC = 29,
+    ROW_LONG,
+    ROW_LONG_CRC = 34,
+    ROW_INPUT,
+    ROW_INPUT_CRC = 37,
+    ROW_IS_FULL,
+    ROW_MORE /* of LIVE the last line in blocks, of ENDED its events' bytes; others have none */
+};
+
+static void take_state(const struct call *c, struct arena_chunk **chunks, struct task_state *ret)
 {
     *ret = (struct task_state){
-        .status = (enum task_status)call_col_int(c, at),
-        .error = (enum task_error)call_col_int(c, at + 1),
-        .progress = sqlite3_column_double(c->stmt, at + 2),
-        .first = (uint64_t)call_col_int(c, at + 3),
-        .head = (uint64_t)call_col_int(c, at + 4),
-        .cancel_requested_at = call_col_int(c, at + 5),
-        .started_at = call_col_int(c, at + 6),
-        .completed_at = call_col_int(c, at + 7),
-        .output_truncated = call_col_int(c, at + 8) != 0,
-        .acked = call_col_int(c, at + 9) != 0,
-        .error_message = arena_str(chunks, call_col(c, at + 10)),
-        .waiting_for = arena_str(chunks, call_col(c, at + 11)),
-        .output = arena_str(chunks, call_col(c, at + 12)),
-        .result = arena_str(chunks, call_col(c, at + 13)),
-        .undelivered = arena_str(chunks, call_col(c, at + 14)),
-        .answers = arena_str(chunks, call_col(c, at + 15)),
+        .status = (enum task_status)call_col_int(c, ROW_STATE),
+        .error = (enum task_error)call_col_int(c, ROW_STATE + 1),
+        .progress = sqlite3_column_double(c->stmt, ROW_STATE + 2),
+        .first = (uint64_t)call_col_int(c, ROW_STATE + 3),
+        .head = (uint64_t)call_col_int(c, ROW_STATE + 4),
+        .cancel_requested_at = call_col_int(c, ROW_STATE + 5),
+        .started_at = call_col_int(c, ROW_STATE + 6),
+        .completed_at = call_col_int(c, ROW_STATE + 7),
+        .output_truncated = call_col_int(c, ROW_STATE + 8) != 0,
+        .acked = call_col_int(c, ROW_STATE + 9) != 0,
+        .error_message = arena_str(chunks, call_col(c, ROW_STATE + 10)),
+        .waiting_for = arena_str(chunks, call_col(c, ROW_STATE + 11)),
+        .output = arena_str(chunks, call_col(c, ROW_LONG)),
+        .result = arena_str(chunks, call_col(c, ROW_LONG + 1)),
+        .undelivered = arena_str(chunks, call_col(c, ROW_LONG + 2)),
+        .answers = arena_str(chunks, call_col(c, ROW_LONG + 3)),
     };
 }
 
-#define EVENT_BYTES 34 /* the column, of statements that have it */
+static void take_more(const struct call *c, struct task_record *t)
+{
+    bool is_full = call_col_int(c, ROW_IS_FULL) != 0;
+    int64_t more = sqlite3_column_count(c->stmt) > ROW_MORE ? call_col_int(c, ROW_MORE) : 0;
+    if (!is_full)
+        t->event_bytes = more;
+    else if ((uint64_t)more > t->state.head)
+        t->state.head = (uint64_t)more;
+}
 
 static void take_task(const struct call *c, struct arena_chunk **chunks, struct task_record *ret)
 {
@@ -50,32 +72,79 @@ static void take_task(const struct call *c, struct arena_chunk **chunks, struct 
         .parent_call_id = arena_str(chunks, call_col(c, 13)),
         .parent_agent_id = arena_str(chunks, call_col(c, 14)),
         .ancestors = arena_str(chunks, call_col(c, 15)),
-        .input = arena_str(chunks, call_col(c, 32)),
-        .metadata = arena_str(chunks, call_col(c, 33)),
+        .input = arena_str(chunks, call_col(c, ROW_INPUT)),
+        .metadata = arena_str(chunks, call_col(c, ROW_INPUT + 1)),
     };
-    take_state(c, 16, chunks, &ret->state);
-    if (sqlite3_column_count(c->stmt) > EVENT_BYTES)
-        ret->event_bytes = call_col_int(c, EVENT_BYTES);
+    take_state(c, chunks, &ret->state);
+    take_more(c, ret);
 }
 
-static bool task_is_sound(const struct task_record *t)
+static bool is_null(const struct call *c, int column)
 {
-    return (unsigned)t->state.status <= STATUS_CANCELLED && (unsigned)t->type <= TYPE_NOTICE &&
+    return sqlite3_column_type(c->stmt, column) == SQLITE_NULL;
+}
+
+/* No input has no row, and no checksum. */
+static bool input_is_sound(const struct call *c, uint32_t key)
+{
+    if (is_null(c, ROW_INPUT) && is_null(c, ROW_INPUT + 1))
+        return is_null(c, ROW_INPUT_CRC);
+    return call_is_sound(c, key, ROW_INPUT, ROW_INPUT_CRC - 1);
+}
+
+static bool task_is_sound(const struct call *c, const struct task_record *t)
+{
+    uint32_t key = crc_int(0, t->key);
+    return call_is_sound(c, 0, ROW_FIXED, ROW_FIXED_CRC - 1) &&
+           call_is_sound(c, key, ROW_STATE, ROW_STATE_CRC - 1) &&
+           (!call_col_int(c, ROW_IS_FULL) ||
+            (call_is_sound(c, key, ROW_LONG, ROW_LONG_CRC - 1) && input_is_sound(c, key))) &&
+           (unsigned)t->state.status <= STATUS_CANCELLED && (unsigned)t->type <= TYPE_NOTICE &&
            (unsigned)t->state.error <= TASK_INTERNAL;
 }
 
+/* For an answer that goes on without it. */
+static void tell_damage(const struct conn *conn)
+{
+    log_event_limited(LEVEL_ERROR, "store", "reads_fail", LOG_TEXT("why", conn->error));
+}
+
 /* --- lists ------------------------------------------------------------------------------------ */
+
+/* What is removed in time is asked for again and again, for all owners: one damaged record must not
+ * end that. */
+static bool leaves_out_damage(const struct query *q)
+{
+    return q->kind == QUERY_EXPIRED || q->kind == QUERY_OLDEST || q->kind == QUERY_OLDEST_EVENTS ||
+           q->kind == QUERY_FULL || q->kind == QUERY_USAGE;
+}
+
+/* STORE_NOT_FOUND: the row is left out. */
+static int add_task(struct call *c, const struct query *q, struct answer *ret)
+{
+    struct task_record *t = answer_add_task(ret);
+    take_task(c, &ret->chunks, t);
+    if (task_is_sound(c, t))
+        return STORE_OK;
+    (void)conn_damaged(c->conn,
+                       "the record of task %.*s (key %" PRId64 ") is not as it was written",
+                       (int)t->task_id.n, t->task_id.p ? t->task_id.p : "", t->key);
+    ret->n_tasks--;
+    if (!leaves_out_damage(q))
+        return STORE_CORRUPT;
+    tell_damage(c->conn);
+    return STORE_NOT_FOUND;
+}
 
 static int list_tasks(struct call *c, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
     int status = STORE_OK;
-    while (status == STORE_OK && call_step(c)) {
-        struct task_record *t = answer_add_task(ret);
-        take_task(c, &ret->chunks, t);
-        if (!task_is_sound(t))
-            status = STORE_CORRUPT;
-        size_t next = task_record_bytes(t);
+    while (status != STORE_CORRUPT && call_step(c)) {
+        status = add_task(c, q, ret);
+        if (status < 0)
+            continue;
+        size_t next = task_record_bytes(&ret->tasks[ret->n_tasks - 1]);
         if (!query_has_room(q, ret->n_tasks - 1, bytes, next)) {
             ret->n_tasks--;
             ret->more = true;
@@ -84,7 +153,7 @@ static int list_tasks(struct call *c, const struct query *q, struct answer *ret)
         bytes += next;
     }
     int end = call_end(c);
-    return status < 0 ? status : end;
+    return status == STORE_CORRUPT ? status : end;
 }
 
 static void call_before(struct call *c, const struct query *q)
@@ -142,8 +211,22 @@ static int ask_task(struct reader *r, const struct query *q, struct answer *ret)
     return one_task(&c, ret);
 }
 
+/* The task that a damaged key names may be another's. */
+static int look_at_key(struct reader *r, const struct query *q)
+{
+    struct call c = call_begin(&r->conn, STMT_ASK_KEY_ROW);
+    call_text(&c, q->owner);
+    call_text(&c, q->key);
+    bool sound = !call_step(&c) || call_is_sound(&c, 0, 0, 4);
+    int end = call_end(&c);
+    return sound ? end : conn_damaged(&r->conn, "a request key is not as it was written");
+}
+
 static int sql_ask_key(struct reader *r, const struct query *q, struct answer *ret)
 {
+    int status = look_at_key(r, q);
+    if (status < 0)
+        return status;
     struct call c = call_begin(&r->conn, STMT_ASK_KEY);
     call_text(&c, q->owner);
     call_text(&c, q->key);
@@ -157,44 +240,55 @@ static int ask_messages(struct reader *r, const struct query *q, struct answer *
     struct call c = call_begin(&r->conn, STMT_ASK_MESSAGES);
     call_before(&c, q);
     while (sound && call_step(&c)) {
-        struct str content = call_col(&c, 5);
+        struct str content = call_col(&c, 7);
         if (!query_has_room(q, ret->n_messages, bytes, content.n)) {
             ret->more = true;
             break;
         }
         bytes += content.n;
         struct message_record *m = answer_add_message(ret);
-        m->message_id = arena_str(&ret->chunks, call_col(&c, 0));
-        m->task_id = arena_str(&ret->chunks, call_col(&c, 1));
-        m->role = (enum message_role)call_col_int(&c, 2);
-        sound = (unsigned)m->role <= ROLE_SYSTEM;
-        m->partial = call_col_int(&c, 3) != 0;
-        m->created_at = call_col_int(&c, 4);
+        m->message_id = arena_str(&ret->chunks, call_col(&c, 2));
+        m->task_id = arena_str(&ret->chunks, call_col(&c, 3));
+        m->role = (enum message_role)call_col_int(&c, 4);
+        m->partial = call_col_int(&c, 5) != 0;
+        m->created_at = call_col_int(&c, 6);
         m->content = arena_str(&ret->chunks, content);
+        sound = call_is_sound(&c, 0, 0, 7) && (unsigned)m->role <= ROLE_SYSTEM;
+        if (!sound)
+            (void)conn_damaged(&r->conn, "message %.*s of task %.*s is not as it was written",
+                               (int)m->message_id.n, m->message_id.p, (int)m->task_id.n,
+                               m->task_id.p ? m->task_id.p : "");
     }
     answer_reverse(ret);
     int end = call_end(&c);
     return sound ? end : STORE_CORRUPT;
 }
 
+/* Rows of owner, id, title, agent, updated_at, notices, checksum, running. */
 static int list_conversations(struct call *c, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
     while (call_step(c)) {
-        struct str id = call_col(c, 0), title = call_col(c, 1), agent = call_col(c, 2);
+        struct str id = call_col(c, 1), title = call_col(c, 2), agent = call_col(c, 3);
         size_t next = id.n + title.n + agent.n;
         if (!query_has_room(q, ret->n_conversations, bytes, next)) {
             ret->more = true;
             break;
         }
         bytes += next;
+        if (!call_is_sound(c, 0, 0, 5)) {
+            int status = conn_damaged(c->conn, "conversation %.*s is not as it was written",
+                                      (int)id.n, id.p ? id.p : "");
+            (void)call_end(c);
+            return status;
+        }
         struct conversation_record *to = answer_add_conversation(ret);
         to->conversation_id = arena_str(&ret->chunks, id);
         to->title = arena_str(&ret->chunks, title);
         to->agent = arena_str(&ret->chunks, agent);
-        to->updated_at = call_col_int(c, 3);
-        to->notices = (uint32_t)call_col_int(c, 4);
-        to->running = (uint32_t)call_col_int(c, 5);
+        to->updated_at = call_col_int(c, 4);
+        to->notices = (uint32_t)call_col_int(c, 5);
+        to->running = (uint32_t)call_col_int(c, 7);
     }
     return call_end(c);
 }
@@ -218,97 +312,7 @@ static int ask_conversations(struct reader *r, const struct query *q, struct ans
     return list_conversations(&c, q, ret);
 }
 
-/* --- lines ------------------------------------------------------------------------------------ */
-
-/* Rows of position, line. */
-static int ask_inbox(struct reader *r, const struct query *q, struct answer *ret)
-{
-    size_t bytes = 0;
-    int status = STORE_OK;
-    struct call c = call_begin(&r->conn, STMT_ASK_INBOX);
-    call_int(&c, q->task_key);
-    call_int(&c, (int64_t)q->after);
-    while (status == STORE_OK && call_step(&c)) {
-        uint64_t position = (uint64_t)call_col_int(&c, 0);
-        struct str line = call_col(&c, 1);
-        if (!query_has_room(q, ret->n_blocks, bytes, line.n)) {
-            ret->more = true;
-            break;
-        }
-        bytes += line.n;
-        struct block *b = block_new(q->task_key, position, position, line.n);
-        if (b) {
-            memcpy(b->bytes, line.p, line.n);
-            answer_add_block(ret, b);
-        } else {
-            status = STORE_IO;
-        }
-    }
-    int end = call_end(&c);
-    return status < 0 ? status : end;
-}
-
-/* A block's bytes go from SQLite's pages to where they stay: as a column they would be put together
- * elsewhere first, also for a row that has no room. */
-static int read_block(struct reader *r, sqlite3_blob **blob, const struct query *q,
-                      const struct call *row, struct block **ret)
-{
-    int64_t id = call_col_int(row, 0);
-    int rc = *blob ? sqlite3_blob_reopen(*blob, id)
-                   : sqlite3_blob_open(r->conn.db, "main", "blocks", "bytes", id, 0, blob);
-    if (rc == SQLITE_ERROR)
-        return STORE_CORRUPT; /* it is no blob */
-    if (rc != SQLITE_OK)
-        return conn_failed(&r->conn, rc);
-    int n = sqlite3_blob_bytes(*blob);
-    struct block *b = block_slab_new(q->task_key, (uint64_t)call_col_int(row, 1),
-                                     (uint64_t)call_col_int(row, 2), (size_t)n);
-    if (!b)
-        return STORE_IO;
-    rc = sqlite3_blob_read(*blob, b->bytes, n, 0);
-    if (rc != SQLITE_OK) {
-        block_free(b);
-        return conn_failed(&r->conn, rc);
-    }
-    *ret = b;
-    return STORE_OK;
-}
-
-/* Rows of rowid, first, last, length. */
-static int list_blocks(struct reader *r, struct call *c, const struct query *q, struct answer *ret)
-{
-    size_t bytes = 0;
-    int status = STORE_OK;
-    sqlite3_blob *blob = NULL;
-    while (status == STORE_OK && call_step(c)) {
-        size_t n = (size_t)call_col_int(c, 3);
-        if (!query_has_room(q, ret->n_blocks, bytes, n)) {
-            ret->more = true;
-            break;
-        }
-        bytes += n;
-        struct block *b = NULL;
-        status = read_block(r, &blob, q, c, &b);
-        if (status == STORE_OK)
-            answer_add_block(ret, b);
-    }
-    sqlite3_blob_close(blob); /* tells again what is noted already */
-    int end = call_end(c);
-    return status < 0 ? status : end;
-}
-
-static int ask_blocks(struct reader *r, const struct query *q, struct answer *ret)
-{
-    struct call c = call_begin(&r->conn, STMT_ASK_BLOCKS);
-    call_int(&c, q->task_key);
-    call_int(&c, (int64_t)q->after);
-    int status = list_blocks(r, &c, q, ret);
-    if (status == STORE_CORRUPT && ret->n_blocks > 0) {
-        ret->more = true; /* what is in front of the damage is served; who goes on meets it */
-        status = STORE_OK;
-    }
-    return status;
-}
+/* --- notices ---------------------------------------------------------------------------------- */
 
 static int sql_ask_notices(struct reader *r, const struct query *q, struct answer *ret)
 {
@@ -322,6 +326,12 @@ static int sql_ask_notices(struct reader *r, const struct query *q, struct answe
             break;
         }
         bytes += text.n;
+        if (!call_is_sound(&c, 0, 0, 6)) {
+            int status = conn_damaged(&r->conn, "notice %" PRId64 " is not as it was written",
+                                      call_col_int(&c, 0));
+            (void)call_end(&c);
+            return status;
+        }
         *answer_add_notice(ret) = (struct notice_record){
             .key = call_col_int(&c, 0),
             .silent = call_col_int(&c, 1) != 0,
@@ -350,11 +360,26 @@ static int ask_ended(struct reader *r, const struct query *q, struct answer *ret
     return list_tasks(&c, q, ret);
 }
 
+/* Rows of owner, number, checksum; of all owners there is none. */
+static bool owner_is_sound(const struct call *c)
+{
+    return is_null(c, 0) || call_is_sound(c, 0, 0, 1);
+}
+
 static int list_owners(struct call *c, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
     while (call_step(c)) {
         struct str owner = call_col(c, 0);
+        if (!owner_is_sound(c)) {
+            (void)conn_damaged(c->conn, "what is kept of owner %.*s is not as it was written",
+                               (int)owner.n, owner.p ? owner.p : "");
+            tell_damage(c->conn);
+            if (leaves_out_damage(q))
+                continue;
+            (void)call_end(c);
+            return STORE_CORRUPT;
+        }
         if (!query_has_room(q, ret->n_owners, bytes, owner.n)) {
             ret->more = true;
             break;
@@ -410,6 +435,13 @@ static int ask_outbox(struct reader *r, const struct query *q, struct answer *re
             break;
         }
         bytes += body.n;
+        if (!call_is_sound(&c, 0, 0, 4)) {
+            int status =
+                conn_damaged(&r->conn, "message %" PRId64 " of the outbox is not as it was written",
+                             call_col_int(&c, 0));
+            (void)call_end(&c);
+            return status;
+        }
         *answer_add_outbox(ret) = (struct outbox_record){
             .key = call_col_int(&c, 0),
             .hook = arena_str(&ret->chunks, call_col(&c, 1)),
@@ -419,58 +451,6 @@ static int ask_outbox(struct reader *r, const struct query *q, struct answer *re
         };
     }
     return call_end(&c);
-}
-
-/* --- tails ------------------------------------------------------------------------------------ */
-
-static int data_version(struct reader *r, int64_t *ret)
-{
-    struct call c = call_begin(&r->conn, STMT_DATA_VERSION);
-    if (call_step(&c))
-        *ret = call_col_int(&c, 0);
-    return call_end(&c);
-}
-
-/* The journal has no index: the first page reads all of it, the next ones take from what was read
- * as long as nothing was committed since. */
-static int tails_refresh(struct reader *r)
-{
-    int64_t version = 0;
-    int status = run_plain(&r->conn, STMT_SNAPSHOT);
-    if (status < 0)
-        return status;
-    status = data_version(r, &version);
-    if (status == STORE_OK && (!r->tails.at || version != r->tails_version)) {
-        tails_done(&r->tails);
-        status = tails_load(&r->conn, &r->tails);
-        r->tails_version = version;
-    }
-    int end = run_plain(&r->conn, STMT_COMMIT);
-    return status < 0 ? status : end;
-}
-
-static int ask_tails(struct reader *r, const struct query *q, struct answer *ret)
-{
-    size_t bytes = 0;
-    int status = tails_refresh(r);
-    for (size_t i = 0; i < r->tails.n && status == STORE_OK; i++) {
-        struct block *b = r->tails.at[i];
-        if (b->task_key <= (int64_t)q->after)
-            continue;
-        if (!query_has_room(q, ret->n_blocks, bytes, b->len)) {
-            ret->more = true;
-            break;
-        }
-        bytes += b->len;
-        struct block *copy = block_new(b->task_key, b->first, b->last, b->len);
-        if (!copy)
-            return STORE_IO;
-        memcpy(copy->bytes, b->bytes, b->len);
-        answer_add_block(ret, copy);
-    }
-    if (!ret->more)
-        tails_done(&r->tails);
-    return status;
 }
 
 /* --- asking ----------------------------------------------------------------------------------- */
@@ -486,9 +466,9 @@ static int sql_ask(struct reader *r, const struct query *q, struct answer *ret)
     case QUERY_CONVERSATIONS: return ask_conversations(r, q, ret);
     case QUERY_RESULTS: return ask_results(r, q, ret);
     case QUERY_LIVE: return ask_live(r, q, ret);
-    case QUERY_TAILS: return ask_tails(r, q, ret);
-    case QUERY_BLOCKS: return q->after < MAX_SAFE_INTEGER ? ask_blocks(r, q, ret) : STORE_OK;
-    case QUERY_INBOX: return q->after < MAX_SAFE_INTEGER ? ask_inbox(r, q, ret) : STORE_OK;
+    case QUERY_TAILS: return sqlite_ask_tails(r, q, ret);
+    case QUERY_BLOCKS: return q->after < MAX_SAFE_INTEGER ? sqlite_ask_blocks(r, q, ret) : STORE_OK;
+    case QUERY_INBOX: return q->after < MAX_SAFE_INTEGER ? sqlite_ask_inbox(r, q, ret) : STORE_OK;
     case QUERY_NOTICES: return sql_ask_notices(r, q, ret);
     case QUERY_EXPIRED:
     case QUERY_OLDEST:

@@ -5,6 +5,7 @@
  * table usage follows in the same transactions: events that retention removes are subtracted with
  * the op, whose sender was told their size by a reader; those of a deleted conversation as they are
  * collected, for which garbage names the owner. */
+#include "gateway/base/log.h"
 #include "gateway/store/store_sqlite_private.h"
 
 #define GARBAGE_BLOCKS 64 /* removed in one go */
@@ -48,6 +49,31 @@ static int usage_less(struct store_sqlite *s, struct str owner, int64_t bytes)
     c = call_begin(&s->writer, STMT_USAGE_NONE);
     call_text(&c, owner);
     return call_run(&c);
+}
+
+/* What owners have can be counted again: a row that is damaged may be of another owner, so all of
+ * them are. */
+static int count_usage(struct store_sqlite *s)
+{
+    static const enum stmt steps[] = {STMT_BEGIN, STMT_USAGE_CLEAR, STMT_USAGE_COUNT, STMT_COMMIT};
+    int status = STORE_OK;
+    for (size_t i = 0; i < countof(steps) && status == STORE_OK; i++)
+        status = run_plain(&s->writer, steps[i]);
+    if (status < 0)
+        sqlite_roll_back(s);
+    return status;
+}
+
+int sqlite_usage_mend(struct store_sqlite *s)
+{
+    struct call c = call_begin(&s->writer, STMT_USAGE_DAMAGED);
+    bool damaged = call_step(&c);
+    int status = call_end(&c);
+    if (status < 0 || !damaged)
+        return status;
+    log_event(LEVEL_WARN, "store", "usage_counted",
+              LOG_TEXT("why", "what an owner has in the store was not as it was written"));
+    return count_usage(s);
 }
 
 /* --- removing --------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 
+#include "gateway/base/log.h"
 #include "gateway/store/store_sqlite_private.h"
 
 _Static_assert(STATUS_PENDING == 0 && STATUS_RUNNING == 1 && STATUS_COMPLETED == 2 &&
@@ -98,7 +99,66 @@ static const char version_4[] =
 /* Of which process a notice tells: NULL for a task's, and for those of older gateways. */
 static const char version_5[] = "ALTER TABLE notices ADD COLUMN source TEXT;";
 
-const char *const schema_scripts[] = {version_1, version_2, version_3, version_4, version_5};
+/* A checksum for each row (store_sqlite_crc.c).  A task's are in front of what is long, where lists
+ * do not go: its table is made anew.  All rows are written again, once: 370 MB took six seconds,
+ * and as much room in the WAL. */
+#define TASK_6_FIXED                                                                                        \
+    "task_key, type, notify_on_complete, waits, created_at, owner, conversation_id, task_id, agent, name, " \
+    "description, parent_task_id, parent_run_id, parent_call_id, parent_agent_id, ancestors"
+#define TASK_6_STATE                                                                        \
+    "status, error, progress, first, head, cancel_requested_at, started_at, completed_at, " \
+    "output_truncated, acked, error_message, waiting_for"
+#define TASK_6_LONG "output, result, undelivered, answers"
+#define WITH_CRC(table, columns)                    \
+    "ALTER TABLE " table " ADD COLUMN crc INTEGER;" \
+    "UPDATE " table " SET crc = row_crc(" columns ");"
+static const char version_6[] =
+    "CREATE TABLE tasks_6 (task_key INTEGER PRIMARY KEY, type INTEGER NOT NULL,"
+    " notify_on_complete INTEGER NOT NULL, waits INTEGER NOT NULL, created_at INTEGER NOT NULL,"
+    " owner TEXT NOT NULL,"
+    " conversation_id TEXT NOT NULL, task_id TEXT NOT NULL, agent TEXT, name TEXT,"
+    " description TEXT, parent_task_id TEXT, parent_run_id TEXT, parent_call_id TEXT,"
+    " parent_agent_id TEXT, ancestors TEXT, fixed_crc INTEGER, input_crc INTEGER,"
+    " status INTEGER NOT NULL, error INTEGER NOT NULL, progress REAL,"
+    " first INTEGER NOT NULL, head INTEGER NOT NULL, cancel_requested_at INTEGER NOT NULL,"
+    " started_at INTEGER NOT NULL, completed_at INTEGER NOT NULL,"
+    " output_truncated INTEGER NOT NULL, acked INTEGER NOT NULL, error_message TEXT,"
+    " waiting_for TEXT, state_crc INTEGER, long_crc INTEGER,"
+    " output TEXT, result TEXT, undelivered TEXT, answers TEXT,"
+    " UNIQUE (owner, conversation_id, task_id));"
+    "INSERT INTO tasks_6 (" TASK_6_FIXED ", fixed_crc, input_crc, " TASK_6_STATE
+    ", state_crc, long_crc, " TASK_6_LONG ") SELECT " TASK_6_FIXED ", row_crc(" TASK_6_FIXED "),"
+    " (SELECT row_crc(i.task_key, i.input, i.metadata) FROM inputs i WHERE i.task_key = tasks.task_key), " TASK_6_STATE
+    ", row_crc(task_key, " TASK_6_STATE "), row_crc(task_key, " TASK_6_LONG "), " TASK_6_LONG
+    " FROM tasks ORDER BY task_key;"
+    "DROP TABLE tasks; ALTER TABLE tasks_6 RENAME TO tasks;"
+    "CREATE INDEX tasks_live ON tasks (task_key) WHERE status < 2;"
+    "CREATE INDEX tasks_live_in ON tasks (owner, conversation_id, task_id) WHERE status < 2;"
+    "CREATE INDEX tasks_results ON tasks (owner, conversation_id, task_id)"
+    " WHERE type = 1 AND status >= 2 AND acked = 0;"
+    "CREATE INDEX tasks_ended ON tasks (completed_at) WHERE status >= 2;"
+    "CREATE INDEX tasks_ended_of ON tasks (owner) WHERE status >= 2;"
+    "CREATE INDEX tasks_with_events_of ON tasks (owner) WHERE status >= 2 AND first <= head;"
+    // clang-format off
+    WITH_CRC("marks", "next_key, newest_id")
+    WITH_CRC("conversations", "owner, conversation_id, title, agent, updated_at, notices")
+    WITH_CRC("messages",
+             "owner, conversation_id, message_id, task_id, role, partial, created_at, content")
+    WITH_CRC("request_keys", "owner, key, conversation_id, task_id, created_at")
+    WITH_CRC("journal", "row, bytes")
+    /* In front of the bytes: behind them, it would be read through all of a block's pages. */
+    "ALTER TABLE blocks RENAME COLUMN bytes TO crc; ALTER TABLE blocks ADD COLUMN bytes BLOB;"
+    "UPDATE blocks SET bytes = crc, crc = row_crc(task_key, first, last, crc);"
+    WITH_CRC("inbox", "task_key, position, line")
+    WITH_CRC("notices", "key, silent, owner, conversation_id, agent, text, source")
+    WITH_CRC("garbage", "task_key, owner, keeps_record")
+    WITH_CRC("usage", "owner, bytes")
+    WITH_CRC("revocations", "owner, until")
+    WITH_CRC("outbox", "key, hook, id, at, body");
+// clang-format on
+
+const char *const schema_scripts[] = {version_1, version_2, version_3,
+                                      version_4, version_5, version_6};
 const int schema_version = (int)countof(schema_scripts);
 
 static int version_read(struct conn *conn, int *ret)
@@ -150,6 +210,8 @@ int schema_migrate(struct conn *conn, const char *const *scripts, int n,
                  version, n);
         return STORE_IO;
     }
+    if (status == STORE_OK && version > 0 && version < n) /* which may take a while */
+        log_event(LEVEL_INFO, "store", "migrates", LOG_INT("from", version), LOG_INT("to", n));
     for (; status == STORE_OK && version < n; version++)
         status = migrate_one(conn, scripts[version], version + 1);
     if (status < 0)

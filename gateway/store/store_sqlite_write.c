@@ -14,7 +14,7 @@ static void call_conversation(struct call *c, const struct op *op)
     call_text(c, op->conversation_id);
 }
 
-/* The columns of TASK_STATE. */
+/* The columns of SQL_TASK_STATE, and of SQL_TASK_LONG. */
 static void call_state(struct call *c, const struct task_state *state)
 {
     call_int(c, state->status);
@@ -56,6 +56,8 @@ static int apply_task_new(struct store_sqlite *s, const struct op *op)
     call_text(&c, t->parent_agent_id);
     call_text(&c, t->ancestors);
     call_state(&c, &t->state);
+    call_text(&c, t->input); /* for the checksum alone */
+    call_text(&c, t->metadata);
     int status = call_run(&c);
     if (status < 0)
         return status;
@@ -82,8 +84,8 @@ static int apply_task_set(struct store_sqlite *s, const struct op *op)
     if (status < 0)
         return status;
     struct call c = call_begin(&s->writer, STMT_TASK_SET);
-    call_state(&c, op->state);
     call_int(&c, op->task_key);
+    call_state(&c, op->state);
     status = call_run(&c);
     return status == STORE_OK && ends ? sqlite_usage_ended(s, op->task_key) : status;
 }

@@ -58,7 +58,7 @@ static bool http_get_on_bytes(void *user, struct str bytes)
     buf_put(&job->text, bytes.p, bytes.n < room ? bytes.n : room);
     if (bytes.n <= room)
         return true;
-    job->text.len = utf8_cut(buf_str(&job->text), job->text.len);
+    job->text.len = utf8_whole(buf_str(&job->text));
     buf_putf(&job->text, "\n[cut off at %d KiB]", HTTP_GET_BYTES / 1024);
     http_get_conclude(job, true, buf_str(&job->text));
     return false;

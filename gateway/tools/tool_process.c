@@ -306,7 +306,7 @@ static bool asks(const struct tool *tool, const struct tool_caller *caller, stru
     if (read_call(arguments, &w, &why)) {
         const struct process *p =
             w.action->needs_data ? process_find(t->processes, caller, str_of(w.session_id)) : NULL;
-        asks = p && process_runs(p) && !terminal_is_approved(t, p->spec.command);
+        asks = p && process_runs(p) && !terminal_input_is_approved(t, p->spec.command);
         if (asks) {
             buf_puts(question, "Write this to the command ");
             process_put_command(p, question);

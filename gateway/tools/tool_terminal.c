@@ -91,19 +91,34 @@ static bool read_call(const struct tool_caller *caller, struct str arguments, st
 
 /* --- approval --------------------------------------------------------------------------------- */
 
-bool terminal_is_approved(const struct terminal *t, const char *command)
+/* Whether it is a plain call of one of the programs, or they are all. */
+static bool is_listed(char *const *programs, const char *command)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                 " _./:=,@%+-";
     bool is_plain = strspn(command, plain) == strlen(command);
     command += strspn(command, " ");
     struct str program = {command, strcspn(command, " ")};
-    for (size_t i = 0; t->approved && t->approved[i]; i++) {
-        struct str approved = str_of(t->approved[i]);
-        if (str_eq(approved, STR("*")) || (is_plain && str_eq(program, approved)))
+    for (size_t i = 0; programs && programs[i]; i++) {
+        struct str listed = str_of(programs[i]);
+        if (str_eq(listed, STR("*")) || (is_plain && str_eq(program, listed)))
             return true;
     }
     return false;
+}
+
+bool terminal_is_approved(const struct terminal *t, const char *command)
+{
+    return is_listed(t->approved, command);
+}
+
+/* Where any command may run, so may any input: it could be a command's own. */
+bool terminal_input_is_approved(const struct terminal *t, const char *command)
+{
+    for (size_t i = 0; t->approved && t->approved[i]; i++)
+        if (strcmp(t->approved[i], "*") == 0)
+            return true;
+    return is_listed(t->approved_input, command);
 }
 
 static bool asks(const struct tool *tool, const struct tool_caller *caller, struct str arguments,
@@ -238,7 +253,7 @@ static bool complete(const struct terminal *t, const struct tool_caller *caller,
     s->owner = xstrdup(caller->owner);
     s->conversation_id = xstrdup(caller->conversation_id);
     s->task_id = xstrdup(caller->task_id);
-    s->agent = task ? xstrdup(task_field(task, FIELD_AGENT)) : NULL;
+    s->agent = task ? xstrdup(task_field(task, FIELD_agent)) : NULL;
     return sandbox_plan(&t->sandbox, w->workdir, s, ret_env, ret_error);
 }
 
@@ -294,14 +309,27 @@ static void terminal_stop(struct tool_job *job)
     free(job);
 }
 
+struct sandbox terminal_sandbox(const struct config *config)
+{
+    return (struct sandbox){.kind = (enum sandbox_kind)config->terminal.sandbox,
+                            .network = config->terminal.network,
+                            .host_loopback = config->terminal.host_loopback,
+                            .work = config->terminal.workdir,
+                            .tmp = config->terminal.tmp_mib << 20,
+                            .bounds = {.memory = config->terminal.memory_mib << 20,
+                                       .processes = config->terminal.processes,
+                                       .cpu_s = config->terminal.cpu_s,
+                                       .file = config->terminal.file_mib << 20,
+                                       .folder = config->terminal.workdir_mib << 20}};
+}
+
 void terminal_open(struct terminal *t, const struct config *config, uv_loop_t *loop,
                    struct hub *hub)
 {
     *t = (struct terminal){.hub = hub,
                            .approved = config->terminal.approved.list,
-                           .sandbox = {.kind = (enum sandbox_kind)config->terminal.sandbox,
-                                       .network = config->terminal.network,
-                                       .work = config->terminal.workdir},
+                           .approved_input = config->terminal.approved_input.list,
+                           .sandbox = terminal_sandbox(config),
                            .processes = processes_open(&(struct processes_options){
                                .loop = loop, .hub = hub, .data = config->data})};
     t->terminal = (struct tool){

@@ -6,7 +6,9 @@
  * Safety:   commands run in a sandbox (sandbox.h).  The user is asked before each (struct tool's
  *           asks), but for a plain call of one of the programs that the configuration names: one
  *           without anything that a shell would take for its own.  Writing to a process is asked
- *           for in the same way.  A program (an exec agent) may not use terminal_refused.
+ *           for in the same way, but for the programs that are approved for input: what a program
+ *           is told may make it run anything (ed, a shell).  A program (an exec agent) may not use
+ *           terminal_refused.
  * Limits:   below.  A command that is waited for ends with its call, and is killed when the task no
  *           longer waits.
  * Thread:   loop.
@@ -36,7 +38,7 @@ struct terminal {
     struct processes *processes;
     struct hub *hub;
     struct sandbox sandbox;
-    char **approved; /* programs; "*": all; NULL-terminated, or NULL */
+    char **approved, **approved_input; /* programs; "*": all; NULL-terminated, or NULL */
     struct tool terminal, process;
 };
 
@@ -46,10 +48,13 @@ extern const char *const terminal_refused[];
 /* The configuration, the loop and the hub (which need not be open yet) must outlive it. */
 void terminal_open(struct terminal *t, const struct config *config, uv_loop_t *loop,
                    struct hub *hub);
+/* As it is configured, not prepared. */
+struct sandbox terminal_sandbox(const struct config *config);
 void terminal_close(struct terminal *t);
 
 /* Between tool_terminal.c and tool_process.c. */
 void tool_process_init(struct terminal *t);
 bool terminal_is_approved(const struct terminal *t, const char *command);
+bool terminal_input_is_approved(const struct terminal *t, const char *command);
 
 #endif

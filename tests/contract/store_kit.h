@@ -388,6 +388,14 @@ static inline void text_answer(struct buf *out, int status, const struct answer 
         text_str(out, a->owners[i].owner);
         buf_putc(out, '\n');
     }
+    for (size_t i = 0; i < a->n_outbox; i++) {
+        const struct outbox_record *o = &a->outbox[i];
+        buf_putf(out, "outbox %lld %lld ", (long long)o->key, (long long)o->at);
+        text_str(out, o->hook);
+        text_str(out, o->id);
+        text_str(out, o->body);
+        buf_putc(out, '\n');
+    }
     for (size_t i = 0; i < a->n_blocks; i++) {
         const struct block *b = a->blocks[i];
         buf_putf(out, "block %lld %llu %llu ", (long long)b->task_key, (unsigned long long)b->first,

@@ -228,7 +228,77 @@ static void test_origin_on_loopback_a_host_of_origins_is_its_own(void **state)
     check_rows(list, true, false, rows, countof(rows));
 }
 
+static void test_origin_beyond_loopback_a_host_must_be_one_of_hosts(void **state)
+{
+    static const struct {
+        const char *host;
+        enum origin_verdict verdict;
+    } rows[] = {
+        {"gateway.internal", ORIGIN_OK},
+        {"GATEWAY.internal:8080", ORIGIN_OK},
+        {"a.hosts.example", ORIGIN_OK},
+        {"chat.example", ORIGIN_OK}, /* of origins */
+        {"localhost", ORIGIN_OK},
+        {"192.0.2.7:8080", ORIGIN_OK}, /* a name that is bound anew is no address */
+        {"[2001:db8::7]", ORIGIN_OK},
+        {"hosts.example", ORIGIN_FOREIGN_HOST},
+        {"evil.test", ORIGIN_FOREIGN_HOST},
+        {"gateway.internal.evil.test", ORIGIN_FOREIGN_HOST},
+        {"192.0.2.7.evil.test", ORIGIN_FOREIGN_HOST},
+        {"", ORIGIN_FOREIGN_HOST},
+        {NULL, ORIGIN_FOREIGN_HOST},
+    };
+    static const char *const list[] = {"https://chat.example", NULL};
+    struct origin hosts[2];
+    struct origins c;
+    (void)state;
+
+    open_origins(&c, list);
+    assert_true(origin_parse_host(STR("Gateway.Internal"), &hosts[0]));
+    assert_true(origin_parse_host(STR("*.hosts.example"), &hosts[1]));
+    for (size_t i = 0; i < countof(rows); i++) {
+        struct str host = str_of(rows[i].host);
+        c.n_hosts = 0;
+        assert_int_equal(origin_check(&c, STR_NULL, host, false, false), ORIGIN_OK); /* no list */
+        c.hosts = hosts;
+        c.n_hosts = 2;
+        if (origin_check(&c, STR_NULL, host, false, false) != rows[i].verdict)
+            fail_msg("%s", rows[i].host ? rows[i].host : "none");
+    }
+    /* On loopback they are its own beside what it has. */
+    assert_int_equal(origin_check(&c, STR_NULL, STR("a.hosts.example"), true, false), ORIGIN_OK);
+    assert_int_equal(origin_check(&c, STR_NULL, STR("192.0.2.7"), true, false),
+                     ORIGIN_FOREIGN_HOST);
+    assert_int_equal(origin_check(&c, STR_NULL, STR("evil.test"), true, false),
+                     ORIGIN_FOREIGN_HOST);
+    origin_done(&hosts[0]);
+    origin_done(&hosts[1]);
+    close_origins(&c);
+}
+
 /* --- entries ---------------------------------------------------------------------------------- */
+
+static void test_origin_parse_host_takes_names_alone(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "https://chat.example",
+                                      "chat.example:80",
+                                      "chat.example/",
+                                      "*",
+                                      "*.",
+                                      "*chat.example",
+                                      "a b",
+                                      ".chat.example",
+                                      "chat..example",
+                                      "*.[::1]",
+                                      "[::1"};
+    struct origin o;
+    (void)state;
+
+    for (size_t i = 0; i < countof(bad); i++)
+        if (origin_parse_host(str_of(bad[i]), &o))
+            fail_msg("%s", bad[i]);
+}
 
 static void test_origin_parse_takes_origins_alone(void **state)
 {
@@ -371,6 +441,36 @@ static void test_net_of_sockaddr_and_back(void **state)
     assert_false(net_is_loopback(&address));
 }
 
+static void test_net_group_is_the_address_or_its_first_bits(void **state)
+{
+    static const struct {
+        const char *address;
+        unsigned bits;
+        const char *group;
+    } rows[] = {
+        {"203.0.113.7", 64, "203.0.113.7"},
+        {"::ffff:203.0.113.7", 64, "203.0.113.7"},
+        {"2001:db8:1:2:3:4:5:6", 64, "2001:db8:1:2::/64"},
+        {"2001:db8:1:2:ffff::", 64, "2001:db8:1:2::/64"},
+        {"2001:db8:1:3::1", 64, "2001:db8:1:3::/64"},
+        {"2001:db8:1:2:3:4:5:6", 56, "2001:db8:1::/56"},
+        {"2001:db8:1:ff:3:4:5:6", 60, "2001:db8:1:f0::/60"},
+        {"2001:db8:1:2:3:4:5:6", 128, "2001:db8:1:2:3:4:5:6"},
+        {"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", 127,
+         "ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe/127"},
+        {"8000::1", 1, "8000::/1"},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < countof(rows); i++) {
+        struct net_address address;
+        char text[NET_TEXT];
+        assert_true(net_parse_address(str_of(rows[i].address), &address));
+        net_format_group(&address, rows[i].bits, text);
+        assert_string_equal(text, rows[i].group);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,11 +481,14 @@ int main(void)
         cmocka_unit_test(test_origin_is_listed_knows_only_the_list),
         cmocka_unit_test(test_origin_on_loopback_host_must_be_its_own),
         cmocka_unit_test(test_origin_on_loopback_a_host_of_origins_is_its_own),
+        cmocka_unit_test(test_origin_beyond_loopback_a_host_must_be_one_of_hosts),
+        cmocka_unit_test(test_origin_parse_host_takes_names_alone),
         cmocka_unit_test(test_origin_parse_takes_origins_alone),
         cmocka_unit_test(test_origin_parse_fills_in_and_lowers),
         cmocka_unit_test(test_net_parses_addresses_and_networks),
         cmocka_unit_test(test_net_list_has_members_only),
         cmocka_unit_test(test_net_of_sockaddr_and_back),
+        cmocka_unit_test(test_net_group_is_the_address_or_its_first_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

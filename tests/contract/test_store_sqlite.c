@@ -2,9 +2,7 @@
  * fills. */
 #include <fcntl.h>
 #include <sched.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "gateway/store/store_sqlite_private.h"
 #include "tests/contract/store_kit.h"
@@ -77,53 +75,37 @@ static void test_files_are_the_operators_alone(void **state)
     dir_remove(path_in(f->dir, "a"));
 }
 
-static void test_second_gateway_is_told_who_is_there(void **state)
+static unsigned mode_of(const char *dir)
 {
-    struct fixture *f = *state;
-    char error[STORE_ERROR_TEXT] = "", expected[STORE_ERROR_TEXT];
-    snprintf(expected, sizeof expected, "data directory %s is in use by process %ld", f->dir,
-             (long)getpid());
-    assert_int_equal(open_again(f->dir, error), STORE_BUSY);
-    assert_string_equal(error, expected);
-    commit(f); /* the first one is not disturbed */
-    kit_shut(f);
-    assert_int_equal(open_again(f->dir, error), STORE_OK);
-    kit_open(f);
+    struct stat st;
+    assert_int_equal(stat(dir, &st), 0);
+    return st.st_mode & 07777;
 }
 
-/* In a child: what a gateway leaves behind that was killed while it started a program. */
-static void hold_for_the_dead(const char *dir, int ready)
-{
-    char pid[32];
-    pid_t gone = fork();
-    if (gone == 0)
-        _exit(0);
-    waitpid(gone, NULL, 0);
-    int fd = open(path_in(dir, "lock"), O_RDWR);
-    int n = snprintf(pid, sizeof pid, "%ld\n", (long)gone);
-    bool good = flock(fd, LOCK_EX) == 0 && ftruncate(fd, 0) == 0 &&
-                write(fd, pid, (size_t)n) == n && write(ready, "", 1) == 1;
-    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
-    _exit(good ? 0 : 1);
-}
-
-static void test_lock_of_the_dead_is_waited_for(void **state)
+static void test_directory_that_is_open_to_others_is_closed_or_refused(void **state)
 {
     struct fixture *f = *state;
-    char error[STORE_ERROR_TEXT] = "", byte;
-    int ready[2], status = -1;
-    kit_shut(f);
-    assert_int_equal(pipe(ready), 0);
-    pid_t child = fork();
-    if (child == 0)
-        hold_for_the_dead(f->dir, ready[1]);
-    assert_int_equal(read(ready[0], &byte, 1), 1);
-    assert_int_equal(open_again(f->dir, error), STORE_OK);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-    close(ready[0]);
-    close(ready[1]);
-    kit_open(f);
+    char dir[128], error[STORE_ERROR_TEXT];
+    snprintf(dir, sizeof dir, "%s/open", f->dir);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    for (int i = 0; i < 2; i++) { /* empty, and with a store in it */
+        assert_int_equal(chmod(dir, 0755), 0);
+        assert_int_equal(open_again(dir, error), STORE_OK);
+        assert_int_equal(mode_of(dir), 0700);
+    }
+    dir_remove(dir);
+
+    assert_int_equal(mkdir(dir, 0700), 0); /* somebody else's */
+    close(open(path_in(dir, "letters"), O_CREAT | O_WRONLY, 0600));
+    assert_int_equal(chmod(dir, 0750), 0);
+    assert_int_equal(open_again(dir, error), STORE_IO);
+    assert_non_null(strstr(error, dir));
+    assert_non_null(strstr(error, "(0750): chmod 700 it"));
+    assert_int_equal(mode_of(dir), 0750);
+    assert_int_equal(access(path_in(dir, "holdfast.db"), F_OK), -1);
+    assert_int_equal(chmod(dir, 0700), 0);
+    assert_int_equal(open_again(dir, error), STORE_OK);
+    dir_remove(dir);
 }
 
 static void test_directory_that_cannot_be_made_is_named(void **state)
@@ -184,78 +166,36 @@ static void test_migrations_go_forward_one_by_one(void **state)
     struct fixture *f = *state;
     struct store_sqlite *s = f->store;
     char error[STORE_ERROR_TEXT] = "", from[STORE_ERROR_TEXT];
-    const char *const next[] = {
-        schema_scripts[0],         schema_scripts[1],
-        schema_scripts[2],         schema_scripts[3],
-        schema_scripts[4],         "CREATE TABLE two (x); INSERT INTO two VALUES (2)",
-        "UPDATE two SET x = x + 1"};
-    const char *const bad[] = {
-        next[0], next[1], next[2], next[3],
-        next[4], next[5], next[6], "INSERT INTO two VALUES (9); SELECT * FROM missing"};
+    const char *scripts[16];
+    int n = schema_version;
+    memcpy(scripts, schema_scripts, (size_t)n * sizeof *scripts);
+    scripts[n] = "CREATE TABLE two (x); INSERT INTO two VALUES (2)";
+    scripts[n + 1] = "UPDATE two SET x = x + 1";
+    scripts[n + 2] = "INSERT INTO two VALUES (9); SELECT * FROM missing";
     put_task(f, 1, "o", "c", "t1");
     commit(f);
     assert_int_equal(number(f, "PRAGMA user_version"), schema_version);
-    assert_int_equal(schema_version, 5); /* else this test must grow */
-    assert_int_equal(schema_migrate(&s->writer, next, 7, error), STORE_OK);
+    assert_int_equal(schema_migrate(&s->writer, scripts, n + 2, error), STORE_OK);
     assert_int_equal(number(f, "SELECT x FROM two"), 3);
-    assert_int_equal(schema_migrate(&s->writer, next, 7, error), STORE_OK); /* nothing to do */
+    assert_int_equal(schema_migrate(&s->writer, scripts, n + 2, error),
+                     STORE_OK); /* nothing to do */
     assert_int_equal(number(f, "SELECT x FROM two"), 3);
 
-    assert_true(schema_migrate(&s->writer, bad, 8, error) < 0); /* all of a script or nothing */
-    assert_non_null(strstr(error, "version 8"));
+    assert_true(schema_migrate(&s->writer, scripts, n + 3, error) <
+                0); /* all of a script or nothing */
+    snprintf(from, sizeof from, "version %d", n + 3);
+    assert_non_null(strstr(error, from));
     assert_non_null(strstr(error, "missing"));
-    assert_int_equal(number(f, "PRAGMA user_version"), 7);
+    assert_int_equal(number(f, "PRAGMA user_version"), n + 2);
     assert_int_equal(number(f, "SELECT count(*) FROM two"), 1);
 
-    kit_shut(f); /* this gateway knows version 5 */
+    kit_shut(f);
     assert_true(open_again(f->dir, error) < 0);
-    snprintf(from, sizeof from, "schema version 7, this gateway knows versions up to %d",
-             schema_version);
+    snprintf(from, sizeof from, "schema version %d, this gateway knows versions up to %d", n + 2,
+             n);
     assert_non_null(strstr(error, from));
     dir_remove(f->dir);
     kit_open(f);
-}
-
-/* What an older gateway stored counts as if this one had. */
-static void test_old_database_learns_who_has_how_much(void **state)
-{
-    struct fixture *f = *state;
-    for (int64_t key = 1; key <= 3; key++) {
-        char id[16];
-        snprintf(id, sizeof id, "t%lld", (long long)key);
-        put_task(f, key, key == 3 ? "p" : "o", "c", id);
-        put_seal(f, key, 1, 20);
-        if (key != 2)
-            put_state(f, key,
-                      (struct task_state){.status = STATUS_COMPLETED,
-                                          .first = 1,
-                                          .head = 20,
-                                          .completed_at = 50,
-                                          .output = STR("the \xc3\xa4nd"),
-                                          .result = STR("{}")});
-    }
-    commit(f);
-    struct buf before = {0}, after = {0};
-    struct query all = {.kind = QUERY_FULL};
-    text_answer(&before, 0, ask(f, all));
-    assert_int_equal(f->answer.n_owners, 2);
-
-    struct store_sqlite *s = f->store; /* back to version 1, as far as it matters */
-    assert_int_equal(
-        conn_exec(&s->writer, "DROP TABLE usage; DROP INDEX tasks_ended; DROP INDEX tasks_ended_of;"
-                              "DROP INDEX tasks_with_events_of; DROP INDEX messages_of_task;"
-                              "DROP INDEX request_keys_of_task;"
-                              "CREATE INDEX request_keys_of ON request_keys (owner);"
-                              "ALTER TABLE garbage DROP COLUMN owner;"
-                              "ALTER TABLE garbage DROP COLUMN keeps_record;"
-                              "DROP TABLE revocations; DROP TABLE outbox;"
-                              "ALTER TABLE notices DROP COLUMN source; PRAGMA user_version = 1"),
-        STORE_OK);
-    kit_reopen(f);
-    text_answer(&after, 0, ask(f, all));
-    assert_true(str_eq(buf_str(&before), buf_str(&after)));
-    buf_done(&before);
-    buf_done(&after);
 }
 
 /* --- bounds ----------------------------------------------------------------------------------- */
@@ -522,12 +462,18 @@ static void test_role_or_version_that_there_is_not_is_corrupt(void **state)
                       .conversation_id = STR("c"),
                       .limit = 10,
                       .max_bytes = 1000};
-    run_sql(f, "INSERT INTO messages (message_id, owner, conversation_id, task_id, role, partial, "
-               "created_at, content) VALUES ('m', 'o', 'c', 't', 2, 0, 1, 'x')");
+    static const char sum[] =
+        "UPDATE messages SET crc = row_crc(owner, conversation_id, message_id, "
+        "task_id, role, partial, created_at, content)";
+    put_message(f, "o", "c", "m", "x");
+    commit(f);
     assert_int_equal(ask_status(f, q), STORE_OK);
-    run_sql(f, "UPDATE messages SET role = 3");
+    run_sql(f, "UPDATE messages SET role = 3"); /* the checksum is wrong … */
+    assert_int_equal(ask_status(f, q), STORE_CORRUPT);
+    run_sql(f, sum); /* … or right: a fault of ours */
     assert_int_equal(ask_status(f, q), STORE_CORRUPT);
     run_sql(f, "UPDATE messages SET role = -1");
+    run_sql(f, sum);
     assert_int_equal(ask_status(f, q), STORE_CORRUPT);
     run_sql(f, "PRAGMA user_version = -1");
     char error[STORE_ERROR_TEXT];
@@ -555,8 +501,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_files_are_the_operators_alone),
-        TEST(test_second_gateway_is_told_who_is_there),
-        TEST(test_lock_of_the_dead_is_waited_for),
+        TEST(test_directory_that_is_open_to_others_is_closed_or_refused),
         TEST(test_directory_that_cannot_be_made_is_named),
         TEST(test_file_that_is_no_database_is_refused),
         TEST(test_copy_of_the_files_has_all_that_was_committed),
@@ -566,7 +511,6 @@ int main(void)
         TEST(test_old_reader_stops_no_commit),
         TEST(test_journal_is_cut_behind_the_oldest_tail),
         TEST(test_deleted_tasks_do_not_pin_the_journal),
-        TEST(test_old_database_learns_who_has_how_much),
         TEST(test_journal_does_not_bring_removed_events_back),
         TEST(test_garbage_goes_in_pieces),
         TEST(test_full_disk_changes_nothing_and_passes),

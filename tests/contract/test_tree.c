@@ -83,6 +83,17 @@ static int asked_while_stopped(void)
     return n_ended == 1 && WIFSIGNALED(ended_as) && WTERMSIG(ended_as) == SIGTERM ? 0 : 2;
 }
 
+static int not_run_after_it_was_stopped(void)
+{
+    struct tree t;
+    if (start(&t, missing, stop_program) != 0 || !t.program)
+        return 1;
+    kill(t.program, SIGCONT);
+    while (tree_reap(&t))
+        tree_wait(&t, 1000);
+    return n_ended == 1 && t.error == ENOENT ? 0 : 2;
+}
+
 static int killed_before_it_runs(void)
 {
     struct tree t;
@@ -123,6 +134,7 @@ static void test_tree_says_why_a_program_cannot_be_run(void **state)
     (void)state;
     for (int i = 0; i < 50; i++) /* its death may come before its reason is read */
         expect_of_parent(cannot_be_run);
+    expect_of_parent(not_run_after_it_was_stopped);
 }
 
 int main(void)

@@ -3,6 +3,7 @@
 import itertools
 import json
 import pathlib
+import shutil
 
 import pytest
 
@@ -24,7 +25,8 @@ def model():
 @pytest.fixture(scope="module")
 def gateway(model):
     script = {"name": "script", "kind": "exec", "command": SCRIPT, "grace_s": 1, "tools": ["terminal", "process"]}
-    config = commands.config(model, {"sandbox": "none", "approved": ["cat", "sleep"]})
+    config = commands.config(model, {"sandbox": "none", "approved": ["cat", "sleep", "ed", "tee"],
+                                     "approved_input": ["cat", "sed"]})
     with Gateway(merged(config, {"agents": config["agents"] + [script]})) as running:
         yield running
 
@@ -109,7 +111,7 @@ def test_arguments_that_are_not_right_ask_nobody(client):
     assert '"command"' in seen[0] and '"data"' in seen[1]
 
 
-def test_writing_to_a_process_is_asked_for_as_its_command_is(client):
+def test_writing_to_a_process_is_asked_for(client):
     conversation = new_id()
     seen, asked = answered(client, background("read x; echo got $x"), process("submit", data="no"),
                            process("submit", data="yes"), process("wait"), answers=[True, False, True],
@@ -118,7 +120,27 @@ def test_writing_to_a_process_is_asked_for_as_its_command_is(client):
     assert asked[1]["tool"] == "process" and "no" in asked[1]["prompt"] and "echo got" in asked[1]["prompt"]
     seen, _ = answered(client, background("cat"), process("submit", data="free"), process("close"), process("wait"),
                        answers=[])
-    assert seen[3]["output"] == "free\n"  # cat is approved, and so is what it reads
+    assert seen[3]["output"] == "free\n"  # cat is approved for its input too
+
+
+@pytest.mark.skipif(not shutil.which("ed"), reason="there is no ed here")
+def test_approval_of_a_program_is_none_of_what_it_is_told(client):
+    """ed runs what follows "!": its command is approved, its input is another command."""
+    path = client.gateway.path()
+    seen, asked = answered(client, background("ed"), process("submit", data=f"!touch {path}"), process("write", data=f"!touch {path}\n"),
+                           process("submit", data="q"), process("wait"), answers=[False, False, True])
+    assert seen[1:3] == [NO, NO] and seen[4]["exit_code"] == 0 and not pathlib.Path(path).exists()
+    assert [a["tool"] for a in asked] == ["process"] * 3 and f"!touch {path}" in asked[0]["prompt"]
+
+
+@pytest.mark.parametrize("command", ["cat | sh", "cat; sh", "sed -n p", "tee /dev/null"])
+def test_approval_of_input_is_for_plain_calls_of_its_own_programs(client, command):
+    """sed is approved for input alone: its command is asked for, what it reads is not; tee the other way round."""
+    begins, submits = command != "tee /dev/null", command != "sed -n p"
+    seen, asked = answered(client, background(command), process("submit", data="echo ran"), process("kill"),
+                           answers=[True] * begins + [False] * submits)
+    assert [a["tool"] for a in asked] == ["terminal"] * begins + ["process"] * submits
+    assert (seen[1] == NO) is submits
 
 
 def test_looking_and_killing_need_no_approval(client):

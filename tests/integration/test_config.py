@@ -117,6 +117,17 @@ def test_public_bind_needs_keys_or_guests_on_purpose(tmp_path, config, ok):
     assert status == (0 if ok else 2), said
 
 
+def test_approval_that_amounts_to_a_shell_is_warned_of(tmp_path):
+    programs = ["git", "ls", "find", "awk", "cat", "sqlite3", "ed", "vim", "/usr/bin/python3.11", "xargs", "grep"]
+    status, said = check(tmp_path, {"terminal": {"approved": programs, "approved_input": ["cat", "ed"]}})
+    warned = re.findall(r"warning: (terminal\.\w+)\[(\d+)\]: .*a shell$", said, re.M)
+    assert status == 0 and "good" in said
+    assert [programs[int(n)] for key, n in warned if key == "terminal.approved"] == \
+        ["git", "find", "awk", "sqlite3", "ed", "vim", "/usr/bin/python3.11", "xargs"]
+    assert [n for key, n in warned if key == "terminal.approved_input"] == ["1"]
+    assert "warning" not in check(tmp_path, {"terminal": {"approved": ["ls", "cat", "*"]}})[1]
+
+
 def test_key_is_not_in_what_is_said(tmp_path):
     auth = tokens.config(tmp_path)
     path = tmp_path / "config.json"

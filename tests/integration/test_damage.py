@@ -24,6 +24,20 @@ CHANGES = {
     "first_too_near": "UPDATE blocks SET first = first - 1 WHERE rowid = ?",
 }
 
+# A byte as a bad disk changes it: the lines are lines still, or text no more, or JSON no more.
+BYTES = {"a_letter": ("xxx", "xyx"), "not_utf8": ("xxx", "x\udca8x"), "a_quote": ("xxx", 'x"x')}
+
+
+def change_byte(gateway, task, old, new):
+    """In the middle of the task's last block; gives that one's first seq."""
+    with database.opened(gateway, raw=True) as db:
+        rowid, first, data = db.execute("SELECT rowid, first, bytes FROM blocks WHERE task_key = ? ORDER BY first DESC",
+                                        (database.key_of(db, task),)).fetchone()
+        at = data.index(old.encode(), len(data) // 2)
+        data = data[:at] + new.encode(errors="surrogateescape") + data[at + 3:]
+        db.execute("UPDATE blocks SET bytes = ? WHERE rowid = ?", (data, rowid))
+        return first
+
 
 def halves(client, *more):
     """A task whose lines lie in two blocks at least, at its last token."""
@@ -51,23 +65,26 @@ def damages(gateway):
 
 
 @pytest.fixture(scope="module")
-def damaged():
-    """A gateway that found, for each kind of damage, an ended task with it; and one without."""
+def damaged(request):
+    """A gateway that found, for each of these kinds of damage, an ended task with it; and one without.  (Two of them: the
+    log tells ten in a row.)"""
     with Gateway() as gateway:
         with Client(gateway) as client:
             gateway.token, gateway.tasks = client.token, {}
-            for kind in [*CHANGES, "none"]:
+            for kind in [*request.param, "none"]:
                 task = halves(client)
                 client.wait_terminal(task)
                 gateway.tasks[kind] = task, client.raw_events(task)
         database.seal(gateway)
-        gateway.first = {kind: damage(gateway, gateway.tasks[kind][0], sql) for kind, sql in CHANGES.items()}
+        gateway.first = {kind: change_byte(gateway, gateway.tasks[kind][0], *how) if isinstance(how, tuple)
+                         else damage(gateway, gateway.tasks[kind][0], how) for kind, how in request.param.items()}
         assert min(gateway.first.values()) > 1
         gateway.start()
         yield gateway
 
 
-@pytest.mark.parametrize("kind", CHANGES)
+@pytest.mark.parametrize("damaged, kind", [(kinds, kind) for kinds in (CHANGES, BYTES) for kind in kinds],
+                         indirect=["damaged"], ids=[*CHANGES, *BYTES])
 def test_damaged_events_end_the_replay_with_an_error(damaged, kind):  # F35
     task, raw = damaged.tasks[kind]
     pid, counted = damaged.process.pid, damages(damaged)
@@ -137,6 +154,24 @@ def test_damaged_journal_is_refused_with_a_reason(sql):  # F35
         assert re.search("level=error component=store ", "\n".join(gateway.log))
 
 
+def test_letter_in_the_journal_refuses_the_start_and_names_whose_it_is():
+    with Gateway() as gateway:
+        with Client(gateway) as client:
+            task = client.chat({"token": "a letter"}, {"hang": 1})
+            client.event(task, "token")
+            gateway.kill()
+        with database.opened(gateway, raw=True) as db:
+            key = database.key_of(db, task)
+            changed = db.execute("UPDATE journal SET bytes = CAST(replace(CAST(bytes AS TEXT), 'a letter', 'b letter') AS BLOB) "
+                                 "WHERE instr(bytes, CAST('a letter' AS BLOB)) > 0").rowcount
+            assert changed > 0
+        gateway.spawn()
+        assert gateway.process.wait(WAIT_S) == 1
+        gateway._finish()
+        log = "\n".join(gateway.log)
+        assert "of the journal is not as it was written" in log and f"of the task with key {key}" in log
+
+
 def test_numbers_of_lines_that_are_gone_are_not_given_again():  # F35
     with Gateway() as gateway:
         with Client(gateway) as client:
@@ -175,7 +210,7 @@ def test_record_of_a_live_task_that_cannot_be_is_refused_with_a_reason(sql):  # 
         assert re.search("level=error component=store ", "\n".join(gateway.log))
 
 
-def test_message_of_nobody_is_told_as_a_store_that_fails():  # F35
+def test_message_of_nobody_is_told_as_damage():  # F35
     with Gateway() as gateway:
         with Client(gateway) as client:
             token = client.token
@@ -186,8 +221,46 @@ def test_message_of_nobody_is_told_as_a_store_that_fails():  # F35
         gateway.start()
         with Client(gateway, token=token) as client:
             reply = client.ask("history", conversation_id=task["conversation_id"])
-            assert reply["code"] == "overloaded"
+            assert reply["code"] == "internal"
             assert client.finish("next")[0]["status"] == "completed"
+
+
+RECORDS = {  # what is changed of a task's record, and what then needs it
+    "fixed": ("UPDATE tasks SET agent = agent || 'x'", ("task", "resume", "tasks", "open")),
+    "state": ("UPDATE tasks SET completed_at = completed_at + 1", ("task", "resume", "tasks", "open")),
+    "output": ("UPDATE tasks SET output = 'b word'", ("task", "resume")),
+    "input": ("UPDATE inputs SET input = 'b word'", ("task", "resume")),
+    "message": ("UPDATE messages SET content = 'b word'", ("history",)),
+    "conversation": ("UPDATE conversations SET title = 'b word'", ("conversations",)),
+}
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+def test_damaged_record_is_told_as_damage_and_the_rest_is_served(kind):
+    sql, verbs = RECORDS[kind]
+    with Gateway() as gateway:
+        with Client(gateway) as client:
+            token = client.token
+            task, _ = client.finish("a word", conversation="c")
+            whole, events = client.finish("a word", conversation="d")
+        database.seal(gateway)
+        with database.opened(gateway, raw=True) as db:
+            where = {"inputs": f"task_key = {database.key_of(db, task)}"}.get(sql.split()[1], "conversation_id = 'c'")
+            assert db.execute(f"{sql} WHERE {where}").rowcount > 0
+        gateway.start()
+        with Client(gateway, token=token) as client:
+            for verb in verbs:
+                fields = {} if verb == "conversations" else {"conversation_id": "c"}
+                if verb in ("task", "resume"):
+                    fields["task_id"] = task["task_id"]
+                reply = client.ask(verb, **fields)
+                assert (reply["type"], reply["code"]) == ("error", "internal"), (verb, reply)
+                assert task["task_id"] in reply["message"] or "task_id" not in fields
+            assert client.replay(whole) == events and client.task(whole) == whole
+            assert client.finish("next", conversation="d")[0]["status"] == "completed"
+            assert client.call("delete", conversation_id="c")["type"] == "ok"  # which is how one gets rid of it
+        told = "event=reads_fail"
+        wait_until(lambda: any(told in line and "is not as it was written" in line for line in gateway.log), "the log")
 
 
 def test_damaged_file_is_told_and_what_is_whole_is_served():  # F35

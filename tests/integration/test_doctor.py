@@ -4,21 +4,24 @@ import os
 import pathlib
 import shutil
 import sqlite3
+import subprocess
+import tempfile
 import threading
 
 import pytest
 
-from gateway import Gateway, run
+import database
+from gateway import BINARY, Gateway, run, wrongs
 from holdfast import WAIT_S, Client, ids
 
 
 def doctor(data, *more):
-    """(exit status, what is wrong, all that was said)."""
+    """(exit status, what is wrong, all that was said); as if nobody were root."""
     done = run("doctor", "--data", str(data), *more, seconds=4 * WAIT_S)
     assert not done.stderr, done.stderr
-    wrong = [line[len("WRONG "):] for line in done.stdout.splitlines() if line.startswith("WRONG ")]
-    assert (done.returncode == 1) == bool(wrong), done.stdout
-    return done.returncode, wrong, done.stdout
+    assert (done.returncode == 1) == ("WRONG " in done.stdout), done.stdout
+    wrong = wrongs(done.stdout)
+    return int(bool(wrong)), wrong, done.stdout
 
 
 def contents(folder):
@@ -44,8 +47,10 @@ def data(stopped, tmp_path):
     return tmp_path / "data"
 
 
-def change(data, *statements):
+def change(data, *statements, raw=False):
     with sqlite3.connect(data / "holdfast.db") as db:
+        if not raw:
+            database.sum_what_changes(db)
         for statement in statements:
             db.execute(statement)
     db.close()
@@ -96,7 +101,7 @@ FAULTS = [
     ("UPDATE marks SET newest_id = ''", "newer than the newest"),
     ("DELETE FROM marks", "rows of marks are missing"),
     ("UPDATE blocks SET task_key = 99 WHERE task_key = 1", "belong to no task"),
-    ("INSERT INTO inbox VALUES (99, 1, 'x')", "a task that does not exist"),
+    ("INSERT INTO inbox (task_key, position, line) VALUES (99, 1, x'78')", "a task that does not exist"),
     ("UPDATE journal SET bytes = x'ff'", "holds no entry"),
     ("DROP TABLE blocks", "cannot be read"),
     ("PRAGMA user_version = 99", "version 99"),
@@ -111,8 +116,33 @@ def test_fault_is_told_in_a_sentence(data, statement, named):
     assert status == 1 and any(named in line for line in wrong), said
 
 
+LETTER = "CAST(replace(CAST({0} AS TEXT), 'a', 'b') AS BLOB)"
+DAMAGES = [  # what is changed, what names it, whether it takes --full
+    ("UPDATE tasks SET agent = 'other' WHERE task_key = 1", "task {id}: its record is not", False),
+    ("UPDATE tasks SET acked = 1 - acked WHERE task_key = 1", "task {id}: its record is not", False),
+    ("UPDATE tasks SET output = output || 'x' WHERE task_key = 1", "task {id}: its output", True),
+    ("UPDATE inputs SET input = input || ' ' WHERE task_key = 1", "task {id}: its input", True),
+    ("DELETE FROM inputs WHERE task_key = 1", "task {id}: its input", True),
+    ("UPDATE messages SET content = 'another'", "message ", True),
+    ("UPDATE conversations SET title = 'another'", "conversation ", False),
+    ("UPDATE marks SET next_key = next_key + 1", "the row of marks is not", False),
+    (f"UPDATE journal SET bytes = {LETTER.format('bytes')}", "of the journal is not", False),
+    (f"UPDATE blocks SET bytes = {LETTER.format('bytes')} WHERE first = 1", "task {id}: its events 1 to ", True),
+    ("UPDATE usage SET bytes = bytes + 1", "what owner ", False),
+]
+
+
+@pytest.mark.parametrize("statement, named, full", DAMAGES, ids=lambda text: str(text)[:40].replace(" ", "_"))
+def test_row_that_is_not_as_it_was_written_is_named(data, statement, named, full):
+    with sqlite3.connect(data / "holdfast.db") as db:
+        task_id, = db.execute("SELECT task_id FROM tasks WHERE task_key = 1").fetchone()
+    change(data, statement, raw=True)
+    wrong = doctor(data, *(["--full"] if full else []))[1]
+    assert any(line.startswith(named.format(id=task_id)) or named in line for line in wrong), wrong
+
+
 def test_lines_are_read_with_full(data):
-    change(data, "UPDATE blocks SET bytes = replace(CAST(bytes AS TEXT), '\"seq\":3,', '\"seq\":4,') WHERE first = 1")
+    change(data, "UPDATE blocks SET bytes = CAST(replace(CAST(bytes AS TEXT), '\"seq\":3,', '\"seq\":4,') AS BLOB) WHERE first = 1")
     assert doctor(data)[0] == 0
     assert any("has the number 4" in line for line in doctor(data, "--full")[1])
     change(data, "UPDATE blocks SET bytes = 'x' WHERE first = 1")
@@ -165,6 +195,30 @@ def test_files_of_another_user_than_the_directorys_are_told(data):
     for path in data.iterdir():
         os.chown(path, 12345, 12345)
     assert doctor(data)[0] == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run it as root, and as another")
+def test_gateway_of_root_is_told_and_another_users_is_not():
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o711)
+        for user, is_told in ((0, True), (65534, False)):
+            place = pathlib.Path(folder, str(user))
+            place.mkdir(mode=0o700)
+            os.chown(place, user, user)
+            as_user = {"user": user, "group": user, "extra_groups": [], "text": True}
+            command = [BINARY, "serve", "--listen", "127.0.0.1:0", "--data", str(place / "data")]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **as_user) as gateway:
+                assert '"ready"' in gateway.stdout.readline()  # it starts all the same
+                done = subprocess.run([BINARY, "doctor", "--data", str(place / "data")], capture_output=True, check=False, **as_user)
+                gateway.terminate()
+                log = gateway.communicate(timeout=WAIT_S)[1].splitlines()
+            assert [line for line in done.stdout.splitlines() if "its gateway runs as root" in line and "WRONG" in line] \
+                == ([f"WRONG {place}/data: its gateway runs as root: give it a user of its own"] if is_told else [])
+            assert done.returncode == int(is_told), done.stdout
+            assert [line.split()[1:4] for line in log if "level=error" in line] \
+                == ([["level=error", "component=server", "event=runs_as_root"]] if is_told else [])
+            done = run("doctor", "--data", str(place / "data"))  # it has stopped: whose directory is it?
+            assert ("belongs to root" in done.stdout, done.returncode) == (is_told, int(is_told)), done.stdout
 
 
 def test_what_is_no_data_directory(tmp_path):
@@ -245,6 +299,3 @@ def test_backup_that_fails_leaves_nothing(data, tmp_path):
     assert run("backup", "--data", str(tmp_path / "none"), str(tmp_path / "copy.db")).returncode == 1
     assert run("backup", "--data", str(data), str(tmp_path / "no" / "copy.db")).returncode == 1
     assert run("backup").returncode == 2
-    (tmp_path / "copy.db.part").touch()
-    done = run("backup", "--data", str(data), str(tmp_path / "copy.db"))
-    assert done.returncode == 1 and "cut off" in done.stderr

@@ -6,7 +6,7 @@ import time
 import pytest
 
 import tokens
-from gateway import Gateway
+from gateway import Gateway, run
 from holdfast import Client, Closed, Refused, new_id
 from wire import Wire
 
@@ -260,6 +260,29 @@ def test_rebound_name_is_refused_also_with_its_own_origin(gateway):
         assert wire.status == 403
     status, _, _ = gateway.http("GET", "/", headers=headers)
     assert status == 403
+
+
+def test_host_beyond_loopback_must_be_one_that_is_configured():
+    """A web page of evil.test, whose name was bound to the gateway's address, sends its own Host."""
+    with Gateway({"guests": True, "hosts": ["gateway.internal"]}, listen="0.0.0.0:0") as gateway:
+        gateway.host = "127.0.0.1"
+        for host, status in (("gateway.internal", 101), ("evil.test", 403), (f"127.0.0.1:{gateway.port}", 101)):
+            with Wire(gateway, headers={"Host": host}) as wire:
+                assert wire.status == status, host
+            headers = {"Host": host, "Origin": f"http://{host}"}
+            assert gateway.http("POST", "/v1/guest", headers=headers)[0] == (200 if status == 101 else 403), host
+        assert not [line for line in gateway.log if "rebinding" in line]
+
+
+def test_guests_beyond_loopback_without_a_name_are_warned_of(tmp_path):
+    for config, listen, warns in (({"guests": True}, "0.0.0.0:0", True), ({"guests": True}, "127.0.0.1:0", False),
+                                  ({"guests": True, "origins": ["https://chat.example"]}, "0.0.0.0:0", False)):
+        path = tmp_path / "config.json"
+        path.write_text(json.dumps({**config, "listen": listen}))
+        done = run("check-config", str(path))
+        assert (done.returncode, "good" in done.stdout, "rebinding" in done.stderr) == (0, True, warns), done
+        with Gateway(config, listen=listen) as gateway:
+            assert sum("event=doubtful" in line and "rebinding" in line for line in gateway.log) == int(warns)
 
 
 def test_configured_origins_are_exact():

@@ -77,6 +77,17 @@ def test_addresses_that_are_not_public_are_refused(get, model, url):
     assert len(model.requests) == before + 2  # the turns of the model, and nothing else
 
 
+def test_address_that_an_internal_name_resolves_to_is_for_the_log_alone(get, gateway, model, web):
+    """An agent may not read the names of a network by asking for them; an address that it named itself is no news."""
+    url = f"http://localhost:{model.port}/"
+    redirect = [reply(status=302, Location=url)]
+    for [(text, is_error)] in (get(url), get(web.url, script=redirect)):
+        assert is_error and text == "the address of localhost is not a public one"
+    line = gateway.logged("component=fetch", "event=refused", "host=localhost")
+    assert "address=127.0.0.1" in line or "address=::1" in line
+    assert get("http://10.1.2.3/") == [("the address 10.1.2.3 is not a public one", True)]
+
+
 def test_redirects_are_followed_and_guarded(get, model, web):
     [(text, is_error)] = get(web.url, script=[
         reply(status=302, Location="/there"), reply(b"here", content_type="text/html")])
@@ -116,10 +127,12 @@ def test_what_is_no_page_is_an_error(get, web):
 
 
 def test_long_page_is_cut_off(get, web):
-    [(text, is_error)] = get(web.url, script=[reply(("ä" * 1000).encode() * 1000,
-                                                    content_type="text/plain")])
-    assert not is_error and text.endswith("ä\n[cut off at 128 KiB]")
-    assert 128 * 1024 <= len(text.encode()) <= 128 * 1024 + 32
+    """The borders of its characters lie such that 128 KiB falls on one, and on each place within one."""
+    for begin in range(3):
+        page = "x" * begin + "€" * 100000
+        [(text, is_error)] = get(web.url, script=[reply(page.encode(), content_type="text/plain")])
+        whole = (128 * 1024 - begin) // 3
+        assert not is_error and text == "x" * begin + "€" * whole + "\n[cut off at 128 KiB]", begin
 
 
 def test_pages_of_one_turn_are_read_side_by_side(get, web):

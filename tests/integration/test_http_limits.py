@@ -1,10 +1,11 @@
 """Limits over HTTP, and who a peer is behind a proxy (DESIGN: limits; trusted_proxies)."""
 
+import contextlib
 import json
 import socket
 
 from gateway import SCALE, WAIT_S, Gateway, wait_until
-from holdfast import Client, ids, script_agent
+from holdfast import Client, Refused, ids, script_agent
 from test_http_api import Api
 from wire import Wire
 
@@ -147,6 +148,44 @@ def test_address_is_what_a_trusted_proxy_says():
         assert gateway.http("GET", "/metrics", headers={"X-Forwarded-For": "203.0.113.7"})[0] == 403
 
 
+def let_in(gateway, kept, forwarded):
+    """Whether a client from there is welcome now; kept holds its connection."""
+    try:
+        kept.enter_context(Client(gateway, headers={"X-Forwarded-For": forwarded}.items()))
+    except Refused as refused:
+        assert refused.status == 503
+        return False
+    return True
+
+
+def test_g22_every_spelling_of_an_address_behind_a_proxy_is_one():
+    """Ports, brackets, chains and mapped addresses make neither one client of all, nor a client of each connection."""
+    config = {"trusted_proxies": ["127.0.0.1", "10.0.0.0/8"], "limits": {"connections_per_address": 3}}
+    groups = (["203.0.113.7", "203.0.113.7:4711", "[::ffff:203.0.113.7]:1", "::ffff:203.0.113.7", "9.9.9.9, 203.0.113.7:9"],
+              ["2001:db8::7", "[2001:db8::7]", "[2001:db8::7]:4711", "2001:db8:0::7, 10.1.2.3", "2001:DB8::7"],
+              ["203.0.113.8:1", "203.0.113.8:2", "203.0.113.8:3", "203.0.113.8:4"])
+    with Gateway(config) as gateway, contextlib.ExitStack() as kept:
+        for group in groups:
+            assert [let_in(gateway, kept, one) for one in group] == [True] * 3 + [False] * (len(group) - 3), group
+
+
+def test_addresses_of_one_ipv6_network_are_one():
+    config = {"trusted_proxies": ["127.0.0.1"], "limits": {"connections_per_address": 2}}
+    near = ["2001:db8:1:2::1", "2001:db8:1:2:ffff::", "2001:db8:1:2:a:b:c:d", "[2001:db8:1:2::9]:80"]
+    with Gateway(config) as gateway, contextlib.ExitStack() as kept:
+        seen = [let_in(gateway, kept, one) for one in (*near, "2001:db8:1:3::1", "2001:db8:1:1::1")]
+        assert seen == [True, True, False, False, True, True]
+        assert gateway.logged("event=opened", "peer=2001:db8:1:2:ffff::").endswith(":ffff::")  # all of it
+
+
+def test_ipv6_prefix_says_how_much_of_an_address_counts():
+    for bits, expected in ((56, [True, False, True]), (128, [True, True, True])):
+        config = {"trusted_proxies": ["127.0.0.1"], "limits": {"ipv6_prefix": bits, "connections_per_address": 1}}
+        with Gateway(config) as gateway, contextlib.ExitStack() as kept:
+            seen = [let_in(gateway, kept, one) for one in ("2001:db8:1:1::1", "2001:db8:1:ff::2", "2001:db8:1:100::3")]
+            assert seen == expected, bits
+
+
 def test_nobody_else_is_believed():
     with Gateway({"limits": {"connections_per_address": 1}}) as gateway:
         status, wire = status_from(gateway, "203.0.113.7")
@@ -166,6 +205,34 @@ def test_guests_behind_a_proxy_have_a_quota_each():
             task = one.chat({"hang": 1})
             same.refused("overloaded", "chat", message="x")
             other.finish("x")
+            one.call("cancel", **ids(task))
+            one.wait_terminal(task)
+            same.finish("x")
+
+
+def test_guests_are_made_at_the_pace_of_their_ipv6_network():
+    config = {"trusted_proxies": ["127.0.0.1"], "limits": {"requests_per_second": 1, "burst": 8}}
+    with Gateway(config) as gateway:
+        def make(n, network=2):
+            return gateway.http("POST", "/v1/guest", headers={"X-Forwarded-For": f"2001:db8:1:{network}::{n:x}"})[0]
+
+        statuses = [make(n) for n in range(100)]  # which takes less than 90 s, so that 429 is among them
+        assert statuses[:8] == [200] * 8 and 429 in statuses
+        assert make(1, network=3) == 200
+
+
+def test_guests_of_one_ipv6_network_share_a_quota():
+    config = {"trusted_proxies": ["127.0.0.1"], "limits": {"tasks_per_owner": 1}}
+    with Gateway(config) as gateway:
+        def guest(address):
+            return Client(gateway, headers={"X-Forwarded-For": address}.items())
+
+        with guest("2001:db8:1:2::1") as one, guest("2001:db8:1:2:3::4") as same, guest("2001:db8:1:3::1") as other:
+            task = one.chat({"hang": 1})
+            same.refused("overloaded", "chat", message="x")
+            other.finish("x")
+            _, answer = Api(gateway).ask("POST", "/conversations/c/tasks", {"message": "x"}, X_Forwarded_For="2001:db8:1:2:5::1")
+            assert answer["error"]["code"] == "overloaded"
             one.call("cancel", **ids(task))
             one.wait_terminal(task)
             same.finish("x")

@@ -15,6 +15,7 @@ from wire import CLOSE, TEXT, Wire
 
 KEPT = {
     "connections_per_address": "test_connections_per_address_get_503",
+    "ipv6_prefix": "test_ipv6_prefix_says_how_much_of_an_address_counts",
     "requests_per_second": "test_a_flood_is_rate_limited_then_closed_with_4429",
     "burst": "test_requests_of_one_owner_are_paced_and_others_are_not",
     "message_bytes": "test_configured_message_limit_is_told_and_kept",

@@ -6,7 +6,9 @@ import sqlite3
 import threading
 import time
 
-from gateway import LATE_S, WAIT_S, Gateway, wait_until
+import pytest
+
+from gateway import LATE_S, WAIT_S, Gateway, run, wait_until, wrongs
 from holdfast import Client, ids, new_id, program
 
 
@@ -138,3 +140,19 @@ def test_start_waits_for_a_lock_too():  # F38
         line = gateway.stdout_line(WAIT_S)
         assert '"ready"' in line
         gateway.port = int(re.search(r':(\d+)"', line)[1])
+
+
+@pytest.mark.parametrize("deleted", ["nothing", "the_lock_file"])
+def test_second_gateway_over_one_directory_is_refused(deleted):
+    """Also when somebody cleaned the lock file away, and no admin socket tells."""
+    with Gateway({"admin": {"socket": ""}}) as gateway, Client(gateway) as client:
+        task = client.chat({"token": "a"}, {"hang": 1})
+        client.event(task, "token")
+        if deleted == "the_lock_file":
+            (gateway.data / "lock").unlink()
+        second = run("serve", "--listen", "127.0.0.1:0", "--data", str(gateway.data))
+        assert second.returncode == 1 and "is in use by" in second.stdout + second.stderr
+        assert client.finish("next")[0]["status"] == "completed"  # the first one goes on,
+        assert client.task(task)["status"] == "running"  # and nobody orphaned what is its own
+        said = run("doctor", "--data", str(gateway.data), "--full")
+        assert wrongs(said.stdout) == [] and "is in use by process" in said.stdout, said

@@ -336,12 +336,14 @@ def test_cap_on_turns_is_told(ask):
     ([text("I was going to"), finish("SAFETY"), DONE], "content filter"),
     ([text("I was going to"), finish("network-error"), DONE], "broken off"),
     ([text("I was going to"), finish("function_call_filter: MALFORMED_FUNCTION_CALL"), DONE], "call of a tool"),
+    # 31 bytes of a reason are kept, which ends within the thirteenth "ä".
+    ([text("I was going to"), finish("abort:" + "ä" * 20)], f'(finish_reason "abort:{"ä" * 12}")'),
     ([text("I was going to")], "broke off"),
     ([text("I was going to"), b'data: {"choices": [{"delta": {"con'], "broke off"),
     ([text("I was going to"), b"data: {nonsense}\n\n"], "no JSON"),
 ], ids=["length", "filter", "model-length", "max-tokens", "error-reason", "abort", "resource", "error", "error-text",
-        "error-event", "error-field", "error-object", "detail", "error-of-the-choice", "safety", "network", "malformed", "close", "half",
-        "nonsense"])
+        "error-event", "error-field", "error-object", "detail", "error-of-the-choice", "safety", "network", "malformed", "long-reason", "close",
+        "half", "nonsense"])
 def test_stream_that_ends_badly_keeps_what_was_said(ask, client, steps, why):
     task, events, requests = ask([reply(*steps)])
     assert task["status"] == "failed" and task["error"]["code"] == "agent_error", task

@@ -4,10 +4,10 @@ A cancelled task has a status of its own; its one failure event says `cancelled`
 a filter" is `open` with `follow`.  The run is detached: connections come and go.
 """
 
-import sqlite3
 
 import pytest
 
+import database
 from gateway import Gateway
 from holdfast import Client, ids, names, new_id, wait_until
 
@@ -133,15 +133,22 @@ def test_p11_subscribe_to_one_task(client, clients):
 
 
 def test_p12_subscribe_without_a_filter_receives_all(client, clients):
-    conversation, gate = new_id(), client.gateway.path()
-    a, b = (client.chat({"wait": gate}, {"token": "x"}, conversation=conversation) for _ in range(2))
-    for task in (a, b):
+    """Two of one conversation and one of another; and nothing of what was not opened."""
+    first, second, third, gate = new_id(), new_id(), new_id(), client.gateway.path()
+    a, b, c, d = (client.chat({"wait": gate}, {"token": "x"}, conversation=conversation)
+                  for conversation in (first, first, second, third))
+    for task in (a, b, c, d):
         client.event(task, "task.started")
     subscriber = clients(token=client.token)
-    subscriber.call("open", conversation_id=conversation, follow=True)
+    for conversation in (first, second):
+        subscriber.call("open", conversation_id=conversation, follow=True)
     make(gate)
-    for task in (a, b):
+    for task in (a, b, c):
         assert names(subscriber.events(task)) == ["token", "final_answer", "task.completed"]
+    client.wait_terminal(d)
+    subscriber.quiet()
+    assert {line["task_id"] for line in subscriber.log if line["type"] == "event"} == \
+        {task["task_id"] for task in (a, b, c)}
 
 
 def test_p13_subscribe_replays_what_was_before(client, clients):
@@ -203,12 +210,8 @@ def test_p19_resume_rejects_when_the_record_names_no_conversation(conversation):
             token = client.token
             task, _ = client.finish("x", conversation="conv-A")
         gateway.stop()
-        changed = 0
-        for path in gateway.data.iterdir():
-            if path.read_bytes()[:15] == b"SQLite format 3":
-                with sqlite3.connect(path) as db:
-                    changed += db.execute("UPDATE tasks SET conversation_id = '' WHERE task_id = ?",
-                                          (task["task_id"],)).rowcount
+        with database.opened(gateway) as db:
+            changed = db.execute("UPDATE tasks SET conversation_id = '' WHERE task_id = ?", (task["task_id"],)).rowcount
         assert changed == 1
         gateway.start()
         with Client(gateway, token=token) as client:

@@ -84,7 +84,8 @@ def test_network_only_when_it_is_allowed(client, model):
         reach = (f"python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}), 2); "
                  "print(\"reached\")' 2>&1 | tail -1")
         assert "reached" not in said(client, reach)
-        with Gateway(commands.config(model, {**SANDBOX, "network": True})) as open_one, Client(open_one) as other:
+        shared = {**SANDBOX, "network": True, "host_loopback": True}
+        with Gateway(commands.config(model, shared)) as open_one, Client(open_one) as other:
             assert said(other, reach) == "reached\n"
 
 
@@ -147,6 +148,15 @@ def test_workdir_is_below_the_work_folder(client):
     assert run(client, terminal("pwd", workdir="a/b"), conversation=conversation)[0]["output"] == "/files/a/b\n"
     (wrong,) = run(client, terminal("pwd", workdir="/nowhere"), conversation=conversation)
     assert wrong["exit_code"] != 0 and "nowhere" in wrong["output"]
+
+
+@confined
+def test_nothing_of_the_kernels_may_be_written_to(client):
+    """Asked of access(2), never tried: where it may be written to, a try would change the machine."""
+    writable = said(client, "find /proc /sys -writable -not -path '/proc/[0-9]*' -not -path '/proc/self/*' "
+                            "-not -path '/proc/thread-self/*' -not -type l 2>/dev/null; echo over")
+    assert writable == "over\n"
+    assert said(client, "test -e /proc/sys/kernel/core_pattern && echo there") == "there\n"
 
 
 # ------------------------------------------------------------------ refusals

@@ -2,18 +2,94 @@
 
 import contextlib
 import sqlite3
+import struct
 
 UNSEALED = """SELECT 1 FROM tasks t WHERE head >= first
               AND head > coalesce((SELECT max(last) FROM blocks WHERE task_key = t.task_key), 0)"""
 
 
+# What the checksum of each table's rows covers; a task has three of its own, and its input's.
+SUMMED = {
+    "marks": "next_key, newest_id",
+    "conversations": "owner, conversation_id, title, agent, updated_at, notices",
+    "messages": "owner, conversation_id, message_id, task_id, role, partial, created_at, content",
+    "request_keys": "owner, key, conversation_id, task_id, created_at",
+    "journal": "row, bytes",
+    "blocks": "task_key, first, last, bytes",
+    "inbox": "task_key, position, line",
+    "notices": "key, silent, owner, conversation_id, agent, text, source",
+    "garbage": "task_key, owner, keeps_record",
+    "usage": "owner, bytes",
+    "revocations": "owner, until",
+    "outbox": "key, hook, id, at, body",
+}
+TASK_SUMS = {
+    "fixed_crc": "task_key, type, notify_on_complete, waits, created_at, owner, conversation_id, task_id, agent, name, "
+                 "description, parent_task_id, parent_run_id, parent_call_id, parent_agent_id, ancestors",
+    "state_crc": "task_key, status, error, progress, first, head, cancel_requested_at, started_at, completed_at, "
+                 "output_truncated, acked, error_message, waiting_for",
+    "long_crc": "task_key, output, result, undelivered, answers",
+}
+
+
+def _table():
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+        yield byte
+
+
+CRC_TABLE = list(_table())
+
+
+def crc32c(data):
+    """RFC 3720, 12.1."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = CRC_TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
+
+
+def row_crc(*cells):
+    """As gateway/store/store_sqlite_crc.c: each cell is its type, a number, and its bytes."""
+    parts = []
+    for cell in cells:
+        if isinstance(cell, int):
+            parts.append(struct.pack("<Bq", 1, cell))
+        elif isinstance(cell, float):
+            parts.append(struct.pack("<Bd", 2, cell))
+        else:
+            kind = 5 if cell is None else 3 if isinstance(cell, str) else 4
+            raw = cell.encode() if isinstance(cell, str) else cell or b""
+            parts.append(struct.pack("<BQ", kind, len(raw)) + raw)
+    return crc32c(b"".join(parts))
+
+
+def sum_what_changes(database):
+    """Rows that this connection writes get the checksum that the gateway would have given them: so that what is wrong with
+    them is not that they were damaged."""
+    database.create_function("row_crc", -1, row_crc, deterministic=True)
+    for table, columns in SUMMED.items():
+        key = columns if table in ("marks", "conversations", "request_keys", "inbox", "usage", "revocations") else "rowid"
+        same = " AND ".join(f"{column} IS new.{column}" for column in key.split(", "))
+        for event in ("INSERT", "UPDATE"):
+            database.execute(f"CREATE TEMP TRIGGER {table}_{event} AFTER {event} ON main.{table} BEGIN "
+                             f"UPDATE {table} SET crc = row_crc({columns}) WHERE {same}; END")
+    sums = ", ".join(f"{crc} = row_crc({columns})" for crc, columns in TASK_SUMS.items())
+    database.execute("CREATE TEMP TRIGGER tasks_update AFTER UPDATE ON main.tasks BEGIN "
+                     f"UPDATE tasks SET {sums} WHERE task_key = new.task_key; END")
+
+
 @contextlib.contextmanager
-def opened(gateway):
-    """A connection to it; what was changed is committed in the end."""
+def opened(gateway, raw=False):
+    """A connection to it; what was changed is committed in the end.  raw: as a disk would change it, without a thought of
+    checksums."""
     assert gateway.process is None, "it is running"
     database = sqlite3.connect(gateway.data / "holdfast.db")
     try:
         with database:
+            if not raw:
+                sum_what_changes(database)
             yield database
     finally:
         database.close()

@@ -53,7 +53,7 @@ static inline void on_act(void *arg)
     if (!act || act->kind == ACT_DONE || act->kind == ACT_WAIT)
         stepper_stop(&t->stepper);
     if (!act) {
-        t->events.on_done(t->user, STR("the script is over"));
+        t->events.on_done(t->user, MODEL_FAULT_OTHER, STR("the script is over"));
         return;
     }
     switch (act->kind) {
@@ -68,7 +68,7 @@ static inline void on_act(void *arg)
                                                              .name = str_of(act->b),
                                                              .arguments = str_of(act->c)});
         break;
-    case ACT_DONE: t->events.on_done(t->user, str_of(act->a)); break;
+    case ACT_DONE: t->events.on_done(t->user, MODEL_FAULT_OTHER, str_of(act->a)); break;
     case ACT_WAIT:
     case ACT_REFUSE: break;
     }

@@ -71,13 +71,13 @@ static void test_hub_running_task_lets_go_of_its_input(void **state)
     client_say(c, request);
     const char *id = line_field(client_await(c, "\"started\""), "task_id");
     const struct task *t = task_of(k, id);
-    assert_text(task_field(t, FIELD_INPUT), "a long story");
+    assert_text(task_field(t, FIELD_input), "a long story");
     k->hub.o.limits.processes = 1;
     kit_settle(k);
     assert_string_equal(kit_run(k, 0)->input, "a long story");
-    assert_null_span(task_field(t, FIELD_INPUT));
-    assert_text(task_field(t, FIELD_NAME), "teller");
-    assert_text(task_field(t, FIELD_METADATA), "{\"a\":1}");
+    assert_null_span(task_field(t, FIELD_input));
+    assert_text(task_field(t, FIELD_name), "teller");
+    assert_text(task_field(t, FIELD_metadata), "{\"a\":1}");
     assert_non_null(t->work);
     client_say(c, request);
     const char *again = client_await(c, "\"repeated\":true");

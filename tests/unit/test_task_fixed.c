@@ -19,9 +19,9 @@ static int teardown(void **state)
 static struct str *string_of(struct task_record *rec, size_t i)
 {
     struct str *const all[] = {
-        &rec->agent,          &rec->name,          &rec->description,    &rec->metadata,
-        &rec->parent_task_id, &rec->parent_run_id, &rec->parent_call_id, &rec->parent_agent_id,
-        &rec->ancestors,      &rec->input,
+        &rec->agent,         &rec->name,           &rec->description,     &rec->parent_task_id,
+        &rec->parent_run_id, &rec->parent_call_id, &rec->parent_agent_id, &rec->ancestors,
+        &rec->metadata,      &rec->input,
     };
     assert_int_equal(countof(all), N_TASK_FIELDS);
     return all[i];

@@ -134,6 +134,21 @@ static void test_utf8_cut_ends_on_a_border(void **state)
     assert_true(utf8_cut(STR("\x80\x80\x80"), 2) <= 2);
 }
 
+static void test_utf8_whole_drops_the_beginning_of_a_character(void **state)
+{
+    (void)state;
+    /*                          0 1   3       6           10 */
+    const struct str text = STR("a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z");
+    static const size_t whole[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11};
+    for (size_t n = 0; n < countof(whole); n++)
+        assert_int_equal(utf8_whole((struct str){text.p, n}), whole[n]);
+    assert_int_equal(utf8_whole(STR_NULL), 0);
+    /* What is broken already was not cut: it stays. */
+    assert_int_equal(utf8_whole(STR("\x80\x80\x80\x80\x80")), 5);
+    assert_int_equal(utf8_whole(STR("\x80\x80")), 2);
+    assert_int_equal(utf8_whole(STR("a\xff")), 2);
+}
+
 static void test_utf8_chars_counts_characters(void **state)
 {
     (void)state;
@@ -167,6 +182,7 @@ int main(void)
         cmocka_unit_test(test_utf8_random_bytes_are_judged_as_the_oracle_does),
         cmocka_unit_test(test_utf8_every_character_is_valid_and_whole),
         cmocka_unit_test(test_utf8_cut_ends_on_a_border),
+        cmocka_unit_test(test_utf8_whole_drops_the_beginning_of_a_character),
         cmocka_unit_test(test_utf8_chars_counts_characters),
         cmocka_unit_test(test_utf8_begun_is_what_a_character_begins_with),
     };

@@ -6,10 +6,10 @@ export type TaskType = "chat" | "background" | "child" | "notice";
 export type TaskStatus = "pending" | "running" | "completed" | "failed" | "cancelled";
 
 export interface TaskError {
-  /** What failed, where the gateway tells it apart: `model_busy`, `model_refused` … */
-  reason?: string;
   code: "agent_error" | "timeout" | "cancelled" | "orphaned" | "limit" | "overloaded" | "internal";
   message: string;
+  /** Why a model failed: `model_busy`, `model_overloaded`, `model_refused`, `model_unreachable`, `context_too_long`, `broke_off`. */
+  reason?: string;
 }
 
 export interface TaskSummary {

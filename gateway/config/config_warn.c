@@ -1,0 +1,70 @@
+/* Design.  What is legal, and more than its operator may have meant.  A warning stops nothing: it
+ * is told by check-config, and by the log at a start. */
+#include <ctype.h>
+#include <stdio.h>
+
+#include "gateway/config/config_keys.h"
+
+/* Programs that run what their arguments, their files or their input say.  A version may follow
+ * ("python3.11"). */
+static const char *const shells[] = {
+    "apt",     "apt-get", "ash",     "at",      "awk",     "bash",      "bat",    "bun",
+    "busybox", "bwrap",   "cargo",   "chroot",  "cmake",   "crontab",   "csh",    "dash",
+    "deno",    "docker",  "dpkg",    "ed",      "emacs",   "env",       "ex",     "expect",
+    "fd",      "find",    "fish",    "flock",   "gawk",    "gcc",       "gdb",    "git",
+    "go",      "hg",      "ionice",  "ipython", "java",    "jshell",    "julia",  "ksh",
+    "kubectl", "less",    "lua",     "luajit",  "make",    "man",       "mawk",   "more",
+    "mysql",   "nano",    "nawk",    "nc",      "ncat",    "nice",      "ninja",  "node",
+    "nodejs",  "nohup",   "npm",     "npx",     "nsenter", "nvim",      "octave", "parallel",
+    "perl",    "php",     "pip",     "pnpm",    "podman",  "pry",       "psql",   "pypy",
+    "python",  "R",       "rlwrap",  "rsync",   "ruby",    "run-parts", "scp",    "screen",
+    "script",  "sed",     "setarch", "setsid",  "sftp",    "sh",        "socat",  "sort",
+    "sqlite",  "ssh",     "stdbuf",  "strace",  "su",      "sudo",      "svn",    "tar",
+    "taskset", "tclsh",   "tcsh",    "tig",     "time",    "timeout",   "tmux",   "unshare",
+    "uv",      "vi",      "view",    "vim",     "vimdiff", "watch",     "xargs",  "yarn",
+    "zip",     "zsh",
+};
+
+/* "/usr/bin/python3.11" is python. */
+static bool is_shell(const char *program)
+{
+    const char *slash = strrchr(program, '/');
+    struct str name = str_of(slash ? slash + 1 : program);
+    while (name.n && (isdigit((unsigned char)name.p[name.n - 1]) || name.p[name.n - 1] == '.'))
+        name.n--;
+    for (size_t i = 0; i < countof(shells); i++)
+        if (str_eq(name, str_of(shells[i])))
+            return true;
+    return false;
+}
+
+static void warn_shells(const struct config_texts *programs, const char *path, struct faults *f)
+{
+    char at[64];
+
+    for (size_t i = 0; i < programs->n; i++) {
+        if (!is_shell(programs->list[i]))
+            continue;
+        snprintf(at, sizeof at, "%s[%zu]", path, i);
+        fault(f, at, "runs whatever it is told to: to approve of it is to approve of a shell");
+    }
+}
+
+static void warn_rebinding(const struct config *c, struct faults *f)
+{
+    if (c->serves_guests && !c->is_loopback && c->origins.n == 0 && c->hosts.n == 0)
+        fault(f, "guests",
+              "come from beyond loopback, and neither origins nor hosts says by which name: a web "
+              "page that binds its own name to this address (DNS rebinding) is a guest in the name "
+              "of whoever looks at it");
+}
+
+int config_warn(const struct config *c, struct buf *ret_warnings)
+{
+    struct faults f = {.out = ret_warnings};
+
+    warn_rebinding(c, &f);
+    warn_shells(&c->terminal.approved, "terminal.approved", &f);
+    warn_shells(&c->terminal.approved_input, "terminal.approved_input", &f);
+    return f.n;
+}
