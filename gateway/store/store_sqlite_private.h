@@ -168,14 +168,14 @@ int crc_register(sqlite3 *db); /* row_crc, for this connection; SQLite's code */
  * the three groups has a checksum of its own: the first is never written again, the second is read
  * by lists, and the third, which is long, is not: they never touch the overflow pages it lies in.
  * All three cover the task's key. */
-#define SQL_TASK_FIXED                                                                                      \
-    "task_key, type, notify_on_complete, waits, created_at, owner, conversation_id, task_id, agent, name, " \
-    "description, parent_task_id, parent_run_id, parent_call_id, parent_agent_id, ancestors"
-#define SQL_TASK_STATE_WITH(first, acked)                                                       \
-    "status, error, progress, " first ", head, cancel_requested_at, started_at, completed_at, " \
-    "output_truncated, " acked ", error_message, waiting_for"
-#define SQL_TASK_STATE SQL_TASK_STATE_WITH("first", "acked")
-#define SQL_TASK_LONG "output, result, undelivered, answers"
+#define SQL_NAME(name) ", " #name
+#define SQL_NAME_OF(type, name) SQL_NAME(name)
+#define SQL_TASK_FIXED \
+    "task_key" TASK_FIXED_NUMBERS(SQL_NAME_OF) TASK_NAMES(SQL_NAME) TASK_FIXED_TEXTS(SQL_NAME)
+/* These follow others: each begins with a comma. */
+#define SQL_TASK_STATE TASK_STATE_NUMBERS(SQL_NAME_OF, SQL_NAME) TASK_STATE_TEXTS(SQL_NAME)
+#define SQL_TASK_LONG TASK_LONG_TEXTS(SQL_NAME)
+#define SQL_TASK_INPUT TASK_INPUT_TEXTS(SQL_NAME)
 
 /* task_record_cost of tasks t and inputs i. */
 #define SQL_BYTES(column) "coalesce(length(CAST(" column " AS BLOB)), 0)"

@@ -8,40 +8,44 @@
 /* --- rows ------------------------------------------------------------------------------------- */
 
 /* Where a task's columns are (FULL, BRIEF, ENDED and LIVE of store_sqlite_conn.c). */
+#define N(type, name) ROW_##name,
+#define T(name) ROW_##name,
 enum {
-    ROW_FIXED,
-    ROW_FIXED_CRC = 16,
-    ROW_STATE,
-    ROW_STATE_CRC = 29,
-    ROW_LONG,
-    ROW_LONG_CRC = 34,
-    ROW_INPUT,
-    ROW_INPUT_CRC = 37,
+    ROW_key,
+    TASK_FIXED_NUMBERS(N) TASK_NAMES(T) TASK_FIXED_TEXTS(T) ROW_FIXED_CRC,
+    TASK_STATE_NUMBERS(N, T) TASK_STATE_TEXTS(T) ROW_STATE_CRC,
+    TASK_LONG_TEXTS(T) ROW_LONG_CRC,
+    TASK_INPUT_TEXTS(T) ROW_INPUT_CRC,
     ROW_IS_FULL,
     ROW_MORE /* of LIVE the last line in blocks, of ENDED its events' bytes; others have none */
 };
+#undef N
+#undef T
+
+#define N(type, name) ret->name = (type)call_col_int(c, ROW_##name);
+#define R(name) ret->name = sqlite3_column_double(c->stmt, ROW_##name);
+#define T(name) ret->name = arena_str(chunks, call_col(c, ROW_##name));
 
 static void take_state(const struct call *c, struct arena_chunk **chunks, struct task_state *ret)
 {
-    *ret = (struct task_state){
-        .status = (enum task_status)call_col_int(c, ROW_STATE),
-        .error = (enum task_error)call_col_int(c, ROW_STATE + 1),
-        .progress = sqlite3_column_double(c->stmt, ROW_STATE + 2),
-        .first = (uint64_t)call_col_int(c, ROW_STATE + 3),
-        .head = (uint64_t)call_col_int(c, ROW_STATE + 4),
-        .cancel_requested_at = call_col_int(c, ROW_STATE + 5),
-        .started_at = call_col_int(c, ROW_STATE + 6),
-        .completed_at = call_col_int(c, ROW_STATE + 7),
-        .output_truncated = call_col_int(c, ROW_STATE + 8) != 0,
-        .acked = call_col_int(c, ROW_STATE + 9) != 0,
-        .error_message = arena_str(chunks, call_col(c, ROW_STATE + 10)),
-        .waiting_for = arena_str(chunks, call_col(c, ROW_STATE + 11)),
-        .output = arena_str(chunks, call_col(c, ROW_LONG)),
-        .result = arena_str(chunks, call_col(c, ROW_LONG + 1)),
-        .undelivered = arena_str(chunks, call_col(c, ROW_LONG + 2)),
-        .answers = arena_str(chunks, call_col(c, ROW_LONG + 3)),
-    };
+    TASK_STATE_NUMBERS(N, R)
+    TASK_STATE_TEXTS(T)
+    TASK_LONG_TEXTS(T)
 }
+
+static void take_record(const struct call *c, struct arena_chunk **chunks, struct task_record *ret)
+{
+    *ret = (struct task_record){.key = call_col_int(c, ROW_key)};
+    TASK_FIXED_NUMBERS(N)
+    TASK_NAMES(T)
+    TASK_FIXED_TEXTS(T)
+    TASK_INPUT_TEXTS(T)
+    take_state(c, chunks, &ret->state);
+}
+
+#undef N
+#undef R
+#undef T
 
 static void take_more(const struct call *c, struct task_record *t)
 {
@@ -55,27 +59,7 @@ static void take_more(const struct call *c, struct task_record *t)
 
 static void take_task(const struct call *c, struct arena_chunk **chunks, struct task_record *ret)
 {
-    *ret = (struct task_record){
-        .key = call_col_int(c, 0),
-        .type = (enum task_type)call_col_int(c, 1),
-        .notify_on_complete = call_col_int(c, 2) != 0,
-        .waits = call_col_int(c, 3) != 0,
-        .created_at = call_col_int(c, 4),
-        .owner = arena_str(chunks, call_col(c, 5)),
-        .conversation_id = arena_str(chunks, call_col(c, 6)),
-        .task_id = arena_str(chunks, call_col(c, 7)),
-        .agent = arena_str(chunks, call_col(c, 8)),
-        .name = arena_str(chunks, call_col(c, 9)),
-        .description = arena_str(chunks, call_col(c, 10)),
-        .parent_task_id = arena_str(chunks, call_col(c, 11)),
-        .parent_run_id = arena_str(chunks, call_col(c, 12)),
-        .parent_call_id = arena_str(chunks, call_col(c, 13)),
-        .parent_agent_id = arena_str(chunks, call_col(c, 14)),
-        .ancestors = arena_str(chunks, call_col(c, 15)),
-        .input = arena_str(chunks, call_col(c, ROW_INPUT)),
-        .metadata = arena_str(chunks, call_col(c, ROW_INPUT + 1)),
-    };
-    take_state(c, chunks, &ret->state);
+    take_record(c, chunks, ret);
     take_more(c, ret);
 }
 
@@ -87,18 +71,19 @@ static bool is_null(const struct call *c, int column)
 /* No input has no row, and no checksum. */
 static bool input_is_sound(const struct call *c, uint32_t key)
 {
-    if (is_null(c, ROW_INPUT) && is_null(c, ROW_INPUT + 1))
+    if (is_null(c, ROW_input) && is_null(c, ROW_metadata))
         return is_null(c, ROW_INPUT_CRC);
-    return call_is_sound(c, key, ROW_INPUT, ROW_INPUT_CRC - 1);
+    return call_is_sound(c, key, ROW_LONG_CRC + 1, ROW_INPUT_CRC - 1);
 }
 
 static bool task_is_sound(const struct call *c, const struct task_record *t)
 {
     uint32_t key = crc_int(0, t->key);
-    return call_is_sound(c, 0, ROW_FIXED, ROW_FIXED_CRC - 1) &&
-           call_is_sound(c, key, ROW_STATE, ROW_STATE_CRC - 1) &&
+    return call_is_sound(c, 0, ROW_key, ROW_FIXED_CRC - 1) &&
+           call_is_sound(c, key, ROW_FIXED_CRC + 1, ROW_STATE_CRC - 1) &&
            (!call_col_int(c, ROW_IS_FULL) ||
-            (call_is_sound(c, key, ROW_LONG, ROW_LONG_CRC - 1) && input_is_sound(c, key))) &&
+            (call_is_sound(c, key, ROW_STATE_CRC + 1, ROW_LONG_CRC - 1) &&
+             input_is_sound(c, key))) &&
            (unsigned)t->state.status <= STATUS_CANCELLED && (unsigned)t->type <= TYPE_NOTICE &&
            (unsigned)t->state.error <= TASK_INTERNAL;
 }

@@ -14,50 +14,42 @@ static void call_conversation(struct call *c, const struct op *op)
     call_text(c, op->conversation_id);
 }
 
-/* The columns of SQL_TASK_STATE, and of SQL_TASK_LONG. */
-static void call_state(struct call *c, const struct task_state *state)
+#define N(type, name) call_int(c, (int64_t)from->name);
+#define R(name) call_real(c, from->name);
+#define T(name) call_text(c, from->name);
+
+/* In the order of SQL_TASK_STATE and SQL_TASK_LONG. */
+static void call_state(struct call *c, const struct task_state *from)
 {
-    call_int(c, state->status);
-    call_int(c, state->error);
-    call_real(c, state->progress);
-    call_int(c, (int64_t)state->first);
-    call_int(c, (int64_t)state->head);
-    call_int(c, state->cancel_requested_at);
-    call_int(c, state->started_at);
-    call_int(c, state->completed_at);
-    call_int(c, state->output_truncated);
-    call_int(c, state->acked);
-    call_text(c, state->error_message);
-    call_text(c, state->waiting_for);
-    call_text(c, state->output);
-    call_text(c, state->result);
-    call_text(c, state->undelivered);
-    call_text(c, state->answers);
+    TASK_STATE_NUMBERS(N, R)
+    TASK_STATE_TEXTS(T)
+    TASK_LONG_TEXTS(T)
 }
+
+static void call_input(struct call *c, const struct task_record *from)
+{
+    TASK_INPUT_TEXTS(T)
+}
+
+static void call_record(struct call *c, const struct task_record *from)
+{
+    call_int(c, from->key);
+    TASK_FIXED_NUMBERS(N)
+    TASK_NAMES(T)
+    TASK_FIXED_TEXTS(T)
+    call_state(c, &from->state);
+    call_input(c, from); /* for the checksum alone */
+}
+
+#undef N
+#undef R
+#undef T
 
 static int apply_task_new(struct store_sqlite *s, const struct op *op)
 {
     const struct task_record *t = op->record;
     struct call c = call_begin(&s->writer, STMT_TASK_NEW);
-    call_int(&c, t->key);
-    call_int(&c, t->type);
-    call_int(&c, t->notify_on_complete);
-    call_int(&c, t->waits);
-    call_int(&c, t->created_at);
-    call_text(&c, t->owner);
-    call_text(&c, t->conversation_id);
-    call_text(&c, t->task_id);
-    call_text(&c, t->agent);
-    call_text(&c, t->name);
-    call_text(&c, t->description);
-    call_text(&c, t->parent_task_id);
-    call_text(&c, t->parent_run_id);
-    call_text(&c, t->parent_call_id);
-    call_text(&c, t->parent_agent_id);
-    call_text(&c, t->ancestors);
-    call_state(&c, &t->state);
-    call_text(&c, t->input); /* for the checksum alone */
-    call_text(&c, t->metadata);
+    call_record(&c, t);
     int status = call_run(&c);
     if (status < 0)
         return status;
@@ -68,8 +60,7 @@ static int apply_task_new(struct store_sqlite *s, const struct op *op)
     if (t->input.p || t->metadata.p) {
         c = call_begin(&s->writer, STMT_INPUT_NEW);
         call_int(&c, t->key);
-        call_text(&c, t->input);
-        call_text(&c, t->metadata);
+        call_input(&c, t);
         status = call_run(&c);
     }
     if (status == STORE_OK && status_is_terminal(t->state.status))
