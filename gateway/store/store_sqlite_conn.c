@@ -283,7 +283,7 @@ static int map_err(sqlite3 *db, int rc)
     }
 }
 
-int conn_failed(struct conn *conn, int rc)
+int sql_conn_failed(struct sql_conn *conn, int rc)
 {
     snprintf(conn->error, sizeof conn->error, "%s (%d)",
              conn->db ? sqlite3_errmsg(conn->db) : sqlite3_errstr(rc), rc);
@@ -292,20 +292,20 @@ int conn_failed(struct conn *conn, int rc)
 
 /* --- connections ------------------------------------------------------------------------------ */
 
-int conn_open(struct conn *conn, const char *path, bool read_only)
+int sql_conn_open(struct sql_conn *conn, const char *path, bool read_only)
 {
     int flags = (read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE) | SQLITE_OPEN_NOMUTEX |
                 SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
-    *conn = (struct conn){0};
+    *conn = (struct sql_conn){0};
     int rc = sqlite3_open_v2(path, &conn->db, flags, NULL);
     if (rc == SQLITE_OK)
         rc = sqlite3_busy_timeout(conn->db, BUSY_MS);
     if (rc == SQLITE_OK)
-        rc = crc_register(conn->db);
-    return rc == SQLITE_OK ? STORE_OK : conn_failed(conn, rc);
+        rc = sql_crc_register(conn->db);
+    return rc == SQLITE_OK ? STORE_OK : sql_conn_failed(conn, rc);
 }
 
-void conn_close(struct conn *conn)
+void sql_conn_close(struct sql_conn *conn)
 {
     for (size_t i = 0; i < STMT_COUNT; i++)
         sqlite3_finalize(conn->stmts[i]);
@@ -315,17 +315,17 @@ void conn_close(struct conn *conn)
     memset(conn->stmts, 0, sizeof conn->stmts);
 }
 
-int conn_exec(struct conn *conn, const char *script)
+int sql_conn_exec(struct sql_conn *conn, const char *script)
 {
     int rc = sqlite3_exec(conn->db, script, NULL, NULL, NULL);
-    return rc == SQLITE_OK ? STORE_OK : conn_failed(conn, rc);
+    return rc == SQLITE_OK ? STORE_OK : sql_conn_failed(conn, rc);
 }
 
 /* --- calls ------------------------------------------------------------------------------------ */
 
-struct call call_begin(struct conn *conn, enum stmt stmt)
+struct sql_call sql_begin(struct sql_conn *conn, enum stmt stmt)
 {
-    struct call c = {.conn = conn, .rc = SQLITE_OK};
+    struct sql_call c = {.conn = conn, .rc = SQLITE_OK};
     if (!conn->stmts[stmt])
         c.rc = sqlite3_prepare_v3(conn->db, sql[stmt], -1, SQLITE_PREPARE_PERSISTENT,
                                   &conn->stmts[stmt], NULL);
@@ -334,7 +334,7 @@ struct call call_begin(struct conn *conn, enum stmt stmt)
 }
 
 /* All bound memory outlives the call: it is static to SQLite. */
-void call_text(struct call *c, struct str s)
+void sql_text(struct sql_call *c, struct str s)
 {
     c->at++;
     if (c->rc == SQLITE_OK)
@@ -342,55 +342,55 @@ void call_text(struct call *c, struct str s)
                     : sqlite3_bind_null(c->stmt, c->at);
 }
 
-void call_blob(struct call *c, struct str s)
+void sql_blob(struct sql_call *c, struct str s)
 {
     c->at++;
     if (c->rc == SQLITE_OK)
         c->rc = sqlite3_bind_blob64(c->stmt, c->at, s.p ? s.p : "", s.n, SQLITE_STATIC);
 }
 
-void call_last(struct call *c)
+void sql_last(struct sql_call *c)
 {
-    call_blob(c, STR("")); /* any blob is behind any text */
+    sql_blob(c, STR("")); /* any blob is behind any text */
 }
 
-void call_int(struct call *c, int64_t n)
+void sql_int(struct sql_call *c, int64_t n)
 {
     c->at++;
     if (c->rc == SQLITE_OK)
         c->rc = sqlite3_bind_int64(c->stmt, c->at, n);
 }
 
-void call_real(struct call *c, double n)
+void sql_real(struct sql_call *c, double n)
 {
     c->at++;
     if (c->rc == SQLITE_OK)
         c->rc = sqlite3_bind_double(c->stmt, c->at, n);
 }
 
-bool call_step(struct call *c)
+bool sql_step(struct sql_call *c)
 {
     if (c->rc == SQLITE_OK || c->rc == SQLITE_ROW)
         c->rc = sqlite3_step(c->stmt);
     return c->rc == SQLITE_ROW;
 }
 
-int call_end(struct call *c)
+int sql_end(struct sql_call *c)
 {
     bool good = c->rc == SQLITE_OK || c->rc == SQLITE_ROW || c->rc == SQLITE_DONE;
-    int status = good ? STORE_OK : conn_failed(c->conn, c->rc);
+    int status = good ? STORE_OK : sql_conn_failed(c->conn, c->rc);
     sqlite3_reset(c->stmt); /* tells the step's error again, which is noted already */
     return status;
 }
 
-int call_run(struct call *c)
+int sql_run(struct sql_call *c)
 {
-    while (call_step(c))
+    while (sql_step(c))
         ;
-    return call_end(c);
+    return sql_end(c);
 }
 
-struct str call_col(const struct call *c, int column)
+struct str sql_col(const struct sql_call *c, int column)
 {
     int type = sqlite3_column_type(c->stmt, column);
     if (type == SQLITE_NULL)
@@ -401,7 +401,7 @@ struct str call_col(const struct call *c, int column)
     return (struct str){p ? p : "", n};
 }
 
-int64_t call_col_int(const struct call *c, int column)
+int64_t sql_col_int(const struct sql_call *c, int column)
 {
     return sqlite3_column_int64(c->stmt, column);
 }
