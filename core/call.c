@@ -5,7 +5,7 @@
 
 #include "core/session.h"
 
-#define RETRY_OVERLOADED_MS 1000
+#define PATIENCE_MS 1000 /* with commits that fail */
 
 static void verb_none(struct call *c)
 {
@@ -71,6 +71,7 @@ static void done(struct call *c)
 {
     if (c->replied)
         *c->replied = true;
+    list_remove(&c->waits);
     if (c->conversation)
         conversation_unref(c->conversation);
     owner_unref(c->hub, c->owner);
@@ -100,7 +101,8 @@ void call_reply(struct call *c, struct str line)
 void call_fail(struct call *c, enum error e, const char *message)
 {
     struct buf line = {0};
-    error_line(&line, e, c->req.id, message, -1, -1);
+    error_line(&line, e, c->req.id, message, c->retry_after_ms ? c->retry_after_ms : RETRY_USUAL,
+               -1);
     call_finish(c, e, buf_str(&line));
     buf_done(&line);
 }
@@ -128,8 +130,68 @@ void call_query(struct call *c, struct query *q, store_query_fn done_fn)
     hub_query(c->hub, q, done_fn, c);
 }
 
+bool call_may_ask_again(struct call *c, const struct task_record *task)
+{
+    if (c->asked_again) {
+        char id[TASK_ID_LEN + 1] = "";
+        snprintf(id, sizeof id, "%.*s", (int)task->task_id.n, task->task_id.p);
+        hub_tell_damage(c->hub, id, 0);
+        return false;
+    }
+    c->asked_again = true;
+    return true;
+}
+
+/* --- a store that fails ----------------------------------------------------------------------- */
+
+/* What it has staged may still be committed: the call keeps its claim, and goes on. */
+static void lose_patience(struct call *c)
+{
+    call_reply_fn reply = c->reply;
+    void *arg = c->arg;
+    if (!reply)
+        return;
+    struct buf line = {0};
+    error_line(&line, ERR_OVERLOADED, c->req.id,
+               "the store does not take writes now, and may still take this one", -1, -1);
+    call_forget(c);
+    reply(arg, ERR_OVERLOADED, buf_str(&line));
+    buf_done(&line);
+}
+
+static void on_patience(struct timer *timer)
+{
+    struct hub *h = container_of(timer, struct hub, patience);
+    struct list now, *node;
+    if (hub_can_write(h))
+        return;
+    list_init(&now);
+    list_splice(&now, &h->waiting_calls);
+    while ((node = list_pop(&now)) != NULL)
+        lose_patience(list_item(node, struct call, waits));
+    calls_begin_losing_patience(h); /* there are readers who wait for what is staged */
+}
+
+void calls_init(struct hub *h)
+{
+    list_init(&h->waiting_calls);
+    h->patience.fire = on_patience;
+}
+
+void calls_begin_losing_patience(struct hub *h)
+{
+    timer_arm(&h->clock, &h->patience, h->clock.now_ms + PATIENCE_MS);
+}
+
+void call_waits(struct call *c)
+{
+    if (!list_is_in(&c->waits))
+        list_push(&c->hub->waiting_calls, &c->waits);
+}
+
 void call_wait(struct call *c, void (*done_fn)(struct waiter *waiter, int status))
 {
+    call_waits(c);
     c->waiter.done = done_fn;
     journal_wait(&c->hub->journal, &c->waiter);
 }

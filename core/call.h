@@ -15,6 +15,7 @@
 struct session;
 
 #define FOLLOWS_TOO_MUCH "too much is followed on this connection"
+#define STALE_RECORD "the task's record is damaged"
 #define IS_BEING_DELETED "the conversation is being deleted"
 
 /* line is the whole reply without newline; error is ERR_NONE for an answer. */
@@ -46,6 +47,9 @@ struct call {
     uint32_t n; /* how many they are; ack: were acknowledged; title: deletions before */
     size_t at;  /* ack: the id that is being looked up */
     struct opening *opening; /* open: held until its snapshot is there */
+    struct list waits;       /* in the hub's list, while it waits for a commit */
+    bool asked_again;        /* an answer of the store was out of date */
+    msec_t retry_after_ms;   /* of a refusal; 0: the usual */
     bool *replied;           /* while hub_request is on the stack */
 };
 
@@ -55,6 +59,10 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
                          call_reply_fn reply, void *arg);
 /* Nobody waits for the reply any more; the call itself goes on. */
 void call_forget(struct call *c);
+
+/* For the hub: at its start, and when commits begin to fail. */
+void calls_init(struct hub *h);
+void calls_begin_losing_patience(struct hub *h);
 
 /* For the verbs. */
 void call_reply(struct call *c, struct str line); /* and frees the call */
@@ -66,6 +74,13 @@ void call_query(struct call *c, struct query *q, store_query_fn done);
 /* done is called when all that is staged now is committed, or given up. */
 void call_wait(struct call *c, void (*done)(struct waiter *waiter, int status));
 void call_wait_ok(struct call *c); /* replies ok then */
+/* The answer about the task is older than what memory knows.  True once for each call: it is to
+ * ask again.  The store has answered with all that was committed before, so a second such answer
+ * is damage, which this tells: the call must fail then, with STALE_RECORD. */
+bool call_may_ask_again(struct call *c, const struct task_record *task);
+/* It waits for a commit: when the store fails meanwhile, `overloaded` is replied within 2 s, and
+ * the call goes on without anybody. */
+void call_waits(struct call *c);
 /* The store could not answer, or did not take what was staged: everyone gets the same. */
 void call_read_failed(struct call *c);
 /* As that; but what is damaged is told as damage, for to ask again is of no use. */

@@ -167,7 +167,7 @@ static void on_record(void *arg, int status, struct answer *answer)
         put_changed(c, NULL);
     else if (status == 0)
         put_changed(c, &answer->conversations[0]);
-    else
+    else if (status != STORE_CORRUPT) /* which it will be the next time too */
         tell_later(c);
     conversation_unref(c);
 }

@@ -30,8 +30,9 @@ struct conversation {
     struct call *deleting;    /* the request that removes it, NULL */
     struct list notices;      /* of struct notice, by key: what has ended and is still to be told */
     struct list due;          /* in the hub's list: a notice turn may be possible */
-    bool asking;              /* its record is being read for the watchers … */
-    bool noticing;            /* … and for a notice turn */
+    struct list freed; /* in the hub's list: a task has ended, and one that waits may start */
+    bool asking;       /* its record is being read for the watchers … */
+    bool noticing;     /* … and for a notice turn */
     char id[];
 };
 

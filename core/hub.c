@@ -2,13 +2,13 @@
 
 #include <stdlib.h>
 
+#include "core/call.h"
+#include "core/load.h"
 #include "core/notice.h"
 #include "core/session.h"
 
 #define MIN_CACHE_BYTES (1u << 20) /* a load must survive until its reader has had its turn */
-#define LOAD_RETRY_MS 200
 #define ASK_AGAIN_MS 200
-#define LOAD_BYTES (256 * 1024) /* of blocks in one read: a bounded piece at a time */
 
 static struct map_key owner_key(const struct map_node *node)
 {
@@ -16,18 +16,10 @@ static struct map_key owner_key(const struct map_node *node)
     return (struct map_key){{str_of(o->name)}};
 }
 
-static void wake_cursors(struct stream *s)
-{
-    list_each (it, &s->cursors) {
-        struct cursor *c = list_item(it, struct cursor, in_stream);
-        c->wake(c);
-    }
-}
-
 static void on_advanced(void *arg, struct stream *s)
 {
     (void)arg;
-    wake_cursors(s);
+    stream_wake(s);
 }
 
 static void on_settled(void *arg, struct stream *s)
@@ -66,8 +58,16 @@ void hub_ask_again(struct hub *h)
     timer_arm(&h->clock, &h->ask_again, h->clock.now_ms + ASK_AGAIN_MS);
 }
 
-static const struct journal_events journal_events = {
-    .advanced = on_advanced, .settled = on_settled, .lost = on_lost, .recovered = on_recovered};
+static void on_failing(void *arg)
+{
+    calls_begin_losing_patience(arg);
+}
+
+static const struct journal_events journal_events = {.advanced = on_advanced,
+                                                     .settled = on_settled,
+                                                     .lost = on_lost,
+                                                     .failing = on_failing,
+                                                     .recovered = on_recovered};
 
 void hub_init(struct hub *h, const struct hub_options *options, struct store_port *port,
               const struct store_start *start)
@@ -97,8 +97,10 @@ void hub_init(struct hub *h, const struct hub_options *options, struct store_por
     list_init(&h->dead_tools);
     list_init(&h->changed);
     list_init(&h->due);
+    list_init(&h->freed);
     list_init(&h->notice_puts);
     h->ask_again.fire = on_ask_again;
+    calls_init(h);
     retention_init(&h->retention, h);
     revocations_init(&h->revocations, secret);
 }
@@ -164,68 +166,10 @@ void hub_release_stream(struct hub *h, struct stream *s)
     stream_free(s);
 }
 
-/* A read of blocks that a cursor of the stream waits for. */
-struct load {
-    struct hub *hub;
-    struct stream *stream;
-    uint64_t seq; /* the first that is needed */
-    struct timer again;
-};
-
-static void end_load(struct load *load)
-{
-    struct stream *s = load->stream;
-    s->load = NULL;
-    wake_cursors(s);
-    hub_release_stream(load->hub, s);
-    free(load);
-}
-
-static void on_load_again(struct timer *timer)
-{
-    end_load(container_of(timer, struct load, again));
-}
-
 void hub_tell_damage(struct hub *h, const char *task_id, uint64_t seq)
 {
     h->stats.damages++;
     h->o.damaged(task_id, seq);
-}
-
-static void on_loaded(void *arg, int status, struct answer *answer)
-{
-    struct load *load = arg;
-    struct stream *s = load->stream;
-    if (status < 0 && status != STORE_CORRUPT) { /* the cursors ask again, a little later */
-        timer_arm(&load->hub->clock, &load->again, load->hub->clock.now_ms + LOAD_RETRY_MS);
-        return;
-    }
-    bool found = answer->n_blocks > 0 && answer->blocks[0]->first <= load->seq &&
-                 stream_owns(s, answer->blocks[0]);
-    for (size_t i = 0; i < answer->n_blocks && !s->gone && stream_owns(s, answer->blocks[i]); i++) {
-        block_cache_put(&load->hub->cache, s, answer->blocks[i]);
-        answer->blocks[i] = NULL;
-    }
-    if (!found && !s->gone) {
-        s->broken = true;
-        hub_tell_damage(load->hub, s->task_id, load->seq);
-    }
-    end_load(load);
-}
-
-void hub_load(struct hub *h, struct cursor *c)
-{
-    struct stream *s = c->stream;
-    if (s->load)
-        return;
-    struct load *load = s->load = xcalloc(sizeof *load);
-    *load = (struct load){.hub = h, .stream = s, .seq = c->seq + 1, .again.fire = on_load_again};
-    hub_query(h,
-              &(struct query){.kind = QUERY_BLOCKS,
-                              .task_key = s->task_key,
-                              .after = c->seq,
-                              .max_bytes = LOAD_BYTES},
-              on_loaded, load);
 }
 
 static void hub_drop_stream(struct map_node *node, void *arg)
@@ -236,9 +180,7 @@ static void hub_drop_stream(struct map_node *node, void *arg)
         task_free(s->task);
     s->task = NULL;
     block_cache_drop(&h->cache, s);
-    if (s->load) /* its answer came, and was none: it waited to ask again */
-        timer_disarm(&h->clock, &s->load->again);
-    free(s->load);
+    load_drop(s);
     s->pins = 0;
     stream_free(s);
 }
@@ -259,6 +201,8 @@ void hub_done(struct hub *h)
     struct list *node;
     while ((node = list_pop(&h->changed)) != NULL)
         conversation_unref(list_item(node, struct conversation, changed));
+    while ((node = list_pop(&h->freed)) != NULL)
+        conversation_unref(list_item(node, struct conversation, freed));
     list_each (it, &h->dead_tasks)
         list_item(it, struct task, in_wait)->refs = 0;
     hub_reap(h);

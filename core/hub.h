@@ -115,9 +115,12 @@ struct hub {
     struct list dead_tools;  /* of struct tool_use */
     struct list changed;     /* conversations whose watchers or readers are to be told */
     struct list due;         /* conversations where a notice turn may be possible */
+    struct list freed;       /* conversations where a task that waits may start; a reference each */
     struct list notice_puts; /* of what is no task: staged, and not committed (notice_source.c) */
     bool notices_may_go;     /* something has made room since they were looked at */
-    struct timer ask_again;  /* armed: a record could not be read, who needs it waits */
+    struct list waiting_calls; /* for a commit */
+    struct timer patience;     /* of these, while commits fail */
+    struct timer ask_again;    /* armed: a record could not be read, who needs it waits */
     bool draining;
     bool abandoned; /* nothing starts any more */
     bool closing;   /* in hub_done: the port is no more */
@@ -146,8 +149,6 @@ struct stream *hub_add_stream(struct hub *h, struct str owner, struct str conver
 void hub_release_stream(struct hub *h, struct stream *s);
 /* Counts and tells that the task's events cannot be read from seq on. */
 void hub_tell_damage(struct hub *h, const char *task_id, uint64_t seq);
-/* Asks the store for the blocks behind the cursor; its cursors are woken when they are there. */
-void hub_load(struct hub *h, struct cursor *c);
 
 /* Asks the store; in hub_done, when there is none any more, done is told STORE_IO at once. */
 void hub_query(struct hub *h, const struct query *q, store_query_fn done, void *arg);

@@ -359,6 +359,7 @@ static void on_failed(struct journal *j, int status)
     if (!j->failing) {
         j->failing = true;
         j->n_tries = 0;
+        j->events->failing(j->arg);
     }
     msec_t wait = backoff_ms(++j->n_tries, BACKOFF_FIRST_MS, BACKOFF_MAX_MS);
     timer_arm(j->clock, &j->retry, j->clock->now_ms + wait);

@@ -229,9 +229,9 @@ static bool is_free(const struct conversation *c)
 static bool notice_has_room(const struct conversation *c)
 {
     const struct hub *h = c->hub;
-    bool is_all;
+    struct retention_refusal full;
     return h->n_live < h->o.limits.tasks && c->owner->n_live < h->o.limits.tasks_per_owner &&
-           !retention_refuses(&h->retention, str_of(c->owner->name), &is_all);
+           !retention_refuses(&h->retention, str_of(c->owner->name), &full);
 }
 
 static void on_record(void *arg, int status, struct answer *answer)
@@ -239,7 +239,7 @@ static void on_record(void *arg, int status, struct answer *answer)
     struct conversation *c = arg;
     struct hub *h = c->hub;
     c->noticing = false;
-    if (status < 0 && status != STORE_NOT_FOUND) {
+    if (status < 0 && status != STORE_NOT_FOUND && status != STORE_CORRUPT) {
         notice_due(c);
         hub_ask_again(h);
     } else if (status == 0 && is_free(c) && !h->draining) {

@@ -13,8 +13,12 @@ struct quota {
     struct list queued; /* in the queue, or among the busy */
     unsigned put_off;   /* so many times in a row */
     bool full;
+    int64_t
+        room_at; /* Unix ms: when the first of its records may go; 0: not known, NEVER: none will */
     char name[];
 };
+
+#define NEVER INT64_MAX
 
 static void next(struct retention *r);
 
@@ -257,6 +261,33 @@ static void put_off(struct retention *r)
     next(r);
 }
 
+/* Of the oldest records: the one that ended first. */
+static void on_room(void *arg, int status, struct answer *answer)
+{
+    struct retention *r = arg;
+    if (is_no_answer(r, status))
+        return;
+    int64_t kept = RETENTION_KEPT_MS, task_ms = r->hub->o.retention.task_ms, room_at = NEVER;
+    if (task_ms && task_ms < kept)
+        kept = task_ms;
+    for (size_t i = 0; i < answer->n_tasks; i++)
+        if (answer->tasks[i].state.completed_at + kept < room_at)
+            room_at = answer->tasks[i].state.completed_at + kept;
+    r->now->room_at = room_at;
+    finish_owner(r, true);
+}
+
+/* Nothing of the owner's may go now: when can it? */
+static void ask_room(struct retention *r)
+{
+    retention_ask(r,
+                  (struct query){.kind = QUERY_OLDEST,
+                                 .owner = str_of(r->now->name),
+                                 .at = NEVER,
+                                 .limit = 4 * RETENTION_PIECE},
+                  on_room);
+}
+
 static void on_oldest(void *arg, int status, struct answer *answer)
 {
     struct retention *r = arg;
@@ -267,7 +298,7 @@ static void on_oldest(void *arg, int status, struct answer *answer)
     if (remove_some(r, answer, max, r->in_records, before) > 0)
         return; /* then the same owner again */
     if (r->in_records) {
-        finish_owner(r, true);
+        ask_room(r);
     } else if (answer->n_tasks > 0) {
         put_off(r);
     } else {
@@ -406,14 +437,22 @@ void retention_look_at(struct retention *r, struct str owner)
     next(r);
 }
 
-const char *retention_refuses(const struct retention *r, struct str owner, bool *ret_all)
+const char *retention_refuses(const struct retention *r, struct str owner,
+                              struct retention_refusal *ret)
 {
-    *ret_all = r->store_is_full;
+    *ret = (struct retention_refusal){r->store_is_full, RETENTION_TICK_MS};
     if (r->store_is_full)
         return "the store is full";
     const struct quota *q = r->n_full ? quota_find(r, owner) : NULL;
     if (!q || !q->full)
         return NULL;
+    if (q->room_at == NEVER) {
+        ret->retry_after_ms = RETRY_NEVER;
+        return "this owner's share of the store is full, and nothing in it will go by itself: delete "
+               "conversations";
+    }
+    msec_t room_in = q->room_at - r->hub->clock.wall_ms;
+    ret->retry_after_ms = room_in > ERROR_RETRY_MS ? room_in : ERROR_RETRY_MS;
     return "this owner's share of the store is full: delete conversations, or wait";
 }
 

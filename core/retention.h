@@ -73,9 +73,13 @@ void retention_done(struct retention *r);
 void retention_start(struct retention *r);
 /* Something of this owner has come into the store, or has gone. */
 void retention_look_at(struct retention *r, struct str owner);
-/* Why the owner may start nothing new, in words for a client; NULL when that is not so.  ret_all:
- * it is the whole store that is full. */
-const char *retention_refuses(const struct retention *r, struct str owner, bool *ret_all);
+struct retention_refusal {
+    bool is_all;           /* it is the whole store that is full */
+    msec_t retry_after_ms; /* when room can come by itself; RETRY_NEVER: it needs a deletion */
+};
+/* Why the owner may start nothing new, in words for a client; NULL when that is not so. */
+const char *retention_refuses(const struct retention *r, struct str owner,
+                              struct retention_refusal *ret);
 /* Whether a record that was read before says of the task what is no longer so. */
 bool retention_has_taken(const struct retention *r, const struct task_record *task);
 

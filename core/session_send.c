@@ -1,8 +1,9 @@
 /* What a session has to say, packed into messages: pongs, replies, newest states, then events. */
-#include "core/session.h"
-
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "core/load.h"
+#include "core/session.h"
 
 struct message {
     struct buf *out;
@@ -114,14 +115,24 @@ static enum progress session_put_run(struct subscription *sub, struct str lines,
 }
 
 /* Its events cannot be told any more: that is said, and not passed over. */
-static void end_broken(struct subscription *sub)
+static void end_untold(struct subscription *sub)
 {
     const struct stream *s = sub->cursor.stream;
+    const char *what = "events are damaged: task";
+    enum error e = ERR_INTERNAL;
     char why[96];
-    snprintf(why, sizeof why,
-             s->gone ? "a followed task was deleted: %s" : "events cannot be read: task %s",
-             s->task_id);
-    session_push_error(sub->session, s->gone ? ERR_NOT_FOUND : ERR_INTERNAL, STR_NULL, why);
+    if (s->gone) {
+        e = ERR_NOT_FOUND;
+        what = "a followed task was deleted:";
+    } else if (cursor_is_cut_off(&sub->cursor)) {
+        e = ERR_NOT_FOUND;
+        what = "events of a followed task were removed:";
+    } else if (s->unread) {
+        e = ERR_OVERLOADED;
+        what = "events cannot be read now: task";
+    }
+    snprintf(why, sizeof why, "%s %s", what, s->task_id);
+    session_push_error(sub->session, e, STR_NULL, why);
     subscription_end(sub);
 }
 
@@ -131,8 +142,8 @@ static enum progress put_events(struct subscription *sub, struct message *m)
     struct cursor *c = &sub->cursor;
     struct hub *h = sub->session->hub;
     struct str lines;
-    if (c->stream->gone) {
-        end_broken(sub);
+    if (cursor_is_cut_off(c)) {
+        end_untold(sub);
         return NOTHING_MORE;
     }
     if (sub->marks && c->seq >= sub->caught_up_at) {
@@ -146,10 +157,10 @@ static enum progress put_events(struct subscription *sub, struct message *m)
     case READ_LINES: return session_put_run(sub, lines, m);
     case READ_LOAD:
         list_remove(&sub->ready);
-        if (c->stream->broken)
-            end_broken(sub);
+        if (c->stream->broken || c->stream->unread)
+            end_untold(sub);
         else
-            hub_load(h, c);
+            load_begin(h, c);
         return NOTHING_MORE;
     case READ_NONE: break;
     }

@@ -135,6 +135,7 @@ void stream_roll_back(struct stream *s)
 void cursor_attach(struct cursor *c, struct stream *s, uint64_t after)
 {
     c->stream = s;
+    s->unread = false; /* who comes now has it tried again */
     c->seq = after;
     c->run_first = 0;
     c->run_at = 0;
@@ -234,6 +235,14 @@ void cursor_take(struct cursor *c, struct str lines)
     c->run_at += lines.n;
 }
 
+void stream_wake(struct stream *s)
+{
+    list_each (it, &s->cursors) {
+        struct cursor *c = list_item(it, struct cursor, in_stream);
+        c->wake(c);
+    }
+}
+
 void stream_forget(struct stream *s, struct block_cache *cache)
 {
     ASSERT(!s->sealing && !s->task);
@@ -247,10 +256,14 @@ void stream_forget(struct stream *s, struct block_cache *cache)
     s->tail_put = s->tail_seen = 0;
     free(s->summary);
     s->summary = NULL;
-    list_each (it, &s->cursors) {
-        struct cursor *c = list_item(it, struct cursor, in_stream);
-        c->wake(c);
-    }
+    stream_wake(s);
+}
+
+void stream_cut(struct stream *s, uint64_t first, struct block_cache *cache)
+{
+    ASSERT(!s->task && first > s->first && first <= s->tail_first);
+    s->first = first;
+    block_cache_drop(cache, s);
 }
 
 void block_cache_init(struct block_cache *cache, size_t max_bytes)

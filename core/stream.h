@@ -77,6 +77,7 @@ struct stream {
     bool ended;            /* head is the terminal event */
     bool gone;             /* its conversation was deleted: nobody finds it, readers are told */
     bool broken;           /* the store has not what it must have: readers are told */
+    bool unread;           /* the store could not be read for too long: readers are told */
     char task_id[TASK_ID_LEN + 1];
     uint16_t owner_len, conversation_len;
     char names[]; /* the owner's and the conversation's, each with a NUL */
@@ -102,8 +103,11 @@ struct cursor {
 
 struct stream *stream_new(struct str owner, struct str conversation_id, struct str task_id,
                           int64_t task_key);
+void stream_wake(struct stream *s); /* its cursors */
 /* Its task is no more: what it still holds goes, and its readers are woken, to learn of it. */
 void stream_forget(struct stream *s, struct block_cache *cache);
+/* The events before first are no more: who has not read them is told. */
+void stream_cut(struct stream *s, uint64_t first, struct block_cache *cache);
 void stream_free(struct stream *s); /* no cursor, no pin may be left */
 struct map_key stream_key(const struct map_node *node);
 static inline struct stream_bounds stream_bounds(const struct stream *s)
@@ -133,6 +137,11 @@ void stream_roll_back(struct stream *s);
 
 void cursor_attach(struct cursor *c, struct stream *s, uint64_t after);
 void cursor_detach(struct cursor *c);
+/* What comes next for it was removed. */
+static inline bool cursor_is_cut_off(const struct cursor *c)
+{
+    return c->stream->gone || c->seq + 1 < c->stream->first;
+}
 static inline bool cursor_has_more(const struct cursor *c)
 {
     return c->seq < c->stream->head;

@@ -297,8 +297,7 @@ static void ended(struct task *t)
     retention_look_at(&t->hub->retention, view.owner);
     task_tell_parent(t, &view);
     run_enders(t, 0);
-    list_each (it, &c->tasks)
-        task_try_start(list_item(it, struct task, in_conversation));
+    tasks_may_start(c);
     notice_due(c);
     t->stream = NULL;
     hub_release_stream(t->hub, s);
@@ -362,11 +361,7 @@ static void never_was(struct task *t)
     t->stream = NULL;
     bury(t);
     run_enders(t, 0);
-    list_each (it, &c->tasks) { /* who waited for it: in the next turn, when all is rolled back */
-        struct task *other = list_item(it, struct task, in_conversation);
-        if (other->phase == PHASE_PENDING && !list_is_in(&other->in_wait))
-            list_push(&t->hub->waiting, &other->in_wait);
-    }
+    tasks_may_start(c); /* who waited for it: at the end of the turn, when all is rolled back */
     notice_due(c);
 }
 

@@ -24,8 +24,8 @@ static const char *why_no_child(const struct task *t, const struct agent *a)
         return "too many generations of tasks";
     if (h->n_live >= h->o.limits.tasks || t->quota->n_live >= h->o.limits.tasks_per_owner)
         return "too many tasks";
-    bool is_all;
-    return retention_refuses(&h->retention, task_owner(t), &is_all);
+    struct retention_refusal full;
+    return retention_refuses(&h->retention, task_owner(t), &full);
 }
 
 static const char *why_bad_child(const struct agent_line *line)

@@ -18,6 +18,9 @@ void task_state_done(const struct op *op, int status);
 bool task_op_counts(struct task *t);
 uint64_t task_event(struct task *t, enum event_type event, struct str data);
 void task_try_start(struct task *t); /* when it may: slot, order of the conversation */
+/* One has ended: those that wait are looked at once, at the end of the turn … */
+void tasks_may_start(struct conversation *c);
+void tasks_start_next(struct conversation *c); /* … which is then; takes that reference */
 void task_run(struct task *t);       /* task.started is committed: let the agent go */
 void task_stop_run(struct task *t);  /* forgets the run, in whatever state it is */
 void task_stop(struct task *t, enum task_error why, const char *text);

@@ -55,6 +55,29 @@ void task_try_start(struct task *t)
     task_stage(t);
 }
 
+void tasks_may_start(struct conversation *c)
+{
+    if (list_is_in(&c->freed))
+        return;
+    c->refs++;
+    list_push(&c->hub->freed, &c->freed);
+}
+
+/* Only the first of those that wait for others may start, and those that wait for none: one
+ * walk, however many there are. */
+void tasks_start_next(struct conversation *c)
+{
+    bool waits = false;
+    list_each (it, &c->tasks) {
+        struct task *t = list_item(it, struct task, in_conversation);
+        if (t->phase != PHASE_PENDING || (t->fixed->waits && waits))
+            continue;
+        waits = waits || t->fixed->waits;
+        task_try_start(t);
+    }
+    conversation_unref(c);
+}
+
 void task_unpause(struct task *t)
 {
     t->paused = false;

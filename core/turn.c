@@ -10,14 +10,14 @@ void tasks_proceed(struct hub *h)
 {
     struct list now, *node;
     list_init(&now);
+    list_splice(&now, &h->freed);
+    while ((node = list_pop(&now)) != NULL)
+        tasks_start_next(list_item(node, struct conversation, freed));
     if (!journal_is_full(&h->journal))
         list_splice(&now, &h->paused);
     while ((node = list_pop(&now)) != NULL)
         task_unpause(list_item(node, struct task, in_wait));
-    if (!hub_has_slot(h))
-        return;
-    list_splice(&now, &h->waiting);
-    while ((node = list_pop(&now)) != NULL)
+    while (hub_has_slot(h) && (node = list_pop(&h->waiting)) != NULL)
         task_try_start(list_item(node, struct task, in_wait));
 }
 

@@ -62,6 +62,8 @@ static void put_started(struct call *c, struct buf *line, const struct task_reco
     buf_putc(line, '}');
 }
 
+/* The stream is pinned before the claim goes: who waits for it may look at the stream, and
+ * release it. */
 static void reply_started(struct call *c, const struct task_record *task, struct stream *s,
                           bool repeated)
 {
@@ -70,6 +72,7 @@ static void reply_started(struct call *c, const struct task_record *task, struct
     struct session *session = c->session;
     s->pins++;
     struct hub *h = c->hub;
+    release_claim(c);
     if (session) /* the subscription first: a reply may end the session's turn */
         session_subscribe(session, s, s->first - 1);
     call_reply(c, buf_str(&line));
@@ -83,9 +86,9 @@ static void on_created(struct waiter *w, int status)
     struct call *c = container_of(w, struct call, waiter);
     struct stream *s = c->stream;
     struct hub *h = c->hub;
-    release_claim(c);
-    s->pins--;
     if (status < 0) {
+        release_claim(c);
+        s->pins--;
         hub_release_stream(h, s);
         call_write_failed(c);
         return;
@@ -93,6 +96,8 @@ static void on_created(struct waiter *w, int status)
     ASSERT(s->task); /* it cannot have ended in the commit that made it */
     struct task_record view = task_view(s->task);
     reply_started(c, &view, s, false);
+    s->pins--;
+    hub_release_stream(h, s);
 }
 
 /* Everything that talks, with what descends from it. */
@@ -132,10 +137,12 @@ static enum error find_fault(struct call *c, const struct agent *agent, const ch
     *ret_why = "too many tasks of this owner";
     if (c->quota->n_live >= h->o.limits.tasks_per_owner)
         return meet(h, LIMIT_TASKS_PER_OWNER);
-    bool is_all;
-    *ret_why = retention_refuses(&h->retention, str_of(c->owner->name), &is_all);
-    if (*ret_why)
-        return meet(h, is_all ? LIMIT_STORE : LIMIT_STORE_PER_OWNER);
+    struct retention_refusal full;
+    *ret_why = retention_refuses(&h->retention, str_of(c->owner->name), &full);
+    if (*ret_why) {
+        c->retry_after_ms = full.retry_after_ms;
+        return meet(h, full.is_all ? LIMIT_STORE : LIMIT_STORE_PER_OWNER);
+    }
     *ret_why = FOLLOWS_TOO_MUCH;
     if (c->session && !session_may_follow(c->session, NULL))
         return meet(h, LIMIT_SUBSCRIPTIONS);
@@ -198,6 +205,37 @@ static bool is_same_request(const struct request *r, const struct hub *h,
 
 static void verb_chat_ask_key(struct call *c);
 
+static void read_failed(struct call *c)
+{
+    release_claim(c);
+    call_read_failed(c);
+}
+
+static void on_key_settled(struct waiter *w, int status)
+{
+    struct call *c = container_of(w, struct call, waiter);
+    if (status < 0)
+        read_failed(c);
+    else
+        verb_chat_ask_key(c);
+}
+
+/* It has ended, or it or its events were removed, since its record was read, which is read again
+ * when what is staged is on disk.  True when the answer is used up. */
+static bool is_out_of_date(struct call *c, const struct stream *s, const struct task_record *task)
+{
+    bool is_taken = !s && retention_has_taken(&c->hub->retention, task);
+    if (!is_taken && ((s && s->task) || status_is_terminal(task->state.status)))
+        return false;
+    if (is_taken && !hub_can_write(c->hub))
+        read_failed(c);
+    else if (call_may_ask_again(c, task))
+        call_wait(c, on_key_settled);
+    else
+        verb_chat_refuse(c, ERR_INTERNAL, STALE_RECORD);
+    return true;
+}
+
 static void on_key(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
@@ -216,17 +254,8 @@ static void on_key(void *arg, int status, struct answer *answer)
         return;
     }
     struct stream *s = hub_find_stream(c->hub, task.owner, task.conversation_id, task.task_id);
-    bool is_taken = !s && retention_has_taken(&c->hub->retention, &task);
-    if (is_taken && !hub_can_write(c->hub)) {
-        release_claim(c);
-        call_read_failed(c);
+    if (is_out_of_date(c, s, &task))
         return;
-    }
-    if (is_taken || (!(s && s->task) && !status_is_terminal(task.state.status))) {
-        verb_chat_ask_key(
-            c); /* it has ended, or events of it have gone, since it was read: read it again */
-        return;
-    }
     if (!s) {
         s = hub_add_stream(c->hub, task.owner, task.conversation_id, task.task_id, task.key);
         stream_set(s, task.state.first, task.state.head, true);
@@ -238,7 +267,6 @@ static void on_key(void *arg, int status, struct answer *answer)
     }
     if (s->task)
         task = task_view(s->task);
-    release_claim(c);
     reply_started(c, &task, s, true);
 }
 
@@ -253,6 +281,7 @@ static void look_up(struct call *c)
         map_find(&c->hub->claims, (struct map_key){{str_of(c->owner->name), c->req.request_key}});
     if (node) {
         list_push(&container_of(node, struct claim, node)->waiting, &c->node);
+        call_waits(c);
         return;
     }
     struct claim *claim = xcalloc(sizeof *claim);

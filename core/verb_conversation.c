@@ -15,6 +15,11 @@ static void on_title(void *arg, int status, struct answer *answer)
         return;
     }
     if (c->conversation->deletions != c->n) { /* the answer may be of what is gone */
+        if (c->asked_again) {
+            call_fail(c, ERR_CONFLICT, IS_BEING_DELETED);
+            return;
+        }
+        c->asked_again = true;
         ask_title(c);
         return;
     }

@@ -119,11 +119,28 @@ static struct query list_query(const struct call *c, enum query_kind kind)
                           .max_bytes = MAX_REPLY};
 }
 
+/* One of them ended while the list was read: it would be told as live behind its end. */
+static bool is_behind(struct call *c, const struct answer *answer)
+{
+    for (size_t i = 0; i < answer->n_tasks; i++) {
+        const struct task_record *t = &answer->tasks[i];
+        const struct stream *s = hub_find_stream(c->hub, t->owner, t->conversation_id, t->task_id);
+        if (!(s && s->task) && !status_is_terminal(t->state.status))
+            return true;
+    }
+    return false;
+}
+
 static void on_tasks(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
     if (failed(c, status))
         return;
+    if (!c->asked_again && is_behind(c, answer)) {
+        c->asked_again = true;
+        verb_tasks(c);
+        return;
+    }
     struct buf line = {0};
     reply_begin(c, &line, "tasks");
     js_put_raw(&line, "tasks", STR("["));

@@ -29,11 +29,18 @@ static bool is_absent(struct call *c, int status)
     return true;
 }
 
-/* The record was read while the task lived, and it has ended since: read it again. */
-static bool is_stale(struct call *c, const struct task_record *task)
+/* The record was read while the task lived, and it has ended since: it is read again.  True when
+ * the answer is used up. */
+static bool is_stale(struct call *c, const struct task_record *task, store_query_fn done)
 {
     const struct stream *s = verb_task_find(c);
-    return !(s && s->task) && !status_is_terminal(task->state.status);
+    if ((s && s->task) || status_is_terminal(task->state.status))
+        return false;
+    if (call_may_ask_again(c, task))
+        ask_store(c, done);
+    else
+        call_fail(c, ERR_INTERNAL, STALE_RECORD);
+    return true;
 }
 
 /* While it was looked up, the task may have become known: live, or read by somebody else. */
@@ -103,6 +110,32 @@ static void attach(struct call *c, struct stream *s, struct str summary)
     buf_done(&line);
 }
 
+static void on_resume(void *arg, int status, struct answer *answer);
+
+static void on_resume_settled(struct waiter *w, int status)
+{
+    struct call *c = container_of(w, struct call, waiter);
+    if (status < 0)
+        call_read_failed(c);
+    else
+        ask_store(c, on_resume);
+}
+
+/* It, or its events, are being removed, or were since the record was read: it is read again when
+ * that is on disk. */
+static bool is_taken(struct call *c, const struct task_record *task)
+{
+    if (verb_task_find(c) || !retention_has_taken(&c->hub->retention, task))
+        return false;
+    if (!hub_can_write(c->hub)) /* whether it has gone is not decided */
+        call_read_failed(c);
+    else if (call_may_ask_again(c, task))
+        call_wait(c, on_resume_settled);
+    else
+        call_fail(c, ERR_INTERNAL, STALE_RECORD);
+    return true;
+}
+
 static void on_resume(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
@@ -110,16 +143,8 @@ static void on_resume(void *arg, int status, struct answer *answer)
         c->hub->stats.resumes_refused++;
     if (is_absent(c, status))
         return;
-    bool is_taken =
-        !verb_task_find(c) && retention_has_taken(&c->hub->retention, &answer->tasks[0]);
-    if (is_taken && !hub_can_write(c->hub)) { /* whether it has gone is not decided */
-        call_read_failed(c);
+    if (is_taken(c, &answer->tasks[0]) || is_stale(c, &answer->tasks[0], on_resume))
         return;
-    }
-    if (is_taken || is_stale(c, &answer->tasks[0])) {
-        ask_store(c, on_resume);
-        return;
-    }
     struct stream *s = stream_for(c, &answer->tasks[0]);
     struct task_record view = s->task ? task_view(s->task) : answer->tasks[0];
     struct hub *h = c->hub;
@@ -202,10 +227,8 @@ static void verb_task_on_task(void *arg, int status, struct answer *answer)
     struct call *c = arg;
     if (is_absent(c, status))
         return;
-    if (is_stale(c, &answer->tasks[0])) {
-        ask_store(c, verb_task_on_task);
+    if (is_stale(c, &answer->tasks[0], verb_task_on_task))
         return;
-    }
     struct task *t = live(c);
     struct task_record view = t ? task_view(t) : answer->tasks[0];
     reply_task(c, &view);
@@ -329,10 +352,8 @@ static void on_respond(void *arg, int status, struct answer *answer)
     struct call *c = arg;
     if (is_absent(c, status))
         return;
-    if (is_stale(c, &answer->tasks[0])) {
-        ask_store(c, on_respond);
+    if (is_stale(c, &answer->tasks[0], on_respond))
         return;
-    }
     const char *why;
     enum error e = question_respond_late(answer->tasks[0].state.answers, &c->req, &why);
     if (e)

@@ -17,6 +17,7 @@
 #include "gateway/cli/chat.h"
 #include "gateway/cli/doctor.h"
 #include "gateway/config/config.h"
+#include "gateway/descriptors.h"
 #include "gateway/processes/keeper.h"
 #include "gateway/processes/supervisor.h"
 #include "gateway/server.h"
@@ -236,6 +237,7 @@ static int doctor(const struct options *o)
     if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
     struct sandbox commands = terminal_sandbox(&config);
+    descriptors_tell(&config);
     int code = doctor_run(config.data, o->full, put_bounds, &commands);
     config_done(&config);
     return code;

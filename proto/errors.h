@@ -52,7 +52,7 @@ enum task_error {
 };
 
 /* X(enum name, wire word, what is told where a model's server is not quoted): why a model failed.
- * The word stands in the task's message, "agent_error: model: model_busy: …". */
+ * In a task's record the word stands in the message, "agent_error: model: model_busy: …". */
 #define MODEL_REASON_TABLE(X)                                                             \
     X(MODEL_BUSY, "model_busy", "the model is busy, or its quota is used up")             \
     X(MODEL_OVERLOADED, "model_overloaded", "the model's server is overloaded")           \
@@ -90,7 +90,8 @@ enum close_code {
 const char *error_code(enum error e); /* "not_found" */
 int error_status(enum error e);       /* HTTP: 404 */
 const char *task_error_code(enum task_error e);
-/* Appends {"code":…,"message":…}, and "reason" where the message holds the word of one. */
+/* Appends {"code":…,"message":…}; the word of a reason is taken out of the message and becomes
+ * "reason". */
 void task_error_put(struct buf *out, enum task_error e, struct str message);
 const char *model_reason_word(enum model_reason reason); /* "" for MODEL_FAULT_OTHER */
 const char *model_reason_text(enum model_reason reason);
@@ -98,9 +99,12 @@ const char *close_text(enum close_code c);
 
 #define ERROR_RETRY_MS 1000 /* what a client is told to wait where nobody knows better */
 
+#define RETRY_USUAL (-1)
+#define RETRY_NEVER (-2)
+
 /* Appends `{"type":"error",…}` without a newline.  id is the echoed id's value, STR_NULL for none;
- * retry_after_ms and head are left out when negative, but rate_limited and overloaded always tell a
- * retry_after_ms: then it is ERROR_RETRY_MS. */
+ * retry_after_ms and head are left out when negative, but rate_limited and overloaded tell
+ * ERROR_RETRY_MS for RETRY_USUAL, and none for RETRY_NEVER: no waiting helps. */
 void error_line(struct buf *out, enum error e, struct str id, const char *message,
                 msec_t retry_after_ms, int64_t head);
 

@@ -4,6 +4,8 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "gateway/base/log.h"
 
@@ -54,6 +56,15 @@ bool fault_strikes(enum fault_point point)
         log_event_limited(LEVEL_WARN, "fault", "struck", LOG_TEXT("point", points[point].name),
                           LOG_INT("passing", (int64_t)n));
     return strikes;
+}
+
+void fault_gate(enum fault_point point)
+{
+    const char *gate = getenv("HOLDFAST_FAULT_GATE");
+    if (!fault_strikes(point))
+        return;
+    while (gate && access(gate, F_OK) == 0)
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
 }
 
 void fault_report(void)

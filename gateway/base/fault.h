@@ -19,6 +19,7 @@
 #define FAULT_TABLE(X)                                                         \
     X(COMMIT, commit)   /* a batch: STORE_IO, and nothing is changed */        \
     X(READ, read)       /* a query: STORE_IO */                                \
+    X(ANSWER, answer)   /* none: an answer is kept while there is a gate */    \
     X(SPAWN, spawn)     /* the process of an agent: EAGAIN */                  \
     X(SEND, send)       /* a message to a client: as on a broken socket */     \
     X(ACCEPT, accept)   /* a connection: EMFILE */                             \
@@ -35,13 +36,18 @@ enum fault_point {
 
 #ifdef HOLDFAST_FAULTS
 #define FAULT(NAME) fault_strikes(FAULT_##NAME)
+/* Does not go on, when it strikes, as long as HOLDFAST_FAULT_GATE names a file: so a test decides
+ * what happens first. */
+#define FAULT_GATE(NAME) fault_gate(FAULT_##NAME)
 /* Reads HOLDFAST_FAULT: NULL, or what is wrong with it (static text). */
 const char *fault_open(void);
 bool fault_strikes(enum fault_point point);
+void fault_gate(enum fault_point point);
 /* Logs how often each point was passed. */
 void fault_report(void);
 #else
 #define FAULT(NAME) false
+#define FAULT_GATE(NAME) ((void)0)
 #endif
 
 #endif

@@ -83,6 +83,9 @@ struct config_agent {
     uint32_t grace_s;
 };
 
+/* The usual limits, which are lowered without an alarm (gateway/descriptors.h). */
+#define CONFIG_PROCESSES 256
+#define CONFIG_CONNECTIONS 100000
 #define REACT_MAX_TURNS 10 /* when max_turns is not given */
 
 struct config_hook {

@@ -148,7 +148,8 @@ static const struct key retention_keys[] = {
 TABLE(retention_table, retention_keys);
 
 static const struct key limit_keys[] = {
-    {"connections", "of all", INT(config, rim_limits.connections, 1, MAX_COUNT, 100000)},
+    {"connections", "of all",
+     INT(config, rim_limits.connections, 1, MAX_COUNT, CONFIG_CONNECTIONS)},
     {"connections_per_address", "of one address",
      INT(config, rim_limits.connections_per_address, 1, MAX_COUNT, 200)},
     {"face_bytes", "of one request of a face, which brings its history along",
@@ -165,7 +166,7 @@ static const struct key limit_keys[] = {
     {"tasks_per_owner", "live tasks of one owner",
      INT(config, limits.tasks_per_owner, 1, MAX_COUNT, 32)},
     {"processes", "running exec agents and commands",
-     INT(config, limits.processes, 1, 100000, 256)},
+     INT(config, limits.processes, 1, 100000, CONFIG_PROCESSES)},
     {"task_bytes", "of one task's events",
      INT(config, limits.task_bytes, 1024, 1LL << 50, 1LL << 30)},
     {"task_events", "of one task", INT(config, limits.task_events, 2, 1LL << 40, MAX_COUNT)},

@@ -298,7 +298,7 @@ static void check_slow(struct exchange *x)
     if (!lws_partial_buffered(x->wsi) || acked != x->acked) {
         x->acked = acked;
         x->moved_ms = now;
-    } else if (now - x->moved_ms >= SLOW_AFTER_MS) {
+    } else if (now - x->moved_ms >= SLOW_EVENTS_AFTER_MS) {
         deadline_now(x->wsi);
     }
 }

@@ -7,7 +7,10 @@
 
 #include "proto/base.h"
 
-#define SLOW_AFTER_MS 30000 /* a reader that takes nothing for so long is cut off */
+/* A reader that takes nothing for so long is cut off: one that pushes are kept for, and one that
+ * is a cursor alone.  What one of 1 KiB/s takes is seen every 25 s (listener.c). */
+#define SLOW_AFTER_MS 30000
+#define SLOW_EVENTS_AFTER_MS 40000
 
 /* Bytes that the peer's kernel has acknowledged so far; 0 when that cannot be told. */
 uint64_t tcp_bytes_acked(int fd);

@@ -32,6 +32,7 @@
 #define SILENT_AFTER_MS 30000 /* behind the ping */
 #define UNTOLD_MS 1000        /* what came so long after the last that we were told of is news */
 #define KEEPALIVE_MS 20000
+#define TAKES_LATE_MS 5000
 #define SEND_BUFFER (64 * 1024) /* the kernel doubles it: what waits there delays a pong */
 
 /* --- who may connect: before the upgrade ------------------------------------------------------ */
@@ -375,8 +376,20 @@ void ws_flush_woken(struct front *f)
     closing_turn(f);
 }
 
+/* What its kernel had no room for goes on: late, so that its program has read.  That is life as
+ * well, of one whose pongs come after all that waits. */
+static void took(struct conn *c)
+{
+    msec_t now = c->front->hub->clock.now_ms;
+    if (now - c->moved_ms >= TAKES_LATE_MS)
+        heard(c);
+    c->moved_ms = now;
+}
+
 static int writable(struct conn *c)
 {
+    if (list_is_in(&c->blocked))
+        took(c);
     lws_quirk_has_gone(c->wsi);
     if (c->state != CONN_OPEN)
         return 0;
@@ -393,6 +406,11 @@ static bool has_said_something(const struct conn *c, msec_t now)
 {
     msec_t ago = tcp_silent_ms(lws_get_socket_fd(c->wsi));
     return ago >= 0 && now - ago > c->heard_ms + UNTOLD_MS;
+}
+
+static bool takes_nothing(const struct conn *c, msec_t now)
+{
+    return now - c->moved_ms >= (c->session.n_openings ? SLOW_AFTER_MS : SLOW_EVENTS_AFTER_MS);
 }
 
 static void check_silence(struct front *f)
@@ -419,8 +437,8 @@ static void check_blocked(struct front *f)
         uint64_t acked = bytes_acked(c);
         if (acked != c->acked) {
             c->acked = acked;
-            c->moved_ms = now;
-        } else if (now - c->moved_ms >= SLOW_AFTER_MS) {
+            took(c);
+        } else if (takes_nothing(c, now)) {
             session_close(&c->session, CLOSE_SLOW);
         }
     }

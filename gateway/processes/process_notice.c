@@ -68,14 +68,18 @@ static void process_notice_put_text(const struct process *p, struct buf *out)
     buf_done(&tail);
 }
 
-/* By id, since it may be gone when the store answers. */
-struct told {
-    struct processes *all;
-    char id[KEEP_ID_LEN + 1];
-};
-
-static struct process *process_notice_find(const struct told *t)
+struct told *process_told(const struct process *p)
 {
+    struct told *t = xcalloc(sizeof *t);
+    t->all = p->all;
+    snprintf(t->id, sizeof t->id, "%s", p->id);
+    return t;
+}
+
+struct process *process_of_told(const struct told *t)
+{
+    if (t->all->o.hub->closing)
+        return NULL;
     list_each (it, &t->all->list) {
         struct process *p = list_item(it, struct process, node);
         if (strcmp(p->id, t->id) == 0)
@@ -101,7 +105,7 @@ static void withdraw(struct process *p)
 static void on_told(void *user, int status, int64_t notice_key)
 {
     struct told *t = user;
-    struct process *p = t->all->o.hub->closing ? NULL : process_notice_find(t);
+    struct process *p = process_of_told(t);
     (void)notice_key;
     if (p && status == 0) {
         p->told = TOLD;
@@ -128,13 +132,10 @@ void process_tell_end(struct process *p)
     if (p->told != UNTOLD)
         return;
     p->told = TELLING;
-    struct told *t = xcalloc(sizeof *t);
-    t->all = p->all;
-    snprintf(t->id, sizeof t->id, "%s", p->id);
     process_notice_put_text(p, &text);
     process_fill_source(p, &source);
     source.text = buf_str(&text);
-    notice_tell(p->all->o.hub, &source, on_told, t);
+    notice_tell(p->all->o.hub, &source, on_told, process_told(p));
     buf_done(&text);
 }
 

@@ -59,7 +59,8 @@ static uint32_t find_lines(const struct process *p, struct str raw, struct buf *
     return n;
 }
 
-/* "position told strikes told_at": written before it is told, so that a restart goes on behind. */
+/* "position told strikes told_at from": written before it is told, so that a restart tells the
+ * lines of these places under the same key, and goes on after them; and when it is told. */
 static void record(const struct process *p)
 {
     int folder = process_folder(p);
@@ -67,9 +68,10 @@ static void record(const struct process *p)
                  ? -1
                  : openat(folder, "watch", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     char text[128];
-    int n = snprintf(text, sizeof text, "%020llu %010u %010u %020lld\n",
+    uint64_t from = p->watch.telling.len ? p->watch.from : p->watch.position;
+    int n = snprintf(text, sizeof text, "%020llu %010u %010u %020lld %020llu\n",
                      (unsigned long long)p->watch.position, p->watch.n_told, p->watch.n_strikes,
-                     (long long)p->watch.told_at);
+                     (long long)p->watch.told_at, (unsigned long long)from);
     if (fd >= 0) {
         (void)!pwrite(fd, text, (size_t)n, 0);
         close(fd);
@@ -78,34 +80,55 @@ static void record(const struct process *p)
         close(folder);
 }
 
-static void on_told(void *user, int status, int64_t notice_key)
+static void on_match_told(void *user, int status, int64_t notice_key)
 {
-    (void)user, (void)notice_key;
-    if (status < 0 && status != STORE_NOT_FOUND)
+    struct told *t = user;
+    struct process *p = process_of_told(t);
+    (void)notice_key;
+    if (p && (status == 0 || status == STORE_NOT_FOUND)) {
+        buf_done(&p->watch.telling);
+        record(p);
+    } else if (p) {
         log_event_limited(LEVEL_WARN, "process", "match_not_told", LOG_INT("status", status));
+    }
+    if (p) {
+        p->watch.asked = false;
+        processes_arm_tick(p->all, TICK_MS);
+    }
+    free(t);
 }
 
-static void tell(struct process *p, const struct buf *lines, bool last)
+bool process_watch_tell(struct process *p)
 {
     struct notice_source source = {0};
-    struct buf text = {0}, key = {0};
-    buf_putf(&text, "Background process %s has printed what you watch for", p->id);
-    if (p->watch.n_left_out)
-        buf_putf(&text, " (%u more such lines were left out before)", p->watch.n_left_out);
-    if (p->watch.missed)
-        buf_puts(&text, " (some of its output was written over before it was looked at)");
-    buf_puts(&text, ". Its command: ");
-    process_put_command(p, &text);
-    buf_putstr(&text, buf_str(lines));
-    if (last)
-        buf_puts(&text, "\nIt is watched no longer: you will be told of its end.");
+    struct buf key = {0};
+    if (p->watch.telling.len == 0 || p->watch.asked)
+        return p->watch.telling.len > 0;
+    p->watch.asked = true;
     buf_putf(&key, "%s match %u", p->id, p->watch.n_told);
     process_fill_source(p, &source);
     source.key = buf_str(&key);
-    source.text = buf_str(&text);
-    notice_tell(p->all->o.hub, &source, on_told, NULL);
-    buf_done(&text);
+    source.text = buf_str(&p->watch.telling);
+    notice_tell(p->all->o.hub, &source, on_match_told, process_told(p));
     buf_done(&key);
+    return true;
+}
+
+static void put_match(struct process *p, const struct buf *lines, bool last)
+{
+    struct buf *text = &p->watch.telling;
+    buf_putf(text, "Background process %s has printed what you watch for", p->id);
+    if (p->watch.n_left_out)
+        buf_putf(text, " (%u more such lines were left out before)", p->watch.n_left_out);
+    if (p->watch.missed)
+        buf_puts(text, " (some of its output was written over before it was looked at)");
+    buf_puts(text, ". Its command: ");
+    process_put_command(p, text);
+    buf_putstr(text, buf_str(lines));
+    if (last)
+        buf_puts(text, "\nIt is watched no longer: you will be told of its end.");
+    p->watch.n_left_out = 0;
+    p->watch.missed = false;
 }
 
 static void stop_watching(struct process *p)
@@ -161,10 +184,9 @@ static void take_matches(struct process *p, uint32_t n, const struct buf *lines)
     bool last = w->n_strikes >= MAX_STRIKES || w->n_told >= MAX_TOLD;
     if (last && w->struck)
         w->n_told++; /* a notice of its own */
+    put_match(p, lines, last);
     record(p);
-    tell(p, lines, last);
-    w->n_left_out = 0;
-    w->missed = false;
+    process_watch_tell(p);
     if (last)
         stop_watching(p);
 }
@@ -225,10 +247,13 @@ bool process_watch_look(struct process *p, size_t *budget)
 {
     struct buf bytes = {0}, lines = {0};
     struct process_watch *w = &p->watch;
+    if (w->telling.len)
+        return false;
     bool has_ended = !process_runs(p), there = read_on(p, &bytes);
     bool is_all = has_ended && bytes.len < LINE_BYTES;
     size_t whole = there ? whole_lines(buf_str(&bytes), is_all) : 0;
     *budget -= bytes.len < *budget ? bytes.len : *budget;
+    w->from = w->position;
     w->position += whole;
     if (whole) {
         uint32_t n = find_lines(p, (struct str){bytes.bytes, whole}, &lines);
@@ -250,6 +275,22 @@ void process_watch_begin(struct process *p)
     p->watch = (struct process_watch){.on = true, .round = p->all->round - 1};
 }
 
+/* The gateway was killed when it had these lines to tell: they are told under the same key. */
+static void restore_match(struct process *p, int folder)
+{
+    struct process_watch *w = &p->watch;
+    struct buf bytes = {0}, lines = {0};
+    int ring = keep_ring_open(folder, false);
+    if (ring < 0)
+        return;
+    (void)keep_ring_read(ring, w->from, (size_t)(w->position - w->from), &bytes);
+    if (find_lines(p, buf_str(&bytes), &lines))
+        put_match(p, &lines, false);
+    close(ring);
+    buf_done(&bytes);
+    buf_done(&lines);
+}
+
 void process_watch_restore(struct process *p, int folder)
 {
     char text[128] = "", *at = text;
@@ -260,11 +301,13 @@ void process_watch_restore(struct process *p, int folder)
         (void)!read(fd, text, sizeof text - 1);
         close(fd);
     }
-    process_watch_begin(
-        p); /* members in the order in which record wrote them; 0 where it did not */
+    process_watch_begin(p); /* members as record wrote them; 0 where it did not */
     p->watch.position = strtoull(at, &at, 10);
     p->watch.n_told = (uint32_t)strtoul(at, &at, 10);
     p->watch.n_strikes = (uint32_t)strtoul(at, &at, 10);
     p->watch.told_at = strtoll(at, &at, 10);
+    p->watch.from = *at == ' ' ? strtoull(at, &at, 10) : p->watch.position;
+    if (p->watch.from < p->watch.position && p->watch.position - p->watch.from <= LINE_BYTES)
+        restore_match(p, folder);
     processes_arm_tick(p->all, 0);
 }

@@ -46,6 +46,7 @@ int process_folder(const struct process *p)
 static void free_process(struct process *p)
 {
     list_remove(&p->node);
+    buf_done(&p->watch.telling);
     keep_spec_done(&p->spec);
     free(p);
 }
@@ -177,7 +178,7 @@ static void on_tick(struct timer *timer)
     bool more = go_round(all), again = more;
     list_each (it, &all->list) {
         struct process *p = list_item(it, struct process, node);
-        again |= p->watch.on;
+        again |= process_watch_tell(p) || p->watch.on;
         if (!process_runs(p) && p->told == UNTOLD) {
             process_tell_end(p);
             again = true;
@@ -191,8 +192,8 @@ static void on_tick(struct timer *timer)
 
 static bool may_go(const struct process *p, int64_t ended_before)
 {
-    return !process_runs(p) && p->told == TOLD && !p->watch.on && list_is_empty(&p->waiters) &&
-           p->status.ended_at < ended_before;
+    return !process_runs(p) && p->told == TOLD && !p->watch.on && !p->watch.telling.len &&
+           list_is_empty(&p->waiters) && p->status.ended_at < ended_before;
 }
 
 static void prune(struct processes *all)

@@ -46,6 +46,9 @@ struct process_watch {
     uint32_t n_strikes; /* windows in a row in which something was left out */
     bool struck;        /* this window is one */
     int64_t told_at;    /* Unix ms of the last */
+    uint64_t from;      /* of its output: where the lines begin that are being told */
+    struct buf telling; /* until the store has it; nothing else is looked at meanwhile */
+    bool asked;         /* the store was */
 };
 
 struct process {

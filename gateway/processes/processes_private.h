@@ -44,6 +44,13 @@ void processes_wake(
 void processes_arm_tick(struct processes *all, int64_t in_ms);
 
 void process_tell_end(struct process *p);
+/* By id, for what the store answers later: the process may be gone then. */
+struct told {
+    struct processes *all;
+    char id[KEEP_ID_LEN + 1];
+};
+struct told *process_told(const struct process *p); /* to be freed */
+struct process *process_of_told(const struct told *t);
 struct notice_source;
 /* What all that is told of it has in common; text and key are the caller's. */
 void process_fill_source(const struct process *p, struct notice_source *source);
@@ -54,5 +61,7 @@ void process_watch_restore(struct process *p, int folder);
 /* Looks at what was printed since, a part of it at a time: takes what it has read from the
  * budget, of bytes.  True when there is more to look at now. */
 bool process_watch_look(struct process *p, size_t *budget);
+/* Asks the store for what is still to be told of it; true when something is. */
+bool process_watch_tell(struct process *p);
 
 #endif

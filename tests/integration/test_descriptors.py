@@ -2,19 +2,24 @@
 And what whoever started the gateway left it: descriptors, signals, a log that is read or not."""
 
 import fcntl
+import json
 import os
 import pathlib
 import re
+import subprocess
 import threading
 import time
 
 import pytest
 
-from gateway import LATE_S, SCALE, Gateway, merged, wait_until
+from gateway import BINARY, LATE_S, SCALE, WAIT_S, Gateway, merged, wait_until, wrongs
 from holdfast import Client, names
 from wire import Wire
 
 FILES = 64
+
+
+LIMITS = {"limits": {"connections": 90_000, "processes": 200}}  # not the usual ones
 
 
 class Tight(Gateway):
@@ -69,9 +74,35 @@ def test_flood_of_connections_leaves_room_for_who_is_there(tight, kind):  # F47
     wait_until(lambda: tight.n_fds() < 40, "the descriptors' end")
 
 
-def test_limits_that_the_descriptors_do_not_carry_are_lowered_with_a_line_each(tight):  # F47
+def test_usual_limits_are_lowered_with_one_line_of_information(tight):  # F47
+    told = [line for line in tight.log if "limit" in line]
+    assert len(told) == 1 and "level=info" in told[0] and "event=limits " in told[0], told
+    with Client(tight) as client:
+        assert client.finish({"token": "x"})[0]["status"] == "completed"
+
+
+def test_doctor_says_which_limits_are_lowered(tight):
+    tight.stop()
+    few = tight.folder / "few.json"
+    few.write_text(json.dumps({"data": str(tight.data), "limits": {"connections": 10, "processes": 1, "tasks": 1}}),
+                   encoding="utf-8")
+    for more, n in ((["--data", str(tight.data)], 2), (["--config", str(few)], 0)):
+        done = subprocess.run(["/bin/sh", "-c", f'ulimit -n {FILES * 4} && exec "$@"', "sh", BINARY, "doctor", *more],
+                              capture_output=True, text=True, check=False, timeout=WAIT_S)
+        told = [line for line in done.stdout.splitlines() if line.startswith("limits.")]
+        assert not wrongs(done.stdout) and len(told) == n, done.stdout + done.stderr
+        assert all("descriptors" in line for line in told)
+
+
+def test_limits_that_the_descriptors_do_not_carry_are_lowered_with_a_line_each():  # F47
+    tight = Tight(LIMITS)
+    with tight:
+        check_lowered(tight)
+
+
+def check_lowered(tight):
     def told():
-        return dict(re.findall(r"event=limit_lowered limit=(\w+) from=\d+ to=(\d+)", "\n".join(tight.log)))
+        return dict(re.findall(r"level=warn .*event=limit_lowered limit=(\w+) from=\d+ to=(\d+)", "\n".join(tight.log)))
 
     wait_until(lambda: set(told()) == {"processes", "connections"}, "a line for each")
     lowered = told()

@@ -3,14 +3,16 @@
 Needs to mount one: where that is not allowed, the tests say so and are skipped.
 """
 
+import contextlib
 import os
 import re
 import subprocess
+import time
 
 import pytest
 
-from gateway import BINARY, WAIT_S, Gateway, script_agent, wait_until, wrongs
-from holdfast import TERMINAL, Client
+from gateway import BINARY, SCALE, WAIT_S, Gateway, script_agent, wait_until, wrongs
+from holdfast import TERMINAL, Client, new_id
 
 MIB = 1 << 20
 FILL = {"flood": 1_000_000, "bytes": 200, "per_s": 5000}
@@ -79,6 +81,30 @@ def test_full_disk_is_waited_for_and_nothing_is_lost(disk):
         live = {line["seq"]: line for line in client.events_since(task)}
         replayed = other.replay(task, 0)
         assert [live[line["seq"]] for line in replayed] == replayed
+
+
+def test_writers_on_a_disk_that_fills_are_answered_within_2_s(disk):
+    """Also those whose commit is the one that finds it full: it is tried again for a minute, and they go on then."""
+    def answers():
+        """Of what four clients ask for at once, and how long the slowest took."""
+        begun = time.monotonic()
+        asked = [client.post("chat", message="x" * 30_000, request_key=new_id("k")) for client in clients]
+        replies = [client.reply(number) for client, number in zip(clients, asked)]
+        return replies, time.monotonic() - begun
+
+    with Gateway(CONFIG, folder=disk) as gateway, contextlib.ExitStack() as opened:
+        clients = [opened.enter_context(Client(gateway)) for _ in range(4)]
+        filler = fill(disk, 4 * MIB // 10)
+        refused = []
+        while not refused:
+            replies, took = answers()
+            assert took < 2 + 2 * SCALE, replies  # 2 s; a machine may sleep for a second
+            refused = [reply for reply in replies if reply["type"] == "error"]
+        assert {reply["code"] for reply in refused} == {"overloaded"}
+        filler.unlink()
+        wait_until(lambda: is_ready(gateway), "the gateway to go on")
+        for client in clients:
+            client.finish("and on")
 
 
 def test_full_disk_that_lasts_ends_the_tasks_and_the_gateway_goes_on(disk):

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 import database
-from gateway import Gateway, run
+from gateway import BINARY, Gateway, run, wrongs
 from holdfast import WAIT_S, Client, ids
 
 

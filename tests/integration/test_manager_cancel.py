@@ -5,13 +5,13 @@ There a cancelled task has an event of its own; here it is `task.failed` with th
 """
 
 import os
-import time
 
-from gateway import LATE_S, Gateway, script_agent, wait_until
+from gateway import SCALE, Gateway, script_agent, wait_until
 from holdfast import LIVE, Client, ids, names, new_id
 from manager import HANG, child, customs, listed, running, said, spawn
+from model_server import ModelServer, answer
 
-GRACE_S = 1  # of the scripted agent; "gentle" has the time to end by itself, however busy the machine is
+# "gentle" has the time to end by itself, however busy the machine is.
 CONFIG = {"agents": [script_agent(default=True), script_agent("gentle", grace_s=60)]}
 MANY = 100_000
 
@@ -169,21 +169,21 @@ def test_a71_cancel_after_completion_changes_nothing(client):
 # ------------------------------------------------------------------ while they say things
 
 
-def emitting(client, conversation=None):
+def emitting(client, conversation=None, **fields):
     """One that says something every few milliseconds, for longer than any test takes."""
     return client.chat({"repeat": MANY, "steps": [{"custom": "heartbeat", "payload": {}}, {"sleep_ms": 5}]},
-                       conversation=conversation or new_id())
+                       conversation=conversation or new_id(), **fields)
 
 
 def test_a77_heartbeats_then_cancel(client):
-    task = emitting(client)
+    """It is stopped by being asked, amid its heartbeats: its grace alone would be a minute."""
+    task = emitting(client, agent="gentle")
     client.event(task, "custom")
-    asked = time.monotonic()
     assert client.call("cancel", **ids(task))["cancelled"] == 1
     events = cancelled(client, task)
-    assert time.monotonic() - asked < GRACE_S + LATE_S
     cancel = events[-1]["data"]["cancel"]
-    assert 0 <= cancel["stopped_at"] - cancel["requested_at"] < (GRACE_S + LATE_S) * 1000
+    assert 0 <= cancel["stopped_at"] - cancel["requested_at"] < 3000 * SCALE  # 2 to 10; a machine may sleep
+    assert 0 <= client.task(task)["completed_at"] - cancel["stopped_at"] < 3000 * SCALE
 
 
 def test_a90_cancel_while_it_emits(client):
@@ -242,6 +242,20 @@ def test_a23_agent_cancels_a_child_that_ended(client):
 
 
 def test_a12_agents_can_have_the_tool_cancel_task():
-    agent = {"name": "thinker", "kind": "react", "tools": ["spawn_task", "cancel_task"], "default": True}
-    with Gateway({"agents": [agent]}) as gateway, Client(gateway) as client:
-        assert [a["name"] for a in client.welcome["agents"]] == ["thinker"]
+    """The model is given it, with what it takes, where the agent has it, and nowhere else."""
+    server = ModelServer()
+    agents = [{"name": name, "kind": "react", "model": "m", "tools": tools}
+              for name, tools in (("with", ["spawn_task", "cancel_task"]), ("without", ["spawn_task"]))]
+    agents[0]["default"] = True
+    config = {"models": [{"name": "m", "base_url": server.url, "model": "x"}], "agents": agents}
+    try:
+        with Gateway(config) as gateway, Client(gateway) as client:
+            for agent in agents:
+                server.script = [answer("done")]
+                client.wait_terminal(client.call("chat", message="x", agent=agent["name"])["task"])
+        given = [{tool["function"]["name"]: tool["function"]["parameters"] for tool in request.json["tools"]}
+                 for request in server.requests]
+        assert [set(tools) for tools in given] == [{"spawn_task", "cancel_task"}, {"spawn_task"}]
+        assert given[0]["cancel_task"]["required"] == ["task_id"]
+    finally:
+        server.close()

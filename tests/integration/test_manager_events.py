@@ -31,12 +31,22 @@ def start_over_http(client, conversation, *steps):
 
 
 def test_a18_a_snapshot_replaces_what_was_known(client):
-    conversation = new_id()
-    assert client.call("open", conversation_id=conversation)["tasks"] == []
-    task, _ = client.finish("x", conversation=conversation, background=True, description="a shell")
-    view = client.call("open", conversation_id=conversation)["tasks"]
-    assert [(t["task_id"], t["type"], t["description"], t["status"]) for t in view] == \
-        [(task["task_id"], "background", "a shell", "completed")]
+    """Each snapshot is the whole view: what it says of a task replaces what was said, what it leaves out is gone."""
+    def view():
+        return [(t["task_id"], t["type"], t.get("description"), t["status"])
+                for t in client.call("open", conversation_id=conversation)["tasks"]]
+
+    conversation, gate = new_id(), client.gateway.path()
+    assert view() == []
+    task = client.chat({"wait": gate}, conversation=conversation, background=True, description="a shell")
+    client.event(task, "task.started")
+    assert view() == [(task["task_id"], "background", "a shell", "running")]
+    make(gate)
+    client.wait_terminal(task)
+    assert view() == [(task["task_id"], "background", "a shell", "completed")]
+    client.call("delete", conversation_id=conversation)
+    other, _ = client.finish("x", conversation=conversation)
+    assert view() == [(other["task_id"], "chat", None, "completed")]
 
 
 def test_a19_a_view_is_empty_when_all_is_deleted(client):

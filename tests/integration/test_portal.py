@@ -133,15 +133,22 @@ def test_p11_subscribe_to_one_task(client, clients):
 
 
 def test_p12_subscribe_without_a_filter_receives_all(client, clients):
-    conversation, gate = new_id(), client.gateway.path()
-    a, b = (client.chat({"wait": gate}, {"token": "x"}, conversation=conversation) for _ in range(2))
-    for task in (a, b):
+    """Two of one conversation and one of another; and nothing of what was not opened."""
+    first, second, third, gate = new_id(), new_id(), new_id(), client.gateway.path()
+    a, b, c, d = (client.chat({"wait": gate}, {"token": "x"}, conversation=conversation)
+                  for conversation in (first, first, second, third))
+    for task in (a, b, c, d):
         client.event(task, "task.started")
     subscriber = clients(token=client.token)
-    subscriber.call("open", conversation_id=conversation, follow=True)
+    for conversation in (first, second):
+        subscriber.call("open", conversation_id=conversation, follow=True)
     make(gate)
-    for task in (a, b):
+    for task in (a, b, c):
         assert names(subscriber.events(task)) == ["token", "final_answer", "task.completed"]
+    client.wait_terminal(d)
+    subscriber.quiet()
+    assert {line["task_id"] for line in subscriber.log if line["type"] == "event"} == \
+        {task["task_id"] for task in (a, b, c)}
 
 
 def test_p13_subscribe_replays_what_was_before(client, clients):

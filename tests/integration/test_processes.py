@@ -7,12 +7,13 @@ import pathlib
 import signal
 import sqlite3
 import subprocess
+import time
 
 import pytest
 
 import commands
 from commands import background, message, notices, process, run, start, terminal, told, turns_of
-from gateway import SCRIPT, Gateway, is_alive, merged, wait_until
+from gateway import LATE_S, SCRIPT, Gateway, is_alive, merged, wait_until
 from holdfast import Client, ids, new_id
 
 TAIL = 2000  # characters of output in a notice
@@ -216,19 +217,34 @@ def test_n15_program_may_not_use_the_background(client, argument):
 
 
 def test_n17_notice_waits_for_the_turn_under_way_and_comes_at_once_when_idle(client):
-    conversation = new_id()
-    gate, ran = client.gateway.path(), client.gateway.path()
-    # A turn that ends its process, and goes on until it is let go.
-    task = client.chat(message(background(f"echo now > {ran}", notify_on_complete=True), terminal(until(gate))),
+    def notice_times():
+        messages = client.call("history", conversation_id=conversation, limit=200)["messages"]
+        return [m["created_at"] for m in messages if m["role"] == "system"]
+
+    conversation, gate = new_id(), client.gateway.path()
+    # A turn that goes on when its process has exited, until it is let go.
+    task = client.chat(message(background("echo now", notify_on_complete=True), terminal(until(gate))),
                        conversation=conversation)
-    wait_until(lambda: pathlib.Path(ran).exists(), "the process")
+    session = json.loads(client.event(task, "tool_result")["data"]["output"])["session_id"]
+    wait_until(lambda: record(client.gateway, session, "status")["state"] == "exited", "its end")
+    # The gateway knows of it: another process that ended later has been told, elsewhere.
+    elsewhere = new_id()
+    run(client, background("echo later", notify_on_complete=True), conversation=elsewhere)
+    told(client, elsewhere)
     assert turns_of(client, conversation) == [] and client.task(task)["status"] == "running"
     touch(gate)
     client.wait_terminal(task)
     assert len(told(client, conversation)) == 1
-    # And with nobody talking:
-    run(client, background("echo idle", notify_on_complete=True), conversation=conversation)
+    (turn,) = turns_of(client, conversation)
+    (noticed,) = notice_times()
+    assert client.task(task)["completed_at"] <= turn["created_at"] <= noticed
+    # And with nobody talking: at once, when the process has ended.
+    idle = client.gateway.path()
+    run(client, background(until(idle), notify_on_complete=True), conversation=conversation)
+    before = time.time() * 1000
+    touch(idle)
     assert len(told(client, conversation, 2)) == 2
+    assert before <= notice_times()[1] < before + LATE_S * 1000
 
 
 def test_n19_end_that_nobody_saw_is_told_after_a_restart_once(own):

@@ -4,6 +4,7 @@ These times are fixed by the protocol, so all connections wait together: one fix
 """
 
 import contextlib
+import datetime
 import json
 import re
 import socket
@@ -74,6 +75,49 @@ def frozen_events(gateway, token, task):
     sock.sendall(f"GET /v1/conversations/{task['conversation_id']}/tasks/{task['task_id']}/events "
                  f"HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
     return sock
+
+
+def opened_as(gateway, open_it):
+    """What open_it opens, with the number that the log gives its connection."""
+    def numbers():
+        return [int(n) for line in gateway.log for n in re.findall(r"event=opened conn=(\d+)", line)]
+
+    before = max(numbers(), default=0)
+    made = open_it()
+    wait_until(lambda: max(numbers(), default=0) > before, "its line in the log")
+    return made, max(numbers())
+
+
+def moment(line):
+    """When a line of the log was written, in seconds."""
+    return datetime.datetime.fromisoformat(re.match(r"ts=(\S+)Z", line)[1]).timestamp()
+
+
+def codes_of(log, number):
+    """The codes with which that connection was closed: one, or none yet."""
+    return [int(code) for line in log for code in re.findall(rf"event=closed conn={number} code=(\d+)", line)]
+
+
+class Sipper(threading.Thread):
+    """Takes 1 KiB a second, and says nothing."""
+
+    def __init__(self, wire):
+        super().__init__(daemon=True)
+        self.wire, self.n, self.ended = wire, 0, False
+        self.over = threading.Event()
+        self.begun = time.monotonic()
+        self.start()
+
+    def run(self):
+        while not self.over.wait(1):
+            try:
+                got = self.wire.sock.recv(max(1, int((time.monotonic() - self.begun) * 1024) - self.n))
+            except OSError:
+                got = b""
+            if not got:
+                self.ended = True
+                return
+            self.n += len(got)
 
 
 class Dribble(threading.Thread):
@@ -174,7 +218,15 @@ def waited(tmp_path_factory):
             found["pauses"] = Upload(gateway, [b"{", b'"x":', b"1}"], 8)
             found["stops"] = Upload(gateway, [b'{"x":'], 1, length=8)
             found["silent_but_fed"].wire.text(json.dumps({"type": "resume", **ids(task)}))
-            frozen = Wire(gateway, rcvbuf=4096)
+            frozen, found["frozen_number"] = opened_as(gateway, lambda: Wire(gateway, rcvbuf=4096))
+            watching, found["watching_number"] = opened_as(gateway, lambda: Wire(gateway, rcvbuf=4096))
+            watching.text(HELLO % (',"token":"%s"' % owner))
+            watching.text('{"type":"watch"}')
+            watching.text(json.dumps({"type": "resume", **ids(large)}))
+            slow, found["slow_number"] = opened_as(gateway, lambda: Wire(gateway))
+            slow.text(HELLO % (',"token":"%s"' % owner))
+            slow.text(json.dumps({"type": "resume", **ids(large)}))
+            found["slow"] = Sipper(slow)
             frozen.text(HELLO % (',"token":"%s"' % owner))
             frozen.text(json.dumps({"type": "resume", **ids(large)}))
             found["frozen_since"] = time.monotonic()
@@ -186,10 +238,12 @@ def waited(tmp_path_factory):
                 while not over.wait(5):
                     found["pinging"].wire.send(frame(PING, b""))
                     frozen.send(frame(PONG, b""))
+                    watching.send(frame(PONG, b""))
 
             prodder = threading.Thread(target=prod, daemon=True)
             prodder.start()
-            black_hole = Client(gateway, token=owner, answer_pings=False)  # neither says nor takes a word
+            black_hole, found["black_hole_number"] = opened_as(  # neither says nor takes a word
+                gateway, lambda: Client(gateway, token=owner, answer_pings=False))
             black_hole.post("resume", **ids(task))
             before = gateway.n_fds(), connections(gateway)
             time.sleep(5)
@@ -200,14 +254,18 @@ def waited(tmp_path_factory):
             time.sleep(TOTAL_S - 5)
             over.set()
             with contextlib.suppress(AssertionError):  # a busy machine may be late with the last of them
-                wait_until(lambda: connections(gateway) <= before[1] - 6, "the end of the dead", LATE_S)
+                wait_until(lambda: connections(gateway) <= before[1] - 7, "the end of the dead", LATE_S)
             found["fds"] = before, (gateway.n_fds(), connections(gateway))
             found["black_hole"] = black_hole
             with Client(gateway, token=owner) as back:
                 found["status"] = back.task(task)["status"]
             found["gateway"] = gateway
             found["log"] = list(gateway.log)
+            found["slow"].over.set()
+            found["slow"].join()
             yield found
+            slow.close()
+            watching.close()
             found["frozen_events"].close()
             for wire in [frozen] + [w.wire for w in found.values() if isinstance(w, Watcher)]:
                 wire.close()
@@ -298,25 +356,42 @@ def test_token_is_announced_to_expire_and_then_closes(waited):
     assert watcher.ended_at() < 2 + 30 + SLACK  # the leeway is 30 s
 
 
-def test_frozen_reader_is_closed_after_30_s(waited):  # F41
-    """Its close code cannot reach it before it reads; the log has the reason, and the socket is gone."""
+def test_frozen_reader_is_closed_after_40_s(waited):  # F41
+    """It follows events alone: 40 s.  Its close code cannot reach it before it reads; the log has the reason."""
     wire = waited["frozen"]
-    assert any("4413" in line or "reader too slow" in line for line in waited["log"]), "4413 in the log"
+    assert codes_of(waited["log"], waited["frozen_number"]) == [4413]
     wire.sock.settimeout(5)
     code = wire.close_code(20)
     assert code in (4413, None)
 
 
+def test_frozen_reader_of_pushes_is_closed_after_30_s(waited):  # F41
+    """Sooner than one that holds a cursor alone: what it is pushed is kept for it."""
+    assert codes_of(waited["log"], waited["watching_number"]) == [4413]
+    closed = {number: moment(line) for line in waited["log"] for number in (waited["frozen_number"], waited["watching_number"])
+              if f"event=closed conn={number} " in line}
+    assert closed[waited["frozen_number"]] - closed[waited["watching_number"]] > 5
+
+
+def test_slow_reader_of_events_is_kept(waited):  # F41
+    """1 KiB/s through the kernel's usual buffers: what it takes is seen long before 30 s are over, and counts as life."""
+    assert not waited["slow"].ended and waited["slow"].n > TOTAL_S // 2 * 1024
+    assert codes_of(waited["log"], waited["slow_number"]) == [], \
+        [line for line in waited["log"] if "conn=%d " % waited["slow_number"] in line + " "]
+
+
 def test_descriptors_of_the_dead_are_freed(waited):  # F44
     (before, connected), (after, left) = waited["fds"]
     assert after <= before - 4  # no_hello, no_upgrade, silent, silent_but_fed, expiring, frozen
-    assert left <= connected - 6  # the black hole and the first client too
+    assert left <= connected - 7  # the black hole and the first client too
 
 
 def test_black_hole_is_left_and_its_owner_goes_on_elsewhere(waited):  # F44
     took, status = waited["back"]
     assert took < LATE_S and status == "running"
     assert waited["status"] in ("running", "completed")  # nothing of it touched the task
+    wait_until(lambda: codes_of(waited["gateway"].log, waited["black_hole_number"]), "its end", LATE_S)
+    assert codes_of(waited["gateway"].log, waited["black_hole_number"])[0] in (4408, 4413)
     assert waited["black_hole"].closing().code in (4408, 4413, None)
 
 

@@ -136,3 +136,30 @@ def test_output_that_was_written_over_unseen_is_said_to_be(own):
         (text,) = told(again, conversation)
         assert "written over before it was looked at" in text and text.endswith("\nREADY")
         kill(again, conversation, started)
+
+
+def record_of_a_look(gateway, started, position):
+    """What the gateway writes when it has seen these first bytes, and has still to tell of them."""
+    path = gateway.data / "processes" / started["session_id"] / "watch"
+    path.write_text(f"{position:020} {1:010} {0:010} {0:020} {0:020}\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("was_told", [False, True])
+def test_kill_between_a_look_and_the_notice_tells_the_lines_once(own, was_told):
+    gate, printed, line = own.path(), own.path(), "ERROR here\n"
+    with Client(own) as client:
+        conversation, started = start(client, f"{until(gate)}; echo {line.strip()}; touch {printed}; exec sleep 1000",
+                                      watch_patterns=["ERROR"])
+        if was_told:
+            pathlib.Path(gate).touch()
+            told(client, conversation)
+    own.kill()
+    pathlib.Path(gate).touch()
+    wait_until(lambda: pathlib.Path(printed).exists(), "its line")
+    record_of_a_look(own, started, len(line))
+    own.start()
+    with Client(own, token=client.token) as again:
+        (text,) = told(again, conversation)
+        assert text.endswith("\nERROR here")
+        kill(again, conversation, started)
+        assert sum("ERROR here" in text for text in notices(again, conversation)) == 1

@@ -28,9 +28,9 @@ struct store_inline {
     bool applied; /* committed, callback still due */
     int status;   /* of that commit */
 
-    struct list queries;
+    struct list queries, held;
     uint64_t next_order;
-    unsigned fail_commits, fail_queries;
+    unsigned fail_commits, fail_queries, failed_queries;
     enum store_error commit_error, query_error;
 };
 
@@ -78,6 +78,7 @@ struct store_inline *store_inline_new(const struct store_ops *ops, void *store)
     s->reader = ops->reader_open(store);
     ASSERT(s->reader);
     list_init(&s->queries);
+    list_init(&s->held);
     return s;
 }
 
@@ -85,6 +86,7 @@ void store_inline_free(struct store_inline *s)
 {
     if (!s)
         return;
+    store_inline_release(s);
     for (struct list *at; (at = list_pop(&s->queries));)
         query_free(list_item(at, struct pending_query, at));
     batch_free(s->batch);
@@ -131,6 +133,7 @@ static void inline_ask(struct store_inline *s, struct pending_query *p)
     p->asked = true;
     if (s->fail_queries) {
         s->fail_queries--;
+        s->failed_queries++;
         p->status = s->query_error;
     } else {
         p->status = s->ops->query(s->reader, &p->query, &p->answer);
@@ -143,6 +146,29 @@ bool store_inline_ask(struct store_inline *s)
         return false;
     inline_ask(s, list_item(s->queries.next, struct pending_query, at));
     return true;
+}
+
+bool store_inline_hold(struct store_inline *s, bool answered)
+{
+    struct list *at = list_pop(&s->queries);
+    if (!at)
+        return false;
+    if (answered)
+        inline_ask(s, list_item(at, struct pending_query, at));
+    list_push(&s->held, at);
+    return true;
+}
+
+void store_inline_release(struct store_inline *s)
+{
+    list_splice(&s->held, &s->queries);
+    list_splice(&s->queries, &s->held);
+}
+
+enum query_kind store_inline_next(const struct store_inline *s)
+{
+    ASSERT(!list_is_empty(&s->queries));
+    return list_item(s->queries.next, const struct pending_query, at)->query.kind;
 }
 
 bool store_inline_step_query(struct store_inline *s)
@@ -177,4 +203,9 @@ void store_inline_fail_queries(struct store_inline *s, unsigned n, enum store_er
 {
     s->fail_queries = n;
     s->query_error = error;
+}
+
+unsigned store_inline_failed(const struct store_inline *s)
+{
+    return s->failed_queries;
 }

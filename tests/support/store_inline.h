@@ -30,8 +30,16 @@ bool store_inline_apply(struct store_inline *s);
  * the two is not in the answer.  False when there is none. */
 bool store_inline_ask(struct store_inline *s);
 
+/* Takes the oldest query out of the row until store_inline_release, as when the thread that has
+ * it is held up: with its answer, or before it was asked.  False when there is none. */
+bool store_inline_hold(struct store_inline *s, bool answered);
+void store_inline_release(struct store_inline *s); /* it is the oldest again */
+enum query_kind
+store_inline_next(const struct store_inline *s); /* of the oldest query: there is one */
+
 /* The next n commits (queries) change nothing and answer with error. */
 void store_inline_fail_commits(struct store_inline *s, unsigned n, enum store_error error);
+unsigned store_inline_failed(const struct store_inline *s); /* queries that did */
 void store_inline_fail_queries(struct store_inline *s, unsigned n, enum store_error error);
 
 #endif

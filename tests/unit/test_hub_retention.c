@@ -1,5 +1,7 @@
 /* Retention driven through its clients: what is gone, who is refused, and that no reader is
  * misled. */
+#include <stdlib.h>
+
 #include "tests/support/hub_kit.h"
 
 #define DAY 86400000LL
@@ -169,6 +171,56 @@ static void test_hub_full_owner_starts_nothing_and_what_runs_goes_on(void **stat
     client_free(c);
 }
 
+static msec_t retry_after(struct client *c)
+{
+    client_say(c, "{\"type\":\"chat\",\"id\":\"r\",\"conversation_id\":\"n\",\"message\":\"x\"}");
+    const char *line = client_await(c, "\"id\":\"r\"");
+    const char *at = strstr(line, "\"retry_after_ms\":");
+    assert_non_null(strstr(line, "this owner's share of the store is full"));
+    return at ? strtoll(at + strlen("\"retry_after_ms\":"), NULL, 10) : -1;
+}
+
+/* Records stay for a day: the first that ended goes first, and with it room may come. */
+static void test_hub_full_owner_is_told_when_room_can_come(void **state)
+{
+    struct kit *k = *state;
+    begin(k, (struct retention_options){.owner_bytes = 3000});
+    struct client *c = client_new(k, "ann");
+    for (int i = 0; i < 3; i++)
+        finished(k, c, "c", 1);
+    int64_t ended = k->hub.clock.wall_ms;
+    pass(k, TICK);
+    assert_int_equal(retry_after(c), ended + DAY - k->hub.clock.wall_ms);
+    pass(k, DAY / 2);
+    msec_t rest = retry_after(c);
+    assert_int_equal(rest, ended + DAY - k->hub.clock.wall_ms);
+    pass(k, rest - RETENTION_TICK_MS);
+    expect_refused(c, "this owner's share of the store is full");
+    pass(k, 2 * TICK); /* and then it has come */
+    client_start(c, "c", "again");
+    client_free(c);
+}
+
+/* All of it is of what runs: no day makes room. */
+static void test_hub_owner_full_of_what_runs_is_told_that_waiting_does_not_help(void **state)
+{
+    struct kit *k = *state;
+    begin(k, (struct retention_options){.owner_bytes = 3000});
+    struct client *c = client_new(k, "ann");
+    client_start(c, "lives", "on");
+    struct run *lives = kit_run(k, k->n_runs - 1);
+    for (int i = 0; i < 200; i++)
+        run_say(k, lives, "{\"event\":\"token\",\"data\":{\"text\":\"some words \"}}");
+    pass(k, TAIL_AGE_MS + 1000); /* it lies in blocks */
+    client_start(c, "c", "look at me");
+    run_end(k, kit_run(k, k->n_runs - 1), RUN_DONE, "");
+    client_say(c, "{\"type\":\"delete\",\"id\":\"d\",\"conversation_id\":\"c\"}");
+    client_await(c, "{\"type\":\"ok\",\"id\":\"d\"");
+    pass(k, TICK);
+    assert_int_equal(retry_after(c), -1);
+    client_free(c);
+}
+
 static void test_hub_full_owner_loses_records_of_the_day_before(void **state)
 {
     struct kit *k = *state;
@@ -300,6 +352,8 @@ int main(void)
         TEST(test_hub_many_expired_go_in_pieces),
         TEST(test_hub_an_owners_oldest_events_go_first_and_are_told),
         TEST(test_hub_full_owner_starts_nothing_and_what_runs_goes_on),
+        TEST(test_hub_full_owner_is_told_when_room_can_come),
+        TEST(test_hub_owner_full_of_what_runs_is_told_that_waiting_does_not_help),
         TEST(test_hub_full_owner_loses_records_of_the_day_before),
         TEST(test_hub_full_store_refuses_everybody),
         TEST(test_hub_reader_is_never_left_in_the_middle),

@@ -169,7 +169,7 @@ export class Connection implements Link {
       this.#renewal = setTimeout(() => this.#renew(), this.#renewAt - now());
     }
     if (line.type === "error") {
-      this.#retryMs = line.retry_after_ms ?? this.#retryMs;
+      if (line.code === "rate_limited") this.#retryMs = line.retry_after_ms ?? this.#retryMs;
       if (line.id === HELLO) this.#reason = line.message;
     }
     return line.id === HELLO || line.id === PING;

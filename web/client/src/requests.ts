@@ -3,12 +3,15 @@
  *
  * A kept request is safe to repeat: it is sent again on each connection until it is answered.  One
  * that is not kept fails when its connection is lost.  Both wait while there is no connection, and
- * when the gateway has no room (`retry_after_ms`).
+ * when the gateway has no room (`retry_after_ms`), up to a minute.
  */
 
 import { HoldfastError } from "./errors.js";
 import { newId } from "./id.js";
 import type { Line, Replies, RequestFields, Verb } from "./wire.js";
+
+/** A longer wait is the user's to decide: the store may be full until tomorrow. */
+const LONGEST_WAIT_MS = 60_000;
 
 export interface Asked<T extends Verb> {
   kept: boolean;
@@ -72,7 +75,7 @@ export class Requests {
     if (line.type !== "error") {
       this.#pending.delete(id);
       pending.onReply?.(line);
-    } else if (line.retry_after_ms === undefined) {
+    } else if ((line.retry_after_ms ?? Infinity) > LONGEST_WAIT_MS) {
       this.#fail(id, HoldfastError.of(line));
     } else {
       pending.sent = false;

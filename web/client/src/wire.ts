@@ -8,6 +8,8 @@ export type TaskStatus = "pending" | "running" | "completed" | "failed" | "cance
 export interface TaskError {
   code: "agent_error" | "timeout" | "cancelled" | "orphaned" | "limit" | "overloaded" | "internal";
   message: string;
+  /** Why a model failed: `model_busy`, `model_overloaded`, `model_refused`, `model_unreachable`, `context_too_long`, `broke_off`. */
+  reason?: string;
 }
 
 export interface TaskSummary {

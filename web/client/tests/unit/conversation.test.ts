@@ -122,6 +122,19 @@ describe("open()", () => {
     expect(socket.sent.at(-1)).toMatchObject({ type: "close", conversation_id: "c1" });
   });
 
+  it("waits for room up to a minute", async () => {
+    const soon = conversation.open();
+    const full = { type: "error", code: "overloaded", message: "full" };
+    socket.answer("open", { ...full, retry_after_ms: 9_000 });
+    await vi.advanceTimersByTimeAsync(9_000);
+    expect(socket.all("open")).toHaveLength(2);
+    socket.answer("open", { ...full, retry_after_ms: 60_001 });
+    await expect(soon).rejects.toMatchObject({ code: "overloaded", message: "full" });
+    const never = conversation.open();
+    socket.answer("open", full);
+    await expect(never).rejects.toMatchObject({ code: "overloaded" });
+  });
+
   it("resumes a task once on a new connection, though the snapshot names it again", async () => {
     void conversation.open();
     socket.answer("open", snapshot([], [summary()]));

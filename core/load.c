@@ -1,0 +1,139 @@
+#include "core/load.h"
+
+#include <stdlib.h>
+
+#define LOAD_RETRY_MS 200
+#define LOAD_BYTES (256 * 1024) /* of blocks in one read: a bounded piece at a time */
+
+struct load {
+    struct hub *hub;
+    struct stream *stream;
+    uint64_t seq; /* the first that is needed */
+    msec_t since;
+    struct timer again;
+};
+
+static void end_load(struct load *load)
+{
+    struct stream *s = load->stream;
+    s->load = NULL;
+    stream_wake(s);
+    hub_release_stream(load->hub, s);
+    free(load);
+}
+
+static void load_blocks(struct load *load);
+
+static void on_load_again(struct timer *timer)
+{
+    struct load *load = container_of(timer, struct load, again);
+    struct stream *s = load->stream;
+    bool is_late = load->hub->clock.now_ms - load->since >= load->hub->o.retry_ms;
+    s->unread = is_late;
+    if (is_late || s->gone || list_is_empty(&s->cursors))
+        end_load(load);
+    else
+        load_blocks(load);
+}
+
+/* The store could not say: once more, a little later. */
+static void load_later(struct load *load)
+{
+    timer_arm(&load->hub->clock, &load->again, load->hub->clock.now_ms + LOAD_RETRY_MS);
+}
+
+/* All of it lies in blocks, and nothing of it is on its way: so it may have been removed. */
+static bool may_be_removed(const struct stream *s)
+{
+    return !s->task && !s->sealing && !s->tail.len && !list_is_in(&s->dirty);
+}
+
+/* The record was read behind the blocks that were missing, and removals are for ever: what it
+ * still has, and the blocks had not, is damaged. */
+static void on_load_record(void *arg, int status, struct answer *answer)
+{
+    struct load *load = arg;
+    struct stream *s = load->stream;
+    if (status < 0 && status != STORE_CORRUPT && status != STORE_NOT_FOUND) {
+        load_later(load);
+        return;
+    }
+    uint64_t first = status == STORE_OK ? answer->tasks[0].state.first : 0;
+    if (s->gone) { /* told already */
+    } else if (status == STORE_NOT_FOUND && may_be_removed(s)) {
+        stream_forget(s, &load->hub->cache);
+    } else if (first > load->seq && first <= s->tail_first && may_be_removed(s)) {
+        stream_cut(s, first, &load->hub->cache);
+    } else {
+        s->broken = true;
+        hub_tell_damage(load->hub, s->task_id, load->seq);
+    }
+    end_load(load);
+}
+
+/* A removal may have come between the record that a reader was told of and its blocks, or
+ * between two of them; a reader of the store may be held up for any time with what it has found.
+ * So the record is read again. */
+static void ask_record(struct load *load)
+{
+    const struct stream *s = load->stream;
+    hub_query(load->hub,
+              &(struct query){.kind = QUERY_TASK,
+                              .owner = stream_owner(s),
+                              .conversation_id = stream_conversation_id(s),
+                              .task_id = {s->task_id, TASK_ID_LEN}},
+              on_load_record, load);
+}
+
+static void on_loaded(void *arg, int status, struct answer *answer)
+{
+    struct load *load = arg;
+    struct stream *s = load->stream;
+    if (status < 0 && status != STORE_CORRUPT) {
+        load_later(load);
+        return;
+    }
+    bool found = answer->n_blocks > 0 && answer->blocks[0]->first <= load->seq &&
+                 stream_owns(s, answer->blocks[0]);
+    for (size_t i = 0; i < answer->n_blocks && !s->gone && stream_owns(s, answer->blocks[i]); i++) {
+        block_cache_put(&load->hub->cache, s, answer->blocks[i]);
+        answer->blocks[i] = NULL;
+    }
+    if (found || s->gone)
+        end_load(load);
+    else
+        ask_record(load);
+}
+
+static void load_blocks(struct load *load)
+{
+    hub_query(load->hub,
+              &(struct query){.kind = QUERY_BLOCKS,
+                              .task_key = load->stream->task_key,
+                              .after = load->seq - 1,
+                              .max_bytes = LOAD_BYTES},
+              on_loaded, load);
+}
+
+void load_begin(struct hub *h, struct cursor *c)
+{
+    struct stream *s = c->stream;
+    if (s->load)
+        return;
+    struct load *load = s->load = xcalloc(sizeof *load);
+    *load = (struct load){.hub = h,
+                          .stream = s,
+                          .seq = c->seq + 1,
+                          .since = h->clock.now_ms,
+                          .again.fire = on_load_again};
+    load_blocks(load);
+}
+
+void load_drop(struct stream *s)
+{
+    if (!s->load)
+        return;
+    timer_disarm(&s->load->hub->clock, &s->load->again);
+    free(s->load);
+    s->load = NULL;
+}
