@@ -379,7 +379,8 @@ static void test_hub_record_that_stays_out_of_date_is_damage(void **state)
     client_free(c);
 }
 
-/* A list is read, and one of its tasks ends before it is told: nobody who saw the end sees it live. */
+/* A list is read, and one of its tasks ends before it is told: nobody who saw the end sees it
+ * live. */
 static void test_hub_list_is_no_older_than_an_end_that_was_seen(void **state)
 {
     struct kit *k = *state;
