@@ -60,9 +60,12 @@ CONVERSATION_ROUTES = [
 # The faces (docs/faces.md): what, method, path, body, the statuses of an answer about nothing.  {c} and {t} are the ids of
 # conversation and task, in the body as in the path; a face that the gateway does not serve is passed over.
 ANSWER = [{"id": "{t}", "role": "assistant", "parts": [{"type": "data-answer", "data": {"input_id": "q", "answer": "x"}}]}]
+RESUME = [{"interruptId": "{t}.1.q", "status": "resolved", "payload": "x"}]
 FACE_ROUTES = [
     ("AI SDK stream", "GET", "/ai/chat/{c}/stream", None, (204,)),
     ("AI SDK answer", "POST", "/ai/chat", {"id": "{c}", "messages": ANSWER}, (404,)),
+    ("AG-UI connect", "GET", "/ag-ui/any/{c}", None, (404,)),
+    ("AG-UI answer", "POST", "/ag-ui/any", {"threadId": "{c}", "runId": "r", "messages": [], "resume": RESUME}, (404,)),
 ]
 
 

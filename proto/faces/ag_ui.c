@@ -1,9 +1,9 @@
 #include "proto/faces/ag_ui.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+
+#include "proto/faces/ag_ui_parts.h"
 
 /* Design. Each run of text is a message, and so is each run of thoughts; calls of tools hang on the
  * text before them, or on a message of their own. At most one of these is open at a time. A stream
@@ -59,21 +59,10 @@ static struct buf *message_of(struct ag_ui_stream *s, struct buf *out, const cha
     return out;
 }
 
-/* A call's id may come again in the next run of the thread. */
-static void put_call_id(struct ag_ui_stream *s, struct buf *out, const struct face_event *e)
-{
-    struct str id = face_text(e, "call_id", &s->text);
-    struct buf whole = {0};
-    buf_putf(&whole, "%s-", s->task_id);
-    buf_putstr(&whole, id);
-    js_put_field(out, "toolCallId", buf_str(&whole));
-    buf_done(&whole);
-}
-
 static void put_call_start(struct ag_ui_stream *s, struct buf *out)
 {
     begin_message(out, "TOOL_CALL_START");
-    put_call_id(s, out, s->event);
+    ag_ui_put_call_id(out, s->task_id, s->event);
     face_copy(out, "toolCallName", s->event, "name", STR("\"\""));
     put_message_id(s, out, "parentMessageId", s->calls_id);
 }
@@ -134,7 +123,7 @@ static bool is_known(const struct ag_ui_stream *s)
     return s->event->seq < known->seq || known->n == 0 || s->n <= known->n;
 }
 
-static void put(struct ag_ui_stream *s, const struct face_sink *to)
+static void put_event(struct ag_ui_stream *s, const struct face_sink *to)
 {
     buf_putc(&s->message, '}');
     if (s->event) {
@@ -155,16 +144,16 @@ static void close_open(struct ag_ui_stream *s, const struct face_sink *to)
 {
     if (s->open == OPEN_TEXT) {
         message_of(s, &s->message, "TEXT_MESSAGE_END");
-        put(s, to);
+        put_event(s, to);
     }
     if (s->open == OPEN_THOUGHT) {
         message_of(s, &s->message, "REASONING_MESSAGE_END");
-        put(s, to);
+        put_event(s, to);
         s->open = OPEN_SPAN;
     }
     if (s->open == OPEN_SPAN) {
         message_of(s, &s->message, "REASONING_END");
-        put(s, to);
+        put_event(s, to);
     }
     s->open = OPEN_NOTHING;
 }
@@ -177,7 +166,7 @@ static void open_text(struct ag_ui_stream *s, const struct face_sink *to)
     s->open_id = s->calls_id = ++s->n_ids;
     s->last = (struct face_said){0};
     js_put_field(message_of(s, &s->message, "TEXT_MESSAGE_START"), "role", STR("assistant"));
-    put(s, to);
+    put_event(s, to);
     s->open = OPEN_TEXT;
 }
 
@@ -189,10 +178,10 @@ static void open_thought(struct ag_ui_stream *s, const struct face_sink *to)
     s->open_id = ++s->n_ids;
     s->calls_id = 0;
     message_of(s, &s->message, "REASONING_START");
-    put(s, to);
+    put_event(s, to);
     s->open = OPEN_SPAN;
     js_put_field(message_of(s, &s->message, "REASONING_MESSAGE_START"), "role", STR("reasoning"));
-    put(s, to);
+    put_event(s, to);
     s->open = OPEN_THOUGHT;
 }
 
@@ -204,7 +193,7 @@ static void say_text(struct ag_ui_stream *s, struct str text, const struct face_
     face_said_add(&s->all, text);
     face_said_add(&s->last, text);
     js_put_field(message_of(s, &s->message, "TEXT_MESSAGE_CONTENT"), "delta", text);
-    put(s, to);
+    put_event(s, to);
 }
 
 static void on_token(struct ag_ui_stream *s, const struct face_event *e, const struct face_sink *to)
@@ -222,7 +211,7 @@ static void on_thinking(struct ag_ui_stream *s, const struct face_event *e,
         return;
     open_thought(s, to);
     js_put_field(message_of(s, &s->message, "REASONING_MESSAGE_CONTENT"), "delta", text);
-    put(s, to);
+    put_event(s, to);
 }
 
 /* Only all of a thread's messages together can take one of them back. */
@@ -241,7 +230,7 @@ static void put_snapshot(struct ag_ui_stream *s, struct str output, const struct
     js_put_field(out, "role", STR("assistant"));
     js_put_field(out, "content", output);
     buf_puts(out, "}]");
-    put(s, to);
+    put_event(s, to);
 }
 
 /* What was streamed stays when it is the answer, as a whole or in its last message. */
@@ -263,19 +252,6 @@ static void on_final_answer(struct ag_ui_stream *s, const struct face_event *e,
     s->last = s->all;
 }
 
-/* The value as text: a string's own, else its JSON. */
-static void put_as_text(struct ag_ui_stream *s, struct buf *out, const char *key,
-                        const struct face_event *e, const char *member, struct str fallback)
-{
-    struct str text = face_text(e, member, &s->text);
-    if (!text.p && face_has(e, member)) {
-        buf_clear(&s->text);
-        js_copy(e->doc, js_get(e->doc, 0, member), &s->text);
-        text = buf_str(&s->text);
-    }
-    js_put_field(out, key, text.p ? text : fallback);
-}
-
 static void on_tool_call(struct ag_ui_stream *s, const struct face_event *e,
                          const struct face_sink *to)
 {
@@ -283,16 +259,16 @@ static void on_tool_call(struct ag_ui_stream *s, const struct face_event *e,
     if (!s->calls_id)
         s->calls_id = ++s->n_ids;
     put_call_start(s, &s->message);
-    put(s, to);
+    put_event(s, to);
     s->open = OPEN_CALL;
-    put_call_id(s, begin_message(&s->message, "TOOL_CALL_ARGS"), e);
+    ag_ui_put_call_id(begin_message(&s->message, "TOOL_CALL_ARGS"), s->task_id, e);
     buf_clear(&s->text);
     if (face_has(e, "arguments"))
         js_copy(e->doc, js_get(e->doc, 0, "arguments"), &s->text);
     js_put_field(&s->message, "delta", s->text.len ? buf_str(&s->text) : STR("{}"));
-    put(s, to);
-    put_call_id(s, begin_message(&s->message, "TOOL_CALL_END"), e);
-    put(s, to);
+    put_event(s, to);
+    ag_ui_put_call_id(begin_message(&s->message, "TOOL_CALL_END"), s->task_id, e);
+    put_event(s, to);
     s->open = OPEN_NOTHING;
 }
 
@@ -303,12 +279,12 @@ static void on_tool_result(struct ag_ui_stream *s, const struct face_event *e,
     s->calls_id = 0;
     struct buf *out = begin_message(&s->message, "TOOL_CALL_RESULT");
     put_message_id(s, out, "messageId", ++s->n_ids);
-    put_call_id(s, out, e);
-    put_as_text(s, out, "content", e, "output", STR(""));
+    ag_ui_put_call_id(out, s->task_id, e);
+    ag_ui_put_as_text(out, "content", e, "output");
     js_put_field(out, "role", STR("tool"));
     if (face_is_true(e, "is_error"))
         js_put_raw(out, "metadata", STR("{\"is_error\":true}"));
-    put(s, to);
+    put_event(s, to);
 }
 
 static void on_progress(struct ag_ui_stream *s, const struct face_event *e,
@@ -320,7 +296,7 @@ static void on_progress(struct ag_ui_stream *s, const struct face_event *e,
     js_put_field(out, "activityType", STR("progress"));
     js_put_key(out, "content");
     js_copy(e->doc, 0, out);
-    put(s, to);
+    put_event(s, to);
 }
 
 static void put_custom(struct ag_ui_stream *s, const char *name, const struct face_event *e,
@@ -330,7 +306,7 @@ static void put_custom(struct ag_ui_stream *s, const char *name, const struct fa
     js_put_field(out, "name", str_of(name));
     js_put_key(out, "value");
     js_copy(e->doc, 0, out);
-    put(s, to);
+    put_event(s, to);
 }
 
 static void on_custom(struct ag_ui_stream *s, const struct face_event *e,
@@ -340,45 +316,10 @@ static void on_custom(struct ag_ui_stream *s, const struct face_event *e,
     struct buf *out = begin_message(&s->message, "CUSTOM");
     js_put_field(out, "name", name.p ? name : STR("custom"));
     face_copy(out, "value", e, "payload", STR("null"));
-    put(s, to);
+    put_event(s, to);
 }
 
 /* --- questions -------------------------------------------------------------------------------- */
-
-static void put_time(struct buf *out, const struct face_event *e)
-{
-    int64_t ms;
-    uint32_t at = js_get(e->doc, 0, "expires_at");
-    if (!at || !js_int(e->doc, at, &ms) || ms < 0)
-        return;
-    time_t seconds = (time_t)(ms / 1000);
-    struct tm tm;
-    char day[32];
-    if (!gmtime_r(&seconds, &tm) || !strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &tm))
-        return;
-    js_put_key(out, "expiresAt");
-    buf_putf(out, "\"%s.%03dZ\"", day, (int)(ms % 1000));
-}
-
-/* An interrupt up to its id, which is known when the run ends. */
-static void put_question(struct ag_ui_stream *s, struct buf *out, const struct face_event *e)
-{
-    bool approval = str_eq(face_text(e, "kind", &s->text), STR("approval"));
-    bool of_call = approval && face_has(e, "call_id");
-    js_put_field(out, "reason",
-                 of_call    ? STR("tool_call")
-                 : approval ? STR("confirmation")
-                            : STR("input_required"));
-    if (face_has(e, "prompt"))
-        put_as_text(s, out, "message", e, "prompt", STR(""));
-    if (of_call)
-        put_call_id(s, out, e);
-    js_put_raw(out, "responseSchema",
-               approval ? STR("{\"type\":\"boolean\"}") : STR("{\"type\":\"string\"}"));
-    put_time(out, e);
-    js_put_key(out, "metadata");
-    js_copy(e->doc, 0, out);
-}
 
 static void on_input_required(struct ag_ui_stream *s, const struct face_event *e,
                               const struct face_sink *to)
@@ -386,7 +327,7 @@ static void on_input_required(struct ag_ui_stream *s, const struct face_event *e
     struct buf rest = {0};
     buf_puts(&rest, "{");
     struct ag_ui_question q = {.input_id = xstrdup(face_text(e, "input_id", &s->text))};
-    put_question(s, &rest, e);
+    ag_ui_put_question(&rest, s->task_id, e);
     buf_putc(&rest, 0);
     q.rest = buf_take(&rest);
     if (!q.input_id)
@@ -433,82 +374,47 @@ static void put_interrupts(struct ag_ui_stream *s, struct buf *out)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-static void put_count(struct buf *out, const char *key, const struct js_doc *d, uint32_t usage,
-                      const char *member)
-{
-    int64_t n;
-    uint32_t at = js_get(d, usage, member);
-    if (at && js_int(d, at, &n) && n >= 0 && n <= MAX_SAFE_INTEGER)
-        js_put_int(out, key, n);
-}
-
-static void put_usage(struct buf *out, const struct face_event *e)
-{
-    const struct js_doc *d = e->doc;
-    uint32_t result = js_get(d, 0, "result");
-    uint32_t usage = result && js_type(d, result) == JS_OBJECT ? js_get(d, result, "usage") : 0;
-    if (!usage || js_type(d, usage) != JS_OBJECT)
-        return;
-    js_put_key(out, "usage");
-    buf_puts(out, "[{");
-    put_count(out, "inputTokens", d, usage, "prompt_tokens");
-    put_count(out, "outputTokens", d, usage, "completion_tokens");
-    put_count(out, "totalTokens", d, usage, "total_tokens");
-    buf_puts(out, "}]");
-}
-
-static void on_completed(struct ag_ui_stream *s, const struct face_event *e,
-                         const struct face_sink *to)
+static void on_task_completed(struct ag_ui_stream *s, const struct face_event *e,
+                              const struct face_sink *to)
 {
     put_run_ids(s, begin_message(&s->message, "RUN_FINISHED"));
     if (face_has(e, "result"))
         face_copy(&s->message, "result", e, "result", STR("null"));
-    put_usage(&s->message, e);
+    ag_ui_put_usage(&s->message, e);
     js_put_raw(&s->message, "outcome", STR("{\"type\":\"success\"}"));
-    put(s, to);
+    put_event(s, to);
 }
 
-static void put_error_member(struct buf *out, const char *key, const struct face_event *e,
-                             struct str fallback)
-{
-    uint32_t error = js_get(e->doc, 0, "error");
-    bool is_object = error && js_type(e->doc, error) == JS_OBJECT;
-    uint32_t at = is_object ? js_get(e->doc, error, key) : 0;
-    js_put_key(out, key);
-    if (at && js_type(e->doc, at) == JS_STRING)
-        js_copy(e->doc, at, out);
-    else
-        js_put_str(out, fallback);
-}
-
-static void on_failed(struct ag_ui_stream *s, const struct face_event *e,
-                      const struct face_sink *to)
+static void on_task_failed(struct ag_ui_stream *s, const struct face_event *e,
+                           const struct face_sink *to)
 {
     if (str_eq(face_text(e, "status", &s->text), STR("cancelled"))) {
         put_run_ids(s, begin_message(&s->message, "RUN_FINISHED"));
         js_put_raw(&s->message, "outcome", STR("{\"type\":\"cancelled\"}"));
     } else {
         begin_message(&s->message, "RUN_ERROR");
-        put_error_member(&s->message, "message", e, STR("the task failed"));
-        put_error_member(&s->message, "code", e, STR("internal"));
+        ag_ui_put_error_member(&s->message, "message", e, "the task failed");
+        ag_ui_put_error_member(&s->message, "code", e, "internal");
     }
-    put(s, to);
+    put_event(s, to);
 }
 
-static void on_end(struct ag_ui_stream *s, const struct face_event *e, const struct face_sink *to)
+static void on_task_end(struct ag_ui_stream *s, const struct face_event *e,
+                        const struct face_sink *to)
 {
     close_open(s, to);
     s->ends = true;
     if (e->type == EVENT_TASK_COMPLETED)
-        on_completed(s, e, to);
+        on_task_completed(s, e, to);
     else
-        on_failed(s, e, to);
+        on_task_failed(s, e, to);
     s->face.is_over = true;
 }
 
 /* --- the stream ------------------------------------------------------------------------------- */
 
-static void say(struct ag_ui_stream *s, const struct face_event *e, const struct face_sink *to)
+static void tell_event(struct ag_ui_stream *s, const struct face_event *e,
+                       const struct face_sink *to)
 {
     switch (e->type) {
     case EVENT_TASK_CREATED:
@@ -525,7 +431,7 @@ static void say(struct ag_ui_stream *s, const struct face_event *e, const struct
     case EVENT_CUSTOM: on_custom(s, e, to); break;
     case EVENT_FINAL_ANSWER: on_final_answer(s, e, to); break;
     case EVENT_TASK_COMPLETED:
-    case EVENT_TASK_FAILED: on_end(s, e, to); break;
+    case EVENT_TASK_FAILED: on_task_end(s, e, to); break;
     case N_EVENT_TYPES: UNREACHABLE();
     }
 }
@@ -538,7 +444,7 @@ static void ag_ui_event(struct face_stream *face, const struct face_event *e,
     s->n = 0;
     if (!s->begun && !(s->request && s->request->known.seq))
         begin_run(s, to);
-    say(s, e, to);
+    tell_event(s, e, to);
     s->event = NULL;
 }
 
@@ -552,7 +458,7 @@ static void ag_ui_idle(struct face_stream *face, const struct face_sink *to)
     close_open(s, to);
     put_run_ids(s, begin_message(&s->message, "RUN_FINISHED"));
     put_interrupts(s, &s->message);
-    put(s, to);
+    put_event(s, to);
     face->is_over = true;
 }
 

@@ -17,13 +17,14 @@ struct reader {
     char *why; /* of 128 bytes */
 };
 
-static bool refuse(struct reader *in, const char *why)
+static bool refuse_input(struct reader *in, const char *why)
 {
     snprintf(in->why, 128, "%s", why);
     return false;
 }
 
-static uint32_t member(const struct js_doc *d, uint32_t object, const char *key, enum js_type type)
+static uint32_t input_member(const struct js_doc *d, uint32_t object, const char *key,
+                             enum js_type type)
 {
     uint32_t at = js_type(d, object) == JS_OBJECT ? js_get(d, object, key) : 0;
     return at && js_type(d, at) == type ? at : 0;
@@ -46,7 +47,7 @@ static void fix_spans(struct ag_ui_request *r, const struct buf *memory)
 
 static bool read_string(struct reader *in, const char *key, struct str *ret)
 {
-    uint32_t at = member(in->doc, 0, key, JS_STRING);
+    uint32_t at = input_member(in->doc, 0, key, JS_STRING);
     size_t begin = in->memory->len;
     if (!at)
         return false;
@@ -69,7 +70,7 @@ static bool put_content(const struct js_doc *d, uint32_t message, struct buf *ou
     if (!content || js_type(d, content) != JS_ARRAY)
         return true;
     for (uint32_t i = js_first(d, content); i < js_end(d, content); i = js_next(d, i)) {
-        uint32_t text = member(d, i, "text", JS_STRING);
+        uint32_t text = input_member(d, i, "text", JS_STRING);
         is_text = is_text && text;
         if (text && out->len > begin)
             buf_putc(out, '\n');
@@ -83,7 +84,7 @@ static bool put_content(const struct js_doc *d, uint32_t message, struct buf *ou
 static const char *context_role(const struct js_doc *d, uint32_t message)
 {
     static const char *const roles[] = {"user", "assistant", "system", "developer"};
-    uint32_t role = member(d, message, "role", JS_STRING);
+    uint32_t role = input_member(d, message, "role", JS_STRING);
     for (size_t i = 0; role && i < countof(roles); i++)
         if (js_is(d, role, roles[i]))
             return roles[i];
@@ -102,11 +103,11 @@ static void put_role(struct buf *out, const char *role, struct str content)
 static void put_ambient(const struct js_doc *d, struct buf *out)
 {
     struct buf text = {0};
-    uint32_t context = member(d, 0, "context", JS_ARRAY);
+    uint32_t context = input_member(d, 0, "context", JS_ARRAY);
     for (uint32_t i = context ? js_first(d, context) : 0; context && i < js_end(d, context);
          i = js_next(d, i)) {
-        uint32_t what = member(d, i, "description", JS_STRING);
-        uint32_t value = member(d, i, "value", JS_STRING);
+        uint32_t what = input_member(d, i, "description", JS_STRING);
+        uint32_t value = input_member(d, i, "value", JS_STRING);
         if (!what || !value)
             continue;
         if (text.len)
@@ -186,7 +187,7 @@ static uint32_t last_message(const struct js_doc *d, uint32_t messages, uint32_t
     uint32_t last = 0;
     *ret_question = 0;
     for (uint32_t i = js_first(d, messages); i < js_end(d, messages); i = js_next(d, i)) {
-        uint32_t role = member(d, i, "role", JS_STRING);
+        uint32_t role = input_member(d, i, "role", JS_STRING);
         if (!role)
             return 0;
         if (js_is(d, role, "user"))
@@ -198,22 +199,22 @@ static uint32_t last_message(const struct js_doc *d, uint32_t messages, uint32_t
 
 static bool read_messages(struct reader *in)
 {
-    uint32_t messages = member(in->doc, 0, "messages", JS_ARRAY), question;
+    uint32_t messages = input_member(in->doc, 0, "messages", JS_ARRAY), question;
     if (!messages)
-        return refuse(in, "\"messages\" must be an array");
+        return refuse_input(in, "\"messages\" must be an array");
     uint32_t last = last_message(in->doc, messages, &question);
     if (question)
         read_history(in, messages, question);
     if (in->r->resume.p)
         return true;
     if (!last || question != last)
-        return refuse(in, "\"messages\" must end in a message of the role \"user\"");
+        return refuse_input(in, "\"messages\" must end in a message of the role \"user\"");
     read_context(in, messages, last);
     size_t begin = in->memory->len;
     if (!put_content(in->doc, last, in->memory))
-        return refuse(in, "files are not taken by this gateway");
+        return refuse_input(in, "files are not taken by this gateway");
     in->r->message = since(in, begin);
-    return in->r->message.n > 0 || refuse(in, "the last message has no text");
+    return in->r->message.n > 0 || refuse_input(in, "the last message has no text");
 }
 
 /* --- the input -------------------------------------------------------------------------------- */
@@ -221,16 +222,17 @@ static bool read_messages(struct reader *in)
 static bool read_resume(struct reader *in)
 {
     const struct js_doc *d = in->doc;
-    uint32_t resume = member(d, 0, "resume", JS_ARRAY);
+    uint32_t resume = input_member(d, 0, "resume", JS_ARRAY);
     size_t begin = in->memory->len;
     if (!resume || js_first(d, resume) >= js_end(d, resume))
         return true;
     for (uint32_t i = js_first(d, resume); i < js_end(d, resume); i = js_next(d, i)) {
-        uint32_t status = member(d, i, "status", JS_STRING);
-        if (!member(d, i, "interruptId", JS_STRING) || !status ||
+        uint32_t status = input_member(d, i, "status", JS_STRING);
+        if (!input_member(d, i, "interruptId", JS_STRING) || !status ||
             !(js_is(d, status, "resolved") || js_is(d, status, "cancelled")))
-            return refuse(in, "each of \"resume\" must have an \"interruptId\", and \"status\" "
-                              "\"resolved\" or \"cancelled\"");
+            return refuse_input(in,
+                                "each of \"resume\" must have an \"interruptId\", and \"status\" "
+                                "\"resolved\" or \"cancelled\"");
     }
     js_copy(d, resume, in->memory);
     in->r->resume = since(in, begin);
@@ -240,13 +242,14 @@ static bool read_resume(struct reader *in)
 static bool read_input(struct reader *in)
 {
     const struct js_doc *d = in->doc;
-    uint32_t tools = member(d, 0, "tools", JS_ARRAY);
+    uint32_t tools = input_member(d, 0, "tools", JS_ARRAY);
     if (!read_string(in, "threadId", &in->r->thread_id))
-        return refuse(in, "\"threadId\" must be a string");
+        return refuse_input(in, "\"threadId\" must be a string");
     if (!read_string(in, "runId", &in->r->run_id) || in->r->run_id.n == 0 || in->r->run_id.n > 128)
-        return refuse(in, "\"runId\" must be a string of 1 to 128 bytes");
+        return refuse_input(in, "\"runId\" must be a string of 1 to 128 bytes");
     if (tools && js_first(d, tools) < js_end(d, tools))
-        return refuse(in, "\"tools\" must be empty: this gateway runs no tools of the client's");
+        return refuse_input(in,
+                            "\"tools\" must be empty: this gateway runs no tools of the client's");
     return read_resume(in) && read_messages(in);
 }
 
@@ -260,7 +263,7 @@ bool ag_ui_read(struct js_doc *doc, struct str json, struct ag_ui_request *ret, 
         return false;
     }
     if (js_type(doc, 0) != JS_OBJECT)
-        return refuse(&in, "not a JSON object");
+        return refuse_input(&in, "not a JSON object");
     bool good = read_input(&in);
     fix_spans(ret, memory);
     return good;
@@ -271,8 +274,8 @@ bool ag_ui_read(struct js_doc *doc, struct str json, struct ag_ui_request *ret, 
 /* The answer of the task that is about to be told is told by its events. */
 static bool is_answer_of(const struct js_doc *d, uint32_t message, const char *task_id)
 {
-    uint32_t role = member(d, message, "role", JS_STRING);
-    uint32_t task = member(d, message, "task_id", JS_STRING);
+    uint32_t role = input_member(d, message, "role", JS_STRING);
+    uint32_t task = input_member(d, message, "task_id", JS_STRING);
     return task && role && js_is(d, role, "assistant") && js_is(d, task, task_id);
 }
 
@@ -281,14 +284,14 @@ void ag_ui_read_history(struct js_doc *doc, struct str line, struct ag_ui_reques
 {
     struct reader in = {.doc = doc, .r = ret, .memory = memory};
     uint32_t messages =
-        js_parse(doc, line.p, line.n, JS_OURS) ? member(doc, 0, "messages", JS_ARRAY) : 0;
+        js_parse(doc, line.p, line.n, JS_OURS) ? input_member(doc, 0, "messages", JS_ARRAY) : 0;
     size_t begin = memory->len;
     buf_putc(memory, '[');
     for (uint32_t i = messages ? js_first(doc, messages) : 0; messages && i < js_end(doc, messages);
          i = js_next(doc, i)) {
-        uint32_t id = member(doc, i, "message_id", JS_STRING);
-        uint32_t role = member(doc, i, "role", JS_STRING);
-        uint32_t content = member(doc, i, "content", JS_STRING);
+        uint32_t id = input_member(doc, i, "message_id", JS_STRING);
+        uint32_t role = input_member(doc, i, "role", JS_STRING);
+        uint32_t content = input_member(doc, i, "content", JS_STRING);
         if (!id || !role || !content || is_answer_of(doc, i, ret->task_id))
             continue;
         buf_puts(memory, memory->len > begin + 1 ? ",{" : "{");

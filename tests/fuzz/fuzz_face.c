@@ -4,9 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "proto/faces/ag_ui.h"
 #include "proto/faces/ai_sdk.h"
 
-static const struct face_ops *const faces[] = {&ai_sdk_ops};
+static const struct face_ops *const faces[] = {&ai_sdk_ops, &ag_ui_ops};
 static const struct face_ws_ops *const sockets[] = {&ai_sdk_ws_ops};
 static struct js_doc doc, check;
 
@@ -58,6 +59,8 @@ static void exchange(const struct face_http_ops *ops, int operation, struct str 
                                   .task = STR("t"),
                                   .query = body,
                                   .body = body,
+                                  .agent = STR("a"),
+                                  .header = body,
                                   .doc = &doc};
     if (ops->begin(&x, &in) != FACE_REPLY)
         ASSERT(js_parse(&check, x.ask.body.bytes, x.ask.body.len, JS_ANY_NUMBER));
@@ -74,6 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         read_frame(sockets[i], rest);
         exchange(sockets[i]->http, data[0] % 4, rest);
     }
+    exchange(&ag_ui_http_ops, data[0] % 2, rest);
     for (size_t i = 0; i < countof(faces); i++) {
         struct buf first = {0}, again = {0};
         const struct face_task task = {.task_id = STR("01ARZ3NDEKTSV4RRFFQ69G5FAV"),
