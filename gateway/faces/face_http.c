@@ -131,8 +131,7 @@ static void face_failed(struct exchange *x, enum error e, struct str reply)
 struct telling {
     struct face_http *own;
     struct buf *out;
-    bool
-        in_message; /* the last one has no end yet: the next one, or the event's end, gives its id */
+    bool in_message; /* it has no end yet: that comes with its id */
     struct face_place at;
 };
 
