@@ -388,7 +388,8 @@ static void on_task_completed(struct ag_ui_stream *s, const struct face_event *e
 static void on_task_failed(struct ag_ui_stream *s, const struct face_event *e,
                            const struct face_sink *to)
 {
-    if (str_eq(face_text(e, "status", &s->text), STR("cancelled"))) {
+    bool cancelled = str_eq(face_text(e, "status", &s->text), STR("cancelled"));
+    if (cancelled && !(s->request && s->request->is_before_1_0)) {
         put_run_ids(s, begin_message(&s->message, "RUN_FINISHED"));
         js_put_raw(&s->message, "outcome", STR("{\"type\":\"cancelled\"}"));
     } else {

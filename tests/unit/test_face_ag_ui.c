@@ -173,6 +173,17 @@ static void test_failure_is_an_error_and_a_cancel_an_outcome(void **state)
                                        ",\"outcome\":{\"type\":\"cancelled\"}}\n");
 }
 
+/* @ag-ui/client@0.0.59 breaks off at an outcome that it does not know. */
+static void test_cancel_is_an_error_to_a_client_before_1_0(void **state)
+{
+    (void)state;
+    request.is_before_1_0 = true;
+    tell(EVENT_TASK_FAILED,
+         "{\"status\":\"cancelled\",\"error\":{\"code\":\"cancelled\",\"message\":\"cancelled\"}}");
+    assert_text(buf_str(&got), STARTED
+                "{\"type\":\"RUN_ERROR\",\"message\":\"cancelled\",\"code\":\"cancelled\"}\n");
+}
+
 static void test_run_has_the_name_of_who_began_it(void **state)
 {
     (void)state;
@@ -371,6 +382,7 @@ static void test_run_asks_the_last_message_and_brings_the_others(void **state)
     assert_text(request.thread_id, "t-1");
     assert_text(request.run_id, "r-1");
     assert_text(request.message, "a\nb");
+    assert_false(request.is_before_1_0);
     assert_null_span(request.resume);
     assert_text(request.context,
                 "[{\"role\":\"system\",\"content\":\"page: home\"},{\"role\":\"user\","
@@ -382,6 +394,7 @@ static void test_lone_message_brings_nothing(void **state)
 {
     (void)state;
     assert_true(reads(IDS "\"messages\":[{\"id\":\"u1\",\"role\":\"user\",\"content\":\"hi\"}]}"));
+    assert_true(request.is_before_1_0);
     assert_null_span(request.context);
     assert_text(request.history, "[{\"id\":\"u1\",\"role\":\"user\",\"content\":\"hi\"}]");
 }
@@ -508,6 +521,7 @@ int main(void)
         TEST(test_another_final_answer_restates_the_messages),
         TEST(test_another_final_answer_without_a_history_is_one_more_message),
         TEST(test_failure_is_an_error_and_a_cancel_an_outcome),
+        TEST(test_cancel_is_an_error_to_a_client_before_1_0),
         TEST(test_run_has_the_name_of_who_began_it),
         TEST(test_what_has_no_place_is_custom_or_activity),
         TEST(test_open_question_interrupts_the_run_when_nothing_follows),
