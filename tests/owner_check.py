@@ -57,6 +57,11 @@ CONVERSATION_ROUTES = [
     ("POST", "/results/ack", {"task_ids": [NO_TASK]}), ("PATCH", "", {"title": "x"}), ("DELETE", "/tasks", None),
     ("DELETE", "", None),
 ]
+# Of the faces (docs/faces.md): method, path, body; {c} is a conversation.  One that is off is not there.
+FACE_ROUTES = [
+    ("GET", "/models", None), ("GET", "/models/nobody", None),
+    ("POST", "/chat/completions", {"conversation": "{c}", "messages": []}),
+]
 
 
 class CannotTry(Exception):
@@ -227,6 +232,25 @@ def told(answer, *names):
 # ---------------------------------------------------------------- what is tried
 
 
+def try_faces(world):
+    """Whoever asks, and of whose conversation, learns what he would of one that is not there."""
+    found, ask, nowhere = world.found, world.http.ask, world.nowhere
+    for method, path, body in FACE_ROUTES:
+        def of(conversation, token):
+            filled = body and json.loads(json.dumps(body).replace("{c}", conversation))
+            return told(ask(method, path.replace("{c}", conversation), filled, token), conversation)
+        what = f"HTTP {method} /v1{path}"
+        expected = of(nowhere, world.other)
+        if "nothing at this path" in expected:
+            continue
+        for conversation in world.conversations:
+            found.equal(what, of(conversation, world.other), expected)
+        for name, token in world.bad.items():
+            refused = [of(c, token) for c in (world.conversations[0], nowhere)]
+            found.that(f"{what}, {name} identity", refused[0].startswith("(401"))
+            found.equal(f"{what}, {name} identity", *refused)
+
+
 def try_http(world):
     found, ask, nowhere = world.found, world.http.ask, world.nowhere
     for method, tail, body in TASK_ROUTES:
@@ -256,6 +280,7 @@ def try_http(world):
                        for c in (world.conversations[0], nowhere)]
             found.that(f"{what}, {name} identity", refused[0].startswith("(401"))
             found.equal(f"{what}, {name} identity", *refused)
+    try_faces(world)
     status, _, answer = ask("GET", "/conversations", None, world.other)
     found.that("HTTP GET /v1/conversations names another's",
                status == 200 and not any(c.encode() in answer for c in world.conversations))
