@@ -1,7 +1,5 @@
 #include "tests/support/t.h"
 
-#include <stdlib.h>
-
 #include "proto/faces/openai.h"
 
 /* Requests are what openai@7.59.0 posts, as a stand-in server has recorded it.  The right chunks
