@@ -57,11 +57,27 @@ CONVERSATION_ROUTES = [
     ("POST", "/results/ack", {"task_ids": [NO_TASK]}), ("PATCH", "", {"title": "x"}), ("DELETE", "/tasks", None),
     ("DELETE", "", None),
 ]
-# Of the faces (docs/faces.md): method, path, body; {c} is a conversation.  One that is off is not there.
+# The faces (docs/faces.md): what, method, path, body, the statuses of an answer about nothing.  {c} and {t} are the ids of
+# conversation and task, in the body as in the path; a face that the gateway does not serve is passed over.
+ANSWER = [{"id": "{t}", "role": "assistant", "parts": [{"type": "data-answer", "data": {"input_id": "q", "answer": "x"}}]}]
 FACE_ROUTES = [
-    ("GET", "/models", None), ("GET", "/models/nobody", None),
-    ("POST", "/chat/completions", {"conversation": "{c}", "messages": []}),
+    ("AI SDK stream", "GET", "/ai/chat/{c}/stream", None, (204,)),
+    ("AI SDK answer", "POST", "/ai/chat", {"id": "{c}", "messages": ANSWER}, (404,)),
+    ("OpenAI chat", "POST", "/chat/completions", {"conversation": "{c}", "messages": []}, (400,)),
+    ("OpenAI models", "GET", "/models", None, (200,)),
+    ("OpenAI model", "GET", "/models/{c}", None, (404,)),
 ]
+
+
+def filled(template, conversation, task):
+    """A path or a body with the ids in their places."""
+    if isinstance(template, str):
+        return template.replace("{c}", conversation).replace("{t}", task)
+    if isinstance(template, list):
+        return [filled(item, conversation, task) for item in template]
+    if isinstance(template, dict):
+        return {key: filled(value, conversation, task) for key, value in template.items()}
+    return template
 
 
 class CannotTry(Exception):
@@ -232,25 +248,6 @@ def told(answer, *names):
 # ---------------------------------------------------------------- what is tried
 
 
-def try_faces(world):
-    """Whoever asks, and of whose conversation, learns what he would of one that is not there."""
-    found, ask, nowhere = world.found, world.http.ask, world.nowhere
-    for method, path, body in FACE_ROUTES:
-        def of(conversation, token):
-            filled = body and json.loads(json.dumps(body).replace("{c}", conversation))
-            return told(ask(method, path.replace("{c}", conversation), filled, token), conversation)
-        what = f"HTTP {method} /v1{path}"
-        expected = of(nowhere, world.other)
-        if "nothing at this path" in expected:
-            continue
-        for conversation in world.conversations:
-            found.equal(what, of(conversation, world.other), expected)
-        for name, token in world.bad.items():
-            refused = [of(c, token) for c in (world.conversations[0], nowhere)]
-            found.that(f"{what}, {name} identity", refused[0].startswith("(401"))
-            found.equal(f"{what}, {name} identity", *refused)
-
-
 def try_http(world):
     found, ask, nowhere = world.found, world.http.ask, world.nowhere
     for method, tail, body in TASK_ROUTES:
@@ -280,10 +277,37 @@ def try_http(world):
                        for c in (world.conversations[0], nowhere)]
             found.that(f"{what}, {name} identity", refused[0].startswith("(401"))
             found.equal(f"{what}, {name} identity", *refused)
-    try_faces(world)
     status, _, answer = ask("GET", "/conversations", None, world.other)
     found.that("HTTP GET /v1/conversations names another's",
                status == 200 and not any(c.encode() in answer for c in world.conversations))
+
+
+def served_faces(world):
+    """Those of FACE_ROUTES whose path is the API's: what is not served has an answer of its own."""
+    unserved = "there is nothing at this path"
+    for row in FACE_ROUTES:
+        what, method, path, body, _ = row
+        answer = world.http.ask(method, filled(path, world.nowhere, NO_TASK), filled(body, world.nowhere, NO_TASK),
+                                world.other)
+        if unserved not in answer[2].decode(errors="replace"):
+            yield row
+
+
+def try_faces(world):
+    found, ask, nowhere = world.found, world.http.ask, world.nowhere
+    for what, method, path, body, statuses in served_faces(world):
+        def about(conversation, task, token=world.other):
+            return told(ask(method, filled(path, conversation, task), filled(body, conversation, task), token),
+                        conversation, task)
+
+        expected = about(nowhere, NO_TASK)
+        found.that(f"{what}: {expected} for nothing", expected.startswith(tuple(f"({status}" for status in statuses)))
+        for conversation, task in world.pairs():
+            found.equal(what, about(conversation, task), expected)
+        for name, token in world.bad.items():
+            refused = [about(c, t, token) for c, t in ((world.conversations[0], world.task), (nowhere, NO_TASK))]
+            found.that(f"{what}, {name} identity: {refused[0]}", refused[0].startswith("(401"))
+            found.equal(f"{what}, {name} identity", *refused)
 
 
 async def try_wire(world):
@@ -424,6 +448,9 @@ async def try_timing(world, n):
     for method, tail, body in TASK_ROUTES:
         questions = {kind: over_http(method, f"/conversations/{c}/tasks/{t}{tail}", body) for kind, (c, t) in about.items()}
         await try_timing_of(world, f"HTTP {method} …/tasks/…{tail}", n, questions, world.http)
+    for what, method, path, body, _ in served_faces(world):
+        questions = {kind: over_http(method, filled(path, c, t), filled(body, c, t)) for kind, (c, t) in about.items()}
+        await try_timing_of(world, what, n, questions, world.http)
 
 
 def options_of(arguments):
@@ -443,6 +470,7 @@ def main(arguments):
         world = World(options)
         try:
             try_http(world)
+            try_faces(world)
             asyncio.run(try_wire(world))
             asyncio.run(try_identities(world))
             if options.timing:
