@@ -128,6 +128,33 @@ def test_approval_that_amounts_to_a_shell_is_warned_of(tmp_path):
     assert "warning" not in check(tmp_path, {"terminal": {"approved": ["ls", "cat", "*"]}})[1]
 
 
+COMMENTED = """// the gateway of the test
+{
+  /* where: "{" is no brace here,
+     nor is // a comment */ "page": {"name": "a // b /* c */ \\" // d"}, // "drain_s": 1,
+  "drain_s": 7 /**/
+}
+"""
+
+
+def test_comments_are_blanks(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(COMMENTED)
+    assert run("check-config", str(path)).returncode == 0
+    shown = json.loads(run("print-config", str(path)).stdout)
+    assert shown["drain_s"] == 7 and shown["page"]["name"] == 'a // b /* c */ " // d'
+    for text, place in (('{ /* two\nlines */ "drain_s": x }', "line 2, column 21"), ("{} /* open", "not closed"),
+                        ("{} /", "line 1, column 4"), ('{"drain_s": 1 / 2}', "line 1, column 15")):
+        status, said = check(tmp_path, text)
+        assert status == 2 and place in said, said
+
+
+def test_what_was_not_given_is_not_printed(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text("{}")
+    assert "tls" not in json.loads(run("print-config", str(path)).stdout)
+
+
 def test_key_is_not_in_what_is_said(tmp_path):
     auth = tokens.config(tmp_path)
     path = tmp_path / "config.json"
