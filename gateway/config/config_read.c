@@ -285,7 +285,8 @@ static bool plain_follows(struct plain_file *p, char wanted)
     return c == wanted;
 }
 
-/* Two blanks stand for a comment's first two characters, and its last two; skipped has the second. */
+/* Two blanks stand for a comment's first two characters, and its last two; skipped has the
+ * second. */
 static int plain_next(struct plain_file *p, int *skipped)
 {
     int c = getc(p->stream);
