@@ -1,6 +1,7 @@
 """The command line and the configuration (DESIGN 8)."""
 
 import json
+import os
 import re
 import subprocess
 
@@ -9,6 +10,7 @@ import pytest
 import tokens
 from gateway import BINARY, WAIT_S, Gateway, run, script_agent
 from holdfast import Client
+from terminal import Command
 
 
 def check(tmp_path, config):
@@ -224,6 +226,19 @@ def test_serve_warns_of_a_program_that_is_missing():
     with Gateway(exec_agent("pyhton3", default=True)) as gateway:
         gateway.logged("component=agents", "event=program_missing", "pyhton3")
         gateway.logged("event=ready", f"open=http://127.0.0.1:{gateway.port}")
+
+
+def test_serve_ends_its_start_with_the_url_on_a_terminal(tmp_path):
+    serve = Command("serve", "--listen", "127.0.0.1:0", "--data", str(tmp_path), environ=dict(os.environ), terminal=True)
+    serve.until("in a browser")
+    serve.interrupt()
+    out = serve.end()[1]
+    port = re.search(r'"listen":"127.0.0.1:(\d+)"', out)[1]
+    assert f"Open http://127.0.0.1:{port} in a browser. Ctrl-C stops." in out
+    assert out.index("event=ready") < out.index("Open http")
+    with Gateway() as gateway:
+        gateway.logged("event=ready")
+        assert not any("in a browser" in line for line in gateway.log)
 
 
 def test_each_command_has_help():
