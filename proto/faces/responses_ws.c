@@ -87,6 +87,7 @@ static void responses_put_end(struct buf *out, struct str id)
 const struct face_ws_ops responses_ws_ops = {
     .http = &responses_http_ops,
     .operation = RESPONSES_FRAME,
+    .query_name = "response_id",
     .query_operation = RESPONSES_ADDRESS,
     .one_at_a_time = true,
     .read = responses_read_frame,
