@@ -18,7 +18,9 @@ enum {
     ROW_INPUT,
     ROW_INPUT_CRC = 37,
     ROW_IS_FULL,
-    ROW_MORE /* of LIVE the last line in blocks, of ENDED its events' bytes; others have none */
+    ROW_MORE,    /* of LIVE the last line in blocks, of ENDED the bytes of its events */
+    ROW_CONTEXT, /* of LIVE alone */
+    ROW_CONTEXT_CRC
 };
 
 static void take_state(const struct call *c, struct arena_chunk **chunks, struct task_state *ret)
@@ -53,6 +55,12 @@ static void take_more(const struct call *c, struct task_record *t)
         t->state.head = (uint64_t)more;
 }
 
+static bool has_context(const struct call *c)
+{
+    return sqlite3_column_count(c->stmt) > ROW_CONTEXT &&
+           sqlite3_column_type(c->stmt, ROW_CONTEXT) != SQLITE_NULL;
+}
+
 static void take_task(const struct call *c, struct arena_chunk **chunks, struct task_record *ret)
 {
     *ret = (struct task_record){
@@ -75,6 +83,8 @@ static void take_task(const struct call *c, struct arena_chunk **chunks, struct 
         .input = arena_str(chunks, call_col(c, ROW_INPUT)),
         .metadata = arena_str(chunks, call_col(c, ROW_INPUT + 1)),
     };
+    if (has_context(c))
+        ret->context = arena_str(chunks, call_col(c, ROW_CONTEXT));
     take_state(c, chunks, &ret->state);
     take_more(c, ret);
 }
@@ -99,6 +109,7 @@ static bool task_is_sound(const struct call *c, const struct task_record *t)
            call_is_sound(c, key, ROW_STATE, ROW_STATE_CRC - 1) &&
            (!call_col_int(c, ROW_IS_FULL) ||
             (call_is_sound(c, key, ROW_LONG, ROW_LONG_CRC - 1) && input_is_sound(c, key))) &&
+           (!has_context(c) || call_is_sound(c, key, ROW_CONTEXT, ROW_CONTEXT_CRC - 1)) &&
            (unsigned)t->state.status <= STATUS_CANCELLED && (unsigned)t->type <= TYPE_NOTICE &&
            (unsigned)t->state.error <= TASK_INTERNAL;
 }
@@ -264,7 +275,7 @@ static int ask_messages(struct reader *r, const struct query *q, struct answer *
     return sound ? end : STORE_CORRUPT;
 }
 
-/* Rows of owner, id, title, agent, updated_at, notices, checksum, running. */
+/* Rows of owner, id, title, agent, updated_at, notices, unlisted, checksum, running. */
 static int list_conversations(struct call *c, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
@@ -276,7 +287,7 @@ static int list_conversations(struct call *c, const struct query *q, struct answ
             break;
         }
         bytes += next;
-        if (!call_is_sound(c, 0, 0, 5)) {
+        if (!call_is_sound(c, 0, 0, 6)) {
             int status = conn_damaged(c->conn, "conversation %.*s is not as it was written",
                                       (int)id.n, id.p ? id.p : "");
             (void)call_end(c);
@@ -288,7 +299,8 @@ static int list_conversations(struct call *c, const struct query *q, struct answ
         to->agent = arena_str(&ret->chunks, agent);
         to->updated_at = call_col_int(c, 4);
         to->notices = (uint32_t)call_col_int(c, 5);
-        to->running = (uint32_t)call_col_int(c, 7);
+        to->unlisted = call_col_int(c, 6) != 0;
+        to->running = (uint32_t)call_col_int(c, 8);
     }
     return call_end(c);
 }

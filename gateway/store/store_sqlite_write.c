@@ -35,6 +35,14 @@ static void call_state(struct call *c, const struct task_state *state)
     call_text(c, state->answers);
 }
 
+static int put_context(struct store_sqlite *s, const struct task_record *t)
+{
+    struct call c = call_begin(&s->writer, STMT_CONTEXT_NEW);
+    call_int(&c, t->key);
+    call_text(&c, t->context);
+    return call_run(&c);
+}
+
 static int apply_task_new(struct store_sqlite *s, const struct op *op)
 {
     const struct task_record *t = op->record;
@@ -72,9 +80,17 @@ static int apply_task_new(struct store_sqlite *s, const struct op *op)
         call_text(&c, t->metadata);
         status = call_run(&c);
     }
-    if (status == STORE_OK && status_is_terminal(t->state.status))
-        status = sqlite_usage_ended(s, t->key);
-    return status;
+    bool has_ended = status_is_terminal(t->state.status);
+    if (status == STORE_OK && t->context.p && !has_ended)
+        status = put_context(s, t);
+    return status == STORE_OK && has_ended ? sqlite_usage_ended(s, t->key) : status;
+}
+
+static int drop_context(struct store_sqlite *s, int64_t task_key)
+{
+    struct call c = call_begin(&s->writer, STMT_CONTEXT_GONE);
+    call_int(&c, task_key);
+    return call_run(&c);
 }
 
 static int apply_task_set(struct store_sqlite *s, const struct op *op)
@@ -87,6 +103,8 @@ static int apply_task_set(struct store_sqlite *s, const struct op *op)
     call_int(&c, op->task_key);
     call_state(&c, op->state);
     status = call_run(&c);
+    if (status == STORE_OK && ends)
+        status = drop_context(s, op->task_key);
     return status == STORE_OK && ends ? sqlite_usage_ended(s, op->task_key) : status;
 }
 
@@ -166,6 +184,7 @@ static int apply_conversation(struct store_sqlite *s, const struct op *op)
     call_int(&c, op->at);
     call_int(&c, op->force);
     call_int(&c, op->turns);
+    call_int(&c, op->unlisted);
     return call_run(&c);
 }
 
