@@ -47,7 +47,7 @@ struct responses_stream {
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-static struct buf *begin_message(struct responses_stream *s, const char *type)
+static struct buf *begin_event(struct responses_stream *s, const char *type)
 {
     s->type = type;
     buf_clear(&s->out);
@@ -57,7 +57,7 @@ static struct buf *begin_message(struct responses_stream *s, const char *type)
     return &s->out;
 }
 
-static void put_message(struct responses_stream *s, const struct face_sink *to)
+static void put_event(struct responses_stream *s, const struct face_sink *to)
 {
     buf_putc(&s->out, '}');
     to->put(to->arg, s->type, buf_str(&s->out));
@@ -76,9 +76,9 @@ static void put_item_id(struct responses_stream *s, const char *key, const char 
 }
 
 /* An event about a part of the open run. */
-static struct buf *begin_part_message(struct responses_stream *s, const char *type)
+static struct buf *begin_part_event(struct responses_stream *s, const char *type)
 {
-    struct buf *out = begin_message(s, type);
+    struct buf *out = begin_event(s, type);
     put_item_id(s, "item_id", id_prefix(s->run), s->index);
     js_put_int(out, "output_index", s->index);
     js_put_int(out, "content_index", 0);
@@ -126,15 +126,15 @@ static void begin_run(struct responses_stream *s, enum item_kind kind, const str
     s->run = kind;
     s->index = s->n_items++;
     buf_clear(&s->text);
-    struct buf *out = begin_message(s, "response.output_item.added");
+    struct buf *out = begin_event(s, "response.output_item.added");
     js_put_int(out, "output_index", s->index);
     js_put_key(out, "item");
     put_run_item(s, out, "in_progress");
-    put_message(s, to);
-    out = begin_part_message(s, "response.content_part.added");
+    put_event(s, to);
+    out = begin_part_event(s, "response.content_part.added");
     js_put_key(out, "part");
     put_part(s, out, STR(""));
-    put_message(s, to);
+    put_event(s, to);
 }
 
 /* is_taken_back: a later item says it anew. */
@@ -144,24 +144,24 @@ static void end_run_as(struct responses_stream *s, const char *status, bool is_t
     if (s->run == ITEM_NONE)
         return;
     bool is_text = s->run == ITEM_MESSAGE;
-    struct buf *out = begin_part_message(s, is_text ? "response.output_text.done"
-                                                    : "response.reasoning_text.done");
+    struct buf *out =
+        begin_part_event(s, is_text ? "response.output_text.done" : "response.reasoning_text.done");
     js_put_field(out, "text", buf_str(&s->text));
     if (is_text)
         js_put_raw(out, "logprobs", STR("[]"));
-    put_message(s, to);
-    out = begin_part_message(s, "response.content_part.done");
+    put_event(s, to);
+    out = begin_part_event(s, "response.content_part.done");
     js_put_key(out, "part");
     put_part(s, out, buf_str(&s->text));
-    put_message(s, to);
-    out = begin_message(s, "response.output_item.done");
+    put_event(s, to);
+    out = begin_event(s, "response.output_item.done");
     js_put_int(out, "output_index", s->index);
     js_put_key(out, "item");
     size_t begin = out->len;
     put_run_item(s, out, status);
     if (!is_taken_back)
         keep_item(s, str_from(buf_str(out), begin));
-    put_message(s, to);
+    put_event(s, to);
     s->run = ITEM_NONE;
 }
 
@@ -188,12 +188,12 @@ static void put_text(struct responses_stream *s, enum item_kind kind, struct str
         face_said_add(&s->last, text);
     }
     buf_putstr(&s->text, text);
-    struct buf *out = begin_part_message(s, kind == ITEM_MESSAGE ? "response.output_text.delta"
-                                                                 : "response.reasoning_text.delta");
+    struct buf *out = begin_part_event(s, kind == ITEM_MESSAGE ? "response.output_text.delta"
+                                                               : "response.reasoning_text.delta");
     js_put_field(out, "delta", text);
     if (kind == ITEM_MESSAGE)
         js_put_raw(out, "logprobs", STR("[]"));
-    put_message(s, to);
+    put_event(s, to);
 }
 
 static void on_text(struct responses_stream *s, enum item_kind kind, const struct face_event *e,
@@ -235,10 +235,10 @@ static void put_call_item(struct responses_stream *s, struct buf *out, const str
 static void put_call_state(struct responses_stream *s, const char *type, uint32_t index,
                            const struct face_sink *to)
 {
-    struct buf *out = begin_message(s, type);
+    struct buf *out = begin_event(s, type);
     put_item_id(s, "item_id", "mcp", index);
     js_put_int(out, "output_index", index);
-    put_message(s, to);
+    put_event(s, to);
 }
 
 /* The arguments are a string there, of JSON. */
@@ -256,13 +256,13 @@ static void end_call(struct responses_stream *s, size_t at, const char *status, 
                      const struct face_sink *to)
 {
     struct open_call call = s->calls[at];
-    struct buf *out = begin_message(s, "response.output_item.done");
+    struct buf *out = begin_event(s, "response.output_item.done");
     js_put_int(out, "output_index", call.index);
     js_put_key(out, "item");
     size_t begin = out->len;
     put_call_item(s, out, &call, status, result);
     keep_item(s, str_from(buf_str(out), begin));
-    put_message(s, to);
+    put_event(s, to);
     s->n_calls--;
     memmove(s->calls + at, s->calls + at + 1, (s->n_calls - at) * sizeof call);
     s->call_bytes -= strlen(call.call);
@@ -287,11 +287,11 @@ static void begin_call(struct responses_stream *s, const struct face_event *e,
     *call = (struct open_call){
         .index = s->n_items++, .id = xstrdup(id.p ? id : STR("")), .call = buf_take(&json)};
     s->call_bytes += strlen(call->call);
-    struct buf *out = begin_message(s, "response.output_item.added");
+    struct buf *out = begin_event(s, "response.output_item.added");
     js_put_int(out, "output_index", call->index);
     js_put_key(out, "item");
     put_call_item(s, out, call, "in_progress", NO_RESULT);
-    put_message(s, to);
+    put_event(s, to);
     put_call_state(s, "response.mcp_call.in_progress", call->index, to);
 }
 
@@ -355,10 +355,10 @@ static struct response response_of(const struct responses_stream *s, const char 
 static void put_response(struct responses_stream *s, const char *type, const struct response *r,
                          const struct face_sink *to)
 {
-    struct buf *out = begin_message(s, type);
+    struct buf *out = begin_event(s, type);
     js_put_key(out, "response");
     responses_put(out, r);
-    put_message(s, to);
+    put_event(s, to);
 }
 
 static void put_state(struct responses_stream *s, const char *type, const char *status,
@@ -395,8 +395,8 @@ static void finish(struct responses_stream *s, const char *type, struct response
     s->face.is_over = true;
 }
 
-static void on_completed(struct responses_stream *s, const struct face_event *e,
-                         const struct face_sink *to)
+static void on_task_completed(struct responses_stream *s, const struct face_event *e,
+                              const struct face_sink *to)
 {
     struct buf usage = {0};
     struct response r = response_of(s, "completed");
@@ -408,8 +408,8 @@ static void on_completed(struct responses_stream *s, const struct face_event *e,
 
 /* The helpers of OpenAI's clients know no event of a cancel: it ends as incomplete, and the
  * response's status says what it was. */
-static void on_failed(struct responses_stream *s, const struct face_event *e,
-                      const struct face_sink *to)
+static void on_task_failed(struct responses_stream *s, const struct face_event *e,
+                           const struct face_sink *to)
 {
     bool cancelled = str_eq(face_text(e, "status", &s->scratch), STR("cancelled"));
     struct response r = response_of(s, cancelled ? "cancelled" : "failed");
@@ -430,17 +430,18 @@ static void on_failed(struct responses_stream *s, const struct face_event *e,
 /* Retention has removed the beginning: numbers from here on would be others than before. */
 static void put_gone(struct responses_stream *s, const struct face_sink *to)
 {
-    struct buf *out = begin_message(s, "error");
+    struct buf *out = begin_event(s, "error");
     js_put_field(out, "code", STR("gone"));
     js_put_field(out, "message",
                  STR("the beginning of this response is no longer kept: retrieve "
                      "it without \"stream\""));
     js_put_raw(out, "param", STR("null"));
-    put_message(s, to);
+    put_event(s, to);
     s->face.is_over = true;
 }
 
-static void say(struct responses_stream *s, const struct face_event *e, const struct face_sink *to)
+static void tell_event(struct responses_stream *s, const struct face_event *e,
+                       const struct face_sink *to)
 {
     switch (e->type) {
     case EVENT_TASK_STARTED: put_state(s, "response.in_progress", "in_progress", to); break;
@@ -449,8 +450,8 @@ static void say(struct responses_stream *s, const struct face_event *e, const st
     case EVENT_TOOL_CALL: on_tool_call(s, e, to); break;
     case EVENT_TOOL_RESULT: on_tool_result(s, e, to); break;
     case EVENT_FINAL_ANSWER: on_final_answer(s, e, to); break;
-    case EVENT_TASK_COMPLETED: on_completed(s, e, to); break;
-    case EVENT_TASK_FAILED: on_failed(s, e, to); break;
+    case EVENT_TASK_COMPLETED: on_task_completed(s, e, to); break;
+    case EVENT_TASK_FAILED: on_task_failed(s, e, to); break;
     case EVENT_TASK_CREATED: /* no event of OpenAI's says these */
     case EVENT_PROGRESS:
     case EVENT_CHILD:
@@ -477,7 +478,7 @@ static void responses_event(struct face_stream *face, const struct face_event *e
         put_state(s, "response.queued", "queued", to);
     }
     s->begun = true;
-    say(s, e, to);
+    tell_event(s, e, to);
 }
 
 static struct face_stream *responses_make(const struct face_task *task)

@@ -114,8 +114,8 @@ void responses_put_usage(struct buf *out, const struct js_doc *doc, uint32_t res
 
 /* --- from a task's record --------------------------------------------------------------------- */
 
-static struct str raw_of(const struct js_doc *doc, uint32_t object, const char *member,
-                         enum js_type type)
+static struct str raw_member(const struct js_doc *doc, uint32_t object, const char *member,
+                             enum js_type type)
 {
     uint32_t at = js_get(doc, object, member);
     return at && js_type(doc, at) == type ? js_raw(doc, at) : STR_NULL;
@@ -146,7 +146,7 @@ static void put_record_item(struct buf *out, const struct js_doc *doc, uint32_t 
     if (!output || js_type(doc, output) != JS_STRING || js_raw(doc, output).n == 0)
         return;
     buf_puts(out, "{\"id\":\"msg_");
-    buf_putstr(out, raw_of(doc, task, "task_id", JS_STRING));
+    buf_putstr(out, raw_member(doc, task, "task_id", JS_STRING));
     buf_putf(out,
              "\",\"type\":\"message\",\"role\":\"assistant\",\"status\":\"%s\",\"content\":[{"
              "\"type\":\"output_text\",\"text\":",
@@ -158,10 +158,10 @@ static void put_record_item(struct buf *out, const struct js_doc *doc, uint32_t 
 void responses_put_task(struct buf *out, const struct js_doc *doc, uint32_t task)
 {
     struct buf output = {0}, usage = {0}, error = {0};
-    struct response r = {.conversation_id = raw_of(doc, task, "conversation_id", JS_STRING),
-                         .task_id = raw_of(doc, task, "task_id", JS_STRING),
-                         .agent = raw_of(doc, task, "agent", JS_STRING),
-                         .metadata = raw_of(doc, task, "metadata", JS_OBJECT),
+    struct response r = {.conversation_id = raw_member(doc, task, "conversation_id", JS_STRING),
+                         .task_id = raw_member(doc, task, "task_id", JS_STRING),
+                         .agent = raw_member(doc, task, "agent", JS_STRING),
+                         .metadata = raw_member(doc, task, "metadata", JS_OBJECT),
                          .created_ms = count_of(doc, task, "created_at"),
                          .completed_ms = count_of(doc, task, "completed_at"),
                          .status = status_of(doc, task),

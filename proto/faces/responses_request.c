@@ -13,13 +13,13 @@ struct reader {
     char *why; /* of 128 bytes */
 };
 
-static bool fail(struct reader *in, const char *why)
+static bool fail_reading(struct reader *in, const char *why)
 {
     snprintf(in->why, 128, "%s", why);
     return false;
 }
 
-static uint32_t get(const struct js_doc *d, uint32_t object, const char *key, enum js_type type)
+static uint32_t member(const struct js_doc *d, uint32_t object, const char *key, enum js_type type)
 {
     uint32_t at = js_type(d, object) == JS_OBJECT ? js_get(d, object, key) : 0;
     return at && js_type(d, at) == type ? at : 0;
@@ -34,7 +34,7 @@ static bool is_there(const struct js_doc *d, const char *key)
 /* An optional member that is a string. */
 static bool keep(struct reader *in, const char *key, struct buf *to)
 {
-    uint32_t at = get(in->doc, 0, key, JS_STRING);
+    uint32_t at = member(in->doc, 0, key, JS_STRING);
     if (at)
         js_value(in->doc, at, to);
     else if (is_there(in->doc, key))
@@ -53,20 +53,21 @@ static bool is_text_part(const struct js_doc *d, uint32_t type)
 static bool read_content(struct reader *in, uint32_t message, struct buf *to)
 {
     const struct js_doc *d = in->doc;
-    uint32_t text = get(d, message, "content", JS_STRING);
-    uint32_t parts = get(d, message, "content", JS_ARRAY);
+    uint32_t text = member(d, message, "content", JS_STRING);
+    uint32_t parts = member(d, message, "content", JS_ARRAY);
     if (text)
         js_value(d, text, to);
     if (!text && !parts)
-        return fail(in, "\"content\" of a message must be a string or an array");
+        return fail_reading(in, "\"content\" of a message must be a string or an array");
     size_t begin = to->len;
     for (uint32_t i = parts ? js_first(d, parts) : 0; parts && i < js_end(d, parts);
          i = js_next(d, i)) {
-        uint32_t type = get(d, i, "type", JS_STRING), piece = get(d, i, "text", JS_STRING);
+        uint32_t type = member(d, i, "type", JS_STRING), piece = member(d, i, "text", JS_STRING);
         if (type && js_is(d, type, "refusal"))
             continue;
         if (!type || !is_text_part(d, type) || !piece)
-            return fail(in, "only text is taken as the content of a message: no images, no files");
+            return fail_reading(
+                in, "only text is taken as the content of a message: no images, no files");
         if (to->len > begin)
             buf_putc(to, '\n');
         js_value(d, piece, to);
@@ -84,33 +85,33 @@ static void put_context(struct responses_request *r, struct str role, struct str
 
 static bool is_message(const struct js_doc *d, uint32_t item)
 {
-    uint32_t type = get(d, item, "type", JS_STRING);
-    return type ? js_is(d, type, "message") : get(d, item, "role", JS_STRING) != 0;
+    uint32_t type = member(d, item, "type", JS_STRING);
+    return type ? js_is(d, type, "message") : member(d, item, "role", JS_STRING) != 0;
 }
 
 /* What an answer holds beside messages says nothing to the agent a second time. */
 static bool check_item(struct reader *in, uint32_t item)
 {
     static const char *const of_answers[] = {"reasoning", "mcp_call"};
-    uint32_t type = get(in->doc, item, "type", JS_STRING);
+    uint32_t type = member(in->doc, item, "type", JS_STRING);
     for (size_t i = 0; type && i < countof(of_answers); i++)
         if (js_is(in->doc, type, of_answers[i]))
             return true;
-    return fail(in, "\"input\" has an item of a type that this gateway does not take");
+    return fail_reading(in, "\"input\" has an item of a type that this gateway does not take");
 }
 
 static bool read_message(struct reader *in, uint32_t item, bool is_last)
 {
     static const char *const roles[] = {"user", "assistant", "system", "developer"};
     const struct js_doc *d = in->doc;
-    uint32_t role = get(d, item, "role", JS_STRING);
+    uint32_t role = member(d, item, "role", JS_STRING);
     size_t i = 0;
     while (role && i < countof(roles) && !js_is(d, role, roles[i]))
         i++;
     if (!role || i == countof(roles))
-        return fail(in, "\"role\" must be user, assistant, system or developer");
+        return fail_reading(in, "\"role\" must be user, assistant, system or developer");
     if (is_last && i != 0)
-        return fail(in, "the last message of \"input\" must have the role \"user\"");
+        return fail_reading(in, "the last message of \"input\" must have the role \"user\"");
     if (is_last)
         return read_content(in, item, &in->r->message);
     struct buf content = {0};
@@ -129,7 +130,7 @@ static bool read_items(struct reader *in, uint32_t items)
         if (is_message(d, i))
             last = i;
     if (!last)
-        return fail(in, "\"input\" must end in a message of the user");
+        return fail_reading(in, "\"input\" must end in a message of the user");
     for (uint32_t i = js_first(d, items); i < js_end(d, items); i = js_next(d, i))
         if (is_message(d, i) ? !read_message(in, i, i == last) : !check_item(in, i))
             return false;
@@ -139,23 +140,23 @@ static bool read_items(struct reader *in, uint32_t items)
 static bool read_input(struct reader *in)
 {
     const struct js_doc *d = in->doc;
-    uint32_t text = get(d, 0, "input", JS_STRING), items = get(d, 0, "input", JS_ARRAY);
+    uint32_t text = member(d, 0, "input", JS_STRING), items = member(d, 0, "input", JS_ARRAY);
     struct buf instructions = {0};
     bool good = keep(in, "instructions", &instructions);
     if (good && instructions.len)
         put_context(in->r, STR("system"), buf_str(&instructions));
     buf_done(&instructions);
     if (!good)
-        return fail(in, "\"instructions\" must be a string");
+        return fail_reading(in, "\"instructions\" must be a string");
     if (text)
         js_value(d, text, &in->r->message);
     else if (!items)
-        return fail(in, "\"input\" must be a string or an array of items");
+        return fail_reading(in, "\"input\" must be a string or an array of items");
     else if (!read_items(in, items))
         return false;
     if (in->r->context.len)
         buf_putc(&in->r->context, ']');
-    return in->r->message.len > 0 || fail(in, "the last message of \"input\" has no text");
+    return in->r->message.len > 0 || fail_reading(in, "the last message of \"input\" has no text");
 }
 
 /* --- the rest --------------------------------------------------------------------------------- */
@@ -163,16 +164,16 @@ static bool read_input(struct reader *in)
 /* A string, or an object with an id. */
 static bool read_conversation(struct reader *in)
 {
-    uint32_t object = get(in->doc, 0, "conversation", JS_OBJECT);
-    uint32_t id = object ? get(in->doc, object, "id", JS_STRING) : 0;
+    uint32_t object = member(in->doc, 0, "conversation", JS_OBJECT);
+    uint32_t id = object ? member(in->doc, object, "id", JS_STRING) : 0;
     if (id)
         js_value(in->doc, id, &in->r->conversation);
     else if (!keep(in, "conversation", &in->r->conversation))
-        return fail(in, "\"conversation\" must be an id, or an object with an \"id\"");
+        return fail_reading(in, "\"conversation\" must be an id, or an object with an \"id\"");
     if (!keep(in, "previous_response_id", &in->r->previous))
-        return fail(in, "\"previous_response_id\" must be a string");
+        return fail_reading(in, "\"previous_response_id\" must be a string");
     if (in->r->conversation.len && in->r->previous.len)
-        return fail(in, "\"conversation\" and \"previous_response_id\" exclude each other");
+        return fail_reading(in, "\"conversation\" and \"previous_response_id\" exclude each other");
     if (in->r->conversation.len || in->r->previous.len)
         buf_clear(&in->r->context); /* the gateway's own history is the context */
     return true;
@@ -180,26 +181,28 @@ static bool read_conversation(struct reader *in)
 
 static bool read_flag(struct reader *in, const char *key, bool *ret)
 {
-    *ret = get(in->doc, 0, key, JS_TRUE) != 0;
-    return *ret || get(in->doc, 0, key, JS_FALSE) || !is_there(in->doc, key);
+    *ret = member(in->doc, 0, key, JS_TRUE) != 0;
+    return *ret || member(in->doc, 0, key, JS_FALSE) || !is_there(in->doc, key);
 }
 
 static bool read_rest(struct reader *in)
 {
     const struct js_doc *d = in->doc;
-    uint32_t tools = get(d, 0, "tools", JS_ARRAY), metadata = get(d, 0, "metadata", JS_OBJECT);
+    uint32_t tools = member(d, 0, "tools", JS_ARRAY),
+             metadata = member(d, 0, "metadata", JS_OBJECT);
     if (tools && js_first(d, tools) < js_end(d, tools))
-        return fail(in, "\"tools\" are not taken: the agents of this gateway have their own");
+        return fail_reading(in,
+                            "\"tools\" are not taken: the agents of this gateway have their own");
     if (!keep(in, "model", &in->r->agent))
-        return fail(in, "\"model\" must be the name of an agent");
+        return fail_reading(in, "\"model\" must be the name of an agent");
     if (metadata)
         js_copy(d, metadata, &in->r->metadata);
     else if (is_there(d, "metadata"))
-        return fail(in, "\"metadata\" must be an object");
+        return fail_reading(in, "\"metadata\" must be an object");
     if (!read_flag(in, "stream", &in->r->stream))
-        return fail(in, "\"stream\" must be true or false");
+        return fail_reading(in, "\"stream\" must be true or false");
     if (!read_flag(in, "background", &in->r->background))
-        return fail(in, "\"background\" must be true or false");
+        return fail_reading(in, "\"background\" must be true or false");
     return true;
 }
 
@@ -213,7 +216,7 @@ bool responses_read(struct js_doc *doc, struct str json, struct responses_reques
         return false;
     }
     if (js_type(doc, 0) != JS_OBJECT)
-        return fail(&in, "not a JSON object");
+        return fail_reading(&in, "not a JSON object");
     return read_input(&in) && read_conversation(&in) && read_rest(&in);
 }
 

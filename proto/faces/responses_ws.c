@@ -8,7 +8,7 @@
 
 #define MAX_STREAM_ID 128 /* bytes */
 
-static void fail(struct face_frame *frame, const char *why)
+static void fail_frame(struct face_frame *frame, const char *why)
 {
     frame->kind = FRAME_BAD;
     snprintf(frame->why, sizeof frame->why, "%s", why);
@@ -18,7 +18,7 @@ static void responses_read_frame(struct js_doc *doc, struct str text, struct fac
 {
     ret->kind = FRAME_REQUEST;
     if (!js_parse(doc, text.p, text.n, JS_CLIENT) || js_type(doc, 0) != JS_OBJECT) {
-        fail(ret, "a frame must be a JSON object");
+        fail_frame(ret, "a frame must be a JSON object");
         return;
     }
     uint32_t type = js_get(doc, 0, "type"), id = js_get(doc, 0, "stream_id");
@@ -26,10 +26,10 @@ static void responses_read_frame(struct js_doc *doc, struct str text, struct fac
         js_value(doc, id, &ret->memory);
         ret->id = buf_str(&ret->memory);
     } else if (id) {
-        fail(ret, "\"stream_id\" must be a string of at most 128 bytes");
+        fail_frame(ret, "\"stream_id\" must be a string of at most 128 bytes");
     }
     if (!type || js_type(doc, type) != JS_STRING || !js_is(doc, type, "response.create"))
-        fail(ret, "\"type\" must be \"response.create\"");
+        fail_frame(ret, "\"type\" must be \"response.create\"");
 }
 
 /* Appends an object with one member more when the frame has named a stream. */
