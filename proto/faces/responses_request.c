@@ -19,7 +19,8 @@ static bool fail_reading(struct reader *in, const char *why)
     return false;
 }
 
-static uint32_t member(const struct js_doc *d, uint32_t object, const char *key, enum js_type type)
+static uint32_t typed_member(const struct js_doc *d, uint32_t object, const char *key,
+                             enum js_type type)
 {
     uint32_t at = js_type(d, object) == JS_OBJECT ? js_get(d, object, key) : 0;
     return at && js_type(d, at) == type ? at : 0;
@@ -34,7 +35,7 @@ static bool is_there(const struct js_doc *d, const char *key)
 /* An optional member that is a string. */
 static bool keep(struct reader *in, const char *key, struct buf *to)
 {
-    uint32_t at = member(in->doc, 0, key, JS_STRING);
+    uint32_t at = typed_member(in->doc, 0, key, JS_STRING);
     if (at)
         js_value(in->doc, at, to);
     else if (is_there(in->doc, key))
@@ -53,8 +54,8 @@ static bool is_text_part(const struct js_doc *d, uint32_t type)
 static bool read_content(struct reader *in, uint32_t message, struct buf *to)
 {
     const struct js_doc *d = in->doc;
-    uint32_t text = member(d, message, "content", JS_STRING);
-    uint32_t parts = member(d, message, "content", JS_ARRAY);
+    uint32_t text = typed_member(d, message, "content", JS_STRING);
+    uint32_t parts = typed_member(d, message, "content", JS_ARRAY);
     if (text)
         js_value(d, text, to);
     if (!text && !parts)
@@ -62,7 +63,8 @@ static bool read_content(struct reader *in, uint32_t message, struct buf *to)
     size_t begin = to->len;
     for (uint32_t i = parts ? js_first(d, parts) : 0; parts && i < js_end(d, parts);
          i = js_next(d, i)) {
-        uint32_t type = member(d, i, "type", JS_STRING), piece = member(d, i, "text", JS_STRING);
+        uint32_t type = typed_member(d, i, "type", JS_STRING),
+                 piece = typed_member(d, i, "text", JS_STRING);
         if (type && js_is(d, type, "refusal"))
             continue;
         if (!type || !is_text_part(d, type) || !piece)
@@ -85,15 +87,15 @@ static void put_context(struct responses_request *r, struct str role, struct str
 
 static bool is_message(const struct js_doc *d, uint32_t item)
 {
-    uint32_t type = member(d, item, "type", JS_STRING);
-    return type ? js_is(d, type, "message") : member(d, item, "role", JS_STRING) != 0;
+    uint32_t type = typed_member(d, item, "type", JS_STRING);
+    return type ? js_is(d, type, "message") : typed_member(d, item, "role", JS_STRING) != 0;
 }
 
 /* What an answer holds beside messages says nothing to the agent a second time. */
 static bool check_item(struct reader *in, uint32_t item)
 {
     static const char *const of_answers[] = {"reasoning", "mcp_call"};
-    uint32_t type = member(in->doc, item, "type", JS_STRING);
+    uint32_t type = typed_member(in->doc, item, "type", JS_STRING);
     for (size_t i = 0; type && i < countof(of_answers); i++)
         if (js_is(in->doc, type, of_answers[i]))
             return true;
@@ -104,7 +106,7 @@ static bool read_message(struct reader *in, uint32_t item, bool is_last)
 {
     static const char *const roles[] = {"user", "assistant", "system", "developer"};
     const struct js_doc *d = in->doc;
-    uint32_t role = member(d, item, "role", JS_STRING);
+    uint32_t role = typed_member(d, item, "role", JS_STRING);
     size_t i = 0;
     while (role && i < countof(roles) && !js_is(d, role, roles[i]))
         i++;
@@ -140,7 +142,8 @@ static bool read_items(struct reader *in, uint32_t items)
 static bool read_input(struct reader *in)
 {
     const struct js_doc *d = in->doc;
-    uint32_t text = member(d, 0, "input", JS_STRING), items = member(d, 0, "input", JS_ARRAY);
+    uint32_t text = typed_member(d, 0, "input", JS_STRING),
+             items = typed_member(d, 0, "input", JS_ARRAY);
     struct buf instructions = {0};
     bool good = keep(in, "instructions", &instructions);
     if (good && instructions.len)
@@ -164,8 +167,8 @@ static bool read_input(struct reader *in)
 /* A string, or an object with an id. */
 static bool read_conversation(struct reader *in)
 {
-    uint32_t object = member(in->doc, 0, "conversation", JS_OBJECT);
-    uint32_t id = object ? member(in->doc, object, "id", JS_STRING) : 0;
+    uint32_t object = typed_member(in->doc, 0, "conversation", JS_OBJECT);
+    uint32_t id = object ? typed_member(in->doc, object, "id", JS_STRING) : 0;
     if (id)
         js_value(in->doc, id, &in->r->conversation);
     else if (!keep(in, "conversation", &in->r->conversation))
@@ -181,15 +184,15 @@ static bool read_conversation(struct reader *in)
 
 static bool read_flag(struct reader *in, const char *key, bool *ret)
 {
-    *ret = member(in->doc, 0, key, JS_TRUE) != 0;
-    return *ret || member(in->doc, 0, key, JS_FALSE) || !is_there(in->doc, key);
+    *ret = typed_member(in->doc, 0, key, JS_TRUE) != 0;
+    return *ret || typed_member(in->doc, 0, key, JS_FALSE) || !is_there(in->doc, key);
 }
 
 static bool read_rest(struct reader *in)
 {
     const struct js_doc *d = in->doc;
-    uint32_t tools = member(d, 0, "tools", JS_ARRAY),
-             metadata = member(d, 0, "metadata", JS_OBJECT);
+    uint32_t tools = typed_member(d, 0, "tools", JS_ARRAY),
+             metadata = typed_member(d, 0, "metadata", JS_OBJECT);
     if (tools && js_first(d, tools) < js_end(d, tools))
         return fail_reading(in,
                             "\"tools\" are not taken: the agents of this gateway have their own");
