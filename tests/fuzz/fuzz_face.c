@@ -5,9 +5,10 @@
 #include <stdlib.h>
 
 #include "proto/faces/ai_sdk.h"
+#include "proto/faces/responses.h"
 
-static const struct face_ops *const faces[] = {&ai_sdk_ops};
-static const struct face_ws_ops *const sockets[] = {&ai_sdk_ws_ops};
+static const struct face_ops *const faces[] = {&ai_sdk_ops, &responses_ops};
+static const struct face_ws_ops *const sockets[] = {&ai_sdk_ws_ops, &responses_ws_ops};
 static struct js_doc doc, check;
 
 static void keep(void *arg, const char *name, struct str json)
@@ -72,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     struct str rest = {(const char *)data + 1, n - 1};
     for (size_t i = 0; i < countof(sockets); i++) {
         read_frame(sockets[i], rest);
-        exchange(sockets[i]->http, data[0] % 4, rest);
+        exchange(sockets[i]->http, data[0] % 6, rest);
     }
     for (size_t i = 0; i < countof(faces); i++) {
         struct buf first = {0}, again = {0};
