@@ -177,3 +177,212 @@ holdsFor({
     };
   },
 });
+
+// ---------------------------------------------------------------- what this protocol alone has
+
+let world;
+test.before(async () => {
+  world = await new World().open();
+});
+test.after(() => world.close());
+
+const scene = (name, run) =>
+  test(`openai.responses: ${name}`, { timeout: 60_000 }, async () => {
+    const { token } = await world.guest();
+    await run(clientOf(world, token), token);
+  });
+
+/** Waits as an application does that asks again and again: there is no other way. */
+async function polled(openai, id) {
+  for (;;) {
+    const response = await openai.responses.retrieve(id);
+    if (response.status !== "queued" && response.status !== "in_progress") return response;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+async function eventsOf(stream) {
+  const events = [];
+  for await (const event of stream) events.push(event);
+  return events;
+}
+
+scene("a response in the background is retrieved when it is there", async (openai) => {
+  const gate = world.gate();
+  const input = says({ token: "a" }, { wait: gate.path }, { token: "b" });
+  const made = await openai.responses.create({ model: "script", input, background: true, metadata: { kind: "test" } });
+  assert.match(made.id, /^resp_[A-Za-z0-9_-]+\.[0-9A-Z]{26}$/);
+  assert.ok(["queued", "in_progress"].includes(made.status), made.status);
+  assert.deepEqual(made.output, []);
+  await gate.open();
+  const response = await polled(openai, made.id);
+  assert.deepEqual([response.status, response.output_text], ["completed", "ab"]);
+  assert.deepEqual(response.metadata, { kind: "test" });
+  assert.equal(response.id, made.id);
+});
+
+scene("every replay has the same events with the same numbers", async (openai) => {
+  const input = says({ thinking: "hm" }, { token: "a" }, { token: "b" }, { final_answer: "c" });
+  const first = await eventsOf(await openai.responses.create({ model: "script", input, stream: true }));
+  const { id } = first[0].response;
+  const again = async (query) => await eventsOf(await openai.responses.retrieve(id, { stream: true, ...query }));
+  assert.deepEqual(await again(), first);
+  for (const n of [0, 7, first.length - 2]) assert.deepEqual(await again({ starting_after: n }), first.slice(n + 1));
+  const types = first.map(({ type }) => type);
+  assert.deepEqual(types.slice(0, 3), ["response.created", "response.queued", "response.in_progress"]);
+  const done = first.filter(({ type }) => type === "response.output_item.done").map(({ item }) => [item.type, item.status]);
+  assert.deepEqual(done, [["reasoning", "completed"], ["message", "incomplete"], ["message", "completed"]]);
+  assert.equal(first.at(-1).response.output.findLast(({ type }) => type === "message").content[0].text, "c");
+});
+
+scene("the strict helper takes thoughts, tools and a second answer", async (openai) => {
+  const call = (n) => ({ line: { event: "tool_call", data: { call_id: `c${n}`, name: "clock", arguments: { n } } } });
+  const result = (n, is_error) => ({
+    line: { event: "tool_result", data: { call_id: `c${n}`, name: "clock", output: `at ${n}`, is_error } },
+  });
+  const input = says(
+    { thinking: "hm" }, { token: "draft" }, call(1), call(2), result(2, true), { token: "more" }, result(1, false),
+    result(3, false), { token: "end" }, { final_answer: "so" },
+  );
+  const helper = openai.responses.stream({ model: "script", input });
+  const deltas = [];
+  helper.on("response.output_text.delta", ({ delta }) => deltas.push(delta));
+  const response = await helper.finalResponse();
+  assert.equal(response.status, "completed");
+  assert.deepEqual(deltas, ["draft", "more", "end", "so"]);
+  const tools = response.output.filter(({ type }) => type === "mcp_call");
+  assert.deepEqual(tools.map(({ status, output }) => [status, output]), [
+    ["failed", null],
+    ["completed", "at 1"],
+    ["completed", "at 3"],
+  ]);
+  assert.equal(tools[1].arguments, '{"n":1}');
+  const replay = await openai.responses.stream({ response_id: response.id, starting_after: 3 }).finalResponse();
+  assert.deepEqual(replay.output, response.output);
+});
+
+scene("a cancelled response ends as cancelled in the helper too", async (openai) => {
+  const gate = world.gate();
+  const helper = openai.responses.stream({ model: "script", input: says({ token: "a" }, { wait: gate.path }) });
+  let cancelled = null;
+  let id = null;
+  helper.on("response.created", ({ response }) => (id = response.id));
+  helper.on("response.output_text.delta", () => (cancelled = openai.responses.cancel(id)));
+  const response = await helper.finalResponse();
+  assert.deepEqual([response.status, response.output_text], ["cancelled", "a"]);
+  assert.equal((await cancelled).status, "cancelled");
+  assert.equal((await openai.responses.cancel(response.id)).status, "cancelled", "a second cancel changes nothing");
+});
+
+scene("the next question goes on with what was said", async (openai) => {
+  const first = await openai.responses.create({ model: "script", input: says({ token: "one" }), background: true });
+  await polled(openai, first.id);
+  const next = await openai.responses.create({
+    model: "script", input: says({ answer: "history" }), background: true, previous_response_id: first.id,
+  });
+  const { output_text } = await polled(openai, next.id);
+  assert.deepEqual(JSON.parse(output_text).map(({ role }) => role), ["user", "assistant"]);
+  assert.equal(JSON.parse(output_text)[1].content, "one");
+  assert.equal(next.conversation.id, first.conversation.id);
+});
+
+scene("a request without a conversation brings its history along, and is not listed", async (openai, token) => {
+  const input = [
+    { role: "user", content: "1" },
+    { type: "message", role: "assistant", content: [{ type: "output_text", text: "2" }] },
+    { role: "user", content: says({ answer: "history" }) },
+  ];
+  const made = await openai.responses.create({ model: "script", instructions: "be brief", input, background: true });
+  const { output_text } = await polled(openai, made.id);
+  assert.deepEqual(JSON.parse(output_text), [
+    { role: "system", content: "be brief" },
+    { role: "user", content: "1" },
+    { role: "assistant", content: "2" },
+  ]);
+  const headers = { authorization: `Bearer ${token}` };
+  const listed = await (await fetch(`${world.base}/v1/conversations`, { headers })).json();
+  assert.deepEqual(listed.conversations, []);
+});
+
+scene("a key makes a create safe to repeat", async (openai) => {
+  const headers = { "Idempotency-Key": "k-1" };
+  const create = (input) => openai.responses.create({ model: "script", input, background: true }, { headers });
+  const first = await create("x");
+  assert.equal((await create("x")).id, first.id);
+  await assert.rejects(create("y"), OpenAI.ConflictError);
+});
+
+scene("a response is deleted with its conversation, or not at all", async (openai) => {
+  const create = (more) => openai.responses.create({ model: "script", input: says({ token: "x" }), background: true, ...more });
+  const alone = await create();
+  assert.deepEqual(await openai.responses.delete(alone.id), { id: alone.id, object: "response", deleted: true });
+  await assert.rejects(openai.responses.retrieve(alone.id), OpenAI.NotFoundError);
+  await assert.rejects(openai.responses.delete(alone.id), OpenAI.NotFoundError);
+  const first = await create();
+  const second = await create({ previous_response_id: first.id });
+  await assert.rejects(openai.responses.delete(first.id), /part of a conversation/);
+  await assert.rejects(openai.responses.delete(second.id), OpenAI.ConflictError);
+  assert.equal((await openai.responses.retrieve(first.id)).id, first.id);
+});
+
+scene("what is wrong is told in the protocol's own form", async (openai) => {
+  const tools = [{ type: "function", name: "f", parameters: {}, strict: true }];
+  const refused = (body) => openai.responses.create({ model: "script", input: "x", ...body });
+  await assert.rejects(refused({ tools }), (error) => {
+    assert.ok(error instanceof OpenAI.BadRequestError);
+    assert.deepEqual([error.type, error.code, error.param], ["invalid_request_error", "bad_request", null]);
+    assert.match(error.message, /"tools" are not taken/);
+    return true;
+  });
+  await assert.rejects(refused({ model: "nobody" }), OpenAI.BadRequestError);
+  await assert.rejects(refused({ conversation: "no such id!" }), /conversation_id/);
+  await assert.rejects(refused({ previous_response_id: "resp_nothing" }), OpenAI.NotFoundError);
+  const made = await refused({ background: true });
+  await assert.rejects(openai.responses.retrieve(made.id, { stream: true, starting_after: -1 }), /starting_after/);
+  await assert.rejects(clientOf(world, "no token").responses.retrieve(made.id), OpenAI.AuthenticationError);
+});
+
+scene("foreign, unknown and malformed ids get one answer", async (openai, token) => {
+  const other = (await world.guest()).token;
+  const { id } = await openai.responses.create({ model: "script", input: "x", background: true });
+  await polled(openai, id);
+  const unknown = "resp_YzE.01ARZ3NDEKTSV4RRFFQ69G5FAV";
+  const ids = [id, unknown, "resp_YzE", "resp_.", "x", id.toLowerCase(), `${id}0`];
+  const said = async (method, tail, of, as = other) => {
+    const headers = { authorization: `Bearer ${as}`, "content-type": "application/json" };
+    const answer = await fetch(`${world.base}/v1/responses/${of}${tail}`, { method, headers });
+    return [answer.status, await answer.text()];
+  };
+  const asks = [["GET", ""], ["GET", "?stream=true"], ["GET", "?stream=true&starting_after=3"], ["POST", "/cancel"], ["DELETE", ""]];
+  for (const [method, tail] of asks) {
+    const expected = await said(method, tail, unknown);
+    assert.equal(expected[0], 404);
+    for (const of of ids) assert.deepEqual(await said(method, tail, of), expected, `${method} ${of}${tail}`);
+    for (const of of ids.slice(1)) assert.deepEqual(await said(method, tail, of, token), expected, `${method} ${of}${tail}`);
+  }
+});
+
+scene("one socket carries many responses at a time, each in its stream", async (openai) => {
+  const gate = world.gate();
+  const socket = new ResponsesWS(openai);
+  const runs = new Map([["a", new Run()], ["b", new Run()]]);
+  const errors = [];
+  const all = new Promise((resolve) => {
+    socket.on("event", ({ stream_id, ...event }) => {
+      if (event.type === "error") errors.push([stream_id, event.status, event.error.code]);
+      else runs.get(stream_id).take(event);
+      if (errors.length === 2) gate.open();
+      if ([...runs.values()].every(({ isOver }) => isOver)) resolve();
+    });
+  });
+  socket.on("error", () => {});
+  const ask = (stream_id, input) => socket.send({ type: "response.create", model: "script", input, stream_id });
+  ask("a", says({ token: "one" }, { wait: gate.path }));
+  ask("b", says({ token: "two" }, { wait: gate.path }));
+  ask("a", "again");
+  socket.send({ type: "response.steer" });
+  await all;
+  socket.close();
+  assert.deepEqual([runs.get("a").text, runs.get("b").text], ["one", "two"]);
+  assert.deepEqual(errors, [["a", 409, "conflict"], [undefined, 400, "bad_request"]]);
+});
