@@ -59,6 +59,31 @@ CONVERSATION_ROUTES = [
 ]
 
 
+def response_id(conversation, task):
+    name = base64.urlsafe_b64encode(conversation.encode()).decode().rstrip("=")
+    return f"resp_{name}.{task}"
+
+
+# Faces (docs/faces.md), where they are served: method, path and body about a conversation and a task, and the status of
+# nothing.
+FACE_ROUTES = [
+    ("GET", lambda c, t: f"/ai/chat/{c}/stream", None, 204),
+    ("GET", lambda c, t: f"/responses/{response_id(c, t)}", None, 404),
+    ("GET", lambda c, t: f"/responses/{response_id(c, t)}?stream=true&starting_after=3", None, 404),
+    ("POST", lambda c, t: f"/responses/{response_id(c, t)}/cancel", None, 404),
+    ("DELETE", lambda c, t: f"/responses/{response_id(c, t)}", None, 404),
+    ("POST", lambda c, t: "/responses",
+     lambda c, t: {"input": "x", "background": True, "previous_response_id": response_id(c, t)}, 404),
+]
+# WebSockets of faces: path, what the address says, and what a frame says.
+FACE_SOCKETS = [
+    ("/responses", lambda c, t: f"response_id={response_id(c, t)}&starting_after=3", None),
+    ("/responses", lambda c, t: "",
+     lambda c, t: {"type": "response.create", "input": "x", "previous_response_id": response_id(c, t)}),
+    ("/ai", lambda c, t: "", lambda c, t: {"type": "resume", "requestId": "r", "id": c, "headers": {}, "body": {}}),
+]
+
+
 class CannotTry(Exception):
     pass
 
@@ -261,6 +286,62 @@ def try_http(world):
                status == 200 and not any(c.encode() in answer for c in world.conversations))
 
 
+def face_routes(world):
+    """(what, status of nothing, (conversation, task, token) → answer) of the faces that are served."""
+    for method, path, body, nothing in FACE_ROUTES:
+        def ask(conversation, task, token, method=method, path=path, body=body):
+            return world.http.ask(method, path(conversation, task), body and body(conversation, task), token)
+        if b"nothing at this path" not in ask(world.nowhere, NO_TASK, world.owner)[2]:
+            yield f"HTTP {method} {path('…', '…')}", nothing, ask
+
+
+def try_faces(world):
+    found = world.found
+    for what, nothing, ask in face_routes(world):
+        expected = ask(world.nowhere, NO_TASK, world.other)
+        found.that(f"{what}: {expected[0]} for nothing", expected[0] == nothing)
+        malformed = [(world.conversations[0], bad) for bad in MALFORMED_IDS if not set("/%") & set(bad)]
+        for conversation, task in world.pairs() + malformed:
+            found.equal(f"{what}, {task!r}", ask(conversation, task, world.other), expected)
+        for name, token in world.bad.items():
+            refused = [ask(c, t, token) for c, t in ((world.conversations[0], world.task), (world.nowhere, NO_TASK))]
+            found.that(f"{what}, {name} identity: {refused[0][0]}", refused[0][0] == 401)
+            found.equal(f"{what}, {name} identity", *refused)
+
+
+async def first_frame(world, path, query, frame, token):
+    """What a face's WebSocket says first; None: it is not served."""
+    secure = world.url.scheme in ("https", "wss")
+    extra = {"ssl": ssl.create_default_context()} if secure else {}
+    address = f"{'wss' if secure else 'ws'}://{world.url.netloc}/v1{path}?{query}&token={urllib.parse.quote(token or '')}"
+    try:
+        async with websockets.connect(address, max_size=None, **extra) as ws:
+            if frame:
+                await ws.send(json.dumps(frame))
+            return await asyncio.wait_for(ws.recv(), WAIT_S)
+    except websockets.InvalidStatus as error:
+        if error.response.status_code == 404:
+            return None
+        raise
+
+
+async def try_face_sockets(world):
+    nothing = (world.nowhere, NO_TASK)
+    for path, query, frame in FACE_SOCKETS:
+        async def ask(pair, token, path=path, query=query, frame=frame):
+            return await first_frame(world, path, query(*pair), frame and frame(*pair), token)
+        expected = await ask(nothing, world.other)
+        if expected is None:
+            continue
+        world.found.that(f"WebSocket {path}: {expected} for nothing", "no such task" in expected or "no-active" in expected)
+        for pair in world.pairs():
+            world.found.equal(f"WebSocket {path}", await ask(pair, world.other), expected)
+        for name, token in world.bad.items():
+            refused = [await ask(pair, token) for pair in (nothing, (world.conversations[0], world.task))]
+            world.found.that(f"WebSocket {path}, {name} identity: {refused[0]}", "error" in refused[0])
+            world.found.equal(f"WebSocket {path}, {name} identity", *refused)
+
+
 async def try_wire(world):
     found, nowhere = world.found, world.nowhere
     async with Wire(world.url) as wire:
@@ -400,6 +481,15 @@ async def try_timing(world, n):
         questions = {kind: over_http(method, f"/conversations/{c}/tasks/{t}{tail}", body) for kind, (c, t) in about.items()}
         await try_timing_of(world, f"HTTP {method} …/tasks/…{tail}", n, questions, world.http)
 
+    def of_face(ask, pair):
+        async def question():
+            ask(*pair, world.other)
+        return question
+
+    for what, _, ask in face_routes(world):
+        questions = {kind: of_face(ask, pair) for kind, pair in about.items()}
+        await try_timing_of(world, what, n, questions, world.http)
+
 
 def options_of(arguments):
     parser = argparse.ArgumentParser(prog="./dev owner-check", description=__doc__.split("\n")[0])
@@ -418,8 +508,10 @@ def main(arguments):
         world = World(options)
         try:
             try_http(world)
+            try_faces(world)
             asyncio.run(try_wire(world))
             asyncio.run(try_identities(world))
+            asyncio.run(try_face_sockets(world))
             if options.timing:
                 asyncio.run(try_timing(world, options.timing))
             asyncio.run(try_owner(world))
