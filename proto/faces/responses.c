@@ -340,6 +340,39 @@ static void on_tool_result(struct responses_stream *s, const struct face_event *
     buf_done(&result);
 }
 
+/* --- approvals -------------------------------------------------------------------------------- */
+
+/* A question for a text has no place there. The item is whole at once; the answer comes with a
+ * create, and the stream goes on. */
+static void on_input_required(struct responses_stream *s, const struct face_event *e,
+                              const struct face_sink *to)
+{
+    struct buf item = {0}, id = {0};
+    if (!str_eq(face_text(e, "kind", &s->scratch), STR("approval")))
+        return;
+    end_run(s, to);
+    responses_put_approval_id(&id, face_text(e, "input_id", &s->scratch));
+    buf_putc(&item, '{');
+    js_put_field(&item, "id", buf_str(&id));
+    js_put_field(&item, "type", STR("mcp_approval_request"));
+    face_copy(&item, "name", e, "tool", STR("\"\""));
+    put_arguments(&item, e);
+    js_put_field(&item, "server_label", STR("holdfast"));
+    face_copy(&item, "prompt", e, "prompt", STR("null"));
+    buf_putc(&item, '}');
+    static const char *const types[] = {"response.output_item.added", "response.output_item.done"};
+    for (size_t i = 0; i < countof(types); i++) {
+        struct buf *out = begin_event(s, types[i]);
+        js_put_int(out, "output_index", s->n_items);
+        js_put_raw(out, "item", buf_str(&item));
+        put_event(s, to);
+    }
+    s->n_items++;
+    keep_item(s, buf_str(&item));
+    buf_done(&item);
+    buf_done(&id);
+}
+
 /* --- the response ----------------------------------------------------------------------------- */
 
 static struct response response_of(const struct responses_stream *s, const char *status)
@@ -449,6 +482,7 @@ static void tell_event(struct responses_stream *s, const struct face_event *e,
     case EVENT_TOKEN: on_text(s, ITEM_MESSAGE, e, to); break;
     case EVENT_TOOL_CALL: on_tool_call(s, e, to); break;
     case EVENT_TOOL_RESULT: on_tool_result(s, e, to); break;
+    case EVENT_INPUT_REQUIRED: on_input_required(s, e, to); break;
     case EVENT_FINAL_ANSWER: on_final_answer(s, e, to); break;
     case EVENT_TASK_COMPLETED: on_task_completed(s, e, to); break;
     case EVENT_TASK_FAILED: on_task_failed(s, e, to); break;
@@ -456,7 +490,6 @@ static void tell_event(struct responses_stream *s, const struct face_event *e,
     case EVENT_PROGRESS:
     case EVENT_CHILD:
     case EVENT_MESSAGE:
-    case EVENT_INPUT_REQUIRED:
     case EVENT_INPUT_RECEIVED:
     case EVENT_CUSTOM: break;
     case N_EVENT_TYPES: UNREACHABLE();

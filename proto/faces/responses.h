@@ -18,6 +18,10 @@ void responses_put_id(struct buf *out, struct str conversation_id, struct str ta
  * nothing is checked). */
 bool responses_read_id(struct str id, struct buf *conversation_id, struct buf *task_id) MUST_USE;
 
+/* The id of an approval that is asked for: the question's input_id, as text that no client minds. */
+void responses_put_approval_id(struct buf *out, struct str input_id);
+bool responses_read_approval_id(struct str id, struct buf *input_id) MUST_USE;
+
 /* The Response object, of a task that is told by its record or by its events. */
 struct response {
     struct str conversation_id, task_id, agent;
@@ -43,6 +47,9 @@ struct responses_request {
     struct buf previous;     /* previous_response_id, empty: none */
     struct buf metadata;     /* JSON object, or empty */
     bool stream, background;
+    bool is_answer; /* to a question of `previous` for an approval, */
+    bool approves;
+    struct buf input_id; /* this one; the answer is what it is asked for, and there is no message */
 };
 
 /* Reads a body. On failure why has a sentence. Unknown members are ignored. */

@@ -9,6 +9,7 @@
 enum step {
     STEP_PREVIOUS, /* is the response there that the request goes on with? state: the chat's body */
     STEP_CHAT,     /* start */
+    STEP_ANSWER,   /* answer a question; the response goes on, or is told as it stands */
     STEP_RETRIEVE, /* a task's record becomes the answer */
     STEP_FOLLOW,   /* its events become the stream */
     STEP_CANCEL,   /* ask the task to stop, then STEP_RETRIEVE */
@@ -72,6 +73,28 @@ static enum face_next ask_chat(struct face_exchange *x, struct str conversation_
     return x->operation == RESPONSES_FRAME ? FACE_FOLLOW : FACE_ASK;
 }
 
+static enum face_next ask_to_answer(struct face_exchange *x, const struct responses_request *r)
+{
+    struct buf conversation = {0}, task = {0};
+    if (!responses_read_id(buf_str(&r->previous), &conversation, &task))
+        buf_clear(&conversation);
+    struct buf *body = exchange_ask(x, VERB_RESPOND, buf_str(&conversation), buf_str(&task));
+    js_put_field(body, "input_id", buf_str(&r->input_id));
+    js_put_bool(body, "answer", r->approves);
+    exchange_ask_end(x);
+    buf_done(&conversation);
+    buf_done(&task);
+    x->step = STEP_ANSWER;
+    return FACE_ASK;
+}
+
+static enum face_next on_answered(struct face_exchange *x)
+{
+    if (x->operation == RESPONSES_FRAME)
+        return ask_of_task(x, STEP_FOLLOW, VERB_RESUME);
+    return ask_of_task(x, STEP_RETRIEVE, VERB_TASK_GET);
+}
+
 static enum face_next create(struct face_exchange *x, const struct face_input *in)
 {
     struct responses_request r;
@@ -85,7 +108,9 @@ static enum face_next create(struct face_exchange *x, const struct face_input *i
     if (r.stream)
         x->operation = RESPONSES_FRAME;
     put_chat(&body, &r, in->idempotency_key);
-    if (r.previous.len) {
+    if (r.is_answer) {
+        next = ask_to_answer(x, &r);
+    } else if (r.previous.len) {
         next = ask_by_id(x, buf_str(&r.previous), STEP_PREVIOUS, VERB_TASK_GET);
         x->state = buf_take(&body);
     } else {
@@ -247,6 +272,7 @@ static enum face_next responses_replied(struct face_exchange *x, enum error e, s
         return exchange_fail_line(x, e, line, doc);
     switch ((enum step)x->step) {
     case STEP_PREVIOUS: return go_on_with(x);
+    case STEP_ANSWER: return on_answered(x);
     case STEP_CHAT:
     case STEP_RETRIEVE: return reply_task(x, line, doc);
     case STEP_CANCEL: return ask_of_task(x, STEP_RETRIEVE, VERB_TASK_GET);

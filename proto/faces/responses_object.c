@@ -7,6 +7,7 @@
 #include "proto/str.h"
 
 #define PREFIX "resp_"
+#define APPROVAL_PREFIX "mcpr_"
 
 void responses_put_id(struct buf *out, struct str conversation_id, struct str task_id)
 {
@@ -26,6 +27,18 @@ bool responses_read_id(struct str id, struct buf *conversation_id, struct buf *t
         return false;
     buf_putstr(task_id, str_from(id, (size_t)(dot - id.p) + 1));
     return base64url_read((struct str){id.p, (size_t)(dot - id.p)}, conversation_id);
+}
+
+void responses_put_approval_id(struct buf *out, struct str input_id)
+{
+    buf_puts(out, APPROVAL_PREFIX);
+    base64url_put(out, input_id.p, input_id.n);
+}
+
+bool responses_read_approval_id(struct str id, struct buf *input_id)
+{
+    return str_begins(id, STR(APPROVAL_PREFIX)) &&
+           base64url_read(str_from(id, strlen(APPROVAL_PREFIX)), input_id);
 }
 
 /* OpenAI's metadata has strings alone; a task's has whatever it was given. */

@@ -94,7 +94,8 @@ static bool is_message(const struct js_doc *d, uint32_t item)
 /* What an answer holds beside messages says nothing to the agent a second time. */
 static bool check_item(struct reader *in, uint32_t item)
 {
-    static const char *const of_answers[] = {"reasoning", "mcp_call"};
+    static const char *const of_answers[] = {"reasoning", "mcp_call", "mcp_approval_request",
+                                             "mcp_approval_response"};
     uint32_t type = typed_member(in->doc, item, "type", JS_STRING);
     for (size_t i = 0; type && i < countof(of_answers); i++)
         if (js_is(in->doc, type, of_answers[i]))
@@ -124,13 +125,35 @@ static bool read_message(struct reader *in, uint32_t item, bool is_last)
     return good;
 }
 
+static bool read_answer(struct reader *in, uint32_t item)
+{
+    const struct js_doc *d = in->doc;
+    uint32_t id = typed_member(d, item, "approval_request_id", JS_STRING);
+    struct buf text = {0};
+    in->r->is_answer = true;
+    in->r->approves = typed_member(d, item, "approve", JS_TRUE) != 0;
+    if (!in->r->approves && !typed_member(d, item, "approve", JS_FALSE))
+        return fail_reading(in, "\"approve\" must be true or false");
+    if (id)
+        js_value(d, id, &text);
+    bool good = responses_read_approval_id(buf_str(&text), &in->r->input_id);
+    buf_done(&text);
+    return good || fail_reading(in, "\"approval_request_id\" must be the id of an "
+                                    "mcp_approval_request");
+}
+
 static bool read_items(struct reader *in, uint32_t items)
 {
     const struct js_doc *d = in->doc;
-    uint32_t last = 0;
-    for (uint32_t i = js_first(d, items); i < js_end(d, items); i = js_next(d, i))
+    uint32_t last = 0, end = 0;
+    for (uint32_t i = js_first(d, items); i < js_end(d, items); i = js_next(d, i)) {
+        end = i;
         if (is_message(d, i))
             last = i;
+    }
+    uint32_t type = end ? typed_member(d, end, "type", JS_STRING) : 0;
+    if (type && js_is(d, type, "mcp_approval_response"))
+        return read_answer(in, end);
     if (!last)
         return fail_reading(in, "\"input\" must end in a message of the user");
     for (uint32_t i = js_first(d, items); i < js_end(d, items); i = js_next(d, i))
@@ -159,7 +182,8 @@ static bool read_input(struct reader *in)
         return false;
     if (in->r->context.len)
         buf_putc(&in->r->context, ']');
-    return in->r->message.len > 0 || fail_reading(in, "the last message of \"input\" has no text");
+    return in->r->is_answer || in->r->message.len > 0 ||
+           fail_reading(in, "the last message of \"input\" has no text");
 }
 
 /* --- the rest --------------------------------------------------------------------------------- */
@@ -177,6 +201,8 @@ static bool read_conversation(struct reader *in)
         return fail_reading(in, "\"previous_response_id\" must be a string");
     if (in->r->conversation.len && in->r->previous.len)
         return fail_reading(in, "\"conversation\" and \"previous_response_id\" exclude each other");
+    if (in->r->is_answer && !in->r->previous.len)
+        return fail_reading(in, "an approval needs the \"previous_response_id\" that asked for it");
     if (in->r->conversation.len || in->r->previous.len)
         buf_clear(&in->r->context); /* the gateway's own history is the context */
     return true;
@@ -231,4 +257,5 @@ void responses_request_done(struct responses_request *r)
     buf_done(&r->conversation);
     buf_done(&r->previous);
     buf_done(&r->metadata);
+    buf_done(&r->input_id);
 }

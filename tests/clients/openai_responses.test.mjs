@@ -274,6 +274,24 @@ scene("a cancelled response ends as cancelled in the helper too", async (openai)
   assert.equal((await openai.responses.cancel(response.id)).status, "cancelled", "a second cancel changes nothing");
 });
 
+scene("an approval is asked for as an item, and answered by a create", async (openai) => {
+  const asked = { event: "input_required", data: { input_id: "q1", kind: "approval", prompt: "sure?", tool: "rm", arguments: { f: 1 } } };
+  const input = says({ token: "may I? " }, { line: asked }, { hear: "input" }, { token: "thanks" });
+  const helper = openai.responses.stream({ model: "script", input });
+  let id = null;
+  let going = null;
+  helper.on("response.created", ({ response }) => (id = response.id));
+  helper.on("response.output_item.done", ({ item }) => {
+    if (item.type !== "mcp_approval_request") return;
+    assert.deepEqual([item.name, item.arguments], ["rm", '{"f":1}']);
+    const answer = { type: "mcp_approval_response", approval_request_id: item.id, approve: true };
+    going = openai.responses.stream({ model: "script", input: [answer], previous_response_id: id }).finalResponse();
+  });
+  const response = await helper.finalResponse();
+  assert.deepEqual([response.status, response.output_text], ["completed", "may I? thanks"]);
+  assert.deepEqual((await going).output, response.output, "the same response, to its end");
+});
+
 scene("the next question goes on with what was said", async (openai) => {
   const first = await openai.responses.create({ model: "script", input: says({ token: "one" }), background: true });
   await polled(openai, first.id);

@@ -222,6 +222,22 @@ static void test_another_final_answer_is_an_item_of_its_own(void **state)
                                                      OPEN ",\"completed_at\":1700000005", GIVEN));
 }
 
+#define APPROVAL                                                                            \
+    "{\"id\":\"mcpr_cTE\",\"type\":\"mcp_approval_request\",\"name\":\"rm\",\"arguments\":" \
+    "\"{\\\"f\\\":1}\",\"server_label\":\"holdfast\",\"prompt\":\"sure?\"}" /* "q1" is cTE */
+
+static void test_approval_is_an_item_and_other_questions_are_not(void **state)
+{
+    (void)state;
+    begin();
+    tell(EVENT_INPUT_REQUIRED, "{\"input_id\":\"q0\",\"kind\":\"question\",\"prompt\":\"who?\"}");
+    tell(EVENT_INPUT_REQUIRED, "{\"input_id\":\"q1\",\"kind\":\"approval\",\"prompt\":\"sure?\","
+                               "\"tool\":\"rm\",\"arguments\":{\"f\":1}}");
+    tell(EVENT_INPUT_RECEIVED, "{\"input_id\":\"q1\",\"answer\":true}");
+    assert_text(buf_str(&got), EVENT(3, "output_item.added") ITEM(0, APPROVAL)
+                                   EVENT(4, "output_item.done") ITEM(0, APPROVAL));
+}
+
 static void test_failure_keeps_what_was_said(void **state)
 {
     (void)state;
@@ -361,6 +377,20 @@ static void test_input_is_a_text_or_messages(void **state)
     assert_true(request.background);
 }
 
+static void test_approval_is_answered_by_the_last_item(void **state)
+{
+    static const char json[] =
+        "{\"previous_response_id\":\"" RID "\",\"input\":[{\"role\":\"user\",\"content\":\"x\"},"
+        "{\"type\":\"mcp_approval_response\",\"approval_request_id\":\"mcpr_cTE\",\"approve\":%s}]}";
+    char text[512];
+    (void)state;
+    snprintf(text, sizeof text, json, "true");
+    assert_true(reads(text) && request.is_answer && request.approves);
+    assert_text(buf_str(&request.input_id), "q1");
+    snprintf(text, sizeof text, json, "false");
+    assert_true(reads(text) && request.is_answer && !request.approves);
+}
+
 static void test_conversation_of_the_gateway_is_the_context(void **state)
 {
     static const char *const given[] = {
@@ -396,6 +426,13 @@ static void test_faults_are_named(void **state)
         {"{\"input\":[{\"type\":\"function_call_output\",\"call_id\":\"c\",\"output\":\"x\"},"
          "{\"role\":\"user\",\"content\":\"x\"}]}",
          "\"input\" has an item of a type that this gateway does not take"},
+        {"{\"input\":[{\"type\":\"mcp_approval_response\",\"approval_request_id\":\"mcpr_cTE\","
+         "\"approve\":true}]}",
+         "an approval needs the \"previous_response_id\" that asked for it"},
+        {"{\"input\":[{\"type\":\"mcp_approval_response\",\"approval_request_id\":\"x\","
+         "\"approve\":true}]}",
+         "\"approval_request_id\" must be the id of an mcp_approval_request"},
+        {"{\"input\":[{\"type\":\"mcp_approval_response\"}]}", "\"approve\" must be true or false"},
         {"{\"input\":\"x\",\"tools\":[{\"type\":\"function\",\"name\":\"f\"}]}",
          "\"tools\" are not taken: the agents of this gateway have their own"},
         {"{\"input\":\"x\",\"conversation\":\"c\",\"previous_response_id\":\"r\"}",
@@ -442,12 +479,14 @@ int main(void)
         TEST(test_thoughts_and_tools_are_items_in_their_place),
         TEST(test_calls_side_by_side_and_failed_ones),
         TEST(test_another_final_answer_is_an_item_of_its_own),
+        TEST(test_approval_is_an_item_and_other_questions_are_not),
         TEST(test_failure_keeps_what_was_said),
         TEST(test_long_texts_are_several_messages_and_the_last_event_is_bounded),
         TEST(test_calls_that_are_never_answered_are_bounded),
         TEST(test_numbers_do_not_begin_anew_where_the_beginning_is_gone),
         TEST(test_id_is_the_conversation_and_the_task),
         TEST(test_input_is_a_text_or_messages),
+        TEST(test_approval_is_answered_by_the_last_item),
         TEST(test_conversation_of_the_gateway_is_the_context),
         TEST(test_faults_are_named),
         TEST(test_frames_are_routed_by_stream),
