@@ -75,6 +75,7 @@ struct agent_ops {
 struct agent {
     const char *name;
     const char *description; /* "" for none */
+    char *const *examples;   /* what one may ask it, up to a NULL; NULL for none */
     bool is_default;
     bool has_inbox;
     bool is_process;                              /* counts towards limits.processes */

@@ -43,7 +43,7 @@ struct journal_events {
     void (*advanced)(void *arg, struct stream *stream); /* its head moved */
     void (*settled)(void *arg, struct stream *stream);  /* its tail is sealed */
     void (*lost)(void *arg, struct stream *stream);     /* lines of it were rolled back */
-    void (*failing)(void *arg);                         /* a commit failed; those before were good */
+    void (*failing)(void *arg);                         /* a commit failed, the first */
     void (*recovered)(void *arg);                       /* the first commit behind a failure */
 };
 

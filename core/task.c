@@ -66,13 +66,22 @@ static void put_message(struct task *t, enum message_role role, struct str conte
                                                                .partial = partial});
 }
 
-/* A chat names the conversation and its agent; it ends a row of turns that nobody asked for. */
+/* What a conversation is called that begins with this task; STR_NULL when it gives no name. */
+static struct str title_by(const struct task *t)
+{
+    static const enum task_field by[] = {FIELD_name, FIELD_description, FIELD_input};
+    struct str title = task_type(t) == TYPE_CHAT ? task_field(t, FIELD_input) : STR_NULL;
+    for (size_t i = 0; task_type(t) == TYPE_BACKGROUND && i < countof(by) && !title.n; i++)
+        title = task_field(t, by[i]);
+    title.n = utf8_chars(title, AUTO_TITLE_CHARS);
+    return title;
+}
+
+/* A chat names the conversation's agent, and ends a row of turns that nobody asked for. */
 static void touch_conversation(struct task *t, bool is_new, bool unlisted)
 {
     bool chats = is_new && task_type(t) == TYPE_CHAT;
     bool notices = is_new && task_type(t) == TYPE_NOTICE;
-    struct str title = chats ? task_field(t, FIELD_input) : STR_NULL;
-    title.n = utf8_chars(title, AUTO_TITLE_CHARS);
     t->conversation->refs++;
     journal_put(&t->hub->journal,
                 &(struct op){.kind = OP_CONVERSATION,
@@ -80,7 +89,7 @@ static void touch_conversation(struct task *t, bool is_new, bool unlisted)
                              .ref = t->conversation,
                              .owner = task_owner(t),
                              .conversation_id = task_conversation_id(t),
-                             .title = title,
+                             .title = is_new ? title_by(t) : STR_NULL,
                              .agent = chats ? task_field(t, FIELD_agent) : STR_NULL,
                              .turns = chats     ? TURNS_RESET
                                       : notices ? TURNS_ADD

@@ -56,18 +56,20 @@ const char *model_reason_text(enum model_reason reason)
     return reasons[reason].text;
 }
 
-/* STR_NULL: the message holds none. */
+#define MODEL_FAILED "agent_error: model: "
+
+/* The word that follows MODEL_FAILED; STR_NULL: none does. */
 static struct str reason_in(struct str message)
 {
-    struct str begin = STR("agent_error: model: ");
-    if (message.n < begin.n || memcmp(message.p, begin.p, begin.n) != 0)
+    size_t n = sizeof MODEL_FAILED - 1;
+    if (message.n < n || memcmp(message.p, MODEL_FAILED, n) != 0)
         return STR_NULL;
-    message = (struct str){message.p + begin.n, message.n - begin.n};
+    message = (struct str){message.p + n, message.n - n};
     for (size_t i = 1; i < countof(reasons); i++) {
         struct str word = str_of(reasons[i].word);
-        if (message.n > word.n && message.p[word.n] == ':' &&
+        if (message.n >= word.n + 2 && memcmp(message.p + word.n, ": ", 2) == 0 &&
             memcmp(message.p, word.p, word.n) == 0)
-            return word;
+            return (struct str){message.p, word.n};
     }
     return STR_NULL;
 }
@@ -75,12 +77,20 @@ static struct str reason_in(struct str message)
 void task_error_put(struct buf *out, enum task_error e, struct str message)
 {
     struct str reason = message.p ? reason_in(message) : STR_NULL;
+    struct buf text = {0};
+    if (reason.p) {
+        const char *rest = reason.p + reason.n + 2;
+        buf_puts(&text, MODEL_FAILED);
+        buf_put(&text, rest, message.n - (size_t)(rest - message.p));
+        message = buf_str(&text);
+    }
     buf_putc(out, '{');
     js_put_field(out, "code", str_of(task_error_code(e)));
     js_put_field(out, "message", message.p ? message : STR(""));
     if (reason.p)
         js_put_field(out, "reason", reason);
     buf_putc(out, '}');
+    buf_done(&text);
 }
 
 const char *close_text(enum close_code c)

@@ -52,7 +52,7 @@ enum task_error {
 };
 
 /* X(enum name, wire word, what is told where a model's server is not quoted): why a model failed.
- * The word stands in the task's message, "agent_error: model: model_busy: …". */
+ * In a task's record the word stands in the message, "agent_error: model: model_busy: …". */
 #define MODEL_REASON_TABLE(X)                                                             \
     X(MODEL_BUSY, "model_busy", "the model is busy, or its quota is used up")             \
     X(MODEL_OVERLOADED, "model_overloaded", "the model's server is overloaded")           \
@@ -90,7 +90,8 @@ enum close_code {
 const char *error_code(enum error e); /* "not_found" */
 int error_status(enum error e);       /* HTTP: 404 */
 const char *task_error_code(enum task_error e);
-/* Appends {"code":…,"message":…}, and "reason" where the message holds the word of one. */
+/* Appends {"code":…,"message":…}; the word of a reason is taken out of the message and becomes
+ * "reason". */
 void task_error_put(struct buf *out, enum task_error e, struct str message);
 const char *model_reason_word(enum model_reason reason); /* "" for MODEL_FAULT_OTHER */
 const char *model_reason_text(enum model_reason reason);

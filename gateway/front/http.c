@@ -11,6 +11,7 @@
 #include "gateway/front/lws_quirks.h"
 #include "gateway/front/web_files.h"
 #include "gateway/front/ws.h"
+#include "proto/js.h"
 #include "proto/str.h"
 
 #define HEADERS_MAX 2048
@@ -186,12 +187,14 @@ static int answer(struct lws *wsi, const struct answer_head *head, struct str bo
     unsigned char *bytes = xalloc(cap);
     unsigned char *start = bytes + LWS_PRE, *p = start, *end = start + HEADERS_MAX - 1;
     bool is_empty = head->status == 204; /* RFC 9110 8.6: without a length */
+    /* A refused page cannot read why; it can tell the refusal from a gateway that is not there. */
+    const char *readers = head->status == 403 ? "cross-origin" : "same-origin";
     lws_quirk_head_is_read(wsi);
     bool ok = !lws_add_http_header_status(wsi, (unsigned)head->status, &p, end) &&
               (is_empty || !lws_add_http_header_content_length(wsi, body.n, &p, end)) &&
               http_add(wsi, "content-type:", head->type, &p, end) &&
               http_add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
-              http_add(wsi, "cross-origin-resource-policy:", "same-origin", &p, end) &&
+              http_add(wsi, "cross-origin-resource-policy:", readers, &p, end) &&
               http_add(wsi, "cache-control:", head->caching ? head->caching : "no-store", &p, end);
     ok = ok && http_add(wsi, "etag:", head->etag, &p, end) && add_cors(wsi, head->origin, &p, end);
     if (ok && head->is_page)
@@ -408,6 +411,20 @@ static bool may_read_metrics(struct front *f, struct lws *wsi)
            net_list_has(config->metrics.allow_nets, config->metrics.allow.n, &address);
 }
 
+/* What the operator decided about the page; without an identity, for who has none yet. */
+static int serve_page_facts(struct front *f, struct lws *wsi, bool head)
+{
+    struct buf facts = {0};
+    buf_putc(&facts, '{');
+    js_put_field(&facts, "name", str_of(f->config->page.name));
+    if (*f->config->page.sign_in_url)
+        js_put_field(&facts, "sign_in_url", str_of(f->config->page.sign_in_url));
+    buf_putc(&facts, '}');
+    int result = serve_text(wsi, 200, "application/json", buf_str(&facts), head);
+    buf_done(&facts);
+    return result;
+}
+
 static int serve_metrics(struct front *f, struct lws *wsi, bool head)
 {
     if (!may_read_metrics(f, wsi))
@@ -434,6 +451,8 @@ static int http_serve(struct front *f, struct lws *wsi, const char *path)
                                  : serve_text(wsi, 503, "text/plain", STR("not ready\n"), head);
     if (strcmp(path, "/metrics") == 0)
         return serve_metrics(f, wsi, head);
+    if (strcmp(path, "/page.json") == 0)
+        return serve_page_facts(f, wsi, head);
     return serve_page(wsi, strcmp(path, "/") == 0 ? "/index.html" : path, head);
 }
 

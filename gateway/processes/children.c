@@ -36,7 +36,7 @@ bool children_has(pid_t pid)
     return has;
 }
 
-static void forget(pid_t pid)
+static void children_forget(pid_t pid)
 {
     pthread_mutex_lock(&mutex);
     size_t i = find(pid);
@@ -54,7 +54,7 @@ bool children_reap(idtype_t type, id_t id, int options, siginfo_t *ret)
     }
     if (ret->si_pid == 0)
         return false;
-    forget(ret->si_pid);
+    children_forget(ret->si_pid);
     if (looking)
         children_look(); /* it may have stood before others */
     return true;

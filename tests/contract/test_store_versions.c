@@ -44,7 +44,7 @@ static void write_old(const char *old_path, const char *new_path, int version)
     sqlite3 *db;
     char *tables[32], *columns;
     assert_int_equal(sqlite3_open(old_path, &db), SQLITE_OK);
-    assert_int_equal(crc_register(db), SQLITE_OK);
+    assert_int_equal(sql_crc_register(db), SQLITE_OK);
     for (int i = 0; i < version; i++)
         run(db, schema_scripts[i]);
     buf_putf(&sql, "ATTACH '%s' AS new", new_path);

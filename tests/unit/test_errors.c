@@ -47,6 +47,30 @@ static void test_task_error_code_is_found_again(void **state)
         assert_string_equal(task_error_code(rows[i].error), rows[i].code);
 }
 
+static void test_task_error_tells_the_reason_of_a_model(void **state)
+{
+    static const struct {
+        const char *message, *json;
+    } rows[] = {
+        {"agent_error: model: model_busy: HTTP 429",
+         "{\"code\":\"agent_error\",\"message\":\"agent_error: model: HTTP 429\",\"reason\":\"model_busy\"}"},
+        {"agent_error: model: HTTP 400",
+         "{\"code\":\"agent_error\",\"message\":\"agent_error: model: HTTP 400\"}"},
+        {"agent_error: model: model_busy",
+         "{\"code\":\"agent_error\",\"message\":\"agent_error: model: model_busy\"}"},
+        {"agent_error: broke_off: x",
+         "{\"code\":\"agent_error\",\"message\":\"agent_error: broke_off: x\"}"},
+    };
+    (void)state;
+    for (size_t i = 0; i < countof(rows); i++) {
+        struct buf out = {0};
+        task_error_put(&out, TASK_AGENT_ERROR, str_of(rows[i].message));
+        bool good = str_eq(buf_str(&out), str_of(rows[i].json));
+        buf_done(&out);
+        assert_true(good);
+    }
+}
+
 static void test_close_codes_are_those_of_the_wire(void **state)
 {
     (void)state;
@@ -130,6 +154,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_error_codes_and_statuses_are_those_of_the_wire),
         cmocka_unit_test(test_task_error_code_is_found_again),
+        cmocka_unit_test(test_task_error_tells_the_reason_of_a_model),
         cmocka_unit_test(test_close_codes_are_those_of_the_wire),
         cmocka_unit_test(test_error_line_leaves_out_what_is_not_there),
     };
