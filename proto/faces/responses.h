@@ -18,7 +18,8 @@ void responses_put_id(struct buf *out, struct str conversation_id, struct str ta
  * nothing is checked). */
 bool responses_read_id(struct str id, struct buf *conversation_id, struct buf *task_id) MUST_USE;
 
-/* The id of an approval that is asked for: the question's input_id, as text that no client minds. */
+/* The id of an approval that is asked for: the question's input_id, as text that no client
+ * minds. */
 void responses_put_approval_id(struct buf *out, struct str input_id);
 bool responses_read_approval_id(struct str id, struct buf *input_id) MUST_USE;
 

@@ -125,7 +125,7 @@ static bool read_message(struct reader *in, uint32_t item, bool is_last)
     return good;
 }
 
-static bool read_answer(struct reader *in, uint32_t item)
+static bool read_approval(struct reader *in, uint32_t item)
 {
     const struct js_doc *d = in->doc;
     uint32_t id = typed_member(d, item, "approval_request_id", JS_STRING);
@@ -153,7 +153,7 @@ static bool read_items(struct reader *in, uint32_t items)
     }
     uint32_t type = end ? typed_member(d, end, "type", JS_STRING) : 0;
     if (type && js_is(d, type, "mcp_approval_response"))
-        return read_answer(in, end);
+        return read_approval(in, end);
     if (!last)
         return fail_reading(in, "\"input\" must end in a message of the user");
     for (uint32_t i = js_first(d, items); i < js_end(d, items); i = js_next(d, i))
