@@ -25,7 +25,7 @@ static enum face_next ask_of_task(struct face_exchange *x, enum step step, enum 
     struct buf conversation = {0}, task = {0};
     buf_putstr(&conversation, buf_str(&x->ask.conversation_id));
     buf_putstr(&task, buf_str(&x->ask.task_id));
-    x->step = step;
+    x->step = (int)step;
     exchange_ask(x, verb, buf_str(&conversation), buf_str(&task));
     exchange_ask_end(x);
     buf_done(&conversation);
@@ -211,7 +211,7 @@ static enum face_next ask_of_conversation(struct face_exchange *x, enum step ste
     if (verb == VERB_TASKS)
         js_put_int(body, "limit", LIST_MAX);
     exchange_ask_end(x);
-    x->step = step;
+    x->step = (int)step;
     if (!x->state) {
         buf_putc(&task, 0);
         x->state = buf_take(&task);
