@@ -69,6 +69,8 @@ static void face_begin(struct exchange *x)
 {
     struct face_http *own = xcalloc(sizeof *own);
     char *query = http_query(x->wsi), *key = http_head_value(x->wsi, "idempotency-key:");
+    struct buf agents = {0};
+    session_put_agents(&agents, x->front->hub);
     x->own = own;
     own->face.ops = ops_of(x);
     const struct face_input in = {.operation = x->route->operation,
@@ -77,11 +79,13 @@ static void face_begin(struct exchange *x)
                                   .query = str_of(query),
                                   .body = buf_str(&x->body),
                                   .idempotency_key = str_of(key),
+                                  .agents = buf_str(&agents),
                                   .doc = &own->doc,
                                   .now_ms = x->front->hub->clock.wall_ms};
     enum face_next next = own->face.ops->begin(&own->face, &in);
     free(query);
     free(key);
+    buf_done(&agents);
     buf_done(&x->body);
     face_go_on(x, next);
 }
@@ -110,6 +114,7 @@ static void face_started(struct exchange *x, struct str reply)
     struct face_task task;
     exchange_task_read(&own->face, &own->doc, reply, &task);
     own->stream = own->face.ops->stream->make(&task);
+    x->is_whole = own->face.is_whole;
 }
 
 static void face_failed(struct exchange *x, enum error e, struct str reply)
@@ -138,22 +143,55 @@ static void face_put_message(void *arg, const char *name, struct str json)
     buf_puts(telling->out, "\n\n");
 }
 
+/* Of a reply in one piece each message takes the place of the one before it. */
+static void face_put_whole(void *arg, const char *name, struct str json)
+{
+    struct telling *telling = arg;
+    (void)name;
+    buf_clear(telling->out);
+    buf_putstr(telling->out, json);
+}
+
+static struct face_sink face_sink(struct exchange *x, struct telling *telling)
+{
+    if (!x->is_whole)
+        return (struct face_sink){.put = face_put_message, .arg = telling};
+    telling->out = &x->answer;
+    return (struct face_sink){.put = face_put_whole, .arg = telling};
+}
+
+static void face_end_if_over(struct exchange *x, struct buf *out)
+{
+    const struct face_http *own = x->own;
+    const char *last = ops_of(x)->last;
+    if (x->ended || !own->stream->is_over)
+        return;
+    x->ended = true;
+    x->breaks = own->stream->breaks;
+    x->status = own->stream->status ? own->stream->status : 200;
+    if (!last || x->is_whole || x->breaks)
+        return;
+    buf_puts(out, "data: ");
+    buf_puts(out, last);
+    buf_puts(out, "\n\n");
+}
+
 static void face_line(struct exchange *x, struct buf *out, struct str line)
 {
     struct face_http *own = x->own;
-    const struct face_sink sink = {.put = face_put_message, .arg = &(struct telling){own, out}};
+    const struct face_sink sink = face_sink(x, &(struct telling){own, out});
     face_stream_lines(own->stream, &own->doc, line, &sink);
-    x->ended = own->stream->is_over;
+    face_end_if_over(x, out);
 }
 
 static void face_idle(struct exchange *x, struct buf *out)
 {
     struct face_http *own = x->own;
-    const struct face_sink sink = {.put = face_put_message, .arg = &(struct telling){own, out}};
+    const struct face_sink sink = face_sink(x, &(struct telling){own, out});
     if (!own->stream)
         return;
     face_stream_idle(own->stream, &sink);
-    x->ended = own->stream->is_over;
+    face_end_if_over(x, out);
 }
 
 static const char *face_header(const struct exchange *x, const char **ret_value)

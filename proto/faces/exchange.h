@@ -32,6 +32,7 @@ struct face_input {
     struct str query;        /* `a=1&b=2` as it came, or STR_NULL */
     struct str body;
     struct str idempotency_key; /* the header, or STR_NULL */
+    struct str agents;          /* a JSON array, as in `welcome` */
     struct js_doc *doc;         /* scratch */
     int64_t now_ms;             /* Unix ms */
 };
@@ -47,7 +48,9 @@ struct face_http_ops {
                               struct js_doc *doc);
     /* The body of an error that the gateway itself finds (401, 413, 429 …). */
     void (*put_error)(struct buf *out, enum error e, const char *message);
-    const char *header, *header_value; /* one more of a stream's head; NULL: none */
+    const char *header,
+        *header_value; /* one more of a stream's head, in one piece or not; or NULL */
+    const char *last;  /* the data of one more message behind a stream's clean end, or NULL */
 };
 
 struct face_exchange {
@@ -60,6 +63,8 @@ struct face_exchange {
     struct buf after_answer; /* FACE_FOLLOW: see struct face_task; empty: none */
     struct buf client_id;    /* the same */
     uint64_t after; /* FACE_FOLLOW: the first messages that are not sent: the client has them */
+    bool is_whole;  /* FACE_FOLLOW: nothing is sent until the stream is over, and then its last
+                     * message as the body of one reply; what it says when idle may be the last */
     void *state;    /* the face's own; freed with free() */
 };
 
