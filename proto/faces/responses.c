@@ -32,7 +32,9 @@ struct responses_stream {
     int64_t created_ms;
     uint64_t n_events; /* the next sequence_number */
     uint32_t n_items;  /* the next output_index */
-    bool begun;
+    bool begun, is_whole;
+    const char *record; /* the exchange's: the object without events; or NULL */
+    bool waits;         /* an approval is asked for, and nothing came after it */
     enum item_kind run; /* the open run, */
     uint32_t index;     /* its output_index */
     struct buf text;    /* and what it has said */
@@ -59,6 +61,8 @@ static struct buf *begin_event(struct responses_stream *s, const char *type)
 
 static void put_event(struct responses_stream *s, const struct face_sink *to)
 {
+    if (s->is_whole)
+        return;
     buf_putc(&s->out, '}');
     to->put(to->arg, s->type, buf_str(&s->out));
 }
@@ -369,6 +373,7 @@ static void on_input_required(struct responses_stream *s, const struct face_even
     }
     s->n_items++;
     keep_item(s, buf_str(&item));
+    s->waits = true;
     buf_done(&item);
     buf_done(&id);
 }
@@ -388,6 +393,12 @@ static struct response response_of(const struct responses_stream *s, const char 
 static void put_response(struct responses_stream *s, const char *type, const struct response *r,
                          const struct face_sink *to)
 {
+    if (s->is_whole) {
+        buf_clear(&s->out);
+        responses_put(&s->out, r);
+        to->put(to->arg, NULL, buf_str(&s->out));
+        return;
+    }
     struct buf *out = begin_event(s, type);
     js_put_key(out, "response");
     responses_put(out, r);
@@ -460,9 +471,27 @@ static void on_task_failed(struct responses_stream *s, const struct face_event *
     buf_done(&why);
 }
 
+static void put_record(struct responses_stream *s, const struct face_sink *to)
+{
+    buf_clear(&s->out);
+    if (s->record) {
+        buf_puts(&s->out, s->record);
+    } else {
+        s->face.status = error_status(ERR_NOT_FOUND);
+        responses_http_ops.put_error(&s->out, ERR_NOT_FOUND,
+                                     "the beginning of this response is no longer kept");
+    }
+    to->put(to->arg, NULL, buf_str(&s->out));
+    s->face.is_over = true;
+}
+
 /* Retention has removed the beginning: numbers from here on would be others than before. */
 static void put_gone(struct responses_stream *s, const struct face_sink *to)
 {
+    if (s->is_whole) {
+        put_record(s, to);
+        return;
+    }
     struct buf *out = begin_event(s, "error");
     js_put_field(out, "code", STR("gone"));
     js_put_field(out, "message",
@@ -502,6 +531,7 @@ static void responses_event(struct face_stream *face, const struct face_event *e
                             const struct face_sink *to)
 {
     struct responses_stream *s = container_of(face, struct responses_stream, face);
+    s->waits = false;
     if (!s->begun && e->seq > 1) {
         put_gone(s, to);
         return;
@@ -514,9 +544,26 @@ static void responses_event(struct face_stream *face, const struct face_event *e
     tell_event(s, e, to);
 }
 
+/* One object, although the task lives: an approval is the client's turn, and what is retrieved is
+ * told as it stands. */
+static void responses_idle(struct face_stream *face, const struct face_sink *to)
+{
+    struct responses_stream *s = container_of(face, struct responses_stream, face);
+    if (!s->is_whole || (!s->waits && !s->record))
+        return;
+    struct response r = response_of(s, "in_progress");
+    r.output = output_of(s);
+    r.output_is_cut = s->output_is_cut;
+    put_response(s, NULL, &r, to);
+    face->is_over = true;
+}
+
 static struct face_stream *responses_make(const struct face_task *task)
 {
     struct responses_stream *s = xcalloc(sizeof *s);
+    const struct responses_state *state = task->request;
+    s->is_whole = state && state->way == RESPONSES_WHOLE;
+    s->record = state && state->is_record ? state->text : NULL;
     s->face.ops = &responses_ops;
     s->conversation_id = xstrdup(task->conversation_id);
     s->task_id = xstrdup(task->task_id);
@@ -548,5 +595,6 @@ const struct face_ops responses_ops = {
     .name = "responses",
     .make = responses_make,
     .event = responses_event,
+    .idle = responses_idle,
     .free = responses_free,
 };

@@ -58,6 +58,18 @@ bool responses_read(struct js_doc *doc, struct str json, struct responses_reques
                     char why[128]) MUST_USE;
 void responses_request_done(struct responses_request *r);
 
+/* How a request wants its response, and what its exchange keeps meanwhile. */
+enum responses_way {
+    RESPONSES_EVENTS,
+    RESPONSES_WHOLE,   /* one object, when the task has ended, or waits for an approval */
+    RESPONSES_AT_ONCE, /* one object, as it stands */
+};
+struct responses_state {
+    enum responses_way way;
+    bool is_record; /* text is the object, made of the task's record */
+    char text[];
+};
+
 /* Over HTTP and, the last two, over a WebSocket: a frame `response.create`, and an address that
  * names a response to go on with. */
 enum responses_operation {

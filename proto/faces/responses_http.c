@@ -7,16 +7,35 @@
 #include "proto/str.h"
 
 enum step {
-    STEP_PREVIOUS, /* is the response there that the request goes on with? state: the chat's body */
+    STEP_PREVIOUS, /* is the response there that the request goes on with? text: the chat's body */
     STEP_CHAT,     /* start */
-    STEP_ANSWER,   /* answer a question; the response goes on, or is told as it stands */
-    STEP_RETRIEVE, /* a task's record becomes the answer */
-    STEP_FOLLOW,   /* its events become the stream */
-    STEP_CANCEL,   /* ask the task to stop, then STEP_RETRIEVE */
+    STEP_ANSWER,   /* answer a question; then the response goes on */
+    STEP_RETRIEVE, /* of a task that has ended or waits its events are told as a whole; else, */
+    STEP_RECORD,   /* its record becomes the answer */
+    STEP_FOLLOW,   /* its events become the stream, or the answer */
+    STEP_CANCEL,   /* ask the task to stop, then STEP_RECORD */
     STEP_OWN,      /* delete: is the task there? */
     STEP_ALONE,    /* is it all that its conversation has? */
     STEP_DELETE,
 };
+
+static struct responses_state *state_of(const struct face_exchange *x)
+{
+    return x->state;
+}
+
+/* text may lie in the state before it. */
+static void set_state(struct face_exchange *x, enum responses_way way, bool is_record,
+                      struct str text)
+{
+    struct responses_state *state = xcalloc(sizeof *state + text.n + 1);
+    *state = (struct responses_state){.way = way, .is_record = is_record};
+    if (text.n)
+        memcpy(state->text, text.p, text.n);
+    free(x->state);
+    x->state = state;
+    x->is_whole = way == RESPONSES_WHOLE;
+}
 
 /* --- what is asked ---------------------------------------------------------------------------- */
 
@@ -70,7 +89,7 @@ static enum face_next ask_chat(struct face_exchange *x, struct str conversation_
     buf_putstr(to, body);
     exchange_ask_end(x);
     x->step = STEP_CHAT;
-    return x->operation == RESPONSES_FRAME ? FACE_FOLLOW : FACE_ASK;
+    return state_of(x)->way == RESPONSES_AT_ONCE ? FACE_ASK : FACE_FOLLOW;
 }
 
 static enum face_next ask_to_answer(struct face_exchange *x, const struct responses_request *r)
@@ -90,9 +109,9 @@ static enum face_next ask_to_answer(struct face_exchange *x, const struct respon
 
 static enum face_next on_answered(struct face_exchange *x)
 {
-    if (x->operation == RESPONSES_FRAME)
-        return ask_of_task(x, STEP_FOLLOW, VERB_RESUME);
-    return ask_of_task(x, STEP_RETRIEVE, VERB_TASK_GET);
+    if (state_of(x)->way == RESPONSES_AT_ONCE)
+        return ask_of_task(x, STEP_RECORD, VERB_TASK_GET);
+    return ask_of_task(x, STEP_FOLLOW, VERB_RESUME);
 }
 
 static enum face_next create(struct face_exchange *x, const struct face_input *in)
@@ -105,17 +124,18 @@ static enum face_next create(struct face_exchange *x, const struct face_input *i
         responses_request_done(&r);
         return exchange_fail(x, ERR_BAD_REQUEST, why);
     }
-    if (r.stream)
-        x->operation = RESPONSES_FRAME;
     put_chat(&body, &r, in->idempotency_key);
-    if (r.is_answer) {
+    set_state(x,
+              r.stream || in->operation == RESPONSES_FRAME ? RESPONSES_EVENTS
+              : r.background                               ? RESPONSES_AT_ONCE
+                                                           : RESPONSES_WHOLE,
+              false, buf_str(&body));
+    if (r.is_answer)
         next = ask_to_answer(x, &r);
-    } else if (r.previous.len) {
+    else if (r.previous.len)
         next = ask_by_id(x, buf_str(&r.previous), STEP_PREVIOUS, VERB_TASK_GET);
-        x->state = buf_take(&body);
-    } else {
+    else
         next = ask_chat(x, buf_str(&r.conversation), buf_str(&body));
-    }
     buf_done(&body);
     responses_request_done(&r);
     return next;
@@ -125,7 +145,7 @@ static enum face_next go_on_with(struct face_exchange *x)
 {
     struct buf conversation = {0};
     buf_putstr(&conversation, buf_str(&x->ask.conversation_id));
-    enum face_next next = ask_chat(x, buf_str(&conversation), str_of(x->state));
+    enum face_next next = ask_chat(x, buf_str(&conversation), str_of(state_of(x)->text));
     buf_done(&conversation);
     return next;
 }
@@ -185,6 +205,28 @@ static enum face_next reply_task(struct face_exchange *x, struct str line, struc
     return FACE_REPLY;
 }
 
+/* The record says less than the events, but is there when they are not any more. */
+static enum face_next reply_kept_record(struct face_exchange *x)
+{
+    buf_clear(&x->reply);
+    buf_puts(&x->reply, state_of(x)->text);
+    x->status = 200;
+    return FACE_REPLY;
+}
+
+static enum face_next on_record(struct face_exchange *x, struct str line, struct js_doc *doc)
+{
+    struct buf record = {0};
+    uint32_t task = exchange_task(doc, line);
+    ASSERT(task);
+    if (exchange_task_lives(doc, task) && !js_get(doc, task, "waiting_for"))
+        return reply_task(x, line, doc);
+    responses_put_task(&record, doc, task);
+    set_state(x, RESPONSES_WHOLE, true, buf_str(&record));
+    buf_done(&record);
+    return ask_of_task(x, STEP_FOLLOW, VERB_RESUME);
+}
+
 /* --- delete ----------------------------------------------------------------------------------- */
 
 /* Whether a list of tasks has this one and what descends from it, and nothing else. */
@@ -212,10 +254,8 @@ static enum face_next ask_of_conversation(struct face_exchange *x, enum step ste
         js_put_int(body, "limit", LIST_MAX);
     exchange_ask_end(x);
     x->step = (int)step;
-    if (!x->state) {
-        buf_putc(&task, 0);
-        x->state = buf_take(&task);
-    }
+    if (!x->state)
+        set_state(x, RESPONSES_AT_ONCE, false, buf_str(&task));
     buf_done(&conversation);
     buf_done(&task);
     return FACE_ASK;
@@ -224,7 +264,7 @@ static enum face_next ask_of_conversation(struct face_exchange *x, enum step ste
 /* A task cannot be removed by itself, but a conversation can. */
 static enum face_next on_list(struct face_exchange *x, struct str line, struct js_doc *doc)
 {
-    if (is_alone(doc, line, str_of(x->state)))
+    if (is_alone(doc, line, str_of(state_of(x)->text)))
         return ask_of_conversation(x, STEP_DELETE, VERB_DELETE);
     return exchange_fail(x, ERR_CONFLICT,
                          "this response is part of a conversation, which can only be deleted as a "
@@ -234,7 +274,7 @@ static enum face_next on_list(struct face_exchange *x, struct str line, struct j
 static enum face_next reply_deleted(struct face_exchange *x)
 {
     struct buf id = {0};
-    responses_put_id(&id, buf_str(&x->ask.conversation_id), str_of(x->state));
+    responses_put_id(&id, buf_str(&x->ask.conversation_id), str_of(state_of(x)->text));
     buf_clear(&x->reply);
     buf_putc(&x->reply, '{');
     js_put_field(&x->reply, "id", buf_str(&id));
@@ -268,14 +308,17 @@ static enum face_next responses_begin(struct face_exchange *x, const struct face
 static enum face_next responses_replied(struct face_exchange *x, enum error e, struct str line,
                                         struct js_doc *doc)
 {
+    if (e && x->state && state_of(x)->is_record)
+        return reply_kept_record(x);
     if (e)
         return exchange_fail_line(x, e, line, doc);
     switch ((enum step)x->step) {
     case STEP_PREVIOUS: return go_on_with(x);
     case STEP_ANSWER: return on_answered(x);
     case STEP_CHAT:
-    case STEP_RETRIEVE: return reply_task(x, line, doc);
-    case STEP_CANCEL: return ask_of_task(x, STEP_RETRIEVE, VERB_TASK_GET);
+    case STEP_RECORD: return reply_task(x, line, doc);
+    case STEP_RETRIEVE: return on_record(x, line, doc);
+    case STEP_CANCEL: return ask_of_task(x, STEP_RECORD, VERB_TASK_GET);
     case STEP_OWN: return ask_of_conversation(x, STEP_ALONE, VERB_TASKS);
     case STEP_ALONE: return on_list(x, line, doc);
     case STEP_DELETE: return reply_deleted(x);

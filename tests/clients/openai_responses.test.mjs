@@ -193,10 +193,10 @@ const scene = (name, run) =>
   });
 
 /** Waits as an application does that asks again and again: there is no other way. */
-async function polled(openai, id) {
+async function polled(openai, id, isIt = ({ status }) => status !== "queued" && status !== "in_progress") {
   for (;;) {
     const response = await openai.responses.retrieve(id);
-    if (response.status !== "queued" && response.status !== "in_progress") return response;
+    if (isIt(response)) return response;
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }
@@ -219,6 +219,34 @@ scene("a response in the background is retrieved when it is there", async (opena
   assert.deepEqual([response.status, response.output_text], ["completed", "ab"]);
   assert.deepEqual(response.metadata, { kind: "test" });
   assert.equal(response.id, made.id);
+});
+
+scene("a create without stream is the whole response, as its events end and as it is retrieved", async (openai) => {
+  const call = { line: { event: "tool_call", data: { call_id: "c1", name: "clock", arguments: {} } } };
+  const result = { line: { event: "tool_result", data: { call_id: "c1", name: "clock", output: "noon" } } };
+  const input = says({ thinking: "hm" }, { token: "wait" }, call, result, { token: "Noon." }, { result: { n: 1 } });
+  const response = await openai.responses.create({ model: "script", input });
+  assert.deepEqual([response.status, response.output_text], ["completed", "waitNoon."]);
+  assert.deepEqual(response.output.map(({ type }) => type), ["reasoning", "message", "mcp_call", "message"]);
+  assert.deepEqual(await openai.responses.retrieve(response.id), response);
+  const events = await eventsOf(await openai.responses.retrieve(response.id, { stream: true }));
+  assert.deepEqual({ output_text: response.output_text, ...events.at(-1).response }, response);
+  const failed = await openai.responses.create({ model: "script", input: says({ token: "a" }, { exit: 3 }) });
+  assert.deepEqual([failed.status, failed.output_text], ["failed", "a"]);
+  assert.match(failed.error.message, /exit status 3/);
+});
+
+scene("a create without stream is answered when the client must approve", async (openai) => {
+  const asked = { event: "input_required", data: { input_id: "q1", kind: "approval", prompt: "sure?", tool: "rm", arguments: {} } };
+  const input = says({ line: asked }, { hear: "input", say: true });
+  const first = await openai.responses.create({ model: "script", input });
+  assert.equal(first.status, "in_progress");
+  assert.equal(first.output.at(-1).type, "mcp_approval_request");
+  const answer = { type: "mcp_approval_response", approval_request_id: first.output.at(-1).id, approve: false };
+  const request = { model: "script", input: [...first.output, answer], previous_response_id: first.id };
+  const response = await openai.responses.create(request);
+  assert.deepEqual([response.id, response.status, JSON.parse(response.output_text).answer], [first.id, "completed", false]);
+  await assert.rejects(openai.responses.create({ ...request, input: [{ ...answer, approve: true }] }), OpenAI.ConflictError);
 });
 
 scene("every replay has the same events with the same numbers", async (openai) => {
@@ -290,6 +318,19 @@ scene("an approval is asked for as an item, and answered by a create", async (op
   const response = await helper.finalResponse();
   assert.deepEqual([response.status, response.output_text], ["completed", "may I? thanks"]);
   assert.deepEqual((await going).output, response.output, "the same response, to its end");
+});
+
+scene("who polls sees the approval, and no question makes him wait", async (openai) => {
+  const asked = (kind) => ({ event: "input_required", data: { input_id: "q1", kind, prompt: "?", tool: "rm", arguments: {} } });
+  for (const kind of ["approval", "question"]) {
+    const input = says({ token: "a" }, { line: asked(kind) }, { hear: "input" });
+    const { id } = await openai.responses.create({ model: "script", input, background: true });
+    const seen = await polled(openai, id, ({ output }) => output.length > 0);
+    assert.equal(seen.status, "in_progress");
+    const types = ["message", ...(kind === "approval" ? ["mcp_approval_request"] : [])];
+    assert.deepEqual(seen.output.map(({ type }) => type), types);
+    await openai.responses.cancel(id);
+  }
 });
 
 scene("the next question goes on with what was said", async (openai) => {
