@@ -98,7 +98,8 @@ static void put_part(struct responses_stream *s, struct buf *out, struct str tex
 }
 
 /* The open run as an item; without its part when it begins. */
-static void put_run_item(struct responses_stream *s, struct buf *out, const char *status)
+static void put_run_item(struct responses_stream *s, struct buf *out, const char *status,
+                         bool has_part)
 {
     buf_putf(out, "{\"id\":\"%s_%s_%u\"", id_prefix(s->run), s->task_id, s->index);
     buf_puts(out, s->run == ITEM_MESSAGE ? ",\"type\":\"message\",\"role\":\"assistant\""
@@ -106,7 +107,7 @@ static void put_run_item(struct responses_stream *s, struct buf *out, const char
     js_put_field(out, "status", str_of(status));
     js_put_key(out, "content");
     buf_putc(out, '[');
-    if (strcmp(status, "in_progress") != 0)
+    if (has_part)
         put_part(s, out, buf_str(&s->text));
     buf_puts(out, "]}");
 }
@@ -133,7 +134,7 @@ static void begin_run(struct responses_stream *s, enum item_kind kind, const str
     struct buf *out = begin_event(s, "response.output_item.added");
     js_put_int(out, "output_index", s->index);
     js_put_key(out, "item");
-    put_run_item(s, out, "in_progress");
+    put_run_item(s, out, "in_progress", false);
     put_event(s, to);
     out = begin_part_event(s, "response.content_part.added");
     js_put_key(out, "part");
@@ -162,7 +163,7 @@ static void end_run_as(struct responses_stream *s, const char *status, bool is_t
     js_put_int(out, "output_index", s->index);
     js_put_key(out, "item");
     size_t begin = out->len;
-    put_run_item(s, out, status);
+    put_run_item(s, out, status, true);
     if (!is_taken_back)
         keep_item(s, str_from(buf_str(out), begin));
     put_event(s, to);
@@ -552,6 +553,7 @@ static void responses_idle(struct face_stream *face, const struct face_sink *to)
     if (!s->is_whole || (!s->waits && !s->record))
         return;
     struct response r = response_of(s, "in_progress");
+    end_run_as(s, "in_progress", false, to);
     r.output = output_of(s);
     r.output_is_cut = s->output_is_cut;
     put_response(s, NULL, &r, to);
