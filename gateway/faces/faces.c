@@ -5,6 +5,7 @@
 #include "gateway/faces/face_http.h"
 #include "gateway/faces/face_ws.h"
 #include "proto/faces/ai_sdk.h"
+#include "proto/faces/openai.h"
 #include "proto/faces/responses.h"
 
 #define FACE(method_, pattern_, operation_, ops_)                                                  \
@@ -19,6 +20,9 @@ static const struct {
 } table[] = {
     {FACE_AI_SDK, FACE(POST, "/v1/ai/chat", AI_SDK_POST_CHAT, ai_sdk_http_ops)},
     {FACE_AI_SDK, FACE(GET, "/v1/ai/chat/{c}/stream", AI_SDK_GET_STREAM, ai_sdk_http_ops)},
+    {FACE_OPENAI, FACE(POST, "/v1/chat/completions", OPENAI_CHAT, openai_http_ops)},
+    {FACE_OPENAI, FACE(GET, "/v1/models", OPENAI_MODELS, openai_http_ops)},
+    {FACE_OPENAI, FACE(GET, "/v1/models/{c}", OPENAI_MODEL, openai_http_ops)},
     {FACE_OPENAI, FACE(POST, "/v1/responses", RESPONSES_CREATE, responses_http_ops)},
     {FACE_OPENAI, FACE(GET, "/v1/responses/{c}", RESPONSES_GET, responses_http_ops)},
     {FACE_OPENAI, FACE(POST, "/v1/responses/{c}/cancel", RESPONSES_CANCEL, responses_http_ops)},

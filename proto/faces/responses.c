@@ -59,7 +59,7 @@ static struct buf *begin_event(struct responses_stream *s, const char *type)
     return &s->out;
 }
 
-static void put_event(struct responses_stream *s, const struct face_sink *to)
+static void put_numbered(struct responses_stream *s, const struct face_sink *to)
 {
     if (s->is_whole)
         return;
@@ -135,11 +135,11 @@ static void begin_run(struct responses_stream *s, enum item_kind kind, const str
     js_put_int(out, "output_index", s->index);
     js_put_key(out, "item");
     put_run_item(s, out, "in_progress", false);
-    put_event(s, to);
+    put_numbered(s, to);
     out = begin_part_event(s, "response.content_part.added");
     js_put_key(out, "part");
     put_part(s, out, STR(""));
-    put_event(s, to);
+    put_numbered(s, to);
 }
 
 /* is_taken_back: a later item says it anew. */
@@ -154,11 +154,11 @@ static void end_run_as(struct responses_stream *s, const char *status, bool is_t
     js_put_field(out, "text", buf_str(&s->text));
     if (is_text)
         js_put_raw(out, "logprobs", STR("[]"));
-    put_event(s, to);
+    put_numbered(s, to);
     out = begin_part_event(s, "response.content_part.done");
     js_put_key(out, "part");
     put_part(s, out, buf_str(&s->text));
-    put_event(s, to);
+    put_numbered(s, to);
     out = begin_event(s, "response.output_item.done");
     js_put_int(out, "output_index", s->index);
     js_put_key(out, "item");
@@ -166,7 +166,7 @@ static void end_run_as(struct responses_stream *s, const char *status, bool is_t
     put_run_item(s, out, status, true);
     if (!is_taken_back)
         keep_item(s, str_from(buf_str(out), begin));
-    put_event(s, to);
+    put_numbered(s, to);
     s->run = ITEM_NONE;
 }
 
@@ -198,7 +198,7 @@ static void put_text(struct responses_stream *s, enum item_kind kind, struct str
     js_put_field(out, "delta", text);
     if (kind == ITEM_MESSAGE)
         js_put_raw(out, "logprobs", STR("[]"));
-    put_event(s, to);
+    put_numbered(s, to);
 }
 
 static void on_text(struct responses_stream *s, enum item_kind kind, const struct face_event *e,
@@ -214,7 +214,8 @@ static void on_final_answer(struct responses_stream *s, const struct face_event 
                             const struct face_sink *to)
 {
     struct str output = face_text(e, "output", &s->scratch);
-    if (!output.p || face_said_is(&s->all, output) || (s->all.n && face_said_is(&s->last, output)))
+    if (!output.p || face_said_is(&s->all, output) || face_said_is_cut(&s->all, output) ||
+        (s->all.n && face_said_is(&s->last, output)))
         return;
     if (s->run == ITEM_MESSAGE)
         end_run_as(s, "incomplete", true, to);
@@ -243,7 +244,7 @@ static void put_call_state(struct responses_stream *s, const char *type, uint32_
     struct buf *out = begin_event(s, type);
     put_item_id(s, "item_id", "mcp", index);
     js_put_int(out, "output_index", index);
-    put_event(s, to);
+    put_numbered(s, to);
 }
 
 /* The arguments are a string there, of JSON. */
@@ -267,7 +268,7 @@ static void end_call(struct responses_stream *s, size_t at, const char *status, 
     size_t begin = out->len;
     put_call_item(s, out, &call, status, result);
     keep_item(s, str_from(buf_str(out), begin));
-    put_event(s, to);
+    put_numbered(s, to);
     s->n_calls--;
     memmove(s->calls + at, s->calls + at + 1, (s->n_calls - at) * sizeof call);
     s->call_bytes -= strlen(call.call);
@@ -296,7 +297,7 @@ static void begin_call(struct responses_stream *s, const struct face_event *e,
     js_put_int(out, "output_index", call->index);
     js_put_key(out, "item");
     put_call_item(s, out, call, "in_progress", NO_RESULT);
-    put_event(s, to);
+    put_numbered(s, to);
     put_call_state(s, "response.mcp_call.in_progress", call->index, to);
 }
 
@@ -370,7 +371,7 @@ static void on_input_required(struct responses_stream *s, const struct face_even
         struct buf *out = begin_event(s, types[i]);
         js_put_int(out, "output_index", s->n_items);
         js_put_raw(out, "item", buf_str(&item));
-        put_event(s, to);
+        put_numbered(s, to);
     }
     s->n_items++;
     keep_item(s, buf_str(&item));
@@ -403,7 +404,7 @@ static void put_response(struct responses_stream *s, const char *type, const str
     struct buf *out = begin_event(s, type);
     js_put_key(out, "response");
     responses_put(out, r);
-    put_event(s, to);
+    put_numbered(s, to);
 }
 
 static void put_state(struct responses_stream *s, const char *type, const char *status,
@@ -472,35 +473,25 @@ static void on_task_failed(struct responses_stream *s, const struct face_event *
     buf_done(&why);
 }
 
-static void put_record(struct responses_stream *s, const struct face_sink *to)
-{
-    buf_clear(&s->out);
-    if (s->record) {
-        buf_puts(&s->out, s->record);
-    } else {
-        s->face.status = error_status(ERR_NOT_FOUND);
-        responses_http_ops.put_error(&s->out, ERR_NOT_FOUND,
-                                     "the beginning of this response is no longer kept");
-    }
-    to->put(to->arg, NULL, buf_str(&s->out));
-    s->face.is_over = true;
-}
-
 /* Retention has removed the beginning: numbers from here on would be others than before. */
 static void put_gone(struct responses_stream *s, const struct face_sink *to)
 {
-    if (s->is_whole) {
-        put_record(s, to);
-        return;
-    }
+    static const char why[] = "the beginning of this response is no longer kept";
     struct buf *out = begin_event(s, "error");
     js_put_field(out, "code", STR("gone"));
-    js_put_field(out, "message",
-                 STR("the beginning of this response is no longer kept: retrieve "
-                     "it without \"stream\""));
+    js_put_field(out, "message", str_of(why));
     js_put_raw(out, "param", STR("null"));
-    put_event(s, to);
+    put_numbered(s, to);
     s->face.is_over = true;
+    if (!s->is_whole)
+        return;
+    buf_clear(out);
+    if (s->record)
+        buf_puts(out, s->record);
+    else
+        responses_http_ops.put_error(out, ERR_NOT_FOUND, why);
+    s->face.status = s->record ? 200 : error_status(ERR_NOT_FOUND);
+    to->put(to->arg, NULL, buf_str(out));
 }
 
 static void tell_event(struct responses_stream *s, const struct face_event *e,

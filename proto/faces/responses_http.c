@@ -3,6 +3,7 @@
  * is not there. A request's steps are the requests of our own that it is made of. */
 #include <stdlib.h>
 
+#include "proto/faces/openai.h"
 #include "proto/faces/responses.h"
 #include "proto/str.h"
 
@@ -214,7 +215,7 @@ static enum face_next reply_kept_record(struct face_exchange *x)
     return FACE_REPLY;
 }
 
-static enum face_next on_record(struct face_exchange *x, struct str line, struct js_doc *doc)
+static enum face_next on_retrieved(struct face_exchange *x, struct str line, struct js_doc *doc)
 {
     struct buf record = {0};
     uint32_t task = exchange_task(doc, line);
@@ -317,7 +318,7 @@ static enum face_next responses_replied(struct face_exchange *x, enum error e, s
     case STEP_ANSWER: return on_answered(x);
     case STEP_CHAT:
     case STEP_RECORD: return reply_task(x, line, doc);
-    case STEP_RETRIEVE: return on_record(x, line, doc);
+    case STEP_RETRIEVE: return on_retrieved(x, line, doc);
     case STEP_CANCEL: return ask_of_task(x, STEP_RECORD, VERB_TASK_GET);
     case STEP_OWN: return ask_of_conversation(x, STEP_ALONE, VERB_TASKS);
     case STEP_ALONE: return on_list(x, line, doc);
@@ -327,26 +328,9 @@ static enum face_next responses_replied(struct face_exchange *x, enum error e, s
     UNREACHABLE();
 }
 
-static void responses_put_error(struct buf *out, enum error e, const char *message)
-{
-    int status = error_status(e);
-    buf_putc(out, '{');
-    js_put_key(out, "error");
-    buf_putc(out, '{');
-    js_put_field(out, "message", str_of(message));
-    js_put_field(out, "type",
-                 status >= 500           ? STR("server_error")
-                 : e == ERR_RATE_LIMITED ? STR("rate_limit_error")
-                 : e == ERR_UNAUTHORIZED ? STR("authentication_error")
-                                         : STR("invalid_request_error"));
-    js_put_raw(out, "param", STR("null"));
-    js_put_field(out, "code", str_of(error_code(e)));
-    buf_puts(out, "}}");
-}
-
 const struct face_http_ops responses_http_ops = {
     .stream = &responses_ops,
     .begin = responses_begin,
     .replied = responses_replied,
-    .put_error = responses_put_error,
+    .put_error = openai_put_gateway_error,
 };

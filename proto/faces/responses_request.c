@@ -103,7 +103,7 @@ static bool check_item(struct reader *in, uint32_t item)
     return fail_reading(in, "\"input\" has an item of a type that this gateway does not take");
 }
 
-static bool read_message(struct reader *in, uint32_t item, bool is_last)
+static bool read_input_message(struct reader *in, uint32_t item, bool is_last)
 {
     static const char *const roles[] = {"user", "assistant", "system", "developer"};
     const struct js_doc *d = in->doc;
@@ -157,7 +157,7 @@ static bool read_items(struct reader *in, uint32_t items)
     if (!last)
         return fail_reading(in, "\"input\" must end in a message of the user");
     for (uint32_t i = js_first(d, items); i < js_end(d, items); i = js_next(d, i))
-        if (is_message(d, i) ? !read_message(in, i, i == last) : !check_item(in, i))
+        if (is_message(d, i) ? !read_input_message(in, i, i == last) : !check_item(in, i))
             return false;
     return true;
 }
