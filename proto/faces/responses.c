@@ -37,7 +37,8 @@ struct responses_stream {
     bool waits;         /* an approval is asked for, and nothing came after it */
     enum item_kind run; /* the open run, */
     uint32_t index;     /* its output_index */
-    struct buf text;    /* and what it has said */
+    struct buf text;    /* what it has said, */
+    struct buf route;   /* and the members that name it in an event */
     struct open_call calls[MOST_CALLS];
     size_t n_calls, call_bytes;
     struct buf output; /* finished items, one a line */
@@ -72,20 +73,11 @@ static const char *id_prefix(enum item_kind kind)
     return kind == ITEM_MESSAGE ? "msg" : "rs";
 }
 
-static void put_item_id(struct responses_stream *s, const char *key, const char *prefix,
-                        uint32_t index)
-{
-    js_put_key(&s->out, key);
-    buf_putf(&s->out, "\"%s_%s_%u\"", prefix, s->task_id, index);
-}
-
 /* An event about a part of the open run. */
 static struct buf *begin_part_event(struct responses_stream *s, const char *type)
 {
     struct buf *out = begin_event(s, type);
-    put_item_id(s, "item_id", id_prefix(s->run), s->index);
-    js_put_int(out, "output_index", s->index);
-    js_put_int(out, "content_index", 0);
+    buf_putstr(out, buf_str(&s->route));
     return out;
 }
 
@@ -131,6 +123,9 @@ static void begin_run(struct responses_stream *s, enum item_kind kind, const str
     s->run = kind;
     s->index = s->n_items++;
     buf_clear(&s->text);
+    buf_clear(&s->route);
+    buf_putf(&s->route, ",\"item_id\":\"%s_%s_%u\",\"output_index\":%u,\"content_index\":0",
+             id_prefix(kind), s->task_id, s->index, s->index);
     struct buf *out = begin_event(s, "response.output_item.added");
     js_put_int(out, "output_index", s->index);
     js_put_key(out, "item");
@@ -242,8 +237,7 @@ static void put_call_state(struct responses_stream *s, const char *type, uint32_
                            const struct face_sink *to)
 {
     struct buf *out = begin_event(s, type);
-    put_item_id(s, "item_id", "mcp", index);
-    js_put_int(out, "output_index", index);
+    buf_putf(out, ",\"item_id\":\"mcp_%s_%u\",\"output_index\":%u", s->task_id, index, index);
     put_numbered(s, to);
 }
 
@@ -574,6 +568,7 @@ static void responses_free(struct face_stream *face)
         free(s->calls[i].call);
     }
     buf_done(&s->text);
+    buf_done(&s->route);
     buf_done(&s->output);
     buf_done(&s->out);
     buf_done(&s->scratch);
