@@ -69,6 +69,9 @@ FACE_ROUTES = [
     ("Responses cancel", "POST", "/responses/{r}/cancel", None, (404,)),
     ("Responses delete", "DELETE", "/responses/{r}", None, (404,)),
     ("Responses create", "POST", "/responses", {"input": "x", "background": True, "previous_response_id": "{r}"}, (404,)),
+    ("OpenAI chat", "POST", "/chat/completions", {"conversation": "{c}", "messages": []}, (400,)),
+    ("OpenAI models", "GET", "/models", None, (200,)),
+    ("OpenAI model", "GET", "/models/{c}", None, (404,)),
 ]
 # Their WebSockets: path, what the address says, the frame that is sent.
 FACE_SOCKETS = [

@@ -11,7 +11,7 @@
 #include "gateway/front/tcp.h"
 
 #define LAST_EVENT_ID "last-event-id:"
-#define DROPPED_BODY (1u << 20) /* bytes of a body that nobody wants that are read nevertheless */
+#define DROPPED_BODY (4u << 20) /* of a body that nobody wants: read nevertheless */
 #define BODY_MS 30000           /* for all of a body */
 #define IMPATIENT_MS 1000       /* a request that is answered sooner may have others behind it */
 

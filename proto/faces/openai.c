@@ -128,7 +128,10 @@ static enum face_next begin_completion(struct face_exchange *x, const struct fac
     struct openai_request r;
     struct openai_fault fault;
     enum face_next next = FACE_FOLLOW;
-    if (!openai_read(in->doc, in->body, &r, &fault)) {
+    if (in->idempotency_key.n > MAX_REQUEST_KEY) {
+        r = (struct openai_request){0};
+        next = exchange_fail(x, ERR_BAD_REQUEST, "Idempotency-Key has more than 128 bytes");
+    } else if (!openai_read(in->doc, in->body, &r, &fault)) {
         next = openai_refuse(x, &fault);
     } else if (r.agent.len && !is_model(in->agents, buf_str(&r.agent))) {
         next = no_such_model(x);

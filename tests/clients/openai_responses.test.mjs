@@ -7,6 +7,7 @@ import OpenAI from "openai";
 import { accumulateResponse } from "openai/lib/responses/ResponseAccumulator";
 import { ResponsesWS } from "openai/resources/responses/ws";
 import { holdsFor } from "./support/cases.mjs";
+import { outputOf } from "./support/docs.mjs";
 import { World } from "./support/world.mjs";
 
 const ENDS = ["response.completed", "response.failed", "response.incomplete"];
@@ -206,6 +207,11 @@ async function eventsOf(stream) {
   for await (const event of stream) events.push(event);
   return events;
 }
+
+scene("the lines in docs/faces.md do what they say", async (_, token) => {
+  const message = says({ token: "1 2 " }, { token: "3" });
+  assert.equal(await outputOf("OpenAI Responses", world, token, message), "1 2 3");
+});
 
 scene("a response in the background is retrieved when it is there", async (openai) => {
   const gate = world.gate();
