@@ -98,9 +98,11 @@ struct config_hook {
 
 /* The protocols of other clients (gateway/faces/), each with a key under faces.
  * X(enum name, key, what the key is) */
-#define FACE_TABLE(X)                                                   \
-    X(FACE_AI_SDK, "ai_sdk", "the AI SDK's chat transports, at /v1/ai") \
-    X(FACE_OPENAI, "openai", "OpenAI's Chat Completions, at /v1/chat/completions, and /v1/models")
+#define FACE_TABLE(X)                                                                       \
+    X(FACE_AI_SDK, "ai_sdk", "the AI SDK's chat transports, at /v1/ai")                     \
+    X(FACE_OPENAI, "openai",                                                                \
+      "OpenAI's Responses at /v1/responses, Chat Completions at /v1/chat/completions, and " \
+      "/v1/models")
 
 enum config_face {
 #define X(name, key, doc) name,

@@ -47,6 +47,21 @@ char *http_bearer(struct lws *wsi)
     return token;
 }
 
+char *http_query(struct lws *wsi)
+{
+    struct buf out = {0};
+    int n = lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_URI_ARGS);
+    char *pair = xcalloc((size_t)(n > 0 ? n : 0) + 1);
+    for (int i = 0; lws_hdr_copy_fragment(wsi, pair, n + 1, WSI_TOKEN_HTTP_URI_ARGS, i) >= 0; i++) {
+        if (out.len)
+            buf_putc(&out, '&');
+        buf_puts(&out, pair);
+    }
+    free(pair);
+    buf_putc(&out, 0);
+    return buf_take(&out);
+}
+
 char *http_query_value(struct lws *wsi, const char *name)
 {
     size_t n = strlen(name);
