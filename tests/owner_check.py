@@ -61,6 +61,7 @@ CONVERSATION_ROUTES = [
 # conversation and task, {r} is a response's, in the body as in the path; a face that the gateway does not serve is passed
 # over.
 ANSWER = [{"id": "{t}", "role": "assistant", "parts": [{"type": "data-answer", "data": {"input_id": "q", "answer": "x"}}]}]
+RESUME = [{"interruptId": "{t}.1.q", "status": "resolved", "payload": "x"}]
 FACE_ROUTES = [
     ("AI SDK stream", "GET", "/ai/chat/{c}/stream", None, (204,)),
     ("AI SDK answer", "POST", "/ai/chat", {"id": "{c}", "messages": ANSWER}, (404,)),
@@ -72,6 +73,8 @@ FACE_ROUTES = [
     ("OpenAI chat", "POST", "/chat/completions", {"conversation": "{c}", "messages": []}, (400,)),
     ("OpenAI models", "GET", "/models", None, (200,)),
     ("OpenAI model", "GET", "/models/{c}", None, (404,)),
+    ("AG-UI connect", "GET", "/ag-ui/any/{c}", None, (404,)),
+    ("AG-UI answer", "POST", "/ag-ui/any", {"threadId": "{c}", "runId": "r", "messages": [], "resume": RESUME}, (404,)),
 ]
 # Their WebSockets: path, what the address says, the frame that is sent.
 FACE_SOCKETS = [

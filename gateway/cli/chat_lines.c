@@ -93,7 +93,7 @@ static void on_question(struct chat *c, uint32_t data)
     free(tool);
 }
 
-static void on_answered(struct chat *c, uint32_t data)
+static void chat_answered(struct chat *c, uint32_t data)
 {
     uint32_t id = js_get(&c->doc, data, "input_id");
     if (!c->question || !id || !js_is(&c->doc, id, c->question))
@@ -157,7 +157,7 @@ static void show_event(struct chat *c, enum event_type event, uint32_t data)
         break;
     case EVENT_CHILD: chat_show_aside(&c->show, "· it started another task %s", text); break;
     case EVENT_INPUT_REQUIRED: on_question(c, data); break;
-    case EVENT_INPUT_RECEIVED: on_answered(c, data); break;
+    case EVENT_INPUT_RECEIVED: chat_answered(c, data); break;
     case EVENT_TASK_FAILED: show_failure(c, data); break;
     default: break;
     }

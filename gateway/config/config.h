@@ -102,7 +102,8 @@ struct config_hook {
     X(FACE_AI_SDK, "ai_sdk", "the AI SDK's chat transports, at /v1/ai")                     \
     X(FACE_OPENAI, "openai",                                                                \
       "OpenAI's Responses at /v1/responses, Chat Completions at /v1/chat/completions, and " \
-      "/v1/models")
+      "/v1/models")                                                                         \
+    X(FACE_AG_UI, "ag_ui", "AG-UI, at /v1/ag-ui/{agent}")
 
 enum config_face {
 #define X(name, key, doc) name,

@@ -68,7 +68,9 @@ static void face_go_on(struct exchange *x, enum face_next next)
 static void face_begin(struct exchange *x)
 {
     struct face_http *own = xcalloc(sizeof *own);
+    const char *reads = ops_of(x)->reads;
     char *query = http_query(x->wsi), *key = http_head_value(x->wsi, "idempotency-key:");
+    char *header = reads ? http_head_value(x->wsi, reads) : NULL;
     struct buf agents = {0};
     session_put_agents(&agents, x->front->hub);
     x->own = own;
@@ -76,15 +78,18 @@ static void face_begin(struct exchange *x)
     const struct face_input in = {.operation = x->route->operation,
                                   .conversation = str_of(x->conversation_id),
                                   .task = str_of(x->task_id),
+                                  .agent = str_of(x->agent),
                                   .query = str_of(query),
                                   .body = buf_str(&x->body),
                                   .idempotency_key = str_of(key),
+                                  .header = str_of(header),
                                   .agents = buf_str(&agents),
                                   .doc = &own->doc,
                                   .now_ms = x->front->hub->clock.wall_ms};
     enum face_next next = own->face.ops->begin(&own->face, &in);
     free(query);
     free(key);
+    free(header);
     buf_done(&agents);
     buf_done(&x->body);
     face_go_on(x, next);
@@ -126,11 +131,28 @@ static void face_failed(struct exchange *x, enum error e, struct str reply)
 struct telling {
     struct face_http *own;
     struct buf *out;
+    bool in_message; /* it has no end yet: that comes with its id */
+    struct face_place at;
 };
+
+static void face_end_message(struct telling *telling, struct face_place at)
+{
+    const struct face_http *own = telling->own;
+    if (!telling->in_message)
+        return;
+    telling->in_message = false;
+    if (own->face.ops->put_id) {
+        buf_puts(telling->out, "id: ");
+        own->face.ops->put_id(telling->out, own->stream, at);
+        buf_putc(telling->out, '\n');
+    }
+    buf_putc(telling->out, '\n');
+}
 
 static void face_put_message(void *arg, const char *name, struct str json)
 {
     struct telling *telling = arg;
+    face_end_message(telling, telling->at);
     if (telling->own->n_said++ < telling->own->face.after)
         return;
     if (name) {
@@ -140,7 +162,9 @@ static void face_put_message(void *arg, const char *name, struct str json)
     }
     buf_puts(telling->out, "data: ");
     buf_putstr(telling->out, json);
-    buf_puts(telling->out, "\n\n");
+    buf_putc(telling->out, '\n');
+    telling->in_message = true;
+    telling->at = telling->own->stream->place;
 }
 
 /* Of a reply in one piece each message takes the place of the one before it. */
@@ -179,18 +203,22 @@ static void face_end_if_over(struct exchange *x, struct buf *out)
 static void face_line(struct exchange *x, struct buf *out, struct str line)
 {
     struct face_http *own = x->own;
-    const struct face_sink sink = face_sink(x, &(struct telling){own, out});
+    struct telling telling = {.own = own, .out = out};
+    const struct face_sink sink = face_sink(x, &telling);
     face_stream_lines(own->stream, &own->doc, line, &sink);
+    face_end_message(&telling, own->stream->place);
     face_end_if_over(x, out);
 }
 
 static void face_idle(struct exchange *x, struct buf *out)
 {
     struct face_http *own = x->own;
-    const struct face_sink sink = face_sink(x, &(struct telling){own, out});
+    struct telling telling = {.own = own, .out = out};
+    const struct face_sink sink = face_sink(x, &telling);
     if (!own->stream)
         return;
     face_stream_idle(own->stream, &sink);
+    face_end_message(&telling, own->stream->place);
     face_end_if_over(x, out);
 }
 

@@ -4,6 +4,7 @@
 
 #include "gateway/faces/face_http.h"
 #include "gateway/faces/face_ws.h"
+#include "proto/faces/ag_ui.h"
 #include "proto/faces/ai_sdk.h"
 #include "proto/faces/openai.h"
 #include "proto/faces/responses.h"
@@ -27,6 +28,8 @@ static const struct {
     {FACE_OPENAI, FACE(GET, "/v1/responses/{c}", RESPONSES_GET, responses_http_ops)},
     {FACE_OPENAI, FACE(POST, "/v1/responses/{c}/cancel", RESPONSES_CANCEL, responses_http_ops)},
     {FACE_OPENAI, FACE(DELETE, "/v1/responses/{c}", RESPONSES_DELETE, responses_http_ops)},
+    {FACE_AG_UI, FACE(POST, "/v1/ag-ui/{a}", AG_UI_RUN, ag_ui_http_ops)},
+    {FACE_AG_UI, FACE(GET, "/v1/ag-ui/{a}/{c}", AG_UI_CONNECT, ag_ui_http_ops)},
 };
 
 #define SOCKET(path_, ops_)                                                                        \

@@ -69,7 +69,7 @@ static enum method method_of(struct lws *wsi)
 }
 
 /* Walks pattern and path together; a brace takes one segment. */
-static bool match(const char *pattern, const char *path, char **ret_conversation, char **ret_task)
+static bool match(struct exchange *x, const char *pattern, const char *path)
 {
     while (*pattern) {
         if (*pattern != '{') {
@@ -77,7 +77,9 @@ static bool match(const char *pattern, const char *path, char **ret_conversation
                 return false;
             continue;
         }
-        char **to = pattern[1] == 'c' ? ret_conversation : ret_task;
+        char **to = pattern[1] == 'c'   ? &x->conversation_id
+                    : pattern[1] == 't' ? &x->task_id
+                                        : &x->agent;
         size_t n = strcspn(path, "/");
         free(*to);
         *to = xstrdup((struct str){path, n});
@@ -92,7 +94,7 @@ static const struct route *find_in(struct exchange *x, enum method method, const
 {
     for (size_t i = 0; i < n; i++)
         if (table[i].method == method && (x->is_admins || !table[i].is_admins) &&
-            match(table[i].pattern, path, &x->conversation_id, &x->task_id))
+            match(x, table[i].pattern, path))
             return &table[i];
     return NULL;
 }
@@ -554,6 +556,7 @@ void http_api_closed(struct exchange *x)
     buf_done(&x->answer);
     free(x->conversation_id);
     free(x->task_id);
+    free(x->agent);
     free(x->origin);
     free(x);
 }

@@ -48,6 +48,7 @@ void exchange_done(struct face_exchange *x)
     buf_done(&x->reply);
     buf_done(&x->after_answer);
     buf_done(&x->client_id);
+    buf_done(&x->memory);
     free(x->state);
     x->state = NULL;
 }
@@ -87,6 +88,7 @@ void exchange_task_read(const struct face_exchange *x, struct js_doc *doc, struc
     ret->request = x->state;
     if (x->after_answer.len)
         ret->after_answer = buf_str(&x->after_answer);
+    ret->request = x->state;
     if (x->client_id.len)
         ret->client_id = buf_str(&x->client_id);
 }

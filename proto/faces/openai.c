@@ -107,7 +107,7 @@ static bool is_model(struct str agents, struct str name)
 
 /* --- completions ------------------------------------------------------------------------------ */
 
-static void put_chat(struct face_exchange *x, const struct openai_request *r, struct str key)
+static void openai_put_chat(struct face_exchange *x, const struct openai_request *r, struct str key)
 {
     struct str own = r->conversation.len ? buf_str(&r->conversation) : STR_NULL;
     struct buf *body = exchange_ask(x, VERB_CHAT, own, STR_NULL);
@@ -140,7 +140,7 @@ static enum face_next begin_completion(struct face_exchange *x, const struct fac
         *options = (struct openai_options){!r.stream, r.wants_usage};
         x->state = options;
         x->is_whole = !r.stream;
-        put_chat(x, &r, in->idempotency_key);
+        openai_put_chat(x, &r, in->idempotency_key);
     }
     openai_request_done(&r);
     return next;

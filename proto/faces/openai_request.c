@@ -230,7 +230,7 @@ static bool read_flag(struct openai_reader *in, uint32_t object, const char *key
            openai_fault_at(in->fault, "invalid_type", key, "%s must be true or false", key);
 }
 
-static bool read_name(struct openai_reader *in, const char *key, struct buf *ret)
+static bool read_openai_name(struct openai_reader *in, const char *key, struct buf *ret)
 {
     uint32_t at = openai_member(in->doc, 0, key);
     if (is_of(in->doc, at, JS_STRING))
@@ -246,8 +246,8 @@ static bool read_rest(struct openai_reader *in)
              metadata = openai_member(d, 0, "metadata");
     if (is_of(d, metadata, JS_OBJECT))
         js_copy(d, metadata, &in->r->metadata);
-    return read_name(in, "model", &in->r->agent) &&
-           read_name(in, "conversation", &in->r->conversation) &&
+    return read_openai_name(in, "model", &in->r->agent) &&
+           read_openai_name(in, "conversation", &in->r->conversation) &&
            read_flag(in, 0, "stream", &in->r->stream) &&
            (!is_of(d, options, JS_OBJECT) ||
             read_flag(in, options, "include_usage", &in->r->wants_usage));

@@ -4,12 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "proto/faces/ag_ui.h"
 #include "proto/faces/ai_sdk.h"
 #include "proto/faces/openai.h"
 #include "proto/faces/responses.h"
 
-static const struct face_ops *const faces[] = {&ai_sdk_ops, &openai_ops, &responses_ops};
-static const struct face_http_ops *const others[] = {&openai_http_ops};
+static const struct face_ops *const faces[] = {&ai_sdk_ops, &openai_ops, &responses_ops,
+                                               &ag_ui_ops};
+static const struct face_http_ops *const others[] = {&openai_http_ops, &ag_ui_http_ops};
 static const struct face_ws_ops *const sockets[] = {&ai_sdk_ws_ops, &responses_ws_ops};
 static struct js_doc doc, check;
 
@@ -62,6 +64,8 @@ static void exchange(const struct face_http_ops *ops, int operation, struct str 
                                   .query = body,
                                   .body = body,
                                   .agents = STR("[{\"name\":\"a\"}]"),
+                                  .agent = STR("a"),
+                                  .header = body,
                                   .doc = &doc};
     const struct buf *made = ops->begin(&x, &in) == FACE_REPLY ? &x.reply : &x.ask.body;
     ASSERT(made->len == 0 || js_parse(&check, made->bytes, made->len, JS_ANY_NUMBER));
