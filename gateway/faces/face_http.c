@@ -69,7 +69,7 @@ static void face_begin(struct exchange *x)
 {
     struct face_http *own = xcalloc(sizeof *own);
     const char *reads = ops_of(x)->reads;
-    char *query = http_api_query(x), *key = http_head_value(x->wsi, "idempotency-key:");
+    char *query = http_query(x->wsi), *key = http_head_value(x->wsi, "idempotency-key:");
     char *header = reads ? http_head_value(x->wsi, reads) : NULL;
     struct buf agents = {0};
     session_put_agents(&agents, x->front->hub);
