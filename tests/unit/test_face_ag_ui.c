@@ -144,6 +144,27 @@ static void test_another_final_answer_restates_the_messages(void **state)
                "-2\",\"role\":\"assistant\",\"content\":\"final\"}]}\n");
 }
 
+static void test_a_snapshot_keeps_the_calls(void **state)
+{
+    (void)state;
+    request.history = STR("[]");
+    tell(EVENT_TOKEN, "{\"text\":\"draft\"}");
+    tell(EVENT_TOOL_CALL, "{\"call_id\":\"a\",\"name\":\"n\",\"arguments\":{\"x\":1}}");
+    tell(EVENT_TOOL_CALL, "{\"call_id\":\"b\",\"name\":\"m\"}");
+    tell(EVENT_TOOL_RESULT, "{\"call_id\":\"b\",\"output\":\"y\"}");
+    buf_clear(&got);
+    tell(EVENT_FINAL_ANSWER, "{\"output\":\"final\"}");
+    assert_text(
+        buf_str(&got),
+        "{\"type\":\"MESSAGES_SNAPSHOT\",\"messages\":[{\"id\":\"" TID
+        "-1\",\"role\":\"assistant\",\"toolCalls\":[{\"id\":\"" TID
+        "-a\",\"type\":\"function\",\"function\":{\"name\":\"n\",\"arguments\":\"{\\\"x\\\":1}\"}},"
+        "{\"id\":\"" TID "-b\",\"type\":\"function\",\"function\":{\"name\":\"m\",\"arguments\":"
+        "\"{}\"}}]},{\"id\":\"" TID "-2\",\"role\":\"tool\",\"toolCallId\":\"" TID
+        "-b\",\"content\":\"y\"},{\"id\":\"" TID
+        "-3\",\"role\":\"assistant\",\"content\":\"final\"}]}\n");
+}
+
 static void test_another_final_answer_without_a_history_is_one_more_message(void **state)
 {
     (void)state;
@@ -519,6 +540,7 @@ int main(void)
         TEST(test_answer_in_pieces_is_one_message),
         TEST(test_thoughts_and_tools_keep_their_place),
         TEST(test_another_final_answer_restates_the_messages),
+        TEST(test_a_snapshot_keeps_the_calls),
         TEST(test_another_final_answer_without_a_history_is_one_more_message),
         TEST(test_failure_is_an_error_and_a_cancel_an_outcome),
         TEST(test_cancel_is_an_error_to_a_client_before_1_0),
