@@ -27,6 +27,8 @@ struct ag_ui_stream {
     struct face_stream face;
     char *thread_id, *task_id, *run_id;
     const struct ag_ui_request *request; /* NULL: all is told, and nothing is known of before */
+    struct face_place known;             /* that is not told */
+    struct str tells;                    /* the messages with which it begins, or STR_NULL */
     bool begun;
     bool ends;                      /* the last message is told, also to who has it */
     const struct face_event *event; /* under way */
@@ -106,15 +108,14 @@ static void open_again(struct ag_ui_stream *s, const struct face_sink *to)
 
 static void begin_run(struct ag_ui_stream *s, const struct face_sink *to)
 {
-    const struct ag_ui_request *r = s->request;
     s->begun = true;
-    if (r && r->known.seq)
-        s->face.place = r->known;
+    if (s->known.seq)
+        s->face.place = s->known;
     put_run_ids(s, begin_message(&s->first, "RUN_STARTED"));
     js_put_field(&s->first, "protocolVersion", STR("1.0"));
     put_first(s, to);
-    if (r && r->tells_history && r->history.p && !r->known.seq) {
-        js_put_raw(begin_message(&s->first, "MESSAGES_SNAPSHOT"), "messages", r->history);
+    if (s->tells.p && !s->known.seq) {
+        js_put_raw(begin_message(&s->first, "MESSAGES_SNAPSHOT"), "messages", s->tells);
         put_first(s, to);
     }
     open_again(s, to);
@@ -122,8 +123,8 @@ static void begin_run(struct ag_ui_stream *s, const struct face_sink *to)
 
 static bool is_known(const struct ag_ui_stream *s)
 {
-    const struct face_place *known = s->request ? &s->request->known : NULL;
-    if (!known || !known->seq || s->event->seq > known->seq)
+    const struct face_place *known = &s->known;
+    if (!known->seq || s->event->seq > known->seq)
         return false;
     return s->event->seq < known->seq || known->n == 0 || s->n <= known->n;
 }
@@ -287,7 +288,8 @@ static void on_final_answer(struct ag_ui_stream *s, const struct face_event *e,
                             const struct face_sink *to)
 {
     struct str output = face_text(e, "output", &s->text);
-    if (!output.p || face_said_is(&s->all, output) || (s->all.n && face_said_is(&s->last, output)))
+    if (!output.p || face_said_is(&s->all, output) || face_said_is_cut(&s->all, output) ||
+        (s->all.n && face_said_is(&s->last, output)))
         return;
     bool takes_back = s->all.n > 0 && s->request && s->request->history.p;
     close_open(s, to);
@@ -485,13 +487,37 @@ static void tell_event(struct ag_ui_stream *s, const struct face_event *e,
     }
 }
 
+static void forget_known(struct ag_ui_stream *s)
+{
+    s->known = (struct face_place){0};
+    if (s->request)
+        s->tells = s->request->history;
+}
+
+/* Of a run that has ended no event is left: its record says how, and the thread what. */
+static void tell_record(struct ag_ui_stream *s, const struct face_sink *to)
+{
+    struct js_doc doc = {0};
+    struct face_event e = {.type = EVENT_TASK_FAILED, .doc = &doc};
+    bool good = js_parse(&doc, s->request->record.p, s->request->record.n, JS_OURS);
+    ASSERT(good);
+    if (js_is(&doc, js_get(&doc, 0, "status"), "completed"))
+        e.type = EVENT_TASK_COMPLETED;
+    s->known = (struct face_place){0};
+    s->tells = s->request->thread;
+    on_task_end(s, &e, to);
+    js_done(&doc);
+}
+
 static void ag_ui_event(struct face_stream *face, const struct face_event *e,
                         const struct face_sink *to)
 {
     struct ag_ui_stream *s = container_of(face, struct ag_ui_stream, face);
     s->event = e;
     s->n = 0;
-    if (!s->begun && !(s->request && s->request->known.seq))
+    if (e->seq > s->known.seq + 1 && !s->face.place.seq)
+        forget_known(s); /* what follows the client's place is gone */
+    if (!s->begun && !s->known.seq)
         begin_run(s, to);
     tell_event(s, e, to);
     s->event = NULL;
@@ -500,6 +526,10 @@ static void ag_ui_event(struct face_stream *face, const struct face_event *e,
 static void ag_ui_idle(struct face_stream *face, const struct face_sink *to)
 {
     struct ag_ui_stream *s = container_of(face, struct ag_ui_stream, face);
+    if (s->request && s->request->record.p && !face->place.seq) {
+        tell_record(s, to);
+        return;
+    }
     if (!s->begun)
         begin_run(s, to);
     if (s->n_questions == 0)
@@ -545,6 +575,10 @@ static struct face_stream *ag_ui_make(const struct face_task *task)
     s->thread_id = xstrdup(task->conversation_id);
     s->run_id = name_run(task);
     s->request = task->request;
+    if (s->request)
+        s->known = s->request->known;
+    if (s->request && s->request->tells_history)
+        s->tells = s->request->history;
     return &s->face;
 }
 
