@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "proto/faces/ag_ui_calls.h"
 #include "proto/faces/ag_ui_parts.h"
 #include "proto/str.h"
 
@@ -13,8 +14,6 @@
  *
  * A question ends the run when nothing follows it (outcome interrupt). The interrupt's id says from
  * where the run that answers it goes on, so what was said meanwhile is not lost. */
-
-#define KEPT_BYTES (64 * 1024)
 
 enum open { OPEN_NOTHING, OPEN_TEXT, OPEN_SPAN, OPEN_THOUGHT, OPEN_CALL };
 
@@ -37,8 +36,7 @@ struct ag_ui_stream {
     uint32_t n_ids, open_id;    /* ids of messages */
     uint32_t calls_id;          /* the message on which calls hang; 0: the next one has its own */
     struct face_said all, last; /* text: of the whole run, and of the last message */
-    struct buf kept;            /* the run's calls and results as messages, for a snapshot */
-    uint32_t kept_id;           /* the message in it that further calls may join; 0: none */
+    struct ag_ui_calls calls;   /* of the run, while a snapshot is possible */
     struct ag_ui_question *questions;
     uint32_t n_questions;
     struct buf message, first, text;
@@ -220,62 +218,22 @@ static void on_thinking(struct ag_ui_stream *s, const struct face_event *e,
     put_event(s, to);
 }
 
-/* Calls are kept for as long as they are few: a stream is no second journal. */
-static bool keeps_calls(const struct ag_ui_stream *s)
+static bool can_restate(const struct ag_ui_stream *s)
 {
-    return s->request && s->request->history.p && s->kept.len < KEPT_BYTES;
-}
-
-static void end_kept(struct ag_ui_stream *s)
-{
-    if (s->kept_id)
-        buf_puts(&s->kept, "]}");
-    s->kept_id = 0;
-}
-
-static void keep_call(struct ag_ui_stream *s, const struct face_event *e)
-{
-    if (!keeps_calls(s))
-        return;
-    if (s->kept_id != s->calls_id) {
-        end_kept(s);
-        buf_puts(&s->kept, ",{");
-        put_message_id(s, &s->kept, "id", s->calls_id);
-        js_put_field(&s->kept, "role", STR("assistant"));
-        js_put_key(&s->kept, "toolCalls");
-        buf_putc(&s->kept, '[');
-    } else {
-        buf_putc(&s->kept, ',');
-    }
-    s->kept_id = s->calls_id;
-    ag_ui_put_call(&s->kept, s->task_id, e);
-}
-
-static void keep_result(struct ag_ui_stream *s, const struct face_event *e)
-{
-    if (!keeps_calls(s))
-        return;
-    end_kept(s);
-    buf_puts(&s->kept, ",{");
-    put_message_id(s, &s->kept, "id", s->n_ids);
-    js_put_field(&s->kept, "role", STR("tool"));
-    ag_ui_put_call_id(&s->kept, "toolCallId", s->task_id, e);
-    ag_ui_put_as_text(&s->kept, "content", e, "output", "");
-    buf_putc(&s->kept, '}');
+    return s->request && s->request->history.p;
 }
 
 /* Only all of a thread's messages together can take one of them back. */
 static void put_snapshot(struct ag_ui_stream *s, struct str output, const struct face_sink *to)
 {
-    struct str history = s->request->history;
+    struct str history = s->request->history, calls = ag_ui_calls_messages(&s->calls);
     struct buf *out = begin_message(&s->message, "MESSAGES_SNAPSHOT");
     s->open_id = ++s->n_ids;
     s->calls_id = 0;
     js_put_key(out, "messages");
     buf_put(out, history.p, history.n - 1);
-    end_kept(s);
-    buf_putstr(out, str_from(buf_str(&s->kept), history.n == 2 && s->kept.len ? 1 : 0));
-    buf_puts(out, history.n > 2 || s->kept.len ? ",{" : "{");
+    buf_putstr(out, str_from(calls, history.n == 2 && calls.n ? 1 : 0));
+    buf_puts(out, history.n > 2 || calls.n ? ",{" : "{");
     put_message_id(s, out, "id", s->open_id);
     js_put_field(out, "role", STR("assistant"));
     js_put_field(out, "content", output);
@@ -291,7 +249,7 @@ static void on_final_answer(struct ag_ui_stream *s, const struct face_event *e,
     if (!output.p || face_said_is(&s->all, output) || face_said_is_cut(&s->all, output) ||
         (s->all.n && face_said_is(&s->last, output)))
         return;
-    bool takes_back = s->all.n > 0 && s->request && s->request->history.p;
+    bool takes_back = s->all.n > 0 && can_restate(s);
     close_open(s, to);
     s->all = (struct face_said){0};
     if (!takes_back) {
@@ -309,7 +267,8 @@ static void on_tool_call(struct ag_ui_stream *s, const struct face_event *e,
     close_open(s, to);
     if (!s->calls_id)
         s->calls_id = ++s->n_ids;
-    keep_call(s, e);
+    if (can_restate(s))
+        ag_ui_calls_add(&s->calls, s->task_id, s->calls_id, e);
     put_call_start(s, &s->message);
     put_event(s, to);
     s->open = OPEN_CALL;
@@ -328,7 +287,8 @@ static void on_tool_result(struct ag_ui_stream *s, const struct face_event *e,
     s->calls_id = 0;
     struct buf *out = begin_message(&s->message, "TOOL_CALL_RESULT");
     put_message_id(s, out, "messageId", ++s->n_ids);
-    keep_result(s, e);
+    if (can_restate(s))
+        ag_ui_calls_add_result(&s->calls, s->task_id, s->n_ids, e);
     ag_ui_put_call_id(out, "toolCallId", s->task_id, e);
     ag_ui_put_as_text(out, "content", e, "output", "");
     js_put_field(out, "role", STR("tool"));
@@ -532,6 +492,7 @@ static void ag_ui_idle(struct face_stream *face, const struct face_sink *to)
     }
     if (!s->begun)
         begin_run(s, to);
+    s->known = (struct face_place){0}; /* what comes now is new, whatever the client says */
     if (s->n_questions == 0)
         return;
     close_open(s, to);
@@ -588,7 +549,7 @@ static void ag_ui_free(struct face_stream *face)
     while (s->n_questions)
         drop_question(s, s->n_questions - 1);
     free(s->questions);
-    buf_done(&s->kept);
+    ag_ui_calls_done(&s->calls);
     buf_done(&s->message);
     buf_done(&s->first);
     buf_done(&s->text);
