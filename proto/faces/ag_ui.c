@@ -107,7 +107,7 @@ static void open_again(struct ag_ui_stream *s, const struct face_sink *to)
 static void begin_run(struct ag_ui_stream *s, const struct face_sink *to)
 {
     s->begun = true;
-    if (s->known.seq)
+    if (s->known.seq > s->face.place.seq)
         s->face.place = s->known;
     put_run_ids(s, begin_message(&s->first, "RUN_STARTED"));
     js_put_field(&s->first, "protocolVersion", STR("1.0"));
