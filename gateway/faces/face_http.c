@@ -68,7 +68,7 @@ static void face_go_on(struct exchange *x, enum face_next next)
 static void face_begin(struct exchange *x)
 {
     struct face_http *own = xcalloc(sizeof *own);
-    char *query = http_api_query(x), *key = http_head_value(x->wsi, "idempotency-key:");
+    char *query = http_query(x->wsi), *key = http_head_value(x->wsi, "idempotency-key:");
     struct buf agents = {0};
     session_put_agents(&agents, x->front->hub);
     x->own = own;

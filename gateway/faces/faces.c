@@ -6,6 +6,7 @@
 #include "gateway/faces/face_ws.h"
 #include "proto/faces/ai_sdk.h"
 #include "proto/faces/openai.h"
+#include "proto/faces/responses.h"
 
 #define FACE(method_, pattern_, operation_, ops_)                                                  \
     {                                                                                              \
@@ -22,6 +23,10 @@ static const struct {
     {FACE_OPENAI, FACE(POST, "/v1/chat/completions", OPENAI_CHAT, openai_http_ops)},
     {FACE_OPENAI, FACE(GET, "/v1/models", OPENAI_MODELS, openai_http_ops)},
     {FACE_OPENAI, FACE(GET, "/v1/models/{c}", OPENAI_MODEL, openai_http_ops)},
+    {FACE_OPENAI, FACE(POST, "/v1/responses", RESPONSES_CREATE, responses_http_ops)},
+    {FACE_OPENAI, FACE(GET, "/v1/responses/{c}", RESPONSES_GET, responses_http_ops)},
+    {FACE_OPENAI, FACE(POST, "/v1/responses/{c}/cancel", RESPONSES_CANCEL, responses_http_ops)},
+    {FACE_OPENAI, FACE(DELETE, "/v1/responses/{c}", RESPONSES_DELETE, responses_http_ops)},
 };
 
 #define SOCKET(path_, ops_)                                                                        \
@@ -35,6 +40,7 @@ static const struct {
     struct ws_kind kind;
 } sockets[] = {
     {FACE_AI_SDK, SOCKET("/v1/ai", ai_sdk_ws_ops)},
+    {FACE_OPENAI, SOCKET("/v1/responses", responses_ws_ops)},
 };
 
 void faces_init(struct front *f)

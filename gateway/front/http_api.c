@@ -216,22 +216,6 @@ static bool is_number_or_word(struct str v)
     return v.n > 0 && v.n < 20 && (v.p[0] != '0' || v.n == 1);
 }
 
-char *http_api_query(struct exchange *x)
-{
-    struct buf out = {0};
-    int n = lws_hdr_total_length(x->wsi, WSI_TOKEN_HTTP_URI_ARGS);
-    char *pair = xcalloc((size_t)(n > 0 ? n : 0) + 1);
-    for (int i = 0; lws_hdr_copy_fragment(x->wsi, pair, n + 1, WSI_TOKEN_HTTP_URI_ARGS, i) >= 0;
-         i++) {
-        if (out.len)
-            buf_putc(&out, '&');
-        buf_puts(&out, pair);
-    }
-    free(pair);
-    buf_putc(&out, 0);
-    return buf_take(&out);
-}
-
 /* Whether the name is one of a list that is separated by spaces. */
 static bool has_name(const char *list, const char *name)
 {

@@ -268,11 +268,15 @@ static bool begin_stream(struct exchange *x)
 
 static void end_whole(struct exchange *x)
 {
+    struct buf line = {0};
     sse_done(x);
-    if (x->lost)
-        http_api_fail(x, ERR_INTERNAL, "what the task said cannot be told any more");
-    else
+    if (!x->lost) {
         http_api_ready(x, x->status);
+        return;
+    }
+    error_line(&line, ERR_INTERNAL, STR_NULL, "what the task said cannot be told any more", -1, -1);
+    x->route->kind->failed(x, ERR_INTERNAL, buf_str(&line));
+    buf_done(&line);
 }
 
 int sse_writable(struct exchange *x)

@@ -121,7 +121,8 @@ static void on_final_answer(struct ai_sdk_stream *s, const struct face_event *e,
                             const struct face_sink *to)
 {
     struct str output = face_text(e, "output", &s->scratch);
-    if (!output.p || face_said_is(&s->all, output) || (s->all.n && face_said_is(&s->last, output)))
+    if (!output.p || face_said_is(&s->all, output) || face_said_is_cut(&s->all, output) ||
+        (s->all.n && face_said_is(&s->last, output)))
         return;
     if (s->in_step && s->step_has_text) {
         put_bare(s, "reset-step", to);

@@ -25,6 +25,7 @@ struct face_sink {
 struct face_task {
     struct str task_id, conversation_id, agent;
     int64_t created_at;   /* Unix ms */
+    struct str metadata;  /* the task's, a JSON object, or STR_NULL */
     struct str client_id; /* the id that the client gave the run, or STR_NULL */
     struct str
         after_answer;    /* say only what comes after the answer to this question; or STR_NULL */
@@ -96,8 +97,12 @@ void face_copy(struct buf *out, const char *key, const struct face_event *e, con
  * were cut. It spares a stream a copy of all that it has said. */
 struct face_said {
     uint64_t n, hash;
+    uint64_t head; /* the hash of the beginning that a cut answer shares */
 };
 void face_said_add(struct face_said *said, struct str text);
 bool face_said_is(const struct face_said *said, struct str text);
+/* Whether it is a beginning of what was said that ends at MAX_OUTPUT, behind a whole character: the
+ * final answer that the gateway makes of tokens, which is no other answer. */
+bool face_said_is_cut(const struct face_said *said, struct str text);
 
 #endif

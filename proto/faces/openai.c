@@ -25,7 +25,7 @@ void openai_put_error(struct buf *out, int status, struct str message, struct st
     buf_puts(out, "}}");
 }
 
-static void openai_put_gateway_error(struct buf *out, enum error e, const char *message)
+void openai_put_gateway_error(struct buf *out, enum error e, const char *message)
 {
     const char *code = e == ERR_UNAUTHORIZED   ? "invalid_api_key"
                        : e == ERR_RATE_LIMITED ? "rate_limit_exceeded"

@@ -37,6 +37,8 @@ void openai_request_done(struct openai_request *r);
 /* {"error":{"message","type","param","code"}}; its type follows from the status. */
 void openai_put_error(struct buf *out, int status, struct str message, struct str param,
                       struct str code);
+/* The same of what the gateway itself finds. */
+void openai_put_gateway_error(struct buf *out, enum error e, const char *message);
 
 /* What a completion is asked with: the state of its exchange. */
 struct openai_options {

@@ -3,12 +3,10 @@
 // This protocol has no resume: a client that comes back asks again, with the same Idempotency-Key.
 
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
-import { readFile } from "node:fs/promises";
 import { test } from "node:test";
-import { promisify } from "node:util";
 import OpenAI, { APIError } from "openai";
 import { holdsFor, until } from "./support/cases.mjs";
+import { outputOf } from "./support/docs.mjs";
 import { World } from "./support/world.mjs";
 
 const connect = (world, token, more = {}) =>
@@ -213,18 +211,8 @@ test("a failure is an HTTP error, and the client does not ask again by itself", 
 });
 
 test("the lines in docs/faces.md do what they say", async () => {
-  const docs = await readFile(new URL("../../docs/faces.md", import.meta.url), "utf8");
-  const [, lines] = docs.match(/```js\n(import OpenAI.*?)```/s);
-  const program = lines
-    .replace("http://127.0.0.1:8080", world.base)
-    .replace('"assistant"', '"script"')
-    .replace('"Count to 3."', JSON.stringify(JSON.stringify([{ token: "1 2 " }, { token: "3" }])));
-  const { stdout } = await promisify(execFile)(
-    process.execPath,
-    ["--input-type=module", "-e", `const token = process.env.TOKEN;\n${program}`],
-    { cwd: new URL(".", import.meta.url), env: { ...process.env, TOKEN: guest.token } },
-  );
-  assert.equal(stdout, "1 2 3");
+  const message = JSON.stringify([{ token: "1 2 " }, { token: "3" }]);
+  assert.equal(await outputOf("OpenAI Chat Completions", world, guest.token, message), "1 2 3");
 });
 
 test("agents are the models", async () => {

@@ -1,5 +1,6 @@
 """A task whose oldest events are gone: that is said, and never skipped in silence (PROTOCOL.md 5, 7)."""
 
+import base64
 import json
 
 import pytest
@@ -120,6 +121,21 @@ def test_gap_is_the_first_event_over_http(pruned):  # F01
     clean, events = sse(api, "c", pruned.empty["task_id"], 3)
     assert clean and events == [(None, "gap", {"after": 3, "first": HEAD + 1, "head": HEAD})]
     assert sse(api, "c", pruned.empty["task_id"], HEAD)[0] == 204
+
+
+@pytest.mark.parametrize("which", ["task", "empty"])
+def test_response_without_its_events_is_told_from_the_record(pruned, which):  # F01
+    task = getattr(pruned, which)
+    name = base64.urlsafe_b64encode(b"c").decode().rstrip("=")
+    api, path = Api(pruned, pruned.token), f"/responses/resp_{name}.{task['task_id']}"
+    status, response = api.ask("GET", path)
+    assert (status, response["status"]) == (200, "completed")
+    assert [item["content"][0]["text"] for item in response["output"]] == ["the end"]
+    headers = {"Authorization": "Bearer " + pruned.token}
+    if which == "task":  # numbers that are not those of before are not told
+        _, _, body = pruned.http("GET", f"/v1{path}?stream=true", None, headers)
+        kind, data = body.decode().split("data: ")[:2]
+        assert "event: error" in kind and json.loads(data)["code"] == "gone" and body.count(b"data: ") == 1
 
 
 def test_gaps_are_counted(pruned, reader):
