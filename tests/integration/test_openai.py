@@ -1,21 +1,23 @@
 """The wire of OpenAI's Python client, which is that of its others (docs/faces.md): with what Python has."""
 
 import json
+import threading
 import urllib.error
 import urllib.request
 
 import pytest
 
 from gateway import Gateway, script_agent
-from holdfast import program
+from holdfast import Client, program
 
 CONFIG = {"agents": [script_agent(default=True)]}
 
 
-def post(gateway, token, body):
+def post(gateway, token, body, key=None):
     request = urllib.request.Request(f"http://{gateway.host}:{gateway.port}/v1/chat/completions",
                                      json.dumps(body).encode(),
-                                     {"Authorization": f"Bearer {token}", "Content-Type": "application/json"})
+                                     {"Authorization": f"Bearer {token}", "Content-Type": "application/json",
+                                      **({"Idempotency-Key": key} if key else {})})
     return urllib.request.urlopen(request)
 
 
@@ -49,6 +51,32 @@ def test_failed_answer_is_an_error(gateway, client):
     assert caught.value.code == 500
     error = json.load(caught.value)["error"]
     assert error["code"] == "agent_error" and "exit status 3" in error["message"]
+
+
+def test_plain_answer_is_cut_by_a_kill_and_told_as_it_is_after_it():
+    body = {"conversation": "c", "messages": messages({"token": "so far"}, {"hang": True})}
+    with Gateway(CONFIG) as gateway:
+        with Client(gateway) as client:
+            token = client.token
+            seen = []
+
+            def ask():
+                try:
+                    post(gateway, token, body, "k")
+                except OSError as error:
+                    seen.append(error)
+
+            client.call("open", conversation_id="c", follow=True)
+            asking = threading.Thread(target=ask)
+            asking.start()
+            client.expect(lambda line: line.get("event") == "token")
+            gateway.kill()
+        asking.join()
+        assert len(seen) == 1 and not isinstance(seen[0], urllib.error.HTTPError), "no answer that is none"
+        gateway.start()
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            post(gateway, token, body, "k")
+        assert json.load(caught.value)["error"]["code"] == "orphaned"
 
 
 def test_face_that_is_off_is_not_there():

@@ -69,6 +69,19 @@ def test_cursor_at_or_behind_the_first_that_is_kept_has_no_gap(pruned, reader, b
     assert reader.events_since(pruned.task) == pruned.events[after:]
 
 
+def test_answer_in_one_piece_is_whole_or_an_error(pruned):
+    """A face's reply that waits for the end (docs/faces.md): the end is among what is kept, or nothing is."""
+    said = {}
+    for key in ("k", "all"):
+        body = {"conversation": "c", "messages": [{"role": "user", "content": message(pruned)}]}
+        status, _, answer = pruned.http("POST", "/v1/chat/completions", json.dumps(body),
+                                        {"Authorization": f"Bearer {pruned.token}", "Content-Type": "application/json",
+                                         "Idempotency-Key": key})
+        said[key] = status, json.loads(answer)
+    assert said["k"][0] == 200 and said["k"][1]["choices"][0]["message"]["content"] == "the end"
+    assert said["all"][0] == 500 and said["all"][1]["error"]["code"] == "internal"
+
+
 def test_coalesced_replay_tells_the_gap_too(pruned, reader):  # F01
     since = len(reader.log)
     merged = reader.replay(pruned.task, 0, coalesce=True)
