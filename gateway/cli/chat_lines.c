@@ -54,8 +54,8 @@ static void answer(struct chat *c, struct str typed)
 static void on_typed(uv_poll_t *poll, int status, int events)
 {
     struct chat *c = poll->data;
-    char *at = buf_reserve(&c->typed, MAX_ANSWER);
-    ssize_t n = status < 0 ? 0 : read(STDIN_FILENO, at, MAX_ANSWER);
+    char bytes[MAX_ANSWER];
+    ssize_t n = status < 0 ? 0 : read(STDIN_FILENO, bytes, sizeof bytes);
     (void)events;
     if (n <= 0) {
         uv_poll_stop(poll);
@@ -63,7 +63,11 @@ static void on_typed(uv_poll_t *poll, int status, int events)
             chat_talk_leave(c);
         return;
     }
-    c->typed.len += (size_t)n;
+    if (c->is_raw) {
+        chat_talk_keys(c, bytes, (size_t)n);
+        return;
+    }
+    buf_put(&c->typed, bytes, (size_t)n);
     const char *newline = memchr(c->typed.bytes, '\n', c->typed.len);
     if (newline && c->question) {
         answer(c, (struct str){c->typed.bytes, (size_t)(newline - c->typed.bytes)});

@@ -1,5 +1,6 @@
 /* config -- what the operator has decided: the JSON file, the command line, and the defaults.
  *
+ * File:     JSON; comments as in C may stand wherever a blank may.
  * Shape:    one table of keys (config_keys.c) has each key's type, range, default and description;
  *           reading, faults and config_print come from it.  config_check.c holds what a table
  *           cannot say: what goes together.  After config_load the struct is const.

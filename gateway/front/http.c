@@ -22,7 +22,8 @@
 /* The pages talk to their own origin alone, and run and show nothing that was not built in. */
 #define PAGE_POLICY                                                                   \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " \
-    "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; "    \
+    "font-src 'self'; connect-src 'self'; worker-src 'self'; base-uri 'none'; "       \
+    "form-action 'none'; "                                                            \
     "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types default"
 
 /* NULL when it is not there; one without a value is "". */
