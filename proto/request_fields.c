@@ -28,15 +28,15 @@ struct field {
     enum kind kind;
     bool required;
     uint64_t min, max;
-    size_t offset; /* in struct request; of kinds that fill more than one member, unused */
+    size_t offset; /* in struct request; unused for kinds that fill more than one member */
 };
 
 #define AT(member) .offset = offsetof(struct request, member)
 #define REQUIRED .required = true
 #define OPTIONAL .required = false
-#define ANY_SIZE UINT64_MAX /* the message's own limit bounds it */
+#define ANY_SIZE UINT64_MAX /* bounded by the message's own limit */
 
-/* Rows that several verbs have. */
+/* Rows that several verbs share. */
 #define CONVERSATION_ID "conversation_id", KIND_CONVERSATION_ID, REQUIRED, AT(conversation_id)
 #define LIMIT "limit", KIND_LIMIT, OPTIONAL, .min = 1, .max = LIST_MAX, AT(limit)
 
@@ -257,7 +257,7 @@ static bool read_status(struct decoding *d, const struct field *f, uint32_t node
     return d->to->has_status;
 }
 
-/* What a client says of itself is for people who read the wire: nothing is kept of it. */
+/* The client's description of itself is for people who read the wire; it is not kept. */
 static bool read_client(struct decoding *d, const struct field *f, uint32_t node)
 {
     (void)f;
@@ -291,7 +291,7 @@ static bool read_answer(struct decoding *d, const struct field *f, uint32_t node
     UNREACHABLE();
 }
 
-/* The spans' array stands at the front of the block, where request.c has left room. */
+/* The array of spans is at the front of the block, where request.c has left room. */
 static bool read_task_ids(struct decoding *d, const struct field *f, uint32_t node)
 {
     const struct js_doc *doc = d->doc;
@@ -308,7 +308,7 @@ static bool read_task_ids(struct decoding *d, const struct field *f, uint32_t no
 
 static const struct {
     bool (*read)(struct decoding *d, const struct field *f, uint32_t node);
-    const char *expects; /* NULL: expect() makes it of min and max */
+    const char *expects; /* NULL: expect() builds it from min and max */
 } kinds[] = {
     [KIND_TEXT] = {field_read_text, NULL},
     [KIND_NAME] = {read_name, NULL},
@@ -339,7 +339,7 @@ static void expect_text(const struct field *f, char *text, size_t size)
         snprintf(text, size, "must be a string%s", f->min > 0 ? " of 1 byte or more" : "");
 }
 
-/* What the field asks for, as the end of a sentence. */
+/* What the field expects, as the end of a sentence. */
 static void expect(const struct field *f, char *text, size_t size)
 {
     switch (f->kind) {
