@@ -5,7 +5,7 @@
 
 #include "core/session.h"
 
-#define PATIENCE_MS 1000 /* with commits that fail */
+#define PATIENCE_MS 1000 /* how long failing commits go on before calls are answered */
 
 static void verb_none(struct call *c)
 {
@@ -13,7 +13,7 @@ static void verb_none(struct call *c)
 }
 
 static const verb_fn verbs[N_VERBS] = {
-    [VERB_HELLO] = verb_none, /* the session's own, like ping */
+    [VERB_HELLO] = verb_none, /* the session handles it itself, like ping */
     [VERB_PING] = verb_none,
     [VERB_CHAT] = verb_chat,
     [VERB_RESUME] = verb_resume,
@@ -144,7 +144,7 @@ bool call_may_ask_again(struct call *c, const struct task_record *task)
 
 /* --- a store that fails ----------------------------------------------------------------------- */
 
-/* What it has staged may still be committed: the call keeps its claim, and goes on. */
+/* What it has staged may still be committed, so the call keeps its claim and continues. */
 static void lose_patience(struct call *c)
 {
     call_reply_fn reply = c->reply;
@@ -169,7 +169,7 @@ static void on_patience(struct timer *timer)
     list_splice(&now, &h->waiting_calls);
     while ((node = list_pop(&now)) != NULL)
         lose_patience(list_item(node, struct call, waits));
-    calls_begin_losing_patience(h); /* there are readers who wait for what is staged */
+    calls_begin_losing_patience(h); /* some readers wait for staged changes */
 }
 
 void calls_init(struct hub *h)

@@ -4,15 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define EVENT_OVERHEAD 192 /* of a line, beside its data */
+#define EVENT_OVERHEAD 192 /* of a line, besides its data */
 
-/* About the bytes that an event of this line adds to its task. */
+/* About how many bytes an event of this line adds to its task. */
 static size_t payload(const struct agent_line *line)
 {
     return line->data.n + line->arguments.n + line->name.n + line->description.n + EVENT_OVERHEAD;
 }
 
-/* At least the bytes of the longest event data that comes of this one: of a call, its own and its
+/* A lower bound for the longest event data that results from this line: for a call, its own and its
  * answer's, or what the child or the receiver gets.  Texts grow when they are quoted. */
 static size_t longest_data(const struct agent_line *line)
 {
@@ -40,7 +40,7 @@ static bool is_too_long(struct task *t, const struct agent_line *line)
     return task_line_is_too_long(t, what, longest_data(line));
 }
 
-/* One more event would be too many, or too much: it is not taken, and the task fails. */
+/* One more event would exceed a limit: it is not taken, and the task fails. */
 static bool is_too_much(struct task *t, const struct agent_line *line)
 {
     struct hub *h = t->hub;
@@ -129,7 +129,7 @@ static bool wants_more(struct task *t)
     return false;
 }
 
-/* After a line that was none, nothing that the agent says counts. */
+/* After a malformed line, nothing that the agent says counts. */
 static bool is_broken(const struct task *t)
 {
     return t->stopping == TASK_AGENT_ERROR || t->stopping == TASK_LIMIT;
