@@ -2,7 +2,7 @@
  *
  * Shape:    one of three ways to carry out a call:
  *             call   computes the result at once;
- *             start takes time: done comes later, once, never from inside start or stop;
+ *             start  takes time: done comes later, once, never from inside start or stop;
  *             says   core carries it out: as the call of PROTOCOL.md section 8 with the arguments
  *                    as its members ("spawn"), or as the event input_required.  For agents of kind
  *                    react, which cannot send these in any other way.

@@ -38,10 +38,10 @@ static void closes(struct server *s, struct buf *out, const char *name)
     metrics_put(out, name, "{code=\"none\"}", s->front.closes[countof(s->front.closes) - 1]);
 }
 
-/* Live tasks by status and agent, counted when asked for. */
+/* Live tasks by status and agent, counted on demand. */
 struct census {
     const struct server *server;
-    uint64_t (*n)[2]; /* by agent: pending, running; the last: agents that are no more */
+    uint64_t (*n)[2]; /* by agent: pending, running; the last: agents that no longer exist */
 };
 
 static void count_task(struct map_node *node, void *arg)
@@ -165,7 +165,7 @@ static void cache(struct server *s, struct buf *out, const char *name)
     metrics_put(out, name, "", s->hub.cache.bytes);
 }
 
-/* What is free is kept for what comes: much of it after a peak is no leak. */
+/* Free heap is kept for later use: a large share of it after a peak is not a leak. */
 static void heap(struct server *s, struct buf *out, const char *name)
 {
     struct mallinfo2 info = mallinfo2();

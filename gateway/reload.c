@@ -4,8 +4,8 @@
 #include "gateway/front/tls.h"
 #include "gateway/server.h"
 
-/* With keys where there were none, or without any, who is a guest would change, and what a guest
- * may do was checked at the start. */
+/* If keys were added where there were none, or all removed, other clients would become guests; and
+ * the rules for guests were checked at the start. */
 static bool is_of_a_kind(const struct config *running, const struct config *now)
 {
     return (now->auth.n_keys > 0) == (running->auth.n_keys > 0);

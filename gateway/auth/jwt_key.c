@@ -34,7 +34,7 @@ static const char *read_file(const char *path, struct buf *ret)
 
     if (fd < 0)
         return strerror(errno);
-    char *room = buf_reserve(ret, MAX_KEY_FILE + 1); /* once: a buffer that grows leaves copies */
+    char *room = buf_reserve(ret, MAX_KEY_FILE + 1); /* allocated once: growing leaves copies */
     do {
         n = read(fd, room + ret->len, MAX_KEY_FILE + 1 - ret->len);
         if (n > 0)
@@ -163,7 +163,7 @@ static EVP_PKEY *ed25519_of_jwk(const json_t *jwk)
     return key;
 }
 
-/* Of a set: the one with our kid. */
+/* In a set: the key with our kid. */
 static const json_t *choose(const json_t *root, const char *kid)
 {
     const json_t *set = json_object_get(root, "keys");
@@ -213,7 +213,7 @@ static const char *open_pem(const struct buf *text, struct jwt_key *ret)
     return NULL;
 }
 
-/* A key of another kind would verify what it should not: ES256 with P-384, for one. */
+/* A key of another kind would verify what it must not: ES256 with P-384, for example. */
 static const char *check_public_key(const struct jwt_key *key)
 {
     char curve[32] = "";
@@ -250,7 +250,7 @@ static const char *open_public(const char *path, struct jwt_key *ret)
         wrong = jwt_key_has(&text, "-----BEGIN ") ? open_pem(&text, ret) : open_jwk(&text, ret);
     if (!wrong)
         wrong = check_public_key(ret);
-    wipe(&text); /* it may have been the private one */
+    wipe(&text); /* it may have been the private key */
     ERR_clear_error();
     return wrong;
 }

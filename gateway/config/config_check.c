@@ -1,6 +1,7 @@
-/* Design.  What a table of keys cannot say: values that have a form of their own, and what goes
- * together.  Each function looks at one part, after the file and the flags were read; it must bear
- * what an earlier fault has left (a NULL text, a default), and does not tell the same fault again.
+/* Design.  Rules that a table of keys cannot express: values with a syntax of their own, and values
+ * that depend on each other.  Each function checks one part, after the file and the flags were
+ * read; it must accept what an earlier fault has left (a NULL text, a default), and does not report
+ * that fault again.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -40,7 +41,7 @@ static void set_text(char **member, const char *text)
 
 /* --- the command line ------------------------------------------------------------------------- */
 
-/* As if the file had said it. */
+/* As if the file had set it. */
 static void take_choice(struct config *c, const char *flag, const char *name, const char *value,
                         struct faults *f)
 {
@@ -106,7 +107,7 @@ static void check_listen(struct config *c, const char *path, struct faults *f)
               "say \"guests\": true");
 }
 
-/* A gateway that a developer tries on his own machine takes whatever client he has. */
+/* A developer who tries a gateway on his own machine may use any client that he has. */
 static void check_faces(struct config *c)
 {
     for (size_t i = 0; i < N_FACES; i++)
@@ -180,7 +181,7 @@ static void check_admin(struct config *c)
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
-/* A name that can stand in a log, a header and a list. */
+/* A name that may appear in a log, a header and a list. */
 static bool is_name(const char *text)
 {
     for (const unsigned char *p = (const unsigned char *)text; *p; p++)
@@ -189,7 +190,7 @@ static bool is_name(const char *text)
     return true;
 }
 
-/* RFC 6265: what a cookie's name is made of. */
+/* RFC 6265: the characters of a cookie's name. */
 static bool is_cookie_name(const char *text)
 {
     for (const char *p = text; *p; p++)
@@ -283,7 +284,7 @@ static void check_model(const struct config *c, size_t at, struct faults *f)
         fault(f, path_of("models[%zu].model", at).text, "is missing");
 }
 
-/* Each model leads to the next, and none to one before it. */
+/* Each model leads to the next, and none to an earlier one. */
 static void check_fallback(const struct config *c, size_t at, struct faults *f)
 {
     struct path path = path_of("models[%zu].fallback", at);
@@ -322,7 +323,7 @@ static const char *const tool_names[] = {
     "ask_user",   "terminal", "process",    "http_get",    NULL,
 };
 
-/* What an exec agent has calls for. */
+/* An exec agent has calls for these. */
 static const char *const react_tools[] = {"spawn_task", "cancel_task", "send_message", "ask_user",
                                           NULL};
 
@@ -342,7 +343,7 @@ static void check_tools(const struct config_agent *agent, size_t at, struct faul
     buf_done(&names);
 }
 
-/* A key that does nothing for this kind of agent was meant to do something. */
+/* A key without effect for this kind of agent was meant to have one. */
 static void check_kind_keys(const struct config_agent *agent, size_t at, struct faults *f)
 {
     const struct {
@@ -396,7 +397,7 @@ static void check_agent_kind(const struct config *c, size_t at, struct faults *f
     UNREACHABLE();
 }
 
-/* What an agent can run, anyone who comes can have it run. */
+/* Anything that an agent can run, every visitor can make it run. */
 static void check_terminal(struct config *c, struct faults *f)
 {
     struct buf path = {0};
@@ -430,7 +431,7 @@ static void set_texts(struct config_texts *texts, const char *const *list)
 {
     while (list[texts->n])
         texts->n++;
-    texts->list = xcalloc((texts->n + 1) * sizeof *texts->list); /* a NULL behind the last */
+    texts->list = xcalloc((texts->n + 1) * sizeof *texts->list); /* followed by a NULL */
     for (size_t i = 0; i < texts->n; i++)
         texts->list[i] = xstrdup(str_of(list[i]));
 }

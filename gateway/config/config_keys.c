@@ -341,7 +341,7 @@ int key_choice(const char *const *choices, const char *text)
     return -1;
 }
 
-/* How many characters must be changed, added or dropped: Levenshtein's distance. */
+/* How many characters must be changed, added or removed: the Levenshtein distance. */
 static size_t distance_of(struct str a, struct str b)
 {
     size_t row[65];
@@ -364,10 +364,10 @@ static size_t distance_of(struct str a, struct str b)
 }
 
 struct nearest {
-    const struct key_table *home; /* where the unknown key stands: its siblings come first */
+    const struct key_table *home; /* the unknown key's table: its siblings come first */
     struct str name;
     size_t score;
-    struct buf path; /* of the best so far */
+    struct buf path; /* the best match so far */
 };
 
 static void find_nearest(struct nearest *n, const struct key_table *table, struct str prefix)

@@ -1,6 +1,6 @@
-/* Design.  One walk over the JSON, led by the table: an object's members are looked up by name,
- * each value is read as its key's type says.  The path to the current value grows and shrinks with
- * the walk, so that every fault can name it.
+/* Design.  One walk over the JSON, guided by the table: an object's members are looked up by name,
+ * and each value is read as its key's type says.  The path to the current value grows and shrinks
+ * with the walk, so that every fault can name it.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -16,7 +16,7 @@ struct reader {
 
 /* --- the path --------------------------------------------------------------------------------- */
 
-/* A member's name may be anything: shown are its first characters, without controls. */
+/* A member's name may be anything: this shows its first characters, without controls. */
 static void push_name(struct reader *r, const char *name)
 {
     if (r->path.len > 0)

@@ -1,11 +1,11 @@
-/* Design.  What is legal, and more than its operator may have meant.  A warning stops nothing: it
- * is told by check-config, and by the log at a start. */
+/* Design.  Settings that are valid, but allow more than the operator may have intended.  A warning
+ * stops nothing: check-config prints it, and the log has it at a start. */
 #include <ctype.h>
 #include <stdio.h>
 
 #include "gateway/config/config_keys.h"
 
-/* Programs that run what their arguments, their files or their input say.  A version may follow
+/* Programs that run code from their arguments, their files or their input.  A version may follow
  * ("python3.11"). */
 static const char *const shells[] = {
     "apt",     "apt-get", "ash",     "at",      "awk",     "bash",      "bat",    "bun",

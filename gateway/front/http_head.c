@@ -14,7 +14,7 @@ char *http_head_value(struct lws *wsi, const char *name)
     char *value = xcalloc((size_t)n + 1);
     if (lws_hdr_custom_copy(wsi, value, n + 1, name, (int)strlen(name)) < 0)
         value[0] = 0;
-    struct str text = str_trim(str_of(value)); /* RFC 9110 5.5 */
+    struct str text = str_trim(str_of(value)); /* RFC 9110 section 5.5 */
     memmove(value, text.p, text.n);
     value[text.n] = 0;
     return value;
@@ -28,7 +28,8 @@ bool http_head_is_json(struct lws *wsi)
     return n == strlen("application/json") && strncasecmp(type, "application/json", n) == 0;
 }
 
-/* Digits and nothing else (RFC 9110 8.6), and few enough for lws, which has 32 bytes for them. */
+/* Digits and nothing else (RFC 9110 section 8.6), and few enough for lws, which has 32 bytes for
+ * them. */
 static bool is_length(struct str text)
 {
     while (text.n > 0 && is_blank(text.p[text.n - 1]))
@@ -39,7 +40,8 @@ static bool is_length(struct str text)
     return text.n > 0 && text.n < 20;
 }
 
-/* "Content-Length : 5" is no header to lws, and one to some others (RFC 9112 5.1). */
+/* "Content-Length : 5" is no header to lws, but one to some other programs (RFC 9112 section
+ * 5.1). */
 static bool has_blurred_name(struct lws *wsi)
 {
     static const char *const names[] = {

@@ -18,8 +18,8 @@ struct greeting {
     struct front *front;
     struct timer deadline;
     uv_poll_t poll;
-    int fd;       /* -1: given away */
-    bool trusted; /* a header is due; else there must be none */
+    int fd;       /* -1: handed over */
+    bool trusted; /* a header is due; otherwise there must be none */
     size_t n;
     char bytes[PROXY_HEADER_MAX];
 };
@@ -29,7 +29,7 @@ static void proxied_on_closed(uv_handle_t *handle)
     free(handle->data);
 }
 
-/* The descriptor is the caller's now. */
+/* Gives the descriptor to the caller. */
 static int let_go(struct greeting *g)
 {
     int fd = g->fd;
@@ -58,14 +58,14 @@ static void hand_over(struct greeting *g, bool says_who, const struct net_addres
     ws_accept(f, let_go(g), says_who ? client : NULL);
 }
 
-/* The poll is to tell when there are more bytes than these, which are looked at and not taken. */
+/* Wakes the poll when there are more bytes than these, which are examined but not taken. */
 static void wait_for(struct greeting *g, size_t n)
 {
     int low = (int)n;
     setsockopt(g->fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof low);
 }
 
-/* Of a peer who may speak for nobody: whatever begins as a header does is no request. */
+/* For a peer that may not speak for others: anything that begins like a header is no request. */
 static void look_for_none(struct greeting *g, struct str seen, enum proxy_verdict verdict)
 {
     if (verdict == PROXY_BAD) {
@@ -78,7 +78,7 @@ static void look_for_none(struct greeting *g, struct str seen, enum proxy_verdic
     }
 }
 
-/* Looks at what is there, and takes what belongs to the header; what follows is not ours. */
+/* Examines the available bytes, and takes the header; the rest is not ours. */
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     struct greeting *g = poll->data;

@@ -39,7 +39,7 @@ static bool write_number(int at, const char *name, uint64_t number)
     return write_text(at, name, text);
 }
 
-/* Of lines "key number". */
+/* For lines "key number". */
 static uint64_t number_of(const char *text, const char *key)
 {
     size_t n = strlen(key);
@@ -62,7 +62,7 @@ static bool has_word(const char *text, const char *word)
 
 /* --- which may be had ------------------------------------------------------------------------- */
 
-/* What stands behind "0::" in PROC/PID/cgroup. */
+/* The part after "0::" in PROC/PID/cgroup. */
 static bool own_path(const char *proc, pid_t pid, char ret[PATH_MAX])
 {
     char path[PATH_MAX], line[PATH_MAX];
@@ -97,7 +97,7 @@ static bool mount_point(const char *proc, pid_t pid, char ret[PATH_MAX])
     return found;
 }
 
-/* NULL when groups can be made in it. */
+/* NULL when groups can be created in it. */
 static const char *why_not(const char *parent, uid_t user)
 {
     char text[4096];
@@ -167,7 +167,7 @@ bool cgroup_limit(int group, uint64_t memory, uint64_t processes)
     if (memory &&
         (!write_number(group, "memory.max", memory) || !write_text(group, "memory.oom.group", "1")))
         return false;
-    if (memory) /* where there is no swap, there is no such file */
+    if (memory) /* without swap there is no such file */
         (void)write_text(group, "memory.swap.max", "0");
     return !processes || write_number(group, "pids.max", processes);
 }

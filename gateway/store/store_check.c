@@ -1,11 +1,10 @@
-/* What must hold of a database, looked at from beside.
+/* The invariants of a database, checked from outside.
  *
  * Design.  One read transaction.  Tasks, blocks and unsealed tails are walked together, in the
- * order of their task keys: of a task, blocks and then its tail must be dense (promise 1), begin no
+ * order of their task keys: a task's blocks and then its tail must be dense (promise 1), begin no
  * later than its first kept event, and end at its head.  A live task's record may be older than its
- * lines. And each row must be as it was written: without full, those alone that are short are
- * summed. SQL that only this file needs is written here, not in the table of store_sqlite_conn.c.
- * */
+ * lines.  And each row must be as it was written: without full, only short rows are summed.  SQL
+ * that only this file needs is written here, not in the table of store_sqlite_conn.c. */
 #include "gateway/store/store_check.h"
 
 #include <inttypes.h>
@@ -23,20 +22,20 @@ struct walk {
     struct store_check *out;
     struct sql_conn *conn;
     bool full;
-    struct sql_call blocks; /* stands at the first block that was not looked at */
+    struct sql_call blocks; /* at the first block that was not checked yet */
     bool has_block;
     struct sql_tails tails;
     size_t next_tail;
     int64_t now_ms;
 };
 
-/* The task at which the walk is, and what was found of its lines. */
+/* The walk's current task, and what its lines were found to be. */
 struct subject {
     int64_t key;
     char task_id[TASK_ID_LEN + 1];
     enum task_status status;
     uint64_t first, head;
-    uint64_t from, to; /* lines that are there; 0: none */
+    uint64_t from, to; /* existing lines; 0: none */
     bool has_hole;
     bool ends; /* full: the last line is a terminal event */
 };
@@ -52,7 +51,7 @@ static void fault(struct store_check *out, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    for (char *at = text; *at; at++) /* of damaged names there may be anything */
+    for (char *at = text; *at; at++) /* a damaged name may contain anything */
         *at = (unsigned char)*at < ' ' ? '?' : *at;
     buf_putf(&out->faults, "%s\n", text);
 }
@@ -96,8 +95,8 @@ static void put_uri(struct buf *out, const char *path)
     buf_puts(out, "?immutable=1");
 }
 
-/* What is still is opened without a lock and without a log, which would be made in the
- * directory. */
+/* A database that nobody uses is opened without a lock and without a log, which would be created in
+ * the directory. */
 static int open_beside(struct sql_conn *conn, const char *database, bool is_still)
 {
     if (!is_still)
@@ -172,8 +171,7 @@ static void take_run(struct walk *w, struct subject *t, uint64_t first, uint64_t
         check_lines(w, t, first, last, lines);
 }
 
-/* A block of which something is not as it was written: what it says of itself is no more to be
- * relied on. */
+/* A block that is not as it was written in some part: nothing that it says about itself counts. */
 static bool check_block(struct walk *w, const struct subject *t)
 {
     if (!w->full || sql_is_sound(&w->blocks, 0, 0, 3))
@@ -296,7 +294,7 @@ static void check_tasks(struct walk *w)
 
 /* --- the rest --------------------------------------------------------------------------------- */
 
-/* Each counts what must not be. */
+/* Each counts rows that must not exist. */
 static const struct {
     const char *text, *what;
 } counts[] = {
@@ -325,7 +323,7 @@ static void check_usage(struct walk *w)
         fault(w->out, "%" PRId64 " owners have more or less in the store than it counts", n);
 }
 
-/* Each gives a sentence for a row that is not as it was written; the blocks are looked at in the
+/* Each gives a sentence for a row that is not as it was written; blocks are checked during the
  * walk. */
 #define NOT_AS_WRITTEN " is not as it was written' FROM "
 #define WRONG(table, columns) table " WHERE crc IS NOT row_crc(" columns ")"
@@ -395,7 +393,7 @@ static void check_counts(struct walk *w)
         (void)ask_number(w, "SELECT count(*) FROM blocks", &w->out->n_blocks);
 }
 
-/* What SQLite finds by itself: a row "ok", or one for each fault. */
+/* SQLite's own check: a row "ok", or one for each fault. */
 static void check_pages(struct walk *w)
 {
     struct sql_call c =
@@ -420,7 +418,7 @@ static bool check_version(struct walk *w)
               w->out->version, schema_version);
     else if (w->out->version <= 0)
         fault(w->out, "the database is none of a gateway, or its first start was cut off");
-    return w->out->version == schema_version; /* an older one is brought up at the next start */
+    return w->out->version == schema_version; /* an older one is migrated at the next start */
 }
 
 void store_check(const char *database, bool is_still, bool full, struct store_check *ret)
@@ -433,7 +431,7 @@ void store_check(const char *database, bool is_still, bool full, struct store_ch
         fault(ret, "the database cannot be opened: %s", conn.error);
     } else {
         (void)sql_conn_exec(&conn,
-                            "BEGIN"); /* what fails here fails below too, and is told there */
+                            "BEGIN"); /* a failure here also happens below, and is reported there */
         bool known = check_version(&w);
         check_pages(&w);
         if (known) {
