@@ -7,7 +7,7 @@
 
 #define RUN_MAGIC 0x73726365u
 
-/* What comes, by name: the same for JSON and for words. */
+/* The run's parameters, by name: the same for JSON and for words. */
 struct source_plan {
     int64_t events, bytes, burst, interval_ms;
 };
@@ -164,7 +164,7 @@ static bool source_is_deaf(struct run *run)
 static bool source_deliver(struct run *run, struct str line)
 {
     (void)line;
-    return !source_run_of(run)->ended; /* it listens to nobody */
+    return !source_run_of(run)->ended; /* it ignores them */
 }
 
 static void source_on_closed(void *arg)
@@ -183,7 +183,7 @@ static void source_free(struct run *run)
     stepper_close(&r->stepper, source_on_closed);
 }
 
-/* A text that shows where it is cut, should it ever be. */
+/* A text that would show where it was cut, if it ever is. */
 static void prepare(struct run *r)
 {
     const char prefix[] = "{\"text\":\"", letters[] = "abcdefghijklmnopqrstuvwxyz      ";

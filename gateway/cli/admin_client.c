@@ -18,7 +18,7 @@ const char admin_usage[] =
     "    as OWNER METHOD PATH [BODY]      a request of the HTTP API, such as GET /v1/conversations\n";
 
 struct ask {
-    const char *method, *path, *owner; /* owner NULL: in the body */
+    const char *method, *path, *owner; /* owner NULL: it is in the body */
     struct buf body;
 };
 
@@ -79,11 +79,11 @@ static void send_request(int fd, const struct ask *a)
         buf_putf(&out, "Content-Type: application/json\r\nContent-Length: %zu\r\n", a->body.len);
     buf_puts(&out, "\r\n");
     buf_putstr(&out, buf_str(&a->body));
-    (void)send_all(fd, buf_str(&out)); /* what is wrong shows when the answer is read */
+    (void)send_all(fd, buf_str(&out)); /* a failure shows when the answer is read */
     buf_done(&out);
 }
 
-/* Behind the head, as it comes: an event stream is shown while it lasts. */
+/* Prints what follows the head as it arrives: an event stream is shown while it lasts. */
 static int show(int fd)
 {
     char piece[65536];

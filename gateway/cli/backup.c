@@ -14,9 +14,9 @@
 #include "gateway/store/data_dir.h"
 #include "gateway/store/store_check.h"
 
-/* While it is made, the copy is FILE.part, beside which SQLite keeps FILE.part-journal.  Who makes
- * it has it locked: by that what a kill left is told from what runs.  A signal that ends the
- * program removes both, as a failure does. */
+/* While it is being made, the copy is FILE.part, beside which SQLite keeps FILE.part-journal.  The
+ * process that makes it holds a lock on it, which tells a running backup from the remains of a
+ * killed one.  A signal that ends the program removes both files, as a failure does. */
 static char *part, *part_journal;
 
 static void remove_part(void)
@@ -54,7 +54,7 @@ static bool sync_path(const char *path, int flags)
     return good;
 }
 
-/* Gives the complete file its name, and never somebody else's. */
+/* Gives the complete file its name, but never replaces another file. */
 static int publish(const char *file)
 {
     char *copy = xstrdup(str_of(file));
@@ -92,7 +92,7 @@ static void remind_of_key(const struct data_dir *d)
     buf_done(&path);
 }
 
-/* Its owner may have finished, and given it its name, between open and lock. */
+/* Between open and lock its owner may have finished, and renamed it. */
 static bool is_still_there(int fd)
 {
     struct stat opened, named;
@@ -100,7 +100,7 @@ static bool is_still_there(int fd)
            opened.st_ino == named.st_ino;
 }
 
-/* An empty file of ours, locked; -1 when that has been told. */
+/* An empty file of ours, locked; -1 when the error was printed. */
 static int part_open(void)
 {
     struct stat st;
@@ -153,7 +153,7 @@ static int backup_copy(const struct data_dir *d, const char *file)
     if (code != 0)
         remove_part();
     catch_signals(SIG_DFL);
-    close(fd); /* the last: SQLite has closed it */
+    close(fd); /* last: SQLite has closed it */
     return code;
 }
 

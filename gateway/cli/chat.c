@@ -8,7 +8,7 @@
  *                                                          └ the terminal event, a reply, a refusal
  *
  * After a break it begins again, with the same request key until it knows its task, then with a
- * resume behind the last event that it has seen.  So it starts one task, and prints each event
+ * resume after the last event that it has seen.  So it starts one task, and prints each event
  * once. */
 #include "gateway/cli/chat.h"
 
@@ -25,7 +25,7 @@
 
 #define BACKOFF_MS 250
 #define BACKOFF_MAX_MS 8000
-#define PATIENCE_MS 120000 /* without a welcome; then it gives up */
+#define PATIENCE_MS 120000 /* without a welcome; then the client gives up */
 
 /* --- small things ----------------------------------------------------------------------------- */
 
@@ -154,7 +154,7 @@ static void on_open(void *arg)
     say_hello(arg);
 }
 
-/* Why it makes no sense to come back; NULL when it does. */
+/* Why coming back makes no sense; NULL when it does. */
 static const char *last_word(int code)
 {
     switch (code) {

@@ -1,4 +1,4 @@
-/* What the gateway says: replies, events, questions of the agent. */
+/* Handles the gateway's lines: replies, events, questions of the agent. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -7,10 +7,10 @@
 #include "gateway/cli/chat_token.h"
 #include "proto/event.h"
 
-#define MAX_ANSWER 4096 /* typed at once */
+#define MAX_ANSWER 4096 /* in one answer */
 #define SHOWN_BYTES 200 /* of a call's arguments and of its result */
 
-/* A member's string; "" when it is none.  To be freed. */
+/* A member's string; "" for anything else.  The caller frees it. */
 static char *member(struct chat *c, uint32_t object, const char *key)
 {
     struct buf value = {0};
@@ -107,7 +107,7 @@ static void show_failure(struct chat *c, uint32_t data)
     uint32_t error = js_get(&c->doc, data, "error");
     char *why = error ? member(c, error, "message") : xstrdup(STR("it failed"));
     char *output = member(c, data, "output");
-    chat_show_answer(&c->show, str_of(output)); /* what it had said: promise 8 */
+    chat_show_answer(&c->show, str_of(output)); /* its text so far: promise 8 */
     chat_show_end(&c->show);
     chat_show_aside(&c->show, "holdfast: %s", why);
     free(why);
@@ -186,7 +186,7 @@ static void on_event(struct chat *c)
     if (event_is_terminal(event))
         end(c, event == EVENT_TASK_COMPLETED ? 0 : 1);
     else if (c->show.has_failed)
-        chat_finish(c, 1); /* nobody reads what we print */
+        chat_finish(c, 1); /* nobody reads the output */
 }
 
 /* --- replies ---------------------------------------------------------------------------------- */
@@ -260,7 +260,7 @@ static void on_resumed(struct chat *c)
     c->seen = first - 1;
 }
 
-/* Of a task that has ended with nothing behind --after. */
+/* For a task that has ended with nothing after --after. */
 static void on_caught_up(struct chat *c)
 {
     uint64_t head = (uint64_t)number(c, 0, "seq");
@@ -345,7 +345,7 @@ static void on_error(struct chat *c)
     uint64_t wait = (uint64_t)number(c, 0, "retry_after_ms");
     if (strcmp(code, "unauthorized") == 0 && strstr(message, "unknown guest") &&
         c->is_stored_token && c->o->what == CHAT_ASK && !c->task) {
-        chat_token_forget(&c->o->url); /* its key or its time is gone: a new guest, then */
+        chat_token_forget(&c->o->url); /* its key or its time is gone, so this is a new guest */
         free(c->token);
         c->token = NULL;
         c->is_stored_token = false;

@@ -109,8 +109,8 @@ static const char *read_message(char **words, struct chat_options *o)
     return error ? error : o->message.len == 0 ? "there is no message" : NULL;
 }
 
-/* HOST:PORT, an address that lacks its scheme.  Other words have a colon too: here digits alone
- * stand after it, and before it a dot, a bracket or "localhost". */
+/* HOST:PORT, an address that lacks its scheme.  Other words have a colon too: in an address, only
+ * digits follow it, and a dot, a bracket or "localhost" precedes it. */
 static bool is_bare_address(const char *word)
 {
     const char *colon = strrchr(word, ':');

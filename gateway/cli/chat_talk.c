@@ -1,14 +1,14 @@
 /* A talk on a terminal: a prompt that stays, one answer after another in one conversation.
  *
- * Design.  Between two answers the client is CHAT_IDLE.  The terminal edits the line, so what is
- * typed while an answer comes waits in it; of that only "/cancel" is taken at once.  Ctrl-C stops
- * the answer, and at the prompt, or a second time, leaves. */
+ * Design.  Between two answers the client is CHAT_IDLE.  The terminal edits the line, so input
+ * typed during an answer waits in it; only "/cancel" is handled at once.  Ctrl-C stops the answer,
+ * and at the prompt, or a second time, leaves. */
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "gateway/cli/chat_private.h"
 
-#define MAX_TYPED 4096 /* at once: what a terminal gives as a line */
+#define MAX_TYPED 4096 /* at once: what a terminal delivers as a line */
 
 static void prompt(struct chat *c)
 {
@@ -16,7 +16,7 @@ static void prompt(struct chat *c)
     chat_show_prompt(&c->show, "> ");
 }
 
-/* Takes the first line that was typed; false when none is complete. */
+/* Takes the first typed line; false when none is complete. */
 static bool take_typed(struct chat *c, struct buf *line)
 {
     const char *newline = c->typed.len ? memchr(c->typed.bytes, '\n', c->typed.len) : NULL;
@@ -70,7 +70,7 @@ static void help(struct chat *c)
                               "/quit, Ctrl-D       leaves; what runs goes on");
 }
 
-/* False when the line, though it begins with a slash, is no command: a path, perhaps. */
+/* False when the line begins with a slash, but is no command: a path, perhaps. */
 static bool obey(struct chat *c, const char *line)
 {
     size_t n = strcspn(line, " ");
@@ -105,7 +105,7 @@ static void ask(struct chat *c, struct buf *line)
     chat_ask(c);
 }
 
-/* What was typed is taken up to the first question. */
+/* Takes typed lines up to the first question. */
 static void take_lines(struct chat *c)
 {
     struct buf line = {0};

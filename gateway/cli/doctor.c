@@ -28,7 +28,7 @@ static void check_mode(const char *path, const struct stat *st, size_t *n)
     wrong(n, path, what);
 }
 
-/* As when root has put a backup back: the gateway's user cannot open it. */
+/* For example, root has restored a backup, and the gateway's user cannot open it. */
 static void check_owner(const char *path, const struct stat *st, const struct stat *dir, size_t *n)
 {
     char what[96];
@@ -39,7 +39,7 @@ static void check_owner(const char *path, const struct stat *st, const struct st
     wrong(n, path, what);
 }
 
-/* The user of the gateway that has the directory; when none has it, the user whose it is. */
+/* The user of the gateway that has the directory; when none has it, the directory's owner. */
 static void check_user(const struct data_dir *d, size_t *n)
 {
     struct buf path = {0};

@@ -25,8 +25,8 @@ enum origin_verdict http_check_origin_of(struct front *f, struct lws *wsi, bool 
 bool http_identity_is_cookie(struct front *f, struct lws *wsi); /* no other token came */
 bool http_is_1_0(struct lws *wsi);
 bool http_is_head(struct lws *wsi);
-char *http_listed_origin(struct front *f, struct lws *wsi);   /* for CORS; NULL; the caller frees */
-void http_set_quota(const char *group, struct identity *who); /* of addresses: its guests are one */
+char *http_listed_origin(struct front *f, struct lws *wsi);   /* for CORS, or NULL; caller frees */
+void http_set_quota(const char *group, struct identity *who); /* of addresses: one for its guests */
 void http_put_error(struct buf *out, enum error e, const char *message);
 /* {"type":"error","code":…} becomes {"error":{"code":…}}. */
 void http_put_error_line(struct buf *out, struct str line);

@@ -328,7 +328,7 @@ static void read_frames(struct keeper *k)
 static void on_due(struct keeper *k)
 {
     if (k->ended) {
-        k->finishing = true; /* who else holds the output is waited for no longer */
+        k->finishing = true; /* the child is gone: stop waiting for others that still hold it */
     } else if (k->asked) {
         k->finishing = true;
     } else {
@@ -369,7 +369,7 @@ static void turn(struct keeper *k)
         {.fd = k->tree.signals, .events = POLLIN},
         {.fd = k->out, .events = POLLIN},
         {.fd = k->queue.len < KEEPER_QUEUE ? k->fifo : -1, .events = POLLIN},
-        {.fd = k->in, .events = k->queue.len ? POLLOUT : 0}, /* else whether anybody reads it */
+        {.fd = k->in, .events = k->queue.len ? POLLOUT : 0}, /* or whether anybody reads it */
     };
 
     poll(p, countof(p), poll_ms(k));

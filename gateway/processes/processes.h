@@ -91,7 +91,7 @@ void processes_delete(void *arg, struct str owner, struct str conversation_id);
 struct process *process_start(struct processes *all, struct keep_spec *spec, char **env,
                               char ret_error[256]);
 struct process *process_find(struct processes *all, const struct tool_caller *caller,
-                             struct str id); /* NULL: this conversation has none of that id */
+                             struct str id); /* NULL: this conversation has no such process */
 static inline bool process_runs(const struct process *p)
 {
     return p->status.state == KEEP_RUNNING;

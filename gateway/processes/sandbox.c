@@ -189,7 +189,7 @@ static char *make_work(const struct sandbox *s, struct str owner, struct str con
         buf_putf(&path, "%02x", digest[i]);
     char *made = buf_take(&path);
     char whole[PATH_MAX];
-    if (folders_make(made) && realpath(made, whole)) { /* the keeper may stand elsewhere */
+    if (folders_make(made) && realpath(made, whole)) { /* the keeper's own may differ */
         free(made);
         return xstrdup(str_of(whole));
     }

@@ -27,7 +27,7 @@
 struct sandbox {
     enum sandbox_kind kind;
     bool network;          /* its own, by pasta */
-    bool host_loopback;    /* with network: the host's, all that listens on its loopback included */
+    bool host_loopback;    /* with network: the host's, including services on its loopback */
     const char *work;      /* the parent of all work folders */
     struct bounds bounds;  /* bounds.folder 0: a tenth of the disk */
     uint64_t tmp;          /* bytes of /tmp, and of /dev/shm; 0: half of the memory each */

@@ -233,7 +233,7 @@ bool supervisor_spawn(const struct supervisor_spec *spec, struct supervisor *ret
     close_ends(theirs);
     if (!error && (pidfd = (int)syscall(SYS_pidfd_open, pid, 0)) < 0) { /* sets close-on-exec */
         error = errno;
-        kill(pid, SIGKILL); /* unreaped, so it is still this one; PDEATHSIG takes its child along */
+        kill(pid, SIGKILL); /* unreaped, so it is still this one; PDEATHSIG kills its child */
         children_reap(P_PID, (id_t)pid, 0, &(siginfo_t){0});
     }
     if (error) {

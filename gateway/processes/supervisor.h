@@ -25,7 +25,7 @@
 
 struct supervisor_spec {
     char **command;   /* argv, NULL-terminated; the program is searched in the new PATH */
-    char **env;       /* "KEY=value", NULL-terminated, beside PATH, HOME and LANG; NULL for none */
+    char **env;       /* "KEY=value", NULL-terminated, besides PATH, HOME and LANG; NULL for none */
     const char *cwd;  /* NULL: the gateway's */
     const char *self; /* the holdfast binary; NULL: /proc/self/exe */
 };

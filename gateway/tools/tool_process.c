@@ -1,7 +1,7 @@
-/* The tool process: looks after the commands that run in the background.
+/* The tool process: manages the commands that run in the background.
  *
- * All but wait are through at once; their answers are given a moment later, as the port wants
- * it. */
+ * All actions but wait finish at once; their answers are given a moment later, as the port
+ * requires. */
 #include <stdlib.h>
 
 #include "gateway/tools/tool_arguments.h"
@@ -16,8 +16,8 @@ struct tool_job {
     struct timer timer;
     struct process_waiter waiter;
     struct process *waited;  /* NULL: for none */
-    int64_t wait_s, asked_s; /* asked_s: longer than is waited; 0 */
-    bool learns;             /* its end is the agent's answer: it is not told again */
+    int64_t wait_s, asked_s; /* asked_s: the request, if longer than the limit; 0 */
+    bool learns;             /* its end answers this call: it is not told again */
     bool good;
     struct buf output;
 };
@@ -33,7 +33,7 @@ struct wanted {
 struct action {
     const char *name;
     bool needs_id, needs_data;
-    /* Fills job->output with the members of an object, all but its brackets. */
+    /* Fills job->output with the members of an object, without its brackets. */
     void (*run)(struct tool_job *job, struct process *p, const struct wanted *w);
 };
 
@@ -122,7 +122,7 @@ static void run_poll(struct tool_job *job, struct process *p, const struct wante
         js_put_field(&job->output, "note", STR(DETACHED_NOTE));
 }
 
-/* The place behind n lines. */
+/* The place after n lines. */
 static size_t skip_lines(struct str text, int64_t n)
 {
     size_t at = 0;
@@ -193,7 +193,7 @@ static void put_ended(struct tool_job *job, const struct process *p)
     put_exit(p, &job->output);
 }
 
-/* Comes back when it has ended: the reply says how. */
+/* Returns when it has ended: the reply says how. */
 static void run_kill(struct tool_job *job, struct process *p, const struct wanted *w)
 {
     (void)w;
@@ -337,7 +337,7 @@ static void process_tool_on_ended(struct process_waiter *waiter, struct process 
     process_tool_finish(job);
 }
 
-/* It is through, or has waited long enough. */
+/* It is finished, or has waited long enough. */
 static void process_tool_on_timer(struct timer *timer)
 {
     struct tool_job *job = container_of(timer, struct tool_job, timer);

@@ -18,11 +18,11 @@ struct tool_job {
     struct terminal *terminal;
     tool_done_fn done;
     void *user;
-    struct process *process; /* NULL when it has ended, or is nobody's business any more */
+    struct process *process; /* NULL when it has ended, or nobody cares any more */
     struct process_waiter waiter;
     struct timer timer;
-    msec_t deadline;       /* of the wait for the pid */
-    bool ignored_patterns; /* both were asked for */
+    msec_t deadline;       /* of waiting for the pid */
+    bool ignored_patterns; /* both were requested */
 };
 
 const char *const terminal_refused[] = {"background", "pty", "notify_on_complete", "watch_patterns",
@@ -91,7 +91,7 @@ static bool read_call(const struct tool_caller *caller, struct str arguments, st
 
 /* --- approval --------------------------------------------------------------------------------- */
 
-/* Whether it is a plain call of one of the programs, or they are all. */
+/* Whether it is a plain call of one of the programs, or all are listed. */
 static bool is_listed(char *const *programs, const char *command)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -112,7 +112,7 @@ bool terminal_is_approved(const struct terminal *t, const char *command)
     return is_listed(t->approved, command);
 }
 
-/* Where any command may run, so may any input: it could be a command's own. */
+/* If any command may run, so may any input: it could be a command's own. */
 bool terminal_input_is_approved(const struct terminal *t, const char *command)
 {
     for (size_t i = 0; t->approved && t->approved[i]; i++)
@@ -128,7 +128,7 @@ static bool asks(const struct tool *tool, const struct tool_caller *caller, stru
     struct wanted w;
     struct buf why = {0};
     bool asks = false;
-    if (read_call(caller, arguments, &w, &why)) { /* else it is refused when it is started */
+    if (read_call(caller, arguments, &w, &why)) { /* otherwise it is refused when it starts */
         asks = !terminal_is_approved(t, w.spec.command);
         if (asks)
             buf_putf(question, "Run this command%s%s?\n%s",
@@ -177,7 +177,7 @@ static void tell_output(struct tool_job *job, const struct process *p)
     if (cut)
         js_put_bool(&out, "output_cut", true);
     if (p->status.state == KEEP_TIMED_OUT)
-        js_put_int(&out, "exit_code", 124); /* as timeout(1) has it */
+        js_put_int(&out, "exit_code", 124); /* like timeout(1) */
     else if (p->status.has_exit_code)
         js_put_int(&out, "exit_code", p->status.exit_code);
     else
@@ -242,7 +242,7 @@ static void terminal_on_timer(struct timer *timer)
 
 /* --- the port --------------------------------------------------------------------------------- */
 
-/* Who starts it, and where it runs. */
+/* Sets its owner, and where it runs. */
 static bool complete(const struct terminal *t, const struct tool_caller *caller, struct wanted *w,
                      char ***ret_env, char ret_error[256])
 {
