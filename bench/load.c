@@ -5,7 +5,7 @@
  *   many     tasks of a source agent, each on a connection of its own: events/s end to end
  *   turns    tasks of our own as the agent, each with one event on its way: events/s
  *   fanout   one task, conns subscribers; we are its agent, through --socket: deliveries/s
- *   latency paced tasks of a source agent: from the event's ts to here
+ *   latency  paced tasks of a source agent: from the event's ts to here
  *   cancel   chat, cancel, again: from the request to the terminal event
  *   make     tasks of a source agent, for the next modes: writes --state
  *   replay   conns connections resume tasks of --state: events/s and MB/s

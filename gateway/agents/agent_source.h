@@ -1,11 +1,11 @@
 /* agent_source -- an agent for benchmarks and tests: produces tokens as fast as they are taken.
  *
  * Shape:    agent_source_ops is an adapter for core/agent.h; its settings are source_settings.  The
- *           run's input describes the output, as JSON or as words: These are the defaults.  In each
- *           turn of the loop, or every interval_ms, burst events of bytes characters each, then the
- *           end: the gateway joins the tokens.
+ *           run's input describes the output, as JSON or as words:
  *             {"events":1000,"bytes":120,"burst":16,"interval_ms":0}
  *             events=1000 bytes=120 burst=16 interval_ms=0
+ *           These are the defaults.  In each turn of the loop, or every interval_ms, burst events
+ *           of bytes characters each, then the end: the gateway joins the tokens.
  * Thread:   loop.
  * Owns:     the run, until its handle has closed: a turn of the loop after free.
  * Errors:   start: an unknown word, a number out of range.
