@@ -52,7 +52,7 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
     c->arg = arg;
     c->replied = &replied;
     if ((verb_flags(c->req.verb) & VERB_WRITES) && !hub_can_write(h))
-        call_fail(c, ERR_OVERLOADED, "the store does not take writes now");
+        call_fail(c, ERR_OVERLOADED, "the store accepts no writes now");
     else
         verbs[c->req.verb](c);
     if (replied)
@@ -153,7 +153,7 @@ static void lose_patience(struct call *c)
         return;
     struct buf line = {0};
     error_line(&line, ERR_OVERLOADED, c->req.id,
-               "the store does not take writes now, and may still take this one", -1, -1);
+               "the store accepts no writes now, but may still accept this one", -1, -1);
     call_forget(c);
     reply(arg, ERR_OVERLOADED, buf_str(&line));
     buf_done(&line);
@@ -217,7 +217,7 @@ void call_read_failed(struct call *c)
 
 void call_store_failed(struct call *c, int status)
 {
-    char id[TASK_ID_LEN + 1] = "", what[64] = "what is stored of this conversation is damaged";
+    char id[TASK_ID_LEN + 1] = "", what[64] = "this conversation's data in the store is damaged";
     if (status != STORE_CORRUPT) {
         call_read_failed(c);
         return;
@@ -232,5 +232,5 @@ void call_store_failed(struct call *c, int status)
 
 void call_write_failed(struct call *c)
 {
-    call_fail(c, ERR_OVERLOADED, "the store did not take it");
+    call_fail(c, ERR_OVERLOADED, "the store did not accept it");
 }

@@ -15,7 +15,7 @@
 
 struct session;
 
-#define FOLLOWS_TOO_MUCH "too much is followed on this connection"
+#define FOLLOWS_TOO_MUCH "too many subscriptions on this connection"
 #define STALE_RECORD "the task's record is damaged"
 #define IS_BEING_DELETED "the conversation is being deleted"
 

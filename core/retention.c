@@ -450,8 +450,8 @@ const char *retention_refuses(const struct retention *r, struct str owner,
         return NULL;
     if (q->room_at == NEVER) {
         ret->retry_after_ms = RETRY_NEVER;
-        return "this owner's share of the store is full, and nothing in it will go by itself: delete "
-               "conversations";
+        return "this owner's share of the store is full, and nothing in it expires by itself: "
+               "delete conversations";
     }
     msec_t room_in = q->room_at - r->hub->clock.wall_ms;
     ret->retry_after_ms = room_in > ERROR_RETRY_MS ? room_in : ERROR_RETRY_MS;

@@ -413,7 +413,7 @@ void task_lost(struct task *t)
         return;
     t->phase = PHASE_RUNNING; /* a staged end is lost too */
     task_finish(t, STATUS_FAILED, TASK_INTERNAL,
-                STR("internal: the store did not take what the task said"));
+                STR("internal: the store did not accept the task's events"));
 }
 
 /* Text as a JSON string that leaves room for the rest of its line. */

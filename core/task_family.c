@@ -173,7 +173,7 @@ void task_send_to_relative(struct task *t, const struct agent_line *line)
     }
     enum error e = task_send(to, up ? STR("child") : STR("parent"), line->content, STR_NULL);
     if (e) {
-        task_answer_error(t, line->call_id, e, "the message was not taken");
+        task_answer_error(t, line->call_id, e, "the message was not accepted");
         return;
     }
     struct buf answer = {0};

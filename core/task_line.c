@@ -29,7 +29,7 @@ bool task_line_is_too_long(struct task *t, const char *what, size_t data_bytes)
     char why[128];
     if (data_bytes + EVENT_OVERHEAD <= MAX_EVENT_LINE)
         return false;
-    snprintf(why, sizeof why, "limit: %s: the event's line passes 1 MiB", what);
+    snprintf(why, sizeof why, "limit: %s: the event's line exceeds 1 MiB", what);
     task_stop(t, TASK_LIMIT, why);
     return true;
 }
@@ -46,7 +46,7 @@ static bool is_too_much(struct task *t, const struct agent_line *line)
     struct hub *h = t->hub;
     if (t->bytes + payload(line) > h->o.limits.task_bytes) {
         h->stats.limit_hits[LIMIT_TASK_BYTES]++;
-        task_stop(t, TASK_LIMIT, "limit: the task's events take more than limits.task_bytes");
+        task_stop(t, TASK_LIMIT, "limit: the task's events exceed limits.task_bytes");
         return true;
     }
     if (t->stream->next > h->o.limits.task_events) {

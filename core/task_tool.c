@@ -92,7 +92,8 @@ static void on_approval(void *arg, struct str answer)
     }
     drop_use(t->hub, use);
     tell_result(t, use->tool, str_of(use->call_id), false,
-                stops ? STR("the task is being stopped") : STR("the user does not approve"));
+                stops ? STR("the task is being stopped")
+                      : STR("the user did not approve the call"));
 }
 
 /* True when the user must approve the call first, or the task has failed by asking. */

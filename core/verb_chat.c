@@ -124,7 +124,7 @@ static enum error find_fault(struct call *c, const struct agent *agent, const ch
     *ret_why = "\"agent\" names no configured agent";
     if (!agent)
         return ERR_BAD_REQUEST;
-    *ret_why = "the store does not take writes now";
+    *ret_why = "the store accepts no writes now";
     if (!hub_can_write(h))
         return ERR_OVERLOADED;
     *ret_why = "the gateway is stopping";

@@ -329,7 +329,7 @@ static void on_send(void *arg, int status, struct answer *answer)
 static const char *why_not_sent(enum error e)
 {
     return e == ERR_TASK_TERMINATED ? "the task has ended"
-           : e == ERR_NO_INBOX      ? "the task takes no messages"
+           : e == ERR_NO_INBOX      ? "the task accepts no messages"
                                     : "the task's inbox is full";
 }
 

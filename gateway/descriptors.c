@@ -68,7 +68,7 @@ static void tell_lowered(const struct config *c, const struct carried *to)
     if (lowers_usual)
         log_event(LEVEL_INFO, "server", "limits", LOG_INT("processes", to->processes),
                   LOG_INT("connections", to->connections),
-                  LOG_TEXT("why", "there are no descriptors for more"));
+                  LOG_TEXT("why", "there are not enough descriptors for more"));
 }
 
 uint32_t descriptors_fit(struct config *config)
@@ -99,10 +99,10 @@ void descriptors_tell(const struct config *config)
     struct carried to = carried_by(had > files.rlim_cur ? had : files.rlim_cur, config);
     if (to.processes < config->limits.processes)
         printf("limits.processes is %" PRIu32 ", and %" PRIu32 " where a gateway starts as this "
-               "does: there are no descriptors for more (ulimit -n)\n",
+               "does: there are not enough descriptors for more (ulimit -n)\n",
                config->limits.processes, to.processes);
     if (to.connections < config->rim_limits.connections)
         printf("limits.connections is %" PRIu32 ", and %" PRIu32 " where a gateway starts as this "
-               "does: there are no descriptors for more (ulimit -n)\n",
+               "does: there are not enough descriptors for more (ulimit -n)\n",
                config->rim_limits.connections, to.connections);
 }

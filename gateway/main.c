@@ -30,12 +30,12 @@ static const char usage[] =
     "\n"
     "  holdfast serve [--config FILE] [--listen HOST:PORT] [--data DIR]\n"
     "                 [--log-level debug|info|warn|error] [--log-format logfmt|json]\n"
-    "  holdfast check-config FILE         all faults of a configuration, each with its key\n"
-    "  holdfast print-config [FILE]       the configuration as it works, secrets masked\n"
-    "  holdfast keys                      all keys of the configuration\n"
+    "  holdfast check-config FILE         reports all faults of a configuration\n"
+    "  holdfast print-config [FILE]       prints the effective configuration without secrets\n"
+    "  holdfast keys                      lists all configuration keys\n"
     "  holdfast doctor [--data DIR] [--full]\n"
-    "                                     whether a data directory is sound; reads only\n"
-    "  holdfast backup [--data DIR] FILE  a copy of the database, also of a running gateway\n"
+    "                                     checks a data directory; only reads\n"
+    "  holdfast backup [--data DIR] FILE  copies the database, even of a running gateway\n"
     "  holdfast token --sub NAME [--ttl 1h] [--config FILE] [--data DIR]\n"
     "  holdfast version\n";
 
@@ -131,9 +131,8 @@ static int main_serve(const struct options *o)
     mallopt(M_ARENA_MAX, 1);
     log_open((enum log_level)config.log.level, (enum log_format)config.log.format);
     if (privilege_is_root(geteuid()))
-        log_event(
-            LEVEL_ERROR, "server", "runs_as_root",
-            LOG_TEXT("why", "agents and commands have its rights: give it a user of its own"));
+        log_event(LEVEL_ERROR, "server", "runs_as_root",
+                  LOG_TEXT("why", "agents and commands have its rights: give it a user of its own"));
     tell_warnings(&config, NULL);
 #ifdef HOLDFAST_FAULTS
     const char *wrong = fault_open();

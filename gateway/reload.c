@@ -21,7 +21,8 @@ static struct auth *read_keys(const struct config *running, size_t *ret_n, struc
         if (is_of_a_kind(running, &now))
             auth = auth_open(&with, running->data, ret_faults);
         else
-            buf_puts(ret_faults, "auth.keys: whether there are any is settled at a start\n");
+            buf_puts(ret_faults,
+                     "auth.keys: adding the first key or removing the last one needs a restart\n");
     }
     config_done(&now);
     return auth;

@@ -228,7 +228,7 @@ static bool open_store(struct server *s)
     }
     if (store_thread_open(&s->loop, s->store_ops, s->store, 0, &s->store_thread) < 0) {
         log_event(LEVEL_ERROR, "store", "cannot_start",
-                  LOG_TEXT("why", "no thread or reader to be had"));
+                  LOG_TEXT("why", "cannot create a thread or a reader"));
         return false;
     }
     return true;
@@ -315,7 +315,8 @@ static bool server_start(struct server *s)
     }
     s->fetcher = fetcher_open(&s->loop);
     if (!s->fetcher) {
-        log_event(LEVEL_ERROR, "fetch", "cannot_open", LOG_TEXT("why", "libcurl does not start"));
+        log_event(LEVEL_ERROR, "fetch", "cannot_open",
+                  LOG_TEXT("why", "libcurl cannot be initialized"));
         return false;
     }
     strays_watch(&s->loop, &s->sigchld);

@@ -315,8 +315,7 @@ static bool decode_event(struct agent_line_decoder *d, uint32_t name, struct age
         return line_fail(line, "unknown event \"%s\"", quoted);
     }
     if (!is_result && !says_agent(line->event))
-        return line_fail(line, "event \"%s\" is made by the gateway alone",
-                         event_name(line->event));
+        return line_fail(line, "only the gateway makes event \"%s\"", event_name(line->event));
 
     struct decoding decoding = {d, line, is_result ? "result" : event_name(line->event)};
     uint32_t data = js_get(doc, 0, "data");

@@ -389,7 +389,7 @@ static bool read_document(struct parser *p)
     } while (p->depth > 0);
     skip_space(p);
     if (p->at < p->end)
-        return js_fail(p, "unexpected text behind the value", p->at);
+        return js_fail(p, "unexpected text after the value", p->at);
     return true;
 }
 

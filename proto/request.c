@@ -158,7 +158,7 @@ static bool check_integers(struct decoding *d)
             struct str raw = js_raw(doc, key);
             quote_raw(raw.p, raw.p + raw.n, name);
             return request_fail(d->fault, ERR_BAD_REQUEST,
-                                "\"%s\" has an integer beyond %lld, the largest that is safe", name,
+                                "\"%s\" has an integer beyond %lld, the largest safe one", name,
                                 MAX_SAFE_INTEGER);
         }
     }

@@ -318,7 +318,7 @@ static const struct {
     [KIND_CONVERSATION_ID] = {read_conversation_id,
                               "must be a string of 1 to 128 letters, digits, '.', '_' and '-', "
                               "the first a letter or digit"},
-    [KIND_ULID] = {read_ulid, "must be an id of 26 characters, as the gateway gives them"},
+    [KIND_ULID] = {read_ulid, "must be an id of 26 characters from the gateway"},
     [KIND_METADATA] = {read_metadata, NULL},
     [KIND_WHEN_BUSY] = {read_when_busy, "must be one of parallel, reject, enqueue, interrupt"},
     [KIND_STATUS] = {read_status, "must be one of pending, running, completed, failed, cancelled"},

@@ -263,7 +263,7 @@ static void lines_consume(struct run *r)
 
 static void fail_long_line(struct run *r)
 {
-    r->fault = "a line of the agent passes 4 MiB, and its event 1 MiB";
+    r->fault = "a line of the agent exceeds 4 MiB, and its event 1 MiB";
     watched_close(&r->out);
     buf_done(&r->lines);
     r->lines_at = r->scanned = 0;

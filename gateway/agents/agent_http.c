@@ -210,7 +210,7 @@ static void agent_http_take_lines(struct run *r, struct str bytes)
         buf_clear(&r->line);
     }
     if (r->line.len + bytes.n > SSE_MAX_EVENT)
-        agent_http_end(r, RUN_FAILED, STR("a line of the reply passes 4 MiB"));
+        agent_http_end(r, RUN_FAILED, STR("a line of the reply exceeds 4 MiB"));
     else
         buf_putstr(&r->line, bytes);
 }
@@ -222,7 +222,7 @@ static void take_events(struct run *r, struct str bytes)
     while (!r->ended && (got = sse_reader_next(&r->events, &bytes, &e)) == SSE_EVENT)
         agent_http_take_event(r, &e);
     if (got == SSE_TOO_LONG)
-        agent_http_end(r, RUN_FAILED, STR("an event of the reply passes 4 MiB"));
+        agent_http_end(r, RUN_FAILED, STR("an event of the reply exceeds 4 MiB"));
 }
 
 static void take_beginning(struct run *r, struct str bytes)

@@ -128,7 +128,7 @@ static bool react_has_room(struct run *r, size_t bytes)
     r->turn_bytes += bytes;
     if (r->turn_bytes <= REACT_TURN_BYTES)
         return true;
-    turn_over(r, MODEL_FAULT_OTHER, STR("a turn passes 4 MiB"));
+    turn_over(r, MODEL_FAULT_OTHER, STR("a turn exceeds 4 MiB"));
     return false;
 }
 
@@ -276,7 +276,7 @@ static bool is_at_limit(struct run *r, char ret_why[128])
     if (r->n_turns == max_turns(r))
         snprintf(ret_why, 128, "no answer within %u turns of the model", max_turns(r));
     else if (talk_size(&r->talk) >= max)
-        snprintf(ret_why, 128, "model: %s: the conversation with the model passes %zu bytes",
+        snprintf(ret_why, 128, "model: %s: the conversation with the model exceeds %zu bytes",
                  model_reason_word(CONTEXT_TOO_LONG), max);
     else
         return false;
@@ -523,7 +523,7 @@ static struct run *react_start(void *settings, const struct run_spec *spec,
     if (s->system)
         talk_put(&r->talk, TALK_SYSTEM, str_of(s->system), true);
     if (!talk_put_history(&r->talk, &r->calls.doc, spec->history)) {
-        snprintf(ret_error, 256, "the history is no JSON array");
+        snprintf(ret_error, 256, "the history is not a JSON array");
         react_calls_done(&r->calls);
         talk_done(&r->talk);
         run_drop(r);

@@ -90,7 +90,7 @@ static void read_arguments(struct react_call *call, struct str text)
     else
         js_copy(doc, 0, &compact);
     if (compact.len > MAX_OUTPUT)
-        call->fault = "the arguments pass 256 KiB";
+        call->fault = "the arguments exceed 256 KiB";
     call->arguments = xstrdup(call->fault ? STR("{}") : buf_str(&compact));
     buf_done(&compact);
     buf_done(&inner);
@@ -352,7 +352,7 @@ static void take_child(struct react_calls *c, struct react_call *call)
         return;
     }
     struct buf output = {0};
-    buf_putf(&output, "started as task %s; a message will tell its end", text.bytes);
+    buf_putf(&output, "started as task %s; a message will report its end", text.bytes);
     close_call(call, true, buf_str(&output));
     buf_done(&output);
     buf_done(&text);
@@ -379,7 +379,7 @@ static bool take_child_end(struct react_calls *c)
             put_value(c, error, "message", &output);
             buf_puts(&output, ")");
         }
-        buf_puts(&output, "; it had said: ");
+        buf_puts(&output, "; its output was: ");
     }
     put_value(c, 0, "content", &output);
     close_call(call, good, buf_str(&output));
@@ -405,7 +405,7 @@ static void take_approval(struct react_call *call, bool approved)
     struct buf output = {0};
     call->asking = false;
     if (!approved)
-        buf_puts(&output, "the user does not approve");
+        buf_puts(&output, "the user did not approve the call");
     if (!approved || !start_job(call, &output))
         close_call(call, false, buf_str(&output));
     buf_done(&output);
@@ -421,8 +421,8 @@ static void take_input(struct react_calls *c, struct react_call *call)
     }
     switch (answer ? js_type(&c->doc, answer) : JS_NULL) {
     case JS_TRUE: buf_puts(&output, "the user approves"); break;
-    case JS_FALSE: buf_puts(&output, "the user does not approve"); break;
-    case JS_NULL: buf_puts(&output, "the user has not answered in time"); break;
+    case JS_FALSE: buf_puts(&output, "the user did not approve the call"); break;
+    case JS_NULL: buf_puts(&output, "the user did not answer in time"); break;
     default: put_value(c, 0, "answer", &output); break;
     }
     close_call(call, true, buf_str(&output));

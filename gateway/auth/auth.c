@@ -45,7 +45,7 @@ static bool open_guest_key(struct auth *auth, const char *data_dir, struct buf *
     if (data_dir)
         wrong = guest_key_load(data_dir, bytes);
     else if (RAND_bytes(bytes, sizeof bytes) != 1)
-        wrong = "there are no random numbers";
+        wrong = "random numbers are not available";
     if (wrong)
         buf_putf(ret_faults, "%s/guest.key: %s\n", data_dir ? data_dir : "", wrong);
     else
@@ -288,7 +288,7 @@ static const char *new_guest(const struct auth *auth, int64_t wall_ms, struct id
     const int64_t times[2] = {now, now + GUEST_DAYS * 86400LL};
 
     if (RAND_bytes(bytes, sizeof bytes) != 1)
-        return "there are no random numbers";
+        return "random numbers are not available";
     buf_puts(&owner, GUEST_PREFIX);
     base64url_put(&owner, bytes, sizeof bytes);
     memcpy(ret->owner, owner.bytes, owner.len + 1);

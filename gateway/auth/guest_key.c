@@ -81,6 +81,6 @@ const char *guest_key_load(const char *data_dir, unsigned char ret[GUEST_KEY_BYT
     }
     close(dir);
     if (error == -EINVAL)
-        return "is no key of 32 bytes";
+        return "is not a key of 32 bytes";
     return error ? strerror(-error) : NULL;
 }

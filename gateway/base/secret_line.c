@@ -24,7 +24,7 @@ static const char *judge(const struct buf *line, size_t max)
         return "the first line is empty";
     if (line->len > max)
         return "the first line is too long";
-    return memchr(line->bytes, 0, line->len) ? "the first line has a NUL in it" : NULL;
+    return memchr(line->bytes, 0, line->len) ? "the first line contains a NUL" : NULL;
 }
 
 const char *secret_line_read(const char *file, size_t max, struct buf *ret)

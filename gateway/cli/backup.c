@@ -76,7 +76,7 @@ static int verify(const char *file)
         printf("%s: %" PRId64 " conversations, %" PRId64 " tasks, %" PRIu64 " events; sound\n",
                file, check.n_conversations, check.n_tasks, check.n_events);
     else
-        fprintf(stderr, "holdfast: the copy is not sound, and so is not kept:\n%.*s",
+        fprintf(stderr, "holdfast: the copy is not sound, so it was not kept:\n%.*s",
                 (int)check.faults.len, check.faults.bytes);
     store_check_done(&check);
     return good ? 0 : 1;
@@ -87,7 +87,7 @@ static void remind_of_key(const struct data_dir *d)
     struct buf path = {0};
     buf_putf(&path, "%s/guest.key", d->path);
     if (access(path.bytes, F_OK) == 0)
-        printf("the key that signs the tokens of guests is not in it: keep a copy of %s apart\n",
+        printf("the key that signs guests' tokens is not in it: keep a separate copy of %s\n",
                path.bytes);
     buf_done(&path);
 }

@@ -62,7 +62,7 @@ static void say_how_to_resume(struct chat *c)
 {
     if (!c->task)
         return;
-    chat_show_aside(&c->show, "The task runs on. To see the rest:");
+    chat_show_aside(&c->show, "The task continues. To see the rest:");
     chat_show_aside(&c->show, "  holdfast chat %s%s--resume %s/%s --after %" PRIu64,
                     c->o->url_text ? c->o->url_text : "", c->o->url_text ? " " : "",
                     c->conversation, c->task, c->seen);
@@ -161,7 +161,7 @@ static const char *last_word(int code)
     case 1007:
     case 1008: return "the gateway does not understand this client";
     case 1009: return "the message is too long for the gateway";
-    case 4401: return "the token is no good, or has expired";
+    case 4401: return "the token is not valid, or has expired";
     default: return NULL;
     }
 }
@@ -197,7 +197,7 @@ static void chat_on_closed(void *arg, int code, const char *why)
         c->is_broken = true;
         c->broken_at = uv_now(&c->loop);
         chat_show_aside(&c->show, "· the connection broke; %sconnecting again",
-                        c->task ? "the task runs on; " : "");
+                        c->task ? "the task continues; " : "");
     }
     if (c->is_broken && uv_now(&c->loop) - c->broken_at > PATIENCE_MS) {
         chat_give_up(c, "the gateway does not come back");

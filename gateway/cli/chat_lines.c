@@ -84,7 +84,8 @@ static void on_question(struct chat *c, uint32_t data)
     if (c->keyboard.data)
         uv_poll_start(&c->keyboard, UV_READABLE, on_typed);
     else
-        chat_show_aside(&c->show, "  It waits for an answer, which is taken from a terminal only.");
+        chat_show_aside(&c->show,
+                        "  It waits for an answer, which can only be typed on a terminal.");
     free(prompt);
     free(tool);
 }
@@ -212,7 +213,7 @@ static void begin_talk(struct chat *c)
 {
     keep_agents(c);
     if (c->state == CHAT_GREETING && !c->talk_began)
-        chat_show_aside(&c->show, "Ask something; /help says what else there is.");
+        chat_show_aside(&c->show, "Ask something; /help lists the commands.");
     c->talk_began = true;
     if (c->keyboard.data)
         uv_poll_start(&c->keyboard, UV_READABLE, on_typed);
@@ -277,7 +278,7 @@ static void chat_on_task(struct chat *c)
     uint32_t status = task ? js_get(&c->doc, task, "status") : 0;
     if (!status || js_is(&c->doc, status, "pending") || js_is(&c->doc, status, "running"))
         return;
-    chat_show_aside(&c->show, "· it has ended, and nothing more was said");
+    chat_show_aside(&c->show, "· it has ended without further output");
     end(c, js_is(&c->doc, status, "completed") ? 0 : 1);
 }
 
@@ -352,7 +353,7 @@ static void on_error(struct chat *c)
         c->retry_ms = 1;
         chat_link_drop(&c->link);
     } else if (strcmp(code, "unauthorized") == 0 && !c->token) {
-        chat_give_up(c, "this gateway serves no guests: HOLDFAST_TOKEN or --token says who asks");
+        chat_give_up(c, "this gateway serves no guests: set HOLDFAST_TOKEN, or use --token");
     } else if (strcmp(code, "out_of_range") == 0 && c->seen > 0) {
         c->seen = 0;
         chat_ask(c);
@@ -362,7 +363,7 @@ static void on_error(struct chat *c)
         c->retry_ms = wait ? wait : 1000;
         chat_link_drop(&c->link);
     } else if (strcmp(id, "respond") == 0) {
-        chat_show_aside(&c->show, "· the answer was not taken: %s", message);
+        chat_show_aside(&c->show, "· the answer was not accepted: %s", message);
     } else if (c->o->talks && c->was_welcome) {
         chat_show_aside(&c->show, "holdfast: %s", message);
         if (c->state == CHAT_ASKING)

@@ -62,12 +62,12 @@ static void choose_agent(struct chat *c, const char *name)
 
 static void help(struct chat *c)
 {
-    chat_show_aside(&c->show, "/agents             who can be asked\n"
-                              "/agent NAME         asks that one from now on\n"
+    chat_show_aside(&c->show, "/agents             lists the agents\n"
+                              "/agent NAME        asks that agent from now on\n"
                               "/new                begins another conversation\n"
                               "/resume CONVERSATION/TASK\n"
                               "/cancel, Ctrl-C     stops the answer\n"
-                              "/quit, Ctrl-D       leaves; what runs goes on");
+                              "/quit, Ctrl-D       leaves; a running task continues");
 }
 
 /* False when the line begins with a slash, but is no command: a path, perhaps. */
@@ -136,7 +136,7 @@ void chat_talk_leave(struct chat *c)
 {
     chat_show_end(&c->show);
     if (c->task)
-        chat_show_aside(&c->show, "The task runs on: holdfast chat%s%s --resume %s/%s",
+        chat_show_aside(&c->show, "The task continues: holdfast chat%s%s --resume %s/%s",
                         c->o->url_text ? " " : "", c->o->url_text ? c->o->url_text : "",
                         c->conversation, c->task);
     chat_finish(c, 0);

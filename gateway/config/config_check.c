@@ -103,8 +103,8 @@ static void check_listen(struct config *c, const char *path, struct faults *f)
         c->errors = c->is_loopback ? ERRORS_FULL : ERRORS_SHORT;
     if (!c->is_loopback && c->auth.n_keys == 0 && !c->guests)
         fault(f, path,
-              "beyond loopback without auth.keys anyone could come as a guest; configure keys, or "
-              "say \"guests\": true");
+              "without auth.keys, anyone beyond loopback could connect as a guest; configure "
+              "keys, or set \"guests\": true");
 }
 
 /* A developer who tries a gateway on his own machine may use any client that he has. */
@@ -162,7 +162,7 @@ static void check_data(struct config *c, struct faults *f)
     if (c->data)
         return;
     if (!folders_put_state(&path))
-        fault(f, "data", "is missing, and there is no HOME to choose a directory below");
+        fault(f, "data", "is missing, and without HOME there is no default");
     c->data = buf_take(&path);
 }
 
@@ -227,7 +227,7 @@ static void check_auth(struct config *c, struct faults *f)
     for (size_t i = 0; i < c->auth.n_keys; i++)
         check_key(c, i, f);
     if (c->auth.cookie && !is_cookie_name(c->auth.cookie))
-        fault(f, "auth.cookie", "is no name of a cookie");
+        fault(f, "auth.cookie", "is not a valid cookie name");
     c->serves_guests = c->guests || c->auth.n_keys == 0;
     if (!c->tls.cert != !c->tls.key)
         fault(f, c->tls.cert ? "tls.key" : "tls.cert", "is missing: a certificate needs its key");
@@ -247,7 +247,7 @@ static void check_upstream(const struct config_upstream *upstream, const char *p
                            struct faults *f)
 {
     if (upstream->api_key_env && upstream->api_key_file)
-        fault(f, path, "is not for use together with api_key_env");
+        fault(f, path, "cannot be used together with api_key_env");
 }
 
 static void check_hook(const struct config *c, size_t at, struct faults *f)
@@ -292,9 +292,9 @@ static void check_fallback(const struct config *c, size_t at, struct faults *f)
     for (size_t steps = 0; model && model->fallback; steps++) {
         model = config_find_model(c, model->fallback);
         if (!model)
-            fault(f, path.text, "is not the name of another of models, of kind openai");
+            fault(f, path.text, "must name another entry of models, of kind openai");
         else if (steps == c->n_models)
-            fault(f, path.text, "leads round in a ring");
+            fault(f, path.text, "leads back to itself");
         if (steps == c->n_models)
             return;
     }
@@ -332,14 +332,14 @@ static void check_tools(const struct config_agent *agent, size_t at, struct faul
     for (size_t i = 0; i < agent->tools.n; i++)
         if (agent->kind != AGENT_REACT && key_choice(react_tools, agent->tools.list[i]) >= 0)
             fault(f, path_of("agents[%zu].tools[%zu]", at, i).text,
-                  "is for agents of kind react only: others have calls of their own for it");
+                  "is for agents of kind react only: others have their own calls for it");
     struct buf names = {0};
     for (size_t i = 0; tool_names[i]; i++)
         buf_putf(&names, "%s%s", i ? ", " : "", tool_names[i]);
     for (size_t i = 0; i < agent->tools.n; i++)
         if (key_choice(tool_names, agent->tools.list[i]) < 0)
             fault(f, path_of("agents[%zu].tools[%zu]", at, i).text,
-                  "there is no such tool; there are %s", names.bytes);
+                  "there is no such tool; the tools are %s", names.bytes);
     buf_done(&names);
 }
 
@@ -382,7 +382,7 @@ static void check_agent_kind(const struct config *c, size_t at, struct faults *f
             set_text(&agent->model, "builtin");
         else if (!has_model(c, agent->model))
             fault(f, path_of("agents[%zu].model", at).text,
-                  "is neither the name of one of models nor \"builtin\"");
+                  "must name an entry of models, or be \"builtin\"");
         return;
     case AGENT_EXEC:
         if (agent->command.n == 0 || !*agent->command.list[0])
@@ -406,7 +406,7 @@ static void check_terminal(struct config *c, struct faults *f)
             if (is(c->agents[i].tools.list[j], "terminal") ||
                 is(c->agents[i].tools.list[j], "process"))
                 fault(f, path_of("agents[%zu].tools[%zu]", i, j).text,
-                      "runs commands, which is not for guests that come from beyond loopback");
+                      "runs commands, which is not allowed for guests beyond loopback");
     if (c->terminal.workdir || !c->data)
         return;
     buf_putf(&path, "%s-work", c->data);

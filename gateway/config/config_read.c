@@ -143,9 +143,9 @@ static bool is_header_value(const char *text)
 static const char *fault_of_pair(const struct key *key, const char *name, const json_t *text)
 {
     if (key->type == KEY_ENV && !is_variable(name))
-        return "is no name of an environment variable";
+        return "is not a valid name of an environment variable";
     if (key->type == KEY_HEADERS && !is_header(name))
-        return "is no name of a header";
+        return "is not a valid header name";
     if (!json_is_string(text))
         return "must be a text";
     if (key->type == KEY_HEADERS && !is_header_value(json_string_value(text)))

@@ -386,7 +386,7 @@ static void take_frame(struct face_ws *ws, const struct face_frame *frame, struc
     else if (ws->n_channels >= MOST_CHANNELS)
         say_failed(ws, frame->id, ERR_OVERLOADED, "too many requests on this connection");
     else if (frame->id.n && find_channel(ws, frame->id))
-        say_failed(ws, frame->id, ERR_CONFLICT, "a request of this id is under way");
+        say_failed(ws, frame->id, ERR_CONFLICT, "a request with this id is in progress");
     else
         begin_channel(ws, frame, ws->ops->operation, text, STR_NULL);
 }

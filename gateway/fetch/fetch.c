@@ -254,7 +254,7 @@ static void fetch_on_idle(struct timer *timer)
         timer_arm(c, &f->idle, f->heard_ms + f->options->idle_ms);
         return;
     }
-    fetch_fail(f, "no byte came for %lld s", (long long)f->options->idle_ms / 1000);
+    fetch_fail(f, "nothing arrived for %lld s", (long long)f->options->idle_ms / 1000);
     f->state = FETCH_OVER;
     end_try(f);
     fetcher_ready(f->fetcher, &f->in_ready);
@@ -318,9 +318,9 @@ static void refuse(struct fetch *f)
         curl_url_get(parts, CURLUPART_HOST, &host, 0) != CURLUE_OK)
         host = NULL;
     if (host && net_parse_address(str_of(host), &literal))
-        fetch_fail(f, "the address %s is not a public one", f->refused);
+        fetch_fail(f, "the address %s is not public", f->refused);
     else
-        fetch_fail(f, "the address of %s is not a public one", host ? host : "the host");
+        fetch_fail(f, "the address of %s is not public", host ? host : "the host");
     log_event_limited(LEVEL_INFO, "fetch", "refused", LOG_TEXT("host", host ? host : ""),
                       LOG_TEXT("address", f->refused));
     curl_free(host);

@@ -64,7 +64,7 @@ bool webhook_secret(const char *file, struct buf *ret_secret, char *ret_error, s
     good = good && ret_secret->len >= SECRET_MIN && ret_secret->len <= SECRET_MAX;
     if (!good)
         snprintf(ret_error, n,
-                 "the secret in %s is not %d to %d bytes, or base64 of them behind %s", file,
+                 "the secret in %s must be %d to %d bytes, or base64 of them after %s", file,
                  SECRET_MIN, SECRET_MAX, SECRET_PREFIX);
     return good;
 }

@@ -225,7 +225,7 @@ static void on_committed(struct waiter *w, int status)
     x->waiting = NULL;
     if (status < 0)
         http_api_fail(x, ERR_OVERLOADED,
-                      "it holds, but the store did not take it: a restart forgets it");
+                      "it takes effect, but the store did not accept it: a restart forgets it");
     else
         http_api_ready(x, 200);
 }

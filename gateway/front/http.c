@@ -448,7 +448,7 @@ static int http_begin(struct front *f, struct lws *wsi, struct exchange **slot, 
 {
     lws_quirk_head_is_read(wsi);
     if (!lws_quirk_line_is_whole(wsi)) {
-        (void)answer_error(wsi, 400, ERR_BAD_REQUEST, "the request's line is not whole", false);
+        (void)answer_error(wsi, 400, ERR_BAD_REQUEST, "the request line is incomplete", false);
         return -1;
     }
     if (!http_api_serves(path) && lws_quirk_path_has_nul(wsi, path, len)) {

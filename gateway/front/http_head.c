@@ -59,13 +59,13 @@ const char *http_head_length(struct lws *wsi, size_t *ret)
     int n = lws_hdr_copy_fragment(wsi, text, sizeof text, WSI_TOKEN_HTTP_CONTENT_LENGTH, 0);
     *ret = 0;
     if (n >= 0 && total > n)
-        return "Content-Length stands twice";
+        return "Content-Length appears twice";
     if (n < 0 && total <= 0)
-        return has_blurred_name(wsi) ? "there is a blank before a colon" : NULL;
+        return has_blurred_name(wsi) ? "there is white space before a colon" : NULL;
     if (n < 0 || !is_length((struct str){text, (size_t)n}))
-        return "Content-Length is no number";
+        return "Content-Length is not a number";
     *ret = (size_t)strtoull(text, NULL, 10);
-    return has_blurred_name(wsi) ? "there is a blank before a colon" : NULL;
+    return has_blurred_name(wsi) ? "there is white space before a colon" : NULL;
 }
 
 bool http_head_waits(struct lws *wsi)

@@ -49,7 +49,7 @@ static void proxied_refuse(struct greeting *g, const char *why)
 
 static void on_deadline(struct timer *timer)
 {
-    proxied_refuse(container_of(timer, struct greeting, deadline), "no header came in time");
+    proxied_refuse(container_of(timer, struct greeting, deadline), "no header arrived in time");
 }
 
 static void hand_over(struct greeting *g, bool says_who, const struct net_address *client)
@@ -72,7 +72,7 @@ static void look_for_none(struct greeting *g, struct str seen, enum proxy_verdic
         wait_for(g, 1);
         hand_over(g, false, NULL);
     } else if (seen.n >= HEADER_TOLD_BY || verdict == PROXY_DONE) {
-        proxied_refuse(g, "a header from a peer that is no trusted proxy");
+        proxied_refuse(g, "a header from a peer that is not a trusted proxy");
     } else {
         wait_for(g, seen.n + 1);
     }
@@ -102,7 +102,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         return;
     }
     if (verdict == PROXY_BAD || (verdict == PROXY_MORE && seen == sizeof g->bytes)) {
-        proxied_refuse(g, "what came is no header");
+        proxied_refuse(g, "the connection begins without a header");
         return;
     }
     size_t ours = (verdict == PROXY_DONE ? whole : seen) - g->n;

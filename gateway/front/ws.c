@@ -82,7 +82,7 @@ static int admit(struct front *f, struct lws *wsi)
     if (admin_is(wsi))
         return http_refuse(wsi, 400, ERR_UNSUPPORTED, "the operator's socket has no WebSocket");
     if (!lws_quirk_line_is_whole(wsi))
-        return http_refuse(wsi, 400, ERR_BAD_REQUEST, "the request's line is not whole");
+        return http_refuse(wsi, 400, ERR_BAD_REQUEST, "the request line is incomplete");
     lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI);
     if (strcmp(path, "/v1/ws") != 0 && !find_kind(f, path))
         return http_refuse(wsi, 404, ERR_NOT_FOUND, "the WebSocket is at /v1/ws");

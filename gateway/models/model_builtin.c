@@ -122,7 +122,7 @@ static struct model_turn *builtin_start(void *settings, const struct model_reque
     const struct builtin_settings *s = settings;
     struct rules_plan plan;
     if (!rules_answer(request, &plan)) {
-        snprintf(ret_error, 256, "the messages are no JSON array");
+        snprintf(ret_error, 256, "the messages are not a JSON array");
         return NULL;
     }
     struct model_turn *t = xcalloc(sizeof *t);

@@ -124,7 +124,7 @@ static void finish_empty(struct model_turn *t)
     if (t->may_be_empty) {
         openai_end(t, STR_NULL);
     } else if (t->answer.has_thoughts) {
-        openai_fail(t, "the model ended with thoughts and without an answer");
+        openai_fail(t, "the model ended with thoughts but without an answer");
     } else {
         t->starts_over = true;
         fetch_end_within(t->fetch, 0);
@@ -144,7 +144,7 @@ static void openai_finish(struct model_turn *t)
         return;
     }
     if (t->calls.n == 0 && !t->answer.has_text && strcmp(t->finish, "tool_calls") == 0) {
-        openai_fail(t, "the model's server said that tools are called, and named none");
+        openai_fail(t, "the model's server reported tool calls, but named none");
         return;
     }
     openai_answer_end(&t->answer);
@@ -227,9 +227,9 @@ static void take_object(struct model_turn *t)
 static void take_chunk(struct model_turn *t, struct str text)
 {
     if (!js_parse(&t->doc, text.p, text.n, JS_AGENT))
-        openai_fail(t, "the server sent what is no JSON: %s", t->doc.error);
+        openai_fail(t, "the server sent something that is not JSON: %s", t->doc.error);
     else if (js_type(&t->doc, 0) != JS_OBJECT)
-        openai_fail(t, "the server sent JSON that is no object");
+        openai_fail(t, "the server sent JSON that is not an object");
     else
         take_object(t);
 }
@@ -285,7 +285,7 @@ static void take_events(struct model_turn *t, struct str bytes)
     while (!t->done && (got = sse_reader_next(&t->sse, &bytes, &e)) == SSE_EVENT)
         openai_take_event(t, &e);
     if (got == SSE_TOO_LONG)
-        openai_fail(t, "an event of the stream passes 4 MiB");
+        openai_fail(t, "an event of the stream exceeds 4 MiB");
 }
 
 static void take_whole(struct model_turn *t);
@@ -298,7 +298,7 @@ static void take_text(struct model_turn *t, struct str bytes)
     if (n)
         take_whole(t);
     else if (t->whole.len > OPENAI_REPLY_BYTES)
-        openai_fail(t, "the reply passes 4 MiB");
+        openai_fail(t, "the reply exceeds 4 MiB");
 }
 
 /* The reply is kept until it proves to be an event stream; a text is kept until it is whole. */

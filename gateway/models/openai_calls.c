@@ -200,7 +200,7 @@ const char *openai_calls_take(struct openai_calls *c, const struct js_doc *doc, 
         calls_add(call, doc, &p);
         c->bytes += more_bytes(call);
         if (c->bytes > OPENAI_CALLS_BYTES)
-            return "the calls of a turn pass 4 MiB";
+            return "the calls of a turn exceed 4 MiB";
         p.place++;
     }
     return NULL;

@@ -203,9 +203,9 @@ void openai_put_half(struct openai_half *half, struct buf *out)
         chunk_put_text(half, STR(""), out);
 }
 
-#define LIMIT "the answer was cut off: the model's limit of length is reached"
+#define LIMIT "the answer was cut off: the model reached its length limit"
 #define FILTER "the answer was cut off by a content filter"
-#define BROKEN "the answer was broken off by the model's server"
+#define BROKEN "the model's server broke off the answer"
 #define CALL "the model's server could not read the model's call of a tool"
 
 /* In lower case, with "_" for "-": OpenAI's own reasons, those of compatible servers, and those

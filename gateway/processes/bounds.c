@@ -66,7 +66,7 @@ bool bounds_look(struct bounds_watch *w, int64_t now, char ret_why[BOUNDS_WHY])
         return false;
     int64_t begun = now_ms();
     if (w->group >= 0 && b->cpu_s && cgroup_cpu_s(w->group) > b->cpu_s) {
-        snprintf(ret_why, BOUNDS_WHY, "it used more than %llu s of the processor",
+        snprintf(ret_why, BOUNDS_WHY, "it used more than %llu s of processor time",
                  (unsigned long long)b->cpu_s);
         is_over = true;
     } else if (w->folder && b->folder && folder_exceeds(w->folder, b->folder)) {

@@ -110,7 +110,7 @@ static const char *why_not(const char *parent, uid_t user)
         why = "the group above the gateway's is not delegated to its user";
     else if (!read_text(dir, "cgroup.controllers", text, sizeof text) ||
              !has_word(text, "memory") || !has_word(text, "pids"))
-        why = "the group above the gateway's has no memory and pids to give";
+        why = "the group above the gateway's does not have the memory and pids controllers";
     else if (!read_text(dir, "cgroup.procs", text, sizeof text) || text[0])
         why = "the group above the gateway's has processes of its own";
     if (dir >= 0)

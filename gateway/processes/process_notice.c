@@ -37,10 +37,10 @@ void process_put_end(const struct process *p, struct buf *out)
         if (p->status.error[0])
             buf_putf(out, "was killed: %s", p->status.error);
         else
-            buf_puts(out, "was killed, as was asked (SIGTERM)");
+            buf_puts(out, "was killed on request (SIGTERM)");
         return;
-    case KEEP_TIMED_OUT: buf_puts(out, "has run out of its time"); return;
-    case KEEP_FAILED: buf_putf(out, "could not be started: %s", p->status.error); return;
+    case KEEP_TIMED_OUT: buf_puts(out, "exceeded its time limit"); return;
+    case KEEP_FAILED: buf_putf(out, "could not start: %s", p->status.error); return;
     case KEEP_LOST: buf_puts(out, "is lost: nobody knows how it ended"); return;
     }
     UNREACHABLE();

@@ -117,16 +117,16 @@ bool process_watch_tell(struct process *p)
 static void put_match(struct process *p, const struct buf *lines, bool last)
 {
     struct buf *text = &p->watch.telling;
-    buf_putf(text, "Background process %s has printed what you watch for", p->id);
+    buf_putf(text, "Background process %s has printed lines that you watch for", p->id);
     if (p->watch.n_left_out)
         buf_putf(text, " (%u more such lines were left out before)", p->watch.n_left_out);
     if (p->watch.missed)
-        buf_puts(text, " (some of its output was written over before it was looked at)");
+        buf_puts(text, " (some of its output was overwritten before it was examined)");
     buf_puts(text, ". Its command: ");
     process_put_command(p, text);
     buf_putstr(text, buf_str(lines));
     if (last)
-        buf_puts(text, "\nIt is watched no longer: you will be told of its end.");
+        buf_puts(text, "\nIt is no longer watched: you will be told when it ends.");
     p->watch.n_left_out = 0;
     p->watch.missed = false;
 }

@@ -193,7 +193,7 @@ static char *make_work(const struct sandbox *s, struct str owner, struct str con
         free(made);
         return xstrdup(str_of(whole));
     }
-    snprintf(ret_error, SANDBOX_ERROR, "cannot make the work folder: %s", strerror(errno));
+    snprintf(ret_error, SANDBOX_ERROR, "cannot create the work folder: %s", strerror(errno));
     free(made);
     return NULL;
 }
@@ -362,7 +362,7 @@ static bool try_it(const struct sandbox *s, char ret_error[SANDBOX_ERROR])
     if (!error && !why[0] && (WIFSIGNALED(status) || WEXITSTATUS(status) == 0))
         return true;
     snprintf(ret_error, SANDBOX_ERROR,
-             "bubblewrap (bwrap%s) does not work here: %s; say \"terminal\": {\"sandbox\": "
+             "bubblewrap (bwrap%s) does not work here: %s; set \"terminal\": {\"sandbox\": "
              "\"none\"} to run commands without it",
              s->network && !s->host_loopback ? ", in pasta" : "", why[0] ? why : "it fails");
     return false;
@@ -391,7 +391,7 @@ static bool has_network(const struct sandbox *s, char ret_error[SANDBOX_ERROR])
         return true;
     snprintf(ret_error, SANDBOX_ERROR,
              "terminal.network: without pasta (Debian package passt) commands have the host's own "
-             "network, with all that listens on its loopback: install it, or say "
+             "network, including whatever listens on its loopback: install it, or set "
              "\"host_loopback\": true");
     return false;
 }
@@ -448,7 +448,7 @@ void sandbox_put_bounds(const struct sandbox *s, pid_t gateway, struct buf *out)
     if (b->folder)
         put_bound(out, "folder", b->folder >> 20, " MiB", "of a conversation");
     else
-        buf_puts(out, "commands: folder: at most a tenth of its disk of a conversation\n");
+        buf_puts(out, "commands: folder: at most a tenth of its disk for a conversation\n");
     buf_putf(out, "commands: network: %s\n",
              s->kind == SANDBOX_NONE || (s->network && s->host_loopback)
                  ? "the host's, with its loopback"

@@ -22,7 +22,7 @@ static const char *why_no_directory(const char *path)
 {
     struct stat st;
     if (stat(path, &st) == 0)
-        return S_ISDIR(st.st_mode) ? NULL : "is no directory";
+        return S_ISDIR(st.st_mode) ? NULL : "is not a directory";
     return errno == ENOENT ? "there is no such directory" : strerror(errno);
 }
 

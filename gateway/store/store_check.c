@@ -122,12 +122,12 @@ static void check_line(struct walk *w, struct subject *t, uint64_t seq, struct s
     struct event_parts parts;
     if (!event_line_split(line, &parts) ||
         memcmp(line.p + sizeof(EVENT_PREFIX) - 1, t->task_id, TASK_ID_LEN) != 0)
-        fault(w->out, "task %s: event %" PRIu64 " is no line of it", t->task_id, seq);
+        fault(w->out, "task %s: event %" PRIu64 " is not a line of this task", t->task_id, seq);
     else if (parts.seq != seq)
         fault(w->out, "task %s: event %" PRIu64 " has the number %" PRIu64, t->task_id, seq,
               parts.seq);
     else if (t->ends)
-        fault(w->out, "task %s: event %" PRIu64 " comes behind its end", t->task_id, seq);
+        fault(w->out, "task %s: event %" PRIu64 " comes after its end", t->task_id, seq);
     else
         t->ends = event_is_terminal(parts.event);
 }
@@ -153,7 +153,7 @@ static void take_run(struct walk *w, struct subject *t, uint64_t first, uint64_t
                      struct str lines)
 {
     if (first == 0 || last < first) {
-        fault(w->out, "task %s: a block says that it is of the events %" PRIu64 " to %" PRIu64,
+        fault(w->out, "task %s: a block claims to hold the events %" PRIu64 " to %" PRIu64,
               t->task_id, first, last);
         return;
     }
@@ -161,7 +161,7 @@ static void take_run(struct walk *w, struct subject *t, uint64_t first, uint64_t
         fault(w->out, "task %s: the events %" PRIu64 " to %" PRIu64 " are missing", t->task_id,
               t->to + 1, first - 1);
     if (t->to && first <= t->to)
-        fault(w->out, "task %s: the events from %" PRIu64 " are there twice", t->task_id, first);
+        fault(w->out, "task %s: the events from %" PRIu64 " exist twice", t->task_id, first);
     t->has_hole = t->has_hole || (t->to && first != t->to + 1);
     if (!t->from)
         t->from = first;
@@ -205,7 +205,7 @@ static void check_extent(struct walk *w, const struct subject *t)
     if (!t->to && t->first == t->head + 1)
         return; /* retention has removed all of it */
     if (!t->to) {
-        fault(w->out, "task %s: none of its %" PRIu64 " events is there", t->task_id, t->head);
+        fault(w->out, "task %s: none of its %" PRIu64 " events exists", t->task_id, t->head);
         return;
     }
     if (t->from > t->first)
@@ -218,9 +218,9 @@ static void check_extent(struct walk *w, const struct subject *t)
         fault(w->out, "task %s: it ended with event %" PRIu64 ", and has more, up to %" PRIu64,
               t->task_id, t->head, t->to);
     if (w->full && ended && t->to == t->head && !t->has_hole && !t->ends)
-        fault(w->out, "task %s: its last event is no end, though it has ended", t->task_id);
+        fault(w->out, "task %s: it has ended, but its last event is not terminal", t->task_id);
     if (w->full && !ended && t->ends)
-        fault(w->out, "task %s: its events have an end, though it is %s", t->task_id,
+        fault(w->out, "task %s: its events have an end, but it is %s", t->task_id,
               status_name(t->status));
 }
 
@@ -231,14 +231,14 @@ static void check_times(struct walk *w, const struct subject *t, const struct sq
     int64_t completed = sql_col_int(row, 8);
     bool ended = status_is_terminal(t->status);
     if (created <= 0 || created > w->now_ms + FUTURE_MS)
-        fault(w->out, "task %s: it was created at %" PRId64 ", which is no time before now",
+        fault(w->out, "task %s: it was created at %" PRId64 ", which is not in the past",
               t->task_id, created);
     if (t->status == STATUS_RUNNING && !started)
-        fault(w->out, "task %s: it runs and was never started", t->task_id);
+        fault(w->out, "task %s: it runs, but was never started", t->task_id);
     if (t->status == STATUS_PENDING && started)
-        fault(w->out, "task %s: it is pending and was started", t->task_id);
+        fault(w->out, "task %s: it is pending, but was started", t->task_id);
     if (ended != (completed != 0))
-        fault(w->out, "task %s: it is %s and has %s time of its end", t->task_id,
+        fault(w->out, "task %s: it is %s, but has %s time of its end", t->task_id,
               status_name(t->status), completed ? "a" : "no");
 }
 
@@ -259,8 +259,8 @@ static void check_task(struct walk *w, const struct sql_call *row)
     memcpy(t.task_id, id.p, TASK_ID_LEN);
     if (status < STATUS_PENDING || status > STATUS_CANCELLED || type < TYPE_CHAT ||
         type > TYPE_NOTICE) {
-        fault(w->out, "task %s: status %" PRId64 " or type %" PRId64 " is none", t.task_id, status,
-              type);
+        fault(w->out, "task %s: status %" PRId64 " or type %" PRId64 " is unknown", t.task_id,
+              status, type);
         return;
     }
     w->out->n_live += !status_is_terminal(t.status);
@@ -305,7 +305,7 @@ static const struct {
      "task_key NOT IN (SELECT task_key FROM garbage)",
      "messages wait for a task that does not exist"},
     {"SELECT count(*) FROM tasks WHERE task_key >= (SELECT next_key FROM marks)",
-     "tasks have a key that would be given again"},
+     "tasks have a key that would be assigned again"},
     {"SELECT count(*) FROM tasks WHERE task_id > (SELECT newest_id FROM marks)",
      "tasks have an id that is newer than the newest"},
     {"SELECT 1 - count(*) FROM marks", "rows of marks are missing"},
@@ -417,7 +417,7 @@ static bool check_version(struct walk *w)
               ", and this program knows up to %d: a newer gateway wrote it",
               w->out->version, schema_version);
     else if (w->out->version <= 0)
-        fault(w->out, "the database is none of a gateway, or its first start was cut off");
+        fault(w->out, "the database is not a gateway's, or its first start was interrupted");
     return w->out->version == schema_version; /* an older one is migrated at the next start */
 }
 

@@ -179,7 +179,7 @@ static int dir_make(const char *dir, char *ret_error)
 {
     if (folders_make(dir))
         return data_dir_narrow(dir, ret_error) ? STORE_OK : STORE_IO;
-    snprintf(ret_error, STORE_ERROR_TEXT, "cannot make the data directory %.160s: %s", dir,
+    snprintf(ret_error, STORE_ERROR_TEXT, "cannot create the data directory %.160s: %s", dir,
              strerror(errno));
     return STORE_IO;
 }

@@ -55,7 +55,7 @@ static int read_block(struct sql_reader *r, sqlite3_blob **blob, const struct qu
     int rc = *blob ? sqlite3_blob_reopen(*blob, id)
                    : sqlite3_blob_open(r->conn.db, "main", "blocks", "bytes", id, 0, blob);
     if (rc == SQLITE_ERROR)
-        return sql_conn_damaged(&r->conn, "a block of the task with key %" PRId64 " is no blob",
+        return sql_conn_damaged(&r->conn, "a block of the task with key %" PRId64 " is not a blob",
                                 q->task_key);
     if (rc != SQLITE_OK)
         return sql_conn_failed(&r->conn, rc);

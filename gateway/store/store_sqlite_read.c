@@ -359,7 +359,7 @@ static int list_owners(struct sql_call *c, const struct query *q, struct answer 
     while (sql_step(c)) {
         struct str owner = sql_col(c, 0);
         if (!owner_is_sound(c)) {
-            (void)sql_conn_damaged(c->conn, "what is kept of owner %.*s is not as it was written",
+            (void)sql_conn_damaged(c->conn, "the data of owner %.*s is not as it was written",
                                    (int)owner.n, owner.p ? owner.p : "");
             tell_damage(c->conn);
             if (leaves_out_damage(q))

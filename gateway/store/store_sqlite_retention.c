@@ -72,7 +72,7 @@ int sqlite_usage_mend(struct store_sqlite *s)
     if (status < 0 || !damaged)
         return status;
     log_event(LEVEL_WARN, "store", "usage_counted",
-              LOG_TEXT("why", "what an owner has in the store was not as it was written"));
+              LOG_TEXT("why", "the usage of an owner was not as it was written"));
     return count_usage(s);
 }
 

@@ -206,8 +206,8 @@ int sql_schema_migrate(struct sql_conn *conn, const char *const *scripts, int n,
     }
     if (status == STORE_OK && version > n) {
         snprintf(ret_error, STORE_ERROR_TEXT,
-                 "the database has schema version %d, this gateway knows versions up to %d: "
-                 "it was written by a newer one",
+                 "the database has schema version %d; this gateway knows versions up to %d: a "
+                 "newer one wrote it",
                  version, n);
         return STORE_IO;
     }
@@ -216,7 +216,7 @@ int sql_schema_migrate(struct sql_conn *conn, const char *const *scripts, int n,
     for (; status == STORE_OK && version < n; version++)
         status = migrate_one(conn, scripts[version], version + 1);
     if (status < 0)
-        snprintf(ret_error, STORE_ERROR_TEXT, "cannot bring the schema to version %d: %.180s", n,
+        snprintf(ret_error, STORE_ERROR_TEXT, "cannot migrate the schema to version %d: %.180s", n,
                  conn->error);
     return status;
 }

@@ -7,7 +7,7 @@
 #include "gateway/tools/tool_arguments.h"
 #include "gateway/tools/tool_terminal.h"
 
-#define DETACHED_NOTE "an earlier run of the gateway has started it; its output and input are whole"
+#define DETACHED_NOTE "an earlier run of the gateway started it; its output and input are complete"
 
 struct tool_job {
     struct terminal *terminal;
@@ -220,9 +220,8 @@ static void write_to(struct tool_job *job, struct process *p, struct str data, b
         js_put_int(&job->output, "bytes_written", (int64_t)data.n);
     else
         js_put_field(&job->output, "error",
-                     is_closed
-                         ? STR("its input is closed")
-                         : STR("it takes no input now: it has not read what it was given before"));
+                     is_closed ? STR("its input is closed")
+                               : STR("it accepts no input now: it has not read the earlier input"));
 }
 
 static void run_write(struct tool_job *job, struct process *p, const struct wanted *w)
@@ -357,7 +356,7 @@ static void put_not_found(struct tool_job *job, const char *id)
 {
     js_put_field(&job->output, "session_id", str_of(id));
     js_put_field(&job->output, "status", STR("not_found"));
-    js_put_field(&job->output, "error", STR("this conversation has no process of that id"));
+    js_put_field(&job->output, "error", STR("this conversation has no process with that id"));
 }
 
 static void process_tool_run(struct tool_job *job, const struct wanted *w)
@@ -413,10 +412,11 @@ void tool_process_init(struct terminal *t)
     t->process = (struct tool){
         .name = "process",
         .description =
-            "Looks after the commands that you have started in the background of this conversation: "
+            "Manages the commands that you have started in the background of this conversation: "
             "list them; poll one for its state and newest output; log gives lines of its output "
-            "(the last 200; with offset from its beginning); wait for its end; kill it with all that "
-            "it has started; write to its input, submit a line, or close its input.",
+            "(the last 200; with offset from its beginning); wait for its end; kill it with "
+            "everything that it has started; write to its input, submit a line, or close its "
+            "input.",
         .parameters =
             "{\"type\":\"object\",\"properties\":{\"action\":{\"type\":\"string\",\"enum\":[\"list\","
             "\"poll\",\"log\",\"wait\",\"kill\",\"write\",\"submit\",\"close\"]},\"session_id\":"

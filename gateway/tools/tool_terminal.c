@@ -207,7 +207,7 @@ static void tell_start(struct tool_job *job, const struct process *p)
         js_put_bool(&out, "watch_patterns_ignored", true);
     if (!p->spec.notify_on_complete && !p->spec.watch_patterns.n)
         js_put_field(&out, "hint",
-                     STR("nothing will tell you of its end: look at it with the tool process, or "
+                     STR("you will not be told when it ends: check it with the tool process, or "
                          "start it with notify_on_complete"));
     buf_putc(&out, '}');
     terminal_finish(job, true, &out);
@@ -335,26 +335,28 @@ void terminal_open(struct terminal *t, const struct config *config, uv_loop_t *l
     t->terminal = (struct tool){
         .name = "terminal",
         .description =
-            "Runs a shell command and gives back its output and exit code. With background it comes "
-            "back at once with a session_id, for two kinds of work: a process that never ends by "
-            "itself (a server, a watcher), which you look at with the tool process; and a long job "
-            "that ends (a build, a test run), which you start with notify_on_complete: then a turn "
-            "of yours begins by itself when it has ended, and you need not wait or look. Files that "
-            "it writes into its working directory stay for the whole conversation.",
+            "Runs a shell command and returns its output and exit code. With background it "
+            "returns at once with a session_id, for two kinds of work: a process that never ends "
+            "by itself (a server, a watcher), which you check with the tool process; and a long "
+            "job that ends (a build, a test run), which you start with notify_on_complete: then a "
+            "new turn of yours begins when it has ended, and you need not wait or check. Files "
+            "that it writes into its working directory stay for the whole conversation.",
         .parameters =
-            "{\"type\":\"object\",\"properties\":{\"command\":{\"type\":\"string\",\"description\":"
-            "\"for /bin/sh\"},\"background\":{\"type\":\"boolean\",\"default\":false,"
-            "\"description\":\"come back at once; the command runs on\"},\"timeout\":{\"type\":"
-            "\"integer\",\"minimum\":1,\"description\":\"seconds after which it is ended; 180 when "
-            "left out, at most 600; in the background: none when left out\"},\"workdir\":{\"type\":"
-            "\"string\",\"description\":\"where it runs; relative to the conversation's folder\"},"
-            "\"pty\":{\"type\":\"boolean\",\"default\":false,\"description\":\"give it a terminal: "
-            "for programs that want one\"},\"notify_on_complete\":{\"type\":\"boolean\",\"default\":"
-            "false,\"description\":\"with background: a new turn of yours tells you of its end\"},"
-            "\"watch_patterns\":{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"description\":"
-            "\"with background: a new turn of yours tells you of lines that have one of these "
-            "texts; for rare lines, and not together with notify_on_complete\"}},\"required\":"
-            "[\"command\"],\"additionalProperties\":false}",
+            "{\"type\":\"object\",\"properties\":{\"command\":{\"type\":\"string\",\"description\":\"for "
+            "/bin/sh\"},\"background\":{\"type\":\"boolean\",\"default\":false,\"description\":\"return "
+            "at once; the command keeps "
+            "running\"},\"timeout\":{\"type\":\"integer\",\"minimum\":1,\"description\":\"seconds "
+            "after which it is killed; default 180, at most 600; in the background: no "
+            "default\"},\"workdir\":{\"type\":\"string\",\"description\":\"where it runs; "
+            "relative to the conversation's "
+            "folder\"},\"pty\":{\"type\":\"boolean\",\"default\":false,\"description\":\"give it "
+            "a terminal: for programs that need "
+            "one\"},\"notify_on_complete\":{\"type\":\"boolean\",\"default\":false,\"description\":\"with "
+            "background: a new turn of yours tells you when it "
+            "ends\"},\"watch_patterns\":{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"description\":\"with "
+            "background: a new turn of yours shows you lines that contain one of these texts; for "
+            "rare lines, and not together with "
+            "notify_on_complete\"}},\"required\":[\"command\"],\"additionalProperties\":false}",
         .start = terminal_start,
         .stop = terminal_stop,
         .asks = asks,

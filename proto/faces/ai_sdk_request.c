@@ -50,7 +50,7 @@ static bool read_text(struct reader *in, uint32_t message)
          i = js_next(d, i)) {
         uint32_t type = get(d, i, "type", JS_STRING), text = get(d, i, "text", JS_STRING);
         if (type && js_is(d, type, "file"))
-            return fail(in, "files are not taken by this gateway");
+            return fail(in, "this gateway does not accept files");
         if (!type || !js_is(d, type, "text") || !text)
             continue;
         if (memory->len > begin)

@@ -227,7 +227,7 @@ static void test_auth_guest_key_that_is_none_is_a_fault(void **state)
         struct buf faults = {0};
         kit_write(in_folder("guest.key"), SECRET, sizes[i]);
         struct auth *auth = auth_open(&c, folder, &faults);
-        bool said = faults.len > 0 && strstr(faults.bytes, "guest.key: is no key of 32 bytes\n");
+        bool said = faults.len > 0 && strstr(faults.bytes, "guest.key: is not a key of 32 bytes\n");
         buf_done(&faults);
         auth_close(auth);
         assert_true(!auth && said);

@@ -191,7 +191,7 @@ static void test_migrations_go_forward_one_by_one(void **state)
 
     kit_shut(f);
     assert_true(open_again(f->dir, error) < 0);
-    snprintf(from, sizeof from, "schema version %d, this gateway knows versions up to %d", n + 2,
+    snprintf(from, sizeof from, "schema version %d; this gateway knows versions up to %d", n + 2,
              n);
     assert_non_null(strstr(error, from));
     dir_remove(f->dir);

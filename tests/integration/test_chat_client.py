@@ -327,7 +327,7 @@ def test_question_is_answered_on_the_terminal(chat, kind, typed, answer):
 def test_question_without_a_terminal_is_told(chat):
     command = chat.start(program({"question": "q1", "kind": "question", "prompt": "Which?"},
                                  {"hear": "input", "say": True}))
-    command.until("from a terminal only", "err")
+    command.until("only be typed on a terminal", "err")
     with chat.client() as client:
         conversation, task = task_of(command.seen["err"].decode())
         client.call("respond", conversation_id=conversation, task_id=task, input_id="q1", answer="red")

@@ -257,4 +257,4 @@ def test_two_lengths_are_refused(gateway, api, lengths):
                      '{"message":"x"}'.encode())
         stream = wire.makefile("rb")
         assert b" 400 " in stream.readline()
-        assert b"Content-Length stands twice" in stream.read()  # and it is hung up
+        assert b"Content-Length appears twice" in stream.read()  # and it is hung up

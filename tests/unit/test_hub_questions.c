@@ -73,7 +73,7 @@ static void test_hub_approval_whose_event_would_be_too_long_fails_the_task(void 
     assert_null(strstr(c->got.bytes, "\"event\":\"input_required\""));
     const char *end = client_await(c, "\"event\":\"task.failed\"");
     assert_non_null(strstr(end, "\"code\":\"limit\""));
-    assert_non_null(strstr(end, "limit: input_required: the event's line passes 1 MiB"));
+    assert_non_null(strstr(end, "limit: input_required: the event's line exceeds 1 MiB"));
     assert_int_equal(n_started, 0);
     client_free(c);
 }
