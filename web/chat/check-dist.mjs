@@ -1,4 +1,5 @@
-// check-dist.mjs -- fails when dist/ is not what the sources give.  It builds into a folder of its own.
+// check-dist.mjs -- fails when dist/ differs from a build of the sources.  It builds into its own
+// folder.
 
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -7,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "vite";
 
-const MOST = 250 * 1024; // bytes of all of it, compressed
+const MOST = 250 * 1024; // bytes of the whole page, compressed
 
 const root = fileURLToPath(new URL(".", import.meta.url));
 const made = await mkdtemp(join(tmpdir(), "holdfast-dist-"));

@@ -1,4 +1,4 @@
-/** EventList.tsx -- the events around the place in time, each with its number, time and data. */
+/** EventList.tsx -- the events around the current time, each with its number, time and data. */
 
 import type { TaskEvent } from "@holdfast/client";
 import { useEffect, useRef, useState } from "react";
@@ -6,16 +6,16 @@ import { duration, number, plural, pretty } from "../words";
 import type { Recording } from "./recording";
 import { laneOf, lanes } from "./Timeline";
 
-const AROUND = 60; // rows before and behind the place
+const AROUND = 60; // rows before and after the current one
 const ALL = "all";
 
 interface Row {
   event: TaskEvent;
-  /** Its place among all events. */
+  /** Its index among all events. */
   at: number;
 }
 
-/** The events of this lane that say this text, in their data or their name. */
+/** The events of this lane that contain this text, in their data or their name. */
 export function rowsOf(events: readonly TaskEvent[], lane: string, text: string): Row[] {
   const wanted = text.trim().toLowerCase();
   return events
@@ -32,7 +32,7 @@ const gistOf = ({ data }: TaskEvent): string => {
 
 interface Props {
   recording: Recording;
-  /** So many events have come. */
+  /** How many events there are so far. */
   count: number;
   seek(ms: number): void;
 }

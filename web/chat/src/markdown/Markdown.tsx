@@ -1,9 +1,9 @@
 /**
- * Markdown.tsx -- an answer as it is meant, while it is still coming.
+ * Markdown.tsx -- renders an answer while it is still growing.
  *
- * Text from anywhere becomes React's elements, never HTML: there is no place where a script could
- * enter.  rehype-sanitize stands behind that once more.  A text that grows is cut (blocks.ts), so
- * that only its last piece is read again; what is not closed there yet is closed for now (remend).
+ * Text from any source becomes React's elements, never HTML, so no script can get in.
+ * rehype-sanitize is a second guard.  A growing text is cut (blocks.ts), so that only its last
+ * piece is parsed again; whatever is open in it is closed for now (remend).
  */
 
 import { memo, useRef } from "react";
@@ -28,7 +28,7 @@ const tables = optionsWith(true);
 const components: Components = {
   pre: ({ children }) => <CodeBlock>{children}</CodeBlock>,
   a: ({ node: _, ...link }) => <a {...link} target="_blank" rel="noopener noreferrer nofollow" />,
-  // Not loaded: a picture from elsewhere would tell that somebody reads this.
+  // Not loaded: a picture from elsewhere would reveal that somebody reads this.
   img: ({ src, alt }) => (
     <a href={typeof src === "string" ? src : undefined} target="_blank" rel="noopener noreferrer nofollow">
       {alt || "picture"}
@@ -41,7 +41,7 @@ const components: Components = {
   ),
 };
 
-const CHARACTERS_PER_MS = 100; // so that reading takes a tenth of the time, or less
+const CHARACTERS_PER_MS = 100; // so that parsing takes a tenth of the time, or less
 
 const Piece = memo(({ text, growing }: { text: string; growing: boolean }) => (
   <div className="piece">
