@@ -54,7 +54,7 @@ static void check_user(const struct data_dir *d, size_t *n)
             n, d->path,
             by_process
                 ? "its gateway runs as root: give it a user of its own"
-                : "belongs to root: a gateway should run as its own user, who owns its directory");
+                : "belongs to root: a gateway should have a user of its own, who owns its directory");
     buf_done(&path);
 }
 

@@ -294,7 +294,7 @@ static void check_fallback(const struct config *c, size_t at, struct faults *f)
         if (!model)
             fault(f, path.text, "must name another entry of models, of kind openai");
         else if (steps == c->n_models)
-            fault(f, path.text, "leads back to itself");
+            fault(f, path.text, "leads into a ring");
         if (steps == c->n_models)
             return;
     }

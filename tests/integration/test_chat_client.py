@@ -197,7 +197,7 @@ def test_ctrl_c_leaves_and_says_how_to_come_back(chat, gateway):
     command.until("first")
     command.interrupt()
     status, out, err = command.end()
-    assert (status, out) == (1, "first\n") and "runs on" in err
+    assert (status, out) == (1, "first\n") and "The task continues" in err
     again = Command(*resume_command(err), environ=chat.environ)
     open(gate, "w", encoding="utf-8").close()
     assert again.end()[:2] == (0, "second\n")

@@ -340,7 +340,7 @@ def test_cap_on_turns_is_told(ask):
     ([text("I was going to"), finish("abort:" + "ä" * 20)], f'(finish_reason "abort:{"ä" * 12}")'),
     ([text("I was going to")], "broke off"),
     ([text("I was going to"), b'data: {"choices": [{"delta": {"con'], "broke off"),
-    ([text("I was going to"), b"data: {nonsense}\n\n"], "no JSON"),
+    ([text("I was going to"), b"data: {nonsense}\n\n"], "not JSON"),
 ], ids=["length", "filter", "model-length", "max-tokens", "error-reason", "abort", "resource", "error", "error-text",
         "error-event", "error-field", "error-object", "detail", "error-of-the-choice", "safety", "network", "malformed", "long-reason", "close",
         "half", "nonsense"])
@@ -495,4 +495,4 @@ def test_long_history_is_shortened_and_that_is_said(client, server):
     said = messages_of(server.requests[0])
     assert [content[:5] for _, content in said] == ["two x", "aaaaa", "three"]
     task, _ = client.finish("y" * 2000, agent="narrow")
-    assert "passes 1500 bytes" in task["error"]["message"]
+    assert "exceeds 1500 bytes" in task["error"]["message"]
