@@ -189,7 +189,7 @@ class Bench:
 # --- figures -------------------------------------------------------------------------------------
 
 class Figure:
-    """What was measured in each round; the ratio is to the bound, or to another figure."""
+    """The measurements of each round; the ratio is to the bound, or to another figure."""
 
     def __init__(self, name, unit, least=None, most=None, of_ratio=True, note=""):
         self.name, self.unit, self.least, self.most = name, unit, least, most
@@ -252,7 +252,7 @@ def pair(bench, figures, measure, keys):
 # --- the machine ------------------------------------------------------------------------------------
 
 def lost_percent(nice):
-    """What a loop that never sleeps loses of a CPU to others, in gaps over 1 ms."""
+    """CPU time that a loop which never sleeps loses to others, in gaps over 1 ms."""
     probe = ("import time\nt=time.monotonic\nend=t()+1\nlast=t()\nlost=0\n"
              "while last<end:\n n=t()\n lost+=(n-last)*(n-last>.001)\n last=n\nprint(lost*100)")
     done = subprocess.run(pinned(0, nice) + [sys.executable, "-c", probe], capture_output=True, text=True,

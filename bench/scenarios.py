@@ -274,7 +274,7 @@ def power(bench, small):
                       note="the bound: the same number of lines a batch in a bare file") for n in sizes]
 
     def emit(server, tasks, events):
-        """What the generator saw, and the commits that it took."""
+        """The generator's result, and the commits that it took."""
         before = commits_of(server)
         seen = bench.load(server, "turns", tasks=tasks, agent="relay", socket=bench.socket, events=events)
         return seen, commits_of(server) - before

@@ -21,7 +21,7 @@ enum run_end {
     RUN_FAILED, /* it ended badly; text says how: "exit status 3: <stderr tail>" */
 };
 
-/* What an agent is given: the first line of PROTOCOL.md section 8, in parts.  Spans are valid
+/* An agent's input: the first line of PROTOCOL.md section 8, in parts.  Spans are valid
  * during start only. */
 struct run_spec {
     struct str task_id, conversation_id, input;

@@ -42,7 +42,7 @@ enum op_kind {
                      * is left in it and it has not changed since at */
 };
 
-/* What a change does to the number of consecutive notice turns. */
+/* The effect of a change on the number of consecutive notice turns. */
 enum turn_count { TURNS_KEEP, TURNS_RESET, TURNS_ADD };
 
 struct op {

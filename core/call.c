@@ -144,7 +144,7 @@ bool call_may_ask_again(struct call *c, const struct task_record *task)
 
 /* --- a store that fails ----------------------------------------------------------------------- */
 
-/* What it has staged may still be committed, so the call keeps its claim and continues. */
+/* Its staged changes may still be committed, so the call keeps its claim and continues. */
 static void lose_patience(struct call *c)
 {
     call_reply_fn reply = c->reply;

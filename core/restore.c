@@ -231,7 +231,7 @@ static void repair_next(struct restore *r)
         read_blocks(r);
 }
 
-/* What the rest of core relies on without checking again. */
+/* The rest of core relies on this without checking again. */
 static bool has_sound_ids(const struct task_record *t)
 {
     return t->task_id.n == TASK_ID_LEN && t->ancestors.n % TASK_ID_LEN == 0;

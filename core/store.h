@@ -118,7 +118,7 @@ void answer_reverse(struct answer *a);                    /* order of tasks and 
 bool query_has_room(const struct query *q, size_t rows, size_t bytes, size_t next);
 size_t task_record_bytes(const struct task_record *task); /* of its strings */
 
-/* What a backend remembers for core from run to run; read once at the start. */
+/* A backend's memory for core from run to run; read once at the start. */
 struct store_start {
     int64_t next_key;                /* a task key never used before */
     char newest_id[TASK_ID_LEN + 1]; /* the newest ULID of any record, "" for none */

@@ -24,7 +24,7 @@
 
 /* For one stream: a long replay must not push out everybody else's blocks. */
 #define STREAM_CACHE_BYTES (4u << 20)
-/* What a cached block costs besides its bytes: its place, and a stream that it keeps. */
+/* The cost of a cached block besides its bytes: its place, and a stream that it keeps. */
 #define CACHED_OVERHEAD 1536
 
 struct stream;

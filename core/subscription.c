@@ -1,4 +1,5 @@
-/* What a session follows: tasks (subscriptions), conversations and the owner's list (openings). */
+/* Everything that a session follows: tasks (subscriptions), conversations and the owner's list
+ * (openings). */
 #include <stdio.h>
 #include <stdlib.h>
 

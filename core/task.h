@@ -60,7 +60,7 @@ struct live_state {
     char *waiting_for; /* input_id of the oldest open question; NULL for none */
 };
 
-/* What its end adds to its record.  It is kept when the commit of the end failed: undelivered
+/* Additions to its record at its end.  It is kept when the commit of the end failed: undelivered
  * messages and given answers do not come again. */
 struct task_outcome {
     enum task_error error;

@@ -28,7 +28,7 @@ static struct question *question_find(const struct task *t, struct str id)
     return w && !q ? find_in(&w->answered, id) : q;
 }
 
-/* What identifies an answer: itself, or {"bytes":N,"fnv1a":"…"}, which is not a valid answer. */
+/* The identity of an answer: itself, or {"bytes":N,"fnv1a":"…"}, which is not a valid answer. */
 static void put_kept(struct buf *out, struct str answer)
 {
     uint64_t hash = 14695981039346656037u;

@@ -63,7 +63,7 @@ void tasks_may_start(struct conversation *c)
     list_push(&c->hub->freed, &c->freed);
 }
 
-/* Of the waiting tasks, only the first that waits for others may start, and all that wait for none:
+/* Among waiting tasks, only the first that waits for others may start, and all that wait for none:
  * one walk, however many there are. */
 void tasks_start_next(struct conversation *c)
 {

@@ -12,7 +12,7 @@
 #define DESCRIPTORS_PER_TASK 4 /* models, agents and pages over HTTP */
 #define SOCKETS_TO_REFUSE 64
 
-/* What that many descriptors suffice for. */
+/* The limits that a number of descriptors allows. */
 struct carried {
     uint32_t processes, connections;
     uint32_t sockets; /* connections, and those that get "full" as an answer */

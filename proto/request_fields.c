@@ -339,7 +339,7 @@ static void expect_text(const struct field *f, char *text, size_t size)
         snprintf(text, size, "must be a string%s", f->min > 0 ? " of 1 byte or more" : "");
 }
 
-/* What the field expects, as the end of a sentence. */
+/* The field's expectation, as the end of a sentence. */
 static void expect(const struct field *f, char *text, size_t size)
 {
     switch (f->kind) {

@@ -139,7 +139,7 @@ static bool is_header_value(const char *text)
     return *text;
 }
 
-/* What is wrong with a pair; NULL: nothing. */
+/* The fault of a pair; NULL: none. */
 static const char *fault_of_pair(const struct key *key, const char *name, const json_t *text)
 {
     if (key->type == KEY_ENV && !is_variable(name))

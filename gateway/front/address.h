@@ -1,11 +1,11 @@
 /* address -- the peer of a connection, and how much of the gateway each peer may use.
  *
- * Shape:    the peer's address, or the one that its PROXY header named (proxied.h).  When that is
+ * Shape:    the peer's address, or the one that its PROXY header named (proxied.h). When that is
  *           one of trusted_proxies, the last entry of its X-Forwarded-For that is none of them:
- *           only configured proxies may speak for others.  Connections are counted by address;
- *           requests over HTTP, which have no connection of their own, are paced by requester.
- *           What is counted or paced is a group: an IPv4 address, or the IPv6 addresses that share
- *           their first limits.ipv6_prefix bits.
+ *           only configured proxies may speak for others. Connections are counted by address;
+ *           requests over HTTP, which have no connection of their own, are paced by requester. The
+ *           unit of counting and pacing is a group: an IPv4 address, or the IPv6 addresses that
+ *           share their first limits.ipv6_prefix bits.
  * Thread:   loop.
  * Owns:     the front owns the addresses and paces; both are freed when nothing needs them.
  */

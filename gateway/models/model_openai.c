@@ -361,7 +361,7 @@ static bool refuses_usage(const struct model_turn *t, struct str error)
     return names_it && t->request.len && !t->refused && !t->settings->without_usage;
 }
 
-/* Whatever follows finish_reason is not part of the answer: it may be missing. */
+/* Anything after finish_reason is not part of the answer: it may be missing. */
 static void take_end(struct model_turn *t, struct str error)
 {
     struct sse_event e;

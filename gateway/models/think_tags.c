@@ -74,7 +74,7 @@ static void put(struct think_tags *t, char c, struct buf *out)
     buf_putc(out, c);
 }
 
-/* What looked like a tag was none. */
+/* The possible tag was none. */
 static void put_matched(struct think_tags *t, struct buf *out)
 {
     const char *tag = t->closing ? t->close : t->open;

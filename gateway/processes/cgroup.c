@@ -80,7 +80,7 @@ static bool own_path(const char *proc, pid_t pid, char ret[PATH_MAX])
     return true;
 }
 
-/* Where version 2 is mounted, as a whole. */
+/* The mount point of version 2, as a whole. */
 static bool mount_point(const char *proc, pid_t pid, char ret[PATH_MAX])
 {
     char path[PATH_MAX], line[2 * PATH_MAX], root[PATH_MAX], at[PATH_MAX];

@@ -51,7 +51,7 @@ struct told {
 struct told *process_told(const struct process *p); /* the caller frees it */
 struct process *process_of_told(const struct told *t);
 struct notice_source;
-/* What all reports about it have in common; text and key are the caller's. */
+/* The common part of all reports about it; text and key are the caller's. */
 void process_fill_source(const struct process *p, struct notice_source *source);
 
 void process_watch_begin(struct process *p);

@@ -1,4 +1,4 @@
-/* What a start finds in DATA/processes.
+/* The contents of DATA/processes at a start.
  *
  *   status ended ──────────────────────────────────────────────▶ as it ended
  *   status running, the lock is held, pid and start ticks fit ──▶ adopted

@@ -78,7 +78,7 @@ static bool take_entry(struct str *from, struct entry *ret)
 
 /* --- scanning --------------------------------------------------------------------------------- */
 
-/* What a scan finds of one task. */
+/* The result of a scan for one task. */
 struct found {
     struct map_node node;
     struct list at; /* in order of the first live row; only if there are live lines */

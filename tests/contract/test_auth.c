@@ -1,5 +1,5 @@
-/* Who a connection is (PROTOCOL.md section 2): tokens of configured keys, guests, and which token
- * of a request counts.
+/* The identity of a connection (PROTOCOL.md section 2): tokens of configured keys, guests, and
+ * which token of a request counts.
  */
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* What bounds a command: which cgroup can be had, what is written to it, and how a folder is
+/* The bounds of a command: which cgroup is available, what is written to it, and how a folder is
  * measured.  The groups are plain folders here: what the kernel would make of them is not what is
  * tested. */
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* What only the SQLite store has: files, locks, versions, a WAL, a journal to cut, a disk that
- * fills. */
+/* Properties of the SQLite store alone: files, locks, versions, a WAL, a journal to cut, a disk
+ * that fills. */
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/stat.h>
@@ -253,7 +253,7 @@ static void test_thread_copies_the_wal_without_the_writer(void **state)
     assert_int_equal(st.st_size, bytes);
 }
 
-/* Who checks or copies the store beside a gateway holds an old state for long: commits go on, and
+/* A check or copy beside a gateway holds an old state for long: commits continue, and
  * the WAL begins anew when it has gone. */
 static void test_old_reader_stops_no_commit(void **state)
 {

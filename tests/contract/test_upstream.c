@@ -22,7 +22,7 @@ static void write_file(struct str text)
     close(fd);
 }
 
-/* What comes of it: a header, or a sentence. */
+/* The result: a header, or a sentence. */
 static char *opened(const struct config_upstream *from)
 {
     struct upstream upstream;

@@ -42,7 +42,7 @@ def results(events):
 
 
 def told(server, turn):
-    """What the model was told of its calls in that turn."""
+    """The results of its calls that the model got in that turn."""
     return [message["content"] for message in server.requests[turn].json["messages"]
             if message["role"] == "tool"]
 

@@ -139,7 +139,7 @@ def test_output_that_was_written_over_unseen_is_said_to_be(own):
 
 
 def record_of_a_look(gateway, started, position):
-    """What the gateway writes when it has seen these first bytes, and has still to tell of them."""
+    """The gateway's record when it has examined these first bytes, and has not told about them yet."""
     path = gateway.data / "processes" / started["session_id"] / "watch"
     path.write_text(f"{position:020} {1:010} {0:010} {0:020} {0:020}\n", encoding="utf-8")
 

@@ -57,7 +57,7 @@ def message(*turns):
 
 
 def outputs(events):
-    """What each call has given back, in the order of the calls: an object, or the text of an error."""
+    """The result of each call, in the order of the calls: an object, or the text of an error."""
     results = [event["data"] for event in events if event["event"] == "tool_result"]
     results.sort(key=lambda data: [int(part) for part in data["call_id"].split("-")[1:]])
     return [data["output"] if data.get("is_error") else json.loads(data["output"]) for data in results]

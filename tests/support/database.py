@@ -8,7 +8,7 @@ UNSEALED = """SELECT 1 FROM tasks t WHERE head >= first
               AND head > coalesce((SELECT max(last) FROM blocks WHERE task_key = t.task_key), 0)"""
 
 
-# What the checksum of each table's rows covers; a task has three of its own, and its input's.
+# The columns that the checksum of each table's rows covers; a task has three of its own, and its input's.
 SUMMED = {
     "marks": "next_key, newest_id",
     "conversations": "owner, conversation_id, title, agent, updated_at, notices",

@@ -260,7 +260,7 @@ static inline int setup(void **state)
     return 0;
 }
 
-/* Whatever a test did, nothing may be left: no handle, descriptor, process or zombie. */
+/* After any test, nothing may be left: no handle, descriptor, process or zombie. */
 static inline int teardown(void **state)
 {
     (void)state;

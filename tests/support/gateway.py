@@ -284,7 +284,7 @@ class Gateway:
         return len(os.listdir(f"/proc/{self.process.pid}/task"))
 
     def wal_bytes(self):
-        """Of the write-ahead log's file."""
+        """Bytes of the write-ahead log's file."""
         with contextlib.suppress(FileNotFoundError):
             return (self.data / "holdfast.db-wal").stat().st_size
         return 0
@@ -301,7 +301,7 @@ class Gateway:
 
 
 def wrongs(said):
-    """What doctor found wrong, but for what it says to whoever runs the tests as root."""
+    """Doctor's findings, without those that concern only tests run as root."""
     found = [line[len("WRONG "):] for line in said.splitlines() if line.startswith("WRONG ")]
     return [line for line in found if os.geteuid() or "a user of its own" not in line]
 

@@ -131,7 +131,7 @@ class Client:
                 pass  # what it had said before stays readable
 
     def _recv(self, deadline):
-        """What the socket has; b"" at its end, None when nothing came before the deadline."""
+        """The socket's input; b"" at its end, None when nothing came before the deadline."""
         left = deadline - time.monotonic()
         if not select.select([self.sock], [], [], max(0, left))[0]:
             return None

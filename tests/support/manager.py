@@ -1,4 +1,4 @@
-"""What the tests of the task manager's rows (A1 to A101, W1 to W10) share."""
+"""Shared by the tests of the task manager's rows (A1 to A101, W1 to W10)."""
 
 import json
 

@@ -1,4 +1,4 @@
-/* What questions and approvals may cost: their lines, and what is kept of them. */
+/* The cost of questions and approvals: their lines, and the part that is kept. */
 #include "tests/support/hub_kit.h"
 
 #define PROMPT 16384 /* control characters, each six bytes when it is quoted */

@@ -186,7 +186,7 @@ static void test_js_depth_over_the_limit_is_refused_f56(void **state)
     }
 }
 
-/* What we put around what came at the limit must still be read. */
+/* A value at the limit must still be readable inside our own wrapping. */
 static void test_js_depth_of_our_own_texts_has_room_for_what_we_wrap(void **state)
 {
     (void)state;

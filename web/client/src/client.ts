@@ -22,11 +22,11 @@ export interface Options {
    * token.
    */
   token?: string | FetchToken;
-  /** Who is signed in, under any name: different users of a browser share nothing. */
+  /** The signed-in user, under any name: different users of a browser share nothing. */
   user?: string;
   /** One socket for all tabs; the default in browsers that support it. */
   share?: boolean;
-  /** Where unsent messages and guests' tokens are kept: IndexedDB, or memory without it. */
+  /** The storage for unsent messages and guests' tokens: IndexedDB, or memory without it. */
   store?: Store;
   /** For Node before 22: the WebSocket of the package `ws`. */
   WebSocket?: unknown;

@@ -35,7 +35,7 @@ export interface Status {
   retryAt: number;
   /** Why it is closed. */
   error: HoldfastError | null;
-  /** What is wrong with the attempts; null while it is live. */
+  /** The trouble with the attempts; null while it is live. */
   trouble: Trouble | null;
 }
 

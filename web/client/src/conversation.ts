@@ -20,7 +20,7 @@ const LARGE = 65_536; // a snapshot with this many characters may have been cut
 export interface Turn {
   /** The id of the task, or of the unsent message. */
   key: string;
-  /** What the user asked. */
+  /** The user's question. */
   input: string | null;
   /** The gateway's text in place of the user's. */
   notice: string | null;

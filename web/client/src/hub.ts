@@ -55,7 +55,7 @@ export function lead(place: string): () => void {
 const keyOf = (task_id: string | undefined, conversation_id: string) =>
   task_id ?? ` ${conversation_id}`;
 
-/** What a tab has subscribed to, and the request that undoes it. */
+/** A tab's subscriptions, and the request that undoes it. */
 type Wants = Map<
   string,
   { type: "close" | "unsubscribe"; task_id?: string; conversation_id: string }

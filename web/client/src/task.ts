@@ -19,7 +19,7 @@ const QUEUE = 4_096; // events that an iterator holds; beyond this it asks again
 interface Reader {
   /** Seq of the newest event that it has taken. */
   last: number;
-  /** Where it began, if the caller gave it: that may have been after the end. */
+  /** Its beginning, if the caller gave it: that may have been after the end. */
   readonly after?: number;
   /** It takes no more until it asks again. */
   full?: boolean;

@@ -19,7 +19,7 @@ const EMPTY = /^[ \t]*$/;
 
 export class Blocks {
   #text = "";
-  /** Where the last piece begins. */
+  /** The beginning of the last piece. */
   #cut = 0;
   /** The lines before this place have been examined. */
   #seen = 0;
