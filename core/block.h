@@ -19,7 +19,7 @@ struct block {
     int64_t task_key;
     uint64_t first, last;
     void (*give_back)(
-        struct block *block); /* frees its memory when that is not the heap's; else NULL */
+        struct block *block); /* frees its memory when that is not the heap's, or NULL */
     char bytes[];
 };
 

@@ -10,7 +10,7 @@ struct notice {
     struct notice_record rec;
 };
 
-/* --- what is told ----------------------------------------------------------------------------- */
+/* --- the text --------------------------------------------------------------------------------- */
 
 static void notice_put_text(struct buf *out, const struct task_record *t)
 {
@@ -39,7 +39,7 @@ static void notice_put_text(struct buf *out, const struct task_record *t)
     buf_putstr(out, tail);
 }
 
-/* --- what waits ------------------------------------------------------------------------------- */
+/* --- waiting notices -------------------------------------------------------------------------- */
 
 void notice_due(struct conversation *c)
 {

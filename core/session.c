@@ -40,7 +40,7 @@ void session_init(struct session *s, struct hub *h, const struct session_ops *op
     timer_arm(&h->clock, &s->timer, h->clock.now_ms + HELLO_DEADLINE_MS);
 }
 
-/* --- what it holds ---------------------------------------------------------------------------- */
+/* --- limits and release ----------------------------------------------------------------------- */
 
 static void drop_replies(struct session *s, struct list *replies)
 {

@@ -11,7 +11,7 @@
  * Owns:     the doc owns its nodes and is reused from parse to parse; the text stays the caller's
  *           and must outlive the use of the nodes.
  * Errors:   js_parse returns false and fills doc->error ("…" and doc->error_at, a byte offset), and
- *           there are no nodes; but for js_duplicate_key, where the text is whole and the nodes
+ *           there are no nodes; except for js_duplicate_key, where the text is whole and the nodes
  *           stand, and error_at is where the second key's text begins.
  */
 #ifndef PROTO_JS_H

@@ -150,7 +150,7 @@ struct str request_keep(struct decoding *d, uint32_t node)
     return (struct str){d->block.bytes + from, d->block.len - from};
 }
 
-/* --- one reader per kind: false when the value is not what the field asks for ----------------- */
+/* --- one reader per kind: false for a bad value ----------------------------------------------- */
 
 static void *member_of(struct decoding *d, const struct field *f)
 {

@@ -1,6 +1,6 @@
 /* agent_exec -- agents that are programs: JSON lines on stdin and stdout (PROTOCOL.md section 8).
  *
- * Shape:    agent_exec_ops is the adapter behind core/agent.h; its settings are exec_settings.
+ * Shape:    agent_exec_ops is the adapter for core/agent.h; its settings are exec_settings.
  *           Each run is one supervisor (gateway/processes/supervisor.h) with the program below it.
  * Thread:   loop.  SIGPIPE must be ignored by the process.
  * Owns:     the run, until its last handle has closed: some turns of the loop after free. settings

@@ -50,7 +50,7 @@ static void agent_http_end(struct run *r, enum run_end how, struct str text)
     r->teller.events.on_end(r->teller.task, how, text);
 }
 
-/* --- what it says ----------------------------------------------------------------------------- */
+/* --- its output ------------------------------------------------------------------------------- */
 
 /* Its text is in r->text. */
 static void say_text(struct run *r, enum event_type event)

@@ -90,7 +90,7 @@ static void react_end(struct run *r, enum run_end how, struct str text)
     r->teller.events.on_end(r->teller.task, how, text);
 }
 
-/* --- what the model says ---------------------------------------------------------------------- */
+/* --- the model's output ----------------------------------------------------------------------- */
 
 static void turn_clear(struct run *r)
 {
@@ -196,7 +196,7 @@ static const struct model_events model_events = {.on_piece = on_piece,
                                                  .on_usage = on_usage,
                                                  .on_done = react_on_done};
 
-/* --- what the model is given ------------------------------------------------------------------ */
+/* --- the model's input ------------------------------------------------------------------------ */
 
 /* Adds the turn's text, or its thoughts and calls, because some servers refuse a call without its
  * thoughts. */

@@ -31,7 +31,7 @@ struct react_call {
     struct buf output; /* the result for the model */
 };
 
-/* --- what the model asks for ------------------------------------------------------------------ */
+/* --- the model's calls ------------------------------------------------------------------------ */
 
 static bool is_taken(const struct react_calls *c, const char *id)
 {
@@ -469,7 +469,7 @@ bool react_calls_deliver(struct react_calls *c)
     return taken;
 }
 
-/* --- what the model is told ------------------------------------------------------------------- */
+/* --- results for the model -------------------------------------------------------------------- */
 
 static void put_members(struct buf *out, const char *members)
 {

@@ -77,7 +77,7 @@ void chat_give_up(struct chat *c, const char *why)
     chat_finish(c, 1);
 }
 
-/* --- what we send ----------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 struct buf chat_request(const char *type)
 {

@@ -10,7 +10,7 @@
 #define MAX_LINE (2u * MAX_EVENT_LINE) /* no gateway sends a longer message */
 #define CERTIFICATES "/etc/ssl/certs/ca-certificates.crt"
 
-/* --- where to --------------------------------------------------------------------------------- */
+/* --- the address ------------------------------------------------------------------------------ */
 
 static bool read_port(const char *text, uint16_t *ret)
 {
@@ -74,7 +74,7 @@ void chat_url_done(struct chat_url *url)
     *url = (struct chat_url){0};
 }
 
-/* --- what comes ------------------------------------------------------------------------------- */
+/* --- input ------------------------------------------------------------------------------------ */
 
 static void tell_lines(struct chat_link *link)
 {

@@ -70,7 +70,7 @@ static void take_flags(struct config *c, const struct config_flags *flags, struc
     take_choice(c, "--log-format", "format", flags->log_format, f);
 }
 
-/* --- where and for whom ----------------------------------------------------------------------- */
+/* --- listening and access --------------------------------------------------------------------- */
 
 static bool parse_port(const char *text, uint16_t *ret)
 {

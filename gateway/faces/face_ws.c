@@ -218,7 +218,7 @@ static void channel_go_on(struct channel *ch, enum face_next next)
     end_channel(ch);
 }
 
-/* --- what the peer gets ----------------------------------------------------------------------- */
+/* --- frames to the peer ----------------------------------------------------------------------- */
 
 struct telling {
     struct channel *channel;
@@ -303,7 +303,7 @@ bool face_ws_has_output(const struct conn *c)
     return ws->frames.len > 0 || !list_is_empty(&ws->ready);
 }
 
-/* --- what the peer says ----------------------------------------------------------------------- */
+/* --- frames from the peer --------------------------------------------------------------------- */
 
 /* Identifies the requester: by the connection's own token or, without one, by that of the first
  * frame that has one. */

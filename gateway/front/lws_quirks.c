@@ -132,7 +132,7 @@ bool lws_quirk_offers(struct lws *wsi, const char *protocol)
     return false;
 }
 
-/* --- what it sends by itself (4.1.6) ---------------------------------------------------------- */
+/* --- what it sends unasked (4.1.6) ------------------------------------------------------------ */
 
 /* libwebsockets calls this on a ping, which it answers when the socket is next writable.  A message
  * written at once would overtake the pong. */

@@ -35,7 +35,7 @@
 #define TAKES_LATE_MS 5000
 #define SEND_BUFFER (64 * 1024) /* the kernel doubles it: bytes that wait there delay a pong */
 
-/* --- who may connect: before the upgrade ------------------------------------------------------ */
+/* --- admission: before the upgrade ------------------------------------------------------------ */
 
 static void address_leave(struct front *f, struct address *a)
 {

@@ -59,7 +59,7 @@ static bool is_object(struct openai_calls *c, struct str text)
            js_type(&c->doc, 0) == JS_OBJECT;
 }
 
-/* --- whose it is ------------------------------------------------------------------------------ */
+/* --- finding its call ------------------------------------------------------------------------- */
 
 /* An object that was already whole cannot continue with another one. */
 static bool are_two_objects(struct openai_calls *c, struct str before, struct str piece)

@@ -22,7 +22,7 @@ static bool is_space(char c)
     return (unsigned char)c <= ' ';
 }
 
-/* --- where the answer quotes ------------------------------------------------------------------ */
+/* --- quotes in the answer --------------------------------------------------------------------- */
 
 static void end_ticks(struct think_tags *t)
 {

@@ -37,7 +37,7 @@ struct action {
     void (*run)(struct tool_job *job, struct process *p, const struct wanted *w);
 };
 
-/* --- what is told of one ---------------------------------------------------------------------- */
+/* --- one process as JSON ---------------------------------------------------------------------- */
 
 static void put_head(const struct process *p, struct buf *out)
 {

@@ -14,7 +14,7 @@
 
 #include "proto/event.h"
 
-/* Receives messages. name is the `event:` of Server-Sent Events where the protocol has one, else
+/* Receives messages. name is the `event:` of Server-Sent Events where the protocol has one, or
  * NULL; json is one compact JSON value without newline, valid during the call. */
 struct face_sink {
     void (*put)(void *arg, const char *name, struct str json);

@@ -189,7 +189,7 @@ static void test_exec_supervisor_leaves_at_once(void **state)
     }
 }
 
-/* --- what the program gets -------------------------------------------------------------------- */
+/* --- the program's input ---------------------------------------------------------------------- */
 
 /* F26 */
 static void test_exec_descriptors_are_0_1_2_and_pipes(void **state)

@@ -65,7 +65,7 @@ static void live(uint64_t seed, size_t steps)
     end_the_world();
 }
 
-/* --- what a peer sizes ------------------------------------------------------------------------ */
+/* --- sizes that a peer chooses ---------------------------------------------------------------- */
 
 void *__real_try_alloc(size_t bytes);
 void *__real_try_realloc(void *old, size_t bytes);

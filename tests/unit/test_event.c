@@ -145,7 +145,7 @@ static void test_event_line_split_refuses_every_cut(void **state)
     }
 }
 
-/* --- what was said ---------------------------------------------------------------------------- */
+/* --- said ------------------------------------------------------------------------------------- */
 
 static void say(struct said *said, struct str line)
 {

@@ -63,7 +63,7 @@ static void check_refusals(const struct refusal *rows, size_t n)
     }
 }
 
-/* --- what is legal ---------------------------------------------------------------------------- */
+/* --- valid requests --------------------------------------------------------------------------- */
 
 static void test_request_hello_fills_its_fields(void **state)
 {
