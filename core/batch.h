@@ -52,6 +52,7 @@ struct op {
     void (*done)(const struct op *op, int status);
     void *ref; /* for done */
     bool force;
+    bool unlisted;
     enum turn_count turns;
     int64_t task_key;
     uint64_t first, last;

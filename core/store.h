@@ -30,15 +30,17 @@ enum query_kind {
     QUERY_TASKS, /* owner, conversation_id, status?, turns?, limit, before? -> tasks, newest first,
                            * without input, metadata, output, result, undelivered and answers */
     QUERY_MESSAGES,      /* owner, conversation_id, limit, before?, max_bytes (of contents) -> the
-                          * newest that fit, oldest first; before is a message_id, exclusive */
+                           * newest that fit, oldest first; before is a message_id, exclusive */
     QUERY_CONVERSATION,  /* owner, conversation_id -> one conversation */
-    QUERY_CONVERSATIONS, /* owner, limit, before? (a conversation_id) -> last changed first */
+    QUERY_CONVERSATIONS, /* owner, limit, before? (a conversation_id) -> newest change first,
+                           * without the unlisted ones */
     QUERY_RESULTS,       /* owner, conversation_id, limit, before? -> ended background tasks that
-                          * are not acknowledged: the newest (before), oldest first; complete */
+                           * are not acknowledged: the newest (before), oldest first; complete */
     QUERY_BLOCKS,        /* task_key, after, max_bytes -> sealed blocks with lines after that seq,
                           * at least one if there is any, in order, without a gap between them */
     QUERY_LIVE,          /* after (a task key, 0 at first), limit -> tasks not ended, all owners,
-                          * oldest key first: for the start; head counts sealed lines too */
+                           * oldest key first: for the start; head counts sealed lines too, and
+                           * context is there, which no other query tells */
     QUERY_TAILS,         /* after (a task key), limit -> unsealed tails, as blocks with all unsealed
                            * lines of one task each, by task key: for the start */
     QUERY_INBOX,         /* task_key -> waiting inbox lines, as one block each (first = position) */
@@ -124,7 +126,7 @@ struct store_start {
     char newest_id[TASK_ID_LEN + 1]; /* the newest ULID of any record, "" for none */
 };
 
-/* A backend. commit and start are called by one thread at a time (the writer); query by any number
+/* A backend.  commit and start are called by one thread at a time (the writer); query by any number
  * of threads, each with a reader of its own. */
 struct store_ops {
     const char *name;

@@ -19,6 +19,7 @@
 #define TASK_FIELDS(T)  \
     TASK_FIXED_TEXTS(T) \
     T(metadata)         \
+    T(context)          \
     T(input)
 enum task_field {
 #define T(name) FIELD_##name,

@@ -132,7 +132,7 @@ static int main_serve(const struct options *o)
     log_open((enum log_level)config.log.level, (enum log_format)config.log.format);
     if (privilege_is_root(geteuid()))
         log_event(LEVEL_ERROR, "server", "runs_as_root",
-                  LOG_TEXT("why", "agents and commands have its rights: give it a user of its own"));
+                  LOG_TEXT("why", "agents and commands have its rights: give it its own user"));
     tell_warnings(&config, NULL);
 #ifdef HOLDFAST_FAULTS
     const char *wrong = fault_open();

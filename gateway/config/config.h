@@ -1,15 +1,15 @@
-/* config -- the operator's decisions: the JSON file, the command line, and the defaults.
+/* config -- what the operator has decided: the JSON file, the command line, and the defaults.
  *
+ * File:     JSON; comments as in C may stand wherever a blank may.
  * Shape:    one table of keys (config_keys.c) has each key's type, range, default and description;
- *           reading, faults and config_print use it.  config_check.c holds the rules that a table
- *           cannot express, such as values that depend on each other.  After config_load the struct
- *           is const.
+ *           reading, faults and config_print come from it.  config_check.c holds what a table
+ *           cannot say: what goes together.  After config_load the struct is const.
  * Thread:   loop; read by any thread once loaded.
- * Owns:     all its texts and lists.  config_done accepts a half-filled struct too.
- * Errors:   all faults of a file are listed, one a line, each beginning with its key's path:
+ * Owns:     all its texts and lists.  config_done takes a half-filled struct too.
+ * Errors:   all faults of a file are told, one a line, each beginning with its key's path:
  *             limits.burst: must be an integer from 1 to 100000
- *           A fault never quotes a value of the file, because it may be a secret.
- * Paths:    relative paths start at the working directory.
+ *           No value of the file stands in a fault, since it may be a secret.
+ * Paths:    of files and directories are relative to the working directory.
  * A NULL text means: not given.
  */
 #ifndef GATEWAY_CONFIG_CONFIG_H
@@ -98,7 +98,12 @@ struct config_hook {
 
 /* The protocols of other clients (gateway/faces/), each with a key under faces.  X(enum name, key,
  * the key's description) */
-#define FACE_TABLE(X) X(FACE_AI_SDK, "ai_sdk", "the AI SDK's chat transports, at /v1/ai")
+#define FACE_TABLE(X)                                                                       \
+    X(FACE_AI_SDK, "ai_sdk", "the AI SDK's chat transports, at /v1/ai")                     \
+    X(FACE_OPENAI, "openai",                                                                \
+      "OpenAI's Responses at /v1/responses, Chat Completions at /v1/chat/completions, and " \
+      "/v1/models")                                                                         \
+    X(FACE_AG_UI, "ag_ui", "AG-UI, at /v1/ag-ui/{agent}")
 
 enum config_face {
 #define X(name, key, doc) name,

@@ -35,12 +35,12 @@ struct exchange_kind {
     void (*line)(struct exchange *x, struct buf *out, struct str line);
     /* All committed events were delivered. */
     void (*idle)(struct exchange *x, struct buf *out);
-    /* One more header of a stream, or NULL. */
+    /* One more header of a stream, in one piece or not, or NULL. */
     const char *(*header)(const struct exchange *x, const char **ret_value);
 };
 
 struct route {
-    const char *pattern;             /* {c}: conversation_id, {t}: task_id */
+    const char *pattern;             /* {c}: conversation_id, {t}: task_id, {a}: an agent's name */
     const char *query;               /* parameters that become members, separated by spaces */
     void (*own)(struct exchange *x); /* not a request of the wire: answers by itself */
     enum method method;
@@ -57,7 +57,7 @@ struct exchange {
     struct front *front;
     struct lws *wsi;
     const struct route *route;
-    char *conversation_id, *task_id;
+    char *conversation_id, *task_id, *agent;
     struct buf body; /* of the request */
     size_t length;   /* that its header announces */
     size_t to_come;  /* that are still awaited, unless something speaks against it */
@@ -80,6 +80,9 @@ struct exchange {
     char *origin;      /* gets CORS headers; NULL for none */
     /* events */
     bool streams, starts, ended;
+    bool is_whole; /* nothing is sent until it has ended; then the answer, in one piece */
+    bool breaks;   /* ended, and not well: the connection is cut */
+    bool lost;     /* whole: what it waits for will not come */
     bool is_plain; /* to HTTP/1.0, which has no chunks: it ends with the connection */
     bool broken;   /* a write failed: nothing more is written */
     struct session session;
@@ -102,9 +105,6 @@ void http_api_closed(struct exchange *x); /* frees it; NULL is allowed */
 /* For routes that answer by themselves: sends x->answer, or the error, with that status. */
 void http_api_ready(struct exchange *x, int status);
 void http_api_fail(struct exchange *x, enum error e, const char *message);
-
-/* Parameters of the query as received, `a=1&b=2`; the caller frees. */
-char *http_api_query(struct exchange *x);
 
 /* Events (http_sse.c). */
 /* Carries out the request, takes ownership of it, and streams the events of its task. */

@@ -31,7 +31,10 @@ struct face_frame {
 struct face_ws_ops {
     const struct face_http_ops *http; /* its exchanges and their stream */
     int operation;                    /* the operation of a frame's request */
-    int query_operation; /* the operation when the address itself is a request; -1: never */
+    const char *query_name; /* a parameter that makes the address itself a request; or NULL */
+    int query_operation;    /* of that one */
+    bool one_at_a_time;     /* frames of one id, "" too: a second one while the first is under way
+                             * is refused */
     void (*read)(struct js_doc *doc, struct str text, struct face_frame *ret);
     /* Each appends the JSON of one frame. begun and nothing may be NULL: no frame is sent then. */
     void (*put_begun)(struct buf *out, struct str id, const struct face_exchange *x);
