@@ -190,7 +190,7 @@ static void react_on_done(void *user, enum model_reason reason, struct str error
 }
 
 static const struct model_events model_events = {.on_piece = on_piece,
-                                                 .react_tool_call = react_tool_call,
+                                                 .on_tool_call = react_tool_call,
                                                  .on_unsaid = on_unsaid,
                                                  .on_more = on_more,
                                                  .on_usage = on_usage,
