@@ -1,5 +1,5 @@
-// package.test.mjs -- what `npm pack` gives, in a clean project: in Node, with types, in a bundler;
-// and the ten lines of the README, run as they stand there.
+// package.test.mjs -- the result of `npm pack`, in a clean project: in Node, with types, in a
+// bundler; and the ten lines of the README, run unchanged.
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -46,7 +46,7 @@ after(async () => {
 
 const write = (name, text) => writeFile(join(project, name), text);
 
-/** The lines of both READMEs, talking to the gateway of this test. */
+/** The lines of both READMEs, which talk to this test's gateway. */
 async function tenLines() {
   const readme = await readFile(join(here, "README.md"), "utf8");
   const [, code] = /<!-- run: ten-lines -->\n```js\n(.*?)```/s.exec(readme);
@@ -172,7 +172,7 @@ export const statusOf = (task: Task | null): string | undefined => useTask(task)
 export const textOf = (task: Task | null): string => useTask(task).text;
 `;
 
-/** The same where modules are CommonJS: without `await` at the top, which those cannot have. */
+/** The same for CommonJS modules, which cannot have `await` at the top. */
 const inCjs = (text) => text.replace(/const \{ tasks[\s\S]*$/, "");
 
 for (const [module, moduleResolution, extension, text] of [
