@@ -209,7 +209,7 @@ static void on_text(struct responses_stream *s, enum item_kind kind, const struc
         put_text(s, kind, text, to);
 }
 
-/* What was streamed stays when it is the answer, as a whole or in its last run. */
+/* The streamed text stays when it is the answer, as a whole or in its last run. */
 static void on_final_answer(struct responses_stream *s, const struct face_event *e,
                             const struct face_sink *to)
 {
