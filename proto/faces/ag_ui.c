@@ -84,7 +84,7 @@ static void put_first(struct ag_ui_stream *s, const struct face_sink *to)
     to->put(to->arg, NULL, buf_str(&s->first));
 }
 
-/* What is open where this stream begins. */
+/* Opens what is open at the place where this stream begins. */
 static void open_again(struct ag_ui_stream *s, const struct face_sink *to)
 {
     if (s->open == OPEN_TEXT) {
@@ -241,7 +241,7 @@ static void put_snapshot(struct ag_ui_stream *s, struct str output, const struct
     put_event(s, to);
 }
 
-/* What was streamed stays when it is the answer, as a whole or in its last message. */
+/* The streamed text stays when it is the answer, as a whole or in its last message. */
 static void on_final_answer(struct ag_ui_stream *s, const struct face_event *e,
                             const struct face_sink *to)
 {
@@ -454,7 +454,7 @@ static void forget_known(struct ag_ui_stream *s)
         s->tells = s->request->history;
 }
 
-/* Of a run that has ended no event is left: its record says how, and the thread what. */
+/* No event of a run that has ended is left: its record says how, and the thread what. */
 static void tell_record(struct ag_ui_stream *s, const struct face_sink *to)
 {
     struct js_doc doc = {0};

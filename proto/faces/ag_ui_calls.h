@@ -21,7 +21,7 @@ void ag_ui_calls_add(struct ag_ui_calls *c, const char *task_id, uint32_t id,
                      const struct face_event *e);
 void ag_ui_calls_add_result(struct ag_ui_calls *c, const char *task_id, uint32_t id,
                             const struct face_event *e);
-/* What was kept, whole; good until the next call is added. */
+/* All that was kept; good until the next call is added. */
 struct str ag_ui_calls_messages(struct ag_ui_calls *c);
 void ag_ui_calls_done(struct ag_ui_calls *c);
 

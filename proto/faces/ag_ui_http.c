@@ -60,8 +60,8 @@ static bool is_cancelled(const struct face_exchange *x, struct js_doc *doc)
     return cancelled;
 }
 
-/* Who cancels gives no answer: that is false to an approval, else "" to a question, and no fault
- * when it is too late for one. */
+/* A cancelled entry gives no answer: that is false to an approval, else "" to a question, and no
+ * fault when it is too late for one. */
 static enum face_next on_answered(struct face_exchange *x, enum error e, struct str line,
                                   struct js_doc *doc)
 {

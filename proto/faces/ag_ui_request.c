@@ -30,7 +30,7 @@ static uint32_t input_member(const struct js_doc *d, uint32_t object, const char
     return at && js_type(d, at) == type ? at : 0;
 }
 
-/* What was put since, as an offset that fix_spans makes a span of; the 1 keeps it from NULL. */
+/* The bytes put since, as an offset that fix_spans makes a span of; the 1 keeps it from NULL. */
 static struct str since(const struct reader *in, size_t begin)
 {
     return (struct str){(const char *)(begin + 1), in->memory->len - begin};
@@ -132,7 +132,7 @@ static void put_told(const struct js_doc *d, uint32_t message, struct buf *out)
     buf_done(&content);
 }
 
-/* Of what came before the question as much as an agent is given, the newest of it. */
+/* The newest of what came before the question, as much as an agent is given. */
 static void read_context(struct reader *in, uint32_t messages, uint32_t last)
 {
     const struct js_doc *d = in->doc;
@@ -340,7 +340,7 @@ static size_t read_number(struct str text, uint64_t *ret)
     return n > 0 && (text.p[0] != '0' || n == 1) && *ret <= MAX_SAFE_INTEGER ? n : 0;
 }
 
-/* `task.seq`, and what follows it in ret_rest: nothing, or something behind a dot. */
+/* `task.seq`, and what follows it in ret_rest: nothing, or a dot and more. */
 static bool read_place(struct str text, char ret_task_id[TASK_ID_LEN + 1], uint64_t *ret_seq,
                        struct str *ret_rest)
 {

@@ -15,10 +15,10 @@ static const struct face_http_ops *const others[] = {&openai_http_ops, &ag_ui_ht
 static const struct face_ws_ops *const sockets[] = {&ai_sdk_ws_ops, &responses_ws_ops};
 static struct js_doc doc, check;
 
-/* Keeps what a stream says behind an event. */
+/* Keeps what a stream says after an event. */
 struct listener {
     const struct face_stream *stream;
-    uint64_t behind;
+    uint64_t after;
     struct buf *out;
     size_t n; /* that it has said in all */
 };
@@ -29,16 +29,16 @@ static void keep(void *arg, const char *name, struct str json)
     (void)name;
     l->n++;
     ASSERT(js_parse(&check, json.p, json.n, JS_ANY_NUMBER));
-    if (l->behind && l->stream->place.seq <= l->behind)
+    if (l->after && l->stream->place.seq <= l->after)
         return;
     buf_putstr(l->out, json);
     buf_putc(l->out, '\n');
 }
 
 /* Each line is an event: its first byte chooses the type, the rest is the data. */
-static void tell(struct face_stream *s, struct str bytes, uint64_t behind, struct buf *out)
+static void tell(struct face_stream *s, struct str bytes, uint64_t after, struct buf *out)
 {
-    struct listener l = {.stream = s, .behind = behind, .out = out};
+    struct listener l = {.stream = s, .after = after, .out = out};
     const struct face_sink sink = {.put = keep, .arg = &l};
     for (uint64_t seq = 1; bytes.n > 1; seq++) {
         const char *newline = memchr(bytes.p + 1, '\n', bytes.n - 1);
@@ -58,7 +58,8 @@ static void tell(struct face_stream *s, struct str bytes, uint64_t behind, struc
     }
 }
 
-/* Who comes back to AG-UI's stream gets all that is behind the place, whatever is opened again. */
+/* A reader that comes back to AG-UI's stream gets all that follows its place, whatever is opened
+ * again. */
 static void come_back(const struct face_task *task, struct str bytes, uint64_t place)
 {
     struct buf rest = {0}, told = {0};
