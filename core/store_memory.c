@@ -153,6 +153,7 @@ struct task_record memory_record_copy(struct arena_chunk **chunks, const struct 
 #undef T
 #define T(name) to.name = brief ? STR_NULL : arena_str(chunks, from->name);
     TASK_INPUT_TEXTS(T)
+    TASK_CONTEXT_TEXTS(T)
 #undef T
     return to;
 }
@@ -192,6 +193,8 @@ static void apply_task_new(struct memory *m, const struct op *op)
     struct mem_task *t = xcalloc(sizeof *t);
     t->record = memory_record_copy(&t->fixed, op->record, false);
     t->record.state = memory_state_copy(&t->changing, &op->record->state, false);
+    if (status_is_terminal(t->record.state.status))
+        t->record.context = STR_NULL;
     memory_rows_add(&m->tasks, t);
     if (t->record.key >= m->start.next_key)
         m->start.next_key = t->record.key + 1;
@@ -202,6 +205,8 @@ static void apply_task_set(struct mem_task *t, const struct op *op)
 {
     arena_done(&t->changing);
     t->record.state = memory_state_copy(&t->changing, op->state, false);
+    if (status_is_terminal(op->state->status))
+        t->record.context = STR_NULL;
 }
 
 static void apply_lines(struct mem_task *t, const struct op *op)
@@ -235,6 +240,7 @@ static struct mem_conversation *conversation_get(struct memory *m, const struct 
     c->owner = arena_str(&c->chunks, op->owner);
     c->conversation_id = arena_str(&c->chunks, op->conversation_id);
     c->updated_at = at;
+    c->unlisted = op->unlisted;
     memory_rows_add(&m->conversations, c);
     return c;
 }
@@ -320,7 +326,7 @@ static void apply_notice_put(struct memory *m, const struct op *op)
 {
     struct mem_notice *n = xcalloc(sizeof *n);
     n->record = memory_notice_copy(&n->chunks, op->notice);
-    if (n->record.key >= m->start.next_key) /* of something that is no task */
+    if (n->record.key >= m->start.next_key) /* of something that is not a task */
         m->start.next_key = n->record.key + 1;
     memory_rows_add(&m->notices, n);
 }
@@ -357,7 +363,7 @@ static void apply_inbox_take(struct mem_task *t, const struct op *op)
     t->inbox.n = kept;
 }
 
-/* What is meant for a task that is gone has no effect. */
+/* An op for a removed task has no effect. */
 static void apply_to_task(struct mem_task *t, const struct op *op)
 {
     if (!t)
@@ -420,7 +426,7 @@ static bool same_new_row(const struct op *a, const struct op *b)
            str_eq(a->message->message_id, b->message->message_id);
 }
 
-/* Whether the new row of op i is already there when op i's turn comes. */
+/* Whether the new row of op i already exists when op i's turn comes. */
 static bool is_taken(const struct memory *m, const struct batch *b, size_t i)
 {
     const struct op *op = &b->ops[i];
@@ -442,7 +448,7 @@ static bool is_taken(const struct memory *m, const struct batch *b, size_t i)
            memory_task_find(m, owner, conversation, op->record->task_id);
 }
 
-/* Only new rows can fail, so that checking them first makes the batch atomic. */
+/* Only new rows can fail, so checking them first makes the batch atomic. */
 static int memory_commit(void *store, const struct batch *batch)
 {
     struct memory *m = store;

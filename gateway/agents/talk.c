@@ -64,20 +64,62 @@ static void put_past(struct talk *t, const struct js_doc *doc, uint32_t message)
     buf_done(&text);
 }
 
-bool talk_put_history(struct talk *t, struct js_doc *doc, struct str history)
+static bool parse_past(struct js_doc *doc, struct str messages)
 {
-    if (history.n == 0)
-        return true;
-    if (!js_parse(doc, history.p, history.n, JS_AGENT) || js_type(doc, 0) != JS_ARRAY)
+    return js_parse(doc, messages.p, messages.n, JS_AGENT) && js_type(doc, 0) == JS_ARRAY;
+}
+
+static bool is_instruction(const struct js_doc *doc, uint32_t message)
+{
+    uint32_t role = js_type(doc, message) == JS_OBJECT ? js_get(doc, message, "role") : 0;
+    return role && js_type(doc, role) == JS_STRING && js_is(doc, role, "system");
+}
+
+/* The agent's own instructions, then those of the client. */
+static void put_instructions(struct talk *t, const struct js_doc *doc, struct str system)
+{
+    struct buf text = {0};
+    buf_putstr(&text, system);
+    for (uint32_t i = js_first(doc, 0); i < js_end(doc, 0); i = js_next(doc, i)) {
+        uint32_t content = is_instruction(doc, i) ? js_get(doc, i, "content") : 0;
+        if (!content || js_type(doc, content) != JS_STRING)
+            continue;
+        if (text.len)
+            buf_puts(&text, "\n\n");
+        js_value(doc, content, &text);
+    }
+    if (text.len)
+        talk_put(t, TALK_SYSTEM, buf_str(&text), true);
+    buf_done(&text);
+}
+
+bool talk_put_context(struct talk *t, struct js_doc *doc, struct str system, struct str context)
+{
+    if (!parse_past(doc, context))
         return false;
+    put_instructions(t, doc, system);
     for (uint32_t i = js_first(doc, 0); i < js_end(doc, 0); i = js_next(doc, i))
-        put_past(t, doc, i);
+        if (!is_instruction(doc, i))
+            put_past(t, doc, i);
     js_done(doc); /* it may be large, and what comes later is small */
     return true;
 }
 
-/* The first that may go, and the first behind all that goes with it: of a user's message everything
- * up to the next one, else an answer with the results of its calls.  What comes last stays. */
+bool talk_put_history(struct talk *t, struct js_doc *doc, struct str history)
+{
+    if (history.n == 0)
+        return true;
+    if (!parse_past(doc, history))
+        return false;
+    for (uint32_t i = js_first(doc, 0); i < js_end(doc, 0); i = js_next(doc, i))
+        put_past(t, doc, i);
+    js_done(doc); /* it may be large, and later ones are small */
+    return true;
+}
+
+/* The first message that may go, and the first after everything that goes with it: for a user's
+ * message everything up to the next one, for an answer the results of its calls.  The last message
+ * stays. */
 static bool find_oldest(const struct talk *t, size_t *ret_from, size_t *ret_to)
 {
     size_t from = 0;
@@ -100,7 +142,7 @@ static void talk_drop(struct talk *t, size_t from, size_t to)
 {
     size_t at = t->messages[from].at, end = to < t->n ? t->messages[to].at : t->json.len;
     if (from == 0 && to < t->n)
-        end++; /* the comma: what comes first has none */
+        end++; /* the comma: the first message has none */
     size_t gone = end - at;
     memmove(t->json.bytes + at, t->json.bytes + end, t->json.len - end);
     t->json.len -= gone;
@@ -126,7 +168,7 @@ size_t talk_shorten(struct talk *t, size_t max_bytes)
 #define NO_ANSWER "{\"role\":\"assistant\",\"content\":\"[This message got no answer.]\"},"
 #define NO_QUESTION "{\"role\":\"user\",\"content\":\"[The question is no longer known.]\"},"
 
-/* What stands before message i so that the roles take turns; "" for nothing. */
+/* The text before message i that makes the roles alternate; "" for none. */
 static struct str between(const struct talk *t, size_t i)
 {
     if (i == 0 || t->messages[i].role != t->messages[i - 1].role)
@@ -148,7 +190,7 @@ size_t talk_size(const struct talk *t)
     return n;
 }
 
-/* t->spaced. */
+/* Fills t->spaced. */
 static void put_spaced(struct talk *t)
 {
     size_t at = 0;

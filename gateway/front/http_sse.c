@@ -1,6 +1,6 @@
-/* Events as Server-Sent Events.  The stream is chunked by hand, so that a cut can be told from an
- * end: the last chunk comes behind the terminal event and nowhere else (never at a token's expiry,
- * never at a stop).  To HTTP/1.0 it is plain, and the terminal event alone tells. */
+/* Events as Server-Sent Events.  The stream is chunked by hand, so that a cut differs from an end:
+ * the last chunk comes after the terminal event and nowhere else (never at a token's expiry, never
+ * at a stop).  HTTP/1.0 gets it unchunked, and only the terminal event marks the end. */
 #include "gateway/base/deadline.h"
 #include "gateway/base/fault.h"
 #include "gateway/front/address.h"
@@ -16,13 +16,13 @@ static void flush_session(struct session *session);
 
 static void hold(struct session *session, bool on)
 {
-    (void)session; /* nothing is received here */
+    (void)session; /* a stream receives no messages */
     (void)on;
 }
 
 static const struct session_ops sse_ops = {.hold = hold, .flush = flush_session};
 
-/* A stream is a connection like any other. */
+/* A stream counts as a connection. */
 static bool take_place(struct exchange *x)
 {
     struct front *f = x->front;
@@ -63,7 +63,7 @@ void sse_follow(struct exchange *x, struct request *req)
         x->call = c;
 }
 
-/* Behind what could not be written nothing may follow: neither an event nor a clean end. */
+/* After a failed write nothing may follow: neither an event nor a clean end. */
 static void write_raw(struct exchange *x, struct buf *out)
 {
     x->said_ms = x->front->hub->clock.now_ms;
@@ -75,7 +75,7 @@ static void write_raw(struct exchange *x, struct buf *out)
         deadline_now(x->wsi);
 }
 
-/* The size of a chunk goes in front of it (RFC 9112 7.1). */
+/* A chunk begins with its size (RFC 9112 section 7.1). */
 static void write_chunk(struct exchange *x, const struct buf *data)
 {
     struct buf *out = &x->front->out;
@@ -126,7 +126,9 @@ static void on_resumed(void *arg, enum error e, struct str line)
     }
     if (kind) {
         kind->started(x, line);
-        x->starts = true;
+        if (!x->is_whole && nothing_is_left(x)) /* what there is to say is said now */
+            kind->idle(x, &x->answer);
+        x->starts = !x->is_whole;
         lws_callback_on_writable(x->wsi);
         return;
     }
@@ -138,7 +140,7 @@ static void on_resumed(void *arg, enum error e, struct str line)
     }
     put_gap(x, line);
     x->ended = nothing_is_left(x);
-    x->starts = !x->ended || x->answer.len > 0; /* a gap is told, also when nothing is behind it */
+    x->starts = !x->ended || x->answer.len > 0; /* report a gap, even if nothing follows it */
     if (x->starts) {
         lws_callback_on_writable(x->wsi);
         return;
@@ -148,7 +150,7 @@ static void on_resumed(void *arg, enum error e, struct str line)
 }
 
 /* One line of the session as an event of the stream; caught_up and the like are not events. */
-static void put_event(struct exchange *x, struct buf *out, struct str line)
+static void sse_put_event(struct exchange *x, struct buf *out, struct str line)
 {
     struct event_parts parts;
     if (!event_line_split(line, &parts))
@@ -171,14 +173,14 @@ static void put_events(struct exchange *x, struct buf *out, struct str lines)
         if (x->route->kind)
             x->route->kind->line(x, out, (struct str){lines.p, n});
         else
-            put_event(x, out, (struct str){lines.p, n});
+            sse_put_event(x, out, (struct str){lines.p, n});
         n += newline ? 1 : 0;
         lines.p += n;
         lines.n -= n;
     }
 }
 
-/* Behind the last line that there is: a reader of another protocol may be waiting for a word. */
+/* After the last available line: a reader of another protocol may be waiting for a word. */
 static void put_idle(struct exchange *x, struct buf *out)
 {
     const struct exchange_kind *kind = x->route->kind;
@@ -208,7 +210,7 @@ static int end_stream(struct exchange *x)
 }
 
 /* One message a turn, as ws.c does, and none while something is pending; asks to be called again
- * where the end must be. */
+ * when the stream must end. */
 static void flush_session(struct session *session)
 {
     struct exchange *x = session->rim;
@@ -223,24 +225,25 @@ static void flush_session(struct session *session)
         session_fill(session, &lines, MAX_MESSAGE_OUT))
         put_events(x, &events, buf_str(&lines));
     put_idle(x, &events);
-    if (events.len)
+    if (events.len && !x->is_whole)
         write_chunk(x, &events);
     buf_done(&lines);
     buf_done(&events);
     if (x->broken)
         return;
-    if (!x->ended && list_is_empty(&session->subscriptions)) {
-        deadline_now(x->wsi); /* its events cannot be told any more: a cut, never a clean end */
+    x->lost = !x->ended && list_is_empty(&session->subscriptions);
+    if (x->lost && !x->is_whole) {
+        deadline_now(x->wsi); /* its events can no longer be delivered: a cut, never a clean end */
         return;
     }
-    if (x->ended || lws_partial_buffered(x->wsi))
+    if (x->ended || x->lost || lws_partial_buffered(x->wsi))
         lws_callback_on_writable(x->wsi);
     else if (session_has_output(session))
         session_wake(session);
 }
 
-/* A browser's EventSource would wait for 3 to 5 s; with one number all would come back at the same
- * moment.  The line counts as soon as it is read, and is the first of the first event. */
+/* Without it, browsers' EventSource would wait for 3 to 5 s; with one number all would return at
+ * the same moment.  The line counts as soon as it is read, and is the first of the first event. */
 static void put_retry(struct exchange *x, struct buf *out)
 {
     uint16_t jitter = 0;
@@ -248,7 +251,7 @@ static void put_retry(struct exchange *x, struct buf *out)
     buf_putf(out, "retry: %d\n", RETRY_MS + jitter % RETRY_JITTER_MS);
 }
 
-/* The head, and what stands in front of the events. */
+/* The head, and what precedes the events. */
 static bool begin_stream(struct exchange *x)
 {
     x->starts = false;
@@ -265,11 +268,30 @@ static bool begin_stream(struct exchange *x)
     return true;
 }
 
+static void end_whole(struct exchange *x)
+{
+    struct buf line = {0};
+    sse_done(x);
+    if (!x->lost) {
+        http_api_ready(x, x->status);
+        return;
+    }
+    error_line(&line, ERR_INTERNAL, STR_NULL, "what the task said cannot be told any more", -1, -1);
+    x->route->kind->failed(x, ERR_INTERNAL, buf_str(&line));
+    buf_done(&line);
+}
+
 int sse_writable(struct exchange *x)
 {
     if (x->starts && !begin_stream(x))
         return -1;
     if (x->broken)
+        return -1;
+    if (x->is_whole && (x->ended || x->lost)) {
+        end_whole(x);
+        return 0;
+    }
+    if (x->ended && x->breaks && !lws_partial_buffered(x->wsi))
         return -1;
     if (x->ended && !lws_partial_buffered(x->wsi))
         return end_stream(x);
@@ -309,7 +331,7 @@ void sse_tick(struct front *f)
     list_each (it, &f->streams) {
         struct exchange *x = list_item(it, struct exchange, all);
         check_slow(x);
-        if (x->starts || x->answered || x->call || lws_partial_buffered(x->wsi) ||
+        if (x->starts || x->answered || x->call || x->is_whole || lws_partial_buffered(x->wsi) ||
             f->hub->clock.now_ms - x->said_ms < COMMENT_AFTER_MS)
             continue;
         struct buf data = {0};

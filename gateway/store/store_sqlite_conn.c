@@ -4,9 +4,9 @@
 
 #include "gateway/store/store_sqlite_private.h"
 
-#define BUSY_MS 3000 /* an operator's shell that writes for a moment is waited for (F38) */
+#define BUSY_MS 3000 /* how long to wait for an operator's shell that writes (F38) */
 
-/* A task's values, as parameters by name: SQLite numbers them in the order of their first use. */
+/* A task's values, as parameters by name: SQLite numbers them by first use. */
 #define VALUE(name) ", :" #name
 #define VALUE_OF(type, name) VALUE(name)
 #define FIXED_VALUES \
@@ -15,10 +15,10 @@
 #define LONG_VALUES TASK_LONG_TEXTS(VALUE)
 #define INPUT_VALUES TASK_INPUT_TEXTS(VALUE)
 
-/* What changes a row that was damaged leaves its checksum wrong. */
+/* A change to a damaged row leaves its checksum wrong. */
 #define CRC_IF_SOUND(crc, old, new) \
     crc " = CASE WHEN " crc " IS row_crc(" old ") THEN row_crc(" new ") ELSE " crc " END"
-/* Of a state in which some columns change: "1 AS acked". */
+/* For a state in which some columns change: "1 AS acked". */
 #define STATE_CRC(changes)                                                         \
     "state_crc = CASE WHEN state_crc IS row_crc(task_key" SQL_TASK_STATE ") THEN " \
     "(SELECT row_crc(task_key" SQL_TASK_STATE ") FROM (SELECT " changes ")) "      \
@@ -33,7 +33,7 @@
     "ON CONFLICT (task_key) DO UPDATE SET keeps_record = 0, " CRC_IF_SOUND( \
         "crc", "task_key, owner, keeps_record", "task_key, owner, 0")
 
-/* How the reader takes a task: ROW_… in store_sqlite_read.c. */
+/* A task in the order of the reader: ROW_… in store_sqlite_read.c. */
 #define OF_TASK(name) ", t." #name
 #define OF_TASK_N(type, name) OF_TASK(name)
 #define OF_INPUT(name) ", i." #name
@@ -51,18 +51,20 @@
     "(SELECT coalesce(sum(length(b.bytes)), 0) FROM blocks b WHERE b.task_key = t.task_key) END"
 #define LIVE                                                                      \
     FULL ", coalesce((SELECT b.last FROM blocks b WHERE b.task_key = t.task_key " \
-         "ORDER BY b.first DESC LIMIT 1), 0)"
+         "ORDER BY b.first DESC LIMIT 1), 0), x.context, x.crc"
 #define WITH_INPUT SQL_WITH_INPUT
+#define WITH_CONTEXT "LEFT JOIN contexts x ON x.task_key = t.task_key "
 #define IN_CONVERSATION "t.owner = ?1 AND t.conversation_id = ?2 AND t.task_id < ?3"
-/* Of type chat and notice alone, when the parameter is 1. */
+/* Only types chat and notice, when the parameter is 1. */
 #define TURNS(parameter) " AND (" parameter " = 0 OR t.type IN (0, 3))"
 #define NEWEST_FIRST " ORDER BY t.task_id DESC"
-#define CONVERSATION                                                                        \
-    "SELECT c.owner, c.conversation_id, c.title, c.agent, c.updated_at, c.notices, c.crc, " \
-    "(SELECT count(*) FROM tasks t INDEXED BY tasks_live_in WHERE t.status < 2 "            \
+#define CONVERSATION                                                                 \
+    "SELECT c.owner, c.conversation_id, c.title, c.agent, c.updated_at, c.notices, " \
+    "c.unlisted, c.crc, "                                                            \
+    "(SELECT count(*) FROM tasks t INDEXED BY tasks_live_in WHERE t.status < 2 "     \
     "AND t.owner = c.owner AND t.conversation_id = c.conversation_id) FROM conversations c "
 
-/* What a conversation becomes by STMT_CONVERSATION_SET. */
+/* The effect of STMT_CONVERSATION_SET on a conversation. */
 #define SET_TITLE "CASE WHEN ?6 THEN coalesce(?3, title) ELSE coalesce(title, ?3) END"
 #define SET_AGENT "coalesce(?4, agent)"
 #define SET_UPDATED "CASE WHEN ?5 THEN ?5 ELSE updated_at END"
@@ -86,6 +88,9 @@ static const char *const sql[STMT_COUNT] = {
     "THEN row_crc(:task_key" INPUT_VALUES ") END)",
     [STMT_INPUT_NEW] = "INSERT OR REPLACE INTO inputs (task_key" SQL_TASK_INPUT ") "
                        "VALUES (:task_key" INPUT_VALUES ")",
+    [STMT_CONTEXT_NEW] =
+        "INSERT INTO contexts (task_key, context, crc) VALUES (" SUMMED("?1,?2") ")",
+    [STMT_CONTEXT_GONE] = "DELETE FROM contexts WHERE task_key = ?",
     [STMT_TASK_SET] =
         "UPDATE tasks SET (state_crc" SQL_TASK_STATE ", long_crc" SQL_TASK_LONG
         ") = (row_crc(:task_key" STATE_VALUES ")" STATE_VALUES ", row_crc(:task_key" LONG_VALUES
@@ -95,18 +100,17 @@ static const char *const sql[STMT_COUNT] = {
         "INSERT INTO blocks (task_key, first, last, bytes, crc) VALUES (" SUMMED("?1,?2,?3,?4") ")",
     [STMT_CONVERSATION_ENSURE] =
         "INSERT INTO conversations (owner, conversation_id, updated_at, crc) "
-        "VALUES (?1,?2,?3, row_crc(?1,?2,NULL,NULL,?3,0)) ON CONFLICT DO NOTHING",
+        "VALUES (?1,?2,?3, row_crc(?1,?2,NULL,NULL,?3,0,0)) ON CONFLICT DO NOTHING",
     [STMT_CONVERSATION_SET] =
-        "INSERT INTO conversations (owner, conversation_id, title, agent, updated_at, notices, crc) "
+        "INSERT INTO conversations (owner, conversation_id, title, agent, updated_at, notices, unlisted, crc) "
         "VALUES (" SUMMED(
-            "?1,?2,?3,?4,?5,?7 = 2") ") ON CONFLICT (owner, conversation_id) DO UPDATE SET "
-                                     "title = " SET_TITLE ", agent = " SET_AGENT
-                                     ", updated_at = " SET_UPDATED ", notices = " SET_NOTICES
-                                     ", " CRC_IF_SOUND(
-                                         "crc",
-                                         "owner, conversation_id, title, agent, updated_at, notices",
-                                         "owner, conversation_id, " SET_TITLE ", " SET_AGENT
-                                         ", " SET_UPDATED ", " SET_NOTICES),
+            "?1,?2,?3,?4,?5,?7 = 2,?8") ") ON CONFLICT (owner, conversation_id) DO UPDATE SET "
+                                        "title = " SET_TITLE ", agent = " SET_AGENT
+                                        ", updated_at = " SET_UPDATED ", notices = " SET_NOTICES
+                                        ", " CRC_IF_SOUND("crc", SQL_CONVERSATION,
+                                                          "owner, conversation_id, " SET_TITLE
+                                                          ", " SET_AGENT ", " SET_UPDATED
+                                                          ", " SET_NOTICES ", unlisted"),
     [STMT_MESSAGE_NEW] =
         "INSERT INTO messages (owner, conversation_id, message_id, task_id, role, "
         "partial, created_at, content, crc) VALUES (" SUMMED("?1,?2,?3,?4,?5,?6,?7,?8") ")",
@@ -195,7 +199,8 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_JOURNAL_PUT] = "INSERT INTO journal (row, bytes, crc) VALUES (" SUMMED("?1,?2") ")",
     [STMT_JOURNAL_CUT] = "DELETE FROM journal WHERE row < ?",
     [STMT_JOURNAL_ROWS] = "SELECT row, bytes, crc FROM journal ORDER BY row",
-    /* The last line that is in blocks, or was: removed events are as dead to the journal. */
+    /* The last line that is or was in blocks: for the journal, removed events are as dead as
+     * those. */
     [STMT_SEALED] = "SELECT max(first - 1, coalesce((SELECT last FROM blocks WHERE task_key = ?1 "
                     "ORDER BY first DESC LIMIT 1), 0)) FROM tasks WHERE task_key = ?1",
 
@@ -217,21 +222,21 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_ASK_RESULTS] =
         "SELECT " FULL " FROM tasks t INDEXED BY tasks_results" WITH_INPUT
         "WHERE t.type = 1 AND t.status >= 2 AND t.acked = 0 AND " IN_CONVERSATION NEWEST_FIRST,
-    [STMT_ASK_LIVE] = "SELECT " LIVE " FROM tasks t INDEXED BY tasks_live" WITH_INPUT
+    [STMT_ASK_LIVE] = "SELECT " LIVE " FROM tasks t INDEXED BY tasks_live" WITH_INPUT WITH_CONTEXT
                       "WHERE t.status < 2 AND t.task_key > ? ORDER BY t.task_key",
     [STMT_ASK_MESSAGES] =
         "SELECT owner, conversation_id, message_id, task_id, role, partial, created_at, content, crc "
         "FROM messages "
         "WHERE owner = ? AND conversation_id = ? AND message_id < ? ORDER BY message_id DESC",
     [STMT_ASK_CONVERSATION] = CONVERSATION "WHERE c.owner = ? AND c.conversation_id = ?",
-    [STMT_ASK_CONVERSATIONS] =
-        CONVERSATION "WHERE c.owner = ? ORDER BY c.updated_at DESC, c.conversation_id DESC",
-    [STMT_ASK_CONVERSATIONS_BEFORE] =
-        CONVERSATION "WHERE c.owner = ?1 AND (c.updated_at, c.conversation_id) < "
-                     "(SELECT updated_at, conversation_id FROM conversations "
-                     "WHERE owner = ?1 AND conversation_id = ?2) "
-                     "ORDER BY c.updated_at DESC, c.conversation_id DESC",
-    /* What was removed is gone at once, also while its blocks wait to be collected. */
+    [STMT_ASK_CONVERSATIONS] = CONVERSATION
+    "WHERE c.owner = ? AND c.unlisted = 0 ORDER BY c.updated_at DESC, c.conversation_id DESC",
+    [STMT_ASK_CONVERSATIONS_BEFORE] = CONVERSATION
+    "WHERE c.owner = ?1 AND c.unlisted = 0 AND (c.updated_at, c.conversation_id) < "
+    "(SELECT updated_at, conversation_id FROM conversations "
+    "WHERE owner = ?1 AND conversation_id = ?2) "
+    "ORDER BY c.updated_at DESC, c.conversation_id DESC",
+    /* Removed events disappear at once, even while their blocks wait to be collected. */
     [STMT_ASK_BLOCKS] =
         "SELECT rowid, first, last, length(bytes), crc FROM blocks WHERE task_key = ?1 AND last > ?2 AND first >= "
         "coalesce((SELECT first FROM blocks WHERE task_key = ?1 AND first <= ?2 + 1 "
@@ -333,7 +338,7 @@ struct sql_call sql_begin(struct sql_conn *conn, enum stmt stmt)
     return c;
 }
 
-/* All bound memory outlives the call: it is static to SQLite. */
+/* All bound memory outlives the call, so it is static to SQLite. */
 void sql_text(struct sql_call *c, struct str s)
 {
     c->at++;
@@ -351,7 +356,7 @@ void sql_blob(struct sql_call *c, struct str s)
 
 void sql_last(struct sql_call *c)
 {
-    sql_blob(c, STR("")); /* any blob is behind any text */
+    sql_blob(c, STR("")); /* any blob sorts after any text */
 }
 
 void sql_int(struct sql_call *c, int64_t n)
@@ -379,7 +384,7 @@ int sql_end(struct sql_call *c)
 {
     bool good = c->rc == SQLITE_OK || c->rc == SQLITE_ROW || c->rc == SQLITE_DONE;
     int status = good ? STORE_OK : sql_conn_failed(c->conn, c->rc);
-    sqlite3_reset(c->stmt); /* tells the step's error again, which is noted already */
+    sqlite3_reset(c->stmt); /* repeats the step's error, which is noted already */
     return status;
 }
 

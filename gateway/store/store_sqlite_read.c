@@ -7,7 +7,7 @@
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-/* Where a task's columns are (FULL, BRIEF, ENDED and LIVE of store_sqlite_conn.c). */
+/* The positions of a task's columns (FULL, BRIEF, ENDED and LIVE of store_sqlite_conn.c). */
 #define N(type, name) ROW_##name,
 #define T(name) ROW_##name,
 enum {
@@ -17,7 +17,9 @@ enum {
     TASK_LONG_TEXTS(T) ROW_LONG_CRC,
     TASK_INPUT_TEXTS(T) ROW_INPUT_CRC,
     ROW_IS_FULL,
-    ROW_MORE /* of LIVE the last line in blocks, of ENDED its events' bytes; others have none */
+    ROW_MORE,    /* of LIVE the last line in blocks, of ENDED the bytes of its events */
+    ROW_CONTEXT, /* of LIVE alone */
+    ROW_CONTEXT_CRC
 };
 #undef N
 #undef T
@@ -59,10 +61,18 @@ static void take_more(const struct sql_call *c, struct task_record *t)
         t->state.head = (uint64_t)more;
 }
 
+static bool has_context(const struct sql_call *c)
+{
+    return sqlite3_column_count(c->stmt) > ROW_CONTEXT &&
+           sqlite3_column_type(c->stmt, ROW_CONTEXT) != SQLITE_NULL;
+}
+
 static void take_task(const struct sql_call *c, struct arena_chunk **chunks,
                       struct task_record *ret)
 {
     take_record(c, chunks, ret);
+    if (has_context(c))
+        ret->context = arena_str(chunks, sql_col(c, ROW_CONTEXT));
     take_more(c, ret);
 }
 
@@ -71,7 +81,7 @@ static bool is_null(const struct sql_call *c, int column)
     return sqlite3_column_type(c->stmt, column) == SQLITE_NULL;
 }
 
-/* No input has no row, and no checksum. */
+/* A task without input has no row, and no checksum. */
 static bool input_is_sound(const struct sql_call *c, uint32_t key)
 {
     if (is_null(c, ROW_input) && is_null(c, ROW_metadata))
@@ -87,11 +97,12 @@ static bool task_is_sound(const struct sql_call *c, const struct task_record *t)
            (!sql_col_int(c, ROW_IS_FULL) ||
             (sql_is_sound(c, key, ROW_STATE_CRC + 1, ROW_LONG_CRC - 1) &&
              input_is_sound(c, key))) &&
+           (!has_context(c) || sql_is_sound(c, key, ROW_CONTEXT, ROW_CONTEXT_CRC - 1)) &&
            (unsigned)t->state.status <= STATUS_CANCELLED && (unsigned)t->type <= TYPE_NOTICE &&
            (unsigned)t->state.error <= TASK_INTERNAL;
 }
 
-/* For an answer that goes on without it. */
+/* For an answer that continues without it. */
 static void tell_damage(const struct sql_conn *conn)
 {
     log_event_limited(LEVEL_ERROR, "store", "reads_fail", LOG_TEXT("why", conn->error));
@@ -99,8 +110,7 @@ static void tell_damage(const struct sql_conn *conn)
 
 /* --- lists ------------------------------------------------------------------------------------ */
 
-/* What is removed in time is asked for again and again, for all owners: one damaged record must not
- * end that. */
+/* Retention asks again and again, for all owners: one damaged record must not end that. */
 static bool leaves_out_damage(const struct query *q)
 {
     return q->kind == QUERY_EXPIRED || q->kind == QUERY_OLDEST || q->kind == QUERY_OLDEST_EVENTS ||
@@ -199,7 +209,7 @@ static int ask_task(struct sql_reader *r, const struct query *q, struct answer *
     return one_task(&c, ret);
 }
 
-/* The task that a damaged key names may be another's. */
+/* The task that a damaged key names may be another one's. */
 static int look_at_key(struct sql_reader *r, const struct query *q)
 {
     struct sql_call c = sql_begin(&r->conn, STMT_ASK_KEY_ROW);
@@ -252,7 +262,7 @@ static int ask_messages(struct sql_reader *r, const struct query *q, struct answ
     return sound ? end : STORE_CORRUPT;
 }
 
-/* Rows of owner, id, title, agent, updated_at, notices, checksum, running. */
+/* Rows of owner, id, title, agent, updated_at, notices, unlisted, checksum, running. */
 static int list_conversations(struct sql_call *c, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
@@ -264,7 +274,7 @@ static int list_conversations(struct sql_call *c, const struct query *q, struct 
             break;
         }
         bytes += next;
-        if (!sql_is_sound(c, 0, 0, 5)) {
+        if (!sql_is_sound(c, 0, 0, 6)) {
             int status = sql_conn_damaged(c->conn, "conversation %.*s is not as it was written",
                                           (int)id.n, id.p ? id.p : "");
             (void)sql_end(c);
@@ -276,7 +286,8 @@ static int list_conversations(struct sql_call *c, const struct query *q, struct 
         to->agent = arena_str(&ret->chunks, agent);
         to->updated_at = sql_col_int(c, 4);
         to->notices = (uint32_t)sql_col_int(c, 5);
-        to->running = (uint32_t)sql_col_int(c, 7);
+        to->unlisted = sql_col_int(c, 6) != 0;
+        to->running = (uint32_t)sql_col_int(c, 8);
     }
     return sql_end(c);
 }
@@ -348,7 +359,7 @@ static int ask_ended(struct sql_reader *r, const struct query *q, struct answer 
     return list_tasks(&c, q, ret);
 }
 
-/* Rows of owner, number, checksum; of all owners there is none. */
+/* Rows of owner, number, checksum; the row for all owners does not exist. */
 static bool owner_is_sound(const struct sql_call *c)
 {
     return is_null(c, 0) || sql_is_sound(c, 0, 0, 1);
@@ -360,7 +371,7 @@ static int list_owners(struct sql_call *c, const struct query *q, struct answer 
     while (sql_step(c)) {
         struct str owner = sql_col(c, 0);
         if (!owner_is_sound(c)) {
-            (void)sql_conn_damaged(c->conn, "what is kept of owner %.*s is not as it was written",
+            (void)sql_conn_damaged(c->conn, "the data of owner %.*s is not as it was written",
                                    (int)owner.n, owner.p ? owner.p : "");
             tell_damage(c->conn);
             if (leaves_out_damage(q))
@@ -388,7 +399,7 @@ static int ask_usage(struct sql_reader *r, const struct query *q, struct answer 
     return list_owners(&c, q, ret);
 }
 
-/* Behind an owner, or all of them. */
+/* Owners after before, or all of them. */
 static void sql_behind(struct sql_call *c, struct str before)
 {
     sql_text(c, before.p ? before : STR(""));

@@ -14,7 +14,7 @@ static void ai_sdk_read_frame(struct js_doc *doc, struct str text, struct face_f
     struct ai_sdk_request r;
     bool good = ai_sdk_read(doc, text, true, &r, ret->why);
     ret->kind = !good ? FRAME_BAD : r.kind == AI_SDK_ABORT ? FRAME_CANCEL : FRAME_REQUEST;
-    ret->memory = r.memory; /* the spans stay good */
+    ret->memory = r.memory; /* the spans stay valid */
     ret->id = r.request_id;
     ret->authorization = r.authorization;
     ret->chat_id = r.chat_id;
@@ -64,7 +64,7 @@ static void ai_sdk_put_reply(struct buf *out, struct str id, const struct face_e
 const struct face_ws_ops ai_sdk_ws_ops = {
     .http = &ai_sdk_http_ops,
     .operation = AI_SDK_FRAME,
-    .query_operation = -1,
+    .one_at_a_time = true,
     .read = ai_sdk_read_frame,
     .put_begun = ai_sdk_put_begun,
     .put_message = ai_sdk_put_message,

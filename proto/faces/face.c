@@ -60,13 +60,25 @@ void face_copy(struct buf *out, const char *key, const struct face_event *e, con
         buf_putstr(out, fallback);
 }
 
+#define HEAD_BYTES (MAX_OUTPUT - 3) /* a character has four bytes at most */
+
 /* FNV-1a, 64 bits. */
+static uint64_t hash_on(uint64_t hash, const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ (unsigned char)p[i]) * 0x100000001b3u;
+    return hash;
+}
+
 void face_said_add(struct face_said *said, struct str text)
 {
     uint64_t hash = said->n ? said->hash : 0xcbf29ce484222325u;
-    for (size_t i = 0; i < text.n; i++)
-        hash = (hash ^ (unsigned char)text.p[i]) * 0x100000001b3u;
-    said->hash = hash;
+    size_t left = said->n < HEAD_BYTES ? HEAD_BYTES - (size_t)said->n : 0;
+    size_t first = text.n < left ? text.n : left;
+    hash = hash_on(hash, text.p, first);
+    if (first && first == left)
+        said->head = hash;
+    said->hash = hash_on(hash, text.p + first, text.n - first);
     said->n += text.n;
 }
 
@@ -77,4 +89,13 @@ bool face_said_is(const struct face_said *said, struct str text)
         return false;
     face_said_add(&other, text);
     return text.n == 0 || other.hash == said->hash;
+}
+
+bool face_said_is_cut(const struct face_said *said, struct str text)
+{
+    struct face_said other = {0};
+    if (text.n < HEAD_BYTES || text.n > MAX_OUTPUT || text.n >= said->n)
+        return false;
+    face_said_add(&other, (struct str){text.p, HEAD_BYTES});
+    return other.head == said->head;
 }

@@ -7,7 +7,7 @@
 #define ROUNDS 400
 #define MAX_TASKS 60
 
-/* What core knows of a task. */
+/* Core's knowledge of a task. */
 struct known {
     int64_t key;
     const char *owner, *conversation;
@@ -60,6 +60,7 @@ static void step_new(struct world *w, struct fixture *f)
     t.type = (enum task_type)pick(w, 4);
     t.waits = pick(w, 2);
     t.ancestors = pick(w, 2) ? STR("above") : STR_NULL;
+    t.context = pick(w, 3) == 0 ? STR("[{\"role\":\"user\"}]") : STR_NULL;
     t.state.status = STATUS_PENDING;
     if (pick(w, 3) == 0)
         t.input = STR_NULL;
@@ -89,7 +90,7 @@ static void commit_both(struct world *w)
     assert_int_equal(commit_status(f), status);
 }
 
-/* What core is told of a task's events before it removes them. */
+/* The size of a task's events that core learns before it removes them. */
 static int64_t event_bytes(struct world *w, const struct known *k)
 {
     const struct answer *a = ask(w->memory, (struct query){.kind = QUERY_EXPIRED, .at = INT64_MAX});
@@ -193,6 +194,7 @@ static void step_conversation(struct world *w, struct fixture *f)
     } else {
         put_conversation(f, ANY(w, owners), ANY(w, conversations), pick(w, 2) ? id : NULL,
                          pick(w, 4) == 0, 100 + pick(w, 50));
+        f->batch->ops[f->batch->n_ops - 1].unlisted = pick(w, 3) == 0;
     }
 }
 
