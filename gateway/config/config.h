@@ -96,7 +96,9 @@ struct config_hook {
 
 /* The protocols of other clients (gateway/faces/), each with a key under faces.
  * X(enum name, key, what the key is) */
-#define FACE_TABLE(X) X(FACE_AI_SDK, "ai_sdk", "the AI SDK's chat transports, at /v1/ai")
+#define FACE_TABLE(X)                                                   \
+    X(FACE_AI_SDK, "ai_sdk", "the AI SDK's chat transports, at /v1/ai") \
+    X(FACE_A2A, "a2a", "the Agent2Agent protocol, at /v1/a2a")
 
 enum config_face {
 #define X(name, key, doc) name,

@@ -68,20 +68,31 @@ static void face_go_on(struct exchange *x, enum face_next next)
 static void face_begin(struct exchange *x)
 {
     struct face_http *own = xcalloc(sizeof *own);
+    const char *reads = ops_of(x)->reads;
     char *query = http_api_query(x), *key = http_head_value(x->wsi, "idempotency-key:");
+    char *header = reads ? http_head_value(x->wsi, reads) : NULL, *base = http_base(x->wsi);
+    struct buf agents = {0};
+    session_put_agents(&agents, x->front->hub);
     x->own = own;
     own->face.ops = ops_of(x);
     const struct face_input in = {.operation = x->route->operation,
                                   .conversation = str_of(x->conversation_id),
                                   .task = str_of(x->task_id),
+                                  .agent = str_of(x->agent),
                                   .query = str_of(query),
                                   .body = buf_str(&x->body),
                                   .idempotency_key = str_of(key),
+                                  .header = str_of(header),
+                                  .base = str_of(base),
+                                  .agents = buf_str(&agents),
                                   .doc = &own->doc,
                                   .now_ms = x->front->hub->clock.wall_ms};
     enum face_next next = own->face.ops->begin(&own->face, &in);
     free(query);
     free(key);
+    free(header);
+    free(base);
+    buf_done(&agents);
     buf_done(&x->body);
     face_go_on(x, next);
 }
@@ -110,6 +121,7 @@ static void face_started(struct exchange *x, struct str reply)
     struct face_task task;
     exchange_task_read(&own->face, &own->doc, reply, &task);
     own->stream = own->face.ops->stream->make(&task);
+    x->is_whole = own->face.is_whole;
 }
 
 static void face_failed(struct exchange *x, enum error e, struct str reply)
@@ -138,10 +150,27 @@ static void face_put_message(void *arg, const char *name, struct str json)
     buf_puts(telling->out, "\n\n");
 }
 
+/* Of a reply that is one body each message takes the place of the one before it. */
+static void face_put_whole(void *arg, const char *name, struct str json)
+{
+    struct telling *telling = arg;
+    (void)name;
+    buf_clear(telling->out);
+    buf_putstr(telling->out, json);
+}
+
+static struct face_sink face_sink(struct exchange *x, struct telling *telling)
+{
+    if (x->is_whole)
+        telling->out = &x->answer;
+    return (struct face_sink){.put = x->is_whole ? face_put_whole : face_put_message,
+                              .arg = telling};
+}
+
 static void face_line(struct exchange *x, struct buf *out, struct str line)
 {
     struct face_http *own = x->own;
-    const struct face_sink sink = {.put = face_put_message, .arg = &(struct telling){own, out}};
+    const struct face_sink sink = face_sink(x, &(struct telling){own, out});
     face_stream_lines(own->stream, &own->doc, line, &sink);
     x->ended = own->stream->is_over;
 }
@@ -149,7 +178,7 @@ static void face_line(struct exchange *x, struct buf *out, struct str line)
 static void face_idle(struct exchange *x, struct buf *out)
 {
     struct face_http *own = x->own;
-    const struct face_sink sink = {.put = face_put_message, .arg = &(struct telling){own, out}};
+    const struct face_sink sink = face_sink(x, &(struct telling){own, out});
     if (!own->stream)
         return;
     face_stream_idle(own->stream, &sink);

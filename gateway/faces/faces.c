@@ -4,6 +4,7 @@
 
 #include "gateway/faces/face_http.h"
 #include "gateway/faces/face_ws.h"
+#include "proto/faces/a2a.h"
 #include "proto/faces/ai_sdk.h"
 
 #define FACE(method_, pattern_, operation_, ops_)                                                  \
@@ -18,6 +19,22 @@ static const struct {
 } table[] = {
     {FACE_AI_SDK, FACE(POST, "/v1/ai/chat", AI_SDK_POST_CHAT, ai_sdk_http_ops)},
     {FACE_AI_SDK, FACE(GET, "/v1/ai/chat/{c}/stream", AI_SDK_GET_STREAM, ai_sdk_http_ops)},
+    {FACE_A2A, FACE(GET, "/.well-known/agent-card.json", A2A_CARD, a2a_rest_ops)},
+    {FACE_A2A, FACE(GET, "/v1/a2a/{a}/.well-known/agent-card.json", A2A_CARD, a2a_rest_ops)},
+    {FACE_A2A, FACE(POST, "/v1/a2a/{a}", A2A_RPC, a2a_rpc_ops)},
+    {FACE_A2A, FACE(POST, "/v1/a2a/{a}/message:send", A2A_SEND, a2a_rest_ops)},
+    {FACE_A2A, FACE(POST, "/v1/a2a/{a}/message:stream", A2A_STREAM, a2a_rest_ops)},
+    {FACE_A2A, FACE(GET, "/v1/a2a/{a}/extendedAgentCard", A2A_EXTENDED_CARD, a2a_rest_ops)},
+    {FACE_A2A, FACE(GET, "/v1/a2a/{a}/tasks", A2A_LIST, a2a_rest_ops)},
+    {FACE_A2A, FACE(GET, "/v1/a2a/{a}/tasks/{t}:subscribe", A2A_SUBSCRIBE, a2a_rest_ops)},
+    {FACE_A2A, FACE(POST, "/v1/a2a/{a}/tasks/{t}:subscribe", A2A_SUBSCRIBE, a2a_rest_ops)},
+    {FACE_A2A, FACE(POST, "/v1/a2a/{a}/tasks/{t}:cancel", A2A_CANCEL, a2a_rest_ops)},
+    {FACE_A2A, FACE(GET, "/v1/a2a/{a}/tasks/{t}", A2A_GET, a2a_rest_ops)},
+#define PUSH_CONFIGS "/v1/a2a/{a}/tasks/{t}/pushNotificationConfigs"
+    {FACE_A2A, FACE(POST, PUSH_CONFIGS, A2A_PUSH, a2a_rest_ops)},
+    {FACE_A2A, FACE(GET, PUSH_CONFIGS, A2A_PUSH, a2a_rest_ops)},
+    {FACE_A2A, FACE(GET, PUSH_CONFIGS "/{c}", A2A_PUSH, a2a_rest_ops)},
+    {FACE_A2A, FACE(DELETE, PUSH_CONFIGS "/{c}", A2A_PUSH, a2a_rest_ops)},
 };
 
 #define SOCKET(path_, ops_)                                                                        \

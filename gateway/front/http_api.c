@@ -50,7 +50,7 @@ static const struct route routes[] = {
 
 bool http_api_serves(const char *path)
 {
-    return strncmp(path, "/v1/", 4) == 0;
+    return strncmp(path, "/v1/", 4) == 0 || strncmp(path, "/.well-known/", 13) == 0;
 }
 
 /* --- routes ----------------------------------------------------------------------------------- */
@@ -68,8 +68,9 @@ static enum method method_of(struct lws *wsi)
     return m;
 }
 
-/* Walks pattern and path together; a brace takes one segment. */
-static bool match(const char *pattern, const char *path, char **ret_conversation, char **ret_task)
+/* Walks pattern and path together; a brace takes what is there up to the next slash, or up to the
+ * character that follows it in the pattern. */
+static bool match(struct exchange *x, const char *pattern, const char *path)
 {
     while (*pattern) {
         if (*pattern != '{') {
@@ -77,8 +78,11 @@ static bool match(const char *pattern, const char *path, char **ret_conversation
                 return false;
             continue;
         }
-        char **to = pattern[1] == 'c' ? ret_conversation : ret_task;
-        size_t n = strcspn(path, "/");
+        const char ends[] = {'/', pattern[3], 0};
+        char **to = pattern[1] == 'c'   ? &x->conversation_id
+                    : pattern[1] == 't' ? &x->task_id
+                                        : &x->agent;
+        size_t n = strcspn(path, ends);
         free(*to);
         *to = xstrdup((struct str){path, n});
         path += n;
@@ -92,7 +96,7 @@ static const struct route *find_in(struct exchange *x, enum method method, const
 {
     for (size_t i = 0; i < n; i++)
         if (table[i].method == method && (x->is_admins || !table[i].is_admins) &&
-            match(table[i].pattern, path, &x->conversation_id, &x->task_id))
+            match(x, table[i].pattern, path))
             return &table[i];
     return NULL;
 }
@@ -567,6 +571,7 @@ void http_api_closed(struct exchange *x)
     buf_done(&x->answer);
     free(x->conversation_id);
     free(x->task_id);
+    free(x->agent);
     free(x->origin);
     free(x);
 }

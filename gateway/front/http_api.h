@@ -40,7 +40,7 @@ struct exchange_kind {
 };
 
 struct route {
-    const char *pattern;             /* {c}: conversation_id, {t}: task_id */
+    const char *pattern;             /* {c}: conversation_id, {t}: task_id, {a}: an agent's name */
     const char *query;               /* parameters that become members, separated by spaces */
     void (*own)(struct exchange *x); /* no request of the wire: it answers by itself */
     enum method method;
@@ -57,7 +57,7 @@ struct exchange {
     struct front *front;
     struct lws *wsi;
     const struct route *route;
-    char *conversation_id, *task_id;
+    char *conversation_id, *task_id, *agent;
     struct buf body; /* of the request */
     size_t length;   /* that it has said it has */
     size_t to_come;  /* of it, while nothing is known against waiting for it */
@@ -80,6 +80,7 @@ struct exchange {
     char *origin;      /* that gets CORS headers; NULL for none */
     /* events */
     bool streams, starts, ended;
+    bool is_whole; /* not as they come: x->answer is sent as JSON at the end */
     bool is_plain; /* to HTTP/1.0, which knows no chunks: its end is that of the connection */
     bool broken;   /* something could not be written: nothing more is */
     struct session session;

@@ -126,7 +126,7 @@ static void on_resumed(void *arg, enum error e, struct str line)
     }
     if (kind) {
         kind->started(x, line);
-        x->starts = true;
+        x->starts = !x->is_whole;
         lws_callback_on_writable(x->wsi);
         return;
     }
@@ -223,7 +223,7 @@ static void flush_session(struct session *session)
         session_fill(session, &lines, MAX_MESSAGE_OUT))
         put_events(x, &events, buf_str(&lines));
     put_idle(x, &events);
-    if (events.len)
+    if (events.len && !x->is_whole)
         write_chunk(x, &events);
     buf_done(&lines);
     buf_done(&events);
@@ -271,6 +271,11 @@ int sse_writable(struct exchange *x)
         return -1;
     if (x->broken)
         return -1;
+    if (x->ended && x->is_whole) {
+        sse_done(x);
+        http_api_ready(x, 200);
+        return 0;
+    }
     if (x->ended && !lws_partial_buffered(x->wsi))
         return end_stream(x);
     session_wake(&x->session);
@@ -309,7 +314,7 @@ void sse_tick(struct front *f)
     list_each (it, &f->streams) {
         struct exchange *x = list_item(it, struct exchange, all);
         check_slow(x);
-        if (x->starts || x->answered || x->call || lws_partial_buffered(x->wsi) ||
+        if (x->starts || x->answered || x->call || x->is_whole || lws_partial_buffered(x->wsi) ||
             f->hub->clock.now_ms - x->said_ms < COMMENT_AFTER_MS)
             continue;
         struct buf data = {0};

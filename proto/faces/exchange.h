@@ -29,9 +29,13 @@ struct face_input {
     int operation;           /* the route's */
     struct str conversation; /* {c} of the route's pattern, or STR_NULL */
     struct str task;         /* {t}, or STR_NULL */
+    struct str agent;        /* {a}, or STR_NULL */
     struct str query;        /* `a=1&b=2` as it came, or STR_NULL */
     struct str body;
     struct str idempotency_key; /* the header, or STR_NULL */
+    struct str header;          /* the one that the face reads, or STR_NULL */
+    struct str base;            /* where the gateway was asked: `https://host:port` */
+    struct str agents;          /* a JSON array, as in `welcome` */
     struct js_doc *doc;         /* scratch */
     int64_t now_ms;             /* Unix ms */
 };
@@ -48,6 +52,7 @@ struct face_http_ops {
     /* The body of an error that the gateway itself finds (401, 413, 429 …). */
     void (*put_error)(struct buf *out, enum error e, const char *message);
     const char *header, *header_value; /* one more of a stream's head; NULL: none */
+    const char *reads; /* a header of the request, in lower case with its colon; NULL: none */
 };
 
 struct face_exchange {
@@ -60,7 +65,9 @@ struct face_exchange {
     struct buf after_answer; /* FACE_FOLLOW: see struct face_task; empty: none */
     struct buf client_id;    /* the same */
     uint64_t after; /* FACE_FOLLOW: the first messages that are not sent: the client has them */
-    void *state;    /* the face's own; freed with free() */
+    bool is_whole; /* FACE_FOLLOW: the stream's last message is the reply's body, sent at its end */
+    void *state;   /* the face's own; freed with free() */
+    struct buf memory; /* the face's own */
 };
 
 /* Sets the ask; its body is "{" until exchange_ask_end. */
@@ -72,10 +79,21 @@ static inline void exchange_ask_end(struct face_exchange *x)
 }
 /* Sets the reply to the face's error, with the HTTP status of e. */
 enum face_next exchange_fail(struct face_exchange *x, enum error e, const char *message);
+/* The message of an `error` line, with a NUL behind. */
+void exchange_put_why(struct buf *out, struct str line, struct js_doc *doc);
 /* The same from an `error` line. */
 enum face_next exchange_fail_line(struct face_exchange *x, enum error e, struct str line,
                                   struct js_doc *doc);
 void exchange_done(struct face_exchange *x);
+
+/* A task's id where a protocol has one id for it: base64url of the conversation, `.`, the task.  It
+ * is looked up by owner, conversation and task like any other (PROTOCOL.md section 5). */
+void exchange_put_id(struct buf *out, struct str conversation_id, struct str task_id);
+/* Appends the conversation to ret; false when the text is no such id. */
+bool exchange_read_id(struct str id, struct buf *ret_conversation, struct str *ret_task_id)
+    MUST_USE;
+/* A request_key of what makes two requests the same one. */
+void exchange_put_key(struct buf *out, const char *prefix, const struct str *fields, size_t n);
 
 /* The task of a reply `started`, `resumed`, `task`, or the newest of `tasks`: the node of its
  * object in doc, which then holds the line; 0 when there is none. */

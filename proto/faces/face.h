@@ -27,7 +27,8 @@ struct face_task {
     int64_t created_at;   /* Unix ms */
     struct str client_id; /* the id that the client gave the run, or STR_NULL */
     struct str
-        after_answer; /* say only what comes after the answer to this question; or STR_NULL */
+        after_answer;    /* say only what comes after the answer to this question; or STR_NULL */
+    const void *request; /* the exchange's state, good for the call; or NULL */
 };
 
 /* One event: doc has its data as node 0. */
