@@ -205,7 +205,7 @@ for (const [name, Transport] of bindings) {
   });
 
   scene("a question ends the stream, and the next message answers it", async ({ client }) => {
-    const asks = [{ token: "so " }, { ask: { input_id: "q", kind: "question", prompt: "who?" } }, { token: "done" }];
+    const asks = [{ token: "so " }, { question: "q", kind: "question", prompt: "who?" }, { hear: "input" }, { token: "done" }];
     const first = new Shown();
     for await (const event of client.sendMessageStream(message(says(...asks)))) first.take(event);
     assert.equal(first.task.status.state, TaskState.TASK_STATE_INPUT_REQUIRED);
@@ -220,7 +220,7 @@ for (const [name, Transport] of bindings) {
   });
 
   scene("an approval takes a plain word, and nothing else", async ({ client }) => {
-    const asks = [{ ask: { input_id: "q", kind: "approval", prompt: "sure?", tool: "rm", arguments: {} } }, { token: "done" }];
+    const asks = [{ question: "q", kind: "approval", prompt: "sure?", tool: "rm", arguments: {} }, { hear: "input" }, { token: "done" }];
     const asked = await client.sendMessage(message(says(...asks)));
     assert.equal(asked.status.state, TaskState.TASK_STATE_INPUT_REQUIRED);
     assert.equal(asked.status.message.parts[1].content.value.tool, "rm");
@@ -274,7 +274,7 @@ for (const [name, Transport] of bindings) {
 
   scene("a final answer that is another takes the artifact's place", async ({ client }) => {
     const shown = new Shown();
-    for await (const event of client.sendMessageStream(message(says({ token: "draft" }, { final: "final" })))) shown.take(event);
+    for await (const event of client.sendMessageStream(message(says({ token: "draft" }, { final_answer: "final" })))) shown.take(event);
     assert.equal(shown.text, "final");
     assert.equal(textOf((await client.getTask({ id: shown.task.id })).artifacts[0]), "final");
   });
