@@ -15,7 +15,7 @@
  * when it is not there.  The caller frees it. */
 char *http_head_value(struct lws *wsi, const char *name);
 bool http_head_is_json(struct lws *wsi);
-/* Where the client has found us: `https://host:port`, or "" without a Host.  The caller frees it. */
+/* Where the client has found us: `https://host:port`, or "" without a Host; the caller frees. */
 char *http_base(struct lws *wsi);
 /* Sets the bytes of the body.  NULL, or why nobody can say where it ends: a proxy in front may have
  * read it another way, and what one of the two takes for a body is a request to the other (RFC 9112

@@ -108,7 +108,7 @@ static void put_other(struct a2a_stream *s, const struct face_event *e, const st
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-static void set_state(struct a2a_stream *s, enum a2a_state state, const struct face_event *e)
+static void enter(struct a2a_stream *s, enum a2a_state state, const struct face_event *e)
 {
     s->task.state = state;
     s->task.at = e->ts;
@@ -153,7 +153,7 @@ static void on_final_answer(struct a2a_stream *s, const struct face_event *e,
 static void on_created(struct a2a_stream *s, const struct face_event *e)
 {
     struct str input = face_text(e, "input", &s->scratch);
-    set_state(s, A2A_SUBMITTED, e);
+    enter(s, A2A_SUBMITTED, e);
     buf_clear(&s->history);
     if (input.p && !s->request.without_history)
         a2a_put_message(&s->history, &s->task, e->seq, true, input, STR_NULL);
@@ -162,7 +162,7 @@ static void on_created(struct a2a_stream *s, const struct face_event *e)
 static void on_question(struct a2a_stream *s, const struct face_event *e,
                         const struct face_sink *to)
 {
-    set_state(s, A2A_INPUT_REQUIRED, e);
+    enter(s, A2A_INPUT_REQUIRED, e);
     buf_clear(&s->data);
     js_copy(e->doc, 0, &s->data);
     a2a_put_message(&s->message, &s->task, e->seq, false, face_text(e, "prompt", &s->scratch),
@@ -174,7 +174,7 @@ static void on_question(struct a2a_stream *s, const struct face_event *e,
 static void on_terminal(struct a2a_stream *s, enum a2a_state state, const struct face_event *e,
                         const struct face_sink *to)
 {
-    set_state(s, state, e);
+    enter(s, state, e);
     if (state != A2A_COMPLETED)
         a2a_put_why(&s->message, &s->task, e->seq, e->doc, 0);
     buf_clear(&s->data);
@@ -187,19 +187,19 @@ static void on_terminal(struct a2a_stream *s, enum a2a_state state, const struct
     s->face.is_over = true;
 }
 
-static void say(struct a2a_stream *s, const struct face_event *e, const struct face_sink *to)
+static void a2a_say(struct a2a_stream *s, const struct face_event *e, const struct face_sink *to)
 {
     switch (e->type) {
     case EVENT_TASK_CREATED: on_created(s, e); break;
     case EVENT_TASK_STARTED:
-        set_state(s, A2A_WORKING, e);
+        enter(s, A2A_WORKING, e);
         put_update(s, STR_NULL, to);
         break;
     case EVENT_TOKEN: on_token(s, e, to); break;
     case EVENT_FINAL_ANSWER: on_final_answer(s, e, to); break;
     case EVENT_INPUT_REQUIRED: on_question(s, e, to); break;
     case EVENT_INPUT_RECEIVED:
-        set_state(s, A2A_WORKING, e);
+        enter(s, A2A_WORKING, e);
         put_other(s, e, to);
         break;
     case EVENT_THINKING:
@@ -234,7 +234,7 @@ static void a2a_event(struct face_stream *face, const struct face_event *e,
         if (e->type == EVENT_TASK_CREATED)
             return;
     }
-    say(s, e, to);
+    a2a_say(s, e, to);
 }
 
 static void a2a_idle(struct face_stream *face, const struct face_sink *to)

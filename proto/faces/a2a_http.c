@@ -56,7 +56,7 @@ static enum face_next put_answer(struct face_exchange *x, struct str input_id, s
     return FACE_ASK;
 }
 
-static enum face_next answer(struct face_exchange *x, struct str input_id)
+static enum face_next answer_question(struct face_exchange *x, struct str input_id)
 {
     const struct a2a_request *r = x->state;
     struct buf text = {0};
@@ -142,7 +142,7 @@ static enum face_next on_message(struct face_exchange *x, const struct js_doc *d
     if (input_id && js_type(doc, input_id) == JS_STRING) {
         struct buf id = {0};
         js_value(doc, input_id, &id);
-        enum face_next next = answer(x, buf_str(&id));
+        enum face_next next = answer_question(x, buf_str(&id));
         buf_done(&id);
         return next;
     }
@@ -151,7 +151,7 @@ static enum face_next on_message(struct face_exchange *x, const struct js_doc *d
     return tell_task(x);
 }
 
-static enum face_next on_record(struct face_exchange *x, struct str line, struct js_doc *doc)
+static enum face_next a2a_on_record(struct face_exchange *x, struct str line, struct js_doc *doc)
 {
     const struct a2a_request *r = x->state;
     struct a2a_task task;
@@ -226,7 +226,7 @@ static enum face_next a2a_replied(struct face_exchange *x, enum error e, struct 
     if (e)
         return a2a_fail_line(x, e, line, doc);
     if (x->ask.verb == VERB_TASK_GET)
-        return on_record(x, line, doc);
+        return a2a_on_record(x, line, doc);
     return follow_task(x, r->operation == A2A_STREAM ? A2A_STREAM_ON : r->operation);
 }
 

@@ -9,7 +9,7 @@
 
 static enum face_next list_go_on(struct face_exchange *x);
 
-static enum face_next ask_tasks(struct face_exchange *x, struct str conversation_id)
+static enum face_next list_ask_tasks(struct face_exchange *x, struct str conversation_id)
 {
     const struct a2a_request *r = x->state;
     struct buf *body = exchange_ask(x, VERB_TASKS, conversation_id, STR_NULL);
@@ -20,7 +20,7 @@ static enum face_next ask_tasks(struct face_exchange *x, struct str conversation
     return FACE_ASK;
 }
 
-static enum face_next ask_conversation(struct face_exchange *x, struct str before)
+static enum face_next list_ask_conversation(struct face_exchange *x, struct str before)
 {
     struct buf own = {0}; /* before may be the ask's, which is replaced */
     buf_putstr(&own, before);
@@ -60,8 +60,8 @@ static enum face_next end_page(struct face_exchange *x, bool is_last)
     return FACE_REPLY;
 }
 
-static bool is_wanted(const struct a2a_request *r, const struct js_doc *doc, uint32_t node,
-                      const struct a2a_task *task)
+static bool list_wants(const struct a2a_request *r, const struct js_doc *doc, uint32_t node,
+                       const struct a2a_task *task)
 {
     uint32_t agent = js_get(doc, node, "agent");
     return agent && str_eq(js_raw(doc, agent), r->agent) &&
@@ -85,7 +85,7 @@ static void look_at(struct face_exchange *x, const struct js_doc *doc, uint32_t 
     a2a_task_read(doc, node, &memory, &task);
     if (task.task_id.n == TASK_ID_LEN)
         memcpy(r->last, task.task_id.p, TASK_ID_LEN);
-    if (task.task_id.n != TASK_ID_LEN || !is_wanted(r, doc, node, &task)) {
+    if (task.task_id.n != TASK_ID_LEN || !list_wants(r, doc, node, &task)) {
         buf_done(&memory);
         return;
     }
@@ -96,7 +96,7 @@ static void look_at(struct face_exchange *x, const struct js_doc *doc, uint32_t 
     buf_done(&memory);
 }
 
-static enum face_next on_tasks(struct face_exchange *x, struct js_doc *doc)
+static enum face_next list_on_tasks(struct face_exchange *x, struct js_doc *doc)
 {
     struct a2a_request *r = x->state;
     uint32_t nodes[A2A_PAGE], n = 0;
@@ -112,17 +112,17 @@ static enum face_next on_tasks(struct face_exchange *x, struct js_doc *doc)
     return list_go_on(x);
 }
 
-static enum face_next on_conversation(struct face_exchange *x, struct js_doc *doc)
+static enum face_next list_on_conversation(struct face_exchange *x, struct js_doc *doc)
 {
     struct a2a_request *r = x->state;
     uint32_t list = js_get(doc, 0, "conversations");
     if (js_first(doc, list) == js_end(doc, list))
         return end_page(x, true);
     r->last[0] = 0;
-    return ask_tasks(x, js_raw(doc, js_get(doc, js_first(doc, list), "conversation_id")));
+    return list_ask_tasks(x, js_raw(doc, js_get(doc, js_first(doc, list), "conversation_id")));
 }
 
-static enum face_next on_record(struct face_exchange *x, struct js_doc *doc)
+static enum face_next list_on_record(struct face_exchange *x, struct js_doc *doc)
 {
     struct buf memory = {0};
     struct a2a_task task;
@@ -145,7 +145,7 @@ static enum face_next list_go_on(struct face_exchange *x)
     bool was_all = !r->has_more && r->context_id.p;
     if (was_all || r->n == r->page_size || ++r->n_asks == MOST_ASKS)
         return end_page(x, was_all);
-    return r->has_more ? ask_tasks(x, conversation) : ask_conversation(x, conversation);
+    return r->has_more ? list_ask_tasks(x, conversation) : list_ask_conversation(x, conversation);
 }
 
 /* "" is the beginning. */
@@ -177,11 +177,11 @@ enum face_next a2a_list(struct face_exchange *x)
     buf_puts(&x->reply, "{\"tasks\":[");
     enum face_next next;
     if (r->context_id.p)
-        next = ask_tasks(x, r->context_id);
+        next = list_ask_tasks(x, r->context_id);
     else if (r->last[0])
-        next = ask_tasks(x, buf_str(&conversation));
+        next = list_ask_tasks(x, buf_str(&conversation));
     else
-        next = ask_conversation(x, buf_str(&conversation));
+        next = list_ask_conversation(x, buf_str(&conversation));
     buf_done(&conversation);
     return next;
 }
@@ -196,8 +196,8 @@ enum face_next a2a_list_replied(struct face_exchange *x, enum error e, struct st
     if (!js_parse(doc, line.p, line.n, JS_OURS))
         return a2a_fail(x, A2A_INTERNAL, "the reply cannot be read");
     switch (x->ask.verb) {
-    case VERB_TASKS: return on_tasks(x, doc);
-    case VERB_CONVERSATIONS: return on_conversation(x, doc);
-    default: return on_record(x, doc);
+    case VERB_TASKS: return list_on_tasks(x, doc);
+    case VERB_CONVERSATIONS: return list_on_conversation(x, doc);
+    default: return list_on_record(x, doc);
     }
 }

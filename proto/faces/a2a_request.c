@@ -17,8 +17,8 @@ static enum a2a_fault wrong(const struct a2a_reader *in, enum a2a_fault fault, c
     return fault;
 }
 
-static uint32_t member(const struct a2a_reader *in, uint32_t object, const char *key,
-                       enum js_type type)
+static uint32_t a2a_get(const struct a2a_reader *in, uint32_t object, const char *key,
+                        enum js_type type)
 {
     const struct js_doc *d = in->doc;
     uint32_t at = js_type(d, object) == JS_OBJECT ? js_get(d, object, key) : 0;
@@ -28,7 +28,7 @@ static uint32_t member(const struct a2a_reader *in, uint32_t object, const char 
 /* A string member that is not empty; else STR_NULL, as ProtoJSON has it. */
 static struct str text(const struct a2a_reader *in, uint32_t object, const char *key)
 {
-    uint32_t at = member(in, object, key, JS_STRING);
+    uint32_t at = a2a_get(in, object, key, JS_STRING);
     size_t begin = in->memory->len;
     if (at)
         js_value(in->doc, at, in->memory);
@@ -47,8 +47,8 @@ static struct str json(const struct a2a_reader *in, uint32_t node)
 
 static enum a2a_fault read_part(const struct a2a_reader *in, uint32_t part, size_t begin)
 {
-    uint32_t says = member(in, part, "text", JS_STRING);
-    uint32_t data = member(in, part, "data", JS_OBJECT);
+    uint32_t says = a2a_get(in, part, "text", JS_STRING);
+    uint32_t data = a2a_get(in, part, "data", JS_OBJECT);
     uint32_t answer = data ? js_get(in->doc, data, "answer") : 0;
     if (says) {
         if (in->memory->len > begin)
@@ -64,13 +64,13 @@ static enum a2a_fault read_part(const struct a2a_reader *in, uint32_t part, size
 static enum a2a_fault read_parts(const struct a2a_reader *in, uint32_t message)
 {
     const struct js_doc *d = in->doc;
-    uint32_t parts = member(in, message, "parts", JS_ARRAY), answer = 0;
+    uint32_t parts = a2a_get(in, message, "parts", JS_ARRAY), answer = 0;
     size_t begin = in->memory->len;
     enum a2a_fault fault = A2A_NONE;
     if (!parts)
         return wrong(in, A2A_PARAMS, "\"message.parts\" must be an array");
     for (uint32_t i = js_first(d, parts); !fault && i < js_end(d, parts); i = js_next(d, i)) {
-        uint32_t data = member(in, i, "data", JS_OBJECT);
+        uint32_t data = a2a_get(in, i, "data", JS_OBJECT);
         answer = data ? js_get(d, data, "answer") : answer;
         fault = read_part(in, i, begin);
     }
@@ -85,11 +85,11 @@ static enum a2a_fault read_parts(const struct a2a_reader *in, uint32_t message)
 static enum a2a_fault read_message(const struct a2a_reader *in, uint32_t params)
 {
     struct a2a_request *r = in->r;
-    uint32_t message = member(in, params, "message", JS_OBJECT);
-    uint32_t options = member(in, params, "configuration", JS_OBJECT);
+    uint32_t message = a2a_get(in, params, "message", JS_OBJECT);
+    uint32_t options = a2a_get(in, params, "configuration", JS_OBJECT);
     if (!message)
         return wrong(in, A2A_PARAMS, "\"message\" must be an object");
-    uint32_t role = member(in, message, "role", JS_STRING);
+    uint32_t role = a2a_get(in, message, "role", JS_STRING);
     if (!role || !js_is(in->doc, role, "ROLE_USER"))
         return wrong(in, A2A_PARAMS, "\"message.role\" must be ROLE_USER");
     r->message_id = text(in, message, "messageId");
@@ -97,9 +97,9 @@ static enum a2a_fault read_message(const struct a2a_reader *in, uint32_t params)
     r->task_id = text(in, message, "taskId");
     if (!r->message_id.p)
         return wrong(in, A2A_PARAMS, "\"message.messageId\" is missing");
-    if (options && member(in, options, "taskPushNotificationConfig", JS_OBJECT))
+    if (options && a2a_get(in, options, "taskPushNotificationConfig", JS_OBJECT))
         return wrong(in, A2A_NO_PUSH, "push notifications are not supported");
-    bool at_once = options && member(in, options, "returnImmediately", JS_TRUE);
+    bool at_once = options && a2a_get(in, options, "returnImmediately", JS_TRUE);
     if (r->operation == A2A_SEND && at_once)
         r->operation = A2A_SEND_AT_ONCE;
     return read_parts(in, message);
@@ -107,14 +107,14 @@ static enum a2a_fault read_message(const struct a2a_reader *in, uint32_t params)
 
 /* --- parameters ------------------------------------------------------------------------------- */
 
-static enum a2a_fault set_state(const struct a2a_reader *in, struct str name)
+static enum a2a_fault filter_state(const struct a2a_reader *in, struct str name)
 {
     return a2a_state_read(name, &in->r->state)
                ? A2A_NONE
                : wrong(in, A2A_PARAMS, "\"status\" is no state that a task has here");
 }
 
-static enum a2a_fault set_after(const struct a2a_reader *in, struct str time)
+static enum a2a_fault filter_after(const struct a2a_reader *in, struct str time)
 {
     return a2a_time_read(time, &in->r->after)
                ? A2A_NONE
@@ -132,18 +132,18 @@ static enum a2a_fault read_list(const struct a2a_reader *in, uint32_t params)
 {
     struct a2a_request *r = in->r;
     int64_t size = r->page_size;
-    uint32_t at = member(in, params, "pageSize", JS_NUMBER);
+    uint32_t at = a2a_get(in, params, "pageSize", JS_NUMBER);
     if (at && !js_int(in->doc, at, &size))
         size = 0;
     r->context_id = text(in, params, "contextId");
     r->page_token = text(in, params, "pageToken");
-    r->with_artifacts = member(in, params, "includeArtifacts", JS_TRUE) != 0;
+    r->with_artifacts = a2a_get(in, params, "includeArtifacts", JS_TRUE) != 0;
     struct str state = text(in, params, "status"), after = text(in, params, "statusTimestampAfter");
     enum a2a_fault fault = set_page_size(in, size);
     if (!fault && state.p)
-        fault = set_state(in, state);
+        fault = filter_state(in, state);
     if (!fault && after.p)
-        fault = set_after(in, after);
+        fault = filter_after(in, after);
     return fault;
 }
 
@@ -151,8 +151,8 @@ static enum a2a_fault read_params(const struct a2a_reader *in, uint32_t params)
 {
     struct a2a_request *r = in->r;
     int64_t length = 1;
-    uint32_t options = member(in, params, "configuration", JS_OBJECT);
-    uint32_t at = member(in, options ? options : params, "historyLength", JS_NUMBER);
+    uint32_t options = a2a_get(in, params, "configuration", JS_OBJECT);
+    uint32_t at = a2a_get(in, options ? options : params, "historyLength", JS_NUMBER);
     r->without_history = at && js_int(in->doc, at, &length) && length <= 0;
     switch (r->operation) {
     case A2A_SEND:
@@ -186,7 +186,7 @@ static const struct {
 
 static enum a2a_fault read_method(const struct a2a_reader *in)
 {
-    uint32_t method = member(in, 0, "method", JS_STRING), params = js_get(in->doc, 0, "params");
+    uint32_t method = a2a_get(in, 0, "method", JS_STRING), params = js_get(in->doc, 0, "params");
     if (!method)
         return wrong(in, A2A_NO_REQUEST, "\"method\" must be a string");
     for (size_t i = 0; i < countof(methods); i++) {
@@ -207,7 +207,7 @@ static enum a2a_fault read_envelope(const struct a2a_reader *in)
     const struct js_doc *d = in->doc;
     if (js_type(d, 0) != JS_OBJECT)
         return wrong(in, A2A_NO_REQUEST, "a request must be one JSON object");
-    uint32_t id = js_get(d, 0, "id"), version = member(in, 0, "jsonrpc", JS_STRING);
+    uint32_t id = js_get(d, 0, "id"), version = a2a_get(in, 0, "jsonrpc", JS_STRING);
     if (id && js_type(d, id) != JS_STRING && js_type(d, id) != JS_NUMBER &&
         js_type(d, id) != JS_NULL)
         return wrong(in, A2A_NO_REQUEST, "\"id\" must be a string, a number or null");
@@ -250,9 +250,9 @@ static enum a2a_fault read_query(const struct a2a_reader *in, const struct face_
         fault = set_page_size(in, *end ? 0 : n);
     }
     if (!fault && state.p)
-        fault = set_state(in, state);
+        fault = filter_state(in, state);
     if (!fault && after.p)
-        fault = set_after(in, after);
+        fault = filter_after(in, after);
     return fault;
 }
 

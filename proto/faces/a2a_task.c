@@ -24,7 +24,7 @@ bool a2a_state_read(struct str name, enum a2a_state *ret)
 
 /* --- times ------------------------------------------------------------------------------------ */
 
-static void put_time(struct buf *out, const char *key, int64_t ms)
+static void put_timestamp(struct buf *out, const char *key, int64_t ms)
 {
     char text[40];
     time_t seconds = (time_t)(ms / 1000);
@@ -77,7 +77,7 @@ void a2a_put_status(struct buf *out, const struct a2a_task *task)
 {
     js_put_key(out, "status");
     buf_putf(out, "{\"state\":\"" STATE_PREFIX "%s\"", state_names[task->state]);
-    put_time(out, "timestamp", task->at);
+    put_timestamp(out, "timestamp", task->at);
     if (task->message.n)
         js_put_raw(out, "message", task->message);
     buf_putc(out, '}');

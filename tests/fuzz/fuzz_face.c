@@ -4,10 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "proto/faces/a2a.h"
 #include "proto/faces/ai_sdk.h"
 
-static const struct face_ops *const faces[] = {&ai_sdk_ops};
+static const struct face_ops *const faces[] = {&ai_sdk_ops, &a2a_ops};
 static const struct face_ws_ops *const sockets[] = {&ai_sdk_ws_ops};
+static const struct face_http_ops *const bindings[] = {&a2a_rpc_ops, &a2a_rest_ops};
 static struct js_doc doc, check;
 
 static void keep(void *arg, const char *name, struct str json)
@@ -55,12 +57,14 @@ static void exchange(const struct face_http_ops *ops, int operation, struct str 
     struct face_exchange x = {.ops = ops};
     const struct face_input in = {.operation = operation,
                                   .conversation = STR("c"),
-                                  .task = STR("t"),
+                                  .task = STR("Yw.01ARZ3NDEKTSV4RRFFQ69G5FAV"),
                                   .query = body,
                                   .body = body,
+                                  .agents = STR("[{\"name\":\"a\",\"default\":true}]"),
                                   .doc = &doc};
-    if (ops->begin(&x, &in) != FACE_REPLY)
-        ASSERT(js_parse(&check, x.ask.body.bytes, x.ask.body.len, JS_ANY_NUMBER));
+    bool replies = ops->begin(&x, &in) == FACE_REPLY;
+    const struct buf *out = replies ? &x.reply : &x.ask.body;
+    ASSERT(out->len == 0 || js_parse(&check, out->bytes, out->len, JS_ANY_NUMBER));
     exchange_done(&x);
 }
 
@@ -74,11 +78,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         read_frame(sockets[i], rest);
         exchange(sockets[i]->http, data[0] % 4, rest);
     }
+    for (size_t i = 0; i < countof(bindings); i++)
+        exchange(bindings[i], i == 0 ? A2A_RPC : A2A_CARD + data[0] % (A2A_PUSH - A2A_CARD + 1),
+                 rest);
+    const struct a2a_request asked = {
+        .operation = (enum a2a_operation)(A2A_SEND + data[0] % (A2A_LIST - A2A_SEND))};
     for (size_t i = 0; i < countof(faces); i++) {
         struct buf first = {0}, again = {0};
         const struct face_task task = {.task_id = STR("01ARZ3NDEKTSV4RRFFQ69G5FAV"),
                                        .conversation_id = STR("c"),
                                        .agent = STR("a"),
+                                       .request = faces[i] == &a2a_ops ? &asked : NULL,
                                        .after_answer = data[0] & 0x80 ? STR("q") : STR_NULL};
         struct face_stream *a = faces[i]->make(&task), *b = faces[i]->make(&task);
         tell(a, rest, &first);
