@@ -179,6 +179,19 @@ static void session_on_timer(struct timer *timer)
     }
 }
 
+static void put_examples(struct buf *line, char *const *examples)
+{
+    if (!examples)
+        return;
+    js_put_raw(line, "examples", STR("["));
+    for (size_t i = 0; examples[i]; i++) {
+        if (i)
+            buf_putc(line, ',');
+        js_put_str(line, str_of(examples[i]));
+    }
+    buf_putc(line, ']');
+}
+
 void session_put_agents(struct buf *line, const struct hub *h)
 {
     buf_putc(line, '[');
@@ -187,6 +200,7 @@ void session_put_agents(struct buf *line, const struct hub *h)
         buf_puts(line, i ? ",{" : "{");
         js_put_field(line, "name", str_of(a->name));
         js_put_field(line, "description", str_of(a->description));
+        put_examples(line, a->examples);
         js_put_bool(line, "default", a->is_default);
         buf_putc(line, '}');
     }

@@ -163,11 +163,13 @@ struct task_plan {
     const struct agent *agent;
     enum task_type type;
     struct str input, name, description, metadata;
+    struct str context; /* in place of the history; NULL for none */
     struct str parent_task_id, parent_call_id, parent_agent_id;
     struct str ancestors;   /* ids of the parent and of all above it, one behind the other */
     struct str request_key; /* NULL for none */
     bool notify_on_complete;
     bool wait_for_others; /* enqueue */
+    bool unlisted;        /* the conversation, when the task makes it */
 };
 /* Stages the task, its first event and its message; the caller waits for the commit. */
 struct task *task_create(struct hub *h, const struct task_plan *plan);

@@ -142,3 +142,9 @@ void chat_show_aside(struct chat_show *show, const char *format, ...)
             show->has_colour ? PLAIN : "");
     buf_done(&harmless);
 }
+
+void chat_show_prompt(struct chat_show *show, const char *text)
+{
+    end_thinking(show);
+    fprintf(stderr, "%s", text);
+}

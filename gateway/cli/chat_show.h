@@ -32,6 +32,8 @@ void chat_show_row(struct chat_show *show, struct str line); /* a line of its ow
 /* A line of its own on stderr. */
 void chat_show_aside(struct chat_show *show, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Without a newline: what the user types stands behind it. */
+void chat_show_prompt(struct chat_show *show, const char *text);
 void chat_show_end(struct chat_show *show); /* the line under way is ended */
 
 #endif

@@ -71,6 +71,7 @@ struct config_agent {
     uint32_t kind;     /* enum agent_kind */
     char *model;       /* react: of models, or "builtin" (the default) */
     char *system;      /* react: the system message */
+    struct config_texts examples;
     struct config_texts tools;
     struct config_texts command;        /* exec: argv; command.list is what exec_settings wants */
     struct config_texts env;            /* exec: "KEY=value" */
@@ -139,6 +140,9 @@ struct config {
     struct {
         char *socket; /* path; NULL for none */
     } admin;
+    struct {
+        char *name, *sign_in_url; /* "" for none */
+    } page;
     bool guests;        /* "guests": true was said */
     bool serves_guests; /* guests, or no keys */
     struct config_model *models;

@@ -150,7 +150,7 @@ static void face_put_message(void *arg, const char *name, struct str json)
     buf_puts(telling->out, "\n\n");
 }
 
-/* Of a reply that is one body each message takes the place of the one before it. */
+/* Of a reply in one piece each message takes the place of the one before it. */
 static void face_put_whole(void *arg, const char *name, struct str json)
 {
     struct telling *telling = arg;
@@ -161,10 +161,26 @@ static void face_put_whole(void *arg, const char *name, struct str json)
 
 static struct face_sink face_sink(struct exchange *x, struct telling *telling)
 {
-    if (x->is_whole)
-        telling->out = &x->answer;
-    return (struct face_sink){.put = x->is_whole ? face_put_whole : face_put_message,
-                              .arg = telling};
+    if (!x->is_whole)
+        return (struct face_sink){.put = face_put_message, .arg = telling};
+    telling->out = &x->answer;
+    return (struct face_sink){.put = face_put_whole, .arg = telling};
+}
+
+static void face_end_if_over(struct exchange *x, struct buf *out)
+{
+    const struct face_http *own = x->own;
+    const char *last = ops_of(x)->last;
+    if (x->ended || !own->stream->is_over)
+        return;
+    x->ended = true;
+    x->breaks = own->stream->breaks;
+    x->status = own->stream->status ? own->stream->status : 200;
+    if (!last || x->is_whole || x->breaks)
+        return;
+    buf_puts(out, "data: ");
+    buf_puts(out, last);
+    buf_puts(out, "\n\n");
 }
 
 static void face_line(struct exchange *x, struct buf *out, struct str line)
@@ -172,7 +188,7 @@ static void face_line(struct exchange *x, struct buf *out, struct str line)
     struct face_http *own = x->own;
     const struct face_sink sink = face_sink(x, &(struct telling){own, out});
     face_stream_lines(own->stream, &own->doc, line, &sink);
-    x->ended = own->stream->is_over;
+    face_end_if_over(x, out);
 }
 
 static void face_idle(struct exchange *x, struct buf *out)
@@ -182,7 +198,7 @@ static void face_idle(struct exchange *x, struct buf *out)
     if (!own->stream)
         return;
     face_stream_idle(own->stream, &sink);
-    x->ended = own->stream->is_over;
+    face_end_if_over(x, out);
 }
 
 static const char *face_header(const struct exchange *x, const char **ret_value)

@@ -540,7 +540,10 @@ int http_api_writable(struct exchange *x)
      * the head, and the refusal lost in a reset. */
     if (!x->answered || x->to_come > 0)
         return 0;
-    int result = http_answer_json(x->wsi, x->status, x->origin, x->is_head, buf_str(&x->answer));
+    struct http_json json = {x->status, x->origin, NULL, NULL, x->is_head, buf_str(&x->answer)};
+    if (x->is_whole)
+        json.name = x->route->kind->header(x, &json.value);
+    int result = http_answer_json(x->wsi, &json);
     struct lws *wsi = x->wsi;
     struct exchange **slot = lws_wsi_user(wsi);
     bool close = x->hangs_up;

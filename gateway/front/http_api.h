@@ -35,7 +35,7 @@ struct exchange_kind {
     void (*line)(struct exchange *x, struct buf *out, struct str line);
     /* Everything that is committed was told. */
     void (*idle)(struct exchange *x, struct buf *out);
-    /* One more header of a stream, or NULL. */
+    /* One more header of a stream, in one piece or not, or NULL. */
     const char *(*header)(const struct exchange *x, const char **ret_value);
 };
 
@@ -80,7 +80,9 @@ struct exchange {
     char *origin;      /* that gets CORS headers; NULL for none */
     /* events */
     bool streams, starts, ended;
-    bool is_whole; /* not as they come: x->answer is sent as JSON at the end */
+    bool is_whole; /* nothing is sent until it has ended; then the answer, in one piece */
+    bool breaks;   /* ended, and not well: the connection is cut */
+    bool lost;     /* whole: what it waits for will not come */
     bool is_plain; /* to HTTP/1.0, which knows no chunks: its end is that of the connection */
     bool broken;   /* something could not be written: nothing more is */
     struct session session;

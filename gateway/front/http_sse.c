@@ -229,11 +229,12 @@ static void flush_session(struct session *session)
     buf_done(&events);
     if (x->broken)
         return;
-    if (!x->ended && list_is_empty(&session->subscriptions)) {
+    x->lost = !x->ended && list_is_empty(&session->subscriptions);
+    if (x->lost && !x->is_whole) {
         deadline_now(x->wsi); /* its events cannot be told any more: a cut, never a clean end */
         return;
     }
-    if (x->ended || lws_partial_buffered(x->wsi))
+    if (x->ended || x->lost || lws_partial_buffered(x->wsi))
         lws_callback_on_writable(x->wsi);
     else if (session_has_output(session))
         session_wake(session);
@@ -265,17 +266,27 @@ static bool begin_stream(struct exchange *x)
     return true;
 }
 
+static void end_whole(struct exchange *x)
+{
+    sse_done(x);
+    if (x->lost)
+        http_api_fail(x, ERR_INTERNAL, "what the task said cannot be told any more");
+    else
+        http_api_ready(x, x->status);
+}
+
 int sse_writable(struct exchange *x)
 {
     if (x->starts && !begin_stream(x))
         return -1;
     if (x->broken)
         return -1;
-    if (x->ended && x->is_whole) {
-        sse_done(x);
-        http_api_ready(x, 200);
+    if (x->is_whole && (x->ended || x->lost)) {
+        end_whole(x);
         return 0;
     }
+    if (x->ended && x->breaks && !lws_partial_buffered(x->wsi))
+        return -1;
     if (x->ended && !lws_partial_buffered(x->wsi))
         return end_stream(x);
     session_wake(&x->session);

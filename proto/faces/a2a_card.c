@@ -68,6 +68,11 @@ static void put_card(struct buf *out, const struct js_doc *doc, uint32_t agent, 
     js_put_field(out, "name", buf_str(&name));
     js_put_field(out, "description", buf_str(&description));
     js_put_raw(out, "tags", STR("[]"));
+    uint32_t examples = js_get(doc, agent, "examples");
+    if (examples) {
+        js_put_key(out, "examples");
+        js_copy(doc, examples, out);
+    }
     buf_puts(out, "}]}");
     buf_done(&name);
     buf_done(&description);

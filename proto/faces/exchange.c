@@ -121,6 +121,7 @@ void exchange_task_read(const struct face_exchange *x, struct js_doc *doc, struc
                               .agent = raw_of(doc, task, "agent")};
     if (!created || !js_int(doc, created, &ret->created_at))
         ret->created_at = 0;
+    ret->request = x->state;
     if (x->after_answer.len)
         ret->after_answer = buf_str(&x->after_answer);
     ret->request = x->state;

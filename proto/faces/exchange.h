@@ -51,7 +51,9 @@ struct face_http_ops {
                               struct js_doc *doc);
     /* The body of an error that the gateway itself finds (401, 413, 429 …). */
     void (*put_error)(struct buf *out, enum error e, const char *message);
-    const char *header, *header_value; /* one more of a stream's head; NULL: none */
+    const char *header,
+        *header_value; /* one more of a stream's head, in one piece or not; or NULL */
+    const char *last;  /* the data of one more message behind a stream's clean end, or NULL */
     const char *reads; /* a header of the request, in lower case with its colon; NULL: none */
 };
 
@@ -64,9 +66,10 @@ struct face_exchange {
     struct buf reply;
     struct buf after_answer; /* FACE_FOLLOW: see struct face_task; empty: none */
     struct buf client_id;    /* the same */
-    uint64_t after; /* FACE_FOLLOW: the first messages that are not sent: the client has them */
-    bool is_whole; /* FACE_FOLLOW: the stream's last message is the reply's body, sent at its end */
-    void *state;   /* the face's own; freed with free() */
+    uint64_t after;    /* FACE_FOLLOW: the first messages that are not sent: the client has them */
+    bool is_whole;     /* FACE_FOLLOW: nothing is sent until the stream is over, and then its last
+                     * message as the body of one reply; what it says when idle may be the last */
+    void *state;       /* the face's own; freed with free() */
     struct buf memory; /* the face's own */
 };
 

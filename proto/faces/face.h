@@ -28,7 +28,7 @@ struct face_task {
     struct str client_id; /* the id that the client gave the run, or STR_NULL */
     struct str
         after_answer;    /* say only what comes after the answer to this question; or STR_NULL */
-    const void *request; /* the exchange's state, good for the call; or NULL */
+    const void *request; /* the state of the face's exchange, which outlives the stream */
 };
 
 /* One event: doc has its data as node 0. */
@@ -54,6 +54,9 @@ struct face_ops {
 struct face_stream {
     const struct face_ops *ops;
     bool is_over; /* the last message was put: the carrier ends the stream cleanly */
+    bool breaks;  /* with is_over: it cuts the connection instead, so that nobody takes what came
+                   * for the whole */
+    int status;   /* with is_over, of a reply in one piece (face_exchange): HTTP's; 0: 200 */
 };
 
 static inline void face_stream_event(struct face_stream *s, const struct face_event *e,

@@ -44,6 +44,29 @@ scene("a task's events are shown on a time line, and scrubbed", async (its) => {
   await chat.waitForText(textOf(events).trim(), ".state .answer");
 });
 
+scene("events are filtered by their kind, and searched", async (its) => {
+  const { chat, page, events } = await inspected(its);
+  const numbers = () => page.locator(".rows tbody td:nth-child(1)").allTextContents();
+  const of = (some) => some.map(({ seq }) => String(seq));
+  await page.selectOption(".filter select", "life");
+  assert.deepEqual(await numbers(), of(events.filter(({ event }) => event.startsWith("task."))));
+  await page.selectOption(".filter select", "all");
+  await page.fill(".filter input", "\"12 ");
+  const saying = events.filter(({ event, data }) => `${event} ${JSON.stringify(data)}`.includes('"12 '));
+  assert.ok(saying.length > 0 && saying.length < events.length);
+  assert.deepEqual(await numbers(), of(saying));
+  await chat.waitForText(`${saying.length} of ${events.length} events`, ".filter .hint");
+});
+
+scene("a stream is looked at while it runs", async (its) => {
+  const { chat, puppet } = await its.asked();
+  await chat.page.click(".turn .inspect");
+  await chat.waitForText("event 5 of 5", "#place");
+  puppet.say(" deep");
+  await chat.waitForText("event 6 of 6", "#place");
+  puppet.exit();
+});
+
 /** A stream whose events came at these moments, in ms, as a file. */
 function fileOf(moments) {
   const task_id = "01HZ0000000000000000000000";

@@ -176,3 +176,35 @@ def test_compression_is_off_unless_it_is_asked_for(tmp_path):
         path.write_text(text)
         assert run("check-config", str(path)).returncode == 0
         assert json.loads(run("print-config", str(path)).stdout)["compression"] is value
+
+
+def exec_agent(*command, **more):
+    return {"agents": [{"name": "a", "kind": "exec", "command": list(command), **more}]}
+
+
+def test_program_that_is_missing_is_named(tmp_path):
+    for config, said in ((exec_agent("pyhton3", "x.py"), 'agents[0].command: cannot start "pyhton3": No such file'),
+                         (exec_agent("/no/such/program"), 'cannot start "/no/such/program": No such file'),
+                         (exec_agent("python3", "nothere.py", cwd=str(tmp_path)), f'there is no "nothere.py" in {tmp_path}')):
+        status, text = check(tmp_path, config)
+        assert status == 0 and said in text, text
+    (tmp_path / "here.py").write_text("")
+    status, text = check(tmp_path, exec_agent("python3", "here.py", cwd=str(tmp_path)))
+    assert status == 0 and "warning" not in text
+
+
+def test_serve_warns_of_a_program_that_is_missing():
+    with Gateway(exec_agent("pyhton3", default=True)) as gateway:
+        gateway.logged("component=agents", "event=program_missing", "pyhton3")
+        gateway.logged("event=ready", f"open=http://127.0.0.1:{gateway.port}")
+
+
+def test_each_command_has_help():
+    for command in ("serve", "check-config", "print-config", "keys", "doctor", "backup", "admin", "token", "chat", "version"):
+        for flag in ("--help", "-h"):
+            done = run(command, flag)
+            assert done.returncode == 0 and done.stdout.startswith(f"  holdfast {command}"), (command, flag)
+            assert done.stdout.count("  holdfast ") == done.stdout.count(f"  holdfast {command}")
+    for flag in ("help", "--help", "-h"):
+        done = run(flag)
+        assert done.returncode == 0 and "holdfast serve" in done.stdout and "holdfast chat" in done.stdout

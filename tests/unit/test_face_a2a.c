@@ -501,8 +501,9 @@ static void test_times_of_rfc_3339_are_read(void **state)
 static void test_card_names_where_the_agent_is_asked(void **state)
 {
     (void)state;
-    static const char agents[] = "[{\"name\":\"a\",\"description\":\"first\",\"default\":false},"
-                                 "{\"name\":\"b\",\"description\":\"\",\"default\":true}]";
+    static const char agents[] =
+        "[{\"name\":\"a\",\"description\":\"first\",\"default\":false,\"examples\":[\"hi\"]},"
+        "{\"name\":\"b\",\"description\":\"\",\"default\":true}]";
     struct face_input in = {
         .operation = A2A_CARD, .base = STR("https://h"), .agents = str_of(agents)};
     assert_int_equal(ask(&a2a_rest_ops, in), FACE_REPLY);
@@ -515,7 +516,7 @@ static void test_card_names_where_the_agent_is_asked(void **state)
         "\"securitySchemes\":{\"bearer\":{\"httpAuthSecurityScheme\":{\"scheme\":\"Bearer\"}}},"
         "\"securityRequirements\":[{\"schemes\":{\"bearer\":{\"list\":[]}}}],\"defaultInputModes\":"
         "[\"text/plain\"],\"defaultOutputModes\":[\"text/plain\"],\"skills\":[{\"id\":\"a\",\"name\":\"a\","
-        "\"description\":\"first\",\"tags\":[]}]}");
+        "\"description\":\"first\",\"tags\":[],\"examples\":[\"hi\"]}]}");
     in.agent = STR("c");
     assert_int_equal(ask(&a2a_rest_ops, in), FACE_REPLY);
     assert_int_equal(x.status, 404);

@@ -29,7 +29,10 @@ export default defineConfig({
     },
   },
   server: {
-    proxy: { "/v1": { target: process.env.HOLDFAST_URL ?? "http://127.0.0.1:8080", ws: true } },
+    proxy: {
+      "/v1": { target: process.env.HOLDFAST_URL ?? "http://127.0.0.1:8080", ws: true },
+      "/page.json": process.env.HOLDFAST_URL ?? "http://127.0.0.1:8080",
+    },
   },
   test: { include: ["src/**/*.test.{ts,tsx}"] },
 });

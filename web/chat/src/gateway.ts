@@ -5,7 +5,38 @@ import { connect } from "@holdfast/client";
 const url = new URL("v1/ws", document.baseURI);
 url.protocol = url.protocol.replace("http", "ws");
 
+const TOKEN = "holdfast.token";
+
+/** A token that was pasted into this tab; "" is none. */
+export function keptToken(): string {
+  try {
+    return sessionStorage.getItem(TOKEN) ?? "";
+  } catch {
+    return ""; // storage is forbidden
+  }
+}
+
+/** Uses this token from now on, in this tab; "" is none. */
+export function keepToken(token: string) {
+  if (token) sessionStorage.setItem(TOKEN, token);
+  else sessionStorage.removeItem(TOKEN);
+  location.reload();
+}
+
+/** Whose token it is, as it says: tabs with different ones share nothing. */
+function subjectOf(token: string): string {
+  try {
+    const [, claims = ""] = token.split(".");
+    return String(JSON.parse(atob(claims.replaceAll("-", "+").replaceAll("_", "/"))).sub);
+  } catch {
+    return token; // no JWT: the gateway will say so
+  }
+}
+
+const token = keptToken();
+
 export const gateway = connect(url, {
   client: { name: "holdfast-chat", version: "1" },
   faults: new URLSearchParams(location.search).has("fault"),
+  ...(token && { token, user: subjectOf(token) }),
 });

@@ -2,11 +2,27 @@
 
 import type { TaskEvent } from "@holdfast/client";
 import { useEffect, useRef, useState } from "react";
-import { pretty } from "../words";
+import { duration, number, plural, pretty } from "../words";
 import type { Recording } from "./recording";
-import { laneOf } from "./Timeline";
+import { laneOf, lanes } from "./Timeline";
 
 const AROUND = 60; // rows before and behind the place
+const ALL = "all";
+
+interface Row {
+  event: TaskEvent;
+  /** Its place among all events. */
+  at: number;
+}
+
+/** The events of this lane that say this text, in their data or their name. */
+export function rowsOf(events: readonly TaskEvent[], lane: string, text: string): Row[] {
+  const wanted = text.trim().toLowerCase();
+  return events
+    .map((event, at) => ({ event, at }))
+    .filter(({ event }) => lane === ALL || laneOf(event) === lane)
+    .filter(({ event }) => !wanted || `${event.event} ${JSON.stringify(event.data)}`.toLowerCase().includes(wanted));
+}
 
 const gistOf = ({ data }: TaskEvent): string => {
   if ("text" in data) return JSON.stringify(data.text).slice(1, -1);
@@ -27,10 +43,31 @@ export function EventList({ recording, count, seek }: Props) {
   useEffect(() => {
     void current.current?.scrollIntoView({ block: "nearest" });
   }, [count]);
-  const from = Math.max(0, count - AROUND);
+  const [lane, setLane] = useState(ALL);
+  const [text, setText] = useState("");
+  const rows = rowsOf(recording.events, lane, text);
+  const place = rows.findLastIndex(({ at }) => at < count);
   const event = shown === null ? undefined : recording.events.find(({ seq }) => seq === shown);
   return (
     <section className="events" aria-label="Events">
+      <div className="filter" role="search" aria-label="Events">
+        <select aria-label="Kind of event" value={lane} onChange={(event) => setLane(event.target.value)}>
+          {[ALL, ...lanes].map((each) => (
+            <option key={each}>{each}</option>
+          ))}
+        </select>
+        <input
+          type="search"
+          aria-label="Search in events"
+          placeholder="Search"
+          value={text}
+          onChange={(event) => setText(event.target.value)}
+        />
+        <span className="hint">
+          {rows.length < recording.length ? `${number(rows.length)} of ` : ""}
+          {plural(recording.length, "event")}
+        </span>
+      </div>
       <div className="rows" tabIndex={0} role="region" aria-label="List of events">
         <table>
           <thead>
@@ -42,27 +79,29 @@ export function EventList({ recording, count, seek }: Props) {
             </tr>
           </thead>
           <tbody>
-            {recording.events.slice(from, count + AROUND).map((each, at) => {
-              const isCurrent = from + at === count - 1;
+            {rows.slice(Math.max(0, place - AROUND), place + AROUND).map(({ event: each, at }) => {
+              const isCurrent = at === rows[place]?.at;
+              const ms = recording.timeOf(at);
+              const gap = at > 0 ? ms - recording.timeOf(at - 1) : 0;
               return (
                 <tr
                   key={each.seq}
                   ref={isCurrent ? current : undefined}
                   aria-current={isCurrent ? "step" : undefined}
-                  data-later={from + at >= count || undefined}
+                  data-later={at >= count || undefined}
                 >
                   <td>
                     <button
                       type="button"
                       onClick={() => {
                         setShown(each.seq);
-                        seek(recording.timeOf(from + at));
+                        seek(ms);
                       }}
                     >
                       {each.from ? `${each.from}–${each.seq}` : each.seq}
                     </button>
                   </td>
-                  <td>{(recording.timeOf(from + at) / 1000).toFixed(3)}</td>
+                  <td title={`${duration(gap)} after the one before`}>{(ms / 1000).toFixed(3)}</td>
                   <td data-lane={laneOf(each)}>{each.event}</td>
                   <td className="gist">{gistOf(each)}</td>
                 </tr>

@@ -166,7 +166,7 @@ function Desk({ recording }: { recording: Recording }) {
         <section className="state" aria-label="What had been said then">
           {state.input !== null && <div className="asked">{state.input}</div>}
           <div className="told" data-status={task.status}>
-            <Work said={{ text: state.text, partial: false, task: task as unknown as Task }} />
+            <Work said={{ text: state.text, partial: false, task: task as unknown as Task }} all={[]} />
           </div>
         </section>
       </div>

@@ -7,7 +7,7 @@
  */
 
 import { memo, useRef } from "react";
-import { useInGaps, usePaced } from "./pace";
+import { usePaced } from "./pace";
 import ReactMarkdown, { type Components, type Options } from "react-markdown";
 import rehypeSanitize from "rehype-sanitize";
 import remend from "remend";
@@ -51,13 +51,13 @@ const Piece = memo(({ text, growing }: { text: string; growing: boolean }) => (
   </div>
 ));
 
-export function Markdown({ text, growing }: { text: string; growing: boolean }) {
+export const Markdown = memo(({ text, growing = false }: { text: string; growing?: boolean }) => {
   const blocks = useRef<Blocks>(null);
   blocks.current ??= new Blocks();
   const read = useRef(0); // characters of the last piece
   const paced = usePaced(text, growing ? read.current / CHARACTERS_PER_MS : 0);
-  const pieces = blocks.current.of(useInGaps(paced));
+  const pieces = blocks.current.of(paced);
   read.current = pieces.at(-1)!.length;
   const last = pieces.length - 1;
   return pieces.map((piece, at) => piece !== "" && <Piece key={at} text={piece} growing={growing && at === last} />);
-}
+});
