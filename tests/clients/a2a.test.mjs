@@ -105,9 +105,9 @@ class Answer {
   }
 }
 
-/** A stream that has one event, a task that has ended. */
-async function* once(task) {
-  yield { payload: { $case: "task", value: task } };
+async function* goOn(first, rest) {
+  yield first;
+  yield* rest;
 }
 
 function a2a(name, Transport) {
@@ -126,13 +126,19 @@ function a2a(name, Transport) {
           return new Answer(events, (id) => (taskId = id));
         },
         async comeBack() {
-          const { tasks } = await client.listTasks({ contextId: conversation, pageSize: 1, status: 0 });
+          const { tasks } = taskId
+            ? { tasks: [{ id: taskId }] }
+            : await client.listTasks({ contextId: conversation, pageSize: 1, status: 0 });
           if (tasks.length === 0) return null;
-          const { id } = tasks[0];
-          if (ENDS.has(tasks[0].status.state)) return new Answer(once(await client.getTask({ id })));
-          const answer = new Answer(client.resubscribeTask({ id }, options));
-          await until(() => answer.shown.task, "the snapshot");
-          return answer;
+          const [{ id }] = tasks;
+          const events = client.resubscribeTask({ id }, options);
+          try {
+            const first = await events.next();
+            return new Answer(goOn(first.value, events));
+          } catch (error) {
+            if (error.reason !== "UNSUPPORTED_OPERATION") throw error; // it has ended
+            return new Answer(goOn({ payload: { $case: "task", value: await client.getTask({ id }) } }, []));
+          }
         },
         stop: () => client.cancelTask({ id: taskId, metadata: undefined, tenant: "" }),
         close: () => close.abort(),
