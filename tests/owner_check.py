@@ -57,6 +57,24 @@ CONVERSATION_ROUTES = [
     ("POST", "/results/ack", {"task_ids": [NO_TASK]}), ("PATCH", "", {"title": "x"}), ("DELETE", "/tasks", None),
     ("DELETE", "", None),
 ]
+# The faces (docs/faces.md): what, method, path, body, the statuses of an answer about nothing.  {c} and {t} are the ids of
+# conversation and task, in the body as in the path; a face that the gateway does not serve is passed over.
+ANSWER = [{"id": "{t}", "role": "assistant", "parts": [{"type": "data-answer", "data": {"input_id": "q", "answer": "x"}}]}]
+FACE_ROUTES = [
+    ("AI SDK stream", "GET", "/ai/chat/{c}/stream", None, (204,)),
+    ("AI SDK answer", "POST", "/ai/chat", {"id": "{c}", "messages": ANSWER}, (404,)),
+]
+
+
+def filled(template, conversation, task):
+    """A path or a body with the ids in their places."""
+    if isinstance(template, str):
+        return template.replace("{c}", conversation).replace("{t}", task)
+    if isinstance(template, list):
+        return [filled(item, conversation, task) for item in template]
+    if isinstance(template, dict):
+        return {key: filled(value, conversation, task) for key, value in template.items()}
+    return template
 
 
 class CannotTry(Exception):
@@ -261,6 +279,34 @@ def try_http(world):
                status == 200 and not any(c.encode() in answer for c in world.conversations))
 
 
+def served_faces(world):
+    """Those of FACE_ROUTES whose path is the API's: what is not served has an answer of its own."""
+    unserved = "there is nothing at this path"
+    for row in FACE_ROUTES:
+        what, method, path, body, _ = row
+        answer = world.http.ask(method, filled(path, world.nowhere, NO_TASK), filled(body, world.nowhere, NO_TASK),
+                                world.other)
+        if unserved not in answer[2].decode(errors="replace"):
+            yield row
+
+
+def try_faces(world):
+    found, ask, nowhere = world.found, world.http.ask, world.nowhere
+    for what, method, path, body, statuses in served_faces(world):
+        def about(conversation, task, token=world.other):
+            return told(ask(method, filled(path, conversation, task), filled(body, conversation, task), token),
+                        conversation, task)
+
+        expected = about(nowhere, NO_TASK)
+        found.that(f"{what}: {expected} for nothing", expected.startswith(tuple(f"({status}" for status in statuses)))
+        for conversation, task in world.pairs():
+            found.equal(what, about(conversation, task), expected)
+        for name, token in world.bad.items():
+            refused = [about(c, t, token) for c, t in ((world.conversations[0], world.task), (nowhere, NO_TASK))]
+            found.that(f"{what}, {name} identity: {refused[0]}", refused[0].startswith("(401"))
+            found.equal(f"{what}, {name} identity", *refused)
+
+
 async def try_wire(world):
     found, nowhere = world.found, world.nowhere
     async with Wire(world.url) as wire:
@@ -399,6 +445,9 @@ async def try_timing(world, n):
     for method, tail, body in TASK_ROUTES:
         questions = {kind: over_http(method, f"/conversations/{c}/tasks/{t}{tail}", body) for kind, (c, t) in about.items()}
         await try_timing_of(world, f"HTTP {method} …/tasks/…{tail}", n, questions, world.http)
+    for what, method, path, body, _ in served_faces(world):
+        questions = {kind: over_http(method, filled(path, c, t), filled(body, c, t)) for kind, (c, t) in about.items()}
+        await try_timing_of(world, what, n, questions, world.http)
 
 
 def options_of(arguments):
@@ -418,6 +467,7 @@ def main(arguments):
         world = World(options)
         try:
             try_http(world)
+            try_faces(world)
             asyncio.run(try_wire(world))
             asyncio.run(try_identities(world))
             if options.timing:
