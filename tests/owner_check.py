@@ -58,18 +58,39 @@ CONVERSATION_ROUTES = [
     ("DELETE", "", None),
 ]
 # The faces (docs/faces.md): what, method, path, body, the statuses of an answer about nothing.  {c} and {t} are the ids of
-# conversation and task, in the body as in the path; a face that the gateway does not serve is passed over.
+# conversation and task, in the body as in the path, and {id} is the one id that stands for both where a protocol has no
+# more; a face that the gateway does not serve is passed over.
 ANSWER = [{"id": "{t}", "role": "assistant", "parts": [{"type": "data-answer", "data": {"input_id": "q", "answer": "x"}}]}]
+MESSAGE = {"message": {"messageId": "m", "role": "ROLE_USER", "taskId": "{id}", "parts": [{"text": "x"}]}}
+
+
+def a2a_call(method, **params):
+    return (f"A2A {method}", "POST", "/a2a/any", {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, (200,))
+
+
 FACE_ROUTES = [
     ("AI SDK stream", "GET", "/ai/chat/{c}/stream", None, (204,)),
     ("AI SDK answer", "POST", "/ai/chat", {"id": "{c}", "messages": ANSWER}, (404,)),
+    ("A2A task", "GET", "/a2a/any/tasks/{id}", None, (404,)),
+    ("A2A subscribe", "POST", "/a2a/any/tasks/{id}:subscribe", None, (404,)),
+    ("A2A cancel", "POST", "/a2a/any/tasks/{id}:cancel", None, (404,)),
+    ("A2A send", "POST", "/a2a/any/message:send", MESSAGE, (404,)),
+    ("A2A stream", "POST", "/a2a/any/message:stream", MESSAGE, (404,)),
+    ("A2A list", "GET", "/a2a/any/tasks?contextId={c}&includeArtifacts=true", None, (200,)),
+    a2a_call("GetTask", id="{id}"),
+    a2a_call("SubscribeToTask", id="{id}"),
+    a2a_call("CancelTask", id="{id}"),
+    a2a_call("SendMessage", **MESSAGE),
+    a2a_call("SendStreamingMessage", **MESSAGE),
+    a2a_call("ListTasks", contextId="{c}"),
 ]
 
 
 def filled(template, conversation, task):
     """A path or a body with the ids in their places."""
     if isinstance(template, str):
-        return template.replace("{c}", conversation).replace("{t}", task)
+        name = base64.urlsafe_b64encode(conversation.encode()).decode().rstrip("=")
+        return template.replace("{id}", f"{name}.{task}").replace("{c}", conversation).replace("{t}", task)
     if isinstance(template, list):
         return [filled(item, conversation, task) for item in template]
     if isinstance(template, dict):
@@ -114,7 +135,7 @@ class Http:
             headers["Content-Type"] = "application/json"
         for _ in range(100):
             try:
-                self.connection.request(method, "/v1" + urllib.parse.quote(path, "/?=&%"),
+                self.connection.request(method, "/v1" + urllib.parse.quote(path, "/?=&%:"),
                                         None if body is None else json.dumps(body), headers)
                 reply = self.connection.getresponse()
                 answer = b"" if "event-stream" in reply.headers.get("Content-Type", "") else reply.read()
