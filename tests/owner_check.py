@@ -61,6 +61,7 @@ CONVERSATION_ROUTES = [
 # conversation and task, in the body as in the path, and {id} is the one id that stands for both where a protocol has no
 # more; a face that the gateway does not serve is passed over.
 ANSWER = [{"id": "{t}", "role": "assistant", "parts": [{"type": "data-answer", "data": {"input_id": "q", "answer": "x"}}]}]
+RESUME = [{"interruptId": "{t}.1.q", "status": "resolved", "payload": "x"}]
 MESSAGE = {"message": {"messageId": "m", "role": "ROLE_USER", "taskId": "{id}", "parts": [{"text": "x"}]}}
 
 
@@ -71,6 +72,8 @@ def a2a_call(method, **params):
 FACE_ROUTES = [
     ("AI SDK stream", "GET", "/ai/chat/{c}/stream", None, (204,)),
     ("AI SDK answer", "POST", "/ai/chat", {"id": "{c}", "messages": ANSWER}, (404,)),
+    ("AG-UI connect", "GET", "/ag-ui/any/{c}", None, (404,)),
+    ("AG-UI answer", "POST", "/ag-ui/any", {"threadId": "{c}", "runId": "r", "messages": [], "resume": RESUME}, (404,)),
     ("A2A task", "GET", "/a2a/any/tasks/{id}", None, (404,)),
     ("A2A subscribe", "POST", "/a2a/any/tasks/{id}:subscribe", None, (404,)),
     ("A2A cancel", "POST", "/a2a/any/tasks/{id}:cancel", None, (404,)),

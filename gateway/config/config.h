@@ -99,6 +99,7 @@ struct config_hook {
  * X(enum name, key, what the key is) */
 #define FACE_TABLE(X)                                                   \
     X(FACE_AI_SDK, "ai_sdk", "the AI SDK's chat transports, at /v1/ai") \
+    X(FACE_AG_UI, "ag_ui", "AG-UI, at /v1/ag-ui/{agent}")               \
     X(FACE_A2A, "a2a", "the Agent2Agent protocol, at /v1/a2a")
 
 enum config_face {

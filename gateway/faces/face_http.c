@@ -133,11 +133,28 @@ static void face_failed(struct exchange *x, enum error e, struct str reply)
 struct telling {
     struct face_http *own;
     struct buf *out;
+    bool in_message; /* the last one has no end yet: the next one, or the event's, gives its id */
+    struct face_place at;
 };
+
+static void face_end_message(struct telling *telling, struct face_place at)
+{
+    const struct face_http *own = telling->own;
+    if (!telling->in_message)
+        return;
+    telling->in_message = false;
+    if (own->face.ops->put_id) {
+        buf_puts(telling->out, "id: ");
+        own->face.ops->put_id(telling->out, own->stream, at);
+        buf_putc(telling->out, '\n');
+    }
+    buf_putc(telling->out, '\n');
+}
 
 static void face_put_message(void *arg, const char *name, struct str json)
 {
     struct telling *telling = arg;
+    face_end_message(telling, telling->at);
     if (telling->own->n_said++ < telling->own->face.after)
         return;
     if (name) {
@@ -147,7 +164,9 @@ static void face_put_message(void *arg, const char *name, struct str json)
     }
     buf_puts(telling->out, "data: ");
     buf_putstr(telling->out, json);
-    buf_puts(telling->out, "\n\n");
+    buf_putc(telling->out, '\n');
+    telling->in_message = true;
+    telling->at = telling->own->stream->place;
 }
 
 /* Of a reply in one piece each message takes the place of the one before it. */
@@ -186,18 +205,22 @@ static void face_end_if_over(struct exchange *x, struct buf *out)
 static void face_line(struct exchange *x, struct buf *out, struct str line)
 {
     struct face_http *own = x->own;
-    const struct face_sink sink = face_sink(x, &(struct telling){own, out});
+    struct telling telling = {.own = own, .out = out};
+    const struct face_sink sink = face_sink(x, &telling);
     face_stream_lines(own->stream, &own->doc, line, &sink);
+    face_end_message(&telling, own->stream->place);
     face_end_if_over(x, out);
 }
 
 static void face_idle(struct exchange *x, struct buf *out)
 {
     struct face_http *own = x->own;
-    const struct face_sink sink = face_sink(x, &(struct telling){own, out});
+    struct telling telling = {.own = own, .out = out};
+    const struct face_sink sink = face_sink(x, &telling);
     if (!own->stream)
         return;
     face_stream_idle(own->stream, &sink);
+    face_end_message(&telling, own->stream->place);
     face_end_if_over(x, out);
 }
 

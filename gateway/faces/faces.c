@@ -5,6 +5,7 @@
 #include "gateway/faces/face_http.h"
 #include "gateway/faces/face_ws.h"
 #include "proto/faces/a2a.h"
+#include "proto/faces/ag_ui.h"
 #include "proto/faces/ai_sdk.h"
 
 #define FACE(method_, pattern_, operation_, ops_)                                                  \
@@ -19,6 +20,8 @@ static const struct {
 } table[] = {
     {FACE_AI_SDK, FACE(POST, "/v1/ai/chat", AI_SDK_POST_CHAT, ai_sdk_http_ops)},
     {FACE_AI_SDK, FACE(GET, "/v1/ai/chat/{c}/stream", AI_SDK_GET_STREAM, ai_sdk_http_ops)},
+    {FACE_AG_UI, FACE(POST, "/v1/ag-ui/{a}", AG_UI_RUN, ag_ui_http_ops)},
+    {FACE_AG_UI, FACE(GET, "/v1/ag-ui/{a}/{c}", AG_UI_CONNECT, ag_ui_http_ops)},
     {FACE_A2A, FACE(GET, "/.well-known/agent-card.json", A2A_CARD, a2a_rest_ops)},
     {FACE_A2A, FACE(GET, "/v1/a2a/{a}/.well-known/agent-card.json", A2A_CARD, a2a_rest_ops)},
     {FACE_A2A, FACE(POST, "/v1/a2a/{a}", A2A_RPC, a2a_rpc_ops)},

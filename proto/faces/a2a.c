@@ -138,8 +138,8 @@ static void on_token(struct a2a_stream *s, const struct face_event *e, const str
     put_piece(s, text, s->has_answer, to);
 }
 
-static void on_final_answer(struct a2a_stream *s, const struct face_event *e,
-                            const struct face_sink *to)
+static void a2a_final_answer(struct a2a_stream *s, const struct face_event *e,
+                             const struct face_sink *to)
 {
     struct str output = face_text(e, "output", &s->scratch);
     if (!output.p || face_said_is(&s->said, output))
@@ -196,7 +196,7 @@ static void a2a_say(struct a2a_stream *s, const struct face_event *e, const stru
         put_update(s, STR_NULL, to);
         break;
     case EVENT_TOKEN: on_token(s, e, to); break;
-    case EVENT_FINAL_ANSWER: on_final_answer(s, e, to); break;
+    case EVENT_FINAL_ANSWER: a2a_final_answer(s, e, to); break;
     case EVENT_INPUT_REQUIRED: on_question(s, e, to); break;
     case EVENT_INPUT_RECEIVED:
         enter(s, A2A_WORKING, e);

@@ -41,7 +41,8 @@ static enum face_next start_task(struct face_exchange *x)
     return follow(x, r->operation);
 }
 
-static enum face_next put_answer(struct face_exchange *x, struct str input_id, struct str answer)
+static enum face_next put_task_answer(struct face_exchange *x, struct str input_id,
+                                      struct str answer)
 {
     struct buf own = {0}; /* the id may be of what is replaced */
     buf_putstr(&own, input_id);
@@ -61,7 +62,7 @@ static enum face_next answer_question(struct face_exchange *x, struct str input_
     const struct a2a_request *r = x->state;
     struct buf text = {0};
     js_put_str(&text, r->text);
-    enum face_next next = put_answer(x, input_id, r->answer.p ? r->answer : buf_str(&text));
+    enum face_next next = put_task_answer(x, input_id, r->answer.p ? r->answer : buf_str(&text));
     buf_done(&text);
     return next;
 }
@@ -93,7 +94,7 @@ static enum face_next on_refused_answer(struct face_exchange *x, enum error e, s
     if (e != ERR_BAD_REQUEST || r->answer.p || !is_verdict(r->text, &verdict))
         return a2a_fail_line(x, e, line, doc);
     r->answer = verdict;
-    return put_answer(x, buf_str(&x->client_id), verdict);
+    return put_task_answer(x, buf_str(&x->client_id), verdict);
 }
 
 static enum face_next tell_task(struct face_exchange *x)

@@ -55,6 +55,8 @@ struct face_http_ops {
         *header_value; /* one more of a stream's head, in one piece or not; or NULL */
     const char *last;  /* the data of one more message behind a stream's clean end, or NULL */
     const char *reads; /* a header of the request, in lower case with its colon; NULL: none */
+    /* Appends the id of Server-Sent Events that says how far a reader is; NULL: they have none. */
+    void (*put_id)(struct buf *out, const struct face_stream *s, struct face_place at);
 };
 
 struct face_exchange {

@@ -25,6 +25,7 @@ struct face_sink {
 struct face_task {
     struct str task_id, conversation_id, agent;
     int64_t created_at;   /* Unix ms */
+    struct str metadata;  /* the task's, a JSON object, or STR_NULL */
     struct str client_id; /* the id that the client gave the run, or STR_NULL */
     struct str
         after_answer;    /* say only what comes after the answer to this question; or STR_NULL */
@@ -37,6 +38,13 @@ struct face_event {
     uint64_t seq;
     int64_t ts; /* Unix ms */
     const struct js_doc *doc;
+};
+
+/* How far a reader is: behind the first n messages of an event, or, when n is 0, behind all of
+ * them. A replay makes the same messages, so a place stays good. */
+struct face_place {
+    uint64_t seq; /* 0: before the first event */
+    uint32_t n;
 };
 
 struct face_stream;
@@ -57,13 +65,16 @@ struct face_stream {
     bool breaks;  /* with is_over: it cuts the connection instead, so that nobody takes what came
                    * for the whole */
     int status;   /* with is_over, of a reply in one piece (face_exchange): HTTP's; 0: 200 */
+    struct face_place place; /* while an event is told, the face itself may move it */
 };
 
 static inline void face_stream_event(struct face_stream *s, const struct face_event *e,
                                      const struct face_sink *to)
 {
-    if (!s->is_over)
-        s->ops->event(s, e, to);
+    if (s->is_over)
+        return;
+    s->ops->event(s, e, to);
+    s->place = (struct face_place){.seq = e->seq};
 }
 static inline void face_stream_idle(struct face_stream *s, const struct face_sink *to)
 {

@@ -5,9 +5,10 @@
 #include <stdlib.h>
 
 #include "proto/faces/a2a.h"
+#include "proto/faces/ag_ui.h"
 #include "proto/faces/ai_sdk.h"
 
-static const struct face_ops *const faces[] = {&ai_sdk_ops, &a2a_ops};
+static const struct face_ops *const faces[] = {&ai_sdk_ops, &ag_ui_ops, &a2a_ops};
 static const struct face_ws_ops *const sockets[] = {&ai_sdk_ws_ops};
 static const struct face_http_ops *const bindings[] = {&a2a_rpc_ops, &a2a_rest_ops};
 static struct js_doc doc, check;
@@ -61,6 +62,8 @@ static void exchange(const struct face_http_ops *ops, int operation, struct str 
                                   .query = body,
                                   .body = body,
                                   .agents = STR("[{\"name\":\"a\",\"default\":true}]"),
+                                  .agent = STR("a"),
+                                  .header = ops == &ag_ui_http_ops ? body : STR_NULL,
                                   .doc = &doc};
     bool replies = ops->begin(&x, &in) == FACE_REPLY;
     const struct buf *out = replies ? &x.reply : &x.ask.body;
@@ -78,6 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         read_frame(sockets[i], rest);
         exchange(sockets[i]->http, data[0] % 4, rest);
     }
+    exchange(&ag_ui_http_ops, data[0] % 2, rest);
     for (size_t i = 0; i < countof(bindings); i++)
         exchange(bindings[i], i == 0 ? A2A_RPC : A2A_CARD + data[0] % (A2A_PUSH - A2A_CARD + 1),
                  rest);
