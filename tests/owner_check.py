@@ -69,6 +69,11 @@ def a2a_call(method, **params):
     return (f"A2A {method}", "POST", "/a2a/any", {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, (200,))
 
 
+def mcp_call(method):
+    return (f"MCP {method}", "POST", "/mcp",
+            {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"taskId": "{id}"}}, (200,))
+
+
 FACE_ROUTES = [
     ("AI SDK stream", "GET", "/ai/chat/{c}/stream", None, (204,)),
     ("AI SDK answer", "POST", "/ai/chat", {"id": "{c}", "messages": ANSWER}, (404,)),
@@ -86,6 +91,10 @@ FACE_ROUTES = [
     a2a_call("SendMessage", **MESSAGE),
     a2a_call("SendStreamingMessage", **MESSAGE),
     a2a_call("ListTasks", contextId="{c}"),
+    mcp_call("tasks/get"),
+    mcp_call("tasks/result"),
+    mcp_call("tasks/cancel"),
+    ("MCP answer", "POST", "/mcp", {"jsonrpc": "2.0", "id": "{id}/q/q", "result": {"action": "accept"}}, (202,)),
 ]
 
 

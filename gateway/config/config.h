@@ -100,7 +100,8 @@ struct config_hook {
 #define FACE_TABLE(X)                                                   \
     X(FACE_AI_SDK, "ai_sdk", "the AI SDK's chat transports, at /v1/ai") \
     X(FACE_AG_UI, "ag_ui", "AG-UI, at /v1/ag-ui/{agent}")               \
-    X(FACE_A2A, "a2a", "the Agent2Agent protocol, at /v1/a2a")
+    X(FACE_A2A, "a2a", "the Agent2Agent protocol, at /v1/a2a")          \
+    X(FACE_MCP, "mcp", "agents as tools of the Model Context Protocol, at /v1/mcp")
 
 enum config_face {
 #define X(name, key, doc) name,

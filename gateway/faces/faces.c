@@ -7,6 +7,7 @@
 #include "proto/faces/a2a.h"
 #include "proto/faces/ag_ui.h"
 #include "proto/faces/ai_sdk.h"
+#include "proto/faces/mcp.h"
 
 #define FACE(method_, pattern_, operation_, ops_)                                                  \
     {                                                                                              \
@@ -38,6 +39,9 @@ static const struct {
     {FACE_A2A, FACE(GET, PUSH_CONFIGS, A2A_PUSH, a2a_rest_ops)},
     {FACE_A2A, FACE(GET, PUSH_CONFIGS "/{c}", A2A_PUSH, a2a_rest_ops)},
     {FACE_A2A, FACE(DELETE, PUSH_CONFIGS "/{c}", A2A_PUSH, a2a_rest_ops)},
+    {FACE_MCP, FACE(POST, "/v1/mcp", MCP_POST, mcp_post_ops)},
+    {FACE_MCP, FACE(GET, "/v1/mcp", MCP_RESUME, mcp_get_ops)},
+    {FACE_MCP, FACE(DELETE, "/v1/mcp", MCP_DELETE, mcp_post_ops)},
 };
 
 #define SOCKET(path_, ops_)                                                                        \

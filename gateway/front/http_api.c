@@ -541,7 +541,7 @@ int http_api_writable(struct exchange *x)
     if (!x->answered || x->to_come > 0)
         return 0;
     struct http_json json = {x->status, x->origin, NULL, NULL, x->is_head, buf_str(&x->answer)};
-    if (x->is_whole)
+    if (x->own)
         json.name = x->route->kind->header(x, &json.value);
     int result = http_answer_json(x->wsi, &json);
     struct lws *wsi = x->wsi;

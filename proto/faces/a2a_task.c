@@ -24,17 +24,6 @@ bool a2a_state_read(struct str name, enum a2a_state *ret)
 
 /* --- times ------------------------------------------------------------------------------------ */
 
-static void put_timestamp(struct buf *out, const char *key, int64_t ms)
-{
-    char text[40];
-    time_t seconds = (time_t)(ms / 1000);
-    struct tm tm;
-    if (ms <= 0 || !gmtime_r(&seconds, &tm) || !strftime(text, sizeof text, "%FT%T", &tm))
-        return;
-    js_put_key(out, key);
-    buf_putf(out, "\"%s.%03dZ\"", text, (int)(ms % 1000));
-}
-
 bool a2a_time_read(struct str text, int64_t *ret_ms)
 {
     char copy[48];
@@ -77,7 +66,7 @@ void a2a_put_status(struct buf *out, const struct a2a_task *task)
 {
     js_put_key(out, "status");
     buf_putf(out, "{\"state\":\"" STATE_PREFIX "%s\"", state_names[task->state]);
-    put_timestamp(out, "timestamp", task->at);
+    face_put_time(out, "timestamp", task->at);
     if (task->message.n)
         js_put_raw(out, "message", task->message);
     buf_putc(out, '}');

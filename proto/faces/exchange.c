@@ -57,6 +57,7 @@ void exchange_done(struct face_exchange *x)
     buf_done(&x->after_answer);
     buf_done(&x->client_id);
     buf_done(&x->memory);
+    buf_done(&x->header_value);
     free(x->state);
     x->state = NULL;
 }

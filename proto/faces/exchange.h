@@ -36,6 +36,7 @@ struct face_input {
     struct str header;          /* the one that the face reads, or STR_NULL */
     struct str base;            /* where the gateway was asked: `https://host:port` */
     struct str agents;          /* a JSON array, as in `welcome` */
+    struct str nonce;           /* hexadecimal digits, random and never the same again */
     struct js_doc *doc;         /* scratch */
     int64_t now_ms;             /* Unix ms */
 };
@@ -73,6 +74,7 @@ struct face_exchange {
                      * message as the body of one reply; what it says when idle may be the last */
     void *state;       /* the face's own; freed with free() */
     struct buf memory; /* the face's own */
+    struct buf header_value; /* of the reply's header, instead of the ops' */
 };
 
 /* Sets the ask; its body is "{" until exchange_ask_end. */

@@ -7,8 +7,9 @@
 #include "proto/faces/a2a.h"
 #include "proto/faces/ag_ui.h"
 #include "proto/faces/ai_sdk.h"
+#include "proto/faces/mcp.h"
 
-static const struct face_ops *const faces[] = {&ai_sdk_ops, &ag_ui_ops, &a2a_ops};
+static const struct face_ops *const faces[] = {&ai_sdk_ops, &ag_ui_ops, &a2a_ops, &mcp_ops};
 static const struct face_ws_ops *const sockets[] = {&ai_sdk_ws_ops};
 static const struct face_http_ops *const bindings[] = {&a2a_rpc_ops, &a2a_rest_ops};
 static struct js_doc doc, check;
@@ -16,7 +17,7 @@ static struct js_doc doc, check;
 static void keep(void *arg, const char *name, struct str json)
 {
     (void)name;
-    ASSERT(js_parse(&check, json.p, json.n, JS_ANY_NUMBER));
+    ASSERT(json.n == 0 || js_parse(&check, json.p, json.n, JS_ANY_NUMBER));
     buf_putstr(arg, json);
     buf_putc(arg, '\n');
 }
@@ -56,15 +57,16 @@ static void read_frame(const struct face_ws_ops *ops, struct str text)
 static void exchange(const struct face_http_ops *ops, int operation, struct str body)
 {
     struct face_exchange x = {.ops = ops};
-    const struct face_input in = {.operation = operation,
-                                  .conversation = STR("c"),
-                                  .task = STR("Yw.01ARZ3NDEKTSV4RRFFQ69G5FAV"),
-                                  .query = body,
-                                  .body = body,
-                                  .agents = STR("[{\"name\":\"a\",\"default\":true}]"),
-                                  .agent = STR("a"),
-                                  .header = ops == &ag_ui_http_ops ? body : STR_NULL,
-                                  .doc = &doc};
+    const struct face_input in = {
+        .operation = operation,
+        .conversation = STR("c"),
+        .task = STR("Yw.01ARZ3NDEKTSV4RRFFQ69G5FAV"),
+        .query = body,
+        .body = body,
+        .agents = STR("[{\"name\":\"a\",\"default\":true}]"),
+        .agent = STR("a"),
+        .header = ops == &ag_ui_http_ops || ops == &mcp_get_ops ? body : STR_NULL,
+        .doc = &doc};
     bool replies = ops->begin(&x, &in) == FACE_REPLY;
     const struct buf *out = replies ? &x.reply : &x.ask.body;
     ASSERT(out->len == 0 || js_parse(&check, out->bytes, out->len, JS_ANY_NUMBER));
@@ -81,6 +83,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         read_frame(sockets[i], rest);
         exchange(sockets[i]->http, data[0] % 4, rest);
     }
+    exchange(&mcp_post_ops, MCP_POST, rest);
+    exchange(&mcp_get_ops, MCP_RESUME, rest);
     exchange(&ag_ui_http_ops, data[0] % 2, rest);
     for (size_t i = 0; i < countof(bindings); i++)
         exchange(bindings[i], i == 0 ? A2A_RPC : A2A_CARD + data[0] % (A2A_PUSH - A2A_CARD + 1),
