@@ -21,6 +21,7 @@
 
 #include "core/conversation.h"
 #include "core/task_fixed.h"
+#include "core/tool_names.h"
 #include "proto/said.h"
 
 enum task_phase {
@@ -94,7 +95,8 @@ struct task_work {
     struct list questions; /* that are open, the oldest first */
     struct list answered;  /* the last of them, the oldest first */
     uint32_t n_questions, n_answered;
-    uint32_t n_approvals; /* that the gateway asked for */
+    uint32_t n_approvals;          /* that the gateway asked for */
+    struct tool_names *tool_names; /* of its tool_call events */
 };
 
 struct task {

@@ -77,6 +77,14 @@ def mcp_call(method):
 FACE_ROUTES = [
     ("AI SDK stream", "GET", "/ai/chat/{c}/stream", None, (204,)),
     ("AI SDK answer", "POST", "/ai/chat", {"id": "{c}", "messages": ANSWER}, (404,)),
+    ("Responses retrieve", "GET", "/responses/resp_{id}", None, (404,)),
+    ("Responses stream", "GET", "/responses/resp_{id}?stream=true&starting_after=3", None, (404,)),
+    ("Responses cancel", "POST", "/responses/resp_{id}/cancel", None, (404,)),
+    ("Responses delete", "DELETE", "/responses/resp_{id}", None, (404,)),
+    ("Responses create", "POST", "/responses", {"input": "x", "background": True, "previous_response_id": "resp_{id}"}, (404,)),
+    ("OpenAI chat", "POST", "/chat/completions", {"conversation": "{c}", "messages": []}, (400,)),
+    ("OpenAI models", "GET", "/models", None, (200,)),
+    ("OpenAI model", "GET", "/models/{c}", None, (404,)),
     ("AG-UI connect", "GET", "/ag-ui/any/{c}", None, (404,)),
     ("AG-UI answer", "POST", "/ag-ui/any", {"threadId": "{c}", "runId": "r", "messages": [], "resume": RESUME}, (404,)),
     ("A2A task", "GET", "/a2a/any/tasks/{id}", None, (404,)),
@@ -96,13 +104,24 @@ FACE_ROUTES = [
     mcp_call("tasks/cancel"),
     ("MCP answer", "POST", "/mcp", {"jsonrpc": "2.0", "id": "{id}/q/q", "result": {"action": "accept"}}, (202,)),
 ]
+# Their WebSockets: path, what the address says, the frame that is sent.
+FACE_SOCKETS = [
+    ("/ai", "", {"type": "resume", "requestId": "r", "id": "{c}", "headers": {}, "body": {}}),
+    ("/responses", "response_id=resp_{id}&starting_after=3", None),
+    ("/responses", "", {"type": "response.create", "input": "x", "previous_response_id": "resp_{id}"}),
+]
+
+
+def one_id(conversation, task):
+    name = base64.urlsafe_b64encode(conversation.encode()).decode().rstrip("=")
+    return f"{name}.{task}"
 
 
 def filled(template, conversation, task):
     """A path or a body with the ids in their places."""
     if isinstance(template, str):
-        name = base64.urlsafe_b64encode(conversation.encode()).decode().rstrip("=")
-        return template.replace("{id}", f"{name}.{task}").replace("{c}", conversation).replace("{t}", task)
+        ids = {"{c}": conversation, "{t}": task, "{id}": one_id(conversation, task)}
+        return functools.reduce(lambda text, name: text.replace(name, ids[name]), ids, template)
     if isinstance(template, list):
         return [filled(item, conversation, task) for item in template]
     if isinstance(template, dict):
@@ -327,17 +346,53 @@ def try_faces(world):
     found, ask, nowhere = world.found, world.http.ask, world.nowhere
     for what, method, path, body, statuses in served_faces(world):
         def about(conversation, task, token=world.other):
-            return told(ask(method, filled(path, conversation, task), filled(body, conversation, task), token),
-                        conversation, task)
+            said = ask(method, filled(path, conversation, task), filled(body, conversation, task), token)
+            return told(said, conversation, *([task] if len(task) > 1 else []))
 
         expected = about(nowhere, NO_TASK)
         found.that(f"{what}: {expected} for nothing", expected.startswith(tuple(f"({status}" for status in statuses)))
-        for conversation, task in world.pairs():
+        malformed = [(world.conversations[0], bad) for bad in MALFORMED_IDS if bad and not set("/%") & set(bad)]
+        for conversation, task in world.pairs() + malformed:
             found.equal(what, about(conversation, task), expected)
         for name, token in world.bad.items():
             refused = [about(c, t, token) for c, t in ((world.conversations[0], world.task), (nowhere, NO_TASK))]
             found.that(f"{what}, {name} identity: {refused[0]}", refused[0].startswith("(401"))
             found.equal(f"{what}, {name} identity", *refused)
+
+
+async def first_frame(world, path, query, frame, token):
+    """What a face's WebSocket says first; None: it is not served."""
+    extra = {"ssl": ssl.create_default_context()} if world.url.scheme in ("https", "wss") else {}
+    scheme = "wss" if extra else "ws"
+    address = f"{scheme}://{world.url.netloc}/v1{path}?{query}&token={urllib.parse.quote(token or '')}"
+    try:
+        async with websockets.connect(address, max_size=None, **extra) as ws:
+            if frame:
+                await ws.send(json.dumps(frame))
+            return await asyncio.wait_for(ws.recv(), WAIT_S)
+    except websockets.InvalidStatus as error:
+        if error.response.status_code == 404:
+            return None
+        raise
+
+
+async def try_face_sockets(world):
+    nothing = (world.nowhere, NO_TASK)
+    for path, query, frame in FACE_SOCKETS:
+        async def about(pair, token=world.other, path=path, query=query, frame=frame):
+            return await first_frame(world, path, filled(query, *pair), filled(frame, *pair), token)
+
+        expected = await about(nothing)
+        if expected is None:
+            continue
+        what = f"WebSocket {path}"
+        world.found.that(f"{what}: {expected} for nothing", "no such task" in expected or "no-active" in expected)
+        for pair in world.pairs():
+            world.found.equal(what, await about(pair), expected)
+        for name, token in world.bad.items():
+            refused = [await about(pair, token) for pair in ((world.conversations[0], world.task), nothing)]
+            world.found.that(f"{what}, {name} identity: {refused[0]}", "error" in refused[0])
+            world.found.equal(f"{what}, {name} identity", *refused)
 
 
 async def try_wire(world):
@@ -503,6 +558,7 @@ def main(arguments):
             try_faces(world)
             asyncio.run(try_wire(world))
             asyncio.run(try_identities(world))
+            asyncio.run(try_face_sockets(world))
             if options.timing:
                 asyncio.run(try_timing(world, options.timing))
             asyncio.run(try_owner(world))

@@ -148,7 +148,7 @@ static bool on_piece(void *user, enum model_piece kind, struct str text)
     return !r->teller.paused;
 }
 
-static void on_tool_call(void *user, const struct model_call *asked)
+static void react_tool_call(void *user, const struct model_call *asked)
 {
     struct run *r = react_run_of(user);
     size_t bytes = asked->arguments.n + asked->more.n + asked->function_more.n;
@@ -189,7 +189,7 @@ static void react_on_done(void *user, enum model_reason reason, struct str error
 }
 
 static const struct model_events model_events = {.on_piece = on_piece,
-                                                 .on_tool_call = on_tool_call,
+                                                 .on_tool_call = react_tool_call,
                                                  .on_unsaid = on_unsaid,
                                                  .on_more = on_more,
                                                  .on_usage = on_usage,

@@ -77,7 +77,7 @@ static void face_begin(struct exchange *x)
 {
     struct face_http *own = xcalloc(sizeof *own);
     const char *reads = ops_of(x)->reads;
-    char *query = http_api_query(x), *key = http_head_value(x->wsi, "idempotency-key:");
+    char *query = http_query(x->wsi), *key = http_head_value(x->wsi, "idempotency-key:");
     char *header = reads ? http_head_value(x->wsi, reads) : NULL, *base = http_base(x->wsi);
     struct buf agents = {0}, nonce = {0};
     put_nonce(&nonce, x->front->hub);
@@ -144,7 +144,7 @@ static void face_failed(struct exchange *x, enum error e, struct str reply)
 struct telling {
     struct face_http *own;
     struct buf *out;
-    bool in_message; /* the last one has no end yet: the next one, or the event's, gives its id */
+    bool in_message; /* it has no end yet: that comes with its id */
     struct face_place at;
 };
 

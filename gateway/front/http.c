@@ -22,7 +22,8 @@
 /* The pages talk to their own origin alone, and run and show nothing that was not built in. */
 #define PAGE_POLICY                                                                   \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " \
-    "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; "    \
+    "font-src 'self'; connect-src 'self'; worker-src 'self'; base-uri 'none'; "       \
+    "form-action 'none'; "                                                            \
     "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types default"
 
 /* NULL when it is not there; one without a value is "". */
@@ -44,6 +45,21 @@ char *http_bearer(struct lws *wsi)
     char *token = xstrdup(auth_bearer(str_of(value)));
     free(value);
     return token;
+}
+
+char *http_query(struct lws *wsi)
+{
+    struct buf out = {0};
+    int n = lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_URI_ARGS);
+    char *pair = xcalloc((size_t)(n > 0 ? n : 0) + 1);
+    for (int i = 0; lws_hdr_copy_fragment(wsi, pair, n + 1, WSI_TOKEN_HTTP_URI_ARGS, i) >= 0; i++) {
+        if (out.len)
+            buf_putc(&out, '&');
+        buf_puts(&out, pair);
+    }
+    free(pair);
+    buf_putc(&out, 0);
+    return buf_take(&out);
 }
 
 char *http_query_value(struct lws *wsi, const char *name)

@@ -42,6 +42,8 @@ int http_answer_preflight(struct front *f, struct lws *wsi);
 /* With one more header, unless its name is NULL. */
 int http_begin_events(struct lws *wsi, const char *origin, bool plain, const char *name,
                       const char *value);
+/* Parameters of the query as they came, `a=1&b=2`; the caller frees. */
+char *http_query(struct lws *wsi);
 /* The value of a parameter of the request's query; NULL when it is not there; the caller frees. */
 char *http_query_value(struct lws *wsi, const char *name);
 /* The tokens that the request brought, NULL for none; the caller frees. */

@@ -11,7 +11,7 @@
 #include "gateway/front/tcp.h"
 
 #define LAST_EVENT_ID "last-event-id:"
-#define DROPPED_BODY (1u << 20) /* bytes of a body that nobody wants that are read nevertheless */
+#define DROPPED_BODY (4u << 20) /* of a body that nobody wants: read nevertheless */
 #define BODY_MS 30000           /* for all of a body */
 #define IMPATIENT_MS 1000       /* a request that is answered sooner may have others behind it */
 
@@ -218,22 +218,6 @@ static bool is_number_or_word(struct str v)
         if (v.p[i] < '0' || v.p[i] > '9')
             return false;
     return v.n > 0 && v.n < 20 && (v.p[0] != '0' || v.n == 1);
-}
-
-char *http_api_query(struct exchange *x)
-{
-    struct buf out = {0};
-    int n = lws_hdr_total_length(x->wsi, WSI_TOKEN_HTTP_URI_ARGS);
-    char *pair = xcalloc((size_t)(n > 0 ? n : 0) + 1);
-    for (int i = 0; lws_hdr_copy_fragment(x->wsi, pair, n + 1, WSI_TOKEN_HTTP_URI_ARGS, i) >= 0;
-         i++) {
-        if (out.len)
-            buf_putc(&out, '&');
-        buf_puts(&out, pair);
-    }
-    free(pair);
-    buf_putc(&out, 0);
-    return buf_take(&out);
 }
 
 /* Whether the name is one of a list that is separated by spaces. */

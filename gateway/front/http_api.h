@@ -106,9 +106,6 @@ void http_api_closed(struct exchange *x); /* frees it; NULL is fine */
 void http_api_ready(struct exchange *x, int status);
 void http_api_fail(struct exchange *x, enum error e, const char *message);
 
-/* Parameters of the query as they came, `a=1&b=2`; the caller frees. */
-char *http_api_query(struct exchange *x);
-
 /* Events (http_sse.c). */
 /* Carries the request out, takes it, and streams the events of the task that it names. */
 void sse_follow(struct exchange *x, struct request *req);

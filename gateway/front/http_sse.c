@@ -148,7 +148,7 @@ static void on_resumed(void *arg, enum error e, struct str line)
 }
 
 /* One line of the session as an event of the stream; caught_up and the like are not events. */
-static void put_event(struct exchange *x, struct buf *out, struct str line)
+static void sse_put_event(struct exchange *x, struct buf *out, struct str line)
 {
     struct event_parts parts;
     if (!event_line_split(line, &parts))
@@ -171,7 +171,7 @@ static void put_events(struct exchange *x, struct buf *out, struct str lines)
         if (x->route->kind)
             x->route->kind->line(x, out, (struct str){lines.p, n});
         else
-            put_event(x, out, (struct str){lines.p, n});
+            sse_put_event(x, out, (struct str){lines.p, n});
         n += newline ? 1 : 0;
         lines.p += n;
         lines.n -= n;
@@ -268,11 +268,15 @@ static bool begin_stream(struct exchange *x)
 
 static void end_whole(struct exchange *x)
 {
+    struct buf line = {0};
     sse_done(x);
-    if (x->lost)
-        http_api_fail(x, ERR_INTERNAL, "what the task said cannot be told any more");
-    else
+    if (!x->lost) {
         http_api_ready(x, x->status);
+        return;
+    }
+    error_line(&line, ERR_INTERNAL, STR_NULL, "what the task said cannot be told any more", -1, -1);
+    x->route->kind->failed(x, ERR_INTERNAL, buf_str(&line));
+    buf_done(&line);
 }
 
 int sse_writable(struct exchange *x)

@@ -150,7 +150,7 @@ static void a2a_final_answer(struct a2a_stream *s, const struct face_event *e,
     put_piece(s, output, false, to);
 }
 
-static void on_created(struct a2a_stream *s, const struct face_event *e)
+static void a2a_created(struct a2a_stream *s, const struct face_event *e)
 {
     struct str input = face_text(e, "input", &s->scratch);
     enter(s, A2A_SUBMITTED, e);
@@ -190,7 +190,7 @@ static void on_terminal(struct a2a_stream *s, enum a2a_state state, const struct
 static void a2a_say(struct a2a_stream *s, const struct face_event *e, const struct face_sink *to)
 {
     switch (e->type) {
-    case EVENT_TASK_CREATED: on_created(s, e); break;
+    case EVENT_TASK_CREATED: a2a_created(s, e); break;
     case EVENT_TASK_STARTED:
         enter(s, A2A_WORKING, e);
         put_update(s, STR_NULL, to);
@@ -229,7 +229,7 @@ static void a2a_event(struct face_stream *face, const struct face_event *e,
     s->waits = false;
     if (!s->begun && !s->collects) { /* a new task is said as soon as it is there */
         if (e->type == EVENT_TASK_CREATED)
-            on_created(s, e);
+            a2a_created(s, e);
         put_whole_task(s, to);
         if (e->type == EVENT_TASK_CREATED)
             return;

@@ -1,7 +1,8 @@
 /* An agent's card: what it is, where it is asked, and with which token. */
 #include "proto/faces/a2a.h"
 
-static void put_text(struct buf *out, const struct js_doc *doc, uint32_t agent, const char *member)
+static void put_agent_text(struct buf *out, const struct js_doc *doc, uint32_t agent,
+                           const char *member)
 {
     uint32_t at = js_get(doc, agent, member);
     if (at && js_type(doc, at) == JS_STRING)
@@ -13,7 +14,7 @@ static uint32_t find_agent(const struct js_doc *doc, struct str name)
     for (uint32_t i = js_first(doc, 0); i < js_end(doc, 0); i = js_next(doc, i)) {
         uint32_t is_default = js_get(doc, i, "default");
         struct buf value = {0};
-        put_text(&value, doc, i, "name");
+        put_agent_text(&value, doc, i, "name");
         bool found = name.n ? str_eq(buf_str(&value), name) : js_type(doc, is_default) == JS_TRUE;
         buf_done(&value);
         if (found)
@@ -48,8 +49,8 @@ static void put_interfaces(struct buf *out, struct str base, struct str name)
 static void put_card(struct buf *out, const struct js_doc *doc, uint32_t agent, struct str base)
 {
     struct buf name = {0}, description = {0};
-    put_text(&name, doc, agent, "name");
-    put_text(&description, doc, agent, "description");
+    put_agent_text(&name, doc, agent, "name");
+    put_agent_text(&description, doc, agent, "description");
     buf_putc(out, '{');
     js_put_field(out, "name", buf_str(&name));
     js_put_field(out, "description", buf_str(&description));

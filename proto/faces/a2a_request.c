@@ -82,7 +82,7 @@ static enum a2a_fault read_parts(const struct a2a_reader *in, uint32_t message)
     return fault;
 }
 
-static enum a2a_fault read_message(const struct a2a_reader *in, uint32_t params)
+static enum a2a_fault a2a_read_message(const struct a2a_reader *in, uint32_t params)
 {
     struct a2a_request *r = in->r;
     uint32_t message = a2a_get(in, params, "message", JS_OBJECT);
@@ -156,7 +156,7 @@ static enum a2a_fault read_params(const struct a2a_reader *in, uint32_t params)
     r->without_history = at && js_int(in->doc, at, &length) && length <= 0;
     switch (r->operation) {
     case A2A_SEND:
-    case A2A_STREAM: return read_message(in, params);
+    case A2A_STREAM: return a2a_read_message(in, params);
     case A2A_LIST: return read_list(in, params);
     default: break;
     }

@@ -128,7 +128,7 @@ void a2a_put_task(struct buf *out, const struct a2a_task *task)
     buf_putc(out, '}');
 }
 
-static enum a2a_state state_of(const struct js_doc *doc, uint32_t task)
+static enum a2a_state a2a_state_of(const struct js_doc *doc, uint32_t task)
 {
     static const struct {
         const char *status;
@@ -204,7 +204,7 @@ void a2a_task_read(const struct js_doc *doc, uint32_t task, struct buf *memory,
     size_t len = js_raw(doc, task).n;
     buf_clear(memory);
     buf_reserve(memory, 4 * len + 1024); /* the spans into it stay good */
-    *ret = (struct a2a_task){.state = state_of(doc, task), .at = time_of(doc, task)};
+    *ret = (struct a2a_task){.state = a2a_state_of(doc, task), .at = time_of(doc, task)};
     ret->task_id = text_of(doc, task, "task_id", memory);
     ret->conversation_id = text_of(doc, task, "conversation_id", memory);
     ret->text = text_of(doc, task, "output", memory);

@@ -386,9 +386,9 @@ bool ag_ui_answer(const struct ag_ui_request *r, struct js_doc *doc, uint32_t n,
     if (at >= js_end(doc, 0))
         return false;
     js_value(doc, js_get(doc, at, "interruptId"), &id);
-    if (read_place(buf_str(&id), ret->task_id, &ret->seq, &rest) && rest.n > 1)
-        buf_putstr(&ret->input_id, str_from(rest, 1));
-    else
+    bool ours = read_place(buf_str(&id), ret->task_id, &ret->seq, &rest) && rest.n > 1;
+    buf_putstr(&ret->input_id, ours ? str_from(rest, 1) : STR("none"));
+    if (!ours)
         ret->task_id[0] = 0;
     buf_done(&id);
     ret->is_cancelled = js_is(doc, js_get(doc, at, "status"), "cancelled");

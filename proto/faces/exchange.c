@@ -124,6 +124,7 @@ void exchange_task_read(const struct face_exchange *x, struct js_doc *doc, struc
         ret->created_at = 0;
     if (given && js_type(doc, given) == JS_OBJECT)
         ret->metadata = js_raw(doc, given);
+    ret->request = x->state;
     if (x->after_answer.len)
         ret->after_answer = buf_str(&x->after_answer);
     ret->request = x->state;

@@ -110,8 +110,12 @@ void face_put_time(struct buf *out, const char *key, int64_t ms);
  * were cut. It spares a stream a copy of all that it has said. */
 struct face_said {
     uint64_t n, hash;
+    uint64_t head; /* the hash of the beginning that a cut answer shares */
 };
 void face_said_add(struct face_said *said, struct str text);
 bool face_said_is(const struct face_said *said, struct str text);
+/* Whether it is a beginning of what was said that ends at MAX_OUTPUT, behind a whole character: the
+ * final answer that the gateway makes of tokens, which is no other answer. */
+bool face_said_is_cut(const struct face_said *said, struct str text);
 
 #endif

@@ -220,7 +220,8 @@ void mcp_put_task(struct buf *out, const struct js_doc *doc, uint32_t task)
     js_put_int(out, "pollInterval", 1000);
 }
 
-static enum face_next reply_task(struct face_exchange *x, const struct js_doc *doc, uint32_t task)
+static enum face_next mcp_reply_task(struct face_exchange *x, const struct js_doc *doc,
+                                     uint32_t task)
 {
     const struct mcp_request *r = x->state;
     struct buf *out = begin_reply(x);
@@ -267,7 +268,7 @@ static enum face_next on_task(struct face_exchange *x, struct str line, struct j
     if (!task)
         return mcp_fail(x, -32603, 200, "the reply cannot be read");
     if (r->operation != MCP_TASK_CANCEL)
-        return reply_task(x, doc, task);
+        return mcp_reply_task(x, doc, task);
     if (!exchange_task_lives(doc, task))
         return mcp_fail(x, -32602, 200, "the task has ended");
     return about_task(x, VERB_CANCEL);
@@ -295,7 +296,7 @@ static enum face_next list_tasks(struct face_exchange *x)
     return end_reply(x);
 }
 
-static enum face_next on_list(struct face_exchange *x, struct js_doc *doc)
+static enum face_next mcp_on_list(struct face_exchange *x, struct js_doc *doc)
 {
     uint32_t tasks = js_get(doc, 0, "tasks"), more = js_get(doc, 0, "more");
     uint32_t oldest = js_first(doc, tasks) < js_end(doc, tasks) ? js_first(doc, tasks) : 0;
@@ -312,7 +313,7 @@ static enum face_next on_list(struct face_exchange *x, struct js_doc *doc)
     return end_reply(x);
 }
 
-static uint32_t find_call(const struct js_doc *doc, struct str rpc_id)
+static uint32_t mcp_find_call(const struct js_doc *doc, struct str rpc_id)
 {
     uint32_t tasks = js_get(doc, 0, "tasks"), found = 0;
     struct buf name = {0}, value = {0};
@@ -336,8 +337,8 @@ static enum face_next on_session(struct face_exchange *x, struct str line, struc
     if (!js_parse(doc, line.p, line.n, JS_OURS))
         return mcp_fail(x, -32603, 200, "the reply cannot be read");
     if (r->operation == MCP_TASK_LIST)
-        return on_list(x, doc);
-    uint32_t task = find_call(doc, r->request_id);
+        return mcp_on_list(x, doc);
+    uint32_t task = mcp_find_call(doc, r->request_id);
     if (!task)
         return accepted(x); /* it has ended */
     exchange_ask(x, VERB_CANCEL, r->session, js_raw(doc, js_get(doc, task, "task_id")));

@@ -8,10 +8,15 @@
 #include "proto/faces/ag_ui.h"
 #include "proto/faces/ai_sdk.h"
 #include "proto/faces/mcp.h"
+#include "proto/faces/openai.h"
+#include "proto/faces/responses.h"
 
-static const struct face_ops *const faces[] = {&ai_sdk_ops, &ag_ui_ops, &a2a_ops, &mcp_ops};
-static const struct face_ws_ops *const sockets[] = {&ai_sdk_ws_ops};
+static const struct face_ops *const faces[] = {&ai_sdk_ops, &openai_ops, &responses_ops,
+                                               &ag_ui_ops,  &a2a_ops,    &mcp_ops};
+static const struct face_http_ops *const others[] = {&openai_http_ops, &ag_ui_http_ops,
+                                                     &mcp_post_ops, &mcp_get_ops};
 static const struct face_http_ops *const bindings[] = {&a2a_rpc_ops, &a2a_rest_ops};
+static const struct face_ws_ops *const sockets[] = {&ai_sdk_ws_ops, &responses_ws_ops};
 static struct js_doc doc, check;
 
 static void keep(void *arg, const char *name, struct str json)
@@ -57,19 +62,18 @@ static void read_frame(const struct face_ws_ops *ops, struct str text)
 static void exchange(const struct face_http_ops *ops, int operation, struct str body)
 {
     struct face_exchange x = {.ops = ops};
-    const struct face_input in = {
-        .operation = operation,
-        .conversation = STR("c"),
-        .task = STR("Yw.01ARZ3NDEKTSV4RRFFQ69G5FAV"),
-        .query = body,
-        .body = body,
-        .agents = STR("[{\"name\":\"a\",\"default\":true}]"),
-        .agent = STR("a"),
-        .header = ops == &ag_ui_http_ops || ops == &mcp_get_ops ? body : STR_NULL,
-        .doc = &doc};
-    bool replies = ops->begin(&x, &in) == FACE_REPLY;
-    const struct buf *out = replies ? &x.reply : &x.ask.body;
-    ASSERT(out->len == 0 || js_parse(&check, out->bytes, out->len, JS_ANY_NUMBER));
+    const struct face_input in = {.operation = operation,
+                                  .conversation = STR("c"),
+                                  .task = STR("Yw.01ARZ3NDEKTSV4RRFFQ69G5FAV"),
+                                  .query = body,
+                                  .body = body,
+                                  .agents = STR("[{\"name\":\"a\",\"default\":true}]"),
+                                  .agent = STR("a"),
+                                  .header =
+                                      ops == &a2a_rpc_ops || ops == &a2a_rest_ops ? STR_NULL : body,
+                                  .doc = &doc};
+    const struct buf *made = ops->begin(&x, &in) == FACE_REPLY ? &x.reply : &x.ask.body;
+    ASSERT(made->len == 0 || js_parse(&check, made->bytes, made->len, JS_ANY_NUMBER));
     exchange_done(&x);
 }
 
@@ -81,22 +85,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     struct str rest = {(const char *)data + 1, n - 1};
     for (size_t i = 0; i < countof(sockets); i++) {
         read_frame(sockets[i], rest);
-        exchange(sockets[i]->http, data[0] % 4, rest);
+        exchange(sockets[i]->http, data[0] % 6, rest);
     }
-    exchange(&mcp_post_ops, MCP_POST, rest);
-    exchange(&mcp_get_ops, MCP_RESUME, rest);
-    exchange(&ag_ui_http_ops, data[0] % 2, rest);
+    for (size_t i = 0; i < countof(others); i++)
+        exchange(others[i], data[0] % 4, rest);
     for (size_t i = 0; i < countof(bindings); i++)
         exchange(bindings[i], i == 0 ? A2A_RPC : A2A_CARD + data[0] % (A2A_PUSH - A2A_CARD + 1),
                  rest);
     const struct a2a_request asked = {
         .operation = (enum a2a_operation)(A2A_SEND + data[0] % (A2A_LIST - A2A_SEND))};
     for (size_t i = 0; i < countof(faces); i++) {
+        const struct openai_options openai = {data[0] & 0x20, data[0] & 0x10};
+        const struct responses_state state = {.way = data[0] & 0x20 ? RESPONSES_WHOLE
+                                                                    : RESPONSES_EVENTS};
         struct buf first = {0}, again = {0};
         const struct face_task task = {.task_id = STR("01ARZ3NDEKTSV4RRFFQ69G5FAV"),
                                        .conversation_id = STR("c"),
                                        .agent = STR("a"),
-                                       .request = faces[i] == &a2a_ops ? &asked : NULL,
+                                       .request = faces[i] == &openai_ops ? (const void *)&openai
+                                                  : faces[i] == &responses_ops
+                                                      ? (const void *)&state
+                                                  : faces[i] == &a2a_ops ? &asked
+                                                                         : NULL,
                                        .after_answer = data[0] & 0x80 ? STR("q") : STR_NULL};
         struct face_stream *a = faces[i]->make(&task), *b = faces[i]->make(&task);
         tell(a, rest, &first);
