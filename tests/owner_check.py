@@ -491,7 +491,7 @@ async def measure(n, questions, asked):
 
 
 def tell_apart(taken):
-    """What the answers about each kind of another's tasks differ by from those about none, and whether that is more than noise."""
+    """How the answers about each kind of another's tasks differ from those about none, and whether that is more than noise."""
     none = taken["none"] + taken["nothing"]
     noise = abs(statistics.median(taken["none"]) - statistics.median(taken["nothing"]))
     said, differ = [], False

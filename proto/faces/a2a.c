@@ -92,7 +92,7 @@ static void put_update(struct a2a_stream *s, struct str metadata, const struct f
     end_update(s, to);
 }
 
-/* What A2A has no place for; a snapshot leaves it out. */
+/* Events that A2A has no place for; a snapshot leaves them out. */
 static void put_other(struct a2a_stream *s, const struct face_event *e, const struct face_sink *to)
 {
     if (s->collects)

@@ -130,7 +130,7 @@ void a2a_task_read(const struct js_doc *doc, uint32_t task, struct buf *memory,
 bool a2a_state_read(struct str name, enum a2a_state *ret);
 bool a2a_time_read(struct str text, int64_t *ret_ms); /* RFC 3339 */
 
-/* What is before and after a result: the envelope of JSON-RPC, or nothing. */
+/* The envelope of JSON-RPC around a result, or nothing. */
 void a2a_begin_result(struct buf *out, const struct a2a_request *r);
 void a2a_end_result(struct buf *out, const struct a2a_request *r);
 enum face_next a2a_fail(struct face_exchange *x, enum a2a_fault fault, const char *message);

@@ -1,4 +1,4 @@
-/* What a client of A2A asks: the method of JSON-RPC or the route of REST, and its parameters. */
+/* A request of A2A: the method of JSON-RPC or the route of REST, and its parameters. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "proto/faces/ag_ui_parts.h"
+#include "proto/str.h"
 
 /* Design. Each run of text is a message, and so is each run of thoughts; calls of tools hang on the
  * text before them, or on a message of their own. At most one of these is open at a time. A stream
@@ -12,6 +13,8 @@
  *
  * A question ends the run when nothing follows it (outcome interrupt). The interrupt's id says from
  * where the run that answers it goes on, so what was said meanwhile is not lost. */
+
+#define KEPT_BYTES (64 * 1024)
 
 enum open { OPEN_NOTHING, OPEN_TEXT, OPEN_SPAN, OPEN_THOUGHT, OPEN_CALL };
 
@@ -32,6 +35,8 @@ struct ag_ui_stream {
     uint32_t n_ids, open_id;    /* ids of messages */
     uint32_t calls_id;          /* the message on which calls hang; 0: the next one has its own */
     struct face_said all, last; /* text: of the whole run, and of the last message */
+    struct buf kept;            /* the run's calls and results as messages, for a snapshot */
+    uint32_t kept_id;           /* the message in it that further calls may join; 0: none */
     struct ag_ui_question *questions;
     uint32_t n_questions;
     struct buf message, first, text;
@@ -62,7 +67,7 @@ static struct buf *message_of(struct ag_ui_stream *s, struct buf *out, const cha
 static void put_call_start(struct ag_ui_stream *s, struct buf *out)
 {
     begin_message(out, "TOOL_CALL_START");
-    ag_ui_put_call_id(out, s->task_id, s->event);
+    ag_ui_put_call_id(out, "toolCallId", s->task_id, s->event);
     face_copy(out, "toolCallName", s->event, "name", STR("\"\""));
     put_message_id(s, out, "parentMessageId", s->calls_id);
 }
@@ -214,6 +219,50 @@ static void on_thinking(struct ag_ui_stream *s, const struct face_event *e,
     put_event(s, to);
 }
 
+/* Calls are kept for as long as they are few: a stream is no second journal. */
+static bool keeps_calls(const struct ag_ui_stream *s)
+{
+    return s->request && s->request->history.p && s->kept.len < KEPT_BYTES;
+}
+
+static void end_kept(struct ag_ui_stream *s)
+{
+    if (s->kept_id)
+        buf_puts(&s->kept, "]}");
+    s->kept_id = 0;
+}
+
+static void keep_call(struct ag_ui_stream *s, const struct face_event *e)
+{
+    if (!keeps_calls(s))
+        return;
+    if (s->kept_id != s->calls_id) {
+        end_kept(s);
+        buf_puts(&s->kept, ",{");
+        put_message_id(s, &s->kept, "id", s->calls_id);
+        js_put_field(&s->kept, "role", STR("assistant"));
+        js_put_key(&s->kept, "toolCalls");
+        buf_putc(&s->kept, '[');
+    } else {
+        buf_putc(&s->kept, ',');
+    }
+    s->kept_id = s->calls_id;
+    ag_ui_put_call(&s->kept, s->task_id, e);
+}
+
+static void keep_result(struct ag_ui_stream *s, const struct face_event *e)
+{
+    if (!keeps_calls(s))
+        return;
+    end_kept(s);
+    buf_puts(&s->kept, ",{");
+    put_message_id(s, &s->kept, "id", s->n_ids);
+    js_put_field(&s->kept, "role", STR("tool"));
+    ag_ui_put_call_id(&s->kept, "toolCallId", s->task_id, e);
+    ag_ui_put_as_text(&s->kept, "content", e, "output", "");
+    buf_putc(&s->kept, '}');
+}
+
 /* Only all of a thread's messages together can take one of them back. */
 static void put_snapshot(struct ag_ui_stream *s, struct str output, const struct face_sink *to)
 {
@@ -223,9 +272,9 @@ static void put_snapshot(struct ag_ui_stream *s, struct str output, const struct
     s->calls_id = 0;
     js_put_key(out, "messages");
     buf_put(out, history.p, history.n - 1);
-    if (history.n > 2)
-        buf_putc(out, ',');
-    buf_putc(out, '{');
+    end_kept(s);
+    buf_putstr(out, str_from(buf_str(&s->kept), history.n == 2 && s->kept.len ? 1 : 0));
+    buf_puts(out, history.n > 2 || s->kept.len ? ",{" : "{");
     put_message_id(s, out, "id", s->open_id);
     js_put_field(out, "role", STR("assistant"));
     js_put_field(out, "content", output);
@@ -258,16 +307,14 @@ static void on_tool_call(struct ag_ui_stream *s, const struct face_event *e,
     close_open(s, to);
     if (!s->calls_id)
         s->calls_id = ++s->n_ids;
+    keep_call(s, e);
     put_call_start(s, &s->message);
     put_event(s, to);
     s->open = OPEN_CALL;
-    ag_ui_put_call_id(begin_message(&s->message, "TOOL_CALL_ARGS"), s->task_id, e);
-    buf_clear(&s->text);
-    if (face_has(e, "arguments"))
-        js_copy(e->doc, js_get(e->doc, 0, "arguments"), &s->text);
-    js_put_field(&s->message, "delta", s->text.len ? buf_str(&s->text) : STR("{}"));
+    ag_ui_put_call_id(begin_message(&s->message, "TOOL_CALL_ARGS"), "toolCallId", s->task_id, e);
+    ag_ui_put_as_text(&s->message, "delta", e, "arguments", "{}");
     put_event(s, to);
-    ag_ui_put_call_id(begin_message(&s->message, "TOOL_CALL_END"), s->task_id, e);
+    ag_ui_put_call_id(begin_message(&s->message, "TOOL_CALL_END"), "toolCallId", s->task_id, e);
     put_event(s, to);
     s->open = OPEN_NOTHING;
 }
@@ -279,8 +326,9 @@ static void on_tool_result(struct ag_ui_stream *s, const struct face_event *e,
     s->calls_id = 0;
     struct buf *out = begin_message(&s->message, "TOOL_CALL_RESULT");
     put_message_id(s, out, "messageId", ++s->n_ids);
-    ag_ui_put_call_id(out, s->task_id, e);
-    ag_ui_put_as_text(out, "content", e, "output");
+    keep_result(s, e);
+    ag_ui_put_call_id(out, "toolCallId", s->task_id, e);
+    ag_ui_put_as_text(out, "content", e, "output", "");
     js_put_field(out, "role", STR("tool"));
     if (face_is_true(e, "is_error"))
         js_put_raw(out, "metadata", STR("{\"is_error\":true}"));
@@ -388,7 +436,8 @@ static void on_task_completed(struct ag_ui_stream *s, const struct face_event *e
 static void on_task_failed(struct ag_ui_stream *s, const struct face_event *e,
                            const struct face_sink *to)
 {
-    if (str_eq(face_text(e, "status", &s->text), STR("cancelled"))) {
+    bool cancelled = str_eq(face_text(e, "status", &s->text), STR("cancelled"));
+    if (cancelled && !(s->request && s->request->is_before_1_0)) {
         put_run_ids(s, begin_message(&s->message, "RUN_FINISHED"));
         js_put_raw(&s->message, "outcome", STR("{\"type\":\"cancelled\"}"));
     } else {
@@ -505,6 +554,7 @@ static void ag_ui_free(struct face_stream *face)
     while (s->n_questions)
         drop_question(s, s->n_questions - 1);
     free(s->questions);
+    buf_done(&s->kept);
     buf_done(&s->message);
     buf_done(&s->first);
     buf_done(&s->text);

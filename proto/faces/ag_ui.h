@@ -24,6 +24,7 @@ struct ag_ui_request {
     struct str context;   /* JSON array for chat's `context`: what came before; or STR_NULL */
     struct str history;   /* JSON array of AG-UI messages up to the question; or STR_NULL */
     bool tells_history;   /* the stream begins with it */
+    bool is_before_1_0;   /* the client declares no version: it knows no outcome "cancelled" */
     char task_id[TASK_ID_LEN + 1]; /* of known, "" for none; of a connect the thread's last turn */
     struct face_place known;       /* the client has all up to here */
 };

@@ -243,6 +243,7 @@ static bool read_input(struct reader *in)
 {
     const struct js_doc *d = in->doc;
     uint32_t tools = input_member(d, 0, "tools", JS_ARRAY);
+    in->r->is_before_1_0 = !input_member(d, 0, "protocolVersion", JS_STRING);
     if (!read_string(in, "threadId", &in->r->thread_id))
         return refuse_input(in, "\"threadId\" must be a string");
     if (!read_string(in, "runId", &in->r->run_id) || in->r->run_id.n == 0 || in->r->run_id.n > 128)

@@ -32,7 +32,7 @@ enum mcp_operation {
     MCP_ANSWER,       /* the client's, to a question */
 };
 
-/* What a stream must know of its request; the id of an event has it too. */
+/* A stream must know this of its request; the id of an event has it too. */
 struct mcp_call {
     struct str rpc_id; /* as JSON */
     struct str token;  /* JSON of the progress token, or STR_NULL: it wants no progress */
@@ -59,7 +59,7 @@ int mcp_read(struct face_exchange *x, const struct face_input *in, char why[128]
 bool mcp_read_event_id(struct face_exchange *x, struct str id);
 void mcp_put_event_id(struct buf *out, const struct face_stream *s, struct face_place at);
 
-/* What is before and after a result: {"jsonrpc":"2.0","id":…,"result": and } */
+/* The envelope around a result: {"jsonrpc":"2.0","id":…,"result": and } */
 void mcp_begin_result(struct buf *out, struct str rpc_id);
 void mcp_end_result(struct buf *out);
 /* A task of a reply of ours as MCP's, without its braces. */

@@ -202,7 +202,7 @@ int mcp_read(struct face_exchange *x, const struct face_input *in, char why[128]
 
 /* --- ids of events ---------------------------------------------------------------------------- */
 
-/* What is before a separator; rest is what is after it. */
+/* Takes the text before a separator; rest becomes the text after it. */
 static bool take_until(struct str *rest, char separator, struct str *ret)
 {
     const char *at = rest->n ? memchr(rest->p, separator, rest->n) : NULL;

@@ -54,7 +54,7 @@ function message(text, more = {}) {
 
 const textOf = (artifact) => (artifact?.parts ?? []).map(({ content }) => content?.value ?? "").join("");
 
-/** What an application keeps of a task: the protocol's own rules of artifacts and nothing else. */
+/** The state that an application keeps of a task: the protocol's own rules of artifacts and nothing else. */
 class Shown {
   task = null;
   states = [];

@@ -24,7 +24,7 @@ async function connect(world, token, { sessionId, retries = 0, capabilities = {}
   return { client, transport };
 }
 
-/** What a result says in the end: an error has a last text, which is why. */
+/** The end that a result tells: the last text of an error says why. */
 function endOf(result) {
   const texts = textsOf(result);
   if (!result.isError) return { text: texts.join(""), end: "completed" };

@@ -157,7 +157,7 @@ def test_reply_with_a_length_may_end_without_final_answer(ask):
     ([lines(event("token", text="I was")), b'{"event":"tok'], "broke off before its end"),
     ([lines(event("token", text="I was")), b"nonsense\n"], "not JSON"),
     ([lines(event("token", text="I was"), {"hello": 1})], "neither"),
-    ([lines(event("token", text="I was"), event("task.started"))], "made by the gateway alone"),
+    ([lines(event("token", text="I was"), event("task.started"))], "only the gateway makes event"),
     ([lines(event("token", text="I was"), {"call": "spawn", "call_id": "1", "input": "x"})],
      "a call, which"),
     ([lines(event("token", text="I was"),

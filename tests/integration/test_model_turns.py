@@ -1,4 +1,4 @@
-"""What a model is given and what counts as its answer: cases from public reports, on a server that is strict.
+"""A model's input, and what counts as its answer: cases from public reports, on a server that is strict.
 
 The server refuses, as the templates of many models do, what does not take turns; each test scripts what it says.
 """
@@ -60,7 +60,7 @@ def messages_of(request):
 
 
 def faults(messages):
-    """What a strict template refuses."""
+    """The refusals of a strict template."""
     roles = [message["role"] for message in messages]
     found = [] if roles.count("system") == (roles[0] == "system") else ["a system message that is not the first"]
     turns = [message for message in messages if message["role"] != "system"]

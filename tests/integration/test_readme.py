@@ -54,7 +54,7 @@ def folder(gateway, tmp_path_factory):
 
 
 def carry_out(name, folder):
-    """What the commands of a block print.  python3 is the system's, like that of all tests."""
+    """The output of a block's commands.  python3 is the system's, like that of all tests."""
     (folder / "bin").mkdir(exist_ok=True)
     if not (folder / "bin" / "python3").exists():
         (folder / "bin" / "python3").symlink_to("/usr/bin/python3")
