@@ -12,6 +12,7 @@ import {
 } from "@a2a-js/sdk/client";
 import { Role, TaskState } from "@a2a-js/sdk";
 import { holdsFor, until } from "./support/cases.mjs";
+import { outputOf } from "./support/docs.mjs";
 import { World } from "./support/world.mjs";
 
 const ENDS = new Map([
@@ -285,6 +286,16 @@ for (const [name, Transport] of bindings) {
     assert.equal(textOf((await client.getTask({ id: shown.task.id })).artifacts[0]), "final");
   });
 }
+
+test("A2A: the lines of docs/faces.md say what the agent says", async () => {
+  const world = await new World().open();
+  try {
+    const { token } = await world.guest();
+    assert.equal(await outputOf("A2A 1.0", world, token, says({ token: "1 " }, { token: "2 3" })), "1 2 3");
+  } finally {
+    await world.close();
+  }
+});
 
 test("A2A: the card of the default agent and of each names both bindings", async () => {
   const world = await new World().open();

@@ -6,6 +6,7 @@ import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { CallToolResultSchema, ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js";
 import { holdsFor, until } from "./support/cases.mjs";
+import { outputOf } from "./support/docs.mjs";
 import { World } from "./support/world.mjs";
 
 const LONG_MS = 60_000;
@@ -102,6 +103,10 @@ const scene = (name, run) =>
       await world.close();
     }
   });
+
+scene("the lines of docs/faces.md say what the agent says", async ({ world, token }) => {
+  assert.equal(await outputOf("MCP 2025-11-25", world, token, says({ token: "1 " }, { token: "2 3" })), "1 2 3");
+});
 
 scene("agents are tools, and a session is a conversation", async ({ world, token }) => {
   const { client, transport } = await connect(world, token);
