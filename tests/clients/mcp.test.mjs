@@ -182,6 +182,32 @@ scene("a long run is a task: got, listed, its result taken, and cancelled", asyn
   await stranger.close();
 });
 
+scene("a task that A2A has begun is followed and ends here", async ({ world, token }) => {
+  const gate = world.gate();
+  const parts = [{ text: says({ token: "one " }, { wait: gate.path }, { token: "two" }) }];
+  const a2a = async (method, params) => {
+    const answer = await fetch(`${world.base}/v1/a2a/script`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }),
+    });
+    return (await answer.json()).result;
+  };
+  const configuration = { returnImmediately: true };
+  const { task } = await a2a("SendMessage", { message: { messageId: "m", role: "ROLE_USER", parts }, configuration });
+  const { client } = await connect(world, token, { sessionId: task.contextId });
+  assert.deepEqual((await client.experimental.tasks.listTasks()).tasks.map(({ taskId }) => taskId), [task.id]);
+  let text = "";
+  const result = client.request({ method: "tasks/result", params: { taskId: task.id } }, CallToolResultSchema, {
+    onprogress: ({ message }) => (text += message),
+  });
+  await until(() => text === "one ", "the first token");
+  await gate.open();
+  assert.deepEqual(textsOf(await result), ["one two"]);
+  assert.equal((await a2a("GetTask", { id: task.id })).artifacts[0].parts[0].text, "one two");
+  await client.close();
+});
+
 scene("questions are elicitation where the client takes it", async ({ world, token }) => {
   const { client } = await connect(world, token, { capabilities: { elicitation: {} } });
   const asked = [];
