@@ -263,7 +263,7 @@ static bool keep_message(struct decoding *d, uint32_t node)
     return true;
 }
 
-/* What is kept has the two members of each message alone, so it is no longer than what was said. */
+/* Only the two members of each message are kept, so that it is no longer than what was said. */
 static bool read_context(struct decoding *d, const struct field *f, uint32_t node)
 {
     const struct js_doc *doc = d->doc;

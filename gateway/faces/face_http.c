@@ -180,7 +180,7 @@ static void face_put_message(void *arg, const char *name, struct str json)
     telling->at = telling->own->stream->place;
 }
 
-/* In a reply in one piece each message takes the place of the one before it. */
+/* In a reply in one piece each message replaces the one before it. */
 static void face_put_whole(void *arg, const char *name, struct str json)
 {
     struct telling *telling = arg;

@@ -280,7 +280,11 @@ int http_answer_preflight(struct front *f, struct lws *wsi)
              http_add(wsi, "access-control-allow-headers:",
                       "A2A-Extensions, A2A-Version, Accept, Authorization, Cache-Control, "
                       "Content-Type, Idempotency-Key, Last-Event-ID, MCP-Protocol-Version, "
-                      "MCP-Session-Id, Pragma, X-Requested-With",
+                      "MCP-Session-Id, OpenAI-Organization, OpenAI-Project, Pragma, User-Agent, "
+                      "X-Requested-With, X-Stainless-Arch, X-Stainless-Helper-Method, "
+                      "X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, "
+                      "X-Stainless-Retry-Count, X-Stainless-Runtime, "
+                      "X-Stainless-Runtime-Version, X-Stainless-Timeout",
                       &p, end) &&
              http_add(wsi, "access-control-max-age:", "600", &p, end);
     free(origin);

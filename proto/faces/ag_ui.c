@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "proto/faces/ag_ui_calls.h"
 #include "proto/faces/ag_ui_parts.h"
 #include "proto/str.h"
 
@@ -13,8 +14,6 @@
  *
  * A question ends the run when nothing follows it (outcome interrupt). The interrupt's id says from
  * where the run that answers it goes on, so what was said meanwhile is not lost. */
-
-#define KEPT_BYTES (64 * 1024)
 
 enum open { OPEN_NOTHING, OPEN_TEXT, OPEN_SPAN, OPEN_THOUGHT, OPEN_CALL };
 
@@ -27,6 +26,8 @@ struct ag_ui_stream {
     struct face_stream face;
     char *thread_id, *task_id, *run_id;
     const struct ag_ui_request *request; /* NULL: all is told, and nothing is known of before */
+    struct face_place known;             /* that is not told */
+    struct str tells;                    /* the messages with which it begins, or STR_NULL */
     bool begun;
     bool ends;                      /* the last message is told, also to who has it */
     const struct face_event *event; /* under way */
@@ -35,8 +36,7 @@ struct ag_ui_stream {
     uint32_t n_ids, open_id;    /* ids of messages */
     uint32_t calls_id;          /* the message on which calls hang; 0: the next one has its own */
     struct face_said all, last; /* text: of the whole run, and of the last message */
-    struct buf kept;            /* the run's calls and results as messages, for a snapshot */
-    uint32_t kept_id;           /* the message in it that further calls may join; 0: none */
+    struct ag_ui_calls calls;   /* of the run, while a snapshot is possible */
     struct ag_ui_question *questions;
     uint32_t n_questions;
     struct buf message, first, text;
@@ -84,7 +84,7 @@ static void put_first(struct ag_ui_stream *s, const struct face_sink *to)
     to->put(to->arg, NULL, buf_str(&s->first));
 }
 
-/* What is open where this stream begins. */
+/* Opens what is open at the place where this stream begins. */
 static void open_again(struct ag_ui_stream *s, const struct face_sink *to)
 {
     if (s->open == OPEN_TEXT) {
@@ -106,15 +106,14 @@ static void open_again(struct ag_ui_stream *s, const struct face_sink *to)
 
 static void begin_run(struct ag_ui_stream *s, const struct face_sink *to)
 {
-    const struct ag_ui_request *r = s->request;
     s->begun = true;
-    if (r && r->known.seq)
-        s->face.place = r->known;
+    if (s->known.seq > s->face.place.seq)
+        s->face.place = s->known;
     put_run_ids(s, begin_message(&s->first, "RUN_STARTED"));
     js_put_field(&s->first, "protocolVersion", STR("1.0"));
     put_first(s, to);
-    if (r && r->tells_history && r->history.p && !r->known.seq) {
-        js_put_raw(begin_message(&s->first, "MESSAGES_SNAPSHOT"), "messages", r->history);
+    if (s->tells.p && !s->known.seq) {
+        js_put_raw(begin_message(&s->first, "MESSAGES_SNAPSHOT"), "messages", s->tells);
         put_first(s, to);
     }
     open_again(s, to);
@@ -122,8 +121,8 @@ static void begin_run(struct ag_ui_stream *s, const struct face_sink *to)
 
 static bool is_known(const struct ag_ui_stream *s)
 {
-    const struct face_place *known = s->request ? &s->request->known : NULL;
-    if (!known || !known->seq || s->event->seq > known->seq)
+    const struct face_place *known = &s->known;
+    if (!known->seq || s->event->seq > known->seq)
         return false;
     return s->event->seq < known->seq || known->n == 0 || s->n <= known->n;
 }
@@ -219,62 +218,22 @@ static void on_thinking(struct ag_ui_stream *s, const struct face_event *e,
     put_event(s, to);
 }
 
-/* Calls are kept for as long as they are few: a stream is no second journal. */
-static bool keeps_calls(const struct ag_ui_stream *s)
+static bool can_restate(const struct ag_ui_stream *s)
 {
-    return s->request && s->request->history.p && s->kept.len < KEPT_BYTES;
-}
-
-static void end_kept(struct ag_ui_stream *s)
-{
-    if (s->kept_id)
-        buf_puts(&s->kept, "]}");
-    s->kept_id = 0;
-}
-
-static void keep_call(struct ag_ui_stream *s, const struct face_event *e)
-{
-    if (!keeps_calls(s))
-        return;
-    if (s->kept_id != s->calls_id) {
-        end_kept(s);
-        buf_puts(&s->kept, ",{");
-        put_message_id(s, &s->kept, "id", s->calls_id);
-        js_put_field(&s->kept, "role", STR("assistant"));
-        js_put_key(&s->kept, "toolCalls");
-        buf_putc(&s->kept, '[');
-    } else {
-        buf_putc(&s->kept, ',');
-    }
-    s->kept_id = s->calls_id;
-    ag_ui_put_call(&s->kept, s->task_id, e);
-}
-
-static void keep_result(struct ag_ui_stream *s, const struct face_event *e)
-{
-    if (!keeps_calls(s))
-        return;
-    end_kept(s);
-    buf_puts(&s->kept, ",{");
-    put_message_id(s, &s->kept, "id", s->n_ids);
-    js_put_field(&s->kept, "role", STR("tool"));
-    ag_ui_put_call_id(&s->kept, "toolCallId", s->task_id, e);
-    ag_ui_put_as_text(&s->kept, "content", e, "output", "");
-    buf_putc(&s->kept, '}');
+    return s->request && s->request->history.p;
 }
 
 /* Only all of a thread's messages together can take one of them back. */
 static void put_snapshot(struct ag_ui_stream *s, struct str output, const struct face_sink *to)
 {
-    struct str history = s->request->history;
+    struct str history = s->request->history, calls = ag_ui_calls_messages(&s->calls);
     struct buf *out = begin_message(&s->message, "MESSAGES_SNAPSHOT");
     s->open_id = ++s->n_ids;
     s->calls_id = 0;
     js_put_key(out, "messages");
     buf_put(out, history.p, history.n - 1);
-    end_kept(s);
-    buf_putstr(out, str_from(buf_str(&s->kept), history.n == 2 && s->kept.len ? 1 : 0));
-    buf_puts(out, history.n > 2 || s->kept.len ? ",{" : "{");
+    buf_putstr(out, str_from(calls, history.n == 2 && calls.n ? 1 : 0));
+    buf_puts(out, history.n > 2 || calls.n ? ",{" : "{");
     put_message_id(s, out, "id", s->open_id);
     js_put_field(out, "role", STR("assistant"));
     js_put_field(out, "content", output);
@@ -282,14 +241,15 @@ static void put_snapshot(struct ag_ui_stream *s, struct str output, const struct
     put_event(s, to);
 }
 
-/* What was streamed stays when it is the answer, as a whole or in its last message. */
+/* The streamed text stays when it is the answer, as a whole or in its last message. */
 static void on_final_answer(struct ag_ui_stream *s, const struct face_event *e,
                             const struct face_sink *to)
 {
     struct str output = face_text(e, "output", &s->text);
-    if (!output.p || face_said_is(&s->all, output) || (s->all.n && face_said_is(&s->last, output)))
+    if (!output.p || face_said_is(&s->all, output) || face_said_is_cut(&s->all, output) ||
+        (s->all.n && face_said_is(&s->last, output)))
         return;
-    bool takes_back = s->all.n > 0 && s->request && s->request->history.p;
+    bool takes_back = s->all.n > 0 && can_restate(s);
     close_open(s, to);
     s->all = (struct face_said){0};
     if (!takes_back) {
@@ -307,7 +267,8 @@ static void on_tool_call(struct ag_ui_stream *s, const struct face_event *e,
     close_open(s, to);
     if (!s->calls_id)
         s->calls_id = ++s->n_ids;
-    keep_call(s, e);
+    if (can_restate(s))
+        ag_ui_calls_add(&s->calls, s->task_id, s->calls_id, e);
     put_call_start(s, &s->message);
     put_event(s, to);
     s->open = OPEN_CALL;
@@ -326,7 +287,8 @@ static void on_tool_result(struct ag_ui_stream *s, const struct face_event *e,
     s->calls_id = 0;
     struct buf *out = begin_message(&s->message, "TOOL_CALL_RESULT");
     put_message_id(s, out, "messageId", ++s->n_ids);
-    keep_result(s, e);
+    if (can_restate(s))
+        ag_ui_calls_add_result(&s->calls, s->task_id, s->n_ids, e);
     ag_ui_put_call_id(out, "toolCallId", s->task_id, e);
     ag_ui_put_as_text(out, "content", e, "output", "");
     js_put_field(out, "role", STR("tool"));
@@ -485,13 +447,37 @@ static void tell_event(struct ag_ui_stream *s, const struct face_event *e,
     }
 }
 
+static void forget_known(struct ag_ui_stream *s)
+{
+    s->known = (struct face_place){0};
+    if (s->request)
+        s->tells = s->request->history;
+}
+
+/* No event of a run that has ended is left: its record says how, and the thread what. */
+static void tell_record(struct ag_ui_stream *s, const struct face_sink *to)
+{
+    struct js_doc doc = {0};
+    struct face_event e = {.type = EVENT_TASK_FAILED, .doc = &doc};
+    bool good = js_parse(&doc, s->request->record.p, s->request->record.n, JS_OURS);
+    ASSERT(good);
+    if (js_is(&doc, js_get(&doc, 0, "status"), "completed"))
+        e.type = EVENT_TASK_COMPLETED;
+    s->known = (struct face_place){0};
+    s->tells = s->request->thread;
+    on_task_end(s, &e, to);
+    js_done(&doc);
+}
+
 static void ag_ui_event(struct face_stream *face, const struct face_event *e,
                         const struct face_sink *to)
 {
     struct ag_ui_stream *s = container_of(face, struct ag_ui_stream, face);
     s->event = e;
     s->n = 0;
-    if (!s->begun && !(s->request && s->request->known.seq))
+    if (e->seq > s->known.seq + 1 && !s->face.place.seq)
+        forget_known(s); /* what follows the client's place is gone */
+    if (!s->begun && !s->known.seq)
         begin_run(s, to);
     tell_event(s, e, to);
     s->event = NULL;
@@ -500,8 +486,13 @@ static void ag_ui_event(struct face_stream *face, const struct face_event *e,
 static void ag_ui_idle(struct face_stream *face, const struct face_sink *to)
 {
     struct ag_ui_stream *s = container_of(face, struct ag_ui_stream, face);
+    if (s->request && s->request->record.p && !face->place.seq) {
+        tell_record(s, to);
+        return;
+    }
     if (!s->begun)
         begin_run(s, to);
+    s->known = (struct face_place){0}; /* what comes now is new, whatever the client says */
     if (s->n_questions == 0)
         return;
     close_open(s, to);
@@ -545,6 +536,10 @@ static struct face_stream *ag_ui_make(const struct face_task *task)
     s->thread_id = xstrdup(task->conversation_id);
     s->run_id = name_run(task);
     s->request = task->request;
+    if (s->request)
+        s->known = s->request->known;
+    if (s->request && s->request->tells_history)
+        s->tells = s->request->history;
     return &s->face;
 }
 
@@ -554,7 +549,7 @@ static void ag_ui_free(struct face_stream *face)
     while (s->n_questions)
         drop_question(s, s->n_questions - 1);
     free(s->questions);
-    buf_done(&s->kept);
+    ag_ui_calls_done(&s->calls);
     buf_done(&s->message);
     buf_done(&s->first);
     buf_done(&s->text);

@@ -30,7 +30,7 @@ static uint32_t input_member(const struct js_doc *d, uint32_t object, const char
     return at && js_type(d, at) == type ? at : 0;
 }
 
-/* What was put since, as an offset that fix_spans makes a span of; the 1 keeps it from NULL. */
+/* The bytes put since, as an offset that fix_spans makes a span of; the 1 keeps it from NULL. */
 static struct str since(const struct reader *in, size_t begin)
 {
     return (struct str){(const char *)(begin + 1), in->memory->len - begin};
@@ -38,8 +38,8 @@ static struct str since(const struct reader *in, size_t begin)
 
 static void fix_spans(struct ag_ui_request *r, const struct buf *memory)
 {
-    struct str *spans[] = {&r->thread_id, &r->run_id,  &r->resume,
-                           &r->message,   &r->context, &r->history};
+    struct str *spans[] = {&r->thread_id, &r->run_id,  &r->resume, &r->message,
+                           &r->context,   &r->history, &r->record, &r->thread};
     for (size_t i = 0; i < countof(spans); i++)
         if (spans[i]->p)
             spans[i]->p = memory->bytes + (size_t)spans[i]->p - 1;
@@ -132,7 +132,7 @@ static void put_told(const struct js_doc *d, uint32_t message, struct buf *out)
     buf_done(&content);
 }
 
-/* Of what came before the question as much as an agent is given, the newest of it. */
+/* The newest of what came before the question, as much as an agent is given. */
 static void read_context(struct reader *in, uint32_t messages, uint32_t last)
 {
     const struct js_doc *d = in->doc;
@@ -280,32 +280,51 @@ static bool is_answer_of(const struct js_doc *d, uint32_t message, const char *t
     return task && role && js_is(d, role, "assistant") && js_is(d, task, task_id);
 }
 
+/* Messages as AG-UI has them; of this task's no answer, unless the id is "". */
+static struct str read_thread(struct reader *in, uint32_t messages, const char *task_id)
+{
+    const struct js_doc *d = in->doc;
+    struct buf *out = in->memory;
+    size_t begin = out->len;
+    buf_putc(out, '[');
+    for (uint32_t i = messages ? js_first(d, messages) : 0; messages && i < js_end(d, messages);
+         i = js_next(d, i)) {
+        uint32_t id = input_member(d, i, "message_id", JS_STRING);
+        uint32_t role = input_member(d, i, "role", JS_STRING);
+        uint32_t content = input_member(d, i, "content", JS_STRING);
+        if (!id || !role || !content || is_answer_of(d, i, task_id))
+            continue;
+        buf_puts(out, out->len > begin + 1 ? ",{" : "{");
+        js_put_key(out, "id");
+        js_copy(d, id, out);
+        js_put_key(out, "role");
+        js_copy(d, role, out);
+        js_put_key(out, "content");
+        js_copy(d, content, out);
+        buf_putc(out, '}');
+    }
+    buf_putc(out, ']');
+    return since(in, begin);
+}
+
+void ag_ui_read_record(const struct js_doc *doc, uint32_t task, struct ag_ui_request *ret,
+                       struct buf *memory)
+{
+    const struct reader in = {.doc = doc, .memory = memory};
+    size_t begin = memory->len;
+    js_copy(doc, task, memory);
+    ret->record = since(&in, begin);
+}
+
 void ag_ui_read_history(struct js_doc *doc, struct str line, struct ag_ui_request *ret,
                         struct buf *memory)
 {
     struct reader in = {.doc = doc, .r = ret, .memory = memory};
-    uint32_t messages =
-        js_parse(doc, line.p, line.n, JS_OURS) ? input_member(doc, 0, "messages", JS_ARRAY) : 0;
-    size_t begin = memory->len;
-    buf_putc(memory, '[');
-    for (uint32_t i = messages ? js_first(doc, messages) : 0; messages && i < js_end(doc, messages);
-         i = js_next(doc, i)) {
-        uint32_t id = input_member(doc, i, "message_id", JS_STRING);
-        uint32_t role = input_member(doc, i, "role", JS_STRING);
-        uint32_t content = input_member(doc, i, "content", JS_STRING);
-        if (!id || !role || !content || is_answer_of(doc, i, ret->task_id))
-            continue;
-        buf_puts(memory, memory->len > begin + 1 ? ",{" : "{");
-        js_put_key(memory, "id");
-        js_copy(doc, id, memory);
-        js_put_key(memory, "role");
-        js_copy(doc, role, memory);
-        js_put_key(memory, "content");
-        js_copy(doc, content, memory);
-        buf_putc(memory, '}');
-    }
-    buf_putc(memory, ']');
-    ret->history = since(&in, begin);
+    bool good = js_parse(doc, line.p, line.n, JS_OURS);
+    uint32_t messages = good ? input_member(doc, 0, "messages", JS_ARRAY) : 0;
+    ret->history = read_thread(&in, messages, ret->task_id);
+    if (ret->record.p)
+        ret->thread = read_thread(&in, messages, "");
     fix_spans(ret, memory);
 }
 
@@ -321,7 +340,7 @@ static size_t read_number(struct str text, uint64_t *ret)
     return n > 0 && (text.p[0] != '0' || n == 1) && *ret <= MAX_SAFE_INTEGER ? n : 0;
 }
 
-/* `task.seq`, and what follows it in ret_rest: nothing, or something behind a dot. */
+/* `task.seq`, and what follows it in ret_rest: nothing, or a dot and more. */
 static bool read_place(struct str text, char ret_task_id[TASK_ID_LEN + 1], uint64_t *ret_seq,
                        struct str *ret_rest)
 {

@@ -40,7 +40,7 @@ struct face_event {
     const struct js_doc *doc;
 };
 
-/* How far a reader is: behind the first n messages of an event, or, when n is 0, behind all of
+/* How far a reader is: after the first n messages of an event, or, when n is 0, after all of
  * them. A replay makes the same messages, so a place stays good. */
 struct face_place {
     uint64_t seq; /* 0: before the first event */

@@ -319,7 +319,7 @@ static void test_who_comes_back_gets_the_rest_with_what_is_open(void **state)
 static void test_a_place_within_an_event_is_kept(void **state)
 {
     (void)state;
-    tell_run_from(4, 3); /* behind the call's arguments: they must not come twice */
+    tell_run_from(4, 3); /* after the call's arguments: they must not come twice */
     assert_text(buf_str(&got), STARTED CALL_START CALL_END FINISHED);
 }
 
