@@ -13,9 +13,9 @@ import type { Agent, EventData, EventName, Message, TaskError, TaskStatus } from
 type Json = Record<string, any>;
 
 export interface FakeGatewayOptions {
-  /** Who answers; one "assistant" by default. */
+  /** The agents; one "assistant" by default. */
   agents?: Agent[];
-  /** What the agent does; without it the test says it. */
+  /** Is called for each task; without it the test says it. */
   answer?: (task: FakeTask) => void | Promise<void>;
   owner?: string;
 }

@@ -10,7 +10,7 @@ export interface Row {
   /** The first and the last of its events, by their place among all. */
   first: number;
   last: number;
-  /** Of its events' lines, as they came; in bytes of UTF-8. */
+  /** Its events' lines as they came, in bytes of UTF-8. */
   bytes: number;
 }
 
