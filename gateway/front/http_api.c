@@ -98,8 +98,30 @@ static const struct route *find_in(struct exchange *x, enum method method, const
     return NULL;
 }
 
-/* NULL: answered.  A bad id may change the path (an encoded slash, a dot), and gets the same answer
- *       as
+/* A path whose id cannot be one (it contains a slash, encoded or not): another protocol reports it like
+ * any other bad id.  Only for a route with one id; when whole, what follows the id must match too. */
+static const struct route *find_loosely(struct exchange *x, enum method method, const char *path,
+                                        bool whole)
+{
+    size_t len = strlen(path);
+    for (size_t i = 0; i < x->front->n_routes; i++) {
+        const struct route *route = &x->front->routes[i];
+        size_t n = strcspn(route->pattern, "{");
+        if (route->method != method || strncmp(route->pattern + n, "{c}", 3) != 0)
+            continue;
+        const char *rest = route->pattern + n + 3;
+        size_t tail = whole ? strlen(rest) : 0;
+        if (strchr(rest, '{') || strncmp(path, route->pattern, n) != 0 || len < n + tail ||
+            strncmp(path + len - tail, rest, tail) != 0)
+            continue;
+        free(x->conversation_id);
+        x->conversation_id = xstrdup(STR(""));
+        return route;
+    }
+    return NULL;
+}
+
+/* NULL: answered.  A bad id may change the path (an encoded slash, a dot), and gets the same answer as
  * any other bad id (PROTOCOL.md section 5). */
 static const struct route *find_route(struct exchange *x, enum method method, const char *path)
 {
@@ -110,6 +132,8 @@ static const struct route *find_route(struct exchange *x, enum method method, co
         found = find_in(x, method, path, routes, countof(routes));
     if (whole && !found && !x->is_admins)
         found = find_in(x, method, path, x->front->routes, x->front->n_routes);
+    if (!found && !x->is_admins && !names_task)
+        found = find_loosely(x, method, path, whole);
     if (found)
         return found;
     http_api_fail(x, ERR_NOT_FOUND,

@@ -226,7 +226,7 @@ static const char recorded[] =
     "{\"role\":\"user\",\"content\":\"three\"}]}";
 #define AGENTS "[{\"name\":\"a\",\"description\":\"\",\"default\":true},{\"name\":\"b\"}]"
 
-static enum face_next ask(enum openai_operation operation, const char *body, const char *key)
+static enum face_next ask(int operation, const char *body, const char *key)
 {
     exchange_done(&exchange);
     exchange = (struct face_exchange){.ops = &openai_http_ops};

@@ -21,13 +21,13 @@ const lazy = {
   },
 };
 await build({
-  entryPoints: [at("src/index.ts"), at("src/react.ts")],
+  entryPoints: ["index", "react", "vue", "svelte", "solid", "testing"].map((name) => at(`src/${name}.ts`)),
   outdir: at("dist/cjs"),
   bundle: true,
   format: "cjs",
   target: "es2022",
   sourcemap: true,
-  external: ["react"],
+  external: ["react", "vue", "solid-js"],
   plugins: [lazy],
 });
 for (const file of readdirSync(at("dist")).filter((name) => name.endsWith(".d.ts"))) {

@@ -1,6 +1,7 @@
 /** gateway.ts -- the page's one connection, to the gateway that served it. */
 
 import { connect } from "@holdfast/client";
+import { WireLog } from "./wire";
 
 const url = new URL("v1/ws", document.baseURI);
 url.protocol = url.protocol.replace("http", "ws");
@@ -35,7 +36,12 @@ function subjectOf(token: string): string {
 
 const token = keptToken();
 
+/** What goes over the inspector's connection, which it shares with nobody so that it sees all of it. */
+export const wire = new WireLog();
+const seesAll = { share: false, debug: (line: string) => wire.add(line) };
+
 export const gateway = connect(url, {
+  ...(location.pathname.endsWith("/inspector.html") && seesAll),
   client: { name: "holdfast-chat", version: "1" },
   faults: new URLSearchParams(location.search).has("fault"),
   ...(token && { token, user: subjectOf(token) }),

@@ -89,6 +89,25 @@ console.log(typeof useClient, typeof useConversation, typeof useConversations, t
   }
 });
 
+test("and what Vue, Svelte and Solid want, and a page's tests, each from an entry of its own", async () => {
+  for (const name of ["vue", "solid-js"]) await symlink(bin(name), join(project, "node_modules", name));
+  const code = `import * as vue from "@holdfast/client/vue";
+import * as svelte from "@holdfast/client/svelte";
+import * as solid from "@holdfast/client/solid";
+import { connect } from "@holdfast/client";
+import { FakeGateway } from "@holdfast/client/testing";
+const gateway = new FakeGateway({ answer: (task) => task.complete("faked") });
+const client = connect("ws://fake", gateway.options());
+const task = await client.conversation().ask("hi").started;
+console.log(typeof vue.useTask, typeof svelte.task, typeof solid.createTask, (await task.result()).output);
+client.close();\n`;
+  await write("others.js", code);
+  assert.equal((await node("others.js")).stdout, "function function function faked\n");
+  const required = 'const { FakeGateway } = require("@holdfast/client/testing");\nconsole.log(typeof FakeGateway, ...["vue", "svelte", "solid"].map((name) => Object.keys(require(`@holdfast/client/${name}`)).length));\n';
+  await write("others.cjs", required);
+  assert.equal((await node("others.cjs")).stdout, "function 4 4 4\n");
+});
+
 test("and for require, in Node", async () => {
   const code = (await tenLines()).replace(
     'import { connect } from "@holdfast/client";',
