@@ -131,7 +131,7 @@ static void face_failed(struct exchange *x, enum error e, struct str reply)
 struct telling {
     struct face_http *own;
     struct buf *out;
-    bool in_message; /* it has no end yet: that comes with its id */
+    bool in_message; /* its end is missing: that comes with its id */
     struct face_place at;
 };
 
@@ -167,7 +167,7 @@ static void face_put_message(void *arg, const char *name, struct str json)
     telling->at = telling->own->stream->place;
 }
 
-/* Of a reply in one piece each message takes the place of the one before it. */
+/* In a reply in one piece each message replaces the previous one. */
 static void face_put_whole(void *arg, const char *name, struct str json)
 {
     struct telling *telling = arg;

@@ -158,7 +158,7 @@ static const char version_6[] =
     WITH_CRC("outbox", "key, hook, id, at, body");
 // clang-format on
 
-/* What chats bring in place of their history; and conversations that no list shows, of which an
+/* Contexts of chats, which replace the history; and conversations that no list shows, of which an
  * owner may have many more than of others. */
 static const char version_7[] =
     "CREATE TABLE contexts (task_key INTEGER PRIMARY KEY, context TEXT, crc INTEGER);"

@@ -28,7 +28,7 @@ void ag_ui_put_as_text(struct buf *out, const char *key, const struct face_event
 
 /* --- questions -------------------------------------------------------------------------------- */
 
-/* Unix ms as RFC 3339 has it. */
+/* Unix ms in the format of RFC 3339. */
 static void put_expiry(struct buf *out, const struct face_event *e)
 {
     int64_t ms;
