@@ -333,7 +333,7 @@ def try_faces(world):
 
 
 async def first_frame(world, path, query, frame, token):
-    """The first message of a face's WebSocket; None: it is not served."""
+    """The first frame of a face's WebSocket; None: it is not served."""
     extra = {"ssl": ssl.create_default_context()} if world.url.scheme in ("https", "wss") else {}
     scheme = "wss" if extra else "ws"
     address = f"{scheme}://{world.url.netloc}/v1{path}?{query}&token={urllib.parse.quote(token or '')}"

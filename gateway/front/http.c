@@ -278,7 +278,11 @@ int http_answer_preflight(struct front *f, struct lws *wsi)
         ok = http_add(wsi, "access-control-allow-methods:", "GET, POST, PATCH, DELETE", &p, end) &&
              http_add(wsi, "access-control-allow-headers:",
                       "Accept, Authorization, Cache-Control, Content-Type, Idempotency-Key, "
-                      "Last-Event-ID, Pragma, X-Requested-With",
+                      "Last-Event-ID, OpenAI-Organization, OpenAI-Project, Pragma, User-Agent, "
+                      "X-Requested-With, X-Stainless-Arch, X-Stainless-Helper-Method, "
+                      "X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, "
+                      "X-Stainless-Retry-Count, X-Stainless-Runtime, "
+                      "X-Stainless-Runtime-Version, X-Stainless-Timeout",
                       &p, end) &&
              http_add(wsi, "access-control-max-age:", "600", &p, end);
     free(origin);

@@ -24,7 +24,10 @@ struct ag_ui_request {
     struct str message;   /* the question: text of the last message, which is the user's */
     struct str context;   /* JSON array for chat's `context`: the messages before it; or STR_NULL */
     struct str history;   /* JSON array of AG-UI messages up to the question; or STR_NULL */
+    struct str record;    /* for a connect to an ended run: the task's object; or STR_NULL */
+    struct str thread;    /* and the history with the run's own answer */
     bool tells_history;   /* the stream begins with it */
+    bool is_before_1_0;   /* the client declares no version: it knows no outcome "cancelled" */
     char task_id[TASK_ID_LEN + 1]; /* of known, "" for none; for a connect the thread's last turn */
     struct face_place known;       /* the client has everything up to here */
 };
@@ -32,8 +35,10 @@ struct ag_ui_request {
 /* Reads RunAgentInput. Unknown members are ignored. */
 bool ag_ui_read(struct js_doc *doc, struct str json, struct ag_ui_request *ret, struct buf *memory,
                 char why[128]) MUST_USE;
-/* The messages of a reply `history` in AG-UI's form, as the request's history; from the task's own
- * only the question. */
+/* A connect reads the record of a task that has ended, and then the messages of a reply `history`.
+ * The history leaves out the answer of the task itself. Spans are good after the second call. */
+void ag_ui_read_record(const struct js_doc *doc, uint32_t task, struct ag_ui_request *ret,
+                       struct buf *memory);
 void ag_ui_read_history(struct js_doc *doc, struct str line, struct ag_ui_request *ret,
                         struct buf *memory);
 

@@ -10,12 +10,14 @@
 
 #include "proto/faces/face.h"
 
-/* `toolCallId`: the event's call_id after the task's id, because the thread's next run may reuse a
- * call_id. */
-void ag_ui_put_call_id(struct buf *out, const char *task_id, const struct face_event *e);
-/* A value as a string: a string's own, otherwise its JSON; "" when the event has none. */
+/* The event's call_id after the task's id, because the thread's next run may reuse a call_id. */
+void ag_ui_put_call_id(struct buf *out, const char *key, const char *task_id,
+                       const struct face_event *e);
+/* The call in the form of the assistant's message. */
+void ag_ui_put_call(struct buf *out, const char *task_id, const struct face_event *e);
+/* A value as a string: a string's own, otherwise its JSON; the fallback when the event has none. */
 void ag_ui_put_as_text(struct buf *out, const char *key, const struct face_event *e,
-                       const char *member);
+                       const char *member, const char *fallback);
 /* The members of an interrupt except its id. */
 void ag_ui_put_question(struct buf *out, const char *task_id, const struct face_event *e);
 /* `usage`, if the task's result has it. */

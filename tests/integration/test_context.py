@@ -20,7 +20,7 @@ def history_of(task):
 
 
 def kept(gateway):
-    """The contexts in the database of a stopped gateway."""
+    """How many contexts the database of a stopped gateway keeps."""
     with sqlite3.connect(gateway.data / "holdfast.db") as database:
         return database.execute("SELECT count(*) FROM contexts").fetchone()[0]
 

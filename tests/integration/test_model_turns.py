@@ -208,6 +208,17 @@ def test_g26_notices_leave_one_system_message(client, server, ask):
     assert [said["role"] for said in stored].count("system") == 1  # for clients it stays what it is
 
 
+def test_context_takes_turns_and_instructs_after_the_agent(ask):
+    """PROTOCOL.md 8: its system messages join the agent's own, wherever they stand."""
+    context = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"},
+               {"role": "developer", "content": "Speak French."}]
+    _, _, [request] = ask(strict(answer("Oui.")), "three", context=context)
+    assert [(said["role"], said["content"]) for said in messages_of(request)] == [
+        ("system", "Be brief.\n\nSpeak French."), ("user", "one"), ("assistant", "two"), ("user", "three")]
+    _, _, [request] = ask(strict(answer("Oui.")), "three", context=context[2:], agent="bare")
+    assert messages_of(request)[0] == {"role": "system", "content": "Speak French."}
+
+
 def test_g26_silent_notice_before_a_question(client, server, ask):
     """The end of a background task that was cancelled is told in front of the next chat, and answered by nobody."""
     conversation, never = new_id(), threading.Event()

@@ -19,3 +19,9 @@ export async function outputOf(section, world, token, message) {
   );
   return stdout;
 }
+
+/** README.md's lines for a client. */
+export async function linesOf(client) {
+  const readme = await readFile(new URL("../../../README.md", import.meta.url), "utf8");
+  return readme.match(new RegExp(`<!-- client: ${client} -->\n\`\`\`js\n(.*?)\`\`\``, "s"))[1];
+}
