@@ -26,8 +26,8 @@ struct ag_ui_stream {
     struct face_stream face;
     char *thread_id, *task_id, *run_id;
     const struct ag_ui_request *request; /* NULL: everything is sent, nothing earlier is known */
-    struct face_place known;             /* that is not told */
-    struct str tells;                    /* the messages with which it begins, or STR_NULL */
+    struct face_place known;             /* events up to here are not sent */
+    struct str tells;                    /* the messages that it begins with, or STR_NULL */
     bool begun;
     bool ends;                      /* the last message is sent, even to a client that has it */
     const struct face_event *event; /* the current one */
@@ -84,7 +84,7 @@ static void put_first(struct ag_ui_stream *s, const struct face_sink *to)
     to->put(to->arg, NULL, buf_str(&s->first));
 }
 
-/* Opens what is open at the place where this stream begins. */
+/* Reopens what is open at the place where this stream begins. */
 static void open_again(struct ag_ui_stream *s, const struct face_sink *to)
 {
     if (s->open == OPEN_TEXT) {
@@ -241,7 +241,7 @@ static void put_snapshot(struct ag_ui_stream *s, struct str output, const struct
     put_event(s, to);
 }
 
-/* The streamed text stays when it is the answer, as a whole or in its last message. */
+/* Streamed text stays when it equals the answer, as a whole or in its last message. */
 static void on_final_answer(struct ag_ui_stream *s, const struct face_event *e,
                             const struct face_sink *to)
 {
@@ -454,7 +454,8 @@ static void forget_known(struct ag_ui_stream *s)
         s->tells = s->request->history;
 }
 
-/* No event of a run that has ended is left: its record says how, and the thread what. */
+/* No event of an ended run is left: its record says how it ended, and the thread has its
+ * messages. */
 static void tell_record(struct ag_ui_stream *s, const struct face_sink *to)
 {
     struct js_doc doc = {0};
@@ -492,7 +493,7 @@ static void ag_ui_idle(struct face_stream *face, const struct face_sink *to)
     }
     if (!s->begun)
         begin_run(s, to);
-    s->known = (struct face_place){0}; /* what comes now is new, whatever the client says */
+    s->known = (struct face_place){0}; /* later events are new, whatever the client says */
     if (s->n_questions == 0)
         return;
     close_open(s, to);

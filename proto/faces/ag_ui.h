@@ -35,8 +35,8 @@ struct ag_ui_request {
 /* Reads RunAgentInput. Unknown members are ignored. */
 bool ag_ui_read(struct js_doc *doc, struct str json, struct ag_ui_request *ret, struct buf *memory,
                 char why[128]) MUST_USE;
-/* A connect reads the record of a task that has ended, and then the messages of a reply `history`.
- * The history leaves out the answer of the task itself. Spans are good after the second call. */
+/* A connect reads the record of a task that has ended, and then the messages of a reply `history`,
+ * without the answer of the task itself. Spans are valid after the second call. */
 void ag_ui_read_record(const struct js_doc *doc, uint32_t task, struct ag_ui_request *ret,
                        struct buf *memory);
 void ag_ui_read_history(struct js_doc *doc, struct str line, struct ag_ui_request *ret,

@@ -281,7 +281,7 @@ static bool is_answer_of(const struct js_doc *d, uint32_t message, const char *t
     return task && role && js_is(d, role, "assistant") && js_is(d, task, task_id);
 }
 
-/* Messages as AG-UI has them; of this task's no answer, unless the id is "". */
+/* Messages in AG-UI's form; without this task's answer, unless the id is "". */
 static struct str read_thread(struct reader *in, uint32_t messages, const char *task_id)
 {
     const struct js_doc *d = in->doc;

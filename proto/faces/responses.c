@@ -185,7 +185,7 @@ static void put_text(struct responses_stream *s, enum item_kind kind, struct str
         begin_run(s, kind, to);
     }
     if (kind == ITEM_MESSAGE) {
-        bool is_first = s->last.n == s->all.n; /* the last run is all that was said */
+        bool is_first = s->last.n == s->all.n; /* the last run is the whole text */
         face_said_add(&s->all, text);
         if (is_first)
             s->last = s->all;
