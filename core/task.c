@@ -192,6 +192,7 @@ static void free_work(struct task *t)
     task_free_inbox(t);
     task_free_questions(t);
     said_done(&w->said);
+    free(w->history);
     free(w->result);
     free(w->stop_text);
     free(w);

@@ -72,6 +72,7 @@ struct task_outcome {
 /* What it needs at work: from the start of its run, or when something comes before that. */
 struct task_work {
     struct task *task;
+    char *history; /* JSON, between its being read and the agent's start */
     struct said said;
     char *result;
     char *stop_text; /* why the run was asked to stop */
