@@ -233,12 +233,12 @@ static void test_config_unknown_key_names_the_nearest(void **state)
 static void test_config_all_faults_are_told(void **state)
 {
     (void)state;
-    assert_faults("{\"limits\":{\"burst\":0,\"tasks\":\"x\"},\"nope\":1,"
+    assert_faults("{\"limits\":{\"burst\":0,\"tasks\":\"x\"},\"stroe\":1,"
                   "\"agents\":[{\"name\":\"a\",\"kind\":\"exec\"},{\"kind\":\"react\"}],"
                   "\"models\":[{\"name\":\"m\"}],\"origins\":[\"x\"]}",
                   "limits.burst: must be an integer from 1 to 100000\n"
                   "limits.tasks: must be an integer from 1 to 10000000\n"
-                  "nope: unknown key; the nearest one is store\n"
+                  "stroe: unknown key; the nearest one is store\n"
                   "agents[1].name: is missing\n"
                   "origins[0]: must be scheme://host, scheme://host:port or scheme://*.host, and "
                   "nothing else\n"
