@@ -26,10 +26,10 @@ static int teardown(void **state)
 static void chat(struct client *c, const char *more, int i)
 {
     char line[200];
-    snprintf(line, sizeof line,
-             "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"%d\"%s}", i, more);
+    snprintf(line, sizeof line, json("{'type':'chat','conversation_id':'c','message':'%d'%s}"), i,
+             more);
     client_say(c, line);
-    client_await(c, "\"started\"");
+    client_await(c, json("'started'"));
 }
 
 static double cpu_s(void)
@@ -48,9 +48,9 @@ static void test_hub_end_among_thousands_costs_one_walk(void **state)
     k->agents[1].is_process = false;
     struct client *c = client_new(k, "ann");
     for (int i = 0; i < N_BACKGROUND; i++) /* the first has the only slot */
-        chat(c, ",\"background\":true", i);
+        chat(c, json(",'background':true"), i);
     for (int i = 0; i < N_QUEUED; i++)
-        chat(c, ",\"when_busy\":\"enqueue\",\"agent\":\"second\"", i);
+        chat(c, json(",'when_busy':'enqueue','agent':'second'"), i);
     double begun = cpu_s();
     for (int i = 1; i <= N_QUEUED; i++)
         run_end(k, kit_run(k, (size_t)i), RUN_DONE, "");
@@ -69,7 +69,7 @@ static void test_hub_those_that_wait_start_in_order(void **state)
     struct client *c = client_new(k, "ann");
     chat(c, "", 0);
     for (int i = 1; i <= 50; i++)
-        chat(c, ",\"when_busy\":\"enqueue\"", i);
+        chat(c, json(",'when_busy':'enqueue'"), i);
     for (int i = 0; i <= 50; i++) {
         char input[16];
         snprintf(input, sizeof input, "%d", i);
