@@ -192,9 +192,9 @@ static void put_examples(struct buf *line, char *const *examples)
     buf_putc(line, ']');
 }
 
-static void put_agents(struct buf *line, const struct hub *h)
+void session_put_agents(struct buf *line, const struct hub *h)
 {
-    js_put_raw(line, "agents", STR("["));
+    buf_putc(line, '[');
     for (size_t i = 0; i < h->o.n_agents; i++) {
         const struct agent *a = &h->o.agents[i];
         buf_puts(line, i ? ",{" : "{");
@@ -220,7 +220,8 @@ static void welcome(struct session *s, struct str id, struct str guest_token)
     js_put_raw(&line, "server", STR("{\"name\":\"holdfast\""));
     js_put_field(&line, "version", str_of(h->o.version));
     buf_putc(&line, '}');
-    put_agents(&line, h);
+    js_put_key(&line, "agents");
+    session_put_agents(&line, h);
     js_put_raw(&line, "limits", STR("{"));
     js_put_int(&line, "message_bytes", h->o.limits.message_bytes);
     js_put_int(&line, "tasks_per_owner", h->o.limits.tasks_per_owner);

@@ -78,7 +78,7 @@ static struct str title_by(const struct task *t)
 }
 
 /* A chat names the conversation's agent, and ends a row of turns that nobody asked for. */
-static void touch_conversation(struct task *t, bool is_new)
+static void touch_conversation(struct task *t, bool is_new, bool unlisted)
 {
     bool chats = is_new && task_type(t) == TYPE_CHAT;
     bool notices = is_new && task_type(t) == TYPE_NOTICE;
@@ -94,6 +94,7 @@ static void touch_conversation(struct task *t, bool is_new)
                              .turns = chats     ? TURNS_RESET
                                       : notices ? TURNS_ADD
                                                 : TURNS_KEEP,
+                             .unlisted = unlisted,
                              .at = t->hub->clock.wall_ms});
 }
 
@@ -118,6 +119,7 @@ static struct task_record planned(const struct hub *h, const struct task_plan *p
                                 .description = plan->description,
                                 .input = plan->input,
                                 .metadata = plan->metadata,
+                                .context = plan->context,
                                 .parent_task_id = plan->parent_task_id,
                                 .parent_call_id = plan->parent_call_id,
                                 .parent_run_id = plan->parent_task_id,
@@ -138,7 +140,7 @@ struct task *task_create(struct hub *h, const struct task_plan *plan)
                                (struct str){id, TASK_ID_LEN}, h->next_key++);
     t->stream->task = t;
 
-    touch_conversation(t, true);
+    touch_conversation(t, true, plan->unlisted);
     t->refs++;
     rec = task_staged(t);
     journal_put(&h->journal,
@@ -193,6 +195,7 @@ static void free_work(struct task *t)
     task_free_questions(t);
     said_done(&w->said);
     free(w->history);
+    tool_names_free(w->tool_names);
     free(w->result);
     free(w->stop_text);
     free(w);
@@ -508,7 +511,7 @@ void task_finish(struct task *t, enum task_status status, enum task_error error,
     struct str output = t->outcome->output;
     if (task_talks(t) && output.n)
         put_message(t, ROLE_ASSISTANT, output, status != STATUS_COMPLETED);
-    touch_conversation(t, false);
+    touch_conversation(t, false, false);
     struct task_record rec = task_staged(t);
     notice_stage(t, &rec);
     outbox_stage(t->hub, &rec);

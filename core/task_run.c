@@ -200,12 +200,18 @@ static void put_parent(struct buf *out, const struct task_record *rec)
     buf_putc(out, '}');
 }
 
+/* What does not talk has none, and a context takes its place. */
+static bool reads_history(const struct task *t)
+{
+    return task_talks(t) && !task_field(t, FIELD_context).p;
+}
+
 void task_run(struct task *t)
 {
     if (t->phase != PHASE_STARTING || t->shown.status != STATUS_RUNNING)
         return;
     struct task_work *w = task_work(t);
-    if (task_talks(t) && !w->history)
+    if (reads_history(t) && !w->history)
         return;
     struct buf parent = {0};
     struct task_record rec = task_staged(t);
@@ -214,7 +220,10 @@ void task_run(struct task *t)
                             .conversation_id = rec.conversation_id,
                             .owner = rec.owner,
                             .input = rec.input,
-                            .history = w->history ? str_of(w->history) : STR("[]"),
+                            .history = rec.context.p ? rec.context
+                                       : w->history  ? str_of(w->history)
+                                                     : STR("[]"),
+                            .is_context = rec.context.p != NULL,
                             .parent = buf_str(&parent),
                             .metadata = rec.metadata.p ? rec.metadata : STR("null")};
     char error[256] = "";
@@ -252,11 +261,10 @@ static void on_history(void *arg, int status, struct answer *answer)
 }
 
 /* The history holds what was said before the task's own input: the newest that fit.  The input's
- * message has an id after the task's own, so the task's id is the border.  A task that does not
- * talk has none. */
+ * message has an id after the task's own, so the task's id is the border. */
 static void ask_history(struct task *t)
 {
-    if (!task_talks(t))
+    if (!reads_history(t))
         return;
     t->refs++;
     hub_query(t->hub,

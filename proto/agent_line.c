@@ -40,13 +40,13 @@ struct field {
 
 static const struct field text_fields[] = {{"text", KIND_TEXT, REQUIRED, AT(text)}};
 static const struct field tool_call_fields[] = {
-    {"call_id", KIND_TEXT, REQUIRED},
-    {"name", KIND_TEXT, REQUIRED},
+    {"call_id", KIND_TEXT, REQUIRED, AT(call_id)},
+    {"name", KIND_TEXT, REQUIRED, AT(tool)},
     {"arguments", KIND_OBJECT, REQUIRED},
 };
 static const struct field tool_result_fields[] = {
-    {"call_id", KIND_TEXT, REQUIRED},
-    {"name", KIND_TEXT, REQUIRED},
+    {"call_id", KIND_TEXT, REQUIRED, AT(call_id)},
+    {"name", KIND_TEXT, OPTIONAL, AT(tool)},
     {"output", KIND_TEXT, REQUIRED},
     {"is_error", KIND_BOOL, OPTIONAL},
 };
@@ -276,13 +276,15 @@ static bool read_members(struct decoding *d, uint32_t object, struct fields tabl
 
 /* --- events and calls ------------------------------------------------------------------------- */
 
-/* data without what the gateway says in its own way: timeout_s becomes its expires_at. */
-static struct str copy_question(struct agent_line_decoder *d, uint32_t data)
+/* data without what the gateway says in its own way: timeout_s becomes its expires_at, and the name
+ * of a result is that of its call. */
+static struct str copy_without(struct agent_line_decoder *d, uint32_t data, const char *a,
+                               const char *b)
 {
     buf_putc(&d->json, '{');
     for (uint32_t i = js_first(&d->doc, data); i < js_end(&d->doc, data);
          i = js_next(&d->doc, i + 1)) {
-        if (js_is(&d->doc, i, "timeout_s") || js_is(&d->doc, i, "expires_at"))
+        if (js_is(&d->doc, i, a) || js_is(&d->doc, i, b))
             continue;
         if (d->json.len > 1)
             buf_putc(&d->json, ',');
@@ -330,7 +332,13 @@ static bool decode_event(struct agent_line_decoder *d, uint32_t name, struct age
         return false;
     if (line->event == EVENT_FINAL_ANSWER && line->text.n > MAX_OUTPUT)
         return fail_limit(line, decoding.what, "output", MAX_OUTPUT);
-    line->data = line->event == EVENT_INPUT_REQUIRED ? copy_question(d, data) : line_copy(d, data);
+    line->nameless = line->event == EVENT_TOOL_RESULT && !line->tool.p;
+    if (line->event == EVENT_INPUT_REQUIRED)
+        line->data = copy_without(d, data, "timeout_s", "expires_at");
+    else if (line->nameless)
+        line->data = copy_without(d, data, "name", "name");
+    else
+        line->data = line_copy(d, data);
     return true;
 }
 

@@ -53,6 +53,7 @@ void chat_finish(struct chat *c, int code)
     if (c->state == CHAT_OVER)
         return;
     c->state = CHAT_OVER;
+    chat_talk_cooked(c);
     c->code = code;
     chat_show_end(&c->show);
     uv_stop(&c->loop);
@@ -269,6 +270,7 @@ static void chat_stop(struct chat *c)
     buf_done(&c->message);
     buf_done(&c->agents);
     buf_done(&c->typed);
+    chat_edit_done(&c->edit);
     buf_done(&c->older_than);
     js_done(&c->doc);
 }

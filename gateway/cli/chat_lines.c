@@ -54,8 +54,8 @@ static void answer(struct chat *c, struct str typed)
 static void on_typed(uv_poll_t *poll, int status, int events)
 {
     struct chat *c = poll->data;
-    char *at = buf_reserve(&c->typed, MAX_ANSWER);
-    ssize_t n = status < 0 ? 0 : read(STDIN_FILENO, at, MAX_ANSWER);
+    char bytes[MAX_ANSWER];
+    ssize_t n = status < 0 ? 0 : read(STDIN_FILENO, bytes, sizeof bytes);
     (void)events;
     if (n <= 0) {
         uv_poll_stop(poll);
@@ -63,7 +63,11 @@ static void on_typed(uv_poll_t *poll, int status, int events)
             chat_talk_leave(c);
         return;
     }
-    c->typed.len += (size_t)n;
+    if (c->is_raw) {
+        chat_talk_keys(c, bytes, (size_t)n);
+        return;
+    }
+    buf_put(&c->typed, bytes, (size_t)n);
     const char *newline = memchr(c->typed.bytes, '\n', c->typed.len);
     if (newline && c->question) {
         answer(c, (struct str){c->typed.bytes, (size_t)(newline - c->typed.bytes)});
@@ -89,7 +93,7 @@ static void on_question(struct chat *c, uint32_t data)
     free(tool);
 }
 
-static void on_answered(struct chat *c, uint32_t data)
+static void chat_answered(struct chat *c, uint32_t data)
 {
     uint32_t id = js_get(&c->doc, data, "input_id");
     if (!c->question || !id || !js_is(&c->doc, id, c->question))
@@ -153,7 +157,7 @@ static void show_event(struct chat *c, enum event_type event, uint32_t data)
         break;
     case EVENT_CHILD: chat_show_aside(&c->show, "· it started another task %s", text); break;
     case EVENT_INPUT_REQUIRED: on_question(c, data); break;
-    case EVENT_INPUT_RECEIVED: on_answered(c, data); break;
+    case EVENT_INPUT_RECEIVED: chat_answered(c, data); break;
     case EVENT_TASK_FAILED: show_failure(c, data); break;
     default: break;
     }

@@ -7,7 +7,10 @@
 #ifndef GATEWAY_CLI_CHAT_PRIVATE_H
 #define GATEWAY_CLI_CHAT_PRIVATE_H
 
+#include <termios.h>
+
 #include "gateway/cli/chat.h"
+#include "gateway/cli/chat_edit.h"
 #include "gateway/cli/chat_show.h"
 #include "proto/js.h"
 
@@ -51,6 +54,9 @@ struct chat {
     char *question;        /* input_id of the open question */
     bool is_approval;      /* it wants yes or no */
     struct buf typed;      /* for it */
+    struct chat_edit edit; /* a talk's prompt */
+    struct termios cooked; /* the terminal as it was … */
+    bool is_raw;           /* … while we edit: at the prompt of a talk */
     struct buf older_than; /* --list: the id of the last row */
 };
 
@@ -72,5 +78,8 @@ void chat_talk_idle(struct chat *c);  /* an answer has ended, or there was none 
 bool chat_talk_stop(struct chat *c);  /* false when there is nothing (more) to stop */
 void chat_talk_leave(struct chat *c); /* the end of the input */
 void chat_talk_typed(struct chat *c); /* something was typed, and no question is open */
+/* Keys of the prompt, where is_raw. */
+void chat_talk_keys(struct chat *c, const char *keys, size_t n);
+void chat_talk_cooked(struct chat *c); /* the terminal as it was; where it is raw */
 
 #endif

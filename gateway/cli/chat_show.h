@@ -10,15 +10,16 @@
 #ifndef GATEWAY_CLI_CHAT_SHOW_H
 #define GATEWAY_CLI_CHAT_SHOW_H
 
-#include "proto/buf.h"
+#include "gateway/cli/chat_style.h"
 
 struct chat_show {
     bool out_is_terminal, err_is_terminal, has_colour;
     bool in_line;     /* stdout is behind text without a newline */
     bool in_thinking; /* so is stderr */
     bool has_failed;
-    bool has_missed; /* earlier pieces of the answer were shown elsewhere */
-    struct buf said; /* the answer so far */
+    bool has_missed;         /* earlier pieces of the answer were shown elsewhere */
+    struct buf said;         /* the answer so far */
+    struct chat_style style; /* of the answer, on a terminal with colours */
 };
 
 void chat_show_init(struct chat_show *show);

@@ -1,19 +1,59 @@
 /* A talk on a terminal: a prompt that stays, one answer after another in one conversation.
  *
- * Design.  Between two answers the client is CHAT_IDLE.  The terminal edits the line, so what is
- * typed while an answer comes waits in it; of that only "/cancel" is taken at once.  Ctrl-C stops
- * the answer, and at the prompt, or a second time, leaves. */
+ * Design. Between two answers the client is CHAT_IDLE: the terminal is raw, and chat_edit edits the
+ * line. While an answer comes the terminal edits, and what is typed waits in it; of that only
+ * "/cancel" is taken at once. A terminal that understands no escapes edits always. Ctrl-C stops the
+ * answer, and at the prompt, or a second time, leaves. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "gateway/cli/chat_private.h"
 
 #define MAX_TYPED 4096 /* at once: what a terminal gives as a line */
+#define PROMPT "> "
+#define COLUMNS 80 /* where the terminal does not say */
+
+/* --- the terminal ----------------------------------------------------------------------------- */
+
+void chat_talk_cooked(struct chat *c)
+{
+    if (c->is_raw)
+        tcsetattr(STDIN_FILENO, TCSANOW, &c->cooked);
+    c->is_raw = false;
+}
+
+/* Keys come one by one and unseen; Ctrl-C stays a signal. What was typed before stays to be
+ * read. */
+static void make_raw(struct chat *c)
+{
+    const char *term = getenv("TERM");
+    bool is_dumb = !term || !*term || strcmp(term, "dumb") == 0;
+    if (c->is_raw || is_dumb || !c->show.err_is_terminal || tcgetattr(STDIN_FILENO, &c->cooked) < 0)
+        return;
+    struct termios raw = c->cooked;
+    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    raw.c_cc[VMIN] = 1;
+    raw.c_cc[VTIME] = 0;
+    c->is_raw = tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
+}
+
+static void draw(struct chat *c)
+{
+    struct buf out = {0};
+    struct winsize size;
+    bool is_known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    chat_edit_draw(&c->edit, PROMPT, is_known ? size.ws_col : COLUMNS, &out);
+    fwrite(out.bytes, 1, out.len, stderr);
+    buf_done(&out);
+}
 
 static void prompt(struct chat *c)
 {
     chat_show_end(&c->show);
-    chat_show_prompt(&c->show, "> ");
+    chat_show_prompt(&c->show, PROMPT);
+    make_raw(c);
 }
 
 /* Takes the first line that was typed; false when none is complete. */
@@ -50,6 +90,7 @@ static void resume(struct chat *c, const char *name)
     free(c->conversation);
     c->conversation = xstrdup((struct str){name, (size_t)(slash - name)});
     c->task = xstrdup(str_of(slash + 1));
+    chat_talk_cooked(c);
     chat_ask(c);
 }
 
@@ -99,6 +140,7 @@ static bool obey(struct chat *c, const char *line)
 
 static void ask(struct chat *c, struct buf *line)
 {
+    chat_talk_cooked(c);
     buf_clear(&c->message);
     buf_putstr(&c->message, buf_str(line));
     chat_new_key(c);
@@ -132,8 +174,40 @@ void chat_talk_idle(struct chat *c)
     take_lines(c);
 }
 
+/* A line goes the way of one that the terminal has edited. */
+static void enter_line(struct chat *c)
+{
+    draw(c);
+    fputc('\n', stderr);
+    buf_putstr(&c->typed, buf_str(&c->edit.line));
+    buf_putc(&c->typed, '\n');
+    chat_edit_next(&c->edit);
+    take_lines(c);
+}
+
+void chat_talk_keys(struct chat *c, const char *keys, size_t n)
+{
+    bool is_drawn = true;
+    for (size_t i = 0; i < n && c->state != CHAT_OVER; i++) {
+        if (!c->is_raw) { /* a question was asked: the rest waits, as it would in the terminal */
+            buf_put(&c->typed, keys + i, n - i);
+            return;
+        }
+        enum chat_edit_result result = chat_edit_take(&c->edit, keys[i]);
+        is_drawn = result == EDIT_LINE;
+        if (result == EDIT_LINE)
+            enter_line(c);
+        else if (result == EDIT_END)
+            chat_talk_leave(c);
+    }
+    if (!is_drawn && c->is_raw)
+        draw(c);
+}
+
 void chat_talk_leave(struct chat *c)
 {
+    if (c->is_raw)
+        fputc('\n', stderr);
     chat_show_end(&c->show);
     if (c->task)
         chat_show_aside(&c->show, "The task runs on: holdfast chat%s%s --resume %s/%s",

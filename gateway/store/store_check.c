@@ -306,6 +306,9 @@ static const struct {
     {"SELECT count(*) FROM inbox WHERE task_key NOT IN (SELECT task_key FROM tasks) AND "
      "task_key NOT IN (SELECT task_key FROM garbage)",
      "messages wait for a task that does not exist"},
+    {"SELECT count(*) FROM contexts WHERE task_key NOT IN (SELECT task_key FROM tasks WHERE "
+     "status < 2) AND task_key NOT IN (SELECT task_key FROM garbage)",
+     "contexts belong to no live task"},
     {"SELECT count(*) FROM tasks WHERE task_key >= (SELECT next_key FROM marks)",
      "tasks have a key that would be given again"},
     {"SELECT count(*) FROM tasks WHERE task_id > (SELECT newest_id FROM marks)",
@@ -341,12 +344,14 @@ static const struct {
     {true, "SELECT 'task ' || t.task_id || ': its input" NOT_AS_WRITTEN "tasks t" SQL_WITH_INPUT
            "WHERE t.input_crc IS NOT CASE WHEN i.input IS NOT NULL OR i.metadata IS NOT NULL "
            "THEN row_crc(t.task_key, i.input, i.metadata) END"},
+    {true, "SELECT 'the context of the task with key ' || task_key || '" NOT_AS_WRITTEN WRONG(
+               "contexts", "task_key, context")},
     {true,
      "SELECT 'message ' || message_id || ' of conversation ' || conversation_id || '" NOT_AS_WRITTEN
          WRONG("messages",
                "owner, conversation_id, message_id, task_id, role, partial, created_at, content")},
     {false, "SELECT 'conversation ' || conversation_id || '" NOT_AS_WRITTEN WRONG(
-                "conversations", "owner, conversation_id, title, agent, updated_at, notices")},
+                "conversations", SQL_CONVERSATION)},
     {false, "SELECT 'the request key of task ' || task_id || '" NOT_AS_WRITTEN WRONG(
                 "request_keys", "owner, key, conversation_id, task_id, created_at")},
     {false, "SELECT 'the row of marks" NOT_AS_WRITTEN WRONG("marks", "next_key, newest_id")},

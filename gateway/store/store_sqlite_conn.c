@@ -51,15 +51,17 @@
     "(SELECT coalesce(sum(length(b.bytes)), 0) FROM blocks b WHERE b.task_key = t.task_key) END"
 #define LIVE                                                                      \
     FULL ", coalesce((SELECT b.last FROM blocks b WHERE b.task_key = t.task_key " \
-         "ORDER BY b.first DESC LIMIT 1), 0)"
+         "ORDER BY b.first DESC LIMIT 1), 0), x.context, x.crc"
 #define WITH_INPUT SQL_WITH_INPUT
+#define WITH_CONTEXT "LEFT JOIN contexts x ON x.task_key = t.task_key "
 #define IN_CONVERSATION "t.owner = ?1 AND t.conversation_id = ?2 AND t.task_id < ?3"
 /* Of type chat and notice alone, when the parameter is 1. */
 #define TURNS(parameter) " AND (" parameter " = 0 OR t.type IN (0, 3))"
 #define NEWEST_FIRST " ORDER BY t.task_id DESC"
-#define CONVERSATION                                                                        \
-    "SELECT c.owner, c.conversation_id, c.title, c.agent, c.updated_at, c.notices, c.crc, " \
-    "(SELECT count(*) FROM tasks t INDEXED BY tasks_live_in WHERE t.status < 2 "            \
+#define CONVERSATION                                                                 \
+    "SELECT c.owner, c.conversation_id, c.title, c.agent, c.updated_at, c.notices, " \
+    "c.unlisted, c.crc, "                                                            \
+    "(SELECT count(*) FROM tasks t INDEXED BY tasks_live_in WHERE t.status < 2 "     \
     "AND t.owner = c.owner AND t.conversation_id = c.conversation_id) FROM conversations c "
 
 /* What a conversation becomes by STMT_CONVERSATION_SET. */
@@ -86,6 +88,9 @@ static const char *const sql[STMT_COUNT] = {
     "THEN row_crc(:task_key" INPUT_VALUES ") END)",
     [STMT_INPUT_NEW] = "INSERT OR REPLACE INTO inputs (task_key" SQL_TASK_INPUT ") "
                        "VALUES (:task_key" INPUT_VALUES ")",
+    [STMT_CONTEXT_NEW] =
+        "INSERT INTO contexts (task_key, context, crc) VALUES (" SUMMED("?1,?2") ")",
+    [STMT_CONTEXT_GONE] = "DELETE FROM contexts WHERE task_key = ?",
     [STMT_TASK_SET] =
         "UPDATE tasks SET (state_crc" SQL_TASK_STATE ", long_crc" SQL_TASK_LONG
         ") = (row_crc(:task_key" STATE_VALUES ")" STATE_VALUES ", row_crc(:task_key" LONG_VALUES
@@ -95,18 +100,17 @@ static const char *const sql[STMT_COUNT] = {
         "INSERT INTO blocks (task_key, first, last, bytes, crc) VALUES (" SUMMED("?1,?2,?3,?4") ")",
     [STMT_CONVERSATION_ENSURE] =
         "INSERT INTO conversations (owner, conversation_id, updated_at, crc) "
-        "VALUES (?1,?2,?3, row_crc(?1,?2,NULL,NULL,?3,0)) ON CONFLICT DO NOTHING",
+        "VALUES (?1,?2,?3, row_crc(?1,?2,NULL,NULL,?3,0,0)) ON CONFLICT DO NOTHING",
     [STMT_CONVERSATION_SET] =
-        "INSERT INTO conversations (owner, conversation_id, title, agent, updated_at, notices, crc) "
+        "INSERT INTO conversations (owner, conversation_id, title, agent, updated_at, notices, unlisted, crc) "
         "VALUES (" SUMMED(
-            "?1,?2,?3,?4,?5,?7 = 2") ") ON CONFLICT (owner, conversation_id) DO UPDATE SET "
-                                     "title = " SET_TITLE ", agent = " SET_AGENT
-                                     ", updated_at = " SET_UPDATED ", notices = " SET_NOTICES
-                                     ", " CRC_IF_SOUND(
-                                         "crc",
-                                         "owner, conversation_id, title, agent, updated_at, notices",
-                                         "owner, conversation_id, " SET_TITLE ", " SET_AGENT
-                                         ", " SET_UPDATED ", " SET_NOTICES),
+            "?1,?2,?3,?4,?5,?7 = 2,?8") ") ON CONFLICT (owner, conversation_id) DO UPDATE SET "
+                                        "title = " SET_TITLE ", agent = " SET_AGENT
+                                        ", updated_at = " SET_UPDATED ", notices = " SET_NOTICES
+                                        ", " CRC_IF_SOUND("crc", SQL_CONVERSATION,
+                                                          "owner, conversation_id, " SET_TITLE
+                                                          ", " SET_AGENT ", " SET_UPDATED
+                                                          ", " SET_NOTICES ", unlisted"),
     [STMT_MESSAGE_NEW] =
         "INSERT INTO messages (owner, conversation_id, message_id, task_id, role, "
         "partial, created_at, content, crc) VALUES (" SUMMED("?1,?2,?3,?4,?5,?6,?7,?8") ")",
@@ -217,20 +221,20 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_ASK_RESULTS] =
         "SELECT " FULL " FROM tasks t INDEXED BY tasks_results" WITH_INPUT
         "WHERE t.type = 1 AND t.status >= 2 AND t.acked = 0 AND " IN_CONVERSATION NEWEST_FIRST,
-    [STMT_ASK_LIVE] = "SELECT " LIVE " FROM tasks t INDEXED BY tasks_live" WITH_INPUT
+    [STMT_ASK_LIVE] = "SELECT " LIVE " FROM tasks t INDEXED BY tasks_live" WITH_INPUT WITH_CONTEXT
                       "WHERE t.status < 2 AND t.task_key > ? ORDER BY t.task_key",
     [STMT_ASK_MESSAGES] =
         "SELECT owner, conversation_id, message_id, task_id, role, partial, created_at, content, crc "
         "FROM messages "
         "WHERE owner = ? AND conversation_id = ? AND message_id < ? ORDER BY message_id DESC",
     [STMT_ASK_CONVERSATION] = CONVERSATION "WHERE c.owner = ? AND c.conversation_id = ?",
-    [STMT_ASK_CONVERSATIONS] =
-        CONVERSATION "WHERE c.owner = ? ORDER BY c.updated_at DESC, c.conversation_id DESC",
-    [STMT_ASK_CONVERSATIONS_BEFORE] =
-        CONVERSATION "WHERE c.owner = ?1 AND (c.updated_at, c.conversation_id) < "
-                     "(SELECT updated_at, conversation_id FROM conversations "
-                     "WHERE owner = ?1 AND conversation_id = ?2) "
-                     "ORDER BY c.updated_at DESC, c.conversation_id DESC",
+    [STMT_ASK_CONVERSATIONS] = CONVERSATION
+    "WHERE c.owner = ? AND c.unlisted = 0 ORDER BY c.updated_at DESC, c.conversation_id DESC",
+    [STMT_ASK_CONVERSATIONS_BEFORE] = CONVERSATION
+    "WHERE c.owner = ?1 AND c.unlisted = 0 AND (c.updated_at, c.conversation_id) < "
+    "(SELECT updated_at, conversation_id FROM conversations "
+    "WHERE owner = ?1 AND conversation_id = ?2) "
+    "ORDER BY c.updated_at DESC, c.conversation_id DESC",
     /* What was removed is gone at once, also while its blocks wait to be collected. */
     [STMT_ASK_BLOCKS] =
         "SELECT rowid, first, last, length(bytes), crc FROM blocks WHERE task_key = ?1 AND last > ?2 AND first >= "

@@ -30,6 +30,8 @@ enum stmt {
     STMT_MARKS_SET,
     STMT_TASK_NEW,
     STMT_INPUT_NEW,
+    STMT_CONTEXT_NEW,
+    STMT_CONTEXT_GONE,
     STMT_TASK_SET,
     STMT_TASK_EXISTS,
     STMT_BLOCK_NEW,
@@ -192,6 +194,8 @@ _Static_assert(TASK_ROW_BYTES == 1024 && TYPE_CHAT == 0 && TYPE_NOTICE == 3,
     "b.task_key = t.task_key WHERE t.task_key NOT IN (SELECT task_key FROM garbage) UNION ALL "    \
     "SELECT g.owner, length(b.bytes) FROM garbage g JOIN blocks b ON b.task_key = g.task_key "     \
     "WHERE g.owner IS NOT NULL"
+/* What the checksum of a conversation is of. */
+#define SQL_CONVERSATION "owner, conversation_id, title, agent, updated_at, notices, unlisted"
 #define SQL_WITH_INPUT " LEFT JOIN inputs i ON i.task_key = t.task_key "
 
 /* Brings the database to version n by scripts[version..n-1], each in a transaction of its own. */

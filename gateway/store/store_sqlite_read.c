@@ -17,7 +17,9 @@ enum {
     TASK_LONG_TEXTS(T) ROW_LONG_CRC,
     TASK_INPUT_TEXTS(T) ROW_INPUT_CRC,
     ROW_IS_FULL,
-    ROW_MORE /* of LIVE the last line in blocks, of ENDED its events' bytes; others have none */
+    ROW_MORE,    /* of LIVE the last line in blocks, of ENDED the bytes of its events */
+    ROW_CONTEXT, /* of LIVE alone */
+    ROW_CONTEXT_CRC
 };
 #undef N
 #undef T
@@ -59,10 +61,18 @@ static void take_more(const struct sql_call *c, struct task_record *t)
         t->state.head = (uint64_t)more;
 }
 
+static bool has_context(const struct sql_call *c)
+{
+    return sqlite3_column_count(c->stmt) > ROW_CONTEXT &&
+           sqlite3_column_type(c->stmt, ROW_CONTEXT) != SQLITE_NULL;
+}
+
 static void take_task(const struct sql_call *c, struct arena_chunk **chunks,
                       struct task_record *ret)
 {
     take_record(c, chunks, ret);
+    if (has_context(c))
+        ret->context = arena_str(chunks, sql_col(c, ROW_CONTEXT));
     take_more(c, ret);
 }
 
@@ -87,6 +97,7 @@ static bool task_is_sound(const struct sql_call *c, const struct task_record *t)
            (!sql_col_int(c, ROW_IS_FULL) ||
             (sql_is_sound(c, key, ROW_STATE_CRC + 1, ROW_LONG_CRC - 1) &&
              input_is_sound(c, key))) &&
+           (!has_context(c) || sql_is_sound(c, key, ROW_CONTEXT, ROW_CONTEXT_CRC - 1)) &&
            (unsigned)t->state.status <= STATUS_CANCELLED && (unsigned)t->type <= TYPE_NOTICE &&
            (unsigned)t->state.error <= TASK_INTERNAL;
 }
@@ -252,7 +263,7 @@ static int ask_messages(struct sql_reader *r, const struct query *q, struct answ
     return sound ? end : STORE_CORRUPT;
 }
 
-/* Rows of owner, id, title, agent, updated_at, notices, checksum, running. */
+/* Rows of owner, id, title, agent, updated_at, notices, unlisted, checksum, running. */
 static int list_conversations(struct sql_call *c, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
@@ -264,7 +275,7 @@ static int list_conversations(struct sql_call *c, const struct query *q, struct 
             break;
         }
         bytes += next;
-        if (!sql_is_sound(c, 0, 0, 5)) {
+        if (!sql_is_sound(c, 0, 0, 6)) {
             int status = sql_conn_damaged(c->conn, "conversation %.*s is not as it was written",
                                           (int)id.n, id.p ? id.p : "");
             (void)sql_end(c);
@@ -276,7 +287,8 @@ static int list_conversations(struct sql_call *c, const struct query *q, struct 
         to->agent = arena_str(&ret->chunks, agent);
         to->updated_at = sql_col_int(c, 4);
         to->notices = (uint32_t)sql_col_int(c, 5);
-        to->running = (uint32_t)sql_col_int(c, 7);
+        to->unlisted = sql_col_int(c, 6) != 0;
+        to->running = (uint32_t)sql_col_int(c, 8);
     }
     return sql_end(c);
 }

@@ -157,8 +157,20 @@ static const char version_6[] =
     WITH_CRC("outbox", "key, hook, id, at, body");
 // clang-format on
 
-const char *const schema_scripts[] = {version_1, version_2, version_3,
-                                      version_4, version_5, version_6};
+/* What chats bring in place of their history; and conversations that no list shows, of which an
+ * owner may have many more than of others. */
+static const char version_7[] =
+    "CREATE TABLE contexts (task_key INTEGER PRIMARY KEY, context TEXT, crc INTEGER);"
+    "ALTER TABLE conversations ADD COLUMN unlisted INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE conversations SET crc = row_crc(owner, conversation_id, title, agent, updated_at, "
+    "notices, unlisted) WHERE crc IS row_crc(owner, conversation_id, title, agent, updated_at, "
+    "notices);"
+    "DROP INDEX conversations_changed;"
+    "CREATE INDEX conversations_changed ON conversations (owner, updated_at, conversation_id) "
+    "WHERE unlisted = 0;";
+
+const char *const schema_scripts[] = {version_1, version_2, version_3, version_4,
+                                      version_5, version_6, version_7};
 const int schema_version = (int)countof(schema_scripts);
 
 static int version_read(struct sql_conn *conn, int *ret)

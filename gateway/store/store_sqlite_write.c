@@ -45,6 +45,14 @@ static void sql_record(struct sql_call *c, const struct task_record *from)
 #undef R
 #undef T
 
+static int put_context(struct store_sqlite *s, const struct task_record *t)
+{
+    struct sql_call c = sql_begin(&s->writer, STMT_CONTEXT_NEW);
+    sql_int(&c, t->key);
+    sql_text(&c, t->context);
+    return sql_run(&c);
+}
+
 static int apply_task_new(struct store_sqlite *s, const struct op *op)
 {
     const struct task_record *t = op->record;
@@ -63,9 +71,17 @@ static int apply_task_new(struct store_sqlite *s, const struct op *op)
         sql_input(&c, t);
         status = sql_run(&c);
     }
-    if (status == STORE_OK && status_is_terminal(t->state.status))
-        status = sqlite_usage_ended(s, t->key);
-    return status;
+    bool has_ended = status_is_terminal(t->state.status);
+    if (status == STORE_OK && t->context.p && !has_ended)
+        status = put_context(s, t);
+    return status == STORE_OK && has_ended ? sqlite_usage_ended(s, t->key) : status;
+}
+
+static int drop_context(struct store_sqlite *s, int64_t task_key)
+{
+    struct sql_call c = sql_begin(&s->writer, STMT_CONTEXT_GONE);
+    sql_int(&c, task_key);
+    return sql_run(&c);
 }
 
 static int apply_task_set(struct store_sqlite *s, const struct op *op)
@@ -78,6 +94,8 @@ static int apply_task_set(struct store_sqlite *s, const struct op *op)
     sql_int(&c, op->task_key);
     sql_state(&c, op->state);
     status = sql_run(&c);
+    if (status == STORE_OK && ends)
+        status = drop_context(s, op->task_key);
     return status == STORE_OK && ends ? sqlite_usage_ended(s, op->task_key) : status;
 }
 
@@ -157,6 +175,7 @@ static int apply_conversation(struct store_sqlite *s, const struct op *op)
     sql_int(&c, op->at);
     sql_int(&c, op->force);
     sql_int(&c, op->turns);
+    sql_int(&c, op->unlisted);
     return sql_run(&c);
 }
 

@@ -31,7 +31,7 @@ async function saved(page) {
 
 scene("a task's events are shown on a time line, and scrubbed", async (its) => {
   const { chat, page, events } = await inspected(its);
-  const rows = await page.locator(".rows tbody td:nth-child(3)").allTextContents();
+  const rows = await page.locator(".rows tbody td:nth-child(4)").allTextContents();
   assert.deepEqual(rows, events.map(({ event }) => event));
   await page.click(".rows button:text-is('5')");
   await chat.waitForText(`event 5 of ${events.length}`, "#place");
@@ -58,6 +58,24 @@ scene("events are filtered by their kind, and searched", async (its) => {
   await chat.waitForText(`${saying.length} of ${events.length} events`, ".filter .hint");
 });
 
+scene("pieces of text become one row; gaps and sizes are shown", async (its) => {
+  const chat = await its.chat({ file: "inspector.html" });
+  const { page } = chat;
+  await page.setInputFiles("#file", fileOf([0, 5, 2_005]));
+  await chat.waitForText("event 3 of 3", "#place");
+  const column = (n) => page.locator(`.rows tbody td:nth-child(${n})`).allTextContents();
+  assert.deepEqual(await column(3), ["", "+5 ms", "+2.0 s"]);
+  assert.deepEqual(await page.locator(".gap[data-long]").allTextContents(), ["+2.0 s"]);
+  const bytes = [0, 5, 2_005].map((ms, at) => JSON.stringify({ type: "event", ...lineOf(ms, at) }).length + 1);
+  assert.deepEqual(await column(5), bytes.map((each) => `${each} B`));
+  await page.click(".filter .join");
+  assert.deepEqual(await column(1), ["1–3"]);
+  assert.deepEqual(await column(6), ["0 5 2005 "]);
+  await page.click(".rows button");
+  await chat.waitForText("event 3 of 3", "#place");
+  assert.match(await chat.textOf(".event-data"), /"text": "0 5 2005 "/);
+});
+
 scene("a stream is looked at while it runs", async (its) => {
   const { chat, puppet } = await its.asked();
   await chat.page.click(".turn .inspect");
@@ -67,10 +85,11 @@ scene("a stream is looked at while it runs", async (its) => {
   puppet.exit();
 });
 
+const task_id = "01HZ0000000000000000000000";
+const lineOf = (ms, at) => ({ task_id, seq: at + 1, ts: 1_000 + ms, event: "token", data: { text: `${ms} ` } });
+
 /** A stream whose events came at these moments, in ms, as a file. */
 function fileOf(moments) {
-  const task_id = "01HZ0000000000000000000000";
-  const lineOf = (ms, at) => ({ task_id, seq: at + 1, ts: 1_000 + ms, event: "token", data: { text: `${ms} ` } });
   const lines = moments.map((ms, at) => `${JSON.stringify(lineOf(ms, at))}\n`);
   return { name: "stream.jsonl", mimeType: "application/jsonl", buffer: Buffer.from(lines.join("")) };
 }

@@ -24,6 +24,42 @@ scene("Markdown is shown as it is meant, and what stands there stays as it is", 
   await chat.waitForStatus("completed");
 });
 
+scene("formulae are drawn with fonts of our own, fetched when the first one comes", async (its) => {
+  const { chat, puppet } = await its.asked({ said: ["It costs $5.\n\n"], shown: "It costs $5." });
+  const fetched = () =>
+    chat.page.evaluate(() => performance.getEntriesByType("resource").map(({ name }) => name).filter((name) => /katex/i.test(name)));
+  assert.deepEqual(await fetched(), []);
+  await chat.page.evaluate(() => {
+    window.refused = [];
+    addEventListener("securitypolicyviolation", ({ violatedDirective }) => window.refused.push(violatedDirective));
+  });
+  puppet.say("Let $a^2$ and \\(b\\):\n\n\\[\n\\frac{a", "}{b}\n\\]\n\nand $\\nothing{$.\n");
+  await chat.page.waitForSelector(".formula[data-display] .katex-display .mfrac");
+  assert.equal(await chat.page.locator(".answer .katex").count(), 3);
+  assert.deepEqual(await chat.allTexts(".answer .formula > code"), ["\\nothing{"]);
+  assert.deepEqual(await chat.page.locator(".answer .katex annotation").allTextContents(), ["a^2", "b", "\\frac{a}{b}"]);
+  await chat.page.evaluate(() => document.fonts.ready);
+  assert.ok((await fetched()).some((name) => name.endsWith(".woff2")));
+  assert.equal(await chat.page.evaluate(() => document.fonts.check("16px KaTeX_Math")), true);
+  assert.deepEqual(await chat.page.evaluate(() => window.refused), []);
+  puppet.exit();
+  await chat.waitForStatus("completed");
+});
+
+scene("a footnote is reached and left without leaving the conversation", async (its) => {
+  const { chat, puppet } = await its.asked({ said: ["One[^1].\n\n[^1]: The note.\n"], shown: "" });
+  await chat.page.waitForSelector(".answer .footnotes");
+  const address = chat.page.url();
+  await chat.page.click(".answer sup a");
+  const focused = () => chat.page.evaluate(() => document.activeElement.closest("sup, li")?.tagName);
+  assert.equal(await focused(), "LI");
+  await chat.page.click(".answer .footnotes a");
+  assert.equal(await focused(), "SUP");
+  assert.equal(chat.page.url(), address);
+  puppet.exit();
+  await chat.waitForStatus("completed");
+});
+
 scene("the last words of a long paragraph are there, however close they came to those before", async (its) => {
   const long = "word ".repeat(1_500).trim(); // it is read again only so often
   const { chat, puppet } = await its.asked({ said: [long] });

@@ -141,6 +141,45 @@ scene("the last question comes back by arrow up, and an answer is asked for agai
   assert.equal(await chat.page.inputValue("#message"), "How deep is the sea?");
 });
 
+scene("choices are buttons; another answer can still be written", async (its) => {
+  const { chat, puppet } = await its.asked({ said: [] });
+  const { page } = chat;
+  const options = ["Red", { id: "b", name: "Deep blue" }, { name: "nameless" }, 5, null];
+  puppet.emit("input_required", { input_id: "q", kind: "question", prompt: "Which?", options });
+  await page.waitForSelector("[data-input-id=q].open");
+  assert.deepEqual(await chat.allTexts("[data-input-id=q] .choices button"), ["Red", "Deep blue"]);
+  assert.equal(await page.locator("[data-input-id=q] input").count(), 1);
+  await page.click("[data-input-id=q] button:text-is('Deep blue')");
+  assert.equal((await puppet.heard.take()).answer, "b");
+  await chat.waitForText("Answered: Deep blue", "[data-input-id=q] .outcome");
+  puppet.emit("input_required", { input_id: "a", kind: "approval", prompt: "May I?", options: ["once"] });
+  await page.waitForSelector("[data-input-id=a].open");
+  assert.deepEqual(await chat.allTexts("[data-input-id=a] button"), ["Approve", "Decline"]);
+  await page.click("[data-input-id=a] button:text-is('Approve')");
+  assert.equal((await puppet.heard.take()).answer, true);
+  puppet.exit();
+  await chat.waitForStatus("completed");
+});
+
+scene("conversations stand below their days, and an answer says who gave it, when, and what it took", async (its) => {
+  const profile = await its.profile({ locale: "en-US", timezoneId: "UTC" });
+  const { chat, puppet } = await its.asked({ profile, said: ["Well."] });
+  puppet.emit("result", { usage: { prompt_tokens: 1200, completion_tokens: 34 } });
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  const facts = (await chat.textOf(".turn .told > .actions .took")).split(" · ");
+  assert.equal(facts[0], "puppet");
+  assert.match(facts[1], /^\d{1,2}:\d\d [AP]M$/);
+  assert.match(facts[2], /^[\d.]+ m?s$/);
+  assert.equal(facts[3], "1,234 tokens");
+  const days = () => chat.page.locator("#conversations > li").evaluateAll((all) => all.map((each) => each.className || "row"));
+  assert.deepEqual(await days(), ["day", "row"]);
+  assert.equal(await chat.textOf("#conversations .day"), "Today");
+  const tomorrow = await its.chat({ profile, prepare: (page) => page.clock.setFixedTime(Date.now() + 86_400_000) });
+  await tomorrow.page.waitForSelector("#conversations .day");
+  assert.equal(await tomorrow.textOf("#conversations .day"), "Yesterday");
+});
+
 scene("a question is Markdown, a tool that waits for approval says so, and the time is counted down", async (its) => {
   const { chat, puppet } = await its.asked({ said: [] });
   const given = { command: "rm -rf *old*" };

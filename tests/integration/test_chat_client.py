@@ -6,11 +6,12 @@ import pathlib
 import re
 import shlex
 import subprocess
+import termios
 
 import pytest
 
 import tokens
-from gateway import BINARY, Gateway, free_port, refusing_port, run
+from gateway import BINARY, WAIT_S, Gateway, free_port, refusing_port, run
 from holdfast import Client, ids, program, wait_until
 from relay import Relay
 from terminal import Command
@@ -391,6 +392,37 @@ def test_talk_knows_its_commands_and_begins_anew(chat):
     status, out, _ = talk.end()
     assert status == 0
     assert len(set(re.findall(r"· task ([\w-]+)/", out))) == 2
+
+
+def test_talk_edits_its_line_and_knows_the_lines_before(chat):
+    talk = chat.start(terminal=True)
+    talk.until("> ")
+    talk.type("helo\x1b[Dl\x01Oh: \n")
+    talk.until("Oh: hello\r\n> ")
+    talk.type("\x1b[A!\n")
+    talk.until("Oh: hello!\r\n> ")
+    talk.type("\x1b[A\x1b[A\x1b[B\x15\x04")  # up, up, down; Ctrl-U, Ctrl-D
+    status, out, _ = talk.end()
+    assert status == 0 and out.count("· task ") == 2
+
+
+def test_answer_on_a_terminal_is_lightly_styled(chat):
+    said = "# T\n**b** `c`\n```\n# d\n```\ne"
+    assert chat.ask({"token": said})[1] == said + "\n"
+    out = chat.ask({"token": said[:8]}, {"token": said[8:]}, terminal=True)[1]
+    assert "\x1b[1m# T\x1b[0m\r\n*" in out and "\x1b[36m`c`" in out and "\x1b[36m# d\x1b[0m\r\n" in out
+    assert re.sub(r"\x1b\[\d+m", "", out).endswith(said.replace("\n", "\r\n") + "\r\n")
+
+
+def test_terminal_is_left_as_it_was(chat):
+    for leave in ("/quit\n", "\x04"):
+        talk = chat.start(terminal=True)
+        flags = termios.tcgetattr(talk.keyboard)[3]
+        talk.until("> ")
+        talk.type(leave)
+        assert talk.process.wait(WAIT_S) == 0
+        assert termios.tcgetattr(talk.keyboard)[3] == flags
+        talk.end()
 
 
 def test_talk_survives_a_break(gateway, chat):

@@ -13,6 +13,7 @@ POLICY = {
     "script-src": "'self'",
     "style-src": "'self'",
     "img-src": "'self' data:",
+    "font-src": "'self'",
     "connect-src": "'self'",
     "worker-src": "'self'",
     "base-uri": "'none'",

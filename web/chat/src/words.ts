@@ -14,6 +14,9 @@ export function duration(ms: number): string {
   return s < 3_600 ? `${Math.floor(s / 60)} min ${s % 60} s` : `${Math.floor(s / 3_600)} h ${Math.floor((s % 3_600) / 60)} min`;
 }
 
+export const size = (bytes: number) =>
+  bytes < 1_024 ? `${number(bytes)} B` : bytes < 1_048_576 ? `${(bytes / 1_024).toFixed(1)} KiB` : `${(bytes / 1_048_576).toFixed(1)} MiB`;
+
 /** The time of day, and the day when that is another one. */
 export function clock(ms: number, now = Date.now()): string {
   const isToday = new Date(ms).toDateString() === new Date(now).toDateString();

@@ -110,6 +110,8 @@ export interface EventData {
     prompt: string;
     tool?: string;
     arguments?: Record<string, unknown>;
+    /** Answers to choose from: a text is its own answer, an object's `id` is. */
+    options?: readonly (string | { id: string; name?: string })[];
     expires_at?: number;
   };
   input_received: { input_id: string; answer: boolean | string | null };
@@ -165,6 +167,8 @@ export interface ChatOptions {
   notify_on_complete?: boolean;
   when_busy?: "parallel" | "reject" | "enqueue" | "interrupt";
   metadata?: Record<string, unknown>;
+  context?: { role: "system" | "developer" | "user" | "assistant"; content: string }[];
+  unlisted?: boolean;
 }
 
 export interface RequestFields {

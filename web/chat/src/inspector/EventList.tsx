@@ -1,28 +1,14 @@
 /** EventList.tsx -- the events around the place in time, each with its number, time and data. */
 
 import type { TaskEvent } from "@holdfast/client";
-import { useEffect, useRef, useState } from "react";
-import { duration, number, plural, pretty } from "../words";
+import { useEffect, useMemo, useRef, useState } from "react";
+import { duration, number, plural, pretty, size } from "../words";
 import type { Recording } from "./recording";
+import { ALL, rowsOf } from "./rows";
 import { laneOf, lanes } from "./Timeline";
 
 const AROUND = 60; // rows before and behind the place
-const ALL = "all";
-
-interface Row {
-  event: TaskEvent;
-  /** Its place among all events. */
-  at: number;
-}
-
-/** The events of this lane that say this text, in their data or their name. */
-export function rowsOf(events: readonly TaskEvent[], lane: string, text: string): Row[] {
-  const wanted = text.trim().toLowerCase();
-  return events
-    .map((event, at) => ({ event, at }))
-    .filter(({ event }) => lane === ALL || laneOf(event) === lane)
-    .filter(({ event }) => !wanted || `${event.event} ${JSON.stringify(event.data)}`.toLowerCase().includes(wanted));
-}
+const LONG_GAP_MS = 1_000;
 
 const gistOf = ({ data }: TaskEvent): string => {
   if ("text" in data) return JSON.stringify(data.text).slice(1, -1);
@@ -45,9 +31,11 @@ export function EventList({ recording, count, seek }: Props) {
   }, [count]);
   const [lane, setLane] = useState(ALL);
   const [text, setText] = useState("");
-  const rows = rowsOf(recording.events, lane, text);
-  const place = rows.findLastIndex(({ at }) => at < count);
-  const event = shown === null ? undefined : recording.events.find(({ seq }) => seq === shown);
+  const [joins, setJoins] = useState(false);
+  const { events, length } = recording;
+  const rows = useMemo(() => rowsOf(events, { lane, text, joins }), [events, length, lane, text, joins]);
+  const place = rows.findLastIndex(({ first }) => first < count);
+  const event = shown === null ? undefined : rows.find(({ event }) => event.seq === shown)?.event;
   return (
     <section className="events" aria-label="Events">
       <div className="filter" role="search" aria-label="Events">
@@ -63,9 +51,12 @@ export function EventList({ recording, count, seek }: Props) {
           value={text}
           onChange={(event) => setText(event.target.value)}
         />
+        <label className="join">
+          <input type="checkbox" checked={joins} onChange={(event) => setJoins(event.target.checked)} /> Join text
+        </label>
         <span className="hint">
-          {rows.length < recording.length ? `${number(rows.length)} of ` : ""}
-          {plural(recording.length, "event")}
+          {rows.length < length ? `${number(rows.length)} ${joins ? "rows" : ""} of `.replace("  ", " ") : ""}
+          {plural(length, "event")}
         </span>
       </div>
       <div className="rows" tabIndex={0} role="region" aria-label="List of events">
@@ -74,35 +65,41 @@ export function EventList({ recording, count, seek }: Props) {
             <tr>
               <th>seq</th>
               <th>time</th>
+              <th>gap</th>
               <th>event</th>
+              <th>size</th>
               <th>data</th>
             </tr>
           </thead>
           <tbody>
-            {rows.slice(Math.max(0, place - AROUND), place + AROUND).map(({ event: each, at }) => {
-              const isCurrent = at === rows[place]?.at;
-              const ms = recording.timeOf(at);
-              const gap = at > 0 ? ms - recording.timeOf(at - 1) : 0;
+            {rows.slice(Math.max(0, place - AROUND), place + AROUND).map(({ event: each, first, last, bytes }) => {
+              const isCurrent = first === rows[place]?.first;
+              const ms = recording.timeOf(first);
+              const gap = first > 0 ? ms - recording.timeOf(first - 1) : 0;
               return (
                 <tr
                   key={each.seq}
                   ref={isCurrent ? current : undefined}
                   aria-current={isCurrent ? "step" : undefined}
-                  data-later={at >= count || undefined}
+                  data-later={first >= count || undefined}
                 >
                   <td>
                     <button
                       type="button"
                       onClick={() => {
                         setShown(each.seq);
-                        seek(ms);
+                        seek(recording.timeOf(last));
                       }}
                     >
                       {each.from ? `${each.from}–${each.seq}` : each.seq}
                     </button>
                   </td>
-                  <td title={`${duration(gap)} after the one before`}>{(ms / 1000).toFixed(3)}</td>
+                  <td>{(ms / 1000).toFixed(3)}</td>
+                  <td className="gap" data-long={gap >= LONG_GAP_MS || undefined}>
+                    {gap >= 1 ? `+${duration(gap)}` : ""}
+                  </td>
                   <td data-lane={laneOf(each)}>{each.event}</td>
+                  <td className="size">{size(bytes)}</td>
                   <td className="gist">{gistOf(each)}</td>
                 </tr>
               );

@@ -7,8 +7,26 @@ import { sentenceOf } from "../trouble";
 import { plainly, pretty } from "../words";
 import { Icon } from "./Icon";
 
-function outcomeOf({ kind, answer }: Question): string {
+interface Choice {
+  id: string;
+  name: string;
+}
+
+/** What may be chosen from; what is no choice is left out, since an agent may say anything there. */
+function choicesOf({ kind, options }: Question): Choice[] {
+  if (kind === "approval" || !Array.isArray(options)) return []; // an approval's answer is true or false
+  const choices = options.map((each) => {
+    const { id, name } = typeof each === "string" ? { id: each } : (each ?? {});
+    return typeof id === "string" && { id, name: plainly(typeof name === "string" && name !== "" ? name : id) };
+  });
+  return choices.filter((choice) => choice !== false);
+}
+
+function outcomeOf(question: Question): string {
+  const { kind, answer } = question;
   if (answer === null || answer === undefined) return "Not answered";
+  const chosen = choicesOf(question).find(({ id }) => id === answer);
+  if (chosen) return `Answered: ${chosen.name}`;
   if (kind === "approval") return answer === true ? "Approved" : "Declined";
   return `Answered: ${answer}`;
 }
@@ -29,6 +47,7 @@ export function QuestionCard({ question, task }: { question: Question; task: Tas
     }
   };
   const shown = promptOf(question);
+  const choices = choicesOf(question);
   return (
     <section className={`question card ${open ? "open" : ""}`} data-input-id={input_id} aria-label="Question">
       {shown.prompt !== "" && (
@@ -42,6 +61,7 @@ export function QuestionCard({ question, task }: { question: Question; task: Tas
           {shown.command}
         </pre>
       )}
+      {open && choices.length > 0 && <Choices choices={choices} busy={said !== null} answer={answer} />}
       {open && kind === "approval" && <Approval busy={said !== null} answer={answer} />}
       {open && kind !== "approval" && <Reply busy={said !== null} answer={answer} />}
       {open && said !== null && <p className="outcome">Sending your answer…</p>}
@@ -97,6 +117,18 @@ function Approval({ busy, answer }: Asking) {
       <button type="button" className="quiet" disabled={busy} onClick={() => answer(false)}>
         Decline
       </button>
+    </div>
+  );
+}
+
+function Choices({ choices, busy, answer }: Asking & { choices: Choice[] }) {
+  return (
+    <div className="row choices">
+      {choices.map(({ id, name }) => (
+        <button key={id} type="button" className="quiet" dir="auto" disabled={busy} onClick={() => answer(id)}>
+          {name}
+        </button>
+      ))}
     </div>
   );
 }
