@@ -1,15 +1,15 @@
 /* The run of a task: when it may start, what the agent is given, and its end.
  *
- * A run starts when task.started is committed, so that a task which a restart finds pending has
- * never run and may be started again, and one that it finds running is an orphan.  The history is
- * read while that commit flies: all that it holds was committed before the task may start. */
+ * A run starts when task.started is committed.  So a task that a restart finds pending has never
+ * run and may be started again, and one that it finds running is an orphan.  The history is read
+ * while that commit is under way: everything in it was committed before the task may start. */
 #include "core/task_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 /* First in, first out: it starts when no other chat or notice task of the conversation is under
- * way, and none that waits was there before it. */
+ * way, and none that waits came before it. */
 static bool must_wait(const struct task *t)
 {
     if (!t->fixed->waits)
@@ -68,8 +68,8 @@ void tasks_may_start(struct conversation *c)
     list_push(&c->hub->freed, &c->freed);
 }
 
-/* Only the first of those that wait for others may start, and those that wait for none: one
- * walk, however many there are. */
+/* Among waiting tasks, only the first that waits for others may start, and all that wait for none:
+ * one walk, however many there are. */
 void tasks_start_next(struct conversation *c)
 {
     bool waits = false;
@@ -150,7 +150,7 @@ static void put_message(struct buf *out, const struct message_record *m)
 }
 
 #define SIDE_BY_SIDE \
-    256 /* messages between a question and its answer, beyond which it is not looked for */
+    256 /* messages between a question and its answer; further away it is not found */
 
 static bool answers(const struct message_record *answer, const struct message_record *question)
 {
@@ -158,7 +158,7 @@ static bool answers(const struct message_record *answer, const struct message_re
            answer->task_id.n && str_eq(answer->task_id, question->task_id);
 }
 
-/* What answers message i; NULL: nothing does. */
+/* The answer to message i, or NULL. */
 static const struct message_record *find_reply(const struct answer *answer, size_t i)
 {
     for (size_t j = i + 1; j < answer->n_messages && j - i <= SIDE_BY_SIDE; j++)
@@ -175,7 +175,7 @@ static bool is_reply(const struct answer *answer, size_t i)
     return false;
 }
 
-/* An answer stands right after its question, also when chats ran side by side. */
+/* An answer stands right after its question, even when chats ran side by side. */
 static void put_history(struct buf *out, const struct answer *answer)
 {
     buf_putc(out, '[');
@@ -229,7 +229,7 @@ void task_run(struct task *t)
     char error[256] = "";
     t->run = t->agent->ops->start(t->agent->settings, &spec, &run_events, t, error);
     buf_done(&parent);
-    free(w->history); /* the agent has it and the input, and nobody else asks */
+    free(w->history); /* the agent has it and the input, and nobody else needs them */
     w->history = NULL;
     t->fixed = task_fixed_drop_input(t->fixed);
     if (!t->run) {

@@ -32,7 +32,7 @@ struct agent_line {
     double progress;     /* progress */
     struct str input_id; /* input_required */
     bool approval;       /* input_required: kind is approval */
-    int64_t timeout_s;   /* input_required; -1 for ever */
+    int64_t timeout_s;   /* input_required; -1: no timeout */
     struct str call_id;  /* tool_call, tool_result, and calls */
     /* calls */
     struct str name;                      /* the tool's; LINE_SPAWN: the task's, NULL for none */
@@ -41,7 +41,7 @@ struct agent_line {
     struct str task_id, content;          /* LINE_SEND, LINE_CANCEL */
     bool tree;
     char error[256];
-    bool over_limit; /* the error is that something is too long (TASK_LIMIT), not a fault of form */
+    bool over_limit; /* something is too long (TASK_LIMIT), as opposed to malformed */
 };
 
 struct agent_line_decoder {
@@ -50,8 +50,8 @@ struct agent_line_decoder {
     struct buf json;  /* data or arguments, copied */
 };
 
-/* An empty line (white space only) is LINE_EMPTY. Unknown members are ignored, and a byte order
- * mark before the line. */
+/* An empty line (white space only) is LINE_EMPTY. Unknown members and a byte order mark before the
+ * line are ignored. */
 bool agent_line_decode(struct agent_line_decoder *d, struct str line, struct agent_line *ret)
     MUST_USE;
 void agent_line_done(struct agent_line_decoder *d);

@@ -333,7 +333,7 @@ def try_faces(world):
 
 
 async def first_frame(world, path, query, frame, token):
-    """What a face's WebSocket says first; None: it is not served."""
+    """The first frame of a face's WebSocket; None: it is not served."""
     extra = {"ssl": ssl.create_default_context()} if world.url.scheme in ("https", "wss") else {}
     scheme = "wss" if extra else "ws"
     address = f"{scheme}://{world.url.netloc}/v1{path}?{query}&token={urllib.parse.quote(token or '')}"
@@ -463,7 +463,7 @@ async def measure(n, questions, asked):
 
 
 def tell_apart(taken):
-    """What the answers about each kind of another's tasks differ by from those about none, and whether that is more than noise."""
+    """How the answers about each kind of another's tasks differ from those about none, and whether that is more than noise."""
     none = taken["none"] + taken["nothing"]
     noise = abs(statistics.median(taken["none"]) - statistics.median(taken["nothing"]))
     said, differ = [], False

@@ -11,7 +11,7 @@
 
 #include "gateway/cli/chat_private.h"
 
-#define MAX_TYPED 4096 /* at once: what a terminal gives as a line */
+#define MAX_TYPED 4096 /* at once: what a terminal delivers as a line */
 #define PROMPT "> "
 #define COLUMNS 80 /* where the terminal does not say */
 
@@ -56,7 +56,7 @@ static void prompt(struct chat *c)
     make_raw(c);
 }
 
-/* Takes the first line that was typed; false when none is complete. */
+/* Takes the first typed line; false when none is complete. */
 static bool take_typed(struct chat *c, struct buf *line)
 {
     const char *newline = c->typed.len ? memchr(c->typed.bytes, '\n', c->typed.len) : NULL;
@@ -103,15 +103,15 @@ static void choose_agent(struct chat *c, const char *name)
 
 static void help(struct chat *c)
 {
-    chat_show_aside(&c->show, "/agents             who can be asked\n"
-                              "/agent NAME         asks that one from now on\n"
+    chat_show_aside(&c->show, "/agents             lists the agents\n"
+                              "/agent NAME        asks that agent from now on\n"
                               "/new                begins another conversation\n"
                               "/resume CONVERSATION/TASK\n"
                               "/cancel, Ctrl-C     stops the answer\n"
-                              "/quit, Ctrl-D       leaves; what runs goes on");
+                              "/quit, Ctrl-D       leaves; a running task continues");
 }
 
-/* False when the line, though it begins with a slash, is no command: a path, perhaps. */
+/* False when the line begins with a slash, but is no command: a path, perhaps. */
 static bool obey(struct chat *c, const char *line)
 {
     size_t n = strcspn(line, " ");
@@ -147,7 +147,7 @@ static void ask(struct chat *c, struct buf *line)
     chat_ask(c);
 }
 
-/* What was typed is taken up to the first question. */
+/* Takes typed lines up to the first question. */
 static void take_lines(struct chat *c)
 {
     struct buf line = {0};
@@ -210,7 +210,7 @@ void chat_talk_leave(struct chat *c)
         fputc('\n', stderr);
     chat_show_end(&c->show);
     if (c->task)
-        chat_show_aside(&c->show, "The task runs on: holdfast chat%s%s --resume %s/%s",
+        chat_show_aside(&c->show, "The task continues: holdfast chat%s%s --resume %s/%s",
                         c->o->url_text ? " " : "", c->o->url_text ? c->o->url_text : "",
                         c->conversation, c->task);
     chat_finish(c, 0);

@@ -6,9 +6,9 @@
 
 struct face_http {
     struct face_exchange face;
-    struct face_stream *stream; /* NULL until the events come */
-    struct js_doc doc;          /* scratch: of replies and events */
-    uint64_t n_said;            /* messages, those included that the client has already */
+    struct face_stream *stream; /* NULL until the events begin */
+    struct js_doc doc;          /* scratch for replies and events */
+    uint64_t n_said;            /* messages, including those that the client already has */
 };
 
 static void face_go_on(struct exchange *x, enum face_next next);
@@ -26,7 +26,7 @@ static void face_replied(void *arg, enum error e, struct str line)
     face_go_on(x, own->face.ops->replied(&own->face, e, line, &own->doc));
 }
 
-/* A fault that the reader of requests finds comes to the face like a refusal of the hub's. */
+/* A fault in the request's form reaches the face like a refusal by the hub. */
 static void face_refuse(struct exchange *x, const struct request_fault *fault)
 {
     struct face_http *own = x->own;
@@ -167,7 +167,7 @@ static void face_put_message(void *arg, const char *name, struct str json)
     telling->at = telling->own->stream->place;
 }
 
-/* Of a reply in one piece each message takes the place of the one before it. */
+/* In a reply in one piece each message replaces the one before it. */
 static void face_put_whole(void *arg, const char *name, struct str json)
 {
     struct telling *telling = arg;

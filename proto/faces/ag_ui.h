@@ -23,7 +23,10 @@ struct ag_ui_request {
     struct str message;   /* what is asked: text of the last message, which is the user's */
     struct str context;   /* JSON array for chat's `context`: what came before; or STR_NULL */
     struct str history;   /* JSON array of AG-UI messages up to the question; or STR_NULL */
+    struct str record;    /* of a connect to a run that has ended, the task's object; or STR_NULL */
+    struct str thread;    /* then also: the history with the run's own answer */
     bool tells_history;   /* the stream begins with it */
+    bool is_before_1_0;   /* the client declares no version: it knows no outcome "cancelled" */
     char task_id[TASK_ID_LEN + 1]; /* of known, "" for none; of a connect the thread's last turn */
     struct face_place known;       /* the client has all up to here */
 };
@@ -31,8 +34,10 @@ struct ag_ui_request {
 /* Reads RunAgentInput. Unknown members are ignored. */
 bool ag_ui_read(struct js_doc *doc, struct str json, struct ag_ui_request *ret, struct buf *memory,
                 char why[128]) MUST_USE;
-/* The messages of a reply `history` as AG-UI's, as the request's history; of the task's own the
- * question alone. */
+/* Of a connect: the record of the task, and then the messages of a reply `history` as AG-UI's. Of
+ * the task's own the history has the question alone. Spans are good after the second call. */
+void ag_ui_read_record(const struct js_doc *doc, uint32_t task, struct ag_ui_request *ret,
+                       struct buf *memory);
 void ag_ui_read_history(struct js_doc *doc, struct str line, struct ag_ui_request *ret,
                         struct buf *memory);
 

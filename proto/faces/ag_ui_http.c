@@ -133,6 +133,8 @@ static enum face_next on_turns(struct face_exchange *x, struct str line, struct 
         return no_thread(x, ERR_NOT_FOUND, STR_NULL, doc);
     if (!settle_place(x->state, doc, task))
         return exchange_fail(x, ERR_OUT_OF_RANGE, "\"Last-Event-ID\" is beyond the last event");
+    if (!exchange_task_lives(doc, task))
+        ag_ui_read_record(doc, task, x->state, &x->memory);
     struct buf *body = exchange_ask(x, VERB_HISTORY, buf_str(&x->ask.conversation_id), STR_NULL);
     js_put_int(body, "limit", SHOWN_MESSAGES);
     exchange_ask_end(x);

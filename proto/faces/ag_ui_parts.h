@@ -10,12 +10,15 @@
 
 #include "proto/faces/face.h"
 
-/* `toolCallId`: the event's call_id behind the task's id, since a call_id may come again in the
- * thread's next run. */
-void ag_ui_put_call_id(struct buf *out, const char *task_id, const struct face_event *e);
-/* A value as a string: a string's own, else its JSON; "" when the event has none. */
+/* The event's call_id behind the task's id, since a call_id may come again in the thread's next
+ * run. */
+void ag_ui_put_call_id(struct buf *out, const char *key, const char *task_id,
+                       const struct face_event *e);
+/* The call as a message of the assistant's lists it. */
+void ag_ui_put_call(struct buf *out, const char *task_id, const struct face_event *e);
+/* A value as a string: a string's own, else its JSON; the fallback when the event has none. */
 void ag_ui_put_as_text(struct buf *out, const char *key, const struct face_event *e,
-                       const char *member);
+                       const char *member, const char *fallback);
 /* The members of an interrupt but its id. */
 void ag_ui_put_question(struct buf *out, const char *task_id, const struct face_event *e);
 /* `usage`, when the task's result tells it. */

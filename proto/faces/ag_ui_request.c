@@ -38,8 +38,8 @@ static struct str since(const struct reader *in, size_t begin)
 
 static void fix_spans(struct ag_ui_request *r, const struct buf *memory)
 {
-    struct str *spans[] = {&r->thread_id, &r->run_id,  &r->resume,
-                           &r->message,   &r->context, &r->history};
+    struct str *spans[] = {&r->thread_id, &r->run_id,  &r->resume, &r->message,
+                           &r->context,   &r->history, &r->record, &r->thread};
     for (size_t i = 0; i < countof(spans); i++)
         if (spans[i]->p)
             spans[i]->p = memory->bytes + (size_t)spans[i]->p - 1;
@@ -243,6 +243,7 @@ static bool read_input(struct reader *in)
 {
     const struct js_doc *d = in->doc;
     uint32_t tools = input_member(d, 0, "tools", JS_ARRAY);
+    in->r->is_before_1_0 = !input_member(d, 0, "protocolVersion", JS_STRING);
     if (!read_string(in, "threadId", &in->r->thread_id))
         return refuse_input(in, "\"threadId\" must be a string");
     if (!read_string(in, "runId", &in->r->run_id) || in->r->run_id.n == 0 || in->r->run_id.n > 128)
@@ -279,32 +280,51 @@ static bool is_answer_of(const struct js_doc *d, uint32_t message, const char *t
     return task && role && js_is(d, role, "assistant") && js_is(d, task, task_id);
 }
 
+/* Messages as AG-UI has them; of this task's no answer, unless the id is "". */
+static struct str read_thread(struct reader *in, uint32_t messages, const char *task_id)
+{
+    const struct js_doc *d = in->doc;
+    struct buf *out = in->memory;
+    size_t begin = out->len;
+    buf_putc(out, '[');
+    for (uint32_t i = messages ? js_first(d, messages) : 0; messages && i < js_end(d, messages);
+         i = js_next(d, i)) {
+        uint32_t id = input_member(d, i, "message_id", JS_STRING);
+        uint32_t role = input_member(d, i, "role", JS_STRING);
+        uint32_t content = input_member(d, i, "content", JS_STRING);
+        if (!id || !role || !content || is_answer_of(d, i, task_id))
+            continue;
+        buf_puts(out, out->len > begin + 1 ? ",{" : "{");
+        js_put_key(out, "id");
+        js_copy(d, id, out);
+        js_put_key(out, "role");
+        js_copy(d, role, out);
+        js_put_key(out, "content");
+        js_copy(d, content, out);
+        buf_putc(out, '}');
+    }
+    buf_putc(out, ']');
+    return since(in, begin);
+}
+
+void ag_ui_read_record(const struct js_doc *doc, uint32_t task, struct ag_ui_request *ret,
+                       struct buf *memory)
+{
+    const struct reader in = {.doc = doc, .memory = memory};
+    size_t begin = memory->len;
+    js_copy(doc, task, memory);
+    ret->record = since(&in, begin);
+}
+
 void ag_ui_read_history(struct js_doc *doc, struct str line, struct ag_ui_request *ret,
                         struct buf *memory)
 {
     struct reader in = {.doc = doc, .r = ret, .memory = memory};
-    uint32_t messages =
-        js_parse(doc, line.p, line.n, JS_OURS) ? input_member(doc, 0, "messages", JS_ARRAY) : 0;
-    size_t begin = memory->len;
-    buf_putc(memory, '[');
-    for (uint32_t i = messages ? js_first(doc, messages) : 0; messages && i < js_end(doc, messages);
-         i = js_next(doc, i)) {
-        uint32_t id = input_member(doc, i, "message_id", JS_STRING);
-        uint32_t role = input_member(doc, i, "role", JS_STRING);
-        uint32_t content = input_member(doc, i, "content", JS_STRING);
-        if (!id || !role || !content || is_answer_of(doc, i, ret->task_id))
-            continue;
-        buf_puts(memory, memory->len > begin + 1 ? ",{" : "{");
-        js_put_key(memory, "id");
-        js_copy(doc, id, memory);
-        js_put_key(memory, "role");
-        js_copy(doc, role, memory);
-        js_put_key(memory, "content");
-        js_copy(doc, content, memory);
-        buf_putc(memory, '}');
-    }
-    buf_putc(memory, ']');
-    ret->history = since(&in, begin);
+    bool good = js_parse(doc, line.p, line.n, JS_OURS);
+    uint32_t messages = good ? input_member(doc, 0, "messages", JS_ARRAY) : 0;
+    ret->history = read_thread(&in, messages, ret->task_id);
+    if (ret->record.p)
+        ret->thread = read_thread(&in, messages, "");
     fix_spans(ret, memory);
 }
 

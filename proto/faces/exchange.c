@@ -7,7 +7,7 @@ struct buf *exchange_ask(struct face_exchange *x, enum verb verb, struct str con
 {
     struct face_ask *ask = &x->ask;
     ask->verb = verb;
-    struct buf conversation = {0}, task = {0}; /* the spans may point into what is replaced */
+    struct buf conversation = {0}, task = {0}; /* the spans may point into the old buffers */
     buf_putstr(&conversation, conversation_id);
     buf_putstr(&task, task_id);
     buf_done(&ask->conversation_id);

@@ -154,14 +154,14 @@ static enum face_next openai_begin(struct face_exchange *x, const struct face_in
     return tell_models(x, in->agents, in->operation == OPENAI_MODEL ? in->conversation : STR_NULL);
 }
 
-/* Of an error alone. */
+/* The reply is an error: all else is followed. */
 static enum face_next openai_replied(struct face_exchange *x, enum error e, struct str line,
                                      struct js_doc *doc)
 {
     return exchange_fail_line(x, e, line, doc);
 }
 
-/* What failed is not asked for again by itself: the agent would run once more. */
+/* The client must not ask again by itself after a failure: the agent would run once more. */
 const struct face_http_ops openai_http_ops = {
     .stream = &openai_ops,
     .begin = openai_begin,

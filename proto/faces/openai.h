@@ -40,7 +40,7 @@ void openai_put_error(struct buf *out, int status, struct str message, struct st
 /* The same of what the gateway itself finds. */
 void openai_put_gateway_error(struct buf *out, enum error e, const char *message);
 
-/* What a completion is asked with: the state of its exchange. */
+/* The state of an exchange: how its completion is told. */
 struct openai_options {
     bool is_whole, wants_usage;
 };

@@ -155,7 +155,7 @@ static void put_event(struct openai_stream *s, const struct face_event *e,
     put_chunk(s, to);
 }
 
-/* What the model's server counted, when it did. */
+/* The tokens that the model's server has counted; false when it has not. */
 static bool put_usage(struct openai_stream *s, const struct face_event *e)
 {
     const struct js_doc *d = e->doc;
@@ -200,7 +200,7 @@ static void chat_completed(struct openai_stream *s, const struct face_event *e,
         put_chunk(s, to);
 }
 
-/* What HTTP says of a task that failed. */
+/* The HTTP status of a task that failed. */
 static int failure_status(struct str code)
 {
     static const struct {

@@ -54,9 +54,10 @@ static struct buf *begin_event(struct responses_stream *s, const char *type)
 {
     s->type = type;
     buf_clear(&s->out);
-    buf_putc(&s->out, '{');
-    js_put_field(&s->out, "type", str_of(type));
-    js_put_int(&s->out, "sequence_number", (int64_t)s->n_events++);
+    buf_puts(&s->out, "{\"type\":\"");
+    buf_puts(&s->out, type);
+    buf_puts(&s->out, "\",\"sequence_number\":");
+    buf_put_u64(&s->out, s->n_events++);
     return &s->out;
 }
 
@@ -184,8 +185,12 @@ static void put_text(struct responses_stream *s, enum item_kind kind, struct str
         begin_run(s, kind, to);
     }
     if (kind == ITEM_MESSAGE) {
+        bool is_first = s->last.n == s->all.n; /* the last run is all that was said */
         face_said_add(&s->all, text);
-        face_said_add(&s->last, text);
+        if (is_first)
+            s->last = s->all;
+        else
+            face_said_add(&s->last, text);
     }
     buf_putstr(&s->text, text);
     struct buf *out = begin_part_event(s, kind == ITEM_MESSAGE ? "response.output_text.delta"
@@ -204,7 +209,7 @@ static void on_text(struct responses_stream *s, enum item_kind kind, const struc
         put_text(s, kind, text, to);
 }
 
-/* What was streamed stays when it is the answer, as a whole or in its last run. */
+/* The streamed text stays when it is the answer, as a whole or in its last run. */
 static void on_final_answer(struct responses_stream *s, const struct face_event *e,
                             const struct face_sink *to)
 {

@@ -91,7 +91,7 @@ static bool is_message(const struct js_doc *d, uint32_t item)
     return type ? js_is(d, type, "message") : typed_member(d, item, "role", JS_STRING) != 0;
 }
 
-/* What an answer holds beside messages says nothing to the agent a second time. */
+/* The other items of an answer say nothing to the agent a second time. */
 static bool check_item(struct reader *in, uint32_t item)
 {
     static const char *const of_answers[] = {"reasoning", "mcp_call", "mcp_approval_request",

@@ -58,6 +58,52 @@ scene("events are filtered by their kind, and searched", async (its) => {
   await chat.waitForText(`${saying.length} of ${events.length} events`, ".filter .hint");
 });
 
+scene("the connection is seen: its states, frames both ways, cursors, latency", async (its) => {
+  const { chat, puppet } = await its.asked();
+  const { page } = chat;
+  await page.click(".turn .inspect");
+  await chat.waitForText("event 5 of 5", "#place");
+  await page.click("#bar nav a:text-is('Connection')");
+  await chat.waitForText("live", "[data-fact=State] dd");
+  await page.waitForSelector("[data-fact=Latency] dd:has-text('median')"); // of the ping that opening it sends
+  const rows = (way) => page.locator(`.frames tr[data-way=${way}] td:nth-child(4)`).allTextContents();
+  assert.ok((await rows("out")).includes("resume") && (await rows("out")).includes("ping"));
+  assert.ok((await rows("in")).includes("pong"));
+  assert.deepEqual((await rows("state")).slice(-2), ["live", "connecting"]);
+  await chat.waitForText("5", "[data-cursor] strong");
+  puppet.say(" deep");
+  await chat.waitForText("6", "[data-cursor] strong"); // the stream goes on while the connection is looked at
+  await its.network.cut();
+  await page.waitForSelector(".frames tr[data-way=state] td:text-is('waiting')");
+  assert.match(await chat.textOf("[data-fact=Trouble] dd"), /1006/);
+  await its.network.restore();
+  await page.waitForFunction(() => document.querySelector("[data-fact=State] dd").textContent === "live");
+  await page.selectOption(".frames select", "out");
+  await page.fill(".frames input", '"ping"');
+  await page.click(".frames .rows button");
+  assert.match(await chat.textOf(".frames .event-data"), /"type": "ping"/);
+  assert.ok(!(await page.content()).includes((await chat.guest()).token)); // a picture of it gives nobody away
+  await page.click("#bar nav a:text-is('Streams')");
+  await chat.waitForText("event 6 of 6", "#place");
+  puppet.exit();
+});
+
+scene("faults are switches of the connection's page", async (its) => {
+  const chat = await its.chat({ file: "inspector.html", hash: "#connection" });
+  const { page } = chat;
+  await chat.waitForText("live", "[data-fact=State] dd");
+  await page.fill("[name=refuse]", "2");
+  await page.fill("[name=closeCode]", "4429");
+  await page.click(".faults button:text-is('Apply')");
+  await page.waitForFunction(() => [...document.querySelectorAll(".frames .gist")].filter((row) => row.textContent.includes("4429")).length >= 2);
+  await chat.waitForText("live", "[data-fact=State] dd");
+  assert.equal(new URL(page.url()).searchParams.get("fault"), "refuse:2,closeCode:4429");
+  assert.equal(await page.inputValue("[name=refuse]"), "2");
+  await page.click(".faults button:text-is('None')");
+  await page.waitForURL((url) => !url.searchParams.has("fault"));
+  await chat.waitForText("live", "[data-fact=State] dd");
+});
+
 scene("pieces of text become one row; gaps and sizes are shown", async (its) => {
   const chat = await its.chat({ file: "inspector.html" });
   const { page } = chat;

@@ -255,6 +255,15 @@ scene("a create without stream is answered when the client must approve", async 
   await assert.rejects(openai.responses.create({ ...request, input: [{ ...answer, approve: true }] }), OpenAI.ConflictError);
 });
 
+scene("a task that our own wire has started is a response", async (openai, token) => {
+  const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+  const body = JSON.stringify({ message: says({ token: "a" }) });
+  const made = await (await fetch(`${world.base}/v1/conversations/own/tasks`, { method: "POST", headers, body })).json();
+  const id = `resp_${Buffer.from("own").toString("base64url")}.${made.task.task_id}`;
+  const response = await openai.responses.stream({ response_id: id }).finalResponse();
+  assert.deepEqual([response.id, response.status, response.output_text], [id, "completed", "a"]);
+});
+
 scene("every replay has the same events with the same numbers", async (openai) => {
   const input = says({ thinking: "hm" }, { token: "a" }, { token: "b" }, { final_answer: "c" });
   const first = await eventsOf(await openai.responses.create({ model: "script", input, stream: true }));
@@ -399,6 +408,7 @@ scene("what is wrong is told in the protocol's own form", async (openai) => {
     assert.match(error.message, /"tools" are not taken/);
     return true;
   });
+  await assert.rejects(refused({ input: "x".repeat(1 << 20) }), { status: 413, code: "too_large" });
   await assert.rejects(refused({ model: "nobody" }), OpenAI.BadRequestError);
   await assert.rejects(refused({ conversation: "no such id!" }), /conversation_id/);
   await assert.rejects(refused({ previous_response_id: "resp_nothing" }), OpenAI.NotFoundError);
@@ -412,7 +422,7 @@ scene("foreign, unknown and malformed ids get one answer", async (openai, token)
   const { id } = await openai.responses.create({ model: "script", input: "x", background: true });
   await polled(openai, id);
   const unknown = "resp_YzE.01ARZ3NDEKTSV4RRFFQ69G5FAV";
-  const ids = [id, unknown, "resp_YzE", "resp_.", "x", id.toLowerCase(), `${id}0`];
+  const ids = [id, unknown, "resp_YzE", "resp_.", "x", id.toLowerCase(), `${id}0`, "a%2Fb", "a/b", "a&b", "a;b"];
   const said = async (method, tail, of, as = other) => {
     const headers = { authorization: `Bearer ${as}`, "content-type": "application/json" };
     const answer = await fetch(`${world.base}/v1/responses/${of}${tail}`, { method, headers });

@@ -3,7 +3,7 @@
 #include "proto/js.h"
 #include "tests/support/config_kit.h"
 
-/* --- what is right ---------------------------------------------------------------------------- */
+/* --- valid files ------------------------------------------------------------------------------ */
 
 static void test_config_defaults_are_those_of_the_manual(void **state)
 {
@@ -164,7 +164,7 @@ static void test_config_data_follows_xdg(void **state)
     config_done(&c);
     unsetenv("XDG_STATE_HOME");
     unsetenv("HOME");
-    assert_faults("{}", "data: is missing, and there is no HOME to choose a directory below\n");
+    assert_faults("{}", "data: is missing, and without HOME there is no default\n");
     setenv("HOME", "/nonexistent", 1);
 }
 
@@ -301,7 +301,7 @@ static void test_config_faults_hold_no_values(void **state)
     }
 }
 
-/* --- what goes together ----------------------------------------------------------------------- */
+/* --- keys that depend on each other ----------------------------------------------------------- */
 
 static void test_config_print_masks_secrets_and_loads_again(void **state)
 {

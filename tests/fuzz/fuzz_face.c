@@ -15,33 +15,67 @@ static const struct face_http_ops *const others[] = {&openai_http_ops, &ag_ui_ht
 static const struct face_ws_ops *const sockets[] = {&ai_sdk_ws_ops, &responses_ws_ops};
 static struct js_doc doc, check;
 
+/* Keeps what a stream says behind an event. */
+struct listener {
+    const struct face_stream *stream;
+    uint64_t behind;
+    struct buf *out;
+    size_t n; /* that it has said in all */
+};
+
 static void keep(void *arg, const char *name, struct str json)
 {
+    struct listener *l = arg;
     (void)name;
+    l->n++;
     ASSERT(js_parse(&check, json.p, json.n, JS_ANY_NUMBER));
-    buf_putstr(arg, json);
-    buf_putc(arg, '\n');
+    if (l->behind && l->stream->place.seq <= l->behind)
+        return;
+    buf_putstr(l->out, json);
+    buf_putc(l->out, '\n');
 }
 
 /* Each line is an event: its first byte chooses the type, the rest is the data. */
-static void tell(struct face_stream *s, struct str bytes, struct buf *out)
+static void tell(struct face_stream *s, struct str bytes, uint64_t behind, struct buf *out)
 {
-    const struct face_sink sink = {.put = keep, .arg = out};
-    while (bytes.n > 1) {
+    struct listener l = {.stream = s, .behind = behind, .out = out};
+    const struct face_sink sink = {.put = keep, .arg = &l};
+    for (uint64_t seq = 1; bytes.n > 1; seq++) {
         const char *newline = memchr(bytes.p + 1, '\n', bytes.n - 1);
         size_t n = newline ? (size_t)(newline - bytes.p) : bytes.n;
         enum event_type type = (enum event_type)((unsigned char)bytes.p[0] % N_EVENT_TYPES);
         bool was_over = s->is_over;
-        size_t len = out->len;
+        size_t n_said = l.n;
         if (js_parse(&doc, bytes.p + 1, n - 1, JS_AGENT) && js_type(&doc, 0) == JS_OBJECT)
-            face_stream_event(s, &(struct face_event){.type = type, .doc = &doc}, &sink);
+            face_stream_event(s, &(struct face_event){.type = type, .seq = seq, .doc = &doc},
+                              &sink);
         if (bytes.p[0] & 0x40)
             face_stream_idle(s, &sink);
-        ASSERT(!was_over || out->len == len);
+        ASSERT(!was_over || l.n == n_said);
         n += newline ? 1 : 0;
         bytes.p += n;
         bytes.n -= n;
     }
+}
+
+/* Who comes back to AG-UI's stream gets all that is behind the place, whatever is opened again. */
+static void come_back(const struct face_task *task, struct str bytes, uint64_t place)
+{
+    struct buf rest = {0}, told = {0};
+    struct ag_ui_request all = {.history = STR("[]")}, some = all;
+    struct face_task first = *task, later = *task;
+    some.known.seq = place;
+    first.request = &all;
+    later.request = &some;
+    struct face_stream *a = ag_ui_ops.make(&first), *b = ag_ui_ops.make(&later);
+    tell(a, bytes, place, &rest);
+    tell(b, bytes, 0, &told);
+    ASSERT(told.len >= rest.len);
+    ASSERT(rest.len == 0 || memcmp(told.bytes + told.len - rest.len, rest.bytes, rest.len) == 0);
+    face_stream_free(a);
+    face_stream_free(b);
+    buf_done(&rest);
+    buf_done(&told);
 }
 
 static void read_frame(const struct face_ws_ops *ops, struct str text)
@@ -97,13 +131,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
                                                                                : NULL,
                                        .after_answer = data[0] & 0x80 ? STR("q") : STR_NULL};
         struct face_stream *a = faces[i]->make(&task), *b = faces[i]->make(&task);
-        tell(a, rest, &first);
-        tell(b, rest, &again);
+        tell(a, rest, 0, &first);
+        tell(b, rest, 0, &again);
         ASSERT(str_eq(buf_str(&first), buf_str(&again)));
         face_stream_free(a);
         face_stream_free(b);
         buf_done(&first);
         buf_done(&again);
     }
+    const struct face_task task = {.task_id = STR("01ARZ3NDEKTSV4RRFFQ69G5FAV"),
+                                   .conversation_id = STR("c"),
+                                   .agent = STR("a")};
+    come_back(&task, rest, 1 + data[0] % 8);
     return 0;
 }

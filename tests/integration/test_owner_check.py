@@ -107,7 +107,7 @@ def test_a_difference_of_one_byte_is_found(leak):
 @pytest.mark.parametrize("kind", ["runs", "ended"])
 @pytest.mark.parametrize("late_us, found", [(0, False), (100, True)])
 def test_a_difference_in_time_is_found(kind, late_us, found):
-    """Of one of the kinds alone, in answers that are otherwise as scattered as a network makes them."""
+    """A difference in one kind only, in answers that otherwise vary as much as over a network."""
     module = load()
     scatter = random.Random(5)
 

@@ -113,7 +113,7 @@ static void test_another_final_answer_takes_the_last_run_back(void **state)
                                     "{'type':'text-delta','id':'text-2','delta':'final'}\n"));
 }
 
-/* What tokens say beyond 256 KiB is in the events alone: the answer that is made of them is cut. */
+/* Beyond 256 KiB the events alone have what tokens say: the answer that is made of them is cut. */
 static void test_cut_final_answer_takes_nothing_back(void **state)
 {
     struct buf data = {0};

@@ -107,7 +107,7 @@ static void test_tools_of_the_gateway_are_not_the_clients_to_run(void **state)
                                 "'name':'clock','arguments':{'zone':'UTC'}}}}\n"));
 }
 
-/* What is said cannot be taken back: see docs/faces.md. */
+/* Nothing that is said can be taken back: see docs/faces.md. */
 static void test_final_answer_after_what_was_said(void **state)
 {
     (void)state;
@@ -220,7 +220,7 @@ static const char recorded[] =
     "{\"role\":\"user\",\"content\":\"three\"}]}";
 #define AGENTS "[{'name':'a','description':'','default':true},{'name':'b'}]"
 
-static enum face_next ask(enum openai_operation operation, const char *body, const char *key)
+static enum face_next ask(int operation, const char *body, const char *key)
 {
     exchange_done(&exchange);
     exchange = (struct face_exchange){.ops = &openai_http_ops};

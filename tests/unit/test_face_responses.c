@@ -66,7 +66,7 @@ static void tell(enum event_type type, const char *data)
         &sink);
 }
 
-/* What a task says before its agent does, and what is made of it. */
+/* The events before the agent says something, and what is made of them. */
 static void begin(void)
 {
     tell(EVENT_TASK_CREATED, json("{'agent':'a','input':'hi'}"));

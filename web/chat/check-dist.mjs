@@ -1,4 +1,5 @@
-// check-dist.mjs -- fails when dist/ is not what the sources give.  It builds into a folder of its own.
+// check-dist.mjs -- fails when dist/ differs from a build of the sources.  It builds into its own
+// folder.
 
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -172,6 +172,24 @@ export const states = {
     return chat;
   },
 
+  async connection(its, options) {
+    const chat = await states.inspector(its, options);
+    await chat.page.click("#bar nav a:text-is('Connection')");
+    await chat.page.waitForSelector("[data-cursor]");
+    await chat.page.waitForSelector("[data-fact=Latency] dd:has-text('median')");
+    return chat;
+  },
+
+  async formulae(its, options) {
+    const said = "Completing the square of $ax^2 + bx + c = 0$ with $a \\ne 0$:\n\n$$\nx_{1,2} = \\frac{-b \\pm \\sqrt{b^2 - 4ac}}{2a}\n$$\n\nThe root is real when \\(b^2 \\ge 4ac\\)[^1].\n\n[^1]: Else there are two complex ones.\n";
+    const { chat, puppet } = await its.asked({ profile: await its.profile(options), text: "Where is the formula from?", said: [said], shown: "" });
+    puppet.exit();
+    await chat.waitForStatus("completed");
+    await chat.page.waitForSelector(".katex-display .sqrt");
+    await chat.page.evaluate(() => document.fonts.ready);
+    return chat;
+  },
+
   async inspector(its, options) {
     const profile = await its.profile(options);
     const text = "How do I limit a client's rate in C?";

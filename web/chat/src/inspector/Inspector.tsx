@@ -1,4 +1,7 @@
-/** Inspector.tsx -- a task's stream as it came: on a time line, scrubbed, replayed, saved, opened. */
+/**
+ * Inspector.tsx -- a task's stream as it arrived: on a time line, scrubbed, replayed, saved,
+ * opened.
+ */
 
 import type { Task } from "@holdfast/client";
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
@@ -10,6 +13,7 @@ import { Work } from "../parts/Work";
 import { useWatched } from "../watch";
 import { duration, plural } from "../words";
 import { Chooser } from "./Chooser";
+import { Connection } from "./Connection";
 import { EventList } from "./EventList";
 import { usePlayer } from "./player";
 import { Recording } from "./recording";
@@ -18,12 +22,14 @@ import { Timeline } from "./Timeline";
 const SPEEDS = [1, 10];
 const ADDRESS = /^#([A-Za-z0-9][A-Za-z0-9._-]{0,127})\/([0-9A-Z]{26})$/;
 
+const CONNECTION = "#connection";
+
 const onHash = (listener: () => void) => {
   addEventListener("hashchange", listener);
   return () => removeEventListener("hashchange", listener);
 };
 
-/** What the task of the page's address says, as it comes, each piece by itself. */
+/** The events of the task in the page's address as they arrive, each piece by itself. */
 function useStream(address: string): { recording: Recording | null; trouble: string } {
   const [, conversationId, taskId] = useMemo(() => ADDRESS.exec(address) ?? [], [address]);
   const recording = useMemo(() => (taskId ? new Recording() : null), [conversationId, taskId]);
@@ -43,10 +49,13 @@ function useStream(address: string): { recording: Recording | null; trouble: str
 
 export function Inspector() {
   const address = useSyncExternalStore(onHash, () => location.hash);
-  const stream = useStream(address);
+  const isConnection = address === CONNECTION;
+  const streamAddress = useRef(address); // goes on while the connection is looked at
+  if (!isConnection) streamAddress.current = address;
+  const stream = useStream(streamAddress.current);
   const [file, setFile] = useState<{ name: string; recording: Recording } | null>(null);
   const [trouble, setTrouble] = useState("");
-  useEffect(() => setFile(null), [address]);
+  useEffect(() => setFile(null), [streamAddress.current]);
 
   const open = async (chosen: File | undefined) => {
     if (!chosen) return;
@@ -72,7 +81,15 @@ export function Inspector() {
         <a className="brand" href="./" aria-label="To the chat">
           <Mark />
         </a>
-        <h1>Stream inspector</h1>
+        <h1>Inspector</h1>
+        <nav aria-label="Inspector">
+          <a href={isConnection && streamAddress.current !== CONNECTION ? streamAddress.current || "#" : "#"} aria-current={isConnection ? undefined : "page"}>
+            Streams
+          </a>
+          <a href={CONNECTION} aria-current={isConnection ? "page" : undefined}>
+            Connection
+          </a>
+        </nav>
         {file && <code className="file">{file.name}</code>}
         <ConnectionState tasks={[]} />
         <OpenButton open={open} />
@@ -85,7 +102,7 @@ export function Inspector() {
             {told}
           </p>
         )}
-        {recording ? <Desk key={file?.name ?? address} recording={recording} /> : <Chooser />}
+        {isConnection ? <Connection /> : recording ? <Desk key={file?.name ?? address} recording={recording} /> : <Chooser />}
       </main>
     </div>
   );

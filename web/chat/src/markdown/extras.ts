@@ -20,7 +20,7 @@ import { formulaFromMarkdown, formulaSyntax } from "./formula";
 
 const ADDRESS = /\bhttps?:\/\/[^\s<>"'`)\]]*[^\s<>"'`)\].,;:!?]/g;
 
-/** Tables cost a paragraph eight times its reading: those who have none can do without. */
+/** Tables cost a paragraph eight times its parsing, so texts without any skip them. */
 export function extras(this: Processor, { tables }: { tables: boolean }) {
   const data = this.data() as { micromarkExtensions?: object[]; fromMarkdownExtensions?: object[] };
   (data.micromarkExtensions ??= []).push(gfmStrikethrough(), gfmTaskListItem(), gfmFootnote(), formulaSyntax);

@@ -12,7 +12,7 @@ const agent = fileURLToPath(
   new URL("../../../../tests/browser/fixtures/puppet_agent.py", import.meta.url),
 );
 const stage = new Stage();
-const store = new MemoryStore(); // whose guest all clients here are
+const store = new MemoryStore(); // all clients here are its guest
 let gateway;
 let client;
 let count = 0;
@@ -32,7 +32,7 @@ after(async () => {
 
 const another = () => connect(`ws://127.0.0.1:${gateway.port}/v1/ws`, { WebSocket, store });
 
-/** The object, as soon as it is so. */
+/** The object, as soon as the condition holds. */
 async function until(observable, condition) {
   for await (const now of observable.changes()) if (condition(now)) return now;
 }
