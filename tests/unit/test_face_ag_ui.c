@@ -414,7 +414,7 @@ static void test_context_is_cut_at_the_front(void **state)
     (void)state;
     struct buf json = {0};
     buf_puts(&json, json(IDS "'messages':["));
-    for (char c = 'a'; c <= 'd'; c++) {
+    for (int c = 'a'; c <= 'd'; c++) {
         buf_putf(&json, json("{'id':'%c','role':'user','content':'%c"), c, c);
         for (size_t i = 0; i < MAX_HISTORY / 3; i++)
             buf_putc(&json, '.');

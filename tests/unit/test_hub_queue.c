@@ -1,4 +1,4 @@
-/* What comes before a run: those that wait, thousands of them; and the store's part in a start. */
+/* Everything before a run: thousands of chats that wait, and the store's part in a start. */
 #include <time.h>
 
 #define KIT_RUNS 512
@@ -124,7 +124,7 @@ static void test_hub_history_is_read_beside_the_commit_of_the_start(void **state
     client_free(c);
 }
 
-/* What cannot be read ends the task, whose start may be on disk by then or not. */
+/* A history that cannot be read ends the task, whether its start is on disk by then or not. */
 static void test_hub_history_that_cannot_be_read_ends_the_task(void **state)
 {
     struct kit *k = *state;
