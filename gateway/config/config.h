@@ -104,7 +104,9 @@ struct config_hook {
     X(FACE_OPENAI, "openai",                                                                \
       "OpenAI's Responses at /v1/responses, Chat Completions at /v1/chat/completions, and " \
       "/v1/models")                                                                         \
-    X(FACE_AG_UI, "ag_ui", "AG-UI, at /v1/ag-ui/{agent}")
+    X(FACE_AG_UI, "ag_ui", "AG-UI, at /v1/ag-ui/{agent}")                                   \
+    X(FACE_A2A, "a2a", "the Agent2Agent protocol, at /v1/a2a")                              \
+    X(FACE_MCP, "mcp", "agents as tools of the Model Context Protocol, at /v1/mcp")
 
 enum config_face {
 #define X(name, key, doc) name,

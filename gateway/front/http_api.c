@@ -49,7 +49,7 @@ static const struct route routes[] = {
 
 bool http_api_serves(const char *path)
 {
-    return strncmp(path, "/v1/", 4) == 0;
+    return strncmp(path, "/v1/", 4) == 0 || strncmp(path, "/.well-known/", 13) == 0;
 }
 
 /* --- routes ----------------------------------------------------------------------------------- */
@@ -67,7 +67,8 @@ static enum method method_of(struct lws *wsi)
     return m;
 }
 
-/* Walks pattern and path together; a brace matches one segment. */
+/* Walks pattern and path together; a brace matches up to the next slash, or up to the character
+ * that follows it in the pattern. */
 static bool match(struct exchange *x, const char *pattern, const char *path)
 {
     while (*pattern) {
@@ -76,10 +77,11 @@ static bool match(struct exchange *x, const char *pattern, const char *path)
                 return false;
             continue;
         }
+        const char ends[] = {'/', pattern[3], 0};
         char **to = pattern[1] == 'c'   ? &x->conversation_id
                     : pattern[1] == 't' ? &x->task_id
                                         : &x->agent;
-        size_t n = strcspn(path, "/");
+        size_t n = strcspn(path, ends);
         free(*to);
         *to = xstrdup((struct str){path, n});
         path += n;
@@ -548,7 +550,7 @@ int http_api_writable(struct exchange *x)
     if (!x->answered || x->to_come > 0)
         return 0;
     struct http_json json = {x->status, x->origin, NULL, NULL, x->is_head, buf_str(&x->answer)};
-    if (x->is_whole)
+    if (x->own)
         json.name = x->route->kind->header(x, &json.value);
     int result = http_answer_json(x->wsi, &json);
     struct lws *wsi = x->wsi;

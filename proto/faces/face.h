@@ -103,6 +103,9 @@ bool face_is_true(const struct face_event *e, const char *member);
 void face_copy(struct buf *out, const char *key, const struct face_event *e, const char *member,
                struct str fallback);
 
+/* A member that is a time of RFC 3339; nothing when there is none (0). */
+void face_put_time(struct buf *out, const char *key, int64_t ms);
+
 /* A fingerprint of text that arrives in pieces: equal texts have equal fingerprints, however they
  * were cut. It spares a stream a copy of its whole text. */
 struct face_said {

@@ -14,8 +14,7 @@
 #include "proto/faces/socket.h"
 
 void responses_put_id(struct buf *out, struct str conversation_id, struct str task_id);
-/* Appends the two ids; false for anything that responses_put_id does not write (the two ids
- * themselves are not checked). */
+/* Appends the two ids; false for what responses_put_id does not write. */
 bool responses_read_id(struct str id, struct buf *conversation_id, struct buf *task_id) MUST_USE;
 
 /* The id of a requested approval: the question's input_id, as text that every client accepts. */

@@ -12,21 +12,17 @@
 void responses_put_id(struct buf *out, struct str conversation_id, struct str task_id)
 {
     buf_puts(out, PREFIX);
-    base64url_put(out, conversation_id.p, conversation_id.n);
-    buf_putc(out, '.');
-    buf_putstr(out, task_id);
+    exchange_put_id(out, conversation_id, task_id);
 }
 
 bool responses_read_id(struct str id, struct buf *conversation_id, struct buf *task_id)
 {
-    if (!str_begins(id, STR(PREFIX)))
+    struct str task;
+    if (!str_begins(id, STR(PREFIX)) ||
+        !exchange_read_id(str_from(id, strlen(PREFIX)), conversation_id, &task))
         return false;
-    id = str_from(id, strlen(PREFIX));
-    const char *dot = memchr(id.p, '.', id.n);
-    if (!dot)
-        return false;
-    buf_putstr(task_id, str_from(id, (size_t)(dot - id.p) + 1));
-    return base64url_read((struct str){id.p, (size_t)(dot - id.p)}, conversation_id);
+    buf_putstr(task_id, task);
+    return true;
 }
 
 void responses_put_approval_id(struct buf *out, struct str input_id)

@@ -11,6 +11,7 @@ export async function outputOf(section, world, token, message) {
   const program = lines
     .replace("http://127.0.0.1:8080", world.base)
     .replace('"assistant"', '"script"')
+    .replace("/assistant/", "/script/")
     .replace('"Count to 3."', JSON.stringify(message));
   const { stdout } = await promisify(execFile)(
     process.execPath,

@@ -35,7 +35,7 @@ export class WireLog extends Observable {
   readonly cursors = new Map<string, Cursor>();
   /** Lines and bytes, each way. */
   readonly sums = { out: { lines: 0, bytes: 0 }, in: { lines: 0, bytes: 0 } };
-  /** Latencies of answered requests, in ms; the newest last. */
+  /** Round trips of requests that were answered, in ms; the newest last. */
   latencies: readonly number[] = [];
   #n = 0;
   #asked = new Map<string, number>();

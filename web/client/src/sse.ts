@@ -25,7 +25,7 @@ const queryOf = ({ limit, before, status, tree }: Json): string => {
   return given.length > 0 ? `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}` : "";
 };
 
-/** The token's own claim of its subject; the gateway has checked it. */
+/** The token's subject, as it says itself; the gateway has checked it. */
 function subjectOf(token: string): string {
   try {
     return String(JSON.parse(atob(token.split(".")[1]!.replaceAll("-", "+").replaceAll("_", "/"))).sub);

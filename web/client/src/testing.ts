@@ -14,9 +14,9 @@ import type { Agent, EventData, EventName, Message, TaskError, TaskStatus } from
 type Json = Record<string, any>;
 
 export interface FakeGatewayOptions {
-  /** The available agents; one "assistant" by default. */
+  /** The agents; one "assistant" by default. */
   agents?: Agent[];
-  /** The agent's behaviour; without it the test speaks for the agent. */
+  /** Is called for each task; without it the test says it. */
   answer?: (task: FakeTask) => void | Promise<void>;
   owner?: string;
 }

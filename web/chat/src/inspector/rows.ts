@@ -10,7 +10,7 @@ export interface Row {
   /** The first and the last of its events, by their index among all. */
   first: number;
   last: number;
-  /** Bytes of its events' lines, unchanged, in UTF-8. */
+  /** Its events' lines as they came, in bytes of UTF-8. */
   bytes: number;
 }
 

@@ -82,7 +82,7 @@ test("another text begins anew", () => {
   expect(blocks.of("Other.\n\nText.\n")).toEqual(["Other.\n\n", "Text.\n"]);
 });
 
-/** The formulae that are drawn; `!` marks those on their own lines. */
+/** The formulae that are drawn; `!` before those that stand alone. */
 const formulae = (text: string) =>
   [...html(text).matchAll(/<tex( display="block")?>(.*?)<\/tex>/gs)].map(([, alone, tex]) => (alone ? "!" : "") + tex);
 

@@ -34,7 +34,7 @@ const isBlank = (code: Code) => code === null || code < 0 || code === 32;
 const isDigit = (code: Code) => code !== null && code >= 48 && code <= 57;
 
 interface Open {
-  /** Its end: one dollar, two, or a backslash and this bracket. */
+  /** The mark that ends it: one dollar, two, or a backslash and this bracket. */
   dollars: number;
   bracket: number;
 }
