@@ -262,7 +262,7 @@ export class Conversation extends Observable {
     const isNew = !this.#tasks.has(summary.task_id);
     const task = this.#client.meet(summary);
     // A live one may be known by its id alone: from the list of its parent's children.
-    if ((isNew || task.live) && this.#users > 0) task.follow(this);
+    if ((isNew || (task.live && !task.isFollowedBy(this))) && this.#users > 0) task.follow(this);
   }
 
   /** @internal */
