@@ -243,8 +243,7 @@ static void on_history(void *arg, int status, struct answer *answer)
 }
 
 /* The history holds what was said before the task's own input: the newest that fit.  The input's
- * message has an id behind the task's own, so the task's id is the border. A context takes its
- * place. */
+ * message has a later id than the task, so the task's id is the border.  A context replaces it. */
 void task_run(struct task *t)
 {
     if (!task_talks(t) || task_field(t, FIELD_context).p) {

@@ -55,8 +55,8 @@ struct chat {
     bool is_approval;      /* it expects yes or no */
     struct buf typed;      /* for the question */
     struct chat_edit edit; /* a talk's prompt */
-    struct termios cooked; /* the terminal as it was … */
-    bool is_raw;           /* … while we edit: at the prompt of a talk */
+    struct termios cooked; /* the terminal's original mode … */
+    bool is_raw;           /* … while this program edits: at the prompt of a talk */
     struct buf older_than; /* --list: the id of the last row */
 };
 
@@ -78,8 +78,8 @@ void chat_talk_idle(struct chat *c);  /* prompts: an answer has ended, or there 
 bool chat_talk_stop(struct chat *c);  /* false when there is nothing (more) to stop */
 void chat_talk_leave(struct chat *c); /* the end of the input */
 void chat_talk_typed(struct chat *c); /* a line was typed while no question is open */
-/* Keys of the prompt, where is_raw. */
+/* Keys at the prompt, while is_raw. */
 void chat_talk_keys(struct chat *c, const char *keys, size_t n);
-void chat_talk_cooked(struct chat *c); /* the terminal as it was; where it is raw */
+void chat_talk_cooked(struct chat *c); /* restores the terminal's mode, if it is raw */
 
 #endif

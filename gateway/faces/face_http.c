@@ -144,7 +144,7 @@ static void face_failed(struct exchange *x, enum error e, struct str reply)
 struct telling {
     struct face_http *own;
     struct buf *out;
-    bool in_message; /* it has no end yet: that comes with its id */
+    bool in_message; /* its end is missing: that comes with its id */
     struct face_place at;
 };
 
@@ -180,7 +180,7 @@ static void face_put_message(void *arg, const char *name, struct str json)
     telling->at = telling->own->stream->place;
 }
 
-/* In a reply in one piece each message replaces the one before it. */
+/* In a reply in one piece each message replaces the previous one. */
 static void face_put_whole(void *arg, const char *name, struct str json)
 {
     struct telling *telling = arg;

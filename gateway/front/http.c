@@ -150,7 +150,7 @@ struct answer_head {
     const char *origin;       /* the page that may read it, if another one; NULL for none */
     const char *caching;      /* NULL: no such header */
     const char *encoding;     /* NULL: not encoded */
-    const char *name, *value; /* of one more header, or NULL */
+    const char *name, *value; /* of an extra header, or NULL */
     bool is_page;
     bool no_body;    /* HEAD, 304 */
     bool is_for_now; /* the client may ask again after a second */

@@ -11,7 +11,7 @@
 #include "gateway/front/tcp.h"
 
 #define LAST_EVENT_ID "last-event-id:"
-#define DROPPED_BODY (4u << 20) /* of a body that nobody wants: read nevertheless */
+#define DROPPED_BODY (4u << 20) /* bytes of an unwanted body that are read nevertheless */
 #define BODY_MS 30000           /* for a whole body */
 #define IMPATIENT_MS 1000       /* a peer answered sooner than this may have sent more requests */
 
@@ -100,9 +100,9 @@ static const struct route *find_in(struct exchange *x, enum method method, const
     return NULL;
 }
 
-/* A path whose id cannot be one (a slash in it, encoded or not): another protocol tells it like any
- * other id that is none. Only of a route with one id; what follows it counts when the path is
- * whole. */
+/* A path whose id cannot be one (it contains a slash, encoded or not): another protocol reports it
+ * like any other bad id.  Only for a route with one id; if whole, the rest of the path must match
+ * too. */
 static const struct route *find_loosely(struct exchange *x, enum method method, const char *path,
                                         bool whole)
 {
@@ -124,8 +124,8 @@ static const struct route *find_loosely(struct exchange *x, enum method method, 
     return NULL;
 }
 
-/* NULL: answered.  A bad id may change the path (an encoded slash, a dot), and gets the same answer
- * as any other bad id (PROTOCOL.md section 5). */
+/* Returns NULL when it was answered.  A bad id may change the path (an encoded slash, a dot), and
+ * gets the same answer as any other bad id (PROTOCOL.md section 5). */
 static const struct route *find_route(struct exchange *x, enum method method, const char *path)
 {
     bool names_task = strstr(path, "/tasks/");

@@ -81,8 +81,8 @@ struct exchange {
     /* events */
     bool streams, starts, ended;
     bool is_whole; /* nothing is sent until it has ended; then the answer, in one piece */
-    bool breaks;   /* ended, and not well: the connection is cut */
-    bool lost;     /* whole: what it waits for will not come */
+    bool breaks;   /* ended with an error: the connection is cut */
+    bool lost;     /* whole: the awaited end will not come */
     bool is_plain; /* to HTTP/1.0, which has no chunks: it ends with the connection */
     bool broken;   /* a write failed: nothing more is written */
     struct session session;

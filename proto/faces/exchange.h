@@ -53,10 +53,10 @@ struct face_http_ops {
     /* The body of an error that the gateway itself detects (401, 413, 429 …). */
     void (*put_error)(struct buf *out, enum error e, const char *message);
     const char *header,
-        *header_value; /* one more of a stream's head, in one piece or not; or NULL */
-    const char *last;  /* the data of one more message behind a stream's clean end, or NULL */
+        *header_value; /* an extra header of a stream, in one piece or not; or NULL */
+    const char *last;  /* the data of one more message after a stream's clean end, or NULL */
     const char *reads; /* a header of the request, in lower case with its colon; NULL: none */
-    /* Appends the id of Server-Sent Events that says how far a reader is; NULL: they have none. */
+    /* Appends a reader's place as the id of Server-Sent Events; NULL: they have none. */
     void (*put_id)(struct buf *out, const struct face_stream *s, struct face_place at);
 };
 
@@ -71,7 +71,8 @@ struct face_exchange {
     struct buf client_id;    /* FACE_FOLLOW: see struct face_task; empty: none */
     uint64_t after;    /* FACE_FOLLOW: how many messages to skip, because the client has them */
     bool is_whole;     /* FACE_FOLLOW: nothing is sent until the stream is over, and then its last
-                     * message as the body of one reply; what it says when idle may be the last */
+                        * message as the body of one reply; what it sends when idle may be the
+                        * last */
     void *state;       /* the face's own; freed with free() */
     struct buf memory; /* the face's own */
     struct buf header_value; /* of the reply's header, instead of the ops' */

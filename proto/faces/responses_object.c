@@ -1,5 +1,5 @@
-/* The Response object and its id. What OpenAI's clients want to find is there on every response;
- * what the gateway does not have is null. */
+/* The Response object and its id. Members that OpenAI's clients expect are in every response; those
+ * that the gateway does not have are null. */
 #include <inttypes.h>
 
 #include "proto/base64url.h"
@@ -37,7 +37,7 @@ bool responses_read_approval_id(struct str id, struct buf *input_id)
            base64url_read(str_from(id, strlen(APPROVAL_PREFIX)), input_id);
 }
 
-/* OpenAI's metadata has strings alone; a task's has whatever it was given. */
+/* OpenAI's metadata has only strings; a task's has any JSON. */
 static void put_metadata(struct buf *out, const struct response *r)
 {
     struct str given = r->metadata.n > 2 ? r->metadata : STR("{}");
@@ -130,7 +130,7 @@ static struct str raw_member(const struct js_doc *doc, uint32_t object, const ch
     return at && js_type(doc, at) == type ? js_raw(doc, at) : STR_NULL;
 }
 
-/* A cancel is on disk before it is answered, and whatever the agent still says, it is one. */
+/* A cancel is on disk before it is answered, and it stays one, whatever the agent still says. */
 static const char *status_of(const struct js_doc *doc, uint32_t task)
 {
     static const char *const words[][2] = {{"completed", "completed"},
@@ -148,7 +148,7 @@ static const char *status_of(const struct js_doc *doc, uint32_t task)
     return "in_progress";
 }
 
-/* All that the record has of what was said: one message. */
+/* All that the record has of the output: one message. */
 static void put_record_item(struct buf *out, const struct js_doc *doc, uint32_t task, bool is_whole)
 {
     uint32_t output = js_get(doc, task, "output");

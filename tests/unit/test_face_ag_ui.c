@@ -504,9 +504,9 @@ static void test_faults_are_named(void **state)
         {IDS "\"messages\":[{\"role\":\"user\",\"content\":\"\"}]}",
          "the last message has no text"},
         {IDS "\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"source\":{}}]}]}",
-         "files are not taken by this gateway"},
+         "this gateway does not accept files"},
         {IDS "\"tools\":[{\"name\":\"n\"}],\"messages\":[]}",
-         "\"tools\" must be empty: this gateway runs no tools of the client's"},
+         "\"tools\" must be empty: this gateway runs no tools of the client"},
         {IDS "\"resume\":[{\"interruptId\":1}],\"messages\":[]}",
          "each of \"resume\" must have an \"interruptId\", and \"status\" \"resolved\" or "
          "\"cancelled\""},

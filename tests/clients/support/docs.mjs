@@ -4,7 +4,7 @@ import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
 
-/** The output of a section's first program, run with the test's gateway, its agent, and a message of its own. */
+/** The output of a section's first program, with the test's gateway, its agent, and a message of its own. */
 export async function outputOf(section, world, token, message) {
   const docs = await readFile(new URL("../../../docs/faces.md", import.meta.url), "utf8");
   const [, lines] = docs.split(`\n## ${section}\n`)[1].match(/```js\n(.*?)```/s);

@@ -1,9 +1,9 @@
 /**
  * @holdfast/client/sse -- the protocol over plain HTTP, for networks that block WebSockets.
  *
- * A socket that is none: each line that is sent becomes a request, each followed task a stream of
- * Server-Sent Events.  What a WebSocket would be told unasked (`open`, `watch`) is looked for every
- * few seconds.  The list of agents and the limits are not told over HTTP.
+ * It imitates a socket: each line that is sent becomes a request, each followed task a stream of
+ * Server-Sent Events.  It polls every few seconds for what a WebSocket would be told unasked
+ * (`open`, `watch`).  HTTP does not give the list of agents and the limits.
  */
 
 import { newId } from "./id.js";
@@ -12,7 +12,7 @@ import { isTerminal, type TaskEvent } from "./wire.js";
 type Json = Record<string, any>;
 
 export interface HttpOptions {
-  /** How often what is open or watched is looked at. */
+  /** How often opened or watched things are polled. */
   pollMs?: number;
 }
 
@@ -25,7 +25,7 @@ const queryOf = ({ limit, before, status, tree }: Json): string => {
   return given.length > 0 ? `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}` : "";
 };
 
-/** Whose token it is, as it says itself; the gateway has checked it. */
+/** The token's subject, as it says itself; the gateway has checked it. */
 function subjectOf(token: string): string {
   try {
     return String(JSON.parse(atob(token.split(".")[1]!.replaceAll("-", "+").replaceAll("_", "/"))).sub);
@@ -34,7 +34,7 @@ function subjectOf(token: string): string {
   }
 }
 
-/** The events of a stream as they come: name, data. */
+/** The events of a stream as they arrive: name, data. */
 async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerator<[string, Json]> {
   const decoder = new TextDecoder();
   const reader = body.getReader();
@@ -53,7 +53,7 @@ async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerator<[stri
   }
 }
 
-/** Only what differs from the last time. */
+/** Passes only what differs from the last time. */
 class Seen {
   #known = new Map<string, string>();
 
@@ -66,7 +66,7 @@ class Seen {
     });
   }
 
-  /** Those that were there and are no more. */
+  /** Those that existed and are gone. */
   gone(ids: ReadonlySet<string>): string[] {
     const gone = [...this.#known.keys()].filter((id) => !ids.has(id));
     for (const id of gone) this.#known.delete(id);
@@ -87,7 +87,7 @@ class HttpSocket {
   #end = new AbortController();
   #streams = new Map<string, AbortController>();
   #polls = new Map<string, () => void>(); // by conversation, " " for the list; each ends one
-  #looks = new Set<() => void>(); // looks now
+  #looks = new Set<() => void>(); // each polls now
 
   constructor(url: string, { pollMs = POLL_MS }: HttpOptions) {
     this.#base = url.replace(/^ws/, "http").replace(/\/ws$/, "");
@@ -225,12 +225,16 @@ class HttpSocket {
     const head = task.head ?? 0;
     if (after > head) return { type: "error", code: "out_of_range", message: "after is beyond the head", head };
     const resumed = { type: "resumed", task, after, head };
-    // Where the beginning is gone the stream says so before its first event, and the reply must.
+    // If the beginning is gone the stream says so before its first event, and the reply must say it
+    // too.
     const first = await new Promise<number | undefined>((resolve) => this.#follow(task, after, head, resolve));
     return first === undefined ? resumed : { ...resumed, first };
   }
 
-  /** Tells the events behind `after`; `begun` is called before the first one, or at once where none must come. */
+  /**
+   * Delivers the events after `after`; `begun` is called before the first one, or at once if none
+   * must come.
+   */
   #follow({ task_id, conversation_id }: Json, after: number, head = 0, begun?: (first?: number) => void): void {
     this.#streams.get(task_id)?.abort();
     const end = new AbortController();
@@ -270,9 +274,9 @@ class HttpSocket {
     );
   }
 
-  // ---- what a WebSocket would be told
+  // ---- lines that a WebSocket would be told
 
-  /** Looks again and again; a failure ends the connection, as that of a request does. */
+  /** Polls again and again; a failure ends the connection, like that of a request. */
   #poll(key: string, look: () => Promise<void>): void {
     this.#polls.get(key)?.();
     let timer: ReturnType<typeof setTimeout>;

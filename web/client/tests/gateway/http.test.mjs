@@ -11,7 +11,7 @@ import { overHttp, withFallback } from "../../dist/sse.js";
 process.env.HOLDFAST_OVER_HTTP = "1";
 await import("./protocol.test.mjs");
 
-/** The object, as soon as it is so. */
+/** The object, as soon as the condition holds. */
 async function until(observable, condition) {
   for await (const now of observable.changes()) if (condition(now)) return now;
 }
@@ -66,7 +66,7 @@ test("where WebSockets are blocked HTTP is taken, and after a break they are tri
   assert.deepEqual(tried, [true]);
   isBlocked = false;
   const slow = (await client.conversation().ask("count to 100 slowly").started).follow();
-  await until(slow, ({ text }) => text !== ""); // its stream is what breaks
+  await until(slow, ({ text }) => text !== ""); // its stream is the one to break
   await network.cut();
   await network.restore();
   await until(client, ({ state, agents }) => state === "live" && agents.length > 0); // only a WebSocket tells them
