@@ -9,6 +9,7 @@
 
 #include "core/store_memory.h"
 #include "gateway/agents/agents.h"
+#include "gateway/agents/program_session.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
 #include "gateway/descriptors.h"
@@ -233,6 +234,15 @@ static bool open_store(struct server *s)
     return true;
 }
 
+static void on_deleted(void *arg, struct str owner, struct str conversation_id)
+{
+    struct server *s = arg;
+    processes_delete(s->terminal.processes, owner, conversation_id);
+    for (size_t i = 0; i < s->n_agents; i++)
+        program_session_forget(
+            &(struct program_session){s->config->data, s->agents[i].name, owner, conversation_id});
+}
+
 static bool open_hub(struct server *s)
 {
     struct store_start start = {0};
@@ -254,8 +264,8 @@ static bool open_hub(struct server *s)
         .random = random_bytes,
         .damaged = report_damage,
         .reported = report_task,
-        .deleted = processes_delete,
-        .arg = s->terminal.processes};
+        .deleted = on_deleted,
+        .arg = s};
     hub_init(&s->hub, &o, store_thread_port(s->store_thread), &start);
     s->drain.fire = on_drain;
     s->tick.fire = on_tick;

@@ -1,6 +1,8 @@
 /* agent_exec -- agents that are programs: JSON lines on stdin and stdout (PROTOCOL.md section 8).
  *
  * Shape:    agent_exec_ops is the adapter behind core/agent.h; its settings are exec_settings.
+ *           agent_form.h and agent_acp.h put themselves between it and core, for programs that
+ *           speak otherwise: feed, bytes and max_line are theirs.
  *           Each run is one supervisor (gateway/processes/supervisor.h) with the program below it.
  * Thread:   loop.  SIGPIPE must be ignored by the process.
  * Owns:     the run, until its last handle has closed: some turns of the loop after free.
@@ -8,7 +10,7 @@
  * Errors:   start: a program that is missing or may not be executed.  Everything later ends the
  *           run as RUN_FAILED with a sentence, followed by the last 4 KiB of stderr, bytes as they
  *           came.
- * Limits:   a line of MAX_AGENT_LINE bytes; EXEC_QUEUE bytes that wait for the program to read
+ * Limits:   a line of max_line bytes; EXEC_QUEUE bytes that wait for the program to read
  *           them, beside the run line (deliver returns false beyond it).  A message waits for none:
  *           deliver takes it when the pipe has it, and is to be given the same one until then.
  * End:      on_end comes when the direct child has exited, its stdout has ended or EXEC_DRAIN_MS
@@ -28,12 +30,24 @@
 #define EXEC_DRAIN_MS 1000       /* output of grandchildren behind the end of their parent */
 #define EXEC_KILL_MS 2000
 
+/* What stdin begins with. */
+enum exec_feed {
+    EXEC_FEED_RUN,   /* the run line; other lines may follow */
+    EXEC_FEED_OPEN,  /* nothing: lines are delivered */
+    EXEC_FEED_INPUT, /* the input of the task as it is, and then its end */
+    EXEC_FEED_END    /* its end */
+};
+
 struct exec_settings {
     uv_loop_t *loop;
     char **command;   /* argv, NULL-terminated */
     char **env;       /* "KEY=value", NULL-terminated, beside PATH, HOME and LANG; NULL for none */
     const char *cwd;  /* NULL: the gateway's */
+    const char *work; /* not NULL: cwd is the conversation's own folder below it (sandbox.h) */
     const char *self; /* the holdfast binary, run as supervisor; NULL: /proc/self/exe */
+    enum exec_feed feed;
+    bool bytes;      /* on_line is given what comes as it comes, not lines */
+    size_t max_line; /* 0: MAX_AGENT_LINE */
 };
 
 extern const struct agent_ops agent_exec_ops;

@@ -13,7 +13,9 @@
 
 static const char *const alg_names[] = {"HS256", "RS256", "ES256", "EdDSA", NULL};
 static const char *const model_kinds[] = {"openai", "builtin", NULL};
-static const char *const agent_kinds[] = {"react", "exec", "http", "source", NULL};
+static const char *const agent_kinds[] = {"react", "exec", "http", "source", "acp", NULL};
+static const char *const agent_forms[] = {"holdfast", "text", "claude", "codex", NULL};
+static const char *const agent_inputs[] = {"stdin", "argument", NULL};
 static const char *const store_kinds[] = {"sqlite", "memory", NULL};
 static const char *const durabilities[] = {"process", "power", NULL};
 static const char *const sandbox_kinds[] = {"bubblewrap", "none", NULL};
@@ -116,9 +118,14 @@ static const struct key agent_keys[] = {
     {"max_turns", "react: of the model, for one message of the user",
      INT(config_agent, max_turns, 1, 1000, REACT_MAX_TURNS)},
     {"tools", "tools that it may call", TEXTS(config_agent, tools, 64)},
-    {"command", "exec: program and arguments", TEXTS(config_agent, command, 1024)},
-    {"env", "exec: environment beside PATH, HOME and LANG", ENV(config_agent, env, 1024)},
-    {"cwd", "exec: working directory", TEXT(config_agent, cwd, MAX_PATH_TEXT)},
+    {"command", "exec, acp: program and arguments", TEXTS(config_agent, command, 1024)},
+    {"env", "exec, acp: environment beside PATH, HOME and LANG", ENV(config_agent, env, 1024)},
+    {"cwd", "exec, acp: working directory; workspace: the conversation's own, below workdir",
+     TEXT(config_agent, cwd, MAX_PATH_TEXT),
+     .computed = "workspace for acp and the forms claude and codex, else the gateway's"},
+    {"form", "exec: what the program prints", CHOICE(config_agent, form, agent_forms, 0)},
+    {"input", "form text: how the program is given the message",
+     CHOICE(config_agent, input, agent_inputs, INPUT_STDIN)},
     {"url", "http: where runs are posted to", URL(config_agent, url)},
     UPSTREAM_KEYS(config_agent, "http"),
     {"default", "the agent of a chat that names none", BOOL(config_agent, is_default),

@@ -30,7 +30,7 @@ struct key {
     enum key_type type;
     bool required;
     uint32_t offset;
-    uint32_t count_offset; /* LIST: of the number; BOOL: of a bool "it was said"; 0: none */
+    uint32_t count_offset;      /* LIST: of the number; BOOL: of a bool "it was said"; 0: none */
     uint32_t size;              /* INT: of the member; LIST: of an element */
     int64_t min, max;           /* INT: value; TEXT: bytes; TEXTS, LIST: entries */
     int64_t number;             /* default of INT, BOOL, CHOICE */
