@@ -1,0 +1,120 @@
+"""Coding agents as they come from the registry (tests/programs), run by the gateway, offline: their model is aimock.
+
+They take 1 GB, so `./dev test` leaves them out and `./dev test-all` installs them; by hand, `npm ci` in tests/programs."""
+
+import json
+import os
+import pathlib
+import shutil
+
+import pytest
+
+from gateway import Gateway
+from holdfast import Client, names, text_of
+from test_aimock import Aimock
+
+PROGRAMS = pathlib.Path(__file__).resolve().parent.parent / "programs" / "node_modules"
+CLAUDE = str(PROGRAMS / "@anthropic-ai" / "claude-code-linux-x64" / "claude")
+CODEX = str(PROGRAMS / "@openai" / "codex" / "bin" / "codex.js")
+NODE = os.environ.get("HOLDFAST_NODE") or shutil.which("node")
+LONG_S = 240  # an idle time-out that a machine under load does not reach
+FIXTURES = [
+    {"match": {"userMessage": "think"},
+     "response": {"reasoning": "Let me think of six times seven.", "content": "It is 42."}},
+    {"match": {"userMessage": "again"}, "response": {"content": "Once more."}},
+    {"match": {"userMessage": "list", "hasToolResult": False}, "response": {
+        "content": "Let me look.", "toolCalls": [
+            {"name": "Bash", "arguments": "{\"command\":\"echo hello\",\"description\":\"say hello\"}"}]}},
+    {"match": {"userMessage": "list", "hasToolResult": True}, "response": {"content": "It says hello."}},
+    {"match": {"userMessage": "shell", "hasToolResult": False}, "response": {
+        "content": "Let me look.", "toolCalls": [
+            {"name": "exec_command", "arguments": "{\"cmd\":\"echo hello\"}"}]}},
+    {"match": {"userMessage": "shell", "hasToolResult": True}, "response": {"content": "It says hello."}},
+    {"match": {"userMessage": "fail"},
+     "response": {"error": {"message": "bad thing", "type": "invalid_request_error"}, "status": 400}},
+]
+
+pytestmark = pytest.mark.skipif(not PROGRAMS.exists(), reason="tests/programs is not installed")
+
+
+@pytest.fixture(scope="module")
+def aimock(tmp_path_factory):
+    running = Aimock(tmp_path_factory.mktemp("fixtures"), FIXTURES)
+    yield running
+    running.close()
+
+
+def environ(folder, aimock):
+    """What each of them needs to know of its model, and nothing of this machine's user."""
+    codex = folder / "codex"
+    codex.mkdir(exist_ok=True)
+    (codex / "config.toml").write_text(f"""
+model = "gpt-5"
+model_provider = "mock"
+[model_providers.mock]
+name = "mock"
+base_url = "{aimock.url}/v1"
+wire_api = "responses"
+env_key = "MOCK_KEY"
+""", encoding="utf-8")
+    return {"HOME": str(folder), "PATH": os.environ["PATH"],
+            "CODEX_HOME": str(codex), "MOCK_KEY": "x", "OPENAI_API_KEY": "x",
+            "ANTHROPIC_BASE_URL": aimock.url, "ANTHROPIC_API_KEY": "sk-x", "IS_SANDBOX": "1",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+
+
+@pytest.fixture(scope="module")
+def gateway(aimock, tmp_path_factory):
+    env = environ(tmp_path_factory.mktemp("home"), aimock)
+    agents = [
+        {"name": "claude", "kind": "exec", "form": "claude", "command": [CLAUDE, "--allowedTools", "Bash"],
+         "env": env, "idle_timeout_s": LONG_S},
+        {"name": "codex", "kind": "exec", "form": "codex", "env": env, "idle_timeout_s": LONG_S,
+         "command": [NODE, CODEX, "exec", "-s", "danger-full-access"]},
+    ]
+    with Gateway({"agents": agents}) as running:
+        yield running
+
+
+def asked(aimock, text):
+    """What the model was last asked with that text in it."""
+    bodies = [json.dumps(entry["body"]) for entry in aimock.journal()]
+    return [body for body in bodies if text in body][-1]
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_real_program_thinks_answers_and_goes_on_after_a_restart(gateway, aimock, agent):
+    with Client(gateway) as client:
+        task, events = client.finish("think", agent=agent)
+        assert (task["status"], task["output"]) == ("completed", "It is 42."), task
+        assert text_of(events, "thinking") == "Let me think of six times seven."
+        assert text_of(events) == "It is 42."
+        assert "usage" in task["result"]
+        token = client.token
+    gateway.stop()
+    gateway.start()
+    with Client(gateway, token=token) as client:
+        task, _ = client.finish("again", agent=agent, conversation=task["conversation_id"])
+        assert task["output"] == "Once more."
+    body = asked(aimock, "again")
+    assert "It is 42." in body and "What was said before" not in body  # its own session knows
+
+
+@pytest.mark.parametrize("agent,message,name", [("claude", "list", "Bash"), ("codex", "shell", "command_execution")])
+def test_real_program_tells_its_calls(gateway, agent, message, name):
+    with Client(gateway) as client:
+        task, events = client.finish(message, agent=agent)
+        [call] = [e["data"] for e in events if e["event"] == "tool_call"]
+        [result] = [e["data"] for e in events if e["event"] == "tool_result"]
+        assert (call["name"], result["name"]) == (name, name)
+        assert "echo hello" in call["arguments"]["command"]
+        assert (result["call_id"], result["output"].strip()) == (call["call_id"], "hello")
+        assert names(events).index("tool_call") < names(events).index("tool_result")
+        assert task["output"] == "It says hello."
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_real_program_says_why_it_failed(gateway, agent):
+    with Client(gateway) as client:
+        task, _ = client.finish("fail", agent=agent)
+        assert task["status"] == "failed" and "bad thing" in task["error"]["message"], task
