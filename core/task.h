@@ -44,7 +44,8 @@ struct question {
     struct task *task;
     char *input_id;
     bool approval;
-    char *answer; /* JSON, or what stands for a long one; NULL while it is open */
+    struct str option_ids; /* of an approval: that answer it too; a NUL behind each */
+    char *answer;          /* JSON, or what stands for a long one; NULL while it is open */
     /* Who asks, when that is not the agent: told instead of it, if at all. */
     void (*answered)(void *arg, struct str answer);
     void *arg;

@@ -26,11 +26,12 @@ struct agent_line {
     enum event_type event;
     struct str
         data; /* compact JSON object, as the event's line carries it; LINE_RESULT: the result */
-    struct str text;     /* decoded value of text (token, thinking) or output (final_answer) */
-    double progress;     /* progress */
-    struct str input_id; /* input_required */
-    bool approval;       /* input_required: kind is approval */
-    int64_t timeout_s;   /* input_required; -1 for ever */
+    struct str text;       /* decoded value of text (token, thinking) or output (final_answer) */
+    double progress;       /* progress */
+    struct str input_id;   /* input_required */
+    bool approval;         /* input_required: kind is approval */
+    struct str option_ids; /* input_required: of its options, a NUL behind each; n 0: none */
+    int64_t timeout_s;     /* input_required; -1 for ever */
     /* calls */
     struct str call_id;
     struct str name;                      /* the tool's; LINE_SPAWN: the task's, NULL for none */

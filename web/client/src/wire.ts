@@ -96,6 +96,8 @@ export interface EventData {
     prompt: string;
     tool?: string;
     arguments?: Record<string, unknown>;
+    /** Of an approval: the `id` of one is an answer too. */
+    options?: { id: string; name: string; kind: string }[];
     expires_at?: number;
   };
   input_received: { input_id: string; answer: boolean | string | null };
