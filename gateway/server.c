@@ -9,7 +9,6 @@
 
 #include "core/store_memory.h"
 #include "gateway/agents/agents.h"
-#include "gateway/agents/program_session.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
 #include "gateway/descriptors.h"
@@ -238,9 +237,7 @@ static void on_deleted(void *arg, struct str owner, struct str conversation_id)
 {
     struct server *s = arg;
     processes_delete(s->terminal.processes, owner, conversation_id);
-    for (size_t i = 0; i < s->n_agents; i++)
-        program_session_forget(
-            &(struct program_session){s->config->data, s->agents[i].name, owner, conversation_id});
+    agents_forget(s->config, s->agents, s->n_agents, owner, conversation_id);
 }
 
 static bool open_hub(struct server *s)

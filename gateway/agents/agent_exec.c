@@ -537,7 +537,7 @@ static void exec_feed(struct run *r, const struct run_spec *spec)
         run_line_put(&r->queue, spec);
     if (r->feed == EXEC_FEED_INPUT)
         buf_putstr(&r->queue, spec->input);
-    r->queue_max = r->queue.len + EXEC_QUEUE;
+    r->queue_max += r->queue.len;
     stdin_flush(r);
 }
 
@@ -550,6 +550,7 @@ static struct run *exec_new(const struct exec_settings *s, const struct run_even
     r->events = *events;
     r->task = task;
     r->feed = s->feed;
+    r->queue_max = s->max_queue ? s->max_queue : EXEC_QUEUE;
     r->lines.bytes = s->bytes;
     r->lines.max = s->max_line ? s->max_line : MAX_AGENT_LINE;
     uv_timer_init(s->loop, &r->timer);

@@ -46,8 +46,9 @@ struct exec_settings {
     const char *work; /* not NULL: cwd is the conversation's own folder below it (sandbox.h) */
     const char *self; /* the holdfast binary, run as supervisor; NULL: /proc/self/exe */
     enum exec_feed feed;
-    bool bytes;      /* on_line is given what comes as it comes, not lines */
-    size_t max_line; /* 0: MAX_AGENT_LINE */
+    bool bytes;       /* on_line is given what comes as it comes, not lines */
+    size_t max_line;  /* 0: MAX_AGENT_LINE */
+    size_t max_queue; /* bytes that wait to be read, beside the run line; 0: EXEC_QUEUE */
 };
 
 extern const struct agent_ops agent_exec_ops;

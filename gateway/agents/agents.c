@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/agents/agent_acp.h"
 #include "gateway/agents/agent_form.h"
 #include "gateway/agents/agent_http.h"
 #include "gateway/agents/agent_react.h"
@@ -26,6 +27,7 @@ struct served {
 /* What an agent's settings need to stay. */
 struct holder {
     struct form_settings form; /* its exec is that of an exec agent of any form */
+    struct acp_settings acp;
     struct react_settings react;
     struct source_settings source;
     struct http_settings http;
@@ -106,6 +108,23 @@ static void build_exec(const struct builder *b, const struct config_agent *from,
     }
     to->ops = &agent_form_ops;
     to->settings = &h->form;
+    to->has_inbox = false;
+}
+
+static void build_acp(const struct builder *b, const struct config_agent *from, struct agent *to,
+                      struct holder *h)
+{
+    h->acp = (struct acp_settings){.exec = program_settings(b, from),
+                                   .agent = from->name,
+                                   .data = b->config->data,
+                                   .auth_method = from->auth_method,
+                                   .keep_ms = (msec_t)from->keep_s * 1000,
+                                   .grace_ms = (msec_t)from->grace_s * 1000,
+                                   .keep = from->keep};
+    agent_acp_init(&h->acp);
+    to->ops = &agent_acp_ops;
+    to->settings = &h->acp;
+    to->is_process = true;
     to->has_inbox = false;
 }
 
@@ -232,7 +251,7 @@ static bool build(const struct builder *b, const struct config_agent *from, stru
     case AGENT_EXEC: build_exec(b, from, to, h); return true;
     case AGENT_SOURCE: build_source(b->loop, to, h); return true;
     case AGENT_HTTP: return build_http(b, from, to, h, ret_error, n);
-    case AGENT_ACP:
+    case AGENT_ACP: build_acp(b, from, to, h); return true;
     case AGENT_REACT: break;
     }
     const struct config_model *model = config_find_model(b->config, from->model);
@@ -274,10 +293,23 @@ bool agents_build(const struct config *config, const struct agents_rim *rim, str
     return true;
 }
 
+void agents_forget(const struct config *config, struct agent *agents, size_t n, struct str owner,
+                   struct str conversation_id)
+{
+    for (size_t i = 0; i < n; i++) {
+        program_session_forget(
+            &(struct program_session){config->data, agents[i].name, owner, conversation_id});
+        if (agents[i].ops == &agent_acp_ops)
+            agent_acp_forget(agents[i].settings, owner, conversation_id);
+    }
+}
+
 void agents_free(struct agent *agents, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         struct holder *h = agents[i].holder;
+        if (agents[i].ops == &agent_acp_ops)
+            agent_acp_close(&h->acp);
         upstream_done(&h->upstream);
         free_models(h->models);
         free(h->tools);

@@ -83,6 +83,8 @@ struct config_agent {
     char *cwd;                       /* exec, acp: may be CWD_WORKSPACE */
     uint32_t form;                   /* exec: enum agent_form */
     uint32_t input;                  /* form text: enum agent_input */
+    char *auth_method;               /* acp: NULL for none */
+    uint32_t keep_s, keep;           /* acp: processes that wait for a next turn */
     char *url;                       /* http */
     struct config_upstream upstream; /* http */
     uint32_t max_turns;              /* react */

@@ -377,6 +377,7 @@ static void check_kind_keys(const struct config_agent *agent, size_t at, struct 
         {"cwd", AGENT_EXEC, agent->cwd && agent->kind != AGENT_ACP},
         {"form", AGENT_EXEC, agent->form != AGENT_FORM_HOLDFAST},
         {"input", AGENT_EXEC, agent->input != INPUT_STDIN},
+        {"auth_method", AGENT_ACP, agent->auth_method},
         {"url", AGENT_HTTP, agent->url},
         {"api_key_env", AGENT_HTTP, agent->upstream.api_key_env},
         {"api_key_file", AGENT_HTTP, agent->upstream.api_key_file},

@@ -100,6 +100,7 @@ static void call_forget(struct say_calls *calls, size_t at)
 {
     free(calls->list[at].id);
     free(calls->list[at].name);
+    free(calls->list[at].output);
     calls->n--;
     memmove(&calls->list[at], &calls->list[at + 1], (calls->n - at) * sizeof calls->list[0]);
 }
@@ -117,11 +118,27 @@ bool say_is_open(const struct say_calls *calls, struct str id)
     return call_find(calls, id) < calls->n;
 }
 
+struct str say_name(const struct say_calls *calls, struct str id)
+{
+    size_t at = call_find(calls, id);
+    return at < calls->n ? str_of(calls->list[at].name) : STR("");
+}
+
+void say_keep_output(struct say_calls *calls, struct str id, struct str output)
+{
+    size_t at = call_find(calls, id);
+    if (at == calls->n)
+        return;
+    free(calls->list[at].output);
+    calls->list[at].output = xstrdup(js_fit(output, SAY_TEXT));
+}
+
 void say_call(struct buf *out, struct say_calls *calls, const struct say_tool *tool)
 {
     if (calls->n == SAY_CALLS)
         call_forget(calls, 0);
     calls->list[calls->n].id = xstrdup(tool->id);
+    calls->list[calls->n].output = NULL;
     calls->list[calls->n++].name = xstrdup(tool->name);
     say_begin(out, "tool_call");
     put_cut(out, "call_id", tool->id, SAY_NAME);
@@ -142,9 +159,11 @@ void say_called(struct buf *out, struct say_calls *calls, struct str id, struct 
                 bool is_error)
 {
     struct buf cut = {0};
-    struct str shown = js_fit(output, SAY_BYTES);
     size_t at = call_find(calls, id);
     const char *name = at < calls->n ? calls->list[at].name : "";
+    if (output.n == 0 && at < calls->n && calls->list[at].output)
+        output = str_of(calls->list[at].output);
+    struct str shown = js_fit(output, SAY_BYTES);
     if (shown.n < output.n) {
         buf_putstr(&cut, shown);
         buf_putf(&cut, "\n[%zu bytes left out]", output.n - shown.n);
@@ -159,6 +178,20 @@ void say_called(struct buf *out, struct say_calls *calls, struct str id, struct 
     buf_done(&cut);
     if (at < calls->n)
         call_forget(calls, at);
+}
+
+void say_approval(struct buf *out, const struct say_approval *asked)
+{
+    say_begin(out, "input_required");
+    js_put_field(out, "input_id", asked->input_id);
+    js_put_field(out, "kind", STR("approval"));
+    put_cut(out, "prompt", asked->prompt, SAY_TEXT);
+    if (asked->tool.n)
+        put_cut(out, "tool", asked->tool, SAY_NAME);
+    if (asked->arguments && js_type(asked->doc, asked->arguments) == JS_OBJECT)
+        say_put_value(out, "arguments", asked->doc, asked->arguments);
+    js_put_raw(out, "options", asked->options);
+    say_end(out);
 }
 
 void say_progress(struct buf *out, size_t done, size_t all, struct str note)

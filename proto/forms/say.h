@@ -22,6 +22,7 @@
 struct say_calls {
     struct {
         char *id, *name;
+        char *output; /* NULL: none is known yet */
     } list[SAY_CALLS];
     size_t n;
 };
@@ -34,13 +35,26 @@ struct say_tool {
     const char *member; /* what is no object becomes this member of one */
 };
 
+/* A question whether it may. */
+struct say_approval {
+    struct str input_id, prompt, tool; /* tool "": none */
+    const struct js_doc *doc;
+    uint32_t arguments; /* an object of doc; 0: none */
+    struct str options; /* ready JSON: the array */
+};
+
 void say_token(struct buf *out, struct str text);
 void say_thinking(struct buf *out, struct str text);
 void say_call(struct buf *out, struct say_calls *calls, const struct say_tool *tool);
 bool say_is_open(const struct say_calls *calls, struct str id);
+/* The name of an open call's tool; "" when it is not open. */
+struct str say_name(const struct say_calls *calls, struct str id);
+/* What is the call's output, as far as one knows, when say_called has none. */
+void say_keep_output(struct say_calls *calls, struct str id, struct str output);
 /* Ends the call.  One that never began is named "tool". */
 void say_called(struct buf *out, struct say_calls *calls, struct str id, struct str output,
                 bool is_error);
+void say_approval(struct buf *out, const struct say_approval *asked);
 /* done of all. */
 void say_progress(struct buf *out, size_t done, size_t all, struct str note);
 void say_custom(struct buf *out, struct str event_type, const struct js_doc *doc, uint32_t payload);

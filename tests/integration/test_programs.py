@@ -10,12 +10,13 @@ import shutil
 import pytest
 
 from gateway import Gateway
-from holdfast import Client, names, text_of
+from holdfast import Client, ids, names, text_of
 from test_aimock import Aimock
 
 PROGRAMS = pathlib.Path(__file__).resolve().parent.parent / "programs" / "node_modules"
 CLAUDE = str(PROGRAMS / "@anthropic-ai" / "claude-code-linux-x64" / "claude")
 CODEX = str(PROGRAMS / "@openai" / "codex" / "bin" / "codex.js")
+CODEX_ACP = str(PROGRAMS / "@zed-industries" / "codex-acp-linux-x64" / "bin" / "codex-acp")
 NODE = os.environ.get("HOLDFAST_NODE") or shutil.which("node")
 LONG_S = 240  # an idle time-out that a machine under load does not reach
 FIXTURES = [
@@ -72,6 +73,12 @@ def gateway(aimock, tmp_path_factory):
         {"name": "codex", "kind": "exec", "form": "codex", "env": env, "idle_timeout_s": LONG_S,
          "command": [NODE, CODEX, "exec", "-s", "danger-full-access"]},
     ]
+    agents += [
+        {"name": "claude-acp", "kind": "acp", "env": env, "idle_timeout_s": LONG_S,
+         "command": [NODE, str(PROGRAMS / "@zed-industries" / "claude-agent-acp" / "dist" / "index.js")]},
+        {"name": "codex-acp", "kind": "acp", "env": env, "idle_timeout_s": LONG_S, "auth_method": "openai-api-key",
+         "command": [CODEX_ACP]},
+    ]
     with Gateway({"agents": agents}) as running:
         yield running
 
@@ -118,3 +125,43 @@ def test_real_program_says_why_it_failed(gateway, agent):
     with Client(gateway) as client:
         task, _ = client.finish("fail", agent=agent)
         assert task["status"] == "failed" and "bad thing" in task["error"]["message"], task
+
+
+# -------------------------------------------------------------- the same over the Agent Client Protocol
+
+
+def answer_of(task):
+    """codex-acp puts its warnings into the answer, before it."""
+    return task["output"].splitlines()[-1] if task["output"] else ""
+
+
+@pytest.mark.parametrize("agent", ["claude-acp", "codex-acp"])
+def test_real_acp_agent_answers_and_goes_on_after_a_restart(gateway, aimock, agent):
+    with Client(gateway) as client:
+        task, events = client.finish("think", agent=agent)
+        assert task["status"] == "completed" and answer_of(task).endswith("It is 42."), task
+        assert "six times seven" in text_of(events, "thinking")
+        again, _ = client.finish("again", agent=agent, conversation=task["conversation_id"])
+        assert answer_of(again).endswith("Once more."), again  # the same process
+        token = client.token
+    gateway.stop()
+    gateway.start()
+    with Client(gateway, token=token) as client:
+        task, events = client.finish("again", agent=agent, conversation=task["conversation_id"])
+        assert task["status"] == "completed" and answer_of(task).endswith("Once more."), task
+        assert "42" not in text_of(events)  # what a loading agent replays is in the journal already
+    assert "What was said before" not in asked(aimock, "again")
+
+
+@pytest.mark.parametrize("agent,message", [("claude-acp", "list"), ("codex-acp", "shell")])
+def test_real_acp_agent_asks_before_it_runs_a_command(gateway, agent, message):
+    with Client(gateway) as client:
+        task = client.chat(message, agent=agent)
+        asked = client.event(task, "input_required")["data"]
+        assert asked["kind"] == "approval"
+        assert {"allow_once", "reject_once"} <= {option["kind"] for option in asked["options"]}
+        client.call("respond", **ids(task), input_id=asked["input_id"], answer=True)
+        client.wait_terminal(task)
+        events = client.events_since(task)
+        assert "hello" in [e["data"] for e in events if e["event"] == "tool_result"][-1]["output"]
+        assert answer_of(client.task(task)).endswith("It says hello.")

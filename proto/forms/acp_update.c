@@ -1,0 +1,150 @@
+/* What an ACP agent says in its turn: pieces of text, calls of tools, plans. */
+#include "proto/forms/acp.h"
+
+/* --- texts ------------------------------------------------------------------------------------ */
+
+static void acp_keep_answer(struct acp *a, struct str text)
+{
+    if (a->answer.len + text.n > MAX_OUTPUT)
+        a->whole = false;
+    else
+        buf_putstr(&a->answer, text);
+}
+
+/* content is one block.  False: it is no text. */
+static bool acp_chunk(struct acp *a, uint32_t update, bool thinks)
+{
+    const struct js_doc *doc = &a->doc;
+    uint32_t content = js_get(doc, update, "content");
+    uint32_t node = say_member(doc, content, "text");
+    if (!node || js_type(doc, node) != JS_STRING || !say_is(doc, content, "type", "text"))
+        return false;
+    struct str text = say_text(doc, node, &a->text);
+    if (thinks) {
+        say_thinking(&a->said, text);
+    } else {
+        say_token(&a->said, text);
+        acp_keep_answer(a, text);
+    }
+    return true;
+}
+
+/* --- calls ------------------------------------------------------------------------------------ */
+
+/* What one wrapped block of a call's content says. */
+static void put_block(const struct js_doc *doc, uint32_t block, struct buf *out)
+{
+    uint32_t content = js_get(doc, block, "content");
+    uint32_t text = say_member(doc, content, "text"), path = js_get(doc, block, "path");
+    size_t before = out->len;
+    if (before)
+        buf_putc(out, '\n');
+    if (text && js_type(doc, text) == JS_STRING) {
+        js_value(doc, text, out);
+    } else if (path && js_type(doc, path) == JS_STRING) {
+        buf_puts(out, "[changed ");
+        js_value(doc, path, out);
+        buf_putc(out, ']');
+    } else if (before) {
+        out->len = before;
+    }
+}
+
+/* Of its content, else of its raw output. */
+static struct str acp_output(struct acp *a, uint32_t update)
+{
+    const struct js_doc *doc = &a->doc;
+    uint32_t content = js_get(doc, update, "content"), raw = js_get(doc, update, "rawOutput");
+    struct buf *out = &a->more;
+    buf_clear(out);
+    if (content && js_type(doc, content) == JS_ARRAY)
+        for (uint32_t i = js_first(doc, content); i < js_end(doc, content); i = js_next(doc, i))
+            put_block(doc, i, out);
+    if (out->len == 0 && raw && js_type(doc, raw) == JS_STRING)
+        js_value(doc, raw, out);
+    else if (out->len == 0 && raw && js_type(doc, raw) != JS_NULL)
+        js_copy(doc, raw, out);
+    return buf_str(out);
+}
+
+/* The first that is heard of a call, whichever update says it. */
+static void acp_begin_call(struct acp *a, uint32_t update)
+{
+    const struct js_doc *doc = &a->doc;
+    uint32_t title = js_get(doc, update, "title");
+    struct str id = say_text(doc, js_get(doc, update, "toolCallId"), &a->text);
+    if (id.n == 0 || say_is_open(&a->calls, id))
+        return;
+    struct str name = say_text(doc, title ? title : js_get(doc, update, "kind"), &a->more);
+    say_call(&a->said, &a->calls,
+             &(struct say_tool){id, name, doc, js_get(doc, update, "rawInput"), "value"});
+    buf_clear(&a->answer);
+    a->whole = true;
+}
+
+static void acp_call(struct acp *a, uint32_t update, bool is_first)
+{
+    const struct js_doc *doc = &a->doc;
+    bool failed = say_is(doc, update, "status", "failed");
+    bool ended = failed || say_is(doc, update, "status", "completed");
+    struct str id = say_text(doc, js_get(doc, update, "toolCallId"), &a->text);
+    bool known = say_is_open(&a->calls, id);
+    if (is_first || (ended && !known))
+        acp_begin_call(a, update);
+    id = say_text(doc, js_get(doc, update, "toolCallId"), &a->text);
+    struct str output = acp_output(a, update);
+    if (id.n && ended) {
+        say_called(&a->said, &a->calls, id, output, failed);
+        return;
+    }
+    if (output.n)
+        say_keep_output(&a->calls, id, output);
+    if (!is_first)
+        say_custom(&a->said, STR("tool_call_update"), doc, update);
+}
+
+/* --- plans, and the rest ---------------------------------------------------------------------- */
+
+static void acp_plan(struct acp *a, uint32_t update)
+{
+    const struct js_doc *doc = &a->doc;
+    uint32_t entries = js_get(doc, update, "entries"), now = 0;
+    size_t done = 0, all = 0;
+    say_custom(&a->said, STR("plan"), doc, update);
+    if (!entries || js_type(doc, entries) != JS_ARRAY)
+        return;
+    for (uint32_t i = js_first(doc, entries); i < js_end(doc, entries); i = js_next(doc, i)) {
+        bool is_done = say_is(doc, i, "status", "completed");
+        all++;
+        done += is_done;
+        if (!now && !is_done)
+            now = js_get(doc, i, "content");
+    }
+    say_progress(&a->said, done, all, say_text(doc, now, &a->text));
+}
+
+void acp_update(struct acp *a, uint32_t params)
+{
+    const struct js_doc *doc = &a->doc;
+    uint32_t update = js_get(doc, params, "update");
+    if (!update || js_type(doc, update) != JS_OBJECT)
+        return;
+    bool thinks = say_is(doc, update, "sessionUpdate", "agent_thought_chunk");
+    if (thinks || say_is(doc, update, "sessionUpdate", "agent_message_chunk")) {
+        if (acp_chunk(a, update, thinks))
+            return;
+    } else if (say_is(doc, update, "sessionUpdate", "user_message_chunk")) {
+        return;
+    } else if (say_is(doc, update, "sessionUpdate", "tool_call")) {
+        acp_call(a, update, true);
+        return;
+    } else if (say_is(doc, update, "sessionUpdate", "tool_call_update")) {
+        acp_call(a, update, false);
+        return;
+    } else if (say_is(doc, update, "sessionUpdate", "plan")) {
+        acp_plan(a, update);
+        return;
+    }
+    say_custom(&a->said, say_text(doc, js_get(doc, update, "sessionUpdate"), &a->text), doc,
+               update);
+}
