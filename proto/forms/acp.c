@@ -99,6 +99,7 @@ static void acp_send_prompt(struct acp *a)
 static void acp_settle(struct acp *a, enum acp_turn turn)
 {
     acp_cancel_permissions(a);
+    acp_tell_held(a, 0);
     while (a->calls.n) { /* what never ended ends with the turn */
         struct str id = str_of(a->calls.list[0].id);
         say_called(&a->said, &a->calls, id, STR(""), turn == ACP_FAILED);
@@ -415,8 +416,9 @@ void acp_open(struct acp *a, const struct acp_options *o, struct str session)
 
 void acp_done(struct acp *a)
 {
-    struct buf *const all[] = {&a->input,   &a->recap, &a->answer, &a->failure, &a->session,
-                               &a->methods, &a->text,  &a->more,   &a->out,     &a->said};
+    struct buf *const all[] = {&a->input,   &a->recap,   &a->answer, &a->failure,
+                               &a->session, &a->methods, &a->held,   &a->text,
+                               &a->more,    &a->out,     &a->said};
     for (size_t i = 0; i < countof(all); i++)
         buf_done(all[i]);
     for (size_t i = 0; i < a->n_permissions; i++) {

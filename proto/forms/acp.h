@@ -72,6 +72,7 @@ struct acp {
     struct buf session; /* its id; "": none yet, or the one to resume */
     struct buf methods; /* of authentication, for a message */
     struct say_calls calls;
+    struct buf held; /* a tool_call that does not say yet what it calls with; "" for none */
     struct acp_permission permissions[ACP_PERMISSIONS];
     size_t n_permissions;
     unsigned asked; /* how often */
@@ -93,8 +94,10 @@ void acp_answer(struct acp *a, struct str line);
 bool acp_cancel(struct acp *a);
 void acp_done(struct acp *a);
 
-/* Between acp.c and its parts: params are nodes of doc. */
+/* Between acp.c and its parts: params are nodes of doc; more is what else is known of a call, an
+ * update or a permission's toolCall, 0 for nothing. */
 void acp_update(struct acp *a, uint32_t params);
+void acp_tell_held(struct acp *a, uint32_t more);
 void acp_permission(struct acp *a, uint32_t id, uint32_t params);
 void acp_put_id(struct acp *a, uint32_t id); /* {"jsonrpc":"2.0","id":ID */
 void acp_cancel_permissions(struct acp *a);

@@ -80,6 +80,7 @@ void acp_permission(struct acp *a, uint32_t id, uint32_t params)
         js_copy(doc, options, &p->options);
     else
         buf_puts(&p->options, "[]");
+    acp_tell_held(a, js_get(doc, params, "toolCall"));
     ask(a, p->number, js_get(doc, params, "toolCall"), options);
 }
 

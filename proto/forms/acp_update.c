@@ -67,6 +67,53 @@ static struct str acp_output(struct acp *a, uint32_t update)
     return buf_str(out);
 }
 
+/* A call is told once, and agents may say only later what it calls with: one that is pending, and
+ * has no input yet, is held back until the next thing is said. */
+static bool is_early(const struct js_doc *doc, uint32_t update)
+{
+    static const char *const members[] = {"rawInput", "content"};
+    for (size_t i = 0; i < countof(members); i++) {
+        uint32_t node = js_get(doc, update, members[i]);
+        if (node && js_type(doc, node) != JS_NULL && doc->nodes[node].kids > 0)
+            return false;
+    }
+    return say_is(doc, update, "status", "pending");
+}
+
+static void acp_tell_call(struct acp *a, struct str id, struct str name, const struct js_doc *doc,
+                          uint32_t input)
+{
+    say_call(&a->said, &a->calls, &(struct say_tool){id, name, doc, input, "value"});
+    buf_clear(&a->answer);
+    a->whole = true;
+}
+
+/* more counts when it is of the same call. */
+void acp_tell_held(struct acp *a, uint32_t more)
+{
+    const struct js_doc *held = &a->other, *doc = &a->doc;
+    struct buf id = {0}, name = {0}, json = a->held;
+    if (json.len == 0)
+        return;
+    a->held = (struct buf){0};
+    bool good = js_parse(&a->other, json.bytes, json.len, JS_OURS);
+    ASSERT(good);
+    (void)say_text(held, js_get(held, 0, "toolCallId"), &id);
+    if (!str_eq(say_text(doc, say_member(doc, more, "toolCallId"), &a->text), buf_str(&id)))
+        more = 0;
+    uint32_t title = js_get(held, 0, "title"), new_title = say_member(doc, more, "title");
+    uint32_t input = js_get(held, 0, "rawInput"), new_input = say_member(doc, more, "rawInput");
+    if (new_title)
+        (void)say_text(doc, new_title, &name);
+    else
+        (void)say_text(held, title ? title : js_get(held, 0, "kind"), &name);
+    acp_tell_call(a, buf_str(&id), buf_str(&name), new_input ? doc : held,
+                  new_input ? new_input : input);
+    buf_done(&id);
+    buf_done(&name);
+    buf_done(&json);
+}
+
 /* The first that is heard of a call, whichever update says it. */
 static void acp_begin_call(struct acp *a, uint32_t update)
 {
@@ -75,11 +122,12 @@ static void acp_begin_call(struct acp *a, uint32_t update)
     struct str id = say_text(doc, js_get(doc, update, "toolCallId"), &a->text);
     if (id.n == 0 || say_is_open(&a->calls, id))
         return;
+    if (is_early(doc, update)) {
+        js_copy(doc, update, &a->held);
+        return;
+    }
     struct str name = say_text(doc, title ? title : js_get(doc, update, "kind"), &a->more);
-    say_call(&a->said, &a->calls,
-             &(struct say_tool){id, name, doc, js_get(doc, update, "rawInput"), "value"});
-    buf_clear(&a->answer);
-    a->whole = true;
+    acp_tell_call(a, id, name, doc, js_get(doc, update, "rawInput"));
 }
 
 static void acp_call(struct acp *a, uint32_t update, bool is_first)
@@ -88,8 +136,7 @@ static void acp_call(struct acp *a, uint32_t update, bool is_first)
     bool failed = say_is(doc, update, "status", "failed");
     bool ended = failed || say_is(doc, update, "status", "completed");
     struct str id = say_text(doc, js_get(doc, update, "toolCallId"), &a->text);
-    bool known = say_is_open(&a->calls, id);
-    if (is_first || (ended && !known))
+    if (is_first || (ended && !say_is_open(&a->calls, id)))
         acp_begin_call(a, update);
     id = say_text(doc, js_get(doc, update, "toolCallId"), &a->text);
     struct str output = acp_output(a, update);
@@ -130,6 +177,7 @@ void acp_update(struct acp *a, uint32_t params)
     if (!update || js_type(doc, update) != JS_OBJECT)
         return;
     bool thinks = say_is(doc, update, "sessionUpdate", "agent_thought_chunk");
+    acp_tell_held(a, update);
     if (thinks || say_is(doc, update, "sessionUpdate", "agent_message_chunk")) {
         if (acp_chunk(a, update, thinks))
             return;

@@ -98,6 +98,25 @@ def test_calls_are_told_and_the_answer_is_what_follows(client):
     assert text_of(events) == "Let me look.It is C."
 
 
+def test_call_that_says_its_input_later_is_told_with_it(client):
+    def call(id, **members):
+        return {"update": {"sessionUpdate": "tool_call", "toolCallId": id, "title": "Terminal", "status": "pending",
+                           "rawInput": {}, **members}}
+
+    def update(id, **members):
+        return {"update": {"sessionUpdate": "tool_call_update", "toolCallId": id, **members}}
+
+    _, events = finish(client, call("c1"), update("c1", title="echo hi", rawInput={"command": "echo hi"}),
+                       update("c1", status="completed", rawOutput="hi"), call("c2"), {"say": "so"},
+                       update("c2", status="failed"), call("c3"))
+    calls = [(c["call_id"], c["name"], c["arguments"]) for c in data(events, "tool_call")]
+    assert calls == [("c1", "echo hi", {"command": "echo hi"}), ("c2", "Terminal", {}), ("c3", "Terminal", {})]
+    results = [(r["call_id"], r["name"], r["output"], r["is_error"]) for r in data(events, "tool_result")]
+    assert results == [("c1", "echo hi", "hi", False), ("c2", "Terminal", "", True), ("c3", "Terminal", "", False)]
+    order = [e["event"] for e in events if e["event"] in ("tool_call", "token")]
+    assert order == ["tool_call", "tool_call", "token", "tool_call"]
+
+
 def test_plan_is_progress_and_the_rest_is_custom(client):
     entries = [{"content": text, "priority": "high", "status": status}
                for text, status in (("a", "completed"), ("b", "in_progress"), ("c", "pending"), ("d", "pending"))]

@@ -2,7 +2,6 @@
 
 They take 1 GB, so `./dev test` leaves them out and `./dev test-all` installs them; by hand, `npm ci` in tests/programs."""
 
-import json
 import os
 import pathlib
 import shutil
@@ -20,12 +19,14 @@ CODEX_ACP = str(PROGRAMS / "@zed-industries" / "codex-acp-linux-x64" / "bin" / "
 NODE = os.environ.get("HOLDFAST_NODE") or shutil.which("node")
 LONG_S = 240  # an idle time-out that a machine under load does not reach
 FIXTURES = [
+    # What a program is told that has no session to go on with: none of these should be.
+    {"match": {"userMessage": "What was said before"}, "response": {"content": "Told all of it again."}},
     {"match": {"userMessage": "think"},
      "response": {"reasoning": "Let me think of six times seven.", "content": "It is 42."}},
     {"match": {"userMessage": "again"}, "response": {"content": "Once more."}},
     {"match": {"userMessage": "list", "hasToolResult": False}, "response": {
         "content": "Let me look.", "toolCalls": [
-            {"name": "Bash", "arguments": "{\"command\":\"echo hello\",\"description\":\"say hello\"}"}]}},
+            {"name": "Bash", "arguments": "{\"command\":\"mkdir made; echo hello\",\"description\":\"say hello\"}"}]}},
     {"match": {"userMessage": "list", "hasToolResult": True}, "response": {"content": "It says hello."}},
     {"match": {"userMessage": "shell", "hasToolResult": False}, "response": {
         "content": "Let me look.", "toolCalls": [
@@ -45,11 +46,11 @@ def aimock(tmp_path_factory):
     running.close()
 
 
-def environ(folder, aimock):
+def environ(folder, aimock, codex_settings=""):
     """What each of them needs to know of its model, and nothing of this machine's user."""
     codex = folder / "codex"
-    codex.mkdir(exist_ok=True)
-    (codex / "config.toml").write_text(f"""
+    codex.mkdir()
+    (codex / "config.toml").write_text(f"""{codex_settings}
 model = "gpt-5"
 model_provider = "mock"
 [model_providers.mock]
@@ -73,24 +74,20 @@ def gateway(aimock, tmp_path_factory):
         {"name": "codex", "kind": "exec", "form": "codex", "env": env, "idle_timeout_s": LONG_S,
          "command": [NODE, CODEX, "exec", "-s", "danger-full-access"]},
     ]
+    acp_env = environ(tmp_path_factory.mktemp("home"), aimock, 'approval_policy = "untrusted"')
+    os.chmod(CODEX_ACP, 0o755)  # it comes without
     agents += [
-        {"name": "claude-acp", "kind": "acp", "env": env, "idle_timeout_s": LONG_S,
+        {"name": "claude-acp", "kind": "acp", "env": acp_env, "idle_timeout_s": LONG_S,
          "command": [NODE, str(PROGRAMS / "@zed-industries" / "claude-agent-acp" / "dist" / "index.js")]},
-        {"name": "codex-acp", "kind": "acp", "env": env, "idle_timeout_s": LONG_S, "auth_method": "openai-api-key",
+        {"name": "codex-acp", "kind": "acp", "env": acp_env, "idle_timeout_s": LONG_S, "auth_method": "openai-api-key",
          "command": [CODEX_ACP]},
     ]
     with Gateway({"agents": agents}) as running:
         yield running
 
 
-def asked(aimock, text):
-    """What the model was last asked with that text in it."""
-    bodies = [json.dumps(entry["body"]) for entry in aimock.journal()]
-    return [body for body in bodies if text in body][-1]
-
-
 @pytest.mark.parametrize("agent", ["claude", "codex"])
-def test_real_program_thinks_answers_and_goes_on_after_a_restart(gateway, aimock, agent):
+def test_real_program_thinks_answers_and_goes_on_after_a_restart(gateway, agent):
     with Client(gateway) as client:
         task, events = client.finish("think", agent=agent)
         assert (task["status"], task["output"]) == ("completed", "It is 42."), task
@@ -103,8 +100,6 @@ def test_real_program_thinks_answers_and_goes_on_after_a_restart(gateway, aimock
     with Client(gateway, token=token) as client:
         task, _ = client.finish("again", agent=agent, conversation=task["conversation_id"])
         assert task["output"] == "Once more."
-    body = asked(aimock, "again")
-    assert "It is 42." in body and "What was said before" not in body  # its own session knows
 
 
 @pytest.mark.parametrize("agent,message,name", [("claude", "list", "Bash"), ("codex", "shell", "command_execution")])
@@ -136,7 +131,7 @@ def answer_of(task):
 
 
 @pytest.mark.parametrize("agent", ["claude-acp", "codex-acp"])
-def test_real_acp_agent_answers_and_goes_on_after_a_restart(gateway, aimock, agent):
+def test_real_acp_agent_answers_and_goes_on_after_a_restart(gateway, agent):
     with Client(gateway) as client:
         task, events = client.finish("think", agent=agent)
         assert task["status"] == "completed" and answer_of(task).endswith("It is 42."), task
@@ -150,7 +145,6 @@ def test_real_acp_agent_answers_and_goes_on_after_a_restart(gateway, aimock, age
         task, events = client.finish("again", agent=agent, conversation=task["conversation_id"])
         assert task["status"] == "completed" and answer_of(task).endswith("Once more."), task
         assert "42" not in text_of(events)  # what a loading agent replays is in the journal already
-    assert "What was said before" not in asked(aimock, "again")
 
 
 @pytest.mark.parametrize("agent,message", [("claude-acp", "list"), ("codex-acp", "shell")])
