@@ -27,6 +27,7 @@ struct run_spec {
     struct str task_id, conversation_id, input;
     struct str owner;    /* for its tools; the agent itself is not told */
     struct str history;  /* JSON array of {"role","content"}, oldest first */
+    bool is_context;     /* the client brought it: what is system in it instructs the agent */
     struct str parent;   /* JSON object */
     struct str metadata; /* JSON object or "null" */
 };
@@ -74,6 +75,7 @@ struct agent_ops {
 struct agent {
     const char *name;
     const char *description; /* "" for none */
+    char *const *examples;   /* what one may ask it, up to a NULL; NULL for none */
     bool is_default;
     bool has_inbox;
     bool is_process;                              /* counts towards limits.processes */

@@ -83,6 +83,7 @@ static struct task_record *record_copy(struct batch *b, const struct task_record
     TASK_NAMES(T)
     TASK_FIXED_TEXTS(T)
     TASK_INPUT_TEXTS(T)
+    TASK_CONTEXT_TEXTS(T)
 #undef T
     to->state = state_copy(b, &from->state);
     return to;

@@ -21,8 +21,9 @@ enum op_kind {
                              * lines from first to last, also those of this batch, which then have
                              * no OP_LINES. */
     OP_MESSAGE,      /* owner, conversation_id, message; the conversation exists or is made */
-    OP_CONVERSATION, /* owner, conversation_id, title?, agent?, at, turns: made when missing; title
-                             * sets only where none is, or always with force; at moves updated_at */
+    OP_CONVERSATION, /* owner, conversation_id, title?, agent?, at, turns, unlisted: made when
+                             * missing, and only then unlisted; title sets only where none is, or
+                             * always with force; at moves updated_at */
     OP_CONVERSATION_DELETE, /* owner, conversation_id: it, its messages, tasks, events, keys */
     OP_REQUEST_KEY,         /* owner, key, conversation_id, task_id, at */
     OP_ACK,                 /* owner, conversation_id, key = task_id: acked becomes true */
@@ -50,6 +51,7 @@ struct op {
     void (*done)(const struct op *op, int status);
     void *ref; /* for done */
     bool force;
+    bool unlisted;
     enum turn_count turns;
     int64_t task_key;
     uint64_t first, last;

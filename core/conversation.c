@@ -118,6 +118,10 @@ void conversation_op_done(const struct op *op, int status)
 static void put_changed(struct conversation *c, const struct conversation_record *record)
 {
     struct buf line = {0};
+    if (record)
+        c->unlisted = record->unlisted;
+    if (c->unlisted)
+        return;
     buf_puts(&line, "{\"type\":\"conversation_changed\",\"conversation\":");
     if (record) {
         conversation_write(&line, record);

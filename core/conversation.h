@@ -31,6 +31,7 @@ struct conversation {
     struct list notices;      /* of struct notice, by key: what has ended and is still to be told */
     struct list due;          /* in the hub's list: a notice turn may be possible */
     struct list freed; /* in the hub's list: a task has ended, and one that waits may start */
+    bool unlisted;     /* watchers are not told of it; known when its record was read */
     bool asking;       /* its record is being read for the watchers … */
     bool noticing;     /* … and for a notice turn */
     char id[];

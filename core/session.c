@@ -179,14 +179,28 @@ static void session_on_timer(struct timer *timer)
     }
 }
 
-static void put_agents(struct buf *line, const struct hub *h)
+static void put_examples(struct buf *line, char *const *examples)
 {
-    js_put_raw(line, "agents", STR("["));
+    if (!examples)
+        return;
+    js_put_raw(line, "examples", STR("["));
+    for (size_t i = 0; examples[i]; i++) {
+        if (i)
+            buf_putc(line, ',');
+        js_put_str(line, str_of(examples[i]));
+    }
+    buf_putc(line, ']');
+}
+
+void session_put_agents(struct buf *line, const struct hub *h)
+{
+    buf_putc(line, '[');
     for (size_t i = 0; i < h->o.n_agents; i++) {
         const struct agent *a = &h->o.agents[i];
         buf_puts(line, i ? ",{" : "{");
         js_put_field(line, "name", str_of(a->name));
         js_put_field(line, "description", str_of(a->description));
+        put_examples(line, a->examples);
         js_put_bool(line, "default", a->is_default);
         buf_putc(line, '}');
     }
@@ -206,7 +220,8 @@ static void welcome(struct session *s, struct str id, struct str guest_token)
     js_put_raw(&line, "server", STR("{\"name\":\"holdfast\""));
     js_put_field(&line, "version", str_of(h->o.version));
     buf_putc(&line, '}');
-    put_agents(&line, h);
+    js_put_key(&line, "agents");
+    session_put_agents(&line, h);
     js_put_raw(&line, "limits", STR("{"));
     js_put_int(&line, "message_bytes", h->o.limits.message_bytes);
     js_put_int(&line, "tasks_per_owner", h->o.limits.tasks_per_owner);

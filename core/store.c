@@ -96,6 +96,7 @@ size_t task_record_bytes(const struct task_record *t)
     TASK_NAMES(T)
     TASK_FIXED_TEXTS(T)
     TASK_INPUT_TEXTS(T)
+    TASK_CONTEXT_TEXTS(T)
 #undef T
 #define T(name) n += t->state.name.n;
     TASK_STATE_TEXTS(T)

@@ -153,6 +153,7 @@ struct task_record memory_record_copy(struct arena_chunk **chunks, const struct 
 #undef T
 #define T(name) to.name = brief ? STR_NULL : arena_str(chunks, from->name);
     TASK_INPUT_TEXTS(T)
+    TASK_CONTEXT_TEXTS(T)
 #undef T
     return to;
 }
@@ -192,6 +193,8 @@ static void apply_task_new(struct memory *m, const struct op *op)
     struct mem_task *t = xcalloc(sizeof *t);
     t->record = memory_record_copy(&t->fixed, op->record, false);
     t->record.state = memory_state_copy(&t->changing, &op->record->state, false);
+    if (status_is_terminal(t->record.state.status))
+        t->record.context = STR_NULL;
     memory_rows_add(&m->tasks, t);
     if (t->record.key >= m->start.next_key)
         m->start.next_key = t->record.key + 1;
@@ -202,6 +205,8 @@ static void apply_task_set(struct mem_task *t, const struct op *op)
 {
     arena_done(&t->changing);
     t->record.state = memory_state_copy(&t->changing, op->state, false);
+    if (status_is_terminal(op->state->status))
+        t->record.context = STR_NULL;
 }
 
 static void apply_lines(struct mem_task *t, const struct op *op)
@@ -235,6 +240,7 @@ static struct mem_conversation *conversation_get(struct memory *m, const struct 
     c->owner = arena_str(&c->chunks, op->owner);
     c->conversation_id = arena_str(&c->chunks, op->conversation_id);
     c->updated_at = at;
+    c->unlisted = op->unlisted;
     memory_rows_add(&m->conversations, c);
     return c;
 }

@@ -49,6 +49,7 @@ static void put_task(struct answer *a, const struct mem_task *t, bool brief)
 {
     struct task_record *to = answer_add_task(a);
     *to = memory_record_copy(&a->chunks, &t->record, brief);
+    to->context = STR_NULL;
     to->state = memory_state_copy(&a->chunks, &t->record.state, brief);
 }
 
@@ -89,6 +90,7 @@ static void put_live(struct answer *a, const struct mem_task *t)
 {
     put_task(a, t, false);
     struct task_state *state = &a->tasks[a->n_tasks - 1].state;
+    a->tasks[a->n_tasks - 1].context = arena_str(&a->chunks, t->record.context);
     if (t->blocks.n && t->blocks.at[t->blocks.n - 1].last > state->head)
         state->head = t->blocks.at[t->blocks.n - 1].last;
 }
@@ -101,8 +103,8 @@ static size_t asked_bytes(const struct mem_task *t, const struct query *q)
     if (q->kind != QUERY_TASKS)
         return bytes;
     const struct task_state *state = &t->record.state;
-    return bytes - t->record.input.n - t->record.metadata.n - state->output.n - state->result.n -
-           state->undelivered.n - state->answers.n;
+    return bytes - t->record.input.n - t->record.metadata.n - t->record.context.n -
+           state->output.n - state->result.n - state->undelivered.n - state->answers.n;
 }
 
 static int ask_tasks(const struct memory *m, const struct query *q, struct answer *ret)
@@ -185,6 +187,7 @@ static void put_conversation(const struct memory *m, const struct mem_conversati
     to->agent = arena_str(&ret->chunks, c->agent);
     to->updated_at = c->updated_at;
     to->notices = c->notices;
+    to->unlisted = c->unlisted;
     for (size_t i = 0; i < m->tasks.n; i++) {
         const struct task_record *t = &((struct mem_task *)m->tasks.at[i])->record;
         if (str_eq(t->owner, c->owner) && str_eq(t->conversation_id, c->conversation_id) &&
@@ -209,7 +212,7 @@ static int ask_conversations(const struct memory *m, const struct query *q, stru
     size_t n = 0, bytes = 0;
     for (size_t i = 0; i < m->conversations.n; i++) {
         struct mem_conversation *c = m->conversations.at[i];
-        if (str_eq(c->owner, q->owner) &&
+        if (str_eq(c->owner, q->owner) && !c->unlisted &&
             (!q->before.p || (before && by_change_newest(&c, &before) > 0)))
             memory_rows_add(&found, c);
     }

@@ -38,6 +38,7 @@ struct mem_conversation {
     struct str owner, conversation_id, title, agent;
     int64_t updated_at;
     uint32_t notices;
+    bool unlisted;
     struct arena_chunk *chunks;
 };
 

@@ -66,13 +66,22 @@ static void put_message(struct task *t, enum message_role role, struct str conte
                                                                .partial = partial});
 }
 
-/* A chat names the conversation and its agent; it ends a row of turns that nobody asked for. */
-static void touch_conversation(struct task *t, bool is_new)
+/* What a conversation is called that begins with this task; STR_NULL when it gives no name. */
+static struct str title_by(const struct task *t)
+{
+    static const enum task_field by[] = {FIELD_name, FIELD_description, FIELD_input};
+    struct str title = task_type(t) == TYPE_CHAT ? task_field(t, FIELD_input) : STR_NULL;
+    for (size_t i = 0; task_type(t) == TYPE_BACKGROUND && i < countof(by) && !title.n; i++)
+        title = task_field(t, by[i]);
+    title.n = utf8_chars(title, AUTO_TITLE_CHARS);
+    return title;
+}
+
+/* A chat names the conversation's agent, and ends a row of turns that nobody asked for. */
+static void touch_conversation(struct task *t, bool is_new, bool unlisted)
 {
     bool chats = is_new && task_type(t) == TYPE_CHAT;
     bool notices = is_new && task_type(t) == TYPE_NOTICE;
-    struct str title = chats ? task_field(t, FIELD_input) : STR_NULL;
-    title.n = utf8_chars(title, AUTO_TITLE_CHARS);
     t->conversation->refs++;
     journal_put(&t->hub->journal,
                 &(struct op){.kind = OP_CONVERSATION,
@@ -80,11 +89,12 @@ static void touch_conversation(struct task *t, bool is_new)
                              .ref = t->conversation,
                              .owner = task_owner(t),
                              .conversation_id = task_conversation_id(t),
-                             .title = title,
+                             .title = is_new ? title_by(t) : STR_NULL,
                              .agent = chats ? task_field(t, FIELD_agent) : STR_NULL,
                              .turns = chats     ? TURNS_RESET
                                       : notices ? TURNS_ADD
                                                 : TURNS_KEEP,
+                             .unlisted = unlisted,
                              .at = t->hub->clock.wall_ms});
 }
 
@@ -109,6 +119,7 @@ static struct task_record planned(const struct hub *h, const struct task_plan *p
                                 .description = plan->description,
                                 .input = plan->input,
                                 .metadata = plan->metadata,
+                                .context = plan->context,
                                 .parent_task_id = plan->parent_task_id,
                                 .parent_call_id = plan->parent_call_id,
                                 .parent_run_id = plan->parent_task_id,
@@ -129,7 +140,7 @@ struct task *task_create(struct hub *h, const struct task_plan *plan)
                                (struct str){id, TASK_ID_LEN}, h->next_key++);
     t->stream->task = t;
 
-    touch_conversation(t, true);
+    touch_conversation(t, true, plan->unlisted);
     t->refs++;
     rec = task_staged(t);
     journal_put(&h->journal,
@@ -183,6 +194,7 @@ static void free_work(struct task *t)
     task_free_inbox(t);
     task_free_questions(t);
     said_done(&w->said);
+    tool_names_free(w->tool_names);
     free(w->result);
     free(w->stop_text);
     free(w);
@@ -498,7 +510,7 @@ void task_finish(struct task *t, enum task_status status, enum task_error error,
     struct str output = t->outcome->output;
     if (task_talks(t) && output.n)
         put_message(t, ROLE_ASSISTANT, output, status != STATUS_COMPLETED);
-    touch_conversation(t, false);
+    touch_conversation(t, false, false);
     struct task_record rec = task_staged(t);
     notice_stage(t, &rec);
     outbox_stage(t->hub, &rec);

@@ -21,6 +21,7 @@
 
 #include "core/conversation.h"
 #include "core/task_fixed.h"
+#include "core/tool_names.h"
 #include "proto/said.h"
 
 enum task_phase {
@@ -95,7 +96,8 @@ struct task_work {
     struct list questions; /* that are open, the oldest first */
     struct list answered;  /* the last of them, the oldest first */
     uint32_t n_questions, n_answered;
-    uint32_t n_approvals; /* that the gateway asked for */
+    uint32_t n_approvals;          /* that the gateway asked for */
+    struct tool_names *tool_names; /* of its tool_call events */
 };
 
 struct task {
@@ -164,11 +166,13 @@ struct task_plan {
     const struct agent *agent;
     enum task_type type;
     struct str input, name, description, metadata;
+    struct str context; /* in place of the history; NULL for none */
     struct str parent_task_id, parent_call_id, parent_agent_id;
     struct str ancestors;   /* ids of the parent and of all above it, one behind the other */
     struct str request_key; /* NULL for none */
     bool notify_on_complete;
     bool wait_for_others; /* enqueue */
+    bool unlisted;        /* the conversation, when the task makes it */
 };
 /* Stages the task, its first event and its message; the caller waits for the commit. */
 struct task *task_create(struct hub *h, const struct task_plan *plan);

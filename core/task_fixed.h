@@ -14,10 +14,11 @@
 
 #include "proto/record.h"
 
-/* Input is the last, so that it can be dropped. */
+/* The last two can be dropped. */
 #define TASK_FIELDS(T)  \
     TASK_FIXED_TEXTS(T) \
     T(metadata)         \
+    T(context)          \
     T(input)
 enum task_field {
 #define T(name) FIELD_##name,
@@ -40,7 +41,7 @@ struct task_fixed *task_fixed_new(const struct task_record *rec);
 struct str task_fixed_get(const struct task_fixed *f, enum task_field field);
 /* Sets those members of the record; its strings are spans of f. */
 void task_fixed_fill(const struct task_fixed *f, struct task_record *rec);
-/* The same without its input, which may be most of it.  Spans of f are no longer valid. */
+/* The same without context and input, which may be most of it.  Spans of f are no longer valid. */
 struct task_fixed *task_fixed_drop_input(struct task_fixed *f) MUST_USE;
 
 #endif

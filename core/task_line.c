@@ -17,11 +17,13 @@ static size_t payload(const struct agent_line *line)
 static size_t longest_data(const struct agent_line *line)
 {
     size_t n = line->data.n + line->arguments.n;
+    if (line->kind == LINE_EVENT)
+        return n;
     const struct str texts[] = {line->call_id, line->name,    line->agent,      line->input,
                                 line->task_id, line->content, line->description};
     for (size_t i = 0; i < countof(texts); i++)
         n += texts[i].p ? js_str_size(texts[i]) : 0;
-    return line->kind == LINE_EVENT ? n : n + EVENT_FRAME;
+    return n + EVENT_FRAME;
 }
 
 bool task_line_is_too_long(struct task *t, const char *what, size_t data_bytes)
@@ -57,12 +59,32 @@ static bool is_too_much(struct task *t, const struct agent_line *line)
     return false;
 }
 
+/* A result's data gets the name of its call; false when no call is known, and the task fails. */
+static bool name_result(struct task *t, struct agent_line *line, struct buf *data)
+{
+    struct str name = tool_names_of(task_work(t)->tool_names, line->call_id);
+    if (!name.p) {
+        task_stop(
+            t, TASK_AGENT_ERROR,
+            "agent_error: tool_result: \"name\" is missing, and no tool_call had its call_id");
+        return false;
+    }
+    buf_puts(data, "{");
+    js_put_field(data, "name", name);
+    buf_putc(data, ',');
+    buf_put(data, line->data.p + 1, line->data.n - 1);
+    line->data = buf_str(data);
+    return true;
+}
+
 static void task_take_event(struct task *t, const struct agent_line *line)
 {
     if (line->event == EVENT_INPUT_REQUIRED) {
         task_ask(t, line);
         return;
     }
+    if (line->event == EVENT_TOOL_CALL && line->tool.p)
+        tool_names_tell(&t->work->tool_names, line->call_id, line->tool);
     task_event(t, line->event, line->data);
     if (line->event == EVENT_TOKEN)
         said_token(&t->work->said, line->text);
@@ -103,7 +125,7 @@ void task_answer_error(struct task *t, struct str call_id, enum error e, const c
     task_end_answer(t, &line);
 }
 
-static void take_line(struct task *t, const struct agent_line *line)
+static void task_take_line(struct task *t, const struct agent_line *line)
 {
     if (line->kind == LINE_EMPTY || is_too_long(t, line) || is_too_much(t, line))
         return;
@@ -116,6 +138,15 @@ static void take_line(struct task *t, const struct agent_line *line)
     case LINE_SEND: task_send_to_relative(t, line); break;
     case LINE_CANCEL: task_cancel_child(t, line); break;
     }
+}
+
+static void take_line(struct task *t, const struct agent_line *line)
+{
+    struct agent_line named = *line;
+    struct buf data = {0};
+    if (!line->nameless || name_result(t, &named, &data))
+        task_take_line(t, &named);
+    buf_done(&data);
 }
 
 static bool wants_more(struct task *t)

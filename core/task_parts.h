@@ -21,8 +21,8 @@ void task_try_start(struct task *t); /* when it may: slot, order of the conversa
 /* One has ended: those that wait are looked at once, at the end of the turn … */
 void tasks_may_start(struct conversation *c);
 void tasks_start_next(struct conversation *c); /* … which is then; takes that reference */
-void task_run(struct task *t);       /* task.started is committed: let the agent go */
-void task_stop_run(struct task *t);  /* forgets the run, in whatever state it is */
+void task_run(struct task *t);                 /* task.started is committed: let the agent go */
+void task_stop_run(struct task *t);            /* forgets the run, in whatever state it is */
 void task_stop(struct task *t, enum task_error why, const char *text);
 void task_init_clocks(struct task_work *w);
 void task_arm_clocks(struct task *t);

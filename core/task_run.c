@@ -199,13 +199,17 @@ static void task_launch(struct task *t, const struct answer *answer)
 {
     struct buf history = {0}, parent = {0};
     struct task_record rec = task_staged(t);
-    put_history(&history, answer);
+    if (rec.context.p)
+        buf_putstr(&history, rec.context);
+    else
+        put_history(&history, answer);
     put_parent(&parent, &rec);
     struct run_spec spec = {.task_id = rec.task_id,
                             .conversation_id = rec.conversation_id,
                             .owner = rec.owner,
                             .input = rec.input,
                             .history = buf_str(&history),
+                            .is_context = rec.context.p != NULL,
                             .parent = buf_str(&parent),
                             .metadata = rec.metadata.p ? rec.metadata : STR("null")};
     char error[256] = "";
@@ -239,10 +243,11 @@ static void on_history(void *arg, int status, struct answer *answer)
 }
 
 /* The history holds what was said before the task's own input: the newest that fit.  The input's
- * message has an id behind the task's own, so the task's id is the border. */
+ * message has an id behind the task's own, so the task's id is the border. A context takes its
+ * place. */
 void task_run(struct task *t)
 {
-    if (!task_talks(t)) {
+    if (!task_talks(t) || task_field(t, FIELD_context).p) {
         task_launch(t, &(struct answer){0});
         return;
     }

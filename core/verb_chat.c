@@ -186,8 +186,10 @@ static void create(struct call *c)
                              .name = r->name,
                              .description = r->description,
                              .metadata = r->metadata,
+                             .context = r->context,
                              .request_key = r->request_key,
                              .notify_on_complete = r->notify_on_complete,
+                             .unlisted = r->unlisted,
                              .wait_for_others = r->when_busy >= BUSY_ENQUEUE && !r->background};
     struct task *t = task_create(h, &plan);
     c->stream = t->stream;

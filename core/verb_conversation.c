@@ -72,7 +72,6 @@ static void on_deleted(struct waiter *w, int status)
         call_ok(c);
 }
 
-/* All of its tasks have ended and are on disk as ended: now it goes as a whole. */
 static void remove_it(struct call *c)
 {
     c->conversation->refs++;
@@ -84,10 +83,32 @@ static void remove_it(struct call *c)
     call_wait(c, on_deleted);
 }
 
+/* Damage that hides whether it was listed does not keep it. */
+static void on_to_remove(void *arg, int status, struct answer *answer)
+{
+    struct call *c = arg;
+    if (status == 0)
+        c->conversation->unlisted = answer->conversations[0].unlisted;
+    remove_it(c);
+}
+
+/* All of its tasks have ended and are on disk as ended: now it goes as a whole.  Watchers are told,
+ * unless they never knew of it, which afterwards nobody could say. */
+static void look_and_remove(struct call *c)
+{
+    if (!feed_has_readers(&c->owner->watch)) {
+        remove_it(c);
+        return;
+    }
+    call_query(
+        c, &(struct query){.kind = QUERY_CONVERSATION, .conversation_id = c->req.conversation_id},
+        on_to_remove);
+}
+
 static void check_ended(struct call *c)
 {
     if (list_is_empty(&c->conversation->tasks))
-        remove_it(c);
+        look_and_remove(c);
     else
         task_on_end(list_item(c->conversation->tasks.next, struct task, in_conversation),
                     &c->waiter);

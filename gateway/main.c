@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "gateway/agents/agent_programs.h"
 #include "gateway/auth/auth.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
@@ -93,6 +94,16 @@ static bool main_load(const struct options *o, struct config *ret)
     return n == 0;
 }
 
+static void warn_of_program(const char *line)
+{
+    log_event(LEVEL_WARN, "agents", "program_missing", LOG_TEXT("why", line));
+}
+
+static void say_of_program(const char *line)
+{
+    fprintf(stderr, "warning: %s\n", line);
+}
+
 /* file: NULL for the log, at a start. */
 static void tell_warnings(const struct config *config, const char *file)
 {
@@ -131,6 +142,7 @@ static int main_serve(const struct options *o)
         return say_usage(wrong);
     }
 #endif
+    agent_programs_check(&config, warn_of_program);
     int code = server_run(&config);
 #ifdef HOLDFAST_FAULTS
     fault_report();
@@ -155,6 +167,8 @@ static int check_config(struct options *o, const char *file)
         tell_warnings(&config, file);
     if (auth)
         printf("%s: good\n", file);
+    if (auth)
+        agent_programs_check(&config, say_of_program);
     bool good = auth != NULL;
     auth_close(auth);
     buf_done(&faults);
@@ -296,6 +310,35 @@ static void leave_inheritance(void)
     signal(SIGCHLD, SIG_DFL); /* ignored, it would take the exit codes of children along */
 }
 
+/* The lines of one command, which begin two blanks in and go on further in; all of them for "". */
+static void print_usage_of(const char *command, const char *text)
+{
+    bool is_its = false;
+    while (*text) {
+        size_t n = strcspn(text, "\n");
+        if (strncmp(text, "  holdfast ", 11) == 0)
+            is_its = strncmp(text + 11, command, strlen(command)) == 0;
+        if (is_its || !*command)
+            printf("%.*s\n", (int)n, text);
+        text += n + (text[n] == '\n');
+    }
+}
+
+static bool wants_help(int argc, char **argv)
+{
+    const char *word = argc > 2 ? argv[2] : argc > 1 ? argv[1] : "";
+    bool is_asked = strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+    if (!is_asked && strcmp(word, "help") != 0)
+        return false;
+    if (!is_asked && argc > 2)
+        return false;
+    const char *command = argc > 2 ? argv[1] : "";
+    const char *const texts[] = {usage, admin_usage, chat_usage};
+    for (size_t i = 0; i < countof(texts); i++)
+        print_usage_of(command, texts[i]);
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     const char *command = argc > 1 ? argv[1] : "";
@@ -307,6 +350,8 @@ int main(int argc, char **argv)
     leave_inheritance();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file at its limit is a full disk, and no end */
+    if (wants_help(argc, argv))
+        return 0;
     if (strcmp(command, "chat") == 0)
         return chat(argc - 1, argv + 1);
     if (argc > 1 && !read_options(argc - 1, argv + 1, &o))
@@ -330,10 +375,6 @@ int main(int argc, char **argv)
         return make_token(&o);
     if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0) {
         printf("holdfast %s\n", HOLDFAST_VERSION);
-        return 0;
-    }
-    if (strcmp(command, "help") == 0 || strcmp(command, "--help") == 0) {
-        printf("%s%s%s", usage, admin_usage, chat_usage);
         return 0;
     }
     return say_usage(*command ? "there is no such command" : "a command is missing");

@@ -293,8 +293,13 @@ static void on_restored(void *arg, int status)
     printf("{\"event\":\"ready\",\"listen\":\"%s%s%s:%d\",\"version\":\"%s\"}\n", v6 ? "[" : "",
            s->config->listen_host, v6 ? "]" : "", s->front.port, HOLDFAST_VERSION);
     fflush(stdout);
+    char open_url[160];
+    snprintf(open_url, sizeof open_url, "%s://%s%s%s:%d", s->config->tls.cert ? "https" : "http",
+             v6 ? "[" : "", s->config->listen_host, v6 ? "]" : "", s->front.port);
     log_event(LEVEL_INFO, "server", "ready", LOG_INT("port", s->front.port),
-              LOG_INT("tasks", s->hub.n_live));
+              LOG_INT("tasks", s->hub.n_live), LOG_TEXT("open", open_url));
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\nOpen %s in a browser. Ctrl-C stops.\n\n", open_url);
 }
 
 static void watch_signal(struct server *s, uv_signal_t *signal, int number, uv_signal_cb on_it)

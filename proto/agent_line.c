@@ -41,13 +41,13 @@ struct field {
 
 static const struct field text_fields[] = {{"text", KIND_TEXT, REQUIRED, AT(text)}};
 static const struct field tool_call_fields[] = {
-    {"call_id", KIND_TEXT, REQUIRED},
-    {"name", KIND_TEXT, REQUIRED},
+    {"call_id", KIND_TEXT, REQUIRED, AT(call_id)},
+    {"name", KIND_TEXT, REQUIRED, AT(tool)},
     {"arguments", KIND_OBJECT, REQUIRED},
 };
 static const struct field tool_result_fields[] = {
-    {"call_id", KIND_TEXT, REQUIRED},
-    {"name", KIND_TEXT, REQUIRED},
+    {"call_id", KIND_TEXT, REQUIRED, AT(call_id)},
+    {"name", KIND_TEXT, OPTIONAL, AT(tool)},
     {"output", KIND_TEXT, REQUIRED},
     {"is_error", KIND_BOOL, OPTIONAL},
 };
@@ -185,7 +185,7 @@ static const char *const expectations[] = {
     [KIND_ANY] = "anything",
     [KIND_PROGRESS] = "a number from 0 to 1",
     [KIND_INPUT] = "approval or question",
-    [KIND_OPTIONS] = "a list of at most 32 objects with id, name and kind",
+    [KIND_OPTIONS] = "a list of at most 32 texts, or objects with an id",
     [KIND_TIMEOUT] = "a number above 0",
 };
 
@@ -219,28 +219,27 @@ static bool read_bool(struct decoding *d, const struct field *f, uint32_t node)
     return type == JS_TRUE || type == JS_FALSE;
 }
 
-static bool is_option(const struct js_doc *doc, uint32_t option)
+/* A text is its own id; of an object it is its member. */
+static uint32_t id_of_option(const struct js_doc *doc, uint32_t option)
 {
-    static const char *const members[] = {"id", "name", "kind"};
-    for (size_t i = 0; i < countof(members); i++) {
-        uint32_t node = js_get(doc, option, members[i]);
-        if (!node || js_type(doc, node) != JS_STRING)
-            return false;
-    }
-    return true;
+    uint32_t id = js_type(doc, option) == JS_STRING ? option : js_get(doc, option, "id");
+    return id && js_type(doc, id) == JS_STRING ? id : 0;
 }
 
-/* A NUL ends an id, so none has one. */
+/* Only approvals need them: any text answers a question.  A NUL ends an id, so none has one. */
 static bool read_options(struct decoding *d, const struct field *f, uint32_t node)
 {
     struct js_doc *doc = &d->d->doc;
     size_t n = 0, from = d->d->arena.len;
+    if (!d->to->approval)
+        return true;
     if (js_type(doc, node) != JS_ARRAY)
         return false;
     for (uint32_t i = js_first(doc, node); i < js_end(doc, node); i = js_next(doc, i)) {
-        if (++n > MAX_OPTIONS || !is_option(doc, i))
+        uint32_t id_node = id_of_option(doc, i);
+        if (++n > MAX_OPTIONS || !id_node)
             return false;
-        struct str id = line_keep(d->d, js_get(doc, i, "id"));
+        struct str id = line_keep(d->d, id_node);
         if (id.n == 0 || id.n > MAX_INPUT_ID || memchr(id.p, 0, id.n))
             return false;
         buf_putc(&d->d->arena, 0);
@@ -310,13 +309,15 @@ static bool read_members(struct decoding *d, uint32_t object, struct fields tabl
 
 /* --- events and calls ------------------------------------------------------------------------- */
 
-/* data without what the gateway says in its own way: timeout_s becomes its expires_at. */
-static struct str copy_question(struct agent_line_decoder *d, uint32_t data)
+/* data without what the gateway says in its own way: timeout_s becomes its expires_at, and the name
+ * of a result is that of its call. */
+static struct str copy_without(struct agent_line_decoder *d, uint32_t data, const char *a,
+                               const char *b)
 {
     buf_putc(&d->json, '{');
     for (uint32_t i = js_first(&d->doc, data); i < js_end(&d->doc, data);
          i = js_next(&d->doc, i + 1)) {
-        if (js_is(&d->doc, i, "timeout_s") || js_is(&d->doc, i, "expires_at"))
+        if (js_is(&d->doc, i, a) || js_is(&d->doc, i, b))
             continue;
         if (d->json.len > 1)
             buf_putc(&d->json, ',');
@@ -364,7 +365,13 @@ static bool decode_event(struct agent_line_decoder *d, uint32_t name, struct age
         return false;
     if (line->event == EVENT_FINAL_ANSWER && line->text.n > MAX_OUTPUT)
         return fail_limit(line, decoding.what, "output", MAX_OUTPUT);
-    line->data = line->event == EVENT_INPUT_REQUIRED ? copy_question(d, data) : line_copy(d, data);
+    line->nameless = line->event == EVENT_TOOL_RESULT && !line->tool.p;
+    if (line->event == EVENT_INPUT_REQUIRED)
+        line->data = copy_without(d, data, "timeout_s", "expires_at");
+    else if (line->nameless)
+        line->data = copy_without(d, data, "name", "name");
+    else
+        line->data = line_copy(d, data);
     return true;
 }
 

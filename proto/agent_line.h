@@ -26,14 +26,16 @@ struct agent_line {
     enum event_type event;
     struct str
         data; /* compact JSON object, as the event's line carries it; LINE_RESULT: the result */
-    struct str text;       /* decoded value of text (token, thinking) or output (final_answer) */
-    double progress;       /* progress */
-    struct str input_id;   /* input_required */
-    bool approval;         /* input_required: kind is approval */
-    struct str option_ids; /* input_required: of its options, a NUL behind each; n 0: none */
+    struct str text;     /* decoded value of text (token, thinking) or output (final_answer) */
+    struct str tool;     /* tool_call, tool_result: its name */
+    bool nameless;       /* tool_result: data has no name, which is that of the call with call_id */
+    double progress;     /* progress */
+    struct str input_id; /* input_required */
+    bool approval;       /* input_required: kind is approval */
+    struct str option_ids; /* input_required: of its options, a NUL after each; n 0: none */
     int64_t timeout_s;     /* input_required; -1 for ever */
+    struct str call_id;    /* tool_call, tool_result, and calls */
     /* calls */
-    struct str call_id;
     struct str name;                      /* the tool's; LINE_SPAWN: the task's, NULL for none */
     struct str arguments;                 /* LINE_TOOL: compact JSON object */
     struct str agent, input, description; /* LINE_SPAWN; agent NULL for the default */

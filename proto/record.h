@@ -46,6 +46,9 @@ enum message_role { ROLE_USER, ROLE_ASSISTANT, ROLE_SYSTEM };
 #define TASK_INPUT_TEXTS(T) \
     T(input)                \
     T(metadata) /* JSON object */
+/* What the task's agent is given in place of the conversation's messages: a JSON array of them. A
+ * store keeps it until the task has ended, and QUERY_LIVE alone tells it; not on the wire. */
+#define TASK_CONTEXT_TEXTS(T) T(context)
 #define TASK_STATE_NUMBERS(N, R)                                           \
     N(enum task_status, status)                                            \
     N(enum task_error, error)                                              \
@@ -85,6 +88,7 @@ struct task_record {
     TASK_NAMES(TASK_TEXT_MEMBER)
     TASK_FIXED_TEXTS(TASK_TEXT_MEMBER)
     TASK_INPUT_TEXTS(TASK_TEXT_MEMBER)
+    TASK_CONTEXT_TEXTS(TASK_TEXT_MEMBER)
     int64_t event_bytes; /* of its events in the store, where a query says so; not on the wire */
     struct task_state state;
 };
@@ -105,6 +109,7 @@ struct conversation_record {
     int64_t updated_at;
     uint32_t running; /* live tasks */
     uint32_t notices; /* turns in a row that the gateway started by itself; not on the wire */
+    bool unlisted;    /* lists leave it out; not on the wire */
 };
 
 /* Something has ended, and the conversation's agent is still to be told. */

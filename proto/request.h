@@ -65,7 +65,9 @@ struct request {
     /* chat */
     struct str message, agent, request_key, name, description;
     struct str metadata; /* compact JSON object */
-    bool background, notify_on_complete;
+    struct str
+        context; /* compact JSON array of {"role","content"}, role user, assistant or system */
+    bool background, notify_on_complete, unlisted;
     enum when_busy when_busy;
     /* resume */
     uint64_t after;

@@ -15,6 +15,7 @@ enum kind {
     KIND_CONVERSATION_ID,
     KIND_ULID,
     KIND_METADATA,
+    KIND_CONTEXT,
     KIND_WHEN_BUSY,
     KIND_STATUS,
     KIND_CLIENT,
@@ -56,6 +57,8 @@ static const struct field chat_fields[] = {
     {"notify_on_complete", KIND_BOOL, OPTIONAL, AT(notify_on_complete)},
     {"when_busy", KIND_WHEN_BUSY, OPTIONAL},
     {"metadata", KIND_METADATA, OPTIONAL, .max = MAX_METADATA, AT(metadata)},
+    {"context", KIND_CONTEXT, OPTIONAL, .max = MAX_CONTEXT},
+    {"unlisted", KIND_BOOL, OPTIONAL, AT(unlisted)},
 };
 static const struct field resume_fields[] = {
     {"after", KIND_INTEGER, OPTIONAL, .max = MAX_SAFE_INTEGER, AT(after)},
@@ -230,6 +233,56 @@ static bool read_metadata(struct decoding *d, const struct field *f, uint32_t no
     return d->to->metadata.n <= f->max;
 }
 
+/* The role as an agent is told it; NULL for none. */
+static const char *context_role(const struct js_doc *doc, uint32_t role)
+{
+    static const char *const roles[][2] = {{"user", "user"},
+                                           {"assistant", "assistant"},
+                                           {"system", "system"},
+                                           {"developer", "system"}};
+    for (size_t i = 0; i < countof(roles); i++)
+        if (js_type(doc, role) == JS_STRING && js_is(doc, role, roles[i][0]))
+            return roles[i][1];
+    return NULL;
+}
+
+static bool keep_message(struct decoding *d, uint32_t node)
+{
+    const struct js_doc *doc = d->doc;
+    bool is_object = js_type(doc, node) == JS_OBJECT;
+    uint32_t role = is_object ? js_get(doc, node, "role") : 0;
+    uint32_t content = is_object ? js_get(doc, node, "content") : 0;
+    const char *name = role ? context_role(doc, role) : NULL;
+    if (!name || !content || js_type(doc, content) != JS_STRING)
+        return false;
+    buf_putc(&d->block, '{');
+    js_put_field(&d->block, "role", str_of(name));
+    js_put_key(&d->block, "content");
+    js_copy(doc, content, &d->block);
+    buf_putc(&d->block, '}');
+    return true;
+}
+
+/* What is kept has the two members of each message alone, so it is no longer than what was said. */
+static bool read_context(struct decoding *d, const struct field *f, uint32_t node)
+{
+    const struct js_doc *doc = d->doc;
+    size_t from = d->block.len;
+    if (js_type(doc, node) != JS_ARRAY)
+        return false;
+    buf_putc(&d->block, '[');
+    for (uint32_t i = js_first(doc, node); i < js_end(doc, node); i = js_next(doc, i)) {
+        if (d->block.len > from + 1)
+            buf_putc(&d->block, ',');
+        if (!keep_message(d, i))
+            return false;
+    }
+    buf_putc(&d->block, ']');
+    ASSERT(d->block.bytes == d->to->memory);
+    d->to->context = (struct str){d->block.bytes + from, d->block.len - from};
+    return d->to->context.n <= f->max;
+}
+
 static bool read_when_busy(struct decoding *d, const struct field *f, uint32_t node)
 {
     static const char *const words[] = {
@@ -320,6 +373,7 @@ static const struct {
                               "the first a letter or digit"},
     [KIND_ULID] = {read_ulid, "must be an id of 26 characters, as the gateway gives them"},
     [KIND_METADATA] = {read_metadata, NULL},
+    [KIND_CONTEXT] = {read_context, NULL},
     [KIND_WHEN_BUSY] = {read_when_busy, "must be one of parallel, reject, enqueue, interrupt"},
     [KIND_STATUS] = {read_status, "must be one of pending, running, completed, failed, cancelled"},
     [KIND_CLIENT] = {read_client, "must be an object"},
@@ -356,6 +410,13 @@ static void expect(const struct field *f, char *text, size_t size)
         return;
     case KIND_METADATA:
         snprintf(text, size, "must be an object of at most %" PRIu64 " bytes", f->max);
+        return;
+    case KIND_CONTEXT:
+        snprintf(text, size,
+                 "must be an array of at most %" PRIu64
+                 " bytes of messages: role (system, developer, user, assistant) and content, a "
+                 "string",
+                 f->max);
         return;
     case KIND_TASK_IDS:
         snprintf(text, size, "must be an array of at most %" PRIu64 " strings", f->max);

@@ -57,6 +57,48 @@ CONVERSATION_ROUTES = [
     ("POST", "/results/ack", {"task_ids": [NO_TASK]}), ("PATCH", "", {"title": "x"}), ("DELETE", "/tasks", None),
     ("DELETE", "", None),
 ]
+# The faces (docs/faces.md): what, method, path, body, the statuses of an answer about nothing.  {c} and {t} are the ids of
+# conversation and task, {r} is a response's, in the body as in the path; a face that the gateway does not serve is passed
+# over.
+ANSWER = [{"id": "{t}", "role": "assistant", "parts": [{"type": "data-answer", "data": {"input_id": "q", "answer": "x"}}]}]
+RESUME = [{"interruptId": "{t}.1.q", "status": "resolved", "payload": "x"}]
+FACE_ROUTES = [
+    ("AI SDK stream", "GET", "/ai/chat/{c}/stream", None, (204,)),
+    ("AI SDK answer", "POST", "/ai/chat", {"id": "{c}", "messages": ANSWER}, (404,)),
+    ("Responses retrieve", "GET", "/responses/{r}", None, (404,)),
+    ("Responses stream", "GET", "/responses/{r}?stream=true&starting_after=3", None, (404,)),
+    ("Responses cancel", "POST", "/responses/{r}/cancel", None, (404,)),
+    ("Responses delete", "DELETE", "/responses/{r}", None, (404,)),
+    ("Responses create", "POST", "/responses", {"input": "x", "background": True, "previous_response_id": "{r}"}, (404,)),
+    ("OpenAI chat", "POST", "/chat/completions", {"conversation": "{c}", "messages": []}, (400,)),
+    ("OpenAI models", "GET", "/models", None, (200,)),
+    ("OpenAI model", "GET", "/models/{c}", None, (404,)),
+    ("AG-UI connect", "GET", "/ag-ui/any/{c}", None, (404,)),
+    ("AG-UI answer", "POST", "/ag-ui/any", {"threadId": "{c}", "runId": "r", "messages": [], "resume": RESUME}, (404,)),
+]
+# Their WebSockets: path, what the address says, the frame that is sent.
+FACE_SOCKETS = [
+    ("/ai", "", {"type": "resume", "requestId": "r", "id": "{c}", "headers": {}, "body": {}}),
+    ("/responses", "response_id={r}&starting_after=3", None),
+    ("/responses", "", {"type": "response.create", "input": "x", "previous_response_id": "{r}"}),
+]
+
+
+def response_id(conversation, task):
+    name = base64.urlsafe_b64encode(conversation.encode()).decode().rstrip("=")
+    return f"resp_{name}.{task}"
+
+
+def filled(template, conversation, task):
+    """A path or a body with the ids in their places."""
+    if isinstance(template, str):
+        ids = {"{c}": conversation, "{t}": task, "{r}": response_id(conversation, task)}
+        return functools.reduce(lambda text, name: text.replace(name, ids[name]), ids, template)
+    if isinstance(template, list):
+        return [filled(item, conversation, task) for item in template]
+    if isinstance(template, dict):
+        return {key: filled(value, conversation, task) for key, value in template.items()}
+    return template
 
 
 class CannotTry(Exception):
@@ -261,6 +303,70 @@ def try_http(world):
                status == 200 and not any(c.encode() in answer for c in world.conversations))
 
 
+def served_faces(world):
+    """Those of FACE_ROUTES whose path is the API's: what is not served has an answer of its own."""
+    unserved = "there is nothing at this path"
+    for row in FACE_ROUTES:
+        what, method, path, body, _ = row
+        answer = world.http.ask(method, filled(path, world.nowhere, NO_TASK), filled(body, world.nowhere, NO_TASK),
+                                world.other)
+        if unserved not in answer[2].decode(errors="replace"):
+            yield row
+
+
+def try_faces(world):
+    found, ask, nowhere = world.found, world.http.ask, world.nowhere
+    for what, method, path, body, statuses in served_faces(world):
+        def about(conversation, task, token=world.other):
+            said = ask(method, filled(path, conversation, task), filled(body, conversation, task), token)
+            return told(said, conversation, *([task] if len(task) > 1 else []))
+
+        expected = about(nowhere, NO_TASK)
+        found.that(f"{what}: {expected} for nothing", expected.startswith(tuple(f"({status}" for status in statuses)))
+        malformed = [(world.conversations[0], bad) for bad in MALFORMED_IDS if bad and not set("/%") & set(bad)]
+        for conversation, task in world.pairs() + malformed:
+            found.equal(what, about(conversation, task), expected)
+        for name, token in world.bad.items():
+            refused = [about(c, t, token) for c, t in ((world.conversations[0], world.task), (nowhere, NO_TASK))]
+            found.that(f"{what}, {name} identity: {refused[0]}", refused[0].startswith("(401"))
+            found.equal(f"{what}, {name} identity", *refused)
+
+
+async def first_frame(world, path, query, frame, token):
+    """What a face's WebSocket says first; None: it is not served."""
+    extra = {"ssl": ssl.create_default_context()} if world.url.scheme in ("https", "wss") else {}
+    scheme = "wss" if extra else "ws"
+    address = f"{scheme}://{world.url.netloc}/v1{path}?{query}&token={urllib.parse.quote(token or '')}"
+    try:
+        async with websockets.connect(address, max_size=None, **extra) as ws:
+            if frame:
+                await ws.send(json.dumps(frame))
+            return await asyncio.wait_for(ws.recv(), WAIT_S)
+    except websockets.InvalidStatus as error:
+        if error.response.status_code == 404:
+            return None
+        raise
+
+
+async def try_face_sockets(world):
+    nothing = (world.nowhere, NO_TASK)
+    for path, query, frame in FACE_SOCKETS:
+        async def about(pair, token=world.other, path=path, query=query, frame=frame):
+            return await first_frame(world, path, filled(query, *pair), filled(frame, *pair), token)
+
+        expected = await about(nothing)
+        if expected is None:
+            continue
+        what = f"WebSocket {path}"
+        world.found.that(f"{what}: {expected} for nothing", "no such task" in expected or "no-active" in expected)
+        for pair in world.pairs():
+            world.found.equal(what, await about(pair), expected)
+        for name, token in world.bad.items():
+            refused = [await about(pair, token) for pair in ((world.conversations[0], world.task), nothing)]
+            world.found.that(f"{what}, {name} identity: {refused[0]}", "error" in refused[0])
+            world.found.equal(f"{what}, {name} identity", *refused)
+
+
 async def try_wire(world):
     found, nowhere = world.found, world.nowhere
     async with Wire(world.url) as wire:
@@ -399,6 +505,9 @@ async def try_timing(world, n):
     for method, tail, body in TASK_ROUTES:
         questions = {kind: over_http(method, f"/conversations/{c}/tasks/{t}{tail}", body) for kind, (c, t) in about.items()}
         await try_timing_of(world, f"HTTP {method} …/tasks/…{tail}", n, questions, world.http)
+    for what, method, path, body, _ in served_faces(world):
+        questions = {kind: over_http(method, filled(path, c, t), filled(body, c, t)) for kind, (c, t) in about.items()}
+        await try_timing_of(world, what, n, questions, world.http)
 
 
 def options_of(arguments):
@@ -418,8 +527,10 @@ def main(arguments):
         world = World(options)
         try:
             try_http(world)
+            try_faces(world)
             asyncio.run(try_wire(world))
             asyncio.run(try_identities(world))
+            asyncio.run(try_face_sockets(world))
             if options.timing:
                 asyncio.run(try_timing(world, options.timing))
             asyncio.run(try_owner(world))

@@ -148,7 +148,7 @@ static bool on_piece(void *user, enum model_piece kind, struct str text)
     return !r->teller.paused;
 }
 
-static void on_tool_call(void *user, const struct model_call *asked)
+static void react_tool_call(void *user, const struct model_call *asked)
 {
     struct run *r = react_run_of(user);
     size_t bytes = asked->arguments.n + asked->more.n + asked->function_more.n;
@@ -189,7 +189,7 @@ static void react_on_done(void *user, enum model_reason reason, struct str error
 }
 
 static const struct model_events model_events = {.on_piece = on_piece,
-                                                 .on_tool_call = on_tool_call,
+                                                 .on_tool_call = react_tool_call,
                                                  .on_unsaid = on_unsaid,
                                                  .on_more = on_more,
                                                  .on_usage = on_usage,
@@ -498,6 +498,16 @@ static void react_free(struct run *run)
     stepper_close(&r->stepper, react_on_closed);
 }
 
+static bool react_put_past(struct run *r, const struct run_spec *spec)
+{
+    struct str system = str_of(r->settings->system);
+    if (spec->is_context)
+        return talk_put_context(&r->talk, &r->calls.doc, system, spec->history);
+    if (system.p)
+        talk_put(&r->talk, TALK_SYSTEM, system, true);
+    return talk_put_history(&r->talk, &r->calls.doc, spec->history);
+}
+
 static struct run *react_start(void *settings, const struct run_spec *spec,
                                const struct run_events *events, void *task, char *ret_error)
 {
@@ -519,9 +529,7 @@ static struct run *react_start(void *settings, const struct run_spec *spec,
                                            .conversation_id = str_of(r->conversation_id),
                                            .task_id = str_of(r->task_id)};
     talk_init(&r->talk);
-    if (s->system)
-        talk_put(&r->talk, TALK_SYSTEM, str_of(s->system), true);
-    if (!talk_put_history(&r->talk, &r->calls.doc, spec->history)) {
+    if (!react_put_past(r, spec)) {
         snprintf(ret_error, 256, "the history is no JSON array");
         react_calls_done(&r->calls);
         talk_done(&r->talk);

@@ -239,6 +239,7 @@ static bool build(const struct builder *b, const struct config_agent *from, stru
     struct holder *h = xcalloc(sizeof *h);
     *to = (struct agent){.name = from->name,
                          .description = from->description ? from->description : "",
+                         .examples = from->examples.list,
                          .is_default = from->is_default,
                          .has_inbox = true,
                          .timeout_ms = (msec_t)from->timeout_s * 1000,

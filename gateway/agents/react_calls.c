@@ -33,7 +33,7 @@ struct react_call {
 
 /* --- what the model asks for ------------------------------------------------------------------ */
 
-static bool is_taken(const struct react_calls *c, const char *id)
+static bool id_is_taken(const struct react_calls *c, const char *id)
 {
     for (size_t i = 0; i < c->n; i++)
         if (strcmp(c->list[i]->id, id) == 0)
@@ -49,7 +49,7 @@ static char *own_text(struct str text)
 static char *make_id(struct react_calls *c, struct str asked)
 {
     char *id = own_text(asked);
-    while (!*id || is_taken(c, id)) {
+    while (!*id || id_is_taken(c, id)) {
         struct buf text = {0};
         buf_putf(&text, "call-%u", ++c->n_ids);
         free(id);

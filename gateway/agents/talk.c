@@ -64,11 +64,52 @@ static void put_past(struct talk *t, const struct js_doc *doc, uint32_t message)
     buf_done(&text);
 }
 
+static bool parse_past(struct js_doc *doc, struct str messages)
+{
+    return js_parse(doc, messages.p, messages.n, JS_AGENT) && js_type(doc, 0) == JS_ARRAY;
+}
+
+static bool is_instruction(const struct js_doc *doc, uint32_t message)
+{
+    uint32_t role = js_type(doc, message) == JS_OBJECT ? js_get(doc, message, "role") : 0;
+    return role && js_type(doc, role) == JS_STRING && js_is(doc, role, "system");
+}
+
+/* The agent's own instructions, then those of the client. */
+static void put_instructions(struct talk *t, const struct js_doc *doc, struct str system)
+{
+    struct buf text = {0};
+    buf_putstr(&text, system);
+    for (uint32_t i = js_first(doc, 0); i < js_end(doc, 0); i = js_next(doc, i)) {
+        uint32_t content = is_instruction(doc, i) ? js_get(doc, i, "content") : 0;
+        if (!content || js_type(doc, content) != JS_STRING)
+            continue;
+        if (text.len)
+            buf_puts(&text, "\n\n");
+        js_value(doc, content, &text);
+    }
+    if (text.len)
+        talk_put(t, TALK_SYSTEM, buf_str(&text), true);
+    buf_done(&text);
+}
+
+bool talk_put_context(struct talk *t, struct js_doc *doc, struct str system, struct str context)
+{
+    if (!parse_past(doc, context))
+        return false;
+    put_instructions(t, doc, system);
+    for (uint32_t i = js_first(doc, 0); i < js_end(doc, 0); i = js_next(doc, i))
+        if (!is_instruction(doc, i))
+            put_past(t, doc, i);
+    js_done(doc); /* it may be large, and what comes later is small */
+    return true;
+}
+
 bool talk_put_history(struct talk *t, struct js_doc *doc, struct str history)
 {
     if (history.n == 0)
         return true;
-    if (!js_parse(doc, history.p, history.n, JS_AGENT) || js_type(doc, 0) != JS_ARRAY)
+    if (!parse_past(doc, history))
         return false;
     for (uint32_t i = js_first(doc, 0); i < js_end(doc, 0); i = js_next(doc, i))
         put_past(t, doc, i);

@@ -43,11 +43,17 @@ static void make_request_key(char ret[33])
         snprintf(ret + i * 8, 9, "%08" PRIx32, random_below(UINT32_MAX));
 }
 
+void chat_new_key(struct chat *c)
+{
+    make_request_key(c->request_key);
+}
+
 void chat_finish(struct chat *c, int code)
 {
     if (c->state == CHAT_OVER)
         return;
     c->state = CHAT_OVER;
+    chat_talk_cooked(c);
     c->code = code;
     chat_show_end(&c->show);
     uv_stop(&c->loop);
@@ -127,10 +133,10 @@ void chat_ask(struct chat *c)
         if (c->o->what != CHAT_CANCEL)
             js_put_int(&r, "after", (int64_t)c->seen);
     } else {
-        js_put_field(&r, "message", buf_str(&c->o->message));
+        js_put_field(&r, "message", buf_str(&c->message));
         js_put_field(&r, "request_key", str_of(c->request_key));
-        put_optional(&r, "conversation_id", c->o->conversation);
-        put_optional(&r, "agent", c->o->agent);
+        put_optional(&r, "conversation_id", c->conversation);
+        put_optional(&r, "agent", c->agent);
     }
     chat_send(c, &r);
     c->state = CHAT_ASKING;
@@ -191,7 +197,8 @@ static void chat_on_closed(void *arg, int code, const char *why)
     if (!c->is_broken && !c->retry_ms) {
         c->is_broken = true;
         c->broken_at = uv_now(&c->loop);
-        chat_show_aside(&c->show, "· the connection broke; the task runs on; connecting again");
+        chat_show_aside(&c->show, "· the connection broke; %sconnecting again",
+                        c->task ? "the task runs on; " : "");
     }
     if (c->is_broken && uv_now(&c->loop) - c->broken_at > PATIENCE_MS) {
         chat_give_up(c, "the gateway does not come back");
@@ -206,10 +213,11 @@ static void chat_on_closed(void *arg, int code, const char *why)
 static void on_signal(uv_signal_t *signal, int signum)
 {
     struct chat *c = signal->data;
-    (void)signum;
+    if (signum == SIGINT && c->o->talks && chat_talk_stop(c))
+        return;
     chat_show_end(&c->show);
     say_how_to_resume(c);
-    chat_finish(c, 1);
+    chat_finish(c, c->state == CHAT_IDLE ? 0 : 1);
 }
 
 /* --- start and end ---------------------------------------------------------------------------- */
@@ -235,8 +243,11 @@ static void chat_start(struct chat *c)
         c->task = xstrdup(str_of(c->o->task + strlen(c->o->task) + 1));
         c->seen = c->o->after;
         c->show.has_missed = c->o->after > 0;
-    }
-    make_request_key(c->request_key);
+    } else if (c->o->conversation)
+        c->conversation = xstrdup(str_of(c->o->conversation));
+    c->agent = c->o->agent ? xstrdup(str_of(c->o->agent)) : NULL;
+    buf_putstr(&c->message, buf_str(&c->o->message));
+    chat_new_key(c);
     chat_link_connect(&c->link);
 }
 
@@ -255,7 +266,11 @@ static void chat_stop(struct chat *c)
     free(c->conversation);
     free(c->task);
     free(c->question);
+    free(c->agent);
+    buf_done(&c->message);
+    buf_done(&c->agents);
     buf_done(&c->typed);
+    chat_edit_done(&c->edit);
     buf_done(&c->older_than);
     js_done(&c->doc);
 }

@@ -21,6 +21,7 @@ struct chat_options {
     char *task;         /* RESUME, CANCEL */
     uint64_t after;     /* RESUME: the last event that was seen */
     struct buf message; /* ASK */
+    bool talks;         /* ASK, without a message, on a terminal: one question after another */
 };
 
 extern const char chat_usage[];

@@ -47,25 +47,34 @@ static void answer(struct chat *c, struct str typed)
     chat_send(c, &r);
     free(c->question);
     c->question = NULL;
-    uv_poll_stop(&c->keyboard);
+    if (!c->o->talks)
+        uv_poll_stop(&c->keyboard);
 }
 
 static void on_typed(uv_poll_t *poll, int status, int events)
 {
     struct chat *c = poll->data;
-    char *at = buf_reserve(&c->typed, MAX_ANSWER);
-    ssize_t n = status < 0 ? 0 : read(STDIN_FILENO, at, MAX_ANSWER);
+    char bytes[MAX_ANSWER];
+    ssize_t n = status < 0 ? 0 : read(STDIN_FILENO, bytes, sizeof bytes);
     (void)events;
     if (n <= 0) {
         uv_poll_stop(poll);
+        if (c->o->talks)
+            chat_talk_leave(c);
         return;
     }
-    c->typed.len += (size_t)n;
-    const char *newline = memchr(c->typed.bytes, '\n', c->typed.len);
-    if (!newline || !c->question)
+    if (c->is_raw) {
+        chat_talk_keys(c, bytes, (size_t)n);
         return;
-    answer(c, (struct str){c->typed.bytes, (size_t)(newline - c->typed.bytes)});
-    buf_clear(&c->typed);
+    }
+    buf_put(&c->typed, bytes, (size_t)n);
+    const char *newline = memchr(c->typed.bytes, '\n', c->typed.len);
+    if (newline && c->question) {
+        answer(c, (struct str){c->typed.bytes, (size_t)(newline - c->typed.bytes)});
+        buf_clear(&c->typed);
+    } else if (newline && c->o->talks) {
+        chat_talk_typed(c);
+    }
 }
 
 static void on_question(struct chat *c, uint32_t data)
@@ -84,14 +93,14 @@ static void on_question(struct chat *c, uint32_t data)
     free(tool);
 }
 
-static void on_answered(struct chat *c, uint32_t data)
+static void chat_answered(struct chat *c, uint32_t data)
 {
     uint32_t id = js_get(&c->doc, data, "input_id");
     if (!c->question || !id || !js_is(&c->doc, id, c->question))
         return;
     free(c->question);
     c->question = NULL;
-    if (c->keyboard.data)
+    if (c->keyboard.data && !c->o->talks)
         uv_poll_stop(&c->keyboard);
 }
 
@@ -148,11 +157,20 @@ static void show_event(struct chat *c, enum event_type event, uint32_t data)
         break;
     case EVENT_CHILD: chat_show_aside(&c->show, "· it started another task %s", text); break;
     case EVENT_INPUT_REQUIRED: on_question(c, data); break;
-    case EVENT_INPUT_RECEIVED: on_answered(c, data); break;
+    case EVENT_INPUT_RECEIVED: chat_answered(c, data); break;
     case EVENT_TASK_FAILED: show_failure(c, data); break;
     default: break;
     }
     free(text);
+}
+
+/* The task has ended. */
+static void end(struct chat *c, int code)
+{
+    if (c->o->talks)
+        chat_talk_idle(c);
+    else
+        chat_finish(c, code);
 }
 
 static void on_event(struct chat *c)
@@ -170,12 +188,40 @@ static void on_event(struct chat *c)
         return;
     show_event(c, event, data);
     if (event_is_terminal(event))
-        chat_finish(c, event == EVENT_TASK_COMPLETED ? 0 : 1);
+        end(c, event == EVENT_TASK_COMPLETED ? 0 : 1);
     else if (c->show.has_failed)
         chat_finish(c, 1); /* nobody reads what we print */
 }
 
 /* --- replies ---------------------------------------------------------------------------------- */
+
+/* The agents of the welcome, for /agents. */
+static void keep_agents(struct chat *c)
+{
+    uint32_t agents = js_get(&c->doc, 0, "agents");
+    buf_clear(&c->agents);
+    if (!agents || js_type(&c->doc, agents) != JS_ARRAY)
+        return;
+    for (uint32_t i = js_first(&c->doc, agents); i < js_end(&c->doc, agents);
+         i = js_next(&c->doc, i)) {
+        char *name = member(c, i, "name"), *description = member(c, i, "description");
+        buf_putf(&c->agents, "%s%s%s%s", c->agents.len ? "\n" : "", name, *description ? "  " : "",
+                 description);
+        free(name);
+        free(description);
+    }
+}
+
+static void begin_talk(struct chat *c)
+{
+    keep_agents(c);
+    if (c->state == CHAT_GREETING && !c->talk_began)
+        chat_show_aside(&c->show, "Ask something; /help says what else there is.");
+    c->talk_began = true;
+    if (c->keyboard.data)
+        uv_poll_start(&c->keyboard, UV_READABLE, on_typed);
+    chat_talk_idle(c);
+}
 
 static void on_welcome(struct chat *c)
 {
@@ -191,7 +237,10 @@ static void on_welcome(struct chat *c)
     c->attempts = 0;
     c->is_broken = false;
     c->away_ms = 0;
-    chat_ask(c);
+    if (c->o->talks && !c->task && c->message.len == 0)
+        begin_talk(c);
+    else
+        chat_ask(c);
 }
 
 static void on_started(struct chat *c)
@@ -233,7 +282,7 @@ static void chat_on_task(struct chat *c)
     if (!status || js_is(&c->doc, status, "pending") || js_is(&c->doc, status, "running"))
         return;
     chat_show_aside(&c->show, "· it has ended, and nothing more was said");
-    chat_finish(c, js_is(&c->doc, status, "completed") ? 0 : 1);
+    end(c, js_is(&c->doc, status, "completed") ? 0 : 1);
 }
 
 static void on_cancelled(struct chat *c)
@@ -318,6 +367,10 @@ static void on_error(struct chat *c)
         chat_link_drop(&c->link);
     } else if (strcmp(id, "respond") == 0) {
         chat_show_aside(&c->show, "· the answer was not taken: %s", message);
+    } else if (c->o->talks && c->was_welcome) {
+        chat_show_aside(&c->show, "holdfast: %s", message);
+        if (c->state == CHAT_ASKING)
+            chat_talk_idle(c);
     } else {
         chat_give_up(c, message);
     }

@@ -150,6 +150,16 @@ static int on_peer_close(struct chat_link *link, const unsigned char *body, size
     return 0;
 }
 
+/* The library names the step at which it failed; a person wants to know what is not there. */
+static const char *plain_words(const char *why)
+{
+    if (!why)
+        return "no answer";
+    if (strcmp(why, "closed before established") == 0 || strstr(why, "connect failed"))
+        return "nothing listens there; is \"holdfast serve\" running?";
+    return why;
+}
+
 static int on_lws(struct lws *wsi, enum lws_callback_reasons why, void *user, void *in, size_t len)
 {
     struct chat_link *link = lws_context_user(lws_get_context(wsi));
@@ -157,7 +167,7 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons why, void *user, vo
     switch (why) {
     case LWS_CALLBACK_WSI_CREATE: link->n_wsi++; return 0;
     case LWS_CALLBACK_WSI_DESTROY: link->n_wsi--; return 0;
-    case LWS_CALLBACK_CLIENT_CONNECTION_ERROR: on_end(link, in ? in : "no answer"); return 0;
+    case LWS_CALLBACK_CLIENT_CONNECTION_ERROR: on_end(link, plain_words(in)); return 0;
     case LWS_CALLBACK_CLIENT_ESTABLISHED: return on_open(link);
     case LWS_CALLBACK_CLIENT_RECEIVE: return on_receive(link, wsi, in, len);
     case LWS_CALLBACK_CLIENT_WRITEABLE: return on_writable(link, wsi);

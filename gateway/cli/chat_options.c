@@ -2,6 +2,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "gateway/cli/chat.h"
@@ -11,7 +12,8 @@
 #define MAX_STDIN (1u << 20)
 
 const char chat_usage[] =
-    "  holdfast chat [URL] [MESSAGE...]   asks, and prints the answer; without a message: stdin\n"
+    "  holdfast chat [URL] [MESSAGE...]   asks, and prints the answer; without a message: stdin,\n"
+    "                                     or on a terminal a talk: /help says what it knows\n"
     "                [--agent NAME] [--conversation ID] [--token TOKEN]\n"
     "  holdfast chat [URL] --resume CONVERSATION/TASK [--after N]\n"
     "  holdfast chat [URL] --cancel CONVERSATION/TASK\n"
@@ -76,8 +78,6 @@ static const char *read_flags(int argc, char **argv, struct chat_options *o)
 
 static const char *read_stdin(struct buf *out)
 {
-    if (isatty(STDIN_FILENO))
-        fprintf(stderr, "Your message; it ends with Ctrl-D:\n");
     while (out->len <= MAX_STDIN) {
         char *at = buf_reserve(out, 65536);
         ssize_t n = read(STDIN_FILENO, at, 65536);
@@ -102,8 +102,34 @@ static const char *read_message(char **words, struct chat_options *o)
     }
     if (o->what != CHAT_ASK)
         return o->message.len ? "a message goes with nothing but a question" : NULL;
+    o->talks = !words[0] && isatty(STDIN_FILENO);
+    if (o->talks)
+        return NULL;
     const char *error = words[0] ? NULL : read_stdin(&o->message);
     return error ? error : o->message.len == 0 ? "there is no message" : NULL;
+}
+
+/* HOST:PORT, an address that lacks its scheme.  Other words have a colon too: here digits alone
+ * stand after it, and before it a dot, a bracket or "localhost". */
+static bool is_bare_address(const char *word)
+{
+    const char *colon = strrchr(word, ':');
+    if (!colon || !colon[1] || colon[1 + strspn(colon + 1, "0123456789")] || strpbrk(word, " /"))
+        return false;
+    size_t n = (size_t)(colon - word);
+    return (n == 9 && strncmp(word, "localhost", n) == 0) || memchr(word, '.', n) || word[0] == '[';
+}
+
+static const char *read_url(char ***words, struct chat_options *o)
+{
+    const char *first = **words;
+    if (first && is_bare_address(first))
+        return "an address wants its scheme: ws://HOST:PORT, or wss://HOST:PORT";
+    if (first && strstr(first, "://"))
+        o->url_text = *(*words)++;
+    return chat_url_read(o->url_text ? o->url_text : DEFAULT_URL, &o->url)
+               ? NULL
+               : "the URL is not understood; it looks like ws://127.0.0.1:8080";
 }
 
 bool chat_options_read(int argc, char **argv, struct chat_options *ret, const char **ret_error)
@@ -112,10 +138,8 @@ bool chat_options_read(int argc, char **argv, struct chat_options *ret, const ch
     struct chat_options o = {.token = token && *token ? token : NULL};
     const char *error = read_flags(argc, argv, &o);
     char **words = argv + optind;
-    if (!error && *words && strstr(*words, "://"))
-        o.url_text = *words++;
-    if (!error && !chat_url_read(o.url_text ? o.url_text : DEFAULT_URL, &o.url))
-        error = "the URL is not understood; it looks like ws://127.0.0.1:8080";
+    if (!error)
+        error = read_url(&words, &o);
     if (!error)
         error = read_message(words, &o);
     if (error) {

@@ -1,17 +1,28 @@
 /* chat_private -- what the parts of the command-line client share; nobody else includes it.
  *
  * Shape:    chat.c is the connection, the requests and the end; chat_lines.c is what the gateway
- *           says.
+ *           says; chat_talk.c is the prompt of a terminal.
  * Thread:   the program's only one.
  */
 #ifndef GATEWAY_CLI_CHAT_PRIVATE_H
 #define GATEWAY_CLI_CHAT_PRIVATE_H
 
+#include <termios.h>
+
 #include "gateway/cli/chat.h"
+#include "gateway/cli/chat_edit.h"
 #include "gateway/cli/chat_show.h"
 #include "proto/js.h"
 
-enum chat_state { CHAT_CONNECTING, CHAT_GREETING, CHAT_ASKING, CHAT_FOLLOWING, CHAT_OVER };
+/* IDLE: a talk waits for the next question. */
+enum chat_state {
+    CHAT_CONNECTING,
+    CHAT_GREETING,
+    CHAT_IDLE,
+    CHAT_ASKING,
+    CHAT_FOLLOWING,
+    CHAT_OVER
+};
 
 struct chat {
     const struct chat_options *o;
@@ -27,6 +38,11 @@ struct chat {
     char *token; /* NULL: a new guest */
     bool is_stored_token;
     char request_key[33];
+    struct buf message; /* what is asked; empty in a talk that is idle */
+    char *agent;        /* NULL: the default */
+    struct buf agents;  /* those that there are, one a line; a string */
+    bool is_stopping;   /* a talk's answer was cancelled */
+    bool talk_began;
     char *conversation, *task; /* NULL until started */
     uint64_t seen;             /* newest event */
     bool was_welcome;
@@ -38,13 +54,17 @@ struct chat {
     char *question;        /* input_id of the open question */
     bool is_approval;      /* it wants yes or no */
     struct buf typed;      /* for it */
+    struct chat_edit edit; /* a talk's prompt */
+    struct termios cooked; /* the terminal as it was … */
+    bool is_raw;           /* … while we edit: at the prompt of a talk */
     struct buf older_than; /* --list: the id of the last row */
 };
 
 /* chat.c */
 void chat_finish(struct chat *c, int code); /* the first code counts */
 void chat_give_up(struct chat *c, const char *why);
-void chat_ask(struct chat *c); /* the request that this run is for, or its resume */
+void chat_ask(struct chat *c);     /* the request that this run is for, or its resume */
+void chat_new_key(struct chat *c); /* the next chat is another one */
 /* A request, begun: {"type":…,"id":… with the type as id.  The caller adds members and sends. */
 struct buf chat_request(const char *type);
 void chat_put_task(struct chat *c, struct buf *out);
@@ -52,5 +72,14 @@ void chat_send(struct chat *c, struct buf *request); /* and frees it */
 
 /* chat_lines.c: takes one line of the gateway's */
 void chat_take_line(void *arg, struct str line); /* arg: the struct chat */
+
+/* chat_talk.c */
+void chat_talk_idle(struct chat *c);  /* an answer has ended, or there was none yet: the prompt */
+bool chat_talk_stop(struct chat *c);  /* false when there is nothing (more) to stop */
+void chat_talk_leave(struct chat *c); /* the end of the input */
+void chat_talk_typed(struct chat *c); /* something was typed, and no question is open */
+/* Keys of the prompt, where is_raw. */
+void chat_talk_keys(struct chat *c, const char *keys, size_t n);
+void chat_talk_cooked(struct chat *c); /* the terminal as it was; where it is raw */
 
 #endif

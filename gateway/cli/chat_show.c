@@ -40,20 +40,31 @@ static void put_harmless(struct buf *out, struct str text)
     }
 }
 
-static void print(struct chat_show *show, struct str text)
+static void write_out(struct chat_show *show, struct str text, struct chat_style *style)
 {
-    struct buf harmless = {0};
+    struct buf harmless = {0}, styled = {0};
     if (text.n == 0)
         return;
+    show->in_line = text.p[text.n - 1] != '\n';
     if (show->out_is_terminal) {
         put_harmless(&harmless, text);
         text = buf_str(&harmless);
     }
+    if (style && show->out_is_terminal && show->has_colour) {
+        chat_style_put(style, text, &styled);
+        text = buf_str(&styled);
+    }
     fwrite(text.p, 1, text.n, stdout);
     if (fflush(stdout) != 0)
         show->has_failed = true;
-    show->in_line = text.p[text.n - 1] != '\n';
     buf_done(&harmless);
+    buf_done(&styled);
+}
+
+/* Of an answer, which is Markdown. */
+static void print(struct chat_show *show, struct str text)
+{
+    write_out(show, text, &show->style);
 }
 
 static void end_thinking(struct chat_show *show)
@@ -122,8 +133,8 @@ void chat_show_answer(struct chat_show *show, struct str output)
 
 void chat_show_row(struct chat_show *show, struct str line)
 {
-    print(show, line);
-    print(show, STR("\n"));
+    write_out(show, line, NULL);
+    write_out(show, STR("\n"), NULL);
 }
 
 void chat_show_aside(struct chat_show *show, const char *format, ...)
@@ -141,4 +152,11 @@ void chat_show_aside(struct chat_show *show, const char *format, ...)
     fprintf(stderr, "%s%s%s\n", show->has_colour ? DIM : "", harmless.bytes ? harmless.bytes : "",
             show->has_colour ? PLAIN : "");
     buf_done(&harmless);
+}
+
+void chat_show_prompt(struct chat_show *show, const char *text)
+{
+    end_thinking(show);
+    show->style = (struct chat_style){0};
+    fprintf(stderr, "%s", text);
 }

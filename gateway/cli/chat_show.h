@@ -10,15 +10,16 @@
 #ifndef GATEWAY_CLI_CHAT_SHOW_H
 #define GATEWAY_CLI_CHAT_SHOW_H
 
-#include "proto/buf.h"
+#include "gateway/cli/chat_style.h"
 
 struct chat_show {
     bool out_is_terminal, err_is_terminal, has_colour;
     bool in_line;     /* stdout is behind text without a newline */
     bool in_thinking; /* so is stderr */
     bool has_failed;
-    bool has_missed; /* earlier pieces of the answer were shown elsewhere */
-    struct buf said; /* the answer so far */
+    bool has_missed;         /* earlier pieces of the answer were shown elsewhere */
+    struct buf said;         /* the answer so far */
+    struct chat_style style; /* of the answer, on a terminal with colours */
 };
 
 void chat_show_init(struct chat_show *show);
@@ -32,6 +33,8 @@ void chat_show_row(struct chat_show *show, struct str line); /* a line of its ow
 /* A line of its own on stderr. */
 void chat_show_aside(struct chat_show *show, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Without a newline: what the user types stands behind it. */
+void chat_show_prompt(struct chat_show *show, const char *text);
 void chat_show_end(struct chat_show *show); /* the line under way is ended */
 
 #endif

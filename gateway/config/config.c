@@ -132,7 +132,10 @@ static json_t *table_json(const struct key_table *table, const void *base)
 
     for (size_t i = 0; i < table->n; i++) {
         json_t *value = value_json(&table->keys[i], base);
-        if (value)
+        bool is_empty_group = table->keys[i].type == KEY_GROUP && json_object_size(value) == 0;
+        if (is_empty_group)
+            json_decref(value);
+        else if (value)
             json_object_set_new(object, table->keys[i].name, value);
     }
     return object;

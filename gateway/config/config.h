@@ -1,5 +1,6 @@
 /* config -- what the operator has decided: the JSON file, the command line, and the defaults.
  *
+ * File:     JSON; comments as in C may stand wherever a blank may.
  * Shape:    one table of keys (config_keys.c) has each key's type, range, default and description;
  *           reading, faults and config_print come from it.  config_check.c holds what a table
  *           cannot say: what goes together.  After config_load the struct is const.
@@ -77,6 +78,7 @@ struct config_agent {
     uint32_t kind;     /* enum agent_kind */
     char *model;       /* react: of models, or "builtin" (the default) */
     char *system;      /* react: the system message */
+    struct config_texts examples;
     struct config_texts tools;
     struct config_texts command;     /* exec, acp: argv; command.list is what exec_settings wants */
     struct config_texts env;         /* exec, acp: "KEY=value" */
@@ -106,7 +108,12 @@ struct config_hook {
 
 /* The protocols of other clients (gateway/faces/), each with a key under faces.
  * X(enum name, key, what the key is) */
-#define FACE_TABLE(X) X(FACE_AI_SDK, "ai_sdk", "the AI SDK's chat transports, at /v1/ai")
+#define FACE_TABLE(X)                                                                       \
+    X(FACE_AI_SDK, "ai_sdk", "the AI SDK's chat transports, at /v1/ai")                     \
+    X(FACE_OPENAI, "openai",                                                                \
+      "OpenAI's Responses at /v1/responses, Chat Completions at /v1/chat/completions, and " \
+      "/v1/models")                                                                         \
+    X(FACE_AG_UI, "ag_ui", "AG-UI, at /v1/ag-ui/{agent}")
 
 enum config_face {
 #define X(name, key, doc) name,
@@ -147,6 +154,9 @@ struct config {
     struct {
         char *socket; /* path; NULL for none */
     } admin;
+    struct {
+        char *name, *sign_in_url; /* "" for none */
+    } page;
     bool guests;        /* "guests": true was said */
     bool serves_guests; /* guests, or no keys */
     struct config_model *models;

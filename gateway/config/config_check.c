@@ -447,6 +447,15 @@ static void check_agent(const struct config *c, size_t at, struct faults *f)
     check_tools(agent, at, f);
 }
 
+static void set_texts(struct config_texts *texts, const char *const *list)
+{
+    while (list[texts->n])
+        texts->n++;
+    texts->list = xcalloc((texts->n + 1) * sizeof *texts->list); /* a NULL behind the last */
+    for (size_t i = 0; i < texts->n; i++)
+        texts->list[i] = xstrdup(str_of(list[i]));
+}
+
 static void add_assistant(struct config *c)
 {
     const struct key *agents = key_find(&config_table, "agents");
@@ -455,10 +464,10 @@ static void add_assistant(struct config *c)
     c->n_agents = 1;
     keys_set_defaults(agents->table, c->agents);
     set_text(&c->agents[0].name, "assistant");
-    struct config_texts *tools = &c->agents[0].tools;
-    tools->list = xcalloc(3 * sizeof *tools->list); /* a NULL behind the last */
-    tools->list[tools->n++] = xstrdup(STR("calculator"));
-    tools->list[tools->n++] = xstrdup(STR("clock"));
+    set_texts(&c->agents[0].tools, (const char *const[]){"calculator", "clock", NULL});
+    set_texts(
+        &c->agents[0].examples,
+        (const char *const[]){"count to 20 slowly", "what is 17 * 23?", "what time is it?", NULL});
 }
 
 static void check_default(struct config *c, struct faults *f)

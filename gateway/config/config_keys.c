@@ -112,6 +112,7 @@ static const struct key agent_keys[] = {
     {"name", "by which clients choose it", TEXT(config_agent, name, MAX_NAME), .required = true},
     {"description", "what clients are told of it",
      TEXT_OR_NONE(config_agent, description, MAX_DESCRIPTION)},
+    {"examples", "what one may ask it, as pages suggest", TEXTS(config_agent, examples, 8)},
     {"kind", "what it is", CHOICE(config_agent, kind, agent_kinds, AGENT_REACT)},
     {"model", "react: name of a model", TEXT(config_agent, model, MAX_NAME), .computed = "builtin"},
     {"system", "react: the system message", TEXT(config_agent, system, 262144)},
@@ -120,7 +121,9 @@ static const struct key agent_keys[] = {
     {"tools", "tools that it may call", TEXTS(config_agent, tools, 64)},
     {"command", "exec, acp: program and arguments", TEXTS(config_agent, command, 1024)},
     {"env", "exec, acp: environment beside PATH, HOME and LANG", ENV(config_agent, env, 1024)},
-    {"cwd", "exec, acp: working directory; workspace: the conversation's own, below workdir",
+    {"cwd",
+     "exec, acp: working directory, to which relative paths of command belong; workspace: "
+     "the conversation's own, below terminal.workdir",
      TEXT(config_agent, cwd, MAX_PATH_TEXT),
      .computed = "workspace for acp and the forms claude and codex, else the gateway's"},
     {"form", "exec: what the program prints", CHOICE(config_agent, form, agent_forms, 0)},
@@ -261,6 +264,13 @@ static const struct key hook_keys[] = {
 };
 TABLE(hook_table, hook_keys);
 
+static const struct key page_keys[] = {
+    {"name", "what the chat page calls itself", TEXT(config, page.name, 128), .text = "Holdfast"},
+    {"sign_in_url", "where people sign in who have no token",
+     TEXT_OR_NONE(config, page.sign_in_url, MAX_PATH_TEXT)},
+};
+TABLE(page_table, page_keys);
+
 static const struct key admin_keys[] = {
     {"socket", "path of the operator's Unix socket; \"\" for none", .type = KEY_TEXT,
      AT(config, admin.socket), .max = MAX_PATH_TEXT,
@@ -286,6 +296,7 @@ static const struct key root_keys[] = {
      "names by which the gateway may be asked for, beside those of origins: name or *.name",
      TEXTS(config, hosts, 1024), .computed = "any, but on a loopback address its own"},
     {"auth", "whose tokens are believed", GROUP(auth_table)},
+    {"page", "the chat page", GROUP(page_table)},
     {"admin", "the operator's socket: requests for any owner, revoke, kick", GROUP(admin_table)},
     {"guests", "serve connections without a token also beyond loopback or beside keys",
      BOOL(config, guests)},

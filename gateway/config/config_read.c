@@ -268,25 +268,99 @@ static void config_read_object(struct reader *r, const struct key_table *table, 
     check_required(r, table, object);
 }
 
+/* --- the file --------------------------------------------------------------------------------- */
+
+/* The file as JSON: a comment reads as blanks, so that lines and columns of faults stay right. */
+struct plain_file {
+    FILE *stream;
+    enum { IN_JSON, IN_STRING, IN_LINE_COMMENT, IN_BLOCK_COMMENT } in;
+    bool is_escaped; /* the character before was a backslash of a string */
+};
+
+static bool plain_follows(struct plain_file *p, char wanted)
+{
+    int c = getc(p->stream);
+    if (c != wanted && c != EOF)
+        ungetc(c, p->stream);
+    return c == wanted;
+}
+
+/* Two blanks stand for a comment's first two characters, and its last two; skipped has the
+ * second. */
+static int plain_next(struct plain_file *p, int *skipped)
+{
+    int c = getc(p->stream);
+    switch (p->in) {
+    case IN_STRING:
+        if (c == '"' && !p->is_escaped)
+            p->in = IN_JSON;
+        p->is_escaped = c == '\\' && !p->is_escaped;
+        return c;
+    case IN_JSON:
+        if (c == '"')
+            p->in = IN_STRING;
+        if (c != '/')
+            return c;
+        if (plain_follows(p, '/'))
+            p->in = IN_LINE_COMMENT;
+        else if (plain_follows(p, '*'))
+            p->in = IN_BLOCK_COMMENT;
+        else
+            return c;
+        return *skipped = ' ';
+    case IN_LINE_COMMENT:
+        if (c == '\n')
+            p->in = IN_JSON;
+        break;
+    case IN_BLOCK_COMMENT:
+        if (c == '*' && plain_follows(p, '/')) {
+            p->in = IN_JSON;
+            return *skipped = ' ';
+        }
+        break;
+    }
+    return c == EOF || c == '\n' ? c : ' ';
+}
+
+static size_t plain_read(void *bytes, size_t room, void *arg)
+{
+    struct plain_file *p = arg;
+    char *to = bytes;
+    size_t n = 0;
+    while (n + 2 <= room) {
+        int skipped = 0, c = plain_next(p, &skipped);
+        if (c == EOF)
+            break;
+        to[n++] = (char)c;
+        if (skipped)
+            to[n++] = (char)skipped;
+    }
+    return n;
+}
+
 /* jansson's text quotes what it found, which may be a secret: "… near 'x'" is cut off. */
 static json_t *load_json(const char *file, struct faults *f)
 {
     json_error_t error;
     json_t *root = NULL;
-    FILE *stream = fopen(file, "re");
+    struct plain_file plain = {.stream = fopen(file, "re")};
 
-    if (stream)
-        root = json_loadf(stream, JSON_REJECT_DUPLICATES, &error);
-    if (!stream || (!root && ferror(stream))) {
+    if (plain.stream)
+        root = json_load_callback(plain_read, &plain, JSON_REJECT_DUPLICATES, &error);
+    if (!plain.stream || (!root && ferror(plain.stream))) {
         fault(f, file, "cannot be read: %s", strerror(errno));
+    } else if (plain.in == IN_BLOCK_COMMENT) {
+        fault(f, file, "a comment is not closed: */ is missing");
+        json_decref(root);
+        root = NULL;
     } else if (!root) {
         char *quote = strstr(error.text, " near ");
         if (quote)
             *quote = '\0';
         fault(f, file, "line %d, column %d: %s", error.line, error.column, error.text);
     }
-    if (stream)
-        (void)fclose(stream);
+    if (plain.stream)
+        (void)fclose(plain.stream);
     return root;
 }
 

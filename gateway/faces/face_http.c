@@ -68,20 +68,29 @@ static void face_go_on(struct exchange *x, enum face_next next)
 static void face_begin(struct exchange *x)
 {
     struct face_http *own = xcalloc(sizeof *own);
-    char *query = http_api_query(x), *key = http_head_value(x->wsi, "idempotency-key:");
+    const char *reads = ops_of(x)->reads;
+    char *query = http_query(x->wsi), *key = http_head_value(x->wsi, "idempotency-key:");
+    char *header = reads ? http_head_value(x->wsi, reads) : NULL;
+    struct buf agents = {0};
+    session_put_agents(&agents, x->front->hub);
     x->own = own;
     own->face.ops = ops_of(x);
     const struct face_input in = {.operation = x->route->operation,
                                   .conversation = str_of(x->conversation_id),
                                   .task = str_of(x->task_id),
+                                  .agent = str_of(x->agent),
                                   .query = str_of(query),
                                   .body = buf_str(&x->body),
                                   .idempotency_key = str_of(key),
+                                  .header = str_of(header),
+                                  .agents = buf_str(&agents),
                                   .doc = &own->doc,
                                   .now_ms = x->front->hub->clock.wall_ms};
     enum face_next next = own->face.ops->begin(&own->face, &in);
     free(query);
     free(key);
+    free(header);
+    buf_done(&agents);
     buf_done(&x->body);
     face_go_on(x, next);
 }
@@ -110,6 +119,7 @@ static void face_started(struct exchange *x, struct str reply)
     struct face_task task;
     exchange_task_read(&own->face, &own->doc, reply, &task);
     own->stream = own->face.ops->stream->make(&task);
+    x->is_whole = own->face.is_whole;
 }
 
 static void face_failed(struct exchange *x, enum error e, struct str reply)
@@ -121,11 +131,28 @@ static void face_failed(struct exchange *x, enum error e, struct str reply)
 struct telling {
     struct face_http *own;
     struct buf *out;
+    bool in_message; /* it has no end yet: that comes with its id */
+    struct face_place at;
 };
+
+static void face_end_message(struct telling *telling, struct face_place at)
+{
+    const struct face_http *own = telling->own;
+    if (!telling->in_message)
+        return;
+    telling->in_message = false;
+    if (own->face.ops->put_id) {
+        buf_puts(telling->out, "id: ");
+        own->face.ops->put_id(telling->out, own->stream, at);
+        buf_putc(telling->out, '\n');
+    }
+    buf_putc(telling->out, '\n');
+}
 
 static void face_put_message(void *arg, const char *name, struct str json)
 {
     struct telling *telling = arg;
+    face_end_message(telling, telling->at);
     if (telling->own->n_said++ < telling->own->face.after)
         return;
     if (name) {
@@ -135,25 +162,64 @@ static void face_put_message(void *arg, const char *name, struct str json)
     }
     buf_puts(telling->out, "data: ");
     buf_putstr(telling->out, json);
-    buf_puts(telling->out, "\n\n");
+    buf_putc(telling->out, '\n');
+    telling->in_message = true;
+    telling->at = telling->own->stream->place;
+}
+
+/* Of a reply in one piece each message takes the place of the one before it. */
+static void face_put_whole(void *arg, const char *name, struct str json)
+{
+    struct telling *telling = arg;
+    (void)name;
+    buf_clear(telling->out);
+    buf_putstr(telling->out, json);
+}
+
+static struct face_sink face_sink(struct exchange *x, struct telling *telling)
+{
+    if (!x->is_whole)
+        return (struct face_sink){.put = face_put_message, .arg = telling};
+    telling->out = &x->answer;
+    return (struct face_sink){.put = face_put_whole, .arg = telling};
+}
+
+static void face_end_if_over(struct exchange *x, struct buf *out)
+{
+    const struct face_http *own = x->own;
+    const char *last = ops_of(x)->last;
+    if (x->ended || !own->stream->is_over)
+        return;
+    x->ended = true;
+    x->breaks = own->stream->breaks;
+    x->status = own->stream->status ? own->stream->status : 200;
+    if (!last || x->is_whole || x->breaks)
+        return;
+    buf_puts(out, "data: ");
+    buf_puts(out, last);
+    buf_puts(out, "\n\n");
 }
 
 static void face_line(struct exchange *x, struct buf *out, struct str line)
 {
     struct face_http *own = x->own;
-    const struct face_sink sink = {.put = face_put_message, .arg = &(struct telling){own, out}};
+    struct telling telling = {.own = own, .out = out};
+    const struct face_sink sink = face_sink(x, &telling);
     face_stream_lines(own->stream, &own->doc, line, &sink);
-    x->ended = own->stream->is_over;
+    face_end_message(&telling, own->stream->place);
+    face_end_if_over(x, out);
 }
 
 static void face_idle(struct exchange *x, struct buf *out)
 {
     struct face_http *own = x->own;
-    const struct face_sink sink = {.put = face_put_message, .arg = &(struct telling){own, out}};
+    struct telling telling = {.own = own, .out = out};
+    const struct face_sink sink = face_sink(x, &telling);
     if (!own->stream)
         return;
     face_stream_idle(own->stream, &sink);
-    x->ended = own->stream->is_over;
+    face_end_message(&telling, own->stream->place);
+    face_end_if_over(x, out);
 }
 
 static const char *face_header(const struct exchange *x, const char **ret_value)

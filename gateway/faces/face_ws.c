@@ -370,10 +370,13 @@ static void stop_channel(struct face_ws *ws, struct str id)
         ch->cancels = true;
 }
 
-static void take_frame(struct face_ws *ws, const struct face_frame *frame, struct str text)
+/* query: that of the address when it is the request, or STR_NULL. */
+static void take_frame(struct face_ws *ws, const struct face_frame *frame, struct str text,
+                       struct str query)
 {
     struct conn *c = ws->conn;
     struct identity who = {0};
+    int operation = query.p ? ws->ops->query_operation : ws->ops->operation;
     bool known = is_let_in(c, frame, &who);
     buf_done(&who.token);
     if (!known)
@@ -384,10 +387,10 @@ static void take_frame(struct face_ws *ws, const struct face_frame *frame, struc
         say_failed(ws, frame->id, ERR_RATE_LIMITED, "too many requests");
     else if (ws->n_channels >= MOST_CHANNELS)
         say_failed(ws, frame->id, ERR_OVERLOADED, "too many requests on this connection");
-    else if (frame->id.n && find_channel(ws, frame->id))
+    else if (ws->ops->one_at_a_time && find_channel(ws, frame->id))
         say_failed(ws, frame->id, ERR_CONFLICT, "a request of this id is under way");
     else
-        begin_channel(ws, frame, ws->ops->operation, text, STR_NULL);
+        begin_channel(ws, frame, operation, text, query);
 }
 
 void face_ws_receive(struct conn *c, struct str message)
@@ -398,8 +401,20 @@ void face_ws_receive(struct conn *c, struct str message)
     if (frame.kind == FRAME_BAD)
         say_failed(ws, frame.id, ERR_BAD_REQUEST, frame.why);
     else if (frame.kind != FRAME_IGNORE)
-        take_frame(ws, &frame, message);
+        take_frame(ws, &frame, message, STR_NULL);
     buf_done(&frame.memory);
+}
+
+/* A client that comes back may say in its address what it goes on with. */
+static void take_address(struct face_ws *ws, struct lws *wsi)
+{
+    const char *name = ws->ops->query_name;
+    struct buf value = {0};
+    char *query = name ? http_query(wsi) : NULL;
+    if (query && exchange_query(str_of(query), name, &value))
+        take_frame(ws, &(struct face_frame){.id = STR("")}, STR(""), str_of(query));
+    buf_done(&value);
+    free(query);
 }
 
 void face_ws_opened(struct conn *c, struct lws *wsi)
@@ -413,6 +428,7 @@ void face_ws_opened(struct conn *c, struct lws *wsi)
     /* A browser can put it nowhere else; it is never logged. */
     if (!c->bearer)
         c->bearer = http_query_value(wsi, "token");
+    take_address(ws, wsi);
 }
 
 void face_ws_closed(struct conn *c)

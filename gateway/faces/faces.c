@@ -4,7 +4,10 @@
 
 #include "gateway/faces/face_http.h"
 #include "gateway/faces/face_ws.h"
+#include "proto/faces/ag_ui.h"
 #include "proto/faces/ai_sdk.h"
+#include "proto/faces/openai.h"
+#include "proto/faces/responses.h"
 
 #define FACE(method_, pattern_, operation_, ops_)                                                  \
     {                                                                                              \
@@ -18,6 +21,15 @@ static const struct {
 } table[] = {
     {FACE_AI_SDK, FACE(POST, "/v1/ai/chat", AI_SDK_POST_CHAT, ai_sdk_http_ops)},
     {FACE_AI_SDK, FACE(GET, "/v1/ai/chat/{c}/stream", AI_SDK_GET_STREAM, ai_sdk_http_ops)},
+    {FACE_OPENAI, FACE(POST, "/v1/chat/completions", OPENAI_CHAT, openai_http_ops)},
+    {FACE_OPENAI, FACE(GET, "/v1/models", OPENAI_MODELS, openai_http_ops)},
+    {FACE_OPENAI, FACE(GET, "/v1/models/{c}", OPENAI_MODEL, openai_http_ops)},
+    {FACE_OPENAI, FACE(POST, "/v1/responses", RESPONSES_CREATE, responses_http_ops)},
+    {FACE_OPENAI, FACE(GET, "/v1/responses/{c}", RESPONSES_GET, responses_http_ops)},
+    {FACE_OPENAI, FACE(POST, "/v1/responses/{c}/cancel", RESPONSES_CANCEL, responses_http_ops)},
+    {FACE_OPENAI, FACE(DELETE, "/v1/responses/{c}", RESPONSES_DELETE, responses_http_ops)},
+    {FACE_AG_UI, FACE(POST, "/v1/ag-ui/{a}", AG_UI_RUN, ag_ui_http_ops)},
+    {FACE_AG_UI, FACE(GET, "/v1/ag-ui/{a}/{c}", AG_UI_CONNECT, ag_ui_http_ops)},
 };
 
 #define SOCKET(path_, ops_)                                                                        \
@@ -31,6 +43,7 @@ static const struct {
     struct ws_kind kind;
 } sockets[] = {
     {FACE_AI_SDK, SOCKET("/v1/ai", ai_sdk_ws_ops)},
+    {FACE_OPENAI, SOCKET("/v1/responses", responses_ws_ops)},
 };
 
 void faces_init(struct front *f)

@@ -11,6 +11,7 @@
 #include "gateway/front/lws_quirks.h"
 #include "gateway/front/web_files.h"
 #include "gateway/front/ws.h"
+#include "proto/js.h"
 #include "proto/str.h"
 
 #define HEADERS_MAX 2048
@@ -21,7 +22,8 @@
 /* The pages talk to their own origin alone, and run and show nothing that was not built in. */
 #define PAGE_POLICY                                                                   \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " \
-    "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; "    \
+    "font-src 'self'; connect-src 'self'; worker-src 'self'; base-uri 'none'; "       \
+    "form-action 'none'; "                                                            \
     "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types default"
 
 /* NULL when it is not there; one without a value is "". */
@@ -43,6 +45,21 @@ char *http_bearer(struct lws *wsi)
     char *token = xstrdup(auth_bearer(str_of(value)));
     free(value);
     return token;
+}
+
+char *http_query(struct lws *wsi)
+{
+    struct buf out = {0};
+    int n = lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_URI_ARGS);
+    char *pair = xcalloc((size_t)(n > 0 ? n : 0) + 1);
+    for (int i = 0; lws_hdr_copy_fragment(wsi, pair, n + 1, WSI_TOKEN_HTTP_URI_ARGS, i) >= 0; i++) {
+        if (out.len)
+            buf_putc(&out, '&');
+        buf_puts(&out, pair);
+    }
+    free(pair);
+    buf_putc(&out, 0);
+    return buf_take(&out);
 }
 
 char *http_query_value(struct lws *wsi, const char *name)
@@ -129,10 +146,11 @@ enum origin_verdict http_check_origin_of(struct front *f, struct lws *wsi, bool 
 struct answer_head {
     int status;
     const char *type;
-    const char *etag;     /* NULL for none */
-    const char *origin;   /* that may read it from another page; NULL for none */
-    const char *caching;  /* NULL: not at all */
-    const char *encoding; /* NULL: as it is */
+    const char *etag;         /* NULL for none */
+    const char *origin;       /* that may read it from another page; NULL for none */
+    const char *caching;      /* NULL: not at all */
+    const char *encoding;     /* NULL: as it is */
+    const char *name, *value; /* of one more header, or NULL */
     bool is_page;
     bool no_body;    /* HEAD, 304 */
     bool is_for_now; /* the same may be asked again after a second */
@@ -171,13 +189,16 @@ static int answer(struct lws *wsi, const struct answer_head *head, struct str bo
     unsigned char *bytes = xalloc(cap);
     unsigned char *start = bytes + LWS_PRE, *p = start, *end = start + HEADERS_MAX - 1;
     bool is_empty = head->status == 204; /* RFC 9110 8.6: without a length */
+    /* A refused page cannot read why; it can tell the refusal from a gateway that is not there. */
+    const char *readers = head->status == 403 ? "cross-origin" : "same-origin";
     lws_quirk_head_is_read(wsi);
     bool ok = !lws_add_http_header_status(wsi, (unsigned)head->status, &p, end) &&
               (is_empty || !lws_add_http_header_content_length(wsi, body.n, &p, end)) &&
               http_add(wsi, "content-type:", head->type, &p, end) &&
               http_add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
-              http_add(wsi, "cross-origin-resource-policy:", "same-origin", &p, end) &&
+              http_add(wsi, "cross-origin-resource-policy:", readers, &p, end) &&
               http_add(wsi, "cache-control:", head->caching ? head->caching : "no-store", &p, end);
+    ok = ok && (!head->name || http_add(wsi, head->name, head->value, &p, end));
     ok = ok && http_add(wsi, "etag:", head->etag, &p, end) && add_cors(wsi, head->origin, &p, end);
     if (ok && head->is_page)
         ok = add_page(wsi, head->encoding, &p, end);
@@ -221,15 +242,18 @@ void http_put_error_line(struct buf *out, struct str line)
     buf_putc(out, '}');
 }
 
-int http_answer_json(struct lws *wsi, int status, const char *origin, bool is_head, struct str body)
+int http_answer_json(struct lws *wsi, const struct http_json *json)
 {
+    int status = json->status;
     return answer(wsi,
                   &(struct answer_head){.status = status,
                                         .type = "application/json",
-                                        .origin = origin,
-                                        .no_body = is_head || status == 204,
+                                        .origin = json->origin,
+                                        .name = json->name,
+                                        .value = json->value,
+                                        .no_body = json->is_head || status == 204,
                                         .is_for_now = status == 503 || status == 429},
-                  status == 204 ? STR("") : body);
+                  status == 204 ? STR("") : json->body);
 }
 
 /* Of a request to which no body belongs: nobody reads it, so the connection ends behind the
@@ -393,6 +417,20 @@ static bool may_read_metrics(struct front *f, struct lws *wsi)
            net_list_has(config->metrics.allow_nets, config->metrics.allow.n, &address);
 }
 
+/* What the operator decided about the page; without an identity, for who has none yet. */
+static int serve_page_facts(struct front *f, struct lws *wsi, bool head)
+{
+    struct buf facts = {0};
+    buf_putc(&facts, '{');
+    js_put_field(&facts, "name", str_of(f->config->page.name));
+    if (*f->config->page.sign_in_url)
+        js_put_field(&facts, "sign_in_url", str_of(f->config->page.sign_in_url));
+    buf_putc(&facts, '}');
+    int result = serve_text(wsi, 200, "application/json", buf_str(&facts), head);
+    buf_done(&facts);
+    return result;
+}
+
 static int serve_metrics(struct front *f, struct lws *wsi, bool head)
 {
     if (!may_read_metrics(f, wsi))
@@ -419,6 +457,8 @@ static int http_serve(struct front *f, struct lws *wsi, const char *path)
                                  : serve_text(wsi, 503, "text/plain", STR("not ready\n"), head);
     if (strcmp(path, "/metrics") == 0)
         return serve_metrics(f, wsi, head);
+    if (strcmp(path, "/page.json") == 0)
+        return serve_page_facts(f, wsi, head);
     return serve_page(wsi, strcmp(path, "/") == 0 ? "/index.html" : path, head);
 }
 

@@ -30,12 +30,20 @@ void http_set_quota(const char *group, struct identity *who); /* of addresses: i
 void http_put_error(struct buf *out, enum error e, const char *message);
 /* {"type":"error","code":…} becomes {"error":{"code":…}}. */
 void http_put_error_line(struct buf *out, struct str line);
-int http_answer_json(struct lws *wsi, int status, const char *origin, bool is_head,
-                     struct str body);
+struct http_json {
+    int status;
+    const char *origin;       /* NULL for none */
+    const char *name, *value; /* of one more header, or NULL */
+    bool is_head;
+    struct str body;
+};
+int http_answer_json(struct lws *wsi, const struct http_json *json);
 int http_answer_preflight(struct front *f, struct lws *wsi);
 /* With one more header, unless its name is NULL. */
 int http_begin_events(struct lws *wsi, const char *origin, bool plain, const char *name,
                       const char *value);
+/* Parameters of the query as they came, `a=1&b=2`; the caller frees. */
+char *http_query(struct lws *wsi);
 /* The value of a parameter of the request's query; NULL when it is not there; the caller frees. */
 char *http_query_value(struct lws *wsi, const char *name);
 /* The tokens that the request brought, NULL for none; the caller frees. */

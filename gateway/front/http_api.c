@@ -11,7 +11,7 @@
 #include "gateway/front/tcp.h"
 
 #define LAST_EVENT_ID "last-event-id:"
-#define DROPPED_BODY (1u << 20) /* bytes of a body that nobody wants that are read nevertheless */
+#define DROPPED_BODY (4u << 20) /* of a body that nobody wants: read nevertheless */
 #define BODY_MS 30000           /* for all of a body */
 #define IMPATIENT_MS 1000       /* a request that is answered sooner may have others behind it */
 
@@ -69,7 +69,7 @@ static enum method method_of(struct lws *wsi)
 }
 
 /* Walks pattern and path together; a brace takes one segment. */
-static bool match(const char *pattern, const char *path, char **ret_conversation, char **ret_task)
+static bool match(struct exchange *x, const char *pattern, const char *path)
 {
     while (*pattern) {
         if (*pattern != '{') {
@@ -77,7 +77,9 @@ static bool match(const char *pattern, const char *path, char **ret_conversation
                 return false;
             continue;
         }
-        char **to = pattern[1] == 'c' ? ret_conversation : ret_task;
+        char **to = pattern[1] == 'c'   ? &x->conversation_id
+                    : pattern[1] == 't' ? &x->task_id
+                                        : &x->agent;
         size_t n = strcspn(path, "/");
         free(*to);
         *to = xstrdup((struct str){path, n});
@@ -92,8 +94,32 @@ static const struct route *find_in(struct exchange *x, enum method method, const
 {
     for (size_t i = 0; i < n; i++)
         if (table[i].method == method && (x->is_admins || !table[i].is_admins) &&
-            match(table[i].pattern, path, &x->conversation_id, &x->task_id))
+            match(x, table[i].pattern, path))
             return &table[i];
+    return NULL;
+}
+
+/* A path whose id cannot be one (a slash in it, encoded or not): another protocol tells it like any
+ * other id that is none. Only of a route with one id; what follows it counts when the path is
+ * whole. */
+static const struct route *find_loosely(struct exchange *x, enum method method, const char *path,
+                                        bool whole)
+{
+    size_t len = strlen(path);
+    for (size_t i = 0; i < x->front->n_routes; i++) {
+        const struct route *route = &x->front->routes[i];
+        size_t n = strcspn(route->pattern, "{");
+        if (route->method != method || strncmp(route->pattern + n, "{c}", 3) != 0)
+            continue;
+        const char *rest = route->pattern + n + 3;
+        size_t tail = whole ? strlen(rest) : 0;
+        if (strchr(rest, '{') || strncmp(path, route->pattern, n) != 0 || len < n + tail ||
+            strncmp(path + len - tail, rest, tail) != 0)
+            continue;
+        free(x->conversation_id);
+        x->conversation_id = xstrdup(STR(""));
+        return route;
+    }
     return NULL;
 }
 
@@ -108,6 +134,8 @@ static const struct route *find_route(struct exchange *x, enum method method, co
         found = find_in(x, method, path, routes, countof(routes));
     if (whole && !found && !x->is_admins)
         found = find_in(x, method, path, x->front->routes, x->front->n_routes);
+    if (!found && !x->is_admins && !names_task)
+        found = find_loosely(x, method, path, whole);
     if (found)
         return found;
     http_api_fail(x, ERR_NOT_FOUND,
@@ -214,22 +242,6 @@ static bool is_number_or_word(struct str v)
         if (v.p[i] < '0' || v.p[i] > '9')
             return false;
     return v.n > 0 && v.n < 20 && (v.p[0] != '0' || v.n == 1);
-}
-
-char *http_api_query(struct exchange *x)
-{
-    struct buf out = {0};
-    int n = lws_hdr_total_length(x->wsi, WSI_TOKEN_HTTP_URI_ARGS);
-    char *pair = xcalloc((size_t)(n > 0 ? n : 0) + 1);
-    for (int i = 0; lws_hdr_copy_fragment(x->wsi, pair, n + 1, WSI_TOKEN_HTTP_URI_ARGS, i) >= 0;
-         i++) {
-        if (out.len)
-            buf_putc(&out, '&');
-        buf_puts(&out, pair);
-    }
-    free(pair);
-    buf_putc(&out, 0);
-    return buf_take(&out);
 }
 
 /* Whether the name is one of a list that is separated by spaces. */
@@ -536,7 +548,10 @@ int http_api_writable(struct exchange *x)
      * the head, and the refusal lost in a reset. */
     if (!x->answered || x->to_come > 0)
         return 0;
-    int result = http_answer_json(x->wsi, x->status, x->origin, x->is_head, buf_str(&x->answer));
+    struct http_json json = {x->status, x->origin, NULL, NULL, x->is_head, buf_str(&x->answer)};
+    if (x->is_whole)
+        json.name = x->route->kind->header(x, &json.value);
+    int result = http_answer_json(x->wsi, &json);
     struct lws *wsi = x->wsi;
     struct exchange **slot = lws_wsi_user(wsi);
     bool close = x->hangs_up;
@@ -567,6 +582,7 @@ void http_api_closed(struct exchange *x)
     buf_done(&x->answer);
     free(x->conversation_id);
     free(x->task_id);
+    free(x->agent);
     free(x->origin);
     free(x);
 }

@@ -35,12 +35,12 @@ struct exchange_kind {
     void (*line)(struct exchange *x, struct buf *out, struct str line);
     /* Everything that is committed was told. */
     void (*idle)(struct exchange *x, struct buf *out);
-    /* One more header of a stream, or NULL. */
+    /* One more header of a stream, in one piece or not, or NULL. */
     const char *(*header)(const struct exchange *x, const char **ret_value);
 };
 
 struct route {
-    const char *pattern;             /* {c}: conversation_id, {t}: task_id */
+    const char *pattern;             /* {c}: conversation_id, {t}: task_id, {a}: an agent's name */
     const char *query;               /* parameters that become members, separated by spaces */
     void (*own)(struct exchange *x); /* no request of the wire: it answers by itself */
     enum method method;
@@ -57,7 +57,7 @@ struct exchange {
     struct front *front;
     struct lws *wsi;
     const struct route *route;
-    char *conversation_id, *task_id;
+    char *conversation_id, *task_id, *agent;
     struct buf body; /* of the request */
     size_t length;   /* that it has said it has */
     size_t to_come;  /* of it, while nothing is known against waiting for it */
@@ -80,6 +80,9 @@ struct exchange {
     char *origin;      /* that gets CORS headers; NULL for none */
     /* events */
     bool streams, starts, ended;
+    bool is_whole; /* nothing is sent until it has ended; then the answer, in one piece */
+    bool breaks;   /* ended, and not well: the connection is cut */
+    bool lost;     /* whole: what it waits for will not come */
     bool is_plain; /* to HTTP/1.0, which knows no chunks: its end is that of the connection */
     bool broken;   /* something could not be written: nothing more is */
     struct session session;
@@ -102,9 +105,6 @@ void http_api_closed(struct exchange *x); /* frees it; NULL is fine */
 /* For those who answer by themselves: x->answer, or the error, is sent with that status. */
 void http_api_ready(struct exchange *x, int status);
 void http_api_fail(struct exchange *x, enum error e, const char *message);
-
-/* Parameters of the query as they came, `a=1&b=2`; the caller frees. */
-char *http_api_query(struct exchange *x);
 
 /* Events (http_sse.c). */
 /* Carries the request out, takes it, and streams the events of the task that it names. */

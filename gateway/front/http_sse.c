@@ -126,7 +126,7 @@ static void on_resumed(void *arg, enum error e, struct str line)
     }
     if (kind) {
         kind->started(x, line);
-        x->starts = true;
+        x->starts = !x->is_whole;
         lws_callback_on_writable(x->wsi);
         return;
     }
@@ -148,7 +148,7 @@ static void on_resumed(void *arg, enum error e, struct str line)
 }
 
 /* One line of the session as an event of the stream; caught_up and the like are not events. */
-static void put_event(struct exchange *x, struct buf *out, struct str line)
+static void sse_put_event(struct exchange *x, struct buf *out, struct str line)
 {
     struct event_parts parts;
     if (!event_line_split(line, &parts))
@@ -171,7 +171,7 @@ static void put_events(struct exchange *x, struct buf *out, struct str lines)
         if (x->route->kind)
             x->route->kind->line(x, out, (struct str){lines.p, n});
         else
-            put_event(x, out, (struct str){lines.p, n});
+            sse_put_event(x, out, (struct str){lines.p, n});
         n += newline ? 1 : 0;
         lines.p += n;
         lines.n -= n;
@@ -223,17 +223,18 @@ static void flush_session(struct session *session)
         session_fill(session, &lines, MAX_MESSAGE_OUT))
         put_events(x, &events, buf_str(&lines));
     put_idle(x, &events);
-    if (events.len)
+    if (events.len && !x->is_whole)
         write_chunk(x, &events);
     buf_done(&lines);
     buf_done(&events);
     if (x->broken)
         return;
-    if (!x->ended && list_is_empty(&session->subscriptions)) {
+    x->lost = !x->ended && list_is_empty(&session->subscriptions);
+    if (x->lost && !x->is_whole) {
         deadline_now(x->wsi); /* its events cannot be told any more: a cut, never a clean end */
         return;
     }
-    if (x->ended || lws_partial_buffered(x->wsi))
+    if (x->ended || x->lost || lws_partial_buffered(x->wsi))
         lws_callback_on_writable(x->wsi);
     else if (session_has_output(session))
         session_wake(session);
@@ -265,11 +266,30 @@ static bool begin_stream(struct exchange *x)
     return true;
 }
 
+static void end_whole(struct exchange *x)
+{
+    struct buf line = {0};
+    sse_done(x);
+    if (!x->lost) {
+        http_api_ready(x, x->status);
+        return;
+    }
+    error_line(&line, ERR_INTERNAL, STR_NULL, "what the task said cannot be told any more", -1, -1);
+    x->route->kind->failed(x, ERR_INTERNAL, buf_str(&line));
+    buf_done(&line);
+}
+
 int sse_writable(struct exchange *x)
 {
     if (x->starts && !begin_stream(x))
         return -1;
     if (x->broken)
+        return -1;
+    if (x->is_whole && (x->ended || x->lost)) {
+        end_whole(x);
+        return 0;
+    }
+    if (x->ended && x->breaks && !lws_partial_buffered(x->wsi))
         return -1;
     if (x->ended && !lws_partial_buffered(x->wsi))
         return end_stream(x);
@@ -309,7 +329,7 @@ void sse_tick(struct front *f)
     list_each (it, &f->streams) {
         struct exchange *x = list_item(it, struct exchange, all);
         check_slow(x);
-        if (x->starts || x->answered || x->call || lws_partial_buffered(x->wsi) ||
+        if (x->starts || x->answered || x->call || x->is_whole || lws_partial_buffered(x->wsi) ||
             f->hub->clock.now_ms - x->said_ms < COMMENT_AFTER_MS)
             continue;
         struct buf data = {0};

@@ -169,12 +169,12 @@ static int open_conn(struct front *f, struct lws *wsi, struct conn **user)
     lws_quirk_has_gone(wsi);
     c->heard_ms = c->kept_ms = f->hub->clock.now_ms;
     session_init(&c->session, f->hub, &session_ops, c);
-    if (c->kind)
-        c->kind->opened(c, wsi);
     list_push(&f->conns, &c->all);
     list_push(&f->silent, &c->silent);
     f->n_conns++;
     f->n_strangers++;
+    if (c->kind)
+        c->kind->opened(c, wsi);
     char ip[NET_TEXT] = "";
     if (log_is_on(LEVEL_DEBUG))
         address_text(f, wsi, ip);

@@ -180,6 +180,14 @@ static bool check(const struct supervisor_spec *spec, char **env, char *ret_erro
     return error ? supervisor_refuse(ret_error, program, NULL, error) : true;
 }
 
+bool supervisor_check(const struct supervisor_spec *spec, char *ret_error)
+{
+    char **env = make_env(spec->env);
+    bool good = check(spec, env, ret_error);
+    free(env);
+    return good;
+}
+
 /* posix_spawn of the supervisor: 0 or an errno. */
 static int supervisor_launch(const struct supervisor_spec *spec, char **env,
                              const int theirs[N_ENDS], pid_t *ret_pid)

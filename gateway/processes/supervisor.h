@@ -53,6 +53,8 @@ struct supervisor_report {
  * executed is told at once; what only exec can find out comes in the report. */
 bool supervisor_spawn(const struct supervisor_spec *spec, struct supervisor *ret, char *ret_error)
     MUST_USE;
+/* Whether it could be started now; else false and why. */
+bool supervisor_check(const struct supervisor_spec *spec, char *ret_error) MUST_USE;
 /* Never blocks, never fails in a way that matters: a supervisor that is gone has done it all. */
 void supervisor_send(int control, enum supervisor_command command);
 /* A program may stop it, by accident or not: behind a command, and behind the end of its

@@ -21,11 +21,11 @@
 
 struct walk {
     struct store_check *out;
-    struct conn *conn;
+    struct sql_conn *conn;
     bool full;
-    struct call blocks; /* stands at the first block that was not looked at */
+    struct sql_call blocks; /* stands at the first block that was not looked at */
     bool has_block;
-    struct tails tails;
+    struct sql_tails tails;
     size_t next_tail;
     int64_t now_ms;
 };
@@ -59,25 +59,25 @@ static void fault(struct store_check *out, const char *format, ...)
 
 /* --- asking ----------------------------------------------------------------------------------- */
 
-static struct call check_ask(struct conn *conn, const char *text)
+static struct sql_call check_ask(struct sql_conn *conn, const char *text)
 {
-    struct call c = {.conn = conn};
+    struct sql_call c = {.conn = conn};
     c.rc = sqlite3_prepare_v2(conn->db, text, -1, &c.stmt, NULL);
     return c;
 }
 
-static int ask_end(struct call *c)
+static int ask_end(struct sql_call *c)
 {
-    int status = call_end(c);
+    int status = sql_end(c);
     sqlite3_finalize(c->stmt);
     return status;
 }
 
 static bool ask_number(struct walk *w, const char *text, int64_t *ret)
 {
-    struct call c = check_ask(w->conn, text);
-    if (call_step(&c))
-        *ret = call_col_int(&c, 0);
+    struct sql_call c = check_ask(w->conn, text);
+    if (sql_step(&c))
+        *ret = sql_col_int(&c, 0);
     if (ask_end(&c) == STORE_OK)
         return true;
     fault(w->out, "the database cannot be read: %s", w->conn->error);
@@ -98,18 +98,18 @@ static void put_uri(struct buf *out, const char *path)
 
 /* What is still is opened without a lock and without a log, which would be made in the
  * directory. */
-static int open_beside(struct conn *conn, const char *database, bool is_still)
+static int open_beside(struct sql_conn *conn, const char *database, bool is_still)
 {
     if (!is_still)
-        return conn_open(conn, database, true);
+        return sql_conn_open(conn, database, true);
     struct buf uri = {0};
-    *conn = (struct conn){0};
+    *conn = (struct sql_conn){0};
     put_uri(&uri, database);
     int rc = sqlite3_open_v2(uri.bytes, &conn->db,
                              SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_EXRESCODE, NULL);
     buf_done(&uri);
     if (rc == SQLITE_OK)
-        rc = crc_register(conn->db);
+        rc = sql_crc_register(conn->db);
     if (rc == SQLITE_OK)
         return STORE_OK;
     snprintf(conn->error, sizeof conn->error, "%s", sqlite3_errstr(rc));
@@ -176,21 +176,21 @@ static void take_run(struct walk *w, struct subject *t, uint64_t first, uint64_t
  * relied on. */
 static bool check_block(struct walk *w, const struct subject *t)
 {
-    if (!w->full || call_is_sound(&w->blocks, 0, 0, 3))
+    if (!w->full || sql_is_sound(&w->blocks, 0, 0, 3))
         return true;
     fault(w->out, "task %s: its events %" PRId64 " to %" PRId64 " are not as they were written",
-          t->task_id, call_col_int(&w->blocks, 1), call_col_int(&w->blocks, 2));
+          t->task_id, sql_col_int(&w->blocks, 1), sql_col_int(&w->blocks, 2));
     return false;
 }
 
 static void check_take_lines(struct walk *w, struct subject *t)
 {
     /* Blocks that belong to no task are counted elsewhere. */
-    while (w->has_block && call_col_int(&w->blocks, 0) <= t->key) {
-        if (call_col_int(&w->blocks, 0) == t->key && check_block(w, t))
-            take_run(w, t, (uint64_t)call_col_int(&w->blocks, 1),
-                     (uint64_t)call_col_int(&w->blocks, 2), call_col(&w->blocks, 3));
-        w->has_block = call_step(&w->blocks);
+    while (w->has_block && sql_col_int(&w->blocks, 0) <= t->key) {
+        if (sql_col_int(&w->blocks, 0) == t->key && check_block(w, t))
+            take_run(w, t, (uint64_t)sql_col_int(&w->blocks, 1),
+                     (uint64_t)sql_col_int(&w->blocks, 2), sql_col(&w->blocks, 3));
+        w->has_block = sql_step(&w->blocks);
     }
     while (w->next_tail < w->tails.n && w->tails.at[w->next_tail]->task_key <= t->key) {
         const struct block *b = w->tails.at[w->next_tail++];
@@ -227,10 +227,10 @@ static void check_extent(struct walk *w, const struct subject *t)
 }
 
 /* The row's times, columns 6 to 8: created, started, completed. */
-static void check_times(struct walk *w, const struct subject *t, const struct call *row)
+static void check_times(struct walk *w, const struct subject *t, const struct sql_call *row)
 {
-    int64_t created = call_col_int(row, 6), started = call_col_int(row, 7);
-    int64_t completed = call_col_int(row, 8);
+    int64_t created = sql_col_int(row, 6), started = sql_col_int(row, 7);
+    int64_t completed = sql_col_int(row, 8);
     bool ended = status_is_terminal(t->status);
     if (created <= 0 || created > w->now_ms + FUTURE_MS)
         fault(w->out, "task %s: it was created at %" PRId64 ", which is no time before now",
@@ -245,14 +245,14 @@ static void check_times(struct walk *w, const struct subject *t, const struct ca
 }
 
 /* The columns of tasks_text. */
-static void check_task(struct walk *w, const struct call *row)
+static void check_task(struct walk *w, const struct sql_call *row)
 {
-    struct str id = call_col(row, 1);
-    int64_t status = call_col_int(row, 2), type = call_col_int(row, 3);
-    struct subject t = {.key = call_col_int(row, 0),
+    struct str id = sql_col(row, 1);
+    int64_t status = sql_col_int(row, 2), type = sql_col_int(row, 3);
+    struct subject t = {.key = sql_col_int(row, 0),
                         .status = (enum task_status)status,
-                        .first = (uint64_t)call_col_int(row, 4),
-                        .head = (uint64_t)call_col_int(row, 5)};
+                        .first = (uint64_t)sql_col_int(row, 4),
+                        .head = (uint64_t)sql_col_int(row, 5)};
     w->out->n_tasks++;
     if (id.n != TASK_ID_LEN) {
         fault(w->out, "the task with key %" PRId64 " has no id", t.key);
@@ -280,18 +280,18 @@ static const char blocks_full_text[] =
 
 static void check_tasks(struct walk *w)
 {
-    if (tails_load(w->conn, &w->tails) < 0)
+    if (sql_tails_load(w->conn, &w->tails) < 0)
         fault(w->out, "the journal cannot be read: %s", w->conn->error);
     w->out->n_tails = (int64_t)w->tails.n;
     w->blocks = check_ask(w->conn, w->full ? blocks_full_text : blocks_text);
-    w->has_block = call_step(&w->blocks);
-    struct call tasks = check_ask(w->conn, tasks_text);
-    while (call_step(&tasks))
+    w->has_block = sql_step(&w->blocks);
+    struct sql_call tasks = check_ask(w->conn, tasks_text);
+    while (sql_step(&tasks))
         check_task(w, &tasks);
     int status = ask_end(&tasks), end = ask_end(&w->blocks);
     if (status < 0 || end < 0)
         fault(w->out, "the tasks cannot be read: %s", w->conn->error);
-    tails_done(&w->tails);
+    sql_tails_done(&w->tails);
 }
 
 /* --- the rest --------------------------------------------------------------------------------- */
@@ -306,6 +306,9 @@ static const struct {
     {"SELECT count(*) FROM inbox WHERE task_key NOT IN (SELECT task_key FROM tasks) AND "
      "task_key NOT IN (SELECT task_key FROM garbage)",
      "messages wait for a task that does not exist"},
+    {"SELECT count(*) FROM contexts WHERE task_key NOT IN (SELECT task_key FROM tasks WHERE "
+     "status < 2) AND task_key NOT IN (SELECT task_key FROM garbage)",
+     "contexts belong to no live task"},
     {"SELECT count(*) FROM tasks WHERE task_key >= (SELECT next_key FROM marks)",
      "tasks have a key that would be given again"},
     {"SELECT count(*) FROM tasks WHERE task_id > (SELECT newest_id FROM marks)",
@@ -335,18 +338,20 @@ static const struct {
 } sums[] = {
     {false, "SELECT 'task ' || task_id || ': its record" NOT_AS_WRITTEN
             "tasks WHERE fixed_crc IS NOT row_crc(" SQL_TASK_FIXED
-            ") OR state_crc IS NOT row_crc(task_key, " SQL_TASK_STATE ")"},
+            ") OR state_crc IS NOT row_crc(task_key" SQL_TASK_STATE ")"},
     {true, "SELECT 'task ' || task_id || ': its output, or what else it ended with," NOT_AS_WRITTEN
-           "tasks WHERE long_crc IS NOT row_crc(task_key, " SQL_TASK_LONG ")"},
+           "tasks WHERE long_crc IS NOT row_crc(task_key" SQL_TASK_LONG ")"},
     {true, "SELECT 'task ' || t.task_id || ': its input" NOT_AS_WRITTEN "tasks t" SQL_WITH_INPUT
            "WHERE t.input_crc IS NOT CASE WHEN i.input IS NOT NULL OR i.metadata IS NOT NULL "
            "THEN row_crc(t.task_key, i.input, i.metadata) END"},
+    {true, "SELECT 'the context of the task with key ' || task_key || '" NOT_AS_WRITTEN WRONG(
+               "contexts", "task_key, context")},
     {true,
      "SELECT 'message ' || message_id || ' of conversation ' || conversation_id || '" NOT_AS_WRITTEN
          WRONG("messages",
                "owner, conversation_id, message_id, task_id, role, partial, created_at, content")},
     {false, "SELECT 'conversation ' || conversation_id || '" NOT_AS_WRITTEN WRONG(
-                "conversations", "owner, conversation_id, title, agent, updated_at, notices")},
+                "conversations", SQL_CONVERSATION)},
     {false, "SELECT 'the request key of task ' || task_id || '" NOT_AS_WRITTEN WRONG(
                 "request_keys", "owner, key, conversation_id, task_id, created_at")},
     {false, "SELECT 'the row of marks" NOT_AS_WRITTEN WRONG("marks", "next_key, newest_id")},
@@ -372,9 +377,9 @@ static void check_sums(struct walk *w)
     for (size_t i = 0; i < countof(sums); i++) {
         if (sums[i].full && !w->full)
             continue;
-        struct call c = check_ask(w->conn, sums[i].text);
-        while (call_step(&c)) {
-            struct str said = call_col(&c, 0);
+        struct sql_call c = check_ask(w->conn, sums[i].text);
+        while (sql_step(&c)) {
+            struct str said = sql_col(&c, 0);
             if (!said.p) /* a name is missing */
                 said = STR("a row is not as it was written");
             fault(w->out, "%.*s", (int)said.n, said.p);
@@ -398,9 +403,10 @@ static void check_counts(struct walk *w)
 /* What SQLite finds by itself: a row "ok", or one for each fault. */
 static void check_pages(struct walk *w)
 {
-    struct call c = check_ask(w->conn, w->full ? "PRAGMA integrity_check" : "PRAGMA quick_check");
-    while (call_step(&c)) {
-        struct str said = call_col(&c, 0);
+    struct sql_call c =
+        check_ask(w->conn, w->full ? "PRAGMA integrity_check" : "PRAGMA quick_check");
+    while (sql_step(&c)) {
+        struct str said = sql_col(&c, 0);
         if (!str_eq(said, STR("ok")))
             fault(w->out, "SQLite says: %.*s", (int)said.n, said.p ? said.p : "");
     }
@@ -424,14 +430,15 @@ static bool check_version(struct walk *w)
 
 void store_check(const char *database, bool is_still, bool full, struct store_check *ret)
 {
-    struct conn conn;
+    struct sql_conn conn;
     struct walk w = {.out = ret, .conn = &conn, .full = full};
     *ret = (struct store_check){0};
     w.now_ms = (int64_t)time(NULL) * 1000;
     if (open_beside(&conn, database, is_still) < 0) {
         fault(ret, "the database cannot be opened: %s", conn.error);
     } else {
-        (void)conn_exec(&conn, "BEGIN"); /* what fails here fails below too, and is told there */
+        (void)sql_conn_exec(&conn,
+                            "BEGIN"); /* what fails here fails below too, and is told there */
         bool known = check_version(&w);
         check_pages(&w);
         if (known) {
@@ -441,9 +448,9 @@ void store_check(const char *database, bool is_still, bool full, struct store_ch
             if (full)
                 check_usage(&w);
         }
-        (void)conn_exec(&conn, "COMMIT");
+        (void)sql_conn_exec(&conn, "COMMIT");
     }
-    conn_close(&conn);
+    sql_conn_close(&conn);
     if (ret->n_faults > MAX_FAULTS_TOLD)
         buf_putf(&ret->faults, "… and %zu more\n", ret->n_faults - MAX_FAULTS_TOLD);
 }
@@ -455,17 +462,17 @@ void store_check_done(struct store_check *c)
 
 int store_copy(const char *database, bool is_still, const char *to, struct buf *ret_error)
 {
-    struct conn conn;
+    struct sql_conn conn;
     int status = open_beside(&conn, database, is_still);
     if (status == STORE_OK) {
-        struct call c = check_ask(&conn, "VACUUM INTO ?");
-        call_text(&c, str_of(to));
-        while (call_step(&c))
+        struct sql_call c = check_ask(&conn, "VACUUM INTO ?");
+        sql_text(&c, str_of(to));
+        while (sql_step(&c))
             ;
         status = ask_end(&c);
     }
     if (status < 0)
         buf_puts(ret_error, conn.error);
-    conn_close(&conn);
+    sql_conn_close(&conn);
     return status;
 }

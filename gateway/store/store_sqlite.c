@@ -23,7 +23,7 @@
 #define LEFT_FRAMES 128                 /* few enough for the writer */
 #define PASSES_MAX 4                    /* of the thread, under commits that are faster than it */
 
-void store_note_error(struct store_sqlite *s, const struct conn *conn)
+void store_note_error(struct store_sqlite *s, const struct sql_conn *conn)
 {
     uv_mutex_lock(&s->lock);
     memcpy(s->error, conn->error, sizeof s->error);
@@ -72,13 +72,13 @@ static int on_wal(void *arg, sqlite3 *db, const char *name, int frames)
 }
 
 /* False when it fails.  What it could not copy is copied the next time. */
-static bool checkpoint(struct store_sqlite *s, struct conn *conn, uint64_t *ret_copied)
+static bool checkpoint(struct store_sqlite *s, struct sql_conn *conn, uint64_t *ret_copied)
 {
     int copied = -1;
     int rc = sqlite3_wal_checkpoint_v2(conn->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, &copied);
     bool good = rc == SQLITE_OK || rc == SQLITE_BUSY;
     if (!good) {
-        (void)conn_failed(conn, rc);
+        (void)sql_conn_failed(conn, rc);
         store_note_error(s, conn);
         atomic_fetch_add(&s->checkpoint_failures, 1);
     }
@@ -90,7 +90,7 @@ static bool checkpoint(struct store_sqlite *s, struct conn *conn, uint64_t *ret_
 /* SQLite syncs the database only behind a checkpoint that copied all: else the writer's would have
  * to wait until everything that the thread wrote is on the disk.  An error meets the writer's sync
  * as well. */
-static void sync_database(struct conn *conn)
+static void sync_database(struct sql_conn *conn)
 {
     sqlite3_file *file = NULL;
     int rc = sqlite3_file_control(conn->db, NULL, SQLITE_FCNTL_FILE_POINTER, (void *)&file);
@@ -186,36 +186,36 @@ static int dir_make(const char *dir, char *ret_error)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-static int configure(struct conn *conn, bool power)
+static int configure(struct sql_conn *conn, bool power)
 {
     /* secure_delete is on in Debian's build, and would write each page that is freed. */
-    int status = conn_exec(conn, "PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0;"
-                                 "PRAGMA journal_size_limit = 33554432;"
-                                 "PRAGMA secure_delete = OFF; PRAGMA cache_size = -8192;"
-                                 "PRAGMA temp_store = MEMORY;");
+    int status = sql_conn_exec(conn, "PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0;"
+                                     "PRAGMA journal_size_limit = 33554432;"
+                                     "PRAGMA secure_delete = OFF; PRAGMA cache_size = -8192;"
+                                     "PRAGMA temp_store = MEMORY;");
     if (status == STORE_OK)
-        status =
-            conn_exec(conn, power ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
+        status = sql_conn_exec(conn,
+                               power ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
     return status;
 }
 
 static int marks_read(struct store_sqlite *s)
 {
-    struct call c = call_begin(&s->writer, STMT_MARKS);
-    bool sound = call_step(&c) && call_is_sound(&c, 0, 0, 1);
+    struct sql_call c = sql_begin(&s->writer, STMT_MARKS);
+    bool sound = sql_step(&c) && sql_is_sound(&c, 0, 0, 1);
     if (sound) {
-        struct str newest = call_col(&c, 1);
-        s->marks.next_key = call_col_int(&c, 0);
+        struct str newest = sql_col(&c, 1);
+        s->marks.next_key = sql_col_int(&c, 0);
         if (newest.n == TASK_ID_LEN)
             memcpy(s->marks.newest_id, newest.p, TASK_ID_LEN);
     }
-    int status = call_end(&c);
+    int status = sql_end(&c);
     if (status == STORE_OK && !sound)
-        return conn_damaged(&s->writer, "the row of marks is not as it was written");
+        return sql_conn_damaged(&s->writer, "the row of marks is not as it was written");
     if (status == STORE_OK) {
-        c = call_begin(&s->writer, STMT_GARBAGE_FIRST);
-        s->has_garbage = call_step(&c);
-        status = call_end(&c);
+        c = sql_begin(&s->writer, STMT_GARBAGE_FIRST);
+        s->has_garbage = sql_step(&c);
+        status = sql_end(&c);
     }
     return status;
 }
@@ -224,18 +224,18 @@ static int marks_read(struct store_sqlite *s)
  * nothing. */
 static int checkpointer_open(struct store_sqlite *s)
 {
-    int status = conn_open(&s->checkpointer, s->path, false);
-    return status == STORE_OK ? conn_exec(&s->checkpointer, "PRAGMA user_version") : status;
+    int status = sql_conn_open(&s->checkpointer, s->path, false);
+    return status == STORE_OK ? sql_conn_exec(&s->checkpointer, "PRAGMA user_version") : status;
 }
 
 static int database_open(struct store_sqlite *s, bool power, char *ret_error)
 {
-    int status = conn_open(&s->writer, s->path, false);
+    int status = sql_conn_open(&s->writer, s->path, false);
     if (status == STORE_OK)
         status = configure(&s->writer, power);
     ret_error[0] = 0;
     if (status == STORE_OK)
-        status = schema_migrate(&s->writer, schema_scripts, schema_version, ret_error);
+        status = sql_schema_migrate(&s->writer, schema_scripts, schema_version, ret_error);
     if (status == STORE_OK)
         status = marks_read(s);
     if (status == STORE_OK)
@@ -261,9 +261,9 @@ static void sqlite_close(void *store)
     uv_mutex_unlock(&s->lock);
     if (s->has_thread)
         uv_thread_join(&s->thread);
-    conn_close(&s->checkpointer);
+    sql_conn_close(&s->checkpointer);
     sqlite_journal_close(&s->journal);
-    conn_close(&s->writer); /* the last one: copies the rest of the WAL and removes it */
+    sql_conn_close(&s->writer); /* the last one: copies the rest of the WAL and removes it */
     store_lock_release(&s->held);
     uv_cond_destroy(&s->wake);
     uv_cond_destroy(&s->copied);
@@ -316,25 +316,25 @@ static int sqlite_start(void *store, struct store_start *ret)
 static void *sqlite_reader_open(void *store)
 {
     struct store_sqlite *s = store;
-    struct reader *r = xcalloc(sizeof *r);
+    struct sql_reader *r = xcalloc(sizeof *r);
     r->store = s;
     /* A small page cache: what is read often, blocks, is kept by core. */
-    if (conn_open(&r->conn, s->path, true) == STORE_OK &&
-        conn_exec(&r->conn, "PRAGMA cache_size = -512") == STORE_OK)
+    if (sql_conn_open(&r->conn, s->path, true) == STORE_OK &&
+        sql_conn_exec(&r->conn, "PRAGMA cache_size = -512") == STORE_OK)
         return r;
     store_note_error(s, &r->conn);
-    conn_close(&r->conn);
+    sql_conn_close(&r->conn);
     free(r);
     return NULL;
 }
 
 static void sqlite_reader_close(void *reader)
 {
-    struct reader *r = reader;
+    struct sql_reader *r = reader;
     if (!r)
         return;
-    tails_done(&r->tails);
-    conn_close(&r->conn);
+    sql_tails_done(&r->tails);
+    sql_conn_close(&r->conn);
     free(r);
 }
 

@@ -6,18 +6,23 @@
 
 #define BUSY_MS 3000 /* an operator's shell that writes for a moment is waited for (F38) */
 
-#define NEW_FIXED "?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16"
-#define NEW_STATE "?17,?18,?19,?20,?21,?22,?23,?24,?25,?26,?27,?28"
-#define NEW_LONG "?29,?30,?31,?32"
-#define SET_STATE "?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13"
-#define SET_LONG "?14,?15,?16,?17"
+/* A task's values, as parameters by name: SQLite numbers them in the order of their first use. */
+#define VALUE(name) ", :" #name
+#define VALUE_OF(type, name) VALUE(name)
+#define FIXED_VALUES \
+    ":task_key" TASK_FIXED_NUMBERS(VALUE_OF) TASK_NAMES(VALUE) TASK_FIXED_TEXTS(VALUE)
+#define STATE_VALUES TASK_STATE_NUMBERS(VALUE_OF, VALUE) TASK_STATE_TEXTS(VALUE)
+#define LONG_VALUES TASK_LONG_TEXTS(VALUE)
+#define INPUT_VALUES TASK_INPUT_TEXTS(VALUE)
 
 /* What changes a row that was damaged leaves its checksum wrong. */
 #define CRC_IF_SOUND(crc, old, new) \
     crc " = CASE WHEN " crc " IS row_crc(" old ") THEN row_crc(" new ") ELSE " crc " END"
-#define STATE_CRC(first, acked)                            \
-    CRC_IF_SOUND("state_crc", "task_key, " SQL_TASK_STATE, \
-                 "task_key, " SQL_TASK_STATE_WITH(first, acked))
+/* Of a state in which some columns change: "1 AS acked". */
+#define STATE_CRC(changes)                                                         \
+    "state_crc = CASE WHEN state_crc IS row_crc(task_key" SQL_TASK_STATE ") THEN " \
+    "(SELECT row_crc(task_key" SQL_TASK_STATE ") FROM (SELECT " changes ")) "      \
+    "ELSE state_crc END"
 #define USAGE_BY(change)                                                \
     "bytes = usage.bytes " change                                       \
     ", crc = CASE WHEN usage.crc IS row_crc(usage.owner, usage.bytes) " \
@@ -29,31 +34,34 @@
         "crc", "task_key, owner, keeps_record", "task_key, owner, 0")
 
 /* How the reader takes a task: ROW_… in store_sqlite_read.c. */
-#define COLUMNS(rest)                                                                               \
-    "t.task_key, t.type, t.notify_on_complete, t.waits, t.created_at, t.owner, t.conversation_id, " \
-    "t.task_id, t.agent, t.name, t.description, t.parent_task_id, t.parent_run_id, "                \
-    "t.parent_call_id, t.parent_agent_id, t.ancestors, t.fixed_crc, t.status, t.error, "            \
-    "t.progress, t.first, t.head, t.cancel_requested_at, t.started_at, t.completed_at, "            \
-    "t.output_truncated, t.acked, t.error_message, t.waiting_for, t.state_crc, " rest
-#define FULL                                                                                  \
-    COLUMNS("t.output, t.result, t.undelivered, t.answers, t.long_crc, i.input, i.metadata, " \
-            "t.input_crc, 1")
-#define BRIEF COLUMNS("NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0")
+#define OF_TASK(name) ", t." #name
+#define OF_TASK_N(type, name) OF_TASK(name)
+#define OF_INPUT(name) ", i." #name
+#define NOTHING(name) ", NULL"
+#define COLUMNS(rest)                                                                    \
+    "t.task_key" TASK_FIXED_NUMBERS(OF_TASK_N) TASK_NAMES(OF_TASK)                       \
+        TASK_FIXED_TEXTS(OF_TASK) ", t.fixed_crc" TASK_STATE_NUMBERS(OF_TASK_N, OF_TASK) \
+            TASK_STATE_TEXTS(OF_TASK) ", t.state_crc" rest
+#define FULL \
+    COLUMNS(TASK_LONG_TEXTS(OF_TASK) ", t.long_crc" TASK_INPUT_TEXTS(OF_INPUT) ", t.input_crc, 1")
+#define BRIEF COLUMNS(TASK_LONG_TEXTS(NOTHING) ", NULL" TASK_INPUT_TEXTS(NOTHING) ", NULL, 0")
 #define ENDED                                   \
     BRIEF                                       \
     ", CASE WHEN t.first > t.head THEN 0 ELSE " \
     "(SELECT coalesce(sum(length(b.bytes)), 0) FROM blocks b WHERE b.task_key = t.task_key) END"
 #define LIVE                                                                      \
     FULL ", coalesce((SELECT b.last FROM blocks b WHERE b.task_key = t.task_key " \
-         "ORDER BY b.first DESC LIMIT 1), 0)"
+         "ORDER BY b.first DESC LIMIT 1), 0), x.context, x.crc"
 #define WITH_INPUT SQL_WITH_INPUT
+#define WITH_CONTEXT "LEFT JOIN contexts x ON x.task_key = t.task_key "
 #define IN_CONVERSATION "t.owner = ?1 AND t.conversation_id = ?2 AND t.task_id < ?3"
 /* Of type chat and notice alone, when the parameter is 1. */
 #define TURNS(parameter) " AND (" parameter " = 0 OR t.type IN (0, 3))"
 #define NEWEST_FIRST " ORDER BY t.task_id DESC"
-#define CONVERSATION                                                                        \
-    "SELECT c.owner, c.conversation_id, c.title, c.agent, c.updated_at, c.notices, c.crc, " \
-    "(SELECT count(*) FROM tasks t INDEXED BY tasks_live_in WHERE t.status < 2 "            \
+#define CONVERSATION                                                                 \
+    "SELECT c.owner, c.conversation_id, c.title, c.agent, c.updated_at, c.notices, " \
+    "c.unlisted, c.crc, "                                                            \
+    "(SELECT count(*) FROM tasks t INDEXED BY tasks_live_in WHERE t.status < 2 "     \
     "AND t.owner = c.owner AND t.conversation_id = c.conversation_id) FROM conversations c "
 
 /* What a conversation becomes by STMT_CONVERSATION_SET. */
@@ -71,40 +79,45 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_MARKS] = "SELECT next_key, newest_id, crc FROM marks",
     [STMT_MARKS_SET] = "UPDATE marks SET (next_key, newest_id, crc) = (" SUMMED("?1,?2") ")",
 
-    [STMT_TASK_NEW] = "INSERT INTO tasks (" SQL_TASK_FIXED ", fixed_crc, " SQL_TASK_STATE
-                      ", state_crc, " SQL_TASK_LONG ", long_crc, input_crc) VALUES (" SUMMED(
-                          NEW_FIXED) ", " NEW_STATE ", row_crc(?1, " NEW_STATE "), " NEW_LONG
-                                     ", row_crc(?1, " NEW_LONG "), CASE WHEN ?33 IS NOT NULL "
-                                     "OR ?34 IS NOT NULL THEN row_crc(?1, ?33, ?34) END)",
-    [STMT_INPUT_NEW] = "INSERT OR REPLACE INTO inputs (task_key, input, metadata) VALUES (?,?,?)",
-    [STMT_TASK_SET] = "UPDATE tasks SET (" SQL_TASK_STATE ", state_crc, " SQL_TASK_LONG
-                      ", long_crc) = (" SET_STATE ", row_crc(?1, " SET_STATE "), " SET_LONG
-                      ", row_crc(?1, " SET_LONG ")) "
-                      "WHERE task_key = ?1",
+    [STMT_TASK_NEW] = "INSERT INTO tasks (" SQL_TASK_FIXED ", fixed_crc" SQL_TASK_STATE
+                      ", state_crc" SQL_TASK_LONG ", long_crc, input_crc) "
+                      "VALUES (" SUMMED(FIXED_VALUES) STATE_VALUES
+    ", row_crc(:task_key" STATE_VALUES ")" LONG_VALUES ", row_crc(:task_key" LONG_VALUES
+    "), CASE WHEN "
+    "coalesce(NULL" INPUT_VALUES ") IS NOT NULL "
+    "THEN row_crc(:task_key" INPUT_VALUES ") END)",
+    [STMT_INPUT_NEW] = "INSERT OR REPLACE INTO inputs (task_key" SQL_TASK_INPUT ") "
+                       "VALUES (:task_key" INPUT_VALUES ")",
+    [STMT_CONTEXT_NEW] =
+        "INSERT INTO contexts (task_key, context, crc) VALUES (" SUMMED("?1,?2") ")",
+    [STMT_CONTEXT_GONE] = "DELETE FROM contexts WHERE task_key = ?",
+    [STMT_TASK_SET] =
+        "UPDATE tasks SET (state_crc" SQL_TASK_STATE ", long_crc" SQL_TASK_LONG
+        ") = (row_crc(:task_key" STATE_VALUES ")" STATE_VALUES ", row_crc(:task_key" LONG_VALUES
+        ")" LONG_VALUES ") WHERE task_key = :task_key",
     [STMT_TASK_EXISTS] = "SELECT 1 FROM tasks WHERE task_key = ?",
     [STMT_BLOCK_NEW] =
         "INSERT INTO blocks (task_key, first, last, bytes, crc) VALUES (" SUMMED("?1,?2,?3,?4") ")",
     [STMT_CONVERSATION_ENSURE] =
         "INSERT INTO conversations (owner, conversation_id, updated_at, crc) "
-        "VALUES (?1,?2,?3, row_crc(?1,?2,NULL,NULL,?3,0)) ON CONFLICT DO NOTHING",
+        "VALUES (?1,?2,?3, row_crc(?1,?2,NULL,NULL,?3,0,0)) ON CONFLICT DO NOTHING",
     [STMT_CONVERSATION_SET] =
-        "INSERT INTO conversations (owner, conversation_id, title, agent, updated_at, notices, crc) "
+        "INSERT INTO conversations (owner, conversation_id, title, agent, updated_at, notices, unlisted, crc) "
         "VALUES (" SUMMED(
-            "?1,?2,?3,?4,?5,?7 = 2") ") ON CONFLICT (owner, conversation_id) DO UPDATE SET "
-                                     "title = " SET_TITLE ", agent = " SET_AGENT
-                                     ", updated_at = " SET_UPDATED ", notices = " SET_NOTICES
-                                     ", " CRC_IF_SOUND(
-                                         "crc",
-                                         "owner, conversation_id, title, agent, updated_at, notices",
-                                         "owner, conversation_id, " SET_TITLE ", " SET_AGENT
-                                         ", " SET_UPDATED ", " SET_NOTICES),
+            "?1,?2,?3,?4,?5,?7 = 2,?8") ") ON CONFLICT (owner, conversation_id) DO UPDATE SET "
+                                        "title = " SET_TITLE ", agent = " SET_AGENT
+                                        ", updated_at = " SET_UPDATED ", notices = " SET_NOTICES
+                                        ", " CRC_IF_SOUND("crc", SQL_CONVERSATION,
+                                                          "owner, conversation_id, " SET_TITLE
+                                                          ", " SET_AGENT ", " SET_UPDATED
+                                                          ", " SET_NOTICES ", unlisted"),
     [STMT_MESSAGE_NEW] =
         "INSERT INTO messages (owner, conversation_id, message_id, task_id, role, "
         "partial, created_at, content, crc) VALUES (" SUMMED("?1,?2,?3,?4,?5,?6,?7,?8") ")",
     [STMT_KEY_SET] = "INSERT OR REPLACE INTO request_keys (owner, key, conversation_id, task_id, "
                      "created_at, crc) VALUES (" SUMMED("?1,?2,?3,?4,?5") ")",
     [STMT_ACK] = "UPDATE tasks SET acked = 1, " STATE_CRC(
-        "first", "1") " WHERE owner = ? AND conversation_id = ? AND task_id = ?",
+        "1 AS acked") " WHERE owner = ? AND conversation_id = ? AND task_id = ?",
     [STMT_INBOX_PUT] = "INSERT INTO inbox (task_key, position, line, crc) SELECT " SUMMED(
         "?1,?2,?3") " WHERE EXISTS (SELECT 1 FROM tasks WHERE task_key = ?1)",
     [STMT_INBOX_TAKE] = "DELETE FROM inbox WHERE task_key = ? AND position <= ?",
@@ -161,7 +174,7 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_GARBAGE_TASK] =
         "INSERT INTO garbage (task_key, crc) VALUES (?1, row_crc(?1, NULL, 0)) " GARBAGE_WHOLE,
     [STMT_TASK_EMPTY] =
-        "UPDATE tasks SET first = head + 1, " STATE_CRC("head + 1", "acked") " WHERE task_key = ?",
+        "UPDATE tasks SET first = head + 1, " STATE_CRC("head + 1 AS first") " WHERE task_key = ?",
     [STMT_TASK_DELETE] = "DELETE FROM tasks WHERE task_key = ?",
     [STMT_TASK_MESSAGES_DELETE] = "DELETE FROM messages INDEXED BY messages_of_task "
                                   "WHERE owner = ? AND conversation_id = ? AND task_id = ?",
@@ -208,20 +221,20 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_ASK_RESULTS] =
         "SELECT " FULL " FROM tasks t INDEXED BY tasks_results" WITH_INPUT
         "WHERE t.type = 1 AND t.status >= 2 AND t.acked = 0 AND " IN_CONVERSATION NEWEST_FIRST,
-    [STMT_ASK_LIVE] = "SELECT " LIVE " FROM tasks t INDEXED BY tasks_live" WITH_INPUT
+    [STMT_ASK_LIVE] = "SELECT " LIVE " FROM tasks t INDEXED BY tasks_live" WITH_INPUT WITH_CONTEXT
                       "WHERE t.status < 2 AND t.task_key > ? ORDER BY t.task_key",
     [STMT_ASK_MESSAGES] =
         "SELECT owner, conversation_id, message_id, task_id, role, partial, created_at, content, crc "
         "FROM messages "
         "WHERE owner = ? AND conversation_id = ? AND message_id < ? ORDER BY message_id DESC",
     [STMT_ASK_CONVERSATION] = CONVERSATION "WHERE c.owner = ? AND c.conversation_id = ?",
-    [STMT_ASK_CONVERSATIONS] =
-        CONVERSATION "WHERE c.owner = ? ORDER BY c.updated_at DESC, c.conversation_id DESC",
-    [STMT_ASK_CONVERSATIONS_BEFORE] =
-        CONVERSATION "WHERE c.owner = ?1 AND (c.updated_at, c.conversation_id) < "
-                     "(SELECT updated_at, conversation_id FROM conversations "
-                     "WHERE owner = ?1 AND conversation_id = ?2) "
-                     "ORDER BY c.updated_at DESC, c.conversation_id DESC",
+    [STMT_ASK_CONVERSATIONS] = CONVERSATION
+    "WHERE c.owner = ? AND c.unlisted = 0 ORDER BY c.updated_at DESC, c.conversation_id DESC",
+    [STMT_ASK_CONVERSATIONS_BEFORE] = CONVERSATION
+    "WHERE c.owner = ?1 AND c.unlisted = 0 AND (c.updated_at, c.conversation_id) < "
+    "(SELECT updated_at, conversation_id FROM conversations "
+    "WHERE owner = ?1 AND conversation_id = ?2) "
+    "ORDER BY c.updated_at DESC, c.conversation_id DESC",
     /* What was removed is gone at once, also while its blocks wait to be collected. */
     [STMT_ASK_BLOCKS] =
         "SELECT rowid, first, last, length(bytes), crc FROM blocks WHERE task_key = ?1 AND last > ?2 AND first >= "
@@ -274,7 +287,7 @@ static int map_err(sqlite3 *db, int rc)
     }
 }
 
-int conn_failed(struct conn *conn, int rc)
+int sql_conn_failed(struct sql_conn *conn, int rc)
 {
     snprintf(conn->error, sizeof conn->error, "%s (%d)",
              conn->db ? sqlite3_errmsg(conn->db) : sqlite3_errstr(rc), rc);
@@ -283,20 +296,20 @@ int conn_failed(struct conn *conn, int rc)
 
 /* --- connections ------------------------------------------------------------------------------ */
 
-int conn_open(struct conn *conn, const char *path, bool read_only)
+int sql_conn_open(struct sql_conn *conn, const char *path, bool read_only)
 {
     int flags = (read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE) | SQLITE_OPEN_NOMUTEX |
                 SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
-    *conn = (struct conn){0};
+    *conn = (struct sql_conn){0};
     int rc = sqlite3_open_v2(path, &conn->db, flags, NULL);
     if (rc == SQLITE_OK)
         rc = sqlite3_busy_timeout(conn->db, BUSY_MS);
     if (rc == SQLITE_OK)
-        rc = crc_register(conn->db);
-    return rc == SQLITE_OK ? STORE_OK : conn_failed(conn, rc);
+        rc = sql_crc_register(conn->db);
+    return rc == SQLITE_OK ? STORE_OK : sql_conn_failed(conn, rc);
 }
 
-void conn_close(struct conn *conn)
+void sql_conn_close(struct sql_conn *conn)
 {
     for (size_t i = 0; i < STMT_COUNT; i++)
         sqlite3_finalize(conn->stmts[i]);
@@ -306,17 +319,17 @@ void conn_close(struct conn *conn)
     memset(conn->stmts, 0, sizeof conn->stmts);
 }
 
-int conn_exec(struct conn *conn, const char *script)
+int sql_conn_exec(struct sql_conn *conn, const char *script)
 {
     int rc = sqlite3_exec(conn->db, script, NULL, NULL, NULL);
-    return rc == SQLITE_OK ? STORE_OK : conn_failed(conn, rc);
+    return rc == SQLITE_OK ? STORE_OK : sql_conn_failed(conn, rc);
 }
 
 /* --- calls ------------------------------------------------------------------------------------ */
 
-struct call call_begin(struct conn *conn, enum stmt stmt)
+struct sql_call sql_begin(struct sql_conn *conn, enum stmt stmt)
 {
-    struct call c = {.conn = conn, .rc = SQLITE_OK};
+    struct sql_call c = {.conn = conn, .rc = SQLITE_OK};
     if (!conn->stmts[stmt])
         c.rc = sqlite3_prepare_v3(conn->db, sql[stmt], -1, SQLITE_PREPARE_PERSISTENT,
                                   &conn->stmts[stmt], NULL);
@@ -325,7 +338,7 @@ struct call call_begin(struct conn *conn, enum stmt stmt)
 }
 
 /* All bound memory outlives the call: it is static to SQLite. */
-void call_text(struct call *c, struct str s)
+void sql_text(struct sql_call *c, struct str s)
 {
     c->at++;
     if (c->rc == SQLITE_OK)
@@ -333,55 +346,55 @@ void call_text(struct call *c, struct str s)
                     : sqlite3_bind_null(c->stmt, c->at);
 }
 
-void call_blob(struct call *c, struct str s)
+void sql_blob(struct sql_call *c, struct str s)
 {
     c->at++;
     if (c->rc == SQLITE_OK)
         c->rc = sqlite3_bind_blob64(c->stmt, c->at, s.p ? s.p : "", s.n, SQLITE_STATIC);
 }
 
-void call_last(struct call *c)
+void sql_last(struct sql_call *c)
 {
-    call_blob(c, STR("")); /* any blob is behind any text */
+    sql_blob(c, STR("")); /* any blob is behind any text */
 }
 
-void call_int(struct call *c, int64_t n)
+void sql_int(struct sql_call *c, int64_t n)
 {
     c->at++;
     if (c->rc == SQLITE_OK)
         c->rc = sqlite3_bind_int64(c->stmt, c->at, n);
 }
 
-void call_real(struct call *c, double n)
+void sql_real(struct sql_call *c, double n)
 {
     c->at++;
     if (c->rc == SQLITE_OK)
         c->rc = sqlite3_bind_double(c->stmt, c->at, n);
 }
 
-bool call_step(struct call *c)
+bool sql_step(struct sql_call *c)
 {
     if (c->rc == SQLITE_OK || c->rc == SQLITE_ROW)
         c->rc = sqlite3_step(c->stmt);
     return c->rc == SQLITE_ROW;
 }
 
-int call_end(struct call *c)
+int sql_end(struct sql_call *c)
 {
     bool good = c->rc == SQLITE_OK || c->rc == SQLITE_ROW || c->rc == SQLITE_DONE;
-    int status = good ? STORE_OK : conn_failed(c->conn, c->rc);
+    int status = good ? STORE_OK : sql_conn_failed(c->conn, c->rc);
     sqlite3_reset(c->stmt); /* tells the step's error again, which is noted already */
     return status;
 }
 
-int call_run(struct call *c)
+int sql_run(struct sql_call *c)
 {
-    while (call_step(c))
+    while (sql_step(c))
         ;
-    return call_end(c);
+    return sql_end(c);
 }
 
-struct str call_col(const struct call *c, int column)
+struct str sql_col(const struct sql_call *c, int column)
 {
     int type = sqlite3_column_type(c->stmt, column);
     if (type == SQLITE_NULL)
@@ -392,7 +405,7 @@ struct str call_col(const struct call *c, int column)
     return (struct str){p ? p : "", n};
 }
 
-int64_t call_col_int(const struct call *c, int column)
+int64_t sql_col_int(const struct sql_call *c, int column)
 {
     return sqlite3_column_int64(c->stmt, column);
 }

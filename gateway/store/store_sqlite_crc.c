@@ -22,40 +22,40 @@ static uint32_t add_real(uint32_t crc, double x)
     return add(crc, SQLITE_FLOAT, bits, NULL, 0);
 }
 
-uint32_t crc_int(uint32_t crc, int64_t n)
+uint32_t sql_crc_int(uint32_t crc, int64_t n)
 {
     return add(crc, SQLITE_INTEGER, (uint64_t)n, NULL, 0);
 }
 
-uint32_t crc_blob(uint32_t crc, const void *bytes, size_t n)
+uint32_t sql_crc_blob(uint32_t crc, const void *bytes, size_t n)
 {
     return add(crc, SQLITE_BLOB, n, bytes, n);
 }
 
-static uint32_t add_column(uint32_t crc, const struct call *c, int i)
+static uint32_t add_column(uint32_t crc, const struct sql_call *c, int i)
 {
     int type = sqlite3_column_type(c->stmt, i);
     if (type == SQLITE_INTEGER)
-        return crc_int(crc, sqlite3_column_int64(c->stmt, i));
+        return sql_crc_int(crc, sqlite3_column_int64(c->stmt, i));
     if (type == SQLITE_FLOAT)
         return add_real(crc, sqlite3_column_double(c->stmt, i));
-    struct str s = call_col(c, i);
+    struct str s = sql_col(c, i);
     return add(crc, type, s.n, s.p, s.n);
 }
 
-uint32_t call_crc(const struct call *c, uint32_t crc, int from, int to)
+uint32_t sql_row_crc(const struct sql_call *c, uint32_t crc, int from, int to)
 {
     for (int i = from; i <= to; i++)
         crc = add_column(crc, c, i);
     return crc;
 }
 
-bool call_is_sound(const struct call *c, uint32_t crc, int from, int to)
+bool sql_is_sound(const struct sql_call *c, uint32_t crc, int from, int to)
 {
-    return call_col_int(c, to + 1) == call_crc(c, crc, from, to);
+    return sql_col_int(c, to + 1) == sql_row_crc(c, crc, from, to);
 }
 
-int conn_damaged(struct conn *conn, const char *format, ...)
+int sql_conn_damaged(struct sql_conn *conn, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -68,7 +68,7 @@ static uint32_t add_value(uint32_t crc, sqlite3_value *v)
 {
     int type = sqlite3_value_type(v);
     if (type == SQLITE_INTEGER)
-        return crc_int(crc, sqlite3_value_int64(v));
+        return sql_crc_int(crc, sqlite3_value_int64(v));
     if (type == SQLITE_FLOAT)
         return add_real(crc, sqlite3_value_double(v));
     const void *p = type == SQLITE_NULL   ? NULL
@@ -86,7 +86,7 @@ static void row_crc(sqlite3_context *context, int n, sqlite3_value **values)
     sqlite3_result_int64(context, crc);
 }
 
-int crc_register(sqlite3 *db)
+int sql_crc_register(sqlite3 *db)
 {
     return sqlite3_create_function_v2(db, "row_crc", -1,
                                       SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY, NULL,

@@ -92,7 +92,7 @@ struct found {
 };
 
 struct scan {
-    struct conn *conn;
+    struct sql_conn *conn;
     struct map tasks;
     struct list live;
     size_t n_live;
@@ -111,16 +111,16 @@ static int found_get(struct scan *scan, int64_t task_key, struct found **ret)
         *ret = container_of(node, struct found, node);
         return STORE_OK;
     }
-    struct call c = call_begin(scan->conn, STMT_SEALED);
-    call_int(&c, task_key);
+    struct sql_call c = sql_begin(scan->conn, STMT_SEALED);
+    sql_int(&c, task_key);
     struct found *f = xcalloc(sizeof *f);
     f->task_key = task_key;
-    f->exists = call_step(&c);
+    f->exists = sql_step(&c);
     if (f->exists)
-        f->sealed = (uint64_t)call_col_int(&c, 0);
+        f->sealed = (uint64_t)sql_col_int(&c, 0);
     map_put(&scan->tasks, &f->node);
     *ret = f;
-    return call_end(&c);
+    return sql_end(&c);
 }
 
 static int scan_entry(struct scan *scan, int64_t row, const struct entry *e)
@@ -135,10 +135,10 @@ static int scan_entry(struct scan *scan, int64_t row, const struct entry *e)
         f->row = row;
         f->first = e->first;
     } else if (e->first != f->last + 1) { /* promise 1: dense, or not at all */
-        return conn_damaged(scan->conn,
-                            "row %" PRId64 ": event %" PRIu64 " of the task with key %" PRId64
-                            " follows its event %" PRIu64,
-                            row, e->first, e->task_key, f->last);
+        return sql_conn_damaged(scan->conn,
+                                "row %" PRId64 ": event %" PRIu64 " of the task with key %" PRId64
+                                " follows its event %" PRIu64,
+                                row, e->first, e->task_key, f->last);
     }
     f->last = e->last;
     if (scan->want_bytes)
@@ -152,28 +152,28 @@ static int row_damaged(struct scan *scan, int64_t row, struct str bytes)
 {
     struct entry e;
     if (!take_entry(&bytes, &e))
-        return conn_damaged(scan->conn, "row %" PRId64 " of the journal is not as it was written",
-                            row);
-    return conn_damaged(scan->conn,
-                        "row %" PRId64
-                        " of the journal is not as it was written; its first lines may be the "
-                        "events %" PRIu64 " to %" PRIu64 " of the task with key %" PRId64,
-                        row, e.first, e.last, e.task_key);
+        return sql_conn_damaged(scan->conn,
+                                "row %" PRId64 " of the journal is not as it was written", row);
+    return sql_conn_damaged(scan->conn,
+                            "row %" PRId64
+                            " of the journal is not as it was written; its first lines may be the "
+                            "events %" PRIu64 " to %" PRIu64 " of the task with key %" PRId64,
+                            row, e.first, e.last, e.task_key);
 }
 
-static int scan_row(struct scan *scan, const struct call *c)
+static int scan_row(struct scan *scan, const struct sql_call *c)
 {
-    int64_t row = call_col_int(c, 0);
-    struct str bytes = call_col(c, 1);
+    int64_t row = sql_col_int(c, 0);
+    struct str bytes = sql_col(c, 1);
     int status = STORE_OK;
-    if (!call_is_sound(c, 0, 0, 1))
+    if (!sql_is_sound(c, 0, 0, 1))
         return row_damaged(scan, row, bytes);
     while (status == STORE_OK && bytes.n) {
         struct entry e;
-        status =
-            take_entry(&bytes, &e)
-                ? scan_entry(scan, row, &e)
-                : conn_damaged(scan->conn, "row %" PRId64 " of the journal holds no entry", row);
+        status = take_entry(&bytes, &e)
+                     ? scan_entry(scan, row, &e)
+                     : sql_conn_damaged(scan->conn, "row %" PRId64 " of the journal holds no entry",
+                                        row);
     }
     return status;
 }
@@ -181,14 +181,14 @@ static int scan_row(struct scan *scan, const struct call *c)
 static int scan_rows(struct scan *scan)
 {
     int status = STORE_OK;
-    struct call c = call_begin(scan->conn, STMT_JOURNAL_ROWS);
-    while (status == STORE_OK && call_step(&c))
+    struct sql_call c = sql_begin(scan->conn, STMT_JOURNAL_ROWS);
+    while (status == STORE_OK && sql_step(&c))
         status = scan_row(scan, &c);
-    int end = call_end(&c);
+    int end = sql_end(&c);
     return status < 0 ? status : end;
 }
 
-static void scan_init(struct scan *scan, struct conn *conn, bool want_bytes)
+static void scan_init(struct scan *scan, struct sql_conn *conn, bool want_bytes)
 {
     *scan = (struct scan){.conn = conn, .want_bytes = want_bytes};
     map_init(&scan->tasks, secret, found_key);
@@ -217,7 +217,7 @@ static int by_task_key(const void *a, const void *b)
     return ((*x)->task_key > (*y)->task_key) - ((*x)->task_key < (*y)->task_key);
 }
 
-static int tails_fill(struct scan *scan, struct tails *t)
+static int tails_fill(struct scan *scan, struct sql_tails *t)
 {
     t->at = xalloc((scan->n_live + 1) * sizeof(struct block *));
     list_each (at, &scan->live) {
@@ -234,28 +234,28 @@ static int tails_fill(struct scan *scan, struct tails *t)
     return STORE_OK;
 }
 
-int tails_load(struct conn *conn, struct tails *ret)
+int sql_tails_load(struct sql_conn *conn, struct sql_tails *ret)
 {
     struct scan scan;
-    struct tails t = {0};
+    struct sql_tails t = {0};
     scan_init(&scan, conn, true);
     int status = scan_rows(&scan);
     if (status == STORE_OK)
         status = tails_fill(&scan, &t);
     scan_done(&scan);
     if (status < 0)
-        tails_done(&t);
+        sql_tails_done(&t);
     else
         *ret = t;
     return status;
 }
 
-void tails_done(struct tails *t)
+void sql_tails_done(struct sql_tails *t)
 {
     for (size_t i = 0; i < t->n; i++)
         block_free(t->at[i]);
     free(t->at);
-    *t = (struct tails){0};
+    *t = (struct sql_tails){0};
 }
 
 /* --- tails, to write -------------------------------------------------------------------------- */
@@ -282,19 +282,19 @@ static void tail_remove(struct sqlite_journal *j, struct tail *t)
     free(t);
 }
 
-int sqlite_journal_open(struct sqlite_journal *j, struct conn *conn)
+int sqlite_journal_open(struct sqlite_journal *j, struct sql_conn *conn)
 {
     struct scan scan;
     *j = (struct sqlite_journal){.conn = conn, .first_row = 1, .next_row = 1};
     map_init(&j->tails, secret, tail_key);
     list_init(&j->order);
 
-    struct call c = call_begin(conn, STMT_JOURNAL_BOUNDS);
-    if (call_step(&c) && call_col(&c, 0).p) {
-        j->first_row = call_col_int(&c, 0);
-        j->next_row = call_col_int(&c, 1) + 1;
+    struct sql_call c = sql_begin(conn, STMT_JOURNAL_BOUNDS);
+    if (sql_step(&c) && sql_col(&c, 0).p) {
+        j->first_row = sql_col_int(&c, 0);
+        j->next_row = sql_col_int(&c, 1) + 1;
     }
-    int status = call_end(&c);
+    int status = sql_end(&c);
     scan_init(&scan, conn, false);
     if (status == STORE_OK)
         status = scan_rows(&scan);
@@ -337,10 +337,10 @@ static void change_put(struct sqlite_journal *j, int64_t task_key, int64_t row)
 
 static int row_write(struct sqlite_journal *j)
 {
-    struct call c = call_begin(j->conn, STMT_JOURNAL_PUT);
-    call_int(&c, j->batch_row);
-    call_blob(&c, buf_str(&j->row));
-    int status = call_run(&c);
+    struct sql_call c = sql_begin(j->conn, STMT_JOURNAL_PUT);
+    sql_int(&c, j->batch_row);
+    sql_blob(&c, buf_str(&j->row));
+    int status = sql_run(&c);
     buf_clear(&j->row);
     j->batch_row++;
     return status;
@@ -375,9 +375,9 @@ static int cut(struct sqlite_journal *j)
     if (to > live)
         to = live;
     j->cut_to = to;
-    struct call c = call_begin(j->conn, STMT_JOURNAL_CUT);
-    call_int(&c, to);
-    return call_run(&c);
+    struct sql_call c = sql_begin(j->conn, STMT_JOURNAL_CUT);
+    sql_int(&c, to);
+    return sql_run(&c);
 }
 
 int sqlite_journal_finish(struct sqlite_journal *j)

@@ -8,16 +8,16 @@
 /* --- inbox, blocks ---------------------------------------------------------------------------- */
 
 /* Rows of task_key, position, line, checksum. */
-int sqlite_ask_inbox(struct reader *r, const struct query *q, struct answer *ret)
+int sqlite_ask_inbox(struct sql_reader *r, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
     int status = STORE_OK;
-    struct call c = call_begin(&r->conn, STMT_ASK_INBOX);
-    call_int(&c, q->task_key);
-    call_int(&c, (int64_t)q->after);
-    while (status == STORE_OK && call_step(&c)) {
-        uint64_t position = (uint64_t)call_col_int(&c, 1);
-        struct str line = call_col(&c, 2);
+    struct sql_call c = sql_begin(&r->conn, STMT_ASK_INBOX);
+    sql_int(&c, q->task_key);
+    sql_int(&c, (int64_t)q->after);
+    while (status == STORE_OK && sql_step(&c)) {
+        uint64_t position = (uint64_t)sql_col_int(&c, 1);
+        struct str line = sql_col(&c, 2);
         if (!query_has_room(q, ret->n_blocks, bytes, line.n)) {
             ret->more = true;
             break;
@@ -30,51 +30,51 @@ int sqlite_ask_inbox(struct reader *r, const struct query *q, struct answer *ret
         } else {
             status = STORE_IO;
         }
-        if (b && !call_is_sound(&c, 0, 0, 2))
-            status = conn_damaged(&r->conn,
-                                  "message %" PRIu64 " for the task with key %" PRId64
-                                  " is not as it was written",
-                                  position, q->task_key);
+        if (b && !sql_is_sound(&c, 0, 0, 2))
+            status = sql_conn_damaged(&r->conn,
+                                      "message %" PRIu64 " for the task with key %" PRId64
+                                      " is not as it was written",
+                                      position, q->task_key);
     }
-    int end = call_end(&c);
+    int end = sql_end(&c);
     return status < 0 ? status : end;
 }
 
 static bool block_is_sound(const struct block *b, int64_t crc)
 {
-    uint32_t sum = crc_int(0, b->task_key);
-    sum = crc_int(crc_int(sum, (int64_t)b->first), (int64_t)b->last);
-    return crc == crc_blob(sum, b->bytes, b->len);
+    uint32_t sum = sql_crc_int(0, b->task_key);
+    sum = sql_crc_int(sql_crc_int(sum, (int64_t)b->first), (int64_t)b->last);
+    return crc == sql_crc_blob(sum, b->bytes, b->len);
 }
 
 /* A block's bytes go from SQLite's pages to where they stay: as a column they would be put together
  * elsewhere first, also for a row that has no room. */
-static int read_block(struct reader *r, sqlite3_blob **blob, const struct query *q,
-                      const struct call *row, struct block **ret)
+static int read_block(struct sql_reader *r, sqlite3_blob **blob, const struct query *q,
+                      const struct sql_call *row, struct block **ret)
 {
-    int64_t id = call_col_int(row, 0);
+    int64_t id = sql_col_int(row, 0);
     int rc = *blob ? sqlite3_blob_reopen(*blob, id)
                    : sqlite3_blob_open(r->conn.db, "main", "blocks", "bytes", id, 0, blob);
     if (rc == SQLITE_ERROR)
-        return conn_damaged(&r->conn, "a block of the task with key %" PRId64 " is no blob",
-                            q->task_key);
+        return sql_conn_damaged(&r->conn, "a block of the task with key %" PRId64 " is no blob",
+                                q->task_key);
     if (rc != SQLITE_OK)
-        return conn_failed(&r->conn, rc);
+        return sql_conn_failed(&r->conn, rc);
     int n = sqlite3_blob_bytes(*blob);
-    struct block *b = block_slab_new(q->task_key, (uint64_t)call_col_int(row, 1),
-                                     (uint64_t)call_col_int(row, 2), (size_t)n);
+    struct block *b = block_slab_new(q->task_key, (uint64_t)sql_col_int(row, 1),
+                                     (uint64_t)sql_col_int(row, 2), (size_t)n);
     if (!b)
         return STORE_IO;
     rc = sqlite3_blob_read(*blob, b->bytes, n, 0);
     if (rc != SQLITE_OK) {
         block_free(b);
-        return conn_failed(&r->conn, rc);
+        return sql_conn_failed(&r->conn, rc);
     }
-    if (!block_is_sound(b, call_col_int(row, 4))) {
-        (void)conn_damaged(&r->conn,
-                           "the events %" PRIu64 " to %" PRIu64 " of the task with key %" PRId64
-                           " are not as they were written",
-                           b->first, b->last, b->task_key);
+    if (!block_is_sound(b, sql_col_int(row, 4))) {
+        (void)sql_conn_damaged(&r->conn,
+                               "the events %" PRIu64 " to %" PRIu64 " of the task with key %" PRId64
+                               " are not as they were written",
+                               b->first, b->last, b->task_key);
         block_free(b);
         return STORE_CORRUPT;
     }
@@ -83,13 +83,14 @@ static int read_block(struct reader *r, sqlite3_blob **blob, const struct query 
 }
 
 /* Rows of rowid, first, last, length, checksum. */
-static int list_blocks(struct reader *r, struct call *c, const struct query *q, struct answer *ret)
+static int list_blocks(struct sql_reader *r, struct sql_call *c, const struct query *q,
+                       struct answer *ret)
 {
     size_t bytes = 0;
     int status = STORE_OK;
     sqlite3_blob *blob = NULL;
-    while (status == STORE_OK && call_step(c)) {
-        size_t n = (size_t)call_col_int(c, 3);
+    while (status == STORE_OK && sql_step(c)) {
+        size_t n = (size_t)sql_col_int(c, 3);
         if (!query_has_room(q, ret->n_blocks, bytes, n)) {
             ret->more = true;
             break;
@@ -101,15 +102,15 @@ static int list_blocks(struct reader *r, struct call *c, const struct query *q, 
             answer_add_block(ret, b);
     }
     sqlite3_blob_close(blob); /* tells again what is noted already */
-    int end = call_end(c);
+    int end = sql_end(c);
     return status < 0 ? status : end;
 }
 
-int sqlite_ask_blocks(struct reader *r, const struct query *q, struct answer *ret)
+int sqlite_ask_blocks(struct sql_reader *r, const struct query *q, struct answer *ret)
 {
-    struct call c = call_begin(&r->conn, STMT_ASK_BLOCKS);
-    call_int(&c, q->task_key);
-    call_int(&c, (int64_t)q->after);
+    struct sql_call c = sql_begin(&r->conn, STMT_ASK_BLOCKS);
+    sql_int(&c, q->task_key);
+    sql_int(&c, (int64_t)q->after);
     int status = list_blocks(r, &c, q, ret);
     if (status == STORE_CORRUPT && ret->n_blocks > 0) {
         ret->more = true; /* what is in front of the damage is served; who goes on meets it */
@@ -120,33 +121,33 @@ int sqlite_ask_blocks(struct reader *r, const struct query *q, struct answer *re
 
 /* --- tails ------------------------------------------------------------------------------------ */
 
-static int data_version(struct reader *r, int64_t *ret)
+static int data_version(struct sql_reader *r, int64_t *ret)
 {
-    struct call c = call_begin(&r->conn, STMT_DATA_VERSION);
-    if (call_step(&c))
-        *ret = call_col_int(&c, 0);
-    return call_end(&c);
+    struct sql_call c = sql_begin(&r->conn, STMT_DATA_VERSION);
+    if (sql_step(&c))
+        *ret = sql_col_int(&c, 0);
+    return sql_end(&c);
 }
 
 /* The journal has no index: the first page reads all of it, the next ones take from what was read
  * as long as nothing was committed since. */
-static int tails_refresh(struct reader *r)
+static int tails_refresh(struct sql_reader *r)
 {
     int64_t version = 0;
-    int status = run_plain(&r->conn, STMT_SNAPSHOT);
+    int status = sql_run_plain(&r->conn, STMT_SNAPSHOT);
     if (status < 0)
         return status;
     status = data_version(r, &version);
     if (status == STORE_OK && (!r->tails.at || version != r->tails_version)) {
-        tails_done(&r->tails);
-        status = tails_load(&r->conn, &r->tails);
+        sql_tails_done(&r->tails);
+        status = sql_tails_load(&r->conn, &r->tails);
         r->tails_version = version;
     }
-    int end = run_plain(&r->conn, STMT_COMMIT);
+    int end = sql_run_plain(&r->conn, STMT_COMMIT);
     return status < 0 ? status : end;
 }
 
-int sqlite_ask_tails(struct reader *r, const struct query *q, struct answer *ret)
+int sqlite_ask_tails(struct sql_reader *r, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
     int status = tails_refresh(r);
@@ -166,6 +167,6 @@ int sqlite_ask_tails(struct reader *r, const struct query *q, struct answer *ret
         answer_add_block(ret, copy);
     }
     if (!ret->more)
-        tails_done(&r->tails);
+        sql_tails_done(&r->tails);
     return status;
 }

@@ -1,10 +1,10 @@
 /* store_sqlite_private -- what the parts of the SQLite store share; nobody else includes it.
  *
- * Shape:    conn is a connection with its prepared statements (store_sqlite_conn.c holds the table
- *           of all SQL); call is one use of a statement; journal is the unsealed lines
+ * Shape:    sql_conn is a connection with its prepared statements (store_sqlite_conn.c holds the
+ *           table of all SQL); sql_call is one use of a statement; journal is the unsealed lines
  *           (store_sqlite_journal.c).
- * Thread:   a conn and all on it: one at a time.
- * Errors:   enum store_error, mapped from SQLite's in one place, conn_failed.
+ * Thread:   a sql_conn and all on it: one at a time.
+ * Errors:   enum store_error, mapped from SQLite's in one place, sql_conn_failed.
  */
 #ifndef GATEWAY_STORE_STORE_SQLITE_PRIVATE_H
 #define GATEWAY_STORE_STORE_SQLITE_PRIVATE_H
@@ -30,6 +30,8 @@ enum stmt {
     STMT_MARKS_SET,
     STMT_TASK_NEW,
     STMT_INPUT_NEW,
+    STMT_CONTEXT_NEW,
+    STMT_CONTEXT_GONE,
     STMT_TASK_SET,
     STMT_TASK_EXISTS,
     STMT_BLOCK_NEW,
@@ -106,44 +108,44 @@ enum stmt {
     STMT_COUNT
 };
 
-struct conn {
+struct sql_conn {
     sqlite3 *db;
     sqlite3_stmt *stmts[STMT_COUNT]; /* NULL until first used */
     char error[STORE_ERROR_TEXT];    /* what SQLite said of the last failure */
 };
 
-int conn_open(struct conn *conn, const char *path, bool read_only);
-void conn_close(struct conn *conn); /* zeroed is fine */
-int conn_exec(struct conn *conn, const char *script);
-int conn_failed(struct conn *conn, int rc); /* notes what SQLite says; what rc means */
+int sql_conn_open(struct sql_conn *conn, const char *path, bool read_only);
+void sql_conn_close(struct sql_conn *conn); /* zeroed is fine */
+int sql_conn_exec(struct sql_conn *conn, const char *script);
+int sql_conn_failed(struct sql_conn *conn, int rc); /* notes what SQLite says; what rc means */
 
 /* One use of a statement: begin, bind in order, step or run, end.  After a failure the rest does
  * nothing, and end (or run) tells. */
-struct call {
-    struct conn *conn;
+struct sql_call {
+    struct sql_conn *conn;
     sqlite3_stmt *stmt;
     int at; /* last parameter bound */
     int rc; /* SQLite's */
 };
 
-struct call call_begin(struct conn *conn, enum stmt stmt);
-void call_text(struct call *c, struct str s); /* absent is NULL */
-void call_blob(struct call *c, struct str s);
-void call_int(struct call *c, int64_t n);
-void call_real(struct call *c, double n);
-void call_last(struct call *c); /* sorts behind every text */
-bool call_step(struct call *c); /* true for a row */
-int call_end(struct call *c);
-int call_run(struct call *c); /* all steps, and end */
+struct sql_call sql_begin(struct sql_conn *conn, enum stmt stmt);
+void sql_text(struct sql_call *c, struct str s); /* absent is NULL */
+void sql_blob(struct sql_call *c, struct str s);
+void sql_int(struct sql_call *c, int64_t n);
+void sql_real(struct sql_call *c, double n);
+void sql_last(struct sql_call *c); /* sorts behind every text */
+bool sql_step(struct sql_call *c); /* true for a row */
+int sql_end(struct sql_call *c);
+int sql_run(struct sql_call *c); /* all steps, and end */
 
 /* Columns of the row at which a call stands; valid until the next step. */
-struct str call_col(const struct call *c, int column); /* text or blob */
-int64_t call_col_int(const struct call *c, int column);
+struct str sql_col(const struct sql_call *c, int column); /* text or blob */
+int64_t sql_col_int(const struct sql_call *c, int column);
 
-static inline int run_plain(struct conn *conn, enum stmt stmt)
+static inline int sql_run_plain(struct sql_conn *conn, enum stmt stmt)
 {
-    struct call c = call_begin(conn, stmt);
-    return call_run(&c);
+    struct sql_call c = sql_begin(conn, stmt);
+    return sql_run(&c);
 }
 
 /* --- checksums -------------------------------------------------------------------------------- */
@@ -152,15 +154,16 @@ static inline int run_plain(struct conn *conn, enum stmt stmt)
  * that a row that lies in another's place is as wrong as one of which a bit has changed.  SQL calls
  * it row_crc(…); nothing in the schema does, so any shell can read the database.  Rows that are
  * there and are not as they were written are damage (STORE_CORRUPT). */
-uint32_t crc_int(uint32_t crc, int64_t n);
-uint32_t crc_blob(uint32_t crc, const void *bytes, size_t n);
-uint32_t call_crc(const struct call *c, uint32_t crc, int from,
-                  int to); /* of columns, both included */
+uint32_t sql_crc_int(uint32_t crc, int64_t n);
+uint32_t sql_crc_blob(uint32_t crc, const void *bytes, size_t n);
+uint32_t sql_row_crc(const struct sql_call *c, uint32_t crc, int from,
+                     int to); /* of columns, both included */
 /* Whether the column after these has their sum, which crc begins. */
-bool call_is_sound(const struct call *c, uint32_t crc, int from, int to);
+bool sql_is_sound(const struct sql_call *c, uint32_t crc, int from, int to);
 /* Says what is damaged, and returns STORE_CORRUPT. */
-int conn_damaged(struct conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
-int crc_register(sqlite3 *db); /* row_crc, for this connection; SQLite's code */
+int sql_conn_damaged(struct sql_conn *conn, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+int sql_crc_register(sqlite3 *db); /* row_crc, for this connection; SQLite's code */
 
 /* --- schema ----------------------------------------------------------------------------------- */
 
@@ -168,14 +171,14 @@ int crc_register(sqlite3 *db); /* row_crc, for this connection; SQLite's code */
  * the three groups has a checksum of its own: the first is never written again, the second is read
  * by lists, and the third, which is long, is not: they never touch the overflow pages it lies in.
  * All three cover the task's key. */
-#define SQL_TASK_FIXED                                                                                      \
-    "task_key, type, notify_on_complete, waits, created_at, owner, conversation_id, task_id, agent, name, " \
-    "description, parent_task_id, parent_run_id, parent_call_id, parent_agent_id, ancestors"
-#define SQL_TASK_STATE_WITH(first, acked)                                                       \
-    "status, error, progress, " first ", head, cancel_requested_at, started_at, completed_at, " \
-    "output_truncated, " acked ", error_message, waiting_for"
-#define SQL_TASK_STATE SQL_TASK_STATE_WITH("first", "acked")
-#define SQL_TASK_LONG "output, result, undelivered, answers"
+#define SQL_NAME(name) ", " #name
+#define SQL_NAME_OF(type, name) SQL_NAME(name)
+#define SQL_TASK_FIXED \
+    "task_key" TASK_FIXED_NUMBERS(SQL_NAME_OF) TASK_NAMES(SQL_NAME) TASK_FIXED_TEXTS(SQL_NAME)
+/* These follow others: each begins with a comma. */
+#define SQL_TASK_STATE TASK_STATE_NUMBERS(SQL_NAME_OF, SQL_NAME) TASK_STATE_TEXTS(SQL_NAME)
+#define SQL_TASK_LONG TASK_LONG_TEXTS(SQL_NAME)
+#define SQL_TASK_INPUT TASK_INPUT_TEXTS(SQL_NAME)
 
 /* task_record_cost of tasks t and inputs i. */
 #define SQL_BYTES(column) "coalesce(length(CAST(" column " AS BLOB)), 0)"
@@ -191,18 +194,20 @@ _Static_assert(TASK_ROW_BYTES == 1024 && TYPE_CHAT == 0 && TYPE_NOTICE == 3,
     "b.task_key = t.task_key WHERE t.task_key NOT IN (SELECT task_key FROM garbage) UNION ALL "    \
     "SELECT g.owner, length(b.bytes) FROM garbage g JOIN blocks b ON b.task_key = g.task_key "     \
     "WHERE g.owner IS NOT NULL"
+/* What the checksum of a conversation is of. */
+#define SQL_CONVERSATION "owner, conversation_id, title, agent, updated_at, notices, unlisted"
 #define SQL_WITH_INPUT " LEFT JOIN inputs i ON i.task_key = t.task_key "
 
 /* Brings the database to version n by scripts[version..n-1], each in a transaction of its own. */
-int schema_migrate(struct conn *conn, const char *const *scripts, int n,
-                   char ret_error[STORE_ERROR_TEXT]);
+int sql_schema_migrate(struct sql_conn *conn, const char *const *scripts, int n,
+                       char ret_error[STORE_ERROR_TEXT]);
 extern const char *const schema_scripts[];
 extern const int schema_version;
 
 /* --- journal ---------------------------------------------------------------------------------- */
 
 struct sqlite_journal {
-    struct conn *conn;
+    struct sql_conn *conn;
     struct map tails;            /* tasks with unsealed lines, by key */
     struct list order;           /* the same, the oldest row first */
     int64_t first_row, next_row; /* rows that may exist: first_row .. next_row - 1 */
@@ -216,7 +221,7 @@ struct sqlite_journal {
     size_t n_changes, cap_changes;
 };
 
-int sqlite_journal_open(struct sqlite_journal *j, struct conn *conn);
+int sqlite_journal_open(struct sqlite_journal *j, struct sql_conn *conn);
 void sqlite_journal_close(struct sqlite_journal *j);
 bool sqlite_journal_has(const struct sqlite_journal *j, int64_t task_key); /* as committed */
 int sqlite_journal_lines(struct sqlite_journal *j, int64_t task_key, uint64_t first, uint64_t last,
@@ -228,19 +233,19 @@ void sqlite_journal_commit(struct sqlite_journal *j);
 void sqlite_journal_rollback(struct sqlite_journal *j);
 
 /* All unsealed lines, as a reader finds them: one block per task, by key. */
-struct tails {
+struct sql_tails {
     struct block **at;
     size_t n;
 };
-int tails_load(struct conn *conn, struct tails *ret);
-void tails_done(struct tails *t);
+int sql_tails_load(struct sql_conn *conn, struct sql_tails *ret);
+void sql_tails_done(struct sql_tails *t);
 
 /* --- the store -------------------------------------------------------------------------------- */
 
 enum checkpoint { CHECKPOINT_NONE, CHECKPOINT_ASKED, CHECKPOINT_READY, CHECKPOINT_STOP };
 
 struct store_sqlite {
-    struct conn writer;
+    struct sql_conn writer;
     struct sqlite_journal journal;
     struct store_start marks, new_marks; /* as committed; as of the transaction under way */
     bool deletes;                        /* the transaction under way deletes tasks */
@@ -259,19 +264,19 @@ struct store_sqlite {
     uint64_t checkpoint_not_before; /* by uv_hrtime */
     bool has_thread;
     uv_thread_t thread;
-    struct conn checkpointer; /* of the thread, as is the next */
-    uint64_t copied_frames;   /* of the WAL, by the last checkpoint */
+    struct sql_conn checkpointer; /* of the thread, as is the next */
+    uint64_t copied_frames;       /* of the WAL, by the last checkpoint */
     char error[STORE_ERROR_TEXT];
 };
 
-struct reader {
-    struct conn conn;
+struct sql_reader {
+    struct sql_conn conn;
     struct store_sqlite *store;
-    struct tails tails; /* of the last QUERY_TAILS, for its next page */
+    struct sql_tails tails; /* of the last QUERY_TAILS, for its next page */
     int64_t tails_version;
 };
 
-void store_note_error(struct store_sqlite *s, const struct conn *conn);
+void store_note_error(struct store_sqlite *s, const struct sql_conn *conn);
 
 /* store_sqlite_write.c */
 int sqlite_commit(void *store, const struct batch *batch);
@@ -291,8 +296,8 @@ void sqlite_collect_garbage(struct store_sqlite *s); /* a bounded piece */
 int sqlite_query(void *reader, const struct query *query, struct answer *ret);
 
 /* store_sqlite_lines.c */
-int sqlite_ask_inbox(struct reader *r, const struct query *q, struct answer *ret);
-int sqlite_ask_blocks(struct reader *r, const struct query *q, struct answer *ret);
-int sqlite_ask_tails(struct reader *r, const struct query *q, struct answer *ret);
+int sqlite_ask_inbox(struct sql_reader *r, const struct query *q, struct answer *ret);
+int sqlite_ask_blocks(struct sql_reader *r, const struct query *q, struct answer *ret);
+int sqlite_ask_tails(struct sql_reader *r, const struct query *q, struct answer *ret);
 
 #endif

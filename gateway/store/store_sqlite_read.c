@@ -8,103 +8,102 @@
 /* --- rows ------------------------------------------------------------------------------------- */
 
 /* Where a task's columns are (FULL, BRIEF, ENDED and LIVE of store_sqlite_conn.c). */
+#define N(type, name) ROW_##name,
+#define T(name) ROW_##name,
 enum {
-    ROW_FIXED,
-    ROW_FIXED_CRC = 16,
-    ROW_STATE,
-    ROW_STATE_CRC = 29,
-    ROW_LONG,
-    ROW_LONG_CRC = 34,
-    ROW_INPUT,
-    ROW_INPUT_CRC = 37,
+    ROW_key,
+    TASK_FIXED_NUMBERS(N) TASK_NAMES(T) TASK_FIXED_TEXTS(T) ROW_FIXED_CRC,
+    TASK_STATE_NUMBERS(N, T) TASK_STATE_TEXTS(T) ROW_STATE_CRC,
+    TASK_LONG_TEXTS(T) ROW_LONG_CRC,
+    TASK_INPUT_TEXTS(T) ROW_INPUT_CRC,
     ROW_IS_FULL,
-    ROW_MORE /* of LIVE the last line in blocks, of ENDED its events' bytes; others have none */
+    ROW_MORE,    /* of LIVE the last line in blocks, of ENDED the bytes of its events */
+    ROW_CONTEXT, /* of LIVE alone */
+    ROW_CONTEXT_CRC
 };
+#undef N
+#undef T
 
-static void take_state(const struct call *c, struct arena_chunk **chunks, struct task_state *ret)
+#define N(type, name) ret->name = (type)sql_col_int(c, ROW_##name);
+#define R(name) ret->name = sqlite3_column_double(c->stmt, ROW_##name);
+#define T(name) ret->name = arena_str(chunks, sql_col(c, ROW_##name));
+
+static void take_state(const struct sql_call *c, struct arena_chunk **chunks,
+                       struct task_state *ret)
 {
-    *ret = (struct task_state){
-        .status = (enum task_status)call_col_int(c, ROW_STATE),
-        .error = (enum task_error)call_col_int(c, ROW_STATE + 1),
-        .progress = sqlite3_column_double(c->stmt, ROW_STATE + 2),
-        .first = (uint64_t)call_col_int(c, ROW_STATE + 3),
-        .head = (uint64_t)call_col_int(c, ROW_STATE + 4),
-        .cancel_requested_at = call_col_int(c, ROW_STATE + 5),
-        .started_at = call_col_int(c, ROW_STATE + 6),
-        .completed_at = call_col_int(c, ROW_STATE + 7),
-        .output_truncated = call_col_int(c, ROW_STATE + 8) != 0,
-        .acked = call_col_int(c, ROW_STATE + 9) != 0,
-        .error_message = arena_str(chunks, call_col(c, ROW_STATE + 10)),
-        .waiting_for = arena_str(chunks, call_col(c, ROW_STATE + 11)),
-        .output = arena_str(chunks, call_col(c, ROW_LONG)),
-        .result = arena_str(chunks, call_col(c, ROW_LONG + 1)),
-        .undelivered = arena_str(chunks, call_col(c, ROW_LONG + 2)),
-        .answers = arena_str(chunks, call_col(c, ROW_LONG + 3)),
-    };
+    TASK_STATE_NUMBERS(N, R)
+    TASK_STATE_TEXTS(T)
+    TASK_LONG_TEXTS(T)
 }
 
-static void take_more(const struct call *c, struct task_record *t)
+static void take_record(const struct sql_call *c, struct arena_chunk **chunks,
+                        struct task_record *ret)
 {
-    bool is_full = call_col_int(c, ROW_IS_FULL) != 0;
-    int64_t more = sqlite3_column_count(c->stmt) > ROW_MORE ? call_col_int(c, ROW_MORE) : 0;
+    *ret = (struct task_record){.key = sql_col_int(c, ROW_key)};
+    TASK_FIXED_NUMBERS(N)
+    TASK_NAMES(T)
+    TASK_FIXED_TEXTS(T)
+    TASK_INPUT_TEXTS(T)
+    take_state(c, chunks, &ret->state);
+}
+
+#undef N
+#undef R
+#undef T
+
+static void take_more(const struct sql_call *c, struct task_record *t)
+{
+    bool is_full = sql_col_int(c, ROW_IS_FULL) != 0;
+    int64_t more = sqlite3_column_count(c->stmt) > ROW_MORE ? sql_col_int(c, ROW_MORE) : 0;
     if (!is_full)
         t->event_bytes = more;
     else if ((uint64_t)more > t->state.head)
         t->state.head = (uint64_t)more;
 }
 
-static void take_task(const struct call *c, struct arena_chunk **chunks, struct task_record *ret)
+static bool has_context(const struct sql_call *c)
 {
-    *ret = (struct task_record){
-        .key = call_col_int(c, 0),
-        .type = (enum task_type)call_col_int(c, 1),
-        .notify_on_complete = call_col_int(c, 2) != 0,
-        .waits = call_col_int(c, 3) != 0,
-        .created_at = call_col_int(c, 4),
-        .owner = arena_str(chunks, call_col(c, 5)),
-        .conversation_id = arena_str(chunks, call_col(c, 6)),
-        .task_id = arena_str(chunks, call_col(c, 7)),
-        .agent = arena_str(chunks, call_col(c, 8)),
-        .name = arena_str(chunks, call_col(c, 9)),
-        .description = arena_str(chunks, call_col(c, 10)),
-        .parent_task_id = arena_str(chunks, call_col(c, 11)),
-        .parent_run_id = arena_str(chunks, call_col(c, 12)),
-        .parent_call_id = arena_str(chunks, call_col(c, 13)),
-        .parent_agent_id = arena_str(chunks, call_col(c, 14)),
-        .ancestors = arena_str(chunks, call_col(c, 15)),
-        .input = arena_str(chunks, call_col(c, ROW_INPUT)),
-        .metadata = arena_str(chunks, call_col(c, ROW_INPUT + 1)),
-    };
-    take_state(c, chunks, &ret->state);
+    return sqlite3_column_count(c->stmt) > ROW_CONTEXT &&
+           sqlite3_column_type(c->stmt, ROW_CONTEXT) != SQLITE_NULL;
+}
+
+static void take_task(const struct sql_call *c, struct arena_chunk **chunks,
+                      struct task_record *ret)
+{
+    take_record(c, chunks, ret);
+    if (has_context(c))
+        ret->context = arena_str(chunks, sql_col(c, ROW_CONTEXT));
     take_more(c, ret);
 }
 
-static bool is_null(const struct call *c, int column)
+static bool is_null(const struct sql_call *c, int column)
 {
     return sqlite3_column_type(c->stmt, column) == SQLITE_NULL;
 }
 
 /* No input has no row, and no checksum. */
-static bool input_is_sound(const struct call *c, uint32_t key)
+static bool input_is_sound(const struct sql_call *c, uint32_t key)
 {
-    if (is_null(c, ROW_INPUT) && is_null(c, ROW_INPUT + 1))
+    if (is_null(c, ROW_input) && is_null(c, ROW_metadata))
         return is_null(c, ROW_INPUT_CRC);
-    return call_is_sound(c, key, ROW_INPUT, ROW_INPUT_CRC - 1);
+    return sql_is_sound(c, key, ROW_LONG_CRC + 1, ROW_INPUT_CRC - 1);
 }
 
-static bool task_is_sound(const struct call *c, const struct task_record *t)
+static bool task_is_sound(const struct sql_call *c, const struct task_record *t)
 {
-    uint32_t key = crc_int(0, t->key);
-    return call_is_sound(c, 0, ROW_FIXED, ROW_FIXED_CRC - 1) &&
-           call_is_sound(c, key, ROW_STATE, ROW_STATE_CRC - 1) &&
-           (!call_col_int(c, ROW_IS_FULL) ||
-            (call_is_sound(c, key, ROW_LONG, ROW_LONG_CRC - 1) && input_is_sound(c, key))) &&
+    uint32_t key = sql_crc_int(0, t->key);
+    return sql_is_sound(c, 0, ROW_key, ROW_FIXED_CRC - 1) &&
+           sql_is_sound(c, key, ROW_FIXED_CRC + 1, ROW_STATE_CRC - 1) &&
+           (!sql_col_int(c, ROW_IS_FULL) ||
+            (sql_is_sound(c, key, ROW_STATE_CRC + 1, ROW_LONG_CRC - 1) &&
+             input_is_sound(c, key))) &&
+           (!has_context(c) || sql_is_sound(c, key, ROW_CONTEXT, ROW_CONTEXT_CRC - 1)) &&
            (unsigned)t->state.status <= STATUS_CANCELLED && (unsigned)t->type <= TYPE_NOTICE &&
            (unsigned)t->state.error <= TASK_INTERNAL;
 }
 
 /* For an answer that goes on without it. */
-static void tell_damage(const struct conn *conn)
+static void tell_damage(const struct sql_conn *conn)
 {
     log_event_limited(LEVEL_ERROR, "store", "reads_fail", LOG_TEXT("why", conn->error));
 }
@@ -120,15 +119,15 @@ static bool leaves_out_damage(const struct query *q)
 }
 
 /* STORE_NOT_FOUND: the row is left out. */
-static int add_task(struct call *c, const struct query *q, struct answer *ret)
+static int add_task(struct sql_call *c, const struct query *q, struct answer *ret)
 {
     struct task_record *t = answer_add_task(ret);
     take_task(c, &ret->chunks, t);
     if (task_is_sound(c, t))
         return STORE_OK;
-    (void)conn_damaged(c->conn,
-                       "the record of task %.*s (key %" PRId64 ") is not as it was written",
-                       (int)t->task_id.n, t->task_id.p ? t->task_id.p : "", t->key);
+    (void)sql_conn_damaged(c->conn,
+                           "the record of task %.*s (key %" PRId64 ") is not as it was written",
+                           (int)t->task_id.n, t->task_id.p ? t->task_id.p : "", t->key);
     ret->n_tasks--;
     if (!leaves_out_damage(q))
         return STORE_CORRUPT;
@@ -136,11 +135,11 @@ static int add_task(struct call *c, const struct query *q, struct answer *ret)
     return STORE_NOT_FOUND;
 }
 
-static int list_tasks(struct call *c, const struct query *q, struct answer *ret)
+static int list_tasks(struct sql_call *c, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
     int status = STORE_OK;
-    while (status != STORE_CORRUPT && call_step(c)) {
+    while (status != STORE_CORRUPT && sql_step(c)) {
         status = add_task(c, q, ret);
         if (status < 0)
             continue;
@@ -152,232 +151,233 @@ static int list_tasks(struct call *c, const struct query *q, struct answer *ret)
         }
         bytes += next;
     }
-    int end = call_end(c);
+    int end = sql_end(c);
     return status == STORE_CORRUPT ? status : end;
 }
 
-static void call_before(struct call *c, const struct query *q)
+static void sql_before(struct sql_call *c, const struct query *q)
 {
-    call_text(c, q->owner);
-    call_text(c, q->conversation_id);
+    sql_text(c, q->owner);
+    sql_text(c, q->conversation_id);
     if (q->before.p)
-        call_text(c, q->before);
+        sql_text(c, q->before);
     else
-        call_last(c);
+        sql_last(c);
 }
 
-static int ask_tasks(struct reader *r, const struct query *q, struct answer *ret)
+static int ask_tasks(struct sql_reader *r, const struct query *q, struct answer *ret)
 {
     enum stmt stmt = STMT_ASK_TASKS;
     if (q->has_status)
         stmt = status_is_terminal(q->status) ? STMT_ASK_TASKS_STATUS : STMT_ASK_TASKS_LIVE;
-    struct call c = call_begin(&r->conn, stmt);
-    call_before(&c, q);
+    struct sql_call c = sql_begin(&r->conn, stmt);
+    sql_before(&c, q);
     if (q->has_status)
-        call_int(&c, q->status);
-    call_int(&c, q->turns);
+        sql_int(&c, q->status);
+    sql_int(&c, q->turns);
     return list_tasks(&c, q, ret);
 }
 
-static int ask_results(struct reader *r, const struct query *q, struct answer *ret)
+static int ask_results(struct sql_reader *r, const struct query *q, struct answer *ret)
 {
-    struct call c = call_begin(&r->conn, STMT_ASK_RESULTS);
-    call_before(&c, q);
+    struct sql_call c = sql_begin(&r->conn, STMT_ASK_RESULTS);
+    sql_before(&c, q);
     int status = list_tasks(&c, q, ret);
     answer_reverse(ret);
     return status;
 }
 
-static int ask_live(struct reader *r, const struct query *q, struct answer *ret)
+static int ask_live(struct sql_reader *r, const struct query *q, struct answer *ret)
 {
-    struct call c = call_begin(&r->conn, STMT_ASK_LIVE);
-    call_int(&c, (int64_t)q->after);
+    struct sql_call c = sql_begin(&r->conn, STMT_ASK_LIVE);
+    sql_int(&c, (int64_t)q->after);
     return list_tasks(&c, q, ret);
 }
 
-static int one_task(struct call *c, struct answer *ret)
+static int one_task(struct sql_call *c, struct answer *ret)
 {
     const struct query any = {0};
     int status = list_tasks(c, &any, ret);
     return status == STORE_OK && ret->n_tasks == 0 ? STORE_NOT_FOUND : status;
 }
 
-static int ask_task(struct reader *r, const struct query *q, struct answer *ret)
+static int ask_task(struct sql_reader *r, const struct query *q, struct answer *ret)
 {
-    struct call c = call_begin(&r->conn, STMT_ASK_TASK);
-    call_text(&c, q->owner);
-    call_text(&c, q->conversation_id);
-    call_text(&c, q->task_id);
+    struct sql_call c = sql_begin(&r->conn, STMT_ASK_TASK);
+    sql_text(&c, q->owner);
+    sql_text(&c, q->conversation_id);
+    sql_text(&c, q->task_id);
     return one_task(&c, ret);
 }
 
 /* The task that a damaged key names may be another's. */
-static int look_at_key(struct reader *r, const struct query *q)
+static int look_at_key(struct sql_reader *r, const struct query *q)
 {
-    struct call c = call_begin(&r->conn, STMT_ASK_KEY_ROW);
-    call_text(&c, q->owner);
-    call_text(&c, q->key);
-    bool sound = !call_step(&c) || call_is_sound(&c, 0, 0, 4);
-    int end = call_end(&c);
-    return sound ? end : conn_damaged(&r->conn, "a request key is not as it was written");
+    struct sql_call c = sql_begin(&r->conn, STMT_ASK_KEY_ROW);
+    sql_text(&c, q->owner);
+    sql_text(&c, q->key);
+    bool sound = !sql_step(&c) || sql_is_sound(&c, 0, 0, 4);
+    int end = sql_end(&c);
+    return sound ? end : sql_conn_damaged(&r->conn, "a request key is not as it was written");
 }
 
-static int sql_ask_key(struct reader *r, const struct query *q, struct answer *ret)
+static int sql_ask_key(struct sql_reader *r, const struct query *q, struct answer *ret)
 {
     int status = look_at_key(r, q);
     if (status < 0)
         return status;
-    struct call c = call_begin(&r->conn, STMT_ASK_KEY);
-    call_text(&c, q->owner);
-    call_text(&c, q->key);
+    struct sql_call c = sql_begin(&r->conn, STMT_ASK_KEY);
+    sql_text(&c, q->owner);
+    sql_text(&c, q->key);
     return one_task(&c, ret);
 }
 
-static int ask_messages(struct reader *r, const struct query *q, struct answer *ret)
+static int ask_messages(struct sql_reader *r, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
     bool sound = true;
-    struct call c = call_begin(&r->conn, STMT_ASK_MESSAGES);
-    call_before(&c, q);
-    while (sound && call_step(&c)) {
-        struct str content = call_col(&c, 7);
+    struct sql_call c = sql_begin(&r->conn, STMT_ASK_MESSAGES);
+    sql_before(&c, q);
+    while (sound && sql_step(&c)) {
+        struct str content = sql_col(&c, 7);
         if (!query_has_room(q, ret->n_messages, bytes, content.n)) {
             ret->more = true;
             break;
         }
         bytes += content.n;
         struct message_record *m = answer_add_message(ret);
-        m->message_id = arena_str(&ret->chunks, call_col(&c, 2));
-        m->task_id = arena_str(&ret->chunks, call_col(&c, 3));
-        m->role = (enum message_role)call_col_int(&c, 4);
-        m->partial = call_col_int(&c, 5) != 0;
-        m->created_at = call_col_int(&c, 6);
+        m->message_id = arena_str(&ret->chunks, sql_col(&c, 2));
+        m->task_id = arena_str(&ret->chunks, sql_col(&c, 3));
+        m->role = (enum message_role)sql_col_int(&c, 4);
+        m->partial = sql_col_int(&c, 5) != 0;
+        m->created_at = sql_col_int(&c, 6);
         m->content = arena_str(&ret->chunks, content);
-        sound = call_is_sound(&c, 0, 0, 7) && (unsigned)m->role <= ROLE_SYSTEM;
+        sound = sql_is_sound(&c, 0, 0, 7) && (unsigned)m->role <= ROLE_SYSTEM;
         if (!sound)
-            (void)conn_damaged(&r->conn, "message %.*s of task %.*s is not as it was written",
-                               (int)m->message_id.n, m->message_id.p, (int)m->task_id.n,
-                               m->task_id.p ? m->task_id.p : "");
+            (void)sql_conn_damaged(&r->conn, "message %.*s of task %.*s is not as it was written",
+                                   (int)m->message_id.n, m->message_id.p, (int)m->task_id.n,
+                                   m->task_id.p ? m->task_id.p : "");
     }
     answer_reverse(ret);
-    int end = call_end(&c);
+    int end = sql_end(&c);
     return sound ? end : STORE_CORRUPT;
 }
 
-/* Rows of owner, id, title, agent, updated_at, notices, checksum, running. */
-static int list_conversations(struct call *c, const struct query *q, struct answer *ret)
+/* Rows of owner, id, title, agent, updated_at, notices, unlisted, checksum, running. */
+static int list_conversations(struct sql_call *c, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
-    while (call_step(c)) {
-        struct str id = call_col(c, 1), title = call_col(c, 2), agent = call_col(c, 3);
+    while (sql_step(c)) {
+        struct str id = sql_col(c, 1), title = sql_col(c, 2), agent = sql_col(c, 3);
         size_t next = id.n + title.n + agent.n;
         if (!query_has_room(q, ret->n_conversations, bytes, next)) {
             ret->more = true;
             break;
         }
         bytes += next;
-        if (!call_is_sound(c, 0, 0, 5)) {
-            int status = conn_damaged(c->conn, "conversation %.*s is not as it was written",
-                                      (int)id.n, id.p ? id.p : "");
-            (void)call_end(c);
+        if (!sql_is_sound(c, 0, 0, 6)) {
+            int status = sql_conn_damaged(c->conn, "conversation %.*s is not as it was written",
+                                          (int)id.n, id.p ? id.p : "");
+            (void)sql_end(c);
             return status;
         }
         struct conversation_record *to = answer_add_conversation(ret);
         to->conversation_id = arena_str(&ret->chunks, id);
         to->title = arena_str(&ret->chunks, title);
         to->agent = arena_str(&ret->chunks, agent);
-        to->updated_at = call_col_int(c, 4);
-        to->notices = (uint32_t)call_col_int(c, 5);
-        to->running = (uint32_t)call_col_int(c, 7);
+        to->updated_at = sql_col_int(c, 4);
+        to->notices = (uint32_t)sql_col_int(c, 5);
+        to->unlisted = sql_col_int(c, 6) != 0;
+        to->running = (uint32_t)sql_col_int(c, 8);
     }
-    return call_end(c);
+    return sql_end(c);
 }
 
-static int ask_conversation(struct reader *r, const struct query *q, struct answer *ret)
+static int ask_conversation(struct sql_reader *r, const struct query *q, struct answer *ret)
 {
-    struct call c = call_begin(&r->conn, STMT_ASK_CONVERSATION);
-    call_text(&c, q->owner);
-    call_text(&c, q->conversation_id);
+    struct sql_call c = sql_begin(&r->conn, STMT_ASK_CONVERSATION);
+    sql_text(&c, q->owner);
+    sql_text(&c, q->conversation_id);
     int status = list_conversations(&c, q, ret);
     return status == STORE_OK && ret->n_conversations == 0 ? STORE_NOT_FOUND : status;
 }
 
-static int ask_conversations(struct reader *r, const struct query *q, struct answer *ret)
+static int ask_conversations(struct sql_reader *r, const struct query *q, struct answer *ret)
 {
-    struct call c =
-        call_begin(&r->conn, q->before.p ? STMT_ASK_CONVERSATIONS_BEFORE : STMT_ASK_CONVERSATIONS);
-    call_text(&c, q->owner);
+    struct sql_call c =
+        sql_begin(&r->conn, q->before.p ? STMT_ASK_CONVERSATIONS_BEFORE : STMT_ASK_CONVERSATIONS);
+    sql_text(&c, q->owner);
     if (q->before.p)
-        call_text(&c, q->before);
+        sql_text(&c, q->before);
     return list_conversations(&c, q, ret);
 }
 
 /* --- notices ---------------------------------------------------------------------------------- */
 
-static int sql_ask_notices(struct reader *r, const struct query *q, struct answer *ret)
+static int sql_ask_notices(struct sql_reader *r, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
-    struct call c = call_begin(&r->conn, STMT_ASK_NOTICES);
-    call_int(&c, (int64_t)q->after);
-    while (call_step(&c)) {
-        struct str text = call_col(&c, 5);
+    struct sql_call c = sql_begin(&r->conn, STMT_ASK_NOTICES);
+    sql_int(&c, (int64_t)q->after);
+    while (sql_step(&c)) {
+        struct str text = sql_col(&c, 5);
         if (!query_has_room(q, ret->n_notices, bytes, text.n)) {
             ret->more = true;
             break;
         }
         bytes += text.n;
-        if (!call_is_sound(&c, 0, 0, 6)) {
-            int status = conn_damaged(&r->conn, "notice %" PRId64 " is not as it was written",
-                                      call_col_int(&c, 0));
-            (void)call_end(&c);
+        if (!sql_is_sound(&c, 0, 0, 6)) {
+            int status = sql_conn_damaged(&r->conn, "notice %" PRId64 " is not as it was written",
+                                          sql_col_int(&c, 0));
+            (void)sql_end(&c);
             return status;
         }
         *answer_add_notice(ret) = (struct notice_record){
-            .key = call_col_int(&c, 0),
-            .silent = call_col_int(&c, 1) != 0,
-            .owner = arena_str(&ret->chunks, call_col(&c, 2)),
-            .conversation_id = arena_str(&ret->chunks, call_col(&c, 3)),
-            .agent = arena_str(&ret->chunks, call_col(&c, 4)),
+            .key = sql_col_int(&c, 0),
+            .silent = sql_col_int(&c, 1) != 0,
+            .owner = arena_str(&ret->chunks, sql_col(&c, 2)),
+            .conversation_id = arena_str(&ret->chunks, sql_col(&c, 3)),
+            .agent = arena_str(&ret->chunks, sql_col(&c, 4)),
             .text = arena_str(&ret->chunks, text),
-            .source = arena_str(&ret->chunks, call_col(&c, 6)),
+            .source = arena_str(&ret->chunks, sql_col(&c, 6)),
         };
     }
-    return call_end(&c);
+    return sql_end(&c);
 }
 
 /* --- retention -------------------------------------------------------------------------------- */
 
-static int ask_ended(struct reader *r, const struct query *q, struct answer *ret)
+static int ask_ended(struct sql_reader *r, const struct query *q, struct answer *ret)
 {
     static const enum stmt stmts[] = {[QUERY_EXPIRED] = STMT_ASK_EXPIRED,
                                       [QUERY_OLDEST] = STMT_ASK_OLDEST,
                                       [QUERY_OLDEST_EVENTS] = STMT_ASK_OLDEST_EVENTS};
-    struct call c = call_begin(&r->conn, stmts[q->kind]);
+    struct sql_call c = sql_begin(&r->conn, stmts[q->kind]);
     if (q->kind != QUERY_EXPIRED)
-        call_text(&c, q->owner);
+        sql_text(&c, q->owner);
     if (q->kind != QUERY_OLDEST_EVENTS)
-        call_int(&c, q->at);
+        sql_int(&c, q->at);
     return list_tasks(&c, q, ret);
 }
 
 /* Rows of owner, number, checksum; of all owners there is none. */
-static bool owner_is_sound(const struct call *c)
+static bool owner_is_sound(const struct sql_call *c)
 {
-    return is_null(c, 0) || call_is_sound(c, 0, 0, 1);
+    return is_null(c, 0) || sql_is_sound(c, 0, 0, 1);
 }
 
-static int list_owners(struct call *c, const struct query *q, struct answer *ret)
+static int list_owners(struct sql_call *c, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
-    while (call_step(c)) {
-        struct str owner = call_col(c, 0);
+    while (sql_step(c)) {
+        struct str owner = sql_col(c, 0);
         if (!owner_is_sound(c)) {
-            (void)conn_damaged(c->conn, "what is kept of owner %.*s is not as it was written",
-                               (int)owner.n, owner.p ? owner.p : "");
+            (void)sql_conn_damaged(c->conn, "what is kept of owner %.*s is not as it was written",
+                                   (int)owner.n, owner.p ? owner.p : "");
             tell_damage(c->conn);
             if (leaves_out_damage(q))
                 continue;
-            (void)call_end(c);
+            (void)sql_end(c);
             return STORE_CORRUPT;
         }
         if (!query_has_room(q, ret->n_owners, bytes, owner.n)) {
@@ -386,76 +386,76 @@ static int list_owners(struct call *c, const struct query *q, struct answer *ret
         }
         bytes += owner.n;
         *answer_add_owner(ret) = (struct owner_record){.owner = arena_str(&ret->chunks, owner),
-                                                       .value = call_col_int(c, 1)};
+                                                       .value = sql_col_int(c, 1)};
     }
-    return call_end(c);
+    return sql_end(c);
 }
 
-static int ask_usage(struct reader *r, const struct query *q, struct answer *ret)
+static int ask_usage(struct sql_reader *r, const struct query *q, struct answer *ret)
 {
     bool is_all = !q->owner.p;
-    struct call c = call_begin(&r->conn, is_all ? STMT_ASK_SIZE : STMT_ASK_USAGE);
+    struct sql_call c = sql_begin(&r->conn, is_all ? STMT_ASK_SIZE : STMT_ASK_USAGE);
     if (!is_all)
-        call_text(&c, q->owner);
+        sql_text(&c, q->owner);
     return list_owners(&c, q, ret);
 }
 
 /* Behind an owner, or all of them. */
-static void call_behind(struct call *c, struct str before)
+static void sql_behind(struct sql_call *c, struct str before)
 {
-    call_text(c, before.p ? before : STR(""));
-    call_text(c, before);
+    sql_text(c, before.p ? before : STR(""));
+    sql_text(c, before);
 }
 
-static int ask_full(struct reader *r, const struct query *q, struct answer *ret)
+static int ask_full(struct sql_reader *r, const struct query *q, struct answer *ret)
 {
-    struct call c = call_begin(&r->conn, STMT_ASK_FULL);
-    call_int(&c, q->at);
-    call_behind(&c, q->before);
+    struct sql_call c = sql_begin(&r->conn, STMT_ASK_FULL);
+    sql_int(&c, q->at);
+    sql_behind(&c, q->before);
     return list_owners(&c, q, ret);
 }
 
-static int ask_revoked(struct reader *r, const struct query *q, struct answer *ret)
+static int ask_revoked(struct sql_reader *r, const struct query *q, struct answer *ret)
 {
-    struct call c = call_begin(&r->conn, STMT_ASK_REVOKED);
-    call_behind(&c, q->before);
+    struct sql_call c = sql_begin(&r->conn, STMT_ASK_REVOKED);
+    sql_behind(&c, q->before);
     return list_owners(&c, q, ret);
 }
 
-static int ask_outbox(struct reader *r, const struct query *q, struct answer *ret)
+static int ask_outbox(struct sql_reader *r, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
-    struct call c = call_begin(&r->conn, STMT_ASK_OUTBOX);
-    call_text(&c, q->key);
-    call_int(&c, (int64_t)q->after);
-    while (call_step(&c)) {
-        struct str body = call_col(&c, 4);
+    struct sql_call c = sql_begin(&r->conn, STMT_ASK_OUTBOX);
+    sql_text(&c, q->key);
+    sql_int(&c, (int64_t)q->after);
+    while (sql_step(&c)) {
+        struct str body = sql_col(&c, 4);
         if (!query_has_room(q, ret->n_outbox, bytes, body.n)) {
             ret->more = true;
             break;
         }
         bytes += body.n;
-        if (!call_is_sound(&c, 0, 0, 4)) {
-            int status =
-                conn_damaged(&r->conn, "message %" PRId64 " of the outbox is not as it was written",
-                             call_col_int(&c, 0));
-            (void)call_end(&c);
+        if (!sql_is_sound(&c, 0, 0, 4)) {
+            int status = sql_conn_damaged(
+                &r->conn, "message %" PRId64 " of the outbox is not as it was written",
+                sql_col_int(&c, 0));
+            (void)sql_end(&c);
             return status;
         }
         *answer_add_outbox(ret) = (struct outbox_record){
-            .key = call_col_int(&c, 0),
-            .hook = arena_str(&ret->chunks, call_col(&c, 1)),
-            .id = arena_str(&ret->chunks, call_col(&c, 2)),
-            .at = call_col_int(&c, 3),
+            .key = sql_col_int(&c, 0),
+            .hook = arena_str(&ret->chunks, sql_col(&c, 1)),
+            .id = arena_str(&ret->chunks, sql_col(&c, 2)),
+            .at = sql_col_int(&c, 3),
             .body = arena_str(&ret->chunks, body),
         };
     }
-    return call_end(&c);
+    return sql_end(&c);
 }
 
 /* --- asking ----------------------------------------------------------------------------------- */
 
-static int sql_ask(struct reader *r, const struct query *q, struct answer *ret)
+static int sql_ask(struct sql_reader *r, const struct query *q, struct answer *ret)
 {
     switch (q->kind) {
     case QUERY_TASK: return ask_task(r, q, ret);
@@ -483,10 +483,10 @@ static int sql_ask(struct reader *r, const struct query *q, struct answer *ret)
 
 int sqlite_query(void *reader, const struct query *query, struct answer *ret)
 {
-    struct reader *r = reader;
+    struct sql_reader *r = reader;
     *ret = (struct answer){0};
     if (query->kind != QUERY_TAILS)
-        tails_done(&r->tails);
+        sql_tails_done(&r->tails);
     int status = sql_ask(r, query, ret);
     if (status < 0)
         answer_done(ret);

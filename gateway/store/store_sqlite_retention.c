@@ -15,9 +15,9 @@
 
 static int run_for_task(struct store_sqlite *s, enum stmt stmt, int64_t task_key)
 {
-    struct call c = call_begin(&s->writer, stmt);
-    call_int(&c, task_key);
-    return call_run(&c);
+    struct sql_call c = sql_begin(&s->writer, stmt);
+    sql_int(&c, task_key);
+    return sql_run(&c);
 }
 
 int sqlite_usage_ended(struct store_sqlite *s, int64_t task_key)
@@ -32,23 +32,23 @@ int sqlite_usage_forget(struct store_sqlite *s, int64_t task_key)
 
 int sqlite_usage_sealed(struct store_sqlite *s, int64_t task_key, size_t bytes)
 {
-    struct call c = call_begin(&s->writer, STMT_USAGE_SEALED);
-    call_int(&c, task_key);
-    call_int(&c, (int64_t)bytes);
-    return call_run(&c);
+    struct sql_call c = sql_begin(&s->writer, STMT_USAGE_SEALED);
+    sql_int(&c, task_key);
+    sql_int(&c, (int64_t)bytes);
+    return sql_run(&c);
 }
 
 static int usage_less(struct store_sqlite *s, struct str owner, int64_t bytes)
 {
-    struct call c = call_begin(&s->writer, STMT_USAGE_LESS);
-    call_text(&c, owner);
-    call_int(&c, bytes);
-    int status = call_run(&c);
+    struct sql_call c = sql_begin(&s->writer, STMT_USAGE_LESS);
+    sql_text(&c, owner);
+    sql_int(&c, bytes);
+    int status = sql_run(&c);
     if (status < 0)
         return status;
-    c = call_begin(&s->writer, STMT_USAGE_NONE);
-    call_text(&c, owner);
-    return call_run(&c);
+    c = sql_begin(&s->writer, STMT_USAGE_NONE);
+    sql_text(&c, owner);
+    return sql_run(&c);
 }
 
 /* What owners have can be counted again: a row that is damaged may be of another owner, so all of
@@ -58,7 +58,7 @@ static int count_usage(struct store_sqlite *s)
     static const enum stmt steps[] = {STMT_BEGIN, STMT_USAGE_CLEAR, STMT_USAGE_COUNT, STMT_COMMIT};
     int status = STORE_OK;
     for (size_t i = 0; i < countof(steps) && status == STORE_OK; i++)
-        status = run_plain(&s->writer, steps[i]);
+        status = sql_run_plain(&s->writer, steps[i]);
     if (status < 0)
         sqlite_roll_back(s);
     return status;
@@ -66,9 +66,9 @@ static int count_usage(struct store_sqlite *s)
 
 int sqlite_usage_mend(struct store_sqlite *s)
 {
-    struct call c = call_begin(&s->writer, STMT_USAGE_DAMAGED);
-    bool damaged = call_step(&c);
-    int status = call_end(&c);
+    struct sql_call c = sql_begin(&s->writer, STMT_USAGE_DAMAGED);
+    bool damaged = sql_step(&c);
+    int status = sql_end(&c);
     if (status < 0 || !damaged)
         return status;
     log_event(LEVEL_WARN, "store", "usage_counted",
@@ -80,10 +80,10 @@ int sqlite_usage_mend(struct store_sqlite *s)
 
 static int has_ended(struct store_sqlite *s, int64_t task_key, bool *ret)
 {
-    struct call c = call_begin(&s->writer, STMT_HAS_ENDED);
-    call_int(&c, task_key);
-    *ret = call_step(&c);
-    return call_end(&c);
+    struct sql_call c = sql_begin(&s->writer, STMT_HAS_ENDED);
+    sql_int(&c, task_key);
+    *ret = sql_step(&c);
+    return sql_end(&c);
 }
 
 int sqlite_events_remove(struct store_sqlite *s, const struct op *op)
@@ -103,23 +103,23 @@ int sqlite_events_remove(struct store_sqlite *s, const struct op *op)
 static int run_in_conversation(struct store_sqlite *s, enum stmt stmt, const struct op *op,
                                struct str third)
 {
-    struct call c = call_begin(&s->writer, stmt);
-    call_text(&c, op->owner);
-    call_text(&c, op->conversation_id);
+    struct sql_call c = sql_begin(&s->writer, stmt);
+    sql_text(&c, op->owner);
+    sql_text(&c, op->conversation_id);
     if (third.p)
-        call_text(&c, third);
-    return call_run(&c);
+        sql_text(&c, third);
+    return sql_run(&c);
 }
 
 /* The conversation, when nothing but messages of no task is left in it. */
 static int remove_conversation(struct store_sqlite *s, const struct op *op)
 {
-    struct call c = call_begin(&s->writer, STMT_CONVERSATION_EMPTY);
-    call_text(&c, op->owner);
-    call_text(&c, op->conversation_id);
-    call_int(&c, op->at);
-    bool is_empty = call_step(&c);
-    int status = call_end(&c);
+    struct sql_call c = sql_begin(&s->writer, STMT_CONVERSATION_EMPTY);
+    sql_text(&c, op->owner);
+    sql_text(&c, op->conversation_id);
+    sql_int(&c, op->at);
+    bool is_empty = sql_step(&c);
+    int status = sql_end(&c);
     if (status < 0 || !is_empty)
         return status;
     status = run_in_conversation(s, STMT_MESSAGES_DELETE, op, STR_NULL);
@@ -156,28 +156,28 @@ struct garbage {
 
 static int first_garbage(struct store_sqlite *s, struct garbage *ret, bool *ret_none)
 {
-    struct call c = call_begin(&s->writer, STMT_GARBAGE_FIRST);
-    *ret_none = !call_step(&c);
+    struct sql_call c = sql_begin(&s->writer, STMT_GARBAGE_FIRST);
+    *ret_none = !sql_step(&c);
     if (!*ret_none) {
-        ret->task_key = call_col_int(&c, 0);
-        ret->keeps_record = call_col_int(&c, 2) != 0;
-        ret->has_owner = call_col(&c, 1).p != NULL;
+        ret->task_key = sql_col_int(&c, 0);
+        ret->keeps_record = sql_col_int(&c, 2) != 0;
+        ret->has_owner = sql_col(&c, 1).p != NULL;
         buf_clear(&ret->owner);
         buf_puts(&ret->owner, "");
-        buf_putstr(&ret->owner, call_col(&c, 1));
+        buf_putstr(&ret->owner, sql_col(&c, 1));
     }
-    return call_end(&c);
+    return sql_end(&c);
 }
 
 static int collect_blocks(struct store_sqlite *s, const struct garbage *g, int *budget)
 {
     int64_t bytes = 0;
-    struct call c = call_begin(&s->writer, STMT_GARBAGE_BLOCKS);
-    call_int(&c, g->task_key);
-    call_int(&c, *budget);
-    for (; call_step(&c); --*budget)
-        bytes += call_col_int(&c, 0);
-    int status = call_end(&c);
+    struct sql_call c = sql_begin(&s->writer, STMT_GARBAGE_BLOCKS);
+    sql_int(&c, g->task_key);
+    sql_int(&c, *budget);
+    for (; sql_step(&c); --*budget)
+        bytes += sql_col_int(&c, 0);
+    int status = sql_end(&c);
     return status == STORE_OK && g->has_owner ? usage_less(s, buf_str(&g->owner), bytes) : status;
 }
 
@@ -186,7 +186,8 @@ static int collect_task(struct store_sqlite *s, const struct garbage *g, int *bu
     int status = collect_blocks(s, g, budget);
     if (status < 0 || *budget <= 0)
         return status; /* there may be more of it */
-    static const enum stmt rest[] = {STMT_GARBAGE_DONE, STMT_GARBAGE_INPUT, STMT_GARBAGE_INBOX};
+    static const enum stmt rest[] = {STMT_GARBAGE_DONE, STMT_GARBAGE_INPUT, STMT_CONTEXT_GONE,
+                                     STMT_GARBAGE_INBOX};
     size_t n = g->keeps_record ? 1 : countof(rest);
     for (size_t i = 0; i < n && status == STORE_OK; i++)
         status = run_for_task(s, rest[i], g->task_key);
@@ -197,7 +198,7 @@ static int collect_some(struct store_sqlite *s, bool *ret_all)
 {
     int budget = GARBAGE_BLOCKS;
     struct garbage g = {0};
-    int status = run_plain(&s->writer, STMT_BEGIN);
+    int status = sql_run_plain(&s->writer, STMT_BEGIN);
     for (int i = 0; i < GARBAGE_TASKS && budget > 0 && status == STORE_OK && !*ret_all; i++) {
         status = first_garbage(s, &g, ret_all);
         if (status == STORE_OK && !*ret_all)
@@ -205,7 +206,7 @@ static int collect_some(struct store_sqlite *s, bool *ret_all)
     }
     buf_done(&g.owner);
     if (status == STORE_OK)
-        status = run_plain(&s->writer, STMT_COMMIT);
+        status = sql_run_plain(&s->writer, STMT_COMMIT);
     return status;
 }
 

@@ -157,44 +157,56 @@ static const char version_6[] =
     WITH_CRC("outbox", "key, hook, id, at, body");
 // clang-format on
 
-const char *const schema_scripts[] = {version_1, version_2, version_3,
-                                      version_4, version_5, version_6};
+/* What chats bring in place of their history; and conversations that no list shows, of which an
+ * owner may have many more than of others. */
+static const char version_7[] =
+    "CREATE TABLE contexts (task_key INTEGER PRIMARY KEY, context TEXT, crc INTEGER);"
+    "ALTER TABLE conversations ADD COLUMN unlisted INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE conversations SET crc = row_crc(owner, conversation_id, title, agent, updated_at, "
+    "notices, unlisted) WHERE crc IS row_crc(owner, conversation_id, title, agent, updated_at, "
+    "notices);"
+    "DROP INDEX conversations_changed;"
+    "CREATE INDEX conversations_changed ON conversations (owner, updated_at, conversation_id) "
+    "WHERE unlisted = 0;";
+
+const char *const schema_scripts[] = {version_1, version_2, version_3, version_4,
+                                      version_5, version_6, version_7};
 const int schema_version = (int)countof(schema_scripts);
 
-static int version_read(struct conn *conn, int *ret)
+static int version_read(struct sql_conn *conn, int *ret)
 {
     sqlite3_stmt *stmt = NULL;
     int rc = sqlite3_prepare_v2(conn->db, "PRAGMA user_version", -1, &stmt, NULL);
-    struct call c = {.conn = conn, .stmt = stmt, .rc = rc};
-    if (call_step(&c))
-        *ret = (int)call_col_int(&c, 0);
-    int status = call_end(&c);
+    struct sql_call c = {.conn = conn, .stmt = stmt, .rc = rc};
+    if (sql_step(&c))
+        *ret = (int)sql_col_int(&c, 0);
+    int status = sql_end(&c);
     sqlite3_finalize(stmt);
     return status;
 }
 
-static int migrate_one(struct conn *conn, const char *script, int to)
+static int migrate_one(struct sql_conn *conn, const char *script, int to)
 {
     char done[64];
     snprintf(done, sizeof done, "PRAGMA user_version = %d", to);
-    int status = run_plain(conn, STMT_BEGIN);
+    int status = sql_run_plain(conn, STMT_BEGIN);
     if (status == STORE_OK)
-        status = conn_exec(conn, script);
+        status = sql_conn_exec(conn, script);
     if (status == STORE_OK)
-        status = conn_exec(conn, done);
+        status = sql_conn_exec(conn, done);
     if (status == STORE_OK)
-        status = run_plain(conn, STMT_COMMIT);
+        status = sql_run_plain(conn, STMT_COMMIT);
     if (status < 0 && !sqlite3_get_autocommit(conn->db)) {
         char why[STORE_ERROR_TEXT];
         memcpy(why, conn->error, sizeof why);
-        (void)run_plain(conn, STMT_ROLLBACK); /* the first failure is the one to tell */
+        (void)sql_run_plain(conn, STMT_ROLLBACK); /* the first failure is the one to tell */
         memcpy(conn->error, why, sizeof why);
     }
     return status;
 }
 
-int schema_migrate(struct conn *conn, const char *const *scripts, int n,
-                   char ret_error[STORE_ERROR_TEXT])
+int sql_schema_migrate(struct sql_conn *conn, const char *const *scripts, int n,
+                       char ret_error[STORE_ERROR_TEXT])
 {
     int version = 0;
     int status = version_read(conn, &version);

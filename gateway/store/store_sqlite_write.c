@@ -8,57 +8,57 @@ static void note_id(struct store_sqlite *s, struct str id)
         memcpy(s->new_marks.newest_id, id.p, TASK_ID_LEN);
 }
 
-static void call_conversation(struct call *c, const struct op *op)
+static void sql_conversation(struct sql_call *c, const struct op *op)
 {
-    call_text(c, op->owner);
-    call_text(c, op->conversation_id);
+    sql_text(c, op->owner);
+    sql_text(c, op->conversation_id);
 }
 
-/* The columns of SQL_TASK_STATE, and of SQL_TASK_LONG. */
-static void call_state(struct call *c, const struct task_state *state)
+#define N(type, name) sql_int(c, (int64_t)from->name);
+#define R(name) sql_real(c, from->name);
+#define T(name) sql_text(c, from->name);
+
+/* In the order of SQL_TASK_STATE and SQL_TASK_LONG. */
+static void sql_state(struct sql_call *c, const struct task_state *from)
 {
-    call_int(c, state->status);
-    call_int(c, state->error);
-    call_real(c, state->progress);
-    call_int(c, (int64_t)state->first);
-    call_int(c, (int64_t)state->head);
-    call_int(c, state->cancel_requested_at);
-    call_int(c, state->started_at);
-    call_int(c, state->completed_at);
-    call_int(c, state->output_truncated);
-    call_int(c, state->acked);
-    call_text(c, state->error_message);
-    call_text(c, state->waiting_for);
-    call_text(c, state->output);
-    call_text(c, state->result);
-    call_text(c, state->undelivered);
-    call_text(c, state->answers);
+    TASK_STATE_NUMBERS(N, R)
+    TASK_STATE_TEXTS(T)
+    TASK_LONG_TEXTS(T)
+}
+
+static void sql_input(struct sql_call *c, const struct task_record *from)
+{
+    TASK_INPUT_TEXTS(T)
+}
+
+static void sql_record(struct sql_call *c, const struct task_record *from)
+{
+    sql_int(c, from->key);
+    TASK_FIXED_NUMBERS(N)
+    TASK_NAMES(T)
+    TASK_FIXED_TEXTS(T)
+    sql_state(c, &from->state);
+    sql_input(c, from); /* for the checksum alone */
+}
+
+#undef N
+#undef R
+#undef T
+
+static int put_context(struct store_sqlite *s, const struct task_record *t)
+{
+    struct sql_call c = sql_begin(&s->writer, STMT_CONTEXT_NEW);
+    sql_int(&c, t->key);
+    sql_text(&c, t->context);
+    return sql_run(&c);
 }
 
 static int apply_task_new(struct store_sqlite *s, const struct op *op)
 {
     const struct task_record *t = op->record;
-    struct call c = call_begin(&s->writer, STMT_TASK_NEW);
-    call_int(&c, t->key);
-    call_int(&c, t->type);
-    call_int(&c, t->notify_on_complete);
-    call_int(&c, t->waits);
-    call_int(&c, t->created_at);
-    call_text(&c, t->owner);
-    call_text(&c, t->conversation_id);
-    call_text(&c, t->task_id);
-    call_text(&c, t->agent);
-    call_text(&c, t->name);
-    call_text(&c, t->description);
-    call_text(&c, t->parent_task_id);
-    call_text(&c, t->parent_run_id);
-    call_text(&c, t->parent_call_id);
-    call_text(&c, t->parent_agent_id);
-    call_text(&c, t->ancestors);
-    call_state(&c, &t->state);
-    call_text(&c, t->input); /* for the checksum alone */
-    call_text(&c, t->metadata);
-    int status = call_run(&c);
+    struct sql_call c = sql_begin(&s->writer, STMT_TASK_NEW);
+    sql_record(&c, t);
+    int status = sql_run(&c);
     if (status < 0)
         return status;
 
@@ -66,15 +66,22 @@ static int apply_task_new(struct store_sqlite *s, const struct op *op)
         s->new_marks.next_key = t->key + 1;
     note_id(s, t->task_id);
     if (t->input.p || t->metadata.p) {
-        c = call_begin(&s->writer, STMT_INPUT_NEW);
-        call_int(&c, t->key);
-        call_text(&c, t->input);
-        call_text(&c, t->metadata);
-        status = call_run(&c);
+        c = sql_begin(&s->writer, STMT_INPUT_NEW);
+        sql_int(&c, t->key);
+        sql_input(&c, t);
+        status = sql_run(&c);
     }
-    if (status == STORE_OK && status_is_terminal(t->state.status))
-        status = sqlite_usage_ended(s, t->key);
-    return status;
+    bool has_ended = status_is_terminal(t->state.status);
+    if (status == STORE_OK && t->context.p && !has_ended)
+        status = put_context(s, t);
+    return status == STORE_OK && has_ended ? sqlite_usage_ended(s, t->key) : status;
+}
+
+static int drop_context(struct store_sqlite *s, int64_t task_key)
+{
+    struct sql_call c = sql_begin(&s->writer, STMT_CONTEXT_GONE);
+    sql_int(&c, task_key);
+    return sql_run(&c);
 }
 
 static int apply_task_set(struct store_sqlite *s, const struct op *op)
@@ -83,10 +90,12 @@ static int apply_task_set(struct store_sqlite *s, const struct op *op)
     int status = ends ? sqlite_usage_forget(s, op->task_key) : STORE_OK; /* it may be told twice */
     if (status < 0)
         return status;
-    struct call c = call_begin(&s->writer, STMT_TASK_SET);
-    call_int(&c, op->task_key);
-    call_state(&c, op->state);
-    status = call_run(&c);
+    struct sql_call c = sql_begin(&s->writer, STMT_TASK_SET);
+    sql_int(&c, op->task_key);
+    sql_state(&c, op->state);
+    status = sql_run(&c);
+    if (status == STORE_OK && ends)
+        status = drop_context(s, op->task_key);
     return status == STORE_OK && ends ? sqlite_usage_ended(s, op->task_key) : status;
 }
 
@@ -96,10 +105,10 @@ static int task_exists(struct store_sqlite *s, int64_t task_key)
 {
     if (!s->deletes && sqlite_journal_has(&s->journal, task_key))
         return STORE_OK;
-    struct call c = call_begin(&s->writer, STMT_TASK_EXISTS);
-    call_int(&c, task_key);
-    bool exists = call_step(&c);
-    int status = call_end(&c);
+    struct sql_call c = sql_begin(&s->writer, STMT_TASK_EXISTS);
+    sql_int(&c, task_key);
+    bool exists = sql_step(&c);
+    int status = sql_end(&c);
     return status < 0 ? status : exists ? STORE_OK : STORE_NOT_FOUND;
 }
 
@@ -114,12 +123,12 @@ static int apply_lines(struct store_sqlite *s, const struct op *op)
 
 static int put_block(struct store_sqlite *s, int64_t task_key, const struct lines *block)
 {
-    struct call c = call_begin(&s->writer, STMT_BLOCK_NEW);
-    call_int(&c, task_key);
-    call_int(&c, (int64_t)block->first);
-    call_int(&c, (int64_t)block->last);
-    call_blob(&c, block->bytes);
-    return call_run(&c);
+    struct sql_call c = sql_begin(&s->writer, STMT_BLOCK_NEW);
+    sql_int(&c, task_key);
+    sql_int(&c, (int64_t)block->first);
+    sql_int(&c, (int64_t)block->last);
+    sql_blob(&c, block->bytes);
+    return sql_run(&c);
 }
 
 static int apply_seal(struct store_sqlite *s, const struct op *op)
@@ -138,35 +147,36 @@ static int apply_seal(struct store_sqlite *s, const struct op *op)
 static int apply_message(struct store_sqlite *s, const struct op *op)
 {
     const struct message_record *m = op->message;
-    struct call c = call_begin(&s->writer, STMT_CONVERSATION_ENSURE);
-    call_conversation(&c, op);
-    call_int(&c, m->created_at);
-    int status = call_run(&c);
+    struct sql_call c = sql_begin(&s->writer, STMT_CONVERSATION_ENSURE);
+    sql_conversation(&c, op);
+    sql_int(&c, m->created_at);
+    int status = sql_run(&c);
     if (status < 0)
         return status;
 
     note_id(s, m->message_id);
-    c = call_begin(&s->writer, STMT_MESSAGE_NEW);
-    call_conversation(&c, op);
-    call_text(&c, m->message_id);
-    call_text(&c, m->task_id);
-    call_int(&c, m->role);
-    call_int(&c, m->partial);
-    call_int(&c, m->created_at);
-    call_text(&c, m->content);
-    return call_run(&c);
+    c = sql_begin(&s->writer, STMT_MESSAGE_NEW);
+    sql_conversation(&c, op);
+    sql_text(&c, m->message_id);
+    sql_text(&c, m->task_id);
+    sql_int(&c, m->role);
+    sql_int(&c, m->partial);
+    sql_int(&c, m->created_at);
+    sql_text(&c, m->content);
+    return sql_run(&c);
 }
 
 static int apply_conversation(struct store_sqlite *s, const struct op *op)
 {
-    struct call c = call_begin(&s->writer, STMT_CONVERSATION_SET);
-    call_conversation(&c, op);
-    call_text(&c, op->title);
-    call_text(&c, op->agent);
-    call_int(&c, op->at);
-    call_int(&c, op->force);
-    call_int(&c, op->turns);
-    return call_run(&c);
+    struct sql_call c = sql_begin(&s->writer, STMT_CONVERSATION_SET);
+    sql_conversation(&c, op);
+    sql_text(&c, op->title);
+    sql_text(&c, op->agent);
+    sql_int(&c, op->at);
+    sql_int(&c, op->force);
+    sql_int(&c, op->turns);
+    sql_int(&c, op->unlisted);
+    return sql_run(&c);
 }
 
 /* The tasks' rows go at once, so that no look-up finds them; their blocks, inputs and inboxes,
@@ -176,54 +186,54 @@ static int apply_delete(struct store_sqlite *s, const struct op *op)
     static const enum stmt steps[] = {
         STMT_USAGE_FORGET_ALL, STMT_GARBAGE_ADD,    STMT_TASKS_DELETE,       STMT_MESSAGES_DELETE,
         STMT_KEYS_DELETE,      STMT_NOTICES_DELETE, STMT_CONVERSATION_DELETE};
-    struct call c = call_begin(&s->writer, STMT_TASK_KEYS);
-    call_conversation(&c, op);
-    while (call_step(&c))
-        sqlite_journal_drop(&s->journal, call_col_int(&c, 0));
-    int status = call_end(&c);
+    struct sql_call c = sql_begin(&s->writer, STMT_TASK_KEYS);
+    sql_conversation(&c, op);
+    while (sql_step(&c))
+        sqlite_journal_drop(&s->journal, sql_col_int(&c, 0));
+    int status = sql_end(&c);
     s->deletes = true;
     for (size_t i = 0; i < countof(steps) && status == STORE_OK; i++) {
-        c = call_begin(&s->writer, steps[i]);
-        call_conversation(&c, op);
-        status = call_run(&c);
+        c = sql_begin(&s->writer, steps[i]);
+        sql_conversation(&c, op);
+        status = sql_run(&c);
     }
     return status;
 }
 
 static int apply_request_key(struct store_sqlite *s, const struct op *op)
 {
-    struct call c = call_begin(&s->writer, STMT_KEY_SET);
-    call_text(&c, op->owner);
-    call_text(&c, op->key);
-    call_text(&c, op->conversation_id);
-    call_text(&c, op->task_id);
-    call_int(&c, op->at);
-    return call_run(&c);
+    struct sql_call c = sql_begin(&s->writer, STMT_KEY_SET);
+    sql_text(&c, op->owner);
+    sql_text(&c, op->key);
+    sql_text(&c, op->conversation_id);
+    sql_text(&c, op->task_id);
+    sql_int(&c, op->at);
+    return sql_run(&c);
 }
 
 static int apply_ack(struct store_sqlite *s, const struct op *op)
 {
-    struct call c = call_begin(&s->writer, STMT_ACK);
-    call_conversation(&c, op);
-    call_text(&c, op->key);
-    return call_run(&c);
+    struct sql_call c = sql_begin(&s->writer, STMT_ACK);
+    sql_conversation(&c, op);
+    sql_text(&c, op->key);
+    return sql_run(&c);
 }
 
 static int apply_inbox_put(struct store_sqlite *s, const struct op *op)
 {
-    struct call c = call_begin(&s->writer, STMT_INBOX_PUT);
-    call_int(&c, op->task_key);
-    call_int(&c, (int64_t)op->first);
-    call_blob(&c, op->bytes);
-    return call_run(&c);
+    struct sql_call c = sql_begin(&s->writer, STMT_INBOX_PUT);
+    sql_int(&c, op->task_key);
+    sql_int(&c, (int64_t)op->first);
+    sql_blob(&c, op->bytes);
+    return sql_run(&c);
 }
 
 static int apply_inbox_take(struct store_sqlite *s, const struct op *op)
 {
-    struct call c = call_begin(&s->writer, STMT_INBOX_TAKE);
-    call_int(&c, op->task_key);
-    call_int(&c, (int64_t)op->last);
-    return call_run(&c);
+    struct sql_call c = sql_begin(&s->writer, STMT_INBOX_TAKE);
+    sql_int(&c, op->task_key);
+    sql_int(&c, (int64_t)op->last);
+    return sql_run(&c);
 }
 
 static int apply_notice_put(struct store_sqlite *s, const struct op *op)
@@ -231,52 +241,52 @@ static int apply_notice_put(struct store_sqlite *s, const struct op *op)
     const struct notice_record *n = op->notice;
     if (n->key >= s->new_marks.next_key) /* of something that is no task */
         s->new_marks.next_key = n->key + 1;
-    struct call c = call_begin(&s->writer, STMT_NOTICE_PUT);
-    call_int(&c, n->key);
-    call_int(&c, n->silent);
-    call_text(&c, n->owner);
-    call_text(&c, n->conversation_id);
-    call_text(&c, n->agent);
-    call_text(&c, n->text);
-    call_text(&c, n->source);
-    return call_run(&c);
+    struct sql_call c = sql_begin(&s->writer, STMT_NOTICE_PUT);
+    sql_int(&c, n->key);
+    sql_int(&c, n->silent);
+    sql_text(&c, n->owner);
+    sql_text(&c, n->conversation_id);
+    sql_text(&c, n->agent);
+    sql_text(&c, n->text);
+    sql_text(&c, n->source);
+    return sql_run(&c);
 }
 
 static int apply_notice_take(struct store_sqlite *s, const struct op *op)
 {
-    struct call c = call_begin(&s->writer, STMT_NOTICE_TAKE);
-    call_int(&c, op->task_key);
-    return call_run(&c);
+    struct sql_call c = sql_begin(&s->writer, STMT_NOTICE_TAKE);
+    sql_int(&c, op->task_key);
+    return sql_run(&c);
 }
 
 static int apply_outbox_put(struct store_sqlite *s, const struct op *op)
 {
     const struct outbox_record *o = op->outbox;
-    struct call c = call_begin(&s->writer, STMT_OUTBOX_PUT);
-    call_int(&c, o->key);
-    call_text(&c, o->hook);
-    call_text(&c, o->id);
-    call_int(&c, o->at);
-    call_text(&c, o->body);
+    struct sql_call c = sql_begin(&s->writer, STMT_OUTBOX_PUT);
+    sql_int(&c, o->key);
+    sql_text(&c, o->hook);
+    sql_text(&c, o->id);
+    sql_int(&c, o->at);
+    sql_text(&c, o->body);
     if (o->key >= s->new_marks.next_key)
         s->new_marks.next_key = o->key + 1;
-    return call_run(&c);
+    return sql_run(&c);
 }
 
 static int apply_outbox_take(struct store_sqlite *s, const struct op *op)
 {
-    struct call c = call_begin(&s->writer, STMT_OUTBOX_TAKE);
-    call_int(&c, op->task_key);
-    return call_run(&c);
+    struct sql_call c = sql_begin(&s->writer, STMT_OUTBOX_TAKE);
+    sql_int(&c, op->task_key);
+    return sql_run(&c);
 }
 
 static int apply_revoke(struct store_sqlite *s, const struct op *op)
 {
-    struct call c = call_begin(&s->writer, op->at ? STMT_REVOKE : STMT_UNREVOKE);
-    call_text(&c, op->owner);
+    struct sql_call c = sql_begin(&s->writer, op->at ? STMT_REVOKE : STMT_UNREVOKE);
+    sql_text(&c, op->owner);
     if (op->at)
-        call_int(&c, op->at);
-    return call_run(&c);
+        sql_int(&c, op->at);
+    return sql_run(&c);
 }
 
 static int apply(struct store_sqlite *s, const struct op *op)
@@ -309,15 +319,15 @@ static int write_marks(struct store_sqlite *s)
     if (s->new_marks.next_key == s->marks.next_key &&
         memcmp(s->new_marks.newest_id, s->marks.newest_id, sizeof s->marks.newest_id) == 0)
         return STORE_OK;
-    struct call c = call_begin(&s->writer, STMT_MARKS_SET);
-    call_int(&c, s->new_marks.next_key);
-    call_text(&c, str_of(s->new_marks.newest_id));
-    return call_run(&c);
+    struct sql_call c = sql_begin(&s->writer, STMT_MARKS_SET);
+    sql_int(&c, s->new_marks.next_key);
+    sql_text(&c, str_of(s->new_marks.newest_id));
+    return sql_run(&c);
 }
 
 static int apply_all(struct store_sqlite *s, const struct batch *batch)
 {
-    int status = run_plain(&s->writer, STMT_BEGIN);
+    int status = sql_run_plain(&s->writer, STMT_BEGIN);
     for (size_t i = 0; i < batch->n_ops && status == STORE_OK; i++) {
         status = apply(s, &batch->ops[i]);
         if (status == STORE_NOT_FOUND)
@@ -328,7 +338,7 @@ static int apply_all(struct store_sqlite *s, const struct batch *batch)
     if (status == STORE_OK)
         status = sqlite_journal_finish(&s->journal);
     if (status == STORE_OK)
-        status = run_plain(&s->writer, STMT_COMMIT);
+        status = sql_run_plain(&s->writer, STMT_COMMIT);
     return status;
 }
 
@@ -336,7 +346,7 @@ static int apply_all(struct store_sqlite *s, const struct batch *batch)
 void sqlite_roll_back(struct store_sqlite *s)
 {
     if (!sqlite3_get_autocommit(s->writer.db))
-        (void)run_plain(&s->writer, STMT_ROLLBACK);
+        (void)sql_run_plain(&s->writer, STMT_ROLLBACK);
     ASSERT(sqlite3_get_autocommit(s->writer.db));
 }
 

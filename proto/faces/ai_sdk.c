@@ -79,7 +79,7 @@ static void begin_step(struct ai_sdk_stream *s, bool of_text, const struct face_
     s->step_has_text = of_text;
 }
 
-static void begin_run(struct ai_sdk_stream *s, enum run run, const struct face_sink *to)
+static void ai_sdk_begin_run(struct ai_sdk_stream *s, enum run run, const struct face_sink *to)
 {
     if (s->run == run)
         return;
@@ -97,7 +97,7 @@ static void begin_run(struct ai_sdk_stream *s, enum run run, const struct face_s
 static void put_text(struct ai_sdk_stream *s, enum run run, struct str text,
                      const struct face_sink *to)
 {
-    begin_run(s, run, to);
+    ai_sdk_begin_run(s, run, to);
     if (run == RUN_TEXT) {
         face_said_add(&s->all, text);
         face_said_add(&s->last, text);
@@ -117,11 +117,12 @@ static void on_text(struct ai_sdk_stream *s, enum run run, const struct face_eve
 }
 
 /* What was streamed stays when it is the answer, as a whole or in its last run. */
-static void on_final_answer(struct ai_sdk_stream *s, const struct face_event *e,
-                            const struct face_sink *to)
+static void ai_sdk_final_answer(struct ai_sdk_stream *s, const struct face_event *e,
+                                const struct face_sink *to)
 {
     struct str output = face_text(e, "output", &s->scratch);
-    if (!output.p || face_said_is(&s->all, output) || (s->all.n && face_said_is(&s->last, output)))
+    if (!output.p || face_said_is(&s->all, output) || face_said_is_cut(&s->all, output) ||
+        (s->all.n && face_said_is(&s->last, output)))
         return;
     if (s->in_step && s->step_has_text) {
         put_bare(s, "reset-step", to);
@@ -146,8 +147,8 @@ static void put_tool(struct ai_sdk_stream *s, const struct face_event *e, const 
     put(s, to);
 }
 
-static void on_tool_result(struct ai_sdk_stream *s, const struct face_event *e,
-                           const struct face_sink *to)
+static void ai_sdk_tool_result(struct ai_sdk_stream *s, const struct face_event *e,
+                               const struct face_sink *to)
 {
     bool bad = face_is_true(e, "is_error");
     end_run(s, to);
@@ -173,8 +174,8 @@ static void put_data(struct ai_sdk_stream *s, const char *type, const char *id,
     put(s, to);
 }
 
-static void on_input_required(struct ai_sdk_stream *s, const struct face_event *e,
-                              const struct face_sink *to)
+static void ai_sdk_input_required(struct ai_sdk_stream *s, const struct face_event *e,
+                                  const struct face_sink *to)
 {
     if (!str_eq(face_text(e, "kind", &s->scratch), STR("approval"))) {
         put_data(s, "data-question", NULL, e, to);
@@ -261,14 +262,14 @@ static void say(struct ai_sdk_stream *s, const struct face_event *e, const struc
     case EVENT_THINKING: on_text(s, RUN_THINKING, e, to); break;
     case EVENT_TOKEN: on_text(s, RUN_TEXT, e, to); break;
     case EVENT_TOOL_CALL: put_tool(s, e, "call_id", "name", to); break;
-    case EVENT_TOOL_RESULT: on_tool_result(s, e, to); break;
+    case EVENT_TOOL_RESULT: ai_sdk_tool_result(s, e, to); break;
     case EVENT_PROGRESS: put_data(s, "data-progress", "progress", e, to); break;
     case EVENT_CHILD: put_data(s, "data-child", NULL, e, to); break;
     case EVENT_MESSAGE: put_data(s, "data-message", NULL, e, to); break;
-    case EVENT_INPUT_REQUIRED: on_input_required(s, e, to); break;
+    case EVENT_INPUT_REQUIRED: ai_sdk_input_required(s, e, to); break;
     case EVENT_INPUT_RECEIVED: on_input_received(s, e, to); break;
     case EVENT_CUSTOM: put_data(s, "data-custom", NULL, e, to); break;
-    case EVENT_FINAL_ANSWER: on_final_answer(s, e, to); break;
+    case EVENT_FINAL_ANSWER: ai_sdk_final_answer(s, e, to); break;
     case EVENT_TASK_COMPLETED: on_completed(s, e, to); break;
     case EVENT_TASK_FAILED: on_failed(s, e, to); break;
     case N_EVENT_TYPES: UNREACHABLE();

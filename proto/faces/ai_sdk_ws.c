@@ -64,7 +64,7 @@ static void ai_sdk_put_reply(struct buf *out, struct str id, const struct face_e
 const struct face_ws_ops ai_sdk_ws_ops = {
     .http = &ai_sdk_http_ops,
     .operation = AI_SDK_FRAME,
-    .query_operation = -1,
+    .one_at_a_time = true,
     .read = ai_sdk_read_frame,
     .put_begun = ai_sdk_put_begun,
     .put_message = ai_sdk_put_message,

@@ -48,6 +48,7 @@ void exchange_done(struct face_exchange *x)
     buf_done(&x->reply);
     buf_done(&x->after_answer);
     buf_done(&x->client_id);
+    buf_done(&x->memory);
     free(x->state);
     x->state = NULL;
 }
@@ -76,14 +77,18 @@ void exchange_task_read(const struct face_exchange *x, struct js_doc *doc, struc
 {
     uint32_t task = exchange_task(doc, line);
     ASSERT(task);
-    uint32_t created = js_get(doc, task, "created_at");
+    uint32_t created = js_get(doc, task, "created_at"), given = js_get(doc, task, "metadata");
     *ret = (struct face_task){.task_id = raw_of(doc, task, "task_id"),
                               .conversation_id = raw_of(doc, task, "conversation_id"),
                               .agent = raw_of(doc, task, "agent")};
     if (!created || !js_int(doc, created, &ret->created_at))
         ret->created_at = 0;
+    if (given && js_type(doc, given) == JS_OBJECT)
+        ret->metadata = js_raw(doc, given);
+    ret->request = x->state;
     if (x->after_answer.len)
         ret->after_answer = buf_str(&x->after_answer);
+    ret->request = x->state;
     if (x->client_id.len)
         ret->client_id = buf_str(&x->client_id);
 }

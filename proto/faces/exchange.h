@@ -29,9 +29,12 @@ struct face_input {
     int operation;           /* the route's */
     struct str conversation; /* {c} of the route's pattern, or STR_NULL */
     struct str task;         /* {t}, or STR_NULL */
+    struct str agent;        /* {a}, or STR_NULL */
     struct str query;        /* `a=1&b=2` as it came, or STR_NULL */
     struct str body;
     struct str idempotency_key; /* the header, or STR_NULL */
+    struct str header;          /* the one that the face reads, or STR_NULL */
+    struct str agents;          /* a JSON array, as in `welcome` */
     struct js_doc *doc;         /* scratch */
     int64_t now_ms;             /* Unix ms */
 };
@@ -47,7 +50,12 @@ struct face_http_ops {
                               struct js_doc *doc);
     /* The body of an error that the gateway itself finds (401, 413, 429 …). */
     void (*put_error)(struct buf *out, enum error e, const char *message);
-    const char *header, *header_value; /* one more of a stream's head; NULL: none */
+    const char *header,
+        *header_value; /* one more of a stream's head, in one piece or not; or NULL */
+    const char *last;  /* the data of one more message behind a stream's clean end, or NULL */
+    const char *reads; /* a header of the request, in lower case with its colon; NULL: none */
+    /* Appends the id of Server-Sent Events that says how far a reader is; NULL: they have none. */
+    void (*put_id)(struct buf *out, const struct face_stream *s, struct face_place at);
 };
 
 struct face_exchange {
@@ -59,8 +67,11 @@ struct face_exchange {
     struct buf reply;
     struct buf after_answer; /* FACE_FOLLOW: see struct face_task; empty: none */
     struct buf client_id;    /* the same */
-    uint64_t after; /* FACE_FOLLOW: the first messages that are not sent: the client has them */
-    void *state;    /* the face's own; freed with free() */
+    uint64_t after;    /* FACE_FOLLOW: the first messages that are not sent: the client has them */
+    bool is_whole;     /* FACE_FOLLOW: nothing is sent until the stream is over, and then its last
+                     * message as the body of one reply; what it says when idle may be the last */
+    void *state;       /* the face's own; freed with free() */
+    struct buf memory; /* the face's own */
 };
 
 /* Sets the ask; its body is "{" until exchange_ask_end. */

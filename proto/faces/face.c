@@ -60,12 +60,17 @@ void face_copy(struct buf *out, const char *key, const struct face_event *e, con
         buf_putstr(out, fallback);
 }
 
+#define HEAD_BYTES (MAX_OUTPUT - 3) /* a character has four bytes at most */
+
 /* FNV-1a, 64 bits. */
 void face_said_add(struct face_said *said, struct str text)
 {
     uint64_t hash = said->n ? said->hash : 0xcbf29ce484222325u;
-    for (size_t i = 0; i < text.n; i++)
+    for (size_t i = 0; i < text.n; i++) {
         hash = (hash ^ (unsigned char)text.p[i]) * 0x100000001b3u;
+        if (said->n + i + 1 == HEAD_BYTES)
+            said->head = hash;
+    }
     said->hash = hash;
     said->n += text.n;
 }
@@ -77,4 +82,13 @@ bool face_said_is(const struct face_said *said, struct str text)
         return false;
     face_said_add(&other, text);
     return text.n == 0 || other.hash == said->hash;
+}
+
+bool face_said_is_cut(const struct face_said *said, struct str text)
+{
+    struct face_said other = {0};
+    if (text.n < HEAD_BYTES || text.n > MAX_OUTPUT || text.n >= said->n)
+        return false;
+    face_said_add(&other, (struct str){text.p, HEAD_BYTES});
+    return other.head == said->head;
 }

@@ -25,9 +25,11 @@ struct face_sink {
 struct face_task {
     struct str task_id, conversation_id, agent;
     int64_t created_at;   /* Unix ms */
+    struct str metadata;  /* the task's, a JSON object, or STR_NULL */
     struct str client_id; /* the id that the client gave the run, or STR_NULL */
     struct str
-        after_answer; /* say only what comes after the answer to this question; or STR_NULL */
+        after_answer;    /* say only what comes after the answer to this question; or STR_NULL */
+    const void *request; /* the state of the face's exchange, which outlives the stream */
 };
 
 /* One event: doc has its data as node 0. */
@@ -36,6 +38,13 @@ struct face_event {
     uint64_t seq;
     int64_t ts; /* Unix ms */
     const struct js_doc *doc;
+};
+
+/* How far a reader is: behind the first n messages of an event, or, when n is 0, behind all of
+ * them. A replay makes the same messages, so a place stays good. */
+struct face_place {
+    uint64_t seq; /* 0: before the first event */
+    uint32_t n;
 };
 
 struct face_stream;
@@ -53,13 +62,19 @@ struct face_ops {
 struct face_stream {
     const struct face_ops *ops;
     bool is_over; /* the last message was put: the carrier ends the stream cleanly */
+    bool breaks;  /* with is_over: it cuts the connection instead, so that nobody takes what came
+                   * for the whole */
+    int status;   /* with is_over, of a reply in one piece (face_exchange): HTTP's; 0: 200 */
+    struct face_place place; /* while an event is told, the face itself may move it */
 };
 
 static inline void face_stream_event(struct face_stream *s, const struct face_event *e,
                                      const struct face_sink *to)
 {
-    if (!s->is_over)
-        s->ops->event(s, e, to);
+    if (s->is_over)
+        return;
+    s->ops->event(s, e, to);
+    s->place = (struct face_place){.seq = e->seq};
 }
 static inline void face_stream_idle(struct face_stream *s, const struct face_sink *to)
 {
@@ -92,8 +107,12 @@ void face_copy(struct buf *out, const char *key, const struct face_event *e, con
  * were cut. It spares a stream a copy of all that it has said. */
 struct face_said {
     uint64_t n, hash;
+    uint64_t head; /* the hash of the beginning that a cut answer shares */
 };
 void face_said_add(struct face_said *said, struct str text);
 bool face_said_is(const struct face_said *said, struct str text);
+/* Whether it is a beginning of what was said that ends at MAX_OUTPUT, behind a whole character: the
+ * final answer that the gateway makes of tokens, which is no other answer. */
+bool face_said_is_cut(const struct face_said *said, struct str text);
 
 #endif

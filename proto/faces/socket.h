@@ -32,7 +32,10 @@ struct face_frame {
 struct face_ws_ops {
     const struct face_http_ops *http; /* its exchanges and their stream */
     int operation;                    /* of a frame's request */
-    int query_operation; /* of a request that the address itself is; -1: there are none */
+    const char *query_name; /* a parameter that makes the address itself a request; or NULL */
+    int query_operation;    /* of that one */
+    bool one_at_a_time;     /* frames of one id, "" too: a second one while the first is under way
+                             * is refused */
     void (*read)(struct js_doc *doc, struct str text, struct face_frame *ret);
     /* Each appends the JSON of one frame.  begun, nothing: may be NULL where nothing is said. */
     void (*put_begun)(struct buf *out, struct str id, const struct face_exchange *x);

@@ -356,3 +356,23 @@ scene(
   },
   { compression: true },
 );
+
+for (const share of [true, false]) {
+  const config = { origins: ["http://elsewhere.example"] };
+  scene(
+    `a page that is refused learns why, and says it once, ${share ? "in a worker" : "by itself"}`,
+    async (its) => {
+      const warnings = [];
+      const prepare = (page) =>
+        page.on("console", (message) => message.type() === "warning" && warnings.push(message.text()));
+      const tab = await its.tab({ prepare, share, backoff: { baseMs: 1, capMs: 1 } });
+      await tab.waitFor(() => client.trouble?.cause === "origin");
+      await its.gateway.stop();
+      await tab.waitFor(() => client.trouble?.cause === "gateway");
+      const told = warnings.filter((text) => text.startsWith("holdfast: "));
+      assert.equal(told.length, 1);
+      assert.match(told[0], new RegExp(`accepts no pages of ${its.origin}: add "${its.origin}" to "origins"`));
+    },
+    config,
+  );
+}

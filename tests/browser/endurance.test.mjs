@@ -41,7 +41,7 @@ for (const seconds of [1, 30, 120]) {
     puppet.say(" deep");
     await chat.page.clock.runFor(seconds * 1_000);
     await chat.ask("And the sky?");
-    await chat.waitForText("waiting to be sent…", ".turn:nth-of-type(2) > .marks");
+    await chat.waitForText("Waiting to be sent…", ".turn:nth-of-type(2) > .on-its-way .marks");
     await chat.page.waitForFunction(() =>
       document.querySelector("#connection-text").textContent.endsWith("1 message waiting"),
     );
@@ -142,7 +142,7 @@ scene("a token runs out, a new one comes, and nothing is lost", async (its) => {
   const { chat, puppet } = await its.asked({ profile });
   puppet.say(" deep");
   await chat.waitForState("closed");
-  assert.match(await chat.textOf("#connection-text"), /^Closed: /);
+  assert.match(await chat.textOf("#connection-text"), /^Signed out/);
   assert.match(await chat.textOf(".turn .answer"), /^Deep – very/);
   puppet.say(" indeed");
   await signIn(3_600);
@@ -176,7 +176,7 @@ scene("a page of ten thousand events of every kind is drawn in few steps", async
     all.map((each) => each.checkVisibility({ contentVisibilityAuto: true })),
   );
   assert.deepEqual([drawn.at(0), drawn.at(-1)], [false, true], "what has scrolled away is not");
-  await chat.page.click(".cards > button");
+  await chat.page.click(".earlier");
   await chat.page.waitForFunction(() => document.querySelectorAll(".turn .tool").length === 1_000);
   await chat.assertIsJournal();
 

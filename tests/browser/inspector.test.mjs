@@ -31,7 +31,7 @@ async function saved(page) {
 
 scene("a task's events are shown on a time line, and scrubbed", async (its) => {
   const { chat, page, events } = await inspected(its);
-  const rows = await page.locator(".rows tbody td:nth-child(3)").allTextContents();
+  const rows = await page.locator(".rows tbody td:nth-child(4)").allTextContents();
   assert.deepEqual(rows, events.map(({ event }) => event));
   await page.click(".rows button:text-is('5')");
   await chat.waitForText(`event 5 of ${events.length}`, "#place");
@@ -44,10 +44,98 @@ scene("a task's events are shown on a time line, and scrubbed", async (its) => {
   await chat.waitForText(textOf(events).trim(), ".state .answer");
 });
 
+scene("events are filtered by their kind, and searched", async (its) => {
+  const { chat, page, events } = await inspected(its);
+  const numbers = () => page.locator(".rows tbody td:nth-child(1)").allTextContents();
+  const of = (some) => some.map(({ seq }) => String(seq));
+  await page.selectOption(".filter select", "life");
+  assert.deepEqual(await numbers(), of(events.filter(({ event }) => event.startsWith("task."))));
+  await page.selectOption(".filter select", "all");
+  await page.fill(".filter input", "\"12 ");
+  const saying = events.filter(({ event, data }) => `${event} ${JSON.stringify(data)}`.includes('"12 '));
+  assert.ok(saying.length > 0 && saying.length < events.length);
+  assert.deepEqual(await numbers(), of(saying));
+  await chat.waitForText(`${saying.length} of ${events.length} events`, ".filter .hint");
+});
+
+scene("the connection is seen: its states, frames both ways, cursors, latency", async (its) => {
+  const { chat, puppet } = await its.asked();
+  const { page } = chat;
+  await page.click(".turn .inspect");
+  await chat.waitForText("event 5 of 5", "#place");
+  await page.click("#bar nav a:text-is('Connection')");
+  await chat.waitForText("live", "[data-fact=State] dd");
+  await page.waitForSelector("[data-fact=Latency] dd:has-text('median')"); // of the ping that opening it sends
+  const rows = (way) => page.locator(`.frames tr[data-way=${way}] td:nth-child(4)`).allTextContents();
+  assert.ok((await rows("out")).includes("resume") && (await rows("out")).includes("ping"));
+  assert.ok((await rows("in")).includes("pong"));
+  assert.deepEqual((await rows("state")).slice(-2), ["live", "connecting"]);
+  await chat.waitForText("5", "[data-cursor] strong");
+  puppet.say(" deep");
+  await chat.waitForText("6", "[data-cursor] strong"); // the stream goes on while the connection is looked at
+  await its.network.cut();
+  await page.waitForSelector(".frames tr[data-way=state] td:text-is('waiting')");
+  assert.match(await chat.textOf("[data-fact=Trouble] dd"), /1006/);
+  await its.network.restore();
+  await page.waitForFunction(() => document.querySelector("[data-fact=State] dd").textContent === "live");
+  await page.selectOption(".frames select", "out");
+  await page.fill(".frames input", '"ping"');
+  await page.click(".frames .rows button");
+  assert.match(await chat.textOf(".frames .event-data"), /"type": "ping"/);
+  assert.ok(!(await page.content()).includes((await chat.guest()).token)); // a picture of it gives nobody away
+  await page.click("#bar nav a:text-is('Streams')");
+  await chat.waitForText("event 6 of 6", "#place");
+  puppet.exit();
+});
+
+scene("faults are switches of the connection's page", async (its) => {
+  const chat = await its.chat({ file: "inspector.html", hash: "#connection" });
+  const { page } = chat;
+  await chat.waitForText("live", "[data-fact=State] dd");
+  await page.fill("[name=refuse]", "2");
+  await page.fill("[name=closeCode]", "4429");
+  await page.click(".faults button:text-is('Apply')");
+  await page.waitForFunction(() => [...document.querySelectorAll(".frames .gist")].filter((row) => row.textContent.includes("4429")).length >= 2);
+  await chat.waitForText("live", "[data-fact=State] dd");
+  assert.equal(new URL(page.url()).searchParams.get("fault"), "refuse:2,closeCode:4429");
+  assert.equal(await page.inputValue("[name=refuse]"), "2");
+  await page.click(".faults button:text-is('None')");
+  await page.waitForURL((url) => !url.searchParams.has("fault"));
+  await chat.waitForText("live", "[data-fact=State] dd");
+});
+
+scene("pieces of text become one row; gaps and sizes are shown", async (its) => {
+  const chat = await its.chat({ file: "inspector.html" });
+  const { page } = chat;
+  await page.setInputFiles("#file", fileOf([0, 5, 2_005]));
+  await chat.waitForText("event 3 of 3", "#place");
+  const column = (n) => page.locator(`.rows tbody td:nth-child(${n})`).allTextContents();
+  assert.deepEqual(await column(3), ["", "+5 ms", "+2.0 s"]);
+  assert.deepEqual(await page.locator(".gap[data-long]").allTextContents(), ["+2.0 s"]);
+  const bytes = [0, 5, 2_005].map((ms, at) => JSON.stringify({ type: "event", ...lineOf(ms, at) }).length + 1);
+  assert.deepEqual(await column(5), bytes.map((each) => `${each} B`));
+  await page.click(".filter .join");
+  assert.deepEqual(await column(1), ["1–3"]);
+  assert.deepEqual(await column(6), ["0 5 2005 "]);
+  await page.click(".rows button");
+  await chat.waitForText("event 3 of 3", "#place");
+  assert.match(await chat.textOf(".event-data"), /"text": "0 5 2005 "/);
+});
+
+scene("a stream is looked at while it runs", async (its) => {
+  const { chat, puppet } = await its.asked();
+  await chat.page.click(".turn .inspect");
+  await chat.waitForText("event 5 of 5", "#place");
+  puppet.say(" deep");
+  await chat.waitForText("event 6 of 6", "#place");
+  puppet.exit();
+});
+
+const task_id = "01HZ0000000000000000000000";
+const lineOf = (ms, at) => ({ task_id, seq: at + 1, ts: 1_000 + ms, event: "token", data: { text: `${ms} ` } });
+
 /** A stream whose events came at these moments, in ms, as a file. */
 function fileOf(moments) {
-  const task_id = "01HZ0000000000000000000000";
-  const lineOf = (ms, at) => ({ task_id, seq: at + 1, ts: 1_000 + ms, event: "token", data: { text: `${ms} ` } });
   const lines = moments.map((ms, at) => `${JSON.stringify(lineOf(ms, at))}\n`);
   return { name: "stream.jsonl", mimeType: "application/jsonl", buffer: Buffer.from(lines.join("")) };
 }

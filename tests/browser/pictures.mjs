@@ -22,6 +22,9 @@ const pictures = {
   "phone-empty": ["empty", phone],
   "phone-working": ["working", phone],
   "phone-question": ["question", { ...phone, colorScheme: "dark" }],
+  failed: ["failed", desk],
+  order: ["order", { ...desk, colorScheme: "dark" }],
+  empty: ["empty", desk],
 };
 
 for (const [name, [state, options]] of Object.entries(pictures)) {

@@ -339,7 +339,7 @@ static inline void text_task(struct buf *out, const struct task_record *t)
         t->name,           t->description,     t->input,          t->metadata,
         t->parent_task_id, t->parent_run_id,   t->parent_call_id, t->parent_agent_id,
         s->error_message,  s->output,          s->result,         s->undelivered,
-        s->waiting_for,    s->answers,         t->ancestors};
+        s->waiting_for,    s->answers,         t->ancestors,      t->context};
     buf_putf(out, "task %lld %lld %d %d %d %lld ", (long long)t->event_bytes, (long long)t->key,
              t->type, t->notify_on_complete, t->waits, (long long)t->created_at);
     buf_putf(out, "%d %d %.3f %llu %llu %lld %lld %lld %d %d ", s->status, s->error, s->progress,
@@ -367,7 +367,8 @@ static inline void text_answer(struct buf *out, int status, const struct answer 
     }
     for (size_t i = 0; i < a->n_conversations; i++) {
         const struct conversation_record *c = &a->conversations[i];
-        buf_putf(out, "conversation %lld %u %u ", (long long)c->updated_at, c->running, c->notices);
+        buf_putf(out, "conversation %lld %u %u %d ", (long long)c->updated_at, c->running,
+                 c->notices, c->unlisted);
         text_str(out, c->conversation_id);
         text_str(out, c->title);
         text_str(out, c->agent);

@@ -116,6 +116,39 @@ static void test_task_set_changes_the_changing_half(void **state)
     assert_int_equal(t->created_at, 1001);
 }
 
+static struct str live_context(struct fixture *f, int64_t key)
+{
+    const struct answer *a = ask(f, (struct query){.kind = QUERY_LIVE});
+    for (size_t i = 0; i < a->n_tasks; i++)
+        if (a->tasks[i].key == key)
+            return a->tasks[i].context;
+    return STR_NULL;
+}
+
+/* For the start alone: who looks a task up, or lists some, does not read it. */
+static void test_context_is_kept_until_the_task_has_ended(void **state)
+{
+    struct fixture *f = *state;
+    for (int64_t key = 1; key <= 3; key++) {
+        struct task_record t = task_of(key, "o", "c", key == 1 ? "t1" : key == 2 ? "t2" : "t3");
+        t.context = key == 3 ? STR_NULL : STR("[{\"role\":\"user\",\"content\":\"\"}]");
+        put_record(f, t);
+    }
+    commit(f);
+    kit_reopen(f);
+    assert_str(live_context(f, 1), "[{\"role\":\"user\",\"content\":\"\"}]");
+    assert_null(live_context(f, 3).p);
+    assert_null(ask(f, about_task("o", "c", "t1"))->tasks[0].context.p);
+    assert_null(ask(f, about(QUERY_TASKS, "o", "c"))->tasks[0].context.p);
+    put_state(f, 1, (struct task_state){.status = STATUS_RUNNING, .first = 1, .head = 2});
+    put_state(f, 2, (struct task_state){.status = STATUS_FAILED, .first = 1, .head = 2});
+    commit(f);
+    assert_non_null(live_context(f, 1).p);
+    put_state(f, 2, (struct task_state){.status = STATUS_RUNNING, .first = 1, .head = 2});
+    commit(f); /* no core does this: here it shows that the context is gone */
+    assert_null(live_context(f, 2).p);
+}
+
 static void test_tasks_are_listed_newest_first(void **state)
 {
     struct fixture *f = *state;
@@ -429,6 +462,7 @@ int main(void)
         BOTH(test_task_comes_back_as_it_was_put),
         BOTH(test_task_is_found_by_all_three_ids_only),
         BOTH(test_task_set_changes_the_changing_half),
+        BOTH(test_context_is_kept_until_the_task_has_ended),
         BOTH(test_tasks_are_listed_newest_first),
         BOTH(test_tasks_that_are_turns_are_of_type_chat_and_notice),
         BOTH(test_results_are_ended_background_tasks_not_acked),

@@ -60,6 +60,7 @@ static void step_new(struct world *w, struct fixture *f)
     t.type = (enum task_type)pick(w, 4);
     t.waits = pick(w, 2);
     t.ancestors = pick(w, 2) ? STR("above") : STR_NULL;
+    t.context = pick(w, 3) == 0 ? STR("[{\"role\":\"user\"}]") : STR_NULL;
     t.state.status = STATUS_PENDING;
     if (pick(w, 3) == 0)
         t.input = STR_NULL;
@@ -193,6 +194,7 @@ static void step_conversation(struct world *w, struct fixture *f)
     } else {
         put_conversation(f, ANY(w, owners), ANY(w, conversations), pick(w, 2) ? id : NULL,
                          pick(w, 4) == 0, 100 + pick(w, 50));
+        f->batch->ops[f->batch->n_ops - 1].unlisted = pick(w, 3) == 0;
     }
 }
 

@@ -40,7 +40,7 @@ static int64_t number(struct fixture *f, const char *sql)
 static void run_sql(struct fixture *f, const char *sql)
 {
     struct store_sqlite *s = f->store;
-    assert_int_equal(conn_exec(&s->writer, sql), STORE_OK);
+    assert_int_equal(sql_conn_exec(&s->writer, sql), STORE_OK);
 }
 
 static int open_again(const char *dir, char *ret_error)
@@ -175,13 +175,13 @@ static void test_migrations_go_forward_one_by_one(void **state)
     put_task(f, 1, "o", "c", "t1");
     commit(f);
     assert_int_equal(number(f, "PRAGMA user_version"), schema_version);
-    assert_int_equal(schema_migrate(&s->writer, scripts, n + 2, error), STORE_OK);
+    assert_int_equal(sql_schema_migrate(&s->writer, scripts, n + 2, error), STORE_OK);
     assert_int_equal(number(f, "SELECT x FROM two"), 3);
-    assert_int_equal(schema_migrate(&s->writer, scripts, n + 2, error),
+    assert_int_equal(sql_schema_migrate(&s->writer, scripts, n + 2, error),
                      STORE_OK); /* nothing to do */
     assert_int_equal(number(f, "SELECT x FROM two"), 3);
 
-    assert_true(schema_migrate(&s->writer, scripts, n + 3, error) <
+    assert_true(sql_schema_migrate(&s->writer, scripts, n + 3, error) <
                 0); /* all of a script or nothing */
     snprintf(from, sizeof from, "version %d", n + 3);
     assert_non_null(strstr(error, from));
@@ -259,17 +259,17 @@ static void test_old_reader_stops_no_commit(void **state)
 {
     struct fixture *f = *state;
     struct store_sqlite *s = f->store;
-    struct conn old;
+    struct sql_conn old;
     uint64_t next = 1;
     s->wal_limit = 64;
     put_task(f, 1, "o", "c", "t1");
     commit(f);
-    assert_int_equal(conn_open(&old, s->path, true), STORE_OK);
-    assert_int_equal(conn_exec(&old, "BEGIN; SELECT count(*) FROM tasks"), STORE_OK);
+    assert_int_equal(sql_conn_open(&old, s->path, true), STORE_OK);
+    assert_int_equal(sql_conn_exec(&old, "BEGIN; SELECT count(*) FROM tasks"), STORE_OK);
     while (store_sqlite_wal_bytes(s) < 10 * 64 * 4096)
         commit_lines(f, 1, &next);
-    assert_int_equal(conn_exec(&old, "COMMIT"), STORE_OK);
-    conn_close(&old);
+    assert_int_equal(sql_conn_exec(&old, "COMMIT"), STORE_OK);
+    sql_conn_close(&old);
     while (store_sqlite_wal_bytes(s) >= 64 * 4096)
         commit_lines(f, 1, &next);
     assert_lines(ask(f, (struct query){.kind = QUERY_TAILS}), 0, 1, 1, next - 1);

@@ -134,6 +134,7 @@ static void test_talk_history_that_is_none(void **state)
 {
     struct js_doc doc = {0};
     (void)state;
+    assert_false(talk_put_context(&talk, &doc, STR_NULL, STR("{}")));
     assert_false(talk_put_history(&talk, &doc, STR("{}")));
     assert_false(talk_put_history(&talk, &doc, STR("[")));
     assert_true(talk_put_history(&talk, &doc, STR("[]")));
@@ -143,6 +144,35 @@ static void test_talk_history_that_is_none(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* PROTOCOL.md 8: one system message, in front, the agent's own first. */
+static void test_context_instructs_in_one_system_message(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *system, *context, *json;
+    } table[] = {
+        {"own", "[]", "[{\"role\":\"system\",\"content\":\"own\"}]"},
+        {NULL, "[]", "[]"},
+        {NULL, "[{\"role\":\"system\",\"content\":\"a\"}]",
+         "[{\"role\":\"system\",\"content\":\"a\"}]"},
+        {"own",
+         "[{\"role\":\"system\",\"content\":\"a\"},{\"role\":\"user\",\"content\":\"q\"},"
+         "{\"role\":\"assistant\",\"content\":\"r\"},{\"role\":\"system\",\"content\":\"b\"}]",
+         "[{\"role\":\"system\",\"content\":\"own\\n\\na\\n\\nb\"},"
+         "{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"r\"}]"},
+    };
+    struct js_doc doc = {0};
+    for (size_t i = 0; i < countof(table); i++) {
+        talk_done(&talk);
+        talk_init(&talk);
+        assert_true(
+            talk_put_context(&talk, &doc, str_of(table[i].system), str_of(table[i].context)));
+        struct str got = talk_str(&talk);
+        assert_int_equal(got.n, strlen(table[i].json));
+        assert_memory_equal(got.p, table[i].json, got.n);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +180,7 @@ int main(void)
         TEST(test_talk_without_a_system_message),
         TEST(test_g02_g26_talk_takes_turns),
         TEST(test_talk_history_that_is_none),
+        TEST(test_context_instructs_in_one_system_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,10 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "proto/faces/ag_ui.h"
 #include "proto/faces/ai_sdk.h"
+#include "proto/faces/openai.h"
+#include "proto/faces/responses.h"
 
-static const struct face_ops *const faces[] = {&ai_sdk_ops};
-static const struct face_ws_ops *const sockets[] = {&ai_sdk_ws_ops};
+static const struct face_ops *const faces[] = {&ai_sdk_ops, &openai_ops, &responses_ops,
+                                               &ag_ui_ops};
+static const struct face_http_ops *const others[] = {&openai_http_ops, &ag_ui_http_ops};
+static const struct face_ws_ops *const sockets[] = {&ai_sdk_ws_ops, &responses_ws_ops};
 static struct js_doc doc, check;
 
 static void keep(void *arg, const char *name, struct str json)
@@ -58,9 +63,12 @@ static void exchange(const struct face_http_ops *ops, int operation, struct str 
                                   .task = STR("t"),
                                   .query = body,
                                   .body = body,
+                                  .agents = STR("[{\"name\":\"a\"}]"),
+                                  .agent = STR("a"),
+                                  .header = body,
                                   .doc = &doc};
-    if (ops->begin(&x, &in) != FACE_REPLY)
-        ASSERT(js_parse(&check, x.ask.body.bytes, x.ask.body.len, JS_ANY_NUMBER));
+    const struct buf *made = ops->begin(&x, &in) == FACE_REPLY ? &x.reply : &x.ask.body;
+    ASSERT(made->len == 0 || js_parse(&check, made->bytes, made->len, JS_ANY_NUMBER));
     exchange_done(&x);
 }
 
@@ -72,13 +80,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     struct str rest = {(const char *)data + 1, n - 1};
     for (size_t i = 0; i < countof(sockets); i++) {
         read_frame(sockets[i], rest);
-        exchange(sockets[i]->http, data[0] % 4, rest);
+        exchange(sockets[i]->http, data[0] % 6, rest);
     }
+    for (size_t i = 0; i < countof(others); i++)
+        exchange(others[i], data[0] % 4, rest);
     for (size_t i = 0; i < countof(faces); i++) {
+        const struct openai_options openai = {data[0] & 0x20, data[0] & 0x10};
+        const struct responses_state state = {.way = data[0] & 0x20 ? RESPONSES_WHOLE
+                                                                    : RESPONSES_EVENTS};
         struct buf first = {0}, again = {0};
         const struct face_task task = {.task_id = STR("01ARZ3NDEKTSV4RRFFQ69G5FAV"),
                                        .conversation_id = STR("c"),
                                        .agent = STR("a"),
+                                       .request = faces[i] == &openai_ops ? (const void *)&openai
+                                                  : faces[i] == &responses_ops ? &state
+                                                                               : NULL,
                                        .after_answer = data[0] & 0x80 ? STR("q") : STR_NULL};
         struct face_stream *a = faces[i]->make(&task), *b = faces[i]->make(&task);
         tell(a, rest, &first);

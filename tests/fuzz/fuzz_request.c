@@ -46,6 +46,7 @@ static void check_request(const struct request *r)
     check_span(r, r->name, 1, MAX_NAME);
     check_span(r, r->description, 0, MAX_DESCRIPTION);
     check_span(r, r->metadata, 2, MAX_METADATA);
+    check_span(r, r->context, 2, MAX_CONTEXT);
     check_span(r, r->content, 0, SIZE_MAX);
     check_span(r, r->input_id, 1, MAX_INPUT_ID);
     check_span(r, r->answer_text, 0, SIZE_MAX);

@@ -1,5 +1,7 @@
 """background, results and ack (PROTOCOL.md 5)."""
 
+import pytest
+
 from holdfast import names, new_id
 
 
@@ -47,3 +49,23 @@ def test_failed_background_has_its_status_and_partial_text(client):
     client.finish({"token": "part"}, {"exit": 1}, conversation=conversation, background=True)
     results = client.call("results", conversation_id=conversation)["results"]
     assert [(r["status"], r["answer"]) for r in results] == [("failed", "part")]
+
+
+def title_of(client, conversation):
+    rows = client.call("conversations")["conversations"]
+    return next(row.get("title") for row in rows if row["conversation_id"] == conversation)
+
+
+@pytest.mark.parametrize("given, title", [
+    ({}, "Sift the archive " + "x" * 63),
+    ({"description": "Sifts"}, "Sifts"),
+    ({"description": "Sifts", "name": "sifter"}, "sifter"),
+])
+def test_conversation_that_begins_in_the_background_has_a_title(client, given, title):
+    """PROTOCOL.md 5, title: of the name, the description or the input of that task."""
+    conversation = f"title-{len(title)}"
+    task = client.chat("Sift the archive " + "x" * 200, conversation=conversation, background=True, **given)
+    client.wait_terminal(task)
+    assert title_of(client, conversation) == title
+    client.wait_terminal(client.chat("And a chat", conversation=conversation))
+    assert title_of(client, conversation) == title

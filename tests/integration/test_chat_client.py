@@ -6,11 +6,12 @@ import pathlib
 import re
 import shlex
 import subprocess
+import termios
 
 import pytest
 
 import tokens
-from gateway import BINARY, Gateway, free_port, refusing_port, run
+from gateway import BINARY, WAIT_S, Gateway, free_port, refusing_port, run
 from holdfast import Client, ids, program, wait_until
 from relay import Relay
 from terminal import Command
@@ -93,6 +94,17 @@ def test_usage_is_2(chat):
     assert run("chat", "ws://host:port", "hi").returncode == 2
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "localhost:8080", "gateway.example:443", "[::1]:8080"])
+def test_address_without_a_scheme_is_no_message(address):
+    said = run("chat", address, "hi")
+    assert said.returncode == 2 and not said.stdout and "ws://HOST:PORT" in str(said.stderr)
+
+
+def test_words_with_a_colon_are_a_message(chat):
+    for words in (["at", "10:30"], ["10:30", "then"], ["e.g.", "this:", "7"], ["see", "a.b:7"]):
+        assert chat.run(*words)[:2] == (0, " ".join(words) + "\n")
+
+
 def test_agent_and_conversation_are_chosen(chat):
     status, _, err = chat.run("--agent", "nobody", "hi")
     assert status == 1 and "nobody" in err or "agent" in err
@@ -116,6 +128,7 @@ def test_unreachable_gateway_is_told_at_once(chat):
     with refusing_port() as port:
         status, _, err = Command("chat", f"ws://127.0.0.1:{port}", "hi", environ=chat.environ).end()
     assert status == 1 and "cannot connect" in err
+    assert "nothing listens there" in err and "holdfast serve" in err
 
 
 # ---------------------------------------------------------------- leaving and coming back
@@ -321,3 +334,106 @@ def test_question_without_a_terminal_is_told(chat):
         client.call("respond", conversation_id=conversation, task_id=task, input_id="q1", answer="red")
     status, out, _ = command.end()
     assert status == 0 and '"red"' in out
+
+
+# ---------------------------------------------------------------- a talk
+
+
+def test_talk_asks_one_question_after_another_in_one_conversation(chat):
+    talk = chat.start(terminal=True)
+    talk.until("> ")
+    talk.type("first question\n")
+    talk.until("first question\r\n> ")
+    talk.type(program({"answer": "history"}) + "\n")
+    talk.type("/quit\n")
+    status, out, _ = talk.end()
+    assert status == 0
+    with chat.client() as client:
+        assert len(client.call("conversations")["conversations"]) == 1
+    assert out.count("· task ") == 2
+    conversations = set(re.findall(r"· task ([\w-]+)/", out))
+    assert len(conversations) == 1
+
+
+def test_talk_ctrl_c_stops_the_answer_and_then_leaves(chat):
+    talk = chat.start(terminal=True)
+    talk.until("> ")
+    talk.type(program({"token": "begun"}, {"hang": 1}) + "\n")
+    talk.until("· task ")
+    talk.interrupt()
+    talk.until("it stops")
+    talk.until("cancelled")
+    talk.type("still there\n")
+    talk.until("still there\r\n> ")
+    talk.interrupt()
+    assert talk.end()[0] == 0
+    with chat.client() as client:
+        (row,) = client.call("conversations")["conversations"]
+        tasks = client.call("tasks", conversation_id=row["conversation_id"])["tasks"]
+    assert [task["status"] for task in tasks] == ["cancelled", "completed"]
+
+
+def test_talk_knows_its_commands_and_begins_anew(chat):
+    talk = chat.start(terminal=True)
+    talk.until("> ")
+    talk.type("/agents\n")
+    talk.until("script\x1b[0m\r\n")
+    talk.type("/help\n")
+    talk.until("/resume CONVERSATION/TASK")
+    talk.type("/agent nobody\n")
+    talk.until("for nobody")
+    talk.type("hello\n")
+    talk.until("holdfast: ")
+    talk.type("/agent script\none\n")
+    talk.until("one\r\n> ")
+    talk.type("/new\ntwo\n")
+    talk.until("two\r\n> ")
+    talk.type("\x04")
+    status, out, _ = talk.end()
+    assert status == 0
+    assert len(set(re.findall(r"· task ([\w-]+)/", out))) == 2
+
+
+def test_talk_edits_its_line_and_knows_the_lines_before(chat):
+    talk = chat.start(terminal=True)
+    talk.until("> ")
+    talk.type("helo\x1b[Dl\x01Oh: \n")
+    talk.until("Oh: hello\r\n> ")
+    talk.type("\x1b[A!\n")
+    talk.until("Oh: hello!\r\n> ")
+    talk.type("\x1b[A\x1b[A\x1b[B\x15\x04")  # up, up, down; Ctrl-U, Ctrl-D
+    status, out, _ = talk.end()
+    assert status == 0 and out.count("· task ") == 2
+
+
+def test_answer_on_a_terminal_is_lightly_styled(chat):
+    said = "# T\n**b** `c`\n```\n# d\n```\ne"
+    assert chat.ask({"token": said})[1] == said + "\n"
+    out = chat.ask({"token": said[:8]}, {"token": said[8:]}, terminal=True)[1]
+    assert "\x1b[1m# T\x1b[0m\r\n*" in out and "\x1b[36m`c`" in out and "\x1b[36m# d\x1b[0m\r\n" in out
+    assert re.sub(r"\x1b\[\d+m", "", out).endswith(said.replace("\n", "\r\n") + "\r\n")
+
+
+def test_terminal_is_left_as_it_was(chat):
+    for leave in ("/quit\n", "\x04"):
+        talk = chat.start(terminal=True)
+        flags = termios.tcgetattr(talk.keyboard)[3]
+        talk.until("> ")
+        talk.type(leave)
+        assert talk.process.wait(WAIT_S) == 0
+        assert termios.tcgetattr(talk.keyboard)[3] == flags
+        talk.end()
+
+
+def test_talk_survives_a_break(gateway, chat):
+    with Relay(gateway) as relay:
+        chat.gateway = relay
+        talk = chat.start(terminal=True)
+        talk.until("> ")
+        relay.cut()
+        talk.until("connecting again")
+        talk.type("after the break\n")
+        talk.until("· task ")
+        talk.type("/quit\n")
+        status, out, _ = talk.end()
+    assert status == 0 and "after the break" in out.split("· task ")[1]

@@ -1,6 +1,7 @@
 """The command line and the configuration (DESIGN 8)."""
 
 import json
+import os
 import re
 import subprocess
 
@@ -9,6 +10,7 @@ import pytest
 import tokens
 from gateway import BINARY, WAIT_S, Gateway, run, script_agent
 from holdfast import Client
+from terminal import Command
 
 
 def check(tmp_path, config):
@@ -128,6 +130,33 @@ def test_approval_that_amounts_to_a_shell_is_warned_of(tmp_path):
     assert "warning" not in check(tmp_path, {"terminal": {"approved": ["ls", "cat", "*"]}})[1]
 
 
+COMMENTED = """// the gateway of the test
+{
+  /* where: "{" is no brace here,
+     nor is // a comment */ "page": {"name": "a // b /* c */ \\" // d"}, // "drain_s": 1,
+  "drain_s": 7 /**/
+}
+"""
+
+
+def test_comments_are_blanks(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(COMMENTED)
+    assert run("check-config", str(path)).returncode == 0
+    shown = json.loads(run("print-config", str(path)).stdout)
+    assert shown["drain_s"] == 7 and shown["page"]["name"] == 'a // b /* c */ " // d'
+    for text, place in (('{ /* two\nlines */ "drain_s": x }', "line 2, column 21"), ("{} /* open", "not closed"),
+                        ("{} /", "line 1, column 4"), ('{"drain_s": 1 / 2}', "line 1, column 15")):
+        status, said = check(tmp_path, text)
+        assert status == 2 and place in said, said
+
+
+def test_what_was_not_given_is_not_printed(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text("{}")
+    assert "tls" not in json.loads(run("print-config", str(path)).stdout)
+
+
 def test_key_is_not_in_what_is_said(tmp_path):
     auth = tokens.config(tmp_path)
     path = tmp_path / "config.json"
@@ -176,3 +205,48 @@ def test_compression_is_off_unless_it_is_asked_for(tmp_path):
         path.write_text(text)
         assert run("check-config", str(path)).returncode == 0
         assert json.loads(run("print-config", str(path)).stdout)["compression"] is value
+
+
+def exec_agent(*command, **more):
+    return {"agents": [{"name": "a", "kind": "exec", "command": list(command), **more}]}
+
+
+def test_program_that_is_missing_is_named(tmp_path):
+    for config, said in ((exec_agent("pyhton3", "x.py"), 'agents[0].command: cannot start "pyhton3": No such file'),
+                         (exec_agent("/no/such/program"), 'cannot start "/no/such/program": No such file'),
+                         (exec_agent("python3", "nothere.py", cwd=str(tmp_path)), f'there is no "nothere.py" in {tmp_path}')):
+        status, text = check(tmp_path, config)
+        assert status == 0 and said in text, text
+    (tmp_path / "here.py").write_text("")
+    status, text = check(tmp_path, exec_agent("python3", "here.py", cwd=str(tmp_path)))
+    assert status == 0 and "warning" not in text
+
+
+def test_serve_warns_of_a_program_that_is_missing():
+    with Gateway(exec_agent("pyhton3", default=True)) as gateway:
+        gateway.logged("component=agents", "event=program_missing", "pyhton3")
+        gateway.logged("event=ready", f"open=http://127.0.0.1:{gateway.port}")
+
+
+def test_serve_ends_its_start_with_the_url_on_a_terminal(tmp_path):
+    serve = Command("serve", "--listen", "127.0.0.1:0", "--data", str(tmp_path), environ=dict(os.environ), terminal=True)
+    serve.until("in a browser")
+    serve.interrupt()
+    out = serve.end()[1]
+    port = re.search(r'"listen":"127.0.0.1:(\d+)"', out)[1]
+    assert f"Open http://127.0.0.1:{port} in a browser. Ctrl-C stops." in out
+    assert out.index("event=ready") < out.index("Open http")
+    with Gateway() as gateway:
+        gateway.logged("event=ready")
+        assert not any("in a browser" in line for line in gateway.log)
+
+
+def test_each_command_has_help():
+    for command in ("serve", "check-config", "print-config", "keys", "doctor", "backup", "admin", "token", "chat", "version"):
+        for flag in ("--help", "-h"):
+            done = run(command, flag)
+            assert done.returncode == 0 and done.stdout.startswith(f"  holdfast {command}"), (command, flag)
+            assert done.stdout.count("  holdfast ") == done.stdout.count(f"  holdfast {command}")
+    for flag in ("help", "--help", "-h"):
+        done = run(flag)
+        assert done.returncode == 0 and "holdfast serve" in done.stdout and "holdfast chat" in done.stdout

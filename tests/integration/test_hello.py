@@ -36,6 +36,14 @@ def test_welcome_says_who_what_and_how_much(gateway):
         assert reply["limits"]["tasks_per_owner"] == 5000
 
 
+def test_agent_suggests_its_examples():
+    agents = [{"name": "a", "kind": "react", "examples": ["What is new?", "Say \"hi\""]},
+              {"name": "b", "kind": "react"}]
+    with Gateway({"agents": agents}) as gateway, Client(gateway, hello=False) as client:
+        told = {agent["name"]: agent.get("examples") for agent in client.call("hello")["agents"]}
+    assert told == {"a": ["What is new?", "Say \"hi\""], "b": None}
+
+
 def test_guest_without_token_is_new_each_time(clients):
     assert clients().owner != clients().owner
 

@@ -170,6 +170,25 @@ def test_flood_that_takes_nothing_is_cut_in_the_time_of_a_close():
             assert time.monotonic() - wire.flooded_at > 3
 
 
+def test_request_of_a_face_may_have_so_many_bytes():
+    """Its protocol's own error, also beyond what a message of ours may have."""
+    with Gateway({"limits": {"face_bytes": 2048, "message_bytes": 1024}}) as gateway:
+        token = json.loads(gateway.http("POST", "/v1/guest")[2])["token"]
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+
+        def ask(size):
+            body = {"id": "c", "messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "text": "hi"}]}]}
+            body["pad"] = "x" * (size - len(json.dumps(body)) - len(', "pad": ""'))
+            text = json.dumps(body)
+            assert len(text) == size
+            status, _, answer = gateway.http("POST", "/v1/ai/chat", text, headers)
+            return status, answer
+
+        assert ask(2048)[0] == 200
+        status, answer = ask(2049)
+        assert status == 413 and json.loads(answer)["error"]["code"] == "too_large"
+
+
 def test_every_limit_has_a_test():
     named = set(re.findall(r"^limits\.(\w+):", run("keys").stdout, re.M))
     here = pathlib.Path(__file__).read_text()

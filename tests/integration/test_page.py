@@ -1,15 +1,19 @@
 """How the page and its files are served: caching, compression, and what they may do."""
 
 import gzip
+import json
 import re
 
 import pytest
+
+from gateway import Gateway
 
 POLICY = {
     "default-src": "'none'",
     "script-src": "'self'",
     "style-src": "'self'",
     "img-src": "'self' data:",
+    "font-src": "'self'",
     "connect-src": "'self'",
     "worker-src": "'self'",
     "base-uri": "'none'",
@@ -107,3 +111,15 @@ def test_head_says_what_get_would(gateway):
 def test_only_files_that_were_built_in_are_there(gateway):
     for path in ("/assets/", "/assets/nothing.js", "/src/main.tsx", "/index.html.gz", "/inspector"):
         assert gateway.http("GET", path)[0] in (400, 404), path
+
+
+def test_facts_of_the_page_are_the_operators():
+    """PROTOCOL.md 7: name and sign-in of the page, for people who have no token."""
+    with Gateway() as gateway:
+        status, headers, body = gateway.http("GET", "/page.json")
+        assert (status, json.loads(body)) == (200, {"name": "Holdfast"})
+        assert headers["content-type"] == "application/json" and headers["cache-control"] == "no-store"
+    page = {"name": 'R"eef', "sign_in_url": "/login"}
+    with Gateway({"page": page}) as gateway:
+        assert json.loads(gateway.http("GET", "/page.json")[2]) == page
+        assert gateway.http("GET", "/page.json", headers={"Origin": "http://evil.example"})[0] == 403

@@ -1,5 +1,8 @@
 """A task whose oldest events are gone: that is said, and never skipped in silence (PROTOCOL.md 5, 7)."""
 
+import base64
+import json
+
 import pytest
 
 import database
@@ -66,6 +69,19 @@ def test_cursor_at_or_behind_the_first_that_is_kept_has_no_gap(pruned, reader, b
     assert reader.events_since(pruned.task) == pruned.events[after:]
 
 
+def test_answer_in_one_piece_is_whole_or_an_error(pruned):
+    """A face's reply that waits for the end (docs/faces.md): the end is among what is kept, or nothing is."""
+    said = {}
+    for key in ("k", "all"):
+        body = {"conversation": "c", "messages": [{"role": "user", "content": message(pruned)}]}
+        status, _, answer = pruned.http("POST", "/v1/chat/completions", json.dumps(body),
+                                        {"Authorization": f"Bearer {pruned.token}", "Content-Type": "application/json",
+                                         "Idempotency-Key": key})
+        said[key] = status, json.loads(answer)
+    assert said["k"][0] == 200 and said["k"][1]["choices"][0]["message"]["content"] == "the end"
+    assert said["all"][0] == 500 and said["all"][1]["error"]["code"] == "internal"
+
+
 def test_coalesced_replay_tells_the_gap_too(pruned, reader):  # F01
     since = len(reader.log)
     merged = reader.replay(pruned.task, 0, coalesce=True)
@@ -105,6 +121,21 @@ def test_gap_is_the_first_event_over_http(pruned):  # F01
     clean, events = sse(api, "c", pruned.empty["task_id"], 3)
     assert clean and events == [(None, "gap", {"after": 3, "first": HEAD + 1, "head": HEAD})]
     assert sse(api, "c", pruned.empty["task_id"], HEAD)[0] == 204
+
+
+@pytest.mark.parametrize("which", ["task", "empty"])
+def test_response_without_its_events_is_told_from_the_record(pruned, which):  # F01
+    task = getattr(pruned, which)
+    name = base64.urlsafe_b64encode(b"c").decode().rstrip("=")
+    api, path = Api(pruned, pruned.token), f"/responses/resp_{name}.{task['task_id']}"
+    status, response = api.ask("GET", path)
+    assert (status, response["status"]) == (200, "completed")
+    assert [item["content"][0]["text"] for item in response["output"]] == ["the end"]
+    headers = {"Authorization": "Bearer " + pruned.token}
+    if which == "task":  # numbers that are not those of before are not told
+        _, _, body = pruned.http("GET", f"/v1{path}?stream=true", None, headers)
+        kind, data = body.decode().split("data: ")[:2]
+        assert "event: error" in kind and json.loads(data)["code"] == "gone" and body.count(b"data: ") == 1
 
 
 def test_gaps_are_counted(pruned, reader):

@@ -166,7 +166,14 @@ def test_foreign_origin_reaches_no_path(gateway, client, kind):  # F66
             answer = bytes(wire.buffer).decode("latin-1")
         assert " 403 " in answer.split("\r\n")[0], (method, path, answer[:200])
         assert "access-control-allow-origin" not in answer.lower()
+        # Unreadable, and yet an answer: a page can tell it from a gateway that is not there (PROTOCOL.md, section 1).
+        assert "cross-origin-resource-policy: cross-origin" in answer.lower()
     assert client.call("conversations")["conversations"] == []
+
+
+def test_what_is_served_is_for_its_own_origin_alone(gateway):
+    for path in ("/", "/healthz", "/v1/conversations"):
+        assert gateway.http("GET", path)[1]["cross-origin-resource-policy"] == "same-origin", path
 
 
 # What stock libraries set by themselves, by their sources: eventsource 2 and launchdarkly-eventsource 2 (Accept,

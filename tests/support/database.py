@@ -11,7 +11,7 @@ UNSEALED = """SELECT 1 FROM tasks t WHERE head >= first
 # What the checksum of each table's rows covers; a task has three of its own, and its input's.
 SUMMED = {
     "marks": "next_key, newest_id",
-    "conversations": "owner, conversation_id, title, agent, updated_at, notices",
+    "conversations": "owner, conversation_id, title, agent, updated_at, notices, unlisted",
     "messages": "owner, conversation_id, message_id, task_id, role, partial, created_at, content",
     "request_keys": "owner, key, conversation_id, task_id, created_at",
     "journal": "row, bytes",
@@ -22,6 +22,7 @@ SUMMED = {
     "usage": "owner, bytes",
     "revocations": "owner, until",
     "outbox": "key, hook, id, at, body",
+    "contexts": "task_key, context",
 }
 TASK_SUMS = {
     "fixed_crc": "task_key, type, notify_on_complete, waits, created_at, owner, conversation_id, task_id, agent, name, "

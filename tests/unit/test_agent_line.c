@@ -174,6 +174,12 @@ static void test_agent_line_approval_may_have_options(void **state)
     decode_ok("{\"event\":\"input_required\",\"data\":{\"input_id\":\"q\",\"kind\":\"approval\","
               "\"prompt\":\"?\",\"options\":[]}}");
     assert_int_equal(line.option_ids.n, 0);
+    decode_ok("{\"event\":\"input_required\",\"data\":{\"input_id\":\"q\",\"kind\":\"approval\","
+              "\"prompt\":\"?\",\"options\":[\"y\",{\"id\":\"n\"}]}}");
+    assert_memory_equal(line.option_ids.p, "y\0n\0", 4);
+    decode_ok("{\"event\":\"input_required\",\"data\":{\"input_id\":\"q\",\"kind\":\"question\","
+              "\"prompt\":\"?\",\"options\":[5]}}"); /* nothing to check: any text answers */
+    assert_int_equal(line.option_ids.n, 0);
 }
 
 static void test_agent_line_timeout_is_rounded_up(void **state)
@@ -296,15 +302,16 @@ static const struct {
      "input_required: \"input_id\" must be a string of 1 to 128 bytes"},
     {EVENT("input_required", "{\"input_id\":\"q\",\"kind\":\"choice\",\"prompt\":\"\"}"),
      "input_required: \"kind\" must be approval or question"},
-#define OPTIONS(list)                                                                                 \
-    {                                                                                                 \
-        EVENT("input_required",                                                                       \
-              "{\"input_id\":\"q\",\"kind\":\"approval\",\"prompt\":\"\",\"options\":" list "}"),     \
-            "input_required: \"options\" must be a list of at most 32 objects with id, name and kind" \
+#define OPTIONS(list)                                                                               \
+    {                                                                                               \
+        EVENT("input_required",                                                                     \
+              "{\"input_id\":\"q\",\"kind\":\"approval\",\"prompt\":\"\",\"options\":" list "}"),   \
+            "input_required: \"options\" must be a list of at most 32 texts, or objects with an id" \
     }
     OPTIONS("{}"),
-    OPTIONS("[\"y\"]"),
-    OPTIONS("[{\"id\":\"y\",\"name\":\"\"}]"),
+    OPTIONS("[5]"),
+    OPTIONS("[\"\"]"),
+    OPTIONS("[{\"name\":\"y\"}]"),
     OPTIONS("[{\"id\":\"\",\"name\":\"\",\"kind\":\"\"}]"),
     OPTIONS("[{\"id\":\"a\\u0000\",\"name\":\"\",\"kind\":\"\"}]"),
     {EVENT("input_required", "{\"input_id\":\"q\",\"kind\":\"question\"}"),

@@ -114,6 +114,26 @@ static void test_another_final_answer_takes_the_last_run_back(void **state)
                                "{\"type\":\"text-delta\",\"id\":\"text-2\",\"delta\":\"final\"}\n");
 }
 
+/* What tokens say beyond 256 KiB is in the events alone: the answer that is made of them is cut. */
+static void test_cut_final_answer_takes_nothing_back(void **state)
+{
+    struct buf data = {0};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        bool is_token = i < 2;
+        size_t n = (is_token ? 200 : 256) * 1024;
+        buf_clear(&data);
+        buf_puts(&data, is_token ? "{\"text\":\"" : "{\"output\":\"");
+        memset(buf_reserve(&data, n), 'x', n);
+        data.len += n;
+        buf_puts(&data, "\"}");
+        buf_clear(&got);
+        tell(is_token ? EVENT_TOKEN : EVENT_FINAL_ANSWER, data.bytes);
+    }
+    assert_int_equal(got.len, 0);
+    buf_done(&data);
+}
+
 static void test_final_answer_alone_is_text(void **state)
 {
     (void)state;
@@ -320,6 +340,7 @@ int main(void)
         TEST(test_answer_in_pieces_is_one_text_part),
         TEST(test_thoughts_and_tools_keep_their_place),
         TEST(test_another_final_answer_takes_the_last_run_back),
+        TEST(test_cut_final_answer_takes_nothing_back),
         TEST(test_final_answer_alone_is_text),
         TEST(test_failure_is_an_error_and_a_cancel_an_abort),
         TEST(test_open_approval_finishes_the_stream_when_nothing_follows),

@@ -242,12 +242,54 @@ static void test_hub_end_of_a_child_that_said_control_characters_fits_an_event(v
     client_free(c);
 }
 
+#define SAID(event, data) "{\"event\":\"" event "\",\"data\":{" data "}}"
+
+static void test_hub_result_without_a_name_gets_that_of_its_call(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_start(c, "c", "go");
+    struct run *r = kit_run(k, 0);
+    run_say(k, r, SAID("tool_call", "\"call_id\":\"a\",\"name\":\"look\",\"arguments\":{}"));
+    run_say(k, r, SAID("tool_call", "\"call_id\":\"b\",\"name\":\"\\\"q\",\"arguments\":{}"));
+    run_say(k, r, SAID("tool_result", "\"call_id\":\"a\",\"output\":\"one\""));
+    client_await(
+        c, "\"event\":\"tool_result\",\"data\":{\"name\":\"look\",\"call_id\":\"a\",\"output\":"
+           "\"one\"}");
+    run_say(k, r, SAID("tool_result", "\"name\":null,\"output\":\"two\",\"call_id\":\"b\""));
+    client_await(c, "\"event\":\"tool_result\",\"data\":{\"name\":\"\\\"q\",\"output\":\"two\"");
+    run_say(k, r, SAID("tool_result", "\"call_id\":\"c\",\"output\":\"three\""));
+    run_end(k, r, RUN_DONE, "");
+    const char *end = client_await(c, "\"event\":\"task.failed\"");
+    assert_non_null(strstr(end, "tool_result: \\\"name\\\" is missing"));
+    client_free(c);
+}
+
+static void test_hub_names_of_calls_are_kept_for_the_last_32(void **state)
+{
+    (void)state;
+    struct tool_names *names = NULL;
+    char id[8];
+    assert_null(tool_names_of(names, STR("0")).p);
+    for (int i = 0; i < 33; i++) {
+        snprintf(id, sizeof id, "%d", i);
+        tool_names_tell(&names, str_of(id), STR("look"));
+    }
+    assert_null(tool_names_of(names, STR("0")).p);
+    assert_true(str_eq(tool_names_of(names, STR("1")), STR("look")));
+    tool_names_tell(&names, STR("1"), STR("again"));
+    assert_true(str_eq(tool_names_of(names, STR("1")), STR("again")));
+    tool_names_free(names);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_hub_tool_that_takes_time_is_answered_when_it_is_done),
+        TEST(test_hub_result_without_a_name_gets_that_of_its_call),
+        cmocka_unit_test(test_hub_names_of_calls_are_kept_for_the_last_32),
         TEST(test_hub_tool_that_does_not_start_is_an_error),
         TEST(test_hub_tool_is_stopped_with_its_task),
         TEST(test_hub_idle_clock_stands_still_while_a_tool_runs),

@@ -89,7 +89,9 @@ static void test_request_chat_fills_its_fields(void **state)
         "{\"type\":\"chat\",\"id\":\"x\",\"message\":\"h\\u00e9\\n\",\"conversation_id\":\"c-1\","
         "\"agent\":\"a\",\"request_key\":\"k\",\"background\":true,\"name\":\"n\","
         "\"description\":\"\",\"notify_on_complete\":true,\"when_busy\":\"enqueue\","
-        "\"metadata\":{ \"a\" : [1, 2.50] , \"b\":{}}}");
+        "\"metadata\":{ \"a\" : [1, 2.50] , \"b\":{}},\"unlisted\":true,"
+        "\"context\":[ {\"content\":\"\\u00e9\",\"x\":1,\"role\":\"developer\"},"
+        "{\"role\":\"assistant\",\"content\":\"\"}]}");
     assert_int_equal(request.verb, VERB_CHAT);
     assert_text(request.message, "h\xc3\xa9\n");
     assert_text(request.conversation_id, "c-1");
@@ -98,6 +100,9 @@ static void test_request_chat_fills_its_fields(void **state)
     assert_text(request.name, "n");
     assert_text(request.description, "");
     assert_text(request.metadata, "{\"a\":[1,2.50],\"b\":{}}");
+    assert_text(request.context, "[{\"role\":\"system\",\"content\":\"\xc3\xa9\"},"
+                                 "{\"role\":\"assistant\",\"content\":\"\"}]");
+    assert_true(request.unlisted);
     assert_true(request.background);
     assert_true(request.notify_on_complete);
     assert_int_equal(request.when_busy, BUSY_ENQUEUE);
@@ -109,6 +114,8 @@ static void test_request_chat_fills_its_fields(void **state)
     assert_null_span(request.name);
     assert_null_span(request.description);
     assert_null_span(request.metadata);
+    assert_null_span(request.context);
+    assert_false(request.unlisted);
     assert_false(request.background);
     assert_int_equal(request.when_busy, BUSY_PARALLEL);
 }
@@ -381,6 +388,9 @@ static void test_request_good_id_is_echoed_with_any_fault(void **state)
 #define CHAT(rest) "{\"type\":\"chat\",\"message\":\"m\"," rest "}"
 #define AFTER(value) "{\"type\":\"resume\"," IDS ",\"after\":" value "}"
 #define OPEN(rest) "{\"type\":\"open\",\"conversation_id\":\"c\"," rest "}"
+#define CONTEXT_RULE                                                                   \
+    "\"context\" must be an array of at most 262144 bytes of messages: role (system, " \
+    "developer, user, assistant) and content, a string"
 #define CID_RULE                                                                  \
     "\"conversation_id\" must be a string of 1 to 128 letters, digits, '.', '_' " \
     "and '-', the first a letter or digit"
@@ -426,6 +436,12 @@ static void test_request_faulty_field_of_chat_is_named(void **state)
          "\"metadata\" must be an object of at most 16384 bytes"},
         {CHAT("\"metadata\":null"), ERR_BAD_REQUEST,
          "\"metadata\" must be an object of at most 16384 bytes"},
+        {CHAT("\"context\":{}"), ERR_BAD_REQUEST, CONTEXT_RULE},
+        {CHAT("\"context\":[[]]"), ERR_BAD_REQUEST, CONTEXT_RULE},
+        {CHAT("\"context\":[{\"role\":\"user\"}]"), ERR_BAD_REQUEST, CONTEXT_RULE},
+        {CHAT("\"context\":[{\"role\":\"tool\",\"content\":\"\"}]"), ERR_BAD_REQUEST, CONTEXT_RULE},
+        {CHAT("\"context\":[{\"role\":\"user\",\"content\":[]}]"), ERR_BAD_REQUEST, CONTEXT_RULE},
+        {CHAT("\"unlisted\":0"), ERR_BAD_REQUEST, "\"unlisted\" must be true or false"},
     };
     check_refusals(rows, countof(rows));
     assert_false(decode(CHAT("\"name\":\"all\"")));

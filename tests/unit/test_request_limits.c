@@ -83,12 +83,34 @@ static void test_request_metadata_is_measured_compact(void **state)
     assert_int_equal(fault.code, ERR_BAD_REQUEST);
 }
 
+static void test_request_context_is_measured_compact(void **state)
+{
+    (void)state;
+    static const char one[] = "[{\"role\":\"user\",\"content\":\"\"}]";
+    for (size_t over = 0; over < 2; over++) {
+        struct buf line = {0};
+        buf_puts(&line,
+                 "{\"type\":\"chat\",\"message\":\"m\",\"context\":[  {\"other\":\"member\",");
+        buf_puts(&line, "\"role\" : \"user\" , \"content\" : \"");
+        for (size_t n = 0; n < 262144 - (sizeof one - 1) + over; n++)
+            buf_puts(&line, "x");
+        buf_puts(&line, "\" } ] }");
+        bool ok = decode(line.bytes);
+        size_t n = request.context.n;
+        buf_done(&line);
+        assert_int_equal(ok, over == 0);
+        assert_int_equal(n, over == 0 ? 262144 : 0);
+    }
+    assert_int_equal(fault.code, ERR_BAD_REQUEST);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_request_ack_of_more_than_1000_is_refused),
         TEST(test_request_lengths_are_counted_in_the_value),
         TEST(test_request_metadata_is_measured_compact),
+        TEST(test_request_context_is_measured_compact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

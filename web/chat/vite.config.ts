@@ -6,9 +6,17 @@ import { defineConfig } from "vitest/config";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
+/** Every browser that can show the page reads woff2. */
+const onlyWoff2 = {
+  name: "only-woff2",
+  enforce: "pre" as const,
+  transform: (code: string, id: string) =>
+    id.includes("katex.min.css") ? code.replace(/,url\([^)]*\.(?:woff|ttf)\) format\("[a-z]+"\)/g, "") : null,
+};
+
 export default defineConfig({
   base: "./",
-  plugins: [react()],
+  plugins: [react(), onlyWoff2],
   resolve: {
     alias: { "@holdfast/client": here("../client/src/index.ts") },
     dedupe: ["react", "react-dom"],
@@ -29,7 +37,10 @@ export default defineConfig({
     },
   },
   server: {
-    proxy: { "/v1": { target: process.env.HOLDFAST_URL ?? "http://127.0.0.1:8080", ws: true } },
+    proxy: {
+      "/v1": { target: process.env.HOLDFAST_URL ?? "http://127.0.0.1:8080", ws: true },
+      "/page.json": process.env.HOLDFAST_URL ?? "http://127.0.0.1:8080",
+    },
   },
   test: { include: ["src/**/*.test.{ts,tsx}"] },
 });

@@ -88,7 +88,7 @@ export class Chat {
     }, taskId);
   }
 
-  /** The words of a task's answer, as they stand on the page. */
+  /** The words of a task's answer, as they stand on the page, whatever stands between them. */
   async shownOf(taskId) {
     const shown = await this.page
       .locator(`.turn[data-task-id="${taskId}"] > .told > .answer`)
@@ -101,7 +101,7 @@ export class Chat {
           return copy.textContent;
         }),
       );
-    return shown.map(words);
+    return words(shown.join(" "));
   }
 
   /**
@@ -113,7 +113,7 @@ export class Chat {
     for (const task_id of await this.taskIds()) {
       const ids = { task_id, conversation_id: this.conversationId() };
       const text = textOf(await eventsOf(this.scene.gateway.port, token, ids));
-      assert.deepEqual(await this.shownOf(task_id), [wordsOf(text)]);
+      assert.equal(await this.shownOf(task_id), wordsOf(text));
       assert.equal(await this.copyOf(task_id), text);
     }
   }
@@ -165,6 +165,13 @@ class Scene {
     });
     await this.gateway.start();
     await this.network.restore();
+  }
+
+  /** Starts the gateway again with more in its configuration. */
+  async reconfigure(more) {
+    await this.gateway.stop();
+    Object.assign(this.gateway.config, more);
+    await this.gateway.start();
   }
 
   /** Another browser profile: nothing kept from any other. */

@@ -100,6 +100,30 @@ export const states = {
     return chat;
   },
 
+  /** An answer that says, looks, says and asks. */
+  async order(its, options) {
+    const profile = await its.profile(options);
+    const text = "Free some space on the backup disk";
+    const { chat, puppet } = await its.asked({ profile, text, said: ["I look at what is there.\n\n"], shown: "I look at what is there." });
+    const call = (call_id, name, given, output) => {
+      puppet.emit("tool_call", { call_id, name, arguments: given });
+      puppet.emit("tool_result", { call_id, name, output, is_error: false });
+    };
+    call("1", "list_snapshots", { older_than: "30d" }, "14 snapshots, 38 GiB");
+    puppet.say("Fourteen snapshots are older than a month; **two are the only copies** of their week. I check those.\n\n");
+    call("2", "verify", { snapshots: ["2026-09-02", "2026-09-09"] }, "both are whole");
+    puppet.say("Both are whole, so I leave them alone.\n\n");
+    puppet.emit("input_required", {
+      input_id: "q1",
+      kind: "approval",
+      prompt: "Delete the other twelve (31 GiB)?",
+      tool: "terminal",
+      arguments: { command: "snapshots prune --older-than 30d --keep 2026-09-02,2026-09-09" },
+    });
+    await chat.page.waitForSelector("[data-input-id=q1]");
+    return chat;
+  },
+
   async failed(its, options) {
     const profile = await its.profile(options);
     const { chat, puppet } = await its.asked({ profile, said: ["The Mariana Trench is almost"] });
@@ -145,6 +169,24 @@ export const states = {
     await its.network.restore();
     await chat.page.evaluate(() => dispatchEvent(new Event("online")));
     await chat.waitForState("catching-up");
+    return chat;
+  },
+
+  async connection(its, options) {
+    const chat = await states.inspector(its, options);
+    await chat.page.click("#bar nav a:text-is('Connection')");
+    await chat.page.waitForSelector("[data-cursor]");
+    await chat.page.waitForSelector("[data-fact=Latency] dd:has-text('median')");
+    return chat;
+  },
+
+  async formulae(its, options) {
+    const said = "Completing the square of $ax^2 + bx + c = 0$ with $a \\ne 0$:\n\n$$\nx_{1,2} = \\frac{-b \\pm \\sqrt{b^2 - 4ac}}{2a}\n$$\n\nThe root is real when \\(b^2 \\ge 4ac\\)[^1].\n\n[^1]: Else there are two complex ones.\n";
+    const { chat, puppet } = await its.asked({ profile: await its.profile(options), text: "Where is the formula from?", said: [said], shown: "" });
+    puppet.exit();
+    await chat.waitForStatus("completed");
+    await chat.page.waitForSelector(".katex-display .sqrt");
+    await chat.page.evaluate(() => document.fonts.ready);
     return chat;
   },
 

@@ -6,11 +6,14 @@ import { gateway } from "./gateway";
 import { watchForNews } from "./notify";
 import { Announcer } from "./parts/Announcer";
 import { Bar } from "./parts/Bar";
-import { Composer, type Wish } from "./parts/Composer";
+import { Composer, type Field, type Wish } from "./parts/Composer";
 import { Shortcuts } from "./parts/Shortcuts";
 import { Side } from "./parts/Side";
+import { SignIn } from "./parts/SignIn";
 import { Thread } from "./parts/Thread";
 import { inTray, Tray, useFresh } from "./parts/Tray";
+import { usePage } from "./page";
+import { WhyNot } from "./parts/WhyNot";
 import { goTo, useConversationId } from "./route";
 import { useWatched } from "./watch";
 
@@ -44,19 +47,29 @@ function useLeaveWhenGone(id: string | null) {
   return list.items.find(({ conversation_id }) => conversation_id === id)?.title;
 }
 
+/** The answer that comes now: not what waits for its turn, nor what runs in the background. */
+const runningIn = ({ tasks }: Conversation) =>
+  tasks.findLast(({ live, summary, status }) => live && status === "running" && isTurn(summary.type));
+
+const isTurn = (type: string | undefined) => type === "chat" || type === "notice";
+
 export function App() {
   const id = useConversationId();
   const conversation = useOpen(id);
   const title = useLeaveWhenGone(id);
   const [side, setSide] = useState(false);
   const [tray, setTray] = useState(false);
-  const field = useRef<HTMLTextAreaElement>(null);
+  const field = useRef<Field>(null);
   const { fresh, acknowledge } = useFresh(conversation);
-  const running = inTray(conversation.tasks).filter(({ live }) => live).length;
+  const inBackground = inTray(conversation.tasks).filter(({ live }) => live).length;
+  const running = runningIn(conversation);
+  const { name } = usePage();
+  const { state, error } = useWatched(gateway);
+  const isSignedOut = state === "closed" && error?.code === "unauthorized" && !conversation.loaded;
 
   useEffect(() => {
     const work = conversation.tasks.some(({ live }) => live) ? "● " : "";
-    document.title = `${work}${title ? `${title} – ` : ""}Holdfast`;
+    document.title = `${work}${title ? `${title} – ` : ""}${name}`;
   });
 
   const write = useCallback(() => field.current?.focus(), []);
@@ -66,10 +79,17 @@ export function App() {
     write();
   }, [write]);
   const toggleTray = useCallback(() => setTray((open) => !open), []);
+  const stop = useCallback(() => {
+    void runningIn(conversation)?.cancel({ tree: true }).catch(() => {});
+  }, [conversation]);
   const escape = useCallback(() => {
+    if (!side && !tray) return stop();
     setSide(false);
     setTray(false);
-  }, []);
+    write();
+  }, [side, tray, stop, write]);
+  const edit = useCallback((text: string) => field.current?.put(text), []);
+  const lastAsked = () => conversation.turns.findLast(({ input }) => input !== null)?.input ?? "";
 
   const ask = ({ message, agent, background }: Wish) => {
     conversation.ask(message, { agent, background: background || undefined, when_busy: "enqueue" });
@@ -88,15 +108,23 @@ export function App() {
           conversation={conversation}
           isNew={id === null}
           menu={{ open: side, show: () => setSide(true) }}
-          tray={{ open: tray, toggle: toggleTray, running, fresh: fresh.size }}
+          tray={{ open: tray, toggle: toggleTray, running: inBackground, fresh: fresh.size }}
           gone={() => goTo(null)}
         />
-        <Thread
-          key={conversation.id}
-          conversation={conversation}
-          ask={(message) => ask({ message, agent: undefined, background: false })}
-        />
-        <Composer ref={field} name={id ?? ""} ask={ask} />
+        <WhyNot />
+        {isSignedOut ? (
+          <SignIn />
+        ) : (
+          <>
+            <Thread
+              key={conversation.id}
+              conversation={conversation}
+              ask={(message) => ask({ message, agent: undefined, background: false })}
+              edit={edit}
+            />
+            <Composer ref={field} name={id ?? ""} running={running} ask={ask} stop={stop} last={lastAsked} />
+          </>
+        )}
       </main>
       {tray && <Tray conversation={conversation} fresh={fresh} acknowledge={acknowledge} close={toggleTray} />}
       <Announcer key={conversation.id} conversation={conversation} />

@@ -14,12 +14,31 @@ export function duration(ms: number): string {
   return s < 3_600 ? `${Math.floor(s / 60)} min ${s % 60} s` : `${Math.floor(s / 3_600)} h ${Math.floor((s % 3_600) / 60)} min`;
 }
 
+export const size = (bytes: number) =>
+  bytes < 1_024 ? `${number(bytes)} B` : bytes < 1_048_576 ? `${(bytes / 1_024).toFixed(1)} KiB` : `${(bytes / 1_048_576).toFixed(1)} MiB`;
+
+/** The time of day, and the day when that is another one. */
+export function clock(ms: number, now = Date.now()): string {
+  const isToday = new Date(ms).toDateString() === new Date(now).toDateString();
+  const day = isToday ? {} : ({ day: "numeric", month: "short" } as const);
+  return new Date(ms).toLocaleString("en", { ...day, hour: "numeric", minute: "2-digit" });
+}
+
 export function timeAgo(ms: number, now = Date.now()): string {
   const s = (ms - now) / 1_000;
   if (s > -45) return "now";
   if (s > -3_600) return ago.format(Math.round(s / 60), "minute");
   if (s > -86_400) return ago.format(Math.round(s / 3_600), "hour");
   return ago.format(Math.round(s / 86_400), "day");
+}
+
+/** Today, Yesterday, or how far back, as lists are grouped. */
+export function dayOf(ms: number, now = Date.now()): string {
+  const days = Math.round((new Date(now).setHours(0, 0, 0, 0) - new Date(ms).setHours(0, 0, 0, 0)) / 86_400_000);
+  if (days <= 0) return "Today";
+  if (days === 1) return "Yesterday";
+  if (days < 7) return "Last 7 days";
+  return days < 30 ? "Last 30 days" : "Older";
 }
 
 const escaped = (sign: string) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`;

@@ -13,6 +13,7 @@ import { Requests, type Asked } from "./requests.js";
 import { ForgivingStore, IndexedStore, type Store } from "./store.js";
 import type { Task } from "./task.js";
 import { FetchedTokens, GuestTokens, type FetchToken, type TokenSource } from "./token.js";
+import type { Trouble } from "./trouble.js";
 import type { Agent, Line, Replies, RequestFields, TaskSummary, Verb, Welcome } from "./wire.js";
 
 export interface Options {
@@ -29,10 +30,14 @@ export interface Options {
   backoff?: BackoffOptions;
   /** Trouble on purpose, to see how a page takes it; true reads it from `?fault=` of the page. */
   faults?: Faults | boolean;
+  /** Says each line and each change of the connection: to the console, or to a function. */
+  debug?: boolean | ((line: string) => void);
   /** How this client calls itself to the gateway. */
   client?: { name: string; version?: string };
 }
 
+const NOT = () => {};
+const FEW = 3; // attempts: one may fail anywhere
 const LOOK_AGAIN_MS = 1_000;
 
 export class Client extends Observable {
@@ -43,9 +48,14 @@ export class Client extends Observable {
   /** @internal */ readonly following = new Map<string, Task>();
   /** @internal */ readonly outgoing: Outbox;
 
-  #status: Status = { state: "connecting", retryAt: 0, error: null };
+  #status: Status = { state: "connecting", retryAt: 0, error: null, trouble: null };
   #link: Link | undefined;
-  #requests = new Requests((text) => this.#link!.send(text));
+  #debug: (line: string) => void;
+  #warned = false;
+  #requests = new Requests((text) => {
+    this.#debug(`> ${text}`);
+    this.#link!.send(text);
+  });
   #conversations = new Map<string, Conversation>();
   #closed = false;
   #unlisten: () => void;
@@ -54,7 +64,12 @@ export class Client extends Observable {
   constructor(url: string, options: Options) {
     super();
     const plain = (options.WebSocket ?? globalThis.WebSocket) as typeof WebSocket;
-    if (!plain) throw Error("no WebSocket");
+    if (!plain) {
+      const hint = "no WebSocket here: in Node before 22 pass { WebSocket } from the package ws";
+      throw new HoldfastError("no_websocket", hint);
+    }
+    const { debug = false } = options;
+    this.#debug = debug === true ? (line) => console.debug("holdfast", line) : debug || NOT;
     const store = new ForgivingStore(options.store ?? new IndexedStore());
     const place = `${url} ${options.user ?? ""}`;
     this.conversations = new ConversationList(this);
@@ -75,6 +90,11 @@ export class Client extends Observable {
   /** Why it is closed; null when that was asked for. */
   get error(): HoldfastError | null {
     return this.#status.error;
+  }
+
+  /** Why it does not connect, and what to do; null while it is live. */
+  get trouble(): Trouble | null {
+    return this.#status.trouble;
   }
 
   /** @internal */
@@ -129,7 +149,7 @@ export class Client extends Observable {
     this.#closed = true;
     this.#unlisten();
     if (this.#link) this.#link.close();
-    else this.#events.onStatus({ state: "closed", retryAt: 0, error: null });
+    else this.#events.onStatus({ state: "closed", retryAt: 0, error: null, trouble: null });
   }
 
   // ---- for tasks, conversations and the outbox
@@ -178,6 +198,7 @@ export class Client extends Observable {
     onStatus: (status) => {
       const { state } = this.#status;
       this.#status = status;
+      this.#tell(status);
       if (state === "live") {
         this.#requests.lost();
         for (const task of this.following.values()) task.reconnected(false);
@@ -208,7 +229,18 @@ export class Client extends Observable {
     onLines: (lines) => lines.forEach((line) => this.#take(line)),
   };
 
+  /** Says, to a developer, how it stands; and once, to anybody, why there was never a connection. */
+  #tell({ state, trouble, retryAt }: Status): void {
+    const wait = retryAt ? `, again in ${Math.max(0, retryAt - Date.now())} ms` : "";
+    this.#debug(`${state}${wait}${trouble ? `: ${trouble.cause}, ${trouble.code} ${trouble.message}` : ""}`);
+    if (this.#warned || this.welcome || !trouble || trouble.cause === "unknown") return;
+    if (trouble.attempts < FEW && state !== "closed") return;
+    this.#warned = true;
+    console.warn(`holdfast: ${trouble.message}`);
+  }
+
   #take(line: Line): void {
+    if (this.#debug !== NOT) this.#debug(`< ${JSON.stringify(line)}`);
     if (line.id !== undefined) return this.#requests.settle(line.id, line);
     switch (line.type) {
       case "event":

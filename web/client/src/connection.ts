@@ -13,6 +13,7 @@ import { Backoff, type BackoffOptions } from "./backoff.js";
 import { now } from "./clock.js";
 import { HoldfastError } from "./errors.js";
 import type { TokenSource } from "./token.js";
+import { diagnose, type Trouble } from "./trouble.js";
 import { SUBPROTOCOL, type Line, type Welcome } from "./wire.js";
 
 const STEADY_MS = 10_000; // a connection that lasted so long makes the next wait a first one
@@ -21,6 +22,7 @@ const PROBE_MS = 4_000; // for anything at all to come after a ping
 const QUIET_MS = 25_000; // who can be seen and has heard nothing for so long asks
 const RENEW_MS = 10_000; // between two tokens of one connection: short ones are told to expire at once
 const REFUSALS = 3; // so many tokens in a row, and it is not the token
+const FAILURES = 3; // so many attempts in a row, and it is looked into why
 
 const HELLO = "hello"; // the id of our hello, and of our ping: not those of requests
 const PING = "ping";
@@ -33,6 +35,8 @@ export interface Status {
   retryAt: number;
   /** Why it is closed. */
   error: HoldfastError | null;
+  /** What is wrong with the attempts; null while it is live. */
+  trouble: Trouble | null;
 }
 
 export interface Link {
@@ -63,7 +67,7 @@ export class Connection implements Link {
   #tokens: TokenSource;
   #events: LinkEvents;
   #backoff: Backoff;
-  #status: Status = { state: "closed", retryAt: 0, error: null };
+  #status: Status = { state: "closed", retryAt: 0, error: null, trouble: null };
   #attempt: object = {}; // what belongs to another one counts no more
   #socket: WebSocket | undefined;
   #timer: Timer; // welcome overdue, next attempt, or silence
@@ -78,6 +82,8 @@ export class Connection implements Link {
   #refusals = 0;
   #goawayMs: number | undefined;
   #retryMs = 0; // of the last error of this socket
+  #trouble: Trouble | null = null;
+  #said = ""; // what the socket said when it failed
 
   constructor(options: ConnectionOptions, tokens: TokenSource, events: LinkEvents) {
     this.#options = options;
@@ -124,6 +130,7 @@ export class Connection implements Link {
       if (attempt !== this.#attempt) return;
       if ((error as HoldfastError | undefined)?.code === "unauthorized")
         return this.#end(error as HoldfastError);
+      this.#note(0, String((error as Error | undefined)?.message ?? error), "token");
       return this.#wait(this.#backoff.next());
     }
     try {
@@ -139,8 +146,9 @@ export class Connection implements Link {
     this.#socket = socket;
     socket.onopen = () => current() && this.#hello();
     socket.onmessage = ({ data }) => current() && this.#read(String(data), current);
-    socket.onclose = ({ code }) => current() && this.#closed(code);
-    socket.onerror = () => {}; // a close follows
+    socket.onclose = ({ code, reason }) => current() && this.#closed(code, reason || this.#said);
+    this.#said = "";
+    socket.onerror = (event) => (this.#said = (event as ErrorEvent | undefined)?.message ?? ""); // a close follows
   }
 
   #hello(): void {
@@ -187,6 +195,7 @@ export class Connection implements Link {
     clearTimeout(this.#timer);
     this.#refusals = 0;
     this.#stale = this.#reason = undefined;
+    this.#trouble = null;
     this.#set("live");
     this.#listen();
     this.#events.onWelcome(line);
@@ -216,7 +225,8 @@ export class Connection implements Link {
 
   // ---- what a close asks for
 
-  #closed(code: number): void {
+  #closed(code: number, reason = ""): void {
+    this.#note(code, reason);
     if (this.#status.state === "live" && now() - this.#since >= STEADY_MS) this.#backoff.reset();
     switch (code) {
       case 1007:
@@ -244,6 +254,24 @@ export class Connection implements Link {
     this.#wait(this.#backoff.next());
   }
 
+  /** Keeps what is known of a failure; after some in a row, what lies behind it. */
+  #note(code: number, reason: string, cause: Trouble["cause"] = "unknown"): void {
+    const was = this.#trouble;
+    const attempts = this.#status.state === "live" ? 0 : (was?.attempts ?? 0) + 1;
+    const known = was && was.cause !== "unknown" && cause === "unknown" ? was : null;
+    const message = known?.message ?? (reason || (code ? `closed with ${code}` : "no answer"));
+    this.#trouble = { cause: known?.cause ?? cause, message, code, reason, at: Date.now(), attempts };
+    if (cause === "unknown" && attempts > 0 && attempts % FAILURES === 0) void this.#lookInto();
+  }
+
+  async #lookInto(): Promise<void> {
+    const found = await diagnose(this.#options.url).catch(() => null);
+    if (!found || !this.#trouble || this.#status.state === "closed") return;
+    this.#trouble = { ...this.#trouble, ...found };
+    this.#status = { ...this.#status, trouble: this.#trouble };
+    this.#events.onStatus(this.#status);
+  }
+
   #wait(ms: number): void {
     this.#abandon();
     this.#timer = setTimeout(() => this.#open(), ms);
@@ -255,11 +283,13 @@ export class Connection implements Link {
   #end(error: HoldfastError | null): void {
     this.#abandon();
     this.#stale = this.#reason = undefined;
+    if (error?.code === "unauthorized") this.#note(4401, error.message, "token");
+    if (!error) this.#trouble = null;
     this.#set("closed", 0, error);
   }
 
   #set(state: State, retryAt = 0, error: HoldfastError | null = null): void {
-    this.#status = { state, retryAt, error };
+    this.#status = { state, retryAt, error, trouble: this.#trouble };
     this.#since = now();
     this.#events.onStatus(this.#status);
   }

@@ -71,10 +71,13 @@ export class Conversation extends Observable {
   /** Messages, `chat` and `notice` tasks, and what is on its way, put together. */
   get turns(): readonly Turn[] {
     const turns = new Map<string, Turn>();
+    const times = new Map<string, number>();
     const turn = (key: string, more: Partial<Turn>) =>
       turns.set(key, { ...BLANK, key, ...turns.get(key), ...more });
-    for (const { message_id, task_id, role, content, partial = false } of this.messages) {
+    for (const message of this.messages) {
+      const { message_id, task_id, role, content, partial = false, created_at } = message;
       const key = task_id ?? message_id;
+      if (!times.has(key)) times.set(key, created_at);
       if (role === "user") turn(key, { input: content });
       else if (role === "system") turn(key, { notice: content });
       else turn(key, { text: content, partial });
@@ -87,14 +90,22 @@ export class Conversation extends Observable {
       if (type !== "chat" && type !== "notice") continue;
       if (this.hasEarlier && !task.live && !turns.has(task.id) && task.id < oldest) continue;
       turn(task.id, { task });
+      times.set(task.id, task.summary.created_at ?? times.get(task.id) ?? 0);
       if (last === 0) continue;
       const said = type === "chat" ? "input" : "notice";
       const partial = task.status === "failed" || task.status === "cancelled";
       turn(task.id, { text, partial, [said]: input ?? turns.get(task.id)![said] });
     }
-    const known = [...turns.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
-    for (const outgoing of this.outgoing) turn(outgoing.key, { input: outgoing.text, outgoing });
-    return [...known, ...[...turns.values()].filter(({ outgoing }) => outgoing)];
+    const all = [...turns.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
+    for (const outgoing of this.outgoing) {
+      // What is on its way comes last; what was refused stays where it was asked.
+      const isLater = ({ key }: Turn) => (times.get(key) ?? 0) > outgoing.askedAt;
+      const at = outgoing.state === "failed" ? all.findIndex(isLater) : -1;
+      const one = { ...BLANK, key: outgoing.key, input: outgoing.text, outgoing };
+      all.splice(at < 0 ? all.length : at, 0, one);
+      times.set(one.key, outgoing.askedAt);
+    }
+    return all;
   }
 
   // ---- looking
@@ -216,7 +227,8 @@ export class Conversation extends Observable {
     const known = new Set(this.messages.map(({ message_id }) => message_id));
     if (!messages.some(({ message_id }) => known.has(message_id))) {
       this.messages = []; // these do not join on
-      this.hasEarlier = messages.length >= PAGE || JSON.stringify(messages).length > LARGE;
+      this.hasEarlier = messages.length >= PAGE;
+      if (!this.hasEarlier && JSON.stringify(messages).length > LARGE) this.#lookBefore(messages[0]!);
     }
     this.#merge(messages);
     for (const summary of tasks) {
@@ -228,6 +240,17 @@ export class Conversation extends Observable {
     this.loaded = true;
     this.changed();
     return this;
+  }
+
+  /** Asks whether there are older ones: the snapshot does not say whether it was cut. */
+  #lookBefore({ message_id: before }: Message): void {
+    const fields = { conversation_id: this.id, limit: 1, before };
+    const onReply = ({ messages }: Replies["history"]) => {
+      if (this.messages[0]?.message_id !== before) return;
+      this.hasEarlier = messages.length > 0;
+      this.changed();
+    };
+    this.#client.ask("history", fields, { kept: false, onReply });
   }
 
   /** @internal A task that is new or has changed. */

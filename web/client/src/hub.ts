@@ -6,7 +6,7 @@
  * hub; `PLACE TAB` what the hub tells a tab.  A tab holds the lock `PLACE TAB` for as long as it lives.
  */
 
-import { Connection, type ConnectionOptions, type State } from "./connection.js";
+import { Connection, type ConnectionOptions, type Status } from "./connection.js";
 import { HoldfastError } from "./errors.js";
 import type { TokenSource } from "./token.js";
 import { isTerminal, type Line, type Welcome } from "./wire.js";
@@ -17,22 +17,23 @@ export type ToHub = { tab: string } & (
   | { kind: "join"; options: ConnectionOptions }
   | { kind: "send"; text: string }
   | { kind: "wake" | "retry" | "leave" }
-  | { kind: "token"; question: number; token?: string; error?: Trouble }
+  | { kind: "token"; question: number; token?: string; error?: Plain }
 );
 
 export type ToTab =
-  | { kind: "status"; state: State; retryAt: number; error: Trouble | null }
+  | ({ kind: "status"; error: Plain | null } & Omit<Status, "error">)
   | { kind: "welcome"; line: Welcome } // it is live: told in one, or tabs would be live as nobody yet
   | { kind: "lines"; lines: Line[] }
   | { kind: "token"; question: number; method: "get" | "keep"; stale?: string; reason?: string };
 
-export interface Trouble {
+/** An error, as it can be told between contexts. */
+export interface Plain {
   code: string;
   message: string;
 }
 
-export const troubleOf = ({ code = "", message }: HoldfastError): Trouble => ({ code, message });
-export const errorOf = ({ code, message }: Trouble) => new HoldfastError(code, message);
+export const plainOf = ({ code = "", message }: HoldfastError): Plain => ({ code, message });
+export const errorOf = ({ code, message }: Plain) => new HoldfastError(code, message);
 
 /** Runs the hub here when no other context does (any more); returns what ends that. */
 export function lead(place: string): () => void {
@@ -66,7 +67,7 @@ class Hub {
   #connection: Connection | undefined;
   #status: ToTab | undefined;
   #welcome: Welcome | undefined;
-  #questions = new Map<number, (answer: { token?: string; error?: Trouble }) => void>();
+  #questions = new Map<number, (answer: { token?: string; error?: Plain }) => void>();
   #asked = 0;
 
   constructor(place: string) {
@@ -105,8 +106,9 @@ class Hub {
       return this.#tell(tab, this.#welcome ? { kind: "welcome", line: this.#welcome } : this.#status!);
     }
     this.#connection = new Connection(options, this.#tokens, {
-      onStatus: ({ state, retryAt, error }) => {
-        this.#status = { kind: "status", state, retryAt, error: error && troubleOf(error) };
+      onStatus: ({ error, ...status }) => {
+        const { state } = status;
+        this.#status = { kind: "status", ...status, error: error && plainOf(error) };
         this.#welcome = undefined;
         if (state !== "live") this.#tellAll(this.#status); // else the welcome tells it
       },
@@ -188,7 +190,7 @@ class Hub {
     for (const tab of tabs) {
       const question = ++this.#asked;
       this.#silent.add(tab);
-      const answer = await new Promise<{ token?: string; error?: Trouble } | undefined>(
+      const answer = await new Promise<{ token?: string; error?: Plain } | undefined>(
         (resolve) => {
           this.#questions.set(question, resolve);
           setTimeout(() => resolve(undefined), TOKEN_MS);

@@ -19,5 +19,6 @@ export { IndexedStore, MemoryStore, type Store } from "./store.js";
 export type { EventsOptions, Task } from "./task.js";
 export type { FetchToken } from "./token.js";
 export { BLANK, tell } from "./transcript.js";
-export type { Ending, Question, ToolCall, Transcript } from "./transcript.js";
+export type { Ending, Part, Question, ToolCall, Transcript } from "./transcript.js";
+export type { Cause, Trouble } from "./trouble.js";
 export type * from "./wire.js";

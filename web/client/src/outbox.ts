@@ -181,7 +181,10 @@ export class Outbox {
       const takeBack = this.#client.ask("chat", one.request, {
         kept: true,
         patient: true,
-        onSent: (sent, why) => one.become(sent ? "sent" : "queued", why),
+        onSent: (sent, why) => {
+          one.become(sent ? "sent" : "queued", why);
+          this.#client.outgoingChanged(one);
+        },
         onReply: ({ task: summary }) => {
           one.task = this.#client.meet(summary);
           one.task.begun();

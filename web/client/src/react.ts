@@ -1,6 +1,8 @@
+"use client";
+
 /** @holdfast/client/react -- conversations and tasks as hooks. */
 
-import { useCallback, useEffect, useSyncExternalStore } from "react";
+import { useCallback, useEffect, useRef, useSyncExternalStore } from "react";
 import type { Client } from "./client.js";
 import type { Conversation, Turn } from "./conversation.js";
 import type { ConversationList } from "./list.js";
@@ -20,11 +22,11 @@ function useVersion(observed: Observable | null | undefined): void {
   useSyncExternalStore(subscribe, version, version);
 }
 
-/** The state of the connection: `state`, `retryAt`, `error`, `owner`, `agents`. */
+/** The state of the connection: `state`, `retryAt`, `error`, `trouble`, `owner`, `agents`. */
 export function useClient(client: Client) {
   useVersion(client);
-  const { state, retryAt, error, owner, agents } = client;
-  return { state, retryAt, error, owner, agents };
+  const { state, retryAt, error, trouble, owner, agents } = client;
+  return { state, retryAt, error, trouble, owner, agents };
 }
 
 export interface ConversationView {
@@ -36,9 +38,11 @@ export interface ConversationView {
   ask(message: string, options?: ChatOptions): Outgoing;
 }
 
-/** A conversation, open for as long as it is shown. */
-export function useConversation(client: Client, id: string): ConversationView {
-  const conversation = client.conversation(id);
+/** A conversation, open for as long as it is shown; without an id a new one, the same until it is shown no more. */
+export function useConversation(client: Client, id?: string): ConversationView {
+  const fresh = useRef<Conversation | null>(null);
+  const conversation =
+    id === undefined ? (fresh.current ??= client.conversation()) : client.conversation(id);
   useVersion(conversation);
   useEffect(() => {
     void conversation.open().catch(() => {});
@@ -69,12 +73,23 @@ export function useTask(task: Task | null | undefined): TaskView | null {
   return { ...transcript, status, live, cancelling };
 }
 
+export type ConversationListView = Pick<ConversationList, "items" | "loaded" | "hasOlder"> & {
+  /** Loads older ones; whether there are still more. */
+  older(): Promise<boolean>;
+};
+
 /** The list of conversations, kept going for as long as it is shown. */
-export function useConversations({ conversations }: Client): ConversationList["items"] {
+export function useConversationList({ conversations }: Client): ConversationListView {
   useVersion(conversations);
   useEffect(() => {
     conversations.open();
     return () => conversations.close();
   }, [conversations]);
-  return conversations.items;
+  const { items, loaded, hasOlder } = conversations;
+  const older = useCallback(() => conversations.older(), [conversations]);
+  return { items, loaded, hasOlder, older };
 }
+
+/** Its items alone. */
+export const useConversations = (client: Client): ConversationList["items"] =>
+  useConversationList(client).items;

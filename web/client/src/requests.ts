@@ -3,7 +3,8 @@
  *
  * A kept request is safe to repeat: it is sent again on each connection until it is answered.  One
  * that is not kept fails when its connection is lost.  Both wait while there is no connection, and
- * when the gateway has no room (`retry_after_ms`), up to a minute.
+ * when the gateway has no room (`retry_after_ms`), up to a minute.  Those that are patient then keep
+ * their order: none overtakes one that waits for room.
  */
 
 import { HoldfastError } from "./errors.js";
@@ -27,6 +28,8 @@ export interface Asked<T extends Verb> {
 interface Pending extends Asked<any> {
   text: string;
   sent: boolean;
+  /** The gateway had no room for it: why. */
+  refused?: HoldfastError;
 }
 
 export class Requests {
@@ -53,6 +56,8 @@ export class Requests {
 
   #put(id: string, pending: Pending): void {
     if (!this.#live || pending.sent) return;
+    const before = pending.patient && this.#waitsBefore(pending);
+    if (before) return pending.onSent?.(false, before.refused);
     if (new Blob([pending.text]).size > this.#maxBytes) {
       const error = new HoldfastError("too_large", `longer than ${this.#maxBytes} bytes`);
       return queueMicrotask(() => this.#fail(id, error));
@@ -62,10 +67,25 @@ export class Requests {
     this.#send(pending.text);
   }
 
+  /** The oldest patient one that waits for room, if it is older than this one. */
+  #waitsBefore(pending: Pending): Pending | undefined {
+    for (const one of this.#pending.values()) {
+      if (one === pending) return;
+      if (one.patient && one.refused) return one;
+    }
+    return;
+  }
+
+  /** The oldest of those that waited behind one that is settled now. */
+  #next(): void {
+    for (const [id, one] of this.#pending) if (one.patient && !one.sent) return this.#put(id, one);
+  }
+
   #fail(id: string, error: HoldfastError): void {
     const pending = this.#pending.get(id);
     this.#pending.delete(id);
     pending?.onError?.(error);
+    if (pending?.patient) this.#next();
   }
 
   /** Takes an answer. */
@@ -75,11 +95,13 @@ export class Requests {
     if (line.type !== "error") {
       this.#pending.delete(id);
       pending.onReply?.(line);
+      if (pending.patient) this.#next();
     } else if ((line.retry_after_ms ?? Infinity) > LONGEST_WAIT_MS) {
       this.#fail(id, HoldfastError.of(line));
     } else {
       pending.sent = false;
-      pending.onSent?.(false, HoldfastError.of(line));
+      pending.refused = HoldfastError.of(line);
+      pending.onSent?.(false, pending.refused);
       setTimeout(() => this.#pending.has(id) && this.#put(id, pending), line.retry_after_ms);
     }
   }

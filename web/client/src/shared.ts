@@ -2,11 +2,12 @@
 
 import { Connection, type ConnectionOptions, type Link, type LinkEvents } from "./connection.js";
 import { HoldfastError } from "./errors.js";
-import { errorOf, lead, troubleOf, type ToHub, type ToTab } from "./hub.js";
+import { errorOf, lead, plainOf, type ToHub, type ToTab } from "./hub.js";
 import type { TokenSource } from "./token.js";
 
 type Said = ToHub extends infer Each ? (Each extends ToHub ? Omit<Each, "tab"> : never) : never;
 
+const BLANK = { retryAt: 0, error: null, trouble: null };
 const SILENT_MS = 5_000; // a worker that says nothing for so long does not run
 const SAYING = 2; // version of what tabs and hubs say: those of another one share nothing with us
 
@@ -43,7 +44,7 @@ export class SharedLink implements Link {
     this.#hub = new BroadcastChannel(`${place} hub`);
     const left = new Promise<void>((resolve) => (this.#leave = resolve));
     const join = () => {
-      events.onStatus({ state: "connecting", retryAt: 0, error: null });
+      events.onStatus({ ...BLANK, state: "connecting" });
       this.#say({ kind: "join", options });
     };
     this.#inbox.onmessage = ({ data }) => this.#take(data);
@@ -80,7 +81,7 @@ export class SharedLink implements Link {
     this.#stopLeading();
     for (const channel of [this.#ups, this.#inbox, this.#hub]) channel.close();
     this.#closed = true;
-    this.#events.onStatus({ state: "closed", retryAt: 0, error: null });
+    this.#events.onStatus({ ...BLANK, state: "closed" });
   }
 
   /**
@@ -113,12 +114,12 @@ export class SharedLink implements Link {
     this.#standIn();
     if (told.kind === "lines") return this.#events.onLines(told.lines);
     if (told.kind === "welcome") {
-      this.#events.onStatus({ state: "live", retryAt: 0, error: null });
+      this.#events.onStatus({ ...BLANK, state: "live" });
       return this.#events.onWelcome(told.line);
     }
     if (told.kind === "token") return void this.#answer(told);
-    const { state, retryAt, error } = told;
-    this.#events.onStatus({ state, retryAt, error: error && errorOf(error) });
+    const { kind: _, error, ...status } = told;
+    this.#events.onStatus({ ...BLANK, ...status, error: error && errorOf(error) });
   }
 
   async #answer({ question, method, stale, reason }: ToTab & { kind: "token" }): Promise<void> {
@@ -128,7 +129,7 @@ export class SharedLink implements Link {
         : this.#tokens.keep(stale!));
       this.#say({ kind: "token", question, token });
     } catch (error) {
-      this.#say({ kind: "token", question, error: troubleOf((error ?? {}) as HoldfastError) });
+      this.#say({ kind: "token", question, error: plainOf((error ?? {}) as HoldfastError) });
     }
   }
 }

@@ -9,6 +9,16 @@ export type Question = EventData["input_required"] & {
   answer?: boolean | string | null;
 };
 
+/** One thing that a task has said or done.  `seq` is that of its first event, the same in each replay. */
+export type Part = { seq: number } & (
+  | { type: "text" | "thinking"; text: string }
+  | { type: "tool"; tool: ToolCall }
+  | { type: "question"; question: Question }
+  | { type: "child"; child: EventData["child"] }
+  | { type: "message"; message: EventData["message"] }
+  | { type: "custom"; custom: EventData["custom"] }
+);
+
 export interface Ending {
   status: "completed" | "failed" | "cancelled";
   /** The answer, or what had been said before it failed or was cancelled. */
@@ -25,6 +35,8 @@ export interface Transcript {
   readonly agent: string | null;
   readonly input: string | null;
   readonly started: boolean;
+  /** All of it in the order of the stream: what a page shows. */
+  readonly parts: readonly Part[];
   /** The answer: all tokens, or the final answer in their place. */
   readonly text: string;
   readonly thinking: string;
@@ -43,6 +55,7 @@ export const BLANK: Transcript = {
   agent: null,
   input: null,
   started: false,
+  parts: [],
   text: "",
   thinking: "",
   progress: null,
@@ -59,7 +72,9 @@ export function tell(so: Transcript, event: TaskEvent): Transcript {
   return { ...so, ...news(so, event), last: event.seq };
 }
 
-function news(so: Transcript, { event, data, ts }: TaskEvent): Partial<Transcript> | undefined {
+function news(so: Transcript, told: TaskEvent): Partial<Transcript> | undefined {
+  const { event, data, ts, seq, from = seq } = told;
+  const { parts } = so;
   switch (event) {
     case "reset":
       return { ...BLANK, first: data.first, started: data.first > 1 };
@@ -68,29 +83,63 @@ function news(so: Transcript, { event, data, ts }: TaskEvent): Partial<Transcrip
     case "task.started":
       return { started: true };
     case "thinking":
-      return { thinking: so.thinking + data.text };
+      return { thinking: so.thinking + data.text, parts: longer(parts, "thinking", from, data.text) };
     case "token":
-      return { text: so.text + data.text };
-    case "tool_call":
-      return { tools: [...so.tools, { ...data, calledAt: ts }] };
+      return { text: so.text + data.text, parts: longer(parts, "text", from, data.text) };
+    case "tool_call": {
+      const tool = { ...data, calledAt: ts };
+      return { tools: [...so.tools, tool], parts: [...parts, { seq, type: "tool", tool }] };
+    }
     case "tool_result":
-      return { tools: withResult(so.tools, { ...data, returnedAt: ts }) };
+      return withResult(so, seq, { ...data, returnedAt: ts });
     case "progress":
       return { progress: data.progress, note: data.note ?? "" };
     case "message":
-      return { inbox: [...so.inbox, data] };
+      return {
+        inbox: [...so.inbox, data],
+        parts: [...parts, { seq, type: "message", message: data }],
+      };
     case "child":
-      return { children: [...so.children, data] };
-    case "input_required":
-      return { questions: [...so.questions, { ...data, open: true }] };
+      return {
+        children: [...so.children, data],
+        parts: [...parts, { seq, type: "child", child: data }],
+      };
+    case "custom":
+      return { parts: [...parts, { seq, type: "custom", custom: data }] };
+    case "input_required": {
+      const question = { ...data, open: true };
+      return {
+        questions: [...so.questions, question],
+        parts: [...parts, { seq, type: "question", question }],
+      };
+    }
     case "input_received":
-      return { questions: so.questions.map((one) => closed(one, data.input_id, data.answer)) };
+      return answered(so, (one) => closed(one, data.input_id, data.answer));
     case "final_answer":
-      return { text: data.output };
+      return final(so, seq, data.output);
     case "task.completed":
     case "task.failed":
-      return end(so, endingOf({ event, data } as TaskEvent)!);
+      return end(so, seq, endingOf(told)!);
   }
+}
+
+/** A piece more of text or thoughts: it joins what it comes right after. */
+function longer(
+  parts: Transcript["parts"],
+  type: "text" | "thinking",
+  seq: number,
+  text: string,
+): Part[] {
+  const last = parts.at(-1);
+  if (last?.type !== type) return [...parts, { seq, type, text }];
+  return [...parts.slice(0, -1), { ...last, text: last.text + text }];
+}
+
+/** The answer takes the place of all text that was said, unless it is that text. */
+function final({ text, parts }: Transcript, seq: number, output: string): Partial<Transcript> {
+  if (text === output) return {};
+  const others = parts.filter(({ type }) => type !== "text");
+  return { text: output, parts: longer(others, "text", seq, output) };
 }
 
 /** How the task ended, if this is the event that says so. */
@@ -98,21 +147,41 @@ export function endingOf(event: TaskEvent): Ending | null {
   return isTerminal(event) ? { status: "completed", output: "", ...(event.data as object) } : null;
 }
 
-function end(so: Transcript, ending: Ending): Partial<Transcript> {
+function end(so: Transcript, seq: number, ending: Ending): Partial<Transcript> {
+  const said = so.first > 1 ? final(so, seq, ending.output) : {};
   return {
     ending,
-    text: so.first > 1 ? ending.output : so.text,
-    questions: so.questions.map((one) => closed(one, one.input_id)),
+    ...said,
+    ...answered({ ...so, ...said }, (one) => closed(one, one.input_id)),
   };
 }
 
 const closed = (one: Question, id: string, answer = one.answer): Question =>
   one.open && one.input_id === id ? { ...one, open: false, answer } : one;
 
+function answered(so: Transcript, of: (one: Question) => Question): Partial<Transcript> {
+  return {
+    questions: so.questions.map(of),
+    parts: so.parts.map((one) => {
+      if (one.type !== "question") return one;
+      const question = of(one.question);
+      return question === one.question ? one : { ...one, question };
+    }),
+  };
+}
+
 /** Agents may use a call_id again, and some models do in each turn: a result is that of the oldest open call. */
-function withResult(tools: readonly ToolCall[], result: Omit<ToolCall, "arguments">): ToolCall[] {
+function withResult(
+  { tools, parts }: Transcript,
+  seq: number,
+  result: Omit<ToolCall, "arguments">,
+): Partial<Transcript> {
   const same = tools.filter(({ call_id }) => call_id === result.call_id);
   const call = same.find(({ output }) => output === undefined) ?? same.at(-1);
-  if (!call) return [...tools, { arguments: {}, ...result }];
-  return tools.map((tool) => (tool === call ? { ...tool, ...result } : tool));
+  const tool = { arguments: {}, ...call, ...result };
+  if (!call) return { tools: [...tools, tool], parts: [...parts, { seq, type: "tool", tool }] };
+  return {
+    tools: tools.map((one) => (one === call ? tool : one)),
+    parts: parts.map((one) => (one.type === "tool" && one.tool === call ? { ...one, tool } : one)),
+  };
 }

@@ -75,10 +75,24 @@ export interface BackgroundResult {
 export interface Agent {
   name: string;
   description?: string;
+  /** What one may ask it: suggestions for an empty conversation. */
+  examples?: string[];
   default?: boolean;
 }
 
 // ---- events
+
+/**
+ * What an application's agents say in `custom` events, by `event_type`.  Name yours once, and they
+ * have types everywhere:
+ *
+ *     declare module "@holdfast/client" { interface CustomEvents { price: { euro: number } } }
+ */
+export interface CustomEvents {}
+
+export type CustomData = keyof CustomEvents extends never
+  ? { event_type: string; payload: unknown }
+  : { [N in keyof CustomEvents]: { event_type: N; payload: CustomEvents[N] } }[keyof CustomEvents];
 
 export interface EventData {
   "task.created": { agent: string; input: string; name?: string; description?: string };
@@ -96,12 +110,12 @@ export interface EventData {
     prompt: string;
     tool?: string;
     arguments?: Record<string, unknown>;
-    /** Of an approval: the `id` of one is an answer too. */
-    options?: { id: string; name: string; kind: string }[];
+    /** Answers to choose from, for approvals beside true and false: a text is its own answer, an object's `id` is. */
+    options?: readonly (string | { id: string; name?: string; kind?: string })[];
     expires_at?: number;
   };
   input_received: { input_id: string; answer: boolean | string | null };
-  custom: { event_type: string; payload: unknown };
+  custom: CustomData;
   final_answer: { output: string };
   "task.completed": { output: string; result?: unknown };
   "task.failed": {
@@ -153,6 +167,8 @@ export interface ChatOptions {
   notify_on_complete?: boolean;
   when_busy?: "parallel" | "reject" | "enqueue" | "interrupt";
   metadata?: Record<string, unknown>;
+  context?: { role: "system" | "developer" | "user" | "assistant"; content: string }[];
+  unlisted?: boolean;
 }
 
 export interface RequestFields {

@@ -15,8 +15,8 @@ export function Chooser() {
     return () => list.close();
   }, [list]);
   return (
-    <section className="chooser" aria-label="Tasks">
-      <p className="hint">Choose one of your tasks, or open a file that was saved here.</p>
+    <section className="chooser" aria-label="Conversations">
+      <p className="hint">Choose a conversation, and one of its tasks; or open a file that was saved here.</p>
       <ul>
         {list.items.map(({ conversation_id: id, title, updated_at }) => (
           <li key={id}>

@@ -10,6 +10,7 @@ import { Work } from "../parts/Work";
 import { useWatched } from "../watch";
 import { duration, plural } from "../words";
 import { Chooser } from "./Chooser";
+import { Connection } from "./Connection";
 import { EventList } from "./EventList";
 import { usePlayer } from "./player";
 import { Recording } from "./recording";
@@ -17,6 +18,8 @@ import { Timeline } from "./Timeline";
 
 const SPEEDS = [1, 10];
 const ADDRESS = /^#([A-Za-z0-9][A-Za-z0-9._-]{0,127})\/([0-9A-Z]{26})$/;
+
+const CONNECTION = "#connection";
 
 const onHash = (listener: () => void) => {
   addEventListener("hashchange", listener);
@@ -43,10 +46,13 @@ function useStream(address: string): { recording: Recording | null; trouble: str
 
 export function Inspector() {
   const address = useSyncExternalStore(onHash, () => location.hash);
-  const stream = useStream(address);
+  const isConnection = address === CONNECTION;
+  const streamAddress = useRef(address); // goes on while the connection is looked at
+  if (!isConnection) streamAddress.current = address;
+  const stream = useStream(streamAddress.current);
   const [file, setFile] = useState<{ name: string; recording: Recording } | null>(null);
   const [trouble, setTrouble] = useState("");
-  useEffect(() => setFile(null), [address]);
+  useEffect(() => setFile(null), [streamAddress.current]);
 
   const open = async (chosen: File | undefined) => {
     if (!chosen) return;
@@ -72,7 +78,15 @@ export function Inspector() {
         <a className="brand" href="./" aria-label="To the chat">
           <Mark />
         </a>
-        <h1>Stream inspector</h1>
+        <h1>Inspector</h1>
+        <nav aria-label="Inspector">
+          <a href={isConnection && streamAddress.current !== CONNECTION ? streamAddress.current || "#" : "#"} aria-current={isConnection ? undefined : "page"}>
+            Streams
+          </a>
+          <a href={CONNECTION} aria-current={isConnection ? "page" : undefined}>
+            Connection
+          </a>
+        </nav>
         {file && <code className="file">{file.name}</code>}
         <ConnectionState tasks={[]} />
         <OpenButton open={open} />
@@ -85,7 +99,7 @@ export function Inspector() {
             {told}
           </p>
         )}
-        {recording ? <Desk key={file?.name ?? address} recording={recording} /> : <Chooser />}
+        {isConnection ? <Connection /> : recording ? <Desk key={file?.name ?? address} recording={recording} /> : <Chooser />}
       </main>
     </div>
   );
@@ -166,7 +180,7 @@ function Desk({ recording }: { recording: Recording }) {
         <section className="state" aria-label="What had been said then">
           {state.input !== null && <div className="asked">{state.input}</div>}
           <div className="told" data-status={task.status}>
-            <Work said={{ text: state.text, partial: false, task: task as unknown as Task }} />
+            <Work said={{ text: state.text, partial: false, task: task as unknown as Task }} all={[]} />
           </div>
         </section>
       </div>

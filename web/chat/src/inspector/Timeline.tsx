@@ -40,7 +40,12 @@ export function Timeline({ recording, version, at, seek }: Props) {
     draw();
     const watcher = new ResizeObserver(draw);
     watcher.observe(canvas.current!);
-    return () => watcher.disconnect();
+    const look = matchMedia("(prefers-color-scheme: dark)"); // its colours are those of the page
+    look.addEventListener("change", draw);
+    return () => {
+      watcher.disconnect();
+      look.removeEventListener("change", draw);
+    };
   }, [recording, version, at]);
   return (
     <div className="timeline">

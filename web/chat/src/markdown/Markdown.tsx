@@ -6,28 +6,53 @@
  * that only its last piece is read again; what is not closed there yet is closed for now (remend).
  */
 
-import { memo, useRef } from "react";
-import { useInGaps, usePaced } from "./pace";
+import { memo, useId, useRef, type ComponentProps, type MouseEvent } from "react";
+import { usePaced } from "./pace";
 import ReactMarkdown, { type Components, type Options } from "react-markdown";
-import rehypeSanitize from "rehype-sanitize";
+import rehypeSanitize, { defaultSchema } from "rehype-sanitize";
 import remend from "remend";
 import { Blocks } from "./blocks";
 import { CodeBlock } from "./CodeBlock";
 import { colourCode } from "./colour";
 import { ownDirection } from "./direction";
 import { extras } from "./extras";
+import { Formula } from "./Formula";
 import { htmlAsText } from "./plain";
+
+/** Ids are those of footnotes alone, which have the answer's own prefix. */
+const schema: typeof defaultSchema = {
+  ...defaultSchema,
+  clobberPrefix: "",
+  tagNames: [...defaultSchema.tagNames!, "tex"],
+  attributes: { ...defaultSchema.attributes, tex: ["display"] },
+};
 
 const optionsWith = (tables: boolean): Options => ({
   remarkPlugins: [[extras, { tables }], htmlAsText],
-  rehypePlugins: [rehypeSanitize, colourCode, ownDirection],
+  rehypePlugins: [[rehypeSanitize, schema], colourCode, ownDirection],
 });
 const plain = optionsWith(false);
 const tables = optionsWith(true);
 
-const components: Components = {
+/** To a footnote or back from it, without the page's address, which is the conversation's. */
+function goWithin(event: MouseEvent<HTMLAnchorElement>) {
+  event.preventDefault();
+  const target = document.getElementById(event.currentTarget.hash.slice(1));
+  target?.scrollIntoView({ block: "nearest" });
+  (target?.querySelector<HTMLElement>("a[data-footnote-backref]") ?? target)?.focus();
+}
+
+function Link(link: ComponentProps<"a">) {
+  if (link.href?.startsWith("#")) return <a {...link} onClick={goWithin} />;
+  return <a {...link} target="_blank" rel="noopener noreferrer nofollow" />;
+}
+
+const components: Components & { tex: unknown } = {
   pre: ({ children }) => <CodeBlock>{children}</CodeBlock>,
-  a: ({ node: _, ...link }) => <a {...link} target="_blank" rel="noopener noreferrer nofollow" />,
+  a: ({ node: _, ...link }) => <Link {...link} />,
+  tex: ({ children, display }: { children: string; display?: string }) => (
+    <Formula tex={String(children)} display={display === "block"} />
+  ),
   // Not loaded: a picture from elsewhere would tell that somebody reads this.
   img: ({ src, alt }) => (
     <a href={typeof src === "string" ? src : undefined} target="_blank" rel="noopener noreferrer nofollow">
@@ -43,21 +68,33 @@ const components: Components = {
 
 const CHARACTERS_PER_MS = 100; // so that reading takes a tenth of the time, or less
 
-const Piece = memo(({ text, growing }: { text: string; growing: boolean }) => (
+interface PieceOfText {
+  text: string;
+  growing: boolean;
+  /** Begins the ids of its footnotes. */
+  prefix: string;
+}
+
+const Piece = memo(({ text, growing, prefix }: PieceOfText) => (
   <div className="piece">
-    <ReactMarkdown {...(text.includes("|") ? tables : plain)} components={components}>
+    <ReactMarkdown
+      {...(text.includes("|") ? tables : plain)}
+      remarkRehypeOptions={{ clobberPrefix: prefix, footnoteLabelProperties: { className: ["sr-only"] } }}
+      components={components}
+    >
       {growing ? remend(text) : text}
     </ReactMarkdown>
   </div>
 ));
 
-export function Markdown({ text, growing }: { text: string; growing: boolean }) {
+export const Markdown = memo(({ text, growing = false }: { text: string; growing?: boolean }) => {
+  const prefix = `${useId()}-`;
   const blocks = useRef<Blocks>(null);
   blocks.current ??= new Blocks();
   const read = useRef(0); // characters of the last piece
   const paced = usePaced(text, growing ? read.current / CHARACTERS_PER_MS : 0);
-  const pieces = blocks.current.of(useInGaps(paced));
+  const pieces = blocks.current.of(paced);
   read.current = pieces.at(-1)!.length;
   const last = pieces.length - 1;
-  return pieces.map((piece, at) => piece !== "" && <Piece key={at} text={piece} growing={growing && at === last} />);
-}
+  return pieces.map((piece, at) => piece !== "" && <Piece key={at} text={piece} growing={growing && at === last} prefix={prefix} />);
+});

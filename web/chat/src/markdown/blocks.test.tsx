@@ -35,6 +35,10 @@ const PARTS = [
   "A note[^1].\n\n[^1]: here\n",
   "**bold** `code` <b>raw</b>\n",
   "* * *\n",
+  "$$\na\n- b\n+ c\n$$\n",
+  "\\[ x\n= y \\]\n",
+  "In a line $a_1$, \\(b\\), $$c$$, $5 and $6.\n",
+  "$$\nnot closed\n",
   "  ```\n  indented fence\n\n  goes on\n  ```\n",
 ];
 
@@ -76,6 +80,31 @@ test("another text begins anew", () => {
   const blocks = new Blocks(1);
   blocks.of("One.\n\nTwo.\n");
   expect(blocks.of("Other.\n\nText.\n")).toEqual(["Other.\n\n", "Text.\n"]);
+});
+
+/** What is drawn as a formula; `!` before those that stand alone. */
+const formulae = (text: string) =>
+  [...html(text).matchAll(/<tex( display="block")?>(.*?)<\/tex>/gs)].map(([, alone, tex]) => (alone ? "!" : "") + tex);
+
+test("formulae are found where the field finds them, and prices are none", () => {
+  expect(formulae("Let $a^2$ and \\(b_1 * c_2 * d\\).")).toEqual(["a^2", "b_1 * c_2 * d"]);
+  expect(formulae("It costs $5, not $6. From $1 to 2$3. A $ b$ and $c $.")).toEqual([]);
+  expect(formulae("an escaped \\$a$ b; `$code$`; $a\nb$; $\\$5$")).toEqual(["a\nb", "\\$5"]);
+  expect(formulae("```\n$$a$$\n\\[b\\]\n```\n")).toEqual([]);
+  expect(formulae("$$a$$\n\n\\[ b \\]\n\n$$\nc\n- d\n\n")).toEqual(["!a", "!b"]);
+  expect(formulae("So\n$$\n\\begin{aligned}\na &= b \\\\\n- c\n\\end{aligned}\n$$\nand on")).toEqual([
+    "!\\begin{aligned}\na &amp;= b \\\\\n- c\n\\end{aligned}",
+  ]);
+  expect(formulae("- in a list\n  $$\n  x\n  $$\n\n> $$y$$\n")).toEqual(["!x", "!y"]);
+  expect(formulae("of one line $$a$$ within, \\[b\\] too")).toEqual(["!a", "!b"]);
+  expect(html("\\(open and $open")).toBe("<p>(open and $open</p>");
+});
+
+test("footnotes stand at the end and lead back", () => {
+  const shown = html("One[^a] two[^a].\n\n[^a]: The *note*.\n");
+  expect(shown).toContain("The <em>note</em>.");
+  expect(shown.match(/data-footnote-ref/g)?.length).toBe(2);
+  expect(shown).toContain("data-footnote-backref");
 });
 
 test("tables, tasks, struck text and bare links are read", () => {

@@ -1,26 +1,35 @@
 /**
- * extras.ts -- what people write beyond CommonMark: tables, lists of tasks, struck text, bare links.
+ * extras.ts -- what people write beyond CommonMark: tables, lists of tasks, struck text, bare links,
+ * footnotes, formulae.
  *
  * Not all of remark-gfm: its search for addresses takes half a second of a paragraph of 50,000
  * characters, and that is read again while it grows.
  */
 
 import type { Nodes, PhrasingContent, Text } from "mdast";
+import { gfmFootnoteFromMarkdown } from "mdast-util-gfm-footnote";
 import { gfmStrikethroughFromMarkdown } from "mdast-util-gfm-strikethrough";
 import { gfmTableFromMarkdown } from "mdast-util-gfm-table";
 import { gfmTaskListItemFromMarkdown } from "mdast-util-gfm-task-list-item";
+import { gfmFootnote } from "micromark-extension-gfm-footnote";
 import { gfmStrikethrough } from "micromark-extension-gfm-strikethrough";
 import { gfmTable } from "micromark-extension-gfm-table";
 import { gfmTaskListItem } from "micromark-extension-gfm-task-list-item";
 import type { Processor } from "unified";
+import { formulaFromMarkdown, formulaSyntax } from "./formula";
 
 const ADDRESS = /\bhttps?:\/\/[^\s<>"'`)\]]*[^\s<>"'`)\].,;:!?]/g;
 
 /** Tables cost a paragraph eight times its reading: those who have none can do without. */
 export function extras(this: Processor, { tables }: { tables: boolean }) {
   const data = this.data() as { micromarkExtensions?: object[]; fromMarkdownExtensions?: object[] };
-  (data.micromarkExtensions ??= []).push(gfmStrikethrough(), gfmTaskListItem());
-  (data.fromMarkdownExtensions ??= []).push(gfmStrikethroughFromMarkdown(), gfmTaskListItemFromMarkdown());
+  (data.micromarkExtensions ??= []).push(gfmStrikethrough(), gfmTaskListItem(), gfmFootnote(), formulaSyntax);
+  (data.fromMarkdownExtensions ??= []).push(
+    gfmStrikethroughFromMarkdown(),
+    gfmTaskListItemFromMarkdown(),
+    gfmFootnoteFromMarkdown(),
+    formulaFromMarkdown,
+  );
   if (tables) {
     data.micromarkExtensions.push(gfmTable());
     data.fromMarkdownExtensions.push(gfmTableFromMarkdown());

@@ -31,23 +31,26 @@ export function usePaced<T>(value: T, pauseMs: number): T {
 }
 
 /**
- * The text; or, while much of it is new, what it was before: until React has read the new one in the
+ * The value; or, while much of it is new, what it was before: until React has read the new one in the
  * gaps that other work leaves.  Where there are no gaps it is read at once, after a while.
+ *
+ * @param blank what stood there at first
+ * @param fresh how many characters are new
  */
-export function useInGaps(text: string): string {
-  const shown = useRef("");
+export function useInGaps<T>(value: T, blank: T, fresh: (before: T, now: T) => number): T {
+  const shown = useRef(blank);
   const since = useRef(0);
   const before = shown.current;
-  const fresh = text.startsWith(before) ? text.length - before.length : text.length;
-  const read = useDeferredValue(fresh > MUCH ? text : null, null);
-  let now = text;
-  if (fresh > MUCH && read !== text) {
+  const isMuch = fresh(before, value) > MUCH;
+  const read = useDeferredValue(isMuch ? value : null, null);
+  let now = value;
+  if (isMuch && read !== value) {
     since.current ||= performance.now();
     if (performance.now() - since.current < PATIENCE_MS) now = before;
   }
   useEffect(() => {
     shown.current = now;
-    if (now === text) since.current = 0;
+    if (now === value) since.current = 0;
   });
   return now;
 }

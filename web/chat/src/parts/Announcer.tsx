@@ -2,6 +2,7 @@
 
 import type { Conversation, Task } from "@holdfast/client";
 import { useRef } from "react";
+import { sentenceOf } from "../trouble";
 import { useWatched } from "../watch";
 import { nameOf } from "./TaskTree";
 
@@ -9,9 +10,9 @@ function newsOf(task: Task): string {
   const asks = task.live && task.transcript.questions.find(({ open }) => open);
   if (asks) return `${nameOf(task)} asks: ${asks.prompt}`;
   if (task.live) return "";
-  const error = task.transcript.ending?.error?.message ?? "";
+  const error = task.transcript.ending?.error;
   if (task.status === "completed") return `The answer to ${nameOf(task)} is there`;
-  return `${nameOf(task)} ${task.status} ${error}`;
+  return `${nameOf(task)} ${task.status}. ${task.status === "failed" && error ? sentenceOf(error) : ""}`;
 }
 
 export function Announcer({ conversation }: { conversation: Conversation }) {

@@ -18,7 +18,8 @@ interface Props {
 export function Bar({ conversation, isNew, menu, tray, gone }: Props) {
   useWatched(conversation);
   const list = useWatched(gateway.conversations);
-  const title = list.items.find(({ conversation_id: id }) => id === conversation.id)?.title;
+  const listed = list.items.find(({ conversation_id: id }) => id === conversation.id);
+  const title = listed?.title || conversation.outgoing[0]?.text.slice(0, 80);
   const live = conversation.tasks.filter((task: Task) => task.live && !task.cancelling);
   return (
     <header id="bar">
@@ -62,7 +63,7 @@ export function Bar({ conversation, isNew, menu, tray, gone }: Props) {
           </span>
         )}
       </button>
-      {!isNew && title && <More conversation={conversation} title={title} gone={gone} />}
+      {!isNew && listed && <More conversation={conversation} title={title || "Conversation"} gone={gone} />}
     </header>
   );
 }
@@ -75,10 +76,15 @@ function More({ conversation, title, gone }: { conversation: Conversation; title
   const rename = useRef<HTMLDialogElement>(null);
   const remove = useRef<HTMLDialogElement>(null);
   const name = useRef<HTMLInputElement>(null);
+  const menu = useRef<HTMLElement>(null);
+  const back = () => {
+    (menu.current!.parentElement as HTMLDetailsElement).open = false;
+    menu.current!.focus();
+  };
   return (
     <>
       <details className="more" onBlur={closeWhenLeft}>
-        <summary className="icon-button" aria-label="More" title="More">
+        <summary ref={menu} className="icon-button" aria-label="More" title="More">
           <Icon name="more" />
         </summary>
         <div className="menu">
@@ -90,7 +96,7 @@ function More({ conversation, title, gone }: { conversation: Conversation; title
           </button>
         </div>
       </details>
-      <dialog ref={rename} aria-label="Rename the conversation">
+      <dialog ref={rename} aria-label="Rename the conversation" onClose={back}>
         <form
           onSubmit={(event) => {
             event.preventDefault();
@@ -109,7 +115,7 @@ function More({ conversation, title, gone }: { conversation: Conversation; title
           </div>
         </form>
       </dialog>
-      <dialog ref={remove} aria-label="Delete the conversation">
+      <dialog ref={remove} aria-label="Delete the conversation" onClose={back}>
         <h2>Delete “{title}”?</h2>
         <p>Its tasks are stopped, and everything that was said goes. There is no way back.</p>
         <div className="row end">

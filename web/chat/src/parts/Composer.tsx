@@ -1,11 +1,13 @@
-/** Composer.tsx -- where one asks: a message, which agent, and whether it runs in the background. */
+/** Composer.tsx -- where one asks: a message, which agent, and whether it runs in the background; and where one stops. */
 
-import { forwardRef, useState, type FormEvent, type KeyboardEvent } from "react";
+import type { Task } from "@holdfast/client";
+import { forwardRef, useImperativeHandle, useRef, useState, type FormEvent, type KeyboardEvent } from "react";
 import TextareaAutosize from "react-textarea-autosize";
 import { gateway } from "../gateway";
 import { useKept } from "../kept";
 import { askToNotify } from "../notify";
 import { useWatched } from "../watch";
+import { number } from "../words";
 import { Icon } from "./Icon";
 
 export interface Wish {
@@ -14,28 +16,69 @@ export interface Wish {
   background: boolean;
 }
 
+/** What the rest of the page does with the field. */
+export interface Field {
+  focus(): void;
+  /** Puts a text before what stands there. */
+  put(text: string): void;
+}
+
 interface Props {
   /** Under which the draft is kept. */
   name: string;
+  /** The answer that comes now. */
+  running: Task | undefined;
   ask(wish: Wish): void;
+  stop(): void;
+  /** What was asked last. */
+  last(): string;
 }
 
-export const Composer = forwardRef<HTMLTextAreaElement, Props>(({ name, ask }, field) => {
+const ENVELOPE = 512; // bytes of a request beside its message
+const NEAR = 0.8; // of the limit: from here on it is counted
+
+/** How many bytes of a message there may be, and how many these are. */
+function roomFor(text: string): { used: number; most: number } {
+  const most = (gateway.welcome?.limits?.message_bytes ?? Infinity) - ENVELOPE;
+  // No character takes more than six bytes of JSON: most messages need no counting.
+  const used = text.length * 6 < most * NEAR ? 0 : new TextEncoder().encode(JSON.stringify(text)).length;
+  return { used, most };
+}
+
+/** Safari says of the Enter that ends a composition that nothing is composed (WebKit bug 165004). */
+const isComposing = ({ nativeEvent, keyCode }: KeyboardEvent) => nativeEvent.isComposing || keyCode === 229;
+
+export const Composer = forwardRef<Field, Props>(({ name, running, ask, stop, last }, handle) => {
   const { agents } = useWatched(gateway);
   const [draft, setDraft] = useKept(`holdfast.draft.${name}`, sessionStorage);
   const [chosen, setChosen] = useKept("holdfast.agent", sessionStorage);
   const [background, setBackground] = useState(false);
+  const field = useRef<HTMLTextAreaElement>(null);
   const usual = agents.find((agent) => agent.default)?.name;
   const agent = agents.some((one) => one.name === chosen) ? chosen : usual;
+  const isBlank = draft.trim() === "";
+  const { used, most } = roomFor(draft);
+  const isTooLong = used > most;
+
+  const put = (text: string) => {
+    setDraft(isBlank ? text : `${text}\n\n${draft}`);
+    field.current!.focus();
+  };
+  useImperativeHandle(handle, () => ({ focus: () => field.current!.focus(), put }));
 
   const submit = (event?: FormEvent) => {
     event?.preventDefault();
-    if (draft.trim() === "") return;
+    if (isBlank || isTooLong) return;
     ask({ message: draft, agent, background });
     setDraft("");
   };
   const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
+    if (isComposing(event)) return;
+    if (event.key === "ArrowUp" && draft === "" && last() !== "") {
+      event.preventDefault();
+      return put(last());
+    }
+    if (event.key !== "Enter" || event.shiftKey) return;
     event.preventDefault();
     submit();
   };
@@ -43,14 +86,17 @@ export const Composer = forwardRef<HTMLTextAreaElement, Props>(({ name, ask }, f
     if (!background) askToNotify();
     setBackground(!background);
   };
+  const stops = running !== undefined && isBlank;
   return (
-    <form id="composer" onSubmit={submit}>
+    <form id="composer" onSubmit={submit} data-too-long={isTooLong || undefined}>
       <TextareaAutosize
         id="message"
         ref={field}
         maxRows={12}
         placeholder={background ? "What shall run in the background?" : "Ask something"}
         aria-label="Message"
+        aria-invalid={isTooLong || undefined}
+        aria-describedby={used > most * NEAR ? "room" : undefined}
         dir="auto"
         enterKeyHint="send"
         autoComplete="off"
@@ -59,6 +105,13 @@ export const Composer = forwardRef<HTMLTextAreaElement, Props>(({ name, ask }, f
         onChange={(event) => setDraft(event.target.value)}
         onKeyDown={onKeyDown}
       />
+      {used > most * NEAR && (
+        <p id="room" role={isTooLong ? "alert" : undefined}>
+          {isTooLong
+            ? `Too long by ${number(used - most)} bytes. Shorten it, or send it in parts.`
+            : `${number(used)} of ${number(most)} bytes`}
+        </p>
+      )}
       <div className="composer-bar">
         {agents.length > 1 && (
           <select id="agent" aria-label="Agent" value={agent} onChange={(event) => setChosen(event.target.value)}>
@@ -82,9 +135,25 @@ export const Composer = forwardRef<HTMLTextAreaElement, Props>(({ name, ask }, f
         <span className="hint">
           <kbd>Enter</kbd> sends, <kbd>Shift</kbd> <kbd>Enter</kbd> is a new line
         </span>
-        <button id="send" type="submit" disabled={draft.trim() === ""} aria-label="Send">
-          <Icon name="send" />
-        </button>
+        {stops ? (
+          <button
+            id="stop"
+            type="button"
+            aria-label="Stop"
+            title="Stop (Esc)"
+            disabled={running.cancelling}
+            onClick={() => {
+              field.current!.focus();
+              stop();
+            }}
+          >
+            <Icon name="stopped" />
+          </button>
+        ) : (
+          <button id="send" type="submit" disabled={isBlank || isTooLong} aria-label="Send" title="Send (Enter)">
+            <Icon name="send" />
+          </button>
+        )}
       </div>
     </form>
   );

@@ -4,6 +4,7 @@ import type { Task } from "@holdfast/client";
 import { useEffect, useState } from "react";
 import { backlogOf } from "../behind";
 import { gateway } from "../gateway";
+import type { Wrong } from "../trouble";
 import { useWatched } from "../watch";
 import { number, plural } from "../words";
 
@@ -21,7 +22,7 @@ export function ConnectionState({ tasks }: { tasks: readonly Task[] }) {
     live: "Live",
     waiting: "Reconnecting",
     offline: "Offline",
-    closed: error ? `Closed: ${error.message}` : "Closed",
+    closed: error ? closedWords(error) : "Closed",
     "catching-up": "Catching up",
   };
   // What changes by the second is shown, and not read out.
@@ -46,6 +47,8 @@ export function ConnectionState({ tasks }: { tasks: readonly Task[] }) {
     </div>
   );
 }
+
+const closedWords = ({ code, message }: Wrong) => (code === "unauthorized" ? "Signed out" : `Closed: ${message}`);
 
 function useSecondsUntil(time: number, counts: boolean): number {
   const [now, setNow] = useState(Date.now);

@@ -5,6 +5,8 @@ const paths = {
   menu: "M3 5.5h14M3 10h14M3 14.5h14",
   send: "M10 16V4M5 9l5-5 5 5",
   stop: "M6 6h8v8H6z",
+  stopped: "M6.2 6.2h7.6v7.6H6.2z",
+  warning: "M10 3.2l7.3 12.9H2.7zM10 8v3.6M10 13.7h.01",
   copy: "M7 7V4h9v9h-3M4 7h9v9H4z",
   check: "M4 10.5l4 4 8-9",
   retry: "M15.5 8A6 6 0 1 0 16 11M16 4v4h-4",

@@ -1,18 +1,38 @@
 /** QuestionCard.tsx -- a question of the agent, or its wish to be allowed something, and the answer. */
 
-import type { Question, Task } from "@holdfast/client";
-import { useState, type FormEvent } from "react";
+import type { HoldfastError, Question, Task } from "@holdfast/client";
+import { useEffect, useState, type FormEvent } from "react";
+import { Markdown } from "../markdown/Markdown";
+import { sentenceOf } from "../trouble";
 import { plainly, pretty } from "../words";
 import { Icon } from "./Icon";
 
-function outcomeOf({ kind, answer }: Question): string {
+interface Choice {
+  id: string;
+  name: string;
+}
+
+/** What may be chosen from; what is no choice is left out, since an agent may say anything there. */
+function choicesOf({ kind, options }: Question): Choice[] {
+  if (kind === "approval" || !Array.isArray(options)) return []; // an approval's answer is true or false
+  const choices = options.map((each) => {
+    const { id, name } = typeof each === "string" ? { id: each } : (each ?? {});
+    return typeof id === "string" && { id, name: plainly(typeof name === "string" && name !== "" ? name : id) };
+  });
+  return choices.filter((choice) => choice !== false);
+}
+
+function outcomeOf(question: Question): string {
+  const { kind, answer } = question;
   if (answer === null || answer === undefined) return "Not answered";
+  const chosen = choicesOf(question).find(({ id }) => id === answer);
+  if (chosen) return `Answered: ${chosen.name}`;
   if (kind === "approval") return answer === true ? "Approved" : "Declined";
   return `Answered: ${answer}`;
 }
 
 export function QuestionCard({ question, task }: { question: Question; task: Task }) {
-  const { open, kind, prompt, tool, input_id, expires_at } = question;
+  const { open, kind, tool, input_id, expires_at } = question;
   const [said, setSaid] = useState<boolean | string | null>(null);
   const [trouble, setTrouble] = useState("");
 
@@ -23,29 +43,65 @@ export function QuestionCard({ question, task }: { question: Question; task: Tas
       await task.respond(input_id, value);
     } catch (error) {
       setSaid(null);
-      setTrouble((error as Error).message);
+      setTrouble(sentenceOf(error as HoldfastError));
     }
   };
+  const shown = promptOf(question);
+  const choices = choicesOf(question);
   return (
     <section className={`question card ${open ? "open" : ""}`} data-input-id={input_id} aria-label="Question">
-      <p className="prompt">
-        <Icon name="question" />
-        <span>{kind === "approval" ? plainly(prompt ?? "") : prompt}</span>
-      </p>
-      {tool && (
-        <pre tabIndex={0}>
-          {tool} {pretty(question.arguments)}
+      {shown.prompt !== "" && (
+        <div className="prompt">
+          <Icon name="question" />
+          <div>{shown.plain ? shown.prompt : <Markdown text={shown.prompt} />}</div>
+        </div>
+      )}
+      {shown.command !== "" && (
+        <pre className="command" tabIndex={0} aria-label={tool}>
+          {shown.command}
         </pre>
       )}
+      {open && choices.length > 0 && <Choices choices={choices} busy={said !== null} answer={answer} />}
       {open && kind === "approval" && <Approval busy={said !== null} answer={answer} />}
       {open && kind !== "approval" && <Reply busy={said !== null} answer={answer} />}
       {open && said !== null && <p className="outcome">Sending your answer…</p>}
-      {open && expires_at && <p className="hint">Waits until {new Date(expires_at).toLocaleTimeString()}</p>}
+      {open && expires_at !== undefined && <Expiry at={expires_at} />}
       {trouble && <p className="outcome trouble">{trouble}</p>}
       {!open && <p className="outcome">{outcomeOf(question)}</p>}
     </section>
   );
 }
+
+/**
+ * What is asked, and what would be done, each said once.  What an approval names is shown as it is, never as
+ * Markdown: nothing of a command may be hidden.
+ */
+function promptOf({ kind, prompt = "", tool, arguments: given }: Question) {
+  if (!tool) return { prompt: kind === "approval" ? plainly(prompt) : prompt, plain: false, command: "" };
+  const { command, ...others } = given ?? {};
+  const isCommand = typeof command === "string" && Object.keys(others).length === 0;
+  const shown = isCommand ? plainly(command) : `${tool} ${pretty(given)}`;
+  const rest = isCommand ? plainly(prompt).replace(shown, "").trim() : plainly(prompt);
+  return { prompt: rest, plain: true, command: shown };
+}
+
+/** How long it still waits: a countdown in its last hour. */
+function Expiry({ at }: { at: number }) {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1_000);
+    return () => clearInterval(timer);
+  }, []);
+  const s = Math.max(0, Math.round((at - now) / 1_000));
+  if (s >= 3_600) return <p className="hint">Waits until {new Date(at).toLocaleString([], SHORT)}</p>;
+  return (
+    <p className="hint expiry">
+      Waits {Math.floor(s / 60)}:{String(s % 60).padStart(2, "0")} more
+    </p>
+  );
+}
+
+const SHORT = { weekday: "short", hour: "numeric", minute: "2-digit" } as const;
 
 interface Asking {
   busy: boolean;
@@ -61,6 +117,18 @@ function Approval({ busy, answer }: Asking) {
       <button type="button" className="quiet" disabled={busy} onClick={() => answer(false)}>
         Decline
       </button>
+    </div>
+  );
+}
+
+function Choices({ choices, busy, answer }: Asking & { choices: Choice[] }) {
+  return (
+    <div className="row choices">
+      {choices.map(({ id, name }) => (
+        <button key={id} type="button" className="quiet" dir="auto" disabled={busy} onClick={() => answer(id)}>
+          {name}
+        </button>
+      ))}
     </div>
   );
 }

@@ -16,6 +16,7 @@ export function Shortcuts({ write, begin, tray, escape }: Props) {
   const list = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
+      if (event.isComposing || event.keyCode === 229 || document.querySelector("dialog[open]")) return;
       if (event.key === "Escape") return escape();
       if (event.ctrlKey || event.metaKey || event.altKey || isWriting(event.target)) return;
       const does: Record<string, () => void> = {
@@ -51,7 +52,11 @@ export function Shortcuts({ write, begin, tray, escape }: Props) {
         <dt>
           <kbd>Esc</kbd>
         </dt>
-        <dd>close what is open</dd>
+        <dd>close what is open; stop the answer</dd>
+        <dt>
+          <kbd>↑</kbd>
+        </dt>
+        <dd>in the empty field: the last question again</dd>
         <dt>
           <kbd>?</kbd>
         </dt>

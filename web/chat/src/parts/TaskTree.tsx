@@ -9,12 +9,12 @@ import { Work } from "./Work";
 export const childrenOf = (parent: string, all: readonly Task[]) =>
   all.filter(({ summary }) => summary.parent?.task_id === parent);
 
-export function TaskTree({ parent, all }: { parent: string; all: readonly Task[] }) {
-  const children = childrenOf(parent, all);
-  if (children.length === 0) return null;
+/** Tasks with what they have started in turn. */
+export function TaskList({ tasks, all }: { tasks: readonly Task[]; all: readonly Task[] }) {
+  if (tasks.length === 0) return null;
   return (
     <ul className="tree" aria-label="Tasks that it has started">
-      {children.map((task) => (
+      {tasks.map((task) => (
         <li key={task.id}>
           <TaskRow task={task} />
           <TaskTree parent={task.id} all={all} />
@@ -24,8 +24,14 @@ export function TaskTree({ parent, all }: { parent: string; all: readonly Task[]
   );
 }
 
+export const TaskTree = ({ parent, all }: { parent: string; all: readonly Task[] }) => (
+  <TaskList tasks={childrenOf(parent, all)} all={all} />
+);
+
 export const nameOf = ({ summary, transcript, id }: Task): string =>
   summary.description || summary.name || transcript.input || summary.agent || id;
+
+const NONE: readonly Task[] = []; // its children stand below it
 
 /** One task in a line; opened, all of it.  What it has said is fetched when somebody looks. */
 export function TaskRow({ task }: { task: Task }) {
@@ -51,7 +57,7 @@ export function TaskRow({ task }: { task: Task }) {
         <Icon name="chevron" />
       </summary>
       <div className="told">
-        <Work said={{ text, partial, task }} />
+        <Work said={{ text, partial, task }} all={NONE} />
         {task.live && (
           <button
             type="button"

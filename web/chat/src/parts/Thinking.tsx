@@ -1,8 +1,9 @@
 /** Thinking.tsx -- what the agent thought, folded. */
 
+import { memo } from "react";
 import { Icon } from "./Icon";
 
-export function Thinking({ text, busy }: { text: string; busy: boolean }) {
+export const Thinking = memo(({ text, busy }: { text: string; busy: boolean }) => {
   if (text === "") return null;
   return (
     <details className="thinking">
@@ -14,4 +15,4 @@ export function Thinking({ text, busy }: { text: string; busy: boolean }) {
       <div className="thoughts">{text}</div>
     </details>
   );
-}
+});

@@ -9,7 +9,13 @@ import { childrenOf } from "./TaskTree";
 import { TurnView, versionOf } from "./TurnView";
 import { Welcome } from "./Welcome";
 
-export function Thread({ conversation, ask }: { conversation: Conversation; ask(text: string): void }) {
+interface Props {
+  conversation: Conversation;
+  ask(text: string): void;
+  edit(text: string): void;
+}
+
+export function Thread({ conversation, ask, edit }: Props) {
   useWatched(conversation);
   const { scrollRef, contentRef, isAtBottom, scrollToBottom } = useStickToBottom({
     initial: "instant",
@@ -26,7 +32,7 @@ export function Thread({ conversation, ask }: { conversation: Conversation; ask(
       <section id="thread" ref={scrollRef} aria-label="Messages" tabIndex={0}>
         <div className="thread-content" ref={contentRef}>
           {conversation.hasEarlier && <Earlier conversation={conversation} scroller={scrollRef} />}
-          {turns.length === 0 && conversation.loaded && <Welcome ask={ask} />}
+          {turns.length === 0 && conversation.loaded && <Nothing conversation={conversation} ask={ask} />}
           <div id="turns" role="log" aria-live="off">
             {turns.map((turn) => (
               <TurnView
@@ -34,6 +40,7 @@ export function Thread({ conversation, ask }: { conversation: Conversation; ask(
                 turn={turn}
                 conversation={conversation}
                 tasks={tasks}
+                edit={edit}
                 version={versionOf(turn, childrenOf(turn.key, tasks))}
               />
             ))}
@@ -51,6 +58,17 @@ export function Thread({ conversation, ask }: { conversation: Conversation; ask(
         </button>
       )}
     </div>
+  );
+}
+
+/** Nothing was asked here; or all of it runs in the background. */
+function Nothing({ conversation, ask }: Omit<Props, "edit">) {
+  const inBackground = conversation.tasks.length > 0;
+  if (!inBackground) return <Welcome ask={ask} />;
+  return (
+    <p id="elsewhere">
+      <Icon name="tray" /> What was asked here runs in the background: it is in the tray.
+    </p>
   );
 }
 

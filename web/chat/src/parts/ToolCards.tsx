@@ -1,22 +1,20 @@
 /** ToolCards.tsx -- the tools that an agent has called: with what, what came back, how long it took. */
 
-import type { ToolCall } from "@holdfast/client";
-import { memo, useState } from "react";
-import { duration, plural, pretty } from "../words";
+import type { Question, Task, ToolCall } from "@holdfast/client";
+import { memo } from "react";
+import { duration, pretty } from "../words";
 import { CopyButton } from "./CopyButton";
 import { Icon } from "./Icon";
 
-const SHOWN = 20; // the newest; a task may call thousands
+type State = "running" | "waits for you" | "done" | "failed" | "not answered";
 
-type State = "running" | "done" | "failed" | "not answered";
-
-function stateOf({ output, is_error }: ToolCall, live: boolean): State {
-  if (output === undefined) return live ? "running" : "not answered";
+function stateOf({ output, is_error }: ToolCall, live: boolean, asked: boolean): State {
+  if (output === undefined) return !live ? "not answered" : asked ? "waits for you" : "running";
   return is_error ? "failed" : "done";
 }
 
-const ToolCard = memo(({ tool, live }: { tool: ToolCall; live: boolean }) => {
-  const state = stateOf(tool, live);
+const ToolCard = memo(({ tool, live, asked }: { tool: ToolCall; live: boolean; asked: boolean }) => {
+  const state = stateOf(tool, live, asked);
   const { calledAt, returnedAt } = tool;
   const took = calledAt !== undefined && returnedAt !== undefined ? duration(returnedAt - calledAt) : "";
   return (
@@ -54,19 +52,17 @@ function gistOf({ arguments: given }: ToolCall): string {
   return values.join(", ").slice(0, 120);
 }
 
-export function ToolCards({ tools, live }: { tools: readonly ToolCall[]; live: boolean }) {
-  const [all, setAll] = useState(false);
-  if (tools.length === 0) return null;
-  const hidden = all ? 0 : Math.max(0, tools.length - SHOWN);
+/** The user is asked whether it may run. */
+const isAsked = (tool: ToolCall, questions: readonly Question[]) =>
+  tool.output === undefined &&
+  questions.some((one) => one.open && one.tool === tool.name && pretty(one.arguments) === pretty(tool.arguments));
+
+export function ToolCards({ tools, task }: { tools: readonly ToolCall[]; task: Task }) {
+  const { questions } = task.transcript;
   return (
     <div className="cards">
-      {hidden > 0 && (
-        <button type="button" className="quiet" onClick={() => setAll(true)}>
-          Show {plural(hidden, "earlier call")}
-        </button>
-      )}
-      {tools.slice(hidden).map((tool, i) => (
-        <ToolCard key={hidden + i} tool={tool} live={live} />
+      {tools.map((tool, at) => (
+        <ToolCard key={at} tool={tool} live={task.live} asked={isAsked(tool, questions)} />
       ))}
     </div>
   );

@@ -14,7 +14,8 @@ export const inTray = (tasks: readonly Task[]): Task[] => {
 };
 
 /** What the rest of the page wants to know of a conversation's tasks. */
-const stateOf = ({ tasks }: Conversation) => tasks.map(({ id, status }) => `${id} ${status}`).join();
+const stateOf = ({ tasks, loaded }: Conversation) =>
+  `${loaded} ${tasks.map(({ id, status, cancelling }) => `${id} ${status} ${cancelling}`).join()}`;
 
 /** Ids of the answers that nobody has acknowledged. */
 export function useFresh(conversation: Conversation) {

@@ -5,13 +5,11 @@
  * shows all of it at once.
  */
 
-import type { Conversation, Outgoing, Task, Turn } from "@holdfast/client";
+import type { Conversation, Task, Turn } from "@holdfast/client";
 import { memo, useEffect, useRef } from "react";
 import { isBehind } from "../behind";
-import { duration } from "../words";
-import { CopyButton } from "./CopyButton";
-import { Icon } from "./Icon";
-import { TaskTree } from "./TaskTree";
+import { Actions, AskedActions } from "./Actions";
+import { Sending } from "./Sending";
 import { Work } from "./Work";
 
 interface Props {
@@ -20,6 +18,8 @@ interface Props {
   tasks: readonly Task[];
   /** Of all that stands in the turn: another number, another look. */
   version: string;
+  /** Puts a text into the message field. */
+  edit(text: string): void;
 }
 
 export const versionOf = ({ task, outgoing }: Turn, children: readonly Task[]): string =>
@@ -39,8 +39,8 @@ function isAsShown(shown: Props, next: Props): boolean {
   );
 }
 
-export const TurnView = memo(({ turn, conversation, tasks }: Props) => {
-  const { task, input, notice, text, outgoing } = turn;
+export const TurnView = memo(({ turn, conversation, tasks, edit }: Props) => {
+  const { task, input, notice, outgoing } = turn;
   const element = useRef<HTMLElement>(null);
   useFollowed(element, task);
   const status = task?.status ?? statusOf(turn);
@@ -54,13 +54,15 @@ export const TurnView = memo(({ turn, conversation, tasks }: Props) => {
     >
       {input !== null && <div className="asked">{input}</div>}
       {notice !== null && <div className="notice">{notice}</div>}
-      {outgoing && <Sending outgoing={outgoing} />}
+      {outgoing && <Sending outgoing={outgoing} edit={edit} />}
       {!outgoing && (
-        <div className="told">
-          <Work said={turn} />
-          {task && <TaskTree parent={task.id} all={tasks} />}
-          <Actions turn={turn} conversation={conversation} text={text} />
-        </div>
+        <>
+          {input !== null && <AskedActions text={input} edit={edit} />}
+          <div className="told">
+            <Work said={turn} all={tasks} />
+            <Actions turn={turn} conversation={conversation} />
+          </div>
+        </>
       )}
     </article>
   );
@@ -82,62 +84,4 @@ function useFollowed(element: React.RefObject<HTMLElement | null>, task: Task | 
     watcher.observe(element.current);
     return () => watcher.disconnect();
   }, [element, task]);
-}
-
-function Actions({ turn, conversation, text }: { turn: Turn; conversation: Conversation; text: string }) {
-  const { task, input } = turn;
-  if (task?.live) {
-    return (
-      <button
-        type="button"
-        className="quiet cancel"
-        disabled={task.cancelling}
-        onClick={() => void task.cancel({ tree: true }).catch(() => {})}
-      >
-        <Icon name="stop" /> Stop
-      </button>
-    );
-  }
-  const failed = task?.status === "failed" || task?.status === "cancelled";
-  const { started_at, completed_at } = task?.summary ?? {};
-  return (
-    <div className="actions">
-      {text !== "" && <CopyButton label="Copy answer" text={() => text} />}
-      {failed && input !== null && (
-        <button
-          type="button"
-          className="quiet retry"
-          onClick={() => conversation.ask(input, { agent: task?.summary.agent, when_busy: "enqueue" })}
-        >
-          <Icon name="retry" /> Try again
-        </button>
-      )}
-      {task && (
-        <a className="quiet inspect" href={`inspector.html#${conversation.id}/${task.id}`} title="Inspect the stream">
-          <Icon name="inspect" />
-          <span className="sr">Inspect the stream</span>
-        </a>
-      )}
-      {started_at && completed_at ? <span className="took">{duration(completed_at - started_at)}</span> : null}
-    </div>
-  );
-}
-
-/** A question on its way. */
-function Sending({ outgoing }: { outgoing: Outgoing }) {
-  const { state, error } = outgoing;
-  if (state !== "failed") {
-    return <p className="marks">{state === "queued" ? "waiting to be sent…" : "sending…"}</p>;
-  }
-  return (
-    <div className="row unsent">
-      <p className="marks">Not sent: {error?.message}</p>
-      <button type="button" className="quiet" onClick={() => outgoing.retry()}>
-        <Icon name="retry" /> Try again
-      </button>
-      <button type="button" className="quiet" onClick={() => outgoing.discard()}>
-        Discard
-      </button>
-    </div>
-  );
 }

@@ -1,22 +1,29 @@
 /** Welcome.tsx -- what stands in a conversation in which nothing was asked. */
 
+import { gateway } from "../gateway";
+import { useWatched } from "../watch";
 import { Mark } from "./Icon";
 
-const TRIES = ["count to 20 slowly", "what is 17 * 23?", "what time is it?"];
+const MOST = 4; // suggestions
 
 export function Welcome({ ask }: { ask(text: string): void }) {
+  const { agents } = useWatched(gateway);
+  const usual = agents.find((agent) => agent.default) ?? agents[0];
+  const examples = (usual?.examples ?? []).slice(0, MOST);
   return (
     <div id="empty">
       <Mark size={52} />
-      <h2>What shall be done?</h2>
-      <p>Answers run on in the gateway. Close the lid, lose the network, come back: nothing is lost.</p>
-      <div className="tries">
-        {TRIES.map((text) => (
-          <button type="button" className="quiet" key={text} onClick={() => ask(text)}>
-            {text}
-          </button>
-        ))}
-      </div>
+      <h2>What can I do for you?</h2>
+      <p>{usual?.description || "Close the lid, lose the network, come back: the answer goes on, and nothing is lost."}</p>
+      {examples.length > 0 && (
+        <div className="tries">
+          {examples.map((text) => (
+            <button type="button" className="quiet" key={text} onClick={() => ask(text)}>
+              {text}
+            </button>
+          ))}
+        </div>
+      )}
     </div>
   );
 }

@@ -1,65 +1,127 @@
-/** Work.tsx -- what a task says and does: thoughts, tools, children, answer, questions, its end. */
+/** Work.tsx -- what a task says and does, in the order in which it came: text, thoughts, tools, questions, its end. */
 
-import type { Task } from "@holdfast/client";
-import { useRef } from "react";
+import type { Part, Task } from "@holdfast/client";
+import { useMemo, useRef, useState } from "react";
 import { Markdown } from "../markdown/Markdown";
+import { useInGaps } from "../markdown/pace";
+import { plural } from "../words";
+import { End } from "./End";
 import { Progress } from "./Progress";
 import { QuestionCard } from "./QuestionCard";
+import { stepsOf, type Step } from "./steps";
+import { childrenOf, TaskList } from "./TaskTree";
 import { Thinking } from "./Thinking";
 import { ToolCards } from "./ToolCards";
 
 export interface Said {
+  /** As it was stored: what is shown until the task's events are there. */
   text: string;
   partial: boolean;
   task: Task | null;
 }
 
-/** How it stands with a task, in words, where that is not plain. */
-export function marksOf({ text, partial, task }: Said): string {
-  const marks: string[] = [];
-  if (task?.live) {
-    if (task.cancelling) marks.push("stopping…");
-    else if (task.status === "pending") marks.push("queued");
-  } else if (task?.status === "cancelled") {
-    marks.push("cancelled");
-  } else if (task?.status === "failed") {
-    const error = task.transcript.ending?.error ?? task.summary.error;
-    marks.push(error ? `failed: ${error.message}` : "failed");
-  }
-  if (!task?.live && text !== "" && partial) marks.push("partial answer");
-  if (task && task.transcript.first > 1) marks.push("the beginning is no longer kept");
-  return marks.join(" · ");
+interface Props {
+  said: Said;
+  /** The tasks of the conversation: children are found among them. */
+  all: readonly Task[];
 }
 
-export function Work({ said }: { said: Said }) {
-  const { text, task } = said;
+const NONE: readonly Part[] = [];
+
+const lengthOf = (parts: readonly Part[]) => parts.reduce((n, part) => n + ("text" in part ? part.text.length : 0), 0);
+
+const freshIn = (before: readonly Part[], now: readonly Part[]) =>
+  lengthOf(now) - (before[0]?.seq === now[0]?.seq ? lengthOf(before) : 0);
+
+function usePartsOf({ text, task }: Said): readonly Part[] {
+  const stored = useMemo<readonly Part[]>(() => (text ? [{ seq: 1, type: "text", text }] : NONE), [text]);
   const told = task?.transcript;
+  return useInGaps(told && told.last > 0 ? told.parts : stored, NONE, freshIn);
+}
+
+/** Nothing on the page says that it works: neither words that come, nor a tool, nor a question. */
+function isSilent(last: Step | undefined): boolean {
+  if (!last) return true;
+  if (last.type === "calls") return last.calls.every(({ output }) => output !== undefined);
+  if (last.type === "question") return !last.question.open;
+  return last.type === "custom" || last.type === "message";
+}
+
+export function Work({ said, all }: Props) {
+  const { task } = said;
+  const parts = usePartsOf(said);
+  const [every, setEvery] = useState(false);
+  const steps = stepsOf(parts, every);
   const live = Boolean(task?.live);
   const grown = useRef(live); // here, piece by piece
   grown.current ||= live;
-  const marks = marksOf(said);
+  const last = steps.at(-1);
+  const grows = steps.findLast(({ type }) => type === "text" || type === "calls" || type === "question");
+  const placed = new Set(steps.flatMap((step) => (step.type === "children" ? step.ids : [])));
+  const children = task ? childrenOf(task.id, all) : [];
+  const rest = children.filter(({ id }) => !placed.has(id));
+
+  const show = (step: Step) => {
+    const { key } = step;
+    const isLast = step === last;
+    switch (step.type) {
+      case "text":
+        return <Answer key={key} text={step.text} growing={live && step === grows} grown={grown.current} />;
+      case "thinking":
+        return <Thinking key={key} text={step.text} busy={live && isLast} />;
+      case "calls":
+        return <ToolCards key={key} tools={step.calls} task={task!} />;
+      case "children":
+        return <TaskList key={key} tasks={children.filter(({ id }) => step.ids.includes(id))} all={all} />;
+      case "question":
+        return <QuestionCard key={key} question={step.question} task={task!} />;
+      case "message":
+        return (
+          <p className="inbox" key={key}>
+            <strong>{step.message.from}</strong> {step.message.content}
+          </p>
+        );
+      case "custom":
+        return <Remark key={key} custom={step.custom} />;
+      case "earlier":
+        return (
+          <button key={key} type="button" className="quiet earlier" onClick={() => setEvery(true)}>
+            Show {plural(step.count, "earlier call")}
+          </button>
+        );
+    }
+  };
   return (
     <>
-      {told && <Thinking text={told.thinking} busy={live && text === ""} />}
-      {told && <ToolCards tools={told.tools} live={live} />}
-      {told?.inbox.map(({ from, content }, at) => (
-        <p className="inbox" key={at}>
-          <strong>{from}</strong> {content}
-        </p>
-      ))}
-      {live && text === "" && told?.thinking === "" && !task?.cancelling && (
+      {steps.map(show)}
+      {!steps.some(({ type }) => type === "text") && <div className="answer" />}
+      <TaskList tasks={rest} all={all} />
+      {live && !task!.cancelling && task!.status === "running" && isSilent(last) && (
         <p className="waiting" aria-hidden="true">
           <i /> <i /> <i />
         </p>
       )}
-      <div className="answer" data-growing={live || undefined} data-grown={grown.current || undefined}>
-        {text !== "" && <Markdown text={text} growing={live} />}
-      </div>
-      {told?.questions.map((question) => (
-        <QuestionCard key={question.input_id} question={question} task={task!} />
-      ))}
       {task && <Progress task={task} label="Progress" />}
-      {marks !== "" && <p className="marks">{marks}</p>}
+      <End said={said} />
     </>
   );
+}
+
+function Answer({ text, growing, grown }: { text: string; growing: boolean; grown: boolean }) {
+  return (
+    <div className="answer" data-growing={growing || undefined} data-grown={grown || undefined}>
+      <Markdown text={text} growing={growing} />
+    </div>
+  );
+}
+
+const remarks: Record<string, string> = {
+  history_shortened: "The conversation is long: its oldest messages were left out of what the model reads.",
+  notices_paused: "Eight turns in a row began by themselves. Further ones wait for your next message.",
+};
+
+/** What the gateway's own custom events say; those of an application are for its own page. */
+function Remark({ custom }: { custom: { event_type: string } }) {
+  const text = remarks[custom.event_type];
+  return text ? <p className="remark">{text}</p> : null;
 }

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, before, test } from "node:test";
@@ -89,6 +89,46 @@ console.log(typeof useClient, typeof useConversation, typeof useConversations, t
   }
 });
 
+test("and what Vue, Svelte and Solid want, and a page's tests, each from an entry of its own", async () => {
+  for (const name of ["vue", "solid-js"]) await symlink(bin(name), join(project, "node_modules", name));
+  const code = `import * as vue from "@holdfast/client/vue";
+import * as svelte from "@holdfast/client/svelte";
+import * as solid from "@holdfast/client/solid";
+import { connect } from "@holdfast/client";
+import { FakeGateway } from "@holdfast/client/testing";
+const gateway = new FakeGateway({ answer: (task) => task.complete("faked") });
+const client = connect("ws://fake", gateway.options());
+const task = await client.conversation().ask("hi").started;
+console.log(typeof vue.useTask, typeof svelte.task, typeof solid.createTask, (await task.result()).output);
+client.close();\n`;
+  await write("others.js", code);
+  assert.equal((await node("others.js")).stdout, "function function function faked\n");
+  const required = 'const { FakeGateway } = require("@holdfast/client/testing");\nconsole.log(typeof FakeGateway, ...["vue", "svelte", "solid"].map((name) => Object.keys(require(`@holdfast/client/${name}`)).length));\n';
+  await write("others.cjs", required);
+  assert.equal((await node("others.cjs")).stdout, "function 4 4 4\n");
+});
+
+test("and for require, in Node", async () => {
+  const code = (await tenLines()).replace(
+    'import { connect } from "@holdfast/client";',
+    'const { connect } = require("@holdfast/client");\nconst hooks = require("@holdfast/client/react");\nif (!hooks.useTask) throw 1;',
+  );
+  await write("ten.cjs", `(async () => {${code}})();`);
+  assert.equal((await node("ten.cjs")).stdout, SAID);
+});
+
+test("it can be debugged: its maps hold the sources; and the hooks say that they are for the browser", async () => {
+  const dist = join(project, "node_modules/@holdfast/client/dist/");
+  const files = (await readdir(dist)).filter((name) => name.endsWith(".js"));
+  for (const file of [...files, "cjs/index.js"]) {
+    const map = JSON.parse(await readFile(`${dist}${file}.map`, "utf8"));
+    assert.ok(map.sourcesContent.every((source) => source.length > 0), file);
+  }
+  for (const file of ["react.js", "cjs/react.js"]) {
+    assert.match(await readFile(dist + file, "utf8"), /^("use strict";\n)?"use client";/);
+  }
+});
+
 const TYPED = `
 import { connect, HoldfastError, TaskFailed, type Client, type Task, type TaskEvent } from "@holdfast/client";
 
@@ -132,13 +172,18 @@ export const statusOf = (task: Task | null): string | undefined => useTask(task)
 export const textOf = (task: Task | null): string => useTask(task).text;
 `;
 
-for (const [module, moduleResolution] of [
-  ["NodeNext", "NodeNext"],
-  ["ESNext", "Bundler"],
+/** The same where modules are CommonJS: without `await` at the top, which those cannot have. */
+const inCjs = (text) => text.replace(/const \{ tasks[\s\S]*$/, "");
+
+for (const [module, moduleResolution, extension, text] of [
+  ["NodeNext", "NodeNext", "ts", TYPED],
+  ["ESNext", "Bundler", "ts", TYPED],
+  ["Node16", "Node16", "cts", inCjs(TYPED)],
+  ["CommonJS", "Node10", "ts", inCjs(TYPED)],
 ]) {
-  test(`its types are right for ${moduleResolution}`, async () => {
-    await write("typed.ts", TYPED);
-    await write("hooks.ts", HOOKS);
+  test(`its types are right for ${moduleResolution}, ${extension}`, async () => {
+    await write(`typed.${extension}`, text);
+    await write(`hooks.${extension}`, HOOKS);
     await write(
       "tsconfig.json",
       JSON.stringify({
@@ -152,7 +197,7 @@ for (const [module, moduleResolution] of [
           types: [],
           paths: { react: [bin("@types/react")] },
         },
-        files: ["typed.ts", "hooks.ts"],
+        files: [`typed.${extension}`, `hooks.${extension}`],
       }),
     );
     await run(process.execPath, [bin("typescript/bin/tsc"), "-p", "."], { cwd: project }).catch(

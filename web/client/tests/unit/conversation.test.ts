@@ -72,6 +72,37 @@ describe("open()", () => {
     expect(socket.all("resume")).toHaveLength(2);
   });
 
+  it("asks whether there are older messages when a snapshot may have been cut for its size", () => {
+    void conversation.open();
+    socket.answer("open", snapshot([message("m1", "user", "?"), message("m2", "assistant", "x".repeat(80_000))]));
+    expect(conversation.hasEarlier).toBe(false);
+    expect(socket.asked("history")).toMatchObject({ conversation_id: "c1", before: "m1", limit: 1 });
+    socket.answer("history", { type: "history", messages: [] });
+    expect(conversation.hasEarlier).toBe(false);
+
+    const other = its.client.conversation("c2");
+    void other.open();
+    socket.answer("open", snapshot([message("m7", "assistant", "x".repeat(80_000))]));
+    socket.answer("history", { type: "history", messages: [message("m6", "user", "?")], more: true });
+    expect(other.hasEarlier).toBe(true);
+  });
+
+  it("keeps a message that was refused where it was asked, and what is on its way at the end", async () => {
+    vi.setSystemTime(1_000);
+    void conversation.open();
+    socket.answer("open", snapshot([message("m1", "user", "first", { created_at: 900, task_id: "t0" })]));
+    const refused = conversation.ask("refused");
+    await settle();
+    socket.answer("chat", { type: "error", code: "bad_request", message: "no" });
+    await settle();
+    expect(refused.state).toBe("failed");
+    const later = message("m2", "user", "second", { created_at: 2_000, task_id: "t1" });
+    socket.say({ type: "message", conversation_id: "c1", message: later });
+    vi.setSystemTime(3_000);
+    conversation.ask("third");
+    expect(conversation.turns.map(({ input }) => input)).toEqual(["first", "refused", "second", "third"]);
+  });
+
   it("is asked once for all who open it, and closed when the last one closes", () => {
     void conversation.open();
     void conversation.open();

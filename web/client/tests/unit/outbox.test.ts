@@ -54,6 +54,37 @@ describe("a message", () => {
     expect(await store.list(KEPT)).toEqual([]);
   });
 
+  it("keeps its turn while there is no room: none overtakes one that waits longer", async () => {
+    const its = await liveScene();
+    const { client, socket } = its;
+    const all = ["a", "b", "c"].map((text) => client.conversation(text).ask(text));
+    await settle();
+    const sent = () => socket.all("chat").map(({ message }) => message);
+    expect(sent()).toEqual(["a", "b", "c"]);
+    const full = { type: "error", code: "overloaded", message: "4 tasks run" };
+    for (const [at, ms] of [500, 100, 300].entries()) {
+      socket.say({ ...full, retry_after_ms: ms, id: socket.all("chat")[at]!["id"] });
+    }
+    await vi.advanceTimersByTimeAsync(400);
+    expect(sent()).toEqual(["a", "b", "c"]);
+    expect(all.map(({ state, error }) => [state, error?.code])).toEqual([
+      ["queued", "overloaded"],
+      ["queued", "overloaded"],
+      ["queued", "overloaded"],
+    ]);
+    const late = client.conversation("d").ask("d");
+    await settle();
+    expect(late.error?.code).toBe("overloaded");
+    await vi.advanceTimersByTimeAsync(100);
+    expect(sent().slice(3)).toEqual(["a"]);
+    for (const next of ["b", "c", "d"]) {
+      socket.answer("chat", started());
+      await settle();
+      expect(sent().at(-1)).toBe(next);
+    }
+    expect(sent()).toHaveLength(7);
+  });
+
   it("waits without a network, and goes out in order when it is back", async () => {
     const its = await liveScene();
     its.socket.break();

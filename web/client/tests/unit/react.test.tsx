@@ -4,7 +4,7 @@ import { act, createElement as h } from "react";
 import { createRoot, type Root } from "react-dom/client";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { Client, Task } from "../../src/index.js";
-import { useClient, useConversation, useConversations, useTask } from "../../src/react.js";
+import { useClient, useConversation, useConversationList, useConversations, useTask } from "../../src/react.js";
 import { completed, event, liveScene, summary, token, type Scene } from "../support/script.js";
 
 let its: Scene;
@@ -91,4 +91,34 @@ it("useClient and useConversations show the connection and the list", async () =
     expect(element.textContent).toBe("live Sea");
     await act(async () => its.socket.break());
     expect(element.textContent).toBe("waiting Sea");
+});
+
+function List({ client }: { client: Client }) {
+    const { items, loaded, hasOlder, older } = useConversationList(client);
+    const titles = items.map(({ title }) => title).join(" ");
+    return h("button", { onClick: () => void older() }, `${loaded} ${hasOlder} ${titles}`);
+}
+
+it("useConversationList also brings older ones, and says when there are none", async () => {
+    await render(h(List, { client: its.client }));
+    expect(element.textContent).toBe("false false ");
+    const row = (n: number) => ({ conversation_id: `c${n}`, title: `Sea ${n}`, updated_at: n });
+    const reply = (more: boolean, ...conversations: object[]) =>
+        gatewaySays({ type: "conversations", id: its.socket.asked("conversations").id, conversations, more });
+    await reply(true, row(2));
+    expect(element.textContent).toBe("true true Sea 2");
+    await act(async () => element.querySelector("button")!.click());
+    expect(its.socket.asked("conversations")).toMatchObject({ before: "c2" });
+    await reply(false, row(1));
+    expect(element.textContent).toBe("true false Sea 2 Sea 1");
+});
+
+it("useConversation without an id is one new conversation, however often it is drawn", async () => {
+    const seen = new Set<string>();
+    function Fresh({ n }: { n: number }) {
+        seen.add(useConversation(its.client).conversation.id);
+        return h("p", null, n);
+    }
+    for (const n of [1, 2, 3]) await render(h(Fresh, { n }));
+    expect(seen.size).toBe(1);
 });

@@ -15,8 +15,12 @@ const sizeOf = async (entry: string, external: string[]) => {
   return gzipSync(outputFiles[0]!.contents, { level: 9 }).length;
 };
 
-it("all that a page loads is less than 8 KiB", async () => {
-  expect(await sizeOf("index.ts", ["./shared.js", "./faults.js"])).toBeLessThan(8 * 1024);
+it("all that a page loads is less than 10 KiB", async () => {
+  expect(await sizeOf("index.ts", ["./shared.js", "./faults.js"])).toBeLessThan(10 * 1024);
+});
+
+it.each(["vue", "svelte", "solid"])("what %s wants is less than 1 KiB", async (name) => {
+  expect(await sizeOf(`${name}.ts`, ["vue", "solid-js"])).toBeLessThan(1024);
 });
 
 it("the hooks are less than 1 KiB", async () => {

@@ -94,3 +94,84 @@ describe("transcript", () => {
     expect(endingOf(event(1, "token") as any)).toBeNull();
   });
 });
+
+describe("parts", () => {
+  const ask = { input_id: "q", kind: "approval", prompt: "Delete it?" };
+  const call = (call_id: string) => ["tool_call", { call_id, name: "look", arguments: {} }] as const;
+  const result = (call_id: string) => ["tool_result", { call_id, name: "look", output: "x" }] as const;
+  /** Of each its kind, with the text of those that have one. */
+  const order = (so: Transcript) =>
+    so.parts.map((part) => ("text" in part ? `${part.type} ${part.text}` : part.type));
+
+  it("stand in the order of the stream; text joins the text right before it", () => {
+    const so = told(
+      ["thinking", { text: "h" }],
+      ["thinking", { text: "m" }],
+      ["token", { text: "I " }],
+      ["progress", { progress: 0.5 }],
+      ["token", { text: "look." }],
+      call("1") as any,
+      result("1") as any,
+      ["token", { text: "Shall I?" }],
+      ["input_required", ask],
+      ["input_received", { input_id: "q", answer: true }],
+      ["child", { task_id: "t2" }],
+      ["message", { from: "user", content: "hi" }],
+      ["custom", { event_type: "price", payload: { euro: 3 } }],
+      ["token", { text: "Done." }],
+    );
+    expect(order(so)).toEqual([
+      "thinking hm",
+      "text I look.",
+      "tool",
+      "text Shall I?",
+      "question",
+      "child",
+      "message",
+      "custom",
+      "text Done.",
+    ]);
+    expect(so.parts.map(({ seq }) => seq)).toEqual([1, 3, 6, 8, 9, 11, 12, 13, 14]);
+    expect(so.text).toBe("I look.Shall I?Done.");
+    expect(so.parts[2]).toMatchObject({ tool: { output: "x" } });
+    expect(so.parts[4]).toMatchObject({ question: { open: false, answer: true } });
+    expect(so.parts[7]).toMatchObject({ custom: { event_type: "price", payload: { euro: 3 } } });
+  });
+
+  it("hold the very tools and questions that the lists hold", () => {
+    const so = told(call("1") as any, call("1") as any, result("1") as any, ["input_required", ask]);
+    const ended = tell(so, event(5, "task.completed", { output: "" }) as any);
+    const inParts = ended.parts.flatMap((part) => (part.type === "tool" ? [part.tool] : []));
+    expect(inParts).toEqual(ended.tools);
+    expect(ended.tools.map(({ output }) => output)).toEqual(["x", undefined]);
+    expect(ended.parts[2]).toMatchObject({ type: "question", question: { open: false } });
+  });
+
+  it("a final answer that is what was said changes nothing", () => {
+    const so = told(["token", { text: "a" }], call("1") as any, ["token", { text: "b" }]);
+    const final = tell(so, event(4, "final_answer", { output: "ab" }) as any);
+    expect(final.parts).toBe(so.parts);
+  });
+
+  it("a final answer that differs stands for all text, and the last one counts", () => {
+    const so = told(
+      ["token", { text: "draft" }],
+      call("1") as any,
+      ["token", { text: "more" }],
+      ["final_answer", { output: "A" }],
+      ["final_answer", { output: "B" }],
+    );
+    expect(order(so)).toEqual(["tool", "text B"]);
+  });
+
+  it("of a task whose beginning is gone have the whole answer at its end", () => {
+    const so = told(["reset", { after: 0, first: 9 }], ["token", { text: "end" }]);
+    const ended = tell(so, event(10, "task.completed", { output: "beginning and end" }) as any);
+    expect(order(ended)).toEqual(["text beginning and end"]);
+  });
+
+  it("of merged pieces have the seq of the first, as when they came one by one", () => {
+    const merged = tell(BLANK, event(8, "token", { text: "abc" }, { from: 3 }) as any);
+    expect(merged.parts).toEqual([{ seq: 3, type: "text", text: "abc" }]);
+  });
+});

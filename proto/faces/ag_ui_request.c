@@ -1,0 +1,406 @@
+#include "proto/faces/ag_ui.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "proto/str.h"
+#include "proto/ulid.h"
+
+/* Design. AG-UI's client keeps the thread itself and posts all of its messages: the last one is
+ * what is asked, and those before it are what the agent is to know. Spans are collected as offsets
+ * into one buffer, because it moves while it grows. */
+
+struct reader {
+    const struct js_doc *doc;
+    struct ag_ui_request *r;
+    struct buf *memory;
+    char *why; /* of 128 bytes */
+};
+
+static bool refuse_input(struct reader *in, const char *why)
+{
+    snprintf(in->why, 128, "%s", why);
+    return false;
+}
+
+static uint32_t input_member(const struct js_doc *d, uint32_t object, const char *key,
+                             enum js_type type)
+{
+    uint32_t at = js_type(d, object) == JS_OBJECT ? js_get(d, object, key) : 0;
+    return at && js_type(d, at) == type ? at : 0;
+}
+
+/* What was put since, as an offset that fix_spans makes a span of; the 1 keeps it from NULL. */
+static struct str since(const struct reader *in, size_t begin)
+{
+    return (struct str){(const char *)(begin + 1), in->memory->len - begin};
+}
+
+static void fix_spans(struct ag_ui_request *r, const struct buf *memory)
+{
+    struct str *spans[] = {&r->thread_id, &r->run_id,  &r->resume,
+                           &r->message,   &r->context, &r->history};
+    for (size_t i = 0; i < countof(spans); i++)
+        if (spans[i]->p)
+            spans[i]->p = memory->bytes + (size_t)spans[i]->p - 1;
+}
+
+static bool read_string(struct reader *in, const char *key, struct str *ret)
+{
+    uint32_t at = input_member(in->doc, 0, key, JS_STRING);
+    size_t begin = in->memory->len;
+    if (!at)
+        return false;
+    js_value(in->doc, at, in->memory);
+    *ret = since(in, begin);
+    return true;
+}
+
+/* --- messages --------------------------------------------------------------------------------- */
+
+/* The text of a message's content, a string or an array of parts, whose texts are joined by
+ * newlines. False when a part is no text. */
+static bool put_content(const struct js_doc *d, uint32_t message, struct buf *out)
+{
+    uint32_t content = js_get(d, message, "content");
+    bool is_text = true;
+    size_t begin = out->len;
+    if (content && js_type(d, content) == JS_STRING)
+        js_value(d, content, out);
+    if (!content || js_type(d, content) != JS_ARRAY)
+        return true;
+    for (uint32_t i = js_first(d, content); i < js_end(d, content); i = js_next(d, i)) {
+        uint32_t text = input_member(d, i, "text", JS_STRING);
+        is_text = is_text && text;
+        if (text && out->len > begin)
+            buf_putc(out, '\n');
+        if (text)
+            js_value(d, text, out);
+    }
+    return is_text;
+}
+
+/* The role in chat's `context`; NULL for what an agent is not told: calls of tools, thoughts. */
+static const char *context_role(const struct js_doc *d, uint32_t message)
+{
+    static const char *const roles[] = {"user", "assistant", "system", "developer"};
+    uint32_t role = input_member(d, message, "role", JS_STRING);
+    for (size_t i = 0; role && i < countof(roles); i++)
+        if (js_is(d, role, roles[i]))
+            return roles[i];
+    return NULL;
+}
+
+static void put_role(struct buf *out, const char *role, struct str content)
+{
+    buf_putc(out, '{');
+    js_put_field(out, "role", str_of(role));
+    js_put_field(out, "content", content);
+    buf_putc(out, '}');
+}
+
+/* AG-UI's own context, what the page shows say, as one message in front. */
+static void put_ambient(const struct js_doc *d, struct buf *out)
+{
+    struct buf text = {0};
+    uint32_t context = input_member(d, 0, "context", JS_ARRAY);
+    for (uint32_t i = context ? js_first(d, context) : 0; context && i < js_end(d, context);
+         i = js_next(d, i)) {
+        uint32_t what = input_member(d, i, "description", JS_STRING);
+        uint32_t value = input_member(d, i, "value", JS_STRING);
+        if (!what || !value)
+            continue;
+        if (text.len)
+            buf_putc(&text, '\n');
+        js_value(d, what, &text);
+        buf_puts(&text, ": ");
+        js_value(d, value, &text);
+    }
+    if (text.len)
+        put_role(out, "system", buf_str(&text));
+    buf_done(&text);
+}
+
+/* One message as chat's `context` has it; nothing when an agent is not told it. */
+static void put_told(const struct js_doc *d, uint32_t message, struct buf *out)
+{
+    struct buf content = {0};
+    const char *role = context_role(d, message);
+    (void)put_content(d, message, &content);
+    if (role && content.len)
+        put_role(out, role, buf_str(&content));
+    buf_done(&content);
+}
+
+/* Of what came before the question as much as an agent is given, the newest of it. */
+static void read_context(struct reader *in, uint32_t messages, uint32_t last)
+{
+    const struct js_doc *d = in->doc;
+    struct buf one = {0};
+    size_t begin = in->memory->len, total;
+    put_ambient(d, &one);
+    total = one.len + 2;
+    buf_putc(in->memory, '[');
+    if (total <= MAX_HISTORY)
+        buf_putstr(in->memory, buf_str(&one));
+    for (uint32_t i = js_first(d, messages); i < last; i = js_next(d, i)) {
+        buf_clear(&one);
+        put_told(d, i, &one);
+        total += one.len + 1;
+    }
+    for (uint32_t i = js_first(d, messages); i < last; i = js_next(d, i)) {
+        buf_clear(&one);
+        put_told(d, i, &one);
+        if (one.len && total <= MAX_HISTORY) {
+            buf_puts(in->memory, in->memory->bytes[in->memory->len - 1] == '[' ? "" : ",");
+            buf_putstr(in->memory, buf_str(&one));
+        } else {
+            total -= one.len + 1;
+        }
+    }
+    buf_putc(in->memory, ']');
+    if (in->memory->len - begin > 2)
+        in->r->context = since(in, begin);
+    buf_done(&one);
+}
+
+/* The client's own messages up to the question, for when one has to be taken back. */
+static void read_history(struct reader *in, uint32_t messages, uint32_t last)
+{
+    const struct js_doc *d = in->doc;
+    size_t begin = in->memory->len;
+    buf_putc(in->memory, '[');
+    for (uint32_t i = js_first(d, messages); i <= last; i = js_next(d, i)) {
+        if (i != js_first(d, messages))
+            buf_putc(in->memory, ',');
+        js_copy(d, i, in->memory);
+    }
+    buf_putc(in->memory, ']');
+    in->r->history = since(in, begin);
+    if (in->r->history.n > MAX_HISTORY)
+        in->r->history = STR_NULL;
+}
+
+/* The last message; 0 when there is none, or one that is no message. Sets the last of the user. */
+static uint32_t last_message(const struct js_doc *d, uint32_t messages, uint32_t *ret_question)
+{
+    uint32_t last = 0;
+    *ret_question = 0;
+    for (uint32_t i = js_first(d, messages); i < js_end(d, messages); i = js_next(d, i)) {
+        uint32_t role = input_member(d, i, "role", JS_STRING);
+        if (!role)
+            return 0;
+        if (js_is(d, role, "user"))
+            *ret_question = i;
+        last = i;
+    }
+    return last;
+}
+
+static bool read_messages(struct reader *in)
+{
+    uint32_t messages = input_member(in->doc, 0, "messages", JS_ARRAY), question;
+    if (!messages)
+        return refuse_input(in, "\"messages\" must be an array");
+    uint32_t last = last_message(in->doc, messages, &question);
+    if (question)
+        read_history(in, messages, question);
+    if (in->r->resume.p)
+        return true;
+    if (!last || question != last)
+        return refuse_input(in, "\"messages\" must end in a message of the role \"user\"");
+    read_context(in, messages, last);
+    size_t begin = in->memory->len;
+    if (!put_content(in->doc, last, in->memory))
+        return refuse_input(in, "files are not taken by this gateway");
+    in->r->message = since(in, begin);
+    return in->r->message.n > 0 || refuse_input(in, "the last message has no text");
+}
+
+/* --- the input -------------------------------------------------------------------------------- */
+
+static bool read_resume(struct reader *in)
+{
+    const struct js_doc *d = in->doc;
+    uint32_t resume = input_member(d, 0, "resume", JS_ARRAY);
+    size_t begin = in->memory->len;
+    if (!resume || js_first(d, resume) >= js_end(d, resume))
+        return true;
+    for (uint32_t i = js_first(d, resume); i < js_end(d, resume); i = js_next(d, i)) {
+        uint32_t status = input_member(d, i, "status", JS_STRING);
+        if (!input_member(d, i, "interruptId", JS_STRING) || !status ||
+            !(js_is(d, status, "resolved") || js_is(d, status, "cancelled")))
+            return refuse_input(in,
+                                "each of \"resume\" must have an \"interruptId\", and \"status\" "
+                                "\"resolved\" or \"cancelled\"");
+    }
+    js_copy(d, resume, in->memory);
+    in->r->resume = since(in, begin);
+    return true;
+}
+
+static bool read_input(struct reader *in)
+{
+    const struct js_doc *d = in->doc;
+    uint32_t tools = input_member(d, 0, "tools", JS_ARRAY);
+    if (!read_string(in, "threadId", &in->r->thread_id))
+        return refuse_input(in, "\"threadId\" must be a string");
+    if (!read_string(in, "runId", &in->r->run_id) || in->r->run_id.n == 0 || in->r->run_id.n > 128)
+        return refuse_input(in, "\"runId\" must be a string of 1 to 128 bytes");
+    if (tools && js_first(d, tools) < js_end(d, tools))
+        return refuse_input(in,
+                            "\"tools\" must be empty: this gateway runs no tools of the client's");
+    return read_resume(in) && read_messages(in);
+}
+
+bool ag_ui_read(struct js_doc *doc, struct str json, struct ag_ui_request *ret, struct buf *memory,
+                char why[128])
+{
+    *ret = (struct ag_ui_request){0};
+    struct reader in = {.doc = doc, .r = ret, .memory = memory, .why = why};
+    if (!js_parse(doc, json.p, json.n, JS_CLIENT)) {
+        snprintf(why, 128, "not JSON: %s", doc->error);
+        return false;
+    }
+    if (js_type(doc, 0) != JS_OBJECT)
+        return refuse_input(&in, "not a JSON object");
+    bool good = read_input(&in);
+    fix_spans(ret, memory);
+    return good;
+}
+
+/* --- a thread that is stored ------------------------------------------------------------------ */
+
+/* The answer of the task that is about to be told is told by its events. */
+static bool is_answer_of(const struct js_doc *d, uint32_t message, const char *task_id)
+{
+    uint32_t role = input_member(d, message, "role", JS_STRING);
+    uint32_t task = input_member(d, message, "task_id", JS_STRING);
+    return task && role && js_is(d, role, "assistant") && js_is(d, task, task_id);
+}
+
+void ag_ui_read_history(struct js_doc *doc, struct str line, struct ag_ui_request *ret,
+                        struct buf *memory)
+{
+    struct reader in = {.doc = doc, .r = ret, .memory = memory};
+    uint32_t messages =
+        js_parse(doc, line.p, line.n, JS_OURS) ? input_member(doc, 0, "messages", JS_ARRAY) : 0;
+    size_t begin = memory->len;
+    buf_putc(memory, '[');
+    for (uint32_t i = messages ? js_first(doc, messages) : 0; messages && i < js_end(doc, messages);
+         i = js_next(doc, i)) {
+        uint32_t id = input_member(doc, i, "message_id", JS_STRING);
+        uint32_t role = input_member(doc, i, "role", JS_STRING);
+        uint32_t content = input_member(doc, i, "content", JS_STRING);
+        if (!id || !role || !content || is_answer_of(doc, i, ret->task_id))
+            continue;
+        buf_puts(memory, memory->len > begin + 1 ? ",{" : "{");
+        js_put_key(memory, "id");
+        js_copy(doc, id, memory);
+        js_put_key(memory, "role");
+        js_copy(doc, role, memory);
+        js_put_key(memory, "content");
+        js_copy(doc, content, memory);
+        buf_putc(memory, '}');
+    }
+    buf_putc(memory, ']');
+    ret->history = since(&in, begin);
+    fix_spans(ret, memory);
+}
+
+/* --- places and answers ----------------------------------------------------------------------- */
+
+/* Digits up to 2^53-1, and no zero in front of them. */
+static size_t read_number(struct str text, uint64_t *ret)
+{
+    size_t n = 0;
+    *ret = 0;
+    while (n < text.n && n < 16 && is_digit(text.p[n]))
+        *ret = *ret * 10 + (uint64_t)(text.p[n++] - '0');
+    return n > 0 && (text.p[0] != '0' || n == 1) && *ret <= MAX_SAFE_INTEGER ? n : 0;
+}
+
+/* `task.seq`, and what follows it in ret_rest: nothing, or something behind a dot. */
+static bool read_place(struct str text, char ret_task_id[TASK_ID_LEN + 1], uint64_t *ret_seq,
+                       struct str *ret_rest)
+{
+    struct str id = {text.p, TASK_ID_LEN};
+    ret_task_id[0] = 0;
+    if (text.n < TASK_ID_LEN + 2 || !ulid_is_valid(id) || text.p[TASK_ID_LEN] != '.')
+        return false;
+    text = str_from(text, TASK_ID_LEN + 1);
+    size_t n = read_number(text, ret_seq);
+    *ret_rest = str_from(text, n);
+    if (n == 0 || (ret_rest->n > 0 && (ret_rest->p[0] != '.' || ret_rest->n == 1)))
+        return false;
+    memcpy(ret_task_id, id.p, TASK_ID_LEN);
+    ret_task_id[TASK_ID_LEN] = 0;
+    return true;
+}
+
+bool ag_ui_read_id(struct str id, struct ag_ui_request *ret)
+{
+    struct str rest;
+    uint64_t n = 0;
+    if (!read_place(id, ret->task_id, &ret->known.seq, &rest))
+        return false;
+    if (rest.n > 0 && (read_number(str_from(rest, 1), &n) != rest.n - 1 || n > UINT32_MAX))
+        return false;
+    ret->known.n = (uint32_t)n;
+    return true;
+}
+
+/* true, false or a string as it is; of an object `approved` or `answer`; anything else as text. */
+static void put_answer(const struct js_doc *d, uint32_t payload, struct buf *out)
+{
+    uint32_t inner = 0;
+    if (payload && js_type(d, payload) == JS_OBJECT) {
+        inner = js_get(d, payload, "approved");
+        inner = inner ? inner : js_get(d, payload, "answer");
+    }
+    uint32_t at = inner ? inner : payload;
+    enum js_type type = at ? js_type(d, at) : JS_TRUE;
+    if (!at) {
+        buf_puts(out, "true"); /* resolved, and nothing more to say */
+    } else if (type == JS_TRUE || type == JS_FALSE || type == JS_STRING) {
+        js_copy(d, at, out);
+    } else {
+        struct buf text = {0};
+        js_copy(d, at, &text);
+        js_put_str(out, buf_str(&text));
+        buf_done(&text);
+    }
+}
+
+bool ag_ui_answer(const struct ag_ui_request *r, struct js_doc *doc, uint32_t n,
+                  struct ag_ui_answer *ret)
+{
+    struct buf id = {0};
+    struct str rest = STR("");
+    *ret = (struct ag_ui_answer){0};
+    if (!js_parse(doc, r->resume.p, r->resume.n, JS_OURS))
+        return false;
+    uint32_t at = js_first(doc, 0);
+    for (; at < js_end(doc, 0) && n > 0; n--)
+        at = js_next(doc, at);
+    if (at >= js_end(doc, 0))
+        return false;
+    js_value(doc, js_get(doc, at, "interruptId"), &id);
+    bool ours = read_place(buf_str(&id), ret->task_id, &ret->seq, &rest) && rest.n > 1;
+    buf_putstr(&ret->input_id, ours ? str_from(rest, 1) : STR("none"));
+    if (!ours)
+        ret->task_id[0] = 0;
+    buf_done(&id);
+    ret->is_cancelled = js_is(doc, js_get(doc, at, "status"), "cancelled");
+    if (ret->is_cancelled)
+        buf_puts(&ret->answer, "false");
+    else
+        put_answer(doc, js_get(doc, at, "payload"), &ret->answer);
+    return true;
+}
+
+void ag_ui_answer_done(struct ag_ui_answer *a)
+{
+    buf_done(&a->input_id);
+    buf_done(&a->answer);
+}

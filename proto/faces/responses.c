@@ -1,0 +1,588 @@
+#include "proto/faces/responses.h"
+
+#include <stdlib.h>
+
+#include "proto/str.h"
+
+/* Design. The output is a row of items: a run of text is a message, a run of thoughts a reasoning
+ * item, a call of a tool and what came back an `mcp_call` (the type for tools that the server's
+ * side runs: of a `function_call` the client would think that it must run it). Anything else closes
+ * the run. A final answer that is not what was streamed ends the open message as incomplete, and
+ * begins a new one.
+ *
+ * Memory. The `done` of an item has all of its text, so a message ends and a new one begins where
+ * its text would pass MAX_OUTPUT. The last event has the finished items once more: the newest of
+ * them, up to MOST_OUTPUT. Calls without a result are remembered up to MOST_CALLS and MAX_OUTPUT;
+ * beyond, the oldest ends as incomplete. */
+
+#define MOST_OUTPUT (2 * MAX_OUTPUT) /* bytes of JSON, or one item */
+#define MOST_CALLS 64
+
+enum item_kind { ITEM_NONE, ITEM_MESSAGE, ITEM_REASONING };
+
+struct open_call {
+    uint32_t index;
+    char *id;
+    char *call; /* `"name":…,"arguments":…,"server_label":…` */
+};
+
+struct responses_stream {
+    struct face_stream face;
+    char *conversation_id, *task_id, *agent, *metadata;
+    int64_t created_ms;
+    uint64_t n_events; /* the next sequence_number */
+    uint32_t n_items;  /* the next output_index */
+    bool begun, is_whole;
+    const char *record; /* the exchange's: the object without events; or NULL */
+    bool waits;         /* an approval is asked for, and nothing came after it */
+    enum item_kind run; /* the open run, */
+    uint32_t index;     /* its output_index */
+    struct buf text;    /* what it has said, */
+    struct buf route;   /* and the members that name it in an event */
+    struct open_call calls[MOST_CALLS];
+    size_t n_calls, call_bytes;
+    struct buf output; /* finished items, one a line */
+    bool output_is_cut;
+    struct face_said all, last; /* text: of the response, and of the last run */
+    const char *type;           /* of the event in out */
+    struct buf out, scratch;
+};
+
+/* --- events ----------------------------------------------------------------------------------- */
+
+static struct buf *begin_event(struct responses_stream *s, const char *type)
+{
+    s->type = type;
+    buf_clear(&s->out);
+    buf_putc(&s->out, '{');
+    js_put_field(&s->out, "type", str_of(type));
+    js_put_int(&s->out, "sequence_number", (int64_t)s->n_events++);
+    return &s->out;
+}
+
+static void put_numbered(struct responses_stream *s, const struct face_sink *to)
+{
+    if (s->is_whole)
+        return;
+    buf_putc(&s->out, '}');
+    to->put(to->arg, s->type, buf_str(&s->out));
+}
+
+static const char *id_prefix(enum item_kind kind)
+{
+    return kind == ITEM_MESSAGE ? "msg" : "rs";
+}
+
+/* An event about a part of the open run. */
+static struct buf *begin_part_event(struct responses_stream *s, const char *type)
+{
+    struct buf *out = begin_event(s, type);
+    buf_putstr(out, buf_str(&s->route));
+    return out;
+}
+
+static void put_part(struct responses_stream *s, struct buf *out, struct str text)
+{
+    buf_puts(out, "{\"type\":");
+    buf_puts(out, s->run == ITEM_MESSAGE ? "\"output_text\"" : "\"reasoning_text\"");
+    js_put_field(out, "text", text);
+    buf_puts(out, s->run == ITEM_MESSAGE ? ",\"annotations\":[],\"logprobs\":[]}" : "}");
+}
+
+/* The open run as an item; without its part when it begins. */
+static void put_run_item(struct responses_stream *s, struct buf *out, const char *status,
+                         bool has_part)
+{
+    buf_putf(out, "{\"id\":\"%s_%s_%u\"", id_prefix(s->run), s->task_id, s->index);
+    buf_puts(out, s->run == ITEM_MESSAGE ? ",\"type\":\"message\",\"role\":\"assistant\""
+                                         : ",\"type\":\"reasoning\",\"summary\":[]");
+    js_put_field(out, "status", str_of(status));
+    js_put_key(out, "content");
+    buf_putc(out, '[');
+    if (has_part)
+        put_part(s, out, buf_str(&s->text));
+    buf_puts(out, "]}");
+}
+
+/* Keeps a finished item for the last event, and lets the oldest go. */
+static void keep_item(struct responses_stream *s, struct str item)
+{
+    buf_putstr(&s->output, item);
+    buf_putc(&s->output, '\n');
+    while (s->output.len > MOST_OUTPUT && s->output.len > item.n + 1) {
+        const char *end = memchr(s->output.bytes, '\n', s->output.len);
+        buf_consume(&s->output, (size_t)(end - s->output.bytes) + 1);
+        s->output_is_cut = true;
+    }
+}
+
+/* --- runs of text and of thoughts ------------------------------------------------------------- */
+
+static void begin_run(struct responses_stream *s, enum item_kind kind, const struct face_sink *to)
+{
+    s->run = kind;
+    s->index = s->n_items++;
+    buf_clear(&s->text);
+    buf_clear(&s->route);
+    buf_putf(&s->route, ",\"item_id\":\"%s_%s_%u\",\"output_index\":%u,\"content_index\":0",
+             id_prefix(kind), s->task_id, s->index, s->index);
+    struct buf *out = begin_event(s, "response.output_item.added");
+    js_put_int(out, "output_index", s->index);
+    js_put_key(out, "item");
+    put_run_item(s, out, "in_progress", false);
+    put_numbered(s, to);
+    out = begin_part_event(s, "response.content_part.added");
+    js_put_key(out, "part");
+    put_part(s, out, STR(""));
+    put_numbered(s, to);
+}
+
+/* is_taken_back: a later item says it anew. */
+static void end_run_as(struct responses_stream *s, const char *status, bool is_taken_back,
+                       const struct face_sink *to)
+{
+    if (s->run == ITEM_NONE)
+        return;
+    bool is_text = s->run == ITEM_MESSAGE;
+    struct buf *out =
+        begin_part_event(s, is_text ? "response.output_text.done" : "response.reasoning_text.done");
+    js_put_field(out, "text", buf_str(&s->text));
+    if (is_text)
+        js_put_raw(out, "logprobs", STR("[]"));
+    put_numbered(s, to);
+    out = begin_part_event(s, "response.content_part.done");
+    js_put_key(out, "part");
+    put_part(s, out, buf_str(&s->text));
+    put_numbered(s, to);
+    out = begin_event(s, "response.output_item.done");
+    js_put_int(out, "output_index", s->index);
+    js_put_key(out, "item");
+    size_t begin = out->len;
+    put_run_item(s, out, status, true);
+    if (!is_taken_back)
+        keep_item(s, str_from(buf_str(out), begin));
+    put_numbered(s, to);
+    s->run = ITEM_NONE;
+}
+
+static void end_run(struct responses_stream *s, const struct face_sink *to)
+{
+    end_run_as(s, "completed", false, to);
+}
+
+static void put_text(struct responses_stream *s, enum item_kind kind, struct str text,
+                     const struct face_sink *to)
+{
+    bool is_full = s->text.len > 0 && s->text.len + text.n > MAX_OUTPUT;
+    if (s->run != kind) {
+        end_run(s, to);
+        if (kind == ITEM_MESSAGE)
+            s->last = (struct face_said){0};
+        begin_run(s, kind, to);
+    } else if (is_full) { /* more of the same run, in an item of its own */
+        end_run(s, to);
+        begin_run(s, kind, to);
+    }
+    if (kind == ITEM_MESSAGE) {
+        face_said_add(&s->all, text);
+        face_said_add(&s->last, text);
+    }
+    buf_putstr(&s->text, text);
+    struct buf *out = begin_part_event(s, kind == ITEM_MESSAGE ? "response.output_text.delta"
+                                                               : "response.reasoning_text.delta");
+    js_put_field(out, "delta", text);
+    if (kind == ITEM_MESSAGE)
+        js_put_raw(out, "logprobs", STR("[]"));
+    put_numbered(s, to);
+}
+
+static void on_text(struct responses_stream *s, enum item_kind kind, const struct face_event *e,
+                    const struct face_sink *to)
+{
+    struct str text = face_text(e, "text", &s->scratch);
+    if (text.n)
+        put_text(s, kind, text, to);
+}
+
+/* What was streamed stays when it is the answer, as a whole or in its last run. */
+static void on_final_answer(struct responses_stream *s, const struct face_event *e,
+                            const struct face_sink *to)
+{
+    struct str output = face_text(e, "output", &s->scratch);
+    if (!output.p || face_said_is(&s->all, output) || face_said_is_cut(&s->all, output) ||
+        (s->all.n && face_said_is(&s->last, output)))
+        return;
+    if (s->run == ITEM_MESSAGE)
+        end_run_as(s, "incomplete", true, to);
+    s->all = (struct face_said){0};
+    if (output.n)
+        put_text(s, ITEM_MESSAGE, output, to);
+}
+
+/* --- calls of tools --------------------------------------------------------------------------- */
+
+/* output and error are members, ready made. */
+static void put_call_item(struct responses_stream *s, struct buf *out, const struct open_call *call,
+                          const char *status, struct str result)
+{
+    buf_putf(out, "{\"id\":\"mcp_%s_%u\",\"type\":\"mcp_call\"", s->task_id, call->index);
+    js_put_field(out, "status", str_of(status));
+    buf_putc(out, ',');
+    buf_puts(out, call->call);
+    buf_putstr(out, result);
+    buf_putc(out, '}');
+}
+
+static void put_call_state(struct responses_stream *s, const char *type, uint32_t index,
+                           const struct face_sink *to)
+{
+    struct buf *out = begin_event(s, type);
+    buf_putf(out, ",\"item_id\":\"mcp_%s_%u\",\"output_index\":%u", s->task_id, index, index);
+    put_numbered(s, to);
+}
+
+/* The arguments are a string there, of JSON. */
+static void put_arguments(struct buf *out, const struct face_event *e)
+{
+    struct buf json = {0};
+    uint32_t at = js_get(e->doc, 0, "arguments");
+    if (at)
+        js_copy(e->doc, at, &json);
+    js_put_field(out, "arguments", buf_str(&json));
+    buf_done(&json);
+}
+
+static void end_call(struct responses_stream *s, size_t at, const char *status, struct str result,
+                     const struct face_sink *to)
+{
+    struct open_call call = s->calls[at];
+    struct buf *out = begin_event(s, "response.output_item.done");
+    js_put_int(out, "output_index", call.index);
+    js_put_key(out, "item");
+    size_t begin = out->len;
+    put_call_item(s, out, &call, status, result);
+    keep_item(s, str_from(buf_str(out), begin));
+    put_numbered(s, to);
+    s->n_calls--;
+    memmove(s->calls + at, s->calls + at + 1, (s->n_calls - at) * sizeof call);
+    s->call_bytes -= strlen(call.call);
+    free(call.id);
+    free(call.call);
+}
+
+#define NO_RESULT STR(",\"output\":null,\"error\":null")
+
+static void begin_call(struct responses_stream *s, const struct face_event *e,
+                       const struct face_sink *to)
+{
+    struct buf json = {0};
+    face_copy(&json, "name", e, "name", STR("\"\""));
+    put_arguments(&json, e);
+    js_put_field(&json, "server_label", STR("holdfast"));
+    buf_putc(&json, 0);
+    while (s->n_calls == MOST_CALLS || (s->n_calls && s->call_bytes + json.len > MAX_OUTPUT))
+        end_call(s, 0, "incomplete", NO_RESULT, to);
+    struct str id = face_text(e, "call_id", &s->scratch);
+    struct open_call *call = &s->calls[s->n_calls++];
+    *call = (struct open_call){
+        .index = s->n_items++, .id = xstrdup(id.p ? id : STR("")), .call = buf_take(&json)};
+    s->call_bytes += strlen(call->call);
+    struct buf *out = begin_event(s, "response.output_item.added");
+    js_put_int(out, "output_index", call->index);
+    js_put_key(out, "item");
+    put_call_item(s, out, call, "in_progress", NO_RESULT);
+    put_numbered(s, to);
+    put_call_state(s, "response.mcp_call.in_progress", call->index, to);
+}
+
+static size_t find_call(struct responses_stream *s, const struct face_event *e)
+{
+    struct str id = face_text(e, "call_id", &s->scratch);
+    size_t at = 0;
+    while (at < s->n_calls && !str_eq(str_of(s->calls[at].id), id))
+        at++;
+    return at;
+}
+
+static void on_tool_call(struct responses_stream *s, const struct face_event *e,
+                         const struct face_sink *to)
+{
+    end_run(s, to);
+    begin_call(s, e, to);
+}
+
+/* A result without a call that one knows brings its call along. */
+static void on_tool_result(struct responses_stream *s, const struct face_event *e,
+                           const struct face_sink *to)
+{
+    bool is_bad = face_is_true(e, "is_error");
+    end_run(s, to);
+    size_t at = find_call(s, e);
+    if (at == s->n_calls) {
+        begin_call(s, e, to);
+        at = s->n_calls - 1;
+    }
+    struct buf result = {0};
+    buf_puts(&result, is_bad ? ",\"output\":null" : "");
+    if (is_bad) {
+        buf_puts(&result, ",\"error\":{\"type\":\"mcp_tool_execution_error\"");
+        face_copy(&result, "content", e, "output", STR("\"\""));
+        buf_putc(&result, '}');
+    } else {
+        buf_puts(&result, ",\"output\":");
+        struct str output = face_text(e, "output", &s->scratch);
+        js_put_str(&result, output.p ? output : STR(""));
+        buf_puts(&result, ",\"error\":null");
+    }
+    put_call_state(s, is_bad ? "response.mcp_call.failed" : "response.mcp_call.completed",
+                   s->calls[at].index, to);
+    end_call(s, at, is_bad ? "failed" : "completed", buf_str(&result), to);
+    buf_done(&result);
+}
+
+/* --- approvals -------------------------------------------------------------------------------- */
+
+/* A question for a text has no place there. The item is whole at once; the answer comes with a
+ * create, and the stream goes on. */
+static void on_input_required(struct responses_stream *s, const struct face_event *e,
+                              const struct face_sink *to)
+{
+    struct buf item = {0}, id = {0};
+    if (!str_eq(face_text(e, "kind", &s->scratch), STR("approval")))
+        return;
+    end_run(s, to);
+    responses_put_approval_id(&id, face_text(e, "input_id", &s->scratch));
+    buf_putc(&item, '{');
+    js_put_field(&item, "id", buf_str(&id));
+    js_put_field(&item, "type", STR("mcp_approval_request"));
+    face_copy(&item, "name", e, "tool", STR("\"\""));
+    put_arguments(&item, e);
+    js_put_field(&item, "server_label", STR("holdfast"));
+    face_copy(&item, "prompt", e, "prompt", STR("null"));
+    buf_putc(&item, '}');
+    static const char *const types[] = {"response.output_item.added", "response.output_item.done"};
+    for (size_t i = 0; i < countof(types); i++) {
+        struct buf *out = begin_event(s, types[i]);
+        js_put_int(out, "output_index", s->n_items);
+        js_put_raw(out, "item", buf_str(&item));
+        put_numbered(s, to);
+    }
+    s->n_items++;
+    keep_item(s, buf_str(&item));
+    s->waits = true;
+    buf_done(&item);
+    buf_done(&id);
+}
+
+/* --- the response ----------------------------------------------------------------------------- */
+
+static struct response response_of(const struct responses_stream *s, const char *status)
+{
+    return (struct response){.conversation_id = str_of(s->conversation_id),
+                             .task_id = str_of(s->task_id),
+                             .agent = str_of(s->agent),
+                             .metadata = str_of(s->metadata),
+                             .created_ms = s->created_ms,
+                             .status = status};
+}
+
+static void put_response(struct responses_stream *s, const char *type, const struct response *r,
+                         const struct face_sink *to)
+{
+    if (s->is_whole) {
+        buf_clear(&s->out);
+        responses_put(&s->out, r);
+        to->put(to->arg, NULL, buf_str(&s->out));
+        return;
+    }
+    struct buf *out = begin_event(s, type);
+    js_put_key(out, "response");
+    responses_put(out, r);
+    put_numbered(s, to);
+}
+
+static void put_state(struct responses_stream *s, const char *type, const char *status,
+                      const struct face_sink *to)
+{
+    const struct response r = response_of(s, status);
+    put_response(s, type, &r, to);
+}
+
+/* Lines become members of an array. */
+static struct str output_of(struct responses_stream *s)
+{
+    struct buf *output = &s->output;
+    if (output->len == 0)
+        return STR("");
+    output->len--;
+    for (size_t i = 0; i < output->len; i++)
+        if (output->bytes[i] == '\n')
+            output->bytes[i] = ',';
+    return buf_str(output);
+}
+
+static void finish(struct responses_stream *s, const char *type, struct response *r,
+                   const struct face_event *e, const struct face_sink *to)
+{
+    bool is_whole = strcmp(r->status, "completed") == 0;
+    end_run_as(s, is_whole ? "completed" : "incomplete", false, to);
+    while (s->n_calls)
+        end_call(s, 0, "incomplete", NO_RESULT, to);
+    r->output = output_of(s);
+    r->output_is_cut = s->output_is_cut;
+    r->completed_ms = e->ts;
+    put_response(s, type, r, to);
+    s->face.is_over = true;
+}
+
+static void on_task_completed(struct responses_stream *s, const struct face_event *e,
+                              const struct face_sink *to)
+{
+    struct buf usage = {0};
+    struct response r = response_of(s, "completed");
+    responses_put_usage(&usage, e->doc, js_get(e->doc, 0, "result"));
+    r.usage = buf_str(&usage);
+    finish(s, "response.completed", &r, e, to);
+    buf_done(&usage);
+}
+
+/* The helpers of OpenAI's clients know no event of a cancel: it ends as incomplete, and the
+ * response's status says what it was. */
+static void on_task_failed(struct responses_stream *s, const struct face_event *e,
+                           const struct face_sink *to)
+{
+    bool cancelled = str_eq(face_text(e, "status", &s->scratch), STR("cancelled"));
+    struct response r = response_of(s, cancelled ? "cancelled" : "failed");
+    uint32_t error = js_get(e->doc, 0, "error");
+    uint32_t message =
+        error && js_type(e->doc, error) == JS_OBJECT ? js_get(e->doc, error, "message") : 0;
+    struct buf why = {0};
+    if (message && js_type(e->doc, message) == JS_STRING)
+        js_value(e->doc, message, &why);
+    else
+        buf_puts(&why, "the task failed");
+    if (!cancelled)
+        r.error = buf_str(&why);
+    finish(s, cancelled ? "response.incomplete" : "response.failed", &r, e, to);
+    buf_done(&why);
+}
+
+/* Retention has removed the beginning: numbers from here on would be others than before. */
+static void put_gone(struct responses_stream *s, const struct face_sink *to)
+{
+    static const char why[] = "the beginning of this response is no longer kept";
+    struct buf *out = begin_event(s, "error");
+    js_put_field(out, "code", STR("gone"));
+    js_put_field(out, "message", str_of(why));
+    js_put_raw(out, "param", STR("null"));
+    put_numbered(s, to);
+    s->face.is_over = true;
+    if (!s->is_whole)
+        return;
+    buf_clear(out);
+    if (s->record)
+        buf_puts(out, s->record);
+    else
+        responses_http_ops.put_error(out, ERR_NOT_FOUND, why);
+    s->face.status = s->record ? 200 : error_status(ERR_NOT_FOUND);
+    to->put(to->arg, NULL, buf_str(out));
+}
+
+static void tell_event(struct responses_stream *s, const struct face_event *e,
+                       const struct face_sink *to)
+{
+    switch (e->type) {
+    case EVENT_TASK_STARTED: put_state(s, "response.in_progress", "in_progress", to); break;
+    case EVENT_THINKING: on_text(s, ITEM_REASONING, e, to); break;
+    case EVENT_TOKEN: on_text(s, ITEM_MESSAGE, e, to); break;
+    case EVENT_TOOL_CALL: on_tool_call(s, e, to); break;
+    case EVENT_TOOL_RESULT: on_tool_result(s, e, to); break;
+    case EVENT_INPUT_REQUIRED: on_input_required(s, e, to); break;
+    case EVENT_FINAL_ANSWER: on_final_answer(s, e, to); break;
+    case EVENT_TASK_COMPLETED: on_task_completed(s, e, to); break;
+    case EVENT_TASK_FAILED: on_task_failed(s, e, to); break;
+    case EVENT_TASK_CREATED: /* no event of OpenAI's says these */
+    case EVENT_PROGRESS:
+    case EVENT_CHILD:
+    case EVENT_MESSAGE:
+    case EVENT_INPUT_RECEIVED:
+    case EVENT_CUSTOM: break;
+    case N_EVENT_TYPES: UNREACHABLE();
+    }
+}
+
+/* --- the stream ------------------------------------------------------------------------------- */
+
+static void responses_event(struct face_stream *face, const struct face_event *e,
+                            const struct face_sink *to)
+{
+    struct responses_stream *s = container_of(face, struct responses_stream, face);
+    s->waits = false;
+    if (!s->begun && e->seq > 1) {
+        put_gone(s, to);
+        return;
+    }
+    if (!s->begun) {
+        put_state(s, "response.created", "queued", to);
+        put_state(s, "response.queued", "queued", to);
+    }
+    s->begun = true;
+    tell_event(s, e, to);
+}
+
+/* One object, although the task lives: an approval is the client's turn, and what is retrieved is
+ * told as it stands. */
+static void responses_idle(struct face_stream *face, const struct face_sink *to)
+{
+    struct responses_stream *s = container_of(face, struct responses_stream, face);
+    if (!s->is_whole || (!s->waits && !s->record))
+        return;
+    struct response r = response_of(s, "in_progress");
+    end_run_as(s, "in_progress", false, to);
+    r.output = output_of(s);
+    r.output_is_cut = s->output_is_cut;
+    put_response(s, NULL, &r, to);
+    face->is_over = true;
+}
+
+static struct face_stream *responses_make(const struct face_task *task)
+{
+    struct responses_stream *s = xcalloc(sizeof *s);
+    const struct responses_state *state = task->request;
+    s->is_whole = state && state->way == RESPONSES_WHOLE;
+    s->record = state && state->is_record ? state->text : NULL;
+    s->face.ops = &responses_ops;
+    s->conversation_id = xstrdup(task->conversation_id);
+    s->task_id = xstrdup(task->task_id);
+    s->agent = xstrdup(task->agent);
+    s->metadata = task->metadata.p ? xstrdup(task->metadata) : NULL;
+    s->created_ms = task->created_at;
+    return &s->face;
+}
+
+static void responses_free(struct face_stream *face)
+{
+    struct responses_stream *s = container_of(face, struct responses_stream, face);
+    for (size_t i = 0; i < s->n_calls; i++) {
+        free(s->calls[i].id);
+        free(s->calls[i].call);
+    }
+    buf_done(&s->text);
+    buf_done(&s->route);
+    buf_done(&s->output);
+    buf_done(&s->out);
+    buf_done(&s->scratch);
+    free(s->conversation_id);
+    free(s->task_id);
+    free(s->agent);
+    free(s->metadata);
+    free(s);
+}
+
+const struct face_ops responses_ops = {
+    .name = "responses",
+    .make = responses_make,
+    .event = responses_event,
+    .idle = responses_idle,
+    .free = responses_free,
+};

@@ -1,0 +1,323 @@
+// reflexes.test.mjs -- what people do without thinking, and what they then expect to see.
+
+import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { scene } from "./support/scene.mjs";
+
+/** The texts of these elements, in the order in which they stand on the page. */
+const order = (chat, selector) =>
+  chat.page.locator(selector).evaluateAll((all) => all.map((each) => each.textContent.replaceAll("\n", "")));
+
+scene("text, tools and questions stand in the order in which they came, also after a reload", async (its) => {
+  const { chat, puppet } = await its.asked({ said: ["I look.\n\n"], shown: "I look." });
+  puppet.emit("tool_call", { call_id: "1", name: "search", arguments: { query: "backups" } });
+  puppet.emit("tool_result", { call_id: "1", name: "search", output: "2", is_error: false });
+  puppet.say("There are two.\n\n");
+  puppet.emit("input_required", { input_id: "q1", kind: "approval", prompt: "Delete the old one?" });
+  await chat.page.click(".question.open button:text-is('Approve')");
+  await puppet.heard.take();
+  puppet.say("Gone. And the name?\n\n");
+  puppet.emit("input_required", { input_id: "q2", kind: "question", prompt: "Which?" });
+  await chat.page.fill(".question.open input", "new-backups");
+  await chat.page.press(".question.open input", "Enter");
+  await puppet.heard.take();
+  puppet.say("Good, new-backups it is.");
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  const steps = ".turn .told > .answer, .turn .tool code, .turn .question .prompt";
+  const right = ["I look.", "search", "There are two.", "Delete the old one?", "Gone. And the name?", "Which?", "Good, new-backups it is."];
+  assert.deepEqual(await order(chat, steps), right);
+  await chat.assertIsJournal();
+  await chat.page.reload();
+  await chat.page.waitForSelector(".turn .question");
+  assert.deepEqual(await order(chat, steps), right);
+  await chat.assertIsJournal();
+});
+
+scene("a nested list has no hole behind it", async (its) => {
+  const { chat, puppet } = await its.asked({ said: ["1. a\n   - b\n2. c\n"], shown: "abc" });
+  const { list, line } = await chat.page.locator(".answer ol").evaluate((list) => ({
+    list: list.getBoundingClientRect().height,
+    line: parseFloat(getComputedStyle(list).lineHeight),
+  }));
+  assert.ok(list < 3.9 * line, `three lines of ${line} px are ${list} px high`);
+  puppet.exit();
+});
+
+scene("a line that an agent breaks in a plain item is broken", async (its) => {
+  const { chat, puppet } = await its.asked({ said: ["- one\n  two\n"], shown: "onetwo" });
+  const { item, line } = await chat.page.locator(".answer li").evaluate((item) => ({
+    item: item.getBoundingClientRect().height,
+    line: parseFloat(getComputedStyle(item).lineHeight),
+  }));
+  assert.ok(item > 1.9 * line);
+  puppet.exit();
+});
+
+scene("the Enter that ends a composition in Safari does not send", async (its) => {
+  const chat = await its.chat();
+  await chat.waitForState("live");
+  await chat.page.fill("#message", "にほん");
+  const press = (keyCode) =>
+    chat.page.locator("#message").evaluate((field, keyCode) => {
+      field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", keyCode, bubbles: true, cancelable: true }));
+    }, keyCode);
+  await press(229);
+  assert.equal(await chat.page.inputValue("#message"), "にほん");
+  await press(13);
+  const puppet = await its.stage.puppet();
+  assert.equal(puppet.run.input, "にほん");
+  puppet.exit();
+});
+
+scene("on a phone letters of fields have 16 px, and what is touched 44", async (its) => {
+  const profile = await its.profile({ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
+  const { chat, puppet } = await its.asked({ profile, said: ["Well."] });
+  puppet.emit("input_required", { input_id: "q", kind: "question", prompt: "Which sea?" });
+  await chat.page.waitForSelector(".question.open");
+  await chat.page.click("#menu");
+  await chat.page.waitForSelector("#conversations a:visible");
+  const small = await chat.page.evaluate(() => {
+    const fields = [...document.querySelectorAll("input, textarea, select")].filter((each) => parseFloat(getComputedStyle(each).fontSize) < 16);
+    const targets = [...document.querySelectorAll("button, a, select, summary")].filter((each) => {
+      const { width, height } = each.getBoundingClientRect();
+      return each.checkVisibility() && !each.closest(".answer") && !each.matches(".skip") && (height < 43.9 || width < 36);
+    });
+    return [...fields, ...targets].map((each) => each.outerHTML.slice(0, 90));
+  });
+  assert.deepEqual(small, []);
+  puppet.exit();
+});
+
+scene("Stop stands in the place of Send, Esc does the same, and the field keeps the focus", async (its) => {
+  const { chat } = await its.asked();
+  const { page } = chat;
+  await page.fill("#message", "another");
+  await page.waitForSelector("#send:enabled");
+  await page.fill("#message", "");
+  await page.click("#stop");
+  await chat.waitForStatus("cancelled");
+  await page.waitForSelector("#message:focus");
+  await chat.ask("Once more");
+  (await its.stage.puppet()).say("Well");
+  await chat.waitForText("Well", ".turn:nth-of-type(2) .answer");
+  await page.press("#message", "Escape");
+  await page.waitForSelector(".turn:nth-of-type(2)[data-status=cancelled]");
+  await page.waitForSelector("#message:focus");
+});
+
+scene("Esc closes what is open before it stops anything", async (its) => {
+  const { chat, puppet } = await its.asked();
+  const { page } = chat;
+  await page.click("#tray-button");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("#tray", { state: "detached" });
+  await page.click(".more summary");
+  await page.click(".menu button:has-text('Rename')");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("dialog[open]", { state: "detached" });
+  await page.waitForSelector(".more > summary:focus");
+  puppet.say(" deep");
+  await chat.waitForText("Deep – very deep");
+  puppet.exit();
+  await chat.waitForStatus("completed");
+});
+
+scene("the last question comes back by arrow up, and an answer is asked for again", async (its) => {
+  const { chat, puppet } = await its.asked();
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  await chat.page.press("#message", "ArrowUp");
+  assert.equal(await chat.page.inputValue("#message"), "How deep is the sea?");
+  await chat.page.fill("#message", "");
+  await chat.page.click(".turn .again");
+  const again = await its.stage.puppet();
+  assert.equal(again.run.input, "How deep is the sea?");
+  again.exit();
+  await chat.page.waitForSelector(".turn:nth-of-type(2)[data-status=completed]");
+  await chat.page.click(".turn:nth-of-type(1) .of-asked button[title='Edit and ask again']");
+  assert.equal(await chat.page.inputValue("#message"), "How deep is the sea?");
+});
+
+scene("choices are buttons; another answer can still be written", async (its) => {
+  const { chat, puppet } = await its.asked({ said: [] });
+  const { page } = chat;
+  const options = ["Red", { id: "b", name: "Deep blue" }, { name: "nameless" }, 5, null];
+  puppet.emit("input_required", { input_id: "q", kind: "question", prompt: "Which?", options });
+  await page.waitForSelector("[data-input-id=q].open");
+  assert.deepEqual(await chat.allTexts("[data-input-id=q] .choices button"), ["Red", "Deep blue"]);
+  assert.equal(await page.locator("[data-input-id=q] input").count(), 1);
+  await page.click("[data-input-id=q] button:text-is('Deep blue')");
+  assert.equal((await puppet.heard.take()).answer, "b");
+  await chat.waitForText("Answered: Deep blue", "[data-input-id=q] .outcome");
+  puppet.emit("input_required", { input_id: "a", kind: "approval", prompt: "May I?", options: ["once"] });
+  await page.waitForSelector("[data-input-id=a].open");
+  assert.deepEqual(await chat.allTexts("[data-input-id=a] button"), ["Approve", "Decline"]);
+  await page.click("[data-input-id=a] button:text-is('Approve')");
+  assert.equal((await puppet.heard.take()).answer, true);
+  puppet.exit();
+  await chat.waitForStatus("completed");
+});
+
+scene("conversations stand below their days, and an answer says who gave it, when, and what it took", async (its) => {
+  const profile = await its.profile({ locale: "en-US", timezoneId: "UTC" });
+  const { chat, puppet } = await its.asked({ profile, said: ["Well."] });
+  puppet.emit("result", { usage: { prompt_tokens: 1200, completion_tokens: 34 } });
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  const facts = (await chat.textOf(".turn .told > .actions .took")).split(" · ");
+  assert.equal(facts[0], "puppet");
+  assert.match(facts[1], /^\d{1,2}:\d\d [AP]M$/);
+  assert.match(facts[2], /^[\d.]+ m?s$/);
+  assert.equal(facts[3], "1,234 tokens");
+  const days = () => chat.page.locator("#conversations > li").evaluateAll((all) => all.map((each) => each.className || "row"));
+  assert.deepEqual(await days(), ["day", "row"]);
+  assert.equal(await chat.textOf("#conversations .day"), "Today");
+  const tomorrow = await its.chat({ profile, prepare: (page) => page.clock.setFixedTime(Date.now() + 86_400_000) });
+  await tomorrow.page.waitForSelector("#conversations .day");
+  assert.equal(await tomorrow.textOf("#conversations .day"), "Yesterday");
+});
+
+scene("a question is Markdown, a tool that waits for approval says so, and the time is counted down", async (its) => {
+  const { chat, puppet } = await its.asked({ said: [] });
+  const given = { command: "rm -rf *old*" };
+  puppet.emit("tool_call", { call_id: "1", name: "terminal", arguments: given });
+  puppet.emit("input_required", { input_id: "a", kind: "approval", prompt: "Run this?\nrm -rf *old*", tool: "terminal", arguments: given });
+  puppet.emit("input_required", { input_id: "q", kind: "question", prompt: "Take **3** of `them`?", timeout_s: 300 });
+  await chat.page.waitForSelector("[data-input-id=q] .prompt strong:text-is('3')");
+  await chat.page.waitForSelector("[data-input-id=q] .prompt code:text-is('them')");
+  assert.match(await chat.textOf("[data-input-id=q] .expiry"), /^Waits [45]:\d\d more$/);
+  assert.equal(await chat.textOf(".tool .state"), "waits for you");
+  assert.equal(await chat.textOf("[data-input-id=a] .command"), "rm -rf *old*");
+  assert.equal(await chat.textOf("[data-input-id=a] .prompt"), "Run this?");
+  await chat.page.click("[data-input-id=a] button:text-is('Approve')");
+  await puppet.heard.take();
+  await chat.page.waitForSelector(".tool[data-state=running]");
+  puppet.exit();
+});
+
+scene("an answer of 80 kB brings no button for messages that are not there", async (its) => {
+  const { chat, puppet } = await its.asked({ said: ["word ".repeat(16_000)], shown: "word ".repeat(16_000).trim() });
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  await chat.page.reload();
+  await chat.waitForStatus("completed");
+  await chat.ask("And then?"); // what was asked before this has been answered when this is
+  const next = await its.stage.puppet();
+  next.exit();
+  await chat.page.waitForSelector(".turn:nth-of-type(2)[data-status=completed]");
+  assert.equal(await chat.page.locator("#earlier").count(), 0);
+});
+
+scene("what waits for room says why, stands in the list, and starts in its turn", async (its) => {
+  await its.reconfigure({ limits: { tasks_per_owner: 1 } });
+  const { chat, puppet } = await its.asked();
+  const texts = ["The second", "The third", "The fourth"];
+  for (const text of texts) {
+    await chat.page.click("#new");
+    await chat.ask(text);
+    await chat.page.waitForSelector(`.asked:text-is("${text}")`);
+  }
+  await chat.waitForText("Waiting for room: 1 task may run at once. It starts when one has ended.", ".turn .marks");
+  await chat.page.waitForSelector("#conversations li:has(.waits) >> nth=2");
+  let running = puppet;
+  for (const text of texts) {
+    running.exit();
+    running = await its.stage.puppet();
+    assert.equal(running.run.input, text);
+  }
+  running.exit();
+  await chat.page.waitForSelector("#conversations .waits", { state: "detached" });
+});
+
+scene("a conversation that begins in the background has a name, can be renamed, and says where its answer is", async (its) => {
+  const chat = await its.chat();
+  await chat.waitForState("live");
+  await chat.page.click("#background");
+  await chat.ask("Count the sand");
+  const puppet = await its.stage.puppet();
+  await chat.waitForText("Count the sand", "#title");
+  await chat.waitForText("Count the sand", "#conversations .title");
+  await chat.waitForText(" What was asked here runs in the background: it is in the tray.", "#elsewhere");
+  await chat.page.click(".more summary");
+  await chat.page.waitForSelector(".menu button:has-text('Rename')");
+  puppet.exit();
+});
+
+scene("an empty conversation suggests what its agent suggests, and nothing else", async (its) => {
+  const chat = await its.chat();
+  await chat.page.waitForSelector("#empty");
+  assert.deepEqual(await chat.allTexts(".tries button"), []);
+  its.gateway.config.agents[0].examples = ["How deep is the sea?", "Who lives there?"];
+  await its.reconfigure({});
+  await chat.page.evaluate(() => dispatchEvent(new Event("online")));
+  await chat.page.click(".tries button:text-is('Who lives there?')");
+  const puppet = await its.stage.puppet();
+  assert.equal(puppet.run.input, "Who lives there?");
+  puppet.exit();
+});
+
+scene("the state of the connection can be seen in forced colours", async (its) => {
+  const profile = await its.profile({ viewport: { width: 390, height: 844 }, forcedColors: "active" });
+  const chat = await its.chat({ profile });
+  await chat.waitForState("live");
+  const [dot, ground] = await chat.page.evaluate(() =>
+    [".dot", "body"].map((each) => getComputedStyle(document.querySelector(each)).backgroundColor),
+  );
+  assert.notEqual(dot, ground);
+});
+
+scene("while the gateway is away the page says so in one line, and what to expect", async (its) => {
+  const { chat, puppet } = await its.asked();
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  await its.network.cut();
+  await chat.waitForState("waiting", "offline");
+  const again = async () => {
+    await chat.page.click("#reconnect").catch(() => {});
+  };
+  for (let n = 0; n < 3; n++) {
+    await chat.waitForState("waiting", "offline");
+    await again();
+  }
+  await chat.waitForText("The gateway does not answer. What you write is kept, and sent when it is back.", "#why-not");
+  await its.network.restore();
+  await chat.page.evaluate(() => dispatchEvent(new Event("online")));
+  await chat.waitForState("live");
+  await chat.page.waitForSelector("#why-not", { state: "detached" });
+});
+
+const SECRET = "a secret of more than thirty-two bytes, for the tests";
+const part = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
+function tokenOf(sub) {
+  const claims = { sub, exp: Math.floor(Date.now() / 1000) + 3_600 };
+  const signed = `${part({ alg: "HS256", typ: "JWT", kid: "k1" })}.${part(claims)}`;
+  return `${signed}.${createHmac("sha256", SECRET).update(signed).digest("base64url")}`;
+}
+
+scene("a gateway that wants a token asks for one, and takes it", async (its) => {
+  await its.gateway.stop();
+  const secret_file = join(its.gateway.folder, "secret");
+  await writeFile(secret_file, SECRET, { mode: 0o600 });
+  its.gateway.config.auth = { keys: [{ kid: "k1", alg: "HS256", secret_file }] };
+  its.gateway.config.page = { name: "Reef", sign_in_url: "https://login.example/start" };
+  await its.gateway.start();
+  const chat = await its.chat();
+  const { page } = chat;
+  await chat.waitForText("Sign in is needed", "#sign-in h2");
+  assert.equal(await page.locator("#message").count(), 0, "there is no field that leads nowhere");
+  assert.equal(await page.getAttribute("a.sign-in", "href"), "https://login.example/start");
+  assert.equal(await page.title(), "Reef");
+  await chat.waitForText("Reef", "#side header strong");
+  await page.fill("#sign-in input", "no token at all");
+  await page.press("#sign-in input", "Enter");
+  await chat.waitForText("This token is not good", "#sign-in h2");
+  await page.fill("#sign-in input", tokenOf("ada"));
+  await page.press("#sign-in input", "Enter");
+  await chat.waitForState("live");
+  await chat.ask("Am I in?");
+  (await its.stage.puppet()).exit();
+  await chat.waitForStatus("completed");
+});

@@ -1,0 +1,21 @@
+// docs.mjs -- runs the lines that docs/faces.md gives for a client.
+
+import { execFile } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { promisify } from "node:util";
+
+/** What the first program of a section writes, with the test's gateway, its agent, and a message of its own. */
+export async function outputOf(section, world, token, message) {
+  const docs = await readFile(new URL("../../../docs/faces.md", import.meta.url), "utf8");
+  const [, lines] = docs.split(`\n## ${section}\n`)[1].match(/```js\n(.*?)```/s);
+  const program = lines
+    .replace("http://127.0.0.1:8080", world.base)
+    .replace('"assistant"', '"script"')
+    .replace('"Count to 3."', JSON.stringify(message));
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    ["--input-type=module", "-e", `const token = process.env.TOKEN;\n${program}`],
+    { cwd: new URL("..", import.meta.url), env: { ...process.env, TOKEN: token } },
+  );
+  return stdout;
+}

@@ -1,0 +1,73 @@
+// two_faces.test.mjs -- one conversation through several protocols at a time: all see the same.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Chat } from "@ai-sdk/react";
+import { DefaultChatTransport } from "ai";
+import { agUi } from "./support/ag_ui.mjs";
+import { until } from "./support/cases.mjs";
+import { World } from "./support/world.mjs";
+import { answerTo } from "../browser/support/journal.mjs";
+
+let world;
+test.before(async () => {
+  world = await new World().open();
+});
+test.after(() => world.close());
+
+function chatOf(token, id) {
+  const headers = { authorization: `Bearer ${token}` };
+  return new Chat({ id, transport: new DefaultChatTransport({ api: `${world.base}/v1/ai/chat`, headers }) });
+}
+
+const shown = (chat) => chat.messages.at(-1)?.parts.map(({ type, text }) => (type === "text" ? text : "")).join("");
+
+test("begun by AG-UI, followed by our own wire and by the AI SDK", { timeout: 60_000 }, async () => {
+  const { token } = await world.guest();
+  const gate = world.gate();
+  const page = await agUi.open(world, token, "two-1");
+  const answer = await page.ask(JSON.stringify([{ token: "one " }, { wait: gate.path }, { token: "two" }]));
+  await until(() => answer.text() === "one ", "the first token");
+
+  const chat = chatOf(token, "two-1");
+  const replay = chat.resumeStream();
+  const own = world.ended(token, "two-1");
+  await until(() => shown(chat) === "one ", "the other face");
+  await gate.open();
+
+  assert.deepEqual(await answer.ended, { text: "one two", end: "completed" });
+  await replay;
+  assert.equal(shown(chat), "one two");
+  assert.equal((await own).text, "one two");
+  const [{ task_id }] = await world.tasks(token, "two-1");
+  assert.equal(chat.messages.at(-1).id, task_id);
+  assert.ok(page.agent.messages.at(-1).id.startsWith(task_id));
+});
+
+test("begun by the AI SDK, followed by AG-UI", { timeout: 60_000 }, async () => {
+  const { token } = await world.guest();
+  const gate = world.gate();
+  const chat = chatOf(token, "two-2");
+  const sent = chat.sendMessage({ text: JSON.stringify([{ token: "one " }, { wait: gate.path }, { token: "two" }]) });
+  await until(() => shown(chat) === "one ", "the first token");
+  const answer = await (await agUi.open(world, token, "two-2")).comeBack();
+  await until(() => answer.text() === "one ", "the other face");
+  await gate.open();
+  await sent;
+  assert.deepEqual(await answer.ended, { text: "one two", end: "completed" });
+});
+
+test("a question of AG-UI's page is answered on our own wire", { timeout: 60_000 }, async () => {
+  const { token } = await world.guest();
+  const page = await agUi.open(world, token, "two-3");
+  const answer = await page.ask(JSON.stringify([{ question: "q", kind: "approval", prompt: "?" }, { hear: "input", say: true }]));
+  assert.equal((await answer.ended).end, "asks");
+  const [{ task_id }] = await world.tasks(token, "two-3");
+  const ids = { conversation_id: "two-3", task_id };
+  await answerTo(world.gateway.port, token, { type: "respond", ...ids, input_id: "q", answer: true });
+  page.agent.pendingInterrupts = []; // the page has seen that it was answered
+  const { text, end } = await (await page.comeBack()).ended;
+  assert.equal(end, "completed");
+  assert.match(text, /"answer":true/);
+  assert.equal(text, (await world.ended(token, "two-3")).text);
+});

@@ -1,0 +1,61 @@
+/** What happened is shown in the order in which it happened. */
+
+import type { Part } from "@holdfast/client";
+import { expect, test } from "vitest";
+import { stepsOf } from "./steps";
+
+let seq = 0;
+const text = (words: string): Part => ({ seq: ++seq, type: "text", text: words });
+const thought = (words: string): Part => ({ seq: ++seq, type: "thinking", text: words });
+const call = (name = "look"): Part => ({ seq: ++seq, type: "tool", tool: { call_id: name, name, arguments: {} } });
+const child = (task_id: string): Part => ({ seq: ++seq, type: "child", child: { task_id } });
+
+const shape = (parts: Part[], all = false) =>
+  stepsOf(parts, all).map((step) => {
+    if (step.type === "calls") return `${step.calls.length} calls`;
+    if (step.type === "earlier") return `${step.count} earlier`;
+    return "text" in step ? step.text : step.type;
+  });
+
+test("steps stand in the order of the parts; calls in a row are one group, and children too", () => {
+  const parts = [text("a"), call(), call(), text("b"), child("1"), child("2"), thought("c"), call()];
+  expect(shape(parts)).toEqual(["a", "2 calls", "b", "children", "c", "1 calls"]);
+});
+
+test("of very many calls the newest are shown, and all text", () => {
+  const parts = Array.from({ length: 30 }, (_, n) => [thought(`t${n}`), call(), text(`${n}`)]).flat();
+  const shown = shape(parts);
+  expect(shown.slice(0, 3)).toEqual(["10 earlier", "0", "1"]);
+  expect(shown.filter((each) => each === "1 calls")).toHaveLength(20);
+  expect(shown.filter((each) => /^\d+$/.test(each))).toHaveLength(30);
+  expect(shape(parts, true).filter((each) => each === "1 calls")).toHaveLength(30);
+});
+
+test("what comes in the middle of a sentence does not tear it, and stands after it", () => {
+  const message: Part = { seq: ++seq, type: "message", message: { from: "child", content: "done" } };
+  expect(shape([text("Deep – very"), thought("hm"), message, text(" deep."), text("Yes.")])).toEqual([
+    "Deep – very deep.",
+    "hm",
+    "message",
+    "Yes.",
+  ]);
+  expect(shape([text("I look"), call(), text(" further.")])).toEqual(["I look", "1 calls", " further."]);
+  expect(shape([text("Let me think."), thought("hm"), text("So.")])).toEqual(["Let me think.", "hm", "So."]);
+});
+
+test("thoughts between every few words are one, and so are the words", () => {
+  const parts = Array.from({ length: 40 }, (_, n) => [text(`${n} `), thought(`t${n}`)]).flat();
+  const all = Array.from({ length: 40 }, (_, n) => n);
+  expect(shape(parts)).toEqual([all.map((n) => `${n} `).join(""), all.map((n) => `t${n}`).join("")]);
+});
+
+test("keys stay while a task goes on, and are no two's", () => {
+  const parts = Array.from({ length: 60 }, (_, n) => (n % 3 === 1 ? call() : text(`${n}`)));
+  let before: string[] = [];
+  for (let n = 1; n <= parts.length; n++) {
+    const keys = stepsOf(parts.slice(0, n), true).map(({ key }) => key);
+    expect(new Set(keys).size).toBe(keys.length);
+    expect(keys.slice(0, before.length)).toEqual(before);
+    before = keys;
+  }
+});

@@ -1,0 +1,93 @@
+/**
+ * steps.ts -- what a task has said and done as the page shows it: its parts in their order, with sentences
+ * whole, calls that come right after each other in one group, and of very many calls the newest.
+ */
+
+import type { Part, Question, ToolCall } from "@holdfast/client";
+
+const CALLS = 20; // shown; a task may make thousands
+
+type Of<T extends Part["type"]> = Extract<Part, { type: T }>;
+
+export type Step =
+  | { key: string; type: "text" | "thinking"; text: string }
+  | { key: string; type: "calls"; calls: ToolCall[] }
+  | { key: string; type: "children"; ids: string[] }
+  | { key: string; type: "question"; question: Question }
+  | { key: string; type: "message"; message: Of<"message">["message"] }
+  | { key: string; type: "custom"; custom: Of<"custom">["custom"] }
+  /** So many calls are not shown. */
+  | { key: string; type: "earlier"; count: number };
+
+/** The parts as steps; keys stay the same while a task goes on. */
+export function stepsOf(parts: readonly Part[], all: boolean): Step[] {
+  const calls = parts.reduce((n, { type }) => n + Number(type === "tool"), 0);
+  const hidden = all ? 0 : Math.max(0, calls - CALLS);
+  const steps: Step[] = [];
+  let seen = 0; // calls
+  for (const part of whole(parts)) {
+    const { type } = part;
+    const isWork = type === "tool" || type === "thinking";
+    if (isWork && seen < hidden) {
+      if (!steps.some((step) => step.type === "earlier")) steps.push({ key: "earlier", type: "earlier", count: hidden });
+    } else {
+      put(steps, part);
+    }
+    if (type === "tool") seen++;
+  }
+  return steps;
+}
+
+function put(steps: Step[], part: Part) {
+  const last = steps.at(-1);
+  const key = `${part.type} ${part.seq}`;
+  switch (part.type) {
+    case "text":
+    case "thinking":
+      return steps.push({ key: keyOf(steps, part.type), type: part.type, text: part.text });
+    case "tool":
+      if (last?.type === "calls") return last.calls.push(part.tool);
+      return steps.push({ key, type: "calls", calls: [part.tool] });
+    case "child":
+      if (last?.type === "children") return last.ids.push(part.child.task_id);
+      return steps.push({ key, type: "children", ids: [part.child.task_id] });
+    case "question":
+      return steps.push({ key, type: "question", question: part.question });
+    case "message":
+      return steps.push({ key, type: "message", message: part.message });
+    case "custom":
+      return steps.push({ key, type: "custom", custom: part.custom });
+  }
+}
+
+/** The first text has one key from wherever it comes: as a message, and later as events. */
+const keyOf = (steps: Step[], type: "text" | "thinking") => {
+  const before = steps.findLast((step) => step.type === type);
+  return before ? `${type} ${Number(before.key.split(" ")[1]) + 1}` : `${type} 0`;
+};
+
+/** It has come to the end of a sentence, a line or a block. */
+const isEnded = (text: string) => /[\n.!?:…。！？)\]}"'”’*`|>][^\S\n]*$/.test(text.slice(-40));
+
+/** What may come at any time, also between two words of a sentence. */
+const isAside = ({ type }: Part) => type === "thinking" || type === "message" || type === "custom";
+
+/** The parts, with no sentence torn: what came in its middle stands after it. */
+export function whole(parts: readonly Part[]): readonly Part[] {
+  const all: Part[] = [];
+  let torn = -1; // where a text stands that is not at the end of a sentence, with only asides after it
+  for (const part of parts) {
+    const last = all.at(-1);
+    const open = all[torn];
+    if (part.type === "text" && open?.type === "text") {
+      all[torn] = { ...open, text: open.text + part.text };
+    } else if (part.type === "thinking" && last?.type === "thinking") {
+      all[all.length - 1] = { ...last, text: last.text + part.text };
+    } else {
+      all.push(part);
+    }
+    if (part.type === "text") torn = isEnded(part.text) ? -1 : Math.max(torn, all.findLastIndex(({ type }) => type === "text"));
+    else if (!isAside(part)) torn = -1;
+  }
+  return all;
+}

@@ -1,0 +1,385 @@
+/**
+ * @holdfast/client/testing -- a gateway for the tests of a page: in memory, at once, and obedient.
+ *
+ * It keeps conversations and tasks as the protocol says, numbers events, replays them, and takes
+ * cuts.  What an agent says is the test's: `answer` is called for each task, or the test takes the
+ * task and says it step by step.
+ */
+
+import type { Options } from "./client.js";
+import { MemoryStore } from "./store.js";
+import type { Agent, EventData, EventName, Message, TaskError, TaskStatus } from "./wire.js";
+
+type Json = Record<string, any>;
+
+export interface FakeGatewayOptions {
+  /** Who answers; one "assistant" by default. */
+  agents?: Agent[];
+  /** What the agent does; without it the test says it. */
+  answer?: (task: FakeTask) => void | Promise<void>;
+  owner?: string;
+}
+
+/** An agent's task, as the agent sees it. */
+export class FakeTask {
+  readonly events: Json[] = [];
+  status: TaskStatus = "pending";
+  /** Aborted when the user has stopped it. */
+  readonly signal: AbortSignal;
+  /** @internal */ readonly stop = new AbortController();
+  /** @internal */ readonly questions = new Map<string, (answer: boolean | string | null) => void>();
+  /** @internal */ text = "";
+  #told: (task: FakeTask, event: Json) => void;
+  #calls = 0;
+
+  /** @internal */
+  constructor(
+    readonly id: string,
+    readonly conversationId: string,
+    readonly input: string,
+    readonly agent: string,
+    readonly type: "chat" | "background",
+    told: (task: FakeTask, event: Json) => void,
+  ) {
+    this.#told = told;
+    this.signal = this.stop.signal;
+  }
+
+  get live(): boolean {
+    return this.status === "pending" || this.status === "running";
+  }
+
+  /** Any event of the protocol; after its end a task says nothing. */
+  emit<E extends EventName>(event: E, data: EventData[E]): void {
+    if (!this.live) return;
+    if (event === "task.started") this.status = "running";
+    if (event === "task.completed") this.status = "completed";
+    if (event === "task.failed") this.status = (data as EventData["task.failed"]).status;
+    if (event === "token") this.text += (data as EventData["token"]).text;
+    const seq = this.events.length + 1;
+    const line = { type: "event", task_id: this.id, seq, ts: Date.now(), event, data };
+    this.events.push(line);
+    this.#told(this, line);
+  }
+
+  say(text: string): void {
+    this.emit("token", { text });
+  }
+
+  think(text: string): void {
+    this.emit("thinking", { text });
+  }
+
+  /** A call of a tool, with its result when there is one already; returns what says the result later. */
+  call(name: string, given: Json = {}, output?: string): (output: string, is_error?: boolean) => void {
+    const call_id = `call-${++this.#calls}`;
+    this.emit("tool_call", { call_id, name, arguments: given });
+    const result = (output: string, is_error = false) =>
+      this.emit("tool_result", { call_id, name, output, is_error });
+    if (output !== undefined) result(output);
+    return result;
+  }
+
+  /** Asks the user, and waits; null when the task ends before the answer. */
+  ask(prompt: string, more: Partial<EventData["input_required"]> = {}): Promise<boolean | string | null> {
+    const input_id = more.input_id ?? `question-${this.questions.size + 1}`;
+    const answer = new Promise<boolean | string | null>((resolve) => this.questions.set(input_id, resolve));
+    this.emit("input_required", { kind: "question", prompt, ...more, input_id });
+    return answer;
+  }
+
+  complete(output = this.text, result?: unknown): void {
+    if (output !== this.text) this.emit("final_answer", { output });
+    this.#end("task.completed", { output, ...(result !== undefined && { result }) });
+  }
+
+  fail(error: Partial<TaskError> = {}): void {
+    const full: TaskError = { code: "agent_error", message: "it broke off", ...error };
+    this.#end("task.failed", { status: "failed", error: full, output: this.text });
+  }
+
+  /** @internal */
+  cancelled(): void {
+    this.stop.abort();
+    const error: TaskError = { code: "cancelled", message: "cancelled by the user" };
+    this.#end("task.failed", { status: "cancelled", error, output: this.text });
+  }
+
+  #end<E extends "task.completed" | "task.failed">(event: E, data: EventData[E]): void {
+    this.emit(event, data);
+    for (const answer of this.questions.values()) answer(null);
+  }
+
+  /** @internal */
+  get summary(): Json {
+    const { id: task_id, conversationId: conversation_id, agent, type, status, events } = this;
+    const created_at = events[0]?.ts ?? Date.now();
+    const ended = this.live ? {} : { completed_at: events.at(-1)!.ts };
+    const started_at = events.find(({ event }) => event === "task.started")?.ts;
+    return { task_id, conversation_id, agent, type, status, progress: null, head: events.length, created_at, started_at, ...ended };
+  }
+}
+
+/** A connection, as the client's WebSocket. */
+class FakeSocket {
+  readyState = 0;
+  onopen: (() => void) | null = null;
+  onmessage: ((event: { data: string }) => void) | null = null;
+  onclose: ((event: { code: number }) => void) | null = null;
+  onerror: (() => void) | null = null;
+  readonly follows = new Set<string>();
+  readonly opened = new Set<string>();
+  watches = false;
+
+  constructor(
+    readonly gateway: FakeGateway,
+    readonly url: string,
+  ) {
+    queueMicrotask(() => {
+      if (this.readyState !== 0) return;
+      if (gateway.isDown) return this.lose(1006);
+      this.readyState = 1;
+      this.onopen?.();
+    });
+  }
+
+  send(text: string): void {
+    const lines = text.split("\n").filter(Boolean).map((line) => JSON.parse(line));
+    queueMicrotask(() => lines.forEach((line) => this.readyState === 1 && this.gateway.take(this, line)));
+  }
+
+  close(): void {
+    this.readyState = 3;
+    this.gateway.sockets.delete(this);
+  }
+
+  tell(line: Json): void {
+    if (this.readyState === 1) this.onmessage?.({ data: JSON.stringify(line) });
+  }
+
+  lose(code: number): void {
+    this.close();
+    this.onclose?.({ code });
+  }
+}
+
+export class FakeGateway {
+  /** All that were started, the oldest first. */
+  readonly tasks: FakeTask[] = [];
+  /** Every request that came, hello and ping too. */
+  readonly requests: Json[] = [];
+  /** While it is, attempts fail. */
+  isDown = false;
+  /** @internal */ readonly sockets = new Set<FakeSocket>();
+  /** Give it to `connect` with the rest of `options()`. */
+  readonly WebSocket: unknown;
+
+  #options: FakeGatewayOptions;
+  #conversations = new Map<string, { title: string; updated_at: number; messages: Message[] }>();
+  #keys = new Map<string, FakeTask>();
+  #waiting: ((task: FakeTask) => void)[] = [];
+  #taken = 0;
+  #ids = 0;
+
+  constructor(options: FakeGatewayOptions = {}) {
+    this.#options = options;
+    const gateway = this;
+    this.WebSocket = class extends FakeSocket {
+      constructor(url: string) {
+        super(gateway, url);
+        gateway.sockets.add(this);
+      }
+    };
+  }
+
+  /** For `connect("ws://fake/v1/ws", gateway.options())`: a token, nothing shared, nothing kept. */
+  options(more: Options = {}): Options {
+    const backoff = { baseMs: 1, capMs: 1 };
+    return { WebSocket: this.WebSocket, token: "fake", share: false, store: new MemoryStore(), backoff, ...more };
+  }
+
+  /** The next task that nobody has taken, when it is there. */
+  async task(): Promise<FakeTask> {
+    const task = this.tasks[this.#taken++];
+    return task ?? new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  /** Cuts all connections. */
+  drop(code = 1006): void {
+    for (const socket of [...this.sockets]) socket.lose(code);
+  }
+
+  // ---- what a connection asks
+
+  /** @internal */
+  take(socket: FakeSocket, asked: Json): void {
+    this.requests.push(asked);
+    const { id, type } = asked;
+    const answer = this.#answers[type];
+    if (!answer) return socket.tell({ type: "error", id, code: "unsupported", message: `no such type: ${type}` });
+    const reply = answer(asked, socket);
+    if (reply instanceof Array) {
+      const [first, ...rest] = reply;
+      socket.tell({ ...first, id });
+      rest.forEach((line) => socket.tell(line));
+    } else socket.tell({ ...reply, id });
+  }
+
+  #answers: Record<string, (asked: any, socket: FakeSocket) => Json | Json[]> = {
+    hello: () => ({ type: "welcome", owner: this.#options.owner ?? "fake", agents: this.#agents, limits: { message_bytes: 65_536 } }),
+    ping: () => ({ type: "pong", ts: Date.now() }),
+    chat: (asked, socket) => this.#chat(asked, socket),
+    resume: ({ task_id, conversation_id, after = 0 }, socket) =>
+      this.#with(task_id, conversation_id, (task) => {
+        const head = task.events.length;
+        if (after > head) return { type: "error", code: "out_of_range", message: "after is beyond the head", head };
+        if (task.live) socket.follows.add(task.id);
+        const resumed = { type: "resumed", task: task.summary, after, head };
+        return [resumed, ...task.events.slice(after), { type: "caught_up", task_id, seq: head }];
+      }),
+    unsubscribe: ({ task_id }, socket) => (socket.follows.delete(task_id), OK),
+    cancel: ({ task_id, conversation_id }) =>
+      this.#with(task_id, conversation_id, (task) => this.#cancel(task.live ? [task] : [])),
+    cancel_all: ({ conversation_id }) => this.#cancel(this.#tasksOf(conversation_id).filter(({ live }) => live)),
+    respond: ({ task_id, conversation_id, input_id, answer }) =>
+      this.#with(task_id, conversation_id, (task) => {
+        const resolve = task.questions.get(input_id);
+        if (!resolve) return NOT_FOUND;
+        task.questions.delete(input_id);
+        setTimeout(() => {
+          task.emit("input_received", { input_id, answer });
+          resolve(answer);
+        });
+        return OK;
+      }),
+    send: ({ task_id, conversation_id, content }) =>
+      this.#with(task_id, conversation_id, (task) => {
+        if (!task.live) return { type: "error", code: "task_terminated", message: "the task has ended" };
+        setTimeout(() => task.emit("message", { from: "user", content }));
+        return OK;
+      }),
+    open: ({ conversation_id }, socket) => {
+      socket.opened.add(conversation_id);
+      const tasks = this.#tasksOf(conversation_id).map(({ summary }) => summary);
+      return { type: "conversation", conversation_id, messages: this.#conversations.get(conversation_id)?.messages ?? [], tasks };
+    },
+    close: ({ conversation_id }, socket) => (socket.opened.delete(conversation_id), OK),
+    watch: (_, socket) => ((socket.watches = true), OK),
+    task: ({ task_id, conversation_id }) => this.#with(task_id, conversation_id, ({ summary: task }) => ({ type: "task", task })),
+    tasks: ({ conversation_id }) => ({ type: "tasks", tasks: this.#tasksOf(conversation_id).map(({ summary }) => summary) }),
+    history: ({ conversation_id, before }) => ({
+      type: "history",
+      messages: before ? [] : (this.#conversations.get(conversation_id)?.messages ?? []),
+    }),
+    conversations: ({ before }) => ({ type: "conversations", conversations: before ? [] : this.#list() }),
+    title: ({ conversation_id, title }) => {
+      const conversation = this.#conversations.get(conversation_id);
+      if (!conversation) return NOT_FOUND;
+      conversation.title = title;
+      this.#changed(conversation_id);
+      return OK;
+    },
+    delete: ({ conversation_id }) => {
+      this.#cancel(this.#tasksOf(conversation_id).filter(({ live }) => live));
+      this.#changed(conversation_id, { deleted: true });
+      this.#conversations.delete(conversation_id);
+      return OK;
+    },
+    results: () => ({ type: "results", results: [] }),
+    ack: ({ task_ids }) => ({ ...OK, acked: task_ids.length }),
+  };
+
+  get #agents(): Agent[] {
+    return this.#options.agents ?? [{ name: "assistant", default: true }];
+  }
+
+  #chat({ message, conversation_id, agent, request_key, background }: Json, socket: FakeSocket): Json | Json[] {
+    const again = request_key && this.#keys.get(request_key);
+    if (again) {
+      if (again.live) socket.follows.add(again.id);
+      return [{ type: "started", task: again.summary, repeated: true }, ...again.events];
+    }
+    const n = String(++this.#ids).padStart(6, "0");
+    const conversation = conversation_id ?? `conversation-${n}`;
+    const chosen = agent ?? this.#agents.find((each) => each.default)?.name ?? this.#agents[0]!.name;
+    const task = new FakeTask(`task-${n}`, conversation, message, chosen, background ? "background" : "chat", (...told) => this.#told(...told));
+    this.tasks.push(task);
+    if (request_key) this.#keys.set(request_key, task);
+    if (!this.#conversations.has(conversation)) {
+      this.#conversations.set(conversation, { title: message.slice(0, 80), updated_at: 0, messages: [] });
+    }
+    queueMicrotask(() => this.#run(task, socket));
+    return { type: "started", task: task.summary };
+  }
+
+  /** After the reply, which names the task. */
+  #run(task: FakeTask, socket: FakeSocket): void {
+    socket.follows.add(task.id);
+    task.emit("task.created", { agent: task.agent, input: task.input });
+    if (task.type === "chat") this.#message(task, "user", task.input);
+    task.emit("task.started", {});
+    void this.#options.answer?.(task);
+    const waiting = this.#waiting.shift();
+    if (waiting) waiting(task);
+  }
+
+  #cancel(tasks: FakeTask[]): Json {
+    setTimeout(() => tasks.forEach((task) => task.cancelled()));
+    return { ...OK, cancelled: tasks.length, task_ids: tasks.map(({ id }) => id) };
+  }
+
+  // ---- what it tells unasked
+
+  #told(task: FakeTask, event: Json): void {
+    for (const socket of this.sockets) {
+      if (socket.follows.has(task.id)) socket.tell(event);
+      if (!event.event.startsWith("task.")) continue;
+      if (socket.opened.has(task.conversationId)) socket.tell({ type: "task", task: task.summary });
+    }
+    if (!task.live && task.type === "chat" && task.text) this.#message(task, "assistant", event.data.output);
+    if (event.event.startsWith("task.")) this.#changed(task.conversationId);
+  }
+
+  #message({ id: task_id, conversationId: conversation_id, status }: FakeTask, role: Message["role"], content: string): void {
+    const partial = status === "failed" || status === "cancelled";
+    const message_id = `message-${String(++this.#ids).padStart(6, "0")}`;
+    const message = { message_id, task_id, role, content, partial, created_at: Date.now() } as Message;
+    this.#conversations.get(conversation_id)?.messages.push(message);
+    for (const socket of this.sockets) {
+      if (socket.opened.has(conversation_id)) socket.tell({ type: "message", conversation_id, message });
+    }
+  }
+
+  #changed(conversation_id: string, more: Json = {}): void {
+    const conversation = this.#conversations.get(conversation_id);
+    if (conversation) conversation.updated_at = Date.now();
+    const [listed] = this.#list().filter((each) => each.conversation_id === conversation_id);
+    for (const socket of this.sockets) {
+      if (socket.watches) socket.tell({ type: "conversation_changed", conversation: listed, ...more });
+    }
+  }
+
+  // ---- what it has
+
+  #tasksOf(conversationId: string): FakeTask[] {
+    return this.tasks.filter((task) => task.conversationId === conversationId && this.#conversations.has(conversationId));
+  }
+
+  #with(taskId: string, conversationId: string, then: (task: FakeTask) => Json | Json[]): Json | Json[] {
+    const task = this.#tasksOf(conversationId).find(({ id }) => id === taskId);
+    return task ? then(task) : NOT_FOUND;
+  }
+
+  #list(): Json[] {
+    const rows = [...this.#conversations].map(([conversation_id, { title, updated_at }]) => ({
+      conversation_id,
+      title,
+      updated_at,
+      running: this.#tasksOf(conversation_id).filter(({ live }) => live).length,
+    }));
+    return rows.sort((a, b) => b.updated_at - a.updated_at);
+  }
+}
+
+const OK = { type: "ok" };
+const NOT_FOUND = { type: "error", code: "not_found", message: "no such task" };

@@ -1,0 +1,84 @@
+/**
+ * trouble.ts -- why it does not connect.  Browsers tell a page nothing but 1006 of an attempt that failed;
+ * plain requests to the same place tell the usual causes apart.
+ */
+
+export type Cause = "origin" | "gateway" | "route" | "tls" | "path" | "proxy" | "token" | "unknown";
+
+export interface Trouble {
+  /**
+   * `origin`: the gateway does not accept pages from here. `gateway`: nothing answers there. `route`: there is
+   * no way there, or no such name. `tls`: ws where wss is wanted, or the reverse, or a bad certificate. `path`: it
+   * answers, but not at this path. `proxy`: something before it passes no WebSockets on. `token`: there is none
+   * that is good. `unknown` until it was looked into, after the third attempt.
+   */
+  cause: Cause;
+  /** In a sentence, with what to do. */
+  message: string;
+  /** Of the last close; 0 when nothing was heard in time, 1006 when it was no close but a cut. */
+  code: number;
+  /** What the other side, or the socket, said of it. */
+  reason: string;
+  /** When it failed last. */
+  at: number;
+  /** That failed, in a row. */
+  attempts: number;
+}
+
+const PATH = "/v1/ws";
+const PATIENCE_MS = 5_000;
+
+const ROUTE = /ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|UND_ERR_CONNECT_TIMEOUT/;
+const TLS = /CERT|SSL|TLS|EPROTO/;
+
+/** A request whose answer may be unreadable: "" for an answer, else what the platform says of the failure. */
+async function reach(url: string, mode: RequestMode): Promise<string> {
+  try {
+    const signal = AbortSignal.timeout(PATIENCE_MS);
+    // A browser names the page's origin in a POST, and not in a GET that it lets nobody read.
+    const method = mode === "no-cors" ? "POST" : "GET";
+    await fetch(url, { mode, method, signal, credentials: "omit", cache: "no-store" });
+    return "";
+  } catch (error) {
+    const { cause, message } = error as Error & { cause?: { code?: string } };
+    return cause?.code ?? (message || "failed");
+  }
+}
+
+/** Looks into it: what keeps a client of this page, or process, from the gateway at `url`. */
+export async function diagnose(url: string): Promise<Pick<Trouble, "cause" | "message">> {
+  const { protocol, host, pathname } = new URL(url);
+  const secure = /^(wss|https):$/.test(protocol);
+  const at = (scheme: string, path: string) => `${scheme}://${host}${path}`;
+  const root = pathname.endsWith(PATH) ? pathname : PATH;
+  // Pages of another origin may read nothing but the API; all others find something that is there.
+  const isForeign = globalThis.location && globalThis.location.host !== host;
+  const here = at(secure ? "https" : "http", isForeign ? root : root.replace(PATH, "/healthz"));
+  const said = await reach(here, "cors");
+  if (said && (await reach(here, "no-cors")) === "") {
+    const { origin } = globalThis.location;
+    return {
+      cause: "origin",
+      message: `the gateway at ${host} accepts no pages of ${origin}: add "${origin}" to "origins" in its configuration`,
+    };
+  }
+  if (said) {
+    if (globalThis.navigator?.onLine === false || ROUTE.test(said)) {
+      return { cause: "route", message: `there is no way to ${host}: no network, or no such name` };
+    }
+    const isHttps = globalThis.location?.protocol === "https:";
+    const other = !isHttps && (await reach(at(secure ? "http" : "https", root), "no-cors"));
+    if (TLS.test(said) || other === "") {
+      const hint = secure ? "a certificate that is not trusted here, or no TLS at all" : "TLS is wanted: use wss://";
+      return { cause: "tls", message: `${host} cannot be talked to: ${hint}` };
+    }
+    return { cause: "gateway", message: `nothing answers at ${host}: is the gateway running, and is this its port?` };
+  }
+  if (pathname !== root) {
+    return { cause: "path", message: `${host} answers, but not at ${pathname}: the path of a gateway is ${PATH}` };
+  }
+  return {
+    cause: "proxy",
+    message: `${host} answers, but opens no WebSocket: is it a gateway, and does the proxy before it pass on "Upgrade"?`,
+  };
+}
