@@ -8,8 +8,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "proto/str.h"
-
 bool acp_folder_open(struct acp_folder *f, char *path)
 {
     *f = (struct acp_folder){path, open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
@@ -45,16 +43,16 @@ static const char *file_fault(void)
 /* -1 with errno. */
 static int file_open(const struct acp_folder *f, const char *path, uint64_t flags)
 {
-    struct str root = str_of(f->path), whole = str_of(path);
+    size_t n = strlen(f->path);
     struct stat st;
-    if (!str_begins(whole, root) || whole.p[root.n] != '/') {
+    if (strncmp(path, f->path, n) != 0 || path[n] != '/') {
         errno = EXDEV;
         return -1;
     }
     struct open_how how = {.flags = flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
                            .mode = flags & O_CREAT ? 0644 : 0,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV};
-    const char *below = path + root.n + strspn(path + root.n, "/");
+    const char *below = path + n + strspn(path + n, "/");
     int fd = (int)syscall(SYS_openat2, f->fd, below, &how, sizeof how);
     if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
         close(fd);
