@@ -267,7 +267,8 @@ static struct acp_process *acp_from_pool(struct acp_settings *s, const struct ru
 {
     list_each (it, &s->pool) {
         struct acp_process *p = list_item(it, struct acp_process, node);
-        if (!acp_is_of(p, spec->owner, spec->conversation_id) || p->spent)
+        if (!acp_is_of(p, spec->owner, spec->conversation_id) || p->spent ||
+            agent_exec_ops.is_deaf(p->inner)) /* it has died, and its end is not heard yet */
             continue;
         acp_leave_list(p);
         uv_timer_stop(&p->timer);

@@ -37,7 +37,7 @@ static struct program_session form_session_of(const struct form_run *r)
 
 /* --- arguments -------------------------------------------------------------------------------- */
 
-/* What a form adds to a command that does not have it; a value follows its option. */
+/* A form adds these to a command that does not have them; a value follows its option. */
 static const struct {
     enum agent_form form;
     const char *option, *value;

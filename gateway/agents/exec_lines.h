@@ -22,7 +22,7 @@ enum exec_next { EXEC_NEXT_NONE, EXEC_NEXT_ONE, EXEC_NEXT_TOO_LONG };
 
 /* A line without its end.  EXEC_NEXT_NONE: what is left, maybe nothing, has no newline yet. */
 enum exec_next exec_lines_next(struct exec_lines *l, struct str *ret);
-/* What is left without a newline; then nothing is. */
+/* Hands out the rest, which has no newline. */
 struct str exec_lines_rest(struct exec_lines *l);
 void exec_lines_consume(struct exec_lines *l, size_t keep_cap);
 void exec_lines_done(struct exec_lines *l);

@@ -41,8 +41,8 @@ void talk_put(struct talk *t, enum talk_role role, struct str content, bool pinn
 bool talk_put_history(struct talk *t, struct js_doc *doc, struct str history) MUST_USE;
 /* The same of what a client brought in the history's place, and first of all the agent's own
  * instructions (STR_NULL for none), with all of role system in one message. */
-bool talk_put_context(struct talk *t, struct js_doc *doc, struct str system,
-                      struct str context) MUST_USE;
+bool talk_put_context(struct talk *t, struct js_doc *doc, struct str system, struct str context)
+    MUST_USE;
 /* Bytes of talk_str, but for the closing bracket. */
 size_t talk_size(const struct talk *t);
 /* Leaves out messages until talk_str has at most so many bytes, or none is left that may go: how

@@ -1,4 +1,4 @@
-/* What an ACP agent says in its turn: pieces of text, calls of tools, plans. */
+/* The updates of an ACP agent in its turn: pieces of text, calls of tools, plans. */
 #include "proto/forms/acp.h"
 
 /* --- texts ------------------------------------------------------------------------------------ */
@@ -31,7 +31,7 @@ static bool acp_chunk(struct acp *a, uint32_t update, bool thinks)
 
 /* --- calls ------------------------------------------------------------------------------------ */
 
-/* What one wrapped block of a call's content says. */
+/* The text of one wrapped block of a call's content. */
 static void put_block(const struct js_doc *doc, uint32_t block, struct buf *out)
 {
     uint32_t content = js_get(doc, block, "content");
@@ -50,7 +50,7 @@ static void put_block(const struct js_doc *doc, uint32_t block, struct buf *out)
     }
 }
 
-/* Of its content, else of its raw output. */
+/* The text of its content; without one, its raw output. */
 static struct str acp_output(struct acp *a, uint32_t update)
 {
     const struct js_doc *doc = &a->doc;

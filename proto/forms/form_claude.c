@@ -41,7 +41,7 @@ static bool claude_is_told(const struct form *f)
     return f->streams || is_helpers(&f->doc) || (error && js_type(&f->doc, error) != JS_NULL);
 }
 
-/* What comes of a failure as if the model had said it is told by the result. */
+/* Claude Code prints a failure as if the model had said it, too: the result tells it. */
 static void claude_block(struct form *f, uint32_t block, struct buf *out)
 {
     const struct js_doc *doc = &f->doc;
@@ -127,7 +127,7 @@ static void claude_put_failure(struct form *f)
         buf_puts(&f->failure, "it failed, and does not say why");
 }
 
-/* What the task's result has of the line. */
+/* These members of the line are the task's result. */
 static const char *const claude_counts[] = {"usage",       "total_cost_usd",     "num_turns",
                                             "duration_ms", "permission_denials", "stop_reason"};
 

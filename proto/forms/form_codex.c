@@ -2,7 +2,7 @@
  * told when it is completed; anything else that it does is a call, which begins with item.started
  * (or, for what is over at once, with item.completed) and ends with item.completed.
  *
- * What it writes as `error` may be got over ("Reconnecting… 1/5"); turn.failed is the end. */
+ * An `error` may be got over ("Reconnecting… 1/5"); turn.failed is the end. */
 #include "proto/forms/form.h"
 
 static const struct {

@@ -49,7 +49,7 @@ void say_call(struct buf *out, struct say_calls *calls, const struct say_tool *t
 bool say_is_open(const struct say_calls *calls, struct str id);
 /* The name of an open call's tool; "" when it is not open. */
 struct str say_name(const struct say_calls *calls, struct str id);
-/* What is the call's output, as far as one knows, when say_called has none. */
+/* Keeps the output for say_called, in case that has none. */
 void say_keep_output(struct say_calls *calls, struct str id, struct str output);
 /* Ends the call.  One that never began is named "tool". */
 void say_called(struct buf *out, struct say_calls *calls, struct str id, struct str output,

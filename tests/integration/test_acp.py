@@ -307,9 +307,7 @@ def test_process_that_dies_in_the_pool_is_started_again(client, folder):
     os.kill(pid, 9)
     wait_until(lambda: not is_alive(pid), "its end")
     again, _ = client.finish("two", agent="acp", conversation=task["conversation_id"])
-    assert again["status"] == "completed" or "SIGKILL" in again["error"]["message"]  # it may not know yet
-    again, _ = client.finish("three", agent="acp", conversation=task["conversation_id"])
-    assert again["status"] == "completed"
+    assert again["status"] == "completed", again  # also when the gateway has not noticed yet
 
 
 def test_deleted_conversation_takes_its_process_along(client, folder):
