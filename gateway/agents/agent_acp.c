@@ -40,6 +40,7 @@ struct acp_process {
     char *owner, *conversation_id;
     uv_timer_t timer; /* in a turn: half of the grace; in the pool: keep_ms; spent: 0 */
     bool spent, kept, pooled;
+    bool reused, heard; /* it comes from the pool; it has said anything since */
 };
 
 struct acp_run {
@@ -175,9 +176,12 @@ static bool acp_flush(struct acp_process *p)
 static bool acp_on_line(void *task, struct str line)
 {
     struct acp_process *p = process_of(task);
+    p->heard = true;
     acp_take(&p->acp, line);
     return acp_flush(p);
 }
+
+static bool acp_begin_anew(struct acp_process *p);
 
 static void acp_on_end(void *task, enum run_end end, struct str text)
 {
@@ -185,7 +189,8 @@ static void acp_on_end(void *task, enum run_end end, struct str text)
     p->spent = true;
     if (end == RUN_DONE)
         text = STR("it has ended before its turn");
-    acp_tell_end(p, RUN_FAILED, text);
+    if (!acp_begin_anew(p))
+        acp_tell_end(p, RUN_FAILED, text);
     if (!p->run)
         uv_timer_start(&p->timer, acp_on_timer, 0, 0);
 }
@@ -240,6 +245,20 @@ static bool acp_launch(struct acp_process *p, const struct run_spec *spec, char 
     return true;
 }
 
+static void acp_begin_run(struct acp_process *p, struct acp_run *r)
+{
+    p->run = r;
+    r->process = p;
+    list_push(&p->s->busy, &p->node);
+}
+
+static void acp_ask(struct acp_process *p, struct str input, struct str recap)
+{
+    acp_prompt(&p->acp, input, recap);
+    if (!acp_write(p))
+        p->spent = true; /* its end is told by its exit */
+}
+
 static struct acp_process *acp_process_new(struct acp_settings *s, const struct run_spec *spec,
                                            char *ret_error)
 {
@@ -257,6 +276,25 @@ static struct acp_process *acp_process_new(struct acp_settings *s, const struct 
     return NULL;
 }
 
+/* True when the run has another process: this one had died in the pool, unnoticed, or died of the
+ * prompt without a word.  Once, because the other one is new. */
+static bool acp_begin_anew(struct acp_process *p)
+{
+    char error[256];
+    struct run_spec spec = {.owner = str_of(p->owner),
+                            .conversation_id = str_of(p->conversation_id)};
+    if (!p->run || p->run->ended || !p->reused || p->heard || p->acp.cancelled)
+        return false;
+    struct acp_process *next = acp_process_new(p->s, &spec, error);
+    if (!next)
+        return false;
+    acp_begin_run(next, p->run);
+    p->run = NULL;
+    acp_leave_list(p);
+    acp_ask(next, buf_str(&p->acp.input), buf_str(&p->acp.recap));
+    return true;
+}
+
 static bool acp_is_of(const struct acp_process *p, struct str owner, struct str conversation_id)
 {
     return str_eq(str_of(p->owner), owner) && str_eq(str_of(p->conversation_id), conversation_id);
@@ -272,6 +310,8 @@ static struct acp_process *acp_from_pool(struct acp_settings *s, const struct ru
             continue;
         acp_leave_list(p);
         uv_timer_stop(&p->timer);
+        p->reused = true;
+        p->heard = false;
         return p;
     }
     return NULL;
@@ -335,14 +375,11 @@ static struct run *acp_start(void *settings, const struct run_spec *spec,
     if (!p)
         return NULL;
     struct acp_run *r = xcalloc(sizeof *r);
-    *r = (struct acp_run){.magic = ACP_MAGIC, .process = p, .events = *events, .task = task};
-    p->run = r;
-    list_push(&s->busy, &p->node);
+    *r = (struct acp_run){.magic = ACP_MAGIC, .events = *events, .task = task};
+    acp_begin_run(p, r);
     recap_put(&recap, spec->history, spec->input);
-    acp_prompt(&p->acp, spec->input, buf_str(&recap));
+    acp_ask(p, spec->input, buf_str(&recap));
     buf_done(&recap);
-    if (!acp_write(p))
-        p->spent = true; /* its end is told by its exit */
     return (struct run *)r;
 }
 
@@ -359,7 +396,7 @@ static void acp_cancel_run(struct run *run)
 static void acp_kill(struct run *run)
 {
     struct acp_process *p = acp_run_of(run)->process;
-    p->spent = true;
+    p->spent = p->acp.cancelled = true;
     agent_exec_ops.kill(p->inner);
 }
 

@@ -6,6 +6,7 @@
  *           keep_s at most, and `keep` of them at most (the one that waits longest goes first); one
  *           that has gone is started again, with its session (program_session.h) where it can
  *           resume or load one, else with a new one that is told of the conversation (recap.h).
+ *           One that dies before it says a word of a further turn is replaced, once.
  * Cancel:   session/cancel, SIGTERM after half of the grace, and core's kill after all of it.  A
  *           program that gives its turn up by itself stays.
  * Thread:   loop.
