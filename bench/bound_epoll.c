@@ -1,12 +1,12 @@
-/* bound_epoll -- the bare bound of the benchmark: what an epoll server reaches that does nothing
- * but write ready-made frames.
+/* bound_epoll -- the bare bound of the benchmark: the throughput of an epoll server that only
+ * writes ready-made frames.
  *
- *   bound_epoll [SNDBUF]      prints {"event":"ready","listen":"127.0.0.1:PORT"}
+ *   bound_epoll [SNDBUF] prints {"event":"ready","listen":"127.0.0.1:PORT"}
  *
  * It speaks enough of holdfast.v1 for the load generator, in lines of the same bytes: hello, chat,
  * resume, cancel.  There is one log of lines that all tasks share, made before it is needed: it has
  * no tasks, owners, journal, clock or limits.  Lines go out packed, up to 64 KiB a frame, with one
- * sendmsg() each; what the socket does not take waits as it is, without a copy. */
+ * sendmsg() each; the rest of a partial write waits in place, without a copy. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -43,9 +43,9 @@ struct pending {
 
 struct conn {
     int fd;
-    bool is_open, follows, marks; /* marks: caught_up is still to be said */
+    bool is_open, follows, marks; /* marks: caught_up is still to be sent */
     bool wants_out;
-    uint64_t next, burst; /* the line that comes next; at most so many a frame, 0: as many as fit */
+    uint64_t next, burst; /* the next line; the most lines a frame, 0: as many as fit */
     uint32_t in_n;
     char *in; /* an unfinished frame or request */
     struct pending *pending;
@@ -56,7 +56,7 @@ static char *log_bytes;
 static uint64_t *log_end; /* of line i, from 1; [0] is 0 */
 static uint64_t n_lines, head;
 static uint64_t output_at,
-    output_n; /* the text of the final answer in the log; n 0: it still runs */
+    output_n; /* the text of the final answer in the log; n 0: still running */
 static int64_t log_events = -1, log_text = -1;
 
 static struct conn *conns[MAX_FD];
@@ -115,7 +115,7 @@ static void log_finish(const char *text, size_t n)
     log_add("task.completed", data, (size_t)used);
 }
 
-/* The whole of a source's task; the output is the tokens joined, as the gateway does it. */
+/* A source's whole task; the output is the joined tokens, as in the gateway. */
 static void log_source(int64_t events, int64_t bytes)
 {
     static char joined[OUTPUT_BYTES], data[16384];
@@ -164,7 +164,7 @@ static bool send_parts(struct conn *c, struct iovec *parts)
     size_t all = parts[0].iov_len + parts[1].iov_len + parts[2].iov_len;
     ssize_t n = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno != EAGAIN)
-        return true; /* its end is read soon */
+        return true; /* its end will be read soon */
     if (n >= 0 && (size_t)n == all)
         return true;
     keep(c, parts, n < 0 ? 0 : (size_t)n);
@@ -195,14 +195,14 @@ static bool send_frame(struct conn *c, struct iovec before, struct iovec span, s
     return send_parts(c, parts);
 }
 
-/* The line behind the last of a frame that begins with c->next. */
+/* The line after the last one of a frame that begins with c->next. */
 static uint64_t span_end(const struct conn *c)
 {
     uint64_t most = c->burst && c->next + c->burst <= head + 1 ? c->next + c->burst : head + 1;
     uint64_t start = log_end[c->next - 1], low = c->next + 1, high = most;
     if (log_end[most - 1] - start <= SPAN_BYTES)
         return most;
-    while (low < high) { /* the last end that fits; one line at least */
+    while (low < high) { /* the last end that fits; at least one line */
         uint64_t mid = (low + high + 1) / 2;
         if (log_end[mid - 1] - start <= SPAN_BYTES)
             low = mid;
@@ -212,7 +212,7 @@ static uint64_t span_end(const struct conn *c)
     return low;
 }
 
-/* One frame. False when there is nothing more, or it waits. */
+/* One frame.  False when there is nothing more, or it waits. */
 static bool step(struct conn *c, const char *before, size_t n)
 {
     char mark[128];
@@ -248,7 +248,7 @@ static void follow(struct conn *c, bool on)
     followers[c->at]->at = c->at;
 }
 
-/* All that is ready, or one burst. */
+/* Everything that is ready, or one burst. */
 static void advance(struct conn *c)
 {
     while (step(c, "", 0) && !c->burst)
@@ -323,7 +323,7 @@ static void resume(struct conn *c, const char *text)
     c->burst = 0;
     c->marks = true;
     follow(c, true);
-    if (output_n < 256) { /* packed with what follows; else a frame of its own */
+    if (output_n < 256) { /* packed with the next lines; otherwise in its own frame */
         memcpy(line + n, log_bytes + output_at, output_n);
         n += (int)output_n;
         n += snprintf(line + n, sizeof line - (size_t)n, "%s\n", rest);
@@ -375,7 +375,7 @@ static size_t take_upgrade(struct conn *c, char *at, size_t n)
     return (size_t)(end + 4 - at);
 }
 
-/* A masked frame at the start of what came; 0 when it is not whole. */
+/* A masked frame at the front of the input; 0 when it is incomplete. */
 static size_t take_frame(struct conn *c, char *at, size_t n)
 {
     size_t len = n > 1 ? (unsigned char)at[1] & 127u : 0, used = 6;
@@ -435,7 +435,7 @@ static void writable(struct conn *c)
     free(p);
 }
 
-/* The agent's lines become events; all that came goes to every follower in one frame. */
+/* The agent's lines become events; each follower gets all received ones in one frame. */
 static void relay_line(const char *line, size_t n)
 {
     static const char data[] = "\"data\":";
@@ -500,7 +500,7 @@ static void accept_all(int listener)
     }
 }
 
-/* Sources say a burst each turn. */
+/* Each source produces a burst in a turn. */
 static bool burst_all(void)
 {
     bool any = false;

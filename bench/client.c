@@ -114,7 +114,7 @@ void clients_init(const char *host_port, uint32_t max, uint32_t connecting, bool
         die("%u connections need more than the %llu descriptors that there are", max,
             (unsigned long long)files.rlim_max);
     clients = calloc(max, sizeof *clients);
-    buffer = malloc(READ_BYTES + 256); /* heads are compared past the end of what came */
+    buffer = malloc(READ_BYTES + 256); /* heads are compared past the end of the input */
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (!clients || !buffer || epoll_fd < 0)
         die("no memory");
@@ -262,7 +262,7 @@ static const char *expect(struct client *c, const char *at, const char *text)
     return at + n;
 }
 
-/* The head of an event line; all of it is there, for lines are carried until they are. */
+/* The head of an event line; it is complete, because lines are carried over until they are. */
 static void take_event(struct client *c, const char *line, size_t n)
 {
     struct event e = {.bytes = n};

@@ -1,14 +1,14 @@
-/* client -- many WebSocket clients of holdfast.v1 in one thread, as cheap as can be.
+/* client -- many WebSocket clients of holdfast.v1 in one thread, as cheap as possible.
  *
  * Shape:    client_open queues a connection; clients_turn waits for sockets and calls the mode's
  *           functions; client_send sends lines as one masked message.  Server messages are read
- *           into one buffer that all share and taken apart in place, line by line; of an event line
- *           only the head is looked at.
+ *           into one shared buffer and parsed in place, line by line; for an event line only the
+ *           head is parsed.
  * Thread:   one.
  * Checks:   every event's seq is the one after the last (or its from, when events are merged) and
  *           its task is the connection's own; nothing follows a terminal event.  A breach ends the
  *           process.
- * Errors:   none are returned: what goes wrong is said on stderr and ends the process with 1.
+ * Errors:   none are returned: an error is printed on stderr and ends the process with 1.
  */
 #ifndef BENCH_CLIENT_H
 #define BENCH_CLIENT_H
@@ -23,22 +23,22 @@ struct event {
     uint64_t seq, from;
     int64_t ts;
     bool is_token, is_terminal;
-    size_t bytes; /* of the line, when it came whole; else those seen so far */
+    size_t bytes; /* of the line, if it arrived whole; otherwise those so far */
 };
 
 struct client {
     int fd;
     enum { CLIENT_QUEUED, CLIENT_CONNECTING, CLIENT_UPGRADING, CLIENT_OPEN } state;
     uint32_t number;
-    /* the frame that is being read */
+    /* the current frame */
     unsigned char head[14];
     uint8_t n_head, opcode;
     bool fin;
     uint64_t left;
-    /* the line that is being read: its beginning, when it is not whole yet */
+    /* the current line: its beginning, when it is not whole yet */
     char *carry;
     uint32_t n_carry;
-    /* what it follows */
+    /* the task that it follows */
     char task_id[TASK_ID + 1];
     bool ended;
     uint64_t seq;
@@ -48,7 +48,7 @@ struct client {
     unsigned step;
 };
 
-/* What a mode does; each may be NULL. */
+/* The functions of a mode; each may be NULL. */
 struct client_ops {
     void (*on_open)(struct client *c);
     void (*on_event)(struct client *c, const struct event *e);
@@ -58,7 +58,7 @@ struct client_ops {
 
 extern struct client_ops client_ops;
 extern uint64_t client_bytes; /* payload bytes received, all connections */
-extern uint64_t client_reads; /* reads that brought something */
+extern uint64_t client_reads; /* reads that returned data */
 extern uint32_t clients_open; /* upgraded connections */
 
 void clients_init(const char *host_port, uint32_t max, uint32_t max_connecting, bool spin);

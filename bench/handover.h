@@ -1,6 +1,5 @@
 /* handover -- how the load generator becomes an exec agent: the agent's program hands it the pipe
- * that the server reads (SCM_RIGHTS, unix(7)) over a Unix socket, and lives for as long as that is
- * open.
+ * to the server (SCM_RIGHTS, unix(7)) over a Unix socket, and lives as long as that is open.
  *
  * Thread:   any; blocks.
  * Errors:   -1, and errno says why.
@@ -30,7 +29,7 @@ static inline bool handover_address(struct sockaddr_un *at, const char *path, si
     return true;
 }
 
-/* Returns the socket, which is the caller's, as fd still is. */
+/* Returns the socket, which the caller owns, as it still owns fd. */
 static inline int handover_give(const struct sockaddr_un *at, int fd)
 {
     union handover_control control = {0};
@@ -53,7 +52,7 @@ static inline int handover_give(const struct sockaddr_un *at, int fd)
     return -1;
 }
 
-/* Returns the descriptor that came over the socket, the caller's. */
+/* Returns the descriptor that came over the socket; the caller owns it. */
 static inline int handover_take(int from)
 {
     union handover_control control;

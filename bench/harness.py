@@ -46,8 +46,8 @@ def store_arguments(build):
 
 
 def pinned(cpu, nice):
-    """Begins a command.  Where the kernel groups processes by session, a nice value counts within its
-    session alone: the session gets it too."""
+    """Starts a command.  Where the kernel groups processes by session, a nice value counts only within its
+    session, so the session gets it too."""
     command = []
     if nice:
         group = f"echo {nice} 2>/dev/null >/proc/self/autogroup; exec nice -n {nice} \"$@\""
@@ -93,7 +93,7 @@ class Server:
 
 
 class Remote:
-    """A gateway that somebody else runs: measured as it is, without a bound."""
+    """Somebody else's running gateway: measured unchanged, without a bound."""
 
     data = None
 
@@ -170,8 +170,8 @@ class Bench:
         return json.loads(done.stdout)
 
     def make(self, server, tasks, events, **options):
-        """Tasks with a short final answer; the bound has one task only, and a gateway of somebody else's
-        has no agent of ours: its answers are long."""
+        """Tasks with a short final answer; the bound has one task only, and somebody else's gateway
+        has no agent of ours, so its answers are long."""
         if isinstance(server, Remote):
             self.load(server, "make", state=self.state, events=events, tasks=tasks, **options)
             return
@@ -189,7 +189,7 @@ class Bench:
 # --- figures -------------------------------------------------------------------------------------
 
 class Figure:
-    """What was measured in each round; the ratio is to the bound, or to another figure."""
+    """The measurements of each round; the ratio is to the bound, or to another figure."""
 
     def __init__(self, name, unit, least=None, most=None, of_ratio=True, note=""):
         self.name, self.unit, self.least, self.most = name, unit, least, most
@@ -217,7 +217,7 @@ class Figure:
         return f"{sign} {limit:g}" + ("" if self.of_ratio else f" {self.unit}")
 
     def met(self):
-        """None: there is no target, or no bound to hold it against."""
+        """None: there is no target, or no bound to compare with."""
         if (self.least is None and self.most is None) or self.value() is None:
             return None
         return self.value() >= self.least if self.least is not None else self.value() <= self.most
@@ -252,7 +252,7 @@ def pair(bench, figures, measure, keys):
 # --- the machine ------------------------------------------------------------------------------------
 
 def lost_percent(nice):
-    """What a loop that never sleeps loses of a CPU to others, in gaps over 1 ms."""
+    """CPU time that a loop which never sleeps loses to others, in gaps over 1 ms."""
     probe = ("import time\nt=time.monotonic\nend=t()+1\nlast=t()\nlost=0\n"
              "while last<end:\n n=t()\n lost+=(n-last)*(n-last>.001)\n last=n\nprint(lost*100)")
     done = subprocess.run(pinned(0, nice) + [sys.executable, "-c", probe], capture_output=True, text=True,

@@ -7,16 +7,16 @@
  *   fanout   one task, conns subscribers; we are its agent, through --socket: deliveries/s
  *   latency  paced tasks of a source agent: from the event's ts to here
  *   cancel   chat, cancel, again: from the request to the terminal event
- *   make     tasks of a source agent, for those that follow: writes --state
+ *   make     tasks of a source agent, for the next modes: writes --state
  *   replay   conns connections resume tasks of --state: events/s and MB/s
  *   storm    conns connections at once, hello and resume of tasks of --state: until caught up; with
  *            --alone 1 the next connects when the last has caught up
- *   live     tasks that are silent, and that nobody follows, --per of them in a conversation:
- *            memory of --pid for each
+ *   live     silent tasks that nobody follows, --per of them in a conversation: memory of --pid for
+ *            each
  *   idle     conns connections that follow live tasks: memory of --pid for each
  *
- * With --pid the server's CPU seconds within the timed part are told as well (cpu_s): on a machine
- * that others use, events for each of them say more than events/s.
+ * With --pid the server's CPU seconds within the timed part are printed as well (cpu_s): on a
+ * shared machine, events per CPU second say more than events/s.
  *
  * Prints one JSON object and exits 0; says what is wrong on stderr and exits 1, on any gap in a
  * sequence above all. */

@@ -1,7 +1,7 @@
 /* load -- what the modes of the load generator share.
  *
  * Shape:    load_login signs in as a guest and keeps its token; the modes then open connections
- *           that say load_hello(); load_wait turns until a counter has reached its value.  A state
+ *           that send load_hello(); load_wait runs until a counter has reached its value.  A state
  *           file carries the token and the tasks from the run that made them to those that replay
  *           them.
  * Thread:   one.
@@ -36,20 +36,20 @@ extern size_t n_load_tasks;
 
 struct client *load_login(void); /* connection 0, welcomed */
 const char *load_hello(void);    /* the line, without a newline */
-void load_open(uint32_t n);      /* so many connections, each welcomed */
+void load_open(uint32_t n);      /* that many connections, each welcomed */
 void load_wait(const uint64_t *counter, uint64_t value, const char *what);
-void load_rest(int ms); /* serves the sockets for so long */
+void load_rest(int ms); /* serves the sockets for that long */
 bool load_is(const char *line, const char *type);
-void load_unexpected(const struct client *c, const char *line); /* ends the process for an error */
+void load_unexpected(const struct client *c, const char *line); /* ends the process with an error */
 const char *load_source(int64_t events,
                         int64_t interval_ms); /* the input of a source agent, escaped */
-double load_server_cpu(void); /* seconds that the process --pid has used, all threads; 0 without */
+double load_server_cpu(void); /* CPU seconds of the process --pid, all threads; 0 without --pid */
 void load_read_state(void);
 void load_write_state(void);
 struct task_ref *load_add_task(const char *started);
 void load_resume(struct client *c, const struct task_ref *t, bool with_hello);
 
-/* The generator as the agent, through --socket: a short final answer instead of all tokens joined.
+/* The generator as the agent, through --socket: a short final answer instead of the joined tokens.
  * An agent is the descriptor of its pipe, which agent_finish closes. */
 void agent_listen(void);
 int agent_accept(void);

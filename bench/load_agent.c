@@ -9,7 +9,7 @@
 #define MAX_AGENT_FD 65536
 
 static int listener;
-static int lives[MAX_AGENT_FD]; /* by the pipe: the socket that keeps the relay */
+static int lives[MAX_AGENT_FD]; /* by the pipe: the socket that keeps the relay alive */
 
 void agent_listen(void)
 {

@@ -81,7 +81,7 @@ static void agent_comes(uint32_t tag)
     n_agents++;
 }
 
-/* So many events that window of them are on their way; n_released counts. */
+/* Releases enough events to have window of them on their way; n_released counts. */
 static void release_events(void)
 {
     uint64_t n = n_low + (uint64_t)options.window;
@@ -120,7 +120,7 @@ static void fanout_line(struct client *c, const char *line)
         load_unexpected(c, line);
 }
 
-/* All subscribers have what there is; what comes from here on is ours. */
+/* All subscribers have everything so far; later events are ours. */
 static void fanout_open(void)
 {
     struct client *c = load_login();
@@ -172,7 +172,7 @@ static void turns_agent(uint32_t tag)
     agent_fds[n_agents++] = agent_accept();
 }
 
-/* Each agent says its next event when its subscriber has the last one. */
+/* Each agent sends its next event when its subscriber has the last one. */
 static void turns_event(struct client *c, const struct event *e)
 {
     n_ended += e->is_terminal;
@@ -196,7 +196,7 @@ void run_turns(void)
         die("memory");
     client_ops =
         (struct client_ops){.on_line = on_started, .on_event = turns_event, .on_fd = turns_agent};
-    for (int64_t i = 0; i < options.tasks; i++) { /* one by one: whose agent it is */
+    for (int64_t i = 0; i < options.tasks; i++) { /* one by one, to know whose agent it is */
         chat(c + i, options.socket);
         load_wait(&n_agents, (uint64_t)i + 1, "agents");
     }
@@ -243,7 +243,7 @@ static void hello_and_follow(struct client *c)
     load_resume(c, load_tasks, true);
 }
 
-/* Idle connections follow a task that says nothing for an hour. */
+/* Idle connections follow a task that is silent for an hour. */
 static void open_idle(struct client *first)
 {
     client_ops = (struct client_ops){.on_line = on_started};
@@ -262,8 +262,8 @@ void run_latency(void)
     if (options.idle)
         open_idle(c);
     client_ops = (struct client_ops){.on_line = on_started, .on_event = latency_event};
-    /* Spread over an interval, with enough time between two that they begin in commits of their
-     * own: those of one commit would speak in step for ever. */
+    /* Spread over an interval, with enough time between two that they begin in separate commits:
+     * tasks of one commit would speak in step for ever. */
     int64_t pause_ns = 21 * options.interval_ms * 1000000 / options.tasks;
     for (int64_t i = 0; i < options.tasks; i++) {
         int64_t next = now_ns() + pause_ns;

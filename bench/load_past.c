@@ -1,4 +1,4 @@
-/* The modes about what has been said: make, replay, storm; idle connections, live tasks. */
+/* The modes about past events: make, replay, storm; idle connections, live tasks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,7 +99,7 @@ static void replay_line(struct client *c, const char *line)
     n_done++;
 }
 
-/* One round: all resume at once, until the last has all.  In ns. */
+/* One round: all resume at once, until the last one has everything.  In ns. */
 static int64_t replay_round(struct client *c, int64_t round)
 {
     int64_t begun = now_ns();
@@ -230,7 +230,7 @@ void run_idle(void)
     client_ops =
         (struct client_ops){.on_open = idle_open, .on_line = idle_line, .on_event = idle_event};
     n_done = 0;
-    int64_t n = options.conns - options.tasks; /* those that made the tasks are there already */
+    int64_t n = options.conns - options.tasks; /* those that made the tasks exist already */
     for (int64_t i = 0; i < n; i++)
         client_open();
     load_wait(&n_done, (uint64_t)n, "caught up");
@@ -262,14 +262,14 @@ static void live_line(struct client *c, const char *line)
     }
 }
 
-/* Its first token has come, or it waits for a slot: from now on it is silent, and nobody follows
+/* Its first token has arrived, or it waits for a slot: from now on it is silent, and nobody follows
  * it. */
 static void live_event(struct client *c, const struct event *e)
 {
     bool says_nothing = strcmp(options.agent, "source") != 0;
     if (e->is_terminal)
         die("connection %u: its task ended", c->number);
-    n_token_bytes += e->bytes + 1; /* the whole tail, in fact */
+    n_token_bytes += e->bytes + 1; /* the whole tail */
     if (says_nothing ? e->seq == 1 : e->is_token)
         client_sendf(c, "{\"type\":\"unsubscribe\",\"task_id\":\"%s\",\"conversation_id\":\"%s\"}",
                      load_tasks[c->n].id, load_tasks[c->n].conversation);

@@ -1,7 +1,7 @@
 """picture -- figures as SVG: bars of one scenario beside their bounds, lines of growth, series of a soak.
 
-Plain text put together by hand: no library.  Light and dark pages alike: text and lines take the
-colour of the page, the two series have colours that both carry.
+Plain text assembled by hand, without a library.  For light and dark pages: text and lines take the
+colour of the page, the two series have colours that suit both.
 """
 import html
 import itertools
@@ -43,7 +43,7 @@ def middle(values):
 
 
 def bars(title, figures):
-    """One row for each figure: ours over its bound, each on a scale of its own; a mark where the target is."""
+    """One row for each figure: ours over its bound, each on its own scale; a mark where the target is."""
     left, wide, high = 400, 340, 52
     parts = [text(16, 26, title, kind="t"), rect(left, 16, 10, 10, OURS), text(left + 14, 26, "ours"),
              rect(left + 60, 16, 10, 10, BOUND), text(left + 74, 26, "bound"),

@@ -2,7 +2,7 @@
  *
  *   relay PATH    hands its stdout to the load generator at the Unix socket PATH, which is the
  *                 agent from then on
- *   relay obey    says one token, then nothing until SIGTERM, which it obeys at once
+ *   relay obey    prints one token, then nothing until SIGTERM, which it obeys at once
  */
 #include <signal.h>
 #include <stdio.h>

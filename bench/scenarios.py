@@ -1,4 +1,4 @@
-"""scenarios -- each yields its figures, then carries out one round each time that it is asked."""
+"""scenarios -- each yields its figures, then carries out one round per request."""
 import json
 import os
 import subprocess
@@ -6,7 +6,7 @@ import urllib.request
 
 from harness import Figure, fail, pair, pinned
 
-PAIRS = 3  # a round has so many of what is short and scatters by a fifth from one process to the next
+PAIRS = 3  # repetitions in a round of short measurements, which vary by a fifth between processes
 
 
 def journal(bench, small):
@@ -93,7 +93,7 @@ def cold(bench, small):
 
 
 def comeback(bench, small):
-    """One client after the other comes back: connect, upgrade, hello and resume of 200 events."""
+    """Clients reconnect one after the other: connect, upgrade, hello and resume of 200 events."""
     figures = [Figure(f"connect() to caught up, 200 events, one after the other, {p}", "ms") for p in ("p50", "p99")]
 
     def measure(server):
@@ -178,7 +178,7 @@ def cancel(bench, small):
 
 
 def coalesce(bench, small):
-    """10,000 tokens of 4 bytes: what a merged replay sends, beside the plain one."""
+    """10,000 tokens of 4 bytes: the bytes of a merged replay, beside the plain one."""
     figures = [Figure("coalesced replay / plain, token lines", "bytes", most=0.05),
                Figure("coalesced replay / plain, all lines", "bytes")]
     yield figures
@@ -194,8 +194,8 @@ def coalesce(bench, small):
 
 
 def live(bench, small):
-    """Memory of a task that is silent: one that waits for the slot of a process, so stream, record and
-    indexes alone; and one that runs, with the run of its source agent.  With 50 of them in a conversation
+    """Memory of a silent task: one that waits for a process slot, so only stream, record and indexes;
+    and one that runs, with the run of its source agent.  With 50 of them in a conversation
     the conversation hardly counts; with one it counts in full."""
     cases = [(agent, run, per) for agent, run in (("obey", "without a run"), ("source", "with its run"))
              for per in (50, 1)]
@@ -224,7 +224,7 @@ def filled(bench, tasks, events):
     with bench.gateway() as server:
         bench.make(server, 20, 1000)
     run_json(bench, [bench.compile_with_store("store_fill"), server.data, str(tasks), str(events)])
-    with bench.gateway(server.data):  # what ran when it was filled is repaired once
+    with bench.gateway(server.data):  # tasks that ran when it was filled are repaired once
         pass
     return server.data
 
@@ -237,7 +237,7 @@ def cold_start(bench, data):
 
 
 def start(bench, small):
-    """The start with a large store, and a replay out of it, beside those with a small one."""
+    """The start with a large store, and a replay from it, beside those with a small one."""
     tasks, events = (2000, 200000) if small else (100000, 10000000)
     label = f"{events:,} events, {tasks:,} tasks in the store"
     figures = [Figure(f"start, {label}", "ms", most=2000, of_ratio=False),
@@ -266,15 +266,15 @@ def commits_of(server):
 
 
 def power(bench, small):
-    """Commits that outlive a power failure, beside a bare file with the same batches and an fdatasync each.
-    Each agent says its next event when its subscriber has the last; so many that the log has been round, and
-    grows no more."""
+    """Commits that survive a power failure, beside a bare file with the same batches and an fdatasync each.
+    Each agent sends its next event when its subscriber has the last; so many that the log has wrapped around,
+    and grows no more."""
     sizes = {1: 8000, 10: 4000, 100: 2000}
     figures = [Figure(f"durable to power loss, {n} tasks emitting", "events/s", least=0.6,
                       note="the bound: the same number of lines a batch in a bare file") for n in sizes]
 
     def emit(server, tasks, events):
-        """What the generator saw, and the commits that it took."""
+        """The generator's result, and the commits that it took."""
         before = commits_of(server)
         seen = bench.load(server, "turns", tasks=tasks, agent="relay", socket=bench.socket, events=events)
         return seen, commits_of(server) - before

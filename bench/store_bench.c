@@ -1,15 +1,15 @@
 /* store_bench -- events per second through the SQLite store, beside a bare bound in the same run.
  *
- *   store_bench [TASKS [BATCH [EVENTS [ROUNDS]]]]      default 1000 100 1000000 5
+ *   store_bench [TASKS [BATCH [EVENTS [ROUNDS]]]] default 1000 100 1000000 5
  *
  * The bound appends the same lines once to one rowid table: same commits, same pragmas, WAL of the
- * same size.  Ours does what core makes it do: each task's tail is sealed when it has BLOCK_BYTES,
+ * same size.  Ours gets the workload of core: each task's tail is sealed when it has BLOCK_BYTES,
  * at most max(4, bytes of the batch / BLOCK_BYTES) seals a commit, those that wait longest first; a
- * seal carries the lines of its batch.  Timed is what the writing thread does (commit and
- * housekeeping), not the making of batches; then the store is opened anew and all blocks are read.
- * POWER=1 is durability "power".  Prints one JSON object: medians of the rounds (the ratio is the
- * median of each pair's), the rest of the last round; bytes are those handed to write(), WAL and
- * database. */
+ * seal carries the lines of its batch.  The time is that of the writing thread (commit and
+ * housekeeping), without the making of batches; then the store is opened anew and all blocks are
+ * read.  POWER=1 is durability "power".  Prints one JSON object: medians of the rounds (the ratio
+ * is the median of each pair's), the rest of the last round; bytes are those passed to write(), WAL
+ * and database. */
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ struct setup {
 
 struct result {
     double seconds, max_ms, p50_ms, p99_ms;
-    uint64_t written; /* handed to write(), all files, close included */
+    uint64_t written; /* passed to write(), all files, close included */
     double read_mib_per_s;
 };
 
@@ -162,9 +162,9 @@ static struct result run_bare(const struct setup *s, const char *dir)
 struct task {
     struct list want_seal; /* in it when its tail is due and no seal was left */
     int64_t key;
-    uint64_t first, next; /* of the tail; next to be made */
+    uint64_t first, next; /* of the tail; the next to be made */
     struct buf tail;
-    uint64_t fresh;      /* first of the lines of this batch; 0 for none, or sealed */
+    uint64_t fresh;      /* first of this batch's lines; 0 for none, or sealed */
     size_t fresh_offset; /* where they begin in the tail */
 };
 
@@ -223,7 +223,7 @@ static void lines_add(struct task *t, size_t n)
 }
 
 /* A batch of lines, one task after the other; *seq counts all events.  Tails that wait for a seal
- * come first, in the order in which they fell due. */
+ * come first, in the order in which they became due. */
 static struct batch *batch_make(const struct setup *s, struct task *tasks, struct list *want_seal,
                                 size_t *seq)
 {

@@ -1,11 +1,10 @@
-/* store_fill -- makes a store large: ended tasks of events of 120 bytes, beside those that are
- * there.
+/* store_fill -- makes a store large: adds ended tasks with events of 120 bytes.
  *
  *   store_fill DIR TASKS EVENTS
  *
  * EVENTS in all, over TASKS ended tasks of many owners, sealed in blocks as the gateway seals them;
- * and 100 tasks that still run, with ten lines each in the journal, for the start to repair.
- * Nobody else may have the store open.  Prints {"events":N,"bytes":N}: of the database. */
+ * and 100 running tasks, with ten lines each in the journal, for the start to repair.  Nobody else
+ * may have the store open.  Prints {"events":N,"bytes":N}: of the database. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>

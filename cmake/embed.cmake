@@ -1,5 +1,5 @@
 # embed_web_files(target folder): puts the files of a folder into the target, as the table that
-# gateway/front/web_files.h declares, each also as gzip makes it where that is smaller by a tenth.
+# gateway/front/web_files.h declares, each also compressed by gzip if that is smaller by a tenth.
 # A changed, new or removed file configures and builds again.
 
 set(web_mimes
@@ -17,7 +17,7 @@ set(web_mimes
 find_program(HOLDFAST_GZIP gzip)
 
 # Sets <result> to the path of file's gzip in the build, and <result>_size to its size; to "" and 0
-# where that is not worth it.
+# if compression is not worthwhile.
 function(compress file name result)
     set(packed ${PROJECT_BINARY_DIR}/web/${name}.gz)
     set(${result} "" PARENT_SCOPE)
@@ -53,7 +53,7 @@ function(embed_web_files target folder)
         string(REGEX MATCH "[^.]*$" extension ${name})
         list(FIND web_mimes "${extension}" at)
         if(at EQUAL -1)
-            message(FATAL_ERROR "${folder}/${name}: cmake/embed.cmake knows no such type")
+            message(FATAL_ERROR "${folder}/${name}: cmake/embed.cmake does not know this type")
         endif()
         math(EXPR at "${at} + 1")
         list(GET web_mimes ${at} mime)
@@ -73,7 +73,7 @@ function(embed_web_files target folder)
             string(APPEND externs "extern const unsigned char ${gzip_label}[];\n")
             string(APPEND incbins "    \"${gzip_label}: .incbin \\\"${gzip}\\\"\\n\"\n")
         endif()
-        # What lies in assets/ has its hash in its name: see web/chat/vite.config.ts.
+        # Files in assets/ have a hash in their names: see web/chat/vite.config.ts.
         set(is_immutable false)
         if(name MATCHES "^assets/")
             set(is_immutable true)

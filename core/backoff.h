@@ -1,4 +1,4 @@
-/* backoff -- how long to wait before the next try: doubled each time, up to a limit.
+/* backoff -- how long to wait before the next attempt: doubled each time, up to a limit.
  *
  * Units:    ms.
  * Thread:   any.
@@ -8,7 +8,7 @@
 
 #include "proto/base.h"
 
-/* After so many tries: first, twice that, four times that, …, at most most. */
+/* After that many attempts: first, twice that, four times that, …, at most most. */
 static inline msec_t backoff_ms(uint64_t tries, msec_t first, msec_t most)
 {
     msec_t ms = first;
@@ -17,7 +17,7 @@ static inline msec_t backoff_ms(uint64_t tries, msec_t first, msec_t most)
     return ms < most ? ms : most;
 }
 
-/* From least to most, by chance, so that many who wait do not come back together. */
+/* A random time between least and most, so that many peers do not come back together. */
 static inline msec_t backoff_between(msec_t least, msec_t most, uint32_t random)
 {
     return least + (msec_t)(random % (uint32_t)(most - least + 1));

@@ -9,7 +9,7 @@ void *arena_alloc(struct arena_chunk **chunks, size_t bytes)
     bytes = (bytes + 15) & ~(size_t)15;
     struct arena_chunk *c = *chunks;
     if (!c || c->cap - c->used < bytes) {
-        /* Small wholes stay small: the first chunk is 1 KiB, then each doubles up to the full
+        /* Small arenas stay small: the first chunk is 1 KiB, then each doubles up to the full
          * size. */
         size_t cap = c ? c->cap * 2 : 1024;
         if (cap > CHUNK_BYTES)

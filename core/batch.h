@@ -1,10 +1,11 @@
 /* batch -- a list of changes that the store applies together or not at all (promises 2 and 3).
  *
  * Shape:    ops in the order in which they were put; applying them in that order is the whole
- *           meaning.  Every string is copied in, so that a batch can cross threads and be tried
- *           again unchanged; but for the lines of OP_SEAL, which lie in a block.
+ *           meaning.  Every string is copied in, so that a batch can cross threads and be retried
+ *           unchanged.  The lines of OP_SEAL are the exception: they lie in a block.
  * Thread:   one side at a time: the loop fills it, the store thread reads it, the loop frees it.
- * Owns:     all of its bytes, but those: who puts OP_SEAL keeps the block until the batch is done.
+ * Owns:     all of its bytes except those blocks: the caller that puts an OP_SEAL keeps its block
+ *           until the batch is done.
  */
 #ifndef CORE_BATCH_H
 #define CORE_BATCH_H
@@ -15,39 +16,39 @@
 enum op_kind {
     OP_TASK_NEW,     /* record: a new row, with its key; the key and the id are fresh */
     OP_TASK_SET,     /* task_key, state: the changing half of the row */
-    OP_LINES,        /* task_key, first, last, bytes: lines appended behind those it has */
-    OP_SEAL,         /* task_key, first, last, bytes: the task's whole unsealed tail becomes
-                             * blocks (lines_take_block), and its journal rows go.  bytes hold all
-                             * lines from first to last, also those of this batch, which then have
-                             * no OP_LINES. */
+    OP_LINES,        /* task_key, first, last, bytes: lines appended to the task's */
+    OP_SEAL,         /* task_key, first, last, bytes: the task's whole unsealed tail becomes blocks
+                      * (lines_take_block), and its journal rows are removed. bytes hold all lines
+                      * from first to last, including those of this batch, which then have no
+                      * OP_LINES. */
     OP_MESSAGE,      /* owner, conversation_id, message; the conversation exists or is made */
-    OP_CONVERSATION, /* owner, conversation_id, title?, agent?, at, turns, unlisted: made when
-                             * missing, and only then unlisted; title sets only where none is, or
-                             * always with force; at moves updated_at */
+    OP_CONVERSATION, /* owner, conversation_id, title?, agent?, at, turns: created when missing;
+                      * title applies only where none is set, or always with force; at moves
+                      * updated_at */
     OP_CONVERSATION_DELETE, /* owner, conversation_id: it, its messages, tasks, events, keys */
     OP_REQUEST_KEY,         /* owner, key, conversation_id, task_id, at */
     OP_ACK,                 /* owner, conversation_id, key = task_id: acked becomes true */
     OP_INBOX_PUT,           /* task_key, first = position, bytes = line: an inbox message */
-    OP_INBOX_TAKE,          /* task_key, last: inbox messages up to that position are gone */
+    OP_INBOX_TAKE,          /* task_key, last: inbox messages up to that position are removed */
     OP_NOTICE_PUT,          /* notice; the conversation exists */
-    OP_NOTICE_TAKE,         /* task_key = the notice's key: it is told */
+    OP_NOTICE_TAKE,         /* task_key = the notice's key: it was delivered */
     OP_EVENTS_REMOVE, /* owner, task_key of a task that has ended and has no tail, freed: all of its
-                             * events go, first becomes head + 1 */
+                       * events are removed, first becomes head + 1 */
     OP_OUTBOX_PUT,    /* outbox: its key is fresh */
-    OP_OUTBOX_TAKE,   /* task_key = the key: it was delivered, or given up */
-    OP_REVOKE,        /* owner, at: the owner is revoked until then; 0: no longer */
-    OP_TASK_REMOVE, /* owner, conversation_id, task_id, task_key of such a task, freed, at: it goes,
-                     * with its events, messages and request keys; so does the conversation when
-                     * nothing is left in it and it has not changed since at */
+    OP_OUTBOX_TAKE,   /* task_key = the key: it was delivered, or abandoned */
+    OP_REVOKE,        /* owner, at: the owner is revoked until then; 0: the revocation is lifted */
+    OP_TASK_REMOVE, /* owner, conversation_id, task_id, task_key of such a task, freed, at: removed
+                     * with its events, messages and request keys; the conversation too when nothing
+                     * is left in it and it has not changed since at */
 };
 
-/* What a change does to the count of notice turns in a row. */
+/* The effect of a change on the number of consecutive notice turns. */
 enum turn_count { TURNS_KEEP, TURNS_RESET, TURNS_ADD };
 
 struct op {
     enum op_kind kind;
-    /* Core's, which the store leaves alone: called on the loop when the batch is committed (0) or
-     * given up (a store error); NULL: nobody needs to know. */
+    /* For core, ignored by the store: called on the loop when the batch is committed (0) or
+     * abandoned (a store error); NULL: nobody needs to know. */
     void (*done)(const struct op *op, int status);
     void *ref; /* for done */
     bool force;
@@ -56,7 +57,7 @@ struct op {
     int64_t task_key;
     uint64_t first, last;
     int64_t at;    /* Unix ms */
-    int64_t freed; /* bytes of the events that go: event_bytes of the query that named the task */
+    int64_t freed; /* bytes of the removed events: event_bytes from the query that named the task */
     struct str bytes;
     struct str owner, conversation_id, task_id, key, title, agent;
     struct task_record *record;     /* OP_TASK_NEW */
@@ -69,7 +70,7 @@ struct op {
 struct batch {
     struct op *ops;
     size_t n_ops, cap_ops;
-    size_t bytes; /* of lines and strings: what the limits of a batch count */
+    size_t bytes; /* of lines and strings: counted against the limits of a batch */
     uint64_t n_events;
     struct arena_chunk *chunks;
 };
@@ -80,10 +81,10 @@ void batch_free(struct batch *b);
  * the strings do not). */
 struct op *batch_put(struct batch *b, const struct op *op);
 
-/* Puts a newer state in the place of the one that the op brought. */
+/* Replaces the state in the op with a newer one. */
 void batch_set_state(struct batch *b, struct op *op, const struct task_state *state);
 
-/* A bump allocator whose memory lives as long as the whole: for batches and answers. */
+/* A bump allocator, for batches and answers: all of its memory is freed at once. */
 struct arena_chunk {
     struct arena_chunk *next;
     size_t used, cap;

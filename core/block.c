@@ -8,7 +8,8 @@
 
 struct block *block_new(int64_t task_key, uint64_t first, uint64_t last, size_t len)
 {
-    /* Few sizes, so that one block's memory serves the next: else a long replay leaves holes. */
+    /* Few sizes, so that one block's memory serves the next; otherwise a long replay leaves
+     * holes. */
     size_t bytes = (sizeof(struct block) + len + GRAIN - 1) / GRAIN * GRAIN;
     struct block *b = try_alloc(len < GRAIN ? sizeof *b + len : bytes);
     if (!b)

@@ -1,6 +1,6 @@
 /* bucket -- a rate limit: a bucket of tokens that fills at a steady pace.
  *
- * Units:    tokens; per_s of them come each second, up to most.
+ * Units:    tokens; per_s of them arrive each second, up to most.
  * Thread:   loop.
  */
 #ifndef CORE_BUCKET_H
@@ -9,8 +9,8 @@
 #include "proto/base.h"
 
 struct bucket {
-    double tokens; /* may be negative: what is refused can cost as well */
-    msec_t at;     /* when they were counted */
+    double tokens; /* may be negative: refused requests can cost as well */
+    msec_t at;     /* when tokens was computed */
 };
 
 static inline struct bucket bucket_full(uint32_t most, msec_t now)
@@ -26,13 +26,13 @@ static inline void bucket_fill(struct bucket *b, msec_t now, uint32_t per_s, uin
         b->tokens = most;
 }
 
-/* How long until there is a whole one, in ms and at least 1. */
+/* How long until there is a whole token, in ms and at least 1. */
 static inline msec_t bucket_wait_ms(const struct bucket *b, uint32_t per_s)
 {
     return (msec_t)((1 - b->tokens) * 1000.0 / per_s) + 1;
 }
 
-/* How long an empty one takes to be full, in ms. */
+/* How long an empty bucket takes to fill, in ms. */
 static inline double bucket_fills_ms(uint32_t per_s, uint32_t most)
 {
     return 1000.0 * most / per_s;

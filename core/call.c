@@ -5,7 +5,7 @@
 
 #include "core/session.h"
 
-#define PATIENCE_MS 1000 /* with commits that fail */
+#define PATIENCE_MS 1000 /* how long failing commits go on before calls are answered */
 
 static void verb_none(struct call *c)
 {
@@ -13,7 +13,7 @@ static void verb_none(struct call *c)
 }
 
 static const verb_fn verbs[N_VERBS] = {
-    [VERB_HELLO] = verb_none, /* the session's own, like ping */
+    [VERB_HELLO] = verb_none, /* the session handles it itself, like ping */
     [VERB_PING] = verb_none,
     [VERB_CHAT] = verb_chat,
     [VERB_RESUME] = verb_resume,
@@ -52,7 +52,7 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
     c->arg = arg;
     c->replied = &replied;
     if ((verb_flags(c->req.verb) & VERB_WRITES) && !hub_can_write(h))
-        call_fail(c, ERR_OVERLOADED, "the store does not take writes now");
+        call_fail(c, ERR_OVERLOADED, "the store accepts no writes now");
     else
         verbs[c->req.verb](c);
     if (replied)
@@ -144,7 +144,7 @@ bool call_may_ask_again(struct call *c, const struct task_record *task)
 
 /* --- a store that fails ----------------------------------------------------------------------- */
 
-/* What it has staged may still be committed: the call keeps its claim, and goes on. */
+/* Its staged changes may still be committed, so the call keeps its claim and continues. */
 static void lose_patience(struct call *c)
 {
     call_reply_fn reply = c->reply;
@@ -153,7 +153,7 @@ static void lose_patience(struct call *c)
         return;
     struct buf line = {0};
     error_line(&line, ERR_OVERLOADED, c->req.id,
-               "the store does not take writes now, and may still take this one", -1, -1);
+               "the store accepts no writes now, but may still accept this one", -1, -1);
     call_forget(c);
     reply(arg, ERR_OVERLOADED, buf_str(&line));
     buf_done(&line);
@@ -169,7 +169,7 @@ static void on_patience(struct timer *timer)
     list_splice(&now, &h->waiting_calls);
     while ((node = list_pop(&now)) != NULL)
         lose_patience(list_item(node, struct call, waits));
-    calls_begin_losing_patience(h); /* there are readers who wait for what is staged */
+    calls_begin_losing_patience(h); /* some readers wait for staged changes */
 }
 
 void calls_init(struct hub *h)
@@ -217,7 +217,7 @@ void call_read_failed(struct call *c)
 
 void call_store_failed(struct call *c, int status)
 {
-    char id[TASK_ID_LEN + 1] = "", what[64] = "what is stored of this conversation is damaged";
+    char id[TASK_ID_LEN + 1] = "", what[64] = "this conversation's data in the store is damaged";
     if (status != STORE_CORRUPT) {
         call_read_failed(c);
         return;
@@ -232,5 +232,5 @@ void call_store_failed(struct call *c, int status)
 
 void call_write_failed(struct call *c)
 {
-    call_fail(c, ERR_OVERLOADED, "the store did not take it");
+    call_fail(c, ERR_OVERLOADED, "the store did not accept it");
 }

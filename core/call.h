@@ -1,11 +1,12 @@
-/* call -- one request that is being carried out, for a session or for HTTP.
+/* call -- one request in progress, for a session or for HTTP.
  *
- * Shape:    hub_request takes a decoded request and an owner that has been proved, and calls reply
- *           exactly once: at once, or after a look-up or a commit.  Verbs are in verb_*.c, found
+ * Shape:    hub_request takes a decoded request and an authenticated owner, and calls reply exactly
+ *           once: immediately, or after a look-up or a commit.  Verbs are in verb_*.c, found
  *           through one table.
  * Thread:   loop.
  * Owns:     the call owns its request.  It ends itself in call_reply or call_fail.
- * Errors:   replies carry them: promise 5, one answer for what is not the owner's.
+ * Errors:   replies carry them; everything that is not the owner's gets the same answer (promise
+ *           5).
  */
 #ifndef CORE_CALL_H
 #define CORE_CALL_H
@@ -14,7 +15,7 @@
 
 struct session;
 
-#define FOLLOWS_TOO_MUCH "too much is followed on this connection"
+#define FOLLOWS_TOO_MUCH "too many subscriptions on this connection"
 #define STALE_RECORD "the task's record is damaged"
 #define IS_BEING_DELETED "the conversation is being deleted"
 
@@ -24,10 +25,10 @@ typedef void (*call_reply_fn)(void *arg, enum error error, struct str line);
 struct opening;
 struct claim; /* a request key that is being looked up or used for the first time */
 
-/* Who asks. */
+/* The requester. */
 struct asker {
     struct owner *owner;
-    struct owner *quota; /* whose live tasks are counted: the owner, or all guests of an address */
+    struct owner *quota; /* against whom live tasks count: the owner, or all guests of an address */
     struct session *session; /* where subscriptions go; NULL for HTTP */
 };
 
@@ -35,21 +36,21 @@ struct call {
     struct hub *hub;
     struct owner *owner, *quota;
     struct request req;
-    struct session *session; /* where subscriptions go; NULL for HTTP, or when it has gone */
-    call_reply_fn reply;     /* NULL when nobody waits any more */
+    struct session *session; /* where subscriptions go; NULL for HTTP, or when it has ended */
+    call_reply_fn reply;     /* NULL when nobody waits for it any more */
     void *arg;
     struct waiter waiter;
-    struct list node; /* in what it waits for: a claim */
+    struct list node; /* in the list of what it waits for: a claim */
     struct claim *claim;
     struct conversation *conversation; /* a reference */
     struct stream *stream;             /* chat: pinned until the commit */
-    struct buf out;                    /* cancel: the ids that were asked to stop */
-    uint32_t n; /* how many they are; ack: were acknowledged; title: deletions before */
+    struct buf out;                    /* cancel: the ids of tasks that were asked to stop */
+    uint32_t n; /* cancel: how many; ack: how many acknowledged; title: earlier deletions */
     size_t at;  /* ack: the id that is being looked up */
-    struct opening *opening; /* open: held until its snapshot is there */
+    struct opening *opening; /* open: held until its snapshot is ready */
     struct list waits;       /* in the hub's list, while it waits for a commit */
     bool asked_again;        /* an answer of the store was out of date */
-    msec_t retry_after_ms;   /* of a refusal; 0: the usual */
+    msec_t retry_after_ms;   /* of a refusal; 0: the usual value */
     bool *replied;           /* while hub_request is on the stack */
 };
 
@@ -57,7 +58,7 @@ struct call {
  * replied already. */
 struct call *hub_request(struct hub *h, const struct asker *who, struct request *req,
                          call_reply_fn reply, void *arg);
-/* Nobody waits for the reply any more; the call itself goes on. */
+/* Nobody waits for the reply any more; the call itself continues. */
 void call_forget(struct call *c);
 
 /* For the hub: at its start, and when commits begin to fail. */
@@ -67,23 +68,23 @@ void calls_begin_losing_patience(struct hub *h);
 /* For the verbs. */
 void call_reply(struct call *c, struct str line); /* and frees the call */
 void call_fail(struct call *c, enum error e, const char *message);
-void call_finish(struct call *c, enum error e, struct str line);     /* an error with more in it */
+void call_finish(struct call *c, enum error e, struct str line);     /* an error with more */
 void call_ok(struct call *c);                                        /* {"type":"ok"} */
 void reply_begin(struct call *c, struct buf *out, const char *type); /* {"type":"…","id":… open */
 void call_query(struct call *c, struct query *q, store_query_fn done);
-/* done is called when all that is staged now is committed, or given up. */
+/* done is called when everything staged so far is committed or abandoned. */
 void call_wait(struct call *c, void (*done)(struct waiter *waiter, int status));
 void call_wait_ok(struct call *c); /* replies ok then */
-/* The answer about the task is older than what memory knows.  True once for each call: it is to
- * ask again.  The store has answered with all that was committed before, so a second such answer
- * is damage, which this tells: the call must fail then, with STALE_RECORD. */
+/* The store's answer about the task is older than what memory knows.  True once for each call: it
+ * must ask again.  The store has answered with everything that was committed before, so a second
+ * such answer is damage, which this reports: the call must then fail with STALE_RECORD. */
 bool call_may_ask_again(struct call *c, const struct task_record *task);
-/* It waits for a commit: when the store fails meanwhile, `overloaded` is replied within 2 s, and
- * the call goes on without anybody. */
+/* The call waits for a commit: if the store fails meanwhile, `overloaded` is replied within 2 s,
+ * and the call continues without a requester. */
 void call_waits(struct call *c);
-/* The store could not answer, or did not take what was staged: everyone gets the same. */
+/* The store could not answer, or did not accept what was staged: everyone gets the same error. */
 void call_read_failed(struct call *c);
-/* As that; but what is damaged is told as damage, for to ask again is of no use. */
+/* The same, except that damage is reported as damage, because asking again is of no use. */
 void call_store_failed(struct call *c, int status);
 void call_write_failed(struct call *c);
 

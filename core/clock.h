@@ -1,12 +1,12 @@
-/* clock -- the injected clock, and timers that core's owner turns.
+/* clock -- the injected clock, and timers that core's owner runs.
  *
  * Shape:    core never asks the system for the time: struct clock holds what its owner set at the
  *           start of the turn.  Timers are a binary heap; clock_run fires those that are due, and
- *           clock_next says when the next one is, so that the owner needs one timer of its own.
- * Units:    now_ms is monotonic; wall_ms is Unix time, for people and records alone (F40: a jump of
+ *           clock_next returns when the next one is, so that the owner needs one timer of its own.
+ * Units:    now_ms is monotonic; wall_ms is Unix time, only for people and records (F40: a jump of
  *           the wall clock moves no time-out).
  * Thread:   loop.
- * Owns:     nothing: timers are embedded in what they time; a timer is disarmed before it is freed.
+ * Owns:     nothing: timers are embedded in their users, which disarm them before they are freed.
  */
 #ifndef CORE_CLOCK_H
 #define CORE_CLOCK_H
@@ -15,7 +15,7 @@
 
 struct timer {
     msec_t due;
-    size_t at; /* 1 + place in the heap; 0 when not armed */
+    size_t at; /* 1 + position in the heap; 0 when not armed */
     void (*fire)(struct timer *timer);
 };
 
@@ -28,7 +28,7 @@ struct clock {
 
 void clock_init(struct clock *c);
 void clock_done(struct clock *c);
-/* Arms, or moves, a timer; fire was set by its owner.  Fires in the first clock_run at which now_ms
+/* Arms or moves a timer whose owner has set fire.  It fires in the first clock_run at which now_ms
  * has reached due; a timer may arm itself and others while it fires. */
 void timer_arm(struct clock *c, struct timer *t, msec_t due);
 void timer_disarm(struct clock *c, struct timer *t);

@@ -62,7 +62,7 @@ bool conversation_is_busy(const struct conversation *c)
     return false;
 }
 
-/* A committed message reaches those who opened the conversation. */
+/* A committed message reaches everyone who opened the conversation. */
 static void tell_message(struct conversation *c, const struct message_record *m)
 {
     if (!feed_has_readers(&c->feed))
@@ -156,7 +156,7 @@ void conversation_deleted(struct conversation *c)
         o->deleted(o->arg, str_of(c->owner->name), str_of(c->id));
 }
 
-/* The store could not say: watchers are to have the newest state all the same. */
+/* The store could not answer: watchers must get the newest state anyway, later. */
 static void tell_later(struct conversation *c)
 {
     conversation_touch(c);
@@ -171,7 +171,7 @@ static void on_record(void *arg, int status, struct answer *answer)
         put_changed(c, NULL);
     else if (status == 0)
         put_changed(c, &answer->conversations[0]);
-    else if (status != STORE_CORRUPT) /* which it will be the next time too */
+    else if (status != STORE_CORRUPT) /* it will be corrupt the next time too */
         tell_later(c);
     conversation_unref(c);
 }
@@ -188,7 +188,7 @@ void conversations_tell(struct hub *h)
         feed_trim(&c->feed);
         feed_trim(&c->owner->watch);
         if (c->asking) {
-            list_push(&h->changed, &c->changed); /* asked again when the answer is here */
+            list_push(&h->changed, &c->changed); /* asked again when the answer has arrived */
             continue;
         }
         if (feed_has_readers(&c->owner->watch)) {
@@ -198,7 +198,7 @@ void conversations_tell(struct hub *h)
                                       .owner = str_of(c->owner->name),
                                       .conversation_id = str_of(c->id)},
                       on_record, c);
-            continue; /* the reference goes with the query */
+            continue; /* the query holds the reference now */
         }
         conversation_unref(c);
     }

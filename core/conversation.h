@@ -1,7 +1,7 @@
-/* conversation -- one owner's conversation while something of it is live: a task, a reader.
+/* conversation -- one owner's conversation while any part of it is live: a task, a reader.
  *
- * Shape:    its live tasks in order of creation, and the feed of those who opened it.  What is not
- *           live is in the store alone.
+ * Shape:    its live tasks in order of creation, and the feed of its readers.  Everything else is
+ *           only in the store.
  * Thread:   loop.
  * Owns:     itself by reference count: tasks, openers and requests hold one each.
  */
@@ -10,7 +10,7 @@
 
 #include "core/hub.h"
 
-/* Embedded in what follows: the domain knows no connections (promise 4). */
+/* Embedded in the follower: the domain knows no connections (promise 4). */
 struct follower {
     struct list node;
     void (*task_came)(struct follower *follower, struct stream *stream);
@@ -21,19 +21,19 @@ struct conversation {
     struct hub *hub;
     struct owner *owner;
     uint32_t refs;
-    uint32_t deletions; /* how often it was deleted since it is here */
+    uint32_t deletions; /* how often it was deleted since it was loaded */
     struct list tasks;  /* live, in order of creation */
     struct feed feed;
-    struct list followers;    /* who wants to see each new task from its first event */
+    struct list followers;    /* those that get each new task from its first event */
     struct list changed;      /* in the hub's list */
     struct feed_entry *entry; /* in the owner's watch feed */
-    struct call *deleting;    /* the request that removes it, NULL */
-    struct list notices;      /* of struct notice, by key: what has ended and is still to be told */
+    struct call *deleting;    /* the request that removes it, or NULL */
+    struct list notices;      /* of struct notice, by key: ended, but not told yet */
     struct list due;          /* in the hub's list: a notice turn may be possible */
-    struct list freed; /* in the hub's list: a task has ended, and one that waits may start */
-    bool unlisted;     /* watchers are not told of it; known when its record was read */
-    bool asking;       /* its record is being read for the watchers … */
-    bool noticing;     /* … and for a notice turn */
+    struct list freed;        /* in the hub's list: a task has ended, and a waiting one may start */
+    bool unlisted;            /* hidden from watchers; known once its record was read */
+    bool asking;              /* its record is being read for the watchers … */
+    bool noticing;            /* … and for a notice turn */
     char id[];
 };
 
@@ -42,17 +42,17 @@ struct conversation *conversation_find(struct hub *h, struct str owner, struct s
 struct conversation *conversation_ref(struct hub *h, struct owner *owner, struct str id);
 void conversation_unref(struct conversation *c);
 
-/* A chat or notice task of it is live, or waits. */
+/* Whether a chat or notice task of it is live, or waits. */
 bool conversation_is_busy(const struct conversation *c);
-/* Stages a message, with an id and the time of now. */
+/* Stages a message, with a new id and the current time. */
 void conversation_say(struct conversation *c, const struct message_record *message);
-/* It is gone from the store: watchers are told, and those who follow its tasks are let go. */
+/* The store has removed it: watchers are told, and followers of its tasks are released. */
 void conversation_deleted(struct conversation *c);
 /* Its entry in lists has changed: watchers get the newest state, read once a turn. */
 void conversation_touch(struct conversation *c);
-/* The end (struct op) of a change of the conversation op->ref, of which it has a reference. */
+/* The end (struct op) of a change of the conversation op->ref, to which it holds a reference. */
 void conversation_op_done(const struct op *op, int status);
-/* Tells what was touched; called once a turn. */
+/* Tells watchers what has changed; called once a turn. */
 void conversations_tell(struct hub *h);
 
 #endif

@@ -7,7 +7,7 @@ struct feed_entry {
     struct feed_entry **slot;
     uint64_t version;
     size_t len;
-    char message_id[TASK_ID_LEN + 1]; /* "" for what is no message */
+    char message_id[TASK_ID_LEN + 1]; /* "" unless it is a message */
     char line[];
 };
 
@@ -21,7 +21,7 @@ static struct feed_entry *behind(const struct feed_lines *l, const struct feed_e
     return e->node.next == &l->entries ? NULL : list_item(e->node.next, struct feed_entry, node);
 }
 
-/* Readers that have not come to it go on with the one behind it. */
+/* Readers that have not reached it continue with the next one. */
 static void feed_drop(struct feed_lines *l, struct feed_entry *e)
 {
     list_each (it, &l->readers) {
@@ -120,7 +120,7 @@ void feed_forget(struct feed_entry **slot)
     *slot = NULL;
 }
 
-/* What came with the reader's snapshot is passed over. */
+/* Skips what came with the reader's snapshot. */
 static struct feed_entry *next(const struct feed_lines *l, struct feed_reader *r)
 {
     while (r->next && r->next->message_id[0] && strcmp(r->next->message_id, r->skip_id) <= 0)
@@ -146,7 +146,7 @@ size_t feed_peek(const struct feed *f, struct feed_reader *r)
 void feed_trim(struct feed *f)
 {
     struct feed_lines *l = f->lines;
-    uint64_t keep = UINT64_MAX; /* the oldest that somebody has not read */
+    uint64_t keep = UINT64_MAX; /* the oldest version that some reader has not read */
     if (!l)
         return;
     list_each (it, &l->readers) {

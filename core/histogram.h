@@ -1,4 +1,4 @@
-/* histogram -- how long things took, in fixed buckets, for the operator.
+/* histogram -- durations in fixed buckets, for the operator.
  *
  * Units:    milliseconds in, seconds out.
  * Thread:   loop.
@@ -8,7 +8,7 @@
 
 #include "proto/base.h"
 
-/* Upper bounds in ms, each included. */
+/* Upper bounds in ms, inclusive. */
 static const msec_t histogram_bounds[] = {1,   2,   5,    10,   25,   50,    100,
                                           250, 500, 1000, 2500, 5000, 10000, 30000};
 #define HISTOGRAM_BUCKETS countof(histogram_bounds)

@@ -7,7 +7,7 @@
 #include "core/notice.h"
 #include "core/session.h"
 
-#define MIN_CACHE_BYTES (1u << 20) /* a load must survive until its reader has had its turn */
+#define MIN_CACHE_BYTES (1u << 20) /* a load must survive until its reader has its turn */
 #define ASK_AGAIN_MS 200
 
 static struct map_key owner_key(const struct map_node *node)

@@ -1,11 +1,11 @@
 /* hub -- the domain as a whole: all owners, conversations, tasks and streams, and the turn.
  *
- * Shape:    maps from (owner, conversation, task) to what is live; the journal that makes changes
+ * Shape:    maps from (owner, conversation, task) to live objects; the journal that makes changes
  *           durable; the cache of blocks.  hub_request carries out one request of one owner and
- *           answers through a callback; sessions (session.h) and HTTP both come in there.
+ *           answers through a callback; sessions (session.h) and HTTP both use it.
  * Thread:   loop.
- * Owns:     everything of the domain.  Objects that were closed are freed in hub_reap, at the end
- *           of the turn, so that nobody's caller is freed under it.
+ * Owns:     everything in the domain.  Closed objects are freed in hub_reap, at the end of the
+ *           turn, so that no caller on the stack loses its object.
  */
 #ifndef CORE_HUB_H
 #define CORE_HUB_H
@@ -24,7 +24,7 @@
 struct session;
 struct call;
 
-/* What clients and agents are told when a query fails. */
+/* The message for clients and agents when a query fails. */
 #define STORE_CANNOT_BE_READ "the store cannot be read now"
 
 struct hub_limits {
@@ -45,15 +45,15 @@ struct hub_options {
     struct retention_options retention;
     struct outbox_options outbox;
     size_t cache_bytes;
-    msec_t retry_ms; /* how long a failing commit is tried again */
+    msec_t retry_ms; /* how long to retry a failing commit */
     const char *version;
     bool (*random)(void *bytes, size_t n);
-    /* Told when events of a task, from that one on, are not on disk as they must be. */
+    /* Called when a task's events, from seq on, are damaged on disk. */
     void (*damaged)(const char *task_id, uint64_t seq);
-    /* Told when a task is there, when it runs, and when it has ended, each time as it is committed;
-     * the record is good for the call.  NULL: nobody needs to know. */
+    /* Called when a task was created, when it runs, and when it has ended, each time after the
+     * commit; the record is valid during the call.  NULL: nobody needs to know. */
     void (*reported)(const struct task_record *task);
-    /* Told when a conversation is deleted; NULL: nobody needs to know. */
+    /* Called when a conversation was deleted; NULL: nobody needs to know. */
     void (*deleted)(void *arg, struct str owner, struct str conversation_id);
     void *arg; /* of deleted */
 };
@@ -72,7 +72,7 @@ enum hub_limit {
     N_LIMITS
 };
 
-/* What the operator sees; counters but for the ones that say "now". */
+/* For the operator; counters, except those that say "now". */
 struct hub_stats {
     uint64_t tasks_ended[STATUS_CANCELLED + 1];
     struct histogram caught_up_time; /* from the resume to its caught_up */
@@ -80,7 +80,7 @@ struct hub_stats {
     uint64_t replayed_bytes;         /* of events, up to caught_up */
     uint64_t resumes_exact, resumes_coalesced, resumes_gap, resumes_ahead, resumes_refused;
     uint64_t limit_hits[N_LIMITS];
-    uint64_t damages; /* times that a task's events were not on disk as they were written */
+    uint64_t damages; /* how often a task's events on disk were not as written */
 };
 
 struct owner {
@@ -112,29 +112,29 @@ struct hub {
     struct list woken;      /* sessions with something to send: the rim takes them */
     struct list dead_tasks; /* freed in hub_reap */
     struct list dead_runs;
-    struct list dead_tools;  /* of struct tool_use */
-    struct list changed;     /* conversations whose watchers or readers are to be told */
-    struct list due;         /* conversations where a notice turn may be possible */
-    struct list freed;       /* conversations where a task that waits may start; a reference each */
-    struct list notice_puts; /* of what is no task: staged, and not committed (notice_source.c) */
-    bool notices_may_go;     /* something has made room since they were looked at */
-    struct list waiting_calls; /* for a commit */
-    struct timer patience;     /* of these, while commits fail */
-    struct timer ask_again;    /* armed: a record could not be read, who needs it waits */
+    struct list dead_tools;    /* of struct tool_use */
+    struct list changed;       /* conversations whose watchers or readers are to be told */
+    struct list due;           /* conversations where a notice turn may be possible */
+    struct list freed;         /* conversations where a waiting task may start; a reference each */
+    struct list notice_puts;   /* of sources other than tasks: not committed (notice_source.c) */
+    bool notices_may_go;       /* room was made since they were looked at */
+    struct list waiting_calls; /* calls that wait for a commit */
+    struct timer patience;     /* runs while commits fail: ends their waiting */
+    struct timer ask_again;    /* armed: a record could not be read, and somebody waits for it */
     bool draining;
     bool abandoned; /* nothing starts any more */
-    bool closing;   /* in hub_done: the port is no more */
-    bool restoring; /* nothing starts until all that was left is repaired */
+    bool closing;   /* in hub_done: the port is closed */
+    bool restoring; /* nothing starts until everything from earlier runs is repaired */
     struct hub_stats stats;
 };
 
-/* start says what the store remembers from earlier runs. */
+/* start is what the store remembers from earlier runs. */
 void hub_init(struct hub *h, const struct hub_options *options, struct store_port *port,
               const struct store_start *start);
 void hub_done(struct hub *h);
 
-/* Repairs what an earlier process left: orphans end, waiting tasks start, tails are sealed.  ready
- * is called when all of it is committed; no request may come before. */
+/* Repairs what an earlier process left: orphans end, waiting tasks start, tails are sealed. ready
+ * is called when all of it is committed; no request may come earlier. */
 void hub_restore(struct hub *h, void (*ready)(void *arg, int status), void *arg);
 
 struct owner *owner_ref(struct hub *h, struct str name); /* found or made */
@@ -147,12 +147,12 @@ struct stream *hub_add_stream(struct hub *h, struct str owner, struct str conver
                               struct str task_id, int64_t task_key);
 /* Frees a stream that nothing needs any more. */
 void hub_release_stream(struct hub *h, struct stream *s);
-/* Counts and tells that the task's events cannot be read from seq on. */
+/* Counts and reports that the task's events cannot be read from seq on. */
 void hub_tell_damage(struct hub *h, const char *task_id, uint64_t seq);
 
-/* Asks the store; in hub_done, when there is none any more, done is told STORE_IO at once. */
+/* Asks the store.  In hub_done, when there is no store any more, done gets STORE_IO at once. */
 void hub_query(struct hub *h, const struct query *q, store_query_fn done, void *arg);
-/* The store could not be read: what waits for a record is looked at again a little later. */
+/* The store could not be read: whatever waits for a record tries again a little later. */
 void hub_ask_again(struct hub *h);
 
 const struct agent *hub_find_agent(const struct hub *h,
@@ -168,18 +168,18 @@ static inline bool hub_has_slot(const struct hub *h)
 {
     return h->n_processes < h->o.limits.processes;
 }
-bool hub_take_slot(struct hub *h); /* false: none is free, which is counted */
-void hub_hold_slot(struct hub *h); /* of a process that runs already, whatever the limit is */
+bool hub_take_slot(struct hub *h); /* false: none is free, and the refusal is counted */
+void hub_hold_slot(struct hub *h); /* for a process that already runs, whatever the limit is */
 void hub_give_slot(struct hub *h);
 
-/* No new tasks from now on.  hub_abandon then ends what still runs, as orphaned; what was never
- * started stays pending, and the next process starts it. */
+/* Accepts no new tasks from now on.  hub_abandon then ends what still runs, as orphaned; a task
+ * that was never started stays pending, and the next process starts it. */
 void hub_drain(struct hub *h);
 void hub_abandon(struct hub *h);
-/* Every task that has to end before the process may has ended, on disk. */
+/* Whether every task that must end before the process may exit has ended, on disk. */
 bool hub_is_over(struct hub *h);
 
-/* The end of a turn, in this order: submit the next batch; the rim sends; free what was closed.
+/* The end of a turn, in this order: submit the next batch; the rim sends; free closed objects.
  * busy: see journal_submit. */
 void hub_submit(struct hub *h, bool busy);
 void hub_reap(struct hub *h);

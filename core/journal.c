@@ -12,7 +12,7 @@ static void on_committed(void *arg, struct batch *batch, int status);
 static void on_retry(struct timer *t)
 {
     struct journal *j = container_of(t, struct journal, retry);
-    if (!j->flying) /* given up: the end of this turn asks the store again */
+    if (!j->flying) /* abandoned: the end of this turn asks the store again */
         return;
     j->port->commit(j->port, j->flying, on_committed, j);
 }
@@ -142,8 +142,8 @@ static void put_lines(struct journal *j, struct stream *s)
     j->building->n_events += op.last - op.first + 1;
 }
 
-/* Sealing in lockstep stalls commits (a thousand tasks fill their blocks together): a batch seals a
- * few streams, or as many bytes as it brings, so that no tail waits for ever. */
+/* Sealing in lockstep stalls commits (a thousand tasks fill their blocks together), so a batch
+ * seals a few streams, or as many bytes as it brings.  No tail waits for ever. */
 static void collect(struct journal *j)
 {
     size_t budget = j->pending_bytes / BLOCK_BYTES;
@@ -175,7 +175,7 @@ static void collect(struct journal *j)
     }
 }
 
-/* On a busy loop commits would be many and small, and cost more than what they bring. */
+/* On a busy loop there would be many small commits, which cost more than they bring. */
 static bool waits_for_company(const struct journal *j, bool busy)
 {
     return busy && j->clock->now_ms - j->submitted_at < BATCH_PACE_MS &&
@@ -184,7 +184,7 @@ static bool waits_for_company(const struct journal *j, bool busy)
 
 void journal_submit(struct journal *j, bool busy)
 {
-    bool probes = j->failing; /* nothing but a commit that succeeds shows that the store is back */
+    bool probes = j->failing; /* only a commit that succeeds shows that the store is back */
     if (j->flying || timer_is_armed(&j->retry))
         return;
     if (!has_work(j) && list_is_empty(&j->want_seal) && !probes)
@@ -238,7 +238,7 @@ void journal_done(struct journal *j)
     timer_disarm(j->clock, &j->age);
     batch_free(flying);
     batch_free(building);
-    batch_free(j->building); /* what the told have staged since */
+    batch_free(j->building); /* what the waiters have staged since */
     free(j->aboard);
 }
 
@@ -248,8 +248,8 @@ static void advance(struct journal *j)
         stream_committed(j->aboard[i], j->cache);
 }
 
-/* A stream that is aboard to be sealed alone has nothing to lose.  Returns how many have; they come
- * first afterwards. */
+/* A stream that is aboard only to be sealed has nothing to lose.  Moves the others to the front and
+ * returns their number. */
 static size_t find_losers(struct journal *j)
 {
     size_t n = 0;
@@ -263,8 +263,8 @@ static size_t find_losers(struct journal *j)
     return n;
 }
 
-/* Everything that was appended and is not on disk goes, of the batch's streams and of those behind
- * it; all of them are aboard afterwards. */
+/* Drops everything that was appended and is not on disk, from the batch's streams and from later
+ * ones; afterwards all of them are aboard. */
 static void roll_back(struct journal *j)
 {
     list_each (it, &j->dirty) {
@@ -278,13 +278,13 @@ static void roll_back(struct journal *j)
     for (size_t i = 0; i < j->n_aboard; i++) {
         stream_roll_back(j->aboard[i]);
         if (j->aboard[i]->tail.len > 0)
-            begin_aging(j, j->aboard[i]); /* it may have been about to be sealed */
+            begin_aging(j, j->aboard[i]); /* it may have been due for sealing */
     }
     for (size_t i = 0; i < n_losers; i++)
         j->events->lost(j->arg, j->aboard[i]);
 }
 
-/* Told only when all streams have moved: a callback may look at any of them. */
+/* Called only when all streams have moved, because a callback may look at any of them. */
 static void tell_streams(struct journal *j)
 {
     for (size_t i = 0; i < j->n_aboard; i++) {
@@ -310,7 +310,7 @@ static void journal_finish(struct journal *j)
     batch_free(batch);
 }
 
-/* Nothing of the batch is on disk, nor will it be; what was staged behind it stands on it. */
+/* Nothing of the batch is on disk or will be; whatever was staged after it depends on it. */
 static void journal_give_up(struct journal *j, int status)
 {
     struct batch *lost = j->flying, *behind = j->building;

@@ -1,15 +1,15 @@
 /* journal -- the commit cycle: what is staged in one turn becomes one batch, one in flight.
  *
  * Shape:    changes are put into the batch that is being built; lines of streams are collected when
- *           it is submitted; when it is committed the streams advance, and those who wait are told.
- *           A batch that fails is tried again unchanged, with backoff; after retry_ms it is given
- *           up: the streams roll back to what is on disk, and everyone concerned is told so.
+ *           it is submitted; when it is committed the streams advance, and waiters are called.  A
+ *           batch that fails is retried unchanged, with backoff; after retry_ms it is abandoned:
+ *           the streams roll back to what is on disk, and everyone concerned is told so.
  *
  *             building ──submit──▶ flying ──committed──▶ streams advance, waiters run
  *                                     └──failed──▶ again … ──given up──▶ roll back, waiters run
  * Thread:   loop.
- * Owns:     both batches.  Waiters are embedded in what waits.
- * Errors:   a waiter gets 0, or the store's error when its batch was given up.
+ * Owns:     both batches.  Waiters are embedded in their users.
+ * Errors:   a waiter gets 0, or the store's error when its batch was abandoned.
  */
 #ifndef CORE_JOURNAL_H
 #define CORE_JOURNAL_H
@@ -20,17 +20,17 @@
 #include "core/stream.h"
 
 #define JOURNAL_FULL_BYTES \
-    (4u << 20)             /* appended and not committed: agents are not read beyond it */
-#define SEALS_PER_COMMIT 4 /* at least; else as many bytes as the batch brings */
+    (4u << 20)             /* appended and not committed: at this size agents are not read */
+#define SEALS_PER_COMMIT 4 /* at least; more when the batch brings more bytes than these */
 #define TAIL_AGE_MS 60000  /* a tail older than this is sealed, so that it pins nothing */
-#define BATCH_PACE_MS 16   /* of a busy loop: so long a batch waits for company */
+#define BATCH_PACE_MS 16   /* on a busy loop: how long a batch waits for more changes */
 
-/* What a batch brings, as far as an operator wants to know; one may bring several. */
+/* The kind of a batch's contents, for the operator; a batch may have several. */
 enum operation {
     OPERATION_EVENTS,
     OPERATION_TASK_CREATION,
     OPERATION_TASK_COMPLETION,
-    OPERATION_OTHER, /* nothing of these: a title, an acknowledgement, a probe */
+    OPERATION_OTHER, /* none of these: a title, an acknowledgement, a probe */
     N_OPERATIONS
 };
 
@@ -42,9 +42,9 @@ struct waiter {
 struct journal_events {
     void (*advanced)(void *arg, struct stream *stream); /* its head moved */
     void (*settled)(void *arg, struct stream *stream);  /* its tail is sealed */
-    void (*lost)(void *arg, struct stream *stream);     /* lines of it were rolled back */
-    void (*failing)(void *arg);                         /* a commit failed, the first */
-    void (*recovered)(void *arg);                       /* the first commit behind a failure */
+    void (*lost)(void *arg, struct stream *stream);     /* some of its lines were rolled back */
+    void (*failing)(void *arg);                         /* a commit failed, the first one */
+    void (*recovered)(void *arg);                       /* the first commit after a failure */
 };
 
 struct journal {
@@ -55,38 +55,38 @@ struct journal {
     void *arg;
 
     struct batch *building, *flying;
-    uint64_t building_number; /* of the batch that is being built: never the same twice */
+    uint64_t building_number; /* number of the batch that is being built: never repeated */
     struct list building_waiters, flying_waiters;
     struct list dirty, aging, want_seal;
-    struct stream **aboard; /* the streams whose lines the flying batch has */
+    struct stream **aboard; /* the streams whose lines are in the flying batch */
     size_t n_aboard, cap_aboard;
     size_t pending_bytes; /* appended and not committed */
     size_t flying_bytes;
 
-    msec_t retry_ms;      /* how long a failing batch is tried again */
-    msec_t failing_since; /* of this batch; 0 while all is well */
+    msec_t retry_ms;      /* how long to retry a failing batch */
+    msec_t failing_since; /* of this batch; 0 while commits succeed */
     bool failing;         /* until the next success */
-    unsigned n_tries;     /* of that batch, that failed */
+    unsigned n_tries;     /* how often that batch has failed */
     struct timer retry, age;
     uint64_t n_commits, n_events;
-    uint64_t n_failures[N_OPERATIONS]; /* commits that failed, by what they were to bring */
+    uint64_t n_failures[N_OPERATIONS]; /* failed commits, by their contents */
     msec_t submitted_at;
-    struct histogram commit_time; /* from submitted to committed, failures and all */
+    struct histogram commit_time; /* from submitted to committed, failures included */
 };
 
-/* How long a failing batch is tried again is set by the caller: retry_ms. */
+/* The caller sets retry_ms: how long to retry a failing batch. */
 void journal_init(struct journal *j, struct store_port *port, struct clock *clock,
                   struct block_cache *cache, const struct journal_events *events, void *arg);
-/* What is staged or in flight is dropped, and those who wait for it are told. */
+/* Drops what is staged or in flight, and calls the waiters with an error. */
 void journal_done(struct journal *j);
 /* Puts a change; returns its copy, valid until the next put. */
 struct op *journal_put(struct journal *j, const struct op *op);
-/* The stream has lines that no batch has. */
+/* The stream has lines that are in no batch yet. */
 void journal_dirty(struct journal *j, struct stream *s, size_t bytes);
 /* The stream will get no more lines, or was found with an old tail: seal what it has. */
 void journal_want_seal(struct journal *j, struct stream *s);
-/* Calls w->done when everything that is staged now is committed or given up; at once, from inside
- * this call, when nothing is. */
+/* Calls w->done when everything staged so far is committed or abandoned; at once, from inside this
+ * call, when nothing is staged. */
 void journal_wait(struct journal *j, struct waiter *w);
 static inline bool journal_is_full(const struct journal *j)
 {
@@ -96,8 +96,8 @@ static inline bool journal_is_idle(const struct journal *j)
 {
     return !j->flying && !j->building && list_is_empty(&j->dirty);
 }
-/* Once a turn: submits the next batch when none is in flight.  Busy: the next turn comes at once,
- * so that a batch may wait for company, up to BATCH_PACE_MS after the last one. */
+/* Once a turn: submits the next batch when none is in flight. busy: the next turn comes at once, so
+ * a batch may wait for more changes, up to BATCH_PACE_MS after the last one. */
 void journal_submit(struct journal *j, bool busy);
 
 #endif

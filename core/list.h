@@ -1,7 +1,7 @@
 /* list -- the only linked list: intrusive, circular, doubly linked.
  *
- * Shape:    a head is a struct list that list_init made empty; a node that is in no list is either
- *           zeroed or was taken out by list_remove, and list_is_in says so.
+ * Shape:    a head is a struct list that list_init made empty; a node that is in no list is zeroed
+ *           or was taken out by list_remove, and list_is_in tells.
  * Thread:   any; one at a time.
  */
 #ifndef CORE_LIST_H
@@ -37,7 +37,7 @@ static inline void list_push_front(struct list *head, struct list *node)
 {
     list_push(head->next, node);
 }
-static inline void list_remove(struct list *node) /* a node in no list is left alone */
+static inline void list_remove(struct list *node) /* does nothing for a node in no list */
 {
     if (!node->next)
         return;
@@ -66,7 +66,7 @@ static inline void list_splice(struct list *to, struct list *from)
 }
 
 #define list_item(node, type, member) container_of(node, type, member)
-/* The current node may be removed inside the loop; no other one may. */
+/* The current node may be removed inside the loop; no other node may. */
 #define list_each(it, head)                                                   \
     for (struct list *it = (head)->next, *it##_next = it->next; it != (head); \
          it = it##_next, it##_next = it->next)

@@ -8,7 +8,7 @@
 struct load {
     struct hub *hub;
     struct stream *stream;
-    uint64_t seq; /* the first that is needed */
+    uint64_t seq; /* the first seq that is needed */
     msec_t since;
     struct timer again;
 };
@@ -36,20 +36,20 @@ static void on_load_again(struct timer *timer)
         load_blocks(load);
 }
 
-/* The store could not say: once more, a little later. */
+/* The store could not answer: ask again, a little later. */
 static void load_later(struct load *load)
 {
     timer_arm(&load->hub->clock, &load->again, load->hub->clock.now_ms + LOAD_RETRY_MS);
 }
 
-/* All of it lies in blocks, and nothing of it is on its way: so it may have been removed. */
+/* Everything lies in blocks, and nothing is on its way, so it may have been removed. */
 static bool may_be_removed(const struct stream *s)
 {
     return !s->task && !s->sealing && !s->tail.len && !list_is_in(&s->dirty);
 }
 
-/* The record was read behind the blocks that were missing, and removals are for ever: what it
- * still has, and the blocks had not, is damaged. */
+/* The record was read after the blocks were found missing, and removals are for ever: events that
+ * the record still has, and the blocks did not, are damaged. */
 static void on_load_record(void *arg, int status, struct answer *answer)
 {
     struct load *load = arg;
@@ -59,7 +59,7 @@ static void on_load_record(void *arg, int status, struct answer *answer)
         return;
     }
     uint64_t first = status == STORE_OK ? answer->tasks[0].state.first : 0;
-    if (s->gone) { /* told already */
+    if (s->gone) { /* readers know already */
     } else if (status == STORE_NOT_FOUND && may_be_removed(s)) {
         stream_forget(s, &load->hub->cache);
     } else if (first > load->seq && first <= s->tail_first && may_be_removed(s)) {
@@ -71,9 +71,9 @@ static void on_load_record(void *arg, int status, struct answer *answer)
     end_load(load);
 }
 
-/* A removal may have come between the record that a reader was told of and its blocks, or
- * between two of them; a reader of the store may be held up for any time with what it has found.
- * So the record is read again. */
+/* A removal may have come between the record that a reader got and its blocks, or between two of
+ * them; a reader of the store may be held up for any time with its result.  So the record is read
+ * again. */
 static void ask_record(struct load *load)
 {
     const struct stream *s = load->stream;

@@ -1,12 +1,12 @@
 /* load -- a read of blocks that a cursor waits for.
  *
- * Shape:    one for each stream at a time.  Blocks that are there go into the cache; of those that
- *           are not there the task's record decides: the task was removed, or its events were, or
+ * Shape:    one for each stream at a time.  Blocks that the store has go into the cache.  For
+ *           missing ones the task's record decides: the task was removed, or its events were, or
  *           they are damaged.  All cursors of the stream are woken when that is known.
  * Thread:   loop.
  * Owns:     itself, from load_begin until the cursors are woken.
- * Errors:   a store that cannot be read is asked again, for hub_options.retry_ms; then readers are
- *           told.
+ * Errors:   a store that cannot be read is asked again, for hub_options.retry_ms; then readers get
+ *           an error.
  */
 #ifndef CORE_LOAD_H
 #define CORE_LOAD_H

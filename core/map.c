@@ -26,8 +26,8 @@ static void sip_word(uint64_t v[4], uint64_t word)
     v[0] ^= word;
 }
 
-/* The parts are hashed one behind the other, each ended by a word with its length, so that
- * ("ab","c") and ("a","bc") differ. */
+/* Hashes the parts in order, each ended by a word with its length, so that ("ab","c") and
+ * ("a","bc") differ. */
 static uint64_t hash_key(const uint64_t secret[2], const struct map_key *key)
 {
     uint64_t v[4] = {secret[0] ^ 0x736f6d6570736575ULL, secret[1] ^ 0x646f72616e646f6dULL,

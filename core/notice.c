@@ -10,7 +10,7 @@ struct notice {
     struct notice_record rec;
 };
 
-/* --- what is told ----------------------------------------------------------------------------- */
+/* --- the text --------------------------------------------------------------------------------- */
 
 static void notice_put_text(struct buf *out, const struct task_record *t)
 {
@@ -39,7 +39,7 @@ static void notice_put_text(struct buf *out, const struct task_record *t)
     buf_putstr(out, tail);
 }
 
-/* --- what waits ------------------------------------------------------------------------------- */
+/* --- waiting notices -------------------------------------------------------------------------- */
 
 void notice_due(struct conversation *c)
 {
@@ -55,7 +55,7 @@ static void notice_keep(struct notice *n)
     while (before->prev != &n->conversation->notices &&
            list_item(before->prev, struct notice, node)->rec.key > n->rec.key)
         before = before->prev;
-    list_push(before, &n->node); /* in front of it */
+    list_push(before, &n->node); /* before it */
     notice_due(n->conversation);
 }
 
@@ -135,12 +135,12 @@ static void on_take_done(const struct op *op, int status)
     if (status == 0)
         notice_drop(op->ref);
     else
-        notice_keep(op->ref); /* its turn never was */
+        notice_keep(op->ref); /* its turn was never created */
 }
 
 void notice_take(struct notice *n)
 {
-    list_remove(&n->node); /* the op has it now */
+    list_remove(&n->node); /* the op owns it now */
     journal_put(&n->conversation->hub->journal, &(struct op){.kind = OP_NOTICE_TAKE,
                                                              .done = on_take_done,
                                                              .ref = n,
@@ -185,7 +185,7 @@ static struct notice *first_loud(const struct conversation *c)
     return NULL;
 }
 
-/* Of the conversation's last chat, else of the one that ended, else the default. */
+/* The agent of the conversation's last chat, or of the task that ended, or the default. */
 static const struct agent *pick_agent(const struct hub *h, struct str last_chat, struct str ended)
 {
     const struct agent *a = last_chat.p ? hub_find_agent(h, last_chat) : NULL;
@@ -255,7 +255,7 @@ static void on_record(void *arg, int status, struct answer *answer)
 static bool proceed(struct conversation *c)
 {
     if (c->noticing || !is_free(c))
-        return true; /* what ends in it makes it due again */
+        return true; /* the end of what is live makes it due again */
     if (!notice_has_room(c))
         return false;
     c->noticing = true;

@@ -1,16 +1,16 @@
-/* Notices of what is no task: told once, whoever is killed in between.
+/* Notices of sources that are not tasks: told once, wherever the gateway is killed.
  *
- * A task puts its notice in the batch of its end.  What has its state elsewhere (a process its
- * folder) has no such batch: that it is told is kept as a request key of its owner, in the batch of
- * the notice, and looked up before.  The key is longer than a client's can be, and names the task
- * that began it: so it goes with the conversation. */
+ * A task puts its notice in the batch of its end.  A source with its state elsewhere (a process has
+ * a folder) has no such batch.  So the fact that it was told is kept as a request key of its owner,
+ * in the batch of the notice, and looked up before.  The key is longer than a client's can be, and
+ * names the task that began it, so it is removed with the conversation. */
 #include "core/notice.h"
 
 #include <stdlib.h>
 
 struct telling {
     struct hub *hub;
-    struct notice_source source; /* its strings are its own */
+    struct notice_source source; /* owns its strings */
     char *request_key;
     notice_told_fn done;
     void *user;
@@ -85,7 +85,7 @@ static void stage_key(struct hub *h, const struct notice_source *s, struct str r
 
 static void on_put_done(const struct op *op, int status);
 
-/* The reference to the conversation is the op's. */
+/* The op holds the reference to the conversation. */
 static void stage(struct hub *h, struct conversation *c, const struct notice_source *s,
                   int64_t notice_key, struct str request_key)
 {
@@ -120,7 +120,7 @@ static bool put_done(struct hub *h, int64_t notice_key)
     return withdrawn;
 }
 
-/* One that was withdrawn is only settled then. */
+/* A put that was withdrawn is settled without a notice. */
 static void put_failed(struct hub *h, const struct op *op)
 {
     struct conversation *c = op->ref;
@@ -143,7 +143,7 @@ static void put_failed(struct hub *h, const struct op *op)
     stage(h, c, &s, n->key, op->key);
 }
 
-/* One that was withdrawn after it was staged goes again. */
+/* A put that was withdrawn after it was staged is taken again. */
 static void on_put_done(const struct op *op, int status)
 {
     struct conversation *c = op->ref;

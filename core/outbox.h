@@ -1,8 +1,8 @@
-/* outbox -- what other servers are told of tasks that end.
+/* outbox -- reports to other servers about tasks that end.
  *
- * Shape:    with the batch that ends a task, one entry for each hook is stored: promise 3 for those
- *           who are not connected.  The rim delivers an entry when it is committed, as often as it
- *           takes, and says outbox_take when it is done with it.
+ * Shape:    the batch that ends a task stores one entry for each hook: promise 3 for receivers that
+ *           are not connected.  The rim delivers an entry after its commit, with as many attempts
+ *           as it takes, and calls outbox_take when it is done with it.
  *
  *             {"type":"task.completed","timestamp":1764280000000,
  *              "data":{"owner":"…","task":{summary}}}
@@ -20,7 +20,7 @@ struct op;
 struct outbox_options {
     const char *const *hooks;
     size_t n_hooks;
-    void (*posted)(void *arg, const struct outbox_record *entry); /* committed */
+    void (*posted)(void *arg, const struct outbox_record *entry); /* called after the commit */
     void *arg;
 };
 

@@ -1,9 +1,9 @@
 /* The repair at a start, before anything new runs.  In this order:
  *
- *   0. who is revoked;
- *   1. tails: the journal's unsealed lines, by task; notices that nobody was told of;
+ *   0. revoked owners;
+ *   1. tails: the journal's unsealed lines, by task; notices that were not told yet;
  *   2. live tasks: each is adopted with its tail; one that never ran waits for its start, one that
- *      ran is an orphan: what it had said is read back from its blocks and tail, and it ends;
+ *      ran is an orphan: its output is read back from its blocks and tail, and it ends;
  *   3. tails of ended tasks are sealed;
  *   4. when all of it is committed, the hub is ready. */
 #include <stdlib.h>
@@ -18,16 +18,17 @@ struct restore {
     struct hub *hub;
     void (*ready)(void *arg, int status);
     void *arg;
-    struct block **tails; /* by task key; NULL where one was taken */
+    struct block **tails; /* by task key; NULL once taken */
     size_t n_tails, next_tail, next_seal;
     struct task **tasks;
     size_t n_tasks, next_task;
     uint64_t after;
-    char *revoked; /* the last owner of the page before */
+    char *revoked; /* the last owner of the previous page */
     struct waiter waiter;
 };
 
-/* After a failure the hub goes on restoring: what was adopted and not repaired must not start. */
+/* After a failure the hub stays in restoring: tasks that were adopted but not repaired must not
+ * start. */
 static void repair_finish(struct restore *r, int status)
 {
     void (*ready)(void *, int) = r->ready;
@@ -104,7 +105,7 @@ static void seal_some(struct restore *r)
 
 static void repair_next(struct restore *r);
 
-/* What it had said is read again: for its output, and for who answers a question once more. */
+/* Replays the task's events: for its output, and for clients that repeat an answer. */
 static void say_lines(struct task *t, struct str lines)
 {
     while (lines.n > 0) {
@@ -121,7 +122,7 @@ static void say_lines(struct task *t, struct str lines)
     }
 }
 
-/* Both lists are by task key, so one walk finds all. */
+/* Both lists are ordered by task key, so one walk finds all. */
 static struct block *take_tail(struct restore *r, int64_t key)
 {
     while (r->next_tail < r->n_tails && r->tails[r->next_tail]->task_key < key)
@@ -133,8 +134,7 @@ static struct block *take_tail(struct restore *r, int64_t key)
     return b;
 }
 
-/* False when its tail ends before what its record knows of: the numbers behind would be given
- * again. */
+/* False when its tail ends before the head in its record: later numbers would be given twice. */
 static bool repair_conclude(struct restore *r, struct task *t)
 {
     struct block *tail = take_tail(r, task_key(t));
@@ -205,7 +205,7 @@ static void on_blocks(void *arg, int status, struct answer *answer)
         read_blocks(r);
         return;
     }
-    if (!sound) { /* it ends with what can be read; its numbers go on after the rest */
+    if (!sound) { /* it ends with the readable events; numbering continues after the lost ones */
         hub_tell_damage(r->hub, t->stream->task_id, r->after + 1);
         r->after = t->stream->head;
     }
@@ -231,7 +231,7 @@ static void repair_next(struct restore *r)
         read_blocks(r);
 }
 
-/* What the rest of the core relies on without looking again. */
+/* The rest of core relies on this without checking again. */
 static bool has_sound_ids(const struct task_record *t)
 {
     return t->task_id.n == TASK_ID_LEN && t->ancestors.n % TASK_ID_LEN == 0;

@@ -12,7 +12,7 @@
 
 #include "proto/base.h"
 
-struct stream_bounds { /* snapshot by the caller, one instant */
+struct stream_bounds { /* a snapshot by the caller, taken at one instant */
     uint64_t first;    /* oldest readable event; head + 1 when none is */
     uint64_t head;     /* newest committed event; 0 when none ever was */
     bool ended;        /* head is the terminal event */
@@ -21,7 +21,7 @@ struct stream_bounds { /* snapshot by the caller, one instant */
 enum resume_plan {
     RESUME_LIVE,   /* nothing missed: attach at the tail */
     RESUME_REPLAY, /* send after+1 .. head, then attach (or end, when ended) */
-    RESUME_GAP,    /* pruned past the reader: say so, start at first */
+    RESUME_GAP,    /* pruned past the reader: report it, start at first */
     RESUME_DONE,   /* nothing missed, and nothing will come */
     RESUME_AHEAD,  /* the reader claims events that were never committed: refuse */
 };

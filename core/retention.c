@@ -1,7 +1,7 @@
-/* The driver: next() begins whatever is to be done next, and each answer and each commit comes back
- * to it.  A removal must not meet a reader half way.  Before events are removed, the stream is
- * dropped from memory, and one that cannot be is left alone; whoever asks for the task then reads
- * its record, and retention_has_taken tells that it may be older than the removal. */
+/* The driver: next() begins the next step, and each answer and each commit comes back to it.  A
+ * removal must not interrupt a reader.  Before events are removed, the stream is dropped from
+ * memory; a stream that cannot be dropped is left alone.  A later request for the task reads its
+ * record, and retention_has_taken tells that the record may be older than the removal. */
 #include "core/retention.h"
 
 #include <stdlib.h>
@@ -11,10 +11,10 @@
 struct quota {
     struct map_node node;
     struct list queued; /* in the queue, or among the busy */
-    unsigned put_off;   /* so many times in a row */
+    unsigned put_off;   /* how often in a row */
     bool full;
     int64_t
-        room_at; /* Unix ms: when the first of its records may go; 0: not known, NEVER: none will */
+        room_at; /* Unix ms: when its first record may be removed; 0: not known, NEVER: none will */
     char name[];
 };
 
@@ -44,7 +44,7 @@ static struct quota *quota_get(struct retention *r, struct str owner)
     return q;
 }
 
-/* Only who is full, or waits to be looked at, is kept in memory. */
+/* Only owners who are full, or wait to be checked, are kept in memory. */
 static void quota_release(struct retention *r, struct quota *q)
 {
     if (q->full || list_is_in(&q->queued) || r->now == q)
@@ -70,7 +70,7 @@ static void forget_removals(struct retention *r)
     r->n_removals = 0;
 }
 
-/* Nothing that is in memory of it is needed: gone from there, if it was. */
+/* Frees its stream in memory, if there is one; false when something needs it. */
 static bool retention_drop_stream(struct hub *h, struct str owner, struct str conversation_id,
                                   struct str task_id)
 {
@@ -85,7 +85,8 @@ static bool retention_drop_stream(struct hub *h, struct str owner, struct str co
     return true;
 }
 
-/* The whole task goes, readers or not; but not before its last lines are where they belong. */
+/* The whole task may be removed, with or without readers, but not before its last lines are
+ * stored. */
 static bool may_go(struct hub *h, const struct task_record *t)
 {
     const struct stream *s = hub_find_stream(h, t->owner, t->conversation_id, t->task_id);
@@ -114,7 +115,7 @@ static bool stage(struct retention *r, const struct task_record *t, bool whole, 
     return true;
 }
 
-/* Readers that came meanwhile are told. */
+/* Tells readers that arrived meanwhile. */
 static void tell_readers(struct hub *h, const struct removal *gone)
 {
     struct stream *s = hub_find_stream(h, str_of(gone->owner), str_of(gone->conversation_id),
@@ -144,12 +145,12 @@ static void on_removed(struct waiter *w, int status)
             r->n_events++;
     }
     if (status < 0)
-        forget_removals(r); /* they are still there */
+        forget_removals(r); /* they still exist */
     if (!h->closing)
         pause_until(r, h->clock.now_ms + RETENTION_PAUSE_MS);
 }
 
-/* The first of the tasks that may go; how many. */
+/* Removes the first of the tasks that may be removed; returns their number. */
 static size_t remove_some(struct retention *r, const struct answer *a, size_t max, bool whole,
                           int64_t before)
 {
@@ -170,7 +171,7 @@ static void retention_ask(struct retention *r, struct query q, store_query_fn do
     hub_query(r->hub, &q, done, r);
 }
 
-/* True when the answer is no good: the rest waits for the next tick. */
+/* True when the answer is of no use: the rest waits for the next tick. */
 static bool is_no_answer(struct retention *r, int status)
 {
     r->asking = false;
@@ -206,14 +207,14 @@ static int64_t expiry(const struct retention *r)
     return r->hub->clock.wall_ms - r->hub->o.retention.task_ms;
 }
 
-/* Some may be unable to go now: the first page is asked for with room for those. */
+/* Some may not be removable now, so the first page asks for more than one piece. */
 static void on_expired(void *arg, int status, struct answer *answer)
 {
     struct retention *r = arg;
     if (is_no_answer(r, status))
         return;
     if (remove_some(r, answer, RETENTION_PIECE, true, expiry(r)) > 0)
-        return; /* and then more */
+        return; /* and then for more */
     r->sees_expired = false;
     next(r);
 }
@@ -225,7 +226,7 @@ static void on_full_page(void *arg, int status, struct answer *answer)
         return;
     free(r->full_after);
     r->full_after = NULL;
-    for (size_t i = 0; i < answer->n_owners; i++) { /* full, until it has been looked at */
+    for (size_t i = 0; i < answer->n_owners; i++) { /* full, until checked */
         set_full(r, quota_get(r, answer->owners[i].owner), true);
         retention_look_at(r, answer->owners[i].owner);
     }
@@ -247,7 +248,8 @@ static void finish_owner(struct retention *r, bool full)
     next(r);
 }
 
-/* All that could go is being read: again when that may be over.  Who keeps it up is full. */
+/* Everything removable is being read: check again when that may be over.  Until then the owner is
+ * full. */
 static void put_off(struct retention *r)
 {
     struct quota *q = r->now;
@@ -261,7 +263,7 @@ static void put_off(struct retention *r)
     next(r);
 }
 
-/* Of the oldest records: the one that ended first. */
+/* The oldest record is the one that ended first. */
 static void on_room(void *arg, int status, struct answer *answer)
 {
     struct retention *r = arg;
@@ -277,7 +279,7 @@ static void on_room(void *arg, int status, struct answer *answer)
     finish_owner(r, true);
 }
 
-/* Nothing of the owner's may go now: when can it? */
+/* Nothing of the owner's may be removed now: find out when it can. */
 static void ask_room(struct retention *r)
 {
     retention_ask(r,
@@ -294,7 +296,7 @@ static void on_oldest(void *arg, int status, struct answer *answer)
     if (is_no_answer(r, status))
         return;
     int64_t before = r->hub->clock.wall_ms - RETENTION_KEPT_MS;
-    size_t max = r->in_records ? RETENTION_PIECE : 1; /* events of one task may be a lot */
+    size_t max = r->in_records ? RETENTION_PIECE : 1; /* one task may have many events */
     if (remove_some(r, answer, max, r->in_records, before) > 0)
         return; /* then the same owner again */
     if (r->in_records) {
@@ -448,8 +450,8 @@ const char *retention_refuses(const struct retention *r, struct str owner,
         return NULL;
     if (q->room_at == NEVER) {
         ret->retry_after_ms = RETRY_NEVER;
-        return "this owner's share of the store is full, and nothing in it will go by itself: delete "
-               "conversations";
+        return "this owner's share of the store is full, and nothing in it expires by itself: "
+               "delete conversations";
     }
     msec_t room_in = q->room_at - r->hub->clock.wall_ms;
     ret->retry_after_ms = room_in > ERROR_RETRY_MS ? room_in : ERROR_RETRY_MS;

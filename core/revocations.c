@@ -92,6 +92,6 @@ static void visit_one(struct map_node *node, void *arg)
 void revocations_each(const struct revocations *r,
                       void (*visit)(void *arg, const char *owner, int64_t until), void *arg)
 {
-    struct map by_owner = r->by_owner; /* nothing of it changes */
+    struct map by_owner = r->by_owner; /* only a lookup: the map does not change */
     map_each(&by_owner, visit_one, &(struct visit){visit, arg});
 }

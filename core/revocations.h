@@ -1,8 +1,8 @@
-/* revocations -- owners who are let in no more, until a time.
+/* revocations -- owners who are locked out until a given time.
  *
- * Shape:    a map in memory, asked with each identity that the rim has verified; each change is
- *           also an op.  It holds from the call on, and over restarts from its commit on.
- * Units:    until is Unix ms: the end follows the wall clock, as that of tokens does.
+ * Shape:    a map in memory, checked with each identity that the rim has verified; each change is
+ *           also an op.  It holds from the call on, and over restarts once it is committed.
+ * Units:    until is Unix ms: like a token's expiry it follows the wall clock.
  * Thread:   loop.
  * Owns:     the names.
  */
@@ -20,9 +20,10 @@ struct revocations {
 
 void revocations_init(struct revocations *r, const uint64_t secret[2]);
 void revocations_done(struct revocations *r);
-/* At a start: what the store has.  Those that are over are removed from it. */
+/* At a start: what the store has; expired ones are removed from it. */
 void revocations_restore(struct hub *h, const struct answer *page);
-/* until 0 lifts it.  Stages the change: the caller waits for the commit. */
+/* Revokes the owner until that time; 0 lifts the revocation.  Stages the change: the caller waits
+ * for the commit. */
 void revocations_set(struct hub *h, struct str owner, int64_t until);
 bool revocations_have(const struct revocations *r, struct str owner, int64_t wall_ms);
 void revocations_each(const struct revocations *r,

@@ -40,7 +40,7 @@ void session_init(struct session *s, struct hub *h, const struct session_ops *op
     timer_arm(&h->clock, &s->timer, h->clock.now_ms + HELLO_DEADLINE_MS);
 }
 
-/* --- what it holds ---------------------------------------------------------------------------- */
+/* --- limits and release ----------------------------------------------------------------------- */
 
 static void drop_replies(struct session *s, struct list *replies)
 {
@@ -58,7 +58,7 @@ static void drop_pending(struct pending *p)
     free(p);
 }
 
-/* Lets go of all but what was already said. */
+/* Releases everything but the replies. */
 static void let_go(struct session *s)
 {
     struct list *node;
@@ -106,7 +106,7 @@ void session_put_reply(struct session *s, struct list *where, struct str line)
     session_wake(s);
 }
 
-/* Nothing comes before welcome: who has had none is told behind it. */
+/* Nothing may come before welcome: a session that had none gets this after it. */
 void session_say_goaway(struct session *s)
 {
     if (s->state != SESSION_OPEN)
@@ -146,7 +146,7 @@ static void arm_expiry(struct session *s)
         return;
     int64_t at = s->expiring_said ? s->expires_at_ms : s->expires_at_ms - EXPIRING_MS;
     msec_t in = at > c->wall_ms ? at - c->wall_ms : 0;
-    /* The wall clock may be set (F40), and the timer counts what passes: so look again now and
+    /* The wall clock may be set (F40), while the timer counts elapsed time: so check again now and
      * then. */
     timer_arm(c, &s->timer, c->now_ms + (in < EXPIRY_CHECK_MS ? in : EXPIRY_CHECK_MS));
 }
@@ -236,7 +236,7 @@ static void set_expiry(struct session *s, int64_t expires_at_ms)
     s->expires_at_ms = expires_at_ms;
     if (expires_at_ms && expires_at_ms <= s->hub->clock.wall_ms)
         s->expires_at_ms +=
-            TOKEN_LEEWAY_S * 1000; /* it was taken within the leeway, and lives as long */
+            TOKEN_LEEWAY_S * 1000; /* it was accepted within the leeway, and lives as long */
     s->expiring_said = false;
     timer_disarm(&s->hub->clock, &s->timer);
 }
@@ -309,7 +309,7 @@ static void carry_out(struct session *s, struct pending *p)
 
 static void session_take_lines(struct session *s, struct str message);
 
-/* One after the other: the next begins when the one before has replied. */
+/* One after the other: the next begins when the previous one has replied. */
 static void session_run(struct session *s)
 {
     s->running = true;
@@ -348,8 +348,8 @@ static void pong(struct session *s, const struct request *r)
     buf_done(&line);
 }
 
-/* A bucket of burst lines that fills at requests_per_second.  What is refused costs as well: a
- * client that goes on past twice the burst is a flood. */
+/* A bucket of burst lines that fills at requests_per_second.  Refused lines cost as well: a client
+ * that goes past twice the burst is flooding. */
 static void refill(struct session *s)
 {
     const struct hub_limits *l = &s->hub->o.limits;
@@ -404,10 +404,10 @@ static void refuse_fault(struct session *s, const struct request_fault *fault)
     }
     if (++s->n_malformed < MAX_MALFORMED_PER_MINUTE)
         return;
-    /* What was asked before is answered first, as far as it can be; then this, the last. */
+    /* Answers earlier requests first, as far as possible; then this one, the last. */
     struct buf last = {0};
     buf_putstr(&last, buf_str(&p->line));
-    session_run(s); /* may carry p out, and free it */
+    session_run(s); /* may carry out and free p */
     if (s->n_requests > 0)
         session_put_reply(s, &s->replies, buf_str(&last));
     buf_done(&last);
@@ -425,8 +425,8 @@ static void accept(struct session *s, struct request *r)
     p->req = *r;
 }
 
-/* What is no request at all may be corrected, what there was no memory for may be sent again; any
- * other type may not come first. */
+/* A line that is no request may be corrected, and one without memory may be sent again; any other
+ * type must not come first. */
 static bool is_hello(const struct js_doc *doc, const struct request_fault *fault)
 {
     if (fault && (fault->malformed || doc->n_nodes == 0))
@@ -460,8 +460,8 @@ static void session_take_line(struct session *s, struct str line)
         refuse_fault(s, &fault);
 }
 
-/* Lines are taken while there is room for their replies; the rest of the message waits, and the
- * rim is asked for no more. */
+/* Takes lines while there is room for their replies; the rest of the message waits, and the rim
+ * stops reading. */
 static void session_take_lines(struct session *s, struct str message)
 {
     while (message.n > 0 && s->state != SESSION_CLOSING && session_has_room(s)) {
@@ -498,7 +498,7 @@ static bool is_empty(struct str message)
     return true;
 }
 
-/* Who says nothing was read all the same, and perhaps expanded from next to nothing: it costs as a
+/* An empty message was read nevertheless, and perhaps expanded from next to nothing, so it costs a
  * line. */
 static void take_empty(struct session *s)
 {
@@ -532,7 +532,7 @@ void session_receive_binary(struct session *s)
     session_run(s);
 }
 
-/* What was sent has made room. */
+/* Sent messages have made room. */
 void session_go_on(struct session *s)
 {
     if (s->state == SESSION_CLOSING)

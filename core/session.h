@@ -1,8 +1,8 @@
-/* session -- one client's side of the protocol, whatever carries it.
+/* session -- one client's side of the protocol, over any transport.
  *
- * Shape:    messages in (session_receive), messages out (session_fill), and a table of what it asks
- *           of the rim.  Requests run one after the other, so that replies keep their order; events
- *           come between.  What it may hold is bounded: 64 replies, cursors, newest states.
+ * Shape:    messages in (session_receive), messages out (session_fill), and a table of callbacks
+ *           into the rim.  Requests run one after the other, so that replies keep their order;
+ *           events come in between.  Its memory is bounded: 64 replies, cursors, newest states.
  *
  *             HELLO ──hello──▶ OPEN ──close──▶ CLOSING        (a fault in HELLO closes: 4401)
  * Thread:   loop.
@@ -15,24 +15,24 @@
 #include "core/call.h"
 
 #define HEARTBEAT_MS 20000
-#define TOKEN_LEEWAY_S 30 /* so long a token is good after its exp, and before its nbf */
+#define TOKEN_LEEWAY_S 30 /* how long a token is accepted after its exp, and before its nbf */
 
 struct identity {
     char owner[MAX_OWNER + 1];
     size_t owner_len;
-    char quota[64];        /* whose tasks its own count as, when not the owner's: all guests of
-                                * one address are one; "" for the owner's */
+    char quota[64];        /* against whom its tasks count, when not the owner: all guests of one
+                            * address count as one; "" for the owner */
     int64_t expires_at_ms; /* Unix ms; 0 for never */
-    struct buf token;      /* a guest's token to hand out; empty for none; the taker frees */
-    char error[128];       /* why not, when authenticate says false */
+    struct buf token;      /* a guest's token for the client; empty for none; receiver frees */
+    char error[128];       /* the reason when authenticate returns false */
 };
 
 struct session_ops {
-    /* Who is it?  token is hello.token, or STR_NULL.  Fills identity, or its error. */
+    /* Verifies the token: hello.token, or STR_NULL.  Fills identity, or its error. */
     bool (*authenticate)(struct session *s, struct str token, struct identity *ret);
-    /* No more messages are wanted (true), or they are again. */
+    /* Stops (true) or resumes (false) the delivery of messages. */
     void (*hold)(struct session *s, bool hold);
-    /* Send what it has: it was woken.  Called at the end of the turn. */
+    /* Sends what the session has, because it was woken.  Called at the end of the turn. */
     void (*flush)(struct session *s);
 };
 
@@ -46,11 +46,11 @@ struct subscription {
     struct list ready;
     struct cursor cursor;
     struct session *session;
-    struct opening *opening; /* that follows it; NULL: the client asked for it by itself */
+    struct opening *opening; /* its follower; NULL: the client asked for it by itself */
     bool coalesce;
-    bool marks; /* caught_up is still to be said, at this seq: */
+    bool marks; /* caught_up is still to be sent, at this seq: */
     uint64_t caught_up_at;
-    msec_t since; /* when the resume came */
+    msec_t since; /* when the resume arrived */
 };
 
 /* An opened conversation, or (conversation NULL) the owner's watch. */
@@ -62,9 +62,9 @@ struct opening {
     struct conversation *conversation;
     struct feed_reader reader;
     bool held;  /* its snapshot has not been sent yet */
-    bool fresh; /* nor was any before */
+    bool fresh; /* the first snapshot of this opening */
     bool follow;
-    char newest[TASK_ID_LEN]; /* of the snapshot: what is newer is followed from its first event */
+    char newest[TASK_ID_LEN]; /* in the snapshot: newer ones are followed from event 1 */
 };
 
 struct session {
@@ -72,29 +72,29 @@ struct session {
     void *rim; /* the rim's own */
     struct hub *hub;
     struct owner *owner; /* NULL before welcome */
-    struct owner *quota; /* whose live tasks are counted */
+    struct owner *quota; /* against whom live tasks count */
     enum session_state state;
     enum close_code close_code;
-    bool too_slow; /* fell behind a feed's limit */
+    bool too_slow; /* exceeded a feed's limit */
     bool held;
-    bool running; /* inside run */
-    bool resumes; /* the request under way is a resume */
+    bool running; /* inside session_run */
+    bool resumes; /* the current request is a resume */
     bool keepalive_data;
     struct list woken; /* in the hub's list */
     struct list subscriptions;
     struct list ready; /* of struct subscription */
     struct list openings;
     struct list ready_openings;
-    struct list replies;  /* of struct reply: lines ready to go */
+    struct list replies;  /* of struct reply: complete lines */
     struct list urgent;   /* pongs */
-    struct list requests; /* of struct pending: decoded, waiting for their turn */
-    struct call *call;    /* the one that is being carried out */
+    struct list requests; /* of struct pending: decoded requests that wait for their turn */
+    struct call *call;    /* the request that is being carried out */
     struct buf input;     /* the rest of a message whose lines wait */
     uint32_t n_openings;
     uint32_t n_subscriptions, n_replies, n_requests;
     size_t reply_bytes;
     uint32_t free_resumes;
-    struct bucket lines; /* of the rate limit; negative in a flood */
+    struct bucket lines; /* the rate limit; negative in a flood */
     msec_t malformed_since;
     uint32_t n_malformed;
     int64_t expires_at_ms;
@@ -104,22 +104,22 @@ struct session {
 
 void session_init(struct session *s, struct hub *h, const struct session_ops *ops, void *rim);
 void session_done(struct session *s);
-/* In the place of a hello: who it is was proved in another way (HTTP). */
+/* Instead of a hello: the owner was authenticated in another way (HTTP). */
 void session_adopt(struct session *s, struct owner *owner, struct owner *quota,
                    int64_t expires_at_ms);
 
-/* One whole message of the client, valid UTF-8. */
+/* One whole message from the client, valid UTF-8. */
 void session_receive(struct session *s, struct str message);
 void session_receive_binary(struct session *s);
-/* What comes next was as much work as so many lines more: the rate limit takes them before its
- * own. */
+/* The next message took as much work as that many extra lines: the rate limit charges for them
+ * before its own. */
 void session_charge(struct session *s, uint32_t lines);
 
-/* Appends the next message to out, at most max bytes but for one long line that travels alone.
- * Returns false when there is nothing to send. */
+/* Appends the next message to out, at most max bytes unless one long line travels alone.  Returns
+ * false when there is nothing to send. */
 bool session_fill(struct session *s, struct buf *out, size_t max);
 bool session_has_output(const struct session *s);
-/* The agents that may be asked, as `welcome` names them: a JSON array. */
+/* The agents that may be asked, in the form of `welcome`: a JSON array. */
 void session_put_agents(struct buf *line, const struct hub *h);
 
 void session_say_goaway(struct session *s); /* a planned stop is near */
@@ -129,7 +129,7 @@ void session_close(struct session *s, enum close_code code);
 struct subscription *session_subscribe(struct session *s, struct stream *stream, uint64_t after);
 void session_unsubscribe(struct session *s, struct stream *stream);
 struct subscription *session_find(const struct session *s, const struct stream *stream);
-/* limits.subscriptions: of followed tasks, and of opened conversations. */
+/* limits.subscriptions: for followed tasks, and for opened conversations. */
 bool session_may_follow(const struct session *s, const struct stream *stream);
 bool session_may_open(struct session *s, const struct conversation *c, bool follow);
 struct opening *session_open(struct session *s, struct conversation *c, bool follow);
@@ -145,7 +145,7 @@ struct reply {
 };
 void session_put_reply(struct session *s, struct list *where, struct str line);
 void session_push_error(struct session *s, enum error e, struct str id, const char *message);
-void session_go_on(struct session *s); /* what was sent has made room */
+void session_go_on(struct session *s); /* sent messages have made room */
 void subscription_end(struct subscription *sub);
 void opening_end(struct opening *o);
 

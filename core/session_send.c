@@ -1,4 +1,4 @@
-/* What a session has to say, packed into messages: pongs, replies, newest states, then events. */
+/* Packs a session's output into messages: pongs, replies, newest states, then events. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ static size_t room(const struct message *m)
     return used + 1 < m->max ? m->max - used - 1 : 0;
 }
 
-/* False when it does not fit behind what is there: it opens the next message, alone if need be. */
+/* False when it does not fit after what is there: it opens the next message, alone if need be. */
 static bool fits(const struct message *m, size_t len)
 {
     return m->out->len == m->start || len <= room(m);
@@ -74,7 +74,7 @@ static void put_caught_up(struct subscription *sub, struct message *m)
     histogram_add(&h->stats.caught_up_time, h->clock.now_ms - sub->since);
 }
 
-/* The lines up to seq last, of lines that begin behind seq after. */
+/* The lines after seq after, up to seq last. */
 static struct str lines_up_to(struct str lines, uint64_t after, uint64_t last)
 {
     const char *at = lines.p;
@@ -114,7 +114,7 @@ static enum progress session_put_run(struct subscription *sub, struct str lines,
     return WENT_ON;
 }
 
-/* Its events cannot be told any more: that is said, and not passed over. */
+/* Its events can no longer be delivered: tells the client, instead of skipping them silently. */
 static void end_untold(struct subscription *sub)
 {
     const struct stream *s = sub->cursor.stream;
@@ -136,7 +136,7 @@ static void end_untold(struct subscription *sub)
     subscription_end(sub);
 }
 
-/* One step of one subscription.  NOTHING_MORE: it is no longer ready, or no longer there. */
+/* One step of one subscription.  NOTHING_MORE: it is no longer ready, or no longer exists. */
 static enum progress put_events(struct subscription *sub, struct message *m)
 {
     struct cursor *c = &sub->cursor;
@@ -170,7 +170,7 @@ static enum progress put_events(struct subscription *sub, struct message *m)
     return NOTHING_MORE;
 }
 
-/* In turn, so that one long replay does not keep the others from their lines. */
+/* In turn, so that one long replay does not delay the others. */
 static bool put_subscriptions(struct session *s, struct message *m)
 {
     while (!list_is_empty(&s->ready)) {

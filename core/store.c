@@ -1,7 +1,7 @@
 #include "core/store.h"
 
-/* The arrays of an answer live in its arena and grow by doubling at each power of two, so that no
- * capacity need be kept; what they outgrow is freed with the whole. */
+/* The arrays of an answer live in its arena and double at each power of two, so no capacity need be
+ * kept; outgrown arrays are freed with the arena. */
 static void *add_row(struct answer *a, void *rows, size_t *n, size_t bytes)
 {
     char *to = rows;

@@ -1,14 +1,14 @@
-/* store -- the port behind which everything durable lives.
+/* store -- the port for everything durable.
  *
  * Shape:    two layers.  A *backend* (struct store_ops: memory, SQLite) is synchronous: apply a
  *           batch, answer a query.  The *port* that core uses (struct store_port) is asynchronous:
  *           one batch in flight at a time, any number of queries, answers as callbacks on the loop
- *           thread.  gateway/store/store_thread turns a backend into a port with a writing thread
+ *           thread. gateway/store/store_thread turns a backend into a port with a writing thread
  *           and a pool of readers; tests/support/store_inline does it on one thread, step by step,
  *           for tests.
  * Thread:   the port: the loop thread; a backend: as struct store_ops says.
- * Errors:   negative enum store_error.  A commit that fails has changed nothing, and may be tried
- *           again unchanged.
+ * Errors:   negative enum store_error.  A commit that fails has changed nothing, and may be retried
+ *           unchanged.
  */
 #ifndef CORE_STORE_H
 #define CORE_STORE_H
@@ -21,50 +21,51 @@ enum store_error {
     STORE_BUSY = -2,    /* somebody holds a lock: try again */
     STORE_FULL = -3,    /* no space, or a limit of the file system */
     STORE_IO = -4,      /* input/output error, read-only, out of memory */
-    STORE_CORRUPT = -5, /* what is there is not as it was written */
+    STORE_CORRUPT = -5, /* the data is not as it was written */
 };
 
 enum query_kind {
     QUERY_TASK,  /* owner, conversation_id, task_id -> one task, input included */
-    QUERY_KEY,   /* owner, key -> one task (the one that the request key made) */
+    QUERY_KEY,   /* owner, key -> one task (the one that the request key created) */
     QUERY_TASKS, /* owner, conversation_id, status?, turns?, limit, before? -> tasks, newest first,
                            * without input, metadata, output, result, undelivered and answers */
     QUERY_MESSAGES,      /* owner, conversation_id, limit, before?, max_bytes (of contents) -> the
                            * newest that fit, oldest first; before is a message_id, exclusive */
     QUERY_CONVERSATION,  /* owner, conversation_id -> one conversation */
-    QUERY_CONVERSATIONS, /* owner, limit, before? (a conversation_id) -> newest change first,
-                           * without the unlisted ones */
+    QUERY_CONVERSATIONS, /* owner, limit, before? (a conversation_id) -> last changed first, without
+                          * the unlisted ones */
     QUERY_RESULTS,       /* owner, conversation_id, limit, before? -> ended background tasks that
                            * are not acknowledged: the newest (before), oldest first; complete */
-    QUERY_BLOCKS,        /* task_key, after, max_bytes -> sealed blocks with lines behind after, at
-                           * least one when there is any, in order, without a gap between them */
+    QUERY_BLOCKS,        /* task_key, after, max_bytes -> sealed blocks with lines after that seq,
+                          * at least one if there is any, in order, without a gap between them */
     QUERY_LIVE,          /* after (a task key, 0 at first), limit -> tasks not ended, all owners,
-                           * oldest key first: for the start; head counts sealed lines too, and
-                           * context is there, which no other query tells */
+                          * oldest key first: for the start; head counts sealed lines too, and
+                          * context is filled, as in no other query */
     QUERY_TAILS,         /* after (a task key), limit -> unsealed tails, as blocks with all unsealed
                            * lines of one task each, by task key: for the start */
     QUERY_INBOX,         /* task_key -> waiting inbox lines, as one block each (first = position) */
     QUERY_NOTICES,       /* after (a key, 0 at first), limit -> notices of all owners, by key: for
                            * the start */
-    QUERY_EXPIRED, /* at, limit -> tasks of all owners that ended before at, by their ends; with
-                           * event_bytes and without what QUERY_TASKS leaves out, as the next two */
+    QUERY_EXPIRED, /* at, limit -> tasks of all owners that ended before at, by time of end; with
+                    * event_bytes and without what QUERY_TASKS leaves out, like the next two */
     QUERY_OLDEST,  /* owner, at, limit -> the owner's tasks that ended before at, oldest first */
     QUERY_OLDEST_EVENTS, /* owner, limit -> the owner's ended tasks with events, oldest first */
-    QUERY_USAGE,  /* owner? -> its usage (none: it has nothing), or that of the whole store */
-    QUERY_FULL,   /* at (bytes), before? (an owner, exclusive), limit -> the usage of each owner
-                           * who has more, by owner: for the start */
-    QUERY_OUTBOX, /* key (a hook), after (a key), limit, max_bytes -> what the hook is to be told */
+    QUERY_USAGE,         /* owner? -> its usage (none: it has no rows), or the whole store's */
+    QUERY_FULL,   /* at (bytes), before? (an owner, exclusive), limit -> the usage of each owner who
+                   * has more, by owner: for the start */
+    QUERY_OUTBOX, /* key (a hook), after (a key), limit, max_bytes -> undelivered entries */
     QUERY_REVOKED, /* before? (an owner, exclusive), limit -> revocations, by owner */
 };
 
-/* What an owner has in the store: the lines in blocks, and for each task that has ended this much
- * more.  A conversation's messages are its tasks' inputs and outputs, so those of tasks that talk
- * count twice.  What is still running counts when it is sealed, or has ended. */
+/* An owner's usage of the store: the lines in blocks, and this much for each task that has ended.
+ * A conversation's messages are its tasks' inputs and outputs, so those of chat and notice tasks
+ * count twice.  A running task counts once its lines are sealed, or it has ended. */
 #define TASK_ROW_BYTES 1024
 int64_t task_record_cost(const struct task_record *task);
 
-/* Every answer is bounded: rows of more bytes than max_bytes end it early, with more set, but never
- * before its first row.  0 for max_bytes, or a larger one, means this; 0 for limit means none. */
+/* Every answer is bounded: it ends early, with more set, when its rows exceed max_bytes, but never
+ * before its first row. 0 for max_bytes, or a larger value, means this; 0 for limit means no
+ * limit. */
 #define QUERY_MAX_BYTES (4u << 20)
 
 struct query {
@@ -75,12 +76,12 @@ struct query {
     uint64_t after;
     bool has_status;
     enum task_status status;
-    bool turns; /* QUERY_TASKS: of type chat and notice alone */
+    bool turns; /* QUERY_TASKS: only those of type chat and notice */
     uint32_t limit;
     size_t max_bytes;
 };
 
-/* What is kept for each owner: bytes in the store, or until when a revocation holds (Unix ms). */
+/* A value for each owner: bytes in the store, or the end of a revocation (Unix ms). */
 struct owner_record {
     struct str owner; /* NULL: all */
     int64_t value;
@@ -101,25 +102,25 @@ struct answer {
     size_t n_owners;
     struct block **blocks; /* the answer's; take one by setting it to NULL */
     size_t n_blocks;
-    bool more; /* a list that has further rows */
+    bool more; /* the list has further rows */
     struct arena_chunk *chunks;
 };
 void answer_done(struct answer *a);
 
-/* For backends.  Room for one more row, zeroed; its strings belong into a->chunks. */
+/* For backends.  Room for one more row, zeroed; its strings belong in a->chunks. */
 struct task_record *answer_add_task(struct answer *a);
 struct message_record *answer_add_message(struct answer *a);
 struct conversation_record *answer_add_conversation(struct answer *a);
 struct notice_record *answer_add_notice(struct answer *a);
 struct owner_record *answer_add_owner(struct answer *a);
 struct outbox_record *answer_add_outbox(struct answer *a);
-void answer_add_block(struct answer *a, struct block *b); /* takes the block */
-void answer_reverse(struct answer *a);                    /* the order of tasks and of messages */
+void answer_add_block(struct answer *a, struct block *b); /* takes ownership of the block */
+void answer_reverse(struct answer *a);                    /* order of tasks and of messages */
 /* Whether a row of next bytes may follow that many rows and bytes. */
 bool query_has_room(const struct query *q, size_t rows, size_t bytes, size_t next);
 size_t task_record_bytes(const struct task_record *task); /* of its strings */
 
-/* What a backend must remember for core from run to run; read once at the start. */
+/* A backend's memory for core from run to run; read once at the start. */
 struct store_start {
     int64_t next_key;                /* a task key never used before */
     char newest_id[TASK_ID_LEN + 1]; /* the newest ULID of any record, "" for none */
@@ -132,11 +133,11 @@ struct store_ops {
     /* Applies the batch as one transaction.  May block.  Durable on return (promise 2). */
     int (*commit)(void *store, const struct batch *batch);
     int (*start)(void *store, struct store_start *ret);
-    /* A reader is what one thread needs to ask (a read-only connection). */
+    /* A reader holds what one thread needs to ask (a read-only connection). */
     void *(*reader_open)(void *store);
     void (*reader_close)(void *reader);
-    /* Answers from a snapshot that holds everything committed before the call. STORE_NOT_FOUND only
-     * from QUERY_TASK, QUERY_KEY and QUERY_CONVERSATION.  ret is empty on failure. */
+    /* Answers from a snapshot that holds everything committed before the call.  Only QUERY_TASK,
+     * QUERY_KEY and QUERY_CONVERSATION give STORE_NOT_FOUND. ret is empty on failure. */
     int (*query)(void *reader, const struct query *query, struct answer *ret);
     /* Housekeeping between commits on the writer's thread (checkpoints); may be NULL. */
     void (*idle)(void *store);
@@ -148,9 +149,10 @@ typedef void (*store_query_fn)(void *arg, int status, struct answer *answer);
 
 /* The port.  Callbacks come on the loop thread, never from inside commit or query. */
 struct store_port {
-    /* Hands the batch over until done.  Only one at a time: the caller waits for done. */
+    /* Takes the batch until done.  One at a time: the caller waits for done. */
     void (*commit)(struct store_port *port, struct batch *batch, store_commit_fn done, void *arg);
-    /* Copies the query.  The answer is the callback's only while it runs, except what it takes. */
+    /* Copies the query.  The answer is valid only during the callback, except for what that
+     * takes. */
     void (*query)(struct store_port *port, const struct query *query, store_query_fn done,
                   void *arg);
 };

@@ -326,7 +326,7 @@ static void apply_notice_put(struct memory *m, const struct op *op)
 {
     struct mem_notice *n = xcalloc(sizeof *n);
     n->record = memory_notice_copy(&n->chunks, op->notice);
-    if (n->record.key >= m->start.next_key) /* of something that is no task */
+    if (n->record.key >= m->start.next_key) /* of something that is not a task */
         m->start.next_key = n->record.key + 1;
     memory_rows_add(&m->notices, n);
 }
@@ -363,7 +363,7 @@ static void apply_inbox_take(struct mem_task *t, const struct op *op)
     t->inbox.n = kept;
 }
 
-/* What is meant for a task that is gone has no effect. */
+/* An op for a removed task has no effect. */
 static void apply_to_task(struct mem_task *t, const struct op *op)
 {
     if (!t)
@@ -426,7 +426,7 @@ static bool same_new_row(const struct op *a, const struct op *b)
            str_eq(a->message->message_id, b->message->message_id);
 }
 
-/* Whether the new row of op i is already there when op i's turn comes. */
+/* Whether the new row of op i already exists when op i's turn comes. */
 static bool is_taken(const struct memory *m, const struct batch *b, size_t i)
 {
     const struct op *op = &b->ops[i];
@@ -448,7 +448,7 @@ static bool is_taken(const struct memory *m, const struct batch *b, size_t i)
            memory_task_find(m, owner, conversation, op->record->task_id);
 }
 
-/* Only new rows can fail, so that checking them first makes the batch atomic. */
+/* Only new rows can fail, so checking them first makes the batch atomic. */
 static int memory_commit(void *store, const struct batch *batch)
 {
     struct memory *m = store;

@@ -1,4 +1,4 @@
-/* What other servers are still to be told. */
+/* Reports to other servers that are not delivered yet. */
 #include <stdlib.h>
 
 #include "core/store_memory_rows.h"
@@ -46,7 +46,7 @@ void memory_outbox_done(struct memory *m)
     free(m->outbox.at);
 }
 
-/* Keys only grow, so the rows are in their order. */
+/* Keys only grow, so the rows are in key order. */
 int memory_ask_outbox(const struct memory *m, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;

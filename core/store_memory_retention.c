@@ -1,4 +1,4 @@
-/* What goes with time, and what an owner has: counted anew for each question. */
+/* Removals by retention, and usage per owner: counted anew for each question. */
 #include <stdlib.h>
 
 #include "core/store_memory_rows.h"
@@ -50,7 +50,7 @@ static bool has_notices(const struct memory *m, const struct op *op)
     return false;
 }
 
-/* Of the task, or, when all is said, of the whole conversation. */
+/* The messages of the task or, with all, of the whole conversation. */
 static void remove_messages(struct memory *m, const struct op *op, bool all)
 {
     for (size_t i = m->messages.n; i-- > 0;) {
@@ -79,7 +79,7 @@ static void remove_conversation(struct memory *m, const struct op *op)
     struct mem_conversation *c = memory_conversation_find(m, op->owner, op->conversation_id);
     if (!c || c->updated_at >= op->at || has_tasks(m, op) || has_notices(m, op))
         return;
-    remove_messages(m, op, true); /* told between tasks, of no task */
+    remove_messages(m, op, true); /* messages between tasks belong to none */
     for (size_t i = 0; i < m->conversations.n; i++)
         if (m->conversations.at[i] == c)
             memory_rows_remove(&m->conversations, i);
@@ -167,7 +167,7 @@ static int by_owner(const void *a, const void *b)
     return str_order(x->owner, y->owner);
 }
 
-/* Keeps those that are asked for, in order. */
+/* Keeps the requested ones, in order. */
 static void keep_full(struct answer *ret, const struct query *q)
 {
     size_t n = 0;

@@ -1,4 +1,4 @@
-/* Owners who are let in no more. */
+/* Revoked owners. */
 #include <stdlib.h>
 
 #include "core/store_memory_rows.h"

@@ -1,4 +1,4 @@
-/* store_memory_rows -- what the memory backend keeps, shared by its parts.
+/* store_memory_rows -- the rows of the memory backend, shared by its parts.
  *
  * Shape:    plain arrays, searched from one end to the other.
  * Thread:   one at a time.
@@ -22,7 +22,7 @@ struct runs {
 
 struct mem_task {
     struct task_record record;
-    struct arena_chunk *fixed, *changing; /* strings of the record, of its state */
+    struct arena_chunk *fixed, *changing; /* strings of the record, and of its state */
     struct runs blocks, inbox;
     struct run tail; /* unsealed lines; none when bytes.len is 0 */
     uint64_t head;   /* newest line, sealed or not */
@@ -62,7 +62,7 @@ struct mem_key {
     struct arena_chunk *chunks;
 };
 
-/* Each list is an array of pointers in the order in which the rows came. */
+/* Each list is an array of pointers in the order of insertion. */
 struct rows {
     void **at;
     size_t n;
@@ -83,7 +83,7 @@ static inline int str_order(struct str a, struct str b)
 void memory_rows_add(struct rows *r, void *row);
 void memory_rows_remove(struct rows *r, size_t i);
 
-/* What retention takes (store_memory_retention.c). */
+/* Removals by retention (store_memory_retention.c). */
 void memory_events_remove(struct mem_task *t);
 void memory_task_remove(struct memory *m, const struct op *op);
 int memory_ask_ended(const struct memory *m, const struct query *q, struct answer *ret);
@@ -96,7 +96,7 @@ void memory_revocations_done(struct memory *m);
 int memory_ask_revoked(const struct memory *m, const struct query *q, struct answer *ret);
 int memory_ask_usage(const struct memory *m, const struct query *q, struct answer *ret);
 
-/* Rows and all that they own. */
+/* Rows and everything that they own. */
 void memory_task_free(struct mem_task *t);
 void memory_message_free(struct mem_message *m);
 void memory_conversation_free(struct mem_conversation *c);
@@ -111,7 +111,7 @@ struct mem_conversation *memory_conversation_find(const struct memory *m, struct
                                                   struct str conversation);
 struct mem_key *memory_key_find(const struct memory *m, struct str owner, struct str key);
 
-/* brief leaves out the long strings.  record_copy copies all but the state. */
+/* brief leaves out the long strings.  record_copy copies everything but the state. */
 struct task_state memory_state_copy(struct arena_chunk **chunks, const struct task_state *from,
                                     bool brief);
 struct task_record memory_record_copy(struct arena_chunk **chunks, const struct task_record *from,

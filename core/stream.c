@@ -88,7 +88,7 @@ struct block *stream_seal(struct stream *s)
     memcpy(b->bytes, s->tail.bytes, s->tail.len);
     s->sealing = b;
     s->sealing_seen = s->tail_seen;
-    /* What is sealed before it is full is silent, or has ended: it keeps no room for more. */
+    /* A task that is sealed early is silent, or has ended: it keeps no room for more. */
     if (b->len < BLOCK_BYTES || s->tail.cap > 4 * BLOCK_BYTES)
         buf_done(&s->tail);
     buf_clear(&s->tail);
@@ -135,7 +135,7 @@ void stream_roll_back(struct stream *s)
 void cursor_attach(struct cursor *c, struct stream *s, uint64_t after)
 {
     c->stream = s;
-    s->unread = false; /* who comes now has it tried again */
+    s->unread = false; /* a new reader makes it try again */
     c->seq = after;
     c->run_first = 0;
     c->run_at = 0;
@@ -163,7 +163,7 @@ static ptrdiff_t find_block(const struct stream *s, uint64_t seq)
     return low < n && c->at[low]->block->first <= seq ? (ptrdiff_t)low : -1;
 }
 
-/* The offset of line seq in a run of lines that begins with first: by the hint, else counted. */
+/* The offset of line seq in a run of lines that begins with first: from the hint, or counted. */
 static size_t offset_of(const struct cursor *c, uint64_t seq, uint64_t first, struct str run)
 {
     if (c->run_first == first)
@@ -272,8 +272,8 @@ void block_cache_init(struct block_cache *cache, size_t max_bytes)
     list_init(&cache->lru);
 }
 
-/* What a cached block holds in memory: its bytes, and beside them its place here and, often, the
- * stream and the summary that it alone keeps. */
+/* A cached block's memory: its bytes, its entry here and, often, the stream and the summary that
+ * only it keeps alive. */
 static size_t cost_of(const struct block *b)
 {
     return b->len + CACHED_OVERHEAD;
@@ -300,7 +300,7 @@ static void uncache(struct block_cache *cache, struct cached_block *cached)
     }
 }
 
-/* The least recently used go: of the stream's own beyond its share, of all beyond the whole. */
+/* Drops the least recently used: the stream's own beyond its share, any beyond the limit. */
 static void make_room(struct block_cache *cache, struct stream *s, size_t cost)
 {
     while (s->cached && s->cached->bytes + cost > STREAM_CACHE_BYTES)

@@ -6,12 +6,12 @@
  *             blocks (in the store, some in the cache) │ sealing (a block on its way) │ tail
  *             first ………………………………………………… sealed │ ……………………………………………… │ … head … next-1
  *
- *           The tail grows at its end; when it has BLOCK_BYTES it becomes a block as a whole.  A
- *           run of lines keeps its first seq and its bytes on its way from tail to block, so a
- *           cursor's (run, offset) stays good: also in what a store gives back, which begins as
- *           that block did, or with another seq.
+ *           The tail grows at its end; at BLOCK_BYTES it becomes a block as a whole.  A run of
+ *           lines keeps its first seq and its bytes on its way from tail to block, so a cursor's
+ *           (run, offset) stays valid, even in what the store returns, which begins as that block
+ *           did, or with another seq.
  * Thread:   loop.
- * Owns:     its tail and its references on blocks.  Cursors are embedded in what reads.
+ * Owns:     its tail and its references on blocks.  Cursors are embedded in their readers.
  */
 #ifndef CORE_STREAM_H
 #define CORE_STREAM_H
@@ -22,9 +22,9 @@
 #include "core/resume.h"
 #include "proto/event.h"
 
-/* Of one stream: a long replay passes through, and does not push out everybody else's. */
+/* For one stream: a long replay must not push out everybody else's blocks. */
 #define STREAM_CACHE_BYTES (4u << 20)
-/* What a cached block is counted with beside its bytes: its place, and a stream that it keeps. */
+/* The cost of a cached block besides its bytes: its place, and a stream that it keeps. */
 #define CACHED_OVERHEAD 1536
 
 struct stream;
@@ -33,8 +33,8 @@ struct block_cache;
 struct load;
 
 struct cached_block {
-    struct list lru;     /* of the whole cache */
-    struct list own_lru; /* of its stream */
+    struct list lru;     /* in the list of the whole cache */
+    struct list own_lru; /* in the list of its stream */
     struct stream *stream;
     struct block *block;
 };
@@ -44,15 +44,15 @@ struct cached_blocks {
     struct cached_block **at; /* by first */
     size_t n, cap;
     struct list lru;
-    size_t bytes; /* with CACHED_OVERHEAD each */
+    size_t bytes; /* CACHED_OVERHEAD included, for each block */
 };
 
-/* Each live task has one, and most are silent: its size counts (bench/README.md, `live`). */
+/* Each live task has one, and most are silent, so its size matters (bench/README.md, `live`). */
 struct stream {
     struct map_node node; /* in the hub, by (owner, conversation, task) */
     int64_t task_key;
-    struct task *task; /* while it lives; NULL when it has ended and is sealed */
-    char *summary;     /* of an ended task: its summary as JSON, NULL until known */
+    struct task *task; /* while it is live; NULL when it has ended and is sealed */
+    char *summary;     /* an ended task's summary as JSON, NULL until known */
 
     uint64_t first; /* oldest seq kept */
     uint64_t head;
@@ -60,23 +60,23 @@ struct stream {
 
     struct buf tail;
     uint64_t tail_first;   /* seq of the tail's first line (= next when empty) */
-    uint32_t tail_put;     /* bytes of the tail that a batch already has */
+    uint32_t tail_put;     /* bytes of the tail that are already in a batch */
     uint32_t tail_seen;    /* bytes of the tail that are committed */
     struct block *sealing; /* in the batch in flight */
-    struct list dirty;     /* has lines that no batch has */
+    struct list dirty;     /* has lines that are in no batch */
     struct list aging;     /* has a tail: by tail_since */
     struct list want_seal; /* its tail is due for sealing */
-    msec_t tail_since;     /* when it got its oldest line, or sealing it failed */
+    msec_t tail_since;     /* when the oldest line was added, or sealing it failed */
 
     struct cached_blocks *cached; /* NULL: none */
-    struct load *load;            /* a read of blocks that is under way; the hub's */
+    struct load *load;            /* the current read of blocks, owned by the hub */
 
     struct list cursors;
     uint32_t sealing_seen; /* bytes of sealing that were committed before */
-    uint32_t pins;         /* reads and others that need it to stay */
+    uint32_t pins;         /* reads and others that keep it in memory */
     bool ended;            /* head is the terminal event */
-    bool gone;             /* its conversation was deleted: nobody finds it, readers are told */
-    bool broken;           /* the store has not what it must have: readers are told */
+    bool gone;             /* its conversation was deleted: it cannot be found, readers are told */
+    bool broken;           /* the store lacks events that it must have: readers are told */
     bool unread;           /* the store could not be read for too long: readers are told */
     char task_id[TASK_ID_LEN + 1];
     uint16_t owner_len, conversation_len;
@@ -96,48 +96,48 @@ struct cursor {
     struct list in_stream;
     struct stream *stream;
     uint64_t seq;       /* the last seq that was taken */
-    uint64_t run_first; /* hint: the run (block or tail) that seq+1 is in … */
+    uint64_t run_first; /* hint: the run (block or tail) that contains seq+1 … */
     size_t run_at;      /* … and its offset there */
     void (*wake)(struct cursor *cursor);
 };
 
 struct stream *stream_new(struct str owner, struct str conversation_id, struct str task_id,
                           int64_t task_key);
-void stream_wake(struct stream *s); /* its cursors */
-/* Its task is no more: what it still holds goes, and its readers are woken, to learn of it. */
+void stream_wake(struct stream *s); /* all of its cursors */
+/* Its task was removed: drops everything, and wakes its readers, so that they learn of it. */
 void stream_forget(struct stream *s, struct block_cache *cache);
-/* The events before first are no more: who has not read them is told. */
+/* The events before first were removed: readers that have not read them are told. */
 void stream_cut(struct stream *s, uint64_t first, struct block_cache *cache);
-void stream_free(struct stream *s); /* no cursor, no pin may be left */
+void stream_free(struct stream *s); /* no cursor and no pin may be left */
 struct map_key stream_key(const struct map_node *node);
 static inline struct stream_bounds stream_bounds(const struct stream *s)
 {
     return (struct stream_bounds){.first = s->first, .head = s->head, .ended = s->ended};
 }
-/* A stream that was read from the store: events first to head are there, none is in the tail. */
+/* A stream that was read from the store: it has events first to head, and none in the tail. */
 void stream_set(struct stream *s, uint64_t first, uint64_t head, bool ended);
-/* Whether a block that was read holds what its seqs say, lines of this task alone, and none that
+/* Whether a block from the store matches its seqs: it has lines of this task alone, and none that
  * the stream still has itself. */
 bool stream_owns(const struct stream *s, const struct block *b);
-/* At a start: the unsealed lines that the journal had, all committed. */
+/* At a start: the unsealed lines from the journal, all committed. */
 void stream_set_tail(struct stream *s, const struct block *lines);
 
-/* Appends an event; its seq is the return value.  It may be seen when its batch is committed. */
+/* Appends an event and returns its seq.  It becomes visible when its batch is committed. */
 uint64_t stream_append(struct stream *s, int64_t ts_wall_ms, enum event_type event,
                        struct str data);
 
-/* The lines that no batch has yet: what OP_LINES carries.  Marks them as put. */
+/* The lines that are in no batch yet, for OP_LINES.  Marks them as put. */
 struct str stream_take_lines(struct stream *s, uint64_t *ret_first, uint64_t *ret_last);
-/* Turns the whole tail into the block that OP_SEAL carries. */
+/* Turns the whole tail into a block for OP_SEAL. */
 struct block *stream_seal(struct stream *s);
-/* The batch with what was taken is committed: everything put before it may be seen now. */
+/* The batch is committed: everything that was put into it becomes visible. */
 void stream_committed(struct stream *s, struct block_cache *cache);
-/* The batch is given up: the stream is again what it was at head. */
+/* The batch is abandoned: the stream is again as it was at head. */
 void stream_roll_back(struct stream *s);
 
 void cursor_attach(struct cursor *c, struct stream *s, uint64_t after);
 void cursor_detach(struct cursor *c);
-/* What comes next for it was removed. */
+/* Whether the cursor's next event was removed. */
 static inline bool cursor_is_cut_off(const struct cursor *c)
 {
     return c->stream->gone || c->seq + 1 < c->stream->first;
@@ -148,17 +148,17 @@ static inline bool cursor_has_more(const struct cursor *c)
 }
 
 enum read_result {
-    READ_NONE,  /* nothing is committed behind the cursor */
+    READ_NONE,  /* nothing is committed after the cursor */
     READ_LINES, /* ret_lines is a span of whole lines, at least one; valid until the next append */
-    READ_LOAD,  /* what comes next is in the store alone: load it */
+    READ_LOAD,  /* the next lines are only in the store: load them */
 };
-/* Looks at the lines behind the cursor in one run: as many whole ones as fit into max bytes, but
- * one at least.  cursor_take moves past what was used: a prefix of whole lines. */
+/* Looks at the lines after the cursor in one run: as many whole ones as fit into max bytes, but at
+ * least one.  cursor_take moves past the lines that were used: a prefix of whole lines. */
 enum read_result cursor_peek(struct cursor *c, struct block_cache *cache, size_t max,
                              struct str *ret_lines);
 void cursor_take(struct cursor *c, struct str lines);
 
-/* The cache of blocks of all streams: least recently used go first. */
+/* The cache of blocks of all streams; drops the least recently used first. */
 struct block_cache {
     struct list lru;
     size_t bytes, max_bytes;                        /* with CACHED_OVERHEAD for each block */
@@ -167,7 +167,7 @@ struct block_cache {
 };
 void block_cache_init(struct block_cache *cache, size_t max_bytes);
 void block_cache_put(struct block_cache *cache, struct stream *s,
-                     struct block *b);                              /* takes the block */
+                     struct block *b);                              /* takes ownership */
 void block_cache_drop(struct block_cache *cache, struct stream *s); /* all of a stream's */
 
 #endif

@@ -1,4 +1,5 @@
-/* What a session follows: tasks (subscriptions), conversations and the owner's list (openings). */
+/* Everything that a session follows: tasks (subscriptions), conversations and the owner's list
+ * (openings). */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -52,7 +53,7 @@ struct subscription *session_find(const struct session *s, const struct stream *
     return NULL;
 }
 
-/* One that is there already is moved: a task is never followed twice. */
+/* An existing one is moved: a task is never followed twice. */
 struct subscription *session_subscribe(struct session *s, struct stream *stream, uint64_t after)
 {
     struct subscription *sub = session_find(s, stream);
@@ -85,7 +86,7 @@ bool session_may_follow(const struct session *s, const struct stream *stream)
     return s->n_subscriptions < s->hub->o.limits.subscriptions || session_find(s, stream);
 }
 
-/* What is not followed is said, and not passed over. */
+/* If the task cannot be followed, the client is told. */
 static void follow(struct opening *o, struct stream *stream, uint64_t after)
 {
     struct session *s = o->session;
@@ -114,7 +115,7 @@ static void on_feed_wake(struct feed_reader *reader)
 static void on_feed_lost(struct feed_reader *reader)
 {
     struct opening *o = container_of(reader, struct opening, reader);
-    o->session->too_slow = true; /* closed in its own turn: the feed is being walked */
+    o->session->too_slow = true; /* closed in its own turn, because the feed is being walked */
     session_wake(o->session);
 }
 
@@ -181,8 +182,8 @@ struct opening *session_open(struct session *s, struct conversation *c, bool fol
     return o;
 }
 
-/* Its snapshot is ready to go: from here on it gets what changes, and with follow every live task
- * from its head. */
+/* Its snapshot is ready: from here on it gets changes, and with follow every live task from its
+ * head. */
 void opening_release(struct opening *o)
 {
     o->held = o->fresh = false;
@@ -191,7 +192,7 @@ void opening_release(struct opening *o)
     on_feed_wake(&o->reader);
 }
 
-/* What it followed ends with it; what the client asked for by itself goes on. */
+/* Subscriptions of the opening end with it; those that the client made by itself stay. */
 void session_shut(struct session *s, struct conversation *c)
 {
     struct opening *o = find_opening(s, c);

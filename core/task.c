@@ -66,7 +66,7 @@ static void put_message(struct task *t, enum message_role role, struct str conte
                                                                .partial = partial});
 }
 
-/* What a conversation is called that begins with this task; STR_NULL when it gives no name. */
+/* The title of a conversation that begins with this task; STR_NULL when it gives none. */
 static struct str title_by(const struct task *t)
 {
     static const enum task_field by[] = {FIELD_name, FIELD_description, FIELD_input};
@@ -77,7 +77,7 @@ static struct str title_by(const struct task *t)
     return title;
 }
 
-/* A chat names the conversation's agent, and ends a row of turns that nobody asked for. */
+/* A chat sets the conversation's agent, and ends a row of turns that nobody asked for. */
 static void touch_conversation(struct task *t, bool is_new, bool unlisted)
 {
     bool chats = is_new && task_type(t) == TYPE_CHAT;
@@ -218,7 +218,7 @@ void task_free(struct task *t)
     if (!t)
         return;
     list_remove(&t->in_conversation);
-    run_enders(t, STORE_IO); /* of a task that has not ended: the hub goes */
+    run_enders(t, STORE_IO); /* for a task that has not ended: the hub ends */
     task_stop_run(t);
     list_remove(&t->in_wait);
     feed_forget(&t->entry);
@@ -287,7 +287,7 @@ static void bury(struct task *t)
 
 #define MAX_KEPT_SUMMARY 2048 /* bytes; a longer one is read from the store again */
 
-/* The end is on disk: from here on the stream stands for the task. */
+/* The end is on disk: from now on the stream stands for the task. */
 static void ended(struct task *t)
 {
     struct stream *s = t->stream;
@@ -364,16 +364,16 @@ static void shown_set(struct task *t)
     }
 }
 
-/* It never was: nobody has been told of it, and nothing of it is on disk. */
+/* Its creation failed: nobody has heard of it, and nothing of it is on disk. */
 static void never_was(struct task *t)
 {
     struct conversation *c = t->conversation;
     t->lost = true;
-    t->stream->task = NULL; /* released when the journal has told it settled */
+    t->stream->task = NULL; /* released when the journal reports it settled */
     t->stream = NULL;
     bury(t);
     run_enders(t, 0);
-    tasks_may_start(c); /* who waited for it: at the end of the turn, when all is rolled back */
+    tasks_may_start(c); /* waiting tasks: at the end of the turn, after the rollback */
     notice_due(c);
 }
 
@@ -414,9 +414,9 @@ void task_lost(struct task *t)
 {
     if (t->phase == PHASE_ENDED || t->phase == PHASE_CREATING)
         return;
-    t->phase = PHASE_RUNNING; /* an end that was staged is lost too */
+    t->phase = PHASE_RUNNING; /* a staged end is lost too */
     task_finish(t, STATUS_FAILED, TASK_INTERNAL,
-                STR("internal: the store did not take what the task said"));
+                STR("internal: the store did not accept the task's events"));
 }
 
 /* Text as a JSON string that leaves room for the rest of its line. */
@@ -455,7 +455,7 @@ static void put_terminal(struct task *t, struct str message)
     buf_done(&data);
 }
 
-/* The agent that said no final answer has still answered: with all that it said. */
+/* An agent without a final answer has still answered: with its whole text. */
 static void put_final_answer(struct task *t)
 {
     struct said *said = &t->work->said;
@@ -468,7 +468,7 @@ static void put_final_answer(struct task *t)
     buf_done(&data);
 }
 
-/* Its end is known: from here on its state is that of the end. */
+/* Its end is known: from now on its state is the final one. */
 static void set_outcome(struct task *t, enum task_status status, enum task_error error,
                         struct str message, bool joined)
 {
@@ -492,7 +492,7 @@ void task_finish(struct task *t, enum task_status status, enum task_error error,
 {
     if (task_is_ending(t))
         return;
-    if (t->staged.cancel_requested_at) { /* whatever else has become of it */
+    if (t->staged.cancel_requested_at) { /* whatever else has happened to it */
         status = STATUS_CANCELLED;
         error = TASK_CANCELLED_ERROR;
         message = STR("cancelled");
@@ -500,7 +500,7 @@ void task_finish(struct task *t, enum task_status status, enum task_error error,
     t->phase = PHASE_ENDING;
     task_stop_run(t);
     list_remove(&t->in_wait);
-    bool joined = !task_work(t)->said.has_final; /* its output is what it said, no answer */
+    bool joined = !task_work(t)->said.has_final; /* its output is joined tokens, no answer */
     if (status == STATUS_COMPLETED && joined)
         put_final_answer(t);
     set_outcome(t, status, error, message, joined);

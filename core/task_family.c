@@ -1,4 +1,4 @@
-/* Parents, children and what they say to each other: what a task may do with its relatives. */
+/* Parents, children and their messages: what a task may do with its relatives. */
 #include "core/task_parts.h"
 
 #include <stdlib.h>
@@ -100,7 +100,7 @@ static bool is_child_of(const struct task *child, const struct task *parent)
     return id.p && str_eq(id, task_id_of(parent));
 }
 
-/* A call about a task that is not live: what became of it is in the store. */
+/* A call about a task that is not live: the store knows what became of it. */
 struct late_call {
     struct task *task; /* a reference */
     bool cancels;
@@ -173,7 +173,7 @@ void task_send_to_relative(struct task *t, const struct agent_line *line)
     }
     enum error e = task_send(to, up ? STR("child") : STR("parent"), line->content, STR_NULL);
     if (e) {
-        task_answer_error(t, line->call_id, e, "the message was not taken");
+        task_answer_error(t, line->call_id, e, "the message was not accepted");
         return;
     }
     struct buf answer = {0};
@@ -204,7 +204,7 @@ void task_cancel_child(struct task *t, const struct agent_line *line)
     buf_done(&ids);
 }
 
-/* By the ids of all that it descends from: those in between may have ended long ago. */
+/* By the ids of all its ancestors: those in between may have ended long ago. */
 static bool descends(const struct task *t, struct str root)
 {
     if (str_eq(task_id_of(t), root))
@@ -243,7 +243,7 @@ void task_tell_parent(struct task *t, const struct task_record *view)
     if (!parent || task_is_ending(parent))
         return;
     struct buf child = {0};
-    struct str said = js_fit(view->state.output, MAX_EVENT_LINE - EVENT_FRAME); /* of its event */
+    struct str said = js_fit(view->state.output, MAX_EVENT_LINE - EVENT_FRAME); /* fits its event */
     task_write(&child, view, false);
     (void)task_send(parent, STR("child"), said, buf_str(&child));
     buf_done(&child);

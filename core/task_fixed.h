@@ -1,20 +1,21 @@
 /* task_fixed -- the half of a task's record that never changes, in one piece of memory.
  *
- * Shape:    what every task has, then those strings that this one has: a length and its bytes each,
- *           in the order of enum task_field.  Found by walking: there are few, and they are seldom
- *           asked for.  Owner, conversation, id and key are not in it: the task's stream has them.
+ * Shape:    the members that every task has, then the strings that this one has: a length and its
+ *           bytes each, in the order of enum task_field.  They are found by walking: there are few,
+ *           and they are seldom needed.  Owner, conversation, id and key are in the task's stream.
  * Thread:   loop.
- * Owns:     one allocation: free() it.  Spans of it live as long as it does.
- * Errors:   aborts when memory is out; who makes a task has checked what a peer sizes (limits.h).
- * Why:      most live tasks are silent, and there are many: eleven strings of their own would take
- *           more memory than they say.
+ * Owns:     one allocation: free() it.  Its spans live as long as it does.
+ * Errors:   aborts when memory is out; the creator of a task has checked sizes that a peer chooses
+ *           (limits.h).
+ * Why:      most live tasks are silent, and there are many: eleven separate strings would take more
+ *           memory than their contents.
  */
 #ifndef CORE_TASK_FIXED_H
 #define CORE_TASK_FIXED_H
 
 #include "proto/record.h"
 
-/* The last two can be dropped. */
+/* The input is last, so that it can be dropped. */
 #define TASK_FIELDS(T)  \
     TASK_FIXED_TEXTS(T) \
     T(metadata)         \
@@ -37,11 +38,11 @@ struct task_fixed {
 };
 
 struct task_fixed *task_fixed_new(const struct task_record *rec);
-/* NULL span for what it has not. */
+/* A NULL span for a string that it does not have. */
 struct str task_fixed_get(const struct task_fixed *f, enum task_field field);
-/* Sets those members of the record; its strings are spans of f. */
+/* Sets these members of the record; its strings are spans of f. */
 void task_fixed_fill(const struct task_fixed *f, struct task_record *rec);
-/* The same without context and input, which may be most of it.  Spans of f are no longer valid. */
+/* The same without its input, which may be most of it.  Spans of f become invalid. */
 struct task_fixed *task_fixed_drop_input(struct task_fixed *f) MUST_USE;
 
 #endif

@@ -1,14 +1,14 @@
-/* A task's inbox: what reaches a running agent from outside.
+/* A task's inbox: messages to a running agent.
  *
  * A message is staged as an op, and handed to the agent when that is committed; the event `message`
- * and the op that takes it from the inbox are one batch.  What an ended task did not take stands in
- * its record as undelivered: never silently gone. */
+ * and the op that takes it from the inbox are one batch.  Messages that an ended task did not take
+ * stay in its record as undelivered: none is lost silently. */
 #include "core/task_parts.h"
 
 #include <stdlib.h>
 
-#define AGAIN_MS 20                       /* an agent whose input was full is tried again */
-#define MAX_ANSWERS_WAITING (1024 * 1024) /* bytes; an agent that calls and does not read fails */
+#define AGAIN_MS 20                       /* when to retry an agent whose input was full */
+#define MAX_ANSWERS_WAITING (1024 * 1024) /* bytes; an agent that calls but does not read fails */
 
 static bool fits(const struct task *t, size_t bytes)
 {
@@ -47,8 +47,8 @@ void task_init_inbox(struct task_work *w)
     w->again.fire = inbox_on_again;
 }
 
-/* True when the agent has it, which may have ended by it.  Else it is deaf, or full: then it is
- * tried again soon. */
+/* True when the agent has it, and may have ended because of it.  False when it is deaf, or full:
+ * then it is retried soon. */
 static bool hand_over(struct task *t, struct list *from, struct input_message *m)
 {
     list_remove(&m->node);
@@ -89,7 +89,7 @@ void task_answer(struct task *t, struct str line)
         task_deliver(t);
 }
 
-/* Answers go first: the agent waits for them. */
+/* Answers go first, because the agent waits for them. */
 static bool deliver_answers(struct task *t)
 {
     struct list *answers = &t->work->answers;
@@ -117,7 +117,7 @@ void task_restore_message(struct task *t, uint64_t position, struct str line)
     t->work->inbox_position = t->work->inbox_committed = position;
 }
 
-/* One that was asked to stop is not asked whether it listens: what comes now is undelivered. */
+/* An agent that was asked to stop counts as deaf: what comes now is undelivered. */
 static bool is_deaf(const struct task *t, struct task_work *w)
 {
     if (t->run && !t->staged.cancel_requested_at && t->agent->ops->is_deaf(t->run))
@@ -133,7 +133,7 @@ static void forget(struct task *t, struct input_message *m)
     free(m);
 }
 
-/* The event is the line's members from and content. */
+/* The event has the line's members from and content. */
 static void put_message_event(struct task *t, const struct input_message *m)
 {
     struct js_doc doc = {0};
@@ -176,7 +176,7 @@ static void on_put_done(const struct op *op, int status)
         inbox_lost(t, op->first);
 }
 
-/* The end of a child always fits; an agent that is deaf finds it among what was not delivered. */
+/* The end of a child always fits; if the agent is deaf, it becomes undelivered. */
 enum error task_send(struct task *t, struct str from, struct str content, struct str child)
 {
     if (task_is_ending(t))
@@ -223,8 +223,7 @@ static void deliver_messages(struct task *t)
                     &(struct op){.kind = OP_INBOX_TAKE, .task_key = task_key(t), .last = last});
 }
 
-/* What the agent does with a line may ask for the next one: that is for the loop that runs
- * already. */
+/* A line may make the agent ask for the next one: the loop that already runs handles that. */
 void task_deliver(struct task *t)
 {
     struct task_work *w = t->work;

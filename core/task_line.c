@@ -4,15 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define EVENT_OVERHEAD 192 /* of a line, beside its data */
+#define EVENT_OVERHEAD 192 /* of a line, besides its data */
 
-/* About the bytes that an event of this line adds to its task. */
+/* About how many bytes an event of this line adds to its task. */
 static size_t payload(const struct agent_line *line)
 {
     return line->data.n + line->arguments.n + line->name.n + line->description.n + EVENT_OVERHEAD;
 }
 
-/* At least the bytes of the longest event data that comes of this one: of a call, its own and its
+/* A lower bound for the longest event data that results from this line: for a call, its own and its
  * answer's, or what the child or the receiver gets.  Texts grow when they are quoted. */
 static size_t longest_data(const struct agent_line *line)
 {
@@ -31,7 +31,7 @@ bool task_line_is_too_long(struct task *t, const char *what, size_t data_bytes)
     char why[128];
     if (data_bytes + EVENT_OVERHEAD <= MAX_EVENT_LINE)
         return false;
-    snprintf(why, sizeof why, "limit: %s: the event's line passes 1 MiB", what);
+    snprintf(why, sizeof why, "limit: %s: the event's line exceeds 1 MiB", what);
     task_stop(t, TASK_LIMIT, why);
     return true;
 }
@@ -42,13 +42,13 @@ static bool is_too_long(struct task *t, const struct agent_line *line)
     return task_line_is_too_long(t, what, longest_data(line));
 }
 
-/* One more event would be too many, or too much: it is not taken, and the task fails. */
+/* One more event would exceed a limit: it is not taken, and the task fails. */
 static bool is_too_much(struct task *t, const struct agent_line *line)
 {
     struct hub *h = t->hub;
     if (t->bytes + payload(line) > h->o.limits.task_bytes) {
         h->stats.limit_hits[LIMIT_TASK_BYTES]++;
-        task_stop(t, TASK_LIMIT, "limit: the task's events take more than limits.task_bytes");
+        task_stop(t, TASK_LIMIT, "limit: the task's events exceed limits.task_bytes");
         return true;
     }
     if (t->stream->next > h->o.limits.task_events) {
@@ -59,7 +59,7 @@ static bool is_too_much(struct task *t, const struct agent_line *line)
     return false;
 }
 
-/* A result's data gets the name of its call; false when no call is known, and the task fails. */
+/* Adds the name of its call to a result's data; false when no call is known, and the task fails. */
 static bool name_result(struct task *t, struct agent_line *line, struct buf *data)
 {
     struct str name = tool_names_of(task_work(t)->tool_names, line->call_id);
@@ -160,7 +160,7 @@ static bool wants_more(struct task *t)
     return false;
 }
 
-/* After a line that was none, nothing that the agent says counts. */
+/* After a malformed line, nothing that the agent says counts. */
 static bool is_broken(const struct task *t)
 {
     return t->stopping == TASK_AGENT_ERROR || t->stopping == TASK_LIMIT;

@@ -10,50 +10,50 @@
 
 #include "core/task.h"
 
-struct task_work *task_work(struct task *t); /* made when it is asked for first */
+struct task_work *task_work(struct task *t); /* allocated on first use */
 struct task_outcome *task_outcome(struct task *t);
-void task_stage(struct task *t); /* the row as it is now */
+void task_stage(struct task *t); /* stages the row as it is now */
 /* The end (struct op) of a change of the row, and of any op: false when it no longer counts. */
 void task_state_done(const struct op *op, int status);
 bool task_op_counts(struct task *t);
 uint64_t task_event(struct task *t, enum event_type event, struct str data);
-void task_try_start(struct task *t); /* when it may: slot, order of the conversation */
-/* One has ended: those that wait are looked at once, at the end of the turn … */
+void task_try_start(struct task *t); /* when slots and the conversation's order allow it */
+/* A task has ended: waiting ones are checked once, at the end of the turn … */
 void tasks_may_start(struct conversation *c);
-void tasks_start_next(struct conversation *c); /* … which is then; takes that reference */
-void task_run(struct task *t);                 /* task.started is committed: let the agent go */
-void task_stop_run(struct task *t);            /* forgets the run, in whatever state it is */
+void tasks_start_next(struct conversation *c); /* … by this, which takes that reference */
+void task_run(struct task *t);                 /* task.started is committed: start the agent */
+void task_stop_run(struct task *t);            /* leaves the run, in whatever state it is */
 void task_stop(struct task *t, enum task_error why, const char *text);
 void task_init_clocks(struct task_work *w);
 void task_arm_clocks(struct task *t);
 void task_stand_clocks(struct task *t, bool stand);
-/* What the adapter hands in (struct run_events): a line as it stands, or decoded. */
+/* From the adapter (struct run_events): a raw line, or a decoded one. */
 bool task_on_line(void *task, struct str text);
 bool task_on_event(void *task, const struct agent_line *line);
-/* Whether an event with so many bytes of data would pass MAX_EVENT_LINE: then the task fails, and
- * the stream stays whole.  what names the event, or a call. */
+/* Whether an event with that many bytes of data would exceed MAX_EVENT_LINE: then the task fails,
+ * and the stream stays whole. what names the event, or a call. */
 bool task_line_is_too_long(struct task *t, const char *what, size_t data_bytes);
 void task_unpause(struct task *t);
-/* {"type":"…","call_id":"…" – open, for more; then closed and handed to the agent. */
+/* Begins {"type":"…","call_id":"…" and leaves it open; ending it hands it to the agent. */
 void task_begin_answer(struct buf *out, const char *type, struct str call_id);
 void task_end_answer(struct task *t, struct buf *line);
 void task_answer_error(struct task *t, struct str call_id, enum error e, const char *message);
 void task_call_tool(struct task *t, const struct agent_line *line);
-void task_stop_tools(struct task *t); /* nobody waits for them */
+void task_stop_tools(struct task *t); /* nobody waits for them any more */
 void task_reap_tools(struct hub *h);
 
-/* Relatives (task_family.c): calls of an agent, each answered once, at once or when the store has
- * said what became of one that has ended. */
+/* Relatives (task_family.c): calls of an agent.  Each is answered once, at once or when the store
+ * has told what became of a task that has ended. */
 void task_spawn(struct task *t, const struct agent_line *line);
 void task_send_to_relative(struct task *t, const struct agent_line *line);
 void task_cancel_child(struct task *t, const struct agent_line *line);
-bool task_has_children(const struct task *t);                          /* that live */
+bool task_has_children(const struct task *t);                          /* live ones */
 void task_tell_parent(struct task *t, const struct task_record *view); /* a child has ended */
 
 /* The inbox (task_inbox.c). */
-/* To a call or a question; never lost in silence. */
+/* The answer to a call or a question; never lost silently. */
 void task_answer(struct task *t, struct str line);
-void task_deliver(struct task *t);     /* what is committed goes to the agent */
+void task_deliver(struct task *t);     /* gives committed messages to the agent */
 void task_close_inbox(struct task *t); /* at the end: outcome.undelivered */
 void task_init_inbox(struct task_work *w);
 void task_free_inbox(struct task *t);
@@ -61,12 +61,13 @@ void task_restore_message(struct task *t, uint64_t position, struct str line); /
 
 /* Questions (task_question.c). */
 void task_ask(struct task *t, const struct agent_line *line);
-/* The approval of a call, which the gateway itself asks for; false: the task fails by it. */
+/* The approval of a call, which the gateway itself asks for; false: the task fails because of
+ * it. */
 bool task_ask_approval(struct task *t, struct str prompt, struct str tool, struct str arguments,
                        void (*answered)(void *arg, struct str answer), void *arg) MUST_USE;
 void task_close_questions(struct task *t); /* at the end: outcome.answers */
 void task_free_questions(struct task *t);
-/* At a start: an input_required or input_received that it had said. */
+/* At a start: an input_required or input_received in the task's events. */
 void task_restore_question(struct task *t, const struct event_parts *line);
 
 #endif

@@ -1,7 +1,7 @@
 /* Questions that a task asks: each is answered once, for everyone (PROTOCOL.md 4, 5).
  *
- * A task may ask for as long as it lives, so what it costs to have asked is bounded: the last
- * MAX_QUESTIONS that were answered are remembered, each with an answer of a few bytes. */
+ * A task may ask as long as it lives, so the cost of answered questions is bounded: the last
+ * MAX_QUESTIONS of them are remembered, each with an answer of a few bytes. */
 #include "core/task_parts.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #define NO_SUCH_QUESTION "no such question"
-#define MAX_KEPT_ANSWER 64 /* bytes; of a longer one its digest is kept */
+#define MAX_KEPT_ANSWER 64 /* bytes; of a longer one a digest is kept */
 
 static struct question *find_in(const struct list *questions, struct str id)
 {
@@ -28,7 +28,7 @@ static struct question *question_find(const struct task *t, struct str id)
     return w && !q ? find_in(&w->answered, id) : q;
 }
 
-/* What tells an answer from another one: itself, or {"bytes":N,"fnv1a":"…"}, which is none. */
+/* The identity of an answer: itself, or {"bytes":N,"fnv1a":"…"}, which is not a valid answer. */
 static void put_kept(struct buf *out, struct str answer)
 {
     uint64_t hash = 14695981039346656037u;
@@ -41,7 +41,7 @@ static void put_kept(struct buf *out, struct str answer)
     buf_putf(out, "{\"bytes\":%zu,\"fnv1a\":\"%016" PRIx64 "\"}", answer.n, hash);
 }
 
-/* Records of earlier versions have long answers as they were. */
+/* Records of earlier versions contain long answers unchanged. */
 static bool is_kept(struct str kept, struct str answer)
 {
     struct buf text = {0};
@@ -61,7 +61,7 @@ static void question_drop(struct question *q)
     free(q);
 }
 
-/* It is open no longer; the oldest of those that were answered makes room. */
+/* The question is no longer open; the oldest answered one makes room. */
 static void keep_answer(struct question *q, struct str answer)
 {
     struct task_work *w = q->task->work;
@@ -130,7 +130,7 @@ static struct question *question_add(struct task *t, struct str input_id)
     return q;
 }
 
-/* One more would be too many: the task fails. */
+/* One more would exceed the limit: the task fails. */
 static bool is_too_many(struct task *t)
 {
     char why[96];

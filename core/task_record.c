@@ -1,7 +1,7 @@
-/* A task's record, put together from where its parts are: as it is staged, and as it is shown. */
+/* A task's record, assembled from its parts: as it is staged, and as it is shown. */
 #include "core/task_parts.h"
 
-/* Of the end only what this state has seen: another one may be on its way. */
+/* The outcome counts only if this state has seen the end: a later one may be on its way. */
 static struct task_state state_of(const struct task *t, const struct live_state *s, uint64_t head)
 {
     struct task_state state = {.status = s->status,

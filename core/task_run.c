@@ -1,13 +1,13 @@
 /* The run of a task: when it may start, what the agent is given, and its end.
  *
- * A run starts when task.started is committed, so that a task which a restart finds pending has
- * never run and may be started again, and one that it finds running is an orphan. */
+ * A run starts when task.started is committed.  So a task that a restart finds pending has never
+ * run and may be started again, and one that it finds running is an orphan. */
 #include "core/task_parts.h"
 
 #include <stdio.h>
 
 /* First in, first out: it starts when no other chat or notice task of the conversation is under
- * way, and none that waits was there before it. */
+ * way, and none that waits came before it. */
 static bool must_wait(const struct task *t)
 {
     if (!t->fixed->waits)
@@ -63,8 +63,8 @@ void tasks_may_start(struct conversation *c)
     list_push(&c->hub->freed, &c->freed);
 }
 
-/* Only the first of those that wait for others may start, and those that wait for none: one
- * walk, however many there are. */
+/* Among waiting tasks, only the first that waits for others may start, and all that wait for none:
+ * one walk, however many there are. */
 void tasks_start_next(struct conversation *c)
 {
     bool waits = false;
@@ -145,7 +145,7 @@ static void put_message(struct buf *out, const struct message_record *m)
 }
 
 #define SIDE_BY_SIDE \
-    256 /* messages between a question and its answer, beyond which it is not looked for */
+    256 /* messages between a question and its answer; further away it is not found */
 
 static bool answers(const struct message_record *answer, const struct message_record *question)
 {
@@ -153,7 +153,7 @@ static bool answers(const struct message_record *answer, const struct message_re
            answer->task_id.n && str_eq(answer->task_id, question->task_id);
 }
 
-/* What answers message i; NULL: nothing does. */
+/* The answer to message i, or NULL. */
 static const struct message_record *find_reply(const struct answer *answer, size_t i)
 {
     for (size_t j = i + 1; j < answer->n_messages && j - i <= SIDE_BY_SIDE; j++)
@@ -170,7 +170,7 @@ static bool is_reply(const struct answer *answer, size_t i)
     return false;
 }
 
-/* An answer stands right after its question, also when chats ran side by side. */
+/* An answer stands right after its question, even when chats ran side by side. */
 static void put_history(struct buf *out, const struct answer *answer)
 {
     buf_putc(out, '[');
@@ -216,7 +216,7 @@ static void task_launch(struct task *t, const struct answer *answer)
     t->run = t->agent->ops->start(t->agent->settings, &spec, &run_events, t, error);
     buf_done(&history);
     buf_done(&parent);
-    t->fixed = task_fixed_drop_input(t->fixed); /* the agent has it, and nobody else asks */
+    t->fixed = task_fixed_drop_input(t->fixed); /* the agent has it, and nobody else needs it */
     if (!t->run) {
         char why[320];
         snprintf(why, sizeof why, "agent_error: %s", error);
@@ -243,8 +243,7 @@ static void on_history(void *arg, int status, struct answer *answer)
 }
 
 /* The history holds what was said before the task's own input: the newest that fit.  The input's
- * message has an id behind the task's own, so the task's id is the border. A context takes its
- * place. */
+ * message has a later id than the task, so the task's id is the border.  A context replaces it. */
 void task_run(struct task *t)
 {
     if (!task_talks(t) || task_field(t, FIELD_context).p) {

@@ -1,10 +1,10 @@
-/* How a task is stopped: cancelled by a client or its parent; asked, then by force; and the clocks
- * that ask. */
+/* How a task is stopped: cancelled by a client or its parent; asked, then forced; and the clocks
+ * that do so. */
 #include "core/task_parts.h"
 
 #include <stdio.h>
 
-#define FORCE_MS 2000 /* behind a kill: then the task ends without waiting for the run */
+#define FORCE_MS 2000 /* after a kill: then the task ends without waiting for the run */
 
 bool task_cancel(struct task *t)
 {
@@ -54,7 +54,7 @@ static void on_grace(struct timer *timer)
         t->agent->ops->kill(t->run);
         return;
     }
-    task_stop_run(t); /* it cannot even be killed: the task ends all the same */
+    task_stop_run(t); /* it cannot even be killed: the task ends anyway */
     task_stop(t, t->stopping, w->stop_text);
 }
 

@@ -1,6 +1,6 @@
-/* The tools that a task's agent calls through a line: those that are through at once, and those
- * that take time.  Jobs are stopped at the end of the turn (hub_reap), since their callbacks may be
- * on the stack. */
+/* The tools that a task's agent calls through a line: immediate ones, and those that take time.
+ * Jobs are stopped at the end of the turn (hub_reap), because their callbacks may be on the
+ * stack. */
 #include "core/task_parts.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ struct tool_use {
     const struct tool *tool;
     struct tool_job *job;
     char *call_id;
-    char *arguments; /* while the user is asked; NULL else */
+    char *arguments; /* while the user is asked; otherwise NULL */
 };
 
 static const struct tool *task_find_tool(const struct agent *a, struct str name)
@@ -92,11 +92,11 @@ static void on_approval(void *arg, struct str answer)
     }
     drop_use(t->hub, use);
     tell_result(t, use->tool, str_of(use->call_id), false,
-                stops ? STR("the task is being stopped") : STR("the user does not approve"));
+                stops ? STR("the task is being stopped")
+                      : STR("the user did not approve the call"));
 }
 
-/* True when the user is to say first whether it may be started, or the task has failed by
- * asking. */
+/* True when the user must approve the call first, or the task has failed by asking. */
 static bool ask_first(struct tool_use *use, struct str arguments)
 {
     struct task *t = use->task;

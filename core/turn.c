@@ -1,4 +1,4 @@
-/* The end of a turn, and of the last one: what the server calls once everything that was ready has
+/* The end of a turn, and of the last one: the server calls these when everything that was ready has
  * been carried out (hub.h). */
 #include <stdlib.h>
 
@@ -50,7 +50,7 @@ void hub_drain(struct hub *h)
     h->draining = true;
 }
 
-/* One that waits stays as it is (task_try_start), also one whose creation is on its way. */
+/* A waiting task stays as it is (task_try_start), even when its creation is on its way. */
 static void abandon(struct map_node *node, void *arg)
 {
     (void)arg;
@@ -63,7 +63,7 @@ static void abandon(struct map_node *node, void *arg)
 void hub_abandon(struct hub *h)
 {
     h->abandoned = true;
-    if (!h->restoring) /* else what ran ends as orphaned in any case, when its lines are there */
+    if (!h->restoring) /* otherwise they end as orphaned, once their lines are read */
         map_each(&h->streams, abandon, NULL);
 }
 

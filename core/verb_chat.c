@@ -1,6 +1,6 @@
-/* chat: a request key is claimed, looked up, and only then a task is made (promise 6).
+/* chat: a request key is claimed, looked up, and only then a task is created (promise 6).
  *
- * A claim stands for a (owner, key) from its look-up until its task is committed or refused; a
+ * A claim stands for an (owner, key) from its look-up until its task is committed or refused; a
  * second chat with the same key waits for it and then looks again. */
 #include <stdlib.h>
 
@@ -41,14 +41,14 @@ static void release_claim(struct call *c)
         look_up(list_item(node, struct call, node));
 }
 
-/* The claim goes first: those who wait for it must see what was decided. */
+/* The claim goes first: its waiters must see the decision. */
 static void verb_chat_refuse(struct call *c, enum error e, const char *message)
 {
     release_claim(c);
     call_fail(c, e, message);
 }
 
-/* A repeat may come when the task's oldest events are gone: that is said, as resumed says it. */
+/* A repeat may come when the task's oldest events are gone: the reply says so, as resumed does. */
 static void put_started(struct call *c, struct buf *line, const struct task_record *task,
                         const struct stream *s, bool repeated)
 {
@@ -62,8 +62,7 @@ static void put_started(struct call *c, struct buf *line, const struct task_reco
     buf_putc(line, '}');
 }
 
-/* The stream is pinned before the claim goes: who waits for it may look at the stream, and
- * release it. */
+/* Pins the stream before the claim goes, because a waiter may look at the stream and release it. */
 static void reply_started(struct call *c, const struct task_record *task, struct stream *s,
                           bool repeated)
 {
@@ -93,14 +92,14 @@ static void on_created(struct waiter *w, int status)
         call_write_failed(c);
         return;
     }
-    ASSERT(s->task); /* it cannot have ended in the commit that made it */
+    ASSERT(s->task); /* it cannot have ended in the commit that created it */
     struct task_record view = task_view(s->task);
     reply_started(c, &view, s, false);
     s->pins--;
     hub_release_stream(h, s);
 }
 
-/* Everything that talks, with what descends from it. */
+/* Cancels every chat and notice task, with its descendants. */
 static void interrupt(struct conversation *conversation)
 {
     struct buf ids = {0};
@@ -125,7 +124,7 @@ static enum error find_fault(struct call *c, const struct agent *agent, const ch
     *ret_why = "\"agent\" names no configured agent";
     if (!agent)
         return ERR_BAD_REQUEST;
-    *ret_why = "the store does not take writes now";
+    *ret_why = "the store accepts no writes now";
     if (!hub_can_write(h))
         return ERR_OVERLOADED;
     *ret_why = "the gateway is stopping";
@@ -222,8 +221,8 @@ static void on_key_settled(struct waiter *w, int status)
         verb_chat_ask_key(c);
 }
 
-/* It has ended, or it or its events were removed, since its record was read, which is read again
- * when what is staged is on disk.  True when the answer is used up. */
+/* The task has ended, or it or its events were removed, since its record was read.  The record is
+ * read again when the staged changes are on disk.  True when the answer is used up. */
 static bool is_out_of_date(struct call *c, const struct stream *s, const struct task_record *task)
 {
     bool is_taken = !s && retention_has_taken(&c->hub->retention, task);

@@ -1,5 +1,5 @@
-/* The requests that change a conversation as a whole: its title, its end, and what is
- * acknowledged. */
+/* The requests that change a conversation as a whole: its title, its deletion, and
+ * acknowledgements. */
 #include "core/call.h"
 
 /* --- title ------------------------------------------------------------------------------------ */
@@ -14,7 +14,7 @@ static void on_title(void *arg, int status, struct answer *answer)
         call_fail(c, ERR_CONFLICT, IS_BEING_DELETED);
         return;
     }
-    if (c->conversation->deletions != c->n) { /* the answer may be of what is gone */
+    if (c->conversation->deletions != c->n) { /* the answer may describe a deleted one */
         if (c->asked_again) {
             call_fail(c, ERR_CONFLICT, IS_BEING_DELETED);
             return;
@@ -72,6 +72,7 @@ static void on_deleted(struct waiter *w, int status)
         call_ok(c);
 }
 
+/* All of its tasks have ended and are on disk as ended: now the whole conversation is removed. */
 static void remove_it(struct call *c)
 {
     c->conversation->refs++;
@@ -83,7 +84,7 @@ static void remove_it(struct call *c)
     call_wait(c, on_deleted);
 }
 
-/* Damage that hides whether it was listed does not keep it. */
+/* Damage that hides whether it was listed does not prevent the removal. */
 static void on_to_remove(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
@@ -92,8 +93,8 @@ static void on_to_remove(void *arg, int status, struct answer *answer)
     remove_it(c);
 }
 
-/* All of its tasks have ended and are on disk as ended: now it goes as a whole.  Watchers are told,
- * unless they never knew of it, which afterwards nobody could say. */
+/* All of its tasks have ended and are on disk as ended: now the whole conversation is removed.
+ * Watchers are told, unless they never knew of it, which cannot be found out afterwards. */
 static void look_and_remove(struct call *c)
 {
     if (!feed_has_readers(&c->owner->watch)) {
@@ -120,7 +121,8 @@ static void give_up_delete(struct call *c)
     call_write_failed(c);
 }
 
-/* A task that never was is as gone as one that has ended; a status says that the hub goes. */
+/* A task whose creation failed is as gone as one that has ended; a status means that the hub
+ * ends. */
 static void on_one_ended(struct waiter *w, int status)
 {
     struct call *c = container_of(w, struct call, waiter);
@@ -181,7 +183,7 @@ static bool came_before(const struct request *r, size_t at)
     return false;
 }
 
-/* Only a result that is there and was not acknowledged counts. */
+/* Counts only results that exist and were not acknowledged yet. */
 static void on_ack(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;

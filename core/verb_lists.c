@@ -1,4 +1,4 @@
-/* The lists of a conversation and of an owner, and what is pushed when they change. */
+/* The lists of a conversation and of an owner, and the pushes when they change. */
 #include <stdio.h>
 
 #include "core/call.h"
@@ -18,7 +18,7 @@ static void put_comma(struct buf *line)
         buf_putc(line, ',');
 }
 
-/* Appends one item, and says whether the list has room for more behind it. */
+/* Appends one item; false when the list has no room for another one after it. */
 static bool put_item(struct buf *line, size_t start, bool first, const struct buf *item)
 {
     if (!first && line->len - start + item->len > MAX_REPLY)
@@ -38,7 +38,7 @@ static void finish_list(struct call *c, struct buf *line, bool more)
     buf_done(line);
 }
 
-/* What is live is told from memory: there it is as committed as in the store, and newer. */
+/* Live tasks come from memory, where they are as committed as in the store, and newer. */
 static struct task_record newest(struct call *c, const struct task_record *task)
 {
     struct stream *s = hub_find_stream(c->hub, task->owner, task->conversation_id, task->task_id);
@@ -46,7 +46,7 @@ static struct task_record newest(struct call *c, const struct task_record *task)
 }
 
 /* The store has the newest first; the list shows the newest that fit, in order of creation.
- * put_before puts what must stand before them. */
+ * put_before puts what must come before them. */
 static bool put_tasks(struct call *c, struct buf *line, const struct answer *answer,
                       void (*put_before)(struct call *, struct buf *, struct str oldest))
 {
@@ -73,7 +73,7 @@ static bool put_tasks(struct call *c, struct buf *line, const struct answer *ans
 
 typedef void (*write_fn)(struct buf *out, const struct answer *answer, size_t i);
 
-/* Of a list that comes oldest first: when it does not all fit it is the newest that stay. */
+/* For a list that comes oldest first: when it does not fit, the newest stay. */
 static bool put_newest(struct buf *line, const struct answer *answer, size_t n, size_t room,
                        write_fn write)
 {
@@ -119,7 +119,7 @@ static struct query list_query(const struct call *c, enum query_kind kind)
                           .max_bytes = MAX_REPLY};
 }
 
-/* One of them ended while the list was read: it would be told as live behind its end. */
+/* A task ended while the list was read: it would be shown as live after its end. */
 static bool is_behind(struct call *c, const struct answer *answer)
 {
     for (size_t i = 0; i < answer->n_tasks; i++) {
@@ -237,7 +237,7 @@ static void release(struct call *c)
         opening_release(o);
 }
 
-/* The live tasks that are older than what the list shows: all live ones are shown. */
+/* The live tasks that are older than the list's oldest: all live ones are shown. */
 static void put_older_live(struct call *c, struct buf *line, struct str oldest)
 {
     struct conversation *conversation =
@@ -262,7 +262,7 @@ static bool open_failed(struct call *c, int status)
     if (c->session && o && o->fresh)
         opening_end(o);
     else
-        release(c); /* one that was there before goes on */
+        release(c); /* an earlier opening stays */
     call_store_failed(c, status);
     return true;
 }
@@ -280,7 +280,7 @@ static void on_open_tasks(void *arg, int status, struct answer *answer)
         memcpy(c->opening->newest, answer->tasks[0].task_id.p, TASK_ID_LEN);
     struct buf reply = *line;
     c->out = (struct buf){0};
-    /* The snapshot goes out before what the feed has: replies come first in a message. */
+    /* The snapshot goes out before the feed's lines: replies come first in a message. */
     release(c);
     call_reply(c, buf_str(&reply));
     buf_done(&reply);
@@ -307,8 +307,8 @@ static void on_open_messages(void *arg, int status, struct answer *answer)
     call_query(c, &q, on_open_tasks);
 }
 
-/* The feed is joined before the snapshot is read, and held until it has been sent: what changes
- * between the two comes once more, and nothing is missed. */
+/* The feed is joined before the snapshot is read, and held until it has been sent: a change between
+ * the two comes twice, and none is missed. */
 void verb_open(struct call *c)
 {
     if (c->session) {

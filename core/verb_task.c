@@ -1,5 +1,5 @@
-/* The requests about one task.  All look it up by (owner, conversation, task), and what is not
- * there for this owner gets one answer (promise 5). */
+/* The requests about one task.  All look it up by (owner, conversation, task), and a task that this
+ * owner cannot see gets one answer (promise 5). */
 #include "core/call.h"
 #include "core/session.h"
 
@@ -17,7 +17,7 @@ static void ask_store(struct call *c, store_query_fn done)
                done);
 }
 
-/* True when the call is over: the task is not there, or cannot be asked for. */
+/* True when the call is over: the task does not exist, or cannot be looked up. */
 static bool is_absent(struct call *c, int status)
 {
     if (status == 0)
@@ -29,7 +29,7 @@ static bool is_absent(struct call *c, int status)
     return true;
 }
 
-/* The record was read while the task lived, and it has ended since: it is read again.  True when
+/* The record was read while the task was live, and it has ended since: it is read again.  True when
  * the answer is used up. */
 static bool is_stale(struct call *c, const struct task_record *task, store_query_fn done)
 {
@@ -43,7 +43,7 @@ static bool is_stale(struct call *c, const struct task_record *task, store_query
     return true;
 }
 
-/* While it was looked up, the task may have become known: live, or read by somebody else. */
+/* The task may have become known during the look-up: live, or read by somebody else. */
 static struct stream *stream_for(struct call *c, const struct task_record *task)
 {
     struct stream *s = verb_task_find(c);
@@ -121,13 +121,13 @@ static void on_resume_settled(struct waiter *w, int status)
         ask_store(c, on_resume);
 }
 
-/* It, or its events, are being removed, or were since the record was read: it is read again when
- * that is on disk. */
+/* The task or its events are being removed, or were since the record was read: it is read again
+ * when the removal is on disk. */
 static bool is_taken(struct call *c, const struct task_record *task)
 {
     if (verb_task_find(c) || !retention_has_taken(&c->hub->retention, task))
         return false;
-    if (!hub_can_write(c->hub)) /* whether it has gone is not decided */
+    if (!hub_can_write(c->hub)) /* whether it is removed is not decided */
         call_read_failed(c);
     else if (call_may_ask_again(c, task))
         call_wait(c, on_resume_settled);
@@ -264,8 +264,8 @@ static void on_cancelled(struct waiter *w, int status)
     buf_done(&line);
 }
 
-/* The reply waits until everything staged so far is on disk: this intent, one that was asked
- * before, or the completion that was first. */
+/* The reply waits until everything staged so far is on disk: this intent, an earlier one, or the
+ * completion that came first. */
 static void wait_for_cancel(struct call *c)
 {
     call_wait(c, on_cancelled);
@@ -285,7 +285,7 @@ static void on_cancel(void *arg, int status, struct answer *answer)
     (void)answer;
     if (is_absent(c, status))
         return;
-    if (c->req.tree) /* it has ended, and what descends from it may not have */
+    if (c->req.tree) /* it has ended, but its descendants may be live */
         cancel_tree(c);
     wait_for_cancel(c);
 }
@@ -329,7 +329,7 @@ static void on_send(void *arg, int status, struct answer *answer)
 static const char *why_not_sent(enum error e)
 {
     return e == ERR_TASK_TERMINATED ? "the task has ended"
-           : e == ERR_NO_INBOX      ? "the task takes no messages"
+           : e == ERR_NO_INBOX      ? "the task accepts no messages"
                                     : "the task's inbox is full";
 }
 

@@ -12,13 +12,14 @@
 #define DESCRIPTORS_PER_TASK 4 /* models, agents and pages over HTTP */
 #define SOCKETS_TO_REFUSE 64
 
-/* What so many descriptors carry. */
+/* The limits that a number of descriptors allows. */
 struct carried {
     uint32_t processes, connections;
-    uint32_t sockets; /* connections, and those that are told that it is full */
+    uint32_t sockets; /* connections, and those that get "full" as an answer */
 };
 
-/* To what the limits need.  Agents and commands get back what it was (spawn_files). */
+/* Raises the limit to what the configuration needs.  Agents and commands get the old one
+ * (spawn_files). */
 static uint64_t wanted(const struct config *c)
 {
     uint64_t sockets = (uint64_t)c->rim_limits.connections + SOCKETS_TO_REFUSE;
@@ -49,7 +50,7 @@ static struct carried carried_by(uint64_t all, const struct config *c)
                             .sockets = sockets};
 }
 
-/* A limit that the configuration set is missed by whoever set it; the usual ones are generous. */
+/* An operator who has set a limit must learn that it is lower; the defaults are generous. */
 static void tell_lowered(const struct config *c, const struct carried *to)
 {
     const struct {
@@ -67,7 +68,7 @@ static void tell_lowered(const struct config *c, const struct carried *to)
     if (lowers_usual)
         log_event(LEVEL_INFO, "server", "limits", LOG_INT("processes", to->processes),
                   LOG_INT("connections", to->connections),
-                  LOG_TEXT("why", "there are no descriptors for more"));
+                  LOG_TEXT("why", "there are not enough descriptors for more"));
 }
 
 uint32_t descriptors_fit(struct config *config)
@@ -75,7 +76,7 @@ uint32_t descriptors_fit(struct config *config)
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) < 0)
         return UINT32_MAX;
-    (void)spawn_files(); /* noted before it is raised */
+    (void)spawn_files(); /* notes the limit before it is raised */
     uint64_t all = wanted(config);
     if (files.rlim_cur < all) {
         files.rlim_cur = all < files.rlim_max ? all : files.rlim_max;
@@ -98,10 +99,10 @@ void descriptors_tell(const struct config *config)
     struct carried to = carried_by(had > files.rlim_cur ? had : files.rlim_cur, config);
     if (to.processes < config->limits.processes)
         printf("limits.processes is %" PRIu32 ", and %" PRIu32 " where a gateway starts as this "
-               "does: there are no descriptors for more (ulimit -n)\n",
+               "does: there are not enough descriptors for more (ulimit -n)\n",
                config->limits.processes, to.processes);
     if (to.connections < config->rim_limits.connections)
         printf("limits.connections is %" PRIu32 ", and %" PRIu32 " where a gateway starts as this "
-               "does: there are no descriptors for more (ulimit -n)\n",
+               "does: there are not enough descriptors for more (ulimit -n)\n",
                config->rim_limits.connections, to.connections);
 }

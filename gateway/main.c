@@ -30,12 +30,12 @@ static const char usage[] =
     "\n"
     "  holdfast serve [--config FILE] [--listen HOST:PORT] [--data DIR]\n"
     "                 [--log-level debug|info|warn|error] [--log-format logfmt|json]\n"
-    "  holdfast check-config FILE         all faults of a configuration, each with its key\n"
-    "  holdfast print-config [FILE]       the configuration as it works, secrets masked\n"
-    "  holdfast keys                      all keys of the configuration\n"
+    "  holdfast check-config FILE         reports all faults of a configuration\n"
+    "  holdfast print-config [FILE]       prints the effective configuration without secrets\n"
+    "  holdfast keys                      lists all configuration keys\n"
     "  holdfast doctor [--data DIR] [--full]\n"
-    "                                     whether a data directory is sound; reads only\n"
-    "  holdfast backup [--data DIR] FILE  a copy of the database, also of a running gateway\n"
+    "                                     checks a data directory; only reads\n"
+    "  holdfast backup [--data DIR] FILE  copies the database, even of a running gateway\n"
     "  holdfast token --sub NAME [--ttl 1h] [--config FILE] [--data DIR]\n"
     "  holdfast version\n";
 
@@ -80,7 +80,7 @@ static bool read_options(int argc, char **argv, struct options *o)
     return true;
 }
 
-/* Prints the faults and is false when there are any. */
+/* Prints the faults; false when there are any. */
 static bool main_load(const struct options *o, struct config *ret)
 {
     struct buf faults = {0};
@@ -104,7 +104,7 @@ static void say_of_program(const char *line)
     fprintf(stderr, "warning: %s\n", line);
 }
 
-/* file: NULL for the log, at a start. */
+/* file: NULL at a start, for the log. */
 static void tell_warnings(const struct config *config, const char *file)
 {
     struct buf all = {0};
@@ -126,14 +126,13 @@ static int main_serve(const struct options *o)
     struct config config;
     if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
-    /* One arena for all threads: blocks are made by readers and freed by the loop, and an arena for
-     * each reader would keep what has passed through it (a replay of 200 MB kept 27 MiB). */
+    /* One arena for all threads: readers make blocks and the loop frees them, so an arena for each
+     * reader would keep everything that has passed through it (a replay of 200 MB kept 27 MiB). */
     mallopt(M_ARENA_MAX, 1);
     log_open((enum log_level)config.log.level, (enum log_format)config.log.format);
     if (privilege_is_root(geteuid()))
-        log_event(
-            LEVEL_ERROR, "server", "runs_as_root",
-            LOG_TEXT("why", "agents and commands have its rights: give it a user of its own"));
+        log_event(LEVEL_ERROR, "server", "runs_as_root",
+                  LOG_TEXT("why", "agents and commands have its rights: give it its own user"));
     tell_warnings(&config, NULL);
 #ifdef HOLDFAST_FAULTS
     const char *wrong = fault_open();
@@ -199,7 +198,7 @@ static int print_keys(void)
     return 0;
 }
 
-/* "90", "90s", "15m", "1h", "7d" in seconds; negative when it is none of these. */
+/* "90", "90s", "15m", "1h", "7d" in seconds; negative for anything else. */
 static int64_t seconds(const char *text)
 {
     static const struct {
@@ -293,9 +292,9 @@ static int chat(int argc, char **argv)
     return code;
 }
 
-/* What whoever started us left behind.  Without one of the first three descriptors the next socket
- * would be it, and the log would be written into that; a signal that is blocked would never stop
- * us. */
+/* Repairs what the process that started us left behind.  If one of the first three descriptors were
+ * closed, the next socket would get its number, and the log would go there; a signal that is
+ * blocked would never stop us. */
 static void leave_inheritance(void)
 {
     sigset_t none;
@@ -307,10 +306,11 @@ static void leave_inheritance(void)
         close(fd);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGCHLD, SIG_DFL); /* ignored, it would take the exit codes of children along */
+    signal(SIGCHLD, SIG_DFL); /* ignoring it would discard the children's exit codes */
 }
 
-/* The lines of one command, which begin two blanks in and go on further in; all of them for "". */
+/* The lines of one command, which begin two blanks in and continue further in; all of them for
+ * "". */
 static void print_usage_of(const char *command, const char *text)
 {
     bool is_its = false;
@@ -349,7 +349,7 @@ int main(int argc, char **argv)
         return keeper_main(argc, argv);
     leave_inheritance();
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a file at its limit is a full disk, and no end */
+    signal(SIGXFSZ, SIG_IGN); /* a file at its limit is a full disk, not a reason to die */
     if (wants_help(argc, argv))
         return 0;
     if (strcmp(command, "chat") == 0)

@@ -38,10 +38,10 @@ static void closes(struct server *s, struct buf *out, const char *name)
     metrics_put(out, name, "{code=\"none\"}", s->front.closes[countof(s->front.closes) - 1]);
 }
 
-/* Live tasks by status and agent, counted when asked for. */
+/* Live tasks by status and agent, counted on demand. */
 struct census {
     const struct server *server;
-    uint64_t (*n)[2]; /* by agent: pending, running; the last: agents that are no more */
+    uint64_t (*n)[2]; /* by agent: pending, running; the last: agents that no longer exist */
 };
 
 static void count_task(struct map_node *node, void *arg)
@@ -165,7 +165,7 @@ static void cache(struct server *s, struct buf *out, const char *name)
     metrics_put(out, name, "", s->hub.cache.bytes);
 }
 
-/* What is free is kept for what comes: much of it after a peak is no leak. */
+/* Free heap is kept for later use: a large share of it after a peak is not a leak. */
 static void heap(struct server *s, struct buf *out, const char *name)
 {
     struct mallinfo2 info = mallinfo2();
@@ -240,8 +240,7 @@ static void damages(struct server *s, struct buf *out, const char *name)
 
 static const struct metric metrics[] = {
     {"holdfast_connections", GAUGE, "Open WebSocket connections.", connections},
-    {"holdfast_closes_total", COUNTER, "Closed connections, by the code that we closed with.",
-     closes},
+    {"holdfast_closes_total", COUNTER, "Closed connections, by the gateway's close code.", closes},
     {"holdfast_tasks", GAUGE, "Live tasks, by status and agent.", tasks},
     {"holdfast_tasks_ended_total", COUNTER, "Ended tasks, by status.", tasks_ended},
     {"holdfast_events_total", COUNTER, "Committed events.", metrics_events},
@@ -251,7 +250,7 @@ static const struct metric metrics[] = {
      caught_up_time},
     {"holdfast_cancel_seconds", HISTOGRAM, "From a cancel to the end of its task.", cancel_time},
     {"holdfast_store_commits_total", COUNTER, "Committed batches.", commits},
-    {"holdfast_store_commit_failures_total", COUNTER, "Commits that failed and were tried again.",
+    {"holdfast_store_commit_failures_total", COUNTER, "Commits that failed and were retried.",
      commit_failures},
     {"holdfast_uncommitted_bytes", GAUGE, "Events that wait for their commit.", uncommitted},
     {"holdfast_store_queries", GAUGE, "Queries that wait for the store.", store_queries},
@@ -267,14 +266,12 @@ static const struct metric metrics[] = {
     {"holdfast_replay_cache_bytes", GAUGE, "Blocks of events in memory.", cache},
     {"holdfast_heap_bytes", GAUGE, "Memory that malloc holds, by whether it is in use.", heap},
     {"holdfast_retention_removed_total", COUNTER,
-     "Tasks that retention removed, and ended tasks of which it removed the events alone.",
-     removed},
-    {"holdfast_store_used_bytes", GAUGE, "What the store holds, seen every 10 s.", store_bytes},
-    {"holdfast_store_full_owners", GAUGE, "Owners who may store no more.", full_owners},
+     "Tasks removed by retention, and ended tasks that lost only their events.", removed},
+    {"holdfast_store_used_bytes", GAUGE, "Bytes in the store, checked every 10 s.", store_bytes},
+    {"holdfast_store_full_owners", GAUGE, "Owners whose share of the store is full.", full_owners},
     {"holdfast_webhook_messages_total", COUNTER,
-     "Messages to webhooks: delivered, given up, and tries that failed.", hook_tries},
-    {"holdfast_webhook_pending", GAUGE,
-     "Messages to webhooks that wait, as far as they are in memory.", hooks_pending},
+     "Messages to webhooks: delivered, given up, and failed attempts.", hook_tries},
+    {"holdfast_webhook_pending", GAUGE, "Messages to webhooks that wait in memory.", hooks_pending},
     {"holdfast_sent_bytes_total", COUNTER, "Bytes of messages sent.", sent},
 };
 

@@ -1,4 +1,4 @@
-/* metrics -- what an operator sees: Prometheus text, from one table.
+/* metrics -- Prometheus text for the operator, from one table.
  *
  * Thread:   loop.
  */
@@ -7,6 +7,6 @@
 
 #include "gateway/server.h"
 
-void metrics_write(void *server, struct buf *out); /* a struct server: as the front calls it */
+void metrics_write(void *server, struct buf *out); /* of a struct server, as the front calls it */
 
 #endif

@@ -16,7 +16,7 @@ void notify_manager(const char *state)
         return;
     memcpy(to.sun_path, path, n);
     if (*path == '@')
-        to.sun_path[0] = 0; /* a name that is in no directory */
+        to.sun_path[0] = 0; /* an abstract name, in no directory */
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return;

@@ -4,8 +4,8 @@
 #include "gateway/front/tls.h"
 #include "gateway/server.h"
 
-/* With keys where there were none, or without any, who is a guest would change, and what a guest
- * may do was checked at the start. */
+/* If keys were added where there were none, or all removed, other clients would become guests; and
+ * the rules for guests were checked at the start. */
 static bool is_of_a_kind(const struct config *running, const struct config *now)
 {
     return (now->auth.n_keys > 0) == (running->auth.n_keys > 0);
@@ -21,7 +21,8 @@ static struct auth *read_keys(const struct config *running, size_t *ret_n, struc
         if (is_of_a_kind(running, &now))
             auth = auth_open(&with, running->data, ret_faults);
         else
-            buf_puts(ret_faults, "auth.keys: whether there are any is settled at a start\n");
+            buf_puts(ret_faults,
+                     "auth.keys: adding the first key or removing the last one needs a restart\n");
     }
     config_done(&now);
     return auth;

@@ -1,11 +1,11 @@
-/* reload -- what is read again while the gateway runs: keys and the certificate.
+/* reload -- reads keys and the certificate again while the gateway runs.
  *
- * Shape:    of the configuration's file the list auth.keys alone, then what is in the files that it
- *           names, and those of tls.  Open connections stay: a token is checked once.
+ * Shape:    from the configuration's file only the list auth.keys, then the files that it names,
+ *           and those of tls.  Open connections stay: a token is checked once.
  * Thread:   loop; the files are read at once.
  * Owns:     nothing: the server has the new keys.
- * Errors:   what cannot be read, or a configuration with any fault, changes nothing, and is one
- *           line in the log.
+ * Errors:   when a file cannot be read, or the configuration has any fault, nothing changes, and
+ *           the log gets one line.
  */
 #ifndef GATEWAY_RELOAD_H
 #define GATEWAY_RELOAD_H

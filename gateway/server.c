@@ -23,8 +23,8 @@
 #include "gateway/store/store_locked.h"
 
 #define TICK_MS 1000
-#define CLOSE_WAIT_MS 1000 /* for the clients' side of the close handshake */
-#define END_WAIT_MS 2000   /* for what was told to end, at the stop */
+#define CLOSE_WAIT_MS 1000 /* how long clients may take for the close handshake */
+#define END_WAIT_MS 2000   /* at the stop, for everything that was told to end */
 
 /* --- the clock -------------------------------------------------------------------------------- */
 
@@ -49,7 +49,8 @@ static void report_damage(const char *task_id, uint64_t seq)
                       LOG_TEXT("why", "its events are not on disk as they were written"));
 }
 
-/* Ids and codes, never what is said.  A busy gateway ends more tasks than anybody reads lines. */
+/* Logs ids and codes, never contents.  A busy gateway ends more tasks than anybody can read
+ * lines. */
 static void report_task(const struct task_record *t)
 {
     enum task_status status = t->state.status;
@@ -90,7 +91,7 @@ static void on_drain(struct timer *timer)
 static void begin_drain(struct server *s)
 {
     if (s->front.phase >= FRONT_DRAINING) {
-        timer_arm(&s->hub.clock, &s->drain, s->hub.clock.now_ms); /* asked twice: at once */
+        timer_arm(&s->hub.clock, &s->drain, s->hub.clock.now_ms); /* asked twice: stop at once */
         return;
     }
     log_event(LEVEL_INFO, "server", "draining", LOG_INT("tasks", s->hub.n_live));
@@ -113,7 +114,7 @@ static void on_hangup(uv_signal_t *signal, int number)
     reload(signal->data);
 }
 
-/* The last task has ended and its end is sent, or the store takes no more writes: close. */
+/* The last task has ended and its end is sent, or the store accepts no more writes: close. */
 static void proceed_drain(struct server *s)
 {
     if (s->front.phase == FRONT_DRAINING && hub_is_over(&s->hub))
@@ -126,7 +127,7 @@ static void proceed_drain(struct server *s)
 
 /* --- the turn --------------------------------------------------------------------------------- */
 
-/* Said when it begins and when it is over, at most once a second each. */
+/* Logs when it begins and when it is over, at most once a second each. */
 static void report_checkpoints(struct server *s)
 {
     bool fail = s->sqlite && store_sqlite_checkpoints_fail(s->sqlite);
@@ -183,13 +184,13 @@ static bool has_input(struct server *s, int timeout)
     return poll(&backend, 1, timeout) > 0;
 }
 
-/* Whether the next turn has something to do at once, beside what it has to send. */
+/* Whether the next turn has something to do at once, besides sending. */
 static bool is_busy(struct server *s)
 {
     return time_to_timer(s) == 0 || has_input(s, 0);
 }
 
-/* The sleep is ours, not libuv's, so that the clock is right before the first callback. */
+/* The loop sleeps here, not in libuv, so that the clock is right before the first callback. */
 static void server_turn(struct server *s)
 {
     if (!s->busy && !s->stopped && list_is_empty(&s->hub.woken))
@@ -200,10 +201,10 @@ static void server_turn(struct server *s)
         clock_run(&s->hub.clock);
 
     s->busy = is_busy(s);
-    hub_submit(&s->hub, s->busy); /* what was staged is the next batch */
-    ws_flush_woken(&s->front);    /* what is committed goes out, many lines at once */
+    hub_submit(&s->hub, s->busy); /* the staged changes become the next batch */
+    ws_flush_woken(&s->front);    /* committed events go out, many lines at once */
     proceed_drain(s);
-    hub_reap(&s->hub); /* nobody is inside anything any more */
+    hub_reap(&s->hub); /* no function is active on them any more */
     ws_reap(&s->front);
 }
 
@@ -227,7 +228,7 @@ static bool open_store(struct server *s)
     }
     if (store_thread_open(&s->loop, s->store_ops, s->store, 0, &s->store_thread) < 0) {
         log_event(LEVEL_ERROR, "store", "cannot_start",
-                  LOG_TEXT("why", "no thread or reader to be had"));
+                  LOG_TEXT("why", "cannot create a thread or a reader"));
         return false;
     }
     return true;
@@ -323,7 +324,8 @@ static bool server_start(struct server *s)
     }
     s->fetcher = fetcher_open(&s->loop);
     if (!s->fetcher) {
-        log_event(LEVEL_ERROR, "fetch", "cannot_open", LOG_TEXT("why", "libcurl does not start"));
+        log_event(LEVEL_ERROR, "fetch", "cannot_open",
+                  LOG_TEXT("why", "libcurl cannot be initialized"));
         return false;
     }
     strays_watch(&s->loop, &s->sigchld);
@@ -362,7 +364,7 @@ static void on_end_timer(uv_timer_t *timer)
     timer->data = NULL;
 }
 
-/* Agents were killed: what is left of them is seen off, but nobody stays for what does not die. */
+/* Agents were killed: collects what is left of them, but does not wait for what does not die. */
 static void run_out(struct server *s)
 {
     uv_timer_t timer;
@@ -379,7 +381,7 @@ static void run_out(struct server *s)
 
 static void server_stop(struct server *s)
 {
-    if (s->store_thread) /* first: lws closes a descriptor twice, which must not be another's */
+    if (s->store_thread) /* first: lws closes a descriptor twice, and it must still be free */
         store_thread_close(s->store_thread, NULL, NULL);
     uv_signal_t *const signals[] = {&s->sigterm, &s->sigint, &s->sighup, &s->sigchld};
     for (size_t i = 0; i < countof(signals); i++)

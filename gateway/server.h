@@ -1,8 +1,8 @@
-/* server -- the loop thread: the turn, and all that lives for the whole of a run.
+/* server -- the loop thread: the turn, and everything that lives for a whole run.
  *
  * Shape:    one turn is: sleep until something is ready or due → carry out what is ready (uv_run) →
  *           timers → the end of the turn, a list in server_turn: submit the next batch, send to the
- *           woken, free what was closed.  Answers of the store come in as one async of the loop.
+ *           woken, free closed objects.  Answers of the store arrive as one async of the loop.
  * Thread:   loop.
  * Owns:     the hub, the store, the front.
  */
@@ -27,12 +27,12 @@ struct server {
     struct hub hub;
     struct front front;
     struct webhooks *webhooks;
-    struct fetcher *fetcher; /* requests of the agents' own */
+    struct fetcher *fetcher; /* the agents' own requests */
     struct terminal terminal;
     struct agent *agents;
     size_t n_agents;
     struct store_sqlite *sqlite;
-    void *store; /* the backend, whichever it is */
+    void *store; /* the backend, of either kind */
     const struct store_ops *store_ops;
     struct store_thread *store_thread;
 
@@ -40,13 +40,13 @@ struct server {
 
     bool failed, stopped, abandoned, hub_is_open;
     bool busy;        /* the next turn comes at once */
-    bool store_fails; /* as the log has it, and so is the next */
+    bool store_fails; /* as last logged */
     bool checkpoints_fail;
     struct timer drain;
     struct timer tick; /* heartbeats and slow readers: once a second */
 };
 
-/* Opens everything and runs until it has been stopped.  The exit code. */
+/* Opens everything and runs until it is stopped.  Returns the exit code. */
 int server_run(const struct config *config);
 void server_refresh_clock(struct server *s);
 

@@ -7,13 +7,13 @@
 #include "proto/str.h"
 
 /* Design.  Two tables say which members an event's data and a call have; a reader per kind checks
- * one and keeps what the struct has room for.  An optional member that is null counts as absent:
- * serializers write their empty fields so.
+ * one and keeps what the struct has room for.  An optional member that is null counts as absent,
+ * because serializers write their empty fields so.
  *
- * The arena is reserved once per line, so that spans stay where they are: a value has at most
- * three bytes for each of its text's (a broken byte becomes U+FFFD), and each is kept once. */
+ * The arena is reserved once per line, so that spans stay where they are: a value needs at most
+ * three bytes for each byte of its text (a broken byte becomes U+FFFD), and each is kept once. */
 
-#define KEEP_BYTES (256 * 1024) /* buffers that one long line has grown are not kept for ever */
+#define KEEP_BYTES (256 * 1024)         /* a buffer that one long line has grown further is freed */
 #define LONGEST_TIMEOUT_S 10000000000.0 /* 300 years; in milliseconds still far from overflow */
 
 enum kind {
@@ -101,7 +101,7 @@ struct fields {
 };
 #define FIELDS(table) .fields = (table), .n = countof(table)
 
-/* What an agent may say; the others are the gateway's own. */
+/* Events that an agent may send; the gateway alone sends the others. */
 static const struct fields line_events[N_EVENT_TYPES] = {
     [EVENT_THINKING] = {FIELDS(text_fields)},
     [EVENT_TOKEN] = {FIELDS(text_fields)},
@@ -309,8 +309,8 @@ static bool read_members(struct decoding *d, uint32_t object, struct fields tabl
 
 /* --- events and calls ------------------------------------------------------------------------- */
 
-/* data without what the gateway says in its own way: timeout_s becomes its expires_at, and the name
- * of a result is that of its call. */
+/* The data in the gateway's form: timeout_s becomes expires_at, and a result gets its call's
+ * name. */
 static struct str copy_without(struct agent_line_decoder *d, uint32_t data, const char *a,
                                const char *b)
 {
@@ -350,8 +350,7 @@ static bool decode_event(struct agent_line_decoder *d, uint32_t name, struct age
         return line_fail(line, "unknown event \"%s\"", quoted);
     }
     if (!is_result && !says_agent(line->event))
-        return line_fail(line, "event \"%s\" is made by the gateway alone",
-                         event_name(line->event));
+        return line_fail(line, "only the gateway makes event \"%s\"", event_name(line->event));
 
     struct decoding decoding = {d, line, is_result ? "result" : event_name(line->event)};
     uint32_t data = js_get(doc, 0, "data");
@@ -417,7 +416,7 @@ static void reset(struct buf *b)
     buf_clear(b);
 }
 
-/* Programs of some runtimes begin their output with a byte order mark. */
+/* Some runtimes begin their programs' output with a byte order mark. */
 static struct str without_mark(struct str text)
 {
     bool has_mark = text.n >= 3 && memcmp(text.p, "\xEF\xBB\xBF", 3) == 0;

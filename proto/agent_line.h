@@ -26,14 +26,14 @@ struct agent_line {
     enum event_type event;
     struct str
         data; /* compact JSON object, as the event's line carries it; LINE_RESULT: the result */
-    struct str text;     /* decoded value of text (token, thinking) or output (final_answer) */
-    struct str tool;     /* tool_call, tool_result: its name */
-    bool nameless;       /* tool_result: data has no name, which is that of the call with call_id */
-    double progress;     /* progress */
-    struct str input_id; /* input_required */
-    bool approval;       /* input_required: kind is approval */
+    struct str text;       /* decoded value of text (token, thinking) or output (final_answer) */
+    struct str tool;       /* tool_call, tool_result: its name */
+    bool nameless;         /* tool_result: data has no name; the call with call_id has it */
+    double progress;       /* progress */
+    struct str input_id;   /* input_required */
+    bool approval;         /* input_required: kind is approval */
     struct str option_ids; /* input_required: of its options, a NUL after each; n 0: none */
-    int64_t timeout_s;     /* input_required; -1 for ever */
+    int64_t timeout_s;     /* input_required; -1: no timeout */
     struct str call_id;    /* tool_call, tool_result, and calls */
     /* calls */
     struct str name;                      /* the tool's; LINE_SPAWN: the task's, NULL for none */
@@ -42,7 +42,7 @@ struct agent_line {
     struct str task_id, content;          /* LINE_SEND, LINE_CANCEL */
     bool tree;
     char error[256];
-    bool over_limit; /* the error is that something is too long (TASK_LIMIT), not a fault of form */
+    bool over_limit; /* something is too long (TASK_LIMIT), as opposed to malformed */
 };
 
 struct agent_line_decoder {
@@ -51,8 +51,8 @@ struct agent_line_decoder {
     struct buf json;  /* data or arguments, copied */
 };
 
-/* An empty line (white space only) is LINE_EMPTY. Unknown members are ignored, and a byte order
- * mark before the line. */
+/* An empty line (white space only) is LINE_EMPTY. Unknown members and a byte order mark before the
+ * line are ignored. */
 bool agent_line_decode(struct agent_line_decoder *d, struct str line, struct agent_line *ret)
     MUST_USE;
 void agent_line_done(struct agent_line_decoder *d);

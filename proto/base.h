@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Our own bugs end the process at once, in release builds too.  Never for input, disk or
+/* Bugs of our own end the process at once, in release builds too.  Never assert on input, disk or
  * network. */
 #define ASSERT(cond) ((cond) ? (void)0 : assert_failed(#cond, __FILE__, __LINE__))
 #define UNREACHABLE() assert_failed("unreachable", __FILE__, __LINE__)
@@ -25,8 +25,8 @@ _Noreturn void assert_failed(const char *what, const char *file, int line);
 /* Time is milliseconds everywhere: monotonic unless the name says wall. */
 typedef int64_t msec_t;
 
-/* A span of bytes that somebody else owns.  p is NULL for "absent" (JSON null); it is not
- * NUL-terminated and may hold NUL bytes. */
+/* A span of bytes that somebody else owns. p is NULL for "absent" (JSON null).  The bytes are not
+ * NUL-terminated and may contain NUL. */
 struct str {
     const char *p;
     size_t n;
@@ -49,7 +49,7 @@ void *xalloc(size_t bytes);
 void *xcalloc(size_t bytes);
 void *xrealloc(void *old, size_t bytes);
 char *xstrdup(struct str s); /* a NUL-terminated copy; NULL for STR_NULL */
-/* A span of bytes of its own, which str_free frees; STR_NULL stays STR_NULL. */
+/* A copy that str_free frees; STR_NULL stays STR_NULL. */
 struct str str_own(struct str s);
 void str_free(struct str *s);
 /* NULL when memory is out: for sizes that a peer or the configuration chooses. */

@@ -28,7 +28,7 @@ static int digit_of(char c)
     return c == '-' ? 62 : c == '_' ? 63 : -1;
 }
 
-/* One text for one value: bits that say nothing must be zero. */
+/* The encoding is canonical, so unused bits must be zero. */
 bool base64url_read(struct str text, struct buf *out)
 {
     uint32_t word = 0;

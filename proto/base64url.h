@@ -1,4 +1,4 @@
-/* base64url -- bytes as text that stands in a URL (RFC 4648, 5): canonical, and without padding.
+/* base64url -- bytes as text for URLs (RFC 4648, section 5): canonical, without padding.
  *
  * Thread:   any.
  */
@@ -8,7 +8,7 @@
 #include "proto/buf.h"
 
 void base64url_put(struct buf *out, const void *bytes, size_t n);
-/* Appends what a text stands for; false for any text that base64url_put does not write. */
+/* Appends the bytes that a text encodes; false for any text that base64url_put would not write. */
 bool base64url_read(struct str text, struct buf *out) MUST_USE;
 
 #endif

@@ -12,7 +12,7 @@ void buf_done(struct buf *b)
 
 #define MIN_CAP 56
 
-/* By half, so that what grows wastes a third at most; up to what the heap would round it to. */
+/* Grows by half, which wastes at most a third, and rounds up as the heap would. */
 static void buf_grow(struct buf *b, size_t need)
 {
     size_t cap = b->cap ? b->cap + b->cap / 2 : MIN_CAP;
@@ -26,7 +26,7 @@ static void buf_grow(struct buf *b, size_t need)
 char *buf_reserve(struct buf *b, size_t n)
 {
     if (b->cap - b->len <= n)
-        buf_grow(b, b->len + n + 1); /* one more than asked: the NUL */
+        buf_grow(b, b->len + n + 1); /* one byte more, for the NUL */
     return b->bytes + b->len;
 }
 

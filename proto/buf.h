@@ -1,10 +1,10 @@
 /* buf -- growable bytes.
  *
- * Shape:    a zeroed struct is a valid empty buffer.  bytes[len] is always a readable NUL once
- *           anything was put.
+ * Shape:    a zeroed struct is a valid empty buffer.  Once anything was put, bytes[len] is always a
+ *           readable NUL.
  * Thread:   any; one at a time.
  * Owns:     its bytes; buf_done frees them, buf_take hands them over (free() them).
- * Errors:   growth aborts when memory is out.  Whoever puts bytes that a peer sizes checks the
+ * Errors:   growth aborts when memory is out.  When a peer chooses the size, the caller checks the
  *           limit first (limits.h).
  */
 #ifndef PROTO_BUF_H
@@ -23,7 +23,8 @@ static inline void buf_clear(struct buf *b)
 {
     b->len = 0;
 }
-/* Room for n more bytes, returned as a pointer behind the last one; add to len what was used. */
+/* Makes room for n more bytes and returns a pointer to the end of the contents; add the bytes used
+ * to len. */
 char *buf_reserve(struct buf *b, size_t n);
 void buf_put(struct buf *b, const void *bytes, size_t n);
 void buf_putc(struct buf *b, char c);
@@ -34,7 +35,7 @@ static inline void buf_putstr(struct buf *b, struct str s)
 }
 void buf_putf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void buf_put_u64(struct buf *b, uint64_t n);
-size_t u64_digits(uint64_t n); /* that buf_put_u64 takes */
+size_t u64_digits(uint64_t n); /* digits that buf_put_u64 writes */
 /* Drops n bytes at the front (memmove: for small remainders). */
 void buf_consume(struct buf *b, size_t n);
 char *buf_take(struct buf *b);

@@ -1,11 +1,11 @@
 #include "proto/event_head.h"
 
-/* Design.  A run is found first and written then, for its line begins with the last one's seq.
- * Joining is a matter of bytes: our lines hold compact JSON without \u escapes of surrogates, so
- * the texts' escaped forms, put together, are the escaped form of the text put together.
+/* Design.  A run is found before it is written, because its line begins with the last event's seq.
+ * Joining works on bytes: our lines hold compact JSON without \u escapes of surrogates, so the
+ * escaped forms of the texts, joined, are the escaped form of the joined text.
  *
  * The next line joins a run when it is the same kind of event, has text and nothing else, follows
- * without a hole (a reader checks `from` = last + 1), and the merged line still fits. */
+ * without a gap (a reader checks that `from` = last + 1), and the merged line still fits. */
 
 struct piece {
     struct str line; /* with its newline */
@@ -24,8 +24,7 @@ static bool lone_text(struct str data, struct str *ret)
     const char *text = data.p + before.n, *last = data.p + data.n - behind.n;
     if (memcmp(last, behind.p, behind.n) != 0)
         return false;
-    for (const char *at = text;
-         ;) { /* the string's end must be the first quote that is not escaped */
+    for (const char *at = text;;) { /* the string must end at the first quote that is not escaped */
         const char *quote = memchr(at, '"', (size_t)(last + 1 - at));
         size_t slashes = 0;
         while (quote - slashes > text && quote[-1 - (ptrdiff_t)slashes] == '\\')
@@ -51,8 +50,8 @@ static struct piece next_piece(struct str rest)
     return piece;
 }
 
-/* The length of the run's line with next as its last piece, of which text_len bytes are text: what
- * next's own line has around its text, and the from. */
+/* The length of the run's line when next is its last piece and text_len bytes of it are text: the
+ * parts of next's own line around its text, and `from`. */
 static size_t merged_len(const struct piece *next, uint64_t from, size_t text_len)
 {
     size_t around = next->line.n - next->text.n;
@@ -69,7 +68,7 @@ static bool joins(const struct piece *last, const struct piece *next, uint64_t f
            merged_len(next, from, text_len + next->text.n) <= MAX_MESSAGE_OUT;
 }
 
-/* One line for the run from first to last; its pieces stand one behind the other. */
+/* One line for the run from first to last, whose pieces stand in sequence. */
 static void coalesce_put_run(struct buf *out, const struct piece *first, const struct piece *last)
 {
     const char *task_id = first->line.p + sizeof(EVENT_PREFIX) - 1;

@@ -58,7 +58,7 @@ const char *model_reason_text(enum model_reason reason)
 
 #define MODEL_FAILED "agent_error: model: "
 
-/* The word that follows MODEL_FAILED; STR_NULL: none does. */
+/* The word after MODEL_FAILED, or STR_NULL. */
 static struct str reason_in(struct str message)
 {
     size_t n = sizeof MODEL_FAILED - 1;

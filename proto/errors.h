@@ -24,7 +24,7 @@
     X(ERR_UNSUPPORTED, "unsupported", 400)         \
     X(ERR_INTERNAL, "internal", 500)
 
-/* What is told of a task that is not there for this owner, whatever the reason (promise 5). */
+/* The message for any task that this owner cannot see, whatever the reason (promise 5). */
 #define NO_SUCH_TASK "no such task"
 
 enum error {
@@ -34,7 +34,7 @@ enum error {
 #undef X
 };
 
-/* X(enum name, wire code): why a task failed; the message always contains the word */
+/* X(enum name, wire code): why a task failed; the message always contains the code */
 #define TASK_ERROR_TABLE(X)              \
     X(TASK_AGENT_ERROR, "agent_error")   \
     X(TASK_TIMEOUT, "timeout")           \
@@ -51,8 +51,8 @@ enum task_error {
 #undef X
 };
 
-/* X(enum name, wire word, what is told where a model's server is not quoted): why a model failed.
- * In a task's record the word stands in the message, "agent_error: model: model_busy: …". */
+/* X(enum name, wire word, message where a model's server is not quoted): why a model failed.  In a
+ * task's record the word is part of the message, "agent_error: model: model_busy: …". */
 #define MODEL_REASON_TABLE(X)                                                             \
     X(MODEL_BUSY, "model_busy", "the model is busy, or its quota is used up")             \
     X(MODEL_OVERLOADED, "model_overloaded", "the model's server is overloaded")           \
@@ -90,21 +90,20 @@ enum close_code {
 const char *error_code(enum error e); /* "not_found" */
 int error_status(enum error e);       /* HTTP: 404 */
 const char *task_error_code(enum task_error e);
-/* Appends {"code":…,"message":…}; the word of a reason is taken out of the message and becomes
- * "reason". */
+/* Appends {"code":…,"message":…}; moves a reason's word from the message to "reason". */
 void task_error_put(struct buf *out, enum task_error e, struct str message);
 const char *model_reason_word(enum model_reason reason); /* "" for MODEL_FAULT_OTHER */
 const char *model_reason_text(enum model_reason reason);
 const char *close_text(enum close_code c);
 
-#define ERROR_RETRY_MS 1000 /* what a client is told to wait where nobody knows better */
+#define ERROR_RETRY_MS 1000 /* how long a client should wait when nobody knows better */
 
 #define RETRY_USUAL (-1)
 #define RETRY_NEVER (-2)
 
-/* Appends `{"type":"error",…}` without a newline.  id is the echoed id's value, STR_NULL for none;
- * retry_after_ms and head are left out when negative, but rate_limited and overloaded tell
- * ERROR_RETRY_MS for RETRY_USUAL, and none for RETRY_NEVER: no waiting helps. */
+/* Appends `{"type":"error",…}` without a newline. id is the echoed id's value, STR_NULL for none.
+ * Negative values of retry_after_ms and head are left out, except that rate_limited and overloaded
+ * send ERROR_RETRY_MS for RETRY_USUAL; RETRY_NEVER sends none, because waiting does not help. */
 void error_line(struct buf *out, enum error e, struct str id, const char *message,
                 msec_t retry_after_ms, int64_t head);
 

@@ -62,13 +62,13 @@ void event_line(struct buf *out, const char task_id[TASK_ID_LEN], uint64_t seq, 
                 enum event_type event, struct str data)
 {
     ASSERT((unsigned)event < N_EVENT_TYPES);
-    buf_reserve(out, line_bytes(seq, ts_wall_ms, event, data)); /* one growth, by no more */
+    buf_reserve(out, line_bytes(seq, ts_wall_ms, event, data)); /* grows once, by exactly this */
     event_put_head(out, task_id, seq, seq, ts_wall_ms, event);
     buf_putstr(out, data);
     buf_put(out, "}\n", 2);
 }
 
-/* What is left of a line that is taken apart from the left. */
+/* Consumes the expected text at the front of rest; false when something else stands there. */
 static bool event_take(struct str *rest, struct str expected)
 {
     if (rest->n < expected.n || memcmp(rest->p, expected.p, expected.n) != 0)

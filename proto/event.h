@@ -1,8 +1,8 @@
 /* event -- the events of a task and their wire lines (PROTOCOL.md section 4).
  *
  * Shape:    a line is {"type":"event","task_id":"<26>","seq":N,"ts":N,"event":"…","data":{…}}\n and
- *           is encoded once, at birth; journal, replay and subscribers all carry these bytes.
- *           The prefix before seq has one fixed length: EVENT_SEQ_AT.
+ *           is encoded once, when the event is made; journal, replay and subscribers carry these
+ *           bytes.  The prefix before seq has one fixed length: EVENT_SEQ_AT.
  * Thread:   any.
  */
 #ifndef PROTO_EVENT_H
@@ -11,7 +11,7 @@
 #include "proto/js.h"
 #include "proto/limits.h"
 
-/* X(enum name, wire name, may an agent say it) */
+/* X(enum name, wire name, whether an agent may send it) */
 #define EVENT_TABLE(X)                               \
     X(EVENT_TASK_CREATED, "task.created", false)     \
     X(EVENT_TASK_STARTED, "task.started", false)     \
@@ -46,13 +46,13 @@ static inline bool event_is_terminal(enum event_type e)
     return e == EVENT_TASK_COMPLETED || e == EVENT_TASK_FAILED;
 }
 
-/* Appends one line with its newline.  data is a ready JSON object, "{}" for none. */
+/* Appends one line with its newline. data is a complete JSON object, "{}" for none. */
 void event_line(struct buf *out, const char task_id[TASK_ID_LEN], uint64_t seq, int64_t ts_wall_ms,
                 enum event_type event, struct str data);
 
-/* The seq of a line that event_line made; asserts that it is one. */
+/* The seq of a line; asserts that event_line made it. */
 uint64_t event_line_seq(const char *line, size_t len);
-/* Whether these are whole lines of one task, with the seqs first to last: for what was on a
+/* Whether these are whole lines of one task with the seqs first to last; checks what was read from
  * disk. */
 bool event_lines_are(struct str lines, uint64_t first, uint64_t last);
 /* The parts of such a line (spans into it).  data is its raw JSON object. */
@@ -64,13 +64,13 @@ struct event_parts {
 };
 bool event_line_split(struct str line, struct event_parts *ret) MUST_USE;
 
-/* Merges runs of consecutive token (or thinking) events whose data is {"text":…} alone and appends
- * what comes out: the merged line has the last one's seq and ts, and "from", the first one's seq,
- * behind "seq".  lines are whole lines of one task, in order.  A run is cut so that no merged
- * line passes MAX_MESSAGE_OUT; a run of one stays as it is. */
+/* Merges runs of consecutive token (or thinking) events whose data is {"text":…} alone, and appends
+ * the result.  A merged line has the last event's seq and ts, and after "seq" a "from" with the
+ * first one's seq. lines are whole lines of one task, in order.  A run is cut so that no merged
+ * line exceeds MAX_MESSAGE_OUT; a run of one stays as it is. */
 void event_coalesce(struct str lines, struct buf *out);
-/* Adds the member "output" to an event's data: as much of the text, MAX_OUTPUT bytes at most, as
- * its line can carry when it is quoted; returns what that is. */
+/* Adds the member "output" to an event's data: as much of the text as fits into the line when
+ * quoted, MAX_OUTPUT bytes at most.  Returns that part. */
 struct str event_put_output(struct buf *data, struct str text);
 
 #endif

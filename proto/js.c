@@ -8,21 +8,20 @@
 #include "proto/str.h"
 
 /* Design.  One loop, two steps: read_value takes a scalar or opens a container; advance takes what
- * stands between two values (closers, a comma, a key and its colon).  The stack holds the open
- * containers' node numbers, so a hostile nesting costs 4 bytes a level and ends at MAX_JSON_DEPTH;
- * what we wrap in a line of our own may have been at that limit, so our texts may go deeper.
+ * stands between two values (closers, a comma, a key and its colon).  The stack holds the node
+ * numbers of open containers, so hostile nesting costs 4 bytes a level and ends at MAX_JSON_DEPTH.
+ * Our own texts may be deeper, because they wrap values that may have been at that limit.
  *
- * Invariants: every node's next is set when its text has been read; nodes may move (growth), so
- * code holds numbers, not pointers; a string node that is not plain was checked escape by escape,
- * so that js_char need not check again.
+ * Invariants: a node's next is set once its text has been read; nodes may move (growth), so code
+ * holds numbers, not pointers; a string node that is not plain was checked escape by escape, so
+ * that js_char need not check again.
  *
- * Duplicate keys are looked for when an object closes: pair by pair up to FEW_KEYS, by sorting
- * above (n log n whatever the keys are; a hash table would need a secret).  A duplicate does not
- * stop the reading: the text is whole, and who wants to answer it may read the nodes. */
+ * Duplicate keys are searched when an object closes: pair by pair up to FEW_KEYS, by sorting above
+ * (n log n for any keys; a hash table would need a secret).  A duplicate does not stop the reading:
+ * the text is whole, and a caller that wants to answer it may read the nodes. */
 
 #define FEW_KEYS 16
-#define KEEP_NODES \
-    8192 /* a doc that grew beyond this gives its memory back before the next parse */
+#define KEEP_NODES 8192 /* a doc that grew beyond this frees its memory before the next parse */
 
 const char js_duplicate_key[] = "duplicate key", js_out_of_memory[] = "out of memory";
 static const char unexpected_end[] = "unexpected end";
@@ -33,7 +32,7 @@ struct parser {
     enum js_flags flags;
     bool fresh; /* the innermost container has no child yet */
     unsigned depth;
-    uint32_t duplicate; /* the first key that repeats another, by place; 0 for none */
+    uint32_t duplicate; /* the first key in the text that repeats another; 0 for none */
     uint32_t open[MAX_JSON_DEPTH + MAX_JSON_WRAP];
 };
 
@@ -64,7 +63,7 @@ static bool js_grow(struct parser *p)
     return true;
 }
 
-/* Adds the node that spans from..to, as a child of the innermost container. */
+/* Adds a node for from..to as a child of the innermost container. */
 static bool js_add(struct parser *p, enum js_type type, const char *from, const char *to)
 {
     struct js_doc *doc = p->doc;
@@ -99,7 +98,7 @@ static struct key key_of(const struct js_doc *doc, uint32_t node)
     return (struct key){doc->text + n->at, n->len, n->plain};
 }
 
-/* Orders keys by their values; for plain ones that is the order of their bytes. */
+/* Orders keys by their values; for plain keys that is byte order. */
 static int compare_keys(const void *one, const void *other)
 {
     const struct key *a = one, *b = other;
@@ -203,7 +202,7 @@ static bool is_hex(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/* The place behind the escape at p; NULL when it is none. */
+/* The end of the escape at p; NULL when it is not a valid one. */
 static const char *skip_escape(const char *p, const char *end)
 {
     if (end - p < 2)
@@ -263,7 +262,7 @@ static const char *skip_digits(const char *at, const char *end)
     return at;
 }
 
-/* Plain integer syntax, with a magnitude beyond 2^53-1. */
+/* Plain integer syntax with a magnitude above 2^53-1. */
 static bool is_unsafe_integer(const char *p, size_t n)
 {
     static const char limit[] = "9007199254740991";
@@ -358,7 +357,7 @@ static bool read_key(struct parser *p)
     return true;
 }
 
-/* Goes on to where the next value begins, or closes everything: then depth is 0. */
+/* Moves to the next value, or closes every container: then depth is 0. */
 static bool advance(struct parser *p)
 {
     while (p->depth > 0) {
@@ -390,7 +389,7 @@ static bool read_document(struct parser *p)
     } while (p->depth > 0);
     skip_space(p);
     if (p->at < p->end)
-        return js_fail(p, "unexpected text behind the value", p->at);
+        return js_fail(p, "unexpected text after the value", p->at);
     return true;
 }
 
@@ -465,7 +464,7 @@ bool js_int(const struct js_doc *d, uint32_t node, int64_t *ret)
         if (!is_digit(raw.p[i]))
             return false;
         int digit = raw.p[i] - '0';
-        /* Counted below zero: INT64_MIN has no positive twin. */
+        /* Accumulates below zero, because INT64_MIN has no positive counterpart. */
         if (__builtin_mul_overflow(value, 10, &value) ||
             __builtin_sub_overflow(value, digit, &value))
             return false;

@@ -3,16 +3,16 @@
 #include "proto/js_scan.h"
 #include "proto/limits.h"
 
-/* Design.  Strings go out in runs: clean_run finds how far the bytes stand for themselves, one
- * memcpy takes them, and only what stopped the run is looked at.  js_copy walks the flat nodes in
- * order; its stack holds the open containers, as the reader's does. */
+/* Design.  Strings are written in runs: clean_run finds how many bytes need no escape, one memcpy
+ * takes them, and only what stopped the run is examined.  js_copy walks the flat nodes in order;
+ * its stack holds the open containers, as the reader's does. */
 
 static unsigned hex_digit(char c)
 {
     return (unsigned)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
 }
 
-/* The number of the escape \uXXXX at p; UINT32_MAX when none stands there. */
+/* The number of the escape \uXXXX at p; UINT32_MAX when there is none. */
 static uint32_t unicode_escape(const char *p, const char *end)
 {
     if (end - p < 6 || p[0] != '\\' || p[1] != 'u')
@@ -81,7 +81,7 @@ static void put_escaped(struct buf *out, uint32_t c)
     buf_put(out, (char[]){'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]}, 6);
 }
 
-/* The characters of a string with escapes, each put by put; what needs none comes in runs. */
+/* Passes the characters of a string with escapes to put; what needs no escape comes in runs. */
 static void put_each(struct str raw, void (*put)(struct buf *out, uint32_t c), struct buf *out)
 {
     for (const char *p = raw.p, *end = raw.p + raw.n; p < end;) {
@@ -124,12 +124,12 @@ static void copy_string(const struct js_doc *d, uint32_t node, struct buf *out)
 }
 
 struct copy_level {
-    uint32_t end; /* the node number behind the container */
+    uint32_t end; /* the node number after the container */
     bool object;
-    bool value_next; /* an object's key was written, its value comes */
+    bool value_next; /* an object's key was written, its value is next */
 };
 
-/* What stands before the next child. */
+/* Writes what stands before the next child. */
 static void put_separator(struct buf *out, struct copy_level *level, bool first)
 {
     if (level->value_next)

@@ -7,7 +7,7 @@ static bool is_tame(uint32_t c)
     return c >= 0x20 && c != '"' && (c < 0x7F || c > 0x9F) && c != UTF8_REPLACEMENT;
 }
 
-/* Adds one character; false, with dots in its place, when there is no room. */
+/* Adds one character; false when there is no room: dots take its place. */
 static bool quote_put(char text[QUOTE_SIZE], size_t *n, uint32_t c)
 {
     char bytes[4];

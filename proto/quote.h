@@ -1,4 +1,4 @@
-/* quote -- a piece of a peer's text made fit to stand in an error message.  Internal to proto/.
+/* quote -- makes a piece of a peer's text fit for an error message.  Internal to proto/.
  *
  * Thread:   any.
  */
@@ -9,11 +9,11 @@
 
 #define QUOTE_SIZE 48
 
-/* Reads a JSON string's raw text (that js_parse has checked) up to end or its closing quote, and
- * writes its first 40 bytes or so, as valid UTF-8 with a NUL: what is cut off shows as "...",
- * controls, quotes and broken bytes as '?'. */
+/* Reads a JSON string's raw text (checked by js_parse) up to end or its closing quote, and writes
+ * about its first 40 bytes as valid UTF-8 with a NUL: "..." marks a cut, '?' stands for controls,
+ * quotes and broken bytes. */
 void quote_raw(const char *p, const char *end, char ret_text[QUOTE_SIZE]);
-/* The same of any bytes, escapes not understood. */
+/* The same for any bytes; escapes are not understood. */
 void quote_text(struct str text, char ret_text[QUOTE_SIZE]);
 
 #endif

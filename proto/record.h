@@ -1,4 +1,4 @@
-/* record -- what is known of a task, a message and a conversation, and how it reads on the wire.
+/* record -- what is known about a task, a message and a conversation, and how it reads on the wire.
  *
  * Shape:    plain structs; strings are spans that somebody else owns (an arena, the batch, the
  *           task).  The store writes and reads these, the wire shows them.
@@ -22,7 +22,7 @@ enum task_status {
 enum task_type { TYPE_CHAT, TYPE_BACKGROUND, TYPE_CHILD, TYPE_NOTICE };
 enum message_role { ROLE_USER, ROLE_ASSISTANT, ROLE_SYSTEM };
 
-/* The columns of a task beside its key, each in one place: the record, its copies, and what every
+/* The columns of a task besides its key, each in one place: the record, its copies, and what every
  * store binds and reads come from these tables.  A new column is a row here and in the schema of
  * each store on disk.  N: a number or flag, R: a real number, T: a text, NULL for none. */
 #define TASK_FIXED_NUMBERS(N)                                                  \
@@ -42,40 +42,40 @@ enum message_role { ROLE_USER, ROLE_ASSISTANT, ROLE_SYSTEM };
     T(parent_run_id)        \
     T(parent_call_id)       \
     T(parent_agent_id)      \
-    T(ancestors) /* ids of all above it, the eldest first; not on the wire */
+    T(ancestors) /* ids of its ancestors, eldest first; not on the wire */
 #define TASK_INPUT_TEXTS(T) \
     T(input)                \
     T(metadata) /* JSON object */
-/* What the task's agent is given in place of the conversation's messages: a JSON array of them. A
- * store keeps it until the task has ended, and QUERY_LIVE alone tells it; not on the wire. */
+/* The messages that the task's agent gets instead of the conversation's: a JSON array.  A store
+ * keeps it until the task has ended, and only QUERY_LIVE returns it; not on the wire. */
 #define TASK_CONTEXT_TEXTS(T) T(context)
-#define TASK_STATE_NUMBERS(N, R)                                           \
-    N(enum task_status, status)                                            \
-    N(enum task_error, error)                                              \
-    R(progress)                                                            \
-    N(uint64_t, first) /* oldest seq that retention has kept; 1 for all */ \
-    N(uint64_t, head)  /* newest seq; the terminal event's when ended */   \
-    N(int64_t, cancel_requested_at)                                        \
-    N(int64_t, started_at)                                                 \
-    N(int64_t, completed_at)                                               \
-    N(bool, output_truncated)                                              \
-    N(bool, acked) /* a background result that its reader has acknowledged */
+#define TASK_STATE_NUMBERS(N, R)                                                 \
+    N(enum task_status, status)                                                  \
+    N(enum task_error, error)                                                    \
+    R(progress)                                                                  \
+    N(uint64_t, first) /* oldest seq that retention has kept; 1: all are kept */ \
+    N(uint64_t, head)  /* newest seq; the terminal event's when ended */         \
+    N(int64_t, cancel_requested_at)                                              \
+    N(int64_t, started_at)                                                       \
+    N(int64_t, completed_at)                                                     \
+    N(bool, output_truncated)                                                    \
+    N(bool, acked) /* a background result that a client has acknowledged */
 #define TASK_STATE_TEXTS(T) \
     T(error_message)        \
     T(waiting_for) /* input_id of the oldest open question */
-/* The JSON array of answers has input_id and answer by turns, null for none, an object for a long
- * one; it comes with the end, where there were questions, and is not on the wire. */
-#define TASK_LONG_TEXTS(T)            \
-    T(output)      /* with the end */ \
-    T(result)      /* JSON */         \
-    T(undelivered) /* JSON array */   \
+/* The JSON array of answers holds input_id and answer by turns, null for none, an object for a long
+ * one.  It is written with the end if there were questions, and is not on the wire. */
+#define TASK_LONG_TEXTS(T)                    \
+    T(output)      /* written with the end */ \
+    T(result)      /* JSON */                 \
+    T(undelivered) /* JSON array */           \
     T(answers)
 
 #define TASK_NUMBER_MEMBER(type, name) type name;
 #define TASK_REAL_MEMBER(name) double name;
 #define TASK_TEXT_MEMBER(name) struct str name;
 
-/* What changes while a task lives. */
+/* The columns that change while a task is live. */
 struct task_state {
     TASK_STATE_NUMBERS(TASK_NUMBER_MEMBER, TASK_REAL_MEMBER)
     TASK_STATE_TEXTS(TASK_TEXT_MEMBER)
@@ -83,13 +83,13 @@ struct task_state {
 };
 
 struct task_record {
-    int64_t key; /* the store's number of the task, given by core, never reused */
+    int64_t key; /* the task's number in the store, given by core, never reused */
     TASK_FIXED_NUMBERS(TASK_NUMBER_MEMBER)
     TASK_NAMES(TASK_TEXT_MEMBER)
     TASK_FIXED_TEXTS(TASK_TEXT_MEMBER)
     TASK_INPUT_TEXTS(TASK_TEXT_MEMBER)
     TASK_CONTEXT_TEXTS(TASK_TEXT_MEMBER)
-    int64_t event_bytes; /* of its events in the store, where a query says so; not on the wire */
+    int64_t event_bytes; /* of its events in the store, when a query asks for it; not on the wire */
     struct task_state state;
 };
 
@@ -108,25 +108,25 @@ struct conversation_record {
     struct str agent; /* of its last chat; NULL for none; not on the wire */
     int64_t updated_at;
     uint32_t running; /* live tasks */
-    uint32_t notices; /* turns in a row that the gateway started by itself; not on the wire */
+    uint32_t notices; /* consecutive turns that the gateway started by itself; not on the wire */
     bool unlisted;    /* lists leave it out; not on the wire */
 };
 
-/* Something has ended, and the conversation's agent is still to be told. */
+/* Something has ended, and the conversation's agent has not been told yet. */
 struct notice_record {
-    int64_t key; /* of what has ended */
-    bool silent; /* starts no turn: told in the next one */
+    int64_t key; /* the key of what has ended */
+    bool silent; /* starts no turn: delivered with the next one */
     struct str owner, conversation_id;
-    struct str agent; /* whose task it was */
+    struct str agent; /* the agent whose task it was */
     struct str text;
-    struct str source; /* of what is no task: its notice_source.key */
+    struct str source; /* notice_source.key of something that is not a task */
 };
 
-/* Something that another server is to be told. */
+/* A webhook call that has not been delivered yet. */
 struct outbox_record {
     int64_t key;     /* given by core, never reused */
-    struct str hook; /* the name of whom to tell */
-    struct str id;   /* a ULID: the same at each try */
+    struct str hook; /* the name of the receiver */
+    struct str id;   /* a ULID: the same in each attempt */
     int64_t at;      /* Unix ms */
     struct str body; /* JSON */
 };
@@ -138,16 +138,16 @@ static inline bool status_is_terminal(enum task_status s)
 const char *status_name(enum task_status s);
 bool status_find(struct str name, enum task_status *ret);
 const char *type_name(enum task_type t);
-/* Whether it is a turn of its conversation: it reads and writes its messages. */
+/* Whether the task is a turn of its conversation: one that reads and writes its messages. */
 static inline bool type_is_turn(enum task_type t)
 {
     return t == TYPE_CHAT || t == TYPE_NOTICE;
 }
 const char *role_name(enum message_role r);
 
-/* Appends the task summary of PROTOCOL.md section 3, its members in that order, null, false and
- * empty ones left out except status, head and progress.  brief leaves out output, result, metadata
- * and undelivered, as lists and pushes do. */
+/* Appends the task summary of PROTOCOL.md section 3, with the members in that order; null, false
+ * and empty ones are left out except status, head and progress. brief leaves out output, result,
+ * metadata and undelivered, as lists and pushes do. */
 void task_write(struct buf *out, const struct task_record *task, bool brief);
 void message_write(struct buf *out, const struct message_record *message);
 void conversation_write(struct buf *out, const struct conversation_record *conversation);

@@ -8,14 +8,14 @@
 
 /* Design.  The order of the checks is part of the wire:
  *   1. the text: JSON, an object, no key twice, a type that is a string (else it is malformed);
- *   2. the id, so that everything after this can be answered under it;
- *   3. the type: one that we know;
- *   4. the fields of the verb, in the order of its table, then integers that nobody asked for;
- *   5. of a VERB_TASK the two ids, last: who sees not_found knows that all else was right, and
- *      learns nothing of the task, whatever was wrong with the ids (promise 5).
+ *   2. the id, so that every later fault can be answered with it;
+ *   3. the type: a known one;
+ *   4. the fields of the verb, in the order of its table, then integers in unknown fields;
+ *   5. for a VERB_TASK the two ids, last: not_found then means that everything else was right, and
+ *      says nothing about the task, whatever was wrong with the ids (promise 5).
  *
  * One block holds everything.  Values are never longer than their text, so the line's length is
- * room enough for all of them; ack's array of spans stands before them. */
+ * enough room for all; ack's array of spans stands before them. */
 
 static const struct {
     const char *name;
@@ -56,10 +56,10 @@ bool task_name_is_valid(struct str name)
     return name.n >= 1 && name.n <= MAX_NAME;
 }
 
-/* The value of the member "id" of the root, when it is one that may be echoed. */
+/* The value of the root's member "id", when it may be echoed. */
 static bool read_id(const struct js_doc *doc, uint32_t node, struct request_fault *fault)
 {
-    char bytes[MAX_REQUEST_ID * 6 + 1]; /* an escape has 6 bytes at most for each of the value's */
+    char bytes[MAX_REQUEST_ID * 6 + 1]; /* an escape takes at most 6 bytes a byte */
     struct buf value = {bytes, 0, sizeof bytes};
     if (js_type(doc, node) != JS_STRING || js_raw(doc, node).n >= sizeof bytes)
         return false;
@@ -73,7 +73,7 @@ static bool read_id(const struct js_doc *doc, uint32_t node, struct request_faul
     return true;
 }
 
-/* Of an object with a duplicate key somewhere: its id, when just that stands there once. */
+/* For an object with a duplicate key somewhere: reads its id, if that key is not repeated. */
 static void read_only_id(const struct js_doc *doc, struct request_fault *fault)
 {
     uint32_t found = 0;
@@ -137,7 +137,8 @@ static bool find_verb(const struct js_doc *doc, struct request_fault *fault, enu
     return request_fail(fault, ERR_UNSUPPORTED, "unknown type \"%s\"", name);
 }
 
-/* Members that hold a task's ids, or that HTTP takes from the path: their faults are not named. */
+/* Members that hold a task's ids, or that HTTP takes from the path: their faults are not
+ * reported. */
 static bool is_ignored(const struct decoding *d, uint32_t key)
 {
     bool ids = d->from_path || (verb_flags(d->to->verb) & VERB_TASK);
@@ -145,7 +146,7 @@ static bool is_ignored(const struct decoding *d, uint32_t key)
            (d->from_path && (js_is(d->doc, key, "type") || js_is(d->doc, key, "id")));
 }
 
-/* Integers that JavaScript would round, in members of any name and at any depth. */
+/* Rejects integers that JavaScript would round, in members of any name and at any depth. */
 static bool check_integers(struct decoding *d)
 {
     const struct js_doc *doc = d->doc;
@@ -157,7 +158,7 @@ static bool check_integers(struct decoding *d)
             struct str raw = js_raw(doc, key);
             quote_raw(raw.p, raw.p + raw.n, name);
             return request_fail(d->fault, ERR_BAD_REQUEST,
-                                "\"%s\" has an integer beyond %lld, the largest that is safe", name,
+                                "\"%s\" has an integer beyond %lld, the largest safe one", name,
                                 MAX_SAFE_INTEGER);
         }
     }
@@ -174,7 +175,7 @@ static struct str read_task_id(struct decoding *d, const char *name, struct str 
     return request_keep(d, node);
 }
 
-/* The two ids of a VERB_TASK: any fault of either is one answer. */
+/* The two ids of a VERB_TASK: any fault of either gets the same answer. */
 static bool read_task_ids(struct decoding *d)
 {
     if (!(verb_flags(d->to->verb) & VERB_TASK))
@@ -186,7 +187,7 @@ static bool read_task_ids(struct decoding *d)
     return request_fail(d->fault, ERR_NOT_FOUND, NO_SUCH_TASK);
 }
 
-/* Bytes at the front of the block for ack's spans. */
+/* Bytes for ack's spans at the front of the block. */
 static size_t spans_size(const struct js_doc *doc, enum verb verb)
 {
     uint32_t ids = verb == VERB_ACK ? js_get(doc, 0, "task_ids") : 0;
@@ -224,7 +225,7 @@ bool request_decode(struct js_doc *doc, struct str line, struct request *ret,
     return true;
 }
 
-/* NOLINTNEXTLINE(readability-function-size): five of the seven are what HTTP has, two come back */
+/* NOLINTNEXTLINE(readability-function-size): five of the seven are HTTP's input, two are results */
 bool request_from_body(struct js_doc *doc, enum verb verb, struct str conversation_id,
                        struct str task_id, struct str body, struct request *ret,
                        struct request_fault *fault)

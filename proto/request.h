@@ -1,8 +1,8 @@
-/* request -- what a client says, decoded and checked from one table (PROTOCOL.md sections 1 to 5).
+/* request -- a client's request, decoded and checked from one table (PROTOCOL.md sections 1 to 5).
  *
  * Shape:    request_decode reads one line into a struct request: the verb, the echoed id, and the
  *           fields of its verb, each checked for type, length and range.  request_from_body does
- *           the same for HTTP, where the ids come from the path and the body brings the rest.
+ *           the same for HTTP, where the ids come from the path and the rest from the body.
  * Thread:   any.
  * Owns:     a request owns one block of memory that all of its spans point into.
  * Errors:   false with request_fault filled: the code, a sentence that names the field, and the id
@@ -40,8 +40,8 @@
 
 enum verb_flags {
     VERB_BEFORE_WELCOME = 1, /* legal as the first line */
-    VERB_TASK = 2,   /* about one task: a fault of task_id or conversation_id is not_found */
-    VERB_WRITES = 4, /* needs a commit */
+    VERB_TASK = 2,           /* about one task: a bad task_id or conversation_id is not_found */
+    VERB_WRITES = 4,         /* needs a commit */
 };
 
 enum verb {
@@ -76,7 +76,7 @@ struct request {
     bool follow;             /* open */
     struct str content;      /* send */
     struct str input_id;     /* respond */
-    enum answer_kind answer; /* respond: of whatever legal type; the question's kind decides */
+    enum answer_kind answer; /* respond: any legal type; the question's kind decides */
     struct str answer_text;
     struct str title;
     /* lists */
@@ -84,7 +84,7 @@ struct request {
     struct str before; /* NULL when absent */
     bool has_status;
     enum task_status status;
-    bool turns;           /* tasks: those of type chat and notice alone */
+    bool turns;           /* tasks: only those of type chat and notice */
     struct str *task_ids; /* ack; n_task_ids of them */
     size_t n_task_ids;
     char *memory; /* the block that everything above points into */
@@ -96,16 +96,16 @@ struct request_fault {
     char id[MAX_REQUEST_ID + 1]; /* the id's value to echo */
     size_t id_len;
     bool has_id;
-    bool malformed; /* not JSON, not an object, no type: counts towards 1008 */
+    bool malformed; /* not JSON, not an object, or no type: counts towards 1008 */
 };
 
 /* Reads one line.  The doc is scratch, reused from call to call.  On success request_done frees. */
 bool request_decode(struct js_doc *doc, struct str line, struct request *ret,
                     struct request_fault *fault) MUST_USE;
 
-/* The same for a verb that is already known: body is a JSON object or empty, and its members
- * type, id, task_id and conversation_id are ignored; the ids are given (STR_NULL when the path
- * has none). */
+/* The same for a verb that is already known: body is a JSON object or empty, and its members type,
+ * id, task_id and conversation_id are ignored; the caller gives the ids (STR_NULL when the path has
+ * none). */
 bool request_from_body(struct js_doc *doc, enum verb verb, struct str conversation_id,
                        struct str task_id, struct str body, struct request *ret,
                        struct request_fault *fault) MUST_USE;
@@ -114,7 +114,7 @@ void request_done(struct request *r);
 unsigned verb_flags(enum verb v);
 /* 1–128 bytes of [A-Za-z0-9._-], the first a letter or digit. */
 bool conversation_id_is_valid(struct str id);
-/* 1–128 bytes, and none of the words that name relatives. */
+/* 1–128 bytes, and none of the reserved words for relatives. */
 bool task_name_is_valid(struct str name);
 
 #endif

@@ -29,15 +29,15 @@ struct field {
     enum kind kind;
     bool required;
     uint64_t min, max;
-    size_t offset; /* in struct request; of kinds that fill more than one member, unused */
+    size_t offset; /* in struct request; unused for kinds that fill more than one member */
 };
 
 #define AT(member) .offset = offsetof(struct request, member)
 #define REQUIRED .required = true
 #define OPTIONAL .required = false
-#define ANY_SIZE UINT64_MAX /* the message's own limit bounds it */
+#define ANY_SIZE UINT64_MAX /* bounded by the message's own limit */
 
-/* Rows that several verbs have. */
+/* Rows that several verbs share. */
 #define CONVERSATION_ID "conversation_id", KIND_CONVERSATION_ID, REQUIRED, AT(conversation_id)
 #define LIMIT "limit", KIND_LIMIT, OPTIONAL, .min = 1, .max = LIST_MAX, AT(limit)
 
@@ -153,7 +153,7 @@ struct str request_keep(struct decoding *d, uint32_t node)
     return (struct str){d->block.bytes + from, d->block.len - from};
 }
 
-/* --- one reader per kind: false when the value is not what the field asks for ----------------- */
+/* --- one reader per kind: false for a bad value ----------------------------------------------- */
 
 static void *member_of(struct decoding *d, const struct field *f)
 {
@@ -233,7 +233,7 @@ static bool read_metadata(struct decoding *d, const struct field *f, uint32_t no
     return d->to->metadata.n <= f->max;
 }
 
-/* The role as an agent is told it; NULL for none. */
+/* The role in the agent's form; NULL for none. */
 static const char *context_role(const struct js_doc *doc, uint32_t role)
 {
     static const char *const roles[][2] = {{"user", "user"},
@@ -263,7 +263,7 @@ static bool keep_message(struct decoding *d, uint32_t node)
     return true;
 }
 
-/* What is kept has the two members of each message alone, so it is no longer than what was said. */
+/* Only the two members of each message are kept, so the result is no longer than the input. */
 static bool read_context(struct decoding *d, const struct field *f, uint32_t node)
 {
     const struct js_doc *doc = d->doc;
@@ -310,7 +310,7 @@ static bool read_status(struct decoding *d, const struct field *f, uint32_t node
     return d->to->has_status;
 }
 
-/* What a client says of itself is for people who read the wire: nothing is kept of it. */
+/* The client's description of itself is for people who read the wire; it is not kept. */
 static bool read_client(struct decoding *d, const struct field *f, uint32_t node)
 {
     (void)f;
@@ -344,7 +344,7 @@ static bool read_answer(struct decoding *d, const struct field *f, uint32_t node
     UNREACHABLE();
 }
 
-/* The spans' array stands at the front of the block, where request.c has left room. */
+/* The array of spans is at the front of the block, where request.c has left room. */
 static bool read_task_ids(struct decoding *d, const struct field *f, uint32_t node)
 {
     const struct js_doc *doc = d->doc;
@@ -361,7 +361,7 @@ static bool read_task_ids(struct decoding *d, const struct field *f, uint32_t no
 
 static const struct {
     bool (*read)(struct decoding *d, const struct field *f, uint32_t node);
-    const char *expects; /* NULL: expect() makes it of min and max */
+    const char *expects; /* NULL: expect() builds it from min and max */
 } kinds[] = {
     [KIND_TEXT] = {field_read_text, NULL},
     [KIND_NAME] = {read_name, NULL},
@@ -371,7 +371,7 @@ static const struct {
     [KIND_CONVERSATION_ID] = {read_conversation_id,
                               "must be a string of 1 to 128 letters, digits, '.', '_' and '-', "
                               "the first a letter or digit"},
-    [KIND_ULID] = {read_ulid, "must be an id of 26 characters, as the gateway gives them"},
+    [KIND_ULID] = {read_ulid, "must be an id of 26 characters from the gateway"},
     [KIND_METADATA] = {read_metadata, NULL},
     [KIND_CONTEXT] = {read_context, NULL},
     [KIND_WHEN_BUSY] = {read_when_busy, "must be one of parallel, reject, enqueue, interrupt"},
@@ -393,7 +393,7 @@ static void expect_text(const struct field *f, char *text, size_t size)
         snprintf(text, size, "must be a string%s", f->min > 0 ? " of 1 byte or more" : "");
 }
 
-/* What the field asks for, as the end of a sentence. */
+/* The field's expectation, as the end of a sentence. */
 static void expect(const struct field *f, char *text, size_t size)
 {
     switch (f->kind) {

@@ -13,17 +13,17 @@ struct decoding {
     const struct js_doc *doc;
     struct request *to;
     struct request_fault *fault;
-    struct buf block; /* over to->memory, which has room for every value: it never grows */
-    bool from_path;   /* HTTP: the ids are these, the body's are ignored */
+    struct buf block; /* over to->memory, which has room for every value, so it never grows */
+    bool from_path;   /* HTTP: the ids are here, the body's are ignored */
     struct str path_conversation_id, path_task_id;
 };
 
 bool request_fail(struct request_fault *fault, enum error code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The fields of to->verb but for the two ids of a VERB_TASK. */
+/* Reads the fields of to->verb except the two ids of a VERB_TASK. */
 bool request_read_fields(struct decoding *d) MUST_USE;
-/* A string's value, kept in the block. */
+/* Copies a string's value into the block. */
 struct str request_keep(struct decoding *d, uint32_t node);
 struct str request_keep_str(struct decoding *d, struct str value);
 

@@ -1,8 +1,8 @@
-/* said -- the text that a task has said so far: its last final_answer, else its tokens, joined.
+/* said -- the text of a task so far: its last final_answer, or its joined tokens if there is none.
  *
- * Shape:    told of each token and answer as it comes, or given the task's lines in order, where
- *           the running total was lost (a restart).  A zeroed struct has heard nothing.
- * Units:    at most MAX_OUTPUT bytes of either, cut behind a whole character.
+ * Shape:    receives each token and answer as it comes, or the task's lines in order when the
+ *           running total was lost (a restart).  A zeroed struct is a valid empty one.
+ * Units:    at most MAX_OUTPUT bytes of each, cut after a whole character.
  * Thread:   any; one at a time.
  * Owns:     its buffers; said_done frees them.
  */
@@ -21,7 +21,7 @@ struct said {
 void said_token(struct said *s, struct str text);
 void said_final(struct said *s, struct str text);
 void said_line(struct said *s, const struct event_parts *line);
-/* final when there is one, else the tokens; STR_NULL when nothing was said. */
+/* final if there is one, otherwise the tokens; STR_NULL when there is no text. */
 struct str said_output(const struct said *s);
 void said_done(struct said *s);
 

@@ -1,10 +1,10 @@
 #include "proto/sse_reader.h"
 
 /* Design.  A line is taken as soon as its end is seen: a CR ends it at once, and an LF that comes
- * next, maybe in another piece, is passed over.  So no event waits for a byte that need not come.
- * A line that lies whole in the input is not copied. */
+ * next, maybe in another piece, is skipped.  So no event waits for a byte that need not come.  A
+ * line that lies whole in the input is not copied. */
 
-/* Not memchr, which would look past the line's end: a stream of CRs alone would cost its square. */
+/* memchr would search past the line's end: a stream of CRs alone would cost quadratic time. */
 static size_t line_length(struct str text)
 {
     size_t n = 0;
@@ -57,7 +57,7 @@ static void take_field(struct sse_reader *s, struct str name, struct str value)
     }
 }
 
-/* True when the line ended an event that has data. */
+/* True when the line completed an event that has data. */
 static bool sse_take_line(struct sse_reader *s, struct str line)
 {
     if (!s->begun && line.n >= 3 && memcmp(line.p, "\xEF\xBB\xBF", 3) == 0)
@@ -80,7 +80,7 @@ static bool sse_take_line(struct sse_reader *s, struct str line)
     return false;
 }
 
-/* The n bytes before a line end, and that end. */
+/* Takes the n bytes before a line end, and that line end. */
 static bool end_line(struct sse_reader *s, struct str *in, size_t n)
 {
     struct str line = {in->p, n};

@@ -1,7 +1,7 @@
 /* str -- spans of bytes (struct str, base.h) compared, trimmed and split.
  *
  * Thread:   any.
- * Owns:     nothing: what is returned lies in what was given.
+ * Owns:     nothing: results point into the arguments.
  */
 #ifndef PROTO_STR_H
 #define PROTO_STR_H
@@ -31,13 +31,13 @@ static inline bool str_begins(struct str text, struct str with)
     return text.n >= with.n && (with.n == 0 || memcmp(text.p, with.p, with.n) == 0);
 }
 
-/* Letters of ASCII count as equal in either case. */
+/* ASCII letters match in either case. */
 static inline bool str_begins_nocase(struct str text, struct str with)
 {
     return text.n >= with.n && (with.n == 0 || strncasecmp(text.p, with.p, with.n) == 0);
 }
 
-/* Whether it holds nothing but spaces, tabs and ends of lines. */
+/* Whether it holds only spaces, tabs and line ends. */
 static inline bool str_is_blank(struct str text)
 {
     for (size_t i = 0; i < text.n; i++)
@@ -46,7 +46,7 @@ static inline bool str_is_blank(struct str text)
     return true;
 }
 
-/* Without the blanks around it. */
+/* Removes the blanks around it. */
 static inline struct str str_trim(struct str text)
 {
     while (text.n > 0 && is_blank(text.p[0]))

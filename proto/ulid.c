@@ -1,9 +1,9 @@
 #include "proto/ulid.h"
 
-/* Design.  An id is a 128-bit number, big end first: 6 bytes of milliseconds, 10 of chance.  When
- * the millisecond is not newer than the last id's, the whole number grows by 1 to 2^64: a carry
- * out of the chance runs into the milliseconds, where it does no harm.  Even who knows the last id
- * has one chance in 2^64 to guess the next. */
+/* Design.  An id is a 128-bit number, big end first: 6 bytes of milliseconds, 10 random ones.  When
+ * the millisecond is not newer than the last id's, the whole number grows by 1 to 2^64: a carry out
+ * of the random bytes runs into the milliseconds, where it does no harm.  Even somebody who knows
+ * the last id has one chance in 2^64 to guess the next. */
 
 #define TIME_BYTES 6
 #define STEP_BYTES 8
@@ -38,7 +38,7 @@ static void add_step(uint8_t id[16], const uint8_t step[STEP_BYTES])
 
 static void encode(const uint8_t id[16], char ret_id[TASK_ID_LEN + 1])
 {
-    unsigned bits = 0, n_bits = 2; /* 130 bits of text for 128: two zeros lead */
+    unsigned bits = 0, n_bits = 2; /* 130 bits of text for 128: two zeros come first */
     char *to = ret_id;
     for (int i = 0; i < 16; i++) {
         bits = bits << 8 | id[i];
@@ -65,7 +65,7 @@ void ulid_next(struct ulid_source *source, int64_t wall_ms, char ret_id[TASK_ID_
     encode(source->last, ret_id);
 }
 
-/* The value of a digit; negative when it is none. */
+/* The value of a digit; negative for any other character. */
 static int digit_of(char c)
 {
     const char *at = c ? strchr(alphabet, c) : NULL;
@@ -81,7 +81,7 @@ void ulid_after(struct ulid_source *source, struct str id)
     int to = 0;
     for (int i = 0; i < TASK_ID_LEN; i++) {
         bits = bits << 5 | (unsigned)digit_of(id.p[i]);
-        n_bits += i == 0 ? 3 : 5; /* the two zeros that lead */
+        n_bits += i == 0 ? 3 : 5; /* the two leading zeros */
         if (n_bits >= 8) {
             n_bits -= 8;
             bytes[to++] = (uint8_t)(bits >> n_bits);

@@ -14,12 +14,12 @@
 
 struct ulid_source {
     uint8_t last[16];
-    bool (*random)(void *bytes, size_t n); /* cryptographic; false when it cannot */
+    bool (*random)(void *bytes, size_t n); /* cryptographic; false on failure */
 };
 
 /* Writes 26 characters and a NUL. */
 void ulid_next(struct ulid_source *source, int64_t wall_ms, char ret_id[TASK_ID_LEN + 1]);
-/* Ids made from now on sort behind this one (a restart after the clock went back). */
+/* Ids made from now on sort after this one (for a restart after the clock went back). */
 void ulid_after(struct ulid_source *source, struct str id);
 bool ulid_is_valid(struct str id); /* 26 characters of the alphabet, upper case, no overflow */
 

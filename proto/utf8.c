@@ -5,10 +5,12 @@
 /* Design.  Well-formed UTF-8 is table 3-7 of the Unicode standard: a lead byte fixes the length and
  * the range of the second byte (which is what keeps overlong forms, surrogates and everything
  * beyond U+10FFFF out); all others are 80..BF.  A broken sequence ends before the first byte that
- * cannot go on: that is the "maximal subpart", and browsers replace exactly the same bytes. */
+ * cannot continue it: that is the "maximal subpart", and browsers replace exactly the same
+ * bytes. */
 
-/* Any byte of eight that a JSON string does not hold as it is, or that is no ASCII: its top bit is
- * set in the result.  Bits above the first hit may be wrong (borrows); zero is always right. */
+/* Marks, among eight bytes, those that are not ASCII or that a JSON string must escape: their top
+ * bits are set in the result.  Bits above the first hit may be wrong (borrows); zero is always
+ * right. */
 static uint64_t special_bytes(uint64_t w)
 {
     const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
@@ -107,7 +109,7 @@ size_t clean_run(const char *p, size_t n)
     size_t i = 0;
     for (;;) {
         i += plain_run(p + i, n - i);
-        /* Texts beyond ASCII come in runs too: stay in the short loop while they last. */
+        /* Texts beyond ASCII come in runs too: stay in the short loop while a run lasts. */
         while (i < n && (unsigned char)p[i] >= 0x80) {
             uint32_t c;
             size_t len = step(p + i, n - i, &c);
@@ -127,7 +129,7 @@ size_t utf8_cut(struct str text, size_t max)
     size_t at = max;
     while (at > 0 && max - at < 3 && is_trail(text.p[at]))
         at--;
-    return is_trail(text.p[at]) ? max : at; /* more than three in a row: no border is near */
+    return is_trail(text.p[at]) ? max : at; /* more than three in a row: no border nearby */
 }
 
 size_t utf8_whole(struct str text)
@@ -137,7 +139,7 @@ size_t utf8_whole(struct str text)
     while (at > 0 && text.n - at < 3 && is_trail(text.p[at - 1]))
         at--;
     if (at == 0)
-        return text.n; /* no character begins here: nothing was cut */
+        return text.n; /* no character begins here, so none was cut */
     bool is_cut = lead((unsigned char)text.p[at - 1], &min, &max) > text.n - (at - 1);
     return is_cut ? at - 1 : text.n;
 }

@@ -1,8 +1,8 @@
-/* utf8 -- text as characters: taken apart, made, cut and counted.
+/* utf8 -- text as characters: decoded, encoded, cut and counted.
  *
- * Shape:    what is broken is told by the Unicode standard's rule (the maximal subpart), as
- *           browsers do.
- * Units:    a character is a code point; all else is bytes.
+ * Shape:    broken bytes are found by the Unicode standard's rule (the maximal subpart), as in
+ *           browsers.
+ * Units:    a character is a code point; everything else is bytes.
  * Thread:   any; pure functions.
  */
 #ifndef PROTO_UTF8_H
@@ -14,22 +14,21 @@
 #define UTF8_BROKEN UINT32_MAX
 
 /* Reads one character of n >= 1 bytes and returns how many it took.  Broken bytes give UTF8_BROKEN
- * and the length of the maximal subpart: so many bytes become one U+FFFD. */
+ * and the length of the maximal subpart, which one U+FFFD replaces. */
 size_t utf8_step(const char *p, size_t n, uint32_t *ret);
-/* Writes 1 to 4 bytes and returns how many. */
+/* Writes 1 to 4 bytes and returns their number. */
 size_t utf8_encode(uint32_t c, char to[4]);
 
-/* The longest prefix of at most max bytes that ends on a character border. */
+/* The length of the longest prefix of at most max bytes that ends on a character border. */
 size_t utf8_cut(struct str text, size_t max);
-/* Bytes of text up to its last whole character: without the beginning of one that somebody cut. */
+/* The length of text up to its last whole character, without an incomplete one at the end. */
 size_t utf8_whole(struct str text);
 /* The first n characters of text, in bytes. */
 size_t utf8_chars(struct str text, size_t n);
 /* The last n characters of valid text. */
 struct str utf8_tail(struct str text, size_t n);
 bool utf8_valid(struct str text);
-/* The bytes at text's end, 0 to 3, with which a character begins and that more bytes may make
- * whole. */
+/* The bytes at text's end, 0 to 3, that begin a character which more bytes may complete. */
 size_t utf8_begun(struct str text);
 
 #endif

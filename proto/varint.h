@@ -7,7 +7,7 @@
 
 #include "proto/base.h"
 
-#define VARINT_MAX 10 /* bytes of one */
+#define VARINT_MAX 10 /* bytes of one number */
 
 static inline size_t varint_size(uint64_t n)
 {
@@ -17,7 +17,7 @@ static inline size_t varint_size(uint64_t n)
     return size;
 }
 
-/* Writes one; returns what stands after it. */
+/* Writes one; returns the position after it. */
 static inline unsigned char *varint_put(unsigned char *to, uint64_t n)
 {
     for (; n >= 0x80; n >>= 7)
@@ -26,7 +26,7 @@ static inline unsigned char *varint_put(unsigned char *to, uint64_t n)
     return to;
 }
 
-/* Takes one off the front; false when there is no whole one. */
+/* Takes one off the front; false when there is no whole number. */
 static inline bool varint_take(struct str *from, uint64_t *ret)
 {
     uint64_t n = 0;

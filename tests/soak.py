@@ -41,7 +41,7 @@ CONFIG = {
     "limits": {"tasks": 20_000, "tasks_per_owner": 20_000, "connections_per_address": 5000,
                "requests_per_second": 100_000, "burst": 100_000, "processes": 20},
 }
-# What may rise within a run: a part of its median, or this much, whichever is more.
+# The allowed rise within a run: a part of its median, or this much, whichever is more.
 SERIES = {"rss_mib": (0.10, 6.0), "descriptors": (0.10, 8.0), "threads": (0.0, 0.5), "wal_mib": (0.25, 16.0)}
 WAL_MIB = 64          # and the log is never longer than that
 

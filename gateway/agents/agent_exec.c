@@ -29,13 +29,13 @@
  *   there now" at its end, and where exactly a write stopped; uv_stream hides both.
  * - Backpressure: while paused stdout is not watched, and the agent sleeps in write.  At most one
  *   read (CHUNK) and the beginning of a line are held.
- * - stdout is closed when it has ended or is given up; out.fd < 0 says so, and what is left in the
+ * - stdout is closed when it has ended or is given up; out.fd < 0 says so, and the rest of the
  *   buffer then counts as a line.
- * - Memory goes with the last close callback after free.  A freed run only waits for its
+ * - Memory is freed in the last close callback after free.  A freed run only waits for its
  *   supervisor.
  */
 
-#define CHUNK 65536 /* bytes of one read: what a pipe holds; one a turn, so that all get theirs */
+#define CHUNK 65536 /* bytes of one read: a pipe's size; one a turn, so that runs take turns */
 #define RUN_MAGIC 0x65786563u
 
 enum exec_state { EXEC_RUNNING, EXEC_EXITED, EXEC_KILLED, EXEC_GONE, EXEC_ENDED };
@@ -43,7 +43,7 @@ enum exec_state { EXEC_RUNNING, EXEC_EXITED, EXEC_KILLED, EXEC_GONE, EXEC_ENDED 
 struct watched {
     uv_poll_t poll;
     int fd;     /* -1: closed, or never opened */
-    int events; /* for which it is watched; 0: not */
+    int events; /* that it is watched for; 0: not watched */
 };
 
 struct run {
@@ -55,14 +55,14 @@ struct run {
 
     uv_timer_t timer; /* EXITED: the drain; KILLED: the wait for the dead */
     struct watched in, out, err, control, pidfd;
-    int n_handles; /* that are open or closing */
+    int n_handles; /* open or closing */
 
     struct exec_lines lines; /* read, not handed over */
     struct buf queue;        /* for stdin */
-    size_t queue_at;         /* the first byte that is not written */
+    size_t queue_at;         /* the first byte that was not written */
     size_t queue_max;
     enum exec_feed feed;
-    struct buf message;   /* that is not known to be written whole; "" for none */
+    struct buf message;   /* not known to be written whole; "" for none */
     size_t message_after; /* bytes of the queue up to its end */
 
     bool paused;
@@ -71,7 +71,7 @@ struct run {
     bool freed;
     bool reported;
     struct supervisor_report report;
-    const char *fault;     /* why we ended it ourselves; NULL: we did not */
+    const char *fault;     /* why the adapter ended it; NULL: it did not */
     struct exec_tail tail; /* of stderr */
 };
 
@@ -107,7 +107,7 @@ static void on_handle_close(uv_handle_t *handle)
         run_drop(r);
 }
 
-/* The descriptor is ours from here on, also on failure. */
+/* Takes over the descriptor, even on failure. */
 static bool watched_open(struct run *r, struct watched *w, int fd)
 {
     w->fd = fd;
@@ -130,7 +130,7 @@ static void watched_close(struct watched *w)
     w->fd = -1;
 }
 
-/* Costs nothing when nothing changes: uv_poll_start itself is two system calls. */
+/* Costs nothing when nothing changes: uv_poll_start itself makes two system calls. */
 static void watched_start(struct watched *w, int events, uv_poll_cb on_ready)
 {
     if (w->fd < 0 || w->events == events)
@@ -153,7 +153,7 @@ static void timer_close(struct run *r)
         uv_close((uv_handle_t *)&r->timer, on_handle_close);
 }
 
-/* -1: nothing there now; 0: it has ended, and is closed. */
+/* -1: nothing there now; 0: stdout has ended, and is closed. */
 static ssize_t read_chunk(struct watched *w)
 {
     ssize_t n;
@@ -170,7 +170,7 @@ static ssize_t read_chunk(struct watched *w)
 
 /* --- stdin ------------------------------------------------------------------------------------ */
 
-/* Writes what the pipe takes; waits for room with the rest.  False when nobody will read it. */
+/* Writes what the pipe takes; waits for room for the rest.  False when nobody will read it. */
 static bool stdin_flush(struct run *r)
 {
     while (r->queue_at < r->queue.len) {
@@ -207,7 +207,7 @@ static bool stdin_flush(struct run *r)
 static void on_stdin_ready(uv_poll_t *poll, int status, int events)
 {
     struct run *r = exec_run_of(poll->data);
-    (void)status, (void)events; /* an error (then it is not watched any more) shows in write */
+    (void)status, (void)events; /* an error ends the watch, and the write will show it */
     watched_stop(&r->in);
     if (stdin_flush(r) && r->message.len && r->message_after == 0 && r->events.on_room)
         r->events.on_room(r->task); /* before the program, which has all of it, can end */
@@ -222,8 +222,8 @@ static bool stdin_put(struct run *r, struct str line, size_t max)
     return stdin_flush(r);
 }
 
-/* A message is taken when the pipe has all of it: one that waits here may never be read.  Until
- * then it is refused, and known again when it is tried again. */
+/* A message is accepted when the pipe has all of it: one that waits here may never be read.  Until
+ * then it is refused, and recognized when it is tried again. */
 static bool message_put(struct run *r, struct str line)
 {
     if (r->message.len == 0) {
@@ -256,14 +256,14 @@ static void run_kill(struct run *r)
 static void fail_long_line(struct run *r)
 {
     r->fault = r->lines.max == MAX_AGENT_LINE
-                   ? "a line of the agent passes 4 MiB, and its event 1 MiB"
-                   : "a line of the agent passes the longest that is read";
+                   ? "a line of the agent exceeds 4 MiB, and its event 1 MiB"
+                   : "a line of the agent exceeds the longest that is read";
     watched_close(&r->out);
     exec_lines_done(&r->lines);
 }
 
-/* Text behind the last newline is a line when nothing can follow it.  What an agent was about to
- * write when it died is none: how it died says more. */
+/* Text after the last newline is a line when nothing can follow it.  If the agent died while it
+ * wrote, the text is none: how it died says more. */
 static bool lines_take_rest(struct run *r, struct str *ret)
 {
     struct js_doc doc = {0};
@@ -277,7 +277,7 @@ static bool lines_take_rest(struct run *r, struct str *ret)
     return whole;
 }
 
-/* The next line; false when there is none, or it is too long and the run has failed. */
+/* The next line; false when there is none, or when it is too long and the run has failed. */
 static bool lines_take(struct run *r, struct str *ret)
 {
     enum exec_next next = exec_lines_next(&r->lines, ret);
@@ -337,9 +337,9 @@ static void on_stderr_ready(uv_poll_t *poll, int status, int events)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-/* Reads what the pipe holds now.  True when all is handed over; false: paused.  With nothing of the
- * tree left there is no more to come.  What somebody else still writes (a descriptor was passed on)
- * is not waited for, hence at most one pipe full. */
+/* Reads what the pipe holds now.  True when all is handed over; false: paused.  When nothing of the
+ * tree is left, no more can come.  If somebody else still writes (a descriptor was passed on), this
+ * does not wait, so it reads at most one pipe full. */
 static bool stdout_drain(struct run *r)
 {
     int most = r->out.fd >= 0 ? fcntl(r->out.fd, F_GETPIPE_SZ) : 0;
@@ -385,7 +385,7 @@ static void run_end(struct run *r)
     r->state = EXEC_ENDED;
     watched_close(&r->in);
     watched_close(&r->err);
-    watched_close(&r->control); /* whatever still lives there is to be killed */
+    watched_close(&r->control); /* kill whatever still lives there */
     supervisor_wake(r->pidfd.fd);
     timer_close(r);
     enum run_end end = describe_end(r, &text);
@@ -403,7 +403,7 @@ static void exec_on_timer(uv_timer_t *timer)
     run_go_on(r);
 }
 
-/* Does whatever the state allows; called after anything has happened. */
+/* Does everything that the state allows; called after each event. */
 static void run_go_on(struct run *r)
 {
     if (r->freed || r->handing || r->state == EXEC_ENDED)
@@ -475,7 +475,7 @@ static void exec_kill(struct run *run)
     run_kill(exec_run_of(run));
 }
 
-/* A pipe that nobody can read any more says so before anything is lost in it. */
+/* Checks for a pipe that nobody can read any more, before anything is lost in it. */
 static bool exec_is_deaf(struct run *run)
 {
     struct pollfd in = {.fd = exec_run_of(run)->in.fd};

@@ -1,23 +1,23 @@
 /* agent_exec -- agents that are programs: JSON lines on stdin and stdout (PROTOCOL.md section 8).
  *
- * Shape:    agent_exec_ops is the adapter behind core/agent.h; its settings are exec_settings.
- *           agent_form.h and agent_acp.h put themselves between it and core, for programs that
- *           speak otherwise: feed, bytes and max_line are theirs.
+ * Shape:    agent_exec_ops is the adapter for core/agent.h; its settings are exec_settings.
+ *           agent_form.h and agent_acp.h stand between it and core, for programs that speak
+ *           otherwise: feed, bytes and max_line are theirs.
  *           Each run is one supervisor (gateway/processes/supervisor.h) with the program below it.
  * Thread:   loop.  SIGPIPE must be ignored by the process.
- * Owns:     the run, until its last handle has closed: some turns of the loop after free.
- *           settings stay the caller's and must outlive the runs.
- * Errors:   start: a program that is missing or may not be executed.  Everything later ends the
- *           run as RUN_FAILED with a sentence, followed by the last 4 KiB of stderr, bytes as they
- *           came.
+ * Owns:     the run, until its last handle has closed: some turns of the loop after free. settings
+ *           stay the caller's and must outlive the runs.
+ * Errors:   start: a program that is missing or may not be executed.  Everything later ends the run
+ *           as RUN_FAILED with a sentence, followed by the last 4 KiB of stderr, unchanged.
  * Limits:   a line of max_line bytes; EXEC_QUEUE bytes that wait for the program to read
- *           them, beside the run line (deliver returns false beyond it).  A message waits for none:
- *           deliver takes it when the pipe has it, and is to be given the same one until then.
+ *           them, in addition to the run line (deliver returns false beyond it).  A message does
+ *           not wait: deliver accepts it when the pipe has it, and must get the same one until
+ *           then.
  * End:      on_end comes when the direct child has exited, its stdout has ended or EXEC_DRAIN_MS
  *           have passed, all lines are handed over (so a paused run ends after unpause), and
- *           nothing of its tree is left: what still runs of it is killed then.  Something that
- *           does not die within EXEC_KILL_MS of a SIGKILL is not waited for.
- *           An unpause may hand over lines, and on_end, before it returns.
+ *           nothing of its tree is left: the rest of it is killed then.  A process that does not
+ *           die within EXEC_KILL_MS of a SIGKILL is not waited for.  An unpause may hand over
+ *           lines, and on_end, before it returns.
  */
 #ifndef GATEWAY_AGENTS_AGENT_EXEC_H
 #define GATEWAY_AGENTS_AGENT_EXEC_H
@@ -27,7 +27,7 @@
 #include "core/agent.h"
 
 #define EXEC_QUEUE (1024 * 1024) /* bytes */
-#define EXEC_DRAIN_MS 1000       /* output of grandchildren behind the end of their parent */
+#define EXEC_DRAIN_MS 1000       /* output of grandchildren after the end of their parent */
 #define EXEC_KILL_MS 2000
 
 /* What stdin begins with. */
@@ -41,7 +41,7 @@ enum exec_feed {
 struct exec_settings {
     uv_loop_t *loop;
     char **command;   /* argv, NULL-terminated */
-    char **env;       /* "KEY=value", NULL-terminated, beside PATH, HOME and LANG; NULL for none */
+    char **env;       /* "KEY=value", NULL-terminated, besides PATH, HOME and LANG; NULL for none */
     const char *cwd;  /* NULL: the gateway's */
     const char *work; /* not NULL: cwd is the conversation's own folder below it (sandbox.h) */
     const char *self; /* the holdfast binary, run as supervisor; NULL: /proc/self/exe */

@@ -20,15 +20,15 @@ struct run {
     bool says_events;
     enum stream_form form;
     bool framed;
-    bool is_whole;   /* final_answer, finish_reason or [DONE] was said */
-    bool is_over;    /* the last two: nothing of it is still to come */
-    bool has_pieces; /* of OpenAI's message */
+    bool is_whole;   /* final_answer, finish_reason or [DONE] was received */
+    bool is_over;    /* the last two: nothing more of it can come */
+    bool has_pieces; /* has pieces of OpenAI's message */
     bool has_chunks;
-    bool has_answer; /* it said more than white space */
+    bool has_answer; /* the answer has more than white space */
     bool settled;    /* see http_settle */
     bool ended;
     struct sse_reader events;
-    struct buf line; /* the beginning of a line whose end has not come, or of the reply */
+    struct buf line; /* the beginning of an incomplete line, or of the reply */
     struct agent_line_decoder decoder;
     struct openai_half thinking, answer;
     struct buf text;
@@ -50,9 +50,9 @@ static void agent_http_end(struct run *r, enum run_end how, struct str text)
     r->teller.events.on_end(r->teller.task, how, text);
 }
 
-/* --- what it says ----------------------------------------------------------------------------- */
+/* --- its output ------------------------------------------------------------------------------- */
 
-/* r->text. */
+/* Its text is in r->text. */
 static void say_text(struct run *r, enum event_type event)
 {
     if (r->text.len == 0)
@@ -71,7 +71,7 @@ static void say_node(struct run *r, enum event_type event, uint32_t node)
     say_text(r, event);
 }
 
-/* It has said its end. */
+/* The agent has said its end. */
 static void finish(struct run *r)
 {
     if (r->ended)
@@ -97,11 +97,10 @@ static void end_with_complaint(struct run *r, struct str complaint)
 static void say_message(struct run *r, const struct openai_chunk *c)
 {
     if (c->is_message && r->has_pieces)
-        return; /* said already */
+        return; /* already sent */
     r->has_pieces |= !c->is_message && (c->thinking || c->content);
     if (r->is_over && (c->thinking || c->content))
-        fetch_end_within(r->fetch,
-                         OPENAI_GRACE_MS); /* there are servers that give each piece a reason */
+        fetch_end_within(r->fetch, OPENAI_GRACE_MS); /* some servers give each piece a reason */
     say_node(r, EVENT_THINKING, c->thinking);
     say_node(r, EVENT_TOKEN, c->content);
 }
@@ -155,7 +154,7 @@ static void agent_http_take_line(struct run *r, struct str text)
     if (take_chunk(r, text))
         return;
     if (!agent_line_decode(&r->decoder, text, &line)) {
-        (void)r->teller.events.on_line(r->teller.task, text); /* the core says what is wrong */
+        (void)r->teller.events.on_line(r->teller.task, text); /* core reports what is wrong */
         return;
     }
     if (line.kind != LINE_EMPTY && line.kind != LINE_EVENT && line.kind != LINE_RESULT) {
@@ -211,7 +210,7 @@ static void agent_http_take_lines(struct run *r, struct str bytes)
         buf_clear(&r->line);
     }
     if (r->line.len + bytes.n > SSE_MAX_EVENT)
-        agent_http_end(r, RUN_FAILED, STR("a line of the reply passes 4 MiB"));
+        agent_http_end(r, RUN_FAILED, STR("a line of the reply exceeds 4 MiB"));
     else
         buf_putstr(&r->line, bytes);
 }
@@ -223,7 +222,7 @@ static void take_events(struct run *r, struct str bytes)
     while (!r->ended && (got = sse_reader_next(&r->events, &bytes, &e)) == SSE_EVENT)
         agent_http_take_event(r, &e);
     if (got == SSE_TOO_LONG)
-        agent_http_end(r, RUN_FAILED, STR("an event of the reply passes 4 MiB"));
+        agent_http_end(r, RUN_FAILED, STR("an event of the reply exceeds 4 MiB"));
 }
 
 static void take_beginning(struct run *r, struct str bytes)
@@ -252,8 +251,8 @@ static bool agent_http_on_bytes(void *user, struct str bytes)
     return !r->ended && !r->teller.paused;
 }
 
-/* A last line needs no end, but for one that broke off in its middle: that is no fault of its text.
- * */
+/* A last line needs no newline, unless it broke off in the middle: that is not a fault of its
+ * text. */
 static void take_last(struct run *r, struct str text, bool is_cut)
 {
     struct js_doc doc = {0};
@@ -263,7 +262,7 @@ static void take_last(struct run *r, struct str text, bool is_cut)
         agent_http_take_line(r, text);
 }
 
-/* What stands after the last newline, or empty line.  is_cut: its end may be missing. */
+/* Takes the text after the last newline, or empty line.  is_cut: its end may be missing. */
 static void take_rest(struct run *r, bool is_cut)
 {
     struct sse_event e;
@@ -311,7 +310,7 @@ static void agent_http_on_step(void *arg)
         agent_http_end(r, RUN_FAILED, STR("cancelled"));
 }
 
-/* Its final_answer may be followed by another one, or a result, and so does not end it; silence
+/* Its final_answer may be followed by another one, or a result, so it does not end the run; silence
  * does. */
 static bool http_settle(struct run *run)
 {

@@ -6,7 +6,7 @@
 
 #include "gateway/processes/supervisor.h"
 
-/* Of an interpreter: its first argument, where that is a file by its looks. */
+/* For an interpreter: its first argument, if that looks like a file. */
 static const char *script_of(const struct config_agent *agent)
 {
     static const char *const ends[] = {".py", ".js", ".mjs", ".sh", ".rb", ".pl"};

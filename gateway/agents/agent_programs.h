@@ -1,4 +1,4 @@
-/* agent_programs -- whether the programs of exec agents are there, before the first user finds out.
+/* agent_programs -- checks that the programs of exec agents exist, before the first user finds out.
  *
  * Thread:   any; it asks the file system.
  */
@@ -7,7 +7,7 @@
 
 #include "gateway/config/config.h"
 
-/* Names each program or script that is missing, its agent, and why it cannot be started. */
+/* Names each program or script that is missing, its agent, and why it cannot start. */
 void agent_programs_check(const struct config *config, void (*say)(const char *line));
 
 #endif

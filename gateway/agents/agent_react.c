@@ -18,10 +18,11 @@
  *                                                      ▼
  *                  cancel, a fault ─────────────▶    ENDED  on_end
  *
- * - Everything but the model's pieces happens in react_on_step, in a turn of the loop of its own: a
- *   cancel is seen between any two of them, and nothing of the model is freed inside its callbacks.
- * - Calls are begun one a step, and run side by side (react_calls.h).  One that the model made
- *   badly stands in the talk repaired: not every model takes back what it said.
+ * - Everything but the model's pieces happens in react_on_step, in its own turn of the loop: a
+ *   cancel takes effect between any two steps, and nothing of the model is freed inside its
+ *   callbacks.
+ * - Calls are begun one a step, and run side by side (react_calls.h).  A malformed call enters the
+ *   talk repaired, because not every model accepts its own output.
  */
 
 #define RUN_MAGIC 0x72656163u
@@ -32,19 +33,19 @@ struct run {
     unsigned magic;
     enum react_state state;
     const struct react_settings *settings;
-    const struct model *model; /* the settings', or the one that it has fallen back to */
+    const struct model *model; /* the settings', or the fallback in use */
     struct teller teller;
     struct stepper stepper;
     struct model_turn *turn; /* NULL between turns */
-    bool has_told;           /* the turn: a thought, a word or a call */
+    bool has_told;           /* the turn has produced a thought, a word or a call */
     unsigned n_turns;        /* since the user's last message */
     bool has_called;         /* a tool, in any turn */
     bool cancelled;
 
     struct talk talk;
     struct buf inbox; /* messages for it: each its length in decimal, a blank, its text */
-    struct buf text;  /* what the turn has said */
-    struct buf more;  /* members that go back with its calls: what it thought */
+    struct buf text;  /* the turn's text */
+    struct buf more;  /* members that go back with its calls: its thoughts */
     struct react_calls calls;
     size_t turn_bytes;
     char *fault; /* why the turn failed; NULL: it did not */
@@ -66,7 +67,7 @@ static void set_state(struct run *r, enum react_state state)
     stepper_start(&r->stepper);
 }
 
-/* The structured result: what the models' servers have counted. */
+/* The structured result: the usage that the models' servers have counted. */
 static void tell_usage(struct run *r)
 {
     struct model_usage u = r->usage;
@@ -89,7 +90,7 @@ static void react_end(struct run *r, enum run_end how, struct str text)
     r->teller.events.on_end(r->teller.task, how, text);
 }
 
-/* --- what the model says ---------------------------------------------------------------------- */
+/* --- the model's output ----------------------------------------------------------------------- */
 
 static void turn_clear(struct run *r)
 {
@@ -102,7 +103,7 @@ static void turn_clear(struct run *r)
     buf_done(&r->more);
 }
 
-/* What the user is told; the log has it all. */
+/* Sets the fault for the user; the log has all of it. */
 static void set_fault(struct run *r, enum model_reason reason, struct str said)
 {
     struct buf text = {0};
@@ -127,7 +128,7 @@ static bool react_has_room(struct run *r, size_t bytes)
     r->turn_bytes += bytes;
     if (r->turn_bytes <= REACT_TURN_BYTES)
         return true;
-    turn_over(r, MODEL_FAULT_OTHER, STR("a turn passes 4 MiB"));
+    turn_over(r, MODEL_FAULT_OTHER, STR("a turn exceeds 4 MiB"));
     return false;
 }
 
@@ -195,9 +196,9 @@ static const struct model_events model_events = {.on_piece = on_piece,
                                                  .on_usage = on_usage,
                                                  .on_done = react_on_done};
 
-/* --- what the model is given ------------------------------------------------------------------ */
+/* --- the model's input ------------------------------------------------------------------------ */
 
-/* What the turn said, or thought and called: there are servers that refuse a call without its
+/* Adds the turn's text, or its thoughts and calls, because some servers refuse a call without its
  * thoughts. */
 static void put_turn(struct run *r)
 {
@@ -241,7 +242,7 @@ static void take_message(struct run *r)
     r->n_turns = 0;
 }
 
-/* What does not fit into the model's context is left out, and said to be. */
+/* Leaves out what does not fit into the model's context, and reports it. */
 static void fit_context(struct run *r)
 {
     size_t max = r->model->context_bytes, before = talk_size(&r->talk);
@@ -275,7 +276,7 @@ static bool is_at_limit(struct run *r, char ret_why[128])
     if (r->n_turns == max_turns(r))
         snprintf(ret_why, 128, "no answer within %u turns of the model", max_turns(r));
     else if (talk_size(&r->talk) >= max)
-        snprintf(ret_why, 128, "model: %s: the conversation with the model passes %zu bytes",
+        snprintf(ret_why, 128, "model: %s: the conversation with the model exceeds %zu bytes",
                  model_reason_word(CONTEXT_TOO_LONG), max);
     else
         return false;
@@ -307,7 +308,7 @@ static void begin_turn(struct run *r)
         turn_over(r, MODEL_FAULT_OTHER, str_of(error));
 }
 
-/* Nothing of the turn was told: the next model may take it. */
+/* If nothing of the turn was sent yet, the next model may take it. */
 static bool fall_back(struct run *r)
 {
     const struct model *from = r->model;
@@ -344,13 +345,13 @@ static void finish_turn(struct run *r)
     } else if (r->inbox.len) {
         set_state(r, REACT_READY);
     } else {
-        if (r->text.len || !r->has_called) /* else it is what was said before the calls */
+        if (r->text.len || !r->has_called) /* otherwise it is the text before the calls */
             teller_final_answer(&r->teller, buf_str(&r->text));
         react_end(r, RUN_DONE, STR_NULL);
     }
 }
 
-/* The next call, or, when all are through, what came of them.  Open calls are waited for. */
+/* Begins the next call or, when all are done, adds their results.  Waits for open calls. */
 static void go_on_calling(struct run *r)
 {
     if (r->calls.at < r->calls.n)
@@ -419,7 +420,7 @@ static void react_unpause(struct run *run)
         r->model->ops->unpause(r->turn);
 }
 
-/* Who says it, when that is not the user: a task that this one started, or its parent. */
+/* The sender, when it is not the user: a task that this one started, or its parent. */
 static void put_sender(struct run *r, struct buf *out)
 {
     const struct js_doc *doc = &r->calls.doc;
@@ -456,7 +457,7 @@ static bool react_deliver(struct run *run, struct str line)
         return true;
     uint32_t type = js_get(doc, 0, "type"), content = js_get(doc, 0, "content");
     if (!type || !js_is(doc, type, "message") || !content || js_type(doc, content) != JS_STRING)
-        return true; /* answers to calls that it no longer makes */
+        return true; /* an answer to a call that is no longer open */
     if (r->inbox.len + line.n > REACT_INBOX)
         return false;
     struct buf text = {0};
@@ -530,7 +531,7 @@ static struct run *react_start(void *settings, const struct run_spec *spec,
                                            .task_id = str_of(r->task_id)};
     talk_init(&r->talk);
     if (!react_put_past(r, spec)) {
-        snprintf(ret_error, 256, "the history is no JSON array");
+        snprintf(ret_error, 256, "the history is not a JSON array");
         react_calls_done(&r->calls);
         talk_done(&r->talk);
         run_drop(r);

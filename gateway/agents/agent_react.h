@@ -1,24 +1,22 @@
-/* agent_react -- the ReAct loop over a model: think, call tools, look at what came back, answer.
+/* agent_react -- the ReAct loop over a model: think, call tools, read the results, answer.
  *
- * Shape:    agent_react_ops is an adapter behind core/agent.h; its settings are react_settings.  A
- *           run asks the model (model.h) for turns until one calls no tool; the text of that turn
- *           is the final_answer.  What goes wrong in a tool is the model's to deal with: it is
- *           told.
+ * Shape:    agent_react_ops is an adapter for core/agent.h; its settings are react_settings.  A run
+ *           asks the model (model.h) for turns until one calls no tool; the text of that turn is
+ *           the final_answer.  The model gets the errors of its tools, and has to deal with them.
  * Calls:    those of one turn run side by side (react_calls.h); the next turn begins when all are
- *           through.  A spawn_task that waits ends with its child.
- * Context:  when the messages pass the model's context_bytes, the oldest are left out, and the
+ *           done.  A spawn_task that waits ends with its child.
+ * Context:  when the messages exceed the model's context_bytes, the oldest are left out, and the
  *           event custom "history_shortened" says so.
- * Inbox:    a message waits for the turn under way and what it called, then enters as the user's
- *           next turn, one message a turn; a run whose inbox is not empty goes on instead of
- *           ending.
+ * Inbox:    a message waits for the current turn and its calls, then enters as the user's next
+ *           turn, one message a turn; a run whose inbox is not empty continues instead of ending.
  * Thread:   loop.
- * Owns:     the run, until its last handle has closed: a turn of the loop after free.  settings,
+ * Owns:     the run, until its last handle has closed: a turn of the loop after free. settings,
  *           model and tools stay the caller's and must outlive the runs.
- * Result:   the usage that the model's server has counted, if any: also of a run that failed.
- * Errors:   start: a history that is no JSON array.  Everything later ends the run as RUN_FAILED:
- *           "model: …" for what the model said, else a sentence.
+ * Result:   the usage that the model's server has counted, if any, even for a run that failed.
+ * Errors:   start: a history that is not a JSON array.  Everything later ends the run as
+ *           RUN_FAILED: "model: …" for the model's errors, a sentence for others.
  * Limits:   below; beyond REACT_INBOX deliver returns false, an output past MAX_OUTPUT is cut, all
- *           else ends the run.
+ *           others end the run.
  * End:      cancel and kill end it in the next turn of the loop, paused or not.
  */
 #ifndef GATEWAY_AGENTS_AGENT_REACT_H
@@ -32,7 +30,7 @@
 
 #define REACT_CALLS 64                      /* tool calls of one turn */
 #define REACT_TURN_BYTES (4 * 1024 * 1024)  /* a turn's text and calls */
-#define REACT_TALK_BYTES (16 * 1024 * 1024) /* the messages that the model is given */
+#define REACT_TALK_BYTES (16 * 1024 * 1024) /* the messages for the model */
 #define REACT_INBOX (1024 * 1024)           /* bytes of messages that wait for their turn */
 
 struct react_settings {
@@ -41,7 +39,7 @@ struct react_settings {
     const char *system; /* the system prompt; NULL for none */
     const struct tool *const *tools;
     size_t n_tools;
-    bool short_errors;  /* what a model's server says is not told, but logged */
+    bool short_errors;  /* the messages of a model's server are only logged */
     unsigned max_turns; /* of the model, since the user's last message; 0: REACT_MAX_TURNS */
 };
 

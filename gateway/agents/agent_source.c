@@ -7,7 +7,7 @@
 
 #define RUN_MAGIC 0x73726365u
 
-/* What comes, by name: the same for JSON and for words. */
+/* The run's parameters, by name: the same for JSON and for words. */
 struct source_plan {
     int64_t events, bytes, burst, interval_ms;
 };
@@ -57,7 +57,7 @@ static bool set_member(struct source_plan *plan, struct str name, int64_t value,
         *(int64_t *)(void *)((char *)plan + members[i].offset) = value;
         return true;
     }
-    snprintf(ret_error, 256, "source: there is no \"%.*s\"", (int)utf8_cut(name, 64), name.p);
+    snprintf(ret_error, 256, "source: unknown name \"%.*s\"", (int)utf8_cut(name, 64), name.p);
     return false;
 }
 
@@ -66,7 +66,7 @@ static bool source_read_object(struct source_plan *plan, const struct js_doc *do
     for (uint32_t i = js_first(doc, 0); i < js_end(doc, 0); i = js_next(doc, i + 1)) {
         int64_t value;
         if (js_type(doc, i + 1) != JS_NUMBER || !js_int(doc, i + 1, &value)) {
-            snprintf(ret_error, 256, "source: a value is no integer");
+            snprintf(ret_error, 256, "source: a value is not an integer");
             return false;
         }
         if (!set_member(plan, js_raw(doc, i), value, ret_error))
@@ -164,7 +164,7 @@ static bool source_is_deaf(struct run *run)
 static bool source_deliver(struct run *run, struct str line)
 {
     (void)line;
-    return !source_run_of(run)->ended; /* it listens to nobody */
+    return !source_run_of(run)->ended; /* it ignores them */
 }
 
 static void source_on_closed(void *arg)
@@ -183,7 +183,7 @@ static void source_free(struct run *run)
     stepper_close(&r->stepper, source_on_closed);
 }
 
-/* A text that shows where it is cut, should it ever be. */
+/* A text that would show where it was cut, if it ever is. */
 static void prepare(struct run *r)
 {
     const char prefix[] = "{\"text\":\"", letters[] = "abcdefghijklmnopqrstuvwxyz      ";

@@ -1,8 +1,7 @@
-/* agent_source -- an agent for benchmarks and tests: says so many tokens, as fast as they are
- * taken.
+/* agent_source -- an agent for benchmarks and tests: produces tokens as fast as they are taken.
  *
- * Shape:    agent_source_ops is an adapter behind core/agent.h; its settings are source_settings.
- *           The run's input says what comes, as JSON or as words:
+ * Shape:    agent_source_ops is an adapter for core/agent.h; its settings are source_settings.  The
+ *           run's input describes the output, as JSON or as words:
  *             {"events":1000,"bytes":120,"burst":16,"interval_ms":0}
  *             events=1000 bytes=120 burst=16 interval_ms=0
  *           These are the defaults.  In each turn of the loop, or every interval_ms, burst events

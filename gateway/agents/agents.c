@@ -15,7 +15,7 @@
 #include "gateway/tools/tool_http_get.h"
 #include "gateway/tools/tools.h"
 
-/* A model behind a server. */
+/* A model on a server. */
 struct served {
     struct served *fallback;
     struct model model;
@@ -24,7 +24,7 @@ struct served {
     char *url;
 };
 
-/* What an agent's settings need to stay. */
+/* Keeps alive what an agent's settings point to. */
 struct holder {
     struct form_settings form; /* its exec is that of an exec agent of any form */
     struct acp_settings acp;
@@ -33,7 +33,7 @@ struct holder {
     struct http_settings http;
     struct builtin_settings builtin;
     struct model builtin_model;
-    struct served *models; /* the agent's, and those that it falls back to */
+    struct served *models; /* the agent's, and its fallbacks */
     struct upstream upstream;
     struct http_get http_get;
     const struct tool **tools;
@@ -46,7 +46,7 @@ struct builder {
     uv_loop_t *loop;
 };
 
-/* NULL when there is none of that name. */
+/* NULL when there is no tool with that name. */
 static const struct tool *agents_find_tool(const struct builder *b, const struct holder *h,
                                            struct str name)
 {
@@ -164,7 +164,7 @@ static bool build_openai(const struct config_model *from, struct fetcher *fetche
     return true;
 }
 
-/* The model, and those that it falls back to. */
+/* The model, and its fallbacks. */
 static bool build_models(const struct builder *b, const struct config_model *from,
                          struct served **ret, char *ret_error, size_t n)
 {

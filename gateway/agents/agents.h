@@ -1,8 +1,8 @@
-/* agents -- the configured agents, as core knows them.
+/* agents -- the configured agents, in the form that core knows.
  *
  * Thread:   loop.
- * Owns:     agents_build makes, agents_free frees; the configuration, the fetcher and
- *           the terminal must outlive them.
+ * Owns:     agents_build makes, agents_free frees; the configuration, the fetcher and the terminal
+ *           must outlive them.
  */
 #ifndef GATEWAY_AGENTS_AGENTS_H
 #define GATEWAY_AGENTS_AGENTS_H
@@ -14,14 +14,15 @@
 #include "gateway/fetch/fetch.h"
 #include "gateway/tools/tool_terminal.h"
 
-/* What they run with. */
+/* The services that agents use. */
 struct agents_rim {
     struct fetcher *fetcher;
     struct terminal *terminal;
     uv_loop_t *loop;
 };
 
-/* False with a sentence in ret_error when an agent needs what this gateway does not have. */
+/* False with a sentence in ret_error when an agent needs something that this gateway does not
+ * have. */
 bool agents_build(const struct config *config, const struct agents_rim *rim, struct agent **ret,
                   size_t *ret_n, char *ret_error, size_t error_bytes);
 /* What they keep of a conversation that is deleted. */

@@ -10,9 +10,9 @@
  *
  *   NEW ──begin──▶ OPEN ──the tool, or an answer of the core──▶ CLOSED
  *
- * What the core carries out is said as a line of PROTOCOL.md section 8, checked by its decoder:
- * what that refuses is the model's to correct.  The answer may come from inside of saying it.  A
- * spawn that waits goes on from its "child" to the message that tells the child's end. */
+ * A call for core becomes a line of PROTOCOL.md section 8, checked by its decoder: the model must
+ * correct what that refuses.  The answer may come from inside of sending it.  A spawn that waits
+ * stays open from its "child" to the message that reports the child's end. */
 
 enum call_state { CALL_NEW, CALL_OPEN, CALL_CLOSED };
 
@@ -21,17 +21,17 @@ struct react_call {
     enum call_state state;
     char *id, *name;
     char *arguments;            /* compact JSON object */
-    char *more, *function_more; /* members that go back as they came; "" for none */
+    char *more, *function_more; /* members that go back unchanged; "" for none */
     const char *fault;          /* why it cannot be made; NULL: it can */
     const struct tool *tool;
     struct tool_job *job;
     char *
         awaits; /* the input_id, or the child's task_id, whose answer closes it; NULL: its own id */
     bool asking;       /* awaits the user's approval, then starts */
-    struct buf output; /* what the model is told */
+    struct buf output; /* the result for the model */
 };
 
-/* --- what the model asks for ------------------------------------------------------------------ */
+/* --- the model's calls ------------------------------------------------------------------------ */
 
 static bool id_is_taken(const struct react_calls *c, const char *id)
 {
@@ -58,7 +58,7 @@ static char *make_id(struct react_calls *c, struct str asked)
     return id;
 }
 
-/* Without the white space and control characters around it. */
+/* Removes the white space and control characters around it. */
 static struct str strip(struct str text)
 {
     while (text.n && (unsigned char)text.p[text.n - 1] <= ' ')
@@ -68,8 +68,8 @@ static struct str strip(struct str text)
     return text;
 }
 
-/* The arguments as a compact object; "{}" and a fault when they are none.  There are models that
- * write nothing, or null, for none, and some that write the object as a string once more. */
+/* The arguments as a compact object; "{}" and a fault when they are malformed.  Some models write
+ * nothing, or null, for none, and some write the object as a string once more. */
 static void read_arguments(struct react_call *call, struct str text)
 {
     struct js_doc *doc = &call->calls->doc;
@@ -90,7 +90,7 @@ static void read_arguments(struct react_call *call, struct str text)
     else
         js_copy(doc, 0, &compact);
     if (compact.len > MAX_OUTPUT)
-        call->fault = "the arguments pass 256 KiB";
+        call->fault = "the arguments exceed 256 KiB";
     call->arguments = xstrdup(call->fault ? STR("{}") : buf_str(&compact));
     buf_done(&compact);
     buf_done(&inner);
@@ -104,9 +104,9 @@ static const struct tool *react_calls_find_tool(const struct react_calls *c, con
     return NULL;
 }
 
-/* A tool's name as models' servers garble it: tokens of the model's behind it
- * ("clock<|channel|>…"), its name space before it ("functions.clock"), white space.  "" when it is
- * none. */
+/* A tool's name without the noise of some servers: the model's special tokens after it
+ * ("clock<|channel|>…"), its name space before it ("functions.clock"), white space.  "" when
+ * nothing valid remains. */
 static struct str plain_name(struct str name)
 {
     const char *token = name.n ? memmem(name.p, name.n, "<|", 2) : NULL;
@@ -200,7 +200,7 @@ static void react_calls_put_line(struct react_call *call, struct buf *line)
         buf_putc(line, '}');
 }
 
-/* Has the core do it; false with a sentence in output when the arguments are not right. */
+/* Lets core carry it out; false with a sentence in output when the arguments are wrong. */
 static bool react_calls_say(struct react_call *call, struct buf *output)
 {
     struct react_calls *c = call->calls;
@@ -226,7 +226,7 @@ static bool react_calls_say(struct react_call *call, struct buf *output)
     return good;
 }
 
-/* The approval that the tool asks for. */
+/* The approval that the tool requests. */
 static void ask_approval(struct react_call *call, struct str question)
 {
     struct react_calls *c = call->calls;
@@ -269,7 +269,7 @@ static bool open_job(struct react_call *call, struct buf *output)
     return asks || start_job(call, output);
 }
 
-/* False when it is through, with a sentence in output, and whether that is a good one. */
+/* False when it is done: output has a sentence, and ret_good says whether it is a success. */
 static bool is_opened(struct react_call *call, bool *ret_good, struct buf *output)
 {
     uv_timeval64_t now = {0};
@@ -352,7 +352,7 @@ static void take_child(struct react_calls *c, struct react_call *call)
         return;
     }
     struct buf output = {0};
-    buf_putf(&output, "started as task %s; a message will tell its end", text.bytes);
+    buf_putf(&output, "started as task %s; a message will report its end", text.bytes);
     close_call(call, true, buf_str(&output));
     buf_done(&output);
     buf_done(&text);
@@ -379,7 +379,7 @@ static bool take_child_end(struct react_calls *c)
             put_value(c, error, "message", &output);
             buf_puts(&output, ")");
         }
-        buf_puts(&output, "; it had said: ");
+        buf_puts(&output, "; its output was: ");
     }
     put_value(c, 0, "content", &output);
     close_call(call, good, buf_str(&output));
@@ -405,7 +405,7 @@ static void take_approval(struct react_call *call, bool approved)
     struct buf output = {0};
     call->asking = false;
     if (!approved)
-        buf_puts(&output, "the user does not approve");
+        buf_puts(&output, "the user did not approve the call");
     if (!approved || !start_job(call, &output))
         close_call(call, false, buf_str(&output));
     buf_done(&output);
@@ -421,8 +421,8 @@ static void take_input(struct react_calls *c, struct react_call *call)
     }
     switch (answer ? js_type(&c->doc, answer) : JS_NULL) {
     case JS_TRUE: buf_puts(&output, "the user approves"); break;
-    case JS_FALSE: buf_puts(&output, "the user does not approve"); break;
-    case JS_NULL: buf_puts(&output, "the user has not answered in time"); break;
+    case JS_FALSE: buf_puts(&output, "the user did not approve the call"); break;
+    case JS_NULL: buf_puts(&output, "the user did not answer in time"); break;
     default: put_value(c, 0, "answer", &output); break;
     }
     close_call(call, true, buf_str(&output));
@@ -469,7 +469,7 @@ bool react_calls_deliver(struct react_calls *c)
     return taken;
 }
 
-/* --- what the model is told ------------------------------------------------------------------- */
+/* --- results for the model -------------------------------------------------------------------- */
 
 static void put_members(struct buf *out, const char *members)
 {

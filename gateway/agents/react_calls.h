@@ -1,10 +1,9 @@
 /* react_calls -- the tool calls of one turn of a model: made side by side, answered in order.
  *
- * Shape:    add what the model asks for; begin them one by one; each is closed by its tool, or by
- *           what react_calls_deliver is handed; when none is open, the results go into the talk.
- *           What the model got wrong is closed with a sentence that it can read.
- * Ids:      a call's id is the model's, or, when that is missing or taken in this turn, one of
- *           ours.
+ * Shape:    add the model's calls; begin them one by one; each is closed by its tool, or by a line
+ *           passed to react_calls_deliver; when none is open, the results go into the talk.  A call
+ *           with a mistake is closed with a sentence for the model.
+ * Ids:      a call has the model's id or, when that is missing or taken in this turn, a new one.
  * Thread:   loop.
  * Owns:     the calls and their jobs, until react_calls_clear, which no callback of a tool may
  *           call.
@@ -24,23 +23,23 @@ struct react_calls {
     const struct tool *const *tools;
     size_t n_tools;
     struct tool_caller caller;     /* its spans are the run's */
-    void (*on_closed)(void *user); /* a call, from outside of react_calls_begin */
+    void (*on_closed)(void *user); /* a call was closed, but not by react_calls_begin */
     void *user;
 
     struct react_call **list;
     size_t n, at, n_open;        /* at: the next to begin */
-    unsigned n_questions, n_ids; /* of the run */
+    unsigned n_questions, n_ids; /* of the whole run */
     struct agent_line_decoder decoder;
     struct js_doc doc;
 };
 
 void react_calls_add(struct react_calls *c, const struct model_call *asked);
-/* The call that is next: tells it, and carries it out or opens it. */
+/* Sends the next call's event, and carries it out or opens it. */
 void react_calls_begin(struct react_calls *c);
-/* A line of PROTOCOL.md section 8 that may answer an open call, parsed in c->doc: whether it did so
- * (the caller has no further use for it). */
+/* A line of PROTOCOL.md section 8 that may answer an open call, parsed in c->doc.  Returns whether
+ * it did (then the caller has no further use for it). */
 bool react_calls_deliver(struct react_calls *c);
-/* All are begun and closed. */
+/* Whether all are begun and closed. */
 static inline bool react_calls_are_through(const struct react_calls *c)
 {
     return c->at == c->n && c->n_open == 0;

@@ -1,4 +1,4 @@
-/* run_line -- the first line that an agent is given (PROTOCOL.md section 8).
+/* run_line -- the first line for an agent (PROTOCOL.md section 8).
  *
  * Thread:   any.
  */

@@ -113,12 +113,13 @@ bool talk_put_history(struct talk *t, struct js_doc *doc, struct str history)
         return false;
     for (uint32_t i = js_first(doc, 0); i < js_end(doc, 0); i = js_next(doc, i))
         put_past(t, doc, i);
-    js_done(doc); /* it may be large, and what comes later is small */
+    js_done(doc); /* it may be large, and later ones are small */
     return true;
 }
 
-/* The first that may go, and the first behind all that goes with it: of a user's message everything
- * up to the next one, else an answer with the results of its calls.  What comes last stays. */
+/* The first message that may go, and the first after everything that goes with it: for a user's
+ * message everything up to the next one, for an answer the results of its calls.  The last message
+ * stays. */
 static bool find_oldest(const struct talk *t, size_t *ret_from, size_t *ret_to)
 {
     size_t from = 0;
@@ -141,7 +142,7 @@ static void talk_drop(struct talk *t, size_t from, size_t to)
 {
     size_t at = t->messages[from].at, end = to < t->n ? t->messages[to].at : t->json.len;
     if (from == 0 && to < t->n)
-        end++; /* the comma: what comes first has none */
+        end++; /* the comma: the first message has none */
     size_t gone = end - at;
     memmove(t->json.bytes + at, t->json.bytes + end, t->json.len - end);
     t->json.len -= gone;
@@ -167,7 +168,7 @@ size_t talk_shorten(struct talk *t, size_t max_bytes)
 #define NO_ANSWER "{\"role\":\"assistant\",\"content\":\"[This message got no answer.]\"},"
 #define NO_QUESTION "{\"role\":\"user\",\"content\":\"[The question is no longer known.]\"},"
 
-/* What stands before message i so that the roles take turns; "" for nothing. */
+/* The text before message i that makes the roles alternate; "" for none. */
 static struct str between(const struct talk *t, size_t i)
 {
     if (i == 0 || t->messages[i].role != t->messages[i - 1].role)
@@ -189,7 +190,7 @@ size_t talk_size(const struct talk *t)
     return n;
 }
 
-/* t->spaced. */
+/* Fills t->spaced. */
 static void put_spaced(struct talk *t)
 {
     size_t at = 0;

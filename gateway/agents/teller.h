@@ -1,4 +1,5 @@
-/* teller -- how agents that make events tell them: texts in pieces, outputs that fit into a line.
+/* teller -- event output for agents that make events: texts in pieces, outputs that fit into a
+ * line.
  *
  * Thread:   loop.
  * Owns:     its scratch buffer; teller_done frees it.
@@ -12,10 +13,10 @@ struct teller {
     struct run_events events;
     void *task;
     bool paused;     /* the task wants no more for now */
-    struct buf data; /* of the event that is being made */
+    struct buf data; /* of the event under construction */
 };
 
-/* Begin, put members into data, tell.  text: of token, thinking and final_answer. */
+/* Begin, put members into data, tell. text: for token, thinking and final_answer. */
 void teller_begin(struct teller *t);
 void teller_tell(struct teller *t, enum event_type event, struct str text);
 /* A token or thinking of any length. */

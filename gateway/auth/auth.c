@@ -1,6 +1,6 @@
 /* Design.  A token is read, its key is found among those that its header allows, its signature is
- * checked, and only then are its claims believed.  The one thing that is said of an unverified
- * token is that it claims to be a guest's: its bearer may then start anew, which anybody may.
+ * checked, and only then are its claims believed.  An unverified token has one effect: when it
+ * claims to be a guest's, its bearer may start anew, which anybody may.
  */
 #include "gateway/auth/auth.h"
 
@@ -45,7 +45,7 @@ static bool open_guest_key(struct auth *auth, const char *data_dir, struct buf *
     if (data_dir)
         wrong = guest_key_load(data_dir, bytes);
     else if (RAND_bytes(bytes, sizeof bytes) != 1)
-        wrong = "there are no random numbers";
+        wrong = "random numbers are not available";
     if (wrong)
         buf_putf(ret_faults, "%s/guest.key: %s\n", data_dir ? data_dir : "", wrong);
     else
@@ -108,8 +108,8 @@ static bool is_guest_name(struct str owner)
     return owner.n >= prefix.n && memcmp(owner.p, prefix.p, prefix.n) == 0;
 }
 
-/* An owner is a key of the store and a word in the log: no controls (C0, DEL, C1), and no U+FFFD,
- * in which different broken texts would meet. */
+/* An owner is a key in the store and a word in the log: no controls (C0, DEL, C1), and no U+FFFD,
+ * because different broken texts would become the same. */
 bool auth_is_owner(struct str text)
 {
     if (text.n < 1 || text.n > MAX_OWNER || !utf8_valid(text))
@@ -144,7 +144,7 @@ static bool has_audience(const struct js_doc *claims, const char *audience)
 
 static const char expired[] = "expired token";
 
-/* A NumericDate may have a fraction (RFC 7519 2); what is cut off makes exp earlier, never
+/* A NumericDate may have a fraction (RFC 7519 section 2); cutting it off makes exp earlier, never
  * later. */
 static bool read_time(const struct js_doc *claims, uint32_t node, int64_t *ret)
 {
@@ -189,7 +189,7 @@ static const char *take_owner(const struct js_doc *claims, struct identity *ret)
     return good ? NULL : "sub must be a text of 1 to 255 bytes without controls";
 }
 
-/* Of a token whose signature is that of key. */
+/* For a token that was verified with that key. */
 static const char *check_claims(const struct auth *auth, const struct jwt_key *key,
                                 const struct js_doc *claims, int64_t wall_ms, struct identity *ret)
 {
@@ -288,7 +288,7 @@ static const char *new_guest(const struct auth *auth, int64_t wall_ms, struct id
     const int64_t times[2] = {now, now + GUEST_DAYS * 86400LL};
 
     if (RAND_bytes(bytes, sizeof bytes) != 1)
-        return "there are no random numbers";
+        return "random numbers are not available";
     buf_puts(&owner, GUEST_PREFIX);
     base64url_put(&owner, bytes, sizeof bytes);
     memcpy(ret->owner, owner.bytes, owner.len + 1);
@@ -299,7 +299,7 @@ static const char *new_guest(const struct auth *auth, int64_t wall_ms, struct id
     return NULL;
 }
 
-/* With keys configured, the gateway's own speaks for guests alone. */
+/* When keys are configured, the gateway's own speaks for guests alone. */
 static const struct jwt_key *signing_key(const struct auth *auth)
 {
     for (size_t i = 0; i < auth->n_keys; i++)

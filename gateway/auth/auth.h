@@ -1,12 +1,12 @@
-/* auth -- who a connection is: tokens verified, guests made (PROTOCOL.md section 2).
+/* auth -- identifies connections: verifies tokens, creates guests (PROTOCOL.md section 2).
  *
  * Shape:    one function, auth_check, for WebSocket and HTTP alike.  Keys are read once and kept
- *           parsed; jwt.h knows how a token is built, this file whom to believe.
+ *           parsed; jwt.h knows a token's format, this file decides which tokens to believe.
  * Thread:   any; a struct auth is const after auth_open.
  * Owns:     its keys (wiped by auth_close).
- * Errors:   auth_open tells all faults, one a line, in the form of config.h.  auth_check says in
- *           identity.error what is wrong, in a few words, never with anything of the token: for the
- *           log, not for who brought it.
+ * Errors:   auth_open lists all faults, one a line, in the form of config.h.  auth_check puts a few
+ *           words into identity.error, never any part of the token: they are for the log, not for
+ *           the client.
  */
 #ifndef GATEWAY_AUTH_AUTH_H
 #define GATEWAY_AUTH_AUTH_H
@@ -18,20 +18,21 @@ struct auth;
 
 #define GUEST_PREFIX "guest-"
 #define UNKNOWN_GUEST \
-    "unknown guest" /* begins the error of whoever may start anew without a token */
+    "unknown guest" /* begins the error for a client that may start anew without a token */
 
-/* Reads the key files and, when guests are served, <data_dir>/guest.key, which is made when missing
- * (data_dir must exist).  data_dir NULL: the guest key is made up and not kept (check-config).
- * NULL with faults appended to ret_faults. */
+/* Reads the key files and, when guests are served, <data_dir>/guest.key, which is created when
+ * missing (data_dir must exist).  data_dir NULL: the guest key is made up and not kept
+ * (check-config).  NULL with faults appended to ret_faults. */
 struct auth *auth_open(const struct config *config, const char *data_dir, struct buf *ret_faults)
     MUST_USE;
 void auth_close(struct auth *auth);
 
-/* Who is it?  Exactly one token counts: hello.token, else the bearer, else the cookie's value; each
- * STR_NULL when absent ("" is a token, and a bad one).  Without any: a new guest with a token of
- * its own in ret->token, if guests are served (HTTP asks for no guests: do not call it without a
- * token).  ret->expires_at_ms is the token's exp; the token is good for TOKEN_LEEWAY_S more.
- * UNKNOWN_GUEST begins ret->error: the client may start anew without a token. */
+/* Identifies the client.  Exactly one token counts: hello.token, or the bearer, or the cookie's
+ * value, in this order; each is STR_NULL when absent ("" is a token, and a bad one).  Without any
+ * token, and if guests are served: a new guest with a token of its own in ret->token (HTTP creates
+ * no guests: do not call this without a token). ret->expires_at_ms is the token's exp; the token is
+ * accepted for TOKEN_LEEWAY_S more.  When ret->error begins with UNKNOWN_GUEST, the client may
+ * start anew without a token. */
 bool auth_check(const struct auth *auth, struct str hello_token, struct str bearer,
                 struct str cookie, int64_t wall_ms, struct identity *ret) MUST_USE;
 
@@ -44,9 +45,9 @@ struct str auth_cookie(const struct auth *auth, struct str cookie_header);
 bool auth_is_owner(struct str text);
 bool auth_serves_guests(const struct auth *auth);
 
-/* Appends a token for sub, signed with the first HS256 key, else, where no keys are configured,
- * with the gateway's own.  False with a sentence in ret_error when there is no key to sign with or
- * sub may not be an owner. */
+/* Appends a token for sub, signed with the first HS256 key or, when no keys are configured, with
+ * the gateway's own.  False with a sentence in ret_error when there is no key to sign with or sub
+ * may not be an owner. */
 bool auth_token(const struct auth *auth, struct str sub, int64_t ttl_s, int64_t wall_ms,
                 struct buf *out, char ret_error[128]) MUST_USE;
 

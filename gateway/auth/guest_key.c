@@ -9,7 +9,7 @@
 
 static const char name[] = "guest.key";
 
-/* Negative errno, or 0.  -EINVAL: there is a file, but it is no key. */
+/* Negative errno, or 0. -EINVAL: the file exists, but is not a key. */
 static int read_key(int dir, unsigned char *ret)
 {
     struct stat is;
@@ -42,7 +42,7 @@ static int write_key(int dir, const char *path, const unsigned char *key)
     return error;
 }
 
-/* Gives a complete file its name, unless there is one.  Without hard links, rename must do. */
+/* Gives a complete file its name, unless there is one already.  Without hard links, it renames. */
 static int publish(int dir, const char *path)
 {
     if (linkat(dir, path, dir, name, 0) < 0 && errno != EEXIST &&
@@ -59,11 +59,11 @@ static int make_key(int dir)
     if (RAND_bytes(key, sizeof key) != 1)
         return -EIO;
     snprintf(path, sizeof path, "%s.%ld", name, (long)getpid());
-    (void)unlinkat(dir, path, 0); /* of an earlier process that was killed here */
+    (void)unlinkat(dir, path, 0); /* left by an earlier process that was killed here */
     int error = write_key(dir, path, key);
     if (!error)
         error = publish(dir, path);
-    (void)unlinkat(dir, path, 0); /* after a rename there is none */
+    (void)unlinkat(dir, path, 0); /* a rename leaves none */
     return error;
 }
 
@@ -81,6 +81,6 @@ const char *guest_key_load(const char *data_dir, unsigned char ret[GUEST_KEY_BYT
     }
     close(dir);
     if (error == -EINVAL)
-        return "is no key of 32 bytes";
+        return "is not a key of 32 bytes";
     return error ? strerror(-error) : NULL;
 }

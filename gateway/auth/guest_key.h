@@ -1,8 +1,8 @@
-/* guest_key -- the gateway's own key, with which guests' tokens are signed, in a file.
+/* guest_key -- the gateway's own key, which signs guests' tokens, in a file.
  *
  * Shape:    <data>/guest.key holds GUEST_KEY_BYTES random bytes and nothing else, mode 0600.  It is
- *           made complete and durable under another name first, so that there is never half a key;
- *           of two processes that make one at once, both use the first.
+ *           written and synced under another name first, so that there is never half a key; when
+ *           two processes create one at once, both use the first.
  * Thread:   any.
  * Owns:     nothing.
  */
@@ -13,7 +13,7 @@
 
 #define GUEST_KEY_BYTES 32
 
-/* Reads the key, or makes it when there is none.  NULL, or what is wrong. */
+/* Reads the key, or creates it when there is none.  NULL, or what is wrong. */
 const char *guest_key_load(const char *data_dir, unsigned char ret[GUEST_KEY_BYTES]) MUST_USE;
 
 #endif

@@ -13,7 +13,7 @@
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* Takes what is before the next dot off the front. */
+/* Takes the part before the next dot off the front. */
 static bool take_part(struct str *rest, struct str *ret)
 {
     const char *dot = memchr(rest->p, '.', rest->n);
@@ -169,7 +169,7 @@ bool jwt_is_signed_by(const struct jwt *jwt, const struct jwt_key *key)
         return false;
     bool good = verify(jwt, key);
     if (!good)
-        ERR_clear_error(); /* else the next error of TLS on this thread would be ours */
+        ERR_clear_error(); /* otherwise the next TLS error on this thread would be ours */
     return good;
 }
 

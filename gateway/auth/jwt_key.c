@@ -34,7 +34,7 @@ static const char *read_file(const char *path, struct buf *ret)
 
     if (fd < 0)
         return strerror(errno);
-    char *room = buf_reserve(ret, MAX_KEY_FILE + 1); /* once: a buffer that grows leaves copies */
+    char *room = buf_reserve(ret, MAX_KEY_FILE + 1); /* allocated once: growing leaves copies */
     do {
         n = read(fd, room + ret->len, MAX_KEY_FILE + 1 - ret->len);
         if (n > 0)
@@ -58,7 +58,7 @@ static const char *open_secret(const char *path, struct jwt_key *ret)
     const char *wrong = read_file(path, &bytes);
 
     if (!wrong && jwt_key_has(&bytes, "-----BEGIN "))
-        wrong = "is a PEM file; HS256 wants a secret";
+        wrong = "is a PEM file; HS256 needs a secret";
     if (!wrong && bytes.len > 0 && bytes.bytes[bytes.len - 1] == '\n')
         bytes.len--;
     if (!wrong && bytes.len < MIN_SECRET)
@@ -163,7 +163,7 @@ static EVP_PKEY *ed25519_of_jwk(const json_t *jwk)
     return key;
 }
 
-/* Of a set: the one with our kid. */
+/* In a set: the key with our kid. */
 static const json_t *choose(const json_t *root, const char *kid)
 {
     const json_t *set = json_object_get(root, "keys");
@@ -213,7 +213,7 @@ static const char *open_pem(const struct buf *text, struct jwt_key *ret)
     return NULL;
 }
 
-/* A key of another kind would verify what it should not: ES256 with P-384, for one. */
+/* A key of another kind would verify what it must not: ES256 with P-384, for example. */
 static const char *check_public_key(const struct jwt_key *key)
 {
     char curve[32] = "";
@@ -222,7 +222,7 @@ static const char *check_public_key(const struct jwt_key *key)
     case ALG_HS256: break;
     case ALG_RS256:
         if (!key->public_key || !EVP_PKEY_is_a(key->public_key, "RSA"))
-            return "is no RSA public key";
+            return "is not an RSA public key";
         if (EVP_PKEY_get_bits(key->public_key) < MIN_RSA_BITS)
             return "must have at least 2048 bits";
         return EVP_PKEY_get_bits(key->public_key) > MAX_RSA_BITS ? "has more than 16384 bits"
@@ -231,11 +231,11 @@ static const char *check_public_key(const struct jwt_key *key)
         if (!key->public_key || !EVP_PKEY_is_a(key->public_key, "EC") ||
             EVP_PKEY_get_group_name(key->public_key, curve, sizeof curve, NULL) != 1 ||
             !str_eq(str_of(curve), STR("prime256v1")))
-            return "is no public key on the curve P-256";
+            return "is not a public key on the curve P-256";
         return NULL;
     case ALG_EDDSA:
         if (!key->public_key || !EVP_PKEY_is_a(key->public_key, "ED25519"))
-            return "is no Ed25519 public key";
+            return "is not an Ed25519 public key";
         return NULL;
     }
     UNREACHABLE();
@@ -250,7 +250,7 @@ static const char *open_public(const char *path, struct jwt_key *ret)
         wrong = jwt_key_has(&text, "-----BEGIN ") ? open_pem(&text, ret) : open_jwk(&text, ret);
     if (!wrong)
         wrong = check_public_key(ret);
-    wipe(&text); /* it may have been the private one */
+    wipe(&text); /* it may have been the private key */
     ERR_clear_error();
     return wrong;
 }

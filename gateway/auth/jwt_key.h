@@ -1,4 +1,4 @@
-/* jwt_key -- a key that tokens are verified with, parsed once and kept.
+/* jwt_key -- a key that verifies tokens, parsed once and kept.
  *
  * Shape:    from a PEM file, a JWK, a JWK set, or (HS256) a file of raw bytes.
  * Thread:   any; const once opened.
@@ -9,7 +9,7 @@
 
 #include "gateway/config/config.h"
 
-#define MIN_SECRET 32 /* bytes: as long as what HS256 makes (RFC 7518, 3.2) */
+#define MIN_SECRET 32 /* bytes: as long as HS256's output (RFC 7518 section 3.2) */
 #define MIN_RSA_BITS 2048
 
 struct jwt_key {
@@ -20,7 +20,7 @@ struct jwt_key {
     size_t n_secret;
 };
 
-/* Reads the file that the configuration names.  NULL, or what is wrong with it; jwt_key_done is due
+/* Reads the file that the configuration names.  NULL, or what is wrong with it; call jwt_key_done
  * in both cases. */
 const char *jwt_key_open(const struct config_key *config, struct jwt_key *ret) MUST_USE;
 /* An HS256 key of given bytes. */

@@ -1,8 +1,8 @@
 /* deadline -- when libwebsockets gives a connection up.
  *
- * Shape:    lws_set_timeout alone holds only inside libwebsockets' callbacks: from a timer, or at
- *           the end of a turn, nothing tells its event loop, which goes on sleeping until some
- *           socket has something.
+ * Shape:    lws_set_timeout alone works only inside libwebsockets' callbacks.  From a timer, or at
+ *           the end of a turn, nothing informs its event loop, which sleeps on until some socket
+ *           has data.
  * Thread:   loop.
  * Owns:     nothing.
  */
@@ -12,6 +12,6 @@
 #include <libwebsockets.h>
 
 void deadline_set(struct lws *wsi, int seconds);
-void deadline_now(struct lws *wsi); /* in the next turn, and without a close frame */
+void deadline_now(struct lws *wsi); /* in the next turn, without a close frame */
 
 #endif

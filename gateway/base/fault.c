@@ -11,8 +11,8 @@
 
 static struct {
     const char *name;
-    unsigned long first; /* the passing that fails, 1 …; 0: none */
-    bool for_good;       /* and all behind it */
+    unsigned long first; /* the passing that fails, counted from 1; 0: none */
+    bool for_good;       /* all later ones too */
     atomic_ulong passed;
 } points[] = {
 #define X(NAME, text) {.name = #text},
@@ -20,7 +20,7 @@ static struct {
 #undef X
 };
 
-/* One "name:n" or "name:n+" at text; what is behind it, or NULL. */
+/* One "name:n" or "name:n+" at text; returns what follows it, or NULL. */
 static const char *read_one(const char *text)
 {
     for (size_t i = 0; i < N_FAULT_POINTS; i++) {
@@ -76,7 +76,7 @@ void fault_report(void)
 
 #else
 
-/* An empty file is no C. */
+/* ISO C forbids an empty file. */
 typedef int fault_is_off;
 
 #endif

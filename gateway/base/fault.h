@@ -1,31 +1,30 @@
-/* fault -- what can fail, fails when a test says so.
+/* fault -- injected failures: a guarded operation fails when a test says so.
  *
  *     HOLDFAST_FAULT=send:3 holdfast serve …     the third message to a client cannot be written
  *     HOLDFAST_FAULT=commit:5+,accept:1 …        every commit from the fifth on; the first accept
  *
- * Shape:    a point is passed by FAULT(NAME), true when what it guards is to fail.  In builds
- *           without FAULTS (CMakeLists.txt), and so in every release, it is the constant false, and
- *           the environment is not looked at.
- * Thread:   any; fault_open before there is a second one.
- * Errors:   none of its own: what fails is handled where it is guarded, as the true failure would
- *           be.
+ * Shape:    a point is passed by FAULT(NAME), which is true when the operation there must fail.  In
+ *           builds without FAULTS (CMakeLists.txt), and so in every release, it is the constant
+ *           false, and the environment is not read.
+ * Thread:   any; call fault_open before there is a second one.
+ * Errors:   none of its own: an injected failure is handled where it is guarded, like a real one.
  */
 #ifndef GATEWAY_BASE_FAULT_H
 #define GATEWAY_BASE_FAULT_H
 
 #include <stdbool.h>
 
-/* X(NAME, name): what fails when it strikes */
-#define FAULT_TABLE(X)                                                         \
-    X(COMMIT, commit)   /* a batch: STORE_IO, and nothing is changed */        \
-    X(READ, read)       /* a query: STORE_IO */                                \
-    X(ANSWER, answer)   /* none: an answer is kept while there is a gate */    \
-    X(SPAWN, spawn)     /* the process of an agent: EAGAIN */                  \
-    X(SEND, send)       /* a message to a client: as on a broken socket */     \
-    X(ACCEPT, accept)   /* a connection: EMFILE */                             \
-    X(TIMER, timer)     /* timers that are due: they wait for the next turn */ \
-    X(INFLATE, inflate) /* memory of the expander of messages: none */         \
-    X(DEFLATE, deflate) /* memory of a compressor of messages: none */
+/* X(NAME, name): what fails */
+#define FAULT_TABLE(X)                                                           \
+    X(COMMIT, commit)   /* a batch: STORE_IO, and nothing changes */             \
+    X(READ, read)       /* a query: STORE_IO */                                  \
+    X(ANSWER, answer)   /* nothing: an answer is held while there is a gate */   \
+    X(SPAWN, spawn)     /* the process of an agent: EAGAIN */                    \
+    X(SEND, send)       /* a message to a client: like a broken socket */        \
+    X(ACCEPT, accept)   /* a connection: EMFILE */                               \
+    X(TIMER, timer)     /* due timers: they wait for the next turn */            \
+    X(INFLATE, inflate) /* memory for the expander of messages: there is none */ \
+    X(DEFLATE, deflate) /* memory for a compressor of messages: there is none */
 
 enum fault_point {
 #define X(NAME, name) FAULT_##NAME,
@@ -36,8 +35,8 @@ enum fault_point {
 
 #ifdef HOLDFAST_FAULTS
 #define FAULT(NAME) fault_strikes(FAULT_##NAME)
-/* Does not go on, when it strikes, as long as HOLDFAST_FAULT_GATE names a file: so a test decides
- * what happens first. */
+/* When it strikes, blocks while HOLDFAST_FAULT_GATE names an existing file: so a test decides what
+ * happens first. */
 #define FAULT_GATE(NAME) fault_gate(FAULT_##NAME)
 /* Reads HOLDFAST_FAULT: NULL, or what is wrong with it (static text). */
 const char *fault_open(void);

@@ -16,7 +16,7 @@ bool folders_make(const char *path)
         if (slash)
             *slash = '/';
     }
-    free(part); /* leaves errno */
+    free(part); /* preserves errno */
     return good;
 }
 

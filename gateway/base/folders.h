@@ -1,5 +1,4 @@
-/* folders -- directories: one is made with all that is above it; and where a program keeps its
- * state.
+/* folders -- creates a directory with its parents, and finds the one for a program's state.
  *
  * Thread:   any.
  * Errors:   false with errno.
@@ -9,10 +8,10 @@
 
 #include "proto/buf.h"
 
-/* What is missing of the path is made, for its owner alone (0700). */
+/* Creates whatever is missing of the path, for its owner alone (0700). */
 bool folders_make(const char *path) MUST_USE;
-/* Appends $XDG_STATE_HOME/holdfast, else ~/.local/state/holdfast; ENOENT when there is no HOME.
- * XDG's rule: a relative path there is to be ignored. */
+/* Appends $XDG_STATE_HOME/holdfast, or ~/.local/state/holdfast without it; ENOENT when there is no
+ * HOME.  XDG's rule: a relative path in the variable is ignored. */
 bool folders_put_state(struct buf *out) MUST_USE;
 
 #endif

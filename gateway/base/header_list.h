@@ -2,7 +2,7 @@
  *
  * Shape:    each call takes one member off the list, without the blanks around it; it may be empty.
  * Thread:   any.
- * Owns:     nothing: members lie in the list.
+ * Owns:     nothing: members point into the list.
  */
 #ifndef GATEWAY_BASE_HEADER_LIST_H
 #define GATEWAY_BASE_HEADER_LIST_H
@@ -11,7 +11,7 @@
 
 /* The first member.  A list with nothing left gives empty members. */
 struct str header_list_next(struct str *list, char separator);
-/* The same, where a separator inside quotes is none (RFC 9110 5.6.6). */
+/* The same, but separators inside quotes do not count (RFC 9110 section 5.6.6). */
 struct str header_list_next_quoted(struct str *list, char separator);
 /* The last one. */
 struct str header_list_last(struct str *list, char separator);

@@ -18,7 +18,7 @@ static _Atomic int log_format = FORMAT_LOGFMT;
 static pthread_mutex_t rate_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t write_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t n_lost; /* lines since the last one that was written whole */
-static bool is_torn;    /* the last one was not: what comes next begins a line */
+static bool is_torn;    /* the last line was cut: the next output begins a new one */
 
 void log_open(enum log_level level, enum log_format format)
 {
@@ -33,8 +33,8 @@ bool log_is_on(enum log_level level)
 
 /* --- one line --------------------------------------------------------------------------------- */
 
-/* A terminal must not obey what a peer has written: DEL and the C1 controls (U+0080 to U+009F) are
- * valid in JSON as they stand. */
+/* A terminal must not obey what a peer has written: JSON allows DEL and the C1 controls (U+0080 to
+ * U+009F) unescaped. */
 static void put_quoted(struct buf *out, struct str text)
 {
     size_t begun = out->len;
@@ -113,9 +113,9 @@ void log_line(struct buf *out, enum log_format format, int64_t wall_ms,
 
 /* --- out -------------------------------------------------------------------------------------- */
 
-/* Who reads the log may have stopped: a pager, a log driver that is stuck.  The loop must not stop
- * with it, so a line is given LOG_WAIT_MS once, and while nothing is taken the next ones are lost
- * at once. */
+/* The reader of the log may have stopped: a pager, a stuck log driver.  The loop must not stop with
+ * it, so one line waits LOG_WAIT_MS, and until a write succeeds the following ones are lost at
+ * once. */
 static bool can_write(void)
 {
     struct pollfd out = {STDERR_FILENO, POLLOUT, 0};
@@ -126,8 +126,8 @@ static bool can_write(void)
     return n > 0;
 }
 
-/* False when it was lost, or its end: there is nobody to tell.  A pipe that can be written to takes
- * PIPE_BUF bytes without waiting. */
+/* False when the line, or its end, was lost: there is nobody to tell.  A pipe that is ready for
+ * writing takes PIPE_BUF bytes without waiting. */
 static bool write_all(struct str text)
 {
     size_t all = text.n;

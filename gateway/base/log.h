@@ -3,10 +3,10 @@
  *     log_event(LEVEL_INFO, "ws", "closed", LOG_INT("conn", 41), LOG_INT("code", 1001));
  *     ts=2026-03-01T12:00:00.000Z level=info component=ws event=closed conn=41 code=1001
  *
- * Shape:    values are escaped and cut at LOG_VALUE_MAX.  Who reads stderr and stops stops nobody
- *           here: a line waits LOG_WAIT_MS at most, and what is lost is counted in the next line
- *           that is taken.  ERROR: an operator must act.  WARN: we carried on, and the line says
- *           how.  INFO: lifecycle.  DEBUG: anything.
+ * Shape:    values are escaped and cut at LOG_VALUE_MAX.  A reader of stderr that stops does not
+ *           stop the gateway: a line waits LOG_WAIT_MS at most, and the next line that is written
+ *           counts the lost ones.  ERROR: an operator must act.  WARN: the gateway continued, and
+ *           the line says how.  INFO: lifecycle.  DEBUG: anything.
  * Thread:   any.
  * Never:    contents, tokens, secrets, pointers.
  * Limits:   lines that peers can cause go through log_event_limited: LOG_BURST at once, then one a
@@ -26,7 +26,7 @@ enum log_format { FORMAT_LOGFMT, FORMAT_JSON };
 
 struct log_field {
     const char *key; /* NULL ends the list */
-    struct str text; /* NULL: the number counts */
+    struct str text; /* NULL: number is the value */
     int64_t number;
 };
 #define LOG_INT(key, value) ((struct log_field){(key), STR_NULL, (int64_t)(value)})
@@ -38,7 +38,7 @@ static inline struct log_field log_field_str(const char *key, struct str text)
     return (struct log_field){key, text.p ? text : STR(""), 0};
 }
 
-/* Before it is called: info, logfmt. */
+/* Before the call: info, logfmt. */
 void log_open(enum log_level level, enum log_format format);
 bool log_is_on(enum log_level level);
 
@@ -58,7 +58,7 @@ bool log_is_on(enum log_level level);
 
 /* For the macros. */
 struct log_rate {
-    msec_t since;   /* when tokens was right; 0 at first */
+    msec_t since;   /* when spent was updated; 0 at first */
     uint32_t spent; /* of LOG_BURST */
     uint64_t left_out;
 };

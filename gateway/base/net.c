@@ -138,7 +138,7 @@ bool net_is_loopback(const struct net_address *address)
     return memcmp(address, &six, sizeof six) == 0;
 }
 
-/* IPv6 is given out in 2000::/3 alone; what else there is, is special. */
+/* IPv6 is assigned only in 2000::/3; everything else is special. */
 bool net_is_public(const struct net_address *address)
 {
     static const char *const special4[] = {
@@ -183,7 +183,7 @@ void net_format_group(const struct net_address *address, unsigned ipv6_prefix,
     }
     for (unsigned i = 0; i < sizeof first.bytes; i++)
         first.bytes[i] &= (uint8_t)mask_of(ipv6_prefix, i);
-    net_format(&first, ret_text); /* 39 characters at most: it is not a mapped one */
+    net_format(&first, ret_text); /* 39 characters at most, as it is not a mapped one */
     size_t n = strlen(ret_text);
     snprintf(ret_text + n, NET_TEXT - n, "/%u", ipv6_prefix);
 }

@@ -5,10 +5,10 @@
 
 #include "gateway/base/net.h"
 
-#define MAX_HOST 255 /* bytes of a name that DNS could carry */
+#define MAX_HOST 255 /* bytes of the longest name in DNS */
 #define MAX_SCHEME 31
 
-/* A scheme, host and port, in lower case, default port filled in. */
+/* A scheme, host and port, in lower case, with the default port filled in. */
 struct parts {
     char scheme[MAX_SCHEME + 1];
     char host[MAX_HOST + 1];
@@ -45,7 +45,7 @@ static bool read_scheme(struct str text, char *ret)
     return true;
 }
 
-/* A name without empty labels in front or between; "[…]" as the address is usually written. */
+/* A name without empty labels at the front or inside; "[…]" as the address is usually written. */
 static bool read_host(struct str text, char *ret)
 {
     struct net_address address;
@@ -108,7 +108,7 @@ static uint16_t default_port(const char *scheme)
     return str_eq(str_of(scheme), STR("http")) ? 80 : 0;
 }
 
-/* Splits behind "://".  False when there is none. */
+/* Splits at "://".  False when there is none. */
 static bool split(struct str text, struct str *ret_scheme, struct str *ret_rest)
 {
     const char *mark = text.p ? memmem(text.p, text.n, "://", 3) : NULL;
@@ -208,8 +208,8 @@ static bool has_host(const struct origin *list, size_t n, const char *host)
     return false;
 }
 
-/* A name that only this machine answers to, or that the operator has named.  Beyond loopback an
- * address is one too: a page that was loaded from an address has no name to bind anew. */
+/* A name that only this machine answers to, or that the operator has listed.  Beyond loopback any
+ * address counts too: a page that was loaded from an address has no name to rebind. */
 static bool is_own_host(const struct origins *listed, struct str header, bool is_loopback_bind)
 {
     static const struct str localhost = STR("localhost"), below = STR(".localhost");
@@ -229,7 +229,7 @@ static bool is_own_host(const struct origins *listed, struct str header, bool is
            has_host(listed->hosts, listed->n_hosts, host);
 }
 
-/* Without a list: a page of this very gateway. */
+/* Without a list: only a page of this gateway. */
 static bool is_same_site(const struct parts *origin, struct str header)
 {
     char host[MAX_HOST + 1];

@@ -1,9 +1,9 @@
 /* privilege -- whether a user is the root of the whole machine.
  *
  * Shape:    a question about a user id.  A user 0 of a user namespace (a rootless container) is not
- *           the machine's root: the kernel keeps its parameters from it.
+ *           the machine's root: the kernel protects its own parameters from it.
  * Thread:   any.
- * Errors:   none: what cannot be read counts as the machine's own.
+ * Errors:   none: when the map cannot be read, user 0 counts as the machine's root.
  */
 #ifndef GATEWAY_BASE_PRIVILEGE_H
 #define GATEWAY_BASE_PRIVILEGE_H

@@ -5,10 +5,10 @@
 #include <openssl/crypto.h>
 #include <unistd.h>
 
-/* As much as a line of max bytes may take, and one more where it is longer. */
+/* Reads a line of up to max bytes, and one byte more when it is longer. */
 static const char *read_some(int fd, size_t max, struct buf *ret)
 {
-    char *room = buf_reserve(ret, max); /* once: a buffer that grows leaves copies */
+    char *room = buf_reserve(ret, max); /* allocated once: a buffer that grows leaves copies */
     ssize_t n;
     do {
         n = read(fd, room + ret->len, max - ret->len);
@@ -24,7 +24,7 @@ static const char *judge(const struct buf *line, size_t max)
         return "the first line is empty";
     if (line->len > max)
         return "the first line is too long";
-    return memchr(line->bytes, 0, line->len) ? "the first line has a NUL in it" : NULL;
+    return memchr(line->bytes, 0, line->len) ? "the first line contains a NUL" : NULL;
 }
 
 const char *secret_line_read(const char *file, size_t max, struct buf *ret)
@@ -32,7 +32,7 @@ const char *secret_line_read(const char *file, size_t max, struct buf *ret)
     int fd = open(file, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return strerror(errno);
-    const char *wrong = read_some(fd, max + 2, ret); /* the end of a line may take two */
+    const char *wrong = read_some(fd, max + 2, ret); /* the end of a line may take two bytes */
     close(fd);
     if (wrong)
         return wrong;

@@ -10,15 +10,15 @@
 #include "gateway/front/admin.h"
 
 const char admin_usage[] =
-    "  holdfast admin [--config FILE] [--data DIR] …   asks the gateway that has the directory\n"
+    "  holdfast admin [--config FILE] [--data DIR] …   asks the gateway of that directory\n"
     "    kick OWNER                       closes the owner's connections\n"
-    "    revoke OWNER [--ttl 1h]          and lets the owner in no more, or not for so long\n"
+    "    revoke OWNER [--ttl 1h]          and locks the owner out, for good or that long\n"
     "    unrevoke OWNER\n"
-    "    revocations                      who is revoked\n"
-    "    as OWNER METHOD PATH [BODY]      a request of the HTTP API, such as GET /v1/conversations\n";
+    "    revocations                      lists revoked owners\n"
+    "    as OWNER METHOD PATH [BODY]      sends a request of the HTTP API, such as GET /v1/conversations\n";
 
 struct ask {
-    const char *method, *path, *owner; /* owner NULL: in the body */
+    const char *method, *path, *owner; /* owner NULL: it is in the body */
     struct buf body;
 };
 
@@ -79,11 +79,11 @@ static void send_request(int fd, const struct ask *a)
         buf_putf(&out, "Content-Type: application/json\r\nContent-Length: %zu\r\n", a->body.len);
     buf_puts(&out, "\r\n");
     buf_putstr(&out, buf_str(&a->body));
-    (void)send_all(fd, buf_str(&out)); /* what is wrong shows when the answer is read */
+    (void)send_all(fd, buf_str(&out)); /* a failure shows when the answer is read */
     buf_done(&out);
 }
 
-/* Behind the head, as it comes: an event stream is shown while it lasts. */
+/* Prints what follows the head as it arrives: an event stream is shown while it lasts. */
 static int show(int fd)
 {
     char piece[65536];
@@ -151,7 +151,7 @@ int admin_run(const char *socket_path, int argc, char **arguments, long long for
     struct ask a = {0};
     int code = 2;
     if (!read_arguments(argc, arguments, for_s, &a)) {
-        fprintf(stderr, "holdfast: admin wants one of these\n\n%s", admin_usage);
+        fprintf(stderr, "holdfast: admin needs one of these\n\n%s", admin_usage);
     } else if (!socket_path) {
         fprintf(stderr, "holdfast: admin.socket is \"\" in the configuration\n");
     } else {

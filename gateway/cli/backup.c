@@ -14,9 +14,9 @@
 #include "gateway/store/data_dir.h"
 #include "gateway/store/store_check.h"
 
-/* While it is made, the copy is FILE.part, beside which SQLite keeps FILE.part-journal.  Who makes
- * it has it locked: by that what a kill left is told from what runs.  A signal that ends the
- * program removes both, as a failure does. */
+/* While it is being made, the copy is FILE.part, beside which SQLite keeps FILE.part-journal.  The
+ * process that makes it holds a lock on it, which tells a running backup from the remains of a
+ * killed one.  A signal that ends the program removes both files, as a failure does. */
 static char *part, *part_journal;
 
 static void remove_part(void)
@@ -54,7 +54,7 @@ static bool sync_path(const char *path, int flags)
     return good;
 }
 
-/* Gives the complete file its name, and never somebody else's. */
+/* Gives the complete file its name, but never replaces another file. */
 static int publish(const char *file)
 {
     char *copy = xstrdup(str_of(file));
@@ -76,7 +76,7 @@ static int verify(const char *file)
         printf("%s: %" PRId64 " conversations, %" PRId64 " tasks, %" PRIu64 " events; sound\n",
                file, check.n_conversations, check.n_tasks, check.n_events);
     else
-        fprintf(stderr, "holdfast: the copy is not sound, and so is not kept:\n%.*s",
+        fprintf(stderr, "holdfast: the copy is not sound, so it was not kept:\n%.*s",
                 (int)check.faults.len, check.faults.bytes);
     store_check_done(&check);
     return good ? 0 : 1;
@@ -87,12 +87,12 @@ static void remind_of_key(const struct data_dir *d)
     struct buf path = {0};
     buf_putf(&path, "%s/guest.key", d->path);
     if (access(path.bytes, F_OK) == 0)
-        printf("the key that signs the tokens of guests is not in it: keep a copy of %s apart\n",
+        printf("the key that signs guests' tokens is not in it: keep a separate copy of %s\n",
                path.bytes);
     buf_done(&path);
 }
 
-/* Its owner may have finished, and given it its name, between open and lock. */
+/* Between open and lock its owner may have finished, and renamed it. */
 static bool is_still_there(int fd)
 {
     struct stat opened, named;
@@ -100,7 +100,7 @@ static bool is_still_there(int fd)
            opened.st_ino == named.st_ino;
 }
 
-/* An empty file of ours, locked; -1 when that has been told. */
+/* An empty file of ours, locked; -1 when the error was printed. */
 static int part_open(void)
 {
     struct stat st;
@@ -153,7 +153,7 @@ static int backup_copy(const struct data_dir *d, const char *file)
     if (code != 0)
         remove_part();
     catch_signals(SIG_DFL);
-    close(fd); /* the last: SQLite has closed it */
+    close(fd); /* last: SQLite has closed it */
     return code;
 }
 

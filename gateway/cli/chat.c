@@ -8,7 +8,7 @@
  *                                                          └ the terminal event, a reply, a refusal
  *
  * After a break it begins again, with the same request key until it knows its task, then with a
- * resume behind the last event that it has seen.  So it starts one task, and prints each event
+ * resume after the last event that it has seen.  So it starts one task, and prints each event
  * once. */
 #include "gateway/cli/chat.h"
 
@@ -25,7 +25,7 @@
 
 #define BACKOFF_MS 250
 #define BACKOFF_MAX_MS 8000
-#define PATIENCE_MS 120000 /* without a welcome; then it gives up */
+#define PATIENCE_MS 120000 /* without a welcome; then the client gives up */
 
 /* --- small things ----------------------------------------------------------------------------- */
 
@@ -63,7 +63,7 @@ static void say_how_to_resume(struct chat *c)
 {
     if (!c->task)
         return;
-    chat_show_aside(&c->show, "The task runs on. To see the rest:");
+    chat_show_aside(&c->show, "The task continues. To see the rest:");
     chat_show_aside(&c->show, "  holdfast chat %s%s--resume %s/%s --after %" PRIu64,
                     c->o->url_text ? c->o->url_text : "", c->o->url_text ? " " : "",
                     c->conversation, c->task, c->seen);
@@ -78,7 +78,7 @@ void chat_give_up(struct chat *c, const char *why)
     chat_finish(c, 1);
 }
 
-/* --- what we send ----------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 struct buf chat_request(const char *type)
 {
@@ -155,14 +155,14 @@ static void on_open(void *arg)
     say_hello(arg);
 }
 
-/* Why it makes no sense to come back; NULL when it does. */
+/* Why coming back makes no sense; NULL when it does. */
 static const char *last_word(int code)
 {
     switch (code) {
     case 1007:
     case 1008: return "the gateway does not understand this client";
     case 1009: return "the message is too long for the gateway";
-    case 4401: return "the token is no good, or has expired";
+    case 4401: return "the token is not valid, or has expired";
     default: return NULL;
     }
 }
@@ -198,7 +198,7 @@ static void chat_on_closed(void *arg, int code, const char *why)
         c->is_broken = true;
         c->broken_at = uv_now(&c->loop);
         chat_show_aside(&c->show, "· the connection broke; %sconnecting again",
-                        c->task ? "the task runs on; " : "");
+                        c->task ? "the task continues; " : "");
     }
     if (c->is_broken && uv_now(&c->loop) - c->broken_at > PATIENCE_MS) {
         chat_give_up(c, "the gateway does not come back");

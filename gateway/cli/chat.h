@@ -1,9 +1,9 @@
-/* chat -- the command-line client: asks, prints the answer as it comes, resumes what breaks.
+/* chat -- the command-line client: asks, prints the answer as it arrives, resumes after a break.
  *
  * Shape:    one command of the program, with options of its own (chat_options.c).  Whatever happens
- *           to the connection, the task runs on; who leaves is told how to come back.
+ *           to the connection, the task continues; a user who leaves is told how to come back.
  * Thread:   the program's only one.
- * Errors:   the exit code: 0 answered (or done), 1 not: failed, refused, left early; 2 usage.
+ * Errors:   the exit code: 0 answered (or done); 1 not: failed, refused, left early; 2 usage.
  */
 #ifndef GATEWAY_CLI_CHAT_H
 #define GATEWAY_CLI_CHAT_H

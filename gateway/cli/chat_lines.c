@@ -1,4 +1,4 @@
-/* What the gateway says: replies, events, questions of the agent. */
+/* Handles the gateway's lines: replies, events, questions of the agent. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -7,10 +7,10 @@
 #include "gateway/cli/chat_token.h"
 #include "proto/event.h"
 
-#define MAX_ANSWER 4096 /* typed at once */
+#define MAX_ANSWER 4096 /* in one answer */
 #define SHOWN_BYTES 200 /* of a call's arguments and of its result */
 
-/* A member's string; "" when it is none.  To be freed. */
+/* A member's string; "" for anything else.  The caller frees it. */
 static char *member(struct chat *c, uint32_t object, const char *key)
 {
     struct buf value = {0};
@@ -88,7 +88,8 @@ static void on_question(struct chat *c, uint32_t data)
     if (c->keyboard.data)
         uv_poll_start(&c->keyboard, UV_READABLE, on_typed);
     else
-        chat_show_aside(&c->show, "  It waits for an answer, which is taken from a terminal only.");
+        chat_show_aside(&c->show,
+                        "  It waits for an answer, which can only be typed on a terminal.");
     free(prompt);
     free(tool);
 }
@@ -111,7 +112,7 @@ static void show_failure(struct chat *c, uint32_t data)
     uint32_t error = js_get(&c->doc, data, "error");
     char *why = error ? member(c, error, "message") : xstrdup(STR("it failed"));
     char *output = member(c, data, "output");
-    chat_show_answer(&c->show, str_of(output)); /* what it had said: promise 8 */
+    chat_show_answer(&c->show, str_of(output)); /* its text so far: promise 8 */
     chat_show_end(&c->show);
     chat_show_aside(&c->show, "holdfast: %s", why);
     free(why);
@@ -190,7 +191,7 @@ static void on_event(struct chat *c)
     if (event_is_terminal(event))
         end(c, event == EVENT_TASK_COMPLETED ? 0 : 1);
     else if (c->show.has_failed)
-        chat_finish(c, 1); /* nobody reads what we print */
+        chat_finish(c, 1); /* nobody reads the output */
 }
 
 /* --- replies ---------------------------------------------------------------------------------- */
@@ -216,7 +217,7 @@ static void begin_talk(struct chat *c)
 {
     keep_agents(c);
     if (c->state == CHAT_GREETING && !c->talk_began)
-        chat_show_aside(&c->show, "Ask something; /help says what else there is.");
+        chat_show_aside(&c->show, "Ask something; /help lists the commands.");
     c->talk_began = true;
     if (c->keyboard.data)
         uv_poll_start(&c->keyboard, UV_READABLE, on_typed);
@@ -264,7 +265,7 @@ static void on_resumed(struct chat *c)
     c->seen = first - 1;
 }
 
-/* Of a task that has ended with nothing behind --after. */
+/* For a task that has ended with nothing after --after. */
 static void on_caught_up(struct chat *c)
 {
     uint64_t head = (uint64_t)number(c, 0, "seq");
@@ -281,7 +282,7 @@ static void chat_on_task(struct chat *c)
     uint32_t status = task ? js_get(&c->doc, task, "status") : 0;
     if (!status || js_is(&c->doc, status, "pending") || js_is(&c->doc, status, "running"))
         return;
-    chat_show_aside(&c->show, "· it has ended, and nothing more was said");
+    chat_show_aside(&c->show, "· it has ended without further output");
     end(c, js_is(&c->doc, status, "completed") ? 0 : 1);
 }
 
@@ -349,14 +350,14 @@ static void on_error(struct chat *c)
     uint64_t wait = (uint64_t)number(c, 0, "retry_after_ms");
     if (strcmp(code, "unauthorized") == 0 && strstr(message, "unknown guest") &&
         c->is_stored_token && c->o->what == CHAT_ASK && !c->task) {
-        chat_token_forget(&c->o->url); /* its key or its time is gone: a new guest, then */
+        chat_token_forget(&c->o->url); /* its key or its time is gone, so this is a new guest */
         free(c->token);
         c->token = NULL;
         c->is_stored_token = false;
         c->retry_ms = 1;
         chat_link_drop(&c->link);
     } else if (strcmp(code, "unauthorized") == 0 && !c->token) {
-        chat_give_up(c, "this gateway serves no guests: HOLDFAST_TOKEN or --token says who asks");
+        chat_give_up(c, "this gateway serves no guests: set HOLDFAST_TOKEN, or use --token");
     } else if (strcmp(code, "out_of_range") == 0 && c->seen > 0) {
         c->seen = 0;
         chat_ask(c);
@@ -366,7 +367,7 @@ static void on_error(struct chat *c)
         c->retry_ms = wait ? wait : 1000;
         chat_link_drop(&c->link);
     } else if (strcmp(id, "respond") == 0) {
-        chat_show_aside(&c->show, "· the answer was not taken: %s", message);
+        chat_show_aside(&c->show, "· the answer was not accepted: %s", message);
     } else if (c->o->talks && c->was_welcome) {
         chat_show_aside(&c->show, "holdfast: %s", message);
         if (c->state == CHAT_ASKING)

@@ -10,7 +10,7 @@
 #define MAX_LINE (2u * MAX_EVENT_LINE) /* no gateway sends a longer message */
 #define CERTIFICATES "/etc/ssl/certs/ca-certificates.crt"
 
-/* --- where to --------------------------------------------------------------------------------- */
+/* --- the address ------------------------------------------------------------------------------ */
 
 static bool read_port(const char *text, uint16_t *ret)
 {
@@ -74,7 +74,7 @@ void chat_url_done(struct chat_url *url)
     *url = (struct chat_url){0};
 }
 
-/* --- what comes ------------------------------------------------------------------------------- */
+/* --- input ------------------------------------------------------------------------------------ */
 
 static void tell_lines(struct chat_link *link)
 {
@@ -150,7 +150,7 @@ static int on_peer_close(struct chat_link *link, const unsigned char *body, size
     return 0;
 }
 
-/* The library names the step at which it failed; a person wants to know what is not there. */
+/* The library names the step that failed; a person wants to know what is missing. */
 static const char *plain_words(const char *why)
 {
     if (!why)
@@ -184,7 +184,7 @@ static const struct lws_protocols protocols[] = {
     {0},
 };
 
-/* A gateway that is silent for so long is not there any more; it pings every 20 s by itself. */
+/* A gateway that is silent this long is gone; it pings every 20 s by itself. */
 static const lws_retry_bo_t validity = {.secs_since_valid_ping = 25, .secs_since_valid_hangup = 40};
 
 bool chat_link_init(struct chat_link *link, uv_loop_t *loop, const struct chat_url *url,
@@ -233,7 +233,7 @@ void chat_link_connect(struct chat_link *link)
     };
     link->is_trying = true;
     if (!lws_client_connect_via_info(&info))
-        on_end(link, "cannot connect"); /* unless the callback has told already */
+        on_end(link, "cannot connect"); /* unless the callback has reported it already */
     buf_done(&host);
 }
 
@@ -252,7 +252,7 @@ void chat_link_drop(struct chat_link *link)
         deadline_now(link->wsi);
 }
 
-/* Destroy, turn until every wsi has gone, destroy again: as the server does. */
+/* Destroy, run the loop until every wsi is gone, destroy again: as the server does. */
 void chat_link_done(struct chat_link *link)
 {
     link->is_over = true;

@@ -1,10 +1,9 @@
 /* chat_link -- a client's connection to a gateway: opened, cut, opened again.
  *
- * Shape:    chat_link_connect makes one attempt; what becomes of it comes as callbacks, on_closed
- *           the last, once for each attempt.  From on_closed it may be called again at once.
- *           Lines that are sent go out one by one, in order, while the connection stands; what was
- *           not sent when it broke is dropped.
- * Thread:   that of the loop.
+ * Shape:    chat_link_connect makes one attempt and reports through callbacks; on_closed comes
+ *           last, once for each attempt, and may connect again at once.  Lines go out one by one,
+ *           in order, while the connection stands; a break drops unsent ones.
+ * Thread:   the loop's.
  * Owns:     its libwebsockets context.  A chat_link does not move between _init and _done.
  * Errors:   on_closed: the code that the gateway closed with, 0 without one, and a few words.
  */
@@ -22,7 +21,7 @@ struct chat_url {
     char *path;
 };
 
-/* ws://, wss://, http:// or https://; without a path: that of the protocol. */
+/* ws://, wss://, http:// or https://; without a path, the protocol's. */
 bool chat_url_read(const char *text, struct chat_url *ret) MUST_USE;
 void chat_url_done(struct chat_url *url);
 
@@ -42,9 +41,9 @@ struct chat_link {
     void *arg;
     struct lws_context *context;
     struct lws *wsi;
-    bool is_trying; /* an attempt, or a connection, is under way */
+    bool is_trying; /* an attempt or a connection is active */
     bool is_open;
-    bool is_over; /* nothing is told any more */
+    bool is_over; /* nothing is reported any more */
     int close_code;
     unsigned n_wsi;
     struct buf in, out;
@@ -55,7 +54,7 @@ bool chat_link_init(struct chat_link *link, uv_loop_t *loop, const struct chat_u
 void chat_link_connect(struct chat_link *link);
 void chat_link_send(struct chat_link *link, struct str line); /* without a newline */
 void chat_link_drop(struct chat_link *link);                  /* cuts it; on_closed comes later */
-/* Turns the loop until all of the connection is gone. */
+/* Runs the loop until the connection is gone completely. */
 void chat_link_done(struct chat_link *link);
 
 #endif

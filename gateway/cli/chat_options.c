@@ -12,8 +12,8 @@
 #define MAX_STDIN (1u << 20)
 
 const char chat_usage[] =
-    "  holdfast chat [URL] [MESSAGE...]   asks, and prints the answer; without a message: stdin,\n"
-    "                                     or on a terminal a talk: /help says what it knows\n"
+    "  holdfast chat [URL] [MESSAGE...]   asks, and prints the answer; without a message it\n"
+    "                                     reads stdin, or on a terminal begins a talk (/help)\n"
     "                [--agent NAME] [--conversation ID] [--token TOKEN]\n"
     "  holdfast chat [URL] --resume CONVERSATION/TASK [--after N]\n"
     "  holdfast chat [URL] --cancel CONVERSATION/TASK\n"
@@ -101,7 +101,7 @@ static const char *read_message(char **words, struct chat_options *o)
         buf_puts(&o->message, words[i]);
     }
     if (o->what != CHAT_ASK)
-        return o->message.len ? "a message goes with nothing but a question" : NULL;
+        return o->message.len ? "a message is only for a question" : NULL;
     o->talks = !words[0] && isatty(STDIN_FILENO);
     if (o->talks)
         return NULL;
@@ -109,8 +109,8 @@ static const char *read_message(char **words, struct chat_options *o)
     return error ? error : o->message.len == 0 ? "there is no message" : NULL;
 }
 
-/* HOST:PORT, an address that lacks its scheme.  Other words have a colon too: here digits alone
- * stand after it, and before it a dot, a bracket or "localhost". */
+/* HOST:PORT, an address that lacks its scheme.  Other words have a colon too: in an address, only
+ * digits follow it, and a dot, a bracket or "localhost" precedes it. */
 static bool is_bare_address(const char *word)
 {
     const char *colon = strrchr(word, ':');
@@ -124,12 +124,12 @@ static const char *read_url(char ***words, struct chat_options *o)
 {
     const char *first = **words;
     if (first && is_bare_address(first))
-        return "an address wants its scheme: ws://HOST:PORT, or wss://HOST:PORT";
+        return "an address needs its scheme: ws://HOST:PORT, or wss://HOST:PORT";
     if (first && strstr(first, "://"))
         o->url_text = *(*words)++;
     return chat_url_read(o->url_text ? o->url_text : DEFAULT_URL, &o->url)
                ? NULL
-               : "the URL is not understood; it looks like ws://127.0.0.1:8080";
+               : "the URL is malformed; it must look like ws://127.0.0.1:8080";
 }
 
 bool chat_options_read(int argc, char **argv, struct chat_options *ret, const char **ret_error)

@@ -1,7 +1,7 @@
-/* chat_private -- what the parts of the command-line client share; nobody else includes it.
+/* chat_private -- what the parts of the command-line client share; no other file includes it.
  *
- * Shape:    chat.c is the connection, the requests and the end; chat_lines.c is what the gateway
- *           says; chat_talk.c is the prompt of a terminal.
+ * Shape:    chat.c has the connection, the requests and the end; chat_lines.c handles the gateway's
+ *           lines; chat_talk.c has the prompt of a terminal.
  * Thread:   the program's only one.
  */
 #ifndef GATEWAY_CLI_CHAT_PRIVATE_H
@@ -38,9 +38,9 @@ struct chat {
     char *token; /* NULL: a new guest */
     bool is_stored_token;
     char request_key[33];
-    struct buf message; /* what is asked; empty in a talk that is idle */
+    struct buf message; /* the question; empty in an idle talk */
     char *agent;        /* NULL: the default */
-    struct buf agents;  /* those that there are, one a line; a string */
+    struct buf agents;  /* the available ones, one a line; a string */
     bool is_stopping;   /* a talk's answer was cancelled */
     bool talk_began;
     char *conversation, *task; /* NULL until started */
@@ -50,36 +50,36 @@ struct chat {
     bool is_broken;
     uint64_t broken_at;    /* on the loop's clock */
     uint64_t away_ms;      /* goaway: how long to stay away at most */
-    uint64_t retry_ms;     /* the gateway is busy: ask again after so long */
+    uint64_t retry_ms;     /* the gateway is busy: when to ask again */
     char *question;        /* input_id of the open question */
-    bool is_approval;      /* it wants yes or no */
-    struct buf typed;      /* for it */
+    bool is_approval;      /* it expects yes or no */
+    struct buf typed;      /* for the question */
     struct chat_edit edit; /* a talk's prompt */
-    struct termios cooked; /* the terminal as it was … */
-    bool is_raw;           /* … while we edit: at the prompt of a talk */
+    struct termios cooked; /* the terminal's original mode … */
+    bool is_raw;           /* … while this program edits: at the prompt of a talk */
     struct buf older_than; /* --list: the id of the last row */
 };
 
 /* chat.c */
 void chat_finish(struct chat *c, int code); /* the first code counts */
 void chat_give_up(struct chat *c, const char *why);
-void chat_ask(struct chat *c);     /* the request that this run is for, or its resume */
-void chat_new_key(struct chat *c); /* the next chat is another one */
-/* A request, begun: {"type":…,"id":… with the type as id.  The caller adds members and sends. */
+void chat_ask(struct chat *c);     /* this run's request, or its resume */
+void chat_new_key(struct chat *c); /* the next chat is a new one */
+/* Begins a request: {"type":…,"id":… with the type as id.  The caller adds members and sends it. */
 struct buf chat_request(const char *type);
 void chat_put_task(struct chat *c, struct buf *out);
 void chat_send(struct chat *c, struct buf *request); /* and frees it */
 
-/* chat_lines.c: takes one line of the gateway's */
+/* chat_lines.c: takes one line from the gateway */
 void chat_take_line(void *arg, struct str line); /* arg: the struct chat */
 
 /* chat_talk.c */
-void chat_talk_idle(struct chat *c);  /* an answer has ended, or there was none yet: the prompt */
+void chat_talk_idle(struct chat *c);  /* prompts: an answer has ended, or there was none yet */
 bool chat_talk_stop(struct chat *c);  /* false when there is nothing (more) to stop */
 void chat_talk_leave(struct chat *c); /* the end of the input */
-void chat_talk_typed(struct chat *c); /* something was typed, and no question is open */
-/* Keys of the prompt, where is_raw. */
+void chat_talk_typed(struct chat *c); /* a line was typed while no question is open */
+/* Keys at the prompt, while is_raw. */
 void chat_talk_keys(struct chat *c, const char *keys, size_t n);
-void chat_talk_cooked(struct chat *c); /* the terminal as it was; where it is raw */
+void chat_talk_cooked(struct chat *c); /* restores the terminal's mode, if it is raw */
 
 #endif

@@ -25,7 +25,7 @@ void chat_show_done(struct chat_show *show)
     buf_done(&show->said);
 }
 
-/* C0 but for newline and tab, DEL, and C1, which in UTF-8 is c2 80 to c2 9f. */
+/* C0 except newline and tab, DEL, and C1, which in UTF-8 is c2 80 to c2 9f. */
 static void put_harmless(struct buf *out, struct str text)
 {
     for (size_t i = 0; i < text.n; i++) {
@@ -61,7 +61,7 @@ static void write_out(struct chat_show *show, struct str text, struct chat_style
     buf_done(&styled);
 }
 
-/* Of an answer, which is Markdown. */
+/* Prints a piece of an answer, which is Markdown. */
 static void print(struct chat_show *show, struct str text)
 {
     write_out(show, text, &show->style);
@@ -121,7 +121,7 @@ static bool ends_with(struct str whole, struct str end)
     return whole.n >= end.n && memcmp(whole.p + whole.n - end.n, end.p, end.n) == 0;
 }
 
-/* A client that came in the middle has said only an end of it. */
+/* A client that joined in the middle has shown only the end of it. */
 void chat_show_answer(struct chat_show *show, struct str output)
 {
     struct str said = trimmed(buf_str(&show->said)), all = trimmed(output);

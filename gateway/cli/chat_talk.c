@@ -1,9 +1,9 @@
 /* A talk on a terminal: a prompt that stays, one answer after another in one conversation.
  *
  * Design. Between two answers the client is CHAT_IDLE: the terminal is raw, and chat_edit edits the
- * line. While an answer comes the terminal edits, and what is typed waits in it; of that only
- * "/cancel" is taken at once. A terminal that understands no escapes edits always. Ctrl-C stops the
- * answer, and at the prompt, or a second time, leaves. */
+ * line. During an answer the terminal edits, and its input waits; only "/cancel" is handled at
+ * once. A terminal without escapes always edits by itself. Ctrl-C stops the answer, and at the
+ * prompt, or a second time, leaves. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -11,9 +11,9 @@
 
 #include "gateway/cli/chat_private.h"
 
-#define MAX_TYPED 4096 /* at once: what a terminal gives as a line */
+#define MAX_TYPED 4096 /* at once: what a terminal delivers as a line */
 #define PROMPT "> "
-#define COLUMNS 80 /* where the terminal does not say */
+#define COLUMNS 80 /* when the terminal does not tell */
 
 /* --- the terminal ----------------------------------------------------------------------------- */
 
@@ -24,8 +24,7 @@ void chat_talk_cooked(struct chat *c)
     c->is_raw = false;
 }
 
-/* Keys come one by one and unseen; Ctrl-C stays a signal. What was typed before stays to be
- * read. */
+/* Keys come one by one and without echo; Ctrl-C stays a signal. Earlier input can still be read. */
 static void make_raw(struct chat *c)
 {
     const char *term = getenv("TERM");
@@ -56,7 +55,7 @@ static void prompt(struct chat *c)
     make_raw(c);
 }
 
-/* Takes the first line that was typed; false when none is complete. */
+/* Takes the first typed line; false when none is complete. */
 static bool take_typed(struct chat *c, struct buf *line)
 {
     const char *newline = c->typed.len ? memchr(c->typed.bytes, '\n', c->typed.len) : NULL;
@@ -103,15 +102,15 @@ static void choose_agent(struct chat *c, const char *name)
 
 static void help(struct chat *c)
 {
-    chat_show_aside(&c->show, "/agents             who can be asked\n"
-                              "/agent NAME         asks that one from now on\n"
+    chat_show_aside(&c->show, "/agents             lists the agents\n"
+                              "/agent NAME        asks that agent from now on\n"
                               "/new                begins another conversation\n"
                               "/resume CONVERSATION/TASK\n"
                               "/cancel, Ctrl-C     stops the answer\n"
-                              "/quit, Ctrl-D       leaves; what runs goes on");
+                              "/quit, Ctrl-D       leaves; a running task continues");
 }
 
-/* False when the line, though it begins with a slash, is no command: a path, perhaps. */
+/* False when the line begins with a slash, but is no command: a path, perhaps. */
 static bool obey(struct chat *c, const char *line)
 {
     size_t n = strcspn(line, " ");
@@ -147,7 +146,7 @@ static void ask(struct chat *c, struct buf *line)
     chat_ask(c);
 }
 
-/* What was typed is taken up to the first question. */
+/* Takes typed lines up to the first question. */
 static void take_lines(struct chat *c)
 {
     struct buf line = {0};
@@ -174,7 +173,7 @@ void chat_talk_idle(struct chat *c)
     take_lines(c);
 }
 
-/* A line goes the way of one that the terminal has edited. */
+/* Handles a line in the same way as one that the terminal has edited. */
 static void enter_line(struct chat *c)
 {
     draw(c);
@@ -210,7 +209,7 @@ void chat_talk_leave(struct chat *c)
         fputc('\n', stderr);
     chat_show_end(&c->show);
     if (c->task)
-        chat_show_aside(&c->show, "The task runs on: holdfast chat%s%s --resume %s/%s",
+        chat_show_aside(&c->show, "The task continues: holdfast chat%s%s --resume %s/%s",
                         c->o->url_text ? " " : "", c->o->url_text ? c->o->url_text : "",
                         c->conversation, c->task);
     chat_finish(c, 0);

@@ -30,7 +30,7 @@ static char *read_token(const char *path)
     if (fd < 0)
         return NULL;
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_mode & 077)
-        fprintf(stderr, "holdfast: %s is not used: others than its owner may read it\n", path);
+        fprintf(stderr, "holdfast: %s is not used: other users may read it\n", path);
     else
         n = read(fd, token, sizeof token);
     close(fd);

@@ -1,8 +1,10 @@
 /* chat_token -- the guest's token that the command-line client keeps, one for each gateway.
  *
- * Shape:    $XDG_STATE_HOME/holdfast/chat-HOST-PORT.token, else below ~/.local/state; mode 0600.
+ * Shape:    $XDG_STATE_HOME/holdfast/chat-HOST-PORT.token, by default below ~/.local/state; mode
+ *           0600.
  * Thread:   one.
- * Errors:   without a place to keep it, it is not kept.  A file that others may read is not used.
+ * Errors:   without a place for it, the token is not kept.  A file that others may read is not
+ *           used.
  */
 #ifndef GATEWAY_CLI_CHAT_TOKEN_H
 #define GATEWAY_CLI_CHAT_TOKEN_H

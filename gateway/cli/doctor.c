@@ -23,12 +23,12 @@ static void check_mode(const char *path, const struct stat *st, size_t *n)
     char what[96];
     if (!(st->st_mode & DATA_DIR_OTHERS))
         return;
-    snprintf(what, sizeof what, "others than its owner may use it: chmod %s, it is %04o",
+    snprintf(what, sizeof what, "other users may use it: chmod %s, it is %04o",
              S_ISDIR(st->st_mode) ? "700" : "600", (unsigned)st->st_mode & 07777);
     wrong(n, path, what);
 }
 
-/* As when root has put a backup back: the gateway's user cannot open it. */
+/* For example, root has restored a backup, and the gateway's user cannot open it. */
 static void check_owner(const char *path, const struct stat *st, const struct stat *dir, size_t *n)
 {
     char what[96];
@@ -39,7 +39,7 @@ static void check_owner(const char *path, const struct stat *st, const struct st
     wrong(n, path, what);
 }
 
-/* The user of the gateway that has the directory; when none has it, the user whose it is. */
+/* The user of the gateway that has the directory; when none has it, the directory's owner. */
 static void check_user(const struct data_dir *d, size_t *n)
 {
     struct buf path = {0};
@@ -50,10 +50,11 @@ static void check_user(const struct data_dir *d, size_t *n)
     else
         buf_puts(&path, d->path);
     if (stat(path.bytes, &st) == 0 && privilege_is_root(st.st_uid))
-        wrong(n, d->path,
-              by_process
-                  ? "its gateway runs as root: give it a user of its own"
-                  : "belongs to root: a gateway wants a user of its own, and its directory too");
+        wrong(
+            n, d->path,
+            by_process
+                ? "its gateway runs as root: give it a user of its own"
+                : "belongs to root: a gateway should have a user of its own, who owns its directory");
     buf_done(&path);
 }
 
@@ -61,8 +62,8 @@ static void check_guest_key(const char *path, const struct stat *st, size_t *n)
 {
     if (!S_ISREG(st->st_mode) || st->st_size != GUEST_KEY_BYTES)
         wrong(n, path,
-              "is no key of 32 bytes: guests cannot be served; when it is removed, the "
-              "next start makes another, and earlier guests are strangers");
+              "is not a key of 32 bytes, so guests cannot be served; remove it, and the next "
+              "start creates another, but earlier guests lose their identity");
 }
 
 static void check_files(const struct data_dir *d, size_t *n)
@@ -85,7 +86,7 @@ static void check_files(const struct data_dir *d, size_t *n)
         } else if (errno != ENOENT) {
             wrong(n, path.bytes, strerror(errno));
         } else if (strcmp(names[i], "guest.key") == 0) {
-            printf("there is no guest key: a gateway that serves guests will make one\n");
+            printf("there is no guest key: a gateway that serves guests will create one\n");
         }
         buf_done(&path);
     }
@@ -97,7 +98,7 @@ static void tell_who(const struct data_dir *d)
         printf("%s is in use by process %s\n", d->path, d->pid[0] ? d->pid : "?");
     else
         printf("%s is in use by no gateway%s\n", d->path,
-               d->is_still ? "" : ", and the last one did not stop by itself");
+               d->is_still ? "" : ", and the last one was not stopped cleanly");
 }
 
 static void tell_database(const struct store_check *c, bool in_use)
@@ -148,7 +149,7 @@ int doctor_run(const char *data_dir, bool full,
     if (n)
         printf("%zu thing%s wrong\n", n, n == 1 ? " is" : "s are");
     else
-        printf("sound%s\n", full ? "" : ", as far as a quick look tells; --full reads all of it");
+        printf("sound%s\n", full ? "" : " in a quick check; --full reads everything");
     store_check_done(&check);
     data_dir_leave(&d);
     return n ? 1 : 0;

@@ -1,6 +1,6 @@
-/* doctor -- looks at a data directory and says in plain sentences what is wrong with it.
+/* doctor -- checks a data directory and says in plain sentences what is wrong with it.
  *
- * Shape:    one command; reads only, with or without a gateway on the directory.
+ * Shape:    one command; only reads, with or without a gateway on the directory.
  * Thread:   the program's only one.
  * Errors:   the exit code: 0 sound, 1 something is wrong.
  */
@@ -12,7 +12,8 @@
 #include "proto/buf.h"
 
 /* full: reads every page and every event, which takes long with a large store.  put_bounds appends
- * lines that say what bounds the commands of that gateway, or of one that this process would be. */
+ * lines about the bounds on the commands of that gateway, or of one with this process's
+ * environment. */
 int doctor_run(const char *data_dir, bool full,
                void (*put_bounds)(const void *arg, pid_t gateway, struct buf *out),
                const void *arg);

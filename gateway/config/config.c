@@ -41,7 +41,7 @@ void config_done(struct config *c)
 
 static json_t *table_json(const struct key_table *table, const void *base);
 
-/* A text that is no UTF-8 (a path of the command line) cannot be shown in JSON. */
+/* A text that is not UTF-8 (a path on the command line) cannot be shown in JSON. */
 static json_t *text_json(const char *text)
 {
     json_t *json = json_string(text);
@@ -49,8 +49,8 @@ static json_t *text_json(const char *text)
     return json ? json : json_string("?");
 }
 
-/* https://user:password@host/path?key=… shows with *** before the @, and for what is behind the
- * path. */
+/* https://user:password@host/path?key=… is shown with *** before the @, and instead of what follows
+ * the path. */
 static json_t *url_json(const char *url)
 {
     const char *host = strstr(url, "://"), *at;
@@ -105,7 +105,7 @@ static json_t *list_json(const struct key *key, const void *base)
     return array;
 }
 
-/* NULL for what was not given. */
+/* NULL for a value that was not given. */
 static json_t *value_json(const struct key *key, const void *base)
 {
     const void *member = (const char *)base + key->offset;

@@ -1,15 +1,16 @@
-/* config -- what the operator has decided: the JSON file, the command line, and the defaults.
+/* config -- the operator's decisions: the JSON file, the command line, and the defaults.
  *
  * File:     JSON; comments as in C may stand wherever a blank may.
  * Shape:    one table of keys (config_keys.c) has each key's type, range, default and description;
- *           reading, faults and config_print come from it.  config_check.c holds what a table
- *           cannot say: what goes together.  After config_load the struct is const.
+ *           reading, faults and config_print use it.  config_check.c holds the rules that a table
+ *           cannot express, such as values that depend on each other.  After config_load the struct
+ *           is const.
  * Thread:   loop; read by any thread once loaded.
- * Owns:     all its texts and lists.  config_done takes a half-filled struct too.
- * Errors:   all faults of a file are told, one a line, each beginning with its key's path:
+ * Owns:     all its texts and lists.  config_done accepts a half-filled struct too.
+ * Errors:   all faults of a file are listed, one a line, each beginning with its key's path:
  *             limits.burst: must be an integer from 1 to 100000
- *           No value of the file stands in a fault, since it may be a secret.
- * Paths:    of files and directories are relative to the working directory.
+ *           A fault never quotes a value of the file, because it may be a secret.
+ * Paths:    relative paths start at the working directory.
  * A NULL text means: not given.
  */
 #ifndef GATEWAY_CONFIG_CONFIG_H
@@ -22,7 +23,7 @@
 #include "proto/forms/form.h"
 
 struct config_texts {
-    char **list; /* a NULL behind the last; NULL when n is 0 */
+    char **list; /* followed by a NULL; NULL when n is 0 */
     size_t n;
 };
 
@@ -37,17 +38,17 @@ struct config_key {
     char *secret_file;     /* HS256 only */
 };
 
-/* How another HTTP server is talked to. */
+/* How to talk to another HTTP server. */
 struct config_upstream {
     char *api_key_env;           /* the environment variable that holds the key */
-    char *api_key_file;          /* the file whose first line is the key; not both */
+    char *api_key_file;          /* its first line is the key; not together with api_key_env */
     struct config_texts headers; /* "Name: value" */
     char *ca_file;
     char *proxy; /* "" for none */
     uint32_t connect_timeout_s, retries;
 };
 
-/* How much users are told of a model server's fault. */
+/* How much users learn about a model server's fault. */
 enum error_kind { ERRORS_FULL, ERRORS_SHORT, ERRORS_BY_BIND };
 
 enum model_kind { MODEL_OPENAI, MODEL_BUILTIN };
@@ -56,18 +57,18 @@ struct config_model {
     char *name;
     uint32_t kind; /* enum model_kind */
     char *base_url;
-    char *model; /* its name at base_url */
+    char *model; /* the model's name at base_url */
     struct config_upstream upstream;
     uint32_t idle_timeout_s; /* longest silence; 0: no limit */
-    uint64_t context_bytes;  /* of messages that it can be given; 0: no limit */
-    char *think_tag;         /* around thoughts in its answers; "" for none */
-    char *fallback;          /* name of another one; NULL for none */
+    uint64_t context_bytes;  /* of messages in a request; 0: no limit */
+    char *think_tag;         /* the tag that encloses thoughts in its answers; "" for none */
+    char *fallback;          /* name of another model; NULL for none */
 };
 
-/* AGENT_SOURCE says as many tokens as it is asked for: for benchmarks and tests. */
+/* AGENT_SOURCE produces as many tokens as requested: for benchmarks and tests. */
 enum agent_kind { AGENT_REACT, AGENT_EXEC, AGENT_HTTP, AGENT_SOURCE, AGENT_ACP };
 
-/* How a program of the form text is given its input. */
+/* How a program of the form text gets its input. */
 enum agent_input { INPUT_STDIN, INPUT_ARGUMENT };
 
 #define CWD_WORKSPACE "workspace" /* as cwd: the conversation's own folder */
@@ -76,26 +77,26 @@ struct config_agent {
     char *name;
     char *description; /* "" by default */
     uint32_t kind;     /* enum agent_kind */
-    char *model;       /* react: of models, or "builtin" (the default) */
+    char *model;       /* react: a name in models, or "builtin" (the default) */
     char *system;      /* react: the system message */
     struct config_texts examples;
     struct config_texts tools;
-    struct config_texts command;     /* exec, acp: argv; command.list is what exec_settings wants */
-    struct config_texts env;         /* exec, acp: "KEY=value" */
-    char *cwd;                       /* exec, acp: may be CWD_WORKSPACE */
-    uint32_t form;                   /* exec: enum agent_form */
-    uint32_t input;                  /* form text: enum agent_input */
-    char *auth_method;               /* acp: NULL for none */
-    uint32_t keep_s, keep;           /* acp: processes that wait for a next turn */
-    char *url;                       /* http */
-    struct config_upstream upstream; /* http */
-    uint32_t max_turns;              /* react */
-    bool is_default;                 /* exactly one is */
+    struct config_texts command; /* exec, acp: argv; command.list is what exec_settings expects */
+    struct config_texts env;     /* exec, acp: "KEY=value" */
+    char *cwd;                   /* exec, acp: may be CWD_WORKSPACE */
+    uint32_t form;               /* exec: enum agent_form */
+    uint32_t input;              /* form text: enum agent_input */
+    char *auth_method;           /* acp: NULL for none */
+    uint32_t keep_s, keep;       /* acp: processes that wait for a next turn */
+    char *url;                   /* http */
+    struct config_upstream upstream;    /* http */
+    uint32_t max_turns;                 /* react */
+    bool is_default;                    /* true for exactly one agent */
     uint32_t timeout_s, idle_timeout_s; /* 0: never */
     uint32_t grace_s;
 };
 
-/* The usual limits, which are lowered without an alarm (gateway/descriptors.h). */
+/* The default limits, which are lowered without a warning (gateway/descriptors.h). */
 #define CONFIG_PROCESSES 256
 #define CONFIG_CONNECTIONS 100000
 #define REACT_MAX_TURNS 10 /* when max_turns is not given */
@@ -106,14 +107,16 @@ struct config_hook {
     uint32_t timeout_s, give_up_s, at_once;
 };
 
-/* The protocols of other clients (gateway/faces/), each with a key under faces.
- * X(enum name, key, what the key is) */
+/* The protocols of other clients (gateway/faces/), each with a key under faces.  X(enum name, key,
+ * the key's description) */
 #define FACE_TABLE(X)                                                                       \
     X(FACE_AI_SDK, "ai_sdk", "the AI SDK's chat transports, at /v1/ai")                     \
     X(FACE_OPENAI, "openai",                                                                \
       "OpenAI's Responses at /v1/responses, Chat Completions at /v1/chat/completions, and " \
       "/v1/models")                                                                         \
-    X(FACE_AG_UI, "ag_ui", "AG-UI, at /v1/ag-ui/{agent}")
+    X(FACE_AG_UI, "ag_ui", "AG-UI, at /v1/ag-ui/{agent}")                                   \
+    X(FACE_A2A, "a2a", "the Agent2Agent protocol, at /v1/a2a")                              \
+    X(FACE_MCP, "mcp", "agents as tools of the Model Context Protocol, at /v1/mcp")
 
 enum config_face {
 #define X(name, key, doc) name,
@@ -126,30 +129,30 @@ enum sandbox_kind { SANDBOX_BUBBLEWRAP, SANDBOX_NONE };
 enum store_kind { STORE_SQLITE, STORE_MEMORY };
 enum store_durability { DURABLE_PROCESS, DURABLE_POWER };
 
-/* What the command line says; wins over the file.  NULL: not given. */
+/* The command line; it overrides the file.  NULL: not given. */
 struct config_flags {
     const char *listen, *data, *log_level, *log_format;
 };
 
 struct config {
-    const char *file; /* that it was read from, and the flags: for a reload */
+    const char *file; /* the file that was read, and the flags: for a reload */
     struct config_flags flags;
     char *listen;         /* as written: "127.0.0.1:8080" */
     char *listen_host;    /* an address without brackets: "127.0.0.1", "::1" */
     uint16_t listen_port; /* 0: any free one */
-    bool is_loopback;     /* listen_host is */
+    bool is_loopback;     /* listen_host is a loopback address */
     uint32_t errors;      /* enum error_kind */
     char *data;           /* directory */
     struct {
         char *cert, *key; /* both or neither */
     } tls;
     struct config_texts origins, hosts;
-    struct origins parsed_origins; /* as many of both */
+    struct origins parsed_origins; /* as many as the texts */
     struct {
         struct config_key *keys;
         size_t n_keys;
         char *issuer, *audience;
-        char *cookie; /* its name */
+        char *cookie; /* the cookie's name */
     } auth;
     struct {
         char *socket; /* path; NULL for none */
@@ -157,7 +160,7 @@ struct config {
     struct {
         char *name, *sign_in_url; /* "" for none */
     } page;
-    bool guests;        /* "guests": true was said */
+    bool guests;        /* "guests": true was given */
     bool serves_guests; /* guests, or no keys */
     struct config_model *models;
     size_t n_models;
@@ -174,40 +177,40 @@ struct config {
         uint32_t store_gib;
     } retention;
     struct hub_limits limits;
-    struct { /* the limits that are the rim's */
+    struct { /* the rim's limits */
         uint32_t connections, connections_per_address, ipv6_prefix;
         uint32_t face_bytes;
         uint64_t store_mib_per_owner;
     } rim_limits;
     struct config_texts trusted_proxies;
-    struct net *trusted_nets; /* as many */
+    struct net *trusted_nets; /* as many as the texts */
     bool proxy_protocol;
     bool compression;
-    bool faces[N_FACES];      /* which are served */
-    bool faces_said[N_FACES]; /* the file says so, or not */
+    bool faces[N_FACES];      /* whether each is served */
+    bool faces_said[N_FACES]; /* whether the file sets it */
     struct {
         struct config_texts allow;
-        struct net *allow_nets; /* as many */
+        struct net *allow_nets; /* as many as the texts */
         bool is_public;
     } metrics;
     struct {
         struct config_texts allow;
-        struct net *allow_nets; /* as many */
+        struct net *allow_nets; /* as many as the texts */
     } http_get;
     struct {                /* the tools terminal and process */
         uint32_t sandbox;   /* enum sandbox_kind */
-        char *workdir;      /* of all conversations */
-        bool network;       /* commands may use it */
-        bool host_loopback; /* and it is the host's own */
-        uint64_t memory_mib, processes, cpu_s, file_mib, tmp_mib; /* 0: no bound */
+        char *workdir;      /* parent of all conversations' folders */
+        bool network;       /* whether commands may use it */
+        bool host_loopback; /* and whether that is the host's own */
+        uint64_t memory_mib, processes, cpu_s, file_mib, tmp_mib; /* 0: no limit */
         uint64_t workdir_mib;               /* of a conversation's folder; 0: a tenth of its disk */
         struct config_texts approved;       /* programs that need no approval; "*": all */
-        struct config_texts approved_input; /* those whose input needs none */
+        struct config_texts approved_input; /* programs whose input needs no approval */
     } terminal;
     struct config_hook *webhooks;
     size_t n_webhooks;
     struct config_texts webhook_allow;
-    struct net *webhook_allow_nets; /* as many */
+    struct net *webhook_allow_nets; /* as many as the texts */
     uint32_t drain_s;
     struct {
         uint32_t level;  /* enum log_level */
@@ -217,15 +220,15 @@ struct config {
 
 /* Reads the file (NULL: defaults alone) and the flags (NULL: none), both of which must outlive ret,
  * checks everything, and appends the faults to ret_faults.  Returns their number; with faults, *ret
- * is good for config_done only. */
+ * may only be passed to config_done. */
 int config_load(const char *file, const struct config_flags *flags, struct config *ret,
                 struct buf *ret_faults) MUST_USE;
 void config_done(struct config *c);
-/* Appends what a good configuration allows and its operator may not have meant, as faults are told.
- * Returns how many there are. */
+/* Appends a warning for each setting that is allowed but perhaps not intended, in the form of
+ * faults.  Returns their number. */
 int config_warn(const struct config *c, struct buf *ret_warnings);
 
-/* The configuration as it works, as indented JSON; what may be secret shows as "***". */
+/* The effective configuration as indented JSON; values that may be secret appear as "***". */
 void config_print(const struct config *c, struct buf *out);
 /* All keys with type, range, default and description, one a line. */
 void config_print_keys(struct buf *out);

@@ -1,6 +1,7 @@
-/* Design.  What a table of keys cannot say: values that have a form of their own, and what goes
- * together.  Each function looks at one part, after the file and the flags were read; it must bear
- * what an earlier fault has left (a NULL text, a default), and does not tell the same fault again.
+/* Design.  Rules that a table of keys cannot express: values with a syntax of their own, and values
+ * that depend on each other.  Each function checks one part, after the file and the flags were
+ * read; it must accept what an earlier fault has left (a NULL text, a default), and does not report
+ * that fault again.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -40,7 +41,7 @@ static void set_text(char **member, const char *text)
 
 /* --- the command line ------------------------------------------------------------------------- */
 
-/* As if the file had said it. */
+/* As if the file had set it. */
 static void take_choice(struct config *c, const char *flag, const char *name, const char *value,
                         struct faults *f)
 {
@@ -69,7 +70,7 @@ static void take_flags(struct config *c, const struct config_flags *flags, struc
     take_choice(c, "--log-format", "format", flags->log_format, f);
 }
 
-/* --- where and for whom ----------------------------------------------------------------------- */
+/* --- listening and access --------------------------------------------------------------------- */
 
 static bool parse_port(const char *text, uint16_t *ret)
 {
@@ -102,11 +103,11 @@ static void check_listen(struct config *c, const char *path, struct faults *f)
         c->errors = c->is_loopback ? ERRORS_FULL : ERRORS_SHORT;
     if (!c->is_loopback && c->auth.n_keys == 0 && !c->guests)
         fault(f, path,
-              "beyond loopback without auth.keys anyone could come as a guest; configure keys, or "
-              "say \"guests\": true");
+              "without auth.keys, anyone beyond loopback could connect as a guest; configure "
+              "keys, or set \"guests\": true");
 }
 
-/* A gateway that a developer tries on his own machine takes whatever client he has. */
+/* A developer who tries a gateway on his own machine may use any client that he has. */
 static void check_faces(struct config *c)
 {
     for (size_t i = 0; i < N_FACES; i++)
@@ -161,7 +162,7 @@ static void check_data(struct config *c, struct faults *f)
     if (c->data)
         return;
     if (!folders_put_state(&path))
-        fault(f, "data", "is missing, and there is no HOME to choose a directory below");
+        fault(f, "data", "is missing, and without HOME there is no default");
     c->data = buf_take(&path);
 }
 
@@ -180,7 +181,7 @@ static void check_admin(struct config *c)
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
-/* A name that can stand in a log, a header and a list. */
+/* A name that may appear in a log, a header and a list. */
 static bool is_name(const char *text)
 {
     for (const unsigned char *p = (const unsigned char *)text; *p; p++)
@@ -189,7 +190,7 @@ static bool is_name(const char *text)
     return true;
 }
 
-/* RFC 6265: what a cookie's name is made of. */
+/* RFC 6265: the characters of a cookie's name. */
 static bool is_cookie_name(const char *text)
 {
     for (const char *p = text; *p; p++)
@@ -226,7 +227,7 @@ static void check_auth(struct config *c, struct faults *f)
     for (size_t i = 0; i < c->auth.n_keys; i++)
         check_key(c, i, f);
     if (c->auth.cookie && !is_cookie_name(c->auth.cookie))
-        fault(f, "auth.cookie", "is no name of a cookie");
+        fault(f, "auth.cookie", "is not a valid cookie name");
     c->serves_guests = c->guests || c->auth.n_keys == 0;
     if (!c->tls.cert != !c->tls.key)
         fault(f, c->tls.cert ? "tls.key" : "tls.cert", "is missing: a certificate needs its key");
@@ -246,7 +247,7 @@ static void check_upstream(const struct config_upstream *upstream, const char *p
                            struct faults *f)
 {
     if (upstream->api_key_env && upstream->api_key_file)
-        fault(f, path, "is not for use together with api_key_env");
+        fault(f, path, "cannot be used together with api_key_env");
 }
 
 static void check_hook(const struct config *c, size_t at, struct faults *f)
@@ -283,7 +284,7 @@ static void check_model(const struct config *c, size_t at, struct faults *f)
         fault(f, path_of("models[%zu].model", at).text, "is missing");
 }
 
-/* Each model leads to the next, and none to one before it. */
+/* Each model leads to the next, and none to an earlier one. */
 static void check_fallback(const struct config *c, size_t at, struct faults *f)
 {
     struct path path = path_of("models[%zu].fallback", at);
@@ -291,9 +292,9 @@ static void check_fallback(const struct config *c, size_t at, struct faults *f)
     for (size_t steps = 0; model && model->fallback; steps++) {
         model = config_find_model(c, model->fallback);
         if (!model)
-            fault(f, path.text, "is not the name of another of models, of kind openai");
+            fault(f, path.text, "must name another entry of models, of kind openai");
         else if (steps == c->n_models)
-            fault(f, path.text, "leads round in a ring");
+            fault(f, path.text, "leads into a ring");
         if (steps == c->n_models)
             return;
     }
@@ -322,7 +323,7 @@ static const char *const tool_names[] = {
     "ask_user",   "terminal", "process",    "http_get",    NULL,
 };
 
-/* What an exec agent has calls for. */
+/* An exec agent has calls for these. */
 static const char *const react_tools[] = {"spawn_task", "cancel_task", "send_message", "ask_user",
                                           NULL};
 
@@ -331,14 +332,14 @@ static void check_tools(const struct config_agent *agent, size_t at, struct faul
     for (size_t i = 0; i < agent->tools.n; i++)
         if (agent->kind != AGENT_REACT && key_choice(react_tools, agent->tools.list[i]) >= 0)
             fault(f, path_of("agents[%zu].tools[%zu]", at, i).text,
-                  "is for agents of kind react only: others have calls of their own for it");
+                  "is for agents of kind react only: others have their own calls for it");
     struct buf names = {0};
     for (size_t i = 0; tool_names[i]; i++)
         buf_putf(&names, "%s%s", i ? ", " : "", tool_names[i]);
     for (size_t i = 0; i < agent->tools.n; i++)
         if (key_choice(tool_names, agent->tools.list[i]) < 0)
             fault(f, path_of("agents[%zu].tools[%zu]", at, i).text,
-                  "there is no such tool; there are %s", names.bytes);
+                  "there is no such tool; the tools are %s", names.bytes);
     buf_done(&names);
 }
 
@@ -362,7 +363,7 @@ static void check_program(struct config_agent *agent, size_t at, struct faults *
         set_text(&agent->cwd, CWD_WORKSPACE);
 }
 
-/* A key that does nothing for this kind of agent was meant to do something. */
+/* A key without effect for this kind of agent was meant to have one. */
 static void check_kind_keys(const struct config_agent *agent, size_t at, struct faults *f)
 {
     const struct {
@@ -404,7 +405,7 @@ static void check_agent_kind(const struct config *c, size_t at, struct faults *f
             set_text(&agent->model, "builtin");
         else if (!has_model(c, agent->model))
             fault(f, path_of("agents[%zu].model", at).text,
-                  "is neither the name of one of models nor \"builtin\"");
+                  "must name an entry of models, or be \"builtin\"");
         return;
     case AGENT_EXEC:
     case AGENT_ACP: check_program(agent, at, f); return;
@@ -417,7 +418,7 @@ static void check_agent_kind(const struct config *c, size_t at, struct faults *f
     UNREACHABLE();
 }
 
-/* What an agent can run, anyone who comes can have it run. */
+/* Anything that an agent can run, every visitor can make it run. */
 static void check_terminal(struct config *c, struct faults *f)
 {
     struct buf path = {0};
@@ -426,7 +427,7 @@ static void check_terminal(struct config *c, struct faults *f)
             if (is(c->agents[i].tools.list[j], "terminal") ||
                 is(c->agents[i].tools.list[j], "process"))
                 fault(f, path_of("agents[%zu].tools[%zu]", i, j).text,
-                      "runs commands, which is not for guests that come from beyond loopback");
+                      "runs commands, which is not allowed for guests beyond loopback");
     if (c->terminal.workdir || !c->data)
         return;
     buf_putf(&path, "%s-work", c->data);
@@ -451,7 +452,7 @@ static void set_texts(struct config_texts *texts, const char *const *list)
 {
     while (list[texts->n])
         texts->n++;
-    texts->list = xcalloc((texts->n + 1) * sizeof *texts->list); /* a NULL behind the last */
+    texts->list = xcalloc((texts->n + 1) * sizeof *texts->list); /* followed by a NULL */
     for (size_t i = 0; i < texts->n; i++)
         texts->list[i] = xstrdup(str_of(list[i]));
 }

@@ -1,6 +1,6 @@
-/* Design.  One walk over the JSON, led by the table: an object's members are looked up by name,
- * each value is read as its key's type says.  The path to the current value grows and shrinks with
- * the walk, so that every fault can name it.
+/* Design.  One walk over the JSON, guided by the table: an object's members are looked up by name,
+ * and each value is read as its key's type says.  The path to the current value grows and shrinks
+ * with the walk, so that every fault can name it.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -16,7 +16,7 @@ struct reader {
 
 /* --- the path --------------------------------------------------------------------------------- */
 
-/* A member's name may be anything: shown are its first characters, without controls. */
+/* A member's name may be anything: this shows its first characters, without controls. */
 static void push_name(struct reader *r, const char *name)
 {
     if (r->path.len > 0)
@@ -139,13 +139,13 @@ static bool is_header_value(const char *text)
     return *text;
 }
 
-/* What is wrong with a pair; NULL: nothing. */
+/* The fault of a pair; NULL: none. */
 static const char *fault_of_pair(const struct key *key, const char *name, const json_t *text)
 {
     if (key->type == KEY_ENV && !is_variable(name))
-        return "is no name of an environment variable";
+        return "is not a valid name of an environment variable";
     if (key->type == KEY_HEADERS && !is_header(name))
-        return "is no name of a header";
+        return "is not a valid header name";
     if (!json_is_string(text))
         return "must be a text";
     if (key->type == KEY_HEADERS && !is_header_value(json_string_value(text)))
@@ -270,11 +270,11 @@ static void config_read_object(struct reader *r, const struct key_table *table, 
 
 /* --- the file --------------------------------------------------------------------------------- */
 
-/* The file as JSON: a comment reads as blanks, so that lines and columns of faults stay right. */
+/* The file as JSON: a comment reads as blanks, so that lines and columns in faults stay right. */
 struct plain_file {
     FILE *stream;
     enum { IN_JSON, IN_STRING, IN_LINE_COMMENT, IN_BLOCK_COMMENT } in;
-    bool is_escaped; /* the character before was a backslash of a string */
+    bool is_escaped; /* the previous character was a backslash in a string */
 };
 
 static bool plain_follows(struct plain_file *p, char wanted)
@@ -285,8 +285,7 @@ static bool plain_follows(struct plain_file *p, char wanted)
     return c == wanted;
 }
 
-/* Two blanks stand for a comment's first two characters, and its last two; skipped has the
- * second. */
+/* Two blanks replace a comment's first two characters, and its last two; skipped has the second. */
 static int plain_next(struct plain_file *p, int *skipped)
 {
     int c = getc(p->stream);

@@ -1,11 +1,11 @@
-/* Design.  What is legal, and more than its operator may have meant.  A warning stops nothing: it
- * is told by check-config, and by the log at a start. */
+/* Design.  Settings that are valid, but allow more than the operator may have intended.  A warning
+ * stops nothing: check-config prints it, and the log has it at a start. */
 #include <ctype.h>
 #include <stdio.h>
 
 #include "gateway/config/config_keys.h"
 
-/* Programs that run what their arguments, their files or their input say.  A version may follow
+/* Programs that run code from their arguments, their files or their input.  A version may follow
  * ("python3.11"). */
 static const char *const shells[] = {
     "apt",     "apt-get", "ash",     "at",      "awk",     "bash",      "bat",    "bun",
@@ -46,7 +46,7 @@ static void warn_shells(const struct config_texts *programs, const char *path, s
         if (!is_shell(programs->list[i]))
             continue;
         snprintf(at, sizeof at, "%s[%zu]", path, i);
-        fault(f, at, "runs whatever it is told to: to approve of it is to approve of a shell");
+        fault(f, at, "runs anything that it is given: approving it means approving a shell");
     }
 }
 
@@ -54,9 +54,9 @@ static void warn_rebinding(const struct config *c, struct faults *f)
 {
     if (c->serves_guests && !c->is_loopback && c->origins.n == 0 && c->hosts.n == 0)
         fault(f, "guests",
-              "come from beyond loopback, and neither origins nor hosts says by which name: a web "
-              "page that binds its own name to this address (DNS rebinding) is a guest in the name "
-              "of whoever looks at it");
+              "may come from beyond loopback, and neither origins nor hosts restricts the name: a "
+              "web page that binds its own name to this address (DNS rebinding) can act as a "
+              "guest for anyone who opens it");
 }
 
 /* Coding agents run commands, with all rights of the gateway. */

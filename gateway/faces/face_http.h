@@ -1,8 +1,8 @@
 /* face_http -- carries the exchanges of other protocols: from an HTTP request to our own, and back.
  *
  * Shape:    an exchange_kind of the front. It hands the request to the face
- *           (proto/faces/exchange.h), asks the hub what the face asks, and writes what the face's
- *           stream says as `data:` lines.
+ *           (proto/faces/exchange.h), asks the hub what the face asks, and writes the messages of
+ *           the face's stream as `data:` lines.
  * Thread:   loop.
  * Owns:     the face's exchange and its stream, as long as the HTTP exchange lives.
  */

@@ -7,29 +7,29 @@
 #include "gateway/front/address.h"
 #include "gateway/front/http.h"
 
-#define MOST_CHANNELS 64 /* of one connection; what is beyond gets an error */
+#define MOST_CHANNELS 64 /* of one connection; a further one gets an error */
 
 struct face_ws {
     struct conn *conn;
     const struct face_ws_ops *ops;
     struct list channels, ready;
     uint32_t n_channels;
-    struct buf frames; /* what is no stream's: refusals and ends */
+    struct buf frames; /* frames outside streams: refusals and ends */
     struct js_doc doc; /* scratch */
 };
 
 struct channel {
     struct list all, ready;
     struct face_ws *ws;
-    struct str id; /* its own */
+    struct str id; /* owned */
     struct session session;
     bool follows; /* the session is in use */
     struct call *call;
     struct face_exchange face;
-    struct face_stream *stream; /* NULL until the events come */
+    struct face_stream *stream; /* NULL until the events begin */
     struct buf conversation_id, task_id;
     uint64_t n_said;
-    bool cancels; /* its task is to be stopped as soon as it is known */
+    bool cancels; /* cancel its task as soon as it is known */
 };
 
 static void channel_go_on(struct channel *ch, enum face_next next);
@@ -83,7 +83,7 @@ static void flush_channel(struct session *session)
 
 static void hold_channel(struct session *session, bool on)
 {
-    (void)session; /* nothing is received here */
+    (void)session; /* a channel receives no messages */
     (void)on;
 }
 
@@ -117,7 +117,7 @@ static void ignore_reply(void *arg, enum error e, struct str line)
     (void)arg, (void)e, (void)line;
 }
 
-/* The task stops by itself from here on; the peer has turned away from the stream. */
+/* The task stops by itself from here on; the peer has left the stream. */
 static void cancel_channel(struct channel *ch)
 {
     struct hub *h = ch->ws->conn->front->hub;
@@ -218,7 +218,7 @@ static void channel_go_on(struct channel *ch, enum face_next next)
     end_channel(ch);
 }
 
-/* --- what the peer gets ----------------------------------------------------------------------- */
+/* --- frames to the peer ----------------------------------------------------------------------- */
 
 struct telling {
     struct channel *channel;
@@ -261,7 +261,8 @@ static void tell_events(struct channel *ch, struct buf *out, size_t max)
     buf_done(&lines);
 }
 
-/* The end of the stream, or why it cannot go on: never a clean end without the last message. */
+/* The end of the stream, or the reason why it cannot continue: never a clean end without the last
+ * message. */
 static bool end_if_through(struct channel *ch, struct buf *out)
 {
     struct buf json = {0};
@@ -302,10 +303,10 @@ bool face_ws_has_output(const struct conn *c)
     return ws->frames.len > 0 || !list_is_empty(&ws->ready);
 }
 
-/* --- what the peer says ----------------------------------------------------------------------- */
+/* --- frames from the peer --------------------------------------------------------------------- */
 
-/* Who asks: the connection's own token, or, when it came without, that of the first frame that has
- * one. */
+/* Identifies the requester: by the connection's own token or, without one, by that of the first
+ * frame that has one. */
 static bool is_let_in(struct conn *c, const struct face_frame *frame, struct identity *who)
 {
     struct str token = auth_bearer(frame->authorization);
@@ -370,7 +371,7 @@ static void stop_channel(struct face_ws *ws, struct str id)
         ch->cancels = true;
 }
 
-/* query: that of the address when it is the request, or STR_NULL. */
+/* query: the address's, when the address is the request, or STR_NULL. */
 static void take_frame(struct face_ws *ws, const struct face_frame *frame, struct str text,
                        struct str query)
 {
@@ -388,7 +389,7 @@ static void take_frame(struct face_ws *ws, const struct face_frame *frame, struc
     else if (ws->n_channels >= MOST_CHANNELS)
         say_failed(ws, frame->id, ERR_OVERLOADED, "too many requests on this connection");
     else if (ws->ops->one_at_a_time && find_channel(ws, frame->id))
-        say_failed(ws, frame->id, ERR_CONFLICT, "a request of this id is under way");
+        say_failed(ws, frame->id, ERR_CONFLICT, "a request with this id is in progress");
     else
         begin_channel(ws, frame, operation, text, query);
 }
@@ -405,7 +406,7 @@ void face_ws_receive(struct conn *c, struct str message)
     buf_done(&frame.memory);
 }
 
-/* A client that comes back may say in its address what it goes on with. */
+/* The address of a client that reconnects may say what to continue. */
 static void take_address(struct face_ws *ws, struct lws *wsi)
 {
     const char *name = ws->ops->query_name;

@@ -1,11 +1,11 @@
-/* face_ws -- carries another protocol on a WebSocket: many requests, each with a stream of its own.
+/* face_ws -- carries another protocol on a WebSocket: many requests, each with its own stream.
  *
  * Shape:    a ws_kind of the front. Each request of the peer is a channel: an exchange of the face,
- *           a session of its own at the hub, and the stream that maps its events. What is ready
- *           goes out in turn, many frames in one write.
+ *           a session at the hub, and the stream that maps its events. Channels send in turn, many
+ *           frames in one write.
  * Thread:   loop.
  * Owns:     the channels of a connection, until they end or it closes.
- * Errors:   of a request are told in the face's form, and end that request alone.
+ * Errors:   a request's error is sent in the face's form, and ends that request alone.
  */
 #ifndef GATEWAY_FACES_FACE_WS_H
 #define GATEWAY_FACES_FACE_WS_H

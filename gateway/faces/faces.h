@@ -1,6 +1,6 @@
 /* faces -- the protocols of other clients over the same tasks, one row each (docs/faces.md).
  *
- * Shape:    a table: which paths a face answers at, and which key of the configuration lets it.
+ * Shape:    a table: the paths that a face serves, and the configuration key that enables it.
  * Thread:   loop; at the start.
  * Owns:     the routes that it gives the front, until faces_done.
  */

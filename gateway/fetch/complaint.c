@@ -31,7 +31,7 @@ static void complaint_append(struct buf *out, struct str text)
     buf_done(&line);
 }
 
-#define DEPTH 4 /* of objects and arrays that are looked into */
+#define DEPTH 4 /* of objects and arrays that are searched */
 
 static bool put_node(struct buf *out, const struct js_doc *doc, uint32_t node, int depth);
 
@@ -51,7 +51,7 @@ static bool put_first(struct buf *out, const struct js_doc *doc, uint32_t object
     return false;
 }
 
-/* The member of the request that is at fault, as FastAPI names it: ["body","model"]. */
+/* The member of the request that is at fault, in FastAPI's form: ["body","model"]. */
 static void put_place(struct buf *out, const struct js_doc *doc, uint32_t object)
 {
     uint32_t loc = js_get(doc, object, "loc");
@@ -112,7 +112,7 @@ static bool put_node(struct buf *out, const struct js_doc *doc, uint32_t node, i
     return js_raw(doc, node).n > 0;
 }
 
-/* {"error":"ValueError","message":"…"}: its kind stands before what it says. */
+/* {"error":"ValueError","message":"…"}: its kind goes before its message. */
 static void put_more(struct buf *out, const struct js_doc *doc, uint32_t object)
 {
     uint32_t error = js_get(doc, object, "error");
@@ -138,7 +138,7 @@ void complaint_put_node(struct buf *out, const struct js_doc *doc, uint32_t obje
     buf_done(&text);
 }
 
-/* The root, or what a list of one has. */
+/* The root object, or the only one in a list. */
 static bool find_object(const struct js_doc *doc, uint32_t *ret)
 {
     *ret = 0;

@@ -17,7 +17,7 @@
  *          WAITING ──── again ───────▶ OPEN ──── libcurl is through ───▶ OVER ──── all is ───▶ DONE
  *                                                                               handed out
  *
- * on_write and on_header run inside libcurl and only keep what came.  fetch_advance hands it
+ * on_write and on_header run inside libcurl and only keep the bytes.  fetch_advance hands them
  * out. */
 
 #define FETCH_MAGIC 0x66657463u
@@ -39,9 +39,9 @@ struct fetch {
     size_t body_bytes;
     struct curl_slist *headers;
 
-    CURL *easy; /* NULL but in OPEN */
+    CURL *easy; /* NULL except in OPEN */
     unsigned tries;
-    struct buf in;  /* of the reply's body, not handed out */
+    struct buf in;  /* received bytes of the body that were not handed out */
     char type[128]; /* its content type */
     long status;    /* 0 before there is one */
     bool framed;
@@ -50,9 +50,9 @@ struct fetch {
     bool held;   /* libcurl does not read */
     msec_t heard_ms;
     struct timer idle, again, last_call;
-    msec_t last_call_ms;    /* what fetch_end_within gave it */
-    char *fault;            /* NULL: the reply came whole */
-    char refused[NET_TEXT]; /* the address that a guarded fetch does not go to */
+    msec_t last_call_ms;    /* as passed to fetch_end_within */
+    char *fault;            /* NULL: the reply arrived whole */
+    char refused[NET_TEXT]; /* the address that a guarded fetch refused */
     char curl_says[CURL_ERROR_SIZE];
 };
 
@@ -95,7 +95,7 @@ static size_t on_write(char *bytes, size_t size, size_t n, void *user)
     return n;
 }
 
-/* Each reply begins with its status line: that of a redirect, and a 100, come before the last. */
+/* Each reply begins with its status line: those of redirects and of a 100 precede the last one. */
 static size_t on_header(char *bytes, size_t size, size_t n, void *user)
 {
     struct fetch *f = fetch_of(user);
@@ -109,7 +109,7 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *user)
     } else if (str_begins_nocase(line, STR("content-length:")) ||
                str_begins_nocase(line, STR("transfer-encoding:"))) {
         f->framed = true;
-    } else if (n <= 2) { /* the line that ends them */
+    } else if (n <= 2) { /* the line that ends the headers */
         const char *type = NULL;
         curl_easy_getinfo(f->easy, CURLINFO_CONTENT_TYPE, &type);
         snprintf(f->type, sizeof f->type, "%s", type ? type : "");
@@ -117,7 +117,7 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *user)
     return n;
 }
 
-/* Of a guarded fetch. */
+/* For a guarded fetch. */
 static bool may_go_to(struct fetch *f, const struct net_address *address)
 {
     if (net_is_public(address) || net_list_has(f->options->allow, f->options->n_allow, address))
@@ -136,8 +136,8 @@ static curl_socket_t on_open_socket(void *user, curlsocktype purpose, struct cur
     return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 }
 
-/* Before each request: a connection that another fetch has left open was not opened for this
- * one. */
+/* Called before each request, because a connection that another fetch left open was not opened for
+ * this one. */
 static int on_request(void *user, char *to, char *from, int to_port, int from_port)
 {
     struct fetch *f = fetch_of(user);
@@ -167,7 +167,7 @@ static void fetch_fail(struct fetch *f, const char *format, ...)
 }
 
 #define SET(option, value) \
-    (void)curl_easy_setopt(f->easy, CURLOPT_##option, (value)) /* none fails that 7.88 knows */
+    (void)curl_easy_setopt(f->easy, CURLOPT_##option, (value)) /* no option fails that 7.88 knows */
 
 static void set_network(struct fetch *f)
 {
@@ -177,7 +177,7 @@ static void set_network(struct fetch *f)
     SET(HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1); /* a cancel closes the connection */
     SET(SUPPRESS_CONNECT_HEADERS, 1L);
     SET(NOSIGNAL, 1L);
-    SET(QUICK_EXIT, 1L); /* else the end of a fetch waits for its name to be resolved */
+    SET(QUICK_EXIT, 1L); /* otherwise the end of a fetch waits for its name to be resolved */
     SET(OPENSOCKETFUNCTION, on_open_socket);
     SET(OPENSOCKETDATA, f);
     if (o->guarded) {
@@ -254,13 +254,13 @@ static void fetch_on_idle(struct timer *timer)
         timer_arm(c, &f->idle, f->heard_ms + f->options->idle_ms);
         return;
     }
-    fetch_fail(f, "no byte came for %lld s", (long long)f->options->idle_ms / 1000);
+    fetch_fail(f, "nothing arrived for %lld s", (long long)f->options->idle_ms / 1000);
     f->state = FETCH_OVER;
     end_try(f);
     fetcher_ready(f->fetcher, &f->in_ready);
 }
 
-/* Nothing more is read.  What has come and was not handed out still is. */
+/* Stops reading.  Bytes that have arrived are still handed out. */
 static void on_last_call(struct timer *timer)
 {
     struct fetch *f = container_of(timer, struct fetch, last_call);
@@ -294,7 +294,7 @@ static bool may_pass(const struct fetch *f, CURLcode result)
     }
 }
 
-/* False: no try is left, or the peer wants more patience than there is. */
+/* False: no try is left, or the peer asks for a longer wait than allowed. */
 static bool wait_for_try(struct fetch *f, int64_t retry_after_s)
 {
     uint32_t random = 0;
@@ -307,7 +307,7 @@ static bool wait_for_try(struct fetch *f, int64_t retry_after_s)
     return true;
 }
 
-/* Names an address only when the URL does: what an internal name resolves to is the log's alone. */
+/* Names an address only when the URL does: the address of an internal name is only for the log. */
 static void refuse(struct fetch *f)
 {
     char *url = NULL, *host = NULL;
@@ -318,9 +318,9 @@ static void refuse(struct fetch *f)
         curl_url_get(parts, CURLUPART_HOST, &host, 0) != CURLUE_OK)
         host = NULL;
     if (host && net_parse_address(str_of(host), &literal))
-        fetch_fail(f, "the address %s is not a public one", f->refused);
+        fetch_fail(f, "the address %s is not public", f->refused);
     else
-        fetch_fail(f, "the address of %s is not a public one", host ? host : "the host");
+        fetch_fail(f, "the address of %s is not public", host ? host : "the host");
     log_event_limited(LEVEL_INFO, "fetch", "refused", LOG_TEXT("host", host ? host : ""),
                       LOG_TEXT("address", f->refused));
     curl_free(host);
@@ -383,7 +383,7 @@ static void hand_out(struct fetch *f)
         f->paused = false;
     buf_clear(&bytes);
     if (f->in.bytes == NULL)
-        f->in = bytes; /* its room is used again */
+        f->in = bytes; /* its memory is reused */
     else
         buf_done(&bytes);
 }
@@ -431,7 +431,7 @@ struct fetch *fetch_start(struct fetcher *fetcher, const struct fetch_options *o
     f->body_bytes = request->body.n;
     for (size_t i = 0; request->headers && request->headers[i]; i++)
         f->headers = curl_slist_append(f->headers, request->headers[i]);
-    f->headers = curl_slist_append(f->headers, "Expect:"); /* no waiting for a 100 */
+    f->headers = curl_slist_append(f->headers, "Expect:"); /* do not wait for a 100 */
     f->idle.fire = fetch_on_idle;
     f->again.fire = fetch_on_again;
     f->last_call.fire = on_last_call;
@@ -462,7 +462,7 @@ void fetch_end_within(struct fetch *fetch, msec_t ms)
 {
     struct fetch *f = fetch_of(fetch);
     if (f->state != FETCH_OPEN)
-        return; /* it has ended, or will be handed out to its end */
+        return; /* it has ended, or will be handed out completely */
     f->last_call_ms = ms;
     fetcher_enter(f->fetcher);
     timer_arm(&f->fetcher->clock, &f->last_call, f->fetcher->clock.now_ms + (ms > 0 ? ms : 1));

@@ -13,26 +13,26 @@
 
 struct fetcher {
     uv_loop_t *loop;
-    CURLM *multi;        /* NULL until it is needed, and again after FETCH_LINGER_MS without work */
-    uv_timer_t timer;    /* for the earliest of clock */
-    struct clock clock;  /* of uv_now; its wall time is not used */
+    CURLM *multi;        /* NULL until needed, and again after FETCH_LINGER_MS without work */
+    uv_timer_t timer;    /* for the earliest timer of clock */
+    struct clock clock;  /* driven by uv_now; its wall time is not used */
     struct timer expiry; /* libcurl's */
     struct timer look;   /* fetches are ready */
     struct timer linger;
     struct list ready; /* of struct fetch: fetch_advance has something to do */
     size_t n_fetches;
-    bool inside; /* libcurl: fetches wait in ready until it has returned */
+    bool inside; /* in libcurl: fetches wait in ready until it has returned */
 };
 
-/* Before anything else in an entry point, and after it. */
+/* First and last in each entry point. */
 void fetcher_enter(struct fetcher *f);
 void fetcher_leave(struct fetcher *f);
 bool fetcher_add(struct fetcher *f, CURL *easy);
 void fetcher_remove(struct fetcher *f, CURL *easy);
-void fetcher_rest(struct fetcher *f);                         /* a fetch is no more */
+void fetcher_rest(struct fetcher *f);                         /* a fetch was freed */
 void fetcher_ready(struct fetcher *f, struct list *in_ready); /* fetch_advance comes soon */
 
-/* fetch.c: libcurl is through with it; and what is to be done outside of libcurl. */
+/* fetch.c: libcurl is through with it; and the work outside of libcurl. */
 void fetch_over(CURL *easy, CURLcode result);
 void fetch_advance(struct list *in_ready);
 

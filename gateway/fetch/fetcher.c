@@ -5,11 +5,11 @@
 /* Design
  *
  * libcurl asks for sockets to be watched (on_wish) and for a time (on_timer_wish); both end in
- * curl_multi_socket_action.  From inside of it nothing of libcurl may be called again, so fetches
- * only take their bytes there and go into ready; serve looks at them when libcurl has returned.
+ * curl_multi_socket_action.  Its callbacks may not call libcurl again, so fetches only take their
+ * bytes there and go into ready; serve looks at them when libcurl has returned.
  *
  * All times are struct timers of one clock, under a single libuv timer.  A timer that is due now is
- * armed for the next millisecond: clock_run would turn in circles else. */
+ * armed for the next millisecond; otherwise clock_run would loop for ever. */
 
 struct watch { /* a socket of libcurl's */
     uv_poll_t poll;
@@ -153,7 +153,7 @@ static void open_multi(struct fetcher *f)
     curl_multi_setopt(f->multi, CURLMOPT_SOCKETDATA, f);
     curl_multi_setopt(f->multi, CURLMOPT_TIMERFUNCTION, on_timer_wish);
     curl_multi_setopt(f->multi, CURLMOPT_TIMERDATA, f);
-    curl_multi_setopt(f->multi, CURLMOPT_MAXCONNECTS, 64L); /* that are kept for the next fetch */
+    curl_multi_setopt(f->multi, CURLMOPT_MAXCONNECTS, 64L); /* kept for the next fetch */
 }
 
 static void close_multi(struct fetcher *f)

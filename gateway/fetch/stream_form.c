@@ -13,7 +13,7 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* A field or a comment stands at the beginning; FORM_UNKNOWN as long as one still may. */
+/* Looks for a field or a comment at the beginning; FORM_UNKNOWN while one is still possible. */
 static enum stream_form by_its_fields(struct str begin)
 {
     static const char *const fields[] = {"data:", "event:", "id:", "retry:", "error:", ":"};
@@ -25,7 +25,7 @@ static enum stream_form by_its_fields(struct str begin)
     return FORM_TEXT;
 }
 
-/* False: it may be a byte order mark of which not all has come. */
+/* False: it may be a byte order mark that has not arrived completely. */
 static bool drop_mark(struct buf *kept)
 {
     static const char mark[] = "\xEF\xBB\xBF";

@@ -55,7 +55,7 @@ static bool add_key(const struct config_upstream *from, struct config_texts *hea
     const char *wrong =
         from->api_key_env ? read_env(where, &key) : secret_line_read(where, MAX_API_KEY, &key);
     if (!wrong && !is_plain(key.bytes))
-        wrong = "it has characters that no key has";
+        wrong = "it has characters that a key cannot have";
     if (wrong) {
         snprintf(ret_error, n, "the API key in %s cannot be used: %s", where, wrong);
     } else {

@@ -1,6 +1,6 @@
-/* An entry is waiting, flying or over.  It is over when its fetch has told the end: a fetch may not
- * be freed from its own callback, so that the timer, which fires in the same turn or the next,
- * takes it from there. */
+/* An entry is waiting, flying or over.  It is over when its fetch has reported the end: a fetch
+ * must not be freed in its own callback, so the timer, which fires in the same turn or the next,
+ * frees it. */
 #include "gateway/fetch/webhook.h"
 
 #include <openssl/crypto.h>
@@ -35,13 +35,13 @@ struct hook {
     struct buf secret;
     struct fetch_options options;
     struct list waiting, flying, over;
-    size_t n, bytes; /* entries of all three, and of their bodies */
+    size_t n, bytes; /* the entries of all three, and their bodies */
     unsigned n_flying;
-    int64_t loaded; /* the key of the newest entry that was in the window */
+    int64_t loaded; /* the key of the newest entry that was ever in the window */
     bool behind;    /* the store has more */
-    bool missed;    /* something came while it was being asked */
+    bool missed;    /* a new entry came during the query */
     bool asking;
-    msec_t ask_at; /* the store could not be read: not before */
+    msec_t ask_at; /* the store could not be read: when to ask again */
 };
 
 struct webhooks {
@@ -149,7 +149,7 @@ static bool webhook_on_bytes(void *user, struct str bytes)
 {
     (void)user;
     (void)bytes;
-    return true; /* what it says beside its status is of no interest */
+    return true; /* the reply's body does not matter */
 }
 
 static void webhook_on_done(void *user, struct str error)

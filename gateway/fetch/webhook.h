@@ -1,17 +1,17 @@
-/* webhook -- delivers the outbox: other servers are told of each task that ends, at least once.
+/* webhook -- delivers the outbox: reports each task that ends to other servers, at least once.
  *
- * Shape:    for each configured hook a window of what it is to be told: at most HOOK_ITEMS entries
- *           and HOOK_BYTES; what is beyond waits in the store, and is read when there is room.  An
+ * Shape:    for each configured hook a window of undelivered entries: at most HOOK_ITEMS entries
+ *           and HOOK_BYTES; further ones wait in the store, and are read when there is room.  An
  *           entry is posted until the receiver answers 2xx, after 1 s, doubled each time, at most
  *           an hour apart, with jitter; the first try of a new process comes at once.  An entry
  *           older than give_up_s is dropped.  The id is the same at each try; order is not
- *           promised.  As Standard Webhooks 1.0 has it:
+ *           promised.  As in Standard Webhooks 1.0:
  *
  *             webhook-id: <id>      webhook-timestamp: <Unix s, of the try>
  *             webhook-signature: v1,base64(HMAC-SHA256(secret, "<id>.<timestamp>.<body>"))
  * Thread:   loop.
  * Owns:     its entries and fetches, the secrets (wiped when closed).
- * Errors:   failures are counted and logged, and never touch a task.  webhooks_open: a sentence.
+ * Errors:   failures are counted and logged, and never affect a task.  webhooks_open: a sentence.
  * Safety:   guarded fetches (fetch.h) that follow no redirect: only public addresses, and
  *           webhook_allow.
  */
@@ -28,7 +28,7 @@ struct fetcher;
 struct webhooks;
 
 struct webhook_stats {
-    uint64_t delivered, failed, given_up; /* failed: tries */
+    uint64_t delivered, failed, given_up; /* failed: single tries */
     uint64_t pending;                     /* in the windows, now */
 };
 
@@ -36,14 +36,14 @@ struct webhook_stats {
 struct webhooks *webhooks_open(struct hub *hub, struct fetcher *fetcher,
                                const struct config *config, char *ret_error, size_t n) MUST_USE;
 struct outbox_options webhooks_outbox(struct webhooks *w); /* for the hub */
-void webhooks_start(struct webhooks *w);                   /* when the hub has been restored */
+void webhooks_start(struct webhooks *w);                   /* after the hub's restore */
 struct webhook_stats webhooks_stats(const struct webhooks *w);
-void webhooks_close(struct webhooks *w); /* NULL is fine */
+void webhooks_close(struct webhooks *w); /* NULL is allowed */
 
-/* Appends "v1,…" of one message (webhook_sign.c). */
+/* Appends "v1,…" for one message (webhook_sign.c). */
 void webhook_sign(struct str secret, struct str id, int64_t timestamp_s, struct str body,
                   struct buf *out);
-/* The secret in a file: its first line, as it is, or base64 behind "whsec_"; 24 to 512 bytes.
+/* The secret in a file: its first line, either raw, or base64 after "whsec_"; 24 to 512 bytes.
  * False with a sentence. */
 bool webhook_secret(const char *file, struct buf *ret_secret, char *ret_error, size_t n) MUST_USE;
 

@@ -9,7 +9,7 @@
 #define SECRET_PREFIX "whsec_"
 #define SECRET_MIN 24
 #define SECRET_MAX 512
-#define SECRET_LINE 1024 /* bytes, of base64 */
+#define SECRET_LINE 1024 /* bytes of base64 */
 
 void webhook_sign(struct str secret, struct str id, int64_t timestamp_s, struct str body,
                   struct buf *out)
@@ -29,7 +29,7 @@ void webhook_sign(struct str secret, struct str id, int64_t timestamp_s, struct 
     buf_done(&signed_text);
 }
 
-/* Of base64 with its padding; false for anything else. */
+/* For base64 with its padding; false for anything else. */
 static bool decode(struct str text, struct buf *out)
 {
     unsigned char bytes[1024];
@@ -64,7 +64,7 @@ bool webhook_secret(const char *file, struct buf *ret_secret, char *ret_error, s
     good = good && ret_secret->len >= SECRET_MIN && ret_secret->len <= SECRET_MAX;
     if (!good)
         snprintf(ret_error, n,
-                 "the secret in %s is not %d to %d bytes, or base64 of them behind %s", file,
+                 "the secret in %s must be %d to %d bytes, or base64 of them after %s", file,
                  SECRET_MIN, SECRET_MAX, SECRET_PREFIX);
     return good;
 }

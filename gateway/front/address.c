@@ -8,9 +8,9 @@
 #include "gateway/front/proxied.h"
 
 #define SOCKETS_BEYOND 16 /* of one address, beyond twice its connections */
-#define UNKNOWN "?"       /* no address is written so */
+#define UNKNOWN "?"       /* no address looks like this */
 
-/* --- who it is -------------------------------------------------------------------------------- */
+/* --- identity --------------------------------------------------------------------------------- */
 
 bool address_is_trusted(const struct front *f, const struct net_address *a)
 {
@@ -34,8 +34,8 @@ static bool parse_forwarded(struct str one, struct net_address *ret)
     return !is_bare_ipv6 && net_parse_address((struct str){one.p, host}, ret);
 }
 
-/* From the right, as the nearest proxy has written last: the first who is no proxy of ours.  False
- * when what stands there is no address: then it is not known who that is, and it is not the
+/* From the right, because the nearest proxy has written last: the first address that is no proxy of
+ * ours.  False when an entry is not an address: then the client is unknown, and it is not the
  * proxy. */
 static bool walk_forwarded(const struct front *f, struct str list, struct net_address *at)
 {
@@ -161,7 +161,7 @@ void peer_free(struct front *f, struct peer *p)
 
 struct pace {
     struct map_node node;
-    struct list by_age; /* who asked longest ago first */
+    struct list by_age; /* oldest request first */
     char *who;
     struct bucket requests;
 };

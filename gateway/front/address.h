@@ -1,13 +1,13 @@
-/* address -- who is at the other end of a connection, and how much of us each may have.
+/* address -- the peer of a connection, and how much of the gateway each peer may use.
  *
- * Shape:    the peer's address, or whom its PROXY header named (proxied.h); when that is one of
- *           trusted_proxies, the last entry of its X-Forwarded-For that is none of them: who may
- *           speak for another is configured, and nobody else is believed.  Connections are counted
- *           by address; requests over HTTP, which have no connection of their own, are paced by who
- *           asks.  What is counted or paced is a group: an IPv4 address, or the IPv6 addresses that
+ * Shape:    the peer's address, or the one that its PROXY header named (proxied.h). When that is
+ *           one of trusted_proxies, the last entry of its X-Forwarded-For that is none of them:
+ *           only configured proxies may speak for others. Connections are counted by address;
+ *           requests over HTTP, which have no connection of their own, are paced by requester. The
+ *           unit of counting and pacing is a group: an IPv4 address, or the IPv6 addresses that
  *           share their first limits.ipv6_prefix bits.
  * Thread:   loop.
- * Owns:     the front owns the addresses and paces; both go when nothing needs them.
+ * Owns:     the front owns the addresses and paces; both are freed when nothing needs them.
  */
 #ifndef GATEWAY_FRONT_ADDRESS_H
 #define GATEWAY_FRONT_ADDRESS_H
@@ -20,32 +20,32 @@
 struct address {
     struct map_node node;
     char group[NET_TEXT];
-    uint32_t n, n_strangers; /* strangers: before welcome */
-    uint32_t n_sockets;      /* of whatever kind, also silent ones; not those of trusted proxies */
+    uint32_t n, n_strangers; /* strangers: not welcomed yet */
+    uint32_t n_sockets;      /* of any kind, even silent ones; not those of trusted proxies */
 };
 
-/* Who is at the other end of a socket: kept as long as that. */
+/* The peer of a socket; lives as long as the socket. */
 struct peer {
     bool is_named; /* by its PROXY header */
     struct net_address named;
-    uint8_t n_offers;        /* of compression that were looked at (extension.h) */
-    uint8_t deflate_bits;    /* of the one that was taken; 0: none */
+    uint8_t n_offers;        /* of compression, examined so far (extension.h) */
+    uint8_t deflate_bits;    /* of the accepted one; 0: none */
     bool is_asking;          /* a head was read, and its exchange is not over (lws_quirks.h) */
     bool goes_first;         /* libwebsockets has something to send (lws_quirks.h) */
-    struct address *address; /* that counts the socket; NULL: nobody does */
+    struct address *address; /* counts the socket; NULL: not counted */
 };
 
-/* Of a fresh socket; named as in its PROXY header, or NULL.  NULL: the address has too many
- * already, twice limits.connections_per_address and some for requests. */
+/* For a fresh socket; named as in its PROXY header, or NULL.  Returns NULL when the address has too
+ * many sockets already: twice limits.connections_per_address, plus some for requests. */
 struct peer *peer_new(struct front *f, int fd, const struct net_address *named);
-void peer_free(struct front *f, struct peer *p); /* NULL is fine */
+void peer_free(struct front *f, struct peer *p); /* NULL is allowed */
 bool address_is_trusted(const struct front *f, const struct net_address *a);
 
 struct map_key address_key(const struct map_node *node);
-/* "?": a trusted proxy has passed it on for somebody whom it does not name.  All of those are
+/* "?": a trusted proxy has passed it on for a client that it does not name.  All of those count as
  * one. */
 void address_text(struct front *f, struct lws *wsi, char ret_ip[NET_TEXT]);
-/* Who counts as one with it; "?" too. */
+/* The group that it counts in; "?" too. */
 void address_group(struct front *f, struct lws *wsi, char ret_group[NET_TEXT]);
 /* Whether it came through a proxy that speaks HTTP, trusted or not. */
 bool address_was_forwarded(struct lws *wsi);

@@ -45,8 +45,8 @@ bool unix_address(const char *path, struct sockaddr_un *ret, int *ret_dir)
     return false;
 }
 
-/* What an earlier process left may go; a socket at which somebody listens, or another file, may
- * not. */
+/* Removes what an earlier process left, but not a socket at which somebody listens, or another
+ * file. */
 static bool clear_way(const struct sockaddr_un *at)
 {
     struct stat is;
@@ -55,7 +55,7 @@ static bool clear_way(const struct sockaddr_un *at)
     errno = EEXIST;
     if (!S_ISSOCK(is.st_mode))
         return false;
-    /* Only a refusal says that nobody listens: who is busy, or may not be spoken to, does. */
+    /* Only a refusal shows that nobody listens: a busy or forbidden socket has a listener. */
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     bool is_left = fd >= 0 && connect(fd, (const struct sockaddr *)at, sizeof *at) < 0 &&
                    errno == ECONNREFUSED;
@@ -117,7 +117,7 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
         if (fd < 0)
             return;
         if (is_operator(fd)) {
-            lws_adopt_socket_vhost(f->admin_vhost, fd); /* closes it when it fails */
+            lws_adopt_socket_vhost(f->admin_vhost, fd); /* closes it on failure */
             continue;
         }
         log_event_limited(LEVEL_WARN, "admin", "refused", LOG_TEXT("why", "another user"));
@@ -146,9 +146,9 @@ void admin_close(struct front *f)
     f->admin_listener.data = NULL;
 }
 
-/* --- who -------------------------------------------------------------------------------------- */
+/* --- identity --------------------------------------------------------------------------------- */
 
-/* By the socket itself: the vhost is not to be trusted, since the client's Host moves a connection
+/* Asks the socket itself: the vhost cannot be trusted, because the client's Host moves a connection
  * from one to another. */
 bool admin_is(struct lws *wsi)
 {
@@ -166,7 +166,7 @@ static int hex(char c)
     return at && (c < 'A' || c > 'Z' || c <= 'F') ? (int)(at - digits) : -1;
 }
 
-/* In place; false when a percent sign is followed by no number, or by that of NUL. */
+/* In place; false when a percent sign is not followed by a number, or encodes NUL. */
 static bool decode_percent(char *text)
 {
     char *to = text;
@@ -202,10 +202,10 @@ bool admin_take_owner(struct exchange *x)
 
 /* --- the routes ------------------------------------------------------------------------------- */
 
-/* A change that waits for its commit; the exchange may go before. */
+/* A change that waits for its commit; the exchange may end earlier. */
 struct admin_wait {
     struct waiter waiter;
-    struct exchange *x; /* NULL: gone */
+    struct exchange *x; /* NULL: ended */
 };
 
 void admin_forget(struct exchange *x)
@@ -225,7 +225,7 @@ static void on_committed(struct waiter *w, int status)
     x->waiting = NULL;
     if (status < 0)
         http_api_fail(x, ERR_OVERLOADED,
-                      "it holds, but the store did not take it: a restart forgets it");
+                      "it takes effect, but the store did not accept it: a restart forgets it");
     else
         http_api_ready(x, 200);
 }
@@ -244,7 +244,7 @@ struct order {
     int64_t for_s; /* 0: until it is lifted */
 };
 
-/* False when the request was answered: it is not what it must be. */
+/* False when the request was malformed, and has been answered. */
 static bool read_order(struct exchange *x, struct order *ret)
 {
     struct js_doc doc = {0};

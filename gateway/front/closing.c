@@ -22,8 +22,8 @@ void closing_say(struct conn *c)
     closing_begin(c);
 }
 
-/* Sets ret_code when it is none.  lws would echo half a code, and codes from 5000 on (RFC 6455
- * 5.5.1, 7.4). */
+/* False, with ret_code set, when it is malformed. lws would echo half a code, and codes from 5000
+ * on (RFC 6455 sections 5.5.1, 7.4). */
 static bool is_close(struct lws *wsi, const unsigned char *payload, size_t len,
                      enum close_code *ret_code)
 {
@@ -38,12 +38,12 @@ static bool is_close(struct lws *wsi, const unsigned char *payload, size_t len,
     return utf8_valid((struct str){(const char *)payload + 2, len - 2});
 }
 
-/* Nothing after the peer's close frame is carried out (F53); lws would still hand it over. */
+/* Nothing after the peer's close frame is carried out (F53); lws would still deliver it. */
 int closing_answer(struct conn *c, const unsigned char *payload, size_t len)
 {
     enum close_code code;
     if (c->state != CONN_OPEN)
-        return 1; /* its echo of our close frame: no second one */
+        return 1; /* the echo of our close frame: no second one */
     if (!is_close(c->wsi, payload, len, &code)) {
         lws_quirk_write_close(c->wsi, code, "");
         return 1;
@@ -52,9 +52,9 @@ int closing_answer(struct conn *c, const unsigned char *payload, size_t len)
     return 0;
 }
 
-/* libwebsockets 4.1.6 fails the connection (RFC 6455 7.1.7): it sends its close frame in the next
- * turn, then waits 5 s for the peer's.  It cannot read that one, as it stopped inside another
- * frame. */
+/* libwebsockets 4.1.6 fails the connection (RFC 6455 section 7.1.7): it sends its close frame in
+ * the next turn, then waits 5 s for the peer's.  It cannot read that one, because it stopped inside
+ * another frame. */
 int closing_dropped(struct conn *c)
 {
     if (!c || c->state != CONN_OPEN || lws_get_close_length(c->wsi) <= 0)

@@ -10,19 +10,19 @@
 
 #define MIN_BITS 9 /* zlib has no raw windows of 8 */
 #define MAX_BITS 15
-#define WORTH_BYTES 256 /* shorter messages, such as a token alone, get hardly smaller */
+#define WORTH_BYTES 256 /* shorter messages, such as a single token, hardly shrink */
 #define LEVEL 1
 #define HEADER_MOST 10
-#define FLUSH_BYTES 4 /* 00 00 ff ff: the end of every flush, which is not sent (RFC 7692 7.2.1) */
+#define FLUSH_BYTES 4 /* 00 00 ff ff: the end of every flush, not sent (RFC 7692 section 7.2.1) */
 
 struct deflate {
     z_stream in;
     z_stream out[MAX_BITS + 1]; /* by bits */
     bool has_in, has_out[MAX_BITS + 1];
-    size_t blocks;    /* of the message that is being expanded, or was last */
+    size_t blocks;    /* of the current message, or of the last one */
     struct buf plain; /* the text of the last frame, when it is no longer than MAX_MESSAGE_OUT */
     struct buf frame; /* HEADER_MOST bytes, then the payload */
-    size_t at;        /* of the frame's header; 0: it was not worth it */
+    size_t at;        /* of the frame's header; 0: compressing was not worthwhile */
     unsigned bits;
 };
 
@@ -144,13 +144,13 @@ static z_stream *compressor(struct deflate *d, unsigned bits)
     z_stream *z = &d->out[bits];
     if (d->has_out[bits])
         return deflateReset(z) == Z_OK ? z : NULL;
-    int memory_level = (int)bits - 7; /* as many hashes as window: all are aged when it slides */
+    int memory_level = (int)bits - 7; /* as many hashes as window: all are updated when it slides */
     d->has_out[bits] =
         deflateInit2(z, LEVEL, Z_DEFLATED, -(int)bits, memory_level, Z_DEFAULT_STRATEGY) == Z_OK;
     return d->has_out[bits] ? z : NULL;
 }
 
-/* Bytes of payload, fewer than the text has; 0: it cannot be had. */
+/* Bytes of payload, fewer than the text has; 0: impossible. */
 static size_t compress_text(struct deflate *d, unsigned bits, struct str text)
 {
     z_stream *z = compressor(d, bits);
@@ -169,7 +169,7 @@ static size_t compress_text(struct deflate *d, unsigned bits, struct str text)
     return n;
 }
 
-/* In front of the payload: FIN, RSV1 ("compressed") and the opcode of text (RFC 6455 5.2). */
+/* Before the payload: FIN, RSV1 ("compressed") and the opcode of text (RFC 6455 section 5.2). */
 static size_t put_header(char *frame, size_t n)
 {
     size_t bytes = n < 126 ? 0 : n <= UINT16_MAX ? 2 : 8;
@@ -228,15 +228,15 @@ static enum deflate_result expand(struct deflate *d, struct str in, size_t most,
         z->avail_out = (uInt)piece;
         int status = inflate(z, Z_BLOCK);
         ret->len += piece - z->avail_out;
-        d->blocks += z->data_type >> 7 & 1; /* it has stopped behind one */
+        d->blocks += z->data_type >> 7 & 1; /* it has stopped after one */
         if (ret->len - from == most)
             return DEFLATE_TOO_BIG;
-        /* Behind a last block (BFINAL, RFC 7692 7.2.3.4) another may follow, and may look back
-         * beyond it: the window is kept.  To set it anew would copy 32 KiB for each two bytes of a
-         * hostile message. */
+        /* After a last block (BFINAL, RFC 7692 section 7.2.3.4) another may follow, and may refer
+         * back beyond it, so the window is kept.  Resetting it would copy 32 KiB for each two bytes
+         * of a hostile message. */
         if (status == Z_STREAM_END)
             status = inflateResetKeep(z);
-        if (status == Z_MEM_ERROR) /* its window is made when it is first wanted */
+        if (status == Z_MEM_ERROR) /* its window is allocated on first use */
             return DEFLATE_NO_MEMORY;
         if (status != Z_OK && status != Z_BUF_ERROR)
             return DEFLATE_BROKEN;
@@ -244,7 +244,7 @@ static enum deflate_result expand(struct deflate *d, struct str in, size_t most,
     return DEFLATE_OK;
 }
 
-/* The last call has stopped behind a block, on a byte's edge (zlib.h, Z_BLOCK).  It may be a last
+/* The last call has stopped after a block, on a byte boundary (zlib.h, Z_BLOCK).  It may be a last
  * one: the empty block whose end is not sent may have BFINAL as well. */
 static bool is_at_end(const z_stream *z)
 {

@@ -19,7 +19,7 @@ static struct list *echoes(const struct conn *c)
     return c->own;
 }
 
-/* It needs no hello. */
+/* The connection needs no hello. */
 static void echo_opened(struct conn *c, struct lws *wsi)
 {
     struct owner *nobody = owner_ref(c->front->hub, STR("\x01"
@@ -82,7 +82,7 @@ const struct ws_kind echo_kind = {
 
 #else
 
-/* An empty file is no C. */
+/* ISO C forbids an empty file. */
 typedef int echo_is_off;
 
 #endif

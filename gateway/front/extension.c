@@ -17,7 +17,7 @@ static int on_extension(struct lws_context *context, const struct lws_extension 
     (void)len;
     if (why == LWS_EXT_CB_CONSTRUCT)
         *(const struct lws_ext_options **)in = none;
-    return 0; /* as if there were none */
+    return 0; /* as if there was no extension */
 }
 
 const struct lws_extension extension_list[] = {{.name = DEFLATE_NAME, .callback = on_extension},

@@ -1,12 +1,11 @@
-/* extension -- permessage-deflate as libwebsockets is told of it: agreed in the handshake, and no
- * more.
+/* extension -- permessage-deflate in libwebsockets' terms: agreed in the handshake, nothing more.
  *
- * Shape:    libwebsockets' own extension is not used: what a client sends can make it end the
- *           process (4.1.6, extension-permessage-deflate.c:351).  This one touches no payload:
- *           libwebsockets only lets RSV1 through because of it, and ws compresses and expands whole
- *           messages (deflate.h).
+ * Shape:    libwebsockets' own extension is not used: a client can make it abort the process
+ *           (4.1.6, extension-permessage-deflate.c:351).  This one touches no payload: because of
+ *           it libwebsockets lets RSV1 through, and ws compresses and expands whole messages
+ *           (deflate.h).
  * Thread:   loop.
- * Owns:     nothing; what was agreed stands in the socket's struct peer.
+ * Owns:     nothing; the socket's struct peer holds the agreed parameters.
  */
 #ifndef GATEWAY_FRONT_EXTENSION_H
 #define GATEWAY_FRONT_EXTENSION_H
@@ -17,15 +16,15 @@
 extern const struct lws_extension extension_list[]; /* for the vhost */
 
 /* LWS_CALLBACK_CONFIRM_EXTENSION_OKAY, once for each permessage-deflate in the offers until one is
- * taken: 0 takes it. */
+ * accepted: 0 accepts it. */
 int extension_confirm(struct lws *wsi);
-/* LWS_CALLBACK_ADD_HEADERS: puts the parameters behind the name, which libwebsockets has just
+/* LWS_CALLBACK_ADD_HEADERS: appends the parameters to the name, which libwebsockets has just
  * written. */
 int extension_answer(struct lws *wsi, struct lws_process_html_args *args);
-/* Of the server's window when messages may be compressed here, else 0. */
+/* The server's window when messages may be compressed here, otherwise 0. */
 unsigned extension_bits(struct lws *wsi);
-/* Whether the frame that is being read has RSV1: the message is compressed, which the first of its
- * frames says, and no other (RFC 7692 6). */
+/* Whether the current incoming frame has RSV1: the message is compressed, and only its first frame
+ * says so (RFC 7692 section 6). */
 bool extension_marks(struct lws *wsi);
 
 #endif

@@ -18,10 +18,11 @@
 #define RX_BUFFER 1024
 #define HEADER_BYTES 16384
 
-/* --- who it is -------------------------------------------------------------------------------- */
+/* --- identity --------------------------------------------------------------------------------- */
 
-/* Who tries tokens does not learn how near one came; the log has it.  Only that one may start anew
- * as a guest is said (PROTOCOL.md 2), which without keys is anybody, and that no token came. */
+/* Doesn't tell an attacker why a token failed; the reason goes to the log.  The reply says only
+ * that no token came, or that the client may start anew as a guest (PROTOCOL.md section 2), which
+ * without keys anybody may. */
 static bool refuse_token(struct front *f, bool has_token, struct identity *ret)
 {
     bool is_guest = strncmp(ret->error, UNKNOWN_GUEST, strlen(UNKNOWN_GUEST)) == 0;
@@ -62,8 +63,9 @@ static void on_lws_log(int level, const char *line)
                       LOG_TEXT("text", text));
 }
 
-/* A proxy that keeps a connection must be the first to let it go, else a request of its gets lost
- * now and then: nginx and AWS do after 60 s by default, Traefik after 90 s, Caddy after 120 s. */
+/* A proxy that keeps a connection open must close it before the gateway does, or one of its
+ * requests gets lost now and then: nginx and AWS close after 60 s by default, Traefik after 90 s,
+ * Caddy after 120 s. */
 #define IDLE_S 130
 
 #define PROTOCOL(rx_bytes)                                                                       \
@@ -99,7 +101,7 @@ static bool open_lws(struct front *f)
     info.keepalive_timeout = IDLE_S;
     info.ssl_cert_filepath = f->config->tls.cert; /* NULL: plain */
     info.ssl_private_key_filepath = f->config->tls.key;
-    info.alpn = "http/1.1"; /* else HTTP/2 is spoken, and hand-made chunks break */
+    info.alpn = "http/1.1"; /* otherwise clients use HTTP/2, and hand-made chunks break */
     info.extensions = f->deflate ? extension_list : NULL;
     f->vhost = lws_create_vhost(f->lws, &info);
     info.vhost_name = "admin";

@@ -1,7 +1,7 @@
-/* front -- the side that peers see: ports, connections, who they are, and what they all share.
+/* front -- the side that peers see: ports, connections, identities, and their shared state.
  *
- * Shape:    the files of the front are given this struct; it knows the hub that answers, the
- *           configuration and the keys, and nothing of stores, agents and webhooks.
+ * Shape:    the files of the front get this struct; it knows the hub that answers, the
+ *           configuration and the keys, and nothing about stores, agents and webhooks.
  * Thread:   loop.
  * Owns:     libwebsockets' context, the listening sockets, the keys, and every connection.  The
  *           loop, the hub and the configuration are the server's, and outlive it.
@@ -28,10 +28,10 @@ struct front {
     struct hub *hub;
     const struct config *config;
     struct auth *auth;
-    enum front_phase phase; /* the server's decision */
+    enum front_phase phase; /* set by the server */
     void (*write_metrics)(void *arg, struct buf *out);
     void *metrics_arg;
-    const struct route *routes; /* of other protocols, beside our own (http_api.h) */
+    const struct route *routes; /* of other protocols, in addition to our own (http_api.h) */
     size_t n_routes;
     const struct ws_kind *ws_kinds; /* the same on WebSockets (ws.h) */
     size_t n_ws_kinds;
@@ -46,46 +46,46 @@ struct front {
     uv_poll_t listener;
     int admin_fd;
     uv_poll_t admin_listener;
-    uint32_t max_sockets;      /* of every kind: beyond, new ones wait in the listener's backlog */
-    struct timer accept_again; /* descriptors were out */
+    uint32_t max_sockets;      /* of every kind: further ones wait in the listener's backlog */
+    struct timer accept_again; /* fires after the process was out of descriptors */
 
-    struct list conns;           /* of struct conn, all */
-    struct list silent;          /* of struct conn, the one heard longest ago first */
+    struct list conns;           /* of struct conn: all of them */
+    struct list silent;          /* of struct conn, the longest silent first */
     struct list blocked;         /* of struct conn with a partial write */
     struct list failed;          /* of struct conn, blocked: libwebsockets closes it (closing.h) */
     struct list dead;            /* of struct conn, freed at the end of the turn */
-    struct list streams;         /* of struct exchange: events over HTTP */
-    struct list bodies;          /* of struct exchange: whose body is to come */
-    struct list under_way;       /* of struct exchange: whose answer is awaited, or goes on */
+    struct list streams;         /* of struct exchange: event streams over HTTP */
+    struct list bodies;          /* of struct exchange: their bodies are incomplete */
+    struct list under_way;       /* of struct exchange: the answer is awaited, or being sent */
     struct list greetings;       /* of struct greeting: PROXY headers that are due (proxied.c) */
     struct map addresses, paces; /* address.h */
     struct list paced;
-    uint32_t n_conns, n_strangers; /* WebSockets; strangers: before welcome */
-    uint32_t n_streams;            /* of events over HTTP */
+    uint32_t n_conns, n_strangers; /* WebSockets; strangers: not welcomed yet */
+    uint32_t n_streams;            /* event streams over HTTP */
     uint32_t n_greetings;
     uint32_t n_wsi; /* lws's own, of every kind */
     uint64_t next_conn;
-    struct buf out;      /* LWS_PRE bytes, then the message that is being made */
+    struct buf out;      /* LWS_PRE bytes, then the message under construction */
     uint64_t closes[16]; /* by row of CLOSE_TABLE; the last: without a code */
     uint64_t bytes_out;
 };
 
-/* Before anything of it is used; the hub need not be open yet. */
+/* First of all; the hub need not be open yet. */
 void front_init(struct front *f, uv_loop_t *loop, struct hub *hub, const struct config *config);
-/* The keys from now on; takes them, and closes those before. */
+/* Sets the keys from now on; takes ownership, and closes the old ones. */
 void front_set_auth(struct front *f, struct auth *auth);
-/* Makes the context and binds the ports, once the hub is open; accepts nothing yet.  False: the log
- * says why. */
+/* Creates the context and binds the ports, once the hub is open; accepts nothing yet.  False: the
+ * log says why. */
 bool front_open(struct front *f) MUST_USE;
 void front_start(struct front *f); /* accepts */
 void front_tick(struct front *f);  /* once a second */
-/* Ends every connection and waits until libwebsockets has let go of them. */
+/* Ends every connection and waits until libwebsockets has released them. */
 void front_close(struct front *f);
 /* Frees the rest, when the loop has closed its handles. */
 void front_done(struct front *f);
 
 bool front_is_ready(const struct front *f);
-/* Who it is (auth_check), unless that owner is revoked. */
+/* Identifies the client (auth_check), unless that owner is revoked. */
 bool front_identify(struct front *f, struct str hello_token, struct str bearer, struct str cookie,
                     struct identity *ret);
 

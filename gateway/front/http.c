@@ -19,14 +19,14 @@
 
 #define ETAG_MAX 32
 
-/* The pages talk to their own origin alone, and run and show nothing that was not built in. */
+/* The pages may only reach their own origin, and only run and show what was built in. */
 #define PAGE_POLICY                                                                   \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " \
     "font-src 'self'; connect-src 'self'; worker-src 'self'; base-uri 'none'; "       \
     "form-action 'none'; "                                                            \
     "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types default"
 
-/* NULL when it is not there; one without a value is "". */
+/* NULL when it is absent; "" when it has no value. */
 static char *header(struct lws *wsi, enum lws_token_indexes token)
 {
     char none;
@@ -128,13 +128,13 @@ enum origin_verdict http_check_origin(struct front *f, struct lws *wsi)
 
 enum origin_verdict http_check_origin_of(struct front *f, struct lws *wsi, bool from_cookie)
 {
-    if (admin_is(wsi)) /* no browser gets there */
+    if (admin_is(wsi)) /* no browser reaches that socket */
         return ORIGIN_OK;
     char *origin = header(wsi, WSI_TOKEN_ORIGIN);
     char *host = header(wsi, WSI_TOKEN_HOST);
     enum origin_verdict verdict = origin_check(&f->config->parsed_origins, str_of(origin),
                                                str_of(host), f->config->is_loopback, from_cookie);
-    /* A browser does not tell the page why; this tells who runs the gateway. */
+    /* A browser hides the reason from the page; the log tells the operator. */
     if (verdict != ORIGIN_OK)
         log_event_limited(LEVEL_WARN, "http", "refused",
                           LOG_TEXT("why", origin_verdict_text(verdict)));
@@ -147,13 +147,13 @@ struct answer_head {
     int status;
     const char *type;
     const char *etag;         /* NULL for none */
-    const char *origin;       /* that may read it from another page; NULL for none */
-    const char *caching;      /* NULL: not at all */
-    const char *encoding;     /* NULL: as it is */
-    const char *name, *value; /* of one more header, or NULL */
+    const char *origin;       /* the page that may read it, if another one; NULL for none */
+    const char *caching;      /* NULL: no such header */
+    const char *encoding;     /* NULL: not encoded */
+    const char *name, *value; /* of an extra header, or NULL */
     bool is_page;
     bool no_body;    /* HEAD, 304 */
-    bool is_for_now; /* the same may be asked again after a second */
+    bool is_for_now; /* the client may ask again after a second */
     bool is_last;    /* the connection ends after it */
 };
 
@@ -165,11 +165,12 @@ static bool http_add(struct lws *wsi, const char *name, const char *value, unsig
                                         (const unsigned char *)value, (int)strlen(value), p, end);
 }
 
-/* For the entries of origins alone, exact, with credentials. */
+/* Only for entries of origins, exact, with credentials. */
 static bool add_cors(struct lws *wsi, const char *origin, unsigned char **p, unsigned char *end)
 {
     return !origin || (http_add(wsi, "access-control-allow-origin:", origin, p, end) &&
                        http_add(wsi, "access-control-allow-credentials:", "true", p, end) &&
+                       http_add(wsi, "access-control-expose-headers:", "MCP-Session-Id", p, end) &&
                        http_add(wsi, "vary:", "Origin", p, end));
 }
 
@@ -188,8 +189,9 @@ static int answer(struct lws *wsi, const struct answer_head *head, struct str bo
     size_t cap = LWS_PRE + HEADERS_MAX + body.n;
     unsigned char *bytes = xalloc(cap);
     unsigned char *start = bytes + LWS_PRE, *p = start, *end = start + HEADERS_MAX - 1;
-    bool is_empty = head->status == 204; /* RFC 9110 8.6: without a length */
-    /* A refused page cannot read why; it can tell the refusal from a gateway that is not there. */
+    bool is_empty = head->status == 204; /* RFC 9110 section 8.6: without a length */
+    /* A refused page cannot read the reason; this lets it tell a refusal from an unreachable
+     * gateway. */
     const char *readers = head->status == 403 ? "cross-origin" : "same-origin";
     lws_quirk_head_is_read(wsi);
     bool ok = !lws_add_http_header_status(wsi, (unsigned)head->status, &p, end) &&
@@ -208,7 +210,7 @@ static int answer(struct lws *wsi, const struct answer_head *head, struct str bo
         lws_quirk_set_version(start);
         ok = http_add(wsi, "connection:", "close", &p, end);
     }
-    if (ok && head->status == 426) /* RFC 6455 4.4: which version is spoken */
+    if (ok && head->status == 426) /* RFC 6455 section 4.4: the supported version */
         ok = http_add(wsi, "sec-websocket-version:", "13", &p, end);
     ok = ok && !lws_finalize_http_header(wsi, &p, end);
     if (ok && !head->no_body && body.n) {
@@ -256,7 +258,7 @@ int http_answer_json(struct lws *wsi, const struct http_json *json)
                   status == 204 ? STR("") : json->body);
 }
 
-/* Of a request to which no body belongs: nobody reads it, so the connection ends behind the
+/* For a request that may have no body: nobody reads one, so the connection ends after the
  * answer. */
 static bool has_body(struct lws *wsi)
 {
@@ -276,8 +278,13 @@ int http_answer_preflight(struct front *f, struct lws *wsi)
     if (ok && origin)
         ok = http_add(wsi, "access-control-allow-methods:", "GET, POST, PATCH, DELETE", &p, end) &&
              http_add(wsi, "access-control-allow-headers:",
-                      "Accept, Authorization, Cache-Control, Content-Type, Idempotency-Key, "
-                      "Last-Event-ID, Pragma, X-Requested-With",
+                      "A2A-Extensions, A2A-Version, Accept, Authorization, Cache-Control, "
+                      "Content-Type, Idempotency-Key, Last-Event-ID, MCP-Protocol-Version, "
+                      "MCP-Session-Id, OpenAI-Organization, OpenAI-Project, Pragma, User-Agent, "
+                      "X-Requested-With, X-Stainless-Arch, X-Stainless-Helper-Method, "
+                      "X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, "
+                      "X-Stainless-Retry-Count, X-Stainless-Runtime, "
+                      "X-Stainless-Runtime-Version, X-Stainless-Timeout",
                       &p, end) &&
              http_add(wsi, "access-control-max-age:", "600", &p, end);
     free(origin);
@@ -286,7 +293,7 @@ int http_answer_preflight(struct front *f, struct lws *wsi)
     return ok && !unread && !lws_http_transaction_completed(wsi) ? 0 : -1;
 }
 
-/* Chunked by hand: else every cut would look like a clean end. */
+/* Chunked by hand; otherwise every cut would look like a clean end. */
 int http_begin_events(struct lws *wsi, const char *origin, bool plain, const char *name,
                       const char *value)
 {
@@ -339,8 +346,8 @@ void http_refuse_head(struct lws *wsi)
                       "the request's head cannot be read: its method, its path, or its length");
 }
 
-/* Whether a list of codings ("br, gzip;q=0.5, *;q=0") allows gzip.  It must name it: "*" may mean
- * it, and plain is right for that, too. */
+/* Whether a list of codings ("br, gzip;q=0.5, *;q=0") allows gzip.  It must name gzip: "*" may
+ * include it, but plain is a valid answer to that, too. */
 static bool takes_gzip(struct lws *wsi)
 {
     char *codings = header(wsi, WSI_TOKEN_HTTP_ACCEPT_ENCODING);
@@ -359,7 +366,7 @@ static bool takes_gzip(struct lws *wsi)
     return takes;
 }
 
-/* Whether If-None-Match names it, in whichever coding. */
+/* Whether If-None-Match names it, in either coding. */
 static bool is_fresh(struct lws *wsi, const struct web_file *f)
 {
     char *have = header(wsi, WSI_TOKEN_HTTP_IF_NONE_MATCH);
@@ -401,8 +408,8 @@ static int serve_text(struct lws *wsi, int status, const char *type, struct str 
                   body);
 }
 
-/* A proxy of this machine may ask for somebody whom it does not name, so loopback alone is no
- * reason then. */
+/* A proxy on this machine may ask on behalf of an unnamed client, so loopback alone is no reason
+ * then. */
 static bool may_read_metrics(struct front *f, struct lws *wsi)
 {
     const struct config *config = f->config;
@@ -417,7 +424,8 @@ static bool may_read_metrics(struct front *f, struct lws *wsi)
            net_list_has(config->metrics.allow_nets, config->metrics.allow.n, &address);
 }
 
-/* What the operator decided about the page; without an identity, for who has none yet. */
+/* The operator's settings for the page; without an identity, because the reader may have none
+ * yet. */
 static int serve_page_facts(struct front *f, struct lws *wsi, bool head)
 {
     struct buf facts = {0};
@@ -467,7 +475,7 @@ static int http_begin(struct front *f, struct lws *wsi, struct exchange **slot, 
 {
     lws_quirk_head_is_read(wsi);
     if (!lws_quirk_line_is_whole(wsi)) {
-        (void)answer_error(wsi, 400, ERR_BAD_REQUEST, "the request's line is not whole", false);
+        (void)answer_error(wsi, 400, ERR_BAD_REQUEST, "the request line is incomplete", false);
         return -1;
     }
     if (!http_api_serves(path) && lws_quirk_path_has_nul(wsi, path, len)) {
@@ -501,7 +509,7 @@ static int body_came(struct exchange **slot, const char *piece, size_t len)
 
 static int body_ended(struct exchange **slot)
 {
-    /* A body behind its answer: libwebsockets 4.1 would say for ever that it is whole. */
+    /* A body after its answer: libwebsockets 4.1 would report for ever that it is whole. */
     return slot && *slot ? http_api_body_ended(*slot) : -1;
 }
 

@@ -1,4 +1,4 @@
-/* http -- the page, the operator's endpoints, and what an upgrade is checked for.
+/* http -- the page, the operator's endpoints, and the checks before an upgrade.
  *
  * Shape:    one request at a time on a connection; each answer is written whole.
  * Thread:   loop.
@@ -11,12 +11,12 @@
 #include "gateway/base/origin.h"
 #include "gateway/front/front.h"
 
-/* What libwebsockets calls that is not about an open WebSocket. */
+/* libwebsockets' callbacks that do not concern an open WebSocket. */
 int http_callback(struct front *f, struct lws *wsi, enum lws_callback_reasons why, void *user,
                   void *in, size_t len);
 /* Answers a head that libwebsockets cannot read. */
 void http_refuse_head(struct lws *wsi);
-/* Answers an upgrade that is not to be; returns 1, which the callback returns. */
+/* Answers a refused upgrade; returns 1, which the callback returns. */
 int http_refuse(struct lws *wsi, int status, enum error e, const char *message);
 enum origin_verdict http_check_origin(struct front *f, struct lws *wsi);
 
@@ -25,15 +25,15 @@ enum origin_verdict http_check_origin_of(struct front *f, struct lws *wsi, bool 
 bool http_identity_is_cookie(struct front *f, struct lws *wsi); /* no other token came */
 bool http_is_1_0(struct lws *wsi);
 bool http_is_head(struct lws *wsi);
-char *http_listed_origin(struct front *f, struct lws *wsi);   /* for CORS; NULL; the caller frees */
-void http_set_quota(const char *group, struct identity *who); /* of addresses: its guests are one */
+char *http_listed_origin(struct front *f, struct lws *wsi);   /* for CORS, or NULL; caller frees */
+void http_set_quota(const char *group, struct identity *who); /* of addresses: one for its guests */
 void http_put_error(struct buf *out, enum error e, const char *message);
 /* {"type":"error","code":…} becomes {"error":{"code":…}}. */
 void http_put_error_line(struct buf *out, struct str line);
 struct http_json {
     int status;
     const char *origin;       /* NULL for none */
-    const char *name, *value; /* of one more header, or NULL */
+    const char *name, *value; /* of an extra header, or NULL */
     bool is_head;
     struct str body;
 };
@@ -42,11 +42,11 @@ int http_answer_preflight(struct front *f, struct lws *wsi);
 /* With one more header, unless its name is NULL. */
 int http_begin_events(struct lws *wsi, const char *origin, bool plain, const char *name,
                       const char *value);
-/* Parameters of the query as they came, `a=1&b=2`; the caller frees. */
+/* Parameters of the query as received, `a=1&b=2`; the caller frees. */
 char *http_query(struct lws *wsi);
-/* The value of a parameter of the request's query; NULL when it is not there; the caller frees. */
+/* The value of a parameter in the request's query; NULL when absent; the caller frees. */
 char *http_query_value(struct lws *wsi, const char *name);
-/* The tokens that the request brought, NULL for none; the caller frees. */
+/* The tokens of the request, NULL for none; the caller frees. */
 char *http_bearer(struct lws *wsi);
 char *http_cookie(struct front *f, struct lws *wsi);
 

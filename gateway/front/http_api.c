@@ -11,14 +11,13 @@
 #include "gateway/front/tcp.h"
 
 #define LAST_EVENT_ID "last-event-id:"
-#define DROPPED_BODY (4u << 20) /* of a body that nobody wants: read nevertheless */
-#define BODY_MS 30000           /* for all of a body */
-#define IMPATIENT_MS 1000       /* a request that is answered sooner may have others behind it */
+#define DROPPED_BODY (4u << 20) /* bytes of an unwanted body that are read nevertheless */
+#define BODY_MS 30000           /* for a whole body */
+#define IMPATIENT_MS 1000       /* a peer answered sooner than this may have sent more requests */
 
 static void make_guest(struct exchange *x);
 
-/* A row: method, path, verb, parameters of the query that become members, status of a good
- * answer. */
+/* A row: method, path, verb, parameters of the query that become members, status of a success. */
 #define WIRE(method_, pattern_, verb_, query_, status_)                             \
     .method = (method_), .pattern = (pattern_), .verb = (verb_), .query = (query_), \
     .made_status = (status_)
@@ -50,7 +49,7 @@ static const struct route routes[] = {
 
 bool http_api_serves(const char *path)
 {
-    return strncmp(path, "/v1/", 4) == 0;
+    return strncmp(path, "/v1/", 4) == 0 || strncmp(path, "/.well-known/", 13) == 0;
 }
 
 /* --- routes ----------------------------------------------------------------------------------- */
@@ -68,7 +67,8 @@ static enum method method_of(struct lws *wsi)
     return m;
 }
 
-/* Walks pattern and path together; a brace takes one segment. */
+/* Walks pattern and path together; a brace matches up to the next slash, or up to the character
+ * that follows it in the pattern. */
 static bool match(struct exchange *x, const char *pattern, const char *path)
 {
     while (*pattern) {
@@ -77,10 +77,11 @@ static bool match(struct exchange *x, const char *pattern, const char *path)
                 return false;
             continue;
         }
+        const char ends[] = {'/', pattern[3], 0};
         char **to = pattern[1] == 'c'   ? &x->conversation_id
                     : pattern[1] == 't' ? &x->task_id
                                         : &x->agent;
-        size_t n = strcspn(path, "/");
+        size_t n = strcspn(path, ends);
         free(*to);
         *to = xstrdup((struct str){path, n});
         path += n;
@@ -99,9 +100,9 @@ static const struct route *find_in(struct exchange *x, enum method method, const
     return NULL;
 }
 
-/* A path whose id cannot be one (a slash in it, encoded or not): another protocol tells it like any
- * other id that is none. Only of a route with one id; what follows it counts when the path is
- * whole. */
+/* A path whose id cannot be one (it contains a slash, encoded or not): another protocol reports it
+ * like any other bad id.  Only for a route with one id; if whole, the rest of the path must match
+ * too. */
 static const struct route *find_loosely(struct exchange *x, enum method method, const char *path,
                                         bool whole)
 {
@@ -123,8 +124,8 @@ static const struct route *find_loosely(struct exchange *x, enum method method, 
     return NULL;
 }
 
-/* NULL: answered.  A fault of the ids may make another path of it (an encoded slash, a dot), and is
- * told like any other (PROTOCOL.md section 5). */
+/* Returns NULL when it was answered.  A bad id may change the path (an encoded slash, a dot), and
+ * gets the same answer as any other bad id (PROTOCOL.md section 5). */
 static const struct route *find_route(struct exchange *x, enum method method, const char *path)
 {
     bool names_task = strstr(path, "/tasks/");
@@ -244,7 +245,7 @@ static bool is_number_or_word(struct str v)
     return v.n > 0 && v.n < 20 && (v.p[0] != '0' || v.n == 1);
 }
 
-/* Whether the name is one of a list that is separated by spaces. */
+/* Whether the name is in a list that is separated by spaces. */
 static bool has_name(const char *list, const char *name)
 {
     size_t n = strlen(name);
@@ -271,7 +272,7 @@ static void put_query(struct exchange *x, struct buf *out)
         struct str v = str_of(value);
         if (strcmp(pair, "after") == 0 &&
             lws_hdr_custom_length(x->wsi, LAST_EVENT_ID, sizeof LAST_EVENT_ID - 1) > 0)
-            continue; /* EventSource repeats its address, and knows better */
+            continue; /* EventSource repeats its address, but the header is newer */
         bool raw = strcmp(pair, "before") != 0 && is_number_or_word(v);
         if (raw)
             js_put_raw(out, pair, v);
@@ -282,15 +283,15 @@ static void put_query(struct exchange *x, struct buf *out)
     buf_putc(out, '}');
 }
 
-/* A header that stands for a member: its value goes in front, so that a body that says it too is a
- * duplicate, and refused. */
+/* A header that stands for a member: its value goes first, so that a body that has the member too
+ * contains a duplicate, and is refused. */
 static void put_header(struct exchange *x, struct buf *body, const char *header, const char *member,
                        bool number)
 {
     char *value = http_head_value(x->wsi, header);
-    struct str text = body->len ? buf_str(body) : STR("{}"); /* both with a NUL behind */
+    struct str text = body->len ? buf_str(body) : STR("{}"); /* both with a NUL at the end */
     const char *rest = text.p + strspn(text.p, " \t\r\n");
-    if (!value || *rest++ != '{') { /* what is no object is told so by the decoder */
+    if (!value || *rest++ != '{') { /* the decoder reports what is not an object */
         free(value);
         return;
     }
@@ -351,9 +352,9 @@ static int api_run(struct exchange *x)
     return 0;
 }
 
-/* While a request is carried out what lies behind its body is not taken: libwebsockets 4.1 then
- * says again and again that the body is whole, and turns to nobody else.  So whoever does not wait
- * for the answer is hung up on. */
+/* While a request is carried out, bytes after its body are not read: libwebsockets 4.1 then reports
+ * again and again that the body is whole, and serves nobody else.  So a peer that does not wait for
+ * the answer is disconnected. */
 int http_api_body_ended(struct exchange *x)
 {
     if (x->body_ended)
@@ -377,9 +378,9 @@ int http_api_body(struct exchange *x, const char *piece, size_t len)
 }
 
 /* The same without a body: there libwebsockets 4.1 neither reads nor stops polling, and the loop
- * would go round for as long as the answer takes, which of events is that of their task.  What is
- * there is mostly the end: the reader has left.  Who sent a request into the answer of another, and
- * it is a quick one, is served. */
+ * would spin until the answer is complete, which for events means the end of their task.  Readable
+ * input is mostly the end: the reader has left.  A peer that sent a request during another's answer
+ * is served if that answer is quick. */
 static void hang_up_the_impatient(struct front *f)
 {
     list_each (it, &f->under_way) {
@@ -390,8 +391,8 @@ static void hang_up_the_impatient(struct front *f)
     }
 }
 
-/* From each piece of a body libwebsockets allows 5 s to the next, and a phone in a tunnel is silent
- * for longer: so what is left of all its time is set anew, before those are over. */
+/* Between two pieces of a body libwebsockets allows 5 s, and a phone in a tunnel is silent for
+ * longer.  So the remaining time is set anew before those are over. */
 void http_api_tick(struct front *f)
 {
     hang_up_the_impatient(f);
@@ -407,11 +408,11 @@ void http_api_tick(struct front *f)
 
 /* --- the beginning ---------------------------------------------------------------------------- */
 
-/* Paced by owner; who is none is paced by address. */
+/* Paced by owner, or by address if there is none. */
 static bool is_in_time(struct exchange *x)
 {
     struct front *f = x->front;
-    char group[NET_TEXT + 1] = "\x01"; /* no owner is named so */
+    char group[NET_TEXT + 1] = "\x01"; /* no owner has such a name */
     if (!x->owner)
         address_group(f, x->wsi, group + 1);
     if (pace_take(f, str_of(x->owner ? x->owner->name : group)))
@@ -428,7 +429,7 @@ static bool refuse_type(struct exchange *x, const char *message)
     return false;
 }
 
-/* What must hold before anything of the body is read; answered when it does not. */
+/* The checks before anything of the body is read; a failure is answered. */
 static bool is_welcome(struct exchange *x, bool from_cookie)
 {
     struct front *f = x->front;
@@ -444,7 +445,7 @@ static bool is_welcome(struct exchange *x, bool from_cookie)
         http_api_fail(x, ERR_UNAUTHORIZED, why);
         return false;
     }
-    /* Other protocols bring the whole history along with each message. */
+    /* Other protocols send the whole history with each message. */
     size_t most =
         x->route->kind ? f->config->rim_limits.face_bytes : f->config->limits.message_bytes;
     if (x->length > most) {
@@ -475,7 +476,7 @@ static int ask_for_body(struct exchange *x)
     return lws_write(x->wsi, bytes + LWS_PRE, sizeof line - 1, LWS_WRITE_HTTP_HEADERS) < 0 ? -1 : 0;
 }
 
-/* How much comes behind the head.  Where that is not clear, or too much, the answer is the last
+/* How many bytes follow the head.  When that is unclear, or too much, the answer is the last
  * one. */
 static const char *expect_body(struct exchange *x)
 {
@@ -489,8 +490,8 @@ static const char *expect_body(struct exchange *x)
     return NULL;
 }
 
-/* Whose cookie it is asks by itself: a page's GET of its own site carries no Origin.  Where the
- * browser says from where it comes, another site's needs one. */
+/* Browsers omit Origin on same-site GETs, so a cookie alone is accepted there.  When the browser
+ * says that the request comes from another site, it needs an Origin. */
 static bool needs_origin(struct lws *wsi)
 {
     char *site = http_head_value(wsi, "sec-fetch-site:");
@@ -544,12 +545,12 @@ int http_api_writable(struct exchange *x)
         return 0;
     if (x->streams)
         return sse_writable(x);
-    /* Who sends head and body in two packets would find the connection closed behind a refusal of
-     * the head, and the refusal lost in a reset. */
+    /* A peer that sends head and body in two packets would find the connection closed after a
+     * refusal of the head, and the refusal lost in a reset. */
     if (!x->answered || x->to_come > 0)
         return 0;
     struct http_json json = {x->status, x->origin, NULL, NULL, x->is_head, buf_str(&x->answer)};
-    if (x->is_whole)
+    if (x->own)
         json.name = x->route->kind->header(x, &json.value);
     int result = http_answer_json(x->wsi, &json);
     struct lws *wsi = x->wsi;

@@ -1,10 +1,10 @@
 /* http_api -- the requests of the wire over HTTP (PROTOCOL.md section 7), and events as SSE.
  *
  * Shape:    a table of routes names the verb of each; path, query and body become one decoded
- *           request, and the same code as for WebSocket carries it out.  One exchange at a time on
- *           a connection; its memory is the wsi's user space.
+ *           request, which the same code carries out as for WebSocket.  One exchange at a time on a
+ *           connection; it lives in the wsi's user space.
  * Thread:   loop.
- * Owns:     an exchange until its answer was written or the connection has gone.
+ * Owns:     an exchange until its answer was written or the connection is closed.
  */
 #ifndef GATEWAY_FRONT_HTTP_API_H
 #define GATEWAY_FRONT_HTTP_API_H
@@ -18,7 +18,7 @@ struct exchange;
 
 enum method { GET, POST, DELETE, PATCH, OTHER };
 
-/* A request of another protocol (gateway/faces/): it is let in like any other, and answers by
+/* A request of another protocol (gateway/faces/): it is checked like any other, and answers by
  * itself. */
 struct exchange_kind {
     /* The owner is known and the body whole. */
@@ -27,27 +27,27 @@ struct exchange_kind {
     void (*put_error)(const struct exchange *x, struct buf *out, enum error e, const char *message);
     /* Frees x->own. */
     void (*closed)(struct exchange *x);
-    /* Of a stream (sse_follow).  The request was carried out, and this is its reply. */
+    /* For a stream (sse_follow).  The request was carried out, and this is its reply. */
     void (*started)(struct exchange *x, struct str reply);
-    /* It was not. */
+    /* The request failed. */
     void (*failed)(struct exchange *x, enum error e, struct str reply);
-    /* Appends what one line of the session is to the reader; sets x->ended behind the last. */
+    /* Appends the reader's form of one line of the session; sets x->ended after the last. */
     void (*line)(struct exchange *x, struct buf *out, struct str line);
-    /* Everything that is committed was told. */
+    /* All committed events were delivered. */
     void (*idle)(struct exchange *x, struct buf *out);
-    /* One more header of a stream, in one piece or not, or NULL. */
+    /* One more header of a reply or of a stream, or NULL. */
     const char *(*header)(const struct exchange *x, const char **ret_value);
 };
 
 struct route {
     const char *pattern;             /* {c}: conversation_id, {t}: task_id, {a}: an agent's name */
     const char *query;               /* parameters that become members, separated by spaces */
-    void (*own)(struct exchange *x); /* no request of the wire: it answers by itself */
+    void (*own)(struct exchange *x); /* not a request of the wire: answers by itself */
     enum method method;
     enum verb verb;
-    int made_status; /* of a good answer */
+    int made_status; /* of a success */
     bool is_events;
-    bool is_admins;                   /* on the operator's socket alone */
+    bool is_admins;                   /* only on the operator's socket */
     const struct exchange_kind *kind; /* NULL: a request of the wire */
     int operation;                    /* the kind's own */
     const void *of_kind;              /* the same */
@@ -59,55 +59,55 @@ struct exchange {
     const struct route *route;
     char *conversation_id, *task_id, *agent;
     struct buf body; /* of the request */
-    size_t length;   /* that it has said it has */
-    size_t to_come;  /* of it, while nothing is known against waiting for it */
+    size_t length;   /* that its header announces */
+    size_t to_come;  /* that are still awaited, unless something speaks against it */
     msec_t begun_ms;
     struct list coming;    /* in the front's list of bodies */
-    struct list under_way; /* in the front's list of these, when nothing is read meanwhile */
-    bool body_ended;       /* that was said: see http_api_body_ended */
-    bool waits;            /* the body comes when it is asked for */
-    bool hangs_up;         /* behind the answer: what follows cannot be trusted */
+    struct list under_way; /* in the front's list of these, while nothing is read */
+    bool body_ended;       /* was reported: see http_api_body_ended */
+    bool waits;            /* the client sends the body after a 100 */
+    bool hangs_up;         /* after the answer: what follows cannot be trusted */
     bool is_head;          /* the answer has no body, whatever its head says */
     bool is_admins;        /* it came through the operator's socket */
     struct owner *owner, *quota;
     int64_t expires_at_ms;
-    struct call *call;          /* under way */
-    struct admin_wait *waiting; /* the same, of a request of the operator */
+    struct call *call;          /* in progress */
+    struct admin_wait *waiting; /* the same, for a request of the operator */
     bool answered;
     int status;
     struct buf answer; /* the reply's line */
     void *own;         /* the route's kind's */
-    char *origin;      /* that gets CORS headers; NULL for none */
+    char *origin;      /* gets CORS headers; NULL for none */
     /* events */
     bool streams, starts, ended;
     bool is_whole; /* nothing is sent until it has ended; then the answer, in one piece */
-    bool breaks;   /* ended, and not well: the connection is cut */
-    bool lost;     /* whole: what it waits for will not come */
-    bool is_plain; /* to HTTP/1.0, which knows no chunks: its end is that of the connection */
-    bool broken;   /* something could not be written: nothing more is */
+    bool breaks;   /* ended with an error: the connection is cut */
+    bool lost;     /* whole: the awaited end will not come */
+    bool is_plain; /* to HTTP/1.0, which has no chunks: it ends with the connection */
+    bool broken;   /* a write failed: nothing more is written */
     struct session session;
-    msec_t said_ms;          /* the last bytes */
-    msec_t moved_ms;         /* the reader took something last … */
-    uint64_t acked;          /* … so many bytes, then */
-    struct address *address; /* that counts the stream; NULL for none */
+    msec_t said_ms;          /* the last bytes sent */
+    msec_t moved_ms;         /* the reader last took something … */
+    uint64_t acked;          /* … this many bytes, by then */
+    struct address *address; /* counts the stream; NULL for none */
     struct list all;         /* in the front's list of streams */
 };
 
-/* True when the path is of the API. */
+/* Whether the path belongs to the API. */
 bool http_api_serves(const char *path);
 int http_api_begin(struct front *f, struct lws *wsi, struct exchange **slot, const char *path);
 int http_api_body(struct exchange *x, const char *piece, size_t len);
 int http_api_body_ended(struct exchange *x); /* the body is whole, and so is the request */
-void http_api_tick(struct front *f); /* once a second: bodies that are late, peers that left */
+void http_api_tick(struct front *f);         /* once a second: late bodies, peers that left */
 int http_api_writable(struct exchange *x);
-void http_api_closed(struct exchange *x); /* frees it; NULL is fine */
+void http_api_closed(struct exchange *x); /* frees it; NULL is allowed */
 
-/* For those who answer by themselves: x->answer, or the error, is sent with that status. */
+/* For routes that answer by themselves: sends x->answer, or the error, with that status. */
 void http_api_ready(struct exchange *x, int status);
 void http_api_fail(struct exchange *x, enum error e, const char *message);
 
 /* Events (http_sse.c). */
-/* Carries the request out, takes it, and streams the events of the task that it names. */
+/* Carries out the request, takes ownership of it, and streams the events of its task. */
 void sse_follow(struct exchange *x, struct request *req);
 int sse_writable(struct exchange *x);
 void sse_done(struct exchange *x);

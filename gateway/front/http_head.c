@@ -14,7 +14,7 @@ char *http_head_value(struct lws *wsi, const char *name)
     char *value = xcalloc((size_t)n + 1);
     if (lws_hdr_custom_copy(wsi, value, n + 1, name, (int)strlen(name)) < 0)
         value[0] = 0;
-    struct str text = str_trim(str_of(value)); /* RFC 9110 5.5 */
+    struct str text = str_trim(str_of(value)); /* RFC 9110 section 5.5 */
     memmove(value, text.p, text.n);
     value[text.n] = 0;
     return value;
@@ -24,11 +24,32 @@ bool http_head_is_json(struct lws *wsi)
 {
     char type[128] = "";
     lws_hdr_copy(wsi, type, sizeof type, WSI_TOKEN_HTTP_CONTENT_TYPE);
-    size_t n = strcspn(type, "; ");
-    return n == strlen("application/json") && strncasecmp(type, "application/json", n) == 0;
+    type[strcspn(type, "; ")] = 0;
+    return strcasecmp(type, "application/json") == 0 ||
+           strcasecmp(type, "application/a2a+json") == 0;
 }
 
-/* Digits and nothing else (RFC 9110 8.6), and few enough for lws, which has 32 bytes for them. */
+/* A proxy that ends TLS says so; nothing but the links that we give depends on it. */
+static bool is_secure(struct lws *wsi)
+{
+    char *proto = http_head_value(wsi, "x-forwarded-proto:");
+    bool secure = lws_is_ssl(wsi) || (proto && strcmp(proto, "https") == 0);
+    free(proto);
+    return secure;
+}
+
+char *http_base(struct lws *wsi)
+{
+    struct buf out = {0};
+    char host[256] = "";
+    if (lws_hdr_copy(wsi, host, sizeof host, WSI_TOKEN_HOST) > 0)
+        buf_putf(&out, "%s://%s", is_secure(wsi) ? "https" : "http", host);
+    buf_putc(&out, 0);
+    return buf_take(&out);
+}
+
+/* Digits and nothing else (RFC 9110 section 8.6), and few enough for lws, which has 32 bytes for
+ * them. */
 static bool is_length(struct str text)
 {
     while (text.n > 0 && is_blank(text.p[text.n - 1]))
@@ -39,7 +60,8 @@ static bool is_length(struct str text)
     return text.n > 0 && text.n < 20;
 }
 
-/* "Content-Length : 5" is no header to lws, and one to some others (RFC 9112 5.1). */
+/* "Content-Length : 5" is no header to lws, but one to some other programs (RFC 9112 section
+ * 5.1). */
 static bool has_blurred_name(struct lws *wsi)
 {
     static const char *const names[] = {
@@ -57,13 +79,13 @@ const char *http_head_length(struct lws *wsi, size_t *ret)
     int n = lws_hdr_copy_fragment(wsi, text, sizeof text, WSI_TOKEN_HTTP_CONTENT_LENGTH, 0);
     *ret = 0;
     if (n >= 0 && total > n)
-        return "Content-Length stands twice";
+        return "Content-Length appears twice";
     if (n < 0 && total <= 0)
-        return has_blurred_name(wsi) ? "there is a blank before a colon" : NULL;
+        return has_blurred_name(wsi) ? "there is white space before a colon" : NULL;
     if (n < 0 || !is_length((struct str){text, (size_t)n}))
-        return "Content-Length is no number";
+        return "Content-Length is not a number";
     *ret = (size_t)strtoull(text, NULL, 10);
-    return has_blurred_name(wsi) ? "there is a blank before a colon" : NULL;
+    return has_blurred_name(wsi) ? "there is white space before a colon" : NULL;
 }
 
 bool http_head_waits(struct lws *wsi)

@@ -1,5 +1,4 @@
-/* http_head -- what the head of a request says of its body, and other headers that lws does not
- * read.
+/* http_head -- what a request's head says about its body, and headers that lws does not read.
  *
  * Thread:   loop, before the body.
  * Owns:     nothing.
@@ -12,15 +11,16 @@
 #include "proto/base.h"
 
 /* The header's value, by its name in lower case with the colon, without the blanks around it; NULL
- * when it is not there.  The caller frees it. */
+ * when absent.  The caller frees it. */
 char *http_head_value(struct lws *wsi, const char *name);
 bool http_head_is_json(struct lws *wsi);
-/* Sets the bytes of the body.  NULL, or why nobody can say where it ends: a proxy in front may have
- * read it another way, and what one of the two takes for a body is a request to the other (RFC 9112
- * 6.3). */
+/* Where the client has found us: `https://host:port`, or "" without a Host; the caller frees. */
+char *http_base(struct lws *wsi);
+/* Sets the bytes of the body.  NULL, or why its end is uncertain: a proxy in front may have read it
+ * differently, and then one side's body is the other side's request (RFC 9112 section 6.3). */
 const char *http_head_length(struct lws *wsi, size_t *ret);
-/* "Expect: 100-continue" (RFC 9110 10.1.1): the body comes when it is asked for, and not behind a
- * refusal. */
+/* "Expect: 100-continue" (RFC 9110 section 10.1.1): the client sends the body when asked, and not
+ * after a refusal. */
 bool http_head_waits(struct lws *wsi);
 
 #endif

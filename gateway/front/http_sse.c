@@ -1,6 +1,6 @@
-/* Events as Server-Sent Events.  The stream is chunked by hand, so that a cut can be told from an
- * end: the last chunk comes behind the terminal event and nowhere else (never at a token's expiry,
- * never at a stop).  To HTTP/1.0 it is plain, and the terminal event alone tells. */
+/* Events as Server-Sent Events.  The stream is chunked by hand, so that a cut differs from an end:
+ * the last chunk comes after the terminal event and nowhere else (never at a token's expiry, never
+ * at a stop).  HTTP/1.0 gets it unchunked, and only the terminal event marks the end. */
 #include "gateway/base/deadline.h"
 #include "gateway/base/fault.h"
 #include "gateway/front/address.h"
@@ -16,13 +16,13 @@ static void flush_session(struct session *session);
 
 static void hold(struct session *session, bool on)
 {
-    (void)session; /* nothing is received here */
+    (void)session; /* a stream receives no messages */
     (void)on;
 }
 
 static const struct session_ops sse_ops = {.hold = hold, .flush = flush_session};
 
-/* A stream is a connection like any other. */
+/* A stream counts as a connection. */
 static bool take_place(struct exchange *x)
 {
     struct front *f = x->front;
@@ -63,7 +63,7 @@ void sse_follow(struct exchange *x, struct request *req)
         x->call = c;
 }
 
-/* Behind what could not be written nothing may follow: neither an event nor a clean end. */
+/* After a failed write nothing may follow: neither an event nor a clean end. */
 static void write_raw(struct exchange *x, struct buf *out)
 {
     x->said_ms = x->front->hub->clock.now_ms;
@@ -75,7 +75,7 @@ static void write_raw(struct exchange *x, struct buf *out)
         deadline_now(x->wsi);
 }
 
-/* The size of a chunk goes in front of it (RFC 9112 7.1). */
+/* A chunk begins with its size (RFC 9112 section 7.1). */
 static void write_chunk(struct exchange *x, const struct buf *data)
 {
     struct buf *out = &x->front->out;
@@ -126,6 +126,8 @@ static void on_resumed(void *arg, enum error e, struct str line)
     }
     if (kind) {
         kind->started(x, line);
+        if (!x->is_whole && nothing_is_left(x)) /* the last output is sent now */
+            kind->idle(x, &x->answer);
         x->starts = !x->is_whole;
         lws_callback_on_writable(x->wsi);
         return;
@@ -138,7 +140,7 @@ static void on_resumed(void *arg, enum error e, struct str line)
     }
     put_gap(x, line);
     x->ended = nothing_is_left(x);
-    x->starts = !x->ended || x->answer.len > 0; /* a gap is told, also when nothing is behind it */
+    x->starts = !x->ended || x->answer.len > 0; /* report a gap, even if nothing follows it */
     if (x->starts) {
         lws_callback_on_writable(x->wsi);
         return;
@@ -178,7 +180,7 @@ static void put_events(struct exchange *x, struct buf *out, struct str lines)
     }
 }
 
-/* Behind the last line that there is: a reader of another protocol may be waiting for a word. */
+/* After the last available line: a reader of another protocol may be waiting for a word. */
 static void put_idle(struct exchange *x, struct buf *out)
 {
     const struct exchange_kind *kind = x->route->kind;
@@ -208,7 +210,7 @@ static int end_stream(struct exchange *x)
 }
 
 /* One message a turn, as ws.c does, and none while something is pending; asks to be called again
- * where the end must be. */
+ * when the stream must end. */
 static void flush_session(struct session *session)
 {
     struct exchange *x = session->rim;
@@ -231,7 +233,7 @@ static void flush_session(struct session *session)
         return;
     x->lost = !x->ended && list_is_empty(&session->subscriptions);
     if (x->lost && !x->is_whole) {
-        deadline_now(x->wsi); /* its events cannot be told any more: a cut, never a clean end */
+        deadline_now(x->wsi); /* its events can no longer be delivered: a cut, never a clean end */
         return;
     }
     if (x->ended || x->lost || lws_partial_buffered(x->wsi))
@@ -240,8 +242,8 @@ static void flush_session(struct session *session)
         session_wake(session);
 }
 
-/* A browser's EventSource would wait for 3 to 5 s; with one number all would come back at the same
- * moment.  The line counts as soon as it is read, and is the first of the first event. */
+/* Without it, browsers' EventSource would wait for 3 to 5 s; with one number all would return at
+ * the same moment.  The line counts as soon as it is read, and is the first of the first event. */
 static void put_retry(struct exchange *x, struct buf *out)
 {
     uint16_t jitter = 0;
@@ -249,7 +251,7 @@ static void put_retry(struct exchange *x, struct buf *out)
     buf_putf(out, "retry: %d\n", RETRY_MS + jitter % RETRY_JITTER_MS);
 }
 
-/* The head, and what stands in front of the events. */
+/* The head, and what precedes the events. */
 static bool begin_stream(struct exchange *x)
 {
     x->starts = false;

@@ -19,7 +19,7 @@ static size_t message_limit(const struct conn *c)
     return limit;
 }
 
-/* False: a frame that may not be. */
+/* False: a forbidden frame. */
 static bool begin_piece(struct conn *c)
 {
     bool is_new_frame = c->frame_ended;
@@ -38,14 +38,14 @@ static void incoming_fail(struct conn *c, enum close_code code)
     session_close(&c->session, code);
 }
 
-/* No close code would tell the client that it did nothing wrong, and may come back. */
+/* No close code would tell the client that it did nothing wrong, and may return. */
 static void incoming_give_up(struct conn *c)
 {
     log_event_limited(LEVEL_WARN, "ws", "no_memory", LOG_TEXT("for", "a compressed message"));
     ws_cut(c);
 }
 
-/* What of a text came so far: no more than the character at its end may be missing something. */
+/* Checks the text so far: only the character at its end may be incomplete. */
 static bool may_become_text(struct conn *c)
 {
     if (c->message_is_binary || c->message_is_deflated || c->message.len == 0)

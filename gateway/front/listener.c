@@ -16,14 +16,13 @@
 #define ACCEPTS_PER_TURN 64
 #define ACCEPT_AGAIN_MS 200
 #define BACKLOG 4096
-/* A reader's kernel tells what it took in steps of some segments, which on loopback have 64 KiB:
- * one of 1 KiB/s would look as if it took nothing for a minute.  Smaller ones still go over many
- * at once. */
+/* A reader's kernel acknowledges in steps of some segments, which on loopback have 64 KiB: a reader
+ * of 1 KiB/s would seem to take nothing for a minute.  Smaller ones are still sent many at once. */
 #define MAX_SEGMENT 4096
 
 static void on_accept_again(struct timer *timer);
 
-/* Out of descriptors: the listener stays readable, so it is left alone for a while. */
+/* Out of descriptors: the listener stays readable, so it is ignored for a while. */
 static void pause_accepting(struct front *f, const char *why)
 {
     log_event_limited(LEVEL_WARN, "server", "accept_paused", LOG_TEXT("why", why));
@@ -76,7 +75,7 @@ static bool bind_to(struct front *f, const struct addrinfo *a)
     return bind(f->listen_fd, a->ai_addr, a->ai_addrlen) == 0 && listen(f->listen_fd, BACKLOG) == 0;
 }
 
-/* The port lies in the same place in both families' addresses. */
+/* The port has the same offset in both families' addresses. */
 _Static_assert(offsetof(struct sockaddr_in, sin_port) == offsetof(struct sockaddr_in6, sin6_port),
                "ports");
 

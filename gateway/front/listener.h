@@ -1,10 +1,10 @@
-/* listener -- the port: sockets are accepted here, and handed to libwebsockets.
+/* listener -- the port: accepts sockets and hands them to libwebsockets.
  *
- * Shape:    a poll of our own, since libwebsockets cannot share a port or take a batch; when
- *           sockets or descriptors are out it is left alone for a moment, else it would spin.
+ * Shape:    a poll of our own, because libwebsockets cannot share a port or accept a batch; when
+ *           sockets or descriptors run out it is ignored for a moment, or the loop would spin.
  * Thread:   loop.
  * Owns:     nothing: the front owns the descriptor, the poll and the timer.
- * Errors:   what keeps the port from being opened is logged.
+ * Errors:   if the port cannot be opened, the log says why.
  */
 #ifndef GATEWAY_FRONT_LISTENER_H
 #define GATEWAY_FRONT_LISTENER_H

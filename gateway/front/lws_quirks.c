@@ -8,7 +8,7 @@
 #include "gateway/front/http.h"
 #include "gateway/front/ws.h"
 
-/* libwebsockets' function of a name that the program defines itself. */
+/* libwebsockets' own function of a name that this program redefines. */
 static void *hidden(const char *name)
 {
     void *function = dlsym(RTLD_NEXT, name);
@@ -25,8 +25,9 @@ static bool is_websocket_offer(struct lws *wsi)
            strcasecmp(first, "websocket") == 0;
 }
 
-/* It answers an Upgrade to anything but websocket with 403 and HTML, or by HTTP/2; a server may
- * ignore the offer (RFC 9110 7.8).  It drops the connection at byte 255 of the extensions. */
+/* libwebsockets answers an Upgrade to anything but websocket with 403 and HTML, or with HTTP/2; a
+ * server may ignore the offer (RFC 9110 section 7.8).  It drops the connection at byte 255 of the
+ * extensions. */
 int lws_hdr_total_length(struct lws *wsi, enum lws_token_indexes h)
 {
     static int (*next)(struct lws *, enum lws_token_indexes);
@@ -40,8 +41,8 @@ int lws_hdr_total_length(struct lws *wsi, enum lws_token_indexes h)
 
 /* --- heads that it does not read (4.1.6) ------------------------------------------------------ */
 
-/* It calls this for an unknown method, a broken escape, and a path without a slash; its own answer
- * is 403 with HTML. */
+/* libwebsockets calls this for an unknown method, a broken escape, and a path without a slash; its
+ * own answer is 403 with HTML. */
 int lws_return_http_status(struct lws *wsi, unsigned int code, const char *html_body)
 {
     (void)code;
@@ -50,9 +51,9 @@ int lws_return_http_status(struct lws *wsi, unsigned int code, const char *html_
     return 0;
 }
 
-/* It calls this, which is exported but not public, to end a connection whose bytes it cannot take:
- * a NUL in the path, a head longer than its buffer, too many headers.  It says nothing to the
- * peer. */
+/* libwebsockets calls this, which is exported but not public, to end a connection whose bytes it
+ * cannot process: a NUL in the path, a head longer than its buffer, too many headers.  It sends the
+ * peer nothing. */
 void lws_close_free_wsi(struct lws *wsi, enum lws_close_status reason, const char *caller);
 void lws_close_free_wsi(struct lws *wsi, enum lws_close_status reason, const char *caller)
 {
@@ -79,8 +80,8 @@ void lws_quirk_awaits_a_head(struct lws *wsi)
         p->is_asking = false;
 }
 
-/* It puts the NUL into the path without counting it.  A NUL at the end shows because the version
- * should follow there; before a query or a second part of the path it cannot be seen. */
+/* libwebsockets puts the NUL into the path without counting it.  A NUL at the end shows because the
+ * version should follow there; before a query or a second part of the path it cannot be seen. */
 bool lws_quirk_path_has_nul(struct lws *wsi, const char *path, size_t len)
 {
     static const enum lws_token_indexes methods[] = {WSI_TOKEN_GET_URI, WSI_TOKEN_HEAD_URI};
@@ -131,10 +132,10 @@ bool lws_quirk_offers(struct lws *wsi, const char *protocol)
     return false;
 }
 
-/* --- what it sends by itself (4.1.6) ---------------------------------------------------------- */
+/* --- what it sends unasked (4.1.6) ------------------------------------------------------------ */
 
-/* It calls this on a ping, which it answers when the socket is next writable.  A message written at
- * once would overtake the pong. */
+/* libwebsockets calls this on a ping, which it answers when the socket is next writable.  A message
+ * written at once would overtake the pong. */
 int lws_callback_on_writable(struct lws *wsi)
 {
     static int (*next)(struct lws *);

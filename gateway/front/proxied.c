@@ -18,8 +18,8 @@ struct greeting {
     struct front *front;
     struct timer deadline;
     uv_poll_t poll;
-    int fd;       /* -1: given away */
-    bool trusted; /* a header is due; else there must be none */
+    int fd;       /* -1: handed over */
+    bool trusted; /* a header is due; otherwise there must be none */
     size_t n;
     char bytes[PROXY_HEADER_MAX];
 };
@@ -29,7 +29,7 @@ static void proxied_on_closed(uv_handle_t *handle)
     free(handle->data);
 }
 
-/* The descriptor is the caller's now. */
+/* Gives the descriptor to the caller. */
 static int let_go(struct greeting *g)
 {
     int fd = g->fd;
@@ -49,7 +49,7 @@ static void proxied_refuse(struct greeting *g, const char *why)
 
 static void on_deadline(struct timer *timer)
 {
-    proxied_refuse(container_of(timer, struct greeting, deadline), "no header came in time");
+    proxied_refuse(container_of(timer, struct greeting, deadline), "no header arrived in time");
 }
 
 static void hand_over(struct greeting *g, bool says_who, const struct net_address *client)
@@ -58,27 +58,27 @@ static void hand_over(struct greeting *g, bool says_who, const struct net_addres
     ws_accept(f, let_go(g), says_who ? client : NULL);
 }
 
-/* The poll is to tell when there are more bytes than these, which are looked at and not taken. */
+/* Wakes the poll when there are more bytes than these, which are examined but not taken. */
 static void wait_for(struct greeting *g, size_t n)
 {
     int low = (int)n;
     setsockopt(g->fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof low);
 }
 
-/* Of a peer who may speak for nobody: whatever begins as a header does is no request. */
+/* For a peer that may not speak for others: anything that begins like a header is no request. */
 static void look_for_none(struct greeting *g, struct str seen, enum proxy_verdict verdict)
 {
     if (verdict == PROXY_BAD) {
         wait_for(g, 1);
         hand_over(g, false, NULL);
     } else if (seen.n >= HEADER_TOLD_BY || verdict == PROXY_DONE) {
-        proxied_refuse(g, "a header from a peer that is no trusted proxy");
+        proxied_refuse(g, "a header from a peer that is not a trusted proxy");
     } else {
         wait_for(g, seen.n + 1);
     }
 }
 
-/* Looks at what is there, and takes what belongs to the header; what follows is not ours. */
+/* Examines the available bytes, and takes the header; the rest is not ours. */
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     struct greeting *g = poll->data;
@@ -102,7 +102,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         return;
     }
     if (verdict == PROXY_BAD || (verdict == PROXY_MORE && seen == sizeof g->bytes)) {
-        proxied_refuse(g, "what came is no header");
+        proxied_refuse(g, "the connection begins without a header");
         return;
     }
     size_t ours = (verdict == PROXY_DONE ? whole : seen) - g->n;

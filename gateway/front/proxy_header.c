@@ -12,7 +12,7 @@ static bool is_prefix(struct str bytes, const char *of, size_t n)
 
 /* --- version 1: PROXY TCP4 client proxy port port\r\n ----------------------------------------- */
 
-/* The word at *at, which ends at a space or the line's end; *at is moved behind one space. */
+/* The word at *at, which ends at a space or the line's end; *at moves past one space. */
 static struct str take_word(struct str *at)
 {
     struct str word = *at;
@@ -93,7 +93,7 @@ static enum proxy_verdict read_addresses(struct str all, bool *ret_says_who,
     } else if (family == TCP6 && at.n >= 36) {
         memcpy(ret->bytes, at.p, 16);
     } else {
-        return PROXY_BAD; /* UDP, a Unix socket, or cut off: no client that we could have */
+        return PROXY_BAD; /* UDP, a Unix socket, or cut off: not a possible client */
     }
     *ret_says_who = true;
     return PROXY_DONE;

@@ -1,7 +1,7 @@
 #include "gateway/front/tcp.h"
 
 /* The kernel's own header: the C library's struct tcp_info is older and shorter.  The two cannot be
- * included together, which is why this is a file of its own. */
+ * included together, so this is a file of its own. */
 #include <errno.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>

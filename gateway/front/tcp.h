@@ -1,4 +1,4 @@
-/* tcp -- what the kernel knows of a connection.
+/* tcp -- the kernel's knowledge about a connection.
  *
  * Thread:   any.
  */
@@ -7,18 +7,19 @@
 
 #include "proto/base.h"
 
-/* A reader that takes nothing for so long is cut off: one that pushes are kept for, and one that
- * is a cursor alone.  What one of 1 KiB/s takes is seen every 25 s (listener.c). */
+/* A reader that takes nothing for this long is cut off: first a session, which collects pushes,
+ * then an event stream, which is only a cursor.  The progress of a reader of 1 KiB/s shows every 25
+ * s (listener.c). */
 #define SLOW_AFTER_MS 30000
 #define SLOW_EVENTS_AFTER_MS 40000
 
-/* Bytes that the peer's kernel has acknowledged so far; 0 when that cannot be told. */
+/* Bytes that the peer's kernel has acknowledged so far; 0 when unknown. */
 uint64_t tcp_bytes_acked(int fd);
 
-/* How long ago the last byte came, in ms; -1 when that cannot be told. */
+/* How long ago the last byte arrived, in ms; -1 when unknown. */
 msec_t tcp_silent_ms(int fd);
 
-/* Whether something lies there to be read, be it that the peer has closed its side. */
+/* Whether there is something to read, including that the peer has closed its side. */
 bool tcp_has_input(int fd);
 
 #endif

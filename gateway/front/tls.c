@@ -31,9 +31,9 @@ static const char *tls_load(SSL_CTX *context, const char *cert, const char *key)
     return NULL;
 }
 
-/* At each handshake, before a certificate is chosen: the pair of `from` alone.  In the context
- * itself one pair of each kind of key would stay, and a client that likes the old kind better would
- * get that. */
+/* At each handshake, before a certificate is chosen: use the pair of `from` alone.  In the context
+ * itself one pair of each kind of key would remain, and a client that prefers the old kind would
+ * get it. */
 static int take_pair(SSL *connection, void *from)
 {
     STACK_OF(X509) *chain = NULL;
@@ -55,7 +55,7 @@ static void drop_pair(void *parent, void *from, CRYPTO_EX_DATA *data, int index,
 
 const char *tls_reload(SSL_CTX *context, const struct config *config)
 {
-    static int slot = -1; /* of the context: what it takes its pair from, freed with it */
+    static int slot = -1; /* in the context: the source of its pair, freed with it */
     if (slot < 0)
         slot = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, drop_pair);
     SSL_CTX *pair = SSL_CTX_new(TLS_server_method()), *old;

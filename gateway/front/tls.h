@@ -1,11 +1,11 @@
-/* tls -- the certificate of the gateway's port, and how it is changed while connections are open.
+/* tls -- the certificate of the gateway's port, and how to replace it while connections are open.
  *
- * Shape:    libwebsockets reads certificate and key at the start; tls_begin sees the OpenSSL
+ * Shape:    libwebsockets reads certificate and key at the start; tls_begin gets the OpenSSL
  *           context that it made.  tls_reload reads the files again, into a context of its own, so
  *           that a pair that does not fit changes nothing.  Handshakes from then on take their pair
- *           from there, and none of an older one; open connections go on.
+ *           from there, and never an older one; open connections continue.
  * Thread:   loop.
- * Owns:     the pair that was read last, which goes with libwebsockets's context.
+ * Owns:     the pair that was read last, which is freed with libwebsockets' context.
  */
 #ifndef GATEWAY_FRONT_TLS_H
 #define GATEWAY_FRONT_TLS_H
@@ -16,7 +16,7 @@
 
 /* TLS 1.2 and 1.3, no compression, no renegotiation by the client (RFC 9325). */
 void tls_begin(SSL_CTX *context);
-/* NULL, or why not, in a static buffer. */
+/* NULL, or why it failed, in a static buffer. */
 const char *tls_reload(SSL_CTX *context, const struct config *config);
 
 #endif

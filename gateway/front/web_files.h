@@ -18,9 +18,9 @@ struct web_file {
     const char *path; /* "/index.html" */
     const char *mime;
     struct web_bytes plain;
-    struct web_bytes gzip; /* NULL where it would not be smaller */
+    struct web_bytes gzip; /* NULL if it would not be smaller */
     const char *hash;      /* of the plain bytes, in hexadecimal */
-    bool is_immutable;     /* the hash stands in the path: other bytes will be at another path */
+    bool is_immutable;     /* the hash is part of the path: other contents get another path */
 };
 
 extern const struct web_file web_files[];

@@ -29,13 +29,13 @@
 #include "proto/str.h"
 
 #define PING_AFTER_MS HEARTBEAT_MS
-#define SILENT_AFTER_MS 30000 /* behind the ping */
-#define UNTOLD_MS 1000        /* what came so long after the last that we were told of is news */
+#define SILENT_AFTER_MS 30000 /* after the ping */
+#define UNTOLD_MS 1000        /* input this long after the last reported one is news */
 #define KEEPALIVE_MS 20000
 #define TAKES_LATE_MS 5000
-#define SEND_BUFFER (64 * 1024) /* the kernel doubles it: what waits there delays a pong */
+#define SEND_BUFFER (64 * 1024) /* the kernel doubles it: bytes that wait there delay a pong */
 
-/* --- who may connect: before the upgrade ------------------------------------------------------ */
+/* --- admission: before the upgrade ------------------------------------------------------------ */
 
 static void address_leave(struct front *f, struct address *a)
 {
@@ -50,7 +50,7 @@ static bool is_version_13(struct lws *wsi)
            memcmp(version, "13", 2) == 0;
 }
 
-/* A proxy may not pass the header on; libwebsockets would hang up. */
+/* A proxy may drop the header; libwebsockets would hang up. */
 static bool connection_names_upgrade(struct lws *wsi)
 {
     char value[128] = ""; /* lws has no room for more */
@@ -75,22 +75,22 @@ static const struct ws_kind *find_kind(const struct front *f, const char *path)
     return NULL;
 }
 
-/* 1 refuses, and has answered. */
+/* 1: refused, and answered. */
 static int admit(struct front *f, struct lws *wsi)
 {
     char path[64] = "";
     if (admin_is(wsi))
         return http_refuse(wsi, 400, ERR_UNSUPPORTED, "the operator's socket has no WebSocket");
     if (!lws_quirk_line_is_whole(wsi))
-        return http_refuse(wsi, 400, ERR_BAD_REQUEST, "the request's line is not whole");
+        return http_refuse(wsi, 400, ERR_BAD_REQUEST, "the request line is incomplete");
     lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI);
     if (strcmp(path, "/v1/ws") != 0 && !find_kind(f, path))
         return http_refuse(wsi, 404, ERR_NOT_FOUND, "the WebSocket is at /v1/ws");
-    if (lws_hdr_total_length(wsi, WSI_TOKEN_KEY) <= 0) /* lws would read it all the same */
+    if (lws_hdr_total_length(wsi, WSI_TOKEN_KEY) <= 0) /* lws would read it anyway */
         return http_refuse(wsi, 400, ERR_BAD_REQUEST, "Sec-WebSocket-Key is missing");
     if (!connection_names_upgrade(wsi))
         return http_refuse(wsi, 400, ERR_BAD_REQUEST, "Connection does not say upgrade");
-    if (!is_version_13(wsi)) /* RFC 6455 4.4 */
+    if (!is_version_13(wsi)) /* RFC 6455 section 4.4 */
         return http_refuse(wsi, 426, ERR_UNSUPPORTED, "Sec-WebSocket-Version must be 13");
     if (http_check_origin(f, wsi) != ORIGIN_OK)
         return http_refuse(wsi, 403, ERR_UNAUTHORIZED, "this origin or host is not allowed");
@@ -289,7 +289,7 @@ static void write_message(struct conn *c, struct buf *out, enum ws_form as)
     f->bytes_out += sent.n;
     if (FAULT(SEND) ||
         lws_write(c->wsi, (unsigned char *)sent.p, sent.n, frame.p ? LWS_WRITE_RAW : forms[as]) < 0)
-        ws_cut(c); /* behind what could not be written nothing may follow: it would be a gap */
+        ws_cut(c); /* after a failed write nothing may follow: there would be a gap */
 }
 
 static void send_next(struct conn *c)
@@ -311,7 +311,7 @@ static bool must_wait(const struct conn *c)
     return lws_partial_buffered(c->wsi) || lws_quirk_goes_first(c->wsi);
 }
 
-/* Whatever is being sent: when something is pending it follows behind that. */
+/* Allowed during any send: when something is pending, the ping follows it. */
 static void ping(struct conn *c)
 {
     unsigned char frame[LWS_PRE + 2];
@@ -324,8 +324,8 @@ static void ping(struct conn *c)
     c->pinged_ms = c->front->hub->clock.now_ms;
 }
 
-/* What was answered goes out before the close frame, in no more time than the close itself may
- * take; of who took nothing for 30 s nothing is expected. */
+/* Pending answers go out before the close frame, in at most the time of the close itself; a peer
+ * that took nothing for 30 s is not waited for. */
 static bool is_waited_for(struct conn *c, bool pending)
 {
     enum close_code code = c->session.close_code;
@@ -339,8 +339,8 @@ static bool is_waited_for(struct conn *c, bool pending)
 }
 
 /* Writes one message, unless something is still pending: then the cursor waits (promise 7).  One a
- * turn: readers of one stream stay side by side, and copy lines that are still in the processor's
- * cache (eight a turn took five times as long with a hundred readers). */
+ * turn, so that readers of one stream stay side by side, and copy lines that are still in the
+ * processor's cache (eight a turn took five times as long with a hundred readers). */
 static void flush(struct session *session)
 {
     struct conn *c = session->rim;
@@ -376,8 +376,8 @@ void ws_flush_woken(struct front *f)
     closing_turn(f);
 }
 
-/* What its kernel had no room for goes on: late, so that its program has read.  That is life as
- * well, of one whose pongs come after all that waits. */
+/* Late bytes that the kernel had no room for show that the peer's program has read.  That is a sign
+ * of life, for a peer whose pongs come after everything that waits. */
 static void took(struct conn *c)
 {
     msec_t now = c->front->hub->clock.now_ms;
@@ -400,8 +400,8 @@ static int writable(struct conn *c)
 
 /* --- once a second ---------------------------------------------------------------------------- */
 
-/* Any byte is life, and libwebsockets keeps some to itself: pings, empty pongs, the beginnings of
- * frames. */
+/* Any byte is a sign of life, and libwebsockets does not report some: pings, empty pongs,
+ * beginnings of frames. */
 static bool has_said_something(const struct conn *c, msec_t now)
 {
     msec_t ago = tcp_silent_ms(lws_get_socket_fd(c->wsi));
@@ -444,7 +444,7 @@ static void check_blocked(struct front *f)
     }
 }
 
-/* For proxies that count data alone: an empty line, which every client skips. */
+/* For proxies that count only data: an empty line, which every client skips. */
 static void keep_alive(struct conn *c, msec_t now)
 {
     if (!c->session.keepalive_data || now - c->kept_ms < KEEPALIVE_MS)
@@ -494,8 +494,8 @@ void ws_close_all(struct front *f, enum close_code code)
 
 /* --- the callback ----------------------------------------------------------------------------- */
 
-/* A message that was ready goes out before our close frame: the welcome to a hello in the same
- * segment as the peer's. */
+/* A ready message goes out before our close frame: the welcome to a hello in the same segment as
+ * the peer's. */
 static int peer_closes(struct conn *c, const unsigned char *payload, size_t len)
 {
     if (c->state == CONN_OPEN && !lws_partial_buffered(c->wsi))
@@ -567,7 +567,7 @@ void ws_accept(struct front *f, int fd, const struct net_address *named)
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-    struct lws *wsi = lws_adopt_socket_vhost(f->vhost, fd); /* closes it when it fails */
+    struct lws *wsi = lws_adopt_socket_vhost(f->vhost, fd); /* closes it on failure */
     if (wsi)
         lws_set_opaque_user_data(wsi, peer);
     else

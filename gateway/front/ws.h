@@ -1,10 +1,10 @@
 /* ws -- connections: one WebSocket each, between libwebsockets and a session.
  *
- * Shape:    messages are assembled under a cap and handed to the session; what the session has to
- *           say is written at the end of the turn, many lines at once, as long as nothing is
- *           pending; only a full socket asks for the writable callback.
+ * Shape:    messages are assembled under a cap and handed to the session; the session's output is
+ *           written at the end of the turn, many lines at once, as long as nothing is pending; only
+ *           a full socket asks for the writable callback.
  * Thread:   loop.
- * Owns:     each conn its session.  A conn is freed at the end of the turn in which it closed.
+ * Owns:     each conn owns its session.  A conn is freed at the end of the turn in which it closed.
  */
 #ifndef GATEWAY_FRONT_WS_H
 #define GATEWAY_FRONT_WS_H
@@ -20,8 +20,8 @@ enum ws_form { WS_TEXT, WS_BINARY, WS_FRAMES };
 
 enum conn_state { CONN_OPEN, CONN_CLOSING, CONN_DEAD };
 
-/* Another protocol on a WebSocket of its own path (gateway/faces/, echo.h). The connection is one
- * like any other, and has a session that says who it is and why it closes; its messages go to the
+/* Another protocol on a WebSocket of its own path (gateway/faces/, echo.h).  The connection is one
+ * like any other, and has a session for its identity and its close code; its messages go to the
  * kind. */
 struct ws_kind {
     const char *path;
@@ -29,8 +29,8 @@ struct ws_kind {
     size_t most_bytes;
     void (*opened)(struct conn *c, struct lws *wsi);
     void (*receive)(struct conn *c, struct str message);
-    /* Appends what is written in one go, MAX_MESSAGE_OUT or a little more; false: there is nothing.
-     * ret_as is WS_TEXT, unless the kind says that it is a binary message, or whole frames. */
+    /* Appends the bytes of one write, MAX_MESSAGE_OUT or a little more; false: there is nothing.
+     * ret_as is WS_TEXT, unless the kind makes it a binary message, or whole frames. */
     bool (*fill)(struct conn *c, struct buf *out, enum ws_form *ret_as);
     bool (*has_output)(const struct conn *c);
     void (*closed)(struct conn *c);
@@ -42,23 +42,23 @@ struct conn {
     struct lws *wsi;
     uint64_t number; /* in the log */
     struct session session;
-    struct buf message; /* the pieces of one that has not ended */
+    struct buf message; /* the pieces of an incomplete one */
     size_t n_checked;   /* of its bytes are UTF-8 */
     bool message_is_binary, message_is_deflated;
-    bool frame_ended;     /* what comes next begins a frame */
-    bool close_was_due;   /* libwebsockets has failed it, and a turn was over since */
-    uint8_t deflate_bits; /* of its compressed messages; 0: there are none */
+    bool frame_ended;     /* the next bytes begin a frame */
+    bool close_was_due;   /* libwebsockets has failed it, and a turn has passed since */
+    uint8_t deflate_bits; /* for compressed messages; 0: there are none */
     bool from_browser;    /* it sent Origin */
     bool ping_due;        /* it could not be sent yet: something was pending */
-    bool pinged;          /* at pinged_ms, and nothing was heard since */
-    bool stranger;        /* before welcome: counted apart */
-    bool lingers; /* it is to be closed, has so long for what was said, and does not take it */
+    bool pinged;          /* at pinged_ms, without a sign of life since */
+    bool stranger;        /* before welcome: counted separately */
+    bool lingers; /* it is closing, waits for pending output, and the peer does not take it */
     enum conn_state state;
-    char *bearer, *cookie; /* until it is known who it is */
+    char *bearer, *cookie; /* until the client is identified */
     struct address *address;
     msec_t heard_ms, pinged_ms, kept_ms;
-    msec_t moved_ms; /* the reader took something last */
-    uint64_t acked;  /* bytes, then */
+    msec_t moved_ms; /* the reader last took something */
+    uint64_t acked;  /* bytes, by then */
     struct list all, silent, blocked;
     const struct ws_kind *kind; /* NULL: it speaks holdfast.v1 */
     void *own;                  /* the kind's */
@@ -68,12 +68,12 @@ struct conn {
 int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void *in, size_t len);
 /* Takes a fresh socket, or closes it; named: by its PROXY header, or NULL. */
 void ws_accept(struct front *f, int fd, const struct net_address *named);
-void ws_cut(struct conn *c); /* ends it without a close frame, and without what waits to be sent */
+void ws_cut(struct conn *c);          /* ends it without a close frame, and drops pending output */
 void ws_flush_woken(struct front *f); /* the end of the turn */
 void ws_reap(struct front *f);
 void ws_tick(struct front *f); /* once a second: heartbeats, slow readers */
 void ws_say_goaway(struct front *f);
-/* Those of one owner, after an error line when why is given; how many. */
+/* Closes one owner's connections, after an error line when why is given; returns their number. */
 uint32_t ws_close_owner(struct front *f, struct str owner, enum close_code code, const char *why);
 void ws_close_all(struct front *f, enum close_code code);
 

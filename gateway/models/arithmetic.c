@@ -5,16 +5,16 @@
 #include "gateway/models/calculator.h"
 #include "proto/str.h"
 
-/* Design.  A scan from left to right.  From each place where a word may begin, a run is tried:
- * operand, operator, operand … for as long as that goes, each written to out in the calculator's
- * form.  A run counts up to its last operand, and only if it computes something. */
+/* Design.  A scan from left to right.  Wherever a word may begin, it tries a run: operand,
+ * operator, operand … as far as possible, each written to out in the calculator's form.  A run
+ * counts up to its last operand, and only if it computes something. */
 
 struct sign {
-    const char *text, *form; /* what is written for it */
-    bool postfix;            /* an operand stays one */
+    const char *text, *form; /* what it is written as */
+    bool postfix;            /* an operand stays an operand */
 };
 
-/* The longer of two that begin alike comes first. */
+/* Among two that begin alike, the longer one comes first. */
 static const struct sign signs[] = {
     {"**", "^", false},
     {"+", " + ", false},
@@ -44,9 +44,9 @@ static const struct sign signs[] = {
 struct scan {
     const char *p, *end;
     struct buf *out;
-    size_t begin;     /* of the run, in out */
-    size_t good;      /* out's length behind the last operand; 0: none yet */
-    unsigned n_done;  /* operators and calls with all their operands */
+    size_t begin;     /* where the run begins in out */
+    size_t good;      /* out's length after the last operand; 0: none yet */
+    unsigned n_done;  /* operators and calls that have all their operands */
     unsigned n_asked; /* those that were begun */
     unsigned depth;   /* open parentheses */
     bool want_operand;
@@ -98,7 +98,7 @@ static size_t date_length(const char *p, const char *end)
     return digits(p + 5, end) == 2 && digits(p + 8, end) == 2 ? 10 : 0;
 }
 
-/* ,123 as in 1,234: only where a comma cannot part arguments. */
+/* ,123 as in 1,234: only where a comma cannot separate arguments. */
 static bool is_thousands(const struct scan *s)
 {
     return s->depth == 0 && s->p < s->end && *s->p == ',' && digits(s->p + 1, s->end) == 3;
@@ -197,7 +197,7 @@ static bool take_sign(struct scan *s)
     return false;
 }
 
-/* False, and p is behind what was looked at, when no expression begins here. */
+/* False, with p after the examined text, when no expression begins here. */
 static bool take_run(struct scan *s)
 {
     s->begin = s->out->len;

@@ -5,16 +5,16 @@
 
 #include "proto/str.h"
 
-/* Design.  Recursive descent; whatever goes deeper goes through signed, which counts, so that no
- * input reaches the end of the stack.
+/* Design.  Recursive descent; every nesting goes through signed, which counts, so that no input
+ * exhausts the stack.
  *
  *   sum      product ((+|-) product)*
- *   product  signed ((*|/|%) signed)*
+ *   product signed ((*|/|%) signed)*
  *   signed   (+|-) signed | power
  *   power    operand (^ signed)?
- *   operand  number | constant | function ( sum (, sum)* ) | ( sum )
+ *   operand number | constant | function ( sum (, sum)* ) | ( sum )
  *
- * The first fault sticks: from then on everything returns at once, and values mean nothing. */
+ * The first fault sticks: from then on everything returns at once, and values are meaningless. */
 
 struct function {
     const char *name;
@@ -77,7 +77,7 @@ static double fail_here(struct parser *c, const char *expected)
     return 0;
 }
 
-/* Every value that an operator or a function makes comes through here. */
+/* Every result of an operator or a function passes through here. */
 static double checked(struct parser *c, double value)
 {
     if (c->failed)
@@ -304,7 +304,7 @@ static void put_value(struct buf *out, double value)
 bool calculate(struct str expression, struct buf *out)
 {
     struct buf copy = {0};
-    buf_putstr(&copy, expression); /* for the NUL behind it: strtod needs one */
+    buf_putstr(&copy, expression); /* for the NUL after it, which strtod needs */
     buf_putc(&copy, 0);
     struct parser c = {
         .begin = copy.bytes, .p = copy.bytes, .end = copy.bytes + copy.len - 1, .error = out};

@@ -8,8 +8,8 @@
 #include "proto/js.h"
 
 #define TURN_MAGIC 0x6275696cu
-#define BURST 64      /* words in one turn of the loop, when nothing paces them */
-#define WORD_BYTES 48 /* a word that is longer comes in parts: not every script has spaces */
+#define BURST 64      /* words in one turn of the loop, without a pace */
+#define WORD_BYTES 48 /* a longer word comes in parts: not every script has spaces */
 
 struct model_turn {
     unsigned magic;
@@ -17,7 +17,7 @@ struct model_turn {
     void *user;
     struct stepper stepper;
     struct rules_plan plan;
-    size_t n_thought, n_said; /* bytes of thinking and answer that are out */
+    size_t n_thought, n_said; /* bytes of thinking and answer that were sent */
     bool paused;
     bool done;
 };
@@ -34,7 +34,7 @@ static bool is_space(char c)
     return c == ' ' || c == '\n';
 }
 
-/* A word with the space behind it. */
+/* A word with the space after it. */
 static size_t word_length(struct str text)
 {
     size_t n = 0;
@@ -122,7 +122,7 @@ static struct model_turn *builtin_start(void *settings, const struct model_reque
     const struct builtin_settings *s = settings;
     struct rules_plan plan;
     if (!rules_answer(request, &plan)) {
-        snprintf(ret_error, 256, "the messages are no JSON array");
+        snprintf(ret_error, 256, "the messages are not a JSON array");
         return NULL;
     }
     struct model_turn *t = xcalloc(sizeof *t);

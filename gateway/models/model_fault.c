@@ -2,7 +2,7 @@
 
 #include <strings.h>
 
-/* What servers say, in small letters. */
+/* Servers' messages, in lower case. */
 static const struct {
     const char *words;
     enum model_reason reason;

@@ -1,4 +1,4 @@
-/* model_fault -- why a model's turn failed, as a user's program can act on it.
+/* model_fault -- why a model's turn failed, in a form that a user's program can act on.
  *
  * Thread:   any.
  */
@@ -10,10 +10,11 @@
 struct model_fault {
     int status;      /* of the last reply; 0: there was none */
     bool begun;      /* an answer had begun */
-    struct str said; /* the whole sentence */
+    struct str said; /* the whole message */
 };
 
-/* By what was said where that is plain, else by the status; MODEL_FAULT_OTHER: neither tells. */
+/* From the message where that is clear, otherwise from the status; MODEL_FAULT_OTHER: neither
+ * tells. */
 enum model_reason model_fault_reason(const struct model_fault *fault);
 
 #endif

@@ -19,25 +19,25 @@ struct model_turn {
     struct model_events events;
     void *user;
     struct openai_settings *settings;
-    struct buf request; /* until its head comes: the body, but for its end */
+    struct buf request; /* until its head comes: the body, without its end */
     struct fetch *fetch;
-    struct fetch *refused; /* the one before; NULL: there was none */
+    struct fetch *refused; /* the previous one; NULL: there was none */
     struct sse_reader sse;
     struct js_doc doc;
-    struct buf whole; /* the reply of a server that does not stream, or what it begins with */
+    struct buf whole; /* the reply of a server that does not stream, or its beginning */
     struct json_end whole_end;
     bool says_events;
     bool may_be_empty;
-    bool starts_over; /* the reply was empty: it is left, and the request sent again */
+    bool starts_over; /* the reply was empty: it is dropped, and the request sent again */
     enum stream_form form;
     bool has_choice;
-    bool has_pieces; /* of the message */
+    bool has_pieces; /* has pieces of the message */
     struct openai_answer answer;
-    struct buf complaint; /* of a chunk that is none; "" when there was none */
+    struct buf complaint; /* from a chunk that is an error; "" when there was none */
     char finish[32];      /* finish_reason, "" until it came */
     bool done;            /* on_done was called */
     struct openai_calls calls;
-    struct model_usage usage, spent; /* of this reply, of those before it */
+    struct model_usage usage, spent; /* of this reply, of earlier ones */
     bool has_usage;
 };
 
@@ -118,13 +118,13 @@ static size_t tell_calls(struct model_turn *t)
     return n;
 }
 
-/* An answer that is none.  Nothing of it was told: the request may be tried again. */
+/* The reply has no answer.  Nothing was sent of it, so the request may be tried again. */
 static void finish_empty(struct model_turn *t)
 {
     if (t->may_be_empty) {
         openai_end(t, STR_NULL);
     } else if (t->answer.has_thoughts) {
-        openai_fail(t, "the model ended with thoughts and without an answer");
+        openai_fail(t, "the model ended with thoughts but without an answer");
     } else {
         t->starts_over = true;
         fetch_end_within(t->fetch, 0);
@@ -144,7 +144,7 @@ static void openai_finish(struct model_turn *t)
         return;
     }
     if (t->calls.n == 0 && !t->answer.has_text && strcmp(t->finish, "tool_calls") == 0) {
-        openai_fail(t, "the model's server said that tools are called, and named none");
+        openai_fail(t, "the model's server reported tool calls, but named none");
         return;
     }
     openai_answer_end(&t->answer);
@@ -163,7 +163,7 @@ static int64_t count_of(const struct js_doc *doc, uint32_t usage, const char *na
     return node && js_type(doc, node) == JS_NUMBER && js_int(doc, node, &n) && n > 0 ? n : 0;
 }
 
-/* The last one that counts anything: there are servers that say one behind it that is empty. */
+/* The last one that counts anything, because some servers send an empty one after it. */
 static void take_usage(struct model_turn *t, uint32_t node)
 {
     struct model_usage usage = {count_of(&t->doc, node, "prompt_tokens"),
@@ -177,11 +177,10 @@ static void take_message(struct model_turn *t, const struct openai_chunk *c)
 {
     const char *why = NULL;
     if (c->is_message && t->has_pieces)
-        return; /* said already */
+        return; /* sent already */
     t->has_pieces |= !c->is_message && (c->thinking || c->content || c->tool_calls);
     if (t->finish[0] && (c->thinking || c->content || c->tool_calls))
-        fetch_end_within(t->fetch,
-                         OPENAI_GRACE_MS); /* there are servers that give each piece a reason */
+        fetch_end_within(t->fetch, OPENAI_GRACE_MS); /* some servers give each piece a reason */
     openai_answer_take(&t->answer, &t->doc, c);
     if (c->tool_calls && !t->done)
         why = openai_calls_take(&t->calls, &t->doc, c->tool_calls);
@@ -228,9 +227,9 @@ static void take_object(struct model_turn *t)
 static void take_chunk(struct model_turn *t, struct str text)
 {
     if (!js_parse(&t->doc, text.p, text.n, JS_AGENT))
-        openai_fail(t, "the server sent what is no JSON: %s", t->doc.error);
+        openai_fail(t, "the server sent something that is not JSON: %s", t->doc.error);
     else if (js_type(&t->doc, 0) != JS_OBJECT)
-        openai_fail(t, "the server sent JSON that is no object");
+        openai_fail(t, "the server sent JSON that is not an object");
     else
         take_object(t);
 }
@@ -286,12 +285,12 @@ static void take_events(struct model_turn *t, struct str bytes)
     while (!t->done && (got = sse_reader_next(&t->sse, &bytes, &e)) == SSE_EVENT)
         openai_take_event(t, &e);
     if (got == SSE_TOO_LONG)
-        openai_fail(t, "an event of the stream passes 4 MiB");
+        openai_fail(t, "an event of the stream exceeds 4 MiB");
 }
 
 static void take_whole(struct model_turn *t);
 
-/* JSON has an end of its own, whatever becomes of the connection. */
+/* JSON shows its own end, whatever happens to the connection. */
 static void take_text(struct model_turn *t, struct str bytes)
 {
     size_t n = json_end_find(&t->whole_end, bytes);
@@ -299,10 +298,10 @@ static void take_text(struct model_turn *t, struct str bytes)
     if (n)
         take_whole(t);
     else if (t->whole.len > OPENAI_REPLY_BYTES)
-        openai_fail(t, "the reply passes 4 MiB");
+        openai_fail(t, "the reply exceeds 4 MiB");
 }
 
-/* Until it is seen to be an event stream, the reply is kept; a text is until it is whole. */
+/* The reply is kept until it proves to be an event stream; a text is kept until it is whole. */
 static void take_beginning(struct model_turn *t, struct str bytes)
 {
     t->form = stream_form_begin(t->says_events, &t->whole, bytes);
@@ -323,7 +322,7 @@ static bool openai_on_bytes(void *user, struct str bytes)
     if (t->done)
         return false;
     if (t->starts_over)
-        return true; /* what comes after the end is not read */
+        return true; /* bytes after the end are not read */
     switch (t->form) {
     case FORM_EVENTS: take_events(t, bytes); break;
     case FORM_TEXT: take_text(t, bytes); break;
@@ -347,14 +346,14 @@ static void take_whole(struct model_turn *t)
         openai_finish(t);
 }
 
-/* What stands behind the last empty line of a stream may be half an event. */
+/* Text after the last empty line of a stream may be half an event. */
 static bool is_whole(struct model_turn *t, const struct sse_event *e)
 {
     return openai_is_done(e->data) || str_eq(e->event, STR("error")) ||
            js_parse(&t->doc, e->data.p, e->data.n, JS_AGENT);
 }
 
-/* Not every server knows how to count. */
+/* Not every server can count. */
 static bool refuses_usage(const struct model_turn *t, struct str error)
 {
     bool names_it = memmem(error.p, error.n, "stream_options", 14) ||
@@ -362,7 +361,7 @@ static bool refuses_usage(const struct model_turn *t, struct str error)
     return names_it && t->request.len && !t->refused && !t->settings->without_usage;
 }
 
-/* What comes behind finish_reason is no part of the answer: it may fail to come. */
+/* Anything after finish_reason is not part of the answer: it may be missing. */
 static void take_end(struct model_turn *t, struct str error)
 {
     struct sse_event e;
@@ -380,7 +379,7 @@ static void take_end(struct model_turn *t, struct str error)
         if (t->done || t->starts_over)
             return;
         if (t->finish[0])
-            openai_finish(t); /* not every server says [DONE] */
+            openai_finish(t); /* not every server sends [DONE] */
         else if (t->complaint.len)
             openai_fail(t, "the server said: %s", t->complaint.bytes);
         else
@@ -388,7 +387,7 @@ static void take_end(struct model_turn *t, struct str error)
     }
 }
 
-/* Forgets the reply, but for what it has cost. */
+/* Forgets the reply, except its cost. */
 static void clear_reply(struct model_turn *t)
 {
     t->spent.prompt_tokens += t->usage.prompt_tokens;

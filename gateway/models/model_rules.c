@@ -3,9 +3,9 @@
 #include "gateway/models/arithmetic.h"
 #include "proto/js.h"
 
-#define QUOTE_CHARS 200 /* of what somebody said */
+#define QUOTE_CHARS 200 /* of a quoted message */
 #define NAME_CHARS 40
-#define SAID_BEFORE 5 /* messages that are told again */
+#define SAID_BEFORE 5 /* messages that are repeated */
 
 static const char stand_in[] =
     "I am Holdfast's built-in stand-in: a few rules and no language model.";
@@ -21,10 +21,10 @@ struct rules_talk {
     struct js_doc doc, tools;
     uint32_t last_user;      /* nodes; 0: none */
     uint32_t last_assistant; /* that called tools or answered */
-    uint32_t unanswered;     /* the first result of a tool that nobody has answered */
+    uint32_t unanswered;     /* the first result of a tool without an answer */
     bool ends_with_user;
-    unsigned n_results; /* of tools, ever */
-    struct buf said;    /* by the user, last */
+    unsigned n_results; /* of tools, in the whole conversation */
+    struct buf said;    /* the user's last message */
     struct rules_plan *plan;
 };
 
@@ -73,7 +73,7 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (unsigned char)c >= 0x80;
 }
 
-/* Behind the phrase, which stands there as whole words; NULL when it does not. */
+/* The text after the phrase, which must appear as whole words; NULL when it does not. */
 static const char *after(const struct buf *text, const char *phrase)
 {
     size_t n = strlen(phrase);
@@ -259,7 +259,7 @@ static void answer_results(struct rules_talk *t)
 
 /* --- counting --------------------------------------------------------------------------------- */
 
-/* A number behind a phrase; capped, so that it never overflows.  False when there is none. */
+/* A number after a phrase; capped, so that it never overflows.  False when there is none. */
 static bool number_after(const struct buf *text, const char *phrase, uint32_t *ret)
 {
     const char *p = after(text, phrase);
@@ -317,7 +317,7 @@ static bool rule_repeat(struct rules_talk *t)
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
-/* A name told in a message: up to the end of the clause. */
+/* A name given in a message: up to the end of the clause. */
 static bool find_name(const struct buf *text, struct str *ret)
 {
     const char *p = after(text, "my name is");
@@ -337,7 +337,7 @@ static bool find_name(const struct buf *text, struct str *ret)
     return n > 0;
 }
 
-/* The name that was told last, appended; false when none was. */
+/* Appends the name that was given last; false when there was none. */
 static bool remember_name(struct rules_talk *t, struct buf *out)
 {
     struct buf text = {0}, best = {0};

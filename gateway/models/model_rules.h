@@ -1,11 +1,11 @@
-/* model_rules -- what the built-in model says: from a conversation to an answer, by a few rules.
+/* model_rules -- the built-in model's answers: from a conversation to an answer, by a few rules.
  *
  * Shape:    one pure function.  Rules are tried in order; the first that fits the user's last
- *           message answers, others only add (a slower pace, thinking aloud).  Results of tools
- *           that no answer has followed yet come first.
+ *           message answers, others only add (a slower pace, thinking aloud).  Tool results that no
+ *           answer has followed yet come first.
  * Thread:   any.
  * Owns:     the plan owns its texts; rules_plan_done frees them.
- * Errors:   false: the messages are no JSON array.
+ * Errors:   false: the messages are not a JSON array.
  */
 #ifndef GATEWAY_MODELS_MODEL_RULES_H
 #define GATEWAY_MODELS_MODEL_RULES_H
@@ -13,7 +13,7 @@
 #include "gateway/models/model.h"
 #include "proto/buf.h"
 
-#define RULES_MAX_WORDS 100000 /* that one may ask it to say */
+#define RULES_MAX_WORDS 100000 /* that a user may request */
 
 struct rules_call {
     const char *name;
@@ -22,10 +22,10 @@ struct rules_call {
 
 struct rules_plan {
     struct buf thinking, answer; /* in this order */
-    struct rules_call calls[2];  /* behind the answer */
+    struct rules_call calls[2];  /* after the answer */
     size_t n_calls;
     unsigned first_call; /* number of the first: ids are "call_<number>" */
-    const char *error;   /* behind all else; NULL for none */
+    const char *error;   /* after all else; NULL for none */
     bool slow;
 };
 

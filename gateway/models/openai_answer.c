@@ -56,7 +56,7 @@ static void tell_unsaid(struct openai_answer *a)
     a->events->on_unsaid(a->user);
 }
 
-/* a->run. */
+/* Its text is in a->run. */
 static void tell_run(struct openai_answer *a, enum think_run run)
 {
     switch (run) {
@@ -70,7 +70,7 @@ static void tell_run(struct openai_answer *a, enum think_run run)
 
 /* --- pieces ----------------------------------------------------------------------------------- */
 
-/* a->text: content as it came. */
+/* a->text is content, unchanged. */
 static void take_content(struct openai_answer *a)
 {
     struct str text = buf_str(&a->text);
@@ -79,7 +79,7 @@ static void take_content(struct openai_answer *a)
         tell_run(a, run);
 }
 
-/* a->text. */
+/* a->text is a thought. */
 static void take_thought(struct openai_answer *a)
 {
     if (a->thoughts_name && a->thoughts.len + a->text.len <= OPENAI_THOUGHT_BYTES)
@@ -87,7 +87,7 @@ static void take_thought(struct openai_answer *a)
     tell_thought(a, buf_str(&a->text));
 }
 
-/* What goes back with the calls, if there are some. */
+/* Keeps what goes back with the calls, if there are any. */
 static void take_more(struct openai_answer *a, const struct js_doc *doc,
                       const struct openai_chunk *c)
 {

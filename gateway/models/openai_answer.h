@@ -1,10 +1,10 @@
-/* openai_answer -- what a turn says and thinks, from the pieces of its message to struct
+/* openai_answer -- text and thoughts of a turn, from the pieces of its message to struct
  * model_events.
  *
- * Shape:    each piece is told at once, but for white space that the answer begins with, which
- *           waits for more, and for what may be a tag of thoughts (think_tags.h).  What is to go
- *           back with the calls is kept: the thoughts under the name under which they came,
- *           reasoning_details and their like.
+ * Shape:    each piece is sent at once, except white space at the answer's beginning, which waits
+ *           for more, and a possible tag of thoughts (think_tags.h).  Members that go back with the
+ *           calls are kept: the thoughts under the name under which they came, reasoning_details
+ *           and the like.
  * Thread:   loop.
  * Owns:     its buffers; openai_answer_done frees them.
  */
@@ -17,7 +17,7 @@
 #include "gateway/models/think_tags.h"
 
 #define OPENAI_THOUGHT_BYTES \
-    ((size_t)4 * 1024 * 1024) /* that go back; the rest is told and not kept */
+    ((size_t)4 * 1024 * 1024) /* that go back; the rest is sent but not kept */
 
 struct openai_answer {
     const struct model_events *events; /* the turn's */
@@ -28,10 +28,9 @@ struct openai_answer {
     struct buf blanks;            /* held back */
     struct openai_half halves[2]; /* by enum model_piece */
     struct think_tags tags;
-    struct buf text,
-        run; /* scratch: a decoded piece; what stands outside of tags, or between them */
+    struct buf text, run; /* scratch: a decoded piece; the text outside of tags, or between them */
     struct buf thoughts;
-    const char *thoughts_name; /* static; NULL: none have a name */
+    const char *thoughts_name; /* static; NULL: they have no name */
     struct openai_more more;
 };
 
@@ -40,9 +39,9 @@ void openai_answer_init(struct openai_answer *a, const struct model_events *even
 /* The thoughts and the content of a chunk. */
 void openai_answer_take(struct openai_answer *a, const struct js_doc *doc,
                         const struct openai_chunk *c);
-/* After the last piece: what was held back.  Again: nothing. */
+/* After the last piece: sends what was held back.  A second call does nothing. */
 void openai_answer_end(struct openai_answer *a);
-/* on_more, when there is something that goes back with the calls. */
+/* Calls on_more when something goes back with the calls. */
 void openai_answer_tell_more(const struct openai_answer *a);
 void openai_answer_done(struct openai_answer *a);
 

@@ -23,7 +23,7 @@ struct piece {
 
 /* --- a piece ---------------------------------------------------------------------------------- */
 
-/* A member's text; of an object, which there are servers to give, the JSON. */
+/* A member's text; for an object, which some servers send, its JSON. */
 static struct str calls_read_text(const struct js_doc *doc, uint32_t object, const char *name,
                                   struct buf *to)
 {
@@ -59,9 +59,9 @@ static bool is_object(struct openai_calls *c, struct str text)
            js_type(&c->doc, 0) == JS_OBJECT;
 }
 
-/* --- whose it is ------------------------------------------------------------------------------ */
+/* --- finding its call ------------------------------------------------------------------------- */
 
-/* An object that was whole before cannot go on with another one. */
+/* An object that was already whole cannot continue with another one. */
 static bool are_two_objects(struct openai_calls *c, struct str before, struct str piece)
 {
     return !str_eq(before, piece) && is_object(c, piece) && is_object(c, before);
@@ -89,7 +89,7 @@ static bool begins_another(struct openai_calls *c, const struct openai_call *cal
     return is_object(c, buf_str(&call->arguments));
 }
 
-/* Of one that is none yet: what hangs on it came first. */
+/* False for a call without a name yet: only attachments to it have arrived. */
 static bool has_begun(const struct openai_call *call)
 {
     return call->index >= 0 || call->id.len || call->name.len || call->arguments.len;
@@ -107,7 +107,7 @@ static bool is_of(const struct openai_calls *c, const struct openai_call *call,
     return p->of > 1 ? call->place == p->place : call == &c->list[c->n - 1];
 }
 
-/* A piece that has nothing but what hangs on a call, and names that call. */
+/* A piece with only attachments to a call, and that call's id. */
 static struct openai_call *find_by_id(struct openai_calls *c, const struct piece *p)
 {
     if (p->id.n == 0 || p->name.n || p->arguments.n)
@@ -118,8 +118,8 @@ static struct openai_call *find_by_id(struct openai_calls *c, const struct piece
     return NULL;
 }
 
-/* The call that it goes on with; NULL: it begins another, which has before's name when it has none.
- * */
+/* The call that it continues; NULL: it begins another one, which has before's name unless it has
+ * its own. */
 static struct openai_call *calls_find(struct openai_calls *c, const struct piece *p,
                                       size_t *ret_before)
 {
@@ -138,7 +138,7 @@ static struct openai_call *calls_find(struct openai_calls *c, const struct piece
     return NULL;
 }
 
-/* before: a call whose name it has until it says its own; n for none. */
+/* before: a call whose name it has until its own arrives; n for none. */
 static struct openai_call *calls_begin(struct openai_calls *c, const struct piece *p, size_t before)
 {
     if (c->n == OPENAI_CALLS)
@@ -161,7 +161,7 @@ static void calls_add(struct openai_call *call, const struct js_doc *doc, const 
 {
     if (call->index < 0)
         call->index = p->index;
-    if (call->id.len == 0) /* there are servers that repeat it */
+    if (call->id.len == 0) /* some servers repeat it */
         buf_putstr(&call->id, p->id);
     if (call->name.len == 0)
         buf_putstr(&call->name, p->name);
@@ -200,13 +200,14 @@ const char *openai_calls_take(struct openai_calls *c, const struct js_doc *doc, 
         calls_add(call, doc, &p);
         c->bytes += more_bytes(call);
         if (c->bytes > OPENAI_CALLS_BYTES)
-            return "the calls of a turn pass 4 MiB";
+            return "the calls of a turn exceed 4 MiB";
         p.place++;
     }
     return NULL;
 }
 
-/* The pieces joined.  Where each said all so far again, that is no JSON, but the last piece is. */
+/* The joined pieces.  If each piece repeated everything so far, that is not JSON, but the last
+ * piece is. */
 static struct str arguments_of(struct openai_calls *c, const struct openai_call *call)
 {
     struct str all = buf_str(&call->arguments);
@@ -219,8 +220,7 @@ static struct str arguments_of(struct openai_calls *c, const struct openai_call 
 
 /* --- several calls in one text ---------------------------------------------------------------- */
 
-/* The object that the text begins with, after white space; n 0: it begins with none that is whole.
- * */
+/* The object at the text's beginning, after white space; n 0: there is no whole one. */
 static struct str first_object(struct openai_calls *c, struct str text)
 {
     struct json_end end = {0};
@@ -243,7 +243,7 @@ static bool is_row_of_objects(struct openai_calls *c, struct str text)
     return n > 1;
 }
 
-/* The calls of a text that is a row of objects.  One that is said again is the same call. */
+/* The calls in a text that is a row of objects.  A repeated one is the same call. */
 static void part(struct openai_calls *c, size_t at)
 {
     struct buf all = c->list[at].arguments;

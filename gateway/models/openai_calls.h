@@ -1,11 +1,11 @@
-/* openai_calls -- the tool calls of a turn, put together from their pieces.
+/* openai_calls -- the tool calls of a turn, joined from their pieces.
  *
- * Shape:    a piece belongs to the call with its index; where there is none, to the one with its
- *           id; where there is neither, to the one at its place in a list of several, else to the
- *           last. Servers that give every call the same index, or the same id, are seen through by
- *           the names, and by arguments that are whole objects in a row; those that say all of the
- *           arguments again in each piece by what does not parse.  What else stands in a call is
- *           kept as it came (openai_more.h).
+ * Shape:    a piece belongs to the call with its index; without an index, to the one with its id;
+ *           without either, to the one at its place in a list of several, or to the last.  Servers
+ *           that give every call the same index, or the same id, are recognized by the names, and
+ *           by arguments that are whole objects in a row; those that repeat all of the arguments in
+ *           each piece, by what does not parse.  Other members of a call are kept unchanged
+ *           (openai_more.h).
  * Thread:   any; one at a time.
  * Owns:     its buffers; openai_calls_done frees them.
  */
@@ -23,7 +23,7 @@ struct openai_call;
 struct openai_calls {
     struct openai_call *list;
     size_t n, bytes;
-    struct buf id, name, arguments; /* of the piece under way */
+    struct buf id, name, arguments; /* of the current piece */
     struct buf more, function_more; /* of the call that was got last */
     struct js_doc doc;
 };
@@ -33,7 +33,7 @@ const char *openai_calls_take(struct openai_calls *c, const struct js_doc *doc, 
     MUST_USE;
 /* After the last chunk: a text of several objects becomes as many calls. */
 void openai_calls_part(struct openai_calls *c);
-/* Call i of n, good until the next; false: it says nothing, and is none. */
+/* Call i of n, valid until the next call; false: it is empty, and does not count. */
 bool openai_calls_get(struct openai_calls *c, size_t i, struct model_call *ret) MUST_USE;
 void openai_calls_done(struct openai_calls *c);
 

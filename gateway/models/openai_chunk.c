@@ -57,7 +57,7 @@ static bool find_error(const struct js_doc *doc, uint32_t object, struct openai_
     return true;
 }
 
-/* A string that says something, or the parts of one: an array of objects. */
+/* A string that is not empty, or the parts of one: an array of objects. */
 static uint32_t find_parts(const struct js_doc *doc, uint32_t object, const char *name)
 {
     uint32_t node = chunk_find(doc, object, name, JS_ARRAY);
@@ -112,7 +112,7 @@ void openai_read_chunk(const struct js_doc *doc, struct openai_chunk *ret)
         read_delta(doc, delta, ret);
 }
 
-/* What an object of parts says that is thought, or that is not; 0 for nothing. */
+/* The thought (or, without thinking, the text) in an object of parts; 0 for none. */
 static uint32_t find_said(const struct js_doc *doc, uint32_t part, bool thinking)
 {
     uint32_t type = chunk_find(doc, part, "type", JS_STRING);
@@ -146,7 +146,7 @@ static bool is_hex(char c)
     return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'f');
 }
 
-/* A string's text ends with the escape of a high surrogate, whose backslash is not itself
+/* Whether a string's text ends with the escape of a high surrogate, whose backslash is not itself
  * escaped. */
 static bool ends_in_half(struct str raw)
 {
@@ -203,13 +203,14 @@ void openai_put_half(struct openai_half *half, struct buf *out)
         chunk_put_text(half, STR(""), out);
 }
 
-#define LIMIT "the answer was cut off: the model's limit of length is reached"
+#define LIMIT "the answer was cut off: the model reached its length limit"
 #define FILTER "the answer was cut off by a content filter"
-#define BROKEN "the answer was broken off by the model's server"
+#define BROKEN "the model's server broke off the answer"
 #define CALL "the model's server could not read the model's call of a tool"
 
-/* In small letters, with "_" for "-": OpenAI's own, those of servers that speak like it, and those
- * that gateways pass on from Google's, Zhipu's and others' models.  What is not here is an end. */
+/* In lower case, with "_" for "-": OpenAI's own reasons, those of compatible servers, and those
+ * that gateways pass on from Google's, Zhipu's and others' models.  Any other reason is a normal
+ * end. */
 static const struct {
     const char *reason, *why;
 } faults[] = {
@@ -239,7 +240,7 @@ static const struct {
 #undef BROKEN
 #undef CALL
 
-/* Up to a colon: there are servers that say more behind it. */
+/* Up to a colon, because some servers add more after it. */
 static bool is_reason(const char *said, const char *reason)
 {
     for (; *reason; said++, reason++) {

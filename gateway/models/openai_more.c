@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-/* An object of a joined array: the text that comes in pieces, and all else. */
+/* An object of a joined array: its text, which comes in pieces, and its other members. */
 struct part {
     const char *text_name; /* "text"; NULL: it has none */
     struct buf text;
@@ -11,8 +11,8 @@ struct part {
 
 struct openai_member {
     char *name;
-    struct buf json;    /* its value; of a joined array nothing: */
-    struct part *parts; /* NULL: it is no joined array */
+    struct buf json;    /* its value; unused for a joined array */
+    struct part *parts; /* NULL: not a joined array */
     size_t n_parts;
 };
 
@@ -91,7 +91,7 @@ void openai_more_take(struct openai_more *m, const struct js_doc *doc, uint32_t 
 
 /* --- arrays whose objects come in pieces ------------------------------------------------------ */
 
-/* The member that comes in pieces; NULL: none does. */
+/* The member that comes in pieces; NULL: there is none. */
 static const char *text_name(const struct js_doc *doc, uint32_t object)
 {
     static const char *const names[] = {"text", "summary", "thinking"};
@@ -123,7 +123,7 @@ static bool is_same(const struct openai_more *m, const struct js_doc *doc, uint3
     return same;
 }
 
-/* A further piece of the last one, which its signature has not closed. */
+/* A further piece of the last object, which its signature has not closed. */
 static bool goes_on(const struct openai_member *member, const struct js_doc *doc, uint32_t object)
 {
     const struct part *last = member->n_parts ? &member->parts[member->n_parts - 1] : NULL;

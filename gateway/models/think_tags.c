@@ -22,7 +22,7 @@ static bool is_space(char c)
     return (unsigned char)c <= ' ';
 }
 
-/* --- where the answer quotes ------------------------------------------------------------------ */
+/* --- quotes in the answer --------------------------------------------------------------------- */
 
 static void end_ticks(struct think_tags *t)
 {
@@ -74,7 +74,7 @@ static void put(struct think_tags *t, char c, struct buf *out)
     buf_putc(out, c);
 }
 
-/* The tag that may be under way was none. */
+/* The possible tag was none. */
 static void put_matched(struct think_tags *t, struct buf *out)
 {
     const char *tag = t->closing ? t->close : t->open;

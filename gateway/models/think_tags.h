@@ -1,13 +1,13 @@
-/* think_tags -- thoughts that a model's server leaves between tags inside the answer, told apart
- * from it.
+/* think_tags -- separates thoughts, which a model's server leaves between tags, from the answer.
  *
- * Shape:    text in, in pieces that are cut anywhere, also within a tag; runs of thoughts and of
+ * Shape:    text in, in pieces that are cut anywhere, even within a tag; runs of thoughts and of
  *           answer out, one a call.  A tag in quotes, in `code` or in a fenced block is a word of
- *           the answer. White space between a closing tag and the answer is dropped.
+ *           the answer.  White space between a closing tag and the answer is dropped.
  * Open:     a thought that begins in the middle of an answer and never ends was none:
- *           think_tags_end gives its text back to the answer.
- * No open:  many templates put the opening tag into the prompt.  A closing tag that comes first
- *           says that all before it was thought (THINK_UNSAID), too late for what was streamed.
+ *           think_tags_end returns its text to the answer.
+ * No open: many templates put the opening tag into the prompt.  A closing tag that comes first
+ *           means that everything before it was a thought (THINK_UNSAID), too late for what was
+ *           streamed.
  * Thread:   any; one at a time.
  * Owns:     its buffers; think_tags_done frees them.
  */
@@ -17,15 +17,15 @@
 #include "proto/buf.h"
 #include "proto/limits.h"
 
-#define THINK_SWALLOWED ((size_t)1024 * 1024) /* bytes of it that are given back at most */
+#define THINK_SWALLOWED ((size_t)1024 * 1024) /* bytes of it that are returned at most */
 
 struct think_tags {
-    char open[MAX_THINK_TAG + 3], close[MAX_THINK_TAG + 4]; /* open "": none are looked for */
+    char open[MAX_THINK_TAG + 3], close[MAX_THINK_TAG + 4]; /* open "": no tags */
     bool inside;
-    bool saw_tag, answered; /* answered: more than white space was said outside */
-    bool unsaid;            /* THINK_UNSAID is to be told */
-    size_t matched;         /* bytes of the tag that may be under way */
-    bool closing;           /* which one that is, from its second byte on */
+    bool saw_tag, answered; /* answered: more than white space appeared outside */
+    bool unsaid;            /* THINK_UNSAID is due */
+    size_t matched;         /* matched bytes of a possible tag */
+    bool closing;           /* which kind it is, from its second byte on */
     bool in_fence, in_code, at_line_start;
     size_t ticks;         /* backquotes in a row */
     char before;          /* the last byte of the answer */
@@ -36,8 +36,8 @@ enum think_run { THINK_MORE, THINK_THOUGHT, THINK_ANSWER, THINK_UNSAID };
 
 /* name: "think" for <think> and </think>, at most MAX_THINK_TAG bytes; "" or NULL for none. */
 void think_tags_init(struct think_tags *t, const char *name);
-/* Takes text from the front of *in and appends the run that it is to out; THINK_MORE: all of it was
- * taken, and nothing more can be told yet. */
+/* Takes text from the front of *in and appends its run to out; THINK_MORE: all of it was taken, and
+ * nothing more can be decided yet. */
 enum think_run think_tags_next(struct think_tags *t, struct str *in, struct buf *out) MUST_USE;
 /* After the last piece: what was held back. */
 enum think_run think_tags_end(struct think_tags *t, struct buf *out) MUST_USE;

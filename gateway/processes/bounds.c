@@ -10,8 +10,8 @@
 #include "gateway/processes/folder_size.h"
 
 #define MIB (1024 * 1024)
-#define XCPU_S 5 /* between SIGXCPU, which tells why, and SIGKILL */
-#define PAUSE 10 /* a look that took long is followed by so many times that without one */
+#define XCPU_S 5 /* between SIGXCPU, which tells the reason, and SIGKILL */
+#define PAUSE 10 /* after a slow look, that many times its duration without one */
 
 void bounds_open(struct bounds_watch *w, const struct bounds *bounds, const char *folder,
                  const char *parent, int64_t now_ms)
@@ -25,7 +25,7 @@ void bounds_open(struct bounds_watch *w, const struct bounds *bounds, const char
         w->parent = parent;
 }
 
-/* Never more than there was.  The program can raise it again by so much. */
+/* Never more than there was.  The program can raise it again by that much. */
 static int lower(__rlimit_resource_t what, uint64_t to, uint64_t by)
 {
     struct rlimit limit;
@@ -66,7 +66,7 @@ bool bounds_look(struct bounds_watch *w, int64_t now, char ret_why[BOUNDS_WHY])
         return false;
     int64_t begun = now_ms();
     if (w->group >= 0 && b->cpu_s && cgroup_cpu_s(w->group) > b->cpu_s) {
-        snprintf(ret_why, BOUNDS_WHY, "it used more than %llu s of the processor",
+        snprintf(ret_why, BOUNDS_WHY, "it used more than %llu s of processor time",
                  (unsigned long long)b->cpu_s);
         is_over = true;
     } else if (w->folder && b->folder && folder_exceeds(w->folder, b->folder)) {

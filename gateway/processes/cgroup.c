@@ -39,7 +39,7 @@ static bool write_number(int at, const char *name, uint64_t number)
     return write_text(at, name, text);
 }
 
-/* Of lines "key number". */
+/* For lines "key number". */
 static uint64_t number_of(const char *text, const char *key)
 {
     size_t n = strlen(key);
@@ -62,7 +62,7 @@ static bool has_word(const char *text, const char *word)
 
 /* --- which may be had ------------------------------------------------------------------------- */
 
-/* What stands behind "0::" in PROC/PID/cgroup. */
+/* The part after "0::" in PROC/PID/cgroup. */
 static bool own_path(const char *proc, pid_t pid, char ret[PATH_MAX])
 {
     char path[PATH_MAX], line[PATH_MAX];
@@ -80,7 +80,7 @@ static bool own_path(const char *proc, pid_t pid, char ret[PATH_MAX])
     return true;
 }
 
-/* Where version 2 is mounted, as a whole. */
+/* The mount point of version 2, as a whole. */
 static bool mount_point(const char *proc, pid_t pid, char ret[PATH_MAX])
 {
     char path[PATH_MAX], line[2 * PATH_MAX], root[PATH_MAX], at[PATH_MAX];
@@ -97,7 +97,7 @@ static bool mount_point(const char *proc, pid_t pid, char ret[PATH_MAX])
     return found;
 }
 
-/* NULL when groups can be made in it. */
+/* NULL when groups can be created in it. */
 static const char *why_not(const char *parent, uid_t user)
 {
     char text[4096];
@@ -110,7 +110,7 @@ static const char *why_not(const char *parent, uid_t user)
         why = "the group above the gateway's is not delegated to its user";
     else if (!read_text(dir, "cgroup.controllers", text, sizeof text) ||
              !has_word(text, "memory") || !has_word(text, "pids"))
-        why = "the group above the gateway's has no memory and pids to give";
+        why = "the group above the gateway's does not have the memory and pids controllers";
     else if (!read_text(dir, "cgroup.procs", text, sizeof text) || text[0])
         why = "the group above the gateway's has processes of its own";
     if (dir >= 0)
@@ -167,7 +167,7 @@ bool cgroup_limit(int group, uint64_t memory, uint64_t processes)
     if (memory &&
         (!write_number(group, "memory.max", memory) || !write_text(group, "memory.oom.group", "1")))
         return false;
-    if (memory) /* where there is no swap, there is no such file */
+    if (memory) /* without swap there is no such file */
         (void)write_text(group, "memory.swap.max", "0");
     return !processes || write_number(group, "pids.max", processes);
 }

@@ -56,7 +56,7 @@ bool children_reap(idtype_t type, id_t id, int options, siginfo_t *ret)
         return false;
     children_forget(ret->si_pid);
     if (looking)
-        children_look(); /* it may have stood before others */
+        children_look(); /* it may have hidden others */
     return true;
 }
 
@@ -64,14 +64,14 @@ static void wake_stopped(void)
 {
     siginfo_t info = {0};
     while (waitid(P_ALL, 0, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid) {
-        if (children_has(info.si_pid)) /* unreaped, so the pid is its own */
+        if (children_has(info.si_pid)) /* unreaped, so the pid still belongs to it */
             kill(info.si_pid, SIGCONT);
         info = (siginfo_t){0};
     }
 }
 
-/* The kernel shows the first of the dead.  One that was spawned is left to children_reap, which
- * looks again. */
+/* The kernel shows the first of the dead.  A spawned one is left to children_reap, which looks
+ * again. */
 void children_look(void)
 {
     siginfo_t info = {0};

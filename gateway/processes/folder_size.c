@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BLOCK 512 /* bytes: the unit of st_blocks, whatever the file system's own is */
+#define BLOCK 512 /* bytes: the unit of st_blocks on every file system */
 
 struct walk {
     uint64_t bytes, max;
@@ -28,7 +28,7 @@ static int open_folder(int at, const char *name, const struct stat *st)
     return openat(at, name, flags);
 }
 
-/* Takes fd.  False when it is too much. */
+/* Takes fd.  False when the total is too much. */
 static bool walk(struct walk *w, int fd, unsigned depth) /* NOLINT(misc-no-recursion): bounded */
 {
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;

@@ -10,7 +10,7 @@
 
 #include "proto/js.h"
 
-#define FILE_BYTES (2 * 1024 * 1024) /* of a spec or a status: more is damage */
+#define FILE_BYTES (2 * 1024 * 1024) /* of a spec or a status: a longer file is damaged */
 #define RING_HEAD 8                  /* bytes: the total */
 
 /* --- files ------------------------------------------------------------------------------------ */
@@ -41,7 +41,7 @@ static bool write_all(int fd, struct str bytes)
     return true;
 }
 
-/* As a whole, or not at all. */
+/* Replaces the whole file, or nothing. */
 static bool replace_file(int folder, const char *name, struct str bytes)
 {
     char fresh[32];
@@ -293,7 +293,8 @@ int keep_ring_open(int folder, bool writes)
                   0600);
 }
 
-/* The bytes first, then the total that counts them: a reader never sees one that is not there. */
+/* The bytes first, then the total that counts them: a reader never sees bytes that are not
+ * there. */
 bool keep_ring_put(int ring, uint64_t *total, const char *bytes, size_t n)
 {
     ASSERT(n <= KEEP_CHUNK);
@@ -320,13 +321,14 @@ uint64_t keep_ring_total(int ring)
     return pread(ring, &total, sizeof total, 0) == (ssize_t)sizeof total ? total : 0;
 }
 
-/* What the keeper may have written over while we read: a chunk more than it has told. */
+/* The first byte that the keeper cannot have overwritten during the read: it may be one chunk ahead
+ * of its total. */
 static uint64_t first_whole(uint64_t total)
 {
     return total + KEEP_CHUNK > KEEP_RING ? total + KEEP_CHUNK - KEEP_RING : 0;
 }
 
-/* Appends the bytes of these places; the place where it stopped. */
+/* Appends the bytes at these places; returns the place where it stopped. */
 static uint64_t read_places(int ring, uint64_t at, uint64_t end, struct buf *out)
 {
     while (at < end) {
@@ -353,7 +355,7 @@ struct keep_span keep_ring_read(int ring, uint64_t from, size_t max, struct buf 
     uint64_t end = total - first > max ? first + max : total;
     size_t before = out->len;
     end = read_places(ring, first, end, out);
-    whole = first_whole(keep_ring_total(ring)); /* the keeper may have gone on meanwhile */
+    whole = first_whole(keep_ring_total(ring)); /* the keeper may have written meanwhile */
     if (whole > first) {
         uint64_t lost = whole < end ? whole - first : end - first;
         memmove(out->bytes + before, out->bytes + before + lost, (size_t)(end - first - lost));

@@ -25,14 +25,14 @@
  *   RUNNING ──────────────────▶ DRAINING ─────────────────────────────────────▶ the tree is killed,
  *      └─SIGTERM, timeout──▶ ENDING ──────▲   (KEEPER_GRACE_MS: SIGKILL)        the status written
  *
- * The lock comes with us from the gateway, as descriptor 3: there is no moment at which the keeper
- * lives and does not hold it. */
+ * The keeper inherits the lock from the gateway, as descriptor 3: it never lives without the
+ * lock. */
 
 #define LOCK_FD 3
 #define PTY_ROWS 30
 #define PTY_COLUMNS 120
 #define STATUS_TRIES 30            /* a second apart: the disk may be full */
-#define ANY_FRAME (3 + UINT16_MAX) /* bytes: the longest that a head can announce */
+#define ANY_FRAME (3 + UINT16_MAX) /* bytes: the most that a head can announce */
 
 /* --- the gateway's side ----------------------------------------------------------------------- */
 
@@ -94,7 +94,7 @@ int keeper_spawn(const char *path, int folder, char **env, const char *self, pid
     if (pidfd >= 0)
         return pidfd;
     error = errno;
-    kill(*ret_pid, SIGKILL); /* unreaped, so it is still this one */
+    kill(*ret_pid, SIGKILL); /* unreaped, so the pid is still its own */
     children_reap(P_PID, (id_t)*ret_pid, 0, &(siginfo_t){0});
     return keeper_refuse(ret_error, "a descriptor", error);
 }
@@ -115,18 +115,18 @@ struct keeper {
     struct keep_status status;
     int ring;
     uint64_t total;
-    int out, in; /* our ends; the same one of a pty; -1: closed */
+    int out, in; /* our ends; the same descriptor for a pty; -1: closed */
     int fifo;
-    int child_end[3]; /* what becomes the program's 0, 1 and 2 */
+    int child_end[3]; /* become the program's 0, 1 and 2 */
     char frames[ANY_FRAME];
     size_t n_frames;
     struct buf queue; /* for its stdin */
-    bool close_in;    /* behind the queue */
-    bool ended;       /* the direct child has */
+    bool close_in;    /* after the queue */
+    bool ended;       /* the direct child has ended */
     int exit_status;
-    bool asked;   /* to end */
-    int64_t due;  /* of the next step by the clock; 0: none */
-    int64_t look; /* whether the folder is still there */
+    bool asked;   /* asked to end */
+    int64_t due;  /* time of the next step; 0: none */
+    int64_t look; /* when to check that the folder still exists */
     struct bounds_watch bounds;
     bool finishing; /* the grace, or the drain, is over */
 };
@@ -146,7 +146,7 @@ static void keeper_on_ended(struct tree *t, int status)
     k->due = now_ms(CLOCK_MONOTONIC) + KEEPER_DRAIN_MS;
 }
 
-/* Nobody can find us any more. */
+/* Then no gateway can find this keeper any more. */
 static bool folder_is_gone(const struct keeper *k)
 {
     struct stat st;
@@ -196,7 +196,7 @@ static bool open_pipes(struct keeper *k)
     return true;
 }
 
-/* In the program, before exec. */
+/* Called in the program, before exec. */
 static int prepare(void *arg)
 {
     const struct keeper *k = arg;
@@ -249,13 +249,13 @@ static bool read_out(struct keeper *k)
 {
     static char chunk[KEEP_CHUNK];
     ssize_t n = read(k->out, chunk, sizeof chunk);
-    if (n > 0) { /* what the disk does not take is not kept: the command is not to wait for it */
+    if (n > 0) { /* output that the disk refuses is dropped: the command must not wait for it */
         (void)!keep_ring_put(k->ring, &k->total, chunk, (size_t)n);
         return true;
     }
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return false;
-    if (k->in == k->out) /* of a pty */
+    if (k->in == k->out) /* a pty */
         k->in = -1;
     close(k->out); /* its end; EIO of a pty is one too */
     k->out = -1;
@@ -328,7 +328,7 @@ static void read_frames(struct keeper *k)
 static void on_due(struct keeper *k)
 {
     if (k->ended) {
-        k->finishing = true; /* who else holds the output is waited for no longer */
+        k->finishing = true; /* the child is gone: stop waiting for others that still hold it */
     } else if (k->asked) {
         k->finishing = true;
     } else {
@@ -369,7 +369,7 @@ static void turn(struct keeper *k)
         {.fd = k->tree.signals, .events = POLLIN},
         {.fd = k->out, .events = POLLIN},
         {.fd = k->queue.len < KEEPER_QUEUE ? k->fifo : -1, .events = POLLIN},
-        {.fd = k->in, .events = k->queue.len ? POLLOUT : 0}, /* else whether anybody reads it */
+        {.fd = k->in, .events = k->queue.len ? POLLOUT : 0}, /* or whether anybody reads it */
     };
 
     poll(p, countof(p), poll_ms(k));
@@ -392,7 +392,7 @@ static void turn(struct keeper *k)
     look_at_bounds(k);
 }
 
-/* What is in the pipe when nobody is left to write to it. */
+/* Reads the rest of the pipe when nobody is left to write to it. */
 static void drain(struct keeper *k)
 {
     for (size_t got = 0; k->out >= 0 && got < KEEP_RING; got += KEEP_CHUNK)
@@ -400,8 +400,8 @@ static void drain(struct keeper *k)
             return;
 }
 
-/* Without the exit handlers of all the libraries of the gateway: one that waits keeps us for
- * ever. */
+/* Skips the exit handlers of all the gateway's libraries: one that waits would keep this process
+ * for ever. */
 _Noreturn static void leave(int code)
 {
     _exit(code);
@@ -465,7 +465,7 @@ int keeper_main(int argc, char **argv)
     if (error)
         keeper_fail(k, error);
     if (!k->spec.background && !k->spec.pty)
-        close_in(k); /* whoever waits for it cannot write: a question would stay for ever */
+        close_in(k); /* a program that waits for input gets none: a question would stay for ever */
     k->status.pid = k->tree.program;
     k->status.pid_ticks = process_start_ticks(k->tree.program);
     write_status(k);

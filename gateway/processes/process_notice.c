@@ -1,4 +1,4 @@
-/* What is told of a process: its end, once, and lines that were watched for. */
+/* Reports about a process: its end, once, and lines that were watched for. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,10 +37,10 @@ void process_put_end(const struct process *p, struct buf *out)
         if (p->status.error[0])
             buf_putf(out, "was killed: %s", p->status.error);
         else
-            buf_puts(out, "was killed, as was asked (SIGTERM)");
+            buf_puts(out, "was killed on request (SIGTERM)");
         return;
-    case KEEP_TIMED_OUT: buf_puts(out, "has run out of its time"); return;
-    case KEEP_FAILED: buf_putf(out, "could not be started: %s", p->status.error); return;
+    case KEEP_TIMED_OUT: buf_puts(out, "exceeded its time limit"); return;
+    case KEEP_FAILED: buf_putf(out, "could not start: %s", p->status.error); return;
     case KEEP_LOST: buf_puts(out, "is lost: nobody knows how it ended"); return;
     }
     UNREACHABLE();
@@ -111,7 +111,7 @@ static void on_told(void *user, int status, int64_t notice_key)
         p->told = TOLD;
         if (p->learnt)
             withdraw(p);
-    } else if (p && status == STORE_NOT_FOUND) { /* parked: it belongs to nobody else */
+    } else if (p && status == STORE_NOT_FOUND) { /* parked: no other conversation may have it */
         p->told = TOLD;
         log_event(LEVEL_WARN, "process", "notice_parked", LOG_TEXT("id", p->id),
                   LOG_TEXT("why", "the task that started it is gone"));
@@ -148,7 +148,7 @@ void process_learnt(struct process *p)
         return;
     switch (p->told) {
     case UNTOLD: process_notice_settle(p); break;
-    case TELLING: break; /* on_told sees to it */
+    case TELLING: break; /* on_told takes care of it */
     case TOLD: withdraw(p); break;
     }
 }

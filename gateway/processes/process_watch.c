@@ -1,12 +1,12 @@
-/* Lines of a process that its agent asked to be told of.
+/* Lines of a process that its agent asked to hear about.
  *
- * A pattern is a plain text; a line that has one is told once, whichever it was.  A state of a
- * line that is written over (progress) is a line here.  The ring is read on from where the last
- * look ended; what is behind the last newline waits for its end, which the end of the process is,
- * too.  Agents are not to be flooded: what matches within WINDOW_MS of the last that was told is
- * left out and counted, and makes that window a strike; after MAX_STRIKES of them in a row, or
- * MAX_TOLD in all, nothing more is watched, and the end is told instead.  More than ALL_TOLD of
- * all processes within ALL_MS, and nobody's are told for QUIET_MS. */
+ * A pattern is a plain text; a line that contains any is told once.  A state of a line that is
+ * overwritten (progress) counts as a line.  The ring is read from where the last look ended; text
+ * after the last newline waits for its end, which may be the end of the process.  Agents must not
+ * be flooded: matches within WINDOW_MS of the last reported ones are left out and counted, and make
+ * that window a strike; after MAX_STRIKES of them in a row, or MAX_TOLD in all, watching stops, and
+ * the end is told instead.  More than ALL_TOLD of all processes within ALL_MS silence all of them
+ * for QUIET_MS. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +24,8 @@
 #define ALL_TOLD 15
 #define QUIET_MS 30000
 #define MAX_TOLD 8
-#define MAX_LINES 20          /* of one notice */
-#define LINE_BYTES KEEP_CHUNK /* without a newline: then it counts as a line */
+#define MAX_LINES 20          /* in one notice */
+#define LINE_BYTES KEEP_CHUNK /* without a newline: that much counts as a line */
 
 static bool has_pattern(const struct process *p, struct str line)
 {
@@ -37,7 +37,7 @@ static bool has_pattern(const struct process *p, struct str line)
     return false;
 }
 
-/* The lines that match, joined; how many there are. */
+/* Joins the lines that match; returns their number. */
 static uint32_t find_lines(const struct process *p, struct str raw, struct buf *out)
 {
     struct buf text = {0};
@@ -59,8 +59,8 @@ static uint32_t find_lines(const struct process *p, struct str raw, struct buf *
     return n;
 }
 
-/* "position told strikes told_at from": written before it is told, so that a restart tells the
- * lines of these places under the same key, and goes on after them; and when it is told. */
+/* "position told strikes told_at from": written before the lines are told, so that a restart tells
+ * these lines under the same key, and continues after them; and again when they are told. */
 static void record(const struct process *p)
 {
     int folder = process_folder(p);
@@ -117,16 +117,16 @@ bool process_watch_tell(struct process *p)
 static void put_match(struct process *p, const struct buf *lines, bool last)
 {
     struct buf *text = &p->watch.telling;
-    buf_putf(text, "Background process %s has printed what you watch for", p->id);
+    buf_putf(text, "Background process %s has printed lines that you watch for", p->id);
     if (p->watch.n_left_out)
         buf_putf(text, " (%u more such lines were left out before)", p->watch.n_left_out);
     if (p->watch.missed)
-        buf_puts(text, " (some of its output was written over before it was looked at)");
+        buf_puts(text, " (some of its output was overwritten before it was examined)");
     buf_puts(text, ". Its command: ");
     process_put_command(p, text);
     buf_putstr(text, buf_str(lines));
     if (last)
-        buf_puts(text, "\nIt is watched no longer: you will be told of its end.");
+        buf_puts(text, "\nIt is no longer watched: you will be told when it ends.");
     p->watch.n_left_out = 0;
     p->watch.missed = false;
 }
@@ -144,7 +144,7 @@ static void stop_watching(struct process *p)
     close(folder);
 }
 
-/* All processes together have said too much: counts one more. */
+/* Counts one more; true when all processes together have said too much. */
 static bool is_flood(struct processes *all, int64_t now)
 {
     if (now < all->matches.quiet_until)
@@ -191,7 +191,7 @@ static void take_matches(struct process *p, uint32_t n, const struct buf *lines)
         stop_watching(p);
 }
 
-/* What lies from its position on, a look's share of it.  False when there is nothing. */
+/* Reads from its position on, up to a look's share.  False when there is nothing. */
 static bool read_on(struct process *p, struct buf *bytes)
 {
     struct process_watch *w = &p->watch;
@@ -210,8 +210,8 @@ static bool read_on(struct process *p, struct buf *bytes)
     return bytes->len > 0;
 }
 
-/* How much of it is whole lines.  A line of LINE_BYTES is one, and so is the rest when no more
- * comes. */
+/* How much of it is whole lines.  LINE_BYTES without a newline are one, and so is the rest when no
+ * more comes. */
 static size_t whole_lines(struct str bytes, bool is_all)
 {
     const char *newline = bytes.n ? memrchr(bytes.p, '\n', bytes.n) : NULL;
@@ -220,7 +220,7 @@ static size_t whole_lines(struct str bytes, bool is_all)
     return newline ? (size_t)(newline + 1 - bytes.p) : 0;
 }
 
-/* A line was cut at its end: a text that the cut goes through is found by the next look. */
+/* A line was cut at its end: the next look must find a text that the cut goes through. */
 static size_t step_back(const struct process *p)
 {
     size_t longest = 1;
@@ -231,7 +231,7 @@ static size_t step_back(const struct process *p)
     return longest - 1 < LINE_BYTES / 2 ? longest - 1 : LINE_BYTES / 2;
 }
 
-/* It has ended, and all of its output was looked at.  What was left out would be told with the next
+/* It has ended, and all of its output was examined.  What was left out would come with the next
  * notice; there is none any more, so its end is told. */
 static void end_watching(struct process *p)
 {
@@ -275,7 +275,7 @@ void process_watch_begin(struct process *p)
     p->watch = (struct process_watch){.on = true, .round = p->all->round - 1};
 }
 
-/* The gateway was killed when it had these lines to tell: they are told under the same key. */
+/* The gateway was killed while it had these lines to tell: they are told under the same key. */
 static void restore_match(struct process *p, int folder)
 {
     struct process_watch *w = &p->watch;
@@ -301,7 +301,7 @@ void process_watch_restore(struct process *p, int folder)
         (void)!read(fd, text, sizeof text - 1);
         close(fd);
     }
-    process_watch_begin(p); /* members as record wrote them; 0 where it did not */
+    process_watch_begin(p); /* members as record wrote them; 0 if it did not */
     p->watch.position = strtoull(at, &at, 10);
     p->watch.n_told = (uint32_t)strtoul(at, &at, 10);
     p->watch.n_strikes = (uint32_t)strtoul(at, &at, 10);

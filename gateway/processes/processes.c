@@ -19,10 +19,10 @@
 
 #define LOOK_BYTES 262144 /* of watched output in one turn of the loop: about a millisecond */
 #define TAIL_FACTOR 8     /* how much farther back the second look for text goes */
-#define LOOK_MORE_MS 10   /* until the next turn with so many */
+#define LOOK_MORE_MS 10   /* until the next turn with that many */
 #define WAKE_MS 5000
 #define WRITE_BYTES 49152 /* in frames, into an empty FIFO of 16 pages */
-#define WRITE_MORE 28672  /* that it may hold then: pages may be half empty */
+#define WRITE_MORE 28672  /* that it may hold by then: pages may be half empty */
 
 struct list *processes_list(struct processes *all)
 {
@@ -75,7 +75,7 @@ static void stop_watching(struct process *p)
     close(w->pidfd);
 }
 
-/* Its keeper has gone without a word. */
+/* Its keeper is gone without a status. */
 void process_take_as_lost(struct process *p, int folder)
 {
     p->status.state = KEEP_LOST;
@@ -153,8 +153,8 @@ void processes_arm_tick(struct processes *all, int64_t in_ms)
     timer_arm(c, &all->tick, c->now_ms + in_ms);
 }
 
-/* Looks at those that were not looked at in this round, until the budget is spent.  True when there
- * is more to look at now. */
+/* Examines those that were not examined in this round, until the budget is spent.  True when there
+ * is more to examine now. */
 static bool go_round(struct processes *all)
 {
     size_t budget = LOOK_BYTES;
@@ -380,7 +380,7 @@ bool process_write(struct process *p, struct str bytes, bool close_behind)
                 bytes.n + (size_t)unread <= (unread ? WRITE_MORE : WRITE_BYTES) &&
                 write_frames(fifo, bytes, close_behind);
     if (good && close_behind && !p->spec.pty)
-        keep_put_closed(folder); /* what comes right behind it is to see it */
+        keep_put_closed(folder); /* a request right after this one must see it */
     if (fifo >= 0)
         close(fifo);
     if (folder >= 0)
@@ -417,8 +417,8 @@ bool process_text(const struct process *p, size_t chars, struct buf *out)
         close(folder);
     if (ring < 0)
         return false;
-    /* Escapes, and what was written over, are no characters: some more is read than so many can
-     * take, and once more, when that was not enough. */
+    /* Escapes and overwritten bytes are no characters: this reads some more than that many can
+     * take, and again, if that was not enough. */
     size_t max = 4 * chars + 4 * KEEP_FRAME;
     cut = read_tail(ring, max, !process_runs(p), &text);
     if (cut && utf8_tail(buf_str(&text), chars).n == text.len) {
@@ -453,8 +453,8 @@ void processes_delete(void *arg, struct str owner, struct str conversation_id)
     }
 }
 
-/* The kernel tells us of a keeper that was stopped when it is our child.  Of the others (an earlier
- * gateway's) we do not learn: one that its command has stopped goes on after a while. */
+/* The kernel reports stopped keepers only when they are our children.  Those of an earlier gateway
+ * we do not hear about: one that its command has stopped is continued after a while. */
 static void on_wake(struct timer *timer)
 {
     struct processes *all = container_of(timer, struct processes, wake);

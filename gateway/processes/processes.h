@@ -1,23 +1,23 @@
 /* processes -- the registry of the commands that tools have started.
  *
  * Shape:    each command is held by a keeper (keeper.h), which outlives the gateway; the registry
- *           is a reader of their folders, and is built anew from them at a start.
+ *           reads their folders, and is rebuilt from them at a start.
  *
  *             RUNNING ──its keeper exits──▶ EXITED, KILLED, TIMED_OUT, FAILED, LOST ──TTL──▶ gone
  *
  *           A process belongs to one conversation of one owner, and nobody else finds it.  One that
- *           runs in the background stays when its call is over; another goes with it.
+ *           runs in the background stays when its call is over; any other ends with it.
  * Identity: a keeper is known by its pid and the kernel's start ticks, and must hold the lock of
- * its
- *           folder; only a pidfd that was checked so is ever signalled.  A record that does not
- *           hold is lost, and no stranger with its pid learns of it.
- * Telling:  the end of one with notify_on_complete is told once (core/notice.h), over restarts too.
- *           Looking at it (find, poll, log) has no effect; process_learnt says that the agent has
- *           been given the end as the answer to a call, and is not to be told again.
- * Limits:   PROCESSES_PER_OWNER known; limits.processes run, beside exec agents; PROCESS_TTL_MS
- *           after its end one that is told may be forgotten; all at the next start of a process.
+ *           its folder; only a pidfd that was checked in this way is ever signalled.  If the record
+ *           does not match, the process is lost, and no stranger with its pid is signalled.
+ * Telling:  the end of a process with notify_on_complete is told once (core/notice.h), over
+ *           restarts too.  Looking at it (find, poll, log) has no effect; process_learnt says that
+ *           the agent got the end as the answer to a call, and must not be told again.
+ * Limits:   PROCESSES_PER_OWNER are kept; limits.processes run, together with exec agents; a
+ *           process that was told may be forgotten PROCESS_TTL_MS after its end; this happens when
+ *           the next process starts.
  * Thread:   loop.  Nothing waits; files are local and of bounded size (keep_folder.h).
- * Owns:     processes until processes_close, which leaves what runs running.
+ * Owns:     processes until processes_close, which leaves running commands running.
  */
 #ifndef GATEWAY_PROCESSES_PROCESSES_H
 #define GATEWAY_PROCESSES_PROCESSES_H
@@ -29,26 +29,26 @@
 
 #define PROCESSES_PER_OWNER 64
 #define PROCESS_TTL_MS (1800 * 1000)
-#define PROCESS_COMMAND_CHARS 200 /* of a command, where it stands in a list or a notice */
+#define PROCESS_COMMAND_CHARS 200 /* of a command, in a list or a notice */
 
 struct processes;
 
 enum process_told { UNTOLD, TELLING, TOLD };
 
-/* The lines of a running process that its agent asked to be told of (process_watch.c). */
+/* The lines of a running process that its agent asked to hear about (process_watch.c). */
 struct process_watch {
-    bool on;           /* stays on after its end, until all it has printed was looked at */
-    uint64_t position; /* of its output: all before it was looked at */
-    uint64_t seen;     /* of its output, when it was looked at */
+    bool on;           /* stays on after its end, until all of its output was examined */
+    uint64_t position; /* in its output: everything before it was examined */
+    uint64_t seen;     /* bytes of its output, when last examined */
     uint32_t round;    /* processes_private.h */
-    bool missed;       /* some of its output was written over before it was looked at */
+    bool missed;       /* some of its output was overwritten before it was examined */
     uint32_t n_told, n_left_out;
-    uint32_t n_strikes; /* windows in a row in which something was left out */
-    bool struck;        /* this window is one */
-    int64_t told_at;    /* Unix ms of the last */
-    uint64_t from;      /* of its output: where the lines begin that are being told */
-    struct buf telling; /* until the store has it; nothing else is looked at meanwhile */
-    bool asked;         /* the store was */
+    uint32_t n_strikes; /* consecutive windows in which something was left out */
+    bool struck;        /* this window is a strike */
+    int64_t told_at;    /* Unix ms of the last notice */
+    uint64_t from;      /* in its output: where the lines begin that are being told */
+    struct buf telling; /* until the store has it; meanwhile nothing else is examined */
+    bool asked;         /* the store was asked */
 };
 
 struct process {
@@ -57,16 +57,16 @@ struct process {
     char id[KEEP_ID_LEN + 1];
     struct keep_spec spec;
     struct keep_status status;
-    bool adopted;   /* an earlier gateway has started it */
-    bool forgotten; /* its conversation is deleted: it goes when it has ended */
+    bool adopted;   /* an earlier gateway started it */
+    bool forgotten; /* its conversation is deleted: it is removed when it has ended */
     enum process_told told;
-    bool learnt; /* the agent has its end from a call */
+    bool learnt; /* a call has told the agent its end */
     struct process_watch watch;
     struct list waiters;
     struct keeper_watch *keeper; /* NULL when it has ended */
 };
 
-/* Embedded in who waits for the end; removed from its list to wait no longer. */
+/* Embedded in whatever waits for the end; remove it from its list to stop waiting. */
 struct process_waiter {
     struct list node;
     void (*ended)(struct process_waiter *waiter, struct process *p);
@@ -81,31 +81,32 @@ struct processes_options {
 
 struct processes *processes_open(const struct processes_options *options);
 void processes_close(struct processes *all);
-/* At a start, when the hub is restored: finds what earlier gateways have left. */
+/* At a start, when the hub is restored: finds what earlier gateways left. */
 void processes_restore(struct processes *all);
-/* hub_options.deleted: what ran in a conversation that is no more is killed and forgotten.
- * arg: struct processes. */
+/* hub_options.deleted: kills and forgets the processes of a deleted conversation. arg: struct
+ * processes. */
 void processes_delete(void *arg, struct str owner, struct str conversation_id);
 
-/* Takes the spec in any case.  env: all of its environment.  NULL with a sentence. */
+/* Takes the spec in any case. env: the whole environment.  NULL with a sentence. */
 struct process *process_start(struct processes *all, struct keep_spec *spec, char **env,
                               char ret_error[256]);
 struct process *process_find(struct processes *all, const struct tool_caller *caller,
-                             struct str id); /* NULL: this conversation has none of that id */
+                             struct str id); /* NULL: this conversation has no such process */
 static inline bool process_runs(const struct process *p)
 {
     return p->status.state == KEEP_RUNNING;
 }
-/* Reads who runs it, when that is not known yet: its pid. */
+/* Reads its pid from the folder, if that is not known yet. */
 void process_refresh(struct process *p);
 void process_wait(struct process *p, struct process_waiter *waiter);
-/* Asks for its end: SIGTERM, then SIGKILL to all of its tree.  Comes soon, never from inside. */
+/* Asks it to end: SIGTERM, then SIGKILL to all of its tree.  The end comes soon, never from
+ * inside. */
 void process_kill(struct process *p);
 /* Whole, or not at all: false when its input takes no more now. */
 bool process_write(struct process *p, struct str bytes, bool close_behind);
-/* By its command, or by a write that closed behind it. */
+/* Whether its command, or a write with close_behind, has closed it. */
 bool process_input_is_closed(const struct process *p);
-/* Appends its last characters, at most so many; whether there was more. */
+/* Appends at most that many of its last characters; returns whether there were more. */
 bool process_text(const struct process *p, size_t chars, struct buf *out);
 void process_learnt(struct process *p);
 struct list *processes_list(struct processes *all); /* of struct process, by start */

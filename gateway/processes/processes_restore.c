@@ -1,13 +1,13 @@
-/* What a start finds in DATA/processes.
+/* The contents of DATA/processes at a start.
  *
  *   status ended ──────────────────────────────────────────────▶ as it ended
  *   status running, the lock is held, pid and start ticks fit ──▶ adopted
  *   anything else ─────────────────────────────────────────────▶ lost; a keeper that still holds
  *                                                                the lock is told by its own FIFO
  *
- * The pid alone says nothing: it may be a stranger's by now.  So the pidfd is opened first, then
- * the ticks are compared: they belong to what the pidfd names.  A record without ticks (an import)
- * must name a process whose command line is that of the keeper of this folder. */
+ * The pid alone proves nothing: it may be a stranger's by now.  So the pidfd is opened first, then
+ * the ticks are compared: they belong to the process of the pidfd.  A record without ticks (an
+ * import) must name a process whose command line is that of the keeper of this folder. */
 #include "gateway/processes/processes_private.h"
 
 #include <dirent.h>
@@ -27,7 +27,7 @@ static bool is_id(const char *name)
            strspn(name + 5, "0123456789abcdef") == KEEP_ID_LEN - 5;
 }
 
-/* "holdfast", "keep", ".../ID" with a NUL behind each. */
+/* "holdfast", "keep", ".../ID", each followed by a NUL. */
 static bool is_command_line_of(pid_t pid, const char *id)
 {
     char path[64], text[4200];
@@ -41,7 +41,7 @@ static bool is_command_line_of(pid_t pid, const char *id)
            memcmp(text + n - 1 - KEEP_ID_LEN, id, KEEP_ID_LEN) == 0;
 }
 
-/* A pidfd of the keeper that the record names; -1: there is no such process any more. */
+/* A pidfd of the keeper in the record; -1: there is no such process any more. */
 static int find_keeper(const struct process *p)
 {
     const struct keep_status *s = &p->status;

@@ -22,20 +22,20 @@
 #define BUBBLEWRAP "bwrap"
 #define PASTA "pasta"
 #define CHECK_MS 10000
-#define DISK_SHARE 10 /* of a disk one conversation's folder may take one part of so many */
+#define DISK_SHARE 10 /* a conversation's folder may take one part in that many of its disk */
 
 /* --- the command line, as a table ------------------------------------------------------------- */
 
-/* What each row means; to is the same path when NULL. */
+/* The meaning of each row; to is the same path when NULL. */
 enum row_kind {
-    ROW_OPTION,     /* from as it stands */
+    ROW_OPTION,     /* from, unchanged */
     ROW_NO_NETWORK, /* the same, unless the network is allowed */
-    ROW_SYSTEM,     /* a directory of the system, read-only; where it is a link, the link */
-    ROW_FILE,       /* a file or directory, read-only, where there is one */
+    ROW_SYSTEM,     /* a directory of the system, read-only; a link stays a link */
+    ROW_FILE,       /* a file or directory, read-only, if it exists */
     ROW_SHIELD,     /* the same, and no sandbox without it */
-    ROW_PAIR,       /* from with to behind it */
-    ROW_MEMORY,     /* a directory in memory, of the size that is configured */
-    ROW_WORK,       /* the work folder, to be written to */
+    ROW_PAIR,       /* from, followed by to */
+    ROW_MEMORY,     /* a directory in memory, of the configured size */
+    ROW_WORK,       /* the work folder, writable */
 };
 
 static const struct {
@@ -87,7 +87,7 @@ static const struct {
     {ROW_PAIR, "--remount-ro", "/dev"},
     {ROW_MEMORY, "/tmp", NULL},
     {ROW_WORK, NULL, SANDBOX_WORK},
-    {ROW_PAIR, "--remount-ro", "/"}, /* what holds all these together */
+    {ROW_PAIR, "--remount-ro", "/"}, /* the root of all these */
 };
 
 static void sandbox_add(struct keep_texts *argv, const char *text)
@@ -128,7 +128,7 @@ static void add_memory(const struct sandbox *s, const char *path, struct keep_te
     sandbox_add(argv, path);
 }
 
-/* A network with a way out alone: no port of the host is forwarded, and its gateway is not the
+/* A network that only leads outward: no port of the host is forwarded, and its gateway is not the
  * host. */
 static void add_pasta(struct keep_texts *argv)
 {
@@ -137,7 +137,7 @@ static void add_pasta(struct keep_texts *argv)
                                         "-T",  "none",    "-U",           "none"};
     for (size_t i = 0; i < countof(words); i++)
         sandbox_add(argv, words[i]);
-    if (geteuid() == 0) { /* else it becomes nobody, and so would the command */
+    if (geteuid() == 0) { /* otherwise it becomes nobody, and so would the command */
         sandbox_add(argv, "--runas");
         sandbox_add(argv, "0");
     }
@@ -195,12 +195,12 @@ char *sandbox_make_work(const char *base, struct str owner, struct str conversat
     buf_putf(&path, "%s/%s", base, name);
     bool made = folders_make(path.bytes) && realpath(path.bytes, whole);
     if (!made)
-        snprintf(ret_error, SANDBOX_ERROR, "cannot make the work folder: %s", strerror(errno));
+        snprintf(ret_error, SANDBOX_ERROR, "cannot create the work folder: %s", strerror(errno));
     buf_done(&path);
-    return made ? xstrdup(str_of(whole)) : NULL; /* the keeper may stand elsewhere */
+    return made ? xstrdup(str_of(whole)) : NULL; /* the keeper's own may differ */
 }
 
-/* Absolute as it is, else below base. */
+/* Absolute paths unchanged, others below base. */
 static char *join(const char *base, const char *path)
 {
     struct buf out = {0};
@@ -245,8 +245,8 @@ void sandbox_env_done(char **env)
 
 /* --- the plan --------------------------------------------------------------------------------- */
 
-/* A namespace of users counts its processes for itself, so the bound is set inside of it.  dash
- * names it -p; bash, whose -p is something else and cannot be set, -u. */
+/* A user namespace counts its own processes, so the bound is set inside it. dash's option is -p;
+ * bash's is -u, because its -p means something else and cannot be set. */
 static void add_command(const struct sandbox *s, struct keep_spec *spec)
 {
     char limit[128];
@@ -307,7 +307,7 @@ bool sandbox_plan(const struct sandbox *s, const char *workdir, struct keep_spec
 
 /* --- whether it works ------------------------------------------------------------------------- */
 
-/* Runs it with its stderr in fd; the errno of the spawn. */
+/* Runs it with its stderr in fd; returns the errno of the spawn. */
 static int spawn(char **argv, int fd, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
@@ -323,7 +323,7 @@ static int spawn(char **argv, int fd, pid_t *ret_pid)
     return error;
 }
 
-/* What it says, one line of it, until it ends. */
+/* Reads one line of its output, until it ends. */
 static void read_complaint(int fd, char ret[128])
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -365,7 +365,7 @@ static bool try_it(const struct sandbox *s, char ret_error[SANDBOX_ERROR])
     if (!error && !why[0] && (WIFSIGNALED(status) || WEXITSTATUS(status) == 0))
         return true;
     snprintf(ret_error, SANDBOX_ERROR,
-             "bubblewrap (bwrap%s) does not work here: %s; say \"terminal\": {\"sandbox\": "
+             "bubblewrap (bwrap%s) does not work here: %s; set \"terminal\": {\"sandbox\": "
              "\"none\"} to run commands without it",
              s->network && !s->host_loopback ? ", in pasta" : "", why[0] ? why : "it fails");
     return false;
@@ -386,14 +386,15 @@ static bool has_program(const char *name)
     return found;
 }
 
-/* Else commands would reach what listens on the host's loopback, and nobody has said so. */
+/* Without pasta, commands would reach whatever listens on the host's loopback, which nobody has
+ * allowed. */
 static bool has_network(const struct sandbox *s, char ret_error[SANDBOX_ERROR])
 {
     if (!s->network || s->host_loopback || has_program(PASTA))
         return true;
     snprintf(ret_error, SANDBOX_ERROR,
              "terminal.network: without pasta (Debian package passt) commands have the host's own "
-             "network, with all that listens on its loopback: install it, or say "
+             "network, including whatever listens on its loopback: install it, or set "
              "\"host_loopback\": true");
     return false;
 }
@@ -450,7 +451,7 @@ void sandbox_put_bounds(const struct sandbox *s, pid_t gateway, struct buf *out)
     if (b->folder)
         put_bound(out, "folder", b->folder >> 20, " MiB", "of a conversation");
     else
-        buf_puts(out, "commands: folder: at most a tenth of its disk of a conversation\n");
+        buf_puts(out, "commands: folder: at most a tenth of its disk for a conversation\n");
     buf_putf(out, "commands: network: %s\n",
              s->kind == SANDBOX_NONE || (s->network && s->host_loopback)
                  ? "the host's, with its loopback"

@@ -1,15 +1,15 @@
-/* sandbox -- how a command of an agent is confined: bubblewrap, with a work folder to write to.
+/* sandbox -- how a command of an agent is confined: bubblewrap, with a writable work folder.
  *
- * Shape:    sandbox_plan turns a command into what is executed, where, and with which environment.
- *           Inside: the system's programs and libraries read-only, a /tmp, /proc and /dev of its
- *           own, the work folder at SANDBOX_WORK, no network unless allowed, no other process to be
- *           seen, no capability.  With a network it is one of its own (pasta), from which the
- *           host's loopback is not reached, unless host_loopback shares the host's.  The data
- *           directory does not exist there.  What /proc has of the kernel's own is read-only: also
- *           for a gateway that runs as root.
- * Folders:  each conversation of each owner has one work folder of its own, below the configured
- *           one; its name is a digest of both, so that nobody's id can reach another's.
- * Bounds:   bounds.h; and the size of /tmp and /dev/shm.  Nothing else in it can be written to.
+ * Shape:    sandbox_plan turns a command into the program to execute, its directory and
+ *           environment.  Inside: the system's programs and libraries read-only; its own /tmp,
+ *           /proc and /dev; the work folder at SANDBOX_WORK; no network unless allowed; no other
+ *           process visible; no capability.  A network is one of its own (pasta), which does not
+ *           reach the host's loopback, unless host_loopback shares the host's.  The data directory
+ *           does not exist there.  The kernel's files in /proc are read-only, even for a gateway
+ *           that runs as root.
+ * Folders:  each conversation of each owner has its own work folder, below the configured one; its
+ *           name is a digest of both, so that no id can reach another one's.
+ * Bounds:   bounds.h; and the size of /tmp and /dev/shm.  Nothing else in it is writable.
  * Thread:   loop.  sandbox_prepare runs a program and waits for it: at a start only.
  * Errors:   false and a sentence.
  */
@@ -26,22 +26,23 @@
 
 struct sandbox {
     enum sandbox_kind kind;
-    bool network;          /* one of its own, by pasta */
-    bool host_loopback;    /* with network: the host's, all that listens on its loopback included */
-    const char *work;      /* the folder of all work folders */
+    bool network;          /* its own, by pasta */
+    bool host_loopback;    /* with network: the host's, including services on its loopback */
+    const char *work;      /* the parent of all work folders */
     struct bounds bounds;  /* bounds.folder 0: a tenth of the disk */
     uint64_t tmp;          /* bytes of /tmp, and of /dev/shm; 0: half of the memory each */
-    char cgroup[PATH_MAX]; /* "": none can be had; by sandbox_prepare */
+    char cgroup[PATH_MAX]; /* "": not available; set by sandbox_prepare */
 };
 
-/* At a start, when there will be commands: whether bubblewrap is there and may make namespaces
- * here, pasta where it is needed; and which cgroup can be had. */
+/* At a start, if there will be commands: checks that bubblewrap exists and may create namespaces
+ * here, pasta where it is needed; and finds a cgroup. */
 bool sandbox_prepare(struct sandbox *s, char ret_error[SANDBOX_ERROR]);
-/* Appends lines that say which bounds are in force for the commands of that process. */
+/* Appends lines that say which bounds apply to that process's commands. */
 void sandbox_put_bounds(const struct sandbox *s, pid_t gateway, struct buf *out);
 
 /* Fills argv, cwd, workdir and sandboxed of a spec that has owner, conversation_id, command and
- * pty; makes the work folder.  workdir: as asked, NULL for none.  ret_env: for sandbox_env_done. */
+ * pty; creates the work folder. workdir: as requested, NULL for none.  ret_env: for
+ * sandbox_env_done. */
 bool sandbox_plan(const struct sandbox *s, const char *workdir, struct keep_spec *spec,
                   char ***ret_env, char ret_error[SANDBOX_ERROR]);
 void sandbox_env_done(char **env);

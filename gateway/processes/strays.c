@@ -27,9 +27,9 @@ void strays_adopt(void)
     prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-/* Whether it lives, began when we were there already, and is another program.  What posix_spawn has
- * just made is still this one; what our starter has left to us (sh -c "helper & exec holdfast") is
- * older. */
+/* Whether it lives, began after this process, and is another program.  A child that posix_spawn has
+ * just made is still this program; one that our starter has left to us (sh -c "helper & exec
+ * holdfast") is older. */
 static bool is_stray(pid_t pid)
 {
     char path[64];
@@ -92,5 +92,5 @@ void strays_watch(uv_loop_t *loop, uv_signal_t *signal)
     uv_signal_init(loop, signal);
     signal->data = signal;
     uv_signal_start(signal, on_child, SIGCHLD);
-    children_look(); /* at what our starter has left to us */
+    children_look(); /* to reap what our starter has left to us */
 }

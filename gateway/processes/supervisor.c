@@ -25,10 +25,10 @@
  *      └────────────── three pipes: stdin, stdout, stderr ───────────────────┘
  *
  * The supervisor is a session of its own, so that no signal to the program's group reaches it; it
- * blocks all signals besides.  It is a subreaper: whoever of the tree loses its parent becomes its
- * child, also after a setsid of its own, and is found there.  The program has PDEATHSIG, in case
- * somebody kills the supervisor itself.
- * The stdio pipes are pipes and no sockets: "echo > /dev/stdout" must work in the program.
+ * also blocks all signals.  It is a subreaper: a process of the tree that loses its parent becomes
+ * its child, even after its own setsid, and is found there.  The program has PDEATHSIG, in case
+ * somebody kills the supervisor itself.  The stdio pipes are not sockets: "echo > /dev/stdout" must
+ * work in the program.
  */
 
 #define CONTROL_FD 3    /* in the supervisor */
@@ -38,8 +38,8 @@ enum { END_CONTROL = 3, N_ENDS };
 
 /* --- the gateway's side ----------------------------------------------------------------------- */
 
-/* A gateway that was started with 0, 1 or 2 closed must not have its pipes there: the dup2's of
- * the spawn would trample them. */
+/* A gateway that was started with 0, 1 or 2 closed must not have its pipes there: the spawn's dup2
+ * would overwrite them. */
 static int lift(int fd)
 {
     if (fd > CONTROL_FD)
@@ -58,7 +58,7 @@ static void close_ends(int ends[N_ENDS])
             close(ends[i]);
 }
 
-/* ours[i] and theirs[i] are the two ends of what becomes descriptor i in the supervisor. */
+/* ours[i] and theirs[i] are the two ends of the supervisor's descriptor i. */
 static bool open_ends(int ours[N_ENDS], int theirs[N_ENDS])
 {
     for (int i = 0; i < N_ENDS; i++)
@@ -93,7 +93,7 @@ static size_t count(char **list)
     return n;
 }
 
-/* The whole environment of the program; only the array is to be freed. */
+/* The whole environment of the program; free only the array. */
 static char **make_env(char **extra)
 {
     static const char *const inherited[] = {"PATH", "HOME", "LANG"};
@@ -136,7 +136,7 @@ static int check_file(int cwd, const char *path)
     return faccessat(cwd, path, X_OK, AT_EACCESS) < 0 ? errno : 0;
 }
 
-/* 0, or the errno with which execvp would fail, as far as one can know before. */
+/* 0, or the errno with which execvp would fail, as far as that is known beforehand. */
 static int check_program(int cwd, const char *program, char **env)
 {
     if (strchr(program, '/'))
@@ -233,7 +233,7 @@ bool supervisor_spawn(const struct supervisor_spec *spec, struct supervisor *ret
     close_ends(theirs);
     if (!error && (pidfd = (int)syscall(SYS_pidfd_open, pid, 0)) < 0) { /* sets close-on-exec */
         error = errno;
-        kill(pid, SIGKILL); /* unreaped, so it is still this one; PDEATHSIG takes its child along */
+        kill(pid, SIGKILL); /* unreaped, so it is still this one; PDEATHSIG kills its child */
         children_reap(P_PID, (id_t)pid, 0, &(siginfo_t){0});
     }
     if (error) {
@@ -263,7 +263,7 @@ bool supervisor_read_report(int control, struct supervisor_report *ret)
 {
     struct supervisor_report report;
     ssize_t n;
-    do /* a reset (it exited before it read our last command) is told first, and once */
+    do /* a reset (it exited before it read our last command) is reported first, and once */
         n = recv(control, &report, sizeof report, MSG_DONTWAIT);
     while (n < 0 && (errno == EINTR || errno == ECONNRESET));
     if (n != (ssize_t)sizeof report)
@@ -307,7 +307,7 @@ static void supervisor_on_ended(struct tree *t, int status)
     report(t->error, status);
 }
 
-/* The program's pipes are the program's alone: it decides when they end. */
+/* The program's pipes belong to the program alone: it decides when they end. */
 static void leave_stdio(struct tree *t)
 {
     (void)t;
@@ -319,7 +319,7 @@ static void leave_stdio(struct tree *t)
         close(null);
 }
 
-/* Until the tree has ended, or is to be killed. */
+/* Until the tree has ended, or must be killed. */
 static void watch(struct tree *t)
 {
     while (tree_reap(t)) {
@@ -361,8 +361,8 @@ int supervisor_main(int argc, char **argv)
     else
         watch(&tree);
     tree_kill(&tree);
-    /* Without the exit handlers of all the libraries of the gateway.  One of them may wait for
-     * ever: a SIGCONT (supervisor_wake) that comes while LeakSanitizer stops its own threads
-     * takes their stop away. */
+    /* Skips the exit handlers of all the gateway's libraries.  One of them may wait for ever: a
+     * SIGCONT (supervisor_wake) that arrives while LeakSanitizer stops its own threads undoes their
+     * stop. */
     _exit(error ? 1 : 0);
 }

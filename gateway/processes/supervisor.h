@@ -1,13 +1,13 @@
-/* supervisor -- the small process that stands between the gateway and a program that it runs.
+/* supervisor -- the small process between the gateway and a program that it runs.
  *
  * Shape:    supervisor_spawn starts "holdfast supervise FILES -- COMMAND…" on the gateway's side;
  *           supervisor_main is that process.  Between them is one socket, the control: commands go
  *           down it, one report comes up, and its end (the gateway died, even by kill -9) means
- *           SUPERVISOR_KILL.  The gateway never signals a pid that it could have confused.
- * Promise:  the program runs in a session of its own with descriptors 0, 1, 2 and nothing else,
- *           and with the limit of descriptors that the gateway was started with (FILES).  Once
- *           the supervisor has exited, no process of the program's tree is left, setsid'ed
- *           grandchildren included.  It exits by itself when the tree has ended.
+ *           SUPERVISOR_KILL.  The gateway never signals a pid that could be somebody else's.
+ * Promise:  the program runs in its own session with descriptors 0, 1, 2 and nothing else, and with
+ *           the limit of descriptors that the gateway was started with (FILES).  Once the
+ *           supervisor has exited, no process of the program's tree is left, including
+ *           grandchildren in their own sessions.  It exits by itself when the tree has ended.
  * Thread:   loop.  The supervisor has one thread.
  * Owns:     the caller owns the descriptors of struct supervisor and the zombie (waitid).
  * Errors:   false, and a sentence that names the program.
@@ -25,7 +25,7 @@
 
 struct supervisor_spec {
     char **command;   /* argv, NULL-terminated; the program is searched in the new PATH */
-    char **env;       /* "KEY=value", NULL-terminated, beside PATH, HOME and LANG; NULL for none */
+    char **env;       /* "KEY=value", NULL-terminated, besides PATH, HOME and LANG; NULL for none */
     const char *cwd;  /* NULL: the gateway's */
     const char *self; /* the holdfast binary; NULL: /proc/self/exe */
 };
@@ -40,34 +40,35 @@ struct supervisor {
 
 enum supervisor_command {
     SUPERVISOR_TERM = 'T', /* SIGTERM to the program's process group */
-    SUPERVISOR_KILL = 'K', /* SIGKILL to all of its tree, then exit */
+    SUPERVISOR_KILL = 'K', /* SIGKILL to its whole tree, then exit */
 };
 
 /* Sent once: when the direct child has ended, or could not be executed. */
 struct supervisor_report {
     int error;  /* errno of exec; 0 when it ran */
-    int status; /* as waitpid gives it */
+    int status; /* as waitpid returns it */
 };
 
 /* Takes about 0.3 ms, whatever the gateway's size.  A program that is missing or may not be
- * executed is told at once; what only exec can find out comes in the report. */
+ * executed is an error at once; errors that only exec finds come in the report. */
 bool supervisor_spawn(const struct supervisor_spec *spec, struct supervisor *ret, char *ret_error)
     MUST_USE;
-/* Whether it could be started now; else false and why. */
+/* Whether it could start now; otherwise false and why. */
 bool supervisor_check(const struct supervisor_spec *spec, char *ret_error) MUST_USE;
-/* Never blocks, never fails in a way that matters: a supervisor that is gone has done it all. */
+/* Never blocks, and never fails in a way that matters: a supervisor that is gone has done all of
+ * it. */
 void supervisor_send(int control, enum supervisor_command command);
-/* A program may stop it, by accident or not: behind a command, and behind the end of its
- * control. */
+/* A program may stop its supervisor, by accident or not: call this after a command, and after the
+ * end of its control. */
 void supervisor_wake(int pidfd);
 /* False when there is none (yet). */
 bool supervisor_read_report(int control, struct supervisor_report *ret) MUST_USE;
-/* Appends how its program ended; true, and nothing: well. */
+/* Appends how its program ended; true, without text: it succeeded. */
 bool supervisor_put_end(const struct supervisor_report *report, const char *program,
                         struct buf *out);
 
 /* The process itself: argv is {"holdfast", "supervise", FILES, "--", COMMAND…}.  Returns the exit
- * status when it was not started by supervisor_spawn; else it exits. */
+ * status if supervisor_spawn did not start it; otherwise it exits. */
 int supervisor_main(int argc, char **argv);
 
 #endif

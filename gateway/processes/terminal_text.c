@@ -6,10 +6,10 @@
 
 /* Design
  *
- * Text is appended as it comes.  When the cursor goes back in a line (a carriage return that no
- * newline follows, a backspace, a cursor's sequence), the line is taken from the text into cells,
- * one for a character, where it is written over; the newline puts it back.  So a line costs its
- * length, however often it is written over. */
+ * Text is appended as it comes.  When the cursor moves back in a line (a carriage return without a
+ * newline, a backspace, a cursor sequence), the line moves from the text into cells, one for each
+ * character, where it is overwritten; the newline moves it back.  So a line costs its length,
+ * however often it is overwritten. */
 
 #define ESCAPE 0x1b
 #define BELL 0x07
@@ -22,7 +22,7 @@ static bool is_between(unsigned char c, unsigned char from, unsigned char to)
     return c >= from && c <= to;
 }
 
-/* ECMA-48: a string runs to ST (ESC \) or, as xterm has it, to BEL. */
+/* ECMA-48: a string runs to ST (ESC \) or, in xterm, to BEL. */
 static size_t string_length(struct str text)
 {
     for (size_t i = 0; i < text.n; i++) {
@@ -30,7 +30,7 @@ static size_t string_length(struct str text)
             return i + 1;
         if (text.p[i] == ESCAPE)
             return i + 1 < text.n && text.p[i + 1] == '\\' ? i + 2 : i;
-        if (text.p[i] == '\n') /* it was none: output of a program, not of a terminal's driver */
+        if (text.p[i] == '\n') /* not a string: output of a program, not of a terminal's driver */
             return i;
     }
     return text.n;
@@ -39,7 +39,7 @@ static size_t string_length(struct str text)
 struct screen {
     struct buf *out;
     size_t line; /* where the line begins in out */
-    bool edited; /* the line is in the cells */
+    bool edited; /* the line is in cells */
     uint32_t *cells;
     size_t n, cap, at; /* at: the cursor */
 };
@@ -101,7 +101,7 @@ static void go_back(struct screen *s, size_t columns)
     s->at -= columns < s->at ? columns : s->at;
 }
 
-/* What stands from that column on. */
+/* Removes everything from that column on. */
 static void cut_line(struct screen *s, size_t column)
 {
     go_to(s, column);
@@ -110,7 +110,7 @@ static void cut_line(struct screen *s, size_t column)
 
 /* --- sequences -------------------------------------------------------------------------------- */
 
-/* The length of the sequence that the text begins with, ESC included. */
+/* The length of the sequence at the text's beginning, ESC included. */
 static size_t escape_length(struct str text)
 {
     size_t i = 1;
@@ -131,8 +131,8 @@ static size_t escape_length(struct str text)
     return i < text.n ? i + 1 : i;
 }
 
-/* Those that write over a line: the cursor's columns, and what erases to its end or all of it
- * (then the cursor goes to its beginning, where programs send it anyway).  All others change
+/* Sequences that overwrite a line: the cursor's columns, and those that erase to its end or all of
+ * it (then the cursor goes to its beginning, where programs send it anyway).  All others change
  * nothing. */
 static void obey(struct screen *s, struct str sequence)
 {
@@ -147,7 +147,7 @@ static void obey(struct screen *s, struct str sequence)
         return;
     switch (sequence.p[i]) {
     case 'C':
-        if (s->edited) /* else it is at the end */
+        if (s->edited) /* otherwise it is at the end */
             go_to(s, s->at + (n ? n : 1));
         break;
     case 'D': go_back(s, n ? n : 1); break;
@@ -163,7 +163,7 @@ static void obey(struct screen *s, struct str sequence)
 
 /* --- characters ------------------------------------------------------------------------------- */
 
-/* How many bytes at the end begin a character that is not whole; 0 to 3. */
+/* How many bytes at the end begin an incomplete character; 0 to 3. */
 static size_t unfinished(struct str text)
 {
     for (size_t back = 1; back <= 3 && back <= text.n; back++) {
@@ -195,7 +195,7 @@ static void put_control(struct screen *s, char c)
     }
 }
 
-/* How many bytes stand for themselves, as far as that is quick to see. */
+/* How many bytes need no processing, as far as a quick check can tell. */
 static size_t plain_run(struct str text)
 {
     size_t n = clean_run(text.p, text.n);
@@ -203,7 +203,7 @@ static size_t plain_run(struct str text)
     return delete ? (size_t)(delete - text.p) : n;
 }
 
-/* Carriage returns before a newline: many programs end lines so. */
+/* Carriage returns before a newline: many programs end lines like this. */
 static size_t line_end(struct str text)
 {
     size_t n = 0;
@@ -212,7 +212,7 @@ static size_t line_end(struct str text)
     return n < text.n && text.p[n] == '\n' ? n : 0;
 }
 
-/* What the text begins with; how many bytes it took. */
+/* Handles the text's beginning; returns how many bytes it took. */
 static size_t put_next(struct screen *s, struct str text)
 {
     unsigned char c = (unsigned char)text.p[0];

@@ -27,7 +27,7 @@ int tree_open(struct tree *t)
     return t->signals < 0 ? errno : 0;
 }
 
-/* gate ends when the parent has let go. */
+/* gate ends when the parent has released it. */
 _Noreturn static void become(char **command, pid_t parent, int (*prepare)(void *arg), void *arg,
                              int gate, int fault)
 {
@@ -62,8 +62,8 @@ static int take_fault(struct tree *t)
     return error;
 }
 
-/* Waits until it runs, or could not.  When a signal comes first, such as that something has stopped
- * it, it is not waited for: its end will tell. */
+/* Waits until it runs, or has failed.  If a signal comes first, because something has stopped it,
+ * this does not wait: its end will tell. */
 static int wait_for_exec(struct tree *t)
 {
     struct pollfd p[] = {{.fd = t->fault, .events = POLLIN}, {.fd = t->signals, .events = POLLIN}};
@@ -78,7 +78,7 @@ int tree_start(struct tree *t, char **command, int (*prepare)(void *arg), void *
     pid_t self = getpid();
 
     if (pipe2(fault, O_CLOEXEC) || pipe2(gate, O_CLOEXEC))
-        return errno; /* ours is a small process: it ends, and all goes with it */
+        return errno; /* this is a small process: it ends, and everything with it */
     t->program = fork();
     if (t->program == 0) {
         close(gate[1]);
@@ -146,7 +146,7 @@ static uint64_t stat_column(pid_t pid, int column)
     if (n <= 0)
         return 0;
     text[n] = 0;
-    const char *at = strrchr(text, ')'); /* "pid (name) S ppid …"; the name may hold anything */
+    const char *at = strrchr(text, ')'); /* "pid (name) S ppid …"; the name may contain anything */
     at = at && at[1] ? at + 2 : NULL;
     for (; at && column > 0; column--) {
         at = strchr(at, ' ');
@@ -165,15 +165,16 @@ uint64_t process_start_ticks(pid_t pid)
     return pid > 0 ? stat_column(pid, 19) : 0;
 }
 
-/* A stopped process could not even die of a SIGTERM. */
+/* A stopped process would not even die of a SIGTERM. */
 static void ask_process(pid_t pid)
 {
     kill(pid, SIGTERM);
     kill(pid, SIGCONT);
 }
 
-/* Each process of the program's session but the program and its children; false when there is none.
- * A pid that was seen in the session and is another's a moment later would have to be new there. */
+/* Asks each process of the program's session except the program and its children; false when there
+ * is none.  A pid that was seen in the session and is another's a moment later would have to be new
+ * there. */
 static bool ask_inside(pid_t program)
 {
     struct dirent *entry;
@@ -198,13 +199,13 @@ void tree_ask(struct tree *t, bool wrapped)
 {
     if (!t->program || (wrapped && ask_inside(t->program)))
         return;
-    bool has_group =
-        kill(-t->program, 0) == 0; /* not yet, when something stops it before it runs */
+    bool has_group = kill(-t->program, 0) == 0; /* not yet, if something stops it before it runs */
     ask_process(has_group ? -t->program : t->program);
 }
 
-/* A pid whose parent we are cannot become another's before we reap it.  All of /proc is read since
- * /proc/self/task/N/children is not in every kernel; it happens only when something is left. */
+/* A pid whose parent we are cannot become another's before we reap it.  This reads all of /proc,
+ * because not every kernel has /proc/self/task/N/children; it happens only when something is
+ * left. */
 static void kill_children(void)
 {
     pid_t self = getpid();
@@ -214,14 +215,14 @@ static void kill_children(void)
     if (!proc)
         return;
     while ((entry = readdir(proc))) {
-        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10); /* 0 for all but the processes */
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10); /* 0 for all entries but processes */
         if (pid > 0 && process_parent(pid) == self)
             kill(pid, SIGKILL);
     }
     closedir(proc);
 }
 
-/* One generation a round: the children of the dead become ours.  Goes on for as long as something
+/* One generation a round: the children of the dead become ours.  Continues as long as something
  * does not die (a process in the kernel, another user's); the gateway does not wait for that. */
 void tree_kill(struct tree *t)
 {

@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 #include <uv.h>
 
-#ifndef __has_feature /* clang's way to say what gcc has __SANITIZE_ADDRESS__ for */
+#ifndef __has_feature /* clang's equivalent of gcc's __SANITIZE_ADDRESS__ */
 #define __has_feature(name) 0
 #endif
 #if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
@@ -22,13 +22,13 @@
 struct chunk {
     unsigned n_used;
     unsigned longest;  /* no free run has more units */
-    char taken[UNITS]; /* 1 for each unit that is */
+    char taken[UNITS]; /* 1 for each unit in use */
 };
 _Static_assert(sizeof(struct chunk) <= UNIT, "the head of a chunk is its first unit");
 
 static uv_once_t once = UV_ONCE_INIT;
 static uv_mutex_t lock;
-static struct chunk *chunks[CHUNKS_MAX]; /* blocks are put into the first that has room */
+static struct chunk *chunks[CHUNKS_MAX]; /* blocks go into the first with room */
 static unsigned n_chunks;
 
 static void init(void)
@@ -41,7 +41,7 @@ static size_t units_of(size_t len)
     return (sizeof(struct block) + len + UNIT - 1) / UNIT;
 }
 
-/* A huge page begins at a multiple of its size: what is around it goes back. */
+/* A huge page begins at a multiple of its size: the memory around it is returned. */
 static struct chunk *chunk_new(void)
 {
     char *raw = mmap(NULL, 2 * (size_t)CHUNK_BYTES, PROT_READ | PROT_WRITE,
@@ -53,7 +53,7 @@ static struct chunk *chunk_new(void)
     if (before)
         munmap(raw, before);
     munmap(at + CHUNK_BYTES, CHUNK_BYTES - before);
-    (void)madvise(at, CHUNK_BYTES, MADV_HUGEPAGE); /* small ones do as well */
+    (void)madvise(at, CHUNK_BYTES, MADV_HUGEPAGE); /* small ones will do too */
     struct chunk *c = (struct chunk *)(void *)at;
     c->taken[0] = 1;
     c->n_used = 1;
@@ -62,7 +62,7 @@ static struct chunk *chunk_new(void)
     return c;
 }
 
-/* The first unit of a run of n that is free; 0 when there is none. */
+/* The first unit of a free run of n; 0 when there is none. */
 static size_t find_run(struct chunk *c, size_t n)
 {
     const char *free_at = c->taken, *end = c->taken + UNITS;
@@ -99,7 +99,7 @@ static void *slab_take(size_t n)
     return NULL;
 }
 
-/* The first chunk stays, so that a replay now and then does not have to ask for it. */
+/* The first chunk stays, so that an occasional replay does not have to ask for it. */
 static void drop_if_empty(struct chunk *c)
 {
     unsigned i = 0;

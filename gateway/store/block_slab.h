@@ -1,10 +1,10 @@
 /* block_slab -- memory for the blocks that a replay reads from the store.
  *
- * Shape:    chunks of 2 MiB, each a huge page where the system has such; a block takes a run of
- *           units in one of them.  A page that is touched for the first time costs more than the
- *           reading of what is put there, and a huge page is touched once for five hundred.
- * Thread:   any.  One for the process, as malloc is.
- * Owns:     at most BLOCK_SLAB_BYTES; what does not fit comes from the heap.
+ * Shape:    chunks of 2 MiB, each a huge page where the system has them; a block takes a run of
+ *           units in one of them.  Touching a page for the first time costs more than reading its
+ *           contents, and one touch of a huge page replaces five hundred.
+ * Thread:   any.  There is one for the process, like malloc.
+ * Owns:     at most BLOCK_SLAB_BYTES; blocks that do not fit come from the heap.
  * Errors:   NULL when there is no memory.
  */
 #ifndef GATEWAY_STORE_BLOCK_SLAB_H
@@ -14,9 +14,9 @@
 
 #define BLOCK_SLAB_BYTES (64u << 20)
 
-/* As block_new; given back by block_free. */
+/* Like block_new; block_free returns the memory. */
 struct block *block_slab_new(int64_t task_key, uint64_t first, uint64_t last, size_t len);
-/* What it has from the system now. */
+/* How much it has from the system now. */
 size_t block_slab_bytes(void);
 
 #endif

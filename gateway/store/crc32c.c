@@ -1,8 +1,8 @@
-/* Design.  The instruction takes 8 bytes in three cycles, but may begin one in each: so a long text
- * is summed as three lanes of LANE bytes side by side, which are joined afterwards.  To join is to
- * ask for the sum of a lane as if LANE zeros followed it, and that is linear: four look-ups, one
- * for each byte of the sum, in a table that is made at the start.  (Mark Adler's way; a
- * multiplication without carry would do as well, with one more instruction set to ask for.) */
+/* Design.  The instruction takes 8 bytes in three cycles, but one may begin in each cycle.  So a
+ * long text is summed as three lanes of LANE bytes side by side, which are joined afterwards.
+ * Joining needs the sum of a lane as if LANE zeros followed it, and that is linear: four look-ups,
+ * one for each byte of the sum, in a table that is made at the start. (Mark Adler's method; a
+ * carry-less multiplication would do as well, but depends on one more instruction set.) */
 #include "gateway/store/crc32c.h"
 
 #if defined(__x86_64__)
@@ -25,14 +25,14 @@
 #endif
 #endif
 
-#define POLYNOMIAL 0x82f63b78u /* its bits in reverse */
+#define POLYNOMIAL 0x82f63b78u /* its bits reversed */
 #define LANE 1024
 
 #ifdef BY_PROCESSOR
 static bool processor_can;
 #endif
 static uint32_t by_byte[256];
-static uint32_t past_lane[4][256]; /* each byte of a sum, as LANE zeros after it leave it */
+static uint32_t past_lane[4][256]; /* each byte of a sum, after LANE zeros */
 
 uint32_t crc32c_by_table(uint32_t crc, const void *bytes, size_t n)
 {
@@ -43,7 +43,7 @@ uint32_t crc32c_by_table(uint32_t crc, const void *bytes, size_t n)
     return ~crc;
 }
 
-/* A linear map of sums, as what it makes of each bit. */
+/* A linear map of sums, as the image of each bit. */
 static uint32_t map_of(const uint32_t map[32], uint32_t crc)
 {
     uint32_t to = 0;
@@ -52,7 +52,7 @@ static uint32_t map_of(const uint32_t map[32], uint32_t crc)
     return to;
 }
 
-/* To pass one zero is a map; done twice it passes two, and so on up to LANE. */
+/* Passing one zero is a map; applied twice it passes two zeros, and so on up to LANE. */
 static void make_past_lane(void)
 {
     uint32_t map[32], twice[32];
@@ -68,7 +68,7 @@ static void make_past_lane(void)
             past_lane[at][i] = map_of(map, i << 8 * at);
 }
 
-/* Before main, in some 20 us: nobody has to ask whether they are there. */
+/* Runs before main, in some 20 us: no caller has to check whether the tables exist. */
 __attribute__((constructor)) static void make_tables(void)
 {
     for (uint32_t i = 0; i < 256; i++) {

@@ -1,8 +1,8 @@
-/* crc32c -- the checksum of what the store keeps: CRC-32C (Castagnoli), as in RFC 3720, section
+/* crc32c -- the checksum of everything in the store: CRC-32C (Castagnoli), as in RFC 3720, section
  * 12.1.
  *
- * Shape:    one pure function.  The processor's own instruction where it has one (SSE 4.2, the CRC
- *           extension of ARMv8), else a table: the values are the same everywhere.
+ * Shape:    one pure function.  It uses the processor's own instruction if there is one (SSE 4.2,
+ *           the CRC extension of ARMv8), or a table: the values are the same everywhere.
  * Thread:   any.
  * Errors:   none.
  */
@@ -11,10 +11,10 @@
 
 #include "proto/base.h"
 
-/* crc: of the bytes before these, 0 for none; so a text may be summed piece by piece. */
+/* crc: the sum of the preceding bytes, 0 for none; so a text may be summed piece by piece. */
 uint32_t crc32c(uint32_t crc, const void *bytes, size_t n);
 
-/* For the test alone: the same by table, whatever the processor has. */
+/* Only for the test: the same by table, on any processor. */
 uint32_t crc32c_by_table(uint32_t crc, const void *bytes, size_t n);
 
 #endif

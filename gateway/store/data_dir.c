@@ -22,7 +22,7 @@ static const char *why_no_directory(const char *path)
 {
     struct stat st;
     if (stat(path, &st) == 0)
-        return S_ISDIR(st.st_mode) ? NULL : "is no directory";
+        return S_ISDIR(st.st_mode) ? NULL : "is not a directory";
     return errno == ENOENT ? "there is no such directory" : strerror(errno);
 }
 
@@ -62,7 +62,7 @@ void data_dir_leave(struct data_dir *d)
 
 /* --- for its owner alone ---------------------------------------------------------------------- */
 
-/* A store is in it, or nothing: so that nobody's home is closed by a wrong --data. */
+/* It contains a store, or nothing: a wrong --data must not close somebody's home directory. */
 static bool is_ours_alone(const char *path)
 {
     DIR *dir = opendir(path);

@@ -1,11 +1,10 @@
-/* What must hold of a database, looked at from beside.
+/* The invariants of a database, checked from outside.
  *
  * Design.  One read transaction.  Tasks, blocks and unsealed tails are walked together, in the
- * order of their task keys: of a task, blocks and then its tail must be dense (promise 1), begin no
+ * order of their task keys: a task's blocks and then its tail must be dense (promise 1), begin no
  * later than its first kept event, and end at its head.  A live task's record may be older than its
- * lines. And each row must be as it was written: without full, those alone that are short are
- * summed. SQL that only this file needs is written here, not in the table of store_sqlite_conn.c.
- * */
+ * lines.  And each row must be as it was written: without full, only short rows are summed.  SQL
+ * that only this file needs is written here, not in the table of store_sqlite_conn.c. */
 #include "gateway/store/store_check.h"
 
 #include <inttypes.h>
@@ -23,20 +22,20 @@ struct walk {
     struct store_check *out;
     struct sql_conn *conn;
     bool full;
-    struct sql_call blocks; /* stands at the first block that was not looked at */
+    struct sql_call blocks; /* at the first block that was not checked yet */
     bool has_block;
     struct sql_tails tails;
     size_t next_tail;
     int64_t now_ms;
 };
 
-/* The task at which the walk is, and what was found of its lines. */
+/* The walk's current task, and what its lines were found to be. */
 struct subject {
     int64_t key;
     char task_id[TASK_ID_LEN + 1];
     enum task_status status;
     uint64_t first, head;
-    uint64_t from, to; /* lines that are there; 0: none */
+    uint64_t from, to; /* existing lines; 0: none */
     bool has_hole;
     bool ends; /* full: the last line is a terminal event */
 };
@@ -52,7 +51,7 @@ static void fault(struct store_check *out, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    for (char *at = text; *at; at++) /* of damaged names there may be anything */
+    for (char *at = text; *at; at++) /* a damaged name may contain anything */
         *at = (unsigned char)*at < ' ' ? '?' : *at;
     buf_putf(&out->faults, "%s\n", text);
 }
@@ -96,8 +95,8 @@ static void put_uri(struct buf *out, const char *path)
     buf_puts(out, "?immutable=1");
 }
 
-/* What is still is opened without a lock and without a log, which would be made in the
- * directory. */
+/* A database that nobody uses is opened without a lock and without a log, which would be created in
+ * the directory. */
 static int open_beside(struct sql_conn *conn, const char *database, bool is_still)
 {
     if (!is_still)
@@ -123,12 +122,12 @@ static void check_line(struct walk *w, struct subject *t, uint64_t seq, struct s
     struct event_parts parts;
     if (!event_line_split(line, &parts) ||
         memcmp(line.p + sizeof(EVENT_PREFIX) - 1, t->task_id, TASK_ID_LEN) != 0)
-        fault(w->out, "task %s: event %" PRIu64 " is no line of it", t->task_id, seq);
+        fault(w->out, "task %s: event %" PRIu64 " is not a line of this task", t->task_id, seq);
     else if (parts.seq != seq)
         fault(w->out, "task %s: event %" PRIu64 " has the number %" PRIu64, t->task_id, seq,
               parts.seq);
     else if (t->ends)
-        fault(w->out, "task %s: event %" PRIu64 " comes behind its end", t->task_id, seq);
+        fault(w->out, "task %s: event %" PRIu64 " comes after its end", t->task_id, seq);
     else
         t->ends = event_is_terminal(parts.event);
 }
@@ -154,7 +153,7 @@ static void take_run(struct walk *w, struct subject *t, uint64_t first, uint64_t
                      struct str lines)
 {
     if (first == 0 || last < first) {
-        fault(w->out, "task %s: a block says that it is of the events %" PRIu64 " to %" PRIu64,
+        fault(w->out, "task %s: a block claims to hold the events %" PRIu64 " to %" PRIu64,
               t->task_id, first, last);
         return;
     }
@@ -162,7 +161,7 @@ static void take_run(struct walk *w, struct subject *t, uint64_t first, uint64_t
         fault(w->out, "task %s: the events %" PRIu64 " to %" PRIu64 " are missing", t->task_id,
               t->to + 1, first - 1);
     if (t->to && first <= t->to)
-        fault(w->out, "task %s: the events from %" PRIu64 " are there twice", t->task_id, first);
+        fault(w->out, "task %s: the events from %" PRIu64 " exist twice", t->task_id, first);
     t->has_hole = t->has_hole || (t->to && first != t->to + 1);
     if (!t->from)
         t->from = first;
@@ -172,8 +171,7 @@ static void take_run(struct walk *w, struct subject *t, uint64_t first, uint64_t
         check_lines(w, t, first, last, lines);
 }
 
-/* A block of which something is not as it was written: what it says of itself is no more to be
- * relied on. */
+/* A block that is not as it was written in some part: nothing that it says about itself counts. */
 static bool check_block(struct walk *w, const struct subject *t)
 {
     if (!w->full || sql_is_sound(&w->blocks, 0, 0, 3))
@@ -207,7 +205,7 @@ static void check_extent(struct walk *w, const struct subject *t)
     if (!t->to && t->first == t->head + 1)
         return; /* retention has removed all of it */
     if (!t->to) {
-        fault(w->out, "task %s: none of its %" PRIu64 " events is there", t->task_id, t->head);
+        fault(w->out, "task %s: none of its %" PRIu64 " events exists", t->task_id, t->head);
         return;
     }
     if (t->from > t->first)
@@ -220,9 +218,9 @@ static void check_extent(struct walk *w, const struct subject *t)
         fault(w->out, "task %s: it ended with event %" PRIu64 ", and has more, up to %" PRIu64,
               t->task_id, t->head, t->to);
     if (w->full && ended && t->to == t->head && !t->has_hole && !t->ends)
-        fault(w->out, "task %s: its last event is no end, though it has ended", t->task_id);
+        fault(w->out, "task %s: it has ended, but its last event is not terminal", t->task_id);
     if (w->full && !ended && t->ends)
-        fault(w->out, "task %s: its events have an end, though it is %s", t->task_id,
+        fault(w->out, "task %s: its events have an end, but it is %s", t->task_id,
               status_name(t->status));
 }
 
@@ -233,14 +231,14 @@ static void check_times(struct walk *w, const struct subject *t, const struct sq
     int64_t completed = sql_col_int(row, 8);
     bool ended = status_is_terminal(t->status);
     if (created <= 0 || created > w->now_ms + FUTURE_MS)
-        fault(w->out, "task %s: it was created at %" PRId64 ", which is no time before now",
+        fault(w->out, "task %s: it was created at %" PRId64 ", which is not in the past",
               t->task_id, created);
     if (t->status == STATUS_RUNNING && !started)
-        fault(w->out, "task %s: it runs and was never started", t->task_id);
+        fault(w->out, "task %s: it runs, but was never started", t->task_id);
     if (t->status == STATUS_PENDING && started)
-        fault(w->out, "task %s: it is pending and was started", t->task_id);
+        fault(w->out, "task %s: it is pending, but was started", t->task_id);
     if (ended != (completed != 0))
-        fault(w->out, "task %s: it is %s and has %s time of its end", t->task_id,
+        fault(w->out, "task %s: it is %s, but has %s time of its end", t->task_id,
               status_name(t->status), completed ? "a" : "no");
 }
 
@@ -261,8 +259,8 @@ static void check_task(struct walk *w, const struct sql_call *row)
     memcpy(t.task_id, id.p, TASK_ID_LEN);
     if (status < STATUS_PENDING || status > STATUS_CANCELLED || type < TYPE_CHAT ||
         type > TYPE_NOTICE) {
-        fault(w->out, "task %s: status %" PRId64 " or type %" PRId64 " is none", t.task_id, status,
-              type);
+        fault(w->out, "task %s: status %" PRId64 " or type %" PRId64 " is unknown", t.task_id,
+              status, type);
         return;
     }
     w->out->n_live += !status_is_terminal(t.status);
@@ -296,7 +294,7 @@ static void check_tasks(struct walk *w)
 
 /* --- the rest --------------------------------------------------------------------------------- */
 
-/* Each counts what must not be. */
+/* Each counts rows that must not exist. */
 static const struct {
     const char *text, *what;
 } counts[] = {
@@ -310,7 +308,7 @@ static const struct {
      "status < 2) AND task_key NOT IN (SELECT task_key FROM garbage)",
      "contexts belong to no live task"},
     {"SELECT count(*) FROM tasks WHERE task_key >= (SELECT next_key FROM marks)",
-     "tasks have a key that would be given again"},
+     "tasks have a key that would be assigned again"},
     {"SELECT count(*) FROM tasks WHERE task_id > (SELECT newest_id FROM marks)",
      "tasks have an id that is newer than the newest"},
     {"SELECT 1 - count(*) FROM marks", "rows of marks are missing"},
@@ -328,7 +326,7 @@ static void check_usage(struct walk *w)
         fault(w->out, "%" PRId64 " owners have more or less in the store than it counts", n);
 }
 
-/* Each gives a sentence for a row that is not as it was written; the blocks are looked at in the
+/* Each gives a sentence for a row that is not as it was written; blocks are checked during the
  * walk. */
 #define NOT_AS_WRITTEN " is not as it was written' FROM "
 #define WRONG(table, columns) table " WHERE crc IS NOT row_crc(" columns ")"
@@ -400,7 +398,7 @@ static void check_counts(struct walk *w)
         (void)ask_number(w, "SELECT count(*) FROM blocks", &w->out->n_blocks);
 }
 
-/* What SQLite finds by itself: a row "ok", or one for each fault. */
+/* SQLite's own check: a row "ok", or one for each fault. */
 static void check_pages(struct walk *w)
 {
     struct sql_call c =
@@ -424,8 +422,8 @@ static bool check_version(struct walk *w)
               ", and this program knows up to %d: a newer gateway wrote it",
               w->out->version, schema_version);
     else if (w->out->version <= 0)
-        fault(w->out, "the database is none of a gateway, or its first start was cut off");
-    return w->out->version == schema_version; /* an older one is brought up at the next start */
+        fault(w->out, "the database is not a gateway's, or its first start was interrupted");
+    return w->out->version == schema_version; /* an older one is migrated at the next start */
 }
 
 void store_check(const char *database, bool is_still, bool full, struct store_check *ret)
@@ -438,7 +436,7 @@ void store_check(const char *database, bool is_still, bool full, struct store_ch
         fault(ret, "the database cannot be opened: %s", conn.error);
     } else {
         (void)sql_conn_exec(&conn,
-                            "BEGIN"); /* what fails here fails below too, and is told there */
+                            "BEGIN"); /* a failure here also happens below, and is reported there */
         bool known = check_version(&w);
         check_pages(&w);
         if (known) {

@@ -11,7 +11,7 @@
 
 #include "proto/buf.h"
 
-/* SQLite's are 0x40000000 to 0x400001ff; no page of the database lies there. */
+/* SQLite locks 0x40000000 to 0x400001ff; no page of the database lies there. */
 #define LOCKED_BYTE 0x40000400
 #define TRIES 200
 #define PAUSE_NS 10000000
@@ -28,8 +28,8 @@ static int file_open(const char *dir, const char *name, int flags, char *ret_err
     return fd;
 }
 
-/* Both kinds belong to the open file, not to the process: closing another descriptor of it, or a
- * second attempt by this process, does not lose them. */
+/* Both kinds belong to the open file, not to the process: they survive when this process closes
+ * another descriptor of it, or tries a second time. */
 static bool lock_file(int fd, bool shared)
 {
     return flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0;
@@ -51,8 +51,8 @@ static void read_pid(int fd, char ret[32])
     ret[strcspn(ret, "\n")] = 0;
 }
 
-/* A gateway that was killed while it started a program: its child holds the locks until it has
- * become that program. */
+/* A gateway was killed while it started a program: its child holds the locks until it has become
+ * that program. */
 static bool owner_is_gone(int fd)
 {
     char pid[32];
@@ -79,7 +79,7 @@ static int write_pid(int fd, const char *dir, char *ret_error)
     return STORE_IO;
 }
 
-/* errno is the last lock's.  Whose lock file was deleted is not known by its number. */
+/* errno is the last lock's.  When the lock file was deleted, its owner's number is unknown. */
 static int say_why_not(int fd, const char *dir, char *ret_error)
 {
     char pid[32];

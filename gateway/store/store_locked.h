@@ -1,4 +1,4 @@
-/* store_locked -- a backend for one thread made fit for several: one lock around every call.
+/* store_locked -- lets several threads use a single-threaded backend: one lock around every call.
  *
  * Shape:    wraps the memory store, so that store_thread's writer and readers may share it.
  * Thread:   any.
@@ -11,6 +11,6 @@
 
 extern const struct store_ops store_locked_ops;
 
-void *store_locked_new(const struct store_ops *ops, void *store); /* what the ops take as store */
+void *store_locked_new(const struct store_ops *ops, void *store); /* passed to the ops as store */
 
 #endif

@@ -1,12 +1,12 @@
 /* Opening, closing, checkpoints.
  *
- * Checkpoints are off the commit path, in two stages: the WAL passes its limit (the hook that
- * SQLite calls after each commit counts its frames); the thread copies it with a connection of its
- * own, again and again until few frames are left, and syncs the database; then the writer, between
- * two commits (idle), copies those few, so that for once all is copied and the WAL begins anew.
- * The thread alone would never catch up, and the writer alone would stop commits for as long as a
- * disk takes to write all of it twice.  It waits for the thread where commits are faster than the
- * disk. */
+ * Checkpoints are off the commit path, in two stages.  When the WAL passes its limit (the hook that
+ * SQLite calls after each commit counts its frames), the thread copies it with a connection of its
+ * own, again and again until few frames are left, and syncs the database.  Then the writer, between
+ * two commits (idle), copies those few, so that for once everything is copied and the WAL begins
+ * anew.  The thread alone would never catch up, and the writer alone would stop commits for as long
+ * as a disk takes to write everything twice.  The writer waits for the thread where commits are
+ * faster than the disk. */
 #include "gateway/store/store_sqlite.h"
 
 #include <errno.h>
@@ -19,9 +19,9 @@
 
 #define PAGE_BYTES 4096
 #define WAL_BYTES (8u << 20)
-#define CHECKPOINT_PAUSE_NS 1000000000u /* behind one that failed */
+#define CHECKPOINT_PAUSE_NS 1000000000u /* after one that failed */
 #define LEFT_FRAMES 128                 /* few enough for the writer */
-#define PASSES_MAX 4                    /* of the thread, under commits that are faster than it */
+#define PASSES_MAX 4                    /* of the thread, while commits are faster than it */
 
 void store_note_error(struct store_sqlite *s, const struct sql_conn *conn)
 {
@@ -71,7 +71,7 @@ static int on_wal(void *arg, sqlite3 *db, const char *name, int frames)
     return SQLITE_OK;
 }
 
-/* False when it fails.  What it could not copy is copied the next time. */
+/* False when it fails.  Frames that it could not copy are copied the next time. */
 static bool checkpoint(struct store_sqlite *s, struct sql_conn *conn, uint64_t *ret_copied)
 {
     int copied = -1;
@@ -87,9 +87,9 @@ static bool checkpoint(struct store_sqlite *s, struct sql_conn *conn, uint64_t *
     return good;
 }
 
-/* SQLite syncs the database only behind a checkpoint that copied all: else the writer's would have
- * to wait until everything that the thread wrote is on the disk.  An error meets the writer's sync
- * as well. */
+/* SQLite syncs the database only after a checkpoint that copied everything: without this, the
+ * writer's would wait until everything that the thread wrote is on the disk.  The writer's sync
+ * gets any error as well. */
 static void sync_database(struct sql_conn *conn)
 {
     sqlite3_file *file = NULL;
@@ -98,7 +98,7 @@ static void sync_database(struct sql_conn *conn)
         (void)file->pMethods->xSync(file, SQLITE_SYNC_NORMAL | SQLITE_SYNC_DATAONLY);
 }
 
-/* No further where a reader, as one that checks or copies the store, holds an old state. */
+/* Stops where a reader, such as one that checks or copies the store, holds an old state. */
 static bool copy_most(struct store_sqlite *s)
 {
     for (int i = 0; i < PASSES_MAX; i++) {
@@ -115,8 +115,8 @@ static bool copy_most(struct store_sqlite *s)
     return true;
 }
 
-/* One that fails may have copied all but the last page, and the next one begins anew: they take a
- * fifth of the time of one disk at most. */
+/* A failed one may have copied all but the last page, and the next one begins anew: so they take a
+ * fifth of one disk's time at most. */
 static void put_off(struct store_sqlite *s, uint64_t began_ns)
 {
     uint64_t now = uv_hrtime();
@@ -146,7 +146,7 @@ static void run_checkpoints(void *arg)
     uv_mutex_unlock(&s->lock);
 }
 
-/* Where the last one failed, the log grows whether or not the writer waits for the next. */
+/* When the last one failed, the log grows whether or not the writer waits for the next. */
 static bool waits_for_checkpoint(const struct store_sqlite *s)
 {
     return s->checkpoint == CHECKPOINT_ASKED && !atomic_load(&s->checkpoints_fail) &&
@@ -179,7 +179,7 @@ static int dir_make(const char *dir, char *ret_error)
 {
     if (folders_make(dir))
         return data_dir_narrow(dir, ret_error) ? STORE_OK : STORE_IO;
-    snprintf(ret_error, STORE_ERROR_TEXT, "cannot make the data directory %.160s: %s", dir,
+    snprintf(ret_error, STORE_ERROR_TEXT, "cannot create the data directory %.160s: %s", dir,
              strerror(errno));
     return STORE_IO;
 }
@@ -188,7 +188,7 @@ static int dir_make(const char *dir, char *ret_error)
 
 static int configure(struct sql_conn *conn, bool power)
 {
-    /* secure_delete is on in Debian's build, and would write each page that is freed. */
+    /* Debian's build turns secure_delete on, which would write each freed page. */
     int status = sql_conn_exec(conn, "PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0;"
                                      "PRAGMA journal_size_limit = 33554432;"
                                      "PRAGMA secure_delete = OFF; PRAGMA cache_size = -8192;"
@@ -220,7 +220,7 @@ static int marks_read(struct store_sqlite *s)
     return status;
 }
 
-/* A connection that has read nothing yet does not know of the WAL, and its checkpoints do
+/* A connection that has read nothing yet does not know about the WAL, and its checkpoints do
  * nothing. */
 static int checkpointer_open(struct store_sqlite *s)
 {
@@ -318,7 +318,7 @@ static void *sqlite_reader_open(void *store)
     struct store_sqlite *s = store;
     struct sql_reader *r = xcalloc(sizeof *r);
     r->store = s;
-    /* A small page cache: what is read often, blocks, is kept by core. */
+    /* A small page cache: core keeps what is read often, blocks. */
     if (sql_conn_open(&r->conn, s->path, true) == STORE_OK &&
         sql_conn_exec(&r->conn, "PRAGMA cache_size = -512") == STORE_OK)
         return r;

@@ -4,9 +4,9 @@
 
 #include "gateway/store/store_sqlite_private.h"
 
-#define BUSY_MS 3000 /* an operator's shell that writes for a moment is waited for (F38) */
+#define BUSY_MS 3000 /* how long to wait for an operator's shell that writes (F38) */
 
-/* A task's values, as parameters by name: SQLite numbers them in the order of their first use. */
+/* A task's values, as parameters by name: SQLite numbers them by first use. */
 #define VALUE(name) ", :" #name
 #define VALUE_OF(type, name) VALUE(name)
 #define FIXED_VALUES \
@@ -15,10 +15,10 @@
 #define LONG_VALUES TASK_LONG_TEXTS(VALUE)
 #define INPUT_VALUES TASK_INPUT_TEXTS(VALUE)
 
-/* What changes a row that was damaged leaves its checksum wrong. */
+/* A change to a damaged row leaves its checksum wrong. */
 #define CRC_IF_SOUND(crc, old, new) \
     crc " = CASE WHEN " crc " IS row_crc(" old ") THEN row_crc(" new ") ELSE " crc " END"
-/* Of a state in which some columns change: "1 AS acked". */
+/* For a state in which some columns change: "1 AS acked". */
 #define STATE_CRC(changes)                                                         \
     "state_crc = CASE WHEN state_crc IS row_crc(task_key" SQL_TASK_STATE ") THEN " \
     "(SELECT row_crc(task_key" SQL_TASK_STATE ") FROM (SELECT " changes ")) "      \
@@ -33,7 +33,7 @@
     "ON CONFLICT (task_key) DO UPDATE SET keeps_record = 0, " CRC_IF_SOUND( \
         "crc", "task_key, owner, keeps_record", "task_key, owner, 0")
 
-/* How the reader takes a task: ROW_… in store_sqlite_read.c. */
+/* A task in the order of the reader: ROW_… in store_sqlite_read.c. */
 #define OF_TASK(name) ", t." #name
 #define OF_TASK_N(type, name) OF_TASK(name)
 #define OF_INPUT(name) ", i." #name
@@ -55,7 +55,7 @@
 #define WITH_INPUT SQL_WITH_INPUT
 #define WITH_CONTEXT "LEFT JOIN contexts x ON x.task_key = t.task_key "
 #define IN_CONVERSATION "t.owner = ?1 AND t.conversation_id = ?2 AND t.task_id < ?3"
-/* Of type chat and notice alone, when the parameter is 1. */
+/* Only types chat and notice, when the parameter is 1. */
 #define TURNS(parameter) " AND (" parameter " = 0 OR t.type IN (0, 3))"
 #define NEWEST_FIRST " ORDER BY t.task_id DESC"
 #define CONVERSATION                                                                 \
@@ -64,7 +64,7 @@
     "(SELECT count(*) FROM tasks t INDEXED BY tasks_live_in WHERE t.status < 2 "     \
     "AND t.owner = c.owner AND t.conversation_id = c.conversation_id) FROM conversations c "
 
-/* What a conversation becomes by STMT_CONVERSATION_SET. */
+/* The effect of STMT_CONVERSATION_SET on a conversation. */
 #define SET_TITLE "CASE WHEN ?6 THEN coalesce(?3, title) ELSE coalesce(title, ?3) END"
 #define SET_AGENT "coalesce(?4, agent)"
 #define SET_UPDATED "CASE WHEN ?5 THEN ?5 ELSE updated_at END"
@@ -199,7 +199,8 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_JOURNAL_PUT] = "INSERT INTO journal (row, bytes, crc) VALUES (" SUMMED("?1,?2") ")",
     [STMT_JOURNAL_CUT] = "DELETE FROM journal WHERE row < ?",
     [STMT_JOURNAL_ROWS] = "SELECT row, bytes, crc FROM journal ORDER BY row",
-    /* The last line that is in blocks, or was: removed events are as dead to the journal. */
+    /* The last line that is or was in blocks: for the journal, removed events are as dead as
+     * those. */
     [STMT_SEALED] = "SELECT max(first - 1, coalesce((SELECT last FROM blocks WHERE task_key = ?1 "
                     "ORDER BY first DESC LIMIT 1), 0)) FROM tasks WHERE task_key = ?1",
 
@@ -235,7 +236,7 @@ static const char *const sql[STMT_COUNT] = {
     "(SELECT updated_at, conversation_id FROM conversations "
     "WHERE owner = ?1 AND conversation_id = ?2) "
     "ORDER BY c.updated_at DESC, c.conversation_id DESC",
-    /* What was removed is gone at once, also while its blocks wait to be collected. */
+    /* Removed events disappear at once, even while their blocks wait to be collected. */
     [STMT_ASK_BLOCKS] =
         "SELECT rowid, first, last, length(bytes), crc FROM blocks WHERE task_key = ?1 AND last > ?2 AND first >= "
         "coalesce((SELECT first FROM blocks WHERE task_key = ?1 AND first <= ?2 + 1 "
@@ -337,7 +338,7 @@ struct sql_call sql_begin(struct sql_conn *conn, enum stmt stmt)
     return c;
 }
 
-/* All bound memory outlives the call: it is static to SQLite. */
+/* All bound memory outlives the call, so it is static to SQLite. */
 void sql_text(struct sql_call *c, struct str s)
 {
     c->at++;
@@ -355,7 +356,7 @@ void sql_blob(struct sql_call *c, struct str s)
 
 void sql_last(struct sql_call *c)
 {
-    sql_blob(c, STR("")); /* any blob is behind any text */
+    sql_blob(c, STR("")); /* any blob sorts after any text */
 }
 
 void sql_int(struct sql_call *c, int64_t n)
@@ -383,7 +384,7 @@ int sql_end(struct sql_call *c)
 {
     bool good = c->rc == SQLITE_OK || c->rc == SQLITE_ROW || c->rc == SQLITE_DONE;
     int status = good ? STORE_OK : sql_conn_failed(c->conn, c->rc);
-    sqlite3_reset(c->stmt); /* tells the step's error again, which is noted already */
+    sqlite3_reset(c->stmt); /* repeats the step's error, which is noted already */
     return status;
 }
 

@@ -1,5 +1,5 @@
-/* Checksums of rows: the cells one after the other, each as its type, a number of 8 bytes (an
- * integer, the bits of a double, or how many bytes follow), and its bytes. */
+/* Checksums of rows: the cells in order, each as its type, a number of 8 bytes (an integer, the
+ * bits of a double, or how many bytes follow), and its bytes. */
 #include <stdarg.h>
 #include <stdio.h>
 

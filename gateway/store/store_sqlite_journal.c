@@ -1,21 +1,21 @@
 /* The journal: every line is appended here once, in the order of commits, and stays until a block
  * holds it (or its task is deleted).
  *
- * Design.  One row holds the lines of one commit, whatever tasks they belong to, so that a commit
- * costs one insertion at the end of one b-tree; a row beyond ROW_BYTES is followed by another.
- * Rows are numbered by us, upwards, and there is no index: what a start needs, it finds by reading
- * all. A row that is not as it was written (its checksum says so) is refused, for nobody knows
- * whose lines it had.
+ * Design.  One row holds the lines of one commit, from any number of tasks, so that a commit costs
+ * one insertion at the end of one b-tree; a row beyond ROW_BYTES is followed by another.  The store
+ * numbers the rows, upwards, and there is no index: a start finds what it needs by reading all of
+ * them.  A row that is not as it was written (its checksum says so) is refused, because nobody
+ * knows whose lines it had.
  *
  *   row    := entry*
  *   entry  := task_key, first, last - first, length (each a varint), then length bytes of lines
  *
- * An entry is live while its task exists, and neither a block nor what was removed reaches its last
- * line.  The writer keeps the number of the oldest row with live entries for each task that has any
- * (struct tail), in a list that is by itself in the order of those numbers, since a tail that is
- * new has lines in the newest row.  All rows below the first of that list are dead: once there are
- * some, a commit deletes them, a bounded number.  A task that is silent pins the journal; core
- * seals such tails by age.
+ * An entry is live while its task exists, and neither a block nor a removal reaches its last line.
+ * For each task with live entries the writer keeps the number of the oldest row that has some
+ * (struct tail), in a list that is always in the order of those numbers, because a new tail has its
+ * lines in the newest row.  All rows below the first of that list are dead: once there are some, a
+ * commit deletes them, a bounded number.  A silent task pins the journal; core seals such tails by
+ * age.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,19 +24,18 @@
 #include "proto/varint.h"
 
 #define ROW_BYTES 65536
-#define CUT_ROWS \
-    32 /* dead rows that are worth a deletion, and what one may take beyond 3 x its own */
+#define CUT_ROWS 32 /* dead rows worth a deletion; one takes these and 3 x its own */
 
 struct tail {
     struct map_node node;
     struct list at;
     int64_t task_key;
-    int64_t row; /* the oldest that holds live lines of it */
+    int64_t row; /* the oldest row with live lines of it */
 };
 
 struct tail_change {
     int64_t task_key;
-    int64_t row; /* where lines went; 0: those so far are dead */
+    int64_t row; /* the row of the last lines; 0: those so far are dead */
 };
 
 static const uint64_t secret[2] = {0x686f6c6466617374, 1}; /* keys are ours: nobody can aim */
@@ -79,10 +78,10 @@ static bool take_entry(struct str *from, struct entry *ret)
 
 /* --- scanning --------------------------------------------------------------------------------- */
 
-/* What a scan finds of one task. */
+/* The result of a scan for one task. */
 struct found {
     struct map_node node;
-    struct list at; /* in order of the first live row; only with live lines */
+    struct list at; /* in order of the first live row; only if there are live lines */
     int64_t task_key;
     int64_t row;
     bool exists;
@@ -146,8 +145,7 @@ static int scan_entry(struct scan *scan, int64_t row, const struct entry *e)
     return STORE_OK;
 }
 
-/* Whose lines it had, the row alone knew: the first entry is told, if it can still be read as one.
- * */
+/* Only the row knew whose lines it had: this names the first entry, if that can still be read. */
 static int row_damaged(struct scan *scan, int64_t row, struct str bytes)
 {
     struct entry e;
@@ -227,7 +225,7 @@ static int tails_fill(struct scan *scan, struct sql_tails *t)
             return STORE_IO;
         if (f->bytes.len)
             memcpy(b->bytes, f->bytes.bytes, f->bytes.len);
-        buf_done(&f->bytes); /* so that all is there twice for one task at a time only */
+        buf_done(&f->bytes); /* so that only one task at a time exists twice */
         t->at[t->n++] = b;
     }
     qsort(t->at, t->n, sizeof(struct block *), by_task_key);
@@ -363,7 +361,7 @@ void sqlite_journal_drop(struct sqlite_journal *j, int64_t task_key)
     change_put(j, task_key, 0);
 }
 
-/* Goes by what is committed: rows that die in this transaction go in a later one. */
+/* Works from the committed state: rows that die in this transaction go in a later one. */
 static int cut(struct sqlite_journal *j)
 {
     int64_t to = j->first_row + 3 * (j->batch_row - j->next_row) + CUT_ROWS;
@@ -398,7 +396,7 @@ void sqlite_journal_commit(struct sqlite_journal *j)
     }
     j->next_row = j->batch_row;
     j->first_row = j->cut_to;
-    sqlite_journal_rollback(j); /* begins anew from here */
+    sqlite_journal_rollback(j); /* starts anew from here */
 }
 
 void sqlite_journal_rollback(struct sqlite_journal *j)

@@ -1,5 +1,4 @@
-/* Answers that are lines: blocks, inboxes, tails.  None is given before its checksum was looked at.
- * */
+/* Answers that are lines: blocks, inboxes, tails.  Each is checked against its checksum first. */
 #include <inttypes.h>
 
 #include "gateway/store/block_slab.h"
@@ -47,8 +46,8 @@ static bool block_is_sound(const struct block *b, int64_t crc)
     return crc == sql_crc_blob(sum, b->bytes, b->len);
 }
 
-/* A block's bytes go from SQLite's pages to where they stay: as a column they would be put together
- * elsewhere first, also for a row that has no room. */
+/* Copies a block's bytes from SQLite's pages directly to their final place: as a column they would
+ * be assembled elsewhere first, even for a row that has no room. */
 static int read_block(struct sql_reader *r, sqlite3_blob **blob, const struct query *q,
                       const struct sql_call *row, struct block **ret)
 {
@@ -56,7 +55,7 @@ static int read_block(struct sql_reader *r, sqlite3_blob **blob, const struct qu
     int rc = *blob ? sqlite3_blob_reopen(*blob, id)
                    : sqlite3_blob_open(r->conn.db, "main", "blocks", "bytes", id, 0, blob);
     if (rc == SQLITE_ERROR)
-        return sql_conn_damaged(&r->conn, "a block of the task with key %" PRId64 " is no blob",
+        return sql_conn_damaged(&r->conn, "a block of the task with key %" PRId64 " is not a blob",
                                 q->task_key);
     if (rc != SQLITE_OK)
         return sql_conn_failed(&r->conn, rc);
@@ -101,7 +100,7 @@ static int list_blocks(struct sql_reader *r, struct sql_call *c, const struct qu
         if (status == STORE_OK)
             answer_add_block(ret, b);
     }
-    sqlite3_blob_close(blob); /* tells again what is noted already */
+    sqlite3_blob_close(blob); /* repeats what is noted already */
     int end = sql_end(c);
     return status < 0 ? status : end;
 }
@@ -113,7 +112,7 @@ int sqlite_ask_blocks(struct sql_reader *r, const struct query *q, struct answer
     sql_int(&c, (int64_t)q->after);
     int status = list_blocks(r, &c, q, ret);
     if (status == STORE_CORRUPT && ret->n_blocks > 0) {
-        ret->more = true; /* what is in front of the damage is served; who goes on meets it */
+        ret->more = true; /* blocks before the damage are served; the next query meets it */
         status = STORE_OK;
     }
     return status;
@@ -129,8 +128,8 @@ static int data_version(struct sql_reader *r, int64_t *ret)
     return sql_end(&c);
 }
 
-/* The journal has no index: the first page reads all of it, the next ones take from what was read
- * as long as nothing was committed since. */
+/* The journal has no index: the first page reads all of it, and the next ones reuse that as long as
+ * nothing was committed since. */
 static int tails_refresh(struct sql_reader *r)
 {
     int64_t version = 0;

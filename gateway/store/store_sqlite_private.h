@@ -1,7 +1,7 @@
-/* store_sqlite_private -- what the parts of the SQLite store share; nobody else includes it.
+/* store_sqlite_private -- what the parts of the SQLite store share; no other file includes it.
  *
  * Shape:    sql_conn is a connection with its prepared statements (store_sqlite_conn.c holds the
- *           table of all SQL); sql_call is one use of a statement; journal is the unsealed lines
+ *           table of all SQL); sql_call is one use of a statement; journal holds the unsealed lines
  *           (store_sqlite_journal.c).
  * Thread:   a sql_conn and all on it: one at a time.
  * Errors:   enum store_error, mapped from SQLite's in one place, sql_conn_failed.
@@ -111,16 +111,16 @@ enum stmt {
 struct sql_conn {
     sqlite3 *db;
     sqlite3_stmt *stmts[STMT_COUNT]; /* NULL until first used */
-    char error[STORE_ERROR_TEXT];    /* what SQLite said of the last failure */
+    char error[STORE_ERROR_TEXT];    /* SQLite's message for the last failure */
 };
 
 int sql_conn_open(struct sql_conn *conn, const char *path, bool read_only);
-void sql_conn_close(struct sql_conn *conn); /* zeroed is fine */
+void sql_conn_close(struct sql_conn *conn); /* a zeroed one is allowed */
 int sql_conn_exec(struct sql_conn *conn, const char *script);
-int sql_conn_failed(struct sql_conn *conn, int rc); /* notes what SQLite says; what rc means */
+int sql_conn_failed(struct sql_conn *conn, int rc); /* SQLite's message; what rc means */
 
 /* One use of a statement: begin, bind in order, step or run, end.  After a failure the rest does
- * nothing, and end (or run) tells. */
+ * nothing, and end (or run) returns it. */
 struct sql_call {
     struct sql_conn *conn;
     sqlite3_stmt *stmt;
@@ -129,16 +129,16 @@ struct sql_call {
 };
 
 struct sql_call sql_begin(struct sql_conn *conn, enum stmt stmt);
-void sql_text(struct sql_call *c, struct str s); /* absent is NULL */
+void sql_text(struct sql_call *c, struct str s); /* absent becomes NULL */
 void sql_blob(struct sql_call *c, struct str s);
 void sql_int(struct sql_call *c, int64_t n);
 void sql_real(struct sql_call *c, double n);
-void sql_last(struct sql_call *c); /* sorts behind every text */
+void sql_last(struct sql_call *c); /* sorts after every text */
 bool sql_step(struct sql_call *c); /* true for a row */
 int sql_end(struct sql_call *c);
 int sql_run(struct sql_call *c); /* all steps, and end */
 
-/* Columns of the row at which a call stands; valid until the next step. */
+/* Columns of a call's current row; valid until the next step. */
 struct str sql_col(const struct sql_call *c, int column); /* text or blob */
 int64_t sql_col_int(const struct sql_call *c, int column);
 
@@ -150,32 +150,32 @@ static inline int sql_run_plain(struct sql_conn *conn, enum stmt stmt)
 
 /* --- checksums -------------------------------------------------------------------------------- */
 
-/* Each row has the CRC-32C of its cells, with their types and lengths, and of what names it: so
- * that a row that lies in another's place is as wrong as one of which a bit has changed.  SQL calls
- * it row_crc(…); nothing in the schema does, so any shell can read the database.  Rows that are
- * there and are not as they were written are damage (STORE_CORRUPT). */
+/* Each row has the CRC-32C of its cells, with their types and lengths, and of its key, so that a
+ * row in another's place is as wrong as one with a changed bit.  SQL calls it row_crc(…); nothing
+ * in the schema does, so any shell can read the database.  A row that exists but is not as it was
+ * written is damage (STORE_CORRUPT). */
 uint32_t sql_crc_int(uint32_t crc, int64_t n);
 uint32_t sql_crc_blob(uint32_t crc, const void *bytes, size_t n);
 uint32_t sql_row_crc(const struct sql_call *c, uint32_t crc, int from,
                      int to); /* of columns, both included */
-/* Whether the column after these has their sum, which crc begins. */
+/* Whether the column after these holds their sum, which starts from crc. */
 bool sql_is_sound(const struct sql_call *c, uint32_t crc, int from, int to);
-/* Says what is damaged, and returns STORE_CORRUPT. */
+/* Notes what is damaged, and returns STORE_CORRUPT. */
 int sql_conn_damaged(struct sql_conn *conn, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 int sql_crc_register(sqlite3 *db); /* row_crc, for this connection; SQLite's code */
 
 /* --- schema ----------------------------------------------------------------------------------- */
 
-/* Of a task's row, in the order in which the reader takes them and the writer binds them.  Each of
- * the three groups has a checksum of its own: the first is never written again, the second is read
- * by lists, and the third, which is long, is not: they never touch the overflow pages it lies in.
- * All three cover the task's key. */
+/* The columns of a task's row, in the order in which the reader takes them and the writer binds
+ * them.  Each of the three groups has its own checksum: the first is never written again; lists
+ * read the second; the third is long, and lists do not read it, so they never touch its overflow
+ * pages.  All three cover the task's key. */
 #define SQL_NAME(name) ", " #name
 #define SQL_NAME_OF(type, name) SQL_NAME(name)
 #define SQL_TASK_FIXED \
     "task_key" TASK_FIXED_NUMBERS(SQL_NAME_OF) TASK_NAMES(SQL_NAME) TASK_FIXED_TEXTS(SQL_NAME)
-/* These follow others: each begins with a comma. */
+/* These follow other columns: each begins with a comma. */
 #define SQL_TASK_STATE TASK_STATE_NUMBERS(SQL_NAME_OF, SQL_NAME) TASK_STATE_TEXTS(SQL_NAME)
 #define SQL_TASK_LONG TASK_LONG_TEXTS(SQL_NAME)
 #define SQL_TASK_INPUT TASK_INPUT_TEXTS(SQL_NAME)
@@ -187,18 +187,18 @@ int sql_crc_register(sqlite3 *db); /* row_crc, for this connection; SQLite's cod
         "i.metadata") " + " SQL_BYTES("t.result") " + " SQL_BYTES("t.undelivered") " + " SQL_BYTES("t.answers") ")"
 _Static_assert(TASK_ROW_BYTES == 1024 && TYPE_CHAT == 0 && TYPE_NOTICE == 3,
                "SQL_TASK_COST has them");
-/* Rows of owner, bytes: what each owner has, in parts; reads the size of every block. */
+/* Rows of owner, bytes: each owner's usage, in parts; reads the size of every block. */
 #define SQL_USAGE_PARTS                                                                            \
     "SELECT t.owner AS owner, " SQL_TASK_COST " AS bytes FROM tasks t" SQL_WITH_INPUT              \
     "WHERE t.status >= 2 UNION ALL SELECT t.owner, length(b.bytes) FROM tasks t JOIN blocks b ON " \
     "b.task_key = t.task_key WHERE t.task_key NOT IN (SELECT task_key FROM garbage) UNION ALL "    \
     "SELECT g.owner, length(b.bytes) FROM garbage g JOIN blocks b ON b.task_key = g.task_key "     \
     "WHERE g.owner IS NOT NULL"
-/* What the checksum of a conversation is of. */
+/* The columns under a conversation's checksum. */
 #define SQL_CONVERSATION "owner, conversation_id, title, agent, updated_at, notices, unlisted"
 #define SQL_WITH_INPUT " LEFT JOIN inputs i ON i.task_key = t.task_key "
 
-/* Brings the database to version n by scripts[version..n-1], each in a transaction of its own. */
+/* Brings the database to version n by scripts[version..n-1], each in its own transaction. */
 int sql_schema_migrate(struct sql_conn *conn, const char *const *scripts, int n,
                        char ret_error[STORE_ERROR_TEXT]);
 extern const char *const schema_scripts[];
@@ -209,11 +209,11 @@ extern const int schema_version;
 struct sqlite_journal {
     struct sql_conn *conn;
     struct map tails;            /* tasks with unsealed lines, by key */
-    struct list order;           /* the same, the oldest row first */
+    struct list order;           /* the same, oldest row first */
     int64_t first_row, next_row; /* rows that may exist: first_row .. next_row - 1 */
 
-    /* Of the transaction under way; undone by sqlite_journal_rollback, taken over by
-     * sqlite_journal_commit. */
+    /* The current transaction's state; sqlite_journal_rollback undoes it, sqlite_journal_commit
+     * keeps it. */
     int64_t batch_row; /* id of the row being filled */
     struct buf row;
     int64_t cut_to;
@@ -228,11 +228,11 @@ int sqlite_journal_lines(struct sqlite_journal *j, int64_t task_key, uint64_t fi
                          struct str bytes);
 void sqlite_journal_drop(struct sqlite_journal *j,
                          int64_t task_key);          /* the task's lines so far are dead */
-int sqlite_journal_finish(struct sqlite_journal *j); /* the last thing before COMMIT */
+int sqlite_journal_finish(struct sqlite_journal *j); /* the last step before COMMIT */
 void sqlite_journal_commit(struct sqlite_journal *j);
 void sqlite_journal_rollback(struct sqlite_journal *j);
 
-/* All unsealed lines, as a reader finds them: one block per task, by key. */
+/* All unsealed lines in a reader's view: one block per task, by key. */
 struct sql_tails {
     struct block **at;
     size_t n;
@@ -247,32 +247,32 @@ enum checkpoint { CHECKPOINT_NONE, CHECKPOINT_ASKED, CHECKPOINT_READY, CHECKPOIN
 struct store_sqlite {
     struct sql_conn writer;
     struct sqlite_journal journal;
-    struct store_start marks, new_marks; /* as committed; as of the transaction under way */
-    bool deletes;                        /* the transaction under way deletes tasks */
+    struct store_start marks, new_marks; /* as committed; as in the current transaction */
+    bool deletes;                        /* the current transaction deletes tasks */
     bool has_garbage;
-    char *path; /* of the database */
+    char *path; /* the database's */
     struct store_lock held;
 
     size_t wal_limit; /* frames */
     _Atomic uint64_t wal_frames, checkpoint_failures;
     atomic_bool checkpoints_fail; /* the last one did */
-    uint64_t checkpoint_pause_ns; /* at least, behind one that failed */
+    uint64_t checkpoint_pause_ns; /* minimum, after one that failed */
 
-    uv_mutex_t lock;        /* of what follows */
-    uv_cond_t wake, copied; /* of the thread; of the writer that waits for it */
+    uv_mutex_t lock;        /* for the members below */
+    uv_cond_t wake, copied; /* the thread's; the writer's, when it waits for the thread */
     enum checkpoint checkpoint;
     uint64_t checkpoint_not_before; /* by uv_hrtime */
     bool has_thread;
     uv_thread_t thread;
-    struct sql_conn checkpointer; /* of the thread, as is the next */
-    uint64_t copied_frames;       /* of the WAL, by the last checkpoint */
+    struct sql_conn checkpointer; /* the thread's, like the next */
+    uint64_t copied_frames;       /* in the WAL, according to the last checkpoint */
     char error[STORE_ERROR_TEXT];
 };
 
 struct sql_reader {
     struct sql_conn conn;
     struct store_sqlite *store;
-    struct sql_tails tails; /* of the last QUERY_TAILS, for its next page */
+    struct sql_tails tails; /* the last QUERY_TAILS, for its next page */
     int64_t tails_version;
 };
 
@@ -282,11 +282,11 @@ void store_note_error(struct store_sqlite *s, const struct sql_conn *conn);
 int sqlite_commit(void *store, const struct batch *batch);
 void sqlite_roll_back(struct store_sqlite *s);
 
-/* store_sqlite_retention.c: inside a transaction, but for usage_mend and collect_garbage. */
+/* store_sqlite_retention.c: inside a transaction, except for usage_mend and collect_garbage. */
 int sqlite_usage_ended(struct store_sqlite *s,
                        int64_t task_key); /* its record counts from now on */
-int sqlite_usage_forget(struct store_sqlite *s, int64_t task_key); /* it does not, if it did */
-int sqlite_usage_mend(struct store_sqlite *s); /* at the start: counts anew what is damaged */
+int sqlite_usage_forget(struct store_sqlite *s, int64_t task_key); /* no longer, if it did */
+int sqlite_usage_mend(struct store_sqlite *s); /* at the start: recounts what is damaged */
 int sqlite_usage_sealed(struct store_sqlite *s, int64_t task_key, size_t bytes);
 int sqlite_events_remove(struct store_sqlite *s, const struct op *op);
 int sqlite_task_remove(struct store_sqlite *s, const struct op *op);

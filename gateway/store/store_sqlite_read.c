@@ -7,7 +7,7 @@
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-/* Where a task's columns are (FULL, BRIEF, ENDED and LIVE of store_sqlite_conn.c). */
+/* The positions of a task's columns (FULL, BRIEF, ENDED and LIVE of store_sqlite_conn.c). */
 #define N(type, name) ROW_##name,
 #define T(name) ROW_##name,
 enum {
@@ -17,8 +17,8 @@ enum {
     TASK_LONG_TEXTS(T) ROW_LONG_CRC,
     TASK_INPUT_TEXTS(T) ROW_INPUT_CRC,
     ROW_IS_FULL,
-    ROW_MORE,    /* of LIVE the last line in blocks, of ENDED the bytes of its events */
-    ROW_CONTEXT, /* of LIVE alone */
+    ROW_MORE,    /* in LIVE the last line in blocks, in ENDED its events' bytes */
+    ROW_CONTEXT, /* only in LIVE */
     ROW_CONTEXT_CRC
 };
 #undef N
@@ -81,7 +81,7 @@ static bool is_null(const struct sql_call *c, int column)
     return sqlite3_column_type(c->stmt, column) == SQLITE_NULL;
 }
 
-/* No input has no row, and no checksum. */
+/* A task without input has no row, and no checksum. */
 static bool input_is_sound(const struct sql_call *c, uint32_t key)
 {
     if (is_null(c, ROW_input) && is_null(c, ROW_metadata))
@@ -102,7 +102,7 @@ static bool task_is_sound(const struct sql_call *c, const struct task_record *t)
            (unsigned)t->state.error <= TASK_INTERNAL;
 }
 
-/* For an answer that goes on without it. */
+/* For an answer that continues without it. */
 static void tell_damage(const struct sql_conn *conn)
 {
     log_event_limited(LEVEL_ERROR, "store", "reads_fail", LOG_TEXT("why", conn->error));
@@ -110,8 +110,7 @@ static void tell_damage(const struct sql_conn *conn)
 
 /* --- lists ------------------------------------------------------------------------------------ */
 
-/* What is removed in time is asked for again and again, for all owners: one damaged record must not
- * end that. */
+/* Retention asks again and again, for all owners: one damaged record must not end that. */
 static bool leaves_out_damage(const struct query *q)
 {
     return q->kind == QUERY_EXPIRED || q->kind == QUERY_OLDEST || q->kind == QUERY_OLDEST_EVENTS ||
@@ -210,7 +209,7 @@ static int ask_task(struct sql_reader *r, const struct query *q, struct answer *
     return one_task(&c, ret);
 }
 
-/* The task that a damaged key names may be another's. */
+/* The task that a damaged key names may be another one's. */
 static int look_at_key(struct sql_reader *r, const struct query *q)
 {
     struct sql_call c = sql_begin(&r->conn, STMT_ASK_KEY_ROW);
@@ -360,7 +359,7 @@ static int ask_ended(struct sql_reader *r, const struct query *q, struct answer 
     return list_tasks(&c, q, ret);
 }
 
-/* Rows of owner, number, checksum; of all owners there is none. */
+/* Rows of owner, number, checksum; the row for all owners does not exist. */
 static bool owner_is_sound(const struct sql_call *c)
 {
     return is_null(c, 0) || sql_is_sound(c, 0, 0, 1);
@@ -372,7 +371,7 @@ static int list_owners(struct sql_call *c, const struct query *q, struct answer 
     while (sql_step(c)) {
         struct str owner = sql_col(c, 0);
         if (!owner_is_sound(c)) {
-            (void)sql_conn_damaged(c->conn, "what is kept of owner %.*s is not as it was written",
+            (void)sql_conn_damaged(c->conn, "the data of owner %.*s is not as it was written",
                                    (int)owner.n, owner.p ? owner.p : "");
             tell_damage(c->conn);
             if (leaves_out_damage(q))
@@ -400,7 +399,7 @@ static int ask_usage(struct sql_reader *r, const struct query *q, struct answer 
     return list_owners(&c, q, ret);
 }
 
-/* Behind an owner, or all of them. */
+/* Owners after before, or all of them. */
 static void sql_behind(struct sql_call *c, struct str before)
 {
     sql_text(c, before.p ? before : STR(""));

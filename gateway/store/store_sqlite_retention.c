@@ -1,14 +1,14 @@
-/* What goes, and what owners have (core/store.h, TASK_ROW_BYTES).
+/* Removals, and owners' usage (core/store.h, TASK_ROW_BYTES).
  *
- * A removal takes the rows that make a task known at once, so that no look-up finds it; its blocks,
- * input and inbox, which may be large, are named in garbage and go in pieces between commits.  The
- * table usage follows in the same transactions: events that retention removes are subtracted with
- * the op, whose sender was told their size by a reader; those of a deleted conversation as they are
- * collected, for which garbage names the owner. */
+ * A removal deletes the rows that make a task known at once, so that no look-up finds it; its
+ * blocks, input and inbox, which may be large, are named in garbage and removed in pieces between
+ * commits.  The table usage changes in the same transactions: for events that retention removes,
+ * their size, which a reader had reported, is subtracted with the op; for those of a deleted
+ * conversation, as they are collected, for which garbage names the owner. */
 #include "gateway/base/log.h"
 #include "gateway/store/store_sqlite_private.h"
 
-#define GARBAGE_BLOCKS 64 /* removed in one go */
+#define GARBAGE_BLOCKS 64 /* removed at once */
 #define GARBAGE_TASKS 64
 
 /* --- usage ------------------------------------------------------------------------------------ */
@@ -51,8 +51,8 @@ static int usage_less(struct store_sqlite *s, struct str owner, int64_t bytes)
     return sql_run(&c);
 }
 
-/* What owners have can be counted again: a row that is damaged may be of another owner, so all of
- * them are. */
+/* Usage can be counted again.  A damaged row may belong to another owner, so all owners are
+ * counted. */
 static int count_usage(struct store_sqlite *s)
 {
     static const enum stmt steps[] = {STMT_BEGIN, STMT_USAGE_CLEAR, STMT_USAGE_COUNT, STMT_COMMIT};
@@ -72,7 +72,7 @@ int sqlite_usage_mend(struct store_sqlite *s)
     if (status < 0 || !damaged)
         return status;
     log_event(LEVEL_WARN, "store", "usage_counted",
-              LOG_TEXT("why", "what an owner has in the store was not as it was written"));
+              LOG_TEXT("why", "the usage of an owner was not as it was written"));
     return count_usage(s);
 }
 
@@ -92,7 +92,7 @@ int sqlite_events_remove(struct store_sqlite *s, const struct op *op)
     int status = has_ended(s, op->task_key, &ended);
     if (status < 0 || !ended)
         return status;
-    s->deletes = true; /* there is garbage; and no tail of it proves that a task exists */
+    s->deletes = true; /* there is garbage; and a tail does not prove that its task exists */
     sqlite_journal_drop(&s->journal, op->task_key);
     status = run_for_task(s, STMT_GARBAGE_EVENTS, op->task_key);
     if (status == STORE_OK)
@@ -111,7 +111,7 @@ static int run_in_conversation(struct store_sqlite *s, enum stmt stmt, const str
     return sql_run(&c);
 }
 
-/* The conversation, when nothing but messages of no task is left in it. */
+/* Removes the conversation when only messages without a task are left in it. */
 static int remove_conversation(struct store_sqlite *s, const struct op *op)
 {
     struct sql_call c = sql_begin(&s->writer, STMT_CONVERSATION_EMPTY);
@@ -149,7 +149,7 @@ int sqlite_task_remove(struct store_sqlite *s, const struct op *op)
 
 struct garbage {
     int64_t task_key;
-    bool has_owner; /* … whose usage its blocks still are */
+    bool has_owner; /* … whose usage its blocks still count in */
     struct buf owner;
     bool keeps_record;
 };
@@ -185,7 +185,7 @@ static int collect_task(struct store_sqlite *s, const struct garbage *g, int *bu
 {
     int status = collect_blocks(s, g, budget);
     if (status < 0 || *budget <= 0)
-        return status; /* there may be more of it */
+        return status; /* there may be more */
     static const enum stmt rest[] = {STMT_GARBAGE_DONE, STMT_GARBAGE_INPUT, STMT_CONTEXT_GONE,
                                      STMT_GARBAGE_INBOX};
     size_t n = g->keeps_record ? 1 : countof(rest);
@@ -217,7 +217,7 @@ void sqlite_collect_garbage(struct store_sqlite *s)
         return;
     if (collect_some(s, &all) < 0) {
         store_note_error(s, &s->writer);
-        sqlite_roll_back(s); /* it stays named, and is tried again */
+        sqlite_roll_back(s); /* it stays named, and is retried */
     } else if (all) {
         s->has_garbage = false;
     }

@@ -1,4 +1,4 @@
-/* The schema, and how a database of an older version becomes one of this.
+/* The schema, and the migration of a database from an older version.
  *
  * To change it: never edit a script that was released; append one that turns the last version into
  * the next; old gateways then refuse the database by its version.  Enumerations (task_status,
@@ -17,10 +17,10 @@ _Static_assert(TYPE_CHAT == 0 && TYPE_BACKGROUND == 1 && TYPE_CHILD == 2 && TYPE
 _Static_assert(ROLE_USER == 0 && ROLE_ASSISTANT == 1 && ROLE_SYSTEM == 2, "stored as numbers");
 _Static_assert(TASK_OK == 0 && TASK_AGENT_ERROR == 1 && TASK_INTERNAL == 7, "stored as numbers");
 
-/* A task's row is written anew at each change of its state, so that its long and constant part has
- * a table of its own, inputs.  The journal's format is in store_sqlite_journal.c.  Blocks are
- * appended by rowid and found by a small index: WITHOUT ROWID took a quarter longer per commit,
- * pages of 8 and 16 KiB wrote a fifth and two thirds more. */
+/* A task's row is rewritten at each change of its state, so its long and constant part has a table
+ * of its own, inputs.  The journal's format is in store_sqlite_journal.c.  Blocks are appended by
+ * rowid and found by a small index: WITHOUT ROWID took a quarter longer per commit, pages of 8 and
+ * 16 KiB wrote a fifth and two thirds more. */
 static const char version_1[] =
     "CREATE TABLE marks (next_key INTEGER NOT NULL, newest_id TEXT NOT NULL);"
     "INSERT INTO marks VALUES (1, '');"
@@ -65,10 +65,10 @@ static const char version_1[] =
     "CREATE TABLE notices (key INTEGER PRIMARY KEY, silent INTEGER NOT NULL, owner TEXT NOT NULL,"
     " conversation_id TEXT NOT NULL, agent TEXT, text TEXT);"
     "CREATE INDEX notices_of ON notices (owner, conversation_id);"
-    /* Tasks whose rows are gone and whose blocks, input and inbox still are to go. */
+    /* Tasks whose rows are gone, but whose blocks, input and inbox are not removed yet. */
     "CREATE TABLE garbage (task_key INTEGER PRIMARY KEY);";
 
-/* Retention: who has how much, what goes next, and rows that go with their task. */
+/* Retention: owners' usage, what is removed next, and rows that go with their task. */
 static const char version_2[] =
     "CREATE TABLE usage (owner TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;"
     "INSERT INTO usage SELECT owner, sum(bytes) FROM ("
@@ -82,25 +82,26 @@ static const char version_2[] =
     "CREATE INDEX messages_of_task ON messages (task_id);"
     "DROP INDEX request_keys_of;"
     "CREATE INDEX request_keys_of_task ON request_keys (owner, conversation_id, task_id);"
-    /* Whose usage the blocks still are, NULL for nobody's; whether the task itself stays. */
+    /* The owner in whose usage the blocks still count, NULL for none; whether the task itself
+     * stays. */
     "ALTER TABLE garbage ADD COLUMN owner TEXT;"
     "ALTER TABLE garbage ADD COLUMN keeps_record INTEGER NOT NULL DEFAULT 0;";
 
-/* Owners who are let in no more, until a time in Unix ms. */
+/* Owners who are revoked, until a time in Unix ms. */
 static const char version_3[] = "CREATE TABLE revocations (owner TEXT PRIMARY KEY, "
                                 "until INTEGER NOT NULL) WITHOUT ROWID;";
 
-/* What other servers are still to be told. */
+/* Reports to other servers that are not delivered yet. */
 static const char version_4[] =
     "CREATE TABLE outbox (key INTEGER PRIMARY KEY, hook TEXT NOT NULL, id TEXT NOT NULL,"
     " at INTEGER NOT NULL, body TEXT NOT NULL);"
     "CREATE INDEX outbox_of ON outbox (hook);";
 
-/* Of which process a notice tells: NULL for a task's, and for those of older gateways. */
+/* The process that a notice reports: NULL for a task's, and for those of older gateways. */
 static const char version_5[] = "ALTER TABLE notices ADD COLUMN source TEXT;";
 
-/* A checksum for each row (store_sqlite_crc.c).  A task's are in front of what is long, where lists
- * do not go: its table is made anew.  All rows are written again, once: 370 MB took six seconds,
+/* A checksum for each row (store_sqlite_crc.c).  A task's are before its long columns, where lists
+ * do not go, so its table is created anew.  All rows are rewritten, once: 370 MB took six seconds,
  * and as much room in the WAL. */
 #define TASK_6_FIXED                                                                                        \
     "task_key, type, notify_on_complete, waits, created_at, owner, conversation_id, task_id, agent, name, " \
@@ -146,7 +147,7 @@ static const char version_6[] =
              "owner, conversation_id, message_id, task_id, role, partial, created_at, content")
     WITH_CRC("request_keys", "owner, key, conversation_id, task_id, created_at")
     WITH_CRC("journal", "row, bytes")
-    /* In front of the bytes: behind them, it would be read through all of a block's pages. */
+    /* Before the bytes: after them, reading it would go through all of a block's pages. */
     "ALTER TABLE blocks RENAME COLUMN bytes TO crc; ALTER TABLE blocks ADD COLUMN bytes BLOB;"
     "UPDATE blocks SET bytes = crc, crc = row_crc(task_key, first, last, crc);"
     WITH_CRC("inbox", "task_key, position, line")
@@ -157,7 +158,7 @@ static const char version_6[] =
     WITH_CRC("outbox", "key, hook, id, at, body");
 // clang-format on
 
-/* What chats bring in place of their history; and conversations that no list shows, of which an
+/* Contexts of chats, which replace the history; and conversations that no list shows, of which an
  * owner may have many more than of others. */
 static const char version_7[] =
     "CREATE TABLE contexts (task_key INTEGER PRIMARY KEY, context TEXT, crc INTEGER);"
@@ -199,7 +200,7 @@ static int migrate_one(struct sql_conn *conn, const char *script, int to)
     if (status < 0 && !sqlite3_get_autocommit(conn->db)) {
         char why[STORE_ERROR_TEXT];
         memcpy(why, conn->error, sizeof why);
-        (void)sql_run_plain(conn, STMT_ROLLBACK); /* the first failure is the one to tell */
+        (void)sql_run_plain(conn, STMT_ROLLBACK); /* the first failure is the one to report */
         memcpy(conn->error, why, sizeof why);
     }
     return status;
@@ -217,17 +218,17 @@ int sql_schema_migrate(struct sql_conn *conn, const char *const *scripts, int n,
     }
     if (status == STORE_OK && version > n) {
         snprintf(ret_error, STORE_ERROR_TEXT,
-                 "the database has schema version %d, this gateway knows versions up to %d: "
-                 "it was written by a newer one",
+                 "the database has schema version %d; this gateway knows versions up to %d: a "
+                 "newer one wrote it",
                  version, n);
         return STORE_IO;
     }
-    if (status == STORE_OK && version > 0 && version < n) /* which may take a while */
+    if (status == STORE_OK && version > 0 && version < n) /* this may take a while */
         log_event(LEVEL_INFO, "store", "migrates", LOG_INT("from", version), LOG_INT("to", n));
     for (; status == STORE_OK && version < n; version++)
         status = migrate_one(conn, scripts[version], version + 1);
     if (status < 0)
-        snprintf(ret_error, STORE_ERROR_TEXT, "cannot bring the schema to version %d: %.180s", n,
+        snprintf(ret_error, STORE_ERROR_TEXT, "cannot migrate the schema to version %d: %.180s", n,
                  conn->error);
     return status;
 }

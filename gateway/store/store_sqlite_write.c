@@ -1,5 +1,5 @@
-/* Batches into transactions.  What is kept in memory about the database (marks, the journal's
- * tails) follows a transaction only after its COMMIT; a failure rolls both back. */
+/* Batches into transactions.  The state in memory (marks, the journal's tails) follows a
+ * transaction only after its COMMIT; a failure rolls both back. */
 #include "gateway/store/store_sqlite_private.h"
 
 static void note_id(struct store_sqlite *s, struct str id)
@@ -38,7 +38,7 @@ static void sql_record(struct sql_call *c, const struct task_record *from)
     TASK_NAMES(T)
     TASK_FIXED_TEXTS(T)
     sql_state(c, &from->state);
-    sql_input(c, from); /* for the checksum alone */
+    sql_input(c, from); /* only for the checksum */
 }
 
 #undef N
@@ -87,7 +87,7 @@ static int drop_context(struct store_sqlite *s, int64_t task_key)
 static int apply_task_set(struct store_sqlite *s, const struct op *op)
 {
     bool ends = status_is_terminal(op->state->status);
-    int status = ends ? sqlite_usage_forget(s, op->task_key) : STORE_OK; /* it may be told twice */
+    int status = ends ? sqlite_usage_forget(s, op->task_key) : STORE_OK; /* a batch may repeat it */
     if (status < 0)
         return status;
     struct sql_call c = sql_begin(&s->writer, STMT_TASK_SET);
@@ -99,8 +99,8 @@ static int apply_task_set(struct store_sqlite *s, const struct op *op)
     return status == STORE_OK && ends ? sqlite_usage_ended(s, op->task_key) : status;
 }
 
-/* STORE_NOT_FOUND when there is no such task: then what is meant for it has no effect.  That a task
- * has a tail proves it, unless this very transaction deletes. */
+/* STORE_NOT_FOUND when there is no such task: then an op for it has no effect.  A tail proves that
+ * its task exists, unless this very transaction deletes. */
 static int task_exists(struct store_sqlite *s, int64_t task_key)
 {
     if (!s->deletes && sqlite_journal_has(&s->journal, task_key))
@@ -179,8 +179,9 @@ static int apply_conversation(struct store_sqlite *s, const struct op *op)
     return sql_run(&c);
 }
 
-/* The tasks' rows go at once, so that no look-up finds them; their blocks, inputs and inboxes,
- * which may be large, are named in garbage and go in pieces (sqlite_collect_garbage). */
+/* The tasks' rows are deleted at once, so that no look-up finds them; their blocks, inputs and
+ * inboxes, which may be large, are named in garbage and removed in pieces
+ * (sqlite_collect_garbage). */
 static int apply_delete(struct store_sqlite *s, const struct op *op)
 {
     static const enum stmt steps[] = {
@@ -239,7 +240,7 @@ static int apply_inbox_take(struct store_sqlite *s, const struct op *op)
 static int apply_notice_put(struct store_sqlite *s, const struct op *op)
 {
     const struct notice_record *n = op->notice;
-    if (n->key >= s->new_marks.next_key) /* of something that is no task */
+    if (n->key >= s->new_marks.next_key) /* of something that is not a task */
         s->new_marks.next_key = n->key + 1;
     struct sql_call c = sql_begin(&s->writer, STMT_NOTICE_PUT);
     sql_int(&c, n->key);

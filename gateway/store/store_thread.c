@@ -1,8 +1,8 @@
-/* Threads share one lock and three places: the batch slot, the queue of queries and the list of
- * what is done.  An item belongs to one side at a time; nothing but these places is shared.
+/* The threads share one lock and three places: the batch slot, the queue of queries and the list of
+ * finished items.  An item belongs to one side at a time; nothing else is shared.
  *
- * The list of what is done is bounded: readers wait while READY_MAX answers have not been fetched,
- * so that a loop that is busy holds them up, not the memory. */
+ * The list of finished items is bounded: readers wait while READY_MAX answers have not been
+ * fetched, so a busy loop delays readers instead of filling memory. */
 #include "gateway/store/store_thread.h"
 
 #include <stdlib.h>
@@ -17,11 +17,11 @@ struct item {
     struct list at;
     int status;
     void *arg;
-    struct batch *batch; /* a commit; else a query */
+    struct batch *batch; /* a commit; NULL for a query */
     store_commit_fn commit_done;
     store_query_fn query_done;
     struct query query;
-    struct arena_chunk *chunks; /* of the query */
+    struct arena_chunk *chunks; /* the query's */
     struct answer answer;
 };
 
@@ -30,7 +30,7 @@ struct store_thread {
     const struct store_ops *ops;
     void *store;
     uv_async_t async;
-    bool closing; /* loop side: nothing is taken any more */
+    bool closing; /* loop side: accepts nothing any more */
     void (*closed)(void *arg);
     void *closed_arg;
 
@@ -38,7 +38,7 @@ struct store_thread {
     void *readers[STORE_READERS_MAX];
     uv_thread_t writer_thread, reader_threads[STORE_READERS_MAX];
 
-    uv_mutex_t lock; /* of what follows */
+    uv_mutex_t lock; /* for the members below */
     uv_cond_t to_write, to_read, fetched;
     struct item *batch;
     struct list queries, done;
@@ -48,7 +48,7 @@ struct store_thread {
 
 /* --- the threads ------------------------------------------------------------------------------ */
 
-static void put_done(struct store_thread *t, struct item *item) /* under the lock */
+static void put_done(struct store_thread *t, struct item *item) /* call with the lock */
 {
     list_push(&t->done, &item->at);
     t->n_done++;
@@ -74,7 +74,7 @@ static void run_writer(void *arg)
             uv_mutex_unlock(&t->lock);
             item->status = FAULT(COMMIT) ? STORE_IO : t->ops->commit(t->store, item->batch);
             uv_mutex_lock(&t->lock);
-            put_done(t, item); /* the loop goes on while this thread is idle */
+            put_done(t, item); /* the loop continues while this thread is idle */
         } else if (uv_cond_timedwait(&t->to_write, &t->lock, IDLE_NS) == 0) {
             continue;
         }
@@ -105,7 +105,7 @@ static void run_reader(void *arg)
             uv_mutex_unlock(&t->lock);
             item->status =
                 FAULT(READ) ? STORE_IO : t->ops->query(r.reader, &item->query, &item->answer);
-            FAULT_GATE(ANSWER); /* as when the system runs something else now */
+            FAULT_GATE(ANSWER); /* as if the system ran something else now */
             uv_mutex_lock(&t->lock);
             put_done(t, item);
         } else if (t->stop) {
@@ -304,7 +304,7 @@ void store_thread_close(struct store_thread *t, void (*closed)(void *arg), void 
     t->closed = closed;
     t->closed_arg = arg;
     join_all(t, true);
-    while (!list_is_empty(&t->done)) /* no thread but this one is left */
+    while (!list_is_empty(&t->done)) /* only this thread is left */
         deliver_all(t);
     uv_close((uv_handle_t *)&t->async, on_async_closed);
 }

@@ -1,6 +1,6 @@
 #include "gateway/tools/tool_arguments.h"
 
-#define TEXT_BYTES 1024 /* of one of a list */
+#define TEXT_BYTES 1024 /* of one entry in a list */
 
 bool arguments_open(struct js_doc *doc, struct str arguments, struct buf *out)
 {

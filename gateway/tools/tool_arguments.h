@@ -1,9 +1,9 @@
-/* tool_arguments -- reading the arguments of a tool call, one by one.
+/* tool_arguments -- reads the arguments of a tool call, one by one.
  *
- * Shape:    open once, then take each; a fault of any is told in out, as a sentence for a model,
- *           and the call is false.  What is absent, or null, keeps the value that was there.
+ * Shape:    open once, then take each; for a fault, out gets a sentence for a model, and the
+ *           function returns false.  An absent argument, or null, leaves the value unchanged.
  * Thread:   any.
- * Owns:     texts are the caller's to free.
+ * Owns:     the caller frees texts.
  */
 #ifndef GATEWAY_TOOLS_TOOL_ARGUMENTS_H
 #define GATEWAY_TOOLS_TOOL_ARGUMENTS_H

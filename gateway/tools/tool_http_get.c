@@ -43,7 +43,7 @@ static void http_get_on_head(void *user, const struct fetch_head *head)
     struct buf why = {0};
     if (is_text(head->content_type))
         return;
-    buf_puts(&why, "the reply is no text, but ");
+    buf_puts(&why, "the reply is not text, but ");
     buf_putstr(&why, head->content_type);
     http_get_conclude(job, false, buf_str(&why));
     buf_done(&why);
@@ -132,8 +132,8 @@ void http_get_init(struct http_get *h, struct fetcher *fetcher, const struct net
                     .allow = allow,
                     .n_allow = n_allow},
         .tool = {.name = "http_get",
-                 .description = "Reads a page of the public web by its URL and gives back its text "
-                                "as it stands, at most 128 KiB.",
+                 .description = "Reads a page of the public web by its URL and returns its text "
+                                "unchanged, at most 128 KiB.",
                  .parameters = "{\"type\":\"object\",\"properties\":{\"url\":{\"type\":\"string\","
                                "\"description\":\"http:// or https://\"}},\"required\":[\"url\"],"
                                "\"additionalProperties\":false}",

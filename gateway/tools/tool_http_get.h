@@ -1,11 +1,11 @@
-/* tool_http_get -- the tool that reads a page of the web, for agents that are given it.
+/* tool_http_get -- the tool that reads a web page, for agents that may use it.
  *
  * Shape:    http_get_init makes a struct tool; struct http_get stays the caller's and must outlive
  *           it.
- * Safety:   a guarded fetch (fetch.h): no address that is not public, after names were resolved and
- *           on each redirect, but for those in allow.
- * Limits:   HTTP_GET_BYTES of a reply, what is beyond is cut off; HTTP_GET_MS in all; five
- *           redirects; text only.
+ * Safety:   a guarded fetch (fetch.h): only public addresses, checked after name resolution and on
+ *           each redirect, and those in allow.
+ * Limits:   HTTP_GET_BYTES of a reply, the rest is cut off; HTTP_GET_MS in all; five redirects;
+ *           text only.
  * Thread:   loop.
  * Owns:     a job, until stop, which closes its connection.
  */

@@ -1,13 +1,13 @@
-/* The tool process: looks after the commands that run in the background.
+/* The tool process: manages the commands that run in the background.
  *
- * All but wait are through at once; their answers are given a moment later, as the port wants
- * it. */
+ * All actions but wait finish at once; their answers are given a moment later, as the port
+ * requires. */
 #include <stdlib.h>
 
 #include "gateway/tools/tool_arguments.h"
 #include "gateway/tools/tool_terminal.h"
 
-#define DETACHED_NOTE "an earlier run of the gateway has started it; its output and input are whole"
+#define DETACHED_NOTE "an earlier run of the gateway started it; its output and input are complete"
 
 struct tool_job {
     struct terminal *terminal;
@@ -16,8 +16,8 @@ struct tool_job {
     struct timer timer;
     struct process_waiter waiter;
     struct process *waited;  /* NULL: for none */
-    int64_t wait_s, asked_s; /* asked_s: longer than is waited; 0 */
-    bool learns;             /* its end is the agent's answer: it is not told again */
+    int64_t wait_s, asked_s; /* asked_s: the request, if longer than the limit; 0 */
+    bool learns;             /* its end answers this call: it is not told again */
     bool good;
     struct buf output;
 };
@@ -33,11 +33,11 @@ struct wanted {
 struct action {
     const char *name;
     bool needs_id, needs_data;
-    /* Fills job->output with the members of an object, all but its brackets. */
+    /* Fills job->output with the members of an object, without its brackets. */
     void (*run)(struct tool_job *job, struct process *p, const struct wanted *w);
 };
 
-/* --- what is told of one ---------------------------------------------------------------------- */
+/* --- one process as JSON ---------------------------------------------------------------------- */
 
 static void put_head(const struct process *p, struct buf *out)
 {
@@ -122,7 +122,7 @@ static void run_poll(struct tool_job *job, struct process *p, const struct wante
         js_put_field(&job->output, "note", STR(DETACHED_NOTE));
 }
 
-/* The place behind n lines. */
+/* The place after n lines. */
 static size_t skip_lines(struct str text, int64_t n)
 {
     size_t at = 0;
@@ -193,7 +193,7 @@ static void put_ended(struct tool_job *job, const struct process *p)
     put_exit(p, &job->output);
 }
 
-/* Comes back when it has ended: the reply says how. */
+/* Returns when it has ended: the reply says how. */
 static void run_kill(struct tool_job *job, struct process *p, const struct wanted *w)
 {
     (void)w;
@@ -220,9 +220,8 @@ static void write_to(struct tool_job *job, struct process *p, struct str data, b
         js_put_int(&job->output, "bytes_written", (int64_t)data.n);
     else
         js_put_field(&job->output, "error",
-                     is_closed
-                         ? STR("its input is closed")
-                         : STR("it takes no input now: it has not read what it was given before"));
+                     is_closed ? STR("its input is closed")
+                               : STR("it accepts no input now: it has not read the earlier input"));
 }
 
 static void run_write(struct tool_job *job, struct process *p, const struct wanted *w)
@@ -337,7 +336,7 @@ static void process_tool_on_ended(struct process_waiter *waiter, struct process 
     process_tool_finish(job);
 }
 
-/* It is through, or has waited long enough. */
+/* It is finished, or has waited long enough. */
 static void process_tool_on_timer(struct timer *timer)
 {
     struct tool_job *job = container_of(timer, struct tool_job, timer);
@@ -357,7 +356,7 @@ static void put_not_found(struct tool_job *job, const char *id)
 {
     js_put_field(&job->output, "session_id", str_of(id));
     js_put_field(&job->output, "status", STR("not_found"));
-    js_put_field(&job->output, "error", STR("this conversation has no process of that id"));
+    js_put_field(&job->output, "error", STR("this conversation has no process with that id"));
 }
 
 static void process_tool_run(struct tool_job *job, const struct wanted *w)
@@ -413,10 +412,11 @@ void tool_process_init(struct terminal *t)
     t->process = (struct tool){
         .name = "process",
         .description =
-            "Looks after the commands that you have started in the background of this conversation: "
+            "Manages the commands that you have started in the background of this conversation: "
             "list them; poll one for its state and newest output; log gives lines of its output "
-            "(the last 200; with offset from its beginning); wait for its end; kill it with all that "
-            "it has started; write to its input, submit a line, or close its input.",
+            "(the last 200; with offset from its beginning); wait for its end; kill it with "
+            "everything that it has started; write to its input, submit a line, or close its "
+            "input.",
         .parameters =
             "{\"type\":\"object\",\"properties\":{\"action\":{\"type\":\"string\",\"enum\":[\"list\","
             "\"poll\",\"log\",\"wait\",\"kill\",\"write\",\"submit\",\"close\"]},\"session_id\":"

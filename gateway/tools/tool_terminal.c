@@ -18,11 +18,11 @@ struct tool_job {
     struct terminal *terminal;
     tool_done_fn done;
     void *user;
-    struct process *process; /* NULL when it has ended, or is nobody's business any more */
+    struct process *process; /* NULL when it has ended, or nobody cares any more */
     struct process_waiter waiter;
     struct timer timer;
-    msec_t deadline;       /* of the wait for the pid */
-    bool ignored_patterns; /* both were asked for */
+    msec_t deadline;       /* of waiting for the pid */
+    bool ignored_patterns; /* both were requested */
 };
 
 const char *const terminal_refused[] = {"background", "pty", "notify_on_complete", "watch_patterns",
@@ -91,7 +91,7 @@ static bool read_call(const struct tool_caller *caller, struct str arguments, st
 
 /* --- approval --------------------------------------------------------------------------------- */
 
-/* Whether it is a plain call of one of the programs, or they are all. */
+/* Whether it is a plain call of one of the programs, or all are listed. */
 static bool is_listed(char *const *programs, const char *command)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -112,7 +112,7 @@ bool terminal_is_approved(const struct terminal *t, const char *command)
     return is_listed(t->approved, command);
 }
 
-/* Where any command may run, so may any input: it could be a command's own. */
+/* If any command may run, so may any input: it could be a command's own. */
 bool terminal_input_is_approved(const struct terminal *t, const char *command)
 {
     for (size_t i = 0; t->approved && t->approved[i]; i++)
@@ -128,7 +128,7 @@ static bool asks(const struct tool *tool, const struct tool_caller *caller, stru
     struct wanted w;
     struct buf why = {0};
     bool asks = false;
-    if (read_call(caller, arguments, &w, &why)) { /* else it is refused when it is started */
+    if (read_call(caller, arguments, &w, &why)) { /* otherwise it is refused when it starts */
         asks = !terminal_is_approved(t, w.spec.command);
         if (asks)
             buf_putf(question, "Run this command%s%s?\n%s",
@@ -177,7 +177,7 @@ static void tell_output(struct tool_job *job, const struct process *p)
     if (cut)
         js_put_bool(&out, "output_cut", true);
     if (p->status.state == KEEP_TIMED_OUT)
-        js_put_int(&out, "exit_code", 124); /* as timeout(1) has it */
+        js_put_int(&out, "exit_code", 124); /* like timeout(1) */
     else if (p->status.has_exit_code)
         js_put_int(&out, "exit_code", p->status.exit_code);
     else
@@ -207,7 +207,7 @@ static void tell_start(struct tool_job *job, const struct process *p)
         js_put_bool(&out, "watch_patterns_ignored", true);
     if (!p->spec.notify_on_complete && !p->spec.watch_patterns.n)
         js_put_field(&out, "hint",
-                     STR("nothing will tell you of its end: look at it with the tool process, or "
+                     STR("you will not be told when it ends: check it with the tool process, or "
                          "start it with notify_on_complete"));
     buf_putc(&out, '}');
     terminal_finish(job, true, &out);
@@ -242,7 +242,7 @@ static void terminal_on_timer(struct timer *timer)
 
 /* --- the port --------------------------------------------------------------------------------- */
 
-/* Who starts it, and where it runs. */
+/* Sets its owner, and where it runs. */
 static bool complete(const struct terminal *t, const struct tool_caller *caller, struct wanted *w,
                      char ***ret_env, char ret_error[256])
 {
@@ -335,26 +335,28 @@ void terminal_open(struct terminal *t, const struct config *config, uv_loop_t *l
     t->terminal = (struct tool){
         .name = "terminal",
         .description =
-            "Runs a shell command and gives back its output and exit code. With background it comes "
-            "back at once with a session_id, for two kinds of work: a process that never ends by "
-            "itself (a server, a watcher), which you look at with the tool process; and a long job "
-            "that ends (a build, a test run), which you start with notify_on_complete: then a turn "
-            "of yours begins by itself when it has ended, and you need not wait or look. Files that "
-            "it writes into its working directory stay for the whole conversation.",
+            "Runs a shell command and returns its output and exit code. With background it "
+            "returns at once with a session_id, for two kinds of work: a process that never ends "
+            "by itself (a server, a watcher), which you check with the tool process; and a long "
+            "job that ends (a build, a test run), which you start with notify_on_complete: then a "
+            "new turn of yours begins when it has ended, and you need not wait or check. Files "
+            "that it writes into its working directory stay for the whole conversation.",
         .parameters =
-            "{\"type\":\"object\",\"properties\":{\"command\":{\"type\":\"string\",\"description\":"
-            "\"for /bin/sh\"},\"background\":{\"type\":\"boolean\",\"default\":false,"
-            "\"description\":\"come back at once; the command runs on\"},\"timeout\":{\"type\":"
-            "\"integer\",\"minimum\":1,\"description\":\"seconds after which it is ended; 180 when "
-            "left out, at most 600; in the background: none when left out\"},\"workdir\":{\"type\":"
-            "\"string\",\"description\":\"where it runs; relative to the conversation's folder\"},"
-            "\"pty\":{\"type\":\"boolean\",\"default\":false,\"description\":\"give it a terminal: "
-            "for programs that want one\"},\"notify_on_complete\":{\"type\":\"boolean\",\"default\":"
-            "false,\"description\":\"with background: a new turn of yours tells you of its end\"},"
-            "\"watch_patterns\":{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"description\":"
-            "\"with background: a new turn of yours tells you of lines that have one of these "
-            "texts; for rare lines, and not together with notify_on_complete\"}},\"required\":"
-            "[\"command\"],\"additionalProperties\":false}",
+            "{\"type\":\"object\",\"properties\":{\"command\":{\"type\":\"string\",\"description\":\"for "
+            "/bin/sh\"},\"background\":{\"type\":\"boolean\",\"default\":false,\"description\":\"return "
+            "at once; the command keeps "
+            "running\"},\"timeout\":{\"type\":\"integer\",\"minimum\":1,\"description\":\"seconds "
+            "after which it is killed; default 180, at most 600; in the background: no "
+            "default\"},\"workdir\":{\"type\":\"string\",\"description\":\"where it runs; "
+            "relative to the conversation's "
+            "folder\"},\"pty\":{\"type\":\"boolean\",\"default\":false,\"description\":\"give it "
+            "a terminal: for programs that need "
+            "one\"},\"notify_on_complete\":{\"type\":\"boolean\",\"default\":false,\"description\":\"with "
+            "background: a new turn of yours tells you when it "
+            "ends\"},\"watch_patterns\":{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"description\":\"with "
+            "background: a new turn of yours shows you lines that contain one of these texts; for "
+            "rare lines, and not together with "
+            "notify_on_complete\"}},\"required\":[\"command\"],\"additionalProperties\":false}",
         .start = terminal_start,
         .stop = terminal_stop,
         .asks = asks,

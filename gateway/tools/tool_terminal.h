@@ -1,14 +1,13 @@
-/* tool_terminal -- the tools with which an agent runs commands: terminal starts them, process looks
- * after those in the background.
+/* tool_terminal -- the tools that run an agent's commands: terminal starts them, process manages
+ * those in the background.
  *
- * Shape:    terminal_open makes the two struct tool, and the registry of what they start; struct
+ * Shape:    terminal_open makes the two struct tool, and the registry of started commands; struct
  *           terminal stays the caller's and must outlive them.  Outputs are JSON objects.
- * Safety:   commands run in a sandbox (sandbox.h).  The user is asked before each (struct tool's
- *           asks), but for a plain call of one of the programs that the configuration names: one
- *           without anything that a shell would take for its own.  Writing to a process is asked
- *           for in the same way, but for the programs that are approved for input: what a program
- *           is told may make it run anything (ed, a shell).  A program (an exec agent) may not use
- *           terminal_refused.
+ * Safety:   commands run in a sandbox (sandbox.h).  Each command needs the user's approval (struct
+ *           tool's asks), except a plain call of a program that the configuration lists: one
+ *           without anything that a shell would interpret.  Writing to a process needs approval in
+ *           the same way, except to programs approved for input: input may make a program run
+ *           anything (ed, a shell).  A program (an exec agent) may not use terminal_refused.
  * Limits:   below.  A command that is waited for ends with its call, and is killed when the task no
  *           longer waits.
  * Thread:   loop.
@@ -23,7 +22,7 @@
 #include "gateway/processes/sandbox.h"
 
 #define TERMINAL_COMMAND_BYTES 16384
-#define TERMINAL_TIMEOUT_S 180     /* when none is asked for */
+#define TERMINAL_TIMEOUT_S 180     /* when the call names none */
 #define TERMINAL_MAX_TIMEOUT_S 600 /* of a command that is waited for */
 #define TERMINAL_OUTPUT_CHARS 50000
 #define TERMINAL_PATTERNS 16
@@ -42,13 +41,13 @@ struct terminal {
     struct tool terminal, process;
 };
 
-/* Arguments of terminal that a program may not use; NULL ends them. */
+/* Arguments of terminal that a program may not use, followed by a NULL. */
 extern const char *const terminal_refused[];
 
 /* The configuration, the loop and the hub (which need not be open yet) must outlive it. */
 void terminal_open(struct terminal *t, const struct config *config, uv_loop_t *loop,
                    struct hub *hub);
-/* As it is configured, not prepared. */
+/* As configured, not prepared. */
 struct sandbox terminal_sandbox(const struct config *config);
 void terminal_close(struct terminal *t);
 

@@ -87,7 +87,7 @@ static bool put_time(struct buf *out, enum clock_format format, int64_t seconds,
     struct tm tm;
     char text[64];
     if (!gmtime_r(&local, &tm)) {
-        buf_puts(out, "the clock shows no time that can be written");
+        buf_puts(out, "the clock's time cannot be written in this format");
         return false;
     }
     if (format == CLOCK_DATE) {
@@ -135,7 +135,7 @@ static const struct tool tools[] = {
                    "\"additionalProperties\":false}",
      .call = call_calculator},
     {.name = "clock",
-     .description = "Tells the present date and time.",
+     .description = "Tells the current date and time.",
      .parameters =
          "{\"type\":\"object\",\"properties\":{\"format\":{\"type\":\"string\","
          "\"enum\":[\"iso\",\"unix\",\"date\",\"time\"],\"description\":\"iso when left out\"},"
@@ -143,17 +143,17 @@ static const struct tool tools[] = {
          "0 when left out\"}},\"additionalProperties\":false}",
      .call = call_clock},
     {.name = "spawn_task",
-     .description =
-         "Starts another agent on a task of its own and gives back what it answers. Several calls in "
-         "one turn run side by side. It knows nothing of this conversation: say all that it needs.",
+     .description = "Starts another agent on its own task and returns its answer. Several calls in "
+                    "one turn run side by side. It knows nothing about this conversation: tell it "
+                    "everything that it needs.",
      .parameters =
          "{\"type\":\"object\",\"properties\":{\"input\":{\"type\":\"string\",\"description\":\"the "
-         "task, in full\"},\"agent\":{\"type\":\"string\",\"description\":\"which agent; the usual one "
-         "when left out\"},\"name\":{\"type\":\"string\",\"description\":\"a short name to find the "
-         "task by\"},\"description\":{\"type\":\"string\",\"description\":\"one line for the user\"},"
-         "\"wait\":{\"type\":\"boolean\",\"description\":\"false: come back at once with its "
-         "task_id; a message tells its end. true when left out\"}},\"required\":[\"input\"],"
-         "\"additionalProperties\":false}",
+         "task, in full\"},\"agent\":{\"type\":\"string\",\"description\":\"which agent; the "
+         "default one when left out\"},\"name\":{\"type\":\"string\",\"description\":\"a short "
+         "name to find the task by\"},\"description\":{\"type\":\"string\",\"description\":\"one "
+         "line for the user\"},\"wait\":{\"type\":\"boolean\",\"description\":\"false: return at "
+         "once with its task_id; a message reports its end. true when left "
+         "out\"}},\"required\":[\"input\"],\"additionalProperties\":false}",
      .says = "spawn"},
     {.name = "cancel_task",
      .description = "Cancels a task that you have started.",
@@ -175,10 +175,11 @@ static const struct tool tools[] = {
                     "find out or decide yourself.",
      .parameters =
          "{\"type\":\"object\",\"properties\":{\"prompt\":{\"type\":\"string\",\"description\":\"the "
-         "question, as the user shall read it\"},\"kind\":{\"type\":\"string\",\"enum\":[\"question\","
-         "\"approval\"],\"description\":\"question (when left out): a text; approval: yes or no\"},"
-         "\"timeout_s\":{\"type\":\"number\",\"description\":\"seconds to wait; for ever when left "
-         "out\"}},\"required\":[\"prompt\"],\"additionalProperties\":false}",
+         "question, as the user will read "
+         "it\"},\"kind\":{\"type\":\"string\",\"enum\":[\"question\",\"approval\"],\"description\":\"question "
+         "(when left out): a text; approval: yes or "
+         "no\"},\"timeout_s\":{\"type\":\"number\",\"description\":\"seconds to wait; for ever "
+         "when left out\"}},\"required\":[\"prompt\"],\"additionalProperties\":false}",
      .says = "input_required"},
 };
 

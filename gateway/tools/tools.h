@@ -1,6 +1,5 @@
-/* tools -- the tools that need no settings: calculator and clock, and those that the core carries
- * out
- *          (spawn_task, cancel_task, send_message, ask_user).
+/* tools -- the tools without settings: calculator and clock, and those that core carries out
+ * (spawn_task, cancel_task, send_message, ask_user).
  *
  * Shape:    a table of struct tool (core/tool.h).  Arguments are the JSON object of a call; ""
  *           counts as {}.
@@ -12,7 +11,7 @@
 
 #include "core/tool.h"
 
-/* NULL when there is none of that name. */
+/* NULL when there is no tool with that name. */
 const struct tool *tool_find(struct str name);
 
 #endif

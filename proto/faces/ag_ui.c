@@ -3,15 +3,17 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "proto/faces/ag_ui_calls.h"
 #include "proto/faces/ag_ui_parts.h"
+#include "proto/str.h"
 
-/* Design. Each run of text is a message, and so is each run of thoughts; calls of tools hang on the
- * text before them, or on a message of their own. At most one of these is open at a time. A stream
- * that goes on from a place tells nothing of what the client has, and opens again what is open
- * there: AG-UI's client appends to the message of that id.
+/* Design. Each run of text is a message, and so is each run of thoughts; tool calls belong to the
+ * text before them, or to a message of their own. At most one of these is open at a time. A stream
+ * that continues from a place repeats nothing that the client has, and reopens what is open there:
+ * AG-UI's client appends to the message with that id.
  *
  * A question ends the run when nothing follows it (outcome interrupt). The interrupt's id says from
- * where the run that answers it goes on, so what was said meanwhile is not lost. */
+ * where the run that answers it continues, so that text in between is not lost. */
 
 enum open { OPEN_NOTHING, OPEN_TEXT, OPEN_SPAN, OPEN_THOUGHT, OPEN_CALL };
 
@@ -23,15 +25,18 @@ struct ag_ui_question {
 struct ag_ui_stream {
     struct face_stream face;
     char *thread_id, *task_id, *run_id;
-    const struct ag_ui_request *request; /* NULL: all is told, and nothing is known of before */
+    const struct ag_ui_request *request; /* NULL: everything is sent, nothing earlier is known */
+    struct face_place known;             /* events up to here are not sent */
+    struct str tells;                    /* the messages that it begins with, or STR_NULL */
     bool begun;
-    bool ends;                      /* the last message is told, also to who has it */
-    const struct face_event *event; /* under way */
-    uint32_t n;                     /* messages of it so far */
+    bool ends;                      /* the last message is sent, even to a client that has it */
+    const struct face_event *event; /* the current one */
+    uint32_t n;                     /* its messages so far */
     enum open open;
     uint32_t n_ids, open_id;    /* ids of messages */
-    uint32_t calls_id;          /* the message on which calls hang; 0: the next one has its own */
-    struct face_said all, last; /* text: of the whole run, and of the last message */
+    uint32_t calls_id;          /* the message that calls belong to; 0: the next one has its own */
+    struct face_said all, last; /* the text of the whole run, and of the last message */
+    struct ag_ui_calls calls;   /* of the run, while a snapshot is possible */
     struct ag_ui_question *questions;
     uint32_t n_questions;
     struct buf message, first, text;
@@ -62,7 +67,7 @@ static struct buf *message_of(struct ag_ui_stream *s, struct buf *out, const cha
 static void put_call_start(struct ag_ui_stream *s, struct buf *out)
 {
     begin_message(out, "TOOL_CALL_START");
-    ag_ui_put_call_id(out, s->task_id, s->event);
+    ag_ui_put_call_id(out, "toolCallId", s->task_id, s->event);
     face_copy(out, "toolCallName", s->event, "name", STR("\"\""));
     put_message_id(s, out, "parentMessageId", s->calls_id);
 }
@@ -79,7 +84,7 @@ static void put_first(struct ag_ui_stream *s, const struct face_sink *to)
     to->put(to->arg, NULL, buf_str(&s->first));
 }
 
-/* What is open where this stream begins. */
+/* Reopens what is open at the place where this stream begins. */
 static void open_again(struct ag_ui_stream *s, const struct face_sink *to)
 {
     if (s->open == OPEN_TEXT) {
@@ -101,15 +106,14 @@ static void open_again(struct ag_ui_stream *s, const struct face_sink *to)
 
 static void begin_run(struct ag_ui_stream *s, const struct face_sink *to)
 {
-    const struct ag_ui_request *r = s->request;
     s->begun = true;
-    if (r && r->known.seq)
-        s->face.place = r->known;
+    if (s->known.seq > s->face.place.seq)
+        s->face.place = s->known;
     put_run_ids(s, begin_message(&s->first, "RUN_STARTED"));
     js_put_field(&s->first, "protocolVersion", STR("1.0"));
     put_first(s, to);
-    if (r && r->tells_history && r->history.p && !r->known.seq) {
-        js_put_raw(begin_message(&s->first, "MESSAGES_SNAPSHOT"), "messages", r->history);
+    if (s->tells.p && !s->known.seq) {
+        js_put_raw(begin_message(&s->first, "MESSAGES_SNAPSHOT"), "messages", s->tells);
         put_first(s, to);
     }
     open_again(s, to);
@@ -117,8 +121,8 @@ static void begin_run(struct ag_ui_stream *s, const struct face_sink *to)
 
 static bool is_known(const struct ag_ui_stream *s)
 {
-    const struct face_place *known = s->request ? &s->request->known : NULL;
-    if (!known || !known->seq || s->event->seq > known->seq)
+    const struct face_place *known = &s->known;
+    if (!known->seq || s->event->seq > known->seq)
         return false;
     return s->event->seq < known->seq || known->n == 0 || s->n <= known->n;
 }
@@ -214,18 +218,22 @@ static void on_thinking(struct ag_ui_stream *s, const struct face_event *e,
     put_event(s, to);
 }
 
-/* Only all of a thread's messages together can take one of them back. */
+static bool can_restate(const struct ag_ui_stream *s)
+{
+    return s->request && s->request->history.p;
+}
+
+/* One message can only be taken back by all of a thread's messages together. */
 static void put_snapshot(struct ag_ui_stream *s, struct str output, const struct face_sink *to)
 {
-    struct str history = s->request->history;
+    struct str history = s->request->history, calls = ag_ui_calls_messages(&s->calls);
     struct buf *out = begin_message(&s->message, "MESSAGES_SNAPSHOT");
     s->open_id = ++s->n_ids;
     s->calls_id = 0;
     js_put_key(out, "messages");
     buf_put(out, history.p, history.n - 1);
-    if (history.n > 2)
-        buf_putc(out, ',');
-    buf_putc(out, '{');
+    buf_putstr(out, str_from(calls, history.n == 2 && calls.n ? 1 : 0));
+    buf_puts(out, history.n > 2 || calls.n ? ",{" : "{");
     put_message_id(s, out, "id", s->open_id);
     js_put_field(out, "role", STR("assistant"));
     js_put_field(out, "content", output);
@@ -233,14 +241,15 @@ static void put_snapshot(struct ag_ui_stream *s, struct str output, const struct
     put_event(s, to);
 }
 
-/* What was streamed stays when it is the answer, as a whole or in its last message. */
+/* Streamed text stays when it equals the answer, as a whole or in its last message. */
 static void on_final_answer(struct ag_ui_stream *s, const struct face_event *e,
                             const struct face_sink *to)
 {
     struct str output = face_text(e, "output", &s->text);
-    if (!output.p || face_said_is(&s->all, output) || (s->all.n && face_said_is(&s->last, output)))
+    if (!output.p || face_said_is(&s->all, output) || face_said_is_cut(&s->all, output) ||
+        (s->all.n && face_said_is(&s->last, output)))
         return;
-    bool takes_back = s->all.n > 0 && s->request && s->request->history.p;
+    bool takes_back = s->all.n > 0 && can_restate(s);
     close_open(s, to);
     s->all = (struct face_said){0};
     if (!takes_back) {
@@ -258,16 +267,15 @@ static void on_tool_call(struct ag_ui_stream *s, const struct face_event *e,
     close_open(s, to);
     if (!s->calls_id)
         s->calls_id = ++s->n_ids;
+    if (can_restate(s))
+        ag_ui_calls_add(&s->calls, s->task_id, s->calls_id, e);
     put_call_start(s, &s->message);
     put_event(s, to);
     s->open = OPEN_CALL;
-    ag_ui_put_call_id(begin_message(&s->message, "TOOL_CALL_ARGS"), s->task_id, e);
-    buf_clear(&s->text);
-    if (face_has(e, "arguments"))
-        js_copy(e->doc, js_get(e->doc, 0, "arguments"), &s->text);
-    js_put_field(&s->message, "delta", s->text.len ? buf_str(&s->text) : STR("{}"));
+    ag_ui_put_call_id(begin_message(&s->message, "TOOL_CALL_ARGS"), "toolCallId", s->task_id, e);
+    ag_ui_put_as_text(&s->message, "delta", e, "arguments", "{}");
     put_event(s, to);
-    ag_ui_put_call_id(begin_message(&s->message, "TOOL_CALL_END"), s->task_id, e);
+    ag_ui_put_call_id(begin_message(&s->message, "TOOL_CALL_END"), "toolCallId", s->task_id, e);
     put_event(s, to);
     s->open = OPEN_NOTHING;
 }
@@ -279,8 +287,10 @@ static void on_tool_result(struct ag_ui_stream *s, const struct face_event *e,
     s->calls_id = 0;
     struct buf *out = begin_message(&s->message, "TOOL_CALL_RESULT");
     put_message_id(s, out, "messageId", ++s->n_ids);
-    ag_ui_put_call_id(out, s->task_id, e);
-    ag_ui_put_as_text(out, "content", e, "output");
+    if (can_restate(s))
+        ag_ui_calls_add_result(&s->calls, s->task_id, s->n_ids, e);
+    ag_ui_put_call_id(out, "toolCallId", s->task_id, e);
+    ag_ui_put_as_text(out, "content", e, "output", "");
     js_put_field(out, "role", STR("tool"));
     if (face_is_true(e, "is_error"))
         js_put_raw(out, "metadata", STR("{\"is_error\":true}"));
@@ -388,7 +398,8 @@ static void on_task_completed(struct ag_ui_stream *s, const struct face_event *e
 static void on_task_failed(struct ag_ui_stream *s, const struct face_event *e,
                            const struct face_sink *to)
 {
-    if (str_eq(face_text(e, "status", &s->text), STR("cancelled"))) {
+    bool cancelled = str_eq(face_text(e, "status", &s->text), STR("cancelled"));
+    if (cancelled && !(s->request && s->request->is_before_1_0)) {
         put_run_ids(s, begin_message(&s->message, "RUN_FINISHED"));
         js_put_raw(&s->message, "outcome", STR("{\"type\":\"cancelled\"}"));
     } else {
@@ -436,13 +447,38 @@ static void tell_event(struct ag_ui_stream *s, const struct face_event *e,
     }
 }
 
+static void forget_known(struct ag_ui_stream *s)
+{
+    s->known = (struct face_place){0};
+    if (s->request)
+        s->tells = s->request->history;
+}
+
+/* No event of an ended run is left: its record says how it ended, and the thread has its
+ * messages. */
+static void tell_record(struct ag_ui_stream *s, const struct face_sink *to)
+{
+    struct js_doc doc = {0};
+    struct face_event e = {.type = EVENT_TASK_FAILED, .doc = &doc};
+    bool good = js_parse(&doc, s->request->record.p, s->request->record.n, JS_OURS);
+    ASSERT(good);
+    if (js_is(&doc, js_get(&doc, 0, "status"), "completed"))
+        e.type = EVENT_TASK_COMPLETED;
+    s->known = (struct face_place){0};
+    s->tells = s->request->thread;
+    on_task_end(s, &e, to);
+    js_done(&doc);
+}
+
 static void ag_ui_event(struct face_stream *face, const struct face_event *e,
                         const struct face_sink *to)
 {
     struct ag_ui_stream *s = container_of(face, struct ag_ui_stream, face);
     s->event = e;
     s->n = 0;
-    if (!s->begun && !(s->request && s->request->known.seq))
+    if (e->seq > s->known.seq + 1 && !s->face.place.seq)
+        forget_known(s); /* what follows the client's place is gone */
+    if (!s->begun && !s->known.seq)
         begin_run(s, to);
     tell_event(s, e, to);
     s->event = NULL;
@@ -451,8 +487,13 @@ static void ag_ui_event(struct face_stream *face, const struct face_event *e,
 static void ag_ui_idle(struct face_stream *face, const struct face_sink *to)
 {
     struct ag_ui_stream *s = container_of(face, struct ag_ui_stream, face);
+    if (s->request && s->request->record.p && !face->place.seq) {
+        tell_record(s, to);
+        return;
+    }
     if (!s->begun)
         begin_run(s, to);
+    s->known = (struct face_place){0}; /* later events are new, whatever the client says */
     if (s->n_questions == 0)
         return;
     close_open(s, to);
@@ -462,7 +503,7 @@ static void ag_ui_idle(struct face_stream *face, const struct face_sink *to)
     face->is_over = true;
 }
 
-/* The run's id: what this request calls it, else what the one that started the task did. */
+/* The run's id: the one in this request, or that of the request which started the task. */
 static char *name_run(const struct face_task *task)
 {
     struct js_doc doc = {0};
@@ -496,6 +537,10 @@ static struct face_stream *ag_ui_make(const struct face_task *task)
     s->thread_id = xstrdup(task->conversation_id);
     s->run_id = name_run(task);
     s->request = task->request;
+    if (s->request)
+        s->known = s->request->known;
+    if (s->request && s->request->tells_history)
+        s->tells = s->request->history;
     return &s->face;
 }
 
@@ -505,6 +550,7 @@ static void ag_ui_free(struct face_stream *face)
     while (s->n_questions)
         drop_question(s, s->n_questions - 1);
     free(s->questions);
+    ag_ui_calls_done(&s->calls);
     buf_done(&s->message);
     buf_done(&s->first);
     buf_done(&s->text);

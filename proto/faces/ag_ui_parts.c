@@ -2,19 +2,20 @@
 
 #include <time.h>
 
-void ag_ui_put_call_id(struct buf *out, const char *task_id, const struct face_event *e)
+void ag_ui_put_call_id(struct buf *out, const char *key, const char *task_id,
+                       const struct face_event *e)
 {
     struct buf id = {0}, scratch = {0};
     buf_puts(&id, task_id);
     buf_putc(&id, '-');
     buf_putstr(&id, face_text(e, "call_id", &scratch));
-    js_put_field(out, "toolCallId", buf_str(&id));
+    js_put_field(out, key, buf_str(&id));
     buf_done(&id);
     buf_done(&scratch);
 }
 
 void ag_ui_put_as_text(struct buf *out, const char *key, const struct face_event *e,
-                       const char *member)
+                       const char *member, const char *fallback)
 {
     struct buf scratch = {0};
     struct str text = face_text(e, member, &scratch);
@@ -22,13 +23,25 @@ void ag_ui_put_as_text(struct buf *out, const char *key, const struct face_event
         js_copy(e->doc, js_get(e->doc, 0, member), &scratch);
         text = buf_str(&scratch);
     }
-    js_put_field(out, key, text.p ? text : STR(""));
+    js_put_field(out, key, text.p ? text : str_of(fallback));
     buf_done(&scratch);
+}
+
+void ag_ui_put_call(struct buf *out, const char *task_id, const struct face_event *e)
+{
+    buf_putc(out, '{');
+    ag_ui_put_call_id(out, "id", task_id, e);
+    js_put_field(out, "type", STR("function"));
+    js_put_key(out, "function");
+    buf_putc(out, '{');
+    face_copy(out, "name", e, "name", STR("\"\""));
+    ag_ui_put_as_text(out, "arguments", e, "arguments", "{}");
+    buf_puts(out, "}}");
 }
 
 /* --- questions -------------------------------------------------------------------------------- */
 
-/* Unix ms as RFC 3339 has it. */
+/* Unix ms in the format of RFC 3339. */
 static void put_expiry(struct buf *out, const struct face_event *e)
 {
     int64_t ms;
@@ -55,9 +68,9 @@ void ag_ui_put_question(struct buf *out, const char *task_id, const struct face_
                  : approval ? STR("confirmation")
                             : STR("input_required"));
     if (face_has(e, "prompt"))
-        ag_ui_put_as_text(out, "message", e, "prompt");
+        ag_ui_put_as_text(out, "message", e, "prompt", "");
     if (of_call)
-        ag_ui_put_call_id(out, task_id, e);
+        ag_ui_put_call_id(out, "toolCallId", task_id, e);
     js_put_raw(out, "responseSchema",
                approval ? STR("{\"type\":\"boolean\"}") : STR("{\"type\":\"string\"}"));
     put_expiry(out, e);

@@ -3,23 +3,23 @@
 #include <stdlib.h>
 
 /* Design. One message, its parts in the order of the events. A run of text is a part, and so is a
- * run of thoughts; whatever else happens closes the run. Each run of text begins a step of its own,
+ * run of thoughts; any other event closes the run. Each run of text begins a step of its own,
  * because `reset-step` is the only way to take text back: a final answer that is not what was
  * streamed replaces the last run. An approval ends the stream (`finish`), as the SDK's own do: its
- * client answers with the next request, and that one's stream goes on after the answer. */
+ * client answers with the next request, whose stream continues after the answer. */
 
 enum run { RUN_NONE, RUN_TEXT, RUN_THINKING };
 
 struct ai_sdk_stream {
     struct face_stream face;
     char *task_id;
-    struct str skip_to; /* the answer that ends the skipping; NULL: nothing is skipped */
+    struct str skip_to; /* the answer that ends the skipping; NULL: skip nothing */
     enum run run;
     uint32_t n_runs; /* ids of parts */
     bool begun, in_step;
-    bool step_has_text;         /* the step under way is a run of text and nothing else */
-    bool waits;                 /* an approval is asked for, and nothing came after it */
-    struct face_said all, last; /* text: of the whole message, and of the last run */
+    bool step_has_text;         /* the current step is one run of text and nothing else */
+    bool waits;                 /* an approval was requested, and nothing followed it */
+    struct face_said all, last; /* the text of the whole message, and of the last run */
     struct buf chunk, scratch;
 };
 
@@ -68,7 +68,7 @@ static void end_step(struct ai_sdk_stream *s, const struct face_sink *to)
     s->in_step = s->step_has_text = false;
 }
 
-/* of_text: the step is to hold one run of text and nothing else. */
+/* of_text: the step will hold one run of text and nothing else. */
 static void begin_step(struct ai_sdk_stream *s, bool of_text, const struct face_sink *to)
 {
     if (s->in_step && s->step_has_text == of_text)
@@ -116,7 +116,7 @@ static void on_text(struct ai_sdk_stream *s, enum run run, const struct face_eve
         put_text(s, run, text, to);
 }
 
-/* What was streamed stays when it is the answer, as a whole or in its last run. */
+/* Streamed text stays when it equals the answer, as a whole or in its last run. */
 static void ai_sdk_final_answer(struct ai_sdk_stream *s, const struct face_event *e,
                                 const struct face_sink *to)
 {
@@ -160,7 +160,8 @@ static void ai_sdk_tool_result(struct ai_sdk_stream *s, const struct face_event 
     put(s, to);
 }
 
-/* What the SDK has no chunk for is a part of the application's own; one with an id is replaced. */
+/* Events without a chunk in the SDK become data parts of the application; a part with an id is
+ * replaced. */
 static void put_data(struct ai_sdk_stream *s, const char *type, const char *id,
                      const struct face_event *e, const struct face_sink *to)
 {
@@ -184,7 +185,7 @@ static void ai_sdk_input_required(struct ai_sdk_stream *s, const struct face_eve
     bool has_call = face_has(e, "call_id");
     if (!has_call)
         put_tool(s, e, "input_id", "tool",
-                 to); /* the agent asks without a call that one has seen */
+                 to); /* the agent asks without a tool call that was shown */
     end_run(s, to);
     struct buf *out = chunk(s, "tool-approval-request");
     face_copy(out, "approvalId", e, "input_id", STR("\"\""));
@@ -291,7 +292,7 @@ static void drop(void *arg, const char *name, struct str json)
     (void)arg, (void)name, (void)json;
 }
 
-/* Of what the client has already the stream only keeps account. */
+/* For events that the client already has, the stream only updates its state. */
 static const struct face_sink nowhere = {.put = drop};
 
 static bool is_the_answer(struct ai_sdk_stream *s, const struct face_event *e)

@@ -17,8 +17,8 @@
 enum ai_sdk_kind {
     AI_SDK_SEND,   /* the last message of the chat is the user's: ask */
     AI_SDK_ANSWER, /* the last message answers a question of the task: respond, then go on */
-    AI_SDK_RESUME, /* replay the chat's last task, when it lives */
-    AI_SDK_ABORT,  /* cancel what request_id has asked for */
+    AI_SDK_RESUME, /* replay the chat's last task, if it is still live */
+    AI_SDK_ABORT,  /* cancel the task of request_id */
 };
 
 struct ai_sdk_request {
@@ -30,7 +30,7 @@ struct ai_sdk_request {
     struct str agent;       /* `model` of the body, or STR_NULL */
     struct str authorization; /* frames alone: headers.authorization, or STR_NULL */
     struct str task_id;       /* AI_SDK_ANSWER: the id of the assistant's message */
-    struct str input_id;      /* AI_SDK_ANSWER: which question */
+    struct str input_id;      /* AI_SDK_ANSWER: the question */
     struct str answer;        /* AI_SDK_ANSWER: JSON, true, false or a string */
     struct buf memory;        /* what the spans point into */
 };
@@ -41,12 +41,11 @@ bool ai_sdk_read(struct js_doc *doc, struct str json, bool is_frame, struct ai_s
                  char why[128]) MUST_USE;
 void ai_sdk_request_done(struct ai_sdk_request *r);
 
-/* The same as requests of our own: the chat, and the answer after which the stream goes on. */
+/* The same as requests of our own: the chat, and the answer after which the stream continues. */
 void ai_sdk_put_chat(struct face_exchange *x, const struct ai_sdk_request *r);
 void ai_sdk_put_answer(struct face_exchange *x, const struct ai_sdk_request *r);
 
-/* Over HTTP `POST …/chat` and `GET …/chat/{id}/stream`; over a WebSocket a frame, which is one of
- * both. */
+/* HTTP has `POST …/chat` and `GET …/chat/{id}/stream`; a frame on a WebSocket is either of them. */
 enum ai_sdk_operation { AI_SDK_POST_CHAT, AI_SDK_GET_STREAM, AI_SDK_FRAME, AI_SDK_RESUME_FRAME };
 
 extern const struct face_ops ai_sdk_ops;

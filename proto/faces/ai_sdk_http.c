@@ -1,6 +1,6 @@
-/* DefaultChatTransport of the AI SDK: POST to ask or to answer, GET to replay the last turn while
- * it lives. Of a chat that is idle, unknown, foreign or malformed the answer is 204 alike, so that
- * `useChat({resume: true})` works on a new chat and learns nothing of another's. */
+/* DefaultChatTransport of the AI SDK: POST asks or answers, GET replays the last turn while it is
+ * live. For a chat that is idle, unknown, foreign or malformed the answer is always 204, so that
+ * `useChat({resume: true})` works on a new chat and learns nothing about another owner's. */
 #include "proto/faces/ai_sdk.h"
 
 static enum face_next nothing_active(struct face_exchange *x)
@@ -93,7 +93,7 @@ static enum face_next ai_sdk_replied(struct face_exchange *x, enum error e, stru
     return follow_turn(x, buf_str(&x->ask.conversation_id), buf_str(&x->ask.task_id));
 }
 
-/* The client shows the body of a refusal as it is. */
+/* The client shows the body of a refusal to its user. */
 static void ai_sdk_put_error(struct buf *out, enum error e, const char *message)
 {
     buf_putc(out, '{');

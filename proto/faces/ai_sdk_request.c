@@ -2,9 +2,9 @@
 
 #include <stdio.h>
 
-/* Design. The SDK's client keeps the chat itself and posts all of its messages; of these the last
- * one says what is wanted, and the gateway's own history is the truth about the rest. Spans are
- * collected as offsets into one buffer, because it moves while it grows. */
+/* Design. The SDK's client keeps the chat itself and posts all of its messages. The last one says
+ * what is wanted; for the rest, the gateway's own history is the truth. Spans are collected as
+ * offsets into one buffer, because it moves while it grows. */
 
 struct reader {
     const struct js_doc *doc;
@@ -25,8 +25,8 @@ static uint32_t get(const struct js_doc *d, uint32_t object, const char *key, en
     return at && js_type(d, at) == type ? at : 0;
 }
 
-/* A string member into memory: its span as an offset, fixed up at the end. n is 0 when there is
- * none. */
+/* Copies a string member into memory and returns its span as an offset, fixed up at the end. n is 0
+ * when there is none. */
 static bool keep(struct reader *in, uint32_t object, const char *key, struct str *ret)
 {
     uint32_t at = get(in->doc, object, key, JS_STRING);
@@ -50,7 +50,7 @@ static bool read_text(struct reader *in, uint32_t message)
          i = js_next(d, i)) {
         uint32_t type = get(d, i, "type", JS_STRING), text = get(d, i, "text", JS_STRING);
         if (type && js_is(d, type, "file"))
-            return fail(in, "files are not taken by this gateway");
+            return fail(in, "this gateway does not accept files");
         if (!type || !js_is(d, type, "text") || !text)
             continue;
         if (memory->len > begin)
@@ -64,18 +64,14 @@ static bool read_text(struct reader *in, uint32_t message)
 static void put_key(struct reader *in, struct str message_id)
 {
     struct buf *memory = &in->r->memory;
-    struct face_said a = {0}, b = {0};
     struct str fields[] = {in->r->chat_id, message_id, in->r->text};
-    face_said_add(&b, STR("b"));
-    for (size_t i = 0; i < countof(fields); i++) {
-        struct str field = {memory->bytes + (size_t)fields[i].p, fields[i].n};
-        face_said_add(&a, field);
-        face_said_add(&a, STR("\0"));
-        face_said_add(&b, field);
-        face_said_add(&b, STR("\0"));
-    }
+    for (size_t i = 0; i < countof(fields); i++)
+        fields[i].p = memory->bytes + (size_t)fields[i].p;
+    struct buf key = {0};
+    exchange_put_key(&key, "ai", fields, countof(fields));
     size_t begin = memory->len;
-    buf_putf(memory, "ai:%016llx%016llx", (unsigned long long)a.hash, (unsigned long long)b.hash);
+    buf_putstr(memory, buf_str(&key));
+    buf_done(&key);
     in->r->request_key = (struct str){(const char *)begin, memory->len - begin};
 }
 
@@ -90,7 +86,7 @@ static bool read_question(struct reader *in, uint32_t message)
     return true;
 }
 
-/* An approval that was answered, or a part `data-answer` with input_id and answer. */
+/* An approval with its answer, or a part `data-answer` with input_id and answer. */
 static bool read_answer_part(struct reader *in, uint32_t part)
 {
     const struct js_doc *d = in->doc;

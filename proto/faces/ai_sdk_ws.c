@@ -14,7 +14,7 @@ static void ai_sdk_read_frame(struct js_doc *doc, struct str text, struct face_f
     struct ai_sdk_request r;
     bool good = ai_sdk_read(doc, text, true, &r, ret->why);
     ret->kind = !good ? FRAME_BAD : r.kind == AI_SDK_ABORT ? FRAME_CANCEL : FRAME_REQUEST;
-    ret->memory = r.memory; /* the spans stay good */
+    ret->memory = r.memory; /* the spans stay valid */
     ret->id = r.request_id;
     ret->authorization = r.authorization;
     ret->chat_id = r.chat_id;

@@ -1,5 +1,7 @@
 #include "proto/faces/face.h"
 
+#include <time.h>
+
 void face_stream_lines(struct face_stream *s, struct js_doc *doc, struct str lines,
                        const struct face_sink *to)
 {
@@ -60,18 +62,36 @@ void face_copy(struct buf *out, const char *key, const struct face_event *e, con
         buf_putstr(out, fallback);
 }
 
+void face_put_time(struct buf *out, const char *key, int64_t ms)
+{
+    char text[40];
+    time_t seconds = (time_t)(ms / 1000);
+    struct tm tm;
+    if (ms <= 0 || !gmtime_r(&seconds, &tm) || !strftime(text, sizeof text, "%FT%T", &tm))
+        return;
+    js_put_key(out, key);
+    buf_putf(out, "\"%s.%03dZ\"", text, (int)(ms % 1000));
+}
+
 #define HEAD_BYTES (MAX_OUTPUT - 3) /* a character has four bytes at most */
 
 /* FNV-1a, 64 bits. */
+static uint64_t hash_on(uint64_t hash, const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ (unsigned char)p[i]) * 0x100000001b3u;
+    return hash;
+}
+
 void face_said_add(struct face_said *said, struct str text)
 {
     uint64_t hash = said->n ? said->hash : 0xcbf29ce484222325u;
-    for (size_t i = 0; i < text.n; i++) {
-        hash = (hash ^ (unsigned char)text.p[i]) * 0x100000001b3u;
-        if (said->n + i + 1 == HEAD_BYTES)
-            said->head = hash;
-    }
-    said->hash = hash;
+    size_t left = said->n < HEAD_BYTES ? HEAD_BYTES - (size_t)said->n : 0;
+    size_t first = text.n < left ? text.n : left;
+    hash = hash_on(hash, text.p, first);
+    if (first && first == left)
+        said->head = hash;
+    said->hash = hash_on(hash, text.p + first, text.n - first);
     said->n += text.n;
 }
 

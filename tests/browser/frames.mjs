@@ -18,7 +18,7 @@ function say(puppet, n) {
   puppet.say("## Part ", `${n}`, "\n\nSome **words** and `code`.\n\n", "- a\n- b\n\n", "| a | b |\n| - | - |\n", "| 1 | 2 |\n\n");
 }
 
-/** What the page's main thread did while `body` ran: each task, in ms of the processor. */
+/** The work of the page's main thread while `body` ran: each task, in ms of the processor. */
 async function tasksDuring(page, body) {
   const its = await browser();
   await its.startTracing(page, { categories: ["toplevel", "disabled-by-default-devtools.timeline", "__metadata"] });

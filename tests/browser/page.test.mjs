@@ -384,7 +384,7 @@ scene("axe finds no fault: what opens", async (its) => {
   await assertAccessible(chat, [desk]);
 });
 
-/** What axe finds that is serious, in words. */
+/** The serious findings of axe, in words. */
 const faultsOf = (page) =>
   page.evaluate(async () => {
     const { violations } = await window.axe.run({ resultTypes: ["violations"] });

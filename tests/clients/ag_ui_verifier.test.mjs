@@ -191,7 +191,17 @@ holds("a final answer that is another one", {
   steps: [{ token: "draft" }, call("c1", "a", {}), result("c1", "x"), { token: "more" }, { final_answer: "final" }],
   text: "final",
   types: [...TEXT, ...CALL, "TOOL_CALL_RESULT", ...TEXT, "MESSAGES_SNAPSHOT"],
-  check: ({ agent }) => assert.equal(agent.messages[0].id, "u1", "the page's own question stays"),
+  check: ({ agent }) => {
+    assert.equal(agent.messages[0].id, "u1", "the page's own question stays");
+    assert.deepEqual(
+      agent.messages.map(({ role, content, toolCalls }) => [role, toolCalls?.[0].function.name ?? content]).slice(1),
+      [
+        ["assistant", "a"],
+        ["tool", "x"],
+        ["assistant", "final"],
+      ],
+    );
+  },
 });
 
 holds("a failure", {

@@ -103,9 +103,9 @@ static void test_exec_line_of_4_mib_passes_and_one_more_byte_fails(void **state)
     assert_int_equal(p.said.len, MAX_AGENT_LINE + 1 + 4);
     finish(&p);
     start_python(&p, "print('first'); print('x' * ((4 << 20) + 1)); print('end')");
-    expect(&p, RUN_FAILED, "a line of the agent passes 4 MiB, and its event 1 MiB", "first\n");
+    expect(&p, RUN_FAILED, "a line of the agent exceeds 4 MiB, and its event 1 MiB", "first\n");
     start_python(&p, "import os\nwhile True: os.write(1, b'x' * 65536)");
-    expect(&p, RUN_FAILED, "a line of the agent passes 4 MiB, and its event 1 MiB", "");
+    expect(&p, RUN_FAILED, "a line of the agent exceeds 4 MiB, and its event 1 MiB", "");
 }
 
 static void test_exec_missing_program_is_refused_by_name(void **state)
@@ -189,7 +189,7 @@ static void test_exec_supervisor_leaves_at_once(void **state)
     }
 }
 
-/* --- what the program gets -------------------------------------------------------------------- */
+/* --- the program's input ---------------------------------------------------------------------- */
 
 /* F26 */
 static void test_exec_descriptors_are_0_1_2_and_pipes(void **state)

@@ -69,7 +69,7 @@ static int find_marked(const char *name)
     return found;
 }
 
-/* What a process has written so far, by the kernel's count. */
+/* The bytes that a process has written so far, by the kernel's count. */
 static long bytes_written(int pid)
 {
     char path[64], text[512];
@@ -311,7 +311,7 @@ static void test_exec_killed_supervisor_takes_its_agent_along(void **state)
     finish(&p);
 }
 
-/* What begins within the same tick of the clock (10 ms) counts as older. */
+/* A process that begins within the same tick of the clock (10 ms) counts as older. */
 static void adopt(void)
 {
     strays_adopt();

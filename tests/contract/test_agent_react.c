@@ -157,9 +157,9 @@ static void test_react_history_that_is_none_is_refused(void **state)
 {
     (void)state;
     assert_string_equal(probe_start(&agent_react_ops, &settings, STR("x"), "{}"),
-                        "the history is no JSON array");
+                        "the history is not a JSON array");
     assert_string_equal(probe_start(&agent_react_ops, &settings, STR("x"), "[1"),
-                        "the history is no JSON array");
+                        "the history is not a JSON array");
 }
 
 static void test_react_turn_without_end_is_stopped(void **state)
@@ -170,11 +170,11 @@ static void test_react_turn_without_end_is_stopped(void **state)
     script.loops = true;
     probe.silent = true;
     START(SAY(text));
-    expect_end(RUN_FAILED, "model: a turn passes 4 MiB");
+    expect_end(RUN_FAILED, "model: a turn exceeds 4 MiB");
     START(CALL("c", "clock", "{}"));
     expect_end(RUN_FAILED, "model: a turn calls more than 64 tools");
     START(CALL("c", "clock", text));
-    expect_end(RUN_FAILED, "model: a turn passes 4 MiB");
+    expect_end(RUN_FAILED, "model: a turn exceeds 4 MiB");
 }
 
 static void test_react_long_answer_is_cut_to_an_output(void **state)

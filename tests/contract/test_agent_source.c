@@ -43,14 +43,14 @@ static void test_source_refuses_what_it_cannot(void **state)
         {"events=x", "source: \"events=x\" is not name=number"},
         {"events=", "source: \"events=\" is not name=number"},
         {"events=5x", "source: \"events=5x\" is not name=number"},
-        {"speed=5", "source: there is no \"speed\""},
+        {"speed=5", "source: unknown name \"speed\""},
         {"events=-1", "source: \"events\" must be from 0 to 9007199254740991"},
         {"bytes=0", "source: \"bytes\" must be from 1 to 524288"},
         {"burst=0", "source: \"burst\" must be from 1 to 65536"},
         {"{\"burst\":70000}", "source: \"burst\" must be from 1 to 65536"},
-        {"{\"events\":1.5}", "source: a value is no integer"},
-        {"{\"events\":\"1\"}", "source: a value is no integer"},
-        {"{\"x\":1}", "source: there is no \"x\""},
+        {"{\"events\":1.5}", "source: a value is not an integer"},
+        {"{\"events\":\"1\"}", "source: a value is not an integer"},
+        {"{\"x\":1}", "source: unknown name \"x\""},
     };
     (void)state;
     for (size_t i = 0; i < countof(table); i++)

@@ -1,5 +1,5 @@
-/* Who a connection is (PROTOCOL.md section 2): tokens of configured keys, guests, and which token
- * of a request counts.
+/* The identity of a connection (PROTOCOL.md section 2): tokens of configured keys, guests, and
+ * which token of a request counts.
  */
 #include <sys/stat.h>
 #include <unistd.h>
@@ -227,7 +227,7 @@ static void test_auth_guest_key_that_is_none_is_a_fault(void **state)
         struct buf faults = {0};
         kit_write(in_folder("guest.key"), SECRET, sizes[i]);
         struct auth *auth = auth_open(&c, folder, &faults);
-        bool said = faults.len > 0 && strstr(faults.bytes, "guest.key: is no key of 32 bytes\n");
+        bool said = faults.len > 0 && strstr(faults.bytes, "guest.key: is not a key of 32 bytes\n");
         buf_done(&faults);
         auth_close(auth);
         assert_true(!auth && said);

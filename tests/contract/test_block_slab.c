@@ -30,7 +30,7 @@ static bool holds(const struct block *b, char mark)
     return b->len == 0 || (b->bytes[0] == mark && memcmp(b->bytes, b->bytes + 1, b->len - 1) == 0);
 }
 
-/* Of all sizes: nothing, a little, a block, many of them, more than a chunk. */
+/* Blocks of all sizes: nothing, a little, a block, many of them, more than a chunk. */
 static size_t some_size(uint32_t *seed)
 {
     static const size_t most[] = {64, 4096, 20000, 20000, 20000, 200000, 3u << 20};

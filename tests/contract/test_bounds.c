@@ -1,4 +1,4 @@
-/* What bounds a command: which cgroup can be had, what is written to it, and how a folder is
+/* The bounds of a command: which cgroup is available, what is written to it, and how a folder is
  * measured.  The groups are plain folders here: what the kernel would make of them is not what is
  * tested. */
 #include <errno.h>
@@ -105,10 +105,12 @@ static void test_cgroup_that_cannot_be_had_is_told(void **state)
     } rows[] = {
         {"proc/4711/cgroup", "4:memory:/other\n", "no cgroups of version 2"},
         {"proc/4711/cgroup", "0::/\n", "none above it"},
-        {"proc/4711/cgroup", "0::/gateway\n", "no memory and pids to give"},
+        {"proc/4711/cgroup", "0::/gateway\n", "does not have the memory and pids controllers"},
         {"proc/4711/mountinfo", "20 1 0:5 / /proc rw - proc proc rw\n", "no cgroups of version 2"},
-        {"fs/unit/cgroup.controllers", "cpu memory\n", "no memory and pids to give"},
-        {"fs/unit/cgroup.controllers", "cpu mymemory pids\n", "no memory and pids to give"},
+        {"fs/unit/cgroup.controllers", "cpu memory\n",
+         "does not have the memory and pids controllers"},
+        {"fs/unit/cgroup.controllers", "cpu mymemory pids\n",
+         "does not have the memory and pids controllers"},
         {"fs/unit/cgroup.procs", "17\n", "processes of its own"},
     };
     char parent[PATH_MAX], why[128];

@@ -3,7 +3,7 @@
 #include "proto/js.h"
 #include "tests/support/config_kit.h"
 
-/* --- what is right ---------------------------------------------------------------------------- */
+/* --- valid files ------------------------------------------------------------------------------ */
 
 static void test_config_defaults_are_those_of_the_manual(void **state)
 {
@@ -164,7 +164,7 @@ static void test_config_data_follows_xdg(void **state)
     config_done(&c);
     unsetenv("XDG_STATE_HOME");
     unsetenv("HOME");
-    assert_faults("{}", "data: is missing, and there is no HOME to choose a directory below\n");
+    assert_faults("{}", "data: is missing, and without HOME there is no default\n");
     setenv("HOME", "/nonexistent", 1);
 }
 
@@ -238,7 +238,7 @@ static void test_config_all_faults_are_told(void **state)
                   "\"models\":[{\"name\":\"m\"}],\"origins\":[\"x\"]}",
                   "limits.burst: must be an integer from 1 to 100000\n"
                   "limits.tasks: must be an integer from 1 to 10000000\n"
-                  "nope: unknown key; the nearest one is store\n"
+                  "nope: unknown key; the nearest one is page\n"
                   "agents[1].name: is missing\n"
                   "origins[0]: must be scheme://host, scheme://host:port or scheme://*.host, and "
                   "nothing else\n"
@@ -301,7 +301,7 @@ static void test_config_faults_hold_no_values(void **state)
     }
 }
 
-/* --- what goes together ----------------------------------------------------------------------- */
+/* --- keys that depend on each other ----------------------------------------------------------- */
 
 static void test_config_print_masks_secrets_and_loads_again(void **state)
 {

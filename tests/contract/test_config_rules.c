@@ -1,8 +1,8 @@
 /* Rules of the configuration that concern more than one key. */
 #include "tests/support/config_kit.h"
 
-#define PUBLIC_GUESTS                                                                         \
-    "beyond loopback without auth.keys anyone could come as a guest; configure keys, or say " \
+#define PUBLIC_GUESTS                                                                             \
+    "without auth.keys, anyone beyond loopback could connect as a guest; configure keys, or set " \
     "\"guests\": true\n"
 #define KEYS "\"auth\":{\"keys\":[{\"kid\":\"k\",\"alg\":\"HS256\",\"secret_file\":\"s\"}]"
 
@@ -125,13 +125,13 @@ static void test_config_agents_must_fit_their_kind(void **state)
         {"{\"name\":\"a\",\"kind\":\"http\",\"url\":\"ftp://x\"}",
          "agents[0].url: must begin with http:// or https://\n"},
         {"{\"name\":\"a\",\"model\":\"b\"}",
-         "agents[0].model: is neither the name of one of models nor \"builtin\"\n"},
+         "agents[0].model: must name an entry of models, or be \"builtin\"\n"},
         {"{\"name\":\"a\",\"command\":[\"x\"]}",
          "agents[0].command: is for agents of kind exec only\n"},
         {"{\"name\":\"a\",\"kind\":\"exec\",\"command\":[\"x\"],\"model\":\"builtin\"}",
          "agents[0].model: is for agents of kind react only\n"},
         {"{\"name\":\"a\",\"kind\":\"exec\",\"command\":[\"x\"],\"env\":{\"A=B\":\"\",\"C\":1}}",
-         "agents[0].env.A=B: is no name of an environment variable\n"
+         "agents[0].env.A=B: is not a valid name of an environment variable\n"
          "agents[0].env.C: must be a text\n"},
     };
     (void)state;
@@ -152,19 +152,19 @@ static void test_config_other_rules(void **state)
          "models[0].name: \"builtin\" is always the builtin model\n"},
         {"{\"models\":[{\"name\":\"m\",\"base_url\":\"http://x\",\"model\":\"m\",\"api_key_env\":\"A\","
          "\"api_key_file\":\"f\",\"headers\":{\"a b\":\"1\",\"X\":\"sekrit\\nX: y\",\"Y\":5}}]}",
-         "models[0].headers.a b: is no name of a header\n"
+         "models[0].headers.a b: is not a valid header name\n"
          "models[0].headers.X: must be a text of one line\n"
          "models[0].headers.Y: must be a text\n"
-         "models[0].api_key_file: is not for use together with api_key_env\n"},
+         "models[0].api_key_file: cannot be used together with api_key_env\n"},
         {"{\"http_get\":{\"allow\":[\"here\"]}}",
          "http_get.allow[0]: must be an address or a network, such as 10.0.0.0/8\n"},
         {"{\"agents\":[{\"name\":\"a\",\"kind\":\"exec\",\"command\":[\"x\"],\"tools\":[\"clock\","
          "\"spawn_task\"],\"headers\":{\"X\":\"1\"}}]}",
          "agents[0].headers: is for agents of kind http only\n"
-         "agents[0].tools[1]: is for agents of kind react only: others have calls of their own for "
+         "agents[0].tools[1]: is for agents of kind react only: others have their own calls for "
          "it\n"},
         {"{\"tls\":{\"key\":\"k\"}}", "tls.cert: is missing: a certificate needs its key\n"},
-        {"{\"auth\":{\"cookie\":\"a b\"}}", "auth.cookie: is no name of a cookie\n"},
+        {"{\"auth\":{\"cookie\":\"a b\"}}", "auth.cookie: is not a valid cookie name\n"},
         {"{\"trusted_proxies\":[\"10.0.0.1/8\"]}",
          "trusted_proxies[0]: must be an address or a network, such as 10.0.0.0/8\n"},
         {"{\"metrics\":{\"allow\":[\"localhost\"]}}",

@@ -110,7 +110,7 @@ static void test_examples_of_the_rfc(void **state)
     }
 }
 
-/* What a client sends: flushed, and its last four bytes cut off. */
+/* A client's message: flushed, and its last four bytes cut off. */
 static void compress_like_a_client(struct str text, int level, struct buf *ret)
 {
     z_stream z = {0};

@@ -165,7 +165,7 @@ static void test_fetch_silence_ends_at_its_limit(void **state)
     (void)state;
     int fd = listen_in_silence(url);
     run_to_end(fetch_start(fetcher, &options, &(struct fetch_request){.url = url}, &events, &seen));
-    assert_string_equal(seen.error, "no byte came for 0 s");
+    assert_string_equal(seen.error, "nothing arrived for 0 s");
     close(fd);
 }
 
@@ -196,7 +196,7 @@ static void test_fetch_errors_are_told(void **state)
         const char *url, *why;
     } rows[] = {
         {{.proxy = ""}, "http://127.0.0.1:1/", "127.0.0.1 port 1"},
-        {{.guarded = true}, "http://127.0.0.1:1/", "the address 127.0.0.1 is not a public one"},
+        {{.guarded = true}, "http://127.0.0.1:1/", "the address 127.0.0.1 is not public"},
         {{.proxy = ""}, "file:///etc/passwd", "rotocol"},
         {{.proxy = ""}, "http://", ""},
     };

@@ -78,7 +78,7 @@ static void test_log_line_cuts_long_values(void **state)
     assert_int_equal(len, strlen(STAMP) + 3 + LOG_VALUE_MAX);
 }
 
-/* What is written to stderr while run runs. */
+/* The output on stderr while run runs. */
 static char *captured(void (*run)(void))
 {
     FILE *file = tmpfile();

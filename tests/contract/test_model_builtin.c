@@ -28,7 +28,7 @@ static void ask_after(const char *history, const char *input)
     assert_string_equal(probe_start(&agent_react_ops, &settings, str_of(input), history), "");
 }
 
-/* What it answers, in the end. */
+/* Its whole answer. */
 static const char *answer_after(const char *history, const char *input)
 {
     ask_after(history, input);

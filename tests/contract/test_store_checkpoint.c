@@ -10,7 +10,7 @@
 
 /* --- the disk --------------------------------------------------------------------------------- */
 
-/* What is written to the database: with a WAL nothing is, but by checkpoints. */
+/* Writes to the database: with a WAL only checkpoints make them. */
 static struct {
     sqlite3_vfs *real_vfs, vfs;
     const sqlite3_io_methods *real;

@@ -179,7 +179,7 @@ static void test_changed_byte_is_never_told_as_truth(void **state)
     assert_true(counts[DAMAGE] > ROUNDS / 4); /* it does hit what is read */
 }
 
-/* What is only a sum of the rest is made again by the next start. */
+/* The next start recomputes values that are sums of others. */
 static void test_damaged_usage_is_counted_anew(void **state)
 {
     static const char *const changes[] = {"UPDATE usage SET bytes = bytes + 1000000",

@@ -7,7 +7,7 @@
 #define ROUNDS 400
 #define MAX_TASKS 60
 
-/* What core knows of a task. */
+/* Core's knowledge of a task. */
 struct known {
     int64_t key;
     const char *owner, *conversation;
@@ -90,7 +90,7 @@ static void commit_both(struct world *w)
     assert_int_equal(commit_status(f), status);
 }
 
-/* What core is told of a task's events before it removes them. */
+/* The size of a task's events that core learns before it removes them. */
 static int64_t event_bytes(struct world *w, const struct known *k)
 {
     const struct answer *a = ask(w->memory, (struct query){.kind = QUERY_EXPIRED, .at = INT64_MAX});

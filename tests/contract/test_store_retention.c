@@ -1,4 +1,4 @@
-/* What retention removes, on both stores: what is asked afterwards, what counts, what a restart
+/* Removals by retention, on both stores: what is asked afterwards, what counts, what a restart
  * finds. */
 #include "tests/contract/store_kit.h"
 

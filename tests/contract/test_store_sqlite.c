@@ -1,5 +1,5 @@
-/* What only the SQLite store has: files, locks, versions, a WAL, a journal to cut, a disk that
- * fills. */
+/* Properties of the SQLite store alone: files, locks, versions, a WAL, a journal to cut, a disk
+ * that fills. */
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/stat.h>
@@ -191,7 +191,7 @@ static void test_migrations_go_forward_one_by_one(void **state)
 
     kit_shut(f);
     assert_true(open_again(f->dir, error) < 0);
-    snprintf(from, sizeof from, "schema version %d, this gateway knows versions up to %d", n + 2,
+    snprintf(from, sizeof from, "schema version %d; this gateway knows versions up to %d", n + 2,
              n);
     assert_non_null(strstr(error, from));
     dir_remove(f->dir);
@@ -253,7 +253,7 @@ static void test_thread_copies_the_wal_without_the_writer(void **state)
     assert_int_equal(st.st_size, bytes);
 }
 
-/* Who checks or copies the store beside a gateway holds an old state for long: commits go on, and
+/* A check or copy beside a gateway holds an old state for long: commits continue, and
  * the WAL begins anew when it has gone. */
 static void test_old_reader_stops_no_commit(void **state)
 {

@@ -38,7 +38,7 @@ static void copy_file(const char *from, const char *to, const char *name, off_t 
     close(fd);
 }
 
-/* What a gateway finds that starts on the log's first bytes: lines 1 to head, nothing torn. */
+/* The state for a gateway that starts on the log's first bytes: lines 1 to head, nothing torn. */
 static uint64_t head_of(struct fixture *copy)
 {
     struct answer *a = ask(copy, (struct query){.kind = QUERY_TAILS});

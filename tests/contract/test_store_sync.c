@@ -98,7 +98,8 @@ static void copy_file(const char *from, const char *to, const char *name)
     close(fd);
 }
 
-/* What a gateway finds that starts when this one was killed just now; and it goes on from there. */
+/* The state for a gateway that starts after this one was killed just now; it continues from
+ * there. */
 static void assert_head_after_crash(const struct fixture *f, uint64_t head)
 {
     struct fixture copy = {.batch = batch_new(), .power = true};

@@ -98,7 +98,7 @@ static void slow_open_gate(struct slow *s)
 
 /* --- fixture ---------------------------------------------------------------------------------- */
 
-/* What callbacks leave behind; they assert nothing, the test does. */
+/* Results of the callbacks, which assert nothing, the test does. */
 struct seen {
     unsigned commits, queries, tasks, inside;
     int commit_status, query_status;

@@ -49,7 +49,7 @@ static void test_terminal_text_of_bytes(void **state)
     check((struct str){"a\0b", 3}, false, true, "a" BAD "b");
 }
 
-/* What a terminal shows of it in the end, worked out by hand (ECMA-48: CR, BS, CUF, CUB, CHA,
+/* The text that a terminal shows in the end, worked out by hand (ECMA-48: CR, BS, CUF, CUB, CHA,
  * EL). */
 static void test_g13_terminal_text_of_a_line_that_is_written_over(void **state)
 {
@@ -123,7 +123,7 @@ static void test_terminal_text_of_a_part(void **state)
     check(STR("x\x80\x80\x80\x80"), false, false, "x" BAD BAD BAD BAD);
 }
 
-/* Whatever comes, the text is UTF-8 and has no control characters. */
+/* For any input, the text is UTF-8 and has no control characters. */
 static void test_terminal_text_of_random_bytes(void **state)
 {
     static const char favourites[] = "\x1b[]()\x07\\;m0\b2KDCG\r\n\xf0\x9f\x8c\x8a\xc3\x80";

@@ -334,7 +334,7 @@ static void test_arithmetic_is_not_found_elsewhere(void **state)
     assert_int_equal(out.len, 0);
 }
 
-/* Whatever is found in noise, the scan ends, and the calculator takes it. */
+/* On any noise the scan ends, and the calculator takes its result. */
 static void test_arithmetic_survives_noise(void **state)
 {
     static const char alphabet[] = "0123456789+-*/%^().,e pix sqrtmin\xc3\x97\n";

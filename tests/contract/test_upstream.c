@@ -22,7 +22,7 @@ static void write_file(struct str text)
     close(fd);
 }
 
-/* What comes of it: a header, or a sentence. */
+/* The result: a header, or a sentence. */
 static char *opened(const struct config_upstream *from)
 {
     struct upstream upstream;
@@ -64,9 +64,9 @@ static void test_key_of_a_file_is_its_first_line(void **state)
     }
     expect_file(STR(""), "the first line is empty");
     expect_file(STR("\nsk-1\n"), "the first line is empty");
-    expect_file(STR("s\0k\0-\0"), "the first line has a NUL in it"); /* UTF-16 */
-    expect_file(STR("sk 1\n"), "it has characters that no key has");
-    expect_file(STR("sk-1\rsk-2\n"), "it has characters that no key has");
+    expect_file(STR("s\0k\0-\0"), "the first line contains a NUL"); /* UTF-16 */
+    expect_file(STR("sk 1\n"), "it has characters that a key cannot have");
+    expect_file(STR("sk-1\rsk-2\n"), "it has characters that a key cannot have");
     unlink(path);
     struct config_upstream from = {.api_key_file = path};
     char *said = opened(&from);

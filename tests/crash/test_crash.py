@@ -26,7 +26,7 @@ CONFIG = {"agents": [script_agent(default=True), script_agent("patient", grace_s
 
 
 class Round:
-    """What the clients of one round have seen, whatever happened to their connections."""
+    """Everything that the clients of one round have seen, whatever happened to their connections."""
 
     def __init__(self, gateway, token, number, rng):
         self.gateway, self.token, self.number, self.rng = gateway, token, number, rng
@@ -116,7 +116,7 @@ class Round:
                     self.cancelled.add(task["task_id"])
 
     def has_seen_the_keyed_end(self):
-        """Of the task that nobody cancels."""
+        """The events of the task that nobody cancels."""
         return any(self.keyed & client.ended for client in list(self.clients))
 
     def run(self, seconds):
@@ -216,7 +216,7 @@ def waiting(client, current):
 
 
 def forget(client):
-    """What was checked is not needed any more."""
+    """Checked state is not needed any more."""
     client.log.clear()
     client.raw.clear()
 

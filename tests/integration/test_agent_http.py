@@ -91,6 +91,12 @@ def test_run_is_posted(ask, server):
     assert run["task_id"] == task["task_id"] and task["output"] == "Hi."
 
 
+def test_context_is_the_history_that_is_posted(ask, server):
+    said = [{"role": "system", "content": "be short"}, {"role": "user", "content": "one"}]
+    ask(reply(lines(event("final_answer", output="Hi.")), **NDJSON), context=said)
+    assert server.requests[0].json["history"] == said
+
+
 def test_json_lines_are_events(ask):
     body = lines(event("thinking", text="Hm."), event("token", text="Hel"),
                  event("tool_call", call_id="1", name="x", arguments={}),
@@ -157,7 +163,7 @@ def test_reply_with_a_length_may_end_without_final_answer(ask):
     ([lines(event("token", text="I was")), b'{"event":"tok'], "broke off before its end"),
     ([lines(event("token", text="I was")), b"nonsense\n"], "not JSON"),
     ([lines(event("token", text="I was"), {"hello": 1})], "neither"),
-    ([lines(event("token", text="I was"), event("task.started"))], "made by the gateway alone"),
+    ([lines(event("token", text="I was"), event("task.started"))], "only the gateway makes event"),
     ([lines(event("token", text="I was"), {"call": "spawn", "call_id": "1", "input": "x"})],
      "a call, which"),
     ([lines(event("token", text="I was"),

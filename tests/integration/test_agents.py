@@ -261,7 +261,7 @@ def test_line_beyond_1_mib_fails_the_task_and_says_so(client, n, code):
 
 @pytest.mark.parametrize("text", ["日", "😀"])
 def test_line_is_as_long_as_its_event(client, text):
-    """Of Python's json a line of letters beyond ASCII takes twice to thrice what its event does."""
+    """With Python's json, a line of letters beyond ASCII takes two to three times its event's bytes."""
     n = 900_000 // len(text.encode())
     line = json.dumps({"event": "token", "data": {"text": text * n}})
     assert len(line) > 1024 * 1024

@@ -21,7 +21,7 @@ def make(path):
 
 
 def fate(client, task, content):
-    """What became of a message: delivered, undelivered, or None."""
+    """The fate of a message: delivered, undelivered, or None."""
     record = client.task(task)
     delivered = [event for event in client.events_since(task)
                  if event["event"] == "message" and event["data"]["content"] == content]

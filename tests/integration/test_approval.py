@@ -12,7 +12,7 @@ from commands import background, message, outputs, process, run, terminal
 from gateway import SCRIPT, Gateway, merged
 from holdfast import Client, ids, new_id
 
-NO = "the user does not approve"
+NO = "the user did not approve the call"
 
 
 @pytest.fixture(scope="module")

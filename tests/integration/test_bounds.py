@@ -1,4 +1,4 @@
-"""What a command may use of the machine: bounds that hold without a cgroup, and what doctor says of them."""
+"""A command's use of the machine: bounds that hold without a cgroup, and doctor's lines about them."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def test_folder_that_grows_beyond_its_share(client):
     (seen,) = run(client, terminal("mkdir d; cd d; " + fill.format("") + "; chmod 300 .; sleep 100", timeout=100),
                   conversation=conversation)
     assert seen["error"] == "the command was killed: its conversation's folder takes more than 4 MiB"
-    # What is there stays, and the next command of the conversation is killed too.
+    # Existing files stay, and the next command of the conversation is killed too.
     (started,) = run(client, background("sleep 100", notify_on_complete=True), conversation=conversation)
     wait_until(lambda: commands.notices(client, conversation), "the notice")
     (text,) = commands.notices(client, conversation)

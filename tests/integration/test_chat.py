@@ -123,7 +123,7 @@ def test_conversations_run_side_by_side(client):
 
 
 def test_status_is_never_behind_what_was_shown(client):
-    """Whatever a reply shows is committed, and a terminal event has its record with it."""
+    """Everything that a reply shows is committed, and a terminal event has its record with it."""
     for _ in range(20):
         task = client.chat("x")
         client.wait_terminal(task)

@@ -198,7 +198,7 @@ def test_ctrl_c_leaves_and_says_how_to_come_back(chat, gateway):
     command.until("first")
     command.interrupt()
     status, out, err = command.end()
-    assert (status, out) == (1, "first\n") and "runs on" in err
+    assert (status, out) == (1, "first\n") and "The task continues" in err
     again = Command(*resume_command(err), environ=chat.environ)
     open(gate, "w", encoding="utf-8").close()
     assert again.end()[:2] == (0, "second\n")
@@ -328,7 +328,7 @@ def test_question_is_answered_on_the_terminal(chat, kind, typed, answer):
 def test_question_without_a_terminal_is_told(chat):
     command = chat.start(program({"question": "q1", "kind": "question", "prompt": "Which?"},
                                  {"hear": "input", "say": True}))
-    command.until("from a terminal only", "err")
+    command.until("only be typed on a terminal", "err")
     with chat.client() as client:
         conversation, task = task_of(command.seen["err"].decode())
         client.call("respond", conversation_id=conversation, task_id=task, input_id="q1", answer="red")

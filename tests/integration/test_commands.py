@@ -259,7 +259,7 @@ def test_input_that_nobody_reads_is_refused_at_last_and_kill_still_works(client)
     for _ in range(20):
         seen += run(client, process("write", session, data="x" * 32768), conversation=conversation)
     refused = [reply for reply in seen if reply["status"] == "error"]
-    assert seen[0]["status"] == "ok" and all("takes no input" in reply["error"] for reply in refused)
+    assert seen[0]["status"] == "ok" and all("accepts no input" in reply["error"] for reply in refused)
     assert len(refused) >= 12  # the FIFO, the keeper and its pipe hold eight such pieces at most
     (killed,) = run(client, process("kill", session), conversation=conversation)
     assert killed["status"] == "killed"

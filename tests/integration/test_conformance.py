@@ -1,4 +1,4 @@
-"""What a conformance suite asks of an echo, of the build with one (tests/holdfast_echo), whose messages go the gateway's
+"""The checks of a conformance suite for an echo, on the build with one (tests/holdfast_echo), whose messages go the gateway's
 own way: in plain, where messages may be compressed and are not, and where they are.
 
 Payloads of UTF-8 are those of Markus Kuhn's stress test and of tables 3-7 of the Unicode standard, by hand.

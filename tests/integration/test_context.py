@@ -20,7 +20,7 @@ def history_of(task):
 
 
 def kept(gateway):
-    """What the database of a gateway that does not run keeps of contexts."""
+    """How many contexts the database of a stopped gateway keeps."""
     with sqlite3.connect(gateway.data / "holdfast.db") as database:
         return database.execute("SELECT count(*) FROM contexts").fetchone()[0]
 

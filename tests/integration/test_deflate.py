@@ -266,7 +266,7 @@ def test_what_cannot_be_expanded_or_is_no_text_is_1007(wire, kind):
 
 @pytest.mark.parametrize("data", [b'{"type":"ping","id":"\xff"}', ASK + b"\xc3"])
 def test_plain_text_is_looked_at_as_well(wire, data):
-    """Where messages may be compressed libwebsockets does not look: it would see compressed ones."""
+    """If messages may be compressed, libwebsockets does not check them: it would see compressed ones."""
     wire.send(frame(TEXT, data) + frame(TEXT, ASK))
     assert wire.close_code() == 1007
 
@@ -278,7 +278,7 @@ def test_close_frame_with_a_reason_that_is_no_text_ends_it(wire):
 
 @pytest.mark.parametrize("kind", ["continuation", "pong", "close", "rsv2", "rsv3"])
 def test_reserved_bit_where_none_may_be_ends_it(wire, kind):  # RFC 7692 6
-    """Of a ping libwebsockets tells nobody: it is answered, whatever its bits are."""
+    """libwebsockets reports no pings: they are answered, whatever their bits are."""
     half = deflated(ASK)[:10]
     wire.send({"continuation": frame(TEXT, half, fin=False, rsv=4) + frame(CONTINUATION, deflated(ASK)[10:], rsv=4),
                "pong": frame(PONG, b"x", rsv=4), "close": frame(CLOSE, b"\x03\xe8", rsv=4),

@@ -129,7 +129,7 @@ class Started(Gateway):
 
 
 def test_descriptors_are_raised_to_what_the_limits_need_and_no_further():
-    """What agents start goes through all that it may have, with some programs: minutes, where that is a billion."""
+    """Some programs go through all descriptors that they may have: a billion of them takes minutes."""
     started = Started("/bin/sh", "-c", 'ulimit -Sn 64; exec "$@"', "sh")
     started.config = merged(started.config, {"limits": {"connections": 100, "processes": 10, "tasks": 50}})
     with started as gateway, Client(gateway) as client:

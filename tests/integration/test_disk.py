@@ -86,7 +86,7 @@ def test_full_disk_is_waited_for_and_nothing_is_lost(disk):
 def test_writers_on_a_disk_that_fills_are_answered_within_2_s(disk):
     """Also those whose commit is the one that finds it full: it is tried again for a minute, and they go on then."""
     def answers():
-        """Of what four clients ask for at once, and how long the slowest took."""
+        """Four clients' requests at once, and how long the slowest took."""
         begun = time.monotonic()
         asked = [client.post("chat", message="x" * 30_000, request_key=new_id("k")) for client in clients]
         replies = [client.reply(number) for client, number in zip(clients, asked)]

@@ -76,7 +76,7 @@ def test_running_gateway_is_sound_and_not_disturbed(tmp_path):
 def test_killed_and_stopped_stores_are_sound_and_left_as_they_are(data):
     status, wrong, said = doctor(data, "--full")
     assert (status, wrong) == (0, []), said
-    assert "the last one did not stop by itself" in said and "1 tasks are live" in said
+    assert "the last one was not stopped cleanly" in said and "1 tasks are live" in said
     with Gateway(folder=data.parent):
         pass
     before = contents(data)
@@ -90,14 +90,14 @@ FAULTS = [
     ("DELETE FROM blocks WHERE rowid = (SELECT rowid FROM blocks ORDER BY first LIMIT 1 OFFSET 2)", "are missing"),
     ("DELETE FROM blocks WHERE first = 1", "first events"),
     ("DELETE FROM journal", "events"),
-    ("UPDATE blocks SET first = first - 1 WHERE first > 1", "are there twice"),
+    ("UPDATE blocks SET first = first - 1 WHERE first > 1", "exist twice"),
     ("UPDATE tasks SET head = head + 5 WHERE status = 2", "last events"),
     ("UPDATE tasks SET head = head - 1 WHERE status = 2", "has more"),
     ("UPDATE tasks SET status = 9 WHERE status = 2", "status 9"),
     ("UPDATE tasks SET started_at = 0 WHERE status = 1", "was never started"),
     ("UPDATE tasks SET completed_at = 0 WHERE status = 2", "no time of its end"),
-    ("UPDATE tasks SET created_at = 99999999999999", "is no time before now"),
-    ("UPDATE marks SET next_key = 1", "would be given again"),
+    ("UPDATE tasks SET created_at = 99999999999999", "is not in the past"),
+    ("UPDATE marks SET next_key = 1", "would be assigned again"),
     ("UPDATE marks SET newest_id = ''", "newer than the newest"),
     ("DELETE FROM marks", "rows of marks are missing"),
     ("UPDATE blocks SET task_key = 99 WHERE task_key = 1", "belong to no task"),
@@ -105,7 +105,7 @@ FAULTS = [
     ("UPDATE journal SET bytes = x'ff'", "holds no entry"),
     ("DROP TABLE blocks", "cannot be read"),
     ("PRAGMA user_version = 99", "version 99"),
-    ("PRAGMA user_version = 0", "none of a gateway"),
+    ("PRAGMA user_version = 0", "not a gateway's"),
 ]
 
 
@@ -147,7 +147,7 @@ def test_lines_are_read_with_full(data):
     assert any("has the number 4" in line for line in doctor(data, "--full")[1])
     change(data, "UPDATE blocks SET bytes = 'x' WHERE first = 1")
     wrong = doctor(data, "--full")[1]
-    assert any("is no line of it" in line for line in wrong) and any("lines" in line for line in wrong)
+    assert any("is not a line of this task" in line for line in wrong) and any("lines" in line for line in wrong)
 
 
 @pytest.mark.parametrize("statement", [
@@ -178,11 +178,11 @@ def test_modes_and_the_guest_key_are_looked_at(data):
     for name in ("holdfast.db", "guest.key", "."):
         (data / name).chmod(0o644 if name != "." else 0o755)
     wrong = doctor(data)[1]
-    assert len(wrong) == 3 and all("others than its owner" in line for line in wrong)
+    assert len(wrong) == 3 and all("other users" in line for line in wrong)
     for name in ("holdfast.db", "guest.key", "."):
         (data / name).chmod(0o600 if name != "." else 0o700)
     (data / "guest.key").write_bytes(b"short")
-    assert any("no key of 32 bytes" in line for line in doctor(data)[1])
+    assert any("not a key of 32 bytes" in line for line in doctor(data)[1])
     (data / "guest.key").unlink()
     assert "there is no guest key" in doctor(data)[2]
 
@@ -226,7 +226,7 @@ def test_what_is_no_data_directory(tmp_path):
     assert "holdfast.db" in doctor(tmp_path)[1][0]
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").write_text("x")
-    assert "is no directory" in doctor(tmp_path / "file")[1][0]
+    assert "is not a directory" in doctor(tmp_path / "file")[1][0]
 
 
 # ---------------------------------------------------------------- backup

@@ -213,7 +213,7 @@ def test_hello_fragments_are_counted_against_32_kib(gateway):
 
 
 def test_close_code_is_readable_after_junk(gateway):
-    """What still comes after the fatal frame must not reset the close away (Spares)."""
+    """Input after the fatal frame must not reset the close away (Spares)."""
     with Wire(gateway) as wire:
         wire.text(HELLO)
         wire.until_text("welcome")

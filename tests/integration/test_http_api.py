@@ -249,7 +249,7 @@ def test_identity_body_and_method_are_checked(gateway, api):
 
 @pytest.mark.parametrize("lengths", [("15", "16"), ("15", "15"), ("16", "15")])
 def test_two_lengths_are_refused(gateway, api, lengths):
-    """What a proxy in front may have read another way is no request (RFC 9112 6.3)."""
+    """A request that a proxy in front may have read differently is refused (RFC 9112 section 6.3)."""
     lines = "".join(f"Content-Length: {n}\r\n" for n in lengths)
     with socket.create_connection((gateway.host, gateway.port), WAIT_S) as wire:
         wire.sendall(f"POST /v1/conversations/{new_id()}/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -257,4 +257,4 @@ def test_two_lengths_are_refused(gateway, api, lengths):
                      '{"message":"x"}'.encode())
         stream = wire.makefile("rb")
         assert b" 400 " in stream.readline()
-        assert b"Content-Length stands twice" in stream.read()  # and it is hung up
+        assert b"Content-Length appears twice" in stream.read()  # and it is hung up

@@ -1,4 +1,4 @@
-"""What an attacker sends over HTTP: heads that two readers read in two ways, headers that are too long to be read,
+"""An attacker's HTTP: heads that two readers read in two ways, headers that are too long to be read,
 methods and paths that go around a check.  Each must be refused, or mean one thing, and hold nothing."""
 
 import json
@@ -152,7 +152,7 @@ def test_head_that_is_too_long_ends_the_connection_and_nothing_else(keyed):
                                        ", ".join(["203.0.113.7"] * 300), "203.0.113.7, unknown", "127.0.0.1", "::1"])
 @pytest.mark.parametrize("path", ["/metrics", "/%6detrics", "//metrics", "/./metrics", "/v1/../metrics", "/metrics;x"])
 def test_metrics_are_for_nobody_behind_a_proxy_of_this_machine(keyed, gateway, path, forwarded):
-    """Whatever a client has got the proxy to say; also of a proxy that is not believed."""
+    """Any text that a client makes the proxy send; even from a proxy that is not trusted."""
     for through in (keyed, gateway):
         status, _, body = through.http("GET", path, headers={"X-Forwarded-For": forwarded})
         assert status == 403 and b"holdfast_" not in body

@@ -73,7 +73,7 @@ def test_page_is_read(get, web):
 def test_addresses_that_are_not_public_are_refused(get, model, url):
     before = len(model.requests)
     [(text, is_error)] = get(url.format(port=model.port))
-    assert is_error and "is not a public one" in text, text
+    assert is_error and "is not public" in text, text
     assert len(model.requests) == before + 2  # the turns of the model, and nothing else
 
 
@@ -82,10 +82,10 @@ def test_address_that_an_internal_name_resolves_to_is_for_the_log_alone(get, gat
     url = f"http://localhost:{model.port}/"
     redirect = [reply(status=302, Location=url)]
     for [(text, is_error)] in (get(url), get(web.url, script=redirect)):
-        assert is_error and text == "the address of localhost is not a public one"
+        assert is_error and text == "the address of localhost is not public"
     line = gateway.logged("component=fetch", "event=refused", "host=localhost")
     assert "address=127.0.0.1" in line or "address=::1" in line
-    assert get("http://10.1.2.3/") == [("the address 10.1.2.3 is not a public one", True)]
+    assert get("http://10.1.2.3/") == [("the address 10.1.2.3 is not public", True)]
 
 
 def test_redirects_are_followed_and_guarded(get, model, web):
@@ -94,7 +94,7 @@ def test_redirects_are_followed_and_guarded(get, model, web):
     assert (text, is_error) == ("here", False) and web.requests[1].path == "/there"
     [(text, is_error)] = get(web.url, script=[
         reply(status=302, Location=f"http://localhost:{model.port}/")])
-    assert is_error and "is not a public one" in text
+    assert is_error and "is not public" in text
     [(text, is_error)] = get(web.url, script=[reply(status=302, Location="file:///etc/passwd")])
     assert is_error and "root:" not in text
     [(text, is_error)] = get(web.url, script=[reply(status=302, Location="/again")])
@@ -111,7 +111,7 @@ def test_connection_that_is_open_already_is_no_way_around(client, model, web, by
     model.requests.clear()
     _, events = client.finish("go")
     [result] = [e["data"] for e in events if e["event"] == "tool_result"]
-    assert result["is_error"] and "127.0.0.1 is not a public one" in result["output"]
+    assert result["is_error"] and "127.0.0.1 is not public" in result["output"]
     assert [request.method for request in model.requests] == ["POST", "POST"]
 
 

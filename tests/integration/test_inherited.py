@@ -1,4 +1,4 @@
-"""What agents and commands inherit of the gateway, and what the gateway inherits: signals, limits, orphans."""
+"""Inheritance by agents and commands from the gateway, and by the gateway: signals, limits, orphans."""
 
 import contextlib
 import os
@@ -44,7 +44,7 @@ class Started(Gateway):
 
 
 def answers(client, command):
-    """What it prints as an exec agent, waited for, in the background and with a terminal, as lists of lines."""
+    """Its output as an exec agent, waited for, in the background and with a terminal, as lists of lines."""
     task, _ = client.finish("go", agent="probe")
     yield task["output"].replace(":", "\t").strip(";").split(";")
     yield run(client, terminal(command))[0]["output"].splitlines()

@@ -68,7 +68,7 @@ class Owner(threading.Thread):
         self.known[task["task_id"]] = task
 
     def take(self, since):
-        """What the lines say goes into the model; the client has checked that they are dense."""
+        """The lines' contents go into the model; the client has checked that they are dense."""
         for line in self.client.log[since:]:
             if line["type"] == "task":
                 self.learn(line["task"])

@@ -1,4 +1,4 @@
-"""What a task says, and who hears it: rows A18, A19, A45 to A50, A65, A70, A72 to A76, A88, A89, A93
+"""A task's events, and their receivers: rows A18, A19, A45 to A50, A65, A70, A72 to A76, A88, A89, A93
 and A94 of the task manager.
 
 There an owner has an inbox in memory; here it is the task's stream, as its subscribers see it.

@@ -1,4 +1,4 @@
-"""What is left of tasks after a restart: rows A11, A13, A25, A26, A28, A31, A32, A34, A44, A51 to A56
+"""The state of tasks after a restart: rows A11, A13, A25, A26, A28, A31, A32, A34, A44, A51 to A56
 and A101 of the task manager.
 
 There is no plugin to register and no hook to call: what they did is the order of a start, and that is
@@ -219,7 +219,7 @@ def test_a52_start_alone_makes_nothing(world):
 
 
 def test_a53_restore_comes_before_the_first_start(world):
-    """What waited was started when the orphan before it had ended, and so was all that is new."""
+    """Waiting tasks start when the orphan before them has ended, and so do all new ones."""
     orphan, queued = (world.client.task(world.made[name]) for name in ("orphan", "queued"))
     assert (queued["status"], queued["output"]) == ("completed", "late")
     assert orphan["completed_at"] <= queued["started_at"]

@@ -73,7 +73,7 @@ def test_a24_nested_result_is_read_exactly(client):
 
 
 def test_a27_ids_are_in_order_of_creation(client):
-    """Where they were bg_0, bg_1, bg_2: three in one message, made within one turn."""
+    """Three in one message (they were bg_0, bg_1, bg_2), made within one turn."""
     conversation = new_id()
     client.send(*({"type": "chat", "id": f"spawn-{i}", "message": "x", "conversation_id": conversation}
                   for i in range(3)))

@@ -172,7 +172,7 @@ def test_fallback_stays_for_the_task_and_goes_on_after_calls(ask, second):
 
 @pytest.mark.parametrize("models, why", [
     ([{"name": "a", "fallback": "a"}], "ring"), ([{"name": "a", "fallback": "b"}, {"name": "b", "fallback": "a"}], "ring"),
-    ([{"name": "a", "fallback": "c"}], "not the name")])
+    ([{"name": "a", "fallback": "c"}], "must name another entry")])
 def test_fallback_is_checked(tmp_path, models, why):
     from gateway import run
     path = tmp_path / "c.json"

@@ -1,4 +1,4 @@
-"""What a model is given and what counts as its answer: cases from public reports, on a server that is strict.
+"""A model's input, and what counts as its answer: cases from public reports, on a server that is strict.
 
 The server refuses, as the templates of many models do, what does not take turns; each test scripts what it says.
 """
@@ -60,7 +60,7 @@ def messages_of(request):
 
 
 def faults(messages):
-    """What a strict template refuses."""
+    """The refusals of a strict template."""
     roles = [message["role"] for message in messages]
     found = [] if roles.count("system") == (roles[0] == "system") else ["a system message that is not the first"]
     turns = [message for message in messages if message["role"] != "system"]
@@ -206,6 +206,17 @@ def test_g26_notices_leave_one_system_message(client, server, ask):
     assert [said["role"] for said in news] == ["user"] and "All built." in news[0]["content"]
     stored = client.call("history", conversation_id=conversation)["messages"]
     assert [said["role"] for said in stored].count("system") == 1  # for clients it stays what it is
+
+
+def test_context_takes_turns_and_instructs_after_the_agent(ask):
+    """PROTOCOL.md 8: its system messages join the agent's own, wherever they stand."""
+    context = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"},
+               {"role": "developer", "content": "Speak French."}]
+    _, _, [request] = ask(strict(answer("Oui.")), "three", context=context)
+    assert [(said["role"], said["content"]) for said in messages_of(request)] == [
+        ("system", "Be brief.\n\nSpeak French."), ("user", "one"), ("assistant", "two"), ("user", "three")]
+    _, _, [request] = ask(strict(answer("Oui.")), "three", context=context[2:], agent="bare")
+    assert messages_of(request)[0] == {"role": "system", "content": "Speak French."}
 
 
 def test_g26_silent_notice_before_a_question(client, server, ask):

@@ -317,11 +317,11 @@ def test_cap_on_turns_is_told(ask):
 @pytest.mark.parametrize("steps, why", [
     ([text("I was going to"), finish("length"), DONE], "length"),
     ([text("I was going to"), finish("content_filter"), DONE], "content_filter"),
-    ([text("I was going to"), finish("model_length"), DONE], "limit of length"),
-    ([text("I was going to"), finish("max_tokens"), DONE], "limit of length"),
-    ([text("I was going to"), finish("error"), DONE], "broken off"),
-    ([text("I was going to"), finish("abort"), DONE], "broken off"),
-    ([text("I was going to"), finish("insufficient_system_resource"), DONE], "broken off"),
+    ([text("I was going to"), finish("model_length"), DONE], "its length limit"),
+    ([text("I was going to"), finish("max_tokens"), DONE], "its length limit"),
+    ([text("I was going to"), finish("error"), DONE], "broke off the answer"),
+    ([text("I was going to"), finish("abort"), DONE], "broke off the answer"),
+    ([text("I was going to"), finish("insufficient_system_resource"), DONE], "broke off the answer"),
     ([text("I was going to"), m.data({"error": {"message": "GPU on\nfire", "code": 500}})],
      "the server said: GPU on fire"),
     ([text("I was going to"), b"event: error\n", m.data({"error": "overloaded"})], "overloaded"),
@@ -334,13 +334,13 @@ def test_cap_on_turns_is_told(ask):
                            "error": {"code": 502, "metadata": {"raw": "33 of 32"}}}]}), DONE],
      "the server said: 502: 33 of 32"),
     ([text("I was going to"), finish("SAFETY"), DONE], "content filter"),
-    ([text("I was going to"), finish("network-error"), DONE], "broken off"),
+    ([text("I was going to"), finish("network-error"), DONE], "broke off the answer"),
     ([text("I was going to"), finish("function_call_filter: MALFORMED_FUNCTION_CALL"), DONE], "call of a tool"),
     # 31 bytes of a reason are kept, which ends within the thirteenth "ä".
     ([text("I was going to"), finish("abort:" + "ä" * 20)], f'(finish_reason "abort:{"ä" * 12}")'),
     ([text("I was going to")], "broke off"),
     ([text("I was going to"), b'data: {"choices": [{"delta": {"con'], "broke off"),
-    ([text("I was going to"), b"data: {nonsense}\n\n"], "no JSON"),
+    ([text("I was going to"), b"data: {nonsense}\n\n"], "not JSON"),
 ], ids=["length", "filter", "model-length", "max-tokens", "error-reason", "abort", "resource", "error", "error-text",
         "error-event", "error-field", "error-object", "detail", "error-of-the-choice", "safety", "network", "malformed", "long-reason", "close",
         "half", "nonsense"])
@@ -377,7 +377,7 @@ def test_length_of_declared_body_that_does_not_come(ask):
     ({"status": 302, "Location": "http://127.0.0.1:1/"}, b"", "HTTP 302"),
     ({"content_type": "text/html"}, b"<html>Welcome to nginx", "neither an event stream nor JSON"),
     ({"content_type": "application/json"}, b'{"hello": 1}', "no choices"),
-    ({"content_type": "application/json"}, b'{"choices": [', "what is no JSON: unexpected end"),
+    ({"content_type": "application/json"}, b'{"choices": [', "something that is not JSON: unexpected end"),
     ({"content_type": "application/json"}, b'{"error": {"message": "no"}}', "the server said: no"),
     ({"content_type": "application/json"}, b'[{"error": {"message": "no"}}]', "the server said: no"),
     ({"status": 400}, b'[{\n "error": {"code": 400, "message": "no such field"}}]', "HTTP 400: no such field"),
@@ -429,7 +429,7 @@ def test_retries_end(ask):
 def test_silence_is_ended(ask):
     never = threading.Event()
     task, _, _ = ask([[m.head(), text("I was"), never]], agent="hasty")
-    assert "no byte came for 4 s" in task["error"]["message"] and task["output"] == "I was"
+    assert "nothing arrived for 4 s" in task["error"]["message"] and task["output"] == "I was"
 
 
 def test_nobody_listens():
@@ -495,4 +495,4 @@ def test_long_history_is_shortened_and_that_is_said(client, server):
     said = messages_of(server.requests[0])
     assert [content[:5] for _, content in said] == ["two x", "aaaaa", "three"]
     task, _ = client.finish("y" * 2000, agent="narrow")
-    assert "passes 1500 bytes" in task["error"]["message"]
+    assert "exceeds 1500 bytes" in task["error"]["message"]

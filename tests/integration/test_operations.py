@@ -45,7 +45,7 @@ def serving(place, tmp_path_factory):
 
 
 def carry_out(name, place, gateway=None, **environ):
-    """What the commands of a block print."""
+    """The output of a block's commands."""
     text = RUN[name].replace("/var/", f"{place}/var/")
     if gateway:
         text = text.replace("127.0.0.1:8080", f"127.0.0.1:{gateway.port}")
@@ -64,7 +64,7 @@ def run_in(folder, text, place, name, **environ):
 # ---------------------------------------------------------------- from nothing to a TLS deployment
 
 SYSTEMCTL = """#!/bin/sh -eu
-# What systemd would do, in place.
+# Stands in for systemd.
 unit=PLACE/etc/systemd/system/holdfast.service
 of() { sed -n "s/^$1=//p" "$unit" | sed -E 's#(^|[ =])/(usr/bin|etc|var)/#\\1PLACE/\\2/#g'; }
 start() {

@@ -37,7 +37,8 @@ def test_nothing_is_found_as_guests():
         assert status == 0, said
         assert int(re.search(r"(\d+) answers looked at, 0 wrong", said)[1]) > 400
         for what in ("WebSocket task:", "WebSocket cancel tree:", "HTTP GET …/tasks/…:", "HTTP DELETE …/tasks/…?tree=true:",
-                     "AI SDK stream:", "Responses retrieve:", "Responses create:"):
+                     "AI SDK stream:", "Responses retrieve:", "Responses create:",
+                     "A2A cancel:", "A2A GetTask:", "MCP tasks/cancel:"):
             assert f"timing, 100 of each: {what} none " in said
 
 
@@ -107,7 +108,7 @@ def test_a_difference_of_one_byte_is_found(leak):
 @pytest.mark.parametrize("kind", ["runs", "ended"])
 @pytest.mark.parametrize("late_us, found", [(0, False), (100, True)])
 def test_a_difference_in_time_is_found(kind, late_us, found):
-    """Of one of the kinds alone, in answers that are otherwise as scattered as a network makes them."""
+    """A difference in one kind only, in answers that otherwise vary as much as over a network."""
     module = load()
     scatter = random.Random(5)
 

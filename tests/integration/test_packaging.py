@@ -22,7 +22,7 @@ DATA, CONFIG = "/var/lib/holdfast", "/etc/holdfast/config.json"
 
 
 class Manager:
-    """What systemd is to a service of Type=notify: a socket, and who is told what."""
+    """The part of systemd that a service of Type=notify sees: a socket, and a record of its messages."""
 
     def __init__(self, name):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

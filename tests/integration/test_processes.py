@@ -407,7 +407,7 @@ def test_stranger_with_the_pid_of_a_record_is_never_signalled(own, forge):  # F2
                 assert killed["status"] == "already_exited"
                 (text,) = told(again, conversation)
                 assert "lost" in text and started["session_id"] in text
-            # What it had started is not left to itself: its keeper was told where only it listens.
+            # Its process is not left alone: the keeper was told through its own FIFO.
             wait_until(lambda: not is_alive(started["pid"]), "the end of what was started")
             assert stranger.poll() is None and not pathlib.Path(logged).exists()
         finally:

@@ -35,7 +35,7 @@ def proxied():
 
 
 def say(gateway, *pieces, source="127.0.0.1", rest=False):
-    """What is answered to these pieces, each sent by itself."""
+    """The answer to these pieces, each sent by itself."""
     with socket.create_connection((gateway.host, gateway.port), WAIT_S, (source, 0)) as wire:
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         got = b""

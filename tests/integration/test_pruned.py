@@ -20,9 +20,9 @@ def message(gateway):
     return program(half, {"wait": gateway.path("gate")}, half, {"final_answer": "the end"})
 
 
-def started(client, key):
+def started(client, key, conversation="c"):
     """A task of 254 events that has ended, and all its lines."""
-    task = client.call("chat", message=message(client.gateway), request_key=key, conversation_id="c")["task"]
+    task = client.call("chat", message=message(client.gateway), request_key=key, conversation_id=conversation)["task"]
     client.expect(lambda line: line.get("task_id") == task["task_id"] and line.get("seq") == 127)
     open(client.gateway.path("gate"), "w", encoding="utf-8").close()
     client.wait_terminal(task)
@@ -31,16 +31,18 @@ def started(client, key):
 
 @pytest.fixture(scope="module")
 def pruned():
-    """A gateway with two ended tasks: one without its oldest events, one without any."""
+    """A gateway with ended tasks: two without their oldest events, in two conversations, and one without any."""
     with Gateway() as gateway:
         with Client(gateway) as client:
             gateway.token = client.token
             gateway.task, gateway.events, gateway.raw = started(client, "k")
             gateway.empty, _, _ = started(client, "all")
+            gateway.other, _, _ = started(client, "other", "d")
         database.seal(gateway)
         gateway.first = database.prune(gateway, gateway.task, 130)
         assert 1 < gateway.first < 200
         assert database.prune(gateway, gateway.empty, HEAD + 1) == HEAD + 1
+        assert database.prune(gateway, gateway.other, 130) > 4
         gateway.start()
         yield gateway
 
@@ -136,6 +138,34 @@ def test_response_without_its_events_is_told_from_the_record(pruned, which):  # 
         _, _, body = pruned.http("GET", f"/v1{path}?stream=true", None, headers)
         kind, data = body.decode().split("data: ")[:2]
         assert "event: error" in kind and json.loads(data)["code"] == "gone" and body.count(b"data: ") == 1
+
+
+def ag_ui_events(gateway, conversation, place=None):
+    """The events of AG-UI's connect()."""
+    headers = {"Authorization": "Bearer " + gateway.token, **({"Last-Event-ID": place} if place else {})}
+    status, _, body = gateway.http("GET", f"/v1/ag-ui/any/{conversation}", None, headers)
+    assert status == 200
+    blocks = [block.split("\n") for block in body.decode().strip().split("\n\n")]
+    return [json.loads(line[6:]) for block in blocks for line in block if line.startswith("data: ")]
+
+
+def test_ag_ui_tells_the_thread_of_a_run_without_its_events(pruned):  # F01
+    """The conversation's last turn is the one of which nothing is left."""
+    for place in (None, f"{pruned.empty['task_id']}.3", f"{pruned.empty['task_id']}.{HEAD}"):
+        events = ag_ui_events(pruned, "c", place)
+        assert [event["type"] for event in events] == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
+        said = [(m["role"], m["content"]) for m in events[1]["messages"]]
+        assert said[-2:] == [("user", message(pruned)), ("assistant", "the end")]
+        assert events[2]["outcome"] == {"type": "success"}
+
+
+def test_ag_ui_tells_all_that_is_left_to_who_has_the_beginning(pruned):  # F01
+    """A place before the gap: the answer is whole in the end, because the final answer restates it."""
+    events = ag_ui_events(pruned, "d", f"{pruned.other['task_id']}.3")
+    types = [event["type"] for event in events]
+    assert types[:3] == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "TEXT_MESSAGE_START"]
+    assert types[-2:] == ["MESSAGES_SNAPSHOT", "RUN_FINISHED"]
+    assert events[-2]["messages"][-1]["content"] == "the end"
 
 
 def test_gaps_are_counted(pruned, reader):

@@ -42,7 +42,7 @@ def results(events):
 
 
 def told(server, turn):
-    """What the model was told of its calls in that turn."""
+    """The results of its calls that the model got in that turn."""
     return [message["content"] for message in server.requests[turn].json["messages"]
             if message["role"] == "tool"]
 
@@ -136,7 +136,7 @@ def test_question_is_asked_and_its_answer_told(client, server):
     client.call("respond", **ids(task), input_id=first["input_id"], answer="8080")
     client.wait_terminal(task)
     assert told(server, 1) == [
-        "8080", "the user does not approve", "the user has not answered in time",
+        "8080", "the user did not approve the call", "the user did not answer in time",
         'error: input_required: "prompt" is missing: it must be a string']
 
 

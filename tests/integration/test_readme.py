@@ -4,6 +4,7 @@ A comment before a fenced block says what the block is:
   <!-- file: NAME -->   that file, for the blocks after it
   <!-- run: NAME -->    commands; each must succeed
   <!-- shows: NAME -->  what those commands print, but for white space at the ends of lines
+  <!-- client: NAME --> lines for somebody else's client: tests/clients and tests/browser run them
   <!-- dev: NAME -->    "./dev NAME …": not run from inside a test, but ./dev must know it
 
 The other pages name files, functions and tests; those must be there.
@@ -54,7 +55,7 @@ def folder(gateway, tmp_path_factory):
 
 
 def carry_out(name, folder):
-    """What the commands of a block print.  python3 is the system's, like that of all tests."""
+    """The output of a block's commands.  python3 is the system's, like that of all tests."""
     (folder / "bin").mkdir(exist_ok=True)
     if not (folder / "bin" / "python3").exists():
         (folder / "bin" / "python3").symlink_to("/usr/bin/python3")
@@ -74,7 +75,7 @@ def shown(text):
 
 def test_every_block_is_marked():
     assert len(BLOCKS) == (README + AGENTS).count("\n```") // 2
-    assert {what for what, *_ in BLOCKS} == {"file", "run", "shows", "dev"}
+    assert {what for what, *_ in BLOCKS} == {"file", "run", "shows", "dev", "client"}
 
 
 def test_readme_is_short():

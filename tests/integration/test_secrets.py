@@ -1,4 +1,4 @@
-"""What must not be said: contents, tokens and keys in the log, at its most talkative, and in a printed configuration."""
+"""Secrets: no contents, tokens and keys in the log, at its most verbose, and in a printed configuration."""
 
 import json
 import re

@@ -253,7 +253,7 @@ def test_a_version_from_the_future_is_no_start():
         process = gateway.spawn()
         assert process.wait(WAIT_S) == 1
         gateway._finish()
-        assert any("schema version 99, this gateway knows versions up to" in line for line in gateway.log)
+        assert any("schema version 99; this gateway knows versions up to" in line for line in gateway.log)
         assert (gateway.data / "holdfast.db").read_bytes() == before
         with database.opened(gateway) as db:
             db.execute(f"PRAGMA user_version = {version}")

@@ -1,4 +1,4 @@
-"""What the gateway does when a client is silent, frozen or late (PROTOCOL.md 1, 2, 6).
+"""The gateway's behaviour when a client is silent, frozen or late (PROTOCOL.md 1, 2, 6).
 
 These times are fixed by the protocol, so all connections wait together: one fixture of a minute.
 """
@@ -78,7 +78,7 @@ def frozen_events(gateway, token, task):
 
 
 def opened_as(gateway, open_it):
-    """What open_it opens, with the number that the log gives its connection."""
+    """The connection that open_it opens, with the number that the log gives its connection."""
     def numbers():
         return [int(n) for line in gateway.log for n in re.findall(r"event=opened conn=(\d+)", line)]
 

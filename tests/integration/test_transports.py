@@ -179,7 +179,7 @@ def test_verbs_of_the_websocket_alone_tell_nothing(world, verb):
 
 
 def test_every_verb_is_here():
-    """Of PROTOCOL.md section 5."""
+    """The rules of PROTOCOL.md section 5."""
     asked = {verb.split()[0] for verb in [*TASK_VERBS, *CONVERSATION_VERBS, *WEBSOCKET_ALONE]}
     assert asked | {"conversations", "delete", "watch", "ping", "hello"} == {
         "hello", "chat", "resume", "unsubscribe", "cancel", "cancel_all", "send", "respond", "open", "close", "watch",

@@ -45,7 +45,7 @@ def kill(client, conversation, started):
 def test_last_line_is_matched_when_its_process_has_ended(client, end):
     conversation, _ = start(client, f"printf 'fine\\nREADY on 8080{end}'", watch_patterns=["READY"])
     (text,) = told(client, conversation)
-    assert "has printed what you watch for" in text and text.endswith("\nREADY on 8080")
+    assert "has printed lines that you watch for" in text and text.endswith("\nREADY on 8080")
 
 
 def test_line_is_not_taken_before_its_end_has_come(client, gateway):
@@ -114,7 +114,7 @@ def test_text_in_a_line_that_is_longer_than_a_look_is_found(client):
     conversation, _ = start(client, "head -c 65533 /dev/zero | tr '\\0' x; echo 'READY now'; exec sleep 1000",
                             watch_patterns=["READY now"])
     (text,) = told(client, conversation)
-    assert "printed what you watch for" in text
+    assert "printed lines that you watch for" in text
 
 
 def test_state_of_a_line_that_is_written_over_is_matched(client):
@@ -134,12 +134,12 @@ def test_output_that_was_written_over_unseen_is_said_to_be(own):
         own.start()
     with Client(own, token=client.token) as again:
         (text,) = told(again, conversation)
-        assert "written over before it was looked at" in text and text.endswith("\nREADY")
+        assert "overwritten before it was examined" in text and text.endswith("\nREADY")
         kill(again, conversation, started)
 
 
 def record_of_a_look(gateway, started, position):
-    """What the gateway writes when it has seen these first bytes, and has still to tell of them."""
+    """The gateway's record when it has examined these first bytes, and has not told about them yet."""
     path = gateway.data / "processes" / started["session_id"] / "watch"
     path.write_text(f"{position:020} {1:010} {0:010} {0:020} {0:020}\n", encoding="utf-8")
 

@@ -33,7 +33,7 @@ def replace(what, by):
     return lambda old: old.replace(what, by, 1)
 
 
-# What is done to a file (a new one when it is not there), and what is told of it.
+# A change to a file (a new one if it does not exist), and the message about it.
 PLANTS = [
     ("gateway/store/data_dir.c", include('#include "gateway/front/tcp.h"', "gateway/store/data_dir.h"),
      "store/ may not include front/"),
@@ -57,6 +57,7 @@ PLANTS = [
     ("gateway", None, "files stand in it directly, at most 16"),
     *((f"core/{f}.c", at_end("".join(STATIC.replace("planted_name", f"planted_{n}") for n in "abcdef")),
        "such names, at most 5") for f in ("feed", "batch", "hub")),
+    ("bench/client.c", at_end(("/* " + "What is planted here. */\n") * 6), "a comment opens with Who, Of or What"),
     ("proto/ulid.c", at_top("#include <string.h>\n#include \"proto/base.h\"\n\n#include <stdio.h>\n"),
      "system headers come before ours"),
     ("gateway/config/config_check.c", include('#include "proto/base.h"\n#include "core/list.h"',
@@ -75,7 +76,7 @@ PLANTS = [
     ("docs/style.md", at_end("\n/ho" + "me/somebody/x\n"), "path of somebody's machine"),
     ("docs/rooms.svg", at_end("<!-- -->\n"), "is not what docs/rooms.py draws"),
 ]
-# Of the table of rooms itself, each in a run of its own.
+# Changes to the table of rooms itself, each in its own run.
 TABLES = [
     ("config      base", "config      base store", "which is not above it"),
     ("models      base fetch", "models      base config fetch", "models/ no longer includes config/"),

@@ -233,6 +233,27 @@ static_rules() { # a backtrace, perf and grep name functions: which one is meant
     }' "$@"
 }
 
+prose_rules() { # subject first: next to no comment opens with one of these as a pronoun (docs/style.md)
+    local most=5
+    # shellcheck disable=SC2016
+    awk -v most=$most '
+    FNR == 1 { opened = 0 }
+    {
+        text = $0
+        if (!opened && !sub(/^(.*[ \t])?(\/\*\*?|\/\/|#|""")[ \t]*/, "", text)) text = ""
+        if (opened) sub(/^[ \t]*\*?[ \t]*/, "", text)
+        opened = $0 ~ /^[ \t]*(\/\*\*?|""")[ \t]*$/
+        if (text ~ /^(Who|Whose|Whoever|Of|What|Whatever)[ ,]/ && text !~ /\?/)
+            places[++many] = FILENAME ":" FNR
+    }
+    END {
+        if (many <= most) exit
+        for (i = 1; i <= many; i++)
+            printf "%s: a comment opens with Who, Of or What; %d do, at most %d: put the subject first\n",
+                places[i], many, most
+    }' "$@"
+}
+
 header_rules() { # the header is the manual: /* name -- sentence, and at least a Thread: line
     local file name
     for file in "$@"; do
@@ -284,6 +305,7 @@ mapfile -t modules < <(printf '%s\n' "${c_files[@]}" | grep -E '^(proto|core|gat
 mapfile -t code_files < <(printf '%s\n' "${modules[@]}" | grep '\.c$')
 mapfile -t root_files < <(printf '%s\n' "${modules[@]}" | grep -E '^gateway/[^/]*$')
 mapfile -t texts < <(sources '*.md' '*.[ch]')
+mapfile -t commented < <(sources '*.[ch]' '*.ts' '*.tsx' '*.mjs' '*.css' '*.py' '*.sh' '*.cmake' CMakeLists.txt dev)
 mapfile -t all_files < <(sources '*')
 
 breaches=$(
@@ -292,6 +314,7 @@ breaches=$(
     map_rules "${modules[@]}"
     root_rules "${root_files[@]}"
     static_rules "${code_files[@]}"
+    prose_rules "${commented[@]}"
     mention_rules "${texts[@]}"
     picture_rules
     [ ${#all_files[@]} -eq 0 ] || text_rules "${all_files[@]}"

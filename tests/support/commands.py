@@ -1,8 +1,8 @@
-"""An agent of kind react that runs commands: a model that calls what the user's message says.
+"""An agent of kind react that runs commands: a model that makes the calls in the user's message.
 
 The message is a JSON list of turns, each a list of calls [tool, arguments]; "$session" in an argument is
-the session_id of the newest process.  Behind the last turn, and to anything else (a notice), the model
-answers in a few words.  Each test sees what the tools gave back, and what the model was told.
+the session_id of the newest process.  After the last turn, and to anything else (a notice), the model
+answers in a few words.  Each test sees the tools' results, and the model's input.
 """
 
 import json
@@ -57,14 +57,14 @@ def message(*turns):
 
 
 def outputs(events):
-    """What each call has given back, in the order of the calls: an object, or the text of an error."""
+    """The result of each call, in the order of the calls: an object, or the text of an error."""
     results = [event["data"] for event in events if event["event"] == "tool_result"]
     results.sort(key=lambda data: [int(part) for part in data["call_id"].split("-")[1:]])
     return [data["output"] if data.get("is_error") else json.loads(data["output"]) for data in results]
 
 
 def run(client, *turns, **fields):
-    """A whole task of these turns; what its calls have given back."""
+    """A whole task of these turns; returns the results of its calls."""
     task, events = client.finish(message(*turns), **fields)
     assert task["status"] == "completed", task
     return outputs(events)
@@ -83,7 +83,7 @@ def process(action, session_id="$session", **arguments):
 
 
 def notices(client, conversation):
-    """The contents of its system messages: what agents were told had ended."""
+    """The contents of its system messages: the ends that agents were told."""
     messages = client.call("history", conversation_id=conversation, limit=200)["messages"]
     return [m["content"] for m in messages if m["role"] == "system"]
 
@@ -104,7 +104,7 @@ def told(client, conversation, n=1):
 
 
 def start(client, command, **arguments):
-    """Starts it in a conversation of its own: (conversation, what the tool gave back)."""
+    """Starts it in a conversation of its own: (conversation, the tool's result)."""
     conversation = new_id()
     (started,) = run(client, background(command, **arguments), conversation=conversation)
     assert started["output"] == "Background process started", started

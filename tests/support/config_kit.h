@@ -1,4 +1,4 @@
-/* config_kit -- a configuration in a file, read, and the faults that are expected of it.
+/* config_kit -- a configuration in a file, read, and its expected faults.
  *
  * Thread:   the test's.
  */

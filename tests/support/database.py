@@ -1,4 +1,4 @@
-"""The database of a gateway that is not running, for what only its files can show or bring about."""
+"""The database of a gateway that is not running, for states that only its files can show or create."""
 
 import contextlib
 import sqlite3
@@ -8,7 +8,7 @@ UNSEALED = """SELECT 1 FROM tasks t WHERE head >= first
               AND head > coalesce((SELECT max(last) FROM blocks WHERE task_key = t.task_key), 0)"""
 
 
-# What the checksum of each table's rows covers; a task has three of its own, and its input's.
+# The columns that the checksum of each table's rows covers; a task has three of its own, and its input's.
 SUMMED = {
     "marks": "next_key, newest_id",
     "conversations": "owner, conversation_id, title, agent, updated_at, notices, unlisted",
@@ -52,7 +52,7 @@ def crc32c(data):
 
 
 def row_crc(*cells):
-    """As gateway/store/store_sqlite_crc.c: each cell is its type, a number, and its bytes."""
+    """Like gateway/store/store_sqlite_crc.c: each cell is its type, a number, and its bytes."""
     parts = []
     for cell in cells:
         if isinstance(cell, int):
@@ -67,8 +67,8 @@ def row_crc(*cells):
 
 
 def sum_what_changes(database):
-    """Rows that this connection writes get the checksum that the gateway would have given them: so that what is wrong with
-    them is not that they were damaged."""
+    """Rows that this connection writes get the checksum that the gateway would have given them, so that they do not count as
+    damaged."""
     database.create_function("row_crc", -1, row_crc, deterministic=True)
     for table, columns in SUMMED.items():
         key = columns if table in ("marks", "conversations", "request_keys", "inbox", "usage", "revocations") else "rowid"
@@ -83,7 +83,7 @@ def sum_what_changes(database):
 
 @contextlib.contextmanager
 def opened(gateway, raw=False):
-    """A connection to it; what was changed is committed in the end.  raw: as a disk would change it, without a thought of
+    """A connection to it; changes are committed at the end.  raw: changes it as a disk would, without updating
     checksums."""
     assert gateway.process is None, "it is running"
     database = sqlite3.connect(gateway.data / "holdfast.db")
@@ -108,7 +108,7 @@ def blocks_of(database, task):
 
 
 def seal(gateway):
-    """Stops the gateway with all lines of ended tasks in blocks: a start seals what a stop left, if it has the time."""
+    """Stops the gateway with all lines of ended tasks in blocks: a start seals what a stop left, given the time."""
     for _ in range(20):
         gateway.stop()
         with opened(gateway) as database:

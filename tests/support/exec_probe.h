@@ -39,7 +39,7 @@ struct probe {
     struct buf said; /* the lines, each with '\n' */
     size_t n_lines;
     size_t n_bytes;
-    size_t pause_every; /* on_line returns false at each so many lines; 0: never */
+    size_t pause_every; /* on_line returns false after every so many lines; 0: never */
     void (*on_first)(struct probe *p);
     bool numbered; /* the lines begin with 0, 1, 2 …: checked and counted, not kept */
     bool ended;
@@ -260,7 +260,7 @@ static inline int setup(void **state)
     return 0;
 }
 
-/* Whatever a test did, nothing may be left: no handle, descriptor, process or zombie. */
+/* After any test, nothing may be left: no handle, descriptor, process or zombie. */
 static inline int teardown(void **state)
 {
     (void)state;

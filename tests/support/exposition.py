@@ -1,6 +1,6 @@
-"""A strict reader of Prometheus's text format (0.0.4): what promtool check metrics finds fault with, and more.
+"""A strict reader of Prometheus's text format (0.0.4): checks what promtool check metrics checks, and more.
 
-Prometheus itself is a package of 96 MB, too large to install for one command; this is what of it is needed here.
+Prometheus itself is a package of 96 MB, too large to install for one command; this is the part that is needed here.
 """
 
 import math

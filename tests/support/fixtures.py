@@ -1,4 +1,4 @@
-"""Fixtures of all Python tests: one gateway for each file, clients that are closed in the end."""
+"""Fixtures of all Python tests: one gateway for each file, clients that are closed at the end."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def gateway(request):
 
 @pytest.fixture
 def clients(gateway):
-    """clients(…) is a Client of the file's gateway: a new guest, or another one's by token=…"""
+    """clients(…) is a Client of the file's gateway: a new guest, or another owner's with token=…"""
     made = []
 
     def make(**options):

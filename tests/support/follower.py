@@ -1,4 +1,4 @@
-"""One connection of many: follows one task, on asyncio, with as little work for each event as can be."""
+"""One connection of many: follows one task, on asyncio, with as little work per event as possible."""
 
 import asyncio
 import base64
@@ -15,7 +15,7 @@ LAST_TEXT = re.compile(rb'"seq":(\d+),"ts":\d+,"event":"token","data":\{"text":"
 
 
 class Follower(asyncio.Protocol):
-    """One connection: resumes one task behind the cursor, and checks that nothing is amiss."""
+    """One connection: resumes one task after the cursor, and checks that all is well."""
 
     def __init__(self, gateway, token, task, cursor, compressed=False):
         self.task, self.cursor, self.token = task, cursor, token
@@ -88,7 +88,7 @@ class Follower(asyncio.Protocol):
 
     def take_message(self, payload):
         if not self.greeted and b'"message":"no hello within 10 s"' in payload:
-            return  # this process was too busy to say it in time
+            return  # this process was too busy to send it in time
         self.greeted = True
         found = EVENT.findall(payload)
         assert len(found) == payload.count(b'{"type":"event"'), payload[:300]
@@ -98,7 +98,7 @@ class Follower(asyncio.Protocol):
         assert seqs == list(range(self.cursor + 1, self.cursor + 1 + len(seqs))), \
             f"cursor {self.cursor}, then {seqs[:5]} … {seqs[-5:]}"
         numbered = LAST_TEXT.findall(payload)
-        if numbered:  # the numbers that the agent gave its tokens: what came is what it said
+        if numbered:  # the numbers that the agent gave its tokens: they must all have arrived
             assert int(numbered[-1][0]) == int(numbered[-1][1]) + 2, payload[-300:]
         self.cursor += len(seqs)
         self.goaway = self.goaway or b'{"type":"goaway"' in payload

@@ -1,4 +1,4 @@
-"""The gateway as a test sees it: a process with a configuration, a data folder and a port."""
+"""The gateway in a test: a process with a configuration, a data folder and a port."""
 
 import contextlib
 import http.client
@@ -22,11 +22,11 @@ SUPPORT = pathlib.Path(__file__).resolve().parent
 BINARY = os.environ.get("HOLDFAST") or str(SUPPORT.parent.parent / "build" / "holdfast")
 SANITIZE = os.environ.get("HOLDFAST_SANITIZE", "")
 SCALE = {"address": 3, "thread": 6}.get(SANITIZE, 1)  # how much longer everything may take
-WAIT_S = 30 * SCALE  # for things that come at once when all is well
-LATE_S = 5 + 5 * SCALE  # by how much a busy machine may be late with anything
+WAIT_S = 30 * SCALE  # for things that normally come at once
+LATE_S = 5 + 5 * SCALE  # how late a busy machine may be with anything
 
 SCRIPT = [str(pathlib.Path(BINARY).resolve().parent / "tests" / "script_agent")]
-MARK = "HOLDFAST_TEST_MARK"  # in the environment of the gateway and of all that it starts
+MARK = "HOLDFAST_TEST_MARK"  # in the environment of the gateway and of everything that it starts
 REPORTS = re.compile(r"AddressSanitizer|LeakSanitizer|ThreadSanitizer|runtime error:")
 
 
@@ -47,7 +47,7 @@ def script_agent(name="script", **options):
     return {"name": name, "kind": "exec", "command": SCRIPT, "grace_s": 1, **options}
 
 
-# All clients of a test share one address, so what counts by address must not be in the way.
+# All clients of a test share one address, so limits by address must not interfere.
 DEFAULTS = {
     "agents": [script_agent(default=True)],
     "drain_s": 1,
@@ -57,7 +57,7 @@ DEFAULTS = {
 
 
 def processes_with(mark):
-    """pid → command line of every living process that was started, however deep, under mark."""
+    """pid → command line of every living process that was started under mark, at any depth."""
     found = {}
     needle = f"{MARK}={mark}".encode()
     for entry in os.listdir("/proc"):
@@ -86,8 +86,8 @@ CLAIMS = []  # to the ports that free_port has given: names that one process can
 
 
 def free_port():
-    """One that is this process's until it ends, also while no gateway listens at it: not of those that the system
-    gives to whoever wants any, and claimed against the tests beside it."""
+    """A port that is this process's until it ends, even while no gateway listens on it: outside the range that the
+    system hands out, and locked against tests that run at the same time."""
     while True:
         port = random.randrange(20000, 32000)
         claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -102,7 +102,7 @@ def free_port():
 
 @contextlib.contextmanager
 def refusing_port():
-    """A port at which nobody listens, and nobody else can meanwhile."""
+    """A port on which nobody listens, and nobody else can meanwhile."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield taken.getsockname()[1]
@@ -164,7 +164,7 @@ class Gateway:
         assert self.process is None
         self.mark = uuid.uuid4().hex
         environ = {**os.environ, MARK: self.mark, **self.environ}
-        # Only what happens after the start of a run is of interest to a test: the rest is noise.
+        # A test only cares about events after the start of a run: the rest is noise.
         self.process = subprocess.Popen(
             self.command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, env=environ)
@@ -259,7 +259,7 @@ class Gateway:
         return "\n".join(self.log[-lines:])
 
     def logged(self, *texts):
-        """Waits for a line of its log with these: a line may come later than what it tells of."""
+        """Waits for a line of its log with these: a line may come later than the event itself."""
         return wait_until(lambda: next((line for line in self.log if all(text in line for text in texts)), None),
                           f"{texts} in the log")
 
@@ -284,7 +284,7 @@ class Gateway:
         return len(os.listdir(f"/proc/{self.process.pid}/task"))
 
     def wal_bytes(self):
-        """Of the write-ahead log's file."""
+        """Bytes of the write-ahead log's file."""
         with contextlib.suppress(FileNotFoundError):
             return (self.data / "holdfast.db-wal").stat().st_size
         return 0
@@ -301,7 +301,7 @@ class Gateway:
 
 
 def wrongs(said):
-    """What doctor found wrong, but for what it says to whoever runs the tests as root."""
+    """Doctor's findings, without those that concern only tests run as root."""
     found = [line[len("WRONG "):] for line in said.splitlines() if line.startswith("WRONG ")]
     return [line for line in found if os.geteuid() or "a user of its own" not in line]
 

@@ -1,7 +1,7 @@
-"""A client of the wire that never looks away: what every test of the gateway speaks through.
+"""A client of the wire that checks everything: all tests of the gateway use it.
 
-Client is synchronous, over the framing of python3-websockets.  It keeps every line that came, in
-order, and checks on each, whatever the test is about, what PROTOCOL.md promises always:
+Client is synchronous, over the framing of python3-websockets.  It keeps every received line, in
+order, and checks the permanent promises of PROTOCOL.md on each, in every test:
 - a line is compact JSON, an object, its type first;
 - a task's events are dense from the cursor of its subscription on (from == last+1 when coalesced);
 - one terminal event ends a stream, and nothing comes after it;
@@ -39,7 +39,7 @@ class Closed(Exception):
 
 
 class Refused(Exception):
-    """The handshake was answered with another status than 101."""
+    """The handshake was answered with a status other than 101."""
 
     def __init__(self, status, answer):
         super().__init__(f"HTTP {status}")
@@ -61,14 +61,14 @@ class Client:
                  subprotocols=(SUBPROTOCOL,), compression=False, path="/v1/ws", rcvbuf=None,
                  answer_pings=True):
         self.gateway = gateway
-        self.log = []        # every line, decoded, in the order in which they came
+        self.log = []        # every line, decoded, in order of arrival
         self.raw = []        # the same as text
         self.messages = 0    # WebSocket messages received
-        self.largest = 0     # of them, in bytes
+        self.largest = 0     # their bytes
         self.pings = 0
         self.empty_lines = 0
         self.last = {}       # task → seq of its newest event here; None: not followed
-        self.ended = set()   # tasks whose terminal event has come
+        self.ended = set()   # tasks whose terminal event has arrived
         self.away = set()    # tasks that were unsubscribed
         self.shut = set()    # conversations that were closed
         self.follows = set() # conversations opened with follow
@@ -128,10 +128,10 @@ class Client:
             try:
                 self.sock.sendall(data)
             except (ConnectionError, BrokenPipeError):
-                pass  # what it had said before stays readable
+                pass  # earlier output stays readable
 
     def _recv(self, deadline):
-        """What the socket has; b"" at its end, None when nothing came before the deadline."""
+        """The socket's input; b"" at its end, None when nothing came before the deadline."""
         left = deadline - time.monotonic()
         if not select.select([self.sock], [], [], max(0, left))[0]:
             return None
@@ -154,7 +154,7 @@ class Client:
         return True
 
     def pump(self, seconds=WAIT_S):
-        """Waits for something to come and takes it in; False when nothing did in that time."""
+        """Waits for input and takes it; False when nothing arrived in that time."""
         deadline = time.monotonic() + seconds
         while True:
             events, self.early = self.early + self.ws.events_received(), []
@@ -265,7 +265,7 @@ class Client:
         self.send_text("\n".join(json.dumps(value, ensure_ascii=False) for value in objects))
 
     def post(self, type, **fields):
-        """Sends a request, and says under which id."""
+        """Sends a request, and returns its id."""
         fields.setdefault("id", next(self.ids))
         self.send({"type": type, **fields})
         return fields["id"]
@@ -273,14 +273,14 @@ class Client:
     # -------------------------------------------------------------- receiving
 
     def scan(self, since=0, seconds=WAIT_S):
-        """All lines from that place of the log on, waiting for each up to so long."""
+        """All lines from that place of the log on, with a time limit for each."""
         position = since
         while True:
             while position < len(self.log):
                 yield self.log[position]
                 position += 1
             deadline = time.monotonic() + seconds
-            while position == len(self.log):  # pings are frames, and no lines
+            while position == len(self.log):  # pings are frames, not lines
                 left = deadline - time.monotonic()
                 if left <= 0 or not self.pump(left):
                     raise AssertionError(f"nothing more within {seconds} s; last: {self.log[-3:]}")
@@ -312,14 +312,14 @@ class Client:
         return reply
 
     def refused(self, code, type, **fields):
-        """A request that must be refused with that code; gives the error."""
+        """A request that must be refused with that code; returns the error."""
         reply = self.ask(type, **fields)
         assert (reply["type"], reply.get("code")) == ("error", code), reply
         assert reply["message"], reply
         return reply
 
     def closing(self, seconds=WAIT_S):
-        """Reads to the end of the connection, and gives what it was closed with."""
+        """Reads to the end of the connection, and returns its close code."""
         deadline = time.monotonic() + seconds
         while True:
             try:
@@ -330,7 +330,7 @@ class Client:
             assert time.monotonic() < deadline, f"still open after {seconds} s: {self.log[-3:]}"
 
     def quiet(self):
-        """Everything that the gateway had for this client when this was called has come."""
+        """Waits until everything that the gateway has for this client now has arrived."""
         self.call("ping")
 
     # -------------------------------------------------------------- the verbs, by name
@@ -345,7 +345,7 @@ class Client:
         return self.welcome
 
     def chat(self, *steps, conversation=None, **fields):
-        """Starts a task of the scripted agent (or with a plain message); gives its summary."""
+        """Starts a task of the scripted agent (or with a plain message); returns its summary."""
         message = steps[0] if steps and isinstance(steps[0], str) else program(*steps)
         if conversation is not None:
             fields["conversation_id"] = conversation
@@ -364,7 +364,7 @@ class Client:
         return reply
 
     def replay(self, task, after=None, **fields):
-        """Resumes and gives all events that come, up to caught_up."""
+        """Resumes and returns all events up to caught_up."""
         since = len(self.log)
         self.resume(task, after, **fields)
         for line in self.scan(since):
@@ -376,7 +376,7 @@ class Client:
                 if line["type"] == "event" and line["task_id"] == task["task_id"]]
 
     def raw_events(self, task, since=0):
-        """seq → the line as it came."""
+        """seq → the line, unchanged."""
         return {line["seq"]: raw for line, raw in zip(self.log[since:], self.raw[since:])
                 if line["type"] == "event" and line["task_id"] == task["task_id"]}
 
@@ -406,7 +406,7 @@ class Client:
     # -------------------------------------------------------------- ends
 
     def drop(self):
-        """Cuts the connection without a word."""
+        """Cuts the connection silently."""
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         self.sock.close()
 

@@ -1,8 +1,8 @@
-/* hub_kit -- a whole hub without a rim: the memory store stepped by hand, agents that do as the
- * test says, sessions whose lines are kept.
+/* hub_kit -- a whole hub without a rim: the memory store stepped by hand, agents that obey the
+ * test, sessions whose lines are kept.
  *
- * Faults:   whatever the hub asks of its rim passes one of the points of KIT_POINTS.  kit_fault
- *           names one of them, and from which passing on, and how often, it fails.  kit_passed
+ * Faults:   everything that the hub asks of its rim passes one of the points of KIT_POINTS.
+ *           kit_fault names a point, the first passing that fails, and how many fail.  kit_passed
  *           counts.
  * Thread:   the test's.
  */
@@ -23,7 +23,7 @@ struct run {
     struct buf delivered; /* lines, each with a newline */
     unsigned cancels, kills, spoke;
     bool paused, freed, wants_more, full, deaf;
-    void (*on_delivered)(struct run *r); /* what it does with a line, from inside; NULL: nothing */
+    void (*on_delivered)(struct run *r); /* called with each line, from inside; NULL: nothing */
 };
 
 /* X(NAME, name, what happens when it fails) */
@@ -45,16 +45,16 @@ enum kit_point {
 
 static struct {
     enum kit_point point;
-    unsigned first, times; /* the passings that fail: times from first (1 …) on; times 0: none */
+    unsigned first, times; /* the passings that fail: `times` from first (1 …) on; 0: none */
     enum store_error error;
 } kit_fault;
 static unsigned kit_passed[N_KIT_POINTS]; /* since kit_new */
 static bool kit_start_may_fail;           /* once, without a fault of kit_fault's: no memory */
 static bool
-    kit_commit_lies; /* a commit says STORE_IO, and a crash finds it: none may come between */
+    kit_commit_lies; /* a commit returns STORE_IO, but a crash finds it: none may come between */
 
 static unsigned
-    kit_stale; /* so many answers about one task say that it runs, whatever the store has */
+    kit_stale; /* that many answers about one task say that it runs, whatever the store has */
 
 static inline bool kit_fails(enum kit_point point)
 {
@@ -74,10 +74,10 @@ struct kit {
     struct agent agents[2];
     struct run *runs[KIT_RUNS]; /* every run ever started, in order; freed at the end */
     size_t n_runs;
-    bool bounded; /* the store takes steps_left more steps: what comes then is as after a kill */
+    bool bounded; /* the store takes steps_left more steps: later ones are lost, as after a kill */
     unsigned steps_left;
-    struct retention_options retention; /* of the next hub_restore: see kit_crash */
-    uint64_t damaged_at; /* the first event that was told to be damaged last; 0: none */
+    struct retention_options retention; /* for the next hub_restore: see kit_crash */
+    uint64_t damaged_at;                /* the first event in the last report of damage; 0: none */
 };
 
 /* One client. */
@@ -86,10 +86,10 @@ struct client {
     struct session session;
     char owner[32];
     struct buf got; /* every line, each with a newline */
-    size_t seen;    /* of got */
+    size_t seen;    /* position in got */
     bool held;
     bool frozen; /* reads nothing */
-    bool broken; /* so is its connection: it only has to notice */
+    bool broken; /* its connection is dead too: it only has to notice */
 };
 
 static struct kit *kit_now; /* the agents' settings point to nothing: one kit at a time */
@@ -264,7 +264,7 @@ static inline struct kit *kit_new(void)
     return k;
 }
 
-/* The end of a turn, without anything of the store. */
+/* The end of a turn, without a step of the store. */
 static inline void kit_turn(struct kit *k)
 {
     msec_t due = clock_next(&k->hub.clock);
@@ -295,7 +295,7 @@ static inline bool kit_step(struct kit *k)
     return store_inline_step(k->inline_store);
 }
 
-/* Turns until nothing more happens by itself. */
+/* Runs turns until nothing more happens by itself. */
 static inline void kit_settle(struct kit *k)
 {
     int quiet = 0;
@@ -312,7 +312,7 @@ static inline void kit_pass(struct kit *k, msec_t ms)
     kit_settle(k);
 }
 
-/* As a crash would: nothing more is committed.  What waits for an answer is let go. */
+/* As in a crash: nothing more is committed.  Waiting calls are released. */
 static inline void kit_close_hub(struct kit *k)
 {
     store_inline_fail_queries(k->inline_store, 1000000, STORE_IO);
@@ -328,15 +328,15 @@ static inline void kit_on_ready(void *arg, int status)
     *(int *)arg = status;
 }
 
-/* What was not committed is gone; the next process repairs what it finds.  Clients must have gone.
- * A process that cannot read its store ends; the one behind it finds the store well again. */
+/* Uncommitted changes are lost; the next process repairs what it finds.  Clients must be gone.  A
+ * process that cannot read its store ends; the next one finds the store working again. */
 static inline void kit_crash(struct kit *k)
 {
     int status = 1;
     k->bounded = kit_commit_lies = false;
     for (int tries = 0; tries < 2 && status != 0; tries++) {
         if (tries > 0) {
-            assert_true(kit_fault.times > 0 || kit_start_may_fail); /* else: why? */
+            assert_true(kit_fault.times > 0 || kit_start_may_fail); /* otherwise: why? */
             kit_fault.times = 0;
         }
         status = 1;
@@ -409,7 +409,7 @@ static inline void client_free(struct client *c)
     free(c);
 }
 
-/* The next line that came, without its newline; "" when there is none.  Good until the next
+/* The next received line, without its newline; "" when there is none.  Valid until the next
  * call. */
 static inline const char *client_line(struct client *c)
 {
@@ -431,7 +431,7 @@ static inline const char *client_line(struct client *c)
     return line.bytes;
 }
 
-/* Skips lines until one has this in it. */
+/* Skips lines until one contains this. */
 static inline const char *client_await(struct client *c, const char *part)
 {
     for (;;) {
@@ -474,7 +474,7 @@ static inline const char *line_field(const char *line, const char *key)
     return value;
 }
 
-/* Starts a task and gives its id (copied: good for 8 more). */
+/* Starts a task and returns its id (copied: valid for 8 more). */
 static inline const char *client_start(struct client *c, const char *conversation,
                                        const char *message)
 {

@@ -6,13 +6,13 @@
  * keeps every line that any client ever saw, and checks the promises on each one:
  *
  *   1 dense        each subscription's lines go up by one from where it began
- *   2 committed    a line that was seen once is the same for ever, also after a crash
- *   3 one ending   one terminal event, and nothing behind it
- *   4 detached     a client that drops changes nothing of a task: see close_the_world
+ *   2 committed    a line that was seen once is the same for ever, even after a crash
+ *   3 one ending   one terminal event, and nothing after it
+ *   4 detached     a client that drops changes nothing about a task: see close_the_world
  *   5 owned        no line of another owner's task
  *   6 once         one request key, one task
- *   7 bounded      a frozen client holds cursors and a few replies, and no lines
- *   - answered     every list that was asked for on a connection that lives is answered, once
+ *   7 bounded      a frozen client holds cursors and a few replies, but no lines
+ *   - answered     every list that was asked for on a live connection is answered, once
  *
  * and in the end that every task can be replayed from the start, as it was seen, to its ending.
  *
@@ -32,7 +32,7 @@ struct witness {
     char id[TASK_ID_LEN + 1];
     char owner[8];
     char key[16];
-    bool cancel_ok; /* a cancel was answered that it asks this one to stop */
+    bool cancel_ok; /* the answer to a cancel said that this one was asked to stop */
     uint64_t terminal;
     char *lines[SEQS]; /* by seq */
 };
@@ -55,12 +55,12 @@ struct world {
     size_t n_tasks;
     struct watcher watchers[CLIENTS];
     unsigned crashes, lines, started, spawned, asked;
-    unsigned may_be_mute; /* so many requests may be answered without their id (no memory for it) */
+    unsigned may_be_mute; /* how many may be answered without their id (no memory for it) */
 };
 
 static struct world w;
 static size_t (*world_choose)(size_t n); /* 0 to n - 1 */
-static void (*world_heal)(void);         /* ends what else the test does to it; NULL: nothing */
+static void (*world_heal)(void);         /* ends the test's other interference; NULL: none */
 
 static size_t below(size_t n)
 {
@@ -131,8 +131,8 @@ static void see_started(struct watcher *watcher, const char *line)
     snprintf(w.tasks[i].key, sizeof w.tasks[i].key, "%s", key);
 }
 
-/* The tasks of a snapshot that live are followed from their heads; with a second one they are
- * followed already, though nothing of the newest may have come yet. */
+/* The live tasks of a snapshot are followed from their heads; with a second snapshot they are
+ * followed already, though nothing of the newest may have arrived yet. */
 static void see_opened(struct watcher *watcher, const char *line)
 {
     static const char mark[] = "{\"task_id\":\"";
@@ -219,7 +219,7 @@ static void start(size_t i)
     if (w.started >= TASKS / 2)
         return;
     w.started++;
-    /* The same key now and then: the id says which. */
+    /* The same key now and then: the id tells which. */
     size_t key = w.started - below(3) % w.started;
     static const char *const ways[] = {"",
                                        "",
@@ -238,7 +238,7 @@ static void start(size_t i)
 static const struct witness *any_task_of(size_t i)
 {
     for (int tries = 0; tries < 8 && w.n_tasks; tries++) {
-        /* The newest are the ones that live. */
+        /* The newest are the live ones. */
         size_t back = below(2) ? below(w.n_tasks) : below(w.n_tasks < 8 ? w.n_tasks : 8);
         const struct witness *t = &w.tasks[w.n_tasks - 1 - back];
         if (strcmp(t->owner, w.watchers[i].client->owner) == 0)
@@ -323,7 +323,7 @@ static void agent_talks(void)
     }
 }
 
-/* Everything that was not committed is gone, with every connection. */
+/* Everything uncommitted is lost, with every connection. */
 static void crash(void)
 {
     if (below(2))
@@ -345,12 +345,12 @@ static void drop(size_t i)
     come(i);
 }
 
-/* Promise 7: what is kept for a client that reads nothing. */
+/* Promise 7: bounds the memory for a client that reads nothing. */
 static void check_bounds(void)
 {
     for (size_t i = 0; i < CLIENTS; i++) {
         const struct session *s = &w.watchers[i].client->session;
-        assert_true(s->n_replies + s->n_requests <= 66); /* 64, and what closes */
+        assert_true(s->n_replies + s->n_requests <= 66); /* 64, and those that close */
     }
 }
 
@@ -403,7 +403,7 @@ static void step(void)
     }
 }
 
-/* Nobody is left without a word: each reads all that there is for it. */
+/* Nobody is left without an answer: each reads everything that there is for it. */
 static void check_answers(void)
 {
     for (size_t i = 0; i < CLIENTS; i++) {
@@ -434,7 +434,7 @@ static void end_all_runs(void)
     assert_int_equal(k->hub.n_live, 0);
 }
 
-/* Everyone lets go, all that runs ends, and each task is replayed from its start. */
+/* Everyone lets go, all runs end, and each task is replayed from its start. */
 static void close_the_world(void)
 {
     struct kit *k = w.kit;
@@ -486,7 +486,7 @@ static inline void end_the_world(void)
             free(w.tasks[t].lines[s]);
 }
 
-/* A whole world, from its beginning to its end, in so many steps. */
+/* A whole world, from its beginning to its end, in that many steps. */
 static inline void live_once(size_t steps)
 {
     begin_the_world();

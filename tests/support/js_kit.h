@@ -1,4 +1,4 @@
-/* js_kit -- one document and what is written of it, for each test anew.
+/* js_kit -- one document and its output, fresh for each test.
  *
  * Thread:   the test's.
  */

@@ -1,4 +1,4 @@
-"""What the tests of the task manager's rows (A1 to A101, W1 to W10) share."""
+"""Shared by the tests of the task manager's rows (A1 to A101, W1 to W10)."""
 
 import json
 
@@ -22,7 +22,7 @@ def customs(events, event_type=None):
 
 
 def child(client, task, n=1):
-    """The ids of a task's nth child, as soon as its event has come."""
+    """The ids of a task's nth child, as soon as its event has arrived."""
     seen = 0
     for line in client.scan():
         if line["type"] == "event" and line["task_id"] == task["task_id"] and line["event"] == "child":
@@ -32,7 +32,7 @@ def child(client, task, n=1):
 
 
 def said(events):
-    """The answers that a scripted agent told with "say", decoded."""
+    """The answers that a scripted agent reported with "say", decoded."""
     return [json.loads(event["data"]["text"]) for event in events if event["event"] == "token"]
 
 
@@ -43,7 +43,7 @@ def listed(client, conversation, **fields):
 
 
 def running(client, conversation):
-    """How many tasks of a conversation are live, as the list of conversations says it."""
+    """How many tasks of a conversation are live, according to the list of conversations."""
     for entry in client.call("conversations")["conversations"]:
         if entry["conversation_id"] == conversation:
             return entry["running"]

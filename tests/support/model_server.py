@@ -4,7 +4,7 @@
 
 Each request takes the next reply of script (the last one stays).  A reply is a list of steps: bytes are
 sent, CLOSE ends the connection, KEEP waits for its next request, RESET cuts it, an Event is waited for.
-Requests are kept as they came.
+Requests are kept unchanged.
 """
 
 import http.server
@@ -65,7 +65,7 @@ def reply(*steps, **how):
 
 
 def kept(*steps, **how):
-    """A whole answer with a length, behind which the connection stays."""
+    """A whole answer with a length, after which the connection stays open."""
     body = b"".join(steps)
     return [head(connection="keep-alive", Content_Length=len(body), **how) + body, KEEP]
 
@@ -126,7 +126,7 @@ class ModelServer:
             return script.pop(0) if len(script) > 1 else script[0]
 
     def _serve(self, handler):
-        """One request; whether the connection has another."""
+        """Handles one request; returns whether the connection has another."""
         handler.raw_requestline = handler.rfile.readline(65537)
         if not handler.raw_requestline or not handler.parse_request():
             return False
@@ -152,7 +152,7 @@ class ModelServer:
         return False
 
     def _wait(self, event, connection):
-        """Until the event; an OSError when the client goes first."""
+        """Waits for the event; an OSError when the client leaves first."""
         connection.settimeout(0.02)
         while not event.wait(0.005) and not self.over.is_set():
             try:

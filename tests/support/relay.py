@@ -54,12 +54,12 @@ class Relay:
             return True
 
     def cut_after(self, word, times):
-        """The next connections on which these bytes came to the client end right after them, so many times."""
+        """The next connections end right after these bytes reach the client, that many times."""
         with self.lock:
             self.cut_word, self.cuts_left = word, times
 
     def cut(self):
-        """Every connection, with a reset."""
+        """Ends every connection with a reset."""
         with self.lock:
             for wire in self.wires:
                 for end in wire:

@@ -1,4 +1,4 @@
-/* request_kit -- one decoded request, or its fault, for each test anew.
+/* request_kit -- one decoded request, or its fault, fresh for each test.
  *
  * Thread:   the test's.
  */

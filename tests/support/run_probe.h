@@ -1,8 +1,8 @@
 /* run_probe -- what the tests of the in-process agents share: a core that takes notes, and waiting.
  *
- * Shape:    for one test file each, hence static: a loop, and runs of whatever agent_ops.  Each
- *           event is noted as a line, "token {"text":"a"}".  setup and teardown go around each
- *           test; teardown frees what still runs and checks that no handle is left.
+ * Shape:    for one test file each, hence static: a loop, and runs of any agent_ops.  Each event is
+ *           noted as a line, "token {"text":"a"}". setup and teardown go around each test; teardown
+ *           frees what still runs and checks that no handle is left.
  * Thread:   one.
  */
 #ifndef TESTS_SUPPORT_RUN_PROBE_H
@@ -23,7 +23,7 @@ struct probe {
     struct buf thought; /* likewise of thinking */
     struct buf final;   /* the last final_answer */
     size_t n_events, n_tokens, n_finals;
-    size_t pause_at; /* on_event returns false from so many events on; 0: never */
+    size_t pause_at; /* on_event returns false after that many events; 0: never */
     void (*on_event)(struct probe *p);
     bool silent; /* no log */
     bool ended;
@@ -83,7 +83,7 @@ static inline void probe_on_end(void *task, enum run_end end, struct str text)
 
 static const struct run_events run_events = {.on_event = probe_on_event, .on_end = probe_on_end};
 
-/* history NULL: none.  The error that start gave; "" when it started. */
+/* history NULL: none.  Returns the error from start; "" when it started. */
 static inline const char *probe_start(const struct agent_ops *ops, void *settings, struct str input,
                                       const char *history)
 {
@@ -110,7 +110,7 @@ static inline void on_tick(uv_timer_t *timer)
     (void)timer;
 }
 
-/* Turns the loop until done(); looks at least every 2 ms. */
+/* Runs the loop until done(); looks at least every 2 ms. */
 static inline void wait_until(bool (*done)(void))
 {
     uv_timer_t tick;
@@ -140,7 +140,7 @@ static inline bool is_paused(void)
     return probe.pause_at && probe.n_events >= probe.pause_at;
 }
 
-/* So many turns of the loop, whatever happens in them. */
+/* That many turns of the loop, whatever happens in them. */
 static inline void turn_loop(int n)
 {
     while (n-- > 0)

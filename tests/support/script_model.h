@@ -2,7 +2,7 @@
  *
  * Shape:    for one test file each, hence static: START(SAY("a"), DONE, …) starts a run whose model
  *           does that, one act in each turn of the loop; DONE ends a turn of the model, and the
- *           next one goes on behind it.  What the model is given is kept in script.requests.
+ *           next turn continues after it.  The model's input is kept in script.requests.
  * Thread:   one.
  */
 #ifndef TESTS_SUPPORT_SCRIPT_MODEL_H
@@ -18,7 +18,7 @@ struct act {
     const char *a, *b, *c;
 };
 
-/* Each on a line of its own, please. */
+/* Keep each on its own line. */
 /* clang-format off */
 #define THINK(text) {.kind = ACT_THINK, .a = (text)}
 #define SAY(text) {.kind = ACT_SAY, .a = (text)}
@@ -38,7 +38,7 @@ struct model_turn {
 static struct {
     const struct act *acts;
     size_t n, at;
-    bool loops;          /* begins again where it ends */
+    bool loops;          /* starts again at its end */
     struct buf requests; /* the messages of each turn, one a line */
     struct buf tools;    /* of the last turn */
     size_t n_turns;

@@ -1,5 +1,5 @@
-/* t -- what every cmocka test includes: the headers in the order that cmocka wants, and a few
- * helpers.  cmocka's asserts longjmp: tests own what they allocate in fixtures, or free it before
+/* t -- what every cmocka test includes: the headers in the order that cmocka needs, and a few
+ * helpers. cmocka's asserts longjmp: tests own what they allocate in fixtures, or free it before
  * they assert.
  *
  * Thread:   the test's.

@@ -12,7 +12,7 @@ from gateway import BINARY, WAIT_S
 
 
 class Command:
-    """One run of holdfast, whose output is read as it comes.  terminal: all three are one pty."""
+    """One run of holdfast, whose output is read as it arrives.  terminal: all three are one pty."""
 
     def __init__(self, *arguments, environ, terminal=False, stdin=None):
         self.seen = {"out": b"", "err": b""}
@@ -34,7 +34,7 @@ class Command:
             self.process.stdin.close()
 
     def _read(self, deadline):
-        """Takes what is there; False at the end of all streams."""
+        """Takes available output; False at the end of all streams."""
         ready, _, _ = select.select(list(self.ends), [], [], max(0, deadline - time.monotonic()))
         assert ready or time.monotonic() < deadline, f"nothing more came: {self.seen}"
         for end in ready:

@@ -1,4 +1,4 @@
-/* token_kit -- key pairs in files, and tokens of every kind, right and wrong, made by hand.
+/* token_kit -- key pairs in files, and tokens of every kind, valid and invalid, made by hand.
  *
  * Thread:   the test's.
  */
@@ -90,7 +90,7 @@ static inline struct buf kit_hs256(const char *header, const char *claims, const
     return kit_hmac(header, claims, secret, strlen(secret), EVP_sha256());
 }
 
-/* r and s of a signature in DER, each as so many bytes. */
+/* r and s of a DER signature, each in that many bytes. */
 static inline size_t kit_flatten(unsigned char *signature, size_t n, int half)
 {
     const unsigned char *p = signature;
@@ -103,7 +103,7 @@ static inline size_t kit_flatten(unsigned char *signature, size_t n, int half)
     return (size_t)half * 2;
 }
 
-/* Signed as the key's kind wants it: RS256, ES256 (or what a P-384 key makes of it), EdDSA. */
+/* Signed in the key's way: RS256, ES256 (or what a P-384 key makes of it), EdDSA. */
 static inline struct buf kit_sign(const char *header, const char *claims, EVP_PKEY *key)
 {
     struct buf token = kit_signed_part(header, claims);
@@ -211,7 +211,7 @@ static inline struct auth *open_guests(void)
     return open_auth(&c);
 }
 
-/* One key of each algorithm; with all options that the test wants. */
+/* One key of each algorithm, with any options of the test. */
 static inline struct auth *open_keys(struct config c)
 {
     add_key(&c, "hs", ALG_HS256, "secret");
@@ -226,7 +226,7 @@ static inline bool check(const struct auth *auth, struct str token, struct ident
     return auth_check(auth, token, STR_NULL, STR_NULL, NOW_MS, ret);
 }
 
-/* Checks a token, which is freed, on each way in: the answer must be the same. */
+/* Checks a token, which is freed, on each way in: the verdict must be the same. */
 static inline void assert_verdict(const struct auth *auth, const char *name, struct buf token,
                                   const char *error)
 {

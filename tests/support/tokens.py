@@ -1,4 +1,4 @@
-"""Tokens made by hand: the right ones, and every kind of wrong one."""
+"""Tokens made by hand: valid ones, and every kind of invalid one."""
 
 import base64
 import hashlib

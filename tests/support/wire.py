@@ -1,4 +1,4 @@
-"""A WebSocket client with nothing hidden: frames as the test writes them, reads when it says so."""
+"""A WebSocket client that hides nothing: the test writes the frames, and decides when to read."""
 
 import base64
 import hashlib
@@ -16,7 +16,7 @@ GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
 def frame(opcode, payload=b"", *, fin=True, rsv=0, mask=True, length=None, key=None):
-    """The bytes of a frame.  length: what the header claims instead of the payload's."""
+    """The bytes of a frame.  length: the header's claim, if not the payload's."""
     n = len(payload) if length is None else length
     head = bytes([(0x80 if fin else 0) | rsv << 4 | opcode])
     bit = 0x80 if mask else 0
@@ -34,7 +34,7 @@ def frame(opcode, payload=b"", *, fin=True, rsv=0, mask=True, length=None, key=N
     return head + key + masked.to_bytes(len(payload), "big")
 
 
-TRAILER = b"\0\0\xff\xff"  # the end of a flush, which is not sent (RFC 7692 7.2.1)
+TRAILER = b"\0\0\xff\xff"  # the end of a flush, which is not sent (RFC 7692 section 7.2.1)
 
 
 def deflated(payload, level=6):
@@ -46,8 +46,8 @@ def deflated(payload, level=6):
 
 
 class Wire:
-    """With an offer of permessage-deflate in its headers it reads what is compressed; it sends what the test
-    writes."""
+    """With an offer of permessage-deflate in its headers it reads compressed messages; it sends the test's bytes
+    unchanged."""
 
     def __init__(self, gateway, *, headers=None, path="/v1/ws", rcvbuf=None, upgrade=True):
         self.sock = socket.socket()
@@ -58,8 +58,8 @@ class Wire:
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = bytearray()
         self.status = None
-        self.window = 0      # of compressed messages that may come; 0: none may
-        self.n_deflated = 0  # that came
+        self.window = 0      # window bits of compressed messages; 0: none may come
+        self.n_deflated = 0  # received
         self.n_bytes = 0
         if upgrade:
             self._upgrade(gateway, headers, path)

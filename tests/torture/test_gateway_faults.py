@@ -152,12 +152,12 @@ def read_over_http(person, task):
     raise Stuck
 
 
-# What a task may end with when the thing that failed was needed for its start.
+# Possible ends of a task when the failed operation was needed for its start.
 ENDS = {"spawn": "agent_error", "read": "internal"}
 
 
 def check_conversation(told, point):
-    """What its tasks came to: as without a fault, but for a task that could not be started."""
+    """The outcome of its tasks: as without a fault, except a task that could not start."""
     first, said, ended = told["first"]
     if ended["event"] == "task.failed":
         assert ended["data"]["error"]["code"] == ENDS.get(point), ended

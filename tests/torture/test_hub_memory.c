@@ -1,6 +1,6 @@
 /* Memory runs out at the first, second, … allocation of a whole conversation.
  *
- * What a peer sizes is allocated by try_alloc: a failure of one is survived, with every promise
+ * Memory whose size a peer chooses comes from try_alloc: a failure is survived, with every promise
  * kept (the witness of hub_world.h sees to it).  All else is small, bounded by limits.h, and
  * aborts: that is as a kill, between any two steps of which test_hub_steps.c finds nothing lost;
  * here it is shown that it is an abort that says so, and nothing worse.
@@ -65,7 +65,7 @@ static void live(uint64_t seed, size_t steps)
     end_the_world();
 }
 
-/* --- what a peer sizes ------------------------------------------------------------------------ */
+/* --- sizes that a peer chooses ---------------------------------------------------------------- */
 
 void *__real_try_alloc(size_t bytes);
 void *__real_try_realloc(void *old, size_t bytes);

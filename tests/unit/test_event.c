@@ -145,7 +145,7 @@ static void test_event_line_split_refuses_every_cut(void **state)
     }
 }
 
-/* --- what was said ---------------------------------------------------------------------------- */
+/* --- said ------------------------------------------------------------------------------------- */
 
 static void say(struct said *said, struct str line)
 {
@@ -277,7 +277,7 @@ static void test_event_output_is_cut_to_what_a_line_carries(void **state)
     }
 }
 
-/* Whoever calls has seen to it that this does not happen. */
+/* The caller makes sure that this does not happen. */
 static void test_event_output_behind_a_full_line_is_empty(void **state)
 {
     (void)state;

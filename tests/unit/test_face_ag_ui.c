@@ -144,6 +144,27 @@ static void test_another_final_answer_restates_the_messages(void **state)
                "-2\",\"role\":\"assistant\",\"content\":\"final\"}]}\n");
 }
 
+static void test_a_snapshot_keeps_the_calls(void **state)
+{
+    (void)state;
+    request.history = STR("[]");
+    tell(EVENT_TOKEN, "{\"text\":\"draft\"}");
+    tell(EVENT_TOOL_CALL, "{\"call_id\":\"a\",\"name\":\"n\",\"arguments\":{\"x\":1}}");
+    tell(EVENT_TOOL_CALL, "{\"call_id\":\"b\",\"name\":\"m\"}");
+    tell(EVENT_TOOL_RESULT, "{\"call_id\":\"b\",\"output\":\"y\"}");
+    buf_clear(&got);
+    tell(EVENT_FINAL_ANSWER, "{\"output\":\"final\"}");
+    assert_text(
+        buf_str(&got),
+        "{\"type\":\"MESSAGES_SNAPSHOT\",\"messages\":[{\"id\":\"" TID
+        "-1\",\"role\":\"assistant\",\"toolCalls\":[{\"id\":\"" TID
+        "-a\",\"type\":\"function\",\"function\":{\"name\":\"n\",\"arguments\":\"{\\\"x\\\":1}\"}},"
+        "{\"id\":\"" TID "-b\",\"type\":\"function\",\"function\":{\"name\":\"m\",\"arguments\":"
+        "\"{}\"}}]},{\"id\":\"" TID "-2\",\"role\":\"tool\",\"toolCallId\":\"" TID
+        "-b\",\"content\":\"y\"},{\"id\":\"" TID
+        "-3\",\"role\":\"assistant\",\"content\":\"final\"}]}\n");
+}
+
 static void test_another_final_answer_without_a_history_is_one_more_message(void **state)
 {
     (void)state;
@@ -171,6 +192,17 @@ static void test_failure_is_an_error_and_a_cancel_an_outcome(void **state)
          "{\"status\":\"cancelled\",\"error\":{\"code\":\"cancelled\",\"message\":\"cancelled\"}}");
     assert_text(buf_str(&got), STARTED "{\"type\":\"RUN_FINISHED\"," RUN
                                        ",\"outcome\":{\"type\":\"cancelled\"}}\n");
+}
+
+/* @ag-ui/client@0.0.59 breaks off at an outcome that it does not know. */
+static void test_cancel_is_an_error_to_a_client_before_1_0(void **state)
+{
+    (void)state;
+    request.is_before_1_0 = true;
+    tell(EVENT_TASK_FAILED,
+         "{\"status\":\"cancelled\",\"error\":{\"code\":\"cancelled\",\"message\":\"cancelled\"}}");
+    assert_text(buf_str(&got), STARTED
+                "{\"type\":\"RUN_ERROR\",\"message\":\"cancelled\",\"code\":\"cancelled\"}\n");
 }
 
 static void test_run_has_the_name_of_who_began_it(void **state)
@@ -287,7 +319,7 @@ static void test_who_comes_back_gets_the_rest_with_what_is_open(void **state)
 static void test_a_place_within_an_event_is_kept(void **state)
 {
     (void)state;
-    tell_run_from(4, 3); /* behind the call's arguments: they must not come twice */
+    tell_run_from(4, 3); /* after the call's arguments: they must not come twice */
     assert_text(buf_str(&got), STARTED CALL_START CALL_END FINISHED);
 }
 
@@ -371,6 +403,7 @@ static void test_run_asks_the_last_message_and_brings_the_others(void **state)
     assert_text(request.thread_id, "t-1");
     assert_text(request.run_id, "r-1");
     assert_text(request.message, "a\nb");
+    assert_false(request.is_before_1_0);
     assert_null_span(request.resume);
     assert_text(request.context,
                 "[{\"role\":\"system\",\"content\":\"page: home\"},{\"role\":\"user\","
@@ -382,6 +415,7 @@ static void test_lone_message_brings_nothing(void **state)
 {
     (void)state;
     assert_true(reads(IDS "\"messages\":[{\"id\":\"u1\",\"role\":\"user\",\"content\":\"hi\"}]}"));
+    assert_true(request.is_before_1_0);
     assert_null_span(request.context);
     assert_text(request.history, "[{\"id\":\"u1\",\"role\":\"user\",\"content\":\"hi\"}]");
 }
@@ -470,9 +504,9 @@ static void test_faults_are_named(void **state)
         {IDS "\"messages\":[{\"role\":\"user\",\"content\":\"\"}]}",
          "the last message has no text"},
         {IDS "\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"source\":{}}]}]}",
-         "files are not taken by this gateway"},
+         "this gateway does not accept files"},
         {IDS "\"tools\":[{\"name\":\"n\"}],\"messages\":[]}",
-         "\"tools\" must be empty: this gateway runs no tools of the client's"},
+         "\"tools\" must be empty: this gateway runs no tools of the client"},
         {IDS "\"resume\":[{\"interruptId\":1}],\"messages\":[]}",
          "each of \"resume\" must have an \"interruptId\", and \"status\" \"resolved\" or "
          "\"cancelled\""},
@@ -506,8 +540,10 @@ int main(void)
         TEST(test_answer_in_pieces_is_one_message),
         TEST(test_thoughts_and_tools_keep_their_place),
         TEST(test_another_final_answer_restates_the_messages),
+        TEST(test_a_snapshot_keeps_the_calls),
         TEST(test_another_final_answer_without_a_history_is_one_more_message),
         TEST(test_failure_is_an_error_and_a_cancel_an_outcome),
+        TEST(test_cancel_is_an_error_to_a_client_before_1_0),
         TEST(test_run_has_the_name_of_who_began_it),
         TEST(test_what_has_no_place_is_custom_or_activity),
         TEST(test_open_question_interrupts_the_run_when_nothing_follows),

@@ -114,7 +114,7 @@ static void test_another_final_answer_takes_the_last_run_back(void **state)
                                "{\"type\":\"text-delta\",\"id\":\"text-2\",\"delta\":\"final\"}\n");
 }
 
-/* What tokens say beyond 256 KiB is in the events alone: the answer that is made of them is cut. */
+/* Text beyond 256 KiB is only in the events: the answer that is made of the tokens is cut. */
 static void test_cut_final_answer_takes_nothing_back(void **state)
 {
     struct buf data = {0};

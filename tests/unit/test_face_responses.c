@@ -66,7 +66,7 @@ static void tell(enum event_type type, const char *data)
         &sink);
 }
 
-/* What a task says before its agent does, and what is made of it. */
+/* A task's events before its agent's, and their outcome. */
 static void begin(void)
 {
     tell(EVENT_TASK_CREATED, "{\"agent\":\"a\",\"input\":\"hi\"}");
@@ -421,7 +421,7 @@ static void test_faults_are_named(void **state)
         {"{\"input\":[{\"role\":\"tool\",\"content\":\"x\"}]}",
          "\"role\" must be user, assistant, system or developer"},
         {"{\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_image\"}]}]}",
-         "only text is taken as the content of a message: no images, no files"},
+         "only text is accepted as the content of a message: no images, no files"},
         {"{\"input\":[{\"type\":\"function_call_output\",\"call_id\":\"c\",\"output\":\"x\"},"
          "{\"role\":\"user\",\"content\":\"x\"}]}",
          "\"input\" has an item of a type that this gateway does not take"},
@@ -433,7 +433,7 @@ static void test_faults_are_named(void **state)
          "\"approval_request_id\" must be the id of an mcp_approval_request"},
         {"{\"input\":[{\"type\":\"mcp_approval_response\"}]}", "\"approve\" must be true or false"},
         {"{\"input\":\"x\",\"tools\":[{\"type\":\"function\",\"name\":\"f\"}]}",
-         "\"tools\" are not taken: the agents of this gateway have their own"},
+         "\"tools\" are not accepted: the agents of this gateway have their own"},
         {"{\"input\":\"x\",\"conversation\":\"c\",\"previous_response_id\":\"r\"}",
          "\"conversation\" and \"previous_response_id\" exclude each other"},
         {"{\"input\":\"x\",\"stream\":1}", "\"stream\" must be true or false"},

@@ -35,7 +35,7 @@ static void test_hub_busy_loop_commits_once_a_pace(void **state)
     client_free(c);
 }
 
-/* What waits for company is bounded: it never waits until the journal is full. */
+/* The wait for more changes is bounded: it ends before the journal is full. */
 static void test_hub_busy_loop_commits_at_once_what_is_much(void **state)
 {
     struct kit *k = *state;
@@ -194,7 +194,7 @@ static void test_hub_expiry_of_a_token_follows_the_wall_clock(void **state)
     }
 }
 
-/* Who is refused by the rate limit is told when to ask again: then it is served, and not much
+/* A client that the rate limit refuses learns when to ask again: then it is served, and not much
  * before. */
 static void test_hub_rate_limit_tells_when_there_is_room(void **state)
 {

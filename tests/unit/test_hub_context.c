@@ -1,4 +1,4 @@
-/* What a chat brings along: a context in place of the history, and a conversation that no list
+/* A chat brings along a context in place of the history, and may make a conversation that no list
  * shows. */
 #include "tests/support/hub_kit.h"
 

@@ -1,4 +1,4 @@
-/* What a connection follows: conversations, lists, and what their limits leave out. */
+/* Everything that a connection follows: conversations, lists, and what their limits leave out. */
 #include "tests/support/hub_kit.h"
 
 static int setup(void **state)

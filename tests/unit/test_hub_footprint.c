@@ -1,4 +1,4 @@
-/* What a live task holds in memory: a silent one its record, its stream and its last lines, and no
+/* The memory of a live task: a silent one has its record, its stream and its last lines, and no
  * more; what it needs at work comes with the work. */
 #include <malloc.h>
 

@@ -37,7 +37,7 @@ static void test_hub_chain_of_tasks_has_an_end(void **state)
                         "{\"type\":\"error\",\"call_id\":\"c\",\"code\":\"overloaded\",\"message\":"
                         "\"too many generations of tasks\"}\n");
     assert_int_equal(k->n_runs, MAX_GENERATIONS);
-    /* Whoever is above it, reaches it. */
+    /* All of its ancestors reach it. */
     client_ask(c, "cancel", "c", root, ",\"tree\":true");
     assert_non_null(strstr(client_await(c, "\"cancelled\":1,"), last));
     run_end(k, r, RUN_FAILED, "");

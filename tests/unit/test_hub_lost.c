@@ -1,4 +1,4 @@
-/* What a batch that is given up takes with it: the tasks that lost lines, and nothing else. */
+/* The losses of an abandoned batch: the tasks that lost lines, and nothing else. */
 #include "tests/support/hub_kit.h"
 
 static int setup(void **state)
@@ -132,7 +132,8 @@ static void test_hub_end_that_failed_and_is_there_is_the_end(void **state)
     client_free(c);
 }
 
-/* Who repeats the request that had no reply, or a refusal, finds the task: it runs once. */
+/* A client that repeats a request without a reply, or with a refusal, finds the task: it runs
+ * once. */
 static void test_hub_start_that_failed_and_is_there_is_found_by_its_key(void **state)
 {
     static const char request[] = "{\"type\":\"chat\",\"id\":\"1\",\"conversation_id\":\"c\","

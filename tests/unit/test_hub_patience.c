@@ -1,5 +1,5 @@
-/* Who waits for a commit when the store begins to fail: everybody is told within 2 s, once, and
- * what was asked for is not done twice. */
+/* Calls that wait for a commit when the store begins to fail: each is answered within 2 s, once,
+ * and what was asked for is not done twice. */
 #include "tests/support/hub_kit.h"
 
 static int setup(void **state)

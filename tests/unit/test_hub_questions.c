@@ -1,4 +1,4 @@
-/* What questions and approvals may cost: their lines, and what is kept of them. */
+/* The cost of questions and approvals: their lines, and the part that is kept. */
 #include "tests/support/hub_kit.h"
 
 #define PROMPT 16384 /* control characters, each six bytes when it is quoted */
@@ -73,7 +73,7 @@ static void test_hub_approval_whose_event_would_be_too_long_fails_the_task(void 
     assert_null(strstr(c->got.bytes, "\"event\":\"input_required\""));
     const char *end = client_await(c, "\"event\":\"task.failed\"");
     assert_non_null(strstr(end, "\"code\":\"limit\""));
-    assert_non_null(strstr(end, "limit: input_required: the event's line passes 1 MiB"));
+    assert_non_null(strstr(end, "limit: input_required: the event's line exceeds 1 MiB"));
     assert_int_equal(n_started, 0);
     client_free(c);
 }

@@ -1,4 +1,4 @@
-/* What a reader is told when something comes between two of the hub's reads: a removal, a
+/* A reader's lines when something comes between two of the hub's reads: a removal, a
  * deletion, an end.  The reads are held back by hand (store_inline_hold), so each pair is met,
  * and not by luck. */
 #include "tests/support/hub_kit.h"
@@ -283,7 +283,7 @@ static void test_hub_removal_under_a_follower_is_not_found(void **state)
     client_free(slow);
 }
 
-/* What the record still has, and the store has not, is damaged: that is told as it was. */
+/* Events that the record still has, but not the store, are damaged: they are reported as before. */
 static void test_hub_blocks_that_are_missing_are_damage(void **state)
 {
     struct kit *k = *state;
@@ -402,7 +402,7 @@ static void test_hub_list_is_no_older_than_an_end_that_was_seen(void **state)
     client_free(other);
 }
 
-/* What cannot be read will not be: it is not asked for again and again. */
+/* Unreadable events stay unreadable: they are not requested again and again. */
 static void test_hub_record_that_is_damaged_is_not_asked_for_ever(void **state)
 {
     struct kit *k = *state;

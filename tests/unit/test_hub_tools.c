@@ -145,7 +145,7 @@ static void test_hub_idle_clock_stands_still_while_a_child_lives(void **state)
     client_free(c);
 }
 
-/* What a child's end says is wrapped in a line, and that in an event: its result may have been as
+/* A child's end is wrapped in a line, and that in an event: its result may have been as
  * deep as a line of the child can be. */
 static void test_hub_end_of_a_child_with_the_deepest_result_is_told(void **state)
 {
@@ -221,7 +221,7 @@ static void test_hub_call_whose_events_would_be_too_long_fails_the_task(void **s
     }
 }
 
-/* What a child has said grows when its end is told: a control character takes six bytes. */
+/* A child's output grows when its end is told: a control character takes six bytes. */
 static void test_hub_end_of_a_child_that_said_control_characters_fits_an_event(void **state)
 {
     struct kit *k = *state;

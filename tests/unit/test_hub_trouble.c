@@ -1,4 +1,4 @@
-/* What the domain does when things go wrong: stores that fail, readers that do not read, clients
+/* The domain when things go wrong: stores that fail, readers that do not read, clients
  * that ask too much. */
 #include "tests/support/hub_kit.h"
 
@@ -213,7 +213,7 @@ static void test_hub_tenth_malformed_line_is_answered_and_closes(void **state)
     }
 }
 
-/* Whatever an agent says counts: events of its own and those that its calls make. */
+/* All output of an agent counts: events of its own and those that its calls make. */
 static void test_hub_calls_count_towards_the_limit_of_events(void **state)
 {
     struct kit *k = *state;
@@ -232,7 +232,7 @@ static void test_hub_calls_count_towards_the_limit_of_events(void **state)
     client_free(c);
 }
 
-/* Whatever was given up, the store is asked again until it takes writes. */
+/* After an abandoned batch, the store is asked again until it accepts writes. */
 static void test_hub_given_up_chat_leaves_a_gateway_that_takes_the_next(void **state)
 {
     struct kit *k = *state;

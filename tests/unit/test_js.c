@@ -51,8 +51,8 @@ static const struct {
     {"{\"a\":1,", "unexpected end", 7},
     {"\"abc", "unexpected end", 4},
     {"\"", "unexpected end", 1},
-    {"1 2", "unexpected text behind the value", 2},
-    {"{}}", "unexpected text behind the value", 2},
+    {"1 2", "unexpected text after the value", 2},
+    {"{}}", "unexpected text after the value", 2},
     {"[1,]", "unexpected character", 3},
     {"[,1]", "unexpected character", 1},
     {"[1 2]", "expected ',' or ']'", 3},
@@ -65,7 +65,7 @@ static const struct {
     {"{\"a\" 1}", "expected ':'", 5},
     {"{\"a\",1}", "expected ':'", 4},
     {"{\"a\"::1}", "unexpected character", 5},
-    {"01", "unexpected text behind the value", 1},
+    {"01", "unexpected text after the value", 1},
     {"[01]", "expected ',' or ']'", 2},
     {"-", "bad number", 0},
     {"+1", "unexpected character", 0},
@@ -75,13 +75,13 @@ static const struct {
     {"1e", "bad number", 0},
     {"1e+", "bad number", 0},
     {"-a", "bad number", 0},
-    {"0x10", "unexpected text behind the value", 1},
+    {"0x10", "unexpected text after the value", 1},
     {"NaN", "unexpected character", 0},
     {"Infinity", "unexpected character", 0},
     {"tru", "unexpected character", 0},
     {"nul", "unexpected character", 0},
     {"True", "unexpected character", 0},
-    {"truex", "unexpected text behind the value", 4},
+    {"truex", "unexpected text after the value", 4},
     {"\"a\tb\"", "control character in a string", 2},
     {"\"a\nb\"", "control character in a string", 2},
     {"\"\x1f\"", "control character in a string", 1},
@@ -92,7 +92,7 @@ static const struct {
     {"\"\\U0041\"", "bad escape", 1},
     {"\"\\'\"", "bad escape", 1},
     {"/* */1", "unexpected character", 0},
-    {"1//", "unexpected text behind the value", 1},
+    {"1//", "unexpected text after the value", 1},
     {"\xef\xbb\xbf{}", "unexpected character", 0},
     {"\xc2\xa0{}", "unexpected character", 0},
     {"{\"a\":1,\"b\":2,\"a\":3}", "duplicate key", 14},
@@ -186,7 +186,7 @@ static void test_js_depth_over_the_limit_is_refused_f56(void **state)
     }
 }
 
-/* What we put around what came at the limit must still be read. */
+/* A value at the limit must still be readable inside our own wrapping. */
 static void test_js_depth_of_our_own_texts_has_room_for_what_we_wrap(void **state)
 {
     (void)state;

@@ -29,7 +29,7 @@ static void restart(struct kit *k, bool *ready)
     hub_restore(&k->hub, on_ready, ready);
 }
 
-/* What is on disk, past the hub. */
+/* The state on disk, read past the hub. */
 static struct task_record *stored(struct kit *k, const char *task, struct answer *answer)
 {
     *answer = (struct answer){0};
@@ -214,7 +214,7 @@ static void test_a52_start_changes_nothing(void **state)
     client_free(c);
 }
 
-/* What cannot be recorded is not started, and leaves no trace. */
+/* A task that cannot be recorded does not start, and leaves no trace. */
 static void test_a80_chat_that_cannot_be_recorded_starts_nothing(void **state)
 {
     struct kit *k = *state;

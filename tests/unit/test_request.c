@@ -63,7 +63,7 @@ static void check_refusals(const struct refusal *rows, size_t n)
     }
 }
 
-/* --- what is legal ---------------------------------------------------------------------------- */
+/* --- valid requests --------------------------------------------------------------------------- */
 
 static void test_request_hello_fills_its_fields(void **state)
 {
@@ -248,7 +248,7 @@ static void test_request_malformed_line_says_what_and_counts(void **state)
         {" \t", "not JSON: unexpected end at byte 2", NULL},
         {"hello", "not JSON: unexpected character at byte 0", NULL},
         {"{\"type\":\"ping\"", "not JSON: unexpected end at byte 14", NULL},
-        {"{\"type\":\"ping\"} x", "not JSON: unexpected text behind the value at byte 16", NULL},
+        {"{\"type\":\"ping\"} x", "not JSON: unexpected text after the value at byte 16", NULL},
         {"{\"type\":\"\xff\"}", "not JSON: invalid UTF-8 at byte 9", NULL},
         {"[]", "not a JSON object", NULL},
         {"null", "not a JSON object", NULL},
@@ -479,13 +479,13 @@ static void test_request_unsafe_integer_anywhere_is_named_f58(void **state)
     (void)state;
     static const struct refusal rows[] = {
         {"{\"type\":\"ping\",\"x\":9007199254740992}", ERR_BAD_REQUEST,
-         "\"x\" has an integer beyond 9007199254740991, the largest that is safe"},
+         "\"x\" has an integer beyond 9007199254740991, the largest safe one"},
         {"{\"type\":\"ping\",\"x\":[{\"y\":-9007199254740992}]}", ERR_BAD_REQUEST,
-         "\"x\" has an integer beyond 9007199254740991, the largest that is safe"},
+         "\"x\" has an integer beyond 9007199254740991, the largest safe one"},
         {CHAT("\"metadata\":{\"n\":18446744073709551616}"), ERR_BAD_REQUEST,
-         "\"metadata\" has an integer beyond 9007199254740991, the largest that is safe"},
+         "\"metadata\" has an integer beyond 9007199254740991, the largest safe one"},
         {"{\"type\":\"task\",\"task_id\":\"x\",\"x\":9007199254740992}", ERR_BAD_REQUEST,
-         "\"x\" has an integer beyond 9007199254740991, the largest that is safe"},
+         "\"x\" has an integer beyond 9007199254740991, the largest safe one"},
     };
     check_refusals(rows, countof(rows));
     decode_ok("{\"type\":\"ping\",\"x\":[9007199254740991,-9007199254740991,1.5,1e30]}");
@@ -496,7 +496,7 @@ static void test_request_faulty_field_of_lists_is_named(void **state)
     (void)state;
     static const char limit[] = "\"limit\" must be an integer from 1 to 200";
     static const char before[] =
-        "\"before\" must be an id of 26 characters, as the gateway gives them";
+        "\"before\" must be an id of 26 characters from the gateway";
     static const struct refusal rows[] = {
         {"{\"type\":\"open\"}", ERR_BAD_REQUEST,
          "\"conversation_id\" is missing: it must be a string of 1 to 128 letters, digits, '.', '_' "

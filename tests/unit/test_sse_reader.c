@@ -234,7 +234,7 @@ static void test_sse_reader_event_that_is_too_long_breaks_the_stream(void **stat
     }
 }
 
-/* What costs the square of a piece would take a minute here. */
+/* A quadratic cost would take a minute here. */
 static void test_sse_reader_takes_line_ends_in_no_time(void **state)
 {
     (void)state;

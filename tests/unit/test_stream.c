@@ -120,7 +120,7 @@ static void read_some(struct reader *r, struct block_cache *cache, const struct 
     assert_int_equal(r->cursor.seq, r->seq);
 }
 
-/* What lives: the stream, what it must be, where its blocks went, who reads. */
+/* The live objects: the stream, its expected state, its blocks, its readers. */
 static struct oracle o;
 static struct shelf shelf;
 static struct reader readers[8];
@@ -271,7 +271,7 @@ static void test_stream_long_replay_keeps_to_its_share_of_the_cache(void **state
         block_cache_put(&cache, large, block_new(2, i * 10 + 1, i * 10 + 10, BLOCK_BYTES));
     assert_true(large->cached->bytes <= STREAM_CACHE_BYTES);
     assert_int_equal(small->cached->n, 10);
-    /* What was put last is there, in order, wherever in the stream it lies. */
+    /* The last events are there, in order, wherever in the stream they lie. */
     block_cache_put(&cache, large, block_new(2, 1, 10, BLOCK_BYTES));
     block_cache_put(&cache, large, block_new(2, 11, 20, BLOCK_BYTES));
     assert_int_equal(large->cached->at[0]->block->first, 1);

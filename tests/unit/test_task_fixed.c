@@ -73,7 +73,7 @@ static void test_task_fixed_every_set_of_strings_comes_back(void **state)
     }
 }
 
-/* Where a length takes one more byte, and what may lie in a string: anything. */
+/* Lengths that take one more byte, and strings with any contents. */
 static void test_task_fixed_strings_of_every_length_come_back(void **state)
 {
     (void)state;

@@ -143,7 +143,7 @@ static void test_utf8_whole_drops_the_beginning_of_a_character(void **state)
     for (size_t n = 0; n < countof(whole); n++)
         assert_int_equal(utf8_whole((struct str){text.p, n}), whole[n]);
     assert_int_equal(utf8_whole(STR_NULL), 0);
-    /* What is broken already was not cut: it stays. */
+    /* Bytes that were broken before were not cut: they stay. */
     assert_int_equal(utf8_whole(STR("\x80\x80\x80\x80\x80")), 5);
     assert_int_equal(utf8_whole(STR("\x80\x80")), 2);
     assert_int_equal(utf8_whole(STR("a\xff")), 2);

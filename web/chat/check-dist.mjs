@@ -1,4 +1,5 @@
-// check-dist.mjs -- fails when dist/ is not what the sources give.  It builds into a folder of its own.
+// check-dist.mjs -- fails when dist/ differs from a build of the sources.  It builds into its own
+// folder.
 
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -7,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "vite";
 
-// Bytes, compressed: of the page, and of what is fetched when a formula comes.
+// Bytes, compressed: of the page, and of the files that are fetched for the first formula.
 const MOST = { page: 250 * 1024, formulae: 350 * 1024 };
 
 const root = fileURLToPath(new URL(".", import.meta.url));

@@ -6,7 +6,7 @@ import { defineConfig } from "vitest/config";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
-/** Every browser that can show the page reads woff2. */
+/** Every browser that can show the page supports woff2. */
 const onlyWoff2 = {
   name: "only-woff2",
   enforce: "pre" as const,
@@ -23,12 +23,12 @@ export default defineConfig({
   },
   build: {
     target: "es2023",
-    cssTarget: ["chrome123", "firefox120", "safari17.5"], // those that know light-dark()
-    assetsInlineLimit: 0, // the policy of the page allows no inlined script or font
+    cssTarget: ["chrome123", "firefox120", "safari17.5"], // browsers that know light-dark()
+    assetsInlineLimit: 0, // the page's policy allows no inlined script or font
     modulePreload: { polyfill: false },
     rollupOptions: {
       input: [here("index.html"), here("inspector.html")],
-      // The hash in a name is what lets the gateway say that the file never changes.
+      // Because of the hash in a name, the gateway can say that the file never changes.
       output: {
         entryFileNames: "assets/[name]-[hash].js",
         chunkFileNames: "assets/[name]-[hash].js",

@@ -1,4 +1,5 @@
-// build.mjs -- dist/: the modules and their types, as bundlers and browsers take them; and dist/cjs/ for `require`.
+// build.mjs -- dist/: the modules and their types, for bundlers and browsers; and dist/cjs/ for
+// `require`.
 
 import { execFileSync } from "node:child_process";
 import { cpSync, readdirSync, rmSync, writeFileSync } from "node:fs";
@@ -12,7 +13,7 @@ execFileSync(process.execPath, [at("node_modules/typescript/bin/tsc"), "-p", at(
   stdio: "inherit",
 });
 
-/** What is loaded only when it is used stays the one module that it is. */
+/** A module that is loaded on demand stays a module of its own. */
 const lazy = {
   name: "lazy",
   setup(its) {
@@ -20,7 +21,7 @@ const lazy = {
   },
 };
 await build({
-  entryPoints: ["index", "react", "vue", "svelte", "solid", "testing"].map((name) => at(`src/${name}.ts`)),
+  entryPoints: ["index", "react", "vue", "svelte", "solid", "testing", "sse"].map((name) => at(`src/${name}.ts`)),
   outdir: at("dist/cjs"),
   bundle: true,
   format: "cjs",

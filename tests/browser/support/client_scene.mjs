@@ -124,7 +124,7 @@ export class Tab {
     }
   }
 
-  /** What the gateway has of the conversation. */
+  /** The gateway's view of the conversation. */
   async tasks() {
     return tasksOf(this.scene.gateway.port, await this.token(), "c-1");
   }

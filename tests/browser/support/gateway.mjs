@@ -13,7 +13,7 @@ const PROGRAM =
 
 export class Gateway {
   port = 0;
-  /** What it has written to stderr. */
+  /** Its output on stderr. */
   log = "";
   #process = null;
 

@@ -37,7 +37,7 @@ export async function eventsOf(port, token, ids) {
   return events;
 }
 
-/** What a task has said, to the letter. */
+/** A task's output, to the letter. */
 export function textOf(events) {
   const final = events.filter(({ event }) => event === "final_answer").at(-1);
   if (final) return final.data.output;

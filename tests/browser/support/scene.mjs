@@ -71,14 +71,14 @@ export class Chat {
     return this.page.locator(".turn[data-task-id]").evaluateAll(ids);
   }
 
-  /** Who this browser is: the token that the page keeps, and the owner that it names. */
+  /** This browser's identity: the token that the page keeps, and the owner that it names. */
   async guest() {
     const token = await this.page.evaluate(readGuest);
     const { sub: owner } = JSON.parse(Buffer.from(token.split(".")[1], "base64url"));
     return { owner, token };
   }
 
-  /** What "copy" of this task's answer copies; nothing where there is no answer to copy. */
+  /** The text that "copy" of this task's answer copies; nothing without an answer. */
   copyOf(taskId) {
     return this.page.evaluate(async (id) => {
       window.copied = "";
@@ -145,7 +145,7 @@ function catchCopies() {
 
 class Scene {
   stage = new Stage();
-  /** What went wrong in any page, but for what a cut network brings. */
+  /** Errors in any page, except those that a cut network brings. */
   faults = [];
   #contexts = [];
 

@@ -19,19 +19,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { random } from "./random.mjs";
+import { until, WAIT_MS } from "./until.mjs";
 import { World } from "./world.mjs";
 
-const CUTS = Number(process.env.HOLDFAST_CUTS ?? 200);
-const WAIT_MS = 60_000;
+export { until };
 
-/** Waits for what the client shows: it has no event for it. */
-export async function until(holds, what) {
-  const end = Date.now() + WAIT_MS;
-  while (!holds()) {
-    if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
+const CUTS = Number(process.env.HOLDFAST_CUTS ?? 200);
 
 let conversations = 0;
 const newConversation = () => `c${++conversations}`;

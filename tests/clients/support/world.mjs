@@ -40,7 +40,7 @@ export class World {
     await rm(this.#folder, { recursive: true, force: true });
   }
 
-  /** Where clients connect: through the network that can be cut. */
+  /** The address for clients: through the network that can be cut. */
   get base() {
     return `http://127.0.0.1:${this.network.port}`;
   }

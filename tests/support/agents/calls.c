@@ -1,4 +1,4 @@
-/* What the scripted agent is told behind its run, and the calls that it makes. */
+/* Input of the scripted agent after its run line, and the calls that it makes. */
 #include <stdlib.h>
 
 #include "tests/support/agents/channel.h"
@@ -11,11 +11,11 @@ struct child { /* a task that it has spawned, by the label that its program gave
 
 struct js_doc *heard;
 size_t n_heard;
-static size_t *waiting; /* of these, which came while a call waited for its answer */
+static size_t *waiting; /* these came while a call waited for its answer */
 static size_t n_waiting, first_waiting;
 static struct child *children;
 
-/* The next line of stdin, as its place in heard; n_heard at the end of stdin. */
+/* The next line of stdin, as its index in heard; n_heard at the end of stdin. */
 static size_t hear_more(void)
 {
     struct buf line = {0};
@@ -40,7 +40,7 @@ static void say_heard(size_t at)
     buf_done(&line);
 }
 
-/* {"hear": "message"}: until a line of that type has come; "say": true tells it as a token. */
+/* {"hear": "message"}: waits for a line of that type; "say": true sends it as a token. */
 void hear(node step)
 {
     char *type = text(&program, value_of(step));
@@ -96,7 +96,7 @@ static bool is_answer(const struct js_doc *line, struct str id)
     return equal;
 }
 
-/* The line that answers the call; what comes before it waits for hear. */
+/* The line that answers the call; earlier lines wait for hear. */
 static size_t answer_to(struct str id)
 {
     for (;;) {
@@ -118,11 +118,11 @@ static void note_child(node label, const struct js_doc *reply)
     children = child;
 }
 
-/* {"call": "spawn", …}: a call, and its answer; "say": true tells that as a token.
- * "as" is a label of the child that it makes, for "child" in a later send or cancel. */
+/* {"call": "spawn", …}: a call, and its answer; "say": true sends that as a token.  "as" is a label
+ * for the child, used for "child" in a later send or cancel. */
 void call(node step)
 {
-    struct buf line = {0}, id = {0}; /* the id as JSON: some programs give one that is no string */
+    struct buf line = {0}, id = {0}; /* the id as JSON: some programs send a number */
     if (option(step, "call_id"))
         js_copy(&program, option(step, "call_id"), &id);
     else

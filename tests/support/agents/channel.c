@@ -1,4 +1,4 @@
-/* The handler of SIGTERM talks and listens, so it cannot be a signal handler: the signal is blocked
+/* The handler of SIGTERM reads and writes, so it cannot be a signal handler: the signal is blocked
  * and read from a descriptor, wherever the agent waits. */
 #include "tests/support/agents/channel.h"
 
@@ -46,8 +46,8 @@ double channel_now(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* Waits for fd (-1: for nothing) or until ms are over (-1: never).  False when it is not ready:
- * then time is over, or the handler ran, and may have taken what was there. */
+/* Waits for fd (-1: for nothing) or until ms are over (-1: never).  False when it is not ready: the
+ * time is over, or the handler ran, and may have taken the input. */
 static bool await(int fd, short events, int ms)
 {
     struct pollfd of[2] = {{.fd = fd, .events = events}, {.fd = terms, .events = POLLIN}};

@@ -1,4 +1,4 @@
-/* What the scripted agent says by itself: events, and bytes that are none. */
+/* Output of the scripted agent: events, and bytes that are not events. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@ void say(struct buf *line)
     buf_done(line);
 }
 
-/* An event whose data is what was put into members, `"key":value,…`. */
+/* An event whose data is the contents of members, `"key":value,…`. */
 static void say_event(const char *name, struct buf *members)
 {
     struct buf line = {0};
@@ -43,7 +43,7 @@ static void say_value(const char *name, const char *key, node step)
     say_event(name, &members);
 }
 
-/* An event with the verb's value under a name, and the other members of the step as they are. */
+/* An event with the verb's value under a name, and the step's other members unchanged. */
 static void say_named(const char *name, const char *key, node step)
 {
     char *verb = text(&program, verb_of(step));
@@ -112,7 +112,7 @@ void line_step(node step)
     say(&line);
 }
 
-/* {"raw": text}: these bytes, and no end of line. */
+/* {"raw": text}: these bytes, without an end of line. */
 void raw(node step)
 {
     struct buf bytes = {0};
@@ -155,7 +155,7 @@ void stderr_step(node step)
     buf_done(&bytes);
 }
 
-/* {"flood": 1000, "bytes": 20, "per_s": 500, "text": "x"}: so many tokens, each numbered. */
+/* {"flood": 1000, "bytes": 20, "per_s": 500, "text": "x"}: that many tokens, each numbered. */
 void flood(node step)
 {
     int64_t count = (int64_t)number(value_of(step), 0);

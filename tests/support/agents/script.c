@@ -2,9 +2,8 @@
  * out.
  *
  * The input is a JSON array of steps, each an object whose first member is a verb (the table at the
- * end has them all), with options behind it.  Any other input is said back as one token.  Nothing
- * here waits for a time where a test could wait for an event: "touch" and "wait" are the two
- * directions.
+ * end lists them), with options after it.  Any other input is echoed as one token.  Nothing here
+ * waits for a time where a test could wait for an event: "touch" and "wait" are the two directions.
  *
  * It is built without sanitizers, in all builds: hundreds are started, and it is not what is
  * tested.
@@ -65,7 +64,7 @@ double number(node at, double otherwise)
     return at && js_double(&program, at, &n) ? n : otherwise;
 }
 
-/* A string's value, to be freed. */
+/* A string's value; the caller frees it. */
 char *text(const struct js_doc *doc, node at)
 {
     struct buf value = {0};
@@ -81,7 +80,7 @@ static bool is_one_of(node key, const char *const *names)
     return *names != NULL;
 }
 
-/* Appends the members of a step but those named. */
+/* Appends the members of a step except those named. */
 void put_members(struct buf *out, node step, const char *const *without)
 {
     for (node key = js_first(&program, step), value; key < js_end(&program, step);
@@ -101,7 +100,7 @@ void put_members(struct buf *out, node step, const char *const *without)
 
 static void carry_out(node steps);
 
-/* {"on_term": [steps]}: carried out when SIGTERM comes; then it goes on as it was. */
+/* {"on_term": [steps]}: carried out when SIGTERM comes; then it continues. */
 static void on_term(node step)
 {
     channel_on_term(carry_out, value_of(step));
@@ -209,7 +208,7 @@ static void carry_out(node steps)
 int main(void)
 {
     struct buf line = {0}, input = {0};
-    signal(SIGPIPE, SIG_IGN); /* a stdout that is closed ends it as other trouble does */
+    signal(SIGPIPE, SIG_IGN); /* a closed stdout ends it like other errors */
     if (!channel_hear(&line) || !js_parse(&run, line.bytes, line.len, JS_OURS))
         die("no run on stdin");
     buf_puts(&input, "");

@@ -1,8 +1,7 @@
 /* script -- the parts of the scripted agent: its program, and the verbs that its parts carry out.
  *
  * Shape:    a step is a node of the program: an object whose first member is the verb and its
- *           value, with options behind it.  All that is "told" is what came on stdin: the run, and
- *           the lines behind it.
+ *           value, with options after it. stdin brings the run line, and further lines after it.
  * Thread:   one.
  * Errors:   a step that cannot be carried out ends the process with 1, and says why on stderr.
  */
@@ -15,23 +14,22 @@ typedef uint32_t node;
 
 extern struct js_doc program; /* the run's input */
 extern struct js_doc run;     /* the first line */
-extern struct js_doc *heard;  /* the lines behind it */
+extern struct js_doc *heard;  /* the lines after it */
 extern size_t n_heard;
 
 _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Of a step.  An option that is not there is 0, is not set, and its number is what otherwise
- * says. */
+/* From a step.  A missing option is 0, is not set, and its number is `otherwise`. */
 node verb_of(node step);
 node value_of(node step);
 node option(node step, const char *key);
 bool is_set(node step, const char *key);
 double number(node at, double otherwise);
-char *text(const struct js_doc *doc, node at); /* a string's value, to be freed */
-/* Appends `"key":value,…`: all members of the step but those named (NULL ends the names). */
+char *text(const struct js_doc *doc, node at); /* a string's value; the caller frees it */
+/* Appends `"key":value,…`: all members of the step except those named (NULL ends the names). */
 void put_members(struct buf *out, node step, const char *const *without);
 
-/* Says an event with one member, a string. */
+/* Sends an event with one member, a string. */
 void say_text(const char *name, const char *key, struct str value);
 void say(struct buf *line); /* with its '\n'; frees it */
 

@@ -1,4 +1,4 @@
-/* What the scripted agent does to files and processes. */
+/* The scripted agent's actions on files and processes. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -11,7 +11,7 @@
 
 #define POLL_MS 2
 
-/* The file is there when all of it is. */
+/* The file appears when it is complete. */
 static void put_file(const char *path, struct str bytes)
 {
     struct buf part = {0};
@@ -30,7 +30,7 @@ static void put_pid(const char *path)
     put_file(path, str_of(pid));
 }
 
-/* {"touch": path}: makes it, with our pid in it. */
+/* {"touch": path}: creates it, with our pid in it. */
 void touch(node step)
 {
     char *path = text(&program, value_of(step));
@@ -38,7 +38,7 @@ void touch(node step)
     free(path);
 }
 
-/* {"wait": path}: until that file is there. */
+/* {"wait": path}: until that file exists. */
 void wait_step(node step)
 {
     char *path = text(&program, value_of(step));
@@ -93,7 +93,7 @@ static void put_descriptors(struct buf *out)
     closedir(folder);
 }
 
-/* {"dump": path}: what this process was given. */
+/* {"dump": path}: the run, the lines heard, and this process's environment, descriptors and ids. */
 void dump(node step)
 {
     char *path = text(&program, value_of(step)), *cwd = getcwd(NULL, 0);
@@ -139,7 +139,7 @@ static _Noreturn void be_grandchild(node step, const char *path)
 }
 
 /* {"grandchild": path}: one that writes its pid there and stays.
- * Options: "setsid", "ignore_term", "hold_stdout" (else it has none). */
+ * Options: "setsid", "ignore_term", "hold_stdout" (otherwise it has none). */
 void grandchild(node step)
 {
     char *path = text(&program, value_of(step));

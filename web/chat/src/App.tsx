@@ -17,7 +17,7 @@ import { WhyNot } from "./parts/WhyNot";
 import { goTo, useConversationId } from "./route";
 import { useWatched } from "./watch";
 
-/** The conversation of this id, or one that begins with the first message, kept open. */
+/** The conversation with this id, or one that begins with the first message, kept open. */
 function useOpen(id: string | null): Conversation {
   const unnamed = useRef<Conversation>(null);
   const conversation = useMemo(() => {
@@ -47,7 +47,7 @@ function useLeaveWhenGone(id: string | null) {
   return list.items.find(({ conversation_id }) => conversation_id === id)?.title;
 }
 
-/** The answer that comes now: not what waits for its turn, nor what runs in the background. */
+/** The current answer: not a waiting task, nor one in the background. */
 const runningIn = ({ tasks }: Conversation) =>
   tasks.findLast(({ live, summary, status }) => live && status === "running" && isTurn(summary.type));
 

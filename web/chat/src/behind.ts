@@ -1,16 +1,16 @@
-/** behind.ts -- how much of what a task has said is still on its way here. */
+/** behind.ts -- how much of a task's output has not arrived yet. */
 
 import type { Task } from "@holdfast/client";
 import { gateway } from "./gateway";
 
-const FEW = 100; // events that a live task may be ahead: they are here in a moment
+const FEW = 100; // events that a live task may be ahead: they will arrive in a moment
 
 export interface Backlog {
   told: number;
   of: number;
 }
 
-/** A replay is running: what is told so far is no state that the task was seen in. */
+/** During a replay the transcript shows a state in which the task was never seen. */
 export function isBehind({ transcript, summary, live }: Task): boolean {
   const { last, ending } = transcript;
   const { head = 0, status } = summary;
@@ -19,7 +19,7 @@ export function isBehind({ transcript, summary, live }: Task): boolean {
   return head - last > (ended ? 0 : FEW);
 }
 
-/** Of all these tasks together; null when none is behind. */
+/** For all these tasks together; null when none is behind. */
 export function backlogOf(tasks: readonly Task[]): Backlog | null {
   const behind = tasks.filter(isBehind);
   if (behind.length === 0) return null;

@@ -8,7 +8,7 @@ url.protocol = url.protocol.replace("http", "ws");
 
 const TOKEN = "holdfast.token";
 
-/** A token that was pasted into this tab; "" is none. */
+/** A token that was pasted into this tab; "" means none. */
 export function keptToken(): string {
   try {
     return sessionStorage.getItem(TOKEN) ?? "";
@@ -17,26 +17,26 @@ export function keptToken(): string {
   }
 }
 
-/** Uses this token from now on, in this tab; "" is none. */
+/** Uses this token from now on, in this tab; "" means none. */
 export function keepToken(token: string) {
   if (token) sessionStorage.setItem(TOKEN, token);
   else sessionStorage.removeItem(TOKEN);
   location.reload();
 }
 
-/** Whose token it is, as it says: tabs with different ones share nothing. */
+/** The token's subject, unverified: tabs with different ones share nothing. */
 function subjectOf(token: string): string {
   try {
     const [, claims = ""] = token.split(".");
     return String(JSON.parse(atob(claims.replaceAll("-", "+").replaceAll("_", "/"))).sub);
   } catch {
-    return token; // no JWT: the gateway will say so
+    return token; // not a JWT: the gateway will say so
   }
 }
 
 const token = keptToken();
 
-/** What goes over the inspector's connection, which it shares with nobody so that it sees all of it. */
+/** The lines of the inspector's connection, which it shares with nobody so that it sees all of it. */
 export const wire = new WireLog();
 const seesAll = { share: false, debug: (line: string) => wire.add(line) };
 

@@ -1,4 +1,4 @@
-/** kept.ts -- small things that a browser remembers: drafts, the look of the page. */
+/** kept.ts -- small things that a browser remembers: drafts, the colour scheme. */
 
 import { useCallback, useState } from "react";
 
@@ -15,11 +15,11 @@ function write(storage: Storage, name: string, value: string) {
     if (value === "") storage.removeItem(name);
     else storage.setItem(name, value);
   } catch {
-    // Storage is full or forbidden: then it is not remembered.
+    // Storage is full or forbidden, so it is not remembered.
   }
 }
 
-/** A text that outlives a reload; "" is nothing. */
+/** A text that survives a reload; "" means none. */
 export function useKept(name: string, storage: Storage = localStorage) {
   const [kept, setKept] = useState(() => ({ name, value: read(storage, name) }));
   const value = kept.name === name ? kept.value : read(storage, name);

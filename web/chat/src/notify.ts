@@ -1,9 +1,12 @@
-/** notify.ts -- tells, outside the page, that a background task has ended or asks something. */
+/**
+ * notify.ts -- notifies the user, outside the page, that a background task has ended or has a
+ * question.
+ */
 
 import type { Conversation, Task } from "@holdfast/client";
 import { nameOf } from "./parts/TaskTree";
 
-/** To be called when the user does something that makes it plain what for. */
+/** Call this when the user does something that makes the purpose plain. */
 export function askToNotify() {
   if ("Notification" in window && Notification.permission === "default") {
     void Notification.requestPermission();
@@ -14,7 +17,7 @@ const words = { completed: "is done", failed: "has failed", cancelled: "was canc
 
 function notify(task: Task, title: string, body: string) {
   if (!("Notification" in window) || Notification.permission !== "granted") return;
-  if (!document.hidden && document.hasFocus()) return; // it is seen on the page
+  if (!document.hidden && document.hasFocus()) return; // the user sees it on the page
   try {
     // The same tag from several tabs is one notification.
     const told = new Notification(title, { body, tag: `holdfast ${task.id} ${title}`, icon: "icon.svg" });
@@ -24,11 +27,14 @@ function notify(task: Task, title: string, body: string) {
       told.close();
     };
   } catch {
-    // Some phones allow none from a page.
+    // Some phones allow no notifications from a page.
   }
 }
 
-/** Watches the tasks of a conversation, also while nothing is drawn; returns what ends that. */
+/**
+ * Watches the tasks of a conversation, even while nothing is drawn; returns a function that stops
+ * it.
+ */
 export function watchForNews(conversation: Conversation): () => void {
   const known = new Map<string, { live: boolean; asked: number }>();
   const look = () => {

@@ -1,4 +1,4 @@
-/** page.ts -- what the operator decided about this page: its name, and where people sign in. */
+/** page.ts -- the operator's settings for this page: its name, and where people sign in. */
 
 import { useEffect, useState } from "react";
 
@@ -25,7 +25,7 @@ async function load(): Promise<Page> {
 
 const loading = load().catch(() => OWN);
 
-/** As built until the gateway has said more. */
+/** The built-in values until the gateway has answered. */
 export function usePage(): Page {
   const [page, setPage] = useState(OWN);
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** route.ts -- the conversation that is looked at: its id is the hash of the page's address. */
+/** route.ts -- the conversation that is shown: its id is the hash of the page's address. */
 
 import { useSyncExternalStore } from "react";
 

@@ -1,4 +1,4 @@
-/** Trouble is told in a sentence, and the machine's words stand beside it at most once. */
+/** An error is shown as a sentence, with the machine's words at most once. */
 
 import { expect, test } from "vitest";
 import { detailOf, mayRetry, sentenceOf } from "./trouble";

@@ -1,9 +1,12 @@
-/** trouble.ts -- what went wrong, in a sentence for people; and the words of the machine, for whoever wants them. */
+/**
+ * trouble.ts -- errors in a sentence for people, and the machine's words for those who want
+ * them.
+ */
 
 export interface Wrong {
   code: string;
   message: string;
-  /** What failed, where the gateway tells it apart. */
+  /** The kind of failure, when the gateway tells it. */
   reason?: string;
 }
 
@@ -39,12 +42,12 @@ const codes: Record<string, string> = {
 export const sentenceOf = ({ reason = "", code }: Wrong): string =>
   reasons[reason] ?? codes[code] ?? "Something went wrong.";
 
-/** The message, without the code that stands before it; "" when that is all. */
+/** The message without the code in front; "" when there is no more. */
 export function detailOf({ code, message }: Wrong): string {
   const own = message.startsWith(`${code}:`) ? message.slice(code.length + 1).trim() : message.trim();
   return own === code ? "" : own;
 }
 
-/** Sending the same once more may help. */
+/** Whether sending the same again may help. */
 export const mayRetry = ({ code }: Wrong): boolean =>
   !["too_large", "bad_request", "conflict", "unsupported", "owner_changed"].includes(code);

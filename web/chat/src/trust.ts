@@ -1,6 +1,6 @@
 /**
- * trust.ts -- what the policy of the page asks about (Trusted Types): text never becomes HTML or a
- * script here, and the one script that is started by its address is the client's worker.
+ * trust.ts -- the page's policy for Trusted Types: text never becomes HTML or a script here, and
+ * the only script that is started by its address is the client's worker.
  */
 
 interface Factory {

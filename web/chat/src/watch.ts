@@ -1,4 +1,4 @@
-/** watch.ts -- shows what changes, at most once a frame, however fast it changes. */
+/** watch.ts -- renders changes at most once a frame, however fast they come. */
 
 import { useCallback, useSyncExternalStore } from "react";
 
@@ -22,8 +22,8 @@ function atNextFrame(listener: () => void) {
 }
 
 /**
- * The same object, and a new rendering in the frame after it has changed; with `of`, only when what
- * that says of it has changed.
+ * The same object, with a new rendering in the frame after it has changed; with `of`, only when the
+ * result of `of` has changed.
  */
 export function useWatched<T extends Watchable>(it: T, of?: (it: T) => string | number): T {
   const subscribe = useCallback(

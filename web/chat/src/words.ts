@@ -1,4 +1,4 @@
-/** words.ts -- numbers and times as people read them. */
+/** words.ts -- numbers and times in the form that people read. */
 
 const count = new Intl.NumberFormat("en");
 const ago = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
@@ -17,7 +17,7 @@ export function duration(ms: number): string {
 export const size = (bytes: number) =>
   bytes < 1_024 ? `${number(bytes)} B` : bytes < 1_048_576 ? `${(bytes / 1_024).toFixed(1)} KiB` : `${(bytes / 1_048_576).toFixed(1)} MiB`;
 
-/** The time of day, and the day when that is another one. */
+/** The time of day, and the day unless it is today. */
 export function clock(ms: number, now = Date.now()): string {
   const isToday = new Date(ms).toDateString() === new Date(now).toDateString();
   const day = isToday ? {} : ({ day: "numeric", month: "short" } as const);
@@ -32,7 +32,7 @@ export function timeAgo(ms: number, now = Date.now()): string {
   return ago.format(Math.round(s / 86_400), "day");
 }
 
-/** Today, Yesterday, or how far back, as lists are grouped. */
+/** Today, Yesterday, or how far back, for grouped lists. */
 export function dayOf(ms: number, now = Date.now()): string {
   const days = Math.round((new Date(now).setHours(0, 0, 0, 0) - new Date(ms).setHours(0, 0, 0, 0)) / 86_400_000);
   if (days <= 0) return "Today";
@@ -43,9 +43,12 @@ export function dayOf(ms: number, now = Date.now()): string {
 
 const escaped = (sign: string) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`;
 
-/** With the signs that turn text around written out: else a command may look like another one. */
+/**
+ * Shows characters that reverse the text's direction as codes; otherwise a command may look like
+ * another one.
+ */
 export const plainly = (text: string): string => text.replaceAll(/\p{Bidi_Control}/gu, escaped);
 
-/** Anything, as JSON that can be read. */
+/** Any value, as readable JSON. */
 export const pretty = (value: unknown): string =>
   value === undefined ? "" : plainly(JSON.stringify(value, null, 2));

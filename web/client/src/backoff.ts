@@ -1,7 +1,7 @@
 /** backoff.ts -- how long to wait before the next attempt: exponential, with full jitter. */
 
 export interface BackoffOptions {
-  /** The first wait is a random part of this, each further one of twice as much. */
+  /** The first wait is a random part of this, each further one a part of twice as much. */
   baseMs?: number;
   capMs?: number;
 }

@@ -17,22 +17,25 @@ import type { Trouble } from "./trouble.js";
 import type { Agent, Line, Replies, RequestFields, TaskSummary, Verb, Welcome } from "./wire.js";
 
 export interface Options {
-  /** A token, or what fetches one; without it the client is a guest, and keeps its token by itself. */
+  /**
+   * A token, or a function that fetches one; without it the client is a guest, and keeps its own
+   * token.
+   */
   token?: string | FetchToken;
-  /** Who is signed in, by any name: different users of a browser share nothing. */
+  /** The signed-in user, under any name: different users of a browser share nothing. */
   user?: string;
-  /** One socket for all tabs; the default in browsers that can. */
+  /** One socket for all tabs; the default in browsers that support it. */
   share?: boolean;
-  /** Where unsent messages and guests' tokens are kept: IndexedDB, or memory where there is none. */
+  /** The storage for unsent messages and guests' tokens: IndexedDB, or memory without it. */
   store?: Store;
-  /** For Node before 22: the one of the package `ws`. */
+  /** For Node before 22: the WebSocket of the package `ws`. */
   WebSocket?: unknown;
   backoff?: BackoffOptions;
-  /** Trouble on purpose, to see how a page takes it; true reads it from `?fault=` of the page. */
+  /** Injected faults, to see how a page handles them; true reads them from the page's `?fault=`. */
   faults?: Faults | boolean;
-  /** Says each line and each change of the connection: to the console, or to a function. */
+  /** Logs each line and each change of the connection: to the console, or to a function. */
   debug?: boolean | ((line: string) => void);
-  /** How this client calls itself to the gateway. */
+  /** The client's name for the gateway. */
   client?: { name: string; version?: string };
 }
 
@@ -41,7 +44,7 @@ const FEW = 3; // attempts: one may fail anywhere
 const LOOK_AGAIN_MS = 1_000;
 
 export class Client extends Observable {
-  /** What the gateway said of itself and of us; null before the first time. */
+  /** The gateway's description of itself and of this client; null before the first connection. */
   welcome: Welcome | null = null;
   readonly conversations: ConversationList;
 
@@ -87,7 +90,7 @@ export class Client extends Observable {
     return this.#status.retryAt;
   }
 
-  /** Why it is closed; null when that was asked for. */
+  /** Why it is closed; null if `close()` closed it. */
   get error(): HoldfastError | null {
     return this.#status.error;
   }
@@ -115,7 +118,7 @@ export class Client extends Observable {
     return this.outgoing.items;
   }
 
-  /** The conversation of this id; a new one without. */
+  /** The conversation with this id; a new one without. */
   conversation(id: string = newId()): Conversation {
     let conversation = this.#conversations.get(id);
     if (!conversation) this.#conversations.set(id, (conversation = new Conversation(this, id)));
@@ -127,8 +130,8 @@ export class Client extends Observable {
   }
 
   /**
-   * Any request of the protocol.  It waits for a connection; one that is kept is sent again when its
-   * connection is lost, so it must be safe to repeat.
+   * Sends any request of the protocol.  It waits for a connection; a kept request is sent again
+   * when its connection is lost, so it must be safe to repeat.
    */
   request<T extends Verb>(
     type: T,
@@ -138,12 +141,15 @@ export class Client extends Observable {
     return new Promise((onReply, onError) => this.ask(type, fields, { kept, onReply, onError }));
   }
 
-  /** Connects at once; also after the gateway said never to come back. */
+  /** Connects at once, even if the gateway has told the client never to come back. */
   retry(): void {
     if (!this.#closed) this.#link?.retry();
   }
 
-  /** Ends the connection, and what waits for it; messages in the outbox stay for the next time. */
+  /**
+   * Ends the connection and all waiting requests; messages in the outbox stay for the next
+   * time.
+   */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
@@ -204,7 +210,8 @@ export class Client extends Observable {
         for (const task of this.following.values()) task.reconnected(false);
       }
       if (status.state === "closed") {
-        // Nobody will answer; messages in the outbox may yet be sent, unless the client itself is closed.
+        // Nobody will answer; messages in the outbox may yet be sent, unless the client itself is
+        // closed.
         this.#requests.drop(this.reason, this.#closed);
         for (const task of this.following.values()) task.closed(this.reason);
       }
@@ -229,7 +236,7 @@ export class Client extends Observable {
     onLines: (lines) => lines.forEach((line) => this.#take(line)),
   };
 
-  /** Says, to a developer, how it stands; and once, to anybody, why there was never a connection. */
+  /** Tells a developer the state; and tells anybody, once, why there was never a connection. */
   #tell({ state, trouble, retryAt }: Status): void {
     const wait = retryAt ? `, again in ${Math.max(0, retryAt - Date.now())} ms` : "";
     this.#debug(`${state}${wait}${trouble ? `: ${trouble.cause}, ${trouble.code} ${trouble.message}` : ""}`);
@@ -261,7 +268,7 @@ export class Client extends Observable {
         break;
       case "error":
         if (line.code !== "not_found" && line.code !== "internal") break;
-        // Events of a followed task will not come; the line does not say of which.
+        // Events of a followed task will not come; the line does not name the task.
         setTimeout(() => {
           for (const task of this.following.values()) task.reconnected(true);
         }, LOOK_AGAIN_MS);
@@ -274,7 +281,7 @@ function tokensOf({ token }: Options, store: Store, place: string): TokenSource 
   return new FetchedTokens(typeof token === "string" ? () => token : token);
 }
 
-/** Only a page has other tabs; only with locks can they tell who is still there. */
+/** Only a page has other tabs; only with locks can they tell which of them still exist. */
 const canShare = (): boolean =>
   Boolean(globalThis.document && globalThis.BroadcastChannel && globalThis.navigator?.locks);
 

@@ -1,3 +1,3 @@
-/** clock.ts -- time that passes, in milliseconds: the time of day may be set, also back. */
+/** clock.ts -- elapsed time in milliseconds, because the time of day may be set, even back. */
 
 export const now = (): number => performance.now();

@@ -1,6 +1,6 @@
 /**
- * connection.ts -- one connection to the gateway, kept up: hello and tokens, coming back after every
- * close that allows it, finding sockets that died in silence.
+ * connection.ts -- one connection to the gateway, kept alive: hello and tokens, reconnecting after
+ * every close that allows it, detecting sockets that died silently.
  *
  *            ┌──────────────── wake, or the wait is over ───────────────┐
  *            ▼                                                          │
@@ -16,15 +16,15 @@ import type { TokenSource } from "./token.js";
 import { diagnose, type Trouble } from "./trouble.js";
 import { SUBPROTOCOL, type Line, type Welcome } from "./wire.js";
 
-const STEADY_MS = 10_000; // a connection that lasted so long makes the next wait a first one
+const STEADY_MS = 10_000; // after a connection this long, the next wait is a first one
 const WELCOME_MS = 15_000; // from the first step of an attempt to welcome
-const PROBE_MS = 4_000; // for anything at all to come after a ping
-const QUIET_MS = 25_000; // who can be seen and has heard nothing for so long asks
-const RENEW_MS = 10_000; // between two tokens of one connection: short ones are told to expire at once
-const REFUSALS = 3; // so many tokens in a row, and it is not the token
-const FAILURES = 3; // so many attempts in a row, and it is looked into why
+const PROBE_MS = 4_000; // for anything at all to arrive after a ping
+const QUIET_MS = 25_000; // a visible page that has heard nothing for this long asks
+const RENEW_MS = 10_000; // between two tokens of one connection: short ones expire at once
+const REFUSALS = 3; // after this many refused tokens in a row, the token is not the cause
+const FAILURES = 3; // after this many failed attempts in a row, look for the cause
 
-const HELLO = "hello"; // the id of our hello, and of our ping: not those of requests
+const HELLO = "hello"; // the ids of our hello and of our ping, unlike those of requests
 const PING = "ping";
 
 export type State = "connecting" | "live" | "waiting" | "offline" | "closed";
@@ -35,16 +35,19 @@ export interface Status {
   retryAt: number;
   /** Why it is closed. */
   error: HoldfastError | null;
-  /** What is wrong with the attempts; null while it is live. */
+  /** The trouble with the attempts; null while it is live. */
   trouble: Trouble | null;
 }
 
 export interface Link {
-  /** Sends lines; only for who was told that it is live. */
+  /** Sends lines; call it only after being told that the connection is live. */
   send(text: string): void;
-  /** The world may have changed: comes back at once, or finds out whether the socket still lives. */
+  /**
+   * Something may have changed: reconnects at once, or checks whether the socket is still
+   * alive.
+   */
   wake(): void;
-  /** The user says so: also after a close that ended all attempts. */
+  /** The user asks for it: works even after a close that ended all attempts. */
   retry(): void;
   close(): void;
 }
@@ -68,22 +71,22 @@ export class Connection implements Link {
   #events: LinkEvents;
   #backoff: Backoff;
   #status: Status = { state: "closed", retryAt: 0, error: null, trouble: null };
-  #attempt: object = {}; // what belongs to another one counts no more
+  #attempt: object = {}; // events of another attempt are ignored
   #socket: WebSocket | undefined;
   #timer: Timer; // welcome overdue, next attempt, or silence
   #probe: Timer;
   #heardAt = 0;
-  #since = 0; // when it came to its state
+  #since = 0; // when it entered its state
   #renewal: Timer; // of the token
   #renewAt = 0; // not before
-  #token: string | undefined; // that hello brought
-  #stale: string | undefined; // that was refused, or has run out
+  #token: string | undefined; // sent with hello
+  #stale: string | undefined; // refused, or expired
   #reason: string | undefined; // why it was refused
   #refusals = 0;
   #goawayMs: number | undefined;
-  #retryMs = 0; // of the last error of this socket
+  #retryMs = 0; // from the last error of this socket
   #trouble: Trouble | null = null;
-  #said = ""; // what the socket said when it failed
+  #said = ""; // the socket's message when it failed
 
   constructor(options: ConnectionOptions, tokens: TokenSource, events: LinkEvents) {
     this.#options = options;
@@ -170,7 +173,7 @@ export class Connection implements Link {
     if (lines.length > 0 && current()) this.#events.onLines(lines);
   }
 
-  /** Takes what is said to the connection itself. */
+  /** Handles lines for the connection itself. */
   #isMine(line: Line): boolean {
     if (line.type === "goaway") this.#goawayMs = line.retry_after_ms;
     if (line.type === "token_expiring") {
@@ -189,7 +192,7 @@ export class Connection implements Link {
     if (line.token && !this.#token) {
       const kept = await this.#tokens.keep(line.token).catch(() => line.token);
       if (attempt !== this.#attempt) return;
-      if (kept !== line.token) return this.#open(); // another tab was first: we are that guest
+      if (kept !== line.token) return this.#open(); // another tab was first: we become its guest
       this.#token = kept;
     }
     clearTimeout(this.#timer);
@@ -206,12 +209,12 @@ export class Connection implements Link {
     const attempt = this.#attempt;
     this.#renewAt = now() + RENEW_MS;
     const token = await this.#tokens.get(this.#token, "token_expiring").catch(() => undefined);
-    if (attempt !== this.#attempt || !token) return; // then the close tells
+    if (attempt !== this.#attempt || !token) return; // the close will tell
     this.#token = token;
     this.#hello();
   }
 
-  /** Lets go of the socket: the closing handshake of a dead one takes minutes. */
+  /** Drops the socket: the closing handshake of a dead one takes minutes. */
   #abandon(): object {
     clearTimeout(this.#timer);
     clearTimeout(this.#probe);
@@ -223,7 +226,7 @@ export class Connection implements Link {
     return this.#attempt;
   }
 
-  // ---- what a close asks for
+  // ---- after a close
 
   #closed(code: number, reason = ""): void {
     this.#note(code, reason);
@@ -254,7 +257,7 @@ export class Connection implements Link {
     this.#wait(this.#backoff.next());
   }
 
-  /** Keeps what is known of a failure; after some in a row, what lies behind it. */
+  /** Records a failure; after some in a row, looks for the cause. */
   #note(code: number, reason: string, cause: Trouble["cause"] = "unknown"): void {
     const was = this.#trouble;
     const attempts = this.#status.state === "live" ? 0 : (was?.attempts ?? 0) + 1;
@@ -275,7 +278,7 @@ export class Connection implements Link {
   #wait(ms: number): void {
     this.#abandon();
     this.#timer = setTimeout(() => this.#open(), ms);
-    // A guess of the browser, and the gateway may be on this very machine: attempts go on.
+    // The browser only guesses, and the gateway may be on this very machine, so attempts continue.
     const offline = globalThis.navigator?.onLine === false;
     this.#set(offline ? "offline" : "waiting", Date.now() + ms);
   }
@@ -296,14 +299,17 @@ export class Connection implements Link {
 
   // ---- half-open sockets
 
-  /** Nothing was heard for long: asks, if anybody looks. */
+  /** Nothing was heard for long: asks, if anybody is looking. */
   #listen(): void {
     const quiet = now() - this.#heardAt;
     if (quiet >= QUIET_MS && !globalThis.document?.hidden) this.#ask();
     this.#timer = setTimeout(() => this.#listen(), QUIET_MS - (quiet % QUIET_MS));
   }
 
-  /** A ping, and something must come soon: a browser never tells of a socket that died in silence. */
+  /**
+   * Sends a ping, and something must arrive soon: a browser never reports a socket that died
+   * silently.
+   */
   #ask(): void {
     if (this.#probe !== undefined) return;
     this.#probe = setTimeout(() => this.#closed(0), PROBE_MS);
@@ -313,7 +319,10 @@ export class Connection implements Link {
 
 type Timer = ReturnType<typeof setTimeout> | undefined;
 
-/** A line that is no JSON is the gateway's fault; it shall not cost those that came with it. */
+/**
+ * A line that is not JSON is the gateway's fault; it must not affect the lines that came with
+ * it.
+ */
 function parse(text: string): Line | undefined {
   try {
     return JSON.parse(text);

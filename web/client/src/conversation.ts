@@ -1,4 +1,4 @@
-/** conversation.ts -- one conversation: its messages, its tasks, and what is on its way to it. */
+/** conversation.ts -- one conversation: its messages, its tasks, and its unsent questions. */
 
 import type { Client } from "./client.js";
 import { Observable } from "./observable.js";
@@ -14,19 +14,19 @@ import type {
 } from "./wire.js";
 
 const PAGE = 50;
-const LARGE = 65_536; // a snapshot of so many characters may have been cut
+const LARGE = 65_536; // a snapshot with this many characters may have been cut
 
-/** One step of the conversation: what was asked, and what came of it. */
+/** One step of the conversation: a question and its outcome. */
 export interface Turn {
-  /** Of the task, or of the message that is on its way. */
+  /** The id of the task, or of the unsent message. */
   key: string;
-  /** What the user asked. */
+  /** The user's question. */
   input: string | null;
-  /** What the gateway said in the user's place. */
+  /** The gateway's text in place of the user's. */
   notice: string | null;
-  /** The answer: of the task's events where they are followed, else as stored. */
+  /** The answer: from the task's events if they are followed, otherwise the stored one. */
   text: string;
-  /** What was said is not all: the task failed or was cancelled. */
+  /** The text is incomplete: the task failed or was cancelled. */
   partial: boolean;
   task: Task | null;
   outgoing: Outgoing | null;
@@ -35,19 +35,19 @@ export interface Turn {
 const BLANK = { input: null, notice: null, text: "", partial: false, task: null, outgoing: null };
 
 export class Conversation extends Observable {
-  /** Those that were loaded, and all since; oldest first. */
+  /** The loaded ones, and all later ones; oldest first. */
   messages: readonly Message[] = [];
-  /** There are older ones: `earlier()` brings them. */
+  /** There are older ones: `earlier()` loads them. */
   hasEarlier = false;
-  /** The first snapshot has come. */
+  /** The first snapshot has arrived. */
   loaded = false;
 
   #client: Client;
   #tasks = new Map<string, Task>();
-  #users = 0; // of those who opened it and did not close it
+  #users = 0; // callers that opened it and did not close it yet
   #opening: Promise<this> | undefined;
   #loading = false;
-  #takeBack: (() => void) | undefined; // the newest close
+  #takeBack: (() => void) | undefined; // takes back the newest close
 
   /** @internal */
   constructor(
@@ -63,12 +63,12 @@ export class Conversation extends Observable {
     return [...this.#tasks.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
-  /** What was asked here and is not known to have started. */
+  /** Questions asked here that are not known to have started. */
   get outgoing(): readonly Outgoing[] {
     return this.#client.outbox.filter(({ conversationId }) => conversationId === this.id);
   }
 
-  /** Messages, `chat` and `notice` tasks, and what is on its way, put together. */
+  /** Messages, `chat` and `notice` tasks, and unsent questions, combined. */
   get turns(): readonly Turn[] {
     const turns = new Map<string, Turn>();
     const times = new Map<string, number>();
@@ -83,7 +83,7 @@ export class Conversation extends Observable {
       else turn(key, { text: content, partial });
     }
     const { task_id, message_id } = this.messages[0] ?? {};
-    const oldest = task_id ?? message_id ?? ""; // tasks before it come with their messages
+    const oldest = task_id ?? message_id ?? ""; // earlier tasks come with their messages
     for (const task of this.tasks) {
       const { last, input, text } = task.transcript;
       const { type } = task.summary;
@@ -98,7 +98,7 @@ export class Conversation extends Observable {
     }
     const all = [...turns.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
     for (const outgoing of this.outgoing) {
-      // What is on its way comes last; what was refused stays where it was asked.
+      // Unsent questions come last; refused ones stay where they were asked.
       const isLater = ({ key }: Turn) => (times.get(key) ?? 0) > outgoing.askedAt;
       const at = outgoing.state === "failed" ? all.findIndex(isLater) : -1;
       const one = { ...BLANK, key: outgoing.key, input: outgoing.text, outgoing };
@@ -110,7 +110,10 @@ export class Conversation extends Observable {
 
   // ---- looking
 
-  /** Loads the newest messages and tasks, and keeps all of it going until it is closed as often. */
+  /**
+   * Loads the newest messages and tasks, and keeps them up to date until it was closed as often as
+   * opened.
+   */
   open(): Promise<this> {
     if (this.#users++ === 0) this.#load();
     return this.#opening!;
@@ -133,12 +136,12 @@ export class Conversation extends Observable {
 
   #leave(): void {
     this.#takeBack?.();
-    // Kept, so that it comes behind an `open` that still waits for a connection.
+    // Kept, so that it comes after an `open` that still waits for a connection.
     this.#takeBack = this.#client.ask("close", { conversation_id: this.id }, { kept: true });
     for (const task of this.#tasks.values()) task.unfollow(this);
   }
 
-  /** Loads messages older than the oldest; whether there are still older ones. */
+  /** Loads messages older than the oldest; returns whether there are still older ones. */
   async earlier(limit = PAGE): Promise<boolean> {
     const before = this.messages[0]?.message_id;
     const page = await this.history({ limit, before });
@@ -152,7 +155,7 @@ export class Conversation extends Observable {
 
   // ---- asking
 
-  /** Asks; also without a network, over reloads, and once. */
+  /** Asks a question; works without a network and over reloads, and exactly once. */
   ask(message: string, options: ChatOptions = {}): Outgoing {
     return this.#client.outgoing.add({ ...options, message, conversation_id: this.id });
   }
@@ -166,18 +169,18 @@ export class Conversation extends Observable {
     await this.#client.request("title", { conversation_id: this.id, title });
   }
 
-  /** All of it: tasks are cancelled, then everything is removed. */
+  /** Deletes the conversation: tasks are cancelled, then everything is removed. */
   async delete(): Promise<void> {
     await this.#client.request("delete", { conversation_id: this.id });
     this.forget();
   }
 
-  /** What background tasks have answered, and was not acknowledged. */
+  /** Answers of background tasks that were not acknowledged. */
   async results(page: Page = {}): Promise<{ results: BackgroundResult[]; more?: boolean }> {
     return this.#client.request("results", { conversation_id: this.id, ...page });
   }
 
-  /** These results are not offered again. */
+  /** Acknowledges these results, so that they are not offered again. */
   async acknowledge(task_ids: string[]): Promise<number> {
     return (await this.#client.request("ack", { conversation_id: this.id, task_ids })).acked;
   }
@@ -186,7 +189,7 @@ export class Conversation extends Observable {
     return this.#client.request("history", { conversation_id: this.id, ...page });
   }
 
-  /** Tasks as the gateway lists them. */
+  /** Tasks in the gateway's list. */
   async listTasks(page: Page & { status?: TaskStatus } = {}) {
     const { tasks, more } = await this.#client.request("tasks", {
       conversation_id: this.id,
@@ -226,7 +229,7 @@ export class Conversation extends Observable {
   #snapshot({ messages, tasks }: Replies["open"]): this {
     const known = new Set(this.messages.map(({ message_id }) => message_id));
     if (!messages.some(({ message_id }) => known.has(message_id))) {
-      this.messages = []; // these do not join on
+      this.messages = []; // these are not contiguous with the loaded ones
       this.hasEarlier = messages.length >= PAGE;
       if (!this.hasEarlier && JSON.stringify(messages).length > LARGE) this.#lookBefore(messages[0]!);
     }
@@ -235,7 +238,8 @@ export class Conversation extends Observable {
       const task = this.#client.meet(summary);
       if (isLive(summary.status) && this.#users > 0) task.follow(this);
     }
-    // Closed meanwhile; the gateway may have taken `close` before an `open` that waited for room.
+    // Closed meanwhile; the gateway may have processed `close` before an `open` that waited for
+    // room.
     if (this.#users === 0) this.#leave();
     this.loaded = true;
     this.changed();
@@ -257,7 +261,8 @@ export class Conversation extends Observable {
   pushed(summary: TaskSummary): void {
     const isNew = !this.#tasks.has(summary.task_id);
     const task = this.#client.meet(summary);
-    if (isNew && this.#users > 0) task.follow(this);
+    // A live one may be known only by its id: from the list of its parent's children.
+    if ((isNew || task.live) && this.#users > 0) task.follow(this);
   }
 
   /** @internal */

@@ -1,11 +1,11 @@
-/** errors.ts -- what a call is rejected with. */
+/** errors.ts -- the errors of rejected calls. */
 
 import type { ErrorLine, TaskError } from "./wire.js";
 
 /**
- * `code` is one of the wire's, or one of the client's own: `connection_lost` (sent, and whether it
- * was carried out is not known), `owner_changed` (another owner is signed in now), `closed` (by
- * `client.close()`, or by a gateway that does not want this client back).
+ * `code` is one of the wire's, or one of the client's own: `connection_lost` (sent, but it is
+ * unknown whether it was carried out), `owner_changed` (another owner is signed in now), `closed`
+ * (by `client.close()`, or by a gateway that does not want this client back).
  */
 export class HoldfastError extends Error {
   override name = "HoldfastError";
@@ -14,7 +14,7 @@ export class HoldfastError extends Error {
     readonly code: string,
     message: string,
     readonly retryAfterMs?: number,
-    /** Of `out_of_range`. */
+    /** For `out_of_range`. */
     readonly head?: number,
   ) {
     super(message);
@@ -25,14 +25,14 @@ export class HoldfastError extends Error {
   }
 }
 
-/** A task that ended otherwise than by completing; `code` is its error's. */
+/** A task that ended without completing; `code` is its error's. */
 export class TaskFailed extends HoldfastError {
   override name = "TaskFailed";
 
   constructor(
     readonly status: "failed" | "cancelled",
     error: TaskError,
-    /** What it had said. */
+    /** Its output until then. */
     readonly output: string,
   ) {
     super(error.code, error.message);

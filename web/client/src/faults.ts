@@ -1,17 +1,17 @@
-/** faults.ts -- trouble on purpose: a WebSocket that behaves badly, to see how a page takes it. */
+/** faults.ts -- injected faults: a WebSocket that misbehaves, to see how a page handles it. */
 
 export interface Faults {
-  /** Cuts each connection after so many lines from the gateway. */
+  /** Cuts each connection after that many lines from the gateway. */
   dropAfter?: number;
-  /** Goes silent, without a word, after so many lines. */
+  /** Goes silent after that many lines. */
   freezeAfter?: number;
   /** Delays every message, both ways. */
   latencyMs?: number;
-  /** Up to so much more, at random. */
+  /** An additional random delay, up to this. */
   jitterMs?: number;
-  /** So many attempts in a row fail, after each cut and at the start. */
+  /** That many attempts in a row fail, after each cut and at the start. */
   refuse?: number;
-  /** The code of the cut; 1006 unless said otherwise. */
+  /** The code of the cut; 1006 by default. */
   closeCode?: number;
 }
 
@@ -48,7 +48,7 @@ export function faulty(faults: Faults | boolean, Plain: typeof WebSocket): typeo
     onerror: (() => void) | null = null;
     #socket: WebSocket | undefined;
     #lines = 0;
-    #line: Promise<void> = Promise.resolve(); // what is on its way, in order
+    #line: Promise<void> = Promise.resolve(); // messages on their way, in order
 
     constructor(url: string, protocol: string) {
       if (refused++ < refuse) {

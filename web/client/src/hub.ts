@@ -1,9 +1,11 @@
 /**
- * hub.ts -- the connection that the tabs of a browser share.  It runs in a SharedWorker, or in one of
- * the tabs; a lock says where.  When that context goes, the next one gets the lock and says "up".
+ * hub.ts -- the connection that the tabs of a browser share.  It runs in a SharedWorker, or in one
+ * of the tabs; a lock decides where.  When that context ends, the next one gets the lock and sends
+ * "up".
  *
- * Three kinds of BroadcastChannel, by name: PLACE hears "up"; `PLACE hub` takes what tabs tell the
- * hub; `PLACE TAB` what the hub tells a tab.  A tab holds the lock `PLACE TAB` for as long as it lives.
+ * Three kinds of BroadcastChannel, by name: PLACE hears "up"; `PLACE hub` takes messages from tabs
+ * to the hub; `PLACE TAB` takes messages from the hub to a tab.  A tab holds the lock `PLACE TAB`
+ * as long as it lives.
  */
 
 import { Connection, type ConnectionOptions, type Status } from "./connection.js";
@@ -11,7 +13,7 @@ import { HoldfastError } from "./errors.js";
 import type { TokenSource } from "./token.js";
 import { isTerminal, type Line, type Welcome } from "./wire.js";
 
-const TOKEN_MS = 5_000; // for a tab to come up with a token, before another one is asked
+const TOKEN_MS = 5_000; // for a tab to provide a token, before another one is asked
 
 export type ToHub = { tab: string } & (
   | { kind: "join"; options: ConnectionOptions }
@@ -22,11 +24,11 @@ export type ToHub = { tab: string } & (
 
 export type ToTab =
   | ({ kind: "status"; error: Plain | null } & Omit<Status, "error">)
-  | { kind: "welcome"; line: Welcome } // it is live: told in one, or tabs would be live as nobody yet
+  | { kind: "welcome"; line: Welcome } // it is live: one message, so that no tab is live as nobody
   | { kind: "lines"; lines: Line[] }
   | { kind: "token"; question: number; method: "get" | "keep"; stale?: string; reason?: string };
 
-/** An error, as it can be told between contexts. */
+/** An error in a form that contexts can exchange. */
 export interface Plain {
   code: string;
   message: string;
@@ -35,7 +37,7 @@ export interface Plain {
 export const plainOf = ({ code = "", message }: HoldfastError): Plain => ({ code, message });
 export const errorOf = ({ code, message }: Plain) => new HoldfastError(code, message);
 
-/** Runs the hub here when no other context does (any more); returns what ends that. */
+/** Runs the hub here when no other context does (any more); returns a function that stops it. */
 export function lead(place: string): () => void {
   let stop = () => {};
   let wanted = true;
@@ -53,7 +55,7 @@ export function lead(place: string): () => void {
 const keyOf = (task_id: string | undefined, conversation_id: string) =>
   task_id ?? ` ${conversation_id}`;
 
-/** What a tab has asked to be told, and what undoes it. */
+/** A tab's subscriptions, and the request that undoes it. */
 type Wants = Map<
   string,
   { type: "close" | "unsubscribe"; task_id?: string; conversation_id: string }
@@ -63,7 +65,7 @@ class Hub {
   #place: string;
   #inbox: BroadcastChannel;
   #tabs = new Map<string, { channel: BroadcastChannel; wants: Wants }>();
-  #silent = new Set<string>(); // tabs that owe an answer: browsers freeze those that nobody sees
+  #silent = new Set<string>(); // tabs that owe an answer: browsers freeze hidden ones
   #connection: Connection | undefined;
   #status: ToTab | undefined;
   #welcome: Welcome | undefined;
@@ -110,7 +112,7 @@ class Hub {
         const { state } = status;
         this.#status = { kind: "status", ...status, error: error && plainOf(error) };
         this.#welcome = undefined;
-        if (state !== "live") this.#tellAll(this.#status); // else the welcome tells it
+        if (state !== "live") this.#tellAll(this.#status); // otherwise the welcome tells it
       },
       onWelcome: (line) => {
         this.#welcome = line;
@@ -135,7 +137,7 @@ class Hub {
     this.#connection = this.#welcome = undefined;
   }
 
-  /** Sends a request, but for one that would end what another tab still wants. */
+  /** Sends a request, unless it would end something that another tab still wants. */
   #send(tab: string, text: string): void {
     const { wants } = this.#tabs.get(tab)!;
     const { id, type, task_id, conversation_id } = JSON.parse(text);
@@ -156,7 +158,7 @@ class Hub {
 
   // ---- to tabs
 
-  /** Answers to who asked, everything else to all. */
+  /** Answers go to the tab that asked, everything else to all. */
   #route(lines: Line[]): void {
     for (const [tab, { wants }] of this.#tabs) {
       const its = lines.filter(({ id }) => id === undefined || id.startsWith(tab));
@@ -178,7 +180,7 @@ class Hub {
     for (const tab of this.#tabs.keys()) this.#tell(tab, what);
   }
 
-  /** Tokens come from a tab: the application's code runs there. */
+  /** Tokens come from a tab, because the application's code runs there. */
   #tokens: TokenSource = {
     get: (stale, reason) => this.#ask({ method: "get", stale, reason }),
     keep: async (token) => (await this.#ask({ method: "keep", stale: token })) ?? token,

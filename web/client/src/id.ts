@@ -1,4 +1,4 @@
-/** id.ts -- an id that nobody else has: 128 random bits. */
+/** id.ts -- a unique id: 128 random bits. */
 
 export function newId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));

@@ -1,4 +1,4 @@
-/** list.ts -- the owner's conversations, those with the newest change first. */
+/** list.ts -- the owner's conversations, most recently changed first. */
 
 import type { Client } from "./client.js";
 import { Observable } from "./observable.js";
@@ -8,7 +8,7 @@ const PAGE = 50;
 const MOST = 200;
 
 export class ConversationList extends Observable {
-  /** There are older ones: `older()` brings them. */
+  /** There are older ones: `older()` loads them. */
   hasOlder = false;
   loaded = false;
 
@@ -26,7 +26,7 @@ export class ConversationList extends Observable {
     return [...this.#items.values()].sort((a, b) => b.updated_at - a.updated_at);
   }
 
-  /** Loads the newest, and keeps them going until it is closed as often. */
+  /** Loads the newest, and keeps them up to date until it was closed as often as opened. */
   open(): this {
     if (this.#users++ === 0) this.reconnected();
     return this;

@@ -1,4 +1,7 @@
-/** observable.ts -- something that changes, and tells so: once per turn, however much has changed. */
+/**
+ * observable.ts -- an object that notifies its listeners of changes: once per turn, however
+ * many.
+ */
 
 export abstract class Observable {
   /** Grows with each change. */
@@ -6,13 +9,13 @@ export abstract class Observable {
   #listeners = new Set<() => void>();
   #told = true;
 
-  /** Calls `listener` after each change; returns what ends that. */
+  /** Calls `listener` after each change; returns a function that ends it. */
   subscribe = (listener: () => void): (() => void) => {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   };
 
-  /** This object, now and after each change; changes that nobody waited for come as one. */
+  /** This object, now and after each change; changes between two steps are combined. */
   async *changes(): AsyncGenerator<this, void, void> {
     let wake: () => void = () => {};
     const end = this.subscribe(() => wake());

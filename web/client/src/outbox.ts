@@ -1,9 +1,9 @@
 /**
- * outbox.ts -- what the user has asked and the gateway has not confirmed.
+ * outbox.ts -- the user's questions that the gateway has not confirmed.
  *
- * It is kept before it is sent, and until `started` comes; a page that is loaded again, or another
- * tab, sends what one that has gone left behind.  The request key makes one task of it, however
- * often it is sent; a lock, where there are locks, lets only one tab send it at a time.
+ * A question is stored before it is sent, and until `started` comes; a reloaded page, or another
+ * tab, sends those that a closed one left.  The request key makes one task of it, however often it
+ * is sent; a lock, where locks are supported, lets only one tab send it at a time.
  */
 
 import type { Client } from "./client.js";
@@ -62,7 +62,7 @@ export class Outgoing extends Observable {
     return this.request.conversation_id;
   }
 
-  /** Sends one that failed once more; returns what stands in its place. */
+  /** Sends a failed one again; returns its replacement. */
   retry(): Outgoing {
     if (this.state !== "failed") return this;
     this.outbox.remove(this);
@@ -89,7 +89,7 @@ export class Outbox {
   #items: Outgoing[] = [];
   #lastAskedAt = 0;
 
-  /** @param place under which it is kept: one for each gateway and user */
+  /** @param place where it is stored: one for each gateway and user */
   constructor(client: Client, store: Store, place: string) {
     this.#client = client;
     this.#store = store;
@@ -129,7 +129,10 @@ export class Outbox {
     this.#client.outgoingChanged(one);
   }
 
-  /** Who is signed in is known: what somebody else has asked stays kept for them, and is not shown. */
+  /**
+   * Now it is known who is signed in: other users' questions stay stored for them, and are not
+   * shown.
+   */
   welcomed(): void {
     for (const one of this.#items) {
       if (!this.#isForeign(one)) continue;
@@ -143,7 +146,7 @@ export class Outbox {
   #isForeign({ owner }: { owner: string | null }): boolean {
     const now = this.#client.owner;
     if (!owner || !now || owner === now) return false;
-    return !isGuest(owner) || !isGuest(now); // one guest who lost a name is still the same person
+    return !isGuest(owner) || !isGuest(now); // a guest who got a new name is still the same person
   }
 
   async #load(): Promise<void> {
@@ -170,7 +173,7 @@ export class Outbox {
   /** Holds the lock of this message until `body` is done. */
   async #alone(one: Outgoing, body: () => Promise<void>): Promise<void> {
     const locks = globalThis.navigator?.locks;
-    // In a frame that may keep nothing they are there, and refuse.
+    // A frame without storage has locks that refuse.
     await (locks?.request(`holdfast ${one.key}`, body).catch(body) ?? body());
   }
 

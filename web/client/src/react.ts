@@ -38,7 +38,10 @@ export interface ConversationView {
   ask(message: string, options?: ChatOptions): Outgoing;
 }
 
-/** A conversation, open for as long as it is shown; without an id a new one, the same until it is shown no more. */
+/**
+ * A conversation, open as long as it is shown; without an id a new one, the same until it is
+ * hidden.
+ */
 export function useConversation(client: Client, id?: string): ConversationView {
   const fresh = useRef<Conversation | null>(null);
   const conversation =
@@ -58,7 +61,7 @@ export function useConversation(client: Client, id?: string): ConversationView {
 
 export type TaskView = Transcript & { status: TaskStatus; live: boolean; cancelling: boolean };
 
-/** What a task says, followed for as long as it is shown; null without a task. */
+/** A task's output, followed as long as it is shown; null without a task. */
 export function useTask(task: Task): TaskView;
 export function useTask(task: Task | null | undefined): TaskView | null;
 export function useTask(task: Task | null | undefined): TaskView | null {
@@ -74,11 +77,11 @@ export function useTask(task: Task | null | undefined): TaskView | null {
 }
 
 export type ConversationListView = Pick<ConversationList, "items" | "loaded" | "hasOlder"> & {
-  /** Loads older ones; whether there are still more. */
+  /** Loads older ones; returns whether there are still more. */
   older(): Promise<boolean>;
 };
 
-/** The list of conversations, kept going for as long as it is shown. */
+/** The list of conversations, kept up to date as long as it is shown. */
 export function useConversationList({ conversations }: Client): ConversationListView {
   useVersion(conversations);
   useEffect(() => {
@@ -90,6 +93,6 @@ export function useConversationList({ conversations }: Client): ConversationList
   return { items, loaded, hasOlder, older };
 }
 
-/** Its items alone. */
+/** Only its items. */
 export const useConversations = (client: Client): ConversationList["items"] =>
   useConversationList(client).items;

@@ -1,39 +1,39 @@
 /**
- * requests.ts -- what was asked and is not answered yet.
+ * requests.ts -- requests that were not answered yet.
  *
- * A kept request is safe to repeat: it is sent again on each connection until it is answered.  One
- * that is not kept fails when its connection is lost.  Both wait while there is no connection, and
- * when the gateway has no room (`retry_after_ms`), up to a minute.  Those that are patient then keep
- * their order: none overtakes one that waits for room.
+ * A kept request is safe to repeat: it is sent again on each connection until it is answered.  Any
+ * other fails when its connection is lost.  Both wait while there is no connection, and when the
+ * gateway has no room (`retry_after_ms`), up to a minute.  Patient requests keep their order
+ * meanwhile: none overtakes one that waits for room.
  */
 
 import { HoldfastError } from "./errors.js";
 import { newId } from "./id.js";
 import type { Line, Replies, RequestFields, Verb } from "./wire.js";
 
-/** A longer wait is the user's to decide: the store may be full until tomorrow. */
+/** A longer wait is the user's decision: the store may be full until tomorrow. */
 const LONGEST_WAIT_MS = 60_000;
 
 export interface Asked<T extends Verb> {
   kept: boolean;
-  /** It outlives a connection that nobody brings back. */
+  /** It survives a connection that cannot be restored. */
   patient?: boolean;
-  /** In the turn in which the reply comes: before the lines behind it are read. */
+  /** Called in the turn of the reply, before the lines after it are read. */
   onReply?(reply: Replies[T]): void;
   onError?(error: HoldfastError): void;
-  /** It is on its way; or no longer, and will be sent again. */
+  /** It was sent; or the connection was lost, and it will be sent again. */
   onSent?(sent: boolean, why?: HoldfastError): void;
 }
 
 interface Pending extends Asked<any> {
   text: string;
   sent: boolean;
-  /** The gateway had no room for it: why. */
+  /** Why the gateway had no room for it. */
   refused?: HoldfastError;
 }
 
 export class Requests {
-  /** Ids begin so; none of another tab does. */
+  /** Ids begin with this; no other tab's do. */
   readonly prefix = `${newId().slice(0, 8)}-`;
   #pending = new Map<string, Pending>();
   #count = 0;
@@ -45,7 +45,7 @@ export class Requests {
     this.#send = send;
   }
 
-  /** Returns what takes it back. */
+  /** Returns a function that takes it back. */
   ask<T extends Verb>(type: T, fields: RequestFields[T], asked: Asked<T>): () => void {
     const id = this.prefix + ++this.#count;
     const pending = { ...asked, text: JSON.stringify({ ...fields, type, id }), sent: false };
@@ -76,7 +76,7 @@ export class Requests {
     return;
   }
 
-  /** The oldest of those that waited behind one that is settled now. */
+  /** The oldest of those that waited for one that is settled now. */
   #next(): void {
     for (const [id, one] of this.#pending) if (one.patient && !one.sent) return this.#put(id, one);
   }
@@ -122,7 +122,7 @@ export class Requests {
     }
   }
 
-  /** Nobody will answer any more; those that are patient may wait, unless it is all. */
+  /** Nobody will answer any more; patient ones may wait, unless all are dropped. */
   drop(error: HoldfastError, all: boolean): void {
     for (const [id, { patient }] of this.#pending) if (all || !patient) this.#fail(id, error);
   }

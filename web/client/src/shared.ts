@@ -8,8 +8,8 @@ import type { TokenSource } from "./token.js";
 type Said = ToHub extends infer Each ? (Each extends ToHub ? Omit<Each, "tab"> : never) : never;
 
 const BLANK = { retryAt: 0, error: null, trouble: null };
-const SILENT_MS = 5_000; // a worker that says nothing for so long does not run
-const SAYING = 2; // version of what tabs and hubs say: those of another one share nothing with us
+const SILENT_MS = 5_000; // a worker that is silent this long does not run
+const SAYING = 2; // version of tab-hub messages: other versions share nothing with us
 
 export class SharedLink implements Link {
   #tab: string;
@@ -21,11 +21,11 @@ export class SharedLink implements Link {
   #stopLeading = () => {};
   #standIn = () => {};
   #closed = false;
-  #own: Connection | undefined; // where locks are there but refuse, as in frames that may keep nothing
+  #own: Connection | undefined; // for locks that exist but refuse, as in frames without storage
   #leave!: () => void;
 
   /**
-   * @param tab a name that no other tab has, and with which the ids of its requests begin
+   * @param tab a name that no other tab has; the ids of its requests begin with it
    * @param client what tabs that share have in common
    */
   constructor(
@@ -85,8 +85,8 @@ export class SharedLink implements Link {
   }
 
   /**
-   * Gives the hub a place to run: a worker that all tabs keep alive, else one of the tabs.  Once the
-   * worker has it, the tabs stand in line behind: a worker that dies tells nobody.
+   * Gives the hub a place to run: a worker that all tabs keep alive, or one of the tabs.  When the
+   * worker has it, the tabs queue after it, because a worker that dies tells nobody.
    */
   #host(place: string): void {
     const here = () => {

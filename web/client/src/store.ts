@@ -1,11 +1,11 @@
-/** store.ts -- where a client keeps what must outlive the page: a guest's token, unsent messages. */
+/** store.ts -- storage for what must survive the page: a guest's token, unsent messages. */
 
 export interface Store {
-  /** Keeps a value.  What the page does next, such as to leave, shall not undo it. */
+  /** Keeps a value.  The page's next step, such as leaving, must not undo it. */
   put(key: string, value: unknown): Promise<void>;
-  /** Changes what is kept under a key, as one step; undefined is nothing.  Returns what is there now. */
+  /** Changes the value of a key in one step; undefined means none.  Returns the new value. */
   update<T>(key: string, change: (kept: T | undefined) => T | undefined): Promise<T | undefined>;
-  /** All that is kept under keys that begin so. */
+  /** All values whose keys begin with this. */
   list<T>(prefix: string): Promise<T[]>;
 }
 
@@ -41,7 +41,7 @@ export class IndexedStore implements Store {
 
   constructor(name = "holdfast") {
     this.#database = new Promise((resolve, reject) => {
-      const opening = indexedDB.open(name, 1); // throws where there is none, or a page may keep nothing
+      const opening = indexedDB.open(name, 1); // throws if missing, or if a page may store nothing
       opening.onupgradeneeded = () => opening.result.createObjectStore("kept");
       done(opening).then(resolve, reject);
       setTimeout(reject, OPEN_MS);
@@ -56,7 +56,7 @@ export class IndexedStore implements Store {
   async put(key: string, value: unknown) {
     const kept = await this.#kept("readwrite");
     const putting = done(kept.put(value, key));
-    kept.transaction.commit(); // now: a transaction of a page that leaves is undone
+    kept.transaction.commit(); // at once: a transaction of a page that leaves is undone
     await putting;
   }
 
@@ -73,7 +73,7 @@ export class IndexedStore implements Store {
   }
 }
 
-/** Memory, when the first store fails: then a reload forgets. */
+/** Falls back to memory when the first store fails: then a reload forgets. */
 export class ForgivingStore implements Store {
   #store: Store;
 

@@ -1,10 +1,10 @@
 /**
- * task.ts -- one task: what it says, over any number of connections, and what can be asked of it.
+ * task.ts -- one task: its output, over any number of connections, and the requests to it.
  *
- * Its events are read by readers, each with the seq that it has last taken: the task's own transcript
- * while somebody follows it, and one for each `events()`.  There is one subscription for all of them.
- * An event goes to those whose turn it is; those that have it drop it; who misses one makes the task
- * resume behind the reader that is furthest back.
+ * Readers take its events, each from the seq that it took last: the task's own transcript while
+ * somebody follows it, and one for each `events()`.  They share one subscription.  An event goes to
+ * the readers for which it is next; those that have it drop it; when a reader misses one, the task
+ * resumes after the reader that lags the most.
  */
 
 import type { Client } from "./client.js";
@@ -14,16 +14,16 @@ import { BLANK, endingOf, tell, type Ending, type Transcript } from "./transcrip
 import { isTerminal, type Replies, type TaskEvent, type TaskRecord } from "./wire.js";
 import type { TaskStatus, TaskSummary } from "./wire.js";
 
-const QUEUE = 4_096; // events that an iterator holds; beyond it asks again for what comes then
+const QUEUE = 4_096; // events that an iterator holds; beyond this it asks again later
 
 interface Reader {
   /** Seq of the newest event that it has taken. */
   last: number;
-  /** Where it began, when the caller said so: that may have been behind the end. */
+  /** Its beginning, if the caller gave it: that may have been after the end. */
   readonly after?: number;
   /** It takes no more until it asks again. */
   full?: boolean;
-  /** It wants pieces of text as they came, not merged. */
+  /** It wants pieces of text unmerged. */
   readonly exact?: boolean;
   take(event: TaskEvent): void;
   /** Nothing more comes. */
@@ -31,20 +31,20 @@ interface Reader {
 }
 
 export interface EventsOptions {
-  /** Seq behind which it begins; 0 is the beginning. */
+  /** The seq after which it begins; 0 is the beginning. */
   after?: number;
-  /** Pieces of text as they came, not merged. */
+  /** Pieces of text unmerged. */
   exact?: boolean;
-  /** Ends the loop, also while nothing comes: it throws the signal's reason. */
+  /** Ends the loop, even while nothing arrives: it throws the signal's reason. */
   signal?: AbortSignal;
 }
 
 export const isLive = (status: TaskStatus): boolean => status === "pending" || status === "running";
 
 export class Task extends Observable {
-  /** The newest from a reply or a push; without most members before the first. */
+  /** The newest one from a reply or a push; before the first, most members are missing. */
   summary: Partial<TaskSummary> = {};
-  /** What its events tell; grows while the task is followed. */
+  /** The state from its events; grows while the task is followed. */
   transcript: Transcript = BLANK;
   /** Why it cannot be followed. */
   error: HoldfastError | null = null;
@@ -54,8 +54,8 @@ export class Task extends Observable {
   #followers = new Set<unknown>();
   #cursor = -1; // seq of the last event of the subscription; -1: there is none
   #takeBack: (() => void) | undefined; // the newest resume or unsubscribe
-  #asked = Infinity; // behind which seq it asks, until it is answered
-  #over = false; // it was answered that the task has ended
+  #asked = Infinity; // the seq after which it asked, until it is answered
+  #over = false; // the answer was that the task has ended
   #restarted = false;
   #ending: Ending | null = null;
 
@@ -73,7 +73,7 @@ export class Task extends Observable {
     return this.transcript.text;
   }
 
-  /** As far as what is told goes; of a task that is not followed, what the gateway said last. */
+  /** From its events; for a task that is not followed, the gateway's last word. */
   get status(): TaskStatus {
     const { ending, last, started } = this.transcript;
     if (ending) return ending.status;
@@ -85,14 +85,14 @@ export class Task extends Observable {
     return isLive(this.status);
   }
 
-  /** Somebody asked it to stop, and it has not ended yet. */
+  /** A cancel was requested, and it has not ended yet. */
   get cancelling(): boolean {
     return this.live && Boolean(this.summary.cancel_requested_at);
   }
 
   // ---- reading
 
-  /** Keeps the transcript going until it ends, or until everybody who follows has let go. */
+  /** Keeps the transcript up to date until the task ends, or all followers have let go. */
   follow(who: unknown = this): this {
     this.#followers.add(who);
     if (!this.transcript.ending) this.#attach(this.#own);
@@ -105,8 +105,8 @@ export class Task extends Observable {
   }
 
   /**
-   * All events behind `after`, each once, to the last one.  Pieces of text that are replayed come
-   * merged, which is the same text in a fraction of the bytes, unless `exact` says otherwise.
+   * All events after `after`, each once, to the last one.  Replayed pieces of text come merged,
+   * which is the same text in a fraction of the bytes, unless `exact` is set.
    */
   async *events({
     after = 0,
@@ -196,7 +196,10 @@ export class Task extends Observable {
     }
   }
 
-  /** Puts a message into its inbox.  Rejects with `connection_lost` when it may or may not be there. */
+  /**
+   * Puts a message into its inbox.  Rejects with `connection_lost` when it is unknown whether it
+   * arrived.
+   */
   async send(content: string): Promise<void> {
     await this.#client.request("send", { ...this.#ref, content }, { kept: false });
   }
@@ -227,13 +230,13 @@ export class Task extends Observable {
     this.follow();
   }
 
-  /** @internal Its connection is gone, and perhaps there is another one. */
+  /** @internal Its connection is lost, and perhaps there is another one. */
   reconnected(live: boolean): void {
     this.#unsubscribed();
     if (live) this.#resume();
   }
 
-  /** @internal Nobody will come back. */
+  /** @internal No connection will come back. */
   closed(error: HoldfastError): void {
     for (const reader of this.#readers) if (reader !== this.#own) this.#finish(reader, error);
   }
@@ -255,13 +258,14 @@ export class Task extends Observable {
     if (missed && this.#asked === Infinity) this.#resume();
   }
 
-  /** @internal All that there was is sent. */
+  /** @internal All existing events were sent. */
   caughtUp(): void {
     if (this.#asked < Infinity || !this.#over) return;
     this.#cursor = -1;
     for (const reader of this.#reading()) if (reader.last === reader.after) this.#finish(reader);
     if (this.#reading().length === 0) return;
-    // It has ended, nothing is left to send, and yet its end was not seen: not the events we know.
+    // It has ended and everything was sent, but its end was not seen: these are not the events we
+    // know.
     if (this.#restarted) return this.#fail(new HoldfastError("internal", "no end"));
     this.#restarted = true;
     this.#restart();
@@ -290,7 +294,7 @@ export class Task extends Observable {
     this.#client.following.set(this.id, this);
     if (this.#client.state === "closed") this.closed(this.#client.reason);
     else if (reader.last !== this.#cursor && (reader.exact || reader.last < this.#asked)) {
-      this.#resume(); // unless one that is under way brings it
+      this.#resume(); // unless a pending one brings it
     }
   }
 
@@ -351,7 +355,7 @@ export class Task extends Observable {
     else this.#fail(error);
   }
 
-  /** Those who have seen more than there is begin anew. */
+  /** Readers that have seen more than exists start again. */
   #restart(head = 0): void {
     for (const reader of this.#reading()) if (reader.last > head) this.#reset(reader, 1);
     this.#resume();

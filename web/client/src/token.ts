@@ -1,24 +1,24 @@
-/** token.ts -- where the token of `hello` comes from. */
+/** token.ts -- the source of the token in `hello`. */
 
 import { now } from "./clock.js";
 import { HoldfastError } from "./errors.js";
 import type { Store } from "./store.js";
 
 /**
- * Fetches a token; `stale` is the one that the gateway no longer takes, or soon will not.  Nothing,
- * or the stale one again, means that nobody is signed in: the client closes.  What it throws is
- * taken for trouble of the network, and it is asked again.
+ * Fetches a token; `stale` is the one that the gateway no longer accepts, or soon will not.
+ * Nothing, or the stale one again, means that nobody is signed in: the client closes.  An exception
+ * counts as network trouble, and the token is fetched again.
  */
 export type FetchToken = (stale?: string) => string | undefined | Promise<string | undefined>;
 
 export interface TokenSource {
-  /** `stale`, and why the gateway said no to it.  Throws `unauthorized` when there is no other. */
+  /** `stale`, and why the gateway refused it.  Throws `unauthorized` when there is no other. */
   get(stale?: string, reason?: string): Promise<string | undefined>;
   /** Keeps the token of a new guest; returns the one that was kept first. */
   keep(token: string): Promise<string>;
 }
 
-const OVERDUE_MS = 30_000; // who fetches for so long may never answer: one more is asked for
+const OVERDUE_MS = 30_000; // a fetch that takes this long may never answer: start another one
 
 const unauthorized = (reason = "no token") => new HoldfastError("unauthorized", reason);
 
@@ -26,7 +26,7 @@ const unauthorized = (reason = "no token") => new HoldfastError("unauthorized", 
 export class FetchedTokens implements TokenSource {
   #fetch: FetchToken;
   #token: Promise<string | undefined> | undefined;
-  #askedAt = Infinity; // while the application has not answered
+  #askedAt = Infinity; // set while the application has not answered
 
   constructor(fetch: FetchToken) {
     this.#fetch = fetch;

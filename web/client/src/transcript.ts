@@ -1,4 +1,4 @@
-/** transcript.ts -- what a task has said so far, told by its events.  A new object for each event. */
+/** transcript.ts -- a task's state so far, from its events.  A new object for each event. */
 
 import { isTerminal, type EventData, type TaskError, type TaskEvent } from "./wire.js";
 
@@ -9,7 +9,7 @@ export type Question = EventData["input_required"] & {
   answer?: boolean | string | null;
 };
 
-/** One thing that a task has said or done.  `seq` is that of its first event, the same in each replay. */
+/** One output or action of a task.  `seq` is that of its first event, the same in each replay. */
 export type Part = { seq: number } & (
   | { type: "text" | "thinking"; text: string }
   | { type: "tool"; tool: ToolCall }
@@ -21,21 +21,21 @@ export type Part = { seq: number } & (
 
 export interface Ending {
   status: "completed" | "failed" | "cancelled";
-  /** The answer, or what had been said before it failed or was cancelled. */
+  /** The answer, or the text until it failed or was cancelled. */
   output: string;
   result?: unknown;
   error?: TaskError;
 }
 
 export interface Transcript {
-  /** Seq of the newest event that is told here; 0 before the first. */
+  /** Seq of the newest event in it; 0 before the first. */
   readonly last: number;
   /** Seq of the oldest: above 1 when the beginning is no longer kept. */
   readonly first: number;
   readonly agent: string | null;
   readonly input: string | null;
   readonly started: boolean;
-  /** All of it in the order of the stream: what a page shows. */
+  /** Everything in the order of the stream: what a page shows. */
   readonly parts: readonly Part[];
   /** The answer: all tokens, or the final answer in their place. */
   readonly text: string;
@@ -67,7 +67,7 @@ export const BLANK: Transcript = {
   ending: null,
 };
 
-/** The transcript with one more event, whose turn it must be. */
+/** The transcript with one more event, which must be the next one. */
 export function tell(so: Transcript, event: TaskEvent): Transcript {
   return { ...so, ...news(so, event), last: event.seq };
 }
@@ -123,7 +123,7 @@ function news(so: Transcript, told: TaskEvent): Partial<Transcript> | undefined 
   }
 }
 
-/** A piece more of text or thoughts: it joins what it comes right after. */
+/** One more piece of text or thoughts: it joins a part that it directly follows. */
 function longer(
   parts: Transcript["parts"],
   type: "text" | "thinking",
@@ -135,14 +135,14 @@ function longer(
   return [...parts.slice(0, -1), { ...last, text: last.text + text }];
 }
 
-/** The answer takes the place of all text that was said, unless it is that text. */
+/** The answer replaces all text so far, unless it equals that text. */
 function final({ text, parts }: Transcript, seq: number, output: string): Partial<Transcript> {
   if (text === output) return {};
   const others = parts.filter(({ type }) => type !== "text");
   return { text: output, parts: longer(others, "text", seq, output) };
 }
 
-/** How the task ended, if this is the event that says so. */
+/** How the task ended, if this event says so. */
 export function endingOf(event: TaskEvent): Ending | null {
   return isTerminal(event) ? { status: "completed", output: "", ...(event.data as object) } : null;
 }
@@ -170,7 +170,10 @@ function answered(so: Transcript, of: (one: Question) => Question): Partial<Tran
   };
 }
 
-/** Agents may use a call_id again, and some models do in each turn: a result is that of the oldest open call. */
+/**
+ * Agents may reuse a call_id, and some models do in each turn: a result belongs to the oldest open
+ * call.
+ */
 function withResult(
   { tools, parts }: Transcript,
   seq: number,

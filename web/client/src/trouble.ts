@@ -1,27 +1,28 @@
 /**
- * trouble.ts -- why it does not connect.  Browsers tell a page nothing but 1006 of an attempt that failed;
- * plain requests to the same place tell the usual causes apart.
+ * trouble.ts -- why it does not connect.  Browsers tell a page only 1006 about a failed attempt;
+ * plain requests to the same place distinguish the usual causes.
  */
 
 export type Cause = "origin" | "gateway" | "route" | "tls" | "path" | "proxy" | "token" | "unknown";
 
 export interface Trouble {
   /**
-   * `origin`: the gateway does not accept pages from here. `gateway`: nothing answers there. `route`: there is
-   * no way there, or no such name. `tls`: ws where wss is wanted, or the reverse, or a bad certificate. `path`: it
-   * answers, but not at this path. `proxy`: something before it passes no WebSockets on. `token`: there is none
-   * that is good. `unknown` until it was looked into, after the third attempt.
+   * `origin`: the gateway does not accept pages from here.  `gateway`: nothing answers there.
+   * `route`: there is no route, or no such name.  `tls`: ws instead of wss, or the reverse, or a
+   * bad certificate.  `path`: it answers, but not at this path.  `proxy`: something in between
+   * passes no WebSockets.  `token`: there is no valid one.  `unknown` until it was examined, after
+   * the third attempt.
    */
   cause: Cause;
   /** In a sentence, with what to do. */
   message: string;
-  /** Of the last close; 0 when nothing was heard in time, 1006 when it was no close but a cut. */
+  /** From the last close; 0 when nothing was heard in time, 1006 when it was a cut, not a close. */
   code: number;
-  /** What the other side, or the socket, said of it. */
+  /** The reason from the other side, or from the socket. */
   reason: string;
   /** When it failed last. */
   at: number;
-  /** That failed, in a row. */
+  /** How many failed in a row. */
   attempts: number;
 }
 
@@ -31,11 +32,11 @@ const PATIENCE_MS = 5_000;
 const ROUTE = /ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|UND_ERR_CONNECT_TIMEOUT/;
 const TLS = /CERT|SSL|TLS|EPROTO/;
 
-/** A request whose answer may be unreadable: "" for an answer, else what the platform says of the failure. */
+/** A request whose answer may be unreadable: "" for an answer, otherwise the platform's message. */
 async function reach(url: string, mode: RequestMode): Promise<string> {
   try {
     const signal = AbortSignal.timeout(PATIENCE_MS);
-    // A browser names the page's origin in a POST, and not in a GET that it lets nobody read.
+    // A browser sends the page's origin in a POST, but not in a GET that nobody may read.
     const method = mode === "no-cors" ? "POST" : "GET";
     await fetch(url, { mode, method, signal, credentials: "omit", cache: "no-store" });
     return "";
@@ -45,13 +46,13 @@ async function reach(url: string, mode: RequestMode): Promise<string> {
   }
 }
 
-/** Looks into it: what keeps a client of this page, or process, from the gateway at `url`. */
+/** Finds out what keeps a client of this page, or process, from the gateway at `url`. */
 export async function diagnose(url: string): Promise<Pick<Trouble, "cause" | "message">> {
   const { protocol, host, pathname } = new URL(url);
   const secure = /^(wss|https):$/.test(protocol);
   const at = (scheme: string, path: string) => `${scheme}://${host}${path}`;
   const root = pathname.endsWith(PATH) ? pathname : PATH;
-  // Pages of another origin may read nothing but the API; all others find something that is there.
+  // Pages of another origin may read only the API; all others get a resource that exists.
   const isForeign = globalThis.location && globalThis.location.host !== host;
   const here = at(secure ? "https" : "http", isForeign ? root : root.replace(PATH, "/healthz"));
   const said = await reach(here, "cors");

@@ -1,4 +1,4 @@
-/** wire.ts -- the lines of `holdfast.v1` as types.  What goes over the wire keeps its names here. */
+/** wire.ts -- the lines of `holdfast.v1` as types.  Members of the wire keep their names here. */
 
 export const SUBPROTOCOL = "holdfast.v1";
 
@@ -32,7 +32,7 @@ export interface TaskSummary {
   completed_at?: number | null;
 }
 
-/** What `task` replies with: the summary and what lists and pushes leave out. */
+/** The reply to `task`: the summary and what lists and pushes leave out. */
 export interface TaskRecord extends TaskSummary {
   output?: string | null;
   output_truncated?: boolean;
@@ -75,7 +75,7 @@ export interface BackgroundResult {
 export interface Agent {
   name: string;
   description?: string;
-  /** What one may ask it: suggestions for an empty conversation. */
+  /** Example questions: suggestions for an empty conversation. */
   examples?: string[];
   default?: boolean;
 }
@@ -83,7 +83,7 @@ export interface Agent {
 // ---- events
 
 /**
- * What an application's agents say in `custom` events, by `event_type`.  Name yours once, and they
+ * The `custom` events of an application's agents, by `event_type`.  Declare yours once, and they
  * have types everywhere:
  *
  *     declare module "@holdfast/client" { interface CustomEvents { price: { euro: number } } }
@@ -124,13 +124,13 @@ export interface EventData {
     output?: string;
     cancel?: { requested_at: number; stopped_at: number };
   };
-  /** Not from the wire: what was told up to now does not join on, and `first` comes next. */
+  /** Not from the wire: earlier events are not contiguous, and `first` comes next. */
   reset: { after: number; first: number };
 }
 
 export type EventName = keyof EventData;
 
-/** `from` stands in merged pieces of text: the seq of the first of them. */
+/** `from` is in merged pieces of text: the seq of the first of them. */
 export type TaskEvent<E extends EventName = EventName> = {
   [N in E]: {
     event: N;
@@ -245,7 +245,7 @@ export interface Welcome {
   limits?: { message_bytes?: number; tasks_per_owner?: number; heartbeat_ms?: number };
 }
 
-/** Whatever the gateway says unasked. */
+/** Lines that the gateway sends unasked. */
 export type Push =
   | ({ type: "event" } & Exclude<TaskEvent, TaskEvent<"reset">>)
   | { type: "caught_up"; task_id: string; seq: number }

@@ -1,4 +1,4 @@
-/** worker.ts -- the SharedWorker in which hubs run: one for each place that a tab names. */
+/** worker.ts -- the SharedWorker that runs hubs: one for each place that a tab names. */
 
 import { lead } from "./hub.js";
 

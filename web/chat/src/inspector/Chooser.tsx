@@ -1,4 +1,4 @@
-/** Chooser.tsx -- which stream shall be looked at: a task of one's own, or a file. */
+/** Chooser.tsx -- chooses the stream to inspect: a task of the user's, or a file. */
 
 import type { Task } from "@holdfast/client";
 import { useEffect, useState } from "react";

@@ -1,4 +1,4 @@
-/** EventList.tsx -- the events around the place in time, each with its number, time and data. */
+/** EventList.tsx -- the events around the current time, each with its number, time and data. */
 
 import type { TaskEvent } from "@holdfast/client";
 import { useEffect, useMemo, useRef, useState } from "react";
@@ -7,7 +7,7 @@ import type { Recording } from "./recording";
 import { ALL, rowsOf } from "./rows";
 import { laneOf, lanes } from "./Timeline";
 
-const AROUND = 60; // rows before and behind the place
+const AROUND = 60; // rows before and after the current one
 const LONG_GAP_MS = 1_000;
 
 const gistOf = ({ data }: TaskEvent): string => {
@@ -18,7 +18,7 @@ const gistOf = ({ data }: TaskEvent): string => {
 
 interface Props {
   recording: Recording;
-  /** So many events have come. */
+  /** How many events there are so far. */
   count: number;
   seek(ms: number): void;
 }

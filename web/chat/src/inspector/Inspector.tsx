@@ -1,4 +1,7 @@
-/** Inspector.tsx -- a task's stream as it came: on a time line, scrubbed, replayed, saved, opened. */
+/**
+ * Inspector.tsx -- a task's stream as it arrived: on a time line, scrubbed, replayed, saved,
+ * opened.
+ */
 
 import type { Task } from "@holdfast/client";
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
@@ -26,7 +29,7 @@ const onHash = (listener: () => void) => {
   return () => removeEventListener("hashchange", listener);
 };
 
-/** What the task of the page's address says, as it comes, each piece by itself. */
+/** The events of the task in the page's address as they arrive, each piece by itself. */
 function useStream(address: string): { recording: Recording | null; trouble: string } {
   const [, conversationId, taskId] = useMemo(() => ADDRESS.exec(address) ?? [], [address]);
   const recording = useMemo(() => (taskId ? new Recording() : null), [conversationId, taskId]);
@@ -47,7 +50,7 @@ function useStream(address: string): { recording: Recording | null; trouble: str
 export function Inspector() {
   const address = useSyncExternalStore(onHash, () => location.hash);
   const isConnection = address === CONNECTION;
-  const streamAddress = useRef(address); // goes on while the connection is looked at
+  const streamAddress = useRef(address); // continues while the connection is shown
   if (!isConnection) streamAddress.current = address;
   const stream = useStream(streamAddress.current);
   const [file, setFile] = useState<{ name: string; recording: Recording } | null>(null);

@@ -40,7 +40,7 @@ export function Timeline({ recording, version, at, seek }: Props) {
     draw();
     const watcher = new ResizeObserver(draw);
     watcher.observe(canvas.current!);
-    const look = matchMedia("(prefers-color-scheme: dark)"); // its colours are those of the page
+    const look = matchMedia("(prefers-color-scheme: dark)"); // the page sets its colours
     look.addEventListener("change", draw);
     return () => {
       watcher.disconnect();

@@ -1,4 +1,4 @@
-/** changing.ts -- something of the page's own that changes, and tells so. */
+/** changing.ts -- a value of the page that notifies its listeners when it changes. */
 
 import type { Watchable } from "../watch";
 

@@ -1,9 +1,9 @@
-/** player.ts -- the place in time, and its way forward at some speed. */
+/** player.ts -- the current time in a recording, and how it advances at some speed. */
 
 import { useCallback, useEffect, useState } from "react";
 
 export interface Player {
-  /** In ms after the first event; it stays at the end of what still grows. */
+  /** In ms after the first event; at the end, it follows a growing recording. */
   at: number;
   playing: boolean;
   speed: number;
@@ -20,7 +20,7 @@ export function usePlayer(duration: number): Player {
     if (!playing) return;
     let last = performance.now();
     let frame = requestAnimationFrame(function step(now) {
-      const passed = Math.max(0, now - last) * speed; // a frame's time may lie before ours
+      const passed = Math.max(0, now - last) * speed; // a frame's time may be earlier than ours
       last = now;
       setPlace((was) => was + passed);
       frame = requestAnimationFrame(step);

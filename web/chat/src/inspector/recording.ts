@@ -2,18 +2,18 @@
  * recording.ts -- a task's events, in order, and the state at any of them.
  *
  * As a file: JSON Lines, each the event's line of the wire.  The tests' replay agent
- * (tests/browser/fixtures/replay_agent.py) says again what such a file says.
+ * (tests/browser/fixtures/replay_agent.py) replays such a file.
  */
 
 import { BLANK, tell, type TaskEvent, type Transcript } from "@holdfast/client";
 import { Observable } from "./changing";
 
-const INSTANT = 0.001; // ms between events of the same time, so that each has a place of its own
-const STEP = 256; // a state is kept at every so many events: any other is a few steps behind one
+const INSTANT = 0.001; // ms between events of the same time, so that each has its own place
+const STEP = 256; // a state is kept every so many events: any other is a few steps after one
 
 export class Recording extends Observable {
   readonly events: TaskEvent[] = [];
-  #times: number[] = []; // growing, also where the clock was set back
+  #times: number[] = []; // increasing, even where the clock was set back
   #kept: Transcript[] = [BLANK];
   #newest: Transcript = BLANK;
 
@@ -35,19 +35,19 @@ export class Recording extends Observable {
     return this.#times.at(-1) ?? 0;
   }
 
-  /** When an event came, in ms after the first. */
+  /** When an event arrived, in ms after the first. */
   timeOf(at: number): number {
     return this.#times[at]!;
   }
 
-  /** What the task had said after so many events. */
+  /** The transcript after that many events. */
   stateAt(count: number): Transcript {
     if (count >= this.length) return this.#newest;
     const kept = Math.floor(count / STEP);
     return this.events.slice(kept * STEP, count).reduce(tell, this.#kept[kept]!);
   }
 
-  /** How many events had come by then, in ms after the first. */
+  /** How many events had arrived by then, in ms after the first. */
   countAt(ms: number): number {
     let low = 0;
     let high = this.length;
@@ -63,7 +63,7 @@ export class Recording extends Observable {
     return this.events.map((event) => `${JSON.stringify({ type: "event", ...event })}\n`).join("");
   }
 
-  /** Throws, with the number of the line, when that is no event or not its turn. */
+  /** Throws, with the line's number, when a line is not an event or is out of order. */
   static ofLines(text: string): Recording {
     const recording = new Recording();
     let last = 0;

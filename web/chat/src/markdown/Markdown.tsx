@@ -1,9 +1,9 @@
 /**
- * Markdown.tsx -- an answer as it is meant, while it is still coming.
+ * Markdown.tsx -- renders an answer while it is still growing.
  *
- * Text from anywhere becomes React's elements, never HTML: there is no place where a script could
- * enter.  rehype-sanitize stands behind that once more.  A text that grows is cut (blocks.ts), so
- * that only its last piece is read again; what is not closed there yet is closed for now (remend).
+ * Text from any source becomes React's elements, never HTML, so no script can get in.
+ * rehype-sanitize is a second guard.  A growing text is cut (blocks.ts), so that only its last
+ * piece is parsed again; whatever is open in it is closed for now (remend).
  */
 
 import { memo, useId, useRef, type ComponentProps, type MouseEvent } from "react";
@@ -19,7 +19,7 @@ import { extras } from "./extras";
 import { Formula } from "./Formula";
 import { htmlAsText } from "./plain";
 
-/** Ids are those of footnotes alone, which have the answer's own prefix. */
+/** Only footnotes have ids, with the answer's own prefix. */
 const schema: typeof defaultSchema = {
   ...defaultSchema,
   clobberPrefix: "",
@@ -34,7 +34,10 @@ const optionsWith = (tables: boolean): Options => ({
 const plain = optionsWith(false);
 const tables = optionsWith(true);
 
-/** To a footnote or back from it, without the page's address, which is the conversation's. */
+/**
+ * Goes to a footnote or back, without changing the page's address, which names the
+ * conversation.
+ */
 function goWithin(event: MouseEvent<HTMLAnchorElement>) {
   event.preventDefault();
   const target = document.getElementById(event.currentTarget.hash.slice(1));
@@ -53,7 +56,7 @@ const components: Components & { tex: unknown } = {
   tex: ({ children, display }: { children: string; display?: string }) => (
     <Formula tex={String(children)} display={display === "block"} />
   ),
-  // Not loaded: a picture from elsewhere would tell that somebody reads this.
+  // Not loaded: a picture from elsewhere would reveal that somebody reads this.
   img: ({ src, alt }) => (
     <a href={typeof src === "string" ? src : undefined} target="_blank" rel="noopener noreferrer nofollow">
       {alt || "picture"}
@@ -66,12 +69,12 @@ const components: Components & { tex: unknown } = {
   ),
 };
 
-const CHARACTERS_PER_MS = 100; // so that reading takes a tenth of the time, or less
+const CHARACTERS_PER_MS = 100; // so that parsing takes a tenth of the time, or less
 
 interface PieceOfText {
   text: string;
   growing: boolean;
-  /** Begins the ids of its footnotes. */
+  /** Prefix for the ids of its footnotes. */
   prefix: string;
 }
 

@@ -1,4 +1,4 @@
-/** Pieces mean what the whole text means, and stay as they are while it grows. */
+/** Pieces mean the same as the whole text, and stay unchanged while it grows. */
 
 import { renderToStaticMarkup } from "react-dom/server";
 import ReactMarkdown from "react-markdown";
@@ -10,7 +10,7 @@ import { htmlAsText } from "./plain";
 const html = (text: string) =>
   renderToStaticMarkup(<ReactMarkdown remarkPlugins={[[extras, { tables: true }], htmlAsText]}>{text}</ReactMarkdown>);
 
-/** White space between blocks says nothing. */
+/** White space between blocks has no meaning. */
 const meaning = (pieces: string[]) => pieces.map(html).join("\n").replaceAll(/>\s+</g, "><").trim();
 
 const PARTS = [
@@ -82,7 +82,7 @@ test("another text begins anew", () => {
   expect(blocks.of("Other.\n\nText.\n")).toEqual(["Other.\n\n", "Text.\n"]);
 });
 
-/** What is drawn as a formula; `!` before those that stand alone. */
+/** The formulae that are drawn; `!` before those that stand alone. */
 const formulae = (text: string) =>
   [...html(text).matchAll(/<tex( display="block")?>(.*?)<\/tex>/gs)].map(([, alone, tex]) => (alone ? "!" : "") + tex);
 

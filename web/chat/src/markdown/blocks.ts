@@ -1,13 +1,13 @@
 /**
- * blocks.ts -- cuts Markdown that grows into pieces that stay as they are.
+ * blocks.ts -- cuts growing Markdown into pieces that do not change.
  *
- * A piece can be read by itself: what all of it means is what the pieces mean, one after another.
- * So only the last one is read again when more text comes, and nothing above it is touched.
+ * Each piece can be parsed by itself: the pieces, one after another, mean the same as the whole.
+ * So only the last one is parsed again when more text comes, and nothing above it is touched.
  *
- * The rule: behind an empty line, outside a fence, a line that begins in the first column with
- * anything but a list's marker begins something new, whatever stood before.  Where one piece may
- * reach into another (raw HTML, definitions of links and footnotes) nothing more is cut.  Nor are
- * pieces cut too small: each costs something of its own.
+ * The rule: after an empty line, outside a fence, a line that begins in the first column with
+ * anything but a list's marker begins something new, whatever came before.  Where one piece may
+ * reach into another (raw HTML, definitions of links and footnotes) nothing more is cut.  Pieces
+ * are not cut too small either, because each has a cost.
  */
 
 const SMALL = 600; // characters
@@ -19,9 +19,9 @@ const EMPTY = /^[ \t]*$/;
 
 export class Blocks {
   #text = "";
-  /** Where the last piece begins. */
+  /** The beginning of the last piece. */
   #cut = 0;
-  /** The lines before this place have been looked at. */
+  /** The lines before this place have been examined. */
   #seen = 0;
   #fence: string | null = null;
   #afterEmpty = false;
@@ -34,7 +34,7 @@ export class Blocks {
     this.#small = small;
   }
 
-  /** The pieces of a text; joined they are the text.  Those of the text before are kept. */
+  /** The pieces of a text; joined they are the text.  Pieces of the previous text are kept. */
   of(text: string): string[] {
     if (!text.startsWith(this.#text)) this.#reset();
     this.#text = text;
@@ -77,7 +77,7 @@ export class Blocks {
     this.#cut = start;
   }
 
-  /** A definition counts for what stands before it, too. */
+  /** A definition also applies to the text before it. */
   #undo() {
     this.#whole = true;
     this.#pieces = [];

@@ -1,11 +1,11 @@
-/** colour.ts -- colours blocks of code whose language is said and known. */
+/** colour.ts -- colours blocks of code whose language is named and known. */
 
 import type { ElementContent, Nodes, Element } from "hast";
 import { createLowlight } from "lowlight";
 import { languages } from "./languages";
 
 const lowlight = createLowlight(languages);
-const LONG = 50_000; // beyond it colours are not worth the wait
+const LONG = 50_000; // beyond this, colours are not worth the wait
 
 const languageOf = ({ properties }: Element): string | undefined => {
   const names = Array.isArray(properties.className) ? properties.className : [];

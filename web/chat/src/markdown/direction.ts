@@ -1,8 +1,8 @@
-/** direction.ts -- each block of an answer runs as its own first letters do: from the left or the right. */
+/** direction.ts -- each block of an answer runs in the direction of its own first letters. */
 
 import type { Root } from "hast";
 
-/** Of the outermost alone: what lies in a list or a table runs as all of it does. */
+/** Only the outermost blocks: a list or a table has one direction. */
 export function ownDirection() {
   return ({ children }: Root) => {
     for (const child of children) if (child.type === "element") child.properties.dir = "auto";

@@ -1,4 +1,4 @@
-/** languages.ts -- what code is coloured; any other is shown plain. */
+/** languages.ts -- the languages that are coloured; any other is shown plain. */
 
 import bash from "highlight.js/lib/languages/bash";
 import c from "highlight.js/lib/languages/c";

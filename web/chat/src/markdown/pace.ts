@@ -1,15 +1,15 @@
 /**
- * pace.ts -- when a text is read that grows fast, or is long at once: only so often, and so that the
- * page goes on answering.  Its last state is always shown.
+ * pace.ts -- limits how often a fast-growing or long text is parsed, so that the page stays
+ * responsive.  The last state is always shown.
  */
 
 import { useDeferredValue, useEffect, useReducer, useRef } from "react";
 
 const FRAME_MS = 20;
-const MUCH = 8_000; // characters that cannot be read within a frame or two
+const MUCH = 8_000; // characters that cannot be parsed within a frame or two
 const PATIENCE_MS = 1_000;
 
-/** The value, or what it was up to `pauseMs` ago. */
+/** The value, or its state up to `pauseMs` ago. */
 export function usePaced<T>(value: T, pauseMs: number): T {
   const shown = useRef(value);
   const shownAt = useRef(0);
@@ -31,10 +31,10 @@ export function usePaced<T>(value: T, pauseMs: number): T {
 }
 
 /**
- * The value; or, while much of it is new, what it was before: until React has read the new one in the
- * gaps that other work leaves.  Where there are no gaps it is read at once, after a while.
+ * The value or, while much of it is new, its previous state until React has rendered the new one in
+ * the gaps between other work.  Without gaps it is rendered at once, after a while.
  *
- * @param blank what stood there at first
+ * @param blank what is shown at first
  * @param fresh how many characters are new
  */
 export function useInGaps<T>(value: T, blank: T, fresh: (before: T, now: T) => number): T {

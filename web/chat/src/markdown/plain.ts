@@ -1,4 +1,4 @@
-/** plain.ts -- HTML inside Markdown is text like any other: it is shown, and does nothing. */
+/** plain.ts -- HTML inside Markdown is plain text: it is shown, and has no effect. */
 
 interface Node {
   type: string;

@@ -1,4 +1,4 @@
-/** Actions.tsx -- what can be done with a question and with an answer, and what the answer took. */
+/** Actions.tsx -- the actions on a question and on an answer, and the answer's cost. */
 
 import type { Conversation, Turn } from "@holdfast/client";
 import { gateway } from "../gateway";
@@ -23,7 +23,7 @@ interface Usage {
   completion_tokens?: number;
 }
 
-/** What a model's server has counted, when it counts. */
+/** The usage that a model's server has counted, if it counts. */
 function usageOf({ task }: Turn): string {
   const result = task?.transcript.ending?.result as { usage?: Usage } | null | undefined;
   const { total_tokens, prompt_tokens = 0, completion_tokens = 0 } = result?.usage ?? {};

@@ -1,4 +1,7 @@
-/** Announcer.tsx -- says what matters to those who listen: answers that are there, questions, ends. */
+/**
+ * Announcer.tsx -- tells users of screen readers what matters: finished answers, questions,
+ * ends.
+ */
 
 import type { Conversation, Task } from "@holdfast/client";
 import { useRef } from "react";

@@ -1,4 +1,4 @@
-/** Bar.tsx -- the top of the page: which conversation, how the connection is, what can be stopped. */
+/** Bar.tsx -- the top of the page: the conversation, the state of the connection, stop buttons. */
 
 import type { Conversation, Task } from "@holdfast/client";
 import { useRef } from "react";
@@ -71,7 +71,7 @@ export function Bar({ conversation, isNew, menu, tray, gone }: Props) {
 const trayLabel = ({ running, fresh }: { running: number; fresh: number }) =>
   `Background tasks: ${running} running, ${fresh} new`;
 
-/** What is seldom wanted of a conversation. */
+/** The rarely used actions of a conversation. */
 function More({ conversation, title, gone }: { conversation: Conversation; title: string; gone(): void }) {
   const rename = useRef<HTMLDialogElement>(null);
   const remove = useRef<HTMLDialogElement>(null);

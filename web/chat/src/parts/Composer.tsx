@@ -1,4 +1,7 @@
-/** Composer.tsx -- where one asks: a message, which agent, and whether it runs in the background; and where one stops. */
+/**
+ * Composer.tsx -- the message field: the text, the agent, background or not; and the stop
+ * button.
+ */
 
 import type { Task } from "@holdfast/client";
 import { forwardRef, useImperativeHandle, useRef, useState, type FormEvent, type KeyboardEvent } from "react";
@@ -16,36 +19,36 @@ export interface Wish {
   background: boolean;
 }
 
-/** What the rest of the page does with the field. */
+/** Lets the rest of the page use the field. */
 export interface Field {
   focus(): void;
-  /** Puts a text before what stands there. */
+  /** Inserts a text before the field's own. */
   put(text: string): void;
 }
 
 interface Props {
-  /** Under which the draft is kept. */
+  /** The draft is kept under this name. */
   name: string;
-  /** The answer that comes now. */
+  /** The current answer. */
   running: Task | undefined;
   ask(wish: Wish): void;
   stop(): void;
-  /** What was asked last. */
+  /** The last question. */
   last(): string;
 }
 
-const ENVELOPE = 512; // bytes of a request beside its message
-const NEAR = 0.8; // of the limit: from here on it is counted
+const ENVELOPE = 512; // bytes of a request besides its message
+const NEAR = 0.8; // of the limit: from here on the size is shown
 
-/** How many bytes of a message there may be, and how many these are. */
+/** How many bytes a message may have, and how many these are. */
 function roomFor(text: string): { used: number; most: number } {
   const most = (gateway.welcome?.limits?.message_bytes ?? Infinity) - ENVELOPE;
-  // No character takes more than six bytes of JSON: most messages need no counting.
+  // No character takes more than six bytes of JSON, so most messages need no counting.
   const used = text.length * 6 < most * NEAR ? 0 : new TextEncoder().encode(JSON.stringify(text)).length;
   return { used, most };
 }
 
-/** Safari says of the Enter that ends a composition that nothing is composed (WebKit bug 165004). */
+/** Safari reports no composition for the Enter that ends one (WebKit bug 165004). */
 const isComposing = ({ nativeEvent, keyCode }: KeyboardEvent) => nativeEvent.isComposing || keyCode === 229;
 
 export const Composer = forwardRef<Field, Props>(({ name, running, ask, stop, last }, handle) => {

@@ -1,4 +1,4 @@
-/** ConnectionState.tsx -- how it stands with the connection, and the way to hurry it. */
+/** ConnectionState.tsx -- the state of the connection, and a button to hurry it. */
 
 import type { Task } from "@holdfast/client";
 import { useEffect, useState } from "react";
@@ -25,7 +25,7 @@ export function ConnectionState({ tasks }: { tasks: readonly Task[] }) {
     closed: error ? closedWords(error) : "Closed",
     "catching-up": "Catching up",
   };
-  // What changes by the second is shown, and not read out.
+  // Texts that change every second are shown, but not read out.
   const details: string[] = [];
   if (backlog) details.push(`${number(backlog.told)} of ${number(backlog.of)}`);
   if (shown === "waiting") details.push(`in ${seconds} s`);

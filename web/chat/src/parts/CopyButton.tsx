@@ -1,4 +1,4 @@
-/** CopyButton.tsx -- copies a text, and says that it did. */
+/** CopyButton.tsx -- copies a text, and confirms it. */
 
 import { useEffect, useState } from "react";
 import { Icon } from "./Icon";
@@ -25,7 +25,7 @@ export function CopyButton({ label, text }: { label: string; text: () => string 
 
 async function copyText(text: string) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
-  // A page that did not come over TLS has no clipboard, but for this.
+  // A page without TLS has no clipboard except this.
   const field = document.createElement("textarea");
   field.value = text;
   document.body.append(field);

@@ -1,4 +1,4 @@
-/** Icon.tsx -- the page's signs, drawn with one pen. */
+/** Icon.tsx -- the page's icons, all in one style. */
 
 const paths = {
   plus: "M10 4v12M4 10h12",

@@ -1,4 +1,4 @@
-/** LookButton.tsx -- dark, light, or as the system is. */
+/** LookButton.tsx -- dark, light, or like the system. */
 
 import { useLayoutEffect } from "react";
 import { useKept } from "../kept";

@@ -1,4 +1,4 @@
-/** Progress.tsx -- how far a task is, as it says. */
+/** Progress.tsx -- a task's progress, as the task reports it. */
 
 import type { Task } from "@holdfast/client";
 

@@ -1,4 +1,4 @@
-/** QuestionCard.tsx -- a question of the agent, or its wish to be allowed something, and the answer. */
+/** QuestionCard.tsx -- a question of the agent, or its request for approval, and the answer. */
 
 import type { HoldfastError, Question, Task } from "@holdfast/client";
 import { useEffect, useState, type FormEvent } from "react";
@@ -12,7 +12,7 @@ interface Choice {
   name: string;
 }
 
-/** What may be chosen from; what is no choice is left out, since an agent may say anything there. */
+/** The answers to choose from; what is no choice is left out, since an agent may say anything there. */
 function choicesOf({ kind, options }: Question): Choice[] {
   if (kind === "approval" || !Array.isArray(options)) return []; // an approval's answer is true or false
   const choices = options.map((each) => {
@@ -73,8 +73,8 @@ export function QuestionCard({ question, task }: { question: Question; task: Tas
 }
 
 /**
- * What is asked, and what would be done, each said once.  What an approval names is shown as it is, never as
- * Markdown: nothing of a command may be hidden.
+ * The question, and the action to approve, each once.  An approval shows the action unchanged,
+ * never as Markdown: nothing of a command may be hidden.
  */
 function promptOf({ kind, prompt = "", tool, arguments: given }: Question) {
   if (!tool) return { prompt: kind === "approval" ? plainly(prompt) : prompt, plain: false, command: "" };
@@ -85,7 +85,7 @@ function promptOf({ kind, prompt = "", tool, arguments: given }: Question) {
   return { prompt: rest, plain: true, command: shown };
 }
 
-/** How long it still waits: a countdown in its last hour. */
+/** How long it still waits: a countdown in the last hour. */
 function Expiry({ at }: { at: number }) {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** Sending.tsx -- a question on its way: why it waits, or why it was not sent and what can be done. */
+/** Sending.tsx -- a question on its way: why it waits, or why it was not sent and what to do. */
 
 import type { Outgoing } from "@holdfast/client";
 import { gateway } from "../gateway";
@@ -6,7 +6,7 @@ import { detailOf, mayRetry, sentenceOf } from "../trouble";
 import { plural } from "../words";
 import { Icon } from "./Icon";
 
-/** Why it is not there yet. */
+/** Why it has not started yet. */
 function waitsFor({ state, error }: Outgoing): string {
   if (state === "sent") return "Sending…";
   if (error?.code === "overloaded") {

@@ -1,4 +1,4 @@
-/** Shortcuts.tsx -- what the keyboard can do, and the list of it. */
+/** Shortcuts.tsx -- the keyboard shortcuts, and the list of them. */
 
 import { useEffect, useRef } from "react";
 

@@ -1,4 +1,4 @@
-/** Side.tsx -- the conversations, those with the newest change first, with a mark where work runs. */
+/** Side.tsx -- the conversations, most recently changed first, with a mark where work runs. */
 
 import type { ConversationSummary, Outgoing } from "@holdfast/client";
 import { Fragment, useEffect } from "react";
@@ -20,7 +20,7 @@ interface Row {
   title: string;
   at: number;
   running: number;
-  /** It was asked, and has not started. */
+  /** It was sent, and has not started. */
   waits: boolean;
 }
 
@@ -42,7 +42,7 @@ function waitingRows(outbox: readonly Outgoing[], listed: readonly ConversationS
   return [...rows.values()].reverse();
 }
 
-/** In the order in which they are given: those of today, of yesterday … */
+/** Keeps the given order: those of today, of yesterday … */
 function byDay(rows: readonly Row[]): { name: string; rows: Row[] }[] {
   const groups: { name: string; rows: Row[] }[] = [];
   for (const row of rows) {

@@ -1,4 +1,4 @@
-/** SignIn.tsx -- what stands in the place of a conversation while nobody is signed in. */
+/** SignIn.tsx -- shown instead of a conversation while nobody is signed in. */
 
 import { useState, type FormEvent } from "react";
 import { gateway, keepToken, keptToken } from "../gateway";

@@ -1,4 +1,4 @@
-/** TaskMark.tsx -- a task's state as a sign. */
+/** TaskMark.tsx -- a task's state as an icon. */
 
 import type { TaskStatus } from "@holdfast/client";
 

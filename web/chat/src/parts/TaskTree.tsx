@@ -9,7 +9,7 @@ import { Work } from "./Work";
 export const childrenOf = (parent: string, all: readonly Task[]) =>
   all.filter(({ summary }) => summary.parent?.task_id === parent);
 
-/** Tasks with what they have started in turn. */
+/** Tasks, with those that they have started in turn. */
 export function TaskList({ tasks, all }: { tasks: readonly Task[]; all: readonly Task[] }) {
   if (tasks.length === 0) return null;
   return (
@@ -31,9 +31,9 @@ export const TaskTree = ({ parent, all }: { parent: string; all: readonly Task[]
 export const nameOf = ({ summary, transcript, id }: Task): string =>
   summary.description || summary.name || transcript.input || summary.agent || id;
 
-const NONE: readonly Task[] = []; // its children stand below it
+const NONE: readonly Task[] = []; // its children are listed below it
 
-/** One task in a line; opened, all of it.  What it has said is fetched when somebody looks. */
+/** One task in a line; all of it when opened.  Its output is fetched when somebody looks. */
 export function TaskRow({ task }: { task: Task }) {
   useWatched(task);
   const { transcript, status } = task;

@@ -1,4 +1,4 @@
-/** Thinking.tsx -- what the agent thought, folded. */
+/** Thinking.tsx -- the agent's thoughts, folded. */
 
 import { memo } from "react";
 import { Icon } from "./Icon";

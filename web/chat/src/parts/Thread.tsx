@@ -22,7 +22,7 @@ export function Thread({ conversation, ask, edit }: Props) {
     resize: "instant",
   });
   const { turns, tasks } = conversation;
-  // Who asks wants to see it, wherever they were reading.
+  // Users want to see their own question, wherever they were reading.
   const asked = turns.findLast(({ outgoing }) => outgoing && !outgoing.request.background)?.key;
   useEffect(() => {
     if (asked) void scrollToBottom("instant");
@@ -61,7 +61,7 @@ export function Thread({ conversation, ask, edit }: Props) {
   );
 }
 
-/** Nothing was asked here; or all of it runs in the background. */
+/** Nothing was asked here, or all of it runs in the background. */
 function Nothing({ conversation, ask }: Omit<Props, "edit">) {
   const inBackground = conversation.tasks.length > 0;
   if (!inBackground) return <Welcome ask={ask} />;
@@ -72,7 +72,7 @@ function Nothing({ conversation, ask }: Omit<Props, "edit">) {
   );
 }
 
-/** Brings older messages, and keeps the place where one reads. */
+/** Loads older messages, and keeps the reading position. */
 function Earlier({
   conversation,
   scroller,

@@ -1,4 +1,4 @@
-/** ToolCards.tsx -- the tools that an agent has called: with what, what came back, how long it took. */
+/** ToolCards.tsx -- the agent's tool calls: arguments, results, duration. */
 
 import type { Question, Task, ToolCall } from "@holdfast/client";
 import { memo } from "react";
@@ -52,7 +52,7 @@ function gistOf({ arguments: given }: ToolCall): string {
   return values.join(", ").slice(0, 120);
 }
 
-/** The user is asked whether it may run. */
+/** The user must approve it first. */
 const isAsked = (tool: ToolCall, questions: readonly Question[]) =>
   tool.output === undefined &&
   questions.some((one) => one.open && one.tool === tool.name && pretty(one.arguments) === pretty(tool.arguments));

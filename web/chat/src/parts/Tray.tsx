@@ -1,4 +1,4 @@
-/** Tray.tsx -- the background tasks of a conversation: what runs, and what has come of it. */
+/** Tray.tsx -- the background tasks of a conversation, running and ended. */
 
 import type { Conversation, Task } from "@holdfast/client";
 import { useEffect, useState } from "react";
@@ -13,7 +13,7 @@ export const inTray = (tasks: readonly Task[]): Task[] => {
   return tasks.filter(isRoot).toReversed();
 };
 
-/** What the rest of the page wants to know of a conversation's tasks. */
+/** The state of a conversation's tasks, for the rest of the page. */
 const stateOf = ({ tasks, loaded }: Conversation) =>
   `${loaded} ${tasks.map(({ id, status, cancelling }) => `${id} ${status} ${cancelling}`).join()}`;
 

@@ -1,8 +1,8 @@
 /**
- * TurnView.tsx -- one turn of the conversation: what was asked, and what came of it.
+ * TurnView.tsx -- one turn of the conversation: the question and its outcome.
  *
- * It is drawn again when its task has changed.  While a replay runs it stays as it was, and then
- * shows all of it at once.
+ * It is drawn again when its task has changed.  During a replay it stays unchanged, and then shows
+ * everything at once.
  */
 
 import type { Conversation, Task, Turn } from "@holdfast/client";
@@ -16,7 +16,7 @@ interface Props {
   turn: Turn;
   conversation: Conversation;
   tasks: readonly Task[];
-  /** Of all that stands in the turn: another number, another look. */
+  /** Covers everything in the turn: a new version is a new rendering. */
   version: string;
   /** Puts a text into the message field. */
   edit(text: string): void;
@@ -68,11 +68,11 @@ export const TurnView = memo(({ turn, conversation, tasks, edit }: Props) => {
   );
 }, isAsShown);
 
-/** As far as a message tells, for a task older than those listed. */
+/** As far as a message shows it, for a task older than those listed. */
 const statusOf = ({ text, partial }: Turn) =>
   partial ? "failed" : text === "" ? "pending" : "completed";
 
-/** What an ended task did besides its answer is fetched when the turn comes into view. */
+/** Events of an ended task besides its answer are fetched when the turn comes into view. */
 function useFollowed(element: React.RefObject<HTMLElement | null>, task: Task | null) {
   useEffect(() => {
     if (!task || !element.current) return;

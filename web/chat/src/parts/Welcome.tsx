@@ -1,4 +1,4 @@
-/** Welcome.tsx -- what stands in a conversation in which nothing was asked. */
+/** Welcome.tsx -- shown in a conversation before the first question. */
 
 import { gateway } from "../gateway";
 import { useWatched } from "../watch";

@@ -1,4 +1,7 @@
-/** WhyNot.tsx -- one quiet line that says why there is no connection, and what to do, once that is known. */
+/**
+ * WhyNot.tsx -- one quiet line that explains why there is no connection and what to do, once
+ * known.
+ */
 
 import type { Cause } from "@holdfast/client";
 import { gateway } from "../gateway";

@@ -1,4 +1,4 @@
-/** Work.tsx -- what a task says and does, in the order in which it came: text, thoughts, tools, questions, its end. */
+/** Work.tsx -- a task's output and actions in order: text, thoughts, tools, questions, its end. */
 
 import type { Part, Task } from "@holdfast/client";
 import { useMemo, useRef, useState } from "react";
@@ -14,7 +14,7 @@ import { Thinking } from "./Thinking";
 import { ToolCards } from "./ToolCards";
 
 export interface Said {
-  /** As it was stored: what is shown until the task's events are there. */
+  /** The stored text: shown until the task's events have arrived. */
   text: string;
   partial: boolean;
   task: Task | null;
@@ -22,7 +22,7 @@ export interface Said {
 
 interface Props {
   said: Said;
-  /** The tasks of the conversation: children are found among them. */
+  /** The conversation's tasks, which include the children. */
   all: readonly Task[];
 }
 
@@ -39,7 +39,7 @@ function usePartsOf({ text, task }: Said): readonly Part[] {
   return useInGaps(told && told.last > 0 ? told.parts : stored, NONE, freshIn);
 }
 
-/** Nothing on the page says that it works: neither words that come, nor a tool, nor a question. */
+/** Nothing on the page shows activity: no words, no tool, no question. */
 function isSilent(last: Step | undefined): boolean {
   if (!last) return true;
   if (last.type === "calls") return last.calls.every(({ output }) => output !== undefined);
@@ -53,7 +53,7 @@ export function Work({ said, all }: Props) {
   const [every, setEvery] = useState(false);
   const steps = stepsOf(parts, every);
   const live = Boolean(task?.live);
-  const grown = useRef(live); // here, piece by piece
+  const grown = useRef(live); // arrived here, piece by piece
   grown.current ||= live;
   const last = steps.at(-1);
   const grows = steps.findLast(({ type }) => type === "text" || type === "calls" || type === "question");
@@ -120,7 +120,7 @@ const remarks: Record<string, string> = {
   notices_paused: "Eight turns in a row began by themselves. Further ones wait for your next message.",
 };
 
-/** What the gateway's own custom events say; those of an application are for its own page. */
+/** Shows the gateway's own custom events; those of an application are for its own page. */
 function Remark({ custom }: { custom: { event_type: string } }) {
   const text = remarks[custom.event_type];
   return text ? <p className="remark">{text}</p> : null;

@@ -1,4 +1,4 @@
-/** What happened is shown in the order in which it happened. */
+/** Events are shown in the order in which they happened. */
 
 import type { Part } from "@holdfast/client";
 import { expect, test } from "vitest";

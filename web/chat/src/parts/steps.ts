@@ -1,6 +1,6 @@
 /**
- * steps.ts -- what a task has said and done as the page shows it: its parts in their order, with sentences
- * whole, calls that come right after each other in one group, and of very many calls the newest.
+ * steps.ts -- a task's parts in the page's form: in order, with whole sentences, consecutive calls
+ * in one group, and only the newest of very many calls.
  */
 
 import type { Part, Question, ToolCall } from "@holdfast/client";
@@ -16,10 +16,10 @@ export type Step =
   | { key: string; type: "question"; question: Question }
   | { key: string; type: "message"; message: Of<"message">["message"] }
   | { key: string; type: "custom"; custom: Of<"custom">["custom"] }
-  /** So many calls are not shown. */
+  /** That many calls are not shown. */
   | { key: string; type: "earlier"; count: number };
 
-/** The parts as steps; keys stay the same while a task goes on. */
+/** The parts as steps; keys stay the same while a task continues. */
 export function stepsOf(parts: readonly Part[], all: boolean): Step[] {
   const calls = parts.reduce((n, { type }) => n + Number(type === "tool"), 0);
   const hidden = all ? 0 : Math.max(0, calls - CALLS);
@@ -60,22 +60,22 @@ function put(steps: Step[], part: Part) {
   }
 }
 
-/** The first text has one key from wherever it comes: as a message, and later as events. */
+/** The first text has one key from either source: a message, and later events. */
 const keyOf = (steps: Step[], type: "text" | "thinking") => {
   const before = steps.findLast((step) => step.type === type);
   return before ? `${type} ${Number(before.key.split(" ")[1]) + 1}` : `${type} 0`;
 };
 
-/** It has come to the end of a sentence, a line or a block. */
+/** Whether it ends at the end of a sentence, a line or a block. */
 const isEnded = (text: string) => /[\n.!?:…。！？)\]}"'”’*`|>][^\S\n]*$/.test(text.slice(-40));
 
-/** What may come at any time, also between two words of a sentence. */
+/** Parts that may come at any time, even between two words of a sentence. */
 const isAside = ({ type }: Part) => type === "thinking" || type === "message" || type === "custom";
 
-/** The parts, with no sentence torn: what came in its middle stands after it. */
+/** The parts with whole sentences: a part that came in the middle of one follows it. */
 export function whole(parts: readonly Part[]): readonly Part[] {
   const all: Part[] = [];
-  let torn = -1; // where a text stands that is not at the end of a sentence, with only asides after it
+  let torn = -1; // a text in the middle of a sentence, with only asides after it
   for (const part of parts) {
     const last = all.at(-1);
     const open = all[torn];

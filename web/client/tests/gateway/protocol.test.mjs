@@ -7,12 +7,13 @@ import WebSocket from "ws"; // Node 20 has none of its own
 import { Gateway } from "../../../../tests/browser/support/gateway.mjs";
 import { Stage } from "../../../../tests/browser/support/stage.mjs";
 import { connect, MemoryStore } from "../../dist/index.js";
+import { overHttp } from "../../dist/sse.js";
 
 const agent = fileURLToPath(
   new URL("../../../../tests/browser/fixtures/puppet_agent.py", import.meta.url),
 );
 const stage = new Stage();
-const store = new MemoryStore(); // whose guest all clients here are
+const store = new MemoryStore(); // all clients here are its guest
 let gateway;
 let client;
 let count = 0;
@@ -30,9 +31,11 @@ after(async () => {
   stage.close();
 });
 
-const another = () => connect(`ws://127.0.0.1:${gateway.port}/v1/ws`, { WebSocket, store });
+/** http.test.mjs runs all of this once more, over plain HTTP. */
+const Socket = process.env.HOLDFAST_OVER_HTTP ? overHttp({ pollMs: 100 }) : WebSocket;
+const another = () => connect(`ws://127.0.0.1:${gateway.port}/v1/ws`, { WebSocket: Socket, store });
 
-/** The object, as soon as it is so. */
+/** The object, as soon as the condition holds. */
 async function until(observable, condition) {
   for await (const now of observable.changes()) if (condition(now)) return now;
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { BLANK, endingOf, tell, type Transcript } from "../../src/transcript.js";
 import { event } from "../support/script.js";
 
-/** What is told by these events, numbered from 1. */
+/** The transcript of these events, numbered from 1. */
 function told(...events: [name: string, data?: object][]): Transcript {
   return events.reduce((so, [name, data], at) => tell(so, event(at + 1, name, data) as any), BLANK);
 }
@@ -99,7 +99,7 @@ describe("parts", () => {
   const ask = { input_id: "q", kind: "approval", prompt: "Delete it?" };
   const call = (call_id: string) => ["tool_call", { call_id, name: "look", arguments: {} }] as const;
   const result = (call_id: string) => ["tool_result", { call_id, name: "look", output: "x" }] as const;
-  /** Of each its kind, with the text of those that have one. */
+  /** The kind of each, with the text of those that have one. */
   const order = (so: Transcript) =>
     so.parts.map((part) => ("text" in part ? `${part.type} ${part.text}` : part.type));
 

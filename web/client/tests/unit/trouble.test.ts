@@ -5,7 +5,7 @@ import { connect, HoldfastError, MemoryStore } from "../../src/index.js";
 import { diagnose } from "../../src/trouble.js";
 import { liveScene, nextAttempt, scene, settle, type Scene } from "../support/script.js";
 
-/** What a browser's fetch does, for each scheme: nobody there, an answer, and whether a page may read it. */
+/** The behaviour of a browser's fetch, for each scheme: nobody there, an answer, and whether a page may read it. */
 function world(answers: Record<string, "none" | "closed" | "open" | "no name" | "bad certificate">) {
   vi.stubGlobal("fetch", async (url: string, { mode }: RequestInit) => {
     const answer = answers[new URL(url).protocol] ?? "none";
