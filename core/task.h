@@ -45,7 +45,8 @@ struct question {
     struct task *task;
     char *input_id;
     bool approval;
-    char *answer; /* JSON, or the digest of a long one; NULL while it is open */
+    struct str option_ids; /* of an approval: they answer it too; a NUL after each */
+    char *answer;          /* JSON, or the digest of a long one; NULL while it is open */
     /* The asker, when it is not the agent: called instead of it, if at all. */
     void (*answered)(void *arg, struct str answer);
     void *arg;

@@ -57,6 +57,7 @@ static void question_drop(struct question *q)
     list_remove(&q->node);
     free(q->input_id);
     free(q->answer);
+    str_free(&q->option_ids);
     free(q);
 }
 
@@ -183,6 +184,7 @@ void task_ask(struct task *t, const struct agent_line *line)
         return;
     struct question *q = question_add(t, line->input_id);
     q->approval = line->approval;
+    q->option_ids = str_own(line->option_ids);
     struct buf data = {0};
     buf_put(&data, line->data.p, line->data.n - 1); /* without its closing brace */
     if (line->timeout_s >= 0) {
@@ -205,6 +207,30 @@ static void put_answer(struct buf *out, const struct request *r)
         buf_puts(out, r->answer == ANSWER_TRUE ? "true" : "false");
 }
 
+static bool has_option(const struct question *q, struct str id)
+{
+    struct str all = q->option_ids;
+    while (all.n) {
+        struct str one = {all.p, strnlen(all.p, all.n)};
+        if (str_eq(one, id))
+            return true;
+        all = (struct str){all.p + one.n + 1, all.n - one.n - 1};
+    }
+    return false;
+}
+
+/* An approval takes true and false, and the id of one of its options; a question a text. */
+static bool may_answer(const struct question *q, const struct request *r, const char **ret_why)
+{
+    if (!q->approval) {
+        *ret_why = "\"answer\" must be a string";
+        return r->answer == ANSWER_TEXT;
+    }
+    *ret_why = q->option_ids.n ? "\"answer\" must be true, false or the id of one of its options"
+                               : "\"answer\" must be true or false";
+    return r->answer != ANSWER_TEXT || has_option(q, r->answer_text);
+}
+
 static enum error judge_late(bool same, const char **ret_why)
 {
     *ret_why = "the question is no longer open, or had another answer";
@@ -217,8 +243,7 @@ enum error task_respond(struct task *t, const struct request *r, const char **re
     *ret_why = NO_SUCH_QUESTION;
     if (!q)
         return ERR_NOT_FOUND;
-    *ret_why = q->approval ? "\"answer\" must be true or false" : "\"answer\" must be a string";
-    if ((r->answer != ANSWER_TEXT) != q->approval)
+    if (!may_answer(q, r, ret_why))
         return ERR_BAD_REQUEST;
     struct buf answer = {0};
     put_answer(&answer, r);

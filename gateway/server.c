@@ -234,6 +234,13 @@ static bool open_store(struct server *s)
     return true;
 }
 
+static void on_deleted(void *arg, struct str owner, struct str conversation_id)
+{
+    struct server *s = arg;
+    processes_delete(s->terminal.processes, owner, conversation_id);
+    agents_forget(s->config, s->agents, s->n_agents, owner, conversation_id);
+}
+
 static bool open_hub(struct server *s)
 {
     struct store_start start = {0};
@@ -255,8 +262,8 @@ static bool open_hub(struct server *s)
         .random = random_bytes,
         .damaged = report_damage,
         .reported = report_task,
-        .deleted = processes_delete,
-        .arg = s->terminal.processes};
+        .deleted = on_deleted,
+        .arg = s};
     hub_init(&s->hub, &o, store_thread_port(s->store_thread), &start);
     s->drain.fire = on_drain;
     s->tick.fire = on_tick;

@@ -24,6 +24,7 @@ enum kind {
     KIND_ANY,
     KIND_PROGRESS,
     KIND_INPUT,
+    KIND_OPTIONS,
     KIND_TIMEOUT
 };
 
@@ -60,6 +61,7 @@ static const struct field input_required_fields[] = {
     {"prompt", KIND_TEXT, REQUIRED},
     {"tool", KIND_TEXT, OPTIONAL},
     {"arguments", KIND_OBJECT, OPTIONAL},
+    {"options", KIND_OPTIONS, OPTIONAL, AT(option_ids)},
     {"timeout_s", KIND_TIMEOUT, OPTIONAL, AT(timeout_s)},
 };
 static const struct field custom_fields[] = {
@@ -183,6 +185,7 @@ static const char *const expectations[] = {
     [KIND_ANY] = "anything",
     [KIND_PROGRESS] = "a number from 0 to 1",
     [KIND_INPUT] = "approval or question",
+    [KIND_OPTIONS] = "a list of at most 32 texts, or objects with an id",
     [KIND_TIMEOUT] = "a number above 0",
 };
 
@@ -214,6 +217,35 @@ static bool read_bool(struct decoding *d, const struct field *f, uint32_t node)
     if (f->offset)
         *(bool *)member_of(d, f) = type == JS_TRUE;
     return type == JS_TRUE || type == JS_FALSE;
+}
+
+/* A text is its own id; of an object it is its member. */
+static uint32_t id_of_option(const struct js_doc *doc, uint32_t option)
+{
+    uint32_t id = js_type(doc, option) == JS_STRING ? option : js_get(doc, option, "id");
+    return id && js_type(doc, id) == JS_STRING ? id : 0;
+}
+
+/* Only approvals need them: any text answers a question.  A NUL ends an id, so none has one. */
+static bool read_options(struct decoding *d, const struct field *f, uint32_t node)
+{
+    struct js_doc *doc = &d->d->doc;
+    size_t n = 0, from = d->d->arena.len;
+    if (!d->to->approval)
+        return true;
+    if (js_type(doc, node) != JS_ARRAY)
+        return false;
+    for (uint32_t i = js_first(doc, node); i < js_end(doc, node); i = js_next(doc, i)) {
+        uint32_t id_node = id_of_option(doc, i);
+        if (++n > MAX_OPTIONS || !id_node)
+            return false;
+        struct str id = line_keep(d->d, id_node);
+        if (id.n == 0 || id.n > MAX_INPUT_ID || memchr(id.p, 0, id.n))
+            return false;
+        buf_putc(&d->d->arena, 0);
+    }
+    *(struct str *)member_of(d, f) = (struct str){d->d->arena.bytes + from, d->d->arena.len - from};
+    return true;
 }
 
 static bool line_read_object(struct decoding *d, const struct field *f, uint32_t node)
@@ -252,6 +284,7 @@ static bool read_member(struct decoding *d, const struct field *f, uint32_t node
     case KIND_INPUT:
         d->to->approval = js_is(doc, node, "approval");
         return d->to->approval || js_is(doc, node, "question");
+    case KIND_OPTIONS: return read_options(d, f, node);
     case KIND_TIMEOUT: return read_timeout(d, node);
     }
     UNREACHABLE();

@@ -26,14 +26,15 @@ struct agent_line {
     enum event_type event;
     struct str
         data; /* compact JSON object, as the event's line carries it; LINE_RESULT: the result */
-    struct str text;     /* decoded value of text (token, thinking) or output (final_answer) */
-    struct str tool;     /* tool_call, tool_result: its name */
-    bool nameless;       /* tool_result: data has no name; the call with call_id has it */
-    double progress;     /* progress */
-    struct str input_id; /* input_required */
-    bool approval;       /* input_required: kind is approval */
-    int64_t timeout_s;   /* input_required; -1: no timeout */
-    struct str call_id;  /* tool_call, tool_result, and calls */
+    struct str text;       /* decoded value of text (token, thinking) or output (final_answer) */
+    struct str tool;       /* tool_call, tool_result: its name */
+    bool nameless;         /* tool_result: data has no name; the call with call_id has it */
+    double progress;       /* progress */
+    struct str input_id;   /* input_required */
+    bool approval;         /* input_required: kind is approval */
+    struct str option_ids; /* input_required: of its options, a NUL after each; n 0: none */
+    int64_t timeout_s;     /* input_required; -1: no timeout */
+    struct str call_id;    /* tool_call, tool_result, and calls */
     /* calls */
     struct str name;                      /* the tool's; LINE_SPAWN: the task's, NULL for none */
     struct str arguments;                 /* LINE_TOOL: compact JSON object */

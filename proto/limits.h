@@ -22,6 +22,7 @@
 #define MAX_TITLE 512                       /* bytes of a title that a client sets */
 #define AUTO_TITLE_CHARS 80                 /* characters of the first message that make a title */
 #define MAX_INPUT_ID 128                    /* bytes of an open question's id */
+#define MAX_OPTIONS 32                      /* of one question */
 #define MAX_QUESTIONS 1000                  /* of a task: open, and answered but kept */
 #define MAX_GENERATIONS 1000                /* of tasks that start each other */
 #define MAX_METADATA (16 * 1024)            /* bytes of compact JSON */

@@ -8,8 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "gateway/agents/exec_lines.h"
 #include "gateway/agents/run_line.h"
 #include "gateway/processes/children.h"
+#include "gateway/processes/sandbox.h"
 #include "gateway/processes/strays.h"
 #include "gateway/processes/supervisor.h"
 #include "proto/js.h"
@@ -34,7 +36,6 @@
  */
 
 #define CHUNK 65536 /* bytes of one read: a pipe's size; one a turn, so that runs take turns */
-#define STDERR_TAIL 4096
 #define RUN_MAGIC 0x65786563u
 
 enum exec_state { EXEC_RUNNING, EXEC_EXITED, EXEC_KILLED, EXEC_GONE, EXEC_ENDED };
@@ -56,12 +57,11 @@ struct run {
     struct watched in, out, err, control, pidfd;
     int n_handles; /* open or closing */
 
-    struct buf lines; /* read, not handed over */
-    size_t lines_at;  /* the first byte that was not handed over */
-    size_t scanned;   /* no newline in [lines_at, scanned) */
-    struct buf queue; /* for stdin */
-    size_t queue_at;  /* the first byte that was not written */
+    struct exec_lines lines; /* read, not handed over */
+    struct buf queue;        /* for stdin */
+    size_t queue_at;         /* the first byte that was not written */
     size_t queue_max;
+    enum exec_feed feed;
     struct buf message;   /* not known to be written whole; "" for none */
     size_t message_after; /* bytes of the queue up to its end */
 
@@ -71,9 +71,8 @@ struct run {
     bool freed;
     bool reported;
     struct supervisor_report report;
-    const char *fault; /* why the adapter ended it; NULL: it did not */
-    size_t tail_len;
-    char tail[STDERR_TAIL];
+    const char *fault;     /* why the adapter ended it; NULL: it did not */
+    struct exec_tail tail; /* of stderr */
 };
 
 static char chunk[CHUNK]; /* one loop, one thread */
@@ -93,7 +92,7 @@ static struct run *exec_run_of(const void *data)
 
 static void run_drop(struct run *r)
 {
-    buf_done(&r->lines);
+    exec_lines_done(&r->lines);
     buf_done(&r->queue);
     buf_done(&r->message);
     r->magic = 0;
@@ -199,6 +198,8 @@ static bool stdin_flush(struct run *r)
         buf_done(&r->queue);
         r->queue_at = 0;
         watched_stop(&r->in);
+        if (r->feed >= EXEC_FEED_INPUT) /* that was all */
+            watched_close(&r->in);
     }
     return true;
 }
@@ -252,59 +253,37 @@ static void run_kill(struct run *r)
     uv_timer_start(&r->timer, exec_on_timer, EXEC_KILL_MS, 0);
 }
 
-static void lines_consume(struct run *r)
-{
-    buf_consume(&r->lines, r->lines_at);
-    r->scanned -= r->lines_at;
-    r->lines_at = 0;
-    if (r->lines.len == 0 && r->lines.cap > 2 * (size_t)CHUNK)
-        buf_done(&r->lines);
-}
-
 static void fail_long_line(struct run *r)
 {
-    r->fault = "a line of the agent exceeds 4 MiB, and its event 1 MiB";
+    r->fault = r->lines.max == MAX_AGENT_LINE
+                   ? "a line of the agent exceeds 4 MiB, and its event 1 MiB"
+                   : "a line of the agent exceeds the longest that is read";
     watched_close(&r->out);
-    buf_done(&r->lines);
-    r->lines_at = r->scanned = 0;
+    exec_lines_done(&r->lines);
 }
 
 /* Text after the last newline is a line when nothing can follow it.  If the agent died while it
  * wrote, the text is none: how it died says more. */
-static bool lines_rest_is_one(struct run *r)
+static bool lines_take_rest(struct run *r, struct str *ret)
 {
     struct js_doc doc = {0};
-
-    if (r->state != EXEC_GONE || r->out.fd >= 0 || r->lines_at == r->lines.len)
+    if (r->state != EXEC_GONE || r->out.fd >= 0)
         return false;
-    if (r->reported && r->report.status == 0)
-        return true;
-    bool whole = js_parse(&doc, r->lines.bytes + r->lines_at, r->lines.len - r->lines_at, JS_AGENT);
+    *ret = exec_lines_rest(&r->lines);
+    if (ret->n == 0 || (r->reported && r->report.status == 0))
+        return ret->n > 0;
+    bool whole = js_parse(&doc, ret->p, ret->n, JS_AGENT);
     js_done(&doc);
-    if (!whole)
-        r->lines_at = r->lines.len;
     return whole;
 }
 
 /* The next line; false when there is none, or when it is too long and the run has failed. */
 static bool lines_take(struct run *r, struct str *ret)
 {
-    size_t left = r->lines.len - r->scanned;
-    const char *newline = left ? memchr(r->lines.bytes + r->scanned, '\n', left) : NULL;
-    size_t end = newline ? (size_t)(newline - r->lines.bytes) : r->lines.len;
-
-    r->scanned = end;
-    if (end - r->lines_at > MAX_AGENT_LINE) {
+    enum exec_next next = exec_lines_next(&r->lines, ret);
+    if (next == EXEC_NEXT_TOO_LONG)
         fail_long_line(r);
-        return false;
-    }
-    if (!newline && !lines_rest_is_one(r))
-        return false;
-    *ret = (struct str){r->lines.bytes + r->lines_at, end - r->lines_at};
-    if (ret->n && ret->p[ret->n - 1] == '\r')
-        ret->n--;
-    r->lines_at = r->scanned = newline ? end + 1 : end;
-    return true;
+    return next == EXEC_NEXT_ONE || (next == EXEC_NEXT_NONE && lines_take_rest(r, ret));
 }
 
 static void lines_hand_over(struct run *r)
@@ -319,7 +298,7 @@ static void lines_hand_over(struct run *r)
         if (r->events.on_line(r->task, line))
             r->paused = false;
     }
-    lines_consume(r);
+    exec_lines_consume(&r->lines, 2 * (size_t)CHUNK);
     r->handing = false;
 }
 
@@ -328,7 +307,7 @@ static bool stdout_read(struct run *r)
 {
     ssize_t n = read_chunk(&r->out);
     if (n > 0)
-        buf_put(&r->lines, chunk, (size_t)n);
+        buf_put(&r->lines.held, chunk, (size_t)n);
     lines_hand_over(r);
     return n > 0;
 }
@@ -346,11 +325,7 @@ static bool stderr_read(struct run *r)
     ssize_t n = read_chunk(&r->err);
     if (n <= 0)
         return false;
-    size_t fresh = (size_t)n < STDERR_TAIL ? (size_t)n : STDERR_TAIL;
-    size_t kept = r->tail_len < STDERR_TAIL - fresh ? r->tail_len : STDERR_TAIL - fresh;
-    memmove(r->tail, r->tail + r->tail_len - kept, kept);
-    memcpy(r->tail + kept, chunk + (size_t)n - fresh, fresh);
-    r->tail_len = kept + fresh;
+    exec_tail_put(&r->tail, chunk, (size_t)n);
     return true;
 }
 
@@ -388,8 +363,7 @@ static void stderr_drain(struct run *r)
 
 static enum run_end describe_end(const struct run *r, struct buf *out)
 {
-    size_t n = r->tail_len;
-
+    struct str said = exec_tail_str(&r->tail);
     if (r->fault) {
         buf_puts(out, r->fault);
         return RUN_FAILED;
@@ -399,19 +373,14 @@ static enum run_end describe_end(const struct run *r, struct buf *out)
                                       : "does not die of SIGKILL");
     else if (supervisor_put_end(&r->report, r->program, out))
         return RUN_DONE;
-    while (n && strchr(" \t\r\n", r->tail[n - 1]))
-        n--;
-    if (n) {
-        buf_puts(out, ": ");
-        buf_put(out, r->tail, n);
-    }
+    buf_puts(out, said.n ? ": " : "");
+    buf_putstr(out, said);
     return RUN_FAILED;
 }
 
 static void run_end(struct run *r)
 {
     struct buf text = {0};
-
     stderr_drain(r);
     r->state = EXEC_ENDED;
     watched_close(&r->in);
@@ -495,7 +464,8 @@ static void exec_cancel(struct run *run)
     if (r->cancelled || r->state != EXEC_RUNNING)
         return;
     r->cancelled = true;
-    stdin_put(r, STR("{\"type\":\"cancel\"}"), SIZE_MAX);
+    if (r->feed == EXEC_FEED_RUN)
+        stdin_put(r, STR("{\"type\":\"cancel\"}"), SIZE_MAX);
     supervisor_send(r->control.fd, SUPERVISOR_TERM);
     supervisor_wake(r->pidfd.fd);
 }
@@ -545,24 +515,58 @@ static void exec_free(struct run *run)
         run_drop(r);
 }
 
-static struct run *exec_start(void *settings, const struct run_spec *spec,
-                              const struct run_events *events, void *task, char *ret_error)
+/* In the folder that is the conversation's own, when the settings want it. */
+static bool exec_spawn(const struct exec_settings *s, const struct run_spec *spec,
+                       struct supervisor *ret, char *ret_error)
 {
-    const struct exec_settings *s = settings;
-    struct supervisor sup;
+    char *work = NULL;
+    if (s->work) {
+        work = sandbox_make_work(s->work, spec->owner, spec->conversation_id, ret_error);
+        if (!work)
+            return false;
+    }
+    struct supervisor_spec program = {s->command, s->env, work ? work : s->cwd, s->self};
+    bool spawned = supervisor_spawn(&program, ret, ret_error);
+    free(work);
+    return spawned;
+}
 
-    if (!supervisor_spawn(&(struct supervisor_spec){s->command, s->env, s->cwd, s->self}, &sup,
-                          ret_error))
-        return NULL;
+static void exec_feed(struct run *r, const struct run_spec *spec)
+{
+    if (r->feed == EXEC_FEED_RUN)
+        run_line_put(&r->queue, spec);
+    if (r->feed == EXEC_FEED_INPUT)
+        buf_putstr(&r->queue, spec->input);
+    r->queue_max += r->queue.len;
+    stdin_flush(r);
+}
 
+static struct run *exec_new(const struct exec_settings *s, const struct run_events *events,
+                            void *task)
+{
     struct run *r = xcalloc(sizeof *r);
     r->magic = RUN_MAGIC;
     r->program = s->command[0];
     r->events = *events;
     r->task = task;
+    r->feed = s->feed;
+    r->queue_max = s->max_queue ? s->max_queue : EXEC_QUEUE;
+    r->lines.bytes = s->bytes;
+    r->lines.max = s->max_line ? s->max_line : MAX_AGENT_LINE;
     uv_timer_init(s->loop, &r->timer);
     r->timer.data = r;
     r->n_handles = 1;
+    return r;
+}
+
+static struct run *exec_start(void *settings, const struct run_spec *spec,
+                              const struct run_events *events, void *task, char *ret_error)
+{
+    const struct exec_settings *s = settings;
+    struct supervisor sup;
+    if (!exec_spawn(s, spec, &sup, ret_error))
+        return NULL;
+    struct run *r = exec_new(s, events, task);
     bool watches = watched_open(r, &r->pidfd, sup.pidfd);
     watches &= watched_open(r, &r->control, sup.control);
     watches &= watched_open(r, &r->in, sup.stdio[0]);
@@ -573,17 +577,14 @@ static struct run *exec_start(void *settings, const struct run_spec *spec,
         snprintf(ret_error, SUPERVISOR_ERROR, "cannot start \"%s\": too many watches", r->program);
         bool reaped_later = r->pidfd.fd >= 0;
         exec_free(r);
-        if (!reaped_later)
-            children_reap(P_PID, (id_t)sup.pid, 0,
-                          &(siginfo_t){0}); /* returns at once: its control has ended */
+        if (!reaped_later) /* at once: its control has ended */
+            children_reap(P_PID, (id_t)sup.pid, 0, &(siginfo_t){0});
         return NULL;
     }
     watched_start(&r->control, UV_READABLE, on_control_ready);
     watched_start(&r->out, UV_READABLE, on_stdout_ready);
     watched_start(&r->err, UV_READABLE, on_stderr_ready);
-    run_line_put(&r->queue, spec);
-    r->queue_max = r->queue.len + EXEC_QUEUE;
-    stdin_flush(r);
+    exec_feed(r, spec);
     return r;
 }
 

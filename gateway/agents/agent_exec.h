@@ -1,13 +1,15 @@
 /* agent_exec -- agents that are programs: JSON lines on stdin and stdout (PROTOCOL.md section 8).
  *
  * Shape:    agent_exec_ops is the adapter for core/agent.h; its settings are exec_settings.
+ *           agent_form.h and agent_acp.h stand between it and core, for programs that speak
+ *           otherwise: feed, bytes and max_line are theirs.
  *           Each run is one supervisor (gateway/processes/supervisor.h) with the program below it.
  * Thread:   loop.  SIGPIPE must be ignored by the process.
  * Owns:     the run, until its last handle has closed: some turns of the loop after free. settings
  *           stay the caller's and must outlive the runs.
  * Errors:   start: a program that is missing or may not be executed.  Everything later ends the run
  *           as RUN_FAILED with a sentence, followed by the last 4 KiB of stderr, unchanged.
- * Limits:   a line of MAX_AGENT_LINE bytes; EXEC_QUEUE bytes that wait for the program to read
+ * Limits:   a line of max_line bytes; EXEC_QUEUE bytes that wait for the program to read
  *           them, in addition to the run line (deliver returns false beyond it).  A message does
  *           not wait: deliver accepts it when the pipe has it, and must get the same one until
  *           then.
@@ -28,12 +30,25 @@
 #define EXEC_DRAIN_MS 1000       /* output of grandchildren after the end of their parent */
 #define EXEC_KILL_MS 2000
 
+/* What stdin begins with. */
+enum exec_feed {
+    EXEC_FEED_RUN,   /* the run line; other lines may follow */
+    EXEC_FEED_OPEN,  /* nothing: lines are delivered */
+    EXEC_FEED_INPUT, /* the input of the task as it is, and then its end */
+    EXEC_FEED_END    /* its end */
+};
+
 struct exec_settings {
     uv_loop_t *loop;
     char **command;   /* argv, NULL-terminated */
     char **env;       /* "KEY=value", NULL-terminated, besides PATH, HOME and LANG; NULL for none */
     const char *cwd;  /* NULL: the gateway's */
+    const char *work; /* not NULL: cwd is the conversation's own folder below it (sandbox.h) */
     const char *self; /* the holdfast binary, run as supervisor; NULL: /proc/self/exe */
+    enum exec_feed feed;
+    bool bytes;       /* on_line is given what comes as it comes, not lines */
+    size_t max_line;  /* 0: MAX_AGENT_LINE */
+    size_t max_queue; /* bytes that wait to be read, beside the run line; 0: EXEC_QUEUE */
 };
 
 extern const struct agent_ops agent_exec_ops;

@@ -29,10 +29,12 @@ static bool is_there(const char *file, const char *folder)
 static void check_agent(const struct config_agent *agent, size_t at, void (*say)(const char *line))
 {
     char why[SUPERVISOR_ERROR], line[SUPERVISOR_ERROR + 4096 + 128], here[4096];
+    bool in_workspace = agent->cwd && strcmp(agent->cwd, CWD_WORKSPACE) == 0;
+    const char *cwd = in_workspace ? NULL : agent->cwd; /* there is a workspace only in a task */
     const struct supervisor_spec spec = {
-        .command = agent->command.list, .env = agent->env.list, .cwd = agent->cwd};
-    const char *script = script_of(agent);
-    const char *folder = agent->cwd ? agent->cwd : getcwd(here, sizeof here);
+        .command = agent->command.list, .env = agent->env.list, .cwd = cwd};
+    const char *script = in_workspace ? NULL : script_of(agent);
+    const char *folder = cwd ? cwd : getcwd(here, sizeof here);
     if (!supervisor_check(&spec, why))
         snprintf(line, sizeof line, "agents[%zu].command: %s", at, why);
     else if (script && folder && !is_there(script, folder))
@@ -48,6 +50,7 @@ static void check_agent(const struct config_agent *agent, size_t at, void (*say)
 void agent_programs_check(const struct config *config, void (*say)(const char *line))
 {
     for (size_t i = 0; i < config->n_agents; i++)
-        if (config->agents[i].kind == AGENT_EXEC && config->agents[i].command.n)
+        if ((config->agents[i].kind == AGENT_EXEC || config->agents[i].kind == AGENT_ACP) &&
+            config->agents[i].command.n)
             check_agent(&config->agents[i], i, say);
 }

@@ -3,10 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "gateway/agents/agent_exec.h"
+#include "gateway/agents/agent_acp.h"
+#include "gateway/agents/agent_form.h"
 #include "gateway/agents/agent_http.h"
 #include "gateway/agents/agent_react.h"
 #include "gateway/agents/agent_source.h"
+#include "gateway/agents/program_session.h"
 #include "gateway/fetch/upstream.h"
 #include "gateway/models/model_builtin.h"
 #include "gateway/models/model_openai.h"
@@ -24,7 +26,8 @@ struct served {
 
 /* Keeps alive what an agent's settings point to. */
 struct holder {
-    struct exec_settings exec;
+    struct form_settings form; /* its exec is that of an exec agent of any form */
+    struct acp_settings acp;
     struct react_settings react;
     struct source_settings source;
     struct http_settings http;
@@ -77,14 +80,52 @@ static bool find_tools(const struct builder *b, const struct config_agent *from,
     return true;
 }
 
-static void build_exec(const struct config_agent *from, uv_loop_t *loop, struct agent *to,
+/* The process of an agent that is a program. */
+static struct exec_settings program_settings(const struct builder *b,
+                                             const struct config_agent *from)
+{
+    bool in_workspace = from->cwd && str_eq(str_of(from->cwd), STR(CWD_WORKSPACE));
+    return (struct exec_settings){.loop = b->loop,
+                                  .command = from->command.list,
+                                  .env = from->env.list,
+                                  .cwd = in_workspace ? NULL : from->cwd,
+                                  .work = in_workspace ? b->config->terminal.workdir : NULL};
+}
+
+static void build_exec(const struct builder *b, const struct config_agent *from, struct agent *to,
                        struct holder *h)
 {
-    h->exec = (struct exec_settings){
-        .loop = loop, .command = from->command.list, .env = from->env.list, .cwd = from->cwd};
-    to->ops = &agent_exec_ops;
-    to->settings = &h->exec;
+    h->form = (struct form_settings){.exec = program_settings(b, from),
+                                     .form = (enum agent_form)from->form,
+                                     .by_argument = from->input == INPUT_ARGUMENT,
+                                     .agent = from->name,
+                                     .data = b->config->data};
     to->is_process = true;
+    if (h->form.form == AGENT_FORM_HOLDFAST) {
+        to->ops = &agent_exec_ops;
+        to->settings = &h->form.exec;
+        return;
+    }
+    to->ops = &agent_form_ops;
+    to->settings = &h->form;
+    to->has_inbox = false;
+}
+
+static void build_acp(const struct builder *b, const struct config_agent *from, struct agent *to,
+                      struct holder *h)
+{
+    h->acp = (struct acp_settings){.exec = program_settings(b, from),
+                                   .agent = from->name,
+                                   .data = b->config->data,
+                                   .auth_method = from->auth_method,
+                                   .keep_ms = (msec_t)from->keep_s * 1000,
+                                   .grace_ms = (msec_t)from->grace_s * 1000,
+                                   .keep = from->keep};
+    agent_acp_init(&h->acp);
+    to->ops = &agent_acp_ops;
+    to->settings = &h->acp;
+    to->is_process = true;
+    to->has_inbox = false;
 }
 
 static void build_builtin(uv_loop_t *loop, struct holder *h)
@@ -208,9 +249,10 @@ static bool build(const struct builder *b, const struct config_agent *from, stru
     if (!find_tools(b, from, to, h, ret_error, n))
         return false;
     switch ((enum agent_kind)from->kind) {
-    case AGENT_EXEC: build_exec(from, b->loop, to, h); return true;
+    case AGENT_EXEC: build_exec(b, from, to, h); return true;
     case AGENT_SOURCE: build_source(b->loop, to, h); return true;
     case AGENT_HTTP: return build_http(b, from, to, h, ret_error, n);
+    case AGENT_ACP: build_acp(b, from, to, h); return true;
     case AGENT_REACT: break;
     }
     const struct config_model *model = config_find_model(b->config, from->model);
@@ -241,6 +283,7 @@ bool agents_build(const struct config *config, const struct agents_rim *rim, str
         snprintf(ret_error, error_bytes, "%s", why);
         return false;
     }
+    program_sessions_prune(config->data, config->retention.task_days);
     *ret = xcalloc(config->n_agents * sizeof(struct agent));
     for (*ret_n = 0; *ret_n < config->n_agents; ++*ret_n) {
         if (!build(&b, &config->agents[*ret_n], &(*ret)[*ret_n], ret_error, error_bytes)) {
@@ -251,10 +294,23 @@ bool agents_build(const struct config *config, const struct agents_rim *rim, str
     return true;
 }
 
+void agents_forget(const struct config *config, struct agent *agents, size_t n, struct str owner,
+                   struct str conversation_id)
+{
+    for (size_t i = 0; i < n; i++) {
+        program_session_forget(
+            &(struct program_session){config->data, agents[i].name, owner, conversation_id});
+        if (agents[i].ops == &agent_acp_ops)
+            agent_acp_forget(agents[i].settings, owner, conversation_id);
+    }
+}
+
 void agents_free(struct agent *agents, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         struct holder *h = agents[i].holder;
+        if (agents[i].ops == &agent_acp_ops)
+            agent_acp_close(&h->acp);
         upstream_done(&h->upstream);
         free_models(h->models);
         free(h->tools);

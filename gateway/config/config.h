@@ -20,6 +20,7 @@
 #include "gateway/base/log.h"
 #include "gateway/base/net.h"
 #include "gateway/base/origin.h"
+#include "proto/forms/form.h"
 
 struct config_texts {
     char **list; /* followed by a NULL; NULL when n is 0 */
@@ -65,7 +66,12 @@ struct config_model {
 };
 
 /* AGENT_SOURCE produces as many tokens as requested: for benchmarks and tests. */
-enum agent_kind { AGENT_REACT, AGENT_EXEC, AGENT_HTTP, AGENT_SOURCE };
+enum agent_kind { AGENT_REACT, AGENT_EXEC, AGENT_HTTP, AGENT_SOURCE, AGENT_ACP };
+
+/* How a program of the form text gets its input. */
+enum agent_input { INPUT_STDIN, INPUT_ARGUMENT };
+
+#define CWD_WORKSPACE "workspace" /* as cwd: the conversation's own folder */
 
 struct config_agent {
     char *name;
@@ -75,10 +81,14 @@ struct config_agent {
     char *system;      /* react: the system message */
     struct config_texts examples;
     struct config_texts tools;
-    struct config_texts command;        /* exec: argv; command.list is what exec_settings expects */
-    struct config_texts env;            /* exec: "KEY=value" */
-    char *cwd;                          /* exec */
-    char *url;                          /* http */
+    struct config_texts command; /* exec, acp: argv; command.list is what exec_settings expects */
+    struct config_texts env;     /* exec, acp: "KEY=value" */
+    char *cwd;                   /* exec, acp: may be CWD_WORKSPACE */
+    uint32_t form;               /* exec: enum agent_form */
+    uint32_t input;              /* form text: enum agent_input */
+    char *auth_method;           /* acp: NULL for none */
+    uint32_t keep_s, keep;       /* acp: processes that wait for a next turn */
+    char *url;                   /* http */
     struct config_upstream upstream;    /* http */
     uint32_t max_turns;                 /* react */
     bool is_default;                    /* true for exactly one agent */
@@ -223,6 +233,8 @@ void config_print(const struct config *c, struct buf *out);
 /* All keys with type, range, default and description, one a line. */
 void config_print_keys(struct buf *out);
 
+/* A coding agent: it works in the folder that it is started in, and runs commands. */
+bool config_is_coder(const struct config_agent *agent);
 /* NULL for "builtin" (also when models has an entry of kind builtin and that name). */
 const struct config_model *config_find_model(const struct config *c, const char *name);
 

@@ -343,6 +343,26 @@ static void check_tools(const struct config_agent *agent, size_t at, struct faul
     buf_done(&names);
 }
 
+bool config_is_coder(const struct config_agent *agent)
+{
+    return agent->kind == AGENT_ACP ||
+           (agent->kind == AGENT_EXEC &&
+            (agent->form == AGENT_FORM_CLAUDE || agent->form == AGENT_FORM_CODEX));
+}
+
+static void check_program(struct config_agent *agent, size_t at, struct faults *f)
+{
+    if (agent->command.n == 0 || !*agent->command.list[0])
+        fault(f, path_of("agents[%zu].command", at).text, "is missing: a program to run");
+    if (agent->tools.n && (agent->kind == AGENT_ACP || agent->form != AGENT_FORM_HOLDFAST))
+        fault(f, path_of("agents[%zu].tools", at).text,
+              "are for programs of the form holdfast only: others have tools of their own");
+    if (agent->input != INPUT_STDIN && agent->form != AGENT_FORM_TEXT)
+        fault(f, path_of("agents[%zu].input", at).text, "is for the form text only");
+    if (!agent->cwd && config_is_coder(agent))
+        set_text(&agent->cwd, CWD_WORKSPACE);
+}
+
 /* A key without effect for this kind of agent was meant to have one. */
 static void check_kind_keys(const struct config_agent *agent, size_t at, struct faults *f)
 {
@@ -353,9 +373,12 @@ static void check_kind_keys(const struct config_agent *agent, size_t at, struct 
     } rows[] = {
         {"model", AGENT_REACT, agent->model},
         {"system", AGENT_REACT, agent->system},
-        {"command", AGENT_EXEC, agent->command.list},
-        {"env", AGENT_EXEC, agent->env.list},
-        {"cwd", AGENT_EXEC, agent->cwd},
+        {"command", AGENT_EXEC, agent->command.list && agent->kind != AGENT_ACP},
+        {"env", AGENT_EXEC, agent->env.list && agent->kind != AGENT_ACP},
+        {"cwd", AGENT_EXEC, agent->cwd && agent->kind != AGENT_ACP},
+        {"form", AGENT_EXEC, agent->form != AGENT_FORM_HOLDFAST},
+        {"input", AGENT_EXEC, agent->input != INPUT_STDIN},
+        {"auth_method", AGENT_ACP, agent->auth_method},
         {"url", AGENT_HTTP, agent->url},
         {"api_key_env", AGENT_HTTP, agent->upstream.api_key_env},
         {"api_key_file", AGENT_HTTP, agent->upstream.api_key_file},
@@ -385,9 +408,7 @@ static void check_agent_kind(const struct config *c, size_t at, struct faults *f
                   "must name an entry of models, or be \"builtin\"");
         return;
     case AGENT_EXEC:
-        if (agent->command.n == 0 || !*agent->command.list[0])
-            fault(f, path_of("agents[%zu].command", at).text, "is missing: a program to run");
-        return;
+    case AGENT_ACP: check_program(agent, at, f); return;
     case AGENT_HTTP:
         check_url(agent->url, path_of("agents[%zu].url", at).text, f);
         check_upstream(&agent->upstream, path_of("agents[%zu].api_key_file", at).text, f);

@@ -13,7 +13,9 @@
 
 static const char *const alg_names[] = {"HS256", "RS256", "ES256", "EdDSA", NULL};
 static const char *const model_kinds[] = {"openai", "builtin", NULL};
-static const char *const agent_kinds[] = {"react", "exec", "http", "source", NULL};
+static const char *const agent_kinds[] = {"react", "exec", "http", "source", "acp", NULL};
+static const char *const agent_forms[] = {"holdfast", "text", "claude", "codex", NULL};
+static const char *const agent_inputs[] = {"stdin", "argument", NULL};
 static const char *const store_kinds[] = {"sqlite", "memory", NULL};
 static const char *const durabilities[] = {"process", "power", NULL};
 static const char *const sandbox_kinds[] = {"bubblewrap", "none", NULL};
@@ -117,10 +119,21 @@ static const struct key agent_keys[] = {
     {"max_turns", "react: limit of model turns for one message of the user",
      INT(config_agent, max_turns, 1, 1000, REACT_MAX_TURNS)},
     {"tools", "tools that it may call", TEXTS(config_agent, tools, 64)},
-    {"command", "exec: program and arguments", TEXTS(config_agent, command, 1024)},
-    {"env", "exec: environment besides PATH, HOME and LANG", ENV(config_agent, env, 1024)},
-    {"cwd", "exec: working directory; relative paths in command start here",
-     TEXT(config_agent, cwd, MAX_PATH_TEXT), .computed = "the gateway's own"},
+    {"command", "exec, acp: program and arguments", TEXTS(config_agent, command, 1024)},
+    {"env", "exec, acp: environment besides PATH, HOME and LANG", ENV(config_agent, env, 1024)},
+    {"cwd",
+     "exec, acp: working directory; relative paths in command start here; workspace: the "
+     "conversation's own folder in terminal.workdir",
+     TEXT(config_agent, cwd, MAX_PATH_TEXT),
+     .computed = "workspace for acp and the forms claude and codex, else the gateway's own"},
+    {"form", "exec: what the program prints", CHOICE(config_agent, form, agent_forms, 0)},
+    {"input", "form text: how the program gets the message",
+     CHOICE(config_agent, input, agent_inputs, INPUT_STDIN)},
+    {"auth_method", "acp: id of the authentication method, for agents that ask",
+     TEXT(config_agent, auth_method, 256)},
+    {"keep_s", "acp: how long a process waits for the next turn; 0: not at all",
+     INT(config_agent, keep_s, 0, MAX_SECONDS, 300)},
+    {"keep", "acp: limit of waiting processes", INT(config_agent, keep, 0, 10000, 8)},
     {"url", "http: URL that runs are posted to", URL(config_agent, url)},
     UPSTREAM_KEYS(config_agent, "http"),
     {"default", "the agent for chats that name none", BOOL(config_agent, is_default),

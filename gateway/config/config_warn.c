@@ -59,11 +59,24 @@ static void warn_rebinding(const struct config *c, struct faults *f)
               "guest for anyone who opens it");
 }
 
+/* Coding agents run commands, with all rights of the gateway. */
+static void warn_coders(const struct config *c, struct faults *f)
+{
+    char at[64];
+    for (size_t i = 0; c->serves_guests && !c->is_loopback && i < c->n_agents; i++) {
+        if (!config_is_coder(&c->agents[i]))
+            continue;
+        snprintf(at, sizeof at, "agents[%zu]", i);
+        fault(f, at, "runs commands without a sandbox, for guests that come from beyond loopback");
+    }
+}
+
 int config_warn(const struct config *c, struct buf *ret_warnings)
 {
     struct faults f = {.out = ret_warnings};
 
     warn_rebinding(c, &f);
+    warn_coders(c, &f);
     warn_shells(&c->terminal.approved, "terminal.approved", &f);
     warn_shells(&c->terminal.approved_input, "terminal.approved_input", &f);
     return f.n;

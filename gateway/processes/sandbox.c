@@ -172,30 +172,32 @@ static void add_bubblewrap(const struct sandbox *s, const char *work, struct kee
 
 /* --- folders ---------------------------------------------------------------------------------- */
 
-/* BASE/ and the first half of SHA-256 of the owner, a NUL and the conversation. */
-static char *make_work(const struct sandbox *s, struct str owner, struct str conversation_id,
-                       char ret_error[SANDBOX_ERROR])
+void sandbox_name(struct str owner, struct str conversation_id, char ret[SANDBOX_NAME])
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned n = 0;
-    struct buf text = {0}, path = {0};
+    struct buf text = {0};
     buf_putstr(&text, owner);
     buf_putc(&text, 0);
     buf_putstr(&text, conversation_id);
     ASSERT(EVP_Digest(text.bytes, text.len, digest, &n, EVP_sha256(), NULL) == 1);
     buf_done(&text);
-    buf_putf(&path, "%s/", s->work);
     for (unsigned i = 0; i < n / 2; i++)
-        buf_putf(&path, "%02x", digest[i]);
-    char *made = buf_take(&path);
-    char whole[PATH_MAX];
-    if (folders_make(made) && realpath(made, whole)) { /* the keeper's own may differ */
-        free(made);
-        return xstrdup(str_of(whole));
-    }
-    snprintf(ret_error, SANDBOX_ERROR, "cannot create the work folder: %s", strerror(errno));
-    free(made);
-    return NULL;
+        snprintf(&ret[2 * (size_t)i], 3, "%02x", digest[i]);
+}
+
+char *sandbox_make_work(const char *base, struct str owner, struct str conversation_id,
+                        char ret_error[SANDBOX_ERROR])
+{
+    char name[SANDBOX_NAME], whole[PATH_MAX];
+    struct buf path = {0};
+    sandbox_name(owner, conversation_id, name);
+    buf_putf(&path, "%s/%s", base, name);
+    bool made = folders_make(path.bytes) && realpath(path.bytes, whole);
+    if (!made)
+        snprintf(ret_error, SANDBOX_ERROR, "cannot create the work folder: %s", strerror(errno));
+    buf_done(&path);
+    return made ? xstrdup(str_of(whole)) : NULL; /* the keeper's own may differ */
 }
 
 /* Absolute paths unchanged, others below base. */
@@ -276,7 +278,8 @@ bool sandbox_plan(const struct sandbox *s, const char *workdir, struct keep_spec
                   char ***ret_env, char ret_error[SANDBOX_ERROR])
 {
     struct stat st;
-    char *work = make_work(s, str_of(spec->owner), str_of(spec->conversation_id), ret_error);
+    char *work =
+        sandbox_make_work(s->work, str_of(spec->owner), str_of(spec->conversation_id), ret_error);
     if (!work)
         return false;
     if (s->kind == SANDBOX_BUBBLEWRAP) {

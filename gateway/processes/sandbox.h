@@ -47,4 +47,13 @@ bool sandbox_plan(const struct sandbox *s, const char *workdir, struct keep_spec
                   char ***ret_env, char ret_error[SANDBOX_ERROR]);
 void sandbox_env_done(char **env);
 
+#define SANDBOX_NAME 33 /* bytes: 32 hexadecimal digits and a NUL */
+
+/* The first half of SHA-256 of both, a NUL between them: a name that nobody's id can reach. */
+void sandbox_name(struct str owner, struct str conversation_id, char ret[SANDBOX_NAME]);
+/* The work folder of that conversation below base, made when it is missing: an absolute path, to
+ * be freed.  NULL and a sentence when it cannot be made. */
+char *sandbox_make_work(const char *base, struct str owner, struct str conversation_id,
+                        char ret_error[SANDBOX_ERROR]);
+
 #endif

@@ -107,6 +107,20 @@ static void test_config_agents_must_fit_their_kind(void **state)
         {json("{'name':'a','kind':'exec','command':['']}"),
          "agents[0].command: is missing: a program to run\n"},
         {json("{'name':'a','kind':'http'}"), "agents[0].url: is missing\n"},
+        {json("{'name':'a','kind':'acp'}"), "agents[0].command: is missing: a program to run\n"},
+        {json("{'name':'a','kind':'acp','command':['x'],'form':'text'}"),
+         "agents[0].form: is for agents of kind exec only\n"},
+        {json("{'name':'a','kind':'acp','command':['x'],'tools':['clock']}"),
+         "agents[0].tools: are for programs of the form holdfast only: others have tools of their "
+         "own\n"},
+        {json("{'name':'a','kind':'exec','form':'claude','command':['x'],'tools':['clock']}"),
+         "agents[0].tools: are for programs of the form holdfast only: others have tools of their "
+         "own\n"},
+        {json("{'name':'a','kind':'exec','form':'codex','command':['x'],"
+              "'input':'argument'}"),
+         "agents[0].input: is for the form text only\n"},
+        {json("{'name':'a','kind':'exec','form':'json','command':['x']}"),
+         "agents[0].form: must be one of \"holdfast\", \"text\", \"claude\", \"codex\"\n"},
         {json("{'name':'a','kind':'http','url':'ftp://x'}"),
          "agents[0].url: must begin with http:// or https://\n"},
         {json("{'name':'a','model':'b'}"),
@@ -166,6 +180,46 @@ static void test_config_other_rules(void **state)
 
 /* --- printing --------------------------------------------------------------------------------- */
 
+static void test_config_coders_work_in_the_conversations_folder(void **state)
+{
+    static const struct {
+        const char *agent, *cwd;
+    } rows[] = {
+        {"{\"name\":\"a\",\"kind\":\"acp\",\"command\":[\"x\"]}", "workspace"},
+        {"{\"name\":\"a\",\"kind\":\"acp\",\"command\":[\"x\"],\"cwd\":\"/srv\"}", "/srv"},
+        {"{\"name\":\"a\",\"kind\":\"exec\",\"form\":\"claude\",\"command\":[\"x\"]}", "workspace"},
+        {"{\"name\":\"a\",\"kind\":\"exec\",\"form\":\"codex\",\"command\":[\"x\"]}", "workspace"},
+        {"{\"name\":\"a\",\"kind\":\"exec\",\"form\":\"text\",\"command\":[\"x\"]}", NULL},
+        {"{\"name\":\"a\",\"kind\":\"exec\",\"command\":[\"x\"]}", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < countof(rows); i++) {
+        char text[256];
+        snprintf(text, sizeof text, "{\"agents\":[%s]}", rows[i].agent);
+        struct config c = load(text, NULL);
+        if (rows[i].cwd)
+            assert_string_equal(c.agents[0].cwd, rows[i].cwd);
+        else
+            assert_null(c.agents[0].cwd);
+        config_done(&c);
+    }
+}
+
+static void test_config_coders_for_guests_are_warned_of(void **state)
+{
+    (void)state;
+    struct buf warnings = {0};
+    struct config c =
+        load("{\"listen\":\"0.0.0.0:80\",\"guests\":true,\"hosts\":[\"a\"],\"agents\":"
+             "[{\"name\":\"a\",\"kind\":\"acp\",\"command\":[\"x\"]}]}",
+             NULL);
+    assert_int_equal(config_warn(&c, &warnings), 1);
+    assert_string_equal(warnings.bytes, "agents[0]: runs commands without a sandbox, for guests "
+                                        "that come from beyond loopback\n");
+    config_done(&c);
+    buf_done(&warnings);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +229,8 @@ int main(void)
         cmocka_unit_test(test_config_bad_flags_are_faults),
         cmocka_unit_test(test_config_keys_must_fit_their_algorithm),
         cmocka_unit_test(test_config_agents_must_fit_their_kind),
+        cmocka_unit_test(test_config_coders_work_in_the_conversations_folder),
+        cmocka_unit_test(test_config_coders_for_guests_are_warned_of),
         cmocka_unit_test(test_config_other_rules),
     };
     return cmocka_run_group_tests(tests, make_file, drop_file);

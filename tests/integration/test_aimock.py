@@ -38,10 +38,10 @@ FIXTURES = [
 class Aimock:
     """The server's process."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, fixtures):
         node = os.environ.get("HOLDFAST_NODE") or "node"
         program = MODELS / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"
-        (folder / "all.json").write_text(json.dumps({"fixtures": FIXTURES}))
+        (folder / "all.json").write_text(json.dumps({"fixtures": fixtures}))
         self.process = subprocess.Popen(
             [node, str(program), "-p", "0", "-f", str(folder), "-c", "8", "-l", "2"],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -69,7 +69,7 @@ class Aimock:
 
 @pytest.fixture(scope="module")
 def aimock(tmp_path_factory):
-    running = Aimock(tmp_path_factory.mktemp("fixtures"))
+    running = Aimock(tmp_path_factory.mktemp("fixtures"), FIXTURES)
     yield running
     running.close()
 

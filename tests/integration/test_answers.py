@@ -180,6 +180,31 @@ def test_of_two_answers_at_once_one_wins(client, clients):  # F31
         assert json.loads(client.wait_terminal(task)["data"]["output"])["answer"] == f"from {won[0]}"
 
 
+OPTIONS = [{"id": "y", "name": "Yes", "kind": "allow_once"}, {"id": "always", "name": "Always", "kind": "allow_always"},
+           {"id": "n", "name": "No", "kind": "reject_once"}]
+
+
+@pytest.mark.parametrize("answer", [True, False, "always"])
+def test_approval_with_options_takes_the_id_of_one(client, answer):
+    asked = {"input_id": "q1", "kind": "approval", "prompt": "May I?", "options": OPTIONS}
+    task = client.chat({"line": {"event": "input_required", "data": asked}}, {"hear": "input", "say": True})
+    assert client.event(task, "input_required")["data"]["options"] == OPTIONS
+    refused = client.refused("bad_request", "respond", **ids(task), input_id="q1", answer="maybe")
+    assert "the id of one of its options" in refused["message"]
+    client.call("respond", **ids(task), input_id="q1", answer=answer)
+    assert json.loads(client.wait_terminal(task)["data"]["output"])["answer"] == answer
+    client.call("respond", **ids(task), input_id="q1", answer=answer)  # once more, and it has ended
+    client.refused("conflict", "respond", **ids(task), input_id="q1", answer="n")
+
+
+def test_approval_without_options_takes_no_text(client):
+    task = client.chat({"question": "q1", "kind": "approval", "prompt": "?"}, {"hear": "input", "say": True})
+    client.event(task, "input_required")
+    client.refused("bad_request", "respond", **ids(task), input_id="q1", answer="y")
+    client.call("respond", **ids(task), input_id="q1", answer=False)
+    client.wait_terminal(task)
+
+
 def test_question_of_a_task_that_ends_is_no_approval(client):  # F31
     task = client.chat({"question": "q1", "kind": "approval", "prompt": "?"}, {"hang": 1})
     client.event(task, "input_required")

@@ -137,7 +137,7 @@ class Gateway:
     def command(self, *more):
         config = self.folder / "config.json"
         agents = [
-            merged(agent, {"env": {MARK: self.mark}}) if agent.get("kind") == "exec" else agent
+            merged(agent, {"env": {MARK: self.mark}}) if agent.get("kind") in ("exec", "acp") else agent
             for agent in self.config.get("agents", [])
         ]
         config.write_text(json.dumps(merged(self.config, {"agents": agents})))

@@ -158,6 +158,27 @@ static void test_agent_line_question_leaves_the_time_out_to_core(void **state)
                                 "'arguments':{'a':1}}"));
 }
 
+static void test_agent_line_approval_may_have_options(void **state)
+{
+    (void)state;
+    decode_ok(
+        "{\"event\":\"input_required\",\"data\":{\"input_id\":\"q\",\"kind\":\"approval\","
+        "\"prompt\":\"?\",\"options\":[{\"id\":\"y\",\"name\":\"Yes\",\"kind\":\"allow_once\"},"
+        "{\"id\":\"\\u00e9\",\"name\":\"\",\"kind\":\"x\",\"more\":1}]}}");
+    assert_int_equal(line.option_ids.n, 5);
+    assert_memory_equal(line.option_ids.p, "y\0\xc3\xa9\0", 5);
+    assert_non_null(strstr(line.data.p, "\"options\":[{\"id\":\"y\","));
+    decode_ok("{\"event\":\"input_required\",\"data\":{\"input_id\":\"q\",\"kind\":\"approval\","
+              "\"prompt\":\"?\",\"options\":[]}}");
+    assert_int_equal(line.option_ids.n, 0);
+    decode_ok("{\"event\":\"input_required\",\"data\":{\"input_id\":\"q\",\"kind\":\"approval\","
+              "\"prompt\":\"?\",\"options\":[\"y\",{\"id\":\"n\"}]}}");
+    assert_memory_equal(line.option_ids.p, "y\0n\0", 4);
+    decode_ok("{\"event\":\"input_required\",\"data\":{\"input_id\":\"q\",\"kind\":\"question\","
+              "\"prompt\":\"?\",\"options\":[5]}}"); /* nothing to check: any text answers */
+    assert_int_equal(line.option_ids.n, 0);
+}
+
 static void test_agent_line_timeout_is_rounded_up(void **state)
 {
     (void)state;
@@ -276,6 +297,18 @@ static const struct {
      "input_required: \"input_id\" must be a string of 1 to 128 bytes"},
     {EVENT("input_required", "{\"input_id\":\"q\",\"kind\":\"choice\",\"prompt\":\"\"}"),
      "input_required: \"kind\" must be approval or question"},
+#define OPTIONS(list)                                                                               \
+    {                                                                                               \
+        EVENT("input_required",                                                                     \
+              "{\"input_id\":\"q\",\"kind\":\"approval\",\"prompt\":\"\",\"options\":" list "}"),   \
+            "input_required: \"options\" must be a list of at most 32 texts, or objects with an id" \
+    }
+    OPTIONS("{}"),
+    OPTIONS("[5]"),
+    OPTIONS("[\"\"]"),
+    OPTIONS("[{\"name\":\"y\"}]"),
+    OPTIONS("[{\"id\":\"\",\"name\":\"\",\"kind\":\"\"}]"),
+    OPTIONS("[{\"id\":\"a\\u0000\",\"name\":\"\",\"kind\":\"\"}]"),
     {EVENT("input_required", "{\"input_id\":\"q\",\"kind\":\"question\"}"),
      "input_required: \"prompt\" is missing: it must be a string"},
     {"{\"call\":\"tool\",\"name\":\"n\",\"arguments\":{}}",
@@ -355,6 +388,7 @@ int main(void)
         TEST(test_agent_line_broken_text_is_repaired_f55),
         TEST(test_agent_line_broken_bytes_that_fill_a_line_have_room),
         TEST(test_agent_line_question_leaves_the_time_out_to_core),
+        TEST(test_agent_line_approval_may_have_options),
         TEST(test_agent_line_timeout_is_rounded_up),
         TEST(test_agent_line_result_is_the_whole_object),
         TEST(test_agent_line_calls_fill_their_fields),

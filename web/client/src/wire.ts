@@ -110,8 +110,8 @@ export interface EventData {
     prompt: string;
     tool?: string;
     arguments?: Record<string, unknown>;
-    /** Answers to choose from: a text is its own answer, an object's `id` is. */
-    options?: readonly (string | { id: string; name?: string })[];
+    /** Answers to choose from, for approvals beside true and false: a text is its own answer, an object's `id` is. */
+    options?: readonly (string | { id: string; name?: string; kind?: string })[];
     expires_at?: number;
   };
   input_received: { input_id: string; answer: boolean | string | null };

@@ -1,0 +1,277 @@
+#include "gateway/agents/agent_form.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "gateway/agents/program_session.h"
+#include "gateway/agents/recap.h"
+
+/* Design.  A run of agent_exec inside a run of ours: its lines become other lines, its end our end.
+ * The first one is kept until free when a second one is started: it is on the stack then. */
+
+#define FORM_MAGIC 0x666f726du
+
+struct form_run {
+    unsigned magic;
+    const struct form_settings *s;
+    struct run_events events;
+    void *task;
+    struct run *inner, *spent; /* agent_exec's */
+    struct form form;
+    struct buf out;               /* lines of section 8 */
+    struct buf owner, id, prompt; /* the conversation's; all of it as a text, when resumed */
+    bool resumed, cancelled, kept;
+};
+
+static struct form_run *form_run_of(void *arg)
+{
+    struct form_run *r = arg;
+    ASSERT(r && r->magic == FORM_MAGIC);
+    return r;
+}
+
+static struct program_session form_session_of(const struct form_run *r)
+{
+    return (struct program_session){r->s->data, r->s->agent, buf_str(&r->owner), buf_str(&r->id)};
+}
+
+/* --- arguments -------------------------------------------------------------------------------- */
+
+/* A form adds these to a command that does not have them; a value follows its option. */
+static const struct {
+    enum agent_form form;
+    const char *option, *value;
+} form_options[] = {
+    {AGENT_FORM_CLAUDE, "-p", NULL},
+    {AGENT_FORM_CLAUDE, "--output-format", "stream-json"},
+    {AGENT_FORM_CLAUDE, "--include-partial-messages", NULL},
+    {AGENT_FORM_CLAUDE, "--verbose", NULL}, /* without which it refuses stream-json */
+    {AGENT_FORM_CODEX, "exec", NULL},
+    {AGENT_FORM_CODEX, "--json", NULL},
+    {AGENT_FORM_CODEX, "--skip-git-repo-check", NULL},
+};
+
+struct form_argv {
+    const char *list[1024 + 16];
+    size_t n;
+};
+
+static void argv_add(struct form_argv *a, const char *text)
+{
+    ASSERT(a->n + 1 < countof(a->list));
+    a->list[a->n++] = text;
+}
+
+static bool argv_has(const struct form_argv *a, const char *text)
+{
+    for (size_t i = 0; i < a->n; i++)
+        if (strcmp(a->list[i], text) == 0)
+            return true;
+    return false;
+}
+
+/* session NULL: a new one; input NULL: it comes over stdin. */
+static void argv_fill(struct form_argv *a, const struct form_settings *s, const char *session,
+                      const char *input)
+{
+    for (size_t i = 0; s->exec.command[i]; i++)
+        argv_add(a, s->exec.command[i]);
+    for (size_t i = 0; i < countof(form_options); i++) {
+        if (form_options[i].form != s->form || argv_has(a, form_options[i].option))
+            continue;
+        argv_add(a, form_options[i].option);
+        if (form_options[i].value)
+            argv_add(a, form_options[i].value);
+    }
+    if (session) {
+        argv_add(a, s->form == AGENT_FORM_CODEX ? "resume" : "--resume");
+        argv_add(a, session);
+    }
+    if (s->form == AGENT_FORM_CODEX)
+        argv_add(a, "-"); /* the prompt comes over stdin */
+    if (input)
+        argv_add(a, input);
+    a->list[a->n] = NULL;
+}
+
+/* --- what it says ----------------------------------------------------------------------------- */
+
+/* All lines go, also after one that the task takes as the last for now: they are there. */
+static bool form_hand_over(struct form_run *r)
+{
+    bool wants_more = true;
+    for (size_t at = 0; at < r->out.len;) {
+        const char *end = memchr(r->out.bytes + at, '\n', r->out.len - at);
+        size_t n = (size_t)(end - r->out.bytes) - at;
+        wants_more &= r->events.on_line(r->task, (struct str){r->out.bytes + at, n});
+        at += n + 1;
+    }
+    buf_clear(&r->out);
+    return wants_more;
+}
+
+static bool form_on_line(void *task, struct str piece)
+{
+    struct form_run *r = form_run_of(task);
+    form_take(&r->form, piece, &r->out);
+    if (r->form.session.len && !r->kept) { /* now: the turn may end in many ways */
+        struct program_session session = form_session_of(r);
+        program_session_write(&session, buf_str(&r->form.session));
+        r->kept = true;
+    }
+    return form_hand_over(r);
+}
+
+static bool form_launch(struct form_run *r, const char *session, struct str input, char *ret_error);
+
+/* True when it runs again.  It knew nothing of that session. */
+static bool form_begin_anew(struct form_run *r, char *ret_error)
+{
+    if (!r->resumed || r->kept || r->cancelled || r->spent)
+        return false;
+    form_done(&r->form);
+    form_open(&r->form, r->s->form);
+    r->spent = r->inner;
+    r->inner = NULL;
+    return form_launch(r, NULL, buf_str(&r->prompt), ret_error);
+}
+
+static void form_on_end(void *task, enum run_end end, struct str text)
+{
+    struct form_run *r = form_run_of(task);
+    char error[256] = "";
+    form_end(&r->form, &r->out);
+    if (form_failure(&r->form).n || end == RUN_FAILED) {
+        if (form_begin_anew(r, error))
+            return;
+        if (error[0]) {
+            r->events.on_end(r->task, RUN_FAILED, str_of(error));
+            return;
+        }
+    }
+    (void)form_hand_over(r);
+    struct str failure = form_failure(&r->form);
+    bool said = failure.n && (r->form.has_ended || end == RUN_DONE);
+    r->events.on_end(r->task, said ? RUN_FAILED : end, said ? failure : text);
+}
+
+static const struct run_events form_events = {.on_line = form_on_line, .on_end = form_on_end};
+
+/* --- the port --------------------------------------------------------------------------------- */
+
+static bool form_launch(struct form_run *r, const char *session, struct str input, char *ret_error)
+{
+    const struct form_settings *s = r->s;
+    struct form_argv argv = {.n = 0};
+    char *argument = s->by_argument ? xstrdup(input) : NULL;
+    argv_fill(&argv, s, session, argument);
+    struct exec_settings exec = s->exec;
+    exec.command = (char **)(uintptr_t)argv.list;
+    exec.feed = s->by_argument ? EXEC_FEED_END : EXEC_FEED_INPUT;
+    exec.bytes = form_is_bytes(s->form);
+    exec.max_line = FORM_MAX_LINE;
+    struct run_spec spec = {
+        .owner = buf_str(&r->owner), .conversation_id = buf_str(&r->id), .input = input};
+    r->resumed = session != NULL;
+    r->inner = agent_exec_ops.start(&exec, &spec, &form_events, r, ret_error);
+    free(argument);
+    return r->inner != NULL;
+}
+
+static void form_free(struct run *run)
+{
+    if (!run)
+        return;
+    struct form_run *r = form_run_of(run);
+    agent_exec_ops.free(r->inner);
+    agent_exec_ops.free(r->spent);
+    form_done(&r->form);
+    buf_done(&r->out);
+    buf_done(&r->owner);
+    buf_done(&r->id);
+    buf_done(&r->prompt);
+    r->magic = 0;
+    free(r);
+}
+
+static bool form_is_argument(struct str input, char *ret_error)
+{
+    if (input.n > FORM_MAX_ARGUMENT)
+        snprintf(ret_error, 256, "the message is too long for an argument: %d bytes at most",
+                 FORM_MAX_ARGUMENT);
+    else if (memchr(input.p, 0, input.n))
+        snprintf(ret_error, 256, "the message has a NUL byte, which no argument can have");
+    else
+        return true;
+    return false;
+}
+
+static struct run *form_start(void *settings, const struct run_spec *spec,
+                              const struct run_events *events, void *task, char *ret_error)
+{
+    const struct form_settings *s = settings;
+    struct buf session = {0};
+    if (s->by_argument && !form_is_argument(spec->input, ret_error))
+        return NULL;
+    struct form_run *r = xcalloc(sizeof *r);
+    r->magic = FORM_MAGIC;
+    r->s = s;
+    r->events = *events;
+    r->task = task;
+    buf_putstr(&r->owner, spec->owner);
+    buf_putstr(&r->id, spec->conversation_id);
+    form_open(&r->form, s->form);
+    struct program_session known = form_session_of(r);
+    bool resumes = s->form != AGENT_FORM_TEXT && program_session_read(&known, &session);
+    if (s->form != AGENT_FORM_TEXT)
+        recap_put(&r->prompt, spec->history, spec->input);
+    struct str input = resumes || s->form == AGENT_FORM_TEXT ? spec->input : buf_str(&r->prompt);
+    bool started = form_launch(r, resumes ? session.bytes : NULL, input, ret_error);
+    buf_done(&session);
+    if (started)
+        return (struct run *)r;
+    form_free((struct run *)r);
+    return NULL;
+}
+
+static void form_cancel(struct run *run)
+{
+    struct form_run *r = form_run_of(run);
+    r->cancelled = true;
+    agent_exec_ops.cancel(r->inner);
+}
+
+static void form_kill(struct run *run)
+{
+    struct form_run *r = form_run_of(run);
+    r->cancelled = true;
+    agent_exec_ops.kill(r->inner);
+}
+
+static bool form_deliver(struct run *run, struct str line)
+{
+    (void)run, (void)line;
+    return false;
+}
+
+static bool form_is_deaf(struct run *run)
+{
+    (void)run;
+    return true;
+}
+
+static void form_unpause(struct run *run)
+{
+    agent_exec_ops.unpause(form_run_of(run)->inner);
+}
+
+const struct agent_ops agent_form_ops = {
+    .kind = "exec",
+    .start = form_start,
+    .cancel = form_cancel,
+    .kill = form_kill,
+    .deliver = form_deliver,
+    .is_deaf = form_is_deaf,
+    .unpause = form_unpause,
+    .free = form_free,
+};

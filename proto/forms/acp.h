@@ -1,0 +1,105 @@
+/* acp -- the Agent Client Protocol, version 1, as its client: one program with one session, and one
+ * turn after the other.
+ *
+ * Shape:    pure: lines of JSON-RPC come in by acp_take; what is to be written to the program is
+ *           appended to `out`, and what the task says (lines of PROTOCOL.md section 8) to `said`.
+ *           The caller empties both.  Opening, authenticating, making or resuming the session goes
+ *           by itself; a prompt waits for it.
+ * Turn:     acp_prompt begins one; it is over when `turn` is ACP_DONE or ACP_FAILED (with
+ *           `failure`).  What the program says outside of a turn, or while it loads a session, is
+ *           dropped: it is in the journal already.
+ * Requests: a permission is asked of the user; files go through struct acp_files; every other
+ *           request is refused at once, since the program waits for ever.
+ * Thread:   any; one at a time.
+ * Owns:     its buffers; acp_done frees them.  The options' texts must outlive it.
+ * Errors:   `broken` says that the program is of no use any more.  Texts of the program's errors
+ *           are told, their data is not: it may echo what was sent.
+ */
+#ifndef PROTO_FORMS_ACP_H
+#define PROTO_FORMS_ACP_H
+
+#include "proto/forms/say.h"
+
+#define ACP_PERMISSIONS 32 /* that are open at once; a further one is answered "cancelled" */
+
+/* NULL in why: it went well; else a sentence, and ret or the file is as it was. */
+struct acp_files {
+    const char *(*read)(void *arg, const char *path, struct buf *ret);
+    const char *(*write)(void *arg, const char *path, struct str content);
+};
+
+struct acp_options {
+    const char *cwd; /* absolute */
+    const char *version;
+    const char *auth_method;       /* its id; NULL: none is configured */
+    const struct acp_files *files; /* NULL: the program is told that there are none */
+    void *files_arg;
+};
+
+enum acp_turn { ACP_IDLE, ACP_RUNNING, ACP_DONE, ACP_FAILED };
+
+/* The answer that our one open request of ours will bring. */
+enum acp_awaits {
+    ACP_AWAITS_NOTHING,
+    ACP_AWAITS_INITIALIZE,
+    ACP_AWAITS_AUTHENTICATE,
+    ACP_AWAITS_NEW,
+    ACP_AWAITS_RESUME,
+    ACP_AWAITS_LOAD,
+    ACP_AWAITS_PROMPT
+};
+
+struct acp_permission {
+    unsigned number;
+    struct buf id;      /* of the request, as JSON */
+    struct buf options; /* as the program gave them */
+};
+
+struct acp {
+    struct acp_options o;
+    enum acp_awaits awaits;
+    int64_t id; /* of our last request */
+    bool can_load, can_resume, has_authenticated;
+    bool resumed; /* the session knows what was before */
+    bool broken;
+
+    enum acp_turn turn;
+    bool cancelled; /* by us */
+    bool whole;     /* answer has all of it */
+    struct buf input, recap;
+    struct buf answer; /* said since the last call of a tool */
+    struct buf failure;
+    struct buf session; /* its id; "": none yet, or the one to resume */
+    struct buf methods; /* of authentication, for a message */
+    struct say_calls calls;
+    struct buf held; /* a tool_call that does not say yet what it calls with; "" for none */
+    struct acp_permission permissions[ACP_PERMISSIONS];
+    size_t n_permissions;
+    unsigned asked; /* how often */
+
+    struct js_doc doc, other;
+    struct buf text, more; /* scratch */
+    struct buf out, said;
+};
+
+/* session: to go on with; "" for a new one. */
+void acp_open(struct acp *a, const struct acp_options *o, struct str session);
+/* recap: the input and what was before, for a session that does not know it. */
+void acp_prompt(struct acp *a, struct str input, struct str recap);
+void acp_take(struct acp *a, struct str line);
+/* A line {"type":"input",…} of section 8. */
+void acp_answer(struct acp *a, struct str line);
+/* Asks the program to end its turn, and answers what it has asked.  False: it cannot be asked now,
+ * and is broken. */
+bool acp_cancel(struct acp *a);
+void acp_done(struct acp *a);
+
+/* Between acp.c and its parts: params are nodes of doc; more is what else is known of a call, an
+ * update or a permission's toolCall, 0 for nothing. */
+void acp_update(struct acp *a, uint32_t params);
+void acp_tell_held(struct acp *a, uint32_t more);
+void acp_permission(struct acp *a, uint32_t id, uint32_t params);
+void acp_put_id(struct acp *a, uint32_t id); /* {"jsonrpc":"2.0","id":ID */
+void acp_cancel_permissions(struct acp *a);
+
+#endif

@@ -1,0 +1,88 @@
+#include "proto/forms/form.h"
+
+#include "proto/str.h"
+
+#define SCRATCH (256 * 1024) /* bytes; buffers that one long line has grown are not kept */
+
+void form_open(struct form *f, enum agent_form kind)
+{
+    ASSERT(kind != AGENT_FORM_HOLDFAST);
+    *f = (struct form){.kind = kind};
+}
+
+bool form_is_bytes(enum agent_form kind)
+{
+    return kind == AGENT_FORM_TEXT;
+}
+
+bool form_is_session(struct str id)
+{
+    if (id.n == 0 || id.n > FORM_SESSION || id.p[0] == '-')
+        return false;
+    for (size_t i = 0; i < id.n; i++) {
+        char c = id.p[i];
+        if (!is_digit(c) && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && c != '-' &&
+            c != '_' && c != '.')
+            return false;
+    }
+    return true;
+}
+
+void form_set_session(struct form *f, struct str id)
+{
+    if (!form_is_session(id))
+        return;
+    buf_clear(&f->session);
+    buf_putstr(&f->session, id);
+}
+
+/* A character may come in two reads. */
+static void form_text(struct form *f, struct str bytes, struct buf *out)
+{
+    buf_putstr(&f->text, bytes);
+    struct str all = buf_str(&f->text);
+    size_t n = all.n - utf8_begun(all);
+    say_token(out, (struct str){all.p, n});
+    buf_consume(&f->text, n);
+}
+
+static void form_trim(struct buf *b)
+{
+    if (b->cap > SCRATCH)
+        buf_done(b);
+}
+
+void form_take(struct form *f, struct str piece, struct buf *out)
+{
+    if (f->kind == AGENT_FORM_TEXT) {
+        form_text(f, piece, out);
+        return;
+    }
+    if (!js_parse(&f->doc, piece.p, piece.n, JS_AGENT) || js_type(&f->doc, 0) != JS_OBJECT)
+        return;
+    if (f->kind == AGENT_FORM_CLAUDE)
+        form_claude(f, out);
+    else
+        form_codex(f, out);
+    form_trim(&f->text);
+    form_trim(&f->other);
+}
+
+void form_end(struct form *f, struct buf *out)
+{
+    if (f->kind == AGENT_FORM_TEXT)
+        say_token(out, buf_str(&f->text));
+    else if (f->failure.len == 0 && !f->has_ended)
+        buf_puts(&f->failure, f->last_error.len ? f->last_error.bytes
+                                                : "it has ended without saying its result");
+}
+
+void form_done(struct form *f)
+{
+    struct buf *const all[] = {&f->text,    &f->other,      &f->answer,
+                               &f->failure, &f->last_error, &f->session};
+    js_done(&f->doc);
+    say_calls_done(&f->calls);
+    for (size_t i = 0; i < countof(all); i++)
+        buf_done(all[i]);
+}

@@ -1,0 +1,81 @@
+/* Any lines as what an ACP agent says, with answers, a cancel and a further prompt in between.  The
+ * gateway's own lines are JSON, what the task says is lines that an agent may say, and a turn that
+ * is over stays so. */
+#include "proto/forms/acp.h"
+
+#include "proto/agent_line.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct agent_line_decoder decoder;
+static struct js_doc doc;
+
+static const char *on_read(void *arg, const char *path, struct buf *ret)
+{
+    (void)arg;
+    buf_puts(ret, "one\ntwo\nthree");
+    return path[0] == '/' ? NULL : "no";
+}
+
+static const char *on_write(void *arg, const char *path, struct str content)
+{
+    (void)arg, (void)content;
+    return path[0] == '/' ? NULL : "no";
+}
+
+static const struct acp_files files = {.read = on_read, .write = on_write};
+
+static void check_lines(struct buf *lines, bool said)
+{
+    struct agent_line line;
+    for (size_t at = 0; at < lines->len;) {
+        const char *end = memchr(lines->bytes + at, '\n', lines->len - at);
+        ASSERT(end);
+        struct str one = {lines->bytes + at, (size_t)(end - lines->bytes) - at};
+        if (said) {
+            bool good = agent_line_decode(&decoder, one, &line);
+            ASSERT(good && (line.kind == LINE_EVENT || line.kind == LINE_RESULT));
+            ASSERT(line.data.n < MAX_EVENT_LINE - EVENT_FRAME);
+        } else {
+            bool good = js_parse(&doc, one.p, one.n, JS_OURS);
+            ASSERT(good && js_type(&doc, 0) == JS_OBJECT);
+        }
+        at += one.n + 1;
+    }
+    buf_clear(lines);
+}
+
+static void take(struct acp *a, struct str line)
+{
+    enum acp_turn before = a->turn;
+    if (line.n && line.p[0] == '!')
+        acp_answer(a, (struct str){line.p + 1, line.n - 1});
+    else if (line.n && line.p[0] == '?')
+        (void)acp_cancel(a);
+    else if (line.n && line.p[0] == '+' && a->turn != ACP_RUNNING && !a->broken)
+        acp_prompt(a, STR("more"), STR("all"));
+    else
+        acp_take(a, line);
+    ASSERT(before == ACP_RUNNING || a->turn == before || (line.n && line.p[0] == '+') || a->broken);
+    check_lines(&a->out, false);
+    check_lines(&a->said, true);
+    ASSERT(a->turn != ACP_FAILED || a->failure.len > 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct str text = {(const char *)data, size};
+    struct acp acp;
+    struct acp_options o = {
+        .cwd = "/w", .version = "1", .auth_method = size % 2 ? "key" : NULL, .files = &files};
+    acp_open(&acp, &o, size % 3 ? STR("s-1") : STR(""));
+    acp_prompt(&acp, STR("input"), STR("recap"));
+    while (text.n) {
+        const char *newline = memchr(text.p, '\n', text.n);
+        size_t n = newline ? (size_t)(newline - text.p) : text.n, next = newline ? n + 1 : n;
+        take(&acp, (struct str){text.p, n});
+        text = (struct str){text.p + next, text.n - next};
+    }
+    acp_done(&acp);
+    return 0;
+}

@@ -1,0 +1,306 @@
+/* The Agent Client Protocol, line by line: forms from its schema, version 1. */
+#include <stdio.h>
+
+#include "proto/forms/acp.h"
+#include "tests/support/t.h"
+
+static struct acp acp;
+
+static int teardown(void **state)
+{
+    (void)state;
+    acp_done(&acp);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, teardown)
+
+static const char *text(struct buf *b)
+{
+    if (b->len == 0)
+        return "";
+    b->bytes[b->len] = 0;
+    return b->bytes;
+}
+
+static void expect(struct buf *lines, const char *expected)
+{
+    assert_string_equal(text(lines), expected);
+    buf_clear(lines);
+}
+
+static void take(const char *line)
+{
+    acp_take(&acp, str_of(line));
+}
+
+static void begin(const char *session, const char *auth_method)
+{
+    acp_open(&acp, &(struct acp_options){.cwd = "/w", .version = "1.2", .auth_method = auth_method},
+             str_of(session));
+}
+
+#define PLACE "\"cwd\":\"/w\",\"mcpServers\":[]"
+#define CAN_ALL                                                                              \
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":1,\"agentCapabilities\":" \
+    "{\"loadSession\":true,\"sessionCapabilities\":{\"resume\":{}}},\"authMethods\":[{\"id\":\"key\"}]}}"
+#define CAN_NOTHING "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":1}}"
+#define NEW(id) \
+    "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"session/new\",\"params\":{" PLACE "}}\n"
+#define PROMPT(id, session, said)                                         \
+    "{\"jsonrpc\":\"2.0\",\"id\":" id                                     \
+    ",\"method\":\"session/prompt\",\"params\":{\"sessionId\":\"" session \
+    "\",\"prompt\":[{\"type\":\"text\",\"text\":\"" said "\"}]}}\n"
+
+/* Up to a prompt that is answered next, as request 3 of session s. */
+static void begin_turn(void)
+{
+    begin("", NULL);
+    acp_prompt(&acp, STR("go"), STR("all"));
+    take(CAN_NOTHING);
+    take("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"sessionId\":\"s\"}}");
+    buf_clear(&acp.out);
+    assert_int_equal(acp.awaits, ACP_AWAITS_PROMPT);
+}
+
+static void test_acp_begins_with_initialize_and_a_prompt_waits(void **state)
+{
+    (void)state;
+    begin("", NULL);
+    expect(
+        &acp.out,
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":1,"
+        "\"clientCapabilities\":{\"fs\":{\"readTextFile\":false,\"writeTextFile\":false},"
+        "\"terminal\":false},\"clientInfo\":{\"name\":\"holdfast\",\"version\":\"1.2\"}}}\n");
+    acp_prompt(&acp, STR("go"), STR("before, and go"));
+    expect(&acp.out, "");
+    take(CAN_NOTHING);
+    expect(&acp.out, NEW("2"));
+    take("{\"result\":{\"sessionId\":\"s\"},\"id\":2,\"jsonrpc\":\"2.0\"}"); /* in any order */
+    expect(&acp.out, PROMPT("3", "s", "before, and go"));
+    take("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"stopReason\":\"end_turn\"}}");
+    assert_int_equal(acp.turn, ACP_DONE);
+    acp_prompt(&acp, STR("more"), STR("before, and more"));
+    expect(&acp.out, PROMPT("4", "s", "more")); /* it knows what was before */
+}
+
+static void test_acp_resumes_or_else_begins_anew(void **state)
+{
+    (void)state;
+    begin("old", NULL);
+    acp_prompt(&acp, STR("go"), STR("all"));
+    buf_clear(&acp.out);
+    take(CAN_ALL);
+    expect(&acp.out, "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"session/resume\",\"params\":"
+                     "{\"sessionId\":\"old\"," PLACE "}}\n");
+    take(
+        "{\"jsonrpc\":\"2.0\",\"id\":2,\"error\":{\"code\":-32002,\"message\":\"Resource not found\"}}");
+    expect(&acp.out, NEW("3"));
+    take("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"sessionId\":\"s\"}}");
+    expect(&acp.out, PROMPT("4", "s", "all"));
+}
+
+static void test_acp_drops_what_a_load_replays(void **state)
+{
+    (void)state;
+    static const char *const replayed =
+        "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"old\",\"update\":"
+        "{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"x\"}}}}";
+    begin("old", NULL);
+    acp_prompt(&acp, STR("go"), STR("all"));
+    take("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":1,\"agentCapabilities\":"
+         "{\"loadSession\":true}}}");
+    assert_non_null(strstr(text(&acp.out), "session/load"));
+    buf_clear(&acp.out);
+    take(replayed);
+    expect(&acp.said, "");
+    take("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":null}");
+    expect(&acp.out, PROMPT("3", "old", "go"));
+    take(replayed); /* the same again, and it is said now */
+    expect(&acp.said, "{\"event\":\"token\",\"data\":{\"text\":\"x\"}}\n");
+    take("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"stopReason\":\"end_turn\"}}");
+    buf_clear(&acp.said);
+    take(replayed); /* after its turn */
+    expect(&acp.said, "");
+}
+
+static void test_acp_authenticates_once_and_only_by_the_named_method(void **state)
+{
+    (void)state;
+    static const char *const asks =
+        "{\"jsonrpc\":\"2.0\",\"id\":2,\"error\":{\"code\":-32000,\"message\":\"Authentication required\"}}";
+    begin("", "key");
+    acp_prompt(&acp, STR("go"), STR("all"));
+    take(CAN_ALL);
+    buf_clear(&acp.out);
+    take(asks);
+    expect(&acp.out, "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"authenticate\",\"params\":"
+                     "{\"methodId\":\"key\"}}\n");
+    take("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}");
+    expect(&acp.out, NEW("4"));
+    take("{\"jsonrpc\":\"2.0\",\"id\":4,\"error\":{\"code\":-32000,\"message\":\"No\"}}");
+    expect(&acp.out, "");
+    assert_string_equal(text(&acp.failure), "session/new: No");
+    acp_done(&acp);
+    begin("", NULL);
+    acp_prompt(&acp, STR("go"), STR("all"));
+    take(CAN_ALL);
+    take(asks);
+    assert_true(acp.broken);
+    assert_string_equal(text(&acp.failure), "it wants to be authenticated: name one of its methods "
+                                            "as auth_method: key");
+}
+
+static void test_acp_other_version_is_a_failure(void **state)
+{
+    (void)state;
+    static const char *const results[] = {"{\"protocolVersion\":2}", "{\"protocolVersion\":\"1\"}",
+                                          "{}", "null"};
+    for (size_t i = 0; i < countof(results); i++) {
+        char line[128];
+        snprintf(line, sizeof line, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":%s}", results[i]);
+        begin("", NULL);
+        acp_prompt(&acp, STR("go"), STR("all"));
+        take(line);
+        assert_int_equal(acp.turn, ACP_FAILED);
+        assert_true(acp.broken);
+        acp_done(&acp);
+    }
+    begin("", NULL);
+}
+
+#define ASK                                                                                              \
+    "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"session/request_permission\",\"params\":{"           \
+    "\"sessionId\":\"s\",\"toolCall\":{\"toolCallId\":\"c\",\"title\":\"rm x\",\"rawInput\":{\"p\":1}}," \
+    "\"options\":[{\"optionId\":\"e\",\"name\":\"Ever\",\"kind\":\"allow_always\"},"                     \
+    "{\"optionId\":\"y\",\"name\":\"Yes\",\"kind\":\"allow_once\"}]}}"
+#define OUTCOME(id, rest) \
+    "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"result\":{\"outcome\":{\"outcome\":" rest "}}}\n"
+
+static void test_acp_permission_is_asked_and_answered_once(void **state)
+{
+    (void)state;
+    begin_turn();
+    take(ASK);
+    expect(
+        &acp.said,
+        "{\"event\":\"input_required\",\"data\":{\"input_id\":\"permission-1\",\"kind\":\"approval\","
+        "\"prompt\":\"rm x\",\"tool\":\"rm x\",\"arguments\":{\"p\":1},\"options\":["
+        "{\"id\":\"e\",\"name\":\"Ever\",\"kind\":\"allow_always\"},"
+        "{\"id\":\"y\",\"name\":\"Yes\",\"kind\":\"allow_once\"}]}}\n");
+    expect(&acp.out, "");
+    acp_answer(&acp, STR("{\"type\":\"input\",\"input_id\":\"permission-1\",\"answer\":true}"));
+    expect(&acp.out, OUTCOME("\"a\"", "\"selected\",\"optionId\":\"y\""));
+    acp_answer(&acp, STR("{\"type\":\"input\",\"input_id\":\"permission-1\",\"answer\":true}"));
+    expect(&acp.out, "");
+    take(ASK);
+    acp_answer(&acp, STR("{\"type\":\"input\",\"input_id\":\"permission-2\",\"answer\":\"e\"}"));
+    expect(&acp.out, OUTCOME("\"a\"", "\"selected\",\"optionId\":\"e\""));
+    take(ASK);
+    acp_answer(&acp, STR("{\"type\":\"input\",\"input_id\":\"permission-3\",\"answer\":false}"));
+    expect(&acp.out, OUTCOME("\"a\"", "\"cancelled\"")); /* nothing here rejects */
+    take(ASK);
+    acp_answer(&acp, STR("{\"type\":\"input\",\"input_id\":\"permission-4\",\"answer\":null}"));
+    expect(&acp.out, OUTCOME("\"a\"", "\"cancelled\"")); /* it expired */
+}
+
+static void test_acp_cancel_answers_open_permissions_and_later_ones(void **state)
+{
+    (void)state;
+    begin_turn();
+    take(ASK);
+    assert_true(acp_cancel(&acp));
+    expect(
+        &acp.out,
+        "{\"jsonrpc\":\"2.0\",\"method\":\"session/cancel\",\"params\":{\"sessionId\":\"s\"}}\n" OUTCOME(
+            "\"a\"", "\"cancelled\""));
+    take(ASK);
+    expect(&acp.out, OUTCOME("\"a\"", "\"cancelled\""));
+    take("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"stopReason\":\"cancelled\"}}");
+    assert_int_equal(acp.turn, ACP_FAILED);
+    assert_false(acp.broken);
+}
+
+static void test_acp_cancel_before_its_prompt_is_for_a_signal(void **state)
+{
+    (void)state;
+    begin("", NULL);
+    acp_prompt(&acp, STR("go"), STR("all"));
+    assert_false(acp_cancel(&acp));
+    assert_true(acp.broken);
+}
+
+static void test_acp_refuses_what_it_does_not_serve(void **state)
+{
+    (void)state;
+    static const char *const methods[] = {"fs/read_text_file", "fs/write_text_file",
+                                          "terminal/create", "elicitation/create", "_vendor/x"};
+    begin_turn();
+    for (size_t i = 0; i < countof(methods); i++) {
+        char line[160];
+        snprintf(
+            line, sizeof line,
+            "{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"%s\",\"params\":{\"path\":\"/w/a\"}}",
+            methods[i]);
+        take(line);
+        expect(&acp.out, "{\"jsonrpc\":\"2.0\",\"id\":1.5,\"error\":{\"code\":-32601,\"message\":"
+                         "\"Method not found\"}}\n");
+    }
+    take("{\"jsonrpc\":\"2.0\",\"method\":\"_vendor/told\",\"params\":{}}"); /* not asked */
+    expect(&acp.out, "");
+}
+
+#define FOREIGN                                                                                         \
+    "{\"method\":\"session/update\",\"params\":{\"sessionId\":\"other\",\"update\":{\"sessionUpdate\":" \
+    "\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"x\"}}}}"
+
+static void test_acp_answers_to_nothing_are_passed_over(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "",
+        "x",
+        "[]",
+        "7",
+        "{}",
+        "{\"id\":3}",
+        "{\"id\":4,\"result\":{\"stopReason\":\"end_turn\"}}",
+        "{\"id\":\"3\",\"result\":{\"stopReason\":\"end_turn\"}}",
+        "{\"id\":null,\"error\":{\"code\":-32700,\"message\":\"Parse error\"}}",
+        "{\"id\":2,\"result\":{\"sessionId\":\"other\"}}",
+        FOREIGN};
+    begin_turn();
+    for (size_t i = 0; i < countof(lines); i++)
+        take(lines[i]);
+    expect(&acp.said, "");
+    expect(&acp.out, "");
+    assert_int_equal(acp.turn, ACP_RUNNING);
+}
+
+static void test_acp_error_is_told_without_its_data(void **state)
+{
+    (void)state;
+    begin_turn();
+    take(
+        "{\"jsonrpc\":\"2.0\",\"id\":3,\"error\":{\"code\":-32603,\"message\":\"Internal error\",\"data\":"
+        "{\"details\":\"Query closed\",\"params\":{\"key\":\"sk-secret\"}}}}");
+    assert_string_equal(text(&acp.failure), "session/prompt: Internal error (Query closed)");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_acp_begins_with_initialize_and_a_prompt_waits),
+        TEST(test_acp_resumes_or_else_begins_anew),
+        TEST(test_acp_drops_what_a_load_replays),
+        TEST(test_acp_authenticates_once_and_only_by_the_named_method),
+        TEST(test_acp_other_version_is_a_failure),
+        TEST(test_acp_permission_is_asked_and_answered_once),
+        TEST(test_acp_cancel_answers_open_permissions_and_later_ones),
+        TEST(test_acp_cancel_before_its_prompt_is_for_a_signal),
+        TEST(test_acp_refuses_what_it_does_not_serve),
+        TEST(test_acp_answers_to_nothing_are_passed_over),
+        TEST(test_acp_error_is_told_without_its_data),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,302 @@
+/* Forms of other programs, from lines that these programs have printed (tests/forms/). */
+#include <stdio.h>
+
+#include "proto/agent_line.h"
+#include "proto/forms/form.h"
+#include "tests/support/t.h"
+
+static struct form form;
+static struct buf out;
+static struct agent_line_decoder decoder;
+
+static int teardown(void **state)
+{
+    (void)state;
+    form_done(&form);
+    buf_done(&out);
+    agent_line_done(&decoder);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, teardown)
+
+/* Each line that comes out is one that an agent may say. */
+static void check_lines(void)
+{
+    struct agent_line line;
+    for (size_t at = 0; at < out.len;) {
+        const char *end = memchr(out.bytes + at, '\n', out.len - at);
+        assert_non_null(end);
+        size_t n = (size_t)(end - out.bytes) - at;
+        if (!agent_line_decode(&decoder, (struct str){out.bytes + at, n}, &line))
+            fail_msg("%s: %.*s", line.error, (int)n, out.bytes + at);
+        assert_int_not_equal(line.kind, LINE_EMPTY);
+        at += n + 1;
+    }
+}
+
+static void take(const char *line)
+{
+    form_take(&form, str_of(line), &out);
+    check_lines();
+}
+
+static void take_recorded(enum agent_form kind, const char *name)
+{
+    char path[512];
+    static char line[65536];
+    snprintf(path, sizeof path, "%s/forms/%s.jsonl", TESTS_FOLDER, name);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    form_open(&form, kind);
+    while (fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = 0;
+        take(line);
+    }
+    fclose(file);
+    form_end(&form, &out);
+    check_lines();
+}
+
+static const char *text(const struct buf *b)
+{
+    return b->len ? b->bytes : "";
+}
+
+#define EVENT(name, data) "{\"event\":\"" name "\",\"data\":{" data "}}\n"
+
+static void test_form_claude_streams_thoughts_and_text(void **state)
+{
+    (void)state;
+    take_recorded(AGENT_FORM_CLAUDE, "claude_thinks");
+    const char *expected =
+        EVENT("thinking", "\"text\":\"Let me t\"") EVENT("thinking", "\"text\":\"hink of \"")
+            EVENT("thinking", "\"text\":\"six time\"") EVENT("thinking", "\"text\":\"s seven.\"")
+                EVENT("token", "\"text\":\"It is 42\"") EVENT("token", "\"text\":\".\"");
+    assert_int_equal(strncmp(text(&out), expected, strlen(expected)), 0);
+    assert_non_null(strstr(out.bytes, EVENT("final_answer", "\"output\":\"It is 42.\"")));
+    assert_non_null(
+        strstr(out.bytes, "{\"event\":\"result\",\"data\":{\"usage\":{\"input_tokens\""));
+    assert_string_equal(text(&form.session), "b1997a3f-6bf6-48fd-b284-63e94526afe3");
+    assert_string_equal(text(&form.failure), "");
+}
+
+static void test_form_claude_tells_calls_with_the_names_of_their_tools(void **state)
+{
+    (void)state;
+    take_recorded(AGENT_FORM_CLAUDE, "claude_calls");
+    const char *call =
+        EVENT("tool_call", "\"call_id\":\"toolu_-enmcOiPzu13WehD\",\"name\":\"Bash\",\"arguments\":"
+                           "{\"command\":\"echo hello\",\"description\":\"say hello\"}");
+    const char *result =
+        EVENT("tool_result", "\"call_id\":\"toolu_-enmcOiPzu13WehD\",\"name\":\"Bash\","
+                             "\"output\":\"hello\",\"is_error\":false");
+    char *called = strstr(out.bytes, call), *ended = strstr(out.bytes, result);
+    assert_true(called && ended && called < ended);
+    assert_null(strstr(called + 1, call));
+    assert_non_null(strstr(ended, EVENT("token", "\"text\":\"It says \"")));
+    assert_null(strstr(out.bytes, "\"text\":\"It says hello.\"")); /* pieces alone, not again */
+    assert_non_null(strstr(ended, EVENT("final_answer", "\"output\":\"It says hello.\"")));
+}
+
+static void test_form_claude_failure_is_what_the_program_says(void **state)
+{
+    (void)state;
+    take_recorded(AGENT_FORM_CLAUDE, "claude_fails");
+    assert_string_equal(text(&form.failure), "API Error: 400 bad thing");
+    assert_null(strstr(out.bytes, "\"event\":\"token\""));
+    assert_null(strstr(out.bytes, "final_answer"));
+}
+
+static void test_form_claude_session_that_is_gone_is_none(void **state)
+{
+    (void)state;
+    take_recorded(AGENT_FORM_CLAUDE, "claude_has_no_session");
+    assert_string_equal(text(&form.failure), "No conversation found with session ID: "
+                                             "00000000-0000-4000-8000-000000000000");
+    assert_string_equal(text(&form.session), "");
+}
+
+static void test_form_claude_helpers_tell_calls_alone(void **state)
+{
+    (void)state;
+    form_open(&form, AGENT_FORM_CLAUDE);
+    take("{\"type\":\"assistant\",\"parent_tool_use_id\":\"t1\",\"message\":{\"content\":["
+         "{\"type\":\"text\",\"text\":\"aside\"},"
+         "{\"type\":\"tool_use\",\"id\":\"t2\",\"name\":\"Read\",\"input\":{}}]}}");
+    take("{\"type\":\"user\",\"parent_tool_use_id\":\"t1\",\"message\":{\"content\":[{\"type\":"
+         "\"tool_result\",\"tool_use_id\":\"t2\",\"is_error\":true,\"content\":["
+         "{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"image\",\"source\":{}}]}]}}");
+    assert_string_equal(text(&out),
+                        EVENT("tool_call", "\"call_id\":\"t2\",\"name\":\"Read\",\"arguments\":{}")
+                            EVENT("tool_result",
+                                  "\"call_id\":\"t2\",\"name\":\"Read\",\"output\":\"a\\n[image]\","
+                                  "\"is_error\":true"));
+}
+
+static void test_form_claude_without_pieces_tells_whole_messages(void **state)
+{
+    (void)state;
+    form_open(&form, AGENT_FORM_CLAUDE);
+    take("{\"type\":\"assistant\",\"parent_tool_use_id\":null,\"message\":{\"content\":["
+         "{\"type\":\"thinking\",\"thinking\":\"hm\"},{\"type\":\"text\",\"text\":\"Hello\"}]}}");
+    assert_string_equal(text(&out),
+                        EVENT("thinking", "\"text\":\"hm\"") EVENT("token", "\"text\":\"Hello\""));
+}
+
+static void test_form_codex_tells_messages_and_thoughts(void **state)
+{
+    (void)state;
+    take_recorded(AGENT_FORM_CODEX, "codex_thinks");
+    assert_non_null(strstr(out.bytes,
+                           EVENT("thinking", "\"text\":\"Let me think of six times seven.\"")
+                               EVENT("token", "\"text\":\"It is 42.\"")));
+    assert_non_null(strstr(out.bytes, EVENT("final_answer", "\"output\":\"It is 42.\"")));
+    assert_non_null(strstr(out.bytes, "{\"event\":\"custom\",\"data\":{\"event_type\":\"error\","));
+    assert_string_equal(text(&form.session), "01a2271a-ca8a-79a0-b6f1-ec102f9c2dc6");
+    assert_string_equal(text(&form.failure), "");
+}
+
+static void test_form_codex_tells_a_call_once(void **state)
+{
+    (void)state;
+    take_recorded(AGENT_FORM_CODEX, "codex_calls");
+    const char *expected = EVENT("token", "\"text\":\"Let me look.\"")
+        EVENT("tool_call",
+              "\"call_id\":\"item_2\",\"name\":\"command_execution\",\"arguments\":{\"command\":"
+              "\"/bin/bash -lc 'echo hello; echo oops >&2; exit 0'\"}")
+            EVENT("tool_result", "\"call_id\":\"item_2\",\"name\":\"command_execution\","
+                                 "\"output\":\"hello\\noops\\n\",\"is_error\":false")
+                EVENT("token", "\"text\":\"It says hello.\"");
+    assert_non_null(strstr(out.bytes, expected));
+    assert_non_null(strstr(out.bytes, EVENT("final_answer", "\"output\":\"It says hello.\"")));
+}
+
+static void test_form_codex_failure_is_that_of_the_turn(void **state)
+{
+    (void)state;
+    take_recorded(AGENT_FORM_CODEX, "codex_fails");
+    assert_non_null(strstr(text(&form.failure), "bad thing"));
+    assert_null(strstr(text(&out), "final_answer"));
+}
+
+static void test_form_codex_error_that_was_got_over_is_no_failure(void **state)
+{
+    (void)state;
+    form_open(&form, AGENT_FORM_CODEX);
+    take("{\"type\":\"error\",\"message\":\"Reconnecting... 1/5\"}");
+    take("{\"type\":\"item.completed\",\"item\":{\"id\":\"i\",\"type\":\"agent_message\","
+         "\"text\":\"done\"}}");
+    take("{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":3}}");
+    form_end(&form, &out);
+    assert_string_equal(text(&form.failure), "");
+    assert_non_null(
+        strstr(out.bytes, "{\"event\":\"result\",\"data\":{\"usage\":{\"input_tokens\":3}}}"));
+}
+
+static void test_form_codex_plan_is_progress(void **state)
+{
+    (void)state;
+    form_open(&form, AGENT_FORM_CODEX);
+    take("{\"type\":\"item.updated\",\"item\":{\"id\":\"i\",\"type\":\"todo_list\",\"items\":["
+         "{\"text\":\"a\",\"completed\":true},{\"text\":\"b\",\"completed\":false},"
+         "{\"text\":\"c\",\"completed\":false},{\"text\":\"d\",\"completed\":false}]}}");
+    assert_non_null(strstr(out.bytes, EVENT("progress", "\"progress\":0.25,\"note\":\"b\"")));
+}
+
+static void test_form_that_says_no_result_has_failed(void **state)
+{
+    (void)state;
+    static const enum agent_form kinds[] = {AGENT_FORM_CLAUDE, AGENT_FORM_CODEX};
+    for (size_t i = 0; i < countof(kinds); i++) {
+        form_open(&form, kinds[i]);
+        take("Warning: not JSON");
+        take("[1]");
+        take("{\"type\":\"a\",\"type\":\"b\"}");
+        form_end(&form, &out);
+        assert_string_equal(text(&form.failure), "it has ended without saying its result");
+        assert_string_equal(text(&out), "");
+        form_done(&form);
+    }
+}
+
+static void test_form_text_keeps_characters_whole(void **state)
+{
+    (void)state;
+    form_open(&form, AGENT_FORM_TEXT);
+    take("h\xc3");
+    take("\xa9\xf0\x9f");
+    take("\x8c\x8a\n");
+    take("\xff\xe2");
+    form_end(&form, &out);
+    check_lines();
+    assert_string_equal(text(&out),
+                        EVENT("token", "\"text\":\"h\"") EVENT("token", "\"text\":\"\xc3\xa9\"")
+                            EVENT("token", "\"text\":\"\xf0\x9f\x8c\x8a\\n\"")
+                                EVENT("token", "\"text\":\"\xef\xbf\xbd\"")
+                                    EVENT("token", "\"text\":\"\xef\xbf\xbd\""));
+}
+
+static void test_form_cuts_what_no_event_can_hold(void **state)
+{
+    (void)state;
+    struct buf line = {0};
+    form_open(&form, AGENT_FORM_CODEX);
+    buf_puts(&line, "{\"type\":\"item.completed\",\"item\":{\"id\":\"i\",\"type\":"
+                    "\"command_execution\",\"command\":\"");
+    for (int i = 0; i < 300000; i++)
+        buf_puts(&line, "\\u0000\\n"); /* 300,000 of both: 2.4 MB in JSON */
+    buf_puts(&line, "\",\"aggregated_output\":\"");
+    for (int i = 0; i < 3000000; i++)
+        buf_putc(&line, 'x');
+    buf_puts(&line, "\"}}");
+    take(line.bytes);
+    assert_non_null(strstr(out.bytes, "\"arguments\":{\"command\":{\"left_out\":2400000}}"));
+    assert_non_null(strstr(out.bytes, " bytes left out]\""));
+    buf_clear(&line);
+    buf_clear(&out);
+    buf_puts(&line, "{\"type\":\"deep\",\"x\":");
+    for (int i = 0; i < 126; i++)
+        buf_putc(&line, '[');
+    for (int i = 0; i < 126; i++)
+        buf_putc(&line, ']');
+    buf_putc(&line, '}');
+    take(line.bytes);
+    assert_string_equal(text(&out),
+                        EVENT("custom", "\"event_type\":\"deep\",\"payload\":{\"left_out\":272}"));
+    buf_done(&line);
+}
+
+static void test_form_session_is_no_option_and_no_path(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"", "-p", "a b", "a/b", "a\n", "--resume=x", "\xc3\xa9"};
+    for (size_t i = 0; i < countof(bad); i++)
+        assert_false(form_is_session(str_of(bad[i])));
+    assert_true(form_is_session(STR("01a2271a-ca8a-79a0_b6f1.ec10")));
+    form_open(&form, AGENT_FORM_CODEX);
+    take("{\"type\":\"thread.started\",\"thread_id\":\"--dangerous\"}");
+    assert_string_equal(text(&form.session), "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_form_claude_streams_thoughts_and_text),
+        TEST(test_form_claude_tells_calls_with_the_names_of_their_tools),
+        TEST(test_form_claude_failure_is_what_the_program_says),
+        TEST(test_form_claude_session_that_is_gone_is_none),
+        TEST(test_form_claude_helpers_tell_calls_alone),
+        TEST(test_form_claude_without_pieces_tells_whole_messages),
+        TEST(test_form_codex_tells_messages_and_thoughts),
+        TEST(test_form_codex_tells_a_call_once),
+        TEST(test_form_codex_failure_is_that_of_the_turn),
+        TEST(test_form_codex_error_that_was_got_over_is_no_failure),
+        TEST(test_form_codex_plan_is_progress),
+        TEST(test_form_that_says_no_result_has_failed),
+        TEST(test_form_text_keeps_characters_whole),
+        TEST(test_form_cuts_what_no_event_can_hold),
+        TEST(test_form_session_is_no_option_and_no_path),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
