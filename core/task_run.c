@@ -200,7 +200,7 @@ static void put_parent(struct buf *out, const struct task_record *rec)
     buf_putc(out, '}');
 }
 
-/* Tasks that do not talk have no history, and a context takes its place. */
+/* Tasks that are not turns have no history, and a context replaces it. */
 static bool reads_history(const struct task *t)
 {
     return task_talks(t) && !task_field(t, FIELD_context).p;

@@ -43,7 +43,7 @@ static bool is_stale(struct call *c, const struct stream *s, const struct task_r
     return true;
 }
 
-/* For a task that nobody here knows: it is not live, and nobody else reads it. */
+/* For a task without a stream in memory: it is not live, and nobody else reads it. */
 static struct stream *add_stream(struct call *c, const struct task_record *task)
 {
     struct stream *s =

@@ -144,7 +144,7 @@ static enum chat_edit_result press(struct chat_edit *e, char key)
     return EDIT_MORE;
 }
 
-/* A terminal sends these for a key, in its two modes: ESC [ A, ESC O A, ESC [ 3 ~. */
+/* A terminal's codes for a key, in both of its modes: ESC [ A, ESC O A, ESC [ 3 ~. */
 static enum chat_edit_result press_sequence(struct chat_edit *e)
 {
     static const struct {

@@ -48,7 +48,7 @@ struct chat {
     char *question;            /* input_id of the open question */
     struct buf typed;          /* for the question */
     struct chat_edit edit;     /* a talk's prompt */
-    struct termios cooked;     /* the terminal as it was */
+    struct termios cooked;     /* the terminal's original mode */
     struct buf older_than;     /* --list: the id of the last row */
     unsigned attempts;         /* since the last welcome */
     bool is_stored_token;

@@ -35,7 +35,7 @@ struct exchange_kind {
     void (*line)(struct exchange *x, struct buf *out, struct str line);
     /* All committed events were delivered. */
     void (*idle)(struct exchange *x, struct buf *out);
-    /* One more header of a reply or of a stream, or NULL. */
+    /* An extra header of a reply or of a stream, or NULL. */
     const char *(*header)(const struct exchange *x, const char **ret_value);
 };
 

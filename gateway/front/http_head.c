@@ -29,7 +29,7 @@ bool http_head_is_json(struct lws *wsi)
            strcasecmp(type, "application/a2a+json") == 0;
 }
 
-/* A proxy that ends TLS says so; nothing but the links that we give depends on it. */
+/* A proxy that ends TLS says so; only the links in our answers depend on it. */
 static bool is_secure(struct lws *wsi)
 {
     char *proto = http_head_value(wsi, "x-forwarded-proto:");

@@ -2,22 +2,22 @@
 
 #include <stdlib.h>
 
-/* Design. A task's text is one artifact, "answer": the first piece makes it, each other one is
- * appended, and a final answer that is not what was streamed takes its place (`append` false). So
- * at the end the artifact is the task's output. Where a snapshot is wanted the stream first
- * collects, up to the last event that there is, and says one task; from then on it says updates.
- * Only while it collects it keeps the text. What A2A has no place for is metadata of a status.
+/* Design. A task's text is one artifact, "answer": the first piece creates it, later ones are
+ * appended, and a final answer that differs from the streamed text replaces it (`append` false). So
+ * at the end the artifact is the task's output. For a snapshot the stream first collects, up to the
+ * last existing event, and sends one task; from then on it sends updates. It keeps the text only
+ * while it collects. Events that A2A has no place for become metadata of a status.
  *
- * A question ends the streams that began with a message, as the SDK's own server does: the next
+ * A question ends the streams that began with a message, as in the SDK's own server: the next
  * message answers it. */
 
 struct a2a_stream {
     struct face_stream face;
-    struct a2a_request request; /* its operation, envelope and without_history alone */
+    struct a2a_request request; /* only its operation, envelope and without_history */
     char *task_id, *conversation_id, *rpc_id;
     struct a2a_task task;
     bool collects, begun; /* the task was put */
-    bool waits;           /* for the user, and nothing came after that */
+    bool waits;           /* for the user, and nothing followed */
     bool has_answer;
     struct face_said said;
     struct buf message, history, text; /* what task points into */
@@ -227,7 +227,7 @@ static void a2a_event(struct face_stream *face, const struct face_event *e,
 {
     struct a2a_stream *s = container_of(face, struct a2a_stream, face);
     s->waits = false;
-    if (!s->begun && !s->collects) { /* a new task is said as soon as it is there */
+    if (!s->begun && !s->collects) { /* a new task is sent at once */
         if (e->type == EVENT_TASK_CREATED)
             a2a_created(s, e);
         put_whole_task(s, to);

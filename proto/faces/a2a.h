@@ -1,8 +1,8 @@
 /* a2a -- the Agent2Agent protocol 1.0 over JSON-RPC and over REST (docs/faces.md).
  *
  * Shape:    one request struct for both bindings; replies are an envelope of JSON-RPC, or bare.  A
- *           task is known by the id of exchange_put_id, its context is the conversation, and its
- *           one artifact, "answer", is the text.  The rest of a2a is split by noun: a2a_request.c
+ *           task's id comes from exchange_put_id, its context is the conversation, and its one
+ *           artifact, "answer", is the text.  The rest of a2a is split by noun: a2a_request.c
  *           reads, a2a_task.c writes tasks and errors, a2a_card.c and a2a_list.c answer from lists,
  *           a2a_http.c asks, a2a.c maps the events.
  * Thread:   any.
@@ -53,14 +53,14 @@ enum a2a_state {
 #define A2A_PAGE 100 /* tasks of a list, at most */
 
 enum a2a_operation {
-    A2A_RPC, /* the route's alone: the method says which of the others */
+    A2A_RPC, /* only for the route: the method chooses one of the others */
     A2A_CARD,
     A2A_EXTENDED_CARD,
     A2A_SEND,         /* one reply, when the task has ended or waits for the user */
-    A2A_SEND_AT_ONCE, /* one reply, of what there is now */
+    A2A_SEND_AT_ONCE, /* one reply, of the current state */
     A2A_STREAM,       /* a new task's events */
-    A2A_STREAM_ON,    /* the same after a message to a task: a snapshot, then what follows */
-    A2A_SUBSCRIBE,    /* a snapshot, then what follows, to the end */
+    A2A_STREAM_ON,    /* the same after a message to a task: a snapshot, then later events */
+    A2A_SUBSCRIBE,    /* a snapshot, then later events, to the end */
     A2A_GET,
     A2A_CANCEL,
     A2A_LIST,
@@ -71,25 +71,25 @@ struct a2a_request {
     enum a2a_operation operation;
     bool is_rpc;
     struct str rpc_id;     /* of JSON-RPC, as JSON; STR_NULL: null */
-    struct str agent;      /* of the path; "" : the default one */
+    struct str agent;      /* from the path; "": the default one */
     struct str base;       /* struct face_input's */
     struct str message_id; /* of a message, like the next four */
     struct str context_id; /* or of a list; or STR_NULL */
     struct str task_id;    /* or of any request about a task; STR_NULL: a new one */
     struct str text;
     struct str answer;    /* JSON: the member "answer" of a data part, or STR_NULL */
-    bool without_history; /* historyLength is 0: a task's history is what began it */
+    bool without_history; /* historyLength is 0: otherwise a task's history is its first message */
     /* list */
     struct str page_token;
     int64_t page_size;
     enum a2a_state state; /* A2A_UNSPECIFIED: any */
-    int64_t after;        /* Unix ms: status changes later than that */
+    int64_t after;        /* Unix ms: status changes after that */
     bool with_artifacts;
     /* its progress (a2a_list.c) */
     uint32_t n, n_asks;              /* tasks that were put; asks that were made */
-    char last[TASK_ID_LEN + 1];      /* the oldest task of the conversation that was looked at */
+    char last[TASK_ID_LEN + 1];      /* the oldest examined task of the conversation */
     bool has_more;                   /* it has older ones */
-    char ids[A2A_PAGE][TASK_ID_LEN]; /* whose records are asked for, from at_id on */
+    char ids[A2A_PAGE][TASK_ID_LEN]; /* their records are requested, from at_id on */
     uint32_t n_ids, at_id;
 };
 
@@ -101,7 +101,7 @@ enum a2a_fault a2a_read(struct face_exchange *x, const struct face_input *in, ch
 struct a2a_task {
     struct str task_id, conversation_id;
     enum a2a_state state;
-    int64_t at;          /* Unix ms: when it has come to that state; 0: unknown */
+    int64_t at;          /* Unix ms: when it entered that state; 0: unknown */
     struct str message;  /* JSON of the status's message, or STR_NULL */
     struct str history;  /* JSON of one message, or STR_NULL */
     struct str text;     /* of the artifact; STR_NULL: there is none */

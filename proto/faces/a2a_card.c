@@ -1,4 +1,4 @@
-/* An agent's card: what it is, where it is asked, and with which token. */
+/* An agent's card: its description, its address, and the required token. */
 #include "proto/faces/a2a.h"
 
 static void put_agent_text(struct buf *out, const struct js_doc *doc, uint32_t agent,

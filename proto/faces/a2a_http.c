@@ -1,5 +1,5 @@
-/* Design. A request about a task first asks for its record: what has ended is answered from that,
- * and of what lives it says whether it waits for an answer. All other replies come from the
+/* Design. A request about a task first asks for its record: an ended task is answered from that,
+ * and for a live one it shows whether it waits for an answer. All other replies come from the
  * events: a client that wants one body gets the stream's last message. */
 #include <strings.h>
 
@@ -44,7 +44,7 @@ static enum face_next start_task(struct face_exchange *x)
 static enum face_next put_task_answer(struct face_exchange *x, struct str input_id,
                                       struct str answer)
 {
-    struct buf own = {0}; /* the id may be of what is replaced */
+    struct buf own = {0}; /* the id may be in the buffer that is replaced */
     buf_putstr(&own, input_id);
     struct buf *body =
         exchange_ask(x, VERB_RESPOND, buf_str(&x->ask.conversation_id), buf_str(&x->ask.task_id));
@@ -67,8 +67,8 @@ static enum face_next answer_question(struct face_exchange *x, struct str input_
     return next;
 }
 
-/* Whether an approval takes a text for an answer: only plain words, since anything but true is no
- * approval. */
+/* Whether an approval accepts the text as an answer: only plain words, because anything but true is
+ * no approval. */
 static bool is_verdict(struct str text, struct str *ret)
 {
     static const struct {

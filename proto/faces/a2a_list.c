@@ -1,11 +1,11 @@
 /* Design. Tasks are listed by conversation (PROTOCOL.md section 5), and A2A lists them with or
- * without one. So a page is filled conversation by conversation, newest change first, and in each
- * newest task first. The place where the next page begins is its token: the conversation, and the
- * last task of it that was looked at. A page with artifacts also asks for each task's record. */
+ * without one. So a page is filled conversation by conversation, most recently changed first, and
+ * within each newest task first. A page's token is where the next one begins: the conversation, and
+ * the last examined task of it. A page with artifacts also asks for each task's record. */
 #include "proto/base64url.h"
 #include "proto/faces/a2a.h"
 
-#define MOST_ASKS 64 /* of one page: what is left is the next one's */
+#define MOST_ASKS 64 /* of one page: the rest goes to the next one */
 
 static enum face_next list_go_on(struct face_exchange *x);
 
@@ -22,7 +22,7 @@ static enum face_next list_ask_tasks(struct face_exchange *x, struct str convers
 
 static enum face_next list_ask_conversation(struct face_exchange *x, struct str before)
 {
-    struct buf own = {0}; /* before may be the ask's, which is replaced */
+    struct buf own = {0}; /* before may be in the ask, which is replaced */
     buf_putstr(&own, before);
     struct buf *body = exchange_ask(x, VERB_CONVERSATIONS, STR_NULL, STR_NULL);
     js_put_int(body, "limit", 1);
@@ -44,7 +44,7 @@ static void put_token(struct face_exchange *x)
     buf_done(&place);
 }
 
-/* Nobody counts tasks here: the total is what is known of it. */
+/* The gateway does not count tasks: the total is the known number. */
 static enum face_next end_page(struct face_exchange *x, bool is_last)
 {
     const struct a2a_request *r = x->state;
@@ -76,7 +76,7 @@ static void put_listed(struct face_exchange *x, const struct a2a_task *task)
     a2a_put_task(&x->reply, task);
 }
 
-/* A task of the conversation: put, or noted where its record is asked for. */
+/* A task of the conversation: put, or noted if its record is needed. */
 static void look_at(struct face_exchange *x, const struct js_doc *doc, uint32_t node)
 {
     struct a2a_request *r = x->state;

@@ -7,7 +7,7 @@
 struct a2a_reader {
     const struct js_doc *doc;
     struct a2a_request *r;
-    struct buf *memory; /* has room for all of it, so spans into it stay good */
+    struct buf *memory; /* has room for everything, so spans into it stay valid */
     char *why;          /* of 128 bytes */
 };
 
@@ -25,7 +25,7 @@ static uint32_t a2a_get(const struct a2a_reader *in, uint32_t object, const char
     return at && js_type(d, at) == type ? at : 0;
 }
 
-/* A string member that is not empty; else STR_NULL, as ProtoJSON has it. */
+/* A string member that is not empty; otherwise STR_NULL, as in ProtoJSON. */
 static struct str text(const struct a2a_reader *in, uint32_t object, const char *key)
 {
     uint32_t at = a2a_get(in, object, key, JS_STRING);

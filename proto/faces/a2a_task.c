@@ -1,4 +1,4 @@
-/* Tasks, their messages and artifacts, and errors, as A2A writes them (its ProtoJSON). */
+/* Tasks, their messages and artifacts, and errors, in A2A's form (its ProtoJSON). */
 #include <stdio.h>
 #include <time.h>
 
@@ -203,7 +203,7 @@ void a2a_task_read(const struct js_doc *doc, uint32_t task, struct buf *memory,
 {
     size_t len = js_raw(doc, task).n;
     buf_clear(memory);
-    buf_reserve(memory, 4 * len + 1024); /* the spans into it stay good */
+    buf_reserve(memory, 4 * len + 1024); /* the spans into it stay valid */
     *ret = (struct a2a_task){.state = a2a_state_of(doc, task), .at = time_of(doc, task)};
     ret->task_id = text_of(doc, task, "task_id", memory);
     ret->conversation_id = text_of(doc, task, "conversation_id", memory);
@@ -293,7 +293,7 @@ void a2a_put_rest_error(struct buf *out, enum error e, const char *message)
     put_rest_fault(out, a2a_fault_of(e), message);
 }
 
-/* JSON-RPC has its own codes, and HTTP tells those of the carrier alone. */
+/* JSON-RPC has its own codes, and HTTP's status only concerns the transport. */
 enum face_next a2a_fail(struct face_exchange *x, enum a2a_fault fault, const char *message)
 {
     const struct a2a_request *r = x->state;

@@ -34,9 +34,9 @@ struct face_input {
     struct str body;
     struct str idempotency_key; /* the header, or STR_NULL */
     struct str header;          /* the one that the face reads, or STR_NULL */
-    struct str base;            /* where the gateway was asked: `https://host:port` */
+    struct str base;            /* the gateway's address for the client: `https://host:port` */
     struct str agents;          /* a JSON array, as in `welcome` */
-    struct str nonce;           /* hexadecimal digits, random and never the same again */
+    struct str nonce;           /* hexadecimal digits, random and never repeated */
     struct js_doc *doc;         /* scratch */
     int64_t now_ms;             /* Unix ms */
 };
@@ -87,20 +87,20 @@ static inline void exchange_ask_end(struct face_exchange *x)
 }
 /* Sets the reply to the face's error, with the HTTP status of e. */
 enum face_next exchange_fail(struct face_exchange *x, enum error e, const char *message);
-/* The message of an `error` line, with a NUL behind. */
+/* The message of an `error` line, followed by a NUL. */
 void exchange_put_why(struct buf *out, struct str line, struct js_doc *doc);
 /* The same from an `error` line. */
 enum face_next exchange_fail_line(struct face_exchange *x, enum error e, struct str line,
                                   struct js_doc *doc);
 void exchange_done(struct face_exchange *x);
 
-/* A task's id where a protocol has one id for it: base64url of the conversation, `.`, the task.  It
- * is looked up by owner, conversation and task like any other (PROTOCOL.md section 5). */
+/* A task's id for protocols that have one id for it: base64url of the conversation, `.`, the task.
+ * It is looked up by owner, conversation and task like any other (PROTOCOL.md section 5). */
 void exchange_put_id(struct buf *out, struct str conversation_id, struct str task_id);
-/* Appends the conversation to ret; false when the text is no such id. */
+/* Appends the conversation to ret; false when the text is not such an id. */
 bool exchange_read_id(struct str id, struct buf *ret_conversation, struct str *ret_task_id)
     MUST_USE;
-/* A request_key of what makes two requests the same one. */
+/* A request_key from the fields that make two requests the same. */
 void exchange_put_key(struct buf *out, const char *prefix, const struct str *fields, size_t n);
 
 /* The task of a reply `started`, `resumed`, `task`, or the newest of `tasks`: the node of its

@@ -4,13 +4,14 @@
 
 #include "proto/base64url.h"
 
-/* Design. What a call's stream says follows from each event alone, so a client that comes back is
- * told what came after the last event that it has, and nothing is kept of what was before. Progress
- * counts by the events' numbers, which only grow; its message is the piece of text, or the note.
- * The result has the task's output as its end has it. A question is asked when nothing follows it:
- * in a replay most have been answered.
+/* Design. The messages of a call's stream follow from each event alone, so a client that comes back
+ * gets those after its last event, and no earlier state is kept. Progress counts by the events'
+ * numbers, which only grow; its message is the piece of text, or the note. The result has the
+ * task's output from its end. A question is asked when nothing follows it: in a replay most have
+ * been answered.
  *
- * The first message is empty: a client that has had an event with an id comes back after a cut. */
+ * The first message is empty: a client that has received an event with an id comes back after a
+ * cut. */
 
 struct mcp_stream {
     struct face_stream face;
@@ -101,7 +102,7 @@ static void put_content(struct buf *out, bool *first, struct str text)
     *first = false;
 }
 
-/* A failure is one of the tool: what it had said, and why it ended. */
+/* A failure is the tool's: its text so far, and why it ended. */
 static void put_result(struct mcp_stream *s, const struct face_event *e, const struct face_sink *to)
 {
     bool failed = e->type == EVENT_TASK_FAILED, first = true;
@@ -136,7 +137,7 @@ static void put_result(struct mcp_stream *s, const struct face_event *e, const s
     to->put(to->arg, NULL, buf_str(out));
 }
 
-/* A cancel is answered by the task that it has ended. */
+/* The answer to a cancel is the task that it has ended. */
 static void put_ended_task(struct mcp_stream *s, const struct face_event *e,
                            const struct face_sink *to)
 {

@@ -2,9 +2,10 @@
  * (docs/faces.md).
  *
  * Shape:    a POST is one message of JSON-RPC. A call of a tool is a task, and its answer a stream:
- *           progress, questions as elicitation, and the result. Nothing of a client is kept: its
- *           session's id is the conversation, and says whether the client takes questions; the id
- *           of an event says which call it is of, so that a GET with Last-Event-ID goes on.
+ *           progress, questions as elicitation, and the result. The gateway keeps no state of a
+ *           client: its session's id is the conversation, and tells whether the client accepts
+ *           questions; the id of an event names its call, so that a GET with Last-Event-ID can
+ *           continue.
  * Thread:   any.
  * Owns:     a request is the state of its exchange, and its spans point into the exchange's memory.
  * Errors:   codes of JSON-RPC, with a sentence.
@@ -15,7 +16,7 @@
 #include "proto/faces/exchange.h"
 
 enum mcp_operation {
-    MCP_POST,   /* a route's, like the next two: the message says which of the others */
+    MCP_POST,   /* a route's, like the next two: the message chooses one of the others */
     MCP_RESUME, /* GET: with Last-Event-ID the rest of a call */
     MCP_DELETE,
     MCP_INITIALIZE,
@@ -24,7 +25,7 @@ enum mcp_operation {
     MCP_CALL,      /* its stream ends in the result */
     MCP_CALL_TASK, /* answered by the task at once */
     MCP_TASK_GET,
-    MCP_TASK_RESULT, /* as MCP_CALL, of a task that there is */
+    MCP_TASK_RESULT, /* like MCP_CALL, for an existing task */
     MCP_TASK_CANCEL, /* answered by the task when it has ended */
     MCP_TASK_LIST,
     MCP_CANCELLED,    /* the notification */
@@ -32,12 +33,12 @@ enum mcp_operation {
     MCP_ANSWER,       /* the client's, to a question */
 };
 
-/* A stream must know this of its request; the id of an event has it too. */
+/* A stream needs this from its request; the id of an event has it too. */
 struct mcp_call {
     struct str rpc_id; /* as JSON */
-    struct str token;  /* JSON of the progress token, or STR_NULL: it wants no progress */
-    bool elicits;      /* the client takes questions */
-    bool is_task;      /* the task was there before: messages name it */
+    struct str token;  /* JSON of the progress token, or STR_NULL: no progress wanted */
+    bool elicits;      /* the client accepts questions */
+    bool is_task;      /* the task existed before: messages name it */
 };
 
 struct mcp_request {
@@ -49,7 +50,7 @@ struct mcp_request {
     struct str task_id;    /* in the form of exchange_put_id; or the cursor of a list */
     struct str request_id; /* MCP_CANCELLED: JSON of the request's id */
     struct str input_id;   /* MCP_ANSWER … */
-    struct str answer;     /* … JSON; STR_NULL: none is given */
+    struct str answer;     /* … JSON; STR_NULL: no answer */
     uint64_t after;        /* MCP_RESUME: seq of the last event that the client has */
 };
 
@@ -62,7 +63,7 @@ void mcp_put_event_id(struct buf *out, const struct face_stream *s, struct face_
 /* The envelope around a result: {"jsonrpc":"2.0","id":…,"result": and } */
 void mcp_begin_result(struct buf *out, struct str rpc_id);
 void mcp_end_result(struct buf *out);
-/* A task of a reply of ours as MCP's, without its braces. */
+/* A task from one of our replies in MCP's form, without its braces. */
 void mcp_put_task(struct buf *out, const struct js_doc *doc, uint32_t task);
 
 #define MCP_RELATED_TASK "io.modelcontextprotocol/related-task"

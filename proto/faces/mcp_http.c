@@ -1,13 +1,12 @@
-/* Design. A session is a conversation, and a call in it is a chat. Nothing is kept of sessions: any
- * id that may be a conversation's is one, a DELETE is refused, and a client without one has a
+/* Design. A session is a conversation, and a call in it is a chat. The gateway keeps no state of
+ * sessions: any valid conversation id is one, a DELETE is refused, and a client without one has a
  * conversation for each call. A plain call's task is named after the request's id, so that the
  * notification which cancels it finds it among the live tasks of the session. */
 #include <stdio.h>
 
 #include "proto/faces/mcp.h"
 
-#define ELICITING \
-    "mcp-e-" /* what the id of a session begins with when its client takes questions */
+#define ELICITING "mcp-e-" /* prefix of a session's id when its client accepts questions */
 
 /* --- replies ---------------------------------------------------------------------------------- */
 
@@ -76,7 +75,7 @@ static int code_of(enum error e)
     return (size_t)e < countof(codes) && codes[e] ? codes[e] : -32000;
 }
 
-/* A request has its error with a status of 200; HTTP tells the carrier's alone. */
+/* A request's error comes with a status of 200; HTTP's status only concerns the transport. */
 static enum face_next mcp_fail_line(struct face_exchange *x, enum error e, struct str line,
                                     struct js_doc *doc)
 {

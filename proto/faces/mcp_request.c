@@ -8,7 +8,7 @@
 struct mcp_reader {
     const struct js_doc *doc;
     struct mcp_request *r;
-    struct buf *memory; /* has room for all of it, so spans into it stay good */
+    struct buf *memory; /* has room for everything, so spans into it stay valid */
     char *why;          /* of 128 bytes */
 };
 
@@ -135,8 +135,8 @@ static int read_method(const struct mcp_reader *in, uint32_t method, bool has_id
 
 /* --- answers to our questions ----------------------------------------------------------------- */
 
-/* The id that a question had: the task's, `/`, a for an approval or q, `/`, the question's. What is
- * no such id is none of ours, and so are errors: both are let pass. */
+/* The id of a question: the task's, `/`, a for an approval or q, `/`, the question's. Any other id
+ * is not ours; it is ignored, as are errors. */
 static void mcp_read_answer(const struct mcp_reader *in, uint32_t result)
 {
     struct mcp_request *r = in->r;

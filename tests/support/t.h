@@ -29,7 +29,7 @@ static inline const char *t_json(const char *literal)
         struct json_text *next;
         const char *literal;
         char text[];
-    } * texts[256]; /* one for each place, however often it comes by */
+    } * texts[256]; /* one for each place, however often it is reached */
     struct json_text **bucket = &texts[(uintptr_t)literal / 8 % countof(texts)], *t;
     for (t = *bucket; t; t = t->next)
         if (t->literal == literal)

@@ -36,7 +36,8 @@ function subjectOf(token: string): string {
 
 const token = keptToken();
 
-/** The lines of the inspector's connection, which it shares with nobody so that it sees all of it. */
+/** The lines of the inspector's connection, which it shares with nobody so that it sees
+ * everything. */
 export const wire = new WireLog();
 const seesAll = { share: false, debug: (line: string) => wire.add(line) };
 

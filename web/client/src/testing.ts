@@ -16,7 +16,7 @@ type Json = Record<string, any>;
 export interface FakeGatewayOptions {
   /** The agents; one "assistant" by default. */
   agents?: Agent[];
-  /** Is called for each task; without it the test says it. */
+  /** Called for each task; without it the test speaks for the agent. */
   answer?: (task: FakeTask) => void | Promise<void>;
   owner?: string;
 }

@@ -10,7 +10,7 @@ export interface Row {
   /** The first and the last of its events, by their index among all. */
   first: number;
   last: number;
-  /** Its events' lines as they came, in bytes of UTF-8. */
+  /** Its events' lines, unchanged, in bytes of UTF-8. */
   bytes: number;
 }
 

@@ -9,7 +9,8 @@ let loading: Promise<Katex> | null = null;
 
 const load = () => (loading ??= import("./katex").then((its) => (katex = its.katex)));
 
-/** A formula may cost no more: an expansion of macros without end, and a rule as wide as the moon. */
+/** Bounds for a formula: against endless macro expansion, and against a rule as wide as the
+ * moon. */
 const BOUNDS = { maxExpand: 500, maxSize: 20, strict: false, trust: false } as const;
 const LONGEST = 10_000; // characters; beyond this the source is shown
 

@@ -12,7 +12,7 @@ interface Choice {
   name: string;
 }
 
-/** The answers to choose from; what is no choice is left out, since an agent may say anything there. */
+/** The choices; malformed ones are left out, because an agent may send anything. */
 function choicesOf({ kind, options }: Question): Choice[] {
   if (kind === "approval" || !Array.isArray(options)) return []; // an approval's answer is true or false
   const choices = options.map((each) => {
