@@ -27,7 +27,7 @@ struct run_spec {
     struct str task_id, conversation_id, input;
     struct str owner;    /* for its tools; the agent itself does not learn it */
     struct str history;  /* JSON array of {"role","content"}, oldest first */
-    bool is_context;     /* the client brought it: what is system in it instructs the agent */
+    bool is_context;     /* from the client: its system messages instruct the agent */
     struct str parent;   /* JSON object */
     struct str metadata; /* JSON object or "null" */
 };

@@ -31,7 +31,7 @@ struct conversation {
     struct list notices;      /* of struct notice, by key: ended, but not told yet */
     struct list due;          /* in the hub's list: a notice turn may be possible */
     struct list freed;        /* in the hub's list: a task has ended, and a waiting one may start */
-    bool unlisted;            /* watchers are not told of it; known when its record was read */
+    bool unlisted;            /* hidden from watchers; known once its record was read */
     bool asking;              /* its record is being read for the watchers … */
     bool noticing;            /* … and for a notice turn */
     char id[];

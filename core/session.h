@@ -119,7 +119,7 @@ void session_charge(struct session *s, uint32_t lines);
  * false when there is nothing to send. */
 bool session_fill(struct session *s, struct buf *out, size_t max);
 bool session_has_output(const struct session *s);
-/* The agents that may be asked, as `welcome` names them: a JSON array. */
+/* The agents that may be asked, in the form of `welcome`: a JSON array. */
 void session_put_agents(struct buf *line, const struct hub *h);
 
 void session_say_goaway(struct session *s); /* a planned stop is near */

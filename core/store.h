@@ -32,15 +32,15 @@ enum query_kind {
     QUERY_MESSAGES,      /* owner, conversation_id, limit, before?, max_bytes (of contents) -> the
                            * newest that fit, oldest first; before is a message_id, exclusive */
     QUERY_CONVERSATION,  /* owner, conversation_id -> one conversation */
-    QUERY_CONVERSATIONS, /* owner, limit, before? (a conversation_id) -> newest change first,
-                           * without the unlisted ones */
+    QUERY_CONVERSATIONS, /* owner, limit, before? (a conversation_id) -> last changed first, without
+                          * the unlisted ones */
     QUERY_RESULTS,       /* owner, conversation_id, limit, before? -> ended background tasks that
                            * are not acknowledged: the newest (before), oldest first; complete */
     QUERY_BLOCKS,        /* task_key, after, max_bytes -> sealed blocks with lines after that seq,
                           * at least one if there is any, in order, without a gap between them */
     QUERY_LIVE,          /* after (a task key, 0 at first), limit -> tasks not ended, all owners,
-                           * oldest key first: for the start; head counts sealed lines too, and
-                           * context is there, which no other query tells */
+                          * oldest key first: for the start; head counts sealed lines too, and
+                          * context is filled, as in no other query */
     QUERY_TAILS,         /* after (a task key), limit -> unsealed tails, as blocks with all unsealed
                            * lines of one task each, by task key: for the start */
     QUERY_INBOX,         /* task_key -> waiting inbox lines, as one block each (first = position) */

@@ -97,7 +97,7 @@ struct task_work {
     struct list answered;  /* the most recently answered ones, oldest first */
     uint32_t n_questions, n_answered;
     uint32_t n_approvals;          /* asked by the gateway */
-    struct tool_names *tool_names; /* of its tool_call events */
+    struct tool_names *tool_names; /* from its tool_call events */
 };
 
 struct task {
@@ -166,13 +166,13 @@ struct task_plan {
     const struct agent *agent;
     enum task_type type;
     struct str input, name, description, metadata;
-    struct str context; /* in place of the history; NULL for none */
+    struct str context; /* replaces the history; NULL for none */
     struct str parent_task_id, parent_call_id, parent_agent_id;
     struct str ancestors;   /* ids of the parent and of all its ancestors, concatenated */
     struct str request_key; /* NULL for none */
     bool notify_on_complete;
     bool wait_for_others; /* enqueue */
-    bool unlisted;        /* the conversation, when the task makes it */
+    bool unlisted;        /* its conversation, if the task creates that */
 };
 /* Stages the task, its first event and its message; the caller waits for the commit. */
 struct task *task_create(struct hub *h, const struct task_plan *plan);

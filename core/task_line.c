@@ -59,7 +59,7 @@ static bool is_too_much(struct task *t, const struct agent_line *line)
     return false;
 }
 
-/* A result's data gets the name of its call; false when no call is known, and the task fails. */
+/* Adds the name of its call to a result's data; false when no call is known, and the task fails. */
 static bool name_result(struct task *t, struct agent_line *line, struct buf *data)
 {
     struct str name = tool_names_of(task_work(t)->tool_names, line->call_id);

@@ -261,7 +261,7 @@ static void on_history(void *arg, int status, struct answer *answer)
 }
 
 /* The history holds what was said before the task's own input: the newest that fit.  The input's
- * message has an id after the task's own, so the task's id is the border. */
+ * message has a later id than the task, so the task's id is the border. */
 static void ask_history(struct task *t)
 {
     if (!reads_history(t))

@@ -84,7 +84,7 @@ static void remove_it(struct call *c)
     call_wait(c, on_deleted);
 }
 
-/* Damage that hides whether it was listed does not keep it. */
+/* Damage that hides whether it was listed does not prevent the removal. */
 static void on_to_remove(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
@@ -93,8 +93,8 @@ static void on_to_remove(void *arg, int status, struct answer *answer)
     remove_it(c);
 }
 
-/* All of its tasks have ended and are on disk as ended: now it goes as a whole.  Watchers are told,
- * unless they never knew of it, which afterwards nobody could say. */
+/* All of its tasks have ended and are on disk as ended: now the whole conversation is removed.
+ * Watchers are told, unless they never knew of it, which cannot be found out afterwards. */
 static void look_and_remove(struct call *c)
 {
     if (!feed_has_readers(&c->owner->watch)) {

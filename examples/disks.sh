@@ -1,5 +1,5 @@
 #!/bin/sh
-# An agent in shell: tells how full the disks are, whatever it is asked.
+# An agent in shell: reports how full the disks are, whatever the question.
 set -eu
 
 text() { # as a JSON string, without its newline
@@ -8,7 +8,7 @@ text() { # as a JSON string, without its newline
 
 say() { printf '{"event":"%s","data":{"text":"%s"}}\n' "$1" "$(text "$2")"; }
 
-read -r _run # the first line is the run; a shell needs nothing of it here
+read -r _run # the first line is the run; not needed here
 
 say thinking "I ask df."
 df -hP | while read -r line; do

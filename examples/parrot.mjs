@@ -1,12 +1,12 @@
 #!/usr/bin/env node
-// An agent in JavaScript: says back what it hears, a word at a time, and stops politely.
+// An agent in JavaScript: repeats each message, a word at a time, and stops politely.
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const say = (event, data) => process.stdout.write(JSON.stringify({ event, data }) + "\n");
 
 let stopped = false;
-process.on("SIGTERM", () => { stopped = true; }); // a cancel: grace_s seconds to finish in
+process.on("SIGTERM", () => { stopped = true; }); // a cancel: there are grace_s seconds to finish
 
 const inbox = [];
 const lines = createInterface({ input: process.stdin });

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An agent in Python: asks the user a question, has a tool of the gateway compute, and answers."""
+"""An agent in Python: asks the user a question, lets a tool of the gateway compute, and answers."""
 import json
 import sys
 

@@ -15,7 +15,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         for number, word in enumerate(words, 1):
             self.say("token", text=word[::-1] + " ")
             self.say("progress", progress=number / len(words))
-        # Without a Content-Length or chunks the gateway takes this for the end, and no other.
+        # Without a Content-Length or chunks, only this is the end for the gateway.
         self.say("final_answer", output=" ".join(word[::-1] for word in words))
 
     def say(self, event, **data):

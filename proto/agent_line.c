@@ -276,8 +276,8 @@ static bool read_members(struct decoding *d, uint32_t object, struct fields tabl
 
 /* --- events and calls ------------------------------------------------------------------------- */
 
-/* data without what the gateway says in its own way: timeout_s becomes its expires_at, and the name
- * of a result is that of its call. */
+/* The data in the gateway's form: timeout_s becomes expires_at, and a result gets its call's
+ * name. */
 static struct str copy_without(struct agent_line_decoder *d, uint32_t data, const char *a,
                                const char *b)
 {

@@ -28,7 +28,7 @@ struct agent_line {
         data; /* compact JSON object, as the event's line carries it; LINE_RESULT: the result */
     struct str text;     /* decoded value of text (token, thinking) or output (final_answer) */
     struct str tool;     /* tool_call, tool_result: its name */
-    bool nameless;       /* tool_result: data has no name, which is that of the call with call_id */
+    bool nameless;       /* tool_result: data has no name; the call with call_id has it */
     double progress;     /* progress */
     struct str input_id; /* input_required */
     bool approval;       /* input_required: kind is approval */

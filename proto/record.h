@@ -46,8 +46,8 @@ enum message_role { ROLE_USER, ROLE_ASSISTANT, ROLE_SYSTEM };
 #define TASK_INPUT_TEXTS(T) \
     T(input)                \
     T(metadata) /* JSON object */
-/* A JSON array of messages that the task's agent gets in place of the conversation's. A store keeps
- * it until the task has ended, and QUERY_LIVE alone tells it; not on the wire. */
+/* The messages that the task's agent gets instead of the conversation's: a JSON array.  A store
+ * keeps it until the task has ended, and only QUERY_LIVE returns it; not on the wire. */
 #define TASK_CONTEXT_TEXTS(T) T(context)
 #define TASK_STATE_NUMBERS(N, R)                                                 \
     N(enum task_status, status)                                                  \

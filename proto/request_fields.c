@@ -233,7 +233,7 @@ static bool read_metadata(struct decoding *d, const struct field *f, uint32_t no
     return d->to->metadata.n <= f->max;
 }
 
-/* The role as an agent is told it; NULL for none. */
+/* The role in the agent's form; NULL for none. */
 static const char *context_role(const struct js_doc *doc, uint32_t role)
 {
     static const char *const roles[][2] = {{"user", "user"},
@@ -263,7 +263,7 @@ static bool keep_message(struct decoding *d, uint32_t node)
     return true;
 }
 
-/* Only the two members of each message are kept, so that it is no longer than what was said. */
+/* Only the two members of each message are kept, so the result is no longer than the input. */
 static bool read_context(struct decoding *d, const struct field *f, uint32_t node)
 {
     const struct js_doc *doc = d->doc;

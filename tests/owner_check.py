@@ -58,41 +58,69 @@ CONVERSATION_ROUTES = [
     ("DELETE", "", None),
 ]
 # The faces (docs/faces.md): what, method, path, body, the statuses of an answer about nothing.  {c} and {t} are the ids of
-# conversation and task, {r} is a response's, in the body as in the path; a face that the gateway does not serve is passed
-# over.
+# conversation and task, in the body as in the path, and {id} is the one id that stands for both where a protocol has no
+# more; a face that the gateway does not serve is passed over.
 ANSWER = [{"id": "{t}", "role": "assistant", "parts": [{"type": "data-answer", "data": {"input_id": "q", "answer": "x"}}]}]
 RESUME = [{"interruptId": "{t}.1.q", "status": "resolved", "payload": "x"}]
+MESSAGE = {"message": {"messageId": "m", "role": "ROLE_USER", "taskId": "{id}", "parts": [{"text": "x"}]}}
+
+
+def a2a_call(method, **params):
+    return (f"A2A {method}", "POST", "/a2a/any", {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, (200,))
+
+
+def mcp_call(method):
+    return (f"MCP {method}", "POST", "/mcp",
+            {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"taskId": "{id}"}}, (200,))
+
+
 FACE_ROUTES = [
     ("AI SDK stream", "GET", "/ai/chat/{c}/stream", None, (204,)),
     ("AI SDK answer", "POST", "/ai/chat", {"id": "{c}", "messages": ANSWER}, (404,)),
-    ("Responses retrieve", "GET", "/responses/{r}", None, (404,)),
-    ("Responses stream", "GET", "/responses/{r}?stream=true&starting_after=3", None, (404,)),
-    ("Responses cancel", "POST", "/responses/{r}/cancel", None, (404,)),
-    ("Responses delete", "DELETE", "/responses/{r}", None, (404,)),
-    ("Responses create", "POST", "/responses", {"input": "x", "background": True, "previous_response_id": "{r}"}, (404,)),
+    ("Responses retrieve", "GET", "/responses/resp_{id}", None, (404,)),
+    ("Responses stream", "GET", "/responses/resp_{id}?stream=true&starting_after=3", None, (404,)),
+    ("Responses cancel", "POST", "/responses/resp_{id}/cancel", None, (404,)),
+    ("Responses delete", "DELETE", "/responses/resp_{id}", None, (404,)),
+    ("Responses create", "POST", "/responses", {"input": "x", "background": True, "previous_response_id": "resp_{id}"}, (404,)),
     ("OpenAI chat", "POST", "/chat/completions", {"conversation": "{c}", "messages": []}, (400,)),
     ("OpenAI models", "GET", "/models", None, (200,)),
     ("OpenAI model", "GET", "/models/{c}", None, (404,)),
     ("AG-UI connect", "GET", "/ag-ui/any/{c}", None, (404,)),
     ("AG-UI answer", "POST", "/ag-ui/any", {"threadId": "{c}", "runId": "r", "messages": [], "resume": RESUME}, (404,)),
+    ("A2A task", "GET", "/a2a/any/tasks/{id}", None, (404,)),
+    ("A2A subscribe", "POST", "/a2a/any/tasks/{id}:subscribe", None, (404,)),
+    ("A2A cancel", "POST", "/a2a/any/tasks/{id}:cancel", None, (404,)),
+    ("A2A send", "POST", "/a2a/any/message:send", MESSAGE, (404,)),
+    ("A2A stream", "POST", "/a2a/any/message:stream", MESSAGE, (404,)),
+    ("A2A list", "GET", "/a2a/any/tasks?contextId={c}&includeArtifacts=true", None, (200,)),
+    a2a_call("GetTask", id="{id}"),
+    a2a_call("SubscribeToTask", id="{id}"),
+    a2a_call("CancelTask", id="{id}"),
+    a2a_call("SendMessage", **MESSAGE),
+    a2a_call("SendStreamingMessage", **MESSAGE),
+    a2a_call("ListTasks", contextId="{c}"),
+    mcp_call("tasks/get"),
+    mcp_call("tasks/result"),
+    mcp_call("tasks/cancel"),
+    ("MCP answer", "POST", "/mcp", {"jsonrpc": "2.0", "id": "{id}/q/q", "result": {"action": "accept"}}, (202,)),
 ]
 # Their WebSockets: path, what the address says, the frame that is sent.
 FACE_SOCKETS = [
     ("/ai", "", {"type": "resume", "requestId": "r", "id": "{c}", "headers": {}, "body": {}}),
-    ("/responses", "response_id={r}&starting_after=3", None),
-    ("/responses", "", {"type": "response.create", "input": "x", "previous_response_id": "{r}"}),
+    ("/responses", "response_id=resp_{id}&starting_after=3", None),
+    ("/responses", "", {"type": "response.create", "input": "x", "previous_response_id": "resp_{id}"}),
 ]
 
 
-def response_id(conversation, task):
+def one_id(conversation, task):
     name = base64.urlsafe_b64encode(conversation.encode()).decode().rstrip("=")
-    return f"resp_{name}.{task}"
+    return f"{name}.{task}"
 
 
 def filled(template, conversation, task):
     """A path or a body with the ids in their places."""
     if isinstance(template, str):
-        ids = {"{c}": conversation, "{t}": task, "{r}": response_id(conversation, task)}
+        ids = {"{c}": conversation, "{t}": task, "{id}": one_id(conversation, task)}
         return functools.reduce(lambda text, name: text.replace(name, ids[name]), ids, template)
     if isinstance(template, list):
         return [filled(item, conversation, task) for item in template]
@@ -138,7 +166,7 @@ class Http:
             headers["Content-Type"] = "application/json"
         for _ in range(100):
             try:
-                self.connection.request(method, "/v1" + urllib.parse.quote(path, "/?=&%"),
+                self.connection.request(method, "/v1" + urllib.parse.quote(path, "/?=&%:"),
                                         None if body is None else json.dumps(body), headers)
                 reply = self.connection.getresponse()
                 answer = b"" if "event-stream" in reply.headers.get("Content-Type", "") else reply.read()

@@ -38,8 +38,8 @@ void talk_end(struct talk *t, bool pinned);
 void talk_put(struct talk *t, enum talk_role role, struct str content, bool pinned);
 /* Messages of the history: an array of {"role","content"}.  False for anything else. */
 bool talk_put_history(struct talk *t, struct js_doc *doc, struct str history) MUST_USE;
-/* The same of what a client brought in the history's place, and first of all the agent's own
- * instructions (STR_NULL for none), with all of role system in one message. */
+/* The same for a client's context, which replaces the history; before it the agent's own
+ * instructions (STR_NULL for none), with all system messages in one. */
 bool talk_put_context(struct talk *t, struct js_doc *doc, struct str system, struct str context)
     MUST_USE;
 /* Bytes of talk_str, without the closing bracket. */

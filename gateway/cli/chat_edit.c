@@ -41,7 +41,7 @@ static uint32_t code_at(struct str line, size_t at)
     return code;
 }
 
-/* How many columns a character takes, as terminals agree: East Asian ones and emoji two. */
+/* How many columns a character takes in most terminals: East Asian ones and emoji two. */
 static size_t columns_of(uint32_t code)
 {
     static const struct {
@@ -144,7 +144,7 @@ static enum chat_edit_result press(struct chat_edit *e, char key)
     return EDIT_MORE;
 }
 
-/* What a terminal sends for a key, in both of its modes: ESC [ A, ESC O A, ESC [ 3 ~. */
+/* A terminal sends these for a key, in its two modes: ESC [ A, ESC O A, ESC [ 3 ~. */
 static enum chat_edit_result press_sequence(struct chat_edit *e)
 {
     static const struct {
@@ -179,7 +179,7 @@ enum chat_edit_result chat_edit_take(struct chat_edit *e, char byte)
     if (!is_begun && byte != ESCAPE && (unsigned char)byte < 0xc2)
         return is_inside(byte) || (unsigned char)byte >= 0x80 ? EDIT_MORE : press(e, byte);
     if (is_begun && e->key.bytes[0] != ESCAPE && !is_inside(byte)) {
-        buf_clear(&e->key); /* no UTF-8: what was begun is dropped */
+        buf_clear(&e->key); /* not UTF-8: the begun character is dropped */
         return chat_edit_take(e, byte);
     }
     buf_putc(&e->key, byte);

@@ -1,12 +1,12 @@
-/* chat_edit -- the line that is typed at the prompt: moved in, corrected, and found again later.
+/* chat_edit -- the line at the prompt: cursor movement, corrections, and earlier lines.
  *
- * Shape:    bytes of the keyboard go in one by one; chat_edit_draw says how the line looks.  Pure:
- *           who calls it reads the keys, from a terminal that neither echoes nor edits, and writes
- *           what was drawn.
+ * Shape:    bytes of the keyboard go in one by one; chat_edit_draw writes how the line looks.
+ *           Pure: the caller reads the keys, from a terminal that neither echoes nor edits, and
+ *           writes the drawing.
  * Keys:     left, right, up, down, Home, End, Delete, Backspace, Ctrl-A B D E F H K N P U W.
  * Thread:   any; one at a time.
  * Units:    places in the line are bytes, columns are those of the terminal.
- * Owns:     the line and the lines before it, the last 500.
+ * Owns:     the line and the previous lines, the last 500.
  */
 #ifndef GATEWAY_CLI_CHAT_EDIT_H
 #define GATEWAY_CLI_CHAT_EDIT_H
@@ -18,19 +18,20 @@
 struct chat_edit {
     struct buf line;
     size_t at;         /* the cursor */
-    struct buf key;    /* of more than one byte, begun */
+    struct buf key;    /* an incomplete key of several bytes */
     struct buf unsent; /* the new line, while an older one is shown */
     char *past[CHAT_EDIT_PAST];
     size_t n_past, shown; /* shown == n_past: the new line */
 };
 
-/* EDIT_LINE: Enter, the line is whole.  EDIT_END: Ctrl-D in an empty line. */
+/* EDIT_LINE: Enter, the line is complete.  EDIT_END: Ctrl-D in an empty line. */
 enum chat_edit_result { EDIT_MORE, EDIT_LINE, EDIT_END };
 
 enum chat_edit_result chat_edit_take(struct chat_edit *e, char byte);
-/* The line is done with: the next begins empty.  What was typed is kept, but not twice in a row. */
+/* The line is done with: the next begins empty.  The typed line is kept, but not twice in a row. */
 void chat_edit_next(struct chat_edit *e);
-/* From the first column: prompt, and as much of the line as fits, with the cursor in its place. */
+/* From the first column: the prompt, and as much of the line as fits, with the cursor in its
+ * place. */
 void chat_edit_draw(const struct chat_edit *e, const char *prompt, size_t columns, struct buf *out);
 void chat_edit_done(struct chat_edit *e);
 

@@ -48,7 +48,7 @@ struct chat {
     char *question;            /* input_id of the open question */
     struct buf typed;          /* for the question */
     struct chat_edit edit;     /* a talk's prompt */
-    struct termios cooked;     /* the terminal as it was */
+    struct termios cooked;     /* the terminal's original mode */
     struct buf older_than;     /* --list: the id of the last row */
     unsigned attempts;         /* since the last welcome */
     bool is_stored_token;
@@ -57,7 +57,7 @@ struct chat {
     bool was_welcome;
     bool is_broken;
     bool is_approval; /* the open question expects yes or no */
-    bool is_raw;      /* the terminal is as we edit: at the prompt of a talk */
+    bool is_raw;      /* this program edits: at the prompt of a talk */
 };
 
 /* chat.c */
@@ -78,8 +78,8 @@ void chat_talk_idle(struct chat *c);  /* prompts: an answer has ended, or there 
 bool chat_talk_stop(struct chat *c);  /* false when there is nothing (more) to stop */
 void chat_talk_leave(struct chat *c); /* the end of the input */
 void chat_talk_typed(struct chat *c); /* a line was typed while no question is open */
-/* Keys of the prompt, where is_raw. */
+/* Keys at the prompt, while is_raw. */
 void chat_talk_keys(struct chat *c, const char *keys, size_t n);
-void chat_talk_cooked(struct chat *c); /* the terminal as it was; where it is raw */
+void chat_talk_cooked(struct chat *c); /* restores the terminal's mode, if it is raw */
 
 #endif

@@ -61,7 +61,7 @@ static void write_out(struct chat_show *show, struct str text, struct chat_style
     buf_done(&styled);
 }
 
-/* Of an answer, which is Markdown. */
+/* Prints a piece of an answer, which is Markdown. */
 static void print(struct chat_show *show, struct str text)
 {
     write_out(show, text, &show->style);

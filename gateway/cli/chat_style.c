@@ -24,13 +24,13 @@ static void style_show(struct chat_style *s, unsigned wanted, struct buf *out)
     s->shown = wanted;
 }
 
-/* Three at the start of a line, which begin or end a block. */
+/* Whether there are three at the start of a line, which begin or end a block. */
 static bool is_fence(const struct chat_style *s)
 {
     return s->only_ticks && s->ticks == 3 && s->indent < 4;
 }
 
-/* A run of ` is over: it opens code, or closes what as many have opened. */
+/* A run of ` is over: it opens code, or closes code that as many have opened. */
 static void end_ticks(struct chat_style *s)
 {
     if (s->open_ticks == 0)
@@ -40,7 +40,7 @@ static void end_ticks(struct chat_style *s)
     s->ticks = 0;
 }
 
-/* The styles with which this byte, no newline, stands. */
+/* Updates the styles for this byte, which is not a newline. */
 static void style_step(struct chat_style *s, char c)
 {
     if (!s->in_line && c == ' ') {

@@ -1,9 +1,9 @@
 /* A talk on a terminal: a prompt that stays, one answer after another in one conversation.
  *
  * Design. Between two answers the client is CHAT_IDLE: the terminal is raw, and chat_edit edits the
- * line. While an answer comes the terminal edits, and what is typed waits in it; of that only
- * "/cancel" is taken at once. A terminal that understands no escapes edits always. Ctrl-C stops the
- * answer, and at the prompt, or a second time, leaves. */
+ * line. During an answer the terminal edits, and its input waits; only "/cancel" is handled at
+ * once. A terminal without escapes always edits by itself. Ctrl-C stops the answer, and at the
+ * prompt, or a second time, leaves. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -13,7 +13,7 @@
 
 #define MAX_TYPED 4096 /* at once: what a terminal delivers as a line */
 #define PROMPT "> "
-#define COLUMNS 80 /* where the terminal does not say */
+#define COLUMNS 80 /* when the terminal does not tell */
 
 /* --- the terminal ----------------------------------------------------------------------------- */
 
@@ -24,8 +24,7 @@ void chat_talk_cooked(struct chat *c)
     c->is_raw = false;
 }
 
-/* Keys come one by one and unseen; Ctrl-C stays a signal. What was typed before stays to be
- * read. */
+/* Keys come one by one and without echo; Ctrl-C stays a signal. Earlier input can still be read. */
 static void make_raw(struct chat *c)
 {
     const char *term = getenv("TERM");
@@ -174,7 +173,7 @@ void chat_talk_idle(struct chat *c)
     take_lines(c);
 }
 
-/* A line goes the way of one that the terminal has edited. */
+/* Handles a line in the same way as one that the terminal has edited. */
 static void enter_line(struct chat *c)
 {
     draw(c);

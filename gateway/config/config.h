@@ -1,15 +1,16 @@
-/* config -- what the operator has decided: the JSON file, the command line, and the defaults.
+/* config -- the operator's decisions: the JSON file, the command line, and the defaults.
  *
  * File:     JSON; comments as in C may stand wherever a blank may.
  * Shape:    one table of keys (config_keys.c) has each key's type, range, default and description;
- *           reading, faults and config_print come from it.  config_check.c holds what a table
- *           cannot say: what goes together.  After config_load the struct is const.
+ *           reading, faults and config_print use it.  config_check.c holds the rules that a table
+ *           cannot express, such as values that depend on each other.  After config_load the struct
+ *           is const.
  * Thread:   loop; read by any thread once loaded.
- * Owns:     all its texts and lists.  config_done takes a half-filled struct too.
- * Errors:   all faults of a file are told, one a line, each beginning with its key's path:
+ * Owns:     all its texts and lists.  config_done accepts a half-filled struct too.
+ * Errors:   all faults of a file are listed, one a line, each beginning with its key's path:
  *             limits.burst: must be an integer from 1 to 100000
- *           No value of the file stands in a fault, since it may be a secret.
- * Paths:    of files and directories are relative to the working directory.
+ *           A fault never quotes a value of the file, because it may be a secret.
+ * Paths:    relative paths start at the working directory.
  * A NULL text means: not given.
  */
 #ifndef GATEWAY_CONFIG_CONFIG_H
@@ -103,7 +104,9 @@ struct config_hook {
     X(FACE_OPENAI, "openai",                                                                \
       "OpenAI's Responses at /v1/responses, Chat Completions at /v1/chat/completions, and " \
       "/v1/models")                                                                         \
-    X(FACE_AG_UI, "ag_ui", "AG-UI, at /v1/ag-ui/{agent}")
+    X(FACE_AG_UI, "ag_ui", "AG-UI, at /v1/ag-ui/{agent}")                                   \
+    X(FACE_A2A, "a2a", "the Agent2Agent protocol, at /v1/a2a")                              \
+    X(FACE_MCP, "mcp", "agents as tools of the Model Context Protocol, at /v1/mcp")
 
 enum config_face {
 #define X(name, key, doc) name,

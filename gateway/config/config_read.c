@@ -270,11 +270,11 @@ static void config_read_object(struct reader *r, const struct key_table *table, 
 
 /* --- the file --------------------------------------------------------------------------------- */
 
-/* The file as JSON: a comment reads as blanks, so that lines and columns of faults stay right. */
+/* The file as JSON: a comment reads as blanks, so that lines and columns in faults stay right. */
 struct plain_file {
     FILE *stream;
     enum { IN_JSON, IN_STRING, IN_LINE_COMMENT, IN_BLOCK_COMMENT } in;
-    bool is_escaped; /* the character before was a backslash of a string */
+    bool is_escaped; /* the previous character was a backslash in a string */
 };
 
 static bool plain_follows(struct plain_file *p, char wanted)
@@ -285,8 +285,7 @@ static bool plain_follows(struct plain_file *p, char wanted)
     return c == wanted;
 }
 
-/* Two blanks stand for a comment's first two characters, and its last two; skipped has the
- * second. */
+/* Two blanks replace a comment's first two characters, and its last two; skipped has the second. */
 static int plain_next(struct plain_file *p, int *skipped)
 {
     int c = getc(p->stream);

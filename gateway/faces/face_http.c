@@ -65,13 +65,22 @@ static void face_go_on(struct exchange *x, enum face_next next)
     http_api_ready(x, own->face.status);
 }
 
+static void put_nonce(struct buf *out, const struct hub *h)
+{
+    unsigned char bytes[16];
+    ASSERT(h->o.random(bytes, sizeof bytes));
+    for (size_t i = 0; i < sizeof bytes; i++)
+        buf_putf(out, "%02x", bytes[i]);
+}
+
 static void face_begin(struct exchange *x)
 {
     struct face_http *own = xcalloc(sizeof *own);
     const char *reads = ops_of(x)->reads;
     char *query = http_query(x->wsi), *key = http_head_value(x->wsi, "idempotency-key:");
-    char *header = reads ? http_head_value(x->wsi, reads) : NULL;
-    struct buf agents = {0};
+    char *header = reads ? http_head_value(x->wsi, reads) : NULL, *base = http_base(x->wsi);
+    struct buf agents = {0}, nonce = {0};
+    put_nonce(&nonce, x->front->hub);
     session_put_agents(&agents, x->front->hub);
     x->own = own;
     own->face.ops = ops_of(x);
@@ -83,14 +92,18 @@ static void face_begin(struct exchange *x)
                                   .body = buf_str(&x->body),
                                   .idempotency_key = str_of(key),
                                   .header = str_of(header),
+                                  .base = str_of(base),
                                   .agents = buf_str(&agents),
+                                  .nonce = buf_str(&nonce),
                                   .doc = &own->doc,
                                   .now_ms = x->front->hub->clock.wall_ms};
     enum face_next next = own->face.ops->begin(&own->face, &in);
     free(query);
     free(key);
     free(header);
+    free(base);
     buf_done(&agents);
+    buf_done(&nonce);
     buf_done(&x->body);
     face_go_on(x, next);
 }
@@ -131,7 +144,7 @@ static void face_failed(struct exchange *x, enum error e, struct str reply)
 struct telling {
     struct face_http *own;
     struct buf *out;
-    bool in_message; /* it has no end yet: that comes with its id */
+    bool in_message; /* its end is missing: that comes with its id */
     struct face_place at;
 };
 
@@ -167,7 +180,7 @@ static void face_put_message(void *arg, const char *name, struct str json)
     telling->at = telling->own->stream->place;
 }
 
-/* In a reply in one piece each message replaces the one before it. */
+/* In a reply in one piece each message replaces the previous one. */
 static void face_put_whole(void *arg, const char *name, struct str json)
 {
     struct telling *telling = arg;
@@ -224,8 +237,10 @@ static void face_idle(struct exchange *x, struct buf *out)
 
 static const char *face_header(const struct exchange *x, const char **ret_value)
 {
-    *ret_value = ops_of(x)->header_value;
-    return ops_of(x)->header;
+    const struct face_http *own = x->own;
+    bool has_own = own && own->face.header_value.len > 0, follows = x->streams || x->is_whole;
+    *ret_value = has_own ? own->face.header_value.bytes : follows ? ops_of(x)->header_value : NULL;
+    return *ret_value ? ops_of(x)->header : NULL;
 }
 
 const struct exchange_kind face_http_kind = {

@@ -371,7 +371,7 @@ static void stop_channel(struct face_ws *ws, struct str id)
         ch->cancels = true;
 }
 
-/* query: that of the address when it is the request, or STR_NULL. */
+/* query: the address's, when the address is the request, or STR_NULL. */
 static void take_frame(struct face_ws *ws, const struct face_frame *frame, struct str text,
                        struct str query)
 {
@@ -406,7 +406,7 @@ void face_ws_receive(struct conn *c, struct str message)
     buf_done(&frame.memory);
 }
 
-/* A client that comes back may say in its address what it goes on with. */
+/* The address of a client that reconnects may say what to continue. */
 static void take_address(struct face_ws *ws, struct lws *wsi)
 {
     const char *name = ws->ops->query_name;

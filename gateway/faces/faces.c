@@ -4,8 +4,10 @@
 
 #include "gateway/faces/face_http.h"
 #include "gateway/faces/face_ws.h"
+#include "proto/faces/a2a.h"
 #include "proto/faces/ag_ui.h"
 #include "proto/faces/ai_sdk.h"
+#include "proto/faces/mcp.h"
 #include "proto/faces/openai.h"
 #include "proto/faces/responses.h"
 
@@ -30,6 +32,25 @@ static const struct {
     {FACE_OPENAI, FACE(DELETE, "/v1/responses/{c}", RESPONSES_DELETE, responses_http_ops)},
     {FACE_AG_UI, FACE(POST, "/v1/ag-ui/{a}", AG_UI_RUN, ag_ui_http_ops)},
     {FACE_AG_UI, FACE(GET, "/v1/ag-ui/{a}/{c}", AG_UI_CONNECT, ag_ui_http_ops)},
+    {FACE_A2A, FACE(GET, "/.well-known/agent-card.json", A2A_CARD, a2a_rest_ops)},
+    {FACE_A2A, FACE(GET, "/v1/a2a/{a}/.well-known/agent-card.json", A2A_CARD, a2a_rest_ops)},
+    {FACE_A2A, FACE(POST, "/v1/a2a/{a}", A2A_RPC, a2a_rpc_ops)},
+    {FACE_A2A, FACE(POST, "/v1/a2a/{a}/message:send", A2A_SEND, a2a_rest_ops)},
+    {FACE_A2A, FACE(POST, "/v1/a2a/{a}/message:stream", A2A_STREAM, a2a_rest_ops)},
+    {FACE_A2A, FACE(GET, "/v1/a2a/{a}/extendedAgentCard", A2A_EXTENDED_CARD, a2a_rest_ops)},
+    {FACE_A2A, FACE(GET, "/v1/a2a/{a}/tasks", A2A_LIST, a2a_rest_ops)},
+    {FACE_A2A, FACE(GET, "/v1/a2a/{a}/tasks/{t}:subscribe", A2A_SUBSCRIBE, a2a_rest_ops)},
+    {FACE_A2A, FACE(POST, "/v1/a2a/{a}/tasks/{t}:subscribe", A2A_SUBSCRIBE, a2a_rest_ops)},
+    {FACE_A2A, FACE(POST, "/v1/a2a/{a}/tasks/{t}:cancel", A2A_CANCEL, a2a_rest_ops)},
+    {FACE_A2A, FACE(GET, "/v1/a2a/{a}/tasks/{t}", A2A_GET, a2a_rest_ops)},
+#define PUSH_CONFIGS "/v1/a2a/{a}/tasks/{t}/pushNotificationConfigs"
+    {FACE_A2A, FACE(POST, PUSH_CONFIGS, A2A_PUSH, a2a_rest_ops)},
+    {FACE_A2A, FACE(GET, PUSH_CONFIGS, A2A_PUSH, a2a_rest_ops)},
+    {FACE_A2A, FACE(GET, PUSH_CONFIGS "/{c}", A2A_PUSH, a2a_rest_ops)},
+    {FACE_A2A, FACE(DELETE, PUSH_CONFIGS "/{c}", A2A_PUSH, a2a_rest_ops)},
+    {FACE_MCP, FACE(POST, "/v1/mcp", MCP_POST, mcp_post_ops)},
+    {FACE_MCP, FACE(GET, "/v1/mcp", MCP_RESUME, mcp_get_ops)},
+    {FACE_MCP, FACE(DELETE, "/v1/mcp", MCP_DELETE, mcp_post_ops)},
 };
 
 #define SOCKET(path_, ops_)                                                                        \

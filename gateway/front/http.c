@@ -150,7 +150,7 @@ struct answer_head {
     const char *origin;       /* the page that may read it, if another one; NULL for none */
     const char *caching;      /* NULL: no such header */
     const char *encoding;     /* NULL: not encoded */
-    const char *name, *value; /* of one more header, or NULL */
+    const char *name, *value; /* of an extra header, or NULL */
     bool is_page;
     bool no_body;    /* HEAD, 304 */
     bool is_for_now; /* the client may ask again after a second */
@@ -170,6 +170,7 @@ static bool add_cors(struct lws *wsi, const char *origin, unsigned char **p, uns
 {
     return !origin || (http_add(wsi, "access-control-allow-origin:", origin, p, end) &&
                        http_add(wsi, "access-control-allow-credentials:", "true", p, end) &&
+                       http_add(wsi, "access-control-expose-headers:", "MCP-Session-Id", p, end) &&
                        http_add(wsi, "vary:", "Origin", p, end));
 }
 
@@ -277,8 +278,9 @@ int http_answer_preflight(struct front *f, struct lws *wsi)
     if (ok && origin)
         ok = http_add(wsi, "access-control-allow-methods:", "GET, POST, PATCH, DELETE", &p, end) &&
              http_add(wsi, "access-control-allow-headers:",
-                      "Accept, Authorization, Cache-Control, Content-Type, Idempotency-Key, "
-                      "Last-Event-ID, OpenAI-Organization, OpenAI-Project, Pragma, User-Agent, "
+                      "A2A-Extensions, A2A-Version, Accept, Authorization, Cache-Control, "
+                      "Content-Type, Idempotency-Key, Last-Event-ID, MCP-Protocol-Version, "
+                      "MCP-Session-Id, OpenAI-Organization, OpenAI-Project, Pragma, User-Agent, "
                       "X-Requested-With, X-Stainless-Arch, X-Stainless-Helper-Method, "
                       "X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, "
                       "X-Stainless-Retry-Count, X-Stainless-Runtime, "

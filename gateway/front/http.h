@@ -33,7 +33,7 @@ void http_put_error_line(struct buf *out, struct str line);
 struct http_json {
     int status;
     const char *origin;       /* NULL for none */
-    const char *name, *value; /* of one more header, or NULL */
+    const char *name, *value; /* of an extra header, or NULL */
     bool is_head;
     struct str body;
 };
@@ -42,7 +42,7 @@ int http_answer_preflight(struct front *f, struct lws *wsi);
 /* With one more header, unless its name is NULL. */
 int http_begin_events(struct lws *wsi, const char *origin, bool plain, const char *name,
                       const char *value);
-/* Parameters of the query as they came, `a=1&b=2`; the caller frees. */
+/* Parameters of the query as received, `a=1&b=2`; the caller frees. */
 char *http_query(struct lws *wsi);
 /* The value of a parameter in the request's query; NULL when absent; the caller frees. */
 char *http_query_value(struct lws *wsi, const char *name);

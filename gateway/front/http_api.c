@@ -11,7 +11,7 @@
 #include "gateway/front/tcp.h"
 
 #define LAST_EVENT_ID "last-event-id:"
-#define DROPPED_BODY (4u << 20) /* of a body that nobody wants: read nevertheless */
+#define DROPPED_BODY (4u << 20) /* bytes of an unwanted body that are read nevertheless */
 #define BODY_MS 30000           /* for a whole body */
 #define IMPATIENT_MS 1000       /* a peer answered sooner than this may have sent more requests */
 
@@ -49,7 +49,7 @@ static const struct route routes[] = {
 
 bool http_api_serves(const char *path)
 {
-    return strncmp(path, "/v1/", 4) == 0;
+    return strncmp(path, "/v1/", 4) == 0 || strncmp(path, "/.well-known/", 13) == 0;
 }
 
 /* --- routes ----------------------------------------------------------------------------------- */
@@ -67,7 +67,8 @@ static enum method method_of(struct lws *wsi)
     return m;
 }
 
-/* Walks pattern and path together; a brace matches one segment. */
+/* Walks pattern and path together; a brace matches up to the next slash, or up to the character
+ * that follows it in the pattern. */
 static bool match(struct exchange *x, const char *pattern, const char *path)
 {
     while (*pattern) {
@@ -76,10 +77,11 @@ static bool match(struct exchange *x, const char *pattern, const char *path)
                 return false;
             continue;
         }
+        const char ends[] = {'/', pattern[3], 0};
         char **to = pattern[1] == 'c'   ? &x->conversation_id
                     : pattern[1] == 't' ? &x->task_id
                                         : &x->agent;
-        size_t n = strcspn(path, "/");
+        size_t n = strcspn(path, ends);
         free(*to);
         *to = xstrdup((struct str){path, n});
         path += n;
@@ -98,9 +100,9 @@ static const struct route *find_in(struct exchange *x, enum method method, const
     return NULL;
 }
 
-/* A path whose id cannot be one (a slash in it, encoded or not): another protocol tells it like any
- * other id that is none. Only of a route with one id; what follows it counts when the path is
- * whole. */
+/* A path whose id cannot be one (it contains a slash, encoded or not): another protocol reports it
+ * like any other bad id.  Only for a route with one id; if whole, the rest of the path must match
+ * too. */
 static const struct route *find_loosely(struct exchange *x, enum method method, const char *path,
                                         bool whole)
 {
@@ -122,8 +124,8 @@ static const struct route *find_loosely(struct exchange *x, enum method method, 
     return NULL;
 }
 
-/* NULL: answered.  A bad id may change the path (an encoded slash, a dot), and gets the same answer
- * as any other bad id (PROTOCOL.md section 5). */
+/* Returns NULL when it was answered.  A bad id may change the path (an encoded slash, a dot), and
+ * gets the same answer as any other bad id (PROTOCOL.md section 5). */
 static const struct route *find_route(struct exchange *x, enum method method, const char *path)
 {
     bool names_task = strstr(path, "/tasks/");
@@ -548,7 +550,7 @@ int http_api_writable(struct exchange *x)
     if (!x->answered || x->to_come > 0)
         return 0;
     struct http_json json = {x->status, x->origin, NULL, NULL, x->is_head, buf_str(&x->answer)};
-    if (x->is_whole)
+    if (x->own)
         json.name = x->route->kind->header(x, &json.value);
     int result = http_answer_json(x->wsi, &json);
     struct lws *wsi = x->wsi;

@@ -35,7 +35,7 @@ struct exchange_kind {
     void (*line)(struct exchange *x, struct buf *out, struct str line);
     /* All committed events were delivered. */
     void (*idle)(struct exchange *x, struct buf *out);
-    /* One more header of a stream, in one piece or not, or NULL. */
+    /* One more header of a reply or of a stream, or NULL. */
     const char *(*header)(const struct exchange *x, const char **ret_value);
 };
 
@@ -81,8 +81,8 @@ struct exchange {
     /* events */
     bool streams, starts, ended;
     bool is_whole; /* nothing is sent until it has ended; then the answer, in one piece */
-    bool breaks;   /* ended, and not well: the connection is cut */
-    bool lost;     /* whole: what it waits for will not come */
+    bool breaks;   /* ended with an error: the connection is cut */
+    bool lost;     /* whole: the awaited end will not come */
     bool is_plain; /* to HTTP/1.0, which has no chunks: it ends with the connection */
     bool broken;   /* a write failed: nothing more is written */
     struct session session;

@@ -24,8 +24,28 @@ bool http_head_is_json(struct lws *wsi)
 {
     char type[128] = "";
     lws_hdr_copy(wsi, type, sizeof type, WSI_TOKEN_HTTP_CONTENT_TYPE);
-    size_t n = strcspn(type, "; ");
-    return n == strlen("application/json") && strncasecmp(type, "application/json", n) == 0;
+    type[strcspn(type, "; ")] = 0;
+    return strcasecmp(type, "application/json") == 0 ||
+           strcasecmp(type, "application/a2a+json") == 0;
+}
+
+/* A proxy that ends TLS says so; nothing but the links that we give depends on it. */
+static bool is_secure(struct lws *wsi)
+{
+    char *proto = http_head_value(wsi, "x-forwarded-proto:");
+    bool secure = lws_is_ssl(wsi) || (proto && strcmp(proto, "https") == 0);
+    free(proto);
+    return secure;
+}
+
+char *http_base(struct lws *wsi)
+{
+    struct buf out = {0};
+    char host[256] = "";
+    if (lws_hdr_copy(wsi, host, sizeof host, WSI_TOKEN_HOST) > 0)
+        buf_putf(&out, "%s://%s", is_secure(wsi) ? "https" : "http", host);
+    buf_putc(&out, 0);
+    return buf_take(&out);
 }
 
 /* Digits and nothing else (RFC 9110 section 8.6), and few enough for lws, which has 32 bytes for

@@ -14,6 +14,8 @@
  * when absent.  The caller frees it. */
 char *http_head_value(struct lws *wsi, const char *name);
 bool http_head_is_json(struct lws *wsi);
+/* Where the client has found us: `https://host:port`, or "" without a Host; the caller frees. */
+char *http_base(struct lws *wsi);
 /* Sets the bytes of the body.  NULL, or why its end is uncertain: a proxy in front may have read it
  * differently, and then one side's body is the other side's request (RFC 9112 section 6.3). */
 const char *http_head_length(struct lws *wsi, size_t *ret);

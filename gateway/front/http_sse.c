@@ -126,7 +126,7 @@ static void on_resumed(void *arg, enum error e, struct str line)
     }
     if (kind) {
         kind->started(x, line);
-        if (!x->is_whole && nothing_is_left(x)) /* what there is to say is said now */
+        if (!x->is_whole && nothing_is_left(x)) /* the last output is sent now */
             kind->idle(x, &x->answer);
         x->starts = !x->is_whole;
         lws_callback_on_writable(x->wsi);

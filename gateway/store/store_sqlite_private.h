@@ -194,7 +194,7 @@ _Static_assert(TASK_ROW_BYTES == 1024 && TYPE_CHAT == 0 && TYPE_NOTICE == 3,
     "b.task_key = t.task_key WHERE t.task_key NOT IN (SELECT task_key FROM garbage) UNION ALL "    \
     "SELECT g.owner, length(b.bytes) FROM garbage g JOIN blocks b ON b.task_key = g.task_key "     \
     "WHERE g.owner IS NOT NULL"
-/* What the checksum of a conversation is of. */
+/* The columns under a conversation's checksum. */
 #define SQL_CONVERSATION "owner, conversation_id, title, agent, updated_at, notices, unlisted"
 #define SQL_WITH_INPUT " LEFT JOIN inputs i ON i.task_key = t.task_key "
 

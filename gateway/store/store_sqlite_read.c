@@ -17,8 +17,8 @@ enum {
     TASK_LONG_TEXTS(T) ROW_LONG_CRC,
     TASK_INPUT_TEXTS(T) ROW_INPUT_CRC,
     ROW_IS_FULL,
-    ROW_MORE,    /* of LIVE the last line in blocks, of ENDED the bytes of its events */
-    ROW_CONTEXT, /* of LIVE alone */
+    ROW_MORE,    /* in LIVE the last line in blocks, in ENDED its events' bytes */
+    ROW_CONTEXT, /* only in LIVE */
     ROW_CONTEXT_CRC
 };
 #undef N

@@ -158,8 +158,8 @@ static const char version_6[] =
     WITH_CRC("outbox", "key, hook, id, at, body");
 // clang-format on
 
-/* Contexts, which chats bring in place of their history; and conversations that no list shows: an
- * owner may have many more of them than of others. */
+/* Contexts of chats, which replace the history; and conversations that no list shows, of which an
+ * owner may have many more than of others. */
 static const char version_7[] =
     "CREATE TABLE contexts (task_key INTEGER PRIMARY KEY, context TEXT, crc INTEGER);"
     "ALTER TABLE conversations ADD COLUMN unlisted INTEGER NOT NULL DEFAULT 0;"

@@ -7,13 +7,13 @@
 #include "proto/faces/ag_ui_parts.h"
 #include "proto/str.h"
 
-/* Design. Each run of text is a message, and so is each run of thoughts; calls of tools hang on the
- * text before them, or on a message of their own. At most one of these is open at a time. A stream
- * that goes on from a place tells nothing of what the client has, and opens again what is open
- * there: AG-UI's client appends to the message of that id.
+/* Design. Each run of text is a message, and so is each run of thoughts; tool calls belong to the
+ * text before them, or to a message of their own. At most one of these is open at a time. A stream
+ * that continues from a place repeats nothing that the client has, and reopens what is open there:
+ * AG-UI's client appends to the message with that id.
  *
  * A question ends the run when nothing follows it (outcome interrupt). The interrupt's id says from
- * where the run that answers it goes on, so what was said meanwhile is not lost. */
+ * where the run that answers it continues, so that text in between is not lost. */
 
 enum open { OPEN_NOTHING, OPEN_TEXT, OPEN_SPAN, OPEN_THOUGHT, OPEN_CALL };
 
@@ -25,17 +25,17 @@ struct ag_ui_question {
 struct ag_ui_stream {
     struct face_stream face;
     char *thread_id, *task_id, *run_id;
-    const struct ag_ui_request *request; /* NULL: all is told, and nothing is known of before */
-    struct face_place known;             /* that is not told */
-    struct str tells;                    /* the messages with which it begins, or STR_NULL */
+    const struct ag_ui_request *request; /* NULL: everything is sent, nothing earlier is known */
+    struct face_place known;             /* events up to here are not sent */
+    struct str tells;                    /* the messages that it begins with, or STR_NULL */
     bool begun;
-    bool ends;                      /* the last message is told, also to who has it */
-    const struct face_event *event; /* under way */
-    uint32_t n;                     /* messages of it so far */
+    bool ends;                      /* the last message is sent, even to a client that has it */
+    const struct face_event *event; /* the current one */
+    uint32_t n;                     /* its messages so far */
     enum open open;
     uint32_t n_ids, open_id;    /* ids of messages */
-    uint32_t calls_id;          /* the message on which calls hang; 0: the next one has its own */
-    struct face_said all, last; /* text: of the whole run, and of the last message */
+    uint32_t calls_id;          /* the message that calls belong to; 0: the next one has its own */
+    struct face_said all, last; /* the text of the whole run, and of the last message */
     struct ag_ui_calls calls;   /* of the run, while a snapshot is possible */
     struct ag_ui_question *questions;
     uint32_t n_questions;
@@ -84,7 +84,7 @@ static void put_first(struct ag_ui_stream *s, const struct face_sink *to)
     to->put(to->arg, NULL, buf_str(&s->first));
 }
 
-/* What is open where this stream begins. */
+/* Reopens what is open at the place where this stream begins. */
 static void open_again(struct ag_ui_stream *s, const struct face_sink *to)
 {
     if (s->open == OPEN_TEXT) {
@@ -223,7 +223,7 @@ static bool can_restate(const struct ag_ui_stream *s)
     return s->request && s->request->history.p;
 }
 
-/* Only all of a thread's messages together can take one of them back. */
+/* One message can only be taken back by all of a thread's messages together. */
 static void put_snapshot(struct ag_ui_stream *s, struct str output, const struct face_sink *to)
 {
     struct str history = s->request->history, calls = ag_ui_calls_messages(&s->calls);
@@ -241,7 +241,7 @@ static void put_snapshot(struct ag_ui_stream *s, struct str output, const struct
     put_event(s, to);
 }
 
-/* What was streamed stays when it is the answer, as a whole or in its last message. */
+/* Streamed text stays when it equals the answer, as a whole or in its last message. */
 static void on_final_answer(struct ag_ui_stream *s, const struct face_event *e,
                             const struct face_sink *to)
 {
@@ -454,7 +454,8 @@ static void forget_known(struct ag_ui_stream *s)
         s->tells = s->request->history;
 }
 
-/* Of a run that has ended no event is left: its record says how, and the thread what. */
+/* No event of an ended run is left: its record says how it ended, and the thread has its
+ * messages. */
 static void tell_record(struct ag_ui_stream *s, const struct face_sink *to)
 {
     struct js_doc doc = {0};
@@ -492,7 +493,7 @@ static void ag_ui_idle(struct face_stream *face, const struct face_sink *to)
     }
     if (!s->begun)
         begin_run(s, to);
-    s->known = (struct face_place){0}; /* what comes now is new, whatever the client says */
+    s->known = (struct face_place){0}; /* later events are new, whatever the client says */
     if (s->n_questions == 0)
         return;
     close_open(s, to);
@@ -502,7 +503,7 @@ static void ag_ui_idle(struct face_stream *face, const struct face_sink *to)
     face->is_over = true;
 }
 
-/* The run's id: what this request calls it, else what the one that started the task did. */
+/* The run's id: the one in this request, or that of the request which started the task. */
 static char *name_run(const struct face_task *task)
 {
     struct js_doc doc = {0};

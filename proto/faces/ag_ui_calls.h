@@ -1,7 +1,7 @@
-/* ag_ui_calls -- the calls of a run and their results as AG-UI's messages, for when a snapshot has
- * to restate them.
+/* ag_ui_calls -- the calls of a run and their results as AG-UI's messages, in case a snapshot must
+ * restate them.
  *
- * Shape:    JSON that grows with each call, up to a bound: a stream is no second journal.
+ * Shape:    JSON that grows with each call, up to a bound: a stream is not a second journal.
  * Units:    ids are the numbers of messages within the run.
  * Thread:   any.
  * Owns:     its bytes; ag_ui_calls_done frees them.
@@ -13,7 +13,7 @@
 #include "proto/faces/face.h"
 
 struct ag_ui_calls {
-    struct buf messages; /* objects, each with a comma in front */
+    struct buf messages; /* objects, each after a comma */
     uint32_t open_id;    /* the message that further calls may join; 0: none */
 };
 
@@ -21,7 +21,7 @@ void ag_ui_calls_add(struct ag_ui_calls *c, const char *task_id, uint32_t id,
                      const struct face_event *e);
 void ag_ui_calls_add_result(struct ag_ui_calls *c, const char *task_id, uint32_t id,
                             const struct face_event *e);
-/* What was kept, whole; good until the next call is added. */
+/* Everything that was kept; valid until the next call is added. */
 struct str ag_ui_calls_messages(struct ag_ui_calls *c);
 void ag_ui_calls_done(struct ag_ui_calls *c);
 

@@ -1,10 +1,10 @@
-/* HttpAgent of @ag-ui/client: POST to run, and a GET for those that connect() to a thread. Of a
+/* HttpAgent of @ag-ui/client: POST runs, and GET serves clients that connect() to a thread. For a
  * thread that is unknown, foreign or malformed the GET's answer is the same 404. */
 #include "proto/faces/ag_ui.h"
 
 #include <stdio.h>
 
-#define SHOWN_MESSAGES 200 /* the most that a list gives */
+#define SHOWN_MESSAGES 200 /* the most that a list returns */
 
 static enum face_next put_chat(struct face_exchange *x, const struct ag_ui_request *r,
                                struct str agent)
@@ -32,8 +32,8 @@ static enum face_next follow_run(struct face_exchange *x, struct str thread_id, 
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-/* Two steps an answer: x->step is even for what the client says, and odd for the second try at
- * giving none. Where the first answer's run was left the stream goes on. */
+/* Two steps an answer: x->step is even for the client's answer, and odd for the second attempt to
+ * decline. The stream continues where the first answer's run was left. */
 static enum face_next give_answer(struct face_exchange *x, struct js_doc *doc)
 {
     struct ag_ui_request *r = x->state;
@@ -60,8 +60,8 @@ static bool is_cancelled(const struct face_exchange *x, struct js_doc *doc)
     return cancelled;
 }
 
-/* Who cancels gives no answer: that is false to an approval, else "" to a question, and no fault
- * when it is too late for one. */
+/* A cancelled answer declines: that is false to an approval, or "" to a question, and no fault when
+ * it is too late for one. */
 static enum face_next on_answered(struct face_exchange *x, enum error e, struct str line,
                                   struct js_doc *doc)
 {
@@ -106,7 +106,7 @@ static enum face_next begin_connect(struct face_exchange *x, const struct face_i
 {
     struct ag_ui_request *r = x->state;
     if (in->header.n && !ag_ui_read_id(in->header, r))
-        return exchange_fail(x, ERR_BAD_REQUEST, "\"Last-Event-ID\" is no id of an event");
+        return exchange_fail(x, ERR_BAD_REQUEST, "\"Last-Event-ID\" is not an event's id");
     r->tells_history = true;
     struct buf *body = exchange_ask(x, VERB_TASKS, in->conversation, STR_NULL);
     js_put_bool(body, "turns", true);
@@ -115,7 +115,7 @@ static enum face_next begin_connect(struct face_exchange *x, const struct face_i
     return FACE_ASK;
 }
 
-/* The client's place is of that turn, or of none. */
+/* The client's place belongs to that turn, or to none. */
 static bool settle_place(struct ag_ui_request *r, const struct js_doc *doc, uint32_t task)
 {
     int64_t head = 0;

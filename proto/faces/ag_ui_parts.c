@@ -41,7 +41,7 @@ void ag_ui_put_call(struct buf *out, const char *task_id, const struct face_even
 
 /* --- questions -------------------------------------------------------------------------------- */
 
-/* Unix ms as RFC 3339 has it. */
+/* Unix ms in the format of RFC 3339. */
 static void put_expiry(struct buf *out, const struct face_event *e)
 {
     int64_t ms;

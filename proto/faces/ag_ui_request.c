@@ -6,9 +6,9 @@
 #include "proto/str.h"
 #include "proto/ulid.h"
 
-/* Design. AG-UI's client keeps the thread itself and posts all of its messages: the last one is
- * what is asked, and those before it are what the agent is to know. Spans are collected as offsets
- * into one buffer, because it moves while it grows. */
+/* Design. AG-UI's client keeps the thread itself and posts all of its messages: the last one is the
+ * question, and those before it are context for the agent. Spans are collected as offsets into one
+ * buffer, because it moves while it grows. */
 
 struct reader {
     const struct js_doc *doc;
@@ -30,7 +30,8 @@ static uint32_t input_member(const struct js_doc *d, uint32_t object, const char
     return at && js_type(d, at) == type ? at : 0;
 }
 
-/* What was put since, as an offset that fix_spans makes a span of; the 1 keeps it from NULL. */
+/* The bytes put since begin, as an offset that fix_spans turns into a span; the 1 keeps it from
+ * NULL. */
 static struct str since(const struct reader *in, size_t begin)
 {
     return (struct str){(const char *)(begin + 1), in->memory->len - begin};
@@ -59,7 +60,7 @@ static bool read_string(struct reader *in, const char *key, struct str *ret)
 /* --- messages --------------------------------------------------------------------------------- */
 
 /* The text of a message's content, a string or an array of parts, whose texts are joined by
- * newlines. False when a part is no text. */
+ * newlines. False when a part is not text. */
 static bool put_content(const struct js_doc *d, uint32_t message, struct buf *out)
 {
     uint32_t content = js_get(d, message, "content");
@@ -80,7 +81,7 @@ static bool put_content(const struct js_doc *d, uint32_t message, struct buf *ou
     return is_text;
 }
 
-/* The role in chat's `context`; NULL for what an agent is not told: calls of tools, thoughts. */
+/* The role in chat's `context`; NULL for what an agent does not get: tool calls, thoughts. */
 static const char *context_role(const struct js_doc *d, uint32_t message)
 {
     static const char *const roles[] = {"user", "assistant", "system", "developer"};
@@ -99,7 +100,7 @@ static void put_role(struct buf *out, const char *role, struct str content)
     buf_putc(out, '}');
 }
 
-/* AG-UI's own context, what the page shows say, as one message in front. */
+/* AG-UI's own context, the page's description of itself, as one message in front. */
 static void put_ambient(const struct js_doc *d, struct buf *out)
 {
     struct buf text = {0};
@@ -121,7 +122,7 @@ static void put_ambient(const struct js_doc *d, struct buf *out)
     buf_done(&text);
 }
 
-/* One message as chat's `context` has it; nothing when an agent is not told it. */
+/* One message in the form of chat's `context`; nothing when the agent does not get it. */
 static void put_told(const struct js_doc *d, uint32_t message, struct buf *out)
 {
     struct buf content = {0};
@@ -132,7 +133,7 @@ static void put_told(const struct js_doc *d, uint32_t message, struct buf *out)
     buf_done(&content);
 }
 
-/* Of what came before the question as much as an agent is given, the newest of it. */
+/* As much of the messages before the question as an agent may get, the newest of them. */
 static void read_context(struct reader *in, uint32_t messages, uint32_t last)
 {
     const struct js_doc *d = in->doc;
@@ -164,7 +165,7 @@ static void read_context(struct reader *in, uint32_t messages, uint32_t last)
     buf_done(&one);
 }
 
-/* The client's own messages up to the question, for when one has to be taken back. */
+/* The client's own messages up to the question, in case one has to be taken back. */
 static void read_history(struct reader *in, uint32_t messages, uint32_t last)
 {
     const struct js_doc *d = in->doc;
@@ -181,7 +182,7 @@ static void read_history(struct reader *in, uint32_t messages, uint32_t last)
         in->r->history = STR_NULL;
 }
 
-/* The last message; 0 when there is none, or one that is no message. Sets the last of the user. */
+/* The last message; 0 when there is none, or it is malformed. Sets the last one of the user. */
 static uint32_t last_message(const struct js_doc *d, uint32_t messages, uint32_t *ret_question)
 {
     uint32_t last = 0;
@@ -212,7 +213,7 @@ static bool read_messages(struct reader *in)
     read_context(in, messages, last);
     size_t begin = in->memory->len;
     if (!put_content(in->doc, last, in->memory))
-        return refuse_input(in, "files are not taken by this gateway");
+        return refuse_input(in, "this gateway does not accept files");
     in->r->message = since(in, begin);
     return in->r->message.n > 0 || refuse_input(in, "the last message has no text");
 }
@@ -250,7 +251,7 @@ static bool read_input(struct reader *in)
         return refuse_input(in, "\"runId\" must be a string of 1 to 128 bytes");
     if (tools && js_first(d, tools) < js_end(d, tools))
         return refuse_input(in,
-                            "\"tools\" must be empty: this gateway runs no tools of the client's");
+                            "\"tools\" must be empty: this gateway runs no tools of the client");
     return read_resume(in) && read_messages(in);
 }
 
@@ -272,7 +273,7 @@ bool ag_ui_read(struct js_doc *doc, struct str json, struct ag_ui_request *ret, 
 
 /* --- a thread that is stored ------------------------------------------------------------------ */
 
-/* The answer of the task that is about to be told is told by its events. */
+/* Whether this is the answer of the task whose events come next. */
 static bool is_answer_of(const struct js_doc *d, uint32_t message, const char *task_id)
 {
     uint32_t role = input_member(d, message, "role", JS_STRING);
@@ -280,7 +281,7 @@ static bool is_answer_of(const struct js_doc *d, uint32_t message, const char *t
     return task && role && js_is(d, role, "assistant") && js_is(d, task, task_id);
 }
 
-/* Messages as AG-UI has them; of this task's no answer, unless the id is "". */
+/* Messages in AG-UI's form; without this task's answer, unless the id is "". */
 static struct str read_thread(struct reader *in, uint32_t messages, const char *task_id)
 {
     const struct js_doc *d = in->doc;
@@ -330,7 +331,7 @@ void ag_ui_read_history(struct js_doc *doc, struct str line, struct ag_ui_reques
 
 /* --- places and answers ----------------------------------------------------------------------- */
 
-/* Digits up to 2^53-1, and no zero in front of them. */
+/* Digits up to 2^53-1, without a leading zero. */
 static size_t read_number(struct str text, uint64_t *ret)
 {
     size_t n = 0;
@@ -340,7 +341,7 @@ static size_t read_number(struct str text, uint64_t *ret)
     return n > 0 && (text.p[0] != '0' || n == 1) && *ret <= MAX_SAFE_INTEGER ? n : 0;
 }
 
-/* `task.seq`, and what follows it in ret_rest: nothing, or something behind a dot. */
+/* `task.seq`, and the rest in ret_rest: nothing, or something after a dot. */
 static bool read_place(struct str text, char ret_task_id[TASK_ID_LEN + 1], uint64_t *ret_seq,
                        struct str *ret_rest)
 {
@@ -370,7 +371,8 @@ bool ag_ui_read_id(struct str id, struct ag_ui_request *ret)
     return true;
 }
 
-/* true, false or a string as it is; of an object `approved` or `answer`; anything else as text. */
+/* true, false or a string unchanged; from an object `approved` or `answer`; anything else as
+ * text. */
 static void put_answer(const struct js_doc *d, uint32_t payload, struct buf *out)
 {
     uint32_t inner = 0;
@@ -381,7 +383,7 @@ static void put_answer(const struct js_doc *d, uint32_t payload, struct buf *out
     uint32_t at = inner ? inner : payload;
     enum js_type type = at ? js_type(d, at) : JS_TRUE;
     if (!at) {
-        buf_puts(out, "true"); /* resolved, and nothing more to say */
+        buf_puts(out, "true"); /* resolved, and no more is needed */
     } else if (type == JS_TRUE || type == JS_FALSE || type == JS_STRING) {
         js_copy(d, at, out);
     } else {

@@ -64,18 +64,14 @@ static bool read_text(struct reader *in, uint32_t message)
 static void put_key(struct reader *in, struct str message_id)
 {
     struct buf *memory = &in->r->memory;
-    struct face_said a = {0}, b = {0};
     struct str fields[] = {in->r->chat_id, message_id, in->r->text};
-    face_said_add(&b, STR("b"));
-    for (size_t i = 0; i < countof(fields); i++) {
-        struct str field = {memory->bytes + (size_t)fields[i].p, fields[i].n};
-        face_said_add(&a, field);
-        face_said_add(&a, STR("\0"));
-        face_said_add(&b, field);
-        face_said_add(&b, STR("\0"));
-    }
+    for (size_t i = 0; i < countof(fields); i++)
+        fields[i].p = memory->bytes + (size_t)fields[i].p;
+    struct buf key = {0};
+    exchange_put_key(&key, "ai", fields, countof(fields));
     size_t begin = memory->len;
-    buf_putf(memory, "ai:%016llx%016llx", (unsigned long long)a.hash, (unsigned long long)b.hash);
+    buf_putstr(memory, buf_str(&key));
+    buf_done(&key);
     in->r->request_key = (struct str){(const char *)begin, memory->len - begin};
 }
 

@@ -2,6 +2,9 @@
 
 #include <stdlib.h>
 
+#include "proto/base64url.h"
+#include "proto/ulid.h"
+
 struct buf *exchange_ask(struct face_exchange *x, enum verb verb, struct str conversation_id,
                          struct str task_id)
 {
@@ -27,14 +30,19 @@ enum face_next exchange_fail(struct face_exchange *x, enum error e, const char *
     return FACE_REPLY;
 }
 
+void exchange_put_why(struct buf *out, struct str line, struct js_doc *doc)
+{
+    uint32_t at = js_parse(doc, line.p, line.n, JS_OURS) ? js_get(doc, 0, "message") : 0;
+    if (at && js_type(doc, at) == JS_STRING)
+        js_value(doc, at, out);
+    buf_putc(out, 0);
+}
+
 enum face_next exchange_fail_line(struct face_exchange *x, enum error e, struct str line,
                                   struct js_doc *doc)
 {
     struct buf message = {0};
-    uint32_t at = js_parse(doc, line.p, line.n, JS_OURS) ? js_get(doc, 0, "message") : 0;
-    if (at && js_type(doc, at) == JS_STRING)
-        js_value(doc, at, &message);
-    buf_putc(&message, 0);
+    exchange_put_why(&message, line, doc);
     enum face_next next = exchange_fail(x, e, message.bytes);
     buf_done(&message);
     return next;
@@ -49,8 +57,39 @@ void exchange_done(struct face_exchange *x)
     buf_done(&x->after_answer);
     buf_done(&x->client_id);
     buf_done(&x->memory);
+    buf_done(&x->header_value);
     free(x->state);
     x->state = NULL;
+}
+
+void exchange_put_id(struct buf *out, struct str conversation_id, struct str task_id)
+{
+    base64url_put(out, conversation_id.p, conversation_id.n);
+    buf_putc(out, '.');
+    buf_putstr(out, task_id);
+}
+
+bool exchange_read_id(struct str id, struct buf *ret_conversation, struct str *ret_task_id)
+{
+    const char *dot = id.n ? memchr(id.p, '.', id.n) : NULL;
+    if (!dot || !base64url_read((struct str){id.p, (size_t)(dot - id.p)}, ret_conversation))
+        return false;
+    *ret_task_id = (struct str){dot + 1, id.n - (size_t)(dot + 1 - id.p)};
+    return ulid_is_valid(*ret_task_id) && conversation_id_is_valid(buf_str(ret_conversation));
+}
+
+void exchange_put_key(struct buf *out, const char *prefix, const struct str *fields, size_t n)
+{
+    struct face_said a = {0}, b = {0};
+    face_said_add(&b, STR("b"));
+    for (size_t i = 0; i < n; i++) {
+        face_said_add(&a, fields[i]);
+        face_said_add(&a, STR("\0"));
+        face_said_add(&b, fields[i]);
+        face_said_add(&b, STR("\0"));
+    }
+    buf_putf(out, "%s:%016llx%016llx", prefix, (unsigned long long)a.hash,
+             (unsigned long long)b.hash);
 }
 
 uint32_t exchange_task(struct js_doc *doc, struct str line)

@@ -34,7 +34,9 @@ struct face_input {
     struct str body;
     struct str idempotency_key; /* the header, or STR_NULL */
     struct str header;          /* the one that the face reads, or STR_NULL */
+    struct str base;            /* where the gateway was asked: `https://host:port` */
     struct str agents;          /* a JSON array, as in `welcome` */
+    struct str nonce;           /* hexadecimal digits, random and never the same again */
     struct js_doc *doc;         /* scratch */
     int64_t now_ms;             /* Unix ms */
 };
@@ -51,10 +53,10 @@ struct face_http_ops {
     /* The body of an error that the gateway itself detects (401, 413, 429 …). */
     void (*put_error)(struct buf *out, enum error e, const char *message);
     const char *header,
-        *header_value; /* one more of a stream's head, in one piece or not; or NULL */
-    const char *last;  /* the data of one more message behind a stream's clean end, or NULL */
+        *header_value; /* an extra header of a stream, in one piece or not; or NULL */
+    const char *last;  /* the data of one more message after a stream's clean end, or NULL */
     const char *reads; /* a header of the request, in lower case with its colon; NULL: none */
-    /* Appends the id of Server-Sent Events that says how far a reader is; NULL: they have none. */
+    /* Appends a reader's place as the id of Server-Sent Events; NULL: they have none. */
     void (*put_id)(struct buf *out, const struct face_stream *s, struct face_place at);
 };
 
@@ -69,9 +71,11 @@ struct face_exchange {
     struct buf client_id;    /* FACE_FOLLOW: see struct face_task; empty: none */
     uint64_t after;    /* FACE_FOLLOW: how many messages to skip, because the client has them */
     bool is_whole;     /* FACE_FOLLOW: nothing is sent until the stream is over, and then its last
-                     * message as the body of one reply; what it says when idle may be the last */
+                        * message as the body of one reply; what it sends when idle may be the
+                        * last */
     void *state;       /* the face's own; freed with free() */
     struct buf memory; /* the face's own */
+    struct buf header_value; /* of the reply's header, instead of the ops' */
 };
 
 /* Sets the ask; its body is "{" until exchange_ask_end. */
@@ -83,10 +87,21 @@ static inline void exchange_ask_end(struct face_exchange *x)
 }
 /* Sets the reply to the face's error, with the HTTP status of e. */
 enum face_next exchange_fail(struct face_exchange *x, enum error e, const char *message);
+/* The message of an `error` line, with a NUL behind. */
+void exchange_put_why(struct buf *out, struct str line, struct js_doc *doc);
 /* The same from an `error` line. */
 enum face_next exchange_fail_line(struct face_exchange *x, enum error e, struct str line,
                                   struct js_doc *doc);
 void exchange_done(struct face_exchange *x);
+
+/* A task's id where a protocol has one id for it: base64url of the conversation, `.`, the task.  It
+ * is looked up by owner, conversation and task like any other (PROTOCOL.md section 5). */
+void exchange_put_id(struct buf *out, struct str conversation_id, struct str task_id);
+/* Appends the conversation to ret; false when the text is no such id. */
+bool exchange_read_id(struct str id, struct buf *ret_conversation, struct str *ret_task_id)
+    MUST_USE;
+/* A request_key of what makes two requests the same one. */
+void exchange_put_key(struct buf *out, const char *prefix, const struct str *fields, size_t n);
 
 /* The task of a reply `started`, `resumed`, `task`, or the newest of `tasks`: the node of its
  * object in doc, which then holds the line; 0 when there is none. */

@@ -1,5 +1,7 @@
 #include "proto/faces/face.h"
 
+#include <time.h>
+
 void face_stream_lines(struct face_stream *s, struct js_doc *doc, struct str lines,
                        const struct face_sink *to)
 {
@@ -58,6 +60,17 @@ void face_copy(struct buf *out, const char *key, const struct face_event *e, con
         js_copy(e->doc, at, out);
     else
         buf_putstr(out, fallback);
+}
+
+void face_put_time(struct buf *out, const char *key, int64_t ms)
+{
+    char text[40];
+    time_t seconds = (time_t)(ms / 1000);
+    struct tm tm;
+    if (ms <= 0 || !gmtime_r(&seconds, &tm) || !strftime(text, sizeof text, "%FT%T", &tm))
+        return;
+    js_put_key(out, key);
+    buf_putf(out, "\"%s.%03dZ\"", text, (int)(ms % 1000));
 }
 
 #define HEAD_BYTES (MAX_OUTPUT - 3) /* a character has four bytes at most */

@@ -40,8 +40,8 @@ struct face_event {
     const struct js_doc *doc;
 };
 
-/* How far a reader is: behind the first n messages of an event, or, when n is 0, behind all of
- * them. A replay makes the same messages, so a place stays good. */
+/* A reader's place: after the first n messages of an event, or, when n is 0, after all of them. A
+ * replay makes the same messages, so a place stays valid. */
 struct face_place {
     uint64_t seq; /* 0: before the first event */
     uint32_t n;
@@ -62,10 +62,10 @@ struct face_ops {
 struct face_stream {
     const struct face_ops *ops;
     bool is_over; /* the last message was sent: the carrier ends the stream cleanly */
-    bool breaks;  /* with is_over: it cuts the connection instead, so that nobody takes what came
-                   * for the whole */
-    int status;   /* with is_over, of a reply in one piece (face_exchange): HTTP's; 0: 200 */
-    struct face_place place; /* while an event is told, the face itself may move it */
+    bool breaks;  /* with is_over: cuts the connection instead, so that nobody takes the text for
+                   * complete */
+    int status;   /* with is_over, for a reply in one piece (face_exchange): HTTP's; 0: 200 */
+    struct face_place place; /* during an event, the face itself may move it */
 };
 
 static inline void face_stream_event(struct face_stream *s, const struct face_event *e,
@@ -103,16 +103,19 @@ bool face_is_true(const struct face_event *e, const char *member);
 void face_copy(struct buf *out, const char *key, const struct face_event *e, const char *member,
                struct str fallback);
 
+/* A member that is a time of RFC 3339; nothing when there is none (0). */
+void face_put_time(struct buf *out, const char *key, int64_t ms);
+
 /* A fingerprint of text that arrives in pieces: equal texts have equal fingerprints, however they
  * were cut. It spares a stream a copy of its whole text. */
 struct face_said {
     uint64_t n, hash;
-    uint64_t head; /* the hash of the beginning that a cut answer shares */
+    uint64_t head; /* the hash of the beginning, which a cut answer shares */
 };
 void face_said_add(struct face_said *said, struct str text);
 bool face_said_is(const struct face_said *said, struct str text);
-/* Whether it is a beginning of what was said that ends at MAX_OUTPUT, behind a whole character: the
- * final answer that the gateway makes of tokens, which is no other answer. */
+/* Whether text is a beginning of the earlier text that ends at MAX_OUTPUT, after a whole character:
+ * the final answer that the gateway makes of tokens, which is not a different answer. */
 bool face_said_is_cut(const struct face_said *said, struct str text);
 
 #endif

@@ -63,7 +63,7 @@ static void put_model(struct buf *out, struct str name)
     buf_putc(out, '}');
 }
 
-/* Appends those that have the name, or all (STR_NULL); how many these are. */
+/* Appends those with that name, or all (STR_NULL); returns their number. */
 static size_t put_models(struct buf *out, struct str agents, struct str name)
 {
     struct js_doc doc = {0};
@@ -154,14 +154,14 @@ static enum face_next openai_begin(struct face_exchange *x, const struct face_in
     return tell_models(x, in->agents, in->operation == OPENAI_MODEL ? in->conversation : STR_NULL);
 }
 
-/* The reply is an error: all else is followed. */
+/* Only called for an error. */
 static enum face_next openai_replied(struct face_exchange *x, enum error e, struct str line,
                                      struct js_doc *doc)
 {
     return exchange_fail_line(x, e, line, doc);
 }
 
-/* The client must not ask again by itself after a failure: the agent would run once more. */
+/* A failed request is not repeated automatically: the agent would run once more. */
 const struct face_http_ops openai_http_ops = {
     .stream = &openai_ops,
     .begin = openai_begin,

@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 
-/* Design. A chunk can add and never take back. So a final answer that goes on where the text stands
- * is the rest of it, one with which the text ends is nothing more, and any other is a paragraph of
- * its own after what was said. As a whole the answer is the final one alone. */
+/* Design. A chunk can add but never take back. So a final answer that continues the streamed text
+ * adds its rest, one that the text ends with adds nothing, and any other becomes a paragraph of its
+ * own after the text. As a whole the answer is only the final one. */
 
 struct openai_stream {
     struct face_stream face;
@@ -13,7 +13,7 @@ struct openai_stream {
     int64_t created_s;
     bool begun;
     struct buf text;     /* the answer so far */
-    struct buf thoughts; /* of a whole one */
+    struct buf thoughts; /* for a whole completion */
     struct buf chunk, scratch;
 };
 
@@ -111,7 +111,7 @@ static bool ends_with(struct str text, struct str with)
            (with.n == 0 || memcmp(text.p + text.n - with.n, with.p, with.n) == 0);
 }
 
-/* The gateway's own final answer has no more than this of what was said. */
+/* Whether the text has no more in the gateway's own final answer. */
 static bool is_cut(struct str output, struct str text)
 {
     return output.n + 4 > MAX_OUTPUT && output.n < text.n && begins_with(text, output);
@@ -140,7 +140,7 @@ static void chat_final_answer(struct openai_stream *s, const struct face_event *
     buf_putstr(&s->text, output);
 }
 
-/* A chunk without news for who knows chunks alone. */
+/* A chunk that means nothing new to clients that know only chunks. */
 static void put_event(struct openai_stream *s, const struct face_event *e,
                       const struct face_sink *to)
 {
@@ -155,7 +155,7 @@ static void put_event(struct openai_stream *s, const struct face_event *e,
     put_chunk(s, to);
 }
 
-/* The tokens that the model's server has counted; false when it has not. */
+/* The usage that the model's server counted, if it did. */
 static bool put_usage(struct openai_stream *s, const struct face_event *e)
 {
     const struct js_doc *d = e->doc;
@@ -200,7 +200,7 @@ static void chat_completed(struct openai_stream *s, const struct face_event *e,
         put_chunk(s, to);
 }
 
-/* The HTTP status of a task that failed. */
+/* The HTTP status for a failed task. */
 static int failure_status(struct str code)
 {
     static const struct {
@@ -222,7 +222,7 @@ static struct str text_of(const struct js_doc *d, uint32_t object, const char *k
     return buf_str(out);
 }
 
-/* The code is the reason why a model failed, where one is known. */
+/* The code is the reason why a model failed, if one is known. */
 static void chat_failed(struct openai_stream *s, const struct face_event *e,
                         const struct face_sink *to)
 {
@@ -236,7 +236,7 @@ static void chat_failed(struct openai_stream *s, const struct face_event *e,
     s->face.is_over = s->face.breaks = true;
     s->face.status = failure_status(code);
     if (str_eq(code, STR("context_too_long")))
-        code = STR("context_length_exceeded"); /* for which tools look */
+        code = STR("context_length_exceeded"); /* the code that tools look for */
     buf_clear(&s->chunk);
     openai_put_error(&s->chunk, s->face.status, why.n ? why : STR("the task failed"), STR(""),
                      code.n ? code : STR("agent_error"));

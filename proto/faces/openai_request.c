@@ -3,9 +3,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Design. The client keeps the conversation: the last message of the user is what is asked, and all
- * others are the context. Of the many other members those are looked at whose being ignored would
- * make an answer another one than the client must take it for. */
+/* Design. The client keeps the conversation: the last message of the user is the question, and all
+ * others are the context. Among the many other members only those are examined that would lead to a
+ * different answer than the client expects if they were ignored. */
 
 struct openai_reader {
     const struct js_doc *doc;
@@ -34,7 +34,7 @@ static bool is_of(const struct js_doc *d, uint32_t node, enum js_type type)
     return node && js_type(d, node) == type;
 }
 
-/* 0: it is not there, or null. */
+/* 0: absent or null. */
 static uint32_t openai_member(const struct js_doc *d, uint32_t object, const char *key)
 {
     uint32_t at = js_get(d, object, key);
@@ -51,7 +51,7 @@ static bool read_part(struct openai_reader *in, uint32_t part, const char *where
     uint32_t said = is_object ? openai_member(d, part, "text") : 0;
     if (!is_of(d, type, JS_STRING) || !js_is(d, type, "text"))
         return openai_fault_at(in->fault, "unsupported_content", where,
-                               "images, audio, files and other parts than text are not taken here");
+                               "only text parts are accepted: no images, audio or files");
     if (!is_of(d, said, JS_STRING))
         return openai_fault_at(in->fault, "invalid_type", where, "a part of type text has no text");
     if (text->len)
@@ -122,7 +122,7 @@ static bool read_message(struct openai_reader *in, uint32_t message, size_t n)
     if (has_calls(in->doc, message))
         return openai_fault_at(
             in->fault, "unsupported_content", where,
-            "%s calls tools: the agent runs its own, and takes none of the client", where);
+            "%s calls tools: the agent runs its own, and accepts none from the client", where);
     if (message != in->question)
         return openai_put_context(in, message, n, role);
     if (!read_content(in, message, n, &in->r->message))
@@ -131,7 +131,7 @@ static bool read_message(struct openai_reader *in, uint32_t message, size_t n)
                                                      "%s, the question, has no text", where);
 }
 
-/* After the question only instructions may stand. */
+/* After the question only instructions may follow. */
 static bool find_question(struct openai_reader *in, uint32_t messages)
 {
     const struct js_doc *d = in->doc;
@@ -208,17 +208,18 @@ static bool refuse_what_is_not_done(struct openai_reader *in)
         if (has_tools(d, key))
             return openai_fault_at(
                 in->fault, unsupported, key,
-                "%s that the client runs are not taken: the agent has tools of its own", key);
+                "%s that the client runs are not accepted: the agent has its own tools", key);
     }
     if (n && (!js_int(d, n, &choices) || choices != 1))
-        return openai_fault_at(in->fault, unsupported, "n", "n must be 1: one answer is made");
+        return openai_fault_at(in->fault, unsupported, "n", "n must be 1: there is one answer");
     if (asks_for_audio(d))
-        return openai_fault_at(in->fault, unsupported, "modalities", "answers are text alone");
+        return openai_fault_at(in->fault, unsupported, "modalities", "answers are only text");
     if (asks_for_json(d))
-        return openai_fault_at(in->fault, unsupported, "response_format",
-                               "response_format must be text: what an agent answers is its own");
+        return openai_fault_at(
+            in->fault, unsupported, "response_format",
+            "response_format must be text: agents choose the form of their answers");
     if (is_of(d, openai_member(d, 0, "logprobs"), JS_TRUE))
-        return openai_fault_at(in->fault, unsupported, "logprobs", "logprobs are not known here");
+        return openai_fault_at(in->fault, unsupported, "logprobs", "logprobs are not available");
     return true;
 }
 
@@ -262,7 +263,7 @@ bool openai_read(struct js_doc *doc, struct str json, struct openai_request *ret
     if (!js_parse(doc, json.p, json.n, JS_CLIENT))
         return openai_fault_at(fault, "invalid_json", "", "the body is not JSON: %s", doc->error);
     if (js_type(doc, 0) != JS_OBJECT)
-        return openai_fault_at(fault, "invalid_json", "", "the body is no JSON object");
+        return openai_fault_at(fault, "invalid_json", "", "the body is not a JSON object");
     return refuse_what_is_not_done(&in) && read_rest(&in) && openai_messages(&in);
 }
 

@@ -5,15 +5,15 @@
 #include "proto/str.h"
 
 /* Design. The output is a row of items: a run of text is a message, a run of thoughts a reasoning
- * item, a call of a tool and what came back an `mcp_call` (the type for tools that the server's
- * side runs: of a `function_call` the client would think that it must run it). Anything else closes
- * the run. A final answer that is not what was streamed ends the open message as incomplete, and
- * begins a new one.
+ * item, a tool call with its result an `mcp_call` (the type for tools that the server runs; for a
+ * `function_call` the client would think that it must run it). Anything else closes the run. A
+ * final answer that differs from the streamed text ends the open message as incomplete, and begins
+ * a new one.
  *
- * Memory. The `done` of an item has all of its text, so a message ends and a new one begins where
- * its text would pass MAX_OUTPUT. The last event has the finished items once more: the newest of
- * them, up to MOST_OUTPUT. Calls without a result are remembered up to MOST_CALLS and MAX_OUTPUT;
- * beyond, the oldest ends as incomplete. */
+ * Memory. The `done` of an item has all of its text, so a message ends and a new one begins when
+ * its text would exceed MAX_OUTPUT. The last event repeats the finished items: the newest of them,
+ * up to MOST_OUTPUT. Calls without a result are remembered up to MOST_CALLS and MAX_OUTPUT; beyond
+ * that, the oldest ends as incomplete. */
 
 #define MOST_OUTPUT (2 * MAX_OUTPUT) /* bytes of JSON, or one item */
 #define MOST_CALLS 64
@@ -34,16 +34,16 @@ struct responses_stream {
     uint32_t n_items;  /* the next output_index */
     bool begun, is_whole;
     const char *record; /* the exchange's: the object without events; or NULL */
-    bool waits;         /* an approval is asked for, and nothing came after it */
+    bool waits;         /* an approval was requested, and nothing followed it */
     enum item_kind run; /* the open run, */
     uint32_t index;     /* its output_index */
-    struct buf text;    /* what it has said, */
-    struct buf route;   /* and the members that name it in an event */
+    struct buf text;    /* its text, */
+    struct buf route;   /* and the members that identify it in an event */
     struct open_call calls[MOST_CALLS];
     size_t n_calls, call_bytes;
     struct buf output; /* finished items, one a line */
     bool output_is_cut;
-    struct face_said all, last; /* text: of the response, and of the last run */
+    struct face_said all, last; /* the text of the response, and of the last run */
     const char *type;           /* of the event in out */
     struct buf out, scratch;
 };
@@ -105,7 +105,7 @@ static void put_run_item(struct responses_stream *s, struct buf *out, const char
     buf_puts(out, "]}");
 }
 
-/* Keeps a finished item for the last event, and lets the oldest go. */
+/* Keeps a finished item for the last event, and drops the oldest. */
 static void keep_item(struct responses_stream *s, struct str item)
 {
     buf_putstr(&s->output, item);
@@ -138,7 +138,7 @@ static void begin_run(struct responses_stream *s, enum item_kind kind, const str
     put_numbered(s, to);
 }
 
-/* is_taken_back: a later item says it anew. */
+/* is_taken_back: a later item replaces it. */
 static void end_run_as(struct responses_stream *s, const char *status, bool is_taken_back,
                        const struct face_sink *to)
 {
@@ -180,12 +180,12 @@ static void put_text(struct responses_stream *s, enum item_kind kind, struct str
         if (kind == ITEM_MESSAGE)
             s->last = (struct face_said){0};
         begin_run(s, kind, to);
-    } else if (is_full) { /* more of the same run, in an item of its own */
+    } else if (is_full) { /* more of the same run, in a separate item */
         end_run(s, to);
         begin_run(s, kind, to);
     }
     if (kind == ITEM_MESSAGE) {
-        bool is_first = s->last.n == s->all.n; /* the last run is all that was said */
+        bool is_first = s->last.n == s->all.n; /* the last run is the whole text */
         face_said_add(&s->all, text);
         if (is_first)
             s->last = s->all;
@@ -209,7 +209,7 @@ static void on_text(struct responses_stream *s, enum item_kind kind, const struc
         put_text(s, kind, text, to);
 }
 
-/* The streamed text stays when it is the answer, as a whole or in its last run. */
+/* Streamed text stays when it equals the answer, as a whole or in its last run. */
 static void on_final_answer(struct responses_stream *s, const struct face_event *e,
                             const struct face_sink *to)
 {
@@ -226,7 +226,7 @@ static void on_final_answer(struct responses_stream *s, const struct face_event 
 
 /* --- calls of tools --------------------------------------------------------------------------- */
 
-/* output and error are members, ready made. */
+/* output and error are complete members. */
 static void put_call_item(struct responses_stream *s, struct buf *out, const struct open_call *call,
                           const char *status, struct str result)
 {
@@ -246,7 +246,7 @@ static void put_call_state(struct responses_stream *s, const char *type, uint32_
     put_numbered(s, to);
 }
 
-/* The arguments are a string there, of JSON. */
+/* There, the arguments are a string of JSON. */
 static void put_arguments(struct buf *out, const struct face_event *e)
 {
     struct buf json = {0};
@@ -316,7 +316,7 @@ static void on_tool_call(struct responses_stream *s, const struct face_event *e,
     begin_call(s, e, to);
 }
 
-/* A result without a call that one knows brings its call along. */
+/* A result without a known call brings its call along. */
 static void on_tool_result(struct responses_stream *s, const struct face_event *e,
                            const struct face_sink *to)
 {
@@ -347,8 +347,8 @@ static void on_tool_result(struct responses_stream *s, const struct face_event *
 
 /* --- approvals -------------------------------------------------------------------------------- */
 
-/* A question for a text has no place there. The item is whole at once; the answer comes with a
- * create, and the stream goes on. */
+/* A question for a text has no place there. The item is complete at once; the answer comes with a
+ * create, and the stream continues. */
 static void on_input_required(struct responses_stream *s, const struct face_event *e,
                               const struct face_sink *to)
 {
@@ -451,8 +451,8 @@ static void on_task_completed(struct responses_stream *s, const struct face_even
     buf_done(&usage);
 }
 
-/* The helpers of OpenAI's clients know no event of a cancel: it ends as incomplete, and the
- * response's status says what it was. */
+/* The helpers of OpenAI's clients know no event for a cancel: it ends as incomplete, and the
+ * response's status tells what it was. */
 static void on_task_failed(struct responses_stream *s, const struct face_event *e,
                            const struct face_sink *to)
 {
@@ -472,7 +472,7 @@ static void on_task_failed(struct responses_stream *s, const struct face_event *
     buf_done(&why);
 }
 
-/* Retention has removed the beginning: numbers from here on would be others than before. */
+/* Retention has removed the beginning, so later numbers would differ from the earlier ones. */
 static void put_gone(struct responses_stream *s, const struct face_sink *to)
 {
     static const char why[] = "the beginning of this response is no longer kept";
@@ -506,7 +506,7 @@ static void tell_event(struct responses_stream *s, const struct face_event *e,
     case EVENT_FINAL_ANSWER: on_final_answer(s, e, to); break;
     case EVENT_TASK_COMPLETED: on_task_completed(s, e, to); break;
     case EVENT_TASK_FAILED: on_task_failed(s, e, to); break;
-    case EVENT_TASK_CREATED: /* no event of OpenAI's says these */
+    case EVENT_TASK_CREATED: /* OpenAI has no event for these */
     case EVENT_PROGRESS:
     case EVENT_CHILD:
     case EVENT_MESSAGE:
@@ -535,8 +535,8 @@ static void responses_event(struct face_stream *face, const struct face_event *e
     tell_event(s, e, to);
 }
 
-/* One object, although the task lives: an approval is the client's turn, and what is retrieved is
- * told as it stands. */
+/* One object, although the task is live: at an approval it is the client's turn, and a retrieved
+ * response is sent in its current state. */
 static void responses_idle(struct face_stream *face, const struct face_sink *to)
 {
     struct responses_stream *s = container_of(face, struct responses_stream, face);

@@ -14,16 +14,14 @@
 #include "proto/faces/socket.h"
 
 void responses_put_id(struct buf *out, struct str conversation_id, struct str task_id);
-/* Appends the two ids; false for what responses_put_id does not write (of the two ids themselves
- * nothing is checked). */
+/* Appends the two ids; false for what responses_put_id does not write. */
 bool responses_read_id(struct str id, struct buf *conversation_id, struct buf *task_id) MUST_USE;
 
-/* The id of an approval that is asked for: the question's input_id, as text that no client
- * minds. */
+/* The id of a requested approval: the question's input_id, as text that every client accepts. */
 void responses_put_approval_id(struct buf *out, struct str input_id);
 bool responses_read_approval_id(struct str id, struct buf *input_id) MUST_USE;
 
-/* The Response object, of a task that is told by its record or by its events. */
+/* The Response object of a task, from its record or from its events. */
 struct response {
     struct str conversation_id, task_id, agent;
     struct str metadata;              /* JSON object, or STR_NULL */
@@ -31,18 +29,18 @@ struct response {
     const char *status; /* "queued", "in_progress", "completed", "failed", "cancelled" */
     struct str output;  /* JSON items, separated by commas */
     struct str error;   /* the message, or STR_NULL */
-    struct str usage;   /* as OpenAI has it, JSON, or STR_NULL */
-    bool output_is_cut; /* not all that was said is in output: `metadata` tells */
+    struct str usage;   /* in OpenAI's form, JSON, or STR_NULL */
+    bool output_is_cut; /* output is not the whole text: `metadata` says so */
 };
 void responses_put(struct buf *out, const struct response *r);
-/* The same of a task's object as it stands in our replies (node task of doc). */
+/* The same for a task's object in our replies (node task of doc). */
 void responses_put_task(struct buf *out, const struct js_doc *doc, uint32_t task);
-/* The usage of a task's result (node 0 for none); nothing when it says none. */
+/* The usage in a task's result (node 0 for none); nothing when it has none. */
 void responses_put_usage(struct buf *out, const struct js_doc *doc, uint32_t result);
 
 struct responses_request {
     struct buf message;      /* the last message of the user */
-    struct buf context;      /* JSON array of what stands before it, instructions first; or empty */
+    struct buf context;      /* JSON array of the items before it, instructions first; or empty */
     struct buf agent;        /* `model`; empty: the default one */
     struct buf conversation; /* empty: none was named */
     struct buf previous;     /* previous_response_id, empty: none */
@@ -50,7 +48,7 @@ struct responses_request {
     bool stream, background;
     bool is_answer; /* to a question of `previous` for an approval, */
     bool approves;
-    struct buf input_id; /* this one; the answer is what it is asked for, and there is no message */
+    struct buf input_id; /* this one; message has the answer */
 };
 
 /* Reads a body. On failure why has a sentence. Unknown members are ignored. */
@@ -58,20 +56,20 @@ bool responses_read(struct js_doc *doc, struct str json, struct responses_reques
                     char why[128]) MUST_USE;
 void responses_request_done(struct responses_request *r);
 
-/* How a request wants its response, and what its exchange keeps meanwhile. */
+/* The form of the response that a request wants, and what its exchange keeps meanwhile. */
 enum responses_way {
     RESPONSES_EVENTS,
     RESPONSES_WHOLE,   /* one object, when the task has ended, or waits for an approval */
-    RESPONSES_AT_ONCE, /* one object, as it stands */
+    RESPONSES_AT_ONCE, /* one object, in its current state */
 };
 struct responses_state {
     enum responses_way way;
-    bool is_record; /* text is the object, made of the task's record */
+    bool is_record; /* text is the object, made from the task's record */
     char text[];
 };
 
 /* Over HTTP and, the last two, over a WebSocket: a frame `response.create`, and an address that
- * names a response to go on with. */
+ * names a response to continue. */
 enum responses_operation {
     RESPONSES_CREATE,
     RESPONSES_GET,

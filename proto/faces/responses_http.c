@@ -1,6 +1,6 @@
 /* The Responses API over HTTP. An id is looked up by owner, conversation and task, like any other;
- * one that is no id is asked for all the same, with nothing in it, so that it is told like one that
- * is not there. A request's steps are the requests of our own that it is made of. */
+ * a malformed id is looked up too, with empty parts, so that it gets the same answer as an unknown
+ * one. A request's steps are the requests of our own that it consists of. */
 #include <stdlib.h>
 
 #include "proto/faces/openai.h"
@@ -8,15 +8,15 @@
 #include "proto/str.h"
 
 enum step {
-    STEP_PREVIOUS, /* is the response there that the request goes on with? text: the chat's body */
+    STEP_PREVIOUS, /* does the response exist that the request continues? text: the chat's body */
     STEP_CHAT,     /* start */
-    STEP_ANSWER,   /* answer a question; then the response goes on */
-    STEP_RETRIEVE, /* of a task that has ended or waits its events are told as a whole; else, */
+    STEP_ANSWER,   /* answer a question; then the response continues */
+    STEP_RETRIEVE, /* if the task has ended or waits, send its events as a whole; otherwise */
     STEP_RECORD,   /* its record becomes the answer */
     STEP_FOLLOW,   /* its events become the stream, or the answer */
     STEP_CANCEL,   /* ask the task to stop, then STEP_RECORD */
-    STEP_OWN,      /* delete: is the task there? */
-    STEP_ALONE,    /* is it all that its conversation has? */
+    STEP_OWN,      /* delete: does the task exist? */
+    STEP_ALONE,    /* is it the only one in its conversation? */
     STEP_DELETE,
 };
 
@@ -25,7 +25,7 @@ static struct responses_state *state_of(const struct face_exchange *x)
     return x->state;
 }
 
-/* text may lie in the state before it. */
+/* text may lie in the previous state. */
 static void set_state(struct face_exchange *x, enum responses_way way, bool is_record,
                       struct str text)
 {
@@ -153,7 +153,7 @@ static enum face_next go_on_with(struct face_exchange *x)
 
 /* --- retrieve --------------------------------------------------------------------------------- */
 
-/* Digits alone; what is no number of an event is told so. */
+/* Only digits; anything else than an event's number is an error. */
 static bool read_starting_after(struct face_exchange *x, struct str query)
 {
     struct buf value = {0};
@@ -206,7 +206,7 @@ static enum face_next reply_task(struct face_exchange *x, struct str line, struc
     return FACE_REPLY;
 }
 
-/* The record says less than the events, but is there when they are not any more. */
+/* The record has less than the events, but still exists when they are removed. */
 static enum face_next reply_kept_record(struct face_exchange *x)
 {
     buf_clear(&x->reply);
@@ -230,7 +230,7 @@ static enum face_next on_retrieved(struct face_exchange *x, struct str line, str
 
 /* --- delete ----------------------------------------------------------------------------------- */
 
-/* Whether a list of tasks has this one and what descends from it, and nothing else. */
+/* Whether a list of tasks has this one and its descendants, and nothing else. */
 static bool is_alone(struct js_doc *doc, struct str line, struct str task_id)
 {
     uint32_t tasks = js_parse(doc, line.p, line.n, JS_OURS) ? js_get(doc, 0, "tasks") : 0;
@@ -262,7 +262,7 @@ static enum face_next ask_of_conversation(struct face_exchange *x, enum step ste
     return FACE_ASK;
 }
 
-/* A task cannot be removed by itself, but a conversation can. */
+/* A single task cannot be removed, but a conversation can. */
 static enum face_next on_list(struct face_exchange *x, struct str line, struct js_doc *doc)
 {
     if (is_alone(doc, line, str_of(state_of(x)->text)))

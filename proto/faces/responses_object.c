@@ -1,5 +1,5 @@
-/* The Response object and its id. What OpenAI's clients want to find is there on every response;
- * what the gateway does not have is null. */
+/* The Response object and its id. Members that OpenAI's clients expect are in every response; those
+ * that the gateway does not have are null. */
 #include <inttypes.h>
 
 #include "proto/base64url.h"
@@ -12,21 +12,17 @@
 void responses_put_id(struct buf *out, struct str conversation_id, struct str task_id)
 {
     buf_puts(out, PREFIX);
-    base64url_put(out, conversation_id.p, conversation_id.n);
-    buf_putc(out, '.');
-    buf_putstr(out, task_id);
+    exchange_put_id(out, conversation_id, task_id);
 }
 
 bool responses_read_id(struct str id, struct buf *conversation_id, struct buf *task_id)
 {
-    if (!str_begins(id, STR(PREFIX)))
+    struct str task;
+    if (!str_begins(id, STR(PREFIX)) ||
+        !exchange_read_id(str_from(id, strlen(PREFIX)), conversation_id, &task))
         return false;
-    id = str_from(id, strlen(PREFIX));
-    const char *dot = memchr(id.p, '.', id.n);
-    if (!dot)
-        return false;
-    buf_putstr(task_id, str_from(id, (size_t)(dot - id.p) + 1));
-    return base64url_read((struct str){id.p, (size_t)(dot - id.p)}, conversation_id);
+    buf_putstr(task_id, task);
+    return true;
 }
 
 void responses_put_approval_id(struct buf *out, struct str input_id)
@@ -41,7 +37,7 @@ bool responses_read_approval_id(struct str id, struct buf *input_id)
            base64url_read(str_from(id, strlen(APPROVAL_PREFIX)), input_id);
 }
 
-/* OpenAI's metadata has strings alone; a task's has whatever it was given. */
+/* OpenAI's metadata has only strings; a task's has any JSON. */
 static void put_metadata(struct buf *out, const struct response *r)
 {
     struct str given = r->metadata.n > 2 ? r->metadata : STR("{}");
@@ -134,7 +130,7 @@ static struct str raw_member(const struct js_doc *doc, uint32_t object, const ch
     return at && js_type(doc, at) == type ? js_raw(doc, at) : STR_NULL;
 }
 
-/* A cancel is on disk before it is answered, and whatever the agent still says, it is one. */
+/* A cancel is on disk before it is answered, and it stays one, whatever the agent still says. */
 static const char *status_of(const struct js_doc *doc, uint32_t task)
 {
     static const char *const words[][2] = {{"completed", "completed"},
@@ -152,7 +148,7 @@ static const char *status_of(const struct js_doc *doc, uint32_t task)
     return "in_progress";
 }
 
-/* All that the record has of what was said: one message. */
+/* All that the record has of the output: one message. */
 static void put_record_item(struct buf *out, const struct js_doc *doc, uint32_t task, bool is_whole)
 {
     uint32_t output = js_get(doc, task, "output");

@@ -2,10 +2,10 @@
 
 #include "proto/faces/responses.h"
 
-/* Design. OpenAI's clients send what is asked as a string, or as a row of items, of which the last
- * message is the question. What stands before it is context, unless the request goes on with a
- * conversation that the gateway has. Items that its own answers contain may come back in the row:
- * an application appends `response.output` to its input. */
+/* Design. OpenAI's clients send the question as a string, or as a row of items, of which the last
+ * message is the question. The items before it are context, unless the request continues a
+ * conversation of the gateway. The row may contain items of earlier answers: an application appends
+ * `response.output` to its input. */
 
 struct reader {
     const struct js_doc *doc;
@@ -69,7 +69,7 @@ static bool read_content(struct reader *in, uint32_t message, struct buf *to)
             continue;
         if (!type || !is_text_part(d, type) || !piece)
             return fail_reading(
-                in, "only text is taken as the content of a message: no images, no files");
+                in, "only text is accepted as the content of a message: no images, no files");
         if (to->len > begin)
             buf_putc(to, '\n');
         js_value(d, piece, to);
@@ -91,7 +91,7 @@ static bool is_message(const struct js_doc *d, uint32_t item)
     return type ? js_is(d, type, "message") : typed_member(d, item, "role", JS_STRING) != 0;
 }
 
-/* The other items of an answer say nothing to the agent a second time. */
+/* Other items of an answer than messages tell the agent nothing new. */
 static bool check_item(struct reader *in, uint32_t item)
 {
     static const char *const of_answers[] = {"reasoning", "mcp_call", "mcp_approval_request",
@@ -220,8 +220,8 @@ static bool read_rest(struct reader *in)
     uint32_t tools = typed_member(d, 0, "tools", JS_ARRAY),
              metadata = typed_member(d, 0, "metadata", JS_OBJECT);
     if (tools && js_first(d, tools) < js_end(d, tools))
-        return fail_reading(in,
-                            "\"tools\" are not taken: the agents of this gateway have their own");
+        return fail_reading(
+            in, "\"tools\" are not accepted: the agents of this gateway have their own");
     if (!keep(in, "model", &in->r->agent))
         return fail_reading(in, "\"model\" must be the name of an agent");
     if (metadata)

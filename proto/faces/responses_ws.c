@@ -1,5 +1,5 @@
 /* The Responses API over a WebSocket: frames `response.create`, whose events come as frames; with
- * `stream_id` many at a time. An address with `response_id` and `starting_after` goes on with a
+ * `stream_id` many at a time. An address with `response_id` and `starting_after` continues a
  * response: the query that a client's reconnect may bring. */
 #include <stdio.h>
 
@@ -32,7 +32,7 @@ static void responses_read_frame(struct js_doc *doc, struct str text, struct fac
         fail_frame(ret, "\"type\" must be \"response.create\"");
 }
 
-/* Appends an object with one member more when the frame has named a stream. */
+/* Appends an object, with one more member when the frame has named a stream. */
 static void put_routed(struct buf *out, struct str id, struct str json)
 {
     if (id.n == 0) {
@@ -47,7 +47,7 @@ static void put_routed(struct buf *out, struct str id, struct str json)
 
 static void responses_put_message(struct buf *out, struct str id, uint64_t n, struct str json)
 {
-    (void)n; /* the message has its number */
+    (void)n; /* the message already has its number */
     put_routed(out, id, json);
 }
 

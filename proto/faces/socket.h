@@ -32,9 +32,9 @@ struct face_ws_ops {
     const struct face_http_ops *http; /* its exchanges and their stream */
     int operation;                    /* the operation of a frame's request */
     const char *query_name; /* a parameter that makes the address itself a request; or NULL */
-    int query_operation;    /* of that one */
-    bool one_at_a_time;     /* frames of one id, "" too: a second one while the first is under way
-                             * is refused */
+    int query_operation;    /* of that request */
+    bool one_at_a_time;     /* frames with one id, even "": a second one is refused while the first
+                             * is in progress */
     void (*read)(struct js_doc *doc, struct str text, struct face_frame *ret);
     /* Each appends the JSON of one frame. begun and nothing may be NULL: no frame is sent then. */
     void (*put_begun)(struct buf *out, struct str id, const struct face_exchange *x);

@@ -84,7 +84,8 @@ test("useChat of README.md over a cut, a reload and a stop", { timeout: 180_000 
   await world.network.cut();
   await page.waitForFunction(() => window.chat.status === "error");
   await world.network.restore();
-  await page.evaluate(() => window.chat.resumeStream());
+  await page.evaluate(() => void window.chat.resumeStream());
+  await page.waitForFunction(() => window.chat.status === "streaming");
   assert.equal(await answer(), "one ");
   await page.reload(); // the page kept nothing: `resume: true` brings the whole answer back
   await says("one ");

@@ -25,6 +25,8 @@ const pictures = {
   failed: ["failed", desk],
   order: ["order", { ...desk, colorScheme: "dark" }],
   empty: ["empty", desk],
+  formulae: ["formulae", desk],
+  connection: ["connection", { ...desk, colorScheme: "dark" }],
 };
 
 for (const [name, [state, options]] of Object.entries(pictures)) {

@@ -405,7 +405,7 @@ scene("what is wrong is told in the protocol's own form", async (openai) => {
   await assert.rejects(refused({ tools }), (error) => {
     assert.ok(error instanceof OpenAI.BadRequestError);
     assert.deepEqual([error.type, error.code, error.param], ["invalid_request_error", "bad_request", null]);
-    assert.match(error.message, /"tools" are not taken/);
+    assert.match(error.message, /"tools" are not accepted/);
     return true;
   });
   await assert.rejects(refused({ input: "x".repeat(1 << 20) }), { status: 413, code: "too_large" });

@@ -4,21 +4,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "proto/faces/a2a.h"
 #include "proto/faces/ag_ui.h"
 #include "proto/faces/ai_sdk.h"
+#include "proto/faces/mcp.h"
 #include "proto/faces/openai.h"
 #include "proto/faces/responses.h"
 
 static const struct face_ops *const faces[] = {&ai_sdk_ops, &openai_ops, &responses_ops,
-                                               &ag_ui_ops};
-static const struct face_http_ops *const others[] = {&openai_http_ops, &ag_ui_http_ops};
+                                               &ag_ui_ops,  &a2a_ops,    &mcp_ops};
+static const struct face_http_ops *const others[] = {&openai_http_ops, &ag_ui_http_ops,
+                                                     &mcp_post_ops, &mcp_get_ops};
+static const struct face_http_ops *const bindings[] = {&a2a_rpc_ops, &a2a_rest_ops};
 static const struct face_ws_ops *const sockets[] = {&ai_sdk_ws_ops, &responses_ws_ops};
 static struct js_doc doc, check;
 
-/* Keeps what a stream says behind an event. */
+/* Keeps what a stream says after an event. */
 struct listener {
     const struct face_stream *stream;
-    uint64_t behind;
+    uint64_t after;
     struct buf *out;
     size_t n; /* that it has said in all */
 };
@@ -28,17 +32,17 @@ static void keep(void *arg, const char *name, struct str json)
     struct listener *l = arg;
     (void)name;
     l->n++;
-    ASSERT(js_parse(&check, json.p, json.n, JS_ANY_NUMBER));
-    if (l->behind && l->stream->place.seq <= l->behind)
+    ASSERT(json.n == 0 || js_parse(&check, json.p, json.n, JS_ANY_NUMBER));
+    if (l->after && l->stream->place.seq <= l->after)
         return;
     buf_putstr(l->out, json);
     buf_putc(l->out, '\n');
 }
 
 /* Each line is an event: its first byte chooses the type, the rest is the data. */
-static void tell(struct face_stream *s, struct str bytes, uint64_t behind, struct buf *out)
+static void tell(struct face_stream *s, struct str bytes, uint64_t after, struct buf *out)
 {
-    struct listener l = {.stream = s, .behind = behind, .out = out};
+    struct listener l = {.stream = s, .after = after, .out = out};
     const struct face_sink sink = {.put = keep, .arg = &l};
     for (uint64_t seq = 1; bytes.n > 1; seq++) {
         const char *newline = memchr(bytes.p + 1, '\n', bytes.n - 1);
@@ -58,7 +62,8 @@ static void tell(struct face_stream *s, struct str bytes, uint64_t behind, struc
     }
 }
 
-/* Who comes back to AG-UI's stream gets all that is behind the place, whatever is opened again. */
+/* A reader that comes back to AG-UI's stream gets all that follows its place, whatever is opened
+ * again. */
 static void come_back(const struct face_task *task, struct str bytes, uint64_t place)
 {
     struct buf rest = {0}, told = {0};
@@ -94,12 +99,13 @@ static void exchange(const struct face_http_ops *ops, int operation, struct str 
     struct face_exchange x = {.ops = ops};
     const struct face_input in = {.operation = operation,
                                   .conversation = STR("c"),
-                                  .task = STR("t"),
+                                  .task = STR("Yw.01ARZ3NDEKTSV4RRFFQ69G5FAV"),
                                   .query = body,
                                   .body = body,
-                                  .agents = STR("[{\"name\":\"a\"}]"),
+                                  .agents = STR("[{\"name\":\"a\",\"default\":true}]"),
                                   .agent = STR("a"),
-                                  .header = body,
+                                  .header =
+                                      ops == &a2a_rpc_ops || ops == &a2a_rest_ops ? STR_NULL : body,
                                   .doc = &doc};
     const struct buf *made = ops->begin(&x, &in) == FACE_REPLY ? &x.reply : &x.ask.body;
     ASSERT(made->len == 0 || js_parse(&check, made->bytes, made->len, JS_ANY_NUMBER));
@@ -118,6 +124,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     }
     for (size_t i = 0; i < countof(others); i++)
         exchange(others[i], data[0] % 4, rest);
+    for (size_t i = 0; i < countof(bindings); i++)
+        exchange(bindings[i], i == 0 ? A2A_RPC : A2A_CARD + data[0] % (A2A_PUSH - A2A_CARD + 1),
+                 rest);
+    const struct a2a_request asked = {
+        .operation = (enum a2a_operation)(A2A_SEND + data[0] % (A2A_LIST - A2A_SEND))};
     for (size_t i = 0; i < countof(faces); i++) {
         const struct openai_options openai = {data[0] & 0x20, data[0] & 0x10};
         const struct responses_state state = {.way = data[0] & 0x20 ? RESPONSES_WHOLE
@@ -127,8 +138,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
                                        .conversation_id = STR("c"),
                                        .agent = STR("a"),
                                        .request = faces[i] == &openai_ops ? (const void *)&openai
-                                                  : faces[i] == &responses_ops ? &state
-                                                                               : NULL,
+                                                  : faces[i] == &responses_ops
+                                                      ? (const void *)&state
+                                                  : faces[i] == &a2a_ops ? &asked
+                                                                         : NULL,
                                        .after_answer = data[0] & 0x80 ? STR("q") : STR_NULL};
         struct face_stream *a = faces[i]->make(&task), *b = faces[i]->make(&task);
         tell(a, rest, 0, &first);

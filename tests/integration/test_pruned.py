@@ -141,7 +141,7 @@ def test_response_without_its_events_is_told_from_the_record(pruned, which):  # 
 
 
 def ag_ui_events(gateway, conversation, place=None):
-    """What AG-UI's connect() is told."""
+    """The events of AG-UI's connect()."""
     headers = {"Authorization": "Bearer " + gateway.token, **({"Last-Event-ID": place} if place else {})}
     status, _, body = gateway.http("GET", f"/v1/ag-ui/any/{conversation}", None, headers)
     assert status == 200

@@ -180,12 +180,14 @@ def test_what_is_served_is_for_its_own_origin_alone(gateway):
 # Cache-Control, Last-Event-ID), eventsource 4, eventsource-client 1, extended-eventsource 2 and sse.js 2
 # (Last-Event-ID), event-source-polyfill 1 and fetch-event-source 2 (Accept), axios 1 and ky 1 (Accept, Content-Type);
 # jQuery 4 sets X-Requested-With for its own site alone, which pages copy, as they do Pragma; openai 7 (OpenAI-…,
-# User-Agent, X-Stainless-…); and what the API wants.
+# User-Agent, X-Stainless-…), @a2a-js/sdk 1.3 and @modelcontextprotocol/sdk 1.32 (those of their
+# protocols); and what the API wants.
 SET_BY_OPENAI = ("openai-organization", "openai-project", "user-agent",
                  *(f"x-stainless-{what}" for what in ("arch", "helper-method", "lang", "os", "package-version",
                                                       "retry-count", "runtime", "runtime-version", "timeout")))
 SET_BY_LIBRARIES = ("accept", "cache-control", "last-event-id", "pragma", "x-requested-with", "authorization",
-                    "content-type", "idempotency-key", *SET_BY_OPENAI)
+                    "content-type", "idempotency-key", *SET_BY_OPENAI,
+                    "a2a-version", "a2a-extensions", "mcp-session-id", "mcp-protocol-version")
 
 
 def allowed_headers(answer):

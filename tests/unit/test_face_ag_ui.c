@@ -310,7 +310,7 @@ static void test_who_comes_back_gets_the_rest_with_what_is_open(void **state)
 static void test_a_place_within_an_event_is_kept(void **state)
 {
     (void)state;
-    tell_run_from(4, 3); /* behind the call's arguments: they must not come twice */
+    tell_run_from(4, 3); /* after the call's arguments: they must not come twice */
     assert_text(buf_str(&got), json(STARTED CALL_START CALL_END FINISHED));
 }
 
@@ -491,9 +491,9 @@ static void test_faults_are_named(void **state)
          "\"messages\" must end in a message of the role \"user\""},
         {json(IDS "'messages':[{'role':'user','content':''}]}"), "the last message has no text"},
         {json(IDS "'messages':[{'role':'user','content':[{'type':'image','source':{}}]}]}"),
-         "files are not taken by this gateway"},
+         "this gateway does not accept files"},
         {json(IDS "'tools':[{'name':'n'}],'messages':[]}"),
-         "\"tools\" must be empty: this gateway runs no tools of the client's"},
+         "\"tools\" must be empty: this gateway runs no tools of the client"},
         {json(IDS "'resume':[{'interruptId':1}],'messages':[]}"),
          "each of \"resume\" must have an \"interruptId\", and \"status\" \"resolved\" or "
          "\"cancelled\""},

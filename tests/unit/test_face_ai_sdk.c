@@ -113,7 +113,7 @@ static void test_another_final_answer_takes_the_last_run_back(void **state)
                                     "{'type':'text-delta','id':'text-2','delta':'final'}\n"));
 }
 
-/* Beyond 256 KiB the events alone have what tokens say: the answer that is made of them is cut. */
+/* Text beyond 256 KiB is only in the events: the answer that is made of the tokens is cut. */
 static void test_cut_final_answer_takes_nothing_back(void **state)
 {
     struct buf data = {0};

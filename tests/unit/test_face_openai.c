@@ -107,7 +107,7 @@ static void test_tools_of_the_gateway_are_not_the_clients_to_run(void **state)
                                 "'name':'clock','arguments':{'zone':'UTC'}}}}\n"));
 }
 
-/* Nothing that is said can be taken back: see docs/faces.md. */
+/* Sent text cannot be taken back: see docs/faces.md. */
 static void test_final_answer_after_what_was_said(void **state)
 {
     (void)state;

@@ -66,7 +66,7 @@ static void tell(enum event_type type, const char *data)
         &sink);
 }
 
-/* The events before the agent says something, and what is made of them. */
+/* A task's events before its agent's, and their outcome. */
 static void begin(void)
 {
     tell(EVENT_TASK_CREATED, json("{'agent':'a','input':'hi'}"));
@@ -419,7 +419,7 @@ static void test_faults_are_named(void **state)
         {json("{'input':[{'role':'tool','content':'x'}]}"),
          "\"role\" must be user, assistant, system or developer"},
         {json("{'input':[{'role':'user','content':[{'type':'input_image'}]}]}"),
-         "only text is taken as the content of a message: no images, no files"},
+         "only text is accepted as the content of a message: no images, no files"},
         {json("{'input':[{'type':'function_call_output','call_id':'c','output':'x'},"
               "{'role':'user','content':'x'}]}"),
          "\"input\" has an item of a type that this gateway does not take"},
@@ -431,7 +431,7 @@ static void test_faults_are_named(void **state)
          "\"approval_request_id\" must be the id of an mcp_approval_request"},
         {json("{'input':[{'type':'mcp_approval_response'}]}"), "\"approve\" must be true or false"},
         {json("{'input':'x','tools':[{'type':'function','name':'f'}]}"),
-         "\"tools\" are not taken: the agents of this gateway have their own"},
+         "\"tools\" are not accepted: the agents of this gateway have their own"},
         {json("{'input':'x','conversation':'c','previous_response_id':'r'}"),
          "\"conversation\" and \"previous_response_id\" exclude each other"},
         {json("{'input':'x','stream':1}"), "\"stream\" must be true or false"},

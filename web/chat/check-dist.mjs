@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "vite";
 
-// Bytes, compressed: of the page, and of what is fetched when a formula comes.
+// Bytes, compressed: of the page, and of the files that are fetched for the first formula.
 const MOST = { page: 250 * 1024, formulae: 350 * 1024 };
 
 const root = fileURLToPath(new URL(".", import.meta.url));

@@ -6,7 +6,7 @@ import { defineConfig } from "vitest/config";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
-/** Every browser that can show the page reads woff2. */
+/** Every browser that can show the page supports woff2. */
 const onlyWoff2 = {
   name: "only-woff2",
   enforce: "pre" as const,

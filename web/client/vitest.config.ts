@@ -1,7 +1,7 @@
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
-  // In Node the package gives what renders on a server, where nothing changes.
+  // In Node the package resolves to its server build, where nothing changes.
   resolve: { alias: { "solid-js": new URL("node_modules/solid-js/dist/solid.js", import.meta.url).pathname } },
   test: {
     include: ["tests/unit/**/*.test.{ts,tsx}"],

@@ -41,7 +41,7 @@ export class ThreadAgent extends HttpAgent {
   }
 }
 
-/** What the assistant has said since the last question. */
+/** The assistant's messages since the last question. */
 export function textOf(agent) {
   const asked = agent.messages.findLastIndex(({ role }) => role === "user");
   const said = agent.messages.slice(asked + 1).filter(({ role }) => role === "assistant");

@@ -4,13 +4,14 @@ import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
 
-/** The output of a section's first program, run with the test's gateway, its agent, and a message of its own. */
+/** The output of a section's first program, with the test's gateway, its agent, and a message of its own. */
 export async function outputOf(section, world, token, message) {
   const docs = await readFile(new URL("../../../docs/faces.md", import.meta.url), "utf8");
   const [, lines] = docs.split(`\n## ${section}\n`)[1].match(/```js\n(.*?)```/s);
   const program = lines
     .replace("http://127.0.0.1:8080", world.base)
     .replace('"assistant"', '"script"')
+    .replace("/assistant/", "/script/")
     .replace('"Count to 3."', JSON.stringify(message));
   const { stdout } = await promisify(execFile)(
     process.execPath,

@@ -36,7 +36,7 @@ function subjectOf(token: string): string {
 
 const token = keptToken();
 
-/** What goes over the inspector's connection, which it shares with nobody so that it sees all of it. */
+/** The lines of the inspector's connection, which it shares with nobody so that it sees all of it. */
 export const wire = new WireLog();
 const seesAll = { share: false, debug: (line: string) => wire.add(line) };
 

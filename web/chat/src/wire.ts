@@ -1,4 +1,4 @@
-/** wire.ts -- what went over the connection and how it stood, as the client's debug lines tell it. */
+/** wire.ts -- the traffic and the states of the connection, from the client's debug lines. */
 
 import { Observable } from "./inspector/changing";
 
@@ -10,19 +10,19 @@ export interface Entry {
   way: "out" | "in" | "state";
   /** The type of the line, or the state. */
   name: string;
-  /** The line of JSON, or what the client says of the state. */
+  /** The line of JSON, or the client's description of the state. */
   text: string;
   bytes: number;
 }
 
-/** How far a task's stream has come here. */
+/** How far a task's stream has arrived here. */
 export interface Cursor {
   task_id: string;
   seq: number;
-  /** Events, and those of them that were several pieces in one. */
+  /** Events, and those among them that combine several pieces. */
   events: number;
   merged: number;
-  /** Nothing older is on its way: replay has turned into live. */
+  /** Nothing older is on its way: the replay has become live. */
   isLive: boolean;
   hasEnded: boolean;
 }
@@ -35,12 +35,12 @@ export class WireLog extends Observable {
   readonly cursors = new Map<string, Cursor>();
   /** Lines and bytes, each way. */
   readonly sums = { out: { lines: 0, bytes: 0 }, in: { lines: 0, bytes: 0 } };
-  /** Of requests that were answered, in ms; the newest last. */
+  /** Round trips of requests that were answered, in ms; the newest last. */
   latencies: readonly number[] = [];
   #n = 0;
   #asked = new Map<string, number>();
 
-  /** Takes a line of the client's `debug`: `> {…}`, `< {…}`, or a state and why. */
+  /** Takes a line of the client's `debug`: `> {…}`, `< {…}`, or a state and its reason. */
   add(line: string, at = Date.now(), now = performance.now()) {
     const way = line.startsWith("> ") ? "out" : line.startsWith("< ") ? "in" : "state";
     const text = way === "state" ? line : line.slice(2);
@@ -53,7 +53,7 @@ export class WireLog extends Observable {
       this.sums[way].bytes += bytes;
       if (way === "out") this.#asked.set(told.id, now);
       else this.#heard(told, now);
-    } else if (name !== "live") this.#asked.clear(); // nothing of a connection that is gone is answered
+    } else if (name !== "live") this.#asked.clear(); // a lost connection answers nothing
     this.entries.push({ n: ++this.#n, at, way, name, text, bytes });
     if (this.entries.length >= 2 * KEPT) this.entries.splice(0, KEPT);
     this.changed();

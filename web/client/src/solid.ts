@@ -1,4 +1,4 @@
-/** @holdfast/client/solid -- conversations and tasks as signals, for as long as their owner lives. */
+/** @holdfast/client/solid -- conversations and tasks as signals, as long as their owner lives. */
 
 import { createSignal, onCleanup, type Accessor } from "solid-js";
 import type { Client } from "./client.js";
@@ -33,7 +33,7 @@ export function createTask(task: Task): Accessor<Task> {
   return watched(task);
 }
 
-/** The list of conversations, kept going as long as its owner lives. */
+/** The list of conversations, kept up to date as long as its owner lives. */
 export function createConversationList({ conversations }: Client): Accessor<ConversationList> {
   conversations.open();
   onCleanup(() => conversations.close());

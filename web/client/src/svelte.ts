@@ -1,4 +1,4 @@
-/** @holdfast/client/svelte -- conversations and tasks as stores, for as long as somebody subscribes. */
+/** @holdfast/client/svelte -- conversations and tasks as stores, as long as somebody subscribes. */
 
 import type { Client } from "./client.js";
 import type { Conversation } from "./conversation.js";
@@ -11,7 +11,7 @@ export interface Readable<T> {
   subscribe(run: (value: T) => void): () => void;
 }
 
-/** The same object, told again after each change. */
+/** The same object, passed on again after each change. */
 function readable<T extends Observable>(its: T, open = () => {}, close = () => {}): Readable<T> {
   let users = 0;
   return {

@@ -1,9 +1,10 @@
 /**
- * @holdfast/client/testing -- a gateway for the tests of a page: in memory, at once, and obedient.
+ * @holdfast/client/testing -- a gateway for the tests of a page: in memory, immediate, and
+ * obedient.
  *
- * It keeps conversations and tasks as the protocol says, numbers events, replays them, and takes
- * cuts.  What an agent says is the test's: `answer` is called for each task, or the test takes the
- * task and says it step by step.
+ * It keeps conversations and tasks as the protocol requires, numbers events, replays them, and
+ * survives cuts.  The test speaks for the agent: `answer` is called for each task, or the test
+ * takes the task and sends its events step by step.
  */
 
 import type { Options } from "./client.js";
@@ -13,14 +14,14 @@ import type { Agent, EventData, EventName, Message, TaskError, TaskStatus } from
 type Json = Record<string, any>;
 
 export interface FakeGatewayOptions {
-  /** Who answers; one "assistant" by default. */
+  /** The agents; one "assistant" by default. */
   agents?: Agent[];
-  /** What the agent does; without it the test says it. */
+  /** Is called for each task; without it the test says it. */
   answer?: (task: FakeTask) => void | Promise<void>;
   owner?: string;
 }
 
-/** An agent's task, as the agent sees it. */
+/** An agent's task, from the agent's side. */
 export class FakeTask {
   readonly events: Json[] = [];
   status: TaskStatus = "pending";
@@ -49,7 +50,7 @@ export class FakeTask {
     return this.status === "pending" || this.status === "running";
   }
 
-  /** Any event of the protocol; after its end a task says nothing. */
+  /** Any event of the protocol; after its end a task sends nothing. */
   emit<E extends EventName>(event: E, data: EventData[E]): void {
     if (!this.live) return;
     if (event === "task.started") this.status = "running";
@@ -70,7 +71,10 @@ export class FakeTask {
     this.emit("thinking", { text });
   }
 
-  /** A call of a tool, with its result when there is one already; returns what says the result later. */
+  /**
+   * A tool call, with its result if there is one already; returns a function that sends the result
+   * later.
+   */
   call(name: string, given: Json = {}, output?: string): (output: string, is_error?: boolean) => void {
     const call_id = `call-${++this.#calls}`;
     this.emit("tool_call", { call_id, name, arguments: given });
@@ -164,14 +168,14 @@ class FakeSocket {
 }
 
 export class FakeGateway {
-  /** All that were started, the oldest first. */
+  /** All started tasks, the oldest first. */
   readonly tasks: FakeTask[] = [];
-  /** Every request that came, hello and ping too. */
+  /** Every received request, hello and ping too. */
   readonly requests: Json[] = [];
-  /** While it is, attempts fail. */
+  /** While true, attempts fail. */
   isDown = false;
   /** @internal */ readonly sockets = new Set<FakeSocket>();
-  /** Give it to `connect` with the rest of `options()`. */
+  /** Pass it to `connect` with the rest of `options()`. */
   readonly WebSocket: unknown;
 
   #options: FakeGatewayOptions;
@@ -198,7 +202,7 @@ export class FakeGateway {
     return { WebSocket: this.WebSocket, token: "fake", share: false, store: new MemoryStore(), backoff, ...more };
   }
 
-  /** The next task that nobody has taken, when it is there. */
+  /** The next task that nobody has taken, once it exists. */
   async task(): Promise<FakeTask> {
     const task = this.tasks[this.#taken++];
     return task ?? new Promise((resolve) => this.#waiting.push(resolve));
@@ -209,7 +213,7 @@ export class FakeGateway {
     for (const socket of [...this.sockets]) socket.lose(code);
   }
 
-  // ---- what a connection asks
+  // ---- requests of a connection
 
   /** @internal */
   take(socket: FakeSocket, asked: Json): void {
@@ -328,7 +332,7 @@ export class FakeGateway {
     return { ...OK, cancelled: tasks.length, task_ids: tasks.map(({ id }) => id) };
   }
 
-  // ---- what it tells unasked
+  // ---- unasked lines
 
   #told(task: FakeTask, event: Json): void {
     for (const socket of this.sockets) {
@@ -359,7 +363,7 @@ export class FakeGateway {
     }
   }
 
-  // ---- what it has
+  // ---- its contents
 
   #tasksOf(conversationId: string): FakeTask[] {
     return this.tasks.filter((task) => task.conversationId === conversationId && this.#conversations.has(conversationId));

@@ -1,4 +1,4 @@
-/** @holdfast/client/vue -- conversations and tasks as refs, for as long as their scope lives. */
+/** @holdfast/client/vue -- conversations and tasks as refs, as long as their scope lives. */
 
 import { customRef, markRaw, onScopeDispose, type Ref } from "vue";
 import type { Client } from "./client.js";
@@ -34,7 +34,7 @@ export function useTask(task: Task): Readonly<Ref<Task>> {
   return watched(task);
 }
 
-/** The list of conversations, kept going as long as the scope lives. */
+/** The list of conversations, kept up to date as long as the scope lives. */
 export function useConversationList({ conversations }: Client): Readonly<Ref<ConversationList>> {
   conversations.open();
   onScopeDispose(() => conversations.close());

@@ -1,4 +1,4 @@
-/** Connection.tsx -- this page's own connection: how it stands, what goes over it, and faults on purpose. */
+/** Connection.tsx -- this page's own connection: its state, its traffic, and injected faults. */
 
 import type { Faults } from "@holdfast/client";
 import { useEffect, useState, type FormEvent } from "react";
@@ -83,7 +83,7 @@ const FAULTS: [keyof Faults, string][] = [
   ["closeCode", "Code of the cut"],
 ];
 
-/** Faults are those of the page's address: it is loaded anew with others. */
+/** The faults are in the page's address: changing them reloads it. */
 function FaultForm() {
   const given = new URLSearchParams(location.search).get("fault") ?? "";
   const [values, setValues] = useState(() => new Map(given.split(",").map((each) => each.split(":") as [string, string])));

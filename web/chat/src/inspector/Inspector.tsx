@@ -50,7 +50,7 @@ function useStream(address: string): { recording: Recording | null; trouble: str
 export function Inspector() {
   const address = useSyncExternalStore(onHash, () => location.hash);
   const isConnection = address === CONNECTION;
-  const streamAddress = useRef(address); // goes on while the connection is looked at
+  const streamAddress = useRef(address); // continues while the connection is shown
   if (!isConnection) streamAddress.current = address;
   const stream = useStream(streamAddress.current);
   const [file, setFile] = useState<{ name: string; recording: Recording } | null>(null);

@@ -7,10 +7,10 @@ export const ALL = "all";
 
 export interface Row {
   event: TaskEvent;
-  /** The first and the last of its events, by their place among all. */
+  /** The first and the last of its events, by their index among all. */
   first: number;
   last: number;
-  /** Of its events' lines, as they came; in bytes of UTF-8. */
+  /** Its events' lines as they came, in bytes of UTF-8. */
   bytes: number;
 }
 
@@ -29,9 +29,9 @@ function joined({ event, first, bytes }: Row, more: TaskEvent, last: number): Ro
 
 interface Wanted {
   lane: string;
-  /** Stands in their data or their name. */
+  /** A text in their data or their name. */
   text: string;
-  /** Pieces of text that follow each other are one row. */
+  /** Consecutive pieces of text are one row. */
   joins: boolean;
 }
 

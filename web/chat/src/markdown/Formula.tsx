@@ -1,4 +1,4 @@
-/** Formula.tsx -- a formula, drawn by KaTeX, which is fetched when the first one comes. */
+/** Formula.tsx -- a formula, drawn by KaTeX, which is fetched for the first one. */
 
 import { memo, useLayoutEffect, useRef, useState } from "react";
 
@@ -9,9 +9,9 @@ let loading: Promise<Katex> | null = null;
 
 const load = () => (loading ??= import("./katex").then((its) => (katex = its.katex)));
 
-/** What a formula may cost: an expansion of macros without end, and a rule as wide as the moon. */
+/** A formula may cost no more: an expansion of macros without end, and a rule as wide as the moon. */
 const BOUNDS = { maxExpand: 500, maxSize: 20, strict: false, trust: false } as const;
-const LONGEST = 10_000; // characters; beyond it the source is shown
+const LONGEST = 10_000; // characters; beyond this the source is shown
 
 export const Formula = memo(({ tex, display }: { tex: string; display: boolean }) => {
   const place = useRef<HTMLSpanElement>(null);
@@ -24,7 +24,7 @@ export const Formula = memo(({ tex, display }: { tex: string; display: boolean }
         its.render(tex, place.current!, { ...BOUNDS, displayMode: display });
         setDrawn(true);
       } catch {
-        setDrawn(false); // not TeX, or not yet: a formula that still comes
+        setDrawn(false); // not TeX, or not yet: an incomplete formula
       }
     };
     if (katex) draw(katex);

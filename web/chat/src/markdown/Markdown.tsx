@@ -19,7 +19,7 @@ import { extras } from "./extras";
 import { Formula } from "./Formula";
 import { htmlAsText } from "./plain";
 
-/** Ids are those of footnotes alone, which have the answer's own prefix. */
+/** Only footnotes have ids, with the answer's own prefix. */
 const schema: typeof defaultSchema = {
   ...defaultSchema,
   clobberPrefix: "",
@@ -34,7 +34,10 @@ const optionsWith = (tables: boolean): Options => ({
 const plain = optionsWith(false);
 const tables = optionsWith(true);
 
-/** To a footnote or back from it, without the page's address, which is the conversation's. */
+/**
+ * Goes to a footnote or back, without changing the page's address, which names the
+ * conversation.
+ */
 function goWithin(event: MouseEvent<HTMLAnchorElement>) {
   event.preventDefault();
   const target = document.getElementById(event.currentTarget.hash.slice(1));
@@ -71,7 +74,7 @@ const CHARACTERS_PER_MS = 100; // so that parsing takes a tenth of the time, or 
 interface PieceOfText {
   text: string;
   growing: boolean;
-  /** Begins the ids of its footnotes. */
+  /** Prefix for the ids of its footnotes. */
   prefix: string;
 }
 

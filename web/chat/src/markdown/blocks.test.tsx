@@ -82,7 +82,7 @@ test("another text begins anew", () => {
   expect(blocks.of("Other.\n\nText.\n")).toEqual(["Other.\n\n", "Text.\n"]);
 });
 
-/** What is drawn as a formula; `!` before those that stand alone. */
+/** The formulae that are drawn; `!` before those that stand alone. */
 const formulae = (text: string) =>
   [...html(text).matchAll(/<tex( display="block")?>(.*?)<\/tex>/gs)].map(([, alone, tex]) => (alone ? "!" : "") + tex);
 

@@ -1,9 +1,9 @@
 /**
- * extras.ts -- what people write beyond CommonMark: tables, lists of tasks, struck text, bare links,
+ * extras.ts -- common extensions of CommonMark: tables, lists of tasks, struck text, bare links,
  * footnotes, formulae.
  *
- * Not all of remark-gfm: its search for addresses takes half a second of a paragraph of 50,000
- * characters, and that is read again while it grows.
+ * Not all of remark-gfm: its search for addresses takes half a second for a paragraph of 50,000
+ * characters, and a growing paragraph is parsed again and again.
  */
 
 import type { Nodes, PhrasingContent, Text } from "mdast";

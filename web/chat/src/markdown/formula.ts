@@ -1,7 +1,8 @@
 /**
- * formula.ts -- formulae in Markdown: `$…$` and `\(…\)` in a line, `$$…$$` and `\[…\]` by themselves.
+ * formula.ts -- formulae in Markdown: `$…$` and `\(…\)` in a line, `$$…$$` and `\[…\]` on their
+ * own.
  *
- * A single dollar is a price unless it touches its formula on both sides, no dollar stands within,
+ * A single dollar is a price unless it touches its formula on both sides, contains no other dollar,
  * and no digit follows (pandoc's rule).  A formula that its paragraph does not close is text.
  * Formulae become <tex> elements, which Formula.tsx draws.
  */
@@ -22,7 +23,10 @@ const BACKSLASH = 92;
 const ROUND = [40, 41] as const;
 const SQUARE = [91, 93] as const;
 
-/** Closing marks that do not come any more in this text: looking for them again would cost its square. */
+/**
+ * Closing marks that this text does not have any more: searching again would cost quadratic
+ * time.
+ */
 const missing = new WeakMap<TokenizeContext, Set<string>>();
 
 const isEnd = (code: Code) => code === null || code < -2;
@@ -30,7 +34,7 @@ const isBlank = (code: Code) => code === null || code < 0 || code === 32;
 const isDigit = (code: Code) => code !== null && code >= 48 && code <= 57;
 
 interface Open {
-  /** What ends it: one dollar, two, or a backslash and this bracket. */
+  /** The mark that ends it: one dollar, two, or a backslash and this bracket. */
   dollars: number;
   bracket: number;
 }
@@ -132,7 +136,7 @@ function inText(this: TokenizeContext, effects: Effects, ok: State, nok: State):
   return opens(effects, open, first, nok);
 }
 
-/** By itself: from the beginning of a line to the end of one. */
+/** On its own: from the beginning of a line to the end of one. */
 function alone(this: TokenizeContext, effects: Effects, ok: State, nok: State): State {
   const self = this;
   const open: Open = { dollars: 0, bracket: 0 };
@@ -201,7 +205,7 @@ interface Compiler {
   stack: Parent[];
 }
 
-/** `<tex>` with what stands between the marks. */
+/** `<tex>` with the text between the marks. */
 export const formulaFromMarkdown = {
   enter: {
     formula(this: Compiler, token: Token) {

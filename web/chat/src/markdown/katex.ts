@@ -1,4 +1,4 @@
-/** katex.ts -- KaTeX with its fonts, as a piece of its own that is fetched only when it is wanted. */
+/** katex.ts -- KaTeX with its fonts, as a separate piece that is fetched only when needed. */
 
 import katex from "katex";
 import "katex/dist/katex.min.css";

@@ -12,7 +12,7 @@ interface Choice {
   name: string;
 }
 
-/** What may be chosen from; what is no choice is left out, since an agent may say anything there. */
+/** The answers to choose from; what is no choice is left out, since an agent may say anything there. */
 function choicesOf({ kind, options }: Question): Choice[] {
   if (kind === "approval" || !Array.isArray(options)) return []; // an approval's answer is true or false
   const choices = options.map((each) => {

@@ -7,6 +7,7 @@ import WebSocket from "ws"; // Node 20 has none of its own
 import { Gateway } from "../../../../tests/browser/support/gateway.mjs";
 import { Stage } from "../../../../tests/browser/support/stage.mjs";
 import { connect, MemoryStore } from "../../dist/index.js";
+import { overHttp } from "../../dist/sse.js";
 
 const agent = fileURLToPath(
   new URL("../../../../tests/browser/fixtures/puppet_agent.py", import.meta.url),
@@ -30,7 +31,9 @@ after(async () => {
   stage.close();
 });
 
-const another = () => connect(`ws://127.0.0.1:${gateway.port}/v1/ws`, { WebSocket, store });
+/** http.test.mjs runs all of this once more, over plain HTTP. */
+const Socket = process.env.HOLDFAST_OVER_HTTP ? overHttp({ pollMs: 100 }) : WebSocket;
+const another = () => connect(`ws://127.0.0.1:${gateway.port}/v1/ws`, { WebSocket: Socket, store });
 
 /** The object, as soon as the condition holds. */
 async function until(observable, condition) {

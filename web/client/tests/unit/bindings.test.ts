@@ -1,4 +1,4 @@
-// Vue, Svelte and Solid: each shows what changes, opens what it shows, and lets go of it.
+// Vue, Svelte and Solid: each shows changes, opens what it shows, and releases it.
 
 import { get } from "svelte/store";
 import { createEffect, createRoot } from "solid-js";
@@ -17,7 +17,10 @@ beforeEach(async () => {
 });
 afterEach(() => vi.useRealTimers());
 
-/** Shows conversation c1, the task t1 and the list in the way of one framework; returns what ends that. */
+/**
+ * Shows conversation c1, the task t1 and the list with one framework; returns a function that ends
+ * it.
+ */
 type Show = (said: string[]) => () => void;
 
 const textOf = ({ turns }: { turns: readonly { text: string }[] }) => turns.map(({ text }) => text).join();

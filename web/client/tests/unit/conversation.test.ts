@@ -41,6 +41,19 @@ const snapshot = (messages: object[] = [], tasks: object[] = []) => ({
 });
 const contents = () => conversation.messages.map(({ content }) => content);
 
+it("a task that is known by its id alone is followed when the gateway tells that it lives", async () => {
+  vi.useFakeTimers();
+  const its = await liveScene();
+  void its.client.conversation("c1").open();
+  its.socket.answer("open", { type: "conversation", conversation_id: "c1", messages: [], tasks: [] });
+  its.client.task("c1", "t9"); // as from the list of its parent's children
+  expect(its.socket.all("resume")).toHaveLength(0);
+  its.socket.say({ type: "task", task: summary({ task_id: "t9" }) });
+  await settle();
+  expect(its.socket.all("resume")).toMatchObject([{ task_id: "t9" }]);
+  vi.useRealTimers();
+});
+
 describe("open()", () => {
   it("loads messages and tasks, follows those that are live, and keeps up", async () => {
     const opened = conversation.open();

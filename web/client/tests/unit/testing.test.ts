@@ -1,4 +1,4 @@
-// The fake gateway: what a page's tests can do with it, through the real client.
+// The fake gateway: its use in a page's tests, through the real client.
 
 import { afterEach, expect, it } from "vitest";
 import { connect, type Client, type Task } from "../../src/index.js";
@@ -9,7 +9,7 @@ afterEach(() => client?.close());
 
 const connected = (gateway: FakeGateway) => (client = connect("ws://fake/v1/ws", gateway.options()));
 
-/** Waits until something holds of what changes. */
+/** Waits until a condition holds for a changing object. */
 async function until<T extends { changes(): AsyncIterable<T> }>(its: T, holds: (its: T) => boolean): Promise<void> {
   for await (const now of its.changes()) if (holds(now)) return;
 }

@@ -1,0 +1,251 @@
+#include "proto/faces/mcp.h"
+
+#include <stdlib.h>
+
+#include "proto/base64url.h"
+
+/* Design. What a call's stream says follows from each event alone, so a client that comes back is
+ * told what came after the last event that it has, and nothing is kept of what was before. Progress
+ * counts by the events' numbers, which only grow; its message is the piece of text, or the note.
+ * The result has the task's output as its end has it. A question is asked when nothing follows it:
+ * in a replay most have been answered.
+ *
+ * The first message is empty: a client that has had an event with an id comes back after a cut. */
+
+struct mcp_stream {
+    struct face_stream face;
+    struct mcp_call call;
+    enum mcp_operation operation;
+    char *task_id, *conversation_id;
+    int64_t created_at;
+    bool begun, asks;
+    struct buf question; /* the request that asks it; empty: none is open */
+    struct buf out, scratch;
+};
+
+/* --- messages --------------------------------------------------------------------------------- */
+
+static void mcp_begin(struct mcp_stream *s, const char *method)
+{
+    buf_clear(&s->out);
+    buf_puts(&s->out, "{\"jsonrpc\":\"2.0\"");
+    js_put_field(&s->out, "method", str_of(method));
+}
+
+static void put_own_id(struct buf *out, const struct mcp_stream *s)
+{
+    exchange_put_id(out, str_of(s->conversation_id), str_of(s->task_id));
+}
+
+static void put_related(struct buf *out, const struct mcp_stream *s)
+{
+    if (!s->call.is_task)
+        return;
+    js_put_raw(out, "_meta", STR("{\"" MCP_RELATED_TASK "\":{\"taskId\":\""));
+    put_own_id(out, s);
+    buf_puts(out, "\"}}");
+}
+
+static void put_progress(struct mcp_stream *s, const struct face_event *e, struct str message,
+                         const struct face_sink *to)
+{
+    if (!s->call.token.p || !message.n)
+        return;
+    mcp_begin(s, "notifications/progress");
+    js_put_key(&s->out, "params");
+    buf_putc(&s->out, '{');
+    js_put_raw(&s->out, "progressToken", s->call.token);
+    js_put_int(&s->out, "progress", (int64_t)e->seq);
+    js_put_field(&s->out, "message", message);
+    buf_puts(&s->out, "}}");
+    to->put(to->arg, NULL, buf_str(&s->out));
+}
+
+/* --- questions -------------------------------------------------------------------------------- */
+
+static void note_question(struct mcp_stream *s, const struct face_event *e)
+{
+    bool approves = str_eq(face_text(e, "kind", &s->scratch), STR("approval"));
+    struct buf id = {0};
+    if (!s->call.elicits)
+        return;
+    put_own_id(&id, s);
+    buf_puts(&id, approves ? "/a/" : "/q/");
+    buf_putstr(&id, face_text(e, "input_id", &s->scratch));
+    mcp_begin(s, "elicitation/create");
+    js_put_field(&s->out, "id", buf_str(&id));
+    js_put_key(&s->out, "params");
+    buf_puts(&s->out, "{\"mode\":\"form\"");
+    face_copy(&s->out, "message", e, "prompt", STR("\"\""));
+    js_put_raw(&s->out, "requestedSchema",
+               approves
+                   ? STR("{\"type\":\"object\",\"properties\":{\"approve\":{\"type\":\"boolean\"}},"
+                         "\"required\":[\"approve\"]}")
+                   : STR("{\"type\":\"object\",\"properties\":{\"answer\":{\"type\":\"string\"}},"
+                         "\"required\":[\"answer\"]}"));
+    put_related(&s->out, s);
+    buf_puts(&s->out, "}}");
+    buf_clear(&s->question);
+    buf_putstr(&s->question, buf_str(&s->out));
+    s->asks = true;
+    buf_done(&id);
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+static void put_content(struct buf *out, bool *first, struct str text)
+{
+    buf_puts(out, *first ? "{\"type\":\"text\"" : ",{\"type\":\"text\"");
+    js_put_field(out, "text", text);
+    buf_putc(out, '}');
+    *first = false;
+}
+
+/* A failure is one of the tool: what it had said, and why it ended. */
+static void put_result(struct mcp_stream *s, const struct face_event *e, const struct face_sink *to)
+{
+    bool failed = e->type == EVENT_TASK_FAILED, first = true;
+    struct str output = face_text(e, "output", &s->scratch);
+    uint32_t error = js_get(e->doc, 0, "error"), result = js_get(e->doc, 0, "result");
+    uint32_t why =
+        error && js_type(e->doc, error) == JS_OBJECT ? js_get(e->doc, error, "message") : 0;
+    struct buf *out = &s->out;
+    buf_clear(out);
+    mcp_begin_result(out, s->call.rpc_id);
+    buf_putc(out, '{');
+    js_put_key(out, "content");
+    buf_putc(out, '[');
+    if (output.n || !failed)
+        put_content(out, &first, output.p ? output : STR(""));
+    if (failed) {
+        bool has_why = why && js_type(e->doc, why) == JS_STRING;
+        buf_clear(&s->scratch);
+        if (has_why)
+            js_value(e->doc, why, &s->scratch);
+        put_content(out, &first, has_why ? buf_str(&s->scratch) : STR("the task failed"));
+    }
+    buf_putc(out, ']');
+    if (!failed && result && js_type(e->doc, result) == JS_OBJECT) {
+        js_put_key(out, "structuredContent");
+        js_copy(e->doc, result, out);
+    }
+    js_put_bool(out, "isError", failed);
+    put_related(out, s);
+    buf_putc(out, '}');
+    mcp_end_result(out);
+    to->put(to->arg, NULL, buf_str(out));
+}
+
+/* A cancel is answered by the task that it has ended. */
+static void put_ended_task(struct mcp_stream *s, const struct face_event *e,
+                           const struct face_sink *to)
+{
+    bool failed = e->type == EVENT_TASK_FAILED;
+    bool cancelled = str_eq(face_text(e, "status", &s->scratch), STR("cancelled"));
+    struct buf *out = &s->out;
+    buf_clear(out);
+    mcp_begin_result(out, s->call.rpc_id);
+    buf_puts(out, "{\"taskId\":\"");
+    put_own_id(out, s);
+    buf_putc(out, '"');
+    js_put_field(out, "status",
+                 cancelled ? STR("cancelled")
+                 : failed  ? STR("failed")
+                           : STR("completed"));
+    js_put_raw(out, "ttl", STR("null"));
+    face_put_time(out, "createdAt", s->created_at);
+    face_put_time(out, "lastUpdatedAt", e->ts);
+    buf_putc(out, '}');
+    mcp_end_result(out);
+    to->put(to->arg, NULL, buf_str(out));
+}
+
+/* --- the stream ------------------------------------------------------------------------------- */
+
+static void prime(struct mcp_stream *s, const struct face_sink *to)
+{
+    if (!s->begun && s->operation != MCP_TASK_CANCEL)
+        to->put(to->arg, NULL, STR(""));
+    s->begun = true;
+}
+
+static void mcp_event(struct face_stream *face, const struct face_event *e,
+                      const struct face_sink *to)
+{
+    struct mcp_stream *s = container_of(face, struct mcp_stream, face);
+    prime(s, to);
+    switch (e->type) {
+    case EVENT_TOKEN: put_progress(s, e, face_text(e, "text", &s->scratch), to); break;
+    case EVENT_PROGRESS: put_progress(s, e, face_text(e, "note", &s->scratch), to); break;
+    case EVENT_INPUT_REQUIRED: note_question(s, e); break;
+    case EVENT_INPUT_RECEIVED: s->asks = false; break;
+    case EVENT_TASK_COMPLETED:
+    case EVENT_TASK_FAILED:
+        if (s->operation == MCP_TASK_CANCEL)
+            put_ended_task(s, e, to);
+        else
+            put_result(s, e, to);
+        face->is_over = true;
+        break;
+    default: break; /* MCP has no place for it */
+    }
+}
+
+static void mcp_idle(struct face_stream *face, const struct face_sink *to)
+{
+    struct mcp_stream *s = container_of(face, struct mcp_stream, face);
+    if (!s->asks || s->operation == MCP_TASK_CANCEL)
+        return;
+    to->put(to->arg, NULL, buf_str(&s->question));
+    s->asks = false;
+}
+
+static struct face_stream *mcp_make(const struct face_task *task)
+{
+    static const struct mcp_request none = {.operation = MCP_CALL, .call.rpc_id = {"1", 1}};
+    const struct mcp_request *r = task->request ? task->request : &none;
+    struct mcp_stream *s = xcalloc(sizeof *s);
+    s->face.ops = &mcp_ops;
+    s->face.place.seq = r->after;
+    s->operation = r->operation;
+    s->call = r->call; /* the exchange outlives the stream */
+    s->task_id = xstrdup(task->task_id);
+    s->conversation_id = xstrdup(task->conversation_id);
+    s->created_at = task->created_at;
+    s->begun = r->after > 0;
+    return &s->face;
+}
+
+static void mcp_free(struct face_stream *face)
+{
+    struct mcp_stream *s = container_of(face, struct mcp_stream, face);
+    buf_done(&s->question);
+    buf_done(&s->out);
+    buf_done(&s->scratch);
+    free(s->task_id);
+    free(s->conversation_id);
+    free(s);
+}
+
+void mcp_put_event_id(struct buf *out, const struct face_stream *face, struct face_place at)
+{
+    const struct mcp_stream *s = container_of(face, const struct mcp_stream, face);
+    struct buf call = {0};
+    buf_putc(&call, '[');
+    buf_putstr(&call, s->call.rpc_id);
+    buf_putc(&call, ',');
+    buf_putstr(&call, s->call.token.p ? s->call.token : STR("null"));
+    buf_putf(&call, ",%d]", (s->call.elicits ? 1 : 0) | (s->call.is_task ? 2 : 0));
+    put_own_id(out, s);
+    buf_putf(out, "_%llu_", (unsigned long long)at.seq);
+    base64url_put(out, call.bytes, call.len);
+    buf_done(&call);
+}
+
+const struct face_ops mcp_ops = {
+    .name = "mcp",
+    .make = mcp_make,
+    .event = mcp_event,
+    .idle = mcp_idle,
+    .free = mcp_free,
+};

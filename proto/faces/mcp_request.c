@@ -1,0 +1,266 @@
+/* The messages that a client of MCP posts, and the ids of events that it brings back. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "proto/base64url.h"
+#include "proto/faces/mcp.h"
+
+struct mcp_reader {
+    const struct js_doc *doc;
+    struct mcp_request *r;
+    struct buf *memory; /* has room for all of it, so spans into it stay good */
+    char *why;          /* of 128 bytes */
+};
+
+enum { MCP_PARSE = -32700, MCP_NO_REQUEST = -32600, MCP_NO_METHOD = -32601, MCP_PARAMS = -32602 };
+
+static int mcp_wrong(const struct mcp_reader *in, int code, const char *why)
+{
+    snprintf(in->why, 128, "%s", why);
+    return code;
+}
+
+static uint32_t mcp_get(const struct mcp_reader *in, uint32_t object, const char *key,
+                        enum js_type type)
+{
+    const struct js_doc *d = in->doc;
+    bool is_object = object != UINT32_MAX && js_type(d, object) == JS_OBJECT;
+    uint32_t at = is_object ? js_get(d, object, key) : 0;
+    return at && js_type(d, at) == type ? at : 0;
+}
+
+/* A member that is an object; UINT32_MAX, which has no members, when there is none. */
+static uint32_t mcp_object(const struct mcp_reader *in, uint32_t object, const char *key)
+{
+    uint32_t at = mcp_get(in, object, key, JS_OBJECT);
+    return at ? at : UINT32_MAX;
+}
+
+static struct str mcp_text(const struct mcp_reader *in, uint32_t object, const char *key)
+{
+    uint32_t at = mcp_get(in, object, key, JS_STRING);
+    size_t begin = in->memory->len;
+    if (!at)
+        return STR_NULL;
+    js_value(in->doc, at, in->memory);
+    return (struct str){in->memory->bytes + begin, in->memory->len - begin};
+}
+
+static struct str mcp_json(const struct mcp_reader *in, uint32_t node)
+{
+    size_t begin = in->memory->len;
+    js_copy(in->doc, node, in->memory);
+    return (struct str){in->memory->bytes + begin, in->memory->len - begin};
+}
+
+static bool is_id(const struct js_doc *d, uint32_t node)
+{
+    return js_type(d, node) == JS_STRING || js_type(d, node) == JS_NUMBER;
+}
+
+/* --- methods ---------------------------------------------------------------------------------- */
+
+static int read_initialize(const struct mcp_reader *in, uint32_t params)
+{
+    in->r->version = mcp_text(in, params, "protocolVersion");
+    uint32_t capabilities = mcp_object(in, params, "capabilities");
+    in->r->call.elicits = mcp_get(in, capabilities, "elicitation", JS_OBJECT) != 0;
+    return in->r->version.p ? 0 : mcp_wrong(in, MCP_PARAMS, "\"protocolVersion\" must be a string");
+}
+
+static int mcp_read_call(const struct mcp_reader *in, uint32_t params)
+{
+    struct mcp_request *r = in->r;
+    r->tool = mcp_text(in, params, "name");
+    r->message = mcp_text(in, mcp_object(in, params, "arguments"), "message");
+    if (mcp_get(in, params, "task", JS_OBJECT))
+        r->operation = MCP_CALL_TASK;
+    if (!r->tool.n)
+        return mcp_wrong(in, MCP_PARAMS, "\"name\" must be the name of a tool");
+    return r->message.n ? 0 : mcp_wrong(in, MCP_PARAMS, "\"arguments.message\" must be a text");
+}
+
+static int read_cancelled(const struct mcp_reader *in, uint32_t params)
+{
+    uint32_t id = params == UINT32_MAX ? 0 : js_get(in->doc, params, "requestId");
+    if (id && is_id(in->doc, id))
+        in->r->request_id = mcp_json(in, id);
+    return 0;
+}
+
+static int read_task(const struct mcp_reader *in, uint32_t params)
+{
+    in->r->task_id = mcp_text(in, params, "taskId");
+    return 0;
+}
+
+static int mcp_read_list(const struct mcp_reader *in, uint32_t params)
+{
+    in->r->task_id = mcp_text(in, params, "cursor");
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    enum mcp_operation operation;
+    int (*read)(const struct mcp_reader *in, uint32_t params);
+} methods[] = {
+    {"initialize", MCP_INITIALIZE, read_initialize},
+    {"ping", MCP_PING, NULL},
+    {"tools/list", MCP_TOOLS, NULL},
+    {"tools/call", MCP_CALL, mcp_read_call},
+    {"tasks/get", MCP_TASK_GET, read_task},
+    {"tasks/result", MCP_TASK_RESULT, read_task},
+    {"tasks/cancel", MCP_TASK_CANCEL, read_task},
+    {"tasks/list", MCP_TASK_LIST, mcp_read_list},
+    {"notifications/cancelled", MCP_CANCELLED, read_cancelled},
+};
+
+static int read_method(const struct mcp_reader *in, uint32_t method, bool has_id)
+{
+    uint32_t params = mcp_object(in, 0, "params"), meta = mcp_object(in, params, "_meta");
+    uint32_t token = meta == UINT32_MAX ? 0 : js_get(in->doc, meta, "progressToken");
+    if (token && is_id(in->doc, token))
+        in->r->call.token = mcp_json(in, token);
+    for (size_t i = 0; i < countof(methods); i++) {
+        bool notifies = methods[i].operation == MCP_CANCELLED;
+        if (!js_is(in->doc, method, methods[i].name) || notifies == has_id)
+            continue;
+        in->r->operation = methods[i].operation;
+        return methods[i].read ? methods[i].read(in, params) : 0;
+    }
+    in->r->operation = MCP_NOTIFICATION;
+    return has_id ? mcp_wrong(in, MCP_NO_METHOD, "there is no such method") : 0;
+}
+
+/* --- answers to our questions ----------------------------------------------------------------- */
+
+/* The id that a question had: the task's, `/`, a for an approval or q, `/`, the question's. What is
+ * no such id is none of ours, and so are errors: both are let pass. */
+static void mcp_read_answer(const struct mcp_reader *in, uint32_t result)
+{
+    struct mcp_request *r = in->r;
+    struct str id = mcp_text(in, 0, "id");
+    const char *slash = id.p ? memchr(id.p, '/', id.n) : NULL;
+    size_t n = slash ? (size_t)(slash - id.p) : 0;
+    r->operation = MCP_NOTIFICATION;
+    if (!slash || result == UINT32_MAX || id.n < n + 4 || slash[2] != '/')
+        return;
+    bool approves = slash[1] == 'a';
+    uint32_t action = mcp_get(in, result, "action", JS_STRING);
+    uint32_t content = mcp_object(in, result, "content");
+    uint32_t yes = mcp_get(in, content, "approve", JS_TRUE);
+    uint32_t says = mcp_get(in, content, "answer", JS_STRING);
+    bool accepts = action && js_is(in->doc, action, "accept");
+    r->task_id = (struct str){id.p, n};
+    r->input_id = (struct str){slash + 3, id.n - n - 3};
+    if (approves)
+        r->answer = accepts && yes ? STR("true") : STR("false");
+    else
+        r->answer = accepts && says ? mcp_json(in, says) : STR("\"\"");
+    r->operation = MCP_ANSWER;
+}
+
+/* --- a message -------------------------------------------------------------------------------- */
+
+static int mcp_read_message(const struct mcp_reader *in)
+{
+    const struct js_doc *d = in->doc;
+    if (js_type(d, 0) != JS_OBJECT)
+        return mcp_wrong(in, MCP_NO_REQUEST, "a message must be one JSON object");
+    uint32_t id = js_get(d, 0, "id"), version = mcp_get(in, 0, "jsonrpc", JS_STRING);
+    uint32_t method = mcp_get(in, 0, "method", JS_STRING);
+    if (id && is_id(d, id))
+        in->r->call.rpc_id = mcp_json(in, id);
+    if (!version || !js_is(d, version, "2.0") || (id && !is_id(d, id) && method))
+        return mcp_wrong(in, MCP_NO_REQUEST, "this is no message of JSON-RPC 2.0");
+    if (method)
+        return read_method(in, method, id != 0);
+    if (!js_get(d, 0, "result") && !js_get(d, 0, "error"))
+        return mcp_wrong(in, MCP_NO_REQUEST, "\"method\" must be a string");
+    mcp_read_answer(in, mcp_object(in, 0, "result"));
+    return 0;
+}
+
+int mcp_read(struct face_exchange *x, const struct face_input *in, char why[128])
+{
+    struct mcp_request *r = x->state = xcalloc(sizeof *r);
+    struct mcp_reader reader = {.doc = in->doc, .r = r, .memory = &x->memory, .why = why};
+    buf_reserve(&x->memory, 2 * in->body.n + in->header.n + 64);
+    const char *begin = x->memory.bytes;
+    buf_putstr(&x->memory, in->header);
+    if (in->header.n)
+        r->session = (struct str){begin, in->header.n};
+    if (!js_parse(in->doc, in->body.p, in->body.n, JS_CLIENT)) {
+        snprintf(why, 128, "not JSON: %s", in->doc->error);
+        return MCP_PARSE;
+    }
+    int code = mcp_read_message(&reader);
+    ASSERT(x->memory.bytes == begin);
+    return code;
+}
+
+/* --- ids of events ---------------------------------------------------------------------------- */
+
+/* Takes the text before a separator; rest becomes the text after it. */
+static bool take_until(struct str *rest, char separator, struct str *ret)
+{
+    const char *at = rest->n ? memchr(rest->p, separator, rest->n) : NULL;
+    if (!at)
+        return false;
+    *ret = (struct str){rest->p, (size_t)(at - rest->p)};
+    *rest = (struct str){at + 1, rest->n - ret->n - 1};
+    return true;
+}
+
+static bool read_seq(struct str digits, uint64_t *ret)
+{
+    *ret = 0;
+    for (size_t i = 0; i < digits.n; i++) {
+        if (digits.p[i] < '0' || digits.p[i] > '9' || digits.n > 15)
+            return false;
+        *ret = *ret * 10 + (uint64_t)(digits.p[i] - '0');
+    }
+    return digits.n > 0;
+}
+
+/* [id of the request, progress token or null, 1: elicits | 2: is_task] */
+static bool read_own_call(struct face_exchange *x, struct str json)
+{
+    struct mcp_request *r = x->state;
+    struct js_doc doc = {0};
+    int64_t flags = 0;
+    bool good = js_parse(&doc, json.p, json.n, JS_CLIENT) && js_type(&doc, 0) == JS_ARRAY &&
+                doc.n_nodes == 4 && is_id(&doc, 1) && js_type(&doc, 3) == JS_NUMBER &&
+                js_int(&doc, 3, &flags);
+    if (good) {
+        const struct mcp_reader in = {.doc = &doc, .r = r, .memory = &x->memory};
+        r->call.rpc_id = mcp_json(&in, 1);
+        r->call.token = is_id(&doc, 2) ? mcp_json(&in, 2) : STR_NULL;
+        r->call.elicits = flags & 1;
+        r->call.is_task = flags & 2;
+    }
+    js_done(&doc);
+    return good;
+}
+
+/* TASK_SEQ_CALL, where CALL is base64url of that. */
+bool mcp_read_event_id(struct face_exchange *x, struct str id)
+{
+    struct mcp_request *r = x->state = xcalloc(sizeof *r);
+    struct str rest, conversation, task, seq;
+    buf_reserve(&x->memory, 3 * id.n + 64);
+    const char *begin = x->memory.bytes;
+    buf_putstr(&x->memory, id);
+    rest = (struct str){begin, id.n};
+    r->operation = MCP_RESUME;
+    if (!take_until(&rest, '.', &conversation) || !take_until(&rest, '_', &task) ||
+        !take_until(&rest, '_', &seq) || !read_seq(seq, &r->after))
+        return false;
+    r->task_id = (struct str){begin, conversation.n + 1 + task.n};
+    size_t at = x->memory.len;
+    bool good = base64url_read(rest, &x->memory) &&
+                read_own_call(x, (struct str){begin + at, x->memory.len - at});
+    ASSERT(x->memory.bytes == begin);
+    return good;
+}
