@@ -49,7 +49,7 @@ bool notice_withdraw(struct hub *h, struct str owner, struct str conversation_id
 bool notice_withdraw_put(struct hub *h, struct str owner,
                          struct str key); /* false: there is none */
 /* The notice waits from now on. */
-struct notice *notice_add(struct conversation *c, const struct notice_record *rec);
+struct notice *notice_add(struct conversation *c, const struct notice_record *from);
 void notice_take(struct notice *n); /* staged: it is delivered */
 /* At a start: a notice that an earlier process left. */
 void notice_restore(struct hub *h, const struct notice_record *n);

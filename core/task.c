@@ -194,6 +194,7 @@ static void free_work(struct task *t)
     task_free_inbox(t);
     task_free_questions(t);
     said_done(&w->said);
+    free(w->history);
     tool_names_free(w->tool_names);
     free(w->result);
     free(w->stop_text);

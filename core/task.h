@@ -74,6 +74,7 @@ struct task_outcome {
 /* State that exists from the start of its run, or from an earlier event that needs it. */
 struct task_work {
     struct task *task;
+    char *history; /* JSON, between its being read and the agent's start */
     struct said said;
     char *result;
     char *stop_text; /* why the run was asked to stop */

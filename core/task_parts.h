@@ -21,8 +21,9 @@ void task_try_start(struct task *t); /* when slots and the conversation's order 
 /* A task has ended: waiting ones are checked once, at the end of the turn … */
 void tasks_may_start(struct conversation *c);
 void tasks_start_next(struct conversation *c); /* … by this, which takes that reference */
-void task_run(struct task *t);                 /* task.started is committed: start the agent */
-void task_stop_run(struct task *t);            /* leaves the run, in whatever state it is */
+/* Starts the agent, once task.started is committed and the history is read. */
+void task_run(struct task *t);
+void task_stop_run(struct task *t); /* leaves the run, in whatever state it is */
 void task_stop(struct task *t, enum task_error why, const char *text);
 void task_init_clocks(struct task_work *w);
 void task_arm_clocks(struct task *t);

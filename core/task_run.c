@@ -1,10 +1,12 @@
 /* The run of a task: when it may start, what the agent is given, and its end.
  *
  * A run starts when task.started is committed.  So a task that a restart finds pending has never
- * run and may be started again, and one that it finds running is an orphan. */
+ * run and may be started again, and one that it finds running is an orphan.  The history is read
+ * while that commit is under way: everything in it was committed before the task may start. */
 #include "core/task_parts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* First in, first out: it starts when no other chat or notice task of the conversation is under
  * way, and none that waits came before it. */
@@ -32,6 +34,8 @@ static bool take_slot(struct task *t)
     return t->has_slot;
 }
 
+static void ask_history(struct task *t);
+
 void task_try_start(struct task *t)
 {
     if (t->hub->restoring || t->hub->abandoned || t->phase != PHASE_PENDING ||
@@ -53,6 +57,7 @@ void task_try_start(struct task *t)
     t->staged.started_at = t->hub->clock.wall_ms;
     task_event(t, EVENT_TASK_STARTED, STR("{}"));
     task_stage(t);
+    ask_history(t);
 }
 
 void tasks_may_start(struct conversation *c)
@@ -195,28 +200,38 @@ static void put_parent(struct buf *out, const struct task_record *rec)
     buf_putc(out, '}');
 }
 
-static void task_launch(struct task *t, const struct answer *answer)
+/* Tasks that do not talk have no history, and a context takes its place. */
+static bool reads_history(const struct task *t)
 {
-    struct buf history = {0}, parent = {0};
+    return task_talks(t) && !task_field(t, FIELD_context).p;
+}
+
+void task_run(struct task *t)
+{
+    if (t->phase != PHASE_STARTING || t->shown.status != STATUS_RUNNING)
+        return;
+    struct task_work *w = task_work(t);
+    if (reads_history(t) && !w->history)
+        return;
+    struct buf parent = {0};
     struct task_record rec = task_staged(t);
-    if (rec.context.p)
-        buf_putstr(&history, rec.context);
-    else
-        put_history(&history, answer);
     put_parent(&parent, &rec);
     struct run_spec spec = {.task_id = rec.task_id,
                             .conversation_id = rec.conversation_id,
                             .owner = rec.owner,
                             .input = rec.input,
-                            .history = buf_str(&history),
+                            .history = rec.context.p ? rec.context
+                                       : w->history  ? str_of(w->history)
+                                                     : STR("[]"),
                             .is_context = rec.context.p != NULL,
                             .parent = buf_str(&parent),
                             .metadata = rec.metadata.p ? rec.metadata : STR("null")};
     char error[256] = "";
     t->run = t->agent->ops->start(t->agent->settings, &spec, &run_events, t, error);
-    buf_done(&history);
     buf_done(&parent);
-    t->fixed = task_fixed_drop_input(t->fixed); /* the agent has it, and nobody else needs it */
+    free(w->history); /* the agent has it and the input, and nobody else needs them */
+    w->history = NULL;
+    t->fixed = task_fixed_drop_input(t->fixed);
     if (!t->run) {
         char why[320];
         snprintf(why, sizeof why, "agent_error: %s", error);
@@ -224,7 +239,6 @@ static void task_launch(struct task *t, const struct answer *answer)
         return;
     }
     t->phase = PHASE_RUNNING;
-    task_work(t);
     task_arm_clocks(t);
     task_deliver(t);
 }
@@ -235,21 +249,23 @@ static void on_history(void *arg, int status, struct answer *answer)
     t->refs--;
     if (t->phase != PHASE_STARTING)
         return;
-    if (status < 0)
+    if (status < 0) {
         task_finish(t, STATUS_FAILED, TASK_INTERNAL,
                     STR("internal: the conversation cannot be read"));
-    else
-        task_launch(t, answer);
+        return;
+    }
+    struct buf history = {0};
+    put_history(&history, answer);
+    task_work(t)->history = buf_take(&history);
+    task_run(t);
 }
 
 /* The history holds what was said before the task's own input: the newest that fit.  The input's
  * message has a later id than the task, so the task's id is the border.  A context replaces it. */
-void task_run(struct task *t)
+static void ask_history(struct task *t)
 {
-    if (!task_talks(t) || task_field(t, FIELD_context).p) {
-        task_launch(t, &(struct answer){0});
+    if (!reads_history(t))
         return;
-    }
     t->refs++;
     hub_query(t->hub,
               &(struct query){.kind = QUERY_MESSAGES,

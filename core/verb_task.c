@@ -31,9 +31,9 @@ static bool is_absent(struct call *c, int status)
 
 /* The record was read while the task was live, and it has ended since: it is read again.  True when
  * the answer is used up. */
-static bool is_stale(struct call *c, const struct task_record *task, store_query_fn done)
+static bool is_stale(struct call *c, const struct stream *s, const struct task_record *task,
+                     store_query_fn done)
 {
-    const struct stream *s = verb_task_find(c);
     if ((s && s->task) || status_is_terminal(task->state.status))
         return false;
     if (call_may_ask_again(c, task))
@@ -43,13 +43,11 @@ static bool is_stale(struct call *c, const struct task_record *task, store_query
     return true;
 }
 
-/* The task may have become known during the look-up: live, or read by somebody else. */
-static struct stream *stream_for(struct call *c, const struct task_record *task)
+/* For a task that nobody here knows: it is not live, and nobody else reads it. */
+static struct stream *add_stream(struct call *c, const struct task_record *task)
 {
-    struct stream *s = verb_task_find(c);
-    if (s)
-        return s;
-    s = hub_add_stream(c->hub, task->owner, task->conversation_id, task->task_id, task->key);
+    struct stream *s =
+        hub_add_stream(c->hub, task->owner, task->conversation_id, task->task_id, task->key);
     stream_set(s, task->state.first, task->state.head, true);
     return s;
 }
@@ -125,7 +123,7 @@ static void on_resume_settled(struct waiter *w, int status)
  * when the removal is on disk. */
 static bool is_taken(struct call *c, const struct task_record *task)
 {
-    if (verb_task_find(c) || !retention_has_taken(&c->hub->retention, task))
+    if (!retention_has_taken(&c->hub->retention, task))
         return false;
     if (!hub_can_write(c->hub)) /* whether it is removed is not decided */
         call_read_failed(c);
@@ -143,10 +141,13 @@ static void on_resume(void *arg, int status, struct answer *answer)
         c->hub->stats.resumes_refused++;
     if (is_absent(c, status))
         return;
-    if (is_taken(c, &answer->tasks[0]) || is_stale(c, &answer->tasks[0], on_resume))
+    const struct task_record *task = &answer->tasks[0];
+    struct stream *s = verb_task_find(c); /* may have become known during the look-up */
+    if ((!s && is_taken(c, task)) || is_stale(c, s, task, on_resume))
         return;
-    struct stream *s = stream_for(c, &answer->tasks[0]);
-    struct task_record view = s->task ? task_view(s->task) : answer->tasks[0];
+    if (!s)
+        s = add_stream(c, task);
+    struct task_record view = s->task ? task_view(s->task) : *task;
     struct hub *h = c->hub;
     struct buf summary = {0};
     task_write(&summary, &view, false);
@@ -227,7 +228,7 @@ static void verb_task_on_task(void *arg, int status, struct answer *answer)
     struct call *c = arg;
     if (is_absent(c, status))
         return;
-    if (is_stale(c, &answer->tasks[0], verb_task_on_task))
+    if (is_stale(c, verb_task_find(c), &answer->tasks[0], verb_task_on_task))
         return;
     struct task *t = live(c);
     struct task_record view = t ? task_view(t) : answer->tasks[0];
@@ -352,7 +353,7 @@ static void on_respond(void *arg, int status, struct answer *answer)
     struct call *c = arg;
     if (is_absent(c, status))
         return;
-    if (is_stale(c, &answer->tasks[0], on_respond))
+    if (is_stale(c, verb_task_find(c), &answer->tasks[0], on_respond))
         return;
     const char *why;
     enum error e = question_respond_late(answer->tasks[0].state.answers, &c->req, &why);

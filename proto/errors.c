@@ -67,6 +67,7 @@ static struct str reason_in(struct str message)
     message = (struct str){message.p + n, message.n - n};
     for (size_t i = 1; i < countof(reasons); i++) {
         struct str word = str_of(reasons[i].word);
+        ASSERT(word.p);
         if (message.n >= word.n + 2 && memcmp(message.p + word.n, ": ", 2) == 0 &&
             memcmp(message.p, word.p, word.n) == 0)
             return (struct str){message.p, word.n};

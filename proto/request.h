@@ -56,12 +56,11 @@ enum answer_kind { ANSWER_NONE, ANSWER_TRUE, ANSWER_FALSE, ANSWER_TEXT };
 
 struct request {
     enum verb verb;
-    struct str id; /* value to echo; NULL for none */
+    bool keepalive_data; /* hello: keepalive: "data" */
+    struct str id;       /* value to echo; NULL for none */
     struct str task_id;
     struct str conversation_id; /* chat: NULL when absent */
-    /* hello */
-    struct str token;    /* NULL when absent */
-    bool keepalive_data; /* keepalive: "data" */
+    struct str token;           /* hello: NULL when absent */
     /* chat */
     struct str message, agent, request_key, name, description;
     struct str metadata; /* compact JSON object */
@@ -83,8 +82,8 @@ struct request {
     uint32_t limit;    /* LIST_DEFAULT when absent */
     struct str before; /* NULL when absent */
     bool has_status;
+    bool turns; /* tasks: only those of type chat and notice */
     enum task_status status;
-    bool turns;           /* tasks: only those of type chat and notice */
     struct str *task_ids; /* ack; n_task_ids of them */
     size_t n_task_ids;
     char *memory; /* the block that everything above points into */

@@ -36,28 +36,28 @@ struct chat {
     struct chat_show show;
     struct js_doc doc;
     char *token; /* NULL: a new guest */
-    bool is_stored_token;
     char request_key[33];
-    struct buf message; /* the question; empty in an idle talk */
-    char *agent;        /* NULL: the default */
-    struct buf agents;  /* the available ones, one a line; a string */
-    bool is_stopping;   /* a talk's answer was cancelled */
-    bool talk_began;
+    struct buf message;        /* the question; empty in an idle talk */
+    char *agent;               /* NULL: the default */
+    struct buf agents;         /* the available ones, one a line; a string */
     char *conversation, *task; /* NULL until started */
     uint64_t seen;             /* newest event */
+    uint64_t broken_at;        /* on the loop's clock */
+    uint64_t away_ms;          /* goaway: how long to stay away at most */
+    uint64_t retry_ms;         /* the gateway is busy: when to ask again */
+    char *question;            /* input_id of the open question */
+    struct buf typed;          /* for the question */
+    struct chat_edit edit;     /* a talk's prompt */
+    struct termios cooked;     /* the terminal as it was */
+    struct buf older_than;     /* --list: the id of the last row */
+    unsigned attempts;         /* since the last welcome */
+    bool is_stored_token;
+    bool is_stopping; /* a talk's answer was cancelled */
+    bool talk_began;
     bool was_welcome;
-    unsigned attempts; /* since the last welcome */
     bool is_broken;
-    uint64_t broken_at;    /* on the loop's clock */
-    uint64_t away_ms;      /* goaway: how long to stay away at most */
-    uint64_t retry_ms;     /* the gateway is busy: when to ask again */
-    char *question;        /* input_id of the open question */
-    bool is_approval;      /* it expects yes or no */
-    struct buf typed;      /* for the question */
-    struct chat_edit edit; /* a talk's prompt */
-    struct termios cooked; /* the terminal's original mode … */
-    bool is_raw;           /* … while this program edits: at the prompt of a talk */
-    struct buf older_than; /* --list: the id of the last row */
+    bool is_approval; /* the open question expects yes or no */
+    bool is_raw;      /* this program edits: at the prompt of a talk */
 };
 
 /* chat.c */

@@ -450,10 +450,12 @@ static void check_agent(const struct config *c, size_t at, struct faults *f)
 
 static void set_texts(struct config_texts *texts, const char *const *list)
 {
-    while (list[texts->n])
-        texts->n++;
-    texts->list = xcalloc((texts->n + 1) * sizeof *texts->list); /* followed by a NULL */
-    for (size_t i = 0; i < texts->n; i++)
+    size_t n = 0;
+    while (list[n])
+        n++;
+    texts->list = xcalloc((n + 1) * sizeof *texts->list); /* followed by a NULL */
+    texts->n = n;
+    for (size_t i = 0; i < n; i++)
         texts->list[i] = xstrdup(str_of(list[i]));
 }
 

@@ -43,7 +43,7 @@ void ag_ui_read_history(struct js_doc *doc, struct str line, struct ag_ui_reques
                         struct buf *memory);
 
 /* The id of an event in Server-Sent Events, and the place that such an id gives. */
-void ag_ui_put_id(struct buf *out, const struct face_stream *s, struct face_place at);
+void ag_ui_put_id(struct buf *out, const struct face_stream *face, struct face_place at);
 bool ag_ui_read_id(struct str id, struct ag_ui_request *ret) MUST_USE;
 
 /* One answer of a request's resume. */

@@ -149,10 +149,10 @@ static int hex(char c)
 static void put_decoded(struct buf *out, struct str value)
 {
     for (size_t i = 0; i < value.n; i++) {
-        bool coded = value.p[i] == '%' && i + 2 < value.n && hex(value.p[i + 1]) >= 0 &&
-                     hex(value.p[i + 2]) >= 0;
-        if (coded) {
-            buf_putc(out, (char)(hex(value.p[i + 1]) << 4 | hex(value.p[i + 2])));
+        bool coded = value.p[i] == '%' && i + 2 < value.n;
+        int high = coded ? hex(value.p[i + 1]) : -1, low = coded ? hex(value.p[i + 2]) : -1;
+        if (high >= 0 && low >= 0) {
+            buf_putc(out, (char)(high << 4 | low));
             i += 2;
         } else {
             buf_putc(out, value.p[i] == '+' ? ' ' : value.p[i]);

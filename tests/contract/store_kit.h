@@ -9,18 +9,12 @@
 #define TESTS_STORE_KIT_H
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "core/store_memory.h"
 #include "gateway/store/store_sqlite.h"
 #include "proto/event.h"
+#include "tests/support/t.h"
 
 struct fixture {
     const struct store_ops *ops;

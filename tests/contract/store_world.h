@@ -25,7 +25,7 @@ static inline void world_lines(struct fixture *f, enum op_kind kind, int64_t key
     struct buf lines = {0};
     for (uint64_t seq = first; seq <= last; seq++) {
         struct buf data = {0};
-        buf_putf(&data, "{\"text\":\"%llu words of task %lld \xc3\xa4%*s\"}",
+        buf_putf(&data, json("{'text':'%llu words of task %lld \xc3\xa4%*s'}"),
                  (unsigned long long)seq, (long long)key, (int)(seq * 37 % 150), "");
         event_line(&lines, world_id(key), seq, 5000 + (int64_t)seq,
                    seq == end ? EVENT_TASK_COMPLETED : EVENT_TOKEN,
@@ -46,7 +46,7 @@ static inline void world_task(struct fixture *f, int64_t key, const char *owner,
     struct task_record t = task_of(key, owner, conversation, world_id(key));
     t.type = type;
     t.name = STR("a name");
-    t.metadata = key == WORLD_RUNNING ? STR("{\"a\":1}") : STR_NULL;
+    t.metadata = key == WORLD_RUNNING ? str_of(json("{'a':1}")) : STR_NULL;
     t.input = key == WORLD_PENDING ? STR_NULL : STR("please do it, and \"well\"");
     t.state.started_at = key == WORLD_PENDING ? 0 : 2000;
     t.state.status = key == WORLD_PENDING ? STATUS_PENDING : STATUS_RUNNING;
@@ -64,7 +64,7 @@ static inline void world_end(struct fixture *f, int64_t key, uint64_t head)
                                   .started_at = 2000,
                                   .completed_at = 3000 + key,
                                   .output = STR("all of it, at length"),
-                                  .result = STR("{\"n\":17}")});
+                                  .result = str_of(json("{'n':17}"))});
 }
 
 static inline void world_others(struct fixture *f)
@@ -73,14 +73,14 @@ static inline void world_others(struct fixture *f)
                                 .hook = STR("hook"),
                                 .id = STR("01000000000000000000000040"),
                                 .at = 7000,
-                                .body = STR("{\"type\":\"task.ended\"}")};
+                                .body = str_of(json("{'type':'task.ended'}"))};
     put_conversation(f, "alice", "c-one", "a title", true, 4000);
     put_message(f, "alice", "c-one", "01000000000000000000000020", "please do it");
     put_message(f, "alice", "c-one", "01000000000000000000000021", "it is done");
     put_key(f, "alice", "once", "c-one", world_id(WORLD_ENDED));
     put_key(f, "alice", "twice", "c-one", world_id(WORLD_RESULT));
-    put_inbox(f, WORLD_RUNNING, 1, "{\"a\":\"message\"}\n");
-    put_inbox(f, WORLD_RUNNING, 2, "{\"another\":\"message\"}\n");
+    put_inbox(f, WORLD_RUNNING, 1, json("{'a':'message'}\n"));
+    put_inbox(f, WORLD_RUNNING, 2, json("{'another':'message'}\n"));
     put_notice(f, WORLD_RESULT, "alice", "c-one", false);
     batch_put(f->batch, &(struct op){.kind = OP_OUTBOX_PUT, .outbox = &out});
     batch_put(f->batch, &(struct op){.kind = OP_REVOKE, .owner = STR("mallory"), .at = 9000});

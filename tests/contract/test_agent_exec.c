@@ -74,7 +74,7 @@ static void test_exec_line_that_its_death_cut_is_none(void **state)
     start_sh(&p, "printf '{\"a\":\"b'; kill -9 $$");
     expect(&p, RUN_FAILED, "killed by signal 9 (SIGKILL)", "");
     start_sh(&p, "printf '{\"a\":1}'; exit 1"); /* this one is whole */
-    expect(&p, RUN_FAILED, "exit status 1", "{\"a\":1}\n");
+    expect(&p, RUN_FAILED, "exit status 1", json("{'a':1}\n"));
 }
 
 /* F27 */
@@ -237,7 +237,7 @@ static void test_exec_signals_are_at_their_defaults(void **state)
 
 static void answer(struct probe *p)
 {
-    assert_true(agent_exec_ops.deliver(p->run, STR("{\"type\":\"message\",\"content\":\"hi\"}")));
+    assert_true(agent_exec_ops.deliver(p->run, str_of(json("{'type':'message','content':'hi'}"))));
     assert_true(agent_exec_ops.deliver(p->run, STR("last")));
 }
 

@@ -9,10 +9,10 @@ static void test_react_answer_without_tools(void **state)
     (void)state;
     START(THINK("Hm. "), SAY("It "), SAY("is \"so\"."), DONE);
     expect_end(RUN_DONE, "");
-    assert_string_equal(text_of(&probe.log), "thinking {\"text\":\"Hm. \"}\n"
-                                             "token {\"text\":\"It \"}\n"
-                                             "token {\"text\":\"is \\\"so\\\".\"}\n"
-                                             "final_answer {\"output\":\"It is \\\"so\\\".\"}\n");
+    assert_string_equal(text_of(&probe.log), json("thinking {'text':'Hm. '}\n"
+                                                  "token {'text':'It '}\n"
+                                                  "token {'text':'is \\'so\\'.'}\n"
+                                                  "final_answer {'output':'It is \\'so\\'.'}\n"));
     assert_string_equal(text_of(&probe.final), "It is \"so\".");
     assert_string_equal(text_of(&script.requests), QUESTION "]\n");
 }
@@ -29,18 +29,17 @@ static void test_react_model_gets_system_history_input_and_tools(void **state)
     settings.n_tools = 1;
     script.acts = acts;
     script.n = countof(acts);
-    probe_start(
-        &agent_react_ops, &settings, STR("h\xc3\xa9\n"),
-        " [ {\"role\":\"user\",\"content\":\"a\"} , {\"role\":\"assistant\",\"content\":\"b\"} ]");
+    probe_start(&agent_react_ops, &settings, STR("h\xc3\xa9\n"),
+                json(" [ {'role':'user','content':'a'} , {'role':'assistant','content':'b'} ]"));
     expect_end(RUN_DONE, "");
     assert_string_equal(text_of(&script.requests),
-                        "[{\"role\":\"system\",\"content\":\"Be brief.\"},"
-                        "{\"role\":\"user\",\"content\":\"a\"},"
-                        "{\"role\":\"assistant\",\"content\":\"b\"},"
-                        "{\"role\":\"user\",\"content\":\"h\xc3\xa9\\n\"}]\n");
+                        json("[{'role':'system','content':'Be brief.'},"
+                             "{'role':'user','content':'a'},"
+                             "{'role':'assistant','content':'b'},"
+                             "{'role':'user','content':'h\xc3\xa9\\n'}]\n"));
     assert_string_equal(text_of(&script.tools),
-                        "[{\"type\":\"function\",\"function\":{\"name\":\"echo\",\"description\":"
-                        "\"Says \\\"it\\\".\",\"parameters\":{\"type\":\"object\"}}}]");
+                        json("[{'type':'function','function':{'name':'echo','description':"
+                             "'Says \\'it\\'.','parameters':{'type':'object'}}}]"));
 }
 
 static void test_react_tool_is_called_and_its_result_told(void **state)
@@ -51,18 +50,18 @@ static void test_react_tool_is_called_and_its_result_told(void **state)
     expect_end(RUN_DONE, "");
     assert_string_equal(
         text_of(&probe.log),
-        "token {\"text\":\"Let me see. \"}\n"
-        "tool_call {\"call_id\":\"c1\",\"name\":\"calculator\",\"arguments\":{\"expression\":\"6*7\"}}\n"
-        "tool_result {\"call_id\":\"c1\",\"name\":\"calculator\",\"output\":\"42\",\"is_error\":false}\n"
-        "token {\"text\":\"It is 42.\"}\n"
-        "final_answer {\"output\":\"It is 42.\"}\n");
+        json("token {'text':'Let me see. '}\n"
+             "tool_call {'call_id':'c1','name':'calculator','arguments':{'expression':'6*7'}}\n"
+             "tool_result {'call_id':'c1','name':'calculator','output':'42','is_error':false}\n"
+             "token {'text':'It is 42.'}\n"
+             "final_answer {'output':'It is 42.'}\n"));
     assert_string_equal(
-        text_of(&script.requests), QUESTION
-        "]\n" QUESTION
-        ",{\"role\":\"assistant\",\"content\":\"Let me see. \",\"tool_calls\":[{\"id\":\"c1\","
-        "\"type\":\"function\",\"function\":{\"name\":\"calculator\","
-        "\"arguments\":\"{\\\"expression\\\":\\\"6*7\\\"}\"}}]},"
-        "{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":\"42\"}]\n");
+        text_of(&script.requests),
+        json(QUESTION "]\n" QUESTION
+                      ",{'role':'assistant','content':'Let me see. ','tool_calls':[{'id':'c1',"
+                      "'type':'function','function':{'name':'calculator',"
+                      "'arguments':'{\\'expression\\':\\'6*7\\'}'}}]},"
+                      "{'role':'tool','tool_call_id':'c1','content':'42'}]\n"));
 }
 
 static void test_react_calls_of_one_turn_are_made_in_order(void **state)
@@ -72,12 +71,12 @@ static void test_react_calls_of_one_turn_are_made_in_order(void **state)
           CALL("b", "calculator", "{\"expression\":\"2+2\"}"), DONE, SAY("done"), DONE);
     expect_end(RUN_DONE, "");
     assert_non_null(strstr(text_of(&probe.log),
-                           "\"output\":\"2\",\"is_error\":false}\ntool_call {\"call_id\":\"b\""));
+                           json("'output':'2','is_error':false}\ntool_call {'call_id':'b'")));
     assert_non_null(
-        strstr(text_of(&script.requests), "\"content\":null,\"tool_calls\":[{\"id\":\"a\""));
-    assert_non_null(strstr(text_of(&script.requests),
-                           "\"content\":\"2\"},{\"role\":\"tool\",\"tool_call_id\":\"b\","
-                           "\"content\":\"4\"}]\n"));
+        strstr(text_of(&script.requests), json("'content':null,'tool_calls':[{'id':'a'")));
+    assert_non_null(
+        strstr(text_of(&script.requests), json("'content':'2'},{'role':'tool','tool_call_id':'b',"
+                                               "'content':'4'}]\n")));
 }
 
 static void expect_refused_call(const char *name, const char *arguments, const char *output)
@@ -86,9 +85,9 @@ static void expect_refused_call(const char *name, const char *arguments, const c
     char expected[256];
     start_acts(acts, countof(acts));
     expect_end(RUN_DONE, "");
-    snprintf(expected, sizeof expected, "\"output\":\"%s\",\"is_error\":true}\n", output);
+    snprintf(expected, sizeof expected, json("'output':'%s','is_error':true}\n"), output);
     assert_non_null(strstr(text_of(&probe.log), expected));
-    snprintf(expected, sizeof expected, "\"content\":\"error: %s\"}]\n", output);
+    snprintf(expected, sizeof expected, json("'content':'error: %s'}]\n"), output);
     assert_non_null(strstr(text_of(&script.requests), expected));
     finish();
 }
@@ -96,12 +95,12 @@ static void expect_refused_call(const char *name, const char *arguments, const c
 static void test_react_errors_of_calls_go_back_to_the_model(void **state)
 {
     (void)state;
-    expect_refused_call("calculator", "{\"expression\":\"1/0\"}", "division by zero");
-    expect_refused_call("teleport", "{}", "there is no tool \\\"teleport\\\"");
-    expect_refused_call("", "", "there is no tool \\\"\\\"");
-    expect_refused_call("calculator", "{\"expression\"", "the arguments are not JSON");
+    expect_refused_call("calculator", json("{'expression':'1/0'}"), "division by zero");
+    expect_refused_call("teleport", "{}", json("there is no tool \\'teleport\\'"));
+    expect_refused_call("", "", json("there is no tool \\'\\'"));
+    expect_refused_call("calculator", json("{'expression'"), "the arguments are not JSON");
     expect_refused_call("calculator", "[1]", "the arguments are not a JSON object");
-    expect_refused_call("calculator", NULL, "\\\"expression\\\" must be a string");
+    expect_refused_call("calculator", NULL, json("\\'expression\\' must be a string"));
 }
 
 static void test_react_broken_arguments_are_repaired_in_the_talk(void **state)
@@ -109,8 +108,8 @@ static void test_react_broken_arguments_are_repaired_in_the_talk(void **state)
     (void)state;
     START(CALL("c", "clock", "{broken"), DONE, SAY("ok"), DONE);
     expect_end(RUN_DONE, "");
-    assert_non_null(strstr(text_of(&probe.log), "\"name\":\"clock\",\"arguments\":{}}\n"));
-    assert_non_null(strstr(text_of(&script.requests), "\"arguments\":\"{}\"}}]"));
+    assert_non_null(strstr(text_of(&probe.log), json("'name':'clock','arguments':{}}\n")));
+    assert_non_null(strstr(text_of(&script.requests), json("'arguments':'{}'}}]")));
 }
 
 static void test_react_cap_on_turns_ends_the_run(void **state)
@@ -133,7 +132,7 @@ static void test_react_empty_answer_is_one(void **state)
     (void)state;
     START(DONE);
     expect_end(RUN_DONE, "");
-    assert_string_equal(text_of(&probe.log), "final_answer {\"output\":\"\"}\n");
+    assert_string_equal(text_of(&probe.log), json("final_answer {'output':''}\n"));
 }
 
 /* --- faults and limits ------------------------------------------------------------------------ */
@@ -143,7 +142,7 @@ static void test_react_fault_of_the_model_ends_the_run(void **state)
     (void)state;
     START(SAY("I beg"), FAIL("connection lost"));
     expect_end(RUN_FAILED, "model: connection lost");
-    assert_string_equal(text_of(&probe.log), "token {\"text\":\"I beg\"}\n");
+    assert_string_equal(text_of(&probe.log), json("token {'text':'I beg'}\n"));
     START(REFUSE("no such host"));
     expect_end(RUN_FAILED, "model: no such host");
     START(CALL("c", "clock", "{}"), DONE, REFUSE("gone"));

@@ -16,13 +16,13 @@ static void test_react_message_in_a_turn_enters_after_it(void **state)
     START(SAY("One."), SAY(" Two."), DONE, SAY("Three."), DONE);
     probe.on_event = deliver_once;
     expect_end(RUN_DONE, "");
-    assert_string_equal(text_of(&probe.log), "token {\"text\":\"One.\"}\n"
-                                             "token {\"text\":\" Two.\"}\n"
-                                             "token {\"text\":\"Three.\"}\n"
-                                             "final_answer {\"output\":\"Three.\"}\n");
-    assert_string_equal(text_of(&script.requests), QUESTION
-                        "]\n" QUESTION ",{\"role\":\"assistant\",\"content\":\"One. Two.\"},"
-                        "{\"role\":\"user\",\"content\":\"and \xc3\xbc?\"}]\n");
+    assert_string_equal(text_of(&probe.log), json("token {'text':'One.'}\n"
+                                                  "token {'text':' Two.'}\n"
+                                                  "token {'text':'Three.'}\n"
+                                                  "final_answer {'output':'Three.'}\n"));
+    assert_string_equal(text_of(&script.requests),
+                        json(QUESTION "]\n" QUESTION ",{'role':'assistant','content':'One. Two.'},"
+                                      "{'role':'user','content':'and \xc3\xbc?'}]\n"));
 }
 
 static void test_react_message_waits_for_the_results_of_calls(void **state)
@@ -32,7 +32,7 @@ static void test_react_message_waits_for_the_results_of_calls(void **state)
     probe.on_event = deliver_once;
     expect_end(RUN_DONE, "");
     assert_int_equal(script.n_turns, 2);
-    assert_non_null(strstr(text_of(&script.requests), "\"content\":\"2\"},{\"role\":\"user\","));
+    assert_non_null(strstr(text_of(&script.requests), json("'content':'2'},{'role':'user',")));
 }
 
 static void test_react_messages_enter_one_a_turn_in_order(void **state)
@@ -47,13 +47,13 @@ static void test_react_messages_enter_one_a_turn_in_order(void **state)
     expect_end(RUN_DONE, "");
     const char *last = strstr(text_of(&script.requests), "]\n[") + 2;
     last = strstr(last, "]\n[") + 2;
-    assert_string_equal(last, QUESTION
-                        ",{\"role\":\"assistant\",\"content\":\"[This message got no answer.]\"},"
-                        "{\"role\":\"user\",\"content\":\"first\"},"
-                        "{\"role\":\"assistant\",\"content\":\"A\"},"
-                        "{\"role\":\"user\",\"content\":\"second\\nline\"},"
-                        "{\"role\":\"assistant\",\"content\":\"B\"},"
-                        "{\"role\":\"user\",\"content\":\"third\"}]\n");
+    assert_string_equal(
+        last, json(QUESTION ",{'role':'assistant','content':'[This message got no answer.]'},"
+                            "{'role':'user','content':'first'},"
+                            "{'role':'assistant','content':'A'},"
+                            "{'role':'user','content':'second\\nline'},"
+                            "{'role':'assistant','content':'B'},"
+                            "{'role':'user','content':'third'}]\n"));
     assert_string_equal(text_of(&probe.final), "C");
     assert_false(deliver(MESSAGE("too late")));
 }
@@ -62,23 +62,22 @@ static void test_react_message_of_a_child_names_it(void **state)
 {
     (void)state;
     START(SAY("A"), DONE);
-    assert_true(
-        deliver("{\"type\":\"message\",\"from\":\"child\",\"content\":\"out\",\"child\":"
-                "{\"task_id\":\"01J\",\"name\":\"probe\",\"status\":\"failed\",\"x\":null}}"));
+    assert_true(deliver(json("{'type':'message','from':'child','content':'out','child':"
+                             "{'task_id':'01J','name':'probe','status':'failed','x':null}}")));
     expect_end(RUN_DONE, "");
-    assert_non_null(strstr(text_of(&script.requests),
-                           "\"content\":\"[from child, name probe, task_id 01J, "
-                           "status failed]\\nout\""));
+    assert_non_null(
+        strstr(text_of(&script.requests), json("'content':'[from child, name probe, task_id 01J, "
+                                               "status failed]\\nout'")));
 }
 
 static void test_react_other_lines_are_ignored(void **state)
 {
-    static const char *const lines[] = {
-        "{\"type\":\"cancel\"}",
-        "{\"type\":\"tool_result\",\"call_id\":\"c\",\"output\":\"\",\"is_error\":false}",
-        "{\"type\":\"input\",\"input_id\":\"q\",\"answer\":null}",
-        "{\"type\":\"message\",\"content\":7}",
-        "{\"type\":\"message\"}",
+    const char *const lines[] = {
+        json("{'type':'cancel'}"),
+        json("{'type':'tool_result','call_id':'c','output':'','is_error':false}"),
+        json("{'type':'input','input_id':'q','answer':null}"),
+        json("{'type':'message','content':7}"),
+        json("{'type':'message'}"),
         "[]",
         "",
         "{"};
@@ -96,8 +95,8 @@ static void test_react_inbox_has_a_limit(void **state)
     size_t n = 0;
     (void)state;
     START(WAIT);
-    snprintf(line, sizeof line, "{\"type\":\"message\",\"from\":\"user\",\"content\":\"%0*d\"}",
-             100000, 0);
+    snprintf(line, sizeof line, json("{'type':'message','from':'user','content':'%0*d'}"), 100000,
+             0);
     turn_loop(3);
     while (deliver(line))
         n++;
@@ -109,7 +108,7 @@ static void test_react_inbox_has_a_limit(void **state)
 static void put_nested(struct buf *out, size_t depth)
 {
     for (size_t i = 0; i < depth; i++)
-        buf_puts(out, "{\"a\":");
+        buf_puts(out, json("{'a':"));
     buf_puts(out, "0");
     for (size_t i = 0; i < depth; i++)
         buf_putc(out, '}');
@@ -120,15 +119,15 @@ static void test_react_message_around_the_deepest_result_enters(void **state)
     (void)state;
     struct buf line = {0};
     START(SAY("A"), DONE);
-    buf_puts(&line, "{\"type\":\"message\",\"from\":\"child\",\"content\":\"out\",\"child\":"
-                    "{\"task_id\":\"01J\",\"name\":\"probe\",\"status\":\"completed\",\"result\":");
+    buf_puts(&line, json("{'type':'message','from':'child','content':'out','child':"
+                         "{'task_id':'01J','name':'probe','status':'completed','result':"));
     put_nested(&line, MAX_JSON_DEPTH);
     buf_puts(&line, "}}");
     bool taken = deliver(line.bytes);
     buf_done(&line);
     assert_true(taken);
     expect_end(RUN_DONE, "");
-    assert_non_null(strstr(text_of(&script.requests), "status completed]\\nout\""));
+    assert_non_null(strstr(text_of(&script.requests), json("status completed]\\nout'")));
 }
 
 /* --- approvals -------------------------------------------------------------------------------- */
@@ -186,8 +185,8 @@ static void test_react_approval_shows_arguments_as_deep_as_may_be(void **state)
     struct buf arguments = {0}, question = {0};
     put_nested(&arguments, MAX_JSON_DEPTH);
     buf_putf(&question,
-             "input_required {\"input_id\":\"ask-1\",\"kind\":\"approval\",\"prompt\":\"May it?\","
-             "\"tool\":\"careful\",\"arguments\":%s}\n",
+             json("input_required {'input_id':'ask-1','kind':'approval','prompt':'May it?',"
+                  "'tool':'careful','arguments':%s}\n"),
              arguments.bytes);
     struct act acts[] = {CALL("c", "careful", arguments.bytes), DONE, SAY("I see."), DONE};
     start_acts(acts, countof(acts));
@@ -199,12 +198,12 @@ static void test_react_approval_shows_arguments_as_deep_as_may_be(void **state)
     buf_done(&question);
     assert_true(asked);
     assert_int_equal(careful_job.starts, 0);
-    assert_true(deliver("{\"type\":\"input\",\"input_id\":\"ask-1\",\"answer\":true}"));
+    assert_true(deliver(json("{'type':'input','input_id':'ask-1','answer':true}")));
     assert_int_equal(careful_job.starts, 1);
     agent_react_ops.unpause(probe.run);
     careful_job.done(careful_job.user, true, STR("did it"));
     expect_end(RUN_DONE, "");
-    assert_non_null(strstr(text_of(&script.requests), "\"content\":\"did it\"}]\n"));
+    assert_non_null(strstr(text_of(&script.requests), json("'content':'did it'}]\n")));
     finish();
     assert_int_equal(careful_job.stops, 1);
 }
@@ -267,7 +266,7 @@ static void test_react_cancel_from_inside_an_event(void **state)
     START(SAY("a"), SAY("b"), SAY("c"), DONE);
     probe.on_event = cancel_inside;
     expect_end(RUN_FAILED, "cancelled");
-    assert_string_equal(text_of(&probe.log), "token {\"text\":\"a\"}\n");
+    assert_string_equal(text_of(&probe.log), json("token {'text':'a'}\n"));
 }
 
 static void test_react_free_at_any_time(void **state)

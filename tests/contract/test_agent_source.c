@@ -22,8 +22,8 @@ static void expect_events(const char *input, size_t events, size_t bytes)
 static void test_source_says_what_the_input_asks(void **state)
 {
     (void)state;
-    expect_events("{\"events\":1000,\"bytes\":120,\"burst\":16,\"interval_ms\":0}", 1000, 120);
-    expect_events(" {\"events\": 10, \"bytes\": 7} ", 10, 7);
+    expect_events(json("{'events':1000,'bytes':120,'burst':16,'interval_ms':0}"), 1000, 120);
+    expect_events(json(" {'events': 10, 'bytes': 7} "), 10, 7);
     expect_events("events=33 bytes=1 burst=10", 33, 1);
     expect_events("bytes=500000 events=2\n", 2, 500000);
     expect_events("{}", 1000, 120);
@@ -31,12 +31,12 @@ static void test_source_says_what_the_input_asks(void **state)
     expect_events("events=0", 0, 0);
     start("events=1 bytes=5");
     expect_end(RUN_DONE, "");
-    assert_string_equal(text_of(&probe.log), "token {\"text\":\"abcde\"}\n");
+    assert_string_equal(text_of(&probe.log), json("token {'text':'abcde'}\n"));
 }
 
 static void test_source_refuses_what_it_cannot(void **state)
 {
-    static const struct {
+    const struct {
         const char *input, *error;
     } table[] = {
         {"hello", "source: \"hello\" is not name=number"},
@@ -47,10 +47,10 @@ static void test_source_refuses_what_it_cannot(void **state)
         {"events=-1", "source: \"events\" must be from 0 to 9007199254740991"},
         {"bytes=0", "source: \"bytes\" must be from 1 to 524288"},
         {"burst=0", "source: \"burst\" must be from 1 to 65536"},
-        {"{\"burst\":70000}", "source: \"burst\" must be from 1 to 65536"},
-        {"{\"events\":1.5}", "source: a value is not an integer"},
-        {"{\"events\":\"1\"}", "source: a value is not an integer"},
-        {"{\"x\":1}", "source: unknown name \"x\""},
+        {json("{'burst':70000}"), "source: \"burst\" must be from 1 to 65536"},
+        {json("{'events':1.5}"), "source: a value is not an integer"},
+        {json("{'events':'1'}"), "source: a value is not an integer"},
+        {json("{'x':1}"), "source: unknown name \"x\""},
     };
     (void)state;
     for (size_t i = 0; i < countof(table); i++)
@@ -107,7 +107,7 @@ static void test_source_cancel_and_kill_end_it_at_once(void **state)
         start(inputs[i % 2]);
         probe.pause_at = i < 4 ? 0 : 3;
         turn_loop(5);
-        assert_true(agent_source_ops.deliver(probe.run, STR("{\"type\":\"cancel\"}")));
+        assert_true(agent_source_ops.deliver(probe.run, str_of(json("{'type':'cancel'}"))));
         ways[i / 2 % 2](probe.run);
         assert_false(probe.ended);
         turn_loop(2);

@@ -15,14 +15,14 @@ static void test_auth_each_algorithm_gives_the_owner(void **state)
         const char *named, *nameless;
         EVP_PKEY *key;
     } rows[] = {
-        {"{\"alg\":\"RS256\",\"kid\":\"rs\"}", "{\"typ\":\"at+jwt\",\"alg\":\"RS256\"}", rsa},
-        {"{\"alg\":\"ES256\",\"kid\":\"es\"}", "{\"typ\":\"at+jwt\",\"alg\":\"ES256\"}", p256},
-        {"{\"alg\":\"EdDSA\",\"kid\":\"ed\"}", "{\"typ\":\"at+jwt\",\"alg\":\"EdDSA\"}", ed},
+        {json("{'alg':'RS256','kid':'rs'}"), json("{'typ':'at+jwt','alg':'RS256'}"), rsa},
+        {json("{'alg':'ES256','kid':'es'}"), json("{'typ':'at+jwt','alg':'ES256'}"), p256},
+        {json("{'alg':'EdDSA','kid':'ed'}"), json("{'typ':'at+jwt','alg':'EdDSA'}"), ed},
     };
     (void)state;
 
     assert_verdict(auth, "HS256", kit_hs256(HS, CLAIMS, SECRET), NULL);
-    assert_verdict(auth, "no kid", kit_hs256("{\"alg\":\"HS256\"}", CLAIMS, SECRET), NULL);
+    assert_verdict(auth, "no kid", kit_hs256(json("{'alg':'HS256'}"), CLAIMS, SECRET), NULL);
     for (size_t i = 0; i < countof(rows); i++) {
         assert_verdict(auth, rows[i].named, kit_sign(rows[i].named, CLAIMS, rows[i].key), NULL);
         assert_verdict(auth, rows[i].nameless, kit_sign(rows[i].nameless, CLAIMS, rows[i].key),
@@ -37,7 +37,7 @@ static void test_auth_many_es256_signatures_verify(void **state)
     (void)state;
 
     for (int i = 0; i < 300; i++) /* r or s is short in one of 128 */
-        assert_verdict(auth, "ES256", kit_sign("{\"alg\":\"ES256\"}", CLAIMS, p256), NULL);
+        assert_verdict(auth, "ES256", kit_sign(json("{'alg':'ES256'}"), CLAIMS, p256), NULL);
     auth_close(auth);
 }
 
@@ -50,9 +50,9 @@ static void test_auth_kidless_token_tries_all_keys_of_its_algorithm(void **state
     add_key(&c, "first", ALG_HS256, "first");
     add_key(&c, "second", ALG_HS256, "secret");
     struct auth *auth = open_auth(&c);
-    assert_verdict(auth, "second", kit_hs256("{\"alg\":\"HS256\"}", CLAIMS, SECRET), NULL);
+    assert_verdict(auth, "second", kit_hs256(json("{'alg':'HS256'}"), CLAIMS, SECRET), NULL);
     assert_verdict(auth, "by the other kid",
-                   kit_hs256("{\"alg\":\"HS256\",\"kid\":\"first\"}", CLAIMS, SECRET),
+                   kit_hs256(json("{'alg':'HS256','kid':'first'}"), CLAIMS, SECRET),
                    "bad signature");
     auth_close(auth);
 }
@@ -61,7 +61,7 @@ static void test_auth_expiry_is_told_in_milliseconds(void **state)
 {
     struct auth *auth = open_keys((struct config){0});
     struct buf token = kit_hs256(HS, CLAIMS, SECRET);
-    struct buf endless = kit_hs256(HS, "{\"sub\":\"alice\",\"exp\":9223372036854775807}", SECRET);
+    struct buf endless = kit_hs256(HS, json("{'sub':'alice','exp':9223372036854775807}"), SECRET);
     struct identity who, forever;
     (void)state;
 
@@ -80,7 +80,7 @@ static void test_auth_expiry_is_told_in_milliseconds(void **state)
 static void test_auth_one_token_counts_and_is_not_skipped(void **state)
 {
     struct auth *auth = open_keys((struct config){0});
-    struct buf bob = kit_hs256(HS, "{\"sub\":\"bob\",\"exp\":1800000060}", SECRET),
+    struct buf bob = kit_hs256(HS, json("{'sub':'bob','exp':1800000060}"), SECRET),
                alice = kit_hs256(HS, CLAIMS, SECRET);
     struct str a = buf_str(&alice), b = buf_str(&bob), bad = STR("bad"), empty = STR("");
     const struct {
@@ -109,7 +109,7 @@ static void test_auth_one_token_counts_and_is_not_skipped(void **state)
 static void test_auth_errors_hold_nothing_of_the_token(void **state)
 {
     struct auth *auth = open_keys((struct config){0});
-    struct buf token = kit_hs256(HS, "{\"sub\":\"sekrit\",\"exp\":1,\"iss\":\"sekrit\"}", "sekrit");
+    struct buf token = kit_hs256(HS, json("{'sub':'sekrit','exp':1,'iss':'sekrit'}"), "sekrit");
     struct identity who;
     (void)state;
 
@@ -168,12 +168,12 @@ static void test_auth_guest_of_another_gateway_may_start_anew(void **state)
     struct auth *auth = open_guests();
     (void)state;
 
-    assert_verdict(auth, "kid", kit_hs256("{\"alg\":\"HS256\",\"kid\":\"guest\"}", guest, SECRET),
+    assert_verdict(auth, "kid", kit_hs256(json("{'alg':'HS256','kid':'guest'}"), guest, SECRET),
                    "unknown guest");
-    assert_verdict(auth, "no kid", kit_hs256("{\"alg\":\"HS256\"}", guest, SECRET),
+    assert_verdict(auth, "no kid", kit_hs256(json("{'alg':'HS256'}"), guest, SECRET),
                    "unknown guest");
-    assert_verdict(auth, "none", kit_hs256("{\"alg\":\"none\"}", guest, ""), "wrong algorithm");
-    assert_verdict(auth, "not a guest's", kit_hs256("{\"alg\":\"HS256\"}", CLAIMS, SECRET),
+    assert_verdict(auth, "none", kit_hs256(json("{'alg':'none'}"), guest, ""), "wrong algorithm");
+    assert_verdict(auth, "not a guest's", kit_hs256(json("{'alg':'HS256'}"), CLAIMS, SECRET),
                    "bad signature");
     assert_verdict(auth, "a key's", kit_hs256(HS, CLAIMS, SECRET), "unknown key");
     auth_close(auth);
@@ -195,7 +195,7 @@ static void test_auth_guests_beside_keys_only_when_said(void **state)
     buf_done(&who.token);
     assert_verdict(both, "key", kit_hs256(HS, CLAIMS, SECRET), NULL);
     assert_verdict(both, "forged guest",
-                   kit_hs256(HS, "{\"sub\":\"guest-1\",\"exp\":1800000060}", SECRET),
+                   kit_hs256(HS, json("{'sub':'guest-1','exp':1800000060}"), SECRET),
                    "not for this key");
     bool serves =
         auth_serves_guests(alone) && auth_serves_guests(both) && !auth_serves_guests(keys);

@@ -6,30 +6,30 @@
 
 static void test_auth_forged_header_is_refused(void **state)
 {
-    static const struct {
+    const struct {
         const char *name, *header, *error;
     } rows[] = {
-        {"hs256 under the rsa key's kid", "{\"alg\":\"HS256\",\"kid\":\"rs\"}", "wrong algorithm"},
-        {"another kid", "{\"alg\":\"HS256\",\"kid\":\"hs2\"}", "unknown key"},
-        {"empty kid", "{\"alg\":\"HS256\",\"kid\":\"\"}", "unknown key"},
-        {"kid is a number", "{\"alg\":\"HS256\",\"kid\":1}", "malformed token"},
-        {"kid is null", "{\"alg\":\"HS256\",\"kid\":null}", "malformed token"},
-        {"guest's kid", "{\"alg\":\"HS256\",\"kid\":\"guest\"}", "unknown key"},
-        {"alg none", "{\"alg\":\"none\",\"kid\":\"hs\"}", "wrong algorithm"},
-        {"alg none, no kid", "{\"alg\":\"none\"}", "wrong algorithm"},
-        {"alg None", "{\"alg\":\"None\"}", "wrong algorithm"},
-        {"alg NONE", "{\"alg\":\"NONE\"}", "wrong algorithm"},
-        {"alg empty", "{\"alg\":\"\"}", "wrong algorithm"},
-        {"alg hs256", "{\"alg\":\"hs256\"}", "wrong algorithm"},
-        {"alg HS512", "{\"alg\":\"HS512\",\"kid\":\"hs\"}", "wrong algorithm"},
-        {"alg HS256 and more", "{\"alg\":\"HS256\\u0000\"}", "wrong algorithm"},
-        {"no alg", "{\"kid\":\"hs\"}", "no algorithm"},
-        {"alg is an array", "{\"alg\":[\"HS256\"]}", "no algorithm"},
-        {"alg is null", "{\"alg\":null}", "no algorithm"},
-        {"alg twice", "{\"alg\":\"HS256\",\"alg\":\"HS256\"}", "malformed token"},
-        {"crit", "{\"alg\":\"HS256\",\"crit\":[\"b64\"],\"b64\":true}", "critical extension"},
-        {"empty crit", "{\"alg\":\"HS256\",\"crit\":[]}", "critical extension"},
-        {"header is an array", "[\"HS256\"]", "malformed token"},
+        {"hs256 under the rsa key's kid", json("{'alg':'HS256','kid':'rs'}"), "wrong algorithm"},
+        {"another kid", json("{'alg':'HS256','kid':'hs2'}"), "unknown key"},
+        {"empty kid", json("{'alg':'HS256','kid':''}"), "unknown key"},
+        {"kid is a number", json("{'alg':'HS256','kid':1}"), "malformed token"},
+        {"kid is null", json("{'alg':'HS256','kid':null}"), "malformed token"},
+        {"guest's kid", json("{'alg':'HS256','kid':'guest'}"), "unknown key"},
+        {"alg none", json("{'alg':'none','kid':'hs'}"), "wrong algorithm"},
+        {"alg none, no kid", json("{'alg':'none'}"), "wrong algorithm"},
+        {"alg None", json("{'alg':'None'}"), "wrong algorithm"},
+        {"alg NONE", json("{'alg':'NONE'}"), "wrong algorithm"},
+        {"alg empty", json("{'alg':''}"), "wrong algorithm"},
+        {"alg hs256", json("{'alg':'hs256'}"), "wrong algorithm"},
+        {"alg HS512", json("{'alg':'HS512','kid':'hs'}"), "wrong algorithm"},
+        {"alg HS256 and more", json("{'alg':'HS256\\u0000'}"), "wrong algorithm"},
+        {"no alg", json("{'kid':'hs'}"), "no algorithm"},
+        {"alg is an array", json("{'alg':['HS256']}"), "no algorithm"},
+        {"alg is null", json("{'alg':null}"), "no algorithm"},
+        {"alg twice", json("{'alg':'HS256','alg':'HS256'}"), "malformed token"},
+        {"crit", json("{'alg':'HS256','crit':['b64'],'b64':true}"), "critical extension"},
+        {"empty crit", json("{'alg':'HS256','crit':[]}"), "critical extension"},
+        {"header is an array", json("['HS256']"), "malformed token"},
         {"header is no JSON", "alg", "malformed token"},
         {"header has more behind it", "{\"alg\":\"HS256\"}x", "malformed token"},
         {"header is empty", "", "malformed token"},
@@ -64,10 +64,10 @@ static void test_auth_public_key_is_no_secret(void **state)
     for (size_t i = 0; i < countof(files); i++) {
         struct buf secret = public_text(files[i]);
         char header[64];
-        snprintf(header, sizeof header, "{\"alg\":\"HS256\",\"kid\":\"%s\"}", kids[i]);
+        snprintf(header, sizeof header, json("{'alg':'HS256','kid':'%s'}"), kids[i]);
         struct buf named = kit_hmac(header, CLAIMS, secret.bytes, secret.len, EVP_sha256());
         struct buf nameless =
-            kit_hmac("{\"alg\":\"HS256\"}", CLAIMS, secret.bytes, secret.len, EVP_sha256());
+            kit_hmac(json("{'alg':'HS256'}"), CLAIMS, secret.bytes, secret.len, EVP_sha256());
         buf_done(&secret);
         assert_verdict(auth, files[i], named, "wrong algorithm");
         assert_verdict(auth, files[i], nameless, "bad signature");
@@ -83,17 +83,17 @@ static void test_auth_another_keys_signature_is_refused(void **state)
     assert_verdict(auth, "other secret", kit_hs256(HS, CLAIMS, SECRET "!"), "bad signature");
     assert_verdict(auth, "empty secret", kit_hs256(HS, CLAIMS, ""), "bad signature");
     assert_verdict(auth, "other rsa",
-                   kit_sign("{\"alg\":\"RS256\",\"kid\":\"rs\"}", CLAIMS, other_rsa),
+                   kit_sign(json("{'alg':'RS256','kid':'rs'}"), CLAIMS, other_rsa),
                    "bad signature");
-    assert_verdict(auth, "small rsa", kit_sign("{\"alg\":\"RS256\"}", CLAIMS, small_rsa),
+    assert_verdict(auth, "small rsa", kit_sign(json("{'alg':'RS256'}"), CLAIMS, small_rsa),
                    "bad signature");
-    assert_verdict(auth, "p-384", kit_sign("{\"alg\":\"ES256\"}", CLAIMS, p384), "bad signature");
-    assert_verdict(auth, "rsa as es256", kit_sign("{\"alg\":\"ES256\"}", CLAIMS, rsa),
+    assert_verdict(auth, "p-384", kit_sign(json("{'alg':'ES256'}"), CLAIMS, p384), "bad signature");
+    assert_verdict(auth, "rsa as es256", kit_sign(json("{'alg':'ES256'}"), CLAIMS, rsa),
                    "bad signature");
-    assert_verdict(auth, "ed as rs256", kit_sign("{\"alg\":\"RS256\"}", CLAIMS, ed),
+    assert_verdict(auth, "ed as rs256", kit_sign(json("{'alg':'RS256'}"), CLAIMS, ed),
                    "bad signature");
     assert_verdict(auth, "rs256 under the secret's kid",
-                   kit_sign("{\"alg\":\"RS256\",\"kid\":\"hs\"}", CLAIMS, rsa), "wrong algorithm");
+                   kit_sign(json("{'alg':'RS256','kid':'hs'}"), CLAIMS, rsa), "wrong algorithm");
     assert_verdict(auth, "sha-512", kit_hmac(HS, CLAIMS, SECRET, strlen(SECRET), EVP_sha512()),
                    "bad signature");
     auth_close(auth);
@@ -197,7 +197,7 @@ static void test_auth_every_flipped_bit_is_refused(void **state)
 static void test_auth_another_tokens_signature_is_refused(void **state)
 {
     struct auth *auth = open_keys((struct config){0});
-    struct buf other = kit_hs256(HS, "{\"sub\":\"bob\",\"exp\":1800000060}", SECRET);
+    struct buf other = kit_hs256(HS, json("{'sub':'bob','exp':1800000060}"), SECRET);
     struct buf mixed = with_part(hs(), 2, strrchr(other.bytes, '.') + 1);
     (void)state;
 
@@ -212,15 +212,15 @@ static void test_auth_long_token_is_refused(void **state)
     struct buf claims = {0};
     (void)state;
 
-    buf_puts(&claims, "{\"sub\":\"alice\",\"exp\":1800000060,\"x\":\"");
+    buf_puts(&claims, json("{'sub':'alice','exp':1800000060,'x':'"));
     for (int i = 0; i < 12000; i++)
         buf_putc(&claims, 'x');
-    buf_puts(&claims, "\"}");
+    buf_puts(&claims, json("'}"));
     struct buf good = kit_hs256(HS, claims.bytes, SECRET);
     claims.len -= 2;
     for (int i = 0; i < 400; i++)
         buf_putc(&claims, 'x');
-    buf_puts(&claims, "\"}");
+    buf_puts(&claims, json("'}"));
     struct buf bad = kit_hs256(HS, claims.bytes, SECRET);
     buf_done(&claims);
     assert_verdict(auth, "16 KiB", good, NULL);
@@ -232,47 +232,47 @@ static void test_auth_long_token_is_refused(void **state)
 
 static void test_auth_claims_are_checked(void **state)
 {
-    static const struct {
+    const struct {
         const char *claims, *error; /* of alice when NULL */
     } rows[] = {
-        {"{\"sub\":\"alice\",\"exp\":1799999971}", NULL}, /* within the leeway */
-        {"{\"sub\":\"alice\",\"exp\":1799999970}", "expired"},
-        {"{\"sub\":\"alice\",\"exp\":0}", "expired"},
-        {"{\"sub\":\"alice\",\"exp\":-1}", "expired"},
-        {"{\"sub\":\"alice\"}", "exp must be"},
-        {"{\"sub\":\"alice\",\"exp\":\"1800000060\"}", "exp must be"},
-        {"{\"sub\":\"alice\",\"exp\":1800000060.0}", NULL}, /* RFC 7519 2: any number */
-        {"{\"sub\":\"alice\",\"exp\":1799999971.5}", NULL},
-        {"{\"sub\":\"alice\",\"exp\":1799999970.5}", "expired"},
-        {"{\"sub\":\"alice\",\"exp\":1.8e9}", NULL},
-        {"{\"sub\":\"alice\",\"exp\":-1e300}", "expired"},
-        {"{\"sub\":\"alice\",\"exp\":1e999}", "exp must be"},
-        {"{\"sub\":\"alice\",\"exp\":[1800000060]}", "exp must be"},
-        {"{\"sub\":\"alice\",\"exp\":null}", "exp must be"},
-        {"{\"sub\":\"alice\",\"exp\":true}", "exp must be"},
-        {"{\"sub\":\"alice\",\"exp\":99999999999999999999}", NULL},
-        {"{\"sub\":\"alice\",\"exp\":1800000060,\"exp\":1900000000}", "malformed"},
-        {"{\"exp\":1800000060,\"sub\":\"alice\",\"nbf\":1800000030}", NULL},
-        {"{\"exp\":1800000060,\"sub\":\"alice\",\"nbf\":1800000031}", "not valid yet"},
-        {"{\"exp\":1800000060,\"sub\":\"alice\",\"nbf\":\"0\"}", "nbf must be"},
-        {"{\"exp\":1800000060,\"sub\":\"alice\",\"nbf\":1.5}", NULL},
-        {"{\"exp\":1800000060,\"sub\":\"alice\",\"nbf\":1800000031.5}", "not valid yet"},
-        {"{\"exp\":1800000060,\"sub\":\"alice\",\"iat\":1900000000.5}", NULL},
-        {"{\"exp\":1800000060,\"sub\":\"alice\",\"iss\":1,\"aud\":2}", NULL},
-        {"{\"exp\":1800000060,\"sub\":\"alice\",\"big\":123456789012345678901234567890}", NULL},
-        {"{\"exp\":1800000060}", "sub must be"},
-        {"{\"exp\":1800000060,\"sub\":\"\"}", "sub must be"},
-        {"{\"exp\":1800000060,\"sub\":7}", "sub must be"},
-        {"{\"exp\":1800000060,\"sub\":null}", "sub must be"},
-        {"{\"exp\":1800000060,\"sub\":[\"alice\"]}", "sub must be"},
-        {"{\"exp\":1800000060,\"sub\":\"alice\\u0000\"}", "sub must be"},
-        {"{\"exp\":1800000060,\"sub\":\"a\\nb\"}", "sub must be"},
-        {"{\"exp\":1800000060,\"sub\":\"a\\u007fb\"}", "sub must be"},
-        {"{\"exp\":1800000060,\"sub\":\"a\\u0085b\"}", "sub must be"},
-        {"{\"exp\":1800000060,\"sub\":\"a\\ud800\"}", "sub must be"},
-        {"{\"exp\":1800000060,\"sub\":\"guest-0123\"}", "not for this key"},
-        {"{\"exp\":1800000060,\"sub\":\"mallory\",\"sub\":\"alice\"}", "malformed"},
-        {"{\"exp\":1800000060,\"sub\":\"\\u0061lice\"}", NULL},
+        {json("{'sub':'alice','exp':1799999971}"), NULL}, /* within the leeway */
+        {json("{'sub':'alice','exp':1799999970}"), "expired"},
+        {json("{'sub':'alice','exp':0}"), "expired"},
+        {json("{'sub':'alice','exp':-1}"), "expired"},
+        {json("{'sub':'alice'}"), "exp must be"},
+        {json("{'sub':'alice','exp':'1800000060'}"), "exp must be"},
+        {json("{'sub':'alice','exp':1800000060.0}"), NULL}, /* RFC 7519 2: any number */
+        {json("{'sub':'alice','exp':1799999971.5}"), NULL},
+        {json("{'sub':'alice','exp':1799999970.5}"), "expired"},
+        {json("{'sub':'alice','exp':1.8e9}"), NULL},
+        {json("{'sub':'alice','exp':-1e300}"), "expired"},
+        {json("{'sub':'alice','exp':1e999}"), "exp must be"},
+        {json("{'sub':'alice','exp':[1800000060]}"), "exp must be"},
+        {json("{'sub':'alice','exp':null}"), "exp must be"},
+        {json("{'sub':'alice','exp':true}"), "exp must be"},
+        {json("{'sub':'alice','exp':99999999999999999999}"), NULL},
+        {json("{'sub':'alice','exp':1800000060,'exp':1900000000}"), "malformed"},
+        {json("{'exp':1800000060,'sub':'alice','nbf':1800000030}"), NULL},
+        {json("{'exp':1800000060,'sub':'alice','nbf':1800000031}"), "not valid yet"},
+        {json("{'exp':1800000060,'sub':'alice','nbf':'0'}"), "nbf must be"},
+        {json("{'exp':1800000060,'sub':'alice','nbf':1.5}"), NULL},
+        {json("{'exp':1800000060,'sub':'alice','nbf':1800000031.5}"), "not valid yet"},
+        {json("{'exp':1800000060,'sub':'alice','iat':1900000000.5}"), NULL},
+        {json("{'exp':1800000060,'sub':'alice','iss':1,'aud':2}"), NULL},
+        {json("{'exp':1800000060,'sub':'alice','big':123456789012345678901234567890}"), NULL},
+        {json("{'exp':1800000060}"), "sub must be"},
+        {json("{'exp':1800000060,'sub':''}"), "sub must be"},
+        {json("{'exp':1800000060,'sub':7}"), "sub must be"},
+        {json("{'exp':1800000060,'sub':null}"), "sub must be"},
+        {json("{'exp':1800000060,'sub':['alice']}"), "sub must be"},
+        {json("{'exp':1800000060,'sub':'alice\\u0000'}"), "sub must be"},
+        {json("{'exp':1800000060,'sub':'a\\nb'}"), "sub must be"},
+        {json("{'exp':1800000060,'sub':'a\\u007fb'}"), "sub must be"},
+        {json("{'exp':1800000060,'sub':'a\\u0085b'}"), "sub must be"},
+        {json("{'exp':1800000060,'sub':'a\\ud800'}"), "sub must be"},
+        {json("{'exp':1800000060,'sub':'guest-0123'}"), "not for this key"},
+        {json("{'exp':1800000060,'sub':'mallory','sub':'alice'}"), "malformed"},
+        {json("{'exp':1800000060,'sub':'\\u0061lice'}"), NULL},
     };
     struct auth *auth = open_keys((struct config){0});
     (void)state;
@@ -290,10 +290,10 @@ static void test_auth_owner_may_have_255_bytes(void **state)
     for (size_t n = 255; n <= 256; n++) {
         struct buf claims = {0};
         struct identity who;
-        buf_puts(&claims, "{\"exp\":1800000060,\"sub\":\"");
+        buf_puts(&claims, json("{'exp':1800000060,'sub':'"));
         for (size_t i = 0; i < n; i++)
             buf_putc(&claims, 'a');
-        buf_puts(&claims, "\"}");
+        buf_puts(&claims, json("'}"));
         struct buf token = kit_hs256(HS, claims.bytes, SECRET);
         bool good = check(auth, buf_str(&token), &who);
         buf_done(&claims);
@@ -306,19 +306,19 @@ static void test_auth_owner_may_have_255_bytes(void **state)
 
 static void test_auth_issuer_and_audience_must_be_ours(void **state)
 {
-    static const struct {
+    const struct {
         const char *claims, *error;
     } rows[] = {
-        {"\"iss\":\"us\",\"aud\":\"chat\"", NULL},
-        {"\"iss\":\"us\",\"aud\":[\"x\",\"chat\"]", NULL},
-        {"\"aud\":\"chat\"", "wrong issuer"},
-        {"\"iss\":\"them\",\"aud\":\"chat\"", "wrong issuer"},
-        {"\"iss\":[\"us\"],\"aud\":\"chat\"", "wrong issuer"},
-        {"\"iss\":\"us\"", "wrong audience"},
-        {"\"iss\":\"us\",\"aud\":\"chat2\"", "wrong audience"},
-        {"\"iss\":\"us\",\"aud\":[]", "wrong audience"},
-        {"\"iss\":\"us\",\"aud\":[[\"chat\"],{\"chat\":1}]", "wrong audience"},
-        {"\"iss\":\"us\",\"aud\":{\"chat\":1}", "wrong audience"},
+        {json("'iss':'us','aud':'chat'"), NULL},
+        {json("'iss':'us','aud':['x','chat']"), NULL},
+        {json("'aud':'chat'"), "wrong issuer"},
+        {json("'iss':'them','aud':'chat'"), "wrong issuer"},
+        {json("'iss':['us'],'aud':'chat'"), "wrong issuer"},
+        {json("'iss':'us'"), "wrong audience"},
+        {json("'iss':'us','aud':'chat2'"), "wrong audience"},
+        {json("'iss':'us','aud':[]"), "wrong audience"},
+        {json("'iss':'us','aud':[['chat'],{'chat':1}]"), "wrong audience"},
+        {json("'iss':'us','aud':{'chat':1}"), "wrong audience"},
     };
     struct config c = {.auth = {.issuer = text("us"), .audience = text("chat")}};
     struct auth *auth = open_keys(c);
@@ -326,7 +326,7 @@ static void test_auth_issuer_and_audience_must_be_ours(void **state)
 
     for (size_t i = 0; i < countof(rows); i++) {
         char claims[160];
-        snprintf(claims, sizeof claims, "{\"sub\":\"alice\",\"exp\":1800000060,%s}",
+        snprintf(claims, sizeof claims, json("{'sub':'alice','exp':1800000060,%s}"),
                  rows[i].claims);
         assert_verdict(auth, claims, kit_hs256(HS, claims, SECRET), rows[i].error);
     }

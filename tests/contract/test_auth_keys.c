@@ -14,7 +14,7 @@ static void put_jwk_number(struct buf *out, const char *name, EVP_PKEY *key, con
     assert_int_equal(EVP_PKEY_get_bn_param(key, param, &n), 1);
     int len = EVP_PKEY_is_a(key, "EC") ? BN_bn2binpad(n, bytes, 32) : BN_bn2bin(n, bytes);
     BN_free(n);
-    buf_putf(out, ",\"%s\":\"", name);
+    buf_putf(out, json(",'%s':'"), name);
     base64url_put(out, bytes, (size_t)len);
     buf_putc(out, '"');
 }
@@ -27,19 +27,19 @@ static void test_auth_jwk_files_are_keys_too(void **state)
     struct config c = {0};
     (void)state;
 
-    buf_puts(&rs, "{\"kty\":\"RSA\",\"alg\":\"RS256\",\"kid\":\"rs\"");
+    buf_puts(&rs, json("{'kty':'RSA','alg':'RS256','kid':'rs'"));
     put_jwk_number(&rs, "n", rsa, OSSL_PKEY_PARAM_RSA_N);
     put_jwk_number(&rs, "e", rsa, OSSL_PKEY_PARAM_RSA_E);
     buf_puts(&rs, "}");
-    buf_puts(&es, "{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"es\"");
+    buf_puts(&es, json("{'kty':'EC','crv':'P-256','kid':'es'"));
     put_jwk_number(&es, "x", p256, OSSL_PKEY_PARAM_EC_PUB_X);
     put_jwk_number(&es, "y", p256, OSSL_PKEY_PARAM_EC_PUB_Y);
     buf_puts(&es, "}");
     assert_int_equal(EVP_PKEY_get_raw_public_key(ed, raw, &n), 1);
-    buf_puts(&okp, "{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"ed\",\"x\":\"");
+    buf_puts(&okp, json("{'kty':'OKP','crv':'Ed25519','kid':'ed','x':'"));
     base64url_put(&okp, raw, n);
-    buf_puts(&okp, "\"}");
-    buf_putf(&set, "{\"keys\":[%s,%s]}", rs.bytes, es.bytes);
+    buf_puts(&okp, json("'}"));
+    buf_putf(&set, json("{'keys':[%s,%s]}"), rs.bytes, es.bytes);
     kit_write(in_folder("rs.jwk"), rs.bytes, rs.len);
     kit_write(in_folder("ed.jwk"), okp.bytes, okp.len);
     kit_write(in_folder("set.jwks"), set.bytes, set.len);
@@ -51,17 +51,17 @@ static void test_auth_jwk_files_are_keys_too(void **state)
     add_key(&c, "es", ALG_ES256, "set.jwks");
     add_key(&c, "ed", ALG_EDDSA, "ed.jwk");
     struct auth *auth = open_auth(&c);
-    assert_verdict(auth, "RS256", kit_sign("{\"alg\":\"RS256\"}", CLAIMS, rsa), NULL);
-    assert_verdict(auth, "ES256", kit_sign("{\"alg\":\"ES256\"}", CLAIMS, p256), NULL);
-    assert_verdict(auth, "EdDSA", kit_sign("{\"alg\":\"EdDSA\"}", CLAIMS, ed), NULL);
-    assert_verdict(auth, "other", kit_sign("{\"alg\":\"RS256\"}", CLAIMS, other_rsa),
+    assert_verdict(auth, "RS256", kit_sign(json("{'alg':'RS256'}"), CLAIMS, rsa), NULL);
+    assert_verdict(auth, "ES256", kit_sign(json("{'alg':'ES256'}"), CLAIMS, p256), NULL);
+    assert_verdict(auth, "EdDSA", kit_sign(json("{'alg':'EdDSA'}"), CLAIMS, ed), NULL);
+    assert_verdict(auth, "other", kit_sign(json("{'alg':'RS256'}"), CLAIMS, other_rsa),
                    "bad signature");
     auth_close(auth);
 }
 
 static void test_auth_bad_key_files_are_faults(void **state)
 {
-    static const struct {
+    const struct {
         enum key_alg alg;
         const char *file, *content; /* NULL: it is there already, or missing */
         const char *fault;
@@ -78,21 +78,21 @@ static void test_auth_bad_key_files_are_faults(void **state)
         {ALG_RS256, "p256.pem", NULL, "not an RSA public key"},
         {ALG_RS256, "private.pem", NULL, "holds a private key"},
         {ALG_RS256, "cut.pem", "-----BEGIN PUBLIC KEY-----\nMIIB", "not an RSA public key"},
-        {ALG_RS256, "oct.jwk", "{\"kty\":\"oct\",\"k\":\"AAAA\"}", "holds a private key"},
-        {ALG_RS256, "d.jwk", "{\"kty\":\"RSA\",\"n\":\"AQ\",\"e\":\"AQAB\",\"d\":\"AQ\"}",
+        {ALG_RS256, "oct.jwk", json("{'kty':'oct','k':'AAAA'}"), "holds a private key"},
+        {ALG_RS256, "d.jwk", json("{'kty':'RSA','n':'AQ','e':'AQAB','d':'AQ'}"),
          "holds a private key"},
-        {ALG_RS256, "n.jwk", "{\"kty\":\"RSA\",\"n\":\"AQ\",\"e\":\"AQAB\"}", "2048 bits"},
-        {ALG_RS256, "alg.jwk", "{\"kty\":\"RSA\",\"alg\":\"PS256\"}", "another algorithm"},
-        {ALG_RS256, "none.jwks", "{\"keys\":[{\"kid\":\"other\"}]}", "no key with this kid"},
+        {ALG_RS256, "n.jwk", json("{'kty':'RSA','n':'AQ','e':'AQAB'}"), "2048 bits"},
+        {ALG_RS256, "alg.jwk", json("{'kty':'RSA','alg':'PS256'}"), "another algorithm"},
+        {ALG_RS256, "none.jwks", json("{'keys':[{'kid':'other'}]}"), "no key with this kid"},
         {ALG_RS256, "array.jwk", "[1]", "not an RSA public key"},
         {ALG_ES256, "p384.pem", NULL, "P-256"},
         {ALG_ES256, "rsa.pem", NULL, "P-256"},
         {ALG_ES256, "off.jwk",
-         "{\"kty\":\"EC\",\"crv\":\"P-256\",\"x\":\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE\","
-         "\"y\":\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE\"}",
+         json("{'kty':'EC','crv':'P-256','x':'AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE',"
+              "'y':'AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE'}"),
          "P-256"},
         {ALG_EDDSA, "rsa.pem", NULL, "Ed25519"},
-        {ALG_EDDSA, "x.jwk", "{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"x\":\"AAAA\"}", "Ed25519"},
+        {ALG_EDDSA, "x.jwk", json("{'kty':'OKP','crv':'Ed25519','x':'AAAA'}"), "Ed25519"},
     };
     (void)state;
 

@@ -130,7 +130,7 @@ static void test_config_listen_takes_addresses(void **state)
 
     for (size_t i = 0; i < countof(rows); i++) {
         struct config_flags flags = {.listen = rows[i].listen};
-        struct config c = load("{\"guests\":true}", &flags);
+        struct config c = load(json("{'guests':true}"), &flags);
         assert_string_equal(c.listen_host, rows[i].host);
         assert_int_equal(c.listen_port, rows[i].port);
         assert_int_equal(c.is_loopback, rows[i].loopback);
@@ -141,7 +141,7 @@ static void test_config_listen_takes_addresses(void **state)
 static void test_config_flags_win(void **state)
 {
     struct config_flags flags = {"127.0.0.1:1", "there", "warn", "json"};
-    struct config c = load("{\"listen\":\"0.0.0.0:2\",\"data\":\"here\"}", &flags);
+    struct config c = load(json("{'listen':'0.0.0.0:2','data':'here'}"), &flags);
     (void)state;
 
     assert_int_equal(c.listen_port, 1);
@@ -172,33 +172,33 @@ static void test_config_data_follows_xdg(void **state)
 
 static void test_config_value_out_of_range_says_the_range(void **state)
 {
-    static const char *const values[] = {"0",       "-1",   "100001", "1.5", "200.0",
-                                         "\"200\"", "null", "[1]",    "true"};
+    const char *const values[] = {"0",           "-1",   "100001", "1.5", "200.0",
+                                  json("'200'"), "null", "[1]",    "true"};
     (void)state;
 
     for (size_t i = 0; i < countof(values); i++) {
         char json[64];
-        snprintf(json, sizeof json, "{\"limits\":{\"burst\":%s}}", values[i]);
+        snprintf(json, sizeof json, json("{'limits':{'burst':%s}}"), values[i]);
         assert_faults(json, "limits.burst: must be an integer from 1 to 100000\n");
     }
 }
 
 static void test_config_value_of_wrong_type_says_the_right_one(void **state)
 {
-    static const struct {
+    const struct {
         const char *json, *faults;
     } rows[] = {
-        {"{\"guests\":1}", "guests: must be true or false\n"},
-        {"{\"guests\":null}", "guests: must be true or false\n"},
-        {"{\"listen\":8080}", "listen: must be a text of 1 to 128 bytes\n"},
-        {"{\"data\":\"\"}", "data: must be a text of 1 to 4096 bytes\n"},
-        {"{\"log\":{\"level\":\"loud\"}}",
+        {json("{'guests':1}"), "guests: must be true or false\n"},
+        {json("{'guests':null}"), "guests: must be true or false\n"},
+        {json("{'listen':8080}"), "listen: must be a text of 1 to 128 bytes\n"},
+        {json("{'data':''}"), "data: must be a text of 1 to 4096 bytes\n"},
+        {json("{'log':{'level':'loud'}}"),
          "log.level: must be one of \"debug\", \"info\", \"warn\", \"error\"\n"},
-        {"{\"store\":{\"kind\":1}}", "store.kind: must be one of \"sqlite\", \"memory\"\n"},
-        {"{\"limits\":[]}", "limits: must be an object\n"},
-        {"{\"agents\":{}}", "agents: must be a list of at most 1024 objects\n"},
-        {"{\"origins\":\"https://a\"}", "origins: must be a list of at most 1024 texts\n"},
-        {"{\"origins\":[\"https://a\",1]}", "origins[1]: must be a text\n"},
+        {json("{'store':{'kind':1}}"), "store.kind: must be one of \"sqlite\", \"memory\"\n"},
+        {json("{'limits':[]}"), "limits: must be an object\n"},
+        {json("{'agents':{}}"), "agents: must be a list of at most 1024 objects\n"},
+        {json("{'origins':'https://a'}"), "origins: must be a list of at most 1024 texts\n"},
+        {json("{'origins':['https://a',1]}"), "origins[1]: must be a text\n"},
         {"[]", "configuration: must be an object\n"},
     };
     (void)state;
@@ -209,20 +209,20 @@ static void test_config_value_of_wrong_type_says_the_right_one(void **state)
 
 static void test_config_unknown_key_names_the_nearest(void **state)
 {
-    static const struct {
+    const struct {
         const char *json, *faults;
     } rows[] = {
-        {"{\"limit\":{}}", "limit: unknown key; the nearest one is limits\n"},
-        {"{\"Listen\":1}", "Listen: unknown key; the nearest one is listen\n"},
-        {"{\"limits\":{\"burts\":1}}",
+        {json("{'limit':{}}"), "limit: unknown key; the nearest one is limits\n"},
+        {json("{'Listen':1}"), "Listen: unknown key; the nearest one is listen\n"},
+        {json("{'limits':{'burts':1}}"),
          "limits.burts: unknown key; the nearest one is limits.burst\n"},
-        {"{\"burst\":1}", "burst: unknown key; the nearest one is limits.burst\n"},
-        {"{\"tasks_per_user\":1}",
+        {json("{'burst':1}"), "burst: unknown key; the nearest one is limits.burst\n"},
+        {json("{'tasks_per_user':1}"),
          "tasks_per_user: unknown key; the nearest one is limits.tasks_per_owner\n"},
-        {"{\"agents\":[{\"name\":\"a\",\"models\":\"b\"}]}",
+        {json("{'agents':[{'name':'a','models':'b'}]}"),
          "agents[0].models: unknown key; the nearest one is agents[].model\n"},
-        {"{\"cookie\":\"x\"}", "cookie: unknown key; the nearest one is auth.cookie\n"},
-        {"{\"a\\u0007b\\u001b\":1}", "a?b?: unknown key; the nearest one is auth\n"},
+        {json("{'cookie':'x'}"), "cookie: unknown key; the nearest one is auth.cookie\n"},
+        {json("{'a\\u0007b\\u001b':1}"), "a?b?: unknown key; the nearest one is auth\n"},
     };
     (void)state;
 
@@ -233,12 +233,12 @@ static void test_config_unknown_key_names_the_nearest(void **state)
 static void test_config_all_faults_are_told(void **state)
 {
     (void)state;
-    assert_faults("{\"limits\":{\"burst\":0,\"tasks\":\"x\"},\"nope\":1,"
-                  "\"agents\":[{\"name\":\"a\",\"kind\":\"exec\"},{\"kind\":\"react\"}],"
-                  "\"models\":[{\"name\":\"m\"}],\"origins\":[\"x\"]}",
+    assert_faults(json("{'limits':{'burst':0,'tasks':'x'},'stroe':1,"
+                       "'agents':[{'name':'a','kind':'exec'},{'kind':'react'}],"
+                       "'models':[{'name':'m'}],'origins':['x']}"),
                   "limits.burst: must be an integer from 1 to 100000\n"
                   "limits.tasks: must be an integer from 1 to 10000000\n"
-                  "nope: unknown key; the nearest one is page\n"
+                  "stroe: unknown key; the nearest one is store\n"
                   "agents[1].name: is missing\n"
                   "origins[0]: must be scheme://host, scheme://host:port or scheme://*.host, and "
                   "nothing else\n"
@@ -253,12 +253,12 @@ static void test_config_syntax_error_says_where(void **state)
     struct buf faults = {0};
     (void)state;
 
-    write_file("{\n  \"listen\": sekrit\n}");
+    write_file(json("{\n  'listen': sekrit\n}"));
     int n = config_load(file, NULL, &c, &faults);
     config_done(&c);
     bool right = strstr(faults.bytes, "line 2, column ") && !strstr(faults.bytes, "sekrit");
     buf_clear(&faults);
-    write_file("{\"listen\":\"127.0.0.1:1\",\"listen\":\"127.0.0.1:2\"}");
+    write_file(json("{'listen':'127.0.0.1:1','listen':'127.0.0.1:2'}"));
     int twice = config_load(file, NULL, &c, &faults);
     config_done(&c);
     buf_clear(&faults);
@@ -276,14 +276,14 @@ static void test_config_syntax_error_says_where(void **state)
 
 static void test_config_faults_hold_no_values(void **state)
 {
-    static const char *const files[] = {
-        "{\"listen\":\"sekrit\",\"origins\":[\"sekrit\"],\"trusted_proxies\":[\"sekrit\"]}",
-        "{\"models\":[{\"name\":\"sekrit\",\"base_url\":\"sekrit\",\"api_key_env\":[\"sekrit\"]}]}",
-        "{\"agents\":[{\"name\":\"a\",\"tools\":[\"sekrit\"],\"model\":\"sekrit\"}]}",
-        "{\"agents\":[{\"name\":\"a\",\"kind\":\"exec\",\"env\":{\"A\":[\"sekrit\"]}}]}",
-        "{\"auth\":{\"keys\":[{\"kid\":\"sekrit\",\"alg\":\"sekrit\"}],\"cookie\":\"sek rit\"}}",
+    const char *const files[] = {
+        json("{'listen':'sekrit','origins':['sekrit'],'trusted_proxies':['sekrit']}"),
+        json("{'models':[{'name':'sekrit','base_url':'sekrit','api_key_env':['sekrit']}]}"),
+        json("{'agents':[{'name':'a','tools':['sekrit'],'model':'sekrit'}]}"),
+        json("{'agents':[{'name':'a','kind':'exec','env':{'A':['sekrit']}}]}"),
+        json("{'auth':{'keys':[{'kid':'sekrit','alg':'sekrit'}],'cookie':'sek rit'}}"),
         "{\"x\":\"sekrit\"} sekrit",
-        "{\"x\":\"sekrit",
+        json("{'x':'sekrit"),
     };
     (void)state;
 
@@ -312,7 +312,7 @@ static void test_config_print_masks_secrets_and_loads_again(void **state)
     config_print(&c, &once);
     config_done(&c);
     bool shown = strstr(once.bytes, "hidden") || strstr(once.bytes, "pass");
-    bool masked = strstr(once.bytes, "http://***@h/v1") && strstr(once.bytes, "\"A\": \"***\"");
+    bool masked = strstr(once.bytes, "http://***@h/v1") && strstr(once.bytes, json("'A': '***'"));
     c = load(once.bytes, NULL);
     config_print(&c, &twice);
     config_done(&c);

@@ -12,12 +12,12 @@ static void test_config_public_bind_wants_keys_or_guests(void **state)
     struct config c;
     (void)state;
 
-    assert_faults("{\"listen\":\"0.0.0.0:80\"}", "listen: " PUBLIC_GUESTS);
-    assert_faults("{\"listen\":\"0.0.0.0:80\",\"guests\":false}", "listen: " PUBLIC_GUESTS);
+    assert_faults(json("{'listen':'0.0.0.0:80'}"), "listen: " PUBLIC_GUESTS);
+    assert_faults(json("{'listen':'0.0.0.0:80','guests':false}"), "listen: " PUBLIC_GUESTS);
     assert_faults_with("{}", &flags, "--listen: " PUBLIC_GUESTS);
-    c = load("{\"listen\":\"0.0.0.0:80\",\"guests\":true}", NULL);
+    c = load(json("{'listen':'0.0.0.0:80','guests':true}"), NULL);
     config_done(&c);
-    c = load("{\"listen\":\"0.0.0.0:80\"," KEYS "}}", NULL);
+    c = load(json("{'listen':'0.0.0.0:80'," KEYS "}}"), NULL);
     assert_false(c.serves_guests);
     config_done(&c);
 }
@@ -27,13 +27,12 @@ static void test_config_public_cookie_wants_origins(void **state)
     struct config c;
     (void)state;
 
-    assert_faults("{\"listen\":\"0.0.0.0:80\"," KEYS ",\"cookie\":\"s\"}}",
+    assert_faults(json("{'listen':'0.0.0.0:80'," KEYS ",'cookie':'s'}}"),
                   "origins: must not be empty while auth.cookie is in use beyond loopback: only a "
                   "list keeps other sites from using their visitors' cookies\n");
-    c = load("{\"listen\":\"127.0.0.1:80\"," KEYS ",\"cookie\":\"s\"}}", NULL);
+    c = load(json("{'listen':'127.0.0.1:80'," KEYS ",'cookie':'s'}}"), NULL);
     config_done(&c);
-    c = load("{\"listen\":\"0.0.0.0:80\",\"origins\":[\"https://a\"]," KEYS ",\"cookie\":\"s\"}}",
-             NULL);
+    c = load(json("{'listen':'0.0.0.0:80','origins':['https://a']," KEYS ",'cookie':'s'}}"), NULL);
     config_done(&c);
 }
 
@@ -47,7 +46,7 @@ static void test_config_listen_refuses_the_rest(void **state)
     for (size_t i = 0; i < countof(bad); i++) {
         struct config_flags flags = {.listen = bad[i]};
         assert_faults_with(
-            "{\"guests\":true}", &flags,
+            json("{'guests':true}"), &flags,
             "--listen: must be ADDRESS:PORT, such as 127.0.0.1:8080, 0.0.0.0:8080 or "
             "[::1]:0\n");
     }
@@ -66,71 +65,70 @@ static void test_config_bad_flags_are_faults(void **state)
 
 static void test_config_keys_must_fit_their_algorithm(void **state)
 {
-    static const struct {
+    const struct {
         const char *keys, *faults;
     } rows[] = {
         {"{}", "auth.keys[0].kid: is missing\nauth.keys[0].alg: is missing\n"
                "auth.keys[0].secret_file: is missing (HS256 needs it)\n"},
-        {"{\"kid\":\"a\",\"alg\":\"none\",\"secret_file\":\"s\"}",
+        {json("{'kid':'a','alg':'none','secret_file':'s'}"),
          "auth.keys[0].alg: must be one of \"HS256\", \"RS256\", \"ES256\", \"EdDSA\"\n"},
-        {"{\"kid\":\"a\",\"alg\":\"HS256\",\"public_key_file\":\"p\"}",
+        {json("{'kid':'a','alg':'HS256','public_key_file':'p'}"),
          "auth.keys[0].secret_file: is missing (HS256 needs it)\n"
          "auth.keys[0].public_key_file: is not for HS256, which needs a secret\n"},
-        {"{\"kid\":\"a\",\"alg\":\"EdDSA\",\"secret_file\":\"p\"}",
+        {json("{'kid':'a','alg':'EdDSA','secret_file':'p'}"),
          "auth.keys[0].secret_file: is for HS256 only\n"
          "auth.keys[0].public_key_file: is missing (EdDSA needs it)\n"},
-        {"{\"kid\":\"guest\",\"alg\":\"HS256\",\"secret_file\":\"s\"}",
+        {json("{'kid':'guest','alg':'HS256','secret_file':'s'}"),
          "auth.keys[0].kid: \"guest\" is the gateway's own key\n"},
-        {"{\"kid\":\"a\",\"alg\":\"HS256\",\"secret_file\":\"s\"},"
-         "{\"kid\":\"a\",\"alg\":\"HS256\",\"secret_file\":\"t\"}",
+        {json("{'kid':'a','alg':'HS256','secret_file':'s'},"
+              "{'kid':'a','alg':'HS256','secret_file':'t'}"),
          "auth.keys[1].kid: is the same as that of auth.keys[0]\n"},
     };
     (void)state;
 
     for (size_t i = 0; i < countof(rows); i++) {
         char json[256];
-        snprintf(json, sizeof json, "{\"auth\":{\"keys\":[%s]}}", rows[i].keys);
+        snprintf(json, sizeof json, json("{'auth':{'keys':[%s]}}"), rows[i].keys);
         assert_faults(json, rows[i].faults);
     }
 }
 
 static void test_config_agents_must_fit_their_kind(void **state)
 {
-    static const struct {
+    const struct {
         const char *agents, *faults;
     } rows[] = {
-        {"{\"name\":\"a\"},{\"name\":\"a\"}", "agents[1].name: is the same as that of agents[0]\n"},
-        {"{\"name\":\"\"}", "agents[0].name: must be a text of 1 to 128 bytes\n"},
-        {"{\"name\":\"a\\nb\"}", "agents[0].name: must not have control characters\n"},
-        {"{\"name\":\"a\",\"default\":true},{\"name\":\"b\",\"default\":true}",
+        {json("{'name':'a'},{'name':'a'}"), "agents[1].name: is the same as that of agents[0]\n"},
+        {json("{'name':''}"), "agents[0].name: must be a text of 1 to 128 bytes\n"},
+        {json("{'name':'a\\nb'}"), "agents[0].name: must not have control characters\n"},
+        {json("{'name':'a','default':true},{'name':'b','default':true}"),
          "agents[1].default: agents[0] is the default already\n"},
-        {"{\"name\":\"a\",\"kind\":\"exec\"}", "agents[0].command: is missing: a program to run\n"},
-        {"{\"name\":\"a\",\"kind\":\"exec\",\"command\":[\"\"]}",
+        {json("{'name':'a','kind':'exec'}"), "agents[0].command: is missing: a program to run\n"},
+        {json("{'name':'a','kind':'exec','command':['']}"),
          "agents[0].command: is missing: a program to run\n"},
-        {"{\"name\":\"a\",\"kind\":\"http\"}", "agents[0].url: is missing\n"},
-        {"{\"name\":\"a\",\"kind\":\"acp\"}", "agents[0].command: is missing: a program to run\n"},
-        {"{\"name\":\"a\",\"kind\":\"acp\",\"command\":[\"x\"],\"form\":\"text\"}",
+        {json("{'name':'a','kind':'http'}"), "agents[0].url: is missing\n"},
+        {json("{'name':'a','kind':'acp'}"), "agents[0].command: is missing: a program to run\n"},
+        {json("{'name':'a','kind':'acp','command':['x'],'form':'text'}"),
          "agents[0].form: is for agents of kind exec only\n"},
-        {"{\"name\":\"a\",\"kind\":\"acp\",\"command\":[\"x\"],\"tools\":[\"clock\"]}",
+        {json("{'name':'a','kind':'acp','command':['x'],'tools':['clock']}"),
          "agents[0].tools: are for programs of the form holdfast only: others have tools of their "
          "own\n"},
-        {"{\"name\":\"a\",\"kind\":\"exec\",\"form\":\"claude\",\"command\":[\"x\"],\"tools\":[\"clock\"]}",
+        {json("{'name':'a','kind':'exec','form':'claude','command':['x'],'tools':['clock']}"),
          "agents[0].tools: are for programs of the form holdfast only: others have tools of their "
          "own\n"},
-        {"{\"name\":\"a\",\"kind\":\"exec\",\"form\":\"codex\",\"command\":[\"x\"],"
-         "\"input\":\"argument\"}",
+        {json("{'name':'a','kind':'exec','form':'codex','command':['x'],'input':'argument'}"),
          "agents[0].input: is for the form text only\n"},
-        {"{\"name\":\"a\",\"kind\":\"exec\",\"form\":\"json\",\"command\":[\"x\"]}",
+        {json("{'name':'a','kind':'exec','form':'json','command':['x']}"),
          "agents[0].form: must be one of \"holdfast\", \"text\", \"claude\", \"codex\"\n"},
-        {"{\"name\":\"a\",\"kind\":\"http\",\"url\":\"ftp://x\"}",
+        {json("{'name':'a','kind':'http','url':'ftp://x'}"),
          "agents[0].url: must begin with http:// or https://\n"},
-        {"{\"name\":\"a\",\"model\":\"b\"}",
+        {json("{'name':'a','model':'b'}"),
          "agents[0].model: must name an entry of models, or be \"builtin\"\n"},
-        {"{\"name\":\"a\",\"command\":[\"x\"]}",
+        {json("{'name':'a','command':['x']}"),
          "agents[0].command: is for agents of kind exec only\n"},
-        {"{\"name\":\"a\",\"kind\":\"exec\",\"command\":[\"x\"],\"model\":\"builtin\"}",
+        {json("{'name':'a','kind':'exec','command':['x'],'model':'builtin'}"),
          "agents[0].model: is for agents of kind react only\n"},
-        {"{\"name\":\"a\",\"kind\":\"exec\",\"command\":[\"x\"],\"env\":{\"A=B\":\"\",\"C\":1}}",
+        {json("{'name':'a','kind':'exec','command':['x'],'env':{'A=B':'','C':1}}"),
          "agents[0].env.A=B: is not a valid name of an environment variable\n"
          "agents[0].env.C: must be a text\n"},
     };
@@ -138,43 +136,43 @@ static void test_config_agents_must_fit_their_kind(void **state)
 
     for (size_t i = 0; i < countof(rows); i++) {
         char json[256];
-        snprintf(json, sizeof json, "{\"agents\":[%s]}", rows[i].agents);
+        snprintf(json, sizeof json, json("{'agents':[%s]}"), rows[i].agents);
         assert_faults(json, rows[i].faults);
     }
 }
 
 static void test_config_other_rules(void **state)
 {
-    static const struct {
+    const struct {
         const char *json, *faults;
     } rows[] = {
-        {"{\"models\":[{\"name\":\"builtin\",\"base_url\":\"http://x\",\"model\":\"m\"}]}",
+        {json("{'models':[{'name':'builtin','base_url':'http://x','model':'m'}]}"),
          "models[0].name: \"builtin\" is always the builtin model\n"},
-        {"{\"models\":[{\"name\":\"m\",\"base_url\":\"http://x\",\"model\":\"m\",\"api_key_env\":\"A\","
-         "\"api_key_file\":\"f\",\"headers\":{\"a b\":\"1\",\"X\":\"sekrit\\nX: y\",\"Y\":5}}]}",
+        {json("{'models':[{'name':'m','base_url':'http://x','model':'m','api_key_env':'A',"
+              "'api_key_file':'f','headers':{'a b':'1','X':'sekrit\\nX: y','Y':5}}]}"),
          "models[0].headers.a b: is not a valid header name\n"
          "models[0].headers.X: must be a text of one line\n"
          "models[0].headers.Y: must be a text\n"
          "models[0].api_key_file: cannot be used together with api_key_env\n"},
-        {"{\"http_get\":{\"allow\":[\"here\"]}}",
+        {json("{'http_get':{'allow':['here']}}"),
          "http_get.allow[0]: must be an address or a network, such as 10.0.0.0/8\n"},
-        {"{\"agents\":[{\"name\":\"a\",\"kind\":\"exec\",\"command\":[\"x\"],\"tools\":[\"clock\","
-         "\"spawn_task\"],\"headers\":{\"X\":\"1\"}}]}",
+        {json("{'agents':[{'name':'a','kind':'exec','command':['x'],'tools':['clock',"
+              "'spawn_task'],'headers':{'X':'1'}}]}"),
          "agents[0].headers: is for agents of kind http only\n"
          "agents[0].tools[1]: is for agents of kind react only: others have their own calls for "
          "it\n"},
-        {"{\"tls\":{\"key\":\"k\"}}", "tls.cert: is missing: a certificate needs its key\n"},
-        {"{\"auth\":{\"cookie\":\"a b\"}}", "auth.cookie: is not a valid cookie name\n"},
-        {"{\"trusted_proxies\":[\"10.0.0.1/8\"]}",
+        {json("{'tls':{'key':'k'}}"), "tls.cert: is missing: a certificate needs its key\n"},
+        {json("{'auth':{'cookie':'a b'}}"), "auth.cookie: is not a valid cookie name\n"},
+        {json("{'trusted_proxies':['10.0.0.1/8']}"),
          "trusted_proxies[0]: must be an address or a network, such as 10.0.0.0/8\n"},
-        {"{\"metrics\":{\"allow\":[\"localhost\"]}}",
+        {json("{'metrics':{'allow':['localhost']}}"),
          "metrics.allow[0]: must be an address or a network, such as 10.0.0.0/8\n"},
     };
     (void)state;
 
     for (size_t i = 0; i < countof(rows); i++)
         assert_faults(rows[i].json, rows[i].faults);
-    struct config c = load("{\"agents\":[]}", NULL);
+    struct config c = load(json("{'agents':[]}"), NULL);
     assert_string_equal(c.agents[0].name, "assistant");
     config_done(&c);
 }

@@ -230,7 +230,7 @@ static void test_every_cut_is_broken(void **state)
     (void)state;
     struct buf text = {0}, payload = {0};
     for (int i = 0; i < 200; i++)
-        buf_putf(&text, "{\"n\":%d,\"text\":\"%x\"}\n", i, i * 7919);
+        buf_putf(&text, json("{'n':%d,'text':'%x'}\n"), i, i * 7919);
     compress_like_a_client(buf_str(&text), 6, &payload);
     for (size_t n = 1; n < payload.len; n++) {
         struct buf back = {0};

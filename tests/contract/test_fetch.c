@@ -64,23 +64,23 @@ static void expect_complaint(const char *body, const char *text)
 static void test_complaint(void **state)
 {
     (void)state;
-    expect_complaint("{\"error\":{\"message\":\"no\\nkey\",\"code\":1}}", "no key");
-    expect_complaint(" {\"error\":\"busy\"}", "busy");
-    expect_complaint("{\"message\":\"m\"}", "m");
-    expect_complaint("{\"detail\":\"d\"}", "d");
-    expect_complaint("{\"detail\":[1]}", "");
-    expect_complaint("{\"detail\":[{\"loc\":[\"body\"],\"msg\":\"required\"}]}", "body: required");
-    expect_complaint("{\"message\":{\"detail\":[{\"loc\":[\"body\",\"n\"],\"msg\":\"no\"}]}}",
+    expect_complaint(json("{'error':{'message':'no\\nkey','code':1}}"), "no key");
+    expect_complaint(json(" {'error':'busy'}"), "busy");
+    expect_complaint(json("{'message':'m'}"), "m");
+    expect_complaint(json("{'detail':'d'}"), "d");
+    expect_complaint(json("{'detail':[1]}"), "");
+    expect_complaint(json("{'detail':[{'loc':['body'],'msg':'required'}]}"), "body: required");
+    expect_complaint(json("{'message':{'detail':[{'loc':['body','n'],'msg':'no'}]}}"),
                      "body.n: no");
-    expect_complaint("[{\"error\":{\"message\":\"m\"}},{}]", "m");
-    expect_complaint("{\"errors\":[{\"message\":\"m\"}],\"success\":false}", "m");
-    expect_complaint("{\"error\":\"ValueError\",\"message\":\"m\"}", "ValueError: m");
-    expect_complaint("{\"error\":\"m\",\"message\":\"m\"}", "m");
-    expect_complaint("{\"error\":{\"code\":7}}", "7");
-    expect_complaint("{\"error\":{\"code\":\"busy\"},\"msg\":\"x\"}", "busy");
-    expect_complaint("{\"code\":1,\"msg\":\"m\"}", "m");
-    expect_complaint("{\"error\":[[[[[[\"deep\"]]]]]]}", "");
-    expect_complaint("{\"error\":{\"message\":\"m\",\"metadata\":{\"raw\":\"r\"}}}", "m: r");
+    expect_complaint(json("[{'error':{'message':'m'}},{}]"), "m");
+    expect_complaint(json("{'errors':[{'message':'m'}],'success':false}"), "m");
+    expect_complaint(json("{'error':'ValueError','message':'m'}"), "ValueError: m");
+    expect_complaint(json("{'error':'m','message':'m'}"), "m");
+    expect_complaint(json("{'error':{'code':7}}"), "7");
+    expect_complaint(json("{'error':{'code':'busy'},'msg':'x'}"), "busy");
+    expect_complaint(json("{'code':1,'msg':'m'}"), "m");
+    expect_complaint(json("{'error':[[[[[['deep']]]]]]}"), "");
+    expect_complaint(json("{'error':{'message':'m','metadata':{'raw':'r'}}}"), "m: r");
     expect_complaint("not\tthere \nmore", "not there");
     expect_complaint("\r\n\xff!", "\xEF\xBF\xBD!");
     expect_complaint("<html>", "");

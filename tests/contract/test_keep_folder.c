@@ -222,16 +222,16 @@ static void test_keep_spec_comes_back_as_it_was(void **state)
 
 static void test_keep_records_that_are_damaged_read_as_none(void **state)
 {
-    static const char *const specs[] = {
+    const char *const specs[] = {
         "",
         "{",
         "[]",
         "null",
-        "{\"owner\":\"ann\"}",
-        "{\"owner\":5,\"conversation_id\":\"c\",\"task_id\":\"t\",\"command\":\"x\",\"argv\":[\"x\"]}",
-        "{\"owner\":\"a\",\"conversation_id\":\"c\",\"task_id\":\"t\",\"command\":\"x\",\"argv\":[5]}"};
-    static const char *const statuses[] = {"", "{}", "{\"state\":5}", "{\"state\":\"asleep\"}",
-                                           "{\"state\":\"running\""};
+        json("{'owner':'ann'}"),
+        json("{'owner':5,'conversation_id':'c','task_id':'t','command':'x','argv':['x']}"),
+        json("{'owner':'a','conversation_id':'c','task_id':'t','command':'x','argv':[5]}")};
+    const char *const statuses[] = {"", "{}", json("{'state':5}"), json("{'state':'asleep'}"),
+                                    json("{'state':'running'")};
     struct keep_spec spec;
     struct keep_status status;
     (void)state;

@@ -58,10 +58,10 @@ static void test_builtin_arithmetic_asks_the_calculator(void **state)
     (void)state;
     assert_string_equal(answer("what is 12*(3+4)?"), "`12 * (3 + 4)` is **84**.");
     assert_has(text_of(&probe.log),
-               "tool_call {\"call_id\":\"call_1\",\"name\":\"calculator\",\"arguments\":"
-               "{\"expression\":\"12 * (3 + 4)\"}}\n"
-               "tool_result {\"call_id\":\"call_1\",\"name\":\"calculator\",\"output\":\"84\","
-               "\"is_error\":false}\n");
+               json("tool_call {'call_id':'call_1','name':'calculator','arguments':"
+                    "{'expression':'12 * (3 + 4)'}}\n"
+                    "tool_result {'call_id':'call_1','name':'calculator','output':'84',"
+                    "'is_error':false}\n"));
     assert_has(text_of(&probe.thought), "That is arithmetic");
     assert_string_equal(answer("17 % 5"), "`17 % 5` is **2**.");
     assert_string_equal(answer("2^10"), "`2^10` is **1024**.");
@@ -73,11 +73,11 @@ static void test_builtin_time_asks_the_clock(void **state)
 {
     (void)state;
     assert_has(answer("What time is it?"), "The clock (UTC) says **20");
-    assert_has(text_of(&probe.log), "\"name\":\"clock\",\"arguments\":{\"format\":\"iso\"}}");
+    assert_has(text_of(&probe.log), json("'name':'clock','arguments':{'format':'iso'}}"));
     assert_has(answer("which day is today?"), "day, 20");
-    assert_has(text_of(&probe.log), "{\"format\":\"date\"}");
+    assert_has(text_of(&probe.log), json("{'format':'date'}"));
     answer("the unix time, please");
-    assert_has(text_of(&probe.log), "{\"format\":\"unix\"}");
+    assert_has(text_of(&probe.log), json("{'format':'unix'}"));
 }
 
 static void test_builtin_calls_two_tools_in_one_turn(void **state)
@@ -85,7 +85,7 @@ static void test_builtin_calls_two_tools_in_one_turn(void **state)
     (void)state;
     const char *said = answer("what is 2+2, and what time is it?");
     assert_has(said, "`2 + 2` is **4**.\n\nThe clock (UTC) says **");
-    assert_has(text_of(&probe.log), "{\"call_id\":\"call_2\",\"name\":\"clock\"");
+    assert_has(text_of(&probe.log), json("{'call_id':'call_2','name':'clock'"));
 }
 
 static void test_builtin_without_tools_says_so(void **state)
@@ -102,10 +102,9 @@ static void test_builtin_ids_of_calls_differ_within_a_run(void **state)
     (void)state;
     ask_after(NULL, "1+1");
     assert_true(agent_react_ops.deliver(
-        probe.run, STR("{\"type\":\"message\",\"from\":\"user\",\"content\":\"2+2\"}")));
+        probe.run, str_of(json("{'type':'message','from':'user','content':'2+2'}"))));
     assert_true(agent_react_ops.deliver(
-        probe.run,
-        STR("{\"type\":\"message\",\"from\":\"user\",\"content\":\"what is my name?\"}")));
+        probe.run, str_of(json("{'type':'message','from':'user','content':'what is my name?'}"))));
     expect_end(RUN_DONE, "");
     assert_null(strstr(text_of(&probe.log), "call_2"));
     assert_has(text_of(&probe.tokens), "`2 + 2` is **4**.\n\nYou have not told me");
@@ -118,7 +117,7 @@ static void test_builtin_counts(void **state)
     (void)state;
     assert_string_equal(answer("count to 5"), "1 2 3 4 5");
     assert_int_equal(probe.n_tokens, 5);
-    assert_has(text_of(&probe.log), "token {\"text\":\"1 \"}\ntoken {\"text\":\"2 \"}\n");
+    assert_has(text_of(&probe.log), json("token {'text':'1 '}\ntoken {'text':'2 '}\n"));
     assert_string_equal(answer("Please count up to 1!"), "1");
     assert_has(answer("count to 0"), "not less");
     assert_has(answer("count to 100001"), "not more");
@@ -289,24 +288,27 @@ static void test_builtin_free_at_any_time(void **state)
 
 static void test_rules_take_any_messages(void **state)
 {
-    static const char *const good[] = {
+    const char *const good[] = {
         "[]",
         "[1,\"x\",null,[],{}]",
-        "[{\"role\":\"user\"}]",
-        "[{\"role\":7,\"content\":7}]",
-        "[{\"role\":\"user\",\"content\":null}]",
-        "[{\"role\":\"user\",\"content\":\"a\\u0000b fail\"}]",
-        "[{\"role\":\"tool\",\"content\":\"84\"}]",
-        "[{\"role\":\"assistant\",\"tool_calls\":[1,{},{\"id\":1}]},{\"role\":\"tool\"}]",
-        "[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"c\",\"function\":{\"name\":\"calculator\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"c\"}]",
-        "[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"c\",\"function\":{\"arguments\":\"{\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"c\"}]",
+        json("[{'role':'user'}]"),
+        json("[{'role':7,'content':7}]"),
+        json("[{'role':'user','content':null}]"),
+        json("[{'role':'user','content':'a\\u0000b fail'}]"),
+        json("[{'role':'tool','content':'84'}]"),
+        json("[{'role':'assistant','tool_calls':[1,{},{'id':1}]},{'role':'tool'}]"),
+        json(
+            "[{'role':'assistant','tool_calls':[{'id':'c','function':{'name':'calculator'}}]},{'role':'tool','tool_call_id':'c'}]"),
+        json(
+            "[{'role':'assistant','tool_calls':[{'id':'c','function':{'arguments':'{'}}]},{'role':'tool','tool_call_id':'c'}]"),
     };
     static const char *const bad[] = {"", "{}", "[", "7"};
     struct rules_plan plan;
     (void)state;
     for (size_t i = 0; i < countof(good); i++) {
         struct model_request request = {.messages = str_of(good[i]),
-                                        .tools = STR("[1,{\"function\":7},{\"function\":{}}]")};
+                                        .tools =
+                                            str_of(json("[1,{'function':7},{'function':{}}]"))};
         bool answered = rules_answer(&request, &plan);
         bool says = plan.answer.len > 0;
         rules_plan_done(&plan);

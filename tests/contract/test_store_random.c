@@ -132,7 +132,7 @@ static void step_lines(struct world *w, struct fixture *f, struct known *k)
 static void step_inbox(struct world *w, struct fixture *f, struct known *k)
 {
     if (pick(w, 2))
-        put_inbox(f, k->key, ++k->inbox, "{\"content\":\"hi\"}\n");
+        put_inbox(f, k->key, ++k->inbox, json("{'content':'hi'}\n"));
     else
         put_inbox_take(f, k->key, k->inbox ? pick(w, (unsigned)k->inbox) : 0);
 }

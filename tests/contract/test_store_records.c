@@ -44,13 +44,13 @@ static void test_a14_record_has_what_the_task_had_and_its_thread(void **state)
 {
     struct task_record task = ended("t", STATUS_COMPLETED);
     task.type = TYPE_BACKGROUND;
-    task.state.result = STR("{\"ok\":true}");
+    task.state.result = str_of(json("{'ok':true}"));
     const struct task_record *read = round_trip(*state, task);
     assert_str(read->task_id, "t");
     assert_int_equal(read->type, TYPE_BACKGROUND);
     assert_int_equal(read->state.status, STATUS_COMPLETED);
     assert_int_equal(read->state.completed_at, 2000);
-    assert_str(read->state.result, "{\"ok\":true}");
+    assert_str(read->state.result, json("{'ok':true}"));
     assert_str(read->owner, "ann");
     assert_str(read->conversation_id, "thread-1");
 }
@@ -62,7 +62,7 @@ static void test_a15_failed_record_survives(void **state)
     task.state.error_message = STR("timeout");
     const struct task_record *read = round_trip(*state, task);
     assert_int_equal(read->state.status, STATUS_FAILED);
-    assert_shows(read, "\"error\":{\"code\":\"timeout\",\"message\":\"timeout\"}", true);
+    assert_shows(read, json("'error':{'code':'timeout','message':'timeout'}"), true);
 }
 
 static void test_a16_second_state_of_a_task_replaces_the_first(void **state)
@@ -106,8 +106,8 @@ static void test_a33_failed_summary_survives(void **state)
     const struct task_record *read = round_trip(*state, task);
     assert_int_equal(read->state.completed_at, 2000);
     assert_shows(read, "connection refused", true);
-    assert_shows(read, "\"completed_at\":2000", true);
-    assert_shows(read, "\"result\"", false);
+    assert_shows(read, json("'completed_at':2000"), true);
+    assert_shows(read, json("'result'"), false);
 }
 
 static void test_a37_parent_survives_and_what_it_lacks_stays_absent(void **state)
@@ -118,7 +118,7 @@ static void test_a37_parent_survives_and_what_it_lacks_stays_absent(void **state
     const struct task_record *read = round_trip(*state, task);
     assert_null(read->parent_call_id.p);
     assert_null(read->parent_task_id.p);
-    assert_shows(read, "\"parent\":{\"run_id\":\"run-123\",\"agent_id\":\"agent-a\"}", true);
+    assert_shows(read, json("'parent':{'run_id':'run-123','agent_id':'agent-a'}"), true);
 }
 
 /* A record that has only what every record must have. */
@@ -141,16 +141,16 @@ static void test_a38_least_record_loads_with_nothing_made_up(void **state)
     assert_int_equal(read->type, TYPE_CHAT);
     assert_null(read->state.result.p);
     assert_null(read->name.p);
-    assert_shows(read, "\"parent\"", false);
-    assert_shows(read, "\"result\"", false);
+    assert_shows(read, json("'parent'"), false);
+    assert_shows(read, json("'result'"), false);
 }
 
 static void test_a39_result_stands_under_its_key_as_it_was(void **state)
 {
     struct task_record task = ended("t", STATUS_COMPLETED);
-    task.state.result = STR("{\"output\":\"built ok\",\"lines\":42}");
+    task.state.result = str_of(json("{'output':'built ok','lines':42}"));
     const struct task_record *read = round_trip(*state, task);
-    assert_shows(read, ",\"result\":{\"output\":\"built ok\",\"lines\":42},", true);
+    assert_shows(read, json(",'result':{'output':'built ok','lines':42},"), true);
 }
 
 static void put_revoke(struct fixture *f, const char *owner, int64_t until)
@@ -196,10 +196,10 @@ static void put_outbox(struct fixture *f, int64_t key, const char *hook, const c
 static void test_outbox_keeps_what_is_to_be_told(void **state)
 {
     struct fixture *f = *state;
-    put_outbox(f, 5, "a", "{\"n\":5}");
-    put_outbox(f, 6, "b", "{\"n\":6}");
-    put_outbox(f, 9, "a", "{\"n\":9}");
-    put_outbox(f, 10, "a", "{\"n\":10}");
+    put_outbox(f, 5, "a", json("{'n':5}"));
+    put_outbox(f, 6, "b", json("{'n':6}"));
+    put_outbox(f, 9, "a", json("{'n':9}"));
+    put_outbox(f, 10, "a", json("{'n':10}"));
     commit(f);
     batch_put(f->batch, &(struct op){.kind = OP_OUTBOX_TAKE, .task_key = 9});
     batch_put(f->batch, &(struct op){.kind = OP_OUTBOX_TAKE, .task_key = 99});
@@ -212,7 +212,7 @@ static void test_outbox_keeps_what_is_to_be_told(void **state)
     assert_int_equal(a->outbox[0].at, 77);
     assert_str(a->outbox[0].hook, "a");
     assert_str(a->outbox[0].id, "01HF000000000000000000000X");
-    assert_str(a->outbox[1].body, "{\"n\":10}");
+    assert_str(a->outbox[1].body, json("{'n':10}"));
     q.after = 5;
     assert_int_equal(ask(f, q)->n_outbox, 1);
     q = (struct query){.kind = QUERY_OUTBOX, .key = STR("a"), .max_bytes = 8};

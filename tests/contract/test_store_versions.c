@@ -42,7 +42,7 @@ static void write_old(const char *old_path, const char *new_path, int version)
 {
     struct buf sql = {0};
     sqlite3 *db;
-    char *tables[32], *columns;
+    char *tables[32], *columns = NULL;
     assert_int_equal(sqlite3_open(old_path, &db), SQLITE_OK);
     assert_int_equal(sql_crc_register(db), SQLITE_OK);
     for (int i = 0; i < version; i++)

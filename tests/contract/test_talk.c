@@ -64,8 +64,8 @@ static void test_talk_leaves_out_the_oldest_question_with_its_answer(void **stat
     talk_put(&talk, TALK_SYSTEM, STR("s"), true);
     assert_true(talk_put_history(
         &talk, &doc,
-        STR("[{\"role\":\"user\",\"content\":\"q1\"},{\"role\":\"assistant\",\"content\":\"a1\"},"
-            "{\"role\":\"user\",\"content\":\"q2\"},{\"role\":\"assistant\",\"content\":\"a2\"}]")));
+        str_of(json("[{'role':'user','content':'q1'},{'role':'assistant','content':'a1'},"
+                    "{'role':'user','content':'q2'},{'role':'assistant','content':'a2'}]"))));
     talk_put(&talk, TALK_USER, STR("now"), true);
     put_call("c1");
     put_call("c2");
@@ -101,17 +101,17 @@ static void test_talk_without_a_system_message(void **state)
 
 static void test_g02_g26_talk_takes_turns(void **state)
 {
-    static const struct {
+    const struct {
         const char *history, *expected;
     } table[] = {
         {"[]", "s now "},
-        {"[{\"role\":\"user\",\"content\":\"q\"}]", "s q [This message got no answer.] now "},
-        {"[{\"role\":\"assistant\",\"content\":\"a0\"},{\"role\":\"user\",\"content\":\"q\"},"
-         "{\"role\":\"assistant\",\"content\":\"a\"}]",
+        {json("[{'role':'user','content':'q'}]"), "s q [This message got no answer.] now "},
+        {json("[{'role':'assistant','content':'a0'},{'role':'user','content':'q'},"
+              "{'role':'assistant','content':'a'}]"),
          "s q a now "},
-        {"[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"a\"},"
-         "{\"role\":\"system\",\"content\":\"news\"},{\"role\":\"user\",\"content\":\"r\"},"
-         "{\"role\":\"assistant\",\"content\":\"b\"},{\"role\":\"assistant\",\"content\":\"c\"}]",
+        {json("[{'role':'user','content':'q'},{'role':'assistant','content':'a'},"
+              "{'role':'system','content':'news'},{'role':'user','content':'r'},"
+              "{'role':'assistant','content':'b'},{'role':'assistant','content':'c'}]"),
          "s q a news [This message got no answer.] r b [The question is no longer known.] c now "},
     };
     struct js_doc doc = {0};
@@ -123,7 +123,7 @@ static void test_g02_g26_talk_takes_turns(void **state)
         assert_true(talk_put_history(&talk, &doc, str_of(table[i].history)));
         talk_put(&talk, TALK_USER, STR("now"), true);
         expect(table[i].expected);
-        assert_int_equal(count("\"system\""), 1);
+        assert_int_equal(count(json("'system'")), 1);
         size_t size = talk_str(&talk).n;
         assert_int_equal(talk_size(&talk) + 1, size);
         assert_int_equal(talk_shorten(&talk, size), 0);

@@ -19,7 +19,7 @@ static void check(struct str bytes, bool cut, bool ended, const char *expected)
 
 static void test_terminal_text_of_bytes(void **state)
 {
-    static const struct {
+    const struct {
         const char *bytes, *text;
     } table[] = {
         {"", ""},
@@ -31,8 +31,8 @@ static void test_terminal_text_of_bytes(void **state)
         {"\x01\x1f\x07\x7f|", BAD BAD "|"},
         {"\x1b[1;31mred\x1b[0m", "red"},
         {"\x1b[?25l\x1b[2Kx\x1b[38:5:1m", "x"},
-        {"\x1b]0;title\x07"
-         "a\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\",
+        {json("\x1b]0;title\x07"
+              "a\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\"),
          "alink"},
         {"\x1bP1$r\x1b\\b\x1b(Bc\x1b"
          "7d\x1b=e",

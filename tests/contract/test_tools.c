@@ -99,7 +99,7 @@ static void test_calculator_values(void **state)
 
 static void test_calculator_refusals(void **state)
 {
-    static const struct {
+    const struct {
         const char *expression, *error;
     } table[] = {
         {"1/0", "division by zero"},
@@ -131,7 +131,7 @@ static void test_calculator_refusals(void **state)
         {"sqrt 2", "syntax error at position 6: \"(\" expected"},
         {"sqrt()", "syntax error at position 6: a number expected"},
         {"sqrt(1,2)", "syntax error at position 7: \")\" expected"},
-        {"pow(1)", "syntax error at position 6: \",\" expected"},
+        {"pow(1)", json("syntax error at position 6: ',' expected")},
         {"pow(1,2,3)", "syntax error at position 8: \")\" expected"},
         {"min(1,", "syntax error at position 7: a number expected"},
         {"max(1 2)", "syntax error at position 7: \",\" or \")\" expected"},
@@ -191,14 +191,14 @@ static void test_calculator_deep_nesting_is_an_error(void **state)
 static void test_calculator_arguments(void **state)
 {
     (void)state;
-    call("calculator", "{\"expression\":\"12*(3+4)\"}", 0, true, "84");
-    call("calculator", "{\"expression\":\"6\\u002a7\",\"more\":1}", 0, true, "42");
+    call("calculator", json("{'expression':'12*(3+4)'}"), 0, true, "84");
+    call("calculator", json("{'expression':'6\\u002a7','more':1}"), 0, true, "42");
     call("calculator", "{}", 0, false, "\"expression\" must be a string");
     call("calculator", "", 0, false, "\"expression\" must be a string");
-    call("calculator", "{\"expression\":5}", 0, false, "\"expression\" must be a string");
+    call("calculator", json("{'expression':5}"), 0, false, "\"expression\" must be a string");
     call("calculator", "[1]", 0, false, "the arguments are not a JSON object");
-    call("calculator", "{\"expression\":\"1/0\"}", 0, false, "division by zero");
-    call("calculator", "{\"expression\":", 0, false,
+    call("calculator", json("{'expression':'1/0'}"), 0, false, "division by zero");
+    call("calculator", json("{'expression':"), 0, false,
          "the arguments are not JSON: unexpected end at byte 14");
 }
 
@@ -211,24 +211,24 @@ static void test_clock_formats(void **state)
     (void)state;
     call("clock", "{}", WALL_MS, true, "2025-11-27T21:46:40Z");
     call("clock", "", WALL_MS, true, "2025-11-27T21:46:40Z");
-    call("clock", "{\"format\":null,\"utc_offset_minutes\":null}", WALL_MS, true,
+    call("clock", json("{'format':null,'utc_offset_minutes':null}"), WALL_MS, true,
          "2025-11-27T21:46:40Z");
-    call("clock", "{\"format\":\"iso\"}", WALL_MS, true, "2025-11-27T21:46:40Z");
-    call("clock", "{\"format\":\"unix\"}", WALL_MS, true, "1764280000");
-    call("clock", "{\"format\":\"date\"}", WALL_MS, true, "Thursday, 2025-11-27");
-    call("clock", "{\"format\":\"time\"}", WALL_MS, true, "21:46:40 UTC");
+    call("clock", json("{'format':'iso'}"), WALL_MS, true, "2025-11-27T21:46:40Z");
+    call("clock", json("{'format':'unix'}"), WALL_MS, true, "1764280000");
+    call("clock", json("{'format':'date'}"), WALL_MS, true, "Thursday, 2025-11-27");
+    call("clock", json("{'format':'time'}"), WALL_MS, true, "21:46:40 UTC");
 }
 
 static void test_clock_offsets(void **state)
 {
     (void)state;
-    call("clock", "{\"utc_offset_minutes\":330}", WALL_MS, true, "2025-11-28T03:16:40+05:30");
-    call("clock", "{\"utc_offset_minutes\":-210}", WALL_MS, true, "2025-11-27T18:16:40-03:30");
-    call("clock", "{\"format\":\"date\",\"utc_offset_minutes\":134}", WALL_MS, true,
+    call("clock", json("{'utc_offset_minutes':330}"), WALL_MS, true, "2025-11-28T03:16:40+05:30");
+    call("clock", json("{'utc_offset_minutes':-210}"), WALL_MS, true, "2025-11-27T18:16:40-03:30");
+    call("clock", json("{'format':'date','utc_offset_minutes':134}"), WALL_MS, true,
          "Friday, 2025-11-28");
-    call("clock", "{\"format\":\"time\",\"utc_offset_minutes\":60}", WALL_MS, true,
+    call("clock", json("{'format':'time','utc_offset_minutes':60}"), WALL_MS, true,
          "22:46:40 +01:00");
-    call("clock", "{\"format\":\"unix\",\"utc_offset_minutes\":60}", WALL_MS, true, "1764280000");
+    call("clock", json("{'format':'unix','utc_offset_minutes':60}"), WALL_MS, true, "1764280000");
 }
 
 static void test_clock_edges_of_time(void **state)
@@ -237,7 +237,7 @@ static void test_clock_edges_of_time(void **state)
     call("clock", "{}", 0, true, "1970-01-01T00:00:00Z");
     call("clock", "{}", -1, true, "1969-12-31T23:59:59Z");
     call("clock", "{}", 951782400000, true, "2000-02-29T00:00:00Z");
-    call("clock", "{\"format\":\"unix\"}", -1, true, "-1");
+    call("clock", json("{'format':'unix'}"), -1, true, "-1");
     call("clock", "{}", INT64_MAX, true, "292278994-08-17T07:12:55Z");
 }
 
@@ -246,13 +246,13 @@ static void test_clock_refusals(void **state)
     static const char format[] = "\"format\" must be iso, unix, date or time";
     static const char offset[] = "\"utc_offset_minutes\" must be an integer from -1439 to 1439";
     (void)state;
-    call("clock", "{\"format\":\"rfc\"}", WALL_MS, false, format);
-    call("clock", "{\"format\":1}", WALL_MS, false, format);
-    call("clock", "{\"utc_offset_minutes\":1440}", WALL_MS, false, offset);
-    call("clock", "{\"utc_offset_minutes\":-1440}", WALL_MS, false, offset);
-    call("clock", "{\"utc_offset_minutes\":1.5}", WALL_MS, false, offset);
-    call("clock", "{\"utc_offset_minutes\":\"60\"}", WALL_MS, false, offset);
-    call("clock", "{\"utc_offset_minutes\":99999999999999999999999}", WALL_MS, false, offset);
+    call("clock", json("{'format':'rfc'}"), WALL_MS, false, format);
+    call("clock", json("{'format':1}"), WALL_MS, false, format);
+    call("clock", json("{'utc_offset_minutes':1440}"), WALL_MS, false, offset);
+    call("clock", json("{'utc_offset_minutes':-1440}"), WALL_MS, false, offset);
+    call("clock", json("{'utc_offset_minutes':1.5}"), WALL_MS, false, offset);
+    call("clock", json("{'utc_offset_minutes':'60'}"), WALL_MS, false, offset);
+    call("clock", json("{'utc_offset_minutes':99999999999999999999999}"), WALL_MS, false, offset);
     call("clock", "null", WALL_MS, false, "the arguments are not a JSON object");
 }
 

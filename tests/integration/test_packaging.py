@@ -1,4 +1,5 @@
-"""packaging/ and docker/: the unit, the image and the compose file, as far as they can be run without their engines."""
+"""packaging/ and docker/: the unit runs under a manager of the test's own; the Dockerfile and the compose file are read,
+and their commands run here.  No image is built: whether the stages fit together shows in `docker build` alone."""
 
 import configparser
 import json
@@ -123,7 +124,7 @@ def test_systemd_accepts_the_unit(tmp_path):
     assert "holdfast.service" not in done.stderr, done.stderr
 
 
-# ---------------------------------------------------------------- Docker
+# ---------------------------------------------------------------- the Dockerfile and compose.yaml, as texts
 
 
 def instructions():
@@ -148,13 +149,13 @@ def packages(stage):
     return {word for word in installed[0].split() if not word.startswith("-")} - {"apt-get", "install"}
 
 
-def test_image_is_built_of_what_dev_installs():
+def test_dockerfile_installs_what_dev_installs():
     listed = re.search(r"^run_packages=\((.*?)\)", (ROOT / "dev").read_text(), re.M | re.S)[1].split()
     assert of(stage(0), "FROM") == ["debian:12-slim AS build"] and of(stage(1), "FROM") == ["debian:12-slim"]
     assert packages(stage(0)) == set(listed)
 
 
-def test_build_command_goes_with_the_build():
+def test_dockerfile_builds_with_options_and_a_target_that_exist():
     """The compilation is what every build does; here only that what it names is there."""
     configure, build, install = of(stage(0), "RUN")[1].split(" && ")
     cache = (pathlib.Path(BINARY).parent / "CMakeCache.txt").read_text()
@@ -168,7 +169,7 @@ def test_build_command_goes_with_the_build():
 
 
 @pytest.mark.skipif(SANITIZE != "", reason="a sanitizer's build names more")
-def test_image_has_the_libraries_that_the_program_wants():
+def test_dockerfile_installs_the_libraries_that_the_program_wants():
     needed = re.findall(r"NEEDED\s+(\S+)", subprocess.run(["objdump", "-p", BINARY], capture_output=True, text=True,
                                                             check=True).stdout)
     wanted = [name for name in needed if not re.match(r"lib(c|m|asan|ubsan|tsan|gcc_s)\.so|ld-linux", name)]
@@ -180,7 +181,7 @@ def test_image_has_the_libraries_that_the_program_wants():
     assert "libwebsockets-evlib-uv" in packages(stage(1))  # is loaded by name
 
 
-def test_image_is_not_root_and_its_command_serves(tmp_path):
+def test_dockerfile_names_a_user_and_a_command_that_serves(tmp_path):
     kinds = [keyword for keyword, _ in stage(1)]
     assert of(stage(1), "USER") == ["10001"] and kinds.index("USER") < kinds.index("CMD")
     assert "--uid 10001" in of(stage(1), "RUN")[0]

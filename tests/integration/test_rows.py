@@ -1,4 +1,4 @@
-"""rows.tsv: every row that must have a test names tests that exist."""
+"""rows.tsv: every row that must have a test names tests that exist, and says what it is about."""
 
 import ast
 import functools
@@ -15,8 +15,12 @@ REQUIRED += [f"F{n:02}" for n in FIELD_CASES]
 NAMED = re.compile(r"test((?:_[pwnag][0-9]+)+)_")  # its name begins with its rows
 
 
+def table():
+    return (TESTS / "rows.tsv").read_text(encoding="utf-8").splitlines()
+
+
 def rows():
-    for line in (TESTS / "rows.tsv").read_text(encoding="utf-8").splitlines():
+    for line in table():
         if line and not line.startswith("#"):
             row, tests = line.split("\t")[:2]
             yield row, tests.split()
@@ -42,6 +46,18 @@ def test_field_cases_are_44():
 def test_no_row_stands_twice():
     names = [row for row, _ in rows()]
     assert len(set(names)) == len(names)
+
+
+def test_every_row_says_what_it_is_about_in_a_sentence():
+    for line in table():
+        if not line.startswith("#"):
+            row, _, sentence = line.split("\t")
+            assert re.fullmatch(r"[A-Z].{10,120}\.", sentence), f"{row}: {sentence}"
+
+
+def test_every_letter_of_a_row_is_explained():
+    explained = {match[1] for line in table() if (match := re.match(r"#   ([A-Z])  \w", line))}
+    assert {row[0] for row, _ in rows()} == explained
 
 
 def test_every_named_test_exists():

@@ -11,23 +11,16 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "gateway/agents/agent_exec.h"
 #include "gateway/processes/supervisor.h"
-#include "proto/buf.h"
 #include "proto/limits.h"
+#include "tests/support/t.h"
 
 #define FAILSAFE_MS 30000
 #define MARK "HOLDFAST_EXEC_TEST" /* in the environment of every process of a run */

@@ -398,7 +398,7 @@ static inline struct client *client_new(struct kit *k, const char *owner)
     c->kit = k;
     snprintf(c->owner, sizeof c->owner, "%s", owner);
     session_init(&c->session, &k->hub, &client_ops, c);
-    client_say(c, "{\"type\":\"hello\"}");
+    client_say(c, json("{'type':'hello'}"));
     return c;
 }
 
@@ -463,14 +463,14 @@ static inline const char *line_field(const char *line, const char *key)
     static size_t turn;
     char *value = values[turn++ % countof(values)];
     char name[64];
-    snprintf(name, sizeof name, "\"%s\":\"", key);
+    snprintf(name, sizeof name, json("'%s':'"), key);
     const char *at = strstr(line, name);
     if (!at) {
         fail_msg("no %s in %s", key, line);
         abort(); /* for the analyzer: the line above does not return */
     }
     at += strlen(name);
-    snprintf(value, sizeof values[0], "%.*s", (int)strcspn(at, "\""), at);
+    snprintf(value, sizeof values[0], "%.*s", (int)strcspn(at, json("'")), at);
     return value;
 }
 
@@ -479,10 +479,10 @@ static inline const char *client_start(struct client *c, const char *conversatio
                                        const char *message)
 {
     char line[512];
-    snprintf(line, sizeof line, "{\"type\":\"chat\",\"conversation_id\":\"%s\",\"message\":\"%s\"}",
+    snprintf(line, sizeof line, json("{'type':'chat','conversation_id':'%s','message':'%s'}"),
              conversation, message);
     client_say(c, line);
-    return line_field(client_await(c, "\"started\""), "task_id");
+    return line_field(client_await(c, json("'started'")), "task_id");
 }
 
 static inline void client_ask(struct client *c, const char *type, const char *conversation,
@@ -490,7 +490,7 @@ static inline void client_ask(struct client *c, const char *type, const char *co
 {
     char line[1024];
     snprintf(line, sizeof line,
-             "{\"type\":\"%s\",\"id\":\"q\",\"conversation_id\":\"%s\",\"task_id\":\"%s\"%s}", type,
+             json("{'type':'%s','id':'q','conversation_id':'%s','task_id':'%s'%s}"), type,
              conversation, task, more);
     client_say(c, line);
 }

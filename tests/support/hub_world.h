@@ -84,7 +84,7 @@ static size_t witness_of(const char *id, const char *owner)
 static uint64_t number(const char *line, const char *key)
 {
     char name[32];
-    snprintf(name, sizeof name, "\"%s\":", key);
+    snprintf(name, sizeof name, json("'%s':"), key);
     const char *at = strstr(line, name);
     assert_non_null(at);
     return strtoull(at + strlen(name), NULL, 10);
@@ -106,14 +106,14 @@ static void see_event(struct watcher *watcher, const char *line)
         assert_string_equal(t->lines[seq], line); /* promise 2 */
     else
         t->lines[seq] = xstrdup(str_of(line));
-    bool terminal =
-        strstr(line, "\"event\":\"task.completed\"") || strstr(line, "\"event\":\"task.failed\"");
+    bool terminal = strstr(line, json("'event':'task.completed'")) ||
+                    strstr(line, json("'event':'task.failed'"));
     if (terminal) {
         assert_true(t->terminal == 0 || t->terminal == seq); /* promise 3 */
         t->terminal = seq;
         f->follows = false;
         if (t->cancel_ok)
-            assert_non_null(strstr(line, "\"status\":\"cancelled\""));
+            assert_non_null(strstr(line, json("'status':'cancelled'")));
     }
     assert_true(t->terminal == 0 || seq <= t->terminal);
 }
@@ -145,10 +145,10 @@ static void see_opened(struct watcher *watcher, const char *line)
         snprintf(id, sizeof id, "%.26s", at + strlen(mark));
         const char *behind = strstr(item + 1, mark);
         bool live =
-            strstr(item, "\"status\":\"pending\"") || strstr(item, "\"status\":\"running\"");
+            strstr(item, json("'status':'pending'")) || strstr(item, json("'status':'running'"));
         if (behind && live)
-            live = strstr(item, "\"status\":\"pending\"") < behind ||
-                   strstr(item, "\"status\":\"running\"") < behind;
+            live = strstr(item, json("'status':'pending'")) < behind ||
+                   strstr(item, json("'status':'running'")) < behind;
         struct followed *f = &watcher->of[witness_of(id, watcher->client->owner)];
         if (live && !f->follows)
             *f = (struct followed){true, number(item, "head")};
@@ -157,8 +157,8 @@ static void see_opened(struct watcher *watcher, const char *line)
 
 static void see_cancelled(struct watcher *watcher, const char *line)
 {
-    const char *at = strstr(line, "\"task_ids\":[\"");
-    for (at = at ? at + strlen("\"task_ids\":[\"") : NULL; at; at = strstr(at, "\",\"")) {
+    const char *at = strstr(line, json("'task_ids':['"));
+    for (at = at ? at + strlen(json("'task_ids':['")) : NULL; at; at = strstr(at, json("','"))) {
         char id[TASK_ID_LEN + 1];
         at += at[0] == '"' ? 3 : 0;
         snprintf(id, sizeof id, "%.26s", at);
@@ -169,18 +169,18 @@ static void see_cancelled(struct watcher *watcher, const char *line)
 static void see_line(struct watcher *watcher, const char *line)
 {
     w.lines++;
-    if (strstr(line, "{\"type\":\"event\"") == line)
+    if (strstr(line, json("{'type':'event'")) == line)
         see_event(watcher, line);
-    else if (strstr(line, "{\"type\":\"started\"") == line)
+    else if (strstr(line, json("{'type':'started'")) == line)
         see_started(watcher, line);
-    else if (strstr(line, "{\"type\":\"conversation\"") == line)
+    else if (strstr(line, json("{'type':'conversation'")) == line)
         see_opened(watcher, line);
-    else if (strstr(line, "{\"type\":\"resumed\"") == line) {
+    else if (strstr(line, json("{'type':'resumed'")) == line) {
         size_t i = witness_of(line_field(line, "task_id"), watcher->client->owner);
         watcher->of[i] = (struct followed){true, number(line, "after")};
-    } else if (strstr(line, "\"id\":\"list\""))
+    } else if (strstr(line, json("'id':'list'")))
         watcher->n_answered++;
-    else if (strstr(line, "\"cancelled\":"))
+    else if (strstr(line, json("'cancelled':")))
         see_cancelled(watcher, line);
 }
 
@@ -205,7 +205,7 @@ static void come(size_t i)
     c->kit = w.kit;
     snprintf(c->owner, sizeof c->owner, "%s", i % 2 ? "ann" : "bob");
     session_init(&c->session, &w.kit->hub, &client_ops, c);
-    session_receive(&c->session, STR("{\"type\":\"hello\"}"));
+    session_receive(&c->session, str_of(json("{'type':'hello'}")));
 }
 
 static void say(size_t i, const char *line)
@@ -221,16 +221,16 @@ static void start(size_t i)
     w.started++;
     /* The same key now and then: the id tells which. */
     size_t key = w.started - below(3) % w.started;
-    static const char *const ways[] = {"",
-                                       "",
-                                       "",
-                                       ",\"when_busy\":\"enqueue\"",
-                                       ",\"when_busy\":\"interrupt\"",
-                                       ",\"background\":true",
-                                       ",\"background\":true,\"notify_on_complete\":true"};
+    const char *const ways[] = {"",
+                                "",
+                                "",
+                                json(",'when_busy':'enqueue'"),
+                                json(",'when_busy':'interrupt'"),
+                                json(",'background':true"),
+                                json(",'background':true,'notify_on_complete':true")};
     snprintf(line, sizeof line,
-             "{\"type\":\"chat\",\"id\":\"k%zu\",\"request_key\":\"k%zu\",\"message\":\"hi\","
-             "\"conversation_id\":\"c\"%s}",
+             json("{'type':'chat','id':'k%zu','request_key':'k%zu','message':'hi',"
+                  "'conversation_id':'c'%s}"),
              key, key, ways[key % countof(ways)]);
     say(i, line);
 }
@@ -254,15 +254,15 @@ static void ask(size_t i, const char *type, const char *more)
     if (!t)
         return;
     snprintf(line, sizeof line,
-             "{\"type\":\"%s\",\"id\":\"q\",\"conversation_id\":\"c\",\"task_id\":\"%s\"%s}", type,
-             t->id, more);
+             json("{'type':'%s','id':'q','conversation_id':'c','task_id':'%s'%s}"), type, t->id,
+             more);
     say(i, line);
 }
 
 static void resume(size_t i)
 {
     char more[32];
-    snprintf(more, sizeof more, ",\"after\":%zu", below(6));
+    snprintf(more, sizeof more, json(",'after':%zu"), below(6));
     ask(i, "resume", more);
 }
 
@@ -274,8 +274,8 @@ static void list(size_t i)
     char line[128];
     if (watcher->client->session.state != SESSION_OPEN)
         return;
-    snprintf(line, sizeof line, "{\"type\":\"%s\",\"id\":\"list\"%s}", verbs[verb],
-             verb < 3 ? ",\"conversation_id\":\"c\"" : "");
+    snprintf(line, sizeof line, json("{'type':'%s','id':'list'%s}"), verbs[verb],
+             verb < 3 ? json(",'conversation_id':'c'") : "");
     watcher->n_asked++;
     say(i, line);
 }
@@ -283,7 +283,7 @@ static void list(size_t i)
 static void answer(size_t i)
 {
     char more[64];
-    snprintf(more, sizeof more, ",\"input_id\":\"q%zu\",\"answer\":%s",
+    snprintf(more, sizeof more, json(",'input_id':'q%zu','answer':%s"),
              1 + below(w.asked ? w.asked : 1), below(2) ? "true" : "false");
     ask(i, "respond", more);
 }
@@ -304,22 +304,21 @@ static void agent_talks(void)
     case 1: r->events->on_end(r->task, RUN_FAILED, STR("exit status 3")); break;
     case 2: r->events->on_line(r->task, STR("this is no line")); break;
     case 3:
-        snprintf(
-            line, sizeof line,
-            "{\"event\":\"input_required\",\"data\":{\"input_id\":\"q%u\",\"kind\":\"approval\","
-            "\"prompt\":\"?\"}}",
-            ++w.asked);
+        snprintf(line, sizeof line,
+                 json("{'event':'input_required','data':{'input_id':'q%u','kind':'approval',"
+                      "'prompt':'?'}}"),
+                 ++w.asked);
         r->events->on_line(r->task, str_of(line));
         break;
     case 4:
         if (w.spawned++ < TASKS / 8)
             r->events->on_line(r->task,
-                               STR("{\"call\":\"spawn\",\"call_id\":\"s\",\"input\":\"child\"}"));
+                               str_of(json("{'call':'spawn','call_id':'s','input':'child'}")));
         break;
     case 5: r->full = !r->full; break;
     default:
         r->wants_more = r->events->on_line(
-            r->task, STR("{\"event\":\"token\",\"data\":{\"text\":\"some words \"}}"));
+            r->task, str_of(json("{'event':'token','data':{'text':'some words '}}")));
     }
 }
 
@@ -360,7 +359,7 @@ static void step(void)
     struct client *c = w.watchers[i].client;
     switch (below(40)) {
     case 0: start(i); break;
-    case 1: ask(i, "cancel", below(3) ? "" : ",\"tree\":true"); break;
+    case 1: ask(i, "cancel", below(3) ? "" : json(",'tree':true")); break;
     case 2:
     case 3: resume(i); break;
     case 4: drop(i); break;
@@ -381,14 +380,14 @@ static void step(void)
         if (below(30) == 0)
             store_inline_fail_queries(w.kit->inline_store, (unsigned)below(3), STORE_BUSY);
         break;
-    case 10: ask(i, "send", ",\"content\":\"a word\""); break;
+    case 10: ask(i, "send", json(",'content':'a word'")); break;
     case 11: answer(i); break;
-    case 12: say(i, "{\"type\":\"open\",\"conversation_id\":\"c\",\"follow\":true}"); break;
+    case 12: say(i, json("{'type':'open','conversation_id':'c','follow':true}")); break;
     case 13: store_inline_ask(w.kit->inline_store); break;
     case 15: list(i); break;
     case 14:
         if (below(20) == 0)
-            say(i, "{\"type\":\"cancel_all\",\"id\":\"q\",\"conversation_id\":\"c\"}");
+            say(i, json("{'type':'cancel_all','id':'q','conversation_id':'c'}"));
         break;
     default:
         if (below(2))
@@ -453,8 +452,7 @@ static void close_the_world(void)
     for (size_t t = 0; t < w.n_tasks; t++) {
         size_t i = strcmp(w.tasks[t].owner, "ann") == 0 ? 1 : 0;
         char line[200];
-        snprintf(line, sizeof line,
-                 "{\"type\":\"resume\",\"conversation_id\":\"c\",\"task_id\":\"%s\"}",
+        snprintf(line, sizeof line, json("{'type':'resume','conversation_id':'c','task_id':'%s'}"),
                  w.tasks[t].id);
         w.watchers[i].client->frozen = false;
         k->hub.clock.now_ms += 100;

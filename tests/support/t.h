@@ -18,9 +18,34 @@
 #include "proto/base.h"
 #include "proto/buf.h"
 
+/* JSON in C without backslashes: json("{'type':'hello'}") is {"type":"hello"}, and a format is one
+ * still.  It takes a literal (or several), and gives a text that lives as long as the test. */
+#define json(literal) t_json("" literal "")
+
+static inline const char *t_json(const char *literal) __attribute__((format_arg(1)));
+static inline const char *t_json(const char *literal)
+{
+    static struct json_text {
+        struct json_text *next;
+        const char *literal;
+        char text[];
+    } * texts[256]; /* one for each place, however often it comes by */
+    struct json_text **bucket = &texts[(uintptr_t)literal / 8 % countof(texts)], *t;
+    for (t = *bucket; t; t = t->next)
+        if (t->literal == literal)
+            return t->text;
+    size_t n = strlen(literal) + 1;
+    t = malloc(sizeof *t + n);
+    ASSERT(t);
+    *t = (struct json_text){.next = *bucket, .literal = literal};
+    for (size_t i = 0; i < n; i++)
+        t->text[i] = literal[i] == '\'' ? '"' : literal[i];
+    return (*bucket = t)->text;
+}
+
 /* The span holds exactly these bytes; on failure both are shown. */
 #define assert_span(span, expected, n) t_assert_span((span), (expected), (n), __FILE__, __LINE__)
-#define assert_text(span, literal) assert_span((span), "" literal, sizeof(literal) - 1)
+#define assert_text(span, text) t_assert_text((span), (text), __FILE__, __LINE__)
 #define assert_null_span(span) assert_null((span).p)
 
 static inline void t_assert_span(struct str got, const char *expected, size_t n, const char *file,
@@ -31,6 +56,11 @@ static inline void t_assert_span(struct str got, const char *expected, size_t n,
     print_error("got      (%zu bytes): %.*s\nexpected (%zu bytes): %.*s\n", got.n, (int)got.n,
                 got.p ? got.p : "NULL", n, (int)n, expected);
     _fail(file, line);
+}
+
+static inline void t_assert_text(struct str got, const char *expected, const char *file, int line)
+{
+    t_assert_span(got, expected, strlen(expected), file, line);
 }
 
 /* Random numbers (splitmix64) from a seed that T_SEED may give, and that a failing test prints. */

@@ -45,7 +45,7 @@ static void live(uint64_t seed)
         if (i % 8 == 0)
             list(i / 8 % CLIENTS);
         if (i % 8 == 4)
-            ask(i / 8 % CLIENTS, "send", ",\"content\":\"a word\"");
+            ask(i / 8 % CLIENTS, "send", json(",'content':'a word'"));
         if (i % 8 == 6)
             w.kit->hub.clock.now_ms += 300;
         if (i == STEPS / 4) /* so that a commit is tried again in every life */

@@ -49,36 +49,35 @@ static void test_agent_line_blank_is_empty(void **state)
 static void test_agent_line_event_gives_compact_data(void **state)
 {
     (void)state;
-    static const struct {
+    const struct {
         const char *text;
         enum event_type event;
         const char *data;
     } rows[] = {
-        {"{\"event\":\"token\",\"data\":{\"text\":\"Hel\"}}", EVENT_TOKEN, "{\"text\":\"Hel\"}"},
+        {json("{'event':'token','data':{'text':'Hel'}}"), EVENT_TOKEN, json("{'text':'Hel'}")},
         {"\xEF\xBB\xBF{\"event\":\"token\",\"data\":{\"text\":\"\"}}", EVENT_TOKEN,
-         "{\"text\":\"\"}"},
-        {" { \"data\" : { \"text\" : \"\" , \"x\" : 1e400 } , \"event\" : \"th\\u0069nking\" } \r\n",
-         EVENT_THINKING, "{\"text\":\"\",\"x\":1e400}"},
-        {"{\"event\":\"progress\",\"data\":{\"progress\":0.4,\"note\":\"half\"}}", EVENT_PROGRESS,
-         "{\"progress\":0.4,\"note\":\"half\"}"},
-        {"{\"event\":\"progress\",\"data\":{\"progress\":1,\"note\":null}}", EVENT_PROGRESS,
-         "{\"progress\":1,\"note\":null}"},
-        {"{\"event\":\"custom\",\"data\":{\"event_type\":\"e\",\"payload\":[18446744073709551616]}}",
-         EVENT_CUSTOM, "{\"event_type\":\"e\",\"payload\":[18446744073709551616]}"},
-        {"{\"event\":\"custom\",\"data\":{\"event_type\":\"e\"}}", EVENT_CUSTOM,
-         "{\"event_type\":\"e\"}"},
-        {"{\"event\":\"final_answer\",\"data\":{\"output\":\"42\"}}", EVENT_FINAL_ANSWER,
-         "{\"output\":\"42\"}"},
-        {"{\"event\":\"tool_call\",\"data\":{\"call_id\":\"c\",\"name\":\"n\",\"arguments\":{}}}",
-         EVENT_TOOL_CALL, "{\"call_id\":\"c\",\"name\":\"n\",\"arguments\":{}}"},
-        {"{\"event\":\"tool_result\",\"data\":{\"call_id\":\"c\",\"name\":\"n\",\"output\":\"o\","
-         "\"is_error\":true}}",
-         EVENT_TOOL_RESULT,
-         "{\"call_id\":\"c\",\"name\":\"n\",\"output\":\"o\",\"is_error\":true}"},
-        {"{\"event\":\"tool_result\",\"data\":{\"call_id\":\"c\",\"name\":\"n\",\"output\":\"\"}}",
-         EVENT_TOOL_RESULT, "{\"call_id\":\"c\",\"name\":\"n\",\"output\":\"\"}"},
-        {"{\"event\":\"token\",\"call\":5,\"data\":{\"text\":\"x\"},\"unknown\":[]}", EVENT_TOKEN,
-         "{\"text\":\"x\"}"},
+         json("{'text':''}")},
+        {json(" { 'data' : { 'text' : '' , 'x' : 1e400 } , 'event' : 'th\\u0069nking' } \r\n"),
+         EVENT_THINKING, json("{'text':'','x':1e400}")},
+        {json("{'event':'progress','data':{'progress':0.4,'note':'half'}}"), EVENT_PROGRESS,
+         json("{'progress':0.4,'note':'half'}")},
+        {json("{'event':'progress','data':{'progress':1,'note':null}}"), EVENT_PROGRESS,
+         json("{'progress':1,'note':null}")},
+        {json("{'event':'custom','data':{'event_type':'e','payload':[18446744073709551616]}}"),
+         EVENT_CUSTOM, json("{'event_type':'e','payload':[18446744073709551616]}")},
+        {json("{'event':'custom','data':{'event_type':'e'}}"), EVENT_CUSTOM,
+         json("{'event_type':'e'}")},
+        {json("{'event':'final_answer','data':{'output':'42'}}"), EVENT_FINAL_ANSWER,
+         json("{'output':'42'}")},
+        {json("{'event':'tool_call','data':{'call_id':'c','name':'n','arguments':{}}}"),
+         EVENT_TOOL_CALL, json("{'call_id':'c','name':'n','arguments':{}}")},
+        {json("{'event':'tool_result','data':{'call_id':'c','name':'n','output':'o',"
+              "'is_error':true}}"),
+         EVENT_TOOL_RESULT, json("{'call_id':'c','name':'n','output':'o','is_error':true}")},
+        {json("{'event':'tool_result','data':{'call_id':'c','name':'n','output':''}}"),
+         EVENT_TOOL_RESULT, json("{'call_id':'c','name':'n','output':''}")},
+        {json("{'event':'token','call':5,'data':{'text':'x'},'unknown':[]}"), EVENT_TOKEN,
+         json("{'text':'x'}")},
     };
     for (size_t i = 0; i < countof(rows); i++) {
         decode_ok(rows[i].text);
@@ -91,11 +90,11 @@ static void test_agent_line_event_gives_compact_data(void **state)
 static void test_agent_line_event_gives_what_core_asks_for(void **state)
 {
     (void)state;
-    decode_ok("{\"event\":\"token\",\"data\":{\"text\":\"a\\n\\u00e9\"}}");
+    decode_ok(json("{'event':'token','data':{'text':'a\\n\\u00e9'}}"));
     assert_text(line.text, "a\n\xc3\xa9");
-    decode_ok("{\"event\":\"final_answer\",\"data\":{\"output\":\"\"}}");
+    decode_ok(json("{'event':'final_answer','data':{'output':''}}"));
     assert_text(line.text, "");
-    decode_ok("{\"event\":\"progress\",\"data\":{\"progress\":2.5e-1}}");
+    decode_ok(json("{'event':'progress','data':{'progress':2.5e-1}}"));
     assert_true(line.progress == 0.25);
 }
 
@@ -103,15 +102,15 @@ static void test_agent_line_event_gives_what_core_asks_for(void **state)
 static void test_agent_line_broken_text_is_repaired_f55(void **state)
 {
     (void)state;
-    static const struct {
+    const struct {
         const char *text, *data, *value;
     } rows[] = {
-        {"{\"event\":\"token\",\"data\":{\"text\":\"\\ud83d\"}}", "{\"text\":\"\xef\xbf\xbd\"}",
+        {json("{'event':'token','data':{'text':'\\ud83d'}}"), json("{'text':'\xef\xbf\xbd'}"),
          "\xef\xbf\xbd"},
-        {"{\"event\":\"token\",\"data\":{\"text\":\"a\xf0\x9f\x98\"}}",
-         "{\"text\":\"a\xef\xbf\xbd\"}", "a\xef\xbf\xbd"},
-        {"{\"event\":\"token\",\"data\":{\"text\":\"\xff\xff\xff\xff\"}}",
-         "{\"text\":\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"}",
+        {json("{'event':'token','data':{'text':'a\xf0\x9f\x98'}}"),
+         json("{'text':'a\xef\xbf\xbd'}"), "a\xef\xbf\xbd"},
+        {json("{'event':'token','data':{'text':'\xff\xff\xff\xff'}}"),
+         json("{'text':'\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd'}"),
          "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
     };
     for (size_t i = 0; i < countof(rows); i++) {
@@ -119,8 +118,8 @@ static void test_agent_line_broken_text_is_repaired_f55(void **state)
         assert_span(line.data, rows[i].data, strlen(rows[i].data));
         assert_span(line.text, rows[i].value, strlen(rows[i].value));
     }
-    decode_ok("{\"event\":\"token\",\"data\":{\"text\":\"\\u0000\"}}");
-    assert_text(line.data, "{\"text\":\"\\u0000\"}");
+    decode_ok(json("{'event':'token','data':{'text':'\\u0000'}}"));
+    assert_text(line.data, json("{'text':'\\u0000'}"));
     assert_span(line.text, "\0", 1);
 }
 
@@ -128,37 +127,35 @@ static void test_agent_line_broken_bytes_that_fill_a_line_have_room(void **state
 {
     (void)state;
     struct buf text = {0};
-    buf_puts(&text, "{\"event\":\"token\",\"data\":{\"text\":\"");
+    buf_puts(&text, json("{'event':'token','data':{'text':'"));
     for (int i = 0; i < 100000; i++)
         buf_putc(&text, '\xff');
-    buf_puts(&text, "\"}}");
+    buf_puts(&text, json("'}}"));
     bool ok = decode_bytes(buf_str(&text));
     buf_done(&text);
     assert_true(ok);
     assert_int_equal(line.text.n, 300000);
-    decode_ok("{\"event\":\"token\",\"data\":{\"text\":\"x\"}}"); /* and a decoder serves on */
+    decode_ok(json("{'event':'token','data':{'text':'x'}}")); /* and a decoder serves on */
     assert_text(line.text, "x");
 }
 
 static void test_agent_line_question_leaves_the_time_out_to_core(void **state)
 {
     (void)state;
-    decode_ok(
-        "{\"event\":\"input_required\",\"data\":{\"timeout_s\":600,\"input_id\":\"q1\","
-        "\"kind\":\"question\",\"prompt\":\"?\",\"expires_at\":5,\"x\":[1,{\"timeout_s\":2}]}}");
+    decode_ok(json("{'event':'input_required','data':{'timeout_s':600,'input_id':'q1',"
+                   "'kind':'question','prompt':'?','expires_at':5,'x':[1,{'timeout_s':2}]}}"));
     assert_int_equal(line.event, EVENT_INPUT_REQUIRED);
     assert_text(line.input_id, "q1");
     assert_false(line.approval);
     assert_int_equal(line.timeout_s, 600);
-    assert_text(line.data, "{\"input_id\":\"q1\",\"kind\":\"question\",\"prompt\":\"?\","
-                           "\"x\":[1,{\"timeout_s\":2}]}");
-    decode_ok("{\"event\":\"input_required\",\"data\":{\"input_id\":\"q\",\"kind\":\"approval\","
-              "\"prompt\":\"\",\"tool\":\"t\",\"arguments\":{\"a\":1},\"timeout_s\":null}}");
+    assert_text(line.data, json("{'input_id':'q1','kind':'question','prompt':'?',"
+                                "'x':[1,{'timeout_s':2}]}"));
+    decode_ok(json("{'event':'input_required','data':{'input_id':'q','kind':'approval',"
+                   "'prompt':'','tool':'t','arguments':{'a':1},'timeout_s':null}}"));
     assert_true(line.approval);
     assert_int_equal(line.timeout_s, -1);
-    assert_text(line.data,
-                "{\"input_id\":\"q\",\"kind\":\"approval\",\"prompt\":\"\",\"tool\":\"t\","
-                "\"arguments\":{\"a\":1}}");
+    assert_text(line.data, json("{'input_id':'q','kind':'approval','prompt':'','tool':'t',"
+                                "'arguments':{'a':1}}"));
 }
 
 static void test_agent_line_approval_may_have_options(void **state)
@@ -185,17 +182,17 @@ static void test_agent_line_approval_may_have_options(void **state)
 static void test_agent_line_timeout_is_rounded_up(void **state)
 {
     (void)state;
-    static const struct {
+    const struct {
         const char *timeout;
         int64_t seconds; /* 0: refused */
-    } rows[] = {{"1", 1},   {"0.001", 1}, {"1.5", 2},   {"1e3", 1000}, {"1e300", 10000000000},
-                {"0", 0},   {"-1", 0},    {"\"5\"", 0}, {"true", 0},   {"1e400", 0},
+    } rows[] = {{"1", 1},   {"0.001", 1}, {"1.5", 2},       {"1e3", 1000}, {"1e300", 10000000000},
+                {"0", 0},   {"-1", 0},    {json("'5'"), 0}, {"true", 0},   {"1e400", 0},
                 {"-0.0", 0}};
     for (size_t i = 0; i < countof(rows); i++) {
         char text[200];
         snprintf(text, sizeof text,
-                 "{\"event\":\"input_required\",\"data\":{\"input_id\":\"q\",\"kind\":\"question\","
-                 "\"prompt\":\"\",\"timeout_s\":%s}}",
+                 json("{'event':'input_required','data':{'input_id':'q','kind':'question',"
+                      "'prompt':'','timeout_s':%s}}"),
                  rows[i].timeout);
         assert_int_equal(decode(text), rows[i].seconds > 0);
         if (rows[i].seconds)
@@ -209,42 +206,40 @@ static void test_agent_line_timeout_is_rounded_up(void **state)
 static void test_agent_line_result_is_the_whole_object(void **state)
 {
     (void)state;
-    decode_ok("{\"event\":\"result\",\"data\":{ \"a\" : [ ] }}");
+    decode_ok(json("{'event':'result','data':{ 'a' : [ ] }}"));
     assert_int_equal(line.kind, LINE_RESULT);
-    assert_text(line.data, "{\"a\":[]}");
+    assert_text(line.data, json("{'a':[]}"));
 }
 
 static void test_agent_line_calls_fill_their_fields(void **state)
 {
     (void)state;
-    decode_ok(
-        "{\"call\":\"tool\",\"call_id\":\"c1\",\"name\":\"calc\",\"arguments\":{ \"x\": 1.0}}");
+    decode_ok(json("{'call':'tool','call_id':'c1','name':'calc','arguments':{ 'x': 1.0}}"));
     assert_int_equal(line.kind, LINE_TOOL);
     assert_text(line.call_id, "c1");
     assert_text(line.name, "calc");
-    assert_text(line.arguments, "{\"x\":1.0}");
-    decode_ok("{\"call\":\"spawn\",\"call_id\":\"c2\",\"agent\":\"script\",\"input\":\"in\","
-              "\"name\":\"n\",\"description\":\"d\"}");
+    assert_text(line.arguments, json("{'x':1.0}"));
+    decode_ok(json("{'call':'spawn','call_id':'c2','agent':'script','input':'in',"
+                   "'name':'n','description':'d'}"));
     assert_int_equal(line.kind, LINE_SPAWN);
     assert_text(line.agent, "script");
     assert_text(line.input, "in");
     assert_text(line.name, "n");
     assert_text(line.description, "d");
-    decode_ok("{\"call\":\"spawn\",\"call_id\":\"c2\",\"input\":\"\",\"agent\":null}");
+    decode_ok(json("{'call':'spawn','call_id':'c2','input':'','agent':null}"));
     assert_null_span(line.agent);
     assert_null_span(line.name);
     assert_null_span(line.description);
     assert_text(line.input, "");
-    decode_ok(
-        "{\"call\":\"send\",\"call_id\":\"c3\",\"task_id\":\"parent\",\"content\":\"\\u0041\"}");
+    decode_ok(json("{'call':'send','call_id':'c3','task_id':'parent','content':'\\u0041'}"));
     assert_int_equal(line.kind, LINE_SEND);
     assert_text(line.task_id, "parent");
     assert_text(line.content, "A");
-    decode_ok("{\"call\":\"cancel\",\"call_id\":\"c4\",\"task_id\":\"T\",\"tree\":true}");
+    decode_ok(json("{'call':'cancel','call_id':'c4','task_id':'T','tree':true}"));
     assert_int_equal(line.kind, LINE_CANCEL);
     assert_text(line.task_id, "T");
     assert_true(line.tree);
-    decode_ok("{\"call\":\"cancel\",\"call_id\":\"c4\",\"task_id\":\"T\"}");
+    decode_ok(json("{'call':'cancel','call_id':'c4','task_id':'T'}"));
     assert_false(line.tree);
 }
 
@@ -357,16 +352,16 @@ static void test_agent_line_output_over_256_kib_is_refused(void **state)
 {
     (void)state;
     static const char before[] = "{\"event\":\"final_answer\",\"data\":{\"output\":\"";
-    assert_true(decode_of_size(before, 262144, "\"}}"));
+    assert_true(decode_of_size(before, 262144, json("'}}")));
     assert_int_equal(line.text.n, 262144);
-    assert_false(decode_of_size(before, 262145, "\"}}"));
+    assert_false(decode_of_size(before, 262145, json("'}}")));
     assert_true(line.over_limit);
     assert_string_equal(line.error, "final_answer: \"output\" is over the limit of 262144 bytes");
 
     static const char result[] = "{\"event\":\"result\",\"data\":{\"r\":  \"";
-    assert_true(decode_of_size(result, 262144 - 8, "\"}}")); /* {"r":""} */
+    assert_true(decode_of_size(result, 262144 - 8, json("'}}"))); /* {"r":""} */
     assert_int_equal(line.data.n, 262144);
-    assert_false(decode_of_size(result, 262144 - 7, "\"}}"));
+    assert_false(decode_of_size(result, 262144 - 7, json("'}}")));
     assert_true(line.over_limit);
     assert_string_equal(line.error, "result: \"data\" is over the limit of 262144 bytes");
 }
@@ -375,7 +370,7 @@ static void test_agent_line_hostile_nesting_is_refused_f56(void **state)
 {
     (void)state;
     struct buf text = {0};
-    buf_puts(&text, "{\"event\":\"custom\",\"data\":{\"event_type\":\"e\",\"payload\":");
+    buf_puts(&text, json("{'event':'custom','data':{'event_type':'e','payload':"));
     for (int i = 0; i < 200000; i++)
         buf_putc(&text, '[');
     bool ok = decode_bytes(buf_str(&text));

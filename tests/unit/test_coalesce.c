@@ -23,45 +23,43 @@ static int teardown(void **state)
 static void test_coalesce_merges_runs_of_lone_texts(void **state)
 {
     (void)state;
-    static const struct {
+    const struct {
         const char *lines, *merged;
     } rows[] = {
         {"", ""},
-        {LINE("1", "token", "{\"text\":\"a\"}"), LINE("1", "token", "{\"text\":\"a\"}")},
-        {LINE("1", "token", "{\"text\":\"a\"}") LINE("2", "token", "{\"text\":\"b\\n\"}")
-             LINE("3", "token", "{\"text\":\"\"}"),
-         MERGED("3", "1", "token", "{\"text\":\"ab\\n\"}")},
+        {json(LINE("1", "token", "{'text':'a'}")), json(LINE("1", "token", "{'text':'a'}"))},
+        {json(LINE("1", "token", "{'text':'a'}") LINE("2", "token", "{'text':'b\\n'}")
+                  LINE("3", "token", "{'text':''}")),
+         json(MERGED("3", "1", "token", "{'text':'ab\\n'}"))},
         /* another kind of event ends a run */
-        {LINE("1", "token", "{\"text\":\"a\"}") LINE("2", "thinking", "{\"text\":\"b\"}")
-             LINE("3", "thinking", "{\"text\":\"c\"}") LINE("4", "progress", "{\"progress\":1}")
-                 LINE("5", "token", "{\"text\":\"d\"}"),
-         LINE("1", "token", "{\"text\":\"a\"}") MERGED("3", "2", "thinking", "{\"text\":\"bc\"}")
-             LINE("4", "progress", "{\"progress\":1}") LINE("5", "token", "{\"text\":\"d\"}")},
+        {json(LINE("1", "token", "{'text':'a'}") LINE("2", "thinking", "{'text':'b'}")
+                  LINE("3", "thinking", "{'text':'c'}") LINE("4", "progress", "{'progress':1}")
+                      LINE("5", "token", "{'text':'d'}")),
+         json(LINE("1", "token", "{'text':'a'}") MERGED("3", "2", "thinking", "{'text':'bc'}")
+                  LINE("4", "progress", "{'progress':1}") LINE("5", "token", "{'text':'d'}"))},
         /* only tokens and thoughts are merged, and only bare ones */
-        {LINE("1", "custom", "{\"text\":\"a\"}") LINE("2", "custom", "{\"text\":\"b\"}"),
-         LINE("1", "custom", "{\"text\":\"a\"}") LINE("2", "custom", "{\"text\":\"b\"}")},
-        {LINE("1", "token", "{\"text\":\"a\",\"x\":\"\"}") LINE("2", "token", "{\"text\":\"b\"}")
-             LINE("3", "token", "{\"x\":1,\"text\":\"c\"}"),
-         LINE("1", "token", "{\"text\":\"a\",\"x\":\"\"}") LINE("2", "token", "{\"text\":\"b\"}")
-             LINE("3", "token", "{\"x\":1,\"text\":\"c\"}")},
+        {json(LINE("1", "custom", "{'text':'a'}") LINE("2", "custom", "{'text':'b'}")),
+         json(LINE("1", "custom", "{'text':'a'}") LINE("2", "custom", "{'text':'b'}"))},
+        {json(LINE("1", "token", "{'text':'a','x':''}") LINE("2", "token", "{'text':'b'}")
+                  LINE("3", "token", "{'x':1,'text':'c'}")),
+         json(LINE("1", "token", "{'text':'a','x':''}") LINE("2", "token", "{'text':'b'}")
+                  LINE("3", "token", "{'x':1,'text':'c'}"))},
         /* quotes and backslashes at the ends */
-        {LINE("1", "token", "{\"text\":\"\\\"\"}") LINE("2", "token", "{\"text\":\"\\\\\"}")
-             LINE("3", "token", "{\"text\":\"\\\\\\\"\"}"),
-         MERGED("3", "1", "token", "{\"text\":\"\\\"\\\\\\\\\\\"\"}")},
-        {LINE("1", "token", "{\"text\":\"a\\\\\",\"b\":\"\"}")
-             LINE("2", "token", "{\"text\":\"b\"}"),
-         LINE("1", "token", "{\"text\":\"a\\\\\",\"b\":\"\"}")
-             LINE("2", "token", "{\"text\":\"b\"}")},
+        {json(LINE("1", "token", "{'text':'\\''}") LINE("2", "token", "{'text':'\\\\'}")
+                  LINE("3", "token", "{'text':'\\\\\\''}")),
+         json(MERGED("3", "1", "token", "{'text':'\\'\\\\\\\\\\''}"))},
+        {json(LINE("1", "token", "{'text':'a\\\\','b':''}") LINE("2", "token", "{'text':'b'}")),
+         json(LINE("1", "token", "{'text':'a\\\\','b':''}") LINE("2", "token", "{'text':'b'}"))},
         /* a hole is not papered over */
-        {LINE("1", "token", "{\"text\":\"a\"}") LINE("3", "token", "{\"text\":\"b\"}"),
-         LINE("1", "token", "{\"text\":\"a\"}") LINE("3", "token", "{\"text\":\"b\"}")},
+        {json(LINE("1", "token", "{'text':'a'}") LINE("3", "token", "{'text':'b'}")),
+         json(LINE("1", "token", "{'text':'a'}") LINE("3", "token", "{'text':'b'}"))},
         /* what was merged can be merged again */
-        {MERGED("3", "1", "token", "{\"text\":\"ab\"}")
-             MERGED("5", "4", "token", "{\"text\":\"cd\"}"),
-         MERGED("5", "1", "token", "{\"text\":\"abcd\"}")},
+        {json(MERGED("3", "1", "token", "{'text':'ab'}")
+                  MERGED("5", "4", "token", "{'text':'cd'}")),
+         json(MERGED("5", "1", "token", "{'text':'abcd'}"))},
         /* what is no line of ours passes */
-        {"x\n\n" LINE("1", "token", "{\"text\":\"a\"}") "y",
-         "x\n\n" LINE("1", "token", "{\"text\":\"a\"}") "y"},
+        {json("x\n\n" LINE("1", "token", "{'text':'a'}") "y"),
+         json("x\n\n" LINE("1", "token", "{'text':'a'}") "y")},
     };
     for (size_t i = 0; i < countof(rows); i++) {
         buf_clear(&out);
@@ -75,10 +73,10 @@ static size_t first_line_len(size_t text_len, size_t *ret_n_lines)
     struct buf lines = {0}, data = {0};
     for (uint64_t seq = 9; seq <= 10; seq++) {
         buf_clear(&data);
-        buf_puts(&data, "{\"text\":\"");
+        buf_puts(&data, json("{'text':'"));
         for (size_t i = 0; i < text_len / 2 + (seq == 9 ? text_len % 2 : 0); i++)
             buf_putc(&data, 'x');
-        buf_puts(&data, "\"}");
+        buf_puts(&data, json("'}"));
         event_line(&lines, TID, seq, 1000, EVENT_TOKEN, buf_str(&data));
     }
     buf_clear(&out);
@@ -107,13 +105,13 @@ static void test_coalesce_longer_line_stays_as_it_is(void **state)
 {
     (void)state;
     struct buf lines = {0}, data = {0};
-    buf_puts(&data, "{\"text\":\"");
+    buf_puts(&data, json("{'text':'"));
     for (size_t i = 0; i < 2 * MAX_MESSAGE_OUT; i++)
         buf_putc(&data, 'x');
-    buf_puts(&data, "\"}");
+    buf_puts(&data, json("'}"));
     for (uint64_t seq = 1; seq <= 3; seq++)
         event_line(&lines, TID, seq, 1000, EVENT_TOKEN,
-                   seq == 2 ? buf_str(&data) : STR("{\"text\":\"a\"}"));
+                   seq == 2 ? buf_str(&data) : str_of(json("{'text':'a'}")));
     event_coalesce(buf_str(&lines), &out);
     bool same = str_eq(buf_str(&out), buf_str(&lines));
     buf_done(&lines);
@@ -136,20 +134,20 @@ static size_t render(const struct event *e, char *line, size_t size)
 {
     char from[40] = "";
     if (e->from != e->seq)
-        snprintf(from, sizeof from, ",\"from\":%llu", (unsigned long long)e->from);
+        snprintf(from, sizeof from, json(",'from':%llu"), (unsigned long long)e->from);
     int n = snprintf(line, size,
-                     "{\"type\":\"event\",\"task_id\":\"" TID "\",\"seq\":%llu%s,\"ts\":%llu,"
-                     "\"event\":\"%s\",\"data\":{\"text\":\"%s\"%s}}\n",
+                     json("{'type':'event','task_id':'" TID "','seq':%llu%s,'ts':%llu,"
+                          "'event':'%s','data':{'text':'%s'%s}}\n"),
                      (unsigned long long)e->seq, from, 5000ull + e->seq, event_name(e->type),
-                     e->text, e->bare ? "" : ",\"x\":\"\"");
+                     e->text, e->bare ? "" : json(",'x':''"));
     return (size_t)n;
 }
 
 static struct event make_event(uint64_t *random, uint64_t seq)
 {
-    static const char *const texts[] = {"",     "a",       "hello ",     "\\n",
-                                        "\\\"", "\\\\",    "\\\\\\\"",   "\xf0\x9f\x98\x80",
-                                        "}}",   "\\u0000", ",\\\"b\\\":"};
+    const char *const texts[] = {"",     "a",       "hello ",         "\\n",
+                                 "\\\"", "\\\\",    "\\\\\\\"",       "\xf0\x9f\x98\x80",
+                                 "}}",   "\\u0000", json(",\\'b\\':")};
     static const enum event_type types[] = {EVENT_TOKEN, EVENT_TOKEN, EVENT_TOKEN, EVENT_THINKING,
                                             EVENT_CUSTOM};
     struct event e = {.seq = seq,

@@ -49,17 +49,18 @@ static void test_task_error_code_is_found_again(void **state)
 
 static void test_task_error_tells_the_reason_of_a_model(void **state)
 {
-    static const struct {
+    const struct {
         const char *message, *json;
     } rows[] = {
         {"agent_error: model: model_busy: HTTP 429",
-         "{\"code\":\"agent_error\",\"message\":\"agent_error: model: HTTP 429\",\"reason\":\"model_busy\"}"},
+         json(
+             "{'code':'agent_error','message':'agent_error: model: HTTP 429','reason':'model_busy'}")},
         {"agent_error: model: HTTP 400",
-         "{\"code\":\"agent_error\",\"message\":\"agent_error: model: HTTP 400\"}"},
+         json("{'code':'agent_error','message':'agent_error: model: HTTP 400'}")},
         {"agent_error: model: model_busy",
-         "{\"code\":\"agent_error\",\"message\":\"agent_error: model: model_busy\"}"},
+         json("{'code':'agent_error','message':'agent_error: model: model_busy'}")},
         {"agent_error: broke_off: x",
-         "{\"code\":\"agent_error\",\"message\":\"agent_error: broke_off: x\"}"},
+         json("{'code':'agent_error','message':'agent_error: broke_off: x'}")},
     };
     (void)state;
     for (size_t i = 0; i < countof(rows); i++) {
@@ -92,7 +93,7 @@ static void test_close_codes_are_those_of_the_wire(void **state)
 static void test_error_line_leaves_out_what_is_not_there(void **state)
 {
     (void)state;
-    static const struct {
+    const struct {
         enum error error;
         struct str id;
         const char *message;
@@ -105,40 +106,40 @@ static void test_error_line_leaves_out_what_is_not_there(void **state)
          "no such task",
          -1,
          -1,
-         "{\"type\":\"error\",\"id\":\"7\",\"code\":\"not_found\",\"message\":\"no such task\"}"},
+         json("{'type':'error','id':'7','code':'not_found','message':'no such task'}")},
         {ERR_NOT_FOUND,
          {NULL, 0},
          "no such task",
          -1,
          -1,
-         "{\"type\":\"error\",\"code\":\"not_found\",\"message\":\"no such task\"}"},
+         json("{'type':'error','code':'not_found','message':'no such task'}")},
         {ERR_OVERLOADED,
-         {"a\"\n", 3},
+         {json("a'\n"), 3},
          "later",
          1500,
          -1,
-         "{\"type\":\"error\",\"id\":\"a\\\"\\n\",\"code\":\"overloaded\",\"message\":\"later\","
-         "\"retry_after_ms\":1500}"},
+         json("{'type':'error','id':'a\\'\\n','code':'overloaded','message':'later',"
+              "'retry_after_ms':1500}")},
         {ERR_OVERLOADED, /* whoever says it, a time is told */
          {NULL, 0},
          "later",
          -1,
          -1,
-         "{\"type\":\"error\",\"code\":\"overloaded\",\"message\":\"later\",\"retry_after_ms\":1000}"},
+         json("{'type':'error','code':'overloaded','message':'later','retry_after_ms':1000}")},
         {ERR_RATE_LIMITED,
          {"x", 1},
          "slower",
          -1,
          -1,
-         "{\"type\":\"error\",\"id\":\"x\",\"code\":\"rate_limited\",\"message\":\"slower\","
-         "\"retry_after_ms\":1000}"},
+         json("{'type':'error','id':'x','code':'rate_limited','message':'slower',"
+              "'retry_after_ms':1000}")},
         {ERR_OUT_OF_RANGE,
          {"x", 1},
          "beyond the head",
          -1,
          0,
-         "{\"type\":\"error\",\"id\":\"x\",\"code\":\"out_of_range\",\"message\":\"beyond the head\","
-         "\"head\":0}"},
+         json("{'type':'error','id':'x','code':'out_of_range','message':'beyond the head',"
+              "'head':0}")},
     };
     for (size_t i = 0; i < countof(rows); i++) {
         struct buf out = {0};

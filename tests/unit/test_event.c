@@ -24,14 +24,13 @@ static int teardown(void **state)
 static void test_event_line_is_that_of_the_page(void **state)
 {
     (void)state;
-    event_line(&out, TID, 17, 1764280000123, EVENT_TOKEN, STR("{\"text\":\"Hel\"}"));
+    event_line(&out, TID, 17, 1764280000123, EVENT_TOKEN, str_of(json("{'text':'Hel'}")));
     event_line(&out, TID, UINT64_MAX, -5, EVENT_TASK_STARTED, STR("{}"));
     assert_text(buf_str(&out),
-                "{\"type\":\"event\",\"task_id\":\"" TID "\",\"seq\":17,\"ts\":1764280000123,"
-                "\"event\":\"token\",\"data\":{\"text\":\"Hel\"}}\n"
-                "{\"type\":\"event\",\"task_id\":\"" TID
-                "\",\"seq\":18446744073709551615,\"ts\":-5,"
-                "\"event\":\"task.started\",\"data\":{}}\n");
+                json("{'type':'event','task_id':'" TID "','seq':17,'ts':1764280000123,"
+                     "'event':'token','data':{'text':'Hel'}}\n"
+                     "{'type':'event','task_id':'" TID "','seq':18446744073709551615,'ts':-5,"
+                     "'event':'task.started','data':{}}\n"));
     assert_int_equal(out.bytes[EVENT_SEQ_AT], '1');
     assert_int_equal(out.bytes[EVENT_SEQ_AT + 1], '7');
     assert_int_equal(event_line_seq(out.bytes, out.len), 17);
@@ -47,7 +46,7 @@ static void test_event_line_takes_no_more_room_than_it_needs(void **state)
     for (int event = 0; event < N_EVENT_TYPES; event++)
         for (size_t i = 0; i < countof(times) * countof(seqs); i++) {
             event_line(&out, TID, seqs[i % countof(seqs)], times[i / countof(seqs)],
-                       (enum event_type)event, STR("{\"text\":\"x\"}"));
+                       (enum event_type)event, str_of(json("{'text':'x'}")));
             assert_true(out.cap - out.len <= 16);
             buf_done(&out);
         }
@@ -80,7 +79,7 @@ static void test_event_line_split_gives_back_every_part(void **state)
     (void)state;
     static const int64_t times[] = {0, 1, -1, 1764280000123, INT64_MAX, INT64_MIN};
     static const uint64_t seqs[] = {0, 1, 9, 10, 9007199254740991, UINT64_MAX};
-    static const char *const data[] = {"{}", "{\"text\":\"}\\n\\\"\"}", "{\"a\":{\"b\":[{}]}}"};
+    const char *const data[] = {"{}", json("{'text':'}\\n\\''}"), json("{'a':{'b':[{}]}}")};
     for (int event = 0; event < N_EVENT_TYPES; event++) {
         for (size_t i = 0; i < countof(times); i++) {
             struct event_parts parts;
@@ -98,19 +97,19 @@ static void test_event_line_split_gives_back_every_part(void **state)
         }
     }
     struct event_parts parts;
-    assert_true(event_line_split(STR(MERGED("9", "3", "token", "{\"text\":\"x\"}")), &parts));
+    assert_true(event_line_split(str_of(json(MERGED("9", "3", "token", "{'text':'x'}"))), &parts));
     assert_int_equal(parts.seq, 9);
-    assert_text(parts.data, "{\"text\":\"x\"}");
+    assert_text(parts.data, json("{'text':'x'}"));
 }
 
 static void test_event_line_split_refuses_what_is_no_line(void **state)
 {
     (void)state;
-    static const char *const lines[] = {
+    const char *const lines[] = {
         "",
         "\n",
         "{}",
-        "{\"type\":\"event\"}",
+        json("{'type':'event'}"),
         "x" LINE("1", "token", "{}"),
         LINE("", "token", "{}"),
         LINE("-1", "token", "{}"),
@@ -159,21 +158,21 @@ static void test_said_joins_tokens_until_a_final_answer(void **state)
     (void)state;
     struct said said = {0};
     assert_null_span(said_output(&said));
-    say(&said, STR(LINE("1", "task.created", "{\"input\":\"x\",\"text\":\"no\"}")));
-    say(&said, STR(LINE("2", "thinking", "{\"text\":\"hm\"}")));
+    say(&said, str_of(json(LINE("1", "task.created", "{'input':'x','text':'no'}"))));
+    say(&said, str_of(json(LINE("2", "thinking", "{'text':'hm'}"))));
     assert_null_span(said_output(&said));
-    say(&said, STR(LINE("3", "token", "{\"text\":\"\"}")));
+    say(&said, str_of(json(LINE("3", "token", "{'text':''}"))));
     assert_null_span(said_output(&said));
-    say(&said, STR(LINE("4", "token", "{\"text\":\"a\\n\"}")));
-    say(&said, STR(LINE("5", "token", "{\"x\":1,\"text\":\"\\u0062\"}")));
+    say(&said, str_of(json(LINE("4", "token", "{'text':'a\\n'}"))));
+    say(&said, str_of(json(LINE("5", "token", "{'x':1,'text':'\\u0062'}"))));
     say(&said, STR("garbage\n"));
-    say(&said, STR(LINE("6", "token", "{\"text\":5}")));
-    say(&said, STR(LINE("7", "token", "{\"text\"}")));
+    say(&said, str_of(json(LINE("6", "token", "{'text':5}"))));
+    say(&said, str_of(json(LINE("7", "token", "{'text'}"))));
     assert_text(said_output(&said), "a\nb");
-    say(&said, STR(LINE("8", "final_answer", "{\"output\":\"F1\"}")));
+    say(&said, str_of(json(LINE("8", "final_answer", "{'output':'F1'}"))));
     said_token(&said, STR("c"));
     assert_text(said_output(&said), "F1");
-    say(&said, STR(LINE("9", "final_answer", "{\"output\":\"\"}")));
+    say(&said, str_of(json(LINE("9", "final_answer", "{'output':''}"))));
     assert_text(said_output(&said), "");
     assert_text(buf_str(&said.tokens), "a\nbc");
     said_done(&said);
@@ -217,7 +216,7 @@ static void test_event_lines_are_dense_whole_and_of_one_task(void **state)
     struct buf lines = {0};
     for (uint64_t seq = 7; seq <= 9; seq++)
         event_line(&lines, "01ARZ3NDEKTSV4RRFFQ69G5FAV", seq, 1, EVENT_TOKEN,
-                   STR("{\"text\":\"\"}"));
+                   str_of(json("{'text':''}")));
     assert_true(event_lines_are(buf_str(&lines), 7, 9));
     assert_false(event_lines_are(buf_str(&lines), 7, 8));
     assert_false(event_lines_are(buf_str(&lines), 7, 10));
@@ -272,7 +271,7 @@ static void test_event_output_is_cut_to_what_a_line_carries(void **state)
         assert_in_range(left.n, rows[i].least, rows[i].most);
         assert_int_equal(left.n % (rows[i].n ? strlen(rows[i].piece) : 1), 0);
         assert_true(out.len <= MAX_EVENT_LINE - EVENT_FRAME);
-        assert_int_equal(out.len, strlen("{\"output\":") + js_str_size(left));
+        assert_int_equal(out.len, strlen(json("{'output':")) + js_str_size(left));
         buf_done(&text);
     }
 }
@@ -283,7 +282,7 @@ static void test_event_output_behind_a_full_line_is_empty(void **state)
     (void)state;
     put_many(&out, "{", MAX_EVENT_LINE);
     assert_int_equal(event_put_output(&out, STR("x")).n, 0);
-    assert_int_equal(out.len, MAX_EVENT_LINE + strlen("\"output\":\"\""));
+    assert_int_equal(out.len, MAX_EVENT_LINE + strlen(json("'output':''")));
 }
 
 int main(void)

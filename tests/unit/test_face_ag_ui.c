@@ -6,9 +6,9 @@
  * from the mapping in docs/faces.md. */
 
 #define TID "01ARZ3NDEKTSV4RRFFQ69G5FAV"
-#define RUN "\"threadId\":\"t\",\"runId\":\"r\""
-#define STARTED "{\"type\":\"RUN_STARTED\"," RUN ",\"protocolVersion\":\"1.0\"}\n"
-#define ID(n) "\"messageId\":\"" TID "-" #n "\""
+#define RUN "'threadId':'t','runId':'r'"
+#define STARTED "{'type':'RUN_STARTED'," RUN ",'protocolVersion':'1.0'}\n"
+#define ID(n) "'messageId':'" TID "-" #n "'"
 
 static struct buf got, memory;
 static struct js_doc doc, request_doc;
@@ -72,126 +72,122 @@ static void tell(enum event_type type, const char *data)
 static void test_answer_in_pieces_is_one_message(void **state)
 {
     (void)state;
-    tell(EVENT_TASK_CREATED, "{\"agent\":\"a\",\"input\":\"hi\"}");
-    assert_text(buf_str(&got), STARTED);
+    tell(EVENT_TASK_CREATED, json("{'agent':'a','input':'hi'}"));
+    assert_text(buf_str(&got), json(STARTED));
     tell(EVENT_TASK_STARTED, "{}");
-    tell(EVENT_TOKEN, "{\"text\":\"Hel\"}");
-    tell(EVENT_TOKEN, "{\"text\":\"l\\u00f6\\n\"}");
-    tell(EVENT_FINAL_ANSWER, "{\"output\":\"Hell\xc3\xb6\\n\"}");
+    tell(EVENT_TOKEN, json("{'text':'Hel'}"));
+    tell(EVENT_TOKEN, json("{'text':'l\\u00f6\\n'}"));
+    tell(EVENT_FINAL_ANSWER, json("{'output':'Hell\xc3\xb6\\n'}"));
     tell(EVENT_TASK_COMPLETED,
-         "{\"output\":\"x\",\"result\":{\"usage\":{\"prompt_tokens\":2,\"total_tokens\":3}}}");
+         json("{'output':'x','result':{'usage':{'prompt_tokens':2,'total_tokens':3}}}"));
     assert_text(
         buf_str(&got),
-        STARTED "{\"type\":\"TEXT_MESSAGE_START\"," ID(
-            1) ",\"role\":\"assistant\"}\n"
-               "{\"type\":\"TEXT_MESSAGE_CONTENT\"," ID(
-                   1) ",\"delta\":\"Hel\"}\n"
-                      "{\"type\":\"TEXT_MESSAGE_CONTENT\"," ID(
-                          1) ",\"delta\":\"l\xc3\xb6\\n\"}\n"
-                             "{\"type\":\"TEXT_MESSAGE_END\"," ID(
+        json(STARTED "{'type':'TEXT_MESSAGE_START'," ID(
+            1) ",'role':'assistant'}\n"
+               "{'type':'TEXT_MESSAGE_CONTENT'," ID(
+                   1) ",'delta':'Hel'}\n"
+                      "{'type':'TEXT_MESSAGE_CONTENT'," ID(
+                          1) ",'delta':'l\xc3\xb6\\n'}\n"
+                             "{'type':'TEXT_MESSAGE_END'," ID(
                                  1) "}\n"
-                                    "{\"type\":\"RUN_FINISHED\"," RUN
-                                    ",\"result\":{\"usage\":{\"prompt_tokens\":2,\"total_tokens\":3}},\"usage\":[{\"inputTokens\":2,"
-                                    "\"totalTokens\":3}],\"outcome\":{\"type\":\"success\"}}\n");
+                                    "{'type':'RUN_FINISHED'," RUN
+                                    ",'result':{'usage':{'prompt_tokens':2,'total_tokens':3}},'usage':[{'inputTokens':2,"
+                                    "'totalTokens':3}],'outcome':{'type':'success'}}\n"));
     assert_true(stream->is_over);
 }
 
 static void test_thoughts_and_tools_keep_their_place(void **state)
 {
     (void)state;
-    tell(EVENT_THINKING, "{\"text\":\"hm\"}");
-    tell(EVENT_TOOL_CALL,
-         "{\"call_id\":\"c1\",\"name\":\"clock\",\"arguments\":{\"zone\":\"UTC\"}}");
-    tell(EVENT_TOOL_RESULT, "{\"call_id\":\"c1\",\"output\":\"noon\",\"is_error\":true}");
+    tell(EVENT_THINKING, json("{'text':'hm'}"));
+    tell(EVENT_TOOL_CALL, json("{'call_id':'c1','name':'clock','arguments':{'zone':'UTC'}}"));
+    tell(EVENT_TOOL_RESULT, json("{'call_id':'c1','output':'noon','is_error':true}"));
     assert_text(
         buf_str(&got),
-        STARTED "{\"type\":\"REASONING_START\"," ID(
+        json(STARTED "{'type':'REASONING_START'," ID(
             1) "}\n"
-               "{\"type\":\"REASONING_MESSAGE_START\"," ID(
-                   1) ",\"role\":\"reasoning\"}\n"
-                      "{\"type\":\"REASONING_MESSAGE_CONTENT\"," ID(
-                          1) ",\"delta\":\"hm\"}\n"
-                             "{\"type\":\"REASONING_MESSAGE_END\"," ID(
+               "{'type':'REASONING_MESSAGE_START'," ID(
+                   1) ",'role':'reasoning'}\n"
+                      "{'type':'REASONING_MESSAGE_CONTENT'," ID(
+                          1) ",'delta':'hm'}\n"
+                             "{'type':'REASONING_MESSAGE_END'," ID(
                                  1) "}\n"
-                                    "{\"type\":\"REASONING_END\"," ID(
+                                    "{'type':'REASONING_END'," ID(
                                         1) "}\n"
-                                           "{\"type\":\"TOOL_CALL_START\",\"toolCallId\":\"" TID
-                                           "-c1\",\"toolCallName\":\"clock\","
-                                           "\"parentMessageId\":\"" TID "-2\"}\n"
-                                           "{\"type\":\"TOOL_CALL_ARGS\",\"toolCallId\":\"" TID
-                                           "-c1\",\"delta\":\"{\\\"zone\\\":\\\"UTC\\\"}\"}\n"
-                                           "{\"type\":\"TOOL_CALL_END\",\"toolCallId\":\"" TID
-                                           "-c1\"}\n"
-                                           "{\"type\":\"TOOL_CALL_RESULT\"," ID(
-                                               3) ",\"toolCallId\":\"" TID
-                                                  "-c1\",\"content\":\"noon\",\"role\":\"tool\",\"metadata\":{\"is_error\":true}}\n");
+                                           "{'type':'TOOL_CALL_START','toolCallId':'" TID
+                                           "-c1','toolCallName':'clock',"
+                                           "'parentMessageId':'" TID "-2'}\n"
+                                           "{'type':'TOOL_CALL_ARGS','toolCallId':'" TID
+                                           "-c1','delta':'{\\'zone\\':\\'UTC\\'}'}\n"
+                                           "{'type':'TOOL_CALL_END','toolCallId':'" TID "-c1'}\n"
+                                           "{'type':'TOOL_CALL_RESULT'," ID(
+                                               3) ",'toolCallId':'" TID
+                                                  "-c1','content':'noon','role':'tool','metadata':{'is_error':true}}\n"));
 }
 
 static void test_another_final_answer_restates_the_messages(void **state)
 {
     (void)state;
-    request.history = STR("[{\"id\":\"u\",\"role\":\"user\",\"content\":\"?\"}]");
-    tell(EVENT_TOKEN, "{\"text\":\"draft\"}");
+    request.history = str_of(json("[{'id':'u','role':'user','content':'?'}]"));
+    tell(EVENT_TOKEN, json("{'text':'draft'}"));
     buf_clear(&got);
-    tell(EVENT_FINAL_ANSWER, "{\"output\":\"final\"}");
-    tell(EVENT_FINAL_ANSWER, "{\"output\":\"final\"}");
-    assert_text(
-        buf_str(&got),
-        "{\"type\":\"TEXT_MESSAGE_END\"," ID(
-            1) "}\n"
-               "{\"type\":\"MESSAGES_SNAPSHOT\",\"messages\":[{\"id\":\"u\",\"role\":\"user\","
-               "\"content\":\"?\"},{\"id\":\"" TID
-               "-2\",\"role\":\"assistant\",\"content\":\"final\"}]}\n");
+    tell(EVENT_FINAL_ANSWER, json("{'output':'final'}"));
+    tell(EVENT_FINAL_ANSWER, json("{'output':'final'}"));
+    assert_text(buf_str(&got),
+                json("{'type':'TEXT_MESSAGE_END'," ID(
+                    1) "}\n"
+                       "{'type':'MESSAGES_SNAPSHOT','messages':[{'id':'u','role':'user',"
+                       "'content':'?'},{'id':'" TID
+                       "-2','role':'assistant','content':'final'}]}\n"));
 }
 
 static void test_a_snapshot_keeps_the_calls(void **state)
 {
     (void)state;
     request.history = STR("[]");
-    tell(EVENT_TOKEN, "{\"text\":\"draft\"}");
-    tell(EVENT_TOOL_CALL, "{\"call_id\":\"a\",\"name\":\"n\",\"arguments\":{\"x\":1}}");
-    tell(EVENT_TOOL_CALL, "{\"call_id\":\"b\",\"name\":\"m\"}");
-    tell(EVENT_TOOL_RESULT, "{\"call_id\":\"b\",\"output\":\"y\"}");
+    tell(EVENT_TOKEN, json("{'text':'draft'}"));
+    tell(EVENT_TOOL_CALL, json("{'call_id':'a','name':'n','arguments':{'x':1}}"));
+    tell(EVENT_TOOL_CALL, json("{'call_id':'b','name':'m'}"));
+    tell(EVENT_TOOL_RESULT, json("{'call_id':'b','output':'y'}"));
     buf_clear(&got);
-    tell(EVENT_FINAL_ANSWER, "{\"output\":\"final\"}");
-    assert_text(
-        buf_str(&got),
-        "{\"type\":\"MESSAGES_SNAPSHOT\",\"messages\":[{\"id\":\"" TID
-        "-1\",\"role\":\"assistant\",\"toolCalls\":[{\"id\":\"" TID
-        "-a\",\"type\":\"function\",\"function\":{\"name\":\"n\",\"arguments\":\"{\\\"x\\\":1}\"}},"
-        "{\"id\":\"" TID "-b\",\"type\":\"function\",\"function\":{\"name\":\"m\",\"arguments\":"
-        "\"{}\"}}]},{\"id\":\"" TID "-2\",\"role\":\"tool\",\"toolCallId\":\"" TID
-        "-b\",\"content\":\"y\"},{\"id\":\"" TID
-        "-3\",\"role\":\"assistant\",\"content\":\"final\"}]}\n");
+    tell(EVENT_FINAL_ANSWER, json("{'output':'final'}"));
+    assert_text(buf_str(&got),
+                json("{'type':'MESSAGES_SNAPSHOT','messages':[{'id':'" TID
+                     "-1','role':'assistant','toolCalls':[{'id':'" TID
+                     "-a','type':'function','function':{'name':'n','arguments':'{\\'x\\':1}'}},"
+                     "{'id':'" TID "-b','type':'function','function':{'name':'m','arguments':"
+                     "'{}'}}]},{'id':'" TID "-2','role':'tool','toolCallId':'" TID
+                     "-b','content':'y'},{'id':'" TID
+                     "-3','role':'assistant','content':'final'}]}\n"));
 }
 
 static void test_another_final_answer_without_a_history_is_one_more_message(void **state)
 {
     (void)state;
-    tell(EVENT_TOKEN, "{\"text\":\"draft\"}");
+    tell(EVENT_TOKEN, json("{'text':'draft'}"));
     buf_clear(&got);
-    tell(EVENT_FINAL_ANSWER, "{\"output\":\"final\"}");
-    assert_text(buf_str(&got), "{\"type\":\"TEXT_MESSAGE_END\"," ID(
-                                   1) "}\n"
-                                      "{\"type\":\"TEXT_MESSAGE_START\"," ID(
-                                          2) ",\"role\":\"assistant\"}\n"
-                                             "{\"type\":\"TEXT_MESSAGE_CONTENT\"," ID(
-                                                 2) ",\"delta\":\"final\"}\n");
+    tell(EVENT_FINAL_ANSWER, json("{'output':'final'}"));
+    assert_text(buf_str(&got),
+                json("{'type':'TEXT_MESSAGE_END'," ID(
+                    1) "}\n"
+                       "{'type':'TEXT_MESSAGE_START'," ID(2) ",'role':'assistant'}\n"
+                                                             "{'type':'TEXT_MESSAGE_CONTENT'," ID(
+                                                                 2) ",'delta':'final'}\n"));
 }
 
 static void test_failure_is_an_error_and_a_cancel_an_outcome(void **state)
 {
     (void)state;
     tell(EVENT_TASK_FAILED,
-         "{\"status\":\"failed\",\"error\":{\"code\":\"timeout\",\"message\":\"timeout: 3 s\"}}");
-    assert_text(buf_str(&got), STARTED
-                "{\"type\":\"RUN_ERROR\",\"message\":\"timeout: 3 s\",\"code\":\"timeout\"}\n");
+         json("{'status':'failed','error':{'code':'timeout','message':'timeout: 3 s'}}"));
+    assert_text(buf_str(&got),
+                json(STARTED "{'type':'RUN_ERROR','message':'timeout: 3 s','code':'timeout'}\n"));
     assert_true(stream->is_over);
     begin(STR("r"), STR_NULL);
     tell(EVENT_TASK_FAILED,
-         "{\"status\":\"cancelled\",\"error\":{\"code\":\"cancelled\",\"message\":\"cancelled\"}}");
-    assert_text(buf_str(&got), STARTED "{\"type\":\"RUN_FINISHED\"," RUN
-                                       ",\"outcome\":{\"type\":\"cancelled\"}}\n");
+         json("{'status':'cancelled','error':{'code':'cancelled','message':'cancelled'}}"));
+    assert_text(buf_str(&got),
+                json(STARTED "{'type':'RUN_FINISHED'," RUN ",'outcome':{'type':'cancelled'}}\n"));
 }
 
 /* @ag-ui/client@0.0.59 breaks off at an outcome that it does not know. */
@@ -200,23 +196,22 @@ static void test_cancel_is_an_error_to_a_client_before_1_0(void **state)
     (void)state;
     request.is_before_1_0 = true;
     tell(EVENT_TASK_FAILED,
-         "{\"status\":\"cancelled\",\"error\":{\"code\":\"cancelled\",\"message\":\"cancelled\"}}");
-    assert_text(buf_str(&got), STARTED
-                "{\"type\":\"RUN_ERROR\",\"message\":\"cancelled\",\"code\":\"cancelled\"}\n");
+         json("{'status':'cancelled','error':{'code':'cancelled','message':'cancelled'}}"));
+    assert_text(buf_str(&got),
+                json(STARTED "{'type':'RUN_ERROR','message':'cancelled','code':'cancelled'}\n"));
 }
 
 static void test_run_has_the_name_of_who_began_it(void **state)
 {
     (void)state;
-    begin(STR_NULL, STR("{\"run_id\":\"\\u0061 \\\"b\\\"\"}"));
+    begin(STR_NULL, str_of(json("{'run_id':'\\u0061 \\'b\\''}")));
     tell(EVENT_TASK_CREATED, "{}");
-    assert_text(buf_str(&got),
-                "{\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"a \\\"b\\\"\","
-                "\"protocolVersion\":\"1.0\"}\n");
+    assert_text(buf_str(&got), json("{'type':'RUN_STARTED','threadId':'t','runId':'a \\'b\\'',"
+                                    "'protocolVersion':'1.0'}\n"));
     begin(STR_NULL, STR_NULL);
     tell(EVENT_TASK_CREATED, "{}");
-    assert_text(buf_str(&got), "{\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"" TID
-                               "\",\"protocolVersion\":\"1.0\"}\n");
+    assert_text(buf_str(&got), json("{'type':'RUN_STARTED','threadId':'t','runId':'" TID
+                                    "','protocolVersion':'1.0'}\n"));
 }
 
 static void test_what_has_no_place_is_custom_or_activity(void **state)
@@ -224,50 +219,47 @@ static void test_what_has_no_place_is_custom_or_activity(void **state)
     (void)state;
     tell(EVENT_TASK_CREATED, "{}");
     buf_clear(&got);
-    tell(EVENT_PROGRESS, "{\"progress\":0.5,\"note\":\"half\"}");
-    tell(EVENT_CUSTOM, "{\"event_type\":\"chart\",\"payload\":[1,2]}");
-    tell(EVENT_CHILD, "{\"task_id\":\"x\"}");
-    tell(EVENT_MESSAGE, "{\"from\":\"user\",\"content\":\"y\"}");
+    tell(EVENT_PROGRESS, json("{'progress':0.5,'note':'half'}"));
+    tell(EVENT_CUSTOM, json("{'event_type':'chart','payload':[1,2]}"));
+    tell(EVENT_CHILD, json("{'task_id':'x'}"));
+    tell(EVENT_MESSAGE, json("{'from':'user','content':'y'}"));
     assert_text(buf_str(&got),
-                "{\"type\":\"ACTIVITY_SNAPSHOT\",\"messageId\":\"" TID
-                "-progress\",\"activityType\":"
-                "\"progress\",\"content\":{\"progress\":0.5,\"note\":\"half\"}}\n"
-                "{\"type\":\"CUSTOM\",\"name\":\"chart\",\"value\":[1,2]}\n"
-                "{\"type\":\"CUSTOM\",\"name\":\"holdfast.child\",\"value\":{\"task_id\":\"x\"}}\n"
-                "{\"type\":\"CUSTOM\",\"name\":\"holdfast.message\",\"value\":{\"from\":\"user\","
-                "\"content\":\"y\"}}\n");
+                json("{'type':'ACTIVITY_SNAPSHOT','messageId':'" TID "-progress','activityType':"
+                     "'progress','content':{'progress':0.5,'note':'half'}}\n"
+                     "{'type':'CUSTOM','name':'chart','value':[1,2]}\n"
+                     "{'type':'CUSTOM','name':'holdfast.child','value':{'task_id':'x'}}\n"
+                     "{'type':'CUSTOM','name':'holdfast.message','value':{'from':'user',"
+                     "'content':'y'}}\n"));
 }
 
 /* --- questions -------------------------------------------------------------------------------- */
 
-#define ASKED \
-    "{\"input_id\":\"q.1\",\"kind\":\"approval\",\"prompt\":\"sure?\",\"expires_at\":1700000000123}"
+#define ASKED "{'input_id':'q.1','kind':'approval','prompt':'sure?','expires_at':1700000000123}"
 
 static void test_open_question_interrupts_the_run_when_nothing_follows(void **state)
 {
     (void)state;
-    tell(EVENT_TOKEN, "{\"text\":\"a\"}");
-    tell(EVENT_INPUT_REQUIRED, ASKED);
+    tell(EVENT_TOKEN, json("{'text':'a'}"));
+    tell(EVENT_INPUT_REQUIRED, json(ASKED));
     assert_false(stream->is_over);
     buf_clear(&got);
     face_stream_idle(stream, &sink);
-    assert_text(
-        buf_str(&got),
-        "{\"type\":\"TEXT_MESSAGE_END\"," ID(
-            1) "}\n"
-               "{\"type\":\"RUN_FINISHED\"," RUN
-               ",\"outcome\":{\"type\":\"interrupt\",\"interrupts\":[{\"reason\":\"confirmation\","
-               "\"message\":\"sure?\",\"responseSchema\":{\"type\":\"boolean\"},"
-               "\"expiresAt\":\"2023-11-14T22:13:20.123Z\",\"metadata\":" ASKED ",\"id\":\"" TID
-               ".2.q.1\"}]}}\n");
+    assert_text(buf_str(&got),
+                json("{'type':'TEXT_MESSAGE_END'," ID(
+                    1) "}\n"
+                       "{'type':'RUN_FINISHED'," RUN
+                       ",'outcome':{'type':'interrupt','interrupts':[{'reason':'confirmation',"
+                       "'message':'sure?','responseSchema':{'type':'boolean'},"
+                       "'expiresAt':'2023-11-14T22:13:20.123Z','metadata':" ASKED ",'id':'" TID
+                       ".2.q.1'}]}}\n"));
     assert_true(stream->is_over);
 }
 
 static void test_answered_question_interrupts_nothing(void **state)
 {
     (void)state;
-    tell(EVENT_INPUT_REQUIRED, ASKED);
-    tell(EVENT_INPUT_RECEIVED, "{\"input_id\":\"q.1\",\"answer\":true}");
+    tell(EVENT_INPUT_REQUIRED, json(ASKED));
+    tell(EVENT_INPUT_RECEIVED, json("{'input_id':'q.1','answer':true}"));
     buf_clear(&got);
     face_stream_idle(stream, &sink);
     assert_int_equal(got.len, 0);
@@ -295,39 +287,38 @@ static void tell_run_from(uint64_t known_seq, uint32_t known_n)
         tell(run[i].type, run[i].data);
 }
 
-#define CALL "\"toolCallId\":\"" TID "-c\""
-#define CALL_START                                                                             \
-    "{\"type\":\"TOOL_CALL_START\"," CALL ",\"toolCallName\":\"n\",\"parentMessageId\":\"" TID \
-    "-1\"}\n"
-#define CALL_END "{\"type\":\"TOOL_CALL_END\"," CALL "}\n"
-#define FINISHED "{\"type\":\"RUN_FINISHED\"," RUN ",\"outcome\":{\"type\":\"success\"}}\n"
+#define CALL "'toolCallId':'" TID "-c'"
+#define CALL_START \
+    "{'type':'TOOL_CALL_START'," CALL ",'toolCallName':'n','parentMessageId':'" TID "-1'}\n"
+#define CALL_END "{'type':'TOOL_CALL_END'," CALL "}\n"
+#define FINISHED "{'type':'RUN_FINISHED'," RUN ",'outcome':{'type':'success'}}\n"
 
 static void test_who_comes_back_gets_the_rest_with_what_is_open(void **state)
 {
     (void)state;
     tell_run_from(2, 0);
     assert_text(buf_str(&got),
-                STARTED "{\"type\":\"TEXT_MESSAGE_START\"," ID(
-                    1) ",\"role\":\"assistant\"}\n"
-                       "{\"type\":\"TEXT_MESSAGE_CONTENT\"," ID(
-                           1) ",\"delta\":\"two\"}\n"
-                              "{\"type\":\"TEXT_MESSAGE_END\"," ID(
-                                  1) "}\n" CALL_START "{\"type\":\"TOOL_CALL_ARGS\"," CALL
-                                     ",\"delta\":\"{}\"}\n" CALL_END FINISHED);
+                json(STARTED "{'type':'TEXT_MESSAGE_START'," ID(
+                    1) ",'role':'assistant'}\n"
+                       "{'type':'TEXT_MESSAGE_CONTENT'," ID(
+                           1) ",'delta':'two'}\n"
+                              "{'type':'TEXT_MESSAGE_END'," ID(
+                                  1) "}\n" CALL_START "{'type':'TOOL_CALL_ARGS'," CALL
+                                     ",'delta':'{}'}\n" CALL_END FINISHED));
 }
 
 static void test_a_place_within_an_event_is_kept(void **state)
 {
     (void)state;
     tell_run_from(4, 3); /* after the call's arguments: they must not come twice */
-    assert_text(buf_str(&got), STARTED CALL_START CALL_END FINISHED);
+    assert_text(buf_str(&got), json(STARTED CALL_START CALL_END FINISHED));
 }
 
 static void test_the_end_is_told_to_who_has_it(void **state)
 {
     (void)state;
     tell_run_from(5, 0);
-    assert_text(buf_str(&got), STARTED FINISHED);
+    assert_text(buf_str(&got), json(STARTED FINISHED));
 }
 
 static void test_who_has_all_hears_that_the_run_goes_on(void **state)
@@ -336,13 +327,13 @@ static void test_who_has_all_hears_that_the_run_goes_on(void **state)
     request.known = (struct face_place){.seq = 2};
     begin(STR("r"), STR_NULL);
     tell(EVENT_TASK_CREATED, "{}");
-    tell(EVENT_THINKING, "{\"text\":\"h\"}");
+    tell(EVENT_THINKING, json("{'text':'h'}"));
     assert_int_equal(got.len, 0);
     face_stream_idle(stream, &sink);
     assert_text(buf_str(&got),
-                STARTED "{\"type\":\"REASONING_START\"," ID(
+                json(STARTED "{'type':'REASONING_START'," ID(
                     1) "}\n"
-                       "{\"type\":\"REASONING_MESSAGE_START\"," ID(1) ",\"role\":\"reasoning\"}\n");
+                       "{'type':'REASONING_MESSAGE_START'," ID(1) ",'role':'reasoning'}\n"));
 }
 
 static void test_ids_are_read_as_they_are_written(void **state)
@@ -385,53 +376,51 @@ static bool reads(const char *json)
     return ag_ui_read(&request_doc, str_of(json), &request, &memory, why);
 }
 
-#define IDS "{\"threadId\":\"t-1\",\"runId\":\"r-1\","
+#define IDS "{'threadId':'t-1','runId':'r-1',"
 
 /* As captured from @ag-ui/client@1.0.0. */
 static void test_run_asks_the_last_message_and_brings_the_others(void **state)
 {
     (void)state;
     assert_true(reads(
-        IDS
-        "\"protocolVersion\":\"1.0\",\"tools\":[],\"context\":[{\"description\":\"page\",\"value\":"
-        "\"home\"}],\"forwardedProps\":{},\"state\":{},\"messages\":[{\"id\":\"u1\",\"role\":\"user\","
-        "\"content\":\"old\"},{\"id\":\"a1\",\"role\":\"assistant\",\"toolCalls\":[{\"id\":\"c\","
-        "\"type\":\"function\",\"function\":{\"name\":\"n\",\"arguments\":\"{}\"}}]},{\"id\":\"o1\","
-        "\"role\":\"tool\",\"content\":\"x\",\"toolCallId\":\"c\"},{\"id\":\"a2\",\"role\":\"assistant\","
-        "\"content\":\"yes\"},{\"id\":\"u2\",\"role\":\"user\",\"content\":[{\"type\":\"text\","
-        "\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]}]}"));
+        json(IDS "'protocolVersion':'1.0','tools':[],'context':[{'description':'page','value':"
+                 "'home'}],'forwardedProps':{},'state':{},'messages':[{'id':'u1','role':'user',"
+                 "'content':'old'},{'id':'a1','role':'assistant','toolCalls':[{'id':'c',"
+                 "'type':'function','function':{'name':'n','arguments':'{}'}}]},{'id':'o1',"
+                 "'role':'tool','content':'x','toolCallId':'c'},{'id':'a2','role':'assistant',"
+                 "'content':'yes'},{'id':'u2','role':'user','content':[{'type':'text',"
+                 "'text':'a'},{'type':'text','text':'b'}]}]}")));
     assert_text(request.thread_id, "t-1");
     assert_text(request.run_id, "r-1");
     assert_text(request.message, "a\nb");
     assert_false(request.is_before_1_0);
     assert_null_span(request.resume);
-    assert_text(request.context,
-                "[{\"role\":\"system\",\"content\":\"page: home\"},{\"role\":\"user\","
-                "\"content\":\"old\"},{\"role\":\"assistant\",\"content\":\"yes\"}]");
+    assert_text(request.context, json("[{'role':'system','content':'page: home'},{'role':'user',"
+                                      "'content':'old'},{'role':'assistant','content':'yes'}]"));
     assert_true(request.history.n > 0);
 }
 
 static void test_lone_message_brings_nothing(void **state)
 {
     (void)state;
-    assert_true(reads(IDS "\"messages\":[{\"id\":\"u1\",\"role\":\"user\",\"content\":\"hi\"}]}"));
+    assert_true(reads(json(IDS "'messages':[{'id':'u1','role':'user','content':'hi'}]}")));
     assert_true(request.is_before_1_0);
     assert_null_span(request.context);
-    assert_text(request.history, "[{\"id\":\"u1\",\"role\":\"user\",\"content\":\"hi\"}]");
+    assert_text(request.history, json("[{'id':'u1','role':'user','content':'hi'}]"));
 }
 
 static void test_context_is_cut_at_the_front(void **state)
 {
     (void)state;
     struct buf json = {0};
-    buf_puts(&json, IDS "\"messages\":[");
-    for (char c = 'a'; c <= 'd'; c++) {
-        buf_putf(&json, "{\"id\":\"%c\",\"role\":\"user\",\"content\":\"%c", c, c);
+    buf_puts(&json, json(IDS "'messages':["));
+    for (int c = 'a'; c <= 'd'; c++) {
+        buf_putf(&json, json("{'id':'%c','role':'user','content':'%c"), c, c);
         for (size_t i = 0; i < MAX_HISTORY / 3; i++)
             buf_putc(&json, '.');
-        buf_puts(&json, "\"},");
+        buf_puts(&json, json("'},"));
     }
-    buf_puts(&json, "{\"id\":\"u\",\"role\":\"user\",\"content\":\"hi\"}]}");
+    buf_puts(&json, json("{'id':'u','role':'user','content':'hi'}]}"));
     buf_putc(&json, 0);
     assert_true(reads(json.bytes));
     assert_true(request.context.n <= MAX_HISTORY && request.context.n > MAX_HISTORY / 2);
@@ -444,25 +433,24 @@ static void test_context_is_cut_at_the_front(void **state)
 
 static void test_resume_is_its_answers(void **state)
 {
-    static const struct {
+    const struct {
         const char *said, *answer;
         bool is_cancelled;
     } cases[] = {
-        {"\"resolved\",\"payload\":true", "true", false},
-        {"\"resolved\",\"payload\":\"x\\ny\"", "\"x\\ny\"", false},
-        {"\"resolved\",\"payload\":{\"approved\":false}", "false", false},
-        {"\"resolved\",\"payload\":{\"answer\":\"z\"}", "\"z\"", false},
-        {"\"resolved\",\"payload\":{\"x\":[1, 2]}", "\"{\\\"x\\\":[1,2]}\"", false},
-        {"\"resolved\"", "true", false},
-        {"\"cancelled\"", "false", true},
+        {json("'resolved','payload':true"), "true", false},
+        {json("'resolved','payload':'x\\ny'"), json("'x\\ny'"), false},
+        {json("'resolved','payload':{'approved':false}"), "false", false},
+        {json("'resolved','payload':{'answer':'z'}"), json("'z'"), false},
+        {json("'resolved','payload':{'x':[1, 2]}"), json("'{\\'x\\':[1,2]}'"), false},
+        {json("'resolved'"), "true", false},
+        {json("'cancelled'"), "false", true},
     };
     (void)state;
     for (size_t i = 0; i < countof(cases); i++) {
         char json[256];
         struct ag_ui_answer a;
         snprintf(json, sizeof json,
-                 IDS "\"messages\":[],\"resume\":[{\"interruptId\":\"" TID
-                     ".7.q.1\",\"status\":%s}]}",
+                 json(IDS "'messages':[],'resume':[{'interruptId':'" TID ".7.q.1','status':%s}]}"),
                  cases[i].said);
         assert_true(reads(json));
         assert_true(ag_ui_answer(&request, &doc, 0, &a));
@@ -481,7 +469,7 @@ static void test_interrupt_of_another_is_no_task(void **state)
     struct ag_ui_answer a;
     (void)state;
     assert_true(
-        reads(IDS "\"messages\":[],\"resume\":[{\"interruptId\":\"x\",\"status\":\"resolved\"}]}"));
+        reads(json(IDS "'messages':[],'resume':[{'interruptId':'x','status':'resolved'}]}")));
     assert_true(ag_ui_answer(&request, &doc, 0, &a));
     assert_string_equal(a.task_id, "");
     ag_ui_answer_done(&a);
@@ -489,25 +477,24 @@ static void test_interrupt_of_another_is_no_task(void **state)
 
 static void test_faults_are_named(void **state)
 {
-    static const struct {
+    const struct {
         const char *json, *why;
     } cases[] = {
         {"[]", "not a JSON object"},
         {"{", "not JSON: unexpected end"},
         {"{}", "\"threadId\" must be a string"},
-        {"{\"threadId\":\"t\",\"runId\":\"\"}", "\"runId\" must be a string of 1 to 128 bytes"},
-        {IDS "\"messages\":{}}", "\"messages\" must be an array"},
-        {IDS "\"messages\":[]}", "\"messages\" must end in a message of the role \"user\""},
-        {IDS "\"messages\":[1]}", "\"messages\" must end in a message of the role \"user\""},
-        {IDS "\"messages\":[{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"assistant\"}]}",
+        {json("{'threadId':'t','runId':''}"), "\"runId\" must be a string of 1 to 128 bytes"},
+        {json(IDS "'messages':{}}"), "\"messages\" must be an array"},
+        {json(IDS "'messages':[]}"), "\"messages\" must end in a message of the role \"user\""},
+        {json(IDS "'messages':[1]}"), "\"messages\" must end in a message of the role \"user\""},
+        {json(IDS "'messages':[{'role':'user','content':'x'},{'role':'assistant'}]}"),
          "\"messages\" must end in a message of the role \"user\""},
-        {IDS "\"messages\":[{\"role\":\"user\",\"content\":\"\"}]}",
-         "the last message has no text"},
-        {IDS "\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"source\":{}}]}]}",
+        {json(IDS "'messages':[{'role':'user','content':''}]}"), "the last message has no text"},
+        {json(IDS "'messages':[{'role':'user','content':[{'type':'image','source':{}}]}]}"),
          "this gateway does not accept files"},
-        {IDS "\"tools\":[{\"name\":\"n\"}],\"messages\":[]}",
+        {json(IDS "'tools':[{'name':'n'}],'messages':[]}"),
          "\"tools\" must be empty: this gateway runs no tools of the client"},
-        {IDS "\"resume\":[{\"interruptId\":1}],\"messages\":[]}",
+        {json(IDS "'resume':[{'interruptId':1}],'messages':[]}"),
          "each of \"resume\" must have an \"interruptId\", and \"status\" \"resolved\" or "
          "\"cancelled\""},
     };
@@ -529,9 +516,9 @@ static void test_stored_thread_is_its_messages_but_the_answer(void **state)
     (void)state;
     snprintf(request.task_id, sizeof request.task_id, "%s", TID);
     ag_ui_read_history(&doc, str_of(line), &request, &memory);
-    assert_text(request.history, "[{\"id\":\"m1\",\"role\":\"user\",\"content\":\"a\"},"
-                                 "{\"id\":\"m2\",\"role\":\"assistant\",\"content\":\"b\"},"
-                                 "{\"id\":\"m3\",\"role\":\"user\",\"content\":\"c\"}]");
+    assert_text(request.history, json("[{'id':'m1','role':'user','content':'a'},"
+                                      "{'id':'m2','role':'assistant','content':'b'},"
+                                      "{'id':'m3','role':'user','content':'c'}]"));
 }
 
 int main(void)

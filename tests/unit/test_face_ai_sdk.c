@@ -53,65 +53,64 @@ static void tell(enum event_type type, const char *data)
 static void test_answer_in_pieces_is_one_text_part(void **state)
 {
     (void)state;
-    tell(EVENT_TASK_CREATED, "{\"agent\":\"a\",\"input\":\"hi\"}");
+    tell(EVENT_TASK_CREATED, json("{'agent':'a','input':'hi'}"));
     tell(EVENT_TASK_STARTED, "{}");
-    tell(EVENT_TOKEN, "{\"text\":\"Hel\"}");
-    tell(EVENT_TOKEN, "{\"text\":\"l\\u00f6\\n\"}");
-    tell(EVENT_FINAL_ANSWER, "{\"output\":\"Hell\xc3\xb6\\n\"}");
-    tell(EVENT_TASK_COMPLETED, "{\"output\":\"x\",\"result\":{\"usage\":{\"total_tokens\":3}}}");
+    tell(EVENT_TOKEN, json("{'text':'Hel'}"));
+    tell(EVENT_TOKEN, json("{'text':'l\\u00f6\\n'}"));
+    tell(EVENT_FINAL_ANSWER, json("{'output':'Hell\xc3\xb6\\n'}"));
+    tell(EVENT_TASK_COMPLETED, json("{'output':'x','result':{'usage':{'total_tokens':3}}}"));
     assert_text(buf_str(&got),
-                "{\"type\":\"start\",\"messageId\":\"" TID "\"}\n"
-                "{\"type\":\"start-step\"}\n"
-                "{\"type\":\"text-start\",\"id\":\"text-1\"}\n"
-                "{\"type\":\"text-delta\",\"id\":\"text-1\",\"delta\":\"Hel\"}\n"
-                "{\"type\":\"text-delta\",\"id\":\"text-1\",\"delta\":\"l\xc3\xb6\\n\"}\n"
-                "{\"type\":\"text-end\",\"id\":\"text-1\"}\n"
-                "{\"type\":\"finish-step\"}\n"
-                "{\"type\":\"finish\",\"finishReason\":\"stop\",\"messageMetadata\":{\"result\":"
-                "{\"usage\":{\"total_tokens\":3}}}}\n");
+                json("{'type':'start','messageId':'" TID "'}\n"
+                     "{'type':'start-step'}\n"
+                     "{'type':'text-start','id':'text-1'}\n"
+                     "{'type':'text-delta','id':'text-1','delta':'Hel'}\n"
+                     "{'type':'text-delta','id':'text-1','delta':'l\xc3\xb6\\n'}\n"
+                     "{'type':'text-end','id':'text-1'}\n"
+                     "{'type':'finish-step'}\n"
+                     "{'type':'finish','finishReason':'stop','messageMetadata':{'result':"
+                     "{'usage':{'total_tokens':3}}}}\n"));
     assert_true(stream->is_over);
 }
 
 static void test_thoughts_and_tools_keep_their_place(void **state)
 {
     (void)state;
-    tell(EVENT_THINKING, "{\"text\":\"hm\"}");
-    tell(EVENT_TOOL_CALL,
-         "{\"call_id\":\"c1\",\"name\":\"clock\",\"arguments\":{\"zone\":\"UTC\"}}");
+    tell(EVENT_THINKING, json("{'text':'hm'}"));
+    tell(EVENT_TOOL_CALL, json("{'call_id':'c1','name':'clock','arguments':{'zone':'UTC'}}"));
     tell(EVENT_TOOL_RESULT,
-         "{\"call_id\":\"c1\",\"name\":\"clock\",\"output\":\"noon\",\"is_error\":false}");
-    tell(EVENT_TOKEN, "{\"text\":\"Noon.\"}");
-    tell(EVENT_FINAL_ANSWER, "{\"output\":\"Noon.\"}");
-    tell(EVENT_TASK_COMPLETED, "{\"output\":\"Noon.\",\"result\":null}");
+         json("{'call_id':'c1','name':'clock','output':'noon','is_error':false}"));
+    tell(EVENT_TOKEN, json("{'text':'Noon.'}"));
+    tell(EVENT_FINAL_ANSWER, json("{'output':'Noon.'}"));
+    tell(EVENT_TASK_COMPLETED, json("{'output':'Noon.','result':null}"));
     assert_text(
         buf_str(&got),
-        "{\"type\":\"start\",\"messageId\":\"" TID "\"}\n"
-        "{\"type\":\"start-step\"}\n"
-        "{\"type\":\"reasoning-start\",\"id\":\"reasoning-1\"}\n"
-        "{\"type\":\"reasoning-delta\",\"id\":\"reasoning-1\",\"delta\":\"hm\"}\n"
-        "{\"type\":\"reasoning-end\",\"id\":\"reasoning-1\"}\n"
-        "{\"type\":\"tool-input-available\",\"toolCallId\":\"c1\",\"toolName\":\"clock\",\"input\":"
-        "{\"zone\":\"UTC\"},\"dynamic\":true,\"providerExecuted\":true}\n"
-        "{\"type\":\"tool-output-available\",\"toolCallId\":\"c1\",\"output\":\"noon\",\"dynamic\":true,"
-        "\"providerExecuted\":true}\n"
-        "{\"type\":\"finish-step\"}\n"
-        "{\"type\":\"start-step\"}\n"
-        "{\"type\":\"text-start\",\"id\":\"text-2\"}\n"
-        "{\"type\":\"text-delta\",\"id\":\"text-2\",\"delta\":\"Noon.\"}\n"
-        "{\"type\":\"text-end\",\"id\":\"text-2\"}\n"
-        "{\"type\":\"finish-step\"}\n"
-        "{\"type\":\"finish\",\"finishReason\":\"stop\",\"messageMetadata\":{\"result\":null}}\n");
+        json("{'type':'start','messageId':'" TID "'}\n"
+             "{'type':'start-step'}\n"
+             "{'type':'reasoning-start','id':'reasoning-1'}\n"
+             "{'type':'reasoning-delta','id':'reasoning-1','delta':'hm'}\n"
+             "{'type':'reasoning-end','id':'reasoning-1'}\n"
+             "{'type':'tool-input-available','toolCallId':'c1','toolName':'clock','input':"
+             "{'zone':'UTC'},'dynamic':true,'providerExecuted':true}\n"
+             "{'type':'tool-output-available','toolCallId':'c1','output':'noon','dynamic':true,"
+             "'providerExecuted':true}\n"
+             "{'type':'finish-step'}\n"
+             "{'type':'start-step'}\n"
+             "{'type':'text-start','id':'text-2'}\n"
+             "{'type':'text-delta','id':'text-2','delta':'Noon.'}\n"
+             "{'type':'text-end','id':'text-2'}\n"
+             "{'type':'finish-step'}\n"
+             "{'type':'finish','finishReason':'stop','messageMetadata':{'result':null}}\n"));
 }
 
 static void test_another_final_answer_takes_the_last_run_back(void **state)
 {
     (void)state;
-    tell(EVENT_TOKEN, "{\"text\":\"draft\"}");
+    tell(EVENT_TOKEN, json("{'text':'draft'}"));
     buf_clear(&got);
-    tell(EVENT_FINAL_ANSWER, "{\"output\":\"final\"}");
-    assert_text(buf_str(&got), "{\"type\":\"reset-step\"}\n"
-                               "{\"type\":\"text-start\",\"id\":\"text-2\"}\n"
-                               "{\"type\":\"text-delta\",\"id\":\"text-2\",\"delta\":\"final\"}\n");
+    tell(EVENT_FINAL_ANSWER, json("{'output':'final'}"));
+    assert_text(buf_str(&got), json("{'type':'reset-step'}\n"
+                                    "{'type':'text-start','id':'text-2'}\n"
+                                    "{'type':'text-delta','id':'text-2','delta':'final'}\n"));
 }
 
 /* Text beyond 256 KiB is only in the events: the answer that is made of the tokens is cut. */
@@ -137,60 +136,60 @@ static void test_cut_final_answer_takes_nothing_back(void **state)
 static void test_final_answer_alone_is_text(void **state)
 {
     (void)state;
-    tell(EVENT_FINAL_ANSWER, "{\"output\":\"42\"}");
-    assert_text(buf_str(&got), "{\"type\":\"start\",\"messageId\":\"" TID "\"}\n"
-                               "{\"type\":\"start-step\"}\n"
-                               "{\"type\":\"text-start\",\"id\":\"text-1\"}\n"
-                               "{\"type\":\"text-delta\",\"id\":\"text-1\",\"delta\":\"42\"}\n");
+    tell(EVENT_FINAL_ANSWER, json("{'output':'42'}"));
+    assert_text(buf_str(&got), json("{'type':'start','messageId':'" TID "'}\n"
+                                    "{'type':'start-step'}\n"
+                                    "{'type':'text-start','id':'text-1'}\n"
+                                    "{'type':'text-delta','id':'text-1','delta':'42'}\n"));
 }
 
 static void test_failure_is_an_error_and_a_cancel_an_abort(void **state)
 {
     (void)state;
     tell(EVENT_TASK_FAILED,
-         "{\"status\":\"failed\",\"error\":{\"code\":\"timeout\",\"message\":\"timeout: 3 s\"}}");
-    assert_text(buf_str(&got), "{\"type\":\"start\",\"messageId\":\"" TID "\"}\n"
-                               "{\"type\":\"error\",\"errorText\":\"timeout: 3 s\"}\n");
+         json("{'status':'failed','error':{'code':'timeout','message':'timeout: 3 s'}}"));
+    assert_text(buf_str(&got), json("{'type':'start','messageId':'" TID "'}\n"
+                                    "{'type':'error','errorText':'timeout: 3 s'}\n"));
     assert_true(stream->is_over);
     face_stream_free(stream);
     stream = ai_sdk_ops.make(&(struct face_task){.task_id = STR(TID)});
     buf_clear(&got);
     tell(EVENT_TASK_FAILED,
-         "{\"status\":\"cancelled\",\"error\":{\"code\":\"cancelled\",\"message\":\"cancelled\"}}");
-    assert_text(buf_str(&got), "{\"type\":\"start\",\"messageId\":\"" TID "\"}\n"
-                               "{\"type\":\"abort\",\"reason\":\"cancelled\"}\n");
+         json("{'status':'cancelled','error':{'code':'cancelled','message':'cancelled'}}"));
+    assert_text(buf_str(&got), json("{'type':'start','messageId':'" TID "'}\n"
+                                    "{'type':'abort','reason':'cancelled'}\n"));
 }
 
-#define ASKED \
-    "{\"input_id\":\"q1\",\"kind\":\"approval\",\"prompt\":\"sure?\",\"tool\":\"rm\",\"arguments\":{\"f\":1}}"
+#define ASKED "{'input_id':'q1','kind':'approval','prompt':'sure?','tool':'rm','arguments':{'f':1}}"
 
 static void test_open_approval_finishes_the_stream_when_nothing_follows(void **state)
 {
     (void)state;
-    tell(EVENT_INPUT_REQUIRED, ASKED);
+    tell(EVENT_INPUT_REQUIRED, json(ASKED));
     assert_false(stream->is_over);
     face_stream_idle(stream, &sink);
     assert_text(
         buf_str(&got),
-        "{\"type\":\"start\",\"messageId\":\"" TID "\"}\n"
-        "{\"type\":\"start-step\"}\n"
-        "{\"type\":\"tool-input-available\",\"toolCallId\":\"q1\",\"toolName\":\"rm\",\"input\":{\"f\":1},"
-        "\"dynamic\":true,\"providerExecuted\":true}\n"
-        "{\"type\":\"tool-approval-request\",\"approvalId\":\"q1\",\"toolCallId\":\"q1\",\"reason\":\"sure?\"}\n"
-        "{\"type\":\"finish-step\"}\n"
-        "{\"type\":\"finish\",\"finishReason\":\"tool-calls\"}\n");
+        json(
+            "{'type':'start','messageId':'" TID "'}\n"
+            "{'type':'start-step'}\n"
+            "{'type':'tool-input-available','toolCallId':'q1','toolName':'rm','input':{'f':1},"
+            "'dynamic':true,'providerExecuted':true}\n"
+            "{'type':'tool-approval-request','approvalId':'q1','toolCallId':'q1','reason':'sure?'}\n"
+            "{'type':'finish-step'}\n"
+            "{'type':'finish','finishReason':'tool-calls'}\n"));
     assert_true(stream->is_over);
 }
 
 static void test_answered_approval_goes_on(void **state)
 {
     (void)state;
-    tell(EVENT_INPUT_REQUIRED, ASKED);
-    tell(EVENT_INPUT_RECEIVED, "{\"input_id\":\"q1\",\"answer\":false}");
+    tell(EVENT_INPUT_REQUIRED, json(ASKED));
+    tell(EVENT_INPUT_RECEIVED, json("{'input_id':'q1','answer':false}"));
     buf_clear(&got);
     face_stream_idle(stream, &sink);
     assert_int_equal(got.len, 0);
-    tell(EVENT_TOKEN, "{\"text\":\"ok\"}");
+    tell(EVENT_TOKEN, json("{'text':'ok'}"));
     assert_false(stream->is_over);
 }
 
@@ -199,32 +198,33 @@ static void test_stream_after_an_answer_has_only_what_follows(void **state)
     (void)state;
     face_stream_free(stream);
     stream = ai_sdk_ops.make(&(struct face_task){.task_id = STR(TID), .after_answer = STR("q1")});
-    tell(EVENT_TOKEN, "{\"text\":\"before\"}");
-    tell(EVENT_INPUT_REQUIRED, ASKED);
+    tell(EVENT_TOKEN, json("{'text':'before'}"));
+    tell(EVENT_INPUT_REQUIRED, json(ASKED));
     face_stream_idle(stream, &sink); /* the answer is not committed yet */
-    tell(EVENT_INPUT_RECEIVED, "{\"input_id\":\"q1\",\"answer\":true}");
-    tell(EVENT_TOKEN, "{\"text\":\"after\"}");
+    tell(EVENT_INPUT_RECEIVED, json("{'input_id':'q1','answer':true}"));
+    tell(EVENT_TOKEN, json("{'text':'after'}"));
     assert_text(buf_str(&got),
-                "{\"type\":\"start\",\"messageId\":\"" TID "\"}\n"
-                "{\"type\":\"tool-approval-response\",\"approvalId\":\"q1\",\"approved\":true}\n"
-                "{\"type\":\"start-step\"}\n"
-                "{\"type\":\"text-start\",\"id\":\"text-2\"}\n"
-                "{\"type\":\"text-delta\",\"id\":\"text-2\",\"delta\":\"after\"}\n");
+                json("{'type':'start','messageId':'" TID "'}\n"
+                     "{'type':'tool-approval-response','approvalId':'q1','approved':true}\n"
+                     "{'type':'start-step'}\n"
+                     "{'type':'text-start','id':'text-2'}\n"
+                     "{'type':'text-delta','id':'text-2','delta':'after'}\n"));
 }
 
 static void test_what_has_no_place_is_a_data_part(void **state)
 {
     (void)state;
-    tell(EVENT_PROGRESS, "{\"progress\":0.5,\"note\":\"half\"}");
-    tell(EVENT_CUSTOM, "{\"event_type\":\"chart\",\"payload\":[1,2]}");
-    tell(EVENT_INPUT_REQUIRED, "{\"input_id\":\"q2\",\"kind\":\"question\",\"prompt\":\"who?\"}");
+    tell(EVENT_PROGRESS, json("{'progress':0.5,'note':'half'}"));
+    tell(EVENT_CUSTOM, json("{'event_type':'chart','payload':[1,2]}"));
+    tell(EVENT_INPUT_REQUIRED, json("{'input_id':'q2','kind':'question','prompt':'who?'}"));
     assert_text(
         buf_str(&got),
-        "{\"type\":\"start\",\"messageId\":\"" TID "\"}\n"
-        "{\"type\":\"start-step\"}\n"
-        "{\"type\":\"data-progress\",\"id\":\"progress\",\"data\":{\"progress\":0.5,\"note\":\"half\"}}\n"
-        "{\"type\":\"data-custom\",\"data\":{\"event_type\":\"chart\",\"payload\":[1,2]}}\n"
-        "{\"type\":\"data-question\",\"data\":{\"input_id\":\"q2\",\"kind\":\"question\",\"prompt\":\"who?\"}}\n");
+        json(
+            "{'type':'start','messageId':'" TID "'}\n"
+            "{'type':'start-step'}\n"
+            "{'type':'data-progress','id':'progress','data':{'progress':0.5,'note':'half'}}\n"
+            "{'type':'data-custom','data':{'event_type':'chart','payload':[1,2]}}\n"
+            "{'type':'data-question','data':{'input_id':'q2','kind':'question','prompt':'who?'}}\n"));
 }
 
 /* --- requests --------------------------------------------------------------------------------- */
@@ -239,11 +239,11 @@ static bool reads(const char *json, bool is_frame)
 static void test_send_is_the_last_message_of_the_user(void **state)
 {
     (void)state;
-    assert_true(reads(
-        "{\"id\":\"chat-1\",\"messages\":[{\"id\":\"m0\",\"role\":\"user\",\"parts\":[{\"type\":\"text\","
-        "\"text\":\"old\"}]},{\"id\":\"m1\",\"role\":\"user\",\"parts\":[{\"type\":\"text\",\"text\":\"a\"},"
-        "{\"type\":\"text\",\"text\":\"b\"}]}],\"trigger\":\"submit-message\",\"model\":\"echo\"}",
-        false));
+    assert_true(
+        reads(json("{'id':'chat-1','messages':[{'id':'m0','role':'user','parts':[{'type':'text',"
+                   "'text':'old'}]},{'id':'m1','role':'user','parts':[{'type':'text','text':'a'},"
+                   "{'type':'text','text':'b'}]}],'trigger':'submit-message','model':'echo'}"),
+              false));
     assert_int_equal(request.kind, AI_SDK_SEND);
     assert_text(request.chat_id, "chat-1");
     assert_text(request.text, "a\nb");
@@ -256,18 +256,17 @@ static void test_frame_brings_ids_and_a_token(void **state)
 {
     (void)state;
     assert_true(reads(
-        "{\"type\":\"send\",\"requestId\":\"r-1\",\"id\":\"chat-1\",\"trigger\":\"submit-message\",\"messages\":"
-        "[{\"id\":\"m1\",\"role\":\"user\",\"parts\":[{\"type\":\"text\",\"text\":\"hi\"}]}],"
-        "\"headers\":{\"authorization\":\"Bearer k\"},\"body\":{\"model\":\"m\"}}",
+        json("{'type':'send','requestId':'r-1','id':'chat-1','trigger':'submit-message','messages':"
+             "[{'id':'m1','role':'user','parts':[{'type':'text','text':'hi'}]}],"
+             "'headers':{'authorization':'Bearer k'},'body':{'model':'m'}}"),
         true));
     assert_text(request.request_id, "r-1");
     assert_text(request.authorization, "Bearer k");
     assert_text(request.agent, "m");
     assert_true(reads(
-        "{\"type\":\"resume\",\"requestId\":\"r-2\",\"id\":\"chat-1\",\"headers\":{},\"body\":{}}",
-        true));
+        json("{'type':'resume','requestId':'r-2','id':'chat-1','headers':{},'body':{}}"), true));
     assert_int_equal(request.kind, AI_SDK_RESUME);
-    assert_true(reads("{\"type\":\"abort\",\"requestId\":\"r-1\"}", true));
+    assert_true(reads(json("{'type':'abort','requestId':'r-1'}"), true));
     assert_int_equal(request.kind, AI_SDK_ABORT);
 }
 
@@ -292,10 +291,9 @@ static void test_answered_approval_is_an_answer(void **state)
 {
     (void)state;
     assert_true(reads(
-        "{\"id\":\"c\",\"messages\":[{\"id\":\"" TID
-        "\",\"role\":\"assistant\",\"parts\":[{\"type\":"
-        "\"dynamic-tool\",\"toolCallId\":\"q1\",\"state\":\"approval-responded\",\"approval\":{\"id\":\"q1\","
-        "\"approved\":true}}]}]}",
+        json("{'id':'c','messages':[{'id':'" TID "','role':'assistant','parts':[{'type':"
+             "'dynamic-tool','toolCallId':'q1','state':'approval-responded','approval':{'id':'q1',"
+             "'approved':true}}]}]}"),
         false));
     assert_int_equal(request.kind, AI_SDK_ANSWER);
     assert_text(request.task_id, TID);
@@ -305,26 +303,26 @@ static void test_answered_approval_is_an_answer(void **state)
 
 static void test_faults_are_named(void **state)
 {
-    static const struct {
+    const struct {
         const char *json;
         bool is_frame;
         const char *why;
     } cases[] = {
         {"[]", false, "not a JSON object"},
-        {"{\"messages\":[]}", false, "\"id\" must be the chat's id"},
-        {"{\"id\":\"c\"}", false, "\"messages\" must be an array that ends in a message"},
-        {"{\"id\":\"c\",\"messages\":[1]}", false,
+        {json("{'messages':[]}"), false, "\"id\" must be the chat's id"},
+        {json("{'id':'c'}"), false, "\"messages\" must be an array that ends in a message"},
+        {json("{'id':'c','messages':[1]}"), false,
          "\"messages\" must be an array that ends in a message"},
-        {"{\"id\":\"c\",\"messages\":[{\"role\":\"system\"}]}", false,
+        {json("{'id':'c','messages':[{'role':'system'}]}"), false,
          "the last message must have the role \"user\" or \"assistant\""},
-        {"{\"id\":\"c\",\"messages\":[{\"role\":\"user\",\"parts\":[]}]}", false,
+        {json("{'id':'c','messages':[{'role':'user','parts':[]}]}"), false,
          "the last message has no text"},
-        {"{\"id\":\"c\",\"messages\":[{\"role\":\"assistant\",\"parts\":[]}]}", false,
+        {json("{'id':'c','messages':[{'role':'assistant','parts':[]}]}"), false,
          "the last message is the assistant's, and answers no question"},
-        {"{\"id\":\"c\",\"trigger\":\"regenerate-message\",\"messages\":[{\"role\":\"user\"}]}",
-         false, "regenerate-message is not supported by this gateway"},
-        {"{\"type\":\"send\",\"id\":\"c\"}", true, "\"requestId\" must be a string"},
-        {"{\"type\":\"x\",\"requestId\":\"r\",\"id\":\"c\"}", true,
+        {json("{'id':'c','trigger':'regenerate-message','messages':[{'role':'user'}]}"), false,
+         "regenerate-message is not supported by this gateway"},
+        {json("{'type':'send','id':'c'}"), true, "\"requestId\" must be a string"},
+        {json("{'type':'x','requestId':'r','id':'c'}"), true,
          "\"type\" must be \"send\", \"resume\" or \"abort\""},
     };
     (void)state;

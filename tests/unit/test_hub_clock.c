@@ -24,7 +24,7 @@ static void test_hub_busy_loop_commits_once_a_pace(void **state)
     kit_settle(k);
     msec_t last = k->hub.clock.now_ms;
     for (size_t i = 0; i < countof(turns); i++) {
-        r->events->on_line(r->task, STR("{\"event\":\"token\",\"data\":{\"text\":\"x\"}}"));
+        r->events->on_line(r->task, str_of(json("{'event':'token','data':{'text':'x'}}")));
         k->hub.clock.now_ms = last + turns[i].later;
         hub_submit(&k->hub, turns[i].busy);
         assert_int_equal(store_inline_step_commit(k->inline_store), turns[i].submits);
@@ -74,7 +74,7 @@ static int teardown(void **state)
 
 static void say_token(struct kit *k, size_t run)
 {
-    run_say(k, kit_run(k, run), "{\"event\":\"token\",\"data\":{\"text\":\"x\"}}");
+    run_say(k, kit_run(k, run), json("{'event':'token','data':{'text':'x'}}"));
 }
 
 static void test_hub_seqs_are_dense_over_jumps_of_the_clock(void **state)
@@ -87,14 +87,14 @@ static void test_hub_seqs_are_dense_over_jumps_of_the_clock(void **state)
         k->hub.clock.wall_ms += jumps[i];
         say_token(k, 0);
         struct client *again = client_new(k, "ann"); /* drop and resume, across each */
-        client_ask(again, "resume", "c", task, i ? ",\"after\":2" : "");
-        client_await(again, "\"resumed\"");
+        client_ask(again, "resume", "c", task, i ? json(",'after':2") : "");
+        client_await(again, json("'resumed'"));
         for (size_t seq = i ? 3 : 1; seq <= 3 + i; seq++) {
             char part[32];
-            snprintf(part, sizeof part, "\"seq\":%zu,", seq);
+            snprintf(part, sizeof part, json("'seq':%zu,"), seq);
             client_expect(again, part);
         }
-        client_expect(again, "\"caught_up\"");
+        client_expect(again, json("'caught_up'"));
         client_free(again);
     }
     run_end(k, kit_run(k, 0), RUN_DONE, "");
@@ -114,7 +114,7 @@ static void test_hub_time_outs_do_not_follow_the_wall_clock(void **state)
     kit_pass(k, 2000);
     assert_int_equal(kit_run(k, 0)->cancels, 1);
     run_end(k, kit_run(k, 0), RUN_DONE, "");
-    client_await(c, "\"code\":\"timeout\"");
+    client_await(c, json("'code':'timeout'"));
     client_free(c);
 }
 
@@ -124,8 +124,8 @@ static void test_hub_questions_expire_by_what_has_passed(void **state)
     struct client *c = client_new(k, "ann");
     client_start(c, "c", "hi");
     run_say(k, kit_run(k, 0),
-            "{\"event\":\"input_required\",\"data\":{\"input_id\":\"q\",\"kind\":\"question\","
-            "\"prompt\":\"?\",\"timeout_s\":600}}");
+            json("{'event':'input_required','data':{'input_id':'q','kind':'question',"
+                 "'prompt':'?','timeout_s':600}}"));
     client_await(c, "input_required");
     k->hub.clock.wall_ms += HOUR;
     kit_pass(k, 599000);
@@ -151,8 +151,8 @@ static void test_hub_ids_grow_when_the_clock_is_set_back(void **state)
         memcpy(last, task, TASK_ID_LEN);
         run_end(k, kit_run(k, i), RUN_DONE, "");
         client_await(c, "task.completed");
-        client_say(c, "{\"type\":\"tasks\",\"id\":\"t\",\"conversation_id\":\"c\",\"limit\":1}");
-        assert_non_null(strstr(client_await(c, "\"tasks\""), last)); /* the newest */
+        client_say(c, json("{'type':'tasks','id':'t','conversation_id':'c','limit':1}"));
+        assert_non_null(strstr(client_await(c, json("'tasks'")), last)); /* the newest */
         client_free(c);
         kit_crash(k);
     }
@@ -174,7 +174,7 @@ static void test_hub_expiry_of_a_token_follows_the_wall_clock(void **state)
     for (int forward = 0; forward < 2; forward++) {
         struct client c = {.kit = k, .owner = "ann"};
         session_init(&c.session, &k->hub, &ops, &c);
-        client_say(&c, "{\"type\":\"hello\"}");
+        client_say(&c, json("{'type':'hello'}"));
         client_await(&c, "welcome");
         k->hub.clock.wall_ms += forward ? HOUR : -HOUR;
         kit_pass(k, MINUTE); /* it looks at least so often */
@@ -205,15 +205,15 @@ static void test_hub_rate_limit_tells_when_there_is_room(void **state)
         struct client *c = client_new(k, "ann");
         const char *line = "";
         while (!strstr(line, "rate_limited")) {
-            client_say(c, "{\"type\":\"ping\",\"id\":\"x\"}");
+            client_say(c, json("{'type':'ping','id':'x'}"));
             kit_settle(k);
-            line = client_await(c, "\"id\":\"x\"");
+            line = client_await(c, json("'id':'x'"));
         }
         msec_t wait =
             strtol(strrchr(line, ':') + 1, NULL, 10); /* retry_after_ms is the last member */
         kit_pass(k, i % 2 ? wait : wait - 2);
-        client_say(c, "{\"type\":\"ping\",\"id\":\"y\"}");
-        client_await(c, i % 2 ? "\"pong\",\"id\":\"y\"" : "\"id\":\"y\",\"code\":\"rate_limited\"");
+        client_say(c, json("{'type':'ping','id':'y'}"));
+        client_await(c, i % 2 ? json("'pong','id':'y'") : json("'id':'y','code':'rate_limited'"));
         client_free(c);
     }
 }

@@ -13,7 +13,7 @@ static int teardown(void **state)
     return 0;
 }
 
-#define OPEN_FOLLOW "{\"type\":\"open\",\"id\":\"o\",\"conversation_id\":\"c\",\"follow\":true}"
+#define OPEN_FOLLOW "{'type':'open','id':'o','conversation_id':'c','follow':true}"
 
 /* PROTOCOL.md 5: live tasks from their head, new ones from seq 1: new is what the snapshot
  * lacks. */
@@ -22,29 +22,28 @@ static void test_hub_task_born_while_it_is_opened_is_followed_from_seq_1(void **
     struct kit *k = *state;
     struct client *a = client_new(k, "ann"), *b = client_new(k, "ann");
     const char *old = client_start(a, "c", "old");
-    session_receive(&b->session, str_of(OPEN_FOLLOW));
+    session_receive(&b->session, str_of(json(OPEN_FOLLOW)));
     kit_turn(k);
     assert_true(store_inline_step_query(k->inline_store)); /* its messages */
     assert_true(store_inline_ask(k->inline_store)); /* its tasks: read, and not yet answered */
-    session_receive(
-        &a->session,
-        str_of("{\"type\":\"chat\",\"id\":\"n\",\"conversation_id\":\"c\",\"message\":\"new\"}"));
+    session_receive(&a->session,
+                    str_of(json("{'type':'chat','id':'n','conversation_id':'c','message':'new'}")));
     kit_turn(k);
     while (store_inline_step_commit(k->inline_store))
         kit_turn(k);
-    const char *new = line_field(client_await(a, "\"started\""), "task_id");
+    const char *new = line_field(client_await(a, json("'started'")), "task_id");
     kit_settle(k);
-    const char *snapshot = client_await(b, "\"conversation\"");
+    const char *snapshot = client_await(b, json("'conversation'"));
     assert_non_null(strstr(snapshot, old));
     assert_null(strstr(snapshot, new));
-    run_say(k, kit_run(k, 0), "{\"event\":\"token\",\"data\":{\"text\":\"x\"}}");
+    run_say(k, kit_run(k, 0), json("{'event':'token','data':{'text':'x'}}"));
     char first[96];
     unsigned n_old = 0, n_new = 0;
     for (const char *got = client_line(b); *got; got = client_line(b)) {
-        n_old += strstr(got, "\"type\":\"event\"") && strstr(got, old);
-        if (!strstr(got, "\"type\":\"event\"") || !strstr(got, new))
+        n_old += strstr(got, json("'type':'event'")) && strstr(got, old);
+        if (!strstr(got, json("'type':'event'")) || !strstr(got, new))
             continue;
-        snprintf(first, sizeof first, "\"seq\":%u,", ++n_new);
+        snprintf(first, sizeof first, json("'seq':%u,"), ++n_new);
         assert_non_null(strstr(got, first));
     }
     assert_int_equal(n_old, 1); /* the token: what was before is behind its head */
@@ -60,26 +59,26 @@ static void test_hub_what_passes_the_limit_of_subscriptions_is_said(void **state
     client_start(a, "c", "one");
     client_start(a, "c", "two");
     k->hub.o.limits.subscriptions = 1;
-    client_say(b, OPEN_FOLLOW);
-    client_expect(b, "\"welcome\"");
-    client_expect(b, "\"code\":\"overloaded\"");
-    client_say(a, "{\"type\":\"chat\",\"id\":\"x\",\"message\":\"three\"}");
-    client_await(a, "{\"type\":\"error\",\"id\":\"x\",\"code\":\"overloaded\"");
+    client_say(b, json(OPEN_FOLLOW));
+    client_expect(b, json("'welcome'"));
+    client_expect(b, json("'code':'overloaded'"));
+    client_say(a, json("{'type':'chat','id':'x','message':'three'}"));
+    client_await(a, json("{'type':'error','id':'x','code':'overloaded'"));
     assert_int_equal(k->n_runs, 2);
     k->hub.o.limits.subscriptions = 2;
-    client_say(b, OPEN_FOLLOW);
-    client_await(b, "\"conversation\"");
+    client_say(b, json(OPEN_FOLLOW));
+    client_await(b, json("'conversation'"));
     k->hub.o.limits.subscriptions = 3;
     const char *third = client_start(a, "c", "three");
     client_await(b, third);
-    run_say(k, kit_run(k, 0), "{\"event\":\"token\",\"data\":{\"text\":\"x\"}}");
-    client_await(b, "\"token\"");
+    run_say(k, kit_run(k, 0), json("{'event':'token','data':{'text':'x'}}"));
+    client_await(b, json("'token'"));
     k->hub.o.limits.subscriptions = 4;
     client_free(a);
     a = client_new(k, "ann");
     k->hub.o.limits.subscriptions = 3; /* b has three */
     const char *fourth = client_start(a, "c", "four");
-    const char *said = client_await(b, "{\"type\":\"error\",\"code\":\"overloaded\"");
+    const char *said = client_await(b, json("{'type':'error','code':'overloaded'"));
     assert_non_null(strstr(said, fourth));
     client_free(a);
     client_free(b);
@@ -90,20 +89,20 @@ static void test_hub_goaway_reaches_who_connects_during_a_drain(void **state)
 {
     struct kit *k = *state;
     struct client *before = client_new(k, "ann");
-    client_expect(before, "\"welcome\"");
+    client_expect(before, json("'welcome'"));
     struct client early = {.kit = k, .owner = "ann"};
     session_init(&early.session, &k->hub, &client_ops, &early);
     hub_drain(&k->hub);
     session_say_goaway(&before->session);
     session_say_goaway(&early.session);
     kit_settle(k);
-    client_expect(before, "{\"type\":\"goaway\",\"retry_after_ms\":");
+    client_expect(before, json("{'type':'goaway','retry_after_ms':"));
     client_expect_nothing(before);
-    client_say(&early, "{\"type\":\"hello\"}");
-    client_expect(&early, "\"welcome\"");
-    client_expect(&early, "{\"type\":\"goaway\",\"retry_after_ms\":");
-    client_say(&early, "{\"type\":\"hello\"}");
-    client_expect(&early, "\"welcome\"");
+    client_say(&early, json("{'type':'hello'}"));
+    client_expect(&early, json("'welcome'"));
+    client_expect(&early, json("{'type':'goaway','retry_after_ms':"));
+    client_say(&early, json("{'type':'hello'}"));
+    client_expect(&early, json("'welcome'"));
     client_expect_nothing(&early);
     session_done(&early.session);
     buf_done(&early.got);
@@ -114,17 +113,17 @@ static void test_hub_watcher_gets_the_newest_state_when_the_store_reads_again(vo
 {
     struct kit *k = *state;
     struct client *a = client_new(k, "ann"), *w = client_new(k, "ann");
-    client_say(w, "{\"type\":\"watch\"}");
-    client_await(w, "\"ok\"");
+    client_say(w, json("{'type':'watch'}"));
+    client_await(w, json("'ok'"));
     client_start(a, "c", "hi");
-    client_await(w, "\"running\":1");
+    client_await(w, json("'running':1"));
     while (*client_line(w))
         ;
     store_inline_fail_queries(k->inline_store, 1, STORE_IO);
     run_end(k, kit_run(k, 0), RUN_DONE, "");
     client_expect_nothing(w);
     kit_pass(k, 1000);
-    client_expect(w, "\"running\":0");
+    client_expect(w, json("'running':0"));
     client_free(a);
     client_free(w);
 }

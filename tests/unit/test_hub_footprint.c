@@ -69,7 +69,7 @@ static void test_hub_running_task_lets_go_of_its_input(void **state)
     struct kit *k = *state;
     k->hub.o.limits.processes = 0;
     client_say(c, request);
-    const char *id = line_field(client_await(c, "\"started\""), "task_id");
+    const char *id = line_field(client_await(c, json("'started'")), "task_id");
     const struct task *t = task_of(k, id);
     assert_text(task_field(t, FIELD_input), "a long story");
     k->hub.o.limits.processes = 1;
@@ -77,10 +77,10 @@ static void test_hub_running_task_lets_go_of_its_input(void **state)
     assert_string_equal(kit_run(k, 0)->input, "a long story");
     assert_null_span(task_field(t, FIELD_input));
     assert_text(task_field(t, FIELD_name), "teller");
-    assert_text(task_field(t, FIELD_metadata), "{\"a\":1}");
+    assert_text(task_field(t, FIELD_metadata), json("{'a':1}"));
     assert_non_null(t->work);
     client_say(c, request);
-    const char *again = client_await(c, "\"repeated\":true");
+    const char *again = client_await(c, json("'repeated':true"));
     assert_non_null(strstr(again, id));
     assert_int_equal(k->n_runs, 1);
 }
@@ -91,19 +91,19 @@ static void test_hub_task_that_never_ran_keeps_its_messages_and_ends(void **stat
     struct kit *k = *state;
     k->hub.o.limits.processes = 0;
     const char *id = client_start(c, "c", "hi");
-    client_ask(c, "respond", "c", id, ",\"input_id\":\"q\",\"answer\":\"x\"");
-    client_await(c, "\"not_found\"");
+    client_ask(c, "respond", "c", id, json(",'input_id':'q','answer':'x'"));
+    client_await(c, json("'not_found'"));
     assert_null(task_of(k, id)->work);
-    client_ask(c, "send", "c", id, ",\"content\":\"more\"");
-    client_await(c, "\"ok\"");
+    client_ask(c, "send", "c", id, json(",'content':'more'"));
+    client_await(c, json("'ok'"));
     assert_non_null(task_of(k, id)->work);
     client_ask(c, "cancel", "c", id, "");
-    client_await(c, "\"event\":\"task.failed\"");
+    client_await(c, json("'event':'task.failed'"));
     client_ask(c, "task", "c", id, "");
-    const char *told = client_await(c, "\"type\":\"task\"");
-    assert_non_null(strstr(told, "\"status\":\"cancelled\""));
-    assert_non_null(strstr(
-        told, "\"undelivered\":[{\"type\":\"message\",\"from\":\"user\",\"content\":\"more\"}]"));
+    const char *told = client_await(c, json("'type':'task'"));
+    assert_non_null(strstr(told, json("'status':'cancelled'")));
+    assert_non_null(
+        strstr(told, json("'undelivered':[{'type':'message','from':'user','content':'more'}]")));
 }
 
 #define HUB_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -15,7 +15,7 @@ static int teardown(void **state)
     return 0;
 }
 
-#define SPAWN "{\"call\":\"spawn\",\"call_id\":\"c\",\"input\":\"next\"}"
+#define SPAWN "{'call':'spawn','call_id':'c','input':'next'}"
 
 /* Each starts the next one and ends: at no time are there more than two. */
 static void test_hub_chain_of_tasks_has_an_end(void **state)
@@ -26,20 +26,20 @@ static void test_hub_chain_of_tasks_has_an_end(void **state)
     snprintf(root, sizeof root, "%s", client_start(c, "c", "go"));
     for (unsigned n = 1; n < MAX_GENERATIONS; n++) {
         struct run *r = kit_run(k, n - 1);
-        run_say(k, r, SPAWN);
+        run_say(k, r, json(SPAWN));
         assert_int_equal(k->n_runs, n + 1);
         snprintf(last, sizeof last, "%s", line_field(r->delivered.bytes, "task_id"));
         run_end(k, r, RUN_DONE, "");
     }
     struct run *r = kit_run(k, MAX_GENERATIONS - 1);
-    run_say(k, r, SPAWN);
+    run_say(k, r, json(SPAWN));
     assert_string_equal(r->delivered.bytes,
-                        "{\"type\":\"error\",\"call_id\":\"c\",\"code\":\"overloaded\",\"message\":"
-                        "\"too many generations of tasks\"}\n");
+                        json("{'type':'error','call_id':'c','code':'overloaded','message':"
+                             "'too many generations of tasks'}\n"));
     assert_int_equal(k->n_runs, MAX_GENERATIONS);
     /* All of its ancestors reach it. */
-    client_ask(c, "cancel", "c", root, ",\"tree\":true");
-    assert_non_null(strstr(client_await(c, "\"cancelled\":1,"), last));
+    client_ask(c, "cancel", "c", root, json(",'tree':true"));
+    assert_non_null(strstr(client_await(c, json("'cancelled':1,")), last));
     run_end(k, r, RUN_FAILED, "");
     client_free(c);
 }

@@ -26,33 +26,33 @@ static void test_hub_given_up_seal_of_a_silent_task_costs_it_nothing(void **stat
     struct client *c = client_new(k, "ann");
     const char *silent = client_start(c, "silent", "hi");
     client_start(c, "loud", "hi");
-    run_say(k, kit_run(k, 0), "{\"event\":\"token\",\"data\":{\"text\":\"kept\"}}");
+    run_say(k, kit_run(k, 0), json("{'event':'token','data':{'text':'kept'}}"));
     client_await(c, "kept");
     kit_pass(k, TAIL_AGE_MS - 1000);
-    run_say(k, kit_run(k, 1), "{\"event\":\"token\",\"data\":{\"text\":\"heard\"}}");
+    run_say(k, kit_run(k, 1), json("{'event':'token','data':{'text':'heard'}}"));
     client_await(c, "heard");
     const size_t tail = stream_of(kit_run(k, 0))->tail.len;
     assert_true(tail > 0);
 
     store_inline_fail_commits(k->inline_store, 60, STORE_IO);
     kit_run(k, 1)->events->on_line(kit_run(k, 1)->task,
-                                   STR("{\"event\":\"token\",\"data\":{\"text\":\"lost\"}}"));
+                                   str_of(json("{'event':'token','data':{'text':'lost'}}")));
     kit_pass(k, 2000); /* the tail is old, and goes with the line */
     assert_non_null(stream_of(kit_run(k, 0))->sealing);
     for (int i = 0; i < 100; i++)
         kit_pass(k, 1000);
     assert_false(kit_run(k, 0)->freed);
     assert_true(kit_run(k, 1)->freed);
-    assert_non_null(strstr(client_await(c, "task.failed"), "\"code\":\"internal\""));
+    assert_non_null(strstr(client_await(c, "task.failed"), json("'code':'internal'")));
 
-    run_say(k, kit_run(k, 0), "{\"event\":\"token\",\"data\":{\"text\":\"more\"}}");
-    client_await(c, "\"seq\":4,");
+    run_say(k, kit_run(k, 0), json("{'event':'token','data':{'text':'more'}}"));
+    client_await(c, json("'seq':4,"));
     run_end(k, kit_run(k, 0), RUN_DONE, "");
     assert_non_null(strstr(client_await(c, "task.completed"), silent));
     client_ask(c, "resume", "silent", silent, "");
     client_await(c, "kept");
     client_await(c, "more");
-    client_await(c, "\"caught_up\"");
+    client_await(c, json("'caught_up'"));
     client_free(c);
 }
 
@@ -63,7 +63,7 @@ static void test_hub_given_up_seal_is_made_when_the_store_is_back(void **state)
     struct kit *k = *state;
     struct client *c = client_new(k, "ann");
     client_start(c, "c", "hi");
-    run_say(k, kit_run(k, 0), "{\"event\":\"token\",\"data\":{\"text\":\"kept\"}}");
+    run_say(k, kit_run(k, 0), json("{'event':'token','data':{'text':'kept'}}"));
     store_inline_fail_commits(k->inline_store, 60, STORE_IO);
     kit_pass(k, TAIL_AGE_MS + 1000);
     assert_non_null(stream_of(kit_run(k, 0))->sealing);
@@ -94,18 +94,18 @@ static void test_hub_commit_that_failed_and_is_there_is_dense_and_ends_once(void
     struct client *c = client_new(k, "ann");
     char task[TASK_ID_LEN + 1];
     snprintf(task, sizeof task, "%s", client_start(c, "c", "hi"));
-    run_say(k, kit_run(k, 0), "{\"event\":\"token\",\"data\":{\"text\":\"seen\"}}");
-    client_await(c, "\"seq\":3,");
+    run_say(k, kit_run(k, 0), json("{'event':'token','data':{'text':'seen'}}"));
+    client_await(c, json("'seq':3,"));
     lie_once(k);
-    run_say(k, kit_run(k, 0), "{\"event\":\"token\",\"data\":{\"text\":\"unseen\"}}");
+    run_say(k, kit_run(k, 0), json("{'event':'token','data':{'text':'unseen'}}"));
     client_expect_nothing(c);
     client_free(c);
     kit_crash(k);
     c = client_new(k, "ann");
-    client_ask(c, "resume", "c", task, ",\"after\":3");
-    client_await(c, "\"seq\":4,");
-    assert_non_null(strstr(client_await(c, "\"seq\":5,"), "\"code\":\"orphaned\""));
-    client_await(c, "\"caught_up\"");
+    client_ask(c, "resume", "c", task, json(",'after':3"));
+    client_await(c, json("'seq':4,"));
+    assert_non_null(strstr(client_await(c, json("'seq':5,")), json("'code':'orphaned'")));
+    client_await(c, json("'caught_up'"));
     client_expect_nothing(c);
     client_free(c);
 }
@@ -116,18 +116,18 @@ static void test_hub_end_that_failed_and_is_there_is_the_end(void **state)
     struct client *c = client_new(k, "ann");
     char task[TASK_ID_LEN + 1];
     snprintf(task, sizeof task, "%s", client_start(c, "c", "hi"));
-    run_say(k, kit_run(k, 0), "{\"event\":\"token\",\"data\":{\"text\":\"all\"}}");
-    client_await(c, "\"seq\":3,");
+    run_say(k, kit_run(k, 0), json("{'event':'token','data':{'text':'all'}}"));
+    client_await(c, json("'seq':3,"));
     lie_once(k);
     run_end(k, kit_run(k, 0), RUN_DONE, "");
     client_expect_nothing(c);
     client_free(c);
     kit_crash(k);
     c = client_new(k, "ann");
-    client_ask(c, "resume", "c", task, ",\"after\":3");
-    client_await(c, "\"event\":\"final_answer\"");
-    client_await(c, "\"event\":\"task.completed\"");
-    client_await(c, "\"caught_up\"");
+    client_ask(c, "resume", "c", task, json(",'after':3"));
+    client_await(c, json("'event':'final_answer'"));
+    client_await(c, json("'event':'task.completed'"));
+    client_await(c, json("'caught_up'"));
     client_expect_nothing(c);
     client_free(c);
 }
@@ -140,7 +140,7 @@ static void test_hub_start_that_failed_and_is_there_is_found_by_its_key(void **s
                                   "\"message\":\"hi\",\"request_key\":\"k\"}";
     struct kit *k = *state;
     struct client *c = client_new(k, "ann");
-    client_await(c, "\"welcome\"");
+    client_await(c, json("'welcome'"));
     lie_once(k);
     k->steps_left = 2; /* its key is looked up first */
     client_say(c, request);
@@ -150,7 +150,7 @@ static void test_hub_start_that_failed_and_is_there_is_found_by_its_key(void **s
     assert_int_equal(k->n_runs, 1);
     c = client_new(k, "ann");
     client_say(c, request);
-    client_await(c, "\"repeated\":true");
+    client_await(c, json("'repeated':true"));
     kit_settle(k);
     assert_int_equal(k->n_runs, 1);
     client_free(c);

@@ -13,49 +13,49 @@ static int teardown(void **state)
     return 0;
 }
 
-#define NOTIFY(message)                                                                             \
-    "{\"type\":\"chat\",\"conversation_id\":\"c\",\"background\":true,\"notify_on_complete\":true," \
-    "\"name\":\"" message "\",\"message\":\"" message "\"}"
+#define NOTIFY(message)                                                                 \
+    "{'type':'chat','conversation_id':'c','background':true,'notify_on_complete':true," \
+    "'name':'" message "','message':'" message "'}"
 
 static const char *start_notifying(struct client *c, const char *line)
 {
     client_say(c, line);
-    return line_field(client_await(c, "\"started\""), "task_id");
+    return line_field(client_await(c, json("'started'")), "task_id");
 }
 
 static void test_notice_end_starts_a_turn_of_the_last_chat_s_agent(void **state)
 {
     struct kit *k = *state;
     struct client *c = client_new(k, "ann");
-    client_say(
-        c, "{\"type\":\"chat\",\"conversation_id\":\"c\",\"agent\":\"second\",\"message\":\"hi\"}");
-    client_await(c, "\"started\"");
+    client_say(c, json("{'type':'chat','conversation_id':'c','agent':'second','message':'hi'}"));
+    client_await(c, json("'started'"));
     run_end(k, kit_run(k, 0), RUN_DONE, "");
-    const char *task = start_notifying(c, NOTIFY("build"));
+    const char *task = start_notifying(c, json(NOTIFY("build")));
     client_free(c); /* nobody is connected when it ends */
     struct run *r = kit_run(k, 1);
     for (int i = 0; i < 600; i++) /* 4 characters each, 5 bytes */
-        run_say(k, r, "{\"event\":\"token\",\"data\":{\"text\":\"wör!\"}}");
+        run_say(k, r, json("{'event':'token','data':{'text':'wör!'}}"));
     run_end(k, r, RUN_DONE, "");
     assert_int_equal(k->n_runs, 3);
     struct run *turn = kit_run(k, 2);
     assert_memory_equal(turn->input, "Background task ", 16);
     assert_memory_equal(turn->input + 16, task, TASK_ID_LEN);
-    assert_non_null(strstr(turn->history.bytes, "{\"role\":\"user\",\"content\":\"hi\"}"));
+    assert_non_null(strstr(turn->history.bytes, json("{'role':'user','content':'hi'}")));
 
     c = client_new(k, "ann");
-    client_say(c, "{\"type\":\"history\",\"conversation_id\":\"c\"}");
-    const char *message = client_await(c, "\"role\":\"system\"");
+    client_say(c, json("{'type':'history','conversation_id':'c'}"));
+    const char *message = client_await(c, json("'role':'system'"));
     const char *text = strstr(message, "(build) has completed. The end of its output:\\n");
     assert_non_null(text);
     text = strstr(text, "\\n") + 2;
-    assert_int_equal(strcspn(text, "\""), 500 * 5); /* the last 2,000 characters, none cut */
-    client_say(c, "{\"type\":\"tasks\",\"conversation_id\":\"c\"}");
-    message = client_await(c, "\"type\":\"tasks\"");
-    assert_non_null(strstr(message, "\"type\":\"notice\""));
-    const char *agent = strstr(message, "\"agent\":\"second\""); /* of the chat, and of the turn */
+    assert_int_equal(strcspn(text, json("'")), 500 * 5); /* the last 2,000 characters, none cut */
+    client_say(c, json("{'type':'tasks','conversation_id':'c'}"));
+    message = client_await(c, json("'type':'tasks'"));
+    assert_non_null(strstr(message, json("'type':'notice'")));
+    const char *agent =
+        strstr(message, json("'agent':'second'")); /* of the chat, and of the turn */
     assert_non_null(agent);
-    assert_non_null(strstr(agent + 1, "\"agent\":\"second\""));
+    assert_non_null(strstr(agent + 1, json("'agent':'second'")));
     run_end(k, turn, RUN_DONE, "");
     assert_int_equal(k->n_runs, 3); /* and no turn about the turn */
     client_free(c);
@@ -65,12 +65,11 @@ static void test_notice_waits_while_the_conversation_is_busy(void **state)
 {
     struct kit *k = *state;
     struct client *c = client_new(k, "ann");
-    start_notifying(c, NOTIFY("one"));
-    start_notifying(c, NOTIFY("two"));
+    start_notifying(c, json(NOTIFY("one")));
+    start_notifying(c, json(NOTIFY("two")));
     client_start(c, "c", "chat");
     client_say(
-        c,
-        "{\"type\":\"chat\",\"conversation_id\":\"c\",\"when_busy\":\"enqueue\",\"message\":\"next\"}");
+        c, json("{'type':'chat','conversation_id':'c','when_busy':'enqueue','message':'next'}"));
     run_end(k, kit_run(k, 1), RUN_FAILED, "it broke");
     run_end(k, kit_run(k, 0), RUN_DONE, "");
     assert_int_equal(k->n_runs, 3);
@@ -79,14 +78,14 @@ static void test_notice_waits_while_the_conversation_is_busy(void **state)
     assert_string_equal(kit_run(k, 3)->input, "next");
     run_end(k, kit_run(k, 3), RUN_DONE, "");
     assert_int_equal(k->n_runs, 5); /* one turn at a time, in order of creation */
-    client_say(c, "{\"type\":\"history\",\"conversation_id\":\"c\"}");
-    const char *history = client_await(c, "\"type\":\"history\"");
+    client_say(c, json("{'type':'history','conversation_id':'c'}"));
+    const char *history = client_await(c, json("'type':'history'"));
     assert_non_null(strstr(history, "(one) has completed."));
     assert_null(strstr(history, "(two)"));
     run_end(k, kit_run(k, 4), RUN_DONE, "");
     assert_int_equal(k->n_runs, 6);
-    client_say(c, "{\"type\":\"history\",\"conversation_id\":\"c\"}");
-    assert_non_null(strstr(client_await(c, "\"type\":\"history\""),
+    client_say(c, json("{'type':'history','conversation_id':'c'}"));
+    assert_non_null(strstr(client_await(c, json("'type':'history'")),
                            "(two) has failed: agent_error: it broke."));
     run_end(k, kit_run(k, 5), RUN_DONE, "");
     assert_int_equal(k->n_runs, 6);
@@ -97,17 +96,17 @@ static void test_notice_of_a_cancel_starts_no_turn_and_is_told_in_the_next(void 
 {
     struct kit *k = *state;
     struct client *c = client_new(k, "ann");
-    client_ask(c, "cancel", "c", start_notifying(c, NOTIFY("stopped")), "");
+    client_ask(c, "cancel", "c", start_notifying(c, json(NOTIFY("stopped"))), "");
     run_end(k, kit_run(k, 0), RUN_DONE, "");
     client_free(c);
     kit_crash(k);
     assert_int_equal(k->n_runs, 1);
     c = client_new(k, "ann");
-    start_notifying(c, NOTIFY("other"));
+    start_notifying(c, json(NOTIFY("other")));
     assert_int_equal(k->n_runs, 2); /* a background task is no turn */
     client_start(c, "c", "and now?");
     assert_non_null(strstr(kit_run(k, 2)->history.bytes, "(stopped) was cancelled."));
-    client_say(c, "{\"type\":\"cancel_all\",\"conversation_id\":\"c\"}");
+    client_say(c, json("{'type':'cancel_all','conversation_id':'c'}"));
     run_end(k, kit_run(k, 1), RUN_DONE, "");
     run_end(k, kit_run(k, 2), RUN_DONE, "");
     client_start(c, "c", "more?");
@@ -123,10 +122,10 @@ static void test_notice_turns_in_a_row_end_at_eight_until_the_user_speaks(void *
 {
     struct kit *k = *state;
     struct client *c = client_new(k, "ann");
-    client_say(c, "{\"type\":\"open\",\"conversation_id\":\"c\",\"follow\":true}");
+    client_say(c, json("{'type':'open','conversation_id':'c','follow':true}"));
     char line[256];
     for (int i = 0; i < 10; i++) {
-        snprintf(line, sizeof line, NOTIFY("%d"), i, i);
+        snprintf(line, sizeof line, json(NOTIFY("%d")), i, i);
         start_notifying(c, line);
     }
     for (size_t i = 0; i < 10; i++)
@@ -136,7 +135,7 @@ static void test_notice_turns_in_a_row_end_at_eight_until_the_user_speaks(void *
         run_end(k, kit_run(k, i), RUN_DONE, "");
     }
     assert_int_equal(k->n_runs, 18);
-    client_await(c, "\"event\":\"custom\",\"data\":{\"event_type\":\"notices_paused\"");
+    client_await(c, json("'event':'custom','data':{'event_type':'notices_paused'"));
     client_free(c);
     kit_crash(k);
     assert_int_equal(k->n_runs, 18);
@@ -155,7 +154,7 @@ static void test_notice_waits_for_room_and_for_the_store(void **state)
 {
     struct kit *k = *state;
     struct client *c = client_new(k, "ann");
-    start_notifying(c, NOTIFY("job"));
+    start_notifying(c, json(NOTIFY("job")));
     client_start(c, "d", "other conversation");
     k->hub.o.limits.tasks_per_owner = 1;
     run_end(k, kit_run(k, 0), RUN_DONE, "");
@@ -177,7 +176,7 @@ static void test_notice_whose_turn_is_given_up_has_another(void **state)
 {
     struct kit *k = *state;
     struct client *c = client_new(k, "ann");
-    start_notifying(c, NOTIFY("job"));
+    start_notifying(c, json(NOTIFY("job")));
     struct run *r = kit_run(k, 0);
     r->events->on_end(r->task, RUN_DONE, STR_NULL);
     kit_turn(k);
@@ -202,9 +201,9 @@ static void test_notice_goes_with_its_conversation(void **state)
     struct kit *k = *state;
     struct client *c = client_new(k, "ann");
     client_start(c, "c", "busy");
-    start_notifying(c, NOTIFY("job"));
+    start_notifying(c, json(NOTIFY("job")));
     run_end(k, kit_run(k, 1), RUN_DONE, "");
-    session_receive(&c->session, STR("{\"type\":\"delete\",\"conversation_id\":\"c\"}"));
+    session_receive(&c->session, str_of(json("{'type':'delete','conversation_id':'c'}")));
     kit_settle(k);
     run_end(k, kit_run(k, 0), RUN_DONE, "");
     assert_int_equal(k->n_runs, 2);

@@ -31,7 +31,7 @@ static int teardown(void **state)
 
 static void end_first_run(struct kit *k, struct client *c)
 {
-    run_say(k, kit_run(k, 0), "{\"event\":\"token\",\"data\":{\"text\":\"secret\"}}");
+    run_say(k, kit_run(k, 0), json("{'event':'token','data':{'text':'secret'}}"));
     run_end(k, kit_run(k, 0), RUN_DONE, "");
     client_await(c, "task.completed");
 }
@@ -51,8 +51,8 @@ static void check_all(struct kit *k, const char *task, enum store_error failure)
                 failure ==
                 STORE_CORRUPT; /* told with the id that was asked for, and not for ever again */
             assert_non_null(
-                strstr(line, is_damage ? "\"code\":\"internal\"" : "\"code\":\"overloaded\""));
-            assert_true(is_damage == !strstr(line, "\"retry_after_ms\""));
+                strstr(line, is_damage ? json("'code':'internal'") : json("'code':'overloaded'")));
+            assert_true(is_damage == !strstr(line, json("'retry_after_ms'")));
             assert_true(!is_damage || strstr(line, j == 2 ? NONE : task));
             if (j > 0 && !(is_damage && j == 2))
                 assert_string_equal(line, first);
@@ -81,12 +81,12 @@ static void test_hub_unreadable_owner_is_overloaded_for_everyone(void **state)
         assert_int_equal(k->n_runs, 1);
         ann = client_new(k, "ann");
         client_ask(ann, "resume", "c", task, "");
-        assert_non_null(strstr(client_await(ann, "\"resumed\""), "\"head\":5"));
-        client_await(ann, "\"caught_up\"");
+        assert_non_null(strstr(client_await(ann, json("'resumed'")), json("'head':5")));
+        client_await(ann, json("'caught_up'"));
         client_free(ann);
         struct client *bob = client_new(k, "bob");
         client_ask(bob, "resume", "c", task, "");
-        client_await(bob, "\"code\":\"not_found\"");
+        client_await(bob, json("'code':'not_found'"));
         client_free(bob);
     }
 }
@@ -100,14 +100,14 @@ static void test_hub_unreadable_lists_are_overloaded_and_not_empty(void **state)
     for (size_t i = 0; i < countof(lists); i++) {
         char line[128];
         store_inline_fail_queries(k->inline_store, 1000, STORE_IO);
-        snprintf(line, sizeof line, "{\"type\":\"%s\",\"id\":\"q\"%s}", lists[i],
-                 strcmp(lists[i], "conversations") == 0 ? "" : ",\"conversation_id\":\"c\"");
+        snprintf(line, sizeof line, json("{'type':'%s','id':'q'%s}"), lists[i],
+                 strcmp(lists[i], "conversations") == 0 ? "" : json(",'conversation_id':'c'"));
         client_say(ann, line);
-        client_await(ann, "\"code\":\"overloaded\"");
+        client_await(ann, json("'code':'overloaded'"));
         client_expect_nothing(ann);
         store_inline_fail_queries(k->inline_store, 0, STORE_OK);
         client_say(ann, line);
-        assert_null(strstr(client_await(ann, "\"id\":\"q\""), "error"));
+        assert_null(strstr(client_await(ann, json("'id':'q'")), "error"));
     }
     client_free(ann);
 }
@@ -120,15 +120,15 @@ static void test_hub_unreadable_request_key_starts_nothing(void **state)
     struct kit *k = *state;
     struct client *ann = client_new(k, "ann");
     client_say(ann, chat);
-    client_await(ann, "\"started\"");
+    client_await(ann, json("'started'"));
     end_first_run(k, ann);
     store_inline_fail_queries(k->inline_store, 1000, STORE_IO);
     client_say(ann, chat);
-    client_await(ann, "\"code\":\"overloaded\"");
+    client_await(ann, json("'code':'overloaded'"));
     assert_int_equal(k->n_runs, 1);
     store_inline_fail_queries(k->inline_store, 0, STORE_OK);
     client_say(ann, chat);
-    client_await(ann, "\"repeated\":true");
+    client_await(ann, json("'repeated':true"));
     assert_int_equal(k->n_runs, 1);
     client_free(ann);
 }
@@ -146,8 +146,8 @@ static void test_hub_answer_that_does_not_come_is_waited_for(void **state)
     struct client *bob = client_new(k, "bob");
     client_await(bob, "welcome");
     char line[256];
-    snprintf(line, sizeof line,
-             "{\"type\":\"resume\",\"conversation_id\":\"c\",\"task_id\":\"%s\"}", task);
+    snprintf(line, sizeof line, json("{'type':'resume','conversation_id':'c','task_id':'%s'}"),
+             task);
     session_receive(&bob->session, str_of(line));
     for (int i = 0; i < 100; i++) {
         k->hub.clock.now_ms += 100;
@@ -155,7 +155,7 @@ static void test_hub_answer_that_does_not_come_is_waited_for(void **state)
     }
     client_expect_nothing(bob);
     kit_settle(k);
-    client_expect(bob, "\"code\":\"not_found\"");
+    client_expect(bob, json("'code':'not_found'"));
     client_expect_nothing(bob);
     client_free(bob);
 }

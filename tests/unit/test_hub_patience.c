@@ -42,25 +42,25 @@ static void test_hub_writers_that_wait_are_overloaded_within_2_s(void **state)
     snprintf(task, sizeof task, "%s", client_start(c[0], "c", "hi"));
     client_await(c[0], "task.started");
     run_say(k, kit_run(k, 0),
-            "{\"event\":\"input_required\",\"data\":{\"input_id\":\"i\",\"kind\":"
-            "\"question\",\"prompt\":\"p\"}}");
+            json("{'event':'input_required','data':{'input_id':'i','kind':"
+                 "'question','prompt':'p'}}"));
     client_await(c[0], "input_required");
-    static const char *const requests[] = {
+    const char *const requests[] = {
         /* the second waits for the first */
-        "\"chat\",\"conversation_id\":\"n\",\"message\":\"x\",\"request_key\":\"k\"",
-        "\"chat\",\"conversation_id\":\"n\",\"message\":\"x\",\"request_key\":\"k\"",
-        "\"send\",\"conversation_id\":\"c\",\"task_id\":\"%s\",\"content\":\"x\"",
-        "\"respond\",\"conversation_id\":\"c\",\"task_id\":\"%s\",\"input_id\":\"i\",\"answer\":\"x\"",
-        "\"cancel\",\"conversation_id\":\"c\",\"task_id\":\"%s\"",
-        "\"title\",\"conversation_id\":\"c\",\"title\":\"x\"",
-        "\"delete\",\"conversation_id\":\"d\"",
+        json("'chat','conversation_id':'n','message':'x','request_key':'k'"),
+        json("'chat','conversation_id':'n','message':'x','request_key':'k'"),
+        json("'send','conversation_id':'c','task_id':'%s','content':'x'"),
+        json("'respond','conversation_id':'c','task_id':'%s','input_id':'i','answer':'x'"),
+        json("'cancel','conversation_id':'c','task_id':'%s'"),
+        json("'title','conversation_id':'c','title':'x'"),
+        json("'delete','conversation_id':'d'"),
     };
     _Static_assert(countof(requests) == countof(c), "one for each");
     fail_commits(k);
     for (size_t i = 0; i < countof(c); i++) { /* all in one turn: the store has not failed yet */
         while (*client_line(c[i]))
             ;
-        char *at = line + snprintf(line, sizeof line, "{\"id\":\"q\",\"type\":");
+        char *at = line + snprintf(line, sizeof line, json("{'id':'q','type':"));
         const char *named = strstr(requests[i], "%s");
         int before = named ? (int)(named - requests[i]) : (int)strlen(requests[i]);
         snprintf(at, sizeof line - (size_t)(at - line), "%.*s%s%s}", before, requests[i],
@@ -70,15 +70,15 @@ static void test_hub_writers_that_wait_are_overloaded_within_2_s(void **state)
     wait_2_s(k);
     for (size_t i = 0; i < countof(c); i++) {
         const char *got = client_line(c[i]);
-        if (!strstr(got, "{\"type\":\"error\",\"id\":\"q\",\"code\":\"overloaded\"") ||
-            !strstr(got, "\"retry_after_ms\":1000"))
+        if (!strstr(got, json("{'type':'error','id':'q','code':'overloaded'")) ||
+            !strstr(got, json("'retry_after_ms':1000")))
             fail_msg("%s got %s", requests[i], got);
         client_expect_nothing(c[i]);
     }
     mend_commits(k);
     for (size_t i = 1; i < countof(c); i++) { /* no second reply */
         for (const char *got = client_line(c[i]); *got; got = client_line(c[i]))
-            assert_null(strstr(got, "\"id\":\"q\""));
+            assert_null(strstr(got, json("'id':'q'")));
         client_free(c[i]);
     }
     client_free(c[0]);
@@ -97,13 +97,13 @@ static void test_hub_chat_that_was_overloaded_is_not_started_twice(void **state)
     client_line(c);
     client_say(c, chat);
     wait_2_s(k);
-    client_expect(c, "\"overloaded\"");
+    client_expect(c, json("'overloaded'"));
     store_inline_fail_commits(k->inline_store, 0, STORE_OK);
     client_say(c, chat); /* before the store is tried again */
     wait_2_s(k);
     client_say(c, chat);
-    const char *line = client_await(c, "\"repeated\":true");
-    assert_non_null(strstr(line, "\"started\""));
+    const char *line = client_await(c, json("'repeated':true"));
+    assert_non_null(strstr(line, json("'started'")));
     assert_int_equal(k->n_runs, 1);
     run_end(k, kit_run(k, 0), RUN_DONE, "");
     client_free(c);
@@ -116,11 +116,11 @@ static void test_hub_failure_of_half_a_second_is_waited_for(void **state)
     struct client *c = client_new(k, "ann");
     store_inline_fail_commits(k->inline_store, 3, STORE_BUSY);
     client_line(c);
-    client_say(c, "{\"type\":\"chat\",\"id\":\"q\",\"conversation_id\":\"c\",\"message\":\"x\"}");
+    client_say(c, json("{'type':'chat','id':'q','conversation_id':'c','message':'x'}"));
     client_expect_nothing(c);
     for (int i = 0; i < 5; i++)
         kit_pass(k, 100);
-    client_expect(c, "{\"type\":\"started\",\"id\":\"q\"");
+    client_expect(c, json("{'type':'started','id':'q'"));
     wait_2_s(k);
     run_end(k, kit_run(k, 0), RUN_DONE, "");
     client_free(c);

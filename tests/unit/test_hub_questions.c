@@ -52,11 +52,10 @@ static int teardown(void **state)
 static void call_asking(struct kit *k, struct run *r, size_t n)
 {
     struct buf line = {0};
-    buf_puts(&line,
-             "{\"call\":\"tool\",\"call_id\":\"a\",\"name\":\"asking\",\"arguments\":{\"x\":\"");
-    for (size_t i = strlen("{\"x\":\"\"}"); i < n; i++)
+    buf_puts(&line, json("{'call':'tool','call_id':'a','name':'asking','arguments':{'x':'"));
+    for (size_t i = strlen(json("{'x':''}")); i < n; i++)
         buf_putc(&line, 'x');
-    buf_puts(&line, "\"}}");
+    buf_puts(&line, json("'}}"));
     run_say(k, r, line.bytes);
     buf_done(&line);
 }
@@ -70,9 +69,9 @@ static void test_hub_approval_whose_event_would_be_too_long_fails_the_task(void 
     call_asking(k, r, 1000000);
     assert_int_equal(r->cancels, 1);
     run_end(k, r, RUN_FAILED, "");
-    assert_null(strstr(c->got.bytes, "\"event\":\"input_required\""));
-    const char *end = client_await(c, "\"event\":\"task.failed\"");
-    assert_non_null(strstr(end, "\"code\":\"limit\""));
+    assert_null(strstr(c->got.bytes, json("'event':'input_required'")));
+    const char *end = client_await(c, json("'event':'task.failed'"));
+    assert_non_null(strstr(end, json("'code':'limit'")));
     assert_non_null(strstr(end, "limit: input_required: the event's line exceeds 1 MiB"));
     assert_int_equal(n_started, 0);
     client_free(c);
@@ -85,10 +84,10 @@ static void test_hub_approval_that_fits_is_asked(void **state)
     const char *task = client_start(c, "c", "go");
     struct run *r = kit_run(k, 0);
     call_asking(k, r, 900000);
-    const char *line = client_await(c, "\"event\":\"input_required\"");
+    const char *line = client_await(c, json("'event':'input_required'"));
     assert_true(strlen(line) > 990000);
-    client_ask(c, "respond", "c", task, ",\"input_id\":\"approve-1\",\"answer\":true");
-    client_await(c, "\"type\":\"ok\"");
+    client_ask(c, "respond", "c", task, json(",'input_id':'approve-1','answer':true"));
+    client_await(c, json("'type':'ok'"));
     assert_int_equal(n_started, 1);
     run_end(k, r, RUN_DONE, "");
     client_free(c);
@@ -98,7 +97,7 @@ static void test_hub_approval_that_fits_is_asked(void **state)
 static const char *answer_fields(unsigned n, char variant)
 {
     static char fields[800];
-    snprintf(fields, sizeof fields, ",\"input_id\":\"q%u\",\"answer\":\"%0699u%c\"", n, n, variant);
+    snprintf(fields, sizeof fields, json(",'input_id':'q%u','answer':'%0699u%c'"), n, n, variant);
     return fields;
 }
 
@@ -106,8 +105,8 @@ static void ask(struct kit *k, struct run *r, unsigned n)
 {
     char line[128];
     snprintf(line, sizeof line,
-             "{\"event\":\"input_required\",\"data\":{\"input_id\":\"q%u\",\"kind\":\"question\","
-             "\"prompt\":\"?\"}}",
+             json("{'event':'input_required','data':{'input_id':'q%u','kind':'question',"
+                  "'prompt':'?'}}"),
              n);
     run_say(k, r, line);
 }
@@ -134,11 +133,11 @@ static void expect_answers(struct client *c, const char *task)
         unsigned n;
         char variant;
         const char *reply;
-    } rows[] = {{MAX_QUESTIONS + 1, 'a', "\"type\":\"ok\""},
-                {MAX_QUESTIONS + 1, 'b', "\"code\":\"conflict\""},
-                {3, 'a', "\"type\":\"ok\""},
-                {3, 'b', "\"code\":\"conflict\""},
-                {1, 'a', "\"code\":\"not_found\""}}; /* forgotten */
+    } rows[] = {{MAX_QUESTIONS + 1, 'a', json("'type':'ok'")},
+                {MAX_QUESTIONS + 1, 'b', json("'code':'conflict'")},
+                {3, 'a', json("'type':'ok'")},
+                {3, 'b', json("'code':'conflict'")},
+                {1, 'a', json("'code':'not_found'")}}; /* forgotten */
     for (size_t i = 0; i < countof(rows); i++) {
         client_ask(c, "respond", "c", task, answer_fields(rows[i].n, rows[i].variant));
         client_await(c, rows[i].reply);
@@ -157,23 +156,23 @@ static void test_hub_answered_questions_are_kept_in_bounds(void **state)
     for (unsigned n = 1; n <= MAX_QUESTIONS + 1; n++) {
         ask(k, r, n);
         client_ask(c, "respond", "c", task, answer_fields(n, 'a'));
-        client_await(c, "\"type\":\"ok\"");
+        client_await(c, json("'type':'ok'"));
         kit_pass(k, 100); /* the rate of requests is another matter */
     }
     assert_int_equal(r->cancels, 0);
     expect_answers(c, task);
     ask(k, r, 1); /* its id is free again, and only the newest is asked */
-    client_await(c, "\"event\":\"input_required\",\"data\":{\"input_id\":\"q1\"");
+    client_await(c, json("'event':'input_required','data':{'input_id':'q1'"));
     run_end(k, r, RUN_DONE, "");
-    client_await(c, "\"event\":\"task.completed\"");
+    client_await(c, json("'event':'task.completed'"));
     assert_true(stored_answers(k, task) < MAX_QUESTIONS * 100);
     kit_pass(k, 5000);
     client_ask(c, "respond", "c", task, answer_fields(MAX_QUESTIONS, 'a'));
-    client_await(c, "\"type\":\"ok\"");
+    client_await(c, json("'type':'ok'"));
     client_ask(c, "respond", "c", task, answer_fields(MAX_QUESTIONS, 'b'));
-    client_await(c, "\"code\":\"conflict\"");
+    client_await(c, json("'code':'conflict'"));
     client_ask(c, "respond", "c", task, answer_fields(2, 'a'));
-    client_await(c, "\"type\":\"ok\"");
+    client_await(c, json("'type':'ok'"));
     client_free(c);
 }
 
@@ -189,7 +188,7 @@ static void test_hub_too_many_open_questions_fail_the_task(void **state)
     ask(k, r, MAX_QUESTIONS + 1);
     assert_int_equal(r->cancels, 1);
     run_end(k, r, RUN_FAILED, "");
-    const char *end = client_await(c, "\"event\":\"task.failed\"");
+    const char *end = client_await(c, json("'event':'task.failed'"));
     assert_non_null(strstr(end, "limit: more than 1000 questions are open at once"));
     client_free(c);
 }

@@ -35,7 +35,7 @@ static void finish(struct kit *k, struct client *c, const char *conversation, in
                    char id[32])
 {
     char line[4200];
-    snprintf(line, sizeof line, "{\"event\":\"token\",\"data\":{\"text\":\"%04000d\"}}", 7);
+    snprintf(line, sizeof line, json("{'event':'token','data':{'text':'%04000d'}}"), 7);
     snprintf(id, 32, "%s", client_start(c, conversation, "hi"));
     struct run *r = kit_run(k, k->n_runs - 1);
     for (int i = 0; i < tokens; i++)
@@ -85,8 +85,8 @@ static void remove_it(struct kit *k, enum removal_kind removal, bool is_read)
             finish(k, c, "more", N_TOKENS, other);
         pass(k, TICK);
     } else {
-        client_say(c, "{\"type\":\"delete\",\"id\":\"d\",\"conversation_id\":\"c\"}");
-        client_await(c, "{\"type\":\"ok\",\"id\":\"d\"");
+        client_say(c, json("{'type':'delete','id':'d','conversation_id':'c'}"));
+        client_await(c, json("{'type':'ok','id':'d'"));
     }
     client_free(c);
 }
@@ -102,20 +102,20 @@ static struct told listen(struct client *c, const char *id)
     struct told told = {0};
     for (const char *line = client_line(c); *line; line = client_line(c)) {
         assert_false(told.caught_up || told.not_found); /* the last line */
-        if (strstr(line, "{\"type\":\"resumed\"")) {
+        if (strstr(line, json("{'type':'resumed'"))) {
             told.resumed = true;
-            told.first = strstr(line, "\"first\":") != NULL;
-        } else if (strstr(line, "{\"type\":\"caught_up\"")) {
+            told.first = strstr(line, json("'first':")) != NULL;
+        } else if (strstr(line, json("{'type':'caught_up'"))) {
             told.caught_up = true;
-        } else if (strstr(line, "{\"type\":\"error\",\"code\":\"not_found\"")) {
+        } else if (strstr(line, json("{'type':'error','code':'not_found'"))) {
             assert_non_null(strstr(line, id));
             told.not_found = true;
-        } else if (strstr(line, "{\"type\":\"error\",\"id\":\"q\",\"code\":\"not_found\"")) {
+        } else if (strstr(line, json("{'type':'error','id':'q','code':'not_found'"))) {
             assert_int_equal(told.last, 0);
         } else {
             char seq[32];
-            snprintf(seq, sizeof seq, "\"seq\":%d,", (int)++told.last);
-            assert_non_null(strstr(line, "{\"type\":\"event\""));
+            snprintf(seq, sizeof seq, json("'seq':%d,"), (int)++told.last);
+            assert_non_null(strstr(line, json("{'type':'event'")));
             assert_non_null(strstr(line, seq));
         }
     }
@@ -138,7 +138,7 @@ static struct told race(struct kit *k, enum removal_kind removal, enum place pla
     client_line(c);
     char line[256];
     snprintf(line, sizeof line,
-             "{\"type\":\"resume\",\"id\":\"q\",\"conversation_id\":\"c\",\"task_id\":\"%s\"}", id);
+             json("{'type':'resume','id':'q','conversation_id':'c','task_id':'%s'}"), id);
     session_receive(&c->session, str_of(line));
     step_to(k, QUERY_TASK);
     for (enum place at = RECORD; at < place; at++) {
@@ -155,15 +155,15 @@ static struct told race(struct kit *k, enum removal_kind removal, enum place pla
     assert_true(list_is_empty(&c->session.subscriptions));
     if (removal != EVENTS) { /* asked anew, it is not there */
         client_ask(c, "resume", "c", id, "");
-        client_expect(c, "{\"type\":\"error\",\"id\":\"q\",\"code\":\"not_found\"");
+        client_expect(c, json("{'type':'error','id':'q','code':'not_found'"));
     }
     client_expect_nothing(c);
     static const char *const left[] = {"c", "more", "rest"};
     for (size_t i = 0; i < countof(left); i++) {
-        snprintf(line, sizeof line, "{\"type\":\"delete\",\"id\":\"d\",\"conversation_id\":\"%s\"}",
+        snprintf(line, sizeof line, json("{'type':'delete','id':'d','conversation_id':'%s'}"),
                  left[i]);
         client_say(c, line);
-        client_expect(c, "{\"type\":\"ok\",\"id\":\"d\"");
+        client_expect(c, json("{'type':'ok','id':'d'"));
     }
     client_free(c);
     return told;
@@ -235,7 +235,7 @@ static void test_hub_blocks_that_go_before_the_removal_is_told_are_not_found(voi
     k->hub.clock.wall_ms += DAY + TICK;
     char line[256];
     snprintf(line, sizeof line,
-             "{\"type\":\"resume\",\"id\":\"q\",\"conversation_id\":\"c\",\"task_id\":\"%s\"}", id);
+             json("{'type':'resume','id':'q','conversation_id':'c','task_id':'%s'}"), id);
     session_receive(&c->session,
                     str_of(line)); /* its record is asked for before the removal is staged */
     step_to(k, QUERY_TASK);
@@ -262,8 +262,8 @@ static void test_hub_removal_under_a_follower_is_not_found(void **state)
     struct kit *k = *state;
     begin(k, EXPIRED);
     struct client *c = client_new(k, "ann"), *slow = client_new(k, "ann");
-    client_say(slow, "{\"type\":\"open\",\"id\":\"o\",\"conversation_id\":\"c\",\"follow\":true}");
-    client_await(slow, "\"conversation\"");
+    client_say(slow, json("{'type':'open','id':'o','conversation_id':'c','follow':true}"));
+    client_await(slow, json("'conversation'"));
     slow->frozen = true;
     char id[32];
     finish(k, c, "c", N_TOKENS, id);
@@ -276,7 +276,7 @@ static void test_hub_removal_under_a_follower_is_not_found(void **state)
     pass(k, DAY + TICK);
     store_inline_release(k->inline_store);
     kit_settle(k);
-    const char *line = client_await(slow, "{\"type\":\"error\",\"code\":\"not_found\"");
+    const char *line = client_await(slow, json("{'type':'error','code':'not_found'"));
     assert_non_null(strstr(line, id));
     assert_int_equal(k->hub.stats.damages, 0);
     client_free(c);
@@ -314,9 +314,9 @@ static void test_hub_blocks_that_are_missing_are_damage(void **state)
     batch_free(b);
     answer_done(&a);
     client_ask(c, "resume", "c", id, "");
-    client_await(c, "\"seq\":7,");
+    client_await(c, json("'seq':7,"));
     const char *line = client_line(c);
-    assert_non_null(strstr(line, "{\"type\":\"error\",\"code\":\"internal\""));
+    assert_non_null(strstr(line, json("{'type':'error','code':'internal'")));
     assert_non_null(strstr(line, id));
     client_expect_nothing(c);
     assert_int_equal(k->damaged_at, 8);
@@ -329,12 +329,11 @@ static void test_hub_blocks_that_are_missing_are_damage(void **state)
 static void ask_stale(struct client *c, const char *verb, const char *id)
 {
     if (strcmp(verb, "chat") == 0)
-        client_say(c,
-                   "{\"type\":\"chat\",\"id\":\"q\",\"conversation_id\":\"c\",\"message\":\"hi\","
-                   "\"request_key\":\"k\"}");
+        client_say(c, json("{'type':'chat','id':'q','conversation_id':'c','message':'hi',"
+                           "'request_key':'k'}"));
     else
         client_ask(c, verb, "c", id,
-                   strcmp(verb, "respond") == 0 ? ",\"input_id\":\"i\",\"answer\":\"x\"" : "");
+                   strcmp(verb, "respond") == 0 ? json(",'input_id':'i','answer':'x'") : "");
 }
 
 /* The first may be from before the task's end; the second was asked for behind it. */
@@ -342,11 +341,9 @@ static void test_hub_record_that_stays_out_of_date_is_damage(void **state)
 {
     struct kit *k = *state;
     struct client *c = client_new(k, "ann");
-    client_say(
-        c,
-        "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"hi\",\"request_key\":\"k\"}");
+    client_say(c, json("{'type':'chat','conversation_id':'c','message':'hi','request_key':'k'}"));
     char id[32];
-    snprintf(id, sizeof id, "%s", line_field(client_await(c, "\"started\""), "task_id"));
+    snprintf(id, sizeof id, "%s", line_field(client_await(c, json("'started'")), "task_id"));
     run_end(k, kit_run(k, 0), RUN_DONE, "");
     client_free(c);
     kit_crash(k);
@@ -358,8 +355,8 @@ static void test_hub_record_that_stays_out_of_date_is_damage(void **state)
         ask_stale(c, verbs[i], id);
         assert_int_equal(kit_stale, 0);
         const char *line = client_line(c);
-        assert_non_null(strstr(line, "\"id\":\"q\""));
-        assert_null(strstr(line, "\"internal\""));
+        assert_non_null(strstr(line, json("'id':'q'")));
+        assert_null(strstr(line, json("'internal'")));
         kit_settle(k);
         while (*client_line(c))
             ;
@@ -369,7 +366,7 @@ static void test_hub_record_that_stays_out_of_date_is_damage(void **state)
         k->bounded = true; /* else an answer that never comes would be waited for */
         k->steps_left = 20;
         ask_stale(c, verbs[i], id);
-        client_expect(c, "{\"type\":\"error\",\"id\":\"q\",\"code\":\"internal\"");
+        client_expect(c, json("{'type':'error','id':'q','code':'internal'"));
         client_expect_nothing(c);
         assert_int_equal(kit_passed[KIT_READ] - reads, 2);
         assert_int_equal(k->hub.stats.damages - damages, 1);
@@ -388,7 +385,7 @@ static void test_hub_list_is_no_older_than_an_end_that_was_seen(void **state)
     client_start(c, "c", "hi");
     client_line(other);
     session_receive(&other->session,
-                    STR("{\"type\":\"tasks\",\"id\":\"q\",\"conversation_id\":\"c\"}"));
+                    str_of(json("{'type':'tasks','id':'q','conversation_id':'c'}")));
     assert_true(store_inline_hold(k->inline_store, true));
     run_end(k, kit_run(k, 0), RUN_DONE, "");
     client_await(c, "task.completed");
@@ -396,8 +393,8 @@ static void test_hub_list_is_no_older_than_an_end_that_was_seen(void **state)
     store_inline_release(k->inline_store);
     kit_settle(k);
     const char *line = client_line(other);
-    assert_non_null(strstr(line, "{\"type\":\"tasks\",\"id\":\"q\""));
-    assert_non_null(strstr(line, "\"status\":\"completed\""));
+    assert_non_null(strstr(line, json("{'type':'tasks','id':'q'")));
+    assert_non_null(strstr(line, json("'status':'completed'")));
     client_free(c);
     client_free(other);
 }
@@ -407,12 +404,12 @@ static void test_hub_record_that_is_damaged_is_not_asked_for_ever(void **state)
 {
     struct kit *k = *state;
     struct client *c = client_new(k, "ann");
-    client_say(c, "{\"type\":\"watch\"}");
+    client_say(c, json("{'type':'watch'}"));
     client_start(c, "c", "hi");
     client_await(c, "conversation_changed");
     store_inline_fail_queries(k->inline_store, 100000, STORE_CORRUPT);
-    client_say(c, "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"x\","
-                  "\"background\":true,\"notify_on_complete\":true}");
+    client_say(c, json("{'type':'chat','conversation_id':'c','message':'x',"
+                       "'background':true,'notify_on_complete':true}"));
     run_end(k, kit_run(k, 1), RUN_DONE, "");
     run_end(k, kit_run(k, 0), RUN_DONE, "");
     kit_pass(k, 1000);
@@ -438,18 +435,18 @@ static void test_hub_events_that_stay_unreadable_are_overloaded(void **state)
     client_line(c);
     char line[256];
     snprintf(line, sizeof line,
-             "{\"type\":\"resume\",\"id\":\"q\",\"conversation_id\":\"c\",\"task_id\":\"%s\"}", id);
+             json("{'type':'resume','id':'q','conversation_id':'c','task_id':'%s'}"), id);
     session_receive(&c->session, str_of(line));
     step_to(k, QUERY_BLOCKS);
     store_inline_fail_queries(k->inline_store, 100000, STORE_IO);
     kit_settle(k);
-    client_await(c, "\"resumed\"");
+    client_await(c, json("'resumed'"));
     for (msec_t waited = 0; waited < 29000; waited += 1000)
         kit_pass(k, 1000);
     client_expect_nothing(c);
     for (int i = 0; i < 3; i++)
         kit_pass(k, 1000);
-    client_expect(c, "{\"type\":\"error\",\"code\":\"overloaded\"");
+    client_expect(c, json("{'type':'error','code':'overloaded'"));
     client_expect_nothing(c);
     assert_int_equal(k->hub.stats.damages, 0);
     store_inline_fail_queries(k->inline_store, 0, STORE_OK);

@@ -36,7 +36,7 @@ static const char *finished(struct kit *k, struct client *c, const char *convers
     const char *id = client_start(c, conversation, "hi");
     struct run *r = kit_run(k, k->n_runs - 1);
     for (int i = 0; i < tokens; i++)
-        run_say(k, r, "{\"event\":\"token\",\"data\":{\"text\":\"some words \"}}");
+        run_say(k, r, json("{'event':'token','data':{'text':'some words '}}"));
     run_end(k, r, RUN_DONE, "");
     client_await(c, "task.completed");
     return id;
@@ -50,11 +50,11 @@ static void begin(struct kit *k, struct retention_options o)
 
 static void expect_refused(struct client *c, const char *why)
 {
-    client_say(c, "{\"type\":\"chat\",\"id\":\"r\",\"conversation_id\":\"n\",\"message\":\"x\"}");
-    const char *line = client_await(c, "\"id\":\"r\"");
-    assert_non_null(strstr(line, "\"overloaded\""));
+    client_say(c, json("{'type':'chat','id':'r','conversation_id':'n','message':'x'}"));
+    const char *line = client_await(c, json("'id':'r'"));
+    assert_non_null(strstr(line, json("'overloaded'")));
     assert_non_null(strstr(line, why));
-    assert_non_null(strstr(line, "\"retry_after_ms\""));
+    assert_non_null(strstr(line, json("'retry_after_ms'")));
 }
 
 static void test_hub_what_ended_long_ago_is_not_found(void **state)
@@ -70,22 +70,22 @@ static void test_hub_what_ended_long_ago_is_not_found(void **state)
     snprintf(young, sizeof young, "%s", finished(k, c, "young", 3));
     pass(k, DAY / 2 - TICK);
     client_ask(c, "task", "old", old, "");
-    client_await(c, "\"task\":{");
+    client_await(c, json("'task':{"));
     pass(k, TICK);
     static const char *const verbs[] = {"resume", "task", "cancel"};
     for (size_t i = 0; i < countof(verbs); i++) {
         client_ask(c, verbs[i], "old", old, "");
-        client_await(c, "\"not_found\"");
+        client_await(c, json("'not_found'"));
     }
-    client_say(c, "{\"type\":\"conversations\",\"id\":\"l\"}");
-    const char *list = client_await(c, "\"conversations\":[");
-    assert_null(strstr(list, "\"old\""));
-    assert_non_null(strstr(list, "\"young\""));
+    client_say(c, json("{'type':'conversations','id':'l'}"));
+    const char *list = client_await(c, json("'conversations':["));
+    assert_null(strstr(list, json("'old'")));
+    assert_non_null(strstr(list, json("'young'")));
     client_ask(c, "resume", "young", young, "");
     client_await(c, "task.completed");
     assert_int_equal(k->hub.retention.n_tasks, 1);
     assert_int_equal(lives->cancels + lives->kills, 0);
-    run_say(k, lives, "{\"event\":\"token\",\"data\":{\"text\":\"still here\"}}");
+    run_say(k, lives, json("{'event':'token','data':{'text':'still here'}}"));
     client_await(other, "still here");
     client_free(c);
     client_free(other);
@@ -124,16 +124,16 @@ static void test_hub_an_owners_oldest_events_go_first_and_are_told(void **state)
     assert_in_range(k->hub.retention.n_events, 1, 2);
     assert_int_equal(k->hub.retention.n_full, 0);
     client_ask(c, "resume", "c", first, "");
-    const char *line = client_await(c, "\"resumed\"");
-    assert_non_null(strstr(line, "\"after\":0,\"head\":44,\"first\":45"));
-    assert_non_null(strstr(line, "\"output\":\"some words"));
-    client_expect(c, "\"caught_up\"");
+    const char *line = client_await(c, json("'resumed'"));
+    assert_non_null(strstr(line, json("'after':0,'head':44,'first':45")));
+    assert_non_null(strstr(line, json("'output':'some words")));
+    client_expect(c, json("'caught_up'"));
     client_expect_nothing(c);
     client_ask(c, "resume", "c", kept, "");
-    client_await(c, "\"seq\":1,");
+    client_await(c, json("'seq':1,"));
     client_await(c, "task.completed");
     client_ask(other, "resume", "c", his, ""); /* nobody's writing evicts another's */
-    client_await(other, "\"seq\":1,");
+    client_await(other, json("'seq':1,"));
     client_free(c);
     client_free(other);
 }
@@ -153,9 +153,9 @@ static void test_hub_full_owner_starts_nothing_and_what_runs_goes_on(void **stat
     expect_refused(c, "this owner's share of the store is full");
     assert_int_equal(k->hub.stats.limit_hits[LIMIT_STORE_PER_OWNER], 1);
     client_start(other, "c", "free");
-    run_say(k, lives, "{\"call\":\"spawn\",\"call_id\":\"s\",\"agent\":\"first\",\"input\":\"x\"}");
+    run_say(k, lives, json("{'call':'spawn','call_id':'s','agent':'first','input':'x'}"));
     assert_non_null(strstr(lives->delivered.bytes, "share of the store is full"));
-    run_say(k, lives, "{\"event\":\"token\",\"data\":{\"text\":\"goes on\"}}");
+    run_say(k, lives, json("{'event':'token','data':{'text':'goes on'}}"));
     client_await(c, "goes on");
 
     client_free(c); /* a restart does not forget it */
@@ -163,8 +163,8 @@ static void test_hub_full_owner_starts_nothing_and_what_runs_goes_on(void **stat
     begin(k, k->retention);
     c = client_new(k, "ann");
     expect_refused(c, "this owner's share of the store is full");
-    client_say(c, "{\"type\":\"delete\",\"id\":\"d\",\"conversation_id\":\"c\"}");
-    client_await(c, "\"ok\"");
+    client_say(c, json("{'type':'delete','id':'d','conversation_id':'c'}"));
+    client_await(c, json("'ok'"));
     pass(k, 0);
     client_start(c, "c", "again");
     assert_int_equal(k->hub.retention.n_full, 0);
@@ -173,11 +173,11 @@ static void test_hub_full_owner_starts_nothing_and_what_runs_goes_on(void **stat
 
 static msec_t retry_after(struct client *c)
 {
-    client_say(c, "{\"type\":\"chat\",\"id\":\"r\",\"conversation_id\":\"n\",\"message\":\"x\"}");
-    const char *line = client_await(c, "\"id\":\"r\"");
-    const char *at = strstr(line, "\"retry_after_ms\":");
+    client_say(c, json("{'type':'chat','id':'r','conversation_id':'n','message':'x'}"));
+    const char *line = client_await(c, json("'id':'r'"));
+    const char *at = strstr(line, json("'retry_after_ms':"));
     assert_non_null(strstr(line, "this owner's share of the store is full"));
-    return at ? strtoll(at + strlen("\"retry_after_ms\":"), NULL, 10) : -1;
+    return at ? strtoll(at + strlen(json("'retry_after_ms':")), NULL, 10) : -1;
 }
 
 /* Records stay for a day: the first that ended goes first, and with it room may come. */
@@ -210,12 +210,12 @@ static void test_hub_owner_full_of_what_runs_is_told_that_waiting_does_not_help(
     client_start(c, "lives", "on");
     struct run *lives = kit_run(k, k->n_runs - 1);
     for (int i = 0; i < 200; i++)
-        run_say(k, lives, "{\"event\":\"token\",\"data\":{\"text\":\"some words \"}}");
+        run_say(k, lives, json("{'event':'token','data':{'text':'some words '}}"));
     pass(k, TAIL_AGE_MS + 1000); /* it lies in blocks */
     client_start(c, "c", "look at me");
     run_end(k, kit_run(k, k->n_runs - 1), RUN_DONE, "");
-    client_say(c, "{\"type\":\"delete\",\"id\":\"d\",\"conversation_id\":\"c\"}");
-    client_await(c, "{\"type\":\"ok\",\"id\":\"d\"");
+    client_say(c, json("{'type':'delete','id':'d','conversation_id':'c'}"));
+    client_await(c, json("{'type':'ok','id':'d'"));
     pass(k, TICK);
     assert_int_equal(retry_after(c), -1);
     client_free(c);
@@ -236,7 +236,7 @@ static void test_hub_full_owner_loses_records_of_the_day_before(void **state)
     assert_true(k->hub.retention.n_tasks >= 1);
     assert_int_equal(k->hub.retention.n_full, 0);
     client_ask(c, "task", "c", oldest, "");
-    client_await(c, "\"not_found\"");
+    client_await(c, json("'not_found'"));
     client_start(c, "c", "again");
     client_free(c);
 }
@@ -249,10 +249,10 @@ static void test_hub_full_store_refuses_everybody(void **state)
     for (int i = 0; i < 3; i++)
         finished(k, c, "c", 1);
     pass(k, TICK);
-    expect_refused(c, "\"the store is full\"");
-    expect_refused(other, "\"the store is full\"");
-    client_say(c, "{\"type\":\"delete\",\"id\":\"d\",\"conversation_id\":\"c\"}");
-    client_await(c, "\"ok\"");
+    expect_refused(c, json("'the store is full'"));
+    expect_refused(other, json("'the store is full'"));
+    client_say(c, json("{'type':'delete','id':'d','conversation_id':'c'}"));
+    client_await(c, json("'ok'"));
     pass(k, TICK);
     client_start(other, "c", "again");
     client_free(c);
@@ -275,7 +275,7 @@ static void test_hub_reader_is_never_left_in_the_middle(void **state)
     slow->frozen = false;
     session_wake(&slow->session);
     kit_settle(k);
-    client_await(slow, "\"seq\":1,");
+    client_await(slow, json("'seq':1,"));
     client_await(slow, "task.completed");
 
     char other[32];
@@ -286,7 +286,7 @@ static void test_hub_reader_is_never_left_in_the_middle(void **state)
     slow->frozen = false;
     session_wake(&slow->session);
     kit_settle(k);
-    client_await(slow, "\"not_found\"");
+    client_await(slow, json("'not_found'"));
     client_free(c);
     client_free(slow);
 }
@@ -308,18 +308,18 @@ static void test_hub_resume_races_the_removal(void **state)
             kit_turn(k);
         }
         client_ask(c, "resume", "c", id, "");
-        const char *line = client_await(c, "\"id\":\"q\"");
-        if (strstr(line, "\"resumed\"")) {
-            client_expect(c, "\"seq\":1,");
+        const char *line = client_await(c, json("'id':'q'"));
+        if (strstr(line, json("'resumed'"))) {
+            client_expect(c, json("'seq':1,"));
         } else {
-            assert_non_null(strstr(line, "\"not_found\""));
+            assert_non_null(strstr(line, json("'not_found'")));
         }
         pass(k, TICK);
         while (*client_line(c))
             ;
         assert_int_equal(k->damaged_at, 0);
         client_ask(c, "task", "c", id, "");
-        client_await(c, "\"not_found\"");
+        client_await(c, json("'not_found'"));
     }
     client_free(c);
 }
@@ -334,13 +334,13 @@ static void test_hub_failing_store_removes_later(void **state)
     store_inline_fail_commits(k->inline_store, 1000, STORE_FULL);
     pass(k, DAY + TICK);
     client_ask(c, "resume", "c", id, ""); /* whether it has gone is not decided */
-    const char *line = client_await(c, "\"id\":\"q\"");
-    assert_non_null(strstr(line, "\"overloaded\""));
+    const char *line = client_await(c, json("'id':'q'"));
+    assert_non_null(strstr(line, json("'overloaded'")));
     store_inline_fail_commits(k->inline_store, 0, STORE_OK);
     for (int i = 0; i < 60; i++)
         pass(k, 1000);
     client_ask(c, "resume", "c", id, "");
-    client_await(c, "\"not_found\"");
+    client_await(c, json("'not_found'"));
     client_free(c);
 }
 

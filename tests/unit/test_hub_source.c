@@ -87,8 +87,9 @@ static void test_source_a_kill_between_any_two_steps_tells_it_once(void **state)
         kit_settle(k);
         size_t n = 0;
         struct client *c = client_new(k, "ann");
-        client_say(c, "{\"type\":\"history\",\"conversation_id\":\"c\"}");
-        for (const char *p = client_await(c, "\"history\""); (p = strstr(p, "it has ended")); p++)
+        client_say(c, json("{'type':'history','conversation_id':'c'}"));
+        for (const char *p = client_await(c, json("'history'")); (p = strstr(p, "it has ended"));
+             p++)
             n++;
         client_free(c);
         assert_int_equal(n, 1);
@@ -140,9 +141,8 @@ static void test_source_that_waits_over_a_restart_can_be_withdrawn(void **state)
     struct client *c = client_new(k, "ann");
     client_start(c, "c", "busy");
     client_say(
-        c,
-        "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"later\",\"when_busy\":\"enqueue\"}");
-    client_await(c, "\"started\"");
+        c, json("{'type':'chat','conversation_id':'c','message':'later','when_busy':'enqueue'}"));
+    client_await(c, json("'started'"));
     tell(k, "proc_1", false);
     tell(k, "proc_2", false);
     kit_settle(k);
@@ -217,14 +217,14 @@ static void test_source_whose_task_is_gone_goes_nowhere(void **state)
 {
     struct kit *k = *state;
     struct client *c = client_new(k, "ann");
-    client_say(c, "{\"type\":\"delete\",\"conversation_id\":\"c\"}");
-    client_await(c, "\"ok\"");
+    client_say(c, json("{'type':'delete','conversation_id':'c'}"));
+    client_await(c, json("'ok'"));
     tell(k, "proc_1", false);
     kit_settle(k);
     assert_int_equal(told.calls, 1);
     assert_int_equal(told.status, STORE_NOT_FOUND);
-    client_say(c, "{\"type\":\"conversations\"}");
-    client_await(c, "\"conversations\":[]");
+    client_say(c, json("{'type':'conversations'}"));
+    client_await(c, json("'conversations':[]"));
     client_free(c);
 }
 
@@ -254,9 +254,9 @@ static void test_source_s_key_is_no_request_key(void **state)
     struct client *c = client_new(k, "ann");
     tell(k, "proc_1", true);
     kit_settle(k);
-    client_say(c, "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"x\","
-                  "\"request_key\":\"notice proc_1\"}");
-    assert_null(strstr(client_await(c, "\"started\""), "\"repeated\""));
+    client_say(c, json("{'type':'chat','conversation_id':'c','message':'x',"
+                       "'request_key':'notice proc_1'}"));
+    assert_null(strstr(client_await(c, json("'started'")), json("'repeated'")));
     run_end(k, kit_run(k, 1), RUN_DONE, "");
     client_free(c);
 }

@@ -26,7 +26,7 @@ static bool has_told(const struct story *s, const char *part)
 static bool is_acked(const struct story *s, const char *id)
 {
     char part[64];
-    snprintf(part, sizeof part, "{\"type\":\"ok\",\"id\":\"%s\"", id);
+    snprintf(part, sizeof part, json("{'type':'ok','id':'%s'"), id);
     return has_told(s, part);
 }
 
@@ -35,9 +35,9 @@ static bool start(struct story *s, const char *id, const char *more)
 {
     char line[256], part[64];
     snprintf(line, sizeof line,
-             "{\"type\":\"chat\",\"id\":\"%s\",\"conversation_id\":\"c\",\"message\":\"%s\"%s}", id,
-             id, more);
-    snprintf(part, sizeof part, "{\"type\":\"started\",\"id\":\"%s\"", id);
+             json("{'type':'chat','id':'%s','conversation_id':'c','message':'%s'%s}"), id, id,
+             more);
+    snprintf(part, sizeof part, json("{'type':'started','id':'%s'"), id);
     say(s, line);
     if (!has_told(s, part))
         return false;
@@ -49,8 +49,8 @@ static void ask(struct story *s, const char *type, const char *id, const char *m
 {
     char line[256];
     snprintf(line, sizeof line,
-             "{\"type\":\"%s\",\"id\":\"%s\",\"conversation_id\":\"c\",\"task_id\":\"%s\"%s}", type,
-             id, s->task, more);
+             json("{'type':'%s','id':'%s','conversation_id':'c','task_id':'%s'%s}"), type, id,
+             s->task, more);
     say(s, line);
 }
 
@@ -99,31 +99,31 @@ static void send_story(struct story *s)
 {
     if (!start(s, "work", ""))
         return;
-    ask(s, "send", "m1", ",\"content\":\"first\"");
+    ask(s, "send", "m1", json(",'content':'first'"));
     struct run *r = find_run(s, "work");
     if (r)
         r->full = true;
-    ask(s, "send", "m2", ",\"content\":\"second\"");
-    ask(s, "send", "m3", ",\"content\":\"third\"");
+    ask(s, "send", "m2", json(",'content':'second'"));
+    ask(s, "send", "m3", json(",'content':'third'"));
     if (r)
         r->full = false;
     kit_pass(s->k, 100);
-    ask(s, "send", "m4", ",\"content\":\"fourth\"");
+    ask(s, "send", "m4", json(",'content':'fourth'"));
     end_run(s, "work");
 }
 
 static void check_send(struct story *s, const bool acked[4])
 {
-    static const char *const messages[] = {"\"content\":\"first\"", "\"content\":\"second\"",
-                                           "\"content\":\"third\"", "\"content\":\"fourth\""};
+    const char *const messages[] = {json("'content':'first'"), json("'content':'second'"),
+                                    json("'content':'third'"), json("'content':'fourth'")};
     const char *told = told_of_task(s), *before = NULL;
     for (size_t i = 0; i < countof(messages); i++) {
         unsigned n = count(told, messages[i]); /* an event, or undelivered */
         assert_true(n <= 1);
         if (acked[i])
             assert_int_equal(n, 1);
-        const char *at = strstr(told, "\"event\":\"message\"") ? strstr(told, messages[i]) : NULL;
-        if (before && at && strstr(told, "\"undelivered\"") == NULL)
+        const char *at = strstr(told, json("'event':'message'")) ? strstr(told, messages[i]) : NULL;
+        if (before && at && strstr(told, json("'undelivered'")) == NULL)
             assert_true(at > before);
         before = at ? at : before;
     }
@@ -138,72 +138,70 @@ static void respond_story(struct story *s)
     struct run *r = find_run(s, "work");
     if (r && !r->freed)
         run_say(s->k, r,
-                "{\"event\":\"input_required\",\"data\":{\"input_id\":\"q\",\"kind\":\"approval\","
-                "\"prompt\":\"?\"}}");
-    ask(s, "respond", "m1", ",\"input_id\":\"q\",\"answer\":true");
-    ask(s, "respond", "m2", ",\"input_id\":\"q\",\"answer\":true");
+                json("{'event':'input_required','data':{'input_id':'q','kind':'approval',"
+                     "'prompt':'?'}}"));
+    ask(s, "respond", "m1", json(",'input_id':'q','answer':true"));
+    ask(s, "respond", "m2", json(",'input_id':'q','answer':true"));
     end_run(s, "work");
 }
 
 static void check_respond(struct story *s, const bool acked[4])
 {
     const char *told = told_of_task(s);
-    unsigned received = count(told, "\"event\":\"input_received\"");
+    unsigned received = count(told, json("'event':'input_received'"));
     assert_true(received <= 1);
     if (!acked[0] && !acked[1] && received == 0)
         return;
     assert_int_equal(received, 1);
-    ask(s, "respond", "a1", ",\"input_id\":\"q\",\"answer\":true");
+    ask(s, "respond", "a1", json(",'input_id':'q','answer':true"));
     assert_true(is_acked(s, "a1"));
-    ask(s, "respond", "a2", ",\"input_id\":\"q\",\"answer\":false");
-    assert_true(has_told(s, "{\"type\":\"error\",\"id\":\"a2\",\"code\":\"conflict\""));
-    ask(s, "respond", "a3", ",\"input_id\":\"other\",\"answer\":true");
-    assert_true(has_told(s, "{\"type\":\"error\",\"id\":\"a3\",\"code\":\"not_found\""));
+    ask(s, "respond", "a2", json(",'input_id':'q','answer':false"));
+    assert_true(has_told(s, json("{'type':'error','id':'a2','code':'conflict'")));
+    ask(s, "respond", "a3", json(",'input_id':'other','answer':true"));
+    assert_true(has_told(s, json("{'type':'error','id':'a3','code':'not_found'")));
 }
 
 /* --- ack -------------------------------------------------------------------------------------- */
 
 static void ack_story(struct story *s)
 {
-    if (!start(s, "work", ",\"background\":true"))
+    if (!start(s, "work", json(",'background':true")))
         return;
     struct run *r = find_run(s, "work");
     if (r && !r->freed)
-        run_say(s->k, r, "{\"event\":\"final_answer\",\"data\":{\"output\":\"42\"}}");
+        run_say(s->k, r, json("{'event':'final_answer','data':{'output':'42'}}"));
     end_run(s, "work");
     char more[64];
-    snprintf(more, sizeof more, ",\"task_ids\":[\"%s\"]", s->task);
-    say(s, "{\"type\":\"results\",\"conversation_id\":\"c\"}");
+    snprintf(more, sizeof more, json(",'task_ids':['%s']"), s->task);
+    say(s, json("{'type':'results','conversation_id':'c'}"));
     char line[160];
-    snprintf(line, sizeof line, "{\"type\":\"ack\",\"id\":\"m1\",\"conversation_id\":\"c\"%s}",
-             more);
+    snprintf(line, sizeof line, json("{'type':'ack','id':'m1','conversation_id':'c'%s}"), more);
     say(s, line);
-    snprintf(line, sizeof line, "{\"type\":\"ack\",\"id\":\"m2\",\"conversation_id\":\"c\"%s}",
-             more);
+    snprintf(line, sizeof line, json("{'type':'ack','id':'m2','conversation_id':'c'%s}"), more);
     say(s, line);
     if (is_acked(s, "m1"))
-        assert_true(has_told(s, "\"id\":\"m1\",\"acked\":1}"));
+        assert_true(has_told(s, json("'id':'m1','acked':1}")));
     if (is_acked(s, "m2"))
-        assert_true(has_told(s, "\"id\":\"m2\",\"acked\":0}"));
+        assert_true(has_told(s, json("'id':'m2','acked':0}")));
 }
 
 static void check_ack(struct story *s, const bool acked[4])
 {
     s->c->seen = s->c->got.len;
-    say(s, "{\"type\":\"results\",\"conversation_id\":\"c\"}");
-    unsigned offered = count(s->c->got.bytes + s->c->seen, "\"answer\":");
+    say(s, json("{'type':'results','conversation_id':'c'}"));
+    unsigned offered = count(s->c->got.bytes + s->c->seen, json("'answer':"));
     assert_true(offered <= 1);
     if (acked[0])
         assert_int_equal(offered, 0);
     ask(s, "task", "t", ""); /* it is known all the same */
-    assert_true(has_told(s, "{\"type\":\"task\",\"id\":\"t\""));
+    assert_true(has_told(s, json("{'type':'task','id':'t'")));
 }
 
 /* --- notify_on_complete ----------------------------------------------------------------------- */
 
 static void notify_story(struct story *s)
 {
-    if (!start(s, "work", ",\"background\":true,\"notify_on_complete\":true"))
+    if (!start(s, "work", json(",'background':true,'notify_on_complete':true")))
         return;
     start(s, "chat", "");
     end_run(s, "work");
@@ -219,11 +217,11 @@ static void check_notify(struct story *s, const bool acked[4])
     end_run(s, "chat"); /* one that had not begun before the kill */
     end_run(s, "work");
     s->c->seen = s->c->got.len;
-    say(s, "{\"type\":\"tasks\",\"conversation_id\":\"c\"}");
-    say(s, "{\"type\":\"history\",\"conversation_id\":\"c\"}");
+    say(s, json("{'type':'tasks','conversation_id':'c'}"));
+    say(s, json("{'type':'history','conversation_id':'c'}"));
     const char *told = s->c->got.bytes + s->c->seen;
-    assert_int_equal(count(told, "\"type\":\"notice\""), 1);
-    assert_int_equal(count(told, "\"role\":\"system\""), 1);
+    assert_int_equal(count(told, json("'type':'notice'")), 1);
+    assert_int_equal(count(told, json("'role':'system'")), 1);
     assert_true(count_runs(s, "Background task") <= 1);
 }
 
@@ -233,8 +231,8 @@ static void enqueue_story(struct story *s)
 {
     if (!start(s, "one", ""))
         return;
-    start(s, "two", ",\"when_busy\":\"enqueue\"");
-    start(s, "three", ",\"when_busy\":\"enqueue\"");
+    start(s, "two", json(",'when_busy':'enqueue'"));
+    start(s, "three", json(",'when_busy':'enqueue'"));
     end_run(s, "one");
     end_run(s, "two");
     end_run(s, "three");
@@ -251,12 +249,12 @@ static void check_enqueue(struct story *s, const bool acked[4])
                 assert_true(!find_run(s, inputs[other]) || find_run(s, inputs[other])->freed);
             end_run(s, inputs[n]);
         }
-    say(s, "{\"type\":\"tasks\",\"id\":\"all\",\"conversation_id\":\"c\"}");
-    const char *all = strstr(s->c->got.bytes, "{\"type\":\"tasks\",\"id\":\"all\"");
+    say(s, json("{'type':'tasks','id':'all','conversation_id':'c'}"));
+    const char *all = strstr(s->c->got.bytes, json("{'type':'tasks','id':'all'"));
     for (size_t n = 0; n < countof(inputs); n++)
         assert_true(count_runs(s, inputs[n]) <= 1);
-    assert_int_equal(count(all, "\"status\":\"pending\""), 0);
-    assert_int_equal(count(all, "\"status\":\"running\""), 0);
+    assert_int_equal(count(all, json("'status':'pending'")), 0);
+    assert_int_equal(count(all, json("'status':'running'")), 0);
 }
 
 /* --- the telling ------------------------------------------------------------------------------ */

@@ -13,8 +13,8 @@ static int teardown(void **state)
     return 0;
 }
 
-#define TITLE "{\"type\":\"title\",\"id\":\"t\",\"conversation_id\":\"c\",\"title\":\"new\"}"
-#define DELETE "{\"type\":\"delete\",\"id\":\"d\",\"conversation_id\":\"c\"}"
+#define TITLE "{'type':'title','id':'t','conversation_id':'c','title':'new'}"
+#define DELETE "{'type':'delete','id':'d','conversation_id':'c'}"
 
 /* A title is asked for, and the store has said that there is such a conversation; nobody has heard
  * it yet.  Then another connection (one carries out its requests in their order) has it deleted. */
@@ -25,9 +25,9 @@ static struct client *title_asked(struct kit *k, struct client **ret_other)
     client_start(c, "c", "hi");
     run_end(k, kit_run(k, 0), RUN_DONE, "");
     client_await(c, "task.completed");
-    session_receive(&c->session, STR(TITLE));
+    session_receive(&c->session, str_of(json(TITLE)));
     assert_true(store_inline_ask(k->inline_store));
-    session_receive(&(*ret_other)->session, STR(DELETE));
+    session_receive(&(*ret_other)->session, str_of(json(DELETE)));
     return c;
 }
 
@@ -40,10 +40,10 @@ static void turn_until_written(struct kit *k)
 
 static void expect_nothing_is_left(struct client *c, struct client *other)
 {
-    client_await(other, "{\"type\":\"ok\",\"id\":\"d\"}");
+    client_await(other, json("{'type':'ok','id':'d'}"));
     client_free(other);
-    client_say(c, "{\"type\":\"conversations\",\"id\":\"l\"}");
-    client_await(c, "\"conversations\":[]");
+    client_say(c, json("{'type':'conversations','id':'l'}"));
+    client_await(c, json("'conversations':[]"));
     client_free(c);
 }
 
@@ -53,7 +53,7 @@ static void test_hub_title_while_it_is_deleted_is_a_conflict(void **state)
     struct client *other, *c = title_asked(k, &other);
     assert_true(store_inline_step_query(k->inline_store));
     kit_settle(k);
-    client_await(c, "\"id\":\"t\",\"code\":\"conflict\"");
+    client_await(c, json("'id':'t','code':'conflict'"));
     expect_nothing_is_left(c, other);
 }
 
@@ -63,7 +63,7 @@ static void test_hub_title_of_what_was_deleted_meanwhile_is_not_found(void **sta
     struct client *other, *c = title_asked(k, &other);
     turn_until_written(k);
     kit_settle(k);
-    client_await(c, "\"id\":\"t\",\"code\":\"not_found\"");
+    client_await(c, json("'id':'t','code':'not_found'"));
     expect_nothing_is_left(c, other);
 }
 
@@ -74,12 +74,12 @@ static void test_hub_title_of_what_was_deleted_and_begun_anew_is_set(void **stat
     struct client *other, *c = title_asked(k, &other);
     turn_until_written(k);
     session_receive(&other->session,
-                    STR("{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"again\"}"));
+                    str_of(json("{'type':'chat','conversation_id':'c','message':'again'}")));
     turn_until_written(k);
     kit_settle(k);
-    client_await(c, "{\"type\":\"ok\",\"id\":\"t\"}");
-    client_say(c, "{\"type\":\"conversations\",\"id\":\"l\"}");
-    client_await(c, "\"title\":\"new\"");
+    client_await(c, json("{'type':'ok','id':'t'}"));
+    client_say(c, json("{'type':'conversations','id':'l'}"));
+    client_await(c, json("'title':'new'"));
     run_end(k, kit_run(k, 1), RUN_DONE, "");
     client_free(other);
     client_free(c);

@@ -54,7 +54,7 @@ static int teardown(void **state)
     return 0;
 }
 
-#define CALL(id) "{\"call\":\"tool\",\"call_id\":\"" id "\",\"name\":\"slow\",\"arguments\":{}}"
+#define CALL(id) "{'call':'tool','call_id':'" id "','name':'slow','arguments':{}}"
 
 static void test_hub_tool_that_takes_time_is_answered_when_it_is_done(void **state)
 {
@@ -62,9 +62,9 @@ static void test_hub_tool_that_takes_time_is_answered_when_it_is_done(void **sta
     struct client *c = client_new(k, "ann");
     client_start(c, "c", "go");
     struct run *r = kit_run(k, 0);
-    run_say(k, r, CALL("a"));
-    run_say(k, r, CALL("b"));
-    client_await(c, "\"event\":\"tool_call\",\"data\":{\"call_id\":\"b\"");
+    run_say(k, r, json(CALL("a")));
+    run_say(k, r, json(CALL("b")));
+    client_await(c, json("'event':'tool_call','data':{'call_id':'b'"));
     assert_int_equal(n_jobs, 2);
     assert_int_equal(r->delivered.len, 0);
     jobs[1].done(jobs[1].user, true, STR("two"));
@@ -72,9 +72,9 @@ static void test_hub_tool_that_takes_time_is_answered_when_it_is_done(void **sta
     kit_settle(k);
     assert_string_equal(
         r->delivered.bytes,
-        "{\"type\":\"tool_result\",\"call_id\":\"b\",\"output\":\"two\",\"is_error\":false}\n"
-        "{\"type\":\"tool_result\",\"call_id\":\"a\",\"output\":\"one\",\"is_error\":true}\n");
-    client_await(c, "\"event\":\"tool_result\",\"data\":{\"call_id\":\"a\",\"name\":\"slow\"");
+        json("{'type':'tool_result','call_id':'b','output':'two','is_error':false}\n"
+             "{'type':'tool_result','call_id':'a','output':'one','is_error':true}\n"));
+    client_await(c, json("'event':'tool_result','data':{'call_id':'a','name':'slow'"));
     assert_true(jobs[0].stopped && jobs[1].stopped);
     run_end(k, r, RUN_DONE, "");
     client_free(c);
@@ -86,12 +86,11 @@ static void test_hub_tool_that_does_not_start_is_an_error(void **state)
     struct client *c = client_new(k, "ann");
     client_start(c, "c", "go");
     struct run *r = kit_run(k, 0);
-    run_say(k, r,
-            "{\"call\":\"tool\",\"call_id\":\"a\",\"name\":\"slow\",\"arguments\":{\"x\":1}}");
-    assert_non_null(strstr(r->delivered.bytes, "\"output\":\"no arguments, please\",\"is_error\":"
-                                               "true}"));
-    run_say(k, r, "{\"call\":\"tool\",\"call_id\":\"b\",\"name\":\"spawn_task\",\"arguments\":{}}");
-    assert_non_null(strstr(r->delivered.bytes, "\"call_id\":\"b\",\"code\":\"not_found\""));
+    run_say(k, r, json("{'call':'tool','call_id':'a','name':'slow','arguments':{'x':1}}"));
+    assert_non_null(strstr(r->delivered.bytes, json("'output':'no arguments, please','is_error':"
+                                                    "true}")));
+    run_say(k, r, json("{'call':'tool','call_id':'b','name':'spawn_task','arguments':{}}"));
+    assert_non_null(strstr(r->delivered.bytes, json("'call_id':'b','code':'not_found'")));
     run_end(k, r, RUN_DONE, "");
     client_free(c);
 }
@@ -102,10 +101,10 @@ static void test_hub_tool_is_stopped_with_its_task(void **state)
     struct client *c = client_new(k, "ann");
     client_start(c, "c", "go");
     struct run *r = kit_run(k, 0);
-    run_say(k, r, CALL("a"));
+    run_say(k, r, json(CALL("a")));
     run_end(k, r, RUN_DONE, "");
     assert_true(jobs[0].stopped);
-    client_await(c, "\"event\":\"task.completed\"");
+    client_await(c, json("'event':'task.completed'"));
     client_free(c);
 }
 
@@ -115,11 +114,11 @@ static void test_hub_idle_clock_stands_still_while_a_tool_runs(void **state)
     struct client *c = client_new(k, "ann");
     client_start(c, "c", "go");
     struct run *r = kit_run(k, 0);
-    run_say(k, r, CALL("a"));
+    run_say(k, r, json(CALL("a")));
     kit_pass(k, 700000);
     jobs[0].done(jobs[0].user, true, STR("late"));
     kit_settle(k);
-    assert_non_null(strstr(r->delivered.bytes, "\"output\":\"late\""));
+    assert_non_null(strstr(r->delivered.bytes, json("'output':'late'")));
     kit_pass(k, 310000);
     run_end(k, r, RUN_FAILED, "");
     client_await(c, "timeout: no event for 300 s");
@@ -132,16 +131,16 @@ static void test_hub_idle_clock_stands_still_while_a_child_lives(void **state)
     struct client *c = client_new(k, "ann");
     client_start(c, "c", "go");
     struct run *r = kit_run(k, 0);
-    run_say(k, r, "{\"call\":\"spawn\",\"call_id\":\"c1\",\"input\":\"kid\"}");
+    run_say(k, r, json("{'call':'spawn','call_id':'c1','input':'kid'}"));
     struct run *kid = kit_run(k, 1);
     for (int i = 0; i < 3; i++) {
         kit_pass(k, 200000);
-        run_say(k, kid, "{\"event\":\"token\",\"data\":{\"text\":\"busy\"}}");
+        run_say(k, kid, json("{'event':'token','data':{'text':'busy'}}"));
     }
     run_end(k, kid, RUN_DONE, "");
     assert_non_null(strstr(r->delivered.bytes, "busybusybusy"));
     run_end(k, r, RUN_DONE, "");
-    client_await(c, "\"event\":\"task.completed\"");
+    client_await(c, json("'event':'task.completed'"));
     client_free(c);
 }
 
@@ -153,24 +152,24 @@ static void test_hub_end_of_a_child_with_the_deepest_result_is_told(void **state
     struct client *c = client_new(k, "ann");
     client_start(c, "c", "go");
     struct run *r = kit_run(k, 0);
-    run_say(k, r, "{\"call\":\"spawn\",\"call_id\":\"c1\",\"input\":\"kid\"}");
+    run_say(k, r, json("{'call':'spawn','call_id':'c1','input':'kid'}"));
     struct run *kid = kit_run(k, 1);
     struct buf line = {0};
-    buf_puts(&line, "{\"event\":\"result\",\"data\":");
+    buf_puts(&line, json("{'event':'result','data':"));
     for (int i = 1; i < MAX_JSON_DEPTH; i++)
-        buf_puts(&line, "{\"a\":");
+        buf_puts(&line, json("{'a':"));
     buf_putc(&line, '0');
     for (int i = 1; i < MAX_JSON_DEPTH; i++)
         buf_putc(&line, '}');
     buf_putc(&line, '}');
     run_say(k, kid, line.bytes);
     buf_done(&line);
-    run_say(k, kid, "{\"event\":\"token\",\"data\":{\"text\":\"deep\"}}");
+    run_say(k, kid, json("{'event':'token','data':{'text':'deep'}}"));
     run_end(k, kid, RUN_DONE, "");
-    assert_non_null(strstr(r->delivered.bytes, "\"result\":{\"a\":"));
-    client_await(c, "\"event\":\"message\",\"data\":{\"from\":\"child\",\"content\":\"deep\"}");
+    assert_non_null(strstr(r->delivered.bytes, json("'result':{'a':")));
+    client_await(c, json("'event':'message','data':{'from':'child','content':'deep'}"));
     run_end(k, r, RUN_DONE, "");
-    client_await(c, "\"event\":\"task.completed\"");
+    client_await(c, json("'event':'task.completed'"));
     client_free(c);
 }
 
@@ -192,20 +191,19 @@ static void run_say_long(struct kit *k, struct run *r, const char *begin, const 
  * call brings stands in the answer's event, or in the child's. */
 static void test_hub_call_whose_events_would_be_too_long_fails_the_task(void **state)
 {
-    static const struct {
+    const struct {
         const char *begin, *piece;
         size_t n;
         const char *end;
     } rows[] = {
-        {"{\"call\":\"tool\",\"call_id\":\"", "\xff", 400000,
-         "\",\"name\":\"slow\",\"arguments\":{\"x\":1}}"},
-        {"{\"call\":\"tool\",\"call_id\":\"", "x", 1048000,
-         "\",\"name\":\"slow\",\"arguments\":{\"x\":1}}"},
-        {"{\"call\":\"spawn\",\"call_id\":\"a\",\"input\":\"", "\xff", 400000, "\"}"},
-        {"{\"call\":\"spawn\",\"call_id\":\"a\",\"agent\":\"", "\xff", 400000,
-         "\",\"input\":\"\"}"},
-        {"{\"call\":\"send\",\"call_id\":\"a\",\"task_id\":\"parent\",\"content\":\"", "\xff",
-         400000, "\"}"},
+        {json("{'call':'tool','call_id':'"), "\xff", 400000,
+         json("','name':'slow','arguments':{'x':1}}")},
+        {json("{'call':'tool','call_id':'"), "x", 1048000,
+         json("','name':'slow','arguments':{'x':1}}")},
+        {json("{'call':'spawn','call_id':'a','input':'"), "\xff", 400000, json("'}")},
+        {json("{'call':'spawn','call_id':'a','agent':'"), "\xff", 400000, json("','input':''}")},
+        {json("{'call':'send','call_id':'a','task_id':'parent','content':'"), "\xff", 400000,
+         json("'}")},
     };
     struct kit *k = *state;
     for (size_t i = 0; i < countof(rows); i++) {
@@ -214,8 +212,8 @@ static void test_hub_call_whose_events_would_be_too_long_fails_the_task(void **s
         struct run *r = kit_run(k, i);
         run_say_long(k, r, rows[i].begin, rows[i].piece, rows[i].n, rows[i].end);
         run_end(k, r, RUN_FAILED, "");
-        const char *end = client_await(c, "\"event\":\"task.failed\"");
-        assert_non_null(strstr(end, "\"code\":\"limit\""));
+        const char *end = client_await(c, json("'event':'task.failed'"));
+        assert_non_null(strstr(end, json("'code':'limit'")));
         assert_int_equal(k->n_runs, i + 1); /* no child */
         client_free(c);
     }
@@ -228,17 +226,17 @@ static void test_hub_end_of_a_child_that_said_control_characters_fits_an_event(v
     struct client *c = client_new(k, "ann");
     client_start(c, "c", "go");
     struct run *r = kit_run(k, 0);
-    run_say(k, r, "{\"call\":\"spawn\",\"call_id\":\"a\",\"input\":\"kid\"}");
+    run_say(k, r, json("{'call':'spawn','call_id':'a','input':'kid'}"));
     struct run *kid = kit_run(k, 1);
     for (int i = 0; i < 4; i++)
-        run_say_long(k, kid, "{\"event\":\"token\",\"data\":{\"text\":\"", "\\u0001", 65536,
-                     "\"}}");
+        run_say_long(k, kid, json("{'event':'token','data':{'text':'"), "\\u0001", 65536,
+                     json("'}}"));
     run_end(k, kid, RUN_DONE, "");
-    const char *line = client_await(c, "\"event\":\"message\",\"data\":{\"from\":\"child\"");
+    const char *line = client_await(c, json("'event':'message','data':{'from':'child'"));
     assert_true(strlen(line) < MAX_EVENT_LINE);
     assert_true(strlen(line) > MAX_EVENT_LINE / 2);
     run_end(k, r, RUN_DONE, "");
-    client_await(c, "\"event\":\"task.completed\"");
+    client_await(c, json("'event':'task.completed'"));
     client_free(c);
 }
 

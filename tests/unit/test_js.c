@@ -6,7 +6,7 @@
 static void test_js_legal_text_is_accepted(void **state)
 {
     (void)state;
-    static const struct {
+    const struct {
         const char *text, *compact;
     } rows[] = {
         {"0", "0"},
@@ -18,18 +18,18 @@ static void test_js_legal_text_is_accepted(void **state)
         {"true", "true"},
         {"false", "false"},
         {"null", "null"},
-        {"\"\"", "\"\""},
+        {json("''"), json("''")},
         {"[]", "[]"},
         {"[ ]", "[]"},
         {"{}", "{}"},
         {"{ }", "{}"},
         {"[1 , 2,3]", "[1,2,3]"},
         {"[[],[[]],{}]", "[[],[[]],{}]"},
-        {"{ \"a\" : 1 , \"b\" : [ true , { \"c\" : null } ] }",
-         "{\"a\":1,\"b\":[true,{\"c\":null}]}"},
-        {"{\"\":{\"\":{\"\":0}}}", "{\"\":{\"\":{\"\":0}}}"},
-        {"\"\x7f\"", "\"\x7f\""},
-        {"\"\xe2\x80\xa8\"", "\"\xe2\x80\xa8\""},
+        {json("{ 'a' : 1 , 'b' : [ true , { 'c' : null } ] }"),
+         json("{'a':1,'b':[true,{'c':null}]}")},
+        {json("{'':{'':{'':0}}}"), json("{'':{'':{'':0}}}")},
+        {json("'\x7f'"), json("'\x7f'")},
+        {json("'\xe2\x80\xa8'"), json("'\xe2\x80\xa8'")},
     };
     for (size_t i = 0; i < countof(rows); i++) {
         if (!parse(rows[i].text, JS_CLIENT))
@@ -114,7 +114,7 @@ static void test_js_nul_bytes_outside_strings_are_refused(void **state)
     (void)state;
     assert_false(js_parse(&doc, "{}\0", 3, JS_CLIENT));
     assert_false(js_parse(&doc, "\0", 1, JS_CLIENT));
-    assert_false(js_parse(&doc, "\"a\0b\"", 5, JS_CLIENT));
+    assert_false(js_parse(&doc, json("'a\0b'"), 5, JS_CLIENT));
     assert_string_equal(doc.error, "control character in a string");
     assert_false(js_parse(&doc, NULL, 0, JS_CLIENT));
 }
@@ -154,7 +154,7 @@ static void test_js_depth_at_the_limit_is_accepted_f56(void **state)
 {
     (void)state;
     char *arrays = nested(MAX_JSON_DEPTH, "[", "", "]");
-    char *objects = nested(MAX_JSON_DEPTH, "{\"a\":", "1", "}");
+    char *objects = nested(MAX_JSON_DEPTH, json("{'a':"), "1", "}");
     bool ok = parse(arrays, JS_CLIENT);
     bool same = str_eq(copy_of(0), str_of(arrays));
     ok = ok && parse(objects, JS_AGENT);
@@ -171,7 +171,7 @@ static void test_js_depth_over_the_limit_is_refused_f56(void **state)
     static const size_t depths[] = {MAX_JSON_DEPTH + 1, 1000, 200000};
     for (size_t i = 0; i < countof(depths); i++) {
         char *arrays = nested(depths[i], "[", "", "]");
-        char *objects = nested(depths[i], "{\"a\":", "1", "}");
+        char *objects = nested(depths[i], json("{'a':"), "1", "}");
         bool ok = parse(arrays, JS_CLIENT);
         size_t at = doc.error_at;
         const char *error = doc.error;
@@ -190,7 +190,7 @@ static void test_js_depth_over_the_limit_is_refused_f56(void **state)
 static void test_js_depth_of_our_own_texts_has_room_for_what_we_wrap(void **state)
 {
     (void)state;
-    char *full = nested(MAX_JSON_DEPTH + MAX_JSON_WRAP, "{\"a\":", "1", "}");
+    char *full = nested(MAX_JSON_DEPTH + MAX_JSON_WRAP, json("{'a':"), "1", "}");
     char *over = nested(MAX_JSON_DEPTH + MAX_JSON_WRAP + 1, "[", "", "]");
     bool others = parse(full, JS_AGENT);
     bool ok = parse(full, JS_OURS);
@@ -221,7 +221,7 @@ static void test_js_unclosed_brackets_are_refused_f56(void **state)
 static void test_js_int_takes_plain_integers_only_f58(void **state)
 {
     (void)state;
-    static const struct {
+    const struct {
         const char *text;
         bool ok;
         int64_t value;
@@ -242,7 +242,7 @@ static void test_js_int_takes_plain_integers_only_f58(void **state)
         {"1e3", false, 0},
         {"1E400", false, 0},
         {"0.0", false, 0},
-        {"\"1\"", false, 0},
+        {json("'1'"), false, 0},
         {"true", false, 0},
         {"null", false, 0},
         {"[1]", false, 0},
@@ -275,7 +275,7 @@ static void test_js_integers_beyond_2_53_are_refused_from_clients_f58(void **sta
     };
     for (size_t i = 0; i < countof(rows); i++) {
         char text[64];
-        snprintf(text, sizeof text, "{\"a\":[%s]}", rows[i].text);
+        snprintf(text, sizeof text, json("{'a':[%s]}"), rows[i].text);
         assert_int_equal(parse(text, JS_CLIENT), rows[i].safe);
         if (!rows[i].safe)
             assert_string_equal(doc.error, "integer beyond 9007199254740991");
@@ -289,7 +289,7 @@ static void test_js_integers_beyond_2_53_are_refused_from_clients_f58(void **sta
 static void test_js_double_reads_finite_numbers(void **state)
 {
     (void)state;
-    static const struct {
+    const struct {
         const char *text;
         bool ok;
         double value;
@@ -301,7 +301,7 @@ static void test_js_double_reads_finite_numbers(void **state)
         {"25E-2", true, 0.25},
         {"1e400", false, 0},
         {"-1e400", false, 0},
-        {"\"1\"", false, 0},
+        {json("'1'"), false, 0},
         {"null", false, 0},
         {"1e-400", true, 0},
         {"0.50000000000000000000000000000000000000000000000000000000000000000000000", true, 0.5},
@@ -319,27 +319,27 @@ static void test_js_double_reads_finite_numbers(void **state)
 static void test_js_duplicate_keys_are_refused_at_any_depth(void **state)
 {
     (void)state;
-    static const struct {
+    const struct {
         const char *text;
         bool unique;
     } rows[] = {
-        {"{\"a\":1,\"a\":2}", false},
-        {"{\"a\":1,\"A\":2}", true},
-        {"{\"a\":1,\"\\u0061\":2}", false},
-        {"{\"\\u0061\":1,\"a\":2}", false},
-        {"{\"\\u0061\":1,\"\\u0061\":2}", false},
-        {"{\"a/b\":1,\"a\\/b\":2}", false},
-        {"{\"\":1,\"\":2}", false},
-        {"{\"a\":1,\"ab\":2,\"abc\":3}", true},
-        {"{\"\\u0000\":1,\"\":2}", true},
-        {"{\"\\u0000\":1,\"\\u0000\":2}", false},
-        {"{\"\xf0\x9f\x98\x80\":1,\"\\ud83d\\ude00\":2}", false},
-        {"{\"\\ud800\":1,\"\\udfff\":2}", false}, /* both are U+FFFD */
-        {"{\"\\ud800\":1,\"\xef\xbf\xbd\":2}", false},
-        {"{\"a\":{\"x\":1},\"b\":{\"x\":1}}", true},
-        {"[{\"x\":1},{\"x\":1}]", true},
-        {"{\"a\":{\"b\":[{\"x\":1,\"y\":2,\"x\":3}]}}", false},
-        {"{\"a\":\"b\",\"b\":\"a\"}", true},
+        {json("{'a':1,'a':2}"), false},
+        {json("{'a':1,'A':2}"), true},
+        {json("{'a':1,'\\u0061':2}"), false},
+        {json("{'\\u0061':1,'a':2}"), false},
+        {json("{'\\u0061':1,'\\u0061':2}"), false},
+        {json("{'a/b':1,'a\\/b':2}"), false},
+        {json("{'':1,'':2}"), false},
+        {json("{'a':1,'ab':2,'abc':3}"), true},
+        {json("{'\\u0000':1,'':2}"), true},
+        {json("{'\\u0000':1,'\\u0000':2}"), false},
+        {json("{'\xf0\x9f\x98\x80':1,'\\ud83d\\ude00':2}"), false},
+        {json("{'\\ud800':1,'\\udfff':2}"), false}, /* both are U+FFFD */
+        {json("{'\\ud800':1,'\xef\xbf\xbd':2}"), false},
+        {json("{'a':{'x':1},'b':{'x':1}}"), true},
+        {json("[{'x':1},{'x':1}]"), true},
+        {json("{'a':{'b':[{'x':1,'y':2,'x':3}]}}"), false},
+        {json("{'a':'b','b':'a'}"), true},
     };
     for (size_t i = 0; i < countof(rows); i++) {
         if (parse(rows[i].text, JS_CLIENT) != rows[i].unique)
@@ -352,11 +352,11 @@ static void test_js_duplicate_keys_are_refused_at_any_depth(void **state)
 static void test_js_duplicate_key_leaves_the_nodes(void **state)
 {
     (void)state;
-    assert_false(parse("{\"a\":{\"b\":1,\"b\":2},\"c\":3}", JS_CLIENT));
+    assert_false(parse(json("{'a':{'b':1,'b':2},'c':3}"), JS_CLIENT));
     assert_ptr_equal(doc.error, js_duplicate_key);
     assert_int_equal(doc.error_at, 13);
     assert_true(js_get(&doc, 0, "c") > 0);
-    assert_false(parse("{\"b\":1,\"b\":2", JS_CLIENT)); /* but the text's own fault comes first */
+    assert_false(parse(json("{'b':1,'b':2"), JS_CLIENT)); /* but the text's own fault comes first */
     assert_string_equal(doc.error, "unexpected end");
     assert_int_equal(doc.n_nodes, 0);
 }
@@ -370,8 +370,8 @@ static void test_js_duplicates_in_objects_of_many_keys_are_found(void **state)
             struct buf text = {0};
             for (int i = 0; i < n; i++) {
                 int key = i == n - 1 && twin >= 0 ? twin : i;
-                buf_putf(&text, i % 3 ? "%c\"k%02d\":%d" : "%c\"\\u006b%02d\":%d", i ? ',' : '{',
-                         key, i);
+                buf_putf(&text, i % 3 ? json("%c'k%02d':%d") : json("%c'\\u006b%02d':%d"),
+                         i ? ',' : '{', key, i);
             }
             buf_putc(&text, '}');
             bool ok = js_parse(&doc, text.bytes, text.len, JS_CLIENT);
@@ -396,7 +396,8 @@ static void test_js_hostile_objects_stay_fast(void **state)
             struct buf text = {0};
             for (int i = 0; i < MANY; i++) {
                 int key = order == 0 ? i : order == 1 ? MANY - i : i * 7919 % MANY;
-                buf_putf(&text, escaped ? "%c\"\\u0061%d\":0" : "%c\"a%d\":0", i ? ',' : '{', key);
+                buf_putf(&text, escaped ? json("%c'\\u0061%d':0") : json("%c'a%d':0"),
+                         i ? ',' : '{', key);
             }
             buf_puts(&text, "}");
             bool ok = js_parse(&doc, text.bytes, text.len, JS_CLIENT);
@@ -454,14 +455,14 @@ static void test_js_nodes_are_in_document_order(void **state)
         assert_int_equal(js_next(&doc, i), nodes[i].next);
         assert_int_equal(doc.nodes[i].kids, nodes[i].kids);
     }
-    assert_text(js_raw(&doc, 2), "[1,{\"b\":\"x\"}]");
-    assert_text(copy_of(4), "{\"b\":\"x\"}");
+    assert_text(js_raw(&doc, 2), json("[1,{'b':'x'}]"));
+    assert_text(copy_of(4), json("{'b':'x'}"));
 }
 
 static void test_js_get_finds_members_of_that_object_only(void **state)
 {
     (void)state;
-    assert_true(parse("{\"x\":{\"a\":1},\"\\u0061\":\"v\",\"ab\":3,\"n\":null}", JS_CLIENT));
+    assert_true(parse(json("{'x':{'a':1},'\\u0061':'v','ab':3,'n':null}"), JS_CLIENT));
     assert_text(js_raw(&doc, js_get(&doc, 0, "a")), "v");
     assert_text(js_raw(&doc, js_get(&doc, 0, "ab")), "3");
     assert_text(js_raw(&doc, js_get(&doc, js_get(&doc, 0, "x"), "a")), "1");
@@ -476,20 +477,20 @@ static void test_js_get_finds_members_of_that_object_only(void **state)
 static void test_js_is_understands_escapes(void **state)
 {
     (void)state;
-    static const struct {
+    const struct {
         const char *json, *text;
         bool same;
     } rows[] = {
-        {"\"chat\"", "chat", true},
-        {"\"ch\\u0061t\"", "chat", true},
-        {"\"chat\"", "cha", false},
-        {"\"cha\"", "chat", false},
-        {"\"ch\\u0061\"", "chat", false},
-        {"\"ch\\u0061tt\"", "chat", false},
-        {"\"\"", "", true},
-        {"\"\\u0000\"", "", false},
-        {"\"\\u00e9\"", "\xc3\xa9", true},
-        {"\"\\ud800\"", "\xef\xbf\xbd", true},
+        {json("'chat'"), "chat", true},
+        {json("'ch\\u0061t'"), "chat", true},
+        {json("'chat'"), "cha", false},
+        {json("'cha'"), "chat", false},
+        {json("'ch\\u0061'"), "chat", false},
+        {json("'ch\\u0061tt'"), "chat", false},
+        {json("''"), "", true},
+        {json("'\\u0000'"), "", false},
+        {json("'\\u00e9'"), "\xc3\xa9", true},
+        {json("'\\ud800'"), "\xef\xbf\xbd", true},
         {"1", "1", false},
         {"true", "true", false},
     };

@@ -19,7 +19,7 @@ static struct str inside(struct str quoted)
 static void test_js_write_strings_are_decoded_and_normalised(void **state)
 {
     (void)state;
-    static const struct {
+    const struct {
         const char *raw;
         struct str value;
         const char *copy;
@@ -31,7 +31,10 @@ static void test_js_write_strings_are_decoded_and_normalised(void **state)
          {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 9},
          "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
          true},
-        {"\\\"\\\\\\/\\b\\f\\n\\r\\t", {"\"\\/\b\f\n\r\t", 8}, "\\\"\\\\/\\b\\f\\n\\r\\t", false},
+        {json("\\'\\\\\\/\\b\\f\\n\\r\\t"),
+         {json("'\\/\b\f\n\r\t"), 8},
+         json("\\'\\\\/\\b\\f\\n\\r\\t"),
+         false},
         {"\\u0041", {"A", 1}, "A", false},
         {"\\u00e9\\u20AC", {"\xc3\xa9\xe2\x82\xac", 5}, "\xc3\xa9\xe2\x82\xac", false},
         {"\\ud83d\\ude00", {"\xf0\x9f\x98\x80", 4}, "\xf0\x9f\x98\x80", false},
@@ -39,7 +42,7 @@ static void test_js_write_strings_are_decoded_and_normalised(void **state)
         {"\\u0000", {"\0", 1}, "\\u0000", false},
         {"\\u001f\\u000A\\u007f", {"\x1f\n\x7f", 3}, "\\u001f\\n\x7f", false},
         {"\\u000b", {"\v", 1}, "\\u000b", false},
-        {"\\u0022\\u005c\\u002f", {"\"\\/", 3}, "\\\"\\\\/", false},
+        {"\\u0022\\u005c\\u002f", {json("'\\/"), 3}, json("\\'\\\\/"), false},
         {"\\u2028\\u2029", {"\xe2\x80\xa8\xe2\x80\xa9", 6}, "\xe2\x80\xa8\xe2\x80\xa9", false},
         {"\\ufffd\\uffff", {"\xef\xbf\xbd\xef\xbf\xbf", 6}, "\xef\xbf\xbd\xef\xbf\xbf", false},
         {"a\\\\u0041", {"a\\u0041", 7}, "a\\\\u0041", false},
@@ -64,7 +67,7 @@ static void test_js_write_strings_are_decoded_and_normalised(void **state)
     };
     for (size_t i = 0; i < countof(rows); i++) {
         struct buf text = {0};
-        buf_putf(&text, "\"%s\"", rows[i].raw);
+        buf_putf(&text, json("'%s'"), rows[i].raw);
         for (int mode = 0; mode < 2; mode++) {
             assert_true(js_parse(&doc, text.bytes, text.len, mode ? JS_AGENT : JS_CLIENT));
             assert_int_equal(js_type(&doc, 0), JS_STRING);
@@ -89,7 +92,7 @@ static void test_js_write_specials_at_every_place_of_a_word_are_seen(void **stat
         for (int before = 0; before < 20; before++) {
             for (int behind = 0; behind < 20; behind++) {
                 char text[64], value[64];
-                snprintf(text, sizeof text, "\"%.*s%s%.*s\"", before, "aaaaaaaaaaaaaaaaaaaa",
+                snprintf(text, sizeof text, json("'%.*s%s%.*s'"), before, "aaaaaaaaaaaaaaaaaaaa",
                          rows[i].special, behind, "!~#[]^AZ09 |}{!~#[]^");
                 snprintf(value, sizeof value, "%.*s%s%.*s", before, "aaaaaaaaaaaaaaaaaaaa",
                          rows[i].value, behind, "!~#[]^AZ09 |}{!~#[]^");
@@ -147,7 +150,7 @@ static void test_js_write_invalid_utf8_is_refused_or_repaired(void **state)
     };
     for (size_t i = 0; i < countof(rows); i++) {
         char text[64];
-        int n = snprintf(text, sizeof text, "\"%s\"", rows[i].raw);
+        int n = snprintf(text, sizeof text, json("'%s'"), rows[i].raw);
         assert_false(js_parse(&doc, text, (size_t)n, JS_CLIENT));
         assert_string_equal(doc.error, "invalid UTF-8");
         assert_true(js_parse(&doc, text, (size_t)n, JS_AGENT));
@@ -193,7 +196,7 @@ static void make_both(struct maker *m, const char *s)
 static void make_string(struct maker *m, bool key)
 {
     /* one character: as it may be written, and as a copy writes it */
-    static const char *const pieces[][2] = {
+    const char *const pieces[][2] = {
         {"a", "a"},
         {"Z", "Z"},
         {" ", " "},
@@ -220,7 +223,7 @@ static void make_string(struct maker *m, bool key)
         {"\\u0000", "\\u0000"},
         {"\\b\\f\\r\\t", "\\b\\f\\r\\t"},
     };
-    make_both(m, "\"");
+    make_both(m, json("'"));
     if (key) {
         char serial[16];
         snprintf(serial, sizeof serial, "%u:", m->serial++);
@@ -231,7 +234,7 @@ static void make_string(struct maker *m, bool key)
         buf_puts(&m->text, pieces[i][0]);
         buf_puts(&m->compact, pieces[i][1]);
     }
-    make_both(m, "\"");
+    make_both(m, json("'"));
 }
 
 static void make_value(struct maker *m, unsigned depth) /* NOLINT(misc-no-recursion) */
@@ -304,29 +307,28 @@ static void test_js_write_put_writes_compact_members(void **state)
     buf_puts(&out, ",{");
     js_put_int(&out, "x", -1);
     buf_puts(&out, "}]}");
-    assert_text(buf_str(&out),
-                "{\"type\":\"chat\",\"name\":null,\"n\":0,\"min\":-9223372036854775808,"
-                "\"max\":9223372036854775807,\"yes\":true,\"no\":false,\"raw\":[1,2],"
-                "\"list\":[\"a\",{\"x\":-1}]}");
+    assert_text(buf_str(&out), json("{'type':'chat','name':null,'n':0,'min':-9223372036854775808,"
+                                    "'max':9223372036854775807,'yes':true,'no':false,'raw':[1,2],"
+                                    "'list':['a',{'x':-1}]}"));
     assert_int_equal(out.bytes[out.len], 0);
 }
 
 static void test_js_write_put_str_escapes_what_must_be(void **state)
 {
     (void)state;
-    static const struct {
+    const struct {
         struct str value;
         const char *json;
     } rows[] = {
-        {{"", 0}, "\"\""},
-        {{"plain", 5}, "\"plain\""},
-        {{"\"\\/", 3}, "\"\\\"\\\\/\""},
-        {{"\b\f\n\r\t\v\x01\x1f\x7f", 9}, "\"\\b\\f\\n\\r\\t\\u000b\\u0001\\u001f\x7f\""},
-        {{"a\0b", 3}, "\"a\\u0000b\""},
-        {{"\\u0041", 6}, "\"\\\\u0041\""},
-        {{"\xe2\x80\xa8", 3}, "\"\xe2\x80\xa8\""},
-        {{"\xc3", 1}, "\"" FFFD "\""},
-        {{"\xed\xa0\xbd\xed\xb8\x80", 6}, "\"" FFFD FFFD FFFD FFFD FFFD FFFD "\""}, /* CESU-8 */
+        {{"", 0}, json("''")},
+        {{"plain", 5}, json("'plain'")},
+        {{json("'\\/"), 3}, json("'\\'\\\\/'")},
+        {{"\b\f\n\r\t\v\x01\x1f\x7f", 9}, json("'\\b\\f\\n\\r\\t\\u000b\\u0001\\u001f\x7f'")},
+        {{"a\0b", 3}, json("'a\\u0000b'")},
+        {{"\\u0041", 6}, json("'\\\\u0041'")},
+        {{"\xe2\x80\xa8", 3}, json("'\xe2\x80\xa8'")},
+        {{"\xc3", 1}, json("'" FFFD "'")},
+        {{"\xed\xa0\xbd\xed\xb8\x80", 6}, json("'" FFFD FFFD FFFD FFFD FFFD FFFD "'")}, /* CESU-8 */
         {{NULL, 0}, "null"},
     };
     for (size_t i = 0; i < countof(rows); i++) {

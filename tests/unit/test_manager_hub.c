@@ -56,7 +56,7 @@ static enum task_status stored_status(struct kit *k, const char *task)
 static const char *shown(struct client *c, const char *task)
 {
     client_ask(c, "task", "c", task, "");
-    return client_await(c, "{\"type\":\"task\",\"id\":\"q\"");
+    return client_await(c, json("{'type':'task','id':'q'"));
 }
 
 static size_t count_of(const char *text, const char *part)
@@ -74,22 +74,22 @@ static void test_a03_each_outcome_has_its_status(void **state)
     const char *task = client_start(c, "c", "succeeds with nothing");
     run_end(k, kit_run(k, 0), RUN_DONE, "");
     const char *line = shown(c, task);
-    assert_non_null(strstr(line, "\"status\":\"completed\""));
-    assert_null(strstr(line, "\"error\""));
+    assert_non_null(strstr(line, json("'status':'completed'")));
+    assert_null(strstr(line, json("'error'")));
 
     task = client_start(c, "c", "fails");
     run_end(k, kit_run(k, 1), RUN_FAILED, "err");
     line = shown(c, task);
-    assert_non_null(strstr(line, "\"status\":\"failed\""));
+    assert_non_null(strstr(line, json("'status':'failed'")));
     assert_non_null(strstr(line, "err"));
-    assert_null(strstr(line, "\"result\""));
+    assert_null(strstr(line, json("'result'")));
 
     task = client_start(c, "c", "is cancelled");
     client_ask(c, "cancel", "c", task, "");
     run_end(k, kit_run(k, 2), RUN_DONE, "");
     line = shown(c, task);
-    assert_non_null(strstr(line, "\"status\":\"cancelled\""));
-    assert_null(strstr(line, "\"result\""));
+    assert_non_null(strstr(line, json("'status':'cancelled'")));
+    assert_null(strstr(line, json("'result'")));
     client_free(c);
 }
 
@@ -105,11 +105,11 @@ static void test_a20_cancel_reaches_the_agent_once(void **state)
     kit_settle(k);
     assert_int_equal(kit_run(k, 0)->cancels, 0);
     client_ask(d, "cancel", "c", task, "");
-    client_await(d, "\"cancelled\":1,");
+    client_await(d, json("'cancelled':1,"));
     assert_int_equal(kit_run(k, 0)->cancels, 1);
     assert_non_null(strstr(shown(d, task), "cancel_requested_at"));
     client_ask(d, "cancel", "c", task, "");
-    client_await(d, "\"cancelled\":0,");
+    client_await(d, json("'cancelled':0,"));
     assert_int_equal(kit_run(k, 0)->cancels, 1);
     run_end(k, kit_run(k, 0), RUN_DONE, "");
     client_free(d);
@@ -153,8 +153,8 @@ static void test_a32_ids_go_on_behind_the_newest_after_a_restart(void **state)
     c = client_new(k, "ann");
     const char *new = client_start(c, "c", "hi");
     assert_true(strcmp(old[0], old[1]) < 0 && strcmp(old[1], new) < 0);
-    client_say(c, "{\"type\":\"tasks\",\"id\":\"t\",\"conversation_id\":\"c\"}");
-    assert_int_equal(count_of(client_await(c, "\"id\":\"t\""), "\"task_id\""), 3);
+    client_say(c, json("{'type':'tasks','id':'t','conversation_id':'c'}"));
+    assert_int_equal(count_of(client_await(c, json("'id':'t'")), json("'task_id'")), 3);
     run_end(k, kit_run(k, 2), RUN_DONE, "");
     client_free(c);
 }
@@ -167,10 +167,10 @@ static void test_a53_restore_comes_before_the_first_start(void **state)
     struct client *c = client_new(k, "ann");
     char ran[32], waits[32];
     snprintf(ran, sizeof ran, "%s", client_start(c, "c", "ran"));
-    run_say(k, kit_run(k, 0), "{\"event\":\"token\",\"data\":{\"text\":\"half\"}}");
-    client_say(c, "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"waits\","
-                  "\"when_busy\":\"enqueue\"}");
-    snprintf(waits, sizeof waits, "%s", line_field(client_await(c, "\"started\""), "task_id"));
+    run_say(k, kit_run(k, 0), json("{'event':'token','data':{'text':'half'}}"));
+    client_say(c, json("{'type':'chat','conversation_id':'c','message':'waits',"
+                       "'when_busy':'enqueue'}"));
+    snprintf(waits, sizeof waits, "%s", line_field(client_await(c, json("'started'")), "task_id"));
     client_free(c);
     bool ready;
     restart(k, &ready);
@@ -222,22 +222,22 @@ static void test_a80_chat_that_cannot_be_recorded_starts_nothing(void **state)
     struct client *c = client_new(k, "ann");
     client_await(c, "welcome");
     store_inline_fail_commits(k->inline_store, 1000, STORE_IO);
-    client_say(c, "{\"type\":\"chat\",\"id\":\"1\",\"conversation_id\":\"c\",\"message\":\"a\"}");
+    client_say(c, json("{'type':'chat','id':'1','conversation_id':'c','message':'a'}"));
     client_expect_nothing(c); /* it may still go well */
-    client_say(c, "{\"type\":\"chat\",\"id\":\"2\",\"conversation_id\":\"c\",\"message\":\"b\"}");
+    client_say(c, json("{'type':'chat','id':'2','conversation_id':'c','message':'b'}"));
     for (int i = 0; i < 10; i++)
         kit_pass(k, 1000);
     for (int i = 0; i < 2; i++) {
         const char *line = client_line(c);
-        assert_non_null(strstr(line, "\"code\":\"overloaded\""));
-        assert_non_null(strstr(line, "\"retry_after_ms\":"));
+        assert_non_null(strstr(line, json("'code':'overloaded'")));
+        assert_non_null(strstr(line, json("'retry_after_ms':")));
     }
     client_expect_nothing(c);
     assert_int_equal(k->n_runs, 0);
     store_inline_fail_commits(k->inline_store, 0, STORE_OK);
     kit_pass(k, 2000);
-    client_say(c, "{\"type\":\"tasks\",\"id\":\"t\",\"conversation_id\":\"c\"}");
-    client_await(c, "{\"type\":\"tasks\",\"id\":\"t\",\"tasks\":[],\"more\":false}");
+    client_say(c, json("{'type':'tasks','id':'t','conversation_id':'c'}"));
+    client_await(c, json("{'type':'tasks','id':'t','tasks':[],'more':false}"));
     client_free(c);
 }
 
@@ -251,18 +251,18 @@ static void test_a81_child_that_cannot_be_recorded_starts_nothing(void **state)
     snprintf(parent, sizeof parent, "%s", client_start(c, "c", "parent"));
     store_inline_fail_commits(k->inline_store, 1000, STORE_IO);
     struct run *r = kit_run(k, 0);
-    run_say(k, r, "{\"call\":\"spawn\",\"call_id\":\"s\",\"input\":\"kid\"}");
+    run_say(k, r, json("{'call':'spawn','call_id':'s','input':'kid'}"));
     for (int i = 0; i < 10; i++)
         kit_pass(k, 1000);
     assert_int_equal(k->n_runs, 1);
     store_inline_fail_commits(k->inline_store, 0, STORE_OK);
     kit_pass(k, 2000);
     assert_int_equal(k->n_runs, 1);
-    client_say(c, "{\"type\":\"tasks\",\"id\":\"t\",\"conversation_id\":\"c\"}");
-    const char *list = client_await(c, "\"id\":\"t\"");
-    assert_int_equal(count_of(list, "\"task_id\""), 1);
+    client_say(c, json("{'type':'tasks','id':'t','conversation_id':'c'}"));
+    const char *list = client_await(c, json("'id':'t'"));
+    assert_int_equal(count_of(list, json("'task_id'")), 1);
     assert_non_null(strstr(list, parent));
-    assert_non_null(strstr(list, "\"code\":\"internal\"")); /* it had said what is now lost */
+    assert_non_null(strstr(list, json("'code':'internal'"))); /* it had said what is now lost */
     assert_true(r->freed);
     client_free(c);
 }
@@ -276,20 +276,20 @@ static void test_a83_end_that_cannot_be_written_is_told_when_it_is(void **state)
     client_await(c, "task.started");
     client_await(d, "welcome");
     store_inline_fail_commits(k->inline_store, 6, STORE_FULL);
-    run_say(k, kit_run(k, 0), "{\"event\":\"result\",\"data\":{\"x\":1}}");
+    run_say(k, kit_run(k, 0), json("{'event':'result','data':{'x':1}}"));
     run_end(k, kit_run(k, 0), RUN_DONE, "");
     unsigned failures = 0;
     while (!hub_can_write(&k->hub) && failures < 20) {
         client_expect_nothing(c);
         assert_int_equal(stored_status(k, task), STATUS_RUNNING);
-        assert_non_null(strstr(shown(d, task), "\"status\":\"running\""));
+        assert_non_null(strstr(shown(d, task), json("'status':'running'")));
         failures++;
         kit_pass(k, 1000);
     }
     assert_true(failures >= 2);
     client_await(c, "task.completed");
-    assert_non_null(strstr(shown(d, task), "\"status\":\"completed\""));
-    assert_non_null(strstr(shown(d, task), "\"result\":{\"x\":1}"));
+    assert_non_null(strstr(shown(d, task), json("'status':'completed'")));
+    assert_non_null(strstr(shown(d, task), json("'result':{'x':1}")));
     assert_int_equal(k->hub.journal.n_failures[OPERATION_TASK_COMPLETION], 6);
     client_expect_nothing(c); /* once */
     client_free(c);
@@ -303,14 +303,14 @@ static void test_a83_parent_is_told_of_an_end_when_it_is_written(void **state)
     struct client *c = client_new(k, "ann");
     client_start(c, "c", "parent");
     struct run *parent = kit_run(k, 0);
-    run_say(k, parent, "{\"call\":\"spawn\",\"call_id\":\"s\",\"input\":\"kid\"}");
+    run_say(k, parent, json("{'call':'spawn','call_id':'s','input':'kid'}"));
     store_inline_fail_commits(k->inline_store, 3, STORE_BUSY);
     run_end(k, kit_run(k, 1), RUN_DONE, "");
     assert_false(hub_can_write(&k->hub));
-    assert_null(strstr(parent->delivered.bytes, "\"from\":\"child\""));
+    assert_null(strstr(parent->delivered.bytes, json("'from':'child'")));
     for (int i = 0; i < 5; i++)
         kit_pass(k, 1000);
-    assert_int_equal(count_of(parent->delivered.bytes, "\"from\":\"child\""), 1);
+    assert_int_equal(count_of(parent->delivered.bytes, json("'from':'child'")), 1);
     run_end(k, parent, RUN_DONE, "");
     client_free(c);
 }
@@ -322,20 +322,20 @@ static void test_a72_inbox_is_bounded_and_the_end_of_a_child_fits(void **state)
     struct client *c = client_new(k, "ann");
     const char *task = client_start(c, "c", "parent");
     struct run *parent = kit_run(k, 0);
-    run_say(k, parent, "{\"call\":\"spawn\",\"call_id\":\"s\",\"input\":\"kid\"}");
+    run_say(k, parent, json("{'call':'spawn','call_id':'s','input':'kid'}"));
     buf_clear(&parent->delivered);
     parent->full = true;
     for (int i = 0; i < 10; i++) {
-        client_ask(c, "send", "c", task, ",\"content\":\"x\"");
-        client_await(c, "{\"type\":\"ok\",\"id\":\"q\"}");
+        client_ask(c, "send", "c", task, json(",'content':'x'"));
+        client_await(c, json("{'type':'ok','id':'q'}"));
     }
-    client_ask(c, "send", "c", task, ",\"content\":\"one too many\"");
-    client_await(c, "\"code\":\"overloaded\"");
+    client_ask(c, "send", "c", task, json(",'content':'one too many'"));
+    client_await(c, json("'code':'overloaded'"));
     run_end(k, kit_run(k, 1), RUN_DONE, "");
     parent->full = false;
     kit_pass(k, 1000);
-    assert_int_equal(count_of(parent->delivered.bytes, "\"from\":\"user\",\"content\":\"x\""), 10);
-    assert_int_equal(count_of(parent->delivered.bytes, "\"from\":\"child\""), 1);
+    assert_int_equal(count_of(parent->delivered.bytes, json("'from':'user','content':'x'")), 10);
+    assert_int_equal(count_of(parent->delivered.bytes, json("'from':'child'")), 1);
     assert_null(strstr(parent->delivered.bytes, "one too many"));
     run_end(k, parent, RUN_DONE, "");
     client_free(c);
@@ -346,19 +346,19 @@ static void test_w04_conversation_that_was_read_is_forgotten(void **state)
 {
     struct kit *k = *state;
     struct client *c = client_new(k, "ann");
-    client_say(c, "{\"type\":\"chat\",\"conversation_id\":\"c\",\"message\":\"hi\","
-                  "\"background\":true}");
+    client_say(c, json("{'type':'chat','conversation_id':'c','message':'hi',"
+                       "'background':true}"));
     char ack[160];
-    snprintf(ack, sizeof ack, "{\"type\":\"ack\",\"conversation_id\":\"c\",\"task_ids\":[\"%s\"]}",
-             line_field(client_await(c, "\"started\""), "task_id"));
+    snprintf(ack, sizeof ack, json("{'type':'ack','conversation_id':'c','task_ids':['%s']}"),
+             line_field(client_await(c, json("'started'")), "task_id"));
     assert_int_equal(k->hub.conversations.n, 1);
     run_end(k, kit_run(k, 0), RUN_DONE, "");
-    client_say(c, "{\"type\":\"results\",\"conversation_id\":\"c\"}");
-    client_await(c, "{\"type\":\"results\",\"results\":[{\"task_id\"");
+    client_say(c, json("{'type':'results','conversation_id':'c'}"));
+    client_await(c, json("{'type':'results','results':[{'task_id'"));
     client_say(c, ack);
-    client_await(c, "\"acked\":1");
-    client_say(c, "{\"type\":\"results\",\"conversation_id\":\"c\"}");
-    client_await(c, "{\"type\":\"results\",\"results\":[],\"more\":false}");
+    client_await(c, json("'acked':1"));
+    client_say(c, json("{'type':'results','conversation_id':'c'}"));
+    client_await(c, json("{'type':'results','results':[],'more':false}"));
     client_free(c);
     kit_settle(k);
     assert_int_equal(k->hub.conversations.n, 0);

@@ -56,7 +56,7 @@ static void test_a40_no_result_has_no_key(void **state)
     struct task_record task = ended();
     assert_null(strstr(shown(&task), "result"));
     task.state.result = STR("{}");
-    assert_non_null(strstr(shown(&task), ",\"result\":{},"));
+    assert_non_null(strstr(shown(&task), json(",'result':{},")));
 }
 
 static void test_a41_parent_is_there_with_any_one_of_its_four(void **state)
@@ -65,12 +65,12 @@ static void test_a41_parent_is_there_with_any_one_of_its_four(void **state)
     static const char *const members[] = {"task_id", "run_id", "call_id", "agent_id"};
     for (size_t i = 0; i < countof(members); i++) {
         struct task_record task = ended();
-        assert_null(strstr(shown(&task), "\"parent\""));
+        assert_null(strstr(shown(&task), json("'parent'")));
         struct str *fields[] = {&task.parent_task_id, &task.parent_run_id, &task.parent_call_id,
                                 &task.parent_agent_id};
         *fields[i] = STR("x");
         char expected[64];
-        snprintf(expected, sizeof expected, ",\"parent\":{\"%s\":\"x\"},", members[i]);
+        snprintf(expected, sizeof expected, json(",'parent':{'%s':'x'},"), members[i]);
         assert_non_null(strstr(shown(&task), expected));
     }
 }
@@ -94,7 +94,7 @@ static void test_a43_parent_with_a_run_is_written(void **state)
     for (int brief = 0; brief < 2; brief++) {
         buf_clear(&out);
         task_write(&out, &task, brief);
-        assert_non_null(strstr(out.bytes, ",\"parent\":{\"run_id\":\"run-1\"},"));
+        assert_non_null(strstr(out.bytes, json(",'parent':{'run_id':'run-1'},")));
     }
 }
 

@@ -33,7 +33,7 @@ static struct task_record full(void)
     task.notify_on_complete = true;
     task.name = STR("n\"1");
     task.description = STR("d\n");
-    task.metadata = STR("{\"m\":1}");
+    task.metadata = str_of(json("{'m':1}"));
     task.parent_task_id = STR("P");
     task.parent_run_id = STR("R");
     task.parent_call_id = STR("C");
@@ -51,8 +51,8 @@ static struct task_record full(void)
         .acked = true,
         .error_message = STR("timeout after 5 s"),
         .output = STR("part"),
-        .result = STR("{\"r\":[]}"),
-        .undelivered = STR("[\"x\"]"),
+        .result = str_of(json("{'r':[]}")),
+        .undelivered = str_of(json("['x']")),
         .waiting_for = STR("q1"),
     };
     return task;
@@ -66,9 +66,9 @@ static void test_task_write_least_leaves_out_null_false_and_empty(void **state)
         buf_clear(&out);
         task_write(&out, &task, brief);
         assert_text(buf_str(&out),
-                    "{\"task_id\":\"01ARZ3NDEKTSV4RRFFQ69G5FAV\",\"conversation_id\":\"c-1\","
-                    "\"agent\":\"assistant\",\"type\":\"chat\",\"status\":\"pending\","
-                    "\"progress\":null,\"head\":1,\"created_at\":1764280000000}");
+                    json("{'task_id':'01ARZ3NDEKTSV4RRFFQ69G5FAV','conversation_id':'c-1',"
+                         "'agent':'assistant','type':'chat','status':'pending',"
+                         "'progress':null,'head':1,'created_at':1764280000000}"));
     }
 }
 
@@ -77,18 +77,17 @@ static void test_task_write_full_has_the_order_of_the_page(void **state)
     (void)state;
     struct task_record task = full();
     task_write(&out, &task, false);
-    assert_text(
-        buf_str(&out),
-        "{\"task_id\":\"01ARZ3NDEKTSV4RRFFQ69G5FAV\",\"conversation_id\":\"c-1\","
-        "\"agent\":\"assistant\",\"type\":\"background\",\"name\":\"n\\\"1\","
-        "\"description\":\"d\\n\",\"status\":\"failed\",\"progress\":0.4,\"head\":57,"
-        "\"waiting_for\":\"q1\",\"cancel_requested_at\":1764280000004,"
-        "\"error\":{\"code\":\"timeout\",\"message\":\"timeout after 5 s\"},"
-        "\"output\":\"part\",\"output_truncated\":true,\"result\":{\"r\":[]},"
-        "\"undelivered\":[\"x\"],\"notify_on_complete\":true,\"metadata\":{\"m\":1},"
-        "\"parent\":{\"task_id\":\"P\",\"run_id\":\"R\",\"call_id\":\"C\",\"agent_id\":\"A\"},"
-        "\"created_at\":1764280000000,\"started_at\":1764280000003,"
-        "\"completed_at\":1764280000009}");
+    assert_text(buf_str(&out),
+                json("{'task_id':'01ARZ3NDEKTSV4RRFFQ69G5FAV','conversation_id':'c-1',"
+                     "'agent':'assistant','type':'background','name':'n\\'1',"
+                     "'description':'d\\n','status':'failed','progress':0.4,'head':57,"
+                     "'waiting_for':'q1','cancel_requested_at':1764280000004,"
+                     "'error':{'code':'timeout','message':'timeout after 5 s'},"
+                     "'output':'part','output_truncated':true,'result':{'r':[]},"
+                     "'undelivered':['x'],'notify_on_complete':true,'metadata':{'m':1},"
+                     "'parent':{'task_id':'P','run_id':'R','call_id':'C','agent_id':'A'},"
+                     "'created_at':1764280000000,'started_at':1764280000003,"
+                     "'completed_at':1764280000009}"));
 }
 
 static void test_task_write_brief_leaves_out_the_large_ones(void **state)
@@ -96,17 +95,16 @@ static void test_task_write_brief_leaves_out_the_large_ones(void **state)
     (void)state;
     struct task_record task = full();
     task_write(&out, &task, true);
-    assert_text(
-        buf_str(&out),
-        "{\"task_id\":\"01ARZ3NDEKTSV4RRFFQ69G5FAV\",\"conversation_id\":\"c-1\","
-        "\"agent\":\"assistant\",\"type\":\"background\",\"name\":\"n\\\"1\","
-        "\"description\":\"d\\n\",\"status\":\"failed\",\"progress\":0.4,\"head\":57,"
-        "\"waiting_for\":\"q1\",\"cancel_requested_at\":1764280000004,"
-        "\"error\":{\"code\":\"timeout\",\"message\":\"timeout after 5 s\"},"
-        "\"output_truncated\":true,\"notify_on_complete\":true,"
-        "\"parent\":{\"task_id\":\"P\",\"run_id\":\"R\",\"call_id\":\"C\",\"agent_id\":\"A\"},"
-        "\"created_at\":1764280000000,\"started_at\":1764280000003,"
-        "\"completed_at\":1764280000009}");
+    assert_text(buf_str(&out),
+                json("{'task_id':'01ARZ3NDEKTSV4RRFFQ69G5FAV','conversation_id':'c-1',"
+                     "'agent':'assistant','type':'background','name':'n\\'1',"
+                     "'description':'d\\n','status':'failed','progress':0.4,'head':57,"
+                     "'waiting_for':'q1','cancel_requested_at':1764280000004,"
+                     "'error':{'code':'timeout','message':'timeout after 5 s'},"
+                     "'output_truncated':true,'notify_on_complete':true,"
+                     "'parent':{'task_id':'P','run_id':'R','call_id':'C','agent_id':'A'},"
+                     "'created_at':1764280000000,'started_at':1764280000003,"
+                     "'completed_at':1764280000009}"));
 }
 
 static void test_task_write_parent_has_what_is_set(void **state)
@@ -117,9 +115,9 @@ static void test_task_write_parent_has_what_is_set(void **state)
     task.state.undelivered = STR("[]");
     task.state.output = STR("");
     task_write(&out, &task, false);
-    assert_non_null(strstr(out.bytes, ",\"parent\":{\"call_id\":\"C\"},\"created_at\""));
+    assert_non_null(strstr(out.bytes, json(",'parent':{'call_id':'C'},'created_at'")));
     assert_null(strstr(out.bytes, "undelivered"));
-    assert_non_null(strstr(out.bytes, ",\"output\":\"\",")); /* an answer that is empty is one */
+    assert_non_null(strstr(out.bytes, json(",'output':'',"))); /* an answer that is empty is one */
 }
 
 static void test_task_write_progress_has_the_fewest_digits(void **state)
@@ -146,7 +144,7 @@ static void test_task_write_progress_has_the_fewest_digits(void **state)
         task.state.progress = rows[i].progress;
         buf_clear(&out);
         task_write(&out, &task, true);
-        snprintf(expected, sizeof expected, "\"progress\":%s,\"head\"", rows[i].text);
+        snprintf(expected, sizeof expected, json("'progress':%s,'head'"), rows[i].text);
         if (!strstr(out.bytes, expected))
             fail_msg("%s not in %s", expected, out.bytes);
     }
@@ -189,12 +187,12 @@ static void test_message_write_has_all_members(void **state)
     };
     message_write(&out, &message);
     assert_text(buf_str(&out),
-                "{\"message_id\":\"M\",\"role\":\"assistant\",\"content\":\"half of \xef\xbf\xbd\","
-                "\"task_id\":\"T\",\"partial\":false,\"created_at\":17}");
+                json("{'message_id':'M','role':'assistant','content':'half of \xef\xbf\xbd',"
+                     "'task_id':'T','partial':false,'created_at':17}"));
     message.partial = true;
     buf_clear(&out);
     message_write(&out, &message);
-    assert_non_null(strstr(out.bytes, "\"partial\":true"));
+    assert_non_null(strstr(out.bytes, json("'partial':true")));
 }
 
 static void test_conversation_write_has_all_members(void **state)
@@ -203,8 +201,8 @@ static void test_conversation_write_has_all_members(void **state)
     struct conversation_record conversation = {
         .conversation_id = STR("c-1"), .title = STR("Title"), .updated_at = 99, .running = 2};
     conversation_write(&out, &conversation);
-    assert_text(buf_str(&out), "{\"conversation_id\":\"c-1\",\"title\":\"Title\",\"updated_at\":99,"
-                               "\"running\":2}");
+    assert_text(buf_str(&out), json("{'conversation_id':'c-1','title':'Title','updated_at':99,"
+                                    "'running':2}"));
 }
 
 int main(void)

@@ -23,30 +23,30 @@ static const char *const task_verbs[] = {
 static void test_request_ids_any_fault_is_one_answer(void **state)
 {
     (void)state;
-    static const char *const ids[] = {
+    const char *const ids[] = {
         "",
-        ",\"task_id\":\"" TID "\"",
-        ",\"conversation_id\":\"c\"",
-        ",\"task_id\":\"\",\"conversation_id\":\"c\"",
-        ",\"task_id\":\"" TID "\",\"conversation_id\":\"\"",
-        ",\"task_id\":null,\"conversation_id\":\"c\"",
-        ",\"task_id\":\"" TID "\",\"conversation_id\":null",
-        ",\"task_id\":5,\"conversation_id\":\"c\"",
-        ",\"task_id\":18446744073709551616,\"conversation_id\":\"c\"",
-        ",\"task_id\":[{\"x\":9007199254740992}],\"conversation_id\":{\"y\":-9007199254740992}",
-        ",\"task_id\":\"" TID "\",\"conversation_id\":true",
-        ",\"task_id\":\"" TID "X\",\"conversation_id\":\"c\"",
-        ",\"task_id\":\"01arz3ndektsv4rrffq69g5fav\",\"conversation_id\":\"c\"",
-        ",\"task_id\":\"81ARZ3NDEKTSV4RRFFQ69G5FAV\",\"conversation_id\":\"c\"",
-        ",\"task_id\":\"a-name\",\"conversation_id\":\"c\"",
-        ",\"task_id\":\"" TID "\\u0000\",\"conversation_id\":\"c\"",
-        ",\"task_id\":\"" TID "\",\"conversation_id\":\"/\"",
-        ",\"task_id\":\"" TID "\",\"conversation_id\":\"c\\u0000\"",
+        json(",'task_id':'" TID "'"),
+        json(",'conversation_id':'c'"),
+        json(",'task_id':'','conversation_id':'c'"),
+        json(",'task_id':'" TID "','conversation_id':''"),
+        json(",'task_id':null,'conversation_id':'c'"),
+        json(",'task_id':'" TID "','conversation_id':null"),
+        json(",'task_id':5,'conversation_id':'c'"),
+        json(",'task_id':18446744073709551616,'conversation_id':'c'"),
+        json(",'task_id':[{'x':9007199254740992}],'conversation_id':{'y':-9007199254740992}"),
+        json(",'task_id':'" TID "','conversation_id':true"),
+        json(",'task_id':'" TID "X','conversation_id':'c'"),
+        json(",'task_id':'01arz3ndektsv4rrffq69g5fav','conversation_id':'c'"),
+        json(",'task_id':'81ARZ3NDEKTSV4RRFFQ69G5FAV','conversation_id':'c'"),
+        json(",'task_id':'a-name','conversation_id':'c'"),
+        json(",'task_id':'" TID "\\u0000','conversation_id':'c'"),
+        json(",'task_id':'" TID "','conversation_id':'/'"),
+        json(",'task_id':'" TID "','conversation_id':'c\\u0000'"),
     };
     for (size_t v = 0; v < countof(task_verbs); v++) {
         for (size_t i = 0; i < countof(ids); i++) {
             char line[300];
-            int n = snprintf(line, sizeof line, "{\"id\":\"7\",%s%s}", task_verbs[v], ids[i]);
+            int n = snprintf(line, sizeof line, json("{'id':'7',%s%s}"), task_verbs[v], ids[i]);
             if (decode((struct str){line, (size_t)n}))
                 fail_msg("accepted: %s", line);
             if (fault.code != ERR_NOT_FOUND || strcmp(fault.message, "no such task") != 0)
@@ -63,9 +63,9 @@ static void test_request_ids_right_ones_are_accepted(void **state)
     for (size_t v = 0; v < countof(task_verbs); v++) {
         char line[300];
         int n = snprintf(line, sizeof line,
-                         "{%s,\"task_id\":\"\\u0030"
-                         "1ARZ3NDEKTSV4RRFFQ69G5FAV\","
-                         "\"conversation_id\":\"\\u0063\"}",
+                         json("{%s,'task_id':'\\u0030"
+                              "1ARZ3NDEKTSV4RRFFQ69G5FAV',"
+                              "'conversation_id':'\\u0063'}"),
                          task_verbs[v]);
         assert_true(decode((struct str){line, (size_t)n}));
         assert_text(request.task_id, TID);
@@ -77,18 +77,18 @@ static void test_request_ids_right_ones_are_accepted(void **state)
 static void test_request_ids_other_faults_come_first(void **state)
 {
     (void)state;
-    static const char *const lines[] = {
-        "{\"type\":\"resume\",\"after\":null}",
-        "{\"type\":\"resume\",\"coalesce\":5,\"task_id\":5}",
-        "{\"type\":\"cancel\",\"conversation_id\":\"/\",\"tree\":\"yes\"}",
-        "{\"type\":\"send\"}",
-        "{\"type\":\"send\",\"content\":null}",
-        "{\"type\":\"respond\",\"answer\":true}",
-        "{\"type\":\"respond\",\"input_id\":\"\",\"answer\":true}",
-        "{\"type\":\"respond\",\"input_id\":\"q\"}",
-        "{\"type\":\"respond\",\"input_id\":\"q\",\"answer\":null}",
-        "{\"type\":\"respond\",\"input_id\":\"q\",\"answer\":1}",
-        "{\"type\":\"respond\",\"input_id\":\"q\",\"answer\":{}}",
+    const char *const lines[] = {
+        json("{'type':'resume','after':null}"),
+        json("{'type':'resume','coalesce':5,'task_id':5}"),
+        json("{'type':'cancel','conversation_id':'/','tree':'yes'}"),
+        json("{'type':'send'}"),
+        json("{'type':'send','content':null}"),
+        json("{'type':'respond','answer':true}"),
+        json("{'type':'respond','input_id':'','answer':true}"),
+        json("{'type':'respond','input_id':'q'}"),
+        json("{'type':'respond','input_id':'q','answer':null}"),
+        json("{'type':'respond','input_id':'q','answer':1}"),
+        json("{'type':'respond','input_id':'q','answer':{}}"),
     };
     for (size_t i = 0; i < countof(lines); i++) {
         assert_false(decode(str_of(lines[i])));
@@ -129,28 +129,28 @@ static void test_request_body_takes_the_ids_of_the_path(void **state)
 {
     (void)state;
     assert_true(from_body(VERB_CHAT, STR("c-1"), STR_NULL,
-                          STR("{\"type\":5,\"id\":[],\"task_id\":18446744073709551616,"
-                              "\"conversation_id\":{},\"message\":\"m\"}")));
+                          str_of(json("{'type':5,'id':[],'task_id':18446744073709551616,"
+                                      "'conversation_id':{},'message':'m'}"))));
     assert_int_equal(request.verb, VERB_CHAT);
     assert_text(request.conversation_id, "c-1");
     assert_text(request.message, "m");
     assert_null_span(request.id);
     assert_null_span(request.task_id);
-    assert_true(from_body(VERB_RESUME, STR("c-1"), STR(TID), STR("{\"after\":5}")));
+    assert_true(from_body(VERB_RESUME, STR("c-1"), STR(TID), str_of(json("{'after':5}"))));
     assert_text(request.conversation_id, "c-1");
     assert_text(request.task_id, TID);
     assert_int_equal(request.after, 5);
     assert_true(from_body(VERB_TASKS, STR("c-1"), STR_NULL, STR("")));
     assert_int_equal(request.limit, 50);
     assert_true(from_body(VERB_CONVERSATIONS, STR_NULL, STR_NULL, STR_NULL));
-    assert_true(from_body(VERB_CHAT, STR_NULL, STR_NULL, STR("{\"message\":\"m\"}")));
+    assert_true(from_body(VERB_CHAT, STR_NULL, STR_NULL, str_of(json("{'message':'m'}"))));
     assert_null_span(request.conversation_id);
 }
 
 static void test_request_body_faults_are_those_of_a_line(void **state)
 {
     (void)state;
-    static const struct {
+    const struct {
         enum verb verb;
         enum error code;
         struct str conversation_id, task_id, body;
@@ -166,14 +166,14 @@ static void test_request_body_faults_are_those_of_a_line(void **state)
          ERR_BAD_REQUEST,
          {"/", 1},
          {NULL, 0},
-         {"{\"message\":\"m\"}", 15},
+         {json("{'message':'m'}"), 15},
          "\"conversation_id\" must be a string of 1 to 128 letters, digits, '.', '_' and '-', the "
          "first a letter or digit"},
         {VERB_HISTORY,
          ERR_BAD_REQUEST,
          {NULL, 0},
          {NULL, 0},
-         {"{\"conversation_id\":\"c\"}", 23},
+         {json("{'conversation_id':'c'}"), 23},
          "\"conversation_id\" is missing: it must be a string of 1 to 128 letters, digits, '.', '_' "
          "and '-', the first a letter or digit"},
         {VERB_TASK_GET, ERR_NOT_FOUND, {"c", 1}, {"x", 1}, {"", 0}, "no such task"},

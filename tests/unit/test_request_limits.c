@@ -1,7 +1,7 @@
 /* Every maximum of a request, at it and one beyond (limits.h). */
 #include "tests/support/request_kit.h"
 
-#define IDS "\"task_id\":\"01ARZ3NDEKTSV4RRFFQ69G5FAV\",\"conversation_id\":\"c-1\""
+#define IDS "'task_id':'01ARZ3NDEKTSV4RRFFQ69G5FAV','conversation_id':'c-1'"
 
 static bool decode(const char *line)
 {
@@ -12,9 +12,9 @@ static bool decode(const char *line)
 static char *ack_of(int n)
 {
     struct buf line = {0};
-    buf_puts(&line, "{\"type\":\"ack\",\"conversation_id\":\"c\",\"task_ids\":[");
+    buf_puts(&line, json("{'type':'ack','conversation_id':'c','task_ids':["));
     for (int i = 0; i < n; i++)
-        buf_puts(&line, i ? ",\"t\"" : "\"t\"");
+        buf_puts(&line, i ? json(",'t'") : json("'t'"));
     buf_puts(&line, "]}");
     return buf_take(&line);
 }
@@ -38,17 +38,17 @@ static void test_request_ack_of_more_than_1000_is_refused(void **state)
 static void test_request_lengths_are_counted_in_the_value(void **state)
 {
     (void)state;
-    static const struct {
+    const struct {
         const char *before, *unit; /* of one byte in the value */
         size_t max;
     } rows[] = {
-        {"{\"type\":\"chat\",\"message\":\"m\",\"agent\":\"", "a", 128},
-        {"{\"type\":\"chat\",\"message\":\"m\",\"request_key\":\"", "\\u0041", 128},
-        {"{\"type\":\"chat\",\"message\":\"m\",\"name\":\"", "\\n", 128},
-        {"{\"type\":\"chat\",\"message\":\"m\",\"description\":\"", "d", 1024},
-        {"{\"type\":\"chat\",\"message\":\"m\",\"conversation_id\":\"", "\\u0063", 128},
-        {"{\"type\":\"title\",\"conversation_id\":\"c\",\"title\":\"", "t", 512},
-        {"{\"type\":\"respond\"," IDS ",\"answer\":true,\"input_id\":\"", "q", 128},
+        {json("{'type':'chat','message':'m','agent':'"), "a", 128},
+        {json("{'type':'chat','message':'m','request_key':'"), "\\u0041", 128},
+        {json("{'type':'chat','message':'m','name':'"), "\\n", 128},
+        {json("{'type':'chat','message':'m','description':'"), "d", 1024},
+        {json("{'type':'chat','message':'m','conversation_id':'"), "\\u0063", 128},
+        {json("{'type':'title','conversation_id':'c','title':'"), "t", 512},
+        {json("{'type':'respond'," IDS ",'answer':true,'input_id':'"), "q", 128},
     };
     for (size_t i = 0; i < countof(rows); i++) {
         for (size_t over = 0; over < 2; over++) {
@@ -56,7 +56,7 @@ static void test_request_lengths_are_counted_in_the_value(void **state)
             buf_puts(&line, rows[i].before);
             for (size_t n = 0; n < rows[i].max + over; n++)
                 buf_puts(&line, rows[i].unit);
-            buf_puts(&line, "\"}");
+            buf_puts(&line, json("'}"));
             bool ok = decode(line.bytes);
             buf_done(&line);
             if (ok != (over == 0))
@@ -70,10 +70,10 @@ static void test_request_metadata_is_measured_compact(void **state)
     (void)state;
     for (size_t over = 0; over < 2; over++) {
         struct buf line = {0};
-        buf_puts(&line, "{\"type\":\"chat\",\"message\":\"m\",\"metadata\":{  \"k\"  :  \"");
+        buf_puts(&line, json("{'type':'chat','message':'m','metadata':{  'k'  :  '"));
         for (size_t n = 0; n < 16384 - sizeof("{\"k\":\"\"}") + 1 + over; n++)
             buf_puts(&line, "x");
-        buf_puts(&line, "\"       }}");
+        buf_puts(&line, json("'       }}"));
         bool ok = decode(line.bytes);
         size_t n = request.metadata.n;
         buf_done(&line);

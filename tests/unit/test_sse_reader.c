@@ -95,8 +95,8 @@ static void test_sse_reader_line_ends_of_all_three_kinds(void **state)
 static void test_sse_reader_fields(void **state)
 {
     (void)state;
-    static const struct row rows[] = {
-        {"error: {\"code\":400}\n\ndata: [DONE]\n\n", "error|{\"code\":400}|;message|[DONE]|;"},
+    const struct row rows[] = {
+        {json("error: {'code':400}\n\ndata: [DONE]\n\n"), "error|{\"code\":400}|;message|[DONE]|;"},
         {"error\nevent: x\n\n", "x||;"},
         {"event: add\ndata: 1\n\ndata: 2\n\n", "add|1|;message|2|;"},
         {"event: add\n\ndata: 2\n\n", "message|2|;"}, /* no data: no event, and no name left */

@@ -36,7 +36,7 @@ static void append(struct stream *s, struct oracle *o)
 {
     char text[600];
     int n =
-        snprintf(text, sizeof text, "{\"text\":\"%0*d\"}", 1 + (int)below(400), (int)below(1000));
+        snprintf(text, sizeof text, json("{'text':'%0*d'}"), 1 + (int)below(400), (int)below(1000));
     struct buf line = {0};
     assert_int_equal(stream_append(s, 1000, EVENT_TOKEN, (struct str){text, (size_t)n}), o->next);
     event_line(&line, TASK, o->next, 1000, EVENT_TOKEN, (struct str){text, (size_t)n});
@@ -286,7 +286,7 @@ static void test_stream_long_replay_keeps_to_its_share_of_the_cache(void **state
 static void append_bytes(struct stream *s, size_t bytes)
 {
     while (s->tail.len < bytes)
-        stream_append(s, 1000, EVENT_TOKEN, STR("{\"text\":\"a word, and one more\"}"));
+        stream_append(s, 1000, EVENT_TOKEN, str_of(json("{'text':'a word, and one more'}")));
 }
 
 /* A task that says little and then nothing holds its block alone; one that talks goes on in the
@@ -357,12 +357,12 @@ static void test_stream_long_run_becomes_blocks_of_whole_lines(void **state)
     (void)state;
     static char text[BLOCK_MOST + 100];
     memset(text, 'x', sizeof text);
-    memcpy(text, "{\"text\":\"", 9);
-    memcpy(text + sizeof text - 2, "\"}", 2);
+    memcpy(text, json("{'text':'"), 9);
+    memcpy(text + sizeof text - 2, json("'}"), 2);
     struct buf all = {0};
     for (uint64_t seq = 5; seq < 2000; seq++)
         event_line(&all, TASK, seq, 1000, EVENT_TOKEN,
-                   seq % 500 ? STR("{\"text\":\"a word\"}") : (struct str){text, sizeof text});
+                   seq % 500 ? str_of(json("{'text':'a word'}")) : (struct str){text, sizeof text});
     struct lines left = {5, 1999, buf_str(&all)}, block;
     const char *at = all.bytes;
     uint64_t next = 5;
