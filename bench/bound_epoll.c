@@ -1,7 +1,7 @@
 /* bound_epoll -- the bare bound of the benchmark: the throughput of an epoll server that only
  * writes ready-made frames.
  *
- *   bound_epoll [SNDBUF] prints {"event":"ready","listen":"127.0.0.1:PORT"}
+ *   bound_epoll [SNDBUF]      prints {"event":"ready","listen":"127.0.0.1:PORT"}
  *
  * It speaks enough of holdfast.v1 for the load generator, in lines of the same bytes: hello, chat,
  * resume, cancel.  There is one log of lines that all tasks share, made before it is needed: it has

@@ -1,6 +1,6 @@
 /* store_bench -- events per second through the SQLite store, beside a bare bound in the same run.
  *
- *   store_bench [TASKS [BATCH [EVENTS [ROUNDS]]]] default 1000 100 1000000 5
+ *   store_bench [TASKS [BATCH [EVENTS [ROUNDS]]]]      default 1000 100 1000000 5
  *
  * The bound appends the same lines once to one rowid table: same commits, same pragmas, WAL of the
  * same size.  Ours gets the workload of core: each task's tail is sealed when it has BLOCK_BYTES,

@@ -75,8 +75,8 @@ struct query {
     int64_t at;
     uint64_t after;
     bool has_status;
-    enum task_status status;
     bool turns; /* QUERY_TASKS: only those of type chat and notice */
+    enum task_status status;
     uint32_t limit;
     size_t max_bytes;
 };

@@ -231,7 +231,7 @@ static size_t step_back(const struct process *p)
     return longest - 1 < LINE_BYTES / 2 ? longest - 1 : LINE_BYTES / 2;
 }
 
-/* It has ended, and all of its output was examined.  What was left out would come with the next
+/* It has ended, and all of its output was examined.  Omitted lines would come with the next
  * notice; there is none any more, so its end is told. */
 static void end_watching(struct process *p)
 {

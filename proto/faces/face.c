@@ -85,6 +85,8 @@ static uint64_t hash_on(uint64_t hash, const char *p, size_t n)
 
 void face_said_add(struct face_said *said, struct str text)
 {
+    if (!text.n)
+        return; /* absent text has no pointer to go on from */
     uint64_t hash = said->n ? said->hash : 0xcbf29ce484222325u;
     size_t left = said->n < HEAD_BYTES ? HEAD_BYTES - (size_t)said->n : 0;
     size_t first = text.n < left ? text.n : left;

@@ -18,6 +18,24 @@ function say(puppet, n) {
   puppet.say("## Part ", `${n}`, "\n\nSome **words** and `code`.\n\n", "- a\n- b\n\n", "| a | b |\n| - | - |\n", "| 1 | 2 |\n\n");
 }
 
+/** Notes, in the page, how long each frame took until the next. */
+function noteFrames() {
+  window.frames_ms = [];
+  let before = performance.now();
+  const note = (now) => {
+    window.frames_ms.push(now - before);
+    before = now;
+    requestAnimationFrame(note);
+  };
+  requestAnimationFrame(note);
+}
+
+async function reportFrames(name, page) {
+  const all = (await page.evaluate(() => window.frames_ms)).sort((a, b) => a - b);
+  const at = (part) => all[Math.min(all.length - 1, Math.floor(all.length * part))].toFixed(0);
+  console.log(`${name}: ${all.length} frames; ${at(0.5)} ms at the median, ${at(0.99)} at p99, ${at(1)} at most`);
+}
+
 /** The work of the page's main thread while `body` ran: each task, in ms of the processor. */
 async function tasksDuring(page, body) {
   const its = await browser();
@@ -44,6 +62,7 @@ for (const [name, pause_ms] of [["at once", 0], ["at 1,000 a second", 10]]) {
   scene(`ten thousand events, ${name}`, async (its) => {
     const { chat, puppet } = await its.asked({ said: ["Begin.\n\n"], shown: "Begin." });
     const all = () => chat.page.waitForFunction((n) => document.querySelectorAll(".answer h2").length === n, ROUNDS);
+    await chat.page.evaluate(noteFrames);
     const live = await tasksDuring(chat.page, async () => {
       const begun = Date.now();
       for (let n = 0; n < ROUNDS; n++) {
@@ -56,6 +75,7 @@ for (const [name, pause_ms] of [["at once", 0], ["at 1,000 a second", 10]]) {
       await all();
     });
     report(`live, ${name}`, live);
+    await reportFrames(`live, ${name}`, chat.page);
     if (pause_ms > 0) return;
     const replay = await tasksDuring(chat.page, async () => {
       await chat.page.reload();

@@ -407,8 +407,7 @@ static inline void assert_str(struct str s, const char *expected)
     assert_memory_equal(s.p, expected, s.n);
 }
 
-/* Lines first to last of a task, in the answer's blocks from i on; returns the block behind
- * them. */
+/* Lines first to last of a task, in the answer's blocks from i on; returns the block after them. */
 static inline size_t assert_lines(const struct answer *a, size_t i, int64_t key, uint64_t first,
                                   uint64_t last)
 {

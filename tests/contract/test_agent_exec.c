@@ -1,4 +1,4 @@
-/* The exec adapter behind core/agent.h: lines, endings, stdin, and what the program is given.
+/* The exec adapter for core/agent.h: lines, endings, stdin, and what the program is given.
  * Real programs on a real loop; this binary is its own supervisor.  Field cases: F26, F27.
  */
 #include "tests/support/exec_probe.h"

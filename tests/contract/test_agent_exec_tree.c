@@ -1,4 +1,4 @@
-/* The exec adapter behind core/agent.h: backpressure, cancel, kill, and that nothing of a run's
+/* The exec adapter for core/agent.h: backpressure, cancel, kill, and that nothing of a run's
  * tree outlives it.  This binary is its own supervisor, and its own gateway that is killed.  Field
  * cases: F16, F17, F19, F33.
  */

@@ -1,4 +1,4 @@
-/* The ReAct adapter behind core/agent.h: turns, tools, faults and limits.  The tools and the loop
+/* The ReAct adapter for core/agent.h: turns, tools, faults and limits.  The tools and the loop
  * are real, the model follows a script. */
 #include "tests/support/script_model.h"
 

@@ -1,4 +1,4 @@
-/* The ReAct adapter behind core/agent.h: inbox, approvals, stopping, backpressure.  The tools and
+/* The ReAct adapter for core/agent.h: inbox, approvals, stopping, backpressure.  The tools and
  * the loop are real, the model follows a script. */
 #include "tests/support/script_model.h"
 

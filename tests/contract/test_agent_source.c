@@ -1,4 +1,4 @@
-/* The source of benchmarks behind core/agent.h: so many events, as asked. */
+/* The source of benchmarks for core/agent.h: as many events as requested. */
 #include "gateway/agents/agent_source.h"
 #include "tests/support/run_probe.h"
 

@@ -116,7 +116,8 @@ static void test_config_agents_must_fit_their_kind(void **state)
         {json("{'name':'a','kind':'exec','form':'claude','command':['x'],'tools':['clock']}"),
          "agents[0].tools: are for programs of the form holdfast only: others have tools of their "
          "own\n"},
-        {json("{'name':'a','kind':'exec','form':'codex','command':['x'],'input':'argument'}"),
+        {json("{'name':'a','kind':'exec','form':'codex','command':['x'],"
+              "'input':'argument'}"),
          "agents[0].input: is for the form text only\n"},
         {json("{'name':'a','kind':'exec','form':'json','command':['x']}"),
          "agents[0].form: must be one of \"holdfast\", \"text\", \"claude\", \"codex\"\n"},

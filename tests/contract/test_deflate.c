@@ -86,7 +86,7 @@ static const struct {
     {STR("\xf2\x48\x05\x00\x00\x00\xff\xff\xca\xc9\xc9\x07\x00"), "Hello"}, /* 7.2.3.5 */
     {STR("\x00"), ""},                                                      /* 7.2.3.6 */
     {STR(""), ""},
-    {STR("\xf3\x48\xcd\xc9\xc9\x07\x00" HELLO_SHARED), "HelloHello"}, /* behind a last block */
+    {STR("\xf3\x48\xcd\xc9\xc9\x07\x00" HELLO_SHARED), "HelloHello"}, /* after a last block */
     {STR("\x01"), ""}, /* the empty block at the end is the last one: zlib's Z_FINISH at level 0 */
     {STR("\x00\x05\x00\xfa\xff\x48\x65\x6c\x6c\x6f\x01"), "Hello"},
     {STR(HELLO_SHARED), NULL}, /* 7.2.3.2: it looks back to another message */
@@ -183,7 +183,7 @@ static void test_bomb_is_too_big(void **state)
     buf_done(&back);
 }
 
-/* Two bytes each, and what is behind them may look back beyond them. */
+/* Two bytes each, and what follows them may refer back beyond them. */
 static void test_many_last_blocks_are_one_message(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The built-in model behind gateway/models/model.h, driven by the ReAct loop with the real
+/* The built-in model for gateway/models/model.h, driven by the ReAct loop with the real
  * tools. */
 #include "gateway/agents/agent_react.h"
 #include "gateway/models/model_builtin.h"

@@ -1,4 +1,4 @@
-/* The check of origins (PROTOCOL.md section 1; field case F66), and the addresses behind it.
+/* The check of origins (PROTOCOL.md section 1; field case F66), and the addresses in it.
  */
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -72,7 +72,7 @@ static void test_task_comes_back_as_it_was_put(void **state)
     buf_done(&got);
     assert_true(same);
 
-    q.owner = STR("own\0eR"); /* what stands behind a NUL counts */
+    q.owner = STR("own\0eR"); /* bytes after a NUL count */
     assert_int_equal(ask_status(f, q), STORE_NOT_FOUND);
     q.owner = STR("own");
     assert_int_equal(ask_status(f, q), STORE_NOT_FOUND);

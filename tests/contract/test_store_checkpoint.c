@@ -69,7 +69,7 @@ static void disk_await_writer(void)
 
 /* --- fixture ---------------------------------------------------------------------------------- */
 
-/* How long the next checkpoint waits at least, behind one that failed. */
+/* How long the next checkpoint waits at least, after one that failed. */
 static void pause_by(struct fixture *f, uint64_t ns)
 {
     ((struct store_sqlite *)f->store)->checkpoint_pause_ns = ns;
@@ -222,7 +222,7 @@ static void test_checkpoint_that_fails_while_it_is_waited_for(void **state)
     assert_all(f, next);
 }
 
-/* It may have written all but the last page: that is not to be done again behind each commit. */
+/* It may have written all but the last page: that must not be done again after each commit. */
 static void test_checkpoint_that_failed_is_put_off(void **state)
 {
     struct fixture *f = *state;

@@ -27,7 +27,7 @@ static void test_messages_newest_that_fit_oldest_first(void **state)
     assert_int_equal(a->n_messages, 2);
     assert_true(a->more);
     assert_str(a->messages[0].message_id, "m3");
-    q.max_bytes = 1; /* one at least, else nobody gets on */
+    q.max_bytes = 1; /* at least one, or nobody makes progress */
     assert_int_equal(ask(f, q)->n_messages, 1);
     q.max_bytes = 0;
     q.limit = 2;

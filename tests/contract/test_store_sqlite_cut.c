@@ -1,6 +1,6 @@
-/* F35: the gateway died while it wrote.  The write-ahead log ends in the middle of a commit, at any
- * byte: all commits before it are whole, the torn one is gone as a whole, and writing goes on
- * behind it. */
+/* F35: the gateway died while it wrote. The write-ahead log ends in the middle of a commit, at any
+ * byte: all commits before it are whole, the torn one is gone as a whole, and writing continues
+ * after it. */
 #include <fcntl.h>
 #include <sys/stat.h>
 

@@ -1,5 +1,5 @@
-/* F37: a commit whose sync fails, with durability "power".  Who asked is told that it failed, and
- * nobody sees it; but its bytes may lie in the log.  So it is tried again and lands once, what
+/* F37: a commit whose sync fails, with durability "power". The requester is told that it failed,
+ * and nobody sees it; but its bytes may lie in the log. So it is tried again and lands once, what
  * comes in its place replaces it, and where the gateway dies before either it may be there: then as
  * a whole. */
 #include <fcntl.h>
@@ -131,7 +131,7 @@ static void test_commit_whose_sync_failed_lands_once_when_it_is_tried_again(void
     assert_head(f, BEFORE + 5);
 }
 
-/* The log has it, and nothing behind it says otherwise. */
+/* The log has it, and nothing after it says otherwise. */
 static void test_commit_whose_sync_failed_is_whole_after_a_crash(void **state)
 {
     struct fixture *f = *state;

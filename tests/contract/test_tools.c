@@ -1,4 +1,4 @@
-/* The tools behind core/tool.h: what they compute, and how they refuse. */
+/* The tools for core/tool.h: what they compute, and how they refuse. */
 #include "gateway/models/arithmetic.h"
 #include "gateway/models/calculator.h"
 #include "gateway/tools/tools.h"
@@ -157,7 +157,7 @@ static void test_calculator_nul_inside_is_no_end(void **state)
     assert_text(buf_str(&out), "syntax error at position 2: an operator expected");
 }
 
-/* n times what, before and behind a 1. */
+/* n times what, before and after a 1. */
 static bool nested(const char *what, size_t n, const char *closing)
 {
     struct buf text = {0};

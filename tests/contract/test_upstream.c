@@ -75,7 +75,7 @@ static void test_key_of_a_file_is_its_first_line(void **state)
     close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
 }
 
-/* n characters of a key, and what stands behind them. */
+/* n characters of a key, and what follows them. */
 static struct str long_text(struct buf *to, size_t n, const char *behind)
 {
     buf_clear(to);

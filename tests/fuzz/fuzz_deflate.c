@@ -21,7 +21,7 @@ static bool expand_slowly(struct str in, struct buf *ret)
     z.next_in = (const Bytef *)whole.bytes;
     z.avail_in = (uInt)whole.len;
     int status = Z_OK;
-    bool ended = false; /* by a last block, with nothing behind it */
+    bool ended = false; /* by a last block, with nothing after it */
     while (status == Z_OK && ret->len <= LIMIT) {
         z.next_out = (Bytef *)buf_reserve(ret, 100);
         z.avail_out = 100;

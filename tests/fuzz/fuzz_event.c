@@ -112,7 +112,7 @@ static void check_same_text(struct str plain, struct str merged, enum event_type
     buf_done(&other);
 }
 
-/* Each merged line begins behind the one before it, and together they reach from first to last. */
+/* Each merged line begins after the previous one, and together they reach from first to last. */
 static void check_merged(struct str plain, uint64_t first, uint64_t last)
 {
     struct buf merged = {0};

@@ -1,5 +1,6 @@
-/* Any bytes, read in both modes.  What was read copies to valid UTF-8 that reads again, and a copy
- * of the copy is the copy; what client mode takes, agent mode takes too, and copies the same. */
+/* Any bytes, read in both modes. Any value that was read copies to valid UTF-8 that reads again,
+ * and a copy of the copy is the copy; what client mode takes, agent mode takes too, and copies the
+ * same. */
 #include "proto/js.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,8 +1,8 @@
 /* hub_world -- random lives of several clients of two owners, against a naive witness.
  *
  * Clients start, follow, cancel, send, answer, drop and come back; agents talk, ask, spawn and end;
- * the store commits, answers, fails and crashes at any step.  What happens next is chosen by
- * world_choose: random numbers in a unit test, the fuzzer's bytes in a fuzz target.  The witness
+ * the store commits, answers, fails and crashes at any step.  world_choose chooses the next
+ * step: random numbers in a unit test, the fuzzer's bytes in a fuzz target.  The witness
  * keeps every line that any client ever saw, and checks the promises on each one:
  *
  *   1 dense        each subscription's lines go up by one from where it began

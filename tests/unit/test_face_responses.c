@@ -431,7 +431,7 @@ static void test_faults_are_named(void **state)
          "\"approval_request_id\" must be the id of an mcp_approval_request"},
         {json("{'input':[{'type':'mcp_approval_response'}]}"), "\"approve\" must be true or false"},
         {json("{'input':'x','tools':[{'type':'function','name':'f'}]}"),
-         "\"tools\" are not taken: the agents of this gateway have their own"},
+         "\"tools\" are not accepted: the agents of this gateway have their own"},
         {json("{'input':'x','conversation':'c','previous_response_id':'r'}"),
          "\"conversation\" and \"previous_response_id\" exclude each other"},
         {json("{'input':'x','stream':1}"), "\"stream\" must be true or false"},

@@ -86,8 +86,8 @@ static void lie_once(struct kit *k)
     k->steps_left = 1;
 }
 
-/* Nobody has seen it, and it is there: as if it had been committed and not told.  What was seen
- * before keeps its number. */
+/* Nobody has seen it, and it is there: as if it had been committed and not told. Events seen before
+ * keep their numbers. */
 static void test_hub_commit_that_failed_and_is_there_is_dense_and_ends_once(void **state)
 {
     struct kit *k = *state;

@@ -85,7 +85,7 @@ static void test_hub_writers_that_wait_are_overloaded_within_2_s(void **state)
 }
 
 /* The key is claimed until the commit is decided: a repeat that looks it up while the commit is
- * on its way, or just behind it, starts nothing. */
+ * on its way, or just after it, starts nothing. */
 static void test_hub_chat_that_was_overloaded_is_not_started_twice(void **state)
 {
     struct kit *k = *state;

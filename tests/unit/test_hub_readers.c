@@ -336,7 +336,7 @@ static void ask_stale(struct client *c, const char *verb, const char *id)
                    strcmp(verb, "respond") == 0 ? json(",'input_id':'i','answer':'x'") : "");
 }
 
-/* The first may be from before the task's end; the second was asked for behind it. */
+/* The first may be from before the task's end; the second was requested after it. */
 static void test_hub_record_that_stays_out_of_date_is_damage(void **state)
 {
     struct kit *k = *state;

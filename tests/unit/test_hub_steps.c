@@ -1,5 +1,5 @@
 /* A kill between any two steps: each story is told again and again, and the gateway dies one step
- * of the store later each time, once with that step on disk and untold, once without it.  What was
+ * of the store later each time, once with that step on disk and untold, once without it. Everything
  * acknowledged is there afterwards, and nothing has happened twice.
  *
  * Every commit and every look-up of a story is such a step, so that every state that can be on disk

@@ -284,7 +284,7 @@ static void test_hub_abandoned_while_it_is_created_starts_later(void **state)
     session_receive(&d->session, str_of(json("{'type':'hello'}")));
     session_receive(&d->session,
                     str_of(json("{'type':'chat','id':'2','conversation_id':'c','message':'ho'}")));
-    hub_drain(&k->hub); /* … and one staged behind it */
+    hub_drain(&k->hub); /* … and one staged after it */
     hub_abandon(&k->hub);
     kit_settle(k);
     assert_int_equal(k->n_runs, 0);
@@ -300,7 +300,7 @@ static void test_hub_abandoned_while_it_is_created_starts_later(void **state)
     assert_int_equal(k->n_runs, 2);
 }
 
-/* One runs, one waits behind it: the stop ends the first, and the next process runs the second. */
+/* One runs, one waits after it: the stop ends the first, and the next process runs the second. */
 static void test_hub_abandoned_ends_what_runs_and_keeps_what_waits(void **state)
 {
     struct kit *k = *state;
@@ -386,7 +386,7 @@ static void end_it(struct run *r)
 }
 
 /* The first of two messages makes the agent end, from inside the call: it had that one and no
- * other, and nothing stands behind the end. */
+ * other, and nothing follows the end. */
 static void test_hub_agent_that_ends_by_a_message_had_it(void **state)
 {
     struct kit *k = *state;

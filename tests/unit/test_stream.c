@@ -62,7 +62,7 @@ static struct lines lines_of(const struct block *b)
     return (struct lines){b->first, b->last, {b->bytes, b->len}};
 }
 
-/* A store may divide what was sealed, behind any lines. */
+/* A store may divide sealed lines after any line. */
 static void put_on_shelf(struct shelf *shelf, const struct block *b)
 {
     struct lines left = lines_of(b);
@@ -79,7 +79,7 @@ static void put_on_shelf(struct shelf *shelf, const struct block *b)
     }
 }
 
-/* The block with the line, and some of those behind it, as a read brings them. */
+/* The block with the line, and some of those after it, as from a read. */
 static void load_from_shelf(const struct shelf *shelf, struct block_cache *cache, struct stream *s,
                             uint64_t seq)
 {

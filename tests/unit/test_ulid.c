@@ -105,7 +105,7 @@ static void test_ulid_steps_cannot_be_guessed(void **state)
     ulid_next(&source, 1764280000000, last);
     for (int i = 0; i < 1000; i++) {
         ulid_next(&source, 1764280000000, id);
-        /* 64 bits of step: the last 12 characters are all new but for chance, seldom 8 of them. */
+        /* 64 bits of step: the last 12 characters are almost always all new, seldom 8 of them. */
         int same = 0;
         for (int at = 14; at < TASK_ID_LEN; at++)
             same += id[at] == last[at];

@@ -4,7 +4,7 @@ import { Parser } from "commonmark";
 
 const parser = new Parser();
 
-/** The words of a text, each behind one space. */
+/** The words of a text, each after one space. */
 export const words = (text) => text.split(/\s+/).filter(Boolean).join(" ");
 
 /** The words that a reader of the rendered text sees.  HTML in it is text like any other. */

@@ -261,8 +261,8 @@ export class Conversation extends Observable {
   pushed(summary: TaskSummary): void {
     const isNew = !this.#tasks.has(summary.task_id);
     const task = this.#client.meet(summary);
-    // A live one may be known only by its id: from the list of its parent's children.
-    if ((isNew || task.live) && this.#users > 0) task.follow(this);
+    // A live one may be known by its id alone: from the list of its parent's children.
+    if ((isNew || (task.live && !task.isFollowedBy(this))) && this.#users > 0) task.follow(this);
   }
 
   /** @internal */

@@ -99,6 +99,11 @@ export class Task extends Observable {
     return this;
   }
 
+  /** @internal */
+  isFollowedBy(who: unknown): boolean {
+    return this.#followers.has(who);
+  }
+
   unfollow(who: unknown = this): void {
     this.#followers.delete(who);
     if (this.#followers.size === 0) this.#detach(this.#own);
