@@ -172,21 +172,11 @@ static enum face_next ag_ui_replied(struct face_exchange *x, enum error e, struc
     return exchange_fail_line(x, e, line, doc);
 }
 
-static void ag_ui_put_error(struct buf *out, enum error e, const char *message)
-{
-    buf_putc(out, '{');
-    js_put_key(out, "error");
-    buf_putc(out, '{');
-    js_put_field(out, "code", str_of(error_code(e)));
-    js_put_field(out, "message", str_of(message));
-    buf_puts(out, "}}");
-}
-
 const struct face_http_ops ag_ui_http_ops = {
     .stream = &ag_ui_ops,
     .begin = ag_ui_begin,
     .replied = ag_ui_replied,
-    .put_error = ag_ui_put_error,
+    .put_error = exchange_put_error,
     .reads = "last-event-id:",
     .put_id = ag_ui_put_id,
 };

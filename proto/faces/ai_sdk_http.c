@@ -93,22 +93,11 @@ static enum face_next ai_sdk_replied(struct face_exchange *x, enum error e, stru
     return follow_turn(x, buf_str(&x->ask.conversation_id), buf_str(&x->ask.task_id));
 }
 
-/* The client shows the body of a refusal to its user. */
-static void ai_sdk_put_error(struct buf *out, enum error e, const char *message)
-{
-    buf_putc(out, '{');
-    js_put_key(out, "error");
-    buf_putc(out, '{');
-    js_put_field(out, "code", str_of(error_code(e)));
-    js_put_field(out, "message", str_of(message));
-    buf_puts(out, "}}");
-}
-
 const struct face_http_ops ai_sdk_http_ops = {
     .stream = &ai_sdk_ops,
     .begin = ai_sdk_begin,
     .replied = ai_sdk_replied,
-    .put_error = ai_sdk_put_error,
+    .put_error = exchange_put_error,
     .header = "x-vercel-ai-ui-message-stream:",
     .header_value = "v1",
 };

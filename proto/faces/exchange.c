@@ -22,6 +22,16 @@ struct buf *exchange_ask(struct face_exchange *x, enum verb verb, struct str con
     return &ask->body;
 }
 
+void exchange_put_error(struct buf *out, enum error e, const char *message)
+{
+    buf_putc(out, '{');
+    js_put_key(out, "error");
+    buf_putc(out, '{');
+    js_put_field(out, "code", str_of(error_code(e)));
+    js_put_field(out, "message", str_of(message));
+    buf_puts(out, "}}");
+}
+
 enum face_next exchange_fail(struct face_exchange *x, enum error e, const char *message)
 {
     buf_clear(&x->reply);

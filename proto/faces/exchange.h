@@ -85,6 +85,9 @@ static inline void exchange_ask_end(struct face_exchange *x)
 {
     buf_putc(&x->ask.body, '}');
 }
+/* Appends an error as our own HTTP has it, {"error":{"code","message"}}: for protocols without
+ * one. */
+void exchange_put_error(struct buf *out, enum error e, const char *message);
 /* Sets the reply to the face's error, with the HTTP status of e. */
 enum face_next exchange_fail(struct face_exchange *x, enum error e, const char *message);
 /* The message of an `error` line, followed by a NUL. */
