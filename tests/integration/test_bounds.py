@@ -11,7 +11,7 @@ import pytest
 
 import commands
 from commands import background, process, run, terminal
-from gateway import Gateway, run as holdfast, wait_until
+from gateway import Gateway, run as holdfast
 from holdfast import Client, new_id
 from test_sandbox import confined, serve
 
@@ -57,8 +57,7 @@ def test_folder_that_grows_beyond_its_share(client):
     assert seen["error"] == "the command was killed: its conversation's folder takes more than 4 MiB"
     # Existing files stay, and the next command of the conversation is killed too.
     (started,) = run(client, background("sleep 100", notify_on_complete=True), conversation=conversation)
-    wait_until(lambda: commands.notices(client, conversation), "the notice")
-    (text,) = commands.notices(client, conversation)
+    (text,) = commands.told(client, conversation)
     assert started["session_id"] in text and "takes more than 4 MiB" in text
     assert [t["status"] for t in commands.turns_of(client, conversation)] == ["completed"]  # nobody had asked for it
     (other,) = run(client, terminal("sleep 6; echo lives"))  # the folder of another conversation is another

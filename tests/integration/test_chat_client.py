@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import pty
 import re
 import shlex
 import subprocess
@@ -415,9 +416,12 @@ def test_answer_on_a_terminal_is_lightly_styled(chat):
 
 
 def test_terminal_is_left_as_it_was(chat):
+    fresh = pty.openpty()
+    flags = termios.tcgetattr(fresh[1])[3]  # as every terminal begins: that of the talk may be raw already
+    for end in fresh:
+        os.close(end)
     for leave in ("/quit\n", "\x04"):
         talk = chat.start(terminal=True)
-        flags = termios.tcgetattr(talk.keyboard)[3]
         talk.until("> ")
         talk.type(leave)
         assert talk.process.wait(WAIT_S) == 0
