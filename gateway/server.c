@@ -68,6 +68,13 @@ static void report_task(const struct task_record *t)
 #undef FIELDS
 }
 
+static void report_resumed(const struct task_record *t, unsigned attempt, uint64_t retracted)
+{
+    log_event_limited(LEVEL_INFO, "task", "resumed", LOG_STR("task", t->task_id),
+                      LOG_STR("conversation", t->conversation_id), LOG_STR("agent", t->agent),
+                      LOG_INT("attempt", attempt), LOG_INT("retracted", (int64_t)retracted));
+}
+
 /* --- stopping --------------------------------------------------------------------------------- */
 
 static void close_connections(struct server *s)
@@ -262,6 +269,7 @@ static bool open_hub(struct server *s)
         .random = random_bytes,
         .damaged = report_damage,
         .reported = report_task,
+        .resumed = report_resumed,
         .deleted = on_deleted,
         .arg = s};
     hub_init(&s->hub, &o, store_thread_port(s->store_thread), &start);

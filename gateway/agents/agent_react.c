@@ -3,31 +3,44 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "gateway/agents/react_calls.h"
+#include "gateway/agents/react_again.h"
+#include "gateway/agents/react_input.h"
+#include "gateway/agents/react_say.h"
 #include "gateway/base/log.h"
 #include "gateway/base/stepper.h"
 #include "gateway/config/config.h"
 
 /* Design
  *
- *            the model starts           on_done              calls tools
- *   READY ───────────────────▶ STREAMING ───────▶ STREAMED ───────────────▶ CALLING ──┐
- *     ▲                                              │ │ calls none, the inbox is     │ one begins
- *     ├───────────── calls none, a message waits ────┘ │ empty: final_answer          │ a step
- *     └────────────────────────────────────────────────┼──────────── all are closed ──┘
- *                                                      ▼
- *                  cancel, a fault ─────────────▶    ENDED  on_end
+ *            is committed         the model starts           on_done              calls tools
+ *   READY ──────────────▶ ASKING ─────────────────▶ STREAMING ───────▶ STREAMED ─────▶ CALLING ──┐
+ *     ▲                                                                  │ │ calls none, no      │
+ *     ├───────────── calls none, a message follows ──────────────────────┘ │ message: the answer │
+ *     └────────────────────────────────────────────────────────────────────┼─── all are closed ──┘
+ *                                                                          ▼
+ *                                      cancel, a fault ─────────────▶    ENDED  on_end
  *
  * - Everything but the model's pieces happens in react_on_step, in its own turn of the loop: a
  *   cancel takes effect between any two steps, and nothing of the model is freed inside its
  *   callbacks.
  * - Calls are begun one a step, and run side by side (react_calls.h).  A malformed call enters the
  *   talk repaired, because not every model accepts its own output.
+ * - The model is asked when all that it is told is committed, so the next gateway asks it the same.
+ *   That knows which turns were over from notes (react_again.h): one for each turn with calls, one
+ *   for each message.  Messages are taken between turns, and otherwise left to core.
  */
 
 #define RUN_MAGIC 0x72656163u
 
-enum react_state { REACT_READY, REACT_STREAMING, REACT_STREAMED, REACT_CALLING, REACT_ENDED };
+enum react_state {
+    REACT_READY,
+    REACT_COMMITTING, /* ready, and waits for a commit */
+    REACT_ASKING,
+    REACT_STREAMING,
+    REACT_STREAMED,
+    REACT_CALLING,
+    REACT_ENDED
+};
 
 struct run {
     unsigned magic;
@@ -41,11 +54,13 @@ struct run {
     unsigned n_turns;        /* since the user's last message */
     bool has_called;         /* a tool, in any turn */
     bool cancelled;
+    bool left;      /* the gateway stops: nothing comes any more */
+    bool takes;     /* a message, now */
+    bool has_taken; /* a message, for the next turn */
 
     struct talk talk;
-    struct buf inbox; /* messages for it: each its length in decimal, a blank, its text */
-    struct buf text;  /* the turn's text */
-    struct buf more;  /* members that go back with its calls: its thoughts */
+    struct buf text; /* the turn's text */
+    struct buf more; /* members that go back with its calls: its thoughts */
     struct react_calls calls;
     size_t turn_bytes;
     char *fault; /* why the turn failed; NULL: it did not */
@@ -67,26 +82,12 @@ static void set_state(struct run *r, enum react_state state)
     stepper_start(&r->stepper);
 }
 
-/* The structured result: the usage that the models' servers have counted. */
-static void tell_usage(struct run *r)
-{
-    struct model_usage u = r->usage;
-    struct buf data = {0};
-    buf_puts(&data, "{\"usage\":{");
-    js_put_int(&data, "prompt_tokens", u.prompt_tokens);
-    js_put_int(&data, "completion_tokens", u.completion_tokens);
-    js_put_int(&data, "total_tokens", u.prompt_tokens + u.completion_tokens);
-    buf_puts(&data, "}}");
-    teller_result(&r->teller, buf_str(&data));
-    buf_done(&data);
-}
-
 static void react_end(struct run *r, enum run_end how, struct str text)
 {
     r->state = REACT_ENDED;
     stepper_stop(&r->stepper);
     if (r->has_usage)
-        tell_usage(r);
+        react_say_usage(&r->teller, &r->usage);
     r->teller.events.on_end(r->teller.task, how, text);
 }
 
@@ -216,30 +217,40 @@ static void put_turn(struct run *r)
     talk_end(&r->talk, false);
 }
 
-static void put_tools(const struct react_settings *s, struct buf *out)
+/* Notes the turn that has just entered the talk. */
+static void note_turn(struct run *r)
 {
-    buf_putc(out, '[');
-    for (size_t i = 0; i < s->n_tools; i++) {
-        const struct tool *tool = s->tools[i];
-        buf_puts(out, i ? ",{" : "{");
-        js_put_field(out, "type", STR("function"));
-        js_put_raw(out, "function", STR("{"));
-        js_put_field(out, "name", str_of(tool->name));
-        js_put_field(out, "description", str_of(tool->description));
-        js_put_raw(out, "parameters", str_of(tool->parameters));
-        buf_puts(out, "}}");
-    }
-    buf_putc(out, ']');
+    struct buf note = {0};
+    react_again_put_turn(&note, &r->calls, r->has_usage ? &r->usage : NULL, talk_newest(&r->talk));
+    r->teller.events.on_note(r->teller.task, false, buf_str(&note));
+    buf_done(&note);
 }
 
-/* The oldest message of the inbox becomes the user's next. */
-static void take_message(struct run *r)
+/* The message becomes the user's next, after the answer that it follows. */
+static void take_message(struct run *r, struct str text)
 {
-    char *text;
-    size_t n = strtoul(r->inbox.bytes, &text, 10);
-    talk_put(&r->talk, TALK_USER, (struct str){text + 1, n}, false);
-    buf_consume(&r->inbox, (size_t)(text + 1 - r->inbox.bytes) + n);
+    struct buf note = {0};
+    r->takes = false;
+    r->has_taken = true;
     r->n_turns = 0;
+    if (r->state == REACT_STREAMED && r->text.len) {
+        put_turn(r);
+        note_turn(r);
+    }
+    talk_put(&r->talk, TALK_USER, text, false);
+    react_again_put_message(&note, talk_newest(&r->talk));
+    r->teller.events.on_note(r->teller.task, false, buf_str(&note));
+    buf_done(&note);
+}
+
+/* Whether a message that waits is the user's next: one for each turn. */
+static bool is_followed(struct run *r)
+{
+    r->takes = !r->has_taken;
+    if (r->takes && r->teller.events.on_room)
+        r->teller.events.on_room(r->teller.task);
+    r->takes = false;
+    return r->has_taken;
 }
 
 /* Leaves out what does not fit into the model's context, and reports it. */
@@ -249,15 +260,7 @@ static void fit_context(struct run *r)
     size_t n = max ? talk_shorten(&r->talk, max) : 0;
     if (n == 0)
         return;
-    struct buf *data = &r->teller.data;
-    teller_begin(&r->teller);
-    js_put_field(data, "event_type", STR("history_shortened"));
-    js_put_raw(data, "payload", STR("{"));
-    js_put_int(data, "messages", (int64_t)n);
-    js_put_int(data, "bytes", (int64_t)(before - talk_size(&r->talk)));
-    js_put_int(data, "context_bytes", (int64_t)max);
-    buf_putc(data, '}');
-    teller_tell(&r->teller, EVENT_CUSTOM, STR_NULL);
+    react_say_shortened(&r->teller, n, before - talk_size(&r->talk), max);
 }
 
 /* --- steps ------------------------------------------------------------------------------------ */
@@ -283,12 +286,19 @@ static bool is_at_limit(struct run *r, char ret_why[128])
     return true;
 }
 
+/* The model is told what is committed, and nothing else. */
+static void commit_turn(struct run *r)
+{
+    (void)is_followed(r);
+    r->state = REACT_COMMITTING;
+    r->teller.events.when_committed(r->teller.task);
+}
+
 static void begin_turn(struct run *r)
 {
     const struct model *model = r->model;
     char error[256] = "";
-    if (r->inbox.len)
-        take_message(r);
+    r->has_taken = false;
     fit_context(r);
     if (is_at_limit(r, error)) {
         react_end(r, RUN_FAILED, str_of(error));
@@ -299,7 +309,7 @@ static void begin_turn(struct run *r)
     r->state = REACT_STREAMING;
 
     struct buf tools = {0};
-    put_tools(r->settings, &tools);
+    react_input_put_tools(r->settings, &tools);
     struct model_request request = {
         .messages = talk_str(&r->talk), .tools = buf_str(&tools), .may_be_empty = r->has_called};
     r->turn = model->ops->start(model->settings, &request, &model_events, r, error);
@@ -316,14 +326,7 @@ static bool fall_back(struct run *r)
         return false;
     r->model = from->fallback;
     r->n_turns--;
-    struct buf *data = &r->teller.data;
-    teller_begin(&r->teller);
-    js_put_field(data, "event_type", STR("model_fallback"));
-    js_put_raw(data, "payload", STR("{"));
-    js_put_field(data, "from", str_of(from->name));
-    js_put_field(data, "to", str_of(r->model->name));
-    buf_putc(data, '}');
-    teller_tell(&r->teller, EVENT_CUSTOM, STR_NULL);
+    react_say_fallback(&r->teller, from, r->model);
     turn_clear(r);
     set_state(r, REACT_READY);
     return true;
@@ -339,10 +342,11 @@ static void finish_turn(struct run *r)
         react_end(r, RUN_FAILED, str_of(r->fault));
         return;
     }
-    put_turn(r);
     if (r->calls.n) {
+        put_turn(r);
+        note_turn(r);
         set_state(r, REACT_CALLING);
-    } else if (r->inbox.len) {
+    } else if (is_followed(r)) {
         set_state(r, REACT_READY);
     } else {
         if (r->text.len || !r->has_called) /* otherwise it is the text before the calls */
@@ -384,9 +388,11 @@ static void react_on_step(void *arg)
     if (r->teller.paused)
         return;
     switch (r->state) {
-    case REACT_READY: begin_turn(r); break;
+    case REACT_READY: commit_turn(r); break;
+    case REACT_ASKING: begin_turn(r); break;
     case REACT_STREAMED: finish_turn(r); break;
     case REACT_CALLING: go_on_calling(r); break;
+    case REACT_COMMITTING:
     case REACT_STREAMING:
     case REACT_ENDED: break;
     }
@@ -406,7 +412,30 @@ static void react_cancel(struct run *run)
 static bool react_waits(struct run *run)
 {
     const struct run *r = react_run_of(run);
-    return r->state == REACT_CALLING && r->calls.n_open > 0;
+    return r->state == REACT_COMMITTING || (r->state == REACT_CALLING && r->calls.n_open > 0);
+}
+
+static void react_proceed(struct run *run)
+{
+    struct run *r = react_run_of(run);
+    if (r->state == REACT_COMMITTING)
+        set_state(r, REACT_ASKING);
+    else if (r->state == REACT_CALLING)
+        react_calls_proceed(&r->calls);
+}
+
+/* The step that is cut is asked again by the next gateway. */
+static void react_leave(struct run *run)
+{
+    struct run *r = react_run_of(run);
+    if (r->state == REACT_ENDED)
+        return;
+    r->left = true;
+    r->state = REACT_ENDED;
+    stepper_stop(&r->stepper);
+    r->model->ops->free(r->turn);
+    r->turn = NULL;
+    react_calls_leave(&r->calls);
 }
 
 static void react_unpause(struct run *run)
@@ -420,30 +449,10 @@ static void react_unpause(struct run *run)
         r->model->ops->unpause(r->turn);
 }
 
-/* The sender, when it is not the user: a task that this one started, or its parent. */
-static void put_sender(struct run *r, struct buf *out)
-{
-    const struct js_doc *doc = &r->calls.doc;
-    uint32_t from = js_get(doc, 0, "from"), child = js_get(doc, 0, "child");
-    if (!from || js_type(doc, from) != JS_STRING || js_is(doc, from, "user"))
-        return;
-    buf_puts(out, "[from ");
-    js_value(doc, from, out);
-    const char *const members[] = {"name", "task_id", "status"};
-    for (size_t i = 0; child && js_type(doc, child) == JS_OBJECT && i < countof(members); i++) {
-        uint32_t member = js_get(doc, child, members[i]);
-        if (member && js_type(doc, member) == JS_STRING) {
-            buf_putf(out, ", %s ", members[i]);
-            js_value(doc, member, out);
-        }
-    }
-    buf_puts(out, "]\n");
-}
-
 static bool react_is_deaf(struct run *run)
 {
     const struct run *r = react_run_of(run);
-    return r->state == REACT_ENDED || r->cancelled;
+    return (r->state == REACT_ENDED && !r->left) || r->cancelled;
 }
 
 static bool react_deliver(struct run *run, struct str line)
@@ -458,13 +467,11 @@ static bool react_deliver(struct run *run, struct str line)
     uint32_t type = js_get(doc, 0, "type"), content = js_get(doc, 0, "content");
     if (!type || !js_is(doc, type, "message") || !content || js_type(doc, content) != JS_STRING)
         return true; /* an answer to a call that is no longer open */
-    if (r->inbox.len + line.n > REACT_INBOX)
-        return false;
+    if (!r->takes)
+        return false; /* until there is room for it (is_followed) */
     struct buf text = {0};
-    put_sender(r, &text);
-    js_value(doc, content, &text);
-    buf_putf(&r->inbox, "%zu ", text.len);
-    buf_putstr(&r->inbox, buf_str(&text));
+    react_input_put_message(doc, &text);
+    take_message(r, buf_str(&text));
     buf_done(&text);
     return true;
 }
@@ -488,31 +495,18 @@ static void react_free(struct run *run)
     if (!run)
         return;
     struct run *r = react_run_of(run);
-    if (r->turn)
-        r->model->ops->free(r->turn);
-    r->turn = NULL;
+    r->model->ops->free(r->turn);
     turn_clear(r);
     react_calls_done(&r->calls);
     talk_done(&r->talk);
-    buf_done(&r->inbox);
     teller_done(&r->teller);
     stepper_close(&r->stepper, react_on_closed);
 }
 
-static bool react_put_past(struct run *r, const struct run_spec *spec)
+/* A run with everything up to the task's input in its talk. */
+static struct run *run_new(const struct react_settings *s, const struct run_spec *spec,
+                           const struct run_events *events, void *task, char *ret_error)
 {
-    struct str system = str_of(r->settings->system);
-    if (spec->is_context)
-        return talk_put_context(&r->talk, &r->calls.doc, system, spec->history);
-    if (system.p)
-        talk_put(&r->talk, TALK_SYSTEM, system, true);
-    return talk_put_history(&r->talk, &r->calls.doc, spec->history);
-}
-
-static struct run *react_start(void *settings, const struct run_spec *spec,
-                               const struct run_events *events, void *task, char *ret_error)
-{
-    const struct react_settings *s = settings;
     struct run *r = xcalloc(sizeof *r);
     r->magic = RUN_MAGIC;
     r->settings = s;
@@ -530,7 +524,7 @@ static struct run *react_start(void *settings, const struct run_spec *spec,
                                            .conversation_id = str_of(r->conversation_id),
                                            .task_id = str_of(r->task_id)};
     talk_init(&r->talk);
-    if (!react_put_past(r, spec)) {
+    if (!react_input_put_past(s, spec, &r->talk, &r->calls.doc)) {
         snprintf(ret_error, 256, "the history is not a JSON array");
         react_calls_done(&r->calls);
         talk_done(&r->talk);
@@ -539,8 +533,51 @@ static struct run *react_start(void *settings, const struct run_spec *spec,
     }
     talk_put(&r->talk, TALK_USER, spec->input, true);
     stepper_init(&r->stepper, s->loop, 0, react_on_step, r);
-    set_state(r, REACT_READY);
     return r;
+}
+
+static struct run *react_start(void *settings, const struct run_spec *spec,
+                               const struct run_events *events, void *task, char *ret_error)
+{
+    struct run *r = run_new(settings, spec, events, task, ret_error);
+    if (r)
+        set_state(r, REACT_READY);
+    return r;
+}
+
+/* Fallbacks that took over stay in charge. */
+static const struct model *find_fallback(const struct model *model, unsigned n)
+{
+    for (; n > 0 && model->fallback; n--)
+        model = model->fallback;
+    return model;
+}
+
+static struct run *react_resume(void *settings, const struct run_spec *spec,
+                                const struct resumption *from, const struct run_events *events,
+                                void *task, char *ret_error)
+{
+    struct run *r = run_new(settings, spec, events, task, ret_error);
+    struct recall *recall = from->recall;
+    if (r) {
+        talk_append(&r->talk, &recall->talk);
+        r->model = find_fallback(r->model, recall->n_fallbacks);
+        r->n_turns = recall->n_turns;
+        r->has_called = recall->has_called;
+        r->has_usage = recall->has_usage;
+        r->usage = recall->usage;
+        react_again_move(recall, &r->calls);
+        set_state(r, r->calls.n ? REACT_CALLING : REACT_READY);
+    }
+    react_again_free(recall);
+    return r;
+}
+
+static struct recall *react_recall(void *settings, struct recall *recall,
+                                   const struct recalled *item, bool *ret_settled)
+{
+    (void)settings;
+    return react_again_recall(recall, item, ret_settled);
 }
 
 const struct agent_ops agent_react_ops = {
@@ -553,4 +590,10 @@ const struct agent_ops agent_react_ops = {
     .unpause = react_unpause,
     .waits = react_waits,
     .free = react_free,
+    .proceed = react_proceed,
+    .recall = react_recall,
+    .forget = react_again_free,
+    .resume = react_resume,
+    .leave = react_leave,
+    .picks = true,
 };

@@ -16,6 +16,7 @@ static const char *const model_kinds[] = {"openai", "builtin", NULL};
 static const char *const agent_kinds[] = {"react", "exec", "http", "source", "acp", NULL};
 static const char *const agent_forms[] = {"holdfast", "text", "claude", "codex", NULL};
 static const char *const agent_inputs[] = {"stdin", "argument", NULL};
+static const char *const restart_kinds[] = {"continue", "fail", NULL};
 static const char *const store_kinds[] = {"sqlite", "memory", NULL};
 static const char *const durabilities[] = {"process", "power", NULL};
 static const char *const sandbox_kinds[] = {"bubblewrap", "none", NULL};
@@ -143,6 +144,9 @@ static const struct key agent_keys[] = {
      INT(config_agent, idle_timeout_s, 0, MAX_SECONDS, 300)},
     {"grace_s", "time between the polite stop and the kill",
      INT(config_agent, grace_s, 1, 3600, 5)},
+    {"after_restart", "what becomes of its running tasks when the gateway is restarted",
+     CHOICE(config_agent, after_restart, restart_kinds, RESTART_BY_KIND),
+     .computed = "continue for react, otherwise fail"},
 };
 TABLE(agent_table, agent_keys);
 
