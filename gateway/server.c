@@ -147,8 +147,8 @@ static void report_checkpoints(struct server *s)
 static void report_store(struct server *s)
 {
     const struct journal *j = &s->hub.journal;
-    int now = !j->failing ? COMMITS_WORK : j->n_tries == 0 ? COMMIT_HANGS : COMMITS_FAIL;
-    if (now == (int)s->commits)
+    enum commits now = !j->failing ? COMMITS_WORK : j->n_tries == 0 ? COMMIT_HANGS : COMMITS_FAIL;
+    if (now == s->commits)
         return;
     s->commits = now;
     char why[STORE_ERROR_TEXT] = "a commit hangs";
