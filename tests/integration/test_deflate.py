@@ -96,7 +96,7 @@ def test_without_an_offer_or_without_the_setting_nothing_is_compressed(gateway, 
         wire.text(HELLO % client.token)
         wire.until_text("welcome")
         assert not wire.window and not wire.n_deflated
-    with Gateway() as plain, Wire(plain, headers=OFFER) as wire:
+    with Gateway({"compression": False}) as plain, Wire(plain, headers=OFFER) as wire:
         assert wire.status == 101 and not wire.window
 
 
