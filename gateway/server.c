@@ -150,8 +150,8 @@ static void report_store(struct server *s)
     if (fails == s->store_fails)
         return;
     s->store_fails = fails;
-    char why[STORE_ERROR_TEXT] = "";
-    if (s->sqlite)
+    char why[STORE_ERROR_TEXT] = "a commit hangs";
+    if (s->sqlite && s->hub.journal.n_tries > 0)
         store_sqlite_last_error(s->sqlite, why);
     if (fails)
         log_event(LEVEL_ERROR, "store", "commits_fail", LOG_TEXT("why", why));
