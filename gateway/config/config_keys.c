@@ -14,7 +14,9 @@
 static const char *const alg_names[] = {"HS256", "RS256", "ES256", "EdDSA", NULL};
 static const char *const model_kinds[] = {"openai", "builtin", NULL};
 static const char *const agent_kinds[] = {"react", "exec", "http", "source", "acp", NULL};
-static const char *const agent_forms[] = {"holdfast", "text", "claude", "codex", NULL};
+static const char *const agent_forms[] = {
+    "holdfast", "text", "claude", "codex",     "openai", "responses",
+    "ag-ui",    "a2a",  "ai-sdk", "langgraph", NULL}; /* in the order of enum agent_form */
 static const char *const agent_inputs[] = {"stdin", "argument", NULL};
 static const char *const store_kinds[] = {"sqlite", "memory", NULL};
 static const char *const durabilities[] = {"process", "power", NULL};
@@ -115,7 +117,8 @@ static const struct key agent_keys[] = {
      TEXT_OR_NONE(config_agent, description, MAX_DESCRIPTION)},
     {"examples", "example questions, which pages suggest", TEXTS(config_agent, examples, 8)},
     {"kind", "kind of agent", CHOICE(config_agent, kind, agent_kinds, AGENT_REACT)},
-    {"model", "react: name of a model", TEXT(config_agent, model, MAX_NAME), .computed = "builtin"},
+    {"model", "react: name of a model; http: what the server calls it or its assistant",
+     TEXT(config_agent, model, MAX_NAME), .computed = "builtin, or for http the agent's name"},
     {"system", "react: the system message", TEXT(config_agent, system, 262144)},
     {"max_turns", "react: limit of model turns for one message of the user",
      INT(config_agent, max_turns, 1, 1000, REACT_MAX_TURNS)},
@@ -127,7 +130,8 @@ static const struct key agent_keys[] = {
      "conversation's own folder in terminal.workdir",
      TEXT(config_agent, cwd, MAX_PATH_TEXT),
      .computed = "workspace for acp and the forms claude and codex, else the gateway's own"},
-    {"form", "exec: what the program prints", CHOICE(config_agent, form, agent_forms, 0)},
+    {"form", "exec: what the program prints; http: what the server speaks",
+     CHOICE(config_agent, form, agent_forms, 0)},
     {"input", "form text: how the program gets the message",
      CHOICE(config_agent, input, agent_inputs, INPUT_STDIN)},
     {"auth_method", "acp: id of the authentication method, for agents that ask",
