@@ -76,6 +76,8 @@ static void tell_usage(struct run *r)
     js_put_int(&data, "prompt_tokens", u.prompt_tokens);
     js_put_int(&data, "completion_tokens", u.completion_tokens);
     js_put_int(&data, "total_tokens", u.prompt_tokens + u.completion_tokens);
+    if (u.cached_tokens)
+        js_put_int(&data, "cached_tokens", u.cached_tokens);
     buf_puts(&data, "}}");
     teller_result(&r->teller, buf_str(&data));
     buf_done(&data);
@@ -178,8 +180,7 @@ static void on_usage(void *user, const struct model_usage *usage)
 {
     struct run *r = react_run_of(user);
     r->has_usage = true;
-    r->usage.prompt_tokens += usage->prompt_tokens;
-    r->usage.completion_tokens += usage->completion_tokens;
+    model_usage_add(&r->usage, usage);
 }
 
 static void react_on_done(void *user, enum model_reason reason, struct str error)

@@ -13,6 +13,7 @@
 
 static const char *const alg_names[] = {"HS256", "RS256", "ES256", "EdDSA", NULL};
 static const char *const model_kinds[] = {"openai", "builtin", NULL};
+static const char *const model_apis[] = {"chat", "responses", "anthropic", NULL};
 static const char *const agent_kinds[] = {"react", "exec", "http", "source", "acp", NULL};
 static const char *const agent_forms[] = {"holdfast", "text", "claude", "codex", NULL};
 static const char *const agent_inputs[] = {"stdin", "argument", NULL};
@@ -94,13 +95,22 @@ TABLE(auth_table, auth_keys);
 static const struct key model_keys[] = {
     {"name", "the name that agents use", TEXT(config_model, name, MAX_NAME), .required = true},
     {"kind", "the model's protocol", CHOICE(config_model, kind, model_kinds, MODEL_OPENAI)},
-    {"base_url", "openai: URL that /chat/completions is appended to", URL(config_model, base_url)},
+    {"api", "openai: the server's interface: Chat Completions, Responses, Anthropic's Messages",
+     CHOICE(config_model, api, model_apis, API_CHAT)},
+    {"base_url", "openai: URL that /chat/completions, /responses or /messages is appended to",
+     URL(config_model, base_url)},
     {"model", "openai: the model's name there", TEXT(config_model, model, 256)},
     UPSTREAM_KEYS(config_model, "openai"),
     {"idle_timeout_s", "openai: longest silence; 0: no limit",
      INT(config_model, idle_timeout_s, 0, MAX_SECONDS, 120)},
     {"context_bytes", "largest input in messages: older ones are left out; 0: no limit",
      INT(config_model, context_bytes, 0, 16 * 1024 * 1024, 0)},
+    {"effort", "openai: how much it thinks: a word of its server, such as low or high",
+     TEXT(config_model, effort, 32)},
+    {"max_tokens", "api responses, anthropic: limit of an answer; 0: none, or 8192 for anthropic",
+     INT(config_model, max_tokens, 0, MAX_COUNT, 0)},
+    {"thinking_tokens", "api anthropic: budget of thoughts, for models without effort; 0: none",
+     INT(config_model, thinking_tokens, 0, MAX_COUNT, 0)},
     {"think_tag", "openai: name of the tags that enclose thoughts in its answers; \"\" for none",
      .type = KEY_TEXT, AT(config_model, think_tag), .max = MAX_THINK_TAG, .text = "think"},
     {"fallback", "openai: another entry of models, tried if this one fails without output",
