@@ -73,6 +73,10 @@ struct agent_ops {
     void (*free)(struct run *run); /* kills what is still running and forgets the task */
 };
 
+/* Says what begins a turn about things that an agent has started: all; no watched lines; failures
+ * alone; nothing.  The rest is told with the next turn. */
+enum notify { NOTIFY_ALL, NOTIFY_RESULT, NOTIFY_ERROR, NOTIFY_OFF };
+
 /* One configured agent. */
 struct agent {
     const char *name;
@@ -82,7 +86,8 @@ struct agent {
     bool has_inbox;
     bool is_process;                              /* counts towards limits.processes */
     msec_t timeout_ms, idle_timeout_ms, grace_ms; /* 0: never */
-    const struct tool *const *tools;              /* the tools that it may call */
+    enum notify notify;
+    const struct tool *const *tools; /* the tools that it may call */
     size_t n_tools;
     const struct agent_ops *ops;
     void *settings;

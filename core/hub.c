@@ -52,6 +52,11 @@ static void on_ask_again(struct timer *timer)
     h->notices_may_go = true;
 }
 
+static void on_notice_join(struct timer *timer)
+{
+    container_of(timer, struct hub, notice_join)->notices_may_go = true;
+}
+
 void hub_ask_again(struct hub *h)
 {
     h->notices_may_go = false;
@@ -100,6 +105,7 @@ void hub_init(struct hub *h, const struct hub_options *options, struct store_por
     list_init(&h->freed);
     list_init(&h->notice_puts);
     h->ask_again.fire = on_ask_again;
+    h->notice_join.fire = on_notice_join;
     calls_init(h);
     retention_init(&h->retention, h);
     revocations_init(&h->revocations, secret);

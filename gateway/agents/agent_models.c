@@ -7,10 +7,12 @@
 #include "gateway/models/model_anthropic.h"
 #include "gateway/models/model_openai.h"
 #include "gateway/models/model_responses.h"
+#include "gateway/models/model_stats.h"
 
 struct served {
     struct served *fallback;
     struct model model;
+    struct model_stats stats;
     union {
         struct openai_settings openai;
         struct stream_settings stream;
@@ -79,8 +81,10 @@ static bool build_served(const struct config_model *from, struct fetcher *fetche
     }
     h->upstream.options.idle_ms = (msec_t)from->idle_timeout_s * 1000;
     set_url(h, from);
-    h->model = (struct model){
-        .name = from->name, .ops = apis[from->api].ops, .context_bytes = from->context_bytes};
+    h->model = (struct model){.name = from->name,
+                              .ops = apis[from->api].ops,
+                              .context_bytes = from->context_bytes,
+                              .stats = &h->stats};
     if (from->api == API_CHAT)
         set_openai(h, from, fetcher);
     else

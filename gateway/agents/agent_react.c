@@ -7,6 +7,7 @@
 #include "gateway/base/log.h"
 #include "gateway/base/stepper.h"
 #include "gateway/config/config.h"
+#include "gateway/models/model_stats.h"
 
 /* Design
  *
@@ -37,6 +38,7 @@ struct run {
     struct teller teller;
     struct stepper stepper;
     struct model_turn *turn; /* NULL between turns */
+    uint64_t turn_began;     /* the loop's time, in ms */
     bool has_told;           /* the turn has produced a thought, a word or a call */
     unsigned n_turns;        /* since the user's last message */
     bool has_called;         /* a tool, in any turn */
@@ -113,6 +115,8 @@ static void set_fault(struct run *r, enum model_reason reason, struct str said)
     log_event_limited(LEVEL_WARN, "model", "failed", LOG_TEXT("model", r->model->name),
                       LOG_TEXT("task", r->task_id), LOG_TEXT("reason", *word ? word : "other"),
                       LOG_STR("said", said));
+    if (r->model->stats)
+        r->model->stats->failures[reason]++;
     buf_putf(&text, "model: %s%s", word, *word ? ": " : "");
     buf_putstr(&text, r->settings->short_errors ? str_of(model_reason_text(reason)) : said);
     r->fault = buf_take(&text);
@@ -134,12 +138,20 @@ static bool react_has_room(struct run *r, size_t bytes)
     return false;
 }
 
+static void tell_first(struct run *r)
+{
+    if (!r->has_told && r->model->stats)
+        histogram_add(&r->model->stats->first_token,
+                      (msec_t)(uv_now(r->settings->loop) - r->turn_began));
+    r->has_told = true;
+}
+
 static bool on_piece(void *user, enum model_piece kind, struct str text)
 {
     struct run *r = react_run_of(user);
     if (r->state != REACT_STREAMING || r->cancelled)
         return false;
-    r->has_told = true;
+    tell_first(r);
     if (kind == PIECE_THINKING) {
         teller_piece(&r->teller, EVENT_THINKING, text);
         return !r->teller.paused;
@@ -161,7 +173,8 @@ static void react_tool_call(void *user, const struct model_call *asked)
         turn_over(r, MODEL_FAULT_OTHER, STR("a turn calls more than 64 tools"));
     else
         react_calls_add(&r->calls, asked);
-    r->has_called = r->has_told = true;
+    r->has_called = true;
+    tell_first(r);
 }
 
 static void on_unsaid(void *user)
@@ -181,6 +194,11 @@ static void on_usage(void *user, const struct model_usage *usage)
     struct run *r = react_run_of(user);
     r->has_usage = true;
     model_usage_add(&r->usage, usage);
+    if (!r->model->stats)
+        return;
+    r->model->stats->in += (uint64_t)usage->prompt_tokens;
+    r->model->stats->out += (uint64_t)usage->completion_tokens;
+    r->model->stats->cached += (uint64_t)usage->cached_tokens;
 }
 
 static void react_on_done(void *user, enum model_reason reason, struct str error)
@@ -297,6 +315,7 @@ static void begin_turn(struct run *r)
     }
     r->n_turns++;
     turn_clear(r);
+    r->turn_began = uv_now(r->settings->loop);
     r->state = REACT_STREAMING;
 
     struct buf tools = {0};

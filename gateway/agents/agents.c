@@ -12,6 +12,7 @@
 #include "gateway/agents/program_session.h"
 #include "gateway/fetch/upstream.h"
 #include "gateway/models/model_builtin.h"
+#include "gateway/models/model_stats.h"
 #include "gateway/tools/tool_http_get.h"
 #include "gateway/tools/tools.h"
 
@@ -24,6 +25,7 @@ struct holder {
     struct http_settings http;
     struct builtin_settings builtin;
     struct model builtin_model;
+    struct model_stats builtin_stats;
     struct served *models; /* the agent's, and its fallbacks */
     struct upstream upstream;
     struct http_get http_get;
@@ -122,8 +124,10 @@ static void build_acp(const struct builder *b, const struct config_agent *from, 
 static void build_builtin(uv_loop_t *loop, struct holder *h)
 {
     h->builtin = (struct builtin_settings){.loop = loop, .pace_ms = BUILTIN_PACE_MS};
-    h->builtin_model =
-        (struct model){.name = "builtin", .ops = &model_builtin_ops, .settings = &h->builtin};
+    h->builtin_model = (struct model){.name = "builtin",
+                                      .ops = &model_builtin_ops,
+                                      .settings = &h->builtin,
+                                      .stats = &h->builtin_stats};
 }
 
 static void build_react(const struct builder *b, const struct config_agent *from, struct agent *to,
@@ -180,6 +184,7 @@ static bool build(const struct builder *b, const struct config_agent *from, stru
                          .timeout_ms = (msec_t)from->timeout_s * 1000,
                          .idle_timeout_ms = (msec_t)from->idle_timeout_s * 1000,
                          .grace_ms = (msec_t)from->grace_s * 1000,
+                         .notify = (enum notify)from->notify,
                          .holder = h};
     if (!find_tools(b, from, to, h, ret_error, n))
         return false;
@@ -237,6 +242,19 @@ void agents_forget(const struct config *config, struct agent *agents, size_t n, 
             &(struct program_session){config->data, agents[i].name, owner, conversation_id});
         if (agents[i].ops == &agent_acp_ops)
             agent_acp_forget(agents[i].settings, owner, conversation_id);
+    }
+}
+
+void agents_each_model(const struct agent *agents, size_t n,
+                       void (*visit)(void *arg, const char *agent, const struct model *model),
+                       void *arg)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (agents[i].ops != &agent_react_ops)
+            continue;
+        const struct react_settings *s = agents[i].settings;
+        for (const struct model *m = s->model; m; m = m->fallback)
+            visit(arg, agents[i].name, m);
     }
 }
 

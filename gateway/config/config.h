@@ -101,6 +101,7 @@ struct config_agent {
     bool is_default;                    /* true for exactly one agent */
     uint32_t timeout_s, idle_timeout_s; /* 0: never */
     uint32_t grace_s;
+    uint32_t notify; /* enum notify */
 };
 
 /* The default limits, which are lowered without a warning (gateway/descriptors.h). */
@@ -182,6 +183,7 @@ struct config {
     struct {
         uint32_t task_days;
         uint32_t store_gib;
+        uint32_t process_days;
     } retention;
     struct hub_limits limits;
     struct { /* the rim's limits */

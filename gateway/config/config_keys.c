@@ -16,6 +16,7 @@ static const char *const model_kinds[] = {"openai", "builtin", NULL};
 static const char *const model_apis[] = {"chat", "responses", "anthropic", NULL};
 static const char *const agent_kinds[] = {"react", "exec", "http", "source", "acp", NULL};
 static const char *const agent_forms[] = {"holdfast", "text", "claude", "codex", NULL};
+static const char *const notify_kinds[] = {"all", "result", "error", "off", NULL};
 static const char *const agent_inputs[] = {"stdin", "argument", NULL};
 static const char *const store_kinds[] = {"sqlite", "memory", NULL};
 static const char *const durabilities[] = {"process", "power", NULL};
@@ -151,6 +152,10 @@ static const struct key agent_keys[] = {
     {"timeout_s", "longest run; 0: no limit", INT(config_agent, timeout_s, 0, MAX_SECONDS, 1800)},
     {"idle_timeout_s", "longest silence; 0: no limit",
      INT(config_agent, idle_timeout_s, 0, MAX_SECONDS, 300)},
+    {"notify",
+     "what begins a turn about its background work; result: no watched lines; error: failures alone; "
+     "off: nothing; the rest is told with the next turn",
+     CHOICE(config_agent, notify, notify_kinds, NOTIFY_ALL)},
     {"grace_s", "time between the polite stop and the kill",
      INT(config_agent, grace_s, 1, 3600, 5)},
 };
@@ -168,6 +173,8 @@ TABLE(store_table, store_keys);
 
 static const struct key retention_keys[] = {
     {"task_days", "how long to keep ended tasks", INT(config, retention.task_days, 1, 36500, 30)},
+    {"process_days", "how long to keep the results of ended background commands",
+     INT(config, retention.process_days, 1, 36500, 7)},
     {"store_gib", "largest size of the store", INT(config, retention.store_gib, 1, 1048576, 50)},
 };
 TABLE(retention_table, retention_keys);

@@ -15,6 +15,7 @@
 
 #include "proto/errors.h"
 
+struct model_stats;
 struct model_turn; /* defined by the adapter */
 
 /* The input of a model, in the form of OpenAI's chat completions, as compact JSON.  Spans are valid
@@ -80,6 +81,7 @@ struct model {
     const struct model_ops *ops;
     void *settings;
     size_t context_bytes;         /* of its input messages; 0: any */
+    struct model_stats *stats;    /* of one agent; NULL: nobody counts */
     const struct model *fallback; /* takes over a turn that failed without output; NULL: none */
 };
 

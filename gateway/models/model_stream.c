@@ -46,7 +46,7 @@ void model_stream_complain(struct model_stream *s, uint32_t object)
     buf_done(&why);
 }
 
-/* What goes back with the calls, and the calls. */
+/* Tells what goes back with the calls, and the calls. */
 static size_t stream_tell_calls(struct model_stream *s)
 {
     struct buf all = {0};

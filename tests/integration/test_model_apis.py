@@ -182,6 +182,32 @@ def test_responses_empty_answer_is_asked_for_again(ask):
     assert "without an answer" in task["error"]["message"] and len(requests) == 2
 
 
+# ------------------------------------------------------------------ metrics
+
+def model_metrics(gateway):
+    _, _, body = gateway.http("GET", "/metrics")
+    lines = [line.rsplit(" ", 1) for line in body.decode().splitlines() if line.startswith("holdfast_model_")]
+    return {name.removeprefix("holdfast_model_"): float(value) for name, value in lines}
+
+
+def test_metrics_by_agent_and_model(ask, gateway):
+    before = model_metrics(gateway)
+    busy = reply(b'{"error":{"message":"overloaded"}}', status=503, content_type="application/json")
+    ask("responses", [reply(*responses_text("Hi."), completed())])
+    ask("responses", [busy, busy, reply(m.text("Hi."), m.finish(), m.usage(9, 4), m.DONE)])
+    after = model_metrics(gateway)
+    grown = {name: after[name] - before[name] for name in after if after[name] != before[name]
+             and "_bucket" not in name and "_sum" not in name}
+    own, other = 'agent="responses",model="responses"', 'agent="responses",model="chat"'
+    assert grown == {
+        f'tokens_total{{{own},kind="in"}}': 30, f'tokens_total{{{own},kind="out"}}': 5,
+        f'tokens_total{{{own},kind="cached"}}': 12, f'failures_total{{{own},reason="model_overloaded"}}': 1,
+        f'first_token_seconds_count{{{own}}}': 1,
+        f'tokens_total{{{other},kind="in"}}': 9, f'tokens_total{{{other},kind="out"}}': 4,
+        f'first_token_seconds_count{{{other}}}': 1}
+    assert after[f'first_token_seconds_bucket{{{own},le="+Inf"}}'] == after[f'first_token_seconds_count{{{own}}}']
+
+
 # ------------------------------------------------------------------ anthropic
 
 def start(cached=7):
