@@ -133,14 +133,16 @@ static void build_builtin(uv_loop_t *loop, struct holder *h)
 static void build_react(const struct builder *b, const struct config_agent *from, struct agent *to,
                         struct holder *h)
 {
-    h->react = (struct react_settings){.loop = b->loop,
-                                       .model = h->models ? agent_models_first(h->models)
-                                                          : &h->builtin_model,
-                                       .short_errors = b->config->errors == ERRORS_SHORT,
-                                       .system = from->system,
-                                       .tools = to->tools,
-                                       .n_tools = to->n_tools,
-                                       .max_turns = from->max_turns};
+    h->react = (struct react_settings){
+        .loop = b->loop,
+        .model = h->models ? agent_models_first(h->models) : &h->builtin_model,
+        .short_errors = b->config->errors == ERRORS_SHORT,
+        .system = from->system,
+        .tools = to->tools,
+        .n_tools = to->n_tools,
+        .budget = {from->budget.tokens, from->budget.tool_calls, from->budget.seconds},
+        .max_turns = from->max_turns};
+    to->has_budget = true;
     to->ops = &agent_react_ops;
     to->settings = &h->react;
 }

@@ -102,6 +102,9 @@ struct config_agent {
     uint32_t timeout_s, idle_timeout_s; /* 0: never */
     uint32_t grace_s;
     uint32_t notify; /* enum notify */
+    struct {         /* react: until it asks whether to go on; 0: no limit */
+        uint32_t tokens, tool_calls, seconds;
+    } budget;
 };
 
 /* The default limits, which are lowered without a warning (gateway/descriptors.h). */

@@ -389,6 +389,8 @@ static void check_kind_keys(const struct config_agent *agent, size_t at, struct 
     } rows[] = {
         {"model", AGENT_REACT, agent->model},
         {"system", AGENT_REACT, agent->system},
+        {"budget", AGENT_REACT,
+         agent->budget.tokens || agent->budget.tool_calls || agent->budget.seconds},
         {"command", AGENT_EXEC, agent->command.list && agent->kind != AGENT_ACP},
         {"env", AGENT_EXEC, agent->env.list && agent->kind != AGENT_ACP},
         {"cwd", AGENT_EXEC, agent->cwd && agent->kind != AGENT_ACP},

@@ -119,6 +119,15 @@ static const struct key model_keys[] = {
 };
 TABLE(model_table, model_keys);
 
+static const struct key budget_keys[] = {
+    {"tokens", "tokens, by the usage that the model's server counts; 0: no limit",
+     INT(config_agent, budget.tokens, 0, INT32_MAX, 0)},
+    {"tool_calls", "tool calls; 0: no limit",
+     INT(config_agent, budget.tool_calls, 0, MAX_COUNT, 0)},
+    {"seconds", "seconds; 0: no limit", INT(config_agent, budget.seconds, 0, MAX_SECONDS, 0)},
+};
+TABLE(budget_table, budget_keys);
+
 static const struct key agent_keys[] = {
     {"name", "the name that clients use", TEXT(config_agent, name, MAX_NAME), .required = true},
     {"description", "description for clients",
@@ -129,6 +138,8 @@ static const struct key agent_keys[] = {
     {"system", "react: the system message", TEXT(config_agent, system, 262144)},
     {"max_turns", "react: limit of model turns for one message of the user",
      INT(config_agent, max_turns, 1, 1000, REACT_MAX_TURNS)},
+    {"budget", "react: what a task may use before it asks its user whether to go on",
+     GROUP(budget_table)},
     {"tools", "tools that it may call", TEXTS(config_agent, tools, 64)},
     {"command", "exec, acp: program and arguments", TEXTS(config_agent, command, 1024)},
     {"env", "exec, acp: environment besides PATH, HOME and LANG", ENV(config_agent, env, 1024)},
