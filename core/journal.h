@@ -25,7 +25,7 @@
     (4u << 20)              /* appended and not committed: at this size agents are not read */
 #define SEALS_PER_COMMIT 4  /* at least; more when the batch brings more bytes than these */
 #define TAIL_AGE_MS 60000   /* a tail older than this is sealed, so that it pins nothing */
-#define LATE_COMMIT_MS 1900 /* a store that hangs: requests are answered within 2 s all the same */
+#define LATE_COMMIT_MS 4000 /* longer than a store waits for a lock (3 s): it hangs */
 #define BATCH_PACE_MS 16    /* on a busy loop: how long a batch waits for more changes */
 
 /* The kind of a batch's contents, for the operator; a batch may have several. */

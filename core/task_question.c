@@ -347,7 +347,7 @@ static void restore_asked(struct task *t, const struct js_doc *doc, struct str i
     struct question *q = question_add(t, input_id);
     uint32_t kind = js_get(doc, 0, "kind"), expires = js_get(doc, 0, "expires_at"),
              call = js_get(doc, 0, "call_id");
-    q->approval = kind && js_type(doc, kind) == JS_STRING && js_is(doc, kind, "approval");
+    q->approval = kind && js_type(doc, kind) == JS_STRING && !js_is(doc, kind, "question");
     restore_options(q, doc, js_get(doc, 0, "options"));
     if (expires && !js_int(doc, expires, &q->expires_at))
         q->expires_at = 0;

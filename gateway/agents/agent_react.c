@@ -5,15 +5,16 @@
 
 #include "gateway/agents/react_again.h"
 #include "gateway/agents/react_input.h"
-#include "gateway/agents/react_say.h"
+#include "gateway/agents/react_tell.h"
 #include "gateway/base/log.h"
 #include "gateway/base/stepper.h"
 #include "gateway/config/config.h"
+#include "gateway/models/model_stats.h"
 
 /* Design
  *
- *            is committed         the model starts           on_done              calls tools
- *   READY ──────────────▶ ASKING ─────────────────▶ STREAMING ───────▶ STREAMED ─────▶ CALLING ──┐
+ *           is committed             the model starts           on_done            calls tools
+ *   READY ─────────────▶ COMMITTED ─────────────────▶ STREAMING ───────▶ STREAMED ─────▶ CALLING ──┐
  *     ▲                                                                  │ │ calls none, no      │
  *     ├───────────── calls none, a message follows ──────────────────────┘ │ message: the answer │
  *     └────────────────────────────────────────────────────────────────────┼─── all are closed ──┘
@@ -35,21 +36,23 @@
 enum react_state {
     REACT_READY,
     REACT_COMMITTING, /* ready, and waits for a commit */
-    REACT_ASKING,
+    REACT_COMMITTED,
     REACT_STREAMING,
     REACT_STREAMED,
     REACT_CALLING,
+    REACT_ASKING, /* about its budget: then it goes on with asked_in */
     REACT_ENDED
 };
 
 struct run {
     unsigned magic;
-    enum react_state state;
+    enum react_state state, asked_in;
     const struct react_settings *settings;
     const struct model *model; /* the settings', or the fallback in use */
     struct teller teller;
     struct stepper stepper;
     struct model_turn *turn; /* NULL between turns */
+    uint64_t turn_began;     /* the loop's time, in ms */
     bool has_told;           /* the turn has produced a thought, a word or a call */
     unsigned n_turns;        /* since the user's last message */
     bool has_called;         /* a tool, in any turn */
@@ -62,6 +65,7 @@ struct run {
     struct buf text; /* the turn's text */
     struct buf more; /* members that go back with its calls: its thoughts */
     struct react_calls calls;
+    struct react_budget budget;
     size_t turn_bytes;
     char *fault; /* why the turn failed; NULL: it did not */
     struct model_usage usage;
@@ -87,7 +91,7 @@ static void react_end(struct run *r, enum run_end how, struct str text)
     r->state = REACT_ENDED;
     stepper_stop(&r->stepper);
     if (r->has_usage)
-        react_say_usage(&r->teller, &r->usage);
+        react_tell_usage(&r->teller, &r->usage);
     r->teller.events.on_end(r->teller.task, how, text);
 }
 
@@ -104,23 +108,10 @@ static void turn_clear(struct run *r)
     buf_done(&r->more);
 }
 
-/* Sets the fault for the user; the log has all of it. */
-static void set_fault(struct run *r, enum model_reason reason, struct str said)
-{
-    struct buf text = {0};
-    const char *word = model_reason_word(reason);
-    log_event_limited(LEVEL_WARN, "model", "failed", LOG_TEXT("model", r->model->name),
-                      LOG_TEXT("task", r->task_id), LOG_TEXT("reason", *word ? word : "other"),
-                      LOG_STR("said", said));
-    buf_putf(&text, "model: %s%s", word, *word ? ": " : "");
-    buf_putstr(&text, r->settings->short_errors ? str_of(model_reason_text(reason)) : said);
-    r->fault = buf_take(&text);
-}
-
 static void turn_over(struct run *r, enum model_reason reason, struct str fault)
 {
     if (fault.p && !r->fault)
-        set_fault(r, reason, fault);
+        r->fault = react_input_fault(r->settings, r->model, r->task_id, reason, fault);
     set_state(r, REACT_STREAMED);
 }
 
@@ -133,12 +124,20 @@ static bool react_has_room(struct run *r, size_t bytes)
     return false;
 }
 
+static void tell_first(struct run *r)
+{
+    if (!r->has_told && r->model->stats)
+        histogram_add(&r->model->stats->first_token,
+                      (msec_t)(uv_now(r->settings->loop) - r->turn_began));
+    r->has_told = true;
+}
+
 static bool on_piece(void *user, enum model_piece kind, struct str text)
 {
     struct run *r = react_run_of(user);
     if (r->state != REACT_STREAMING || r->cancelled)
         return false;
-    r->has_told = true;
+    tell_first(r);
     if (kind == PIECE_THINKING) {
         teller_piece(&r->teller, EVENT_THINKING, text);
         return !r->teller.paused;
@@ -160,7 +159,8 @@ static void react_tool_call(void *user, const struct model_call *asked)
         turn_over(r, MODEL_FAULT_OTHER, STR("a turn calls more than 64 tools"));
     else
         react_calls_add(&r->calls, asked);
-    r->has_called = r->has_told = true;
+    r->has_called = true;
+    tell_first(r);
 }
 
 static void on_unsaid(void *user)
@@ -179,8 +179,13 @@ static void on_usage(void *user, const struct model_usage *usage)
 {
     struct run *r = react_run_of(user);
     r->has_usage = true;
-    r->usage.prompt_tokens += usage->prompt_tokens;
-    r->usage.completion_tokens += usage->completion_tokens;
+    model_usage_add(&r->usage, usage);
+    r->budget.tokens += usage->prompt_tokens + usage->completion_tokens;
+    if (!r->model->stats)
+        return;
+    r->model->stats->in += (uint64_t)usage->prompt_tokens;
+    r->model->stats->out += (uint64_t)usage->completion_tokens;
+    r->model->stats->cached += (uint64_t)usage->cached_tokens;
 }
 
 static void react_on_done(void *user, enum model_reason reason, struct str error)
@@ -199,24 +204,6 @@ static const struct model_events model_events = {.on_piece = on_piece,
 
 /* --- the model's input ------------------------------------------------------------------------ */
 
-/* Adds the turn's text, or its thoughts and calls, because some servers refuse a call without its
- * thoughts. */
-static void put_turn(struct run *r)
-{
-    struct buf *out = &r->talk.json;
-    if (r->calls.n == 0 && r->text.len == 0)
-        return;
-    talk_begin(&r->talk, TALK_ASSISTANT);
-    js_put_field(out, "content", r->text.len ? buf_str(&r->text) : STR_NULL);
-    if (r->calls.n && r->more.len) {
-        buf_putc(out, ',');
-        buf_putstr(out, buf_str(&r->more));
-    }
-    if (r->calls.n)
-        react_calls_put(&r->calls, out);
-    talk_end(&r->talk, false);
-}
-
 /* Notes the turn that has just entered the talk. */
 static void note_turn(struct run *r)
 {
@@ -234,7 +221,7 @@ static void take_message(struct run *r, struct str text)
     r->has_taken = true;
     r->n_turns = 0;
     if (r->state == REACT_STREAMED && r->text.len) {
-        put_turn(r);
+        react_input_put_turn(&r->talk, buf_str(&r->text), buf_str(&r->more), &r->calls);
         note_turn(r);
     }
     talk_put(&r->talk, TALK_USER, text, false);
@@ -253,42 +240,40 @@ static bool is_followed(struct run *r)
     return r->has_taken;
 }
 
-/* Leaves out what does not fit into the model's context, and reports it. */
-static void fit_context(struct run *r)
-{
-    size_t max = r->model->context_bytes, before = talk_size(&r->talk);
-    size_t n = max ? talk_shorten(&r->talk, max) : 0;
-    if (n == 0)
-        return;
-    react_say_shortened(&r->teller, n, before - talk_size(&r->talk), max);
-}
-
 /* --- steps ------------------------------------------------------------------------------------ */
 
-static unsigned max_turns(const struct run *r)
+/* True when the budget is used up: the user is asked first. */
+static bool asks_for_more(struct run *r, bool before_call)
 {
-    return r->settings->max_turns ? r->settings->max_turns : REACT_MAX_TURNS;
+    uint64_t now = uv_now(r->settings->loop);
+    if (!react_budget_is_spent(&r->budget, now, before_call))
+        return false;
+    r->asked_in = r->state;
+    r->state = REACT_ASKING;
+    react_budget_ask(&r->budget, now, &r->teller);
+    return true;
 }
 
-/* Why there can be no further turn; false: there can. */
-static bool is_at_limit(struct run *r, char ret_why[128])
+static void take_budget(struct run *r, bool granted)
 {
-    size_t max = r->model->context_bytes;
-    if (max == 0 || max > REACT_TALK_BYTES)
-        max = REACT_TALK_BYTES;
-    if (r->n_turns == max_turns(r))
-        snprintf(ret_why, 128, "no answer within %u turns of the model", max_turns(r));
-    else if (talk_size(&r->talk) >= max)
-        snprintf(ret_why, 128, "model: %s: the conversation with the model exceeds %zu bytes",
-                 model_reason_word(CONTEXT_TOO_LONG), max);
-    else
-        return false;
-    return true;
+    struct buf text = {0};
+    if (granted) {
+        react_budget_grant(&r->budget, uv_now(r->settings->loop));
+        set_state(r, r->asked_in);
+        return;
+    }
+    buf_puts(&text, "the budget is used up: ");
+    react_budget_put(&r->budget, uv_now(r->settings->loop), &text);
+    r->fault = buf_take(&text);
+    r->has_told = true; /* no fallback helps */
+    set_state(r, REACT_STREAMED);
 }
 
 /* The model is told what is committed, and nothing else. */
 static void commit_turn(struct run *r)
 {
+    if (asks_for_more(r, false))
+        return;
     (void)is_followed(r);
     r->state = REACT_COMMITTING;
     r->teller.events.when_committed(r->teller.task);
@@ -299,13 +284,14 @@ static void begin_turn(struct run *r)
     const struct model *model = r->model;
     char error[256] = "";
     r->has_taken = false;
-    fit_context(r);
-    if (is_at_limit(r, error)) {
+    react_input_fit(r->model, &r->talk, &r->teller);
+    if (react_input_is_at_limit(r->settings, r->model, &r->talk, r->n_turns, error)) {
         react_end(r, RUN_FAILED, str_of(error));
         return;
     }
     r->n_turns++;
     turn_clear(r);
+    r->turn_began = uv_now(r->settings->loop);
     r->state = REACT_STREAMING;
 
     struct buf tools = {0};
@@ -326,7 +312,7 @@ static bool fall_back(struct run *r)
         return false;
     r->model = from->fallback;
     r->n_turns--;
-    react_say_fallback(&r->teller, from, r->model);
+    react_tell_fallback(&r->teller, from->name, r->model->name);
     turn_clear(r);
     set_state(r, REACT_READY);
     return true;
@@ -343,7 +329,7 @@ static void finish_turn(struct run *r)
         return;
     }
     if (r->calls.n) {
-        put_turn(r);
+        react_input_put_turn(&r->talk, buf_str(&r->text), buf_str(&r->more), &r->calls);
         note_turn(r);
         set_state(r, REACT_CALLING);
     } else if (is_followed(r)) {
@@ -358,6 +344,10 @@ static void finish_turn(struct run *r)
 /* Begins the next call or, when all are done, adds their results.  Waits for open calls. */
 static void go_on_calling(struct run *r)
 {
+    bool is_new = react_calls_next_is_new(&r->calls);
+    if (is_new && asks_for_more(r, true))
+        return;
+    r->budget.tool_calls += is_new;
     if (r->calls.at < r->calls.n)
         react_calls_begin(&r->calls);
     if (react_calls_are_through(&r->calls)) {
@@ -389,11 +379,12 @@ static void react_on_step(void *arg)
         return;
     switch (r->state) {
     case REACT_READY: commit_turn(r); break;
-    case REACT_ASKING: begin_turn(r); break;
+    case REACT_COMMITTED: begin_turn(r); break;
     case REACT_STREAMED: finish_turn(r); break;
     case REACT_CALLING: go_on_calling(r); break;
     case REACT_COMMITTING:
     case REACT_STREAMING:
+    case REACT_ASKING:
     case REACT_ENDED: break;
     }
 }
@@ -419,8 +410,8 @@ static void react_proceed(struct run *run)
 {
     struct run *r = react_run_of(run);
     if (r->state == REACT_COMMITTING)
-        set_state(r, REACT_ASKING);
-    else if (r->state == REACT_CALLING)
+        set_state(r, REACT_COMMITTED);
+    else if (r->state == REACT_CALLING || r->state == REACT_ASKING)
         react_calls_proceed(&r->calls);
 }
 
@@ -461,8 +452,14 @@ static bool react_deliver(struct run *run, struct str line)
     struct js_doc *doc = &r->calls.doc;
     if (r->state == REACT_ENDED || r->cancelled)
         return false;
-    if (!js_parse(doc, line.p, line.n, JS_OURS) || js_type(doc, 0) != JS_OBJECT ||
-        react_calls_deliver(&r->calls))
+    if (!js_parse(doc, line.p, line.n, JS_OURS) || js_type(doc, 0) != JS_OBJECT)
+        return true;
+    bool granted = false;
+    if (r->state == REACT_ASKING && react_budget_is_answer(&r->budget, doc, &granted)) {
+        take_budget(r, granted);
+        return true;
+    }
+    if (react_calls_deliver(&r->calls))
         return true;
     uint32_t type = js_get(doc, 0, "type"), content = js_get(doc, 0, "content");
     if (!type || !js_is(doc, type, "message") || !content || js_type(doc, content) != JS_STRING)
@@ -532,6 +529,7 @@ static struct run *run_new(const struct react_settings *s, const struct run_spec
         return NULL;
     }
     talk_put(&r->talk, TALK_USER, spec->input, true);
+    react_budget_init(&r->budget, &s->budget, spec->metadata, uv_now(s->loop));
     stepper_init(&r->stepper, s->loop, 0, react_on_step, r);
     return r;
 }
@@ -545,12 +543,15 @@ static struct run *react_start(void *settings, const struct run_spec *spec,
     return r;
 }
 
-/* Fallbacks that took over stay in charge. */
-static const struct model *find_fallback(const struct model *model, unsigned n)
+/* The budget as it was; an open question about it stays open. */
+static enum react_state resume_budget(struct run *r, const struct recall *recall)
 {
-    for (; n > 0 && model->fallback; n--)
-        model = model->fallback;
-    return model;
+    enum react_state next = r->calls.n ? REACT_CALLING : REACT_READY;
+    react_again_move_budget(recall, &r->budget, uv_now(r->settings->loop));
+    r->asked_in = next;
+    if (recall->budget_refused)
+        take_budget(r, false);
+    return recall->budget_refused ? r->state : recall->budget_asks ? REACT_ASKING : next;
 }
 
 static struct run *react_resume(void *settings, const struct run_spec *spec,
@@ -561,13 +562,13 @@ static struct run *react_resume(void *settings, const struct run_spec *spec,
     struct recall *recall = from->recall;
     if (r) {
         talk_append(&r->talk, &recall->talk);
-        r->model = find_fallback(r->model, recall->n_fallbacks);
+        r->model = react_input_fallback(r->model, recall->n_fallbacks);
         r->n_turns = recall->n_turns;
         r->has_called = recall->has_called;
         r->has_usage = recall->has_usage;
         r->usage = recall->usage;
         react_again_move(recall, &r->calls);
-        set_state(r, r->calls.n ? REACT_CALLING : REACT_READY);
+        set_state(r, resume_budget(r, recall));
     }
     react_again_free(recall);
     return r;

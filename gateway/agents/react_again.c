@@ -1,6 +1,7 @@
 #include "gateway/agents/react_again.h"
 
 #include <stdlib.h>
+#include <uv.h>
 
 #include "gateway/agents/react_call.h"
 
@@ -11,8 +12,8 @@ void react_again_put_turn(struct buf *note, const struct react_calls *calls,
 {
     buf_puts(note, "{\"turn\":{");
     if (usage)
-        buf_putf(note, "\"usage\":[%lld,%lld],", (long long)usage->prompt_tokens,
-                 (long long)usage->completion_tokens);
+        buf_putf(note, "\"usage\":[%lld,%lld,%lld],", (long long)usage->prompt_tokens,
+                 (long long)usage->completion_tokens, (long long)usage->cached_tokens);
     buf_puts(note, "\"faults\":[");
     for (size_t i = 0; i < calls->n; i++) {
         buf_puts(note, i ? "," : "");
@@ -107,12 +108,14 @@ static bool take_usage(struct recall *r, uint32_t turn)
     uint32_t usage = js_get(doc, turn, "usage");
     if (!usage)
         return true;
-    uint32_t first = js_first(doc, usage);
+    int64_t *const to[] = {&r->usage.prompt_tokens, &r->usage.completion_tokens,
+                           &r->usage.cached_tokens};
+    size_t n = 0;
+    bool good = js_type(doc, usage) == JS_ARRAY;
+    for (uint32_t i = js_first(doc, usage); good && i < js_end(doc, usage); i = js_next(doc, i))
+        good = n < countof(to) && js_int(doc, i, to[n++]) && *to[n - 1] >= 0;
     r->has_usage = true;
-    return js_type(doc, usage) == JS_ARRAY && first < js_end(doc, usage) &&
-           js_next(doc, first) < js_end(doc, usage) &&
-           js_int(doc, first, &r->usage.prompt_tokens) &&
-           js_int(doc, js_next(doc, first), &r->usage.completion_tokens);
+    return good && n == countof(to);
 }
 
 /* One for each call, null for none; kept until the calls are known. */
@@ -186,14 +189,49 @@ static void recall_result(struct recall *r, struct react_call *call)
         js_value(&r->doc, output, &call->output);
 }
 
+/* The number in an id that begins so; 0: it does not. */
+static unsigned number_of(const char *id, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    return id && strncmp(id, prefix, n) == 0 ? (unsigned)strtoul(id + n, NULL, 10) : 0;
+}
+
 static void recall_asked(struct recall *r, struct react_call *call)
 {
     free(call->awaits);
     call->awaits = recall_text(&r->doc, 0, "input_id");
-    unsigned n = call->awaits && strncmp(call->awaits, "ask-", 4) == 0
-                     ? (unsigned)strtoul(call->awaits + 4, NULL, 10)
-                     : 0;
+    unsigned n = number_of(call->awaits, "ask-");
     r->calls.n_questions = n > r->calls.n_questions ? n : r->calls.n_questions;
+}
+
+static int64_t tokens_of(const struct model_usage *u)
+{
+    return u->prompt_tokens + u->completion_tokens;
+}
+
+static void recall_budget(struct recall *r, const struct event_parts *event)
+{
+    struct react_budget *b = &r->budget;
+    char *id = recall_text(&r->doc, 0, "input_id");
+    unsigned n = number_of(id, "budget-");
+    uint32_t answer = js_get(&r->doc, 0, "answer");
+    free(id);
+    if (event->event == EVENT_TASK_STARTED)
+        r->budget_since = event->ts;
+    b->tool_calls += event->event == EVENT_TOOL_CALL;
+    if (n > 0 && event->event == EVENT_INPUT_REQUIRED) {
+        b->n_asked = n;
+        r->budget_asks = true;
+    }
+    if (n == 0 || event->event != EVENT_INPUT_RECEIVED || !r->budget_asks || n != b->n_asked)
+        return;
+    r->budget_asks = false;
+    r->budget_refused = !answer || js_type(&r->doc, answer) != JS_TRUE;
+    if (r->budget_refused)
+        return;
+    b->tool_calls = 0;
+    b->tokens = tokens_of(&r->usage);
+    r->budget_since = event->ts;
 }
 
 static void recall_answer(struct recall *r)
@@ -243,6 +281,7 @@ static void recall_event(struct recall *r, const struct event_parts *event)
         r->n_fallbacks++;
     if (event->event == EVENT_INPUT_RECEIVED)
         recall_answer(r);
+    recall_budget(r, event);
     char *id = recall_text(&r->doc, 0, "call_id");
     struct react_call *call = recall_find_call(r, id);
     if (call)
@@ -289,6 +328,19 @@ static bool is_open(struct react_call *call)
         return false;
     call->asking = !call->tool->says;
     return true;
+}
+
+void react_again_move_budget(const struct recall *r, struct react_budget *to, uint64_t now_ms)
+{
+    uv_timeval64_t wall = {0};
+    uv_gettimeofday(&wall);
+    int64_t used_ms = wall.tv_sec * 1000 + wall.tv_usec / 1000 - r->budget_since;
+    if (r->budget_since == 0 || used_ms < 0)
+        used_ms = 0;
+    to->n_asked = r->budget.n_asked;
+    to->tool_calls = r->budget.tool_calls;
+    to->tokens = tokens_of(&r->usage) - r->budget.tokens;
+    to->began_ms = now_ms - (uint64_t)used_ms;
 }
 
 void react_again_move(struct recall *r, struct react_calls *to)

@@ -5,7 +5,7 @@
  *           From both, told in their order, comes the talk behind the task's input, byte for byte,
  *           and the calls of the last turn, each as far as it had come.
  * Form:     a note is a line of JSON, a newline, and the message as it stands in the talk:
- *           {"turn":{"usage":[P,C],"faults":["…",null]}} or {"message":{}}.
+ *           {"turn":{"usage":[P,C,K],"faults":["…",null]}} or {"message":{}}.
  * Settled:  a note settles the text before it, and so does every event but thinking and token.
  * Thread:   loop.
  * Owns:     struct recall, until react_again_free.
@@ -15,6 +15,7 @@
 #define GATEWAY_AGENTS_REACT_AGAIN_H
 
 #include "core/agent.h"
+#include "gateway/agents/react_budget.h"
 #include "gateway/agents/react_calls.h"
 
 struct recall {
@@ -25,6 +26,9 @@ struct recall {
     unsigned n_fallbacks;
     bool has_called, has_usage;
     struct model_usage usage;
+    struct react_budget budget;       /* its tokens: those used before the last grant */
+    int64_t budget_since;             /* Unix ms */
+    bool budget_asks, budget_refused; /* its question is open; it was answered, and not by yes */
 };
 
 /* Appends the notes. */
@@ -38,6 +42,8 @@ struct recall *react_again_recall(struct recall *recall, const struct recalled *
 /* The calls become those of a run, whose tools, teller and caller are set: those that wait for an
  * answer are open; react_calls_begin takes up the others. */
 void react_again_move(struct recall *recall, struct react_calls *to);
+/* The use of a budget, whose limits are set. */
+void react_again_move_budget(const struct recall *recall, struct react_budget *to, uint64_t now_ms);
 void react_again_free(struct recall *recall);
 
 #endif

@@ -385,6 +385,11 @@ void react_call_take_up(struct react_call *call)
     buf_done(&output);
 }
 
+bool react_calls_next_is_new(const struct react_calls *c)
+{
+    return c->at < c->n && c->list[c->at]->state == CALL_NEW;
+}
+
 void react_calls_begin(struct react_calls *c)
 {
     struct react_call *call = c->list[c->at++];

@@ -47,6 +47,8 @@ static inline bool react_calls_are_through(const struct react_calls *c)
 {
     return c->at == c->n && c->n_open == 0;
 }
+/* Whether the next one was never begun, by an earlier gateway neither. */
+bool react_calls_next_is_new(const struct react_calls *c);
 void react_calls_put(const struct react_calls *c,
                      struct buf *out); /* "tool_calls" of the message */
 void react_calls_put_results(struct react_calls *c, struct talk *talk);

@@ -75,7 +75,7 @@ static void on_act(void *arg)
     if (act(t))
         return;
     stepper_stop(&t->stepper);
-    t->events.on_usage(t->user, &(struct model_usage){10, 1});
+    t->events.on_usage(t->user, &(struct model_usage){10, 1, 0});
     t->events.on_done(t->user, MODEL_FAULT_OTHER, STR_NULL);
 }
 
