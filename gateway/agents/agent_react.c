@@ -13,13 +13,13 @@
 
 /* Design
  *
- *           is committed             the model starts           on_done            calls tools
- *   READY ─────────────▶ COMMITTED ─────────────────▶ STREAMING ───────▶ STREAMED ─────▶ CALLING ──┐
- *     ▲                                                                  │ │ calls none, no      │
- *     ├───────────── calls none, a message follows ──────────────────────┘ │ message: the answer │
- *     └────────────────────────────────────────────────────────────────────┼─── all are closed ──┘
- *                                                                          ▼
- *                                      cancel, a fault ─────────────▶    ENDED  on_end
+ *           is committed             the model starts          on_done          calls tools
+ *   READY ─────────────▶ COMMITTED ─────────────────▶ STREAMING ──────▶ STREAMED ────▶ CALLING ──┐
+ *     ▲                                                                │ │ calls none, no     │
+ *     ├───────────── calls none, a message follows ────────────────────┘ │ message: answer    │
+ *     └──────────────────────────────────────────────────────────────────┼─ all are closed ───┘
+ *                                                                        ▼
+ *                                      cancel, a fault ─────────────▶  ENDED  on_end
  *
  * - Everything but the model's pieces happens in react_on_step, in its own turn of the loop: a
  *   cancel takes effect between any two steps, and nothing of the model is freed inside its

@@ -102,7 +102,7 @@ static bool close_turn(struct recall *r)
 
 /* --- recalling notes -------------------------------------------------------------------------- */
 
-static bool take_usage(struct recall *r, uint32_t turn)
+static bool recall_usage(struct recall *r, uint32_t turn)
 {
     const struct js_doc *doc = &r->doc;
     uint32_t usage = js_get(doc, turn, "usage");
@@ -141,7 +141,7 @@ static char **copy_faults(const struct recall *r, uint32_t turn, size_t *ret_n)
 static bool recall_turn(struct recall *r, uint32_t turn, struct str message)
 {
     size_t n = 0;
-    if (js_type(&r->doc, turn) != JS_OBJECT || !take_usage(r, turn))
+    if (js_type(&r->doc, turn) != JS_OBJECT || !recall_usage(r, turn))
         return false;
     char **faults = copy_faults(r, turn, &n);
     bool good = add_calls(r, message) && n == r->calls.n;
@@ -190,7 +190,7 @@ static void recall_result(struct recall *r, struct react_call *call)
 }
 
 /* The number in an id that begins so; 0: it does not. */
-static unsigned number_of(const char *id, const char *prefix)
+static unsigned recall_number(const char *id, const char *prefix)
 {
     size_t n = strlen(prefix);
     return id && strncmp(id, prefix, n) == 0 ? (unsigned)strtoul(id + n, NULL, 10) : 0;
@@ -200,7 +200,7 @@ static void recall_asked(struct recall *r, struct react_call *call)
 {
     free(call->awaits);
     call->awaits = recall_text(&r->doc, 0, "input_id");
-    unsigned n = number_of(call->awaits, "ask-");
+    unsigned n = recall_number(call->awaits, "ask-");
     r->calls.n_questions = n > r->calls.n_questions ? n : r->calls.n_questions;
 }
 
@@ -213,7 +213,7 @@ static void recall_budget(struct recall *r, const struct event_parts *event)
 {
     struct react_budget *b = &r->budget;
     char *id = recall_text(&r->doc, 0, "input_id");
-    unsigned n = number_of(id, "budget-");
+    unsigned n = recall_number(id, "budget-");
     uint32_t answer = js_get(&r->doc, 0, "answer");
     free(id);
     if (event->event == EVENT_TASK_STARTED)

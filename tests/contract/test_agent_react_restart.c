@@ -1,10 +1,10 @@
 /* A run of the ReAct loop, under the real core, and a kill between any two steps of the store.
  *
  * One story is told again and again: a task whose model calls tools of every kind, asks the user,
- * starts a child and gets a message.  Each time the gateway dies one step of the store later, once
- * with that step on disk and untold, once without it; a second round kills it a second time, on the
- * way to its end.  The model is a function of what it is told, so what it is told is what is tested:
- * each turn is asked with the same bytes, however often, and never again once it is settled. */
+ * starts a child, gets a message and uses up a budget.  Each time the gateway dies one step of the
+ * store later, once with that step on disk and untold, once without it; a second round kills it a
+ * second time, on the way to its end.  The model is a function of what it is told, and that is what
+ * is tested: each turn is asked with the same bytes, and never again once it is settled. */
 #include <uv.h>
 
 #include "gateway/agents/agent_react.h"
@@ -25,7 +25,7 @@ struct model_turn {
     unsigned turn, act;
 };
 
-/* Of each turn of the model, by the number of its answers in what it is told. */
+/* By the number of the model's answers in what it is told. */
 static struct {
     char *requests[TURNS];
     unsigned asked[TURNS];
@@ -222,7 +222,7 @@ struct story {
     struct kit *k;
     struct client *c;
     char task[TASK_ID_LEN + 1];
-    bool answered[2], sent, acked;
+    bool answered[3], sent, acked;
     bool planned; /* the first end is a planned one */
 };
 
@@ -250,6 +250,10 @@ static void answer(struct story *s)
     if (!s->answered[1] && has_told(s, json("'input_id':'ask-2'"))) {
         ask(s, "respond", "r2", json(",'input_id':'ask-2','answer':'this one'"));
         s->answered[1] = true;
+    }
+    if (!s->answered[2] && has_told(s, json("'input_id':'budget-1'"))) {
+        ask(s, "respond", "r3", json(",'input_id':'budget-1','answer':true"));
+        s->answered[2] = true;
     }
     if (!s->sent && has_told(s, json("'name':'guarded'"))) {
         ask(s, "send", "m", json(",'content':'by the way'"));
@@ -372,7 +376,7 @@ static bool kill_at(struct story *s, unsigned steps, bool applied)
     kit_settle(s->k);
     assert_int_equal(status, 0);
     s->c = client_new(s->k, "ann");
-    s->answered[0] = s->answered[1] = false;
+    memset(s->answered, 0, sizeof s->answered);
     if (!s->task[0])
         start(s);
     ask(s, "resume", "r", "");
@@ -409,8 +413,9 @@ static void check(struct story *s)
     assert_int_equal(count(lines, json("'event':'tool_call'")), 9);
     assert_int_equal(count(lines, json("'event':'tool_result'")), 9);
     assert_int_equal(count(lines, json("'event':'child'")), 1);
-    assert_int_equal(count(lines, json("'event':'input_required'")), 2);
-    assert_int_equal(count(lines, json("'event':'input_received'")), 2);
+    assert_int_equal(count(lines, json("'event':'input_required'")), 3);
+    assert_int_equal(count(lines, json("'event':'input_received'")), 3);
+    assert_null(strstr(lines, "budget-2"));
     assert_true(count(lines, json("'content':'by the way'")) >= s->acked);
     assert_true(count(lines, json("'event':'message','data':{'from':'user'")) <= 2);
     put_said(lines, &said);
@@ -483,8 +488,11 @@ static int setup(void **state)
     tools[countof(own_tools)] = tool_find(STR("ask_user"));
     tools[countof(own_tools) + 1] = tool_find(STR("spawn_task"));
     tools[countof(own_tools) + 2] = tool_find(STR("send_message"));
-    settings = (struct react_settings){
-        .loop = &loop, .model = &fake_model, .tools = tools, .n_tools = countof(tools)};
+    settings = (struct react_settings){.loop = &loop,
+                                       .model = &fake_model,
+                                       .tools = tools,
+                                       .n_tools = countof(tools),
+                                       .budget = {.tool_calls = 5}};
     list_init(&world.jobs);
     return uv_loop_init(&loop);
 }
