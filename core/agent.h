@@ -19,6 +19,7 @@ struct run; /* defined by the adapter */
 enum run_end {
     RUN_DONE,   /* it ended well: exit 0 */
     RUN_FAILED, /* it ended badly; text says how: "exit status 3: <stderr tail>" */
+    RUN_LOST,   /* nobody knows how it ended; text says why */
 };
 
 /* An agent's input: the first line of PROTOCOL.md section 8, in parts.  Spans are valid

@@ -385,6 +385,7 @@ static void check_kind_keys(const struct config_agent *agent, size_t at, struct 
         {"headers", AGENT_HTTP, agent->upstream.headers.list},
         {"ca_file", AGENT_HTTP, agent->upstream.ca_file},
         {"proxy", AGENT_HTTP, agent->upstream.proxy},
+        {"rerun", AGENT_WORKER, agent->rerun},
     };
     const struct key *kind = key_find(key_find(&config_table, "agents")->table, "kind");
 
@@ -392,6 +393,15 @@ static void check_kind_keys(const struct config_agent *agent, size_t at, struct 
         if (rows[i].given && rows[i].kind != agent->kind)
             fault(f, path_of("agents[%zu].%s", at, rows[i].key).text,
                   "is for agents of kind %s only", kind->choices[rows[i].kind]);
+}
+
+static bool is_served(const struct config *c, const char *agent)
+{
+    for (size_t i = 0; agent && i < c->n_workers; i++)
+        for (size_t j = 0; j < c->workers[i].agents.n; j++)
+            if (is(c->workers[i].agents.list[j], agent))
+                return true;
+    return !agent;
 }
 
 static void check_agent_kind(const struct config *c, size_t at, struct faults *f)
@@ -413,9 +423,34 @@ static void check_agent_kind(const struct config *c, size_t at, struct faults *f
         check_url(agent->url, path_of("agents[%zu].url", at).text, f);
         check_upstream(&agent->upstream, path_of("agents[%zu].api_key_file", at).text, f);
         return;
+    case AGENT_WORKER:
+        if (!is_served(c, agent->name))
+            fault(f, path_of("agents[%zu].kind", at).text,
+                  "no entry of workers names this agent, so nobody serves it");
+        return;
     case AGENT_SOURCE: return;
     }
     UNREACHABLE();
+}
+
+static void check_worker(const struct config *c, size_t at, struct faults *f)
+{
+    const struct config_worker *worker = &c->workers[at];
+    struct path path = path_of("workers[%zu].name", at);
+
+    if (worker->name && !is_name(worker->name))
+        fault(f, path.text, "must not have control characters");
+    for (size_t i = 0; worker->name && i < at; i++)
+        if (is(c->workers[i].name, worker->name))
+            fault(f, path.text, "is the same as that of workers[%zu]", i);
+    for (size_t i = 0; i < worker->agents.n; i++) {
+        size_t k = 0;
+        while (k < c->n_agents && !is(c->agents[k].name, worker->agents.list[i]))
+            k++;
+        if (k == c->n_agents || c->agents[k].kind != AGENT_WORKER)
+            fault(f, path_of("workers[%zu].agents[%zu]", at, i).text,
+                  "must name an agent of kind worker");
+    }
 }
 
 /* Anything that an agent can run, every visitor can make it run. */
@@ -518,6 +553,8 @@ void config_check(struct config *c, const struct config_flags *flags, struct fau
         add_assistant(c);
     for (size_t i = 0; i < c->n_agents; i++)
         check_agent(c, i, f);
+    for (size_t i = 0; i < c->n_workers; i++)
+        check_worker(c, i, f);
     check_default(c, f);
     check_terminal(c, f);
     if (c->rim_limits.store_mib_per_owner == 0) {
