@@ -63,10 +63,16 @@ static void on_failing(void *arg)
     calls_begin_losing_patience(arg);
 }
 
+static void on_late(void *arg)
+{
+    calls_lose_patience(arg);
+}
+
 static const struct journal_events journal_events = {.advanced = on_advanced,
                                                      .settled = on_settled,
                                                      .lost = on_lost,
                                                      .failing = on_failing,
+                                                     .late = on_late,
                                                      .recovered = on_recovered};
 
 void hub_init(struct hub *h, const struct hub_options *options, struct store_port *port,
