@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from gateway import WAIT_S, Gateway, run, wait_until
+from gateway import WAIT_S, Gateway, free_port, run, wait_until
 from holdfast import Client, ids, names, new_id
 from relay import Relay
 from test_admin import Admin
@@ -97,6 +97,7 @@ def test_a_run_goes_out_and_its_lines_come_back(gateway, client):
         run_id = line["run"]
         assert (line["n"], line["agent"], line["input"], line["task_id"]) == (1, "shout", "hello", task["task_id"])
         assert line["history"] == [] and line["metadata"] is None and line["conversation_id"]
+        assert client.owner not in json.dumps(worker.log)  # whose it is, an agent does not learn
         worker.ack(run_id, 1)
         worker.says(run_id, 1, "HEL")
         worker.says(run_id, 2, "LO")
@@ -488,6 +489,25 @@ class Library:
         self.process.communicate()
 
 
+class Fleet:
+    """Libraries that are ended at the end of a test."""
+
+    def __init__(self, language, to, folder):
+        self.of = language, to, folder
+        self.all = []
+
+    def start(self):
+        self.all.append(Library(*self.of))
+        return self.all[-1].process
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *of):
+        for one in self.all:
+            one.__exit__(*of)
+
+
 @pytest.fixture(params=["python", "node"])
 def language(request):
     return request.param
@@ -531,3 +551,36 @@ def test_library_loses_and_doubles_nothing_through_cuts(gateway, client, tmp_pat
                     sums = [event["data"]["payload"] for event in client.events_since(task) if event["event"] == "custom"]
                     assert sums == [str(k) for k in range(10, count + 1, 10)]
         assert relay.accepted > CUTS
+
+
+def test_kill_of_a_worker_and_of_the_gateway(tmp_path):
+    """What anybody has seen stays, each task ends once, and the others serve on."""
+    settings = {**config(tmp_path), "worker_grace_s": 1}
+    with Gateway(settings, listen=f"127.0.0.1:{free_port()}") as gateway, Fleet("python", gateway, tmp_path) as fleet:
+        with Client(gateway) as client:
+            for _ in range(3):
+                worker = fleet.start()
+                wait_until(lambda: stands(gateway)["gpu"]["instances"], "it has come")
+                task = client.chat("1000000", agent="shout", conversation=new_id())
+                client.event(task, "custom")
+                worker.kill()
+                end = client.wait_terminal(task)["data"]
+                assert end["error"]["code"] == "orphaned"
+                said = "".join(event["data"]["text"] for event in client.events_since(task)
+                               if event["event"] == "token")
+                assert said == "".join(f"{n} " for n in range(said.count(" ")))  # dense up to its end
+            token = client.token
+        fleet.start()
+        for _ in range(3):
+            with Client(gateway, token=token) as client:
+                task = client.chat("1000000", agent="shout", conversation=new_id())
+                client.event(task, "custom")
+                gateway.kill()
+                seen = client.events_since(task)
+            gateway.start()
+            with Client(gateway, token=token) as client:
+                found = client.replay(task, 0)
+                assert found[:len(seen)] == seen
+                assert found[-1]["data"]["error"]["code"] == "orphaned"
+                short = client.chat("10", agent="shout", conversation=new_id())
+                assert client.wait_terminal(short)["data"]["output"] == "0 1 2 3 4 5 6 7 8 9 "
