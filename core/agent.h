@@ -20,6 +20,7 @@ struct recall; /* the same: what a run must know again after a restart of the ga
 enum run_end {
     RUN_DONE,   /* it ended well: exit 0 */
     RUN_FAILED, /* it ended badly; text says how: "exit status 3: <stderr tail>" */
+    RUN_LOST,   /* nobody knows how it ended; text says why */
 };
 
 /* An agent's input: the first line of PROTOCOL.md section 8, in parts.  Spans are valid

@@ -7,6 +7,7 @@
 
 #include "core/task.h"
 #include "gateway/agents/agents.h"
+#include "gateway/agents/workers.h"
 #include "gateway/fetch/webhook.h"
 #include "gateway/models/model_stats.h"
 
@@ -244,6 +245,46 @@ static void checkpoint_failures(struct server *s, struct buf *out, const char *n
     metrics_put(out, name, "", s->sqlite ? store_sqlite_checkpoint_failures(s->sqlite) : 0);
 }
 
+static void put_worker(struct buf *out, const char *name, const char *worker, const char *state,
+                       uint32_t n)
+{
+    buf_putf(out, "%s{worker=\"", name);
+    put_escaped(out, worker);
+    buf_putf(out, state ? "\",state=\"%s\"} %" PRIu32 "\n" : "\"%s} %" PRIu32 "\n",
+             state ? state : "", n);
+}
+
+static void worker_instances(struct server *s, struct buf *out, const char *name)
+{
+    for (size_t i = 0; i < workers_count(s->workers); i++) {
+        struct worker_view v = workers_view(s->workers, i);
+        put_worker(out, name, v.name, "here", v.instances);
+        put_worker(out, name, v.name, "away", v.away);
+    }
+}
+
+static void worker_runs(struct server *s, struct buf *out, const char *name)
+{
+    for (size_t i = 0; i < workers_count(s->workers); i++) {
+        struct worker_view v = workers_view(s->workers, i);
+        put_worker(out, name, v.name, NULL, v.runs);
+    }
+}
+
+static void worker_waiting(struct server *s, struct buf *out, const char *name)
+{
+    metrics_put(out, name, "", workers_waiting(s->workers));
+}
+
+static void worker_events(struct server *s, struct buf *out, const char *name)
+{
+    const struct workers_stats *st = workers_stats(s->workers);
+    metrics_put(out, name, "{event=\"given\"}", st->given);
+    metrics_put(out, name, "{event=\"lost\"}", st->lost);
+    metrics_put(out, name, "{event=\"returned\"}", st->returned);
+    metrics_put(out, name, "{event=\"refused\"}", st->refused);
+}
+
 static void damages(struct server *s, struct buf *out, const char *name)
 {
     metrics_put(out, name, "", s->hub.stats.damages);
@@ -357,6 +398,16 @@ static const struct metric metrics[] = {
      model_failures},
     {"holdfast_model_first_token_seconds", HISTOGRAM,
      "From a model's request to its first thought, word or call, by agent and model.", model_first},
+    {"holdfast_worker_instances", GAUGE,
+     "Processes of a worker that have a connection, or lost it and may come back.",
+     worker_instances},
+    {"holdfast_worker_runs", GAUGE, "Runs at a worker.", worker_runs},
+    {"holdfast_worker_waiting_runs", GAUGE, "Runs that wait for a worker with a place.",
+     worker_waiting},
+    {"holdfast_worker_events_total", COUNTER,
+     "Runs given to workers, and lost with them; instances that returned, hellos with a wrong "
+     "secret.",
+     worker_events},
     {"holdfast_sent_bytes_total", COUNTER, "Bytes of messages sent.", sent},
 };
 
@@ -366,7 +417,11 @@ void metrics_write(void *server, struct buf *out)
     static const char *const kinds[] = {"counter", "gauge", "histogram"};
     for (size_t i = 0; i < countof(metrics); i++) {
         const struct metric *m = &metrics[i];
+        size_t before = out->len;
         buf_putf(out, "# HELP %s %s\n# TYPE %s %s\n", m->name, m->help, m->name, kinds[m->kind]);
+        size_t head = out->len;
         m->write(s, out, m->name);
+        if (out->len == head) /* no sample: nothing of that kind is configured */
+            out->len = before;
     }
 }

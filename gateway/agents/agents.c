@@ -25,6 +25,7 @@ struct holder {
     struct source_settings source;
     struct http_settings http;
     struct remote_settings remote;
+    struct worker_agent worker;
     struct builtin_settings builtin;
     struct model builtin_model;
     struct model_stats builtin_stats;
@@ -39,6 +40,7 @@ struct builder {
     struct fetcher *fetcher;
     struct terminal *terminal;
     uv_loop_t *loop;
+    struct workers *workers;
 };
 
 /* NULL when there is no tool with that name. */
@@ -178,6 +180,17 @@ static void build_remote(const struct builder *b, const struct config_agent *fro
     to->settings = &h->remote;
 }
 
+static void build_worker(const struct builder *b, const struct config_agent *from, struct agent *to,
+                         struct holder *h)
+{
+    h->worker = (struct worker_agent){.workers = b->workers,
+                                      .name = from->name,
+                                      .wait_ms = (msec_t)from->wait_s * 1000,
+                                      .rerun = from->rerun};
+    to->ops = &agent_worker_ops;
+    to->settings = &h->worker;
+}
+
 static bool build_http(const struct builder *b, const struct config_agent *from, struct agent *to,
                        struct holder *h, char *ret_error, size_t n)
 {
@@ -225,6 +238,7 @@ static bool build(const struct builder *b, const struct config_agent *from, stru
     case AGENT_SOURCE: build_source(b->loop, to, h); return true;
     case AGENT_HTTP: return build_http(b, from, to, h, ret_error, n);
     case AGENT_ACP: build_acp(b, from, to, h); return true;
+    case AGENT_WORKER: build_worker(b, from, to, h); return true;
     case AGENT_REACT: break;
     }
     const struct config_model *model = config_find_model(b->config, from->model);
@@ -248,7 +262,7 @@ static bool runs_commands(const struct config *config)
 bool agents_build(const struct config *config, const struct agents_rim *rim, struct agent **ret,
                   size_t *ret_n, char *ret_error, size_t error_bytes)
 {
-    struct builder b = {config, rim->fetcher, rim->terminal, rim->loop};
+    struct builder b = {config, rim->fetcher, rim->terminal, rim->loop, rim->workers};
     char why[SANDBOX_ERROR] = "";
     *ret_n = 0;
     if (runs_commands(config) && !sandbox_prepare(&rim->terminal->sandbox, why)) {

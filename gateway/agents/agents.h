@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "core/agent.h"
+#include "gateway/agents/workers.h"
 #include "gateway/config/config.h"
 #include "gateway/fetch/fetch.h"
 #include "gateway/models/model.h"
@@ -20,6 +21,7 @@ struct agents_rim {
     struct fetcher *fetcher;
     struct terminal *terminal;
     uv_loop_t *loop;
+    struct workers *workers;
 };
 
 /* False with a sentence in ret_error when an agent needs something that this gateway does not
