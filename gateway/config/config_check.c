@@ -264,6 +264,21 @@ static void check_hook(const struct config *c, size_t at, struct faults *f)
         check_url(hook->url, path_of("webhooks[%zu].url", at).text, f);
 }
 
+static void check_tokens(const struct config_model *model, size_t at, struct faults *f)
+{
+    if (model->max_tokens && model->api == API_CHAT)
+        fault(f, path_of("models[%zu].max_tokens", at).text,
+              "is for the api responses or anthropic only");
+    struct path path = path_of("models[%zu].thinking_tokens", at);
+    if (model->thinking_tokens && model->api != API_ANTHROPIC)
+        fault(f, path.text, "is for the api anthropic only");
+    else if (model->thinking_tokens && model->effort)
+        fault(f, path.text, "cannot be used together with effort");
+    else if (model->thinking_tokens && model->max_tokens &&
+             model->max_tokens <= model->thinking_tokens)
+        fault(f, path.text, "must be less than max_tokens");
+}
+
 static void check_model(const struct config *c, size_t at, struct faults *f)
 {
     const struct config_model *model = &c->models[at];
@@ -282,6 +297,7 @@ static void check_model(const struct config *c, size_t at, struct faults *f)
     check_upstream(&model->upstream, path_of("models[%zu].api_key_file", at).text, f);
     if (!model->model)
         fault(f, path_of("models[%zu].model", at).text, "is missing");
+    check_tokens(model, at, f);
 }
 
 /* Each model leads to the next, and none to an earlier one. */
@@ -363,6 +379,30 @@ static void check_program(struct config_agent *agent, size_t at, struct faults *
         set_text(&agent->cwd, CWD_WORKSPACE);
 }
 
+/* Only some protocols name a model, or what stands for one. */
+static void check_server(const struct config_agent *agent, size_t at, struct faults *f)
+{
+    bool names_model = agent->form == AGENT_FORM_OPENAI || agent->form == AGENT_FORM_RESPONSES ||
+                       agent->form == AGENT_FORM_LANGGRAPH;
+    if (agent->model && !names_model)
+        fault(
+            f, path_of("agents[%zu].model", at).text,
+            "is for agents of kind react, and for the forms openai, responses and langgraph only");
+    if (agent->tools.n)
+        fault(f, path_of("agents[%zu].tools", at).text,
+              "are for agents that call them: one of kind http cannot");
+}
+
+/* Each form but holdfast belongs to one kind. */
+static void check_form(const struct config_agent *agent, size_t at, struct faults *f)
+{
+    const struct key *key = key_find(key_find(&config_table, "agents")->table, "form");
+    bool is_server = agent->form >= AGENT_FORM_OPENAI;
+    if (agent->form != AGENT_FORM_HOLDFAST && agent->kind != (is_server ? AGENT_HTTP : AGENT_EXEC))
+        fault(f, path_of("agents[%zu].form", at).text, "\"%s\" is for agents of kind %s only",
+              key->choices[agent->form], is_server ? "http" : "exec");
+}
+
 /* A key without effect for this kind of agent was meant to have one. */
 static void check_kind_keys(const struct config_agent *agent, size_t at, struct faults *f)
 {
@@ -371,12 +411,13 @@ static void check_kind_keys(const struct config_agent *agent, size_t at, struct 
         enum agent_kind kind;
         bool given;
     } rows[] = {
-        {"model", AGENT_REACT, agent->model},
+        {"model", AGENT_REACT, agent->model && agent->kind != AGENT_HTTP},
         {"system", AGENT_REACT, agent->system},
+        {"budget", AGENT_REACT,
+         agent->budget.tokens || agent->budget.tool_calls || agent->budget.seconds},
         {"command", AGENT_EXEC, agent->command.list && agent->kind != AGENT_ACP},
         {"env", AGENT_EXEC, agent->env.list && agent->kind != AGENT_ACP},
         {"cwd", AGENT_EXEC, agent->cwd && agent->kind != AGENT_ACP},
-        {"form", AGENT_EXEC, agent->form != AGENT_FORM_HOLDFAST},
         {"input", AGENT_EXEC, agent->input != INPUT_STDIN},
         {"auth_method", AGENT_ACP, agent->auth_method},
         {"url", AGENT_HTTP, agent->url},
@@ -395,20 +436,12 @@ static void check_kind_keys(const struct config_agent *agent, size_t at, struct 
                   "is for agents of kind %s only", kind->choices[rows[i].kind]);
 }
 
-static bool is_served(const struct config *c, const char *agent)
-{
-    for (size_t i = 0; agent && i < c->n_workers; i++)
-        for (size_t j = 0; j < c->workers[i].agents.n; j++)
-            if (is(c->workers[i].agents.list[j], agent))
-                return true;
-    return !agent;
-}
-
 static void check_agent_kind(const struct config *c, size_t at, struct faults *f)
 {
     struct config_agent *agent = &c->agents[at];
 
     check_kind_keys(agent, at, f);
+    check_form(agent, at, f);
     switch ((enum agent_kind)agent->kind) {
     case AGENT_REACT:
         if (!agent->model)
@@ -420,37 +453,14 @@ static void check_agent_kind(const struct config *c, size_t at, struct faults *f
     case AGENT_EXEC:
     case AGENT_ACP: check_program(agent, at, f); return;
     case AGENT_HTTP:
+        check_server(agent, at, f);
         check_url(agent->url, path_of("agents[%zu].url", at).text, f);
         check_upstream(&agent->upstream, path_of("agents[%zu].api_key_file", at).text, f);
         return;
-    case AGENT_WORKER:
-        if (!is_served(c, agent->name))
-            fault(f, path_of("agents[%zu].kind", at).text,
-                  "no entry of workers names this agent, so nobody serves it");
-        return;
+    case AGENT_WORKER: /* config_workers.c */
     case AGENT_SOURCE: return;
     }
     UNREACHABLE();
-}
-
-static void check_worker(const struct config *c, size_t at, struct faults *f)
-{
-    const struct config_worker *worker = &c->workers[at];
-    struct path path = path_of("workers[%zu].name", at);
-
-    if (worker->name && !is_name(worker->name))
-        fault(f, path.text, "must not have control characters");
-    for (size_t i = 0; worker->name && i < at; i++)
-        if (is(c->workers[i].name, worker->name))
-            fault(f, path.text, "is the same as that of workers[%zu]", i);
-    for (size_t i = 0; i < worker->agents.n; i++) {
-        size_t k = 0;
-        while (k < c->n_agents && !is(c->agents[k].name, worker->agents.list[i]))
-            k++;
-        if (k == c->n_agents || c->agents[k].kind != AGENT_WORKER)
-            fault(f, path_of("workers[%zu].agents[%zu]", at, i).text,
-                  "must name an agent of kind worker");
-    }
 }
 
 /* Anything that an agent can run, every visitor can make it run. */
@@ -553,8 +563,7 @@ void config_check(struct config *c, const struct config_flags *flags, struct fau
         add_assistant(c);
     for (size_t i = 0; i < c->n_agents; i++)
         check_agent(c, i, f);
-    for (size_t i = 0; i < c->n_workers; i++)
-        check_worker(c, i, f);
+    config_check_workers(c, f);
     check_default(c, f);
     check_terminal(c, f);
     if (c->rim_limits.store_mib_per_owner == 0) {

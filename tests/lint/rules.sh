@@ -22,7 +22,7 @@ tools       config fetch models processes
 agents      base config fetch models processes tools
 faces       auth front
 workers     agents base front
-gateway     agents auth base cli config faces fetch front processes store tools workers
+gateway     agents auth base cli config faces fetch front models processes store tools workers
 '
 
 # Names of a library, or an include of it, and where in gateway/ they may stand: rooms and single modules.
