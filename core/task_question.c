@@ -167,7 +167,7 @@ bool task_ask_approval(struct task *t, struct str prompt, struct str tool, struc
         q->approval = true;
         q->answered = answered;
         q->arg = arg;
-        task_event(t, EVENT_INPUT_REQUIRED, buf_str(&data));
+        task_event_hidden(t, EVENT_INPUT_REQUIRED, buf_str(&data));
         review(t);
     }
     buf_done(&data);
@@ -193,7 +193,7 @@ void task_ask(struct task *t, const struct agent_line *line)
         js_put_int(&data, "expires_at", t->hub->clock.wall_ms + ms);
     }
     buf_putc(&data, '}');
-    task_event(t, EVENT_INPUT_REQUIRED, buf_str(&data));
+    task_event_hidden(t, EVENT_INPUT_REQUIRED, buf_str(&data));
     buf_done(&data);
     review(t);
 }
