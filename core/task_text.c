@@ -9,6 +9,7 @@
 
 struct held_text {
     struct buf thinking, token;
+    bool noted; /* the notes have some of it */
 };
 
 static struct buf *held_of(struct task *t, enum event_type event)
@@ -29,7 +30,7 @@ void task_free_text(struct task_work *w)
     w->held = NULL;
 }
 
-static void say(struct task *t, enum event_type event, struct str data, struct str text)
+static void text_say(struct task *t, enum event_type event, struct str data, struct str text)
 {
     task_event(t, event, data);
     if (event == EVENT_TOKEN)
@@ -61,7 +62,7 @@ static void say_hidden(struct task *t, enum event_type event, struct str data, s
     js_put_field(&out, "text", text);
     put_others(&t->hub->doc, data, &out);
     buf_putc(&out, '}');
-    say(t, event, buf_str(&out), text);
+    text_say(t, event, buf_str(&out), text);
     buf_done(&out);
     buf_done(&clean);
 }
@@ -89,7 +90,7 @@ void task_say_text(struct task *t, const struct agent_line *line)
     const struct secrets *s = t->hub->o.secrets;
     enum event_type other = line->event == EVENT_TOKEN ? EVENT_THINKING : EVENT_TOKEN;
     if (secrets_are_none(s)) {
-        say(t, line->event, line->data, line->text);
+        text_say(t, line->event, line->data, line->text);
         return;
     }
     say_held(t, other);
@@ -99,13 +100,31 @@ void task_say_text(struct task *t, const struct agent_line *line)
     size_t tail = secrets_tail(s, buf_str(held));
     bool hides = was_held || tail || secrets_hide(s, buf_str(held), &clean);
     if (!hides) {
-        say(t, line->event, line->data, line->text);
+        text_say(t, line->event, line->data, line->text);
     } else if (held->len > tail) {
         struct str now = {held->bytes, held->len - tail};
         say_hidden(t, line->event, line->data, now);
     }
     buf_consume(held, held->len - tail);
     buf_done(&clean);
+}
+
+void task_note_held(struct task *t)
+{
+    struct held_text *held = t->work ? t->work->held : NULL;
+    if (!held || !(held->noted || held->thinking.len || held->token.len))
+        return;
+    held->noted = held->thinking.len || held->token.len;
+    task_note(t, NOTE_HELD_THINKING, buf_str(&held->thinking));
+    task_note(t, NOTE_HELD_TOKEN, buf_str(&held->token));
+}
+
+void task_restore_held(struct task *t, uint64_t number, struct str bytes)
+{
+    struct buf *held = held_of(t, number == NOTE_HELD_TOKEN ? EVENT_TOKEN : EVENT_THINKING);
+    buf_clear(held);
+    buf_putstr(held, bytes);
+    t->work->held->noted = true;
 }
 
 void task_event_hidden(struct task *t, enum event_type event, struct str data)

@@ -8,6 +8,7 @@
 #include "gateway/agents/agent_http.h"
 #include "gateway/agents/agent_models.h"
 #include "gateway/agents/agent_react.h"
+#include "gateway/agents/agent_remote.h"
 #include "gateway/agents/agent_source.h"
 #include "gateway/agents/program_session.h"
 #include "gateway/base/secret_lines.h"
@@ -24,6 +25,7 @@ struct holder {
     struct react_settings react;
     struct source_settings source;
     struct http_settings http;
+    struct remote_settings remote;
     struct builtin_settings builtin;
     struct model builtin_model;
     struct model_stats builtin_stats;
@@ -158,6 +160,28 @@ static void build_source(uv_loop_t *loop, struct agent *to, struct holder *h)
     to->settings = &h->source;
 }
 
+/* One that speaks a protocol of its own; the forms of servers stand in one order in both enums. */
+static void build_remote(const struct builder *b, const struct config_agent *from, struct agent *to,
+                         struct holder *h)
+{
+    _Static_assert(AGENT_FORM_LANGGRAPH - AGENT_FORM_RESPONSES == REMOTE_LANGGRAPH,
+                   "a server's form is missing in one of the enums");
+    h->remote =
+        (struct remote_settings){.loop = b->loop,
+                                 .fetcher = b->fetcher,
+                                 .options = h->upstream.options,
+                                 .again = h->upstream.options,
+                                 .url = from->url,
+                                 .headers = (const char *const *)h->upstream.headers.list,
+                                 .kind = (enum remote_kind)(from->form - AGENT_FORM_RESPONSES),
+                                 .model = from->model ? from->model : from->name,
+                                 .agent = from->name,
+                                 .data = b->config->data};
+    h->remote.again.once = false;
+    to->ops = &agent_remote_ops;
+    to->settings = &h->remote;
+}
+
 static bool build_http(const struct builder *b, const struct config_agent *from, struct agent *to,
                        struct holder *h, char *ret_error, size_t n)
 {
@@ -168,14 +192,20 @@ static bool build_http(const struct builder *b, const struct config_agent *from,
     }
     secret_lines_add(b->secrets, (char *const *)h->upstream.headers.list, ':');
     h->upstream.options.once = true;
+    to->has_inbox = false;
+    if (from->form >= AGENT_FORM_RESPONSES) {
+        build_remote(b, from, to, h);
+        return true;
+    }
+    const char *model = from->model ? from->model : from->name;
     h->http = (struct http_settings){.loop = b->loop,
                                      .fetcher = b->fetcher,
                                      .options = h->upstream.options,
                                      .url = from->url,
-                                     .headers = (const char *const *)h->upstream.headers.list};
+                                     .headers = (const char *const *)h->upstream.headers.list,
+                                     .model = from->form == AGENT_FORM_OPENAI ? model : NULL};
     to->ops = &agent_http_ops;
     to->settings = &h->http;
-    to->has_inbox = false;
     return true;
 }
 

@@ -15,7 +15,9 @@ static const char *const alg_names[] = {"HS256", "RS256", "ES256", "EdDSA", NULL
 static const char *const model_kinds[] = {"openai", "builtin", NULL};
 static const char *const model_apis[] = {"chat", "responses", "anthropic", NULL};
 static const char *const agent_kinds[] = {"react", "exec", "http", "source", "acp", NULL};
-static const char *const agent_forms[] = {"holdfast", "text", "claude", "codex", NULL};
+static const char *const agent_forms[] = {
+    "holdfast", "text", "claude", "codex",     "openai", "responses",
+    "ag-ui",    "a2a",  "ai-sdk", "langgraph", NULL}; /* in the order of enum agent_form */
 static const char *const notify_kinds[] = {"all", "result", "error", "off", NULL};
 static const char *const agent_inputs[] = {"stdin", "argument", NULL};
 static const char *const store_kinds[] = {"sqlite", "memory", NULL};
@@ -30,6 +32,7 @@ static const char *const log_formats[] = {"logfmt", "json", NULL};
     .type = KEY_INT, AT(of, field), .size = sizeof(((struct of *)0)->field), .min = (lowest), \
     .max = (highest), .number = (default_number)
 #define BOOL(of, field) .type = KEY_BOOL, AT(of, field)
+#define BOOL_ON(of, field) BOOL(of, field), .number = 1
 #define CHOICE(of, field, names, first) \
     .type = KEY_CHOICE, AT(of, field), .choices = (names), .number = (first)
 #define TEXT(of, field, bytes) .type = KEY_TEXT, AT(of, field), .min = 1, .max = (bytes)
@@ -134,7 +137,8 @@ static const struct key agent_keys[] = {
      TEXT_OR_NONE(config_agent, description, MAX_DESCRIPTION)},
     {"examples", "example questions, which pages suggest", TEXTS(config_agent, examples, 8)},
     {"kind", "kind of agent", CHOICE(config_agent, kind, agent_kinds, AGENT_REACT)},
-    {"model", "react: name of a model", TEXT(config_agent, model, MAX_NAME), .computed = "builtin"},
+    {"model", "react: name of a model; http: what the server calls it or its assistant",
+     TEXT(config_agent, model, MAX_NAME), .computed = "builtin, or for http the agent's name"},
     {"system", "react: the system message", TEXT(config_agent, system, 262144)},
     {"max_turns", "react: limit of model turns for one message of the user",
      INT(config_agent, max_turns, 1, 1000, REACT_MAX_TURNS)},
@@ -148,7 +152,8 @@ static const struct key agent_keys[] = {
      "conversation's own folder in terminal.workdir",
      TEXT(config_agent, cwd, MAX_PATH_TEXT),
      .computed = "workspace for acp and the forms claude and codex, else the gateway's own"},
-    {"form", "exec: what the program prints", CHOICE(config_agent, form, agent_forms, 0)},
+    {"form", "exec: what the program prints; http: what the server speaks",
+     CHOICE(config_agent, form, agent_forms, 0)},
     {"input", "form text: how the program gets the message",
      CHOICE(config_agent, input, agent_inputs, INPUT_STDIN)},
     {"auth_method", "acp: id of the authentication method, for agents that ask",
@@ -339,7 +344,7 @@ static const struct key root_keys[] = {
     {"retention", "how long data is kept", GROUP(retention_table)},
     {"limits", "limits of one peer, or of all", GROUP(limits_table)},
     {"compression", "compress WebSocket messages (permessage-deflate) for clients that offer it",
-     BOOL(config, compression)},
+     BOOL_ON(config, compression)},
     {"faces", "protocols of other clients, over the same tasks", GROUP(face_table)},
     {"trusted_proxies", "networks whose X-Forwarded-For is trusted",
      TEXTS(config, trusted_proxies, 256)},
