@@ -146,14 +146,15 @@ static void report_checkpoints(struct server *s)
 
 static void report_store(struct server *s)
 {
-    bool fails = s->hub.journal.failing;
-    if (fails == s->store_fails)
+    const struct journal *j = &s->hub.journal;
+    enum commits now = !j->failing ? COMMITS_WORK : j->n_tries == 0 ? COMMIT_HANGS : COMMITS_FAIL;
+    if (now == s->commits)
         return;
-    s->store_fails = fails;
-    char why[STORE_ERROR_TEXT] = "";
-    if (s->sqlite)
+    s->commits = now;
+    char why[STORE_ERROR_TEXT] = "a commit hangs";
+    if (s->sqlite && now == COMMITS_FAIL)
         store_sqlite_last_error(s->sqlite, why);
-    if (fails)
+    if (now != COMMITS_WORK)
         log_event(LEVEL_ERROR, "store", "commits_fail", LOG_TEXT("why", why));
     else
         log_event(LEVEL_INFO, "store", "commits_again", LOG_INT("tasks", s->hub.n_live));

@@ -30,6 +30,7 @@ static const char *const log_formats[] = {"logfmt", "json", NULL};
     .type = KEY_INT, AT(of, field), .size = sizeof(((struct of *)0)->field), .min = (lowest), \
     .max = (highest), .number = (default_number)
 #define BOOL(of, field) .type = KEY_BOOL, AT(of, field)
+#define BOOL_ON(of, field) BOOL(of, field), .number = 1
 #define CHOICE(of, field, names, first) \
     .type = KEY_CHOICE, AT(of, field), .choices = (names), .number = (first)
 #define TEXT(of, field, bytes) .type = KEY_TEXT, AT(of, field), .min = 1, .max = (bytes)
@@ -315,7 +316,7 @@ static const struct key root_keys[] = {
     {"retention", "how long data is kept", GROUP(retention_table)},
     {"limits", "limits of one peer, or of all", GROUP(limits_table)},
     {"compression", "compress WebSocket messages (permessage-deflate) for clients that offer it",
-     BOOL(config, compression)},
+     BOOL_ON(config, compression)},
     {"faces", "protocols of other clients, over the same tasks", GROUP(face_table)},
     {"trusted_proxies", "networks whose X-Forwarded-For is trusted",
      TEXTS(config, trusted_proxies, 256)},

@@ -511,6 +511,7 @@ static void tell_event(struct responses_stream *s, const struct face_event *e,
     case EVENT_CHILD:
     case EVENT_MESSAGE:
     case EVENT_INPUT_RECEIVED:
+    case EVENT_TASK_RESUMED:
     case EVENT_CUSTOM: break;
     case N_EVENT_TYPES: UNREACHABLE();
     }
