@@ -324,8 +324,8 @@ static void a2a_result(struct remote *r, uint32_t result)
     (void)!remote_set_id(&r->peer_id, doc, js_get(doc, holder, "taskId"));
     if (artifact) {
         bool appends = is_true(doc, holder, "append") || is_true(doc, artifact, "append");
-        r->n_nameless += !js_get(doc, artifact, "artifactId") && !(appends && r->n_nameless);
-        a2a_artifact(r, artifact, appends, r->n_nameless ? r->n_nameless - 1 : 0);
+        r->n_items += !js_get(doc, artifact, "artifactId") && !(appends && r->n_items);
+        a2a_artifact(r, artifact, appends, r->n_items ? r->n_items - 1 : 0);
     }
     if (r->state != REMOTE_WORKS)
         return;

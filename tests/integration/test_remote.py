@@ -173,7 +173,7 @@ def test_ai_sdk_approval_of_a_tool(client, allows):
     expected = {"output": "removed /x", "is_error": False} if allows else {"output": "denied", "is_error": True}
     assert {key: results[1][key] for key in expected} == expected and len(results) == 2
     assert len(data(events, "tool_call")) == 2
-    assert record["result"]["usage"]["total_tokens"] == 24 if allows else True
+    assert record["result"]["usage"]["total_tokens"] == 24  # three turns of its model
 
 
 # -------------------------------------------------------------- cuts and cancels
