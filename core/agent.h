@@ -20,6 +20,7 @@ struct recall; /* the same: what a run must know again after a restart of the ga
 enum run_end {
     RUN_DONE,   /* it ended well: exit 0 */
     RUN_FAILED, /* it ended badly; text says how: "exit status 3: <stderr tail>" */
+    RUN_LOST,   /* nobody knows how it ended; text says why */
 };
 
 /* An agent's input: the first line of PROTOCOL.md section 8, in parts.  Spans are valid
@@ -141,6 +142,10 @@ struct agent_ops {
     bool picks;
 };
 
+/* Says what begins a turn about things that an agent has started: all; no watched lines; failures
+ * alone; nothing.  The rest is told with the next turn. */
+enum notify { NOTIFY_ALL, NOTIFY_RESULT, NOTIFY_ERROR, NOTIFY_OFF };
+
 /* One configured agent. */
 struct agent {
     const char *name;
@@ -150,9 +155,11 @@ struct agent {
     bool has_inbox;
     bool goes_on;                                 /* after_restart is continue */
     bool outlives;                                /* its runs live on without a gateway */
+    bool has_budget;                              /* a task of it may bring a budget */
     bool is_process;                              /* counts towards limits.processes */
     msec_t timeout_ms, idle_timeout_ms, grace_ms; /* 0: never */
-    const struct tool *const *tools;              /* the tools that it may call */
+    enum notify notify;
+    const struct tool *const *tools; /* the tools that it may call */
     size_t n_tools;
     const struct agent_ops *ops;
     void *settings;

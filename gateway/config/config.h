@@ -53,9 +53,13 @@ enum error_kind { ERRORS_FULL, ERRORS_SHORT, ERRORS_BY_BIND };
 
 enum model_kind { MODEL_OPENAI, MODEL_BUILTIN };
 
+/* The interface of a model's server: Chat Completions, Responses, Anthropic's Messages. */
+enum model_api { API_CHAT, API_RESPONSES, API_ANTHROPIC };
+
 struct config_model {
     char *name;
     uint32_t kind; /* enum model_kind */
+    uint32_t api;  /* enum model_api */
     char *base_url;
     char *model; /* the model's name at base_url */
     struct config_upstream upstream;
@@ -63,10 +67,13 @@ struct config_model {
     uint64_t context_bytes;  /* of messages in a request; 0: no limit */
     char *think_tag;         /* the tag that encloses thoughts in its answers; "" for none */
     char *fallback;          /* name of another model; NULL for none */
+    /* A word of its server, NULL for none; of an answer, 0 for the API's default; 0 for none. */
+    char *effort;
+    uint32_t max_tokens, thinking_tokens;
 };
 
 /* AGENT_SOURCE produces as many tokens as requested: for benchmarks and tests. */
-enum agent_kind { AGENT_REACT, AGENT_EXEC, AGENT_HTTP, AGENT_SOURCE, AGENT_ACP };
+enum agent_kind { AGENT_REACT, AGENT_EXEC, AGENT_HTTP, AGENT_SOURCE, AGENT_ACP, AGENT_WORKER };
 
 /* How a program of the form text gets its input. */
 enum agent_input { INPUT_STDIN, INPUT_ARGUMENT };
@@ -91,9 +98,15 @@ struct config_agent {
     char *url;                   /* http */
     struct config_upstream upstream;    /* http */
     uint32_t max_turns;                 /* react */
+    uint32_t wait_s;                    /* worker: for a place; 0: for ever */
+    bool rerun;                         /* worker: a lost run of which nothing came */
     bool is_default;                    /* true for exactly one agent */
     uint32_t timeout_s, idle_timeout_s; /* 0: never */
     uint32_t grace_s;
+    uint32_t notify; /* enum notify */
+    struct {         /* react: until it asks whether to go on; 0: no limit */
+        uint32_t tokens, tool_calls, seconds;
+    } budget;
 };
 
 /* The default limits, which are lowered without a warning (gateway/descriptors.h). */
@@ -123,6 +136,14 @@ enum config_face {
     FACE_TABLE(X)
 #undef X
         N_FACES
+};
+
+/* Agents that dial in (gateway/agents/workers.h). */
+struct config_worker {
+    char *name, *secret_file;
+    struct config_texts agents; /* that it may serve: of kind worker */
+    uint32_t runs;              /* at once, of all its instances */
+    uint32_t instances;
 };
 
 enum sandbox_kind { SANDBOX_BUBBLEWRAP, SANDBOX_NONE };
@@ -175,6 +196,7 @@ struct config {
     struct {
         uint32_t task_days;
         uint32_t store_gib;
+        uint32_t process_days;
     } retention;
     struct hub_limits limits;
     struct { /* the rim's limits */
@@ -207,6 +229,9 @@ struct config {
         struct config_texts approved;       /* programs that need no approval; "*": all */
         struct config_texts approved_input; /* programs whose input needs no approval */
     } terminal;
+    struct config_worker *workers;
+    size_t n_workers;
+    uint32_t worker_grace_s;
     struct config_hook *webhooks;
     size_t n_webhooks;
     struct config_texts webhook_allow;

@@ -13,10 +13,12 @@
 
 static const char *const alg_names[] = {"HS256", "RS256", "ES256", "EdDSA", NULL};
 static const char *const model_kinds[] = {"openai", "builtin", NULL};
-static const char *const agent_kinds[] = {"react", "exec", "http", "source", "acp", NULL};
+static const char *const model_apis[] = {"chat", "responses", "anthropic", NULL};
+static const char *const agent_kinds[] = {"react", "exec", "http", "source", "acp", "worker", NULL};
 static const char *const agent_forms[] = {
     "holdfast", "text", "claude", "codex",     "openai", "responses",
     "ag-ui",    "a2a",  "ai-sdk", "langgraph", NULL}; /* in the order of enum agent_form */
+static const char *const notify_kinds[] = {"all", "result", "error", "off", NULL};
 static const char *const agent_inputs[] = {"stdin", "argument", NULL};
 static const char *const store_kinds[] = {"sqlite", "memory", NULL};
 static const char *const durabilities[] = {"process", "power", NULL};
@@ -97,19 +99,37 @@ TABLE(auth_table, auth_keys);
 static const struct key model_keys[] = {
     {"name", "the name that agents use", TEXT(config_model, name, MAX_NAME), .required = true},
     {"kind", "the model's protocol", CHOICE(config_model, kind, model_kinds, MODEL_OPENAI)},
-    {"base_url", "openai: URL that /chat/completions is appended to", URL(config_model, base_url)},
+    {"api", "openai: the server's interface: Chat Completions, Responses, Anthropic's Messages",
+     CHOICE(config_model, api, model_apis, API_CHAT)},
+    {"base_url", "openai: URL that /chat/completions, /responses or /messages is appended to",
+     URL(config_model, base_url)},
     {"model", "openai: the model's name there", TEXT(config_model, model, 256)},
     UPSTREAM_KEYS(config_model, "openai"),
     {"idle_timeout_s", "openai: longest silence; 0: no limit",
      INT(config_model, idle_timeout_s, 0, MAX_SECONDS, 120)},
     {"context_bytes", "largest input in messages: older ones are left out; 0: no limit",
      INT(config_model, context_bytes, 0, 16 * 1024 * 1024, 0)},
+    {"effort", "openai: how much it thinks: a word of its server, such as low or high",
+     TEXT(config_model, effort, 32)},
+    {"max_tokens", "api responses, anthropic: limit of an answer; 0: none, or 8192 for anthropic",
+     INT(config_model, max_tokens, 0, MAX_COUNT, 0)},
+    {"thinking_tokens", "api anthropic: budget of thoughts, for models without effort; 0: none",
+     INT(config_model, thinking_tokens, 0, MAX_COUNT, 0)},
     {"think_tag", "openai: name of the tags that enclose thoughts in its answers; \"\" for none",
      .type = KEY_TEXT, AT(config_model, think_tag), .max = MAX_THINK_TAG, .text = "think"},
     {"fallback", "openai: another entry of models, tried if this one fails without output",
      TEXT(config_model, fallback, MAX_NAME)},
 };
 TABLE(model_table, model_keys);
+
+static const struct key budget_keys[] = {
+    {"tokens", "tokens, by the usage that the model's server counts; 0: no limit",
+     INT(config_agent, budget.tokens, 0, INT32_MAX, 0)},
+    {"tool_calls", "tool calls; 0: no limit",
+     INT(config_agent, budget.tool_calls, 0, MAX_COUNT, 0)},
+    {"seconds", "seconds; 0: no limit", INT(config_agent, budget.seconds, 0, MAX_SECONDS, 0)},
+};
+TABLE(budget_table, budget_keys);
 
 static const struct key agent_keys[] = {
     {"name", "the name that clients use", TEXT(config_agent, name, MAX_NAME), .required = true},
@@ -122,6 +142,8 @@ static const struct key agent_keys[] = {
     {"system", "react: the system message", TEXT(config_agent, system, 262144)},
     {"max_turns", "react: limit of model turns for one message of the user",
      INT(config_agent, max_turns, 1, 1000, REACT_MAX_TURNS)},
+    {"budget", "react: what a task may use before it asks its user whether to go on",
+     GROUP(budget_table)},
     {"tools", "tools that it may call", TEXTS(config_agent, tools, 64)},
     {"command", "exec, acp: program and arguments", TEXTS(config_agent, command, 1024)},
     {"env", "exec, acp: environment besides PATH, HOME and LANG", ENV(config_agent, env, 1024)},
@@ -141,11 +163,19 @@ static const struct key agent_keys[] = {
     {"keep", "acp: limit of waiting processes", INT(config_agent, keep, 0, 10000, 8)},
     {"url", "http: URL that runs are posted to", URL(config_agent, url)},
     UPSTREAM_KEYS(config_agent, "http"),
+    {"wait_s", "worker: longest wait for a worker with a place; 0: no limit",
+     INT(config_agent, wait_s, 0, MAX_SECONDS, 60)},
+    {"rerun", "worker: give a run to another instance if its own is lost and had said nothing",
+     BOOL(config_agent, rerun)},
     {"default", "the agent for chats that name none", BOOL(config_agent, is_default),
      .computed = "true for the first, if none is set"},
     {"timeout_s", "longest run; 0: no limit", INT(config_agent, timeout_s, 0, MAX_SECONDS, 1800)},
     {"idle_timeout_s", "longest silence; 0: no limit",
      INT(config_agent, idle_timeout_s, 0, MAX_SECONDS, 300)},
+    {"notify",
+     "what begins a turn about its background work; result: no watched lines; error: failures alone; "
+     "off: nothing; the rest is told with the next turn",
+     CHOICE(config_agent, notify, notify_kinds, NOTIFY_ALL)},
     {"grace_s", "time between the polite stop and the kill",
      INT(config_agent, grace_s, 1, 3600, 5)},
 };
@@ -163,6 +193,8 @@ TABLE(store_table, store_keys);
 
 static const struct key retention_keys[] = {
     {"task_days", "how long to keep ended tasks", INT(config, retention.task_days, 1, 36500, 30)},
+    {"process_days", "how long to keep the results of ended background commands",
+     INT(config, retention.process_days, 1, 36500, 7)},
     {"store_gib", "largest size of the store", INT(config, retention.store_gib, 1, 1048576, 50)},
 };
 TABLE(retention_table, retention_keys);
@@ -270,6 +302,20 @@ static const struct key hook_keys[] = {
 };
 TABLE(hook_table, hook_keys);
 
+static const struct key worker_keys[] = {
+    {"name", "the name that it says in its hello", TEXT(config_worker, name, MAX_NAME),
+     .required = true},
+    {"secret_file", "file whose first line is its secret: 16 to 512 bytes, not readable by others",
+     TEXT(config_worker, secret_file, MAX_PATH_TEXT), .required = true},
+    {"agents", "agents of kind worker that it may serve", TEXTS(config_worker, agents, 1024),
+     .required = true},
+    {"runs", "runs at once, of all its instances together",
+     INT(config_worker, runs, 1, 100000, 256)},
+    {"instances", "processes that may be connected at once",
+     INT(config_worker, instances, 1, 10000, 64)},
+};
+TABLE(worker_table, worker_keys);
+
 static const struct key page_keys[] = {
     {"name", "title of the chat page", TEXT(config, page.name, 128), .text = "Holdfast"},
     {"sign_in_url", "where users without a token sign in",
@@ -326,6 +372,10 @@ static const struct key root_keys[] = {
     {"http_get", "the tool http_get, for agents that list it", GROUP(http_get_table)},
     {"terminal", "the tools terminal and process, for agents that list them",
      GROUP(terminal_table)},
+    {"workers", "programs that connect to the gateway and serve its agents of kind worker",
+     LIST(workers, n_workers, worker_table, 256)},
+    {"worker_grace_s", "how long a worker without a connection keeps its runs",
+     INT(config, worker_grace_s, 1, 86400, 30)},
     {"webhooks", "servers that learn of each task's end",
      LIST(webhooks, n_webhooks, hook_table, 64)},
     {"webhook_allow", "networks that webhooks may reach though they are not public",

@@ -2,6 +2,7 @@
 
 #include <openssl/rand.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "gateway/base/log.h"
@@ -131,6 +132,18 @@ void front_init(struct front *f, uv_loop_t *loop, struct hub *hub, const struct 
     memset(f->out.bytes, 0, LWS_PRE);
 }
 
+void front_add_route(struct front *f, const struct route *route)
+{
+    f->routes = xrealloc(f->routes, (f->n_routes + 1) * sizeof *route);
+    f->routes[f->n_routes++] = *route;
+}
+
+void front_add_ws_kind(struct front *f, const struct ws_kind *kind)
+{
+    f->ws_kinds = xrealloc(f->ws_kinds, (f->n_ws_kinds + 1) * sizeof *kind);
+    f->ws_kinds[f->n_ws_kinds++] = *kind;
+}
+
 void front_set_auth(struct front *f, struct auth *auth)
 {
     auth_close(f->auth);
@@ -180,6 +193,8 @@ void front_done(struct front *f)
     map_done(&f->paces);
     if (f->listen_fd >= 0)
         close(f->listen_fd);
+    free(f->routes);
+    free(f->ws_kinds);
     auth_close(f->auth);
     deflate_close(f->deflate);
     buf_done(&f->out);

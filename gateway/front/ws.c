@@ -109,6 +109,18 @@ static int admit(struct front *f, struct lws *wsi)
 
 /* --- the session's side ----------------------------------------------------------------------- */
 
+void ws_is_known(struct conn *c)
+{
+    if (!c->stranger)
+        return;
+    c->stranger = false;
+    c->front->n_strangers--;
+    c->address->n_strangers--;
+    free(c->bearer);
+    free(c->cookie);
+    c->bearer = c->cookie = NULL;
+}
+
 static bool authenticate(struct session *session, struct str token, struct identity *ret)
 {
     struct conn *c = session->rim;
@@ -122,14 +134,7 @@ static bool authenticate(struct session *session, struct str token, struct ident
     http_set_quota(c->address->group, ret);
     log_event(LEVEL_DEBUG, "ws", "welcome", LOG_INT("conn", (int64_t)c->number),
               LOG_STR("owner", ((struct str){ret->owner, ret->owner_len})));
-    if (c->stranger) {
-        c->stranger = false;
-        c->front->n_strangers--;
-        c->address->n_strangers--;
-        free(c->bearer);
-        free(c->cookie);
-        c->bearer = c->cookie = NULL;
-    }
+    ws_is_known(c);
     return true;
 }
 
