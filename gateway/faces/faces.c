@@ -5,6 +5,7 @@
 #include "gateway/faces/face_http.h"
 #include "gateway/faces/face_ws.h"
 #include "proto/faces/a2a.h"
+#include "proto/faces/acp_server.h"
 #include "proto/faces/ag_ui.h"
 #include "proto/faces/ai_sdk.h"
 #include "proto/faces/mcp.h"
@@ -65,6 +66,7 @@ static const struct {
 } sockets[] = {
     {FACE_AI_SDK, SOCKET("/v1/ai", ai_sdk_ws_ops)},
     {FACE_OPENAI, SOCKET("/v1/responses", responses_ws_ops)},
+    {FACE_ACP, SOCKET("/v1/acp", acp_server_ws_ops)},
 };
 
 void faces_init(struct front *f)
