@@ -141,6 +141,12 @@ static bool is_too_many(struct task *t)
     return true;
 }
 
+static void tell_asked(struct task *t)
+{
+    struct task_record rec = task_staged(t);
+    task_tell_hooks(t, "task.input_required", &rec);
+}
+
 static void put_approval_id(struct task *t, char ret[32])
 {
     do
@@ -169,6 +175,7 @@ bool task_ask_approval(struct task *t, struct str prompt, struct str tool, struc
         q->arg = arg;
         task_event(t, EVENT_INPUT_REQUIRED, buf_str(&data));
         review(t);
+        tell_asked(t);
     }
     buf_done(&data);
     return asks;
@@ -196,6 +203,7 @@ void task_ask(struct task *t, const struct agent_line *line)
     task_event(t, EVENT_INPUT_REQUIRED, buf_str(&data));
     buf_done(&data);
     review(t);
+    tell_asked(t);
 }
 
 /* The answer as JSON. */

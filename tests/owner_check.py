@@ -41,6 +41,7 @@ PASSING = {"date", "server", "content-length", "via", "cf-ray", "x-request-id", 
 TASK_VERBS = {
     "task": {}, "resume": {}, "resume from 3": {"after": 3}, "resume beyond": {"after": 10**6}, "unsubscribe": {},
     "send": {"content": "x"}, "respond": {"input_id": "q", "answer": "x"}, "cancel": {}, "cancel tree": {"tree": True},
+    "webhook": {"webhook": {"url": "https://example.com/"}}, "webhooks": {}, "webhook_delete": {"webhook_id": "x"},
 }
 CONVERSATION_VERBS = {
     "tasks": {}, "history": {}, "results": {}, "ack": {"task_ids": [NO_TASK]}, "title": {"title": "x"},
@@ -51,6 +52,8 @@ TASK_ROUTES = [
     ("GET", "", None), ("GET", "/events", None), ("GET", "/events?after=3", None), ("GET", "/events?after=999999", None),
     ("POST", "/messages", {"content": "x"}), ("POST", "/responses", {"input_id": "q", "answer": "x"}),
     ("DELETE", "", None), ("DELETE", "?tree=true", None),
+    ("POST", "/webhooks", {"webhook": {"url": "https://example.com/"}}), ("GET", "/webhooks", None),
+    ("DELETE", "/webhooks?webhook_id=x", None),
 ]
 CONVERSATION_ROUTES = [
     ("GET", "/tasks", None), ("GET", "/messages", None), ("GET", "/results", None),
@@ -93,6 +96,11 @@ FACE_ROUTES = [
     ("A2A send", "POST", "/a2a/any/message:send", MESSAGE, (404,)),
     ("A2A stream", "POST", "/a2a/any/message:stream", MESSAGE, (404,)),
     ("A2A list", "GET", "/a2a/any/tasks?contextId={c}&includeArtifacts=true", None, (200,)),
+    ("A2A push set", "POST", "/a2a/any/tasks/{id}/pushNotificationConfigs", {"url": "https://example.com/"}, (404,)),
+    ("A2A push list", "GET", "/a2a/any/tasks/{id}/pushNotificationConfigs", None, (404,)),
+    ("A2A push get", "GET", "/a2a/any/tasks/{id}/pushNotificationConfigs/x", None, (404,)),
+    ("A2A push delete", "DELETE", "/a2a/any/tasks/{id}/pushNotificationConfigs/x", None, (404,)),
+    a2a_call("CreateTaskPushNotificationConfig", taskId="{id}", url="https://example.com/"),
     a2a_call("GetTask", id="{id}"),
     a2a_call("SubscribeToTask", id="{id}"),
     a2a_call("CancelTask", id="{id}"),

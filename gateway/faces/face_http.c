@@ -94,6 +94,7 @@ static void face_begin(struct exchange *x)
                                   .header = str_of(header),
                                   .base = str_of(base),
                                   .agents = buf_str(&agents),
+                                  .takes_webhooks = x->front->hub->o.limits.task_webhooks > 0,
                                   .nonce = buf_str(&nonce),
                                   .doc = &own->doc,
                                   .now_ms = x->front->hub->clock.wall_ms};

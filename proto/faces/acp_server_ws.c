@@ -139,7 +139,7 @@ static enum face_next ask_turns(struct face_exchange *x, int limit, struct str b
     return FACE_ASK;
 }
 
-static enum face_next follow_task(struct face_exchange *x, struct str task_id)
+static enum face_next acp_follow_task(struct face_exchange *x, struct str task_id)
 {
     const struct acp_request *r = x->state;
     exchange_ask(x, VERB_RESUME, r->session, task_id);
@@ -193,7 +193,7 @@ static enum face_next on_prompt(struct face_exchange *x, enum error e, struct st
     x->step = STEP_FOLLOW;
     struct buf task_id = {0};
     buf_putstr(&task_id, buf_str(&x->ask.task_id));
-    enum face_next next = follow_task(x, buf_str(&task_id));
+    enum face_next next = acp_follow_task(x, buf_str(&task_id));
     buf_done(&task_id);
     return next;
 }
@@ -203,7 +203,7 @@ static enum face_next on_prompt(struct face_exchange *x, enum error e, struct st
 static enum face_next tell_turn(struct face_exchange *x)
 {
     const struct acp_request *r = x->state;
-    return follow_task(x, str_of(r->turns[r->at].task_id));
+    return acp_follow_task(x, str_of(r->turns[r->at].task_id));
 }
 
 static void keep_turn(struct acp_turn *turn, const struct js_doc *doc, uint32_t task)

@@ -42,6 +42,7 @@ struct face_input {
     struct str header;          /* the one that the face reads, or STR_NULL */
     struct str base;            /* the gateway's address for the client: `https://host:port` */
     struct str agents;          /* a JSON array, as in `welcome` */
+    bool takes_webhooks;        /* a task may have webhooks of its own */
     struct str nonce;           /* hexadecimal digits, random and never repeated */
     struct face_peer *peer;     /* on a WebSocket; else NULL */
     struct js_doc *doc;         /* scratch */

@@ -129,8 +129,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     for (size_t i = 0; i < countof(others); i++)
         exchange(others[i], data[0] % 4, rest);
     for (size_t i = 0; i < countof(bindings); i++)
-        exchange(bindings[i], i == 0 ? A2A_RPC : A2A_CARD + data[0] % (A2A_PUSH - A2A_CARD + 1),
-                 rest);
+        exchange(bindings[i],
+                 i == 0 ? A2A_RPC : A2A_CARD + data[0] % (A2A_PUSH_DELETE - A2A_CARD + 1), rest);
     const struct acp_request prompt = {.rpc_id = STR("7"), .elicits = data[0] & 0x20};
     const struct a2a_request asked = {
         .operation = (enum a2a_operation)(A2A_SEND + data[0] % (A2A_LIST - A2A_SEND))};
