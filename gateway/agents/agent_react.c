@@ -6,9 +6,7 @@
 #include "gateway/agents/react_again.h"
 #include "gateway/agents/react_input.h"
 #include "gateway/agents/react_tell.h"
-#include "gateway/base/log.h"
 #include "gateway/base/stepper.h"
-#include "gateway/config/config.h"
 #include "gateway/models/model_stats.h"
 
 /* Design
@@ -512,6 +510,7 @@ static struct run *run_new(const struct react_settings *s, const struct run_spec
     r->calls = (struct react_calls){.teller = &r->teller,
                                     .tools = s->tools,
                                     .n_tools = s->n_tools,
+                                    .secrets = s->secrets,
                                     .on_closed = on_call_closed,
                                     .user = r};
     r->owner = xstrdup(spec->owner);

@@ -73,9 +73,9 @@ struct config_model {
 };
 
 /* AGENT_SOURCE produces as many tokens as requested: for benchmarks and tests. */
-enum agent_kind { AGENT_REACT, AGENT_EXEC, AGENT_HTTP, AGENT_SOURCE, AGENT_ACP };
+enum agent_kind { AGENT_REACT, AGENT_EXEC, AGENT_HTTP, AGENT_SOURCE, AGENT_ACP, AGENT_WORKER };
 
-/* What becomes of a task that runs when the gateway is restarted. */
+/* Running tasks over a restart of the gateway. */
 enum after_restart { RESTART_CONTINUE, RESTART_FAIL, RESTART_BY_KIND };
 
 /* How a program of the form text gets its input. */
@@ -101,6 +101,8 @@ struct config_agent {
     char *url;                   /* http */
     struct config_upstream upstream;    /* http */
     uint32_t max_turns;                 /* react */
+    uint32_t wait_s;                    /* worker: for a place; 0: for ever */
+    bool rerun;                         /* worker: a lost run of which nothing came */
     bool is_default;                    /* true for exactly one agent */
     uint32_t timeout_s, idle_timeout_s; /* 0: never */
     uint32_t grace_s;
@@ -131,13 +133,22 @@ struct config_hook {
       "/v1/models")                                                                         \
     X(FACE_AG_UI, "ag_ui", "AG-UI, at /v1/ag-ui/{agent}")                                   \
     X(FACE_A2A, "a2a", "the Agent2Agent protocol, at /v1/a2a")                              \
-    X(FACE_MCP, "mcp", "agents as tools of the Model Context Protocol, at /v1/mcp")
+    X(FACE_MCP, "mcp", "agents as tools of the Model Context Protocol, at /v1/mcp")         \
+    X(FACE_ACP, "acp", "the Agent Client Protocol on a WebSocket, at /v1/acp")
 
 enum config_face {
 #define X(name, key, doc) name,
     FACE_TABLE(X)
 #undef X
         N_FACES
+};
+
+/* Agents that dial in (gateway/agents/workers.h). */
+struct config_worker {
+    char *name, *secret_file;
+    struct config_texts agents; /* that it may serve: of kind worker */
+    uint32_t runs;              /* at once, of all its instances */
+    uint32_t instances;
 };
 
 enum sandbox_kind { SANDBOX_BUBBLEWRAP, SANDBOX_NONE };
@@ -223,6 +234,9 @@ struct config {
         struct config_texts approved;       /* programs that need no approval; "*": all */
         struct config_texts approved_input; /* programs whose input needs no approval */
     } terminal;
+    struct config_worker *workers;
+    size_t n_workers;
+    uint32_t worker_grace_s;
     struct config_hook *webhooks;
     size_t n_webhooks;
     struct config_texts webhook_allow;
