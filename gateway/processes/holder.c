@@ -108,9 +108,11 @@ enum holder_state holder_find(int folder, const char *name, int *ret_control)
         close(fd);
     if (fd >= 0)
         return HOLDER_LIVES;
-    if (live != ENOENT)
+    if (live == ECONNREFUSED)
         return HOLDER_GONE;
-    return bound == ENOENT ? HOLDER_NONE : HOLDER_NEVER_RAN;
+    if (live == ENOENT && bound == ECONNREFUSED)
+        return HOLDER_NEVER_RAN;
+    return live == ENOENT && bound == ENOENT ? HOLDER_NONE : HOLDER_UNREACHABLE;
 }
 
 static void close_all(const int *fds, size_t n)
@@ -254,7 +256,7 @@ struct holder {
     int64_t deadline; /* while it is alone */
 };
 
-static int64_t now_ms(void)
+static int64_t holder_now_ms(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_BOOTTIME, &t);
@@ -296,7 +298,7 @@ static void be_alone(struct holder *h)
 {
     close(h->control);
     h->control = -1;
-    h->deadline = now_ms() + h->keep_ms;
+    h->deadline = holder_now_ms() + h->keep_ms;
     if (h->must_end)
         end_tree(h);
 }
@@ -392,7 +394,7 @@ static int holder_timeout(const struct holder *h)
 {
     if (h->control >= 0)
         return h->greets ? HELLO_AGAIN_MS : -1;
-    int64_t left = h->deadline - now_ms();
+    int64_t left = h->deadline - holder_now_ms();
     return left < 0 ? 0 : (int)left;
 }
 
@@ -412,7 +414,7 @@ static void holder_watch(struct holder *h)
             take_connection(h);
         else if (p[0].revents && !take_command(h))
             return;
-        else if (h->control < 0 && now_ms() >= h->deadline)
+        else if (h->control < 0 && holder_now_ms() >= h->deadline)
             return;
     }
 }
