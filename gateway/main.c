@@ -21,6 +21,7 @@
 #include "gateway/config/config.h"
 #include "gateway/descriptors.h"
 #include "gateway/processes/keeper.h"
+#include "gateway/processes/spool.h"
 #include "gateway/processes/supervisor.h"
 #include "gateway/server.h"
 
@@ -252,6 +253,9 @@ static int doctor(const struct options *o)
         return EXIT_BAD_CONFIG;
     struct sandbox commands = terminal_sandbox(&config);
     descriptors_tell(&config);
+    const char *why = spool_probe();
+    if (why)
+        printf("no agent outlives the gateway here: %s\n", why);
     int code = doctor_run(config.data, o->full, put_bounds, &commands);
     config_done(&config);
     return code;

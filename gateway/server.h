@@ -19,6 +19,7 @@
 #include "gateway/tools/tool_terminal.h"
 
 struct fetcher;
+struct kept;
 struct webhooks;
 struct workers;
 
@@ -30,6 +31,7 @@ struct server {
     struct webhooks *webhooks;
     struct fetcher *fetcher; /* the agents' own requests */
     struct terminal terminal;
+    struct kept *kept; /* programs that outlive us; NULL: none can */
     struct workers *workers;
     struct secrets *secrets; /* of the configuration: taken out of what passes by */
     struct agent *agents;
