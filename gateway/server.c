@@ -76,6 +76,7 @@ static void report_resumed(const struct task_record *t, unsigned attempt, uint64
     log_event_limited(LEVEL_INFO, "task", "resumed", LOG_STR("task", t->task_id),
                       LOG_STR("conversation", t->conversation_id), LOG_STR("agent", t->agent),
                       LOG_INT("attempt", attempt), LOG_INT("retracted", (int64_t)retracted));
+    FAULT_DIE(STAGED);
 }
 
 /* --- stopping --------------------------------------------------------------------------------- */
@@ -108,6 +109,7 @@ static void begin_drain(struct server *s)
     s->front.phase = FRONT_DRAINING;
     notify_manager("STOPPING=1\nSTATUS=waiting for the last tasks");
     hub_drain(&s->hub);
+    FAULT_DIE(LEFT);
     ws_say_goaway(&s->front);
     timer_arm(&s->hub.clock, &s->drain, s->hub.clock.now_ms + (msec_t)s->config->drain_s * 1000);
 }
@@ -297,6 +299,7 @@ static void on_restored(void *arg, int status)
         s->failed = s->stopped = true;
         return;
     }
+    FAULT_DIE(REPAIRED);
     processes_restore(s->terminal.processes);
     front_start(&s->front);
     webhooks_start(s->webhooks);

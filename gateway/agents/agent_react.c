@@ -6,6 +6,7 @@
 #include "gateway/agents/react_again.h"
 #include "gateway/agents/react_input.h"
 #include "gateway/agents/react_tell.h"
+#include "gateway/base/fault.h"
 #include "gateway/base/stepper.h"
 #include "gateway/models/model_stats.h"
 
@@ -144,6 +145,7 @@ static bool on_piece(void *user, enum model_piece kind, struct str text)
         return false;
     buf_putstr(&r->text, text);
     teller_piece(&r->teller, EVENT_TOKEN, text);
+    FAULT_DIE(MODEL_SAID);
     return !r->teller.paused;
 }
 
@@ -205,16 +207,13 @@ static const struct model_events model_events = {.on_piece = on_piece,
 /* Notes the turn that has just entered the talk. */
 static void note_turn(struct run *r)
 {
-    struct buf note = {0};
-    react_again_put_turn(&note, &r->calls, r->has_usage ? &r->usage : NULL, talk_newest(&r->talk));
-    r->teller.events.on_note(r->teller.task, false, buf_str(&note));
-    buf_done(&note);
+    react_again_note_turn(&r->teller, &r->calls, r->has_usage ? &r->usage : NULL,
+                          talk_newest(&r->talk));
 }
 
 /* The message becomes the user's next, after the answer that it follows. */
 static void take_message(struct run *r, struct str text)
 {
-    struct buf note = {0};
     r->takes = false;
     r->has_taken = true;
     r->n_turns = 0;
@@ -223,16 +222,14 @@ static void take_message(struct run *r, struct str text)
         note_turn(r);
     }
     talk_put(&r->talk, TALK_USER, text, false);
-    react_again_put_message(&note, talk_newest(&r->talk));
-    r->teller.events.on_note(r->teller.task, false, buf_str(&note));
-    buf_done(&note);
+    react_again_note_message(&r->teller, talk_newest(&r->talk));
 }
 
 /* Whether a message that waits is the user's next: one for each turn. */
 static bool is_followed(struct run *r)
 {
     r->takes = !r->has_taken;
-    if (r->takes && r->teller.events.on_room)
+    if (r->takes)
         r->teller.events.on_room(r->teller.task);
     r->takes = false;
     return r->has_taken;
@@ -298,6 +295,7 @@ static void begin_turn(struct run *r)
         .messages = talk_str(&r->talk), .tools = buf_str(&tools), .may_be_empty = r->has_called};
     r->turn = model->ops->start(model->settings, &request, &model_events, r, error);
     buf_done(&tools);
+    FAULT_DIE(MODEL_ASKED);
     if (!r->turn)
         turn_over(r, MODEL_FAULT_OTHER, str_of(error));
 }

@@ -4,29 +4,41 @@
 #include <uv.h>
 
 #include "gateway/agents/react_call.h"
+#include "gateway/base/fault.h"
 
 /* --- notes ------------------------------------------------------------------------------------ */
 
-void react_again_put_turn(struct buf *note, const struct react_calls *calls,
-                          const struct model_usage *usage, struct str message)
+static void tell_note(const struct teller *t, struct buf *note, struct str message)
 {
-    buf_puts(note, "{\"turn\":{");
-    if (usage)
-        buf_putf(note, "\"usage\":[%lld,%lld,%lld],", (long long)usage->prompt_tokens,
-                 (long long)usage->completion_tokens, (long long)usage->cached_tokens);
-    buf_puts(note, "\"faults\":[");
-    for (size_t i = 0; i < calls->n; i++) {
-        buf_puts(note, i ? "," : "");
-        js_put_str(note, str_of(calls->list[i]->fault));
-    }
-    buf_puts(note, "]}}\n");
+    buf_putc(note, '\n');
     buf_putstr(note, message);
+    t->events.on_note(t->task, false, buf_str(note));
+    FAULT_DIE(NOTE);
+    buf_done(note);
 }
 
-void react_again_put_message(struct buf *note, struct str message)
+void react_again_note_turn(const struct teller *t, const struct react_calls *calls,
+                           const struct model_usage *usage, struct str message)
 {
-    buf_puts(note, "{\"message\":{}}\n");
-    buf_putstr(note, message);
+    struct buf note = {0};
+    buf_puts(&note, "{\"turn\":{");
+    if (usage)
+        buf_putf(&note, "\"usage\":[%lld,%lld,%lld],", (long long)usage->prompt_tokens,
+                 (long long)usage->completion_tokens, (long long)usage->cached_tokens);
+    buf_puts(&note, "\"faults\":[");
+    for (size_t i = 0; i < calls->n; i++) {
+        buf_puts(&note, i ? "," : "");
+        js_put_str(&note, str_of(calls->list[i]->fault));
+    }
+    buf_puts(&note, "]}}");
+    tell_note(t, &note, message);
+}
+
+void react_again_note_message(const struct teller *t, struct str message)
+{
+    struct buf note = {0};
+    buf_puts(&note, "{\"message\":{}}");
+    tell_note(t, &note, message);
 }
 
 /* --- the calls of a turn ---------------------------------------------------------------------- */
@@ -360,4 +372,5 @@ void react_again_move(struct recall *r, struct react_calls *to)
         call->state = CALL_OPEN;
         to->n_open++;
     }
+    FAULT_DIE(AGAIN);
 }

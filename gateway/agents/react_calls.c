@@ -6,6 +6,7 @@
 
 #include "core/secrets.h"
 #include "gateway/agents/react_call.h"
+#include "gateway/base/fault.h"
 #include "proto/str.h"
 
 /* A call for core becomes a line of PROTOCOL.md section 8, checked by its decoder: the model must
@@ -163,6 +164,7 @@ static void on_job_done(void *user, bool good, struct str output)
 {
     struct react_call *call = user;
     react_call_close(call, good, output);
+    FAULT_DIE(TOOL_DONE);
     call->calls->on_closed(call->calls->user);
 }
 
@@ -259,8 +261,10 @@ static bool start_now(struct react_call *call, struct buf *output)
 {
     struct call_name name;
     struct tool_caller caller = caller_of(call, &name);
+    FAULT_DIE(TOOL_BEFORE);
     call->job =
         call->tool->start(call->tool, &caller, str_of(call->arguments), on_job_done, call, output);
+    FAULT_DIE(TOOL_AFTER);
     return call->job != NULL;
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/task.h"
+#include "gateway/base/fault.h"
 #include "gateway/base/log.h"
 #include "gateway/processes/children.h"
 #include "gateway/processes/keeper.h"
@@ -131,10 +132,12 @@ static void processes_finish(struct process *p)
 static void on_answer_committed(struct waiter *waiter, int status)
 {
     struct process *p = container_of(waiter, struct process, committed);
-    if (status == 0)
+    if (status == 0) {
         process_drop(p);
-    else
+        FAULT_DIE(DROPPED);
+    } else {
         free_process(p);
+    }
 }
 
 void process_answered(struct process *p)
@@ -334,8 +337,10 @@ static bool processes_launch(struct process *p, char **env, char ret_error[256])
     if (folder < 0 || !keep_spec_write(folder, &p->spec))
         snprintf(ret_error, 256, "cannot start a command: its folder: %s", strerror(errno));
     else {
+        FAULT_DIE(FOLDER);
         buf_putf(&path, "%s/%s", p->all->path, p->id);
         pidfd = keeper_spawn(path.bytes, folder, env, p->all->o.self, &pid, ret_error);
+        FAULT_DIE(KEEPER);
     }
     buf_done(&path);
     if (folder >= 0)

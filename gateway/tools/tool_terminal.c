@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/task.h"
+#include "gateway/base/fault.h"
 #include "gateway/tools/tool_arguments.h"
 
 /* Design
@@ -362,6 +363,7 @@ static struct tool_job *terminal_attach(const struct tool *tool, const struct to
     wanted_done(&w);
     job->done = done;
     job->user = user;
+    FAULT_DIE(ATTACH);
     return job;
 }
 
