@@ -285,6 +285,7 @@ static void on_restored(void *arg, int status)
         return;
     }
     processes_restore(s->terminal.processes);
+    mcp_start(s->mcp);
     front_start(&s->front);
     webhooks_start(s->webhooks);
     if (s->front.phase == FRONT_STARTING)
@@ -313,7 +314,7 @@ static void watch_signal(struct server *s, uv_signal_t *signal, int number, uv_s
 
 static bool server_start(struct server *s)
 {
-    char error[256] = "";
+    char error[MCP_ERROR_TEXT] = "";
     if (!open_store(s))
         return false;
     struct buf faults = {0};
@@ -331,7 +332,13 @@ static bool server_start(struct server *s)
     }
     strays_watch(&s->loop, &s->sigchld);
     terminal_open(&s->terminal, s->config, &s->loop, &s->hub);
-    struct agents_rim rim = {s->fetcher, &s->terminal, &s->loop};
+    struct mcp_options mcp = {s->config, &s->loop, s->fetcher, &s->hub.clock};
+    s->mcp = mcp_open(&mcp, error);
+    if (!s->mcp) {
+        log_event(LEVEL_ERROR, "mcp", "cannot_open", LOG_TEXT("why", error));
+        return false;
+    }
+    struct agents_rim rim = {s->fetcher, &s->terminal, s->mcp, &s->loop};
     if (!agents_build(s->config, &rim, &s->agents, &s->n_agents, error, sizeof error)) {
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
         return false;
@@ -389,10 +396,12 @@ static void server_stop(struct server *s)
         if (signals[i]->data)
             uv_close((uv_handle_t *)signals[i], NULL);
     front_close(&s->front);
+    mcp_stop(s->mcp);
     if (s->hub_is_open)
         hub_done(&s->hub);
     webhooks_close(s->webhooks);
     agents_free(s->agents, s->n_agents);
+    mcp_close(s->mcp);
     terminal_close(&s->terminal);
     fetcher_close(s->fetcher);
     run_out(s);

@@ -14,6 +14,7 @@
 #include "core/hub.h"
 #include "gateway/config/config.h"
 #include "gateway/front/front.h"
+#include "gateway/mcp/mcp.h"
 #include "gateway/store/store_sqlite.h"
 #include "gateway/store/store_thread.h"
 #include "gateway/tools/tool_terminal.h"
@@ -29,6 +30,7 @@ struct server {
     struct webhooks *webhooks;
     struct fetcher *fetcher; /* the agents' own requests */
     struct terminal terminal;
+    struct mcp *mcp;
     struct agent *agents;
     size_t n_agents;
     struct store_sqlite *sqlite;

@@ -39,12 +39,15 @@ struct holder {
     struct upstream upstream;
     struct http_get http_get;
     const struct tool **tools;
+    struct mcp_wish *mcp;
+    struct buf mcp_stdio, mcp_http; /* kind acp */
 };
 
 struct builder {
     const struct config *config;
     struct fetcher *fetcher;
     struct terminal *terminal;
+    struct mcp *mcp;
     uv_loop_t *loop;
 };
 
@@ -70,15 +73,18 @@ static bool find_tools(const struct builder *b, const struct config_agent *from,
                   b->config->http_get.allow.n);
     h->tools = xcalloc(from->tools.n * sizeof(struct tool *));
     for (size_t i = 0; i < from->tools.n; i++) {
-        h->tools[i] = agents_find_tool(b, h, str_of(from->tools.list[i]));
-        if (!h->tools[i]) {
+        if (strncmp(from->tools.list[i], MCP_TOOL, strlen(MCP_TOOL)) == 0)
+            continue; /* known when its server has listed it */
+        h->tools[to->n_tools] = agents_find_tool(b, h, str_of(from->tools.list[i]));
+        if (!h->tools[to->n_tools++]) {
             snprintf(ret_error, n, "agent %s: there is no tool \"%s\"", from->name,
                      from->tools.list[i]);
             return false;
         }
     }
     to->tools = h->tools;
-    to->n_tools = from->tools.n;
+    if (from->kind == AGENT_REACT)
+        h->mcp = mcp_wish_new(b->mcp, &from->tools);
     return true;
 }
 
@@ -116,7 +122,10 @@ static void build_exec(const struct builder *b, const struct config_agent *from,
 static void build_acp(const struct builder *b, const struct config_agent *from, struct agent *to,
                       struct holder *h)
 {
+    mcp_put_acp_servers(b->config, &from->tools, &h->mcp_stdio, &h->mcp_http);
     h->acp = (struct acp_settings){.exec = program_settings(b, from),
+                                   .mcp_stdio = h->mcp_stdio.bytes,
+                                   .mcp_http = h->mcp_http.bytes,
                                    .agent = from->name,
                                    .data = b->config->data,
                                    .auth_method = from->auth_method,
@@ -203,6 +212,7 @@ static void build_react(const struct builder *b, const struct config_agent *from
                                        .system = from->system,
                                        .tools = to->tools,
                                        .n_tools = to->n_tools,
+                                       .mcp = h->mcp,
                                        .max_turns = from->max_turns};
     to->ops = &agent_react_ops;
     to->settings = &h->react;
@@ -306,7 +316,7 @@ static bool runs_commands(const struct config *config)
 bool agents_build(const struct config *config, const struct agents_rim *rim, struct agent **ret,
                   size_t *ret_n, char *ret_error, size_t error_bytes)
 {
-    struct builder b = {config, rim->fetcher, rim->terminal, rim->loop};
+    struct builder b = {config, rim->fetcher, rim->terminal, rim->mcp, rim->loop};
     char why[SANDBOX_ERROR] = "";
     *ret_n = 0;
     if (runs_commands(config) && !sandbox_prepare(&rim->terminal->sandbox, why)) {
@@ -343,6 +353,9 @@ void agents_free(struct agent *agents, size_t n)
             agent_acp_close(&h->acp);
         upstream_done(&h->upstream);
         free_models(h->models);
+        mcp_wish_free(h->mcp);
+        buf_done(&h->mcp_stdio);
+        buf_done(&h->mcp_http);
         free(h->tools);
         free(h);
     }

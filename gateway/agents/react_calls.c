@@ -28,6 +28,7 @@ struct react_call {
     char *
         awaits; /* the input_id, or the child's task_id, whose answer closes it; NULL: its own id */
     bool asking;       /* awaits the user's approval, then starts */
+    bool job_asks;     /* awaits the user's answer to a question of its job */
     struct buf output; /* the result for the model */
 };
 
@@ -226,18 +227,18 @@ static bool react_calls_say(struct react_call *call, struct buf *output)
     return good;
 }
 
-/* The approval that the tool requests. */
-static void ask_approval(struct react_call *call, struct str question)
+/* A question about the call; its answer is taken by take_input. */
+static void react_calls_ask(struct react_call *call, const struct tool_question *q)
 {
     struct react_calls *c = call->calls;
     struct buf text = {0}, data = {0};
     buf_putf(&text, "ask-%u", ++c->n_questions);
+    free(call->awaits);
     call->awaits = buf_take(&text);
-    call->asking = true;
     buf_putc(&data, '{');
     js_put_field(&data, "input_id", str_of(call->awaits));
-    js_put_field(&data, "kind", STR("approval"));
-    js_put_field(&data, "prompt", question);
+    js_put_field(&data, "kind", q->approval ? STR("approval") : STR("question"));
+    js_put_field(&data, "prompt", q->prompt);
     js_put_field(&data, "tool", str_of(call->name));
     js_put_raw(&data, "arguments", str_of(call->arguments));
     buf_putc(&data, '}');
@@ -245,15 +246,55 @@ static void ask_approval(struct react_call *call, struct str question)
                                                .event = EVENT_INPUT_REQUIRED,
                                                .data = buf_str(&data),
                                                .input_id = str_of(call->awaits),
-                                               .approval = true,
-                                               .timeout_s = -1});
+                                               .approval = q->approval,
+                                               .timeout_s = q->timeout_s});
     buf_done(&data);
 }
 
+/* The approval that the tool requests. */
+static void ask_approval(struct react_call *call, struct str question)
+{
+    call->asking = true;
+    react_calls_ask(call,
+                    &(struct tool_question){.prompt = question, .approval = true, .timeout_s = -1});
+}
+
+static bool on_job_ask(void *user, const struct tool_question *question)
+{
+    struct react_call *call = user;
+    if (call->state != CALL_OPEN)
+        return false;
+    call->job_asks = true;
+    react_calls_ask(call, question);
+    return true;
+}
+
+static void on_job_progress(void *user, double progress, struct str note)
+{
+    struct react_call *call = user;
+    struct teller *t = call->calls->teller;
+    if (call->state != CALL_OPEN)
+        return;
+    teller_begin(t);
+    js_put_key(&t->data, "progress");
+    buf_putf(&t->data, "%.4g", progress);
+    js_put_field(&t->data, "note", note);
+    buf_putc(&t->data, '}');
+    teller_say(t, &(struct agent_line){.kind = LINE_EVENT,
+                                       .event = EVENT_PROGRESS,
+                                       .data = buf_str(&t->data),
+                                       .progress = progress,
+                                       .timeout_s = -1});
+}
+
+static const struct tool_talk job_talk = {.progress = on_job_progress, .ask = on_job_ask};
+
 static bool start_job(struct react_call *call, struct buf *output)
 {
-    call->job = call->tool->start(call->tool, &call->calls->caller, str_of(call->arguments),
-                                  on_job_done, call, output);
+    struct tool_caller caller = call->calls->caller;
+    caller.talk = &job_talk;
+    call->job =
+        call->tool->start(call->tool, &caller, str_of(call->arguments), on_job_done, call, output);
     return call->job != NULL;
 }
 
@@ -411,12 +452,29 @@ static void take_approval(struct react_call *call, bool approved)
     buf_done(&output);
 }
 
+/* The job may ask again, or be done, before this returns. */
+static void take_job_answer(struct react_calls *c, struct react_call *call, uint32_t answer)
+{
+    struct buf json = {0};
+    if (answer)
+        js_copy(&c->doc, answer, &json);
+    else
+        buf_puts(&json, "null");
+    call->job_asks = false;
+    call->tool->answer(call->job, buf_str(&json));
+    buf_done(&json);
+}
+
 static void take_input(struct react_calls *c, struct react_call *call)
 {
     struct buf output = {0};
     uint32_t answer = js_get(&c->doc, 0, "answer");
     if (call->asking) {
         take_approval(call, answer && js_type(&c->doc, answer) == JS_TRUE);
+        return;
+    }
+    if (call->job_asks) {
+        take_job_answer(c, call, answer);
         return;
     }
     switch (answer ? js_type(&c->doc, answer) : JS_NULL) {

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "proto/mcp/mcp_tool.h"
+
 #define MAX_SECONDS 31536000 /* a year */
 #define MAX_COUNT 10000000
 #define MAX_PATH_TEXT 4096
@@ -21,6 +23,8 @@ static const char *const agent_inputs[] = {"stdin", "argument", NULL};
 static const char *const store_kinds[] = {"sqlite", "memory", NULL};
 static const char *const durabilities[] = {"process", "power", NULL};
 static const char *const sandbox_kinds[] = {"bubblewrap", "none", NULL};
+static const char *const mcp_approves[] = {"unless_read_only", "always", "never", NULL};
+static const char *const mcp_sandboxes[] = {"none", "bubblewrap", NULL};
 static const char *const error_kinds[] = {"full", "short", NULL};
 static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const log_formats[] = {"logfmt", "json", NULL};
@@ -122,7 +126,8 @@ static const struct key agent_keys[] = {
     {"system", "react: the system message", TEXT(config_agent, system, 262144)},
     {"max_turns", "react: limit of model turns for one message of the user",
      INT(config_agent, max_turns, 1, 1000, REACT_MAX_TURNS)},
-    {"tools", "tools that it may call", TEXTS(config_agent, tools, 64)},
+    {"tools", "tools that it may call; mcp:SERVER/TOOL, mcp:SERVER/*: those of an entry of mcp",
+     TEXTS(config_agent, tools, 64)},
     {"command", "exec, acp: program and arguments", TEXTS(config_agent, command, 1024)},
     {"env", "exec, acp: environment besides PATH, HOME and LANG", ENV(config_agent, env, 1024)},
     {"cwd",
@@ -150,6 +155,35 @@ static const struct key agent_keys[] = {
      INT(config_agent, grace_s, 1, 3600, 5)},
 };
 TABLE(agent_table, agent_keys);
+
+static const struct key mcp_keys[] = {
+    {"name", "the name in agents' tools: small letters, digits and -",
+     TEXT(config_mcp, name, MCP_SERVER_BYTES), .required = true},
+    {"command", "program and arguments of a server over stdio", TEXTS(config_mcp, command, 1024)},
+    {"env", "environment besides PATH, HOME and LANG", ENV(config_mcp, env, 1024)},
+    {"cwd", "working directory; relative paths in command start here",
+     TEXT(config_mcp, cwd, MAX_PATH_TEXT), .computed = "the gateway's own"},
+    {"url", "URL of a server over streamable HTTP", URL(config_mcp, url)},
+    {"headers", "additional headers for each request", HEADERS(config_mcp, headers, 64)},
+    {"headers_file", "file with more of them, one a line",
+     TEXT(config_mcp, headers_file, MAX_PATH_TEXT)},
+    {"ca_file", "PEM file of trusted certificates, instead of the system's",
+     TEXT(config_mcp, ca_file, MAX_PATH_TEXT)},
+    {"allow", "tools that agents may have of it", TEXTS(config_mcp, allow, 512), .computed = "all"},
+    {"approve", "when the user is asked first; unless_read_only: the server's hint decides",
+     CHOICE(config_mcp, approve, mcp_approves, MCP_APPROVE_BY_HINT)},
+    {"timeout_s", "longest silence of a call; its progress counts",
+     INT(config_mcp, timeout_s, 1, MAX_SECONDS, 60)},
+    {"longest_s", "longest call, and how long a question of the server stays open",
+     INT(config_mcp, longest_s, 1, MAX_SECONDS, 600)},
+    {"sandbox", "how the program is confined; none: not at all",
+     CHOICE(config_mcp, sandbox, mcp_sandboxes, MCP_SANDBOX_NONE)},
+    {"paths", "what it sees in the sandbox besides the system: PATH to write to, PATH:ro to read",
+     TEXTS(config_mcp, paths, 64)},
+    {"network", "whether the sandbox has a network, which leads outward only (pasta)",
+     BOOL(config_mcp, network)},
+};
+TABLE(mcp_table, mcp_keys);
 
 static const struct key store_keys[] = {
     {"kind", "where conversations are kept", CHOICE(config, store.kind, store_kinds, STORE_SQLITE)},
@@ -310,6 +344,8 @@ static const struct key root_keys[] = {
     {"errors", "what users learn about a model's failure; short: its kind, the log has the rest",
      CHOICE(config, errors, error_kinds, ERRORS_BY_BIND),
      .computed = "full on loopback, otherwise short"},
+    {"mcp", "servers of the Model Context Protocol, for agents that list their tools",
+     LIST(mcp, n_mcp, mcp_table, 64)},
     {"agents", "the agents", LIST(agents, n_agents, agent_table, 1024),
      .computed = "a react agent \"assistant\" on the builtin model"},
     {"store", "the store", GROUP(store_table)},

@@ -19,9 +19,10 @@ front       auth base config
 cli         auth base front store
 models      base fetch
 tools       config fetch models processes
-agents      base config fetch models processes tools
+mcp         base config fetch processes
+agents      base config fetch mcp models processes tools
 faces       auth front
-gateway     agents auth base cli config faces fetch front processes store tools
+gateway     agents auth base cli config faces fetch front mcp processes store tools
 '
 
 # Names of a library, or an include of it, and where in gateway/ they may stand: rooms and single modules.
