@@ -186,7 +186,8 @@ static void test_mcp_header_value_is_ascii_or_base64(void **state)
     } rows[] = {{"get-sum", "get-sum"},
                 {"a b", "a b"},
                 {" a", "=?base64?IGE=?="},
-                {"", "=?base64?" "?="},
+                {"", "=?base64?"
+                     "?="},
                 {"\xc3\xa9", "=?base64?w6k=?="},
                 {"a\r\nX: y", "=?base64?YQ0KWDogeQ==?="},
                 {"=?base64?eA==?=", "=?base64?PT9iYXNlNjQ/ZUE9PT89?="}};
