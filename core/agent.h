@@ -141,6 +141,10 @@ struct agent_ops {
     bool picks;
 };
 
+/* Says what begins a turn about things that an agent has started: all; no watched lines; failures
+ * alone; nothing.  The rest is told with the next turn. */
+enum notify { NOTIFY_ALL, NOTIFY_RESULT, NOTIFY_ERROR, NOTIFY_OFF };
+
 /* One configured agent. */
 struct agent {
     const char *name;
@@ -150,9 +154,11 @@ struct agent {
     bool has_inbox;
     bool goes_on;                                 /* after_restart is continue */
     bool outlives;                                /* its runs live on without a gateway */
+    bool has_budget;                              /* a task of it may bring a budget */
     bool is_process;                              /* counts towards limits.processes */
     msec_t timeout_ms, idle_timeout_ms, grace_ms; /* 0: never */
-    const struct tool *const *tools;              /* the tools that it may call */
+    enum notify notify;
+    const struct tool *const *tools; /* the tools that it may call */
     size_t n_tools;
     const struct agent_ops *ops;
     void *settings;

@@ -59,6 +59,11 @@ static void on_resume_more(struct timer *timer)
     (void)timer;
 }
 
+static void on_notice_join(struct timer *timer)
+{
+    container_of(timer, struct hub, notice_join)->notices_may_go = true;
+}
+
 void hub_ask_again(struct hub *h)
 {
     h->notices_may_go = false;
@@ -70,7 +75,7 @@ static void on_failing(void *arg)
     calls_begin_losing_patience(arg);
 }
 
-static void on_late(void *arg)
+static void on_commit_late(void *arg)
 {
     calls_lose_patience(arg);
 }
@@ -79,7 +84,7 @@ static const struct journal_events journal_events = {.advanced = on_advanced,
                                                      .settled = on_settled,
                                                      .lost = on_lost,
                                                      .failing = on_failing,
-                                                     .late = on_late,
+                                                     .late = on_commit_late,
                                                      .recovered = on_recovered};
 
 void hub_init(struct hub *h, const struct hub_options *options, struct store_port *port,
@@ -115,6 +120,7 @@ void hub_init(struct hub *h, const struct hub_options *options, struct store_por
     list_init(&h->freed);
     list_init(&h->notice_puts);
     h->ask_again.fire = on_ask_again;
+    h->notice_join.fire = on_notice_join;
     calls_init(h);
     retention_init(&h->retention, h);
     revocations_init(&h->revocations, secret);

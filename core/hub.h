@@ -45,7 +45,8 @@ struct hub_options {
     struct retention_options retention;
     struct outbox_options outbox;
     size_t cache_bytes;
-    msec_t retry_ms; /* how long to retry a failing commit */
+    msec_t retry_ms;       /* how long to retry a failing commit */
+    msec_t notice_join_ms; /* ends that come so close are one notice turn */
     const char *version;
     bool (*random)(void *bytes, size_t n);
     /* Called when a task's events, from seq on, are damaged on disk. */
@@ -154,6 +155,7 @@ struct hub {
     bool notices_may_go;       /* room was made since they were looked at */
     struct list waiting_calls; /* calls that wait for a commit */
     struct timer patience;     /* runs while commits fail: ends their waiting */
+    struct timer notice_join;  /* armed: a turn waits for notices that may join it */
     struct timer ask_again;    /* armed: a record could not be read, and somebody waits for it */
     bool draining;
     bool abandoned; /* nothing starts any more */

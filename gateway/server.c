@@ -22,6 +22,7 @@
 #include "gateway/reload.h"
 #include "gateway/store/store_locked.h"
 
+#define NOTICE_JOIN_MS 100 /* ends of tasks and processes that come so close are one turn */
 #define TICK_MS 1000
 #define CLOSE_WAIT_MS 1000 /* how long clients may take for the close handshake */
 #define END_WAIT_MS 2000   /* at the stop, for everything that was told to end */
@@ -259,6 +260,7 @@ static bool open_hub(struct server *s)
         .outbox = webhooks_outbox(s->webhooks),
         .cache_bytes = (size_t)s->config->store.replay_cache_mib << 20,
         .retry_ms = (msec_t)s->config->store.retry_s * 1000,
+        .notice_join_ms = NOTICE_JOIN_MS,
         .version = HOLDFAST_VERSION,
         .random = random_bytes,
         .damaged = report_damage,

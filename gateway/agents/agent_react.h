@@ -19,6 +19,8 @@
  *           RUN_FAILED: "model: …" for the model's errors, a sentence for others.
  * Limits:   below; beyond REACT_INBOX deliver returns false, an output past MAX_OUTPUT is cut, all
  *           others end the run.
+ * Budget:   when a task's or the agent's is used up, the run asks whether to go on
+ *           (react_budget.h).
  * End:      cancel and kill end it in the next turn of the loop, paused or not.
  */
 #ifndef GATEWAY_AGENTS_AGENT_REACT_H
@@ -28,6 +30,7 @@
 
 #include "core/agent.h"
 #include "core/tool.h"
+#include "gateway/agents/react_budget.h"
 #include "gateway/mcp/mcp.h"
 #include "gateway/models/model.h"
 
@@ -44,7 +47,8 @@ struct react_settings {
     size_t n_tools;
     struct mcp_wish *mcp; /* tools of MCP servers besides; NULL for none */
     bool short_errors;    /* the messages of a model's server are only logged */
-    unsigned max_turns;   /* of the model, since the user's last message; 0: REACT_MAX_TURNS */
+    struct budget_limits budget;
+    unsigned max_turns; /* of the model, since the user's last message; 0: REACT_MAX_TURNS */
 };
 
 extern const struct agent_ops agent_react_ops;

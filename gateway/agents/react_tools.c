@@ -11,8 +11,18 @@ bool react_tools_open(struct react_tools *t, struct mcp_wish *wish, void (*ready
     return !t->hand || mcp_hand_is_ready(t->hand);
 }
 
+static void tell_missing(struct teller *teller, struct str missing)
+{
+    teller_begin(teller);
+    js_put_field(&teller->data, "event_type", STR("mcp_unavailable"));
+    js_put_raw(&teller->data, "payload", STR("{\"tools\":["));
+    buf_putstr(&teller->data, missing);
+    buf_puts(&teller->data, "]}");
+    teller_tell(teller, EVENT_CUSTOM, STR_NULL);
+}
+
 void react_tools_take(struct react_tools *t, const struct tool *const *own, size_t n_own,
-                      struct buf *missing)
+                      struct teller *teller)
 {
     size_t n_mcp = 0;
     const struct tool *const *mcp = t->hand ? mcp_hand_tools(t->hand, &n_mcp) : NULL;
@@ -21,8 +31,8 @@ void react_tools_take(struct react_tools *t, const struct tool *const *own, size
         t->list[t->n++] = own[i];
     for (size_t i = 0; i < n_mcp; i++)
         t->list[t->n++] = mcp[i];
-    if (t->hand)
-        buf_putstr(missing, mcp_hand_missing(t->hand));
+    if (t->hand && mcp_hand_missing(t->hand).n)
+        tell_missing(teller, mcp_hand_missing(t->hand));
 }
 
 void react_tools_put(const struct react_tools *t, struct buf *out)

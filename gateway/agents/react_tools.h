@@ -9,6 +9,7 @@
 #define GATEWAY_AGENTS_REACT_TOOLS_H
 
 #include "core/tool.h"
+#include "gateway/agents/teller.h"
 #include "gateway/mcp/mcp.h"
 
 struct react_tools {
@@ -20,9 +21,9 @@ struct react_tools {
 /* True: it is ready.  Otherwise ready will be called, once, later. */
 bool react_tools_open(struct react_tools *t, struct mcp_wish *wish, void (*ready)(void *user),
                       void *user);
-/* own: the agent's.  Appends to missing what MCP servers lack (mcp_hand_missing). */
+/* own: the agent's.  Tells the task what MCP servers lack: custom "mcp_unavailable". */
 void react_tools_take(struct react_tools *t, const struct tool *const *own, size_t n_own,
-                      struct buf *missing);
+                      struct teller *teller);
 void react_tools_put(const struct react_tools *t, struct buf *out); /* for the model: JSON */
 void react_tools_done(struct react_tools *t);
 

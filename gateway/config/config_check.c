@@ -264,6 +264,21 @@ static void check_hook(const struct config *c, size_t at, struct faults *f)
         check_url(hook->url, path_of("webhooks[%zu].url", at).text, f);
 }
 
+static void check_tokens(const struct config_model *model, size_t at, struct faults *f)
+{
+    if (model->max_tokens && model->api == API_CHAT)
+        fault(f, path_of("models[%zu].max_tokens", at).text,
+              "is for the api responses or anthropic only");
+    struct path path = path_of("models[%zu].thinking_tokens", at);
+    if (model->thinking_tokens && model->api != API_ANTHROPIC)
+        fault(f, path.text, "is for the api anthropic only");
+    else if (model->thinking_tokens && model->effort)
+        fault(f, path.text, "cannot be used together with effort");
+    else if (model->thinking_tokens && model->max_tokens &&
+             model->max_tokens <= model->thinking_tokens)
+        fault(f, path.text, "must be less than max_tokens");
+}
+
 static void check_model(const struct config *c, size_t at, struct faults *f)
 {
     const struct config_model *model = &c->models[at];
@@ -282,6 +297,7 @@ static void check_model(const struct config *c, size_t at, struct faults *f)
     check_upstream(&model->upstream, path_of("models[%zu].api_key_file", at).text, f);
     if (!model->model)
         fault(f, path_of("models[%zu].model", at).text, "is missing");
+    check_tokens(model, at, f);
 }
 
 /* Each model leads to the next, and none to an earlier one. */
@@ -407,6 +423,8 @@ static void check_kind_keys(const struct config_agent *agent, size_t at, struct 
     } rows[] = {
         {"model", AGENT_REACT, agent->model && agent->kind != AGENT_HTTP},
         {"system", AGENT_REACT, agent->system},
+        {"budget", AGENT_REACT,
+         agent->budget.tokens || agent->budget.tool_calls || agent->budget.seconds},
         {"command", AGENT_EXEC, agent->command.list && agent->kind != AGENT_ACP},
         {"env", AGENT_EXEC, agent->env.list && agent->kind != AGENT_ACP},
         {"cwd", AGENT_EXEC, agent->cwd && agent->kind != AGENT_ACP},

@@ -3,7 +3,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 
 #include "proto/mcp/mcp_tool.h"
 
@@ -15,10 +14,12 @@
 
 static const char *const alg_names[] = {"HS256", "RS256", "ES256", "EdDSA", NULL};
 static const char *const model_kinds[] = {"openai", "builtin", NULL};
+static const char *const model_apis[] = {"chat", "responses", "anthropic", NULL};
 static const char *const agent_kinds[] = {"react", "exec", "http", "source", "acp", NULL};
 static const char *const agent_forms[] = {
     "holdfast", "text", "claude", "codex",     "openai", "responses",
     "ag-ui",    "a2a",  "ai-sdk", "langgraph", NULL}; /* in the order of enum agent_form */
+static const char *const notify_kinds[] = {"all", "result", "error", "off", NULL};
 static const char *const agent_inputs[] = {"stdin", "argument", NULL};
 static const char *const store_kinds[] = {"sqlite", "memory", NULL};
 static const char *const durabilities[] = {"process", "power", NULL};
@@ -101,19 +102,37 @@ TABLE(auth_table, auth_keys);
 static const struct key model_keys[] = {
     {"name", "the name that agents use", TEXT(config_model, name, MAX_NAME), .required = true},
     {"kind", "the model's protocol", CHOICE(config_model, kind, model_kinds, MODEL_OPENAI)},
-    {"base_url", "openai: URL that /chat/completions is appended to", URL(config_model, base_url)},
+    {"api", "openai: the server's interface: Chat Completions, Responses, Anthropic's Messages",
+     CHOICE(config_model, api, model_apis, API_CHAT)},
+    {"base_url", "openai: URL that /chat/completions, /responses or /messages is appended to",
+     URL(config_model, base_url)},
     {"model", "openai: the model's name there", TEXT(config_model, model, 256)},
     UPSTREAM_KEYS(config_model, "openai"),
     {"idle_timeout_s", "openai: longest silence; 0: no limit",
      INT(config_model, idle_timeout_s, 0, MAX_SECONDS, 120)},
     {"context_bytes", "largest input in messages: older ones are left out; 0: no limit",
      INT(config_model, context_bytes, 0, 16 * 1024 * 1024, 0)},
+    {"effort", "openai: how much it thinks: a word of its server, such as low or high",
+     TEXT(config_model, effort, 32)},
+    {"max_tokens", "api responses, anthropic: limit of an answer; 0: none, or 8192 for anthropic",
+     INT(config_model, max_tokens, 0, MAX_COUNT, 0)},
+    {"thinking_tokens", "api anthropic: budget of thoughts, for models without effort; 0: none",
+     INT(config_model, thinking_tokens, 0, MAX_COUNT, 0)},
     {"think_tag", "openai: name of the tags that enclose thoughts in its answers; \"\" for none",
      .type = KEY_TEXT, AT(config_model, think_tag), .max = MAX_THINK_TAG, .text = "think"},
     {"fallback", "openai: another entry of models, tried if this one fails without output",
      TEXT(config_model, fallback, MAX_NAME)},
 };
 TABLE(model_table, model_keys);
+
+static const struct key budget_keys[] = {
+    {"tokens", "tokens, by the usage that the model's server counts; 0: no limit",
+     INT(config_agent, budget.tokens, 0, INT32_MAX, 0)},
+    {"tool_calls", "tool calls; 0: no limit",
+     INT(config_agent, budget.tool_calls, 0, MAX_COUNT, 0)},
+    {"seconds", "seconds; 0: no limit", INT(config_agent, budget.seconds, 0, MAX_SECONDS, 0)},
+};
+TABLE(budget_table, budget_keys);
 
 static const struct key agent_keys[] = {
     {"name", "the name that clients use", TEXT(config_agent, name, MAX_NAME), .required = true},
@@ -126,6 +145,8 @@ static const struct key agent_keys[] = {
     {"system", "react: the system message", TEXT(config_agent, system, 262144)},
     {"max_turns", "react: limit of model turns for one message of the user",
      INT(config_agent, max_turns, 1, 1000, REACT_MAX_TURNS)},
+    {"budget", "react: what a task may use before it asks its user whether to go on",
+     GROUP(budget_table)},
     {"tools", "tools that it may call; mcp:SERVER/TOOL, mcp:SERVER/*: those of an entry of mcp",
      TEXTS(config_agent, tools, 64)},
     {"command", "exec, acp: program and arguments", TEXTS(config_agent, command, 1024)},
@@ -151,6 +172,10 @@ static const struct key agent_keys[] = {
     {"timeout_s", "longest run; 0: no limit", INT(config_agent, timeout_s, 0, MAX_SECONDS, 1800)},
     {"idle_timeout_s", "longest silence; 0: no limit",
      INT(config_agent, idle_timeout_s, 0, MAX_SECONDS, 300)},
+    {"notify",
+     "what begins a turn about its background work; result: no watched lines; error: failures alone; "
+     "off: nothing; the rest is told with the next turn",
+     CHOICE(config_agent, notify, notify_kinds, NOTIFY_ALL)},
     {"grace_s", "time between the polite stop and the kill",
      INT(config_agent, grace_s, 1, 3600, 5)},
 };
@@ -197,6 +222,8 @@ TABLE(store_table, store_keys);
 
 static const struct key retention_keys[] = {
     {"task_days", "how long to keep ended tasks", INT(config, retention.task_days, 1, 36500, 30)},
+    {"process_days", "how long to keep the results of ended background commands",
+     INT(config, retention.process_days, 1, 36500, 7)},
     {"store_gib", "largest size of the store", INT(config, retention.store_gib, 1, 1048576, 50)},
 };
 TABLE(retention_table, retention_keys);
@@ -393,65 +420,6 @@ int key_choice(const char *const *choices, const char *text)
         if (str_eq(str_of(choices[i]), str_of(text)))
             return i;
     return -1;
-}
-
-/* How many characters must be changed, added or removed: the Levenshtein distance. */
-static size_t distance_of(struct str a, struct str b)
-{
-    size_t row[65];
-
-    a.n = a.n < 64 ? a.n : 64;
-    b.n = b.n < 64 ? b.n : 64;
-    for (size_t j = 0; j <= b.n; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a.n; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b.n; j++) {
-            size_t change = diagonal + (strncasecmp(&a.p[i - 1], &b.p[j - 1], 1) != 0);
-            diagonal = row[j];
-            size_t other = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            row[j] = change < other ? change : other;
-        }
-    }
-    return row[b.n];
-}
-
-struct nearest {
-    const struct key_table *home; /* the unknown key's table: its siblings come first */
-    struct str name;
-    size_t score;
-    struct buf path; /* the best match so far */
-};
-
-static void find_nearest(struct nearest *n, const struct key_table *table, struct str prefix)
-{
-    for (size_t i = 0; i < table->n; i++) {
-        const struct key *key = &table->keys[i];
-        size_t score = 2 * distance_of(n->name, str_of(key->name)) + (table != n->home ? 3 : 0);
-        if (score < n->score) {
-            n->score = score;
-            buf_clear(&n->path);
-            buf_putstr(&n->path, prefix);
-            buf_puts(&n->path, key->name);
-        }
-        if (!key->table)
-            continue;
-        struct buf below = {0};
-        buf_putstr(&below, prefix);
-        buf_putf(&below, key->type == KEY_LIST ? "%s[]." : "%s.", key->name);
-        find_nearest(n, key->table, buf_str(&below));
-        buf_done(&below);
-    }
-}
-
-void key_put_nearest(const struct key_table *table, const char *name, struct buf *out)
-{
-    struct nearest n = {.home = table, .name = str_of(name), .score = SIZE_MAX};
-
-    find_nearest(&n, &config_table, STR(""));
-    buf_putstr(out, buf_str(&n.path));
-    buf_done(&n.path);
 }
 
 /* --- values ----------------------------------------------------------------------------------- */

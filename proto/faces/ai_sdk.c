@@ -178,7 +178,7 @@ static void put_data(struct ai_sdk_stream *s, const char *type, const char *id,
 static void ai_sdk_input_required(struct ai_sdk_stream *s, const struct face_event *e,
                                   const struct face_sink *to)
 {
-    if (!str_eq(face_text(e, "kind", &s->scratch), STR("approval"))) {
+    if (!face_asks_yes_or_no(e)) {
         put_data(s, "data-question", NULL, e, to);
         return;
     }

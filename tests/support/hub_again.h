@@ -1,8 +1,8 @@
 /* hub_again -- an agent of the hub kit whose tasks go on over a restart, and logs what it is told.
  *
  * Shape:    again_use makes all agents of a kit of this kind.  A run that goes on is one more run
- *           of the kit; its history ends with a line for all that was recalled: "|" and, separated by
- *           blanks, "S:" and the standing note, "N:" and another, and the names of the events.
+ *           of the kit; its history ends with a line for all that was recalled: "|" and, separated
+ *           by blanks, "S:" and the standing note, "N:" and another, and the names of the events.
  * Settled:  everything but tokens and thoughts settles the text before it.
  * Thread:   the test's.
  */
