@@ -151,6 +151,7 @@ static void build_react(const struct builder *b, const struct config_agent *from
         .system = from->system,
         .tools = to->tools,
         .n_tools = to->n_tools,
+        .mcp = h->mcp,
         .budget = {from->budget.tokens, from->budget.tool_calls, from->budget.seconds},
         .max_turns = from->max_turns};
     to->has_budget = true;
