@@ -21,6 +21,7 @@
 
 struct fetcher;
 struct webhooks;
+struct workers;
 
 struct server {
     uv_loop_t loop;
@@ -31,6 +32,8 @@ struct server {
     struct fetcher *fetcher; /* the agents' own requests */
     struct terminal terminal;
     struct mcp *mcp;
+    struct workers *workers;
+    struct secrets *secrets; /* of the configuration: taken out of what passes by */
     struct agent *agents;
     size_t n_agents;
     struct store_sqlite *sqlite;

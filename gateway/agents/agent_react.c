@@ -562,7 +562,8 @@ static struct run *react_start(void *settings, const struct run_spec *spec,
     r->settings = s;
     r->model = s->model;
     r->teller = (struct teller){.events = *events, .task = task};
-    r->calls = (struct react_calls){.teller = &r->teller, .on_closed = on_call_closed, .user = r};
+    r->calls = (struct react_calls){
+        .teller = &r->teller, .secrets = s->secrets, .on_closed = on_call_closed, .user = r};
     r->owner = xstrdup(spec->owner);
     r->conversation_id = xstrdup(spec->conversation_id);
     r->task_id = xstrdup(spec->task_id);

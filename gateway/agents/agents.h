@@ -10,11 +10,14 @@
 #include <uv.h>
 
 #include "core/agent.h"
+#include "gateway/agents/workers.h"
 #include "gateway/config/config.h"
 #include "gateway/fetch/fetch.h"
 #include "gateway/mcp/mcp.h"
 #include "gateway/models/model.h"
 #include "gateway/tools/tool_terminal.h"
+
+struct secrets;
 
 /* The services that agents use. */
 struct agents_rim {
@@ -22,6 +25,8 @@ struct agents_rim {
     struct terminal *terminal;
     struct mcp *mcp;
     uv_loop_t *loop;
+    struct workers *workers;
+    struct secrets *secrets; /* gets those of the agents and their models */
 };
 
 /* False with a sentence in ret_error when an agent needs something that this gateway does not

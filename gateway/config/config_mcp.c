@@ -1,7 +1,7 @@
 /* Design.  What must hold in the entries of mcp, and in the tools of agents that name them. */
 #include <stdio.h>
 
-#include "gateway/config/config_keys.h"
+#include "gateway/config/config_check.h"
 #include "proto/str.h"
 
 static bool is_mcp_name(const char *name)

@@ -22,7 +22,8 @@ tools       config fetch models processes
 mcp         base config fetch processes
 agents      base config fetch mcp models processes tools
 faces       auth front
-gateway     agents auth base cli config faces fetch front mcp models processes store tools
+workers     agents base front
+gateway     agents auth base cli config faces fetch front mcp models processes store tools workers
 '
 
 # Names of a library, or an include of it, and where in gateway/ they may stand: rooms and single modules.
