@@ -337,7 +337,8 @@ static bool server_start(struct server *s)
     }
     strays_watch(&s->loop, &s->sigchld);
     terminal_open(&s->terminal, s->config, &s->loop, &s->hub);
-    struct mcp_options mcp = {s->config, &s->loop, s->fetcher, &s->hub.clock};
+    s->secrets = secrets_new();
+    struct mcp_options mcp = {s->config, &s->loop, s->fetcher, &s->hub.clock, s->secrets};
     s->mcp = mcp_open(&mcp, error);
     if (!s->mcp) {
         log_event(LEVEL_ERROR, "mcp", "cannot_open", LOG_TEXT("why", error));
@@ -349,7 +350,6 @@ static bool server_start(struct server *s)
         buf_done(&faults);
         return false;
     }
-    s->secrets = secrets_new();
     struct agents_rim rim = {s->fetcher, &s->terminal, s->mcp, &s->loop, s->workers, s->secrets};
     if (!agents_build(s->config, &rim, &s->agents, &s->n_agents, error, sizeof error)) {
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));

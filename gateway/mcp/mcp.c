@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "gateway/base/log.h"
+#include "gateway/base/secret_lines.h"
 #include "gateway/mcp/mcp_private.h"
 #include "proto/str.h"
 
@@ -47,6 +47,8 @@ struct mcp *mcp_open(const struct mcp_options *o, char ret_error[MCP_ERROR_TEXT]
     list_init(&m->hands);
     for (size_t i = 0; i < m->n; i++)
         mcp_server_init(&m->servers[i], m, &c->mcp[i]);
+    for (size_t i = 0; i < m->n; i++)
+        secret_lines_add(o->secrets, c->mcp[i].env.list, '=');
     for (size_t i = 0; i < m->n; i++)
         if (!mcp_program_works(&c->mcp[i], ret_error)) {
             mcp_close(m);

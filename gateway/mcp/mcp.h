@@ -18,6 +18,7 @@
 #include <uv.h>
 
 #include "core/clock.h"
+#include "core/secrets.h"
 #include "core/tool.h"
 #include "gateway/config/config.h"
 #include "gateway/fetch/fetch.h"
@@ -32,6 +33,8 @@ struct mcp_options {
     uv_loop_t *loop;
     struct fetcher *fetcher;
     struct clock *clock; /* its owner runs it; need not be open before mcp_start */
+    struct secrets
+        *secrets; /* gets those of environments and headers; NULL: nobody collects them */
 };
 
 /* NULL with a sentence when a server's sandbox does not work here. */

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "core/backoff.h"
+#include "gateway/base/secret_lines.h"
 #include "gateway/base/stepper.h"
 #include "gateway/mcp/mcp_private.h"
 #include "proto/sse_reader.h"
@@ -422,6 +423,7 @@ struct mcp_link *mcp_http_open(struct mcp_server *s, char *ret_error)
         keep_texts_done(&headers);
         return NULL;
     }
+    secret_lines_add(s->mcp->o.secrets, headers.list, ':');
     struct http_link *h = xcalloc(sizeof *h);
     *h = (struct http_link){.link = {&http_ops, s},
                             .fetcher = s->mcp->o.fetcher,
