@@ -167,6 +167,7 @@ static void build_worker(const struct builder *b, const struct config_agent *fro
                                       .rerun = from->rerun};
     to->ops = &agent_worker_ops;
     to->settings = &h->worker;
+    to->goes_on = to->outlives = true;
 }
 
 /* One that speaks a protocol of its own; the forms of servers stand in one order in both enums. */
