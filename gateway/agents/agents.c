@@ -11,6 +11,7 @@
 #include "gateway/agents/agent_remote.h"
 #include "gateway/agents/agent_source.h"
 #include "gateway/agents/program_session.h"
+#include "gateway/base/secret_lines.h"
 #include "gateway/fetch/upstream.h"
 #include "gateway/models/model_builtin.h"
 #include "gateway/models/model_stats.h"
@@ -24,8 +25,8 @@ struct holder {
     struct react_settings react;
     struct source_settings source;
     struct http_settings http;
-    struct worker_agent worker;
     struct remote_settings remote;
+    struct worker_agent worker;
     struct builtin_settings builtin;
     struct model builtin_model;
     struct model_stats builtin_stats;
@@ -41,6 +42,7 @@ struct builder {
     struct terminal *terminal;
     uv_loop_t *loop;
     struct workers *workers;
+    struct secrets *secrets;
 };
 
 /* NULL when there is no tool with that name. */
@@ -81,6 +83,7 @@ static bool find_tools(const struct builder *b, const struct config_agent *from,
 static struct exec_settings program_settings(const struct builder *b,
                                              const struct config_agent *from)
 {
+    secret_lines_add(b->secrets, from->env.list, '=');
     bool in_workspace = from->cwd && str_eq(str_of(from->cwd), STR(CWD_WORKSPACE));
     return (struct exec_settings){.loop = b->loop,
                                   .command = from->command.list,
@@ -140,6 +143,7 @@ static void build_react(const struct builder *b, const struct config_agent *from
     h->react = (struct react_settings){
         .loop = b->loop,
         .model = h->models ? agent_models_first(h->models) : &h->builtin_model,
+        .secrets = b->secrets,
         .short_errors = b->config->errors == ERRORS_SHORT,
         .system = from->system,
         .tools = to->tools,
@@ -156,18 +160,6 @@ static void build_source(uv_loop_t *loop, struct agent *to, struct holder *h)
     h->source = (struct source_settings){.loop = loop};
     to->ops = &agent_source_ops;
     to->settings = &h->source;
-}
-
-static void build_worker(const struct builder *b, const struct config_agent *from, struct agent *to,
-                         struct holder *h)
-{
-    h->worker = (struct worker_agent){.workers = b->workers,
-                                      .name = from->name,
-                                      .wait_ms = (msec_t)from->wait_s * 1000,
-                                      .rerun = from->rerun};
-    to->ops = &agent_worker_ops;
-    to->settings = &h->worker;
-    to->goes_on = to->outlives = true;
 }
 
 /* One that speaks a protocol of its own; the forms of servers stand in one order in both enums. */
@@ -192,6 +184,18 @@ static void build_remote(const struct builder *b, const struct config_agent *fro
     to->settings = &h->remote;
 }
 
+static void build_worker(const struct builder *b, const struct config_agent *from, struct agent *to,
+                         struct holder *h)
+{
+    h->worker = (struct worker_agent){.workers = b->workers,
+                                      .name = from->name,
+                                      .wait_ms = (msec_t)from->wait_s * 1000,
+                                      .rerun = from->rerun};
+    to->ops = &agent_worker_ops;
+    to->settings = &h->worker;
+    to->goes_on = to->outlives = true;
+}
+
 static bool build_http(const struct builder *b, const struct config_agent *from, struct agent *to,
                        struct holder *h, char *ret_error, size_t n)
 {
@@ -200,6 +204,7 @@ static bool build_http(const struct builder *b, const struct config_agent *from,
         snprintf(ret_error, n, "agent %s: %s", from->name, why);
         return false;
     }
+    secret_lines_add(b->secrets, (char *const *)h->upstream.headers.list, ':');
     h->upstream.options.once = true;
     to->has_inbox = false;
     if (from->form >= AGENT_FORM_RESPONSES) {
@@ -245,7 +250,8 @@ static bool build(const struct builder *b, const struct config_agent *from, stru
     const struct config_model *model = config_find_model(b->config, from->model);
     if (!model)
         build_builtin(b->loop, h);
-    else if (!agent_models_build(b->config, model, b->fetcher, &h->models, ret_error, n))
+    else if (!agent_models_build(b->config, model, b->fetcher, b->secrets, &h->models, ret_error,
+                                 n))
         return false;
     build_react(b, from, to, h);
     return true;
@@ -263,7 +269,7 @@ static bool runs_commands(const struct config *config)
 bool agents_build(const struct config *config, const struct agents_rim *rim, struct agent **ret,
                   size_t *ret_n, char *ret_error, size_t error_bytes)
 {
-    struct builder b = {config, rim->fetcher, rim->terminal, rim->loop, rim->workers};
+    struct builder b = {config, rim->fetcher, rim->terminal, rim->loop, rim->workers, rim->secrets};
     char why[SANDBOX_ERROR] = "";
     *ret_n = 0;
     if (runs_commands(config) && !sandbox_prepare(&rim->terminal->sandbox, why)) {

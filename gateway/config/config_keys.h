@@ -79,6 +79,5 @@ void fault(struct faults *f, const char *path, const char *format, ...)
  * object.  config_check.c: checks the rest. */
 bool config_read(const char *file, struct config *c, struct faults *f) MUST_USE;
 void config_check(struct config *c, const struct config_flags *flags, struct faults *f);
-void config_check_workers(const struct config *c, struct faults *f); /* config_workers.c */
 
 #endif
