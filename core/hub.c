@@ -53,15 +53,15 @@ static void on_ask_again(struct timer *timer)
     h->notices_may_go = true;
 }
 
-static void on_notice_join(struct timer *timer)
-{
-    container_of(timer, struct hub, notice_join)->notices_may_go = true;
-}
-
 /* Nothing to do but to have another turn: tasks_proceed goes on. */
 static void on_resume_more(struct timer *timer)
 {
     (void)timer;
+}
+
+static void on_notice_join(struct timer *timer)
+{
+    container_of(timer, struct hub, notice_join)->notices_may_go = true;
 }
 
 void hub_ask_again(struct hub *h)
@@ -75,7 +75,7 @@ static void on_failing(void *arg)
     calls_begin_losing_patience(arg);
 }
 
-static void on_late(void *arg)
+static void on_commit_late(void *arg)
 {
     calls_lose_patience(arg);
 }
@@ -84,7 +84,7 @@ static const struct journal_events journal_events = {.advanced = on_advanced,
                                                      .settled = on_settled,
                                                      .lost = on_lost,
                                                      .failing = on_failing,
-                                                     .late = on_late,
+                                                     .late = on_commit_late,
                                                      .recovered = on_recovered};
 
 void hub_init(struct hub *h, const struct hub_options *options, struct store_port *port,

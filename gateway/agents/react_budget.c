@@ -30,7 +30,7 @@ void react_budget_init(struct react_budget *b, const struct budget_limits *agent
     js_done(&doc);
 }
 
-/* Gives what is used of limit i, and the limit. */
+/* The use of limit i; and the limit. */
 static int64_t used_of(const struct react_budget *b, uint64_t now_ms, size_t i, int64_t *ret_limit)
 {
     const int64_t used[] = {b->tokens, b->tool_calls, (int64_t)((now_ms - b->began_ms) / 1000)};

@@ -26,7 +26,7 @@ struct deflate;
 struct deflate *deflate_open(void);
 void deflate_close(struct deflate *d); /* NULL is allowed */
 
-/* What client and server have agreed on. */
+/* The parameters that client and server have agreed on. */
 struct deflate_terms {
     uint8_t bits;    /* the server's window, 9..15; 0: no compression */
     bool takes_over; /* the client keeps the server's window from message to message */

@@ -9,7 +9,7 @@
 
 #include "proto/str.h"
 
-static void put_options(const struct remote *r, struct buf *body)
+static void responses_put_options(const struct remote *r, struct buf *body)
 {
     js_put_field(body, "model", buf_str(&r->model));
     js_put_bool(body, "stream", true);
@@ -19,7 +19,7 @@ static void responses_begin(struct remote *r)
 {
     struct buf *body = remote_post(r, buf_str(&r->url));
     buf_putc(body, '{');
-    put_options(r, body);
+    responses_put_options(r, body);
     js_put_raw(body, "input", STR("["));
     remote_put_messages(buf_str(&r->history), buf_str(&r->input), remote_put_role_content, body);
     buf_puts(body, "]}");
@@ -29,7 +29,7 @@ static void responses_answered(struct remote *r)
 {
     struct buf *body = remote_post(r, buf_str(&r->url));
     buf_putc(body, '{');
-    put_options(r, body);
+    responses_put_options(r, body);
     js_put_field(body, "previous_response_id", buf_str(&r->peer_id));
     js_put_raw(body, "input", STR("["));
     for (size_t i = 0; i < r->n_questions; i++) {
