@@ -53,26 +53,15 @@ static void on_ask_again(struct timer *timer)
     h->notices_may_go = true;
 }
 
-<<<<<<< HEAD
 static void on_notice_join(struct timer *timer)
 {
     container_of(timer, struct hub, notice_join)->notices_may_go = true;
 }
 
-=======
->>>>>>> models
 /* Nothing to do but to have another turn: tasks_proceed goes on. */
 static void on_resume_more(struct timer *timer)
 {
     (void)timer;
-<<<<<<< HEAD
-=======
-}
-
-static void on_notice_join(struct timer *timer)
-{
-    container_of(timer, struct hub, notice_join)->notices_may_go = true;
->>>>>>> models
 }
 
 void hub_ask_again(struct hub *h)
