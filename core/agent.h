@@ -153,9 +153,9 @@ struct agent {
     char *const *examples;   /* examples of what to ask it, up to a NULL; NULL for none */
     bool is_default;
     bool has_inbox;
+    bool has_budget;                              /* a task of it may bring a budget */
     bool goes_on;                                 /* after_restart is continue */
     bool outlives;                                /* its runs live on without a gateway */
-    bool has_budget;                              /* a task of it may bring a budget */
     bool is_process;                              /* counts towards limits.processes */
     msec_t timeout_ms, idle_timeout_ms, grace_ms; /* 0: never */
     enum notify notify;

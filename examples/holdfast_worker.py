@@ -98,7 +98,7 @@ class Worker:
         pause = 0.1
         while not self.draining or self.runs:
             with contextlib.suppress(OSError, asyncio.TimeoutError, websockets.WebSocketException):
-                async with websockets.connect(self.url, subprotocols=["holdfast.v1"], max_size=None) as self.socket:
+                async with websockets.connect(self.url, subprotocols=["holdfast.worker.v1"], max_size=None) as self.socket:
                     received = {run.id: run.received for run in self.runs.values()}
                     await self.socket.send(json.dumps({**self.hello, "open": received}))
                     async for message in self.socket:

@@ -390,14 +390,6 @@ static const struct metric metrics[] = {
     {"holdfast_webhook_messages_total", COUNTER,
      "Messages to webhooks: delivered, given up, and failed attempts.", hook_tries},
     {"holdfast_webhook_pending", GAUGE, "Messages to webhooks that wait in memory.", hooks_pending},
-    {"holdfast_model_tokens_total", COUNTER,
-     "Tokens that models' servers counted, by agent and model; cached: those of in from a cache.",
-     model_tokens},
-    {"holdfast_model_failures_total", COUNTER,
-     "Turns of models that failed after their retries, by agent, model and reason.",
-     model_failures},
-    {"holdfast_model_first_token_seconds", HISTOGRAM,
-     "From a model's request to its first thought, word or call, by agent and model.", model_first},
     {"holdfast_worker_instances", GAUGE,
      "Processes of a worker that have a connection, or lost it and may come back.",
      worker_instances},
@@ -408,6 +400,14 @@ static const struct metric metrics[] = {
      "Runs given to workers, and lost with them; instances that returned, hellos with a wrong "
      "secret.",
      worker_events},
+    {"holdfast_model_tokens_total", COUNTER,
+     "Tokens that models' servers counted, by agent and model; cached: those of in from a cache.",
+     model_tokens},
+    {"holdfast_model_failures_total", COUNTER,
+     "Turns of models that failed after their retries, by agent, model and reason.",
+     model_failures},
+    {"holdfast_model_first_token_seconds", HISTOGRAM,
+     "From a model's request to its first thought, word or call, by agent and model.", model_first},
     {"holdfast_sent_bytes_total", COUNTER, "Bytes of messages sent.", sent},
 };
 
@@ -417,11 +417,7 @@ void metrics_write(void *server, struct buf *out)
     static const char *const kinds[] = {"counter", "gauge", "histogram"};
     for (size_t i = 0; i < countof(metrics); i++) {
         const struct metric *m = &metrics[i];
-        size_t before = out->len;
         buf_putf(out, "# HELP %s %s\n# TYPE %s %s\n", m->name, m->help, m->name, kinds[m->kind]);
-        size_t head = out->len;
         m->write(s, out, m->name);
-        if (out->len == head) /* no sample: nothing of that kind is configured */
-            out->len = before;
     }
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/secrets.h"
 #include "core/store_memory.h"
 #include "gateway/agents/agents.h"
 #include "gateway/base/fault.h"
@@ -262,6 +263,7 @@ static bool open_hub(struct server *s)
         .cache_bytes = (size_t)s->config->store.replay_cache_mib << 20,
         .retry_ms = (msec_t)s->config->store.retry_s * 1000,
         .notice_join_ms = NOTICE_JOIN_MS,
+        .secrets = s->secrets,
         .version = HOLDFAST_VERSION,
         .random = random_bytes,
         .damaged = report_damage,
@@ -340,7 +342,8 @@ static bool server_start(struct server *s)
         buf_done(&faults);
         return false;
     }
-    struct agents_rim rim = {s->fetcher, &s->terminal, &s->loop, s->workers};
+    s->secrets = secrets_new();
+    struct agents_rim rim = {s->fetcher, &s->terminal, &s->loop, s->workers, s->secrets};
     if (!agents_build(s->config, &rim, &s->agents, &s->n_agents, error, sizeof error)) {
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
         return false;
@@ -350,6 +353,7 @@ static bool server_start(struct server *s)
         log_event(LEVEL_ERROR, "webhook", "cannot_open", LOG_TEXT("why", error));
         return false;
     }
+    log_hide(s->secrets);
     if (!open_hub(s))
         return false;
     s->hub_is_open = true;
@@ -415,6 +419,8 @@ static void server_stop(struct server *s)
     uv_loop_close(&s->loop);
     if (s->store)
         s->store_ops->close(s->store);
+    log_hide(NULL);
+    secrets_free(s->secrets);
 }
 
 int server_run(const struct config *config)

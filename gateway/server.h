@@ -31,6 +31,7 @@ struct server {
     struct fetcher *fetcher; /* the agents' own requests */
     struct terminal terminal;
     struct workers *workers;
+    struct secrets *secrets; /* of the configuration: taken out of what passes by */
     struct agent *agents;
     size_t n_agents;
     struct store_sqlite *sqlite;

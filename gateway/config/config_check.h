@@ -20,5 +20,6 @@ void config_set_text(char **member, const char *text);
 bool config_is_name(const char *text); /* it may appear in a log, a header and a list */
 
 void config_check_agents(struct config *c, struct faults *f);
+void config_check_workers(const struct config *c, struct faults *f); /* config_workers.c */
 
 #endif

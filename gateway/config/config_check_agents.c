@@ -206,15 +206,6 @@ static void check_kind_keys(const struct config_agent *agent, size_t at, struct 
                   "is for agents of kind %s only", kind->choices[rows[i].kind]);
 }
 
-static bool is_served(const struct config *c, const char *agent)
-{
-    for (size_t i = 0; agent && i < c->n_workers; i++)
-        for (size_t j = 0; j < c->workers[i].agents.n; j++)
-            if (config_text_is(c->workers[i].agents.list[j], agent))
-                return true;
-    return !agent;
-}
-
 static void check_agent_kind(const struct config *c, size_t at, struct faults *f)
 {
     struct config_agent *agent = &c->agents[at];
@@ -236,37 +227,12 @@ static void check_agent_kind(const struct config *c, size_t at, struct faults *f
         check_url(agent->url, config_path("agents[%zu].url", at).text, f);
         check_upstream(&agent->upstream, config_path("agents[%zu].api_key_file", at).text, f);
         return;
-    case AGENT_WORKER:
-        if (!is_served(c, agent->name))
-            fault(f, config_path("agents[%zu].kind", at).text,
-                  "no entry of workers names this agent, so nobody serves it");
-        return;
+    case AGENT_WORKER: /* config_workers.c */
     case AGENT_SOURCE: return;
     }
     UNREACHABLE();
 }
 
-static void check_worker(const struct config *c, size_t at, struct faults *f)
-{
-    const struct config_worker *worker = &c->workers[at];
-    struct config_path path = config_path("workers[%zu].name", at);
-
-    if (worker->name && !config_is_name(worker->name))
-        fault(f, path.text, "must not have control characters");
-    for (size_t i = 0; worker->name && i < at; i++)
-        if (config_text_is(c->workers[i].name, worker->name))
-            fault(f, path.text, "is the same as that of workers[%zu]", i);
-    for (size_t i = 0; i < worker->agents.n; i++) {
-        size_t k = 0;
-        while (k < c->n_agents && !config_text_is(c->agents[k].name, worker->agents.list[i]))
-            k++;
-        if (k == c->n_agents || c->agents[k].kind != AGENT_WORKER)
-            fault(f, config_path("workers[%zu].agents[%zu]", at, i).text,
-                  "must name an agent of kind worker");
-    }
-}
-
-/* Anything that an agent can run, every visitor can make it run. */
 static void check_terminal(struct config *c, struct faults *f)
 {
     struct buf path = {0};
@@ -352,8 +318,7 @@ void config_check_agents(struct config *c, struct faults *f)
         add_assistant(c);
     for (size_t i = 0; i < c->n_agents; i++)
         check_agent(c, i, f);
-    for (size_t i = 0; i < c->n_workers; i++)
-        check_worker(c, i, f);
+    config_check_workers(c, f);
     check_default(c, f);
     check_terminal(c, f);
 }

@@ -16,7 +16,8 @@
 #include "gateway/front/proxied.h"
 #include "gateway/front/ws.h"
 
-#define RX_BUFFER 1024
+#define RX_BUFFER 1024         /* a connection's for its life: there may be 100,000 */
+#define WORKER_RX_BUFFER 16384 /* there are few, and they send much: one read is one turn */
 #define HEADER_BYTES 16384
 
 /* --- identity --------------------------------------------------------------------------------- */
@@ -69,13 +70,17 @@ static void on_lws_log(int level, const char *line)
  * Caddy after 120 s. */
 #define IDLE_S 130
 
-#define PROTOCOL(rx_bytes)                                                                       \
-    {                                                                                            \
-        .name = "holdfast.v1", .callback = ws_callback, .per_session_data_size = sizeof(void *), \
-        .rx_buffer_size = (rx_bytes), .tx_packet_size = MAX_MESSAGE_OUT + 64                     \
+#define PROTOCOL(name_, rx_bytes)                                                          \
+    {                                                                                      \
+        .name = (name_), .callback = ws_callback, .per_session_data_size = sizeof(void *), \
+        .rx_buffer_size = (rx_bytes), .tx_packet_size = MAX_MESSAGE_OUT + 64               \
     }
-static const struct lws_protocols protocols[] = {PROTOCOL(RX_BUFFER), {0}};
-static const struct lws_protocols tls_protocols[] = {PROTOCOL(LWS_QUIRK_TLS_BUFFER), {0}};
+static const struct lws_protocols protocols[] = {
+    PROTOCOL(WS_SUBPROTOCOL, RX_BUFFER), PROTOCOL(WS_WORKER_SUBPROTOCOL, WORKER_RX_BUFFER), {0}};
+static const struct lws_protocols tls_protocols[] = {
+    PROTOCOL(WS_SUBPROTOCOL, LWS_QUIRK_TLS_BUFFER),
+    PROTOCOL(WS_WORKER_SUBPROTOCOL, LWS_QUIRK_TLS_BUFFER),
+    {0}};
 
 static bool open_lws(struct front *f)
 {

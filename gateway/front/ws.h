@@ -17,6 +17,9 @@ struct address;
 
 struct conn;
 
+#define WS_SUBPROTOCOL "holdfast.v1"
+#define WS_WORKER_SUBPROTOCOL "holdfast.worker.v1"
+
 enum ws_form { WS_TEXT, WS_BINARY, WS_FRAMES };
 
 enum conn_state { CONN_OPEN, CONN_CLOSING, CONN_DEAD };
@@ -26,6 +29,7 @@ enum conn_state { CONN_OPEN, CONN_CLOSING, CONN_DEAD };
  * kind. */
 struct ws_kind {
     const char *path;
+    const char *subprotocol; /* NULL: WS_SUBPROTOCOL */
     /* Bytes of a message; 0: limits.face_bytes. */
     size_t most_bytes;
     /* The same before its peer is known (ws_is_known); 0: as most_bytes. */

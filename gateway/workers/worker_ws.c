@@ -188,6 +188,7 @@ static void admin_undrain(struct exchange *x)
 void worker_ws_open(struct front *f, struct workers *w)
 {
     const struct ws_kind kind = {.path = "/v1/worker",
+                                 .subprotocol = WS_WORKER_SUBPROTOCOL,
                                  .most_bytes = MAX_AGENT_LINE + WORKER_FRAME_BYTES,
                                  .hello_bytes = MAX_HELLO_MESSAGE,
                                  .opened = worker_opened,

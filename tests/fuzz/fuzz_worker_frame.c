@@ -1,5 +1,5 @@
-/* Any bytes as a line of a worker: what comes out is within its bounds, and a second reading tells
- * the same of a run. */
+/* Any bytes as a line of a worker: what comes out is within its bounds, and what is told of a run
+ * is what a second reading tells. */
 #include "proto/worker_frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from gateway import WAIT_S, Gateway, free_port, run, wait_until
-from holdfast import Client, ids, names, new_id
+from holdfast import Client, Refused, ids, names, new_id
 from relay import Relay
 from test_admin import Admin
 from wire import Wire
@@ -46,7 +46,7 @@ class Worker(Client):
 
     def __init__(self, gateway, instance=None, *, agents=("shout",), runs=4, received=None, worker="gpu",
                  secret=SECRET):
-        super().__init__(gateway, hello=False, path="/v1/worker")
+        super().__init__(gateway, hello=False, path="/v1/worker", subprotocols=["holdfast.worker.v1"])
         self.instance = instance or new_id("i")
         self.taken = 0  # frames of the log that next has given
         self.send({"type": "hello", "worker": worker, "secret": secret, "instance": self.instance,
@@ -329,6 +329,14 @@ def test_wrong_secrets_are_refused_alike_and_slowed(tmp_path):
     assert not [line for line in gateway.log if SECRET in line or "PLANTED" in line]
 
 
+def test_subprotocol_is_its_own(gateway):
+    for path, offers in (("/v1/worker", ["holdfast.v1"]), ("/v1/worker", ["holdfast.worker.v1", "holdfast.v1"]),
+                         ("/v1/ws", ["holdfast.worker.v1", "holdfast.v1"]), ("/v1/ws", ["holdfast.worker.v1"])):
+        with pytest.raises(Refused) as refused:
+            Client(gateway, hello=False, path=path, subprotocols=offers)
+        assert refused.value.status == 400
+
+
 def test_frames_out_of_order_end_the_connection_and_a_stranger_is_small(gateway, client):
     with Worker(gateway) as worker:
         task = client.chat("x", agent="shout")
@@ -346,10 +354,10 @@ def test_frames_out_of_order_end_the_connection_and_a_stranger_is_small(gateway,
         worker.send_text("PLANTED{")
         assert worker.closing().code == 1008
     for first in ('{"type":"ack","run":"r","n":1}', "no JSON"):
-        with Client(gateway, hello=False, path="/v1/worker") as stranger:
+        with Client(gateway, hello=False, path="/v1/worker", subprotocols=()) as stranger:
             stranger.send_text(first)
             assert stranger.closing().code == 1008
-    with Client(gateway, hello=False, path="/v1/worker") as stranger:
+    with Client(gateway, hello=False, path="/v1/worker", subprotocols=()) as stranger:
         stranger.send_text(json.dumps({"type": "hello", "worker": "x" * 33000}))
         assert stranger.closing().code == 1009
 

@@ -98,7 +98,7 @@ export class Worker {
 
   private connect(): Promise<boolean> { // resolves at its end: whether it was of use
     return new Promise((resolve) => {
-      const socket = (this.socket = new (this.options.WebSocket ?? WebSocket)(this.url, "holdfast.v1"));
+      const socket = (this.socket = new (this.options.WebSocket ?? WebSocket)(this.url, "holdfast.worker.v1"));
       const end = () => {
         clearTimeout(silence);
         socket.onmessage = socket.onclose = socket.onerror = () => undefined;

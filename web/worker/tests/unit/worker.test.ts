@@ -58,7 +58,7 @@ afterEach(() => {
 test("hello says who it is, and runs begin after welcome", async () => {
   const run = vi.fn<Agent>(async (run) => run.say("token", { text: run.input }));
   const { socket } = await started(run);
-  expect(socket.protocol).toBe("holdfast.v1");
+  expect(socket.protocol).toBe("holdfast.worker.v1");
   expect(socket.sent[0]).toMatchObject(
     { type: "hello", worker: "gpu", secret: "s3cret", agents: ["a"], runs: 2, open: {} });
   socket.says(RUN);
