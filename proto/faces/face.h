@@ -26,6 +26,7 @@ struct face_task {
     struct str task_id, conversation_id, agent;
     int64_t created_at;   /* Unix ms */
     struct str metadata;  /* the task's, a JSON object, or STR_NULL */
+    struct str retracted; /* [[N,R],…]: what a replay will withdraw, or STR_NULL */
     struct str client_id; /* the id that the client gave the run, or STR_NULL */
     struct str
         after_answer;    /* send only what comes after the answer to this question; or STR_NULL */
@@ -92,6 +93,8 @@ static inline void face_stream_free(struct face_stream *s)
 
 /* --- for the faces themselves ----------------------------------------------------------------- */
 
+/* Whether a question wants true or false: an approval, or what a budget asks. */
+bool face_asks_yes_or_no(const struct face_event *e);
 /* The value of a string member of an event's data, unescaped into scratch; STR_NULL when the member
  * is absent, null or of another type. Valid until scratch changes. */
 struct str face_text(const struct face_event *e, const char *member, struct buf *scratch);

@@ -66,7 +66,7 @@ static void put_progress(struct mcp_stream *s, const struct face_event *e, struc
 
 static void note_question(struct mcp_stream *s, const struct face_event *e)
 {
-    bool approves = str_eq(face_text(e, "kind", &s->scratch), STR("approval"));
+    bool approves = face_asks_yes_or_no(e);
     struct buf id = {0};
     if (!s->call.elicits)
         return;
