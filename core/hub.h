@@ -23,6 +23,7 @@
 
 struct session;
 struct call;
+struct secrets;
 
 /* The message for clients and agents when a query fails. */
 #define STORE_CANNOT_BE_READ "the store cannot be read now"
@@ -49,6 +50,7 @@ struct hub_options {
     msec_t retry_ms;       /* how long to retry a failing commit */
     msec_t notice_join_ms; /* ends that come so close are one notice turn */
     const char *version;
+    const struct secrets *secrets; /* taken out of what agents say; NULL: none */
     bool (*random)(void *bytes, size_t n);
     /* Called when a task's events, from seq on, are damaged on disk. */
     void (*damaged)(const char *task_id, uint64_t seq);

@@ -204,6 +204,7 @@ static void free_work(struct task *t)
     task_free_questions(t);
     task_free_hooks(t);
     said_done(&w->said);
+    task_free_text(w);
     free(w->history);
     task_free_past(t);
     tool_names_free(w->tool_names);
@@ -502,6 +503,7 @@ static void set_outcome(struct task *t, enum task_status status, enum task_error
 
 void task_finish(struct task *t, enum task_status status, enum task_error error, struct str message)
 {
+    struct buf clean = {0};
     if (task_is_ending(t))
         return;
     if (t->staged.cancel_requested_at) { /* whatever else has happened to it */
@@ -512,6 +514,8 @@ void task_finish(struct task *t, enum task_status status, enum task_error error,
     t->phase = PHASE_ENDING;
     task_stop_run(t);
     list_remove(&t->in_wait);
+    task_say_held(t);
+    message = task_hide(t->hub, message, &clean);
     bool joined = !task_work(t)->said.has_final; /* its output is joined tokens, no answer */
     if (status == STATUS_COMPLETED && joined)
         put_final_answer(t);
@@ -530,4 +534,5 @@ void task_finish(struct task *t, enum task_status status, enum task_error error,
     task_stage(t);
     task_tell_parent(t, &rec); /* behind that, so that it is told of a task that has ended */
     journal_want_seal(&t->hub->journal, t->stream);
+    buf_done(&clean);
 }

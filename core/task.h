@@ -95,6 +95,7 @@ struct task_work {
     struct task *task;
     char *history; /* JSON, from its query to the agent's start */
     struct said said;
+    struct held_text *held; /* what waits because a secret may begin in it; NULL: nothing */
     char *result;
     char *stop_text; /* why the run was asked to stop */
     int64_t stopped_wall_ms;

@@ -175,7 +175,7 @@ bool task_ask_approval(struct task *t, const struct approval *a)
         q->approval = true;
         q->answered = a->answered;
         q->arg = a->arg;
-        task_event(t, EVENT_INPUT_REQUIRED, buf_str(&data));
+        task_event_hidden(t, EVENT_INPUT_REQUIRED, buf_str(&data));
         task_review_questions(t);
         tell_asked(t);
     }
@@ -202,7 +202,7 @@ void task_ask(struct task *t, const struct agent_line *line)
         js_put_int(&data, "expires_at", t->hub->clock.wall_ms + ms);
     }
     buf_putc(&data, '}');
-    task_event(t, EVENT_INPUT_REQUIRED, buf_str(&data));
+    task_event_hidden(t, EVENT_INPUT_REQUIRED, buf_str(&data));
     buf_done(&data);
     task_review_questions(t);
     tell_asked(t);

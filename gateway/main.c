@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "gateway/agents/agent_programs.h"
+#include "gateway/agents/workers.h"
 #include "gateway/auth/auth.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
@@ -160,15 +161,15 @@ static int check_config(struct options *o, const char *file)
         return EXIT_BAD_CONFIG;
     struct buf faults = {0};
     struct auth *auth = auth_open(&config, NULL, &faults);
-    if (!auth)
+    bool good = workers_check(&config, &faults) && auth;
+    if (!good)
         fprintf(stderr, "%.*s", (int)faults.len, faults.bytes ? faults.bytes : "");
     else
         tell_warnings(&config, file);
-    if (auth)
+    if (good)
         printf("%s: good\n", file);
-    if (auth)
+    if (good)
         agent_programs_check(&config, say_of_program);
-    bool good = auth != NULL;
     auth_close(auth);
     buf_done(&faults);
     config_done(&config);

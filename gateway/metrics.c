@@ -7,6 +7,7 @@
 
 #include "core/task.h"
 #include "gateway/agents/agents.h"
+#include "gateway/agents/workers.h"
 #include "gateway/fetch/webhook.h"
 #include "gateway/models/model_stats.h"
 
@@ -244,6 +245,46 @@ static void checkpoint_failures(struct server *s, struct buf *out, const char *n
     metrics_put(out, name, "", s->sqlite ? store_sqlite_checkpoint_failures(s->sqlite) : 0);
 }
 
+static void put_worker(struct buf *out, const char *name, const char *worker, const char *state,
+                       uint32_t n)
+{
+    buf_putf(out, "%s{worker=\"", name);
+    put_escaped(out, worker);
+    buf_putf(out, state ? "\",state=\"%s\"} %" PRIu32 "\n" : "\"%s} %" PRIu32 "\n",
+             state ? state : "", n);
+}
+
+static void worker_instances(struct server *s, struct buf *out, const char *name)
+{
+    for (size_t i = 0; i < workers_count(s->workers); i++) {
+        struct worker_view v = workers_view(s->workers, i);
+        put_worker(out, name, v.name, "here", v.instances);
+        put_worker(out, name, v.name, "away", v.away);
+    }
+}
+
+static void worker_runs(struct server *s, struct buf *out, const char *name)
+{
+    for (size_t i = 0; i < workers_count(s->workers); i++) {
+        struct worker_view v = workers_view(s->workers, i);
+        put_worker(out, name, v.name, NULL, v.runs);
+    }
+}
+
+static void worker_waiting(struct server *s, struct buf *out, const char *name)
+{
+    metrics_put(out, name, "", workers_waiting(s->workers));
+}
+
+static void worker_events(struct server *s, struct buf *out, const char *name)
+{
+    const struct workers_stats *st = workers_stats(s->workers);
+    metrics_put(out, name, "{event=\"given\"}", st->given);
+    metrics_put(out, name, "{event=\"lost\"}", st->lost);
+    metrics_put(out, name, "{event=\"returned\"}", st->returned);
+    metrics_put(out, name, "{event=\"refused\"}", st->refused);
+}
+
 static void damages(struct server *s, struct buf *out, const char *name)
 {
     metrics_put(out, name, "", s->hub.stats.damages);
@@ -349,6 +390,16 @@ static const struct metric metrics[] = {
     {"holdfast_webhook_messages_total", COUNTER,
      "Messages to webhooks: delivered, given up, and failed attempts.", hook_tries},
     {"holdfast_webhook_pending", GAUGE, "Messages to webhooks that wait in memory.", hooks_pending},
+    {"holdfast_worker_instances", GAUGE,
+     "Processes of a worker that have a connection, or lost it and may come back.",
+     worker_instances},
+    {"holdfast_worker_runs", GAUGE, "Runs at a worker.", worker_runs},
+    {"holdfast_worker_waiting_runs", GAUGE, "Runs that wait for a worker with a place.",
+     worker_waiting},
+    {"holdfast_worker_events_total", COUNTER,
+     "Runs given to workers, and lost with them; instances that returned, hellos with a wrong "
+     "secret.",
+     worker_events},
     {"holdfast_model_tokens_total", COUNTER,
      "Tokens that models' servers counted, by agent and model; cached: those of in from a cache.",
      model_tokens},

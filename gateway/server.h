@@ -20,6 +20,7 @@
 
 struct fetcher;
 struct webhooks;
+struct workers;
 
 struct server {
     uv_loop_t loop;
@@ -29,6 +30,8 @@ struct server {
     struct webhooks *webhooks;
     struct fetcher *fetcher; /* the agents' own requests */
     struct terminal terminal;
+    struct workers *workers;
+    struct secrets *secrets; /* of the configuration: taken out of what passes by */
     struct agent *agents;
     size_t n_agents;
     struct store_sqlite *sqlite;

@@ -559,6 +559,7 @@ static struct run *react_start(void *settings, const struct run_spec *spec,
     r->calls = (struct react_calls){.teller = &r->teller,
                                     .tools = s->tools,
                                     .n_tools = s->n_tools,
+                                    .secrets = s->secrets,
                                     .on_closed = on_call_closed,
                                     .user = r};
     r->owner = xstrdup(spec->owner);

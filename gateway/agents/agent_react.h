@@ -36,13 +36,16 @@
 #define REACT_TALK_BYTES (16 * 1024 * 1024) /* the messages for the model */
 #define REACT_INBOX (1024 * 1024)           /* bytes of messages that wait for their turn */
 
+struct secrets;
+
 struct react_settings {
     uv_loop_t *loop;
     const struct model *model;
     const char *system; /* the system prompt; NULL for none */
     const struct tool *const *tools;
     size_t n_tools;
-    bool short_errors;  /* the messages of a model's server are only logged */
+    const struct secrets *secrets; /* taken out of the tools' outputs; NULL: none */
+    bool short_errors;             /* the messages of a model's server are only logged */
     struct budget_limits budget;
     unsigned max_turns; /* of the model, since the user's last message; 0: REACT_MAX_TURNS */
 };

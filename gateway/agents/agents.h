@@ -10,16 +10,21 @@
 #include <uv.h>
 
 #include "core/agent.h"
+#include "gateway/agents/workers.h"
 #include "gateway/config/config.h"
 #include "gateway/fetch/fetch.h"
 #include "gateway/models/model.h"
 #include "gateway/tools/tool_terminal.h"
+
+struct secrets;
 
 /* The services that agents use. */
 struct agents_rim {
     struct fetcher *fetcher;
     struct terminal *terminal;
     uv_loop_t *loop;
+    struct workers *workers;
+    struct secrets *secrets; /* gets those of the agents and their models */
 };
 
 /* False with a sentence in ret_error when an agent needs something that this gateway does not

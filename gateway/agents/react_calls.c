@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <uv.h>
 
+#include "core/secrets.h"
 #include "proto/str.h"
 
 /* Design
@@ -157,14 +158,18 @@ static void close_call(struct react_call *call, bool good, struct str output)
     struct teller *t = call->calls->teller;
     if (call->state == CALL_CLOSED)
         return;
+    struct buf clean = {0};
     call->state = CALL_CLOSED;
     call->calls->n_open--;
+    if (secrets_hide(call->calls->secrets, output, &clean))
+        output = buf_str(&clean);
     put_head(call);
     struct str told = event_put_output(&t->data, output);
     js_put_bool(&t->data, "is_error", !good);
     buf_puts(&call->output, good ? "" : "error: ");
     buf_putstr(&call->output, told);
     teller_tell(t, EVENT_TOOL_RESULT, STR_NULL);
+    buf_done(&clean);
 }
 
 static void on_job_done(void *user, bool good, struct str output)

@@ -73,7 +73,7 @@ struct config_model {
 };
 
 /* AGENT_SOURCE produces as many tokens as requested: for benchmarks and tests. */
-enum agent_kind { AGENT_REACT, AGENT_EXEC, AGENT_HTTP, AGENT_SOURCE, AGENT_ACP };
+enum agent_kind { AGENT_REACT, AGENT_EXEC, AGENT_HTTP, AGENT_SOURCE, AGENT_ACP, AGENT_WORKER };
 
 /* How a program of the form text gets its input. */
 enum agent_input { INPUT_STDIN, INPUT_ARGUMENT };
@@ -98,6 +98,8 @@ struct config_agent {
     char *url;                   /* http */
     struct config_upstream upstream;    /* http */
     uint32_t max_turns;                 /* react */
+    uint32_t wait_s;                    /* worker: for a place; 0: for ever */
+    bool rerun;                         /* worker: a lost run of which nothing came */
     bool is_default;                    /* true for exactly one agent */
     uint32_t timeout_s, idle_timeout_s; /* 0: never */
     uint32_t grace_s;
@@ -135,6 +137,14 @@ enum config_face {
     FACE_TABLE(X)
 #undef X
         N_FACES
+};
+
+/* Agents that dial in (gateway/agents/workers.h). */
+struct config_worker {
+    char *name, *secret_file;
+    struct config_texts agents; /* that it may serve: of kind worker */
+    uint32_t runs;              /* at once, of all its instances */
+    uint32_t instances;
 };
 
 enum sandbox_kind { SANDBOX_BUBBLEWRAP, SANDBOX_NONE };
@@ -220,6 +230,9 @@ struct config {
         struct config_texts approved;       /* programs that need no approval; "*": all */
         struct config_texts approved_input; /* programs whose input needs no approval */
     } terminal;
+    struct config_worker *workers;
+    size_t n_workers;
+    uint32_t worker_grace_s;
     struct config_hook *webhooks;
     size_t n_webhooks;
     struct config_texts webhook_allow;

@@ -14,7 +14,7 @@
 static const char *const alg_names[] = {"HS256", "RS256", "ES256", "EdDSA", NULL};
 static const char *const model_kinds[] = {"openai", "builtin", NULL};
 static const char *const model_apis[] = {"chat", "responses", "anthropic", NULL};
-static const char *const agent_kinds[] = {"react", "exec", "http", "source", "acp", NULL};
+static const char *const agent_kinds[] = {"react", "exec", "http", "source", "acp", "worker", NULL};
 static const char *const agent_forms[] = {
     "holdfast", "text", "claude", "codex",     "openai", "responses",
     "ag-ui",    "a2a",  "ai-sdk", "langgraph", NULL}; /* in the order of enum agent_form */
@@ -163,6 +163,10 @@ static const struct key agent_keys[] = {
     {"keep", "acp: limit of waiting processes", INT(config_agent, keep, 0, 10000, 8)},
     {"url", "http: URL that runs are posted to", URL(config_agent, url)},
     UPSTREAM_KEYS(config_agent, "http"),
+    {"wait_s", "worker: longest wait for a worker with a place; 0: no limit",
+     INT(config_agent, wait_s, 0, MAX_SECONDS, 60)},
+    {"rerun", "worker: give a run to another instance if its own is lost and had said nothing",
+     BOOL(config_agent, rerun)},
     {"default", "the agent for chats that name none", BOOL(config_agent, is_default),
      .computed = "true for the first, if none is set"},
     {"timeout_s", "longest run; 0: no limit", INT(config_agent, timeout_s, 0, MAX_SECONDS, 1800)},
@@ -300,6 +304,20 @@ static const struct key hook_keys[] = {
 };
 TABLE(hook_table, hook_keys);
 
+static const struct key worker_keys[] = {
+    {"name", "the name that it says in its hello", TEXT(config_worker, name, MAX_NAME),
+     .required = true},
+    {"secret_file", "file whose first line is its secret: 16 to 512 bytes, not readable by others",
+     TEXT(config_worker, secret_file, MAX_PATH_TEXT), .required = true},
+    {"agents", "agents of kind worker that it may serve", TEXTS(config_worker, agents, 1024),
+     .required = true},
+    {"runs", "runs at once, of all its instances together",
+     INT(config_worker, runs, 1, 100000, 256)},
+    {"instances", "processes that may be connected at once",
+     INT(config_worker, instances, 1, 10000, 64)},
+};
+TABLE(worker_table, worker_keys);
+
 static const struct key page_keys[] = {
     {"name", "title of the chat page", TEXT(config, page.name, 128), .text = "Holdfast"},
     {"sign_in_url", "where users without a token sign in",
@@ -356,6 +374,10 @@ static const struct key root_keys[] = {
     {"http_get", "the tool http_get, for agents that list it", GROUP(http_get_table)},
     {"terminal", "the tools terminal and process, for agents that list them",
      GROUP(terminal_table)},
+    {"workers", "programs that connect to the gateway and serve its agents of kind worker",
+     LIST(workers, n_workers, worker_table, 256)},
+    {"worker_grace_s", "how long a worker without a connection keeps its runs",
+     INT(config, worker_grace_s, 1, 86400, 30)},
     {"webhooks", "servers that learn of each task's end",
      LIST(webhooks, n_webhooks, hook_table, 64)},
     {"webhook_allow", "networks that webhooks may reach though they are not public",

@@ -1,7 +1,5 @@
 #include "gateway/faces/faces.h"
 
-#include <stdlib.h>
-
 #include "gateway/faces/face_http.h"
 #include "gateway/faces/face_ws.h"
 #include "proto/faces/a2a.h"
@@ -71,23 +69,10 @@ static const struct {
 
 void faces_init(struct front *f)
 {
-    struct route *routes = xcalloc(sizeof table[0].route * countof(table));
     for (size_t i = 0; i < countof(table); i++)
         if (f->config->faces[table[i].face])
-            routes[f->n_routes++] = table[i].route;
-    f->routes = routes;
-    struct ws_kind *kinds = xcalloc(sizeof sockets[0].kind * countof(sockets));
+            front_add_route(f, &table[i].route);
     for (size_t i = 0; i < countof(sockets); i++)
         if (f->config->faces[sockets[i].face])
-            kinds[f->n_ws_kinds++] = sockets[i].kind;
-    f->ws_kinds = kinds;
-}
-
-void faces_done(struct front *f)
-{
-    free((void *)f->routes);
-    free((void *)f->ws_kinds);
-    f->routes = NULL;
-    f->ws_kinds = NULL;
-    f->n_routes = f->n_ws_kinds = 0;
+            front_add_ws_kind(f, &sockets[i].kind);
 }

@@ -137,8 +137,10 @@ static const struct route *find_route(struct exchange *x, enum method method, co
     const struct route *found = NULL;
     if (whole)
         found = find_in(x, method, path, routes, countof(routes));
-    if (whole && !found && !x->is_admins)
+    if (whole && !found)
         found = find_in(x, method, path, x->front->routes, x->front->n_routes);
+    if (found && x->is_admins && found->kind)
+        found = NULL; /* the operator speaks no other protocol */
     if (!found && !x->is_admins && !names_task)
         found = find_loosely(x, method, path, whole);
     if (found)
