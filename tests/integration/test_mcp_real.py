@@ -174,7 +174,7 @@ def test_modern_server_changes_its_tools(talk, model, gateway, name):
 @pytest.mark.parametrize("name", ["new", "newweb"])
 def test_modern_server_hears_of_a_cancel(talk, gateway, name):
     task = talk.begin(name, turn((f"{name}__wait", {})))
-    talk.client.event(task, "tool_call")
+    talk.client.event(task, "progress")
     talk.client.call("cancel", **ids(task))
     assert talk.client.wait_terminal(task)["data"]["error"]["code"] == "cancelled"
     if name == "new":  # only its stderr tells
