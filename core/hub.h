@@ -35,6 +35,7 @@ struct hub_limits {
     uint32_t inbox_messages;
     size_t inbox_bytes;
     uint32_t subscriptions; /* of one session */
+    uint32_t task_webhooks; /* of one task; 0: tasks have none */
     uint32_t requests_per_second, burst;
     uint32_t message_bytes;
 };

@@ -100,6 +100,19 @@ void task_init_inbox(struct task_work *w);
 void task_free_inbox(struct task *t);
 void task_restore_message(struct task *t, uint64_t position, struct str line); /* at a start */
 
+/* Its webhooks (task_hook.c). */
+/* Stages one, in place of one with the same id; NULL id: a new one. NULL, or why not. */
+const char *task_add_hook(struct task *t, struct str id, struct str json, const char **ret_id);
+void task_remove_hook(struct task *t, struct str id);
+void task_put_hooks(const struct task *t, struct buf *out); /* as the elements of an array */
+void hook_put(struct buf *out, const char *id, struct str json);
+/* Stages what they are told; type is that of the message. */
+void task_tell_hooks(struct task *t, const char *type, const struct task_record *rec);
+void task_free_hooks(struct task *t);
+/* At a start: whose a held row is, -1 for nobody's; and the row. */
+int64_t hook_task_key(struct hub *h, struct str body);
+void task_restore_hook(struct task *t, const struct outbox_record *row);
+
 /* Questions (task_question.c). */
 void task_ask(struct task *t, const struct agent_line *line);
 /* The approval of a call, which the gateway itself asks for; false: the task fails because of

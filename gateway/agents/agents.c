@@ -203,6 +203,7 @@ static void build_worker(const struct builder *b, const struct config_agent *fro
                                       .rerun = from->rerun};
     to->ops = &agent_worker_ops;
     to->settings = &h->worker;
+    to->goes_on = to->outlives = true;
 }
 
 static bool build_http(const struct builder *b, const struct config_agent *from, struct agent *to,

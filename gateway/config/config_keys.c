@@ -261,6 +261,8 @@ static const struct key limit_keys[] = {
      INT(config, limits.inbox_bytes, 1, 1LL << 30, 1LL << 20)},
     {"subscriptions", "subscriptions of one connection",
      INT(config, limits.subscriptions, 1, 100000, 1000)},
+    {"task_webhooks", "webhooks that a client may give one task; 0 for none",
+     INT(config, limits.task_webhooks, 0, 64, 4)},
     {"store_mib_per_owner", "one owner's share of the store",
      INT(config, rim_limits.store_mib_per_owner, 1, 1LL << 30, 0),
      .computed = "a tenth of retention.store_gib"},

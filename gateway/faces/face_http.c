@@ -65,7 +65,7 @@ static void face_go_on(struct exchange *x, enum face_next next)
     http_api_ready(x, own->face.status);
 }
 
-static void put_nonce(struct buf *out, const struct hub *h)
+void face_put_nonce(struct buf *out, const struct hub *h)
 {
     unsigned char bytes[16];
     ASSERT(h->o.random(bytes, sizeof bytes));
@@ -80,7 +80,7 @@ static void face_begin(struct exchange *x)
     char *query = http_query(x->wsi), *key = http_head_value(x->wsi, "idempotency-key:");
     char *header = reads ? http_head_value(x->wsi, reads) : NULL, *base = http_base(x->wsi);
     struct buf agents = {0}, nonce = {0};
-    put_nonce(&nonce, x->front->hub);
+    face_put_nonce(&nonce, x->front->hub);
     session_put_agents(&agents, x->front->hub);
     x->own = own;
     own->face.ops = ops_of(x);
@@ -94,6 +94,7 @@ static void face_begin(struct exchange *x)
                                   .header = str_of(header),
                                   .base = str_of(base),
                                   .agents = buf_str(&agents),
+                                  .takes_webhooks = x->front->hub->o.limits.task_webhooks > 0,
                                   .nonce = buf_str(&nonce),
                                   .doc = &own->doc,
                                   .now_ms = x->front->hub->clock.wall_ms};

@@ -37,6 +37,10 @@ static const struct route routes[] = {
      .is_events = true},
     {WIRE(POST, "/v1/conversations/{c}/tasks/{t}/messages", VERB_SEND, "", 200)},
     {WIRE(POST, "/v1/conversations/{c}/tasks/{t}/responses", VERB_RESPOND, "", 200)},
+    {WIRE(POST, "/v1/conversations/{c}/tasks/{t}/webhooks", VERB_WEBHOOK, "", 200)},
+    {WIRE(GET, "/v1/conversations/{c}/tasks/{t}/webhooks", VERB_WEBHOOKS, "", 200)},
+    {WIRE(DELETE, "/v1/conversations/{c}/tasks/{t}/webhooks", VERB_WEBHOOK_DELETE, "webhook_id",
+          200)},
     {WIRE(GET, "/v1/conversations/{c}/messages", VERB_HISTORY, "limit before", 200)},
     {WIRE(GET, "/v1/conversations/{c}/results", VERB_RESULTS, "limit before", 200)},
     {WIRE(POST, "/v1/conversations/{c}/results/ack", VERB_ACK, "", 200)},
@@ -275,7 +279,8 @@ static void put_query(struct exchange *x, struct buf *out)
         if (strcmp(pair, "after") == 0 &&
             lws_hdr_custom_length(x->wsi, LAST_EVENT_ID, sizeof LAST_EVENT_ID - 1) > 0)
             continue; /* EventSource repeats its address, but the header is newer */
-        bool raw = strcmp(pair, "before") != 0 && is_number_or_word(v);
+        bool is_id = strcmp(pair, "before") == 0 || strcmp(pair, "webhook_id") == 0;
+        bool raw = !is_id && is_number_or_word(v);
         if (raw)
             js_put_raw(out, pair, v);
         else
