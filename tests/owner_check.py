@@ -102,6 +102,11 @@ FACE_ROUTES = [
     mcp_call("tasks/get"),
     mcp_call("tasks/result"),
     mcp_call("tasks/cancel"),
+    ("Durable Streams read", "GET", "/stream/{c}/{t}", None, (404,)),
+    ("Durable Streams long-poll", "GET", "/stream/{c}/{t}?offset=-1&live=long-poll", None, (404,)),
+    ("Durable Streams live", "GET", "/stream/{c}/{t}?offset=now&live=sse", None, (404,)),
+    ("Durable Streams head", "HEAD", "/stream/{c}/{t}", None, (404,)),
+    ("Durable Streams delete", "DELETE", "/stream/{c}/{t}", None, (405,)),
     ("MCP answer", "POST", "/mcp", {"jsonrpc": "2.0", "id": "{id}/q/q", "result": {"action": "accept"}}, (202,)),
 ]
 # Their WebSockets: path, what the address says, the frame that is sent.

@@ -126,6 +126,10 @@ static void on_resumed(void *arg, enum error e, struct str line)
     }
     if (kind) {
         kind->started(x, line);
+        if (!x->streams) /* it was refused */
+            return;
+        if (x->is_whole) /* the answer may take as long as the task */
+            lws_set_timeout(x->wsi, NO_PENDING_TIMEOUT, 0);
         if (!x->is_whole && nothing_is_left(x)) /* the last output is sent now */
             kind->idle(x, &x->answer);
         x->starts = !x->is_whole;
@@ -258,7 +262,8 @@ static bool begin_stream(struct exchange *x)
     x->said_ms = x->front->hub->clock.now_ms;
     const struct exchange_kind *kind = x->route->kind;
     const char *value = NULL, *name = kind && kind->header ? kind->header(x, &value) : NULL;
-    if (http_begin_events(x->wsi, x->origin, x->is_plain, name, value) < 0)
+    struct str lines = kind ? kind->lines(x) : STR_NULL;
+    if (http_begin_events(x->wsi, x->origin, x->is_plain, name, value, lines) < 0)
         return false;
     struct buf first = {0};
     put_retry(x, &first);
@@ -312,6 +317,16 @@ void sse_done(struct exchange *x)
     leave_place(x);
 }
 
+/* A reader who waits for a reply in one piece. */
+static void check_patience(struct exchange *x)
+{
+    if (!x->is_whole || !x->patience_ms || x->ended || x->call || x->answered ||
+        x->front->hub->clock.now_ms - x->begun_ms < x->patience_ms)
+        return;
+    x->route->kind->late(x, &x->answer);
+    lws_callback_on_writable(x->wsi);
+}
+
 /* The peer takes nothing of what is pending: a cut, as by any broken network. */
 static void check_slow(struct exchange *x)
 {
@@ -331,6 +346,7 @@ void sse_tick(struct front *f)
     list_each (it, &f->streams) {
         struct exchange *x = list_item(it, struct exchange, all);
         check_slow(x);
+        check_patience(x);
         if (x->starts || x->answered || x->call || x->is_whole || lws_partial_buffered(x->wsi) ||
             f->hub->clock.now_ms - x->said_ms < COMMENT_AFTER_MS)
             continue;

@@ -68,6 +68,7 @@ void exchange_done(struct face_exchange *x)
     buf_done(&x->client_id);
     buf_done(&x->memory);
     buf_done(&x->header_value);
+    buf_done(&x->head);
     free(x->state);
     x->state = NULL;
 }
@@ -134,7 +135,10 @@ void exchange_task_read(const struct face_exchange *x, struct js_doc *doc, struc
         ret->created_at = 0;
     if (given && js_type(doc, given) == JS_OBJECT)
         ret->metadata = js_raw(doc, given);
-    ret->request = x->state;
+    uint32_t first = js_get(doc, 0, "first");
+    int64_t seq = 0;
+    if (first && js_int(doc, first, &seq))
+        ret->first = (uint64_t)seq;
     if (x->after_answer.len)
         ret->after_answer = buf_str(&x->after_answer);
     ret->request = x->state;

@@ -56,6 +56,7 @@ struct face_http_ops {
         *header_value; /* an extra header of a stream, in one piece or not; or NULL */
     const char *last;  /* the data of one more message after a stream's clean end, or NULL */
     const char *reads; /* a header of the request, in lower case with its colon; NULL: none */
+    bool is_tight;     /* no blank follows `data:`, which simple readers of other protocols want */
     /* Appends a reader's place as the id of Server-Sent Events; NULL: they have none. */
     void (*put_id)(struct buf *out, const struct face_stream *s, struct face_place at);
 };
@@ -76,6 +77,10 @@ struct face_exchange {
     void *state;       /* the face's own; freed with free() */
     struct buf memory; /* the face's own */
     struct buf header_value; /* of the reply's header, instead of the ops' */
+    struct buf head;     /* further lines `name: value` of the reply's head, or the stream's, each
+                              * with its newline; content-type and cache-control replace our own */
+    int64_t patience_ms; /* FACE_FOLLOW, is_whole: then the stream is told that it is late; 0: no
+                              * end */
 };
 
 /* Sets the ask; its body is "{" until exchange_ask_end. */

@@ -11,11 +11,13 @@ void face_stream_lines(struct face_stream *s, struct js_doc *doc, struct str lin
         struct event_parts parts;
         if (event_line_split((struct str){lines.p, n}, &parts) &&
             js_parse(doc, parts.data.p, parts.data.n, JS_OURS))
-            face_stream_event(
-                s,
-                &(struct face_event){
-                    .type = parts.event, .seq = parts.seq, .ts = parts.ts, .doc = doc},
-                to);
+            face_stream_event(s,
+                              &(struct face_event){.type = parts.event,
+                                                   .seq = parts.seq,
+                                                   .ts = parts.ts,
+                                                   .doc = doc,
+                                                   .line = {lines.p, n}},
+                              to);
         n += newline ? 1 : 0;
         lines.p += n;
         lines.n -= n;

@@ -25,6 +25,7 @@ struct face_sink {
 struct face_task {
     struct str task_id, conversation_id, agent;
     int64_t created_at;   /* Unix ms */
+    uint64_t first;       /* the oldest event that is kept, when retention has removed others; 0 */
     struct str metadata;  /* the task's, a JSON object, or STR_NULL */
     struct str client_id; /* the id that the client gave the run, or STR_NULL */
     struct str
@@ -38,6 +39,7 @@ struct face_event {
     uint64_t seq;
     int64_t ts; /* Unix ms */
     const struct js_doc *doc;
+    struct str line; /* all of it, as a session writes it, without its newline; or STR_NULL */
 };
 
 /* A reader's place: after the first n messages of an event, or, when n is 0, after all of them. A
@@ -55,16 +57,20 @@ struct face_ops {
     void (*event)(struct face_stream *s, const struct face_event *e, const struct face_sink *to);
     /* All committed events were delivered, and the task has not ended. May be NULL. */
     void (*idle)(struct face_stream *s, const struct face_sink *to);
+    /* The exchange's patience is over. May be NULL. */
+    void (*late)(struct face_stream *s, const struct face_sink *to);
     void (*free)(struct face_stream *s);
 };
 
 /* The first member of every face's own stream. */
 struct face_stream {
     const struct face_ops *ops;
-    bool is_over; /* the last message was sent: the carrier ends the stream cleanly */
-    bool breaks;  /* with is_over: cuts the connection instead, so that nobody takes the text for
+    bool is_over;    /* the last message was sent: the carrier ends the stream cleanly */
+    bool breaks;     /* with is_over: cuts the connection instead, so that nobody takes the text for
                    * complete */
-    int status;   /* with is_over, for a reply in one piece (face_exchange): HTTP's; 0: 200 */
+    int status;      /* with is_over, for a reply in one piece (face_exchange): HTTP's; 0: 200. When
+                   * `make` itself sets both, the reply is the error alone */
+    struct str head; /* the same: lines of that reply's head (face_exchange) */
     struct face_place place; /* during an event, the face itself may move it */
 };
 
