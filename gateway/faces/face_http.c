@@ -80,6 +80,9 @@ static void face_begin(struct exchange *x)
     char *query = http_query(x->wsi), *key = http_head_value(x->wsi, "idempotency-key:");
     char *header = reads ? http_head_value(x->wsi, reads) : NULL, *base = http_base(x->wsi);
     struct buf agents = {0}, nonce = {0};
+    char *also[FACE_ALSO] = {NULL};
+    for (size_t i = 0; i < FACE_ALSO && ops_of(x)->also_reads[i]; i++)
+        also[i] = http_head_value(x->wsi, ops_of(x)->also_reads[i]);
     put_nonce(&nonce, x->front->hub);
     session_put_agents(&agents, x->front->hub);
     x->own = own;
@@ -92,6 +95,7 @@ static void face_begin(struct exchange *x)
                                   .body = buf_str(&x->body),
                                   .idempotency_key = str_of(key),
                                   .header = str_of(header),
+                                  .also = {str_of(also[0]), str_of(also[1]), str_of(also[2])},
                                   .base = str_of(base),
                                   .agents = buf_str(&agents),
                                   .nonce = buf_str(&nonce),
@@ -102,6 +106,8 @@ static void face_begin(struct exchange *x)
     free(key);
     free(header);
     free(base);
+    for (size_t i = 0; i < FACE_ALSO; i++)
+        free(also[i]);
     buf_done(&agents);
     buf_done(&nonce);
     buf_done(&x->body);

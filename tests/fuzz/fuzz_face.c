@@ -113,6 +113,8 @@ static void exchange(const struct face_http_ops *ops, int operation, struct str 
                                   .agent = STR("a"),
                                   .header =
                                       ops == &a2a_rpc_ops || ops == &a2a_rest_ops ? STR_NULL : body,
+                                  .also = {(operation & 1) ? STR("2026-07-28") : STR_NULL,
+                                           STR("tools/call"), STR("a")},
                                   .doc = &doc};
     const struct buf *made = ops->begin(&x, &in) == FACE_REPLY ? &x.reply : &x.ask.body;
     ASSERT(made->len == 0 || js_parse(&check, made->bytes, made->len, JS_ANY_NUMBER));
