@@ -14,7 +14,8 @@
 #include "proto/agent_line.h"
 
 struct tool;
-struct run; /* defined by the adapter */
+struct run;    /* defined by the adapter */
+struct recall; /* the same: what a run must know again after a restart of the gateway */
 
 enum run_end {
     RUN_DONE,   /* it ended well: exit 0 */
@@ -44,6 +45,41 @@ struct run_events {
     void (*on_room)(void *task);
     /* Exactly once, as the last callback, unless free comes first. */
     void (*on_end)(void *task, enum run_end end, struct str text);
+
+    /* --- for runs that go on over a restart (see recall); the others call none of these ------- */
+
+    /* A note for recall, committed together with the events before it.  There is one standing note,
+     * replaced by the next; all others are kept in order.  Notes count against
+     * limits.task_bytes. */
+    void (*on_note)(void *task, bool standing, struct str bytes);
+    /* Everything in the agent's output before this place is in what was handed over so far: a place
+     * that only grows, in bytes.  resume gets the last one that was committed.  A line whose
+     * outcome is not staged yet keeps the mark before it: then on_line returns false, and a run
+     * that sets marks hands in no further line until unpause. */
+    void (*on_mark)(void *task, uint64_t mark);
+    /* A numbered line, and all before it, have reached the agent (deliver_at). */
+    void (*on_taken)(void *task, uint64_t position);
+    /* Calls proceed, once for each call of this and in their order, when everything that was staged
+     * so far is committed; from inside when it is already.  If the store gives that up, the task
+     * ends instead. */
+    void (*when_committed)(void *task);
+    /* A call of that tool was under way when the gateway stopped, and nobody knows whether it took
+     * effect: it is counted. */
+    void (*on_unknown)(void *task, struct str tool);
+};
+
+/* A note or an event that a restart tells again, one by one.  The standing note comes
+ * first; each other note comes after the events that were staged before it. */
+struct recalled {
+    const struct event_parts *event; /* NULL: it is a note */
+    struct str note;
+    bool standing;
+};
+
+/* For resume, besides that. */
+struct resumption {
+    struct recall *recall; /* the adapter's from here on, also when resume fails */
+    uint64_t mark;         /* 0: none */
 };
 
 struct agent_ops {
@@ -71,7 +107,43 @@ struct agent_ops {
      * never. */
     bool (*waits)(struct run *run);
     void (*free)(struct run *run); /* kills what is still running and forgets the task */
+
+    /* --- a restart of the gateway (PROTOCOL.md 3): NULL for a kind whose tasks cannot go on --- */
+
+    /* Everything that was staged before when_committed is committed. */
+    void (*proceed)(struct run *run);
+    /* Takes the next item into recall; NULL for the first one of a task, which makes it.  Sets
+     * ret_settled when all text up to here stays: text of later events is withdrawn, because the
+     * run says it anew.  (So a note that settles a text is followed by an event that is none.)
+     * NULL on a note that cannot be read, and recall is freed. */
+    struct recall *(*recall)(void *settings, struct recall *recall, const struct recalled *item,
+                             bool *ret_settled);
+    void (*forget)(struct recall *recall); /* the task does not go on */
+    /* Whether what an earlier gateway left of the run is still there; ret_last is the last numbered
+     * line that the agent has, 0 for none.  False with the reason: the task ends as orphaned.
+     * NULL: a run leaves nothing that could be gone. */
+    bool (*is_there)(void *settings, struct str task_id, uint64_t *ret_last, char ret_why[256]);
+    /* Starts the run again, as start does, when its task.resumed is committed.  It may be one that
+     * was never started: when task.started was the last that was committed. */
+    struct run *(*resume)(void *settings, const struct run_spec *spec,
+                          const struct resumption *from, const struct run_events *events,
+                          void *task, char *ret_error);
+    /* A planned stop: no callback comes any more, nothing new begins, and free ends nothing that
+     * the next gateway can find again. */
+    void (*leave)(struct run *run);
+    /* deliver, for lines that are numbered: positive, growing, committed, and offered in order.  A
+     * line that the agent has from an earlier gateway is taken, and not given again.  on_taken says
+     * when it has reached the agent; a line that was taken is not offered again by this gateway.
+     * NULL: deliver gets all lines, and answers to calls come before they are committed. */
+    bool (*deliver_at)(struct run *run, uint64_t position, struct str line);
+    /* deliver may refuse a line and take a later one.  It calls on_room when it would take one that
+     * it has refused; nobody offers it before. */
+    bool picks;
 };
+
+/* Says what begins a turn about things that an agent has started: all; no watched lines; failures
+ * alone; nothing.  The rest is told with the next turn. */
+enum notify { NOTIFY_ALL, NOTIFY_RESULT, NOTIFY_ERROR, NOTIFY_OFF };
 
 /* One configured agent. */
 struct agent {
@@ -80,9 +152,13 @@ struct agent {
     char *const *examples;   /* examples of what to ask it, up to a NULL; NULL for none */
     bool is_default;
     bool has_inbox;
+    bool goes_on;                                 /* after_restart is continue */
+    bool outlives;                                /* its runs live on without a gateway */
+    bool has_budget;                              /* a task of it may bring a budget */
     bool is_process;                              /* counts towards limits.processes */
     msec_t timeout_ms, idle_timeout_ms, grace_ms; /* 0: never */
-    const struct tool *const *tools;              /* the tools that it may call */
+    enum notify notify;
+    const struct tool *const *tools; /* the tools that it may call */
     size_t n_tools;
     const struct agent_ops *ops;
     void *settings;

@@ -126,6 +126,12 @@ void batch_set_state(struct batch *b, struct op *op, const struct task_state *st
     *op->state = state_copy(b, state);
 }
 
+void batch_set_mark(struct op *op, uint64_t mark)
+{
+    ASSERT(op->kind == OP_MARK && mark >= op->first);
+    op->first = mark;
+}
+
 struct op *batch_put(struct batch *b, const struct op *op)
 {
     if (b->n_ops == b->cap_ops) {

@@ -29,9 +29,13 @@ enum op_kind {
     OP_REQUEST_KEY,         /* owner, key, conversation_id, task_id, at */
     OP_ACK,                 /* owner, conversation_id, key = task_id: acked becomes true */
     OP_INBOX_PUT,           /* task_key, first = position, bytes = line: an inbox message */
-    OP_INBOX_TAKE,          /* task_key, last: inbox messages up to that position are removed */
-    OP_NOTICE_PUT,          /* notice; the conversation exists */
-    OP_NOTICE_TAKE,         /* task_key = the notice's key: it was delivered */
+    OP_INBOX_TAKE,          /* task_key, first?, last: the inbox messages of these positions are
+                             * removed */
+    OP_MARK, /* task_key, first = mark: replaces the one before; gone with the task's end */
+    OP_NOTE, /* task_key, first = number (1 …), last = the newest seq then, bytes: replaces the one
+              * with that number; all are gone with the task's end */
+    OP_NOTICE_PUT,    /* notice; the conversation exists */
+    OP_NOTICE_TAKE,   /* task_key = the notice's key: it was delivered */
     OP_EVENTS_REMOVE, /* owner, task_key of a task that has ended and has no tail, freed: all of its
                        * events are removed, first becomes head + 1 */
     OP_OUTBOX_PUT,    /* outbox: its key is fresh */
@@ -41,6 +45,9 @@ enum op_kind {
                      * with its events, messages and request keys; the conversation too when nothing
                      * is left in it and it has not changed since at */
 };
+
+/* Numbers of notes: two that are replaced, and those that are kept, from the third on. */
+enum note_number { NOTE_STANDING = 1, NOTE_RESULT, NOTE_STOPPED, NOTE_FIRST };
 
 /* The effect of a change on the number of consecutive notice turns. */
 enum turn_count { TURNS_KEEP, TURNS_RESET, TURNS_ADD };
@@ -83,6 +90,9 @@ struct op *batch_put(struct batch *b, const struct op *op);
 
 /* Replaces the state in the op with a newer one. */
 void batch_set_state(struct batch *b, struct op *op, const struct task_state *state);
+
+/* Raises the mark in the op. */
+void batch_set_mark(struct op *op, uint64_t mark);
 
 /* A bump allocator, for batches and answers: all of its memory is freed at once. */
 struct arena_chunk {

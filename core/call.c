@@ -159,17 +159,21 @@ static void lose_patience(struct call *c)
     buf_done(&line);
 }
 
-static void on_patience(struct timer *timer)
+void calls_lose_patience(struct hub *h)
 {
-    struct hub *h = container_of(timer, struct hub, patience);
     struct list now, *node;
-    if (hub_can_write(h))
-        return;
     list_init(&now);
     list_splice(&now, &h->waiting_calls);
     while ((node = list_pop(&now)) != NULL)
         lose_patience(list_item(node, struct call, waits));
     calls_begin_losing_patience(h); /* some readers wait for staged changes */
+}
+
+static void on_patience(struct timer *timer)
+{
+    struct hub *h = container_of(timer, struct hub, patience);
+    if (!hub_can_write(h))
+        calls_lose_patience(h);
 }
 
 void calls_init(struct hub *h)

@@ -61,9 +61,10 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
 /* Nobody waits for the reply any more; the call itself continues. */
 void call_forget(struct call *c);
 
-/* For the hub: at its start, and when commits begin to fail. */
+/* For the hub: at its start, when commits begin to fail, and when a commit hangs. */
 void calls_init(struct hub *h);
 void calls_begin_losing_patience(struct hub *h);
+void calls_lose_patience(struct hub *h);
 
 /* For the verbs. */
 void call_reply(struct call *c, struct str line); /* and frees the call */

@@ -1,5 +1,6 @@
 #include "core/hub.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/call.h"
@@ -52,6 +53,17 @@ static void on_ask_again(struct timer *timer)
     h->notices_may_go = true;
 }
 
+/* Nothing to do but to have another turn: tasks_proceed goes on. */
+static void on_resume_more(struct timer *timer)
+{
+    (void)timer;
+}
+
+static void on_notice_join(struct timer *timer)
+{
+    container_of(timer, struct hub, notice_join)->notices_may_go = true;
+}
+
 void hub_ask_again(struct hub *h)
 {
     h->notices_may_go = false;
@@ -63,10 +75,16 @@ static void on_failing(void *arg)
     calls_begin_losing_patience(arg);
 }
 
+static void on_commit_late(void *arg)
+{
+    calls_lose_patience(arg);
+}
+
 static const struct journal_events journal_events = {.advanced = on_advanced,
                                                      .settled = on_settled,
                                                      .lost = on_lost,
                                                      .failing = on_failing,
+                                                     .late = on_commit_late,
                                                      .recovered = on_recovered};
 
 void hub_init(struct hub *h, const struct hub_options *options, struct store_port *port,
@@ -90,6 +108,8 @@ void hub_init(struct hub *h, const struct hub_options *options, struct store_por
     if (start->newest_id[0])
         ulid_after(&h->ulids, str_of(start->newest_id));
     list_init(&h->waiting);
+    list_init(&h->resuming);
+    h->resume_more.fire = on_resume_more;
     list_init(&h->paused);
     list_init(&h->woken);
     list_init(&h->dead_tasks);
@@ -100,6 +120,7 @@ void hub_init(struct hub *h, const struct hub_options *options, struct store_por
     list_init(&h->freed);
     list_init(&h->notice_puts);
     h->ask_again.fire = on_ask_again;
+    h->notice_join.fire = on_notice_join;
     calls_init(h);
     retention_init(&h->retention, h);
     revocations_init(&h->revocations, secret);
@@ -247,6 +268,17 @@ void hub_give_slot(struct hub *h)
 {
     ASSERT(h->n_processes > 0);
     h->n_processes--;
+}
+
+void hub_count(struct hub_count counts[HUB_COUNTS], struct str name)
+{
+    size_t i = 0;
+    name.n = name.n < sizeof counts->name ? name.n : sizeof counts->name - 1;
+    while (i < HUB_COUNTS - 1 && counts[i].n > 0 && !str_eq(str_of(counts[i].name), name))
+        i++;
+    if (counts[i].n++ == 0)
+        snprintf(counts[i].name, sizeof counts[i].name, "%.*s",
+                 i < HUB_COUNTS - 1 ? (int)name.n : 5, i < HUB_COUNTS - 1 ? name.p : "other");
 }
 
 void hub_new_id(struct hub *h, char ret_id[TASK_ID_LEN + 1])

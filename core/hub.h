@@ -45,7 +45,8 @@ struct hub_options {
     struct retention_options retention;
     struct outbox_options outbox;
     size_t cache_bytes;
-    msec_t retry_ms; /* how long to retry a failing commit */
+    msec_t retry_ms;       /* how long to retry a failing commit */
+    msec_t notice_join_ms; /* ends that come so close are one notice turn */
     const char *version;
     bool (*random)(void *bytes, size_t n);
     /* Called when a task's events, from seq on, are damaged on disk. */
@@ -53,6 +54,9 @@ struct hub_options {
     /* Called when a task was created, when it runs, and when it has ended, each time after the
      * commit; the record is valid during the call.  NULL: nobody needs to know. */
     void (*reported)(const struct task_record *task);
+    /* Called when a task is about to go on after a restart; retracted: the bytes of text that are
+     * withdrawn.  NULL: nobody needs to know. */
+    void (*resumed)(const struct task_record *task, unsigned attempt, uint64_t retracted);
     /* Called when a conversation was deleted; NULL: nobody needs to know. */
     void (*deleted)(void *arg, struct str owner, struct str conversation_id);
     void *arg; /* of deleted */
@@ -72,6 +76,31 @@ enum hub_limit {
     N_LIMITS
 };
 
+/* X(name, label, text): why a task that a restart found running does not go on. */
+#define NOT_RESUMED_TABLE(X)                                                       \
+    X(NOT_WANTED, "after_restart", "the gateway was restarted while the task ran") \
+    X(NOT_CONFIGURED, "not_configured",                                            \
+      "the gateway was restarted, and the agent is no longer configured")          \
+    X(NOT_READABLE, "unreadable",                                                  \
+      "the gateway was restarted, and what the task had done cannot be read")      \
+    X(NOT_GETTING_ON, "no_progress",                                               \
+      "the gateway was restarted again and again, and the task did not get on")    \
+    X(NOT_THERE, "not_there", "") /* the adapter says why */
+enum not_resumed {
+#define X(name, label, text) name,
+    NOT_RESUMED_TABLE(X)
+#undef X
+        N_NOT_RESUMED
+};
+
+/* Counters by a name of which there are few; the last counts all further ones, as "other". */
+#define HUB_COUNTS 32
+struct hub_count {
+    char name[64];
+    uint64_t n;
+};
+void hub_count(struct hub_count counts[HUB_COUNTS], struct str name);
+
 /* For the operator; counters, except those that say "now". */
 struct hub_stats {
     uint64_t tasks_ended[STATUS_CANCELLED + 1];
@@ -80,7 +109,11 @@ struct hub_stats {
     uint64_t replayed_bytes;         /* of events, up to caught_up */
     uint64_t resumes_exact, resumes_coalesced, resumes_gap, resumes_ahead, resumes_refused;
     uint64_t limit_hits[N_LIMITS];
-    uint64_t damages; /* how often a task's events on disk were not as written */
+    struct hub_count resumed[HUB_COUNTS];         /* by the agent's kind */
+    struct hub_count unknown_effects[HUB_COUNTS]; /* by the tool */
+    uint64_t not_resumed[N_NOT_RESUMED];
+    uint64_t retracted_bytes; /* of text */
+    uint64_t damages;         /* how often a task's events on disk were not as written */
 };
 
 struct owner {
@@ -107,7 +140,9 @@ struct hub {
     int64_t next_key;
     uint32_t n_live; /* tasks */
     uint32_t n_processes;
-    struct list waiting;    /* tasks that wait for a process slot */
+    struct list waiting;  /* tasks that wait for a process slot */
+    struct list resuming; /* tasks whose runs begin again, some each turn */
+    struct timer resume_more;
     struct list paused;     /* tasks whose agents are not read until the next commit */
     struct list woken;      /* sessions with something to send: the rim takes them */
     struct list dead_tasks; /* freed in hub_reap */
@@ -120,6 +155,7 @@ struct hub {
     bool notices_may_go;       /* room was made since they were looked at */
     struct list waiting_calls; /* calls that wait for a commit */
     struct timer patience;     /* runs while commits fail: ends their waiting */
+    struct timer notice_join;  /* armed: a turn waits for notices that may join it */
     struct timer ask_again;    /* armed: a record could not be read, and somebody waits for it */
     bool draining;
     bool abandoned; /* nothing starts any more */

@@ -9,12 +9,28 @@
 
 static void on_committed(void *arg, struct batch *batch, int status);
 
+/* It is not known whether the batch will be committed, so it stays; only patience ends. */
+static void on_late(struct timer *t)
+{
+    struct journal *j = container_of(t, struct journal, late);
+    j->failing = true;
+    j->n_tries = 0;
+    j->events->late(j->arg);
+}
+
+static void journal_commit(struct journal *j)
+{
+    if (!j->failing)
+        timer_arm(j->clock, &j->late, j->clock->now_ms + LATE_COMMIT_MS);
+    j->port->commit(j->port, j->flying, on_committed, j);
+}
+
 static void on_retry(struct timer *t)
 {
     struct journal *j = container_of(t, struct journal, retry);
     if (!j->flying) /* abandoned: the end of this turn asks the store again */
         return;
-    j->port->commit(j->port, j->flying, on_committed, j);
+    journal_commit(j);
 }
 
 static void arm_age(struct journal *j)
@@ -47,7 +63,8 @@ void journal_init(struct journal *j, struct store_port *port, struct clock *cloc
                           .events = events,
                           .arg = arg,
                           .retry.fire = on_retry,
-                          .age.fire = on_age};
+                          .age.fire = on_age,
+                          .late.fire = on_late};
     list_init(&j->building_waiters);
     list_init(&j->flying_waiters);
     list_init(&j->dirty);
@@ -200,7 +217,7 @@ void journal_submit(struct journal *j, bool busy)
     j->flying_bytes = j->pending_bytes;
     list_splice(&j->flying_waiters, &j->building_waiters);
     j->submitted_at = j->clock->now_ms;
-    j->port->commit(j->port, j->flying, on_committed, j);
+    journal_commit(j);
 }
 
 static void run_waiters(struct list *waiters, int status)
@@ -236,6 +253,7 @@ void journal_done(struct journal *j)
     run_waiters(&j->flying_waiters, STORE_IO);
     timer_disarm(j->clock, &j->retry);
     timer_disarm(j->clock, &j->age);
+    timer_disarm(j->clock, &j->late);
     batch_free(flying);
     batch_free(building);
     batch_free(j->building); /* what the waiters have staged since */
@@ -371,6 +389,7 @@ static void on_committed(void *arg, struct batch *batch, int status)
 {
     struct journal *j = arg;
     ASSERT(batch == j->flying);
+    timer_disarm(j->clock, &j->late);
     if (status < 0) {
         on_failed(j, status);
         return;

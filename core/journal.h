@@ -7,6 +7,8 @@
  *
  *             building ──submit──▶ flying ──committed──▶ streams advance, waiters run
  *                                     └──failed──▶ again … ──given up──▶ roll back, waiters run
+ *
+ *           A commit that does not come back for LATE_COMMIT_MS counts as failing until it does.
  * Thread:   loop.
  * Owns:     both batches.  Waiters are embedded in their users.
  * Errors:   a waiter gets 0, or the store's error when its batch was abandoned.
@@ -20,10 +22,11 @@
 #include "core/stream.h"
 
 #define JOURNAL_FULL_BYTES \
-    (4u << 20)             /* appended and not committed: at this size agents are not read */
-#define SEALS_PER_COMMIT 4 /* at least; more when the batch brings more bytes than these */
-#define TAIL_AGE_MS 60000  /* a tail older than this is sealed, so that it pins nothing */
-#define BATCH_PACE_MS 16   /* on a busy loop: how long a batch waits for more changes */
+    (4u << 20)              /* appended and not committed: at this size agents are not read */
+#define SEALS_PER_COMMIT 4  /* at least; more when the batch brings more bytes than these */
+#define TAIL_AGE_MS 60000   /* a tail older than this is sealed, so that it pins nothing */
+#define LATE_COMMIT_MS 4000 /* longer than a store waits for a lock (3 s): it hangs */
+#define BATCH_PACE_MS 16    /* on a busy loop: how long a batch waits for more changes */
 
 /* The kind of a batch's contents, for the operator; a batch may have several. */
 enum operation {
@@ -44,6 +47,7 @@ struct journal_events {
     void (*settled)(void *arg, struct stream *stream);  /* its tail is sealed */
     void (*lost)(void *arg, struct stream *stream);     /* some of its lines were rolled back */
     void (*failing)(void *arg);                         /* a commit failed, the first one */
+    void (*late)(void *arg);                            /* a commit hangs */
     void (*recovered)(void *arg);                       /* the first commit after a failure */
 };
 
@@ -67,7 +71,7 @@ struct journal {
     msec_t failing_since; /* of this batch; 0 while commits succeed */
     bool failing;         /* until the next success */
     unsigned n_tries;     /* how often that batch has failed */
-    struct timer retry, age;
+    struct timer retry, age, late;
     uint64_t n_commits, n_events;
     uint64_t n_failures[N_OPERATIONS]; /* failed commits, by their contents */
     msec_t submitted_at;

@@ -7,6 +7,7 @@
 struct notice {
     struct list node; /* in its conversation, by key */
     struct conversation *conversation;
+    msec_t at; /* when it began to wait */
     struct notice_record rec;
 };
 
@@ -63,6 +64,7 @@ struct notice *notice_add(struct conversation *c, const struct notice_record *fr
 {
     struct notice *n = xcalloc(sizeof *n);
     n->conversation = c;
+    n->at = c->hub->clock.now_ms;
     c->refs++;
     n->rec = *from;
     n->rec.owner = str_of(c->owner->name);
@@ -81,6 +83,26 @@ static void on_put_done(const struct op *op, int status)
     conversation_unref(op->ref);
 }
 
+bool notice_is_silent(const struct hub *h, struct str agent, enum notice_kind kind)
+{
+    const struct agent *a = agent.p ? hub_find_agent(h, agent) : NULL;
+    switch (a ? a->notify : NOTIFY_ALL) {
+    case NOTIFY_ALL: return false;
+    case NOTIFY_RESULT: return kind == NOTICE_LINES;
+    case NOTIFY_ERROR: return kind != NOTICE_ERROR;
+    case NOTIFY_OFF: return true;
+    }
+    UNREACHABLE();
+}
+
+/* A cancelled task was ended by somebody who knows. */
+static bool is_silent_end(const struct hub *h, const struct task_record *rec)
+{
+    bool failed = rec->state.status == STATUS_FAILED;
+    return rec->state.status == STATUS_CANCELLED ||
+           notice_is_silent(h, rec->agent, failed ? NOTICE_ERROR : NOTICE_RESULT);
+}
+
 void notice_stage(struct task *t, const struct task_record *rec)
 {
     if (!rec->notify_on_complete)
@@ -88,7 +110,7 @@ void notice_stage(struct task *t, const struct task_record *rec)
     struct buf text = {0};
     notice_put_text(&text, rec);
     struct notice_record n = {.key = rec->key,
-                              .silent = rec->state.status == STATUS_CANCELLED,
+                              .silent = is_silent_end(t->hub, rec),
                               .owner = rec->owner,
                               .conversation_id = rec->conversation_id,
                               .agent = rec->agent,
@@ -204,18 +226,44 @@ static void put_paused_event(struct task *t)
     buf_done(&data);
 }
 
+/* Whether a notice is told in the same turn as the first one. */
+static bool is_joined(const struct notice *first, const struct notice *n, size_t bytes)
+{
+    msec_t join = first->conversation->hub->o.notice_join_ms;
+    return n == first || (!n->rec.silent && n->at < first->at + join && first->at < n->at + join &&
+                          bytes + n->rec.text.n <= NOTICE_TURN_BYTES);
+}
+
+/* The first notice, and those that came with it; they count as told. */
+static void take_joined(struct conversation *c, struct notice *first, struct buf *text)
+{
+    list_each (it, &c->notices) {
+        struct notice *n = list_item(it, struct notice, node);
+        if (!is_joined(first, n, text->len))
+            continue;
+        if (text->len)
+            buf_puts(text, "\n\n");
+        buf_putstr(text, n->rec.text);
+        if (n != first)
+            notice_take(n);
+    }
+}
+
 static void begin_turn(struct conversation *c, struct notice *n,
                        const struct conversation_record *record)
 {
     struct hub *h = c->hub;
+    struct buf text = {0};
     notices_tell_silent(c);
+    take_joined(c, n, &text);
     struct task_plan plan = {.owner = c->owner,
                              .quota = c->owner,
                              .conversation = c,
                              .agent = pick_agent(h, record->agent, n->rec.agent),
                              .type = TYPE_NOTICE,
-                             .input = n->rec.text};
+                             .input = buf_str(&text)};
     struct task *t = task_create(h, &plan);
+    buf_done(&text);
     if (record->notices + 1 >= MAX_NOTICE_TURNS)
         put_paused_event(t);
     notice_take(n);
@@ -251,12 +299,24 @@ static void on_record(void *arg, int status, struct answer *answer)
     conversation_unref(c);
 }
 
-/* False when it has to wait for room. */
+/* The first notice waits a little for others. */
+static bool may_be_joined(struct conversation *c)
+{
+    struct hub *h = c->hub;
+    msec_t due = first_loud(c)->at + h->o.notice_join_ms;
+    if (due <= h->clock.now_ms)
+        return false;
+    if (!timer_is_armed(&h->notice_join) || h->notice_join.due > due)
+        timer_arm(&h->clock, &h->notice_join, due);
+    return true;
+}
+
+/* False when it has to wait for room, or for others. */
 static bool proceed(struct conversation *c)
 {
     if (c->noticing || !is_free(c))
         return true; /* the end of what is live makes it due again */
-    if (!notice_has_room(c))
+    if (may_be_joined(c) || !notice_has_room(c))
         return false;
     c->noticing = true;
     c->refs++;

@@ -8,6 +8,9 @@
  *             ended ──put──▶ waits in its conversation ──free, room──▶ turn, take
  *                               silent ones: with the next turn, or before the next chat
  *
+ *           Those that come within hub_options.notice_join_ms are one turn.  An agent's notify may
+ *           make them silent.
+ *
  *           A conversation takes one turn at a time, when no chat or notice task of it is live, and
  *           at most MAX_NOTICE_TURNS in a row without a message of the user.
  * Thread:   loop.
@@ -19,10 +22,13 @@
 #include "core/task.h"
 
 #define MAX_NOTICE_TURNS 8
+#define NOTICE_TURN_BYTES 65536  /* of notices that are told in one turn, unless one has more */
 #define NOTICE_OUTPUT_CHARS 2000 /* how much of the end of its output is kept */
 
 /* The task is ending, with that record: stages its notice if one was requested. */
 void notice_stage(struct task *t, const struct task_record *rec);
+enum notice_kind { NOTICE_RESULT, NOTICE_ERROR, NOTICE_LINES }; /* an end, a bad one, or neither */
+
 /* Something that is not a task in the store has ended, or has something to report: a process. */
 struct notice_source {
     struct str key; /* identifies the report, told once even over restarts; at most 64 bytes */
@@ -30,6 +36,7 @@ struct notice_source {
     struct str task_id; /* the task that began it: without that task the notice is dropped */
     struct str agent;
     struct str text;
+    enum notice_kind kind;
     bool silent;
 };
 /* 0: it is told, under that key of notices (0: an earlier one told it); STORE_NOT_FOUND: the task
@@ -43,6 +50,9 @@ void notice_settle(struct hub *h, const struct notice_source *source);
  * Works also while its commit is under way, and for notices of an earlier gateway.  False when no
  * such notice waits. */
 bool notice_withdraw(struct hub *h, struct str owner, struct str conversation_id, struct str key);
+
+/* Whether an agent's notify says that a notice about what it started begins no turn. */
+bool notice_is_silent(const struct hub *h, struct str agent, enum notice_kind kind);
 
 /* Between notice.c and notice_source.c: puts of sources that are not tasks, from staging to
  * commit. */

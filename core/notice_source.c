@@ -203,7 +203,9 @@ void notice_tell(struct hub *h, const struct notice_source *source, notice_told_
                                        .task_id = str_own(source->task_id),
                                        .agent = str_own(source->agent),
                                        .text = str_own(source->text),
-                                       .silent = source->silent};
+                                       .kind = source->kind,
+                                       .silent = source->silent ||
+                                                 notice_is_silent(h, source->agent, source->kind)};
     t->request_key = request_key_of(source->key);
     hub_query(h,
               &(struct query){.kind = QUERY_TASK,

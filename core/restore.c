@@ -2,10 +2,11 @@
  *
  *   0. revoked owners;
  *   1. tails: the journal's unsealed lines, by task; notices that were not told yet;
- *   2. live tasks: each is adopted with its tail; one that never ran waits for its start, one that
- *      ran is an orphan: its output is read back from its blocks and tail, and it ends;
+ *   2. live tasks: each is adopted with its tail; one that never ran waits for its start; all that
+ *      is known of one that ran is read: its notes, its events from its blocks and its tail, its
+ *      inbox.  Then it goes on, or ends as an orphan (task_resume.c);
  *   3. tails of ended tasks are sealed;
- *   4. when all of it is committed, the hub is ready. */
+ *   4. when all of it is committed, the hub is ready, and runs begin again. */
 #include <stdlib.h>
 
 #include "core/hub.h"
@@ -23,9 +24,20 @@ struct restore {
     struct task **tasks;
     size_t n_tasks, next_task;
     uint64_t after;
+    struct block **notes; /* of the task whose turn it is, by number */
+    size_t n_notes, next_note;
     char *revoked; /* the last owner of the previous page */
     struct waiter waiter;
 };
+
+static void drop_notes(struct restore *r)
+{
+    for (size_t i = 0; i < r->n_notes; i++)
+        block_free(r->notes[i]);
+    free(r->notes);
+    r->notes = NULL;
+    r->n_notes = r->next_note = 0;
+}
 
 /* After a failure the hub stays in restoring: tasks that were adopted but not repaired must not
  * start. */
@@ -35,9 +47,16 @@ static void repair_finish(struct restore *r, int status)
     void *arg = r->arg;
     for (size_t i = 0; i < r->n_tails; i++)
         block_free(r->tails[i]);
-    for (size_t i = 0; i < r->n_tasks; i++)
-        r->tasks[i]->refs--;
+    for (size_t i = 0; i < r->n_tasks; i++) {
+        struct task *t = r->tasks[i];
+        t->refs--;
+        if (status == 0 && t->phase == PHASE_RESUMING && r->hub->draining)
+            task_leave(t);
+        else if (status == 0 && t->phase == PHASE_RESUMING)
+            list_push(&r->hub->resuming, &t->in_wait);
+    }
     struct hub *h = r->hub;
+    drop_notes(r);
     free(r->tails);
     free(r->tasks);
     free(r->revoked);
@@ -105,18 +124,40 @@ static void seal_some(struct restore *r)
 
 static void repair_next(struct restore *r);
 
-/* Replays the task's events: for its output, and for clients that repeat an answer. */
-static void say_lines(struct task *t, struct str lines)
+/* The notes that were staged before that event. */
+static void recall_notes(struct restore *r, struct task *t, uint64_t before)
 {
+    for (; r->next_note < r->n_notes; r->next_note++) {
+        const struct block *b = r->notes[r->next_note];
+        if (b->first >= NOTE_FIRST && b->last >= before)
+            return;
+        task_past_note(t, b->first, b->last, (struct str){b->bytes, b->len});
+    }
+}
+
+/* Replays an event of the task: for its output, for clients that repeat an answer, and for its run
+ * when that goes on. */
+static void recall_event(struct restore *r, struct task *t, const struct event_parts *event)
+{
+    struct task_work *w = task_work(t);
+    if (w->past)
+        recall_notes(r, t, event->seq);
+    said_line(&w->said, event);
+    if (event->event == EVENT_INPUT_REQUIRED || event->event == EVENT_INPUT_RECEIVED)
+        task_restore_question(t, event);
+    if (w->past)
+        task_past_event(t, event);
+}
+
+static void recall_lines(struct restore *r, struct task *t, struct str lines)
+{
+    t->bytes += lines.n;
     while (lines.n > 0) {
         const char *newline = memchr(lines.p, '\n', lines.n);
         size_t n = newline ? (size_t)(newline - lines.p) + 1 : lines.n;
-        struct event_parts line;
-        if (event_line_split((struct str){lines.p, n}, &line)) {
-            said_line(&task_work(t)->said, &line);
-            if (line.event == EVENT_INPUT_REQUIRED || line.event == EVENT_INPUT_RECEIVED)
-                task_restore_question(t, &line);
-        }
+        struct event_parts event;
+        if (event_line_split((struct str){lines.p, n}, &event))
+            recall_event(r, t, &event);
         lines.p += n;
         lines.n -= n;
     }
@@ -145,20 +186,24 @@ static bool repair_conclude(struct restore *r, struct task *t)
     }
     if (!tail && r->after < head) {
         hub_tell_damage(r->hub, t->stream->task_id, r->after + 1);
+        task_past_is_unreadable(t);
         r->after = head;
     }
     stream_set(t->stream, t->stream->first, tail ? tail->first - 1 : r->after, false);
     if (tail) {
-        say_lines(t, (struct str){tail->bytes, tail->len});
+        recall_lines(r, t, (struct str){tail->bytes, tail->len});
         stream_set_tail(t->stream, tail);
         block_free(tail);
         journal_want_seal(&r->hub->journal, t->stream);
     }
+    if (t->work && t->work->past)
+        recall_notes(r, t, UINT64_MAX);
     if (t->phase != PHASE_PENDING || t->staged.cancel_requested_at)
-        task_finish(t, STATUS_FAILED, TASK_ORPHANED,
-                    STR("orphaned: the gateway was restarted while the task ran"));
+        task_past_end(t);
     return true;
 }
+
+static void ask_inbox(struct restore *r);
 
 static void on_inbox(void *arg, int status, struct answer *answer)
 {
@@ -167,19 +212,29 @@ static void on_inbox(void *arg, int status, struct answer *answer)
         repair_finish(r, status);
         return;
     }
-    struct task *t = r->tasks[r->next_task++];
+    struct task *t = r->tasks[r->next_task];
     for (size_t i = 0; i < answer->n_blocks; i++)
         task_restore_message(t, answer->blocks[i]->first,
                              (struct str){answer->blocks[i]->bytes, answer->blocks[i]->len});
+    if (answer->more) {
+        ask_inbox(r);
+        return;
+    }
+    r->next_task++;
     if (repair_conclude(r, t))
         repair_next(r);
     else
         repair_finish(r, STORE_CORRUPT);
 }
 
-static void ask_inbox(struct restore *r, const struct task *t)
+static void ask_inbox(struct restore *r)
 {
-    hub_query(r->hub, &(struct query){.kind = QUERY_INBOX, .task_key = task_key(t)}, on_inbox, r);
+    const struct task *t = r->tasks[r->next_task];
+    hub_query(r->hub,
+              &(struct query){.kind = QUERY_INBOX,
+                              .task_key = task_key(t),
+                              .after = t->work ? t->work->inbox_position : 0},
+              on_inbox, r);
 }
 
 static void read_blocks(struct restore *r);
@@ -197,7 +252,7 @@ static void on_blocks(void *arg, int status, struct answer *answer)
         const struct block *b = answer->blocks[i];
         sound = b->first == r->after + 1 && stream_owns(t->stream, b);
         if (sound) {
-            say_lines(t, (struct str){b->bytes, b->len});
+            recall_lines(r, t, (struct str){b->bytes, b->len});
             r->after = b->last;
         }
     }
@@ -207,9 +262,10 @@ static void on_blocks(void *arg, int status, struct answer *answer)
     }
     if (!sound) { /* it ends with the readable events; numbering continues after the lost ones */
         hub_tell_damage(r->hub, t->stream->task_id, r->after + 1);
+        task_past_is_unreadable(t);
         r->after = t->stream->head;
     }
-    ask_inbox(r, t);
+    ask_inbox(r);
 }
 
 static void read_blocks(struct restore *r)
@@ -222,11 +278,52 @@ static void read_blocks(struct restore *r)
               on_blocks, r);
 }
 
+static void ask_notes(struct restore *r);
+
+/* Notes that cannot be read cost their task, and no other. */
+static void on_notes(void *arg, int status, struct answer *answer)
+{
+    struct restore *r = arg;
+    if (status < 0 && status != STORE_CORRUPT) {
+        repair_finish(r, status);
+        return;
+    }
+    if (status < 0) {
+        drop_notes(r);
+        task_past_is_unreadable(r->tasks[r->next_task]);
+    } else {
+        r->notes = xrealloc(r->notes, (r->n_notes + answer->n_blocks + 1) * sizeof(struct block *));
+        for (size_t i = 0; i < answer->n_blocks; i++) {
+            r->notes[r->n_notes++] = answer->blocks[i];
+            answer->blocks[i] = NULL;
+        }
+    }
+    if (status == 0 && answer->more)
+        ask_notes(r);
+    else
+        read_blocks(r);
+}
+
+static void ask_notes(struct restore *r)
+{
+    hub_query(r->hub,
+              &(struct query){.kind = QUERY_NOTES,
+                              .task_key = task_key(r->tasks[r->next_task]),
+                              .after = r->n_notes ? r->notes[r->n_notes - 1]->first : 0},
+              on_notes, r);
+}
+
 static void repair_next(struct restore *r)
 {
     r->after = 0;
-    if (r->next_task == r->n_tasks)
+    drop_notes(r);
+    if (r->next_task == r->n_tasks) {
         seal_some(r);
+        return;
+    }
+    const struct task_work *w = r->tasks[r->next_task]->work;
+    if (w && w->past)
+        ask_notes(r);
     else
         read_blocks(r);
 }

@@ -40,11 +40,13 @@ enum query_kind {
                           * at least one if there is any, in order, without a gap between them */
     QUERY_LIVE,          /* after (a task key, 0 at first), limit -> tasks not ended, all owners,
                           * oldest key first: for the start; head counts sealed lines too, and
-                          * context is filled, as in no other query */
+                          * context and mark are filled, as in no other query */
     QUERY_TAILS,         /* after (a task key), limit -> unsealed tails, as blocks with all unsealed
                            * lines of one task each, by task key: for the start */
     QUERY_INBOX,         /* task_key -> waiting inbox lines, as one block each (first = position) */
-    QUERY_NOTICES,       /* after (a key, 0 at first), limit -> notices of all owners, by key: for
+    QUERY_NOTES,   /* task_key, after (a number) -> its notes, as one block each (first = number,
+                          * last = seq), by number */
+    QUERY_NOTICES, /* after (a key, 0 at first), limit -> notices of all owners, by key: for
                            * the start */
     QUERY_EXPIRED, /* at, limit -> tasks of all owners that ended before at, by time of end; with
                     * event_bytes and without what QUERY_TASKS leaves out, like the next two */

@@ -38,6 +38,7 @@ void memory_task_free(struct mem_task *t)
     arena_done(&t->changing);
     memory_runs_done(&t->blocks);
     memory_runs_done(&t->inbox);
+    memory_runs_done(&t->notes);
     buf_done(&t->tail.bytes);
     free(t);
 }
@@ -147,6 +148,7 @@ struct task_record memory_record_copy(struct arena_chunk **chunks, const struct 
                                       bool brief)
 {
     struct task_record to = *from;
+    to.mark = 0; /* only QUERY_LIVE has it */
 #define T(name) to.name = arena_str(chunks, from->name);
     TASK_NAMES(T)
     TASK_FIXED_TEXTS(T)
@@ -205,8 +207,12 @@ static void apply_task_set(struct mem_task *t, const struct op *op)
 {
     arena_done(&t->changing);
     t->record.state = memory_state_copy(&t->changing, op->state, false);
-    if (status_is_terminal(op->state->status))
-        t->record.context = STR_NULL;
+    if (!status_is_terminal(op->state->status))
+        return;
+    t->record.context = STR_NULL;
+    t->record.mark = 0;
+    memory_runs_done(&t->notes);
+    t->notes = (struct runs){0};
 }
 
 static void apply_lines(struct mem_task *t, const struct op *op)
@@ -355,12 +361,26 @@ static void apply_inbox_take(struct mem_task *t, const struct op *op)
 {
     size_t kept = 0;
     for (size_t i = 0; i < t->inbox.n; i++) {
-        if (t->inbox.at[i].first <= op->last)
+        if (t->inbox.at[i].first >= op->first && t->inbox.at[i].first <= op->last)
             buf_done(&t->inbox.at[i].bytes);
         else
             t->inbox.at[kept++] = t->inbox.at[i];
     }
     t->inbox.n = kept;
+}
+
+static void apply_note(struct mem_task *t, const struct op *op)
+{
+    for (size_t i = 0; i < t->notes.n; i++) {
+        struct run *note = &t->notes.at[i];
+        if (note->first != op->first)
+            continue;
+        note->last = op->last;
+        buf_clear(&note->bytes);
+        buf_putstr(&note->bytes, op->bytes);
+        return;
+    }
+    runs_add(&t->notes, op->first, op->last, op->bytes);
 }
 
 /* An op for a removed task has no effect. */
@@ -382,6 +402,10 @@ static void apply_to_task(struct mem_task *t, const struct op *op)
         apply_inbox_put(t, op);
     else if (op->kind == OP_INBOX_TAKE)
         apply_inbox_take(t, op);
+    else if (op->kind == OP_MARK)
+        t->record.mark = op->first;
+    else if (op->kind == OP_NOTE)
+        apply_note(t, op);
 }
 
 static void apply(struct memory *m, const struct op *op)
@@ -406,7 +430,9 @@ static void apply(struct memory *m, const struct op *op)
     case OP_SEAL:
     case OP_EVENTS_REMOVE:
     case OP_INBOX_PUT:
-    case OP_INBOX_TAKE: apply_to_task(memory_task_by_key(m, op->task_key), op); return;
+    case OP_INBOX_TAKE:
+    case OP_MARK:
+    case OP_NOTE: apply_to_task(memory_task_by_key(m, op->task_key), op); return;
     }
     UNREACHABLE();
 }

@@ -91,6 +91,7 @@ static void put_live(struct answer *a, const struct mem_task *t)
     put_task(a, t, false);
     struct task_state *state = &a->tasks[a->n_tasks - 1].state;
     a->tasks[a->n_tasks - 1].context = arena_str(&a->chunks, t->record.context);
+    a->tasks[a->n_tasks - 1].mark = t->record.mark;
     if (t->blocks.n && t->blocks.at[t->blocks.n - 1].last > state->head)
         state->head = t->blocks.at[t->blocks.n - 1].last;
 }
@@ -236,13 +237,14 @@ static int ask_runs(const struct memory *m, const struct query *q, struct answer
     struct mem_task *t = memory_task_by_key(m, q->task_key);
     if (!t)
         return STORE_OK;
-    struct runs *runs = q->kind == QUERY_BLOCKS ? &t->blocks : &t->inbox;
+    bool notes = q->kind == QUERY_NOTES;
+    struct runs *runs = q->kind == QUERY_BLOCKS ? &t->blocks : notes ? &t->notes : &t->inbox;
     size_t n = 0, bytes = 0;
     if (runs->n)
         qsort(runs->at, runs->n, sizeof *runs->at, by_position);
     for (size_t i = 0; i < runs->n; i++) {
         const struct run *run = &runs->at[i];
-        if (run->last <= q->after)
+        if ((notes ? run->first : run->last) <= q->after)
             continue;
         if (!query_has_room(q, n, bytes, run->bytes.len)) {
             ret->more = true;
@@ -293,6 +295,7 @@ int memory_ask(const struct memory *m, const struct query *q, struct answer *ret
     case QUERY_CONVERSATION: return ask_conversation(m, q, ret);
     case QUERY_CONVERSATIONS: return ask_conversations(m, q, ret);
     case QUERY_BLOCKS:
+    case QUERY_NOTES:
     case QUERY_INBOX: return ask_runs(m, q, ret);
     case QUERY_NOTICES: return memory_ask_notices(m, q, ret);
     case QUERY_EXPIRED:

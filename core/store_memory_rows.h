@@ -9,7 +9,7 @@
 
 #include "core/store.h"
 
-/* A run of lines, or an inbox message (first is its position). */
+/* A run of lines, an inbox message (first is its position), or a note (first is its number). */
 struct run {
     uint64_t first, last;
     struct buf bytes;
@@ -23,7 +23,7 @@ struct runs {
 struct mem_task {
     struct task_record record;
     struct arena_chunk *fixed, *changing; /* strings of the record, and of its state */
-    struct runs blocks, inbox;
+    struct runs blocks, inbox, notes;
     struct run tail; /* unsealed lines; none when bytes.len is 0 */
     uint64_t head;   /* newest line, sealed or not */
 };

@@ -172,6 +172,10 @@ struct task *task_adopt(struct hub *h, const struct task_record *rec)
                             .started_at = rec->state.started_at};
     t->phase = rec->state.status == STATUS_PENDING ? PHASE_PENDING : PHASE_RUNNING;
     t->cancel_shown = rec->state.cancel_requested_at != 0;
+    if (rec->state.retracted.p)
+        task_work(t)->retracted = xstrdup(rec->state.retracted);
+    if (t->phase == PHASE_RUNNING && task_goes_on(t))
+        task_past_begin(t, rec->mark);
     return t;
 }
 
@@ -195,7 +199,9 @@ static void free_work(struct task *t)
     task_free_questions(t);
     said_done(&w->said);
     free(w->history);
+    task_free_past(t);
     tool_names_free(w->tool_names);
+    free(w->retracted);
     free(w->result);
     free(w->stop_text);
     free(w);
@@ -308,7 +314,6 @@ static void ended(struct task *t)
     s->task = NULL;
     bury(t);
     retention_look_at(&t->hub->retention, view.owner);
-    task_tell_parent(t, &view);
     run_enders(t, 0);
     tasks_may_start(c);
     notice_due(c);
@@ -516,5 +521,6 @@ void task_finish(struct task *t, enum task_status status, enum task_error error,
     notice_stage(t, &rec);
     outbox_stage(t->hub, &rec);
     task_stage(t);
+    task_tell_parent(t, &rec); /* behind that, so that it is told of a task that has ended */
     journal_want_seal(&t->hub->journal, t->stream);
 }

@@ -3,8 +3,8 @@
  * Shape:    phases, and what moves a task from one to the next:
  *
  *   CREATING ─committed─▶ PENDING ─slot─▶ STARTING ─committed─▶ RUNNING ─┬─agent ends──▶ ENDING
- *                            └────────── cancel ─────────────────────────┴────────────────▲  │
- *                                                                          ENDED ◀─committed─┘
+ *                            └────────── cancel ──────────────────▲──────┴────────────────▲  │
+ *             a restart finds it running ─▶ RESUMING ─committed───┘        ENDED ◀─committed─┘
  *             cancel, a time-out or a fault asks the run to stop (RUNNING stays); the grace period,
  *             then force, make sure that it does.
  *
@@ -28,14 +28,17 @@ enum task_phase {
     PHASE_CREATING,
     PHASE_PENDING,
     PHASE_STARTING,
+    PHASE_RESUMING,
     PHASE_RUNNING,
     PHASE_ENDING,
     PHASE_ENDED
 };
 
+/* A line for the agent.  Position 0: an answer that is not numbered. */
 struct input_message {
     struct list node;
     uint64_t position;
+    bool taken; /* the run has it, and has not said yet that its agent does (deliver_at) */
     size_t len;
     char line[];
 };
@@ -51,6 +54,8 @@ struct question {
     void (*answered)(void *arg, struct str answer);
     void *arg;
     struct timer expiry;
+    char *call_id;      /* of the call that asked; NULL: none did, or nobody needs it again */
+    int64_t expires_at; /* Unix ms, of one that a restart found open; 0: never */
 };
 
 /* The part of its record that changes before it ends. */
@@ -69,6 +74,20 @@ struct task_outcome {
     bool output_truncated;
     int64_t completed_at;
     struct str error_message, output, undelivered, answers; /* owned; NULL for none */
+};
+
+/* A task as a restart has read it, until it goes on. */
+struct task_past {
+    struct recall *recall; /* the adapter's; NULL: none, or it could not be read */
+    bool unreadable;       /* its events or its notes */
+    uint64_t mark;
+    struct said_sum settled; /* what stays of its text */
+    uint64_t unsettled;      /* the first event behind that with text; 0: none */
+    uint64_t stopped_at;     /* the newest event when the gateway was stopped; 0: it was killed */
+    unsigned attempts;       /* task.resumed so far … */
+    unsigned vain;           /* … since the last other event, and not after a planned stop */
+    unsigned n_open;         /* questions: while there are any, the clocks stand … */
+    int64_t stood_since, stood_ms; /* … since, and before that */
 };
 
 /* State that exists from the start of its run, or from an earlier event that needs it. */
@@ -99,6 +118,13 @@ struct task_work {
     uint32_t n_questions, n_answered;
     uint32_t n_approvals;          /* asked by the gateway */
     struct tool_names *tool_names; /* from its tool_call events */
+    struct task_past *past;        /* NULL: it did not begin before this gateway */
+    char *retracted;               /* as in its record; NULL: nothing */
+    uint64_t next_note;
+    uint64_t mark, marked_in; /* staged, and in which batch … */
+    uint32_t mark_op;         /* … and where there */
+    uint32_t n_lookups;       /* calls of the agent whose outcome is not staged */
+    bool waits_for_lookup;    /* the agent is not read meanwhile */
 };
 
 struct task {
@@ -124,6 +150,7 @@ struct task {
     enum task_error stopping : 8; /* why the run was asked to stop, TASK_OK if it was not */
     bool cancel_shown : 1;        /* the intent is on disk */
     bool paused : 1;
+    bool left : 1;     /* the gateway stops: the next one goes on with it */
     bool lost : 1;     /* was never committed: it does not exist */
     bool has_slot : 1; /* counts against limits.processes */
 };
@@ -199,6 +226,13 @@ static inline bool task_is_ending(const struct task *t)
 {
     return t->phase >= PHASE_ENDING;
 }
+/* Whether it goes on over a restart of the gateway. */
+static inline bool task_goes_on(const struct task *t)
+{
+    return t->agent && t->agent->goes_on && t->agent->ops->resume;
+}
+/* The gateway stops as planned: the next one goes on with it. */
+void task_leave(struct task *t);
 /* The same, and appends the id to ids, as a JSON string with commas between; returns 1 or 0. */
 uint32_t task_cancel_told(struct task *t, struct buf *ids);
 /* The same for a task, which may have ended, and all its descendants; returns the number. */

@@ -37,7 +37,7 @@ static const char *why_bad_child(const struct agent_line *line)
     return NULL;
 }
 
-static void put_child_event(struct task *t, const struct task *child)
+static void put_child_event(struct task *t, const struct task *child, struct str call_id)
 {
     struct str name = task_field(child, FIELD_name);
     struct str description = task_field(child, FIELD_description);
@@ -48,6 +48,7 @@ static void put_child_event(struct task *t, const struct task *child)
         js_put_field(&data, "name", name);
     if (description.p)
         js_put_field(&data, "description", description);
+    js_put_field(&data, "call_id", call_id);
     buf_putc(&data, '}');
     task_event(t, EVENT_CHILD, buf_str(&data));
     buf_done(&data);
@@ -87,7 +88,7 @@ void task_spawn(struct task *t, const struct agent_line *line)
                              .parent_agent_id = task_field(t, FIELD_agent)};
     struct task *child = task_create(t->hub, &plan);
     buf_done(&ancestors);
-    put_child_event(t, child);
+    put_child_event(t, child, line->call_id);
     struct buf answer = {0};
     task_begin_answer(&answer, "child", line->call_id);
     js_put_field(&answer, "task_id", task_id_of(child));
@@ -135,6 +136,7 @@ static void on_late(void *arg, int status, struct answer *found)
         else
             task_answer_error(t, call_id, ERR_OVERLOADED, STORE_CANNOT_BE_READ);
     }
+    task_lookup_over(t);
     free(late);
 }
 
@@ -146,6 +148,7 @@ static void look_up_late(struct task *t, const struct agent_line *line)
     if (late->n)
         memcpy(late->call_id, line->call_id.p, late->n);
     t->refs++;
+    t->work->n_lookups++;
     hub_query(t->hub,
               &(struct query){.kind = QUERY_TASK,
                               .owner = task_owner(t),
@@ -237,14 +240,16 @@ bool task_has_children(const struct task *t)
     return false;
 }
 
-void task_tell_parent(struct task *t, const struct task_record *view)
+void task_tell_parent(struct task *t, const struct task_record *staged)
 {
-    struct task *parent = view->parent_task_id.p ? find_relative(t, view->parent_task_id) : NULL;
+    struct str id = staged->parent_task_id;
+    struct task *parent = id.p ? find_relative(t, id) : NULL;
     if (!parent || task_is_ending(parent))
         return;
     struct buf child = {0};
-    struct str said = js_fit(view->state.output, MAX_EVENT_LINE - EVENT_FRAME); /* fits its event */
-    task_write(&child, view, false);
+    struct str said =
+        js_fit(staged->state.output, MAX_EVENT_LINE - EVENT_FRAME); /* fits its event */
+    task_write(&child, staged, false);
     (void)task_send(parent, STR("child"), said, buf_str(&child));
     buf_done(&child);
 }

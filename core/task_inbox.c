@@ -2,7 +2,10 @@
  *
  * A message is staged as an op, and handed to the agent when that is committed; the event `message`
  * and the op that takes it from the inbox are one batch.  Messages that an ended task did not take
- * stay in its record as undelivered: none is lost silently. */
+ * stay in its record as undelivered: none is lost silently.
+ *
+ * An agent that outlives the gateway gets all of its lines in this way, answers too, numbered by
+ * their positions: what it was told is on disk, and it is told nothing twice. */
 #include "core/task_parts.h"
 
 #include <stdlib.h>
@@ -35,6 +38,15 @@ static struct input_message *copy_line(uint64_t position, struct str line)
     return m;
 }
 
+#define MESSAGE_BEGIN "{\"type\":\"message\","
+
+/* Not an answer: our own lines begin in one way. */
+static bool is_message(const struct input_message *m)
+{
+    return m->len > sizeof MESSAGE_BEGIN - 1 &&
+           memcmp(m->line, MESSAGE_BEGIN, sizeof MESSAGE_BEGIN - 1) == 0;
+}
+
 static void inbox_on_again(struct timer *timer)
 {
     task_deliver(container_of(timer, struct task_work, again)->task);
@@ -47,24 +59,40 @@ void task_init_inbox(struct task_work *w)
     w->again.fire = inbox_on_again;
 }
 
-/* True when the agent has it, and may have ended because of it.  False when it is deaf, or full:
- * then it is retried soon. */
-static bool hand_over(struct task *t, struct list *from, struct input_message *m)
+/* The agent has refused a line: it is offered again soon, unless the agent asks for it. */
+static void inbox_refused(struct task *t)
 {
-    list_remove(&m->node);
-    if (t->agent->ops->deliver(t->run, (struct str){m->line, m->len}))
-        return true;
-    list_push_front(from, &m->node);
     if (t->agent->ops->is_deaf(t->run))
         t->work->no_inbox = true;
-    else
+    else if (!t->agent->ops->picks)
         timer_arm(&t->hub->clock, &t->work->again, t->hub->clock.now_ms + AGAIN_MS);
+}
+
+/* True when the run has it, and may have ended because of it.  What is numbered stays in the list
+ * until the agent has it, everything else is the caller's then. */
+static bool hand_over(struct task *t, struct input_message *m)
+{
+    const struct agent_ops *ops = t->agent->ops;
+    struct str line = {m->line, m->len};
+    struct list *before = m->node.prev;
+    if (ops->deliver_at) {
+        m->taken = true; /* first: on_taken may come from inside */
+        if (ops->deliver_at(t->run, m->position, line))
+            return true;
+        m->taken = false;
+    } else {
+        list_remove(&m->node);
+        if (ops->deliver(t->run, line))
+            return true;
+        list_push_front(before, &m->node);
+    }
+    inbox_refused(t);
     return false;
 }
 
 static bool takes_lines(const struct task *t)
 {
-    return t->run && !task_is_ending(t);
+    return t->run && !t->left && !task_is_ending(t);
 }
 
 static void drop_answer(struct task *t, struct input_message *m)
@@ -74,14 +102,26 @@ static void drop_answer(struct task *t, struct input_message *m)
     free(m);
 }
 
+static void put_line(struct task *t, struct str line);
+
+/* Its run is there, or will be again. */
+static bool hears(const struct task *t)
+{
+    return (t->run || t->phase == PHASE_RESUMING) && !t->work->no_inbox;
+}
+
 void task_answer(struct task *t, struct str line)
 {
     struct task_work *w = t->work;
-    if (!t->run || w->no_inbox)
+    if (!hears(t))
         return;
-    struct input_message *m = copy_line(0, line);
-    list_push(&w->answers, &m->node);
-    w->answer_bytes += m->len;
+    if (t->agent->ops->deliver_at) {
+        put_line(t, line);
+    } else {
+        struct input_message *m = copy_line(0, line);
+        list_push(&w->answers, &m->node);
+        w->answer_bytes += m->len;
+    }
     if (w->answer_bytes > MAX_ANSWERS_WAITING)
         task_stop(t, TASK_AGENT_ERROR,
                   "agent_error: the agent does not read the answers to its calls");
@@ -95,7 +135,7 @@ static bool deliver_answers(struct task *t)
     struct list *answers = &t->work->answers;
     while (takes_lines(t) && !list_is_empty(answers)) {
         struct input_message *m = list_item(answers->next, struct input_message, node);
-        if (!hand_over(t, answers, m))
+        if (!hand_over(t, m))
             return false;
         drop_answer(t, m);
     }
@@ -107,8 +147,8 @@ static void inbox_keep(struct task *t, uint64_t position, struct str line)
     struct task_work *w = task_work(t);
     struct input_message *m = copy_line(position, line);
     list_push(&w->inbox, &m->node);
-    w->n_inbox++;
-    w->inbox_bytes += m->len;
+    w->n_inbox += is_message(m);
+    *(is_message(m) ? &w->inbox_bytes : &w->answer_bytes) += m->len;
 }
 
 void task_restore_message(struct task *t, uint64_t position, struct str line)
@@ -127,9 +167,10 @@ static bool is_deaf(const struct task *t, struct task_work *w)
 
 static void forget(struct task *t, struct input_message *m)
 {
+    struct task_work *w = t->work;
     list_remove(&m->node);
-    t->work->n_inbox--;
-    t->work->inbox_bytes -= m->len;
+    w->n_inbox -= is_message(m);
+    *(is_message(m) ? &w->inbox_bytes : &w->answer_bytes) -= m->len;
     free(m);
 }
 
@@ -176,6 +217,19 @@ static void on_put_done(const struct op *op, int status)
         inbox_lost(t, op->first);
 }
 
+static void put_line(struct task *t, struct str line)
+{
+    struct task_work *w = t->work;
+    inbox_keep(t, ++w->inbox_position, line);
+    t->refs++;
+    journal_put(&t->hub->journal, &(struct op){.kind = OP_INBOX_PUT,
+                                               .done = on_put_done,
+                                               .ref = t,
+                                               .task_key = task_key(t),
+                                               .first = w->inbox_position,
+                                               .bytes = line});
+}
+
 /* The end of a child always fits; if the agent is deaf, it becomes undelivered. */
 enum error task_send(struct task *t, struct str from, struct str content, struct str child)
 {
@@ -193,34 +247,53 @@ enum error task_send(struct task *t, struct str from, struct str content, struct
         buf_done(&line);
         return ERR_OVERLOADED;
     }
-    inbox_keep(t, ++w->inbox_position, buf_str(&line));
-    t->refs++;
-    journal_put(&t->hub->journal, &(struct op){.kind = OP_INBOX_PUT,
-                                               .done = on_put_done,
-                                               .ref = t,
-                                               .task_key = task_key(t),
-                                               .first = w->inbox_position,
-                                               .bytes = buf_str(&line)});
+    put_line(t, buf_str(&line));
     buf_done(&line);
     return ERR_NONE;
 }
 
+/* It has reached the agent: the event, when it is a message, and the op are one batch.  Nothing
+ * follows the end. */
+static void inbox_take(struct task *t, struct input_message *m)
+{
+    if (!task_is_ending(t) && is_message(m))
+        put_message_event(t, m);
+    journal_put(&t->hub->journal, &(struct op){.kind = OP_INBOX_TAKE,
+                                               .task_key = task_key(t),
+                                               .first = m->position,
+                                               .last = m->position});
+    forget(t, m);
+}
+
+void task_on_taken(void *arg, uint64_t position)
+{
+    struct task *t = arg;
+    if (!t->run || task_is_ending(t))
+        return;
+    list_each (it, &t->work->inbox) {
+        struct input_message *m = list_item(it, struct input_message, node);
+        if (m->taken && m->position <= position)
+            inbox_take(t, m);
+    }
+}
+
+/* In their order, unless the agent picks. */
 static void deliver_messages(struct task *t)
 {
+    const struct agent_ops *ops = t->agent->ops;
     struct task_work *w = t->work;
-    uint64_t last = 0;
-    while (takes_lines(t) && !list_is_empty(&w->inbox)) {
-        struct input_message *m = list_item(w->inbox.next, struct input_message, node);
-        if (m->position > w->inbox_committed || !hand_over(t, &w->inbox, m))
-            break;
-        if (takes_lines(t)) /* nothing follows the end */
-            put_message_event(t, m);
-        last = m->position;
-        forget(t, m);
+    list_each (it, &w->inbox) {
+        struct input_message *m = list_item(it, struct input_message, node);
+        if (m->position > w->inbox_committed)
+            return;
+        if (m->taken)
+            continue;
+        bool taken = hand_over(t, m);
+        if (taken && !ops->deliver_at)
+            inbox_take(t, m);
+        if (!takes_lines(t) || (!taken && !ops->picks))
+            return;
     }
-    if (last)
-        journal_put(&t->hub->journal,
-                    &(struct op){.kind = OP_INBOX_TAKE, .task_key = task_key(t), .last = last});
 }
 
 /* A line may make the agent ask for the next one: the loop that already runs handles that. */
@@ -244,9 +317,10 @@ void task_close_inbox(struct task *t)
     buf_putc(&all, '[');
     list_each (it, &t->work->inbox) {
         struct input_message *m = list_item(it, struct input_message, node);
-        if (last)
+        if (all.len > 1 && is_message(m))
             buf_putc(&all, ',');
-        buf_put(&all, m->line, m->len);
+        if (is_message(m))
+            buf_put(&all, m->line, m->len);
         last = m->position;
         forget(t, m);
     }

@@ -100,6 +100,8 @@ static void take_result(struct task *t, struct str result)
 {
     free(t->work->result);
     t->work->result = xstrdup(result);
+    if (task_goes_on(t))
+        task_note(t, NOTE_RESULT, result);
 }
 
 void task_begin_answer(struct buf *out, const char *type, struct str call_id)
@@ -149,9 +151,16 @@ static void take_line(struct task *t, const struct agent_line *line)
     buf_done(&data);
 }
 
+/* A mark must not pass a line whose outcome is not staged, so no line may follow it. */
 static bool wants_more(struct task *t)
 {
-    if (!t->run || !journal_is_full(&t->hub->journal))
+    if (!t->run)
+        return true;
+    if (t->agent->outlives && t->work->n_lookups > 0) {
+        t->work->waits_for_lookup = true;
+        return false;
+    }
+    if (!journal_is_full(&t->hub->journal))
         return true;
     if (!t->paused) {
         t->paused = true;

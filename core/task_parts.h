@@ -1,6 +1,7 @@
 /* task_parts -- what the parts of a task share with each other, with the start and with the turn.
  *
  * Shape:    task.c has the life and the end, task_record.c the record; task_run.c starts a run,
+ *           task_resume.c goes on with one after a restart, for which task_keep.c keeps notes;
  *           task_line.c takes its lines, task_stop.c stops it; task_family.c has its relatives,
  *           task_tool.c its calls, task_inbox.c its messages, task_question.c its questions.
  * Thread:   loop.
@@ -28,6 +29,7 @@ void task_stop(struct task *t, enum task_error why, const char *text);
 void task_init_clocks(struct task_work *w);
 void task_arm_clocks(struct task *t);
 void task_stand_clocks(struct task *t, bool stand);
+extern const struct run_events task_run_events;
 /* From the adapter (struct run_events): a raw line, or a decoded one. */
 bool task_on_line(void *task, struct str text);
 bool task_on_event(void *task, const struct agent_line *line);
@@ -40,22 +42,49 @@ void task_begin_answer(struct buf *out, const char *type, struct str call_id);
 void task_end_answer(struct task *t, struct buf *line);
 void task_answer_error(struct task *t, struct str call_id, enum error e, const char *message);
 void task_call_tool(struct task *t, const struct agent_line *line);
-void task_stop_tools(struct task *t); /* nobody waits for them any more */
+void task_stop_tools(struct task *t);  /* nobody waits for them any more */
+void task_leave_tools(struct task *t); /* the same, and what they began goes on */
+void task_resume_tools(struct task *t);
 void task_reap_tools(struct hub *h);
+
+/* A restart (task_resume.c).  What the store has of a task that ran, in order: its notes with the
+ * number they have there, each after the events before it. */
+void task_past_begin(struct task *t, uint64_t mark);
+void task_past_note(struct task *t, uint64_t number, uint64_t seq, struct str bytes);
+void task_past_event(struct task *t, const struct event_parts *event);
+void task_past_is_unreadable(struct task *t);
+/* All of it was told: stages task.resumed, or the end. */
+void task_past_end(struct task *t);
+void task_free_past(struct task *t);
+/* In PHASE_RESUMING: begins the run, and does what comes right after that. */
+void task_resume(struct task *t);
+struct run *task_resume_run(struct task *t, const struct run_spec *spec, char *ret_error);
+void task_resumed(struct task *t);
+
+/* Memory of a run (task_keep.c), from the adapter (struct run_events). */
+void task_on_note(void *task, bool standing, struct str bytes);
+void task_on_mark(void *task, uint64_t mark);
+void task_when_committed(void *task);
+void task_note(struct task *t, uint64_t number, struct str bytes);
+void task_on_unknown(void *task, struct str tool);
+/* A call of the agent that waited for the store is answered. */
+void task_lookup_over(struct task *t);
 
 /* Relatives (task_family.c): calls of an agent.  Each is answered once, at once or when the store
  * has told what became of a task that has ended. */
 void task_spawn(struct task *t, const struct agent_line *line);
 void task_send_to_relative(struct task *t, const struct agent_line *line);
 void task_cancel_child(struct task *t, const struct agent_line *line);
-bool task_has_children(const struct task *t);                          /* live ones */
-void task_tell_parent(struct task *t, const struct task_record *view); /* a child has ended */
+bool task_has_children(const struct task *t); /* live ones */
+/* The end of a child, in the batch of that end. */
+void task_tell_parent(struct task *t, const struct task_record *staged);
 
 /* The inbox (task_inbox.c). */
 /* The answer to a call or a question; never lost silently. */
 void task_answer(struct task *t, struct str line);
-void task_deliver(struct task *t);     /* gives committed messages to the agent */
-void task_close_inbox(struct task *t); /* at the end: outcome.undelivered */
+void task_deliver(struct task *t);                 /* gives committed lines to the agent */
+void task_on_taken(void *task, uint64_t position); /* from the adapter */
+void task_close_inbox(struct task *t);             /* at the end: outcome.undelivered */
 void task_init_inbox(struct task_work *w);
 void task_free_inbox(struct task *t);
 void task_restore_message(struct task *t, uint64_t position, struct str line); /* at a start */
@@ -64,11 +93,20 @@ void task_restore_message(struct task *t, uint64_t position, struct str line); /
 void task_ask(struct task *t, const struct agent_line *line);
 /* The approval of a call, which the gateway itself asks for; false: the task fails because of
  * it. */
-bool task_ask_approval(struct task *t, struct str prompt, struct str tool, struct str arguments,
-                       void (*answered)(void *arg, struct str answer), void *arg) MUST_USE;
+struct approval {
+    struct str prompt, call_id, tool, arguments;
+    void (*answered)(void *arg, struct str answer);
+    void *arg;
+};
+bool task_ask_approval(struct task *t, const struct approval *a) MUST_USE;
 void task_close_questions(struct task *t); /* at the end: outcome.answers */
 void task_free_questions(struct task *t);
 /* At a start: an input_required or input_received in the task's events. */
 void task_restore_question(struct task *t, const struct event_parts *line);
+/* The run is there again: open questions may expire. */
+void task_arm_questions(struct task *t);
+void task_disarm_questions(struct task *t);
+/* waiting_for is the oldest open question; stages that, and the clocks stand while there is one. */
+void task_review_questions(struct task *t);
 
 #endif

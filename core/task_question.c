@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "proto/str.h"
+
 #define NO_SUCH_QUESTION "no such question"
 #define MAX_KEPT_ANSWER 64 /* bytes; of a longer one a digest is kept */
 
@@ -57,6 +59,7 @@ static void question_drop(struct question *q)
     list_remove(&q->node);
     free(q->input_id);
     free(q->answer);
+    free(q->call_id);
     str_free(&q->option_ids);
     free(q);
 }
@@ -78,10 +81,9 @@ static void keep_answer(struct question *q, struct str answer)
         w->n_answered++;
 }
 
-/* waiting_for is the oldest open question; while there is one, the clocks stand still. */
-static void review(struct task *t)
+void task_review_questions(struct task *t)
 {
-    const struct list *questions = &t->work->questions;
+    const struct list *questions = &task_work(t)->questions;
     const struct question *open =
         list_is_empty(questions) ? NULL : list_item(questions->next, const struct question, node);
     free(t->staged.waiting_for);
@@ -99,10 +101,10 @@ static void question_settle(struct task *t, struct question *q, struct str answe
     js_put_raw(&data, "answer", answer);
     buf_putc(&data, '}');
     task_event(t, EVENT_INPUT_RECEIVED, buf_str(&data));
-    review(t);
+    task_review_questions(t);
     if (q->answered) {
         q->answered(q->arg, answer);
-    } else if (t->run) {
+    } else {
         struct buf line = {0};
         buf_puts(&line, "{\"type\":\"input\",");
         buf_put(&line, data.bytes + 1, data.len - 1);
@@ -148,8 +150,7 @@ static void put_approval_id(struct task *t, char ret[32])
     while (question_find(t, str_of(ret)));
 }
 
-bool task_ask_approval(struct task *t, struct str prompt, struct str tool, struct str arguments,
-                       void (*answered)(void *arg, struct str answer), void *arg)
+bool task_ask_approval(struct task *t, const struct approval *a)
 {
     struct buf data = {0};
     char id[32];
@@ -157,18 +158,19 @@ bool task_ask_approval(struct task *t, struct str prompt, struct str tool, struc
     buf_putc(&data, '{');
     js_put_field(&data, "input_id", str_of(id));
     js_put_field(&data, "kind", STR("approval"));
-    js_put_field(&data, "prompt", prompt);
-    js_put_field(&data, "tool", tool);
-    js_put_raw(&data, "arguments", arguments);
+    js_put_field(&data, "call_id", a->call_id);
+    js_put_field(&data, "prompt", a->prompt);
+    js_put_field(&data, "tool", a->tool);
+    js_put_raw(&data, "arguments", a->arguments);
     buf_putc(&data, '}');
     bool asks = !is_too_many(t) && !task_line_is_too_long(t, "input_required", data.len);
     if (asks) {
         struct question *q = question_add(t, str_of(id));
         q->approval = true;
-        q->answered = answered;
-        q->arg = arg;
+        q->answered = a->answered;
+        q->arg = a->arg;
         task_event(t, EVENT_INPUT_REQUIRED, buf_str(&data));
-        review(t);
+        task_review_questions(t);
     }
     buf_done(&data);
     return asks;
@@ -195,7 +197,7 @@ void task_ask(struct task *t, const struct agent_line *line)
     buf_putc(&data, '}');
     task_event(t, EVENT_INPUT_REQUIRED, buf_str(&data));
     buf_done(&data);
-    review(t);
+    task_review_questions(t);
 }
 
 /* The answer as JSON. */
@@ -321,6 +323,45 @@ enum error question_respond_late(struct str answers, const struct request *r, co
     return e;
 }
 
+/* The ids of an approval's options, a NUL after each (agent_line.c has checked them). */
+static void restore_options(struct question *q, const struct js_doc *doc, uint32_t options)
+{
+    struct buf ids = {0};
+    if (!q->approval || !options || js_type(doc, options) != JS_ARRAY)
+        return;
+    for (uint32_t i = js_first(doc, options); i < js_end(doc, options); i = js_next(doc, i)) {
+        bool is_object = js_type(doc, i) == JS_OBJECT;
+        uint32_t id = is_object ? js_get(doc, i, "id") : i;
+        if (!id || js_type(doc, id) != JS_STRING)
+            continue;
+        js_value(doc, id, &ids);
+        buf_putc(&ids, 0);
+    }
+    q->option_ids = str_own(buf_str(&ids));
+    buf_done(&ids);
+}
+
+static void restore_asked(struct task *t, const struct js_doc *doc, struct str input_id)
+{
+    static const char prefix[] = "approve-";
+    struct question *q = question_add(t, input_id);
+    uint32_t kind = js_get(doc, 0, "kind"), expires = js_get(doc, 0, "expires_at"),
+             call = js_get(doc, 0, "call_id");
+    q->approval = kind && js_type(doc, kind) == JS_STRING && js_is(doc, kind, "approval");
+    restore_options(q, doc, js_get(doc, 0, "options"));
+    if (expires && !js_int(doc, expires, &q->expires_at))
+        q->expires_at = 0;
+    if (call && js_type(doc, call) == JS_STRING) {
+        struct buf id = {0};
+        js_value(doc, call, &id);
+        q->call_id = buf_take(&id);
+    }
+    if (str_begins(input_id, str_of(prefix))) {
+        unsigned n = (unsigned)strtoul(q->input_id + sizeof prefix - 1, NULL, 10);
+        t->work->n_approvals = n > t->work->n_approvals ? n : t->work->n_approvals;
+    }
+}
+
 void task_restore_question(struct task *t, const struct event_parts *line)
 {
     struct js_doc doc = {0};
@@ -331,7 +372,7 @@ void task_restore_question(struct task *t, const struct event_parts *line)
             js_value(&doc, id, &input_id);
         struct question *q = question_find(t, buf_str(&input_id));
         if (line->event == EVENT_INPUT_REQUIRED && !q)
-            question_add(t, buf_str(&input_id));
+            restore_asked(t, &doc, buf_str(&input_id));
         if (line->event == EVENT_INPUT_RECEIVED && q && !q->answer && value) {
             js_copy(&doc, value, &answer);
             keep_answer(q, buf_str(&answer));
@@ -340,4 +381,22 @@ void task_restore_question(struct task *t, const struct event_parts *line)
     buf_done(&input_id);
     buf_done(&answer);
     js_done(&doc);
+}
+
+/* One that has expired meanwhile expires now. */
+void task_arm_questions(struct task *t)
+{
+    struct clock *c = &t->hub->clock;
+    list_each (it, &t->work->questions) {
+        struct question *q = list_item(it, struct question, node);
+        if (q->expires_at)
+            timer_arm(c, &q->expiry,
+                      c->now_ms + (q->expires_at > c->wall_ms ? q->expires_at - c->wall_ms : 0));
+    }
+}
+
+void task_disarm_questions(struct task *t)
+{
+    list_each (it, &t->work->questions)
+        timer_disarm(&t->hub->clock, &list_item(it, struct question, node)->expiry);
 }

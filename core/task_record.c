@@ -10,7 +10,8 @@ static struct task_state state_of(const struct task *t, const struct live_state 
                                .head = head,
                                .cancel_requested_at = s->cancel_requested_at,
                                .started_at = s->started_at,
-                               .waiting_for = str_of(s->waiting_for)};
+                               .waiting_for = str_of(s->waiting_for),
+                               .retracted = str_of(t->work ? t->work->retracted : NULL)};
     if (!status_is_terminal(s->status))
         return state;
     const struct task_outcome *o = t->outcome;

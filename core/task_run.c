@@ -1,8 +1,9 @@
 /* The run of a task: when it may start, what the agent is given, and its end.
  *
  * A run starts when task.started is committed.  So a task that a restart finds pending has never
- * run and may be started again, and one that it finds running is an orphan.  The history is read
- * while that commit is under way: everything in it was committed before the task may start. */
+ * run and may be started again; one that it finds running goes on (task_resume.c), or is an orphan.
+ * The history is read while that commit is under way: everything in it was committed before the
+ * task may start. */
 #include "core/task_parts.h"
 
 #include <stdio.h>
@@ -41,6 +42,8 @@ void task_try_start(struct task *t)
     if (t->hub->restoring || t->hub->abandoned || t->phase != PHASE_PENDING ||
         list_is_in(&t->in_wait))
         return;
+    if (t->hub->draining && task_goes_on(t))
+        return; /* the next gateway starts it */
     if (!t->agent) {
         task_finish(t, STATUS_FAILED, TASK_AGENT_ERROR,
                     STR("agent_error: the agent is no longer configured"));
@@ -86,7 +89,7 @@ void tasks_start_next(struct conversation *c)
 void task_unpause(struct task *t)
 {
     t->paused = false;
-    if (t->run)
+    if (t->run && !t->left && !(t->work && t->work->waits_for_lookup))
         t->agent->ops->unpause(t->run);
 }
 
@@ -138,8 +141,15 @@ static void on_room(void *arg)
     task_deliver(arg);
 }
 
-static const struct run_events run_events = {
-    .on_line = task_on_line, .on_event = task_on_event, .on_room = on_room, .on_end = on_end};
+const struct run_events task_run_events = {.on_line = task_on_line,
+                                           .on_event = task_on_event,
+                                           .on_room = on_room,
+                                           .on_end = on_end,
+                                           .on_note = task_on_note,
+                                           .on_mark = task_on_mark,
+                                           .on_taken = task_on_taken,
+                                           .when_committed = task_when_committed,
+                                           .on_unknown = task_on_unknown};
 
 static void put_message(struct buf *out, const struct message_record *m)
 {
@@ -206,13 +216,26 @@ static bool reads_history(const struct task *t)
     return task_talks(t) && !task_field(t, FIELD_context).p;
 }
 
+/* Whether it is to run now: committed as running, with its history. */
+static bool may_run(struct task *t)
+{
+    bool begins = t->phase == PHASE_STARTING && t->shown.status == STATUS_RUNNING;
+    if (!begins && t->phase != PHASE_RESUMING)
+        return false;
+    if (t->hub->draining && task_goes_on(t)) {
+        task_leave(t);
+        return false;
+    }
+    return !reads_history(t) || task_work(t)->history;
+}
+
+/* The input and the history go to the agent, and nobody else needs them. */
 void task_run(struct task *t)
 {
-    if (t->phase != PHASE_STARTING || t->shown.status != STATUS_RUNNING)
+    if (!may_run(t))
         return;
+    bool again = t->phase == PHASE_RESUMING;
     struct task_work *w = task_work(t);
-    if (reads_history(t) && !w->history)
-        return;
     struct buf parent = {0};
     struct task_record rec = task_staged(t);
     put_parent(&parent, &rec);
@@ -227,27 +250,42 @@ void task_run(struct task *t)
                             .parent = buf_str(&parent),
                             .metadata = rec.metadata.p ? rec.metadata : STR("null")};
     char error[256] = "";
-    t->run = t->agent->ops->start(t->agent->settings, &spec, &run_events, t, error);
+    t->run = again ? task_resume_run(t, &spec, error)
+                   : t->agent->ops->start(t->agent->settings, &spec, &task_run_events, t, error);
     buf_done(&parent);
-    free(w->history); /* the agent has it and the input, and nobody else needs them */
+    free(w->history);
     w->history = NULL;
     t->fixed = task_fixed_drop_input(t->fixed);
     if (!t->run) {
         char why[320];
-        snprintf(why, sizeof why, "agent_error: %s", error);
-        task_finish(t, STATUS_FAILED, TASK_AGENT_ERROR, str_of(why));
+        enum task_error e = again ? TASK_ORPHANED : TASK_AGENT_ERROR;
+        snprintf(why, sizeof why, "%s: %s", task_error_code(e), error);
+        task_finish(t, STATUS_FAILED, e, str_of(why));
         return;
     }
     t->phase = PHASE_RUNNING;
-    task_arm_clocks(t);
+    if (again)
+        task_resumed(t);
+    else
+        task_arm_clocks(t);
     task_deliver(t);
+}
+
+void task_resume(struct task *t)
+{
+    if (t->phase != PHASE_RESUMING)
+        return;
+    if (reads_history(t))
+        ask_history(t);
+    else
+        task_run(t);
 }
 
 static void on_history(void *arg, int status, struct answer *answer)
 {
     struct task *t = arg;
     t->refs--;
-    if (t->phase != PHASE_STARTING)
+    if (t->phase != PHASE_STARTING && t->phase != PHASE_RESUMING)
         return;
     if (status < 0) {
         task_finish(t, STATUS_FAILED, TASK_INTERNAL,

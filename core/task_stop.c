@@ -34,7 +34,12 @@ void task_stop(struct task *t, enum task_error why, const char *text)
         t->stopping = why;
         w->stop_text = xstrdup(str_of(text));
     }
-    if (!t->run) {
+    if (t->agent && t->agent->outlives && (t->left || t->phase == PHASE_RESUMING)) {
+        if (t->run)
+            t->agent->ops->cancel(t->run);
+        return; /* it lives: it is stopped when its run is there again */
+    }
+    if (!t->run || t->left) {
         task_finish(t, STATUS_FAILED, t->stopping, str_of(w->stop_text));
         return;
     }

@@ -1,17 +1,27 @@
-/* The tools that a task's agent calls through a line: immediate ones, and those that take time.
+/* The tools that a task's agent calls through a line: immediate ones, and those that take time.  A
+ * call that has an effect begins when its tool_call, and the answer to its approval, are committed:
+ * so a restart never finds an effect of which the store knows nothing.
+ *
  * Jobs are stopped at the end of the turn (hub_reap), because their callbacks may be on the
  * stack. */
 #include "core/task_parts.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct tool_use {
-    struct list node;  /* in the task's tools, then in the hub's dead_tools */
+    struct list node; /* in the task's tools, then in the hub's dead_tools */
+    struct hub *hub;
     struct task *task; /* NULL once it is told, or nobody waits for it */
     const struct tool *tool;
     struct tool_job *job;
     char *call_id;
-    char *arguments; /* while the user is asked; otherwise NULL */
+    char *arguments;      /* until it begins; then NULL */
+    uint64_t seq;         /* of its tool_call */
+    struct waiter waiter; /* for the commit that it begins after … */
+    bool waits;           /* … while it does */
+    bool leaves;          /* what it began goes on */
 };
 
 static const struct tool *task_find_tool(const struct agent *a, struct str name)
@@ -46,7 +56,8 @@ static void drop_use(struct hub *h, struct tool_use *use)
 {
     use->task = NULL;
     list_remove(&use->node);
-    list_push(&h->dead_tools, &use->node);
+    if (!use->waits)
+        list_push(&h->dead_tools, &use->node);
 }
 
 static void tool_on_done(void *user, bool good, struct str output)
@@ -60,20 +71,31 @@ static void tool_on_done(void *user, bool good, struct str output)
         tell_result(t, use->tool, str_of(use->call_id), good, output);
 }
 
-static struct tool_caller caller_of(const struct task *t)
+struct call_name {
+    char text[32];
+};
+
+static struct tool_caller caller_of(const struct tool_use *use, struct call_name *name)
 {
+    const struct task *t = use->task;
+    int n = snprintf(name->text, sizeof name->text, "%" PRIu64, use->seq);
     return (struct tool_caller){.owner = task_owner(t),
                                 .conversation_id = task_conversation_id(t),
                                 .task_id = task_id_of(t),
-                                .is_program = true};
+                                .is_program = true,
+                                .call = {name->text, (size_t)n}};
 }
 
-static void start_job(struct tool_use *use, struct str arguments)
+static void start_job(struct tool_use *use)
 {
     struct task *t = use->task;
     struct buf why = {0};
-    struct tool_caller caller = caller_of(t);
-    use->job = use->tool->start(use->tool, &caller, arguments, tool_on_done, use, &why);
+    struct call_name name;
+    struct tool_caller caller = caller_of(use, &name);
+    char *arguments = use->arguments;
+    use->arguments = NULL;
+    use->job = use->tool->start(use->tool, &caller, str_of(arguments), tool_on_done, use, &why);
+    free(arguments);
     if (!use->job) {
         drop_use(t->hub, use);
         tell_result(t, use->tool, str_of(use->call_id), false, buf_str(&why));
@@ -81,13 +103,45 @@ static void start_job(struct tool_use *use, struct str arguments)
     buf_done(&why);
 }
 
+static bool is_stopping(const struct task *t)
+{
+    return t->staged.cancel_requested_at || t->stopping != TASK_OK;
+}
+
+/* If the store gave it up, the task ends. */
+static void on_call_committed(struct waiter *waiter, int status)
+{
+    struct tool_use *use = container_of(waiter, struct tool_use, waiter);
+    struct task *t = use->task;
+    use->waits = false;
+    if (!t) {
+        list_push(&use->hub->dead_tools, &use->node);
+    } else if (status == 0 && is_stopping(t)) {
+        drop_use(t->hub, use);
+        tell_result(t, use->tool, str_of(use->call_id), false, STR("the task is being stopped"));
+    } else if (status == 0) {
+        start_job(use);
+    }
+}
+
+static void start_when_committed(struct tool_use *use)
+{
+    if (tool_again(use->tool, str_of(use->arguments)) == TOOL_AGAIN) {
+        start_job(use);
+        return;
+    }
+    use->waits = true;
+    use->waiter.done = on_call_committed;
+    journal_wait(&use->hub->journal, &use->waiter);
+}
+
 static void on_approval(void *arg, struct str answer)
 {
     struct tool_use *use = arg;
     struct task *t = use->task;
-    bool stops = t->staged.cancel_requested_at || t->stopping != TASK_OK;
+    bool stops = is_stopping(t);
     if (str_eq(answer, STR("true")) && !stops) {
-        start_job(use, str_of(use->arguments));
+        start_when_committed(use);
         return;
     }
     drop_use(t->hub, use);
@@ -97,16 +151,20 @@ static void on_approval(void *arg, struct str answer)
 }
 
 /* True when the user must approve the call first, or the task has failed by asking. */
-static bool ask_first(struct tool_use *use, struct str arguments)
+static bool ask_first(struct tool_use *use)
 {
     struct task *t = use->task;
     struct buf question = {0};
-    struct tool_caller caller = caller_of(t);
+    struct call_name name;
+    struct tool_caller caller = caller_of(use, &name);
+    struct str arguments = str_of(use->arguments);
     bool asks = use->tool->asks && use->tool->asks(use->tool, &caller, arguments, &question);
-    if (asks && task_ask_approval(t, buf_str(&question), str_of(use->tool->name), arguments,
-                                  on_approval, use))
-        use->arguments = xstrdup(arguments);
-    else if (asks)
+    if (asks && !task_ask_approval(t, &(struct approval){.prompt = buf_str(&question),
+                                                         .call_id = str_of(use->call_id),
+                                                         .tool = str_of(use->tool->name),
+                                                         .arguments = arguments,
+                                                         .answered = on_approval,
+                                                         .arg = use}))
         drop_use(t->hub, use);
     buf_done(&question);
     return asks;
@@ -115,10 +173,15 @@ static bool ask_first(struct tool_use *use, struct str arguments)
 static void start_tool(struct task *t, const struct tool *tool, const struct agent_line *line)
 {
     struct tool_use *use = xcalloc(sizeof *use);
-    *use = (struct tool_use){.task = t, .tool = tool, .call_id = xstrdup(line->call_id)};
+    *use = (struct tool_use){.hub = t->hub,
+                             .task = t,
+                             .tool = tool,
+                             .call_id = xstrdup(line->call_id),
+                             .arguments = xstrdup(line->arguments),
+                             .seq = t->stream->next - 1};
     list_push(&t->work->tools, &use->node);
-    if (!ask_first(use, line->arguments))
-        start_job(use, line->arguments);
+    if (!ask_first(use))
+        start_when_committed(use);
 }
 
 void task_call_tool(struct task *t, const struct agent_line *line)
@@ -151,13 +214,28 @@ void task_stop_tools(struct task *t)
         drop_use(t->hub, list_item(it, struct tool_use, node));
 }
 
+void task_leave_tools(struct task *t)
+{
+    list_each (it, &t->work->tools) {
+        struct tool_use *use = list_item(it, struct tool_use, node);
+        use->leaves = true;
+        drop_use(t->hub, use);
+    }
+}
+
+void task_resume_tools(struct task *t)
+{
+    (void)t;
+}
+
 void task_reap_tools(struct hub *h)
 {
     struct list *node;
     while ((node = list_pop(&h->dead_tools)) != NULL) {
         struct tool_use *use = list_item(node, struct tool_use, node);
+        bool leaves = use->leaves && use->tool->leave;
         if (use->job)
-            use->tool->stop(use->job);
+            (leaves ? use->tool->leave : use->tool->stop)(use->job);
         free(use->call_id);
         free(use->arguments);
         free(use);

@@ -6,6 +6,8 @@
  *             says   core carries it out: as the call of PROTOCOL.md section 8 with the arguments
  *                    as its members ("spawn"), or as the event input_required.  For agents of kind
  *                    react, which cannot send these in any other way.
+ * Effects:  a call begins when its tool_call is committed, unless the tool is TOOL_AGAIN.  So after
+ *           a restart of the gateway a call without a result is treated by enum tool_again.
  * Thread:   loop.  Nothing blocks.
  * Owns:     a job belongs to its tool until stop, which is called exactly once, after done or
  *           instead of it, never from inside done.
@@ -21,6 +23,13 @@ struct tool_caller;
 struct tool_job; /* defined by the tool */
 typedef void (*tool_done_fn)(void *user, bool good, struct str output);
 
+/* How to treat a call that was under way when the gateway stopped. */
+enum tool_again {
+    TOOL_NEVER,  /* it may have taken effect: the model is told that nobody knows */
+    TOOL_AGAIN,  /* it changes nothing, or nothing more: it is called again */
+    TOOL_ATTACH, /* attach finds what became of it */
+};
+
 struct tool {
     const char *name;
     const char *description;
@@ -31,6 +40,16 @@ struct tool {
     struct tool_job *(*start)(const struct tool *tool, const struct tool_caller *caller,
                               struct str arguments, tool_done_fn done, void *user, struct buf *out);
     void (*stop)(struct tool_job *job);
+    /* stop, at a planned stop of the gateway: what the job began stays for attach.  NULL: stop. */
+    void (*leave)(struct tool_job *job);
+    enum tool_again again;
+    /* The same by its arguments; NULL: by again alone. */
+    enum tool_again (*again_by)(const struct tool *tool, struct str arguments);
+    /* start, for a call of an earlier gateway: waits for what that began, or begins it if that
+     * never did. */
+    struct tool_job *(*attach)(const struct tool *tool, const struct tool_caller *caller,
+                               struct str arguments, tool_done_fn done, void *user,
+                               struct buf *out);
     /* Whether the user must approve the call before it starts; if so, appends the question to
      * question.
      * NULL: never. */
@@ -44,6 +63,15 @@ struct tool {
 struct tool_caller {
     struct str owner, conversation_id, task_id;
     bool is_program; /* called by a program, not a model: some arguments are refused then */
+    struct str call; /* names the call in its task, over restarts; at most 32 bytes */
 };
+
+static inline enum tool_again tool_again(const struct tool *tool, struct str arguments)
+{
+    return tool->again_by ? tool->again_by(tool, arguments) : tool->again;
+}
+
+/* The result of a call whose fate nobody knows. */
+#define TOOL_UNKNOWN "the gateway restarted while this ran; whether it took effect is unknown"
 
 #endif

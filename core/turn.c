@@ -6,9 +6,21 @@
 #include "core/notice.h"
 #include "core/task_parts.h"
 
+#define RESUME_PIECE 64 /* runs that begin again in one turn */
+
+static void resume_some(struct hub *h)
+{
+    struct list *node;
+    for (int i = 0; i < RESUME_PIECE && (node = list_pop(&h->resuming)) != NULL; i++)
+        task_resume(list_item(node, struct task, in_wait));
+    if (!list_is_empty(&h->resuming))
+        timer_arm(&h->clock, &h->resume_more, h->clock.now_ms);
+}
+
 void tasks_proceed(struct hub *h)
 {
     struct list now, *node;
+    resume_some(h);
     list_init(&now);
     list_splice(&now, &h->freed);
     while ((node = list_pop(&now)) != NULL)
@@ -45,9 +57,19 @@ void hub_reap(struct hub *h)
     }
 }
 
+static void drain_leave(struct map_node *node, void *arg)
+{
+    (void)arg;
+    struct task *t = container_of(node, struct stream, node)->task;
+    if (t && task_goes_on(t) && t->phase != PHASE_STARTING)
+        task_leave(t); /* one that starts is left when it would run */
+}
+
 void hub_drain(struct hub *h)
 {
     h->draining = true;
+    if (!h->restoring) /* otherwise when their lines are read */
+        map_each(&h->streams, drain_leave, NULL);
 }
 
 /* A waiting task stays as it is (task_try_start), even when its creation is on its way. */
@@ -55,7 +77,7 @@ static void abandon(struct map_node *node, void *arg)
 {
     (void)arg;
     struct task *t = container_of(node, struct stream, node)->task;
-    if (!t || t->phase <= PHASE_PENDING || task_is_ending(t))
+    if (!t || t->phase <= PHASE_PENDING || task_is_ending(t) || t->left)
         return;
     task_finish(t, STATUS_FAILED, TASK_ORPHANED, STR("orphaned: the gateway is stopping"));
 }
@@ -67,17 +89,20 @@ void hub_abandon(struct hub *h)
         map_each(&h->streams, abandon, NULL);
 }
 
+/* A task that the next gateway starts, or goes on with, need not end. */
 static void find_unended(struct map_node *node, void *arg)
 {
     const struct task *t = container_of(node, struct stream, node)->task;
-    if (t && t->phase != PHASE_PENDING)
+    if (!t || t->left)
+        return;
+    if (t->phase != PHASE_PENDING || !(t->hub->abandoned || task_goes_on(t)))
         *(bool *)arg = true;
 }
 
 bool hub_is_over(struct hub *h)
 {
     bool unended = h->n_live > 0;
-    if (unended && h->abandoned && !h->restoring) {
+    if (unended && h->draining && !h->restoring) {
         unended = false;
         map_each(&h->streams, find_unended, &unended);
     }

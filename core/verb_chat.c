@@ -124,6 +124,9 @@ static enum error find_fault(struct call *c, const struct agent *agent, const ch
     *ret_why = "\"agent\" names no configured agent";
     if (!agent)
         return ERR_BAD_REQUEST;
+    *ret_why = "the agent takes no \"budget\"";
+    if (r->budget.p && !agent->has_budget)
+        return ERR_UNSUPPORTED;
     *ret_why = "the store accepts no writes now";
     if (!hub_can_write(h))
         return ERR_OVERLOADED;
@@ -157,6 +160,27 @@ static enum error find_fault(struct call *c, const struct agent *agent, const ch
     return ERR_NONE;
 }
 
+/* The request's metadata with its budget as a member, which is how the task keeps it. */
+static struct str put_metadata(const struct request *r, struct js_doc *doc, struct buf *out)
+{
+    if (!r->budget.p)
+        return r->metadata;
+    buf_putc(out, '{');
+    js_put_raw(out, METADATA_BUDGET, r->budget);
+    bool given = r->metadata.p && js_parse(doc, r->metadata.p, r->metadata.n, JS_OURS);
+    for (uint32_t i = given ? js_first(doc, 0) : 0; given && i < js_end(doc, 0);
+         i = js_next(doc, i + 1)) {
+        if (js_is(doc, i, METADATA_BUDGET))
+            continue;
+        buf_putc(out, ',');
+        js_copy(doc, i, out);
+        buf_putc(out, ':');
+        js_copy(doc, i + 1, out);
+    }
+    buf_putc(out, '}');
+    return buf_str(out);
+}
+
 static void create(struct call *c)
 {
     struct hub *h = c->hub;
@@ -176,6 +200,7 @@ static void create(struct call *c)
         interrupt(c->conversation);
     if (!r->background)
         notices_tell_silent(c->conversation);
+    struct buf metadata = {0};
     struct task_plan plan = {.owner = c->owner,
                              .quota = c->quota,
                              .conversation = c->conversation,
@@ -184,13 +209,14 @@ static void create(struct call *c)
                              .input = r->message,
                              .name = r->name,
                              .description = r->description,
-                             .metadata = r->metadata,
+                             .metadata = put_metadata(r, &h->doc, &metadata),
                              .context = r->context,
                              .request_key = r->request_key,
                              .notify_on_complete = r->notify_on_complete,
                              .unlisted = r->unlisted,
                              .wait_for_others = r->when_busy >= BUSY_ENQUEUE && !r->background};
     struct task *t = task_create(h, &plan);
+    buf_done(&metadata);
     c->stream = t->stream;
     c->stream->pins++;
     call_wait(c, on_created);

@@ -2,10 +2,13 @@
 
 #include <inttypes.h>
 #include <malloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/task.h"
+#include "gateway/agents/agents.h"
 #include "gateway/fetch/webhook.h"
+#include "gateway/models/model_stats.h"
 
 enum metric_kind { COUNTER, GAUGE, HISTOGRAM };
 
@@ -93,17 +96,25 @@ static void tasks_ended(struct server *s, struct buf *out, const char *name)
                  s->hub.stats.tasks_ended[i]);
 }
 
-static void put_histogram(struct buf *out, const char *name, const struct histogram *h)
+/* labels: "" or those that stand before le, without braces. */
+static void put_histogram_of(struct buf *out, const char *name, const char *labels,
+                             const struct histogram *h)
 {
+    const char *comma = *labels ? "," : "", *open = *labels ? "{" : "", *close = *labels ? "}" : "";
     uint64_t sum = 0;
     for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
         sum += h->n[i];
-        buf_putf(out, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name,
+        buf_putf(out, "%s_bucket{%s%sle=\"%g\"} %" PRIu64 "\n", name, labels, comma,
                  (double)histogram_bounds[i] / 1000, sum);
     }
-    buf_putf(out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, h->count);
-    buf_putf(out, "%s_sum %g\n%s_count %" PRIu64 "\n", name, (double)h->sum_ms / 1000, name,
-             h->count);
+    buf_putf(out, "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n", name, labels, comma, h->count);
+    buf_putf(out, "%s_sum%s%s%s %g\n", name, open, labels, close, (double)h->sum_ms / 1000);
+    buf_putf(out, "%s_count%s%s%s %" PRIu64 "\n", name, open, labels, close, h->count);
+}
+
+static void put_histogram(struct buf *out, const char *name, const struct histogram *h)
+{
+    put_histogram_of(out, name, "", h);
 }
 
 static void commit_time(struct server *s, struct buf *out, const char *name)
@@ -238,6 +249,72 @@ static void damages(struct server *s, struct buf *out, const char *name)
     metrics_put(out, name, "", s->hub.stats.damages);
 }
 
+/* --- models ----------------------------------------------------------------------------------- */
+
+struct model_row {
+    struct buf *out;
+    const char *name;
+};
+
+/* agent="…",model="…" */
+static void put_model_labels(struct buf *out, const char *agent, const struct model *m)
+{
+    buf_puts(out, "agent=\"");
+    put_escaped(out, agent);
+    buf_puts(out, "\",model=\"");
+    put_escaped(out, m->name);
+    buf_putc(out, '"');
+}
+
+static void put_model_count(const struct model_row *row, const char *agent, const struct model *m,
+                            const char *label, uint64_t n)
+{
+    buf_putf(row->out, "%s{", row->name);
+    put_model_labels(row->out, agent, m);
+    buf_putf(row->out, ",%s\"} %" PRIu64 "\n", label, n);
+}
+
+static void put_model_tokens(void *arg, const char *agent, const struct model *m)
+{
+    put_model_count(arg, agent, m, "kind=\"in", m->stats->in);
+    put_model_count(arg, agent, m, "kind=\"out", m->stats->out);
+    put_model_count(arg, agent, m, "kind=\"cached", m->stats->cached);
+}
+
+static void put_model_failures(void *arg, const char *agent, const struct model *m)
+{
+    char label[64];
+    for (int i = 0; i < N_MODEL_REASONS; i++) {
+        const char *word = model_reason_word((enum model_reason)i);
+        snprintf(label, sizeof label, "reason=\"%s", *word ? word : "other");
+        put_model_count(arg, agent, m, label, m->stats->failures[i]);
+    }
+}
+
+static void put_model_first(void *arg, const char *agent, const struct model *m)
+{
+    const struct model_row *row = arg;
+    struct buf labels = {0};
+    put_model_labels(&labels, agent, m);
+    put_histogram_of(row->out, row->name, labels.bytes, &m->stats->first_token);
+    buf_done(&labels);
+}
+
+static void model_tokens(struct server *s, struct buf *out, const char *name)
+{
+    agents_each_model(s->agents, s->n_agents, put_model_tokens, &(struct model_row){out, name});
+}
+
+static void model_failures(struct server *s, struct buf *out, const char *name)
+{
+    agents_each_model(s->agents, s->n_agents, put_model_failures, &(struct model_row){out, name});
+}
+
+static void model_first(struct server *s, struct buf *out, const char *name)
+{
+    agents_each_model(s->agents, s->n_agents, put_model_first, &(struct model_row){out, name});
+}
+
 static const struct metric metrics[] = {
     {"holdfast_connections", GAUGE, "Open WebSocket connections.", connections},
     {"holdfast_closes_total", COUNTER, "Closed connections, by the gateway's close code.", closes},
@@ -272,6 +349,14 @@ static const struct metric metrics[] = {
     {"holdfast_webhook_messages_total", COUNTER,
      "Messages to webhooks: delivered, given up, and failed attempts.", hook_tries},
     {"holdfast_webhook_pending", GAUGE, "Messages to webhooks that wait in memory.", hooks_pending},
+    {"holdfast_model_tokens_total", COUNTER,
+     "Tokens that models' servers counted, by agent and model; cached: those of in from a cache.",
+     model_tokens},
+    {"holdfast_model_failures_total", COUNTER,
+     "Turns of models that failed after their retries, by agent, model and reason.",
+     model_failures},
+    {"holdfast_model_first_token_seconds", HISTOGRAM,
+     "From a model's request to its first thought, word or call, by agent and model.", model_first},
     {"holdfast_sent_bytes_total", COUNTER, "Bytes of messages sent.", sent},
 };
 

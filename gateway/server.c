@@ -22,6 +22,7 @@
 #include "gateway/reload.h"
 #include "gateway/store/store_locked.h"
 
+#define NOTICE_JOIN_MS 100 /* ends of tasks and processes that come so close are one turn */
 #define TICK_MS 1000
 #define CLOSE_WAIT_MS 1000 /* how long clients may take for the close handshake */
 #define END_WAIT_MS 2000   /* at the stop, for everything that was told to end */
@@ -146,14 +147,15 @@ static void report_checkpoints(struct server *s)
 
 static void report_store(struct server *s)
 {
-    bool fails = s->hub.journal.failing;
-    if (fails == s->store_fails)
+    const struct journal *j = &s->hub.journal;
+    enum commits now = !j->failing ? COMMITS_WORK : j->n_tries == 0 ? COMMIT_HANGS : COMMITS_FAIL;
+    if (now == s->commits)
         return;
-    s->store_fails = fails;
-    char why[STORE_ERROR_TEXT] = "";
-    if (s->sqlite)
+    s->commits = now;
+    char why[STORE_ERROR_TEXT] = "a commit hangs";
+    if (s->sqlite && now == COMMITS_FAIL)
         store_sqlite_last_error(s->sqlite, why);
-    if (fails)
+    if (now != COMMITS_WORK)
         log_event(LEVEL_ERROR, "store", "commits_fail", LOG_TEXT("why", why));
     else
         log_event(LEVEL_INFO, "store", "commits_again", LOG_INT("tasks", s->hub.n_live));
@@ -258,6 +260,7 @@ static bool open_hub(struct server *s)
         .outbox = webhooks_outbox(s->webhooks),
         .cache_bytes = (size_t)s->config->store.replay_cache_mib << 20,
         .retry_ms = (msec_t)s->config->store.retry_s * 1000,
+        .notice_join_ms = NOTICE_JOIN_MS,
         .version = HOLDFAST_VERSION,
         .random = random_bytes,
         .damaged = report_damage,

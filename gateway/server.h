@@ -39,8 +39,8 @@ struct server {
     uv_signal_t sigterm, sigint, sighup, sigchld;
 
     bool failed, stopped, abandoned, hub_is_open;
-    bool busy;        /* the next turn comes at once */
-    bool store_fails; /* as last logged */
+    bool busy; /* the next turn comes at once */
+    enum commits { COMMITS_WORK, COMMIT_HANGS, COMMITS_FAIL } commits; /* as last logged */
     bool checkpoints_fail;
     struct timer drain;
     struct timer tick; /* heartbeats and slow readers: once a second */

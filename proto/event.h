@@ -15,6 +15,7 @@
 #define EVENT_TABLE(X)                               \
     X(EVENT_TASK_CREATED, "task.created", false)     \
     X(EVENT_TASK_STARTED, "task.started", false)     \
+    X(EVENT_TASK_RESUMED, "task.resumed", false)     \
     X(EVENT_THINKING, "thinking", true)              \
     X(EVENT_TOKEN, "token", true)                    \
     X(EVENT_TOOL_CALL, "tool_call", true)            \

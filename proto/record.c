@@ -113,6 +113,8 @@ static void put_results(struct buf *out, const struct task_state *state)
         js_put_raw(out, "result", state->result);
     if (state->undelivered.p && !str_eq(state->undelivered, STR("[]")))
         js_put_raw(out, "undelivered", state->undelivered);
+    if (state->retracted.p)
+        js_put_raw(out, "retracted", state->retracted);
 }
 
 void task_write(struct buf *out, const struct task_record *task, bool brief)

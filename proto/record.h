@@ -69,7 +69,8 @@ enum message_role { ROLE_USER, ROLE_ASSISTANT, ROLE_SYSTEM };
     T(output)      /* written with the end */ \
     T(result)      /* JSON */                 \
     T(undelivered) /* JSON array */           \
-    T(answers)
+    T(answers)                                \
+    T(retracted)
 
 #define TASK_NUMBER_MEMBER(type, name) type name;
 #define TASK_REAL_MEMBER(name) double name;
@@ -89,6 +90,7 @@ struct task_record {
     TASK_FIXED_TEXTS(TASK_TEXT_MEMBER)
     TASK_INPUT_TEXTS(TASK_TEXT_MEMBER)
     TASK_CONTEXT_TEXTS(TASK_TEXT_MEMBER)
+    uint64_t mark;       /* how far its agent was read; 0: not at all; only QUERY_LIVE fills it */
     int64_t event_bytes; /* of its events in the store, when a query asks for it; not on the wire */
     struct task_state state;
 };

@@ -64,6 +64,7 @@ struct request {
     /* chat */
     struct str message, agent, request_key, name, description;
     struct str metadata; /* compact JSON object */
+    struct str budget;   /* compact JSON object of tokens, tool_calls, seconds */
     struct str
         context; /* compact JSON array of {"role","content"}, role user, assistant or system */
     bool background, notify_on_complete, unlisted;

@@ -15,6 +15,7 @@ enum kind {
     KIND_CONVERSATION_ID,
     KIND_ULID,
     KIND_METADATA,
+    KIND_BUDGET,
     KIND_CONTEXT,
     KIND_WHEN_BUSY,
     KIND_STATUS,
@@ -57,6 +58,7 @@ static const struct field chat_fields[] = {
     {"notify_on_complete", KIND_BOOL, OPTIONAL, AT(notify_on_complete)},
     {"when_busy", KIND_WHEN_BUSY, OPTIONAL},
     {"metadata", KIND_METADATA, OPTIONAL, .max = MAX_METADATA, AT(metadata)},
+    {"budget", KIND_BUDGET, OPTIONAL},
     {"context", KIND_CONTEXT, OPTIONAL, .max = MAX_CONTEXT},
     {"unlisted", KIND_BOOL, OPTIONAL, AT(unlisted)},
 };
@@ -233,6 +235,30 @@ static bool read_metadata(struct decoding *d, const struct field *f, uint32_t no
     return d->to->metadata.n <= f->max;
 }
 
+static bool is_count(const struct js_doc *doc, uint32_t node)
+{
+    int64_t n;
+    return js_type(doc, node) == JS_NUMBER && js_int(doc, node, &n) && n >= 1 &&
+           n <= MAX_SAFE_INTEGER;
+}
+
+static bool read_budget(struct decoding *d, const struct field *f, uint32_t node)
+{
+    const struct js_doc *doc = d->doc;
+    (void)f;
+    if (js_type(doc, node) != JS_OBJECT)
+        return false;
+    for (uint32_t i = js_first(doc, node); i < js_end(doc, node); i = js_next(doc, i + 1))
+        if (!is_count(doc, i + 1) ||
+            !(js_is(doc, i, "tokens") || js_is(doc, i, "tool_calls") || js_is(doc, i, "seconds")))
+            return false;
+    size_t from = d->block.len;
+    js_copy(doc, node, &d->block);
+    ASSERT(d->block.bytes == d->to->memory);
+    d->to->budget = (struct str){d->block.bytes + from, d->block.len - from};
+    return true;
+}
+
 /* The role in the agent's form; NULL for none. */
 static const char *context_role(const struct js_doc *doc, uint32_t role)
 {
@@ -373,6 +399,8 @@ static const struct {
                               "the first a letter or digit"},
     [KIND_ULID] = {read_ulid, "must be an id of 26 characters from the gateway"},
     [KIND_METADATA] = {read_metadata, NULL},
+    [KIND_BUDGET] = {read_budget,
+                     "must be an object with tokens, tool_calls or seconds, each 1 or more"},
     [KIND_CONTEXT] = {read_context, NULL},
     [KIND_WHEN_BUSY] = {read_when_busy, "must be one of parallel, reject, enqueue, interrupt"},
     [KIND_STATUS] = {read_status, "must be one of pending, running, completed, failed, cancelled"},
@@ -422,6 +450,7 @@ static void expect(const struct field *f, char *text, size_t size)
         snprintf(text, size, "must be an array of at most %" PRIu64 " strings", f->max);
         return;
     case KIND_BOOL:
+    case KIND_BUDGET:
     case KIND_CONVERSATION_ID:
     case KIND_ULID:
     case KIND_WHEN_BUSY:

@@ -525,7 +525,7 @@ static bool exec_spawn(const struct exec_settings *s, const struct run_spec *spe
         if (!work)
             return false;
     }
-    struct supervisor_spec program = {s->command, s->env, work ? work : s->cwd, s->self};
+    struct supervisor_spec program = {s->command, s->env, work ? work : s->cwd, s->self, NULL};
     bool spawned = supervisor_spawn(&program, ret, ret_error);
     free(work);
     return spawned;

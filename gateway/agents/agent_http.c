@@ -8,15 +8,20 @@
 #include "gateway/fetch/complaint.h"
 #include "gateway/fetch/stream_form.h"
 #include "gateway/models/openai_chunk.h"
+#include "proto/forms/remote.h"
 #include "proto/sse_reader.h"
 
 #define RUN_MAGIC 0x68747470u
 
 struct run {
     unsigned magic;
+    const struct http_settings *s;
     struct teller teller;
-    struct stepper stepper; /* ends it after a cancel, or when it has settled */
+    struct stepper stepper; /* ends it after a cancel, or when it has settled; asks again */
     struct fetch *fetch;
+    struct buf request; /* without its closing brace, where it may be asked again; else "" */
+    bool asks_again;
+    int64_t tokens_in, tokens_out; /* of the last chunk that counts any */
     bool says_events;
     enum stream_form form;
     bool framed;
@@ -26,6 +31,7 @@ struct run {
     bool has_chunks;
     bool has_answer; /* the answer has more than white space */
     bool settled;    /* see http_settle */
+    bool cancelled;
     bool ended;
     struct sse_reader events;
     struct buf line; /* the beginning of an incomplete line, or of the reply */
@@ -53,7 +59,7 @@ static void agent_http_end(struct run *r, enum run_end how, struct str text)
 /* --- its output ------------------------------------------------------------------------------- */
 
 /* Its text is in r->text. */
-static void say_text(struct run *r, enum event_type event)
+static void http_say_text(struct run *r, enum event_type event)
 {
     if (r->text.len == 0)
         return;
@@ -68,7 +74,21 @@ static void say_node(struct run *r, enum event_type event, uint32_t node)
     bool thinks = event == EVENT_THINKING;
     buf_clear(&r->text);
     openai_put_piece(&r->decoder.doc, node, thinks, thinks ? &r->thinking : &r->answer, &r->text);
-    say_text(r, event);
+    http_say_text(r, event);
+}
+
+static void say_usage(struct run *r)
+{
+    struct buf *b = &r->text;
+    if (r->tokens_in + r->tokens_out == 0)
+        return;
+    buf_clear(b);
+    buf_puts(b, "{\"usage\":{");
+    js_put_int(b, "prompt_tokens", r->tokens_in);
+    js_put_int(b, "completion_tokens", r->tokens_out);
+    js_put_int(b, "total_tokens", r->tokens_in + r->tokens_out);
+    buf_puts(b, "}}");
+    teller_result(&r->teller, buf_str(b));
 }
 
 /* The agent has said its end. */
@@ -78,7 +98,8 @@ static void finish(struct run *r)
         return;
     buf_clear(&r->text);
     openai_put_half(&r->answer, &r->text);
-    say_text(r, EVENT_TOKEN);
+    http_say_text(r, EVENT_TOKEN);
+    say_usage(r);
     if (r->has_chunks && !r->has_answer)
         agent_http_end(r, RUN_FAILED, STR("the agent ended without an answer"));
     else
@@ -118,6 +139,23 @@ static void take_reason(struct run *r, uint32_t node)
     buf_done(&why);
 }
 
+static int64_t http_count(const struct js_doc *doc, uint32_t usage, const char *name)
+{
+    int64_t n;
+    uint32_t node = js_get(doc, usage, name);
+    return node && js_int(doc, node, &n) && n > 0 && n <= MAX_SAFE_INTEGER / 2 ? n : 0;
+}
+
+static void take_usage(struct run *r, uint32_t usage)
+{
+    int64_t in = http_count(&r->decoder.doc, usage, "prompt_tokens");
+    int64_t out = http_count(&r->decoder.doc, usage, "completion_tokens");
+    if (in + out == 0)
+        return;
+    r->tokens_in = in;
+    r->tokens_out = out;
+}
+
 /* A chunk of OpenAI's, or an error object; false when it is neither. */
 static bool take_chunk(struct run *r, struct str text)
 {
@@ -130,6 +168,8 @@ static bool take_chunk(struct run *r, struct str text)
     if (!c.error && !c.has_choices)
         return false;
     r->has_chunks |= c.has_choice;
+    if (c.usage)
+        take_usage(r, c.usage);
     say_message(r, &c);
     if (c.error) {
         struct buf why = {0};
@@ -282,9 +322,22 @@ static void take_rest(struct run *r, bool is_cut)
         take_last(r, e.data, is_cut);
 }
 
+/* Not every server can count. */
+static bool refuses_usage(const struct run *r, struct str error)
+{
+    return error.p && r->request.len && !r->asks_again && !r->ended &&
+           (memmem(error.p, error.n, "stream_options", 14) ||
+            memmem(error.p, error.n, "include_usage", 13));
+}
+
 static void agent_http_on_done(void *user, struct str error)
 {
     struct run *r = agent_http_run_of(user);
+    if (refuses_usage(r, error)) {
+        r->asks_again = true;
+        stepper_start(&r->stepper);
+        return;
+    }
     take_rest(r, error.p || !r->framed);
     if (r->is_whole || (!error.p && r->framed && !r->has_chunks))
         finish(r);
@@ -299,12 +352,24 @@ static const struct fetch_events fetch_events = {agent_http_on_head, agent_http_
 
 /* --- the port --------------------------------------------------------------------------------- */
 
+static void http_send(struct run *r, struct str body)
+{
+    const struct http_settings *s = r->s;
+    struct fetch_request request = {.url = s->url, .headers = s->headers, .body = body};
+    r->fetch = fetch_start(s->fetcher, &s->options, &request, &fetch_events, r);
+}
+
 static void agent_http_on_step(void *arg)
 {
     struct run *r = agent_http_run_of(arg);
     fetch_free(r->fetch);
     r->fetch = NULL;
-    if (r->settled)
+    if (r->asks_again && !r->cancelled && r->request.len) {
+        stepper_stop(&r->stepper);
+        buf_putc(&r->request, '}');
+        http_send(r, buf_str(&r->request));
+        buf_done(&r->request);
+    } else if (r->settled)
         finish(r);
     else
         agent_http_end(r, RUN_FAILED, STR("cancelled"));
@@ -327,6 +392,7 @@ static bool http_settle(struct run *run)
 static void http_cancel(struct run *run)
 {
     struct run *r = agent_http_run_of(run);
+    r->cancelled = true;
     if (!r->ended)
         stepper_start(&r->stepper);
 }
@@ -370,8 +436,20 @@ static void http_free(struct run *run)
     agent_line_done(&r->decoder);
     buf_done(&r->line);
     buf_done(&r->text);
+    buf_done(&r->request);
     teller_done(&r->teller);
     stepper_close(&r->stepper, agent_http_on_closed);
+}
+
+/* Without its last brace. */
+static void http_put_chat(struct buf *out, const char *model, const struct run_spec *spec)
+{
+    buf_putc(out, '{');
+    js_put_field(out, "model", str_of(model));
+    js_put_bool(out, "stream", true);
+    js_put_raw(out, "messages", STR("["));
+    remote_put_messages(spec->history, spec->input, remote_put_role_content, out);
+    buf_putc(out, ']');
 }
 
 static struct run *http_start(void *settings, const struct run_spec *spec,
@@ -380,13 +458,20 @@ static struct run *http_start(void *settings, const struct run_spec *spec,
     const struct http_settings *s = settings;
     struct buf body = {0};
     (void)ret_error;
-    run_line_put(&body, spec);
     struct run *r = xcalloc(sizeof *r);
     r->magic = RUN_MAGIC;
+    r->s = s;
     r->teller = (struct teller){.events = *events, .task = task};
     stepper_init(&r->stepper, s->loop, 0, agent_http_on_step, r);
-    struct fetch_request request = {.url = s->url, .headers = s->headers, .body = buf_str(&body)};
-    r->fetch = fetch_start(s->fetcher, &s->options, &request, &fetch_events, r);
+    if (s->model) {
+        http_put_chat(&r->request, s->model, spec);
+        buf_putstr(&body, buf_str(&r->request));
+        js_put_raw(&body, "stream_options", STR("{\"include_usage\":true}"));
+        buf_putc(&body, '}');
+    } else {
+        run_line_put(&body, spec);
+    }
+    http_send(r, buf_str(&body));
     buf_done(&body);
     return r;
 }

@@ -4,9 +4,11 @@
 #include <stdlib.h>
 
 #include "gateway/agents/react_calls.h"
+#include "gateway/agents/react_tell.h"
 #include "gateway/base/log.h"
 #include "gateway/base/stepper.h"
 #include "gateway/config/config.h"
+#include "gateway/models/model_stats.h"
 
 /* Design
  *
@@ -27,16 +29,24 @@
 
 #define RUN_MAGIC 0x72656163u
 
-enum react_state { REACT_READY, REACT_STREAMING, REACT_STREAMED, REACT_CALLING, REACT_ENDED };
+enum react_state {
+    REACT_READY,
+    REACT_STREAMING,
+    REACT_STREAMED,
+    REACT_CALLING,
+    REACT_ASKING, /* about its budget: then it goes on with asked_in */
+    REACT_ENDED
+};
 
 struct run {
     unsigned magic;
-    enum react_state state;
+    enum react_state state, asked_in;
     const struct react_settings *settings;
     const struct model *model; /* the settings', or the fallback in use */
     struct teller teller;
     struct stepper stepper;
     struct model_turn *turn; /* NULL between turns */
+    uint64_t turn_began;     /* the loop's time, in ms */
     bool has_told;           /* the turn has produced a thought, a word or a call */
     unsigned n_turns;        /* since the user's last message */
     bool has_called;         /* a tool, in any turn */
@@ -47,6 +57,7 @@ struct run {
     struct buf text;  /* the turn's text */
     struct buf more;  /* members that go back with its calls: its thoughts */
     struct react_calls calls;
+    struct react_budget budget;
     size_t turn_bytes;
     char *fault; /* why the turn failed; NULL: it did not */
     struct model_usage usage;
@@ -67,26 +78,12 @@ static void set_state(struct run *r, enum react_state state)
     stepper_start(&r->stepper);
 }
 
-/* The structured result: the usage that the models' servers have counted. */
-static void tell_usage(struct run *r)
-{
-    struct model_usage u = r->usage;
-    struct buf data = {0};
-    buf_puts(&data, "{\"usage\":{");
-    js_put_int(&data, "prompt_tokens", u.prompt_tokens);
-    js_put_int(&data, "completion_tokens", u.completion_tokens);
-    js_put_int(&data, "total_tokens", u.prompt_tokens + u.completion_tokens);
-    buf_puts(&data, "}}");
-    teller_result(&r->teller, buf_str(&data));
-    buf_done(&data);
-}
-
 static void react_end(struct run *r, enum run_end how, struct str text)
 {
     r->state = REACT_ENDED;
     stepper_stop(&r->stepper);
     if (r->has_usage)
-        tell_usage(r);
+        react_tell_usage(&r->teller, &r->usage);
     r->teller.events.on_end(r->teller.task, how, text);
 }
 
@@ -111,6 +108,8 @@ static void set_fault(struct run *r, enum model_reason reason, struct str said)
     log_event_limited(LEVEL_WARN, "model", "failed", LOG_TEXT("model", r->model->name),
                       LOG_TEXT("task", r->task_id), LOG_TEXT("reason", *word ? word : "other"),
                       LOG_STR("said", said));
+    if (r->model->stats)
+        r->model->stats->failures[reason]++;
     buf_putf(&text, "model: %s%s", word, *word ? ": " : "");
     buf_putstr(&text, r->settings->short_errors ? str_of(model_reason_text(reason)) : said);
     r->fault = buf_take(&text);
@@ -132,12 +131,20 @@ static bool react_has_room(struct run *r, size_t bytes)
     return false;
 }
 
+static void tell_first(struct run *r)
+{
+    if (!r->has_told && r->model->stats)
+        histogram_add(&r->model->stats->first_token,
+                      (msec_t)(uv_now(r->settings->loop) - r->turn_began));
+    r->has_told = true;
+}
+
 static bool on_piece(void *user, enum model_piece kind, struct str text)
 {
     struct run *r = react_run_of(user);
     if (r->state != REACT_STREAMING || r->cancelled)
         return false;
-    r->has_told = true;
+    tell_first(r);
     if (kind == PIECE_THINKING) {
         teller_piece(&r->teller, EVENT_THINKING, text);
         return !r->teller.paused;
@@ -159,7 +166,8 @@ static void react_tool_call(void *user, const struct model_call *asked)
         turn_over(r, MODEL_FAULT_OTHER, STR("a turn calls more than 64 tools"));
     else
         react_calls_add(&r->calls, asked);
-    r->has_called = r->has_told = true;
+    r->has_called = true;
+    tell_first(r);
 }
 
 static void on_unsaid(void *user)
@@ -178,8 +186,13 @@ static void on_usage(void *user, const struct model_usage *usage)
 {
     struct run *r = react_run_of(user);
     r->has_usage = true;
-    r->usage.prompt_tokens += usage->prompt_tokens;
-    r->usage.completion_tokens += usage->completion_tokens;
+    model_usage_add(&r->usage, usage);
+    r->budget.tokens += usage->prompt_tokens + usage->completion_tokens;
+    if (!r->model->stats)
+        return;
+    r->model->stats->in += (uint64_t)usage->prompt_tokens;
+    r->model->stats->out += (uint64_t)usage->completion_tokens;
+    r->model->stats->cached += (uint64_t)usage->cached_tokens;
 }
 
 static void react_on_done(void *user, enum model_reason reason, struct str error)
@@ -249,15 +262,7 @@ static void fit_context(struct run *r)
     size_t n = max ? talk_shorten(&r->talk, max) : 0;
     if (n == 0)
         return;
-    struct buf *data = &r->teller.data;
-    teller_begin(&r->teller);
-    js_put_field(data, "event_type", STR("history_shortened"));
-    js_put_raw(data, "payload", STR("{"));
-    js_put_int(data, "messages", (int64_t)n);
-    js_put_int(data, "bytes", (int64_t)(before - talk_size(&r->talk)));
-    js_put_int(data, "context_bytes", (int64_t)max);
-    buf_putc(data, '}');
-    teller_tell(&r->teller, EVENT_CUSTOM, STR_NULL);
+    react_tell_shortened(&r->teller, n, before - talk_size(&r->talk), max);
 }
 
 /* --- steps ------------------------------------------------------------------------------------ */
@@ -283,10 +288,38 @@ static bool is_at_limit(struct run *r, char ret_why[128])
     return true;
 }
 
+/* True when the budget is used up: the user is asked first. */
+static bool asks_for_more(struct run *r, bool before_call)
+{
+    uint64_t now = uv_now(r->settings->loop);
+    if (!react_budget_is_spent(&r->budget, now, before_call))
+        return false;
+    r->asked_in = r->state;
+    r->state = REACT_ASKING;
+    react_budget_ask(&r->budget, now, &r->teller);
+    return true;
+}
+
+static void take_budget(struct run *r, bool granted)
+{
+    struct buf text = {0};
+    if (granted) {
+        react_budget_grant(&r->budget, uv_now(r->settings->loop));
+        set_state(r, r->asked_in);
+        return;
+    }
+    buf_puts(&text, "the budget is used up: ");
+    react_budget_put(&r->budget, uv_now(r->settings->loop), &text);
+    r->fault = buf_take(&text);
+    set_state(r, REACT_STREAMED);
+}
+
 static void begin_turn(struct run *r)
 {
     const struct model *model = r->model;
     char error[256] = "";
+    if (asks_for_more(r, false))
+        return;
     if (r->inbox.len)
         take_message(r);
     fit_context(r);
@@ -296,6 +329,7 @@ static void begin_turn(struct run *r)
     }
     r->n_turns++;
     turn_clear(r);
+    r->turn_began = uv_now(r->settings->loop);
     r->state = REACT_STREAMING;
 
     struct buf tools = {0};
@@ -316,14 +350,7 @@ static bool fall_back(struct run *r)
         return false;
     r->model = from->fallback;
     r->n_turns--;
-    struct buf *data = &r->teller.data;
-    teller_begin(&r->teller);
-    js_put_field(data, "event_type", STR("model_fallback"));
-    js_put_raw(data, "payload", STR("{"));
-    js_put_field(data, "from", str_of(from->name));
-    js_put_field(data, "to", str_of(r->model->name));
-    buf_putc(data, '}');
-    teller_tell(&r->teller, EVENT_CUSTOM, STR_NULL);
+    react_tell_fallback(&r->teller, from->name, r->model->name);
     turn_clear(r);
     set_state(r, REACT_READY);
     return true;
@@ -354,8 +381,12 @@ static void finish_turn(struct run *r)
 /* Begins the next call or, when all are done, adds their results.  Waits for open calls. */
 static void go_on_calling(struct run *r)
 {
-    if (r->calls.at < r->calls.n)
+    if (r->calls.at < r->calls.n) {
+        if (asks_for_more(r, true))
+            return;
+        r->budget.tool_calls++;
         react_calls_begin(&r->calls);
+    }
     if (react_calls_are_through(&r->calls)) {
         react_calls_put_results(&r->calls, &r->talk);
         set_state(r, REACT_READY);
@@ -388,6 +419,7 @@ static void react_on_step(void *arg)
     case REACT_STREAMED: finish_turn(r); break;
     case REACT_CALLING: go_on_calling(r); break;
     case REACT_STREAMING:
+    case REACT_ASKING:
     case REACT_ENDED: break;
     }
 }
@@ -452,8 +484,14 @@ static bool react_deliver(struct run *run, struct str line)
     struct js_doc *doc = &r->calls.doc;
     if (r->state == REACT_ENDED || r->cancelled)
         return false;
-    if (!js_parse(doc, line.p, line.n, JS_OURS) || js_type(doc, 0) != JS_OBJECT ||
-        react_calls_deliver(&r->calls))
+    if (!js_parse(doc, line.p, line.n, JS_OURS) || js_type(doc, 0) != JS_OBJECT)
+        return true;
+    bool granted = false;
+    if (r->state == REACT_ASKING && react_budget_is_answer(&r->budget, doc, &granted)) {
+        take_budget(r, granted);
+        return true;
+    }
+    if (react_calls_deliver(&r->calls))
         return true;
     uint32_t type = js_get(doc, 0, "type"), content = js_get(doc, 0, "content");
     if (!type || !js_is(doc, type, "message") || !content || js_type(doc, content) != JS_STRING)
@@ -538,6 +576,7 @@ static struct run *react_start(void *settings, const struct run_spec *spec,
         return NULL;
     }
     talk_put(&r->talk, TALK_USER, spec->input, true);
+    react_budget_init(&r->budget, &s->budget, spec->metadata, uv_now(s->loop));
     stepper_init(&r->stepper, s->loop, 0, react_on_step, r);
     set_state(r, REACT_READY);
     return r;

@@ -17,6 +17,8 @@
  *           RUN_FAILED: "model: …" for the model's errors, a sentence for others.
  * Limits:   below; beyond REACT_INBOX deliver returns false, an output past MAX_OUTPUT is cut, all
  *           others end the run.
+ * Budget:   when a task's or the agent's is used up, the run asks whether to go on
+ *           (react_budget.h).
  * End:      cancel and kill end it in the next turn of the loop, paused or not.
  */
 #ifndef GATEWAY_AGENTS_AGENT_REACT_H
@@ -26,6 +28,7 @@
 
 #include "core/agent.h"
 #include "core/tool.h"
+#include "gateway/agents/react_budget.h"
 #include "gateway/models/model.h"
 
 #define REACT_CALLS 64                      /* tool calls of one turn */
@@ -40,6 +43,7 @@ struct react_settings {
     const struct tool *const *tools;
     size_t n_tools;
     bool short_errors;  /* the messages of a model's server are only logged */
+    struct budget_limits budget;
     unsigned max_turns; /* of the model, since the user's last message; 0: REACT_MAX_TURNS */
 };
 

@@ -6,23 +6,16 @@
 #include "gateway/agents/agent_acp.h"
 #include "gateway/agents/agent_form.h"
 #include "gateway/agents/agent_http.h"
+#include "gateway/agents/agent_models.h"
 #include "gateway/agents/agent_react.h"
+#include "gateway/agents/agent_remote.h"
 #include "gateway/agents/agent_source.h"
 #include "gateway/agents/program_session.h"
 #include "gateway/fetch/upstream.h"
 #include "gateway/models/model_builtin.h"
-#include "gateway/models/model_openai.h"
+#include "gateway/models/model_stats.h"
 #include "gateway/tools/tool_http_get.h"
 #include "gateway/tools/tools.h"
-
-/* A model on a server. */
-struct served {
-    struct served *fallback;
-    struct model model;
-    struct openai_settings openai;
-    struct upstream upstream;
-    char *url;
-};
 
 /* Keeps alive what an agent's settings point to. */
 struct holder {
@@ -31,8 +24,10 @@ struct holder {
     struct react_settings react;
     struct source_settings source;
     struct http_settings http;
+    struct remote_settings remote;
     struct builtin_settings builtin;
     struct model builtin_model;
+    struct model_stats builtin_stats;
     struct served *models; /* the agent's, and its fallbacks */
     struct upstream upstream;
     struct http_get http_get;
@@ -131,77 +126,25 @@ static void build_acp(const struct builder *b, const struct config_agent *from, 
 static void build_builtin(uv_loop_t *loop, struct holder *h)
 {
     h->builtin = (struct builtin_settings){.loop = loop, .pace_ms = BUILTIN_PACE_MS};
-    h->builtin_model =
-        (struct model){.name = "builtin", .ops = &model_builtin_ops, .settings = &h->builtin};
-}
-
-static bool build_openai(const struct config_model *from, struct fetcher *fetcher, struct served *h,
-                         char *ret_error, size_t n)
-{
-    struct buf url = {0};
-    size_t base = strlen(from->base_url);
-    char why[256];
-    if (!upstream_open(&from->upstream, &h->upstream, why, sizeof why)) {
-        snprintf(ret_error, n, "model %s: %s", from->name, why);
-        return false;
-    }
-    while (base && from->base_url[base - 1] == '/')
-        base--;
-    buf_put(&url, from->base_url, base);
-    buf_puts(&url, "/chat/completions");
-    h->url = buf_take(&url);
-    h->upstream.options.idle_ms = (msec_t)from->idle_timeout_s * 1000;
-    h->openai = (struct openai_settings){.fetcher = fetcher,
-                                         .options = h->upstream.options,
-                                         .url = h->url,
-                                         .model = from->model,
-                                         .think_tag = from->think_tag,
-                                         .headers = (const char *const *)h->upstream.headers.list};
-    h->model = (struct model){.name = from->name,
-                              .ops = &model_openai_ops,
-                              .settings = &h->openai,
-                              .context_bytes = from->context_bytes};
-    return true;
-}
-
-/* The model, and its fallbacks. */
-static bool build_models(const struct builder *b, const struct config_model *from,
-                         struct served **ret, char *ret_error, size_t n)
-{
-    struct model *before = NULL;
-    for (; from; ret = &(*ret)->fallback) {
-        *ret = xcalloc(sizeof **ret);
-        if (!build_openai(from, b->fetcher, *ret, ret_error, n))
-            return false;
-        if (before)
-            before->fallback = &(*ret)->model;
-        before = &(*ret)->model;
-        from = from->fallback ? config_find_model(b->config, from->fallback) : NULL;
-    }
-    return true;
-}
-
-static void free_models(struct served *m)
-{
-    while (m) {
-        struct served *next = m->fallback;
-        upstream_done(&m->upstream);
-        free(m->url);
-        free(m);
-        m = next;
-    }
+    h->builtin_model = (struct model){.name = "builtin",
+                                      .ops = &model_builtin_ops,
+                                      .settings = &h->builtin,
+                                      .stats = &h->builtin_stats};
 }
 
 static void build_react(const struct builder *b, const struct config_agent *from, struct agent *to,
                         struct holder *h)
 {
-    h->react = (struct react_settings){.loop = b->loop,
-                                       .model = h->models ? &h->models->model : &h->builtin_model,
-                                       .short_errors = b->config->errors == ERRORS_SHORT,
-                                       .system = from->system,
-                                       .tools = to->tools,
-                                       .n_tools = to->n_tools,
-                                       .max_turns = from->max_turns};
+    h->react = (struct react_settings){
+        .loop = b->loop,
+        .model = h->models ? agent_models_first(h->models) : &h->builtin_model,
+        .short_errors = b->config->errors == ERRORS_SHORT,
+        .system = from->system,
+        .tools = to->tools,
+        .n_tools = to->n_tools,
+        .budget = {from->budget.tokens, from->budget.tool_calls, from->budget.seconds},
+        .max_turns = from->max_turns};
+    to->has_budget = true;
     to->ops = &agent_react_ops;
     to->settings = &h->react;
 }
@@ -213,23 +156,51 @@ static void build_source(uv_loop_t *loop, struct agent *to, struct holder *h)
     to->settings = &h->source;
 }
 
+/* One that speaks a protocol of its own; the forms of servers stand in one order in both enums. */
+static void build_remote(const struct builder *b, const struct config_agent *from, struct agent *to,
+                         struct holder *h)
+{
+    _Static_assert(AGENT_FORM_LANGGRAPH - AGENT_FORM_RESPONSES == REMOTE_LANGGRAPH,
+                   "a server's form is missing in one of the enums");
+    h->remote =
+        (struct remote_settings){.loop = b->loop,
+                                 .fetcher = b->fetcher,
+                                 .options = h->upstream.options,
+                                 .again = h->upstream.options,
+                                 .url = from->url,
+                                 .headers = (const char *const *)h->upstream.headers.list,
+                                 .kind = (enum remote_kind)(from->form - AGENT_FORM_RESPONSES),
+                                 .model = from->model ? from->model : from->name,
+                                 .agent = from->name,
+                                 .data = b->config->data};
+    h->remote.again.once = false;
+    to->ops = &agent_remote_ops;
+    to->settings = &h->remote;
+}
+
 static bool build_http(const struct builder *b, const struct config_agent *from, struct agent *to,
                        struct holder *h, char *ret_error, size_t n)
 {
     char why[256];
-    if (!upstream_open(&from->upstream, &h->upstream, why, sizeof why)) {
+    if (!upstream_open(&from->upstream, NULL, &h->upstream, why, sizeof why)) {
         snprintf(ret_error, n, "agent %s: %s", from->name, why);
         return false;
     }
     h->upstream.options.once = true;
+    to->has_inbox = false;
+    if (from->form >= AGENT_FORM_RESPONSES) {
+        build_remote(b, from, to, h);
+        return true;
+    }
+    const char *model = from->model ? from->model : from->name;
     h->http = (struct http_settings){.loop = b->loop,
                                      .fetcher = b->fetcher,
                                      .options = h->upstream.options,
                                      .url = from->url,
-                                     .headers = (const char *const *)h->upstream.headers.list};
+                                     .headers = (const char *const *)h->upstream.headers.list,
+                                     .model = from->form == AGENT_FORM_OPENAI ? model : NULL};
     to->ops = &agent_http_ops;
     to->settings = &h->http;
-    to->has_inbox = false;
     return true;
 }
 
@@ -245,6 +216,7 @@ static bool build(const struct builder *b, const struct config_agent *from, stru
                          .timeout_ms = (msec_t)from->timeout_s * 1000,
                          .idle_timeout_ms = (msec_t)from->idle_timeout_s * 1000,
                          .grace_ms = (msec_t)from->grace_s * 1000,
+                         .notify = (enum notify)from->notify,
                          .holder = h};
     if (!find_tools(b, from, to, h, ret_error, n))
         return false;
@@ -258,7 +230,7 @@ static bool build(const struct builder *b, const struct config_agent *from, stru
     const struct config_model *model = config_find_model(b->config, from->model);
     if (!model)
         build_builtin(b->loop, h);
-    else if (!build_models(b, model, &h->models, ret_error, n))
+    else if (!agent_models_build(b->config, model, b->fetcher, &h->models, ret_error, n))
         return false;
     build_react(b, from, to, h);
     return true;
@@ -305,6 +277,19 @@ void agents_forget(const struct config *config, struct agent *agents, size_t n, 
     }
 }
 
+void agents_each_model(const struct agent *agents, size_t n,
+                       void (*visit)(void *arg, const char *agent, const struct model *model),
+                       void *arg)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (agents[i].ops != &agent_react_ops)
+            continue;
+        const struct react_settings *s = agents[i].settings;
+        for (const struct model *m = s->model; m; m = m->fallback)
+            visit(arg, agents[i].name, m);
+    }
+}
+
 void agents_free(struct agent *agents, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -312,7 +297,7 @@ void agents_free(struct agent *agents, size_t n)
         if (agents[i].ops == &agent_acp_ops)
             agent_acp_close(&h->acp);
         upstream_done(&h->upstream);
-        free_models(h->models);
+        agent_models_free(h->models);
         free(h->tools);
         free(h);
     }

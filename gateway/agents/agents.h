@@ -12,6 +12,7 @@
 #include "core/agent.h"
 #include "gateway/config/config.h"
 #include "gateway/fetch/fetch.h"
+#include "gateway/models/model.h"
 #include "gateway/tools/tool_terminal.h"
 
 /* The services that agents use. */
@@ -28,6 +29,10 @@ bool agents_build(const struct config *config, const struct agents_rim *rim, str
 /* What they keep of a conversation that is deleted. */
 void agents_forget(const struct config *config, struct agent *agents, size_t n, struct str owner,
                    struct str conversation_id);
+/* Calls visit for each model that an agent may use. */
+void agents_each_model(const struct agent *agents, size_t n,
+                       void (*visit)(void *arg, const char *agent, const struct model *model),
+                       void *arg);
 void agents_free(struct agent *agents, size_t n);
 
 #endif

@@ -2,6 +2,7 @@
 
 #ifdef HOLDFAST_FAULTS
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
@@ -16,7 +17,7 @@ static struct {
     atomic_ulong passed;
 } points[] = {
 #define X(NAME, text) {.name = #text},
-    FAULT_TABLE(X)
+    FAULT_TABLE(X) DIE_TABLE(X)
 #undef X
 };
 
@@ -65,6 +66,12 @@ void fault_gate(enum fault_point point)
         return;
     while (gate && access(gate, F_OK) == 0)
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+}
+
+void fault_die(enum fault_point point)
+{
+    if (fault_strikes(point))
+        raise(SIGKILL);
 }
 
 void fault_report(void)

@@ -26,11 +26,30 @@
     X(INFLATE, inflate) /* memory for the expander of messages: there is none */ \
     X(DEFLATE, deflate) /* memory for a compressor of messages: there is none */
 
+/* X(NAME, name): behind what the process is killed, by SIGKILL */
+#define DIE_TABLE(X)                                                               \
+    X(SPLICE_OUT, die_splice_out)   /* a move from the stdout of a kept program */ \
+    X(REWIND_1, die_rewind_1)       /* the first step of a rewind there */         \
+    X(REWIND_2, die_rewind_2)       /* the second */                               \
+    X(REWIND_3, die_rewind_3)       /* the third, and the cut behind it */         \
+    X(PUNCH, die_punch)             /* a cut there */                              \
+    X(LINE_BYTES, die_line_bytes)   /* the bytes of a line for its stdin */        \
+    X(LINE_NUMBER, die_line_number) /* its number */                               \
+    X(SPLICE_IN, die_splice_in)     /* a move to stdin */                          \
+    X(IN_CUT, die_in_cut)           /* a cut there */                              \
+    X(BIND, die_bind)               /* the socket of a holder, not started yet */  \
+    X(RENAME, die_rename)           /* in a holder: its socket has its name */     \
+    X(FORK, die_fork)               /* in a holder: the start of its program */    \
+    X(REPORT, die_report)           /* in a holder: the note of the program's end */
+
 enum fault_point {
 #define X(NAME, name) FAULT_##NAME,
     FAULT_TABLE(X)
 #undef X
-        N_FAULT_POINTS
+#define X(NAME, name) FAULT_DIE_##NAME,
+        DIE_TABLE(X)
+#undef X
+            N_FAULT_POINTS
 };
 
 #ifdef HOLDFAST_FAULTS
@@ -38,15 +57,18 @@ enum fault_point {
 /* When it strikes, blocks while HOLDFAST_FAULT_GATE names an existing file: so a test decides what
  * happens first. */
 #define FAULT_GATE(NAME) fault_gate(FAULT_##NAME)
+#define FAULT_DIE(NAME) fault_die(FAULT_DIE_##NAME)
 /* Reads HOLDFAST_FAULT: NULL, or what is wrong with it (static text). */
 const char *fault_open(void);
 bool fault_strikes(enum fault_point point);
 void fault_gate(enum fault_point point);
+void fault_die(enum fault_point point);
 /* Logs how often each point was passed. */
 void fault_report(void);
 #else
 #define FAULT(NAME) false
 #define FAULT_GATE(NAME) ((void)0)
+#define FAULT_DIE(NAME) ((void)0)
 #endif
 
 #endif

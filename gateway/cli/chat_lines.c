@@ -82,7 +82,7 @@ static void on_question(struct chat *c, uint32_t data)
     char *prompt = member(c, data, "prompt"), *tool = member(c, data, "tool");
     uint32_t kind = js_get(&c->doc, data, "kind");
     keep_member(c, data, "input_id", &c->question);
-    c->is_approval = kind && js_is(&c->doc, kind, "approval");
+    c->is_approval = kind && (js_is(&c->doc, kind, "approval") || js_is(&c->doc, kind, "budget"));
     chat_show_aside(&c->show, "? %s%s%s%s", tool, *tool ? ": " : "", prompt,
                     c->is_approval ? " [y/N]" : "");
     if (c->keyboard.data)

@@ -161,7 +161,7 @@ static void put_default(const struct key *key, struct buf *out)
     else if (key->type == KEY_INT)
         buf_putf(out, "; default: %lld", (long long)key->number);
     else if (key->type == KEY_BOOL)
-        buf_puts(out, "; default: false");
+        buf_putf(out, "; default: %s", key->number ? "true" : "false");
     else if (key->type == KEY_CHOICE && !key->required)
         buf_putf(out, "; default: \"%s\"", key->choices[key->number]);
     else if (key->type == KEY_TEXT && key->text)

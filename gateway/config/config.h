@@ -53,9 +53,13 @@ enum error_kind { ERRORS_FULL, ERRORS_SHORT, ERRORS_BY_BIND };
 
 enum model_kind { MODEL_OPENAI, MODEL_BUILTIN };
 
+/* The interface of a model's server: Chat Completions, Responses, Anthropic's Messages. */
+enum model_api { API_CHAT, API_RESPONSES, API_ANTHROPIC };
+
 struct config_model {
     char *name;
     uint32_t kind; /* enum model_kind */
+    uint32_t api;  /* enum model_api */
     char *base_url;
     char *model; /* the model's name at base_url */
     struct config_upstream upstream;
@@ -63,6 +67,9 @@ struct config_model {
     uint64_t context_bytes;  /* of messages in a request; 0: no limit */
     char *think_tag;         /* the tag that encloses thoughts in its answers; "" for none */
     char *fallback;          /* name of another model; NULL for none */
+    /* A word of its server, NULL for none; of an answer, 0 for the API's default; 0 for none. */
+    char *effort;
+    uint32_t max_tokens, thinking_tokens;
 };
 
 /* AGENT_SOURCE produces as many tokens as requested: for benchmarks and tests. */
@@ -94,6 +101,10 @@ struct config_agent {
     bool is_default;                    /* true for exactly one agent */
     uint32_t timeout_s, idle_timeout_s; /* 0: never */
     uint32_t grace_s;
+    uint32_t notify; /* enum notify */
+    struct {         /* react: until it asks whether to go on; 0: no limit */
+        uint32_t tokens, tool_calls, seconds;
+    } budget;
 };
 
 /* The default limits, which are lowered without a warning (gateway/descriptors.h). */
@@ -176,6 +187,7 @@ struct config {
     struct {
         uint32_t task_days;
         uint32_t store_gib;
+        uint32_t process_days;
     } retention;
     struct hub_limits limits;
     struct { /* the rim's limits */

@@ -264,6 +264,21 @@ static void check_hook(const struct config *c, size_t at, struct faults *f)
         check_url(hook->url, path_of("webhooks[%zu].url", at).text, f);
 }
 
+static void check_tokens(const struct config_model *model, size_t at, struct faults *f)
+{
+    if (model->max_tokens && model->api == API_CHAT)
+        fault(f, path_of("models[%zu].max_tokens", at).text,
+              "is for the api responses or anthropic only");
+    struct path path = path_of("models[%zu].thinking_tokens", at);
+    if (model->thinking_tokens && model->api != API_ANTHROPIC)
+        fault(f, path.text, "is for the api anthropic only");
+    else if (model->thinking_tokens && model->effort)
+        fault(f, path.text, "cannot be used together with effort");
+    else if (model->thinking_tokens && model->max_tokens &&
+             model->max_tokens <= model->thinking_tokens)
+        fault(f, path.text, "must be less than max_tokens");
+}
+
 static void check_model(const struct config *c, size_t at, struct faults *f)
 {
     const struct config_model *model = &c->models[at];
@@ -282,6 +297,7 @@ static void check_model(const struct config *c, size_t at, struct faults *f)
     check_upstream(&model->upstream, path_of("models[%zu].api_key_file", at).text, f);
     if (!model->model)
         fault(f, path_of("models[%zu].model", at).text, "is missing");
+    check_tokens(model, at, f);
 }
 
 /* Each model leads to the next, and none to an earlier one. */
@@ -363,6 +379,30 @@ static void check_program(struct config_agent *agent, size_t at, struct faults *
         set_text(&agent->cwd, CWD_WORKSPACE);
 }
 
+/* Only some protocols name a model, or what stands for one. */
+static void check_server(const struct config_agent *agent, size_t at, struct faults *f)
+{
+    bool names_model = agent->form == AGENT_FORM_OPENAI || agent->form == AGENT_FORM_RESPONSES ||
+                       agent->form == AGENT_FORM_LANGGRAPH;
+    if (agent->model && !names_model)
+        fault(
+            f, path_of("agents[%zu].model", at).text,
+            "is for agents of kind react, and for the forms openai, responses and langgraph only");
+    if (agent->tools.n)
+        fault(f, path_of("agents[%zu].tools", at).text,
+              "are for agents that call them: one of kind http cannot");
+}
+
+/* Each form but holdfast belongs to one kind. */
+static void check_form(const struct config_agent *agent, size_t at, struct faults *f)
+{
+    const struct key *key = key_find(key_find(&config_table, "agents")->table, "form");
+    bool is_server = agent->form >= AGENT_FORM_OPENAI;
+    if (agent->form != AGENT_FORM_HOLDFAST && agent->kind != (is_server ? AGENT_HTTP : AGENT_EXEC))
+        fault(f, path_of("agents[%zu].form", at).text, "\"%s\" is for agents of kind %s only",
+              key->choices[agent->form], is_server ? "http" : "exec");
+}
+
 /* A key without effect for this kind of agent was meant to have one. */
 static void check_kind_keys(const struct config_agent *agent, size_t at, struct faults *f)
 {
@@ -371,12 +411,13 @@ static void check_kind_keys(const struct config_agent *agent, size_t at, struct 
         enum agent_kind kind;
         bool given;
     } rows[] = {
-        {"model", AGENT_REACT, agent->model},
+        {"model", AGENT_REACT, agent->model && agent->kind != AGENT_HTTP},
         {"system", AGENT_REACT, agent->system},
+        {"budget", AGENT_REACT,
+         agent->budget.tokens || agent->budget.tool_calls || agent->budget.seconds},
         {"command", AGENT_EXEC, agent->command.list && agent->kind != AGENT_ACP},
         {"env", AGENT_EXEC, agent->env.list && agent->kind != AGENT_ACP},
         {"cwd", AGENT_EXEC, agent->cwd && agent->kind != AGENT_ACP},
-        {"form", AGENT_EXEC, agent->form != AGENT_FORM_HOLDFAST},
         {"input", AGENT_EXEC, agent->input != INPUT_STDIN},
         {"auth_method", AGENT_ACP, agent->auth_method},
         {"url", AGENT_HTTP, agent->url},
@@ -399,6 +440,7 @@ static void check_agent_kind(const struct config *c, size_t at, struct faults *f
     struct config_agent *agent = &c->agents[at];
 
     check_kind_keys(agent, at, f);
+    check_form(agent, at, f);
     switch ((enum agent_kind)agent->kind) {
     case AGENT_REACT:
         if (!agent->model)
@@ -410,6 +452,7 @@ static void check_agent_kind(const struct config *c, size_t at, struct faults *f
     case AGENT_EXEC:
     case AGENT_ACP: check_program(agent, at, f); return;
     case AGENT_HTTP:
+        check_server(agent, at, f);
         check_url(agent->url, path_of("agents[%zu].url", at).text, f);
         check_upstream(&agent->upstream, path_of("agents[%zu].api_key_file", at).text, f);
         return;

@@ -13,8 +13,12 @@
 
 static const char *const alg_names[] = {"HS256", "RS256", "ES256", "EdDSA", NULL};
 static const char *const model_kinds[] = {"openai", "builtin", NULL};
+static const char *const model_apis[] = {"chat", "responses", "anthropic", NULL};
 static const char *const agent_kinds[] = {"react", "exec", "http", "source", "acp", NULL};
-static const char *const agent_forms[] = {"holdfast", "text", "claude", "codex", NULL};
+static const char *const agent_forms[] = {
+    "holdfast", "text", "claude", "codex",     "openai", "responses",
+    "ag-ui",    "a2a",  "ai-sdk", "langgraph", NULL}; /* in the order of enum agent_form */
+static const char *const notify_kinds[] = {"all", "result", "error", "off", NULL};
 static const char *const agent_inputs[] = {"stdin", "argument", NULL};
 static const char *const store_kinds[] = {"sqlite", "memory", NULL};
 static const char *const durabilities[] = {"process", "power", NULL};
@@ -28,6 +32,7 @@ static const char *const log_formats[] = {"logfmt", "json", NULL};
     .type = KEY_INT, AT(of, field), .size = sizeof(((struct of *)0)->field), .min = (lowest), \
     .max = (highest), .number = (default_number)
 #define BOOL(of, field) .type = KEY_BOOL, AT(of, field)
+#define BOOL_ON(of, field) BOOL(of, field), .number = 1
 #define CHOICE(of, field, names, first) \
     .type = KEY_CHOICE, AT(of, field), .choices = (names), .number = (first)
 #define TEXT(of, field, bytes) .type = KEY_TEXT, AT(of, field), .min = 1, .max = (bytes)
@@ -94,13 +99,22 @@ TABLE(auth_table, auth_keys);
 static const struct key model_keys[] = {
     {"name", "the name that agents use", TEXT(config_model, name, MAX_NAME), .required = true},
     {"kind", "the model's protocol", CHOICE(config_model, kind, model_kinds, MODEL_OPENAI)},
-    {"base_url", "openai: URL that /chat/completions is appended to", URL(config_model, base_url)},
+    {"api", "openai: the server's interface: Chat Completions, Responses, Anthropic's Messages",
+     CHOICE(config_model, api, model_apis, API_CHAT)},
+    {"base_url", "openai: URL that /chat/completions, /responses or /messages is appended to",
+     URL(config_model, base_url)},
     {"model", "openai: the model's name there", TEXT(config_model, model, 256)},
     UPSTREAM_KEYS(config_model, "openai"),
     {"idle_timeout_s", "openai: longest silence; 0: no limit",
      INT(config_model, idle_timeout_s, 0, MAX_SECONDS, 120)},
     {"context_bytes", "largest input in messages: older ones are left out; 0: no limit",
      INT(config_model, context_bytes, 0, 16 * 1024 * 1024, 0)},
+    {"effort", "openai: how much it thinks: a word of its server, such as low or high",
+     TEXT(config_model, effort, 32)},
+    {"max_tokens", "api responses, anthropic: limit of an answer; 0: none, or 8192 for anthropic",
+     INT(config_model, max_tokens, 0, MAX_COUNT, 0)},
+    {"thinking_tokens", "api anthropic: budget of thoughts, for models without effort; 0: none",
+     INT(config_model, thinking_tokens, 0, MAX_COUNT, 0)},
     {"think_tag", "openai: name of the tags that enclose thoughts in its answers; \"\" for none",
      .type = KEY_TEXT, AT(config_model, think_tag), .max = MAX_THINK_TAG, .text = "think"},
     {"fallback", "openai: another entry of models, tried if this one fails without output",
@@ -108,16 +122,28 @@ static const struct key model_keys[] = {
 };
 TABLE(model_table, model_keys);
 
+static const struct key budget_keys[] = {
+    {"tokens", "tokens, by the usage that the model's server counts; 0: no limit",
+     INT(config_agent, budget.tokens, 0, INT32_MAX, 0)},
+    {"tool_calls", "tool calls; 0: no limit",
+     INT(config_agent, budget.tool_calls, 0, MAX_COUNT, 0)},
+    {"seconds", "seconds; 0: no limit", INT(config_agent, budget.seconds, 0, MAX_SECONDS, 0)},
+};
+TABLE(budget_table, budget_keys);
+
 static const struct key agent_keys[] = {
     {"name", "the name that clients use", TEXT(config_agent, name, MAX_NAME), .required = true},
     {"description", "description for clients",
      TEXT_OR_NONE(config_agent, description, MAX_DESCRIPTION)},
     {"examples", "example questions, which pages suggest", TEXTS(config_agent, examples, 8)},
     {"kind", "kind of agent", CHOICE(config_agent, kind, agent_kinds, AGENT_REACT)},
-    {"model", "react: name of a model", TEXT(config_agent, model, MAX_NAME), .computed = "builtin"},
+    {"model", "react: name of a model; http: what the server calls it or its assistant",
+     TEXT(config_agent, model, MAX_NAME), .computed = "builtin, or for http the agent's name"},
     {"system", "react: the system message", TEXT(config_agent, system, 262144)},
     {"max_turns", "react: limit of model turns for one message of the user",
      INT(config_agent, max_turns, 1, 1000, REACT_MAX_TURNS)},
+    {"budget", "react: what a task may use before it asks its user whether to go on",
+     GROUP(budget_table)},
     {"tools", "tools that it may call", TEXTS(config_agent, tools, 64)},
     {"command", "exec, acp: program and arguments", TEXTS(config_agent, command, 1024)},
     {"env", "exec, acp: environment besides PATH, HOME and LANG", ENV(config_agent, env, 1024)},
@@ -126,7 +152,8 @@ static const struct key agent_keys[] = {
      "conversation's own folder in terminal.workdir",
      TEXT(config_agent, cwd, MAX_PATH_TEXT),
      .computed = "workspace for acp and the forms claude and codex, else the gateway's own"},
-    {"form", "exec: what the program prints", CHOICE(config_agent, form, agent_forms, 0)},
+    {"form", "exec: what the program prints; http: what the server speaks",
+     CHOICE(config_agent, form, agent_forms, 0)},
     {"input", "form text: how the program gets the message",
      CHOICE(config_agent, input, agent_inputs, INPUT_STDIN)},
     {"auth_method", "acp: id of the authentication method, for agents that ask",
@@ -141,6 +168,10 @@ static const struct key agent_keys[] = {
     {"timeout_s", "longest run; 0: no limit", INT(config_agent, timeout_s, 0, MAX_SECONDS, 1800)},
     {"idle_timeout_s", "longest silence; 0: no limit",
      INT(config_agent, idle_timeout_s, 0, MAX_SECONDS, 300)},
+    {"notify",
+     "what begins a turn about its background work; result: no watched lines; error: failures alone; "
+     "off: nothing; the rest is told with the next turn",
+     CHOICE(config_agent, notify, notify_kinds, NOTIFY_ALL)},
     {"grace_s", "time between the polite stop and the kill",
      INT(config_agent, grace_s, 1, 3600, 5)},
 };
@@ -158,6 +189,8 @@ TABLE(store_table, store_keys);
 
 static const struct key retention_keys[] = {
     {"task_days", "how long to keep ended tasks", INT(config, retention.task_days, 1, 36500, 30)},
+    {"process_days", "how long to keep the results of ended background commands",
+     INT(config, retention.process_days, 1, 36500, 7)},
     {"store_gib", "largest size of the store", INT(config, retention.store_gib, 1, 1048576, 50)},
 };
 TABLE(retention_table, retention_keys);
@@ -311,7 +344,7 @@ static const struct key root_keys[] = {
     {"retention", "how long data is kept", GROUP(retention_table)},
     {"limits", "limits of one peer, or of all", GROUP(limits_table)},
     {"compression", "compress WebSocket messages (permessage-deflate) for clients that offer it",
-     BOOL(config, compression)},
+     BOOL_ON(config, compression)},
     {"faces", "protocols of other clients, over the same tasks", GROUP(face_table)},
     {"trusted_proxies", "networks whose X-Forwarded-For is trusted",
      TEXTS(config, trusted_proxies, 256)},

@@ -17,11 +17,13 @@ static bool upstream_has(const struct config_texts *headers, const char *name)
     return false;
 }
 
-static void upstream_add(struct config_texts *headers, const char *name, const char *value)
+void upstream_add(struct upstream *upstream, const char *name, const char *value)
 {
+    struct config_texts *headers = &upstream->headers;
     struct buf line = {0};
     if (upstream_has(headers, name))
         return;
+    ASSERT(headers->n < upstream->room);
     buf_putf(&line, "%s: %s", name, value);
     headers->list[headers->n++] = buf_take(&line);
 }
@@ -45,7 +47,7 @@ static const char *read_env(const char *name, struct buf *ret)
     return NULL;
 }
 
-static bool add_key(const struct config_upstream *from, struct config_texts *headers,
+static bool add_key(const struct config_upstream *from, const char *header, struct upstream *to,
                     char *ret_error, size_t n)
 {
     const char *where = from->api_key_env ? from->api_key_env : from->api_key_file;
@@ -59,28 +61,29 @@ static bool add_key(const struct config_upstream *from, struct config_texts *hea
     if (wrong) {
         snprintf(ret_error, n, "the API key in %s cannot be used: %s", where, wrong);
     } else {
-        buf_putf(&value, "Bearer %s", key.bytes);
-        upstream_add(headers, "Authorization", value.bytes);
+        buf_putf(&value, "%s%s", header ? "" : "Bearer ", key.bytes);
+        upstream_add(to, header ? header : "Authorization", value.bytes);
     }
     secret_line_done(&key);
     secret_line_done(&value);
     return !wrong;
 }
 
-bool upstream_open(const struct config_upstream *from, struct upstream *ret, char *ret_error,
-                   size_t n)
+bool upstream_open(const struct config_upstream *from, const char *key_header, struct upstream *ret,
+                   char *ret_error, size_t n)
 {
     struct config_texts *headers = &ret->headers;
     *ret = (struct upstream){.options = {.ca_file = from->ca_file,
                                          .proxy = from->proxy,
                                          .connect_ms = (msec_t)from->connect_timeout_s * 1000,
                                          .retries = from->retries}};
-    headers->list = xcalloc((from->headers.n + 4) * sizeof *headers->list);
+    ret->room = from->headers.n + UPSTREAM_ADDED;
+    headers->list = xcalloc((ret->room + 1) * sizeof *headers->list);
     for (size_t i = 0; i < from->headers.n; i++)
         headers->list[headers->n++] = xstrdup(str_of(from->headers.list[i]));
-    upstream_add(headers, "Content-Type", "application/json");
-    upstream_add(headers, "Accept", "text/event-stream, application/json");
-    return add_key(from, headers, ret_error, n);
+    upstream_add(ret, "Content-Type", "application/json");
+    upstream_add(ret, "Accept", "text/event-stream, application/json");
+    return add_key(from, key_header, ret, ret_error, n);
 }
 
 void upstream_done(struct upstream *upstream)

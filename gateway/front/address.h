@@ -14,6 +14,7 @@
 
 #include "core/map.h"
 #include "gateway/base/net.h"
+#include "gateway/front/deflate.h"
 #include "gateway/front/front.h"
 
 /* Connections of one group: WebSockets, and streams of events over HTTP. */
@@ -28,11 +29,11 @@ struct address {
 struct peer {
     bool is_named; /* by its PROXY header */
     struct net_address named;
-    uint8_t n_offers;        /* of compression, examined so far (extension.h) */
-    uint8_t deflate_bits;    /* of the accepted one; 0: none */
-    bool is_asking;          /* a head was read, and its exchange is not over (lws_quirks.h) */
-    bool goes_first;         /* libwebsockets has something to send (lws_quirks.h) */
-    struct address *address; /* counts the socket; NULL: not counted */
+    uint8_t n_offers;             /* of compression, examined so far (extension.h) */
+    struct deflate_terms deflate; /* of the accepted one */
+    bool is_asking;               /* a head was read, and its exchange is not over (lws_quirks.h) */
+    bool goes_first;              /* libwebsockets has something to send (lws_quirks.h) */
+    struct address *address;      /* counts the socket; NULL: not counted */
 };
 
 /* For a fresh socket; named as in its PROXY header, or NULL.  Returns NULL when the address has too

@@ -10,10 +10,20 @@
 
 #define MIN_BITS 9 /* zlib has no raw windows of 8 */
 #define MAX_BITS 15
-#define WORTH_BYTES 256 /* shorter messages, such as a single token, hardly shrink */
+#define WORTH_BYTES 256 /* shorter messages hardly shrink by themselves */
+#define LOOKAHEAD 262   /* zlib's: its matches go back by a window less these (MIN_LOOKAHEAD) */
+#define PAST_BYTES 512  /* of a message's end: lines are alike, and most are shorter */
+#define N_PAST 4096     /* a power of 2 */
 #define LEVEL 1
 #define HEADER_MOST 10
 #define FLUSH_BYTES 4 /* 00 00 ff ff: the end of every flush, not sent (RFC 7692 section 7.2.1) */
+
+/* The end of a message that was compressed, for some connection. */
+struct past {
+    uint64_t number; /* 0: none */
+    size_t len;
+    char text[PAST_BYTES];
+};
 
 struct deflate {
     z_stream in;
@@ -22,8 +32,11 @@ struct deflate {
     size_t blocks;    /* of the current message, or of the last one */
     struct buf plain; /* the text of the last frame, when it is no longer than MAX_MESSAGE_OUT */
     struct buf frame; /* HEADER_MOST bytes, then the payload */
-    size_t at;        /* of the frame's header; 0: compressing was not worthwhile */
-    unsigned bits;
+    size_t at;        /* of the frame's header; its end: compressing was not worthwhile */
+    struct deflate_terms terms;
+    uint64_t before;   /* number of the last frame's dictionary; 0: it had none */
+    uint64_t number;   /* of the last frame's text */
+    struct past *ring; /* N_PAST of them, by number; made when first used */
 };
 
 static voidpf allocate_in(voidpf none, uInt n, uInt size)
@@ -64,6 +77,7 @@ void deflate_close(struct deflate *d)
             deflateEnd(&d->out[bits]);
     buf_done(&d->plain);
     buf_done(&d->frame);
+    free(d->ring);
     free(d);
 }
 
@@ -83,7 +97,7 @@ static unsigned window_bits(struct str value)
 
 enum { SERVER_NO_TAKEOVER, CLIENT_NO_TAKEOVER, SERVER_BITS, CLIENT_BITS, N_PARAMETERS };
 
-static bool take_parameter(struct str parameter, unsigned *seen, unsigned *bits)
+static bool take_parameter(struct str parameter, unsigned *seen, struct deflate_terms *terms)
 {
     static const struct str names[N_PARAMETERS] = {
         [SERVER_NO_TAKEOVER] = {"server_no_context_takeover", 26},
@@ -100,9 +114,11 @@ static bool take_parameter(struct str parameter, unsigned *seen, unsigned *bits)
         return false;
     *seen |= 1u << which;
     if (which == SERVER_BITS) {
-        *bits = value;
+        terms->bits = (uint8_t)value;
         return value >= MIN_BITS;
     }
+    if (which == SERVER_NO_TAKEOVER)
+        terms->takes_over = false;
     if (which == CLIENT_BITS)
         return !has_value || value;
     return !has_value;
@@ -113,7 +129,7 @@ static bool names_us(struct str *offer)
     return str_eq(header_list_next_quoted(offer, ';'), STR(DEFLATE_NAME));
 }
 
-bool deflate_offer(struct str offers, unsigned nth, unsigned *ret_bits)
+bool deflate_offer(struct str offers, unsigned nth, struct deflate_terms *ret)
 {
     struct str offer = STR_NULL;
     unsigned seen = 0, later = 0;
@@ -130,9 +146,9 @@ bool deflate_offer(struct str offers, unsigned nth, unsigned *ret_bits)
     }
     if (!found || (later && offer.n == 0))
         return false;
-    *ret_bits = MAX_BITS;
+    *ret = (struct deflate_terms){.bits = MAX_BITS, .takes_over = true};
     while (offer.n)
-        if (!take_parameter(header_list_next_quoted(&offer, ';'), &seen, ret_bits))
+        if (!take_parameter(header_list_next_quoted(&offer, ';'), &seen, ret))
             return false;
     return true;
 }
@@ -150,11 +166,25 @@ static z_stream *compressor(struct deflate *d, unsigned bits)
     return d->has_out[bits] ? z : NULL;
 }
 
-/* Bytes of payload, fewer than the text has; 0: impossible. */
-static size_t compress_text(struct deflate *d, unsigned bits, struct str text)
+/* The smallest window that reaches all of a text and its dictionary: a compressor clears its table
+ * for each message. */
+static unsigned window_for(size_t n, unsigned most)
 {
-    z_stream *z = compressor(d, bits);
+    unsigned bits = MIN_BITS;
+    while (bits < most && ((size_t)1 << bits) < n + LOOKAHEAD)
+        bits++;
+    return bits;
+}
+
+/* Bytes of payload, fewer than the text has; 0: impossible. */
+static size_t compress_text(struct deflate *d, unsigned bits, const struct past *past,
+                            struct str text)
+{
+    size_t before = past ? past->len : 0;
+    z_stream *z = compressor(d, window_for(before + text.n, bits));
     if (!z)
+        return 0;
+    if (past && deflateSetDictionary(z, (const Bytef *)past->text, (uInt)before) != Z_OK)
         return 0;
     buf_clear(&d->frame);
     Bytef *payload = (Bytef *)buf_reserve(&d->frame, HEADER_MOST + text.n) + HEADER_MOST;
@@ -181,22 +211,62 @@ static size_t put_header(char *frame, size_t n)
     return at;
 }
 
-struct str deflate_frame(struct deflate *d, unsigned bits, struct str text)
+/* The message of that number, while its text is kept. */
+static const struct past *past_find(const struct deflate *d, uint64_t number)
 {
-    ASSERT(bits >= MIN_BITS && bits <= MAX_BITS);
-    if (text.n < WORTH_BYTES || text.n > UINT32_MAX / 2)
+    const struct past *p = d->ring ? &d->ring[number % N_PAST] : NULL;
+    return number && p && p->number == number ? p : NULL;
+}
+
+static void past_keep(struct deflate *d, struct str text)
+{
+    if (!d->ring)
+        d->ring = xcalloc(N_PAST * sizeof *d->ring);
+    struct past *p = &d->ring[d->number % N_PAST];
+    p->number = d->number;
+    p->len = text.n < PAST_BYTES ? text.n : PAST_BYTES;
+    memcpy(p->text, text.p + text.n - p->len, p->len);
+}
+
+static bool is_last(const struct deflate *d, struct deflate_terms terms, uint64_t before)
+{
+    return terms.bits == d->terms.bits && terms.takes_over == d->terms.takes_over &&
+           before == d->before;
+}
+
+/* Makes the frame; d->at is its end when there is none. */
+static void frame_make(struct deflate *d, struct deflate_terms terms, const struct past *past,
+                       struct str text)
+{
+    size_t n = compress_text(d, terms.bits, past, text);
+    d->terms = terms;
+    d->before = past ? past->number : 0;
+    d->frame.len = HEADER_MOST + n;
+    d->at = n ? put_header(d->frame.bytes, n) : d->frame.len;
+}
+
+struct str deflate_frame(struct deflate *d, struct deflate_terms terms, uint64_t *last,
+                         struct str text)
+{
+    ASSERT(terms.bits >= MIN_BITS && terms.bits <= MAX_BITS);
+    if (text.n == 0 || (!terms.takes_over && text.n < WORTH_BYTES) || text.n > UINT32_MAX / 2)
         return STR_NULL;
-    if (bits != d->bits || !str_eq(text, buf_str(&d->plain))) {
-        size_t n = compress_text(d, bits, text);
-        d->bits = bits;
-        d->frame.len = HEADER_MOST + n;
-        d->at = n ? put_header(d->frame.bytes, n) : d->frame.len;
+    const struct past *past = terms.takes_over ? past_find(d, *last) : NULL;
+    bool is_known = d->number && str_eq(text, buf_str(&d->plain));
+    if (!is_known) {
+        d->number++;
         buf_clear(&d->plain);
         if (text.n <= MAX_MESSAGE_OUT)
             buf_putstr(&d->plain, text);
     }
+    if (!is_known || !is_last(d, terms, past ? past->number : 0))
+        frame_make(d, terms, past, text);
     if (d->at == d->frame.len)
         return STR_NULL;
+    if (terms.takes_over) {
+        past_keep(d, text);
+        *last = d->number;
+    }
     return (struct str){d->frame.bytes + d->at, d->frame.len - d->at};
 }
 

@@ -1,12 +1,16 @@
 /* deflate -- permessage-deflate (RFC 7692): reads offers, compresses and expands single messages.
  *
- * Shape:    neither side keeps anything from one message to the next (server_no_context_takeover
- *           and client_no_context_takeover, RFC 7692 section 7.1.1: a server may ask for both,
- *           whatever was offered).  So no connection has a window: one compressor for each window
- *           size in use and one expander serve them all, and many readers of one stream share one
- *           compressed frame.
+ * Shape:    no connection has a window here: one compressor for each window size in use and one
+ *           expander serve them all.  The client keeps nothing from one of its messages to the next
+ *           (client_no_context_takeover, RFC 7692 section 7.1.1.2).  We do, unless it asked us not
+ *           to: the window of an inflater ends with the message before, so a message is compressed
+ *           with the end of that one as a preset dictionary.  A connection only keeps that
+ *           message's number; the texts of the newest lie in a ring that all share, and a text that
+ *           has left it is no dictionary any more.  Readers of one stream, who have got the same
+ *           message before, share one compressed frame.
  * Thread:   any; one at a time.
- * Owns:     zlib's states, at most 270 KB for each size of window and 40 KB, and the last frame.
+ * Owns:     zlib's states, at most 270 KB for each size of window and 40 KB, the last frame, and
+ *           the ring, up to 2 MiB.
  * Errors:   without memory for a compressor messages go uncompressed, without an expander it
  *           returns an error; both are tried again with the next message.
  */
@@ -22,15 +26,22 @@ struct deflate;
 struct deflate *deflate_open(void);
 void deflate_close(struct deflate *d); /* NULL is allowed */
 
+/* The parameters that client and server have agreed on. */
+struct deflate_terms {
+    uint8_t bits;    /* the server's window, 9..15; 0: no compression */
+    bool takes_over; /* the client keeps the server's window from message to message */
+};
+
 /* Whether the nth permessage-deflate (from 0) in the value of Sec-WebSocket-Extensions can be
  * served: its parameters are those of RFC 7692 section 7.1, each once, and its window is one of
- * zlib's.  An offer without parameters yields to the next, if there is one.  ret_bits: the server's
- * window, 9..15. */
-bool deflate_offer(struct str offers, unsigned nth, unsigned *ret_bits) MUST_USE;
+ * zlib's.  An offer without parameters yields to the next, if there is one. */
+bool deflate_offer(struct str offers, unsigned nth, struct deflate_terms *ret) MUST_USE;
 
 /* The frame of a text message, with its header, valid until the next call; STR_NULL when the
- * message would not shrink. */
-struct str deflate_frame(struct deflate *d, unsigned bits, struct str text);
+ * message would not shrink.  last: the number of the connection's last compressed message, 0 before
+ * the first; the frame must be sent when it is returned. */
+struct str deflate_frame(struct deflate *d, struct deflate_terms terms, uint64_t *last,
+                         struct str text);
 
 enum deflate_result {
     DEFLATE_OK,

@@ -28,36 +28,37 @@ int extension_confirm(struct lws *wsi)
     struct peer *peer = lws_get_opaque_user_data(wsi);
     char offers[EXTENSION_OFFERS_MOST + 1];
     int n = lws_hdr_copy(wsi, offers, sizeof offers, WSI_TOKEN_EXTENSIONS);
-    unsigned bits;
-    if (!peer || n <= 0 || !deflate_offer((struct str){offers, (size_t)n}, peer->n_offers++, &bits))
+    struct deflate_terms terms;
+    if (!peer || n <= 0 ||
+        !deflate_offer((struct str){offers, (size_t)n}, peer->n_offers++, &terms))
         return 1;
-    peer->deflate_bits = (uint8_t)bits;
+    peer->deflate = terms;
     return 0;
 }
 
 int extension_answer(struct lws *wsi, struct lws_process_html_args *args)
 {
     static const char written[] = "\r\nSec-WebSocket-Extensions: " DEFLATE_NAME "\r\n";
-    unsigned bits = extension_bits(wsi);
-    if (!bits)
+    struct deflate_terms terms = extension_terms(wsi);
+    if (!terms.bits)
         return 0;
     char *end = args->p - strlen("\r\n");
     if (memcmp(args->p - strlen(written), written, strlen(written)) != 0)
         return 1; /* another libwebsockets: no connection, rather than a wrong one */
     int room = args->max_len + 2;
-    int n =
-        lws_snprintf(end, (size_t)room, "; server_no_context_takeover; client_no_context_takeover");
-    if (bits < 15)
-        n += lws_snprintf(end + n, (size_t)(room - n), "; server_max_window_bits=%u", bits);
+    int n = lws_snprintf(end, (size_t)room, "%s; client_no_context_takeover",
+                         terms.takes_over ? "" : "; server_no_context_takeover");
+    if (terms.bits < 15)
+        n += lws_snprintf(end + n, (size_t)(room - n), "; server_max_window_bits=%u", terms.bits);
     n += lws_snprintf(end + n, (size_t)(room - n), "\r\n");
     args->p = end + n;
     return 0;
 }
 
-unsigned extension_bits(struct lws *wsi)
+struct deflate_terms extension_terms(struct lws *wsi)
 {
     const struct peer *peer = lws_get_opaque_user_data(wsi);
-    return peer ? peer->deflate_bits : 0;
+    return peer ? peer->deflate : (struct deflate_terms){0};
 }
 
 bool extension_marks(struct lws *wsi)

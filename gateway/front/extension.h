@@ -13,6 +13,8 @@
 #include <libwebsockets.h>
 #include <stdbool.h>
 
+#include "gateway/front/deflate.h"
+
 extern const struct lws_extension extension_list[]; /* for the vhost */
 
 /* LWS_CALLBACK_CONFIRM_EXTENSION_OKAY, once for each permessage-deflate in the offers until one is
@@ -21,8 +23,7 @@ int extension_confirm(struct lws *wsi);
 /* LWS_CALLBACK_ADD_HEADERS: appends the parameters to the name, which libwebsockets has just
  * written. */
 int extension_answer(struct lws *wsi, struct lws_process_html_args *args);
-/* The server's window when messages may be compressed here, otherwise 0. */
-unsigned extension_bits(struct lws *wsi);
+struct deflate_terms extension_terms(struct lws *wsi);
 /* Whether the current incoming frame has RSV1: the message is compressed, and only its first frame
  * says so (RFC 7692 section 6). */
 bool extension_marks(struct lws *wsi);

@@ -421,7 +421,7 @@ static bool is_in_time(struct exchange *x)
     return false;
 }
 
-static bool refuse(struct exchange *x, int status, const char *message)
+static bool refuse_as(struct exchange *x, int status, const char *message)
 {
     put_refusal(x, ERR_UNSUPPORTED, message);
     http_api_ready(x, status);
@@ -435,7 +435,7 @@ static bool is_welcome(struct exchange *x, bool from_cookie)
     char why[128] = "";
     if (from_cookie && !only_reads(x->route->method) && !x->route->allow &&
         !http_head_is_json(x->wsi))
-        return refuse(x, 415, "with a cookie a change must be application/json");
+        return refuse_as(x, 415, "with a cookie a change must be application/json");
     if (x->is_admins && !x->route->own && !admin_take_owner(x))
         return false;
     bool known = x->is_admins || x->route->own || identify(x, why, sizeof why) == ERR_NONE;
@@ -446,7 +446,7 @@ static bool is_welcome(struct exchange *x, bool from_cookie)
         return false;
     }
     if (x->route->allow)
-        return refuse(x, 405, "this method is not served here");
+        return refuse_as(x, 405, "this method is not served here");
     /* Other protocols send the whole history with each message. */
     size_t most =
         x->route->kind ? f->config->rim_limits.face_bytes : f->config->limits.message_bytes;
@@ -457,7 +457,7 @@ static bool is_welcome(struct exchange *x, bool from_cookie)
         return false;
     }
     if (x->length > 0 && !http_head_is_json(x->wsi))
-        return refuse(x, 415, "the body must be application/json");
+        return refuse_as(x, 415, "the body must be application/json");
     return true;
 }
 

@@ -162,7 +162,7 @@ static int open_conn(struct front *f, struct lws *wsi, struct conn **user)
     c->from_browser = lws_hdr_total_length(wsi, WSI_TOKEN_ORIGIN) > 0;
     c->bearer = http_bearer(wsi);
     c->cookie = http_cookie(f, wsi);
-    c->deflate_bits = (uint8_t)extension_bits(wsi);
+    c->deflate = extension_terms(wsi);
     lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI);
     c->kind = find_kind(f, path);
     lws_quirk_head_is_read(wsi);
@@ -283,8 +283,8 @@ static void write_message(struct conn *c, struct buf *out, enum ws_form as)
         [WS_TEXT] = LWS_WRITE_TEXT, [WS_BINARY] = LWS_WRITE_BINARY, [WS_FRAMES] = LWS_WRITE_RAW};
     struct front *f = c->front;
     struct str message = {out->bytes + LWS_PRE, out->len - LWS_PRE}, frame = STR_NULL;
-    if (c->deflate_bits && as == WS_TEXT)
-        frame = deflate_frame(f->deflate, c->deflate_bits, message);
+    if (c->deflate.bits && as == WS_TEXT)
+        frame = deflate_frame(f->deflate, c->deflate, &c->deflated, message);
     struct str sent = frame.p ? frame : message;
     f->bytes_out += sent.n;
     if (FAULT(SEND) ||

@@ -10,6 +10,7 @@
 #define GATEWAY_FRONT_WS_H
 
 #include "core/session.h"
+#include "gateway/front/deflate.h"
 #include "gateway/front/front.h"
 
 struct address;
@@ -45,20 +46,21 @@ struct conn {
     struct buf message; /* the pieces of an incomplete one */
     size_t n_checked;   /* of its bytes are UTF-8 */
     bool message_is_binary, message_is_deflated;
-    bool frame_ended;     /* the next bytes begin a frame */
-    bool close_was_due;   /* libwebsockets has failed it, and a turn has passed since */
-    uint8_t deflate_bits; /* for compressed messages; 0: there are none */
-    bool from_browser;    /* it sent Origin */
-    bool ping_due;        /* it could not be sent yet: something was pending */
-    bool pinged;          /* at pinged_ms, without a sign of life since */
-    bool stranger;        /* before welcome: counted separately */
+    bool frame_ended;             /* the next bytes begin a frame */
+    bool close_was_due;           /* libwebsockets has failed it, and a turn has passed since */
+    struct deflate_terms deflate; /* for compressed messages */
+    bool from_browser;            /* it sent Origin */
+    bool ping_due;                /* it could not be sent yet: something was pending */
+    bool pinged;                  /* at pinged_ms, without a sign of life since */
+    bool stranger;                /* before welcome: counted separately */
     bool lingers; /* it is closing, waits for pending output, and the peer does not take it */
     enum conn_state state;
     char *bearer, *cookie; /* until the client is identified */
     struct address *address;
     msec_t heard_ms, pinged_ms, kept_ms;
-    msec_t moved_ms; /* the reader last took something */
-    uint64_t acked;  /* bytes, by then */
+    msec_t moved_ms;   /* the reader last took something */
+    uint64_t acked;    /* bytes, by then */
+    uint64_t deflated; /* number of the last compressed message (deflate.h) */
     struct list all, silent, blocked;
     const struct ws_kind *kind; /* NULL: it speaks holdfast.v1 */
     void *own;                  /* the kind's */

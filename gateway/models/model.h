@@ -15,6 +15,7 @@
 
 #include "proto/errors.h"
 
+struct model_stats;
 struct model_turn; /* defined by the adapter */
 
 /* The input of a model, in the form of OpenAI's chat completions, as compact JSON.  Spans are valid
@@ -36,10 +37,17 @@ struct model_call {
     struct str more, function_more; /* further members of the call, and of its "function" */
 };
 
-/* The cost of a turn, counted by its server. */
+/* The cost of a turn, counted by its server.  cached_tokens: of the prompt, read from a cache. */
 struct model_usage {
-    int64_t prompt_tokens, completion_tokens;
+    int64_t prompt_tokens, completion_tokens, cached_tokens;
 };
+
+static inline void model_usage_add(struct model_usage *to, const struct model_usage *usage)
+{
+    to->prompt_tokens += usage->prompt_tokens;
+    to->completion_tokens += usage->completion_tokens;
+    to->cached_tokens += usage->cached_tokens;
+}
 
 struct model_events {
     /* Whole characters.  Returns false when no more is wanted for now: the adapter stops until
@@ -73,6 +81,7 @@ struct model {
     const struct model_ops *ops;
     void *settings;
     size_t context_bytes;         /* of its input messages; 0: any */
+    struct model_stats *stats;    /* of one agent; NULL: nobody counts */
     const struct model *fallback; /* takes over a turn that failed without output; NULL: none */
 };
 

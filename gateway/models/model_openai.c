@@ -8,6 +8,7 @@
 #include "gateway/fetch/stream_form.h"
 #include "gateway/models/json_end.h"
 #include "gateway/models/model_fault.h"
+#include "gateway/models/model_talk.h"
 #include "gateway/models/openai_answer.h"
 #include "gateway/models/openai_calls.h"
 #include "proto/sse_reader.h"
@@ -53,8 +54,7 @@ static struct model_turn *turn_of(void *arg)
 static void tell_usage(struct model_turn *t)
 {
     struct model_usage all = t->usage;
-    all.prompt_tokens += t->spent.prompt_tokens;
-    all.completion_tokens += t->spent.completion_tokens;
+    model_usage_add(&all, &t->spent);
     if (t->has_usage && t->events.on_usage)
         t->events.on_usage(t->user, &all);
 }
@@ -163,11 +163,22 @@ static int64_t count_of(const struct js_doc *doc, uint32_t usage, const char *na
     return node && js_type(doc, node) == JS_NUMBER && js_int(doc, node, &n) && n > 0 ? n : 0;
 }
 
+/* OpenAI's place for it, then DeepSeek's and Moonshot's. */
+static int64_t cached_of(const struct js_doc *doc, uint32_t usage)
+{
+    uint32_t details = js_get(doc, usage, "prompt_tokens_details");
+    int64_t n =
+        details && js_type(doc, details) == JS_OBJECT ? count_of(doc, details, "cached_tokens") : 0;
+    n = n ? n : count_of(doc, usage, "prompt_cache_hit_tokens");
+    return n ? n : count_of(doc, usage, "cached_tokens");
+}
+
 /* The last one that counts anything, because some servers send an empty one after it. */
 static void take_usage(struct model_turn *t, uint32_t node)
 {
     struct model_usage usage = {count_of(&t->doc, node, "prompt_tokens"),
-                                count_of(&t->doc, node, "completion_tokens")};
+                                count_of(&t->doc, node, "completion_tokens"),
+                                cached_of(&t->doc, node)};
     if (!t->has_usage || usage.prompt_tokens || usage.completion_tokens)
         t->usage = usage;
     t->has_usage = true;
@@ -390,8 +401,7 @@ static void take_end(struct model_turn *t, struct str error)
 /* Forgets the reply, except its cost. */
 static void clear_reply(struct model_turn *t)
 {
-    t->spent.prompt_tokens += t->usage.prompt_tokens;
-    t->spent.completion_tokens += t->usage.completion_tokens;
+    model_usage_add(&t->spent, &t->usage);
     t->usage = (struct model_usage){0};
     t->starts_over = t->has_choice = t->has_pieces = false;
     t->form = FORM_UNKNOWN;
@@ -443,7 +453,10 @@ static struct model_turn *openai_start(void *settings, const struct model_reques
     openai_answer_init(&t->answer, &t->events, user, s->think_tag);
     buf_putc(&t->request, '{');
     js_put_field(&t->request, "model", str_of(s->model));
-    js_put_raw(&t->request, "messages", request->messages);
+    js_put_key(&t->request, "messages");
+    model_talk_put_plain(&t->request, request->messages);
+    if (s->effort)
+        js_put_field(&t->request, "reasoning_effort", str_of(s->effort));
     if (request->tools.n > 2)
         js_put_raw(&t->request, "tools", request->tools);
     js_put_bool(&t->request, "stream", true);

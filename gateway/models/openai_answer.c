@@ -107,20 +107,33 @@ static void take_more(struct openai_answer *a, const struct js_doc *doc,
     }
 }
 
+void openai_answer_piece(struct openai_answer *a, const struct js_doc *doc, uint32_t node,
+                         enum model_piece kind)
+{
+    bool thinking = kind == PIECE_THINKING;
+    buf_clear(&a->text);
+    openai_put_piece(doc, node, thinking, &a->halves[kind], &a->text);
+    if (thinking)
+        take_thought(a);
+    else
+        take_content(a);
+}
+
+void openai_answer_thought(struct openai_answer *a, struct str text)
+{
+    buf_clear(&a->text);
+    buf_putstr(&a->text, text);
+    take_thought(a);
+}
+
 void openai_answer_take(struct openai_answer *a, const struct js_doc *doc,
                         const struct openai_chunk *c)
 {
     take_more(a, doc, c);
-    if (c->thinking) {
-        buf_clear(&a->text);
-        openai_put_piece(doc, c->thinking, true, &a->halves[PIECE_THINKING], &a->text);
-        take_thought(a);
-    }
-    if (c->content) {
-        buf_clear(&a->text);
-        openai_put_piece(doc, c->content, false, &a->halves[PIECE_TOKEN], &a->text);
-        take_content(a);
-    }
+    if (c->thinking)
+        openai_answer_piece(a, doc, c->thinking, PIECE_THINKING);
+    if (c->content)
+        openai_answer_piece(a, doc, c->content, PIECE_TOKEN);
 }
 
 void openai_answer_end(struct openai_answer *a)

@@ -39,6 +39,10 @@ void openai_answer_init(struct openai_answer *a, const struct model_events *even
 /* The thoughts and the content of a chunk. */
 void openai_answer_take(struct openai_answer *a, const struct js_doc *doc,
                         const struct openai_chunk *c);
+/* A string of another protocol's event. */
+void openai_answer_piece(struct openai_answer *a, const struct js_doc *doc, uint32_t node,
+                         enum model_piece kind);
+void openai_answer_thought(struct openai_answer *a, struct str text);
 /* After the last piece: sends what was held back.  A second call does nothing. */
 void openai_answer_end(struct openai_answer *a);
 /* Calls on_more when something goes back with the calls. */

@@ -220,6 +220,7 @@ static const struct {
     {"model_length", LIMIT},
     {"model_context_window_exceeded", LIMIT},
     {"content_filter", FILTER},
+    {"refusal", FILTER},
     {"safety", FILTER},
     {"sensitive", FILTER},
     {"recitation", FILTER},

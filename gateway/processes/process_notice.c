@@ -127,6 +127,9 @@ static void on_told(void *user, int status, int64_t notice_key)
 void process_tell_end(struct process *p)
 {
     struct notice_source source = {.key = str_of(p->id),
+                                   .kind = p->status.state == KEEP_EXITED && !p->status.exit_code
+                                               ? NOTICE_RESULT
+                                               : NOTICE_ERROR,
                                    .silent = p->status.state == KEEP_KILLED && !p->status.error[0]};
     struct buf text = {0};
     if (p->told != UNTOLD)

@@ -100,7 +100,7 @@ static void on_match_told(void *user, int status, int64_t notice_key)
 
 bool process_watch_tell(struct process *p)
 {
-    struct notice_source source = {0};
+    struct notice_source source = {.kind = NOTICE_LINES};
     struct buf key = {0};
     if (p->watch.telling.len == 0 || p->watch.asked)
         return p->watch.telling.len > 0;

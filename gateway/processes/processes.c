@@ -200,7 +200,7 @@ static void prune(struct processes *all)
 {
     list_each (it, &all->list) {
         struct process *p = list_item(it, struct process, node);
-        if (may_go(p, all->o.hub->clock.wall_ms - PROCESS_TTL_MS))
+        if (may_go(p, all->o.hub->clock.wall_ms - all->o.ttl_ms))
             process_drop(p);
     }
 }

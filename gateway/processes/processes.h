@@ -14,8 +14,8 @@
  *           restarts too.  Looking at it (find, poll, log) has no effect; process_learnt says that
  *           the agent got the end as the answer to a call, and must not be told again.
  * Limits:   PROCESSES_PER_OWNER are kept; limits.processes run, together with exec agents; a
- *           process that was told may be forgotten PROCESS_TTL_MS after its end; this happens when
- *           the next process starts.
+ *           process that was told may be forgotten ttl_ms after its end; this happens when the next
+ *           process starts.
  * Thread:   loop.  Nothing waits; files are local and of bounded size (keep_folder.h).
  * Owns:     processes until processes_close, which leaves running commands running.
  */
@@ -28,7 +28,6 @@
 #include "gateway/processes/keep_folder.h"
 
 #define PROCESSES_PER_OWNER 64
-#define PROCESS_TTL_MS (1800 * 1000)
 #define PROCESS_COMMAND_CHARS 200 /* of a command, in a list or a notice */
 
 struct processes;
@@ -76,6 +75,7 @@ struct processes_options {
     uv_loop_t *loop;
     struct hub *hub; /* need not be open yet */
     const char *data;
+    int64_t ttl_ms;   /* how long the results of ended ones are kept */
     const char *self; /* the holdfast binary; NULL: /proc/self/exe */
 };
 

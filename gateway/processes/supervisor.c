@@ -16,7 +16,9 @@
 
 #include "gateway/base/fault.h"
 #include "gateway/processes/children.h"
+#include "gateway/processes/holder.h"
 #include "gateway/processes/spawn.h"
+#include "gateway/processes/spool.h"
 #include "gateway/processes/tree.h"
 
 /* Design
@@ -31,10 +33,10 @@
  * work in the program.
  */
 
-#define CONTROL_FD 3    /* in the supervisor */
-#define OWN_ARGUMENTS 4 /* before the command's */
+#define CONTROL_FD HOLDER_CONTROL /* in the supervisor */
+#define OWN_ARGUMENTS 6           /* before the command's */
 
-enum { END_CONTROL = 3, N_ENDS };
+enum { END_CONTROL = CONTROL_FD, N_ENDS };
 
 /* --- the gateway's side ----------------------------------------------------------------------- */
 
@@ -42,18 +44,18 @@ enum { END_CONTROL = 3, N_ENDS };
  * would overwrite them. */
 static int lift(int fd)
 {
-    if (fd > CONTROL_FD)
+    if (fd >= HOLDER_N_FDS)
         return fd;
-    int high = fcntl(fd, F_DUPFD_CLOEXEC, CONTROL_FD + 1);
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, HOLDER_N_FDS);
     int error = errno;
     close(fd);
     errno = error;
     return high;
 }
 
-static void close_ends(int ends[N_ENDS])
+static void close_ends(int *ends, int n)
 {
-    for (int i = 0; i < N_ENDS; i++)
+    for (int i = 0; i < n; i++)
         if (ends[i] >= 0)
             close(ends[i]);
 }
@@ -111,17 +113,12 @@ static char **make_env(char **extra)
     return env;
 }
 
-/* files: the decimal digits of spawn_files; it stays the caller's. */
-static char **make_argv(char **command, char *files)
+/* own: the supervisor's arguments; all stay the caller's. */
+static char **make_argv(char **command, char *own[OWN_ARGUMENTS])
 {
-    static char name[] = "holdfast", verb[] = "supervise", dashes[] = "--";
     size_t n = count(command);
     char **argv = xcalloc((n + OWN_ARGUMENTS + 1) * sizeof *argv);
-
-    argv[0] = name;
-    argv[1] = verb;
-    argv[2] = files;
-    argv[3] = dashes;
+    memcpy(argv, own, OWN_ARGUMENTS * sizeof *argv);
     memcpy(argv + OWN_ARGUMENTS, command, n * sizeof *argv);
     return argv;
 }
@@ -188,24 +185,28 @@ bool supervisor_check(const struct supervisor_spec *spec, char *ret_error)
     return good;
 }
 
-/* posix_spawn of the supervisor: 0 or an errno. */
-static int supervisor_launch(const struct supervisor_spec *spec, char **env,
-                             const int theirs[N_ENDS], pid_t *ret_pid)
+/* posix_spawn of the supervisor, whose descriptor i is theirs[i]: 0 or an errno. */
+static int supervisor_launch(const struct supervisor_spec *spec, char **env, const int *theirs,
+                             int n_theirs, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
-    char files[24];
+    char name[] = "holdfast", verb[] = "supervise", dashes[] = "--", files[24], keep_s[24];
+    char kept[HOLDER_NAME];
+    char *own[OWN_ARGUMENTS] = {name, verb, files, keep_s, kept, dashes};
     int error = 0;
 
     snprintf(files, sizeof files, "%llu", (unsigned long long)spawn_files());
-    char **argv = make_argv(spec->command, files);
+    snprintf(keep_s, sizeof keep_s, "%u", spec->hold ? spec->hold->keep_s : 0);
+    snprintf(kept, sizeof kept, "%s", spec->hold ? spec->hold->name : "");
+    char **argv = make_argv(spec->command, own);
 
     posix_spawn_file_actions_init(&actions);
     if (spec->cwd)
         error = posix_spawn_file_actions_addchdir_np(&actions, spec->cwd);
-    for (int i = 0; i < N_ENDS && !error; i++)
+    for (int i = 0; i < n_theirs && !error; i++)
         error = posix_spawn_file_actions_adddup2(&actions, theirs[i], i);
     if (!error)
-        error = posix_spawn_file_actions_addclosefrom_np(&actions, N_ENDS);
+        error = posix_spawn_file_actions_addclosefrom_np(&actions, n_theirs);
     if (!error)
         error = spawn_session(spec->self, &actions, argv, env, ret_pid);
     posix_spawn_file_actions_destroy(&actions);
@@ -213,11 +214,49 @@ static int supervisor_launch(const struct supervisor_spec *spec, char **env,
     return error;
 }
 
+/* A holder has the gateway's ends, too. theirs: from N_ENDS on; what it opens is in ret. 0 or an
+ * errno. */
+static int open_held(const struct hold *hold, const int ours[N_ENDS], int theirs[HOLDER_N_FDS],
+                     struct supervisor *ret)
+{
+    int page = -1;
+    ret->page = holder_new_page(hold->digest, &page);
+    if (!ret->page)
+        return errno;
+    ret->spool_out = spool_new();
+    ret->spool_in = spool_new();
+    const int from[HOLDER_N_FDS] = {[HOLDER_LISTENER] = hold->listener,
+                                    [HOLDER_FOLDER] = hold->folder,
+                                    [HOLDER_IN] = ours[0],
+                                    [HOLDER_OUT] = ours[1],
+                                    [HOLDER_ERR] = ours[2],
+                                    [HOLDER_SPOOL_OUT] = ret->spool_out,
+                                    [HOLDER_SPOOL_IN] = ret->spool_in,
+                                    [HOLDER_PAGE] = page};
+    int error = 0;
+    for (int i = N_ENDS; i < HOLDER_N_FDS && !error; i++)
+        if ((theirs[i] = fcntl(from[i], F_DUPFD_CLOEXEC, HOLDER_N_FDS)) < 0)
+            error = errno;
+    close(page);
+    return error;
+}
+
+static int open_pidfd(pid_t pid, int *ret)
+{
+    *ret = (int)syscall(SYS_pidfd_open, pid, 0); /* sets close-on-exec */
+    if (*ret >= 0)
+        return 0;
+    int error = errno;
+    kill(pid, SIGKILL); /* unreaped, so it is still this one; PDEATHSIG kills its child */
+    children_reap(P_PID, (id_t)pid, 0, &(siginfo_t){0});
+    return error;
+}
+
 bool supervisor_spawn(const struct supervisor_spec *spec, struct supervisor *ret, char *ret_error)
 {
-    int ours[N_ENDS], theirs[N_ENDS];
-    int error = 0, pidfd = -1;
-    pid_t pid = 0;
+    int ours[N_ENDS], theirs[HOLDER_N_FDS];
+    int n_theirs = spec->hold ? HOLDER_N_FDS : N_ENDS, error = 0;
+    struct supervisor s = {.pidfd = -1, .spool_out = -1, .spool_in = -1};
 
     ASSERT(spec->command && spec->command[0]);
     char **env = make_env(spec->env);
@@ -225,26 +264,35 @@ bool supervisor_spawn(const struct supervisor_spec *spec, struct supervisor *ret
         free(env);
         return false;
     }
+    for (int i = 0; i < HOLDER_N_FDS; i++)
+        theirs[i] = -1;
     if (!open_ends(ours, theirs))
         error = errno;
+    if (!error && spec->hold)
+        error = open_held(spec->hold, ours, theirs, &s);
     if (!error)
-        error = FAULT(SPAWN) ? EAGAIN : supervisor_launch(spec, env, theirs, &pid);
+        error = FAULT(SPAWN) ? EAGAIN : supervisor_launch(spec, env, theirs, n_theirs, &s.pid);
     free(env);
-    close_ends(theirs);
-    if (!error && (pidfd = (int)syscall(SYS_pidfd_open, pid, 0)) < 0) { /* sets close-on-exec */
-        error = errno;
-        kill(pid, SIGKILL); /* unreaped, so it is still this one; PDEATHSIG kills its child */
-        children_reap(P_PID, (id_t)pid, 0, &(siginfo_t){0});
-    }
+    close_ends(theirs, n_theirs);
+    if (!error)
+        error = open_pidfd(s.pid, &s.pidfd);
+    s.control = ours[END_CONTROL];
+    memcpy(s.stdio, ours, sizeof s.stdio);
     if (error) {
-        close_ends(ours);
+        supervisor_close(&s);
         return supervisor_refuse(ret_error, spec->command[0], NULL, error);
     }
-    *ret = (struct supervisor){.pid = pid,
-                               .pidfd = pidfd,
-                               .control = ours[END_CONTROL],
-                               .stdio = {ours[0], ours[1], ours[2]}};
+    *ret = s;
     return true;
+}
+
+void supervisor_close(struct supervisor *s)
+{
+    int all[] = {s->pidfd,    s->control,   s->stdio[0], s->stdio[1],
+                 s->stdio[2], s->spool_out, s->spool_in};
+    close_ends(all, countof(all));
+    holder_unmap(s->page);
+    s->page = NULL;
 }
 
 void supervisor_send(int control, enum supervisor_command command)
@@ -342,17 +390,30 @@ static void watch(struct tree *t)
     }
 }
 
+/* The program does not get them.  False: they are not there. */
+static bool own_descriptors(int n)
+{
+    for (int fd = CONTROL_FD; fd < n; fd++)
+        if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+            return false;
+    return true;
+}
+
 int supervisor_main(int argc, char **argv)
 {
     struct tree tree = {.ended = supervisor_on_ended, .release = leave_stdio};
 
-    if (argc <= OWN_ARGUMENTS || strcmp(argv[3], "--") != 0 ||
-        fcntl(CONTROL_FD, F_SETFD, FD_CLOEXEC) < 0) {
+    if (argc <= OWN_ARGUMENTS || strcmp(argv[OWN_ARGUMENTS - 1], "--") != 0 ||
+        !own_descriptors(argv[4][0] ? HOLDER_N_FDS : N_ENDS)) {
         fprintf(stderr, "holdfast supervise: only the gateway itself starts this\n");
         return 2;
     }
     prctl(PR_SET_PDEATHSIG, SIGCONT); /* a stopped one sees the end of its control, too */
     spawn_set_files(strtoull(argv[2], NULL, 10));
+    if (argv[4][0]) {
+        holder_run(argv + OWN_ARGUMENTS, argv[4], (uint32_t)strtoul(argv[3], NULL, 10));
+        _exit(0);
+    }
     int error = tree_open(&tree);
     if (!error)
         error = tree_start(&tree, argv + OWN_ARGUMENTS, NULL, NULL);

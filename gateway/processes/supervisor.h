@@ -1,9 +1,10 @@
 /* supervisor -- the small process between the gateway and a program that it runs.
  *
- * Shape:    supervisor_spawn starts "holdfast supervise FILES -- COMMAND…" on the gateway's side;
+ * Shape:    supervisor_spawn starts "holdfast supervise … -- COMMAND…" on the gateway's side;
  *           supervisor_main is that process.  Between them is one socket, the control: commands go
  *           down it, one report comes up, and its end (the gateway died, even by kill -9) means
- *           SUPERVISOR_KILL.  The gateway never signals a pid that could be somebody else's.
+ *           SUPERVISOR_KILL, unless the program is kept (holder.h).  The gateway never signals a
+ *           pid that could be somebody else's.
  * Promise:  the program runs in its own session with descriptors 0, 1, 2 and nothing else, and with
  *           the limit of descriptors that the gateway was started with (FILES).  Once the
  *           supervisor has exited, no process of the program's tree is left, including
@@ -23,24 +24,40 @@
 
 #define SUPERVISOR_ERROR 256 /* bytes of a ret_error */
 
+struct hold_page; /* hold_page.h */
+
+/* All that a program needs to outlive the gateway (holder.h). */
+struct hold {
+    int folder;       /* a descriptor */
+    const char *name; /* without a slash */
+    int listener;     /* from holder_bind; stays the caller's */
+    uint32_t keep_s;
+    const char *digest; /* of what is started: HOLD_DIGEST */
+};
+
 struct supervisor_spec {
     char **command;   /* argv, NULL-terminated; the program is searched in the new PATH */
     char **env;       /* "KEY=value", NULL-terminated, besides PATH, HOME and LANG; NULL for none */
     const char *cwd;  /* NULL: the gateway's */
     const char *self; /* the holdfast binary; NULL: /proc/self/exe */
+    const struct hold *hold; /* NULL: the program ends with its control */
 };
 
 /* The gateway's ends: non-blocking, close-on-exec. */
 struct supervisor {
     pid_t pid;
-    int pidfd;    /* readable when the supervisor has exited; then waitid(P_PIDFD) */
-    int control;  /* readable when there is a report */
-    int stdio[3]; /* [0] to write its stdin; [1], [2] to read its stdout and stderr */
+    int pidfd;               /* readable when the supervisor has exited; then waitid(P_PIDFD) */
+    int control;             /* readable when there is a report */
+    int stdio[3];            /* [0] to write its stdin; [1], [2] to read its stdout and stderr */
+    int spool_out, spool_in; /* of a kept program: spool.h */
+    struct hold_page *page;  /* the same, mapped; NULL: it is not kept */
 };
 
 enum supervisor_command {
-    SUPERVISOR_TERM = 'T', /* SIGTERM to the program's process group */
-    SUPERVISOR_KILL = 'K', /* SIGKILL to its whole tree, then exit */
+    SUPERVISOR_TERM = 'T',      /* SIGTERM to the program's process group */
+    SUPERVISOR_KILL = 'K',      /* SIGKILL to its whole tree, then exit, unless it is a holder */
+    SUPERVISOR_END_STDIN = 'E', /* to a holder: it closes its copy */
+    SUPERVISOR_QUIT = 'Q',      /* to a holder: SIGKILL to the whole tree, then exit */
 };
 
 /* Sent once: when the direct child has ended, or could not be executed. */
@@ -63,12 +80,15 @@ void supervisor_send(int control, enum supervisor_command command);
 void supervisor_wake(int pidfd);
 /* False when there is none (yet). */
 bool supervisor_read_report(int control, struct supervisor_report *ret) MUST_USE;
+/* Closes and unmaps all of it; a program that is not kept ends of it. */
+void supervisor_close(struct supervisor *s);
 /* Appends how its program ended; true, without text: it succeeded. */
 bool supervisor_put_end(const struct supervisor_report *report, const char *program,
                         struct buf *out);
 
-/* The process itself: argv is {"holdfast", "supervise", FILES, "--", COMMAND…}.  Returns the exit
- * status if supervisor_spawn did not start it; otherwise it exits. */
+/* The process itself: argv is {"holdfast", "supervise", FILES, KEEP_S, NAME, "--", COMMAND…}; NAME
+ * is "" for a program that is not kept.  Returns the exit status if supervisor_spawn did not start
+ * it; otherwise it exits. */
 int supervisor_main(int argc, char **argv);
 
 #endif

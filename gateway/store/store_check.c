@@ -307,6 +307,10 @@ static const struct {
     {"SELECT count(*) FROM contexts WHERE task_key NOT IN (SELECT task_key FROM tasks WHERE "
      "status < 2) AND task_key NOT IN (SELECT task_key FROM garbage)",
      "contexts belong to no live task"},
+    {"SELECT count(*) FROM (SELECT task_key FROM runs UNION ALL SELECT task_key FROM notes) WHERE "
+     "task_key NOT IN (SELECT task_key FROM tasks WHERE status < 2) AND task_key NOT IN "
+     "(SELECT task_key FROM garbage)",
+     "marks and notes belong to no live task"},
     {"SELECT count(*) FROM tasks WHERE task_key >= (SELECT next_key FROM marks)",
      "tasks have a key that would be assigned again"},
     {"SELECT count(*) FROM tasks WHERE task_id > (SELECT newest_id FROM marks)",
@@ -358,6 +362,12 @@ static const struct {
     {false,
      "SELECT 'message ' || position || ' for the task with key ' || task_key || '" NOT_AS_WRITTEN
          WRONG("inbox", "task_key, position, line")},
+    {false,
+     "SELECT 'how far the agent of the task with key ' || task_key || ' was read" NOT_AS_WRITTEN
+         WRONG("runs", "task_key, mark")},
+    {true,
+     "SELECT 'note ' || number || ' of the task with key ' || task_key || '" NOT_AS_WRITTEN WRONG(
+         "notes", "task_key, number, seq, bytes")},
     {false, "SELECT 'notice ' || key || '" NOT_AS_WRITTEN WRONG(
                 "notices", "key, silent, owner, conversation_id, agent, text, source")},
     {false, "SELECT 'that the task with key ' || task_key || ' was removed" NOT_AS_WRITTEN WRONG(

@@ -51,9 +51,11 @@
     "(SELECT coalesce(sum(length(b.bytes)), 0) FROM blocks b WHERE b.task_key = t.task_key) END"
 #define LIVE                                                                      \
     FULL ", coalesce((SELECT b.last FROM blocks b WHERE b.task_key = t.task_key " \
-         "ORDER BY b.first DESC LIMIT 1), 0), x.context, x.crc"
+         "ORDER BY b.first DESC LIMIT 1), 0), x.context, x.crc, m.mark, m.crc"
 #define WITH_INPUT SQL_WITH_INPUT
-#define WITH_CONTEXT "LEFT JOIN contexts x ON x.task_key = t.task_key "
+#define WITH_RUN                                       \
+    "LEFT JOIN contexts x ON x.task_key = t.task_key " \
+    "LEFT JOIN runs m ON m.task_key = t.task_key "
 #define IN_CONVERSATION "t.owner = ?1 AND t.conversation_id = ?2 AND t.task_id < ?3"
 /* Only types chat and notice, when the parameter is 1. */
 #define TURNS(parameter) " AND (" parameter " = 0 OR t.type IN (0, 3))"
@@ -120,7 +122,14 @@ static const char *const sql[STMT_COUNT] = {
         "1 AS acked") " WHERE owner = ? AND conversation_id = ? AND task_id = ?",
     [STMT_INBOX_PUT] = "INSERT INTO inbox (task_key, position, line, crc) SELECT " SUMMED(
         "?1,?2,?3") " WHERE EXISTS (SELECT 1 FROM tasks WHERE task_key = ?1)",
-    [STMT_INBOX_TAKE] = "DELETE FROM inbox WHERE task_key = ? AND position <= ?",
+    [STMT_INBOX_TAKE] = "DELETE FROM inbox WHERE task_key = ? AND position BETWEEN ? AND ?",
+    [STMT_MARK_SET] = "INSERT OR REPLACE INTO runs (task_key, mark, crc) SELECT " SUMMED(
+        "?1,?2") " WHERE EXISTS (SELECT 1 FROM tasks WHERE task_key = ?1)",
+    [STMT_MARK_GONE] = "DELETE FROM runs WHERE task_key = ?",
+    [STMT_NOTE_SET] =
+        "INSERT OR REPLACE INTO notes (task_key, number, seq, bytes, crc) SELECT " SUMMED(
+            "?1,?2,?3,?4") " WHERE EXISTS (SELECT 1 FROM tasks WHERE task_key = ?1)",
+    [STMT_NOTES_GONE] = "DELETE FROM notes WHERE task_key = ?",
 
     [STMT_NOTICE_PUT] =
         "INSERT INTO notices (key, silent, owner, conversation_id, agent, text, source, crc) "
@@ -222,7 +231,7 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_ASK_RESULTS] =
         "SELECT " FULL " FROM tasks t INDEXED BY tasks_results" WITH_INPUT
         "WHERE t.type = 1 AND t.status >= 2 AND t.acked = 0 AND " IN_CONVERSATION NEWEST_FIRST,
-    [STMT_ASK_LIVE] = "SELECT " LIVE " FROM tasks t INDEXED BY tasks_live" WITH_INPUT WITH_CONTEXT
+    [STMT_ASK_LIVE] = "SELECT " LIVE " FROM tasks t INDEXED BY tasks_live" WITH_INPUT WITH_RUN
                       "WHERE t.status < 2 AND t.task_key > ? ORDER BY t.task_key",
     [STMT_ASK_MESSAGES] =
         "SELECT owner, conversation_id, message_id, task_id, role, partial, created_at, content, crc "
@@ -245,6 +254,9 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_ASK_INBOX] = "SELECT task_key, position, line, crc FROM inbox WHERE task_key = ?1 AND "
                        "position > ?2 AND EXISTS (SELECT 1 FROM tasks WHERE task_key = ?1) "
                        "ORDER BY position",
+    [STMT_ASK_NOTES] = "SELECT task_key, number, seq, bytes, crc FROM notes WHERE task_key = ?1 "
+                       "AND number > ?2 AND EXISTS (SELECT 1 FROM tasks WHERE task_key = ?1) "
+                       "ORDER BY number",
     [STMT_ASK_NOTICES] =
         "SELECT key, silent, owner, conversation_id, agent, text, source, crc FROM notices "
         "WHERE key > ? ORDER BY key",

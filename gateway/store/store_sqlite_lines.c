@@ -1,4 +1,5 @@
-/* Answers that are lines: blocks, inboxes, tails.  Each is checked against its checksum first. */
+/* Answers that are bytes: blocks, inboxes, notes, tails.  Each is checked against its checksum
+ * first. */
 #include <inttypes.h>
 
 #include "gateway/store/block_slab.h"
@@ -6,37 +7,52 @@
 
 /* --- inbox, blocks ---------------------------------------------------------------------------- */
 
-/* Rows of task_key, position, line, checksum. */
-int sqlite_ask_inbox(struct sql_reader *r, const struct query *q, struct answer *ret)
+/* Rows of task_key, the ends of a run (which may be one column), bytes, checksum. */
+static int list_runs(struct sql_reader *r, struct sql_call *c, const struct query *q,
+                     struct answer *ret)
 {
+    bool notes = q->kind == QUERY_NOTES;
+    int last = notes ? 2 : 1;
     size_t bytes = 0;
     int status = STORE_OK;
-    struct sql_call c = sql_begin(&r->conn, STMT_ASK_INBOX);
-    sql_int(&c, q->task_key);
-    sql_int(&c, (int64_t)q->after);
-    while (status == STORE_OK && sql_step(&c)) {
-        uint64_t position = (uint64_t)sql_col_int(&c, 1);
-        struct str line = sql_col(&c, 2);
+    sql_int(c, q->task_key);
+    sql_int(c, (int64_t)q->after);
+    while (status == STORE_OK && sql_step(c)) {
+        uint64_t number = (uint64_t)sql_col_int(c, 1);
+        struct str line = sql_col(c, last + 1);
         if (!query_has_room(q, ret->n_blocks, bytes, line.n)) {
             ret->more = true;
             break;
         }
         bytes += line.n;
-        struct block *b = block_new(q->task_key, position, position, line.n);
+        struct block *b = block_new(q->task_key, number, (uint64_t)sql_col_int(c, last), line.n);
         if (b) {
-            memcpy(b->bytes, line.p, line.n);
+            if (line.n)
+                memcpy(b->bytes, line.p, line.n);
             answer_add_block(ret, b);
         } else {
             status = STORE_IO;
         }
-        if (b && !sql_is_sound(&c, 0, 0, 2))
+        if (b && !sql_is_sound(c, 0, 0, last + 1))
             status = sql_conn_damaged(&r->conn,
-                                      "message %" PRIu64 " for the task with key %" PRId64
+                                      "%s %" PRIu64 " of the task with key %" PRId64
                                       " is not as it was written",
-                                      position, q->task_key);
+                                      notes ? "note" : "message", number, q->task_key);
     }
-    int end = sql_end(&c);
+    int end = sql_end(c);
     return status < 0 ? status : end;
+}
+
+int sqlite_ask_inbox(struct sql_reader *r, const struct query *q, struct answer *ret)
+{
+    struct sql_call c = sql_begin(&r->conn, STMT_ASK_INBOX);
+    return list_runs(r, &c, q, ret);
+}
+
+int sqlite_ask_notes(struct sql_reader *r, const struct query *q, struct answer *ret)
+{
+    struct sql_call c = sql_begin(&r->conn, STMT_ASK_NOTES);
+    return list_runs(r, &c, q, ret);
 }
 
 static bool block_is_sound(const struct block *b, int64_t crc)

@@ -42,6 +42,10 @@ enum stmt {
     STMT_ACK,
     STMT_INBOX_PUT,
     STMT_INBOX_TAKE,
+    STMT_MARK_SET,
+    STMT_MARK_GONE,
+    STMT_NOTE_SET,
+    STMT_NOTES_GONE,
     STMT_NOTICE_PUT,
     STMT_NOTICE_TAKE,
     STMT_TASK_KEYS,
@@ -96,6 +100,7 @@ enum stmt {
     STMT_ASK_CONVERSATIONS_BEFORE,
     STMT_ASK_BLOCKS,
     STMT_ASK_INBOX,
+    STMT_ASK_NOTES,
     STMT_ASK_NOTICES,
     STMT_ASK_EXPIRED,
     STMT_ASK_OLDEST,
@@ -297,6 +302,7 @@ int sqlite_query(void *reader, const struct query *query, struct answer *ret);
 
 /* store_sqlite_lines.c */
 int sqlite_ask_inbox(struct sql_reader *r, const struct query *q, struct answer *ret);
+int sqlite_ask_notes(struct sql_reader *r, const struct query *q, struct answer *ret);
 int sqlite_ask_blocks(struct sql_reader *r, const struct query *q, struct answer *ret);
 int sqlite_ask_tails(struct sql_reader *r, const struct query *q, struct answer *ret);
 

@@ -18,8 +18,10 @@ enum {
     TASK_INPUT_TEXTS(T) ROW_INPUT_CRC,
     ROW_IS_FULL,
     ROW_MORE,    /* in LIVE the last line in blocks, in ENDED its events' bytes */
-    ROW_CONTEXT, /* only in LIVE */
-    ROW_CONTEXT_CRC
+    ROW_CONTEXT, /* only in LIVE, like the rest */
+    ROW_CONTEXT_CRC,
+    ROW_MARK,
+    ROW_MARK_CRC
 };
 #undef N
 #undef T
@@ -61,18 +63,20 @@ static void take_more(const struct sql_call *c, struct task_record *t)
         t->state.head = (uint64_t)more;
 }
 
-static bool has_context(const struct sql_call *c)
+static bool has_column(const struct sql_call *c, int column)
 {
-    return sqlite3_column_count(c->stmt) > ROW_CONTEXT &&
-           sqlite3_column_type(c->stmt, ROW_CONTEXT) != SQLITE_NULL;
+    return sqlite3_column_count(c->stmt) > column &&
+           sqlite3_column_type(c->stmt, column) != SQLITE_NULL;
 }
 
 static void take_task(const struct sql_call *c, struct arena_chunk **chunks,
                       struct task_record *ret)
 {
     take_record(c, chunks, ret);
-    if (has_context(c))
+    if (has_column(c, ROW_CONTEXT))
         ret->context = arena_str(chunks, sql_col(c, ROW_CONTEXT));
+    if (has_column(c, ROW_MARK))
+        ret->mark = (uint64_t)sql_col_int(c, ROW_MARK);
     take_more(c, ret);
 }
 
@@ -97,7 +101,9 @@ static bool task_is_sound(const struct sql_call *c, const struct task_record *t)
            (!sql_col_int(c, ROW_IS_FULL) ||
             (sql_is_sound(c, key, ROW_STATE_CRC + 1, ROW_LONG_CRC - 1) &&
              input_is_sound(c, key))) &&
-           (!has_context(c) || sql_is_sound(c, key, ROW_CONTEXT, ROW_CONTEXT_CRC - 1)) &&
+           (!has_column(c, ROW_CONTEXT) ||
+            sql_is_sound(c, key, ROW_CONTEXT, ROW_CONTEXT_CRC - 1)) &&
+           (!has_column(c, ROW_MARK) || sql_is_sound(c, key, ROW_MARK, ROW_MARK_CRC - 1)) &&
            (unsigned)t->state.status <= STATUS_CANCELLED && (unsigned)t->type <= TYPE_NOTICE &&
            (unsigned)t->state.error <= TASK_INTERNAL;
 }
@@ -468,6 +474,7 @@ static int sql_ask(struct sql_reader *r, const struct query *q, struct answer *r
     case QUERY_TAILS: return sqlite_ask_tails(r, q, ret);
     case QUERY_BLOCKS: return q->after < MAX_SAFE_INTEGER ? sqlite_ask_blocks(r, q, ret) : STORE_OK;
     case QUERY_INBOX: return q->after < MAX_SAFE_INTEGER ? sqlite_ask_inbox(r, q, ret) : STORE_OK;
+    case QUERY_NOTES: return q->after < MAX_SAFE_INTEGER ? sqlite_ask_notes(r, q, ret) : STORE_OK;
     case QUERY_NOTICES: return sql_ask_notices(r, q, ret);
     case QUERY_EXPIRED:
     case QUERY_OLDEST:

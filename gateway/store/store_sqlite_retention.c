@@ -186,8 +186,8 @@ static int collect_task(struct store_sqlite *s, const struct garbage *g, int *bu
     int status = collect_blocks(s, g, budget);
     if (status < 0 || *budget <= 0)
         return status; /* there may be more */
-    static const enum stmt rest[] = {STMT_GARBAGE_DONE, STMT_GARBAGE_INPUT, STMT_CONTEXT_GONE,
-                                     STMT_GARBAGE_INBOX};
+    static const enum stmt rest[] = {STMT_GARBAGE_DONE,  STMT_GARBAGE_INPUT, STMT_CONTEXT_GONE,
+                                     STMT_GARBAGE_INBOX, STMT_MARK_GONE,     STMT_NOTES_GONE};
     size_t n = g->keeps_record ? 1 : countof(rest);
     for (size_t i = 0; i < n && status == STORE_OK; i++)
         status = run_for_task(s, rest[i], g->task_key);

@@ -170,8 +170,20 @@ static const char version_7[] =
     "CREATE INDEX conversations_changed ON conversations (owner, updated_at, conversation_id) "
     "WHERE unlisted = 0;";
 
+/* Tasks that go on over a restart: how far each agent was read, what its adapter must know again,
+ * and what was withdrawn of its text.  All rows of tasks are rewritten, for their sums. */
+#define LONG_7 "task_key, output, result, undelivered, answers"
+static const char version_8[] =
+    "CREATE TABLE runs (task_key INTEGER PRIMARY KEY, mark INTEGER NOT NULL, crc INTEGER);"
+    "CREATE TABLE notes (task_key INTEGER NOT NULL, number INTEGER NOT NULL,"
+    " seq INTEGER NOT NULL, bytes BLOB NOT NULL, crc INTEGER,"
+    " PRIMARY KEY (task_key, number)) WITHOUT ROWID;"
+    "ALTER TABLE tasks ADD COLUMN retracted TEXT;"
+    "UPDATE tasks SET long_crc = row_crc(" LONG_7 ", retracted) "
+    "WHERE long_crc IS row_crc(" LONG_7 ");";
+
 const char *const schema_scripts[] = {version_1, version_2, version_3, version_4,
-                                      version_5, version_6, version_7};
+                                      version_5, version_6, version_7, version_8};
 const int schema_version = (int)countof(schema_scripts);
 
 static int version_read(struct sql_conn *conn, int *ret)

@@ -77,11 +77,17 @@ static int apply_task_new(struct store_sqlite *s, const struct op *op)
     return status == STORE_OK && has_ended ? sqlite_usage_ended(s, t->key) : status;
 }
 
-static int drop_context(struct store_sqlite *s, int64_t task_key)
+/* Rows that only a live task has. */
+static int drop_run(struct store_sqlite *s, int64_t task_key)
 {
-    struct sql_call c = sql_begin(&s->writer, STMT_CONTEXT_GONE);
-    sql_int(&c, task_key);
-    return sql_run(&c);
+    static const enum stmt steps[] = {STMT_CONTEXT_GONE, STMT_MARK_GONE, STMT_NOTES_GONE};
+    int status = STORE_OK;
+    for (size_t i = 0; i < countof(steps) && status == STORE_OK; i++) {
+        struct sql_call c = sql_begin(&s->writer, steps[i]);
+        sql_int(&c, task_key);
+        status = sql_run(&c);
+    }
+    return status;
 }
 
 static int apply_task_set(struct store_sqlite *s, const struct op *op)
@@ -95,7 +101,7 @@ static int apply_task_set(struct store_sqlite *s, const struct op *op)
     sql_state(&c, op->state);
     status = sql_run(&c);
     if (status == STORE_OK && ends)
-        status = drop_context(s, op->task_key);
+        status = drop_run(s, op->task_key);
     return status == STORE_OK && ends ? sqlite_usage_ended(s, op->task_key) : status;
 }
 
@@ -233,7 +239,26 @@ static int apply_inbox_take(struct store_sqlite *s, const struct op *op)
 {
     struct sql_call c = sql_begin(&s->writer, STMT_INBOX_TAKE);
     sql_int(&c, op->task_key);
+    sql_int(&c, (int64_t)op->first);
     sql_int(&c, (int64_t)op->last);
+    return sql_run(&c);
+}
+
+static int apply_mark(struct store_sqlite *s, const struct op *op)
+{
+    struct sql_call c = sql_begin(&s->writer, STMT_MARK_SET);
+    sql_int(&c, op->task_key);
+    sql_int(&c, (int64_t)op->first);
+    return sql_run(&c);
+}
+
+static int apply_note(struct store_sqlite *s, const struct op *op)
+{
+    struct sql_call c = sql_begin(&s->writer, STMT_NOTE_SET);
+    sql_int(&c, op->task_key);
+    sql_int(&c, (int64_t)op->first);
+    sql_int(&c, (int64_t)op->last);
+    sql_blob(&c, op->bytes);
     return sql_run(&c);
 }
 
@@ -304,6 +329,8 @@ static int apply(struct store_sqlite *s, const struct op *op)
     case OP_ACK: return apply_ack(s, op);
     case OP_INBOX_PUT: return apply_inbox_put(s, op);
     case OP_INBOX_TAKE: return apply_inbox_take(s, op);
+    case OP_MARK: return apply_mark(s, op);
+    case OP_NOTE: return apply_note(s, op);
     case OP_NOTICE_PUT: return apply_notice_put(s, op);
     case OP_NOTICE_TAKE: return apply_notice_take(s, op);
     case OP_OUTBOX_PUT: return apply_outbox_put(s, op);

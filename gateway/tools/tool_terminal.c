@@ -13,6 +13,9 @@
 
 #define PID_POLL_MS 5
 #define PID_WAIT_MS 2000
+#define LEFT_RUNNING                                                                       \
+    "what the command left running with & was killed when this call ended: start it with " \
+    "background instead"
 
 struct tool_job {
     struct terminal *terminal;
@@ -168,6 +171,26 @@ static void put_error(const struct process *p, struct buf *out)
     buf_done(&text);
 }
 
+/* Whether a command leaves something running: an & of the shell that is neither quoted nor a part
+ * of &&, >&, &> or the like. */
+static bool leaves_running(const char *command)
+{
+    char quote = 0;
+    for (const char *p = command; *p; p++) {
+        if (*p == '\\' && quote != '\'' && p[1])
+            p++;
+        else if (quote)
+            quote = *p == quote ? 0 : quote;
+        else if (*p == '"' || *p == '\'')
+            quote = *p;
+        else if (*p == '&' && p[1] == '&')
+            p++;
+        else if (*p == '&' && p[1] != '>' && !(p > command && strchr("<>|", p[-1])))
+            return true;
+    }
+    return false;
+}
+
 static void tell_output(struct tool_job *job, const struct process *p)
 {
     struct buf out = {0}, text = {0};
@@ -183,6 +206,8 @@ static void tell_output(struct tool_job *job, const struct process *p)
     else
         js_put_raw(&out, "exit_code", STR("null"));
     put_error(p, &out);
+    if (leaves_running(p->spec.command))
+        js_put_field(&out, "note", STR(LEFT_RUNNING));
     buf_putc(&out, '}');
     buf_done(&text);
     terminal_finish(job, true, &out);
@@ -331,11 +356,15 @@ void terminal_open(struct terminal *t, const struct config *config, uv_loop_t *l
                            .approved_input = config->terminal.approved_input.list,
                            .sandbox = terminal_sandbox(config),
                            .processes = processes_open(&(struct processes_options){
-                               .loop = loop, .hub = hub, .data = config->data})};
+                               .loop = loop,
+                               .hub = hub,
+                               .data = config->data,
+                               .ttl_ms = (int64_t)config->retention.process_days * 86400000})};
     t->terminal = (struct tool){
         .name = "terminal",
         .description =
-            "Runs a shell command and returns its output and exit code. With background it "
+            "Runs a shell command and returns its output and exit code. What the command leaves "
+            "running with & is killed when the call ends: use background instead. With background it "
             "returns at once with a session_id, for two kinds of work: a process that never ends "
             "by itself (a server, a watcher), which you check with the tool process; and a long "
             "job that ends (a build, a test run), which you start with notify_on_complete: then a "

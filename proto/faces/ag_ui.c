@@ -429,7 +429,8 @@ static void tell_event(struct ag_ui_stream *s, const struct face_event *e,
 {
     switch (e->type) {
     case EVENT_TASK_CREATED:
-    case EVENT_TASK_STARTED: break;
+    case EVENT_TASK_STARTED:
+    case EVENT_TASK_RESUMED: break;
     case EVENT_THINKING: on_thinking(s, e, to); break;
     case EVENT_TOKEN: on_token(s, e, to); break;
     case EVENT_TOOL_CALL: on_tool_call(s, e, to); break;

@@ -59,10 +59,8 @@ static void put_expiry(struct buf *out, const struct face_event *e)
 
 void ag_ui_put_question(struct buf *out, const char *task_id, const struct face_event *e)
 {
-    struct buf scratch = {0};
-    bool approval = str_eq(face_text(e, "kind", &scratch), STR("approval"));
+    bool approval = face_asks_yes_or_no(e);
     bool of_call = approval && face_has(e, "call_id");
-    buf_done(&scratch);
     js_put_field(out, "reason",
                  of_call    ? STR("tool_call")
                  : approval ? STR("confirmation")

@@ -178,7 +178,7 @@ static void put_data(struct ai_sdk_stream *s, const char *type, const char *id,
 static void ai_sdk_input_required(struct ai_sdk_stream *s, const struct face_event *e,
                                   const struct face_sink *to)
 {
-    if (!str_eq(face_text(e, "kind", &s->scratch), STR("approval"))) {
+    if (!face_asks_yes_or_no(e)) {
         put_data(s, "data-question", NULL, e, to);
         return;
     }
@@ -259,7 +259,8 @@ static void say(struct ai_sdk_stream *s, const struct face_event *e, const struc
 {
     switch (e->type) {
     case EVENT_TASK_CREATED:
-    case EVENT_TASK_STARTED: break;
+    case EVENT_TASK_STARTED:
+    case EVENT_TASK_RESUMED: break;
     case EVENT_THINKING: on_text(s, RUN_THINKING, e, to); break;
     case EVENT_TOKEN: on_text(s, RUN_TEXT, e, to); break;
     case EVENT_TOOL_CALL: put_tool(s, e, "call_id", "name", to); break;

@@ -35,6 +35,15 @@ bool face_has(const struct face_event *e, const char *member)
     return at && js_type(e->doc, at) != JS_NULL;
 }
 
+bool face_asks_yes_or_no(const struct face_event *e)
+{
+    struct buf scratch = {0};
+    struct str kind = face_text(e, "kind", &scratch);
+    bool yes_or_no = str_eq(kind, STR("approval")) || str_eq(kind, STR("budget"));
+    buf_done(&scratch);
+    return yes_or_no;
+}
+
 struct str face_text(const struct face_event *e, const char *member, struct buf *scratch)
 {
     uint32_t at = find_member(e, member);

@@ -98,6 +98,8 @@ static inline void face_stream_free(struct face_stream *s)
 
 /* --- for the faces themselves ----------------------------------------------------------------- */
 
+/* Whether a question wants true or false: an approval, or what a budget asks. */
+bool face_asks_yes_or_no(const struct face_event *e);
 /* The value of a string member of an event's data, unescaped into scratch; STR_NULL when the member
  * is absent, null or of another type. Valid until scratch changes. */
 struct str face_text(const struct face_event *e, const char *member, struct buf *scratch);

@@ -83,7 +83,7 @@ void mcp_put_form(struct buf *out, const struct face_event *e, bool approves)
 
 static void note_question(struct mcp_stream *s, const struct face_event *e)
 {
-    bool approves = str_eq(face_text(e, "kind", &s->scratch), STR("approval"));
+    bool approves = face_asks_yes_or_no(e);
     struct buf id = {0};
     if (!s->call.elicits)
         return;
@@ -104,7 +104,7 @@ static void note_question(struct mcp_stream *s, const struct face_event *e)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-static void put_content(struct buf *out, bool *first, struct str text)
+static void mcp_put_content(struct buf *out, bool *first, struct str text)
 {
     buf_puts(out, *first ? "{\"type\":\"text\"" : ",{\"type\":\"text\"");
     js_put_field(out, "text", text);
@@ -124,13 +124,13 @@ void mcp_put_outcome(struct buf *out, const struct js_doc *doc, uint32_t object,
         js_value(doc, output, &text);
     js_put_raw(out, "content", STR("["));
     if (text.len || !failed)
-        put_content(out, &first, buf_str(&text));
+        mcp_put_content(out, &first, buf_str(&text));
     if (failed) {
         bool has_why = why && js_type(doc, why) == JS_STRING;
         buf_clear(&text);
         if (has_why)
             js_value(doc, why, &text);
-        put_content(out, &first, has_why ? buf_str(&text) : STR("the task failed"));
+        mcp_put_content(out, &first, has_why ? buf_str(&text) : STR("the task failed"));
     }
     buf_putc(out, ']');
     if (!failed && result && js_type(doc, result) == JS_OBJECT) {

@@ -107,7 +107,7 @@ static void ask_client(struct mcp_modern *s, const struct face_sink *to)
 }
 
 /* The members of a task in full; end: its terminal event, or NULL. */
-static void put_state(struct mcp_modern *s, const struct face_event *end)
+static void put_task_state(struct mcp_modern *s, const struct face_event *end)
 {
     struct buf *out = &s->out;
     bool is_cancelled = end && str_eq(face_text(end, "status", &s->scratch), STR("cancelled"));
@@ -146,7 +146,7 @@ static void notify(struct mcp_modern *s, const struct face_event *end, const str
     buf_clear(out);
     buf_puts(out, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tasks\",\"params\":{");
     put_subscription(out, s);
-    put_state(s, end);
+    put_task_state(s, end);
     buf_puts(out, "}}");
     s->is_told = true;
     to->put(to->arg, NULL, buf_str(out));
@@ -170,7 +170,7 @@ static void modern_finish(struct mcp_modern *s, const struct face_event *e,
     if (s->r->operation == MCP_LISTEN)
         put_subscription(out, s);
     else if (s->r->operation == MCP_TASK_GET)
-        put_state(s, e);
+        put_task_state(s, e);
     else
         mcp_put_outcome(out, e->doc, 0, e->type == EVENT_TASK_FAILED);
     modern_end(s, to);
@@ -231,7 +231,7 @@ static void modern_idle(struct face_stream *face, const struct face_sink *to)
     }
     if (s->r->operation == MCP_TASK_GET) {
         modern_begin(s, "complete");
-        put_state(s, NULL);
+        put_task_state(s, NULL);
         modern_end(s, to);
         return;
     }

@@ -15,7 +15,7 @@ enum { HEADER_MISMATCH = -32020, NO_CAPABILITY = -32021, NO_VERSION = -32022 };
 #define CODED_END "?="
 
 /* A name that is no plain header's value comes in RFC 4648's other alphabet, with padding. */
-static void put_header(struct buf *out, struct str value)
+static void put_decoded_header(struct buf *out, struct str value)
 {
     size_t begin = strlen(CODED_BEGIN), end = strlen(CODED_END);
     struct buf coded = {0};
@@ -32,7 +32,7 @@ static void put_header(struct buf *out, struct str value)
 static bool header_is(struct str header, struct str value)
 {
     struct buf text = {0};
-    put_header(&text, header);
+    put_decoded_header(&text, header);
     bool is = header.p && value.p && str_eq(buf_str(&text), value);
     buf_done(&text);
     return is;

@@ -147,7 +147,7 @@ static const struct {
     {"notifications/cancelled", LEGACY, MCP_CANCELLED, read_cancelled},
 };
 
-/* What a modern request says of its client. */
+/* The client, as a modern request describes it. */
 static void read_client(const struct mcp_reader *in, uint32_t meta)
 {
     struct mcp_request *r = in->r;

@@ -253,7 +253,8 @@ static void openai_event(struct face_stream *face, const struct face_event *e,
     struct openai_stream *s = container_of(face, struct openai_stream, face);
     switch (e->type) {
     case EVENT_TASK_CREATED: on_created(s, to); break;
-    case EVENT_TASK_STARTED: break;
+    case EVENT_TASK_STARTED:
+    case EVENT_TASK_RESUMED: break;
     case EVENT_THINKING: on_thinking(s, e, to); break;
     case EVENT_TOKEN: chat_token(s, e, to); break;
     case EVENT_TOOL_CALL:

@@ -353,7 +353,7 @@ static void on_input_required(struct responses_stream *s, const struct face_even
                               const struct face_sink *to)
 {
     struct buf item = {0}, id = {0};
-    if (!str_eq(face_text(e, "kind", &s->scratch), STR("approval")))
+    if (!face_asks_yes_or_no(e))
         return;
     end_run(s, to);
     responses_put_approval_id(&id, face_text(e, "input_id", &s->scratch));
@@ -511,6 +511,7 @@ static void tell_event(struct responses_stream *s, const struct face_event *e,
     case EVENT_CHILD:
     case EVENT_MESSAGE:
     case EVENT_INPUT_RECEIVED:
+    case EVENT_TASK_RESUMED:
     case EVENT_CUSTOM: break;
     case N_EVENT_TYPES: UNREACHABLE();
     }

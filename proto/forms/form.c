@@ -6,7 +6,7 @@
 
 void form_open(struct form *f, enum agent_form kind)
 {
-    ASSERT(kind != AGENT_FORM_HOLDFAST);
+    ASSERT(kind > AGENT_FORM_HOLDFAST && kind <= AGENT_FORM_CODEX);
     *f = (struct form){.kind = kind};
 }
 

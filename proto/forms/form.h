@@ -19,7 +19,14 @@ enum agent_form {
     AGENT_FORM_HOLDFAST, /* the lines of section 8 themselves: no form is opened */
     AGENT_FORM_TEXT,     /* the answer */
     AGENT_FORM_CLAUDE,   /* claude -p --output-format stream-json --include-partial-messages */
-    AGENT_FORM_CODEX     /* codex exec --json */
+    AGENT_FORM_CODEX,    /* codex exec --json */
+    /* Servers: no form is opened for them, see remote.h. */
+    AGENT_FORM_OPENAI, /* chat completions */
+    AGENT_FORM_RESPONSES,
+    AGENT_FORM_AG_UI,
+    AGENT_FORM_A2A,
+    AGENT_FORM_AI_SDK,
+    AGENT_FORM_LANGGRAPH
 };
 
 #define FORM_SESSION 128 /* bytes of a session's id */

@@ -190,7 +190,17 @@ void say_approval(struct buf *out, const struct say_approval *asked)
         put_cut(out, "tool", asked->tool, SAY_NAME);
     if (asked->arguments && js_type(asked->doc, asked->arguments) == JS_OBJECT)
         say_put_value(out, "arguments", asked->doc, asked->arguments);
-    js_put_raw(out, "options", asked->options);
+    if (asked->options.n)
+        js_put_raw(out, "options", asked->options);
+    say_end(out);
+}
+
+void say_question(struct buf *out, struct str input_id, struct str prompt)
+{
+    say_begin(out, "input_required");
+    js_put_field(out, "input_id", input_id);
+    js_put_field(out, "kind", STR("question"));
+    put_cut(out, "prompt", prompt, SAY_TEXT);
     say_end(out);
 }
 

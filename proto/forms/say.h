@@ -40,7 +40,7 @@ struct say_approval {
     struct str input_id, prompt, tool; /* tool "": none */
     const struct js_doc *doc;
     uint32_t arguments; /* an object of doc; 0: none */
-    struct str options; /* ready JSON: the array */
+    struct str options; /* ready JSON: the array; "": none */
 };
 
 void say_token(struct buf *out, struct str text);
@@ -55,6 +55,7 @@ void say_keep_output(struct say_calls *calls, struct str id, struct str output);
 void say_called(struct buf *out, struct say_calls *calls, struct str id, struct str output,
                 bool is_error);
 void say_approval(struct buf *out, const struct say_approval *asked);
+void say_question(struct buf *out, struct str input_id, struct str prompt);
 /* done of all. */
 void say_progress(struct buf *out, size_t done, size_t all, struct str note);
 void say_custom(struct buf *out, struct str event_type, const struct js_doc *doc, uint32_t payload);

@@ -258,6 +258,21 @@ static inline void put_inbox_take(struct fixture *f, int64_t key, uint64_t last)
     batch_put(f->batch, &(struct op){.kind = OP_INBOX_TAKE, .task_key = key, .last = last});
 }
 
+static inline void put_mark(struct fixture *f, int64_t key, uint64_t mark)
+{
+    batch_put(f->batch, &(struct op){.kind = OP_MARK, .task_key = key, .first = mark});
+}
+
+static inline void put_note(struct fixture *f, int64_t key, uint64_t number, uint64_t seq,
+                            const char *bytes)
+{
+    batch_put(f->batch, &(struct op){.kind = OP_NOTE,
+                                     .task_key = key,
+                                     .first = number,
+                                     .last = seq,
+                                     .bytes = str_of(bytes)});
+}
+
 static inline void put_notice(struct fixture *f, int64_t key, const char *owner,
                               const char *conversation, bool silent)
 {
@@ -333,9 +348,11 @@ static inline void text_task(struct buf *out, const struct task_record *t)
         t->name,           t->description,     t->input,          t->metadata,
         t->parent_task_id, t->parent_run_id,   t->parent_call_id, t->parent_agent_id,
         s->error_message,  s->output,          s->result,         s->undelivered,
-        s->waiting_for,    s->answers,         t->ancestors,      t->context};
-    buf_putf(out, "task %lld %lld %d %d %d %lld ", (long long)t->event_bytes, (long long)t->key,
-             t->type, t->notify_on_complete, t->waits, (long long)t->created_at);
+        s->waiting_for,    s->answers,         t->ancestors,      t->context,
+        s->retracted};
+    buf_putf(out, "task %lld %lld %d %d %d %lld %llu ", (long long)t->event_bytes,
+             (long long)t->key, t->type, t->notify_on_complete, t->waits, (long long)t->created_at,
+             (unsigned long long)t->mark);
     buf_putf(out, "%d %d %.3f %llu %llu %lld %lld %lld %d %d ", s->status, s->error, s->progress,
              (unsigned long long)s->first, (unsigned long long)s->head,
              (long long)s->cancel_requested_at, (long long)s->started_at,

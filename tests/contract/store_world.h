@@ -54,7 +54,7 @@ static inline void world_task(struct fixture *f, int64_t key, const char *owner,
     put_record(f, t);
 }
 
-static inline void world_end(struct fixture *f, int64_t key, uint64_t head)
+static inline void world_end(struct fixture *f, int64_t key, uint64_t head, const char *retracted)
 {
     put_state(f, key,
               (struct task_state){.status = STATUS_COMPLETED,
@@ -64,7 +64,8 @@ static inline void world_end(struct fixture *f, int64_t key, uint64_t head)
                                   .started_at = 2000,
                                   .completed_at = 3000 + key,
                                   .output = STR("all of it, at length"),
-                                  .result = str_of(json("{'n':17}"))});
+                                  .result = str_of(json("{'n':17}")),
+                                  .retracted = str_of(retracted)});
 }
 
 static inline void world_others(struct fixture *f)
@@ -81,6 +82,9 @@ static inline void world_others(struct fixture *f)
     put_key(f, "alice", "twice", "c-one", world_id(WORLD_RESULT));
     put_inbox(f, WORLD_RUNNING, 1, json("{'a':'message'}\n"));
     put_inbox(f, WORLD_RUNNING, 2, json("{'another':'message'}\n"));
+    put_mark(f, WORLD_RUNNING, 70000);
+    put_note(f, WORLD_RUNNING, NOTE_STANDING, 60, "a note, and more than one word of it");
+    put_note(f, WORLD_RUNNING, NOTE_FIRST, 60, json("{'role':'assistant','content':'yes'}"));
     put_notice(f, WORLD_RESULT, "alice", "c-one", false);
     batch_put(f->batch, &(struct op){.kind = OP_OUTBOX_PUT, .outbox = &out});
     batch_put(f->batch, &(struct op){.kind = OP_REVOKE, .owner = STR("mallory"), .at = 9000});
@@ -106,8 +110,8 @@ static inline void world_make(struct fixture *f)
         world_lines(f, OP_LINES, WORLD_RUNNING, seq, seq + 4, 0);
         commit(f);
     }
-    world_end(f, WORLD_ENDED, 300);
-    world_end(f, WORLD_RESULT, 20);
+    world_end(f, WORLD_ENDED, 300, "[[3,9]]");
+    world_end(f, WORLD_RESULT, 20, NULL);
     put_delete(f, "bob", "c-gone"); /* whose blocks wait to be collected */
     commit(f);
 }
@@ -140,6 +144,7 @@ static const struct query world_queries[] = {
     {.kind = QUERY_LIVE, .limit = 10},
     {.kind = QUERY_TAILS},
     {.kind = QUERY_INBOX, .task_key = 3},
+    {.kind = QUERY_NOTES, .task_key = 3},
     {.kind = QUERY_NOTICES, .limit = 10},
     {.kind = QUERY_EXPIRED, .at = 1000000, .limit = 10},
     {.kind = QUERY_OLDEST, .owner = {"alice", 5}, .at = 1000000, .limit = 10},

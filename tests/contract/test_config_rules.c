@@ -109,7 +109,20 @@ static void test_config_agents_must_fit_their_kind(void **state)
         {json("{'name':'a','kind':'http'}"), "agents[0].url: is missing\n"},
         {json("{'name':'a','kind':'acp'}"), "agents[0].command: is missing: a program to run\n"},
         {json("{'name':'a','kind':'acp','command':['x'],'form':'text'}"),
-         "agents[0].form: is for agents of kind exec only\n"},
+         "agents[0].form: \"text\" is for agents of kind exec only\n"},
+        {json("{'name':'a','kind':'http','url':'http://x','form':'claude'}"),
+         "agents[0].form: \"claude\" is for agents of kind exec only\n"},
+        {json("{'name':'a','kind':'exec','command':['x'],'form':'ag-ui'}"),
+         "agents[0].form: \"ag-ui\" is for agents of kind http only\n"},
+        {json("{'name':'a','form':'a2a'}"),
+         "agents[0].form: \"a2a\" is for agents of kind http only\n"},
+        {json("{'name':'a','kind':'http','url':'http://x','form':'a2a','model':'m'}"),
+         "agents[0].model: is for agents of kind react, and for the forms openai, responses and "
+         "langgraph only\n"},
+        {json("{'name':'a','kind':'http','url':'http://x','model':'m','tools':['clock']}"),
+         "agents[0].model: is for agents of kind react, and for the forms openai, responses and "
+         "langgraph only\n"
+         "agents[0].tools: are for agents that call them: one of kind http cannot\n"},
         {json("{'name':'a','kind':'acp','command':['x'],'tools':['clock']}"),
          "agents[0].tools: are for programs of the form holdfast only: others have tools of their "
          "own\n"},
@@ -120,7 +133,8 @@ static void test_config_agents_must_fit_their_kind(void **state)
               "'input':'argument'}"),
          "agents[0].input: is for the form text only\n"},
         {json("{'name':'a','kind':'exec','form':'json','command':['x']}"),
-         "agents[0].form: must be one of \"holdfast\", \"text\", \"claude\", \"codex\"\n"},
+         "agents[0].form: must be one of \"holdfast\", \"text\", \"claude\", \"codex\", "
+         "\"openai\", \"responses\", \"ag-ui\", \"a2a\", \"ai-sdk\", \"langgraph\"\n"},
         {json("{'name':'a','kind':'http','url':'ftp://x'}"),
          "agents[0].url: must begin with http:// or https://\n"},
         {json("{'name':'a','model':'b'}"),

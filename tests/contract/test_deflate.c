@@ -65,10 +65,12 @@ static void test_offers_are_taken_or_left(void **state)
 {
     (void)state;
     for (size_t i = 0; i < countof(offers); i++) {
-        unsigned bits = 0;
-        bool good = deflate_offer(str_of(offers[i].offers), offers[i].nth, &bits);
-        if (good != (offers[i].bits != 0) || (good && bits != offers[i].bits))
-            fail_msg("%s (%u): %d, %u", offers[i].offers, offers[i].nth, good, bits);
+        struct deflate_terms terms = {0};
+        bool good = deflate_offer(str_of(offers[i].offers), offers[i].nth, &terms);
+        bool takes_over = !strstr(offers[i].offers, "server_no_context_takeover");
+        if (good != (offers[i].bits != 0) ||
+            (good && (terms.bits != offers[i].bits || terms.takes_over != takes_over)))
+            fail_msg("%s (%u): %d, %u", offers[i].offers, offers[i].nth, good, terms.bits);
     }
 }
 
@@ -277,6 +279,13 @@ static void expand_like_a_client(struct str payload, unsigned bits, struct buf *
     inflateEnd(&z);
 }
 
+/* For a client that keeps nothing. */
+static struct str frame_alone(unsigned bits, struct str text)
+{
+    uint64_t last = 0;
+    return deflate_frame(ours, (struct deflate_terms){.bits = (uint8_t)bits}, &last, text);
+}
+
 static void test_frame_is_read_back_in_every_window(void **state)
 {
     (void)state;
@@ -286,11 +295,11 @@ static void test_frame_is_read_back_in_every_window(void **state)
             struct buf text = {0}, back = {0};
             while (text.len < sizes[i])
                 fill(&text, 3 + text.len % 30, text.len % 1000 < 500);
-            struct str frame = deflate_frame(ours, bits, buf_str(&text));
+            struct str frame = frame_alone(bits, buf_str(&text));
             if (!frame.p && sizes[i] < 1000) { /* this one has nothing that is alike */
                 buf_clear(&text);
                 fill(&text, sizes[i], false);
-                frame = deflate_frame(ours, bits, buf_str(&text));
+                frame = frame_alone(bits, buf_str(&text));
             }
             assert_non_null(frame.p);
             assert_true(frame.n < text.len);
@@ -306,16 +315,16 @@ static void test_same_text_is_the_same_frame(void **state)
     (void)state;
     struct buf text = {0};
     fill(&text, 1000, false);
-    struct str first = deflate_frame(ours, 15, buf_str(&text));
-    struct str again = deflate_frame(ours, 15, buf_str(&text));
+    struct str first = frame_alone(15, buf_str(&text));
+    struct str again = frame_alone(15, buf_str(&text));
     assert_ptr_equal(first.p, again.p);
     assert_int_equal(first.n, again.n);
     text.bytes[999] = 'x'; /* the same in all but its last byte */
     struct buf back = {0};
-    expand_like_a_client(payload_of(deflate_frame(ours, 15, buf_str(&text))), 15, &back);
+    expand_like_a_client(payload_of(frame_alone(15, buf_str(&text))), 15, &back);
     assert_true(str_eq(buf_str(&back), buf_str(&text)));
     buf_clear(&back);
-    expand_like_a_client(payload_of(deflate_frame(ours, 9, buf_str(&text))), 9, &back);
+    expand_like_a_client(payload_of(frame_alone(9, buf_str(&text))), 9, &back);
     assert_true(str_eq(buf_str(&back), buf_str(&text)));
     buf_done(&text);
     buf_done(&back);
@@ -326,15 +335,148 @@ static void test_what_gets_no_smaller_stays_as_it_is(void **state)
     (void)state;
     struct buf text = {0};
     fill(&text, 255, false); /* too short to be worth it */
-    assert_null(deflate_frame(ours, 15, buf_str(&text)).p);
+    assert_null(frame_alone(15, buf_str(&text)).p);
     buf_clear(&text);
     fill(&text, 100000, true);
     for (int again = 0; again < 2; again++)
-        assert_null(deflate_frame(ours, 15, (struct str){text.bytes, 60000}).p);
-    assert_null(deflate_frame(ours, 15, buf_str(&text)).p);
+        assert_null(frame_alone(15, (struct str){text.bytes, 60000}).p);
+    assert_null(frame_alone(15, buf_str(&text)).p);
     buf_clear(&text);
     fill(&text, 1000, false);
-    assert_non_null(deflate_frame(ours, 15, buf_str(&text)).p);
+    assert_non_null(frame_alone(15, buf_str(&text)).p);
+    buf_done(&text);
+}
+
+/* A connection of a client that keeps its window, whatever is sent to others in between. */
+struct reader {
+    unsigned bits;
+    uint64_t last;
+    z_stream z;
+};
+
+static void reader_open(struct reader *r, unsigned bits)
+{
+    *r = (struct reader){.bits = bits};
+    assert_int_equal(inflateInit2(&r->z, -(int)bits), Z_OK);
+}
+
+/* Sends a text, and checks that the client reads it; returns the bytes on the wire. */
+static size_t reader_take(struct reader *r, struct str text)
+{
+    struct deflate_terms terms = {.bits = (uint8_t)r->bits, .takes_over = true};
+    struct str frame = deflate_frame(ours, terms, &r->last, text);
+    if (!frame.p)
+        return text.n;
+    struct str parts[] = {payload_of(frame), STR("\x00\x00\xff\xff")};
+    struct buf back = {0};
+    for (size_t i = 0; i < countof(parts); i++) {
+        r->z.next_in = (const Bytef *)parts[i].p;
+        r->z.avail_in = (uInt)parts[i].n;
+        r->z.next_out = (Bytef *)buf_reserve(&back, text.n + 1);
+        r->z.avail_out = (uInt)text.n + 1;
+        int status = inflate(&r->z, Z_SYNC_FLUSH);
+        assert_true((status == Z_OK || status == Z_BUF_ERROR) && r->z.avail_in == 0);
+        back.len += text.n + 1 - r->z.avail_out;
+    }
+    assert_true(str_eq(buf_str(&back), text));
+    buf_done(&back);
+    return frame.n;
+}
+
+static void event_line(struct buf *b, int task, int n)
+{
+    static const char *const words[] = {"the", "journal", "keeps", "what", "was", "said", "so"};
+    buf_clear(b);
+    buf_putf(b, json("{'type':'event','task_id':'01M8G%021d','seq':%d,'ts':%ld,"), task, n,
+             1795829840974L + n * 37);
+    buf_putf(b, json("'event':'token','data':{'text':'%s '}}"), words[n * 5 % 7]);
+}
+
+static void test_message_like_the_one_before_is_a_few_bytes(void **state)
+{
+    (void)state;
+    for (unsigned bits = 9; bits <= 15; bits++) {
+        struct reader r;
+        struct buf line = {0};
+        size_t bytes = 0;
+        reader_open(&r, bits);
+        for (int n = 0; n < 500; n++) {
+            event_line(&line, 1, n);
+            bytes += reader_take(&r, buf_str(&line));
+        }
+        if (bytes / 500 > 30)
+            fail_msg("%zu bytes an event in a window of %u bits", bytes / 500, bits);
+        inflateEnd(&r.z);
+        buf_done(&line);
+    }
+}
+
+/* More connections than the ring has places: a text that has left it is no dictionary. */
+static void test_message_before_may_be_forgotten(void **state)
+{
+    (void)state;
+    enum { N = 5000 };
+    struct reader *readers = xcalloc(N * sizeof *readers);
+    struct buf line = {0};
+    for (int i = 0; i < N; i++)
+        reader_open(&readers[i], 15);
+    for (int n = 0; n < 3; n++)
+        for (int i = 0; i < N; i++) {
+            event_line(&line, i, n);
+            reader_take(&readers[i], buf_str(&line));
+        }
+    for (int i = 0; i < N; i++)
+        inflateEnd(&readers[i].z);
+    buf_done(&line);
+    free(readers);
+}
+
+/* Readers of one stream that have got the same before get the same frame, also between others. */
+static void test_readers_of_one_stream_share_a_frame(void **state)
+{
+    (void)state;
+    struct deflate_terms terms = {.bits = 15, .takes_over = true};
+    struct buf line = {0};
+    uint64_t last[3] = {0};
+    for (int n = 0; n < 10; n++) {
+        struct str first = STR_NULL;
+        event_line(&line, 1, n);
+        for (size_t i = 0; i < countof(last); i++) {
+            struct str frame = deflate_frame(ours, terms, &last[i], buf_str(&line));
+            if (i == 0)
+                first = frame;
+            assert_ptr_equal(frame.p, first.p);
+            assert_int_equal(frame.n, first.n);
+        }
+        assert_true(last[0] == last[1] && last[1] == last[2]);
+    }
+    buf_done(&line);
+}
+
+static void test_readers_at_random_places_read_what_was_sent(void **state)
+{
+    (void)state;
+    enum { N = 12 };
+    struct reader readers[N];
+    struct buf text = {0};
+    uint32_t seed = 3;
+    for (unsigned i = 0; i < N; i++)
+        reader_open(&readers[i], 9 + i % 7);
+    for (int n = 0; n < 20000; n++) {
+        seed = seed * 1664525 + 1013904223;
+        struct reader *r = &readers[(seed >> 8) % N];
+        if (seed >> 24 < 200) {
+            event_line(&text, (int)(seed >> 12 & 3), n);
+        } else {
+            buf_clear(&text);
+            fill(&text, seed >> 16 & 2047, seed >> 24 & 1);
+        }
+        reader_take(r, buf_str(&text));
+        if (seed >> 28 == 0) /* the same text to the next one too */
+            reader_take(&readers[(seed >> 9) % N], buf_str(&text));
+    }
+    for (unsigned i = 0; i < N; i++)
+        inflateEnd(&readers[i].z);
     buf_done(&text);
 }
 
@@ -351,6 +493,10 @@ int main(void)
         cmocka_unit_test(test_frame_is_read_back_in_every_window),
         cmocka_unit_test(test_same_text_is_the_same_frame),
         cmocka_unit_test(test_what_gets_no_smaller_stays_as_it_is),
+        cmocka_unit_test(test_message_like_the_one_before_is_a_few_bytes),
+        cmocka_unit_test(test_message_before_may_be_forgotten),
+        cmocka_unit_test(test_readers_of_one_stream_share_a_frame),
+        cmocka_unit_test(test_readers_at_random_places_read_what_was_sent),
     };
     return cmocka_run_group_tests(tests, open_deflate, close_deflate);
 }

@@ -455,6 +455,105 @@ static void test_inbox_is_taken_up_to_a_position(void **state)
     assert_int_equal(ask(f, q)->n_blocks, 0);
 }
 
+static void test_inbox_loses_single_positions(void **state)
+{
+    struct fixture *f = *state;
+    struct query q = {.kind = QUERY_INBOX, .task_key = 1};
+    put_task(f, 1, "o", "c", "t1");
+    for (uint64_t position = 1; position <= 4; position++)
+        put_inbox(f, 1, position, "a line");
+    put_inbox_take(f, 1, 3);
+    f->batch->ops[f->batch->n_ops - 1].first = 3;
+    commit(f);
+    const struct answer *a = ask(f, q);
+    assert_int_equal(a->n_blocks, 3);
+    assert_int_equal(a->blocks[1]->first, 2);
+    assert_int_equal(a->blocks[2]->first, 4);
+}
+
+static uint64_t mark_of_live(struct fixture *f)
+{
+    const struct answer *a = ask(f, (struct query){.kind = QUERY_LIVE, .limit = 10});
+    assert_int_equal(a->n_tasks, 1);
+    return a->tasks[0].mark;
+}
+
+static void test_mark_is_replaced_and_goes_with_the_end(void **state)
+{
+    struct fixture *f = *state;
+    put_task(f, 1, "o", "c", "t1");
+    put_mark(f, 2, 7); /* of no task */
+    commit(f);
+    assert_int_equal(mark_of_live(f), 0);
+    put_mark(f, 1, 17);
+    put_mark(f, 1, 4096);
+    commit(f);
+    kit_reopen(f);
+    assert_int_equal(mark_of_live(f), 4096);
+    put_mark(f, 1, 9007199254740991);
+    put_state(f, 1, (struct task_state){.status = STATUS_RUNNING, .first = 1, .head = 1});
+    commit(f);
+    assert_int_equal(mark_of_live(f), 9007199254740991);
+    const struct answer *a = ask(f, about_task("o", "c", "t1"));
+    assert_int_equal(a->tasks[0].mark, 0); /* only a start needs it */
+    put_state(f, 1, (struct task_state){.status = STATUS_FAILED, .first = 1, .head = 1});
+    put_state(f, 1, (struct task_state){.status = STATUS_RUNNING, .first = 1, .head = 1});
+    commit(f);
+    assert_int_equal(mark_of_live(f), 0);
+}
+
+static void test_notes_come_by_number_and_go_with_the_end(void **state)
+{
+    struct fixture *f = *state;
+    struct query q = {.kind = QUERY_NOTES, .task_key = 1};
+    put_task(f, 1, "o", "c", "t1");
+    put_note(f, 1, 1, 3, "standing");
+    put_note(f, 1, 5, 9, "the second");
+    put_note(f, 1, 4, 2, "");
+    put_note(f, 2, 4, 2, "nobody's");
+    commit(f);
+    put_note(f, 1, 1, 12, "replaced");
+    commit(f);
+    kit_reopen(f);
+    const struct answer *a = ask(f, q);
+    assert_int_equal(a->n_blocks, 3);
+    assert_int_equal(a->blocks[0]->first, 1);
+    assert_int_equal(a->blocks[0]->last, 12);
+    assert_memory_equal(a->blocks[0]->bytes, "replaced", 8);
+    assert_int_equal(a->blocks[1]->first, 4);
+    assert_int_equal(a->blocks[1]->last, 2);
+    assert_int_equal(a->blocks[1]->len, 0);
+    assert_int_equal(a->blocks[2]->first, 5);
+    q.after = 4;
+    assert_int_equal(ask(f, q)->n_blocks, 1);
+    q = (struct query){.kind = QUERY_NOTES, .task_key = 1, .max_bytes = 5};
+    a = ask(f, q);
+    assert_int_equal(a->n_blocks, 1);
+    assert_true(a->more);
+    assert_int_equal(ask(f, (struct query){.kind = QUERY_NOTES, .task_key = 2})->n_blocks, 0);
+    put_state(f, 1, (struct task_state){.status = STATUS_COMPLETED, .first = 1, .head = 1});
+    commit(f);
+    assert_int_equal(ask(f, (struct query){.kind = QUERY_NOTES, .task_key = 1})->n_blocks, 0);
+}
+
+static void test_what_was_retracted_stays_with_the_record(void **state)
+{
+    struct fixture *f = *state;
+    struct task_state s = {
+        .status = STATUS_RUNNING, .first = 1, .head = 9, .retracted = STR("[[2,5]]")};
+    put_task(f, 1, "o", "c", "t1");
+    put_state(f, 1, s);
+    commit(f);
+    const struct answer *a = ask(f, (struct query){.kind = QUERY_LIVE, .limit = 10});
+    assert_str(a->tasks[0].state.retracted, "[[2,5]]");
+    s.status = STATUS_COMPLETED;
+    put_state(f, 1, s);
+    commit(f);
+    kit_reopen(f);
+    a = ask(f, about_task("o", "c", "t1"));
+    assert_str(a->tasks[0].state.retracted, "[[2,5]]");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -473,6 +572,10 @@ int main(void)
         BOTH(test_blocks_from_any_position),
         BOTH(test_a_long_tail_becomes_several_blocks),
         BOTH(test_inbox_is_taken_up_to_a_position),
+        BOTH(test_inbox_loses_single_positions),
+        BOTH(test_mark_is_replaced_and_goes_with_the_end),
+        BOTH(test_notes_come_by_number_and_go_with_the_end),
+        BOTH(test_what_was_retracted_stays_with_the_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 struct known {
     int64_t key;
     const char *owner, *conversation;
-    uint64_t sealed, head, inbox;
+    uint64_t sealed, head, inbox, mark, notes;
     char id[TASK_ID_LEN + 1];
     bool ended, deleted;
 };
@@ -74,6 +74,7 @@ static void step_state(struct world *w, struct fixture *f, struct known *k)
         s.status = (enum task_status)(STATUS_COMPLETED + pick(w, 3));
         s.output = STR("done\0really");
         s.answers = pick(w, 2) ? STR("[\"q\",1]") : STR_NULL;
+        s.retracted = pick(w, 2) ? STR("[[1,4]]") : STR_NULL;
         s.completed_at = 100 + pick(w, 20);
         k->ended = true;
         if (k->sealed < k->head)
@@ -129,8 +130,19 @@ static void step_lines(struct world *w, struct fixture *f, struct known *k)
     k->head = last;
 }
 
+static void step_run(struct world *w, struct fixture *f, struct known *k)
+{
+    if (pick(w, 2))
+        put_mark(f, k->key, k->mark += pick(w, 100));
+    else
+        put_note(f, k->key, pick(w, 3) ? NOTE_FIRST + k->notes++ : 1 + pick(w, 3), k->head,
+                 pick(w, 2) ? "a note" : "");
+}
+
 static void step_inbox(struct world *w, struct fixture *f, struct known *k)
 {
+    if (pick(w, 2))
+        step_run(w, f, k);
     if (pick(w, 2))
         put_inbox(f, k->key, ++k->inbox, json("{'content':'hi'}\n"));
     else
@@ -279,7 +291,7 @@ static void compare_task(struct world *w, const struct known *k)
                       .task_id = str_of(k->id),
                       .after = pick(w, (unsigned)k->head + 3),
                       .max_bytes = pick(w, 3000)};
-    static const enum query_kind kinds[] = {QUERY_TASK, QUERY_BLOCKS, QUERY_INBOX};
+    static const enum query_kind kinds[] = {QUERY_TASK, QUERY_BLOCKS, QUERY_INBOX, QUERY_NOTES};
     for (size_t i = 0; i < countof(kinds); i++) {
         q.kind = kinds[i];
         compare(w, q);

@@ -28,7 +28,7 @@ static char *opened(const struct config_upstream *from)
     struct upstream upstream;
     char error[512] = "";
     struct buf said = {0};
-    if (!upstream_open(from, &upstream, error, sizeof error))
+    if (!upstream_open(from, NULL, &upstream, error, sizeof error))
         buf_puts(&said, error);
     for (size_t i = 0; !*error && i < upstream.headers.n; i++)
         if (strncmp(upstream.headers.list[i], "Authorization: ", 15) == 0)

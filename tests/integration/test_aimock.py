@@ -76,10 +76,11 @@ def aimock(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def gateway(aimock):
-    config = {"models": [{"name": "mock", "base_url": aimock.url + "/v1", "model": "gpt-4o",
-                          "retries": 1}],
-              "agents": [{"name": "a", "kind": "react", "model": "mock", "default": True,
-                          "tools": ["calculator", "clock"], "grace_s": 1}]}
+    apis = ["chat", "responses", "anthropic"]
+    config = {"models": [{"name": api, "api": api, "base_url": aimock.url + "/v1", "model": "gpt-4o",
+                          "retries": 1} for api in apis],
+              "agents": [{"name": api, "kind": "react", "model": api, "default": api == "chat",
+                          "tools": ["calculator", "clock"], "grace_s": 1} for api in apis]}
     with Gateway(config) as running:
         yield running
 
@@ -98,6 +99,24 @@ def test_conversation_that_uses_tools(client, aimock):
     assert task["output"] == "42 🌊"
 
 
+@pytest.mark.parametrize("api, path", [("responses", "/v1/responses"), ("anthropic", "/v1/messages")])
+def test_other_apis(client, aimock, api, path):
+    task, events = client.finish("what is the sum?", agent=api)
+    assert (task["status"], task["output"]) == ("completed", "It is 1024."), task
+    results = {e["data"]["name"]: e["data"] for e in events if e["event"] == "tool_result"}
+    assert results["calculator"]["output"] == "1024"
+    assert "usage" in task["result"]
+    asked = [entry for entry in aimock.journal() if entry["path"] == path]
+    assert len(asked) == 2, [entry["path"] for entry in aimock.journal()]
+    task, events = client.finish("think again", agent=api, conversation=task["conversation_id"])
+    assert task["output"] == "42 🌊"
+    assert text_of(events, "thinking") == "Let me think of six times seven."
+    task, _ = client.finish("fail", agent=api)
+    assert (task["error"]["reason"], "all busy" in task["error"]["message"]) == ("model_overloaded", True)
+    task, events = client.finish("drop it", agent=api)
+    assert "broke off" in task["error"]["message"] and task["output"] == text_of(events)
+
+
 def test_thinking_and_unknown_tools(client):
     task, events = client.finish("think")
     assert text_of(events, "thinking") == "Let me think of six times seven."
@@ -110,7 +129,8 @@ def test_thinking_and_unknown_tools(client):
 def test_errors_and_streams_that_break_off(client, aimock):
     task, _ = client.finish("fail")
     assert task["error"]["message"] == "agent_error: model: HTTP 503: all busy"
-    assert sum("fail" in json.dumps(entry["body"]) for entry in aimock.journal()) == 2
+    assert sum("fail" in json.dumps(entry["body"]) and entry["path"] == "/v1/chat/completions"
+               for entry in aimock.journal()) == 2
     task, events = client.finish("drop it")
     assert "broke off" in task["error"]["message"]
     assert STORY.startswith(task["output"]) and 0 < len(task["output"]) < len(STORY)

@@ -340,11 +340,16 @@ def test_question_without_a_terminal_is_told(chat):
 # ---------------------------------------------------------------- a talk
 
 
+def answered(talk, text):
+    """Waits for an answer: the terminal may echo the same words of what was typed before the talk took the keyboard."""
+    talk.until(f"\x1b[0m\r\n{text}\r\n> ")
+
+
 def test_talk_asks_one_question_after_another_in_one_conversation(chat):
     talk = chat.start(terminal=True)
     talk.until("> ")
     talk.type("first question\n")
-    talk.until("first question\r\n> ")
+    answered(talk, "first question")
     talk.type(program({"answer": "history"}) + "\n")
     talk.type("/quit\n")
     status, out, _ = talk.end()
@@ -365,7 +370,7 @@ def test_talk_ctrl_c_stops_the_answer_and_then_leaves(chat):
     talk.until("it stops")
     talk.until("cancelled")
     talk.type("still there\n")
-    talk.until("still there\r\n> ")
+    answered(talk, "still there")
     talk.interrupt()
     assert talk.end()[0] == 0
     with chat.client() as client:
@@ -386,9 +391,9 @@ def test_talk_knows_its_commands_and_begins_anew(chat):
     talk.type("hello\n")
     talk.until("holdfast: ")
     talk.type("/agent script\none\n")
-    talk.until("one\r\n> ")
+    answered(talk, "one")
     talk.type("/new\ntwo\n")
-    talk.until("two\r\n> ")
+    answered(talk, "two")
     talk.type("\x04")
     status, out, _ = talk.end()
     assert status == 0
@@ -399,9 +404,9 @@ def test_talk_edits_its_line_and_knows_the_lines_before(chat):
     talk = chat.start(terminal=True)
     talk.until("> ")
     talk.type("helo\x1b[Dl\x01Oh: \n")
-    talk.until("Oh: hello\r\n> ")
+    answered(talk, "Oh: hello")
     talk.type("\x1b[A!\n")
-    talk.until("Oh: hello!\r\n> ")
+    answered(talk, "Oh: hello!")
     talk.type("\x1b[A\x1b[A\x1b[B\x15\x04")  # up, up, down; Ctrl-U, Ctrl-D
     status, out, _ = talk.end()
     assert status == 0 and out.count("· task ") == 2

@@ -180,6 +180,17 @@ def test_one_that_closes_its_output_runs_on(client):
     assert (end["status"], end["exit_code"], end["output"]) == ("exited", 5, "said\n")
 
 
+@pytest.mark.parametrize("command, noted", [
+    ("sleep 1000 & echo x", True), ("sleep 1000 &\necho x", True), ("(sleep 1000 > /dev/null &); echo x", True),
+    ("true && echo x", False), ("echo x 2>&1", False), ("echo '&' \"it's &\"", False), ("echo x \\&", False)],
+    ids=["amp", "line", "subshell", "and", "redirect", "quoted", "escaped"])
+def test_what_a_command_leaves_running_is_told(client, command, noted):
+    (seen,) = run(client, terminal(command))
+    assert ("note" in seen) == noted, seen
+    if noted:
+        assert "killed" in seen["note"] and "background" in seen["note"]
+
+
 @pytest.mark.parametrize("leaves", ["", "setsid "])
 def test_kill_reaches_the_whole_tree(client, leaves):
     conversation, pid_file = new_id(), client.gateway.path()
@@ -354,15 +365,15 @@ def test_limit_of_processes_counts_commands(model):
         assert "too many processes" in seen[1] and seen[3]["output"] == "again\n"
 
 
-def test_ended_one_is_forgotten_half_an_hour_after_its_end(model):
-    half_an_hour_ms = 1800 * 1000
-    with Gateway(commands.config(model)) as own:
+def test_ended_one_is_forgotten_as_long_after_its_end_as_configured(model):
+    day_ms = 86400 * 1000
+    with Gateway(commands.config(model, retention={"process_days": 2})) as own:
         with Client(own) as client:
             conversation = new_id()
             old, young = (run(client, background("echo x"), process("wait"), conversation=conversation)[0]["session_id"]
                           for _ in range(2))
         own.kill()
-        for session, age in ((old, half_an_hour_ms + 1000), (young, half_an_hour_ms - 600_000)):
+        for session, age in ((old, 2 * day_ms + 1000), (young, 2 * day_ms - 600_000)):
             path = own.data / "processes" / session / "status"
             value = json.loads(path.read_text(encoding="utf-8"))
             value["ended_at"] -= age

@@ -199,9 +199,9 @@ def test_ready_line_and_logs_are_apart():
         assert gateway.version
 
 
-def test_compression_is_off_unless_it_is_asked_for(tmp_path):
+def test_compression_is_on_unless_it_is_turned_off(tmp_path):
     path = tmp_path / "config.json"
-    for text, value in (("{}", False), ('{"compression": true}', True), ('{"compression": false}', False)):
+    for text, value in (("{}", True), ('{"compression": true}', True), ('{"compression": false}', False)):
         path.write_text(text)
         assert run("check-config", str(path)).returncode == 0
         assert json.loads(run("print-config", str(path)).stdout)["compression"] is value

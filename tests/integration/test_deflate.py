@@ -8,12 +8,13 @@ import zlib
 import pytest
 
 from gateway import SANITIZE, Gateway
-from holdfast import Client, new_id
+from holdfast import Client, ids, new_id
 from test_messages import HELLO, LIMIT, MIB, chat_of, is_one_task, large, leave_in_the_middle, read_slowly  # noqa: F401
 from test_slow import welcome_and_resume
 from wire import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, Wire, deflated, frame
 
 CONFIG = {"compression": True}
+KEEPS = "client_no_context_takeover"  # our window stays; theirs need not
 NO_TAKEOVER = "server_no_context_takeover; client_no_context_takeover"
 OFFER = {"Sec-WebSocket-Extensions": "permessage-deflate; client_max_window_bits"}
 ASK = b'{"type":"ping","id":"a"}'
@@ -36,19 +37,19 @@ def wire(gateway, client):
 # ------------------------------------------------------------------ what is agreed
 
 AGREED = {
-    "permessage-deflate": NO_TAKEOVER,
-    "permessage-deflate; client_max_window_bits": NO_TAKEOVER,
+    "permessage-deflate": KEEPS,
+    "permessage-deflate; client_max_window_bits": KEEPS,
     "permessage-deflate; client_max_window_bits=9; server_no_context_takeover": NO_TAKEOVER,
-    "permessage-deflate; client_no_context_takeover": NO_TAKEOVER,
-    "permessage-deflate; server_max_window_bits=15": NO_TAKEOVER,
-    "permessage-deflate; server_max_window_bits=9": NO_TAKEOVER + "; server_max_window_bits=9",
-    'permessage-deflate;server_max_window_bits="12"': NO_TAKEOVER + "; server_max_window_bits=12",
-    "x-webkit-deflate-frame, permessage-deflate": NO_TAKEOVER,
-    "permessage-deflate; server_max_window_bits=8, permessage-deflate": NO_TAKEOVER,
+    "permessage-deflate; client_no_context_takeover": KEEPS,
+    "permessage-deflate; server_max_window_bits=15": KEEPS,
+    "permessage-deflate; server_max_window_bits=9": KEEPS + "; server_max_window_bits=9",
+    'permessage-deflate;server_max_window_bits="12"': KEEPS + "; server_max_window_bits=12",
+    "x-webkit-deflate-frame, permessage-deflate": KEEPS,
+    "permessage-deflate; server_max_window_bits=8, permessage-deflate": KEEPS,
     "permessage-deflate; unknown, permessage-deflate; server_max_window_bits=10":
-        NO_TAKEOVER + "; server_max_window_bits=10",
-    "permessage-deflate, permessage-deflate; client_max_window_bits": NO_TAKEOVER,
-    "permessage-deflate; client_max_window_bits, permessage-deflate": NO_TAKEOVER,
+        KEEPS + "; server_max_window_bits=10",
+    "permessage-deflate, permessage-deflate; client_max_window_bits": KEEPS,
+    "permessage-deflate; client_max_window_bits, permessage-deflate": KEEPS,
     "permessage-deflate; server_max_window_bits=8": None,
     "permessage-deflate; server_max_window_bits=16": None,
     "permessage-deflate; server_max_window_bits": None,
@@ -95,7 +96,7 @@ def test_without_an_offer_or_without_the_setting_nothing_is_compressed(gateway, 
         wire.text(HELLO % client.token)
         wire.until_text("welcome")
         assert not wire.window and not wire.n_deflated
-    with Gateway() as plain, Wire(plain, headers=OFFER) as wire:
+    with Gateway({"compression": False}) as plain, Wire(plain, headers=OFFER) as wire:
         assert wire.status == 101 and not wire.window
 
 
@@ -363,6 +364,26 @@ def test_followers_with_and_without_it_see_the_same(client, clients):  # F49
     for reader in [client, *readers]:
         reader.wait_terminal(task)
     assert all(reader.raw_events(task) == client.raw_events(task) for reader in readers)
+
+
+def test_one_line_like_the_one_before_is_a_few_bytes(gateway, client):
+    """Each message looks back at the one before it; a client that keeps no window gets such lines as they are."""
+    words = [{"hear": "message", "say": True}] * 40
+    per_line = {}
+    for offer in ("permessage-deflate", "permessage-deflate; server_no_context_takeover"):
+        task = client.chat(*words)
+        with Wire(gateway, headers={"Sec-WebSocket-Extensions": offer}) as wire:
+            welcome_and_resume(wire, client.token, task)
+            wire.until_text("caught_up")
+            begun = None
+            for n in range(40):  # one line a message: each waits for the one before
+                client.call("send", **ids(task), content=f"word {n}")
+                while f"word {n}" not in (text := wire.until(TEXT).decode()) or "token" not in text:
+                    pass
+                begun = begun or wire.n_bytes
+            per_line[offer] = (wire.n_bytes - begun) / 39
+    kept, not_kept = per_line.values()
+    assert kept < 120 and not_kept > 2.5 * kept, per_line  # two events each: the message, and the token that repeats it
 
 
 def test_it_is_smaller_on_the_wire(gateway, client):

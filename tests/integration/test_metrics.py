@@ -30,6 +30,8 @@ FAMILIES = {
     "holdfast_cancel_seconds": "histogram",
     "holdfast_limit_hits_total": "counter",
 }
+# With an agent that has a model, so that no family is left out.
+CONFIG = {"agents": [script_agent("script", default=True), {"name": "model", "kind": "react"}]}
 LINE = re.compile(r'([a-z_]+)(\{(?:[a-z_]+="[^"\\\n]*",?)+\})? ([0-9.e+-]+)$')
 
 

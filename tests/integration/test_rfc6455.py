@@ -14,6 +14,8 @@ import pytest
 from holdfast import Client
 from wire import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, Wire, frame
 
+CONFIG = {"compression": False}  # test_rfc6455_deflate.py has it on
+
 HELLO = '{"type":"hello","id":"1"}'
 PROTOCOL_ERROR = (1002, None)
 PING_LINE = b'{"type":"ping","id":"a"}'

@@ -21,7 +21,7 @@ models      base fetch
 tools       config fetch models processes
 agents      base config fetch models processes tools
 faces       auth front
-gateway     agents auth base cli config faces fetch front processes store tools
+gateway     agents auth base cli config faces fetch front models processes store tools
 '
 
 # Names of a library, or an include of it, and where in gateway/ they may stand: rooms and single modules.

@@ -6,6 +6,7 @@ answers in a few words.  Each test sees the tools' results, and the model's inpu
 """
 
 import json
+import re
 
 from gateway import merged, wait_until
 from holdfast import new_id
@@ -83,9 +84,10 @@ def process(action, session_id="$session", **arguments):
 
 
 def notices(client, conversation):
-    """The contents of its system messages: the ends that agents were told."""
+    """The ends that agents were told, in its system messages: those that came close are one message."""
     messages = client.call("history", conversation_id=conversation, limit=200)["messages"]
-    return [m["content"] for m in messages if m["role"] == "system"]
+    return [text for m in messages if m["role"] == "system"
+            for text in re.split(r"\n\n(?=Background process proc_)", m["content"])]
 
 
 def turns_of(client, conversation):
@@ -97,8 +99,8 @@ def turns_of(client, conversation):
 def told(client, conversation, n=1):
     """The notices of a conversation, when there are n and their turns have ended."""
     def there():
-        done = [t for t in turns_of(client, conversation) if t["status"] == "completed"]
-        return len(done) >= n and notices(client, conversation)
+        turns, texts = turns_of(client, conversation), notices(client, conversation)
+        return turns and all(t["status"] == "completed" for t in turns) and len(texts) >= n and texts
 
     return wait_until(there, f"{n} notices told")
 

@@ -76,6 +76,7 @@ struct kit {
     size_t n_runs;
     bool bounded; /* the store takes steps_left more steps: later ones are lost, as after a kill */
     unsigned steps_left;
+    bool hangs;                         /* the store does not step at all */
     struct retention_options retention; /* for the next hub_restore: see kit_crash */
     uint64_t damaged_at;                /* the first event in the last report of damage; 0: none */
 };
@@ -289,10 +290,15 @@ static inline void kit_turn(struct kit *k)
 
 static inline bool kit_step(struct kit *k)
 {
-    if (k->bounded && k->steps_left == 0)
+    if (k->hangs || (k->bounded && k->steps_left == 0))
         return false;
     k->steps_left -= k->bounded;
     return store_inline_step(k->inline_store);
+}
+
+static inline void kit_hang(struct kit *k, bool hangs)
+{
+    k->hangs = hangs;
 }
 
 /* Runs turns until nothing more happens by itself. */

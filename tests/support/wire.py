@@ -59,6 +59,7 @@ class Wire:
         self.buffer = bytearray()
         self.status = None
         self.window = 0      # window bits of compressed messages; 0: none may come
+        self.inflater = None # the one of the connection
         self.n_deflated = 0  # received
         self.n_bytes = 0
         if upgrade:
@@ -86,6 +87,8 @@ class Wire:
         if agreed:
             bits = re.search(r"server_max_window_bits=(\d+)", agreed[1])
             self.window = int(bits[1]) if bits else 15
+            if "server_no_context_takeover" not in agreed[1]:
+                self.inflater = zlib.decompressobj(-self.window)  # keeps its window from message to message
         if self.status == 101:
             accept = re.search(rb"(?i)sec-websocket-accept: *(\S+)", head)[1]
             assert accept == base64.b64encode(hashlib.sha1(key + GUID).digest())
@@ -155,7 +158,7 @@ class Wire:
         del self.buffer[: at + n]
         if first & 0x40:
             self.n_deflated += 1
-            z = zlib.decompressobj(-self.window)
+            z = self.inflater or zlib.decompressobj(-self.window)
             payload = z.decompress(payload + TRAILER)
             assert not z.unconsumed_tail and not z.unused_data
         return first & 15, payload

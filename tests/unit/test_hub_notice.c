@@ -215,6 +215,69 @@ static void test_notice_goes_with_its_conversation(void **state)
     assert_int_equal(k->n_runs, 3);
 }
 
+static void test_notice_ends_that_come_close_are_one_turn(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    k->hub.o.notice_join_ms = 100;
+    start_notifying(c, json(NOTIFY("one")));
+    start_notifying(c, json(NOTIFY("two")));
+    start_notifying(c, json(NOTIFY("three")));
+    run_end(k, kit_run(k, 0), RUN_DONE, "");
+    kit_pass(k, 99);
+    assert_int_equal(k->n_runs, 3); /* it waits for others */
+    run_end(k, kit_run(k, 1), RUN_FAILED, "it broke");
+    assert_int_equal(k->n_runs, 3);
+    kit_pass(k, 1);
+    assert_int_equal(k->n_runs, 4);
+    client_say(c, json("{'type':'history','conversation_id':'c'}"));
+    const char *message = client_await(c, json("'role':'system'"));
+    assert_non_null(strstr(message, "(one) has completed.\\n\\nBackground task "));
+    assert_non_null(strstr(message, "(two) has failed: agent_error: it broke."));
+    run_end(k, kit_run(k, 3), RUN_DONE, "");
+    kit_pass(k, 1000);
+    assert_int_equal(k->n_runs, 4);
+    run_end(k, kit_run(k, 2), RUN_DONE, ""); /* too late for that turn */
+    kit_pass(k, 100);
+    assert_int_equal(k->n_runs, 5);
+    client_say(c, json("{'type':'history','conversation_id':'c'}"));
+    assert_non_null(strstr(client_await(c, json("'type':'history'")), "(three) has completed."));
+    run_end(k, kit_run(k, 4), RUN_DONE, "");
+    client_free(c);
+    kit_crash(k);
+    assert_int_equal(k->n_runs, 5); /* all of them were told */
+}
+
+static void test_notice_agent_says_what_begins_a_turn(void **state)
+{
+    static const struct {
+        enum notify notify;
+        int turns; /* of an end, and of a failure */
+    } rows[] = {{NOTIFY_ALL, 2}, {NOTIFY_RESULT, 2}, {NOTIFY_ERROR, 1}, {NOTIFY_OFF, 0}};
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    for (size_t i = 0; i < countof(rows); i++) {
+        for (size_t j = 0; j < k->hub.o.n_agents; j++)
+            ((struct agent *)(uintptr_t)k->hub.o.agents)[j].notify = rows[i].notify;
+        size_t n = k->n_runs;
+        start_notifying(c, json(NOTIFY("good")));
+        start_notifying(c, json(NOTIFY("bad")));
+        run_end(k, kit_run(k, n), RUN_DONE, "");
+        run_end(k, kit_run(k, n + 1), RUN_FAILED, "it broke");
+        for (int turn = 0; turn < rows[i].turns; turn++)
+            run_end(k, kit_run(k, n + 2 + (size_t)turn), RUN_DONE, "");
+        assert_int_equal(k->n_runs, n + 2 + (size_t)rows[i].turns);
+        client_start(c, "c", "and?"); /* what began no turn is told now */
+        n = k->n_runs - 1;
+        assert_non_null(strstr(kit_run(k, n)->history.bytes, "(good) has completed."));
+        assert_non_null(strstr(kit_run(k, n)->history.bytes, "(bad) has failed"));
+        run_end(k, kit_run(k, n), RUN_DONE, "");
+        client_say(c, json("{'type':'delete','conversation_id':'c'}"));
+        client_await(c, json("'type':'ok'"));
+    }
+    client_free(c);
+}
+
 #define HUB_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -227,6 +290,8 @@ int main(void)
         HUB_TEST(test_notice_waits_for_room_and_for_the_store),
         HUB_TEST(test_notice_whose_turn_is_given_up_has_another),
         HUB_TEST(test_notice_goes_with_its_conversation),
+        HUB_TEST(test_notice_ends_that_come_close_are_one_turn),
+        HUB_TEST(test_notice_agent_says_what_begins_a_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,6 +126,33 @@ static void test_hub_failure_of_half_a_second_is_waited_for(void **state)
     client_free(c);
 }
 
+/* A disk that neither takes the batch nor refuses it. */
+static void test_hub_commit_that_hangs_is_overloaded_within_4_s(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann"), *late = client_new(k, "bob");
+    client_line(c);
+    client_line(late);
+    kit_hang(k, true);
+    client_say(c, json("{'type':'chat','id':'q','conversation_id':'c','message':'x'}"));
+    for (int i = 0; i < 40; i++) {
+        client_expect_nothing(c);
+        kit_pass(k, 100);
+    }
+    client_expect(c, json("{'type':'error','id':'q','code':'overloaded'"));
+    client_say(late, json("{'type':'chat','id':'r','conversation_id':'d','message':'x'}"));
+    client_expect(late, json("{'type':'error','id':'r','code':'overloaded'"));
+    kit_hang(k, false);
+    kit_pass(k, 0);
+    client_say(late, json("{'type':'chat','id':'s','conversation_id':'d','message':'x'}"));
+    client_expect(late, json("{'type':'started','id':'s'"));
+    assert_int_equal(k->n_runs, 2); /* what hung was committed, and is carried out once */
+    run_end(k, kit_run(k, 0), RUN_DONE, "");
+    run_end(k, kit_run(k, 1), RUN_DONE, "");
+    client_free(late);
+    client_free(c);
+}
+
 int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -133,6 +160,7 @@ int main(void)
         TEST(test_hub_writers_that_wait_are_overloaded_within_2_s),
         TEST(test_hub_chat_that_was_overloaded_is_not_started_twice),
         TEST(test_hub_failure_of_half_a_second_is_waited_for),
+        TEST(test_hub_commit_that_hangs_is_overloaded_within_4_s),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

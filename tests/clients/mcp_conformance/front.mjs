@@ -10,7 +10,7 @@ const ask = (id, prompt = "What is your name?") => [{ question: id, kind: "quest
 const NAMED = [...ask("q1"), { token: "Hello, Alice!" }];
 const FAILS = [{ token: "so far" }, { exit: 3 }];
 
-/** What the agent of a tool's name does. */
+/** An agent of each tool's name does this. */
 export const SCRIPTS = {
   test_simple_text: [{ token: "This is a simple text response for testing." }],
   test_error_handling: FAILS,

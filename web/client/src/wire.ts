@@ -106,7 +106,7 @@ export interface EventData {
   message: { from: string; content: string };
   input_required: {
     input_id: string;
-    kind: "approval" | "question";
+    kind: "approval" | "question" | "budget";
     prompt: string;
     tool?: string;
     arguments?: Record<string, unknown>;

@@ -12,9 +12,15 @@ interface Choice {
   name: string;
 }
 
+/** Whether true or false answers it: an approval, or what a budget asks. */
+function isYesOrNo({ kind }: Question): boolean {
+  return kind === "approval" || kind === "budget";
+}
+
 /** The choices; malformed ones are left out, because an agent may send anything. */
-function choicesOf({ kind, options }: Question): Choice[] {
-  if (kind === "approval" || !Array.isArray(options)) return []; // an approval's answer is true or false
+function choicesOf(question: Question): Choice[] {
+  const { options } = question;
+  if (isYesOrNo(question) || !Array.isArray(options)) return [];
   const choices = options.map((each) => {
     const { id, name } = typeof each === "string" ? { id: each } : (each ?? {});
     return typeof id === "string" && { id, name: plainly(typeof name === "string" && name !== "" ? name : id) };
@@ -27,12 +33,13 @@ function outcomeOf(question: Question): string {
   if (answer === null || answer === undefined) return "Not answered";
   const chosen = choicesOf(question).find(({ id }) => id === answer);
   if (chosen) return `Answered: ${chosen.name}`;
-  if (kind === "approval") return answer === true ? "Approved" : "Declined";
+  if (kind === "budget") return answer === true ? "Goes on" : "Stopped";
+  if (isYesOrNo(question)) return answer === true ? "Approved" : "Declined";
   return `Answered: ${answer}`;
 }
 
 export function QuestionCard({ question, task }: { question: Question; task: Task }) {
-  const { open, kind, tool, input_id, expires_at } = question;
+  const { open, tool, input_id, expires_at } = question;
   const [said, setSaid] = useState<boolean | string | null>(null);
   const [trouble, setTrouble] = useState("");
 
@@ -62,8 +69,8 @@ export function QuestionCard({ question, task }: { question: Question; task: Tas
         </pre>
       )}
       {open && choices.length > 0 && <Choices choices={choices} busy={said !== null} answer={answer} />}
-      {open && kind === "approval" && <Approval busy={said !== null} answer={answer} />}
-      {open && kind !== "approval" && <Reply busy={said !== null} answer={answer} />}
+      {open && isYesOrNo(question) && <Approval busy={said !== null} answer={answer} />}
+      {open && !isYesOrNo(question) && <Reply busy={said !== null} answer={answer} />}
       {open && said !== null && <p className="outcome">Sending your answer…</p>}
       {open && expires_at !== undefined && <Expiry at={expires_at} />}
       {trouble && <p className="outcome trouble">{trouble}</p>}
@@ -77,6 +84,7 @@ export function QuestionCard({ question, task }: { question: Question; task: Tas
  * never as Markdown: nothing of a command may be hidden.
  */
 function promptOf({ kind, prompt = "", tool, arguments: given }: Question) {
+  if (kind === "budget") return { prompt: plainly(prompt), plain: true, command: "" };
   if (!tool) return { prompt: kind === "approval" ? plainly(prompt) : prompt, plain: false, command: "" };
   const { command, ...others } = given ?? {};
   const isCommand = typeof command === "string" && Object.keys(others).length === 0;

@@ -1,0 +1,17 @@
+"""Conversations and tasks of a Holdfast gateway, in asyncio.
+
+    async with connect("ws://127.0.0.1:8080/v1/ws") as client:
+        task = await client.conversation("c-1").ask("count to 5 slowly").started
+        async for event in task.events():
+            print(event)
+
+The client reconnects after every loss, resumes followed tasks without a gap, and starts each message once.
+"""
+
+from .client import Client, connect
+from .conversation import Conversation
+from .errors import HoldfastError, TaskFailed
+from .outbox import Outgoing
+from .task import Event, Result, Task
+
+__all__ = ["Client", "Conversation", "Event", "HoldfastError", "Outgoing", "Result", "Task", "TaskFailed", "connect"]

@@ -1,0 +1,190 @@
+"""The client: routes lines to those whom they concern, and keeps requests through lost connections."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+import weakref
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from .connection import Connection, TokenSource
+from .conversation import Conversation
+from .errors import HoldfastError
+from .outbox import Outbox
+from .requests import Requests
+from .store import Store
+from .task import Task
+
+Line = dict[str, Any]
+
+
+def connect(
+    url: str,
+    *,
+    token: TokenSource = None,
+    store: str | None = None,
+    backoff_s: tuple[float, float] = (0.5, 30.0),
+    name: str = "holdfast-client-python",
+) -> "Client":
+    """A client that connects at once, and again after every loss; requests wait for the connection.
+
+    token: a string, or a function (also async) that gets the token that is no longer valid, or None; without it the
+    client is a guest.  store: a file for unsent messages and the guest's token.  backoff_s: the first wait is a random
+    part of the first number, each further one of twice as much, up to the second.
+    """
+    return Client(url, token=token, store=store, backoff_s=backoff_s, name=name)
+
+
+class Client:
+    def __init__(
+        self, url: str, *, token: TokenSource, store: str | None, backoff_s: tuple[float, float], name: str
+    ) -> None:
+        self.owner: str | None = None
+        self.agents: list[Line] = []
+        self.welcome: Line = {}
+        self._error: HoldfastError | None = None
+        self._live = asyncio.Event()
+        self._tasks: weakref.WeakValueDictionary[str, Task] = weakref.WeakValueDictionary()
+        self._conversations: weakref.WeakValueDictionary[str, Conversation] = weakref.WeakValueDictionary()
+        self._work: set[asyncio.Task[Any]] = set()
+        self._store = Store(store, url)
+        self._requests = Requests(self._send)
+        self.connection = Connection(url, self, self._store, token, *backoff_s, name)
+        self.outbox = Outbox(self, self._store)
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Waiting requests fail with `closed`; unsent messages stay in the store."""
+        if self.is_closed:
+            return
+        self.outbox.close()
+        await self.connection.close()
+        self.on_end(HoldfastError("closed", "the client was closed"))
+        await asyncio.gather(*self._work, return_exceptions=True)
+        self._store.close()
+
+    @property
+    def state(self) -> str:
+        """connecting, live, waiting or closed."""
+        return self.connection.state
+
+    @property
+    def is_closed(self) -> bool:
+        return self._error is not None
+
+    async def live(self) -> None:
+        """Waits for the connection; raises when there will be none."""
+        await self._live.wait()
+        if self._error:
+            raise self._error
+
+    def conversation(self, conversation_id: str | None = None) -> Conversation:
+        """The conversation of this id, the same object each time; a new id without one."""
+        conversation_id = conversation_id or str(uuid.uuid4())
+        found = self._conversations.get(conversation_id)
+        if found is None:
+            found = self._conversations[conversation_id] = Conversation(self, conversation_id)
+        return found
+
+    def task(self, conversation_id: str, task_id: str) -> Task:
+        found = self._tasks.get(task_id)
+        if found is None:
+            found = self._tasks[task_id] = Task(self, conversation_id, task_id)
+        return found
+
+    async def conversations(self, *, limit: int | None = None, before: str | None = None) -> list[Line]:
+        reply = await self.request("conversations", {"limit": limit, "before": before})
+        return list(reply["conversations"])
+
+    async def request(
+        self, verb: str, fields: Line, *, kept: bool = True, first: Callable[[Line], None] | None = None
+    ) -> Line:
+        """Any request of the protocol.  kept: it is safe to repeat, and sent again after a lost connection."""
+        return await self._requests.ask(verb, fields, kept=kept, first=first)
+
+    async def start(self, request: Line) -> Task:
+        """A chat; events that come with it wait for nobody: events() reads them from the gateway."""
+        found: list[Task] = []
+
+        def begin(reply: Line) -> None:
+            summary = reply["task"]
+            task = self.task(summary["conversation_id"], summary["task_id"])
+            task.summary = summary
+            found.append(task)
+
+        await self.request("chat", request, first=begin)
+        return found[0]
+
+    def later(self, verb: str, fields: Line) -> None:
+        """A request whose reply interests nobody."""
+        self._begin(self.request(verb, fields, kept=False))
+
+    def _begin(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.ensure_future(work)
+        self._work.add(task)  # the loop itself holds no reference
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self._work.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody asks
+
+    # ---- for the connection
+
+    async def _send(self, text: str) -> None:
+        await self.connection.send(text)
+
+    def on_welcome(self, line: Line) -> None:
+        self.welcome, self.owner, self.agents = line, line["owner"], line.get("agents", [])
+        self._live.set()
+        self._requests.connected(line.get("limits", {}).get("message_bytes", 65536))
+        for conversation in list(self._conversations.values()):
+            if conversation.is_open:
+                self._begin(conversation.open())
+
+    def on_line(self, line: Line) -> None:
+        kind = line.get("type")
+        if kind == "event":
+            task = self._tasks.get(line["task_id"])
+            if task:
+                task.on_event(line)
+        elif kind == "caught_up":
+            task = self._tasks.get(line["task_id"])
+            if task:
+                task.on_caught_up(line)
+        elif kind in ("task", "message") and "id" not in line:
+            self._on_push(line)
+        elif not self._requests.settle(line) and kind == "error":
+            task = self._tasks.get(line.get("task_id", ""))
+            if task:
+                task.on_error(line)
+
+    def _on_push(self, line: Line) -> None:
+        summary = line.get("task", {})
+        task = self._tasks.get(summary.get("task_id", ""))
+        if task:
+            task.summary = summary
+        conversation = self._conversations.get(line.get("conversation_id") or summary.get("conversation_id", ""))
+        if conversation:
+            conversation.on_line(line)
+
+    def on_lost(self) -> None:
+        self._live.clear()
+        self._requests.lost()
+        for task in list(self._tasks.values()):
+            task.on_lost()
+
+    def on_end(self, error: HoldfastError) -> None:
+        self._error = error
+        self._live.set()
+        self._requests.drop(error)
+        for task in list(self._tasks.values()):
+            task.on_end(error)
+        for conversation in list(self._conversations.values()):
+            conversation.on_line({"type": "closed"})

@@ -1,0 +1,313 @@
+"""The Python client against the built gateway, through a wire that can be cut."""
+
+import asyncio
+import os
+import pathlib
+import random
+import re
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "clients" / "python" / "src")]
+
+import pytest  # noqa: E402
+
+import tokens  # noqa: E402
+from gateway import Gateway, WAIT_S, free_port  # noqa: E402
+from holdfast import program  # noqa: E402
+from relay import Relay  # noqa: E402
+
+from holdfast_client import HoldfastError, TaskFailed, connect  # noqa: E402
+from holdfast_client.task import QUEUE  # noqa: E402
+
+CUTS = int(os.environ.get("HOLDFAST_CUTS", "50"))
+FAST = (0.001, 0.02)  # between attempts
+
+
+@pytest.fixture(scope="module")
+def gateway():
+    with Gateway() as running:
+        yield running
+
+
+def url(server):
+    return f"ws://127.0.0.1:{server.port}/v1/ws"
+
+
+def run(body):
+    """Runs a test's coroutine; nothing that it left behind may have failed in silence."""
+    faults = []
+
+    async def guarded():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+        await asyncio.wait_for(body, 4 * WAIT_S)
+
+    asyncio.run(guarded())
+    assert faults == []
+
+
+async def released(path):
+    """Opens a gate that the scripted agent waits for."""
+    pathlib.Path(path).touch()
+
+
+async def collected(events):
+    return [event async for event in events]
+
+
+def text_of(events):
+    return "".join(event.data["text"] for event in events if event.name == "token")
+
+
+def assert_dense(events, after=0):
+    for event in events:
+        assert event.first == after + 1
+        after = event.seq
+
+
+def test_the_first_example_of_the_readme_counts_to_five(gateway, capsys):
+    readme = (ROOT / "clients/python/README.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", readme, re.S)[1]
+    with Gateway({"agents": [{"name": "assistant", "kind": "react", "model": "builtin", "default": True}],
+                  "models": [{"name": "builtin", "kind": "builtin"}]}) as assistant:
+        exec(compile(code.replace("ws://127.0.0.1:8080/v1/ws", url(assistant)), "README.md", "exec"), {})
+    assert capsys.readouterr().out.strip().endswith("1 2 3 4 5\n1 2 3 4 5")
+
+
+def test_answer_through_many_cuts_is_whole_and_said_once(gateway):
+    words = 40 * CUTS
+
+    async def body():
+        with Relay(gateway) as relay:
+            async with connect(url(relay), backoff_s=FAST) as client:
+                gate = gateway.path()
+                task = await client.conversation().ask(
+                    program({"wait": gate}, {"flood": words, "per_s": 2000}, {"final_answer": "x"}))
+                seen, cuts = [], 0
+                places = set(random.sample(range(3, words), CUTS))
+                async for event in task.events(exact=True):
+                    seen.append(event)
+                    if event.name == "task.started":
+                        await released(gate)
+                    if event.seq in places:
+                        await client.live()
+                        relay.cut()
+                        cuts += 1
+                        while client.state == "live":  # until it is felt
+                            await asyncio.sleep(0.001)
+                assert_dense(seen)
+                assert cuts == CUTS and relay.accepted >= CUTS
+                assert sum(event.name == "token" for event in seen) == words
+                assert [event.name for event in seen].count("task.created") == 1
+                assert seen[-1].name == "task.completed"
+                assert len(await client.conversation(task.conversation_id).tasks()) == 1
+                assert (await task.result()).output == "x"
+
+    run(body())
+
+
+def test_message_that_was_asked_while_nobody_answers_starts_once(gateway):
+    async def body():
+        with Relay(gateway) as relay:
+            async with connect(url(relay), backoff_s=FAST) as client:
+                await client.live()
+                relay.cut_after(b'"started"', 3)  # the confirmation arrives, and the wire is gone
+                one = client.conversation("once").ask(program({"token": "a"}))
+                task = await one
+                assert text_of(await collected(task.events())) == "a"
+                assert len(await client.conversation("once").tasks()) == 1
+                assert client.outbox.items == []
+
+    run(body())
+
+
+def test_unsent_message_is_sent_by_the_next_process_and_by_two_of_them_once(tmp_path):
+    place = str(tmp_path / "store")
+    with Gateway(listen=f"127.0.0.1:{free_port()}") as server:
+
+        async def first():
+            async with connect(url(server), store=place, backoff_s=FAST) as client:
+                await client.live()
+                await asyncio.to_thread(server.stop)
+                one = client.conversation("kept").ask("hello")
+            with pytest.raises(HoldfastError) as closed:
+                await one
+            assert closed.value.code == "closed"
+            return client.owner
+
+        async def second(owner):
+            async with connect(url(server), store=place) as one, connect(url(server), store=place) as two:
+                tasks = [await message for message in one.outbox.items + two.outbox.items]
+                assert len(tasks) == 2 and tasks[0].task_id == tasks[1].task_id
+                assert one.owner == two.owner == owner
+                assert len(await one.conversation("kept").tasks()) == 1
+                assert one.outbox.items == two.outbox.items == []
+
+        async def both():
+            owner = await first()
+            await asyncio.to_thread(server.start)
+            await second(owner)
+
+        run(both())
+
+
+def test_task_is_cancelled_over_the_socket(gateway):
+    async def body():
+        async with connect(url(gateway)) as client:
+            task = await client.conversation().ask(program({"token": "begun"}, {"hang": 1}))
+            async for event in task.events():
+                if event.name == "token":
+                    assert await task.cancel() == 1
+            assert event.name == "task.failed" and event.data["status"] == "cancelled"
+            with pytest.raises(TaskFailed) as failed:
+                await task.result()
+            assert failed.value.status == "cancelled" and failed.value.output == "begun"
+
+    run(body())
+
+
+def test_gateway_that_is_killed_loses_nothing_that_was_seen():
+    with Gateway(listen=f"127.0.0.1:{free_port()}") as server:
+
+        async def body():
+            async with connect(url(server), backoff_s=FAST) as client:
+                gate = server.path()
+                task = await client.conversation().ask(program({"flood": 100}, {"wait": gate}))
+                seen = []
+                async for event in task.events(exact=True):
+                    seen.append(event)
+                    if event.seq == 102:  # created, started, a hundred tokens
+                        await asyncio.to_thread(server.kill)
+                        await asyncio.to_thread(server.start)
+                        await released(gate)
+                assert_dense(seen)
+                assert seen[-1].is_last
+                assert await collected(task.events(exact=True)) == seen
+
+        run(body())
+
+
+def test_loop_that_is_slower_than_the_task_delays_nobody_and_misses_nothing(gateway):
+    words = 5 * QUEUE
+
+    async def body():
+        async with connect(url(gateway)) as client:
+            gate = gateway.path()
+            task = await client.conversation().ask(program({"wait": gate}, {"flood": words}, {"final_answer": "x"}))
+            fast_done = asyncio.Event()
+
+            async def slow():
+                seen = []
+                async for event in task.events(exact=True):
+                    seen.append(event)
+                    if event.name == "task.started":
+                        await released(gate)
+                        await fast_done.wait()
+                return seen
+
+            async def fast():
+                seen = await collected(task.events(exact=True))
+                fast_done.set()
+                return seen
+
+            both = await asyncio.gather(slow(), fast())
+            for seen in both:
+                assert_dense(seen)
+                assert len(seen) == words + 4
+            assert both[0] == both[1]
+            late = await collected(task.events(after=100))
+            assert_dense(late, 100)
+            assert text_of(late) == text_of(both[0][100:])
+            assert await collected(task.events(after=words + 4)) == []
+
+    run(body())
+
+
+def test_question_is_answered_and_a_message_delivered(gateway):
+    async def body():
+        async with connect(url(gateway)) as client:
+            task = await client.conversation().ask(
+                program({"question": "i", "kind": "question", "prompt": "Which?"}, {"hear": "message"},
+                        {"hear": "input"}, {"token": "done"}))
+            names = []
+            async for event in task.events():
+                names.append(event.name)
+                if event.name == "input_required":
+                    await task.send("a message")
+                    await task.respond(event.data["input_id"], "blue")
+            assert "message" in names and "input_received" in names
+            assert (await task.result()).output == "done"
+            with pytest.raises(HoldfastError) as refused:
+                await task.send("too late")
+            assert refused.value.code == "task_terminated"
+
+    run(body())
+
+
+def test_none_overtakes_one_that_waits_for_room():
+    config = {"limits": {"tasks_per_owner": 1}}
+    with Gateway(config) as server:
+
+        async def body():
+            async with connect(url(server)) as client:
+                gate = server.path()
+                conversation = client.conversation()
+                first = await conversation.ask(program({"wait": gate}))
+                others = [conversation.ask(program({"token": str(i)})) for i in range(3)]
+                await released(gate)
+                tasks = [await one for one in others]
+                assert first.task_id < tasks[0].task_id < tasks[1].task_id < tasks[2].task_id
+                assert [(await task.result()).output for task in tasks] == ["0", "1", "2"]
+
+        run(body())
+
+
+def test_foreign_task_is_not_found_and_changes_come_over_reconnects(gateway):
+    async def body():
+        with Relay(gateway) as relay:
+            async with connect(url(relay), backoff_s=FAST) as ann, connect(url(gateway)) as bob:
+                gate = gateway.path()
+                conversation = ann.conversation("a")
+                task = await conversation.ask(program({"wait": gate}, {"token": "x"}))
+                with pytest.raises(HoldfastError) as refused:
+                    await bob.task("a", task.task_id).record()
+                assert refused.value.code == "not_found"
+                snapshots = 0
+                async for line in conversation.changes():
+                    if line["type"] == "conversation":
+                        snapshots += 1
+                        if snapshots == 1:
+                            relay.cut()
+                        else:
+                            await released(gate)
+                    if line["type"] == "message" and line["message"]["role"] == "assistant":
+                        break
+                assert snapshots >= 2
+
+    run(body())
+
+
+def test_token_function_is_asked_again_and_a_bad_token_ends_it(tmp_path):
+    with Gateway({"auth": tokens.config(tmp_path)}) as server:
+        asked = []
+
+        async def fresh(stale):
+            asked.append(stale)
+            return tokens.token("ann") if stale else tokens.token("ann", seconds=-120)
+
+        async def body():
+            async with connect(url(server), token=fresh, backoff_s=FAST) as client:
+                await client.live()
+                assert client.owner == "ann" and asked[0] is None and asked[1]
+            bad = connect(url(server), token="not a token", backoff_s=FAST)
+            with pytest.raises(HoldfastError) as ended:
+                await bad.live()
+            assert ended.value.code == "unauthorized" and bad.state == "closed"
+            with pytest.raises(HoldfastError):
+                await bad.conversations()
+            await bad.close()
+
+        begun = time.monotonic()
+        run(body())
+        assert time.monotonic() - begun < WAIT_S

@@ -1,0 +1,291 @@
+/* A task that a restart found running: it goes on, or ends as an orphan.
+ *
+ *   its notes and events, in order ──▶ decide ─┬─ task.resumed ──committed──▶ its run begins again
+ *                                              └─ orphaned, with the reason
+ *
+ * What a run said since it was last settled it says again, so that is withdrawn: task.resumed names
+ * the last event that stays (retracts) and how much text that leaves (keep).  The event after that
+ * one is a text, and no event before it is followed by a text that stays: so no run of merged
+ * events lies across the border.
+ *
+ * A resumption is in vain when nothing comes of it.  After VAIN_RESUMPTIONS in a row the task ends:
+ * it may be what kills the gateway.  Whether they were close together says nothing, because a
+ * manager that starts us again waits longer each time.  Not counted are those after a planned stop,
+ * and those of a task that waits for an answer or a child, which has nothing to say. */
+#include "core/task_parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define VAIN_RESUMPTIONS 5
+#define MAX_RETRACTED 64
+
+void task_past_begin(struct task *t, uint64_t mark)
+{
+    struct task_work *w = task_work(t);
+    w->past = xcalloc(sizeof *w->past);
+    w->past->mark = w->mark = mark;
+    w->next_note = NOTE_FIRST;
+}
+
+void task_free_past(struct task *t)
+{
+    struct task_past *p = t->work ? t->work->past : NULL;
+    if (!p)
+        return;
+    if (p->recall)
+        t->agent->ops->forget(p->recall);
+    free(p);
+    t->work->past = NULL;
+}
+
+/* --- what the store has ----------------------------------------------------------------------- */
+
+void task_past_is_unreadable(struct task *t)
+{
+    struct task_past *p = t->work ? t->work->past : NULL;
+    if (!p)
+        return;
+    p->unreadable = true;
+    if (p->recall)
+        t->agent->ops->forget(p->recall);
+    p->recall = NULL;
+}
+
+static void recall(struct task *t, const struct recalled *item)
+{
+    struct task_past *p = t->work->past;
+    bool settled = false;
+    if (p->unreadable)
+        return;
+    p->recall = t->agent->ops->recall(t->agent->settings, p->recall, item, &settled);
+    p->unreadable = !p->recall;
+    if (!settled)
+        return;
+    p->settled = t->work->said.sum;
+    p->unsettled = 0;
+}
+
+void task_past_note(struct task *t, uint64_t number, uint64_t seq, struct str bytes)
+{
+    struct task_work *w = t->work;
+    if (number == NOTE_STOPPED)
+        w->past->stopped_at = seq;
+    if (number == NOTE_RESULT) {
+        free(w->result);
+        w->result = xstrdup(bytes);
+    }
+    if (number != NOTE_STANDING && number < NOTE_FIRST)
+        return;
+    if (number >= NOTE_FIRST) {
+        w->next_note = number + 1;
+        t->bytes += bytes.n;
+    }
+    recall(t, &(struct recalled){.note = bytes, .standing = number == NOTE_STANDING});
+}
+
+/* While a question is open, the clocks stand. */
+static void count_questions(struct task *t, const struct event_parts *event)
+{
+    struct task_past *p = t->work->past;
+    unsigned before = p->n_open;
+    p->n_open = t->work->n_questions;
+    if (before == 0 && p->n_open > 0)
+        p->stood_since = event->ts;
+    if (before > 0 && p->n_open == 0 && event->ts > p->stood_since)
+        p->stood_ms += event->ts - p->stood_since;
+}
+
+static bool is_planned(const struct event_parts *event)
+{
+    struct js_doc doc = {0};
+    uint32_t node = 0;
+    if (js_parse(&doc, event->data.p, event->data.n, JS_OURS))
+        node = js_get(&doc, 0, "planned");
+    bool planned = node && js_type(&doc, node) == JS_TRUE;
+    js_done(&doc);
+    return planned;
+}
+
+static void count_attempts(struct task_past *p, const struct event_parts *event)
+{
+    if (event->event != EVENT_TASK_RESUMED) {
+        p->vain = 0;
+        return;
+    }
+    p->attempts++;
+    p->vain += !is_planned(event);
+}
+
+/* The event is in said and among the questions already. */
+void task_past_event(struct task *t, const struct event_parts *event)
+{
+    struct task_past *p = t->work->past;
+    bool is_text = event->event == EVENT_TOKEN || event->event == EVENT_THINKING;
+    if (is_text && !p->unsettled)
+        p->unsettled = event->seq;
+    if (event->event == EVENT_TASK_RESUMED)
+        p->stopped_at = p->stopped_at >= event->seq ? p->stopped_at : 0;
+    count_questions(t, event);
+    count_attempts(p, event);
+    recall(t, &(struct recalled){.event = event});
+}
+
+/* --- the decision ----------------------------------------------------------------------------- */
+
+static const char *const reasons[N_NOT_RESUMED] = {
+#define X(name, label, text) [name] = text,
+    NOT_RESUMED_TABLE(X)
+#undef X
+};
+
+/* N_NOT_RESUMED: it goes on. */
+static enum not_resumed why_not(struct task *t, char ret_text[256])
+{
+    const struct task_past *p = t->work ? t->work->past : NULL;
+    enum not_resumed why = N_NOT_RESUMED;
+    bool waits = t->work && (t->work->n_questions > 0 || task_has_children(t));
+    if (!t->agent)
+        why = NOT_CONFIGURED;
+    else if (!p)
+        why = NOT_WANTED;
+    else if (p->unreadable || !p->recall)
+        why = NOT_READABLE;
+    else if (p->vain >= VAIN_RESUMPTIONS && !waits)
+        why = NOT_GETTING_ON;
+    if (why != N_NOT_RESUMED) {
+        snprintf(ret_text, 256, "%s", reasons[why]);
+        return why;
+    }
+    const struct agent_ops *ops = t->agent->ops;
+    uint64_t last = 0;
+    if (ops->is_there && !ops->is_there(t->agent->settings, task_id_of(t), &last, ret_text))
+        return NOT_THERE;
+    if (t->work->inbox_position < last)
+        t->work->inbox_position = last;
+    return N_NOT_RESUMED;
+}
+
+static void put_retracted(struct task_work *w, uint64_t after, uint64_t before)
+{
+    struct buf all = {0};
+    const char *old = w->retracted;
+    size_t n = 0;
+    for (const char *at = old; at && (at = strchr(at + 1, '[')) != NULL;)
+        n++;
+    for (; n >= MAX_RETRACTED;
+         n--) /* the oldest: who replays it learns of it at its task.resumed */
+        old = strchr(old, ']') + 1;
+    buf_putc(&all, '[');
+    if (n > 0)
+        buf_put(&all, old + 1, strlen(old) - 2);
+    buf_putf(&all, "%s[%" PRIu64 ",%" PRIu64 "]]", n > 0 ? "," : "", after, before);
+    free(w->retracted);
+    w->retracted = buf_take(&all);
+}
+
+static void put_resumed_event(struct task *t, bool planned)
+{
+    struct task_work *w = t->work;
+    const struct task_past *p = w->past;
+    struct buf data = {0};
+    buf_putc(&data, '{');
+    js_put_int(&data, "attempt", (int64_t)p->attempts + 2);
+    js_put_field(&data, "why", STR("restart"));
+    if (planned)
+        js_put_bool(&data, "planned", true);
+    if (p->unsettled) {
+        js_put_int(&data, "retracts", (int64_t)p->unsettled - 1);
+        js_put_raw(&data, "keep", STR("{"));
+        js_put_int(&data, "text", (int64_t)p->settled.text);
+        js_put_int(&data, "thinking", (int64_t)p->settled.thinking);
+        buf_putc(&data, '}');
+    }
+    buf_putc(&data, '}');
+    uint64_t seq = task_event(t, EVENT_TASK_RESUMED, buf_str(&data));
+    buf_done(&data);
+    if (p->unsettled)
+        put_retracted(w, p->unsettled - 1, seq);
+}
+
+static void go_on(struct task *t)
+{
+    struct task_work *w = t->work;
+    struct hub_stats *stats = &t->hub->stats;
+    uint64_t withdrawn = w->past->unsettled ? w->said.sum.bytes - w->past->settled.bytes : 0;
+    put_resumed_event(t, w->past->stopped_at > 0);
+    if (w->past->unsettled)
+        said_keep(&w->said, &w->past->settled);
+    stats->retracted_bytes += withdrawn;
+    hub_count(stats->resumed, str_of(t->agent->ops->kind));
+    t->phase = PHASE_RESUMING;
+    task_review_questions(t); /* stages the row */
+    if (t->hub->o.resumed) {
+        struct task_record rec = task_staged(t);
+        t->hub->o.resumed(&rec, w->past->attempts + 2, withdrawn);
+    }
+}
+
+void task_past_end(struct task *t)
+{
+    char why[256] = "", text[320];
+    bool cancelled = t->staged.cancel_requested_at != 0;
+    enum not_resumed reason = why_not(t, why);
+    if (reason == N_NOT_RESUMED && (!cancelled || t->agent->outlives)) {
+        go_on(t);
+        return;
+    }
+    if (!cancelled && reason != N_NOT_RESUMED)
+        t->hub->stats.not_resumed[reason]++;
+    snprintf(text, sizeof text, "orphaned: %s", why);
+    task_finish(t, STATUS_FAILED, TASK_ORPHANED, str_of(text));
+}
+
+/* --- the run ---------------------------------------------------------------------------------- */
+
+struct run *task_resume_run(struct task *t, const struct run_spec *spec, char *ret_error)
+{
+    struct task_past *p = t->work->past;
+    struct resumption from = {.recall = p->recall, .mark = p->mark};
+    p->recall = NULL;
+    if (t->agent->is_process) { /* it runs, whatever the limit is */
+        hub_hold_slot(t->hub);
+        t->has_slot = true;
+    }
+    return t->agent->ops->resume(t->agent->settings, spec, &from, &task_run_events, t, ret_error);
+}
+
+/* The time-out counts from the first start, without the time in which a question was open; the
+ * gateway's absence counts. */
+static void arm_clocks(struct task *t)
+{
+    struct clock *c = &t->hub->clock;
+    struct task_work *w = t->work;
+    const struct task_past *p = w->past;
+    int64_t until = p->n_open ? p->stood_since : c->wall_ms;
+    int64_t ran = until - t->staged.started_at - p->stood_ms;
+    msec_t left = t->agent->timeout_ms - (ran > 0 ? ran : 0);
+    left = left > 1 ? left : 1;
+    w->heard_ms = c->now_ms;
+    w->clocks_stand = w->n_questions > 0;
+    w->timeout_left = t->agent->timeout_ms ? left : 0;
+    if (w->clocks_stand)
+        return;
+    if (t->agent->timeout_ms)
+        timer_arm(c, &w->timeout, c->now_ms + left);
+    if (t->agent->idle_timeout_ms)
+        timer_arm(c, &w->idle, c->now_ms + t->agent->idle_timeout_ms);
+}
+
+void task_resumed(struct task *t)
+{
+    arm_clocks(t);
+    task_free_past(t);
+    task_arm_questions(t);
+    task_resume_tools(t);
+    if (t->staged.cancel_requested_at)
+        task_stop(t, TASK_CANCELLED_ERROR, "cancelled");
+    else if (t->stopping != TASK_OK)
+        task_stop(t, t->stopping, t->work->stop_text);
+}

@@ -1,0 +1,25 @@
+/* agent_models -- the models of an agent of kind react, from the configuration: its own, and the
+ * fallbacks behind it.
+ *
+ * Thread:   loop.
+ * Owns:     the chain; agent_models_free frees it. The configuration and the fetcher must outlive
+ *           it.
+ * Errors:   a sentence: a model's API key cannot be read.
+ */
+#ifndef GATEWAY_AGENTS_AGENT_MODELS_H
+#define GATEWAY_AGENTS_AGENT_MODELS_H
+
+#include "gateway/config/config.h"
+#include "gateway/fetch/fetch.h"
+#include "gateway/models/model.h"
+
+struct served; /* a model on a server */
+
+/* *ret is the chain, also on failure. */
+bool agent_models_build(const struct config *config, const struct config_model *from,
+                        struct fetcher *fetcher, struct served **ret, char *ret_error, size_t n)
+    MUST_USE;
+const struct model *agent_models_first(const struct served *m);
+void agent_models_free(struct served *m); /* NULL is allowed */
+
+#endif

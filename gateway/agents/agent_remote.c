@@ -1,0 +1,373 @@
+#include "gateway/agents/agent_remote.h"
+
+#include <stdlib.h>
+
+#include "gateway/agents/program_session.h"
+#include "gateway/agents/recap.h"
+#include "gateway/fetch/stream_form.h"
+
+/* Design.  A fetch is never freed in a callback of its own: what follows a reply (the next request,
+ * the end of a cancel) comes from the timer, which stands at 0 ms for that, and at a retry's pause
+ * after a cut. */
+
+#define REMOTE_MAGIC 0x72656d74u
+
+struct remote_run {
+    unsigned magic;
+    const struct remote_settings *s;
+    struct run_events events;
+    void *task;
+    struct program_session session; /* owner NULL: it is not kept */
+    uv_timer_t timer;
+    struct fetch *fetch;
+    struct remote remote;
+
+    /* The reply under way. */
+    bool says_events, framed;
+    enum stream_form form;
+    struct sse_reader sse;
+    struct buf body; /* its beginning, or all of one that is no stream */
+
+    unsigned cuts; /* in a row, without a line between them */
+    struct buf why;
+    bool paused; /* the task wants no more for now */
+    bool cancelled, killed, ended;
+};
+
+static struct remote_run *remote_run_of(void *arg)
+{
+    struct remote_run *r = arg;
+    ASSERT(r && r->magic == REMOTE_MAGIC);
+    return r;
+}
+
+static void remote_end_run(struct remote_run *r, enum run_end how, struct str text)
+{
+    if (r->ended)
+        return;
+    r->ended = true;
+    uv_timer_stop(&r->timer);
+    r->events.on_end(r->task, how, text);
+}
+
+/* --- after each reply, or piece of one -------------------------------------------------------- */
+
+static void remote_on_timer(uv_timer_t *timer);
+
+static void remote_go_on(struct remote_run *r, msec_t ms)
+{
+    if (!uv_is_active((uv_handle_t *)&r->timer))
+        uv_timer_start(&r->timer, remote_on_timer, (uint64_t)ms, 0);
+}
+
+/* The rest of a reply that was cut. */
+static void remote_go_again(struct remote_run *r)
+{
+    if (++r->cuts > r->s->again.retries) {
+        remote_fail(&r->remote, buf_str(&r->why));
+        return;
+    }
+    msec_t ms = fetch_retry_ms(r->cuts, 0, (uint32_t)uv_hrtime());
+    r->remote.request.again = false;
+    remote_go_on(r, ms);
+}
+
+/* on_line may cancel the run, or unpause it. */
+static void remote_say(struct remote_run *r)
+{
+    struct buf said = r->remote.said;
+    r->remote.said = (struct buf){0};
+    if (said.len)
+        r->cuts = 0;
+    for (size_t at = 0; at < said.len && !r->cancelled;) {
+        const char *end = memchr(said.bytes + at, '\n', said.len - at);
+        size_t n = (size_t)(end - said.bytes) - at;
+        r->paused = true; /* first, so that an unpause from inside is not forgotten */
+        if (r->events.on_line(r->task, (struct str){said.bytes + at, n}))
+            r->paused = false;
+        at += n + 1;
+    }
+    buf_done(&said);
+}
+
+static void remote_keep_session(struct remote_run *r)
+{
+    if (!r->remote.new_session)
+        return;
+    r->remote.new_session = false;
+    if (r->session.owner.p)
+        program_session_write(&r->session, buf_str(&r->remote.session));
+}
+
+static void remote_flush(struct remote_run *r)
+{
+    struct remote *m = &r->remote;
+    remote_keep_session(r);
+    remote_say(r);
+    if (r->ended || r->cancelled)
+        return;
+    if (m->request.wanted && m->request.again)
+        remote_go_again(r);
+    else if (m->request.wanted || (m->state == REMOTE_ASKS && r->fetch))
+        remote_go_on(r, 0);
+    if (m->state == REMOTE_DONE)
+        remote_end_run(r, RUN_DONE, STR_NULL);
+    else if (m->state == REMOTE_FAILED)
+        remote_end_run(r, RUN_FAILED, buf_str(&m->failure));
+}
+
+/* --- a reply ---------------------------------------------------------------------------------- */
+
+static void remote_on_head(void *user, const struct fetch_head *head)
+{
+    struct remote_run *r = remote_run_of(user);
+    r->says_events = stream_form_says_events(head->content_type);
+    r->framed = head->framed;
+}
+
+/* Nothing more of this reply counts. */
+static bool is_through(const struct remote_run *r)
+{
+    return r->ended || r->cancelled || r->remote.state != REMOTE_WORKS || r->remote.request.wanted;
+}
+
+static void remote_take_events(struct remote_run *r, struct str bytes)
+{
+    struct sse_event e;
+    enum sse_result got = SSE_MORE;
+    while (!is_through(r) && (got = sse_reader_next(&r->sse, &bytes, &e)) == SSE_EVENT)
+        remote_event(&r->remote, &e);
+    if (got == SSE_TOO_LONG)
+        remote_fail(&r->remote, STR("an event of the reply exceeds 4 MiB"));
+}
+
+static void remote_take_bytes(struct remote_run *r, struct str bytes)
+{
+    if (r->form == FORM_UNKNOWN) {
+        r->form = stream_form_begin(r->says_events, &r->body, bytes);
+        if (r->form != FORM_EVENTS)
+            return;
+        struct buf begun = r->body;
+        r->body = (struct buf){0};
+        remote_take_events(r, buf_str(&begun));
+        buf_done(&begun);
+    } else if (r->form == FORM_EVENTS) {
+        remote_take_events(r, bytes);
+    } else if (r->body.len + bytes.n > REMOTE_MAX_BODY) {
+        remote_fail(&r->remote, STR("the reply exceeds 4 MiB"));
+    } else {
+        buf_putstr(&r->body, bytes);
+    }
+}
+
+static bool remote_on_bytes(void *user, struct str bytes)
+{
+    struct remote_run *r = remote_run_of(user);
+    if (!is_through(r))
+        remote_take_bytes(r, bytes);
+    remote_flush(r);
+    return !r->ended && !r->paused;
+}
+
+/* An event may lack its empty line, unless it was cut off in the middle. */
+static void remote_take_rest(struct remote_run *r, bool is_cut)
+{
+    struct sse_event e;
+    struct js_doc doc = {0};
+    if (r->form != FORM_EVENTS) {
+        if (!is_cut)
+            remote_body(&r->remote, buf_str(&r->body));
+    } else if (sse_reader_last(&r->sse, &e) == SSE_EVENT &&
+               (!is_cut || js_parse(&doc, e.data.p, e.data.n, JS_AGENT))) {
+        remote_event(&r->remote, &e);
+    }
+    js_done(&doc);
+}
+
+static void remote_reply_over(struct remote_run *r, struct str error)
+{
+    bool is_stream = r->form == FORM_EVENTS;
+    if (!error.p && is_stream && !r->framed)
+        error = STR("the reply broke off before its end");
+    remote_take_rest(r, error.p != NULL);
+    buf_clear(&r->why);
+    buf_putstr(&r->why, error.p ? error : STR("the reply ended before its turn"));
+    remote_end(&r->remote, error);
+}
+
+static void remote_on_done(void *user, struct str error)
+{
+    struct remote_run *r = remote_run_of(user);
+    int status = fetch_status(r->fetch);
+    if (r->cancelled) {
+        remote_end_run(r, RUN_FAILED, STR("cancelled"));
+        return;
+    }
+    if (is_through(r))
+        return;
+    if (error.p && status && (status < 200 || status > 299))
+        remote_refused(&r->remote, status, error);
+    else
+        remote_reply_over(r, error);
+    remote_flush(r);
+}
+
+static const struct fetch_events remote_fetch_events = {remote_on_head, remote_on_bytes,
+                                                        remote_on_done};
+
+/* --- a request -------------------------------------------------------------------------------- */
+
+static void remote_reset_reply(struct remote_run *r)
+{
+    fetch_free(r->fetch);
+    r->fetch = NULL;
+    r->form = FORM_UNKNOWN;
+    r->says_events = r->framed = false;
+    sse_reader_done(&r->sse);
+    buf_clear(&r->body);
+}
+
+static void remote_send(struct remote_run *r)
+{
+    struct remote_request *q = &r->remote.request;
+    const char *const *from = r->s->headers, *extra = r->remote.form->header;
+    struct buf last_id = {0};
+    size_t n = 0;
+    while (from[n])
+        n++;
+    const char **headers = xcalloc((n + 3) * sizeof *headers);
+    memcpy(headers, from, n * sizeof *headers);
+    if (extra)
+        headers[n++] = extra;
+    if (q->last_id.len) {
+        buf_puts(&last_id, "Last-Event-ID: ");
+        buf_putstr(&last_id, buf_str(&q->last_id));
+        headers[n++] = last_id.bytes;
+    }
+    struct fetch_request request = {
+        .url = q->url.bytes, .headers = headers, .body = q->is_get ? STR_NULL : buf_str(&q->body)};
+    q->wanted = false;
+    r->fetch = fetch_start(r->s->fetcher, q->may_repeat ? &r->s->again : &r->s->options, &request,
+                           &remote_fetch_events, r);
+    free(headers);
+    buf_done(&last_id);
+}
+
+static void remote_on_timer(uv_timer_t *timer)
+{
+    struct remote_run *r = remote_run_of(timer->data);
+    remote_reset_reply(r);
+    if (r->remote.request.wanted && !r->killed)
+        remote_send(r);
+    else if (r->cancelled)
+        remote_end_run(r, RUN_FAILED, STR("cancelled"));
+}
+
+/* --- the port --------------------------------------------------------------------------------- */
+
+static void remote_cancel_run(struct run *run)
+{
+    struct remote_run *r = remote_run_of(run);
+    if (r->ended || r->cancelled)
+        return;
+    r->cancelled = true;
+    r->remote.request.wanted = false;
+    uv_timer_stop(&r->timer);
+    if (!remote_cancel(&r->remote))
+        r->remote.request.wanted = false;
+    remote_go_on(r, 0);
+}
+
+static void remote_kill(struct run *run)
+{
+    struct remote_run *r = remote_run_of(run);
+    if (r->ended)
+        return;
+    r->cancelled = r->killed = true;
+    uv_timer_stop(&r->timer);
+    remote_go_on(r, 0);
+}
+
+static bool remote_deliver(struct run *run, struct str line)
+{
+    struct remote_run *r = remote_run_of(run);
+    if (r->ended || r->cancelled)
+        return false;
+    remote_answer(&r->remote, line);
+    remote_flush(r);
+    return true;
+}
+
+static bool remote_is_deaf(struct run *run)
+{
+    struct remote_run *r = remote_run_of(run);
+    return r->ended || r->cancelled;
+}
+
+static void remote_unpause(struct run *run)
+{
+    struct remote_run *r = remote_run_of(run);
+    r->paused = false;
+    if (!r->ended && r->fetch)
+        fetch_unpause(r->fetch);
+}
+
+static void remote_on_closed(uv_handle_t *timer)
+{
+    struct remote_run *r = remote_run_of(timer->data);
+    r->magic = 0;
+    free(r);
+}
+
+static void remote_free(struct run *run)
+{
+    if (!run)
+        return;
+    struct remote_run *r = remote_run_of(run);
+    r->ended = true;
+    remote_reset_reply(r);
+    buf_done(&r->body);
+    buf_done(&r->why);
+    remote_done(&r->remote);
+    str_free(&r->session.owner);
+    str_free(&r->session.conversation_id);
+    uv_close((uv_handle_t *)&r->timer, remote_on_closed);
+}
+
+static struct run *remote_start(void *settings, const struct run_spec *spec,
+                                const struct run_events *events, void *task, char *ret_error)
+{
+    const struct remote_settings *s = settings;
+    struct buf session = {0}, recap = {0};
+    (void)ret_error;
+    struct remote_run *r = xcalloc(sizeof *r);
+    *r = (struct remote_run){.magic = REMOTE_MAGIC, .s = s, .events = *events, .task = task};
+    uv_timer_init(s->loop, &r->timer);
+    r->timer.data = r;
+    if (remote_form_of(s->kind)->keeps_session && !spec->is_context) {
+        r->session = (struct program_session){s->data, s->agent,
+                                              str_own(spec->owner.p ? spec->owner : STR("")),
+                                              str_own(spec->conversation_id)};
+        (void)!program_session_read(&r->session, &session);
+    }
+    recap_put(&recap, spec->history, spec->input);
+    remote_begin(&r->remote, s->kind,
+                 &(struct remote_turn){str_of(s->url), str_of(s->model), spec->conversation_id,
+                                       spec->task_id, spec->input, spec->history, buf_str(&recap),
+                                       buf_str(&session)});
+    remote_send(r);
+    buf_done(&session);
+    buf_done(&recap);
+    return (struct run *)r;
+}
+
+const struct agent_ops agent_remote_ops = {
+    .kind = "http",
+    .start = remote_start,
+    .cancel = remote_cancel_run,
+    .kill = remote_kill,
+    .deliver = remote_deliver,
+    .is_deaf = remote_is_deaf,
+    .unpause = remote_unpause,
+    .free = remote_free,
+};
