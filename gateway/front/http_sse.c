@@ -218,21 +218,20 @@ static int end_stream(struct exchange *x)
 static void flush_session(struct session *session)
 {
     struct exchange *x = session->rim;
-    struct buf lines = {0}, events = {0};
+    struct buf *lines = &x->front->lines, *events = &x->front->events;
+    buf_clear(lines);
+    buf_clear(events);
     if (x->broken || x->starts || x->answered || !x->streams || x->call)
         return; /* the head goes first, from the writable callback */
     if (session->state == SESSION_CLOSING) {
         deadline_now(x->wsi);
         return;
     }
-    if (!x->ended && !lws_partial_buffered(x->wsi) &&
-        session_fill(session, &lines, MAX_MESSAGE_OUT))
-        put_events(x, &events, buf_str(&lines));
-    put_idle(x, &events);
-    if (events.len && !x->is_whole)
-        write_chunk(x, &events);
-    buf_done(&lines);
-    buf_done(&events);
+    if (!x->ended && !lws_partial_buffered(x->wsi) && session_fill(session, lines, MAX_MESSAGE_OUT))
+        put_events(x, events, buf_str(lines));
+    put_idle(x, events);
+    if (events->len && !x->is_whole)
+        write_chunk(x, events);
     if (x->broken)
         return;
     x->lost = !x->ended && list_is_empty(&session->subscriptions);

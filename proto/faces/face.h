@@ -103,6 +103,8 @@ bool face_asks_yes_or_no(const struct face_event *e);
 /* The value of a string member of an event's data, unescaped into scratch; STR_NULL when the member
  * is absent, null or of another type. Valid until scratch changes. */
 struct str face_text(const struct face_event *e, const char *member, struct buf *scratch);
+/* A member as compact JSON; STR_NULL when it is absent. Valid until scratch changes. */
+struct str face_json(const struct face_event *e, const char *member, struct buf *scratch);
 bool face_has(const struct face_event *e, const char *member); /* present and not null */
 /* Whether a boolean member is true. */
 bool face_is_true(const struct face_event *e, const char *member);
@@ -118,9 +120,20 @@ void face_put_time(struct buf *out, const char *key, int64_t ms);
  * were cut. It spares a stream a copy of its whole text. */
 struct face_said {
     uint64_t n, hash;
-    uint64_t head; /* the hash of the beginning, which a cut answer shares */
+    uint64_t carry; /* bytes that are no whole word yet */
+    uint64_t head;  /* the hash of the beginning, which a cut answer shares */
 };
 void face_said_add(struct face_said *said, struct str text);
+/* To a whole text and to its last part, which may be all of it. */
+static inline void face_said_add_to(struct face_said *all, struct face_said *last, struct str text)
+{
+    bool is_all = all->n == last->n;
+    face_said_add(all, text);
+    if (is_all)
+        *last = *all;
+    else
+        face_said_add(last, text);
+}
 bool face_said_is(const struct face_said *said, struct str text);
 /* Whether text is a beginning of the earlier text that ends at MAX_OUTPUT, after a whole character:
  * the final answer that the gateway makes of tokens, which is not a different answer. */
