@@ -213,6 +213,7 @@ static void recall_asked(struct recall *r, struct react_call *call)
     free(call->awaits);
     call->awaits = recall_text(&r->doc, 0, "input_id");
     unsigned n = recall_number(call->awaits, "ask-");
+    call->is_moot = js_get(&r->doc, 0, "by") != 0;
     r->calls.n_questions = n > r->calls.n_questions ? n : r->calls.n_questions;
 }
 
@@ -336,7 +337,7 @@ void react_again_free(struct recall *r)
 /* It waits for an answer, which may come before the first step of the run. */
 static bool is_open(struct react_call *call)
 {
-    if (call->state != CALL_TOLD || !call->awaits || call->answer || !call->tool)
+    if (call->state != CALL_TOLD || !call->awaits || call->answer || !call->tool || call->is_moot)
         return false;
     call->asking = !call->tool->says;
     return true;

@@ -240,6 +240,7 @@ struct process *process_claim(struct processes *all, const struct tool_caller *c
             continue;
         p->unclaimed = false;
         p->claimed = true;
+        FAULT_DIE(ATTACH);
         return p;
     }
     return NULL;
