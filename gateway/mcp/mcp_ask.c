@@ -41,7 +41,7 @@ static bool ask_user(struct tool_job *job, struct str wrong)
 }
 
 /* The clocks run on. */
-static void go_on(struct tool_job *job)
+static void mcp_go_on(struct tool_job *job)
 {
     if (job->state == MCP_JOB_ASKING)
         job->begun_ms += mcp_now(job->server) - job->asked_ms;
@@ -54,7 +54,7 @@ static void answer_server(struct tool_job *job, struct str result)
     struct buf body = {0};
     mcp_put_answer(&body, buf_str(&job->own_id), result);
     buf_clear(&job->own_id);
-    go_on(job);
+    mcp_go_on(job);
     mcp_server_tell(job->server, NULL, buf_str(&body));
     buf_done(&body);
 }
@@ -113,7 +113,7 @@ void mcp_ask_answer(struct tool_job *job, struct str answer)
 static void send_responses(struct tool_job *job)
 {
     struct buf params = {0};
-    go_on(job);
+    mcp_go_on(job);
     if (!job->task_id) {
         if (job->responses.len) {
             mcp_job_send(job);

@@ -11,9 +11,13 @@
  * A question is asked when nothing follows it: in a replay most have been answered. One that was
  * asked, and was then answered by somebody else or ended with the task, is taken back by
  * `$/cancel_request`. A client that takes no forms is told a question as text, and its turn ends:
- * the next prompt is the answer. */
+ * the next prompt is the answer.
+ *
+ * ACP cannot take text back, but a client that follows a task after a restart hears all of it anew:
+ * what the restart withdrew is left out. */
 
-#define MOST_QUESTIONS 8 /* that are told at a time; further ones are for other clients */
+#define MOST_RETRACTIONS 64 /* that a task's summary names */
+#define MOST_QUESTIONS 8    /* that are told at a time; further ones are for other clients */
 
 struct acp_question {
     char *input_id;
@@ -33,6 +37,8 @@ struct acp_stream {
     enum acp_run run;
     uint64_t message; /* seq of the run's first event */
     struct face_said said;
+    uint64_t withdrawn[MOST_RETRACTIONS][2]; /* text of the events between these */
+    size_t n_withdrawn;
     struct acp_question questions[MOST_QUESTIONS]; /* in the order of their events */
     size_t n_questions;
     struct buf out, scratch;
@@ -90,13 +96,40 @@ static void put_call_id(struct acp_stream *s, struct str id)
     buf_done(&whole);
 }
 
+/* --- what a restart withdrew ------------------------------------------------------------------ */
+
+static void read_retracted(struct acp_stream *s, struct str json)
+{
+    struct js_doc doc = {0};
+    bool good = json.p && js_parse(&doc, json.p, json.n, JS_OURS) && js_type(&doc, 0) == JS_ARRAY;
+    for (uint32_t i = good ? js_first(&doc, 0) : 0;
+         good && s->n_withdrawn < MOST_RETRACTIONS && i < js_end(&doc, 0); i = js_next(&doc, i)) {
+        int64_t after = 0, before = 0;
+        bool is_pair = js_type(&doc, i) == JS_ARRAY && doc.nodes[i].kids == 2 &&
+                       js_int(&doc, i + 1, &after) && js_int(&doc, i + 2, &before);
+        if (!is_pair)
+            continue;
+        s->withdrawn[s->n_withdrawn][0] = (uint64_t)after;
+        s->withdrawn[s->n_withdrawn++][1] = (uint64_t)before;
+    }
+    js_done(&doc);
+}
+
+static bool is_withdrawn(const struct acp_stream *s, uint64_t seq)
+{
+    for (size_t i = 0; i < s->n_withdrawn; i++)
+        if (seq > s->withdrawn[i][0] && seq < s->withdrawn[i][1])
+            return true;
+    return false;
+}
+
 /* --- text and tools --------------------------------------------------------------------------- */
 
 static void acp_on_text(struct acp_stream *s, enum acp_run run, const struct face_event *e,
                         const struct face_sink *to)
 {
     struct str text = face_text(e, "text", &s->scratch);
-    if (!text.n)
+    if (!text.n || is_withdrawn(s, e->seq))
         return;
     if (s->run != run)
         s->message = e->seq;
@@ -237,7 +270,7 @@ static void put_option(struct buf *out, const struct js_doc *doc, uint32_t optio
     buf_putc(out, '}');
 }
 
-static void put_options(struct buf *out, const struct js_doc *doc, uint32_t options)
+static void acp_put_options(struct buf *out, const struct js_doc *doc, uint32_t options)
 {
     js_put_raw(out, "options", STR("["));
     for (uint32_t i = options ? js_first(doc, options) : 0; options && i < js_end(doc, options);
@@ -273,7 +306,7 @@ static void put_permission(struct acp_stream *s, const struct face_event *e, cha
         face_copy(&s->out, "name", e, "tool", STR("\"\""));
     face_copy(&s->out, "rawInput", e, "arguments", STR("null"));
     buf_putc(&s->out, '}');
-    put_options(&s->out, e->doc, options_of(e));
+    acp_put_options(&s->out, e->doc, options_of(e));
     buf_puts(&s->out, "}}");
     buf_done(&tool);
 }
@@ -291,9 +324,9 @@ static void put_form(struct acp_stream *s, const struct face_event *e, struct st
 
 static char kind_of_question(struct acp_stream *s, const struct face_event *e)
 {
-    if (str_eq(face_text(e, "kind", &s->scratch), STR("approval")))
-        return options_of(e) ? 'o' : 'a';
-    return s->request && s->request->elicits ? 'q' : 0;
+    if (str_eq(face_text(e, "kind", &s->scratch), STR("question")))
+        return s->request && s->request->elicits ? 'q' : 0;
+    return options_of(e) ? 'o' : 'a'; /* an approval, or a budget, which is answered like one */
 }
 
 static void acp_note_question(struct acp_stream *s, const struct face_event *e)
@@ -441,8 +474,8 @@ static void acp_say(struct acp_stream *s, const struct face_event *e, const stru
 {
     switch (e->type) {
     case EVENT_TASK_CREATED: acp_created(s, e, to); break;
-    case EVENT_TASK_STARTED:
-    case EVENT_TASK_RESUMED: break;
+    case EVENT_TASK_STARTED: break;
+    case EVENT_TASK_RESUMED: s->run = RUN_NONE; break; /* a client that follows it came later */
     case EVENT_TOKEN: acp_on_text(s, RUN_TEXT, e, to); break;
     case EVENT_THINKING: acp_on_text(s, RUN_THINKING, e, to); break;
     case EVENT_TOOL_CALL: acp_tool_call(s, e, to); break;
@@ -529,6 +562,7 @@ static struct face_stream *acp_make(const struct face_task *task)
     s->task_id = xstrdup(task->task_id);
     s->conversation_id = xstrdup(task->conversation_id);
     s->skip_to = str_own(task->after_answer);
+    read_retracted(s, task->retracted);
     return &s->face;
 }
 

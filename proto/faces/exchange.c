@@ -134,6 +134,9 @@ void exchange_task_read(const struct face_exchange *x, struct js_doc *doc, struc
         ret->created_at = 0;
     if (given && js_type(doc, given) == JS_OBJECT)
         ret->metadata = js_raw(doc, given);
+    uint32_t retracted = js_get(doc, task, "retracted");
+    if (retracted && js_type(doc, retracted) == JS_ARRAY)
+        ret->retracted = js_raw(doc, retracted);
     ret->request = x->state;
     if (x->after_answer.len)
         ret->after_answer = buf_str(&x->after_answer);

@@ -39,11 +39,12 @@ holdsFor({
     };
     return {
       async ask(text) {
-        const { closed } = await fresh();
+        const { closed, heard } = await fresh();
         const reply = acp.prompt(sessionId, text).catch(async (error) => {
           if (error.code === undefined) return new Promise(() => closed);
           return { error };
         });
+        await Promise.race([heard, reply]); // before that, a cut may come before the prompt
         return new Answer(acp, reply);
       },
       async comeBack() {
