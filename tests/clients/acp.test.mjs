@@ -282,6 +282,17 @@ scene("frames that are no request get an error without a request", async ({ worl
   assert.equal(closed, 1009);
 }, { limits: { face_bytes: 65536 } });
 
+scene("a page's client offers the subprotocol undefined, and has it back; others are refused", async ({ world }) => {
+  const offer = (names) =>
+    new Promise((resolve) => {
+      const socket = new WebSocket(`${world.base.replace("http", "ws")}/v1/acp`, names);
+      socket.on("open", () => resolve(socket.protocol));
+      socket.on("unexpected-response", (_, { statusCode }) => resolve(statusCode));
+      socket.on("error", () => {});
+    });
+  assert.deepEqual([await offer(["undefined"]), await offer([]), await offer(["holdfast.v1"]), await offer(["mcp"])], ["undefined", "", 400, 400]);
+});
+
 scene("a token in the address or in _meta is as good, and `agent` chooses", async ({ world, token, open }) => {
   const inAddress = await open({ headers: {}, query: `?token=${token}&agent=other` });
   const session = await inAddress.begin();
