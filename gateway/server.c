@@ -290,6 +290,7 @@ static void on_restored(void *arg, int status)
         return;
     }
     processes_restore(s->terminal.processes);
+    mcp_start(s->mcp);
     front_start(&s->front);
     webhooks_start(s->webhooks);
     if (s->front.phase == FRONT_STARTING)
@@ -318,7 +319,7 @@ static void watch_signal(struct server *s, uv_signal_t *signal, int number, uv_s
 
 static bool server_start(struct server *s)
 {
-    char error[256] = "";
+    char error[MCP_ERROR_TEXT] = "";
     if (!open_store(s))
         return false;
     struct buf faults = {0};
@@ -336,14 +337,20 @@ static bool server_start(struct server *s)
     }
     strays_watch(&s->loop, &s->sigchld);
     terminal_open(&s->terminal, s->config, &s->loop, &s->hub);
+    s->secrets = secrets_new();
+    struct mcp_options mcp = {s->config, &s->loop, s->fetcher, &s->hub.clock, s->secrets};
+    s->mcp = mcp_open(&mcp, error);
+    if (!s->mcp) {
+        log_event(LEVEL_ERROR, "mcp", "cannot_open", LOG_TEXT("why", error));
+        return false;
+    }
     s->workers = workers_open(s->config, &s->hub, &faults);
     if (!s->workers) {
         log_event(LEVEL_ERROR, "worker", "cannot_open", LOG_STR("why", buf_str(&faults)));
         buf_done(&faults);
         return false;
     }
-    s->secrets = secrets_new();
-    struct agents_rim rim = {s->fetcher, &s->terminal, &s->loop, s->workers, s->secrets};
+    struct agents_rim rim = {s->fetcher, &s->terminal, s->mcp, &s->loop, s->workers, s->secrets};
     if (!agents_build(s->config, &rim, &s->agents, &s->n_agents, error, sizeof error)) {
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
         return false;
@@ -405,12 +412,14 @@ static void server_stop(struct server *s)
         if (signals[i]->data)
             uv_close((uv_handle_t *)signals[i], NULL);
     front_close(&s->front);
+    mcp_stop(s->mcp);
     if (s->hub_is_open) {
         workers_stop(s->workers);
         hub_done(&s->hub);
     }
     webhooks_close(s->webhooks);
     agents_free(s->agents, s->n_agents);
+    mcp_close(s->mcp);
     workers_close(s->workers);
     terminal_close(&s->terminal);
     fetcher_close(s->fetcher);

@@ -14,6 +14,7 @@
 #include "core/hub.h"
 #include "gateway/config/config.h"
 #include "gateway/front/front.h"
+#include "gateway/mcp/mcp.h"
 #include "gateway/store/store_sqlite.h"
 #include "gateway/store/store_thread.h"
 #include "gateway/tools/tool_terminal.h"
@@ -30,6 +31,7 @@ struct server {
     struct webhooks *webhooks;
     struct fetcher *fetcher; /* the agents' own requests */
     struct terminal terminal;
+    struct mcp *mcp;
     struct workers *workers;
     struct secrets *secrets; /* of the configuration: taken out of what passes by */
     struct agent *agents;

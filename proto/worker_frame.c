@@ -193,6 +193,13 @@ void worker_put_ack(struct buf *out, const char *run, uint64_t n)
     worker_put_line(out, run, n, STR("{\"type\":\"ack\"}"));
 }
 
+void worker_put_cancel(struct buf *out, const char *run)
+{
+    buf_puts(out, "{\"type\":\"cancel\"");
+    js_put_field(out, "run", str_of(run));
+    buf_putc(out, '}');
+}
+
 void worker_put_gone(struct buf *out, struct str run)
 {
     buf_puts(out, "{\"type\":\"gone\"");

@@ -86,7 +86,7 @@ struct workers *workers_open(const struct config *config, struct hub *hub, struc
     w->list = xcalloc((w->n + 1) * sizeof *w->list);
     for (size_t i = 0; i < w->n; i++)
         w->list[i].config = &config->workers[i];
-    struct list *const lists[] = {&w->instances, &w->waiting, &w->noted, &w->flying};
+    struct list *const lists[] = {&w->instances, &w->waiting, &w->adrift, &w->noted, &w->flying};
     for (size_t i = 0; i < countof(lists); i++)
         list_init(lists[i]);
     map_init(&w->runs, no_secret, run_key);
@@ -103,6 +103,7 @@ void workers_start(struct workers *w)
 
 void workers_stop(struct workers *w)
 {
+    timer_disarm(&w->hub->clock, &w->due);
     list_each (it, &w->instances)
         timer_disarm(&w->hub->clock, &list_item(it, struct instance, all)->grace);
 }

@@ -17,6 +17,7 @@
  * Errors:   workers_open: each secret that cannot be used, by the key of its file.
  * Lost:     an instance that does not come back in time has lost its runs.  They end as RUN_LOST,
  *           or wait for another instance if nothing came of them and their agent allows it.
+ * Restart:  runs go on with the next gateway, which waits as long for their instances.
  */
 #ifndef GATEWAY_AGENTS_WORKERS_H
 #define GATEWAY_AGENTS_WORKERS_H

@@ -114,6 +114,33 @@ struct config_agent {
 #define CONFIG_CONNECTIONS 100000
 #define REACT_MAX_TURNS 10 /* when max_turns is not given */
 
+/* When the user is asked before a tool of an MCP server is called. */
+enum mcp_approve { MCP_APPROVE_BY_HINT, MCP_APPROVE_ALWAYS, MCP_APPROVE_NEVER };
+
+/* In the order of their names in config_keys.c. */
+enum mcp_sandbox { MCP_SANDBOX_NONE, MCP_SANDBOX_BUBBLEWRAP };
+
+/* A server of the Model Context Protocol: a program, or a URL. */
+struct config_mcp {
+    char *name;
+    struct config_texts command; /* argv */
+    struct config_texts env;     /* "KEY=value" */
+    char *cwd;
+    char *url;
+    struct config_texts headers; /* "Name: value" */
+    char *headers_file;          /* more of them, one a line */
+    char *ca_file;
+    struct config_texts allow; /* tools; none: all */
+    uint32_t approve;          /* enum mcp_approve */
+    uint32_t timeout_s;        /* longest silence of a call */
+    uint32_t longest_s;        /* longest call */
+    uint32_t sandbox;          /* enum mcp_sandbox */
+    struct config_texts paths; /* in the sandbox: PATH, or PATH:ro */
+    bool network;              /* in the sandbox */
+};
+
+#define MCP_TOOL "mcp:" /* "mcp:SERVER/TOOL", "mcp:SERVER/" "*": in an agent's tools */
+
 struct config_hook {
     char *name, *url, *secret_file;
     char *ca_file;
@@ -186,6 +213,8 @@ struct config {
     bool serves_guests; /* guests, or no keys */
     struct config_model *models;
     size_t n_models;
+    struct config_mcp *mcp;
+    size_t n_mcp;
     struct config_agent *agents; /* at least one */
     size_t n_agents;
     struct {
@@ -261,6 +290,10 @@ void config_print_keys(struct buf *out);
 
 /* A coding agent: it works in the folder that it is started in, and runs commands. */
 bool config_is_coder(const struct config_agent *agent);
+/* The server that an agent's tool "mcp:SERVER/TOOL" is of, and the tool in ret_tool; NULL when
+ * there is none, or the text is no such tool. */
+const struct config_mcp *config_find_mcp(const struct config *c, const char *tool,
+                                         const char **ret_tool);
 /* NULL for "builtin" (also when models has an entry of kind builtin and that name). */
 const struct config_model *config_find_model(const struct config *c, const char *name);
 

@@ -66,6 +66,11 @@ static void take_hello(struct worker_ws *ws, const struct worker_frame *frame)
         worker_refuse(ws, ERR_RATE_LIMITED, "too many requests", CLOSE_FLOOD);
         return;
     }
+    /* Runs of an earlier gateway begin again a few a turn, and must not be missed in welcome. */
+    if (!list_is_empty(&c->front->hub->resuming)) {
+        worker_refuse(ws, ERR_OVERLOADED, "the gateway has just begun", CLOSE_GOING_AWAY);
+        return;
+    }
     if (frame->kind == WORKER_HELLO)
         ws->instance = workers_hello(ws->workers, &decoder, frame, &wire, &e, &why);
     if (!ws->instance) {

@@ -484,6 +484,20 @@ static void test_remote_langgraph_interrupts_are_questions(void **state)
         strstr(said.bytes, EVENT("final_answer", "\"output\":\"You like \\\"blue\\\"\"")));
 }
 
+static void test_remote_answer_may_come_before_the_reply_has_ended(void **state)
+{
+    (void)state;
+    open_turn(REMOTE_LANGGRAPH, "t1");
+    remote.request.wanted = false;
+    take("event: metadata\ndata: {\"run_id\":\"r1\"}\n\n");
+    take("event: updates\ndata: {\"__interrupt__\":[{\"id\":\"i\",\"value\":\"Which?\"}]}\n\n");
+    answer(1, "\"blue\"");
+    assert_false(remote.request.wanted);
+    remote_end(&remote, STR_NULL);
+    expect_request("http://peer/x/threads/t1/runs/stream",
+                   json("{'assistant_id':'m'," LANGGRAPH_OPTIONS ",'command':{'resume':'blue'}}"));
+}
+
 static void test_remote_langgraph_failure_and_cancel(void **state)
 {
     (void)state;
@@ -517,6 +531,7 @@ int main(void)
         TEST(test_remote_langgraph_thread_that_is_gone_is_made_anew),
         TEST(test_remote_langgraph_joins_after_a_cut),
         TEST(test_remote_langgraph_interrupts_are_questions),
+        TEST(test_remote_answer_may_come_before_the_reply_has_ended),
         TEST(test_remote_langgraph_failure_and_cancel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
