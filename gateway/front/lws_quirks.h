@@ -37,10 +37,10 @@ bool lws_quirk_line_is_whole(struct lws *wsi);
 /* Whether the path is everything that was sent. libwebsockets ends it at a bare "&" or ";", so a
  * DELETE …/c;x/tasks/t would delete c.  Sets names_task when the rest continues to one. */
 bool lws_quirk_path_is_whole(struct lws *wsi, enum lws_token_indexes method, bool *names_task);
-/* NULL when the wanted subprotocol is offered, or none is; else its refusal. served has all of ours,
- * with their refusals. libwebsockets takes whichever of these comes first, so an offer of another
- * one is refused, too. It hangs up silently on a list, or on a name before the served one, that is
- * too long for it; those are refused here. */
+/* NULL when the wanted subprotocol is offered, or none is; else its refusal. served has all of
+ * ours, with their refusals. libwebsockets takes whichever of these comes first, so an offer of
+ * another one is refused, too. It hangs up silently on a list, or on a name before the served one,
+ * that is too long for it; those are refused here. */
 const char *lws_quirk_refuses(struct lws *wsi, const char *wanted, const char *const served[][2],
                               size_t n);
 

@@ -207,12 +207,6 @@ scene("a session has one turn at a time", async ({ world, open }) => {
   assert.equal((await reply).stopReason, "end_turn");
 });
 
-scene("a turn that runs too long is an error that says so", async ({ world, open }) => {
-  const acp = await open();
-  const reply = acp.prompt(await acp.begin(), says({ token: "a" }, { wait: world.gate().path }));
-  await assert.rejects(reply, ({ code, message, data }) => code === -32603 && /timeout/.test(message) && data.code === "timeout");
-}, { agents: [{ ...script, timeout_s: 1 }] });
-
 scene("sessions that are unknown, another's, empty or malformed have one answer", async ({ world, open }) => {
   const mine = await open();
   const session = await mine.begin();
