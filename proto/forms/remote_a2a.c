@@ -7,7 +7,7 @@
  *     told.
  *   - What an agent says with a status while it works is a thought: many say the same again in an
  *     artifact.  When there is neither an artifact nor a last message, it was the answer.
- *   - A server that knows only 0.3, or does not stream, refuses the first request, and gets another.
+ *   - A server that knows only 0.3, or does not stream, refuses the first request and gets another.
  *   - A cut, or an end without a last state, leads to SubscribeToTask; when that is refused,
  *     since the task has ended or the server cannot, to GetTask. */
 #include "proto/forms/remote.h"
