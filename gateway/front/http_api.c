@@ -15,7 +15,6 @@
 #define BODY_MS 30000           /* for a whole body */
 #define IMPATIENT_MS 1000       /* a peer answered sooner than this may have sent more requests */
 static void make_guest(struct exchange *x);
-
 /* A row: method, path, verb, parameters of the query that become members, status of a success. */
 #define WIRE(method_, pattern_, verb_, query_, status_)                             \
     .method = (method_), .pattern = (pattern_), .verb = (verb_), .query = (query_), \
@@ -453,13 +452,11 @@ static bool is_welcome(struct exchange *x, bool from_cookie)
     }
     if (x->route->allow)
         return refuse_as(x, 405, "this method is not served here");
-    /* Other protocols send the whole history with each message. */
-    size_t most =
-        x->route->kind ? f->config->rim_limits.face_bytes : f->config->limits.message_bytes;
-    if (x->length > most) {
+    bool face = x->route->kind; /* other protocols send the whole history with each message */
+    if (x->length > (face ? f->config->rim_limits.face_bytes : f->config->limits.message_bytes)) {
         http_api_fail(x, ERR_TOO_LARGE,
-                      x->route->kind ? "the body is larger than limits.face_bytes"
-                                     : "the body is larger than limits.message_bytes");
+                      face ? "the body is larger than limits.face_bytes"
+                           : "the body is larger than limits.message_bytes");
         return false;
     }
     if (x->length > 0 && !http_head_is_json(x->wsi))
