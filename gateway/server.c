@@ -350,6 +350,7 @@ static bool server_start(struct server *s)
         buf_done(&faults);
         return false;
     }
+    workers_add_secrets(s->workers, s->secrets);
     struct agents_rim rim = {s->fetcher, &s->terminal, s->mcp, &s->loop, s->workers, s->secrets};
     if (!agents_build(s->config, &rim, &s->agents, &s->n_agents, error, sizeof error)) {
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));

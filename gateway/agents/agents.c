@@ -127,9 +127,16 @@ static void build_acp(const struct builder *b, const struct config_agent *from, 
                                    .agent = from->name,
                                    .data = b->config->data,
                                    .auth_method = from->auth_method,
+                                   .serves_files = from->client.files,
+                                   .serves_terminals = from->client.terminals,
+                                   .processes = b->terminal->processes,
+                                   .sandbox = terminal_sandbox(b->config),
                                    .keep_ms = (msec_t)from->keep_s * 1000,
                                    .grace_ms = (msec_t)from->grace_s * 1000,
                                    .keep = from->keep};
+    char why[SANDBOX_ERROR];
+    h->acp.sandbox.kind = SANDBOX_NONE; /* as the agent itself */
+    (void)!sandbox_prepare(&h->acp.sandbox, why);
     agent_acp_init(&h->acp);
     to->ops = &agent_acp_ops;
     to->settings = &h->acp;

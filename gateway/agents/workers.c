@@ -96,6 +96,12 @@ struct workers *workers_open(const struct config *config, struct hub *hub, struc
     return NULL;
 }
 
+void workers_add_secrets(const struct workers *w, struct secrets *s)
+{
+    for (size_t i = 0; i < w->n; i++)
+        secrets_add(s, buf_str(&w->list[i].secret));
+}
+
 void workers_start(struct workers *w)
 {
     map_init(&w->shares, w->hub->streams.secret, share_key);

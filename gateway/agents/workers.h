@@ -24,6 +24,7 @@
 
 #include "core/agent.h"
 #include "core/hub.h"
+#include "core/secrets.h"
 #include "gateway/config/config.h"
 #include "proto/worker_frame.h"
 
@@ -42,6 +43,7 @@ extern const struct agent_ops agent_worker_ops;
 /* NULL, with all faults appended, one a line.  The configuration and the hub must outlive it; the
  * hub need not be open yet. */
 struct workers *workers_open(const struct config *config, struct hub *hub, struct buf *ret_faults);
+void workers_add_secrets(const struct workers *w, struct secrets *s);
 void workers_start(struct workers *w); /* the hub is open */
 void workers_stop(struct workers *w);  /* the hub is about to close */
 void workers_close(struct workers *w); /* and is closed; NULL is allowed */

@@ -94,8 +94,11 @@ struct config_agent {
     uint32_t form;               /* exec: enum agent_form */
     uint32_t input;              /* form text: enum agent_input */
     char *auth_method;           /* acp: NULL for none */
-    uint32_t keep_s, keep;       /* acp: processes that wait for a next turn */
-    char *url;                   /* http */
+    struct {
+        bool files, terminals; /* acp: what the gateway serves as its client */
+    } client;
+    uint32_t keep_s, keep;              /* acp: processes that wait for a next turn */
+    char *url;                          /* http */
     struct config_upstream upstream;    /* http */
     uint32_t max_turns;                 /* react */
     uint32_t wait_s;                    /* worker: for a place; 0: for ever */

@@ -125,6 +125,14 @@ static const struct key model_keys[] = {
 };
 TABLE(model_table, model_keys);
 
+static const struct key client_keys[] = {
+    {"files", "reads and writes of text files in the folder", BOOL(config_agent, client.files),
+     .number = 1},
+    {"terminals", "commands that it runs through the gateway, in the folder",
+     BOOL(config_agent, client.terminals), .number = 1},
+};
+TABLE(client_table, client_keys);
+
 static const struct key budget_keys[] = {
     {"tokens", "tokens, by the usage that the model's server counts; 0: no limit",
      INT(config_agent, budget.tokens, 0, INT32_MAX, 0)},
@@ -162,6 +170,8 @@ static const struct key agent_keys[] = {
      CHOICE(config_agent, input, agent_inputs, INPUT_STDIN)},
     {"auth_method", "acp: id of the authentication method, for agents that ask",
      TEXT(config_agent, auth_method, 256)},
+    {"client", "acp: what the gateway serves; what it refuses, the agent does by itself",
+     GROUP(client_table)},
     {"keep_s", "acp: how long a process waits for the next turn; 0: not at all",
      INT(config_agent, keep_s, 0, MAX_SECONDS, 300)},
     {"keep", "acp: limit of waiting processes", INT(config_agent, keep, 0, 10000, 8)},

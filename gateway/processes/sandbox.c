@@ -283,11 +283,11 @@ static void add_command(const struct sandbox *s, struct keep_spec *spec)
     sandbox_add(&spec->argv, spec->command);
 }
 
-static void plan_bounds(const struct sandbox *s, struct keep_spec *spec)
+void sandbox_plan_bounds(const struct sandbox *s, struct keep_spec *spec)
 {
     struct statvfs disk;
     spec->bounds = s->bounds;
-    if (!spec->bounds.folder && statvfs(spec->folder, &disk) == 0)
+    if (!spec->bounds.folder && spec->folder && statvfs(spec->folder, &disk) == 0)
         spec->bounds.folder = (uint64_t)disk.f_blocks * disk.f_frsize / DISK_SHARE;
     if (s->cgroup[0])
         spec->cgroup = xstrdup(str_of(s->cgroup));
@@ -314,7 +314,7 @@ bool sandbox_plan(const struct sandbox *s, const char *workdir, struct keep_spec
         *ret_env = make_env(work, spec->pty);
     }
     spec->folder = work;
-    plan_bounds(s, spec);
+    sandbox_plan_bounds(s, spec);
     add_command(s, spec);
     if (!spec->cwd || (stat(spec->cwd, &st) == 0 && S_ISDIR(st.st_mode)))
         return true;

@@ -47,6 +47,8 @@ void sandbox_put_bounds(const struct sandbox *s, pid_t gateway, struct buf *out)
 bool sandbox_plan(const struct sandbox *s, const char *workdir, struct keep_spec *spec,
                   char ***ret_env, char ret_error[SANDBOX_ERROR]);
 void sandbox_env_done(char **env);
+/* The bounds alone, of a spec that has argv and cwd, and folder where that is to be measured. */
+void sandbox_plan_bounds(const struct sandbox *s, struct keep_spec *spec);
 
 /* Appends the argv of a program that is no command of a conversation: it has no work folder, but
  * sees s->paths, where they are outside.  cwd: inside; NULL for /tmp. */

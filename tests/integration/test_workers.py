@@ -44,6 +44,15 @@ def test_a_run_goes_out_and_its_lines_come_back(gateway, client):
         assert (record["status"], record["output"], record["result"]) == ("completed", "HELLO", {"x": 1})
 
 
+def test_secret_that_a_worker_says_is_hidden(gateway, client):
+    with Worker(gateway) as worker:
+        task = client.chat("x", agent="shout")
+        run_id = worker.next("run")["run"]
+        worker.line(run_id, 1, event="final_answer", data={"output": f"it is {SECRET}"})
+        worker.line(run_id, 2, end="done")
+        assert client.wait_terminal(task)["data"]["output"] == "it is ***"
+
+
 def test_calls_questions_messages_and_cancel(gateway, client):
     with Worker(gateway) as worker:
         task = client.chat("x", agent="shout")
